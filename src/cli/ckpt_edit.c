@@ -40,7 +40,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     json_t *before = NULL, *after = NULL;
     tess_status status = tess_ckpt_edit(NULL, argv[1], argv + 2, n - 1, add != NULL, &before, &after);
     if (status == TESS_OK && json_equal(before, after)) {
-        printf("%s: it says that already\n", argv[1]);
+        printf("%s: nothing to change\n", argv[1]);
     } else if (status == TESS_OK) {
         print_changes("meta", before, after);
         printf("%s: edited; the manifest of its save is manifest.json.backup beside it\n", argv[1]);

@@ -210,6 +210,14 @@ tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtyp
     return TESS_OK;
 }
 
+tess_status cli_print_text(tess_status status, tess_buffer *text)
+{
+    if (status == TESS_OK && text->size > 0)
+        fwrite(text->data, 1, text->size, stdout);
+    tess_buffer_free(text);
+    return status;
+}
+
 tess_status cli_print_json(json_t *object)
 {
     char *text = object != NULL ? json_dumps(object, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "base/text/text.h"
 #include "supervise/exit.h"
 #include "supervise/start_ranks.h"
 #include "tessera/memory.h"
@@ -57,6 +58,8 @@ tess_status cli_count_ranks(const char *text, tess_ranks *ranks);
 /* "float32" or "bfloat16"; with `stored` also "float16", which nothing computes in. NULL: TESS_DTYPE_COUNT. */
 tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtype *dtype);
 
+/* Frees `text` after printing it to standard output, which it does only if `status` is TESS_OK. Returns `status`. */
+tess_status cli_print_text(tess_status status, tess_buffer *text);
 /* Prints an indented object to standard output and releases it. NULL: TESS_E_NOMEM. */
 tess_status cli_print_json(json_t *object);
 /* Prints a line to standard error, in place of the status line: a warning of the library. */

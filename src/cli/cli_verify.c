@@ -17,50 +17,30 @@ static void show_progress(void *self, const char *text)
     cli_status_line("verify: %s", text);
 }
 
-static tess_status print(tess_mem *mem, const verify_options *o, const tess_verify_result *result)
-{
-    tess_buffer text = {.mem = mem};
-    cli_status_clear();
-    tess_status status =
-        o->json != NULL ? tess_verify_print_json(result, &text) : tess_verify_print(result, o->all != NULL, &text);
-    if (status == TESS_OK)
-        fputs(text.data, stdout);
-    tess_buffer_free(&text);
-    return status;
-}
-
-static tess_status verify(tess_mem *mem, const verify_options *o, tess_verify_plan *plan, bool *same)
-{
-    tess_verify_result *result;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*result), "verify", (void **)&result));
-    tess_status status = tess_verify(mem, plan, result);
-    if (status == TESS_OK)
-        status = print(mem, o, result);
-    *same = tess_verify_same(result);
-    tess_verify_free(result);
-    tess_mem_free(mem, result);
-    return status;
-}
-
-/* The ranks of both runs are children of this process. */
-static tess_status count_ranks(const verify_options *o, int *n)
-{
-    tess_ranks ranks = {0};
-    TESS_TRY(cli_count_ranks(o->ranks, &ranks));
-    TESS_CHECK(!ranks.is_warden && (!ranks.joins || ranks.n == 1), TESS_E_INVALID,
-               "verify starts its ranks on this machine: call it without mpirun, srun or torchrun");
-    *n = o->ranks != NULL ? ranks.n : 2;
-    return TESS_OK;
-}
-
-static tess_status run_options(const verify_options *o, tess_mem *mem, int n_words, char **words, bool *same)
+static tess_status verify(tess_mem *mem, const verify_options *o, int n_words, char **words, bool *same)
 {
     static tess_config config;
     tess_verify_plan plan = {
         .config = &config, .steps = o->steps, .reference_kernels = o->kernels, .note = show_progress};
-    TESS_TRY(count_ranks(o, &plan.ranks));
+    tess_verify_result *result;
+    tess_ranks ranks = {0};
+    tess_buffer text = {.mem = mem};
+    TESS_TRY(cli_count_ranks(o->ranks, &ranks));
+    TESS_CHECK(!ranks.is_warden && (!ranks.joins || ranks.n == 1), TESS_E_INVALID,
+               "verify starts its ranks on this machine: call it without mpirun, srun or torchrun");
+    plan.ranks = o->ranks != NULL ? ranks.n : 2;
     TESS_TRY(tess_config_load(mem, words[0], words + 1, n_words - 1, &config));
-    return verify(mem, o, &plan, same);
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*result), "verify", (void **)&result));
+    tess_status status = tess_verify(mem, &plan, result);
+    cli_status_clear();
+    if (status == TESS_OK)
+        status =
+            o->json != NULL ? tess_verify_print_json(result, &text) : tess_verify_print(result, o->all != NULL, &text);
+    status = cli_print_text(status, &text);
+    *same = tess_verify_same(result);
+    tess_verify_free(result);
+    tess_mem_free(mem, result);
+    return status;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
@@ -77,7 +57,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     int n = cli_parse(argc, argv, &cli_verify, flags, 5);
     if (n == 0)
         return cli_misuse(&cli_verify, "name a configuration file");
-    tess_status status = run_options(&o, mem, n, argv + 1, &same);
+    tess_status status = verify(mem, &o, n, argv + 1, &same);
     return status != TESS_OK ? cli_end(status) : same ? TESS_EXIT_OK : DIFFERENT;
 }
 

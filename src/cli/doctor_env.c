@@ -87,11 +87,9 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_status status = tess_env_registry_load(mem, o.knowledge, n_files, &registry);
     if (status == TESS_OK)
         status = examine(mem, &o, &registry, &text, &out, &n_findings);
-    if (status == TESS_OK)
-        fwrite(out.data, 1, out.size, stdout);
+    status = cli_print_text(status, &out);
     tess_env_registry_free(&registry);
     tess_buffer_free(&text);
-    tess_buffer_free(&out);
     return status == TESS_OK && n_findings > 0 ? CLI_DOCTOR_FINDS : cli_end(status);
 }
 

@@ -100,10 +100,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         status = examine(mem, knowledge, &o, argv + 1, n, &out, &code);
     else if (status == TESS_OK)
         status = o.list != NULL ? list(knowledge, &out) : search(knowledge, o.search, &out, &code);
-    if (status == TESS_OK)
-        fwrite(out.data, 1, out.size, stdout);
+    status = cli_print_text(status, &out);
     tess_knowledge_destroy(&knowledge);
-    tess_buffer_free(&out);
     return status == TESS_OK ? code : cli_end(status);
 }
 

@@ -15,13 +15,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (status != TESS_OK)
         return cli_end(status);
     tess_timers_make(&config, TESS_LAUNCH_GRACE_S, &timers);
-    status = tess_timers_print(&timers, &out);
-    if (status == TESS_OK) {
-        fputs(out.data, stdout);
-        status = tess_timers_check(&timers);
-    }
-    tess_buffer_free(&out);
-    return cli_end(status);
+    status = cli_print_text(tess_timers_print(&timers, &out), &out);
+    return cli_end(status == TESS_OK ? tess_timers_check(&timers) : status);
 }
 
 const cli_command cli_doctor_timers = {"doctor timers", "[CONFIG.yaml [section.key=value ...]]",

@@ -81,11 +81,8 @@ static tess_status report_on(tess_mem *mem, const tess_history *history, const t
     tess_report report;
     tess_buffer out = {.mem = mem};
     TESS_TRY(tess_report_make(history, history->source == TESS_HISTORY_PYTORCH ? 0 : patience_s, &report));
-    tess_status status = format_report(&report, options, &out);
-    if (status == TESS_OK)
-        fputs(out.data, stdout);
+    tess_status status = cli_print_text(format_report(&report, options, &out), &out);
     *code = code_of(&report.diagnosis);
-    tess_buffer_free(&out);
     tess_report_free(&report);
     return status;
 }

@@ -128,9 +128,9 @@ bool tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set 
     if (k.step < 0 || !is_newer_than_disk(heir->config, &k))
         return false;
     if (!heir->config->checkpoint.enable)
-        fprintf(stderr, "tessera: what is kept in memory is lost, for it cannot be saved: checkpoint.enable=false\n");
+        fprintf(stderr, "tessera: the state kept in memory cannot be saved (checkpoint.enable=false), and is lost\n");
     else if (save(heir, &k, set) != TESS_EXIT_OK)
-        fprintf(stderr, "tessera: what is kept in memory could not be saved, and is lost\n");
+        fprintf(stderr, "tessera: the state kept in memory could not be saved, and is lost\n");
     return false;
 }
 

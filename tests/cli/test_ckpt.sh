@@ -102,7 +102,7 @@ done
 expect "edit" 0 "seed: 0 -> 5" "$tessera" ckpt edit split/step-00000008 meta.seed=5
 expect "what was edited is valid" 0 "ok  split/step-00000008" "$tessera" ckpt verify split
 expect "and says so" 0 "meta.seed                    5" "$tessera" ckpt inspect split --meta
-expect "an edit that changes nothing says so" 0 "it says that already" "$tessera" ckpt edit split/step-00000008 meta.seed=5
+expect "an edit that changes nothing says so" 0 "nothing to change" "$tessera" ckpt edit split/step-00000008 meta.seed=5
 expect "edit of a folder of checkpoints" 2 "name its folder step-*" "$tessera" ckpt edit split seed=5
 expect "edit names the nearest key" 2 "did you mean 'seed'" "$tessera" ckpt edit split/step-00000008 sed=5
 expect "edit keeps types" 2 "is a number, not a text" "$tessera" ckpt edit split/step-00000008 seed=five
