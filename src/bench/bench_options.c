@@ -11,7 +11,7 @@
 #define TEXT(key_, field_, help_) ROW(key_, TESS_OPTION_TEXT, field_, .fallback = "", .help = help_)
 #define SWITCH(key_, field_, help_) ROW(key_, TESS_OPTION_BOOL, field_, .fallback = "false", .help = help_)
 #define INT(key_, field_, fallback_, min_, max_, help_) \
-    ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+    ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
 
 #define NUMBER(key_, field_, help_) \
     ROW(key_, TESS_OPTION_FLOAT, field_, .fallback = "0", .min = 0, .max = 1e6, .help = help_)

@@ -1,7 +1,5 @@
-/* Parses a fault spec. */
-#include <errno.h>
+/* Parses a fault spec. The keys of a fault are rows of base/core/options. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/options.h"
@@ -10,7 +8,7 @@
 #include "inject/inject_impl.h"
 #include "trace/label.h"
 
-enum { WORD_BYTES = 320, FIRST_STEPS = 10 };
+enum { WORD_BYTES = 320 };
 
 /* Where a kind may happen. */
 typedef enum fault_place { OPERATION, MOMENT, PHASE, BATCH, DISK, TENSOR } fault_place;
@@ -21,7 +19,7 @@ static const fault_place places[] = {
 #undef X
 };
 
-/* A fault that is still being parsed. */
+/* A fault that is still being parsed: the configuration that the keys set. */
 typedef struct draft {
     tess_fault fault;
     const tess_fault_spec *spec;
@@ -29,107 +27,74 @@ typedef struct draft {
     int64_t steps; /* range of a random step */
 } draft;
 
-/* Finds `text` among the names; the message calls them `what`. */
-static tess_status choose(const char *what, const char *text, const char *const *names, int n, int *chosen)
+/* Copies the part of `text` before the separator; *rest is the part after it, NULL without a separator. */
+static void split(const char *text, char separator, char first[WORD_BYTES], const char **rest)
 {
-    char list[512] = "";
-    size_t at = 0;
-    for (int i = 0; i < n; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *chosen = i;
-            return TESS_OK;
-        }
-    const char *nearest = tess_options_nearest(text, names, n);
-    if (nearest != NULL)
-        return TESS_FAIL(TESS_E_INVALID, "unknown %s '%.60s': did you mean '%s'?", what, text, nearest);
-    for (int i = 0; i < n && at + 40 < sizeof(list); i++)
-        at = tess_text_add(list, sizeof(list), at, "%s%s", i > 0 ? ", " : "", names[i]);
-    return TESS_FAIL(TESS_E_INVALID, "unknown %s '%.60s': there are %s", what, text, list);
+    const char *end = strchrnul(text, separator);
+    snprintf(first, WORD_BYTES, "%.*s", (int)(end - text), text);
+    *rest = *end != '\0' ? end + 1 : NULL;
 }
 
-static tess_status parse_int(const char *key, const char *text, int64_t min, int64_t max, int64_t *value)
+static tess_status parse_kind(void *config, const char *text)
 {
-    char *end;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    TESS_CHECK(end != text && *end == '\0' && errno == 0 && number >= min && number <= max, TESS_E_INVALID,
-               "%s=%.60s: expected a number from %lld to %lld", key, text, (long long)min, (long long)max);
-    *value = number;
-    return TESS_OK;
-}
-
-static tess_status parse_float(const char *key, const char *text, double max, double *value)
-{
-    char *end;
-    double number = strtod(text, &end);
-    TESS_CHECK(end != text && *end == '\0' && number >= 0 && number <= max, TESS_E_INVALID,
-               "%s=%.60s: expected a number from 0 to %g", key, text, max);
-    *value = number;
-    return TESS_OK;
-}
-
-static tess_status parse_kind(draft *d, char *text)
-{
+    draft *d = config;
     const char *names[TESS_FAULT_KINDS];
     for (int i = 0; i < TESS_FAULT_KINDS; i++)
         names[i] = tess_fault_name((tess_fault_kind)i);
     int kind = 0;
-    TESS_TRY(choose("kind", text, names, TESS_FAULT_KINDS, &kind));
+    TESS_TRY(tess_options_choose("kind", text, names, TESS_FAULT_KINDS, &kind));
     d->fault.kind = (tess_fault_kind)kind;
     d->has_kind = true;
     return TESS_OK;
 }
 
-/* Cuts "#3" off the end of the text. */
-static tess_status split_number(draft *d, char *text)
+/* "write", "write#3": one of the names, and which one of a step. */
+static tess_status parse_nth(draft *d, const char *text, const char *what, const char *const *names, int n, int *chosen)
 {
-    char *number = strchr(text, '#');
-    if (number == NULL)
-        return TESS_OK;
-    *number++ = '\0';
-    return parse_int("point: the number behind '#'", number, 1, INT64_MAX, &d->fault.nth);
+    char name[WORD_BYTES];
+    const char *number;
+    split(text, '#', name, &number);
+    if (number != NULL)
+        TESS_TRY_CTX(tess_options_int(number, 1, INT64_MAX, &d->fault.nth), "point: the number behind '#'");
+    return tess_options_choose(what, name, names, n, chosen);
 }
 
 /* "reduce_scatter", "all_gather#3", "any". */
-static tess_status parse_operation(draft *d, char *text)
+static tess_status parse_operation(draft *d, const char *text)
 {
-    const char *names[TESS_TRACE_PHASE];
-    TESS_TRY(split_number(d, text));
-    names[0] = "any";
+    const char *names[TESS_TRACE_PHASE] = {"any"};
     for (int op = 1; op < TESS_TRACE_PHASE; op++)
         names[op] = tess_trace_op_name(op);
-    return choose("operation", text, names, TESS_TRACE_PHASE, &d->fault.op);
+    return parse_nth(d, text, "operation", names, TESS_TRACE_PHASE, &d->fault.op);
+}
+
+static tess_status parse_save_point(draft *d, const char *text)
+{
+    const char *names[TESS_SAVE_POINTS];
+    for (int i = 0; i < TESS_SAVE_POINTS; i++)
+        names[i] = tess_save_point_name((tess_save_point)i);
+    return parse_nth(d, text, "call of a save", names, TESS_SAVE_POINTS, &d->fault.save_point);
 }
 
 /* "forward", "forward:12". */
-static tess_status parse_phase(draft *d, char *text)
+static tess_status parse_phase(draft *d, const char *text)
 {
-    char *number = strchr(text, ':');
-    if (number != NULL) {
-        *number++ = '\0';
-        TESS_TRY(parse_int("point: the number behind the phase", number, 0, INT64_MAX, &d->fault.detail));
-    }
-    TESS_CHECK(text[0] != '\0' && strlen(text) < sizeof(d->fault.phase), TESS_E_INVALID,
-               "point: '%.60s' is not a phase name (1 to %zu letters)", text, sizeof(d->fault.phase) - 1);
-    snprintf(d->fault.phase, sizeof(d->fault.phase), "%s", text);
+    char name[WORD_BYTES];
+    const char *number;
+    split(text, ':', name, &number);
+    if (number != NULL)
+        TESS_TRY_CTX(tess_options_int(number, 0, INT64_MAX, &d->fault.detail), "point: the number behind the phase");
+    TESS_CHECK(name[0] != '\0' && strlen(name) < sizeof(d->fault.phase), TESS_E_INVALID,
+               "point: '%.60s' is not a phase name (1 to %zu letters)", name, sizeof(d->fault.phase) - 1);
+    memcpy(d->fault.phase, name, strlen(name) + 1);
     return TESS_OK;
-}
-
-/* "write", "write#3". */
-static tess_status parse_save_point(draft *d, char *text)
-{
-    const char *names[TESS_SAVE_POINTS];
-    TESS_TRY(split_number(d, text));
-    for (int i = 0; i < TESS_SAVE_POINTS; i++)
-        names[i] = tess_save_point_name((tess_save_point)i);
-    return choose("call of a save", text, names, TESS_SAVE_POINTS, &d->fault.save_point);
 }
 
 /* Words of `point`; for those with more behind them, its parser and an example. */
 static const struct point_word {
     const char *name;
     tess_fault_point point;
-    tess_status (*parse_rest)(draft *d, char *text);
+    tess_status (*parse_rest)(draft *d, const char *text);
     const char *needs;
 } point_words[] = {
     {"before", TESS_FAULT_BEFORE, parse_operation, "it needs an operation, as in before:all_reduce"},
@@ -143,128 +108,103 @@ static const struct point_word {
 };
 enum { POINT_WORDS = sizeof(point_words) / sizeof(point_words[0]) };
 
-static tess_status parse_point(draft *d, char *text)
+static tess_status parse_point(void *config, const char *text)
 {
-    const char *names[POINT_WORDS];
-    char *rest = strchr(text, ':');
-    if (rest != NULL)
-        *rest++ = '\0';
-    for (int i = 0; i < POINT_WORDS; i++)
-        names[i] = point_words[i].name;
+    draft *d = config;
+    const char *names[POINT_WORDS], *rest;
+    char name[WORD_BYTES];
     int i = 0;
-    TESS_TRY(choose("point", text, names, POINT_WORDS, &i));
+    split(text, ':', name, &rest);
+    for (int k = 0; k < POINT_WORDS; k++)
+        names[k] = point_words[k].name;
+    TESS_TRY(tess_options_choose("point", name, names, POINT_WORDS, &i));
     const struct point_word *word = &point_words[i];
     d->fault.point = word->point;
     d->has_point = true;
-    TESS_CHECK((rest != NULL) == (word->parse_rest != NULL), TESS_E_INVALID, "point=%s: %s", text,
+    TESS_CHECK((rest != NULL) == (word->parse_rest != NULL), TESS_E_INVALID, "point=%s: %s", name,
                word->needs != NULL ? word->needs : "nothing may follow");
     return rest != NULL ? word->parse_rest(d, rest) : TESS_OK;
 }
 
 /* "layers:12", "loss". */
-static tess_status parse_label(draft *d, char *text)
+static tess_status parse_label(void *config, const char *text)
 {
+    char name[WORD_BYTES];
+    const char *rest;
     int64_t number = -1;
-    char *rest = strchr(text, ':');
-    if (rest != NULL) {
-        *rest++ = '\0';
-        TESS_TRY(parse_int("label: the number", rest, 0, TESS_LABEL_MOST, &number));
-    }
-    d->fault.label = tess_label(text, number);
+    split(text, ':', name, &rest);
+    if (rest != NULL)
+        TESS_TRY_CTX(tess_options_int(rest, 0, TESS_LABEL_MOST, &number), "label: the number");
+    ((draft *)config)->fault.label = tess_label(name, number);
     return TESS_OK;
 }
 
-static tess_status parse_rank(draft *d, char *text)
+static tess_status parse_rank(void *config, const char *text)
 {
+    draft *d = config;
     int64_t rank = -1;
     d->has_rank = true;
     d->random_rank = strcmp(text, "random") == 0;
     if (!d->random_rank && strcmp(text, "all") != 0)
-        TESS_TRY(parse_int("rank", text, 0, d->spec->world - 1, &rank));
+        TESS_TRY_CTX(tess_options_int(text, 0, d->spec->world - 1, &rank), "rank");
     d->fault.rank = (int)rank;
     return TESS_OK;
 }
 
-static tess_status parse_step(draft *d, char *text)
+static tess_status parse_step(void *config, const char *text)
 {
+    draft *d = config;
     d->random_step = strcmp(text, "random") == 0;
-    return d->random_step ? TESS_OK : parse_int("step", text, 0, INT64_MAX, &d->fault.step);
-}
-
-static tess_status parse_what(draft *d, char *text)
-{
-    static const char *const whats[] = {"micro_batch", "step"};
-    int what = 0;
-    TESS_TRY(choose("what", text, whats, 2, &what));
-    d->fault.whole_step = what == 1;
+    if (!d->random_step)
+        TESS_TRY_CTX(tess_options_int(text, 0, INT64_MAX, &d->fault.step), "step");
     return TESS_OK;
 }
 
 /* ---- Keys ---- */
-
-/* A number or a text goes to its field of the draft; the other keys have parsers of their own. The rows are not those
- * of base/core/options: those read integers as double, which has no room for INT64_MAX, and texts of one size. */
-typedef struct key {
-    const char *name;
-    enum { INT, FLOAT, TEXT, OWN } type;
-    size_t offset;
-    int64_t min, max;
-    tess_status (*parse)(draft *d, char *text);
-} key;
-
-#define AT(field_) offsetof(draft, field_)
-
-static const key keys[] = {
-    {"rank", OWN, .parse = parse_rank},
-    {"step", OWN, .parse = parse_step},
-    {"point", OWN, .parse = parse_point},
-    {"kind", OWN, .parse = parse_kind},
-    {"label", OWN, .parse = parse_label},
-    {"times", INT, AT(fault.times), .min = 0, .max = INT64_MAX},
-    {"life", INT, AT(fault.life), .min = 0, .max = INT64_MAX},
-    {"steps", INT, AT(steps), .min = 1, .max = INT64_MAX},
-    {"n", INT, AT(fault.n), .min = 1, .max = INT64_MAX / 2},
-    {"ms", FLOAT, AT(fault.ms), .max = 1000000000},
-    {"percent", FLOAT, AT(fault.percent), .max = 1000000},
-    {"bytes", INT, AT(fault.bytes), .min = 1, .max = INT64_MAX},
-    {"bit", INT, AT(fault.bit), .min = 0, .max = 63},
-    {"code", INT, AT(fault.code), .min = 0, .max = 255},
-    {"tensor", TEXT, .offset = AT(fault.tensor)},
-    {"path", TEXT, .offset = AT(fault.path)},
-    {"what", OWN, .parse = parse_what},
-};
-enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
-
-static tess_status parse_value(draft *d, const key *key, char *text)
-{
-    void *field = (char *)d + key->offset;
-    switch (key->type) {
-    case INT:
-        return parse_int(key->name, text, key->min, key->max, field);
-    case FLOAT:
-        return parse_float(key->name, text, (double)key->max, field);
-    case TEXT:
-        TESS_CHECK(strlen(text) < TESS_FAULT_TEXT, TESS_E_INVALID, "%s: longer than %d letters", key->name,
-                   TESS_FAULT_TEXT - 1);
-        snprintf(field, TESS_FAULT_TEXT, "%s", text);
-        return TESS_OK;
-    default:
-        return key->parse(d, text);
+#define OWN(key_, parse_)                                     \
+    {                                                         \
+        .key = key_, .type = TESS_OPTION_OWN, .parse = parse_ \
     }
-}
+#define INT(key_, field_, fallback_, min_, max_)                                                                       \
+    {                                                                                                                  \
+        .key = key_, .type = TESS_OPTION_INT, .offset = offsetof(draft, field_), .fallback = fallback_, .least = min_, \
+        .most = max_                                                                                                   \
+    }
+#define FLOAT(key_, field_, fallback_, max_)                                                                          \
+    {                                                                                                                 \
+        .key = key_, .type = TESS_OPTION_FLOAT, .offset = offsetof(draft, field_), .fallback = fallback_, .max = max_ \
+    }
+#define TEXT(key_, field_)                                                                                     \
+    {                                                                                                          \
+        .key = key_, .type = TESS_OPTION_TEXT, .offset = offsetof(draft, field_), .text_size = TESS_FAULT_TEXT \
+    }
 
-static tess_status parse_word(draft *d, char *word)
-{
-    const char *names[N_KEYS];
-    char *text = strchr(word, '=');
-    TESS_CHECK(text != NULL && text[1] != '\0', TESS_E_INVALID, "'%.60s' is not key=value", word);
-    *text++ = '\0';
-    for (int i = 0; i < N_KEYS; i++)
-        names[i] = keys[i].name;
-    int i = 0;
-    TESS_TRY(choose("key", word, names, N_KEYS, &i));
-    return parse_value(d, &keys[i], text);
-}
+static const tess_option keys[] = {
+    OWN("rank", parse_rank),
+    OWN("step", parse_step),
+    OWN("point", parse_point),
+    OWN("kind", parse_kind),
+    OWN("label", parse_label),
+    INT("times", fault.times, "1", 0, INT64_MAX),
+    INT("life", fault.life, "1", 0, INT64_MAX),
+    INT("steps", steps, "10", 1, INT64_MAX),
+    INT("n", fault.n, "1", 1, INT64_MAX / 2),
+    FLOAT("ms", fault.ms, "0", 1e9),
+    FLOAT("percent", fault.percent, "10", 1e6),
+    INT("bytes", fault.bytes, NULL, 1, INT64_MAX),
+    INT("bit", fault.bit, NULL, 0, 63),
+    INT("code", fault.code, "3", 0, 255),
+    TEXT("tensor", fault.tensor),
+    TEXT("path", fault.path),
+    {.key = "what",
+     .type = TESS_OPTION_CHOICE,
+     .offset = offsetof(draft, fault.whole_step),
+     .fallback = "micro_batch",
+     .choices = "micro_batch|step"},
+};
+
+static const tess_option_table table = {
+    .section = "fault.spec", .rows = keys, .n_rows = sizeof(keys) / sizeof(keys[0])};
 
 /* ---- Defaults and contradictions ---- */
 static void set_default_point(tess_fault *f)
@@ -311,7 +251,7 @@ static tess_status check_phase(const draft *d)
         return TESS_OK;
     while (phases[n] != NULL)
         n++;
-    return choose("phase", d->fault.phase, phases, n, &chosen);
+    return tess_options_choose("phase", d->fault.phase, phases, n, &chosen);
 }
 
 /* So would a wrong root of an operation without a root. */
@@ -362,17 +302,19 @@ static tess_status complete(draft *d, int index)
 }
 
 /* Parses the words up to ';' or the end, and moves *at behind them. */
-static tess_status parse_fault(const char **at, draft *d)
+static tess_status parse_fault(const char **at, draft *d, const char *source)
 {
     while (**at != '\0' && **at != ';') {
         char word[WORD_BYTES];
         size_t n = strcspn(*at, " \t\n;");
-        TESS_CHECK(n < sizeof(word), TESS_E_INVALID, "'%.40s...' is too long a word", *at);
+        TESS_CHECK(n < sizeof(word), TESS_E_INVALID, "%s: '%.40s...' is too long a word", source, *at);
         memcpy(word, *at, n);
         word[n] = '\0';
+        char *text = strchr(word, '=');
+        TESS_CHECK(text != NULL && text[1] != '\0', TESS_E_INVALID, "%s: '%.60s' is not key=value", source, word);
+        *text++ = '\0';
+        TESS_TRY(tess_options_set(&table, 1, d, word, text, source));
         *at += n;
-        if (n > 0)
-            TESS_TRY(parse_word(d, word));
         *at += strspn(*at, " \t\n");
     }
     return TESS_OK;
@@ -383,17 +325,17 @@ tess_status tess_faults_parse(const tess_fault_spec *spec, tess_fault *faults, i
     *n = 0;
     const char *at = spec->text != NULL ? spec->text : "";
     for (int index = 0; *at != '\0'; index++) {
-        draft d = {
-            .spec = spec,
-            .fault = {.step = -1, .detail = -1, .times = 1, .life = 1, .n = 1, .bit = -1, .code = 3, .percent = 10},
-            .steps = FIRST_STEPS};
+        char source[48];
+        draft d = {.spec = spec, .fault = {.step = -1, .detail = -1, .bit = -1}};
         at += strspn(at, " \t\n;");
         if (*at == '\0')
             break;
         TESS_CHECK(*n < max, TESS_E_INVALID, "fault.spec: more than %d faults", max);
         const char *begin = at;
-        TESS_TRY_CTX(parse_fault(&at, &d), "fault.spec: fault %d", index + 1);
-        TESS_TRY_CTX(complete(&d, index), "fault.spec: fault %d", index + 1);
+        snprintf(source, sizeof(source), "fault.spec: fault %d", index + 1);
+        TESS_TRY(tess_options_defaults(&table, 1, &d));
+        TESS_TRY(parse_fault(&at, &d, source));
+        TESS_TRY_CTX(complete(&d, index), "%s", source);
         d.fault.number = index + 1;
         snprintf(d.fault.text, sizeof(d.fault.text), "%.*s", (int)(at - begin), begin);
         faults[(*n)++] = d.fault;

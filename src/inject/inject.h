@@ -102,7 +102,7 @@ typedef struct tess_fault {
     double ms, percent;
     char tensor[TESS_FAULT_TEXT]; /* "": the first one */
     char path[TESS_FAULT_TEXT];
-    bool whole_step; /* uneven: what=step */
+    int whole_step; /* uneven: 1 for what=step */
 
     int number;                 /* its place in the spec, from 1 */
     char text[TESS_FAULT_TEXT]; /* its own part of the spec */

@@ -9,7 +9,7 @@
 #define BOOL(key_, field_, fallback_, help_) ROW(key_, TESS_OPTION_BOOL, field_, .fallback = fallback_, .help = help_)
 #define LIST(key_, field_, help_) ROW(key_, TESS_OPTION_LIST, field_, .fallback = "", .help = help_)
 #define INT(key_, field_, fallback_, min_, max_, help_) \
-    ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
+    ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
 #define FLOAT(key_, field_, fallback_, min_, max_, help_) \
     ROW(key_, TESS_OPTION_FLOAT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
 #define CHOICE(key_, field_, fallback_, choices_, help_) \

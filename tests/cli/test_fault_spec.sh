@@ -15,7 +15,7 @@ train() {
 train "an unknown kind" 2 "fault.spec: fault 1: unknown kind 'skp': did you mean 'skip'?" "rank=1 kind=skp"
 train "an unknown key" 2 "unknown key 'stp': did you mean 'step'?" "rank=1 kind=skip stp=4"
 train "an unknown operation" 2 "did you mean 'reduce_scatter'?" "rank=1 kind=skip point=before:reduce_scater"
-train "a rank that is not there" 2 "rank=2: expected a number from 0 to 1" "rank=2 kind=exit"
+train "a rank that is not there" 2 "rank: 2 is outside 0 .. 1" "rank=2 kind=exit"
 train "an unknown phase" 2 "fault.spec: fault 1: unknown phase 'bakward': did you mean 'backward'?" "rank=1 point=phase:bakward kind=exit"
 train "a phase like no other" 2 "unknown phase 'zzzzzzzz': there are setup, data, forward," "rank=1 point=phase:zzzzzzzz kind=exit"
 train "a root where there is none" 2 "kind=root cannot happen to all_reduce, but to broadcast," "rank=1 point=before:all_reduce kind=root"

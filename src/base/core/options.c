@@ -8,6 +8,8 @@
 
 #include "base/text/text.h"
 
+enum { NUMBER_BYTES = 64 };
+
 const char *tess_options_nearest(const char *text, const char *const *names, int n)
 {
     const char *best = NULL;
@@ -31,23 +33,45 @@ static const tess_option *find(const tess_option_table *tables, int n_tables, co
     return NULL;
 }
 
-static tess_status fail_unknown(const tess_option_table *tables, int n_tables, const char *key, const char *source)
+tess_status tess_options_choose(const char *what, const char *text, const char *const *names, int n, int *chosen)
 {
-    enum { MOST = 256 };
-    const char *names[MOST];
-    int n = 0;
-    const char *leaf = strrchr(key, '.') != NULL ? strrchr(key, '.') + 1 : key;
-    const char *same_leaf = NULL; /* the right name in the wrong section */
+    char list[512] = "";
+    size_t at = 0;
+    for (int i = 0; i < n; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *chosen = i;
+            return TESS_OK;
+        }
+    const char *nearest = tess_options_nearest(text, names, n);
+    if (nearest != NULL)
+        return TESS_FAIL(TESS_E_INVALID, "unknown %s '%.100s': did you mean '%s'?", what, text, nearest);
+    for (int i = 0; i < n && at + 40 < sizeof(list); i++)
+        at = tess_text_add(list, sizeof(list), at, "%s%s", i > 0 ? ", " : "", names[i]);
+    return TESS_FAIL(TESS_E_INVALID, "unknown %s '%.100s': there are %s", what, text, list);
+}
+
+static const char *leaf_of(const char *key)
+{
+    const char *dot = strrchr(key, '.');
+    return dot != NULL ? dot + 1 : key;
+}
+
+static tess_status fail_unknown(const tess_option_table *tables, int n_tables, const char *key)
+{
+    enum { MOST = 256, LISTED = 32 };
+    const char *names[MOST], *same_leaf = NULL; /* the right name in the wrong section */
+    int n = 0, chosen;
     for (int t = 0; t < n_tables; t++)
         for (int i = 0; i < tables[t].n_rows && n < MOST; i++) {
             names[n++] = tables[t].rows[i].key;
-            if (strcmp(strrchr(tables[t].rows[i].key, '.') + 1, leaf) == 0)
-                same_leaf = tables[t].rows[i].key;
+            if (strcmp(leaf_of(names[n - 1]), leaf_of(key)) == 0)
+                same_leaf = names[n - 1];
         }
-    const char *nearest = same_leaf != NULL ? same_leaf : tess_options_nearest(key, names, n);
-    if (nearest != NULL)
-        return TESS_FAIL(TESS_E_INVALID, "%s: unknown key '%.100s': did you mean '%s'?", source, key, nearest);
-    return TESS_FAIL(TESS_E_INVALID, "%s: unknown key '%.100s': `tessera info` lists every key", source, key);
+    if (same_leaf != NULL)
+        return TESS_FAIL(TESS_E_INVALID, "unknown key '%.100s': did you mean '%s'?", key, same_leaf);
+    if (n > LISTED && tess_options_nearest(key, names, n) == NULL)
+        return TESS_FAIL(TESS_E_INVALID, "unknown key '%.100s': `tessera info` lists every key", key);
+    return tess_options_choose("key", key, names, n, &chosen);
 }
 
 static tess_status parse_bool(const char *text, bool *value)
@@ -62,23 +86,48 @@ static tess_status parse_bool(const char *text, bool *value)
     return TESS_FAIL(TESS_E_INVALID, "'%.60s' is neither true nor false", text);
 }
 
-static tess_status parse_number(const tess_option *option, const char *text, double *value)
+/* Copies a number without the '_' of 10_000, and reads it as a floating-point one. */
+static tess_status parse_number(const char *text, char digits[NUMBER_BYTES], double *value)
 {
-    char clean[64], *end;
+    char *end;
     const char *c = text;
     size_t n = 0;
-    for (; *c != '\0' && n + 1 < sizeof(clean); c++)
-        if (*c != '_') /* 10_000 */
-            clean[n++] = *c;
-    clean[n] = '\0';
+    for (; *c != '\0' && n + 1 < NUMBER_BYTES; c++)
+        if (*c != '_')
+            digits[n++] = *c;
+    digits[n] = '\0';
     errno = 0;
-    *value = strtod(clean, &end);
+    *value = strtod(digits, &end);
     bool whole = *c == '\0' && n > 0 && *end == '\0';
     TESS_CHECK(whole && errno == 0 && isfinite(*value), TESS_E_INVALID, "'%.60s' is not a number", text);
-    TESS_CHECK(option->type == TESS_OPTION_FLOAT || *value == floor(*value), TESS_E_INVALID,
-               "'%.60s' is not an integer", text);
+    return TESS_OK;
+}
+
+static tess_status parse_float(const tess_option *option, const char *text, double *value)
+{
+    char digits[NUMBER_BYTES];
+    TESS_TRY(parse_number(text, digits, value));
     TESS_CHECK(*value >= option->min && *value <= option->max, TESS_E_INVALID, "%.60s is outside %.17g .. %.17g", text,
                option->min, option->max);
+    return TESS_OK;
+}
+
+tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t *value)
+{
+    char digits[NUMBER_BYTES], *end;
+    double number;
+    TESS_TRY(parse_number(text, digits, &number));
+    TESS_CHECK(number == floor(number), TESS_E_INVALID, "'%.60s' is not an integer", text);
+    errno = 0;
+    long long integer = strtoll(digits, &end, 10);
+    bool fits = errno == 0;
+    if (*end != '\0') { /* "1e6": a double below 2^63 converts exactly */
+        fits = fabs(number) < 0x1p63;
+        integer = fits ? (long long)number : 0;
+    }
+    TESS_CHECK(fits && integer >= min && integer <= max, TESS_E_INVALID, "%.60s is outside %lld .. %lld", text,
+               (long long)min, (long long)max);
+    *value = integer;
     return TESS_OK;
 }
 
@@ -99,9 +148,9 @@ static tess_status parse_choice(const char *choices, const char *text, int *valu
     return TESS_FAIL(TESS_E_INVALID, "'%.60s' is not one of %s", text, choices);
 }
 
-static tess_status parse_text(const char *text, size_t n, char out[TESS_TEXT_SIZE])
+static tess_status parse_text(const char *text, size_t n, char *out, size_t size)
 {
-    TESS_CHECK(n < TESS_TEXT_SIZE, TESS_E_INVALID, "a text of %zu characters; at most %d fit", n, TESS_TEXT_SIZE - 1);
+    TESS_CHECK(n < size, TESS_E_INVALID, "a text of %zu characters; at most %zu fit", n, size - 1);
     memcpy(out, text, n);
     out[n] = '\0';
     return TESS_OK;
@@ -122,7 +171,7 @@ static tess_status parse_list(const char *text, tess_text_list *list)
             n--;
         TESS_CHECK(list->n < TESS_LIST_SIZE, TESS_E_INVALID, "more than %d items", TESS_LIST_SIZE);
         if (n > 0)
-            TESS_TRY(parse_text(from, n, list->item[list->n++]));
+            TESS_TRY(parse_text(from, n, list->item[list->n++], TESS_TEXT_SIZE));
         at = comma != NULL ? end + 1 : last;
     }
     return TESS_OK;
@@ -131,22 +180,21 @@ static tess_status parse_list(const char *text, tess_text_list *list)
 static tess_status set(const tess_option *option, void *config, const char *text)
 {
     void *field = (char *)config + option->offset;
-    double number;
     switch (option->type) {
     case TESS_OPTION_BOOL:
         return parse_bool(text, field);
     case TESS_OPTION_INT:
-        TESS_TRY(parse_number(option, text, &number));
-        *(int64_t *)field = (int64_t)number;
-        return TESS_OK;
+        return tess_options_int(text, option->least, option->most, field);
     case TESS_OPTION_FLOAT:
-        return parse_number(option, text, field);
+        return parse_float(option, text, field);
     case TESS_OPTION_TEXT:
-        return parse_text(text, strlen(text), field);
+        return parse_text(text, strlen(text), field, option->text_size > 0 ? option->text_size : TESS_TEXT_SIZE);
     case TESS_OPTION_CHOICE:
         return parse_choice(option->choices, text, field);
     case TESS_OPTION_LIST:
         return parse_list(text, field);
+    case TESS_OPTION_OWN:
+        return option->parse(config, text);
     }
     return TESS_FAIL(TESS_E_INTERNAL, "option %s has no type", option->key);
 }
@@ -155,8 +203,9 @@ tess_status tess_options_defaults(const tess_option_table *tables, int n_tables,
 {
     for (int t = 0; t < n_tables; t++)
         for (int i = 0; i < tables[t].n_rows; i++)
-            TESS_TRY_CTX(set(&tables[t].rows[i], config, tables[t].rows[i].fallback), "default of %s",
-                         tables[t].rows[i].key);
+            if (tables[t].rows[i].fallback != NULL)
+                TESS_TRY_CTX(set(&tables[t].rows[i], config, tables[t].rows[i].fallback), "default of %s",
+                             tables[t].rows[i].key);
     return TESS_OK;
 }
 
@@ -165,8 +214,11 @@ tess_status tess_options_set(const tess_option_table *tables, int n_tables, void
 {
     const tess_option *option = find(tables, n_tables, key);
     if (option == NULL)
-        return fail_unknown(tables, n_tables, key, source);
-    TESS_TRY_CTX(set(option, config, text), "%s: %s", source, key);
+        TESS_TRY_CTX(fail_unknown(tables, n_tables, key), "%s", source);
+    else if (option->type == TESS_OPTION_OWN)
+        TESS_TRY_CTX(option->parse(config, text), "%s", source);
+    else
+        TESS_TRY_CTX(set(option, config, text), "%s: %s", source, key);
     return TESS_OK;
 }
 
@@ -201,6 +253,8 @@ tess_status tess_options_format(const tess_option *option, const void *config, c
             n += snprintf(text + n, size - (size_t)n, "%s%s", i > 0 ? "," : "", list->item[i]);
         break;
     }
+    case TESS_OPTION_OWN:
+        return TESS_FAIL(TESS_E_INTERNAL, "option %s cannot be formatted", option->key);
     }
     TESS_CHECK(n >= 0 && (size_t)n < size, TESS_E_INVALID, "%s: the value does not fit", option->key);
     return TESS_OK;

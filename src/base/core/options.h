@@ -10,9 +10,10 @@ typedef enum tess_option_type {
     TESS_OPTION_BOOL,   /* bool */
     TESS_OPTION_INT,    /* int64_t in [min, max] */
     TESS_OPTION_FLOAT,  /* double in [min, max] */
-    TESS_OPTION_TEXT,   /* char[TESS_TEXT_SIZE] */
+    TESS_OPTION_TEXT,   /* char[text_size] */
     TESS_OPTION_CHOICE, /* int: index into choices */
-    TESS_OPTION_LIST    /* tess_text_list */
+    TESS_OPTION_LIST,   /* tess_text_list */
+    TESS_OPTION_OWN     /* set by `parse`, whose messages name the key; cannot be formatted */
 } tess_option_type;
 
 typedef struct tess_text_list {
@@ -21,13 +22,16 @@ typedef struct tess_text_list {
 } tess_text_list;
 
 typedef struct tess_option {
-    const char *key; /* "training.steps" */
+    const char *key; /* "training.steps", "--ranks", "rank" */
     tess_option_type type;
-    size_t offset;        /* of the field in the configuration struct */
-    const char *fallback; /* default, as a user would write it */
-    const char *choices;  /* CHOICE: "none|full|every_n" */
-    double min, max;      /* INT, FLOAT */
-    const char *help;     /* one line; units where they could be doubted */
+    size_t offset;                                        /* of the field in the configuration struct */
+    const char *fallback;                                 /* default, as a user would write it */
+    const char *choices;                                  /* CHOICE: "none|full|every_n" */
+    double min, max;                                      /* FLOAT */
+    int64_t least, most;                                  /* INT */
+    size_t text_size;                                     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
+    tess_status (*parse)(void *config, const char *text); /* OWN */
+    const char *help;                                     /* one line; units where they could be doubted */
 } tess_option;
 
 typedef struct tess_option_table {
@@ -37,7 +41,7 @@ typedef struct tess_option_table {
     int n_rows;
 } tess_option_table;
 
-/* Writes every default into `config`. */
+/* Writes the default of every row that has one into `config`. */
 tess_status tess_options_defaults(const tess_option_table *tables, int n_tables, void *config);
 
 /* Sets one key from text. `source` is for messages ("kjv.yaml:12", "command line"). An unknown key names the nearest
@@ -47,6 +51,13 @@ tess_status tess_options_set(const tess_option_table *tables, int n_tables, void
 
 /* The current value as a user would write it. */
 tess_status tess_options_format(const tess_option *option, const void *config, char *text, size_t size);
+
+/* Parses an integer in [min, max]: "12", "10_000", "1e6". */
+tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t *value);
+
+/* *chosen is the index of `text` in `names`. TESS_E_INVALID: the message calls it a `what` and names the nearest one,
+ * or all. */
+tess_status tess_options_choose(const char *what, const char *text, const char *const *names, int n, int *chosen);
 
 /* The nearest of `n` names to `text` by edit distance, or NULL when none is near. */
 const char *tess_options_nearest(const char *text, const char *const *names, int n);

@@ -1,0 +1,96 @@
+/* Options: exact integers, sizes of texts, rows with a parser of their own, names of keys. */
+#include "base/core/options.h"
+
+#include "support/test.h"
+
+typedef struct config {
+    int64_t n;
+    double x;
+    char text[8], after;
+    char word[TESS_TEXT_SIZE];
+    int length; /* set by parse_length */
+} config;
+
+static tess_status parse_length(void *self, const char *text)
+{
+    ((config *)self)->length = (int)strlen(text);
+    return text[0] != '!' ? TESS_OK : TESS_FAIL(TESS_E_INVALID, "length: '%s' begins with '!'", text);
+}
+
+#define AT(field_) .offset = offsetof(config, field_)
+static const tess_option rows[] = {
+    {"n", TESS_OPTION_INT, AT(n), .fallback = "3", .least = INT64_MIN, .most = INT64_MAX},
+    {"x", TESS_OPTION_FLOAT, AT(x), .fallback = "0.5", .min = -1, .max = 1},
+    {"text", TESS_OPTION_TEXT, AT(text), .fallback = "", .text_size = 8},
+    {"word", TESS_OPTION_TEXT, AT(word)},
+    {"length", TESS_OPTION_OWN, .parse = parse_length},
+};
+static const tess_option_table table = {.section = "test", .rows = rows, .n_rows = sizeof(rows) / sizeof(rows[0])};
+
+static tess_status set(config *c, const char *key, const char *text)
+{
+    return tess_options_set(&table, 1, c, key, text, "here");
+}
+
+static void integers_of_64_bits_are_exact(void)
+{
+    static const struct {
+        const char *text;
+        int64_t value;
+    } good[] = {{"9007199254740993", 9007199254740993},
+                {"9223372036854775807", INT64_MAX},
+                {"-9223372036854775808", INT64_MIN},
+                {"10_000", 10000},
+                {"1e6", 1000000},
+                {"2.0", 2},
+                {"0x10", 16}};
+    config c = {0};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        EXPECT_OK(set(&c, "n", good[i].text));
+        EXPECT(c.n == good[i].value);
+    }
+    EXPECT_FAILS(set(&c, "n", "9223372036854775808"), TESS_E_INVALID, "here: n: 9223372036854775808 is outside");
+    EXPECT_FAILS(set(&c, "n", "1e19"), TESS_E_INVALID, "1e19 is outside");
+    EXPECT_FAILS(set(&c, "n", "1.5"), TESS_E_INVALID, "'1.5' is not an integer");
+    EXPECT_FAILS(set(&c, "n", "1x"), TESS_E_INVALID, "'1x' is not a number");
+    EXPECT_FAILS(set(&c, "n", ""), TESS_E_INVALID, "'' is not a number");
+    EXPECT_FAILS(set(&c, "x", "2"), TESS_E_INVALID, "here: x: 2 is outside -1 .. 1");
+    EXPECT_FAILS(set(&c, "x", "nan"), TESS_E_INVALID, "'nan' is not a number");
+}
+
+static void a_text_fills_its_own_size(void)
+{
+    config c = {.after = 'z'};
+    EXPECT_OK(set(&c, "text", "1234567"));
+    EXPECT_TEXT(c.text, "1234567");
+    EXPECT_FAILS(set(&c, "text", "12345678"), TESS_E_INVALID, "here: text: a text of 8 characters; at most 7 fit");
+    EXPECT_INT(c.after, 'z');
+    EXPECT_OK(set(&c, "word", "12345678"));
+}
+
+static void a_row_may_have_its_own_parser_and_no_default(void)
+{
+    config c = {.length = 7, .word = "x"};
+    EXPECT_OK(tess_options_defaults(&table, 1, &c));
+    EXPECT(c.n == 3 && c.x == 0.5 && c.length == 7 && strcmp(c.word, "x") == 0);
+    EXPECT_OK(set(&c, "length", "four"));
+    EXPECT_INT(c.length, 4);
+    EXPECT_FAILS(set(&c, "length", "!"), TESS_E_INVALID, "here: length: '!' begins with '!'");
+}
+
+static void keys_need_no_section(void)
+{
+    config c = {0};
+    EXPECT_FAILS(set(&c, "lenght", "1"), TESS_E_INVALID, "here: unknown key 'lenght': did you mean 'length'?");
+    EXPECT_FAILS(set(&c, "test.word", "1"), TESS_E_INVALID, "unknown key 'test.word': did you mean 'word'?");
+    EXPECT_FAILS(set(&c, "qqqqqqqq", "1"), TESS_E_INVALID,
+                 "unknown key 'qqqqqqqq': there are n, x, text, word, length");
+}
+
+static const test_case cases[] = {
+    {"integers_of_64_bits_are_exact", integers_of_64_bits_are_exact, 0, 0},
+    {"a_text_fills_its_own_size", a_text_fills_its_own_size, 0, 0},
+    {"a_row_may_have_its_own_parser_and_no_default", a_row_may_have_its_own_parser_and_no_default, 0, 0},
+    {"keys_need_no_section", keys_need_no_section, 0, 0},
+};
+TEST_MAIN(cases)
