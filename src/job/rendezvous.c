@@ -1,7 +1,6 @@
 #include "job/rendezvous.h"
 
 #include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "base/os/sockets.h"
+#include "base/text/text.h"
 #include "job/job_memory.h"
 
 enum { RETRY_MS = 20 };
@@ -78,23 +79,6 @@ static bool wait_readable(int fd, double deadline_s)
 
 /* ---- The first rank ---- */
 
-static bool hand_over(int connection, const hello *answer, int fd)
-{
-    struct iovec text = {.iov_base = (void *)answer, .iov_len = sizeof(*answer)};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr message = {
-        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
-    return sendmsg(connection, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(*answer);
-}
-
 static tess_status listen_for_ranks(const tess_environment *e, int *listener)
 {
     struct sockaddr_un address;
@@ -109,19 +93,26 @@ static tess_status listen_for_ranks(const tess_environment *e, int *listener)
                      error == EADDRINUSE ? " by a second rank 0, or by another job with the same MASTER_PORT" : "");
 }
 
-/* Answers one caller. Hangs up on strangers and on unknown messages. */
+/* Answers one caller. Hangs up on other users and on unknown messages. */
 static tess_status answer(const tess_environment *e, int connection, int fd, double deadline_s, bool *came)
 {
     hello said;
-    double until_s = fmin(deadline_s, tess_os_now_s() + caller_s);
-    if (!is_ours(connection) || !wait_readable(connection, until_s) ||
-        recv(connection, &said, sizeof(said), 0) != (ssize_t)sizeof(said))
+    int passed;
+    double left_s = deadline_s - tess_os_now_s();
+    if (!is_ours(connection) || tess_os_receive_message(connection, &said, sizeof(said),
+                                                        left_s < caller_s ? left_s : caller_s, &passed) != TESS_OK) {
+        tess_error_clear();
         return TESS_OK;
+    }
+    tess_os_close(&passed);
     TESS_CHECK(said.world == e->world, TESS_E_INVALID, "WORLD_SIZE is %d here (rank %d), but %d in rank %d", e->world,
                e->rank, said.world, said.rank);
     TESS_CHECK(said.rank > 0 && said.rank < e->world && !came[said.rank], TESS_E_INVALID, "two processes have RANK=%d",
                said.rank);
-    came[said.rank] = hand_over(connection, &(hello){.rank = e->rank, .world = e->world}, fd);
+    const hello mine = {.rank = e->rank, .world = e->world};
+    came[said.rank] = tess_os_send_message(connection, &mine, sizeof(mine), fd) == TESS_OK;
+    if (!came[said.rank])
+        tess_error_clear(); /* it hung up, and may call again */
     return TESS_OK;
 }
 
@@ -135,12 +126,11 @@ static int count_came(const bool *came, int world)
 
 static tess_status name_missing(const bool *came, int world, double timeout_s)
 {
-    char names[128];
-    int n = 0;
-    for (int rank = 1; rank < world && n < (int)sizeof(names); rank++) {
-        if (!came[rank])
-            n += snprintf(names + n, sizeof(names) - (size_t)n, "%s%d", n > 0 ? ", " : "", rank);
-    }
+    char names[128] = "";
+    size_t n = 0;
+    for (int rank = 1; rank < world; rank++)
+        if (!came[rank] && n + 8 < sizeof(names))
+            n = tess_text_add(names, sizeof(names), n, "%s%d", n > 0 ? ", " : "", rank);
     return TESS_FAIL(TESS_E_TIMEOUT, "rank %s did not come within %g s", names, timeout_s);
 }
 
@@ -191,34 +181,15 @@ static tess_status call_first(const tess_environment *e, double deadline_s, int 
     return TESS_OK;
 }
 
-static bool take_over(int connection, int *fd)
-{
-    hello said;
-    struct iovec text = {.iov_base = &said, .iov_len = sizeof(said)};
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr message = {
-        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-    if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(said))
-        return false;
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-    if (rights == NULL || rights->cmsg_type != SCM_RIGHTS || rights->cmsg_len != CMSG_LEN(sizeof(int)))
-        return false;
-    memcpy(fd, CMSG_DATA(rights), sizeof(*fd));
-    return true;
-}
-
 static tess_status ask(const tess_environment *e, int connection, double deadline_s, int *fd)
 {
     TESS_CHECK(is_ours(connection), TESS_E_INVALID,
-               "the name of this job's rank 0 (MASTER_PORT=%d) is taken by "
-               "another user's process",
-               e->master_port);
-    hello mine = {.rank = e->rank, .world = e->world};
-    bool asked = send(connection, &mine, sizeof(mine), MSG_NOSIGNAL) == (ssize_t)sizeof(mine);
-    TESS_CHECK(asked && wait_readable(connection, deadline_s) && take_over(connection, fd), TESS_E_TIMEOUT,
+               "the name of this job's rank 0 (MASTER_PORT=%d) is taken by another user's process", e->master_port);
+    hello said = {.rank = e->rank, .world = e->world};
+    bool answered =
+        tess_os_send_message(connection, &said, sizeof(said), -1) == TESS_OK &&
+        tess_os_receive_message(connection, &said, sizeof(said), deadline_s - tess_os_now_s(), fd) == TESS_OK;
+    TESS_CHECK(answered && *fd >= 0, TESS_E_TIMEOUT,
                "rank 0 hung up or did not answer in time: its own error says why");
     return TESS_OK;
 }
