@@ -40,20 +40,14 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code)
     tess_job_wake_all(job);
 }
 
-/* The rank that failed by itself and reported so, before others found the mismatch. -1: none. */
-static int find_self_blamed(const tess_job *job)
-{
-    for (int r = 0; r < (int)job->header->world; r++)
-        if (atomic_load(&job->rows[r].blames) == r + 1)
-            return r;
-    return -1;
-}
-
 int tess_ending_cause(const tess_job *job, int rank)
 {
-    int world = (int)job->header->world, first = find_self_blamed(job);
-    if (first >= 0 && atomic_load(&job->rows[rank].broken_team) != 0)
-        return first;
+    int world = (int)job->header->world;
+    bool broken = atomic_load(&job->rows[rank].broken_team) != 0;
+    /* A rank that blames itself failed alone, before others found the mismatch. */
+    for (int r = 0; broken && r < world; r++)
+        if (atomic_load(&job->rows[r].blames) == r + 1)
+            return r;
     bool visited[JOB_MAX_RANKS] = {false};
     while (!visited[rank]) {
         visited[rank] = true;
@@ -76,16 +70,12 @@ bool tess_ending_keeps_waiting(const tess_job *job, int rank)
            situation == TESS_RANK_SLEEPING || situation == TESS_RANK_COMPUTING || situation == TESS_RANK_NOT_JOINED;
 }
 
-/* The rank ended because an operation failed in which it waited for others. */
-static bool gave_up(const tess_job_row *row, int rank)
-{
-    int blamed = atomic_load(&row->blames) - 1;
-    return atomic_load(&row->broken_team) != 0 && blamed >= 0 && blamed != rank;
-}
-
 bool tess_ending_leaves_finding(const tess_job *job, int rank)
 {
-    return tess_ending_keeps_waiting(job, rank) && gave_up(&job->rows[rank], rank);
+    const tess_job_row *row = &job->rows[rank];
+    int blamed = atomic_load(&row->blames) - 1;
+    bool gave_up = atomic_load(&row->broken_team) != 0 && blamed >= 0 && blamed != rank;
+    return gave_up && tess_ending_keeps_waiting(job, rank);
 }
 
 int tess_ending_stuck(const tess_job *job, int rank)
@@ -125,12 +115,6 @@ static const char *name_sites(const tess_job *job, int rank, char *text, size_t 
     return text;
 }
 
-static bool is_through(const tess_job_row *row)
-{
-    uint32_t state = atomic_load(&row->state);
-    return (state == JOB_RANK_LEFT || state == JOB_RANK_GONE) && atomic_load(&row->broken_team) == 0;
-}
-
 bool tess_ending_report_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS])
 {
     tess_progress_of ranks[JOB_MAX_RANKS];
@@ -138,13 +122,16 @@ bool tess_ending_report_progress(const tess_job *job, int rank, char text[TESS_E
     int world = (int)job->header->world;
     for (int r = 0; r < world; r++) {
         const tess_job_row *row = &job->rows[r];
-        ranks[r] = (tess_progress_of){
-            .step = atomic_load_explicit(&row->step, memory_order_relaxed), .micro = -1, .ended = is_through(row)};
+        uint32_t state = atomic_load(&row->state);
+        bool left = state == JOB_RANK_LEFT || state == JOB_RANK_GONE;
+        ranks[r] = (tess_progress_of){.step = atomic_load_explicit(&row->step, memory_order_relaxed),
+                                      .micro = -1,
+                                      .ended = left && atomic_load(&row->broken_team) == 0};
     }
     return tess_progress_mismatch(ranks, world, odd, text, TESS_ENDING_PROGRESS) && odd[rank];
 }
 
-const char *tess_ending_report_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size)
+static const char *report_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size)
 {
     tess_board_copy waiter, blamed;
     char what[256], phase[96], host[96] = "", progress[TESS_ENDING_PROGRESS];
@@ -187,12 +174,14 @@ static const char *report_shared(const tess_job *job, int rank, char *text, size
     return text;
 }
 
-const char *tess_ending_report(const tess_job *job, int rank, char *text, size_t size)
+const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *text, size_t size)
 {
     char end[640];
     const tess_job_row *row = &job->rows[rank];
     bool own = atomic_load(&row->blames) == rank + 1; /* the rank failed alone */
     bool shared = row->error[0] != '\0' && atomic_load(&row->signal) == 0 && !own;
+    if (stuck >= 0)
+        return report_stuck(job, rank, stuck, text, size);
     if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED)
         report_oom(job, rank, text, size);
     else if (shared)

@@ -33,17 +33,15 @@ bool tess_ending_leaves_finding(const tess_job *job, int rank);
  * ended since. Where ranks wait for each other in a circle it is the one with a finding, possibly `rank` itself. -1:
  * none. */
 int tess_ending_stuck(const tess_job *job, int rank);
-/* "rank 3 never came to all_reduce #7 of ...: it is in phase 'data' of step 5, stopped ...; rank 1 gave up": describes
- * `stuck` where `rank` gave up. Returns text. */
-const char *tess_ending_report_stuck(const tess_job *job, int rank, int stuck, char *text, size_t size);
-
 enum { TESS_ENDING_PROGRESS = 400 };
 
 /* "rank 2 is at step 11, the others at step 12: it has had one batch less ...", when `rank` is not at the step of most
  * ranks; else false. */
 bool tess_ending_report_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS]);
 
-/* "rank 3 was killed by signal 9 (SIGKILL) in ...: its error". Returns text. */
-const char *tess_ending_report(const tess_job *job, int rank, char *text, size_t size);
+/* "rank 3 was killed by signal 9 (SIGKILL) in ...: its error". `stuck`: what tess_ending_stuck found for `rank`; where
+ * it found one, "rank 3 never came to all_reduce #7 of ...: it is in phase 'data' of step 5, stopped ...; rank 1 gave
+ * up". Returns text. */
+const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *text, size_t size);
 
 #endif

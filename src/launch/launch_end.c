@@ -35,19 +35,9 @@ void launch_report_failure(launcher *l)
     size_t size = sizeof(l->result->report);
     if (l->cause < 0 || text[0] != '\0')
         return;
-    if (l->stuck < 0) {
-        tess_ending_report(&l->job, l->cause, text, size);
-        return;
-    }
-    l->result->failed_rank = l->stuck;
-    tess_ending_report_stuck(&l->job, l->cause, l->stuck, text, size);
-}
-
-/* A rank that is asked to stop before it has joined may die of the signal. Others that lose it then have not failed. */
-static bool comes_of_stop(const launcher *l, int rank, int state)
-{
-    int cause = tess_ending_cause(&l->job, rank);
-    return WIFEXITED(state) && cause != rank && l->stopped[cause];
+    if (l->stuck >= 0)
+        l->result->failed_rank = l->stuck;
+    tess_ending_report(&l->job, l->cause, l->stuck, text, size);
 }
 
 void launch_note_end(launcher *l, int rank, int state)
@@ -66,11 +56,13 @@ void launch_note_end(launcher *l, int rank, int state)
     bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
     if (stopped)
         l->stop_code = code;
-    stopped = stopped || comes_of_stop(l, rank, state);
+    /* A rank that is asked to stop before it has joined may die of the signal. Others that lose it have not failed. */
+    int cause = tess_ending_cause(&l->job, rank);
+    stopped = stopped || (WIFEXITED(state) && cause != rank && l->stopped[cause]);
     l->stopped[rank] = stopped;
     bool asked = stopped || l->killed || l->failing.terminated || l->recovery.gathering || rank == l->stuck;
     tess_watchdog_ended(l->watchdog, rank, pid, state, asked);
-    watchdog_job_record_asked(&l->record, rank, asked);
+    l->record.asked[rank] = asked;
     bool failed = tess_ending_note(&l->job, rank, state, stopped || l->recovery.gathering);
     if (failed && l->failing.failed_s == 0 && !l->killed) {
         l->failing.failed_s = tess_os_now_s();

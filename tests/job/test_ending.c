@@ -96,7 +96,7 @@ static void in_a_circle_it_is_the_one_the_watchdog_named(void)
                 atomic_store(&job.rows[1 - first].state, JOB_RANK_JOINED);
             int cause = tess_ending_cause(&job, first), stuck = tess_ending_stuck(&job, cause);
             EXPECT_INT(stuck, 1);
-            tess_ending_report_stuck(&job, cause, stuck, text, sizeof(text));
+            tess_ending_report(&job, cause, stuck, text, sizeof(text));
             EXPECT_CONTAINS(text, "rank 1 never came to all_reduce #5 ");
             EXPECT_CONTAINS(text, "in phase 'checkpoint' of step 4 (2), waiting for rank 0");
             EXPECT(tess_ending_leaves_finding(&job, 1) == (both || first == 1));
@@ -133,7 +133,7 @@ static void a_rank_killed_for_memory_is_told_with_its_phase(void)
     make_board(2, JOB_RANK_LOST, &job);
     tess_board_phase(&job.rows[1], "data", 5, -1, 1);
     tess_board_situation(&job.rows[1], TESS_RANK_OOM_KILLED, "killed by the system because memory ran out");
-    EXPECT_CONTAINS(tess_ending_report(&job, 1, text, sizeof(text)), "in phase 'data' of step 5");
+    EXPECT_CONTAINS(tess_ending_report(&job, 1, -1, text, sizeof(text)), "in phase 'data' of step 5");
     tess_job_close(&job, true);
 }
 
@@ -148,7 +148,7 @@ static void the_last_line_counts_the_batches(void)
         give_up(&job, r, r == 1 ? 0 : 1);
     }
     tess_board_situation(&job.rows[1], TESS_RANK_IN_OTHER_COLLECTIVE, "waiting for ranks 0 2 3 in all_reduce #9");
-    tess_ending_report_stuck(&job, 1, 1, text, sizeof(text));
+    tess_ending_report(&job, 1, 1, text, sizeof(text));
     EXPECT_CONTAINS(text, "rank 1 is at step 4, the others at step 5: it has had one batch less");
     tess_job_close(&job, true);
 }

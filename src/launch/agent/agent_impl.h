@@ -156,17 +156,17 @@ typedef struct warden_stop {
     bool is_overdue;
 } warden_stop;
 
-typedef enum warden_stop_word {
+typedef enum warden_stop_kind {
     WARDEN_STOP_FIRST,
-    WARDEN_STOP_HEARD, /* nothing new */
-    WARDEN_STOP_AGAIN  /* a second request: kill the ranks */
-} warden_stop_word;
+    WARDEN_STOP_SAME, /* part of an earlier request */
+    WARDEN_STOP_AGAIN /* a second request: kill the ranks */
+} warden_stop_kind;
 
 /* Takes a signal that asks to stop, and returns what it means. */
-warden_stop_word warden_stop_hear(warden_stop *stop, const struct signalfd_siginfo *info);
-/* True once, when options->stop_grace_s has passed since the job was asked to stop. `tells`: this warden reports
- * that, and at first how long the ranks have. */
-bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_launch_options *options, bool tells);
+warden_stop_kind warden_stop_hear(warden_stop *stop, const struct signalfd_siginfo *info);
+/* True once, when options->stop_grace_s has passed since the job was asked to stop. `reports`: this warden
+ * reports that, and at first how long the ranks have. */
+bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_launch_options *options, bool reports);
 
 /* ---- Processes of the host's ranks ---- */
 /* Zero-initialised. */
@@ -175,9 +175,9 @@ typedef struct warden_processes {
     double vanished_s[JOB_MAX_RANKS]; /* since when a rank's process has been missing, 0: it exists */
 } warden_processes;
 
-/* Ten times a second. The host's first warden checks all ranks of the host, the others their own rank. A rank that has
- * been missing for half a second is lost. */
-void warden_processes_look(warden_processes *p, const tess_job *job, bool is_judge, double now_s);
+/* Ten times a second. The host's first warden (`is_first`) checks all ranks of the host, the others check their own. A
+ * rank that has been missing for half a second is lost. */
+void warden_processes_look(warden_processes *p, const tess_job *job, bool is_first, double now_s);
 
 /* What the warden knows about its rank. */
 typedef struct warden_client {
@@ -203,13 +203,10 @@ typedef struct warden_watch {
 
 /* The host's first warden watches all its ranks; the others only prepare for the end of their own. */
 void warden_watch_look(warden_watch *watch, const warden_client *client, const tess_launch_options *options,
-                       bool is_judge);
+                       bool is_first);
 void warden_watch_ended(warden_watch *watch, int rank, int pid, int wait_status, bool asked);
-void warden_watch_settle(warden_watch *watch);
-/* Writes the diagnosis as text. The rank that it blames may differ from the one that failed first. */
-void warden_watch_report(const tess_job *job, tess_launch_result *result);
 /* Writes the record of how the job ended, if this warden must, and frees. */
-void warden_watch_end(warden_watch *watch, const tess_launch_result *result, bool is_judge);
+void warden_watch_end(warden_watch *watch, const tess_launch_result *result, bool is_first);
 
 /* Takes one request and answers it. Closes the channel when the rank violates the protocol. */
 void warden_answer_request(warden_client *client);

@@ -31,7 +31,7 @@ typedef struct warden {
     warden_watch watch;
     double failed_s; /* when this warden saw that the job failed, 0: it has not */
     warden_processes processes;
-    bool tells; /* this warden reports the diagnosis */
+    bool reports; /* this warden reports the diagnosis */
 } warden;
 
 static bool is_adopted(const warden *g)
@@ -39,7 +39,8 @@ static bool is_adopted(const warden *g)
     return g->rank.rank >= 0;
 }
 
-static bool is_judge(const warden *g)
+/* True for the warden of the host's first rank: it finds the diagnosis for the host, and is its agent. */
+static bool is_first(const warden *g)
 {
     return is_adopted(g) && atomic_load(&g->rank.job.header->agent_pid) == (int32_t)getpid();
 }
@@ -106,10 +107,10 @@ static void reap(warden *g)
 /* ---- Signals ---- */
 static void stop(warden *g, const struct signalfd_siginfo *info)
 {
-    warden_stop_word word = warden_stop_hear(&g->stop, info);
-    if (word == WARDEN_STOP_AGAIN)
+    warden_stop_kind kind = warden_stop_hear(&g->stop, info);
+    if (kind == WARDEN_STOP_AGAIN)
         kill_child(g);
-    if (word != WARDEN_STOP_FIRST)
+    if (kind != WARDEN_STOP_FIRST)
         return;
     if (is_adopted(g))
         atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
@@ -117,28 +118,31 @@ static void stop(warden *g, const struct signalfd_siginfo *info)
         signal_child(g, g->stop.signal);
 }
 
-/* SIGUSR2 is a ctrl-C that mpirun does not see (launch_watch.c). */
-static bool asks_to_stop(const warden *g, unsigned signal)
-{
-    return signal == SIGINT || signal == SIGTERM || signal == SIGUSR2 || (signal == SIGUSR1 && g->options.usr1_stops);
-}
-
 static void take_signals(warden *g)
 {
     struct signalfd_siginfo info;
     while (read(g->signals_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (asks_to_stop(g, info.ssi_signo))
-            stop(g, &info);
-        else if (info.ssi_signo == SIGUSR1)
+        if (info.ssi_signo == SIGUSR1 && !g->options.usr1_stops)
             signal_child(g, SIGUSR1);
+        else if (info.ssi_signo != SIGCHLD) /* SIGUSR2 is a ctrl-C that mpirun does not see (launch_watch.c) */
+            stop(g, &info);
     }
 }
 
 /* ---- A failure ---- */
-static bool judge_is_gone(const warden *g)
+/* True when no warden is left that would report the diagnosis before this one: of the host its first warden, and of the
+ * job the first warden of the lowest host in touch. Each has reported it once it has ended. */
+static bool is_next_to_report(const warden *g)
 {
-    char state = tess_os_process_state(atomic_load(&g->rank.job.header->agent_pid));
-    return state == '\0' || state == 'Z';
+    const tess_job *job = &g->rank.job;
+    if (!is_first(g)) {
+        char state = tess_os_process_state(atomic_load(&job->header->agent_pid));
+        return state == '\0' || state == 'Z';
+    }
+    for (int h = 0; h < (int)job->header->host; h++)
+        if (diagnosis_in_touch(job, h))
+            return false;
+    return true;
 }
 
 static bool knows_diagnosis(const tess_job_header *header)
@@ -147,21 +151,17 @@ static bool knows_diagnosis(const tess_job_header *header)
     return state == JOB_DIAGNOSIS_HERE || state == JOB_DIAGNOSIS_ELSEWHERE;
 }
 
-/* Whichever rank was named, others missed a stopped one. */
-static bool is_stopped(const warden *g)
-{
-    const tess_job *job = &g->rank.job;
-    return knows_diagnosis(job->header) && atomic_load(&job->rows[g->rank.rank].run_state) == 'T';
-}
-
-/* The rank that failed waited for ours in vain, and ours is not aware of it. */
-static bool is_blamed(const warden *g)
+/* True when the diagnosis leaves the rank no use for its grace: it is stopped (others missed it, whichever rank was
+ * named), or the rank that failed waited for it in vain and it does not know. */
+static bool is_hopeless(const warden *g)
 {
     const tess_job *job = &g->rank.job;
     const tess_job_row *own = &job->rows[g->rank.rank];
-    if (!knows_diagnosis(job->header) || atomic_load(&own->state) > JOB_RANK_JOINED || own->error[0] != '\0')
+    if (!knows_diagnosis(job->header))
         return false;
-    return atomic_load(&job->rows[atomic_load(&job->header->diagnosis_rank)].blames) == 1 + g->rank.rank;
+    bool unaware = atomic_load(&own->state) <= JOB_RANK_JOINED && own->error[0] == '\0';
+    int blamed = atomic_load(&job->rows[atomic_load(&job->header->diagnosis_rank)].blames) - 1;
+    return atomic_load(&own->run_state) == 'T' || (unaware && blamed == g->rank.rank);
 }
 
 /* True `s` seconds after a SIGTERM that belongs to a failure. Otherwise ranks asked to stop take their time. */
@@ -176,7 +176,7 @@ static bool is_pressed(const warden *g, double now_s, double s)
 static void end_survivor(warden *g, double now_s)
 {
     double since_s = now_s - g->failed_s;
-    if (!g->killed && (is_blamed(g) || is_stopped(g) || is_pressed(g, now_s, pressed_grace_s)))
+    if (!g->killed && (is_hopeless(g) || is_pressed(g, now_s, pressed_grace_s)))
         kill_child(g);
     if (!g->terminated && since_s >= g->options.grace_s) {
         g->terminated = true;
@@ -191,47 +191,32 @@ static bool out_of_patience(const warden *g, double now_s)
     return g->failed_s != 0 && now_s - g->failed_s >= g->options.grace_s + patience_s;
 }
 
-/* True when no host before this one is in touch, so that this host reports the diagnosis. */
-static bool host_reports(const tess_job *job)
-{
-    for (int h = 0; h < (int)job->header->host; h++)
-        if (diagnosis_in_touch(job, h))
-            return false;
-    return true;
-}
-
-/* A job that lost a host gets the exit code of its survivors. It may still come while they have time to end by
- * themselves. */
-static bool may_hear_code(const warden *g, double now_s)
-{
-    return now_s - g->failed_s < g->options.grace_s && !is_pressed(g, now_s, pressed_grace_s) &&
-           diagnosis_is_running(&g->rank.job, -1);
-}
-
-static void judge(warden *g, double now_s)
+static void diagnose(warden *g, double now_s)
 {
     const tess_job *job = &g->rank.job;
     bool late = out_of_patience(g, now_s);
     if (atomic_load(&job->header->diagnosis_state) != JOB_DIAGNOSIS_NONE || now_s - g->failed_s < settle_s)
         return;
-    if (!late && (is_judge(g) ? !host_reports(job) : !judge_is_gone(g)))
+    if (!late && !is_next_to_report(g))
         return;
-    int code, cause = diagnosis_find(job, now_s - g->failed_s < g->options.grace_s, &code);
+    bool early = now_s - g->failed_s < g->options.grace_s;
+    int code, cause = diagnosis_find(job, early, &code);
     const tess_job_row *row = &job->rows[cause];
     /* A rank that has left the job but still runs may yet report the cause by its exit code. */
     if (!late && atomic_load(&row->ended) == 0 && diagnosis_in_touch(job, row->host))
         return;
-    if (code == 0 && may_hear_code(g, now_s))
+    /* A job that lost a host gets the exit code of its survivors, while they have time to end by themselves. */
+    if (code == 0 && early && !is_pressed(g, now_s, pressed_grace_s) && diagnosis_is_running(job, -1))
         return;
-    g->tells = diagnosis_take(job, cause, code != 0 ? code : 1);
+    g->reports = diagnosis_take(job, cause, code != 0 ? code : 1);
 }
 
 static void look_at_failure(warden *g, double now_s)
 {
     if (!is_adopted(g))
         return;
-    warden_processes_look(&g->processes, &g->rank.job, is_judge(g), now_s);
-    warden_watch_look(&g->watch, &g->rank, &g->options, is_judge(g));
+    warden_processes_look(&g->processes, &g->rank.job, is_first(g), now_s);
+    warden_watch_look(&g->watch, &g->rank, &g->options, is_first(g));
     if (warden_stop_is_overdue(&g->stop, &g->rank.job, &g->options, g->rank.rank == 0))
         kill_child(g);
     if (g->failed_s == 0 && atomic_load(&g->rank.job.header->first_lost) >= 0)
@@ -239,22 +224,10 @@ static void look_at_failure(warden *g, double now_s)
     if (g->failed_s == 0)
         return;
     end_survivor(g, now_s);
-    judge(g, now_s);
+    diagnose(g, now_s);
 }
 
 /* ---- When it may end ---- */
-/* The warden that reports the diagnosis has done so once it has ended. */
-static bool diagnosis_was_reported(const warden *g)
-{
-    const tess_job *job = &g->rank.job;
-    if (!is_judge(g))
-        return judge_is_gone(g);
-    for (int h = 0; h < (int)job->header->host; h++)
-        if (diagnosis_in_touch(job, h))
-            return false;
-    return true;
-}
-
 static bool may_go_after_failure(const warden *g, double now_s)
 {
     const tess_job *job = &g->rank.job;
@@ -262,8 +235,8 @@ static bool may_go_after_failure(const warden *g, double now_s)
         return true;
     if (!knows_diagnosis(job->header) || diagnosis_is_running(job, (int)job->header->host))
         return false;
-    if (!g->tells)
-        return diagnosis_was_reported(g);
+    if (!g->reports)
+        return is_next_to_report(g);
     if (is_pressed(g, now_s, pressed_wait_s))
         return true;
     return !diagnosis_is_running(job, -1) && (g->rank.agent == NULL || agent_diagnosis_is_known(g->rank.agent));
@@ -283,7 +256,7 @@ static bool may_go(const warden *g, double now_s)
         return false;
     if (g->code != 0)
         return !diagnosis_is_running(job, -1);
-    return !is_judge(g) || !diagnosis_is_running(job, (int)job->header->host);
+    return !is_first(g) || !diagnosis_is_running(job, (int)job->header->host);
 }
 
 /* ---- The loop ---- */
@@ -331,8 +304,10 @@ static void write_report(const warden *g, tess_launch_result *result)
 {
     tess_launch_failure failure;
     tess_launch_decision decision = {.action = TESS_LAUNCH_END};
-    int cause = result->failed_rank;
-    warden_watch_report(&g->rank.job, result);
+    int cause = result->failed_rank, stuck = tess_ending_stuck(&g->rank.job, cause);
+    if (stuck >= 0)
+        result->failed_rank = stuck;
+    tess_ending_report(&g->rank.job, cause, stuck, result->report, sizeof(result->report));
     tess_ending_facts(&g->rank.job, cause, result, &failure);
     if (g->options.decide != NULL)
         g->options.decide(g->options.self, &failure, &decision);
@@ -360,15 +335,15 @@ static void fill_result(const warden *g, tess_launch_result *result)
     bool known = knows_diagnosis(job->header);
     result->failed_rank = known ? atomic_load(&job->header->diagnosis_rank) : atomic_load(&job->header->first_lost);
     result->exit_code = known ? atomic_load(&job->header->diagnosis_code) : g->code != 0 ? g->code : 1;
-    if (g->tells)
+    if (g->reports)
         write_report(g, result);
 }
 
 static void release(warden *g)
 {
-    if (g->rank.agent != NULL && !g->tells)
+    if (g->rank.agent != NULL && !g->reports)
         agent_say_goodbye(g->rank.agent);
-    agent_close(&g->rank.agent, g->tells);
+    agent_close(&g->rank.agent, g->reports);
     tess_mem_free(g->rank.mem, g->rank.hosts);
     tess_os_close(&g->rank.channel);
     tess_os_close(&g->signals_fd);
@@ -397,10 +372,10 @@ tess_status tess_warden_run(char *const *argv, const tess_launch_options *option
                                 : tess_os_error("signalfd", "of the warden");
     if (g->child != 0)
         watch(g);
-    warden_watch_settle(&g->watch);
+    tess_watchdog_settle(g->watch.watchdog);
     if (status == TESS_OK)
         fill_result(g, result);
-    warden_watch_end(&g->watch, result, is_judge(g));
+    warden_watch_end(&g->watch, result, is_first(g));
     release(g);
     tess_child_restore_signals(&signals);
     tess_mem_free(mem, g);

@@ -40,9 +40,9 @@ static void look_at(warden_processes *p, const tess_job *job, int rank, double n
         miss_process(job, rank);
 }
 
-void warden_processes_look(warden_processes *p, const tess_job *job, bool is_judge, double now_s)
+void warden_processes_look(warden_processes *p, const tess_job *job, bool is_first, double now_s)
 {
-    int first = tess_job_first_rank(job), last = is_judge ? (int)job->header->world - 1 : first;
+    int first = tess_job_first_rank(job), last = is_first ? (int)job->header->world - 1 : first;
     if (now_s < p->next_s)
         return;
     p->next_s = now_s + look_s;

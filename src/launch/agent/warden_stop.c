@@ -17,12 +17,12 @@ static int way_of(const struct signalfd_siginfo *info)
     return (int)info->ssi_signo * 4 + by_system * 2 + by_mpi;
 }
 
-warden_stop_word warden_stop_hear(warden_stop *stop, const struct signalfd_siginfo *info)
+warden_stop_kind warden_stop_hear(warden_stop *stop, const struct signalfd_siginfo *info)
 {
     double now_s = tess_os_now_s();
     int way = way_of(info);
     if (stop->signal != 0)
-        return way == stop->way && now_s - stop->signal_s >= same_stop_s ? WARDEN_STOP_AGAIN : WARDEN_STOP_HEARD;
+        return way == stop->way && now_s - stop->signal_s >= same_stop_s ? WARDEN_STOP_AGAIN : WARDEN_STOP_SAME;
     stop->signal = info->ssi_signo == SIGTERM || info->ssi_signo == SIGUSR1 ? SIGTERM : SIGINT;
     stop->way = way;
     stop->signal_s = now_s;
@@ -37,21 +37,21 @@ static void report(const tess_launch_options *options, const char *format, doubl
         options->notice(options->self, line);
 }
 
-bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_launch_options *options, bool tells)
+bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_launch_options *options, bool reports)
 {
     double now_s = tess_os_now_s();
     if (atomic_load(&job->header->stop) != JOB_STOP_NOW || options->stop_grace_s <= 0 || stop->is_overdue)
         return false;
     if (stop->since_s == 0) {
         stop->since_s = now_s;
-        if (tells)
+        if (reports)
             report(
                 options,
                 "asked to stop: the ranks have %g s to finish their step and save; a second signal ends them at once",
                 options->stop_grace_s);
     }
     stop->is_overdue = now_s - stop->since_s >= options->stop_grace_s;
-    if (stop->is_overdue && tells)
+    if (stop->is_overdue && reports)
         report(
             options,
             "not done within %g s of being asked to stop: the ranks are killed, the newest complete checkpoint stands",

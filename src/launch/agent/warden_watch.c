@@ -1,7 +1,7 @@
 /* The watchdog in a warden. */
-#include "job/rank_end.h"
 #include "launch/agent/agent_impl.h"
 
+/* False when the watchdog is that of an earlier job. */
 static bool is_watched(const warden_watch *watch, const tess_job *job)
 {
     return watch->header != NULL && watch->header == job->header && watch->world == job->header->world;
@@ -26,10 +26,10 @@ static void watch_job(warden_watch *watch, const warden_client *client, const te
 }
 
 void warden_watch_look(warden_watch *watch, const warden_client *client, const tess_launch_options *options,
-                       bool is_judge)
+                       bool is_first)
 {
     watch_job(watch, client, options);
-    if (!is_judge)
+    if (!is_first)
         return;
     tess_watchdog_look(watch->watchdog);
     watchdog_job_record_look(&watch->record, watch->job);
@@ -41,25 +41,9 @@ void warden_watch_ended(warden_watch *watch, int rank, int pid, int wait_status,
         tess_watchdog_ended(watch->watchdog, rank, pid, wait_status, asked);
 }
 
-void warden_watch_settle(warden_watch *watch)
+void warden_watch_end(warden_watch *watch, const tess_launch_result *result, bool is_first)
 {
-    tess_watchdog_settle(watch->watchdog);
-}
-
-void warden_watch_report(const tess_job *job, tess_launch_result *result)
-{
-    int stuck = tess_ending_stuck(job, result->failed_rank);
-    if (stuck < 0) {
-        tess_ending_report(job, result->failed_rank, result->report, sizeof(result->report));
-        return;
-    }
-    tess_ending_report_stuck(job, result->failed_rank, stuck, result->report, sizeof(result->report));
-    result->failed_rank = stuck;
-}
-
-void warden_watch_end(warden_watch *watch, const tess_launch_result *result, bool is_judge)
-{
-    if (watch->header != NULL && is_judge)
+    if (watch->header != NULL && is_first)
         watchdog_job_record_end(&watch->record, watch->job, result);
     tess_watchdog_destroy(&watch->watchdog);
 }

@@ -33,32 +33,26 @@ static bool is_blocked_in_io(const tess_process_facts *before, const tess_proces
     return waits && a->call == b->call && a->arguments[0] == b->arguments[0] && before->io_bytes == after->io_bytes;
 }
 
-static bool misses_anybody(const tess_board_copy *row)
-{
-    uint64_t any = 0;
-    for (int i = 0; i < JOB_RANK_WORDS; i++)
-        any |= row->wait_missing[i];
-    return any != 0;
-}
-
 static tess_situation find(const tess_board_copy *row, const tess_process_facts *before,
                            const tess_process_facts *after)
 {
-    bool loads_data = strcmp(row->phase, "data") == 0;
     char state = after->main.state;
+    uint64_t missing = 0;
+    for (int i = 0; i < JOB_RANK_WORDS; i++)
+        missing |= row->wait_missing[i];
     if (!after->here || state == 'Z' || state == 'X')
         return TESS_RANK_UNKNOWN;
     if (state == 'T' || (state == 't' && after->tracer != 0))
         return TESS_RANK_STOPPED;
     if (row->state == JOB_RANK_ABSENT)
         return TESS_RANK_NOT_JOINED;
-    if (row->wait_age_ns > 0 && misses_anybody(row))
+    if (row->wait_age_ns > 0 && missing != 0)
         return TESS_RANK_IN_OTHER_COLLECTIVE;
     if (is_blocked_in_io(before, after))
         return TESS_RANK_BLOCKED_IN_IO;
     if (after->thread.kind == TESS_CALL_SLEEP && before->thread.kind == TESS_CALL_SLEEP)
         return TESS_RANK_SLEEPING;
-    if (loads_data)
+    if (strcmp(row->phase, "data") == 0)
         return TESS_RANK_LOADING_DATA;
     return after->thread.state == 'R' || share_wanted(before, after) >= busy_share ? TESS_RANK_COMPUTING
                                                                                    : TESS_RANK_SLEEPING;

@@ -150,11 +150,6 @@ void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job)
     }
 }
 
-void watchdog_job_record_asked(watchdog_job_record *record, int rank, bool asked)
-{
-    record->asked[rank] = asked;
-}
-
 void watchdog_job_record_end(watchdog_job_record *record, const tess_job *job, const tess_launch_result *result)
 {
     look_at_ends(record, job);

@@ -17,15 +17,13 @@ typedef struct watchdog_job_record {
     double written_s;
     pid_t writer; /* the child that writes it, 0: none */
     uint64_t ended_ns[JOB_MAX_RANKS];
-    bool asked[JOB_MAX_RANKS];
+    bool asked[JOB_MAX_RANKS]; /* to end, after another's failure or by the user: the owner sets it */
     bool is_guess; /* nobody reports who was asked to end: assume ranks that a signal ended after another's failure */
 } watchdog_job_record;
 
 void watchdog_job_record_begin(watchdog_job_record *record, tess_mem *mem, bool is_guess);
 /* Checks whether there is a folder by now, and which ranks have ended. */
 void watchdog_job_record_look(watchdog_job_record *record, const tess_job *job);
-/* `asked`: the rank was asked to end, after another's failure or by the user. */
-void watchdog_job_record_asked(watchdog_job_record *record, int rank, bool asked);
 void watchdog_job_record_end(watchdog_job_record *record, const tess_job *job, const tess_launch_result *result);
 
 #endif

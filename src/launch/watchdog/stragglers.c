@@ -1,8 +1,8 @@
-#include "launch/watchdog/stragglers.h"
-
+/* Stragglers, from the counters on the board. */
 #include <stdio.h>
 
 #include "base/os/os.h"
+#include "launch/watchdog/watchdog_impl.h"
 
 static const uint64_t pause_ns = 60000000000;
 /* Between samples. A slowdown of less than 20 samples is a neighbour's burst, however short the steps are. */
@@ -19,14 +19,6 @@ void watchdog_stragglers_end(watchdog_stragglers *s)
     tess_pace_destroy(&s->pace);
 }
 
-/* A rank adds up its phases before it counts the step. */
-static void read_row(const tess_job_row *row, tess_pace_counters *counters)
-{
-    counters->n_steps = atomic_load_explicit(&row->n_steps, memory_order_acquire);
-    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
-        counters->phase_ns[phase] = atomic_load_explicit(&row->phase_ns[phase], memory_order_relaxed);
-}
-
 static bool is_here(const tess_job *job, int rank)
 {
     return (uint32_t)job->rows[rank].host == job->header->host;
@@ -37,8 +29,10 @@ static bool sample(watchdog_stragglers *s)
     bool any = false;
     for (int r = 0; r < (int)s->job->header->world; r++) {
         const tess_job_row *row = &s->job->rows[r];
-        tess_pace_counters counters = {0};
-        read_row(row, &counters);
+        /* A rank adds up its phases before it counts the step. */
+        tess_pace_counters counters = {.n_steps = atomic_load_explicit(&row->n_steps, memory_order_acquire)};
+        for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
+            counters.phase_ns[phase] = atomic_load_explicit(&row->phase_ns[phase], memory_order_relaxed);
         if (!tess_pace_is_new(s->pace, r, counters.n_steps))
             continue;
         if (is_here(s->job, r))

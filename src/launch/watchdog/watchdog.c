@@ -158,14 +158,8 @@ static bool is_due(const tess_watchdog *w, watchdog_stall *stall, uint64_t now_n
     return now_ns - stall->reported_ns >= pause_ns;
 }
 
-static void note_reported(watchdog_stall *stall, uint64_t now_ns)
-{
-    stall->pause_ns = stall->pause_ns == 0 ? first_pause_ns : stall->pause_ns * 2;
-    stall->reported = stall->finding.situation;
-    stall->reported_ns = now_ns;
-}
-
-static bool has_telling_stack(tess_situation situation)
+/* True when the stack explains the stall: the process runs, and does not wait in a collective. */
+static bool needs_stack(tess_situation situation)
 {
     return situation == TESS_RANK_COMPUTING || situation == TESS_RANK_SLEEPING || situation == TESS_RANK_LOADING_DATA ||
            situation == TESS_RANK_BLOCKED_IN_IO || situation == TESS_RANK_NOT_JOINED;
@@ -176,9 +170,13 @@ static void report(tess_watchdog *w, const int *due, int n, uint64_t now_ns)
     watchdog_stall *first = &w->stalls[due[0]];
     bool is_new = first->reported != first->finding.situation;
     watchdog_report_stall(w, due, n, (double)waited_ns(first, now_ns) * 1e-9);
-    for (int i = 0; i < n; i++)
-        note_reported(&w->stalls[due[i]], now_ns);
-    if (!is_new || w->probed >= 0 || !has_telling_stack(first->finding.situation))
+    for (int i = 0; i < n; i++) {
+        watchdog_stall *stall = &w->stalls[due[i]];
+        stall->pause_ns = stall->pause_ns == 0 ? first_pause_ns : stall->pause_ns * 2;
+        stall->reported = stall->finding.situation;
+        stall->reported_ns = now_ns;
+    }
+    if (!is_new || w->probed >= 0 || !needs_stack(first->finding.situation))
         return;
     w->probed = due[0];
     tess_stack_begin(&w->probe, pid_of(w, due[0]), first->first.thread.tid);
@@ -245,12 +243,6 @@ static void settle_death(tess_watchdog *w, int rank, uint64_t now_ns)
         death->ended_ns = 0;
 }
 
-static void look_at_deaths(tess_watchdog *w, uint64_t now_ns)
-{
-    for (int r = 0; r < (int)w->job->header->world; r++)
-        settle_death(w, r, now_ns);
-}
-
 void tess_watchdog_ended(tess_watchdog *w, int rank, int pid, int wait_status, bool asked)
 {
     if (w == NULL || asked || (WIFEXITED(wait_status) && tess_ending_leaves_finding(w->job, rank)))
@@ -291,30 +283,17 @@ static void look_at_probe(tess_watchdog *w, uint64_t now_ns)
     w->probed = -1;
 }
 
-static void notice_first_join(tess_watchdog *w, uint64_t now_ns)
-{
-    for (int r = 0; w->joined_ns == 0 && r < (int)w->job->header->world; r++)
-        if (atomic_load(&w->job->rows[r].state) == JOB_RANK_JOINED)
-            w->joined_ns = now_ns;
-}
-
 static void look_at_pace(tess_watchdog *w, uint64_t now_ns)
 {
     char line[WATCHDOG_STRAGGLER_LINE];
     int before = w->stragglers.rank;
     if (!watchdog_stragglers_look(&w->stragglers, now_ns, line))
         return;
-    watchdog_note_pace(w, w->stragglers.rank >= 0 ? w->stragglers.rank : before, line);
+    int rank = w->stragglers.rank >= 0 ? w->stragglers.rank : before;
+    int64_t step = (int64_t)atomic_load(&w->job->rows[rank].n_steps);
+    tess_notices_add(&w->job->header->notices, TESS_NOTICE_SLOW, rank, step, line);
     if (w->options.notice != NULL)
         w->options.notice(w->options.self, line);
-}
-
-/* Subtracts a gap between looks from all waits, except for gap_ns: the job may have stood still with this process.
- * Waits up to the gap count in full. */
-static void leave_out(tess_watchdog *w, uint64_t ns)
-{
-    for (int r = 0; r < (int)w->job->header->world; r++)
-        w->stalls[r].since_ns += ns;
 }
 
 void tess_watchdog_look(tess_watchdog *w)
@@ -322,13 +301,18 @@ void tess_watchdog_look(tess_watchdog *w)
     uint64_t now_ns = tess_os_now_ns();
     if (w == NULL || now_ns - w->looked_ns < often_ns)
         return;
-    if (w->looked_ns != 0 && now_ns - w->looked_ns > gap_ns)
-        leave_out(w, now_ns - w->looked_ns - gap_ns);
+    /* The job may have stood still with this process: of a gap between looks, gap_ns counts as waiting. */
+    bool stood_still = w->looked_ns != 0 && now_ns - w->looked_ns > gap_ns;
+    for (int r = 0; r < (int)w->job->header->world; r++) {
+        if (stood_still)
+            w->stalls[r].since_ns += now_ns - w->looked_ns - gap_ns;
+        if (w->joined_ns == 0 && atomic_load(&w->job->rows[r].state) == JOB_RANK_JOINED)
+            w->joined_ns = now_ns;
+        settle_death(w, r, now_ns);
+    }
     w->looked_ns = now_ns;
-    look_at_deaths(w, now_ns);
     if (w->options.soft_s <= 0)
         return;
-    notice_first_join(w, now_ns);
     look_at_waits(w, now_ns);
     look_at_probe(w, now_ns);
     look_at_pace(w, now_ns);

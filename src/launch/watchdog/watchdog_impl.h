@@ -6,10 +6,10 @@
 #include "base/os/process_facts.h"
 #include "base/os/stack.h"
 #include "job/patience.h"
-#include "launch/watchdog/stragglers.h"
 #include "launch/watchdog/watchdog.h"
 #include "diagnosis/history.h"
 #include "diagnosis/missed.h"
+#include "diagnosis/pace.h"
 
 /* ---- watchdog_waits.c: which ranks are waited for, from the board ---- */
 typedef struct watchdog_waits {
@@ -30,6 +30,27 @@ typedef struct watchdog_finding {
 
 void watchdog_classify(const tess_board_copy *row, const tess_process_facts *before, const tess_process_facts *after,
                        watchdog_finding *finding);
+
+/* ---- stragglers.c: ranks that are slow, step after step, while the job runs. Each finding of diagnosis/pace becomes a
+ * line for people, at most one a minute. ---- */
+enum { WATCHDOG_STRAGGLER_LINE = 256 };
+
+typedef struct watchdog_stragglers {
+    const tess_job *job;
+    tess_pace *pace;
+    int rank; /* reported last; -1: none, or it keeps up again */
+    tess_phase phase;
+    uint64_t sampled_ns, reported_ns;
+} watchdog_stragglers;
+
+/* `job` is borrowed. */
+tess_status watchdog_stragglers_begin(tess_mem *mem, const tess_job *job, watchdog_stragglers *stragglers);
+void watchdog_stragglers_end(watchdog_stragglers *stragglers);
+
+/* Checks all ranks' counters; call it some 20 times a second. It reads a few words per rank at most ten times a second,
+ * and asks the system only about a rank of this host that has done a step. True: `line` has news about a rank of this
+ * host. */
+bool watchdog_stragglers_look(watchdog_stragglers *stragglers, uint64_t now_ns, char line[WATCHDOG_STRAGGLER_LINE]);
 
 /* ---- A rank that is waited for ---- */
 typedef struct watchdog_stall {
@@ -68,11 +89,6 @@ struct tess_watchdog {
     watchdog_stall *stalls; /* (world) */
     watchdog_death *deaths; /* (world) */
 };
-
-/* ---- watchdog_notes.c: notices for later ---- */
-/* Of a stall that was reported. */
-void watchdog_note_stall(const tess_watchdog *w, int rank, double waited_s, bool has_come);
-void watchdog_note_pace(const tess_watchdog *w, int rank, const char *line);
 
 /* ---- watchdog_report.c: lines for people ---- */
 /* `ranks`: those that became due together; the line describes the first. */

@@ -1,4 +1,4 @@
-/* The watchdog's lines. */
+/* The watchdog's lines for people, and the notices that keep them for later (trace/notice.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +97,21 @@ static void report_doing(const tess_watchdog *w, int rank, char *text, size_t si
     tess_call_sites_name(w->job, rank, text, size);
 }
 
+/* A stall has one notice, however often it was reported: how long it lasted, or had lasted at the last report. */
+static void note_stall(const tess_watchdog *w, int rank, double waited_s, bool has_come)
+{
+    char text[3 * TESS_NOTICE_TEXT];
+    watchdog_stall *stall = &w->stalls[rank];
+    tess_notices *notices = &w->job->header->notices;
+    snprintf(text, sizeof(text), "%s for %.1f s%s %s%s%s", stall->who, waited_s, has_come ? "" : " and more", stall->in,
+             stall->stack[0] != '\0' ? "; its stack: " : "", stall->stack);
+    if (stall->notice != 0)
+        tess_notices_replace(notices, stall->notice - 1, text);
+    else
+        stall->notice =
+            1 + tess_notices_add(notices, TESS_NOTICE_WAIT, rank, atomic_load(&w->job->rows[rank].step), text);
+}
+
 void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, double waited_s)
 {
     char line[1024], who[128], whom[32], where[288], doing[512], whose[16] = "it";
@@ -117,7 +132,7 @@ void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, doub
     say(w, line);
     tess_text_add(stall->who, sizeof(stall->who), 0, "%s kept %s waiting", who, whom);
     tess_text_add(stall->in, sizeof(stall->in), 0, "%s; %s was %s", where, whose, doing);
-    watchdog_note_stall(w, ranks[0], waited_s, false);
+    note_stall(w, ranks[0], waited_s, false);
 }
 
 void watchdog_report_stack(const tess_watchdog *w, int rank, double waited_s, const tess_stack *stack)
@@ -132,7 +147,7 @@ void watchdog_report_stack(const tess_watchdog *w, int rank, double waited_s, co
         at = tess_text_add(frames, size, at, "%s%s", i > begin ? " < " : "", stack->lines[i]);
     snprintf(line, sizeof(line), "rank %d's stack: %s", rank, frames);
     say(w, line);
-    watchdog_note_stall(w, rank, waited_s, false);
+    note_stall(w, rank, waited_s, false);
 }
 
 void watchdog_report_came(const tess_watchdog *w, int rank, double waited_s)
@@ -141,5 +156,5 @@ void watchdog_report_came(const tess_watchdog *w, int rank, double waited_s)
     snprintf(line, sizeof(line), "rank %d has come after %.1f s", rank, waited_s);
     say(w, line);
     if (w->stalls[rank].notice != 0)
-        watchdog_note_stall(w, rank, waited_s, true);
+        note_stall(w, rank, waited_s, true);
 }

@@ -26,35 +26,24 @@ static void read_graph(const tess_job *job, wait_graph *graph)
         graph->waits[r] = (tess_wait){read_wait(job, r, graph->missing[r]), graph->missing[r]};
 }
 
-static bool is_ours(const tess_job *job, int rank, uint32_t state)
+static bool is_local(const tess_job *job, int rank, uint32_t state)
 {
     return job->rows[rank].host == (int32_t)job->header->host && atomic_load(&job->rows[rank].state) == state;
-}
-
-/* Drops ranks of other hosts and ranks that are not in the job. */
-static int keep_ours(const tess_job *job, tess_missed *list, int n)
-{
-    int n_kept = 0;
-    for (int i = 0; i < n; i++)
-        if (is_ours(job, list[i].rank, JOB_RANK_JOINED))
-            list[n_kept++] = list[i];
-    return n_kept;
-}
-
-static void add_absent(const tess_job *job, uint64_t joined_ns, watchdog_waits *w)
-{
-    for (int r = 0; joined_ns != 0 && r < (int)job->header->world; r++)
-        if (is_ours(job, r, JOB_RANK_ABSENT))
-            w->list[w->n++] = (tess_missed){.rank = r, .waiter = -1, .since_ns = joined_ns};
 }
 
 void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits *w)
 {
     wait_graph graph;
+    int world = (int)job->header->world, n = 0;
     read_graph(job, &graph);
-    int n = keep_ours(job, w->list, tess_missed_find(graph.waits, (int)job->header->world, w->list));
+    int n_missed = tess_missed_find(graph.waits, world, w->list);
+    for (int i = 0; i < n_missed; i++)
+        if (is_local(job, w->list[i].rank, JOB_RANK_JOINED))
+            w->list[n++] = w->list[i];
     w->n = tess_missed_ends(graph.waits, w->list, n);
-    add_absent(job, joined_ns, w);
+    for (int r = 0; joined_ns != 0 && r < world; r++)
+        if (is_local(job, r, JOB_RANK_ABSENT))
+            w->list[w->n++] = (tess_missed){.rank = r, .waiter = -1, .since_ns = joined_ns};
     if (w->n > 0 || n == 0 || job->header->n_hosts > 1)
         return;
     w->list[0] = w->list[tess_missed_most(w->list, n)]; /* all wait, in a circle */
