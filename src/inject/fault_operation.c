@@ -33,17 +33,12 @@ bool tess_fault_can_hit(tess_fault_kind kind, int op)
     }
 }
 
-/* Counts an operation that can have the fault; true: the fault waits for this one. */
+/* True for an operation that the fault waits for. */
 static bool is_met(const tess_faults *faults, tess_fault *f, const tess_fingerprint *fp, tess_fault_point point)
 {
-    if (f->point != point || (f->op != TESS_TRACE_NONE && f->op != fp->kind) ||
-        (f->label != 0 && f->label != fp->label) || !tess_fault_can_hit(f->kind, fp->kind))
-        return false;
-    if (f->seen_step != faults->step)
-        f->seen = 0;
-    f->seen_step = faults->step;
-    f->seen++;
-    return f->nth == 0 || f->nth == f->seen;
+    return f->point == point && (f->op == TESS_TRACE_NONE || f->op == fp->kind) &&
+           (f->label == 0 || f->label == fp->label) && tess_fault_can_hit(f->kind, fp->kind) &&
+           tess_fault_counts(faults, f);
 }
 
 /* At most one fault is due; all have counted the operation. */
@@ -58,24 +53,7 @@ static tess_fault *find_due(tess_faults *faults, const tess_fingerprint *fp)
     return due;
 }
 
-static void strike_after(tess_runtime *rt, const tess_fingerprint *fp)
-{
-    tess_faults *faults = tess_inject_faults(rt);
-    for (int i = 0; i < faults->n; i++) {
-        tess_fault *f = &faults->fault[i];
-        if (is_met(faults, f, fp, TESS_FAULT_AFTER) && tess_fault_is_due(faults, f, TESS_FAULT_AFTER))
-            tess_fault_strike(rt, f);
-    }
-}
-
 /* ---- Skipped, repeated, held back ---- */
-static tess_status make_twice(tess_work *work, tess_work **handle)
-{
-    const tess_work request = *work;
-    TESS_TRY(tess_work_post(work, NULL));
-    return tess_work_repeat(&request, false, handle);
-}
-
 /* A blocking call returns its buffers at once, so a held operation needs copies. Pieces live longer. */
 static bool copy_buffers(tess_mem *mem, tess_faults *faults, const tess_work *work)
 {
@@ -191,6 +169,7 @@ static tess_status make_with(tess_fault *f, tess_work *work, tess_work **handle)
 {
     tess_runtime *rt = tess_team_runtime(work->team);
     tess_faults *faults = tess_inject_faults(rt);
+    const tess_work request = *work;
     switch (f->kind) {
     case TESS_FAULT_SKIP:
         faults->skips = f->n - 1;
@@ -199,7 +178,8 @@ static tess_status make_with(tess_fault *f, tess_work *work, tess_work **handle)
         faults->swallowed_step = faults->step;
         return tess_work_pretend(work, handle);
     case TESS_FAULT_EXTRA:
-        return make_twice(work, handle);
+        TESS_TRY(tess_work_post(work, NULL));
+        return tess_work_repeat(&request, false, handle);
     case TESS_FAULT_ORDER:
         return hold(work, handle);
     case TESS_FAULT_TEAM:
@@ -211,13 +191,6 @@ static tess_status make_with(tess_fault *f, tess_work *work, tess_work **handle)
     }
 }
 
-static bool is_left_out(tess_faults *faults)
-{
-    if (faults->step >= 0 && faults->swallowed_step == faults->step)
-        return true;
-    return faults->skips > 0 && faults->skips-- > 0;
-}
-
 tess_status inject_submit(tess_work *work, tess_work **handle)
 {
     tess_runtime *rt = tess_team_runtime(work->team);
@@ -225,7 +198,8 @@ tess_status inject_submit(tess_work *work, tess_work **handle)
     const tess_fingerprint fp = work->fp;
     tess_status status;
     tess_fault *f;
-    if (is_left_out(faults))
+    bool swallowed = faults->step >= 0 && faults->swallowed_step == faults->step;
+    if (swallowed || (faults->skips > 0 && faults->skips-- > 0))
         status = tess_work_pretend(work, handle);
     else if (faults->holds && faults->held.team == work->team)
         status = make_held(faults, work, handle);
@@ -233,7 +207,10 @@ tess_status inject_submit(tess_work *work, tess_work **handle)
         status = make_with(f, work, handle);
     else
         status = tess_work_post(work, handle);
-    if (status == TESS_OK)
-        strike_after(rt, &fp);
+    for (int i = 0; status == TESS_OK && i < faults->n; i++) {
+        f = &faults->fault[i];
+        if (is_met(faults, f, &fp, TESS_FAULT_AFTER) && tess_fault_is_due(faults, f, TESS_FAULT_AFTER))
+            tess_fault_strike(rt, f);
+    }
     return status;
 }

@@ -218,19 +218,15 @@ static void set_default_point(tess_fault *f)
         snprintf(f->phase, sizeof(f->phase), "log");
 }
 
-/* The process that saves may not be a rank. */
-static bool needs_runtime(tess_fault_kind kind)
-{
-    return kind == TESS_FAULT_RANK0_EVAL || kind == TESS_FAULT_FAIL;
-}
-
 static bool point_fits(const tess_fault *f)
 {
+    /* The process that saves may not be a rank. */
+    bool needs_runtime = f->kind == TESS_FAULT_RANK0_EVAL || f->kind == TESS_FAULT_FAIL;
     switch (places[f->kind]) {
     case OPERATION:
         return f->point == TESS_FAULT_BEFORE;
     case MOMENT:
-        return f->point < TESS_FAULT_SAVE || (f->point == TESS_FAULT_SAVE && !needs_runtime(f->kind));
+        return f->point < TESS_FAULT_SAVE || (f->point == TESS_FAULT_SAVE && !needs_runtime);
     case PHASE:
         return f->point == TESS_FAULT_ENTER_PHASE && f->phase[0] != '\0';
     case BATCH:

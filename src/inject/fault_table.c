@@ -22,6 +22,15 @@ bool tess_fault_is_due(tess_faults *faults, tess_fault *fault, tess_fault_point 
     return true;
 }
 
+bool tess_fault_counts(const tess_faults *faults, tess_fault *fault)
+{
+    if (fault->seen_step != faults->step)
+        fault->seen = 0;
+    fault->seen_step = faults->step;
+    fault->seen++;
+    return fault->nth == 0 || fault->nth == fault->seen;
+}
+
 tess_faults *tess_inject_faults(const tess_runtime *rt)
 {
     return tess_runtime_observer(rt);

@@ -30,6 +30,9 @@ struct tess_faults {
 /* True when the fault shall happen now, at `point` of the rank's current step; then it counts as having happened. */
 bool tess_fault_is_due(tess_faults *faults, tess_fault *fault, tess_fault_point point);
 
+/* Counts a matching operation or call of the rank's current step; true: it is the one that the fault waits for. */
+bool tess_fault_counts(const tess_faults *faults, tess_fault *fault);
+
 /* Whether an operation (tess_trace_op) can have a fault of this kind: one without a root has no wrong root. */
 bool tess_fault_can_hit(tess_fault_kind kind, int op);
 

@@ -34,21 +34,15 @@ void tess_faults_destroy(tess_mem *mem, tess_faults **faults)
     *faults = NULL;
 }
 
-/* Faults of saves (save:CALL) are left out, because another process may carry them out. */
-static void warn_of_unused(const tess_faults *faults, int rank)
-{
-    for (int i = 0; i < faults->n; i++) {
-        const tess_fault *fault = &faults->fault[i];
-        if (fault->happened == 0 && fault->point != TESS_FAULT_SAVE)
-            fprintf(stderr, "warning: fault %d never happened on rank %d: %s\n", fault->number, rank, fault->text);
-    }
-}
-
 static void end(tess_runtime *rt, void *self, bool orderly)
 {
     tess_faults *faults = self;
-    if (orderly)
-        warn_of_unused(faults, tess_runtime_rank(rt));
+    for (int i = 0; orderly && i < faults->n; i++) {
+        const tess_fault *fault = &faults->fault[i];
+        if (fault->happened == 0 && fault->point != TESS_FAULT_SAVE) /* another process may carry those out */
+            fprintf(stderr, "warning: fault %d never happened on rank %d: %s\n", fault->number, tess_runtime_rank(rt),
+                    fault->text);
+    }
     tess_faults_destroy(tess_runtime_mem(rt), &faults);
 }
 
