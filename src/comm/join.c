@@ -46,7 +46,7 @@ static tess_status open_persist(tess_runtime *rt)
 static tess_status make_own_job(tess_runtime *rt)
 {
     TESS_TRY(tess_job_create(1, &rt->job));
-    tess_status status = tess_lives_hear(&rt->job);
+    tess_status status = tess_lives_read(&rt->job);
     rt->launched = tess_warden_find(&rt->guard);
     if (status == TESS_OK && rt->launched)
         status = tess_warden_adopt(rt->guard, &rt->job, 0);

@@ -18,7 +18,7 @@
 static const char memory_name[] = "/memfd:tessera";
 
 /* ---- Inspecting a descriptor ---- */
-typedef enum what_it_is { NO_JOB, OTHER_VERSION, A_JOB } what_it_is;
+typedef enum memory_kind { NO_JOB, OTHER_VERSION, A_JOB } memory_kind;
 
 /* Header, board and rings must follow each other inside the file, even when a broken program wrote the header. */
 static bool fits(const tess_job_header *h, uint64_t file_bytes)
@@ -33,7 +33,7 @@ static bool fits(const tess_job_header *h, uint64_t file_bytes)
 }
 
 /* Reads before mapping: a job still being created, or other memory, is not worth a map. */
-static what_it_is inspect(int fd, uint64_t file_bytes, tess_job_header *header)
+static memory_kind inspect(int fd, uint64_t file_bytes, tess_job_header *header)
 {
     if (file_bytes < sizeof(*header) || pread(fd, header, sizeof(*header), 0) != (ssize_t)sizeof(*header) ||
         memcmp(header->magic, JOB_MAGIC, sizeof(header->magic)) != 0)
@@ -67,7 +67,7 @@ typedef struct job_search {
     tess_live_job jobs[TESS_LIVE_MAX];
 } job_search;
 
-static bool keeps_traces_in(const tess_live_job *live, const char *folder)
+static bool traces_to(const tess_live_job *live, const char *folder)
 {
     char text[JOB_FOLDER_BYTES + 1], below[4096];
     memcpy(text, live->job.header->trace_folder, JOB_FOLDER_BYTES);
@@ -89,28 +89,18 @@ static void note_holder(job_search *s, int i, int pid)
         s->wanted[i] |= pid == s->pid || launcher == s->pid;
 }
 
-static int seen_before(const job_search *s, const struct stat *info)
-{
-    for (int i = 0; i < s->n; i++)
-        if (s->jobs[i].inode == info->st_ino && s->jobs[i].device == info->st_dev)
-            return i;
-    return -1;
-}
-
-static bool add_job(job_search *s, int fd, const struct stat *info, int pid)
+static void add_job(job_search *s, int fd, const struct stat *info, int pid)
 {
     tess_live_job *live = &s->jobs[s->n];
     tess_job_header *header = malloc(sizeof(*header));
-    what_it_is what = header != NULL ? inspect(fd, (uint64_t)info->st_size, header) : NO_JOB;
+    memory_kind what = header != NULL ? inspect(fd, (uint64_t)info->st_size, header) : NO_JOB;
     *live = (tess_live_job){.pid_fd = -1, .device = info->st_dev, .inode = info->st_ino};
     bool added = what == A_JOB && map(fd, header, live);
     free(header);
     if (what == OTHER_VERSION && s->folder == NULL && (s->pid == 0 || s->pid == pid))
         s->other_version = pid;
-    if (!added)
-        return false;
-    s->wanted[s->n++] = s->pid == 0 && (s->folder == NULL || keeps_traces_in(live, s->folder));
-    return true;
+    if (added)
+        s->wanted[s->n++] = s->pid == 0 && (s->folder == NULL || traces_to(live, s->folder));
 }
 
 static void see_descriptor(job_search *s, int fds, const char *name, int pid)
@@ -122,14 +112,16 @@ static void see_descriptor(job_search *s, int fds, const char *name, int pid)
     if (strncmp(target, memory_name, sizeof(memory_name) - 1) != 0 || fstatat(fds, name, &info, 0) != 0 ||
         (s->own_only && info.st_uid != geteuid()))
         return;
-    int i = seen_before(s, &info);
-    if (i < 0 && s->n < TESS_LIVE_MAX) {
+    int i = 0;
+    while (i < s->n && (s->jobs[i].inode != info.st_ino || s->jobs[i].device != info.st_dev))
+        i++;
+    if (i == s->n && s->n < TESS_LIVE_MAX) {
         int fd = openat(fds, name, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 && add_job(s, fd, &info, pid))
-            i = s->n - 1;
+        if (fd >= 0)
+            add_job(s, fd, &info, pid);
         tess_os_close(&fd);
     }
-    if (i >= 0)
+    if (i < s->n)
         note_holder(s, i, pid);
 }
 
@@ -210,10 +202,9 @@ static tess_status not_found(const job_search *s, const char *what)
                s->other_version);
     TESS_CHECK(what != NULL, TESS_E_NOT_FOUND, "no job of yours runs on this machine");
     if (s->folder != NULL)
-        return TESS_FAIL(
-            TESS_E_NOT_FOUND,
-            "no job that runs on this machine writes to %s; `tessera trace %s` tells of one that has ended", what,
-            what);
+        return TESS_FAIL(TESS_E_NOT_FOUND,
+                         "no job that runs on this machine writes to %s; `tessera trace %s` shows one that has ended",
+                         what, what);
     if (tess_os_process_state(s->pid) == '\0')
         return TESS_FAIL(TESS_E_NOT_FOUND, "there is no process %d", s->pid);
     return TESS_FAIL(TESS_E_NOT_FOUND,

@@ -41,24 +41,6 @@ bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b
            a->op == b->op && a->flags == b->flags && a->label == b->label;
 }
 
-static bool reduces(int kind)
-{
-    return kind == TESS_TRACE_REDUCE_SCATTER || kind == TESS_TRACE_ALL_REDUCE;
-}
-
-static bool has_data(int kind)
-{
-    return kind != TESS_TRACE_NONE && kind != TESS_TRACE_BARRIER && kind != TESS_TRACE_TEAM_SPLIT &&
-           kind < TESS_TRACE_WINDOW_ALLOC;
-}
-
-static void report_site(uint64_t site, char *text, size_t size)
-{
-    char name[128], where[160];
-    tess_object_name(tess_call_site_object(site), name, sizeof(name));
-    snprintf(text, size, " (called at %s)", tess_call_site_format(site, name, where, sizeof(where)));
-}
-
 const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team, char *text, size_t size)
 {
     static const char *const ops[] = {"sum", "max", "min", "avg"};
@@ -72,7 +54,7 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
                               (unsigned long long)fp->sequence, team);
     if (fp->label != 0)
         at = tess_text_add(text, size, at, " for '%s'", tess_label_text(fp->label, label, sizeof(label)));
-    if (has_data(kind)) {
+    if (kind != TESS_TRACE_BARRIER && kind != TESS_TRACE_TEAM_SPLIT && kind < TESS_TRACE_WINDOW_ALLOC) {
         at = tess_text_add(text, size, at, ": %llu %s", (unsigned long long)fp->count,
                            fp->dtype < TESS_DTYPE_COUNT ? tess_dtype_name((tess_dtype)fp->dtype) : "?");
         if (fp->in_dtype != fp->dtype && fp->in_dtype < TESS_DTYPE_COUNT)
@@ -80,7 +62,7 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
     } else if (kind >= TESS_TRACE_WINDOW_ALLOC) {
         at = tess_text_add(text, size, at, ": %llu bytes", (unsigned long long)fp->count);
     }
-    if (reduces(kind) && fp->op < 4)
+    if ((kind == TESS_TRACE_REDUCE_SCATTER || kind == TESS_TRACE_ALL_REDUCE) && fp->op < 4)
         at = tess_text_add(text, size, at, ", %s", ops[fp->op]);
     if (kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV)
         at = tess_text_add(text, size, at, ", %s %d, tag %llu", kind == TESS_TRACE_SEND ? "to" : "from", fp->root,
@@ -90,8 +72,12 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
     if (kind == TESS_TRACE_ALL_GATHER_PIECES || kind == TESS_TRACE_REDUCE_SCATTER_PIECES)
         at = tess_text_add(text, size, at, ", pieces %08llx%s", (unsigned long long)(fp->tag & 0xffffffff),
                            (fp->flags & 1) != 0 ? ", accumulate" : "");
-    if (fp->call_site != 0)
-        report_site(fp->call_site, text + at, size - at);
+    if (fp->call_site != 0) {
+        char name[128], where[160];
+        tess_object_name(tess_call_site_object(fp->call_site), name, sizeof(name));
+        tess_text_add(text, size, at, " (called at %s)",
+                      tess_call_site_format(fp->call_site, name, where, sizeof(where)));
+    }
     return text;
 }
 
@@ -117,14 +103,6 @@ static bool alike(const void *meeting_, int i, int j)
     return tess_fingerprint_equal(a, b) && (!m->by_place || a->call_site == b->call_site);
 }
 
-static bool all_agree(const meeting *m)
-{
-    for (int i = 1; i < m->n; i++)
-        if (!alike(m, i, 0))
-            return false;
-    return true;
-}
-
 /* Lists the ranks whose request equals that of member `like` (`same`), or differs from it. Returns how many. */
 static int take_ranks(const meeting *m, int like, bool same, int *ranks)
 {
@@ -135,21 +113,16 @@ static int take_ranks(const meeting *m, int like, bool same, int *ranks)
     return n;
 }
 
-static bool is_first_of_camp(const meeting *m, int i)
-{
-    for (int j = 0; j < i; j++)
-        if (alike(m, i, j))
-            return false;
-    return true;
-}
-
-static void report_camps(const meeting *m, char *text, size_t size)
+static void report_variants(const meeting *m, char *text, size_t size)
 {
     char what[256];
     int ranks[JOB_MAX_RANKS];
     tess_sentence words = tess_sentence_begin(text, size);
     for (int i = 0; i < m->n; i++) {
-        if (!is_first_of_camp(m, i))
+        int first = 0; /* of those that asked the same */
+        while (first < i && !alike(m, i, first))
+            first++;
+        if (first < i)
             continue;
         tess_sentence_add(&words, "%s", words.at > 0 ? "; " : "");
         tess_sentence_ranks(&words, ranks, take_ranks(m, i, true, ranks));
@@ -164,19 +137,22 @@ tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, co
     const meeting m = {posts, stride, n, ranks, team, by_place};
     const char *in_what = by_place ? TESS_WORDS_BY_PLACE : "";
     int odd[JOB_MAX_RANKS];
-    char camps[768], who[128];
+    char variants[768], who[128];
     *culprit = -1;
-    if (all_agree(&m))
+    int n_agree = 1;
+    while (n_agree < n && alike(&m, n_agree, 0))
+        n_agree++;
+    if (n_agree >= n)
         return TESS_OK;
     tess_majority right = tess_majority_find(alike, &m, n);
-    report_camps(&m, camps, sizeof(camps));
+    report_variants(&m, variants, sizeof(variants));
     if (right.tie)
-        return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, a tie: %s", team, in_what, camps);
+        return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, a tie: %s", team, in_what, variants);
     int n_odd = take_ranks(&m, right.first, false, odd);
     tess_sentence words = tess_sentence_begin(who, sizeof(who));
     tess_sentence_ranks(&words, odd, n_odd);
     if (n_odd == 1)
         *culprit = odd[0];
     return TESS_FAIL(TESS_E_MISMATCH, "team '%s': ranks disagree%s, the odd one%s out: %s: %s", team, in_what,
-                     n_odd > 1 ? "s" : "", who, camps);
+                     n_odd > 1 ? "s" : "", who, variants);
 }

@@ -26,7 +26,7 @@ void tess_lives_report(int n_before, const int64_t *omitted)
     setenv(lives_before, text, 1);
 }
 
-static tess_status hear_omitted(const tess_job *job, const char *text)
+static tess_status read_omitted(const tess_job *job, const char *text)
 {
     const char *at = text;
     for (int i = 0; *at != '\0'; i++) {
@@ -40,11 +40,11 @@ static tess_status hear_omitted(const tess_job *job, const char *text)
     return TESS_OK;
 }
 
-tess_status tess_lives_hear(const tess_job *job)
+tess_status tess_lives_read(const tess_job *job)
 {
     int n_before = 0;
     if (getenv(lives_before) != NULL)
         TESS_TRY(tess_environment_number(lives_before, 0, INT32_MAX, &n_before));
     atomic_store(&job->header->epoch, (uint32_t)n_before);
-    return getenv(omitted_steps) != NULL ? hear_omitted(job, getenv(omitted_steps)) : TESS_OK;
+    return getenv(omitted_steps) != NULL ? read_omitted(job, getenv(omitted_steps)) : TESS_OK;
 }

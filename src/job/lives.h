@@ -10,6 +10,6 @@ void tess_lives_report(int n_before, const int64_t *omitted);
 
 /* Writes the values of both variables into the header of a job that begins; without them it is the job's first life.
  * TESS_E_INVALID names the one that cannot be parsed. */
-tess_status tess_lives_hear(const tess_job *job);
+tess_status tess_lives_read(const tess_job *job);
 
 #endif

@@ -109,12 +109,6 @@ static const char *on_host(const tess_job *job, int rank, char *text, size_t siz
     return text;
 }
 
-static const char *name_sites(const tess_job *job, int rank, char *text, size_t size)
-{
-    tess_call_sites_name(job, rank, text, size);
-    return text;
-}
-
 bool tess_ending_report_progress(const tess_job *job, int rank, char text[TESS_ENDING_PROGRESS])
 {
     tess_progress_of ranks[JOB_MAX_RANKS];
@@ -150,44 +144,31 @@ static const char *report_stuck(const tess_job *job, int rank, int stuck, char *
     if (blamed.situation == TESS_RANK_IN_OTHER_COLLECTIVE && tess_ending_report_progress(job, stuck, progress))
         at = tess_text_add(text, size, at, "; %s", progress);
     tess_text_add(text, size, at, rank == stuck ? "; it gave up first" : "; rank %d gave up", rank);
-    return name_sites(job, stuck, text, size);
-}
-
-/* "was OOM-killed ..." says more than the signal. */
-static const char *report_oom(const tess_job *job, int rank, char *text, size_t size)
-{
-    tess_board_copy copy;
-    char last[400], host[96] = "";
-    tess_board_export(&job->rows[rank], &copy);
-    tess_board_describe_last(&copy, last, sizeof(last));
-    snprintf(text, size, "rank %d%s was %s; it was %s", rank, on_host(job, rank, host, sizeof(host)), copy.why, last);
-    return text;
-}
-
-/* An error that several ranks found is not the fault of the one whose process ended first. */
-static const char *report_shared(const tess_job *job, int rank, char *text, size_t size)
-{
-    const tess_job_row *row = &job->rows[rank];
-    char host[96] = "";
-    snprintf(text, size, "%.*s; rank %d%s was the first to end, with code %d", JOB_ERROR_BYTES, row->error, rank,
-             on_host(job, rank, host, sizeof(host)), atomic_load(&row->exit_code));
+    tess_call_sites_name(job, stuck, text, size);
     return text;
 }
 
 const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *text, size_t size)
 {
-    char end[640];
+    char end[640], host[96] = "";
     const tess_job_row *row = &job->rows[rank];
     bool own = atomic_load(&row->blames) == rank + 1; /* the rank failed alone */
     bool shared = row->error[0] != '\0' && atomic_load(&row->signal) == 0 && !own;
     if (stuck >= 0)
         return report_stuck(job, rank, stuck, text, size);
-    if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED)
-        report_oom(job, rank, text, size);
-    else if (shared)
-        report_shared(job, rank, text, size);
-    else
+    on_host(job, rank, host, sizeof(host));
+    if (atomic_load(&row->situation) == TESS_RANK_OOM_KILLED) { /* this says more than the signal */
+        tess_board_copy copy;
+        tess_board_export(row, &copy);
+        tess_board_describe_last(&copy, end, sizeof(end));
+        snprintf(text, size, "rank %d%s was %s; it was %s", rank, host, copy.why, end);
+    } else if (shared) { /* an error that several ranks found is not the fault of the one that ended first */
+        snprintf(text, size, "%.*s; rank %d%s was the first to end, with code %d", JOB_ERROR_BYTES, row->error, rank,
+                 host, atomic_load(&row->exit_code));
+    } else {
         snprintf(text, size, "%s%s%.*s", tess_board_describe_end(job, rank, end, sizeof(end)),
                  row->error[0] != '\0' ? ": " : "", JOB_ERROR_BYTES, row->error);
-    return name_sites(job, rank, text, size);
+    }
+    tess_call_sites_name(job, rank, text, size);
+    return text;
 }

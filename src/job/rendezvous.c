@@ -58,7 +58,7 @@ static int left_ms(double deadline_s)
     return left_s > 0 ? (int)(left_s * 1e3) + 1 : 0;
 }
 
-static bool is_ours(int connection)
+static bool is_same_user(int connection)
 {
     struct ucred peer;
     socklen_t size = sizeof(peer);
@@ -94,13 +94,14 @@ static tess_status listen_for_ranks(const tess_environment *e, int *listener)
 }
 
 /* Answers one caller. Hangs up on other users and on unknown messages. */
-static tess_status answer(const tess_environment *e, int connection, int fd, double deadline_s, bool *came)
+static tess_status answer(const tess_environment *e, int connection, int fd, double deadline_s, bool *came, int *n_came)
 {
     hello said;
     int passed;
     double left_s = deadline_s - tess_os_now_s();
-    if (!is_ours(connection) || tess_os_receive_message(connection, &said, sizeof(said),
-                                                        left_s < caller_s ? left_s : caller_s, &passed) != TESS_OK) {
+    if (!is_same_user(connection) ||
+        tess_os_receive_message(connection, &said, sizeof(said), left_s < caller_s ? left_s : caller_s, &passed) !=
+            TESS_OK) {
         tess_error_clear();
         return TESS_OK;
     }
@@ -113,15 +114,8 @@ static tess_status answer(const tess_environment *e, int connection, int fd, dou
     came[said.rank] = tess_os_send_message(connection, &mine, sizeof(mine), fd) == TESS_OK;
     if (!came[said.rank])
         tess_error_clear(); /* it hung up, and may call again */
+    *n_came += came[said.rank];
     return TESS_OK;
-}
-
-static int count_came(const bool *came, int world)
-{
-    int n = 0;
-    for (int rank = 1; rank < world; rank++)
-        n += came[rank];
-    return n;
 }
 
 static tess_status name_missing(const bool *came, int world, double timeout_s)
@@ -137,15 +131,16 @@ static tess_status name_missing(const bool *came, int world, double timeout_s)
 static tess_status serve(const tess_environment *e, int listener, int fd, double timeout_s)
 {
     bool came[JOB_MAX_RANKS] = {false};
+    int n_came = 1;
     double deadline_s = tess_os_now_s() + timeout_s;
     tess_status status = TESS_OK;
-    while (status == TESS_OK && count_came(came, e->world) < e->world - 1) {
+    while (status == TESS_OK && n_came < e->world) {
         if (!wait_readable(listener, deadline_s))
             return name_missing(came, e->world, timeout_s);
         int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (connection < 0)
             return tess_os_error("accept", "a rank's connection");
-        status = answer(e, connection, fd, deadline_s, came);
+        status = answer(e, connection, fd, deadline_s, came, &n_came);
         tess_os_close(&connection);
     }
     return status;
@@ -183,7 +178,7 @@ static tess_status call_first(const tess_environment *e, double deadline_s, int 
 
 static tess_status ask(const tess_environment *e, int connection, double deadline_s, int *fd)
 {
-    TESS_CHECK(is_ours(connection), TESS_E_INVALID,
+    TESS_CHECK(is_same_user(connection), TESS_E_INVALID,
                "the name of this job's rank 0 (MASTER_PORT=%d) is taken by another user's process", e->master_port);
     hello said = {.rank = e->rank, .world = e->world};
     bool answered =

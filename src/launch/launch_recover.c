@@ -74,20 +74,17 @@ static void decide(launcher *l)
     snprintf(l->recovery.report, sizeof(l->recovery.report), "%s", l->result->report);
 }
 
-/* Ranks that run and are not ready yet. */
-static int count_busy(const launcher *l)
+/* Counts the ranks that run and are not ready yet; `end`: kills them. */
+static int count_busy(const launcher *l, bool end)
 {
     int n = 0;
     for (int r = 0; r < l->n_ranks; r++)
-        n += l->pids[r] != 0 && atomic_load(&l->job.rows[r].awaits) == 0;
+        if (l->pids[r] != 0 && atomic_load(&l->job.rows[r].awaits) == 0) {
+            n++;
+            if (end)
+                kill(l->pids[r], SIGKILL);
+        }
     return n;
-}
-
-static void kill_busy(const launcher *l)
-{
-    for (int r = 0; r < l->n_ranks; r++)
-        if (l->pids[r] != 0 && atomic_load(&l->job.rows[r].awaits) == 0)
-            kill(l->pids[r], SIGKILL);
 }
 
 static void forget_failure(launcher *l)
@@ -115,18 +112,13 @@ static tess_status begin_anew(launcher *l)
     return launch_start_ranks(l);
 }
 
-/* True when all running ranks wait for a decision that will not come: there is no failure, because the ranks that they
- * lost were asked to stop or left without a report. */
-static bool is_forsaken(const launcher *l)
-{
-    return l->failing.failed_s == 0 && !l->recovery.gathering && l->n_running > 0 && count_busy(l) == 0;
-}
-
 void launch_recover(launcher *l)
 {
     report_resumed(l);
     launch_find_cause(l);
-    if (l->killed || l->timed_out || is_forsaken(l)) {
+    /* There is no failure to decide about when the ranks that the others lost were asked to stop or left unreported. */
+    bool in_vain = l->failing.failed_s == 0 && !l->recovery.gathering && l->n_running > 0 && count_busy(l, false) == 0;
+    if (l->killed || l->timed_out || in_vain) {
         launch_give_up(l);
         l->recovery.gathering = false;
         return;
@@ -135,9 +127,7 @@ void launch_recover(launcher *l)
         decide(l);
     if (!l->recovery.gathering)
         return;
-    if (tess_os_now_s() - l->failing.failed_s > l->options.grace_s)
-        kill_busy(l);
-    if (count_busy(l) > 0)
+    if (count_busy(l, tess_os_now_s() - l->failing.failed_s > l->options.grace_s) > 0)
         return;
     tess_status status = begin_anew(l);
     if (status == TESS_OK)

@@ -28,24 +28,20 @@ static void report_stop(const launcher *l, const char *format, ...)
     launch_notice(l, TESS_NOTICE_STOP, -1, -1, line);
 }
 
-/* True when ranks must still join to save persistent memory: a signal would end those that have not joined. */
-static bool find_what_is_kept(const launcher *l)
-{
-    return l->recovery.unreported || l->options.stops_at_once ||
-           (l->options.persist != NULL && l->options.n_before > 0);
-}
-
 static void ask_to_stop(launcher *l, int signal)
 {
     if (l->stop_signal != 0) {
         launch_kill_all(l);
         return;
     }
-    /* Ranks of ours finish their step and leave; other programs get the signal itself. */
+    /* Ranks that must still join to save persistent memory: a signal would end them before that. */
+    bool will_join =
+        l->recovery.unreported || l->options.stops_at_once || (l->options.persist != NULL && l->options.n_before > 0);
+    /* Ranks of Tessera finish their step and leave; other programs get the signal itself. */
     l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
     l->stop_s = tess_os_now_s();
     atomic_store(&l->job.header->stop, JOB_STOP_NOW);
-    if (!find_what_is_kept(l))
+    if (!will_join)
         launch_signal_all(l, l->stop_signal, true);
     if (l->options.stop_grace_s > 0)
         report_stop(
@@ -55,21 +51,15 @@ static void ask_to_stop(launcher *l, int signal)
             sigabbrev_np(signal), l->options.stop_grace_s);
 }
 
-static void take_signal(launcher *l, int signal)
-{
-    if (signal == SIGUSR1 && !l->options.usr1_stops)
-        launch_signal_all(l, SIGUSR1, false);
-    else if (signal == SIGINT || signal == SIGTERM || signal == SIGUSR1 || signal == SIGUSR2)
-        ask_to_stop(l, signal);
-}
-
 /* Waits for a signal. False: none came in time. */
 static bool wait_for_signal(launcher *l, long timeout_ns)
 {
     struct timespec pause = {.tv_nsec = timeout_ns};
     int signal = sigtimedwait(&l->signals.watched, NULL, &pause);
-    if (signal > 0)
-        take_signal(l, signal);
+    if (signal == SIGUSR1 && !l->options.usr1_stops)
+        launch_signal_all(l, SIGUSR1, false);
+    else if (signal > 0 && signal != SIGCHLD)
+        ask_to_stop(l, signal);
     return signal > 0;
 }
 
@@ -132,15 +122,11 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
     }
 }
 
-/* True while all ranks have ended and the recovery is not decided yet. */
-static bool may_recover(const launcher *l)
-{
-    return l->options.decide != NULL && l->cause >= 0 && !l->failing.decided && !l->killed;
-}
-
+/* False once all ranks have ended and nothing is left to recover or to decide. */
 static bool goes_on(const launcher *l)
 {
-    return l->n_running > 0 || l->recovery.gathering || may_recover(l);
+    bool undecided = l->options.decide != NULL && l->cause >= 0 && !l->failing.decided && !l->killed;
+    return l->n_running > 0 || l->recovery.gathering || undecided;
 }
 
 static void watch(launcher *l, double timeout_s)
@@ -210,7 +196,7 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
                   .job = {.fd = -1}};
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_CHECK(options->persist == NULL || options->persist->n == n_ranks, TESS_E_INVALID,
-               "tess_launch: kept memory of %d ranks for %d", options->persist != NULL ? options->persist->n : 0,
+               "tess_launch: persistent memory of %d ranks for %d", options->persist != NULL ? options->persist->n : 0,
                n_ranks);
     TESS_TRY(tess_job_create(n_ranks, &l.job));
     l.job.header->launcher_pid = (int32_t)getpid();

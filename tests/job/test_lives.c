@@ -1,4 +1,4 @@
-/* What a job that is started again over MPI is told of its lives before. */
+/* The variables that pass a job's earlier lives to the next one over MPI. */
 #include <stdlib.h>
 
 #include "job/lives.h"
@@ -10,7 +10,7 @@ static void what_is_told_is_heard(void)
     int64_t omitted[JOB_OMITTED] = {0, 40, 9000000000000000000, 0, 8};
     tess_lives_report(3, omitted);
     EXPECT_OK(tess_job_create(1, &job));
-    EXPECT_OK(tess_lives_hear(&job));
+    EXPECT_OK(tess_lives_read(&job));
     EXPECT_INT(atomic_load(&job.header->epoch), 3);
     EXPECT_INT(atomic_load(&job.header->omitted[0]), 40);
     EXPECT_INT(atomic_load(&job.header->omitted[1]), 9000000000000000000);
@@ -27,7 +27,7 @@ static void without_a_word_it_is_the_first_life(void)
     unsetenv("TESSERA_LIVES_BEFORE");
     unsetenv("TESSERA_OMITTED");
     EXPECT_OK(tess_job_create(1, &job));
-    EXPECT_OK(tess_lives_hear(&job));
+    EXPECT_OK(tess_lives_read(&job));
     EXPECT_INT(atomic_load(&job.header->epoch), 0);
     EXPECT_INT(atomic_load(&job.header->omitted[0]), 0);
     tess_job_close(&job, true);
@@ -41,7 +41,7 @@ static void other_lists_of_steps_are_refused(void)
     EXPECT_OK(tess_job_create(1, &job));
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         setenv("TESSERA_OMITTED", lists[i], 1);
-        EXPECT_FAILS(tess_lives_hear(&job), TESS_E_INVALID, "expected at most 8 steps like 4,8");
+        EXPECT_FAILS(tess_lives_read(&job), TESS_E_INVALID, "expected at most 8 steps like 4,8");
     }
     tess_job_close(&job, true);
 }

@@ -1,4 +1,4 @@
-/* Memory that outlives a rank: regions by name, blocks with names, what a launch takes over and what it does not. */
+/* Persistent memory: regions by name, named blocks, and which blocks a launch takes over. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>

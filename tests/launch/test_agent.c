@@ -9,7 +9,7 @@
 #include "support/test.h"
 
 enum { MOST_HOSTS = 4 };
-static const double long_s = 60; /* for what comes at once, on a machine that has time for us */
+static const double long_s = 60; /* timeout of what comes at once on an idle machine */
 
 typedef struct host {
     tess_job job;
@@ -127,7 +127,7 @@ static void every_host_sees_the_rows_of_all(void)
     free_hosts(hosts, 3);
 }
 
-/* Clocks of hosts have nothing to do with each other: only ages travel. */
+/* Hosts have unrelated clocks: frames carry ages only. */
 static void signs_of_life_come_as_ages(void)
 {
     host hosts[2];
@@ -215,7 +215,7 @@ static void a_rank_that_ended_does_not_come_back(void)
     free_hosts(hosts, 2);
 }
 
-/* ---- Hosts that go ---- */
+/* ---- Hosts that disappear ---- */
 static void ranks_are_lost_with_their_host(void)
 {
     host hosts[3];
@@ -285,7 +285,7 @@ static void silence_is_told_and_loses_nobody(void)
     free_hosts(hosts, 2);
 }
 
-/* A machine whose neighbours take the cores lets nobody run for a while; then all go on. */
+/* Other programs take all cores for a while; then every process continues. */
 static void who_did_not_run_itself_takes_nobody_for_silent(void)
 {
     host hosts[2];
@@ -302,8 +302,8 @@ static void who_did_not_run_itself_takes_nobody_for_silent(void)
     free_hosts(hosts, 2);
 }
 
-/* ---- Those who do not belong ---- */
-/* A connection that shows the hello of host 0, with one thing changed by the caller. */
+/* ---- Strangers ---- */
+/* A connection that sends the hello of host 0, with one field changed by the caller. */
 static agent_link *pose_as_first(const host *h, agent_frame *frame)
 {
     agent_link *link = calloc(1, sizeof(*link));
@@ -335,7 +335,7 @@ static bool is_hung_up(host *h, agent_link *link)
     return false;
 }
 
-/* Host 1 of two, alone: host 0 is whoever calls. */
+/* Host 1 of two, without host 0: the test calls in its place. */
 static void await_first(host *h, int ranks)
 {
     tess_agent_address addresses[2];
@@ -395,7 +395,7 @@ static void expect_first_is_awaited(host *h)
     EXPECT_INT(atomic_load(&h->job.header->first_lost), -1);
 }
 
-/* A caller that was not answered in time hangs up and calls again: that is not the end of its host. */
+/* A caller that gets no answer in time hangs up and calls again. Its host is not lost. */
 static void calls_that_were_given_up_lose_nobody(void)
 {
     host h;
@@ -465,7 +465,7 @@ static frame_row next_row(host *h, agent_link *link)
     return (frame_row){0};
 }
 
-/* Ranks elsewhere look at any time: they see who was lost before they see who says so. */
+/* Ranks of other hosts read the board at any time: a lost rank must be there before the error that blames it. */
 static void who_was_lost_is_told_before_those_who_lost_it(void)
 {
     host h;
@@ -512,7 +512,7 @@ static void a_host_that_cannot_be_reached_is_named(void)
     free_hosts(hosts, 2);
 }
 
-/* The system of the other host has taken the call; its agent does not get to run for longer than a call may take. */
+/* The other host's system accepts the connection, but its agent gets no core for longer than a call may take. */
 static void a_host_that_is_slow_to_answer_is_waited_for(void)
 {
     host hosts[2];

@@ -1,4 +1,4 @@
-/* What agents send each other: every frame comes out as it went in, and nothing else gets in. */
+/* Frames between agents: each decodes to what was encoded, and malformed bytes are refused. */
 #include "launch/agent/agent_frames.h"
 #include "support/test.h"
 #include "diagnosis/history.h"
@@ -99,7 +99,7 @@ static void a_cut_frame_is_waited_for(void)
     }
 }
 
-/* The frame with its first `n` bytes only, and a head that says so. */
+/* The frame cut to its first `n` bytes, with a head that gives this size. */
 static void a_frame_that_says_less_than_it_should_is_refused(void)
 {
     agent_frame in = make_row(), out;
@@ -124,7 +124,7 @@ static void sizes_and_kinds_out_of_range_are_refused(void)
         EXPECT_FAILS(agent_frame_decode(heads[i], FRAME_HEAD_BYTES, &out, &used), TESS_E_FORMAT, "a frame of");
 }
 
-/* Where a byte of the row's fields lies in its frame. */
+/* The offset of a byte of the row's fields in its frame. */
 static void fields_out_of_range_are_refused(void)
 {
     static const struct {
@@ -149,7 +149,7 @@ static void fields_out_of_range_are_refused(void)
     EXPECT_OK(agent_frame_decode(bytes, n, &out, &used));
 }
 
-/* The first text begins behind the operations; its length is made one too many, the bytes are there. */
+/* The first text follows the operations. Its length is made one too large, and the bytes exist. */
 static void a_text_that_does_not_fit_is_refused(void)
 {
     enum { PHASE_AT = 419 };

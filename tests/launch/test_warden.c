@@ -1,5 +1,5 @@
-/* Guards and their ranks as processes: hosts are told apart by their job memories, agents meet over loopback. Ranks are
- * this program again, with the number of the rank for an argument. */
+/* Wardens and their ranks as processes. Each host has its own job memory, and agents meet over loopback. Ranks are
+ * this program with the rank's number as argument. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "support/test.h"
 
 enum { MOST_RANKS = 6 };
-/* What must not be waited for, and what is told from it. */
+/* A deadline that must not be waited for, and a time that is clearly shorter. */
 static const double never_s = 600, at_once_s = 60;
 
 typedef enum scene {
@@ -23,7 +23,7 @@ typedef enum scene {
     LEAVE, /* the victim leaves, says why late, with code 2 */
     HANG,  /* the victim exits with code 5, the others ignore SIGTERM */
     STOP,  /* all end with 130 when asked to */
-    GROW,  /* the same; the victim's guard asks */
+    GROW,  /* the same; the victim's warden asks */
     WAIT,  /* until the job has lost a rank; then code 7 */
     STAY,  /* as WAIT, but the victim never returns */
     MISS,  /* those of the last host end with code 9, without the victim, when they see the sign */
@@ -138,7 +138,7 @@ static int wait_for_loss(const tess_job *job, int rank)
     int lost;
     while ((lost = atomic_load(&job->header->first_lost)) < 0)
         usleep(1000);
-    usleep(300000); /* the guards have seen it by now, and have to wait for the code */
+    usleep(300000); /* the wardens have seen it by now, and have to wait for the code */
     tess_board_error(&job->rows[rank], "lost a peer", lost);
     return 7;
 }
@@ -157,7 +157,7 @@ static int miss(const tess_job *job, const meeting *m, int rank)
     return 9;
 }
 
-/* A guard lets go of a job only when all have left it. */
+/* A warden releases a job only when all ranks have left it. */
 static int play_again(meeting *m, tess_job *job, int rank)
 {
     int warden = -1, world = m->n_hosts * m->ranks;
@@ -253,8 +253,8 @@ static int rank_main(int rank)
     return code != 0 ? code : play(m, &job, rank);
 }
 
-/* ---- The guards ---- */
-/* One of the guards tells them all to leave after their next save. */
+/* ---- The wardens ---- */
+/* One of the wardens asks all ranks to leave after their next save. */
 static void report_to_leave(void *self, const tess_job *job, const pid_t *pids)
 {
     (void)self, (void)pids;
@@ -295,35 +295,35 @@ static meeting *begin(scene what, int n_hosts, int ranks, int victim, double gra
     return m;
 }
 
-/* Returns how long it took until all guards were back, from `since_s`. */
-static double wait_for_guards(const meeting *m, double since_s)
+/* Returns the seconds from `since_s` until all wardens have returned. */
+static double wait_for_wardens(const meeting *m, double since_s)
 {
     for (int r = 0; r < m->n_hosts * m->ranks; r++)
         waitpid(m->warden_pid[r], NULL, 0);
     return tess_os_now_s() - since_s;
 }
 
-/* All guards that returned have the code, and only that of `teller` has a report. */
-static void check_results(const meeting *m, int code, int teller, const char *needle)
+/* All wardens that returned have the code, and only that of `reporter` has a report. */
+static void check_results(const meeting *m, int code, int reporter, const char *needle)
 {
     for (int r = 0; r < m->n_hosts * m->ranks; r++) {
         if (atomic_load(&m->has_returned[r]) == 0)
             continue;
         EXPECT_INT(m->status[r], TESS_OK);
-        if (r == teller)
+        if (r == reporter)
             EXPECT_CONTAINS(m->results[r].report, needle);
         else
             EXPECT_TEXT(m->results[r].report, "");
         EXPECT_INT(m->results[r].exit_code, code);
     }
-    EXPECT(teller < 0 || atomic_load(&m->has_returned[teller]) != 0);
+    EXPECT(reporter < 0 || atomic_load(&m->has_returned[reporter]) != 0);
 }
 
 static void play_all(scene what, int n_hosts, int ranks, int victim, double grace_s, int code, const char *needle)
 {
     double begin_s = tess_os_now_s();
     meeting *m = begin(what, n_hosts, ranks, victim, grace_s);
-    EXPECT(wait_for_guards(m, begin_s) < at_once_s);
+    EXPECT(wait_for_wardens(m, begin_s) < at_once_s);
     check_results(m, code, needle != NULL ? 0 : -1, needle);
     if (needle != NULL)
         EXPECT_INT(m->results[0].failed_rank, victim);
@@ -335,7 +335,7 @@ static void jobs_that_end_well_say_nothing(void)
     play_all(END_WELL, 3, 2, -1, never_s, 0, NULL);
 }
 
-static void a_killed_rank_is_told_by_one_guard(void)
+static void a_killed_rank_is_told_by_one_warden(void)
 {
     play_all(DIE, 1, 3, 2, never_s, 137, "rank 2 was killed by signal 9 (SIGKILL) before its first operation");
     play_all(DIE, 2, 2, 3, never_s, 137, "rank 3 on host h1 was killed by signal 9 (SIGKILL)");
@@ -371,20 +371,20 @@ static void wait_until_all_are_ready(const meeting *m)
         await(&m->has_met[r]);
 }
 
-/* Until the rank's process is in this state; '\0': gone, and its guard has told how it ended. */
+/* Waits until the rank's process is in this state; '\0': it is gone, and its warden has reported its end. */
 static void await_state(const meeting *m, int rank, char state)
 {
     while (tess_os_process_state(atomic_load(&m->rank_pid[rank])) != state)
         usleep(1000);
 }
 
-/* All processes of host h at once. */
+/* Signals all processes of host h at once. */
 static void strike_host(const meeting *m, int h, int signal)
 {
     for (int r = h * m->ranks; r < (h + 1) * m->ranks; r++)
         kill(m->warden_pid[r], signal);
     for (int r = h * m->ranks; r < (h + 1) * m->ranks; r++)
-        if (signal != SIGKILL) /* then ranks go with their guards, and their numbers may be others' by now */
+        if (signal != SIGKILL) /* then ranks go with their wardens, and their numbers may be others' by now */
             kill(atomic_load(&m->rank_pid[r]), signal);
 }
 
@@ -393,16 +393,16 @@ static void a_killed_host_is_named(void)
     meeting *m = begin(WAIT, 2, 2, 2, never_s);
     wait_until_all_are_ready(m);
     strike_host(m, 1, SIGKILL);
-    EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
+    EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 7, 0, "rank 2 on host h1 was lost with its host (the connection to its agent closed)");
     m = begin(WAIT, 3, 2, 0, never_s); /* the first: the next one tells it */
     wait_until_all_are_ready(m);
     strike_host(m, 0, SIGKILL);
-    EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
+    EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 7, 2, "rank 0 on host h0 was lost with its host");
 }
 
-/* mpirun has lost the host too: SIGTERM to all others, SIGKILL one second later. */
+/* As mpirun does when it has lost the host: SIGTERM to all others, SIGKILL one second later. */
 static void a_killed_host_is_named_before_mpirun_ends_all(void)
 {
     meeting *m = begin(STAY, 3, 2, 1, never_s);
@@ -411,29 +411,28 @@ static void a_killed_host_is_named_before_mpirun_ends_all(void)
     await_state(m, 0, '\0');
     for (int r = 0; r < 4; r++)
         kill(m->warden_pid[r], SIGTERM);
-    double took_s = wait_for_guards(m, tess_os_now_s());
+    double took_s = wait_for_wardens(m, tess_os_now_s());
     printf("ended %.2f s after the SIGTERM\n", took_s);
     EXPECT(took_s < at_once_s);
     check_results(m, 7, 0, "rank 4 on host h2 was lost with its host (the connection to its agent closed)");
 }
 
-static void a_rank_whose_guard_was_killed_is_missed(void)
+static void a_rank_whose_warden_was_killed_is_missed(void)
 {
     meeting *m = begin(WAIT, 2, 2, 3, never_s);
     wait_until_all_are_ready(m);
     kill(m->warden_pid[3], SIGKILL);
-    EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
+    EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 137, 0, "rank 3 on host h1 was killed by signal 9 (SIGKILL)");
-    m = begin(WAIT, 1, 3, 0, never_s); /* that of the judge */
+    m = begin(WAIT, 1, 3, 0, never_s); /* that of the first warden */
     wait_until_all_are_ready(m);
     kill(m->warden_pid[0], SIGKILL);
-    EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
+    EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     int n_reported = (m->results[1].report[0] != '\0') + (m->results[2].report[0] != '\0');
     EXPECT_INT(n_reported, 1);
 }
 
-/* A guard that does not get to run leaves its rank a zombie, one that is killed takes it along: it had left all the
- * same. */
+/* The rank of a warden that gets no core stays a zombie, and the rank of a killed warden dies. Both had left before. */
 static void a_rank_that_has_left_is_never_lost(void)
 {
     meeting *m = begin(LATE, 1, 2, 1, never_s);
@@ -441,10 +440,10 @@ static void a_rank_that_has_left_is_never_lost(void)
     kill(m->warden_pid[1], SIGSTOP);
     atomic_store(&m->stage, LET_END);
     await_state(m, 1, 'Z');
-    usleep(1000000); /* in which the judge could lose it */
+    usleep(1000000); /* in which the first warden could lose it */
     kill(m->warden_pid[1], SIGCONT);
     atomic_store(&m->stage, LET_ALL);
-    wait_for_guards(m, 0);
+    wait_for_wardens(m, 0);
     check_results(m, 0, -1, NULL);
     m = begin(LATE, 1, 2, 1, never_s);
     wait_until_all_are_ready(m);
@@ -453,26 +452,26 @@ static void a_rank_that_has_left_is_never_lost(void)
     kill(m->warden_pid[1], SIGKILL);
     usleep(1000000);
     atomic_store(&m->stage, LET_ALL);
-    wait_for_guards(m, 0);
+    wait_for_wardens(m, 0);
     EXPECT_INT(atomic_load(&m->has_returned[0]), 1);
     check_results(m, 0, -1, NULL);
 }
 
-/* A zombie is for its guard to judge, however late: the judge does not guess. */
-static void a_guard_that_is_late_says_how_its_rank_ended(void)
+/* Only its warden knows how a zombie ended, however late it reports: the host's first warden does not guess. */
+static void a_warden_that_is_late_says_how_its_rank_ended(void)
 {
     meeting *m = begin(TARDY, 1, 2, 1, never_s);
     wait_until_all_are_ready(m);
     kill(m->warden_pid[1], SIGSTOP);
     atomic_store(&m->stage, LET_LEAVE);
     await_state(m, 1, 'Z');
-    usleep(1000000); /* in which the judge could guess */
+    usleep(1000000); /* in which the first warden could guess */
     kill(m->warden_pid[1], SIGCONT);
-    wait_for_guards(m, 0);
+    wait_for_wardens(m, 0);
     check_results(m, 3, 0, "rank 1 exited with code 3");
 }
 
-/* Of rank `shown`, which makes those who miss the victim end. */
+/* A job whose last host ends, without the victim, once it sees `sign` on the row of rank `shown`. */
 static meeting *begin_to_miss(int ranks, int victim, int shown, const char *sign)
 {
     meeting *m = begin(MISS, 2, ranks, victim, never_s);
@@ -483,21 +482,21 @@ static meeting *begin_to_miss(int ranks, int victim, int shown, const char *sign
     return m;
 }
 
-/* The rank that another waited for in vain, and whoever is stopped: they make no use of a grace. */
+/* The rank that another waited for in vain, and stopped ranks, cannot use a grace. */
 static void ranks_that_never_come_get_no_grace(void)
 {
     meeting *m = begin_to_miss(1, 0, 0, "is stopped (state T)");
     kill(atomic_load(&m->rank_pid[0]), SIGSTOP);
-    EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
+    EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 9, 0, "rank 1 on host h1 was the first to end, with code 9");
     EXPECT_CONTAINS(m->results[0].report, "rank 0 on host h0 is before its first operation");
     EXPECT_CONTAINS(m->results[0].report, "is stopped (state T)");
     m = begin_to_miss(1, 0, 0, ""); /* blamed, and runs */
-    EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
+    EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 9, 0, "rank 1 on host h1 was the first to end, with code 9");
     m = begin_to_miss(2, 1, 0, "is stopped (state T)"); /* stopped, and blamed by nobody */
     kill(atomic_load(&m->rank_pid[0]), SIGSTOP);
-    EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
+    EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 9, 0, "on host h1 was the first to end, with code 9");
 }
 
@@ -513,13 +512,13 @@ static void a_silent_host_is_named(void)
     EXPECT_TEXT(m->results[3].report, "");
     EXPECT_INT(m->results[3].exit_code, 9);
     strike_host(m, 0, SIGKILL);
-    wait_for_guards(m, 0);
+    wait_for_wardens(m, 0);
 }
 
 static void to_leave_after_a_save_is_no_stop(void)
 {
     meeting *m = begin(GROW, 2, 2, 3, never_s);
-    wait_for_guards(m, tess_os_now_s());
+    wait_for_wardens(m, tess_os_now_s());
     check_results(m, 130, -1, NULL);
     for (int r = 0; r < 4; r++)
         EXPECT(atomic_load(&m->has_returned[r]) == 1 && !m->results[r].asked_to_stop);
@@ -531,7 +530,7 @@ static void a_stop_reaches_all_hosts(void)
     wait_until_all_are_ready(m);
     setpgid(m->warden_pid[3], m->warden_pid[3]);
     kill(-m->warden_pid[3], SIGTERM); /* as mpirun does it: the rank is not to hear of it */
-    EXPECT(wait_for_guards(m, tess_os_now_s()) < at_once_s);
+    EXPECT(wait_for_wardens(m, tess_os_now_s()) < at_once_s);
     check_results(m, 130, -1, NULL);
     for (int r = 0; r < 6; r++)
         EXPECT(m->results[r].asked_to_stop);
@@ -546,7 +545,7 @@ static void a_second_stop_kills(void)
             kill(m->warden_pid[r], SIGINT);
         usleep(1500000); /* two that are closer are one */
     }
-    wait_for_guards(m, 0);
+    wait_for_wardens(m, 0);
     EXPECT_CONTAINS(m->results[0].report, "asked to stop twice");
     EXPECT_TEXT(m->results[1].report, "");
     EXPECT_INT(m->results[1].exit_code, 137);
@@ -555,12 +554,12 @@ static void a_second_stop_kills(void)
 static void ranks_that_never_joined_are_told_of(void)
 {
     meeting *m = begin(DIE_UNADOPTED, 1, 1, -1, never_s);
-    wait_for_guards(m, 0);
+    wait_for_wardens(m, 0);
     EXPECT_INT(m->results[0].exit_code, 137);
     EXPECT_CONTAINS(m->results[0].report, "killed by signal 9 (SIGKILL) before it joined the job");
 }
 
-static void any_program_can_be_guarded(void)
+static void any_program_can_have_a_warden(void)
 {
     tess_launch_result result;
     char *fine[] = {"sh", "-c", "test -S /proc/self/fd/$TESSERA_GUARD_FD", NULL};
@@ -578,23 +577,23 @@ static void any_program_can_be_guarded(void)
 
 static const test_case cases[] = {
     {"jobs_that_end_well_say_nothing", jobs_that_end_well_say_nothing, 0, 0},
-    {"a_killed_rank_is_told_by_one_guard", a_killed_rank_is_told_by_one_guard, 0, 0},
+    {"a_killed_rank_is_told_by_one_warden", a_killed_rank_is_told_by_one_warden, 0, 0},
     {"an_exit_code_is_that_of_the_job", an_exit_code_is_that_of_the_job, 0, 0},
     {"a_refusal_of_one_rank_is_told_whoever_ends_first", a_refusal_of_one_rank_is_told_whoever_ends_first, 0, 0},
     {"ranks_that_have_left_join_the_next_job", ranks_that_have_left_join_the_next_job, 0, 0},
     {"those_who_do_not_go_are_killed", those_who_do_not_go_are_killed, 0, 0},
     {"a_killed_host_is_named", a_killed_host_is_named, 0, 0},
     {"a_killed_host_is_named_before_mpirun_ends_all", a_killed_host_is_named_before_mpirun_ends_all, 0, 0},
-    {"a_rank_whose_guard_was_killed_is_missed", a_rank_whose_guard_was_killed_is_missed, 0, 0},
+    {"a_rank_whose_warden_was_killed_is_missed", a_rank_whose_warden_was_killed_is_missed, 0, 0},
     {"a_rank_that_has_left_is_never_lost", a_rank_that_has_left_is_never_lost, 0, 0},
-    {"a_guard_that_is_late_says_how_its_rank_ended", a_guard_that_is_late_says_how_its_rank_ended, 0, 0},
+    {"a_warden_that_is_late_says_how_its_rank_ended", a_warden_that_is_late_says_how_its_rank_ended, 0, 0},
     {"ranks_that_never_come_get_no_grace", ranks_that_never_come_get_no_grace, 0, 0},
     {"a_silent_host_is_named", a_silent_host_is_named, 0, 0},
     {"a_stop_reaches_all_hosts", a_stop_reaches_all_hosts, 0, 0},
     {"to_leave_after_a_save_is_no_stop", to_leave_after_a_save_is_no_stop, 0, 0},
     {"a_second_stop_kills", a_second_stop_kills, 0, 0},
     {"ranks_that_never_joined_are_told_of", ranks_that_never_joined_are_told_of, 0, 0},
-    {"any_program_can_be_guarded", any_program_can_be_guarded, 0, 0},
+    {"any_program_can_have_a_warden", any_program_can_have_a_warden, 0, 0},
 };
 
 int main(int argc, char **argv)

@@ -128,7 +128,7 @@ static tess_status make_memory(joining *j)
 {
     tess_job *job = &j->rt->job;
     TESS_TRY(tess_job_create(j->rt->world, job));
-    TESS_TRY(tess_lives_hear(job));
+    TESS_TRY(tess_lives_read(job));
     fill_board(j);
     j->mine.pid = (int32_t)getpid();
     j->mine.fd = job->fd;

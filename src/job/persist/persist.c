@@ -52,11 +52,11 @@ tess_status tess_persist_open(tess_mem *mem, int fd, tess_persist **out)
     void *base, *memory;
     *out = NULL;
     TESS_TRY(tess_os_fd_size(fd, &bytes));
-    TESS_CHECK(bytes >= sizeof(persist_header), TESS_E_INVALID, "descriptor %d is no kept memory", fd);
+    TESS_CHECK(bytes >= sizeof(persist_header), TESS_E_INVALID, "descriptor %d is no persistent memory", fd);
     TESS_TRY(tess_os_map_shared_huge(fd, 0, bytes, &base));
     tess_status status = is_whole(base, bytes)
                              ? tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_persist), "keep", &memory)
-                             : TESS_FAIL(TESS_E_INVALID, "descriptor %d is no kept memory", fd);
+                             : TESS_FAIL(TESS_E_INVALID, "descriptor %d is no persistent memory", fd);
     if (status != TESS_OK) {
         tess_os_unmap_shared(base, bytes);
         return status;
@@ -120,11 +120,11 @@ static tess_status reserve(tess_persist *persist, const char *name, size_t bytes
     persist_header *h = persist->header;
     uint64_t size = round_up(bytes);
     TESS_CHECK(size >= bytes && size <= persist->bytes - h->end, TESS_E_NOMEM,
-               "kept memory: no room for '%s' of %zu bytes: %llu of %zu are in use", name, bytes,
+               "persistent memory: no room for '%s' of %zu bytes: %llu of %zu are in use", name, bytes,
                (unsigned long long)h->end, persist->bytes);
     tess_os_punch(persist->fd, h->end, size);
     TESS_TRY_CTX(tess_os_reserve_shared(persist->fd, h->end, persist->base + h->end, bytes),
-                 "kept memory: '%s' of %zu bytes", name, bytes);
+                 "persistent memory: '%s' of %zu bytes", name, bytes);
     *offset = h->end;
     h->end += size;
     return TESS_OK;
@@ -142,9 +142,9 @@ tess_status tess_persist_region(tess_persist *persist, const char *name, size_t 
         return TESS_OK;
     }
     uint32_t n = atomic_load(&h->n_regions);
-    TESS_CHECK(strlen(name) < TESS_PERSIST_NAME, TESS_E_INVALID, "kept memory: the name '%s' is too long", name);
-    TESS_CHECK(entry != NULL || n < TESS_PERSIST_REGIONS, TESS_E_NOMEM, "kept memory: '%s' is one region too many",
-               name);
+    TESS_CHECK(strlen(name) < TESS_PERSIST_NAME, TESS_E_INVALID, "persistent memory: the name '%s' is too long", name);
+    TESS_CHECK(entry != NULL || n < TESS_PERSIST_REGIONS, TESS_E_NOMEM,
+               "persistent memory: '%s' is one region too many", name);
     TESS_TRY(reserve(persist, name, asked, &offset));
     if (entry != NULL) {
         uint64_t old = atomic_exchange(&entry->bytes, 0);

@@ -19,20 +19,16 @@ static tess_status block_path(const char *folder, int rank, char *path, size_t s
     return tess_os_join(path, size, folder, name);
 }
 
-static tess_status open_named(const tess_persist_set *set, int rank, size_t bytes, int *fd)
+static tess_status open_block(const tess_persist_set *set, int rank, int *fd)
 {
     char path[1024];
-    size_t size;
+    size_t size, bytes = block_bytes();
+    if (set->folder == NULL)
+        return tess_os_memfd("tessera-keep", bytes, fd);
     TESS_TRY(block_path(set->folder, rank, path, sizeof(path)));
     TESS_TRY(tess_os_open_shared(path, fd));
     TESS_TRY(tess_os_fd_size(*fd, &size));
     return size == bytes ? TESS_OK : tess_os_resize_zeroed(*fd, bytes, path);
-}
-
-static tess_status open_block(const tess_persist_set *set, int rank, int *fd)
-{
-    size_t bytes = block_bytes();
-    return set->folder == NULL ? tess_os_memfd("tessera-keep", bytes, fd) : open_named(set, rank, bytes, fd);
 }
 
 /* Takes over the block of an earlier launch if it is valid and of the same job; else formats it. */
@@ -53,7 +49,7 @@ static tess_status begin_folder(tess_persist_set *set, const char *folder)
 {
     char path[1024];
     size_t size = strlen(folder) + 1;
-    TESS_TRY(tess_mem_alloc(set->mem, TESS_POOL_MISC, size, "folder of kept memory", (void **)&set->folder));
+    TESS_TRY(tess_mem_alloc(set->mem, TESS_POOL_MISC, size, "folder of persistent memory", (void **)&set->folder));
     memcpy(set->folder, folder, size);
     TESS_TRY(tess_os_make_private_dir(folder));
     TESS_TRY(tess_os_join(path, sizeof(path), folder, "lock"));
@@ -73,13 +69,14 @@ static void remove_from(const tess_persist_set *set, int first)
 tess_status tess_persist_set_next(const tess_persist_set *set, uint64_t identity)
 {
     for (int r = 0; r < set->n; r++)
-        TESS_TRY_CTX(take_block(set, r, identity), "memory kept for rank %d", r);
+        TESS_TRY_CTX(take_block(set, r, identity), "persistent memory of rank %d", r);
     return TESS_OK;
 }
 
 static tess_status create(tess_persist_set *set, int n, const char *folder, uint64_t identity)
 {
-    TESS_TRY(tess_mem_alloc_array(set->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "kept memory", (void **)&set->fds));
+    TESS_TRY(tess_mem_alloc_array(set->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "persistent memory",
+                                  (void **)&set->fds));
     for (int r = 0; r < n; r++)
         set->fds[r] = -1;
     set->n = n;
@@ -88,35 +85,31 @@ static tess_status create(tess_persist_set *set, int n, const char *folder, uint
         remove_from(set, n);
     }
     for (int r = 0; r < n; r++)
-        TESS_TRY_CTX(open_block(set, r, &set->fds[r]), "memory kept for rank %d", r);
+        TESS_TRY_CTX(open_block(set, r, &set->fds[r]), "persistent memory of rank %d", r);
     return tess_persist_set_next(set, identity);
 }
 
 tess_status tess_persist_set_create(tess_mem *mem, int n, const char *folder, uint64_t identity, tess_persist_set *set)
 {
     *set = (tess_persist_set){.lock = -1, .mem = mem};
-    TESS_CHECK(n >= 1 && n <= TESS_PERSIST_MOST_BLOCKS, TESS_E_INVALID, "kept memory of %d ranks", n);
+    TESS_CHECK(n >= 1 && n <= TESS_PERSIST_MOST_BLOCKS, TESS_E_INVALID, "persistent memory of %d ranks", n);
     tess_status status = create(set, n, folder, identity);
     if (status != TESS_OK)
         tess_persist_set_destroy(set, false);
     return status;
 }
 
-static void remove_names(const tess_persist_set *set)
-{
-    char path[1024];
-    remove_from(set, 0);
-    if (tess_os_join(path, sizeof(path), set->folder, "lock") == TESS_OK)
-        tess_os_remove(path);
-    tess_os_remove_empty_dir(set->folder);
-}
-
 void tess_persist_set_destroy(tess_persist_set *set, bool remove)
 {
     if (set->mem == NULL)
         return;
-    if (remove && set->folder != NULL && set->lock >= 0)
-        remove_names(set);
+    if (remove && set->folder != NULL && set->lock >= 0) {
+        char path[1024];
+        remove_from(set, 0);
+        if (tess_os_join(path, sizeof(path), set->folder, "lock") == TESS_OK)
+            tess_os_remove(path);
+        tess_os_remove_empty_dir(set->folder);
+    }
     for (int r = 0; set->fds != NULL && r < set->n; r++)
         tess_os_close(&set->fds[r]);
     tess_os_close(&set->lock);

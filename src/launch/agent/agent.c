@@ -54,40 +54,46 @@ tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_a
 }
 
 /* ---- In the warden's loop ---- */
+/* Callers need no slot: every step looks at each of them. */
 int agent_watch(agent *a, struct pollfd *fds)
 {
     int n = 0;
+    bool meeting = a->listen_fd >= 0;
     a->listen_slot = -1;
-    for (int h = 0; a->peers != NULL && h < a->n_hosts; h++) {
+    if (a->peers == NULL)
+        return 0;
+    for (int h = 0; h < a->n_hosts; h++) {
         agent_peer *peer = &a->peers[h];
-        peer->link.slot = -1;
-        if (!agent_is_connected(peer))
+        agent_link *link = &peer->link;
+        link->slot = -1;
+        if (!agent_is_connected(peer) && !(meeting && (peer->state == PEER_CALLING || peer->state == PEER_GREETING)))
             continue;
-        peer->link.slot = n;
-        short events = peer->link.out_at < peer->link.n_out ? POLLIN | POLLOUT : POLLIN;
-        fds[n++] = (struct pollfd){.fd = peer->link.fd, .events = events};
+        link->slot = n;
+        short events = agent_is_connected(peer) && link->out_at < link->n_out ? POLLIN | POLLOUT : POLLIN;
+        if (peer->state == PEER_CALLING)
+            events = POLLOUT; /* which says that the result of the call is known */
+        fds[n++] = (struct pollfd){.fd = link->fd, .events = events};
     }
-    if (a->peers != NULL && a->listen_fd >= 0)
-        agent_meet_watch(a, fds, &n);
+    if (!meeting)
+        return n;
+    a->listen_slot = n;
+    fds[n++] = (struct pollfd){.fd = a->listen_fd, .events = POLLIN};
+    for (int i = 0; i < AGENT_CALLERS; i++)
+        if (a->callers[i].link.fd >= 0)
+            fds[n++] = (struct pollfd){.fd = a->callers[i].link.fd, .events = POLLIN};
     return n;
-}
-
-/* While this process did not run it received nothing, so the gap is not counted as silence of the peers. */
-static void forgive_silence(const agent *a)
-{
-    uint64_t gap_ns = tess_os_now_ns() - a->served_ns;
-    if (a->served_ns == 0 || gap_ns < own_gap_ns)
-        return;
-    for (int h = 0; h < a->n_hosts; h++)
-        if (a->peers[h].state == PEER_UP)
-            atomic_fetch_add(&a->job->header->hosts[h].heard_ns, gap_ns);
 }
 
 void agent_serve(agent *a, const struct pollfd *fds)
 {
     if (a->peers == NULL)
         return;
-    forgive_silence(a);
+    uint64_t gap_ns = tess_os_now_ns() - a->served_ns;
+    bool stood_still = a->served_ns != 0 && gap_ns >= own_gap_ns;
+    for (int h = 0; h < a->n_hosts; h++)
+        if (stood_still &&
+            a->peers[h].state == PEER_UP) /* what this process could not receive is no silence of a peer */
+            atomic_fetch_add(&a->job->header->hosts[h].heard_ns, gap_ns);
     for (int h = 0; h < a->n_hosts; h++) {
         const agent_peer *peer = &a->peers[h];
         if (agent_is_connected(peer) && peer->link.slot >= 0 && (fds[peer->link.slot].revents & ~POLLOUT) != 0)

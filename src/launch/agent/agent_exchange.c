@@ -159,16 +159,6 @@ static uint64_t find_news(const agent *a)
     return hash;
 }
 
-static bool put_host(const agent *a, agent_peer *peer)
-{
-    uint32_t diagnosis = atomic_load(&a->job->header->diagnosis_state);
-    agent_frame frame = {
-        .kind = FRAME_HOST,
-        .host = {.stop = (uint8_t)atomic_load(&a->job->header->stop),
-                 .diagnosis_seen = diagnosis == JOB_DIAGNOSIS_HERE || diagnosis == JOB_DIAGNOSIS_ELSEWHERE}};
-    return agent_link_put(&peer->link, &frame);
-}
-
 static bool put_row(const agent *a, agent_peer *peer)
 {
     int rank = a->local[peer->next_row];
@@ -180,26 +170,27 @@ static bool put_row(const agent *a, agent_peer *peer)
     return true;
 }
 
-static bool put_diagnosis(const agent *a, agent_peer *peer)
-{
-    const tess_job_header *header = a->job->header;
-    agent_frame frame = {
-        .kind = FRAME_DIAGNOSIS,
-        .diagnosis = {.rank = atomic_load(&header->diagnosis_rank), .code = atomic_load(&header->diagnosis_code)}};
-    return agent_link_put(&peer->link, &frame);
-}
-
 void agent_send_due(agent *a, int host)
 {
     agent_peer *peer = &a->peers[host];
+    const tess_job_header *header = a->job->header;
+    uint32_t diagnosis = atomic_load(&header->diagnosis_state);
     bool room = true;
-    if (peer->host_due && (room = put_host(a, peer)))
-        peer->host_due = false;
+    if (peer->host_due) {
+        bool seen = diagnosis == JOB_DIAGNOSIS_HERE || diagnosis == JOB_DIAGNOSIS_ELSEWHERE;
+        agent_frame frame = {.kind = FRAME_HOST,
+                             .host = {.stop = (uint8_t)atomic_load(&header->stop), .diagnosis_seen = seen}};
+        room = agent_link_put(&peer->link, &frame);
+        peer->host_due = !room;
+    }
     while (room && peer->rows_due > 0 && (room = put_row(a, peer)))
         peer->rows_due--;
-    if (room && peer->state == PEER_UP && !peer->diagnosis_sent &&
-        atomic_load(&a->job->header->diagnosis_state) == JOB_DIAGNOSIS_HERE)
-        peer->diagnosis_sent = put_diagnosis(a, peer);
+    if (room && peer->state == PEER_UP && !peer->diagnosis_sent && diagnosis == JOB_DIAGNOSIS_HERE) {
+        agent_frame frame = {
+            .kind = FRAME_DIAGNOSIS,
+            .diagnosis = {.rank = atomic_load(&header->diagnosis_rank), .code = atomic_load(&header->diagnosis_code)}};
+        peer->diagnosis_sent = agent_link_put(&peer->link, &frame);
+    }
     if (!agent_link_send(&peer->link)) {
         agent_receive(a, host); /* its last messages may be here */
         if (agent_is_connected(peer))

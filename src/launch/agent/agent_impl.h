@@ -111,7 +111,6 @@ void agent_say_goodbye(agent *a);
 bool agent_diagnosis_is_known(const agent *a);
 
 /* agent_meet.c */
-void agent_meet_watch(agent *a, struct pollfd *fds, int *n);
 void agent_meet_step(agent *a, const struct pollfd *fds);
 /* agent_exchange.c */
 static inline bool agent_is_connected(const agent_peer *peer)
@@ -150,7 +149,7 @@ tess_status warden_start(char *const *argv, const tess_child_signals *signals, p
 /* Zero-initialised. */
 typedef struct warden_stop {
     int signal; /* SIGINT or SIGTERM, once a signal came here */
-    int way;    /* number and sender of that signal (way_of) */
+    int way;    /* number and sender of that signal (warden_stop.c) */
     double signal_s;
     double since_s; /* when the job was first seen to be asked to stop, here or on another host; 0: not yet */
     bool is_overdue;
@@ -163,7 +162,7 @@ typedef enum warden_stop_kind {
 } warden_stop_kind;
 
 /* Takes a signal that asks to stop, and returns what it means. */
-warden_stop_kind warden_stop_hear(warden_stop *stop, const struct signalfd_siginfo *info);
+warden_stop_kind warden_stop_take(warden_stop *stop, const struct signalfd_siginfo *info);
 /* True once, when options->stop_grace_s has passed since the job was asked to stop. `reports`: this warden
  * reports that, and at first how long the ranks have. */
 bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_launch_options *options, bool reports);

@@ -157,19 +157,15 @@ static void accept_callers(agent *a, double now_s)
     }
 }
 
-static bool is_awaited(const agent *a, const agent_frame *frame)
-{
-    return refuse_hello(a, frame) == NULL && frame->hello.host < (uint32_t)a->host &&
-           a->peers[frame->hello.host].state == PEER_AWAITED;
-}
-
 /* A caller that was not answered in time has hung up after its hello, and calls again. */
 static void step_caller(agent *a, agent_caller *caller, double now_s)
 {
     agent_frame frame;
     bool alive = agent_link_receive(&caller->link);
     int got = agent_link_next(&caller->link, &frame);
-    if (got > 0 && is_awaited(a, &frame) && agent_link_receive(&caller->link)) {
+    bool awaited = got > 0 && refuse_hello(a, &frame) == NULL && frame.hello.host < (uint32_t)a->host &&
+                   a->peers[frame.hello.host].state == PEER_AWAITED;
+    if (awaited && agent_link_receive(&caller->link)) {
         agent_peer *peer = &a->peers[frame.hello.host];
         peer->link = caller->link;
         peer->state = PEER_ANSWERED;
@@ -182,26 +178,6 @@ static void step_caller(agent *a, agent_caller *caller, double now_s)
 }
 
 /* ---- The meeting ---- */
-static void watch_link(agent_link *link, short events, struct pollfd *fds, int *n)
-{
-    link->slot = *n;
-    fds[(*n)++] = (struct pollfd){.fd = link->fd, .events = events};
-}
-
-void agent_meet_watch(agent *a, struct pollfd *fds, int *n)
-{
-    a->listen_slot = *n;
-    fds[(*n)++] = (struct pollfd){.fd = a->listen_fd, .events = POLLIN};
-    for (int h = 0; h < a->n_hosts; h++) {
-        agent_peer *peer = &a->peers[h];
-        if (peer->state == PEER_CALLING || peer->state == PEER_GREETING)
-            watch_link(&peer->link, peer->state == PEER_CALLING ? POLLOUT : POLLIN, fds, n);
-    }
-    for (int i = 0; i < AGENT_CALLERS; i++)
-        if (a->callers[i].link.fd >= 0)
-            watch_link(&a->callers[i].link, POLLIN, fds, n);
-}
-
 static bool is_missing(const agent *a, int h)
 {
     return h != a->host && a->peers[h].state != PEER_UP && a->peers[h].state != PEER_GONE;

@@ -58,7 +58,7 @@ static void kill_child(warden *g)
     signal_child(g, SIGKILL);
 }
 
-/* Ranks of ours exit with 130 whichever signal asked them to stop. The signal may have come to one host only. */
+/* Ranks of Tessera exit with 130 whichever signal asked them to stop. The signal may have come to one host only. */
 static bool was_asked(const warden *g, int code)
 {
     bool stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != JOB_STOP_NO);
@@ -107,7 +107,7 @@ static void reap(warden *g)
 /* ---- Signals ---- */
 static void stop(warden *g, const struct signalfd_siginfo *info)
 {
-    warden_stop_kind kind = warden_stop_hear(&g->stop, info);
+    warden_stop_kind kind = warden_stop_take(&g->stop, info);
     if (kind == WARDEN_STOP_AGAIN)
         kill_child(g);
     if (kind != WARDEN_STOP_FIRST)

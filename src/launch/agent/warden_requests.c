@@ -15,21 +15,16 @@ static bool is_over(const tess_job *job)
     return over;
 }
 
-/* Says goodbye first: other hosts may not know yet that the ranks of this one have left. */
-static void forget_job(warden_client *client)
-{
-    if (client->agent != NULL)
-        agent_say_goodbye(client->agent);
-    agent_close(&client->agent, false);
-    tess_job_close(&client->job, true);
-    client->rank = -1;
-}
-
 /* The job takes over `fd`, or it is closed. */
 static tess_status adopt(warden_client *client, const warden_request *request, int fd)
 {
-    if (client->rank >= 0 && is_over(&client->job))
-        forget_job(client);
+    if (client->rank >= 0 && is_over(&client->job)) {
+        if (client->agent != NULL) /* other hosts may not know yet that the ranks of this one have left */
+            agent_say_goodbye(client->agent);
+        agent_close(&client->agent, false);
+        tess_job_close(&client->job, true);
+        client->rank = -1;
+    }
     if (client->rank >= 0 || fd < 0 || request->rank < 0 || request->rank >= request->world) {
         tess_os_close(&fd);
         return TESS_FAIL(
@@ -83,14 +78,6 @@ static tess_status note_host(warden_client *client, const warden_request *reques
     return TESS_OK;
 }
 
-static tess_status meet(warden_client *client)
-{
-    tess_status status = agent_meet(client->agent, client->hosts, client->n_hosts, client->secret);
-    tess_mem_free(client->mem, client->hosts);
-    client->hosts = NULL;
-    return status;
-}
-
 void warden_answer_request(warden_client *client)
 {
     warden_request request;
@@ -117,8 +104,11 @@ void warden_answer_request(warden_client *client)
     case REQUEST_HOST:
         status = note_host(client, &request);
         more = status == TESS_OK && request.host + 1 < client->n_hosts;
-        if (status == TESS_OK && !more)
-            status = meet(client);
+        if (status == TESS_OK && !more) {
+            status = agent_meet(client->agent, client->hosts, client->n_hosts, client->secret);
+            tess_mem_free(client->mem, client->hosts);
+            client->hosts = NULL;
+        }
         break;
     default:
         TESS_FAIL(status, "a warden knows no request %d", request.kind);

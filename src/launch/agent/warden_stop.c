@@ -9,18 +9,13 @@
 /* Two signals by one way within this time are one request. */
 static const double same_stop_s = 1;
 
-/* The sender and number of a signal. A scheduler, or a terminal, may signal every process, and mpirun pass the same
- * signal on: that is one request by two ways. */
-static int way_of(const struct signalfd_siginfo *info)
-{
-    bool by_system = info->ssi_code > 0, by_mpi = (pid_t)info->ssi_pid == getppid();
-    return (int)info->ssi_signo * 4 + by_system * 2 + by_mpi;
-}
-
-warden_stop_kind warden_stop_hear(warden_stop *stop, const struct signalfd_siginfo *info)
+warden_stop_kind warden_stop_take(warden_stop *stop, const struct signalfd_siginfo *info)
 {
     double now_s = tess_os_now_s();
-    int way = way_of(info);
+    /* A way is sender and number. A scheduler, or a terminal, may signal every process, and mpirun pass the same signal
+     * on: that is one request by two ways. */
+    bool by_system = info->ssi_code > 0, by_mpi = (pid_t)info->ssi_pid == getppid();
+    int way = (int)info->ssi_signo * 4 + by_system * 2 + by_mpi;
     if (stop->signal != 0)
         return way == stop->way && now_s - stop->signal_s >= same_stop_s ? WARDEN_STOP_AGAIN : WARDEN_STOP_SAME;
     stop->signal = info->ssi_signo == SIGTERM || info->ssi_signo == SIGUSR1 ? SIGTERM : SIGINT;

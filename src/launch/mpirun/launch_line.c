@@ -84,23 +84,22 @@ static tess_status add_all(tess_launch_line *line, const char *const *words)
     return TESS_OK;
 }
 
-/* Adds "h1:4,h2:4" as one word. */
-static tess_status add_hosts(tess_launch_line *line, const tess_launch_hosts *hosts)
+/* Adds the number of ranks behind the option `count`, and "h1:4,h2:4" as one word behind `list`. */
+static tess_status add_hosts(tess_launch_line *line, const tess_launch_hosts *hosts, const char *count,
+                             const char *list)
 {
     char text[LAUNCH_MOST_HOSTS * (LAUNCH_NAME_BYTES + 5)];
-    size_t n = 0;
-    for (int i = 0; i < hosts->n; i++)
-        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s:%d", i > 0 ? "," : "", hosts->hosts[i].name,
-                              hosts->hosts[i].slots);
+    size_t at = 0;
+    int n_ranks = 0;
+    for (int i = 0; i < hosts->n; i++) {
+        n_ranks += hosts->hosts[i].slots;
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s:%d", i > 0 ? "," : "", hosts->hosts[i].name,
+                               hosts->hosts[i].slots);
+    }
+    TESS_TRY(add(line, "%s", count));
+    TESS_TRY(add(line, "%d", n_ranks));
+    TESS_TRY(add(line, "%s", list));
     return add(line, "%s", text);
-}
-
-static int count_ranks(const tess_launch_hosts *hosts)
-{
-    int n = 0;
-    for (int i = 0; i < hosts->n; i++)
-        n += hosts->hosts[i].slots;
-    return n;
 }
 
 /* True for variables of ours and of the libraries under MPI, except those that identify one process, and for the
@@ -148,10 +147,7 @@ static tess_status add_open_mpi(tess_launch_line *line, const tess_launch_reques
             TESS_TRY(add(line, "-x"));
             TESS_TRY(add(line, "%.*s", (int)strcspn(*variable, "="), *variable));
         }
-    TESS_TRY(add(line, "-np"));
-    TESS_TRY(add(line, "%d", count_ranks(request->hosts)));
-    TESS_TRY(add(line, "--host"));
-    return add_hosts(line, request->hosts);
+    return add_hosts(line, request->hosts, "-np", "--host");
 }
 
 /* One -genv per variable: hydra of MPICH 4.0 passes only the first of a -genvlist to other hosts. */
@@ -168,10 +164,7 @@ static tess_status add_mpich(tess_launch_line *line, const tess_launch_request *
             TESS_TRY(add(line, "%.*s", n, *variable));
             TESS_TRY(add(line, "%s", *variable + n + 1));
         }
-    TESS_TRY(add(line, "-n"));
-    TESS_TRY(add(line, "%d", count_ranks(request->hosts)));
-    TESS_TRY(add(line, "-hosts"));
-    return add_hosts(line, request->hosts);
+    return add_hosts(line, request->hosts, "-n", "-hosts");
 }
 
 tess_status tess_launch_line_make(const tess_launch_request *request, tess_launch_line *line)

@@ -31,24 +31,17 @@ static void stand_apart(void)
         dup2(nothing, fd);
 }
 
-/* Splits "ssh -p 2222" into words. Returns how many. */
-static int split(char *text, char *words[AGENT_WORDS])
-{
-    int n = 0;
-    char *save;
-    for (char *word = strtok_r(text, " ", &save); word != NULL && n < AGENT_WORDS; word = strtok_r(NULL, " ", &save))
-        words[n++] = word;
-    return n;
-}
-
+/* `agent` may have arguments: "ssh -p 2222". */
 _Noreturn static void ask(const char *agent, const char *host, char *question)
 {
-    char text[AGENT_TEXT], *words[AGENT_WORDS + 3];
+    char text[AGENT_TEXT], *words[AGENT_WORDS + 3], *save;
+    int n = 0;
     stand_apart();
     if (tess_os_is_own_name(host))
         _exit(0);
     snprintf(text, sizeof(text), "%s", agent);
-    int n = split(text, words);
+    for (char *word = strtok_r(text, " ", &save); word != NULL && n < AGENT_WORDS; word = strtok_r(NULL, " ", &save))
+        words[n++] = word;
     words[n++] = (char *)host;
     words[n++] = question;
     words[n] = NULL;

@@ -13,16 +13,23 @@
 
 #include "base/os/os.h"
 #include "launch/child.h"
-#include "launch/mpirun/launch_lines.h"
 
 enum {
-    MPIRUN_DEPTH = 2,       /* hydra has a process between itself and the ranks */
-    MOST_LOOKS_ALONE = 10,  /* seconds that mpirun may stay after its ranks here have ended */
+    MPIRUN_DEPTH = 2,      /* hydra has a process between itself and the ranks */
+    MOST_LOOKS_ALONE = 10, /* seconds that mpirun may stay after its ranks here have ended */
+    LINE_BYTES = 8192,
     CODE_INTERRUPTED = 130, /* of ranks that saved */
     CODE_OUT_OF_TOUCH = 205 /* Open MPI exits with -51, in eight bits: it has lost a host */
 };
 static const double same_stop_s = 1.1;
 static const double look_s = 1;
+
+/* Lines that mpirun writes into a pipe. */
+typedef struct line_reader {
+    int fd; /* of the pipe, non-blocking; -1: none, or at its end */
+    size_t n;
+    char text[LINE_BYTES]; /* an incomplete line */
+} line_reader;
 
 typedef struct launched {
     const tess_launch_watch *watch;
@@ -33,8 +40,8 @@ typedef struct launched {
     int n_alone; /* looks in a row that found no warden any more */
     double next_look_s;
     int signals_fd;
-    int words[2];      /* its standard input, if used; both ends stay open, so it never breaks */
-    tess_lines errors; /* its standard error, if read */
+    int words[2];       /* its standard input, if used; both ends stay open, so it never breaks */
+    line_reader errors; /* its standard error, if read */
 } launched;
 
 /* The signal that ends mpirun and all ranks. */
@@ -68,23 +75,19 @@ _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const t
 }
 
 /* ---- Requests to stop ---- */
-/* The signal that makes mpirun ask all wardens to stop. Open MPI passes SIGUSR2 on and does nothing else; hydra passes
- * SIGINT on and waits. */
-static int polite_signal(tess_mpi mpi)
-{
-    return mpi == TESS_MPI_OPEN_MPI ? SIGUSR2 : SIGINT;
-}
-
 /* Signals within a second are one request, as in the wardens (agent/warden_stop.c). */
 static void ask_to_stop(launched *l, int signal)
 {
+    /* This one makes mpirun ask all wardens to stop. Open MPI passes SIGUSR2 on and does nothing else; hydra passes
+     * SIGINT on and waits. */
+    int polite = l->watch->mpi == TESS_MPI_OPEN_MPI ? SIGUSR2 : SIGINT;
     double now_s = tess_os_now_s();
     if (l->n_stops > 0 && now_s - l->stop_s < same_stop_s)
         return;
     l->stop_s = now_s;
     if (l->n_stops++ == 0)
         l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
-    kill(l->n_stops <= 2 ? l->mpirun : -l->mpirun, l->n_stops <= 2 ? polite_signal(l->watch->mpi) : SIGKILL);
+    kill(l->n_stops <= 2 ? l->mpirun : -l->mpirun, l->n_stops <= 2 ? polite : SIGKILL);
 }
 
 static void take_signal(launched *l, int signal)
@@ -141,6 +144,36 @@ static void end_if_alone(launched *l)
         kill(-l->mpirun, l->n_alone == MOST_LOOKS_ALONE ? end_signal(l->watch->mpi) : SIGKILL);
 }
 
+/* ---- Its standard error ---- */
+/* Reads what is available and passes each line to `hear`, without its newline. A longer line comes in parts. Closes the
+ * pipe at its end, where the last line may lack a newline. */
+static void read_errors(launched *l)
+{
+    line_reader *r = &l->errors;
+    while (r->fd >= 0) {
+        ssize_t got = read(r->fd, r->text + r->n, sizeof(r->text) - 1 - r->n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return;
+        r->n += got > 0 ? (size_t)got : 0;
+        char *line = r->text, *end;
+        for (; (end = memchr(line, '\n', r->n - (size_t)(line - r->text))) != NULL; line = end + 1) {
+            *end = '\0';
+            l->watch->hear(l->watch->self, line);
+        }
+        r->n -= (size_t)(line - r->text);
+        memmove(r->text, line, r->n);
+        if (r->n > 0 && (got <= 0 || r->n == sizeof(r->text) - 1)) {
+            r->text[r->n] = '\0';
+            l->watch->hear(l->watch->self, r->text);
+            r->n = 0;
+        }
+        if (got <= 0)
+            tess_os_close(&r->fd);
+    }
+}
+
 /* ---- The loop ---- */
 static void look(launched *l)
 {
@@ -163,7 +196,7 @@ static void wait_for_something(launched *l)
     poll(fds, 2, 1000);
     while (read(l->signals_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
         take_signal(l, (int)info.ssi_signo);
-    tess_lines_take(&l->errors, l->watch->hear, l->watch->self);
+    read_errors(l);
 }
 
 static void watch(launched *l, tess_launch_line_end *end)
@@ -174,7 +207,7 @@ static void watch(launched *l, tess_launch_line_end *end)
         wait_for_something(l);
         look(l);
     }
-    tess_lines_take(&l->errors, l->watch->hear, l->watch->self);
+    read_errors(l);
     end->exit_code = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
     end->lost_host = l->watch->mpi == TESS_MPI_OPEN_MPI && end->exit_code == CODE_OUT_OF_TOUCH;
     end->in_touch = !end->lost_host && l->n_alone < MOST_LOOKS_ALONE && l->n_stops < 3;
@@ -199,24 +232,20 @@ static tess_status open_pipes(launched *l, int report[2], int errors[2])
     return status;
 }
 
-static tess_status fork_mpirun(launched *l, const tess_launch_line *line, const tess_child_signals *signals,
-                               int report_fd, int error_fd)
-{
-    pid_t parent = getpid();
-    fflush(NULL); /* or the child would write our buffers again */
-    l->mpirun = fork();
-    if (l->mpirun == 0)
-        become(line, l->watch->mpi, signals, parent, report_fd, l->words[0], error_fd);
-    return l->mpirun > 0 ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "fork: %s", strerror(errno));
-}
-
 /* Starts mpirun, and closes the child's ends of the pipes. */
 static tess_status start(launched *l, const tess_launch_line *line, const tess_child_signals *signals)
 {
     int report[2] = {-1, -1}, errors[2] = {-1, -1};
     tess_status status = open_pipes(l, report, errors);
-    if (status == TESS_OK)
-        status = fork_mpirun(l, line, signals, report[1], errors[1]);
+    if (status == TESS_OK) {
+        pid_t parent = getpid();
+        fflush(NULL); /* or the child would write our buffers again */
+        l->mpirun = fork();
+        if (l->mpirun == 0)
+            become(line, l->watch->mpi, signals, parent, report[1], l->words[0], errors[1]);
+        if (l->mpirun < 0)
+            status = TESS_FAIL(TESS_E_NOMEM, "fork: %s", strerror(errno));
+    }
     tess_os_close(&report[1]);
     tess_os_close(&errors[1]);
     if (status == TESS_OK)
