@@ -1,5 +1,5 @@
-/* A job in which nothing is wrong: many small collectives, and ranks that now and then come late, but not too late. The
- * launcher has nothing to say. */
+/* A healthy job: many small collectives, and ranks that are sometimes late, but not too late. The launcher must report
+ * nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,9 @@
 
 enum { RANKS = 4, STEP = 1000 };
 
-static const double longest_stall_s = 0.6; /* whoever keeps others waiting for 0.75 s is told */
+static const double longest_stall_s = 0.6; /* a rank that keeps others waiting for 0.75 s is reported */
 
-/* ---- A rank
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- A rank ---- */
 static tess_status sum_calmly(tess_team *team, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -30,7 +29,7 @@ static tess_status sum_calmly(tess_team *team, int64_t n)
     return TESS_OK;
 }
 
-/* One rank after the other, for as long as it is drawn. */
+/* In each round one random rank sleeps for a random time. */
 static tess_status stall(tess_team *team, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -57,9 +56,8 @@ int drill_calm_rank(const char *what)
     return status == TESS_OK ? 0 : 1;
 }
 
-/* ---- What the launcher says
- * -------------------------------------------------------------------------------------------------- */
-/* On a machine that stands still for a second this is true, and no alarm. */
+/* ---- The launcher's output ---- */
+/* On a machine that stands still for a second this is true, and not a false alarm. */
 static bool tells_of_lateness(const char *line)
 {
     static const char *const words[] = {" kept ", " has come after ", "'s stack: "};
@@ -69,7 +67,7 @@ static bool tells_of_lateness(const char *line)
     return false;
 }
 
-/* How many alarms there are in what the launcher says, to its end. */
+/* Reads the launcher's output to its end and counts the alarms. */
 static int count_alarms(const drill_child *child, bool untimed)
 {
     char line[1024];

@@ -4,9 +4,9 @@
  *     tess_drill --kills N [--seed S] TESSERA
  *     tess_drill --calm COLLECTIVES --stalls N [--untimed] TESSERA
  *
- * Each drill is run with each number of ranks, N rounds of it, on a random rank in a random step, and a table says how
- * often the launcher was right and how fast. The exit code is 0 when what is said is right as often as it must be, and
- * soon enough with few words; --untimed: whenever it is said and whatever else, as on a machine that others use. */
+ * Runs each drill with each number of ranks for N rounds, on a random rank in a random step. A table shows how often
+ * the launcher was right and how fast. The exit code is 0 when its reports are right as often as required, in time, and
+ * without noise. --untimed ignores time and noise, for a machine that others use. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct request {
     bool untimed, show;
 } request;
 
-/* What was counted over runs. */
+/* Counts over runs. */
 typedef struct tally {
     int runs, said, right_rank, right_place, right_trace, in_time, n_noise, most_noise, n_times;
     double *times; /* (MOST_RUNS) */
@@ -82,7 +82,7 @@ static void merge(tally *all, const tally *one)
         all->times[all->n_times++] = one->times[i];
 }
 
-/* What is wrong with it, NULL: nothing. */
+/* The requirement that the tally misses; NULL: none. */
 static const char *judge(double limit_s, bool untimed, const drill_outcome *o)
 {
     return !o->said                  ? "not named"
@@ -124,7 +124,7 @@ static bool wanted(const request *q, const drill *d)
            (q->only == NULL || strstr(d->name, q->only) != NULL);
 }
 
-/* What the drills must show: class and rank in 99 of 100 runs, the place in 95, the time in 99. */
+/* Required: situation and rank in 99 of 100 runs, the place in 95, the time in 99. */
 static int run_all(const request *q)
 {
     static double times[MOST_RUNS], all_times[MOST_RUNS];

@@ -1,4 +1,4 @@
-/* Drills: faults are injected into jobs, and what the launcher says of them is held against what is true. */
+/* Drills: inject faults into jobs, and compare the launcher's reports with the truth. */
 #ifndef TESS_TESTS_DRILLS_DRILL_H
 #define TESS_TESTS_DRILLS_DRILL_H
 
@@ -11,7 +11,7 @@ typedef enum drill_program {
     DRILL_TRAIN /* `tessera train` on a small model */
 } drill_program;
 
-/* One fault, and what has to be said of it: extended regular expressions, in which %d is the guilty rank. */
+/* One fault, and the reports that it requires: extended regular expressions, in which %d is the culprit. */
 typedef struct drill {
     const char *name, *group; /* which of the tests runs it */
     drill_program program;
@@ -29,7 +29,7 @@ typedef struct drill {
 extern const drill drills[];
 extern const int n_drills;
 
-/* What became of one run. */
+/* The outcome of one run. */
 typedef struct drill_outcome {
     bool said, right_rank, right_place, right_trace;
     double after_s;  /* the verdict, after the last honest rank's arrival */
@@ -38,13 +38,13 @@ typedef struct drill_outcome {
     char trace[512]; /* the first line of `tessera trace` */
 } drill_outcome;
 
-/* Where and when the fault strikes. */
+/* Where and when the fault happens. */
 typedef struct drill_place {
     int world, rank, step;
     bool untimed; /* the machine may be slow: other ranks may be told of before, and the verdict may take minutes */
 } drill_place;
 
-/* Runs the fault in a job that `tessera` starts. False: nothing could be started, which is told on stderr. */
+/* Runs the fault in a job that `tessera` starts. False: it could not be started; stderr has the reason. */
 bool drill_run(const drill *drill, const char *tessera, const drill_place *place, drill_outcome *outcome);
 
 /* Kills a rank or the launcher of a job `n` times and reads the traces. Returns the exit code: 0 when all were right.

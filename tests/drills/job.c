@@ -1,6 +1,5 @@
-/* A job that does what training does, without the computing: phases, gathers and sums that are labelled and under way
- * while others are asked for, messages around a ring, a second team, checkpoints and evaluations. Two milliseconds a
- * step. */
+/* A job that communicates as training does, without computing: phases, labelled gathers and sums that overlap, messages
+ * around a ring, a second team, checkpoints and evaluations. A step takes two milliseconds. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

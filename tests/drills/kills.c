@@ -1,5 +1,5 @@
-/* Ranks and launchers killed at random moments: what their traces say afterwards is held against what each rank wrote
- * down right after every event, in a file of its own. */
+/* Kills ranks and launchers at random moments, and compares their traces with the log that each rank wrote after every
+ * event. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { RANKS = 4, NOTE_BYTES = 4096, RING_EVENTS = 16384, MOST_DELAY_US = 20000 
 
 static const double patience_s = 300;
 
-/* What a rank has told the ring. */
+/* What a rank has written to its ring. */
 typedef struct note {
     _Atomic int64_t pid, n_phases, n_operations;
 } note;
@@ -29,8 +29,7 @@ static void note_path(int rank, char *path, size_t size)
     snprintf(path, size, "note-%d", rank);
 }
 
-/* ---- A rank
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- A rank ---- */
 int drill_count(void)
 {
     tess_runtime *runtime;
@@ -55,8 +54,7 @@ int drill_count(void)
     return 1;
 }
 
-/* ---- Afterwards
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- The traces afterwards ---- */
 static bool read_note(const char *folder, int rank, note *n)
 {
     char name[64], path[160];
@@ -72,7 +70,7 @@ static bool read_note(const char *folder, int rank, note *n)
     return whole && n->pid != 0;
 }
 
-/* The newest phase and the newest operation that was made by all ranks, as the ring has them. */
+/* The newest phase and the newest operation that all ranks made, from the ring. */
 static bool read_ring(const char *folder, int rank, int64_t *phase, int64_t *operation)
 {
     static tess_trace_event events[RING_EVENTS];

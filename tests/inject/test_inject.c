@@ -1,4 +1,4 @@
-/* The injector: what a spec says, when a fault happens, and what it does to an operation. */
+/* The injector: parsing of specs, when a fault happens, and what it does to an operation. */
 #include "inject/inject.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static void a_phase_that_there_is_not_is_refused_where_names_are_known(void)
     EXPECT_OK(tess_faults_parse(&spec, f, TESS_FAULTS_MAX, &n));
 }
 
-/* What an engine says that it has. */
+/* The phases that an engine declares. */
 static void a_rank_that_knows_its_phases_does_not_begin(void)
 {
     static const char *const phases[] = {"sweep", "exchange", NULL};

@@ -1,9 +1,9 @@
-/* Where the failure of a job began, from what is on its board. */
+/* The root cause of a failure, from the board. */
 #include "job/rank_end.h"
 #include "support/test.h"
 #include "diagnosis/history.h"
 
-/* `state` of all ranks; nobody blames anybody. */
+/* A board with all ranks in `state`; no rank blames another. */
 static void make_board(int world, uint32_t state, tess_job *job)
 {
     EXPECT_OK(tess_job_create(world, job));
@@ -29,7 +29,7 @@ static void blame_leads_to_where_it_begins(void)
     }
 }
 
-/* One that runs is not why another failed: the one that blames it is. */
+/* A rank that runs is not the cause of another's failure: the rank that blames it is. */
 static void ranks_that_run_are_no_cause(void)
 {
     tess_job job;
@@ -41,7 +41,7 @@ static void ranks_that_run_are_no_cause(void)
     tess_job_close(&job, true);
 }
 
-/* One times out and blames the other, which then has lost it: the cause does not depend on how many ranks there are. */
+/* One rank times out and blames the other, which then loses it. The cause does not depend on the number of ranks. */
 static void ranks_that_blame_each_other_end_the_walk(void)
 {
     for (int world = 2; world <= 5; world++) {
@@ -71,7 +71,7 @@ static void give_up(const tess_job *job, int rank, int blamed)
     atomic_store(&job->rows[rank].broken_team, 7);
 }
 
-/* Ranks 0 and 1 wait for each other, and the watchdog has said that it is for rank 1. */
+/* Ranks 0 and 1 wait for each other, and the watchdog has a finding about rank 1. */
 static void make_circle(tess_job *job)
 {
     make_board(2, JOB_RANK_LOST, job);
@@ -81,7 +81,7 @@ static void make_circle(tess_job *job)
     tess_board_situation(&job->rows[1], TESS_RANK_IN_OTHER_COLLECTIVE, "waiting for rank 0 in all_reduce #9");
 }
 
-/* Whichever gives up first: what the watchdog said stands. */
+/* Whichever rank gives up first, the watchdog's finding stands. */
 static void in_a_circle_it_is_the_one_the_watchdog_named(void)
 {
     for (int both = 0; both < 2; both++)
@@ -105,7 +105,7 @@ static void in_a_circle_it_is_the_one_the_watchdog_named(void)
         }
 }
 
-/* An error of its own is news, whatever it did before. */
+/* An error of its own replaces the finding. */
 static void who_fails_by_itself_is_not_left_as_it_was_found(void)
 {
     tess_job job;

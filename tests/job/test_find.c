@@ -98,7 +98,7 @@ static void what_is_no_job_is_said_so(void)
     EXPECT_FAILS(tess_live_find("-1", jobs, TESS_LIVE_MAX, &n), TESS_E_NOT_FOUND, "neither");
 }
 
-/* As a program with a wild pointer, another version, or one that is just starting would leave it. */
+/* Headers as left by a wild pointer, by another version, or by a job that is just starting. */
 static void a_broken_header_is_passed_over(void)
 {
     tess_job job;

@@ -1,4 +1,4 @@
-/* Which rank is where. */
+/* The placement of ranks on hosts, and their numbers. */
 #include "support/test.h"
 
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 
 enum { MOST_RANKS = 8 };
 
-/* Of this test alone, also where several run at once. */
+/* The port is this test's own, also when several tests run at once. */
 static tess_environment environment_of(int rank, int world)
 {
     return (tess_environment){.starter = TESS_STARTER_TORCHRUN,
@@ -43,7 +43,7 @@ static const double never_s = 600;
 
 typedef void (*role)(tess_environment environment);
 
-/* In a child, whose parent is this process as every child's: they agree on the port. */
+/* Plays a rank in a child. All children have this process as parent, so they agree on the port. */
 static pid_t start(role play, int rank, int world)
 {
     pid_t pid = fork();
@@ -169,13 +169,13 @@ static int call_first(int master_port, unsigned uid)
     return connection;
 }
 
-/* From the parent of those who have an environment. */
+/* Calls from this process, the parent of the ranks. */
 static int call_from_here(void)
 {
     return call_first(1 + getpid() % 60000, geteuid());
 }
 
-/* A first rank that listens. */
+/* A first rank, which listens. */
 static pid_t start_first(void)
 {
     unsetenv("TORCHELASTIC_RUN_ID");
@@ -193,7 +193,7 @@ static void a_second_first_rank_is_refused(void)
     expect_all_well(pids, 2);
 }
 
-/* Another user's process that knows the name. */
+/* A process of another user that knows the name. */
 static void is_a_stranger(tess_environment environment)
 {
     unsigned name = geteuid();

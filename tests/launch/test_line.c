@@ -1,4 +1,4 @@
-/* The mpirun line of `tessera launch`: hosts as people write them, the words of both MPIs, quoting. */
+/* The mpirun line of `tessera launch`: lists of hosts, the options of both MPIs, quoting. */
 #include <sys/stat.h>
 #include <unistd.h>
 

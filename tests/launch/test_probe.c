@@ -1,4 +1,4 @@
-/* Whether a host answers. */
+/* The check whether a host answers. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static tess_probe_state answer_of(const char *agent, const char *host, const cha
 
 static const char far_away[] = "far.invalid";
 
-/* As ssh does: the words behind the host are a line for a shell. */
+/* Like ssh, it passes the words behind the host to a shell. */
 static void a_host_answers_when_the_program_runs_there(void)
 {
     const char *agent = agent_of("test \"$1\" = far.invalid || exit 3\nshift\nexec sh -c \"$*\"");
@@ -50,7 +50,7 @@ static void a_host_answers_when_the_program_runs_there(void)
     EXPECT_INT(answer_of(words, far_away, "/bin/true"), TESS_PROBE_ANSWERED);
 }
 
-/* The windows that ssh would open for that, each time that it is asked. */
+/* ssh without a terminal would open a window for each question. */
 static void nobody_is_asked_for_a_password(void)
 {
     setenv("SSH_ASKPASS_REQUIRE", "force", 1);

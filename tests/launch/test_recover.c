@@ -15,7 +15,7 @@ enum { STEPS = 30, MOST_LINES = 16 };
 
 typedef enum how { KILL, EXIT, IN_SETUP, STUBBORN, STOPPED_IN_SETUP, BLAMED } how;
 
-/* What happens in a run and what is heard of it; ranks and launcher share it. */
+/* What happens in a run and what is reported of it. Ranks and launcher share it. */
 typedef struct run {
     int world;
     uint32_t victims; /* set of ranks */
@@ -31,7 +31,7 @@ typedef struct run {
     tess_notices notices;
 } run;
 
-/* The number of steps done is all that a rank keeps. */
+/* A rank's persistent memory holds its number of steps. */
 static int64_t *kept_step(const tess_runtime *rt)
 {
     void *address;
@@ -50,7 +50,7 @@ static void misbehave(run *r, int rank, int64_t step)
     raise(SIGKILL);
 }
 
-/* The victim ends and names rank 0, which leaves and awaits what is decided. */
+/* The victim ends and blames rank 0, which leaves and awaits the decision. */
 static tess_status blame(const run *r, tess_runtime *rt)
 {
     int rank = tess_runtime_rank(rt);
@@ -83,7 +83,7 @@ static tess_status take_steps(run *r, tess_runtime *rt)
     return TESS_OK;
 }
 
-/* The victims die of the signal that asks the job to stop; the others do not, and lose them. */
+/* The victims die of the signal that asks the job to stop. The others do not, and lose them. */
 static void be_stopped_in_setup(run *r, int rank)
 {
     if ((r->victims >> rank & 1) == 0) {
@@ -194,7 +194,7 @@ static void one_rank_that_is_killed_is_replaced_and_the_others_keep_their_proces
     EXPECT_CONTAINS(r->lines[0], ", going on from step 10");
 }
 
-/* All lives are in one list, whatever was reset between them. */
+/* One list has the notices of all lives, although the job was reset between them. */
 static void expect_replacements_noted(const run *r, int n)
 {
     tess_notice notices[TESS_NOTICES];

@@ -1,5 +1,5 @@
-/* What a request to stop does to ranks that have not met yet, and how those that died of it are told from those that
- * left. */
+/* Requests to stop that reach ranks before they have met. Ranks that die of the signal and ranks that leave are told
+ * apart. */
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,13 +10,13 @@
 
 enum { RANKS = 2, LEFT = 130 };
 
-/* Ranks and launcher share it. */
+/* Shared by ranks and launcher. */
 typedef struct run {
     volatile int n_begun, n_asked; /* ranks that run; looks of the launcher since it was asked */
     tess_launch_result result;
 } run;
 
-/* Never meets the others: a rank that still starts. */
+/* A rank that is still starting: it never meets the others. */
 static int start_slowly(void *context)
 {
     run *r = context;
@@ -61,7 +61,7 @@ static void launch(run *r, tess_launch_options options)
     EXPECT(r->result.asked_to_stop);
 }
 
-/* The code of those that died is that of those that left. */
+/* Ranks that died of the signal and ranks that left give the job the same exit code. */
 static void ranks_that_die_of_an_interrupt_have_not_left(void)
 {
     run *r = make_run();

@@ -1,5 +1,5 @@
-/* Ranks that tell of their steps; the launcher names the one whose steps take longer. What the steps took is made up,
- * so that a busy machine changes nothing. */
+/* Ranks report their steps, and the launcher names the one whose steps take longer. The durations are invented, so that
+ * a busy machine changes nothing. */
 #include <unistd.h>
 
 #include "base/os/os.h"

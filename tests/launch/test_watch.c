@@ -1,4 +1,4 @@
-/* Beside an mpirun: what is a request to stop, and what becomes of one that came before it ran. */
+/* Watching an mpirun: which signals are a request to stop, also one that comes before mpirun runs. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ static void hear_nothing(void *self, const char *text)
     printf("%s\n", text);
 }
 
-/* Once, as a launcher that had noted it does. */
+/* Raises the signal once, as a launcher does that got it before mpirun ran. */
 static const char *raise_once(void *self)
 {
     int *number = self;

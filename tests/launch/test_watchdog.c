@@ -1,5 +1,4 @@
-/* Ranks that keep others waiting are named from outside, with what they do instead; ranks that do not are left alone.
- */
+/* The watchdog names ranks that keep others waiting and what they do instead. It reports no others. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,7 +15,7 @@
 
 typedef enum fault_kind { SLEEP, SPIN, STOP, READ_FIFO, LOAD_DATA, STAY_AWAY } fault_kind;
 
-/* One run: what rank `victim` does, and what was heard of it. Ranks and launcher share it. */
+/* One run: what rank `victim` does, and what was reported of it. Ranks and launcher share it. */
 typedef struct run {
     fault_kind kind;
     int world, victim;
@@ -82,7 +81,7 @@ static void misbehave(run *r, tess_runtime *rt)
     }
 }
 
-/* The others wait for the victim only when it does what it is to be named for. */
+/* The others begin to wait only once the victim does what it is to be named for. */
 static void await_misbehaviour(const run *r)
 {
     bool spins = r->kind == SPIN || r->kind == LOAD_DATA;
@@ -147,8 +146,7 @@ static void hear(void *self, const char *line)
         release(r);
 }
 
-/* A process that cannot be held for its stack in a moment is let go without: on a machine that is too slow none comes.
- */
+/* A process that cannot be stopped for its stack in time is released without one: a slow machine gives no stack. */
 static void give_up_stack(void *self, const tess_job *job, const pid_t *pids)
 {
     run *r = self;
@@ -181,7 +179,7 @@ static void launch(run *r)
     EXPECT_OK(tess_launch_function_with(r->world, take_part, r, &options, 600, &r->result));
 }
 
-/* One notice stays of all lines: how long it was in the end, and why. */
+/* All lines about a stall leave one notice: how long it lasted, and why. */
 static void expect_kept(const run *r, const char *what)
 {
     tess_notice notices[TESS_NOTICES];
@@ -198,7 +196,7 @@ static void expect_kept(const run *r, const char *what)
     EXPECT(strstr(notices[0].text, "and more") == NULL);
 }
 
-/* A stall that ends well: one notice with the right rank and class, its stack, and word that it has come. */
+/* A stall that ends well: one notice with the right rank and situation, its stack, and a line that it has come. */
 static void expect_notice_in(int world, fault_kind kind, const char *what, const char *stack)
 {
     char needle[128];

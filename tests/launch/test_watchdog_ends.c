@@ -1,4 +1,4 @@
-/* Jobs that end because of one rank: the launcher's verdict names that rank, and why, within moments. */
+/* Jobs that end because of one rank: the launcher's diagnosis names that rank and the reason at once. */
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 typedef enum fault_kind { CRASH, EXIT, KILL, HOG, STOP, OTHER_TEAM } fault_kind;
 
-/* One run: what rank `victim` does, and what was heard of it. Ranks and launcher share it. */
+/* One run: what rank `victim` does, and what was reported of it. Ranks and launcher share it. */
 typedef struct run {
     fault_kind kind;
     int world, victim;
@@ -68,7 +68,7 @@ static void misbehave(run *r, tess_runtime *rt)
     }
 }
 
-/* What the watchdog sees of the victim is the same at all times, then. */
+/* From then on the watchdog sees the victim in one state. */
 static void await_misbehaviour(const run *r, const tess_runtime *rt)
 {
     const tess_job_row *row = &rt->job.rows[r->victim];
@@ -169,7 +169,7 @@ static void a_rank_killed_for_want_of_memory_is_told_as_such(void)
 }
 
 /* ---- The deadline ---- */
-/* Both are short, but the notice comes first even where the watchdog seldom gets to run. */
+/* Both are short, but the notice comes first even where the watchdog rarely gets a core. */
 static void make_impatient(run *r)
 {
     r->soft_s = 0.3;

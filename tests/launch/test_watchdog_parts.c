@@ -1,4 +1,4 @@
-/* Parts of the watchdog that need no process: how long it is patient, deadlines, what it makes of two looks. */
+/* Parts of the watchdog that need no process: its patience, deadlines, classifying a rank from two looks. */
 #include "base/os/os.h"
 #include "job/deadline.h"
 #include "launch/watchdog/watchdog_impl.h"
@@ -184,7 +184,7 @@ static void a_gap_between_looks_takes_nothing_from_a_wait_before_it(void)
     tess_job_close(&job, true);
 }
 
-/* What a launcher is left with when it begins anew and has no memory. */
+/* As in a launcher that recovers a job and has no memory for another watchdog. */
 static void no_watchdog_looks_at_nothing(void)
 {
     tess_watchdog *w = NULL;
