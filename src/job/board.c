@@ -158,26 +158,6 @@ static void load_wait(const tess_job_row *row, uint64_t now_ns, tess_board_copy 
     copy->wait_age_ns = since_ns == 0 ? 0 : age(since_ns, now_ns) + 1;
 }
 
-static void load_progress(const tess_job_row *row, tess_board_copy *copy)
-{
-    copy->n_steps = atomic_load_explicit(&row->n_steps, memory_order_relaxed);
-    copy->n_tokens = atomic_load_explicit(&row->n_tokens, memory_order_relaxed);
-    copy->loss = atomic_load_explicit(&row->loss, memory_order_relaxed);
-    copy->step_ns = atomic_load_explicit(&row->step_ns, memory_order_relaxed);
-    load_words(copy->phase_ns, row->phase_ns, TESS_PHASE_COUNT);
-    load_words(copy->pool_bytes, row->pool_bytes, TESS_POOL_COUNT);
-}
-
-static void store_progress(tess_job_row *row, const tess_board_copy *copy)
-{
-    atomic_store_explicit(&row->n_steps, copy->n_steps, memory_order_relaxed);
-    atomic_store_explicit(&row->n_tokens, copy->n_tokens, memory_order_relaxed);
-    atomic_store_explicit(&row->loss, copy->loss, memory_order_relaxed);
-    atomic_store_explicit(&row->step_ns, copy->step_ns, memory_order_relaxed);
-    store_words(row->phase_ns, copy->phase_ns, TESS_PHASE_COUNT);
-    store_words(row->pool_bytes, copy->pool_bytes, TESS_POOL_COUNT);
-}
-
 void tess_board_export(const tess_job_row *row, tess_board_copy *copy)
 {
     /* The fields that announce an error are read before the error. */
@@ -198,7 +178,12 @@ void tess_board_export(const tess_job_row *row, tess_board_copy *copy)
     load_text(copy->phase, row->phase, sizeof(copy->phase));
     load_op(row, copy);
     load_wait(row, now, copy);
-    load_progress(row, copy);
+    copy->n_steps = atomic_load_explicit(&row->n_steps, memory_order_relaxed);
+    copy->n_tokens = atomic_load_explicit(&row->n_tokens, memory_order_relaxed);
+    copy->loss = atomic_load_explicit(&row->loss, memory_order_relaxed);
+    copy->step_ns = atomic_load_explicit(&row->step_ns, memory_order_relaxed);
+    load_words(copy->phase_ns, row->phase_ns, TESS_PHASE_COUNT);
+    load_words(copy->pool_bytes, row->pool_bytes, TESS_POOL_COUNT);
     copy->situation = atomic_load_explicit(&row->situation, memory_order_acquire);
     copy->status = atomic_load(&row->status);
     load_text(copy->why, row->why, sizeof(copy->why));
@@ -214,7 +199,12 @@ bool tess_board_import(tess_job_row *row, const tess_board_copy *copy)
     tess_board_op_state(row, &copy->op, (tess_trace_state)copy->op_state);
     tess_board_wait(row, &copy->wait_op, copy->wait_team, copy->wait_age_ns == 0 ? 0 : age(copy->wait_age_ns, now),
                     copy->wait_missing);
-    store_progress(row, copy);
+    atomic_store_explicit(&row->n_steps, copy->n_steps, memory_order_relaxed);
+    atomic_store_explicit(&row->n_tokens, copy->n_tokens, memory_order_relaxed);
+    atomic_store_explicit(&row->loss, copy->loss, memory_order_relaxed);
+    atomic_store_explicit(&row->step_ns, copy->step_ns, memory_order_relaxed);
+    store_words(row->phase_ns, copy->phase_ns, TESS_PHASE_COUNT);
+    store_words(row->pool_bytes, copy->pool_bytes, TESS_POOL_COUNT);
     tess_board_situation(row, copy->situation, copy->why);
     atomic_store(&row->status, copy->status);
     atomic_store_explicit(&row->heartbeat_ns, age(copy->age_ns, now), memory_order_relaxed);

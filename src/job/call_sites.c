@@ -34,7 +34,7 @@ static bool stands_for(const char *text, size_t n, uint32_t id, const char *name
     return strncmp(site, text, n) == 0 && strcmp(site + n, "+0x0") == 0;
 }
 
-static bool find_object_of(const tess_trace_ring *ring, const char *name, size_t n, site_place *found)
+static bool find_object(const tess_trace_ring *ring, const char *name, size_t n, site_place *found)
 {
     const char *path;
     for (size_t at = 0; (path = tess_trace_objects_next(&ring->objects, &at, &found->object)) != NULL;) {
@@ -43,15 +43,6 @@ static bool find_object_of(const tess_trace_ring *ring, const char *name, size_t
             return true;
     }
     return false;
-}
-
-/* The object is searched in the other ranks' lists too: the message may quote a call site of another rank. */
-static bool find_object(const tess_job *job, int rank, const char *name, size_t n, site_place *found)
-{
-    bool is_found = find_object_of(tess_job_ring(job, rank), name, n, found);
-    for (int r = 0; r < (int)job->header->world && !is_found; r++)
-        is_found = find_object_of(tess_job_ring(job, r), name, n, found);
-    return is_found;
 }
 
 /* Parses the call site in `text`. Returns where it ends, or NULL when it names no known file. */
@@ -63,18 +54,17 @@ static const char *find_place(const tess_job *job, int rank, const char *text, s
     char *end;
     if (n == 0 || n > strcspn(text, ")"))
         return NULL;
-    if (n == strlen(program) && strncmp(text, program, n) == 0)
+    bool is_program = n == strlen(program) && strncmp(text, program, n) == 0;
+    if (is_program)
         *found = (site_place){.path = tess_job_ring(job, rank)->owner.program};
-    else if (!find_object(job, rank, text, n, found))
+    bool is_found = is_program || find_object(tess_job_ring(job, rank), text, n, found);
+    /* The message may quote a call site of another rank. */
+    for (int r = 0; r < (int)job->header->world && !is_found; r++)
+        is_found = find_object(tess_job_ring(job, r), text, n, found);
+    if (!is_found)
         return NULL;
     found->offset = strtoull(plus + 1, &end, 16);
     return end;
-}
-
-/* False when the object was rebuilt since the rank loaded it: its calls have moved. */
-static bool is_as_it_was(const tess_symbols *symbols, const site_place *at)
-{
-    return at->object == 0 || symbols->id == 0 || symbols->id == at->object;
 }
 
 static const char *find_function(file *open, const site_place *at, char *text, size_t size)
@@ -86,7 +76,8 @@ static const char *find_function(file *open, const site_place *at, char *text, s
         if (tess_symbols_open(at->path, &open->symbols) != TESS_OK)
             tess_error_clear();
     }
-    if (is_as_it_was(&open->symbols, at))
+    bool rebuilt = at->object != 0 && open->symbols.id != 0 && open->symbols.id != at->object;
+    if (!rebuilt) /* else its calls have moved since the rank loaded it */
         tess_symbols_report(&open->symbols, at->object == 0 ? "" : at->path, at->offset, text, size);
     return text;
 }

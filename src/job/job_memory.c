@@ -9,21 +9,6 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Eight times the machine's memory: windows come and go, and address space must not fragment before memory runs out. */
-static uint64_t heap_bytes(uint64_t *limit)
-{
-    *limit = tess_os_memory_bytes();
-    return round_up(*limit * 8, JOB_HUGE_PAGE);
-}
-
-static void attach(tess_job *job, void *base, size_t bytes, int fd)
-{
-    job->base = base;
-    job->bytes = bytes;
-    job->header = base;
-    job->fd = fd;
-}
-
 /* The state in which every job begins: nobody has joined, nothing is allocated. Rows are zero. */
 static tess_status begin(tess_job *job)
 {
@@ -45,13 +30,12 @@ tess_status tess_job_create(int world, tess_job *job)
 {
     TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible", world,
                JOB_MAX_RANKS);
-    uint64_t limit;
     uint64_t rows = round_up(sizeof(tess_job_header), JOB_PAGE);
     uint64_t rings = round_up(rows + (uint64_t)world * sizeof(tess_job_row), JOB_PAGE);
     uint64_t ring_bytes = tess_trace_bytes(JOB_RING_EVENTS);
     uint64_t heap = round_up(rings + (uint64_t)world * ring_bytes, JOB_HUGE_PAGE);
-    uint64_t heap_size = heap_bytes(&limit);
-    uint64_t bytes = heap + heap_size;
+    /* Windows come and go, and address space must not fragment before memory runs out: it is eight times as large. */
+    uint64_t limit = tess_os_memory_bytes(), bytes = heap + round_up(limit * 8, JOB_HUGE_PAGE);
 
     int fd;
     void *base;
@@ -61,7 +45,7 @@ tess_status tess_job_create(int world, tess_job *job)
         tess_os_close(&fd);
         return tess_fail_context(status, "shared memory of %d ranks", world);
     }
-    attach(job, base, bytes, fd);
+    *job = (tess_job){.header = base, .base = base, .bytes = bytes, .fd = fd};
     tess_job_header *h = job->header;
     h->version = JOB_VERSION;
     h->world = (uint32_t)world;
@@ -104,7 +88,7 @@ tess_status tess_job_open(int fd, int world, tess_job *job)
                fd);
     void *base;
     TESS_TRY(tess_os_map_shared(fd, 0, bytes, &base));
-    attach(job, base, bytes, fd);
+    *job = (tess_job){.header = base, .base = base, .bytes = bytes, .fd = fd};
     const tess_job_header *h = job->header;
     if (memcmp(h->magic, JOB_MAGIC, sizeof(h->magic)) != 0 || h->version != JOB_VERSION || h->bytes != job->bytes ||
         h->world != (uint32_t)world) {

@@ -55,22 +55,18 @@ static void hung_up(agent *a, int host)
 }
 
 /* ---- Receiving ---- */
-/* A peer may report only ranks of its own host. */
-static bool is_allowed(const agent *a, int host, const frame_row *row)
-{
-    const tess_board_copy *copy = &row->copy;
-    return row->rank < a->job->header->world && a->job->rows[row->rank].host == host && copy->blames >= 0 &&
-           copy->blames <= (int32_t)a->job->header->world && copy->exit_code >= 0 && copy->exit_code <= 255 &&
-           copy->signal >= 0 && copy->signal <= 127;
-}
-
 static bool take_row(agent *a, int host, const frame_row *row)
 {
-    if (!is_allowed(a, host, row))
+    const tess_board_copy *copy = &row->copy;
+    uint32_t world = a->job->header->world;
+    /* A peer may report only ranks of its own host. */
+    if (row->rank >= world || a->job->rows[row->rank].host != host || copy->blames < 0 ||
+        copy->blames > (int32_t)world || copy->exit_code < 0 || copy->exit_code > 255 || copy->signal < 0 ||
+        copy->signal > 127)
         return false;
-    if (!tess_board_import(&a->job->rows[row->rank], &row->copy))
+    if (!tess_board_import(&a->job->rows[row->rank], copy))
         return true;
-    if (row->copy.state == JOB_RANK_LOST) {
+    if (copy->state == JOB_RANK_LOST) {
         int32_t nobody = -1;
         atomic_compare_exchange_strong(&a->job->header->first_lost, &nobody, tess_ending_cause(a->job, (int)row->rank));
     }
@@ -93,23 +89,18 @@ static bool take_diagnosis(agent *a, const frame_diagnosis *diagnosis)
     return true;
 }
 
-/* A request to stop now outweighs one to stop after the next save. Neither is taken back. */
-static void take_stop(const agent *a, tess_stop_request asked)
-{
-    uint32_t no = JOB_STOP_NO;
-    if (asked == JOB_STOP_NOW)
-        atomic_store(&a->job->header->stop, JOB_STOP_NOW);
-    else if (asked == JOB_STOP_AFTER_SAVE)
-        atomic_compare_exchange_strong(&a->job->header->stop, &no, JOB_STOP_AFTER_SAVE);
-}
-
 static bool take(agent *a, int host, const agent_frame *frame)
 {
-    agent_peer *peer = &a->peers[host];
+    tess_job_header *header = a->job->header;
+    uint32_t no = JOB_STOP_NO;
     switch (frame->kind) {
     case FRAME_HOST:
-        take_stop(a, (tess_stop_request)frame->host.stop);
-        peer->diagnosis_seen = frame->host.diagnosis_seen != 0;
+        /* A request to stop now outweighs one to stop after the next save. Neither is taken back. */
+        if (frame->host.stop == JOB_STOP_NOW)
+            atomic_store(&header->stop, JOB_STOP_NOW);
+        else if (frame->host.stop == JOB_STOP_AFTER_SAVE)
+            atomic_compare_exchange_strong(&header->stop, &no, JOB_STOP_AFTER_SAVE);
+        a->peers[host].diagnosis_seen = frame->host.diagnosis_seen != 0;
         return true;
     case FRAME_ROW:
         return take_row(a, host, &frame->row);

@@ -31,17 +31,6 @@ static bool was_struck(const tess_job *job, int rank)
            (atomic_load(&row->signal) != 0 || atomic_load(&row->exit_code) == 0);
 }
 
-/* An exit code of a failed rank, for a cause without one of its own. 0: none yet. */
-static int first_code(const tess_job *job)
-{
-    for (int r = 0; r < (int)job->header->world; r++) {
-        int code = atomic_load(&job->rows[r].exit_code);
-        if (atomic_load(&job->rows[r].state) == JOB_RANK_LOST && code != 0)
-            return code;
-    }
-    return 0;
-}
-
 int diagnosis_find(const tess_job *job, bool early, int *code)
 {
     int cause = tess_ending_cause(job, atomic_load(&job->header->first_lost));
@@ -49,9 +38,12 @@ int diagnosis_find(const tess_job *job, bool early, int *code)
     for (int r = 0; early && r < (int)job->header->world && !was_struck(job, cause); r++)
         if (was_struck(job, r) && tess_ending_cause(job, r) == r)
             cause = r;
-    int own = atomic_load(&job->rows[cause].exit_code);
-    bool by_itself = early && atomic_load(&job->rows[cause].state) == JOB_RANK_LOST && own != 0;
-    *code = by_itself ? own : first_code(job);
+    bool by_itself = early && atomic_load(&job->rows[cause].state) == JOB_RANK_LOST;
+    *code = by_itself ? atomic_load(&job->rows[cause].exit_code) : 0;
+    /* A cause without an exit code of its own gets that of another failed rank, if there is one yet. */
+    for (int r = 0; *code == 0 && r < (int)job->header->world; r++)
+        if (atomic_load(&job->rows[r].state) == JOB_RANK_LOST)
+            *code = atomic_load(&job->rows[r].exit_code);
     return cause;
 }
 

@@ -7,23 +7,7 @@
 
 static const double look_s = 0.1, vanished_s = 0.5;
 
-/* Marks a vanished rank as lost: there is no warden to report how it ended. */
-static void miss_process(const tess_job *job, int rank)
-{
-    if (atomic_load(&job->rows[rank].state) != JOB_RANK_LEFT) {
-        tess_ending_lose(job, rank, SIGKILL, 128 + SIGKILL);
-        return;
-    }
-    atomic_store(&job->rows[rank].ended, 1);
-    tess_job_wake_all(job);
-}
-
-/* A zombie's warden will report how it ended. An orphan has none, and a container's init may never reap it. */
-static bool is_missing(int pid, char state)
-{
-    return state == '\0' || (state == 'Z' && tess_os_process_parent(pid) == 1);
-}
-
+/* Marks a rank that has been missing for vanished_s as lost: there is no warden to report how it ended. */
 static void look_at(warden_processes *p, const tess_job *job, int rank, double now_s)
 {
     tess_job_row *row = &job->rows[rank];
@@ -32,12 +16,18 @@ static void look_at(warden_processes *p, const tess_job *job, int rank, double n
         return;
     char state = tess_os_process_state(pid);
     atomic_store_explicit(&row->run_state, (unsigned char)state, memory_order_relaxed);
-    if (!is_missing(pid, state))
-        p->vanished_s[rank] = 0;
-    else if (p->vanished_s[rank] == 0)
-        p->vanished_s[rank] = now_s;
-    else if (now_s - p->vanished_s[rank] >= vanished_s)
-        miss_process(job, rank);
+    /* A zombie's warden will report how it ended. An orphan has none, and a container's init may never reap it. */
+    bool missing = state == '\0' || (state == 'Z' && tess_os_process_parent(pid) == 1);
+    if (!missing || p->vanished_s[rank] == 0) {
+        p->vanished_s[rank] = missing ? now_s : 0;
+    } else if (now_s - p->vanished_s[rank] >= vanished_s) {
+        if (atomic_load(&row->state) != JOB_RANK_LEFT) {
+            tess_ending_lose(job, rank, SIGKILL, 128 + SIGKILL);
+            return;
+        }
+        atomic_store(&row->ended, 1);
+        tess_job_wake_all(job);
+    }
 }
 
 void warden_processes_look(warden_processes *p, const tess_job *job, bool is_first, double now_s)
