@@ -90,9 +90,9 @@ void agent_serve(agent *a, const struct pollfd *fds)
         return;
     uint64_t gap_ns = tess_os_now_ns() - a->served_ns;
     bool stood_still = a->served_ns != 0 && gap_ns >= own_gap_ns;
+    /* A peer was not silent while this process did not run and received nothing. */
     for (int h = 0; h < a->n_hosts; h++)
-        if (stood_still &&
-            a->peers[h].state == PEER_UP) /* what this process could not receive is no silence of a peer */
+        if (stood_still && a->peers[h].state == PEER_UP)
             atomic_fetch_add(&a->job->header->hosts[h].heard_ns, gap_ns);
     for (int h = 0; h < a->n_hosts; h++) {
         const agent_peer *peer = &a->peers[h];
