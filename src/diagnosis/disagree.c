@@ -33,7 +33,7 @@ static bool next_sequence(const tess_team_view *team, const size_t *cursor, uint
 static bool guard_named_places(const tess_history *history)
 {
     for (int r = 0; r < history->world; r++)
-        if (strstr(history->ranks[r].error, TESS_WORDS_BY_PLACE) != NULL)
+        if (strstr(history->ranks[r].error, TESS_ERROR_BY_PLACE) != NULL)
             return true;
     return false;
 }

@@ -81,3 +81,18 @@ bool tess_progress_mismatch(const tess_progress_of *ranks, int n, bool *odd, cha
         report_tie(ranks, n, &words);
     return n_odd > 0 || (most < 0 && n_known > 1);
 }
+
+bool tess_progress_behind(const int64_t *came, int n_known, int n_ranks, int64_t *most)
+{
+    int n_there = 0, n_unknown = 0;
+    *most = 0;
+    for (int r = 0; r < n_known; r++)
+        *most = came[r] > *most ? came[r] : *most;
+    for (int r = 0; r < n_ranks; r++) {
+        int64_t at = r < n_known ? came[r] : 0;
+        n_there += at == *most;
+        n_unknown += at == 0;
+    }
+    int n_behind = n_ranks - n_there;
+    return *most > 0 && n_behind > 0 && (n_behind < n_there || (n_behind == n_there && n_unknown == 0));
+}

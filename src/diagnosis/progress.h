@@ -20,4 +20,9 @@ typedef struct tess_progress_of {
  */
 bool tess_progress_mismatch(const tess_progress_of *ranks, int n, bool *odd, char *text, size_t size);
 
+/* Whether some of n_ranks ranks are behind, by how far each came: came (n_known), 0: not known; the others are not
+ * known. *most is the farthest. True if those below it are fewer than those at it, or as many and all known: where only
+ * some ranks report, the rest is not behind. */
+bool tess_progress_behind(const int64_t *came, int n_known, int n_ranks, int64_t *most);
+
 #endif

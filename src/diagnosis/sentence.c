@@ -117,7 +117,7 @@ static const char *fill_to(tess_sentence *words, const char *at, char end, const
     return at;
 }
 
-void tess_words_fill(tess_sentence *words, const char *sentence, const tess_fields *fields)
+void tess_sentence_fill(tess_sentence *words, const char *sentence, const tess_fields *fields)
 {
     bool whole;
     fill_to(words, sentence, '\0', fields, &whole);

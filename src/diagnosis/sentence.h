@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the guard says, in the error that it gives to ranks, of operations that differ in nothing but the place that
- * they are called from (job/fingerprint.h); a verdict finds it there. */
-#define TESS_WORDS_BY_PLACE " in their order, which all have kept before"
+/* Part of the guard's error when operations differ only in their call sites (job/fingerprint.h). The diagnosis looks
+ * for it there. */
+#define TESS_ERROR_BY_PLACE " in their order, which all have kept before"
 
 typedef struct tess_sentence {
     char *text; /* always NUL-terminated */
@@ -20,7 +20,7 @@ void tess_sentence_add(tess_sentence *words, const char *format, ...) __attribut
 /* "rank 3", "ranks 0 1 3", "ranks 0-6", of many "ranks 0-3 5 7 and 12 more". `ranks` ascending. */
 void tess_sentence_ranks(tess_sentence *words, const int *ranks, int n);
 
-/* What a sentence can name: each field with its text, and how many things that is. */
+/* The fields of a sentence: a name, the number of things that it stands for, and their text. */
 enum { TESS_FIELDS = 32 };
 
 typedef struct tess_fields {
@@ -32,14 +32,41 @@ typedef struct tess_fields {
     int n;
 } tess_fields;
 
-/* One more field, empty: its text goes to what is returned. At most TESS_FIELDS; what is beyond takes the last place.
- */
+/* Adds an empty field and returns its text, to be written. A field beyond TESS_FIELDS replaces the last one. */
 tess_sentence tess_fields_add(tess_fields *fields, const char *name, int n);
 void tess_fields_put(tess_fields *fields, const char *name, int n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Adds `sentence`, in which "{who}" stands for the text of that field, "{who:one|more}" for a word that goes with one
- * or with more of it, and "[...]" is left out when a field in it is empty. Fields that are not there are empty. */
-void tess_words_fill(tess_sentence *words, const char *sentence, const tess_fields *fields);
+/* Adds `sentence` with its fields: "{who}" is the text of that field, "{who:is|are}" the first word if the field stands
+ * for one thing and the second if not, and "[...]" is left out when a field in it is empty. Unknown fields are empty.
+ */
+void tess_sentence_fill(tess_sentence *words, const char *sentence, const tess_fields *fields);
+
+/* Sentences of the watchdog and of `doctor log`, from the table in sentences.c; their fields are named there. */
+typedef enum tess_report_id {
+    TESS_REPORT_NONE,
+    TESS_REPORT_STALL,
+    TESS_REPORT_DIFFERENT,
+    TESS_REPORT_SAME_PLACE,
+    TESS_REPORT_OTHER_PLACE,
+    TESS_REPORT_GROUPS,
+    TESS_REPORT_NO_MEMBERS,
+    TESS_REPORT_ALL_WAITED,
+    TESS_REPORT_ALL_SEEN_WAITED,
+    TESS_REPORT_ONE_MORE,
+    TESS_REPORT_NEVER_JOINED,
+    TESS_REPORT_SOMEBODY_MISSING,
+    TESS_REPORT_NO_TIMEOUT_OF,
+    TESS_REPORT_EFFECT,
+    TESS_REPORT_EXIT,
+    TESS_REPORT_PROGRESS,
+    TESS_REPORT_NOTIFIED,
+    TESS_REPORT_NO_TIMEOUT,
+    TESS_REPORT_NO_LINE,
+    TESS_REPORT_BEHIND,
+    TESS_REPORT_COUNT
+} tess_report_id;
+
+void tess_sentence_report(tess_sentence *words, tess_report_id id, const tess_fields *fields);
 
 #endif

@@ -90,6 +90,38 @@ static const struct {
     {TESS_DIAGNOSIS_COUNT, 0, "{who} called {odd}, but {waiting} called {record}" END},
 };
 
+static const char *const reports[TESS_REPORT_COUNT] = {
+    [TESS_REPORT_NONE] = "",
+    [TESS_REPORT_STALL] = "{who} {who:has|have} kept {whom} waiting for {waited} s {where}; {whose} is {doing}[; the "
+                          "deadline of {deadline} s has passed (comm.on_timeout=report): waiting on]",
+    [TESS_REPORT_DIFFERENT] = "ranks wait in different collectives[ ({tie})]: {culprits} in {own}, {in_it} in {work}",
+    [TESS_REPORT_SAME_PLACE] = "same place in the sequence, other operation or counts: a branch or a shape that "
+                               "differs between ranks",
+    [TESS_REPORT_OTHER_PLACE] = "one group, different places in its sequence: some skipped a collective or called one "
+                                "more",
+    [TESS_REPORT_GROUPS] = "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in "
+                           "others",
+    [TESS_REPORT_NO_MEMBERS] = "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`",
+    [TESS_REPORT_ALL_WAITED] = "all {n} ranks waited in {work}: nobody is missing; the network or a device stands "
+                               "still",
+    [TESS_REPORT_ALL_SEEN_WAITED] = "all {n} ranks of these logs waited in {work}: a rank without a line here is "
+                                    "missing, or nobody (--world N tells how many there are) and the network or a "
+                                    "device stands still",
+    [TESS_REPORT_ONE_MORE] = "{culprits} called {work}, which {outside} never did: one collective more",
+    [TESS_REPORT_NEVER_JOINED] = "{culprits} never joined {work}, in which {waiting} waited {timeout} s[{doubt}]",
+    [TESS_REPORT_SOMEBODY_MISSING] = "{waiting} waited {timeout} s in {work} for a rank that did not come; the logs "
+                                     "of the others say which",
+    [TESS_REPORT_NO_TIMEOUT_OF] = "no timeout of {missing} is in these logs",
+    [TESS_REPORT_EFFECT] = "its effect: {waiting} waited {timeout} s in {work}[, to which {culprits} never came]",
+    [TESS_REPORT_EXIT] = "rank {rank}: torchrun saw it fail first, with exit code {exit_code}",
+    [TESS_REPORT_PROGRESS] = "rank {rank}: last enqueued {enqueued}, last completed {completed}[, {outside}]: it "
+                             "never came to #{sequence}",
+    [TESS_REPORT_NOTIFIED] = "rank {rank}: was told of the others' timeout and had none itself",
+    [TESS_REPORT_NO_TIMEOUT] = "rank {rank}: its log has no timeout",
+    [TESS_REPORT_NO_LINE] = "rank {rank}: not a line of it is in these logs",
+    [TESS_REPORT_BEHIND] = "{culprits} never reached {mark}, where {others} came[ (its last: {last})][{doubt}]",
+};
+
 static const char *const situations[TESS_SITUATION_COUNT] = {
     [TESS_RANK_CRASHED] = "was killed[ by signal {signal}]",
     [TESS_RANK_KILLED] = "was killed[ by signal {signal}]",
@@ -114,7 +146,7 @@ enum { WHAT_BYTES = 224, SITE_BYTES = TESS_HISTORY_TEXT + 8, PHASE_BYTES = 96 };
 static void put_sentence(tess_fields *fields, const char *name, const char *sentence)
 {
     tess_sentence words = tess_fields_add(fields, name, 1);
-    tess_words_fill(&words, sentence, fields);
+    tess_sentence_fill(&words, sentence, fields);
 }
 
 static void put_ranks(tess_fields *fields, const char *name, const int *ranks, int n)
@@ -299,5 +331,10 @@ void diagnosis_say(const diagnosis_search *search, tess_sentence *words)
     while ((sentences[i].kind != search->diagnosis->kind && sentences[i].kind != TESS_DIAGNOSIS_COUNT) ||
            (sentences[i].when & ~facts) != 0)
         i++;
-    tess_words_fill(words, sentences[i].text, &fields);
+    tess_sentence_fill(words, sentences[i].text, &fields);
+}
+
+void tess_sentence_report(tess_sentence *words, tess_report_id id, const tess_fields *fields)
+{
+    tess_sentence_fill(words, reports[id], fields);
 }

@@ -135,7 +135,7 @@ tess_status tess_fingerprint_compare(const void *posts, size_t stride, int n, co
                                      bool by_place, int *culprit)
 {
     const meeting m = {posts, stride, n, ranks, team, by_place};
-    const char *in_what = by_place ? TESS_WORDS_BY_PLACE : "";
+    const char *in_what = by_place ? TESS_ERROR_BY_PLACE : "";
     int odd[JOB_MAX_RANKS];
     char variants[768], who[128];
     *culprit = -1;

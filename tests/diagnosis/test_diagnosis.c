@@ -257,7 +257,7 @@ static tess_history *make_swap_of_alike(int world, int odd)
 
 static void alike_operations_are_swapped_when_the_guard_says_so(void)
 {
-    static const char error[] = "team 'world': ranks disagree" TESS_WORDS_BY_PLACE ", the odd one out: rank 1: ...";
+    static const char error[] = "team 'world': ranks disagree" TESS_ERROR_BY_PLACE ", the odd one out: rank 1: ...";
     tess_history *history = make_swap_of_alike(3, 1);
     snprintf(history->ranks[2].error, sizeof(history->ranks[2].error), "%s", error);
     expect_diagnosis(history, TESS_DIAGNOSIS_ORDER, 1, "places");

@@ -12,7 +12,7 @@ static void expect_filled(const char *sentence, int n, const char *seconds, cons
     tess_sentence who = tess_fields_add(&fields, "who", n), words = tess_sentence_begin(text, sizeof(text));
     tess_sentence_ranks(&who, ranks, n);
     tess_fields_put(&fields, "s", 1, "%s", seconds);
-    tess_words_fill(&words, sentence, &fields);
+    tess_sentence_fill(&words, sentence, &fields);
     EXPECT_TEXT(text, want);
 }
 
@@ -31,7 +31,7 @@ static void what_does_not_fit_is_cut(void)
     tess_fields fields = {.n = 0};
     tess_sentence words = tess_sentence_begin(text, sizeof(text));
     tess_fields_put(&fields, "a", 1, "%s", "abcdefghijk");
-    tess_words_fill(&words, "{a}[b{c}]{a}", &fields);
+    tess_sentence_fill(&words, "{a}[b{c}]{a}", &fields);
     EXPECT_TEXT(text, "abcdefg");
 }
 

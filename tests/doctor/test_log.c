@@ -6,7 +6,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "doctor/log/literal.h"
-#include "doctor/log/log.h"
+#include "doctor/log/log_impl.h"
 
 static tess_knowledge *knowledge;
 static tess_survey survey;
@@ -34,7 +34,7 @@ static void give(const char *name, const char *text)
 
 static void judge(int world)
 {
-    tess_log_judge(&survey, world, &diagnosis);
+    tess_log_diagnose(&survey, world, &diagnosis);
 }
 
 static void end(void)
@@ -214,8 +214,8 @@ static const char watchdog[] =
 
 static void a_watchdog_line_comes_apart(void)
 {
-    log_work work;
-    log_progress progress;
+    tess_timed_work work;
+    tess_timed_progress progress;
     EXPECT(log_parse_work(watchdog, strlen(watchdog), &work));
     EXPECT_INT(work.rank, 6);
     EXPECT_TEXT(work.file, "ProcessGroupNCCL.cpp");

@@ -1,45 +1,26 @@
-/* Log files read into what they say of a job: which known errors, which ranks waited in which collective, who is
- * missing; and the verdict, root cause first. The library reads and judges; the command prints. */
+/* `doctor log`: log files are surveyed (known errors, timeouts, how far ranks came), and the diagnosis of what was
+ * found names the root cause first. */
 #ifndef TESS_DOCTOR_LOG_LOG_H
 #define TESS_DOCTOR_LOG_LOG_H
 
 #include "base/text/text.h"
+#include "diagnosis/timeouts.h"
 #include "doctor/log/knowledge.h"
-#include "doctor/log/log_watchdog.h"
 
 enum { LOG_MOST_RANKS = 1 << 16 };
 
-typedef struct log_place {
-    int file;     /* in survey->files; -1: nowhere */
-    int64_t line; /* from 1 */
-} log_place;
-
-/* What was found of an entry. */
+/* The lines of an entry. */
 typedef struct log_match {
     int64_t n_lines;
-    log_place first;   /* of its earliest line, by time where lines have one */
-    double time_s;     /* of that line: since the year's beginning; negative: not known */
-    int rank;          /* that said it; -1: not known */
-    char excerpt[240]; /* its beginning, clean */
-    uint8_t *ranks;    /* bit r: rank r said it; NULL: no rank is known */
-    int64_t *came;     /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
+    tess_text_place first; /* the earliest line, by time where lines have one; file: in survey->files */
+    double time_s;         /* of that line, since the year's beginning; negative: not known */
+    int rank;              /* that printed it; -1: not known */
+    char excerpt[240];     /* its beginning, without control characters */
+    uint8_t *ranks;        /* bit r: rank r printed such a line; NULL: no rank is known */
+    int64_t *came;         /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
     int n_came;
     int64_t n_counted; /* such lines without a number */
 } log_match;
-
-/* What is known of a rank. */
-typedef struct log_rank {
-    bool seen;         /* a line of it is there */
-    bool waits;        /* it timed out, in `work` */
-    bool has_progress; /* `progress` is of the group that failed */
-    bool notified;     /* it was told of another rank's timeout */
-    bool has_exit;     /* torchrun named it as the first that failed */
-    int exit_code;
-    log_work work;
-    log_progress progress;
-    log_place at; /* of the timeout */
-    double time_s;
-} log_rank;
 
 typedef struct tess_survey {
     tess_mem *mem;
@@ -49,9 +30,9 @@ typedef struct tess_survey {
     int64_t n_lines, n_known_lines;
     uint64_t n_bytes;
     log_match *matches; /* one an entry */
-    log_rank *ranks;
-    int n_ranks, capacity; /* highest rank seen + 1 */
-    int stated_world;      /* ranks of the job as the logs say; 0: they do not */
+    tess_timed_rank *ranks;
+    int n_ranks, capacity; /* n_ranks: highest rank seen + 1 */
+    int stated_world;      /* number of ranks by the logs; 0: they do not say */
 } tess_survey;
 
 /* Zeroes and prepares. Free with tess_survey_free, after a failure too. */
@@ -62,12 +43,12 @@ void tess_survey_free(tess_survey *survey);
 
 typedef enum tess_log_kind {
     TESS_LOG_NOTHING,    /* no line is known */
-    TESS_LOG_KNOWN,      /* known texts, none of which ends a job */
-    TESS_LOG_ERROR,      /* an error that came before all timeouts, or without any */
-    TESS_LOG_MISMATCH,   /* ranks wait in different collectives */
-    TESS_LOG_MISSING,    /* ranks that never joined the collective that others wait in */
-    TESS_LOG_ALL_WAITED, /* nobody is missing: the network or a device */
-    TESS_LOG_ONE_SIDED   /* timeouts, but the logs of the others are not there */
+    TESS_LOG_KNOWN,      /* known lines, none of which ends a job */
+    TESS_LOG_ERROR,      /* an error before all timeouts, or without any */
+    TESS_LOG_MISMATCH,   /* these four: diagnosis/timeouts.h */
+    TESS_LOG_MISSING,    /* or a rank is behind the others */
+    TESS_LOG_ALL_WAITED, /* the network or a device stands still */
+    TESS_LOG_ONE_SIDED
 } tess_log_kind;
 
 enum { TESS_LOG_MOST_EVIDENCE = 16, TESS_LOG_MOST_CULPRITS = 64 };
@@ -78,21 +59,21 @@ typedef struct tess_log_diagnosis {
     char evidence[TESS_LOG_MOST_EVIDENCE][512];
     int n_evidence;
     int culprit[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first of them */
-    int entry;                                       /* that the root cause is; -1: none */
+    int entry;                                       /* of the root cause; -1: none */
     int world;
     bool world_known;                      /* otherwise `world` is a guess: the next power of two */
-    log_work work;                         /* what the ranks waited in; op "" when they did not */
-    double bytes, traffic_bytes, mb_per_s; /* of it: of one rank; 0: not known */
+    tess_timed_work work;                  /* that the ranks waited in; op "": they did not wait */
+    double bytes, traffic_bytes, mb_per_s; /* of that work, per rank; 0: not known */
 } tess_log_diagnosis;
 
-/* world: ranks of the job, 0: as the logs say. */
-void tess_log_judge(const tess_survey *survey, int world, tess_log_diagnosis *diagnosis);
+/* world: number of ranks; 0: as the logs say. */
+void tess_log_diagnose(const tess_survey *survey, int world, tess_log_diagnosis *diagnosis);
 
 /* For people, and as JSON with "version": 1. */
 tess_status tess_log_print(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
 tess_status tess_log_print_json(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);
 
-/* Entries in whose texts most of the words stand, best first. Returns how many (at most `most`). */
+/* Finds the entries that contain at least half of the words, best first. Returns how many (at most `most`). */
 int tess_log_search(const tess_knowledge *knowledge, const char *words, int *entries, int most);
 tess_status tess_log_print_entry(const tess_log_entry *entry, tess_buffer *out);
 const char *tess_log_kind_name(tess_log_kind kind);

@@ -63,6 +63,17 @@ typedef struct log_behind {
  * that some ranks print only says nothing of the rest. */
 bool log_find_behind(const tess_survey *survey, int n_ranks, log_behind *behind);
 
+/* ---- log_watchdog.c: lines of PyTorch's watchdog ---- */
+/* "[rank6]:[E717 13:20:49.4 ProcessGroupNCCL.cpp:632] [Rank 6] Watchdog caught collective operation timeout: WorkNCCL(
+ * SeqNum=56731, OpType=ALLREDUCE, NumelIn=467019003, NumelOut=467019003, Timeout(ms)=600000) ran for 600053
+ * milliseconds before timing out." Older versions print TensorShape=[4096, 11008] in place of the counts, or neither.
+ * False: another line. */
+bool log_parse_work(const char *line, size_t size, tess_timed_work *work);
+/* "last enqueued work: 56731, last completed work: 56730", also "last enqueued NCCL work". False: another line. */
+bool log_parse_progress(const char *line, size_t size, tess_timed_progress *progress);
+/* "ALLREDUCE #56731 of 467019003 elements"; returns text. */
+const char *log_describe_work(const tess_timed_work *work, char *text, size_t size);
+
 /* ---- arithmetic.c: whether the size of a collective can be why it timed out ---- */
 /* Fills bytes, traffic_bytes and mb_per_s of the verdict from its work and world, and writes the sentence to `text`
  * ("" when the counts are not known). Elements are taken as 4 bytes: logs do not say the dtype, and it seldom is more.

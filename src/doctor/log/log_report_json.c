@@ -31,7 +31,7 @@ static json_t *describe_match(const tess_survey *s, int i)
     return object;
 }
 
-static json_t *describe_work(const log_work *work)
+static json_t *describe_work(const tess_timed_work *work)
 {
     json_t *object = json_object();
     tess_clean_put(object, "op", work->op);
@@ -50,7 +50,7 @@ static json_t *describe_ranks(const tess_survey *s)
 {
     json_t *ranks = json_array();
     for (int r = 0; r < s->n_ranks; r++) {
-        const log_rank *rank = &s->ranks[r];
+        const tess_timed_rank *rank = &s->ranks[r];
         if (!rank->seen && !rank->has_exit)
             continue;
         json_t *object = json_object();

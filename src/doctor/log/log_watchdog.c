@@ -1,4 +1,4 @@
-#include "doctor/log/log_watchdog.h"
+#include "doctor/log/log_impl.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include "doctor/log/log_impl.h"
 
 enum { MOST = 2048 }; /* a watchdog's line is far shorter; what is behind is another text */
 
@@ -41,7 +39,7 @@ static void read_group(const char *text, char *group, size_t size)
 }
 
 /* "ProcessGroupNCCL.cpp:632]" */
-static void read_place(const char *text, log_work *work)
+static void read_place(const char *text, tess_timed_work *work)
 {
     const char *end = strstr(text, ".cpp:");
     if (end == NULL)
@@ -72,14 +70,14 @@ static int64_t read_shape(const char *text)
     return product;
 }
 
-bool log_parse_work(const char *line, size_t size, log_work *work)
+bool log_parse_work(const char *line, size_t size, tess_timed_work *work)
 {
     char text[MOST];
     copy_line(line, size, text);
     const char *at = strstr(text, "WorkNCCL("), *op = at != NULL ? strstr(at, "OpType=") : NULL;
     if (op == NULL || strstr(at, "Timeout(ms)=") == NULL)
         return false;
-    *work = (log_work){.rank = log_rank_of_line(text, strlen(text))};
+    *work = (tess_timed_work){.rank = log_rank_of_line(text, strlen(text))};
     if (work->rank < 0)
         work->rank = log_rank_text(text, (size_t)(at - text));
     read_place(text, work);
@@ -96,7 +94,7 @@ bool log_parse_work(const char *line, size_t size, log_work *work)
     return true;
 }
 
-bool log_parse_progress(const char *line, size_t size, log_progress *progress)
+bool log_parse_progress(const char *line, size_t size, tess_timed_progress *progress)
 {
     char text[MOST];
     copy_line(line, size, text);
@@ -115,7 +113,7 @@ bool log_parse_progress(const char *line, size_t size, log_progress *progress)
     return strcasestr(at, "work: ") != NULL;
 }
 
-const char *log_describe_work(const log_work *work, char *text, size_t size)
+const char *log_describe_work(const tess_timed_work *work, char *text, size_t size)
 {
     char count[64] = "";
     if (work->numel_in >= 0 && work->numel_out >= 0 && work->numel_in != work->numel_out)

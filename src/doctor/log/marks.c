@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "diagnosis/progress.h"
+
 bool log_mark_is_list(const char *words)
 {
     size_t n = strlen(words);
@@ -75,15 +77,10 @@ static bool is_behind(const void *mark_, int rank)
     return !is_there(mark_, rank);
 }
 
-static bool is_silent(const void *mark_, int rank)
-{
-    return came_to(mark_, rank) == 0;
-}
-
 static bool is_unseen(const void *mark_, int rank)
 {
     const log_mark *m = mark_;
-    return is_silent(mark_, rank) && (rank >= m->survey->n_ranks || !m->survey->ranks[rank].seen);
+    return came_to(m, rank) == 0 && (rank >= m->survey->n_ranks || !m->survey->ranks[rank].seen);
 }
 
 /* "\"Entering barrier at step 120\"", "100 (\"Progress mismatch\")", "\"Entering barrier\" for the 3rd time". */
@@ -102,26 +99,25 @@ static void name_mark(const log_mark *m, const char *words, char *text, size_t s
 
 static void report_behind(const log_mark *m, int n_ranks, const char *words, log_behind *out)
 {
-    char who[120], others[120], what[160], last[64] = "";
+    char who[120], others[120], mark[160];
+    tess_fields fields = {.n = 0};
     bool unseen = log_count_ranks(is_unseen, m, n_ranks) > 0;
-    name_mark(m, words, what, sizeof(what));
+    name_mark(m, words, mark, sizeof(mark));
     int64_t own = came_to(m, out->culprit[0]);
+    tess_fields_put(&fields, "culprits", 1, "%s", log_name_ranks(is_behind, m, n_ranks, who, sizeof(who)));
+    tess_fields_put(&fields, "mark", 1, "%s", mark);
+    tess_fields_put(&fields, "others", 1, "%s", log_name_ranks(is_there, m, n_ranks, others, sizeof(others)));
     if (out->n_culprits == 1 && own > 0)
-        snprintf(last, sizeof(last), " (its last: %" PRId64 ")", m->match->n_counted > 0 ? own : own - 1);
-    snprintf(out->text, sizeof(out->text), "%s never reached %s, where %s came%s%s",
-             log_name_ranks(is_behind, m, n_ranks, who, sizeof(who)), what,
-             log_name_ranks(is_there, m, n_ranks, others, sizeof(others)), last,
-             unseen ? " (unless its log was not given)" : "");
+        tess_fields_put(&fields, "last", 1, "%" PRId64, m->match->n_counted > 0 ? own : own - 1);
+    tess_fields_put(&fields, "doubt", 1, "%s", unseen ? " (unless its log was not given)" : "");
+    tess_sentence text = tess_sentence_begin(out->text, sizeof(out->text));
+    tess_sentence_report(&text, TESS_REPORT_BEHIND, &fields);
 }
 
 static bool find_in(const tess_survey *s, int entry, int n_ranks, log_behind *out)
 {
     log_mark m = {.survey = s, .match = &s->matches[entry]};
-    for (int r = 0; r < m.match->n_came; r++)
-        m.most = m.match->came[r] > m.most ? m.match->came[r] : m.most;
-    int n_behind = log_count_ranks(is_behind, &m, n_ranks), n_there = n_ranks - n_behind;
-    bool is_tie = n_behind == n_there && log_count_ranks(is_silent, &m, n_ranks) == 0;
-    if (m.most == 0 || n_behind == 0 || (n_behind >= n_there && !is_tie))
+    if (!tess_progress_behind(m.match->came, m.match->n_came, n_ranks, &m.most))
         return false;
     *out = (log_behind){.entry = entry};
     for (int r = 0; r < n_ranks && out->n_culprits < TESS_LOG_MOST_CULPRITS; r++)

@@ -37,11 +37,11 @@ void tess_survey_free(tess_survey *survey)
     memset(survey, 0, sizeof(*survey));
 }
 
-static tess_status rank_of(tess_survey *s, int rank, log_rank **out)
+static tess_status rank_of(tess_survey *s, int rank, tess_timed_rank **out)
 {
     if (rank >= s->capacity) {
         int capacity = rank < 32 ? 64 : 2 * rank;
-        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(log_rank), "ranks of a log",
+        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(tess_timed_rank), "ranks of a log",
                                (void **)&s->ranks));
         s->capacity = capacity;
     }
@@ -70,7 +70,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
         return TESS_OK; /* another piece of the same line */
     if (is_earlier(time_s, match)) {
-        match->first = (log_place){r->file, number};
+        match->first = (tess_text_place){r->file, number};
         match->time_s = time_s;
         match->rank = rank;
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
@@ -106,7 +106,7 @@ static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t
     if (n < 0 || (is_list ? n == 0 : speaker < 0))
         return TESS_OK;
     int last = is_list ? n - 1 : speaker;
-    log_rank *rank;
+    tess_timed_rank *rank;
     TESS_TRY(rank_of(s, last, &rank));
     TESS_TRY(reserve_came(s, match, last));
     for (int r = is_list ? 0 : last; r <= last; r++) {
@@ -119,8 +119,8 @@ static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t
 
 static tess_status note_work(survey_reading *r, const char *line, size_t size, int64_t number, int speaker)
 {
-    log_work work;
-    log_rank *rank;
+    tess_timed_work work;
+    tess_timed_rank *rank;
     if (!log_parse_work(line, size, &work))
         return TESS_OK;
     if (work.rank < 0)
@@ -133,7 +133,7 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
         return TESS_OK;
     rank->waits = true;
     rank->work = work;
-    rank->at = (log_place){r->file, number};
+    rank->at = (tess_text_place){r->file, number};
     rank->time_s = time_of(r, line, size);
     return TESS_OK;
 }
@@ -141,8 +141,8 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
 /* The state of the group that timed out wins over that of others. */
 static tess_status note_progress(survey_reading *r, const char *line, size_t size, int speaker)
 {
-    log_progress progress;
-    log_rank *rank;
+    tess_timed_progress progress;
+    tess_timed_rank *rank;
     if (speaker < 0 || !log_parse_progress(line, size, &progress))
         return TESS_OK;
     TESS_TRY(rank_of(r->survey, speaker, &rank));
@@ -175,7 +175,7 @@ static tess_status note_root(survey_reading *r, const char *line, size_t size, u
 {
     char text[256];
     int number;
-    log_rank *rank;
+    tess_timed_rank *rank;
     if (hooks & 1u << TESS_HOOK_ROOT) {
         r->root_lines = ROOT_BLOCK_LINES;
         r->root_rank = -1;
@@ -203,7 +203,7 @@ static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *lin
     if (hooks & 1u << TESS_HOOK_PROGRESS)
         TESS_TRY(note_progress(r, line, size, speaker));
     if (hooks & 1u << TESS_HOOK_NOTIFIED && speaker >= 0) {
-        log_rank *rank;
+        tess_timed_rank *rank;
         TESS_TRY(rank_of(r->survey, speaker, &rank));
         rank->notified = true;
     }
@@ -233,7 +233,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     if (speaker < 0)
         speaker = r->path_rank;
     if (speaker >= 0) {
-        log_rank *rank;
+        tess_timed_rank *rank;
         TESS_TRY(rank_of(s, speaker, &rank));
         rank->seen = true;
     }
@@ -255,7 +255,7 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
     snprintf(s->files[s->n_files], sizeof(*s->files), "%s", path);
     *r = (survey_reading){.survey = s, .file = s->n_files++, .path_rank = log_rank_of_path(path), .root_rank = -1};
     if (r->path_rank >= 0) {
-        log_rank *rank;
+        tess_timed_rank *rank;
         TESS_TRY(rank_of(s, r->path_rank, &rank));
         rank->seen = true;
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "diagnosis/sentence.h"
 #include "job/call_sites.h"
 #include "job/rank_end.h"
 #include "launch/watchdog/watchdog_impl.h"
@@ -21,17 +22,6 @@ static void name_op(const tess_fingerprint *fp, const char *team, char *text, si
     bool labelled = tess_label_text(fp->label, label, sizeof(label))[0] != '\0';
     snprintf(text, size, "%s #%llu%s%s%s of team '%s'", tess_trace_op_name(fp->kind), (unsigned long long)fp->sequence,
              labelled ? " '" : "", label, labelled ? "'" : "", team);
-}
-
-static size_t list_ranks(const int *ranks, int n, char *text, size_t size)
-{
-    enum { MOST = 8 };
-    size_t at = tess_text_add(text, size, 0, n == 1 ? "rank" : "ranks");
-    for (int i = 0; i < n && i < MOST; i++)
-        at = tess_text_add(text, size, at, " %d", ranks[i]);
-    if (n > MOST)
-        at = tess_text_add(text, size, at, " and %d more", n - MOST);
-    return at;
 }
 
 /* Where the rank itself says it is: "in phase 'data' of step 812, ", or else its last operation. */
@@ -116,19 +106,25 @@ void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, doub
 {
     char line[1024], who[128], whom[32], where[288], doing[512], whose[16] = "it";
     watchdog_stall *stall = &w->stalls[ranks[0]];
-    size_t at = list_ranks(ranks, n, who, sizeof(who));
+    tess_fields fields = {.n = 0};
+    tess_sentence names = tess_sentence_begin(who, sizeof(who)), text = tess_sentence_begin(line, sizeof(line));
+    tess_sentence_ranks(&names, ranks, n);
     if (w->job->header->n_hosts > 1)
-        tess_text_add(who, sizeof(who), at, " on host %s", host_of(w, ranks[0]));
+        tess_sentence_add(&names, " on host %s", host_of(w, ranks[0]));
     report_whom(stall, stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0]) : 0, whom, sizeof(whom));
     report_where(w, stall, where, sizeof(where));
     report_doing(w, ranks[0], doing, sizeof(doing));
     if (n > 1)
         snprintf(whose, sizeof(whose), "rank %d", ranks[0]);
-    at = tess_text_add(line, sizeof(line), 0, "%s %s kept %s waiting for %.1f s %s; %s is %s", who,
-                       n == 1 ? "has" : "have", whom, waited_s, where, whose, doing);
+    tess_fields_put(&fields, "who", n, "%s", who);
+    tess_fields_put(&fields, "whom", 1, "%s", whom);
+    tess_fields_put(&fields, "waited", 1, "%.1f", waited_s);
+    tess_fields_put(&fields, "where", 1, "%s", where);
+    tess_fields_put(&fields, "whose", 1, "%s", whose);
+    tess_fields_put(&fields, "doing", 1, "%s", doing);
     if (stall->deadline_reported)
-        tess_text_add(line, sizeof(line), at, "; the deadline of %g s has passed (comm.on_timeout=report): waiting on",
-                      w->options.timeout_s);
+        tess_fields_put(&fields, "deadline", 1, "%g", w->options.timeout_s);
+    tess_sentence_report(&text, TESS_REPORT_STALL, &fields);
     say(w, line);
     tess_text_add(stall->who, sizeof(stall->who), 0, "%s kept %s waiting", who, whom);
     tess_text_add(stall->in, sizeof(stall->in), 0, "%s; %s was %s", where, whose, doing);
