@@ -1,4 +1,4 @@
-/* What to do about it. */
+/* Advice on each kind of diagnosis. */
 #include "diagnosis/diagnosis_impl.h"
 
 static const char *advice_on_death(const tess_rank_history *rank)

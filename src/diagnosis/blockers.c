@@ -1,4 +1,4 @@
-/* Who has not come to an operation, and who waits for them there. */
+/* Ranks that are missing from an operation, and ranks that wait for them there. */
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
@@ -10,17 +10,6 @@ double diagnosis_waited_s(const diagnosis_search *search, int rank, const tess_r
     return record->enqueued_ns != 0 && end > begin ? (double)(end - begin) * 1e-9 : 0;
 }
 
-/* Something after it in the team is complete, so it was too, whatever the ring says (an event may be torn). */
-static bool was_overtaken(const diagnosis_search *search, int rank, const tess_record *record)
-{
-    const tess_team_view *team = tess_view_team(&search->view, record->team);
-    const tess_member_view *member = team != NULL ? tess_view_member(team, rank) : NULL;
-    for (size_t i = member != NULL ? member->n_records : 0; i-- > 0 && member->records[i]->sequence > record->sequence;)
-        if (member->records[i]->state == TESS_TRACE_COMPLETED)
-            return true;
-    return false;
-}
-
 static bool is_open(const diagnosis_search *search, int rank, const tess_record *record)
 {
     if (record->state == TESS_TRACE_COMPLETED)
@@ -29,10 +18,15 @@ static bool is_open(const diagnosis_search *search, int rank, const tess_record 
         return true;
     const tess_team_view *team = tess_view_team(&search->view, record->team);
     const tess_member_view *member = team != NULL ? tess_view_member(team, rank) : NULL;
-    return member != NULL && tess_member_at(member, record->sequence) == record && !was_overtaken(search, rank, record);
+    if (member == NULL || tess_member_at(member, record->sequence) != record)
+        return false;
+    /* If a later operation of the team has completed, so has this one: its event may be torn. */
+    for (size_t i = member->n_records; i-- > 0 && member->records[i]->sequence > record->sequence;)
+        if (member->records[i]->state == TESS_TRACE_COMPLETED)
+            return false;
+    return true;
 }
 
-/* What the system says of the rank explains why it does not come; what it waits for is then no matter. */
 bool diagnosis_is_explained(const tess_rank_history *rank)
 {
     switch (diagnosis_situation(rank)) {
@@ -40,14 +34,14 @@ bool diagnosis_is_explained(const tess_rank_history *rank)
     case TESS_RANK_UNKNOWN:
     case TESS_RANK_IN_OTHER_COLLECTIVE:
         return !rank->present;
-    case TESS_RANK_EXITED: /* by its own error, it may have waited itself */
+    case TESS_RANK_EXITED: /* with an error it may have waited itself */
         return rank->error[0] == '\0';
     default:
         return true;
     }
 }
 
-/* It has not come, or it has and is no longer able to do its part. */
+/* The member has not come, or it came and can no longer do its part. */
 static bool is_waited_for(const diagnosis_search *search, const tess_member_view *member, uint64_t sequence)
 {
     const tess_record *record = tess_member_at(member, sequence), *newest = tess_member_newest(member);
@@ -59,13 +53,12 @@ static bool is_waited_for(const diagnosis_search *search, const tess_member_view
     return record->state < TESS_TRACE_COMPLETED && diagnosis_is_explained(rank);
 }
 
-/* Calls visit for every rank that has not come to `record` of `rank`, until it says stop. */
 bool diagnosis_visit_missing(const diagnosis_search *search, int rank, const tess_record *record,
                              diagnosis_visitor *visit, void *context)
 {
     if (tess_request_is_message(record)) {
         int peer = diagnosis_message_peer(search, record);
-        return peer >= 0 && peer != rank && !diagnosis_message_is_met(search, rank, record) &&
+        return peer >= 0 && peer != rank && diagnosis_counterpart(search, rank, record) == NULL &&
                visit(context, peer, record);
     }
     const tess_team_view *team = tess_view_team(&search->view, record->team);

@@ -1,5 +1,5 @@
-/* Ranks that wait for each other in a circle, over several teams: who of them went another way than most, or than it
- * itself did before? */
+/* Ranks that wait for each other in a circle over several teams. The culprit is the one that differs from the majority,
+ * or from its own habit. */
 #include "diagnosis/align.h"
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
@@ -22,7 +22,7 @@ static wait_edge first_edge(const diagnosis_search *search, int rank)
     return e;
 }
 
-/* The ranks of a circle that `from` leads into, in its order, into search->queue. */
+/* Writes the ranks of the circle that `from` leads into, in order, to search->queue. Returns their number. */
 static int find_circle(diagnosis_search *search, int from)
 {
     int at = from, n = 0, first = 0;
@@ -59,47 +59,31 @@ static bool has_come(const tess_team_view *team, int rank, uint64_t sequence)
     return member != NULL && tess_member_at(member, sequence) != NULL;
 }
 
-/* Marks the members of both teams that have come to `a` and not to `b`; returns how many. */
-static int mark_side(diagnosis_search *search, const tess_record *a, const tess_record *b)
+/* Writes the members of both teams that came to `a` and not to `b`, ascending, to a list. Returns their number. */
+static int take_side(diagnosis_search *search, const tess_record *a, const tess_record *b, int *list)
 {
     const tess_team_view *team = tess_view_team(&search->view, a->team);
     const tess_team_view *other = tess_view_team(&search->view, b->team);
-    int n = 0;
     for (int i = 0; i < team->team->n_ranks; i++) {
         int rank = team->members[i].rank;
-        if (rank < 0 || tess_view_member(other, rank) == NULL || !has_come(team, rank, a->sequence) ||
-            has_come(other, rank, b->sequence))
-            continue;
-        search->mark[rank] = true;
-        n++;
+        if (rank >= 0 && tess_view_member(other, rank) != NULL && has_come(team, rank, a->sequence) &&
+            !has_come(other, rank, b->sequence))
+            search->mark[rank] = true;
     }
-    return n;
+    return diagnosis_take_marked(search, list);
 }
 
-static int count_side(diagnosis_search *search, const tess_record *a, const tess_record *b)
-{
-    int n = mark_side(search, a, b);
-    diagnosis_take_marked(search, search->diagnosis->waiting);
-    return n;
-}
-
-static int first_of_side(diagnosis_search *search, const tess_record *a, const tess_record *b)
-{
-    mark_side(search, a, b);
-    diagnosis_take_marked(search, search->diagnosis->waiting);
-    return search->diagnosis->waiting[0];
-}
-
-/* How the first rank that went to `got` instead of `due` came to do so: it skipped `due`, or did one too many. */
+/* How the first rank that called `got` instead of `due` left its habit: it skipped `due`, or called one too many. */
 static tess_slip slip_to(diagnosis_search *search, const tess_record *due, const tess_record *got, int *n)
 {
-    int rank = first_of_side(search, got, due);
+    take_side(search, got, due, search->diagnosis->waiting);
+    int rank = search->diagnosis->waiting[0];
     const tess_team_view *team = tess_view_team(&search->view, got->team);
     return tess_habit_slip(search->history, rank, due, tess_member_at(tess_view_member(team, rank), got->sequence), n);
 }
 
-/* Two ways, `a` first or `b` first, taken by as many: did just one of them leave its habit? Swaps them when it is `a`
- * that did; false: that does not tell. */
+/* As many ranks called `a` first as `b`. If only one side left its habit, makes that side's request `b` and returns
+ * true. */
 static bool break_tie(diagnosis_search *search, const tess_record **a, const tess_record **b)
 {
     int n;
@@ -120,35 +104,25 @@ static tess_diagnosis_kind kind_of_slip(tess_slip slip)
                                      : TESS_DIAGNOSIS_DEADLOCK;
 }
 
-/* The same operation, on another team; one left out, or one too many, after which the rank goes on in another team; or
- * else just two orders. */
-static tess_diagnosis_kind kind_of_two_ways(diagnosis_search *search, const tess_record *due, const tess_record *got,
-                                            int *n)
-{
-    if (tess_request_same(due, got))
-        return TESS_DIAGNOSIS_MISMATCH_TEAM;
-    return kind_of_slip(slip_to(search, due, got, n));
-}
-
-/* Two teams, and members of both that went to one first or to the other: most are right. */
-static void judge_two_ways(diagnosis_search *search, const tess_record *a, const tess_record *b)
+/* Members of two teams called one of them first, or the other: the majority is right. */
+static void blame_side(diagnosis_search *search, const tess_record *a, const tess_record *b)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
-    int n_a = count_side(search, a, b), n_b = count_side(search, b, a);
+    int n_a = take_side(search, a, b, diagnosis->ranks), n_b = take_side(search, b, a, diagnosis->waiting);
     const tess_record *right = n_a >= n_b ? a : b, *wrong = n_a >= n_b ? b : a;
     diagnosis->tie = n_a == n_b && !break_tie(search, &right, &wrong);
-    diagnosis->kind = kind_of_two_ways(search, right, wrong, &diagnosis->n_operations);
-    mark_side(search, wrong, right);
-    diagnosis->n_ranks = diagnosis_take_marked(search, diagnosis->ranks);
-    mark_side(search, right, wrong);
-    diagnosis->n_waiting = diagnosis_take_marked(search, diagnosis->waiting);
+    diagnosis->kind = tess_request_same(right, wrong)
+                          ? TESS_DIAGNOSIS_MISMATCH_TEAM
+                          : kind_of_slip(slip_to(search, right, wrong, &diagnosis->n_operations));
+    diagnosis->n_ranks = take_side(search, wrong, right, diagnosis->ranks);
+    diagnosis->n_waiting = take_side(search, right, wrong, diagnosis->waiting);
     diagnosis->record = *right;
     diagnosis->odd = *wrong;
     diagnosis->team = right->team;
 }
 
-/* Nobody of the circle is more guilty than the others. */
-static void name_all_of_circle(diagnosis_search *search, int n)
+/* No rank of the circle is more to blame than the others. */
+static void blame_all(diagnosis_search *search, int n)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
     diagnosis->kind = TESS_DIAGNOSIS_DEADLOCK;
@@ -161,8 +135,8 @@ static void name_all_of_circle(diagnosis_search *search, int n)
     diagnosis->n_ranks = diagnosis_take_marked(search, diagnosis->ranks);
 }
 
-/* The one of the circle that alone left its habit; the one before it waits for what it left. */
-static bool name_one_of_circle(diagnosis_search *search, int n)
+/* True if only one rank of the circle left its habit. The rank before it waits for the operation that it left out. */
+static bool blame_one(diagnosis_search *search, int n)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
     int n_found = 0;
@@ -187,7 +161,7 @@ static bool name_one_of_circle(diagnosis_search *search, int n)
     return true;
 }
 
-void diagnosis_name_circle(diagnosis_search *search, int from)
+void diagnosis_blame_circle(diagnosis_search *search, int from)
 {
     int n = find_circle(search, from), n_messages = 0, with_message = 0;
     report_circle(search, n);
@@ -199,9 +173,9 @@ void diagnosis_name_circle(diagnosis_search *search, int from)
     }
     wait_edge a = first_edge(search, search->queue[0]), b = first_edge(search, search->queue[n > 1]);
     if (n_messages > 0 && n_messages < n)
-        diagnosis_judge_message(search, with_message, first_edge(search, with_message).record);
+        diagnosis_blame_message(search, with_message, first_edge(search, with_message).record);
     else if (n == 2 && n_messages == 0 && a.record->team != b.record->team)
-        judge_two_ways(search, a.record, b.record);
-    else if (n_messages > 0 || !name_one_of_circle(search, n))
-        name_all_of_circle(search, n);
+        blame_side(search, a.record, b.record);
+    else if (n_messages > 0 || !blame_one(search, n))
+        blame_all(search, n);
 }

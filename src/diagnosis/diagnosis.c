@@ -16,7 +16,7 @@ const char *tess_diagnosis_name(tess_diagnosis_kind kind)
 
 static tess_status allocate(tess_mem *mem, size_t n, size_t size, void *out)
 {
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "verdict", out);
+    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "diagnosis", out);
 }
 
 static tess_status prepare(diagnosis_search *search)
@@ -27,65 +27,53 @@ static tess_status prepare(diagnosis_search *search)
     TESS_TRY(allocate(mem, n, sizeof(bool), &search->right));
     TESS_TRY(allocate(mem, n, sizeof(size_t), &search->cursor));
     TESS_TRY(allocate(mem, n, sizeof(int), &search->queue));
+    TESS_TRY(allocate(mem, n, sizeof(int), &search->blames));
     TESS_TRY(allocate(mem, n, sizeof(int), &search->diagnosis->ranks));
     TESS_TRY(allocate(mem, n, sizeof(int), &search->diagnosis->waiting));
+    for (int r = 0; r < search->history->world; r++) {
+        int blamed = search->history->ranks[r].first_error - 1;
+        search->blames[r] = blamed < search->history->world && blamed != r ? blamed : -1;
+    }
     return tess_view_create(search->history, &search->view);
 }
 
-static void clean_up(diagnosis_search *search)
+/* All ranks left the job, or were asked to end and ended between two operations. */
+static bool all_left(const tess_history *history)
 {
-    tess_mem *mem = search->history->mem;
-    tess_mem_free(mem, search->mark);
-    tess_mem_free(mem, search->right);
-    tess_mem_free(mem, search->cursor);
-    tess_mem_free(mem, search->queue);
-}
-
-/* By itself, or because it was asked to and nothing kept it from it. */
-static bool left_well(const tess_rank_history *rank)
-{
-    bool is_open = rank->n_records > 0 && rank->records[rank->n_records - 1].state != TESS_TRACE_COMPLETED;
-    return diagnosis_situation(rank) == TESS_RANK_LEFT || (rank->ended && rank->asked && rank->signal == 0 && !is_open);
-}
-
-static bool all_left_well(const tess_history *history)
-{
-    for (int r = 0; r < history->world; r++)
-        if (!left_well(&history->ranks[r]))
+    for (int r = 0; r < history->world; r++) {
+        const tess_rank_history *rank = &history->ranks[r];
+        bool is_open = rank->n_records > 0 && rank->records[rank->n_records - 1].state != TESS_TRACE_COMPLETED;
+        bool ended_as_asked = rank->ended && rank->asked && rank->signal == 0 && !is_open;
+        if (diagnosis_situation(rank) != TESS_RANK_LEFT && !ended_as_asked)
             return false;
+    }
     return true;
 }
 
-/* Something was wrong with the rank, though the records do not say who is to blame. */
-static bool is_in_trouble(const diagnosis_search *search, int r)
-{
-    const tess_rank_history *rank = &search->history->ranks[r];
-    bool failed = rank->n_records > 0 && rank->records[rank->n_records - 1].state == TESS_TRACE_FAILED;
-    if (diagnosis_is_stuck(search, r))
-        return true;
-    return search->history->source != TESS_HISTORY_LIVE &&
-           (!rank->present || failed || diagnosis_waits_for_somebody(search, r));
-}
-
+/* Some rank had trouble, although no culprit was found. */
 static bool any_in_trouble(const diagnosis_search *search)
 {
-    for (int r = 0; r < search->history->world; r++)
-        if (is_in_trouble(search, r))
+    bool live = search->history->source == TESS_HISTORY_LIVE;
+    for (int r = 0; r < search->history->world; r++) {
+        const tess_rank_history *rank = &search->history->ranks[r];
+        bool failed = rank->n_records > 0 && rank->records[rank->n_records - 1].state == TESS_TRACE_FAILED;
+        if (diagnosis_is_stuck(search, r) ||
+            (!live && (!rank->present || failed || diagnosis_waits_for_somebody(search, r))))
             return true;
+    }
     return false;
 }
 
-/* The surest evidence first: what ranks say of themselves, requests that contradict each other, deaths, and then who is
- * waited for. */
-static void judge(diagnosis_search *search)
+/* The strongest evidence first: errors of the ranks themselves, contradicting requests, deaths, then waits. */
+static void find_root_cause(diagnosis_search *search)
 {
-    if (all_left_well(search->history))
+    if (all_left(search->history))
         search->diagnosis->kind = TESS_DIAGNOSIS_FINISHED;
     else if (diagnosis_find_numbers(search) || diagnosis_find_disagreement(search) || diagnosis_find_message(search) ||
              diagnosis_find_ending(search, true) || diagnosis_find_waiting(search) ||
              diagnosis_find_ending(search, false) || diagnosis_find_suspect(search) || diagnosis_find_vanished(search))
         return;
-    else if (search->history->source == TESS_HISTORY_RINGS || any_in_trouble(search)) /* the dead are not healthy */
+    else if (search->history->source == TESS_HISTORY_RINGS || any_in_trouble(search)) /* a dead job is not healthy */
         search->diagnosis->kind = TESS_DIAGNOSIS_UNDECIDED;
     else
         search->diagnosis->kind = TESS_DIAGNOSIS_HEALTHY;
@@ -98,7 +86,7 @@ tess_status tess_diagnosis_find(const tess_history *history, double patience_s, 
     memset(diagnosis, 0, sizeof(*diagnosis));
     tess_status status = prepare(&search);
     if (status == TESS_OK) {
-        judge(&search);
+        find_root_cause(&search);
         diagnosis_refine_by_steps(&search);
         diagnosis_compare_steps(&search);
         diagnosis_report(&search);
@@ -106,7 +94,11 @@ tess_status tess_diagnosis_find(const tess_history *history, double patience_s, 
     } else {
         tess_diagnosis_free(history, diagnosis);
     }
-    clean_up(&search);
+    tess_mem_free(history->mem, search.mark);
+    tess_mem_free(history->mem, search.right);
+    tess_mem_free(history->mem, search.cursor);
+    tess_mem_free(history->mem, search.queue);
+    tess_mem_free(history->mem, search.blames);
     return status;
 }
 

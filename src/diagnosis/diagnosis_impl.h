@@ -1,5 +1,5 @@
-/* The parts of the reasoning; diagnosis.c asks them one after the other. Each fills in the verdict and returns true
- * when it has found who is guilty. */
+/* The searches for a root cause, which diagnosis.c tries in turn. Each returns true if it has found the cause and
+ * filled in the diagnosis. */
 #ifndef TESS_DIAGNOSIS_DIAGNOSIS_IMPL_H
 #define TESS_DIAGNOSIS_DIAGNOSIS_IMPL_H
 
@@ -11,109 +11,107 @@ typedef struct diagnosis_search {
     const tess_history *history;
     tess_view view;
     double patience_s;
-    int suspect;          /* a rank that others' errors lead to, but whose own end says nothing; -1: none */
-    int witness;          /* in whose words a finding without a guilty rank is told; -1: none */
-    bool places_reported; /* the guard has refused operations for the places that they were called from */
-    char uneven[160];     /* who is at which step, where that is what uneven batches look like; "" */
-    bool *mark;           /* (world) scratch: who is on a list */
-    bool *right;          /* (world) scratch, by place in a team: who asked for what most asked for */
-    size_t *cursor;       /* (world) scratch, by place in a team */
-    int *queue;           /* (world) scratch */
+    int suspect;       /* a rank that others' errors blame, although it did not end badly; -1: none */
+    int witness;       /* the rank whose error is quoted if no culprit is known; -1: none */
+    bool sites_differ; /* the guard refused operations for their call sites */
+    char uneven[160];  /* which ranks are at which step, if that looks like uneven batches; "" */
+    bool *mark;        /* (world) scratch: a set of ranks */
+    bool *right;       /* (world) scratch, by place in a team: the majority */
+    size_t *cursor;    /* (world) scratch, by place in a team */
+    int *queue;        /* (world) scratch */
+    int *blames;       /* (world) the rank that each rank's error blames, -1: none or itself */
     tess_diagnosis *diagnosis;
 } diagnosis_search;
 
-/* ---- disagree.c: ranks of a team asked for different things */
+/* ---- disagree.c: members of a team made different requests */
 bool diagnosis_find_disagreement(diagnosis_search *search);
 
-/* ---- steps.c: where ranks asked for different things, or left, because they have long been at different steps, that
- * is what is told. */
+/* ---- steps.c: ranks at different steps */
+/* Ranks that have long been at different steps disagree, or leave, only for that reason: replaces the diagnosis. */
 void diagnosis_refine_by_steps(diagnosis_search *search);
-/* Whoever is at another step than most when it calls what they do not may have had a batch more or less: fills in
- * search->uneven. */
+/* Fills in search->uneven: an odd rank at another step than the others may have had a batch more or less. */
 void diagnosis_compare_steps(diagnosis_search *search);
 
-/* ---- situation.c */
-/* What became of the rank, from what was noted of it or from how its process ended. */
+/* ---- ending.c: ranks that died, or ended with an error */
+/* The situation that was noted, or else how the process ended. */
 tess_situation diagnosis_situation(const tess_rank_history *rank);
 bool diagnosis_is_death(tess_situation situation); /* crashed .. host lost, other than LEFT */
 
 /* ---- message_pairs.c: which receive belongs to which send */
-/* Messages of one direction and tag, as one of the two sides made them. */
+/* One side's messages of one direction, peer and tag. */
 typedef struct diagnosis_stream {
     uint64_t team, tag;
-    int rank, peer; /* whose records; whose place they name */
+    int rank, peer; /* the rank that called them, and its peer's place in the team */
     uint8_t op;
 } diagnosis_stream;
 
 diagnosis_stream diagnosis_stream_of(int rank, const tess_record *record);
-/* The same messages as the other side sees them. */
+/* The other side of the same messages. */
 diagnosis_stream diagnosis_other_side(const diagnosis_search *search, const diagnosis_stream *stream);
 bool diagnosis_stream_has(const diagnosis_stream *stream, const tess_record *record);
 int diagnosis_message_peer(const diagnosis_search *search, const tess_record *record); /* -1: not known */
-/* What the peer did for `record` of `rank`, fitting or not; NULL: nothing yet. */
+/* The peer's record for `record` of `rank`, whether they fit or not; NULL: none yet. */
 const tess_record *diagnosis_counterpart(const diagnosis_search *search, int rank, const tess_record *record);
-bool diagnosis_message_is_met(const diagnosis_search *search, int rank, const tess_record *record); /* it did */
 
-/* ---- blockers.c: who has not come to an operation */
-enum { DIAGNOSIS_MOST_OPEN = 64 }; /* newest records of a rank among which those that wait are looked for */
+/* ---- blockers.c: ranks that are missing from an operation */
+enum { DIAGNOSIS_MOST_OPEN = 64 }; /* newest records of a rank that are searched for open operations */
 
 double diagnosis_waited_s(const diagnosis_search *search, int rank, const tess_record *record);
-/* What the system says of the rank explains why it does not come; what it waits for is then no matter. */
+/* The rank's situation explains its absence: whatever it waits for itself does not matter. */
 bool diagnosis_is_explained(const tess_rank_history *rank);
-/* Calls visit for every rank that has not come to `record` of `rank`, until it says stop; true: it did. */
+/* Calls visit for each rank missing from `record` of `rank` until it returns true; returns whether it did. */
 typedef bool diagnosis_visitor(void *context, int missing, const tess_record *record);
 bool diagnosis_visit_missing(const diagnosis_search *search, int rank, const tess_record *record,
                              diagnosis_visitor *visit, void *context);
-/* The same of all operations in which `rank` waits. */
+/* The same for all open operations of `rank`. */
 bool diagnosis_visit_blockers(const diagnosis_search *search, int rank, diagnosis_visitor *visit, void *context);
-/* Whether the rank waits, or failed waiting, for others in the operation; in any. */
+/* The rank waits, or failed while it waited, for others in this operation; in any. */
 bool diagnosis_waits_in(const diagnosis_search *search, int rank, const tess_record *record);
 bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank);
-/* Its newest operation, where that has not ended; else NULL. */
+/* Its newest operation if that has not ended, else NULL. */
 const tess_record *diagnosis_newest_open(const diagnosis_search *search, int rank);
-/* That has not ended for longer than patience, whoever is there. */
+/* That operation has lasted longer than patience, whether or not ranks are missing. */
 bool diagnosis_is_stuck(const diagnosis_search *search, int rank);
 
 /* ---- message.c: sends and receives that do not fit */
 bool diagnosis_find_message(diagnosis_search *search);
-/* Nobody took part on the other side of `record`: which of the two went another way than in the step before? Puts them
- * into the verdict, as a tie when that does not tell. */
-void diagnosis_judge_message(diagnosis_search *search, int rank, const tess_record *record);
+/* A message without its other side: blames the rank that differs from the step before; a tie if neither or both do. */
+void diagnosis_blame_message(diagnosis_search *search, int rank, const tess_record *record);
 
-/* ---- ending.c: ranks that died, or ended by an error */
 bool diagnosis_find_numbers(diagnosis_search *search);
-/* `sure`: only when no operation of the rank says that it failed waiting for another. */
+/* `sure`: not if the rank may have failed because it waited for another. */
 bool diagnosis_find_ending(diagnosis_search *search, bool sure);
-/* Nothing but others' errors speak of search->suspect. */
+/* Blames search->suspect. */
 bool diagnosis_find_suspect(diagnosis_search *search);
 
 /* ---- waiting.c: who waits for whom */
 bool diagnosis_find_waiting(diagnosis_search *search);
-/* A rank whose last operation just stays open, where all others of the team failed in it: it was no more. */
+/* A rank whose last operation is open although all other members failed in it: it must have died. */
 bool diagnosis_find_vanished(diagnosis_search *search);
-/* Fills in who waits for verdict->ranks, in which operation and how long, and what the first of them did last. */
+/* Fills in the ranks that wait for diagnosis->ranks, the operation, the time, and the first culprit's last operation.
+ */
 void diagnosis_attach_waiters(diagnosis_search *search);
 
-/* ---- circle.c: all that `from` waits for, wait for each other */
-void diagnosis_name_circle(diagnosis_search *search, int from);
+/* ---- circle.c: `from` leads into a circle of ranks that wait for each other */
+void diagnosis_blame_circle(diagnosis_search *search, int from);
 
 /* ---- sentences.c: the headline */
-void diagnosis_say(const diagnosis_search *search, tess_sentence *words);
+void diagnosis_write_headline(const diagnosis_search *search, tess_sentence *headline);
 
-/* ---- diagnosis_report.c: all that is told */
+/* ---- diagnosis_report.c: headline, evidence and advice */
 void diagnosis_report(diagnosis_search *search);
 const char *diagnosis_advice(const diagnosis_search *search); /* advice.c */
 
-/* ---- evidence.c: what all parts write down */
-bool diagnosis_is_absence(tess_diagnosis_kind kind); /* ranks do not come */
-/* "rank 2 called all_reduce #7 ..., at step.c:41", of `who` and what it did. */
+/* ---- evidence.c: lines of evidence, names of ranks */
+bool diagnosis_is_absence(tess_diagnosis_kind kind); /* ranks are missing */
+/* "WHO all_reduce #7 ..., at step.c:41" */
 void diagnosis_add_call(const diagnosis_search *search, const char *who, const tess_record *record);
 void diagnosis_add_line(tess_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "rank 3", in a job over several hosts "rank 3 on host h2". */
+/* "rank 3", or in a job of several hosts "rank 3 on host h2". */
 void diagnosis_name_rank(const tess_history *history, int rank, tess_sentence *words);
 void diagnosis_name_ranks(const diagnosis_search *search, const int *ranks, int n, tess_sentence *words);
 
-/* Moves who is marked, ascending, to a list of the verdict; unmarks all. */
+/* Moves the marked ranks, ascending, to a list; returns their number. */
 int diagnosis_take_marked(diagnosis_search *search, int *list);
 
 #endif

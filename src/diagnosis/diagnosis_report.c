@@ -1,4 +1,4 @@
-/* What is told with the verdict: the sentence, the evidence, what to do. */
+/* The report of a diagnosis: headline, evidence, advice. */
 #include <stdio.h>
 
 #include "diagnosis/request.h"
@@ -6,7 +6,7 @@
 
 enum { SITE_BYTES = TESS_HISTORY_TEXT + 8 };
 
-/* Equal requests from different lines of the program: honest under `if rank == 0`, or the way to a mistake. */
+/* Equal requests from different lines of the program: right under `if rank == 0`, or a first sign of the bug. */
 static void add_site_hint(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -42,7 +42,7 @@ static void add_absence_lines(diagnosis_search *search)
             diagnosis_add_line(diagnosis, "rank %d: %.*s", diagnosis->ranks[i], TESS_HISTORY_LONG_TEXT - 1, rank->why);
         if (rank->error[0] != '\0')
             diagnosis_add_line(diagnosis, "rank %d says: %.200s", diagnosis->ranks[i], rank->error);
-        if (i > 0 && rank->n_spans > 0) { /* the headline says it of the first */
+        if (i > 0 && rank->n_spans > 0) { /* the headline has that of the first */
             const tess_phase_span *span = &rank->spans[rank->n_spans - 1];
             diagnosis_add_line(diagnosis, "rank %d was last seen in phase '%.*s' of step %lld", diagnosis->ranks[i],
                                TESS_TRACE_PHASE_BYTES, span->phase, (long long)span->step);
@@ -55,8 +55,8 @@ static void add_absence_lines(diagnosis_search *search)
 void diagnosis_report(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
-    tess_sentence words = tess_sentence_begin(diagnosis->headline, sizeof(diagnosis->headline));
-    diagnosis_say(search, &words);
+    tess_sentence headline = tess_sentence_begin(diagnosis->headline, sizeof(diagnosis->headline));
+    diagnosis_write_headline(search, &headline);
     if (diagnosis_is_absence(diagnosis->kind))
         add_absence_lines(search);
     add_site_hint(search);

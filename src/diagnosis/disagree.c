@@ -1,4 +1,4 @@
-/* Where the members of a team part: the first number at which two of them asked for different things. */
+/* Members of a team that disagree: the first sequence number at which two of them made different requests. */
 #include <string.h>
 
 #include "diagnosis/align.h"
@@ -10,10 +10,10 @@ typedef struct parting {
     const tess_team_view *team;
     uint64_t sequence;
     uint64_t time_ns; /* the first of the requests there */
-    bool by_place;    /* they differ in the places alone that they were called from, and the guard refused them */
+    bool by_site;     /* they differ only in their call sites, and the guard refused them */
 } parting;
 
-/* The lowest number at which any cursor stands; false: all are at their ends. */
+/* The lowest sequence number at a cursor; false: all cursors are at their ends. */
 static bool next_sequence(const tess_team_view *team, const size_t *cursor, uint64_t *sequence)
 {
     bool found = false;
@@ -29,28 +29,14 @@ static bool next_sequence(const tess_team_view *team, const size_t *cursor, uint
     return found;
 }
 
-/* Other places are usual, but for those that the guard has found to break an order: its word is what is believed. */
-static bool guard_named_places(const tess_history *history)
-{
-    for (int r = 0; r < history->world; r++)
-        if (strstr(history->ranks[r].error, TESS_ERROR_BY_PLACE) != NULL)
-            return true;
-    return false;
-}
-
-static bool refused_by_place(const tess_record *a, const tess_record *b)
-{
-    return a->state == TESS_TRACE_FAILED && b->state == TESS_TRACE_FAILED && !tess_request_same_site(a, b);
-}
-
-/* Moves the cursors that stand at found->sequence on; true: two requests there differ. */
+/* Moves the cursors at found->sequence on; true: two requests there differ. */
 static bool pass(const diagnosis_search *search, const tess_team_view *team, parting *found)
 {
     const tess_history *history = search->history;
     const tess_record *first = NULL;
     bool differ = false;
     found->time_ns = UINT64_MAX;
-    found->by_place = false;
+    found->by_site = false;
     for (int i = 0; i < team->team->n_ranks; i++) {
         const tess_member_view *member = &team->members[i];
         size_t *cursor = &search->cursor[i];
@@ -61,10 +47,11 @@ static bool pass(const diagnosis_search *search, const tess_team_view *team, par
         found->time_ns = at_ns < found->time_ns ? at_ns : found->time_ns;
         first = first != NULL ? first : record;
         differ = differ || !tess_request_same(first, record);
-        found->by_place = found->by_place || (search->places_reported && refused_by_place(first, record));
+        bool both_failed = first->state == TESS_TRACE_FAILED && record->state == TESS_TRACE_FAILED;
+        found->by_site |= search->sites_differ && both_failed && !tess_request_same_site(first, record);
     }
-    found->by_place = found->by_place && !differ;
-    return differ || found->by_place;
+    found->by_site = found->by_site && !differ;
+    return differ || found->by_site;
 }
 
 static bool find_in_team(const diagnosis_search *search, const tess_team_view *team, parting *found)
@@ -84,7 +71,7 @@ static const tess_record *asked(const parting *where, int place)
 
 static bool alike(const parting *where, const tess_record *a, const tess_record *b)
 {
-    return tess_request_same(a, b) && (!where->by_place || tess_request_same_site(a, b));
+    return tess_request_same(a, b) && (!where->by_site || tess_request_same_site(a, b));
 }
 
 static int count_like(const parting *where, const tess_record *record)
@@ -103,7 +90,8 @@ static bool places_alike(const void *where, int a, int b)
     return x != NULL && y != NULL && alike(where, x, y);
 }
 
-/* Marks who asked as `place` did (`like`), or otherwise. Fills search->right with the former. */
+/* Marks the ranks with the same request as `place` (`like`), or those with another. Fills search->right with the
+ * former. */
 static void mark_camp(diagnosis_search *search, const parting *where, int place, bool like)
 {
     const tess_record *record = asked(where, place);
@@ -115,7 +103,7 @@ static void mark_camp(diagnosis_search *search, const parting *where, int place,
     }
 }
 
-/* The others wait on another team for just what the rank asked for here. */
+/* The others wait on this team for the request that the rank made on the wrong one. */
 static bool is_wanted_in(const diagnosis_search *search, const tess_team_view *team, const tess_member_view *member)
 {
     for (int i = 0; i < team->team->n_ranks; i++) {
@@ -128,17 +116,8 @@ static bool is_wanted_in(const diagnosis_search *search, const tess_team_view *t
     return false;
 }
 
-static bool somebody_else_asked(const parting *there, int rank, const tess_record *record)
-{
-    for (int i = 0; i < there->team->team->n_ranks; i++)
-        if (there->team->members[i].rank != rank && asked(there, i) != NULL &&
-            tess_request_same(asked(there, i), record))
-            return true;
-    return false;
-}
-
-/* The ranks part on another team too: what is one too many there is what lacks here, or the other way round. Then the
- * request that should not be where it is becomes verdict->odd. */
+/* The ranks disagree on this team too: the request that is extra here is missing there, or the other way round. The
+ * misplaced request becomes diagnosis->odd. */
 static bool parts_there_too(diagnosis_search *search, const tess_team_view *team, const tess_member_view *member)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -152,11 +131,17 @@ static bool parts_there_too(diagnosis_search *search, const tess_team_view *team
         diagnosis->odd = *own;
         return true;
     }
-    return !tess_request_same(own, &diagnosis->odd) && somebody_else_asked(&there, member->rank, &diagnosis->odd);
+    if (tess_request_same(own, &diagnosis->odd))
+        return false;
+    for (int i = 0; i < team->team->n_ranks; i++)
+        if (&team->members[i] != member && asked(&there, i) != NULL &&
+            tess_request_same(asked(&there, i), &diagnosis->odd))
+            return true;
+    return false;
 }
 
-/* What the others wait for here is what the rank last asked for there, where nobody else did: the request that should
- * not be where it is becomes verdict->odd. */
+/* The rank's last request on this team, which no other member made, is the one that the others wait for. It becomes
+ * diagnosis->odd. */
 static bool is_made_in(diagnosis_search *search, const tess_team_view *team, const tess_member_view *member)
 {
     const tess_record *newest = tess_member_newest(member);
@@ -186,7 +171,7 @@ static tess_diagnosis_kind classify(diagnosis_search *search, const parting *whe
 {
     tess_diagnosis *diagnosis = search->diagnosis;
     int n;
-    if (where->by_place)
+    if (where->by_site)
         return TESS_DIAGNOSIS_ORDER;
     if (took_wrong_team(search, where, where->team->members[odd_place].rank))
         return TESS_DIAGNOSIS_MISMATCH_TEAM;
@@ -205,20 +190,19 @@ static tess_diagnosis_kind classify(diagnosis_search *search, const parting *whe
     }
 }
 
-static bool says_much(tess_diagnosis_kind kind)
+static bool is_specific(tess_diagnosis_kind kind)
 {
     return kind == TESS_DIAGNOSIS_ORDER || kind == TESS_DIAGNOSIS_MISMATCH_TEAM;
 }
 
-/* In a tie either camp may be the odd one: the more special reading of the two is the one that does not come by chance.
- */
+/* In a tie either camp may be the odd one. The more specific kind of the two is not a coincidence. */
 static tess_diagnosis_kind classify_tie(diagnosis_search *search, const parting *where, int right, int odd)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
     tess_record record = diagnosis->record, odd_record = diagnosis->odd;
     tess_diagnosis_kind kind = classify(search, where, odd);
     int n_operations = diagnosis->n_operations;
-    if (says_much(kind))
+    if (is_specific(kind))
         return kind;
     mark_camp(search, where, odd, true);
     diagnosis_take_marked(search, search->queue);
@@ -228,7 +212,7 @@ static tess_diagnosis_kind classify_tie(diagnosis_search *search, const parting 
     diagnosis->record = record;
     diagnosis->odd = odd_record;
     diagnosis->n_operations = n_operations;
-    return says_much(other) ? other : kind;
+    return is_specific(other) ? other : kind;
 }
 
 /* One line a camp, with its call site. */
@@ -254,7 +238,7 @@ static void report_camps(diagnosis_search *search, const parting *where)
     }
 }
 
-/* Who of two equal camps did what the past lets one expect? A hint, no judgement. */
+/* A hint, no blame: which of two equal camps made the request that the past predicts. */
 static void report_hint(diagnosis_search *search, const parting *where)
 {
     const tess_record *next = tess_course_foretell(where->team, search->right, where->sequence);
@@ -271,14 +255,6 @@ static void report_hint(diagnosis_search *search, const parting *where)
     }
 }
 
-static int first_place_of(const parting *where, int rank)
-{
-    for (int i = 0; i < where->team->team->n_ranks; i++)
-        if (where->team->members[i].rank == rank)
-            return i;
-    return 0;
-}
-
 /* The other camp that is as large as that of `place`. */
 static int first_rival(const parting *where, int place)
 {
@@ -290,8 +266,8 @@ static int first_rival(const parting *where, int place)
     return place;
 }
 
-/* In a tie the camp of the smallest rank is the one that is laid beside the other. */
-static void judge(diagnosis_search *search, const parting *where)
+/* In a tie the camp of the smallest rank is compared with the other. */
+static void compare_camps(diagnosis_search *search, const parting *where)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
     tess_majority majority = tess_majority_find(places_alike, where, where->team->team->n_ranks);
@@ -304,7 +280,7 @@ static void judge(diagnosis_search *search, const parting *where)
     diagnosis->n_waiting = diagnosis_take_marked(search, diagnosis->waiting);
     mark_camp(search, where, right, false);
     diagnosis->n_ranks = diagnosis_take_marked(search, diagnosis->ranks);
-    int odd = first_place_of(where, diagnosis->ranks[0]);
+    int odd = tess_team_place(where->team->team, diagnosis->ranks[0]);
     diagnosis->team = where->team->team->hash;
     diagnosis->record = *asked(where, right);
     diagnosis->odd = *asked(where, odd);
@@ -317,12 +293,14 @@ static void judge(diagnosis_search *search, const parting *where)
 bool diagnosis_find_disagreement(diagnosis_search *search)
 {
     parting first = {.time_ns = UINT64_MAX}, here;
-    search->places_reported = guard_named_places(search->history);
+    /* Call sites often differ: they count only if the guard refused an operation for them. */
+    for (int r = 0; r < search->history->world; r++)
+        search->sites_differ |= strstr(search->history->ranks[r].error, TESS_ERROR_BY_PLACE) != NULL;
     for (size_t t = 0; t < search->view.n_teams; t++)
         if (find_in_team(search, &search->view.teams[t], &here) && (first.team == NULL || here.time_ns < first.time_ns))
             first = here;
     if (first.team == NULL)
         return false;
-    judge(search, &first);
+    compare_camps(search, &first);
     return true;
 }

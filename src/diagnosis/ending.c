@@ -1,38 +1,39 @@
-/* Ranks that died or ended by an error: of those that fell one after the other, the first. */
+/* Ranks that died or ended with an error, and which of them was the first. */
 #include <ctype.h>
+#include <signal.h>
 #include <string.h>
 
 #include "diagnosis/diagnosis_impl.h"
+#include "diagnosis/missed.h"
+
+bool diagnosis_is_death(tess_situation situation)
+{
+    return situation == TESS_RANK_CRASHED || situation == TESS_RANK_OOM_KILLED || situation == TESS_RANK_KILLED ||
+           situation == TESS_RANK_EXITED || situation == TESS_RANK_HOST_LOST;
+}
+
+tess_situation diagnosis_situation(const tess_rank_history *rank)
+{
+    int signal = rank->signal;
+    if (rank->asked && (diagnosis_is_death(rank->situation) || rank->situation == TESS_RANK_LEFT))
+        return TESS_RANK_UNKNOWN;
+    if (rank->situation != TESS_RANK_WELL && rank->situation != TESS_RANK_UNKNOWN)
+        return rank->situation;
+    if (!rank->ended || rank->asked)
+        return rank->situation;
+    if (signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP)
+        return TESS_RANK_KILLED;
+    if (signal != 0)
+        return TESS_RANK_CRASHED;
+    return rank->exit_code != 0 ? TESS_RANK_EXITED : TESS_RANK_LEFT;
+}
 
 static bool ended_badly(const diagnosis_search *search, int rank)
 {
     return diagnosis_is_death(diagnosis_situation(&search->history->ranks[rank]));
 }
 
-/* The rank that its own error blames, -1: none. */
-static int blames(const diagnosis_search *search, int rank)
-{
-    int blamed = search->history->ranks[rank].first_error - 1;
-    return blamed >= 0 && blamed < search->history->world && blamed != rank ? blamed : -1;
-}
-
-/* Where blame leads from `rank`. In a circle: the first of it on the way. */
-static int end_of_blame(diagnosis_search *search, int rank)
-{
-    int at = rank, n = 0;
-    while (!search->mark[at]) {
-        search->mark[at] = true;
-        search->queue[n++] = at;
-        if (blames(search, at) < 0)
-            break;
-        at = blames(search, at);
-    }
-    while (n > 0)
-        search->mark[search->queue[--n]] = false;
-    return at;
-}
-
-/* What is told first: the kind of death, then who died first, as far as that is known. */
+/* A crash or kill comes before an exit, then the earlier death before the later, as far as times are known. */
 static bool comes_before(const tess_rank_history *a, const tess_rank_history *b)
 {
     tess_situation x = diagnosis_situation(a), y = diagnosis_situation(b);
@@ -52,7 +53,7 @@ static int find_root(diagnosis_search *search)
     for (int r = 0; r < search->history->world; r++) {
         if (!ended_badly(search, r))
             continue;
-        int root = end_of_blame(search, r);
+        int root = tess_blame_end(search->blames, r);
         if (!ended_badly(search, root))
             search->suspect = root;
         else if (best < 0 || (root != best && comes_before(&ranks[root], &ranks[best])))
@@ -61,26 +62,20 @@ static int find_root(diagnosis_search *search)
     return best;
 }
 
-/* Who fell because of the root, in the words of the first of them. */
+/* The ranks that failed because of the root, with the error of the first. */
 static void report_consequences(diagnosis_search *search, int root)
 {
     char who[128];
-    int n = 0, first = -1;
-    for (int r = 0; r < search->history->world; r++) {
-        const tess_rank_history *rank = &search->history->ranks[r];
-        search->right[r] = r != root && rank->error[0] != '\0' && end_of_blame(search, r) == root;
-    }
-    for (int r = 0; r < search->history->world; r++) {
-        if (!search->right[r])
-            continue;
-        search->queue[n++] = r;
-        first = first < 0 ? r : first;
-    }
+    int n = 0;
+    for (int r = 0; r < search->history->world; r++)
+        if (r != root && search->history->ranks[r].error[0] != '\0' && tess_blame_end(search->blames, r) == root)
+            search->queue[n++] = r;
     if (n == 0)
         return;
     tess_sentence words = tess_sentence_begin(who, sizeof(who));
     tess_sentence_ranks(&words, search->queue, n);
-    diagnosis_add_line(search->diagnosis, "%s failed because of it: %.150s", who, search->history->ranks[first].error);
+    diagnosis_add_line(search->diagnosis, "%s failed because of it: %.150s", who,
+                       search->history->ranks[search->queue[0]].error);
 }
 
 static bool blames_itself(const diagnosis_search *search, int rank)
@@ -93,7 +88,7 @@ static bool says_the_same(const diagnosis_search *search, int a, int b)
     return strcmp(search->history->ranks[a].error, search->history->ranks[b].error) == 0;
 }
 
-/* A host takes all its ranks along; of those that failed alike, each by itself, none is more to blame. */
+/* All ranks of a lost host share its failure, and so do ranks that report the same error, each of itself. */
 static bool fell_alike(const diagnosis_search *search, int root, int rank)
 {
     const tess_rank_history *a = &search->history->ranks[root], *b = &search->history->ranks[rank];
@@ -103,14 +98,8 @@ static bool fell_alike(const diagnosis_search *search, int root, int rank)
            says_the_same(search, root, rank);
 }
 
-static void mark_culprit(diagnosis_search *search, int root)
-{
-    for (int r = 0; r < search->history->world; r++)
-        search->mark[r] = r == root || fell_alike(search, root, r);
-}
-
-/* Ranks found together that something is wrong, and none of them says who: who ended first is no more to blame. */
-static bool is_finding(const diagnosis_search *search, int root)
+/* Several ranks report the same error and blame no rank: which of them ended first means nothing. */
+static bool has_no_culprit(const diagnosis_search *search, int root)
 {
     bool shared = false;
     if (search->history->ranks[root].error[0] == '\0' || blames_itself(search, root))
@@ -118,24 +107,25 @@ static bool is_finding(const diagnosis_search *search, int root)
     for (int r = 0; r < search->history->world; r++) {
         if (r == root)
             continue;
-        if (blames(search, r) == root)
+        if (search->blames[r] == root)
             return false;
         shared |= says_the_same(search, r, root);
     }
     return shared;
 }
 
-static void name_nobody(diagnosis_search *search, int witness, tess_diagnosis_kind kind)
+static void blame_nobody(diagnosis_search *search, int witness, tess_diagnosis_kind kind)
 {
     search->diagnosis->kind = kind;
     search->diagnosis->tie = true;
     search->witness = witness;
 }
 
-static void name_root(diagnosis_search *search, int root, tess_diagnosis_kind kind)
+static void blame_root(diagnosis_search *search, int root, tess_diagnosis_kind kind)
 {
     search->diagnosis->kind = kind;
-    mark_culprit(search, root);
+    for (int r = 0; r < search->history->world; r++)
+        search->mark[r] = r == root || fell_alike(search, root, r);
     search->diagnosis->n_ranks = diagnosis_take_marked(search, search->diagnosis->ranks);
     diagnosis_attach_waiters(search);
     report_consequences(search, root);
@@ -151,10 +141,10 @@ bool diagnosis_find_ending(diagnosis_search *search, bool sure)
     if (sure && exited && diagnosis_waits_for_somebody(search, root))
         return false;
     tess_diagnosis_kind kind = exited && rank->error[0] != '\0' ? TESS_DIAGNOSIS_FAILED : TESS_DIAGNOSIS_LOST;
-    if (exited && is_finding(search, root))
-        name_nobody(search, root, kind);
+    if (exited && has_no_culprit(search, root))
+        blame_nobody(search, root, kind);
     else
-        name_root(search, root, kind);
+        blame_root(search, root, kind);
     return true;
 }
 
@@ -162,7 +152,7 @@ bool diagnosis_find_suspect(diagnosis_search *search)
 {
     if (search->suspect < 0)
         return false;
-    name_root(search, search->suspect, TESS_DIAGNOSIS_MISSING);
+    blame_root(search, search->suspect, TESS_DIAGNOSIS_MISSING);
     return true;
 }
 
@@ -184,20 +174,20 @@ static bool is_about_numbers(const char *error)
            strstr(error, "diverge") != NULL;
 }
 
-/* Of ranks that met bad numbers, each by itself, the one that was first. */
+/* The first rank that reported bad numbers and blamed no other. */
 bool diagnosis_find_numbers(diagnosis_search *search)
 {
     const tess_rank_history *ranks = search->history->ranks;
     int best = -1;
     for (int r = 0; r < search->history->world; r++)
-        if (is_about_numbers(ranks[r].error) && blames(search, r) < 0 &&
+        if (is_about_numbers(ranks[r].error) && search->blames[r] < 0 &&
             (best < 0 || comes_before(&ranks[r], &ranks[best])))
             best = r;
     if (best < 0)
         return false;
-    if (is_finding(search, best))
-        name_nobody(search, best, TESS_DIAGNOSIS_NUMBERS);
+    if (has_no_culprit(search, best))
+        blame_nobody(search, best, TESS_DIAGNOSIS_NUMBERS);
     else
-        name_root(search, best, TESS_DIAGNOSIS_NUMBERS);
+        blame_root(search, best, TESS_DIAGNOSIS_NUMBERS);
     return true;
 }

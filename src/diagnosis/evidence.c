@@ -1,4 +1,4 @@
-/* What all parts of the reasoning write down: lists of ranks, their names, and lines of evidence. */
+/* Lists of ranks, their names, and lines of evidence. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

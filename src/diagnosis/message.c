@@ -1,10 +1,10 @@
-/* Sends and receives that do not fit, and who of the two is odd. */
+/* Sends and receives that do not fit, and which of the two ranks is odd. */
 #include <stdio.h>
 
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
-enum { MOST_OPEN = 32 }; /* newest records of a rank among which open messages are looked for */
+enum { MOST_OPEN = 32 }; /* newest records of a rank that are searched for open messages */
 
 static size_t count_in_step(const diagnosis_search *search, const diagnosis_stream *s, int64_t step)
 {
@@ -15,7 +15,7 @@ static size_t count_in_step(const diagnosis_search *search, const diagnosis_stre
     return n;
 }
 
-/* The rank that does less or more in this step than both did in the one before; -1: that does not tell. */
+/* The rank that sends or receives less or more in this step than both did in the one before; -1: neither or both. */
 static int odd_of_two(const diagnosis_search *search, int rank, const tess_record *record)
 {
     diagnosis_stream mine = diagnosis_stream_of(rank, record), theirs = diagnosis_other_side(search, &mine);
@@ -27,7 +27,7 @@ static int odd_of_two(const diagnosis_search *search, int rank, const tess_recor
     return more == less ? -1 : more ? mine.rank : theirs.rank;
 }
 
-static void put_two(diagnosis_search *search, int culprit, int a, int b, const tess_record *of_a,
+static void fill_in(diagnosis_search *search, int culprit, int a, int b, const tess_record *of_a,
                     const tess_record *of_b)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -49,14 +49,14 @@ static void report_side(diagnosis_search *search, int rank, const tess_record *r
     diagnosis_add_call(search, who, record);
 }
 
-void diagnosis_judge_message(diagnosis_search *search, int rank, const tess_record *record)
+void diagnosis_blame_message(diagnosis_search *search, int rank, const tess_record *record)
 {
     int peer = diagnosis_message_peer(search, record), culprit = odd_of_two(search, rank, record);
-    if (culprit < 0 && peer < rank) { /* in a tie the smaller number stands first */
-        put_two(search, peer, rank, peer, record, NULL);
+    if (culprit < 0 && peer < rank) { /* in a tie the smaller rank comes first */
+        fill_in(search, peer, rank, peer, record, NULL);
         search->diagnosis->tie = true;
     } else {
-        put_two(search, culprit, rank, peer, record, NULL);
+        fill_in(search, culprit, rank, peer, record, NULL);
     }
     search->diagnosis->waited_s = diagnosis_waited_s(search, rank, record);
     report_side(search, rank, record);
@@ -74,36 +74,27 @@ static bool fits(const tess_record *a, const tess_record *b)
            (a->dtype == b->dtype || a->dtype >= TESS_DTYPE_COUNT || b->dtype >= TESS_DTYPE_COUNT);
 }
 
-static bool asks_like(const tess_record *a, const tess_record *b)
-{
-    return a->tag == b->tag && fits(a, b);
-}
-
-/* How often the rank did just this in the messages to this peer before. */
+/* How often the rank made the same request to this peer before. */
 static size_t times_before(const diagnosis_search *search, int rank, const tess_record *record)
 {
     const tess_rank_history *r = &search->history->ranks[rank];
     size_t n = 0;
     for (const tess_record *at = r->records; at < record; at++)
-        n += at->op == record->op && at->team == record->team && at->root == record->root && asks_like(at, record);
+        n += at->op == record->op && at->team == record->team && at->root == record->root && at->tag == record->tag &&
+             fits(at, record);
     return n;
 }
 
-/* The one of the two that asks for what it never asked for; -1: that holds for both or none. */
-static int newcomer(const diagnosis_search *search, int a, const tess_record *of_a, int b, const tess_record *of_b)
-{
-    bool knows_a = times_before(search, a, of_a) > 0, knows_b = times_before(search, b, of_b) > 0;
-    return knows_a == knows_b ? -1 : knows_a ? b : a;
-}
-
-static void judge_pair(diagnosis_search *search, int a, const tess_record *of_a, int b, const tess_record *of_b)
+/* Blames the one of the two whose request is new. */
+static void blame_pair(diagnosis_search *search, int a, const tess_record *of_a, int b, const tess_record *of_b)
 {
     if (b < a) {
-        judge_pair(search, b, of_b, a, of_a);
+        blame_pair(search, b, of_b, a, of_a);
         return;
     }
-    int culprit = newcomer(search, a, of_a, b, of_b);
-    put_two(search, culprit, a, b, of_a, of_b);
+    bool is_usual_a = times_before(search, a, of_a) > 0, is_usual_b = times_before(search, b, of_b) > 0;
+    int culprit = is_usual_a == is_usual_b ? -1 : is_usual_a ? b : a;
+    fill_in(search, culprit, a, b, of_a, of_b);
     search->diagnosis->waited_s = diagnosis_waited_s(search, a, of_a);
     report_side(search, a, of_a);
     report_side(search, b, of_b);
@@ -112,7 +103,7 @@ static void judge_pair(diagnosis_search *search, int a, const tess_record *of_a,
                            culprit == a ? b : a, culprit);
 }
 
-/* An open message between the two in the same direction with another tag, that nobody takes either. */
+/* An open message between the two in the same direction with another tag, which is not received either. */
 static const tess_record *other_tag(const diagnosis_search *search, int rank, const tess_record *record, int peer)
 {
     const tess_rank_history *theirs = &search->history->ranks[peer];
@@ -135,7 +126,7 @@ static bool check(diagnosis_search *search, int rank, const tess_record *record)
     const tess_record *other = diagnosis_counterpart(search, rank, record);
     if (other != NULL ? fits(record, other) : (other = other_tag(search, rank, record, peer)) == NULL)
         return false;
-    judge_pair(search, rank, record, peer, other);
+    blame_pair(search, rank, record, peer, other);
     return true;
 }
 

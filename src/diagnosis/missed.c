@@ -54,7 +54,7 @@ int tess_missed_most(const tess_missed *missed, int n)
     return n > 0 ? most : -1;
 }
 
-/* Whoever is not in `reached` and waits for one who is, is added to it. */
+/* Adds the ranks that wait for one in `reached`. Returns their number. */
 static int reach_further(const tess_wait *waits, int n_ranks, bool *reached)
 {
     int n = 0;
@@ -76,4 +76,19 @@ int tess_missed_count(const tess_wait *waits, int n_ranks, int rank, bool *reach
     for (int more = 1; more > 0; n += more)
         more = reach_further(waits, n_ranks, reached);
     return n;
+}
+
+/* Floyd's two pointers: they meet in a circle, and then, one of them from the beginning, where it is entered. */
+int tess_blame_end(const int *blames, int rank)
+{
+    int slow = rank, fast = rank;
+    do {
+        for (int i = 0; i < 2; i++, fast = blames[fast])
+            if (blames[fast] < 0)
+                return fast;
+        slow = blames[slow];
+    } while (slow != fast);
+    for (slow = rank; slow != fast; fast = blames[fast])
+        slow = blames[slow];
+    return slow;
 }

@@ -1,5 +1,5 @@
-/* Who is waited for, from who waits for whom at one moment of a job that runs. A rank that waits itself is explained by
- * whom it waits for: only the ends of such chains count. Pure functions. */
+/* Chains of ranks, each explained by the next: ranks that wait for others at one moment of a running job, and ranks
+ * that blame others for their failure. Only the ends of chains matter. Pure functions. */
 #ifndef TESS_DIAGNOSIS_MISSED_H
 #define TESS_DIAGNOSIS_MISSED_H
 
@@ -11,20 +11,25 @@ typedef struct tess_wait {
     const uint64_t *missing; /* bit r: for rank r */
 } tess_wait;
 
+/* A rank that others wait for. */
 typedef struct tess_missed {
     int rank;
-    int waiter;        /* who waits longest for it, -1: the job has not begun without it */
-    uint64_t since_ns; /* and since when */
-    int n_waiting;     /* how many wait for it themselves */
+    int waiter;        /* that waits longest for it; -1: the job has not begun without it */
+    uint64_t since_ns; /* since when it waits */
+    int n_waiting;     /* ranks that wait for it directly */
 } tess_missed;
 
-/* All who are waited for, ascending, to out (n_ranks), of waits (n_ranks). Returns how many. */
+/* Writes the ranks that are waited for, ascending, to out (n_ranks); waits (n_ranks). Returns their number. */
 int tess_missed_find(const tess_wait *waits, int n_ranks, tess_missed *out);
-/* Moves those that wait for nobody themselves to the front. Returns how many. */
+/* Keeps those that wait for nobody, the ends of chains. Returns their number. */
 int tess_missed_ends(const tess_wait *waits, tess_missed *missed, int n);
-/* The one that most wait for, the first of them: it stands for a circle. -1: n is 0. */
+/* Index of the one with most waiters, which stands for a circle; -1: n is 0. */
 int tess_missed_most(const tess_missed *missed, int n);
-/* How many ranks wait for `rank`, themselves or through others. reached (n_ranks): scratch. */
+/* Number of ranks that wait for `rank`, directly or through others. reached (n_ranks): scratch. */
 int tess_missed_count(const tess_wait *waits, int n_ranks, int rank, bool *reached);
+
+/* The end of the chain of blame that begins at `rank`: the first rank that blames none, or the first of a circle.
+ * blames[r]: the rank that r blames, -1: none. */
+int tess_blame_end(const int *blames, int rank);
 
 #endif

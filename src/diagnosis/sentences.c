@@ -1,4 +1,4 @@
-/* The verdict in a sentence: the first row of the table that fits what was found, with its fields filled in. */
+/* The headline of a diagnosis: the first row of the table that fits, with its fields filled in; and the reports. */
 #include <signal.h>
 #include <string.h>
 
@@ -9,18 +9,18 @@
  */
 enum {
     TIE = 1 << 0,
-    NOBODY = 1 << 1,     /* none is named */
-    WAITED_FOR = 1 << 2, /* others wait for whom is named */
-    WHOLE_STEP = 1 << 3, /* all operations of a step, and not some */
+    NOBODY = 1 << 1,     /* no culprit */
+    WAITED_FOR = 1 << 2, /* others wait for the culprits */
+    WHOLE_STEP = 1 << 3, /* all operations of a step */
     SEVERAL = 1 << 4,    /* operations */
     LAST = 1 << 5,       /* nothing came after the operation */
     ALIKE = 1 << 6,      /* both requests */
-    UNMET = 1 << 7,      /* a message that has no other side */
-    NONE = 1 << 8,       /* of the one named no operation is known */
-    DEAD = 1 << 9,       /* its records are all there, and nothing in them is odd */
-    STUCK = 1 << 10,     /* ranks are in an operation to which all have come */
-    ASKED = 1 << 11,     /* ranks ended because they were asked to */
-    ABSENT = 1 << 12     /* who is named does not come */
+    UNMET = 1 << 7,      /* a message without its other side */
+    NONE = 1 << 8,       /* no operation of the culprit is known */
+    DEAD = 1 << 9,       /* all records are there, and none is odd */
+    STUCK = 1 << 10,     /* ranks are in an operation from which no rank is missing */
+    ASKED = 1 << 11,     /* ranks were asked to end */
+    ABSENT = 1 << 12     /* the culprits are missing */
 };
 
 #define FOUND "{witnesses} found together, and it is not known whose fault it is: {finding}"
@@ -32,7 +32,7 @@ enum {
 #define NOT_SAID "the records do not say who is to blame[; {absent} rank{absent:|s} left none]"
 
 static const struct {
-    tess_diagnosis_kind kind; /* COUNT: whatever is left */
+    tess_diagnosis_kind kind; /* COUNT: any */
     unsigned when;            /* all of these hold */
     const char *text;
 } sentences[] = {
@@ -156,7 +156,7 @@ static void put_ranks(tess_fields *fields, const char *name, const int *ranks, i
         tess_sentence_ranks(&words, ranks, n);
 }
 
-/* What both sides asked for. */
+/* The requests of both sides. */
 static void put_requests(const diagnosis_search *search, tess_fields *fields)
 {
     const tess_diagnosis *diagnosis = search->diagnosis;
@@ -176,23 +176,20 @@ static void put_requests(const diagnosis_search *search, tess_fields *fields)
     }
 }
 
-static bool is_elsewhere(tess_situation situation)
-{
-    return situation == TESS_RANK_SLEEPING || situation == TESS_RANK_COMPUTING || situation == TESS_RANK_LOADING_DATA;
-}
-
-/* "after X" when it is done, "in X" while it goes on; "after asking for X" of one that goes on while its rank has gone
- * on to something else. */
+/* "after" a completed operation, "in" an open one, "after asking for" an open one if the rank has since gone on to
+ * something else. */
 static const char *where_in(const tess_rank_history *rank, const tess_record *record)
 {
     const tess_phase_span *last = rank->n_spans > 0 ? &rank->spans[rank->n_spans - 1] : NULL;
+    tess_situation situation = diagnosis_situation(rank);
     if (record->state == TESS_TRACE_COMPLETED)
         return "after";
-    bool went_on = last != NULL && last->begin_ns > record->enqueued_ns;
-    return went_on || is_elsewhere(diagnosis_situation(rank)) ? "after asking for" : "in";
+    bool went_on = (last != NULL && last->begin_ns > record->enqueued_ns) || situation == TESS_RANK_SLEEPING ||
+                   situation == TESS_RANK_COMPUTING || situation == TESS_RANK_LOADING_DATA;
+    return went_on ? "after asking for" : "in";
 }
 
-/* Where the rank is: the phase that it went to last, not that in which it asked for its last operation. */
+/* The phase that the rank entered last, which may be newer than that of its last operation. */
 static const char *own_phase(const tess_rank_history *rank, const tess_record *record, char *text, size_t size)
 {
     if (rank->n_spans == 0)
@@ -203,7 +200,7 @@ static const char *own_phase(const tess_rank_history *rank, const tess_record *r
     return tess_request_phase(&here, text, size);
 }
 
-/* Of the first of those who are named. */
+/* Fields about the first culprit. */
 static void put_first(const diagnosis_search *search, tess_fields *fields)
 {
     const tess_diagnosis *diagnosis = search->diagnosis;
@@ -227,7 +224,7 @@ static void put_first(const diagnosis_search *search, tess_fields *fields)
     put_sentence(fields, "last", "[ {where} {odd}]{own_phase}");
 }
 
-/* A finding of several ranks, by one of those who found it. */
+/* An error that several ranks report, from one of them. */
 static void put_witnesses(const diagnosis_search *search, tess_fields *fields)
 {
     const char *error = search->history->ranks[search->witness].error;
@@ -246,7 +243,7 @@ static void put_count(tess_fields *fields, const char *name, int n)
         tess_sentence_add(&words, "%d", n);
 }
 
-/* Of the whole job; returns what of it decides between sentences. */
+/* Fields about the whole job; returns the conditions that it meets. */
 static unsigned put_job(const diagnosis_search *search, tess_fields *fields)
 {
     const tess_history *history = search->history;
@@ -273,7 +270,7 @@ static unsigned put_job(const diagnosis_search *search, tess_fields *fields)
 
 /* ---- The sentence -------------------------------------------------------------------------------------------------
  */
-/* Nothing came after the operation that would show whether it was left out or put off. */
+/* No later operation shows whether the culprit skipped the operation or delayed it. */
 static bool is_last(const diagnosis_search *search)
 {
     const tess_diagnosis *diagnosis = search->diagnosis;
@@ -299,7 +296,7 @@ static unsigned put_fields(const diagnosis_search *search, tess_fields *fields)
 {
     const tess_diagnosis *diagnosis = search->diagnosis;
     char phase[PHASE_BYTES];
-    /* both sides read alike when what differs is how the elements are cut */
+    /* The same number of elements in other pieces would read alike. */
     bool cut = diagnosis->kind == TESS_DIAGNOSIS_MISMATCH_COUNT && diagnosis->odd.count == diagnosis->record.count;
     put_ranks(fields, "ranks", diagnosis->ranks, diagnosis->n_ranks);
     put_ranks(fields, "waiting", diagnosis->waiting, diagnosis->n_waiting);
@@ -308,7 +305,7 @@ static unsigned put_fields(const diagnosis_search *search, tess_fields *fields)
         tess_fields_put(fields, "waited", 1, "%.1f", diagnosis->waited_s);
     put_sentence(fields, "waiters", WAITERS);
     tess_fields_put(fields, "limit", 1, "%.2g", search->patience_s);
-    if (search->patience_s > 0) /* in dumps of another framework every wait counts */
+    if (search->patience_s > 0) /* 0 for dumps of another framework, where every wait counts */
         tess_fields_put(fields, "patience", 1, "%.2g", search->patience_s);
     tess_fields_put(fields, "n", diagnosis->n_operations, "%d", diagnosis->n_operations);
     tess_fields_put(fields, "n_more", diagnosis->n_operations - 1, "%d", diagnosis->n_operations - 1);
@@ -323,7 +320,7 @@ static unsigned put_fields(const diagnosis_search *search, tess_fields *fields)
     return facts_of(search) | (whole_job ? put_job(search, fields) : 0);
 }
 
-void diagnosis_say(const diagnosis_search *search, tess_sentence *words)
+void diagnosis_write_headline(const diagnosis_search *search, tess_sentence *headline)
 {
     tess_fields fields = {.n = 0};
     unsigned facts = put_fields(search, &fields);
@@ -331,7 +328,7 @@ void diagnosis_say(const diagnosis_search *search, tess_sentence *words)
     while ((sentences[i].kind != search->diagnosis->kind && sentences[i].kind != TESS_DIAGNOSIS_COUNT) ||
            (sentences[i].when & ~facts) != 0)
         i++;
-    tess_sentence_fill(words, sentences[i].text, &fields);
+    tess_sentence_fill(headline, sentences[i].text, &fields);
 }
 
 void tess_sentence_report(tess_sentence *words, tess_report_id id, const tess_fields *fields)

@@ -1,5 +1,5 @@
-/* Ranks that are at different steps in the same operation. A step is like the next, so one that was left out whole lets
- * all requests go on fitting each other, until something comes that is not of every step. */
+/* Ranks that make the same request at different steps. Steps are alike, so after a rank has left out a whole step all
+ * requests still fit, until one comes that is not part of every step. */
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
@@ -9,13 +9,14 @@ typedef struct step_parting {
     int64_t step; /* of most */
 } step_parting;
 
-/* The step at which more than half of the members asked for it; -1: there is none, or not all asked for the same. */
+/* The step of more than half of the members in this operation; -1: none, or their requests differ. */
 static int64_t step_of_most(const tess_team_view *team, uint64_t sequence, bool *differ)
 {
     const tess_record *best = NULL;
     int n = 0, votes = 0, n_best = 0;
     *differ = false;
-    for (int i = 0; i < team->team->n_ranks; i++) { /* the only one that can have more than half is left at the end */
+    for (int i = 0; i < team->team->n_ranks;
+         i++) { /* Boyer and Moore: only the last candidate can have more than half */
         const tess_record *record = tess_member_at(&team->members[i], sequence);
         if (record == NULL)
             continue;
@@ -68,12 +69,7 @@ static bool find_first(const diagnosis_search *search, step_parting *first)
     return first->team != NULL;
 }
 
-static bool may_follow_from_steps(tess_diagnosis_kind kind)
-{
-    return kind == TESS_DIAGNOSIS_LEFT || (kind >= TESS_DIAGNOSIS_MISMATCH_OP && kind <= TESS_DIAGNOSIS_DEADLOCK);
-}
-
-static void name_odd(diagnosis_search *search, const step_parting *where)
+static void blame_odd(diagnosis_search *search, const step_parting *where)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
     for (int i = 0; i < where->team->team->n_ranks; i++)
@@ -95,15 +91,17 @@ static void name_odd(diagnosis_search *search, const step_parting *where)
 void diagnosis_refine_by_steps(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
+    tess_diagnosis_kind kind = diagnosis->kind;
+    bool is_mismatch = kind >= TESS_DIAGNOSIS_MISMATCH_OP && kind <= TESS_DIAGNOSIS_DEADLOCK;
     step_parting first;
-    if (!may_follow_from_steps(diagnosis->kind) || !find_first(search, &first))
+    if ((!is_mismatch && kind != TESS_DIAGNOSIS_LEFT) || !find_first(search, &first))
         return;
     bool any = false;
     for (int i = 0; i < first.team->team->n_ranks; i++)
         any |= is_odd(&first, i);
     if (!any)
         return;
-    name_odd(search, &first);
+    blame_odd(search, &first);
     diagnosis->tie = false;
     diagnosis->n_operations = 0;
     diagnosis->kind = diagnosis->odd.step > diagnosis->record.step ? TESS_DIAGNOSIS_SKIPPED : TESS_DIAGNOSIS_EXTRA;
@@ -112,27 +110,16 @@ void diagnosis_refine_by_steps(diagnosis_search *search)
 static bool may_be_uneven(const tess_diagnosis *diagnosis)
 {
     bool slipped = diagnosis->kind == TESS_DIAGNOSIS_SKIPPED || diagnosis->kind == TESS_DIAGNOSIS_EXTRA;
-    bool reported = slipped && diagnosis->n_operations == 0; /* with a whole step: its steps are told already */
+    bool reported = slipped && diagnosis->n_operations == 0; /* the headline of a whole step names the steps */
     return (slipped || diagnosis->kind == TESS_DIAGNOSIS_DEADLOCK) && !reported && diagnosis->n_ranks > 0 &&
            diagnosis->n_waiting > 0;
 }
 
-/* The step at which the rank was last seen; -1: not known. */
+/* The newest step of the rank; -1: not known. */
 static int64_t newest_step(const diagnosis_search *search, int rank)
 {
     const tess_rank_history *r = &search->history->ranks[rank];
     return r->n_spans > 0 ? r->spans[r->n_spans - 1].step : -1;
-}
-
-/* Most of the others, when they are at one step; -1: they are not. */
-static int64_t step_of_others(const diagnosis_search *search)
-{
-    const tess_diagnosis *diagnosis = search->diagnosis;
-    int64_t step = newest_step(search, diagnosis->waiting[0]);
-    for (int i = 1; i < diagnosis->n_waiting; i++)
-        if (newest_step(search, diagnosis->waiting[i]) != step)
-            return -1;
-    return step;
 }
 
 void diagnosis_compare_steps(diagnosis_search *search)
@@ -140,7 +127,10 @@ void diagnosis_compare_steps(diagnosis_search *search)
     const tess_diagnosis *diagnosis = search->diagnosis;
     if (!may_be_uneven(diagnosis))
         return;
-    int64_t own = newest_step(search, diagnosis->ranks[0]), theirs = step_of_others(search);
+    int64_t own = newest_step(search, diagnosis->ranks[0]), theirs = newest_step(search, diagnosis->waiting[0]);
+    for (int i = 1; i < diagnosis->n_waiting; i++)
+        if (newest_step(search, diagnosis->waiting[i]) != theirs)
+            return;
     if (own < 0 || theirs < 0 || own == theirs)
         return;
     tess_sentence words = tess_sentence_begin(search->uneven, sizeof(search->uneven));

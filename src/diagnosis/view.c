@@ -112,11 +112,11 @@ static void place_records(tess_view *view, size_t n_members)
 static tess_status allocate(tess_view *view, size_t n_members, size_t n_records)
 {
     tess_mem *mem = view->history->mem;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, view->n_teams, sizeof(*view->teams), "verdict",
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, view->n_teams, sizeof(*view->teams), "diagnosis",
                                   (void **)&view->teams));
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_members, sizeof(*view->all_members), "verdict",
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_members, sizeof(*view->all_members), "diagnosis",
                                   (void **)&view->all_members));
-    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n_records, sizeof(*view->all_records), "verdict",
+    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n_records, sizeof(*view->all_records), "diagnosis",
                                 (void **)&view->all_records);
 }
 

@@ -1,4 +1,4 @@
-/* Who waits for whom: from the rank that has waited longest along those that are not there, to one that waits for
+/* Who waits for whom: from the rank that has waited longest, over the ranks that are missing, to one that waits for
  * nobody. */
 #include <stdlib.h>
 
@@ -10,7 +10,8 @@ static bool is_leaf(const diagnosis_search *search, int rank)
     return diagnosis_is_explained(&search->history->ranks[rank]) || !diagnosis_waits_for_somebody(search, rank);
 }
 
-/* ---- The one who has waited longest --------------------------------------------------------------------------------
+/* ---- The rank that has waited longest
+ * --------------------------------------------------------------------------------
  */
 static bool stop_at_explained(void *context, int missing, const tess_record *record)
 {
@@ -19,8 +20,8 @@ static bool stop_at_explained(void *context, int missing, const tess_record *rec
     return diagnosis_is_explained(&history->ranks[missing]);
 }
 
-/* Long enough to blame somebody. Of a dead job the wait may not be known (its end was not written down), but when it is
- * known why somebody did not come, that is enough. */
+/* Long enough for blame. In a dead job the length of the wait may be unknown, since its end was not recorded; a missing
+ * rank whose situation explains its absence is then enough. */
 static bool is_long(const diagnosis_search *search, int rank, const tess_record *record, double waited_s)
 {
     const tess_history *history = search->history;
@@ -51,11 +52,12 @@ static int longest_waiting(const diagnosis_search *search, double *longest_s)
     return who;
 }
 
-/* ---- All that it waits for in the end ------------------------------------------------------------------------------
+/* ---- All ranks that it waits for, directly or not
+ * ------------------------------------------------------------------------------
  */
 typedef struct wait_reach {
     diagnosis_search *search;
-    int n; /* of search->queue; mark says who is in it */
+    int n; /* in search->queue; search->mark has the same ranks */
 } wait_reach;
 
 static bool add_to_reach(void *context, int missing, const tess_record *record)
@@ -81,8 +83,8 @@ static int find_reach(diagnosis_search *search, int from)
     return r.n;
 }
 
-/* What is told first of two that others wait for. Of a rank without a record nobody knows whether it came, when another
- * has one that shows it elsewhere. */
+/* The order of blame among ranks that others wait for. A rank whose records show it elsewhere comes before one without
+ * records, which may have come. */
 static bool comes_before(const tess_rank_history *a, const tess_rank_history *b)
 {
     tess_situation x = diagnosis_situation(a), y = diagnosis_situation(b);
@@ -91,11 +93,6 @@ static bool comes_before(const tess_rank_history *a, const tess_rank_history *b)
     if (x != y)
         return x < y;
     return a->present && !b->present;
-}
-
-static bool is_like(const tess_rank_history *a, const tess_rank_history *b)
-{
-    return !comes_before(a, b) && !comes_before(b, a);
 }
 
 static tess_diagnosis_kind kind_of(const tess_rank_history *rank)
@@ -127,14 +124,14 @@ static tess_diagnosis_kind kind_of(const tess_rank_history *rank)
 
 typedef struct waiters {
     diagnosis_search *search;
-    int rank; /* whose operations are looked at */
+    int rank; /* whose operations are visited */
     double longest_s;
 } waiters;
 
-static bool is_culprit(const tess_diagnosis *diagnosis, int rank)
+static bool is_in(const int *ranks, int n, int rank)
 {
-    for (int i = 0; i < diagnosis->n_ranks; i++)
-        if (diagnosis->ranks[i] == rank)
+    for (int i = 0; i < n; i++)
+        if (ranks[i] == rank)
             return true;
     return false;
 }
@@ -143,7 +140,7 @@ static bool note_waiter(void *context, int missing, const tess_record *record)
 {
     waiters *w = context;
     tess_diagnosis *diagnosis = w->search->diagnosis;
-    if (!is_culprit(diagnosis, missing))
+    if (!is_in(diagnosis->ranks, diagnosis->n_ranks, missing))
         return false;
     double waited_s = diagnosis_waited_s(w->search, w->rank, record);
     w->search->mark[w->rank] = true;
@@ -160,7 +157,7 @@ void diagnosis_attach_waiters(diagnosis_search *search)
     tess_diagnosis *diagnosis = search->diagnosis;
     waiters w = {.search = search};
     for (w.rank = 0; w.rank < search->history->world; w.rank++)
-        if (!is_culprit(diagnosis, w.rank))
+        if (!is_in(diagnosis->ranks, diagnosis->n_ranks, w.rank))
             diagnosis_visit_blockers(search, w.rank, note_waiter, &w);
     diagnosis->n_waiting = diagnosis_take_marked(search, diagnosis->waiting);
     diagnosis->waited_s = w.longest_s;
@@ -179,15 +176,7 @@ static const tess_record *newest_waiting(const diagnosis_search *search, int ran
     return NULL;
 }
 
-static bool is_told(const tess_diagnosis *diagnosis, int rank)
-{
-    for (int i = 0; i < diagnosis->n_waiting; i++)
-        if (diagnosis->waiting[i] == rank)
-            return true;
-    return is_culprit(diagnosis, rank);
-}
-
-/* Ranks that wait for others in turn stand between the guilty and those who notice; of some nothing is known. */
+/* The ranks between the culprits and those that wait for them: they wait themselves, or left no records. */
 static void report_chain(diagnosis_search *search, int n_reached)
 {
     enum { MOST_REPORTED = 4 };
@@ -197,7 +186,8 @@ static void report_chain(diagnosis_search *search, int n_reached)
         const tess_record *record = newest_waiting(search, rank);
         bool present = search->history->ranks[rank].present;
         char what[192];
-        if (is_told(diagnosis, rank) || (present && record == NULL))
+        if (is_in(diagnosis->waiting, diagnosis->n_waiting, rank) ||
+            is_in(diagnosis->ranks, diagnosis->n_ranks, rank) || (present && record == NULL))
             continue;
         if (present)
             diagnosis_add_line(diagnosis, "rank %d waits for one of those: %s", rank,
@@ -210,7 +200,7 @@ static void report_chain(diagnosis_search *search, int n_reached)
     }
 }
 
-static bool name_leaves(diagnosis_search *search, int n_reached)
+static bool blame_leaves(diagnosis_search *search, int n_reached)
 {
     const tess_rank_history *ranks = search->history->ranks;
     int best = -1;
@@ -221,9 +211,10 @@ static bool name_leaves(diagnosis_search *search, int n_reached)
     }
     if (best < 0)
         return false;
-    for (int i = 0; i < n_reached; i++)
-        if (is_leaf(search, search->queue[i]) && is_like(&ranks[search->queue[i]], &ranks[best]))
-            search->mark[search->queue[i]] = true;
+    for (int i = 0; i < n_reached; i++) { /* none comes before the best */
+        int rank = search->queue[i];
+        search->mark[rank] |= is_leaf(search, rank) && !comes_before(&ranks[best], &ranks[rank]);
+    }
     search->diagnosis->kind = kind_of(&ranks[best]);
     search->diagnosis->n_ranks = diagnosis_take_marked(search, search->diagnosis->ranks);
     diagnosis_attach_waiters(search);
@@ -237,16 +228,17 @@ bool diagnosis_find_waiting(diagnosis_search *search)
     int from = longest_waiting(search, &longest_s);
     if (from < 0)
         return false;
-    if (!name_leaves(search, find_reach(search, from)))
-        diagnosis_name_circle(search, from);
+    if (!blame_leaves(search, find_reach(search, from)))
+        diagnosis_blame_circle(search, from);
     if (search->diagnosis->waited_s < longest_s)
         search->diagnosis->waited_s = longest_s;
     return true;
 }
 
-/* ---- Broken off ----------------------------------------------------------------------------------------------------
+/* ---- A rank that vanished
+ * ----------------------------------------------------------------------------------------------------
  */
-/* Marks the other members, who failed in the operation; false: some did not. */
+/* Marks the other members that failed in the operation; true: `rank` alone has it open. */
 static bool mark_failed(diagnosis_search *search, int rank, const tess_record *record)
 {
     const tess_team_view *team = tess_view_team(&search->view, record->team);

@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "job/call_sites.h"
 #include "diagnosis/history.h"
+#include "diagnosis/missed.h"
 #include "diagnosis/progress.h"
 
 int tess_ending_code(int wait_status)
@@ -42,24 +43,17 @@ void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code)
 
 int tess_ending_cause(const tess_job *job, int rank)
 {
-    int world = (int)job->header->world;
+    int world = (int)job->header->world, blames[JOB_MAX_RANKS];
     bool broken = atomic_load(&job->rows[rank].broken_team) != 0;
-    /* A rank that blames itself failed alone, before others found the mismatch. */
-    for (int r = 0; broken && r < world; r++)
-        if (atomic_load(&job->rows[r].blames) == r + 1)
+    for (int r = 0; r < world; r++) {
+        int blamed = atomic_load(&job->rows[r].blames) - 1;
+        /* A rank that blames itself failed alone, before others found the mismatch. */
+        if (broken && blamed == r)
             return r;
-    bool visited[JOB_MAX_RANKS] = {false};
-    while (!visited[rank]) {
-        visited[rank] = true;
-        int blamed = atomic_load(&job->rows[rank].blames) - 1;
-        if (blamed < 0 || blamed >= world)
-            return rank;
-        uint32_t state = atomic_load(&job->rows[blamed].state);
-        if (state == JOB_RANK_ABSENT || state == JOB_RANK_JOINED)
-            return rank;
-        rank = blamed;
+        uint32_t state = blamed >= 0 && blamed < world ? atomic_load(&job->rows[blamed].state) : JOB_RANK_ABSENT;
+        blames[r] = state == JOB_RANK_ABSENT || state == JOB_RANK_JOINED ? -1 : blamed;
     }
-    return rank;
+    return tess_blame_end(blames, rank);
 }
 
 bool tess_ending_keeps_waiting(const tess_job *job, int rank)
