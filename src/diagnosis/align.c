@@ -5,14 +5,14 @@
 #include "diagnosis/request.h"
 
 enum {
-    LOOK_BACK = 4096, /* operations in which an earlier place is looked for: more than a step has */
-    CONTEXT = 32,     /* operations before two places that are compared at most */
+    LOOK_BACK = 4096, /* operations that are searched for an earlier place: more than a step has */
+    CONTEXT = 32,     /* most operations that are compared before two places */
     LOOK_AHEAD = 8,   /* operations behind the place that are compared */
     MOST_SLIPPED = 128,
-    SOON = 256 /* operations of a rank in which one that is due is looked for */
+    SOON = 256 /* operations of a rank that are searched for one that is due */
 };
 
-/* What the right ranks asked for; they agree. NULL: none of them has it. */
+/* The request of the majority, which agrees. NULL: none of them has come. */
 static const tess_record *done_at(const tess_team_view *team, const bool *right, uint64_t sequence)
 {
     for (int i = 0; i < team->team->n_ranks; i++) {
@@ -23,10 +23,10 @@ static const tess_record *done_at(const tess_team_view *team, const bool *right,
     return NULL;
 }
 
-typedef bool same_fn(const void *context, uint64_t a, uint64_t b); /* two places */
+typedef bool same_fn(const void *context, uint64_t a, uint64_t b); /* of two places */
 
-/* The nearest place before `at` whose past, from `skip` operations before it on, is like that of `at` for longest;
- * `at`: there is none. */
+/* The place before `at` whose past, beginning `skip` operations before it, is like that of `at` for longest, the
+ * nearest of several; `at`: none. */
 static uint64_t find_like(same_fn *same, const void *context, uint64_t at, uint64_t skip)
 {
     uint64_t best = at;
@@ -60,14 +60,14 @@ tess_course tess_course_find(const tess_team_view *team, const bool *right, uint
     return course;
 }
 
-const tess_record *tess_course_foretell(const tess_team_view *team, const bool *right, uint64_t at)
+const tess_record *tess_course_predict(const tess_team_view *team, const bool *right, uint64_t at)
 {
     const tess_course course = {.team = team, .right = right, .at = at};
     uint64_t like = find_like(same_of_course, &course, at, 1);
     return like < at ? done_at(team, right, like) : NULL;
 }
 
-/* What is done `ahead` operations behind the place, or is likely to be. */
+/* The request `ahead` operations behind the place, known or predicted. */
 static const tess_record *expected(const tess_course *course, uint64_t ahead)
 {
     const tess_record *record = done_at(course->team, course->right, course->at + ahead);
@@ -77,7 +77,7 @@ static const tess_record *expected(const tess_course *course, uint64_t ahead)
     return done_at(course->team, course->right, course->like + ahead % period);
 }
 
-/* How many requests of `odd` from `odd_from` on are those expected from `from` on; -1: one is not. */
+/* Number of requests of `odd` from `odd_from` on that are those expected from `from` on; -1: one is not. */
 static int agreeing(const tess_course *course, const tess_member_view *odd, uint64_t odd_from, uint64_t from)
 {
     int n = 0;
@@ -100,7 +100,7 @@ static bool was_swapped(const tess_course *course, const tess_member_view *odd)
            agreeing(course, odd, 2, 2) >= 0;
 }
 
-/* Nobody else ever called from there. */
+/* No rank of the majority ever called from there. */
 static bool site_is_its_own(const tess_course *course, const tess_record *record)
 {
     if (record->call_site == 0 && record->site[0] == '\0')
@@ -120,8 +120,8 @@ static bool repeats(const tess_course *course, const tess_record *got)
     return before != NULL && tess_request_same(before, got) && tess_request_same_site(before, got);
 }
 
-/* With nothing after it to compare, an operation is one too many when it repeats the one before it, or when it comes
- * from a place in the program and a phase in which the others are not. */
+/* Without later operations to compare, one is extra if it repeats the one before it, or if it comes from a call site
+ * and a phase of its own. */
 static bool looks_extra(const tess_course *course, const tess_record *got)
 {
     const tess_record *want = expected(course, 0);
@@ -130,24 +130,20 @@ static bool looks_extra(const tess_course *course, const tess_record *got)
     return strncmp(got->phase, want->phase, sizeof(got->phase)) != 0 && site_is_its_own(course, got);
 }
 
-/* The same call was made as by the others, and not the one that would be next. */
-static bool is_same_call(const tess_course *course, const tess_record *got, uint64_t ahead)
-{
-    const tess_record *want = expected(course, 0), *next = expected(course, ahead);
-    return tess_request_same_site(got, want) && !tess_request_same_site(got, next);
-}
-
-/* How well `n` skipped operations explain what the odd rank did; <= 0: they do not. */
+/* How well `n` skipped operations explain the requests of the odd rank; <= 0: not. A single request at the call site of
+ * the majority's, and not at that of the predicted one, is no skip. */
 static int fit_of_skip(const tess_course *course, const tess_member_view *odd, int n, bool alone)
 {
     const tess_record *got = tess_member_at(odd, course->at);
     int agree = agreeing(course, odd, 0, (uint64_t)n);
-    if (agree > 0 && alone && (is_same_call(course, got, (uint64_t)n) || (n > 1 && repeats(course, got))))
-        return 0;
-    return agree;
+    if (agree <= 0 || !alone)
+        return agree;
+    bool is_same_call =
+        tess_request_same_site(got, expected(course, 0)) && !tess_request_same_site(got, expected(course, (uint64_t)n));
+    return is_same_call || (n > 1 && repeats(course, got)) ? 0 : agree;
 }
 
-/* The smallest slip that explains all: a step is like the next, so a large one may do so too. */
+/* The smallest slip that explains all requests: steps are alike, so a larger one may explain them too. */
 tess_slip tess_course_slip(const tess_course *course, const tess_member_view *odd, int *n)
 {
     bool alone = tess_member_at(odd, course->at + 1) == NULL;
@@ -179,7 +175,7 @@ static bool same_of_rank(const void *rank_, uint64_t a, uint64_t b)
     return same(&rank->records[a], &rank->records[b]);
 }
 
-/* How far behind `from` the record comes; SOON: not soon. */
+/* How far behind `from` the request comes; SOON: not within SOON operations. */
 static int distance(const tess_rank_history *rank, size_t from, size_t end, const tess_record *record)
 {
     for (int k = 0; k < SOON && from + (size_t)k < end; k++)

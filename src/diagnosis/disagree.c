@@ -241,7 +241,7 @@ static void report_camps(diagnosis_search *search, const parting *where)
 /* A hint, no blame: which of two equal camps made the request that the past predicts. */
 static void report_hint(diagnosis_search *search, const parting *where)
 {
-    const tess_record *next = tess_course_foretell(where->team, search->right, where->sequence);
+    const tess_record *next = tess_course_predict(where->team, search->right, where->sequence);
     if (next == NULL)
         return;
     for (int i = 0; i < where->team->team->n_ranks; i++) {

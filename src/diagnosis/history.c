@@ -24,7 +24,7 @@ tess_situation tess_situation_find(const char *name, tess_situation otherwise)
     return otherwise;
 }
 
-/* Room for one more: arrays are at powers of two. */
+/* Makes room for one more: capacities are powers of two. */
 static tess_status grow(tess_mem *mem, void **array, size_t n, size_t element)
 {
     if (n != 0 && (n & (n - 1)) != 0)
@@ -47,7 +47,6 @@ tess_status tess_history_create(tess_mem *mem, tess_history_source source, int w
         tess_mem_free(mem, history);
         return status;
     }
-    memset(history->ranks, 0, (size_t)world * sizeof(*history->ranks));
     *out = history;
     return TESS_OK;
 }
@@ -130,15 +129,10 @@ size_t tess_history_team_index(const tess_history *history, uint64_t hash)
     return t;
 }
 
-static tess_team_history *find_team(const tess_history *history, uint64_t hash)
+const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash)
 {
     size_t t = tess_history_team_index(history, hash);
     return t < history->n_teams ? &history->teams[t] : NULL;
-}
-
-const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash)
-{
-    return find_team(history, hash);
 }
 
 int tess_team_place(const tess_team_history *team, int rank)
@@ -167,17 +161,17 @@ tess_status tess_history_add_member(tess_history *history, uint64_t hash, const 
 {
     TESS_CHECK(n_ranks >= 1 && n_ranks <= history->world && position >= 0 && position < n_ranks, TESS_E_FORMAT,
                "team '%s': member %d of %d in a job of %d ranks", name, position, n_ranks, history->world);
-    tess_team_history *team = find_team(history, hash);
-    if (team == NULL)
+    size_t t = tess_history_team_index(history, hash);
+    if (t == history->n_teams)
         TESS_TRY(add_team(history, hash, name, n_ranks));
-    team = find_team(history, hash);
+    tess_team_history *team = &history->teams[t];
     TESS_CHECK(position < team->n_ranks, TESS_E_FORMAT, "team '%s': rank %d says that it has %d members, others %d",
                name, rank, n_ranks, team->n_ranks);
     team->ranks[position] = rank;
     return TESS_OK;
 }
 
-/* The ranks that are a member of no team, ascending. */
+/* The ranks without a team, ascending. */
 static int find_teamless(const tess_history *history, bool *has_team, int *ranks)
 {
     int n = 0;
@@ -219,11 +213,6 @@ tess_status tess_history_infer_members(tess_history *history)
     return status;
 }
 
-static bool is_operation(const tess_trace_event *event)
-{
-    return event->op != TESS_TRACE_NONE && event->op != TESS_TRACE_PHASE;
-}
-
 static tess_record record_of(const tess_trace_event *event)
 {
     tess_record record = {.team = event->team,
@@ -248,29 +237,23 @@ static tess_record record_of(const tess_trace_event *event)
     return record;
 }
 
-static uint64_t newest_of(const tess_trace_event *event, uint64_t newest_ns)
-{
-    const uint64_t times[] = {event->time_ns, event->started_ns, event->completed_ns};
-    for (int i = 0; i < 3; i++)
-        newest_ns = times[i] > newest_ns ? times[i] : newest_ns;
-    return newest_ns;
-}
-
 tess_status tess_history_add_events(tess_history *history, int rank, const tess_trace_event *events, size_t n)
 {
     tess_rank_history *r = &history->ranks[rank];
     for (size_t i = 0; i < n; i++) {
         const tess_trace_event *event = &events[i];
-        if (is_operation(event)) {
-            tess_record record = record_of(event);
-            TESS_TRY(tess_history_add_record(history, rank, &record));
-        } else if (event->op == TESS_TRACE_PHASE) {
+        const uint64_t times[] = {event->time_ns, event->started_ns, event->completed_ns};
+        for (int t = 0; t < 3; t++)
+            r->last_ns = times[t] > r->last_ns ? times[t] : r->last_ns;
+        if (event->op == TESS_TRACE_PHASE) {
             tess_phase_span span = {
                 .begin_ns = event->time_ns, .starved_ns = event->count, .step = event->step, .detail = event->detail};
             snprintf(span.phase, sizeof(span.phase), "%.*s", TESS_TRACE_PHASE_BYTES - 1, event->phase);
             TESS_TRY(tess_history_add_span(history, rank, &span));
+        } else if (event->op != TESS_TRACE_NONE) {
+            tess_record record = record_of(event);
+            TESS_TRY(tess_history_add_record(history, rank, &record));
         }
-        r->last_ns = newest_of(event, r->last_ns);
     }
     return TESS_OK;
 }

@@ -1,7 +1,6 @@
-/* What is known of a job, as plain data: what each rank asked of its peers, and what became of it. Filled from the
- * event rings of a dead job, from the memory of a live one, or from PyTorch Flight Recorder dumps; read by diagnosis.h
- * and by whatever draws or exports it. No operating system, no shared memory: every word of it is the reader's own
- * copy. */
+/* The history of a job as plain data: the operations of each rank, and how it ended. Filled from the event rings of a
+ * dead job, the memory of a live one, or PyTorch Flight Recorder dumps; read by diagnosis.h and by reports and exports.
+ * All of it is the reader's own copy. */
 #ifndef TESS_DIAGNOSIS_HISTORY_H
 #define TESS_DIAGNOSIS_HISTORY_H
 
@@ -11,12 +10,12 @@
 
 enum { TESS_HISTORY_TEXT = 64, TESS_HISTORY_LONG_TEXT = 256, TESS_HISTORY_MAX_RANKS = 65536 };
 
-/* One collective or message of one rank. Times are on the clock of that rank's host; 0: it has not come to that. */
+/* One collective or message of one rank. Times are on the clock of that rank's host; 0: not yet. */
 typedef struct tess_record {
     uint64_t team;      /* hash; tess_history_team finds its name and members */
     uint64_t sequence;  /* of the operation inside its team (of a message: among its team's messages on this rank) */
     uint64_t count;     /* elements */
-    uint64_t tag;       /* of a message; hash of what else must be equal */
+    uint64_t tag;       /* of a message; else a hash of what must be equal too */
     uint64_t label;     /* trace/label.h */
     uint64_t call_site; /* as tess_trace_event has it */
     uint64_t enqueued_ns, started_ns, completed_ns;
@@ -32,15 +31,15 @@ typedef struct tess_record {
     char site[TESS_HISTORY_TEXT]; /* call site in words: "train_step (step.c:41)"; "" when only the number is known */
 } tess_record;
 
-/* A phase that a rank went through. It lasts until the next one begins. */
+/* A phase of a rank, which lasts until the next one begins. */
 typedef struct tess_phase_span {
     uint64_t begin_ns;
-    uint64_t starved_ns; /* that the rank had been ready to run without a core until then; 0: not known */
+    uint64_t starved_ns; /* time until then that the rank was runnable without a core; 0: not known */
     int64_t step, detail;
     char phase[TESS_TRACE_PHASE_BYTES];
 } tess_phase_span;
 
-/* Why a rank does not come. In the order of what is told first when several ranks are in trouble. */
+/* Why a rank is missing. Of several ranks in trouble the first in this order is blamed. */
 #define TESS_SITUATION_LIST(X)                           \
     X(TESS_RANK_WELL, "well")                            \
     X(TESS_RANK_CRASHED, "crashed")                      \
@@ -66,20 +65,20 @@ typedef enum tess_situation {
 } tess_situation;
 
 const char *tess_situation_name(tess_situation situation);                      /* "blocked_in_io" */
-tess_situation tess_situation_find(const char *name, tess_situation otherwise); /* of that name */
+tess_situation tess_situation_find(const char *name, tess_situation otherwise); /* otherwise: unknown name */
 
 typedef struct tess_rank_history {
-    bool present;     /* its ring, row or dump is there; else all we know is that it should be */
-    bool ended;       /* its process is gone: exit_code or signal say how (both 0: it left in good order) */
-    bool asked;       /* it ended because it was told to, after another's failure: no cause of anything */
-    bool lost_any;    /* its ring is longer than what it holds: the oldest records are not here */
-    bool lost_newest; /* its ring was cut off: that it has come no further than its records say is not known */
+    bool present;     /* its ring, row or dump is there */
+    bool ended;       /* its process ended by exit_code or signal; both 0: it left in good order */
+    bool asked;       /* it was asked to end after another's failure: it is no cause */
+    bool lost_any;    /* the oldest records were overwritten */
+    bool lost_newest; /* its ring was cut off: it may have come further than its records say */
     int pid, signal, exit_code;
-    int first_error; /* 1 + the rank that its own error blames, 0: none */
+    int first_error; /* 1 + the rank that its error blames, 0: none */
     tess_situation situation;
     char host[TESS_HISTORY_TEXT];
-    char why[TESS_HISTORY_LONG_TEXT]; /* the situation in words: "state T since 2.1 s", "read of /data/x.bin" */
-    char error[1024];                 /* the error that it returned or left, "" */
+    char why[TESS_HISTORY_LONG_TEXT]; /* the situation as text: "state T since 2.1 s", "read of /data/x.bin" */
+    char error[1024];                 /* the error that it reported, "" */
     int64_t clock_offset_ns;          /* add to its times to get the reader's clock */
     uint64_t last_ns;                 /* newest sign of life, on its clock */
     uint64_t ended_ns;                /* when its process ended, on the reader's clock; 0: not known */
@@ -92,7 +91,7 @@ typedef struct tess_rank_history {
 typedef struct tess_team_history {
     uint64_t hash;
     char name[32];
-    int *ranks; /* the job's numbers, in team order; -1: a member not known */
+    int *ranks; /* of the job, in team order; -1: an unknown member */
     int n_ranks;
 } tess_team_history;
 
@@ -105,41 +104,41 @@ typedef struct tess_history {
     tess_rank_history *ranks; /* (world) */
     tess_team_history *teams;
     size_t n_teams;
-    tess_notice *notices; /* the newest of what was told while it ran, oldest first; NULL: nothing */
+    tess_notice *notices; /* the newest notices of the running job, oldest first; NULL: none */
     int n_notices;
     uint64_t n_reported;    /* notices ever */
     int64_t wall_offset_ns; /* add to the wall clock to get the reader's clock */
-    uint64_t now_ns;        /* when it was taken, on the reader's clock; of a dead job: its newest event */
-    char folder[4096];      /* where it came from, "" */
-    char reported[2048];    /* what the launcher said of it when it happened, "" */
-    char before[1024];      /* and of an earlier life of the same job, whose traces lie in "FOLDER.previous"; "" */
-    char damage[2048];      /* what is broken of what was read, a line each; "" */
+    uint64_t now_ns;        /* when it was read, on the reader's clock; of a dead job: its newest event */
+    char folder[4096];      /* that it was read from, "" */
+    char reported[2048];    /* the launcher's report when the job ended, "" */
+    char before[1024];      /* the report on the earlier job in "FOLDER.previous", "" */
+    char damage[2048];      /* a line for each damaged or missing file, "" */
 } tess_history;
 
-/* An empty history of `world` ranks (1 .. TESS_HISTORY_MAX_RANKS), nobody present. All of it is counted in MISC. */
+/* An empty history of `world` ranks (1 .. TESS_HISTORY_MAX_RANKS), none present. Memory is counted in MISC. */
 tess_status tess_history_create(tess_mem *mem, tess_history_source source, int world, tess_history **history);
 void tess_history_destroy(tess_history **history);
 
-/* Adds a line to `damage`; what does not fit is left out. */
+/* Adds a line to `damage` if there is room. */
 void tess_history_note_damage(tess_history *history, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Puts the newest of `n_reported` notices among those that the history has, by time. Copied as they are. */
+/* Merges the newest of `n_reported` notices, by time, with those that the history has. Copied. */
 tess_status tess_history_add_notices(tess_history *history, const tess_notice *notices, int n, uint64_t n_reported);
 
-/* Appends, growing the array. The record is copied. */
+/* Appends a copy. */
 tess_status tess_history_add_record(tess_history *history, int rank, const tess_record *record);
 tess_status tess_history_add_span(tess_history *history, int rank, const tess_phase_span *span);
-/* Makes `rank` member number `position` of the team, which is created when it is new. */
+/* Makes `rank` member `position` of the team, which is created if it is new. */
 tess_status tess_history_add_member(tess_history *history, uint64_t hash, const char *name, int n_ranks, int position,
                                     int rank);
-/* Members that no ring tells of, in teams that others do: where there are as many ranks without any team as a team has
- * unknown places, they are those. Call once all members are added. */
+/* If as many ranks have no team as a team has unknown members, they are its members. Call after all members have been
+ * added. */
 tess_status tess_history_infer_members(tess_history *history);
 const tess_team_history *tess_history_team(const tess_history *history, uint64_t hash); /* NULL: not known */
 size_t tess_history_team_index(const tess_history *history, uint64_t hash);             /* n_teams: not known */
-int tess_team_place(const tess_team_history *team, int rank);                           /* -1: it is no member */
+int tess_team_place(const tess_team_history *team, int rank);                           /* -1: not a member */
 
-/* Puts the events of one rank, oldest first, into its records and spans. */
+/* Adds the events of one rank, oldest first, as records and spans. */
 tess_status tess_history_add_events(tess_history *history, int rank, const tess_trace_event *events, size_t n);
 
 #endif

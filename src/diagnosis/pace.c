@@ -8,10 +8,10 @@
 
 enum { SAMPLES = TESS_STRAGGLER_STEPS, MOST_COMPARED = 33 };
 
-static const double least_excess_s = 1e-4, least_share = 0.002; /* of a step: less is not worth a word */
+static const double least_excess_s = 1e-4, least_share = 0.002; /* of a step: less is not reported */
 static const double starved_share = 0.05;
-/* The rule is asked again with every step, of every phase and rank: what it may take for slow by chance has to be far
- * less likely than in one look at a dead job. In standard errors of a median of normal noise. */
+/* In standard errors of a median of normal noise. The rule is applied at every step to every phase and rank, so chance
+ * findings must be much rarer than in a single look at a dead job. */
 static const double standard_errors = 6;
 
 typedef struct pace_sample {
@@ -65,7 +65,7 @@ bool tess_pace_is_new(const tess_pace *pace, int rank, uint64_t n_steps)
     return n_steps != pace->ranks[rank].last.n_steps;
 }
 
-/* The first counters are only where counting begins: they hold the start of the job. */
+/* The first counters are no sample: they include the start of the job. */
 bool tess_pace_add(tess_pace *pace, int rank, const tess_pace_counters *now)
 {
     pace_rank *r = &pace->ranks[rank];
@@ -86,28 +86,18 @@ bool tess_pace_add(tess_pace *pace, int rank, const tess_pace_counters *now)
     return true;
 }
 
-/* Those in which a rank works by itself. */
-static bool is_own_work(int phase)
-{
-    return phase != TESS_PHASE_GATHER && phase != TESS_PHASE_REDUCE && phase != TESS_PHASE_WAIT;
-}
-
-/* What is left of a second when the time without a core is taken out: nobody knows in which phase it was, so of all. */
-static double running_share(const pace_sample *sample)
-{
-    return sample->starved_s < sample->step_s ? 1 - sample->starved_s / sample->step_s : 0;
-}
-
-/* times (SAMPLES), oldest first. */
+/* times (SAMPLES), oldest first. `running`: without the time without a core, which is spread evenly over the phases of
+ * a step since its phase is not known. */
 static void times_of(const pace_rank *r, int phase, bool running, double *times)
 {
     for (int i = 0; i < SAMPLES; i++) {
         const pace_sample *sample = &r->newest[(r->n + (uint64_t)i) % SAMPLES];
-        times[i] = sample->phase_s[phase] * (running ? running_share(sample) : 1);
+        double share = sample->starved_s < sample->step_s ? 1 - sample->starved_s / sample->step_s : 0;
+        times[i] = sample->phase_s[phase] * (running ? share : 1);
     }
 }
 
-/* The median over the samples of the seconds that lie at `offset` of each. */
+/* The median of a field of the samples, a double at `offset`. */
 static double typical(const pace_rank *r, size_t offset)
 {
     double values[SAMPLES];
@@ -136,7 +126,7 @@ static int slowest_in(const tess_pace *pace, int phase, bool running)
     return slowest;
 }
 
-/* Of the first row, or what is usual, when that is more: twenty times may be alike by chance. */
+/* The error of the first row, or the usual one if that is more: twenty times may be alike by chance. */
 static double noise_of(double seconds[][SAMPLES], int n)
 {
     double errors[MOST_COMPARED];
@@ -146,7 +136,7 @@ static double noise_of(double seconds[][SAMPLES], int n)
     return fmax(own, tess_median(errors, n)); /* which sorts them */
 }
 
-/* The rule, on `rank` and as many others as it takes: evenly spread over the job. */
+/* Applies the rule to `rank` and up to MOST_COMPARED - 1 others, evenly spread over the job. */
 static bool is_slow(const tess_pace *pace, int rank, int phase, bool running, tess_straggler *out)
 {
     double seconds[MOST_COMPARED][SAMPLES];
@@ -166,7 +156,7 @@ static bool is_slow(const tess_pace *pace, int rank, int phase, bool running, te
     return false;
 }
 
-/* Not when ranks have to wait for cores anyway. */
+/* Not if the other ranks wait for cores too. */
 static bool is_starved(const tess_pace *pace, int rank, double step_s)
 {
     double all = 0;
@@ -186,8 +176,8 @@ static double typical_wait(const pace_rank *r)
     return tess_median(values, SAMPLES);
 }
 
-/* Who is slow does not wait: the others do, for as long as it takes longer. One that makes up for it elsewhere, or is
- * slow in the shadow of a slower one, holds nobody up. */
+/* The others wait for a slow rank for the time of its excess. A rank that is faster in another phase, or not as slow as
+ * a third one, holds no rank up. */
 static bool holds_others_up(const tess_pace *pace, int rank, double excess_s)
 {
     double others = 0;
@@ -231,7 +221,7 @@ bool tess_pace_find(const tess_pace *pace, tess_pace_finding *finding)
         step_s = own > step_s ? own : step_s;
     }
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
-        if (is_own_work(phase) && look_at_phase(pace, phase, step_s, finding))
-            found = true;
+        if (phase != TESS_PHASE_GATHER && phase != TESS_PHASE_REDUCE && phase != TESS_PHASE_WAIT)
+            found |= look_at_phase(pace, phase, step_s, finding);
     return found;
 }

@@ -15,15 +15,15 @@ static bool ranks_alike(const void *ranks_, int a, int b)
     return ranks[a].step >= 0 && ranks[b].step >= 0 && same_place(&ranks[a], &ranks[b]);
 }
 
-static void put_place(const tess_progress_of *p, tess_sentence *words)
+static void add_place(const tess_progress_of *p, tess_sentence *words)
 {
     tess_sentence_add(words, p->ended ? "through after step %lld" : "at step %lld", (long long)p->step);
     if (!p->ended && p->micro >= 0)
         tess_sentence_add(words, ", micro-batch %lld", (long long)p->micro);
 }
 
-/* "it has had one batch less": what brings a rank elsewhere. */
-static void put_rule(const tess_progress_of *odd, const tess_progress_of *most, tess_sentence *words)
+/* "it has had one batch less: ...", the rule that it broke. */
+static void add_rule(const tess_progress_of *odd, const tess_progress_of *most, tess_sentence *words)
 {
     int64_t steps = odd->step - most->step, n = steps != 0 ? steps : odd->micro - most->micro;
     const char *unit = steps != 0 ? "batch" : "micro-batch", *side = n < 0 ? "less" : "more";
@@ -45,13 +45,13 @@ static void report_odd(const tess_progress_of *ranks, int n, int most, const boo
             first = r;
         }
     tess_sentence_add(words, "rank %d is ", first);
-    put_place(&ranks[first], words);
+    add_place(&ranks[first], words);
     if (n_odd > 1)
         tess_sentence_add(words, " (and %d more are elsewhere)", n_odd - 1);
     tess_sentence_add(words, ", the others ");
-    put_place(&ranks[most], words);
+    add_place(&ranks[most], words);
     tess_sentence_add(words, ": ");
-    put_rule(&ranks[first], &ranks[most], words);
+    add_rule(&ranks[first], &ranks[most], words);
 }
 
 static void report_tie(const tess_progress_of *ranks, int n, tess_sentence *words)
@@ -60,7 +60,7 @@ static void report_tie(const tess_progress_of *ranks, int n, tess_sentence *word
         if (ranks[r].step < 0)
             continue;
         tess_sentence_add(words, "%srank %d is ", words->at > 0 ? ", " : "", r);
-        put_place(&ranks[r], words);
+        add_place(&ranks[r], words);
     }
     tess_sentence_add(words, ": they had different numbers of batches, and no majority says how many are right");
 }

@@ -1,4 +1,4 @@
-/* Ranks that are not at the same place of the same program: one has had a batch less, or more, than the others. */
+/* Ranks at different places of one program: one has had a batch less, or more, than the others. */
 #ifndef TESS_DIAGNOSIS_PROGRESS_H
 #define TESS_DIAGNOSIS_PROGRESS_H
 
@@ -6,18 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How far a rank is. */
+/* The place of a rank. */
 typedef struct tess_progress_of {
     int64_t step;  /* under way; -1: not known, and the rank is left out */
     int64_t micro; /* micro-batches of it begun, -1: not known */
-    bool ended;    /* it has left: no more steps come */
+    bool ended;    /* it has left the job */
 } tess_progress_of;
 
-/* Why ranks that wait for each other differ, as a sentence: "rank 2 is at step 11, the others at step 12: it has
- * had one batch less: ...". Judged by majority: most common step, then the most common micro-batch of it; ranks that
- * are where most are and those that are not known are well. False, and text "": all are at one place. With no majority
- * the sentence says who is where and blames nobody. odd (n): who is elsewhere than most; all false without a majority.
- */
+/* How ranks that wait for each other differ, as a sentence: "rank 2 is at step 11, the others at step 12: it has had
+ * one batch less: ...". The majority is right. Without a majority the sentence lists the places and blames no rank. odd
+ * (n): the ranks elsewhere, all false without a majority. False, and text "": all known ranks are at one place. */
 bool tess_progress_mismatch(const tess_progress_of *ranks, int n, bool *odd, char *text, size_t size);
 
 /* Whether some of n_ranks ranks are behind, by how far each came: came (n_known), 0: not known; the others are not

@@ -18,46 +18,32 @@ static bool dtypes_fit(uint8_t a, uint8_t b)
     return a == b || a >= TESS_DTYPE_COUNT || b >= TESS_DTYPE_COUNT;
 }
 
-static bool ops_fit(uint8_t a, uint8_t b)
-{
-    return a == b || a == OP_NOT_KNOWN || b == OP_NOT_KNOWN;
-}
-
-static bool is_uneven(uint8_t op)
-{
-    return op == TESS_TRACE_ALL_TO_ALL_V;
-}
-
 static bool has_pieces(const tess_record *record)
 {
     return record->op == TESS_TRACE_ALL_GATHER_PIECES || record->op == TESS_TRACE_REDUCE_SCATTER_PIECES;
-}
-
-/* A tag is a hash of the pieces, or in dumps of another framework of an operation or dtype that we have no number for.
- */
-static tess_diagnosis_kind tag_difference(const tess_record *a, const tess_record *b)
-{
-    if (has_pieces(a))
-        return TESS_DIAGNOSIS_MISMATCH_COUNT;
-    return a->op == TESS_TRACE_OTHER && strcmp(a->what, b->what) != 0 ? TESS_DIAGNOSIS_MISMATCH_OP
-                                                                      : TESS_DIAGNOSIS_MISMATCH_DTYPE;
 }
 
 tess_diagnosis_kind tess_request_difference(const tess_record *a, const tess_record *b)
 {
     if (a->op != b->op)
         return TESS_DIAGNOSIS_MISMATCH_OP;
-    if (a->count != b->count && !is_uneven(a->op))
+    if (a->count != b->count && a->op != TESS_TRACE_ALL_TO_ALL_V)
         return TESS_DIAGNOSIS_MISMATCH_COUNT;
     if (!dtypes_fit(a->dtype, b->dtype) || !dtypes_fit(a->in_dtype, b->in_dtype))
         return TESS_DIAGNOSIS_MISMATCH_DTYPE;
-    if (!ops_fit(a->reduce_op, b->reduce_op))
+    if (a->reduce_op != b->reduce_op && a->reduce_op != OP_NOT_KNOWN && b->reduce_op != OP_NOT_KNOWN)
         return TESS_DIAGNOSIS_MISMATCH_REDUCE_OP;
     if (a->root != b->root)
         return TESS_DIAGNOSIS_MISMATCH_ROOT;
     if (a->label != b->label)
         return TESS_DIAGNOSIS_MISMATCH_LABEL;
-    return a->tag != b->tag ? tag_difference(a, b) : TESS_DIAGNOSIS_HEALTHY;
+    if (a->tag == b->tag)
+        return TESS_DIAGNOSIS_HEALTHY;
+    /* A hash of the pieces, or in dumps of another framework of an operation or dtype without a number here. */
+    if (has_pieces(a))
+        return TESS_DIAGNOSIS_MISMATCH_COUNT;
+    return a->op == TESS_TRACE_OTHER && strcmp(a->what, b->what) != 0 ? TESS_DIAGNOSIS_MISMATCH_OP
+                                                                      : TESS_DIAGNOSIS_MISMATCH_DTYPE;
 }
 
 bool tess_request_same(const tess_record *a, const tess_record *b)
@@ -65,32 +51,12 @@ bool tess_request_same(const tess_record *a, const tess_record *b)
     return tess_request_difference(a, b) == TESS_DIAGNOSIS_HEALTHY;
 }
 
-static bool has_data(const tess_record *record)
-{
-    return record->op != TESS_TRACE_BARRIER && record->op != TESS_TRACE_TEAM_SPLIT &&
-           (record->op < TESS_TRACE_WINDOW_ALLOC || record->op == TESS_TRACE_OTHER);
-}
-
-static bool reduces(const tess_record *record)
-{
-    return record->op == TESS_TRACE_REDUCE_SCATTER || record->op == TESS_TRACE_ALL_REDUCE;
-}
-
-/* The job's number of a place in the team, or the place itself when the team is not known. */
+/* The job's rank of record->root, or the place itself if the team is not known. */
 static int rank_at(const tess_history *history, const tess_record *record)
 {
     const tess_team_history *team = tess_history_team(history, record->team);
     int place = record->root;
     return team != NULL && place >= 0 && place < team->n_ranks ? team->ranks[place] : place;
-}
-
-static void describe_data(const tess_record *record, tess_sentence *words)
-{
-    tess_sentence_add(words, ": %llu%s%s", (unsigned long long)record->count,
-                      record->dtype < TESS_DTYPE_COUNT ? " " : " elements",
-                      record->dtype < TESS_DTYPE_COUNT ? tess_dtype_name((tess_dtype)record->dtype) : "");
-    if (has_pieces(record) && record->in_dtype != record->dtype && record->in_dtype < TESS_DTYPE_COUNT)
-        tess_sentence_add(words, " from %s", tess_dtype_name((tess_dtype)record->in_dtype));
 }
 
 const char *tess_request_format(const tess_history *history, const tess_record *record, char *text, size_t size)
@@ -105,16 +71,22 @@ const char *tess_request_format(const tess_history *history, const tess_record *
         tess_sentence_add(&words, " of team '%.32s'", team->name);
     if (record->what[0] != '\0' && !own_name)
         tess_sentence_add(&words, " for %.32s", record->what);
-    if (has_data(record))
-        describe_data(record, &words);
-    else if (record->op >= TESS_TRACE_WINDOW_ALLOC)
+    if (record->op >= TESS_TRACE_WINDOW_ALLOC && record->op <= TESS_TRACE_SHARED_FREE) {
         tess_sentence_add(&words, ": %llu bytes", (unsigned long long)record->count);
-    if (reduces(record) && record->reduce_op < 4)
+    } else if (record->op != TESS_TRACE_BARRIER && record->op != TESS_TRACE_TEAM_SPLIT) {
+        bool known = record->dtype < TESS_DTYPE_COUNT;
+        tess_sentence_add(&words, ": %llu %s", (unsigned long long)record->count,
+                          known ? tess_dtype_name((tess_dtype)record->dtype) : "elements");
+        if (has_pieces(record) && record->in_dtype != record->dtype && record->in_dtype < TESS_DTYPE_COUNT)
+            tess_sentence_add(&words, " from %s", tess_dtype_name((tess_dtype)record->in_dtype));
+    }
+    bool reduces = record->op == TESS_TRACE_REDUCE_SCATTER || record->op == TESS_TRACE_ALL_REDUCE;
+    if (reduces && record->reduce_op < 4)
         tess_sentence_add(&words, ", %s", ops[record->reduce_op]);
     if (tess_request_is_message(record)) {
         tess_sentence_add(&words, ", %s rank %d", record->op == TESS_TRACE_SEND ? "to" : "from",
                           rank_at(history, record));
-        if (history->source != TESS_HISTORY_PYTORCH) /* which says no tags */
+        if (history->source != TESS_HISTORY_PYTORCH) /* which has no tags */
             tess_sentence_add(&words, ", tag %llu", (unsigned long long)record->tag);
     } else if (record->root >= 0)
         tess_sentence_add(&words, ", root rank %d", rank_at(history, record));

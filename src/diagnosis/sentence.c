@@ -68,21 +68,14 @@ void tess_fields_put(tess_fields *fields, const char *name, int n, const char *f
     va_end(arguments);
 }
 
-/* The place of the field of that name; -1: there is none. */
-static int find_field(const tess_fields *fields, const char *name, size_t size)
-{
-    for (int i = 0; i < fields->n; i++)
-        if (strlen(fields->list[i].name) == size && strncmp(fields->list[i].name, name, size) == 0)
-            return i;
-    return -1;
-}
-
-/* Adds what stands for "{name}" or "{name:one|more}", of which `name` is the beginning; false: the field is empty. */
+/* Adds "{name}" or "{name:one|more}", given the text behind the brace; false: the field is empty. */
 static bool fill_field(tess_sentence *words, const char *name, const tess_fields *fields)
 {
     size_t size = strcspn(name, ":}");
-    int i = find_field(fields, name, size);
-    if (i < 0)
+    int i = 0;
+    while (i < fields->n && (strlen(fields->list[i].name) != size || strncmp(fields->list[i].name, name, size) != 0))
+        i++;
+    if (i == fields->n)
         return false;
     if (name[size] == '}') {
         tess_sentence_add(words, "%s", fields->list[i].text);
@@ -95,7 +88,7 @@ static bool fill_field(tess_sentence *words, const char *name, const tess_fields
     return true;
 }
 
-/* Up to `end`, and returns where that is; *whole: no field was empty. */
+/* Fills in the sentence up to `end`, and returns its place; *whole: no field was empty. */
 static const char *fill_to(tess_sentence *words, const char *at, char end, const tess_fields *fields, bool *whole)
 {
     *whole = true;

@@ -1,4 +1,4 @@
-/* Text that grows at its end and is cut where its buffer ends; lists of ranks; sentences with fields. */
+/* Text that grows in a buffer and is cut at its end; lists of ranks; sentences with fields. */
 #ifndef TESS_DIAGNOSIS_SENTENCE_H
 #define TESS_DIAGNOSIS_SENTENCE_H
 

@@ -1,10 +1,10 @@
-/* Ranks that are slow in a phase, step after step. A pure function, for a live job and for a dead one.
+/* Ranks that are slow in a phase, step after step. A pure function, for live and dead jobs.
  *
  * The rule, over the last TESS_STRAGGLER_STEPS steps in two windows of equal length: a rank is a straggler when the
  * median of its times lies above the median of the other ranks' medians
- *   - by 5% in each of the windows (it lasts),
- *   - by 7% over all steps (what is 10% slow measures so in spite of noise),
- *   - and by three standard errors of that median, from how much the rank's own times scatter. */
+ *   - by 5% in each window, so that it lasts,
+ *   - by 7% over all steps, which a rank that is 10% slow reaches in spite of noise,
+ *   - and by three standard errors of that median, estimated from the scatter of the rank's own times. */
 #ifndef TESS_DIAGNOSIS_STRAGGLER_H
 #define TESS_DIAGNOSIS_STRAGGLER_H
 
@@ -18,8 +18,8 @@ typedef struct tess_straggler {
     double excess_s;
 } tess_straggler;
 
-/* seconds (n_ranks, TESS_STRAGGLER_STEPS): each rank's times in one phase, waiting for others taken out, newest last.
- * Writes the stragglers, slowest first, to out (n_ranks) and returns how many. Fewer than two ranks have none. */
+/* seconds (n_ranks, TESS_STRAGGLER_STEPS): each rank's times in one phase without waits for others, newest last.
+ * Writes the stragglers, slowest first, to out (n_ranks) and returns their number; 0 for fewer than two ranks. */
 int tess_stragglers_find(const double *seconds, int n_ranks, tess_straggler *out);
 
 /* Sorts the values. */

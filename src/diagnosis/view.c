@@ -5,21 +5,6 @@
 
 #include "diagnosis/request.h"
 
-/* The first moment at which an operation of the rank failed, on its clock; UINT64_MAX: none did. */
-static uint64_t first_failure(const tess_rank_history *rank)
-{
-    uint64_t first = UINT64_MAX;
-    for (size_t i = 0; i < rank->n_records; i++)
-        if (rank->records[i].state == TESS_TRACE_FAILED && rank->records[i].completed_ns < first)
-            first = rank->records[i].completed_ns;
-    return first;
-}
-
-static bool is_evidence(const tess_record *record, uint64_t failure_ns)
-{
-    return record->enqueued_ns <= failure_ns && !tess_request_is_message(record);
-}
-
 static int by_hash(const void *a, const void *b)
 {
     uint64_t x = ((const tess_team_view *)a)->team->hash, y = ((const tess_team_view *)b)->team->hash;
@@ -44,15 +29,9 @@ static tess_member_view *find_member(const tess_team_view *team, int rank)
 
 const tess_team_view *tess_view_team(const tess_view *view, uint64_t hash)
 {
-    size_t low = 0, high = view->n_teams;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (view->teams[middle].team->hash < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < view->n_teams && view->teams[low].team->hash == hash ? &view->teams[low] : NULL;
+    const tess_team_history wanted = {.hash = hash};
+    const tess_team_view key = {.team = &wanted};
+    return view->n_teams > 0 ? bsearch(&key, view->teams, view->n_teams, sizeof(key), by_hash) : NULL;
 }
 
 const tess_member_view *tess_view_member(const tess_team_view *team, int rank)
@@ -66,18 +45,21 @@ static void sort_records(tess_member_view *member)
     if (member->n_records == 0)
         return;
     qsort(member->records, member->n_records, sizeof(member->records[0]), by_sequence);
-    for (size_t i = 0; i < member->n_records; i++) /* of two with one number the later stays */
+    for (size_t i = 0; i < member->n_records; i++) /* of two with one sequence the later stays */
         if (i + 1 == member->n_records || member->records[i + 1]->sequence != member->records[i]->sequence)
             member->records[n++] = member->records[i];
     member->n_records = n;
 }
 
-/* Counts the records of each of the rank's teams, or puts them where they belong. */
+/* Counts the rank's records of each team, or stores them. */
 static void deal_records(tess_view *view, int r, bool count_only)
 {
     const tess_rank_history *rank = &view->history->ranks[r];
-    uint64_t failure_ns = first_failure(rank), hash = 0;
+    uint64_t failure_ns = UINT64_MAX, hash = 0; /* of the first failure */
     tess_member_view *member = NULL;
+    for (size_t i = 0; i < rank->n_records; i++)
+        if (rank->records[i].state == TESS_TRACE_FAILED && rank->records[i].completed_ns < failure_ns)
+            failure_ns = rank->records[i].completed_ns;
     for (size_t i = 0; i < rank->n_records; i++) {
         const tess_record *record = &rank->records[i];
         if (i == 0 || record->team != hash) {
@@ -85,7 +67,7 @@ static void deal_records(tess_view *view, int r, bool count_only)
             hash = record->team;
             member = team != NULL ? find_member(team, r) : NULL;
         }
-        if (member == NULL || !is_evidence(record, failure_ns))
+        if (member == NULL || record->enqueued_ns > failure_ns || tess_request_is_message(record))
             continue;
         if (!count_only)
             member->records[member->n_records] = record;

@@ -7,7 +7,7 @@
 
 /* ---- The matrix ----------------------------------------------------------------------------------------------------
  */
-/* The member that came last to `sequence`; -1: not all are known to have come. */
+/* The member that came last to `sequence`; -1: not all have come. */
 static int last_arriver(const tess_history *history, const tess_team_view *team, uint64_t sequence, uint64_t *last_ns)
 {
     int last = -1;
@@ -88,14 +88,14 @@ const char *const *tess_phase_names(void)
     return names;
 }
 
-/* The rank's spans of the phase in the step, from its first to its last, as sums of seconds. */
+/* The sum over the rank's spans of a phase in a step. */
 typedef struct phase_sum {
     double seconds;
     bool found;
 } phase_sum;
 
-/* Time inside [begin, end) in which an operation of the rank waited for others to come. Operations overlap: what is
- * covered twice counts once. Records are in the order of enqueued_ns; *from moves on with the spans. */
+/* Time inside [begin, end) in which an operation of the rank waited for others. Overlapping waits count once. Records
+ * are in the order of enqueued_ns; *from moves on with the spans. */
 static uint64_t waited_inside(const tess_rank_history *rank, uint64_t begin, uint64_t end, size_t *from)
 {
     uint64_t covered = begin, waited = 0;
@@ -130,7 +130,7 @@ static phase_sum sum_of_step(const tess_rank_history *rank, const char *phase, i
     return sum;
 }
 
-/* The first phase of the step; NULL: it is not there. */
+/* The first span of the step; NULL: none. */
 static const tess_phase_span *first_of_step(const tess_rank_history *rank, int64_t step)
 {
     for (size_t i = 0; i < rank->n_spans; i++)
@@ -139,8 +139,8 @@ static const tess_phase_span *first_of_step(const tess_rank_history *rank, int64
     return NULL;
 }
 
-/* What is left of a second of the step when the time without a core is taken out: nobody knows in which phase it was,
- * so of all. */
+/* The share of a step's time in which the rank had a core. It applies to all phases of the step, since the phase of the
+ * time without a core is not known. */
 static double running_share(const tess_rank_history *rank, int64_t step)
 {
     const tess_phase_span *begin = first_of_step(rank, step), *end = first_of_step(rank, step + 1);
@@ -151,7 +151,7 @@ static double running_share(const tess_rank_history *rank, int64_t step)
     return share < 1 ? 1 - share : 0;
 }
 
-/* True when every rank was in the phase in this step; its times go to column `at`. */
+/* Writes the times of the step to column `at`. False: not every rank was in the phase. */
 static bool fill_step(const tess_history *history, const char *phase, int64_t step, int at, double *seconds)
 {
     for (int r = 0; r < history->world; r++) {
@@ -163,7 +163,7 @@ static bool fill_step(const tess_history *history, const char *phase, int64_t st
     return true;
 }
 
-/* The newest step that no rank has left unfinished. */
+/* The newest step that all ranks have finished. */
 static int64_t newest_step(const tess_history *history)
 {
     int64_t newest = INT64_MAX;

@@ -1,4 +1,4 @@
-/* Who waited for whom, and how long ranks were in which phase: from the records and spans of a history. */
+/* How long ranks waited for each other, and their time in each phase, from the records and spans of a history. */
 #ifndef TESS_DIAGNOSIS_WAITS_H
 #define TESS_DIAGNOSIS_WAITS_H
 
@@ -7,7 +7,7 @@
 
 enum { TESS_WAITS_MAX_RANKS = 1024 };
 
-/* A collective that all members came to keeps them waiting for the last of them. */
+/* In a collective that all members joined they wait for the last one. */
 typedef struct tess_waits {
     int world;
     uint64_t *ns;           /* (world, world): row waited for column */
@@ -16,19 +16,18 @@ typedef struct tess_waits {
 
 /* TESS_E_UNSUPPORTED: more than TESS_WAITS_MAX_RANKS ranks. Free with tess_waits_free. */
 tess_status tess_waits_find(const tess_history *history, tess_waits *waits);
-/* Nanoseconds that all ranks waited for `rank`, or for anybody (-1). */
+/* Nanoseconds that all ranks waited for `rank`, or for any rank (-1). */
 uint64_t tess_waits_for(const tess_waits *waits, int rank);
 void tess_waits_free(const tess_history *history, tess_waits *waits);
 
 #define TESS_STRAGGLER_PHASE_LIST(X) \
     X("data") X("forward") X("backward") X("optimizer") X("checkpoint") X("validation") X("evaluation")
 
-/* Names of the phases in which stragglers are looked for; NULL behind the last. */
+/* Names of the phases that are searched for stragglers, then NULL. */
 const char *const *tess_phase_names(void);
 
-/* Seconds that each rank spent in the phase, without waiting for others, in the last TESS_STRAGGLER_STEPS steps in
- * which all ranks were in it and are through with it: seconds (world, TESS_STRAGGLER_STEPS). False: there were not as
- * many. */
+/* Seconds that each rank spent in the phase, without waits for others, in the last TESS_STRAGGLER_STEPS steps in which
+ * all ranks completed it: seconds (world, TESS_STRAGGLER_STEPS). False: there are fewer such steps. */
 bool tess_phase_seconds(const tess_history *history, const char *phase, double *seconds);
 
 #endif

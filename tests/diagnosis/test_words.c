@@ -1,7 +1,8 @@
-/* Sentences with fields, what most do, and who is waited for. */
+/* Sentences with fields, requests as text, majorities, and chains of waits and of blame. */
 #include "support/test.h"
 #include "diagnosis/majority.h"
 #include "diagnosis/missed.h"
+#include "diagnosis/request.h"
 #include "diagnosis/sentence.h"
 
 static void expect_filled(const char *sentence, int n, const char *seconds, const char *want)
@@ -35,13 +36,31 @@ static void what_does_not_fit_is_cut(void)
     EXPECT_TEXT(text, "abcdefg");
 }
 
+static void counts_are_of_elements_or_of_bytes(void)
+{
+    char text[128];
+    const tess_history history = {.world = 1};
+    tess_record record = {.op = TESS_TRACE_REDUCE, .sequence = 3, .count = 7, .dtype = TESS_F32, .root = 1};
+    EXPECT_TEXT(tess_request_format(&history, &record, text, sizeof(text)), "reduce #3: 7 float32, root rank 1");
+    record = (tess_record){.op = TESS_TRACE_SHARED_FREE, .sequence = 4, .count = 4096, .root = -1};
+    EXPECT_TEXT(tess_request_format(&history, &record, text, sizeof(text)), "shared_free #4: 4096 bytes");
+}
+
+static void blame_ends_at_a_rank_that_blames_none_or_at_a_circle(void)
+{
+    static const int blames[] = {-1, 0, 1, 5, 3, 6, 5, 7};
+    static const int ends[] = {0, 0, 0, 5, 5, 5, 6, 7};
+    for (int r = 0; r < 8; r++)
+        EXPECT_INT(tess_blame_end(blames, r), ends[r]);
+}
+
 static bool same_number(const void *numbers, int a, int b)
 {
     const int *number = numbers;
     return number[a] >= 0 && number[a] == number[b];
 }
 
-static void the_largest_camp_is_found_and_ties_are_told(void)
+static void the_largest_camp_is_found_and_ties_are_reported(void)
 {
     tess_majority majority = tess_majority_find(same_number, (int[]){-1, 4, 5, 5, 4, 5}, 6);
     EXPECT(majority.first == 2 && majority.n == 3 && !majority.tie);
@@ -72,7 +91,9 @@ static void chains_end_at_who_waits_for_nobody(void)
 static const test_case cases[] = {
     {"sentences_take_their_fields", sentences_take_their_fields},
     {"what_does_not_fit_is_cut", what_does_not_fit_is_cut},
-    {"the_largest_camp_is_found_and_ties_are_told", the_largest_camp_is_found_and_ties_are_told},
+    {"the_largest_camp_is_found_and_ties_are_reported", the_largest_camp_is_found_and_ties_are_reported},
+    {"counts_are_of_elements_or_of_bytes", counts_are_of_elements_or_of_bytes},
+    {"blame_ends_at_a_rank_that_blames_none_or_at_a_circle", blame_ends_at_a_rank_that_blames_none_or_at_a_circle},
     {"chains_end_at_who_waits_for_nobody", chains_end_at_who_waits_for_nobody},
 };
 
