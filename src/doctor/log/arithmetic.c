@@ -8,7 +8,7 @@
 enum { ELEMENT_BYTES = 4 };
 static const double slow_network = 110e6; /* bytes a second that 1 Gb/s Ethernet carries */
 
-/* What goes through each rank, as a multiple of the larger buffer: a ring over n ranks. */
+/* Traffic of each rank in a ring of n, as a multiple of the larger buffer. */
 static double traffic_factor(const char *op, int n)
 {
     double share = (double)(n - 1) / n;
@@ -32,7 +32,7 @@ static const char *format_count(int64_t count, char text[32])
     return text;
 }
 
-/* In the units of the trade, thousands of bytes, with so many digits: "1.87 GB". */
+/* In decimal units, with so many digits: "1.87 GB". */
 static const char *format_size(double bytes, int digits, char text[24])
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
@@ -47,7 +47,7 @@ static const char *format_size(double bytes, int digits, char text[24])
     return text;
 }
 
-/* "30 s", "0.03 s", and what no clock of a watchdog shows. */
+/* "30 s", "0.03 s", "less than 1 ms". */
 static const char *format_needed(double seconds, char text[24])
 {
     if (seconds < 0.001)

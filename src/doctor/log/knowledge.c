@@ -9,19 +9,19 @@
 #include "doctor/data.h"
 #include "doctor/log/literal.h"
 
-/* What a pattern may cost on one line, whatever a user writes: steps, and KiB for going back. */
+/* The most that a pattern, which may be a user's, costs on one line: steps, and KiB for backtracking. */
 enum { MATCH_LIMIT = 200000, HEAP_LIMIT_KIB = 1024 };
 
 enum { NONE = 0xffff, PLACES_BITS = 15 };
 
-/* What is looked for in a line: a pattern of an entry, or with `code` NULL a hook, which is its word alone. */
+/* A pattern of an entry, or with `code` NULL a hook, which is its word alone. */
 typedef struct pattern {
     pcre2_code *code;
-    int entry; /* or number of the hook */
+    int entry; /* or hook */
     char word[TESS_LITERAL_MOST];
-    size_t word_size; /* 0: it is tried on every line */
-    uint32_t seen;    /* number of the line on which it was last tried */
-    uint16_t next;    /* whose word begins alike, or NONE */
+    size_t word_size; /* 0: the pattern is matched against every line */
+    uint32_t seen;    /* serial of the line that it was last matched against */
+    uint16_t next;    /* pattern with the same hash, or NONE */
 } pattern;
 
 struct tess_knowledge {
@@ -29,9 +29,8 @@ struct tess_knowledge {
     tess_table table;
     pattern *patterns;
     int n_patterns, capacity;
-    uint16_t
-        first[1 << PLACES_BITS]; /* by a hash of how words begin; a place of the text is mostly looked up in vain */
-    uint16_t everywhere;         /* first of the patterns without a word */
+    uint16_t first[1 << PLACES_BITS]; /* by the hash of a word's beginning; sparse, so that most look-ups find none */
+    uint16_t everywhere;              /* first of the patterns without a word */
     pcre2_match_context *limits;
     pcre2_match_data *match;
     uint32_t serial;
@@ -64,20 +63,22 @@ const tess_log_entry *tess_knowledge_at(const tess_knowledge *k, int entry)
     return tess_table_at(&k->table, entry);
 }
 
-static tess_status read_role(tess_log_entry *entry)
+const char *tess_log_role_name(tess_log_role role)
 {
     static const char *const names[] = {"cause", "effect", "warning", "symptom"};
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(entry->role_text, names[i]) == 0) {
-            entry->role = (tess_log_role)i;
+    return names[role];
+}
+
+static tess_status read_role(tess_log_entry *entry)
+{
+    for (entry->role = TESS_LOG_CAUSE; entry->role <= TESS_LOG_SYMPTOM; entry->role++)
+        if (strcmp(entry->role_text, tess_log_role_name(entry->role)) == 0)
             return TESS_OK;
-        }
-    }
     return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: role '%.40s': choose cause, effect, warning or symptom",
                      entry->row.file, entry->row.line, entry->row.id, entry->role_text);
 }
 
-/* Of the first TESS_LITERAL_LEAST bytes; letters of either case are the same. */
+/* Of the first TESS_LITERAL_LEAST bytes, regardless of case. */
 static size_t hash_beginning(const char *text)
 {
     uint32_t beginning;
@@ -123,7 +124,7 @@ static tess_status add_pattern(tess_knowledge *k, int entry, const char *text, s
     return status;
 }
 
-/* One pattern a line of the field. */
+/* The field has a pattern on each line. */
 static tess_status add_patterns(tess_knowledge *k, int entry)
 {
     const char *text = tess_knowledge_at(k, entry)->match;
@@ -132,16 +133,6 @@ static tess_status add_patterns(tess_knowledge *k, int entry)
         if (n > 0)
             TESS_TRY(add_pattern(k, entry, text, n));
         text += n + (text[n] == '\n');
-    }
-    return TESS_OK;
-}
-
-static tess_status add_hooks(tess_knowledge *k)
-{
-    for (int i = 0; i < TESS_HOOK_COUNT; i++) {
-        pattern p = {.entry = i, .word_size = strlen(hooks[i])};
-        memcpy(p.word, hooks[i], p.word_size);
-        TESS_TRY(add(k, &p));
     }
     return TESS_OK;
 }
@@ -166,7 +157,12 @@ static tess_status prepare(tess_knowledge *k)
     TESS_CHECK(k->limits != NULL && k->match != NULL, TESS_E_NOMEM, "no memory to match patterns");
     pcre2_set_match_limit(k->limits, MATCH_LIMIT);
     pcre2_set_heap_limit(k->limits, HEAP_LIMIT_KIB);
-    return add_hooks(k);
+    for (int i = 0; i < TESS_HOOK_COUNT; i++) {
+        pattern p = {.entry = i, .word_size = strlen(hooks[i])};
+        memcpy(p.word, hooks[i], p.word_size);
+        TESS_TRY(add(k, &p));
+    }
+    return TESS_OK;
 }
 
 static tess_status create_empty(tess_mem *mem, tess_knowledge **out)
@@ -222,12 +218,6 @@ void tess_knowledge_destroy(tess_knowledge **knowledge)
     *knowledge = NULL;
 }
 
-/* A pattern that runs into the limits is taken as not there. */
-static bool matches(const tess_knowledge *k, const pattern *p, const char *line, size_t size)
-{
-    return pcre2_match(p->code, (PCRE2_SPTR)line, size, 0, 0, k->match, k->limits) >= 0;
-}
-
 static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t size, tess_found *found)
 {
     if (p->code == NULL)
@@ -238,7 +228,8 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
     for (int e = 0; e < found->n_entries; e++)
         if (found->entries[e] == p->entry)
             return;
-    if (found->n_entries < TESS_KNOWLEDGE_MOST_FOUND && matches(k, p, line, size))
+    if (found->n_entries < TESS_KNOWLEDGE_MOST_FOUND && /* a pattern that reaches the limits does not match */
+        pcre2_match(p->code, (PCRE2_SPTR)line, size, 0, 0, k->match, k->limits) >= 0)
         found->entries[found->n_entries++] = p->entry;
 }
 

@@ -1,6 +1,6 @@
-/* What is known of error texts: errors.yaml, which is part of the binary, and a user's files; and finding the entries
- * of a line. A line is looked at twice: all patterns' plain words (literal.h) are searched at once, by a hash of how
- * they begin, and only the patterns whose word is there are matched (PCRE2, with bounded effort). */
+/* The knowledge base of error messages: errors.yaml, which is part of the binary, and a user's files. The entries of a
+ * line are found in two passes: the plain words of all patterns (literal.h) at once, by a hash of their beginnings,
+ * then the patterns whose word is there (PCRE2, with bounded effort). */
 #ifndef TESS_DOCTOR_LOG_KNOWLEDGE_H
 #define TESS_DOCTOR_LOG_KNOWLEDGE_H
 
@@ -15,12 +15,14 @@ typedef struct tess_log_entry {
     tess_log_role role;
 } tess_log_entry;
 
+const char *tess_log_role_name(tess_log_role role); /* "cause" */
+
 typedef struct tess_knowledge tess_knowledge;
 
-/* errors.yaml, then ~/.config/tessera/errors.yaml, then `files`. TESS_E_FORMAT names file and line of what is wrong: an
- * unknown field, a role or a pattern that is none. Destroy with tess_knowledge_destroy. */
+/* Reads errors.yaml, then ~/.config/tessera/errors.yaml, then `files`. TESS_E_FORMAT names file and line of an unknown
+ * field, role, or an invalid pattern. Destroy with tess_knowledge_destroy. */
 tess_status tess_knowledge_create(tess_mem *mem, const char *const *files, int n_files, tess_knowledge **out);
-/* Only what `text` says, in the form of errors.yaml; `what` names it in messages. */
+/* Reads only `text`, in the form of errors.yaml; `what` names it in messages. */
 tess_status tess_knowledge_create_from(tess_mem *mem, const char *text, size_t size, const char *what,
                                        tess_knowledge **out);
 void tess_knowledge_destroy(tess_knowledge **knowledge);
@@ -28,7 +30,7 @@ void tess_knowledge_destroy(tess_knowledge **knowledge);
 int tess_knowledge_n(const tess_knowledge *knowledge);
 const tess_log_entry *tess_knowledge_at(const tess_knowledge *knowledge, int entry);
 
-/* Words beyond those of the entries: lines with them say where ranks are, whatever is known of their text. */
+/* Words of lines that say where ranks are, whether or not an entry matches. */
 typedef enum tess_log_hook {
     TESS_HOOK_WORK,
     TESS_HOOK_PROGRESS,
@@ -44,11 +46,11 @@ typedef enum tess_log_hook {
 enum { TESS_KNOWLEDGE_MOST_FOUND = 16 };
 
 typedef struct tess_found {
-    int n_entries, entries[TESS_KNOWLEDGE_MOST_FOUND]; /* whose patterns match, each once */
-    uint32_t hooks;                                    /* bit i: the word of hook i is in the line */
+    int n_entries, entries[TESS_KNOWLEDGE_MOST_FOUND]; /* that match, each once */
+    uint32_t hooks;                                    /* bit i: the line contains the word of hook i */
 } tess_found;
 
-/* What a line is. Not thread-safe: the knowledge holds the work space. */
+/* Finds the entries and hooks of a line. Not thread-safe: the work space is part of `knowledge`. */
 void tess_knowledge_find(tess_knowledge *knowledge, const char *line, size_t size, tess_found *found);
 
 #endif

@@ -24,7 +24,7 @@ static tess_status fill(log_lines *lines)
     return TESS_OK;
 }
 
-/* Logs that were rotated: read as text, nothing of them would be known. */
+/* Rotated logs are often compressed. */
 static tess_status refuse_compressed(const log_lines *lines)
 {
     static const struct {
@@ -66,7 +66,7 @@ void log_lines_close(log_lines *lines)
     lines->buffer = NULL;
 }
 
-/* Length of what stands before the next line end, at most LOG_LINE_MOST; `there` tells whether there is one. */
+/* Length up to the next line end, at most LOG_LINE_MOST; *there: the buffer has a line end. */
 static size_t measure(const log_lines *lines, bool *there)
 {
     const char *text = lines->buffer + lines->begin;

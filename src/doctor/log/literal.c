@@ -59,13 +59,6 @@ static size_t skip_group(const char *p, size_t size, size_t at)
     return at;
 }
 
-/* Behind a quantifier in braces, {2,3}. */
-static size_t skip_braces(const char *p, size_t size, size_t at)
-{
-    const char *end = memchr(p + at, '}', size - at);
-    return end != NULL ? (size_t)(end - p) + 1 : size;
-}
-
 size_t tess_pattern_literal(const char *p, size_t size, char out[TESS_LITERAL_MOST])
 {
     run r = {.n_best = 0};
@@ -74,9 +67,10 @@ size_t tess_pattern_literal(const char *p, size_t size, char out[TESS_LITERAL_MO
         if (c == '|')
             return 0;
         if (c == '*' || c == '?' || c == '{') { /* the character before may be missing */
+            const char *end = c == '{' ? memchr(p + at, '}', size - at) : &p[at];
             r.n_now -= r.n_now > 0;
             end_run(&r);
-            at = c == '{' ? skip_braces(p, size, at) : at + 1;
+            at = end != NULL ? (size_t)(end - p) + 1 : size;
         } else if (c == '(') {
             end_run(&r);
             at = skip_group(p, size, at);

@@ -1,4 +1,4 @@
-/* The word that every text which a pattern matches must contain: what makes thousands of lines a millisecond possible.
+/* The word that every match of a pattern contains. Searched first, it makes thousands of lines a millisecond possible.
  */
 #ifndef TESS_DOCTOR_LOG_LITERAL_H
 #define TESS_DOCTOR_LOG_LITERAL_H
@@ -7,9 +7,8 @@
 
 enum { TESS_LITERAL_LEAST = 4, TESS_LITERAL_MOST = 64 };
 
-/* Writes the longest run of plain characters of a PCRE2 pattern that stand outside of groups and classes, are not
- * optional and in no alternative, in lower case; at most TESS_LITERAL_MOST. Returns its length; 0: there is none of
- * TESS_LITERAL_LEAST. */
+/* Writes, in lower case, the longest run of plain characters of a PCRE2 pattern that are not optional and outside of
+ * groups, classes and alternatives. Returns its length, 0 or TESS_LITERAL_LEAST to TESS_LITERAL_MOST. */
 size_t tess_pattern_literal(const char *pattern, size_t size, char out[TESS_LITERAL_MOST]);
 
 #endif

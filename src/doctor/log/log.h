@@ -77,6 +77,5 @@ tess_status tess_log_print_json(const tess_survey *survey, const tess_log_diagno
 int tess_log_search(const tess_knowledge *knowledge, const char *words, int *entries, int most);
 tess_status tess_log_print_entry(const tess_log_entry *entry, tess_buffer *out);
 const char *tess_log_kind_name(tess_log_kind kind);
-const char *tess_log_role_name(tess_log_role role);
 
 #endif

@@ -11,12 +11,6 @@ const char *tess_log_kind_name(tess_log_kind kind)
     return names[kind];
 }
 
-const char *tess_log_role_name(tess_log_role role)
-{
-    static const char *const names[] = {"cause", "effect", "warning", "symptom"};
-    return names[role];
-}
-
 /* "  fix:      text" */
 static tess_status print_field(tess_buffer *out, const char *name, const char *text)
 {

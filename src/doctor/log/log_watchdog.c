@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST = 2048 }; /* a watchdog's line is far shorter; what is behind is another text */
+enum { MOST = 2048 }; /* a watchdog's line is far shorter */
 
 static void copy_line(const char *line, size_t size, char text[MOST])
 {

@@ -14,7 +14,7 @@ bool log_mark_is_list(const char *words)
     return n > 0 && words[n - 1] == '[';
 }
 
-/* Blanks, then up to 15 digits. False: none. */
+/* Skips blanks, then reads up to 15 digits. False: none. */
 static bool take_number(const char *line, size_t size, size_t *at, int64_t *number)
 {
     while (*at < size && (line[*at] == ' ' || line[*at] == '='))
@@ -25,7 +25,7 @@ static bool take_number(const char *line, size_t size, size_t *at, int64_t *numb
     return *at > begin;
 }
 
-/* All of it or nothing: the place of a number is its rank. */
+/* A list that cannot be read to its end is ignored: the place of a number is its rank. */
 static int take_list(const char *line, size_t size, size_t at, int64_t *numbers)
 {
     for (int n = 0; n < LOG_MOST_LISTED; at++) {
@@ -58,7 +58,7 @@ int log_parse_mark(const char *words, const char *line, size_t size, int64_t *nu
 typedef struct log_mark {
     const tess_survey *survey;
     const log_match *match;
-    int64_t most; /* that a rank came to */
+    int64_t most; /* of came[] */
 } log_mark;
 
 static int64_t came_to(const log_mark *m, int rank)

@@ -4,7 +4,7 @@
 
 #include "doctor/log/log_impl.h"
 
-/* How much a word counts where it stands: names and symptoms are what people look for. */
+/* The weight of a word: people search for names and symptoms. */
 static int weigh_word(const tess_log_entry *entry, const char *word)
 {
     const char *const head[] = {entry->row.id, entry->symptom, entry->match};
@@ -18,7 +18,7 @@ static int weigh_word(const tess_log_entry *entry, const char *word)
     return 0;
 }
 
-/* Words that say nothing. */
+/* Words without a meaning of their own. */
 static bool is_filler(const char *word)
 {
     static const char *const fillers[] = {"a",  "an", "and", "at", "by", "for", "from", "i",  "in",  "is",
@@ -29,7 +29,7 @@ static bool is_filler(const char *word)
     return false;
 }
 
-/* 0: fewer than half of the words are there. All of them count far more than most of them. */
+/* 0: the entry has fewer than half of the words. One that has all comes before any that has not. */
 static int weigh(const tess_log_entry *entry, const char *words)
 {
     char copy[512], *rest = NULL;

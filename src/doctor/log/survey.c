@@ -9,12 +9,12 @@
 
 enum { ROOT_BLOCK_LINES = 10 }; /* torchrun's block "Root Cause" has that many */
 
-/* A file while it is read. */
+/* The file that is being read. */
 typedef struct survey_reading {
     tess_survey *survey;
     int file, path_rank;
-    int root_lines, root_rank; /* lines left of torchrun's block, and the rank that it named */
-    char stamped[LOG_HEAD];    /* the beginning of the last line with a time */
+    int root_lines, root_rank; /* lines left of torchrun's block, and the rank that it names */
+    char stamped[LOG_HEAD];    /* beginning of the last line with a time */
     size_t stamped_size;
 } survey_reading;
 
@@ -51,16 +51,22 @@ static tess_status rank_of(tess_survey *s, int rank, tess_timed_rank **out)
     return TESS_OK;
 }
 
-/* A line's own time, or that of the last line of the file that had one. */
+/* The logs have a line of the rank; -1: of no known rank. */
+static tess_status see_rank(tess_survey *s, int rank)
+{
+    tess_timed_rank *seen;
+    if (rank < 0)
+        return TESS_OK;
+    TESS_TRY(rank_of(s, rank, &seen));
+    seen->seen = true;
+    return TESS_OK;
+}
+
+/* The time of a line, or of the last line before it with a time. */
 static double time_of(const survey_reading *r, const char *line, size_t size)
 {
     double time_s = log_time_of_line(line, size);
     return time_s >= 0 ? time_s : log_time_of_line(r->stamped, r->stamped_size);
-}
-
-static bool is_earlier(double time_s, const log_match *match)
-{
-    return match->n_lines == 0 || (time_s >= 0 && (match->time_s < 0 || time_s < match->time_s));
 }
 
 static tess_status note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number, int rank)
@@ -69,7 +75,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     double time_s = time_of(r, line, size);
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
         return TESS_OK; /* another piece of the same line */
-    if (is_earlier(time_s, match)) {
+    if (match->n_lines == 0 || (time_s >= 0 && (match->time_s < 0 || time_s < match->time_s))) {
         match->first = (tess_text_place){r->file, number};
         match->time_s = time_s;
         match->rank = rank;
@@ -84,18 +90,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     return TESS_OK;
 }
 
-/* Behind rank_of for it: as many as there is room for in s->ranks. */
-static tess_status reserve_came(tess_survey *s, log_match *match, int rank)
-{
-    if (rank < match->n_came)
-        return TESS_OK;
-    TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)s->capacity * sizeof(*match->came), "how far ranks came",
-                           (void **)&match->came));
-    match->n_came = s->capacity;
-    return TESS_OK;
-}
-
-/* How far a rank came by its own word, or all of them by a list. */
+/* How far the speaker came, or all ranks of a list. */
 static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t size, int speaker)
 {
     int64_t numbers[LOG_MOST_LISTED];
@@ -108,7 +103,11 @@ static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t
     int last = is_list ? n - 1 : speaker;
     tess_timed_rank *rank;
     TESS_TRY(rank_of(s, last, &rank));
-    TESS_TRY(reserve_came(s, match, last));
+    if (last >= match->n_came) {
+        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)s->capacity * sizeof(*match->came), "how far ranks came",
+                               (void **)&match->came));
+        match->n_came = s->capacity;
+    }
     for (int r = is_list ? 0 : last; r <= last; r++) {
         int64_t came = n == 0 ? match->came[r] + 1 : 1 + numbers[is_list ? r : 0];
         match->came[r] = came > match->came[r] ? came : match->came[r];
@@ -129,7 +128,7 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
         return TESS_OK;
     TESS_TRY(rank_of(r->survey, work.rank, &rank));
     rank->seen = true;
-    if (rank->waits) /* said again, by an exception or for another group: the first one counts */
+    if (rank->waits) /* a repetition, from an exception or for another group */
         return TESS_OK;
     rank->waits = true;
     rank->work = work;
@@ -138,7 +137,7 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
     return TESS_OK;
 }
 
-/* The state of the group that timed out wins over that of others. */
+/* The progress of the group that timed out replaces that of others. */
 static tess_status note_progress(survey_reading *r, const char *line, size_t size, int speaker)
 {
     tess_timed_progress progress;
@@ -232,11 +231,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
     int speaker = log_rank_of_line(line, size);
     if (speaker < 0)
         speaker = r->path_rank;
-    if (speaker >= 0) {
-        tess_timed_rank *rank;
-        TESS_TRY(rank_of(s, speaker, &rank));
-        rank->seen = true;
-    }
+    TESS_TRY(see_rank(s, speaker));
     TESS_TRY(note_hooks(r, found.hooks, line, size, number, speaker));
     s->n_known_lines += found.n_entries > 0;
     if (speaker < 0 && found.n_entries > 0)
@@ -254,12 +249,7 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
                            (void **)&s->files));
     snprintf(s->files[s->n_files], sizeof(*s->files), "%s", path);
     *r = (survey_reading){.survey = s, .file = s->n_files++, .path_rank = log_rank_of_path(path), .root_rank = -1};
-    if (r->path_rank >= 0) {
-        tess_timed_rank *rank;
-        TESS_TRY(rank_of(s, r->path_rank, &rank));
-        rank->seen = true;
-    }
-    return TESS_OK;
+    return see_rank(s, r->path_rank);
 }
 
 tess_status tess_survey_read(tess_survey *s, const char *path)
