@@ -66,30 +66,23 @@ static tess_status count_name(void *context, const char *name)
     return TESS_OK;
 }
 
-/* Parses "Max open files            1024                 524288               files"; 0: not known. */
-static double files_allowed(const char *root, int pid)
-{
-    char path[PATH_BYTES], text[TEXT_BYTES];
-    snprintf(path, sizeof(path), "%s/proc/%d/limits", root, pid);
-    if (tess_os_read_text(path, text, sizeof(text)) <= 0)
-        return 0;
-    double allowed = number_of(text, "Max open files");
-    return allowed > 0 ? allowed : 0;
-}
-
 tess_health_reading tess_health_read_files(const char *root, const int *pids, int n)
 {
     tess_health_reading worst = nothing;
     double worst_share = -1;
     for (int i = 0; i < n; i++) {
-        char path[PATH_BYTES];
+        char path[PATH_BYTES], limits[TEXT_BYTES];
         int n_open = 0;
         snprintf(path, sizeof(path), "%s/proc/%d/fd", root, pids[i]);
         if (pids[i] <= 0 || tess_os_list(path, count_name, &n_open) != TESS_OK) {
             tess_error_clear(); /* the process has ended */
             continue;
         }
-        double allowed = files_allowed(root, pids[i]), share = allowed > 0 ? n_open / allowed : 0;
+        /* "Max open files            1024                 524288               files" */
+        snprintf(path, sizeof(path), "%s/proc/%d/limits", root, pids[i]);
+        double allowed = tess_os_read_text(path, limits, sizeof(limits)) > 0 ? number_of(limits, "Max open files") : 0;
+        allowed = allowed > 0 ? allowed : 0;
+        double share = allowed > 0 ? n_open / allowed : 0;
         if (share > worst_share) {
             worst_share = share;
             worst = (tess_health_reading){
@@ -101,15 +94,15 @@ tess_health_reading tess_health_read_files(const char *root, const int *pids, in
 
 /* ---- Disk ---- */
 /* A folder's newest checkpoint. The step numbers in names have at least eight digits. */
-typedef struct newest_alert {
+typedef struct newest_checkpoint {
     const char *folder;
     long long step;
     char path[PATH_BYTES];
-} newest_alert;
+} newest_checkpoint;
 
 static tess_status see_checkpoint(void *context, const char *name)
 {
-    newest_alert *n = context;
+    newest_checkpoint *n = context;
     char *end;
     if (strncmp(name, "step-", 5) != 0)
         return TESS_OK;
@@ -138,7 +131,7 @@ static tess_status add_file(void *context, const char *name)
 
 static double newest_checkpoint_bytes(const char *folder)
 {
-    newest_alert n = {.folder = folder, .step = -1};
+    newest_checkpoint n = {.folder = folder, .step = -1};
     folder_size sum = {.folder = n.path};
     bool found = tess_os_list(folder, see_checkpoint, &n) == TESS_OK && n.step >= 0 &&
                  tess_os_list(n.path, add_file, &sum) == TESS_OK;

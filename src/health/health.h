@@ -66,8 +66,8 @@ typedef struct tess_health_change {
 } tess_health_change;
 
 /* Takes a round's readings (TESS_HEALTH_CHECK_COUNT of them). */
-void tess_health_judge(tess_health *health, const tess_health_limits *limits, const tess_health_reading *readings,
-                       tess_health_change *change);
+void tess_health_update(tess_health *health, const tess_health_limits *limits, const tess_health_reading *readings,
+                        tess_health_change *change);
 
 const char *tess_health_check_name(tess_health_check check); /* "memory" */
 const char *tess_health_state_name(tess_health_state state); /* "degraded" */

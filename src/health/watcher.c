@@ -53,7 +53,7 @@ void tess_health_round(const tess_health_options *options, tess_health *health)
     tess_health_view view;
     tess_health_change change;
     gather(options, &view);
-    tess_health_judge(health, &options->limits, view.readings, &change);
+    tess_health_update(health, &options->limits, view.readings, &change);
     if (change.any)
         report(options, health, &change);
 }

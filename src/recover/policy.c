@@ -34,24 +34,13 @@ static bool is_of_place(tess_failure_class class)
            class == TESS_FAILURE_STUCK || class == TESS_FAILURE_IO || class == TESS_FAILURE_UNKNOWN;
 }
 
-/* Failures that the ranks' memory may cause: recovery does not use it. */
-static bool is_of_memory(tess_failure_class class)
-{
-    return class == TESS_FAILURE_MISMATCH || class == TESS_FAILURE_NUMBERS;
-}
-
-/* The state to restart from; a state that led to no further step is not tried twice. */
+/* The state to restart from. The ranks' memory is not used if it may have caused the failure, nor a second time if it
+ * led to no further step. */
 static const char *choose_state(const tess_recover *recover, bool brings_on, tess_recovery *recovery)
 {
-    recovery->from_memory = recover->settings.remembers && brings_on && !is_of_memory(recovery->class);
+    bool by_memory = recovery->class == TESS_FAILURE_MISMATCH || recovery->class == TESS_FAILURE_NUMBERS;
+    recovery->from_memory = recover->settings.remembers && brings_on && !by_memory;
     return recovery->from_memory ? "what they keep in memory" : "the newest checkpoint";
-}
-
-static void forgive(tess_recover *recover, int group)
-{
-    for (int i = 0; i < TESS_RECORD_NEWEST && i < recover->record.n; i++)
-        if (recover->record.kept[i].group == group)
-            recover->record.kept[i].forgiven = true;
 }
 
 /* True: another attempt would not help, and the decision is to stop. */
@@ -63,16 +52,6 @@ static bool stop_at_once(const tess_recover *recover, tess_recovery *recovery)
     say(recovery, "%s", tess_failure_advice(recovery->class));
     recovery->action = TESS_ACTION_STOP;
     return true;
-}
-
-static void stop_as_known(const tess_failure *failure, tess_recovery *recovery)
-{
-    char where[48] = "before the first step";
-    if (failure->step >= 0)
-        snprintf(where, sizeof(where), "at step %lld", (long long)failure->step);
-    say(recovery, "the same (%s) %s for the second time: it would come again, the job stops; %s",
-        tess_failure_name(recovery->class), where, tess_failure_advice(recovery->class));
-    recovery->action = TESS_ACTION_STOP;
 }
 
 static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_recovery *recovery)
@@ -97,7 +76,8 @@ static void drop_place(tess_recover *recover, const tess_failure *failure, int g
     snprintf(place, sizeof(place), "the place of rank %d", failure->rank);
     if (host[0] != '\0')
         snprintf(place, sizeof(place), "host %s", host);
-    forgive(recover, group);
+    for (int i = 0; i < TESS_RECORD_NEWEST && i < recover->record.n; i++)
+        recover->record.newest[i].forgiven |= recover->record.newest[i].group == group;
     recovery->action = TESS_ACTION_RESTART;
     recovery->n_ranks = recover->slots.n_ranks;
     recovery->resized = true;
@@ -127,8 +107,8 @@ static void go_on(tess_recover *recover, const tess_failure *failure, int n, tes
     say(recovery, "%s %s%s%s", start, pause, omitted, limit);
 }
 
-static void judge(tess_recover *recover, const tess_failure *failure, bool known, tess_recorded_failure *recorded,
-                  double now_s, tess_recovery *recovery)
+static void choose_action(tess_recover *recover, const tess_failure *failure, bool known,
+                          tess_recorded_failure *recorded, double now_s, tess_recovery *recovery)
 {
     const tess_recover_settings *s = &recover->settings;
     if (stop_at_once(recover, recovery))
@@ -143,7 +123,12 @@ static void judge(tess_recover *recover, const tess_failure *failure, bool known
         return;
     }
     if (known && tess_failure_is_of_step(recovery->class)) {
-        stop_as_known(failure, recovery);
+        char where[48] = "before the first step";
+        if (failure->step >= 0)
+            snprintf(where, sizeof(where), "at step %lld", (long long)failure->step);
+        say(recovery, "the same (%s) %s for the second time: it would come again, the job stops; %s",
+            tess_failure_name(recovery->class), where, tess_failure_advice(recovery->class));
+        recovery->action = TESS_ACTION_STOP;
         return;
     }
     int n = tess_record_count(&recover->record, now_s, s->window_s);
@@ -154,14 +139,6 @@ static void judge(tess_recover *recover, const tess_failure *failure, bool known
         return;
     }
     go_on(recover, failure, n, recovery);
-}
-
-/* A job that was asked to stop saves with its present ranks and their state, or not at all. */
-static void leave(tess_recovery *recovery)
-{
-    recovery->action = TESS_ACTION_STOP;
-    recovery->delay_s = 0;
-    say(recovery, "the job was asked to stop and does not start again; the newest complete checkpoint stands");
 }
 
 void tess_recover_decide(tess_recover *recover, const tess_failure *failure, double now_s, tess_recovery *recovery)
@@ -177,9 +154,13 @@ void tess_recover_decide(tess_recover *recover, const tess_failure *failure, dou
         recover->best_step = failure->steps_done;
     tess_recorded_failure *recorded = tess_record_add(&recover->record, failure, now_s);
     recorded->group = tess_slots_group_of(&recover->slots, failure->rank, failure->host);
-    judge(recover, failure, known, recorded, now_s, recovery);
-    if (failure->stopping && recovery->action == TESS_ACTION_RESTART)
-        leave(recovery);
+    choose_action(recover, failure, known, recorded, now_s, recovery);
+    if (failure->stopping && recovery->action == TESS_ACTION_RESTART) {
+        /* It saves with its present ranks and their state, or not at all. */
+        recovery->action = TESS_ACTION_STOP;
+        recovery->delay_s = 0;
+        say(recovery, "the job was asked to stop and does not start again; the newest complete checkpoint stands");
+    }
     snprintf(recorded->done, sizeof(recorded->done), "%s", recovery->what);
 }
 

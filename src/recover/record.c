@@ -11,7 +11,7 @@ static int oldest(const tess_record_of_failures *record)
 
 tess_recorded_failure *tess_record_add(tess_record_of_failures *record, const tess_failure *failure, double now_s)
 {
-    tess_recorded_failure *new = &record->kept[record->n++ % TESS_RECORD_NEWEST];
+    tess_recorded_failure *new = &record->newest[record->n++ % TESS_RECORD_NEWEST];
     *new = (tess_recorded_failure){.at_s = now_s,
                                    .class = tess_failure_classify(failure),
                                    .rank = failure->rank,
@@ -26,7 +26,7 @@ int tess_record_count(const tess_record_of_failures *record, double now_s, doubl
 {
     int n = 0;
     for (int i = oldest(record); i < record->n; i++) {
-        const tess_recorded_failure *f = &record->kept[i % TESS_RECORD_NEWEST];
+        const tess_recorded_failure *f = &record->newest[i % TESS_RECORD_NEWEST];
         n += !f->forgiven && now_s - f->at_s <= window_s;
     }
     return n;
@@ -35,7 +35,7 @@ int tess_record_count(const tess_record_of_failures *record, double now_s, doubl
 bool tess_record_knows(const tess_record_of_failures *record, tess_failure_class class, int64_t step)
 {
     for (int i = oldest(record); i < record->n; i++) {
-        const tess_recorded_failure *f = &record->kept[i % TESS_RECORD_NEWEST];
+        const tess_recorded_failure *f = &record->newest[i % TESS_RECORD_NEWEST];
         if (!f->forgiven && !f->evaluating && f->class == class && f->step == step)
             return true;
     }
@@ -47,7 +47,7 @@ const char *tess_record_report(const tess_record_of_failures *record, double now
     size_t at = 0;
     text[0] = '\0';
     for (int i = oldest(record); i < record->n; i++) {
-        const tess_recorded_failure *f = &record->kept[i % TESS_RECORD_NEWEST];
+        const tess_recorded_failure *f = &record->newest[i % TESS_RECORD_NEWEST];
         at = tess_text_add(text, size, at, "\n  %.1f s ago: %s%s%s", now_s - f->at_s, f->text,
                            f->done[0] != '\0' ? "; " : "", f->done);
     }

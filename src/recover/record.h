@@ -21,8 +21,8 @@ typedef struct tess_recorded_failure {
 } tess_recorded_failure;
 
 typedef struct tess_record_of_failures {
-    int n; /* ever; the record holds the newest TESS_RECORD_NEWEST */
-    tess_recorded_failure kept[TESS_RECORD_NEWEST];
+    int n;                                            /* ever; the record holds the newest TESS_RECORD_NEWEST */
+    tess_recorded_failure newest[TESS_RECORD_NEWEST]; /* a ring */
 } tess_record_of_failures;
 
 /* Adds one and returns it, so that `done` can be filled in; valid until TESS_RECORD_NEWEST more are added. */

@@ -77,27 +77,14 @@ int tess_slots_ranks_of(const tess_slots *slots, int group)
     return n;
 }
 
-static int count_in_service(const tess_slots *slots)
-{
-    int n = 0;
-    for (int slot = 0; slot < slots->n; slot++)
-        n += in_service(slots, slot);
-    return n;
-}
-
-static int count_places(const tess_slots *slots, int group)
-{
-    int n = 0;
-    for (int slot = 0; slot < slots->n; slot++)
-        n += slots->group[slot] == group;
-    return n;
-}
-
 bool tess_slots_fail(tess_slots *slots, int group, const tess_worlds *worlds, double now_s)
 {
     if (group < 0 || slots->out_since_s[group] >= 0 || ++slots->n_failures[group] < TESS_SLOT_FAILURES)
         return false;
-    int n = largest_world(slots, worlds, count_in_service(slots) - count_places(slots, group));
+    int n_left = 0;
+    for (int slot = 0; slot < slots->n; slot++)
+        n_left += in_service(slots, slot) && slots->group[slot] != group;
+    int n = largest_world(slots, worlds, n_left);
     if (n == 0)
         return false;
     slots->out_since_s[group] = now_s;

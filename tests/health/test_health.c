@@ -17,8 +17,7 @@ static tess_health_reading value(double number)
     return (tess_health_reading){.known = true, .value = number, .who = -1, .rank = -1};
 }
 
-/* ---- States
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- States ---- */
 static void rounds_and_not_checks_are_counted(void)
 {
     tess_health health = {0};
@@ -31,16 +30,16 @@ static void rounds_and_not_checks_are_counted(void)
                                                TESS_HEALTH_UNHEALTHY};
     static const bool reported[] = {true, false, true, false};
     EXPECT_INT(health.state, TESS_HEALTH_UNKNOWN);
-    tess_health_judge(&health, &limits, good, &change);
+    tess_health_update(&health, &limits, good, &change);
     EXPECT_INT(health.state, TESS_HEALTH_HEALTHY);
-    EXPECT(!change.any); /* that all is well is no news */
+    EXPECT(!change.any); /* healthy at first is no change */
     for (int round = 0; round < 4; round++) {
-        tess_health_judge(&health, &limits, bad, &change);
+        tess_health_update(&health, &limits, bad, &change);
         EXPECT_INT(health.state, states[round]);
         EXPECT_INT(health.failures, round + 1);
         EXPECT_INT(change.any, reported[round]);
     }
-    tess_health_judge(&health, &limits, good, &change);
+    tess_health_update(&health, &limits, good, &change);
     EXPECT_INT(health.state, TESS_HEALTH_HEALTHY);
     EXPECT_INT(health.failures, 0);
     EXPECT(change.any && change.ended[TESS_HEALTH_MEMORY] && change.ended[TESS_HEALTH_DISK]);
@@ -62,7 +61,7 @@ static void a_value_at_its_limit_makes_no_noise(void)
     for (size_t i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
         tess_health_reading readings[TESS_HEALTH_CHECK_COUNT] = {
             [TESS_HEALTH_MEMORY] = value(rounds[i].memory), [TESS_HEALTH_DISK] = value(rounds[i].disk)};
-        tess_health_judge(&health, &limits, readings, &change);
+        tess_health_update(&health, &limits, readings, &change);
         EXPECT_INT(health.failing[TESS_HEALTH_MEMORY], rounds[i].memory_fails);
         EXPECT_INT(health.failing[TESS_HEALTH_DISK], rounds[i].disk_fails);
         EXPECT_INT(change.any, rounds[i].reported);
@@ -75,13 +74,13 @@ static void what_is_not_known_neither_fails_nor_makes_well(void)
     tess_health_change change;
     tess_health_reading readings[TESS_HEALTH_CHECK_COUNT] = {{0}};
     readings[TESS_HEALTH_LOAD] = value(1e6); /* off: it has no limit */
-    tess_health_judge(&health, &limits, readings, &change);
+    tess_health_update(&health, &limits, readings, &change);
     EXPECT_INT(health.state, TESS_HEALTH_UNKNOWN);
     readings[TESS_HEALTH_MEMORY] = value(95);
-    tess_health_judge(&health, &limits, readings, &change);
+    tess_health_update(&health, &limits, readings, &change);
     EXPECT_INT(health.state, TESS_HEALTH_DEGRADED);
     readings[TESS_HEALTH_MEMORY].known = false;
-    tess_health_judge(&health, &limits, readings, &change);
+    tess_health_update(&health, &limits, readings, &change);
     EXPECT_INT(health.state, TESS_HEALTH_DEGRADED);
     EXPECT(!change.any);
     EXPECT(health.last[TESS_HEALTH_MEMORY].value == 95);
@@ -95,20 +94,19 @@ static void the_tighter_limit_counts(void)
         [TESS_HEALTH_MEMORY] = value(80), [TESS_HEALTH_DISK] = value(4000), [TESS_HEALTH_FILES] = value(950)};
     readings[TESS_HEALTH_MEMORY].limit = 70;
     readings[TESS_HEALTH_DISK].limit = 5000;
-    readings[TESS_HEALTH_FILES].limit = 900; /* and none configured */
-    tess_health_judge(&health, &limits, readings, &change);
+    readings[TESS_HEALTH_FILES].limit = 900; /* without a configured limit */
+    tess_health_update(&health, &limits, readings, &change);
     EXPECT(health.failing[TESS_HEALTH_MEMORY] && health.failing[TESS_HEALTH_DISK] && health.failing[TESS_HEALTH_FILES]);
     EXPECT(health.last[TESS_HEALTH_DISK].limit == 5000);
     memset(&health, 0, sizeof(health));
     readings[TESS_HEALTH_MEMORY].limit = 99;
     readings[TESS_HEALTH_DISK].limit = 10;
     readings[TESS_HEALTH_FILES].limit = 1000;
-    tess_health_judge(&health, &limits, readings, &change);
+    tess_health_update(&health, &limits, readings, &change);
     EXPECT_INT(health.state, TESS_HEALTH_HEALTHY);
 }
 
-/* ---- Readings
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Readings ---- */
 static void write_file(const char *name, const char *text)
 {
     char path[600];
@@ -161,7 +159,7 @@ static void a_disk_needs_room_for_two_of_the_newest_checkpoint(void)
     char folder[600];
     tess_health_reading bytes, files;
     snprintf(folder, sizeof(folder), "%s/out/checkpoint", test_folder());
-    tess_health_read_disk(folder, &bytes, &files); /* not there yet */
+    tess_health_read_disk(folder, &bytes, &files); /* does not exist yet */
     EXPECT(bytes.known && bytes.value > 0 && bytes.limit == 0);
     write_file("out/checkpoint/step-00000010/rank-00000.data", "0123456789");
     write_file("out/checkpoint/step-00000020/rank-00000.data", "012345678901234");
@@ -173,15 +171,14 @@ static void a_disk_needs_room_for_two_of_the_newest_checkpoint(void)
     EXPECT(bytes.known);
 }
 
-/* ---- Alerts
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Alerts ---- */
 static void hear(void *self, const char *line)
 {
     strcat(self, line);
     strcat(self, "\n");
 }
 
-enum { PATIENCE_S = 120 }; /* with what ends by itself: a busy machine may take long */
+enum { PATIENCE_S = 120 }; /* for what ends by itself, on a busy machine */
 
 static double silence_s;
 
@@ -248,7 +245,7 @@ static void alerts_reach_the_file_and_the_program(void)
     tess_mem_free(test_mem(), kept);
 }
 
-/* Whoever sends it does not wait for a program that takes its time. */
+/* The sender does not wait for a slow program. */
 static void an_alert_aside_keeps_nobody_waiting(void)
 {
     char file[600], script[700];
@@ -283,7 +280,8 @@ static void a_program_that_hangs_is_killed_with_its_children(void)
     char *const hanging[] = {"sh", "-c", script, NULL}, *const failing[] = {"sh", "-c", "exit 3", NULL},
                 *const missing[] = {"no-such-program", NULL};
     EXPECT_FAILS(tess_os_hook(hanging, "", NULL, 0, 0.5), TESS_E_TIMEOUT, "longer than 0.5 s");
-    for (double limit_s = 1; !tess_os_is_file(file) && limit_s < PATIENCE_S; limit_s *= 2) /* it had not got so far */
+    for (double limit_s = 1; !tess_os_is_file(file) && limit_s < PATIENCE_S;
+         limit_s *= 2) /* killed before it had written */
         EXPECT_FAILS(tess_os_hook(hanging, "", NULL, 0, limit_s), TESS_E_TIMEOUT, "longer than");
     char *child = read_text("child");
     double begin_s = tess_os_now_s();
@@ -295,7 +293,7 @@ static void a_program_that_hangs_is_killed_with_its_children(void)
     EXPECT_FAILS(tess_os_hook(missing, "x", NULL, 0, PATIENCE_S), TESS_E_NOT_FOUND, "no such program");
 }
 
-/* Its end does not wait for the next round. */
+/* The watcher ends without waiting for the next round. */
 static void the_watcher_ends_when_it_is_told(void)
 {
     tess_health_watcher watcher;

@@ -1,4 +1,4 @@
-/* Every row of the table: from what is known of a failure to its class, and what is done about that. */
+/* Every row of the table: from the facts of a failure to its class and action. */
 #include <signal.h>
 
 #include "recover/failure.h"
@@ -94,7 +94,7 @@ static void a_command_that_refuses_its_input_says_so_with_its_exit_code(void)
     expect("exit code 3", failure, TESS_FAILURE_UNKNOWN, TESS_ACTION_RESTART);
 }
 
-/* What comes from outside may come at the same step by chance, however often. */
+/* A failure with an outside cause may come at the same step by chance, however often. */
 static void only_what_lies_in_the_job_is_proven_by_coming_twice(void)
 {
     EXPECT(!tess_failure_is_of_step(TESS_FAILURE_KILLED));

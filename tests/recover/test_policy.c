@@ -1,4 +1,4 @@
-/* Decisions over the life of a job: pauses, the window, places, the ladder, and when it is enough. */
+/* Decisions over the life of a job: pauses, the window, places, the ladder, and the end. */
 #include <signal.h>
 
 #include "recover/backoff.h"
@@ -122,7 +122,7 @@ static void the_same_at_the_same_step_never_loops(void)
         begin(&settings, 4, 0, 0);
         fail_with(1, 0, statuses[i], 7, 1);
         EXPECT_INT(now.action, TESS_ACTION_RESTART);
-        fail_with(1, 0, statuses[i], 8, 2); /* elsewhere: not the same */
+        fail_with(1, 0, statuses[i], 8, 2); /* another step: another failure */
         EXPECT_INT(now.action, TESS_ACTION_RESTART);
         fail_with(3, 0, statuses[i], 7, 3);
         EXPECT_INT(now.action, TESS_ACTION_STOP);
@@ -159,7 +159,7 @@ static void a_job_that_was_asked_to_stop_is_replaced_to_save_but_does_not_start_
     EXPECT_CONTAINS(now.what, "the job was asked to stop and does not start again");
 }
 
-/* Places of two hosts; a failure may name the host, or a rank alone. */
+/* Places of two hosts; a failure names the host, or only a rank. */
 static void a_host_where_ranks_keep_failing_is_left_out_with_all_its_places(void)
 {
     tess_failure failure = {.rank = 3, .signal = SIGKILL, .step = 5, .steps_done = 5};
@@ -183,7 +183,7 @@ static void a_host_where_ranks_keep_failing_is_left_out_with_all_its_places(void
     tess_slots_add_host(&job.slots, "h1", 2);
     tess_slots_add_host(&job.slots, "h2", 2);
     EXPECT(!tess_slots_fail(&job.slots, 1, &job.worlds, 1));
-    EXPECT(!tess_slots_fail(&job.slots, 1, &job.worlds, 2)); /* all are wanted */
+    EXPECT(!tess_slots_fail(&job.slots, 1, &job.worlds, 2)); /* no place can be left out */
 }
 
 static void a_host_that_was_left_out_comes_back_once_it_answers(void)
@@ -206,7 +206,7 @@ static void a_host_that_was_left_out_comes_back_once_it_answers(void)
     tess_slots_return(&job.slots, &job.worlds, 300, 632);
     EXPECT_INT(job.slots.n_ranks, 4);
     EXPECT_INT(tess_slots_ranks_of(&job.slots, 2), 2);
-    EXPECT(!tess_slots_fail(&job.slots, 2, &job.worlds, 640)); /* it begins anew */
+    EXPECT(!tess_slots_fail(&job.slots, 2, &job.worlds, 640)); /* the count begins again */
     EXPECT(tess_slots_fail(&job.slots, 2, &job.worlds, 650));
     EXPECT_INT(tess_slots_possible(&job.slots, &job.worlds, 300, 2000), 2); /* and must answer again */
 }
@@ -229,13 +229,13 @@ static void a_place_that_keeps_failing_is_left_out_and_comes_back(void)
     fail_with(3, SIGKILL, TESS_OK, 9, 20);
     EXPECT_INT(now.action, TESS_ACTION_RESTART);
     EXPECT(now.resized);
-    EXPECT_INT(now.n_ranks, 2); /* three are well, but only powers of two are admitted */
+    EXPECT_INT(now.n_ranks, 2); /* three places work, but only powers of two are admitted */
     EXPECT_CONTAINS(now.what, "the place of rank 3 failed 2 times and is left out: 2 ranks go on");
     EXPECT_INT(tess_slots_possible(&job.slots, &job.worlds, 300, 319), 2);
     EXPECT_INT(tess_slots_possible(&job.slots, &job.worlds, 300, 320), 4);
     tess_slots_return(&job.slots, &job.worlds, 300, 320);
     EXPECT_INT(job.slots.n_ranks, 4);
-    /* Its failures are forgiven: one more elsewhere is the window's first. */
+    /* Its failures are forgiven: the next one elsewhere is the first of the window. */
     fail_with(0, SIGKILL, TESS_OK, 30, 330);
     EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
     EXPECT_CONTAINS(now.what, "failure 1, ");
@@ -252,7 +252,7 @@ static void a_place_that_fails_at_the_same_step_each_time_is_left_out_too(void)
     EXPECT_INT(now.action, TESS_ACTION_RESTART);
     EXPECT_INT(now.n_ranks, 2);
     EXPECT_CONTAINS(now.what, "the place of rank 3 failed 2 times and is left out");
-    for (int i = 3; i <= 5; i++) { /* it was not the place: one more is to spare, then no other */
+    for (int i = 3; i <= 5; i++) { /* the place was not the cause: one spare place is used, then none is left */
         fail_with(1, 0, TESS_OK, 1, 10 * i);
         EXPECT_INT(now.action, TESS_ACTION_RESTART);
         EXPECT_INT(now.n_ranks, 2);
@@ -276,7 +276,7 @@ static void an_evaluation_that_ends_ranks_is_left_out_and_proves_nothing_about_i
     EXPECT(!now.omits);
     failure = (tess_failure){.rank = 1, .signal = SIGKILL, .step = 20, .steps_done = 20, .evaluating = true};
     begin(&usual, 4, 0, 0);
-    tess_recover_decide(&job, &failure, 30, &now); /* from outside: it had no part in that */
+    tess_recover_decide(&job, &failure, 30, &now); /* an outside cause does not count against the place */
     EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
     EXPECT(!now.omits);
 }
@@ -288,7 +288,7 @@ static void no_place_is_left_out_below_the_minimum(void)
     fail_with(3, SIGKILL, TESS_OK, 9, 20);
     EXPECT(!now.resized);
     EXPECT_INT(now.n_ranks, 4);
-    begin(&usual, 4, 3, 0); /* three would be enough, but are not admitted */
+    begin(&usual, 4, 3, 0); /* three ranks would be enough, but are not admitted */
     fail_with(3, SIGKILL, TESS_OK, 5, 10);
     fail_with(3, SIGKILL, TESS_OK, 9, 20);
     EXPECT(!now.resized);
@@ -317,7 +317,7 @@ static void what_ranks_remember_is_gone_on_from_once_and_where_it_is_not_what_fa
     EXPECT_INT(now.action, TESS_ACTION_RESTART);
     EXPECT(!now.from_memory);
     EXPECT_CONTAINS(now.what, "all ranks start again from the newest checkpoint in ");
-    fail_with(1, 0, TESS_E_IO, 9, 30); /* a step has come of it */
+    fail_with(1, 0, TESS_E_IO, 9, 30); /* a step was done since */
     EXPECT(now.from_memory);
     for (size_t i = 0; i < sizeof(blames_memory) / sizeof(blames_memory[0]); i++) {
         begin(&settings, 4, 0, 0);

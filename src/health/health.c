@@ -28,17 +28,8 @@ static bool fails(tess_health_check check, double value, double limit, bool fail
     return value < (failing ? limit * (1 + margin) : limit);
 }
 
-static tess_health_state next_state(const tess_health *health, const tess_health_limits *limits, int n_known)
-{
-    if (health->failures >= limits->max_failures)
-        return TESS_HEALTH_UNHEALTHY;
-    if (health->failures > 0)
-        return TESS_HEALTH_DEGRADED;
-    return n_known > 0 ? TESS_HEALTH_HEALTHY : TESS_HEALTH_UNKNOWN;
-}
-
-void tess_health_judge(tess_health *health, const tess_health_limits *limits, const tess_health_reading *readings,
-                       tess_health_change *change)
+void tess_health_update(tess_health *health, const tess_health_limits *limits, const tess_health_reading *readings,
+                        tess_health_change *change)
 {
     int n_known = 0, n_failing = 0;
     *change = (tess_health_change){.was = health->state};
@@ -57,6 +48,9 @@ void tess_health_judge(tess_health *health, const tess_health_limits *limits, co
         n_failing += health->failing[i];
     }
     health->failures = n_failing > 0 ? health->failures + 1 : 0;
-    health->state = next_state(health, limits, n_known);
+    health->state = health->failures >= limits->max_failures ? TESS_HEALTH_UNHEALTHY
+                    : health->failures > 0                   ? TESS_HEALTH_DEGRADED
+                    : n_known > 0                            ? TESS_HEALTH_HEALTHY
+                                                             : TESS_HEALTH_UNKNOWN;
     change->any |= health->state != change->was && health->state > TESS_HEALTH_HEALTHY;
 }
