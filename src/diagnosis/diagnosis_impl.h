@@ -35,7 +35,6 @@ void diagnosis_compare_steps(diagnosis_search *search);
 /* ---- ending.c: ranks that died, or ended with an error */
 /* The situation that was noted, or else how the process ended. */
 tess_situation diagnosis_situation(const tess_rank_history *rank);
-bool diagnosis_is_death(tess_situation situation); /* crashed .. host lost, other than LEFT */
 
 /* ---- message_pairs.c: which receive belongs to which send */
 /* One side's messages of one direction, peer and tag. */
@@ -107,8 +106,7 @@ bool diagnosis_is_absence(tess_diagnosis_kind kind); /* ranks are missing */
 /* "WHO all_reduce #7 ..., at step.c:41" */
 void diagnosis_add_call(const diagnosis_search *search, const char *who, const tess_record *record);
 void diagnosis_add_line(tess_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "rank 3", or in a job of several hosts "rank 3 on host h2". */
-void diagnosis_name_rank(const tess_history *history, int rank, tess_sentence *words);
+/* "ranks 1 3"; "rank 3", or in a job of several hosts "rank 3 on host h2". */
 void diagnosis_name_ranks(const diagnosis_search *search, const int *ranks, int n, tess_sentence *words);
 
 /* Moves the marked ranks, ascending, to a list; returns their number. */

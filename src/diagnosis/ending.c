@@ -6,7 +6,8 @@
 #include "diagnosis/diagnosis_impl.h"
 #include "diagnosis/missed.h"
 
-bool diagnosis_is_death(tess_situation situation)
+/* Other than LEFT. */
+static bool is_death(tess_situation situation)
 {
     return situation == TESS_RANK_CRASHED || situation == TESS_RANK_OOM_KILLED || situation == TESS_RANK_KILLED ||
            situation == TESS_RANK_EXITED || situation == TESS_RANK_HOST_LOST;
@@ -15,7 +16,7 @@ bool diagnosis_is_death(tess_situation situation)
 tess_situation diagnosis_situation(const tess_rank_history *rank)
 {
     int signal = rank->signal;
-    if (rank->asked && (diagnosis_is_death(rank->situation) || rank->situation == TESS_RANK_LEFT))
+    if (rank->asked && (is_death(rank->situation) || rank->situation == TESS_RANK_LEFT))
         return TESS_RANK_UNKNOWN;
     if (rank->situation != TESS_RANK_WELL && rank->situation != TESS_RANK_UNKNOWN)
         return rank->situation;
@@ -30,7 +31,7 @@ tess_situation diagnosis_situation(const tess_rank_history *rank)
 
 static bool ended_badly(const diagnosis_search *search, int rank)
 {
-    return diagnosis_is_death(diagnosis_situation(&search->history->ranks[rank]));
+    return is_death(diagnosis_situation(&search->history->ranks[rank]));
 }
 
 /* A crash or kill comes before an exit, then the earlier death before the later, as far as times are known. */

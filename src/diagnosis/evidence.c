@@ -56,17 +56,10 @@ static bool has_several_hosts(const tess_history *history)
     return false;
 }
 
-void diagnosis_name_rank(const tess_history *history, int rank, tess_sentence *words)
-{
-    tess_sentence_add(words, "rank %d", rank);
-    if (has_several_hosts(history) && history->ranks[rank].host[0] != '\0')
-        tess_sentence_add(words, " on host %.*s", TESS_HISTORY_TEXT - 1, history->ranks[rank].host);
-}
-
 void diagnosis_name_ranks(const diagnosis_search *search, const int *ranks, int n, tess_sentence *words)
 {
-    if (n == 1)
-        diagnosis_name_rank(search->history, ranks[0], words);
-    else
-        tess_sentence_ranks(words, ranks, n);
+    const char *host = search->history->ranks[ranks[0]].host;
+    tess_sentence_ranks(words, ranks, n);
+    if (n == 1 && host[0] != '\0' && has_several_hosts(search->history))
+        tess_sentence_add(words, " on host %.*s", TESS_HISTORY_TEXT - 1, host);
 }

@@ -153,29 +153,22 @@ uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, u
     return number;
 }
 
-static int time_word(tess_trace_state state)
-{
-    return state == TESS_TRACE_ENQUEUED ? ENQUEUED_WORD : state == TESS_TRACE_STARTED ? STARTED_WORD : COMPLETED_WORD;
-}
-
 void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state state, uint64_t now_ns)
 {
     tess_trace_event *event = event_at(ring, number);
     _Atomic uint64_t *words = words_of(event);
+    int time_word = state == TESS_TRACE_ENQUEUED  ? ENQUEUED_WORD
+                    : state == TESS_TRACE_STARTED ? STARTED_WORD
+                                                  : COMPLETED_WORD;
     if (atomic_load_explicit(&event->stamp, memory_order_relaxed) != number + 1)
         return;
     uint64_t word = atomic_load_explicit(&words[STATE_WORD], memory_order_relaxed);
     word = (word & ~(UINT64_C(0xff) << STATE_SHIFT)) | (uint64_t)state << STATE_SHIFT;
-    atomic_store_explicit(&words[time_word(state)], now_ns, memory_order_release);
+    atomic_store_explicit(&words[time_word], now_ns, memory_order_release);
     atomic_store_explicit(&words[STATE_WORD], word, memory_order_release);
 }
 
-size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max)
-{
-    return tess_trace_read_cut(ring, ring->capacity, events, max);
-}
-
-size_t tess_trace_read_cut(const tess_trace_ring *ring, uint64_t n_slots, tess_trace_event *events, size_t max)
+size_t tess_trace_read(const tess_trace_ring *ring, uint64_t n_slots, tess_trace_event *events, size_t max)
 {
     uint64_t end = atomic_load_explicit(&ring->n_events, memory_order_acquire);
     uint64_t most = max < ring->capacity ? max : ring->capacity;
@@ -195,11 +188,6 @@ size_t tess_trace_read_cut(const tess_trace_ring *ring, uint64_t n_slots, tess_t
         n++;
     }
     return n;
-}
-
-tess_status tess_trace_save(const tess_trace_ring *ring, const char *path)
-{
-    return tess_os_write_atomic(path, ring, tess_trace_bytes(ring->capacity));
 }
 
 const char *tess_trace_op_name(int op)

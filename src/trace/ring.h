@@ -144,13 +144,9 @@ uint64_t tess_trace_emit(tess_trace_ring *ring, const tess_trace_event *event, u
  * submission. For the thread that works on the operation. */
 void tess_trace_update(tess_trace_ring *ring, uint64_t number, tess_trace_state state, uint64_t now_ns);
 
-/* Copies the newest events, at most `max`, oldest of them first, without torn ones. Returns how many. */
-size_t tess_trace_read(const tess_trace_ring *ring, tess_trace_event *events, size_t max);
-/* The same for a ring of which only the first `n_slots` slots are whole. */
-size_t tess_trace_read_cut(const tess_trace_ring *ring, uint64_t n_slots, tess_trace_event *events, size_t max);
-
-/* Writes the ring to `path`, atomically. */
-tess_status tess_trace_save(const tess_trace_ring *ring, const char *path);
+/* Copies the newest events of the first `n_slots` slots (all: ring->capacity), at most `max`, oldest first, without
+ * torn ones. Returns their number. */
+size_t tess_trace_read(const tess_trace_ring *ring, uint64_t n_slots, tess_trace_event *events, size_t max);
 
 /* "all_gather"; "enqueued". Never NULL. */
 const char *tess_trace_op_name(int op);

@@ -57,7 +57,7 @@ static void objects_lie_elsewhere_and_sites_are_the_same(void)
     for (int i = 0; i < 4; i++) {
         int64_t site, all[8];
         EXPECT_OK((i % 2 == 0 ? e.sum_a : e.sum_b)(tess_all_reduce, team, a, N));
-        EXPECT_INT(tess_trace_read(rt->ring, &event, 1), 1);
+        EXPECT_INT(tess_trace_read(rt->ring, rt->ring->capacity, &event, 1), 1);
         site = (int64_t)event.call_site;
         EXPECT_OK(tess_all_gather(team, &site, all, 1, TESS_I64, NULL));
         for (int r = 0; r < size; r++)

@@ -1,5 +1,5 @@
-/* A job played without processes: each rank has a list of calls, they meet as the guard lets them meet, and what they
- * did becomes a history. Faults are put into the lists, or into what became of a rank. */
+/* A simulated job: each rank has a list of calls, which meet by the rules of the guard and become a history. Faults are
+ * changes of the lists, or of a rank's situation. */
 #ifndef TESS_TESTS_DIAGNOSIS_PLAY_H
 #define TESS_TESTS_DIAGNOSIS_PLAY_H
 
@@ -21,7 +21,7 @@ typedef struct play_team {
 
 typedef struct play_call {
     int team;
-    tess_record record; /* of a message: root is the place of the peer */
+    tess_record record; /* of a message: root is the peer's place */
     uint64_t pause_ns;  /* before it */
 } play_call;
 
@@ -32,7 +32,7 @@ typedef struct play_rank {
     uint64_t posted_ns[PLAY_MAX_CALLS], done_ns[PLAY_MAX_CALLS], sequence[PLAY_MAX_CALLS];
     uint64_t now_ns;
     uint64_t next_sequence[PLAY_MAX_TEAMS], next_message[PLAY_MAX_TEAMS];
-    int stops_before; /* call that it never makes; -1: makes all */
+    int stops_before; /* call that the rank never makes; -1: it makes all */
 } play_rank;
 
 typedef struct play {
@@ -73,7 +73,7 @@ static inline void play_add_call(play *p, int rank, const play_call *call)
     r->calls[r->n_calls++] = *call;
 }
 
-/* The same call on all members of its team. */
+/* Adds the same call to all members of its team. */
 static inline void play_add_collective(play *p, const play_call *call)
 {
     for (int i = 0; i < p->teams[call->team].n; i++)
@@ -107,7 +107,7 @@ static inline bool play_same(const tess_record *a, const tess_record *b)
            a->reduce_op == b->reduce_op && a->root == b->root && a->label == b->label && a->tag == b->tag;
 }
 
-/* Call of `rank` with this number in the team; -1: not posted. */
+/* The call of `rank` with this sequence in the team; -1: not posted. */
 static inline int play_find(const play *p, int rank, int team, uint64_t sequence)
 {
     const play_rank *r = &p->ranks[rank];
@@ -117,7 +117,7 @@ static inline int play_find(const play *p, int rank, int team, uint64_t sequence
     return -1;
 }
 
-/* The posted call of the peer that fits this message and belongs to it by order; -1: none. */
+/* The posted call of the peer that is the other side of this message; -1: none. */
 static inline int play_find_message(const play *p, int rank, int c)
 {
     const play_rank *r = &p->ranks[rank];
@@ -187,7 +187,7 @@ static inline bool play_finish(play *p, int rank)
     return true;
 }
 
-/* Until nobody gets any further, or `most` calls were made. */
+/* Runs until no rank can go on, or `most` calls were made. */
 static inline void play_run(play *p, int most)
 {
     for (bool moved = true; moved;) {
@@ -204,10 +204,10 @@ static inline void play_run(play *p, int most)
 
 static inline int64_t play_offset(int rank)
 {
-    return (int64_t)(rank % 3) * 7919 * (int64_t)play_ms; /* three hosts with clocks of their own */
+    return (int64_t)(rank % 3) * 7919 * (int64_t)play_ms; /* three hosts, each with its clock */
 }
 
-/* `failed`: who waits was told so, as the guard does. `lost`: at most so many of the oldest records are gone. */
+/* `failed`: the guard failed the waiting operations. `lost`: number of the oldest records that may be overwritten. */
 static inline tess_history *play_history(play *p, uint64_t later_ns, bool failed, int lost)
 {
     tess_history *history;

@@ -1,4 +1,4 @@
-/* Nobody is blamed beyond what is known, and what is told of a rank is what that rank was at. */
+/* No rank is blamed without evidence, and a report on a rank says where that rank was. */
 #include <signal.h>
 
 #include "diagnosis/play.h"
@@ -129,7 +129,7 @@ static void ranks_that_fail_alike_are_named_together(void)
     free(p);
 }
 
-/* Rank 2 never came to the last operation; what rank 3 did nobody knows. */
+/* Rank 2 never came to the last operation; rank 3 left no records. */
 static void a_missing_record_does_not_accuse_where_another_shows_who_stayed_away(void)
 {
     tess_diagnosis diagnosis;
@@ -148,7 +148,7 @@ static void a_missing_record_does_not_accuse_where_another_shows_who_stayed_away
     free(p);
 }
 
-/* Only the watchdog's word tells rank 2 from rank 3; neither of them waits. */
+/* Only the watchdog's finding distinguishes rank 2 from rank 3; neither of them waits. */
 static void only_who_waits_is_said_to_wait(void)
 {
     tess_diagnosis diagnosis;
@@ -190,7 +190,7 @@ static void the_phase_told_is_that_of_the_rank_not_of_its_last_operation(void)
     free(p);
 }
 
-/* It asked for the reduction of layer 1 and went on to the backward pass of layer 0, where it sleeps. */
+/* The rank submitted the reduction of layer 1 and went on to the backward pass of layer 0, where it sleeps. */
 static void an_operation_in_flight_is_not_where_its_rank_is(void)
 {
     tess_diagnosis diagnosis;
@@ -217,7 +217,7 @@ static int add_second_team(play *p)
     return play_add_team(p, "other", all, p->world);
 }
 
-/* Nobody else ever calls anything there. */
+/* No other rank calls anything at that call site. */
 static void an_operation_made_in_a_team_of_its_own_is_not_skipped(void)
 {
     tess_diagnosis diagnosis;
@@ -235,7 +235,7 @@ static void an_operation_made_in_a_team_of_its_own_is_not_skipped(void)
     free(p);
 }
 
-/* Nothing after the operation that is where another should be: it was left out, or will come later. */
+/* Without a later operation it is not known whether the missing one was skipped or delayed. */
 static void an_operation_that_may_come_later_is_told_so(void)
 {
     tess_diagnosis diagnosis;
@@ -295,7 +295,7 @@ static void who_was_asked_to_stop_has_not_just_finished(void)
     free(p);
 }
 
-/* Nobody waited for anybody, and nobody is there to tell of a crash or a kill. */
+/* No rank waited, and no launcher is left to report a crash or a kill. */
 static void records_that_just_end_are_no_good_news(void)
 {
     play *p = make_job(12, 4, 1);
@@ -314,7 +314,7 @@ static void records_that_just_end_are_no_good_news(void)
     free(p);
 }
 
-/* The hash that tells them apart stands in the evidence, and is nothing to read first. */
+/* The hash that distinguishes them is in the evidence, not in the headline. */
 static void expect_other_pieces(uint64_t more)
 {
     tess_diagnosis diagnosis;

@@ -48,7 +48,7 @@ static play *make_job(uint64_t seed, int world, int window)
     return p;
 }
 
-/* A call of the rank in the team in the third step: what the oldest records say of the first may be lost. */
+/* A call of the rank in the team in the third step: records of the first may be overwritten. */
 static int pick_call(play *p, int rank, int team)
 {
     const play_rank *r = &p->ranks[rank];
@@ -73,7 +73,7 @@ static void insert_call(play_rank *r, int c, play_call call)
     r->n_calls++;
 }
 
-/* ---- Requests that contradict each other ---------------------------------------------------------------------------
+/* ---- Requests that differ ---------------------------------------------------------------------------
  */
 typedef enum fault {
     SKIP,
@@ -206,7 +206,7 @@ static void try_fault(fault kind, int world, int window, uint64_t seed)
     free(p);
 }
 
-/* Two operations that were swapped look like one that was skipped until the second is there: it takes two in flight. */
+/* Swapped operations look like a skipped one until the second is there: it takes two in flight. */
 static void the_odd_request_is_named_with_what_is_odd(void)
 {
     static const int worlds[] = {3, 4, 8};
@@ -228,7 +228,7 @@ static void two_ranks_that_disagree_are_a_tie(void)
         try_fault(SWAP, 2, 12, seed);
 }
 
-/* All asked for the same four sums, the last of which failed; rank `odd` called that from another place. */
+/* All ranks called the same four sums, the last of which failed; rank `odd` called that from another call site. */
 static tess_history *make_swap_of_alike(int world, int odd)
 {
     tess_history *history;
@@ -266,7 +266,7 @@ static void alike_operations_are_swapped_when_the_guard_says_so(void)
     snprintf(history->ranks[0].error, sizeof(history->ranks[0].error), "%s", error);
     expect_diagnosis(history, TESS_DIAGNOSIS_ORDER, -1, "places of two");
     tess_history_destroy(&history);
-    /* An operation that failed for another reason may have been called from anywhere. */
+    /* The call sites of an operation that failed for another reason do not matter. */
     tess_diagnosis diagnosis;
     history = make_swap_of_alike(3, 1);
     snprintf(history->ranks[2].error, sizeof(history->ranks[2].error), "team 'world': the link broke");
@@ -276,11 +276,11 @@ static void alike_operations_are_swapped_when_the_guard_says_so(void)
     tess_history_destroy(&history);
 }
 
-/* ---- Ranks that do not come ----------------------------------------------------------------------------------------
+/* ---- Missing ranks ----------------------------------------------------------------------------------------
  */
 typedef struct absence {
     const char *name;
-    tess_situation situation; /* as the watchdog notes it; WELL: it noted nothing */
+    tess_situation situation; /* noted by the watchdog; WELL: none */
     int signal, exit_code;
     bool ended, missing;
     tess_diagnosis_kind kind;
@@ -315,7 +315,7 @@ static void apply_absence(tess_history *history, int rank, const absence *a)
         r->n_records = 0;
 }
 
-/* The others lose it one after the other, and each blames whom it saw missing. */
+/* The others fail one after the other, and each blames the rank that it saw missing. */
 static void fail_in_a_chain(tess_history *history, int culprit)
 {
     for (int i = 1; i < history->world; i++) {
@@ -418,7 +418,7 @@ static void a_rank_that_ends_by_its_own_error_is_told_with_it(void)
     free(p);
 }
 
-/* The launcher ends a rank that hung; what the watchdog had seen before is the reason, not the signal. */
+/* The launcher ends a rank that hung: the cause is the watchdog's earlier finding, not the signal. */
 static void a_kill_after_the_failure_is_no_cause(void)
 {
     play *p = make_job(13, 4, 1);
@@ -440,7 +440,7 @@ static void a_kill_after_the_failure_is_no_cause(void)
     free(p);
 }
 
-/* All have come to the barrier, and one of them stops before its part is done. */
+/* All ranks came to the barrier, and one of them stops inside it. */
 static void a_rank_that_stops_inside_an_operation_is_named(void)
 {
     play *p = make_job(21, 4, 1);
@@ -454,7 +454,7 @@ static void a_rank_that_stops_inside_an_operation_is_named(void)
     }
     tess_diagnosis diagnosis;
     EXPECT_OK(tess_diagnosis_find(history, 0.75, &diagnosis));
-    EXPECT_INT(diagnosis.kind, TESS_DIAGNOSIS_UNDECIDED); /* nothing is known of anybody */
+    EXPECT_INT(diagnosis.kind, TESS_DIAGNOSIS_UNDECIDED); /* no rank left records */
     EXPECT_CONTAINS(diagnosis.headline, "to which all have come");
     tess_diagnosis_free(history, &diagnosis);
     history->ranks[2].situation = TESS_RANK_STOPPED;
@@ -463,7 +463,7 @@ static void a_rank_that_stops_inside_an_operation_is_named(void)
     free(p);
 }
 
-/* All were killed at once, nobody wrote down when; but the watchdog had said before why one did not come. */
+/* All ranks were killed at once, without a record of the time; the watchdog had found before why one was missing. */
 static void a_reason_does_without_the_time(void)
 {
     play *p = make_job(25, 4, 1);
@@ -481,7 +481,7 @@ static void a_reason_does_without_the_time(void)
     free(p);
 }
 
-/* A whole step is left out: every request fits, up to the end, where the rank has left and the others wait. */
+/* A rank skips a whole step: all requests fit up to the end, where it has left and the others wait. */
 static void a_rank_that_left_out_a_step_is_named(void)
 {
     play *p = make_job(23, 4, 1);
@@ -518,7 +518,7 @@ static void teams_in_another_order_are_a_circle(void)
     }
 }
 
-/* Three teams of two, everybody goes to the next one first: nobody is more guilty. */
+/* Three teams of two, and every rank calls the next one first: none is more to blame. */
 static void a_circle_of_three_names_all(void)
 {
     play *p = play_create(1, 3, 1);
@@ -550,7 +550,7 @@ static play_call message(int op, int peer, uint64_t count, uint64_t tag, int64_t
     return call;
 }
 
-/* Every step rank 1 sends to rank 2, then all meet. */
+/* In every step rank 1 sends to rank 2, then all call a barrier. */
 static play *make_pipeline(uint64_t seed)
 {
     play *p = make_job(seed, 4, 1);

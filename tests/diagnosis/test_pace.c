@@ -1,4 +1,4 @@
-/* Made-up jobs of many steps: who is slow is named in time and with the phase, and nobody else ever. */
+/* Simulated jobs of many steps: the slow rank is named in time and with its phase, and no other rank ever. */
 #include <math.h>
 
 #include "base/core/rng.h"
@@ -7,14 +7,14 @@
 
 enum { MOST_RANKS = 64 };
 
-/* A job whose phases take what a real one's do, with noise; one rank may be slow, or not get its core. */
+/* A job with realistic times of phases, and noise; one rank may be slow, or starved of its core. */
 typedef struct job {
     int n_ranks;
-    double noise; /* standard deviation of a phase, of its length */
+    double noise; /* standard deviation of a phase, as a share of its length */
     int slow_rank, slow_phase;
     double slow;    /* 0.1: 10% longer */
-    double starved; /* of its own work: so much is spent waiting for a core */
-    int64_t from;   /* step from which on */
+    double starved; /* share of its own work that is spent waiting for a core */
+    int64_t from;   /* first such step */
     double all_starved;
     tess_pace_counters counters[MOST_RANKS];
     uint64_t seed;
@@ -33,7 +33,7 @@ static double normal(job *j, uint64_t a, uint64_t b)
     return sum - 6;
 }
 
-/* That the others wait for the slow rank, in a step. */
+/* Time that the others wait for the slow rank in a step. */
 static double delay_of(const job *j)
 {
     double own = 0;
@@ -51,7 +51,7 @@ static void play_step(job *j, int64_t step)
         for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
             double s = usual_s[phase] * (1 + j->noise * normal(j, (uint64_t)step, (uint64_t)(r * 8 + phase)));
             bool waits = phase == TESS_PHASE_GATHER || phase == TESS_PHASE_REDUCE || phase == TESS_PHASE_WAIT;
-            if (waits) /* whatever another rank takes longer */
+            if (waits) /* for the excess of the slow rank */
                 s += r != j->slow_rank && step >= j->from ? delay_of(j) / 3 : 0;
             else if (r == j->slow_rank && step >= j->from && phase == j->slow_phase)
                 s *= 1 + j->slow;
@@ -63,7 +63,7 @@ static void play_step(job *j, int64_t step)
     }
 }
 
-/* Steps until somebody is named, at most n; 0: nobody was. */
+/* Steps until a rank is named, at most n; 0: none was. */
 static int64_t play(job *j, int64_t n, tess_pace_finding *finding)
 {
     tess_pace *pace;
@@ -117,7 +117,7 @@ static void healthy_ranks_are_never_named(void)
     }
 }
 
-/* As slow as can be, on the clock: but the system says that its threads waited for a core. */
+/* Slow by the clock, but the system counts that its threads waited for a core. */
 static void a_rank_without_a_core_is_told_apart(void)
 {
     tess_pace_finding finding;
@@ -127,7 +127,7 @@ static void a_rank_without_a_core_is_told_apart(void)
     EXPECT(finding.starved && finding.starved_s > 0.2 * 0.099);
 }
 
-/* Slower in one phase and faster in another: nobody waits for it. */
+/* Slower in one phase and faster in another: no rank waits for it. */
 static void a_rank_that_holds_nobody_up_is_left_in_peace(void)
 {
     tess_pace *pace;
@@ -169,7 +169,7 @@ static void a_slow_rank_among_many_is_named(void)
     EXPECT_INT(finding.phase, TESS_PHASE_DATA);
 }
 
-/* Looks come when they come: a sample may hold several steps. */
+/* A sample may hold several steps. */
 static void samples_of_several_steps_are_means(void)
 {
     tess_pace *pace;
@@ -187,7 +187,7 @@ static void samples_of_several_steps_are_means(void)
     EXPECT_INT(finding.rank, 1);
     EXPECT_INT(finding.n_steps, 200);
     EXPECT(finding.ratio > 1.15 && finding.ratio < 1.25);
-    j.counters[1].n_steps = 3; /* a rank that began anew */
+    j.counters[1].n_steps = 3; /* a rank that was started again */
     EXPECT(tess_pace_add(pace, 1, &j.counters[1]));
     EXPECT(!tess_pace_find(pace, &finding));
     tess_pace_destroy(&pace);

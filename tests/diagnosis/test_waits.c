@@ -40,7 +40,7 @@ static void add_phase(tess_history *history, int rank, const char *phase, int64_
     EXPECT_OK(tess_history_add_span(history, rank, &span));
 }
 
-/* Both take 100 ms a step; of rank 0's, 20 ms are waiting. */
+/* Both take 100 ms a step; rank 0 waits for 20 ms of it. */
 static void waiting_is_no_work(void)
 {
     tess_history *history;
@@ -66,7 +66,7 @@ static void waiting_is_no_work(void)
     tess_history_destroy(&history);
 }
 
-/* Both are at work for 100 ms a step; rank 1 takes 200, half of which it has no core. */
+/* Both work for 100 ms a step; rank 1 takes 200 ms, half of it without a core. */
 static void time_without_a_core_is_no_work(void)
 {
     tess_history *history;
@@ -100,7 +100,7 @@ static double normal(void)
     return sqrt(-2 * log(1 - uniform())) * cos(6.283185307179586 * uniform());
 }
 
-/* Noise of 1 to 5%, and now and then a step that takes up to three times as long. */
+/* Noise of 1 to 5%, and 5% of steps that take up to three times as long. */
 static void simulate(double *seconds, int n_ranks, int slow, double slowdown)
 {
     double noise = 0.01 + 0.04 * uniform(), base = 0.001 + uniform();
@@ -135,7 +135,7 @@ static void stragglers_are_found_in_noise(void)
     EXPECT(precision >= 0.95 && recall >= 0.95);
 }
 
-/* At the limit itself, 10%, over all. */
+/* At the limit itself, 10% over all steps. */
 static void ten_percent_are_enough(void)
 {
     double seconds[8 * STEPS];
@@ -150,7 +150,7 @@ static void ten_percent_are_enough(void)
     EXPECT(n_right >= 950);
 }
 
-/* Slow for ten steps of twenty is no straggler: it has passed. */
+/* A rank that was slow for twelve steps of twenty and no longer is, is no straggler. */
 static void what_passes_is_not_named(void)
 {
     double seconds[4 * STEPS];

@@ -23,7 +23,7 @@ static void sentences_take_their_fields(void)
     expect_filled(sentence, 1, "2", "rank 1 waits for it for 2 s.");
     expect_filled(sentence, 4, "2", "ranks 1-3 7 wait for them for 2 s.");
     expect_filled(sentence, 1, "", "rank 1 waits for it.");
-    expect_filled("{w}{whom}[{who}{op}]none", 1, "2", "none"); /* names are whole */
+    expect_filled("{w}{whom}[{who}{op}]none", 1, "2", "none"); /* no prefix of a name matches */
 }
 
 static void what_does_not_fit_is_cut(void)

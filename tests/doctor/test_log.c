@@ -99,7 +99,7 @@ static const struct {
     {"NCCL operation timed out (1800 seconds)", "pytorch-nccl-timeout"},
     {"NCCL timeout detected, skipping this evaluation", "pytorch-nccl-timeout"},
     {"wandb: eval/evaluation_failed 1.0", "evaluation-fails"},
-    /* Python's last line, behind what torchrun, mpirun, srun and Ray put before it */
+    /* Python's last line, with the prefixes of torchrun, mpirun, srun and Ray */
     {"IndexError: list index out of range", "python-exception"},
     {"[rank2]: NameError: name 'x' is not defined", "python-exception"},
     {"[default2]:json.decoder.JSONDecodeError: Expecting value", "python-exception"},
@@ -109,7 +109,7 @@ static const struct {
     {"(train pid=123, ip=10.0.0.2) ValueError: x", "python-exception"},
     {"RuntimeError: The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 0",
      "pytorch-tensors-do-not-fit"},
-    /* others that people paste */
+    /* other lines that people report */
     {"[ 1234.5] Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB", "kernel-oom-kill"},
     {"slurmstepd: error: Detected 1 oom_kill event in StepId=1.0", "slurm-oom-kill"},
     {"  exitcode  : -9 (pid: 4242)", "killed"},
@@ -149,7 +149,7 @@ static void every_sample_line_is_its_entry(void)
     end();
 }
 
-/* Otherwise every line of a log would be matched against it. */
+/* A pattern without a word would be matched against every line. */
 static void every_pattern_has_a_word_to_look_for(void)
 {
     char word[TESS_LITERAL_MOST];
@@ -271,7 +271,7 @@ static void add_timeout(char *text, size_t size, int rank, int sequence, const c
         rank, rank, rank, sequence, op, count, count, rank, rank, sequence, sequence + 2, sequence - 1);
 }
 
-/* Logs of 8 ranks of which `missing` says nothing of a timeout. */
+/* Logs of 8 ranks, all but `missing` with a timeout. */
 static void give_eight(int missing)
 {
     for (int r = 0; r < 8; r++) {
@@ -332,7 +332,7 @@ static void an_error_before_the_timeouts_is_the_cause(void)
     end();
 }
 
-/* The kernel names a process, not a rank: who never came is the one. */
+/* The kernel names a process, not a rank: it is the rank that never came. */
 static void an_error_without_a_rank_befell_who_never_came(void)
 {
     begin();
@@ -346,7 +346,7 @@ static void an_error_without_a_rank_befell_who_never_came(void)
     end();
 }
 
-/* Who prints what a monitor saw is not who did it. */
+/* The rank that prints a message of a monitor is not its subject. */
 static void a_monitor_of_a_script_is_not_to_blame(void)
 {
     begin();
@@ -392,7 +392,7 @@ static void different_collectives_are_a_mismatch(void)
     end();
 }
 
-/* Behind most, or ahead of them. */
+/* Behind the majority, or ahead of it. */
 static void who_is_ahead_of_most_is_at_another_place_too(void)
 {
     char text[8192] = "";
@@ -488,7 +488,7 @@ static void long_lines_and_garbage_are_read_once(void)
     for (int i = 0; i < BYTES; i++)
         if (text[i] == '\n' || text[i] == '\r')
             text[i] = 'x';
-    /* across a border of pieces, and in the part that two pieces share */
+    /* across the end of a piece, and in the overlap of two pieces */
     memcpy(text + (32 << 10) - 10, "Segmentation fault", 18);
     memcpy(text + (62 << 10) + 300, "Segmentation fault", 18);
     EXPECT_OK(tess_survey_read(&survey, write_file("g.log", text, BYTES)));
@@ -541,7 +541,7 @@ static void a_users_entries_are_used_and_broken_ones_named(void)
     }
 }
 
-/* Logs of 4 ranks that print `words` and their number; 0: nothing at all. */
+/* Logs of 4 ranks that print `words` and their number; 0: no line. */
 static void give_marks(const char *words, const int numbers[4])
 {
     for (int r = 0; r < 4; r++) {
@@ -582,7 +582,7 @@ static void a_rank_without_the_line_of_all_others_is_named(void)
     expect_behind(words, (int[]){119, 120, 119, 120}, 0, 0,
                   "ranks 0,2 never reached \"Entering barrier at step 120\", where ranks 1,3 came");
     expect_behind(words, (int[]){120, 120, 120, 120}, 4, -1, NULL);
-    expect_behind(words, (int[]){120, 0, 0, 0}, 4, -1, NULL); /* a line of rank 0 alone */
+    expect_behind(words, (int[]){120, 0, 0, 0}, 4, -1, NULL); /* only rank 0 prints such a line */
     expect_behind(words, (int[]){120, 120, 0, 0}, 4, -1, NULL);
 }
 
@@ -600,8 +600,7 @@ static void a_list_of_steps_names_the_rank_at_the_smallest(void)
     end();
 }
 
-/* A timeout of those who wait says who; a line that they all printed tells more of it, or names where nothing else
- * does. */
+/* Timeouts name the rank. A line that all ranks printed is further evidence, or names the rank if timeouts do not. */
 static void what_ranks_reached_adds_to_timeouts_and_errors(void)
 {
     char text[2048] = "";
@@ -623,7 +622,7 @@ static void what_ranks_reached_adds_to_timeouts_and_errors(void)
     end();
 }
 
-/* A user's own line, without a number. */
+/* A line of a user's own knowledge base, without a number. */
 static void lines_without_a_number_are_counted(void)
 {
     static const char ours[] =

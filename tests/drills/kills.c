@@ -82,7 +82,7 @@ static bool read_ring(const char *folder, int rank, int64_t *phase, int64_t *ope
     if (tess_trace_ring_path(trace, rank, path, sizeof(path)) != TESS_OK || tess_os_map(path, &map) != TESS_OK)
         return false;
     bool readable = tess_trace_open(map.data, map.size, &ring) == TESS_OK;
-    size_t n = readable ? tess_trace_read(ring, events, RING_EVENTS) : 0;
+    size_t n = readable ? tess_trace_read(ring, ring->capacity, events, RING_EVENTS) : 0;
     for (size_t i = 0; i < n; i++) {
         if (events[i].op == TESS_TRACE_PHASE && strcmp(events[i].phase, "count") == 0)
             *phase = events[i].step;

@@ -202,7 +202,7 @@ static double newest_event(const char *path, double before_s)
     if (tess_os_map(path, &map) != TESS_OK)
         return 0;
     if (tess_trace_open(map.data, map.size, &ring) == TESS_OK) {
-        size_t n = tess_trace_read(ring, events, RING_EVENTS);
+        size_t n = tess_trace_read(ring, ring->capacity, events, RING_EVENTS);
         for (size_t i = 0; i < n; i++) {
             double at_s = (double)events[i].time_ns * 1e-9;
             if (at_s > newest_s && at_s < before_s)

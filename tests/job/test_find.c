@@ -79,9 +79,9 @@ static void what_is_kept_in_a_folder_takes_no_memory_of_the_job(void)
     tess_runtime_phase(rt, "forward", 7, 1);
     EXPECT_OK(tess_live_find(number(getpid()), jobs, TESS_LIVE_MAX, &n));
     const tess_trace_ring *ring = tess_job_ring(&jobs[0].job, rank);
-    EXPECT_INT(tess_trace_read(ring, &event, 1), 1);
+    EXPECT_INT(tess_trace_read(ring, ring->capacity, &event, 1), 1);
     EXPECT_OK(tess_runtime_keep_trace(rt, test_folder()));
-    EXPECT_INT(tess_trace_read(ring, &event, 1), 0);
+    EXPECT_INT(tess_trace_read(ring, ring->capacity, &event, 1), 0);
     EXPECT_INT(ring->rank, rank);
     EXPECT_INT(ring->owner.pid, getpid());
     tess_live_close(&jobs[0]);

@@ -19,7 +19,7 @@ static void labels_read_back(void)
     EXPECT(tess_label(NULL, 3) == 0 && tess_label("", 3) == 0);
     EXPECT(tess_label("layer", 1) != tess_label("layer", 2));
     EXPECT(tess_label("layer", 0) != tess_label("layer", -1));
-    for (uint64_t i = 0; i < 64; i++) /* any bits are some text */
+    for (uint64_t i = 0; i < 64; i++) /* any bits decode to a text */
         EXPECT(tess_label_text(UINT64_C(0x9e3779b97f4a7c15) * i, text, sizeof(text)) == text);
 }
 
@@ -51,9 +51,9 @@ static void what_an_earlier_job_left_is_put_away(void)
     char folder[512], previous[520], path[600];
     EXPECT_OK(tess_os_join(folder, sizeof(folder), test_folder(), "trace"));
     snprintf(previous, sizeof(previous), "%s.previous", folder);
-    EXPECT_OK(tess_trace_folder_begin(folder)); /* there was none */
+    EXPECT_OK(tess_trace_folder_begin(folder)); /* a new folder */
     EXPECT(tess_os_is_dir(folder));
-    EXPECT_OK(tess_trace_folder_begin(folder)); /* an empty one is used as it is */
+    EXPECT_OK(tess_trace_folder_begin(folder)); /* an empty folder is used */
     EXPECT(!tess_os_is_dir(previous));
     for (int job = 0; job < 2; job++) {
         EXPECT_OK(tess_trace_ring_path(folder, job, path, sizeof(path)));
@@ -64,7 +64,7 @@ static void what_an_earlier_job_left_is_put_away(void)
         EXPECT(tess_os_is_file(path));
     }
     EXPECT_OK(tess_trace_ring_path(previous, 0, path, sizeof(path)));
-    EXPECT(!tess_os_is_file(path)); /* one is kept, not all */
+    EXPECT(!tess_os_is_file(path)); /* only one previous folder stays */
 }
 
 static void a_folder_may_end_in_slashes(void)

@@ -32,7 +32,7 @@ static void what_was_written_reads_back(void)
     EXPECT(in.ranks[2].ended && !in.ranks[0].ended);
     EXPECT_INT(in.ranks[1].blames, 2);
     EXPECT_INT(in.ranks[0].blames, -1);
-    EXPECT_TEXT(in.ranks[1].error, "caf?: rank 2 was lost"); /* bytes that are no UTF-8 do not spoil the file */
+    EXPECT_TEXT(in.ranks[1].error, "caf?: rank 2 was lost"); /* invalid UTF-8 does not damage the file */
     EXPECT_TEXT(in.ranks[0].situation, "stopped");
     EXPECT_INT(in.n_reported, 200);
     EXPECT_INT(in.n_notices, 2);
@@ -78,7 +78,7 @@ static void more_notices_than_are_kept_are_refused(void)
     expect_bad(text, "129 notices, at most 128 are kept");
 }
 
-/* Its notices stand before the ranks: they are there when it was cut off behind the first. */
+/* Notices come before the ranks: a file that was cut off behind them still has them. */
 static void a_file_that_was_cut_off_keeps_its_notices(void)
 {
     static const char text[] = "{\"version\": 1, \"world\": 2, \"notices\": [{\"rank\": 1, \"text\": \"told\"}], "

@@ -76,7 +76,7 @@ static void a_long_text_is_cut_for_all_to_see(void)
     tess_mem_free(test_mem(), notices);
 }
 
-/* Of any bytes: what has the right stamp is taken, ended, and of a kind that there is. */
+/* From any bytes: notices with the right stamp are read, with terminated texts and valid kinds. */
 static void what_lies_there_may_be_anything(void)
 {
     tess_notices *notices = make_notices();

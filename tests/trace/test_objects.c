@@ -1,4 +1,4 @@
-/* Call sites as numbers and in words, and the list of the objects that they lie in. */
+/* Call sites as numbers and as text, and the list of their shared objects. */
 #include "support/test.h"
 #include "trace/call_site.h"
 #include "trace/trace_objects.h"
@@ -28,7 +28,7 @@ static void objects_are_kept_once_each_while_there_is_room(void)
     for (uint32_t i = 1; i <= 100; i++) {
         snprintf(path, sizeof(path), "/opt/some where/lib%u.so", i);
         tess_trace_objects_add(&objects, i, path);
-        path[5] = 'S'; /* the same again under another name */
+        path[5] = 'S'; /* the same object under another path */
         tess_trace_objects_add(&objects, i, path);
     }
     for (size_t at = 0; tess_trace_objects_next(&objects, &at, &id) != NULL; n++) {
@@ -46,7 +46,7 @@ static void what_is_no_object_ends_the_list(void)
     size_t at = 0;
     uint32_t id;
     tess_trace_objects_add(&objects, 7, "/a.so");
-    objects.n_bytes = 5; /* cut */
+    objects.n_bytes = 5; /* cut off */
     EXPECT(tess_trace_objects_next(&objects, &at, &id) == NULL);
     objects.n_bytes = UINT32_MAX;
     EXPECT(tess_trace_objects_next(&objects, &at, &id) == NULL);

@@ -41,7 +41,7 @@ static tess_status add_events(tess_history *history, int rank, const tess_trace_
     size_t most = ring->capacity < share ? (size_t)ring->capacity : share;
     TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, most, sizeof(tess_trace_event), "events", &memory));
     tess_trace_event *events = memory;
-    size_t n = tess_trace_read_cut(ring, n_slots, events, most);
+    size_t n = tess_trace_read(ring, n_slots, events, most);
     for (size_t i = 0; i < n; i++)
         clean_event(&events[i]);
     tess_status status = tess_history_add_events(history, rank, events, n);
