@@ -33,8 +33,6 @@ void diagnosis_refine_by_steps(diagnosis_search *search);
 void diagnosis_compare_steps(diagnosis_search *search);
 
 /* ---- ending.c: ranks that died, or ended with an error */
-/* The situation that was noted, or else how the process ended. */
-tess_situation diagnosis_situation(const tess_rank_history *rank);
 
 /* ---- message_pairs.c: which receive belongs to which send */
 /* One side's messages of one direction, peer and tag. */
@@ -101,7 +99,10 @@ void diagnosis_write_headline(const diagnosis_search *search, tess_sentence *hea
 void diagnosis_report(diagnosis_search *search);
 const char *diagnosis_advice(const diagnosis_search *search); /* advice.c */
 
-/* ---- evidence.c: lines of evidence, names of ranks */
+/* ---- evidence.c: situations and names of ranks, lines of evidence */
+/* The situation that was noted, or else how the process ended. */
+tess_situation diagnosis_situation(const tess_rank_history *rank);
+bool diagnosis_is_death(tess_situation situation);   /* crashed .. host lost, other than LEFT */
 bool diagnosis_is_absence(tess_diagnosis_kind kind); /* ranks are missing */
 /* "WHO all_reduce #7 ..., at step.c:41" */
 void diagnosis_add_call(const diagnosis_search *search, const char *who, const tess_record *record);

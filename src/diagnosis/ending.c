@@ -1,37 +1,13 @@
 /* Ranks that died or ended with an error, and which of them was the first. */
 #include <ctype.h>
-#include <signal.h>
 #include <string.h>
 
 #include "diagnosis/diagnosis_impl.h"
 #include "diagnosis/missed.h"
 
-/* Other than LEFT. */
-static bool is_death(tess_situation situation)
-{
-    return situation == TESS_RANK_CRASHED || situation == TESS_RANK_OOM_KILLED || situation == TESS_RANK_KILLED ||
-           situation == TESS_RANK_EXITED || situation == TESS_RANK_HOST_LOST;
-}
-
-tess_situation diagnosis_situation(const tess_rank_history *rank)
-{
-    int signal = rank->signal;
-    if (rank->asked && (is_death(rank->situation) || rank->situation == TESS_RANK_LEFT))
-        return TESS_RANK_UNKNOWN;
-    if (rank->situation != TESS_RANK_WELL && rank->situation != TESS_RANK_UNKNOWN)
-        return rank->situation;
-    if (!rank->ended || rank->asked)
-        return rank->situation;
-    if (signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP)
-        return TESS_RANK_KILLED;
-    if (signal != 0)
-        return TESS_RANK_CRASHED;
-    return rank->exit_code != 0 ? TESS_RANK_EXITED : TESS_RANK_LEFT;
-}
-
 static bool ended_badly(const diagnosis_search *search, int rank)
 {
-    return is_death(diagnosis_situation(&search->history->ranks[rank]));
+    return diagnosis_is_death(diagnosis_situation(&search->history->ranks[rank]));
 }
 
 /* A crash or kill comes before an exit, then the earlier death before the later, as far as times are known. */
