@@ -13,27 +13,23 @@ tess_status pickle_charge(tess_pickle *pickle, size_t bytes)
     return TESS_OK;
 }
 
-static tess_status add_chunk(tess_pickle *pickle, size_t bytes)
-{
-    void *memory;
-    size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-    TESS_TRY(tess_mem_alloc(pickle->mem, TESS_POOL_MISC, sizeof(arena_chunk) + size, "pickle", &memory));
-    arena_chunk *chunk = memory;
-    chunk->size = size;
-    chunk->used = 0;
-    chunk->next = pickle->chunks;
-    pickle->chunks = chunk;
-    return TESS_OK;
-}
-
 tess_status pickle_alloc(tess_pickle *pickle, size_t bytes, void **out)
 {
     TESS_TRY(pickle_charge(pickle, bytes));
     bytes = (bytes + 15) & ~(size_t)15;
-    if (pickle->chunks == NULL || pickle->chunks->size - pickle->chunks->used < bytes)
-        TESS_TRY(add_chunk(pickle, bytes));
-    *out = pickle->chunks->bytes + pickle->chunks->used;
-    pickle->chunks->used += bytes;
+    arena_chunk *chunk = pickle->chunks;
+    if (chunk == NULL || chunk->size - chunk->used < bytes) {
+        void *memory;
+        size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        TESS_TRY(tess_mem_alloc(pickle->mem, TESS_POOL_MISC, sizeof(arena_chunk) + size, "pickle", &memory));
+        chunk = memory;
+        chunk->size = size;
+        chunk->used = 0;
+        chunk->next = pickle->chunks;
+        pickle->chunks = chunk;
+    }
+    *out = chunk->bytes + chunk->used;
+    chunk->used += bytes;
     return TESS_OK;
 }
 
@@ -67,21 +63,22 @@ tess_status pickle_make_string(tess_pickle *pickle, tess_pickle_kind kind, const
     return TESS_OK;
 }
 
-static bool is_utf8(const uint8_t *s, size_t n)
+tess_status pickle_make_bytes(tess_pickle *pickle, const char *data, size_t n, tess_pickle_value **value)
 {
+    return pickle_make_string(pickle, TESS_PICKLE_BYTES, data, n, value);
+}
+
+tess_status pickle_make_text(tess_pickle *pickle, const char *data, size_t n, tess_pickle_value **value)
+{
+    const uint8_t *s = (const uint8_t *)data;
     for (size_t i = 0; i < n;) {
         uint32_t code_point;
         int bytes = s[i] < 0x80 ? 1 : tess_utf8_decode(s + i, n - i, &code_point);
         if (bytes == 0)
-            return false;
+            return pickle_make_bytes(pickle, data, n, value);
         i += (size_t)bytes;
     }
-    return true;
-}
-
-tess_status pickle_make_text(tess_pickle *pickle, const void *data, size_t n, tess_pickle_value **value)
-{
-    return pickle_make_string(pickle, is_utf8(data, n) ? TESS_PICKLE_TEXT : TESS_PICKLE_BYTES, data, n, value);
+    return pickle_make_string(pickle, TESS_PICKLE_TEXT, data, n, value);
 }
 
 tess_status pickle_make_object(tess_pickle *pickle, const char *name, tess_pickle_value *args,

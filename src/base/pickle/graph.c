@@ -3,34 +3,6 @@
 
 enum { UNSEEN, OPEN, DONE };
 
-static tess_status measure(tess_pickle_value *value, int depth, const char *what);
-
-/* Measures one part of a value: an object's, or an item. */
-static tess_status measure_part(tess_pickle_value *part, int depth, uint16_t *height, const char *what)
-{
-    if (part == NULL)
-        return TESS_OK;
-    TESS_TRY(measure(part, depth + 1, what));
-    if (part->height + 1 > *height)
-        *height = (uint16_t)(part->height + 1);
-    return TESS_OK;
-}
-
-static tess_status measure_parts(tess_pickle_value *value, int depth, uint16_t *height, const char *what)
-{
-    if (value->kind == TESS_PICKLE_OBJECT) {
-        const tess_pickle_object *object = value->object;
-        tess_pickle_value *parts[] = {object->args, object->named, object->state, object->list, object->dict};
-        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-            TESS_TRY(measure_part(parts[i], depth, height, what));
-    } else if ((value->kind >= TESS_PICKLE_LIST && value->kind <= TESS_PICKLE_DICT) ||
-               value->kind == TESS_PICKLE_PERSISTENT) {
-        for (size_t i = 0; i < value->n; i++)
-            TESS_TRY(measure_part(value->items[i], depth, height, what));
-    }
-    return TESS_OK;
-}
-
 /* Visits each value once; the recursion ends at the greatest depth. */
 static tess_status measure(tess_pickle_value *value, int depth, const char *what)
 {
@@ -39,9 +11,27 @@ static tess_status measure(tess_pickle_value *value, int depth, const char *what
                what, TESS_PICKLE_MAX_DEPTH);
     if (value->mark == DONE)
         return TESS_OK;
+    tess_pickle_value *members[5], **parts = NULL;
+    size_t n = 0;
+    if (value->kind == TESS_PICKLE_OBJECT) {
+        const tess_pickle_object *object = value->object;
+        tess_pickle_value *all[] = {object->args, object->named, object->state, object->list, object->dict};
+        for (size_t i = 0; i < 5; i++)
+            if (all[i] != NULL)
+                members[n++] = all[i];
+        parts = members;
+    } else if ((value->kind >= TESS_PICKLE_LIST && value->kind <= TESS_PICKLE_DICT) ||
+               value->kind == TESS_PICKLE_PERSISTENT) {
+        parts = value->items;
+        n = value->n;
+    }
     uint16_t height = 0;
     value->mark = OPEN;
-    TESS_TRY(measure_parts(value, depth, &height, what));
+    for (size_t i = 0; i < n; i++) {
+        TESS_TRY(measure(parts[i], depth + 1, what));
+        if (parts[i]->height + 1 > height)
+            height = (uint16_t)(parts[i]->height + 1);
+    }
     value->mark = DONE;
     value->height = height;
     return TESS_OK;

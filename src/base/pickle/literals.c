@@ -9,8 +9,9 @@
 /* Conversion of decimals is quadratic: this bounds it to a few hundred operations per byte. */
 enum { MAX_DIGITS = 512, BIG_BYTES = 216, FLOAT_CHARACTERS = 64 };
 
-tess_status pickle_read_bytes_int(tess_pickle *pickle, const uint8_t *data, size_t n, tess_pickle_value **value)
+tess_status pickle_read_bytes_int(tess_pickle *pickle, const char *bytes, size_t n, tess_pickle_value **value)
 {
+    const uint8_t *data = (const uint8_t *)bytes;
     uint8_t sign = n > 0 && data[n - 1] >= 0x80 ? 0xff : 0;
     while (n > 1 && data[n - 1] == sign && (data[n - 2] >= 0x80) == (sign != 0))
         n--;
@@ -22,34 +23,24 @@ tess_status pickle_read_bytes_int(tess_pickle *pickle, const uint8_t *data, size
     return pickle_make_int(pickle, (int64_t)bits, value);
 }
 
-/* bytes = bytes * 10 + digit */
-static void shift_in(uint8_t bytes[BIG_BYTES], unsigned digit)
-{
-    for (int i = 0; i < BIG_BYTES; i++) {
-        digit += bytes[i] * 10u;
-        bytes[i] = (uint8_t)digit;
-        digit >>= 8;
-    }
-}
-
-static void negate(uint8_t bytes[BIG_BYTES])
-{
-    unsigned carry = 1;
-    for (int i = 0; i < BIG_BYTES; i++) {
-        carry += (uint8_t)~bytes[i];
-        bytes[i] = (uint8_t)carry;
-        carry >>= 8;
-    }
-}
-
 static tess_status read_big(tess_pickle *pickle, const char *line, size_t n, bool negative, tess_pickle_value **value)
 {
     uint8_t bytes[BIG_BYTES] = {0};
-    for (size_t i = 0; i < n; i++)
-        shift_in(bytes, (unsigned)(line[i] - '0'));
-    if (negative)
-        negate(bytes);
-    return pickle_read_bytes_int(pickle, bytes, sizeof(bytes), value);
+    for (size_t i = 0; i < n; i++) { /* bytes = bytes * 10 + digit */
+        unsigned carry = (unsigned)(line[i] - '0');
+        for (int k = 0; k < BIG_BYTES; k++) {
+            carry += bytes[k] * 10u;
+            bytes[k] = (uint8_t)carry;
+            carry >>= 8;
+        }
+    }
+    unsigned carry = 1;
+    for (int k = 0; negative && k < BIG_BYTES; k++) { /* two's complement */
+        carry += (uint8_t)~bytes[k];
+        bytes[k] = (uint8_t)carry;
+        carry >>= 8;
+    }
+    return pickle_read_bytes_int(pickle, (const char *)bytes, sizeof(bytes), value);
 }
 
 tess_status pickle_read_int(tess_pickle *pickle, const char *line, size_t n, tess_pickle_value **value)
@@ -84,14 +75,6 @@ tess_status pickle_read_float(tess_pickle *pickle, const char *line, size_t n, t
     return TESS_OK;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* `digits` hexadecimal digits at s[0..n); -1: they are not there. */
 static int64_t read_hex(const char *s, size_t n, size_t digits)
 {
@@ -99,10 +82,9 @@ static int64_t read_hex(const char *s, size_t n, size_t digits)
     if (n < digits)
         return -1;
     for (size_t i = 0; i < digits; i++) {
-        int digit = hex_digit(s[i]);
-        if (digit < 0)
+        if (!isxdigit((unsigned char)s[i]))
             return -1;
-        value = value << 4 | digit;
+        value = value << 4 | (isdigit((unsigned char)s[i]) ? s[i] - '0' : (s[i] | 0x20) - 'a' + 10);
     }
     return value;
 }
@@ -149,17 +131,7 @@ tess_status pickle_read_quoted(tess_pickle *pickle, const char *line, size_t n, 
     return pickle_make_text(pickle, out, n_out, value);
 }
 
-/* One code point of raw-unicode-escape at s[0..n): \uXXXX, \UXXXXXXXX, or a byte of Latin-1. */
-static int64_t read_code_point(const char *s, size_t n, size_t *used)
-{
-    *used = 1;
-    if (s[0] != '\\' || n < 2 || (s[1] != 'u' && s[1] != 'U'))
-        return (uint8_t)s[0];
-    size_t digits = s[1] == 'u' ? 4 : 8;
-    *used = 2 + digits;
-    return read_hex(s + 2, n - 2, digits);
-}
-
+/* raw-unicode-escape: \uXXXX, \UXXXXXXXX, or a byte of Latin-1. */
 tess_status pickle_read_escaped(tess_pickle *pickle, const char *line, size_t n, tess_pickle_value **value)
 {
     void *memory;
@@ -167,10 +139,17 @@ tess_status pickle_read_escaped(tess_pickle *pickle, const char *line, size_t n,
     uint8_t *out = memory;
     size_t n_out = 0, used;
     for (size_t i = 0; i < n; i += used) {
-        int64_t code_point = read_code_point(line + i, n - i, &used);
+        const char *s = line + i;
+        int64_t code_point = (uint8_t)s[0];
+        used = 1;
+        if (s[0] == '\\' && n - i >= 2 && (s[1] == 'u' || s[1] == 'U')) {
+            size_t digits = s[1] == 'u' ? 4 : 8;
+            used = 2 + digits;
+            code_point = read_hex(s + 2, n - i - 2, digits);
+        }
         bool valid = code_point >= 0 && code_point <= 0x10ffff && (code_point < 0xd800 || code_point > 0xdfff);
         TESS_CHECK(valid, TESS_E_FORMAT, "character %zu is not a code point", i);
         n_out += (size_t)tess_utf8_encode((uint32_t)code_point, out + n_out);
     }
-    return pickle_make_text(pickle, out, n_out, value);
+    return pickle_make_text(pickle, memory, n_out, value);
 }

@@ -12,7 +12,6 @@ tess_status machine_take(machine *m, uint64_t n, const uint8_t **bytes)
     return TESS_OK;
 }
 
-/* An unsigned integer of `n` bytes, little-endian. */
 tess_status machine_take_uint(machine *m, size_t n, uint64_t *value)
 {
     const uint8_t *bytes;
@@ -23,13 +22,15 @@ tess_status machine_take_uint(machine *m, size_t n, uint64_t *value)
     return TESS_OK;
 }
 
-/* Reads a length of `width` bytes, and that many bytes. */
-tess_status machine_take_counted(machine *m, size_t width, const uint8_t **bytes, size_t *n)
+tess_status machine_take_counted(machine *m, size_t width, const char **bytes, size_t *n)
 {
+    const uint8_t *at;
     uint64_t length;
     TESS_TRY(machine_take_uint(m, width, &length));
+    TESS_TRY(machine_take(m, length, &at));
+    *bytes = (const char *)at;
     *n = length;
-    return machine_take(m, length, bytes);
+    return TESS_OK;
 }
 
 tess_status machine_take_line(machine *m, const char **line, size_t *n)
@@ -43,7 +44,6 @@ tess_status machine_take_line(machine *m, const char **line, size_t *n)
     return TESS_OK;
 }
 
-/* Room for one more element at `n`. */
 tess_status machine_grow(machine *m, void **array, size_t *room, size_t n, size_t element)
 {
     if (n < *room)
@@ -64,7 +64,6 @@ tess_status machine_push(machine *m, tess_pickle_value *value)
     return TESS_OK;
 }
 
-/* The newest value above the newest mark. */
 tess_status machine_top(machine *m, tess_pickle_value **value)
 {
     size_t floor = m->n_marks > 0 ? m->marks[m->n_marks - 1] : 0;
@@ -81,7 +80,6 @@ tess_status machine_pop(machine *m, tess_pickle_value **value)
     return TESS_OK;
 }
 
-/* Takes what lies above the newest mark. The items stay where they are until the next push. */
 tess_status machine_pop_to_mark(machine *m, tess_pickle_value ***items, size_t *n)
 {
     TESS_CHECK(m->n_marks > 0, TESS_E_FORMAT, "there is no mark");

@@ -3,26 +3,21 @@
 #include "base/pickle/pickle_impl.h"
 #include "base/text/text.h"
 
-static bool matches(const char *pattern, const char *name)
-{
-    size_t n = strlen(pattern);
-    if (n >= 2 && strcmp(pattern + n - 2, ".*") == 0)
-        return strncmp(pattern, name, n - 1) == 0;
-    return strcmp(pattern, name) == 0;
-}
-
 static bool is_allowed(const tess_pickle_options *options, const char *name)
 {
     if (!options->only_names)
         return true;
-    for (const char *const *pattern = options->names; pattern != NULL && *pattern != NULL; pattern++)
-        if (matches(*pattern, name))
+    for (const char *const *pattern = options->names; pattern != NULL && *pattern != NULL; pattern++) {
+        size_t n = strlen(*pattern);
+        bool is_prefix = n >= 2 && strcmp(*pattern + n - 2, ".*") == 0;
+        if (is_prefix ? strncmp(*pattern, name, n - 1) == 0 : strcmp(*pattern, name) == 0)
             return true;
+    }
     return false;
 }
 
-tess_status pickle_make_name(tess_pickle *pickle, const tess_pickle_options *options, const char *module,
-                             size_t n_module, const char *name, size_t n_name, tess_pickle_value **value)
+tess_status pickle_make_name(tess_pickle *pickle, const char *module, size_t n_module, const char *name, size_t n_name,
+                             tess_pickle_value **value)
 {
     void *memory;
     size_t n = n_module + 1 + n_name;
@@ -37,8 +32,8 @@ tess_status pickle_make_name(tess_pickle *pickle, const tess_pickle_options *opt
     text[n] = '\0';
     (*value)->text = text;
     (*value)->n = n;
-    TESS_CHECK(is_allowed(options, text), TESS_E_UNSUPPORTED, "it names '%.200s', which has no place in such a file",
-               text);
+    TESS_CHECK(is_allowed(pickle->options, text), TESS_E_UNSUPPORTED,
+               "it names '%.200s', which has no place in such a file", text);
     return TESS_OK;
 }
 
@@ -48,14 +43,11 @@ static bool is_kind(const tess_pickle_value *args, size_t index, tess_pickle_kin
 }
 
 /* Each of these leaves *value alone when the arguments are not the expected ones. */
-typedef tess_status (*call_fn)(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
-                               tess_pickle_value **value);
+typedef tess_status (*call_fn)(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value);
 
 /* encode(text of code points below 256, "latin1"): how protocols before 3 write bytes */
-static tess_status call_encode(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
-                               tess_pickle_value **value)
+static tess_status call_encode(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
 {
-    (void)options;
     if (args->n != 2 || !is_kind(args, 0, TESS_PICKLE_TEXT) || !is_kind(args, 1, TESS_PICKLE_TEXT) ||
         strcmp(args->items[1]->text, "latin1") != 0)
         return TESS_OK;
@@ -73,10 +65,8 @@ static tess_status call_encode(tess_pickle *pickle, const tess_pickle_options *o
     return pickle_make_string(pickle, TESS_PICKLE_BYTES, out, n, value);
 }
 
-static tess_status call_bytes(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
-                              tess_pickle_value **value)
+static tess_status call_bytes(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
 {
-    (void)options;
     if (args->n == 0)
         return pickle_make_string(pickle, TESS_PICKLE_BYTES, "", 0, value);
     if (args->n == 1 && is_kind(args, 0, TESS_PICKLE_BYTES))
@@ -84,10 +74,8 @@ static tess_status call_bytes(tess_pickle *pickle, const tess_pickle_options *op
     return TESS_OK;
 }
 
-static tess_status call_set(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
-                            tess_pickle_value **value)
+static tess_status call_set(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
 {
-    (void)options;
     if (args->n > 1 || (args->n == 1 && !is_kind(args, 0, TESS_PICKLE_LIST)))
         return TESS_OK;
     TESS_TRY(pickle_make(pickle, TESS_PICKLE_SET, value));
@@ -95,10 +83,8 @@ static tess_status call_set(tess_pickle *pickle, const tess_pickle_options *opti
 }
 
 /* OrderedDict(), or OrderedDict([[key, value], ...]) */
-static tess_status call_ordered_dict(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
-                                     tess_pickle_value **value)
+static tess_status call_ordered_dict(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
 {
-    (void)options;
     if (args->n > 1 || (args->n == 1 && !is_kind(args, 0, TESS_PICKLE_LIST)))
         return TESS_OK;
     TESS_TRY(pickle_make(pickle, TESS_PICKLE_DICT, value));
@@ -112,10 +98,8 @@ static tess_status call_ordered_dict(tess_pickle *pickle, const tess_pickle_opti
 }
 
 /* _reconstructor(class, base, the base's value): how protocols before 2 write objects */
-static tess_status call_reconstructor(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
-                                      tess_pickle_value **value)
+static tess_status call_reconstructor(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
 {
-    (void)options;
     if (args->n != 3 || !is_kind(args, 0, TESS_PICKLE_NAME))
         return TESS_OK;
     tess_pickle_value *base = args->items[2], *none;
@@ -131,13 +115,12 @@ static tess_status call_reconstructor(tess_pickle *pickle, const tess_pickle_opt
 }
 
 /* getattr(class, name): how protocols before 4 name a member defined inside of a class */
-static tess_status call_getattr(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *args,
-                                tess_pickle_value **value)
+static tess_status call_getattr(tess_pickle *pickle, tess_pickle_value *args, tess_pickle_value **value)
 {
     if (args->n != 2 || !is_kind(args, 0, TESS_PICKLE_NAME) || !is_kind(args, 1, TESS_PICKLE_TEXT))
         return TESS_OK;
     const tess_pickle_value *class = args->items[0], *name = args->items[1];
-    return pickle_make_name(pickle, options, class->text, class->n, name->text, name->n, value);
+    return pickle_make_name(pickle, class->text, class->n, name->text, name->n, value);
 }
 
 static call_fn find_call(const char *name)
@@ -167,8 +150,8 @@ static call_fn find_call(const char *name)
     return NULL;
 }
 
-tess_status pickle_call(tess_pickle *pickle, const tess_pickle_options *options, tess_pickle_value *callee,
-                        tess_pickle_value *args, tess_pickle_value **value)
+tess_status pickle_call(tess_pickle *pickle, tess_pickle_value *callee, tess_pickle_value *args,
+                        tess_pickle_value **value)
 {
     TESS_CHECK(callee->kind == TESS_PICKLE_NAME, TESS_E_FORMAT, "it calls %s", tess_pickle_kind_name(callee->kind));
     TESS_CHECK(args->kind == TESS_PICKLE_TUPLE, TESS_E_FORMAT, "arguments are %s: expected a tuple",
@@ -176,6 +159,6 @@ tess_status pickle_call(tess_pickle *pickle, const tess_pickle_options *options,
     call_fn call = find_call(callee->text);
     *value = NULL;
     if (call != NULL)
-        TESS_TRY(call(pickle, options, args, value));
+        TESS_TRY(call(pickle, args, value));
     return *value != NULL ? TESS_OK : pickle_make_object(pickle, callee->text, args, value);
 }

@@ -31,13 +31,6 @@ tess_status tess_pickle_put_text(tess_buffer *out, const char *text, size_t n)
     return tess_buffer_append(out, text, n);
 }
 
-tess_status tess_pickle_put_real(tess_buffer *out, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return put_uint(out, 'G', __builtin_bswap64(bits), 8);
-}
-
 tess_status tess_pickle_put_name(tess_buffer *out, const char *module, const char *name)
 {
     return tess_buffer_printf(out, "c%s\n%s\n", module, name);
@@ -75,6 +68,7 @@ static tess_status put_dict(tess_buffer *out, const json_t *object)
 
 tess_status tess_pickle_put_json(tess_buffer *out, const json_t *value)
 {
+    uint64_t bits;
     switch (json_typeof(value)) {
     case JSON_OBJECT:
         return put_dict(out, value);
@@ -85,7 +79,8 @@ tess_status tess_pickle_put_json(tess_buffer *out, const json_t *value)
     case JSON_INTEGER:
         return tess_pickle_put_int(out, json_integer_value(value));
     case JSON_REAL:
-        return tess_pickle_put_real(out, json_real_value(value));
+        memcpy(&bits, &(double){json_real_value(value)}, sizeof(bits));
+        return put_uint(out, 'G', __builtin_bswap64(bits), 8);
     case JSON_TRUE:
         return tess_pickle_put(out, "\x88");
     case JSON_FALSE:

@@ -30,7 +30,6 @@ tess_status tess_pickle_write(const json_t *value, tess_buffer *out);
 
 tess_status tess_pickle_put(tess_buffer *out, const char *opcodes);
 tess_status tess_pickle_put_int(tess_buffer *out, int64_t value);
-tess_status tess_pickle_put_real(tess_buffer *out, double value);
 tess_status tess_pickle_put_text(tess_buffer *out, const char *text, size_t n);
 tess_status tess_pickle_put_name(tess_buffer *out, const char *module, const char *name); /* a class or function */
 tess_status tess_pickle_put_json(tess_buffer *out, const json_t *value);                  /* as tess_pickle_write's */
