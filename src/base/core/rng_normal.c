@@ -6,13 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
 /* sqrt(-2 log u) for u = (word / 2^8 + 1/2) / 2^24 in (0, 1): exponent and mantissa apart, the mantissa in
  * [sqrt(1/2), sqrt(2)) by the series of atanh. */
 static float radius_of(uint32_t word)
@@ -22,7 +15,9 @@ static float radius_of(uint32_t word)
     memcpy(&bits, &x, sizeof(bits));
     uint32_t shifted = bits + (TESS_NORMAL_ONE - TESS_NORMAL_EDGE);
     float exponent = (float)((int32_t)(shifted >> 23) - (127 + 24));
-    float m = float_of((shifted & 0x7fffffu) + TESS_NORMAL_EDGE);
+    float m;
+    bits = (shifted & 0x7fffffu) + TESS_NORMAL_EDGE;
+    memcpy(&m, &bits, sizeof(m));
     float t = (m - 1.0f) / (m + 1.0f), t2 = t * t;
     float series = t * (TESS_LOG_C0 + t2 * (TESS_LOG_C1 + t2 * (TESS_LOG_C2 + t2 * (TESS_LOG_C3 + t2 * TESS_LOG_C4))));
     float square = -2.0f * (series + exponent * TESS_LN2);

@@ -1,11 +1,9 @@
-#include "base/os/os.h"
-
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* Clocks. */
+#include <sys/timex.h>
 #include <time.h>
 
-#include "base/core/rng.h"
+#include "base/os/machine.h"
+#include "base/os/os.h"
 
 uint64_t tess_os_now_ns(void)
 {
@@ -19,49 +17,25 @@ double tess_os_now_s(void)
     return (double)tess_os_now_ns() * 1e-9;
 }
 
-/* Cores that the cgroup's CPU quota allows, or a large number without one. */
-static int quota_cores(void)
+uint64_t tess_os_wall_ns(void)
 {
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (file == NULL)
-        return 1 << 20;
-    char text[64] = "", *end; /* "quota period", or "max period" */
-    bool there = fgets(text, sizeof(text), file) != NULL;
-    fclose(file);
-    long long quota = strtoll(text, &end, 10), period = strtoll(end, NULL, 10);
-    if (!there || quota <= 0 || period <= 0)
-        return 1 << 20;
-    return (int)((quota + period - 1) / period);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-int tess_os_cores(void)
+bool tess_os_clock_is_synced(bool *synced, double *error_s)
 {
-    cpu_set_t set;
-    int cores = 1;
-    if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
-        cores = CPU_COUNT(&set);
-    int quota = quota_cores();
-    return quota < cores ? quota : cores;
+    struct timex state = {0};
+    int result = adjtimex(&state);
+    *synced = result != TIME_ERROR && !(state.status & STA_UNSYNC);
+    *error_s = (double)state.maxerror * 1e-6;
+    return result >= 0;
 }
 
-uint64_t tess_os_cores_hash(void)
+double tess_os_thread_cpu_s(void)
 {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    sched_getaffinity(0, sizeof(set), &set);
-    return tess_hash_bytes(&set, sizeof(set), 0);
-}
-
-void tess_os_bind(int number)
-{
-    cpu_set_t set, one;
-    if (sched_getaffinity(0, sizeof(set), &set) != 0 || number >= CPU_COUNT(&set))
-        return;
-    int cpu = -1;
-    do
-        cpu++;
-    while (!CPU_ISSET(cpu, &set) || number-- > 0);
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof(one), &one);
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }

@@ -219,16 +219,6 @@ void tess_os_close(int *fd)
     *fd = -1;
 }
 
-/* The folder that holds `path`. */
-static void parent_of(const char *path, char *out, size_t size)
-{
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL)
-        snprintf(out, size, ".");
-    else
-        snprintf(out, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-}
-
 tess_status tess_os_write_atomic(const char *path, const void *data, size_t size)
 {
     char temporary[4096], folder[4096];
@@ -247,7 +237,9 @@ tess_status tess_os_write_atomic(const char *path, const void *data, size_t size
         unlink(temporary);
         return status;
     }
-    parent_of(path, folder, sizeof(folder));
+    const char *slash = strrchr(path, '/');
+    int length = slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
+    snprintf(folder, sizeof(folder), "%.*s", length > 0 ? length : 1, length > 0 ? path : ".");
     return tess_os_fsync_dir(folder);
 }
 

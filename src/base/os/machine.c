@@ -4,13 +4,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <sys/timex.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/core/rng.h"
 #include "base/os/os.h"
 
 ptrdiff_t tess_os_read_text(const char *path, char *text, size_t size)
@@ -57,29 +57,6 @@ tess_status tess_os_space_at(const char *path, tess_os_space *space)
     return TESS_OK;
 }
 
-uint64_t tess_os_wall_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
-bool tess_os_clock_is_synced(bool *synced, double *error_s)
-{
-    struct timex state = {0};
-    int result = adjtimex(&state);
-    *synced = result != TIME_ERROR && !(state.status & STA_UNSYNC);
-    *error_s = (double)state.maxerror * 1e-6;
-    return result >= 0;
-}
-
-double tess_os_thread_cpu_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 int tess_os_core_now(void)
 {
     return sched_getcpu();
@@ -89,6 +66,43 @@ int tess_os_affinity_cores(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* Cores that the cgroup's CPU quota allows, or a large number without one. */
+static int quota_cores(void)
+{
+    char text[64], *end; /* "quota period", or "max period" */
+    tess_os_read_text("/sys/fs/cgroup/cpu.max", text, sizeof(text));
+    long long quota = strtoll(text, &end, 10), period = strtoll(end, NULL, 10);
+    return quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 1 << 20;
+}
+
+int tess_os_cores(void)
+{
+    int cores = tess_os_affinity_cores(), quota = quota_cores();
+    return quota < cores ? quota : cores;
+}
+
+uint64_t tess_os_cores_hash(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof(set), &set);
+    return tess_hash_bytes(&set, sizeof(set), 0);
+}
+
+void tess_os_bind(int number)
+{
+    cpu_set_t set, one;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0 || number >= CPU_COUNT(&set))
+        return;
+    int cpu = -1;
+    do
+        cpu++;
+    while (!CPU_ISSET(cpu, &set) || number-- > 0);
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof(one), &one);
 }
 
 bool tess_os_is_root(void)
@@ -104,15 +118,15 @@ bool tess_os_futex_works(void)
     return tess_os_now_ns() - begin >= 900000; /* where the system forbids the call, it returns at once */
 }
 
-typedef struct errand {
+typedef struct core_task {
     int number;
     void (*fn)(void *context);
     void *context;
-} errand;
+} core_task;
 
-static void *run_errand(void *self)
+static void *run_on_core(void *self)
 {
-    errand *e = self;
+    core_task *e = self;
     tess_os_bind(e->number);
     e->fn(e->context);
     return NULL;
@@ -120,9 +134,9 @@ static void *run_errand(void *self)
 
 tess_status tess_os_on_core(int number, void (*fn)(void *context), void *context)
 {
-    errand e = {number % tess_os_affinity_cores(), fn, context};
+    core_task e = {number % tess_os_affinity_cores(), fn, context};
     pthread_t thread;
-    int reason = pthread_create(&thread, NULL, run_errand, &e);
+    int reason = pthread_create(&thread, NULL, run_on_core, &e);
     TESS_CHECK(reason == 0, TESS_E_NOMEM, "start a thread on core %d: %s", e.number, strerror(reason));
     pthread_join(thread, NULL);
     return TESS_OK;

@@ -70,15 +70,9 @@ typedef struct object_search {
     tess_object *object;
     uintptr_t at;
     uint32_t id; /* 0: search for the object that contains `at` */
+    bool first;  /* take the first, the program */
     int n_seen;
 } object_search;
-
-static int take_first(struct dl_phdr_info *info, size_t size, void *context)
-{
-    (void)size;
-    find_range(info, context);
-    return 1;
-}
 
 static int take_wanted(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -87,6 +81,8 @@ static int take_wanted(struct dl_phdr_info *info, size_t size, void *context)
     tess_object *object = s->object;
     bool is_program = s->n_seen++ == 0;
     find_range(info, object);
+    if (s->first)
+        return 1;
     if (s->id == 0 && (s->at < object->begin || s->at >= object->end))
         return 0;
     object->id = is_program ? 0 : id_of(info);
@@ -99,7 +95,7 @@ static int take_wanted(struct dl_phdr_info *info, size_t size, void *context)
 void tess_object_program(tess_object *object)
 {
     *object = (tess_object){0};
-    dl_iterate_phdr(take_first, object);
+    dl_iterate_phdr(take_wanted, &(object_search){.object = object, .first = true});
 }
 
 bool tess_object_find(const void *address, tess_object *object)

@@ -10,21 +10,16 @@
 
 #include "base/os/os.h"
 
-/* The log uses the machine's process numbers, which differ from ours in a container. The number of the first
- * namespace's file is fixed. */
-static bool log_has_our_numbers(void)
-{
-    struct stat info;
-    return stat("/proc/self/ns/pid", &info) == 0 && info.st_ino == 0xEFFFFFFC;
-}
-
 void tess_oom_begin(tess_oom_watch *watch)
 {
     *watch = (tess_oom_watch){.log = -1};
     watch->has_group = tess_memory_group_find((int)getpid(), &watch->group);
     if (watch->has_group)
         watch->kills_known = tess_memory_group_kills(&watch->group);
-    if (!log_has_our_numbers())
+    /* The log uses the machine's process numbers, which differ from ours in a container. The number of the first
+     * namespace's file is fixed. */
+    struct stat info;
+    if (stat("/proc/self/ns/pid", &info) != 0 || info.st_ino != 0xEFFFFFFC)
         return;
     watch->log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (watch->log >= 0)

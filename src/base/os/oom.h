@@ -1,4 +1,4 @@
-/* Tells whether the system killed a process because memory ran out: from the control group's counter, and from the
+/* Detects that the system killed a process because memory ran out: from the control group's counter, and from the
  * kernel's log where it may be read. */
 #ifndef TESS_BASE_OS_OOM_H
 #define TESS_BASE_OS_OOM_H

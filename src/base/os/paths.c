@@ -76,14 +76,14 @@ tess_status tess_os_make_dirs(const char *path)
     for (char *slash = partial + 1;; slash++) {
         if (*slash != '/' && *slash != '\0')
             continue;
-        char kept = *slash;
+        char saved = *slash;
         *slash = '\0';
         if (mkdir(partial, 0777) == 0)
             sync_name_of(partial);
         else if (errno != EEXIST)
             return tess_os_error("make folder", partial);
-        *slash = kept;
-        if (kept == '\0')
+        *slash = saved;
+        if (saved == '\0')
             break;
     }
     TESS_CHECK(tess_os_is_dir(path), TESS_E_IO, "make folder %s: there is a file of that name", path);

@@ -1,7 +1,6 @@
 #include "base/os/process_facts.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,37 +8,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 #include "base/os/syscalls.h"
 
 enum { MOST_THREADS = 64 };
 
 /* ---- Small files of proc(5) ---- */
-/* Reads a file as NUL-terminated text. Returns its length; 0: not there, or no right to read. */
-static size_t read_small(const char *path, char *text, size_t size)
-{
-    text[0] = '\0';
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, text, size - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0 ? (size_t)n : 0;
-}
-
-static size_t read_of_process(int pid, const char *name, char *text, size_t size)
+static bool read_of_process(int pid, const char *name, char *text, size_t size)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-    return read_small(path, text, size);
+    return tess_os_read_text(path, text, size) > 0;
 }
 
-static size_t read_of_thread(int pid, int tid, const char *name, char *text, size_t size)
+static bool read_of_thread(int pid, int tid, const char *name, char *text, size_t size)
 {
     char path[80];
     snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
-    return read_small(path, text, size);
+    return tess_os_read_text(path, text, size) > 0;
 }
 
 /* The number behind "key" at the beginning of a line; `missing` when there is none. */
@@ -61,7 +48,7 @@ static void find_call(int pid, tess_thread_facts *thread)
     char text[256], *at;
     thread->call = -1;
     thread->kind = TESS_CALL_UNKNOWN;
-    if (read_of_thread(pid, thread->tid, "syscall", text, sizeof(text)) == 0)
+    if (!read_of_thread(pid, thread->tid, "syscall", text, sizeof(text)))
         return;
     thread->kind = TESS_CALL_NONE;
     if (strncmp(text, "running", 7) == 0)
@@ -86,13 +73,13 @@ static void look_at_thread(int pid, int tid, tess_thread_facts *thread)
 {
     char text[1024];
     *thread = (tess_thread_facts){.call = -1, .kind = TESS_CALL_UNKNOWN};
-    if (read_of_thread(pid, tid, "stat", text, sizeof(text)) == 0)
+    if (!read_of_thread(pid, tid, "stat", text, sizeof(text)))
         return;
     const char *behind_name = strrchr(text, ')');
     if (behind_name == NULL || sscanf(behind_name, ") %c", &thread->state) != 1)
         return;
     thread->tid = tid;
-    if (read_of_thread(pid, tid, "schedstat", text, sizeof(text)) > 0) {
+    if (read_of_thread(pid, tid, "schedstat", text, sizeof(text))) {
         char *at;
         thread->cpu_ns = strtoull(text, &at, 10);
         thread->waiting_ns = strtoull(at, &at, 10);
@@ -106,7 +93,7 @@ static void look_at_thread(int pid, int tid, tess_thread_facts *thread)
 }
 
 /* Ranks a thread by how well it explains why its process is stuck, when the main thread only waits for others. */
-static int tells(const tess_thread_facts *thread)
+static int how_telling(const tess_thread_facts *thread)
 {
     if (thread->state == 'D')
         return 4;
@@ -137,7 +124,7 @@ static void look_at_threads(tess_process_facts *facts)
         }
         look_at_thread(facts->pid, tid, &other);
         facts->cpu_ns += other.cpu_ns;
-        if (main_waits && tells(&other) > tells(&facts->thread))
+        if (main_waits && how_telling(&other) > how_telling(&facts->thread))
             facts->thread = other;
     }
     closedir(folder);
@@ -151,7 +138,7 @@ static void name_descriptor(tess_process_facts *facts, int fd)
     ssize_t n = readlink(path, facts->file, sizeof(facts->file) - 1);
     facts->file[n > 0 ? n : 0] = '\0';
     snprintf(path, sizeof(path), "fdinfo/%d", fd);
-    if (read_of_process(facts->pid, path, text, sizeof(text)) > 0)
+    if (read_of_process(facts->pid, path, text, sizeof(text)))
         facts->position = number_of(text, "pos:", -1);
 }
 
@@ -192,14 +179,14 @@ static void name_file(tess_process_facts *facts)
 static void read_counters(tess_process_facts *facts)
 {
     char text[4096];
-    if (read_of_process(facts->pid, "status", text, sizeof(text)) > 0) {
+    if (read_of_process(facts->pid, "status", text, sizeof(text))) {
         facts->tracer = (int)number_of(text, "TracerPid:", 0);
         facts->rss_bytes = (uint64_t)number_of(text, "VmRSS:", 0) * 1024;
         facts->switches = (uint64_t)number_of(text, "voluntary_ctxt_switches:", 0);
     }
-    if (read_of_process(facts->pid, "io", text, sizeof(text)) > 0)
+    if (read_of_process(facts->pid, "io", text, sizeof(text)))
         facts->io_bytes = (uint64_t)number_of(text, "rchar:", 0) + (uint64_t)number_of(text, "wchar:", 0);
-    facts->oom_score = read_of_process(facts->pid, "oom_score", text, sizeof(text)) > 0 ? atoi(text) : -1;
+    facts->oom_score = read_of_process(facts->pid, "oom_score", text, sizeof(text)) ? atoi(text) : -1;
 }
 
 void tess_os_process_facts(int pid, tess_process_facts *facts)

@@ -37,7 +37,7 @@ typedef struct tess_process_facts {
     bool here;                /* false: no such process, and nothing below is known */
     int n_threads, tracer;    /* pid of the debugger that holds it, 0: none */
     tess_thread_facts main;   /* the main thread */
-    tess_thread_facts thread; /* the most telling one: the main one, unless it merely waits for others */
+    tess_thread_facts thread; /* the most telling one: the main one, unless it only waits for others */
     char file[256];           /* for `thread` in TESS_CALL_FILE and _POLL: "/data/x.bin", "pipe:[4711]"; "" not known */
     int64_t position;         /* in that file, -1: not known */
     uint64_t cpu_ns;          /* of all threads */

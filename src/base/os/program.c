@@ -35,7 +35,7 @@ static bool ends_before(pid_t pid, double until_s, int *state)
     return true;
 }
 
-static tess_status judge(const char *name, int state)
+static tess_status check_exit(const char *name, int state)
 {
     TESS_CHECK(!WIFEXITED(state) || WEXITSTATUS(state) != NO_SUCH_PROGRAM, TESS_E_NOT_FOUND, "%s: no such program",
                name);
@@ -45,7 +45,7 @@ static tess_status judge(const char *name, int state)
 }
 
 /* `victim`: a process or group, as kill(2) takes it. */
-static tess_status put_an_end_to(pid_t pid, pid_t victim, const char *name, double timeout_s)
+static tess_status kill_late(pid_t pid, pid_t victim, const char *name, double timeout_s)
 {
     kill(victim, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -102,7 +102,7 @@ tess_status tess_os_capture(char *const *argv, double timeout_s, char *out, size
     }
     bool ended = read_all(ends[0], until_s, out, size) && ends_before(pid, until_s, &state);
     close(ends[0]);
-    return ended ? judge(argv[0], state) : put_an_end_to(pid, pid, argv[0], timeout_s);
+    return ended ? check_exit(argv[0], state) : kill_late(pid, pid, argv[0], timeout_s);
 }
 
 /* ---- A hook ---- */
@@ -150,5 +150,5 @@ tess_status tess_os_hook(char *const *argv, const char *input, const tess_os_var
         return tess_os_error("fork for", argv[0]);
     setpgid(pid, pid); /* both processes call it: whichever is first, the group exists before it can be killed */
     bool ended = ends_before(pid, tess_os_now_s() + timeout_s, &state);
-    return ended ? judge(argv[0], state) : put_an_end_to(pid, -pid, argv[0], timeout_s);
+    return ended ? check_exit(argv[0], state) : kill_late(pid, -pid, argv[0], timeout_s);
 }

@@ -84,15 +84,6 @@ static socklen_t make_address(const char *address, int port, struct sockaddr_sto
     return 0;
 }
 
-/* Only an address of this machine can be bound. */
-static bool is_own_address(const struct addrinfo *at)
-{
-    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool own = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0;
-    tess_os_close(&fd);
-    return own;
-}
-
 bool tess_os_is_own_name(const char *name)
 {
     const struct addrinfo how = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -101,8 +92,11 @@ bool tess_os_is_own_name(const char *name)
     bool is_own = gethostname(own, sizeof(own) - 1) == 0 && strcmp(own, name) == 0;
     if (is_own || getaddrinfo(name, NULL, &how, &all) != 0)
         return is_own;
-    for (const struct addrinfo *at = all; at != NULL && !is_own; at = at->ai_next)
-        is_own = is_own_address(at);
+    for (const struct addrinfo *at = all; at != NULL && !is_own; at = at->ai_next) {
+        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        is_own = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0; /* only our own address can be bound */
+        tess_os_close(&fd);
+    }
     freeaddrinfo(all);
     return is_own;
 }

@@ -56,12 +56,6 @@ static void limit_hold(int ms)
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* A thread may be stopped on its way to a signal handler; the signal must then be passed on to it. */
-static uintptr_t interrupted_signal(int state)
-{
-    return state >> 16 == PTRACE_EVENT_STOP ? 0 : (uintptr_t)WSTOPSIG(state);
-}
-
 static void collect(Dwfl *dwfl, int pid, int tid, int fd, frames *f)
 {
     int state;
@@ -72,26 +66,25 @@ static void collect(Dwfl *dwfl, int pid, int tid, int fd, frames *f)
         give_up(fd, "it cannot be held", strerror(errno));
     if (dwfl_linux_proc_attach(dwfl, pid, true) == 0)
         dwfl_getthread_frames(dwfl, tid, take_frame, f);
-    ptrace(PTRACE_DETACH, tid, NULL, interrupted_signal(state));
+    /* A thread may be stopped on its way to a signal handler; the signal must then be passed on to it. */
+    uintptr_t signal = state >> 16 == PTRACE_EVENT_STOP ? 0 : (uintptr_t)WSTOPSIG(state);
+    ptrace(PTRACE_DETACH, tid, NULL, signal);
     limit_hold(0);
-}
-
-static bool is_c_library(const char *object)
-{
-    return object != NULL && strstr(object, "/libc.so") != NULL;
 }
 
 static void report(Dwfl *dwfl, const frames *f, int fd)
 {
     for (int i = 0; i < f->n; i++) {
-        char line[TESS_STACK_LINE_BYTES] = "", mark[2] = {in_c_library};
+        char line[TESS_STACK_LINE_BYTES] = "";
         Dwfl_Module *module = dwfl_addrmodule(dwfl, f->at[i]);
         const char *object = module != NULL ? dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
         if (module != NULL)
             tess_place_report(module, f->at[i], object != NULL ? object : "", line, sizeof(line));
         if (line[0] == '\0')
             snprintf(line, sizeof(line), "0x%llx (%s)", (unsigned long long)f->at[i], object != NULL ? object : "?");
-        dprintf(fd, "%s%s\n", is_c_library(object) ? mark : "", line);
+        if (object != NULL && strstr(object, "/libc.so") != NULL)
+            dprintf(fd, "%c", in_c_library);
+        dprintf(fd, "%s\n", line);
     }
 }
 
@@ -144,23 +137,18 @@ void tess_stack_cancel(tess_stack_probe *probe)
     probe->pid = 0;
 }
 
-static void add_line(tess_stack *stack, const char *line)
-{
-    bool is_own = line[0] != in_c_library;
-    if (!is_own && stack->first_own == stack->n_lines)
-        stack->first_own++;
-    snprintf(stack->lines[stack->n_lines++], TESS_STACK_LINE_BYTES, "%s", line + !is_own);
-}
-
 static void parse(tess_stack_probe *probe, tess_stack *stack)
 {
     char *line, *rest = probe->bytes;
     probe->bytes[probe->n_bytes] = '\0';
     while (stack->n_lines < TESS_STACK_FRAMES && (line = strsep(&rest, "\n")) != NULL && rest != NULL) {
-        if (line[0] == no_stack)
+        if (line[0] == no_stack) {
             snprintf(stack->reason, sizeof(stack->reason), "%s", line + 1);
-        else
-            add_line(stack, line);
+            continue;
+        }
+        bool is_own = line[0] != in_c_library;
+        stack->first_own += !is_own && stack->first_own == stack->n_lines;
+        snprintf(stack->lines[stack->n_lines++], TESS_STACK_LINE_BYTES, "%s", line + !is_own);
     }
     if (stack->n_lines == 0 && stack->reason[0] == '\0' && stack->seconds * 1e3 >= TESS_STACK_LIMIT_MS)
         snprintf(stack->reason, sizeof(stack->reason), "no answer within %d ms", TESS_STACK_LIMIT_MS);

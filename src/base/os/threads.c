@@ -27,19 +27,14 @@ struct tess_threads {
     _Atomic bool stop;
 };
 
-static void pause_cpu(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 static void wait_while(const _Atomic uint32_t *word, uint32_t value)
 {
     for (int spin = 0; spin < SPINS; spin++) {
         if (atomic_load_explicit(word, memory_order_acquire) != value)
             return;
-        pause_cpu();
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
     }
     while (atomic_load_explicit(word, memory_order_acquire) == value)
         tess_os_futex_wait((const uint32_t *)word, value, UINT64_C(100000000));

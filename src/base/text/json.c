@@ -8,20 +8,15 @@
 
 #include "base/os/os.h"
 
-/* When memory ends jansson may say so, say nothing, or call the text wrong when it could not store it; malloc always
- * leaves ENOMEM in errno. */
-static bool ran_out_of_memory(const json_error_t *error)
-{
-    return errno == ENOMEM || json_error_code(error) == json_error_out_of_memory || error->text[0] == '\0';
-}
-
 tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out)
 {
     json_error_t error;
     errno = 0;
     *out = json_loadb(text, size, reject_duplicates ? JSON_REJECT_DUPLICATES : 0, &error);
-    TESS_CHECK(*out != NULL || !ran_out_of_memory(&error), TESS_E_NOMEM, "%s: no memory for %zu bytes of JSON", what,
-               size);
+    /* When memory runs out jansson may report that, report nothing, or call the text wrong; malloc always leaves ENOMEM
+     * in errno. */
+    bool no_memory = errno == ENOMEM || json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0';
+    TESS_CHECK(*out != NULL || !no_memory, TESS_E_NOMEM, "%s: no memory for %zu bytes of JSON", what, size);
     TESS_CHECK(*out != NULL, TESS_E_FORMAT, "%s: not valid JSON: line %d, column %d: %s", what, error.line,
                error.column, error.text);
     return TESS_OK;
@@ -134,32 +129,28 @@ void tess_json_put_int(json_t *object, const char *key, int64_t value)
     json_object_set_new(object, key, json_integer(value));
 }
 
-const char *tess_format_double(double value, char *text, size_t size)
+static const char *format_shortest(double value, int most_digits, bool is_float, char *text, size_t size)
 {
     if (!isfinite(value)) {
         snprintf(text, size, "null");
         return text;
     }
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = 1; digits <= most_digits; digits++) {
         snprintf(text, size, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
+        if (is_float ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
             break;
     }
     return text;
 }
 
+const char *tess_format_double(double value, char *text, size_t size)
+{
+    return format_shortest(value, 17, false, text, size);
+}
+
 const char *tess_format_float(float value, char *text, size_t size)
 {
-    if (!isfinite(value)) {
-        snprintf(text, size, "null");
-        return text;
-    }
-    for (int digits = 1; digits <= 9; digits++) {
-        snprintf(text, size, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value)
-            break;
-    }
-    return text;
+    return format_shortest((double)value, 9, true, text, size);
 }
 
 static tess_status dump(json_t *json, size_t flags, const char *what, char **text)

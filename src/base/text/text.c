@@ -69,12 +69,6 @@ bool tess_text_ends_with(const char *text, const char *ending)
 
 enum { LONGEST = 63 };
 
-static int min3(int a, int b, int c)
-{
-    int m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
 int tess_text_distance(const char *a, const char *b)
 {
     int n = (int)strnlen(a, LONGEST), m = (int)strnlen(b, LONGEST);
@@ -85,7 +79,9 @@ int tess_text_distance(const char *a, const char *b)
         int *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
         row[0] = i;
         for (int j = 1; j <= m; j++) {
-            row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            int gap = above[j] < row[j - 1] ? above[j] + 1 : row[j - 1] + 1;
+            int match = above[j - 1] + (a[i - 1] != b[j - 1]);
+            row[j] = gap < match ? gap : match;
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && two_above[j - 2] + 1 < row[j])
                 row[j] = two_above[j - 2] + 1;
         }
