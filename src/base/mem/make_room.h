@@ -8,5 +8,8 @@
  * `array` is the address of the pointer to it. TESS_E_NOMEM: the array is unchanged. */
 tess_status tess_mem_make_room(tess_mem *mem, tess_pool pool, size_t n, size_t item_bytes, const char *what,
                                size_t *room, void *array);
+/* The same for an array that needs room for `needed` items in all. */
+tess_status tess_mem_reserve(tess_mem *mem, tess_pool pool, size_t needed, size_t item_bytes, const char *what,
+                             size_t *room, void *array);
 
 #endif

@@ -153,9 +153,19 @@ tess_status tess_mem_grow(tess_mem *mem, tess_pool pool, size_t bytes, const cha
 tess_status tess_mem_make_room(tess_mem *mem, tess_pool pool, size_t n, size_t item_bytes, const char *what,
                                size_t *room, void *array)
 {
-    size_t wanted = *room == 0 ? 16 : 2 * *room;
-    if (n < *room)
+    return tess_mem_reserve(mem, pool, n + 1, item_bytes, what, room, array);
+}
+
+tess_status tess_mem_reserve(tess_mem *mem, tess_pool pool, size_t needed, size_t item_bytes, const char *what,
+                             size_t *room, void *array)
+{
+    if (needed <= *room)
         return TESS_OK;
+    TESS_CHECK(needed <= SIZE_MAX / 4 / item_bytes, TESS_E_NOMEM, "%s: %zu elements of %zu bytes", what, needed,
+               item_bytes);
+    size_t wanted = *room < 16 ? 16 : *room;
+    while (wanted < needed)
+        wanted *= 2;
     TESS_TRY(tess_mem_grow(mem, pool, wanted * item_bytes, what, array));
     *room = wanted;
     return TESS_OK;

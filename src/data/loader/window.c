@@ -5,7 +5,7 @@
 
 #include "base/core/rng.h"
 #include "base/text/json.h"
-#include "data/grow.h"
+#include "base/mem/make_room.h"
 
 uint64_t tess_rows_window_count(const tess_blocks *blocks)
 {
@@ -14,10 +14,8 @@ uint64_t tess_rows_window_count(const tess_blocks *blocks)
 
 static tess_status end_document(tess_window *window)
 {
-    void *starts = window->starts;
-    TESS_TRY(tess_grow(window->mem, &starts, &window->starts_capacity, window->n_documents + 2, sizeof(int64_t),
-                       "documents"));
-    window->starts = starts;
+    TESS_TRY(tess_mem_reserve(window->mem, TESS_POOL_MISC, window->n_documents + 2, sizeof(int64_t), "documents",
+                              &window->starts_capacity, &window->starts));
     window->starts[0] = 0;
     window->starts[++window->n_documents] = (int64_t)window->tokens.size;
     return TESS_OK;
@@ -89,10 +87,8 @@ tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks
     }
     if (window->n_documents == 0) /* lines that are all blank */
         TESS_TRY(end_document(window));
-    void *pairs = window->pairs;
-    TESS_TRY(
-        tess_grow(window->mem, &pairs, &window->pairs_capacity, window->n_documents + 1, sizeof(int64_t), "documents"));
-    window->pairs = pairs;
+    TESS_TRY(tess_mem_reserve(window->mem, TESS_POOL_MISC, window->n_documents + 1, sizeof(int64_t), "documents",
+                              &window->pairs_capacity, &window->pairs));
     tess_pack_count(window->starts, (int64_t)window->n_documents, window->pairs);
     const tess_documents documents = tess_rows_window_documents(window);
     const uint64_t name[2] = {epoch, index};

@@ -1,7 +1,7 @@
 /* Added tokens: found in the text before the model sees it, leftmost first, the longest of those with one start. */
 #include <string.h>
 
-#include "data/grow.h"
+#include "base/mem/make_room.h"
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
@@ -15,9 +15,8 @@ static int32_t *trie_child(tess_trie *trie, int32_t at, unsigned char byte)
 
 static tess_status trie_new(tess_mem *mem, tess_trie *trie, unsigned char byte, int32_t *node)
 {
-    void *nodes = trie->nodes;
-    TESS_TRY(tess_grow(mem, &nodes, &trie->capacity, trie->n_nodes + 1, sizeof(tess_trie_node), "added tokens"));
-    trie->nodes = nodes;
+    TESS_TRY(tess_mem_reserve(mem, TESS_POOL_MISC, trie->n_nodes + 1, sizeof(tess_trie_node), "added tokens",
+                              &trie->capacity, &trie->nodes));
     *node = (int32_t)trie->n_nodes++;
     trie->nodes[*node] = (tess_trie_node){.child = -1, .sibling = -1, .added = -1, .byte = byte};
     return TESS_OK;
@@ -57,16 +56,10 @@ static tess_status read_flags(const tess_node *node, tess_added *token)
                  {"rstrip", &token->rstrip},
                  {"normalized", &token->normalized},
                  {"special", &token->special}};
-    json_t *value = json_object_get(node->json, "special");
-    token->special = json_is_true(value);
+    token->special = json_is_true(json_object_get(node->json, "special"));
     token->normalized = !token->special;
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        value = json_object_get(node->json, flags[i].key);
-        TESS_CHECK(value == NULL || json_is_boolean(value), TESS_E_FORMAT, "%s: '%s' is not true or false", node->what,
-                   flags[i].key);
-        if (value != NULL)
-            *flags[i].value = json_is_true(value);
-    }
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        TESS_TRY(tess_node_flag(node, flags[i].key, flags[i].value));
     return TESS_OK;
 }
 
@@ -98,10 +91,9 @@ tess_status tess_added_read(tess_added_set *set, const tess_node *node, const te
     for (size_t i = 0; i < json_array_size(node->json) && status == TESS_OK; i++) {
         tess_node item = {.json = json_array_get(node->json, i)};
         snprintf(item.what, sizeof(item.what), "%.200s[%zu]", node->what, i);
-        void *tokens = set->tokens;
-        TESS_GOTO(tess_grow(set->mem, &tokens, &set->capacity, set->n_tokens + 1, sizeof(tess_added), "added tokens"),
+        TESS_GOTO(tess_mem_reserve(set->mem, TESS_POOL_MISC, set->n_tokens + 1, sizeof(tess_added), "added tokens",
+                                   &set->capacity, &set->tokens),
                   done);
-        set->tokens = tokens;
         tess_added *token = &set->tokens[set->n_tokens++];
         *token = (tess_added){.content = {.mem = set->mem}, .pattern = {.mem = set->mem}};
         TESS_GOTO(read_token(set->mem, &item, vocab, token), done);
@@ -161,18 +153,12 @@ static size_t previous(const char *text, size_t at, uint32_t *c)
 
 static bool stands_alone(const char *text, size_t size, size_t begin, size_t end)
 {
-    uint32_t c = 0;
-    if (begin > 0) {
-        previous(text, begin, &c);
-        if (tess_is_word(c))
-            return false;
-    }
-    if (end < size) {
-        tess_utf8_decode((const uint8_t *)text + end, size - end, &c);
-        if (tess_is_word(c))
-            return false;
-    }
-    return true;
+    uint32_t before = ' ', after = ' ';
+    if (begin > 0)
+        previous(text, begin, &before);
+    if (end < size)
+        tess_utf8_decode((const uint8_t *)text + end, size - end, &after);
+    return !tess_is_word(before) && !tess_is_word(after);
 }
 
 /* End of the space at text[from...); a run of spaces is scanned once, however many matches lie in it. */

@@ -4,7 +4,7 @@
  * texts when there is no pre-tokenizer) use a linked list and a heap, n log n. */
 #include <string.h>
 
-#include "data/grow.h"
+#include "base/mem/make_room.h"
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
@@ -28,10 +28,8 @@ static tess_status add_symbol(tess_bpe_scratch *scratch, int32_t id)
     if (scratch->n_symbols == scratch->symbols_capacity) {
         TESS_CHECK(scratch->n_symbols < INT32_MAX / 2, TESS_E_INVALID, "a piece of %zu symbols is too long to tokenize",
                    scratch->n_symbols);
-        void *symbols = scratch->symbols;
-        TESS_TRY(tess_grow(scratch->mem, &symbols, &scratch->symbols_capacity, scratch->n_symbols + 1,
-                           sizeof(tess_symbol), "bpe"));
-        scratch->symbols = symbols;
+        TESS_TRY(tess_mem_reserve(scratch->mem, TESS_POOL_MISC, scratch->n_symbols + 1, sizeof(tess_symbol), "bpe",
+                                  &scratch->symbols_capacity, &scratch->symbols));
     }
     int32_t at = (int32_t)scratch->n_symbols++;
     scratch->symbols[at] = (tess_symbol){.id = id, .prev = at - 1, .next = at + 1};
@@ -139,10 +137,8 @@ static tess_status push(const tess_bpe *bpe, tess_bpe_scratch *scratch, int32_t 
     const tess_merge *merge = find_merge(bpe, scratch->symbols[at].id, scratch->symbols[next].id);
     if (merge == NULL)
         return TESS_OK;
-    void *heap = scratch->heap;
-    TESS_TRY(
-        tess_grow(scratch->mem, &heap, &scratch->heap_capacity, scratch->n_heap + 1, sizeof(tess_candidate), "bpe"));
-    scratch->heap = heap;
+    TESS_TRY(tess_mem_reserve(scratch->mem, TESS_POOL_MISC, scratch->n_heap + 1, sizeof(tess_candidate), "bpe",
+                              &scratch->heap_capacity, &scratch->heap));
     tess_candidate candidate = {merge->rank, at, merge->id};
     size_t i = scratch->n_heap++;
     for (; i > 0 && before(&candidate, &scratch->heap[(i - 1) / 2]); i = (i - 1) / 2)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "data/grow.h"
+#include "base/mem/make_room.h"
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
@@ -31,11 +31,6 @@ static tess_status add_first_tokens(trainer *t, const char *const *specials, int
 }
 
 /* ---- Pairs ---- */
-static uint64_t pair_of(int32_t left, int32_t right)
-{
-    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-}
-
 static size_t pair_slot(const trainer *t, uint64_t pair)
 {
     uint64_t h = pair * 0x9e3779b97f4a7c15ull;
@@ -64,11 +59,9 @@ static tess_status find_pair(trainer *t, uint64_t pair, train_pair **found)
         TESS_TRY(widen_pairs(t));
     size_t slot = pair_slot(t, pair);
     if (t->slots[slot] == 0) {
-        void *pairs = t->pairs;
         TESS_CHECK(t->n_pairs < INT32_MAX / 2, TESS_E_NOMEM, "bpe training: too many pairs");
-        TESS_TRY(
-            tess_grow(t->mem, &pairs, &t->pairs_capacity, t->n_pairs + 1, sizeof(train_pair), "bpe training: pairs"));
-        t->pairs = pairs;
+        TESS_TRY(tess_mem_reserve(t->mem, TESS_POOL_MISC, t->n_pairs + 1, sizeof(train_pair), "bpe training: pairs",
+                                  &t->pairs_capacity, &t->pairs));
         t->pairs[t->n_pairs] = (train_pair){.pair = pair, .first = -1, .last = -1};
         t->slots[slot] = (int32_t)++t->n_pairs;
     }
@@ -80,21 +73,20 @@ static tess_status find_pair(trainer *t, uint64_t pair, train_pair **found)
 static tess_status change_pair(trainer *t, int32_t left, int32_t right, int32_t word, int64_t change)
 {
     train_pair *pair = NULL;
-    TESS_TRY(find_pair(t, pair_of(left, right), &pair));
+    TESS_TRY(find_pair(t, (uint64_t)(uint32_t)left << 32 | (uint32_t)right, &pair));
     pair->count += change;
     if (change <= 0 || (pair->last >= 0 && t->nodes[pair->last].word == word))
         return TESS_OK;
-    void *nodes = t->nodes, *touched = t->touched;
     TESS_CHECK(t->n_nodes < INT32_MAX, TESS_E_NOMEM, "bpe training: too many occurrences of pairs");
-    TESS_TRY(tess_grow(t->mem, &nodes, &t->nodes_capacity, t->n_nodes + 1, sizeof(train_node), "bpe training: words"));
-    t->nodes = nodes;
+    TESS_TRY(tess_mem_reserve(t->mem, TESS_POOL_MISC, t->n_nodes + 1, sizeof(train_node), "bpe training: words",
+                              &t->nodes_capacity, &t->nodes));
     int32_t node = (int32_t)t->n_nodes++;
     t->nodes[node] = (train_node){word, -1};
     if (pair->last >= 0) {
         t->nodes[pair->last].next = node;
     } else {
-        TESS_TRY(tess_grow(t->mem, &touched, &t->touched_capacity, t->n_touched + 1, sizeof(int32_t), "bpe training"));
-        t->touched = touched;
+        TESS_TRY(tess_mem_reserve(t->mem, TESS_POOL_MISC, t->n_touched + 1, sizeof(int32_t), "bpe training",
+                                  &t->touched_capacity, &t->touched));
         t->touched[t->n_touched++] = (int32_t)(pair - t->pairs);
         pair->first = node;
     }
@@ -113,9 +105,8 @@ static bool before(const train_entry *a, const train_entry *b)
 
 static tess_status push(trainer *t, train_entry entry)
 {
-    void *heap = t->heap;
-    TESS_TRY(tess_grow(t->mem, &heap, &t->heap_capacity, t->n_heap + 1, sizeof(train_entry), "bpe training: queue"));
-    t->heap = heap;
+    TESS_TRY(tess_mem_reserve(t->mem, TESS_POOL_MISC, t->n_heap + 1, sizeof(train_entry), "bpe training: queue",
+                              &t->heap_capacity, &t->heap));
     size_t i = t->n_heap++;
     for (; i > 0 && before(&entry, &t->heap[(i - 1) / 2]); i = (i - 1) / 2)
         t->heap[i] = t->heap[(i - 1) / 2];
@@ -186,10 +177,8 @@ static tess_status merge_entry(trainer *t, const train_entry *top, tess_buffer *
         TESS_TRY(tess_buffer_append(joined, tess_strings_key(&t->tokens, part), part->size));
     }
     TESS_TRY(add_token(t, joined->data, joined->size, &id));
-    void *merges = t->merges;
-    TESS_TRY(
-        tess_grow(t->mem, &merges, &t->merges_capacity, t->n_merges + 1, sizeof(train_merge), "bpe training: merges"));
-    t->merges = merges;
+    TESS_TRY(tess_mem_reserve(t->mem, TESS_POOL_MISC, t->n_merges + 1, sizeof(train_merge), "bpe training: merges",
+                              &t->merges_capacity, &t->merges));
     t->merges[t->n_merges++] = (train_merge){top->pair, id};
     for (int32_t node = top->first; node >= 0; node = t->nodes[node].next)
         TESS_TRY(merge_in_word(t, t->nodes[node].word, left, right, id));
@@ -216,20 +205,55 @@ static tess_status merge_all(trainer *t, int64_t vocab_size)
     return status;
 }
 
+/* ---- Words ---- */
+static tess_status count_piece(void *context, const char *piece, size_t size)
+{
+    tess_string_entry *entry;
+    TESS_TRY(tess_strings_add(context, piece, size, 0, &entry, NULL));
+    entry->value++;
+    return TESS_OK;
+}
+
+static tess_status count_valid(trainer *t, const char *text, size_t size)
+{
+    tess_pre_tokenizer pre = {.n_steps = 1, .steps = {{.kind = TESS_PRE_SPLIT, .text = {.mem = t->mem}}}};
+    tess_pre_run run = {.pre = &pre, .emit = count_piece, .context = &t->texts};
+    tess_status status =
+        tess_regex_create(t->mem, tess_gpt2_regex, strlen(tess_gpt2_regex), "bpe training", &pre.steps[0].regex);
+    if (status == TESS_OK)
+        status = tess_regex_scratch_create(t->mem, &run.regex);
+    if (status == TESS_OK)
+        status = tess_pre_tokenize(&run, text, size);
+    tess_regex_scratch_destroy(&run.regex);
+    tess_pre_tokenizer_free(&pre);
+    return status;
+}
+
+/* Counts the pieces of `text` that GPT-2's regex cuts. */
+static tess_status count_words(trainer *t, const char *text, size_t size)
+{
+    if (tess_utf8_valid(text, size) == size)
+        return count_valid(t, text, size);
+    tess_buffer repaired = {.mem = t->mem};
+    tess_status status = tess_utf8_repair(text, size, &repaired);
+    if (status == TESS_OK)
+        status = count_valid(t, repaired.data, repaired.size);
+    tess_buffer_free(&repaired);
+    return status;
+}
+
 /* Spells the words as symbols and counts the pairs in them. */
 static tess_status spell_words(trainer *t, const int32_t of_byte[256])
 {
     for (size_t i = 0; i < t->texts.n_entries; i++) {
         const tess_string_entry *text = &t->texts.entries[i];
         const unsigned char *bytes = (const unsigned char *)tess_strings_key(&t->texts, text);
-        void *symbols = t->symbols, *words = t->words;
         TESS_CHECK(text->size < INT32_MAX && i < INT32_MAX, TESS_E_INVALID, "bpe training: a word of %u bytes",
                    text->size);
-        TESS_TRY(tess_grow(t->mem, &symbols, &t->symbols_capacity, t->n_symbols + text->size, sizeof(int32_t),
-                           "bpe training: symbols"));
-        t->symbols = symbols;
-        TESS_TRY(tess_grow(t->mem, &words, &t->words_capacity, i + 1, sizeof(train_word), "bpe training: words"));
-        t->words = words;
+        TESS_TRY(tess_mem_reserve(t->mem, TESS_POOL_MISC, t->n_symbols + text->size, sizeof(int32_t),
+                                  "bpe training: symbols", &t->symbols_capacity, &t->symbols));
+        TESS_TRY(tess_mem_reserve(t->mem, TESS_POOL_MISC, i + 1, sizeof(train_word), "bpe training: words",
+                                  &t->words_capacity, &t->words));
         t->words[t->n_words++] = (train_word){t->n_symbols, (int32_t)text->size, text->value};
         for (uint32_t k = 0; k < text->size; k++) {
             t->symbols[t->n_symbols++] = of_byte[bytes[k]];
@@ -250,7 +274,7 @@ static tess_status train(trainer *t, const char *text, size_t size, int64_t voca
         "bpe training: a vocabulary of %lld is too small: %zu tokens are needed for the 256 bytes and the special "
         "tokens",
         (long long)vocab_size, t->tokens.n_entries);
-    TESS_TRY(tess_train_count_words(t, text, size));
+    TESS_TRY(count_words(t, text, size));
     TESS_TRY(spell_words(t, of_byte));
     TESS_TRY(merge_all(t, vocab_size));
     return tess_train_write_json(t, n_specials, specials, json);

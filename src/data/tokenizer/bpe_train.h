@@ -60,8 +60,6 @@ typedef struct trainer {
     size_t n_merges, merges_capacity;
 } trainer;
 
-/* bpe_train_words.c: counts the pieces of `text` that GPT-2's regex cuts. */
-tess_status tess_train_count_words(trainer *t, const char *text, size_t size);
 /* bpe_train_json.c */
 tess_status tess_train_write_json(const trainer *t, int n_specials, const char *const *specials, tess_buffer *json);
 

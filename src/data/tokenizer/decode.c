@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/grow.h"
+#include "base/mem/make_room.h"
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
@@ -15,9 +15,8 @@ typedef struct list {
 
 static tess_status end_string(list *l)
 {
-    void *ends = l->ends;
-    TESS_TRY(tess_grow(l->bytes.mem, &ends, &l->capacity, l->n + 1, sizeof(size_t), "decoder"));
-    l->ends = ends;
+    TESS_TRY(
+        tess_mem_reserve(l->bytes.mem, TESS_POOL_MISC, l->n + 1, sizeof(size_t), "decoder", &l->capacity, &l->ends));
     l->ends[l->n++] = l->bytes.size;
     return TESS_OK;
 }

@@ -19,8 +19,12 @@ static tess_status read_strip(const tess_node *node, tess_decode_step *step)
     return TESS_OK;
 }
 
-static tess_status read_step(tess_mem *mem, const tess_node *node, const char *type, tess_decode_step *step)
+static tess_status read_step(tess_mem *mem, const tess_node *node, const char *type, void *into)
 {
+    tess_decoder *decoder = into;
+    TESS_CHECK(decoder->n_steps < TESS_MAX_STEPS, TESS_E_UNSUPPORTED, "%s: more than %d steps", node->what,
+               TESS_MAX_STEPS);
+    tess_decode_step *step = &decoder->steps[decoder->n_steps];
     size_t k = 0;
     while (k < sizeof(names) / sizeof(names[0]) && strcmp(type, names[k]) != 0)
         k++;
@@ -29,6 +33,7 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, const char *t
         "%s: decoder '%s' is not supported (ByteLevel, ByteFallback, Fuse, Replace, Strip, Metaspace, Sequence are)",
         node->what, type);
     *step = (tess_decode_step){.kind = (tess_decode_kind)k, .from = {.mem = mem}, .to = {.mem = mem}};
+    decoder->n_steps++;
     if (step->kind == TESS_DECODE_STRIP)
         return read_strip(node, step);
     if (step->kind == TESS_DECODE_REPLACE) {
@@ -49,38 +54,15 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, const char *t
     return TESS_OK;
 }
 
-static tess_status read_into(tess_mem *mem, const tess_node *node, int depth, tess_decoder *decoder)
-{
-    const char *type = NULL;
-    TESS_TRY(tess_node_type(node, &type));
-    if (strcmp(type, "Sequence") != 0) {
-        TESS_CHECK(decoder->n_steps < TESS_MAX_STEPS, TESS_E_UNSUPPORTED, "%s: more than %d steps", node->what,
-                   TESS_MAX_STEPS);
-        return read_step(mem, node, type, &decoder->steps[decoder->n_steps++]);
-    }
-    TESS_CHECK(depth < 4, TESS_E_UNSUPPORTED, "%s: sequences nested more than 4 deep", node->what);
-    const json_t *list = json_object_get(node->json, "decoders");
-    TESS_CHECK(json_is_array(list), TESS_E_FORMAT, "%s: a Sequence without a list 'decoders'", node->what);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        tess_node item = tess_node_item(node, "decoders", i);
-        TESS_TRY(read_into(mem, &item, depth + 1, decoder));
-    }
-    return TESS_OK;
-}
-
 tess_status tess_decoder_read(tess_mem *mem, const tess_node *node, tess_decoder *decoder)
 {
-    if (node->json == NULL || json_is_null(node->json))
-        return TESS_OK;
-    decoder->present = true;
-    return read_into(mem, node, 0, decoder);
+    decoder->present = node->json != NULL && !json_is_null(node->json);
+    return tess_node_steps(mem, node, "decoders", read_step, decoder);
 }
 
 void tess_decoder_free(tess_decoder *decoder)
 {
     for (int i = 0; i < decoder->n_steps; i++) {
-        if (decoder->steps[i].from.mem == NULL)
-            continue; /* the reader failed before it filled this step */
         tess_buffer_free(&decoder->steps[i].from);
         tess_buffer_free(&decoder->steps[i].to);
     }
@@ -138,38 +120,27 @@ static tess_status wrap(const tess_node *node, const tess_template *outer, tess_
     return TESS_OK;
 }
 
-static tess_status read_post(const tess_node *node, int depth, tess_template *special)
+static tess_status read_post(tess_mem *mem, const tess_node *node, const char *type, void *into)
 {
-    const char *type = NULL;
-    TESS_TRY(tess_node_type(node, &type));
+    (void)mem;
+    tess_template outer = {0};
     if (strcmp(type, "ByteLevel") == 0)
         return TESS_OK; /* moves offsets, never ids */
-    tess_template outer = {0};
     if (strcmp(type, "TemplateProcessing") == 0) {
         TESS_TRY(read_template(node, &outer));
-        return wrap(node, &outer, special);
-    }
-    if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
-        TESS_TRY(add_id(node, json_array_get(json_object_get(node->json, "cls"), 1), false, &outer));
-        TESS_TRY(add_id(node, json_array_get(json_object_get(node->json, "sep"), 1), true, &outer));
-        return wrap(node, &outer, special);
+        return wrap(node, &outer, into);
     }
     TESS_CHECK(
-        strcmp(type, "Sequence") == 0, TESS_E_UNSUPPORTED,
+        strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0, TESS_E_UNSUPPORTED,
         "%s: post-processor '%s' is not supported (ByteLevel, TemplateProcessing, BertProcessing, RobertaProcessing, "
         "Sequence are)",
         node->what, type);
-    TESS_CHECK(depth < 4, TESS_E_UNSUPPORTED, "%s: sequences nested more than 4 deep", node->what);
-    const json_t *list = json_object_get(node->json, "processors");
-    TESS_CHECK(json_is_array(list), TESS_E_FORMAT, "%s: a Sequence without a list 'processors'", node->what);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        tess_node item = tess_node_item(node, "processors", i);
-        TESS_TRY(read_post(&item, depth + 1, special));
-    }
-    return TESS_OK;
+    TESS_TRY(add_id(node, json_array_get(json_object_get(node->json, "cls"), 1), false, &outer));
+    TESS_TRY(add_id(node, json_array_get(json_object_get(node->json, "sep"), 1), true, &outer));
+    return wrap(node, &outer, into);
 }
 
-tess_status tess_template_read(const tess_node *node, tess_template *special)
+tess_status tess_template_read(tess_mem *mem, const tess_node *node, tess_template *special)
 {
-    return node->json == NULL || json_is_null(node->json) ? TESS_OK : read_post(node, 0, special);
+    return tess_node_steps(mem, node, "processors", read_post, special);
 }

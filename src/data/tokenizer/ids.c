@@ -1,13 +1,12 @@
 /* A growing list of token ids. */
-#include "data/grow.h"
+#include "base/mem/make_room.h"
 #include "data/tokenizer/tokenizer.h"
 
 tess_status tess_ids_append(tess_ids *ids, int32_t id)
 {
     if (ids->size == ids->capacity) {
-        void *data = ids->data;
-        TESS_TRY(tess_grow(ids->mem, &data, &ids->capacity, ids->size + 1, sizeof(int32_t), "token ids"));
-        ids->data = data;
+        TESS_TRY(tess_mem_reserve(ids->mem, TESS_POOL_MISC, ids->size + 1, sizeof(int32_t), "token ids", &ids->capacity,
+                                  &ids->data));
     }
     ids->data[ids->size++] = id;
     return TESS_OK;

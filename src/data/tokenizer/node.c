@@ -1,15 +1,8 @@
-/* Walking tokenizer.json: members and items with the names that messages use. */
+/* Reading tokenizer.json: members and steps, with the names that messages use. */
 #include <stdio.h>
 #include <string.h>
 
 #include "data/tokenizer/tokenizer_impl.h"
-
-tess_status tess_node_type(const tess_node *node, const char **type)
-{
-    *type = json_string_value(json_object_get(node->json, "type"));
-    TESS_CHECK(*type != NULL, TESS_E_FORMAT, "%s: expected an object with a string 'type'", node->what);
-    return TESS_OK;
-}
 
 tess_node tess_node_member(const tess_node *node, const char *key)
 {
@@ -18,11 +11,37 @@ tess_node tess_node_member(const tess_node *node, const char *key)
     return member;
 }
 
-tess_node tess_node_item(const tess_node *node, const char *list, size_t index)
+static tess_status read_steps(tess_mem *mem, const tess_node *node, const char *list, int depth, tess_step_reader read,
+                              void *into)
 {
-    tess_node item = {.json = json_array_get(json_object_get(node->json, list), index)};
-    snprintf(item.what, sizeof(item.what), "%.200s: %.24s[%zu]", node->what, list, index);
-    return item;
+    const char *type = json_string_value(json_object_get(node->json, "type"));
+    TESS_CHECK(type != NULL, TESS_E_FORMAT, "%s: expected an object with a string 'type'", node->what);
+    if (strcmp(type, "Sequence") != 0)
+        return read(mem, node, type, into);
+    TESS_CHECK(depth < 4, TESS_E_UNSUPPORTED, "%s: sequences nested more than 4 deep", node->what);
+    const json_t *items = json_object_get(node->json, list);
+    TESS_CHECK(json_is_array(items), TESS_E_FORMAT, "%s: a Sequence without a list '%s'", node->what, list);
+    for (size_t i = 0; i < json_array_size(items); i++) {
+        tess_node item = {.json = json_array_get(items, i)};
+        snprintf(item.what, sizeof(item.what), "%.200s: %.24s[%zu]", node->what, list, i);
+        TESS_TRY(read_steps(mem, &item, list, depth + 1, read, into));
+    }
+    return TESS_OK;
+}
+
+tess_status tess_node_steps(tess_mem *mem, const tess_node *node, const char *list, tess_step_reader read, void *into)
+{
+    return node->json == NULL || json_is_null(node->json) ? TESS_OK : read_steps(mem, node, list, 0, read, into);
+}
+
+tess_status tess_node_flag(const tess_node *node, const char *key, bool *value)
+{
+    const json_t *member = json_object_get(node->json, key);
+    TESS_CHECK(member == NULL || json_is_boolean(member), TESS_E_FORMAT, "%s: '%s' is not true or false", node->what,
+               key);
+    if (member != NULL)
+        *value = json_is_true(member);
+    return TESS_OK;
 }
 
 tess_status tess_node_text(const tess_node *node, const char *key, tess_buffer *text)

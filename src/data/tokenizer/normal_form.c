@@ -5,15 +5,9 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "data/grow.h"
+#include "base/mem/make_room.h"
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
-
-/* All characters below are inert: unchanged by the form, and never composed with the character to their left. */
-static uint32_t inert_below(tess_norm_kind kind)
-{
-    return kind == TESS_NORM_NFC ? 0x300 : 0x80;
-}
 
 /* Characters below the limit are normal, but the last one before others may compose with what follows. */
 size_t tess_normal_form_skip(tess_norm_kind kind, const char *text, size_t size)
@@ -44,10 +38,8 @@ static tess_status decompose(tess_norm_kind kind, tess_norm_scratch *scratch, co
         uint32_t c = 0;
         i += (size_t)tess_utf8_decode((const uint8_t *)text + i, size - i, &c);
         for (;;) {
-            void *points = scratch->points;
-            TESS_TRY(
-                tess_grow(scratch->mem, &points, &scratch->points_capacity, *n + 32, sizeof(int32_t), "normalizer"));
-            scratch->points = points;
+            TESS_TRY(tess_mem_reserve(scratch->mem, TESS_POOL_MISC, *n + 32, sizeof(int32_t), "normalizer",
+                                      &scratch->points_capacity, &scratch->points));
             utf8proc_ssize_t room = (utf8proc_ssize_t)(scratch->points_capacity - *n);
             utf8proc_ssize_t got =
                 utf8proc_decompose_char((utf8proc_int32_t)c, scratch->points + *n, room, options, NULL);
@@ -56,9 +48,8 @@ static tess_status decompose(tess_norm_kind kind, tess_norm_scratch *scratch, co
                 *n += (size_t)got;
                 break;
             }
-            TESS_TRY(tess_grow(scratch->mem, &points, &scratch->points_capacity, *n + (size_t)got, sizeof(int32_t),
-                               "normalizer"));
-            scratch->points = points;
+            TESS_TRY(tess_mem_reserve(scratch->mem, TESS_POOL_MISC, *n + (size_t)got, sizeof(int32_t), "normalizer",
+                                      &scratch->points_capacity, &scratch->points));
         }
     }
     return TESS_OK;
@@ -93,10 +84,8 @@ static tess_status order_marks(tess_norm_scratch *scratch, size_t n)
         while (end < n && combining_class(scratch->points[end]) != 0)
             end++;
         if (end - i > 1) {
-            void *points = scratch->points;
-            TESS_TRY(tess_grow(scratch->mem, &points, &scratch->points_capacity, n + end - i, sizeof(int32_t),
-                               "normalizer"));
-            scratch->points = points;
+            TESS_TRY(tess_mem_reserve(scratch->mem, TESS_POOL_MISC, n + end - i, sizeof(int32_t), "normalizer",
+                                      &scratch->points_capacity, &scratch->points));
             order_run(scratch->points + i, end - i, scratch->points + n);
         }
         i = end;
@@ -128,6 +117,8 @@ static tess_status form_stretch(tess_norm_kind kind, tess_norm_scratch *scratch,
 tess_status tess_normal_form(tess_norm_kind kind, tess_norm_scratch *scratch, const char *text, size_t size,
                              tess_buffer *out)
 {
+    /* All characters below are inert: unchanged by the form, and never composed with the character to their left. */
+    const uint32_t inert_below = kind == TESS_NORM_NFC ? 0x300 : 0x80;
     for (size_t i = 0; i < size;) {
         size_t skip = tess_normal_form_skip(kind, text + i, size - i);
         TESS_TRY(tess_buffer_append(out, text + i, skip));
@@ -136,7 +127,7 @@ tess_status tess_normal_form(tess_norm_kind kind, tess_norm_scratch *scratch, co
         while (end < size) {
             uint32_t c = 0;
             int length = tess_utf8_decode((const uint8_t *)text + end, size - end, &c);
-            if (c < inert_below(kind) && end > i)
+            if (c < inert_below && end > i)
                 break;
             end += (size_t)length;
         }

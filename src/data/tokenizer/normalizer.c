@@ -2,15 +2,17 @@
 
 #include "data/tokenizer/tokenizer_impl.h"
 
-static tess_status read_step(tess_mem *mem, const tess_node *node, tess_norm_step *step)
+static tess_status read_step(tess_mem *mem, const tess_node *node, const char *type, void *into)
 {
     static const struct {
         const char *name;
         tess_norm_kind kind;
     } kinds[] = {{"NFC", TESS_NORM_NFC},   {"NFD", TESS_NORM_NFD},         {"NFKC", TESS_NORM_NFKC},
                  {"NFKD", TESS_NORM_NFKD}, {"Prepend", TESS_NORM_PREPEND}, {"Replace", TESS_NORM_REPLACE}};
-    const char *type = NULL;
-    TESS_TRY(tess_node_type(node, &type));
+    tess_normalizer *normalizer = into;
+    TESS_CHECK(normalizer->n_steps < TESS_MAX_STEPS, TESS_E_UNSUPPORTED, "%s: more than %d steps", node->what,
+               TESS_MAX_STEPS);
+    tess_norm_step *step = &normalizer->steps[normalizer->n_steps];
     size_t k = 0;
     while (k < sizeof(kinds) / sizeof(kinds[0]) && strcmp(type, kinds[k].name) != 0)
         k++;
@@ -18,6 +20,7 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, tess_norm_ste
                "%s: normalizer '%s' is not supported (NFC, NFD, NFKC, NFKD, Prepend, Replace, Sequence are)",
                node->what, type);
     *step = (tess_norm_step){.kind = kinds[k].kind, .text = {.mem = mem}, .pattern = {.mem = mem}};
+    normalizer->n_steps++;
     if (step->kind == TESS_NORM_PREPEND)
         return tess_node_text(node, "prepend", &step->text);
     if (step->kind == TESS_NORM_REPLACE) {
@@ -27,57 +30,32 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, tess_norm_ste
     return TESS_OK;
 }
 
-static tess_status read_into(tess_mem *mem, const tess_node *node, int depth, tess_normalizer *normalizer)
-{
-    const char *type = NULL;
-    TESS_TRY(tess_node_type(node, &type));
-    if (strcmp(type, "Sequence") != 0) {
-        TESS_CHECK(normalizer->n_steps < TESS_MAX_STEPS, TESS_E_UNSUPPORTED, "%s: more than %d steps", node->what,
-                   TESS_MAX_STEPS);
-        return read_step(mem, node, &normalizer->steps[normalizer->n_steps++]);
-    }
-    TESS_CHECK(depth < 4, TESS_E_UNSUPPORTED, "%s: sequences nested more than 4 deep", node->what);
-    const json_t *list = json_object_get(node->json, "normalizers");
-    TESS_CHECK(json_is_array(list), TESS_E_FORMAT, "%s: a Sequence without a list 'normalizers'", node->what);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        tess_node item = tess_node_item(node, "normalizers", i);
-        TESS_TRY(read_into(mem, &item, depth + 1, normalizer));
-    }
-    return TESS_OK;
-}
-
 tess_status tess_normalizer_read(tess_mem *mem, const tess_node *node, tess_normalizer *normalizer)
 {
-    return node->json == NULL || json_is_null(node->json) ? TESS_OK : read_into(mem, node, 0, normalizer);
+    return tess_node_steps(mem, node, "normalizers", read_step, normalizer);
 }
 
 void tess_normalizer_free(tess_normalizer *normalizer)
 {
     for (int i = 0; i < normalizer->n_steps; i++) {
         tess_norm_step *step = &normalizer->steps[i];
-        if (step->text.mem != NULL)
-            tess_buffer_free(&step->text);
-        if (step->pattern.mem != NULL)
-            tess_buffer_free(&step->pattern);
+        tess_buffer_free(&step->text);
+        tess_buffer_free(&step->pattern);
         tess_regex_destroy(&step->regex);
     }
     normalizer->n_steps = 0;
 }
 
-/* The next occurrence of the step's pattern. */
-static tess_status find(const tess_norm_step *step, tess_norm_scratch *scratch, const char *text, size_t size,
-                        size_t from, bool *found, size_t *begin, size_t *end)
+tess_status tess_pattern_find(const tess_regex *regex, const tess_buffer *literal, tess_regex_scratch *scratch,
+                              const char *text, size_t size, size_t from, bool *found, size_t *begin, size_t *end)
 {
-    *found = false;
-    if (step->regex != NULL)
-        return tess_regex_find(step->regex, scratch->regex, text, size, from, found, begin, end);
-    if (step->pattern.size == 0)
-        return TESS_OK;
-    const char *at = memmem(text + from, size - from, step->pattern.data, step->pattern.size);
+    if (regex != NULL)
+        return tess_regex_find(regex, scratch, text, size, from, found, begin, end);
+    const char *at = literal->size > 0 ? memmem(text + from, size - from, literal->data, literal->size) : NULL;
+    *found = at != NULL;
     if (at != NULL) {
-        *found = true;
         *begin = (size_t)(at - text);
-        *end = *begin + step->pattern.size;
+        *end = *begin + literal->size;
     }
     return TESS_OK;
 }
@@ -104,7 +82,8 @@ static tess_status run_step(const tess_norm_step *step, tess_norm_scratch *scrat
     for (size_t from = 0; from < size;) {
         bool found;
         size_t begin = 0, end = 0;
-        TESS_TRY(find(step, scratch, text, size, from, &found, &begin, &end));
+        TESS_TRY(
+            tess_pattern_find(step->regex, &step->pattern, scratch->regex, text, size, from, &found, &begin, &end));
         if (!found) {
             if (*changed)
                 TESS_TRY(tess_buffer_append(out, text + from, size - from));

@@ -56,20 +56,6 @@ static tess_status put(pending *p, size_t begin, size_t end, bool match)
     return TESS_OK;
 }
 
-static tess_status find(const tess_pre_step *step, const tess_pre_run *run, const char *text, size_t size, size_t from,
-                        bool *found, size_t *begin, size_t *end)
-{
-    if (step->regex != NULL)
-        return tess_regex_find(step->regex, run->regex, text, size, from, found, begin, end);
-    const char *at = step->text.size == 0 ? NULL : memmem(text + from, size - from, step->text.data, step->text.size);
-    *found = at != NULL;
-    if (at != NULL) {
-        *begin = (size_t)(at - text);
-        *end = *begin + step->text.size;
-    }
-    return TESS_OK;
-}
-
 static tess_status run_split(const tess_pre_run *run, int index, const char *text, size_t size)
 {
     const tess_pre_step *step = &run->pre->steps[index];
@@ -78,7 +64,7 @@ static tess_status run_split(const tess_pre_run *run, int index, const char *tex
     while (at < size) {
         bool found = false;
         size_t begin = 0, end = 0;
-        TESS_TRY(find(step, run, text, size, at, &found, &begin, &end));
+        TESS_TRY(tess_pattern_find(step->regex, &step->text, run->regex, text, size, at, &found, &begin, &end));
         if (!found)
             break;
         if (begin > at)

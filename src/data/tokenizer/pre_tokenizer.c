@@ -24,11 +24,11 @@ static tess_status add_split(const tess_node *node, tess_mem *mem, const char *r
     return tess_regex_create(mem, regex, strlen(regex), node->what, &step->regex);
 }
 
-static tess_status read_behavior(const tess_node *node, tess_split_behavior fallback, tess_split_behavior *behavior)
+static tess_status read_behavior(const tess_node *node, tess_split_behavior *behavior)
 {
     static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
     const json_t *value = json_object_get(node->json, "behavior");
-    *behavior = fallback;
+    *behavior = TESS_SPLIT_ISOLATED;
     if (value == NULL)
         return TESS_OK;
     const char *name = json_string_value(value);
@@ -41,30 +41,11 @@ static tess_status read_behavior(const tess_node *node, tess_split_behavior fall
     return TESS_FAIL(TESS_E_UNSUPPORTED, "%s: behavior '%s' is not supported", node->what, name != NULL ? name : "?");
 }
 
-static tess_status read_flag(const tess_node *node, const char *key, bool *value)
-{
-    const json_t *member = json_object_get(node->json, key);
-    TESS_CHECK(member == NULL || json_is_boolean(member), TESS_E_FORMAT, "%s: '%s' is not true or false", node->what,
-               key);
-    if (member != NULL)
-        *value = json_is_true(member);
-    return TESS_OK;
-}
-
-static tess_status read_split(tess_mem *mem, const tess_node *node, tess_pre_tokenizer *pre)
-{
-    tess_pre_step *step = NULL;
-    TESS_TRY(add_step(node, mem, TESS_PRE_SPLIT, pre, &step));
-    TESS_TRY(read_behavior(node, TESS_SPLIT_ISOLATED, &step->behavior));
-    TESS_TRY(read_flag(node, "invert", &step->invert));
-    return tess_node_pattern(mem, node, &step->text, &step->regex);
-}
-
 static tess_status read_byte_level(tess_mem *mem, const tess_node *node, tess_pre_tokenizer *pre)
 {
     bool prefix = true, regex = true;
-    TESS_TRY(read_flag(node, "add_prefix_space", &prefix));
-    TESS_TRY(read_flag(node, "use_regex", &regex));
+    TESS_TRY(tess_node_flag(node, "add_prefix_space", &prefix));
+    TESS_TRY(tess_node_flag(node, "use_regex", &regex));
     if (prefix) {
         tess_pre_step *step = NULL;
         TESS_TRY(add_step(node, mem, TESS_PRE_PREFIX, pre, &step));
@@ -81,8 +62,8 @@ static tess_status read_metaspace(tess_mem *mem, const tess_node *node, tess_pre
     TESS_TRY(tess_node_text(node, "replacement", &step->text));
     TESS_CHECK(step->text.size > 0, TESS_E_FORMAT, "%s: an empty replacement", node->what);
     bool prefix = true, split = true;
-    TESS_TRY(read_flag(node, "add_prefix_space", &prefix));
-    TESS_TRY(read_flag(node, "split", &split));
+    TESS_TRY(tess_node_flag(node, "add_prefix_space", &prefix));
+    TESS_TRY(tess_node_flag(node, "split", &split));
     step->prepend = prefix ? TESS_PREPEND_ALWAYS : TESS_PREPEND_NEVER;
     const json_t *scheme = json_object_get(node->json, "prepend_scheme");
     if (scheme != NULL) {
@@ -105,22 +86,30 @@ static tess_status read_metaspace(tess_mem *mem, const tess_node *node, tess_pre
     return tess_buffer_append(&step->text, at->text.data, at->text.size);
 }
 
-static tess_status read_step(tess_mem *mem, const tess_node *node, const char *type, tess_pre_tokenizer *pre)
+static tess_status read_step(tess_mem *mem, const tess_node *node, const char *type, void *into)
 {
+    tess_pre_tokenizer *pre = into;
+    /* Later steps would see GPT-2's alphabet instead of the text. */
+    TESS_CHECK(!pre->byte_level, TESS_E_UNSUPPORTED, "%s: '%s' after ByteLevel is not supported", node->what, type);
     if (strcmp(type, "ByteLevel") == 0)
         return read_byte_level(mem, node, pre);
-    if (strcmp(type, "Split") == 0)
-        return read_split(mem, node, pre);
+    if (strcmp(type, "Split") == 0) {
+        tess_pre_step *step = NULL;
+        TESS_TRY(add_step(node, mem, TESS_PRE_SPLIT, pre, &step));
+        TESS_TRY(read_behavior(node, &step->behavior));
+        TESS_TRY(tess_node_flag(node, "invert", &step->invert));
+        return tess_node_pattern(mem, node, &step->text, &step->regex);
+    }
     if (strcmp(type, "Metaspace") == 0)
         return read_metaspace(mem, node, pre);
     if (strcmp(type, "Digits") == 0) {
         bool individual = false;
-        TESS_TRY(read_flag(node, "individual_digits", &individual));
+        TESS_TRY(tess_node_flag(node, "individual_digits", &individual));
         return add_split(node, mem, "\\p{N}", individual ? TESS_SPLIT_ISOLATED : TESS_SPLIT_CONTIGUOUS, pre);
     }
     if (strcmp(type, "Punctuation") == 0) {
         tess_split_behavior behavior;
-        TESS_TRY(read_behavior(node, TESS_SPLIT_ISOLATED, &behavior));
+        TESS_TRY(read_behavior(node, &behavior));
         return add_split(node, mem, "[\\p{P}$+<=>\\^`|~]", behavior, pre);
     }
     if (strcmp(type, "WhitespaceSplit") == 0)
@@ -137,27 +126,9 @@ static tess_status read_step(tess_mem *mem, const tess_node *node, const char *t
         node->what, type);
 }
 
-static tess_status read_into(tess_mem *mem, const tess_node *node, int depth, tess_pre_tokenizer *pre)
-{
-    const char *type = NULL;
-    TESS_TRY(tess_node_type(node, &type));
-    /* Later steps would see GPT-2's alphabet instead of the text. */
-    TESS_CHECK(!pre->byte_level, TESS_E_UNSUPPORTED, "%s: '%s' after ByteLevel is not supported", node->what, type);
-    if (strcmp(type, "Sequence") != 0)
-        return read_step(mem, node, type, pre);
-    TESS_CHECK(depth < 4, TESS_E_UNSUPPORTED, "%s: sequences nested more than 4 deep", node->what);
-    const json_t *list = json_object_get(node->json, "pretokenizers");
-    TESS_CHECK(json_is_array(list), TESS_E_FORMAT, "%s: a Sequence without a list 'pretokenizers'", node->what);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        tess_node item = tess_node_item(node, "pretokenizers", i);
-        TESS_TRY(read_into(mem, &item, depth + 1, pre));
-    }
-    return TESS_OK;
-}
-
 tess_status tess_pre_tokenizer_read(tess_mem *mem, const tess_node *node, tess_pre_tokenizer *pre)
 {
-    return node->json == NULL || json_is_null(node->json) ? TESS_OK : read_into(mem, node, 0, pre);
+    return tess_node_steps(mem, node, "pretokenizers", read_step, pre);
 }
 
 void tess_pre_tokenizer_free(tess_pre_tokenizer *pre)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "data/grow.h"
+#include "base/mem/make_room.h"
 
 enum { MAX_ENTRIES = 1 << 30 };
 
@@ -74,12 +74,10 @@ tess_status tess_strings_add(tess_strings *strings, const void *key, size_t size
     size_t slot = slot_of(strings, key, size, hash);
     bool fresh = strings->slots[slot] == 0;
     if (fresh) {
-        void *bytes = strings->bytes, *entries = strings->entries;
-        TESS_TRY(tess_grow(strings->mem, &bytes, &strings->bytes_capacity, strings->n_bytes + size, 1, "strings"));
-        strings->bytes = bytes;
-        TESS_TRY(tess_grow(strings->mem, &entries, &strings->entries_capacity, strings->n_entries + 1,
-                           sizeof(tess_string_entry), "strings"));
-        strings->entries = entries;
+        TESS_TRY(tess_mem_reserve(strings->mem, TESS_POOL_MISC, strings->n_bytes + size, 1, "strings",
+                                  &strings->bytes_capacity, &strings->bytes));
+        TESS_TRY(tess_mem_reserve(strings->mem, TESS_POOL_MISC, strings->n_entries + 1, sizeof(tess_string_entry),
+                                  "strings", &strings->entries_capacity, &strings->entries));
         if (size > 0)
             memcpy(strings->bytes + strings->n_bytes, key, size);
         strings->entries[strings->n_entries] = (tess_string_entry){strings->n_bytes, (uint32_t)size, hash, value};

@@ -107,7 +107,7 @@ static tess_status read_parts(tess_tokenizer *t, const tess_node *root)
     node = tess_node_member(root, "added_tokens");
     TESS_TRY(tess_added_read(&t->added, &node, &t->bpe.vocab, &t->normalizer));
     node = tess_node_member(root, "post_processor");
-    TESS_TRY(tess_template_read(&node, &t->special));
+    TESS_TRY(tess_template_read(t->mem, &node, &t->special));
     node = tess_node_member(root, "decoder");
     TESS_TRY(tess_decoder_read(t->mem, &node, &t->decoder));
     return index_tokens(t, root->what);

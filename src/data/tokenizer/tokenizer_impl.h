@@ -116,6 +116,10 @@ typedef struct tess_added_scan {
 /* The next match, *begin..*end with the space that it swallows; NULL: none. */
 const tess_added *tess_added_next(tess_added_scan *scan, size_t *begin, size_t *end);
 
+/* The next occurrence of `regex`, or of the literal when there is none, at `from` or after. */
+tess_status tess_pattern_find(const tess_regex *regex, const tess_buffer *literal, tess_regex_scratch *scratch,
+                              const char *text, size_t size, size_t from, bool *found, size_t *begin, size_t *end);
+
 /* ---- Pre-tokenizer ---- */
 typedef enum tess_pre_kind {
     TESS_PRE_PREFIX,    /* `text` in front, unless the piece starts with it */
@@ -259,15 +263,18 @@ struct tess_tokenizer {
     int64_t n_tokens;
 };
 
-tess_status tess_template_read(const tess_node *node, tess_template *special);
+tess_status tess_template_read(tess_mem *mem, const tess_node *node, tess_template *special);
 
-/* Helpers of the readers: the "type" of a step (TESS_E_FORMAT when there is none); a member as a node; a string
- * member's bytes. */
-tess_status tess_node_type(const tess_node *node, const char **type);
+/* ---- node.c: what the readers of tokenizer.json share ---- */
 tess_node tess_node_member(const tess_node *node, const char *key);
-tess_node tess_node_item(const tess_node *node, const char *list, size_t index);
+/* Reads one step of type `type` into `into`. */
+typedef tess_status (*tess_step_reader)(tess_mem *mem, const tess_node *node, const char *type, void *into);
+/* Reads the step that `node` is, or those of a Sequence, which are in its array `list`; nothing when it is null. */
+tess_status tess_node_steps(tess_mem *mem, const tess_node *node, const char *list, tess_step_reader read, void *into);
+/* *value is unchanged when the key is absent. */
+tess_status tess_node_flag(const tess_node *node, const char *key, bool *value);
 tess_status tess_node_text(const tess_node *node, const char *key, tess_buffer *text);
-/* {"String": ...} into `literal` or {"Regex": ...} into *regex; both only when both are asked for. */
+/* {"String": ...} into `literal`, {"Regex": ...} into *regex. */
 tess_status tess_node_pattern(tess_mem *mem, const tess_node *node, tess_buffer *literal, tess_regex **regex);
 
 #endif
