@@ -19,7 +19,7 @@ tess_status tess_team_agree(tess_team *team, tess_status status)
         return TESS_OK;
     int failed = (int)((worst % RANK_SPAN + RANK_SPAN) % RANK_SPAN);
     tess_status common = (tess_status)((worst - failed) / RANK_SPAN);
-    TESS_TRY_CTX(tess_broadcast(team, message, MESSAGE_WORDS, TESS_I32, failed, NULL), "tell the failure");
+    TESS_TRY_CTX(tess_broadcast(team, message, MESSAGE_WORDS, TESS_I32, failed, NULL), "report the failure");
     message[sizeof(message) - 1] = '\0';
     return failed == rank ? TESS_FAIL(common, "%s", message)
                           : TESS_FAIL(common, "rank %d: %s", tess_team_global_rank(team, failed), message);

@@ -5,14 +5,6 @@
 #include "comm/comm_impl.h"
 #include "device/bf16.h"
 
-static size_t count_bad(const void *row, tess_dtype dtype, size_t n)
-{
-    size_t bad = 0;
-    for (size_t i = 0; i < n; i++)
-        bad += !isfinite(tess_get_float(row, dtype, i));
-    return bad;
-}
-
 /* Fills `rank`, `n_ranks` and `value` from the addends of element i. False: all of them are finite. */
 static bool find_ranks(const tess_work *work, const void *const *rows, size_t i, tess_bad_addend *bad, int *first)
 {
@@ -40,7 +32,8 @@ void tess_bad_addend_look(tess_work *work, const void *const *rows, const tess_b
             continue;
         bad.row = (run->full + i - of->offset) / of->row;
         bad.column = (run->full + i - of->offset) % of->row;
-        bad.n_bad = count_bad(rows[first], work->in_dtype, run->count);
+        for (size_t k = 0; k < run->count; k++)
+            bad.n_bad += !isfinite(tess_get_float(rows[first], work->in_dtype, k));
         work->team->bad = bad;
     }
 }

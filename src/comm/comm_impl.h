@@ -32,9 +32,9 @@ typedef struct comm_region {
     struct comm_region *next;
     uint64_t offset; /* of the whole allocation */
     size_t bytes;    /* of the whole allocation */
-    size_t asked;    /* by every rank of the team */
-    uint8_t *local;  /* what the caller got */
-    size_t counted;  /* bytes that this rank counts */
+    size_t asked;    /* bytes that every rank of the team asked for */
+    uint8_t *local;  /* the caller's address of it */
+    size_t counted;  /* bytes that this rank counts in `pool` */
     tess_pool pool;
     bool shared; /* one copy for all, as opposed to a window per rank */
 } comm_region;
@@ -46,7 +46,7 @@ struct tess_runtime {
     bool owns_fd;   /* of the job's memory */
     bool launched;  /* a launcher or a warden watches this rank */
     int *processes; /* MPI's number of each rank, when the job is on several hosts */
-    int guard;      /* descriptor of the warden, when MPI started this rank and it has one */
+    int warden;     /* its descriptor, when MPI started this rank and it has one */
     double timeout_s;
     const char *kernels;
     struct tess_tuning *tuning;                                 /* NULL: no table */
@@ -164,8 +164,6 @@ struct comm_link {
 };
 
 extern const comm_backend tess_backend_self, tess_backend_shm, tess_backend_mpi;
-/* The backend of a team of which `n_local` members are on this host (backends.c). */
-const comm_backend *tess_backend_choose(int size, int n_local);
 
 /* How the hosts of a job are connected. */
 typedef struct comm_transport {
@@ -181,9 +179,6 @@ tess_status tess_runtime_find_job(tess_runtime *runtime, const tess_runtime_opti
 /* ---- recorder.c ---- */
 void tess_recorder_begin(tess_runtime *runtime);
 void tess_recorder_end(tess_runtime *runtime);
-/* Records a shared object that contains call sites. */
-struct tess_object;
-void tess_recorder_add_object(tess_runtime *runtime, const struct tess_object *object);
 
 /* Takes this rank's seat, waits for all others and compares what must be common. */
 tess_status tess_runtime_join(tess_runtime *runtime, uint64_t config_hash);
@@ -213,7 +208,7 @@ tess_status tess_team_attach(tess_runtime *runtime, const char *name, int *ranks
  * all find it. */
 tess_status tess_team_reserve_world(tess_runtime *runtime);
 
-/* team_sites.c: the number of the place that a collective of the locked team is called from; NULL: 0. */
+/* team.c: the number of the place that a collective of the locked team is called from; NULL: 0. */
 uint64_t tess_team_call_site(tess_team *team, const void *address);
 
 /* ---- work_progress.c ---- */

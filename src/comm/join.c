@@ -13,18 +13,10 @@
 #include "job/environment.h"
 #include "job/persist/persist.h"
 #include "job/lives.h"
+#include "job/rendezvous.h"
 #include "job/warden_call.h"
 
 static const comm_transport one_host = {.longest_sleep_ns = COMM_LONGEST_SLEEP_NS};
-
-/* The descriptor of the launcher's memory. */
-static tess_status read_descriptor(int *fd)
-{
-    TESS_CHECK(getenv("TESSERA_SHM_FD") != NULL, TESS_E_INVALID,
-               "TESSERA_SHM_FD is missing, while others of TESSERA_RANK, TESSERA_WORLD and TESSERA_SHM_FD are set: a "
-               "launcher sets all three");
-    return tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, fd);
-}
 
 static tess_status open_persist(tess_runtime *rt)
 {
@@ -47,12 +39,31 @@ static tess_status make_own_job(tess_runtime *rt)
 {
     TESS_TRY(tess_job_create(1, &rt->job));
     tess_status status = tess_lives_read(&rt->job);
-    rt->launched = tess_warden_find(&rt->guard);
+    rt->launched = tess_warden_find(&rt->warden);
     if (status == TESS_OK && rt->launched)
-        status = tess_warden_adopt(rt->guard, &rt->job, 0);
+        status = tess_warden_adopt(rt->warden, &rt->job, 0);
     if (status != TESS_OK)
         tess_job_close(&rt->job, true);
     return status;
+}
+
+/* A job that torchrun, or anything that sets its variables, started on one host: shared memory is enough. */
+static tess_status meet_by_variables(tess_runtime *rt, const tess_environment *e)
+{
+    int fd = -1;
+    TESS_CHECK(e->local_world == e->world, TESS_E_UNSUPPORTED,
+               "%s, but %d ranks are on this host (LOCAL_WORLD_SIZE): between hosts Tessera speaks MPI; start it with "
+               "`mpirun -np %d tessera ...`, srun or `tessera launch --hosts ...`",
+               e->reported_by, e->local_world, e->world);
+    if (e->local_rank == 0) {
+        TESS_TRY(tess_job_create(e->world, &rt->job));
+        tess_status status = tess_rendezvous_offer(e, rt->job.fd, rt->timeout_s);
+        if (status != TESS_OK)
+            tess_job_close(&rt->job, true);
+        return status;
+    }
+    TESS_TRY(tess_rendezvous_take(e, rt->timeout_s, &fd));
+    return tess_job_open(fd, e->world, &rt->job);
 }
 
 tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *options)
@@ -70,12 +81,15 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
     rt->owns_fd = environment.starter != TESS_STARTER_TESSERA;
     switch (environment.starter) {
     case TESS_STARTER_TESSERA:
-        TESS_TRY(read_descriptor(&fd));
+        TESS_CHECK(getenv("TESSERA_SHM_FD") != NULL, TESS_E_INVALID,
+                   "TESSERA_SHM_FD is missing, while others of TESSERA_RANK, TESSERA_WORLD and TESSERA_SHM_FD are set: "
+                   "a launcher sets all three");
+        TESS_TRY(tess_environment_number("TESSERA_SHM_FD", 0, INT_MAX, &fd));
         TESS_TRY(tess_job_open(fd, rt->world, &rt->job));
         rt->launched = true;
         return open_persist(rt);
     case TESS_STARTER_TORCHRUN:
-        return rt->world == 1 ? tess_job_create(1, &rt->job) : tess_hosts_meet(rt, &environment);
+        return rt->world == 1 ? tess_job_create(1, &rt->job) : meet_by_variables(rt, &environment);
     case TESS_STARTER_NONE:
         return tess_job_create(1, &rt->job);
     default:
@@ -85,18 +99,6 @@ tess_status tess_runtime_find_job(tess_runtime *rt, const tess_runtime_options *
         rt->launched = true;
         return TESS_OK;
     }
-}
-
-static void allow_reading(const tess_runtime *rt)
-{
-    if (rt->world > 1)
-        tess_os_allow_reading(rt->job.header->launcher_pid); /* its children: the peers */
-}
-
-static void forbid_reading(const tess_runtime *rt)
-{
-    if (rt->world > 1)
-        tess_os_allow_reading(0);
 }
 
 static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
@@ -111,7 +113,8 @@ static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
     row->version_hash = tess_hash_text(TESS_VERSION);
     row->ways_hash = tess_runtime_ways_hash(rt);
     row->cores_hash = tess_os_cores_hash();
-    allow_reading(rt);
+    if (rt->world > 1)
+        tess_os_allow_reading(rt->job.header->launcher_pid); /* its children: the peers */
     rt->token = tess_os_now_ns() ^ (uint64_t)getpid() << 40;
     row->token = rt->token;
     row->token_address = (uint64_t)(uintptr_t)&rt->token;
@@ -121,31 +124,25 @@ static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
     return TESS_OK;
 }
 
-/* Lists the ranks that have not joined, as " 1 3"; returns how many. */
-static int list_absent(const tess_runtime *rt, char *text, size_t size)
+/* Lists the ranks that have not joined, as " 1 3"; returns how many. *ended: the first rank that has ended, joined or
+ * not; -1: none. */
+static int list_absent(const tess_runtime *rt, char *text, size_t size, int *ended)
 {
     int n = 0;
     size_t at = 0;
     text[0] = '\0';
+    *ended = -1;
     for (int r = 0; r < rt->world; r++) {
-        if (atomic_load(&rt->job.rows[r].state) != JOB_RANK_ABSENT)
+        uint32_t state = atomic_load(&rt->job.rows[r].state);
+        if (*ended < 0 && (state == JOB_RANK_LOST || state == JOB_RANK_GONE))
+            *ended = r;
+        if (state != JOB_RANK_ABSENT)
             continue;
         n++;
         if (at + 8 < size)
             at += (size_t)snprintf(text + at, size - at, " %d", r);
     }
     return n;
-}
-
-/* A rank that has ended, joined or not; -1: none. */
-static int find_ended(const tess_runtime *rt)
-{
-    for (int r = 0; r < rt->world; r++) {
-        uint32_t state = atomic_load(&rt->job.rows[r].state);
-        if (state == JOB_RANK_LOST || state == JOB_RANK_GONE)
-            return r;
-    }
-    return -1;
 }
 
 /* True once every rank has joined, even if some have ended since: the next operation reports those. */
@@ -155,11 +152,6 @@ static bool all_have_joined(const tess_runtime *rt)
         if (atomic_load(&rt->job.rows[r].state) == JOB_RANK_ABSENT || rt->job.rows[r].version_hash == 0)
             return false;
     return true;
-}
-
-static bool agents_are_up(const tess_runtime *rt)
-{
-    return rt->job.header->n_hosts == 1 || atomic_load(&rt->job.header->agent_state) == JOB_AGENT_UP;
 }
 
 static tess_status give_up(tess_runtime *rt, tess_status status, int blames)
@@ -173,9 +165,10 @@ static tess_status give_up(tess_runtime *rt, tess_status status, int blames)
 static tess_status look_around(tess_runtime *rt, double waited_s, bool *met)
 {
     char absent[512], end[640];
-    int n_absent = list_absent(rt, absent, sizeof(absent)), ended = find_ended(rt);
-    *met = all_have_joined(rt) && agents_are_up(rt);
-    if (atomic_load(&rt->job.header->agent_state) == JOB_AGENT_FAILED)
+    int ended, n_absent = list_absent(rt, absent, sizeof(absent), &ended);
+    uint32_t agents = atomic_load(&rt->job.header->agent_state);
+    *met = all_have_joined(rt) && (rt->job.header->n_hosts == 1 || agents == JOB_AGENT_UP);
+    if (agents == JOB_AGENT_FAILED)
         return give_up(rt, TESS_FAIL(TESS_E_IO, "%s", rt->job.header->agent_error), -1);
     if (!*met && ended >= 0)
         return give_up(rt,
@@ -292,7 +285,8 @@ tess_status tess_runtime_join(tess_runtime *rt, uint64_t config_hash)
 
 void tess_runtime_part(tess_runtime *rt)
 {
-    forbid_reading(rt);
+    if (rt->world > 1)
+        tess_os_allow_reading(0);
     atomic_store(&rt->row->state, JOB_RANK_LEFT);
     tess_job_wake_all(&rt->job);
 }

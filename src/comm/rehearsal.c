@@ -3,44 +3,35 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/mem/make_room.h"
 #include "comm/comm_impl.h"
 #include "diagnosis/sentence.h"
 
-enum { COUNTED = 2 }; /* a flag that no operation has */
+enum { COUNTED = 2 }; /* the flag of a number (tess_rehearsal_count); no operation has it */
 
 struct tess_rehearsal {
-    const char *counted; /* what a line of kind NONE says that the rank has `count` of; NULL: there is none */
+    const char *counted; /* the noun of the line with COUNTED, NULL: there is none */
     tess_fingerprint *lines;
-    size_t n, capacity;
+    size_t n, room;
     tess_status (*submit)(tess_work *work, tess_work **handle); /* the hook before the rehearsal */
 };
 
-/* Teams of one name have as many hashes as colors: replicas rehearse alike, each on its own. */
 static tess_status add(tess_runtime *rt, const tess_fingerprint *line)
 {
     struct tess_rehearsal *rehearsal = rt->rehearsal;
-    if (rehearsal->n == rehearsal->capacity) {
-        size_t capacity = rehearsal->capacity == 0 ? 256 : 2 * rehearsal->capacity;
-        TESS_TRY(tess_mem_grow(rt->mem, TESS_POOL_MISC, capacity * sizeof(*line), "rehearsed collectives",
-                               (void **)&rehearsal->lines));
-        rehearsal->capacity = capacity;
-    }
+    TESS_TRY(tess_mem_make_room(rt->mem, TESS_POOL_MISC, rehearsal->n, sizeof(*line), "rehearsed collectives",
+                                &rehearsal->room, &rehearsal->lines));
     rehearsal->lines[rehearsal->n++] = *line;
     return TESS_OK;
 }
 
-static tess_status write_down(tess_work *work, tess_work **handle)
+/* Submits in the rehearsal: the work is recorded and complete. */
+static tess_status record_work(tess_work *work, tess_work **handle)
 {
-    tess_team *team = work->team;
     if (work->fp.kind >= TESS_TRACE_TEAM_SPLIT)
         return tess_work_post(work, handle);
-    work->status = add(team->runtime, &work->fp);
-    work->done = true;
-    tess_team_unlock(team);
-    if (handle == NULL)
-        return tess_work_wait(&work, 0);
-    *handle = work;
-    return TESS_OK;
+    work->status = add(work->team->runtime, &work->fp);
+    return tess_work_pretend(work, handle);
 }
 
 tess_status tess_rehearsal_begin(tess_runtime *rt)
@@ -49,7 +40,7 @@ tess_status tess_rehearsal_begin(tess_runtime *rt)
     TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(struct tess_rehearsal), "rehearsal", &memory));
     rt->rehearsal = memory;
     *rt->rehearsal = (struct tess_rehearsal){.submit = rt->submit};
-    rt->submit = write_down;
+    rt->submit = record_work;
     return TESS_OK;
 }
 
@@ -84,8 +75,8 @@ static tess_team *team_of(const tess_runtime *rt, uint64_t hash)
     return team != NULL ? team : rt->team;
 }
 
-/* All ranks must use their teams in one order; what is asked of a team that not all are in concerns its members alone:
- * shards differ in size. */
+/* All ranks must use their teams in one order. The arguments of a call of a smaller team concern its members alone:
+ * shards differ in size. Replicas' teams share a name, not a hash. */
 static tess_fingerprint seen_by_all(const tess_runtime *rt, const tess_fingerprint *line)
 {
     const tess_team *team = team_of(rt, line->team);
@@ -94,7 +85,7 @@ static tess_fingerprint seen_by_all(const tess_runtime *rt, const tess_fingerpri
     return (tess_fingerprint){.team = tess_hash_text(team->name), .root = -1, .kind = line->kind, .label = line->label};
 }
 
-static void look_at(const tess_runtime *rt, tess_team *team, rehearsal_view *v)
+static void make_view(const tess_runtime *rt, tess_team *team, rehearsal_view *v)
 {
     const struct tess_rehearsal *rehearsal = rt->rehearsal;
     v->team = team;
@@ -149,24 +140,16 @@ static tess_status find_difference(const rehearsal_view *v, size_t *line)
     return TESS_OK;
 }
 
-static bool are_counts(const tess_fingerprint *all, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (all[i].kind != TESS_TRACE_NONE || all[i].flags != COUNTED)
-            return false;
-    return true;
-}
-
 /* "ranks 0 1 3 have 4": the ranks with the same count as member `like`. */
-static void report_camp(const tess_team *team, const tess_fingerprint *all, int like, tess_sentence *words)
+static void report_camp(const tess_team *team, const tess_fingerprint *all, int like, tess_sentence *sentence)
 {
     int ranks[JOB_MAX_RANKS], n = 0;
     for (int i = 0; i < team->size; i++)
         if (all[i].count == all[like].count)
             ranks[n++] = team->ranks[i];
-    tess_sentence_add(words, "%s", words->at > 0 ? ", " : "");
-    tess_sentence_ranks(words, ranks, n);
-    tess_sentence_add(words, n == 1 ? " has %lld" : " have %lld", (long long)all[like].count);
+    tess_sentence_add(sentence, "%s", sentence->at > 0 ? ", " : "");
+    tess_sentence_ranks(sentence, ranks, n);
+    tess_sentence_add(sentence, n == 1 ? " has %lld" : " have %lld", (long long)all[like].count);
 }
 
 static bool is_first_of_camp(const tess_fingerprint *all, int i)
@@ -182,14 +165,14 @@ static tess_status report_counts(const tess_team *team, const tess_fingerprint *
 {
     char text[512];
     int odd = -1;
-    tess_sentence words = tess_sentence_begin(text, sizeof(text));
+    tess_sentence sentence = tess_sentence_begin(text, sizeof(text));
     for (int i = 0; i < team->size; i++)
         odd = team->ranks[i] == culprit ? i : odd;
     if (odd >= 0)
-        report_camp(team, all, odd, &words);
+        report_camp(team, all, odd, &sentence);
     for (int i = 0; i < team->size; i++)
         if (is_first_of_camp(all, i) && (odd < 0 || all[i].count != all[odd].count))
-            report_camp(team, all, i, &words);
+            report_camp(team, all, i, &sentence);
     return TESS_FAIL(TESS_E_MISMATCH, "ranks disagree%s: %s of %s; all need as many",
                      odd >= 0 ? ", the odd one out" : "", text, team->runtime->rehearsal->counted);
 }
@@ -206,7 +189,10 @@ static tess_status report_difference(const rehearsal_view *v, size_t i)
     tess_status status =
         tess_fingerprint_compare(all, sizeof(all[0]), team->size, team->ranks, team->name, false, &culprit);
     TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the rehearsals of ranks differ, but line %zu does not", i);
-    if (are_counts(all, team->size))
+    bool are_counts = true;
+    for (int r = 0; r < team->size; r++)
+        are_counts = are_counts && all[r].kind == TESS_TRACE_NONE && all[r].flags == COUNTED;
+    if (are_counts)
         tess_fail_context(report_counts(team, all, culprit), "before the first step");
     else
         tess_fail_context(status, "before the first step: what ranks plan to call differs");
@@ -233,10 +219,10 @@ static tess_status compare_all(tess_runtime *rt)
     rehearsal_view v = {0};
     TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->rehearsal->n + 1, sizeof(*v.lines),
                                   "rehearsal to compare", (void **)&v.lines));
-    look_at(rt, rt->team, &v);
+    make_view(rt, rt->team, &v);
     tess_status status = compare(&v);
     for (tess_team *team = rt->teams; team != NULL && status == TESS_OK; team = team->next) {
-        look_at(rt, team, &v);
+        make_view(rt, team, &v);
         if (team != rt->team && team->size > 1 && team->size < rt->world)
             status = compare(&v);
     }

@@ -11,19 +11,10 @@
 #include "comm/hosts/choice.h"
 #include "job/persist/persist.h"
 
-static void find_program(tess_runtime *rt)
+static const char *option_or_variable(const char *option, const char *variable)
 {
-    tess_object program;
-    tess_object_program(&program);
-    rt->program_begin = program.begin;
-    rt->program_end = program.end;
-}
-
-static tess_status load_tuning(tess_runtime *rt, const char *path)
-{
-    if (path == NULL || path[0] == '\0')
-        path = getenv("TESSERA_TUNING");
-    return path != NULL && path[0] != '\0' ? tess_tuning_load(rt->mem, path, &rt->tuning) : TESS_OK;
+    const char *value = option != NULL && option[0] != '\0' ? option : getenv(variable);
+    return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
 static tess_status make_world(tess_runtime *rt)
@@ -39,12 +30,6 @@ static tess_status make_world(tess_runtime *rt)
     if (status != TESS_OK)
         tess_mem_free(rt->mem, ranks);
     return status;
-}
-
-static tess_status keep_asked_trace(tess_runtime *rt)
-{
-    const char *folder = getenv("TESSERA_TRACE");
-    return folder != NULL && folder[0] != '\0' ? tess_runtime_keep_trace(rt, folder) : TESS_OK;
 }
 
 /* Ranks that share this rank's cores. mpirun may have bound each rank to its own core; several hosts may be one machine
@@ -90,16 +75,21 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
     rt->timeout_s = options->comm_timeout_s > 0 ? options->comm_timeout_s : 600;
     rt->kernels = options->kernels;
     rt->native_reductions = options->native_reductions;
-    find_program(rt);
+    tess_object program;
+    tess_object_program(&program);
+    rt->program_begin = program.begin;
+    rt->program_end = program.end;
     TESS_GOTO(tess_stream_create(mem, 1, rt->kernels, &rt->stream), runtime);
-    TESS_GOTO(load_tuning(rt, options->tuning), stream);
+    const char *tuning = option_or_variable(options->tuning, "TESSERA_TUNING");
+    TESS_GOTO(tuning != NULL ? tess_tuning_load(mem, tuning, &rt->tuning) : TESS_OK, stream);
     TESS_GOTO(tess_runtime_find_job(rt, options), tuning);
     rt->row = &rt->job.rows[rt->rank];
     TESS_GOTO(tess_runtime_join(rt, options->config_hash), job);
     set_limits(rt, options);
     tess_recorder_begin(rt);
     TESS_GOTO(make_world(rt), joined);
-    TESS_GOTO(keep_asked_trace(rt), world);
+    const char *folder = option_or_variable(NULL, "TESSERA_TRACE");
+    TESS_GOTO(folder != NULL ? tess_runtime_keep_trace(rt, folder) : TESS_OK, world);
     if (rt->launched) {
         /* A terminal sends ctrl-C to the whole process group. The launcher answers it: ranks see a request to stop. */
         struct sigaction action;
@@ -158,20 +148,15 @@ void tess_runtime_destroy(tess_runtime **handle)
     tess_mem_destroy(&mem);
 }
 
-/* Breaks the teams, so that memory is freed without the other ranks from here on. They do not take part: waiting for
- * them would last until the deadline. */
-static void leave_teams(tess_runtime *rt)
+void tess_runtime_report(tess_runtime *rt, const char *message)
 {
+    /* When this is the first error of the rank, it blames itself. */
+    tess_board_error(rt->row, message, rt->row->error[0] == '\0' ? rt->rank : -1);
+    /* Breaks the teams, so that memory is freed without the other ranks from here on. They do not take part: waiting
+     * for them would last until the deadline. */
     for (tess_team *team = rt->teams; team != NULL; team = team->next) {
         tess_team_lock(team);
         tess_team_break(team, TESS_E_CANCELLED, rt->rank);
         tess_team_unlock(team);
     }
-}
-
-void tess_runtime_report(tess_runtime *rt, const char *message)
-{
-    /* When this is the first error of the rank, it blames itself. */
-    tess_board_error(rt->row, message, rt->row->error[0] == '\0' ? rt->rank : -1);
-    leave_teams(rt);
 }

@@ -1,7 +1,12 @@
 #include "comm/comm_impl.h"
 
+#include <limits.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include "base/os/objects.h"
+#include "base/os/os.h"
+#include "trace/call_site.h"
 #include "trace/label.h"
 
 bool tess_team_try_lock(tess_team *team)
@@ -81,4 +86,49 @@ tess_team *tess_team_find_alike(const tess_team *team)
             found = other;
     tess_runtime_unlock(rt);
     return found;
+}
+
+/* ---- Call sites, as numbers that mean the same on every rank ----
+ * A team looks each up once; later calls take no lock and no system call. An address keeps its number even if another
+ * shared object is loaded there later. */
+/* The absolute path, as messages spell it: links are not followed. */
+static const char *whole_path(const char *path, char *text, size_t size)
+{
+    char folder[PATH_MAX];
+    bool is_whole = path[0] == '/' || getcwd(folder, sizeof(folder)) == NULL;
+    return is_whole || tess_os_join(text, size, folder, path) != TESS_OK ? path : text;
+}
+
+/* Records a shared object that contains call sites, also in the ring of the job's memory: the launcher reads its
+ * header. */
+static void add_object(tess_runtime *rt, const tess_object *object)
+{
+    char path[PATH_MAX];
+    const char *whole = whole_path(object->path, path, sizeof(path));
+    tess_runtime_lock(rt);
+    tess_trace_objects_add(&tess_job_ring(&rt->job, rt->rank)->objects, object->id, whole);
+    if (rt->ring_is_file)
+        tess_trace_objects_add(&rt->ring->objects, object->id, whole);
+    tess_runtime_unlock(rt);
+}
+
+static uint64_t find_site(tess_runtime *rt, const void *address)
+{
+    tess_object object;
+    if (!tess_object_find(address, &object))
+        return tess_call_site_at_address((uintptr_t)address);
+    add_object(rt, &object);
+    return tess_call_site_in_object(object.id, (uintptr_t)address - object.begin);
+}
+
+uint64_t tess_team_call_site(tess_team *team, const void *address)
+{
+    const tess_runtime *rt = team->runtime;
+    uintptr_t at = (uintptr_t)address;
+    if (at >= rt->program_begin && at < rt->program_end)
+        return at - rt->program_begin;
+    comm_site *known = &team->sites[(at ^ at >> 7) % COMM_SITES];
+    if (known->address != address)
+        *known = (comm_site){.address = address, .number = find_site(team->runtime, address)};
+    return known->number;
 }

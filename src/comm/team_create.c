@@ -5,6 +5,14 @@
 #include "base/core/rng.h"
 #include "comm/p2p/channel.h"
 
+/* Which backend a team gets: a new one is a line here. */
+static const comm_backend *choose_backend(int size, int n_local)
+{
+    if (size == 1)
+        return &tess_backend_self;
+    return n_local < size ? &tess_backend_mpi : &tess_backend_shm;
+}
+
 static void find_siblings(tess_team *team)
 {
     int host = tess_team_host(team, team->rank);
@@ -23,7 +31,7 @@ static void find_siblings(tess_team *team)
 /* Bytes of a host's shared memory for a team. */
 static uint64_t shared_bytes(int size, int n_local)
 {
-    const comm_backend *backend = tess_backend_choose(size, n_local);
+    const comm_backend *backend = choose_backend(size, n_local);
     return tess_control_bytes(size) + (backend->shared_bytes != NULL ? backend->shared_bytes(n_local) : 0);
 }
 
@@ -70,7 +78,7 @@ tess_status tess_team_attach(tess_runtime *rt, const char *name, int *ranks, int
     team->timeout_s = rt->timeout_s;
     atomic_flag_clear(&team->lock);
     find_siblings(team);
-    team->backend = tess_backend_choose(size, team->n_local);
+    team->backend = choose_backend(size, team->n_local);
     if (team->backend->attach != NULL) {
         uint64_t offset = control_offset + tess_control_bytes(size);
         tess_status status = team->backend->attach(team, rt->job.base + offset);
@@ -106,6 +114,7 @@ typedef struct split {
 /* Ordered by key and parent rank. */
 static void pick_members(const tess_team *parent, const split_row *rows, int color, split *s)
 {
+    s->first = -1;
     for (int r = 0; r < parent->size; r++) {
         if (color < 0 || rows[r].color != color)
             continue;
@@ -116,17 +125,9 @@ static void pick_members(const tess_team *parent, const split_row *rows, int col
         }
         s->members[at] = r;
     }
-}
-
-static void find_local(const tess_team *parent, split *s)
-{
-    s->first = -1;
-    for (int i = 0; i < s->size; i++) {
-        if (tess_team_host(parent, s->members[i]) != tess_team_host(parent, parent->rank))
-            continue;
-        if (s->n_local++ == 0)
+    for (int i = 0; i < s->size; i++)
+        if (tess_team_host(parent, s->members[i]) == tess_team_host(parent, parent->rank) && s->n_local++ == 0)
             s->first = s->members[i];
-    }
 }
 
 static tess_status find_members(tess_team *parent, int color, int key, split *s)
@@ -135,7 +136,6 @@ static tess_status find_members(tess_team *parent, int color, int key, split *s)
     TESS_TRY(tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(s->name), s->call_site, &mine, rows,
                                 sizeof(mine)));
     pick_members(parent, rows, color, s);
-    find_local(parent, s);
     return TESS_OK;
 }
 

@@ -39,8 +39,28 @@ tess_status tess_memory_agree(tess_team *team, const comm_wanted *wanted, uint64
     return status;
 }
 
-static tess_status add_region(tess_runtime *rt, comm_region region, const char *what)
+/* Allocates what `call` asks for: a window of `bytes` for each rank on this host, or one copy for all. */
+static tess_status alloc_region(tess_team *team, const char *call, comm_region region, const char *what,
+                                const void *site, void **out)
 {
+    TESS_CHECK(team != NULL && out != NULL && (int)region.pool >= 0 && region.pool < TESS_POOL_COUNT, TESS_E_INVALID,
+               "%s: a bad argument", call);
+    size_t bytes = region.asked, align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE;
+    TESS_CHECK(region.shared || bytes <= SIZE_MAX / 2 / JOB_MAX_RANKS, TESS_E_NOMEM, "window '%s' of %zu bytes", what,
+               bytes);
+    tess_runtime *rt = team->runtime;
+    size_t stride = region.shared ? 0 : ((bytes > 0 ? bytes : 1) + align - 1) / align * align;
+    region.bytes = region.shared ? bytes : stride * (size_t)team->n_local;
+    const comm_wanted wanted = {.kind = region.shared ? TESS_TRACE_SHARED_ALLOC : TESS_TRACE_WINDOW_ALLOC,
+                                .count = bytes,
+                                .call_site = site,
+                                .maker = team->local_first,
+                                .bytes = region.bytes,
+                                .align = align};
+    TESS_TRY_CTX(tess_memory_agree(team, &wanted, &region.offset), "allocate '%s' for %d ranks of team '%s'", what,
+                 team->size, team->name);
+    *out = region.local = rt->job.base + region.offset + (size_t)team->local_index * stride;
+    region.counted = region.shared && team->local_index > 0 ? 0 : bytes;
     void *memory;
     TESS_TRY_CTX(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(comm_region), "region of shared memory", &memory),
                  "'%s'", what);
@@ -77,33 +97,10 @@ static void free_region(tess_team *team, void *memory, bool shared, const void *
     tess_mem_free(rt->mem, region);
 }
 
-static size_t round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
 tess_status tess_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out)
 {
-    TESS_CHECK(team != NULL && out != NULL && (int)pool >= 0 && pool < TESS_POOL_COUNT, TESS_E_INVALID,
-               "tess_window_alloc: a bad argument");
-    TESS_CHECK(bytes <= SIZE_MAX / 2 / JOB_MAX_RANKS, TESS_E_NOMEM, "window '%s' of %zu bytes", what, bytes);
-    tess_runtime *rt = team->runtime;
-    size_t align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE;
-    size_t stride = round_up(bytes > 0 ? bytes : 1, align), total = stride * (size_t)team->n_local;
-    const comm_wanted wanted = {.kind = TESS_TRACE_WINDOW_ALLOC,
-                                .count = bytes,
-                                .call_site = __builtin_return_address(0),
-                                .maker = team->local_first,
-                                .bytes = total,
-                                .align = align};
-    uint64_t offset;
-    TESS_TRY_CTX(tess_memory_agree(team, &wanted, &offset), "allocate '%s' for %d ranks of team '%s'", what, team->size,
-                 team->name);
-    *out = rt->job.base + offset + (size_t)team->local_index * stride;
-    return add_region(
-        rt,
-        (comm_region){.offset = offset, .bytes = total, .asked = bytes, .local = *out, .counted = bytes, .pool = pool},
-        what);
+    return alloc_region(team, "tess_window_alloc", (comm_region){.asked = bytes, .pool = pool}, what,
+                        __builtin_return_address(0), out);
 }
 
 void tess_window_free(tess_team *team, void *window)
@@ -113,28 +110,8 @@ void tess_window_free(tess_team *team, void *window)
 
 tess_status tess_shared_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out)
 {
-    TESS_CHECK(team != NULL && out != NULL && (int)pool >= 0 && pool < TESS_POOL_COUNT, TESS_E_INVALID,
-               "tess_shared_alloc: a bad argument");
-    tess_runtime *rt = team->runtime;
-    const comm_wanted wanted = {.kind = TESS_TRACE_SHARED_ALLOC,
-                                .count = bytes,
-                                .call_site = __builtin_return_address(0),
-                                .maker = team->local_first,
-                                .bytes = bytes,
-                                .align = bytes >= large_bytes ? JOB_HUGE_PAGE : JOB_PAGE};
-    uint64_t offset;
-    TESS_TRY_CTX(tess_memory_agree(team, &wanted, &offset), "allocate '%s' for %d ranks of team '%s'", what, team->size,
-                 team->name);
-    *out = rt->job.base + offset;
-    return add_region(rt,
-                      (comm_region){.offset = offset,
-                                    .bytes = bytes,
-                                    .asked = bytes,
-                                    .local = *out,
-                                    .counted = team->local_index == 0 ? bytes : 0,
-                                    .pool = pool,
-                                    .shared = true},
-                      what);
+    return alloc_region(team, "tess_shared_alloc", (comm_region){.asked = bytes, .pool = pool, .shared = true}, what,
+                        __builtin_return_address(0), out);
 }
 
 void tess_shared_free(tess_team *team, void *shared)

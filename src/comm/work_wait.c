@@ -43,14 +43,6 @@ static double deadline_of(const tess_work *work)
     return watchdog_deadline(rt->timeout_s, phase, work->fp.count, tess_work_bytes(work), team->bytes_per_s);
 }
 
-/* On the board, and where it outlives everybody. */
-static void show_life(const tess_runtime *rt)
-{
-    uint64_t now_ns = tess_os_now_ns();
-    atomic_store_explicit(&rt->row->heartbeat_ns, now_ns, memory_order_relaxed);
-    atomic_store_explicit(&rt->ring->alive_ns, now_ns, memory_order_relaxed);
-}
-
 void tess_work_wait_for(tess_work *work, double timeout_s)
 {
     tess_team *team = work->team;
@@ -67,7 +59,9 @@ void tess_work_wait_for(tess_work *work, double timeout_s)
         double now_s = tess_os_now_s(), gap_s = last_s > 0 ? now_s - last_s : 0;
         waited_s += gap_s < 1 ? gap_s : 1;
         last_s = now_s;
-        show_life(rt);
+        uint64_t alive_ns = tess_os_now_ns(); /* on the board, and in the ring, which may outlive the job */
+        atomic_store_explicit(&rt->row->heartbeat_ns, alive_ns, memory_order_relaxed);
+        atomic_store_explicit(&rt->ring->alive_ns, alive_ns, memory_order_relaxed);
         team->n_sleeps += !has_slept;
         has_slept = true;
         uint32_t ticket = tess_job_sleep_begin(&rt->job, rt->rank);

@@ -6,21 +6,16 @@
 #include "comm/seat.h"
 #include "inject/inject.h"
 
-static tess_status give_faults(tess_runtime *rt, const tess_runtime_options *options)
-{
-    const tess_fault_spec spec = {.text = options->fault != NULL ? options->fault : getenv("TESSERA_FAULT"),
-                                  .seed = options->fault_seed,
-                                  .world = tess_runtime_world(rt),
-                                  .phases = options->phases};
-    return tess_inject_begin(rt, &spec, tess_runtime_life(rt));
-}
-
 tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime **out)
 {
     TESS_CHECK(out != NULL, TESS_E_INVALID, "tess_runtime_create: a NULL argument");
     const tess_runtime_options options = given != NULL ? *given : (tess_runtime_options){0};
     TESS_TRY(tess_runtime_join_job(&options, out));
-    tess_status status = give_faults(*out, &options);
+    const tess_fault_spec faults = {.text = options.fault != NULL ? options.fault : getenv("TESSERA_FAULT"),
+                                    .seed = options.fault_seed,
+                                    .world = tess_runtime_world(*out),
+                                    .phases = options.phases};
+    tess_status status = tess_inject_begin(*out, &faults, tess_runtime_life(*out));
     if (status != TESS_OK) {
         tess_fail_context(status, "join the job");
         tess_runtime_destroy(out);

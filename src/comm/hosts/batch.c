@@ -1,4 +1,5 @@
 /* The messages of a round, and how an operation's data is divided among ranks. */
+#include "base/mem/make_room.h"
 #include "comm/hosts/hosts_impl.h"
 
 size_t hosts_block_of(const tess_work *work, int rank)
@@ -19,16 +20,12 @@ size_t hosts_block_of(const tess_work *work, int rank)
 
 static tess_status add_message(tess_work *work, hosts_batch *batch, int peer, wire_request *request)
 {
-    if (batch->n == batch->room) {
-        int room = batch->room == 0 ? 16 : 2 * batch->room;
-        tess_status status =
-            tess_mem_grow(work->team->runtime->mem, TESS_POOL_MISC, (size_t)room * sizeof(batch->messages[0]),
-                          "messages of a round", (void **)&batch->messages);
-        if (status != TESS_OK) {
-            tess_wire_cancel(&request);
-            return status;
-        }
-        batch->room = room;
+    tess_status status =
+        tess_mem_make_room(work->team->runtime->mem, TESS_POOL_MISC, batch->n, sizeof(batch->messages[0]),
+                           "messages of a round", &batch->room, &batch->messages);
+    if (status != TESS_OK) {
+        tess_wire_cancel(&request);
+        return status;
     }
     batch->messages[batch->n].request = request;
     batch->messages[batch->n++].peer = peer;

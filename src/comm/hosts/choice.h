@@ -16,8 +16,8 @@ enum {
 enum {
     HOSTS_LEAST_ROUND_BYTES = 4096,
     HOSTS_MOST_ROUND_BYTES = 8 << 20,
-    HOSTS_PLAIN_ROUND_BYTES = 512 << 10, /* where nothing says otherwise: large enough for the network, small enough to
-                                            stay in a cache between two copies */
+    HOSTS_PLAIN_ROUND_BYTES = 512 << 10, /* the default: large enough for the network, small enough to stay in a cache
+                                            between two copies */
     TUNING_ROWS = 32                     /* of an operation, at most */
 };
 
@@ -28,7 +28,7 @@ typedef struct tess_hosts_choice {
     size_t round_bytes; /* of a rank's part of a round */
 } tess_hosts_choice;
 
-/* Rows of an operation, by size. An operation without rows goes as if there were no table. */
+/* Rows of each operation, by size. An operation without rows has the defaults. */
 typedef struct tess_tuning tess_tuning;
 
 /* `kind`: a tess_trace_op. `bytes`: of the larger of a rank's two buffers, equal on all ranks. `tuning` may be NULL:
@@ -43,7 +43,7 @@ bool tess_tuning_knows(int kind);
 tess_status tess_tuning_create(tess_mem *mem, tess_tuning **tuning); /* without rows */
 void tess_tuning_free(tess_tuning **tuning);
 /* The next row of `kind`: for sizes above those of the row before, up to `up_to_bytes`. TESS_E_INVALID: the bound does
- * not grow, the choice is none, or there are too many rows. */
+ * not grow, the choice is out of range, or there are too many rows. */
 tess_status tess_tuning_add(tess_tuning *tuning, int kind, uint64_t up_to_bytes, tess_hosts_choice choice);
 /* One choice for everything. */
 tess_status tess_tuning_of(tess_mem *mem, tess_hosts_choice choice, tess_tuning **tuning);
@@ -70,7 +70,7 @@ typedef struct tess_tuning_fact {
 /* Atomically. TESS_E_INVALID: an operation's last row has a bound. */
 tess_status tess_tuning_write(const tess_tuning *tuning, const tess_tuning_fact *facts, int n_facts, const char *path);
 
-/* Row `i` of `kind`; false: there are not so many. */
+/* Row `i` of `kind`; false: it has no such row. */
 bool tess_tuning_row(const tess_tuning *tuning, int kind, int i, uint64_t *up_to_bytes, tess_hosts_choice *choice);
 
 #endif

@@ -8,14 +8,6 @@
 
 enum { FILE_VERSION = 1, FILE_MOST_BYTES = 1 << 20 };
 
-static int find_op(const char *name)
-{
-    for (int kind = 0; kind < TESS_TRACE_OP_COUNT; kind++)
-        if (tess_tuning_knows(kind) && strcmp(tess_trace_op_name(kind), name) == 0)
-            return kind;
-    return -1;
-}
-
 static int find_way(const char *name)
 {
     int way = 0;
@@ -24,8 +16,7 @@ static int find_way(const char *name)
     return way < HOSTS_WAYS ? way : -1;
 }
 
-/* ---- Reading
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 static tess_status read_choice(const json_t *object, const char *where, tess_hosts_choice *choice)
 {
     const char *way = NULL;
@@ -64,8 +55,10 @@ static tess_status read_row(tess_tuning *tuning, int kind, const json_t *object,
 static tess_status read_operation(tess_tuning *tuning, const char *name, const json_t *rows, const char *what)
 {
     char where[512];
-    int kind = find_op(name);
-    TESS_CHECK(kind >= 0, TESS_E_FORMAT,
+    int kind = 0;
+    while (kind < TESS_TRACE_OP_COUNT && !(tess_tuning_knows(kind) && strcmp(tess_trace_op_name(kind), name) == 0))
+        kind++;
+    TESS_CHECK(kind < TESS_TRACE_OP_COUNT, TESS_E_FORMAT,
                "%s: operations: '%.64s' is none of all_gather, reduce_scatter, all_reduce, broadcast, "
                "all_gather_pieces, reduce_scatter_pieces",
                what, name);
@@ -126,8 +119,7 @@ tess_status tess_tuning_load(tess_mem *mem, const char *path, tess_tuning **tuni
     return read_json(mem, document, path, tuning);
 }
 
-/* ---- Writing: a row a line, for people
- * ------------------------------------------------------------------------------------------ */
+/* ---- Writing: a row a line, for people ---- */
 static void write_text(FILE *out, const char *text)
 {
     json_t *string = json_string(text);

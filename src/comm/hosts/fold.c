@@ -45,17 +45,10 @@ static bool next_run(const tess_work *work, int rank, size_t first, size_t count
     return true;
 }
 
-/* ---- Where things lie
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Where things lie ---- */
 static uint64_t offset_in_job(const tess_work *work, int rank)
 {
     return tess_control_post(work->team->control, work->team->size, work->fp.sequence, rank)->in_offset;
-}
-
-/* True when siblings read this rank's buffer in place. */
-static bool reads_buffer(const tess_work *work, int rank)
-{
-    return rank == work->team->rank || offset_in_job(work, rank) != CONTROL_PRIVATE;
 }
 
 static uint8_t *shown_by(const tess_work *work, uint64_t round, int index, int block)
@@ -72,7 +65,7 @@ static const uint8_t *leaf(const tess_work *work, uint64_t round, int rank, int 
     size_t size = shown_size(work);
     if (rank == work->team->rank)
         return work->in + run->full * size;
-    if (reads_buffer(work, rank))
+    if (offset_in_job(work, rank) != CONTROL_PRIVATE)
         return work->team->runtime->job.base + offset_in_job(work, rank) + run->full * size;
     return shown_by(work, round, h->members[rank].index, block) + (run->packed - first) * size;
 }
@@ -92,8 +85,7 @@ static uint8_t *partial_got(const tess_work *work, uint64_t round, int subtree, 
     return partials_sent(work, round, h->rounds->way->most_sources) + (size_t)subtree * count * partial_size(work);
 }
 
-/* ---- Steps of a round
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Steps of a round ---- */
 /* Each partial is a message of its own: the subtrees of a host need not follow each other. */
 static tess_status receive(tess_work *work, uint64_t round)
 {

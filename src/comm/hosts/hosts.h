@@ -9,7 +9,5 @@
  * processes. */
 tess_status tess_hosts_join(tess_runtime *runtime, const tess_environment *environment,
                             const tess_runtime_options *options);
-/* The same for processes that torchrun started; all must be on one host. */
-tess_status tess_hosts_meet(tess_runtime *runtime, const tess_environment *environment);
 
 #endif

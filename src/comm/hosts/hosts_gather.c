@@ -33,7 +33,7 @@ static uint8_t *slot_of(const tess_work *work, uint64_t round, int rank)
 {
     const comm_hosts *h = hosts_of(work->team);
     const hosts_seat *seat = &h->rounds->way->seats[rank];
-    return hosts_area(h, seat->keeper, round) +
+    return hosts_area(h, seat->holder, round) +
            (size_t)seat->slot * h->rounds->per_round * tess_dtype_size(work->dtype);
 }
 

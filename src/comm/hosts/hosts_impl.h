@@ -41,10 +41,10 @@ typedef struct hosts_member {
     int index; /* among the members of the host */
 } hosts_member;
 
-/* Where a rank's data is on this host. */
+/* Where a rank's data lies on this host. */
 typedef struct hosts_seat {
-    int keeper; /* index: itself, or its handler */
-    int slot;   /* where in the keeper's area: 0: its own, 1 + k: the k-th that it handles */
+    int holder; /* index of the rank whose area holds it: itself, or its handler */
+    int slot;   /* in the holder's area: 0: its own, 1 + k: of the k-th rank that it handles */
 } hosts_seat;
 
 /* The handlers, in one way of carrying a host's bytes. A rank's handler on another host receives that host's share of
@@ -57,18 +57,18 @@ typedef struct hosts_way {
     hosts_seat *seats; /* by team rank */
 } hosts_way;
 
-/* What a rank tells its host of a round. */
+/* Stages of a round that a rank reports to its host. */
 typedef enum hosts_stage {
     HOSTS_SHOWN,  /* its part is in its area */
-    HOSTS_LANDED, /* what it receives for its host has come */
+    HOSTS_LANDED, /* it has received its messages for the host */
     HOSTS_TAKEN,  /* it has finished reading the areas */
     HOSTS_STAGES
 } hosts_stage;
 
-/* How far a rank has come, in rounds ever; its own line, written by it alone. */
+/* Rounds that a rank has completed since the team began, by stage. It alone writes them; a cache line a rank. */
 typedef struct hosts_counter {
     _Alignas(64) _Atomic uint64_t rounds[HOSTS_STAGES];
-    _Atomic int32_t waits_for; /* 1 + the team rank whose message it waits for, 0: for none */
+    _Atomic int32_t waits_for; /* 1 + the team rank whose message it awaits; 0: none */
 } hosts_counter;
 
 /* A subtree of the canonical tree that lies on one host, and in no larger one that does. */
@@ -89,7 +89,7 @@ typedef struct hosts_batch {
         wire_request *request; /* NULL: done */
         int peer;
     } * messages;
-    int n, n_done, room;
+    size_t n, n_done, room;
 } hosts_batch;
 
 typedef struct hosts_rounds hosts_rounds;
@@ -110,7 +110,7 @@ typedef struct comm_hosts {
     hosts_letter *sent;     /* (HOSTS_LETTERS) */
     hosts_letter *received; /* (HOSTS_LETTERS, sources) */
     wire_request **sending; /* (HOSTS_LETTERS, n_hosts) */
-    wire_request **awaited; /* (HOSTS_LETTERS, sources); NULL: has come, or not asked for */
+    wire_request **awaited; /* (HOSTS_LETTERS, sources); NULL: received, or not requested */
 
     hosts_counter *counters; /* (members of the host), then their areas */
     uint8_t *areas;
@@ -190,15 +190,14 @@ tess_status hosts_receive_posts(tess_team *team);
  * post was made. */
 int hosts_late(const tess_work *work, int rank);
 
-/* ---- rounds.c
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- rounds.c ---- */
 /* One pass over the data of an operation. Elements are counted inside blocks: a gather's pass goes over the block that
  * each rank shows, a reduction's over the block that each rank is to get. */
 typedef struct hosts_pass {
     bool folds;     /* between show and receive ranks of a host add what they show */
     size_t block;   /* elements of the largest block */
-    size_t element; /* bytes of one in an area, all that a rank keeps there together */
-    tess_status (*receive)(tess_work *work, uint64_t round); /* asks for what others will send */
+    size_t element; /* bytes in an area for each of them, everything together */
+    tess_status (*receive)(tess_work *work, uint64_t round); /* requests the messages of other hosts */
     tess_status (*show)(tess_work *work, uint64_t round);
     tess_status (*fold)(tess_work *work, uint64_t round);
     void (*take)(tess_work *work, uint64_t round);
@@ -212,7 +211,7 @@ struct hosts_rounds {
     uint64_t base, n;                      /* of the pass: rounds before, rounds */
     uint64_t shown, folded, landed, taken; /* of the pass, by this rank */
     size_t per_round;                      /* elements */
-    bool siblings_read;                    /* they take from our buffers: it is not over until they are done */
+    bool siblings_read;                    /* siblings read our buffers: the pass ends when they have */
     hosts_batch sends[HOSTS_AREAS], receives[HOSTS_AREAS];
     wire_request *native; /* instead of passes */
 };
@@ -221,7 +220,7 @@ struct hosts_rounds {
 tess_status hosts_begin(tess_work *work);
 /* Progresses without waiting. True: complete, or failed (work->status). */
 bool hosts_advance(tess_work *work);
-/* Team ranks that it waits for. */
+/* Team ranks that it waits for; returns how many. */
 int hosts_missing(const tess_work *work, int *ranks);
 
 /* The elements of a block that are in the round. */
@@ -234,14 +233,14 @@ static inline size_t hosts_span(const tess_work *work, uint64_t round, size_t bl
 }
 
 /* ---- batch.c */
-/* Elements that a rank shows in all (gathers), or that are to be its own in the end (reductions). */
+/* Elements of the block that a rank shows (gathers), or that it gets (reductions). */
 size_t hosts_block_of(const tess_work *work, int rank);
 
 /* Starts a message of the round; 0 bytes: nothing. `to`, `from`: team ranks. */
 tess_status hosts_send(tess_work *work, uint64_t round, const void *data, size_t bytes, int to);
 tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t bytes, int from);
 
-/* *done: all of its messages are. */
+/* *done: all messages of the batch are. */
 tess_status hosts_test_batch(hosts_batch *batch, bool *done);
 
 /* hosts_message.c */
@@ -251,13 +250,13 @@ extern const comm_link hosts_link;
 void hosts_plan_gather(tess_work *work);   /* hosts_gather.c */
 void hosts_plan_fold(tess_work *work);     /* fold.c */
 void hosts_plan_straight(tess_work *work); /* straight.c */
-/* native.c: MPI does the whole of it. */
+/* native.c: MPI does the whole operation. */
 bool hosts_is_native(const tess_work *work);
 tess_status hosts_begin_native(tess_work *work);
 /* The gathering half of a large all_reduce. */
 hosts_pass hosts_pass_of_parts(tess_work *work);
 
-/* Elements of part `rank` of an all_reduce, which that rank adds up. */
+/* Elements of part `rank` of an all_reduce; that rank adds it up. */
 static inline size_t hosts_part(const tess_work *work, int rank, size_t *begin)
 {
     size_t W = (size_t)work->team->size, part = ((work->n + W - 1) / W + 63) / 64 * 64;

@@ -18,7 +18,7 @@
 
 enum { LEAVE_LOOK_NS = 5000000, WIRE_SLEEP_NS = 50000 };
 
-/* What a process says once it knows its place. */
+/* Each process publishes one once it knows its place. */
 typedef struct seat {
     int32_t status;
     int32_t pid, fd; /* first rank of a host: where its siblings find the host's shared memory */
@@ -99,8 +99,7 @@ static tess_status agree(joining *j, tess_status status)
     return TESS_OK;
 }
 
-/* ---- Shared memory of the host
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Shared memory of the host ---- */
 static void fill_board(const joining *j)
 {
     tess_job_header *h = j->rt->job.header;
@@ -152,15 +151,14 @@ static tess_status open_memory(joining *j)
     return status;
 }
 
-/* ---- Warden and agents
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Warden and agents ---- */
 static tess_status call_warden(joining *j)
 {
     tess_runtime *rt = j->rt;
-    TESS_TRY(tess_warden_adopt(rt->guard, &rt->job, rt->rank));
+    TESS_TRY(tess_warden_adopt(rt->warden, &rt->job, rt->rank));
     if (rt->rank != j->first || j->place.n_hosts == 1)
         return TESS_OK;
-    return tess_warden_listen(rt->guard, &j->mine.address);
+    return tess_warden_listen(rt->warden, &j->mine.address);
 }
 
 static tess_status introduce_agents(joining *j)
@@ -170,10 +168,11 @@ static tess_status introduce_agents(joining *j)
         return TESS_OK;
     for (int r = j->rt->world - 1; r >= 0; r--) /* the first rank of a host comes last */
         hosts[j->place.host[r]] = seat_of(j, r)->address;
-    return tess_warden_meet(j->rt->guard, hosts, j->place.n_hosts, seat_of(j, 0)->secret);
+    return tess_warden_meet(j->rt->warden, hosts, j->place.n_hosts, seat_of(j, 0)->secret);
 }
 
-static tess_status note_processes(joining *j)
+/* Copies MPI's numbers of the ranks to the runtime. */
+static tess_status copy_processes(joining *j)
 {
     tess_runtime *rt = j->rt;
     if (j->place.n_hosts == 1)
@@ -197,7 +196,7 @@ static tess_status run(joining *j, const tess_environment *e, const tess_runtime
     TESS_TRY(agree(j, first ? TESS_OK : open_memory(j)));
     TESS_TRY(agree(j, call_warden(j)));
     TESS_TRY(agree(j, introduce_agents(j)));
-    return note_processes(j);
+    return copy_processes(j);
 }
 
 /* Waits until all ranks have left, as MPI_Finalize would; when one is lost MPI is given up. */
@@ -212,7 +211,7 @@ static void leave(tess_runtime *rt)
             all_left = all_left && state == JOB_RANK_LEFT;
             lost = state == JOB_RANK_LOST || state == JOB_RANK_GONE || atomic_load(&rt->job.rows[r].broken_team) != 0;
         }
-        tess_wire_poll(); /* our last messages may still be in flight */
+        tess_wire_poll(); /* this rank's last messages may still be in flight */
         if (!all_left && !lost)
             tess_job_sleep(&rt->job, rt->rank, ticket, LEAVE_LOOK_NS);
         tess_job_sleep_end(&rt->job, rt->rank);
@@ -226,7 +225,7 @@ static const comm_transport several_hosts = {.longest_sleep_ns = WIRE_SLEEP_NS, 
 tess_status tess_hosts_join(tess_runtime *rt, const tess_environment *e, const tess_runtime_options *options)
 {
     joining j = {.rt = rt};
-    TESS_CHECK(tess_warden_find(&rt->guard), TESS_E_UNSUPPORTED,
+    TESS_CHECK(tess_warden_find(&rt->warden), TESS_E_UNSUPPORTED,
                "%s started this program by itself: start it as `mpirun ... tessera run -- PROGRAM`, so that somebody "
                "outside sees how each rank ends",
                tess_starter_name(e->starter));

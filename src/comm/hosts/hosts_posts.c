@@ -90,13 +90,13 @@ tess_status hosts_receive_posts(tess_team *team)
 int hosts_late(const tess_work *work, int rank)
 {
     const tess_team *team = work->team;
-    int keeper = hosts_local_rank(hosts_of(team), hosts_of(team)->ways[HOSTS_STRIPED].seats[rank].keeper);
+    int holder = hosts_local_rank(hosts_of(team), hosts_of(team)->ways[HOSTS_STRIPED].seats[rank].holder);
     const tess_post *own = tess_control_post(team->control, team->size, work->fp.sequence, team->rank);
-    const tess_post *his = tess_control_post(team->control, team->size, work->fp.sequence, keeper);
+    const tess_post *his = tess_control_post(team->control, team->size, work->fp.sequence, holder);
     if (atomic_load(&his->arrivals) < atomic_load(&own->arrivals))
-        return keeper; /* it has not come itself: of the other nothing is known */
+        return holder; /* it has not come itself: of the other nothing is known */
     tess_board_copy copy;
     tess_board_export(&team->runtime->job.rows[team->ranks[rank]], &copy);
     bool has_posted = copy.op.team == team->hash && copy.op.sequence >= work->fp.sequence;
-    return has_posted ? keeper : rank;
+    return has_posted ? holder : rank;
 }

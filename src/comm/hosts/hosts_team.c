@@ -40,9 +40,9 @@ static void choose_handlers(const tess_team *team, const comm_hosts *h, hosts_wa
         int rank = h->ranks[i];
         const hosts_member *member = &h->members[rank];
         bool remote = member->host != h->mine;
-        int keeper = remote ? member->index % carriers : member->index;
-        way->seats[rank] = (hosts_seat){keeper, remote ? 1 + n_handled[keeper]++ : 0};
-        if (remote && keeper == h->index)
+        int holder = remote ? member->index % carriers : member->index;
+        way->seats[rank] = (hosts_seat){holder, remote ? 1 + n_handled[holder]++ : 0};
+        if (remote && holder == h->index)
             way->sources[way->n_sources++] = rank;
     }
     for (int host = 0; host < h->n_hosts; host++) {
@@ -53,17 +53,12 @@ static void choose_handlers(const tess_team *team, const comm_hosts *h, hosts_wa
     }
 }
 
-static bool on_one_host(const comm_hosts *h, int begin, int end)
-{
-    for (int r = begin + 1; r < end; r++)
-        if (h->members[r].host != h->members[begin].host)
-            return false;
-    return true;
-}
-
 static void find_subtrees(comm_hosts *h, int begin, int end)
 {
-    if (on_one_host(h, begin, end)) {
+    bool on_one_host = true;
+    for (int r = begin + 1; r < end; r++)
+        on_one_host = on_one_host && h->members[r].host == h->members[begin].host;
+    if (on_one_host) {
         h->subtrees[h->n_subtrees++] = (hosts_subtree){begin, end, h->members[begin].host};
         return;
     }
@@ -95,14 +90,6 @@ static tess_status allocate_letters(tess_team *team, comm_hosts *h)
     return array(team, HOSTS_LETTERS * n_sources, sizeof(wire_request *), "posts of other hosts", &h->awaited);
 }
 
-static tess_status make_group(tess_team *team, comm_hosts *h)
-{
-    int processes[JOB_MAX_RANKS];
-    for (int r = 0; r < team->size; r++)
-        processes[r] = team->runtime->processes[team->ranks[r]];
-    return tess_wire_make_group(processes, team->size, (int)(team->hash & 0x7fff), &h->group);
-}
-
 tess_status hosts_attach(tess_team *team, uint8_t *shared)
 {
     comm_hosts *h;
@@ -125,7 +112,10 @@ tess_status hosts_attach(tess_team *team, uint8_t *shared)
     h->counters = (hosts_counter *)(void *)shared;
     h->areas = shared + hosts_bytes(hosts_n_local(h, h->mine)) -
                (uint64_t)hosts_n_local(h, h->mine) * HOSTS_AREAS * HOSTS_AREA_BYTES;
-    return make_group(team, h);
+    int processes[JOB_MAX_RANKS];
+    for (int r = 0; r < team->size; r++)
+        processes[r] = team->runtime->processes[team->ranks[r]];
+    return tess_wire_make_group(processes, team->size, (int)(team->hash & 0x7fff), &h->group);
 }
 
 static void cancel_all(wire_request **requests, size_t n)
@@ -136,7 +126,7 @@ static void cancel_all(wire_request **requests, size_t n)
 
 static void cancel_batch(hosts_batch *batch)
 {
-    for (int i = 0; i < batch->n; i++)
+    for (size_t i = 0; i < batch->n; i++)
         tess_wire_cancel(&batch->messages[i].request);
     batch->n = batch->n_done = 0;
 }

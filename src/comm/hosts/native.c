@@ -2,24 +2,11 @@
  * MPI, so results differ from those of one rank. */
 #include "comm/hosts/hosts_impl.h"
 
+/* False: a 16-bit float, which MPI does not know. */
 static bool find_type(tess_dtype dtype, wire_type *type)
 {
-    switch (dtype) {
-    case TESS_F32:
-        *type = WIRE_F32;
-        return true;
-    case TESS_I32:
-        *type = WIRE_I32;
-        return true;
-    case TESS_I64:
-        *type = WIRE_I64;
-        return true;
-    case TESS_U8:
-        *type = WIRE_U8;
-        return true;
-    default: /* MPI does not know the 16-bit floats */
-        return false;
-    }
+    *type = dtype == TESS_I32 ? WIRE_I32 : dtype == TESS_I64 ? WIRE_I64 : dtype == TESS_U8 ? WIRE_U8 : WIRE_F32;
+    return dtype != TESS_BF16 && dtype != TESS_F16;
 }
 
 static bool find_op(tess_op op, wire_op *found)

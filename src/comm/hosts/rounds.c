@@ -5,8 +5,7 @@
 
 enum { LONGEST_LOOK_NS = 1000000000 };
 
-/* ---- Counters
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Counters ---- */
 static void post_stage(const tess_work *work, hosts_stage stage, uint64_t rounds)
 {
     const tess_team *team = work->team;
@@ -26,18 +25,7 @@ static bool all_have(const comm_hosts *h, hosts_stage stage, uint64_t rounds)
     return all;
 }
 
-/* ---- The pipeline
- * -------------------------------------------------------------------------------------------------------- */
-/* An area's pages exist once they are touched. */
-static void count_areas(const tess_work *work, size_t bytes)
-{
-    comm_hosts *h = hosts_of(work->team);
-    if (bytes <= h->used)
-        return;
-    tess_mem_count(work->team->runtime->mem, TESS_POOL_COMM, (int64_t)(bytes - h->used));
-    h->used = bytes;
-}
-
+/* ---- The pipeline ---- */
 static void begin_pass(const tess_work *work)
 {
     comm_hosts *h = hosts_of(work->team);
@@ -52,7 +40,12 @@ static void begin_pass(const tess_work *work)
         r->per_round = all < longest ? all : longest;
     }
     r->n = (pass->block + r->per_round - 1) / r->per_round;
-    count_areas(work, (r->n < HOSTS_AREAS ? r->n : HOSTS_AREAS) * r->per_round * pass->element);
+    /* An area's pages exist once they are touched. */
+    size_t used = (r->n < HOSTS_AREAS ? r->n : HOSTS_AREAS) * r->per_round * pass->element;
+    if (used > h->used) {
+        tess_mem_count(work->team->runtime->mem, TESS_POOL_COMM, (int64_t)(used - h->used));
+        h->used = used;
+    }
 }
 
 static void plan_passes(tess_work *work)
@@ -74,7 +67,7 @@ static void plan_passes(tess_work *work)
     }
 }
 
-/* Elements that an area holds. One rank alone may have more to stand for than fits. */
+/* True when an area holds 64 elements, the least of a round. A rank may handle too many others for that. */
 static bool areas_suffice(const hosts_rounds *r)
 {
     bool suffice = true;
@@ -109,7 +102,7 @@ tess_status hosts_begin(tess_work *work)
     return TESS_OK;
 }
 
-/* The area is free once all of this host have taken its last round from it, and our messages have left it. */
+/* The area is free once all ranks of this host have taken its last round, and our messages have left it. */
 static tess_status may_show(const comm_hosts *h, hosts_rounds *r, bool *may)
 {
     uint64_t round = r->base + r->shown;
@@ -117,7 +110,7 @@ static tess_status may_show(const comm_hosts *h, hosts_rounds *r, bool *may)
     return *may ? hosts_test_batch(&r->sends[round % HOSTS_AREAS], may) : TESS_OK;
 }
 
-/* Does the next thing that can be done; *moved: there was one. */
+/* Takes one step of the pipeline that is possible now; *moved false: none is. */
 static tess_status move(tess_work *work, bool *moved)
 {
     comm_hosts *h = hosts_of(work->team);
@@ -186,7 +179,7 @@ static tess_status advance(tess_work *work, bool *over)
     }
 }
 
-/* A rank whose message has not come, -1: none. */
+/* The sender of the oldest message that has not come; -1: none. */
 static int find_awaited(const hosts_rounds *r)
 {
     for (int area = 0; area < HOSTS_AREAS; area++) {
@@ -216,7 +209,7 @@ static bool is_behind(const hosts_counter *counter, const hosts_rounds *r)
     return behind;
 }
 
-/* A waiting rank gives a sign of life at every poll: what it waits for is still current. */
+/* A waiting rank writes its heartbeat at every poll: while that is recent, its waits_for is current. */
 static bool is_waiting(const tess_work *work, int index)
 {
     const tess_team *team = work->team;
@@ -225,7 +218,8 @@ static bool is_waiting(const tess_work *work, int index)
     return now <= seen || now - seen < LONGEST_LOOK_NS;
 }
 
-/* Whose messages have not come, to us or to a sibling that is behind and waits; else that sibling itself. */
+/* The senders of messages that have not come, to us or to a sibling that is behind and waits; for a sibling that is
+ * behind and does not wait, itself. */
 int hosts_missing(const tess_work *work, int *ranks)
 {
     const comm_hosts *h = hosts_of(work->team);

@@ -20,7 +20,7 @@ static pid_t opener_pid;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_bool given_up, in_job;
 
-/* MPI_Finalize may wait for ever when something outside went wrong at the very end; the work is done by then. */
+/* MPI_Finalize may wait for ever for a rank that fails at the very end. The work is done by then: the process exits. */
 static void *end_anyway(void *status)
 {
     nanosleep(&(struct timespec){.tv_sec = LONGEST_CLOSE_S}, NULL);
@@ -39,14 +39,6 @@ static void at_exit(int status, void *unused)
     table->close(orderly);
 }
 
-/* A write of MPI to a rank that has just died would end this one too, before the board names the first. */
-static void survive_broken_pipes(void)
-{
-    struct sigaction action;
-    if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
-        signal(SIGPIPE, SIG_IGN);
-}
-
 tess_status tess_wire_open(const tess_environment *environment, const wire_process **out)
 {
     char error[WIRE_ERROR_BYTES];
@@ -59,7 +51,10 @@ tess_status tess_wire_open(const tess_environment *environment, const wire_proce
     table = loaded;
     opener = pthread_self();
     opener_pid = getpid();
-    survive_broken_pipes();
+    /* Otherwise MPI's write to a rank that has just died would end this one too, before the board names the first. */
+    struct sigaction action;
+    if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
     on_exit(at_exit, NULL);
     return TESS_OK;
 }

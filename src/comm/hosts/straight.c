@@ -8,42 +8,25 @@ typedef struct straight_block {
     size_t offset, bytes; /* in the buffer */
 } straight_block;
 
-/* What goes from this rank to `rank`. */
-static straight_block sent_to(const tess_work *work, int rank)
+/* The block that goes to `rank` (in the buffer `in`), or comes from it (in `out`). */
+static straight_block block_of(const tess_work *work, int rank, bool sent)
 {
+    const comm_counts *c = &work->counts;
     size_t element = tess_dtype_size(work->dtype), bytes = work->n * element;
-    switch (work->fp.kind) {
-    case TESS_TRACE_ALL_TO_ALL_V:
-        return (straight_block){work->counts.in_offsets[rank] * element, work->counts.in_counts[rank] * element};
-    case TESS_TRACE_GATHER:
+    bool rooted = work->fp.kind == TESS_TRACE_GATHER || work->fp.kind == TESS_TRACE_SCATTER;
+    if (work->fp.kind == TESS_TRACE_ALL_TO_ALL_V)
+        return sent ? (straight_block){c->in_offsets[rank] * element, c->in_counts[rank] * element}
+                    : (straight_block){c->out_offsets[rank] * element, c->out_counts[rank] * element};
+    /* A gather's senders and a scatter's receivers have one block, for the root. */
+    if (rooted && sent == (work->fp.kind == TESS_TRACE_GATHER))
         return (straight_block){0, rank == work->root ? bytes : 0};
-    case TESS_TRACE_SCATTER:
-        return (straight_block){(size_t)rank * bytes, work->team->rank == work->root ? bytes : 0};
-    default:
-        return (straight_block){(size_t)rank * bytes, bytes};
-    }
-}
-
-/* What comes to this rank from `rank`. */
-static straight_block got_from(const tess_work *work, int rank)
-{
-    size_t element = tess_dtype_size(work->dtype), bytes = work->n * element;
-    switch (work->fp.kind) {
-    case TESS_TRACE_ALL_TO_ALL_V:
-        return (straight_block){work->counts.out_offsets[rank] * element, work->counts.out_counts[rank] * element};
-    case TESS_TRACE_GATHER:
-        return (straight_block){(size_t)rank * bytes, work->team->rank == work->root ? bytes : 0};
-    case TESS_TRACE_SCATTER:
-        return (straight_block){0, rank == work->root ? bytes : 0};
-    default:
-        return (straight_block){(size_t)rank * bytes, bytes};
-    }
+    return (straight_block){(size_t)rank * bytes, !rooted || work->team->rank == work->root ? bytes : 0};
 }
 
 static tess_status receive(tess_work *work, uint64_t round)
 {
     for (int rank = 0; rank < work->team->size; rank++) {
-        straight_block b = got_from(work, rank);
+        straight_block b = block_of(work, rank, false);
         if (rank != work->team->rank)
             TESS_TRY(hosts_receive(work, round, work->out + b.offset, b.bytes, rank));
     }
@@ -53,7 +36,7 @@ static tess_status receive(tess_work *work, uint64_t round)
 static tess_status show(tess_work *work, uint64_t round)
 {
     for (int rank = 0; rank < work->team->size; rank++) {
-        straight_block b = sent_to(work, rank);
+        straight_block b = block_of(work, rank, true);
         if (rank != work->team->rank)
             TESS_TRY(hosts_send(work, round, work->in + b.offset, b.bytes, rank));
     }
@@ -64,13 +47,12 @@ static void take(tess_work *work, uint64_t round)
 {
     (void)round;
     int me = work->team->rank;
-    straight_block from = sent_to(work, me), to = got_from(work, me);
+    straight_block from = block_of(work, me, true), to = block_of(work, me, false);
     if (to.bytes > 0 && work->out + to.offset != work->in + from.offset)
         memcpy(work->out + to.offset, work->in + from.offset, to.bytes);
 }
 
-/* ---- Rows into a shared buffer: each rank has written its own before it came
- * ----------------------------------------------------- */
+/* ---- Rows into a shared buffer: each rank has written its own before it came ---- */
 static tess_status receive_rows(tess_work *work, uint64_t round)
 {
     const hosts_way *way = hosts_of(work->team)->rounds->way;

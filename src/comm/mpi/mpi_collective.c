@@ -19,7 +19,7 @@ static int failed(wire_request *request, int code, const char *what, char error[
 
 /* ---- All-gather ---- */
 
-/* `bytes` of them, each rank's `stride` behind the one before. */
+/* A block of `bytes`; consecutive ranks' blocks lie `stride` bytes apart. */
 static int make_piece(size_t bytes, size_t stride, MPI_Datatype *piece)
 {
     MPI_Datatype dense;
@@ -31,14 +31,6 @@ static int make_piece(size_t bytes, size_t stride, MPI_Datatype *piece)
     return code == MPI_SUCCESS ? MPI_Type_commit(piece) : code;
 }
 
-static int make_pieces(wire_request *request, size_t bytes, size_t step)
-{
-    int code = make_piece(step, bytes, &request->types[0]);
-    if (code == MPI_SUCCESS && bytes % step != 0)
-        code = make_piece(bytes % step, bytes, &request->types[1]);
-    return code;
-}
-
 int mpi_all_gather(wire_group *group, const void *in, void *out, size_t bytes, wire_request **request,
                    char error[WIRE_ERROR_BYTES])
 {
@@ -46,7 +38,11 @@ int mpi_all_gather(wire_group *group, const void *in, void *out, size_t bytes, w
     wire_request *gathered = mpi_request_take(REQUEST_COLLECTIVE, n_rounds, error);
     if (gathered == NULL)
         return -1;
-    int code = n_rounds > 1 ? make_pieces(gathered, bytes, step) : MPI_SUCCESS;
+    int code = MPI_SUCCESS;
+    if (n_rounds > 1)
+        code = make_piece(step, bytes, &gathered->types[0]);
+    if (n_rounds > 1 && code == MPI_SUCCESS && bytes % step != 0)
+        code = make_piece(bytes % step, bytes, &gathered->types[1]);
     for (size_t i = 0; i < n_rounds && code == MPI_SUCCESS; i++) {
         size_t at = i * step, n = smaller(step, bytes - at);
         if (n_rounds == 1)

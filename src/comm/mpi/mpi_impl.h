@@ -22,8 +22,8 @@ struct wire_request {
     mpi_request_kind kind;
     MPI_Request *parts;
     size_t n_parts, n_done, room;
-    size_t bytes; /* REQUEST_RECV: of the whole message */
-    int from;
+    size_t bytes;          /* of the whole message */
+    int from;              /* REQUEST_RECV */
     MPI_Datatype types[2]; /* made for this request; MPI_DATATYPE_NULL: none */
 };
 
@@ -40,13 +40,9 @@ extern mpi_state mpi;
 /* Writes "<what>: <what MPI says to code>" and returns -1. */
 int mpi_fail(char error[WIRE_ERROR_BYTES], int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The first core that this process may run on, in hwloc's order of cores; -1: not known. */
-int mpi_first_core(void);
-
-/* A request with room for n_parts, each MPI_REQUEST_NULL, none posted (n_parts counts those that are); NULL with a text
- * when memory is out. */
+/* A request with room for n_parts, none of them posted: n_parts counts those. NULL with a text when memory is out. */
 wire_request *mpi_request_take(mpi_request_kind kind, size_t n_parts, char error[WIRE_ERROR_BYTES]);
-/* Cancels what is still in flight and keeps the request for reuse. */
+/* Cancels the parts in flight. The request becomes idle. */
 void mpi_request_cancel(wire_request **request);
 int mpi_request_test(wire_request **request, char error[WIRE_ERROR_BYTES]);
 void mpi_requests_free(void); /* the idle ones */

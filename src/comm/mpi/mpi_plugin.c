@@ -2,6 +2,7 @@
 #include "comm/mpi/mpi_impl.h"
 
 #include <ctype.h>
+#include <hwloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,14 +48,6 @@ static void name_library(char *name, size_t size)
     }
 }
 
-/* Open MPI requests the parts of a large message over the connection that carries the other direction's bytes, and the
- * request waits behind them: with one connection the two directions take turns (0.4 GB/s each over a link of 5 Gbit/s,
- * 0.56 with two). The user's own choice stays. */
-static void prefer_two_connections(void)
-{
-    setenv("OMPI_MCA_btl_tcp_links", "2", 0);
-}
-
 /* Uses an MPI that the program has initialised; the program then finalizes it. */
 static int initialize(int *level, char error[WIRE_ERROR_BYTES])
 {
@@ -66,18 +59,30 @@ static int initialize(int *level, char error[WIRE_ERROR_BYTES])
     }
     MPI_Initialized(&begun);
     mpi.finalizes = !begun;
+    /* Open MPI requests the parts of a large message over the connection that carries the other direction's bytes, and
+     * the request waits behind them: with one connection the two directions take turns (0.4 GB/s each over a link of
+     * 5 Gbit/s, 0.56 with two). The user's own choice stays. */
     if (!begun)
-        prefer_two_connections();
+        setenv("OMPI_MCA_btl_tcp_links", "2", 0);
     /* Until it returns there is no communicator to set an error handler on: most MPIs end the process when it fails. */
     int code = begun ? MPI_Query_thread(level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, level);
     return code == MPI_SUCCESS ? 0 : mpi_fail(error, code, begun ? "MPI_Query_thread" : "MPI_Init_thread");
 }
 
-static void read_part_bytes(void)
+/* The first core that this process may run on, in hwloc's order of cores; -1: not known. */
+static int first_core(void)
 {
-    const char *text = getenv("TESSERA_MPI_PART_BYTES");
-    long long bytes = text != NULL ? atoll(text) : 0;
-    mpi.part_bytes = bytes > 0 && (size_t)bytes < MPI_PART_BYTES ? (size_t)bytes : MPI_PART_BYTES;
+    hwloc_topology_t machine;
+    if (hwloc_topology_init(&machine) != 0)
+        return -1;
+    hwloc_obj_t core = NULL;
+    hwloc_cpuset_t mine = hwloc_bitmap_alloc();
+    if (hwloc_topology_load(machine) == 0 && hwloc_get_cpubind(machine, mine, HWLOC_CPUBIND_PROCESS) == 0)
+        core = hwloc_get_next_obj_covering_cpuset_by_type(machine, mine, HWLOC_OBJ_CORE, NULL);
+    int index = core != NULL ? (int)core->logical_index : -1;
+    hwloc_bitmap_free(mine);
+    hwloc_topology_destroy(machine);
+    return index;
 }
 
 static int open_mpi(wire_process *process, char error[WIRE_ERROR_BYTES])
@@ -101,14 +106,16 @@ static int open_mpi(wire_process *process, char error[WIRE_ERROR_BYTES])
     mpi.world.comm = MPI_COMM_WORLD;
     MPI_Comm_rank(MPI_COMM_WORLD, &mpi.world.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &mpi.world.size);
-    read_part_bytes();
+    const char *text = getenv("TESSERA_MPI_PART_BYTES");
+    long long part = text != NULL ? atoll(text) : 0;
+    mpi.part_bytes = part > 0 && (size_t)part < MPI_PART_BYTES ? (size_t)part : MPI_PART_BYTES;
 
     int *most_tag, reported = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most_tag, &reported);
     process->most_tag = reported ? *most_tag : 32767; /* the least that the standard allows */
     process->rank = mpi.world.rank;
     process->size = mpi.world.size;
-    process->first_core = mpi_first_core();
+    process->first_core = first_core();
     process->funneled = level == MPI_THREAD_FUNNELED;
     process->world = &mpi.world;
     return 0;

@@ -19,7 +19,7 @@ static int make_room(wire_request *request, size_t n_parts)
     return 0;
 }
 
-static void keep(wire_request *request)
+static void make_idle(wire_request *request)
 {
     for (int i = 0; i < 2; i++) {
         if (request->types[i] != MPI_DATATYPE_NULL)
@@ -39,7 +39,7 @@ wire_request *mpi_request_take(mpi_request_kind kind, size_t n_parts, char error
     }
     if (request == NULL || make_room(request, n_parts) != 0) {
         if (request != NULL)
-            keep(request);
+            make_idle(request);
         snprintf(error, WIRE_ERROR_BYTES, "out of memory");
         return NULL;
     }
@@ -48,26 +48,22 @@ wire_request *mpi_request_take(mpi_request_kind kind, size_t n_parts, char error
     return request;
 }
 
-/* Cancels receives. MPI cannot cancel a send or a collective, so those run on. (MPI forbids freeing the request of a
- * collective in flight: its handle is dropped.) */
-static void give_up(MPI_Request *part, mpi_request_kind kind)
-{
-    if (*part == MPI_REQUEST_NULL || kind == REQUEST_COLLECTIVE)
-        return;
-    if (kind == REQUEST_RECV)
-        MPI_Cancel(part);
-    MPI_Request_free(part);
-}
-
+/* MPI cannot cancel a send or a collective, so those run on. It forbids freeing the request of a collective in flight:
+ * that handle is dropped. */
 void mpi_request_cancel(wire_request **request)
 {
     wire_request *given = *request;
     *request = NULL;
     if (given == NULL)
         return;
-    for (size_t i = given->n_done; i < given->n_parts; i++)
-        give_up(&given->parts[i], given->kind);
-    keep(given);
+    for (size_t i = given->n_done; i < given->n_parts && given->kind != REQUEST_COLLECTIVE; i++) {
+        if (given->parts[i] == MPI_REQUEST_NULL)
+            continue;
+        if (given->kind == REQUEST_RECV)
+            MPI_Cancel(&given->parts[i]);
+        MPI_Request_free(&given->parts[i]);
+    }
+    make_idle(given);
 }
 
 /* Every part but the last is full, and the last is not (mpi_message.c), so one of the parts shows a wrong size. */
@@ -91,13 +87,6 @@ static size_t count_bytes(const MPI_Status *status)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* A single part may be shorter: its status gives its size. */
-static int check_size(const wire_request *request, const MPI_Status *status, char error[WIRE_ERROR_BYTES])
-{
-    size_t got = count_bytes(status), want = wanted(request);
-    return got == want || (request->n_parts == 1 && got < want) ? 0 : other_size(request, "", got, error);
-}
-
 static int receive_failed(const wire_request *request, int code, const MPI_Status *status, char error[WIRE_ERROR_BYTES])
 {
     int class = MPI_SUCCESS;
@@ -118,7 +107,11 @@ static int test_part(wire_request *request, int *done, char error[WIRE_ERROR_BYT
         return receive_failed(request, code, &status, error);
     if (code != MPI_SUCCESS)
         return mpi_fail(error, code, request->kind == REQUEST_SEND ? "sending" : "collective");
-    return *done && request->kind == REQUEST_RECV ? check_size(request, &status, error) : 0;
+    if (!*done || request->kind != REQUEST_RECV)
+        return 0;
+    size_t got = count_bytes(&status), want = wanted(request);
+    bool may_be_shorter = request->n_parts == 1; /* a single part: its status gives its size */
+    return got == want || (may_be_shorter && got < want) ? 0 : other_size(request, "", got, error);
 }
 
 int mpi_request_test(wire_request **request, char error[WIRE_ERROR_BYTES])
@@ -133,7 +126,7 @@ int mpi_request_test(wire_request **request, char error[WIRE_ERROR_BYTES])
         if (!done)
             return 0;
     }
-    keep(tested);
+    make_idle(tested);
     *request = NULL;
     return 1;
 }

@@ -5,12 +5,6 @@
 #include "comm/pieces.h"
 #include "comm/reduce.h"
 
-static void copy(tess_work *work, size_t n)
-{
-    if (n > 0 && work->out != work->in)
-        memmove(work->out, work->in, n * tess_dtype_size(work->dtype));
-}
-
 static void all_gather_pieces(tess_work *work)
 {
     tess_byte_run_cursor cursor = {0};
@@ -62,7 +56,8 @@ static void start(tess_work *work)
         all_to_all_v(work);
         break;
     default: /* the rest moves one block of n elements; any reduction of one value is that value */
-        copy(work, work->n);
+        if (work->n > 0 && work->out != work->in)
+            memmove(work->out, work->in, work->n * tess_dtype_size(work->dtype));
     }
 }
 

@@ -54,7 +54,7 @@ typedef struct wire_table {
 
     /* `to`, `from`: place in the group's `ranks`. Any size, also over 2^31 bytes. A receiver with room for less
      * than one part (1 GiB) takes any shorter message as well; else both name the same size, and another one is an
-     * error that tells both. The buffer is the wire's until `test` says done. */
+     * error that names both sizes. The buffer is the wire's until `test` says done. */
     int (*send)(wire_group *group, const void *data, size_t bytes, int to, int tag, wire_request **request,
                 char error[WIRE_ERROR_BYTES]);
     int (*recv)(wire_group *group, void *data, size_t bytes, int from, int tag, wire_request **request,
@@ -68,8 +68,8 @@ typedef struct wire_table {
     /* out: n elements; in: n for each rank of the group. They do not overlap. */
     int (*reduce_scatter)(wire_group *group, const void *in, void *out, size_t n, wire_type type, wire_op op,
                           wire_request **request, char error[WIRE_ERROR_BYTES]);
-    /* 1: done, well (the request is freed and nulled); 0: not yet; -1: failed (freed and nulled). Progresses
-     * all requests of this process. */
+    /* 1: done; 0: not yet; -1: failed. A request that is done or failed is freed and nulled. Progresses all requests
+     * of this process. */
     int (*test)(wire_request **request, char error[WIRE_ERROR_BYTES]);
     /* Progresses all requests of this process, also those that only others wait for. */
     void (*poll)(void);

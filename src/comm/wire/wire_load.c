@@ -105,21 +105,18 @@ static tess_status read_table(void *library, const char *path, const wire_table 
     return TESS_OK;
 }
 
-/* Components of Open MPI are plug-ins themselves, and look for its symbols in the whole process: RTLD_GLOBAL. */
-static void *open_library(const char *path)
-{
-    return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-}
+/* RTLD_GLOBAL: components of Open MPI are plug-ins themselves, and look for its symbols in the whole process. */
+enum { OPEN_FLAGS = RTLD_NOW | RTLD_GLOBAL };
 
 static tess_status load_path(const char *path, const wire_table **table)
 {
-    void *library = open_library(path);
+    void *library = dlopen(path, OPEN_FLAGS);
     if (library == NULL)
         return TESS_FAIL(is_there(path) ? TESS_E_UNSUPPORTED : TESS_E_NOT_FOUND, "cannot load %s: %s", path, dlerror());
     return read_table(library, path, table);
 }
 
-static tess_status say_missing(const kind *wanted)
+static tess_status fail_missing(const kind *wanted)
 {
     tess_environment environment;
     TESS_TRY(tess_environment_read(&environment));
@@ -138,8 +135,8 @@ static tess_status load_kind(const kind *wanted, const wire_table **table)
     TESS_TRY(refuse_second(wanted));
     if (find(wanted->file, path))
         return load_path(path, table);
-    void *library = open_library(wanted->file); /* LD_LIBRARY_PATH, /etc/ld.so.conf */
-    return library != NULL ? read_table(library, wanted->file, table) : say_missing(wanted);
+    void *library = dlopen(wanted->file, OPEN_FLAGS); /* LD_LIBRARY_PATH, /etc/ld.so.conf */
+    return library != NULL ? read_table(library, wanted->file, table) : fail_missing(wanted);
 }
 
 tess_status tess_wire_load(tess_starter starter, const wire_table **table)

@@ -1,3 +1,0 @@
-#include "comm/shm/shm_impl.h"
-
-const shm_collective shm_barrier = {.may_be_inline = true};
