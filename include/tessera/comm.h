@@ -7,17 +7,10 @@
  * team's ranks (neighbours first: ((0+1)+(2+3))+...), in float32 for the 16-bit types, so the bits depend on nothing
  * but the data and the number of ranks.
  *
- * Two operations with equal fingerprints may be swapped on some ranks. Different labels (tess_team_label) always reveal
- * this. Without labels the call sites (in the program or a shared object) reveal it when all of these hold:
- * - at each of the call sites involved, all ranks have met before;
- * - no rank at one of these sites has ever met ranks that called from another site;
- * - after the last meeting place, all ranks had always gone on to one and the same site;
- * - some ranks have now come to that site.
- * All else passes, as the program may intend it. So a swap goes unnoticed
- * - where not all ranks have met yet, as in a first step: ranks with roles or branches of their own look the same;
- * - after a site that is followed by different sites, as A once an epoch among many B: a rank with one more B looks the
- *   same;
- * - behind a single site (a wrapper, a foreign-function interface), or in code that lies in no file.
+ * Some ranks may swap two operations with equal fingerprints. Different labels (tess_team_label) always reveal this.
+ * Without labels the call sites reveal it once the order is known: all ranks have called from these sites together, and
+ * after the site before them always from the same next one. No order is known in a first step, at branches that depend
+ * on the rank or on data, and behind one wrapper or foreign-function interface: there a swap goes unnoticed.
  *
  * Errors of every collective: TESS_E_INVALID (bad argument, on the caller alone), TESS_E_MISMATCH (the ranks'
  * calls differ; the message names ranks and calls), TESS_E_PEER_LOST (a rank died or left the job; the message names
@@ -97,7 +90,7 @@ TESS_API tess_status tess_recv(tess_team *team, void *out, size_t n, tess_dtype 
 
 TESS_API tess_status tess_barrier(tess_team *team, tess_work **work);
 
-/* ---- Coalesced forms for sharded parameters ------------------------------------------------------------------------
+/* ---- Coalesced forms for sharded parameters ----
  * A piece is one tensor inside a buffer: `n_rows` rows of `row` elements from element `offset` on, of which rank r owns
  * the rows that tess_shard_rows(n_rows, size, r) says. A rank's own rows of all pieces, packed one after the other in
  * order, are its shard (`shard_offset` is where this piece begins in it, in elements). */

@@ -41,7 +41,7 @@ typedef struct tess_runtime_options {
     uint64_t fault_seed;       /* seed of what `fault` calls random */
     const char *const *phases; /* names that the program passes to tess_runtime_phase, NULL-terminated: a fault at
                                   another phase is refused (TESS_E_INVALID). NULL: not known; such a fault never
-                                  happens, and its rank says so as it ends */
+                                  happens, and its rank reports that at its end */
 } tess_runtime_options;
 
 /* Joins the job. Collective over the job's ranks. `options` may be NULL.
