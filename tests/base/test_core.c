@@ -56,7 +56,7 @@ static void pools_count_exactly(void)
     EXPECT_FAILS(tess_mem_alloc_array(mem, TESS_POOL_GRADS, SIZE_MAX / 2, 4, "stars", &a), TESS_E_NOMEM, "overflow");
 }
 
-/* Blocks begin on huge pages; what lies before one is its header, and a page of the smallest kind. */
+/* Blocks begin on huge pages; before one lie its header and a small page at most. */
 static void a_large_block_takes_no_huge_page_for_its_header(void)
 {
     enum { BYTES = 8 << 20 };
@@ -231,8 +231,8 @@ static bool is_interrupted(void)
     return n_signals > 0 && n_signals-- > 0;
 }
 
-/* In place of the C library's. On file systems in memory and on networks a signal ends them, whatever SA_RESTART says.
- */
+/* Replaces the C library's calls. On file systems in memory and on networks a signal interrupts them, even with
+ * SA_RESTART. */
 int fallocate(int fd, int mode, off_t offset, off_t size)
 {
     return is_interrupted() ? -1 : (int)syscall(SYS_fallocate, fd, mode, offset, size);

@@ -1,4 +1,4 @@
-/* What the system says of a process from outside: its call, its file, its stack, and whether it was OOM-killed. */
+/* What the system reports of a process from outside: its call, its file, its stack, and whether it was OOM-killed. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -102,17 +102,17 @@ static void end(int pid)
     waitpid(pid, NULL, 0);
 }
 
-/* A busy machine may take long until a child is where it is expected. */
+/* On a busy machine a child may take long to reach its call. */
 enum { PATIENCE_S = 120 };
 
-/* For loops that wait: false when patience is over, else some milliseconds later. */
+/* For loops that wait: false when time is up, else true after some milliseconds. */
 static bool wait_on(double begin_s)
 {
     usleep(5000);
     return tess_os_now_s() - begin_s < PATIENCE_S;
 }
 
-/* Looks until the telling thread is of this kind and state. */
+/* Reads the facts until the thread that explains most is of this kind and state. */
 static tess_process_facts look_until(int pid, tess_call_kind kind, char state)
 {
     tess_process_facts facts;
@@ -226,7 +226,7 @@ static bool names(const tess_stack *stack, const char *what)
     return false;
 }
 
-/* A look may come before the child is there, and gives up when this machine takes seconds for it. */
+/* A probe may come before the child is in its call, and ends without a stack when this machine takes seconds for it. */
 static void take_until(int pid, const char *what, tess_stack *stack)
 {
     double begin_s = tess_os_now_s();
@@ -331,7 +331,7 @@ static void where_there_is_no_stack_the_reason_is_told(void)
     EXPECT(stack.reason[0] != '\0');
 }
 
-/* Position-independent programs count from where they are loaded. */
+/* Addresses in position-independent programs count from where the program is loaded. */
 static void offsets_in_a_program_have_names(void)
 {
     char program[512], text[200];
@@ -382,7 +382,7 @@ static void write_group_file(const char *name, const char *text)
     EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
 }
 
-/* A full page cache is no want of memory: what counts is what could not be dropped. */
+/* A full page cache is not a lack of memory: only what cannot be dropped counts. */
 static void copies_of_files_are_no_need_of_a_group(void)
 {
     tess_memory_group group = {.version2 = true, .mount_length = strlen(test_folder())};
@@ -446,7 +446,7 @@ static void a_process_killed_for_memory_is_told_from_one_killed_by_hand(void)
     test_memory_group_leave(&group);
 }
 
-/* Who looks at a stack holds the thread, whose call then begins anew under another name. */
+/* Taking a stack stops the thread; its call then restarts under another name. */
 static void the_call_is_known_after_a_look_at_the_stack(void)
 {
     static const struct {

@@ -83,7 +83,7 @@ static void json_errors_name_key_and_line(void)
     json_decref(json);
 }
 
-/* The allocation from which on there is no memory, counted down; malloc says so by errno. */
+/* The first allocation that fails, counted down; malloc then sets errno. */
 static int allocations_left;
 
 static void *allocate_some(size_t size)

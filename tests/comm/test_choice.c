@@ -1,4 +1,4 @@
-/* The tuning table: what it chooses, and what a file must be. */
+/* The tuning table: its choices, and which files are refused. */
 #include "comm/hosts/choice.h"
 
 #include <string.h>

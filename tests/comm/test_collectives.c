@@ -27,8 +27,8 @@ static uint64_t mix(uint64_t x) /* splitmix64: every rank computes all ranks' in
     return x ^ (x >> 31);
 }
 
-/* Elements [first, first + n) of rank r's input: small, so that sums of integers and of bf16 differ visibly when a rank
- * is left out. */
+/* Elements [first, first + n) of rank r's input. They are small, so that sums of integers and of bf16 change visibly
+ * when a rank is missing. */
 static void fill(void *memory, tess_dtype dtype, size_t first, size_t n, int rank, uint64_t stream)
 {
     for (size_t i = 0; i < n; i++) {
@@ -72,7 +72,7 @@ static void give(tess_team *team, bool window, void *memory)
         tess_mem_free(tess_runtime_mem(tess_team_runtime(team)), memory);
 }
 
-/* The definition, scalar: level by level, neighbours first, an odd one carried up. */
+/* The definition in scalar code: level by level, neighbours first, an odd one carried up. */
 static float serial_tree(float *x, int n)
 {
     while (n > 1) {

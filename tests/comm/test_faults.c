@@ -1,4 +1,4 @@
-/* What goes wrong is named: ranks that disagree, die, leave, stay away or give up. */
+/* Failures are named: ranks that disagree, die, leave, stay away or give up. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@
 #include "support/test.h"
 #include "tessera/comm.h"
 
-/* What must not be waited for, and what is told from it. */
+/* Failures that must end a wait at once, and their messages. */
 static const double never_s = 600, at_once_s = 60;
 
 static tess_runtime *join(void)
@@ -30,7 +30,7 @@ static void await_broken_teams(const tess_runtime *rt)
             usleep(1000);
 }
 
-/* Else some would see a rank that left before they know what it did. */
+/* Otherwise some ranks would see a rank that left before they know what it did. */
 static void leave_together(tess_runtime *rt)
 {
     await_broken_teams(rt);
@@ -97,7 +97,7 @@ static void the_odd_one_out_is_named(void)
     EXPECT_CONTAINS(tess_error_message(), "ranks 0 1 3 called all_reduce #1 of team 'world': 8 int32, max");
     EXPECT_CONTAINS(tess_error_message(), "called at");
     EXPECT_SAME(x, before, 8);
-    /* The team stays broken and says why. */
+    /* The team stays broken and returns the same error. */
     EXPECT_FAILS(tess_barrier(team, NULL), TESS_E_MISMATCH, "the odd one out: rank 2");
     tess_runtime_destroy(&rt);
 }
@@ -144,7 +144,7 @@ static void every_part_of_a_fingerprint_counts(void)
     }
 }
 
-/* As of one that has died, where MPI's messages go over TCP. */
+/* As after a rank's death, where MPI sends messages over TCP. */
 static void a_broken_pipe_of_mpi_ends_no_rank(void)
 {
     tess_runtime *rt = join();
@@ -211,7 +211,7 @@ static void a_deadline_names_the_missing_rank(void)
     tess_runtime_destroy(&rt);
 }
 
-/* It counts as one second; the rest of the deadline is for a machine that is slow in letting the other one come. */
+/* The gap counts as one second; the rest of the deadline is for a slow machine. */
 static void time_spent_stopped_does_not_count(void)
 {
     tess_runtime *rt = join();
@@ -331,8 +331,8 @@ static void a_rank_that_leaves_early_is_blamed(void)
     check_fault((fault){.how = ORDERLY, .victim = 1, .needle = "rank 1 left the job"}, 7);
 }
 
-/* One rank refuses what the others never saw, leaves, and takes its time to exit: its code and its words count, however
- * the others end before it, even those that only met one who had met it. */
+/* One rank fails alone, leaves, and exits late: its code and its message count, however the others end before it, even
+ * those that met only a rank that had met it. */
 static int refuse_alone(void *context)
 {
     (void)context;

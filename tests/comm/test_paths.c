@@ -1,5 +1,5 @@
-/* However peers read a rank's data (beside its post, in its window, in its private memory, through stages), results are
- * the same bits, at the sizes where one way gives over to another. */
+/* Results have the same bits on every path by which peers read a rank's data (beside its post, in its window, in its
+ * private memory, through stages), at the sizes where one path replaces another. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -158,7 +158,7 @@ static void streamed_results_have_the_same_bits(void)
     tess_runtime_destroy(&rt);
 }
 
-/* All decide alike, or some would wait for a round that never comes. */
+/* All ranks choose the same path; otherwise some would wait for a round that never comes. */
 static void one_rank_that_cannot_read_is_enough_for_stages(void)
 {
     tess_runtime *rt;
@@ -174,7 +174,7 @@ static void one_rank_that_cannot_read_is_enough_for_stages(void)
     tess_runtime_destroy(&rt);
 }
 
-/* Over several hosts; on one host nothing is carried. */
+/* Over several hosts; on one host no rank carries data for others. */
 static void whoever_carries_them_the_bits_are_the_same(void)
 {
     static const tess_hosts_choice choices[] = {{HOSTS_LEADERS, 4096}, {HOSTS_LEADERS, 1 << 20}, {HOSTS_STRIPED, 4096}};

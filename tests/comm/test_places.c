@@ -1,4 +1,4 @@
-/* Operations that look alike and are called at different places of the program. */
+/* Operations with equal fingerprints that are called from different sites. */
 #include "comm/comm_impl.h"
 #include "support/test.h"
 
@@ -13,7 +13,7 @@ static tess_runtime *join(void)
     return rt;
 }
 
-/* Two places, and no more: not copied to where they are called, nor left before they return. */
+/* Exactly two call sites: the functions are neither inlined nor called in tail position. */
 static int n_calls;
 
 static __attribute__((noinline)) tess_status sum_a(tess_team *team)
@@ -47,7 +47,7 @@ static void two_alike_in_another_order_are_told(void)
     tess_runtime_destroy(&rt);
 }
 
-/* Each rank may have its own place for what all do: one that no other ever comes to, or one that all come to later. */
+/* Each rank may have its own call site for a common operation, whether the others come to it later or never. */
 static void branches_are_no_disorder(void)
 {
     tess_runtime *rt = join();
@@ -62,8 +62,7 @@ static void branches_are_no_disorder(void)
     tess_runtime_destroy(&rt);
 }
 
-/* As many turns as there is data, then a word that there is none: both are usual, and one day some have one turn more.
- */
+/* A loop over the data, then a call that ends it: both are usual, and once some ranks have one turn more. */
 static void turns_that_depend_on_data_are_no_disorder(void)
 {
     tess_runtime *rt = join();
@@ -78,7 +77,7 @@ static void turns_that_depend_on_data_are_no_disorder(void)
     tess_runtime_destroy(&rt);
 }
 
-/* A label says what an operation is, wherever it is called. */
+/* A label identifies an operation, wherever it is called. */
 static void labels_tell_more_than_places(void)
 {
     tess_runtime *rt = join();
@@ -90,7 +89,7 @@ static void labels_tell_more_than_places(void)
     tess_runtime_destroy(&rt);
 }
 
-/* A place that is none of the program's, as of code that was made at run time. */
+/* A call site outside of every file, as in code made at run time. */
 static tess_status call_at(tess_team *team, uintptr_t address)
 {
     int32_t mine = 0, all[8];
@@ -117,7 +116,7 @@ static void code_made_at_run_time_has_no_order(void)
     tess_runtime_destroy(&rt);
 }
 
-/* All go now here and now there, and here has no number. */
+/* All ranks alternate between two sites, of which one has no number. */
 static void turns_without_a_number_are_turns(void)
 {
     tess_runtime *rt = join();

@@ -1,4 +1,4 @@
-/* Reductions in parts, as hosts add what their ranks have: the bits of the tree over all ranks. */
+/* Reductions in parts, as hosts add the data of their ranks, have the bits of the tree over all ranks. */
 #include "arithmetic.h"
 #include "support/test.h"
 
@@ -24,7 +24,7 @@ static void fill(tess_dtype dtype, int n_inputs)
     }
 }
 
-/* Hosts of the given numbers of ranks; what lies on one host of the tree over [begin, end) is kept as one partial. */
+/* Hosts of the given numbers of ranks; each subtree of [begin, end) that lies on one host becomes one partial. */
 static void split(const int *host_of, int begin, int end, tess_dtype dtype, tess_op op, tess_partial *partials, int *n)
 {
     bool one = true;

@@ -1,4 +1,4 @@
-/* Rehearsals of collectives: what differs is found and named, before anything moves. */
+/* Rehearsals of collectives: a difference is found and named before any data moves. */
 #include "comm/rehearsal.h"
 
 #include "comm/comm_impl.h"
@@ -13,7 +13,7 @@ static tess_runtime *join(void)
     return rt;
 }
 
-/* A rehearsal of LINES sums, of which one is left out or of another size on one rank. */
+/* A rehearsal of LINES sums. One rank omits one of them, or changes its size. */
 static void rehearse_sums(tess_team *team, int odd, int left_out, int longer)
 {
     float x[N] = {1};
@@ -78,7 +78,7 @@ static void a_rehearsal_that_ends_early_is_shown(void)
     tess_runtime_destroy(&rt);
 }
 
-/* Rehearsals as ranks with `n` micro-batches each make them. */
+/* Each rank rehearses the calls of `n` micro-batches. */
 static void expect_counts(tess_runtime *rt, int64_t n, const char *needle)
 {
     EXPECT_OK(tess_rehearsal_begin(rt));

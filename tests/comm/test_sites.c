@@ -1,4 +1,4 @@
-/* Call sites: the same number on every rank, wherever the file that they lie in was loaded. */
+/* Call sites have the same number on every rank, wherever their file is loaded. */
 #include "base/os/objects.h"
 #include "comm/comm_impl.h"
 #include "support/engine.h"
@@ -42,7 +42,7 @@ static void an_address_is_found_in_its_object(void)
     EXPECT(!tess_object_find(&local, &object));
 }
 
-/* All have the same two numbers, and each knows what they mean. */
+/* All ranks have the same two numbers, and each can resolve them. */
 static void objects_lie_elsewhere_and_sites_are_the_same(void)
 {
     tess_runtime *rt = join();

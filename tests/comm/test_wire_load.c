@@ -65,7 +65,8 @@ static const test_case cases[] = {
     {"what_is_no_plugin_is_refused", what_is_no_plugin_is_refused, 0, 0},
 };
 
-/* The dynamic loader reads LD_LIBRARY_PATH once, and must find no plug-in here: started again without. */
+/* The dynamic loader reads LD_LIBRARY_PATH once and must find no plug-in here: the program starts itself again without
+ * it. */
 int main(int argc, char **argv)
 {
     if (getenv("LD_LIBRARY_PATH") != NULL) {

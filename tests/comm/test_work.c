@@ -13,7 +13,7 @@ static tess_runtime *join(void)
     return rt;
 }
 
-/* More operations than may be in flight, of all paths, waited for from the last to the first. */
+/* More operations than a rank may have in flight, on all paths; they are waited for in reverse order. */
 static void many_works_in_flight_complete(void)
 {
     enum { N = 40, LARGE = 300000 };
@@ -59,7 +59,7 @@ static void done_drives_the_work(void)
     tess_runtime_destroy(&rt);
 }
 
-/* Ranks wait for works of two teams in opposite orders; each work needs both ranks' help to end. */
+/* Ranks wait for works of two teams in opposite orders; both ranks must progress both works. */
 static void teams_may_be_waited_for_in_any_order(void)
 {
     enum { N = 200000 };
@@ -120,7 +120,7 @@ static void teams_split_at_any_depth(void)
     tess_runtime_destroy(&rt);
 }
 
-/* Whoever fails is named as the job numbers it, not as the team does. */
+/* A message names the failed rank by its number in the job, not in the team. */
 static void a_failure_in_a_part_of_the_job_is_told_to_all_there(void)
 {
     tess_runtime *rt = join();
@@ -203,7 +203,7 @@ static void messages_go_round_a_ring(void)
     tess_runtime_destroy(&rt);
 }
 
-/* More messages than a channel has slots, small and large, taken tag by tag from the last tag on. */
+/* More messages than a channel has slots, small and large, received by tag, the last tag first. */
 static void tags_are_taken_in_any_order(void)
 {
     enum { N = 60, TAGS = 3, LARGE = 3000 };
@@ -306,7 +306,7 @@ static void windows_are_zeroed_and_counted(void)
     tess_runtime_destroy(&rt);
 }
 
-/* Teams that know nothing of each other allocate at once and do not meet. */
+/* Disjoint teams allocate at the same time without meeting. */
 static void teams_allocate_beside_each_other(void)
 {
     tess_runtime *rt = join();

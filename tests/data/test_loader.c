@@ -26,7 +26,7 @@ static const char *write_file(const char *name, const char *text, size_t size)
     return path;
 }
 
-/* Lines of different words, each with its number. */
+/* Lines of different words, each with its line number. */
 static void make_lines(tess_buffer *text, uint64_t seed, int n_lines)
 {
     static const char *const words[] = {"stone",  "river", "and", "the",   "seven",

@@ -3,7 +3,7 @@
 
 enum { MAX_TOKENS = 400, MAX_DOCUMENTS = 24, PAD = 7 };
 
-/* Token i of all documents is 1000 + i: where it lands tells where it came from. */
+/* Token i of all documents is 1000 + i, so its value shows where it came from. */
 static int64_t make_documents(const int *sizes, int n, int32_t *tokens, int64_t *starts, int64_t *pairs)
 {
     int64_t at = 0;

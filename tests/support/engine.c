@@ -1,4 +1,4 @@
-/* The object: two places and no more, neither copied to where they are called nor left before they return. */
+/* The object has exactly two call sites: its functions are neither inlined nor called in tail position. */
 #include "support/engine.h"
 
 #define FOR_ALL __attribute__((visibility("default"), noinline))

@@ -1,10 +1,11 @@
-/* A small engine as a shared object of its own, which a test loads where it likes: its calls come from there. */
+/* A small engine in a shared object, which a test loads at an address of its choice: the object makes the collective
+ * calls. */
 #ifndef TESS_TESTS_SUPPORT_ENGINE_H
 #define TESS_TESTS_SUPPORT_ENGINE_H
 
 #include "tessera/comm.h"
 
-/* tess_all_reduce, as the object finds nothing of the program that loads it. */
+/* tess_all_reduce: the object cannot resolve symbols of the program that loads it. */
 typedef tess_status (*engine_sum)(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, tess_op op,
                                   tess_work **work);
 /* engine_sum_a, engine_sum_b: sums n floats, from one place each. */
@@ -14,7 +15,7 @@ typedef struct engine {
     engine_call sum_a, sum_b;
 } engine;
 
-/* Loads the object, elsewhere for each shift. */
+/* Loads the object, at another address for each shift. */
 engine engine_load(int shift);
 
 #endif

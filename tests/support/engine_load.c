@@ -22,7 +22,7 @@ static engine_call find(void *object, const char *name)
     return call;
 }
 
-/* Finds out where the object is loaded, and takes that place away. */
+/* Finds where the object is loaded, and occupies that address. */
 static void take_place(void)
 {
     tess_object place, none;

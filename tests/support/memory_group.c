@@ -6,7 +6,7 @@
 
 #include "support/test.h"
 
-/* Into a file of a control group: such files are there, and take their text in one write. */
+/* Writes a file of a control group: it exists, and takes its text in one write. */
 static bool write_text(const char *folder, const char *name, const char *text)
 {
     char file[TESS_GROUP_FOLDER_BYTES + 64];

@@ -9,11 +9,11 @@ typedef struct test_memory_group {
     char folder[TESS_GROUP_FOLDER_BYTES + 32];
 } test_memory_group;
 
-/* Puts this process, and with it the children that it starts from now on, in a group of its own of `bytes`. False, and
- * nothing is changed: the machine does not let us. */
+/* Moves this process and the children that it starts later into a new group with a limit of `bytes`. False: the machine
+ * does not allow it, and nothing has changed. */
 bool test_memory_group_enter(uint64_t bytes, test_memory_group *group);
 
-/* Goes back and removes the group; its other processes have ended. */
+/* Moves back and removes the group; its other processes must have ended. */
 void test_memory_group_leave(const test_memory_group *group);
 
 #endif

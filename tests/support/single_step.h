@@ -1,4 +1,4 @@
-/* A process that is stopped after every instruction, to look at what it would leave behind if it ended there. */
+/* Stops a process after every instruction, to see the state it would leave if it ended there. */
 #ifndef TESS_TESTS_SUPPORT_SINGLE_STEP_H
 #define TESS_TESTS_SUPPORT_SINGLE_STEP_H
 
@@ -17,7 +17,7 @@ typedef struct single_step {
     long most;                  /* instructions, after which the process is killed; 0: it goes to its end */
 } single_step;
 
-/* Returns the instructions that were done; -1: this system does not let processes be traced. look may be NULL. */
+/* Returns the number of instructions; -1: this system does not allow tracing. `look` may be NULL. */
 long single_step_run(const single_step *run);
 
 #endif

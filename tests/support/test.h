@@ -12,7 +12,7 @@
 #include "tessera/memory.h"
 #include "tessera/status.h"
 
-/* How a case with ranks runs where MPI starts them (tests/support/under_mpi.h). */
+/* How a case runs when MPI starts its ranks (tests/support/under_mpi.h). */
 typedef enum test_under_mpi {
     TEST_TOGETHER, /* in the same processes as others, one after the other */
     TEST_ALONE,    /* in processes of its own: it leaves a job behind that has failed */
@@ -46,7 +46,7 @@ const char *test_folder(void);
 /* Path of a file below tests/ ("data/fixtures/x.json"). Static buffer. */
 const char *test_path(const char *relative);
 
-/* Of this rank, as whoever started it counts; 0 when it was started alone. Known before a runtime is. */
+/* This rank's number as its starter counts; 0 when it was started alone. Known before a runtime exists. */
 int test_rank(void);
 
 _Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));

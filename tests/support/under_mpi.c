@@ -64,7 +64,7 @@ static _Noreturn void start(const batch *batch)
     }
     snprintf(prefix, sizeof(prefix), "%.*s%d%s", (int)(percent - getenv("TESS_TEST_MPI")), getenv("TESS_TEST_MPI"),
              batch->ranks, percent + 2);
-    /* one rank needs no guard; `run` would make it a job of this host, which a process joins but once */
+    /* one rank needs no warden; `run` would make it a job of this host, which a process joins but once */
     n = snprintf(line, sizeof(line), "exec %s ", prefix);
     if (batch->ranks > 1)
         n += snprintf(line + n, sizeof(line) - (size_t)n, "'%s' run -- ", tessera);
@@ -75,7 +75,7 @@ static _Noreturn void start(const batch *batch)
     _exit(127);
 }
 
-/* A job that failed as its case wants it to is a failure to mpirun: then what counts is that all ranks passed. */
+/* A job whose case expects a failure also fails for mpirun; the case has passed when all ranks passed. */
 static bool passed(const batch *batch, int state, const char *folder)
 {
     bool fails = batch->first == batch->last && batch->cases[batch->first].under_mpi == TEST_ALONE;

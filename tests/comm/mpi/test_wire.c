@@ -17,7 +17,7 @@ static char wire_error[WIRE_ERROR_BYTES];
             test_fail(__FILE__, __LINE__, "%s failed: %s", #call, wire_error); \
     } while (0)
 
-/* 1 or -1, as `test` says in the end. */
+/* Tests until the request ends; returns 1 or -1 as `test` does. */
 static int finish(wire_request **request)
 {
     int done;
@@ -194,7 +194,7 @@ static void a_message_of_another_size_is_an_error(void)
     expect_refused(0, 1000, TAG + 16);
 }
 
-/* The odd ranks turned around, so that places in the group are not the numbers of the launcher. */
+/* The odd ranks in reverse order, so that places in the group differ from the launcher's numbers. */
 static void groups_have_their_own_order_and_messages(void)
 {
     int ranks[2][MOST_RANKS], n[2] = {0, 0};
@@ -322,7 +322,7 @@ static void open_wire(const char *library)
     EXPECT(process.size >= 2 && process.size <= MOST_RANKS);
 }
 
-/* test_wire LIBRARY ("Open MPI"): what it must have been started by. */
+/* test_wire LIBRARY ("Open MPI"): the library that must have started it. */
 int main(int argc, char **argv)
 {
     open_wire(argc > 1 ? argv[1] : "");
