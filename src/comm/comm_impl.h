@@ -208,7 +208,8 @@ tess_status tess_team_attach(tess_runtime *runtime, const char *name, int *ranks
  * all find it. */
 tess_status tess_team_reserve_world(tess_runtime *runtime);
 
-/* team.c: the number of the place that a collective of the locked team is called from; NULL: 0. */
+/* ---- team.c: call sites ---- */
+/* The number of the call site of a collective of the locked team; NULL: 0. */
 uint64_t tess_team_call_site(tess_team *team, const void *address);
 
 /* ---- work_progress.c ---- */

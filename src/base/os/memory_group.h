@@ -18,7 +18,7 @@ bool tess_memory_group_find(int pid, tess_memory_group *group);
 /* The tightest limit of the group and its ancestors, and the bytes used in the group that has it. False: no limit. */
 bool tess_memory_group_limit(const tess_memory_group *group, uint64_t *limit, uint64_t *used);
 
-/* The same, without the file copies that the system can drop at once: the group cannot do without the rest. */
+/* The same, without the file copies that the system can drop at once; the group needs the rest. */
 bool tess_memory_group_need(const tess_memory_group *group, uint64_t *limit, uint64_t *needed);
 
 /* Bytes that the group may still take beyond its need; 0 once it needs more than its limit. False: no limit. */

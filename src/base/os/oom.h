@@ -32,8 +32,8 @@ typedef struct tess_oom_answer {
 void tess_oom_begin(tess_oom_watch *watch);
 void tess_oom_end(tess_oom_watch *watch);
 
-/* Did the system kill `pid`, which died by SIGKILL, because memory ran out? Each kill that the counter shows explains
- * one process only. Counter and log lag some milliseconds behind the death: ask again. */
+/* Fills *answer: whether the system killed `pid`, which died by SIGKILL, because memory ran out. Each kill that the
+ * counter shows explains one process only. Counter and log follow some milliseconds after the death: ask again. */
 void tess_oom_ask(tess_oom_watch *watch, int pid, tess_oom_answer *answer);
 
 /* Parses one line of the kernel's log; false when it reports no kill. */

@@ -50,7 +50,7 @@ typedef struct tess_process_facts {
 /* Takes some 50 us, and 15 us more per thread (at most 64 threads). Never fails: unknown fields stay empty. */
 void tess_os_process_facts(int pid, tess_process_facts *facts);
 
-/* A thread that a debugger held for a moment (for its stack) resumes in restart_syscall, whatever it had called before.
+/* A thread that a debugger stopped for its stack resumes in restart_syscall, whichever call it was in before.
  * When `facts` shows that, its call, file and wait channel are copied from `earlier`, the same process some time
  * before; no effect when `earlier` lacks that thread. */
 void tess_os_facts_keep_call(const tess_process_facts *earlier, tess_process_facts *facts);

@@ -30,7 +30,7 @@ enum {
     HOSTS_AREAS = 4,                       /* rounds in flight */
     HOSTS_AREA_BYTES = 8 << 20,            /* of one rank's area */
     HOSTS_LETTERS = CONTROL_IN_FLIGHT + 1, /* operations with posts in flight */
-    HOSTS_TAGS = 8192                      /* operations that tags tell apart */
+    HOSTS_TAGS = 8192                      /* operations that tags distinguish */
 };
 
 /* Tags of an operation's messages; tags of sends and receives lie above. */

@@ -12,7 +12,7 @@ enum {
                                   while a slower rank still has to compare it */
     CONTROL_INLINE = 16384,    /* bytes that a rank can show with its post */
     CONTROL_STAGE = 512 << 10, /* bytes a rank shows at once of private memory */
-    CONTROL_AREAS = 4 /* stages of a rank: two taken in turn, one for partial results, one that it alone uses */
+    CONTROL_AREAS = 4          /* stages of a rank: two used alternately, one for partial results, one private */
 };
 
 #define CONTROL_PRIVATE UINT64_MAX /* offset of memory that peers cannot read */

@@ -52,8 +52,8 @@ void shm_arrive_for(tess_team *team, uint64_t sequence, int rank, uint64_t phase
 bool shm_meet(tess_work *work);
 /* Called when all have arrived in the last phase. Returns true. */
 bool shm_complete(tess_work *work);
-/* Team ranks that have not come to the phase where the oldest operation stands. late (NULL: itself): whose fault it is
- * that `rank` has not. */
+/* Team ranks that have not come to the phase where the oldest operation stands. late(oldest, rank): the rank to
+ * blame for the absence of `rank`; NULL: itself. */
 int shm_missing(const tess_work *work, int (*late)(const tess_work *oldest, int rank), int *ranks);
 
 #endif

@@ -18,7 +18,7 @@ static const kind open_mpi = {"openmpi", "Open MPI", "libtessera_mpi_openmpi.so"
                               true};
 static const kind mpich = {"mpich", "MPICH", "libtessera_mpi_mpich.so", "mpich and libmpich-dev", false};
 
-/* ---- Where it is ---- */
+/* ---- Paths ---- */
 
 static bool is_there(const char *path)
 {
@@ -61,7 +61,7 @@ static bool find(const char *file, char path[PATH_MAX])
            (dladdr(&open_mpi, &self) != 0 && find_near(self.dli_fname, file, path));
 }
 
-/* ---- Which one it is ---- */
+/* ---- Choice ---- */
 
 /* The plug-in of the MPI that started this process. The other one when only that is installed, and the starter is Slurm
  * (which supports both) or unknown. */

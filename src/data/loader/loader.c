@@ -131,7 +131,7 @@ static void next_window(const tess_loader *loader, uint64_t *epoch, uint64_t *in
     ++*epoch;
 }
 
-/* No rows are left. */
+/* True when no rows are left. */
 static bool at_end(const tess_loader *loader)
 {
     return !loader->options.repeat && loader->cursor.epoch > 0;
@@ -187,7 +187,7 @@ static tess_status settle(tess_loader *loader)
     return TESS_OK;
 }
 
-/* ---- Life ---- */
+/* ---- Create and destroy ---- */
 static tess_status create_batch(tess_loader *loader)
 {
     const tess_loader_options *o = &loader->options;

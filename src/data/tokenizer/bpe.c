@@ -66,7 +66,7 @@ static bool fall_back(const tess_bpe *bpe, const char *p, size_t length, int32_t
 
 static tess_status split_symbols(const tess_bpe *bpe, tess_bpe_scratch *scratch, const char *piece, size_t size)
 {
-    bool unknown = false; /* an unk token is due: it waits, because the next may fuse with it */
+    bool unknown = false; /* an unk token is due; the next may fuse with it */
     scratch->n_symbols = 0;
     for (size_t i = 0, length; i < size; i += length) {
         int32_t id = symbol_at(bpe, piece + i, &length), fallback[4];

@@ -66,7 +66,7 @@ void tess_norm_scratch_free(tess_norm_scratch *scratch);
 /* normal_form.c: appends the normal form of `kind`. */
 tess_status tess_normal_form(tess_norm_kind kind, tess_norm_scratch *scratch, const char *text, size_t size,
                              tess_buffer *out);
-/* Bytes at the start of `text` that the form leaves alone, whatever follows. */
+/* Bytes at the start of `text` that the form leaves unchanged for any continuation. */
 size_t tess_normal_form_skip(tess_norm_kind kind, const char *text, size_t size);
 
 /* ---- Added tokens ---- */
