@@ -35,7 +35,7 @@ static bool format_value(const tess_option *option, int64_t value, char *text, s
 {
     if (option->type != TESS_OPTION_CHOICE) {
         snprintf(text, size, "%lld", (long long)value);
-        return (double)value >= option->min && (double)value <= option->max;
+        return value >= option->least && value <= option->most;
     }
     const char *choice = option->choices;
     for (; value > 0 && *choice != '\0'; value--) {
