@@ -1,5 +1,6 @@
 /* Attention on AVX-512: 16 queries a vector, products in tiles of 8 rows by 32 columns (16 of the 32 registers). */
-#include "device/cpu/vmath_avx512.h"
+#include "device/cpu/vec_avx512.h"
+#include "device/vmath.h"
 
 #include "device/cpu/transpose_avx512_impl.h"
 #include "device/ref/ref_attention.h"

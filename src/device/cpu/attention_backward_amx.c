@@ -21,7 +21,7 @@ typedef enum quadrant { QUADRANT_NONE, QUADRANT_SOME, QUADRANT_ALL } quadrant;
 
 static quadrant quadrant_of(const attention_unit *u, int64_t query, int64_t key)
 {
-    const int64_t last_query = attention_min(query + TILE_K, u->seq->q_len) - 1, last_key = key + TILE_K - 1;
+    const int64_t last_query = min64(query + TILE_K, u->seq->q_len) - 1, last_key = key + TILE_K - 1;
     if (query > last_query || key > last_query || last_key < attention_first_key(u->a, query))
         return QUADRANT_NONE;
     return last_key <= query && key >= attention_first_key(u->a, last_query) ? QUADRANT_ALL : QUADRANT_SOME;
@@ -65,13 +65,13 @@ static int64_t gradient_floats(const attention_unit *u)
 
 static int64_t last_block(const step_range *r, int64_t tile)
 {
-    const int64_t query = attention_min((tile + 1) * BLOCK, r->u->seq->q_len) - 1;
-    return attention_min(r->block_end - 1, query / BLOCK);
+    const int64_t query = min64((tile + 1) * BLOCK, r->u->seq->q_len) - 1;
+    return min64(r->block_end - 1, query / BLOCK);
 }
 
 static int64_t first_block(const step_range *r, int64_t tile)
 {
-    return attention_max(r->block_begin, attention_first_key(r->u->a, tile * BLOCK) / BLOCK);
+    return max64(r->block_begin, attention_first_key(r->u->a, tile * BLOCK) / BLOCK);
 }
 
 static void step_fill(const step_range *r, step *s)
@@ -284,7 +284,7 @@ static void key_blocks(const attention_unit *u, int64_t begin, int64_t end, bool
                               .tile_begin = first,
                               .tile_end = u->n_tiles,
                               .block_begin = first,
-                              .block_end = attention_min(first + RUN, end),
+                              .block_end = min64(first + RUN, end),
                               .sums = with_dq ? SUM_KEYS | SUM_QUERIES : SUM_KEYS,
                               .m = memory};
         run_steps(&r);

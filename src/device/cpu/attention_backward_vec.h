@@ -17,7 +17,7 @@ typedef struct query_tile {
 
 static int64_t padded_head(const tess_attention *a)
 {
-    return attention_div_up(a->head_size, LANES) * LANES;
+    return divide_up(a->head_size, LANES) * LANES;
 }
 
 static int64_t query_tile_floats(const tess_attention *a)
@@ -42,9 +42,9 @@ static query_tile query_tile_of(const attention_unit *u, int64_t rep, int64_t ti
 /* Query tiles, then (BF16 only) k and v of all blocks as floats. */
 static size_t unit_bytes(const tess_attention *a, int64_t length)
 {
-    const int64_t n_tiles = attention_div_up(length, ATTENTION_ROWS) * (a->n_heads / a->n_kv_heads);
+    const int64_t n_tiles = divide_up(length, ATTENTION_ROWS) * (a->n_heads / a->n_kv_heads);
     const int64_t keys =
-        a->dtype == TESS_BF16 ? 2 * attention_div_up(length, ATTENTION_KEYS) * ATTENTION_KEYS * padded_head(a) : 0;
+        a->dtype == TESS_BF16 ? 2 * divide_up(length, ATTENTION_KEYS) * ATTENTION_KEYS * padded_head(a) : 0;
     return sizeof(float) * (size_t)(n_tiles * query_tile_floats(a) + keys);
 }
 
@@ -67,7 +67,7 @@ static void pack_keys(const attention_unit *u, int64_t block)
     const tess_attention *a = u->a;
     if (a->dtype == TESS_F32)
         return;
-    const int64_t base = block * ATTENTION_KEYS, n = attention_min(ATTENTION_KEYS, u->seq->k_len - base);
+    const int64_t base = block * ATTENTION_KEYS, n = min64(ATTENTION_KEYS, u->seq->k_len - base);
     const int64_t column = u->kv_head * a->head_size;
     widen_rows(u->seq->k, base * a->k_stride + column, a->k_stride, n, a->head_size, a->dtype,
                (float *)keys_of(u, 0, base).at);
@@ -80,7 +80,7 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, voi
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
     const int64_t begin = u->seq->q_begin + tile * ATTENTION_ROWS;
-    const int64_t n = attention_min(ATTENTION_ROWS, u->seq->q_len - tile * ATTENTION_ROWS);
+    const int64_t n = min64(ATTENTION_ROWS, u->seq->q_len - tile * ATTENTION_ROWS);
     const query_tile q = query_tile_of(u, rep, tile);
     memset(q.q_rows, 0, sizeof(float) * (size_t)query_tile_floats(a)); /* absent rows add zeros */
     (void)memory;
@@ -121,7 +121,7 @@ static void probabilities(const attention_unit *u, const query_tile *q, int64_t 
             false, NULL);
     visible keys;
     for (int64_t r = 0; r < ATTENTION_ROWS; r++) {
-        const int64_t p = attention_min(tile * ATTENTION_ROWS + r, u->seq->q_len - 1);
+        const int64_t p = min64(tile * ATTENTION_ROWS + r, u->seq->q_len - 1);
         keys.first[r] = attention_first_key(a, p);
         keys.last[r] = p;
     }
@@ -150,7 +150,7 @@ static void add_dq(const attention_unit *u, const query_tile *q, int64_t base, i
 static void tiles_that_see(const attention_unit *u, int64_t base, int64_t n, int64_t *first, int64_t *end)
 {
     const int64_t last =
-        u->a->window > 0 ? attention_min(u->seq->q_len - 1, base + n - 1 + u->a->window - 1) : u->seq->q_len - 1;
+        u->a->window > 0 ? min64(u->seq->q_len - 1, base + n - 1 + u->a->window - 1) : u->seq->q_len - 1;
     *first = base / ATTENTION_ROWS;
     *end = last / ATTENTION_ROWS + 1;
 }
@@ -158,15 +158,14 @@ static void tiles_that_see(const attention_unit *u, int64_t base, int64_t n, int
 static void write_row(void *x, int64_t at, const float *row, vec factor, int64_t D, tess_dtype dtype)
 {
     for (int64_t d = 0; d < D; d += LANES)
-        store_any(x, at + d, v_add(v_mul(v_load(row + d, LANES), factor), v_set(0)), attention_min(LANES, D - d),
-                  dtype);
+        store_any(x, at + d, v_add(v_mul(v_load(row + d, LANES), factor), v_set(0)), min64(LANES, D - d), dtype);
 }
 
 static void key_block(const attention_unit *u, int64_t block, bool with_dq, void *memory)
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), base = block * ATTENTION_KEYS;
-    const int64_t n = attention_min(ATTENTION_KEYS, u->seq->k_len - base);
+    const int64_t n = min64(ATTENTION_KEYS, u->seq->k_len - base);
     backward_memory *m = memory;
     float *dk = m->gradients, *dv = dk + ATTENTION_KEYS * ld;
     memset(dk, 0, sizeof(float) * (size_t)(2 * ATTENTION_KEYS * ld));
@@ -197,10 +196,10 @@ static void key_blocks(const attention_unit *u, int64_t begin, int64_t end, bool
 static void query_tile_alone(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
 {
     const query_tile q = query_tile_of(u, rep, tile);
-    const int64_t begin = tile * ATTENTION_ROWS, end = attention_min(begin + ATTENTION_ROWS, u->seq->q_len);
+    const int64_t begin = tile * ATTENTION_ROWS, end = min64(begin + ATTENTION_ROWS, u->seq->q_len);
     for (int64_t base = attention_first_key(u->a, begin) / ATTENTION_KEYS * ATTENTION_KEYS; base < end;
          base += ATTENTION_KEYS) {
-        const int64_t n = attention_min(ATTENTION_KEYS, u->seq->k_len - base);
+        const int64_t n = min64(ATTENTION_KEYS, u->seq->k_len - base);
         probabilities(u, &q, tile, base, n, memory);
         add_dq(u, &q, base, n, memory);
     }
@@ -211,7 +210,7 @@ static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, void *m
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, head = u->kv_head * u->n_rep + rep;
     const query_tile q = query_tile_of(u, rep, tile);
-    const int64_t n = attention_min(ATTENTION_ROWS, u->seq->q_len - tile * ATTENTION_ROWS);
+    const int64_t n = min64(ATTENTION_ROWS, u->seq->q_len - tile * ATTENTION_ROWS);
     (void)memory;
     for (int64_t d = 0; d < D; d += LANES)
         for (int64_t r = 0; r < n; r += LANES) {
@@ -222,7 +221,7 @@ static void write_dq(const attention_unit *u, int64_t rep, int64_t tile, void *m
             for (int64_t i = 0; i < LANES && r + i < n; i++) {
                 const int64_t row = u->seq->q_begin + tile * ATTENTION_ROWS + r + i;
                 const vec dq = v_add(v_mul(square[i], v_set(a->scale)), v_set(0));
-                store_any(u->g->dq, row * u->g->dq_stride + head * D + d, dq, attention_min(LANES, D - d), a->dtype);
+                store_any(u->g->dq, row * u->g->dq_stride + head * D + d, dq, min64(LANES, D - d), a->dtype);
             }
         }
 }

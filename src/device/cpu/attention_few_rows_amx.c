@@ -99,7 +99,7 @@ static void write_rows(const tess_attention *a, const attention_tile *t, const s
         for (int64_t d = 0; d < D; d += 16) {
             const __m512 o = _mm512_mul_ps(_mm512_load_ps(out + r * ld + d), _mm512_set1_ps(factor[r]));
             v_store_bf16((uint16_t *)a->out + token * a->out_stride + head * D + d,
-                         _mm512_add_ps(o, _mm512_setzero_ps()), attention_min(16, D - d));
+                         _mm512_add_ps(o, _mm512_setzero_ps()), min64(16, D - d));
         }
         if (a->lse != NULL)
             a->lse[token * a->n_heads + head] = lse[r];
@@ -127,8 +127,7 @@ void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *
     pack_query_rows(a, t, 0, q);
     memset(out, 0, sizeof(float) * (size_t)(TILE_ROWS * ld));
     for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
-        const int64_t n = attention_min(ATTENTION_KEYS, t->key_end - base),
-                      whole = attention_div_up(n, TILE_K) * TILE_K;
+        const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), whole = divide_up(n, TILE_K) * TILE_K;
         for (int64_t j = 0; j < whole; j += TILE_K) {
             const uint16_t *rows[TILE_K] = {NULL};
             score_keys(a, (const uint16_t *)t->seq->k + (base + j) * a->k_stride + t->kv_head * D, n - j, q, k_buffer,

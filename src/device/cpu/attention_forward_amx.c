@@ -135,7 +135,7 @@ static void write_tile(const tess_attention *a, const attention_tile *t, const s
             transpose_16x16_avx512(square);
             for (int64_t r = g * TILE_ROWS, i = 0; i < TILE_ROWS && r + i < t->n_rows; i++)
                 v_store_bf16((uint16_t *)a->out + token[r + i] * a->out_stride + head[r + i] * D + d,
-                             _mm512_castsi512_ps(square[i]), attention_min(TILE_ROWS, D - d));
+                             _mm512_castsi512_ps(square[i]), min64(TILE_ROWS, D - d));
         }
     }
     for (int64_t r = 0; a->lse != NULL && r < t->n_rows; r++)
@@ -158,13 +158,13 @@ static key_block key_block_of(const attention_forward_job *job, const attention_
 {
     const packed_keys *packed = job->context;
     const int64_t first = packed->first[t->seq_index], base = block * ATTENTION_KEYS;
-    const int64_t n = attention_min(ATTENTION_KEYS, t->key_end - base);
-    key_block b = {.base = base, .n = attention_div_up(n, TILE_K) * TILE_K, .packed = own};
+    const int64_t n = min64(ATTENTION_KEYS, t->key_end - base);
+    key_block b = {.base = base, .n = divide_up(n, TILE_K) * TILE_K, .packed = own};
     if (first < 0)
         pack_block(job->a, t->seq, t->kv_head, base, n, own);
     else
-        b.packed = packed->blocks + (first + t->kv_head * attention_div_up(t->seq->k_len, ATTENTION_KEYS) + block) *
-                                        block_elements(job->a);
+        b.packed = packed->blocks +
+                   (first + t->kv_head * divide_up(t->seq->k_len, ATTENTION_KEYS) + block) * block_elements(job->a);
     return b;
 }
 
@@ -215,7 +215,7 @@ static void forward_blocks(const attention_forward_job *job, const attention_til
                            softmax_lanes *state)
 {
     const tess_attention *a = job->a;
-    const int64_t first = t->key_begin / ATTENTION_KEYS, end = attention_div_up(t->key_end, ATTENTION_KEYS);
+    const int64_t first = t->key_begin / ATTENTION_KEYS, end = divide_up(t->key_end, ATTENTION_KEYS);
     block_walk w = {.first = first, .end = end, .block = first - 1};
     product_stream products = products_none(at->m->nowhere);
     lane_keys keys[GROUPS];
@@ -275,13 +275,13 @@ static void pack_blocks(void *context, int64_t begin, int64_t end, int worker)
         int64_t n_blocks;
         for (;; i++) {
             s = &a->seqs[i];
-            n_blocks = attention_div_up(s->k_len, ATTENTION_KEYS);
+            n_blocks = divide_up(s->k_len, ATTENTION_KEYS);
             if (job->packed.first[i] >= 0 && block < job->packed.first[i] + n_blocks * a->n_kv_heads)
                 break;
         }
         const int64_t at = block - job->packed.first[i], base = at % n_blocks * ATTENTION_KEYS;
         if (base + ATTENTION_KEYS > attention_first_key(a, s->k_len - s->q_len))
-            pack_block(a, s, at / n_blocks, base, attention_min(ATTENTION_KEYS, s->k_len - base),
+            pack_block(a, s, at / n_blocks, base, min64(ATTENTION_KEYS, s->k_len - base),
                        job->packed.blocks + block * block_elements(a));
     }
 }
@@ -294,7 +294,7 @@ tess_status tess_attention_forward_amx(tess_stream *stream, const tess_attention
     int64_t n_blocks = 0;
     for (int64_t i = 0; i < a->n_seqs; i++)
         if (a->seqs[i].q_len * (a->n_heads / a->n_kv_heads) > ATTENTION_ROWS)
-            n_blocks += attention_div_up(a->seqs[i].k_len, ATTENTION_KEYS) * a->n_kv_heads;
+            n_blocks += divide_up(a->seqs[i].k_len, ATTENTION_KEYS) * a->n_kv_heads;
     const size_t packed_bytes = sizeof(uint16_t) * (size_t)(n_blocks * block_elements(a));
     const size_t first_bytes = attention_align(sizeof(int64_t) * (size_t)a->n_seqs);
     pack_job job = {.a = a};
@@ -315,7 +315,7 @@ tess_status tess_attention_forward_amx(tess_stream *stream, const tess_attention
     for (int64_t i = 0; i < a->n_seqs; i++) {
         const bool shared = a->seqs[i].q_len * (a->n_heads / a->n_kv_heads) > ATTENTION_ROWS;
         job.packed.first[i] = shared ? n_blocks : -1;
-        n_blocks += shared ? attention_div_up(a->seqs[i].k_len, ATTENTION_KEYS) * a->n_kv_heads : 0;
+        n_blocks += shared ? divide_up(a->seqs[i].k_len, ATTENTION_KEYS) * a->n_kv_heads : 0;
     }
     tess_threads_run(stream->threads, pack_blocks, &job, n_blocks, 1);
     tess_attention_run_forward(stream, &tiles);

@@ -49,13 +49,13 @@ typedef struct forward_memory {
 /* D of the buffers is rounded up to a vector. */
 static size_t forward_bytes(const tess_attention *a)
 {
-    const size_t D = (size_t)attention_div_up(a->head_size, LANES) * LANES;
+    const size_t D = (size_t)divide_up(a->head_size, LANES) * LANES;
     return sizeof(float) * (3 * ATTENTION_ROWS * D + ATTENTION_KEYS * ATTENTION_ROWS + ATTENTION_KEYS * D);
 }
 
 static forward_memory lay_out_forward(const tess_attention *a, void *memory)
 {
-    const int64_t D = attention_div_up(a->head_size, LANES) * LANES;
+    const int64_t D = divide_up(a->head_size, LANES) * LANES;
     forward_memory m;
     m.q = memory;
     m.out = m.q + ATTENTION_ROWS * D;
@@ -67,7 +67,7 @@ static forward_memory lay_out_forward(const tess_attention *a, void *memory)
 
 static void begin_tile(const tess_attention *a, const attention_tile *t, const forward_memory *m, visible *keys)
 {
-    const int64_t D = a->head_size, ld = attention_div_up(D, LANES) * LANES;
+    const int64_t D = a->head_size, ld = divide_up(D, LANES) * LANES;
     for (int64_t r = 0; r < t->n_rows; r++) {
         int64_t token, head;
         attention_row(t, r, &token, &head);
@@ -75,7 +75,7 @@ static void begin_tile(const tess_attention *a, const attention_tile *t, const f
     }
     turn_rows(m->rows, ld, t->n_rows, D, m->q);
     for (int64_t r = 0; r < ATTENTION_ROWS; r++) {
-        const int64_t p = attention_position(t, attention_min(r, t->n_rows - 1));
+        const int64_t p = attention_position(t, min64(r, t->n_rows - 1));
         keys->first[r] = attention_first_key(a, p);
         keys->last[r] = p;
     }
@@ -100,8 +100,7 @@ static void end_tile(const tess_attention *a, const attention_tile *t, const for
             for (int i = 0; i < LANES && g * LANES + i < t->n_rows; i++) {
                 int64_t token, head;
                 attention_row(t, g * LANES + i, &token, &head);
-                store_any(a->out, token * a->out_stride + head * D + d, square[i], attention_min(LANES, D - d),
-                          a->dtype);
+                store_any(a->out, token * a->out_stride + head * D + d, square[i], min64(LANES, D - d), a->dtype);
             }
         }
     for (int64_t r = 0; a->lse != NULL && r < t->n_rows; r++) {
@@ -125,7 +124,7 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
         state.l[g] = v_set(0);
     }
     for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
-        const int64_t n = attention_min(ATTENTION_KEYS, t->key_end - base), n4 = attention_div_up(n, 4) * 4;
+        const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), n4 = divide_up(n, 4) * 4;
         const matrix k =
             widen_rows(t->seq->k, base * a->k_stride + t->kv_head * D, a->k_stride, n, D, a->dtype, m.keys);
         product(n, lanes, D, k, m.q, ATTENTION_ROWS, m.scores, ATTENTION_ROWS, false, NULL);

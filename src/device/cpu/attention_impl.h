@@ -4,27 +4,13 @@
 #ifndef TESS_DEVICE_CPU_ATTENTION_IMPL_H
 #define TESS_DEVICE_CPU_ATTENTION_IMPL_H
 
+#include "device/cpu/sizes.h"
 #include "device/kernels.h"
 
 enum {
     ATTENTION_KEYS = TESS_ATTENTION_BLOCK, /* keys of a block */
     ATTENTION_ROWS = 32                    /* query rows of a forward tile */
 };
-
-static inline int64_t attention_min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t attention_max(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static inline int64_t attention_div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 static inline size_t attention_align(size_t bytes)
 {

@@ -13,7 +13,7 @@ typedef struct forward_run {
 
 static int64_t tiles_of(const tess_attention_seq *s, int64_t n_rep)
 {
-    return attention_div_up(s->q_len * n_rep, ATTENTION_ROWS);
+    return divide_up(s->q_len * n_rep, ATTENTION_ROWS);
 }
 
 static void run_tile(const forward_run *run, int64_t seq_index, int64_t index, void *memory)
@@ -27,7 +27,7 @@ static void run_tile(const forward_run *run, int64_t seq_index, int64_t index, v
                            .kv_head = index / n_tiles,
                            .row_begin = (n_tiles - 1 - index % n_tiles) * ATTENTION_ROWS,
                            .n_rep = run->n_rep};
-    tile.n_rows = attention_min(ATTENTION_ROWS, n_rows - tile.row_begin);
+    tile.n_rows = min64(ATTENTION_ROWS, n_rows - tile.row_begin);
     tile.key_begin = attention_first_key(a, attention_position(&tile, 0));
     tile.key_end = attention_position(&tile, tile.n_rows - 1) + 1;
     run->job->tile(run->job, &tile, memory);
@@ -91,8 +91,8 @@ static attention_unit unit_of(const backward_run *run, int64_t index, char *memo
                             .seq = s,
                             .kv_head = index % a->n_kv_heads,
                             .n_rep = a->n_heads / a->n_kv_heads,
-                            .n_blocks = attention_div_up(s->k_len, run->steps->block_keys),
-                            .n_tiles = attention_div_up(s->q_len, run->steps->tile_rows),
+                            .n_blocks = divide_up(s->k_len, run->steps->block_keys),
+                            .n_tiles = divide_up(s->q_len, run->steps->tile_rows),
                             .memory = memory};
 }
 
@@ -177,7 +177,7 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
     const bool together = units_are_too_few(a, n_threads);
     int64_t longest = 0;
     for (int64_t i = 0; i < a->n_seqs; i++)
-        longest = attention_max(longest, a->seqs[i].k_len);
+        longest = max64(longest, a->seqs[i].k_len);
     backward_run run = {.a = a, .g = g, .steps = steps, .unit_bytes = steps->unit_bytes(a, longest)};
     const size_t units_bytes = run.unit_bytes * (together ? 1 : (size_t)n_threads);
     void *scratch;

@@ -9,7 +9,8 @@
 #ifndef TESS_DEVICE_CPU_ATTENTION_TILES_AMX_H
 #define TESS_DEVICE_CPU_ATTENTION_TILES_AMX_H
 
-#include "device/cpu/vmath_avx512.h"
+#include "device/cpu/vec_avx512.h"
+#include "device/vmath.h"
 
 #include "device/cpu/attention_impl.h"
 #include "device/cpu/tiles_amx.h"
@@ -25,7 +26,7 @@ enum {
 /* Head size up to whole steps of k. */
 static inline int64_t padded_head(const tess_attention *a)
 {
-    return attention_div_up(a->head_size, TILE_K) * TILE_K;
+    return divide_up(a->head_size, TILE_K) * TILE_K;
 }
 
 static inline __mmask32 first_bf16(int64_t n)
@@ -187,7 +188,7 @@ static inline lane_keys lane_keys_of(const tess_attention *a, const attention_ti
     int64_t token[TILE_ROWS], head[TILE_ROWS];
     attention_rows(t, r, TILE_ROWS, token, head);
     for (int64_t i = 0; i < TILE_ROWS; i++) {
-        const int64_t query = attention_min(token[i] - t->seq->q_begin, t->seq->q_len - 1);
+        const int64_t query = min64(token[i] - t->seq->q_begin, t->seq->q_len - 1);
         const int64_t position = t->seq->k_len - t->seq->q_len + query;
         first[i] = (int32_t)attention_first_key(a, position);
         last[i] = (int32_t)position;

@@ -16,7 +16,7 @@ void tess_attention_pack_keys_amx(const attention_unit *u, int64_t block)
     const uint16_t *k[BLOCK], *v[BLOCK];
     rows_of(u->seq->k, base * a->k_stride + u->kv_head * D, a->k_stride, left, k);
     rows_of(u->seq->v, base * a->v_stride + u->kv_head * D, a->v_stride, left, v);
-    for (int64_t j = 0; j < attention_min(left, BLOCK); j += TILE_K) {
+    for (int64_t j = 0; j < min64(left, BLOCK); j += TILE_K) {
         for (int64_t i = j; i < j + TILE_K; i += TILE_ROWS) {
             pack_rows(k + i, D, l.k_rows + i * ld);
             pack_rows(v + i, D, l.v_rows + i * ld);
@@ -30,7 +30,7 @@ static float dot(const uint16_t *x, const uint16_t *y, int64_t D)
 {
     __m512 sum = _mm512_setzero_ps();
     for (int64_t d = 0; d < D; d += 16) {
-        const int64_t n = attention_min(16, D - d);
+        const int64_t n = min64(16, D - d);
         sum = _mm512_fmadd_ps(v_load_bf16(x + d, n), v_load_bf16(y + d, n), sum);
     }
     return v_sum(sum);
@@ -40,7 +40,7 @@ void tess_attention_pack_queries_amx(const attention_unit *u, int64_t rep, int64
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), head = u->kv_head * u->n_rep + rep;
-    const int64_t begin = u->seq->q_begin + tile * BLOCK, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
+    const int64_t begin = u->seq->q_begin + tile * BLOCK, n = min64(BLOCK, u->seq->q_len - tile * BLOCK);
     const query_tile_amx t = query_tile_of(u, rep, tile);
     const uint16_t *q[BLOCK], *dout[BLOCK];
     (void)memory;
@@ -67,7 +67,7 @@ static void write_key_row(const float *sum, int64_t j, int64_t ld, float factor,
     for (int64_t d = 0; d < D; d += 16) {
         const float *at = sum + (j / TILE_ROWS * (ld / TILE_ROWS) + d / TILE_ROWS) * TILE_FLOATS + j % TILE_ROWS * 16;
         const __m512 x = _mm512_add_ps(_mm512_mul_ps(_mm512_load_ps(at), _mm512_set1_ps(factor)), _mm512_setzero_ps());
-        v_store_bf16(out + d, x, attention_min(16, D - d));
+        v_store_bf16(out + d, x, min64(16, D - d));
     }
 }
 
@@ -75,7 +75,7 @@ void tess_attention_write_keys_amx(const attention_unit *u, int64_t block, const
 {
     const tess_attention *a = u->a;
     const int64_t D = a->head_size, ld = padded_head(a), base = block * BLOCK;
-    for (int64_t j = 0; j < attention_min(BLOCK, u->seq->k_len - base); j++) {
+    for (int64_t j = 0; j < min64(BLOCK, u->seq->k_len - base); j++) {
         const int64_t row = u->seq->q_begin + base + j;
         write_key_row(dk, j, ld, a->scale, D, (uint16_t *)u->g->dk + row * u->g->dk_stride + u->kv_head * D);
         write_key_row(dv, j, ld, 1, D, (uint16_t *)u->g->dv + row * u->g->dv_stride + u->kv_head * D);
@@ -85,7 +85,7 @@ void tess_attention_write_keys_amx(const attention_unit *u, int64_t block, const
 void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t tile, void *memory)
 {
     const tess_attention *a = u->a;
-    const int64_t D = a->head_size, n = attention_min(BLOCK, u->seq->q_len - tile * BLOCK);
+    const int64_t D = a->head_size, n = min64(BLOCK, u->seq->q_len - tile * BLOCK);
     const query_tile_amx t = query_tile_of(u, rep, tile);
     uint16_t *out =
         (uint16_t *)u->g->dq + (u->seq->q_begin + tile * BLOCK) * u->g->dq_stride + (u->kv_head * u->n_rep + rep) * D;
@@ -102,6 +102,6 @@ void tess_attention_write_dq_amx(const attention_unit *u, int64_t rep, int64_t t
             transpose_16x16_avx512(square);
             for (int64_t i = 0; i < TILE_ROWS && r + i < n; i++)
                 v_store_bf16(out + (r + i) * u->g->dq_stride + d, _mm512_castsi512_ps(square[i]),
-                             attention_min(TILE_ROWS, D - d));
+                             min64(TILE_ROWS, D - d));
         }
 }

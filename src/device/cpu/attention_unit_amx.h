@@ -31,7 +31,7 @@ static inline size_t query_tile_bytes(const tess_attention *a)
 
 static inline size_t unit_bytes(const tess_attention *a, int64_t length)
 {
-    const size_t n_blocks = (size_t)attention_div_up(length, BLOCK), n_rep = (size_t)(a->n_heads / a->n_kv_heads);
+    const size_t n_blocks = (size_t)divide_up(length, BLOCK), n_rep = (size_t)(a->n_heads / a->n_kv_heads);
     return n_blocks * (3 * BLOCK * (size_t)padded_head(a) * sizeof(uint16_t) + n_rep * query_tile_bytes(a));
 }
 

@@ -87,8 +87,8 @@ static inline void store_any(void *x, int64_t i, vec value, int64_t n, tess_dtyp
 static void widen_row(const void *x, int64_t at, int64_t D, tess_dtype dtype, float *out, int64_t ld)
 {
     for (int64_t d = 0; d < D; d += LANES)
-        v_store(out + d, load_any(x, at + d, attention_min(LANES, D - d), dtype), LANES);
-    for (int64_t d = attention_div_up(D, LANES) * LANES; d < ld; d += LANES)
+        v_store(out + d, load_any(x, at + d, min64(LANES, D - d), dtype), LANES);
+    for (int64_t d = divide_up(D, LANES) * LANES; d < ld; d += LANES)
         v_store(out + d, v_set(0), LANES);
 }
 
@@ -98,7 +98,7 @@ static matrix widen_rows(const void *x, int64_t at, int64_t stride, int64_t n, i
 {
     if (dtype == TESS_F32)
         return (matrix){(const float *)x + at, stride, 1};
-    const int64_t ld = attention_div_up(D, LANES) * LANES;
+    const int64_t ld = divide_up(D, LANES) * LANES;
     for (int64_t j = 0; j < n; j++)
         widen_row(x, at + j * stride, D, dtype, buffer + j * ld, ld);
     return (matrix){buffer, ld, 1};
@@ -138,8 +138,8 @@ static void mask_scores(float *scores, int64_t n, int64_t base, const visible *k
 {
     float first[ATTENTION_ROWS], last[ATTENTION_ROWS];
     for (int r = 0; r < ATTENTION_ROWS; r++) {
-        first[r] = (float)attention_min(keys->first[r] - base, ATTENTION_KEYS);
-        last[r] = (float)attention_max(attention_min(keys->last[r] - base, ATTENTION_KEYS), -1);
+        first[r] = (float)min64(keys->first[r] - base, ATTENTION_KEYS);
+        last[r] = (float)max64(min64(keys->last[r] - base, ATTENTION_KEYS), -1);
     }
     for (int64_t j = 0; j < n; j++)
         for (int64_t r = 0; r < ATTENTION_ROWS; r += LANES) {

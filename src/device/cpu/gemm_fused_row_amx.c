@@ -1,6 +1,7 @@
 /* Activations at the end of a product, a row of a tile at a time, in the bits of act_forward, glu_forward, act_backward
  * and glu_backward. */
-#include "device/cpu/vmath_avx512.h"
+#include "device/cpu/vec_avx512.h"
+#include "device/vmath.h"
 #include "device/activation.h"
 #include "device/cpu/gemm_amx_impl.h"
 
