@@ -87,6 +87,8 @@ static inline uint32_t tess_gemm_columns(int64_t columns)
 /* What exists of C's tile at (i, j), of a bias from column j; the rest zero. */
 void tess_gemm_load_sums_amx(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sums);
 void tess_gemm_load_bias_amx(const tess_gemm *g, int64_t j, int64_t columns, float *bias);
+/* Sums (m, 32) plus bias to the columns of C from j on. */
+void tess_gemm_store_rows_amx(const tess_gemm *g, int64_t j, int64_t columns, const float *sums);
 
 /* m <= GEMM_FEW_ROWS and B stored (n,k). */
 tess_status tess_gemm_few_rows_amx(tess_stream *s, const tess_gemm *g);

@@ -1,9 +1,7 @@
 /* float32 FMA products: 6 x 16 sums in 12 registers; bf16 is widened while it is packed. Both give the bits of
  * ref/ref_gemm.c. */
-#include <immintrin.h>
-#include <string.h>
-
 #include "device/cpu/gemm_impl.h"
+#include "device/cpu/vec_avx2.h"
 
 enum { ROWS = 6, COLUMNS = 16, LANES = 8 };
 
@@ -30,18 +28,6 @@ static __m256 load(const void *x, int64_t i, int64_t n, tess_dtype dtype)
     uint16_t part[LANES] = {0};
     memcpy(part, from, (size_t)n * sizeof(part[0]));
     return widen(_mm_loadu_si128((const __m128i *)part));
-}
-
-/* Rounds to nearest even; a NaN stays one. */
-static __m128i bf16_from_float(__m256 value)
-{
-    __m256i bits = _mm256_castps_si256(value), high = _mm256_srli_epi32(bits, 16);
-    __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
-    __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff)), 16);
-    __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
-    rounded = _mm256_blendv_epi8(rounded, quiet, nan);
-    return _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
 }
 
 static inline void transpose_8x8(__m256 x[LANES])
@@ -183,7 +169,9 @@ static void finish(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64
                 store_sums((float *)g->c + at, n, value);
             } else {
                 uint16_t part[LANES];
-                _mm_storeu_si128((__m128i *)part, bf16_from_float(value));
+                __m256i bits = _mm256_srli_epi32(bf16_bits_8(value), 16);
+                _mm_storeu_si128((__m128i *)part,
+                                 _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
                 memcpy((uint16_t *)g->c + at, part, (size_t)n * sizeof(part[0]));
             }
         }

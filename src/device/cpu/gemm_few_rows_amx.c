@@ -66,23 +66,6 @@ static void multiply_packed(const uint16_t *step, const uint16_t *packed)
     _tile_dpbf16ps(3, 5, 7);
 }
 
-static void store(const tess_gemm *g, int64_t j, int64_t columns, const float *sum)
-{
-    _Alignas(64) float bias[GEMM_SPAN];
-    size_t size = tess_dtype_size(g->c_dtype);
-    gemm_chores w = {.sums = sum,
-                     .c = (char *)g->c + (size_t)j * size,
-                     .c_stride = g->ldc * (int64_t)size,
-                     .n_rows = g->m,
-                     .columns = tess_gemm_columns(columns),
-                     .end = g->c_dtype == TESS_BF16 ? GEMM_END_BF16 : GEMM_END_F32};
-    if (g->bias != NULL) {
-        tess_gemm_load_bias_amx(g, j, columns, bias);
-        w.bias = bias;
-    }
-    tess_gemm_finish_amx(&w);
-}
-
 static void multiply_groups(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
@@ -122,7 +105,7 @@ static void multiply_groups(void *context, int64_t begin, int64_t end, int worke
         _tile_stored(2, turned + GEMM_TILE * GEMM_SPAN, SUM_BYTES);
         _tile_stored(3, turned + GEMM_TILE * GEMM_SPAN + GEMM_TILE, SUM_BYTES);
         turn_sums(turned, sum);
-        store(g, j, columns, sum);
+        tess_gemm_store_rows_amx(g, j, columns, sum);
     }
     tess_tiles_leave();
 }

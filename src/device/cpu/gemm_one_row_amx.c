@@ -57,24 +57,6 @@ static inline void add_step(const float *a, const uint16_t *b, int64_t ldb, int6
     }
 }
 
-static void write_columns(const tess_gemm *g, int64_t j, int64_t end, const float *sums)
-{
-    _Alignas(64) float bias[GEMM_SPAN];
-    size_t size = tess_dtype_size(g->c_dtype);
-    for (; j < end; j += GEMM_SPAN, sums += GEMM_SPAN) {
-        gemm_chores w = {.sums = sums,
-                         .c = (char *)g->c + (size_t)j * size,
-                         .n_rows = 1,
-                         .columns = tess_gemm_columns(end - j),
-                         .end = g->c_dtype == TESS_BF16 ? GEMM_END_BF16 : GEMM_END_F32};
-        if (g->bias != NULL) {
-            tess_gemm_load_bias_amx(g, j, end - j, bias);
-            w.bias = bias;
-        }
-        tess_gemm_finish_amx(&w);
-    }
-}
-
 /* Pieces [begin, end) of C. */
 static void multiply_pieces(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -96,7 +78,8 @@ static void multiply_pieces(void *context, int64_t begin, int64_t end, int worke
             add_step(step, b + k * g->ldb + j, g->ldb, n_k, last - j, sums + j - first);
     }
     _mm_setcsr(mode);
-    write_columns(g, first, last, sums);
+    for (int64_t j = first; j < last; j += GEMM_SPAN)
+        tess_gemm_store_rows_amx(g, j, last - j, sums + j - first);
 }
 
 tess_status tess_gemm_one_row_amx(tess_stream *s, const tess_gemm *g)

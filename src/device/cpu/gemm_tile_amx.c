@@ -145,6 +145,23 @@ void tess_gemm_load_bias_amx(const tess_gemm *g, int64_t j, int64_t columns, flo
     }
 }
 
+void tess_gemm_store_rows_amx(const tess_gemm *g, int64_t j, int64_t columns, const float *sum)
+{
+    _Alignas(64) float bias[GEMM_SPAN];
+    size_t size = tess_dtype_size(g->c_dtype);
+    gemm_chores w = {.sums = sum,
+                     .c = (char *)g->c + (size_t)j * size,
+                     .c_stride = g->ldc * (int64_t)size,
+                     .n_rows = g->m,
+                     .columns = tess_gemm_columns(columns),
+                     .end = g->c_dtype == TESS_BF16 ? GEMM_END_BF16 : GEMM_END_F32};
+    if (g->bias != NULL) {
+        tess_gemm_load_bias_amx(g, j, columns, bias);
+        w.bias = bias;
+    }
+    tess_gemm_finish_amx(&w);
+}
+
 void tess_gemm_load_sums_amx(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, float *sums)
 {
     for (int64_t r = 0; r < GEMM_SPAN; r++) {

@@ -207,6 +207,7 @@ static inline vec v_load_bf16(const uint16_t *p, int64_t n)
     return (vec){_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
 }
 
+/* Rounded to nearest even in the upper half of each lane; a NaN stays one. */
 static inline __m256i bf16_bits_8(__m256 a)
 {
     __m256i u = _mm256_castps_si256(a);
