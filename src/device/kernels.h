@@ -221,6 +221,10 @@ typedef struct tess_kernels {
     /* out[r] = sum of squares of row r of float x (rows, C), in double: 16 partial sums (element i in sum i % 16,
      * ascending), then folded in halves: i + (i + 8), then 4, 2, 1. */
     tess_status (*row_sumsq)(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C);
+
+    /* Loops that keep one core's arithmetic busy from registers; they return the floating-point operations done. */
+    double (*peak_f32)(int64_t rounds);
+    double (*peak_bf16)(int64_t rounds);
 } tess_kernels;
 
 /* The best table of this machine, or the one named ("ref", "avx2", "avx512", "avx512_bf16", "amx"). NULL: the

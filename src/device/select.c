@@ -14,7 +14,7 @@ typedef struct level {
 } level;
 
 static const level levels[CPU_LEVEL_COUNT] = {
-    [CPU_REF] = {"ref", {tess_kernels_ref, tess_kernels_ref_gemm, tess_kernels_ref_attention}},
+    [CPU_REF] = {"ref", {tess_kernels_ref}},
     [CPU_AVX2] = {"avx2", {tess_kernels_avx2, tess_kernels_avx2_gemm, tess_kernels_avx2_attention}},
     [CPU_AVX512] = {"avx512", {tess_kernels_avx512, tess_kernels_avx512_gemm, tess_kernels_avx512_attention}},
     [CPU_AVX512_BF16] = {"avx512_bf16", {tess_kernels_avx512_bf16_gemm}},

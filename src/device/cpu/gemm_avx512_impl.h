@@ -164,4 +164,17 @@ static void finish(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64
     }
 }
 
+static const gemm_engine engine = {
+    .tile_rows = ROWS,
+    .tile_columns = COLUMNS,
+    .k_step = K_STEP,
+    .k_block = 512,
+    .b_block_bytes = 1 << 20,
+    .parallel_flops = 1e6,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .multiply = multiply,
+    .finish = finish,
+};
+
 #endif

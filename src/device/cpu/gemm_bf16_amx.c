@@ -463,8 +463,30 @@ static tess_status gemm_fused_amx(tess_stream *s, const tess_gemm_fused *f)
     return gemm_tiles(s, &f->g, f);
 }
 
+static double peak_loop(int64_t rounds)
+{
+    tess_tiles_enter();
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+    _tile_zero(6);
+    _tile_zero(7);
+    for (int64_t r = 0; r < rounds; r++) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    tess_tiles_leave();
+    return (double)rounds * 4 * 16 * 16 * 32 * 2;
+}
+
 void tess_kernels_amx_gemm(tess_kernels *k)
 {
     k->gemm = gemm_amx;
     k->gemm_fused = gemm_fused_amx;
+    k->peak_bf16 = peak_loop;
 }

@@ -21,19 +21,6 @@ static inline __m512 add_products(__m512 sum, __m512 x, __m512 y)
     return _mm512_fmadd_ps(x, y, sum);
 }
 
-static const gemm_engine engine = {
-    .tile_rows = ROWS,
-    .tile_columns = COLUMNS,
-    .k_step = K_STEP,
-    .k_block = 512,
-    .b_block_bytes = 1 << 20,
-    .parallel_flops = 1e6,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
-    .multiply = multiply,
-    .finish = finish,
-};
-
 tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g)
 {
     return tess_gemm_vector(s, g, &engine);
