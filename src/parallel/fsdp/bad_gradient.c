@@ -1,4 +1,4 @@
-/* Whose gradient was no number when it was summed. */
+/* Which rank's gradient was not finite when it was summed. */
 #include "comm/bad_addend.h"
 #include "parallel/fsdp/fsdp_impl.h"
 

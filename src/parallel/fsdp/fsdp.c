@@ -141,6 +141,21 @@ tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
     return fsdp->policy.param_dtype;
 }
 
+void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
+{
+    fsdp->stream = stream;
+}
+
+tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream)
+{
+    if (fsdp->stream == NULL) {
+        TESS_TRY(tess_stream_create(fsdp->mem, 1, NULL, &fsdp->own_stream));
+        fsdp->stream = fsdp->own_stream;
+    }
+    *stream = fsdp->stream;
+    return TESS_OK;
+}
+
 static tess_status copy_text(tess_fsdp *fsdp, const char *text, char **copy)
 {
     size_t size = strlen(text) + 1;

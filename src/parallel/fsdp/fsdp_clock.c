@@ -5,8 +5,8 @@
  * peer to come, and the rest is the data on its way. Ranks in lockstep would wait at every collective for the one that
  * worked longest since the collective before; what they really waited is less by what was hidden.
  *
- * Where the shard team spans hosts, stamps tell of the ranks of this host alone: clocks of different hosts do not
- * compare. Waiting for a rank elsewhere then counts as its data being on its way. */
+ * Where the shard team spans hosts, only the stamps of this host's ranks are read: clocks of different hosts do not
+ * compare. Waiting for a rank of another host then counts as data on its way. */
 #include <stdatomic.h>
 
 #include "base/os/os.h"
@@ -43,8 +43,8 @@ void tess_fsdp_stamps_free(tess_fsdp *fsdp)
     fsdp->stamps = NULL;
 }
 
-/* Whether the stamps of another rank of the shard team are to be seen here. */
-static bool is_beside(const tess_fsdp *fsdp, int shard)
+/* Whether `shard` is another rank of this host: only such stamps are visible here. */
+static bool is_host_peer(const tess_fsdp *fsdp, int shard)
 {
     const tess_team *team = fsdp->shard_team;
     return shard != fsdp->shard && tess_team_host(team, shard) == tess_team_host(team, fsdp->shard);
@@ -80,13 +80,13 @@ static bool is_of(const tess_fsdp_stamp *stamp, uint64_t number)
     return atomic_load_explicit(&stamp->number, memory_order_acquire) == number;
 }
 
-/* When the last peer of this host came; `now` for one that came so late that its stamp is not to be seen yet. */
+/* When the last peer of this host came; `now` when the stamp of one is not visible yet. */
 static uint64_t last_to_come(const tess_fsdp *fsdp, uint64_t number, uint64_t now)
 {
     uint64_t last = 0;
     for (int r = 0; r < fsdp->n_shards; r++) {
         const tess_fsdp_stamp *stamp = stamp_of(fsdp, r, number);
-        if (!is_beside(fsdp, r))
+        if (!is_host_peer(fsdp, r))
             continue;
         if (!is_of(stamp, number))
             return now;
@@ -96,8 +96,8 @@ static uint64_t last_to_come(const tess_fsdp *fsdp, uint64_t number, uint64_t no
     return last < now ? last : now;
 }
 
-/* What a rank worked since the collective before; 0 where that is not known: the first of a step, a stamp not to be
- * seen yet, a collective without one. */
+/* How long a rank worked since the collective before; 0 when unknown: the first of a step, a stamp that is not visible
+ * yet, a collective without one. */
 static uint64_t worked_before(const tess_fsdp *fsdp, int shard, uint64_t number)
 {
     const tess_fsdp_stamp *now = stamp_of(fsdp, shard, number), *before = stamp_of(fsdp, shard, number - 1);
@@ -112,7 +112,7 @@ static uint64_t lockstep_wait(const tess_fsdp *fsdp, uint64_t number)
 {
     uint64_t mine = worked_before(fsdp, fsdp->shard, number), longest = mine;
     for (int r = 0; r < fsdp->n_shards && mine > 0; r++) {
-        uint64_t worked = is_beside(fsdp, r) ? worked_before(fsdp, r, number) : 0;
+        uint64_t worked = is_host_peer(fsdp, r) ? worked_before(fsdp, r, number) : 0;
         longest = worked > longest ? worked : longest;
     }
     return longest - mine;

@@ -12,29 +12,27 @@
  * has one thread. Call before materialize. The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
-/* The finished gradients of the step whose n_local_micro_batches were summed when a process had come to the end of
- * step_end, and maybe no further: as if this process had. Weights and sums lie in named memory
- * (base/mem/named.h), which must outlive a process. Not collective. */
+/* Restores the finished gradients of the step of n_local_micro_batches that a predecessor of this process had summed:
+ * it had reached the end of step_end. Weights and sums lie in named memory (base/mem/named.h), which must outlive a
+ * process. Not collective. */
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int n_local_micro_batches);
 
 /* Gathers, reductions and waits switch `clock` (borrowed until destroy) and back. Call before the first step. A call
- * that fails leaves the clock in the phase that failed: what a step's phases came to is told of steps that went well,
- * and a failed one ends the job. */
+ * that fails leaves the clock in its phase: phases are reported for successful steps only. */
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 
 /* The ranks that hold the same master weights and optimizer state as this one, bit for bit; NULL: it is the only one.
  */
 tess_team *tess_fsdp_replicas_agree(const tess_fsdp *fsdp);
 
-/* *at: the first element of parameter `index`, of those that this rank writes into the gathered copy, where a copy that
- * is in use holds something else than the master weights round to; -1: none, or there is no such copy. Between steps.
- */
+/* Compares the gathered copy of parameter `index` with the rounded master weights, in the rows that this rank writes.
+ * *at: the first element that differs; -1: none, or no copy is in use. Call between steps. */
 tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at);
 
-/* A gradient of one rank that held no number. */
+/* A gradient of one rank that was not finite. */
 typedef struct tess_fsdp_bad_gradient {
     const char *param;       /* lives as long as the fsdp */
-    int rank, n_ranks;       /* of the job, the first of those whose gradient held none at this place; how many */
+    int rank, n_ranks;       /* of the job: the first whose gradient was not finite at this place; how many were */
     int micro;               /* their local micro-batch */
     int64_t order;           /* among all reductions, the same on all ranks of a replica */
     int64_t row, column;     /* of the whole parameter */
@@ -42,8 +40,8 @@ typedef struct tess_fsdp_bad_gradient {
     double value;
 } tess_fsdp_bad_gradient;
 
-/* The first of the newest step, among the rows that this rank sums. False: none was seen, or nobody could see it (no
- * peers, peers on other hosts, finite gradients with too large a sum). */
+/* The first of the newest step, among the rows that this rank sums. False: all were finite, or it cannot be known (no
+ * peers, peers on other hosts, finite gradients whose sum is too large). */
 bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *bad);
 
 /* What this rank has moved so far. */

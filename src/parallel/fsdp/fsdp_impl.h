@@ -1,7 +1,7 @@
 /* The private header of this folder: the objects of fully sharded data parallel and the steps between its files. What
  * the rest of the library asks for is in fsdp_engine.h.
  *
- * - fsdp.c: create, policy, units
+ * - fsdp.c: create, policy, stream, units
  * - fsdp_layout.c: where rows live in shards, gathered copies and windows
  * - materialize.c: memory and first weights
  * - slot.c: memory of gathered copies, and when it may be rewritten
@@ -15,12 +15,10 @@
  * - shard.c: what optimizers and checkpoints see
  * - fsdp_norm.c: the exact gradient norm
  * - fsdp_clock.c: phases, waits, bytes
- * - fsdp_stream.c: what computes
  * - fsdp_memory.c: what peers can read, and what outlives the rank
  * - fsdp_persist.c: which of it is the finished gradient
- * - fsdp_progress.c: moving on what is under way
  * - fsdp_replicas.c: what several ranks hold alike
- * - bad_gradient.c: whose gradient was no number
+ * - bad_gradient.c: which rank's gradient was not finite
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
  * time: all ranks decide alike, which is what makes the collectives meet. */
@@ -169,7 +167,7 @@ struct tess_fsdp {
 /* fsdp_layout.c */
 tess_status tess_fsdp_layout(tess_unit *unit);
 
-/* fsdp_stream.c: the stream to compute on, made when first needed. */
+/* fsdp.c: the stream to compute on, made when first needed. */
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
 
 /* slot.c */
@@ -215,10 +213,6 @@ void tess_fsdp_stamps_free(tess_fsdp *fsdp);
 void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has come to collective `number` */
 /* Waits for it, and counts the part of it that was for peers to come. */
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
-
-/* fsdp_progress.c: for hooks to call as they begin. Gives collectives under way the time to move on, where a network
- * lies between the shards; nothing on one host, where they need none. */
-void tess_fsdp_progress(tess_fsdp *fsdp);
 
 /* bad_gradient.c: as a step begins; once the unit's reduction over the shards is complete. */
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);

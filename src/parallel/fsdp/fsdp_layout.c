@@ -17,10 +17,7 @@ static size_t align_up(size_t n)
 /* Sizes within a factor of two share memory: few slots, and none more than twice too large. */
 static int size_class_of(size_t bytes)
 {
-    int size_class = 0;
-    while (bytes >>= 1)
-        size_class++;
-    return size_class;
+    return bytes > 0 ? 63 - __builtin_clzll(bytes) : 0;
 }
 
 static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param *p)

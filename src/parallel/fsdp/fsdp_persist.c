@@ -1,5 +1,5 @@
-/* What outlives the rank: master weights, the sums of gradients, and which of them is the finished one. Whoever takes
- * the rank's place can end a step that was about to be applied to the weights. */
+/* What outlives the rank: master weights, the sums of gradients, and which of them is the finished one. A
+ * successor of the rank completes a step that was about to be applied to the weights. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* What several ranks hold alike, for those who check that they still do. */
+/* What several ranks hold alike, for the checks that it still is. */
 #include <string.h>
 
 #include "parallel/fsdp/fsdp_impl.h"

@@ -1,6 +1,24 @@
 /* The four hooks of a unit, and what is open between them. */
 #include "parallel/fsdp/fsdp_impl.h"
 
+/* Over a network a collective advances only when a rank looks at it: rounds that have arrived are added or copied, and
+ * the next are sent. Every hook looks, so that a prefetch or a reduction moves on while the rank computes. */
+static void make_progress(const tess_fsdp *fsdp)
+{
+    if (!fsdp->uses_wire)
+        return;
+    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
+        if (slot->work != NULL)
+            tess_work_done(slot->work);
+    for (int u = 0; u < fsdp->n_units; u++) {
+        const tess_unit *unit = fsdp->units[u];
+        if (unit->reduce_work != NULL)
+            tess_work_done(unit->reduce_work);
+        if (unit->replica_work != NULL)
+            tess_work_done(unit->replica_work);
+    }
+}
+
 static tess_status begin_hook(tess_unit *unit, const char *call)
 {
     tess_fsdp *fsdp = unit->fsdp;
@@ -8,7 +26,7 @@ static tess_status begin_hook(tess_unit *unit, const char *call)
                unit->name, call);
     TESS_CHECK(fsdp->state != TESS_FSDP_STEP || fsdp->micro >= 0, TESS_E_INVALID,
                "unit '%s': %s before tess_fsdp_micro_begin of this step", unit->name, call);
-    tess_fsdp_progress(fsdp);
+    make_progress(fsdp);
     return TESS_OK;
 }
 
