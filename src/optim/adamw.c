@@ -94,16 +94,6 @@ void tess_adamw_set_observer(tess_adamw *adamw, tess_adamw_observer observer, vo
     adamw->observer_self = self;
 }
 
-static tess_status find_stream(tess_adamw *adamw, tess_stream **stream)
-{
-    if (adamw->stream == NULL) {
-        TESS_TRY(tess_stream_create(adamw->mem, 1, NULL, &adamw->own_stream));
-        adamw->stream = adamw->own_stream;
-    }
-    *stream = adamw->stream;
-    return TESS_OK;
-}
-
 /* What all spans of a step share. */
 typedef struct update {
     tess_adamw *adamw;
@@ -181,7 +171,7 @@ static void update_part(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void show(const update *u, const char *moment)
+static void notify_observer(const update *u, const char *moment)
 {
     if (u->adamw->observer != NULL)
         u->adamw->observer(u->adamw->observer_self, moment, u->number);
@@ -195,9 +185,9 @@ static tess_status update_with_journal(update *u, const piece *p)
     parts s = {.u = u, .p = p, .per_lane = (grains + u->n_lanes - 1) / u->n_lanes * grain};
     if (n == 0)
         return TESS_OK;
-    show(u, "shard");
+    notify_observer(u, "shard");
     tess_threads_run(u->stream->threads, update_part, &s, (n + s.per_lane - 1) / s.per_lane, 1);
-    show(u, "shard-done");
+    notify_observer(u, "shard-done");
     u->number++;
     return atomic_load(&s.status);
 }
@@ -224,9 +214,14 @@ static tess_status update_all(update *u, const tess_span *spans)
 tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t step, float lr, float grad_scale)
 {
     TESS_CHECK(step >= 1, TESS_E_INVALID, "adamw: step %lld; the first is 1", (long long)step);
+    if (adamw->stream == NULL) {
+        TESS_TRY(tess_stream_create(adamw->mem, 1, NULL, &adamw->own_stream));
+        adamw->stream = adamw->own_stream;
+    }
     const tess_adamw_options *o = &adamw->options;
     /* From the float betas that the kernel uses, so that the first step is lr * sign(g) as exactly as floats allow. */
     update u = {.adamw = adamw,
+                .stream = adamw->stream,
                 .call = {.lr = lr,
                          .beta1 = o->beta1,
                          .beta2 = o->beta2,
@@ -234,7 +229,6 @@ tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t s
                          .grad_scale = grad_scale,
                          .bias1 = (float)(1 - pow((double)o->beta1, (double)step)),
                          .bias2 = (float)(1 - pow((double)o->beta2, (double)step))}};
-    TESS_TRY(find_stream(adamw, &u.stream));
     if (adamw->journal != NULL)
         u.n_lanes = optim_journal_begin(adamw->journal, step, tess_threads_count(u.stream->threads));
     return update_all(&u, spans);
