@@ -4,8 +4,6 @@
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
-enum { SITE_BYTES = TESS_HISTORY_TEXT + 8 };
-
 /* Equal requests from different lines of the program: right under `if rank == 0`, or a first sign of the bug. */
 static void add_site_hint(diagnosis_search *search)
 {
@@ -15,7 +13,7 @@ static void add_site_hint(diagnosis_search *search)
         return;
     for (int i = 0; i < team->team->n_ranks; i++) {
         const tess_record *other = tess_member_at(&team->members[i], diagnosis->record.sequence);
-        char site[SITE_BYTES];
+        char site[TESS_REQUEST_SITE_BYTES];
         if (other == NULL || tess_request_same_site(other, &diagnosis->record))
             continue;
         diagnosis_add_line(diagnosis, "hint: rank %d came there from another line of the program, %s",
@@ -26,7 +24,7 @@ static void add_site_hint(diagnosis_search *search)
 
 static void add_site_line(tess_diagnosis *diagnosis, const char *who, const tess_record *record)
 {
-    char site[SITE_BYTES];
+    char site[TESS_REQUEST_SITE_BYTES];
     if (record->op != TESS_TRACE_NONE && tess_request_site(record, site, sizeof(site))[0] != '\0')
         diagnosis_add_line(diagnosis, "%s called %s #%llu at %s", who, tess_trace_op_name(record->op),
                            (unsigned long long)record->sequence, site);

@@ -7,8 +7,6 @@
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
-enum { SITE_BYTES = TESS_HISTORY_TEXT + 8 };
-
 bool diagnosis_is_death(tess_situation situation)
 {
     return situation == TESS_RANK_CRASHED || situation == TESS_RANK_OOM_KILLED || situation == TESS_RANK_KILLED ||
@@ -59,7 +57,7 @@ void diagnosis_add_line(tess_diagnosis *diagnosis, const char *format, ...)
 
 void diagnosis_add_call(const diagnosis_search *search, const char *who, const tess_record *record)
 {
-    char what[192], site[SITE_BYTES];
+    char what[192], site[TESS_REQUEST_SITE_BYTES];
     tess_request_format_whole(search->history, record, what, sizeof(what));
     tess_request_site(record, site, sizeof(site));
     diagnosis_add_line(search->diagnosis, "%s %s%s%s", who, what, site[0] != '\0' ? ", at " : "", site);

@@ -19,6 +19,8 @@ const char *tess_request_format(const tess_history *history, const tess_record *
 /* The same with a hash of the pieces, which may be the only difference. */
 const char *tess_request_format_whole(const tess_history *history, const tess_record *record, char *text, size_t size);
 
+enum { TESS_REQUEST_SITE_BYTES = TESS_HISTORY_TEXT + 8 }; /* room for any text of tess_request_site */
+
 /* "train_step (step.c:41)", "program+0x1f30", "" if it is not known; returns text. */
 const char *tess_request_site(const tess_record *record, char *text, size_t size);
 bool tess_request_same_site(const tess_record *a, const tess_record *b);

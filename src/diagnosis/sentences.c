@@ -141,7 +141,7 @@ static const char *const situations[TESS_SITUATION_COUNT] = {
  */
 #define WAITERS "[; {waiting} wait{waiting:s|} for {ranks:it|them}[ in {record}][, for {waited} s]]"
 
-enum { WHAT_BYTES = 224, SITE_BYTES = TESS_HISTORY_TEXT + 8, PHASE_BYTES = 96 };
+enum { WHAT_BYTES = 224, PHASE_BYTES = 96 };
 
 static void put_sentence(tess_fields *fields, const char *name, const char *sentence)
 {
@@ -167,7 +167,7 @@ static void put_requests(const diagnosis_search *search, tess_fields *fields)
                  {"odd", "odd_site", "odd_step", &diagnosis->odd}};
     for (int i = 0; i < 2; i++) {
         const tess_record *record = sides[i].record;
-        char what[WHAT_BYTES], site[SITE_BYTES];
+        char what[WHAT_BYTES], site[TESS_REQUEST_SITE_BYTES];
         bool known = record->op != TESS_TRACE_NONE;
         tess_fields_put(fields, sides[i].name, 1, "%s",
                         known ? tess_request_format(search->history, record, what, sizeof(what)) : "");
