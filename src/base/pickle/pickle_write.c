@@ -36,12 +36,12 @@ tess_status tess_pickle_put_name(tess_buffer *out, const char *module, const cha
     return tess_buffer_printf(out, "c%s\n%s\n", module, name);
 }
 
-tess_status tess_pickle_keep(tess_buffer *out, uint32_t number)
+tess_status tess_pickle_memoize(tess_buffer *out, uint32_t number)
 {
     return put_uint(out, 'r', number, 4);
 }
 
-tess_status tess_pickle_put_kept(tess_buffer *out, uint32_t number)
+tess_status tess_pickle_put_memoized(tess_buffer *out, uint32_t number)
 {
     return put_uint(out, 'j', number, 4);
 }

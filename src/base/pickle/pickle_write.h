@@ -33,8 +33,8 @@ tess_status tess_pickle_put_int(tess_buffer *out, int64_t value);
 tess_status tess_pickle_put_text(tess_buffer *out, const char *text, size_t n);
 tess_status tess_pickle_put_name(tess_buffer *out, const char *module, const char *name); /* a class or function */
 tess_status tess_pickle_put_json(tess_buffer *out, const json_t *value);                  /* as tess_pickle_write's */
-/* Gives the newest value a number under which it can be fetched again. */
-tess_status tess_pickle_keep(tess_buffer *out, uint32_t number);
-tess_status tess_pickle_put_kept(tess_buffer *out, uint32_t number);
+/* Stores the newest value in the memo under a number, from which put_memoized fetches it. */
+tess_status tess_pickle_memoize(tess_buffer *out, uint32_t number);
+tess_status tess_pickle_put_memoized(tess_buffer *out, uint32_t number);
 
 #endif

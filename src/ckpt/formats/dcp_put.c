@@ -24,7 +24,7 @@ enum {
 static tess_status memo_name(tess_buffer *out, uint32_t number, const char *from, const char *name)
 {
     TESS_TRY(tess_pickle_put_name(out, from, name));
-    TESS_TRY(tess_pickle_keep(out, number));
+    TESS_TRY(tess_pickle_memoize(out, number));
     return tess_pickle_put(out, TESS_PICKLE_DROP);
 }
 
@@ -35,13 +35,13 @@ static tess_status memo_constants(tess_buffer *out)
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_MARK));
     TESS_TRY(tess_pickle_put_text(out, "torch.strided", strlen("torch.strided")));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_MAKE_TUPLE TESS_PICKLE_CALL));
-    TESS_TRY(tess_pickle_keep(out, LAYOUT));
+    TESS_TRY(tess_pickle_memoize(out, LAYOUT));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_DROP));
     TESS_TRY(tess_pickle_put_name(out, module, "_MEM_FORMAT_ENCODING"));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_MARK));
     TESS_TRY(tess_pickle_put_int(out, 0));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_MAKE_TUPLE TESS_PICKLE_CALL));
-    TESS_TRY(tess_pickle_keep(out, MEMORY_FORMAT));
+    TESS_TRY(tess_pickle_memoize(out, MEMORY_FORMAT));
     return tess_pickle_put(out, TESS_PICKLE_DROP);
 }
 
@@ -61,7 +61,7 @@ static tess_status memo_all(const dcp_plan *plan, tess_buffer *out)
     for (int file = 0; file < plan->n_files; file++) {
         dcp_file_name(file, name, sizeof(name));
         TESS_TRY(tess_pickle_put_text(out, name, strlen(name)));
-        TESS_TRY(tess_pickle_keep(out, FILES + (uint32_t)file));
+        TESS_TRY(tess_pickle_memoize(out, FILES + (uint32_t)file));
         TESS_TRY(tess_pickle_put(out, TESS_PICKLE_DROP));
     }
     return TESS_OK;
@@ -74,7 +74,7 @@ static tess_status put_key(tess_buffer *out, const char *key)
 
 static tess_status begin_object(tess_buffer *out, uint32_t class)
 {
-    TESS_TRY(tess_pickle_put_kept(out, class));
+    TESS_TRY(tess_pickle_put_memoized(out, class));
     return tess_pickle_put(out, TESS_PICKLE_INSTANCE TESS_PICKLE_NEW_DICT);
 }
 
@@ -85,7 +85,7 @@ static tess_status end_object(tess_buffer *out)
 
 static tess_status put_size(tess_buffer *out, int n_dims, const int64_t *dim)
 {
-    TESS_TRY(tess_pickle_put_kept(out, SIZE));
+    TESS_TRY(tess_pickle_put_memoized(out, SIZE));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_MARK TESS_PICKLE_MARK));
     for (int i = 0; i < n_dims; i++)
         TESS_TRY(tess_pickle_put_int(out, dim[i]));
@@ -97,12 +97,12 @@ static tess_status put_properties(tess_buffer *out, const char *dtype)
 {
     const torch_dtype *known = torch_find_dtype(TORCH_BY_CATALOG, dtype);
     TESS_CHECK(known != NULL, TESS_E_UNSUPPORTED, "PyTorch has no dtype for %s", dtype);
-    TESS_TRY(tess_pickle_put_kept(out, TENSOR_PROPERTIES));
+    TESS_TRY(tess_pickle_put_memoized(out, TENSOR_PROPERTIES));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_INSTANCE TESS_PICKLE_MARK));
     TESS_TRY(tess_pickle_put_name(out, "torch", strchr(known->name, '.') + 1));
-    TESS_TRY(tess_pickle_put_kept(out, LAYOUT));
+    TESS_TRY(tess_pickle_put_memoized(out, LAYOUT));
     TESS_TRY(tess_pickle_put(out, TESS_PICKLE_FALSE));
-    TESS_TRY(tess_pickle_put_kept(out, MEMORY_FORMAT));
+    TESS_TRY(tess_pickle_put_memoized(out, MEMORY_FORMAT));
     return tess_pickle_put(out, TESS_PICKLE_FALSE TESS_PICKLE_MAKE_TUPLE TESS_PICKLE_SET_STATE);
 }
 
@@ -148,7 +148,7 @@ static tess_status put_descriptions(const dcp_plan *plan, tess_buffer *out)
     }
     for (size_t i = 0; i < plan->n_objects; i++) {
         TESS_TRY(put_key(out, plan->objects[i].name));
-        TESS_TRY(tess_pickle_put_kept(out, BYTES_METADATA));
+        TESS_TRY(tess_pickle_put_memoized(out, BYTES_METADATA));
         TESS_TRY(tess_pickle_put(out, TESS_PICKLE_INSTANCE));
     }
     return tess_pickle_put(out, TESS_PICKLE_FILL_DICT);
@@ -196,7 +196,7 @@ static tess_status put_place(tess_buffer *out, const char *name, int n_dims, con
     TESS_TRY(end_object(out));
     TESS_TRY(begin_object(out, STORAGE_INFO));
     TESS_TRY(put_key(out, "relative_path"));
-    TESS_TRY(tess_pickle_put_kept(out, FILES + (uint32_t)place->file));
+    TESS_TRY(tess_pickle_put_memoized(out, FILES + (uint32_t)place->file));
     TESS_TRY(put_key(out, "offset"));
     TESS_TRY(tess_pickle_put_int(out, (int64_t)place->offset));
     TESS_TRY(put_key(out, "length"));
