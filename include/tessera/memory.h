@@ -61,7 +61,6 @@ TESS_API void tess_mem_free(tess_mem *mem, void *block);
 TESS_API void tess_mem_count(tess_mem *mem, tess_pool pool, int64_t bytes);
 
 TESS_API tess_pool_stats tess_mem_stats(const tess_mem *mem, tess_pool pool);
-TESS_API void tess_mem_reset_peaks(tess_mem *mem);
 TESS_API const char *tess_pool_name(tess_pool pool);
 
 #ifdef __cplusplus

@@ -226,11 +226,3 @@ tess_pool_stats tess_mem_stats(const tess_mem *mem, tess_pool pool)
     pthread_mutex_unlock(&locked->lock);
     return stats;
 }
-
-void tess_mem_reset_peaks(tess_mem *mem)
-{
-    pthread_mutex_lock(&mem->lock);
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        mem->pools[pool].peak_bytes = mem->pools[pool].bytes;
-    pthread_mutex_unlock(&mem->lock);
-}
