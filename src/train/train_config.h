@@ -109,7 +109,7 @@ typedef struct tess_config {
     struct {
         double timeout_s, soft_timeout_s;
         int backend, reduction; /* tess_backend; 1: native */
-        int on_timeout;         /* tess_on_timeout */
+        int on_timeout;         /* report, abort or recover */
         char tuning[TESS_TEXT_SIZE];
     } comm;
     struct {

@@ -231,7 +231,8 @@ static void a_sleeping_rank_is_named(void)
 
 static void a_spinning_rank_is_named_with_its_line(void)
 {
-    /* Where neighbours leave it no core, the line goes on with that: ", computing: ready to run, but it gets no core". */
+    /* Where neighbours leave it no core, the line goes on with that: ", computing: ready to run, but it gets no core".
+     */
     expect_notice(SPIN, ", computing", "'s stack: spin_in_user_code (test_watchdog.c:");
 }
 
