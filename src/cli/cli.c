@@ -164,7 +164,7 @@ int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *com
         FILE *out = help ? stdout : stderr;
         fprintf(out, "usage: tessera %s %s\n%s\n\n", command->name, command->arguments, command->help);
         cli_print_commands(out, command->verbs, command->n_verbs);
-        fprintf(out, "\ntessera %s VERB --help says more.\n", command->name);
+        fprintf(out, "\nWith --help each says more.\n");
         return help ? TESS_EXIT_OK : TESS_EXIT_BAD_INPUT;
     }
     for (int i = 0; i < command->n_verbs; i++) {
