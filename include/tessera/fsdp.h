@@ -10,8 +10,8 @@
  *
  * A step is: step_begin(n_micro), then for every local micro-batch: micro_begin, hooks of all units; then step_end,
  * which completes the sums. Gradients are the pairwise binary tree over the global micro-batch index i = s * W + r,
- * whatever the strategy and the world size (a power of two): the tree over ranks, then a binary counter of shard
- * accumulators over s.
+ * whatever the strategy and the world size W: a binary counter of shard accumulators takes the ranks' micro-batches of
+ * local step s as leaves s * W .. s * W + W.
  *
  * Collective calls (all ranks of the mesh's data axes, same order): create, materialize, every hook, step_end,
  * grad_norm, params_changed, update_begin and update_end.
@@ -83,6 +83,10 @@ TESS_API tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, v
 /* ---- A step ---- */
 /* All ranks pass the same number of micro-batches. TESS_E_NOMEM: no room for their sums; the step has not begun. */
 TESS_API tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches);
+/* The same for a step of n_micro_batches over all ranks, which need not share them evenly. *n_local: how many each rank
+ * runs. Of these, the ones whose global index s * W + r is n_micro_batches or more are empty: their hooks are called
+ * like all others, and their gradients are not read. */
+TESS_API tess_status tess_fsdp_step_begin_shared(tess_fsdp *fsdp, int64_t n_micro_batches, int *n_local);
 /* local_index counts from 0. */
 TESS_API tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index);
 TESS_API tess_status tess_unit_pre_forward(tess_unit *unit);

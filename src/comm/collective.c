@@ -1,4 +1,5 @@
 /* The public collectives: check the arguments, fill the fingerprint, hand the operation to the team's backend. */
+#include "base/core/rng.h"
 #include "comm/comm_impl.h"
 #include "comm/pieces.h"
 #include "comm/reduce.h"
@@ -290,8 +291,9 @@ tess_status tess_all_gather_pieces(tess_team *team, const void *shard, tess_dtyp
     return tess_work_submit(work, handle);
 }
 
-tess_status tess_reduce_scatter_pieces(tess_team *team, const void *full, tess_dtype in_dtype, float *shard,
-                                       const tess_piece *pieces, size_t n_pieces, bool accumulate, tess_work **handle)
+/* Begins a reduce_scatter_pieces into `shard`. */
+static tess_status begin_pieces_sum(tess_team *team, const void *full, tess_dtype in_dtype, float *shard,
+                                    const tess_piece *pieces, size_t n_pieces, const void *site, tess_work **work)
 {
     static const char call[] = "reduce_scatter_pieces";
     size_t elements = 0, end = 0;
@@ -301,12 +303,39 @@ tess_status tess_reduce_scatter_pieces(tess_team *team, const void *full, tess_d
     size_t owned = tess_pieces_owned(pieces, n_pieces, team->size, team->rank);
     TESS_TRY(check_buffer(call, "shard", shard, owned * sizeof(float)));
     TESS_TRY(check_buffer(call, "full", full, end * tess_dtype_size(in_dtype)));
+    TESS_TRY(tess_work_begin(team, TESS_TRACE_REDUCE_SCATTER_PIECES, site, work));
+    fill_pieces(*work, full, in_dtype, shard, TESS_F32, pieces, n_pieces, elements);
+    (*work)->in_bytes = end * tess_dtype_size(in_dtype);
+    return TESS_OK;
+}
+
+tess_status tess_reduce_scatter_pieces(tess_team *team, const void *full, tess_dtype in_dtype, float *shard,
+                                       const tess_piece *pieces, size_t n_pieces, bool accumulate, tess_work **handle)
+{
     tess_work *work;
-    TESS_TRY(tess_work_begin(team, TESS_TRACE_REDUCE_SCATTER_PIECES, SITE, &work));
-    fill_pieces(work, full, in_dtype, shard, TESS_F32, pieces, n_pieces, elements);
-    work->in_bytes = end * tess_dtype_size(in_dtype);
+    TESS_TRY(begin_pieces_sum(team, full, in_dtype, shard, pieces, n_pieces, SITE, &work));
     work->accumulate = accumulate;
     work->fp.flags = accumulate ? 1 : 0;
+    return tess_work_submit(work, handle);
+}
+
+tess_status tess_reduce_scatter_leaves(tess_team *team, const void *full, tess_dtype in_dtype,
+                                       const tess_leaf_step *steps, int n_steps, const tess_piece *pieces,
+                                       size_t n_pieces, tess_work **handle)
+{
+    tess_work *work;
+    TESS_TRY(begin_pieces_sum(team, full, in_dtype, steps->y, pieces, n_pieces, SITE, &work));
+    if (n_steps == 1 && steps->n == team->size) {
+        work->accumulate = steps->accumulate;
+        work->fp.flags = steps->accumulate ? 1 : 0;
+        return tess_work_submit(work, handle);
+    }
+    work->steps = steps;
+    work->n_steps = n_steps;
+    for (int i = 0; i < n_steps; i++) {
+        const int shape[] = {steps[i].begin, steps[i].n, steps[i].accumulate};
+        work->fp.tag = tess_hash_bytes(shape, sizeof(shape), work->fp.tag);
+    }
     return tess_work_submit(work, handle);
 }
 

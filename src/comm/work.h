@@ -3,6 +3,7 @@
 #ifndef TESS_COMM_WORK_H
 #define TESS_COMM_WORK_H
 
+#include "comm/leaf_sum.h"
 #include "comm/pieces.h"
 #include "job/fingerprint.h"
 
@@ -35,6 +36,8 @@ struct tess_work {
     tess_op op;
     int root; /* or the peer */
     bool accumulate;
+    const tess_leaf_step *steps; /* of reduce_scatter_pieces; NULL: `out` gets the sum over all ranks */
+    int n_steps;
     comm_counts counts;
     comm_pieces pieces;
 
@@ -45,6 +48,14 @@ struct tess_work {
 static inline void *tess_work_state(const tess_work *work)
 {
     return (void *)(uintptr_t)(work + 1);
+}
+
+/* The steps of a reduce_scatter_pieces; `sum`: memory for the one of a plain sum. */
+static inline const tess_leaf_step *tess_work_steps(const tess_work *work, int n_ranks, tess_leaf_step *sum, int *n)
+{
+    *sum = (tess_leaf_step){.n = n_ranks, .y = (float *)(void *)work->out, .accumulate = work->accumulate};
+    *n = work->steps != NULL ? work->n_steps : 1;
+    return work->steps != NULL ? work->steps : sum;
 }
 
 /* ---- work.c ---- */

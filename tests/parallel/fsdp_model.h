@@ -104,32 +104,6 @@ static inline float reference_tree(const float *x, int n)
     return level[0];
 }
 
-/* A tree over each group of `world` micro-batches, then the binary counter over their sums. For a power of two `world`
- * may be 1. */
-static inline float reference_sum(const float *leaves, int n_micro, int world)
-{
-    float level[32];
-    bool full[32] = {false};
-    for (int s = 0; s < n_micro / world; s++) {
-        float sum = reference_tree(leaves + s * world, world);
-        int k = 0;
-        for (; full[k]; k++) {
-            sum = level[k] + sum;
-            full[k] = false;
-        }
-        level[k] = sum;
-        full[k] = true;
-    }
-    float total = 0;
-    bool first = true;
-    for (int k = 0; k < 32; k++)
-        if (full[k]) {
-            total = first ? level[k] : level[k] + total;
-            first = false;
-        }
-    return total;
-}
-
 static inline double reference_row_sumsq(const float *x, int64_t n)
 {
     double sums[16] = {0};
@@ -141,10 +115,8 @@ static inline double reference_row_sumsq(const float *x, int64_t n)
     return sums[0];
 }
 
-static inline void reference_gradients(model_reference *ref, int step, int n_micro, int world, tess_dtype reduce_dtype)
+static inline void reference_gradients(model_reference *ref, int step, int n_micro, tess_dtype reduce_dtype)
 {
-    if ((world & (world - 1)) == 0)
-        world = 1; /* law 1: the bits of one rank */
     tess_exact_sum squares;
     tess_exact_clear(&squares);
     for (int p = 0; p < MODEL_PARAMS; p++) {
@@ -157,7 +129,7 @@ static inline void reference_gradients(model_reference *ref, int step, int n_mic
                 if (reduce_dtype == TESS_BF16)
                     leaves[i] = model_round_bf16(leaves[i]);
             }
-            ref->grad[p][e] = reference_sum(leaves, n_micro, world);
+            ref->grad[p][e] = reference_tree(leaves, n_micro);
         }
         int64_t row = tess_shape_row_count(&model_params[p].desc.shape);
         for (int64_t r = 0; r < tess_shape_rows(&model_params[p].desc.shape); r++)
@@ -262,7 +234,7 @@ static inline void model_write_grads(const model *m, int unit, int step, int64_t
         float *grad = tess_unit_grad(m->units[unit], index++);
         EXPECT((grad != NULL) == model_params[p].desc.trainable);
         for (int64_t i = 0; grad != NULL && i < model_count(p); i++)
-            grad[i] = model_gradient(step, micro, p, i);
+            grad[i] = micro >= 0 ? model_gradient(step, micro, p, i) : NAN;
     }
 }
 
@@ -277,12 +249,19 @@ static inline void model_forward(const model *m, const model_reference *ref, uin
 }
 
 /* One step of an engine with tied embeddings: the embedding is gathered again for the logits, and stays open in
- * backward until its second use. */
+ * backward until its second use. Micro-batches that are empty, because the ranks do not share n_micro evenly, leave NaN
+ * in their gradients. */
 static inline void model_step(const model *m, const model_reference *ref, int step, int n_micro)
 {
-    EXPECT_OK(tess_fsdp_step_begin(m->fsdp, n_micro / m->world));
-    for (int s = 0; s < n_micro / m->world; s++) {
+    int n_local = n_micro / m->world;
+    if (n_micro % m->world == 0)
+        EXPECT_OK(tess_fsdp_step_begin(m->fsdp, n_local));
+    else
+        EXPECT_OK(tess_fsdp_step_begin_shared(m->fsdp, n_micro, &n_local));
+    EXPECT_INT(n_local, (n_micro + m->world - 1) / m->world);
+    for (int s = 0; s < n_local; s++) {
         int64_t micro = (int64_t)s * m->world + m->rank;
+        micro = micro < n_micro ? micro : -1;
         uint64_t salt = (uint64_t)(step * 1000 + s * 30);
         EXPECT_OK(tess_fsdp_micro_begin(m->fsdp, s));
         model_forward(m, ref, salt);

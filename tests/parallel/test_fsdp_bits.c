@@ -24,7 +24,7 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
         /* The last step has fewer micro-batches, so accumulators are allocated again. */
         int n = step == STEPS ? m.world : n_micro;
         model_step(&m, &ref, step, n);
-        reference_gradients(&ref, step, n, m.world, policy.reduce_dtype);
+        reference_gradients(&ref, step, n, policy.reduce_dtype);
         model_check_shards(&m, &ref);
         double norm = 0;
         EXPECT_OK(tess_fsdp_grad_norm(m.fsdp, &norm));
@@ -94,6 +94,29 @@ static void some_accumulation(tess_mesh *mesh)
 static void any_number_of_micro_batches(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, some_accumulation);
+}
+
+static void all_numbers(tess_mesh *mesh)
+{
+    static const tess_strategy strategies[] = {TESS_STRATEGY_FULL, TESS_STRATEGY_ZERO1, TESS_STRATEGY_NONE,
+                                               TESS_STRATEGY_HYBRID};
+    for (int n = 1; n <= 3 * world_of(mesh) + 1; n++)
+        train(mesh, (tess_fsdp_policy){strategies[n % 4], TESS_F32, n % 3 ? TESS_F32 : TESS_BF16, 1, 1}, n);
+}
+
+static void micro_batches_that_ranks_share_unevenly(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_numbers);
+}
+
+static void replicas_share_unevenly(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}}, 2, all_numbers);
+}
+
+static void three_replicas(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 3}, {"dp_shard", -1}}, 2, all_numbers);
 }
 
 static void every_strategy_over_hosts(void)
@@ -166,6 +189,17 @@ static void beside_another_axis(void)
 static const test_case cases[] = {
     {"every_strategy_gives_the_bits_of_a_plain_loop", every_strategy, -1, 0},
     {"accumulation_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, -1, 0},
+    {"accumulation_on_5_ranks_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, 5, 0},
+    {"accumulation_on_6_ranks_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, 6, 0},
+    {"accumulation_on_7_ranks_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, 7, 0},
+    {"micro_batches_that_ranks_share_unevenly_give_the_bits_of_a_plain_loop", micro_batches_that_ranks_share_unevenly,
+     -1, 0},
+    {"five_ranks_share_unevenly", micro_batches_that_ranks_share_unevenly, 5, 0},
+    {"hybrid_2x1_shares_unevenly", replicas_share_unevenly, 2, 0},
+    {"hybrid_2x2_shares_unevenly", replicas_share_unevenly, 4, 0},
+    {"hybrid_2x3_shares_unevenly", replicas_share_unevenly, 6, 0},
+    {"hybrid_3x1_shares_unevenly", three_replicas, 3, 0},
+    {"hybrid_3x2_shares_unevenly", three_replicas, 6, 0},
     {"prefetching_changes_no_bit", every_prefetch_depth, -1, 0},
     {"shard_teams_over_hosts_gather_anew_and_change_no_bit", every_strategy_over_hosts, 4, 0},
     {"hybrid_2x2_gives_the_bits_of_a_plain_loop", hybrid_2x2, 4, 0},

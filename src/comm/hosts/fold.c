@@ -75,7 +75,7 @@ static uint8_t *partials_sent(const tess_work *work, uint64_t round, int k)
 {
     const comm_hosts *h = hosts_of(work->team);
     return shown_by(work, round, h->index, work->team->size) +
-           (size_t)k * (size_t)h->most_subtrees * h->rounds->per_round * partial_size(work);
+           (size_t)k * (size_t)h->rounds->subtrees->most * h->rounds->per_round * partial_size(work);
 }
 
 /* Partials for this rank's own block: those of the subtrees before `subtree` are before it. */
@@ -92,10 +92,11 @@ static tess_status receive(tess_work *work, uint64_t round)
     const comm_hosts *h = hosts_of(work->team);
     int me = work->team->rank;
     size_t first, count = hosts_span(work, round, hosts_block_of(work, me), &first);
-    for (int s = 0; s < h->n_subtrees; s++)
-        if (h->subtrees[s].host != h->mine)
+    const hosts_subtrees *subtrees = h->rounds->subtrees;
+    for (int s = 0; s < subtrees->n; s++)
+        if (subtrees->at[s].host != h->mine)
             TESS_TRY(hosts_receive(work, round, partial_got(work, round, s, count), count * partial_size(work),
-                                   hosts_handler(h, h->rounds->way, h->subtrees[s].host, me)));
+                                   hosts_handler(h, h->rounds->way, subtrees->at[s].host, me)));
     return TESS_OK;
 }
 
@@ -154,8 +155,8 @@ static tess_status fold(tess_work *work, uint64_t round)
         size_t first, count = hosts_span(work, round, hosts_block_of(work, to), &first),
                       bytes = count * partial_size(work);
         uint8_t *at = partials_sent(work, round, k);
-        for (int s = 0; s < h->n_subtrees && count > 0; s++) {
-            const hosts_subtree *subtree = &h->subtrees[s];
+        for (int s = 0; s < h->rounds->subtrees->n && count > 0; s++) {
+            const hosts_subtree *subtree = &h->rounds->subtrees->at[s];
             if (subtree->host != h->mine)
                 continue;
             const uint8_t *from = lone_leaf(work, subtree, to, first, count);
@@ -170,28 +171,75 @@ static tess_status fold(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
+/* The partials of a run's elements whose subtrees lie in ranks [begin, begin + n), as inputs of a tree over n. */
+static int partials_of(const tess_work *work, uint64_t round, int begin, int n, size_t first, size_t count,
+                       const tess_byte_run *run, tess_partial *partials)
+{
+    const hosts_subtrees *subtrees = hosts_of(work->team)->rounds->subtrees;
+    int n_partials = 0;
+    for (int s = 0; s < subtrees->n; s++)
+        if (subtrees->at[s].begin >= begin && subtrees->at[s].end <= begin + n)
+            partials[n_partials++] =
+                (tess_partial){subtrees->at[s].begin - begin, subtrees->at[s].end - begin,
+                               partial_got(work, round, s, count) + (run->packed - first) * partial_size(work)};
+    return n_partials;
+}
+
+static void take_steps(tess_work *work, uint64_t round, size_t first, size_t count, const tess_byte_run *run)
+{
+    int n_steps;
+    tess_leaf_step sum;
+    const tess_leaf_step *steps = tess_work_steps(work, work->team->size, &sum, &n_steps);
+    tess_partial partials[JOB_MAX_RANKS];
+    for (int i = 0; i < n_steps; i++) {
+        const tess_leaf_step *step = &steps[i];
+        if (step->n == 0) {
+            tess_work_note(work, tess_leaf_run(tess_work_stream(work), step, 1, NULL, 0, TESS_F32, run->shard,
+                                               run->count, false, NULL));
+            continue;
+        }
+        int n = partials_of(work, round, step->begin, step->n, first, count, run, partials);
+        tess_work_note(work, tess_reduce_finish(tess_work_stream(work), partials, n, TESS_F32, TESS_SUM,
+                                                step->y + run->shard, run->count, step->accumulate));
+    }
+}
+
 static void take(tess_work *work, uint64_t round)
 {
     const comm_hosts *h = hosts_of(work->team);
+    const hosts_subtrees *subtrees = h->rounds->subtrees;
     int me = work->team->rank;
     size_t first, count = hosts_span(work, round, hosts_block_of(work, me), &first);
-    for (int s = 0; s < h->n_subtrees; s++)
-        if (h->subtrees[s].host == h->mine && count > 0)
-            add_subtree(work, round, &h->subtrees[s], me, partial_got(work, round, s, count));
+    for (int s = 0; s < subtrees->n; s++)
+        if (subtrees->at[s].host == h->mine && count > 0)
+            add_subtree(work, round, &subtrees->at[s], me, partial_got(work, round, s, count));
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
     while (next_run(work, me, first, count, &cursor, &run)) {
+        if (work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES) {
+            take_steps(work, round, first, count, &run);
+            continue;
+        }
         tess_partial partials[JOB_MAX_RANKS];
-        for (int s = 0; s < h->n_subtrees; s++)
-            partials[s] =
-                (tess_partial){h->subtrees[s].begin, h->subtrees[s].end,
-                               partial_got(work, round, s, count) + (run.packed - first) * partial_size(work)};
-        bool pieces = work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES;
-        tess_dtype dtype = pieces ? TESS_F32 : work->dtype;
-        tess_work_note(work, tess_reduce_finish(tess_work_stream(work), partials, h->n_subtrees, dtype, op_of(work),
-                                                work->out + run.shard * tess_dtype_size(dtype), run.count,
-                                                pieces && work->accumulate));
+        int n = partials_of(work, round, 0, work->team->size, first, count, &run, partials);
+        tess_work_note(work,
+                       tess_reduce_finish(tess_work_stream(work), partials, n, work->dtype, op_of(work),
+                                          work->out + run.shard * tess_dtype_size(work->dtype), run.count, false));
     }
+}
+
+/* The subtrees of the operation's tree, or of the trees of its steps one after the other. */
+static const hosts_subtrees *subtrees_of(const tess_work *work)
+{
+    comm_hosts *h = hosts_of(work->team);
+    if (work->steps == NULL)
+        return &h->all;
+    h->stepwise.n = 0;
+    for (int i = 0; i < work->n_steps; i++)
+        if (work->steps[i].n > 0)
+            hosts_find_subtrees(h, work->steps[i].begin, work->steps[i].begin + work->steps[i].n, &h->stepwise);
+    hosts_count_subtrees(h, &h->stepwise);
+    return &h->stepwise;
 }
 
 void hosts_plan_fold(tess_work *work)
@@ -200,7 +248,8 @@ void hosts_plan_fold(tess_work *work)
     hosts_rounds *r = h->rounds;
     size_t begin;
     bool parts = work->fp.kind == TESS_TRACE_ALL_REDUCE;
-    size_t partials = (size_t)r->way->most_sources * (size_t)h->most_subtrees + (size_t)h->n_subtrees;
+    r->subtrees = subtrees_of(work);
+    size_t partials = (size_t)r->way->most_sources * (size_t)r->subtrees->most + (size_t)r->subtrees->n;
     r->pass[0] = (hosts_pass){.folds = true,
                               .block = parts ? hosts_part(work, 0, &begin) : work->n,
                               .element = (size_t)work->team->size * shown_size(work) + partials * partial_size(work),

@@ -71,11 +71,18 @@ typedef struct hosts_counter {
     _Atomic int32_t waits_for; /* 1 + the team rank whose message it awaits; 0: none */
 } hosts_counter;
 
-/* A subtree of the canonical tree that lies on one host, and in no larger one that does. */
+/* A subtree of an operation's tree that lies on one host, and in no larger one that does. */
 typedef struct hosts_subtree {
     int begin, end; /* team ranks */
     int host;
 } hosts_subtree;
+
+/* Those of an operation, in order. */
+typedef struct hosts_subtrees {
+    hosts_subtree *at;
+    int n;
+    int most; /* of any host */
+} hosts_subtrees;
 
 /* A post in flight. */
 typedef struct hosts_letter {
@@ -97,14 +104,13 @@ typedef struct hosts_rounds hosts_rounds;
 /* A team's state for several hosts. */
 typedef struct comm_hosts {
     wire_group *group;
-    int n_hosts, mine;     /* of the team; number of this rank's */
-    int index;             /* of this rank among the members of its host */
-    hosts_member *members; /* by team rank */
-    int *ranks;            /* team ranks, host by host */
-    int *first;            /* (n_hosts + 1) where a host's begin in `ranks` */
-    hosts_subtree *subtrees;
-    int n_subtrees;
-    int most_subtrees;          /* of any host */
+    int n_hosts, mine;          /* of the team; number of this rank's */
+    int index;                  /* of this rank among the members of its host */
+    hosts_member *members;      /* by team rank */
+    int *ranks;                 /* team ranks, host by host */
+    int *first;                 /* (n_hosts + 1) where a host's begin in `ranks` */
+    hosts_subtrees all;         /* of the canonical tree over the team */
+    hosts_subtrees stepwise;    /* of the trees of an operation in steps (comm/leaf_sum.h) */
     hosts_way ways[HOSTS_WAYS]; /* posts go striped */
 
     hosts_letter *sent;     /* (HOSTS_LETTERS) */
@@ -181,6 +187,11 @@ static inline int hosts_tag(const tess_work *work, int kind)
     return (int)(work->fp.sequence % HOSTS_TAGS) * HOSTS_TAG_KINDS + kind;
 }
 
+/* Appends the subtrees of the tree over ranks [begin, end). `of`: room for as many as the team has ranks. */
+void hosts_find_subtrees(const comm_hosts *h, int begin, int end, hosts_subtrees *of);
+/* Completes a list of subtrees. */
+void hosts_count_subtrees(const comm_hosts *h, hosts_subtrees *of);
+
 /* ---- hosts_posts.c */
 /* Sends this rank's post and what lies beside it to the other hosts. */
 tess_status hosts_send_post(tess_work *work);
@@ -211,6 +222,7 @@ struct hosts_rounds {
     uint64_t base, n;                      /* of the pass: rounds before, rounds */
     uint64_t shown, folded, landed, taken; /* of the pass, by this rank */
     size_t per_round;                      /* elements */
+    const hosts_subtrees *subtrees;        /* of a reduction */
     bool siblings_read;                    /* siblings read our buffers: the pass ends when they have */
     hosts_batch sends[HOSTS_AREAS], receives[HOSTS_AREAS];
     wire_request *native; /* instead of passes */

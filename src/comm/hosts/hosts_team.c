@@ -53,18 +53,29 @@ static void choose_handlers(const tess_team *team, const comm_hosts *h, hosts_wa
     }
 }
 
-static void find_subtrees(comm_hosts *h, int begin, int end)
+void hosts_find_subtrees(const comm_hosts *h, int begin, int end, hosts_subtrees *of)
 {
     bool on_one_host = true;
     for (int r = begin + 1; r < end; r++)
         on_one_host = on_one_host && h->members[r].host == h->members[begin].host;
     if (on_one_host) {
-        h->subtrees[h->n_subtrees++] = (hosts_subtree){begin, end, h->members[begin].host};
+        of->at[of->n++] = (hosts_subtree){begin, end, h->members[begin].host};
         return;
     }
     int middle = begin + tess_reduce_half(end - begin);
-    find_subtrees(h, begin, middle);
-    find_subtrees(h, middle, end);
+    hosts_find_subtrees(h, begin, middle, of);
+    hosts_find_subtrees(h, middle, end, of);
+}
+
+void hosts_count_subtrees(const comm_hosts *h, hosts_subtrees *of)
+{
+    of->most = 0;
+    for (int host = 0; host < h->n_hosts; host++) {
+        int n = 0;
+        for (int s = 0; s < of->n; s++)
+            n += of->at[s].host == host;
+        of->most = n > of->most ? n : of->most;
+    }
 }
 
 static tess_status allocate(tess_team *team, comm_hosts *h)
@@ -77,7 +88,8 @@ static tess_status allocate(tess_team *team, comm_hosts *h)
         TESS_TRY(array(team, W, sizeof(hosts_seat), "members", &h->ways[way].seats));
     }
     TESS_TRY(array(team, W + 1, sizeof(int), "hosts", &h->first));
-    TESS_TRY(array(team, W, sizeof(hosts_subtree), "subtrees", &h->subtrees));
+    TESS_TRY(array(team, W, sizeof(hosts_subtree), "subtrees", &h->all.at));
+    TESS_TRY(array(team, W, sizeof(hosts_subtree), "subtrees", &h->stepwise.at));
     return array(team, 1, sizeof(hosts_rounds), "rounds", &h->rounds);
 }
 
@@ -101,13 +113,8 @@ tess_status hosts_attach(tess_team *team, uint8_t *shared)
     h->ways[HOSTS_LEADERS].carriers = 1;
     for (int way = 0; way < HOSTS_WAYS; way++)
         choose_handlers(team, h, &h->ways[way]);
-    find_subtrees(h, 0, team->size);
-    for (int host = 0; host < h->n_hosts; host++) {
-        int n = 0;
-        for (int s = 0; s < h->n_subtrees; s++)
-            n += h->subtrees[s].host == host;
-        h->most_subtrees = n > h->most_subtrees ? n : h->most_subtrees;
-    }
+    hosts_find_subtrees(h, 0, team->size, &h->all);
+    hosts_count_subtrees(h, &h->all);
     TESS_TRY(allocate_letters(team, h));
     h->counters = (hosts_counter *)(void *)shared;
     h->areas = shared + hosts_bytes(hosts_n_local(h, h->mine)) -
@@ -182,8 +189,8 @@ void hosts_detach(tess_team *team)
         tess_mem_free(mem, h->ways[way].sources);
         tess_mem_free(mem, h->ways[way].seats);
     }
-    void *const owned[] = {h->members, h->ranks,    h->first,   h->subtrees, h->rounds,
-                           h->sent,    h->received, h->sending, h->awaited,  h};
+    void *const owned[] = {h->members,  h->ranks,   h->first,   h->all.at, h->stepwise.at, h->rounds, h->sent,
+                           h->received, h->sending, h->awaited, h};
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
         tess_mem_free(mem, owned[i]);
 }

@@ -18,13 +18,15 @@ static void all_gather_pieces(tess_work *work)
 
 static void reduce_scatter_pieces(tess_work *work)
 {
+    int n_steps;
+    tess_leaf_step sum;
+    const tess_leaf_step *steps = tess_work_steps(work, 1, &sum, &n_steps);
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, 1, 0, 0, SIZE_MAX / 2, &cursor, &run)) {
         const void *rows = work->in + run.full * tess_dtype_size(work->in_dtype);
-        tess_work_note(work, tess_reduce_tree_f32(tess_work_stream(work), &rows, 1, work->in_dtype,
-                                                  (float *)(void *)work->out + run.shard, run.count, work->accumulate,
-                                                  run.count * sizeof(float) >= REDUCE_STREAM_BYTES, NULL));
+        tess_work_note(work, tess_leaf_run(tess_work_stream(work), steps, n_steps, &rows, 1, work->in_dtype, run.shard,
+                                           run.count, run.count * sizeof(float) >= REDUCE_STREAM_BYTES, NULL));
     }
 }
 

@@ -28,7 +28,9 @@ static void show(tess_work *work, uint8_t *to)
 static void take(tess_work *work)
 {
     size_t element = shm_element(work);
-    int W = work->team->size, me = work->team->rank;
+    int W = work->team->size, me = work->team->rank, n_steps;
+    tess_leaf_step sum;
+    const tess_leaf_step *steps = tess_work_steps(work, W, &sum, &n_steps);
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
     while (tess_pieces_next(work->pieces.pieces, work->pieces.n, W, me, shm_of(work)->first, shm_of(work)->count,
@@ -40,9 +42,8 @@ static void take(tess_work *work)
                           ? shm_in(work, r) + run.full * element
                           : shm_peer(work, r, me) + (run.packed - shm_of(work)->first) * element;
         bool finite = true;
-        tess_work_note(work, tess_reduce_tree_f32(tess_work_stream(work), rows, W, work->in_dtype,
-                                                  (float *)(void *)work->out + run.shard, run.count, work->accumulate,
-                                                  shm_streams(work->n * sizeof(float)), &finite));
+        tess_work_note(work, tess_leaf_run(tess_work_stream(work), steps, n_steps, rows, W, work->in_dtype, run.shard,
+                                           run.count, shm_streams(work->n * sizeof(float)), &finite));
         if (!finite)
             tess_bad_addend_look(work, rows, &run, cursor.piece - 1);
     }

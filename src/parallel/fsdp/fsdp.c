@@ -22,8 +22,7 @@ static tess_status check_policy(const tess_fsdp_policy *policy)
     return TESS_OK;
 }
 
-/* The canonical rank is row-major over (dp_replicate, dp_shard): the tree over the shard team, then over the replicas,
- * is the tree over all of them. */
+/* The canonical rank is row-major over (dp_replicate, dp_shard). */
 static tess_status find_teams(tess_fsdp *fsdp)
 {
     int shard_axis = tess_mesh_axis(fsdp->mesh, "dp_shard");
@@ -48,6 +47,23 @@ static tess_status find_teams(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
+static bool is_power_of_two(int n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+/* What the counters count. Without replicas each micro-batch is a leaf. With replicas it is the sum over all ranks, if
+ * that and the sum over a replica's shards are subtrees; else it is the sum over a replica's shards, if that one is. */
+static void choose_leaves(tess_fsdp *fsdp)
+{
+    int world = fsdp->n_shards * fsdp->n_replicas;
+    if (fsdp->n_replicas == 1 || !is_power_of_two(fsdp->n_shards))
+        fsdp->leaf = 1;
+    else
+        fsdp->leaf = is_power_of_two(fsdp->n_replicas) ? world : fsdp->n_shards;
+    fsdp->portion = world / fsdp->leaf;
+}
+
 tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **out)
 {
     TESS_CHECK(mesh != NULL && policy != NULL && out != NULL, TESS_E_INVALID, "tess_fsdp_create: a NULL argument");
@@ -65,6 +81,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
         tess_fsdp_destroy(&fsdp);
         return status;
     }
+    choose_leaves(fsdp);
     tess_strategy strategy = policy->strategy;
     fsdp->alone = fsdp->n_shards == 1 && fsdp->n_replicas == 1;
     fsdp->replicated = strategy == TESS_STRATEGY_NONE && fsdp->n_shards > 1;
@@ -107,6 +124,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
         if (unit->replica_work != NULL)
             tess_work_wait(&unit->replica_work, 0);
     }
+    tess_fsdp_exchange_free(fsdp);
     tess_fsdp_slots_free(fsdp);
     tess_fsdp_windows_free(fsdp);
     tess_fsdp_stamps_free(fsdp);

@@ -1,18 +1,6 @@
 /* Memory of the sums that the counter of fsdp_reduce.c holds: as many for each unit as are alive at once. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Most accumulators alive at once: the set bits of s, and the incoming sum unless it lands in level 0. */
-static int count_accumulators(const tess_fsdp *fsdp, int n_micro)
-{
-    int most = 0;
-    for (int s = 0; s < n_micro; s++) {
-        bool fused = fsdp->n_replicas == 1 && s % 2 == 1;
-        int n = __builtin_popcount((unsigned)s) + !fused;
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 void tess_fsdp_accumulators_free(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->mem;
@@ -37,12 +25,14 @@ static tess_status alloc_accumulators(tess_unit *unit, int n)
     for (int k = 0; k < n; k++)
         TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "sum", k, unit->accumulator_elements,
                                          &unit->accumulators[k], &found));
+    unit->counter = (tess_leaf_counter){.memory = unit->accumulators, .n_memory = n};
     return TESS_OK;
 }
 
-tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro)
+tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int64_t n_leaves)
 {
-    int n = count_accumulators(fsdp, n_micro);
+    int n = tess_leaf_memory((n_leaves + fsdp->leaf - 1) / fsdp->leaf, fsdp->portion,
+                             fsdp->n_replicas > 1 && fsdp->portion == 1);
     tess_status status = TESS_OK;
     if (n == fsdp->n_accumulators)
         return TESS_OK;

@@ -12,10 +12,10 @@
  * has one thread. Call before materialize. The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
-/* Restores the finished gradients of the step of n_local_micro_batches that a predecessor of this process had summed:
- * it had reached the end of step_end. Weights and sums lie in named memory (base/mem/named.h), which must outlive a
- * process. Not collective. */
-tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int n_local_micro_batches);
+/* Restores the finished gradients of a step of n_micro_batches, over all ranks, that a predecessor of this process had
+ * summed: it had reached the end of step_end. Weights and sums lie in named memory (base/mem/named.h), which must
+ * outlive a process. Not collective. */
+tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
 
 /* Gathers, reductions and waits switch `clock` (borrowed until destroy) and back. Call before the first step. A call
  * that fails leaves the clock in its phase: phases are reported for successful steps only. */

@@ -10,6 +10,7 @@
  * - fsdp_turns.c: which unit has which window
  * - fsdp_accumulators.c: memory of the counter's sums
  * - fsdp_reduce.c: reduce-scatter and the counter
+ * - fsdp_exchange.c: leaves that replicas exchange
  * - unit.c: the four hooks
  * - fsdp_step.c: step_begin .. step_end
  * - shard.c: what optimizers and checkpoints see
@@ -25,9 +26,8 @@
 #ifndef TESS_PARALLEL_FSDP_FSDP_IMPL_H
 #define TESS_PARALLEL_FSDP_FSDP_IMPL_H
 
+#include "comm/leaf_sum.h"
 #include "parallel/fsdp/fsdp_engine.h"
-
-enum { TESS_FSDP_LEVELS = 31 }; /* of the binary counter: local micro-batches < 2^30 */
 
 typedef struct tess_fsdp_param {
     char *name;
@@ -45,6 +45,7 @@ typedef struct tess_fsdp_param {
 } tess_fsdp_param;
 
 typedef struct tess_fsdp_stamp tess_fsdp_stamp;
+typedef struct tess_fsdp_exchange tess_fsdp_exchange;
 
 /* Memory of one gathered copy, shared by the ranks of the shard team on this host. */
 typedef struct tess_fsdp_slot {
@@ -102,11 +103,12 @@ struct tess_unit {
     tess_work *replica_work; /* then over the replicas */
     uint64_t reduce_number;
     int reduce_micro; /* local micro-batch being reduced */
-    bool reduce_fused;
 
-    float **accumulators;           /* (fsdp->n_accumulators) */
-    float *level[TESS_FSDP_LEVELS]; /* level k: a sum of 2^k micro-batches, or NULL */
-    float *incoming;
+    float **accumulators;                  /* (fsdp->n_accumulators) */
+    tess_leaf_counter counter;             /* its memory is the accumulators */
+    tess_leaf_step steps[TESS_LEAF_STEPS]; /* of the micro-batch being reduced */
+    int n_steps, n_sent;                   /* the first n_sent are part of the reduce-scatter */
+    float *incoming;                       /* the sum over this replica's shards on its way to the others, or NULL */
     float *in_place; /* between backward hooks: the accumulator that the engine writes instead of a window, or NULL */
     float *total;    /* after step_end */
     float *gradient; /* whole, where gradients are replicated */
@@ -133,6 +135,8 @@ struct tess_fsdp {
     bool defer;       /* gradients are reduced at the end of the micro-batch */
     bool spans_hosts; /* the shard team does */
     bool uses_wire;   /* the shards or the replicas are on different hosts */
+    int leaf;         /* micro-batches in a leaf of the counters */
+    int portion;      /* leaves that come at once */
 
     tess_unit **units;
     int n_units, n_params;
@@ -144,7 +148,9 @@ struct tess_fsdp {
 
     tess_fsdp_state state;
     int n_micro, micro; /* of the step; micro -1: before the first */
+    int64_t n_leaves;   /* micro-batches of all ranks that count; those beyond are empty */
     int n_accumulators;
+    tess_fsdp_exchange *exchange; /* NULL: none yet */
     bool gradients_ready;
 
     tess_fsdp_slot *slots;
@@ -218,8 +224,8 @@ tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
-/* fsdp_accumulators.c */
-tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int n_micro);
+/* fsdp_accumulators.c: for a step of `n_leaves` micro-batches of all ranks */
+tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int64_t n_leaves);
 void tess_fsdp_accumulators_free(tess_unit *unit);
 
 /* fsdp_reduce.c */
@@ -233,5 +239,15 @@ tess_status tess_fsdp_in_place_begin(tess_unit *unit);
 tess_status tess_fsdp_in_place_end(tess_unit *unit);
 tess_status tess_fsdp_reduce_finish(tess_unit *unit); /* waits for it and carries; nothing when none is under way */
 tess_status tess_fsdp_reduce_total(tess_unit *unit);  /* adds up the counter's levels */
+/* How many of the ranks' micro-batches of local step `micro` count. */
+int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro);
+
+/* fsdp_exchange.c: in place of the sum over replicas where that is no subtree. tess_fsdp_exchange_steps: what the
+ * reduce-scatter over the shards is to leave; tess_fsdp_exchange_add, once it is complete: the rest. */
+bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro);
+tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp);
+void tess_fsdp_exchange_free(tess_fsdp *fsdp);
+const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp *fsdp, int micro, int *n_steps);
+tess_status tess_fsdp_exchange_add(tess_unit *unit);
 
 #endif

@@ -29,12 +29,12 @@ tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
-tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int n_local_micro_batches)
+tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches)
 {
     bool found = false;
     TESS_CHECK(tess_mem_has_store(fsdp->mem) && fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID,
                "fsdp: gradients are found between steps, and where they are kept");
-    TESS_TRY(tess_fsdp_accumulators_alloc(fsdp, n_local_micro_batches));
+    TESS_TRY(tess_fsdp_accumulators_alloc(fsdp, n_micro_batches));
     TESS_TRY(open_totals(fsdp, &found));
     TESS_CHECK(found, TESS_E_INTERNAL, "fsdp: no gradients were kept");
     for (int u = 0; u < fsdp->n_units; u++) {

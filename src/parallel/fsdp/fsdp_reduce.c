@@ -1,49 +1,44 @@
-/* The canonical sum of a unit's gradients: the tree over ranks, then a binary counter over local micro-batches.
+/* The canonical sum of a unit's gradients: micro-batch i = s * W + r is leaf i of a binary counter (comm/leaf_sum.h).
  *
- * Micro-batch i = s * W + r. The reduce-scatter adds over r, the low bits of i. Over s the accumulators work as a
- * binary counter works: level k holds a sum of 2^k micro-batches, and adding one carries for as long as the bits of s
- * are set. So the sum is the pairwise tree over i whatever W is (a power of two). When s is odd the first carry is
- * fused into the reduce-scatter, which adds the old shard last; with replicas it cannot be, as their sum comes first.
+ * The reduce-scatter of local step s shows the owner of a shard the leaves of all W ranks at once. It adds them as a
+ * portion: with W a power of two that is one subtree, added to the old shard last when s is odd. So the sum is the
+ * pairwise tree over i, whatever W is. What is left to carry then is done on all threads of the stream.
  *
- * Replicas are summed in the background as well: over the network, where the shards of a replica share a host. The sum
- * of one unit begins when the next one is sent, at the same place of the sequence of calls on all ranks. */
+ * With replicas a leaf of the counter is the sum over all ranks: over the shards, then in the background over the
+ * replicas, where a network lies between them. The sum of one unit over the replicas begins when the next one is sent,
+ * at the same place of the sequence of calls on all ranks. fsdp_exchange.c has those that are no subtrees. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-static float *unused_accumulator(const tess_unit *unit)
-{
-    for (int i = 0; i < unit->fsdp->n_accumulators; i++) {
-        bool used = false;
-        for (int k = 0; k < TESS_FSDP_LEVELS; k++)
-            used = used || unit->level[k] == unit->accumulators[i];
-        if (!used)
-            return unit->accumulators[i];
-    }
-    return NULL;
-}
-
-/* y += x. Sums of two commute, so this is the tree whichever side is older. */
-static tess_status add(tess_unit *unit, float *y, const float *x)
+/* Sums of two commute, so y += x is the tree whichever side is older. */
+static tess_status add(tess_unit *unit, const tess_leaf_step *step)
 {
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
     unit->fsdp->traffic.reduced_bytes += 3 * sizeof(float) * unit->accumulator_elements;
-    return stream->kernels->add(stream, y, x, y, (int64_t)unit->accumulator_elements, TESS_F32);
+    return stream->kernels->add(stream, step->y, step->x, step->y, (int64_t)unit->accumulator_elements, TESS_F32);
 }
 
-static tess_status carry(tess_unit *unit)
+static tess_status add_rest(tess_unit *unit)
 {
-    int k = 0;
-    float *sum = unit->incoming;
-    if (unit->reduce_fused)
-        unit->level[k++] = NULL;
-    for (; unit->reduce_micro >> k & 1; k++) {
-        TESS_TRY(add(unit, unit->level[k], sum));
-        sum = unit->level[k];
-        unit->level[k] = NULL;
-    }
-    unit->level[k] = sum;
-    unit->incoming = NULL;
+    for (int i = unit->n_sent; i < unit->n_steps; i++)
+        TESS_TRY(add(unit, &unit->steps[i]));
+    unit->n_steps = unit->n_sent = 0;
     return TESS_OK;
+}
+
+int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
+{
+    int64_t world = fsdp->n_shards * fsdp->n_replicas, left = fsdp->n_leaves - micro * world;
+    return (int)(left < world ? left : world);
+}
+
+/* Enters the micro-batch's leaves in the counter. What follows the last step with leaves is for add_rest. */
+static void push(tess_unit *unit)
+{
+    tess_leaf_push(&unit->counter, tess_fsdp_leaves_of(unit->fsdp, unit->reduce_micro), unit->steps, &unit->n_steps);
+    unit->n_sent = unit->n_steps;
+    while (unit->steps[unit->n_sent - 1].n == 0)
+        unit->n_sent--;
 }
 
 static tess_status widen(tess_stream *stream, const void *gradient, tess_dtype dtype, float *sum, int64_t n,
@@ -68,30 +63,53 @@ static tess_status sum_alone(tess_unit *unit)
     tess_dtype dtype = unit->fsdp->policy.reduce_dtype;
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    push(unit);
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         const void *gradient = (const char *)unit->window->data + p->window_offset * tess_dtype_size(dtype);
         if (p->trainable)
-            TESS_TRY(widen(stream, gradient, dtype, unit->incoming + p->accumulator_offset, p->rows * p->row,
-                           unit->reduce_fused));
+            TESS_TRY(widen(stream, gradient, dtype, unit->steps[0].y + p->accumulator_offset, p->rows * p->row,
+                           unit->steps[0].accumulate));
     }
     tess_fsdp_window_release(unit);
-    return carry(unit);
+    return add_rest(unit);
 }
 
-static tess_status send(tess_unit *unit)
+static void count_traffic(const tess_unit *unit, const tess_leaf_step *steps, int n_steps)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    for (int i = 0; i < n_steps; i++) {
+        size_t read = steps[i].n > 0 ? (size_t)steps[i].n * tess_dtype_size(fsdp->policy.reduce_dtype) : sizeof(float);
+        fsdp->traffic.reduced_bytes +=
+            unit->accumulator_elements * (read + (size_t)(1 + steps[i].accumulate) * sizeof(float));
+    }
+}
+
+static tess_status send(tess_unit *unit, const tess_leaf_step *steps, int n_steps)
 {
     tess_fsdp *fsdp = unit->fsdp;
     unit->reduce_number = ++fsdp->n_issued;
     unit->window->reducing = true;
     tess_fsdp_stamp_now(fsdp, unit->reduce_number);
     unit->window->released = ++fsdp->n_windows_released;
+    count_traffic(unit, steps, n_steps);
     tess_team_label(fsdp->shard_team, unit->label, unit->number);
-    tess_status status = tess_reduce_scatter_pieces(fsdp->shard_team, unit->window->data, fsdp->policy.reduce_dtype,
-                                                    unit->incoming, unit->reduce_pieces, (size_t)unit->n_trainable,
-                                                    unit->reduce_fused, &unit->reduce_work);
+    tess_status status =
+        tess_reduce_scatter_leaves(fsdp->shard_team, unit->window->data, fsdp->policy.reduce_dtype, steps, n_steps,
+                                   unit->reduce_pieces, (size_t)unit->n_trainable, &unit->reduce_work);
     tess_team_label(fsdp->shard_team, NULL, -1);
     return status;
+}
+
+static tess_status wait_for_shards(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    TESS_TRY_CTX(tess_fsdp_wait(fsdp, &unit->reduce_work, unit->reduce_number), "gradients of unit '%s'", unit->name);
+    tess_fsdp_bad_gradient_note(unit);
+    if (unit->reduce_number > fsdp->n_proven)
+        fsdp->n_proven = unit->reduce_number;
+    tess_fsdp_window_release(unit);
+    return TESS_OK;
 }
 
 /* The shards of this replica are summed; their sum over the replicas begins. */
@@ -100,12 +118,8 @@ static tess_status finish_shards(tess_unit *unit)
     tess_fsdp *fsdp = unit->fsdp;
     if (unit->reduce_work == NULL)
         return TESS_OK;
-    TESS_TRY_CTX(tess_fsdp_wait(fsdp, &unit->reduce_work, unit->reduce_number), "gradients of unit '%s'", unit->name);
-    tess_fsdp_bad_gradient_note(unit);
-    if (unit->reduce_number > fsdp->n_proven)
-        fsdp->n_proven = unit->reduce_number;
-    tess_fsdp_window_release(unit);
-    if (fsdp->n_replicas == 1)
+    TESS_TRY(wait_for_shards(unit));
+    if (unit->incoming == NULL)
         return TESS_OK;
     tess_team_label(fsdp->replicate_team, unit->label, unit->number);
     tess_status status = tess_all_reduce(fsdp->replicate_team, unit->incoming, unit->incoming,
@@ -122,29 +136,46 @@ tess_status tess_fsdp_reduce_flush(tess_fsdp *fsdp)
     return unit != NULL ? finish_shards(unit) : TESS_OK;
 }
 
-/* With replicas, the unit that was sent before goes on to them. */
-static tess_status send_and_flush(tess_unit *unit)
+/* The unit that was sent before goes on to the replicas. */
+static tess_status send_to_replicas(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    TESS_TRY(send(unit));
-    if (fsdp->n_replicas == 1)
-        return TESS_OK;
+    unit->incoming = tess_leaf_unused(&unit->counter);
+    const tess_leaf_step sum = {.n = fsdp->n_shards, .y = unit->incoming};
+    TESS_TRY(send(unit, &sum, 1));
     TESS_TRY(tess_fsdp_reduce_flush(fsdp));
     fsdp->last_reduced = unit;
     return TESS_OK;
 }
 
+static tess_status exchange(tess_unit *unit)
+{
+    int n_steps;
+    const tess_leaf_step *steps = tess_fsdp_exchange_steps(unit->fsdp, unit->reduce_micro, &n_steps);
+    TESS_TRY(tess_fsdp_reduce_flush(unit->fsdp));
+    TESS_TRY(send(unit, steps, n_steps));
+    TESS_TRY(wait_for_shards(unit));
+    return tess_fsdp_exchange_add(unit);
+}
+
+static tess_status reduce(tess_unit *unit)
+{
+    const tess_fsdp *fsdp = unit->fsdp;
+    if (fsdp->alone)
+        return sum_alone(unit);
+    if (tess_fsdp_exchanges(fsdp, unit->reduce_micro))
+        return exchange(unit);
+    if (fsdp->n_replicas > 1)
+        return send_to_replicas(unit);
+    push(unit);
+    return send(unit, unit->steps, unit->n_sent);
+}
+
 tess_status tess_fsdp_reduce(tess_unit *unit)
 {
-    tess_fsdp *fsdp = unit->fsdp;
     unit->deferred = false;
-    unit->reduce_micro = fsdp->micro;
-    unit->reduce_fused = fsdp->n_replicas == 1 && fsdp->micro % 2 == 1;
-    unit->incoming = unit->reduce_fused ? unit->level[0] : unused_accumulator(unit);
-    size_t touched =
-        (size_t)fsdp->n_shards * tess_dtype_size(fsdp->policy.reduce_dtype) + (1 + unit->reduce_fused) * sizeof(float);
-    fsdp->traffic.reduced_bytes += unit->accumulator_elements * touched;
-    TESS_TRY_CTX(fsdp->alone ? sum_alone(unit) : send_and_flush(unit), "gradients of unit '%s'", unit->name);
+    unit->reduce_micro = unit->fsdp->micro;
+    TESS_TRY_CTX(reduce(unit), "gradients of unit '%s'", unit->name);
     return TESS_OK;
 }
 
@@ -155,9 +186,12 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
         return TESS_OK;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
     TESS_TRY(finish_shards(unit));
-    if (unit->replica_work != NULL)
+    if (unit->replica_work != NULL) {
         TESS_TRY_CTX(tess_work_wait(&unit->replica_work, 0), "gradients of unit '%s' over the replicas", unit->name);
-    TESS_TRY(carry(unit));
+        tess_leaf_place(&unit->counter, unit->incoming, unit->steps, &unit->n_steps);
+        unit->incoming = NULL;
+    }
+    TESS_TRY(add_rest(unit));
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
 }
@@ -171,30 +205,23 @@ bool tess_fsdp_in_place(const tess_unit *unit)
 tess_status tess_fsdp_in_place_begin(tess_unit *unit)
 {
     TESS_TRY(tess_fsdp_reduce_finish(unit)); /* of the micro-batch before */
-    unit->in_place = unused_accumulator(unit);
+    unit->in_place = tess_leaf_unused(&unit->counter);
     return TESS_OK;
 }
 
 tess_status tess_fsdp_in_place_end(tess_unit *unit)
 {
     unit->reduce_micro = unit->fsdp->micro;
-    unit->reduce_fused = false;
-    unit->incoming = unit->in_place;
+    tess_leaf_place(&unit->counter, unit->in_place, unit->steps, &unit->n_steps);
     unit->in_place = NULL;
-    return carry(unit);
+    return add_rest(unit);
 }
 
 tess_status tess_fsdp_reduce_total(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    for (int k = 0; k < TESS_FSDP_LEVELS; k++) {
-        if (unit->level[k] == NULL)
-            continue;
-        if (unit->total != NULL)
-            TESS_TRY(add(unit, unit->level[k], unit->total));
-        unit->total = unit->level[k];
-        unit->level[k] = NULL;
-    }
+    unit->total = tess_leaf_total(&unit->counter, unit->steps, &unit->n_steps);
+    TESS_TRY(add_rest(unit));
     if (!fsdp->replicated)
         return TESS_OK;
     uint64_t number = ++fsdp->n_issued;

@@ -1,12 +1,14 @@
 /* A step: from step_begin over the local micro-batches to the finished gradient. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches)
+static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
 {
+    int64_t world = fsdp->n_shards * fsdp->n_replicas;
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: step_begin before materialize");
     TESS_CHECK(fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID, "fsdp: step_begin inside a step; call step_end first");
-    TESS_CHECK(n_local_micro_batches > 0 && n_local_micro_batches < 1 << 30, TESS_E_INVALID,
-               "fsdp: step_begin with %d micro-batches a rank; at least 1 is needed", n_local_micro_batches);
+    TESS_CHECK(n_leaves > 0 && n_leaves / world < 1 << 30, TESS_E_INVALID,
+               "fsdp: step_begin with %lld micro-batches over %lld ranks; at least 1 is needed", (long long)n_leaves,
+               (long long)world);
     for (int u = 0; u < fsdp->n_units; u++)
         TESS_CHECK(fsdp->units[u]->n_forward == 0, TESS_E_INVALID,
                    "unit '%s': step_begin while a forward is open; post_forward is missing", fsdp->units[u]->name);
@@ -16,11 +18,26 @@ tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches)
         fsdp->units[u]->total = NULL;
         fsdp->units[u]->backward_done = false;
     }
-    TESS_TRY_CTX(tess_fsdp_accumulators_alloc(fsdp, n_local_micro_batches), "fsdp: step_begin");
+    TESS_TRY_CTX(tess_fsdp_accumulators_alloc(fsdp, n_leaves), "fsdp: step_begin");
+    if (fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_leaves % world != 0))
+        TESS_TRY_CTX(tess_fsdp_exchange_alloc(fsdp), "fsdp: step_begin");
     fsdp->state = TESS_FSDP_STEP;
-    fsdp->n_micro = n_local_micro_batches;
+    fsdp->n_leaves = n_leaves;
+    fsdp->n_micro = (int)((n_leaves + world - 1) / world);
     fsdp->micro = -1;
     fsdp->n_order = 0; /* of an evaluation */
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_batches)
+{
+    return begin_step(fsdp, (int64_t)n_local_micro_batches * fsdp->n_shards * fsdp->n_replicas);
+}
+
+tess_status tess_fsdp_step_begin_shared(tess_fsdp *fsdp, int64_t n_micro_batches, int *n_local)
+{
+    TESS_TRY(begin_step(fsdp, n_micro_batches));
+    *n_local = fsdp->n_micro;
     return TESS_OK;
 }
 

@@ -1,0 +1,126 @@
+/* Sums over replicas that are no subtree of the canonical tree: because the number of shards or of replicas is no power
+ * of two, or because the last micro-batches of a step do not reach all ranks. The replicas then exchange what they
+ * would add, some elements at a time, and each adds all of it to its own counter.
+ *
+ * What a replica gives is the sum over its shards, where that is a subtree; else it is the leaf of each shard. */
+#include <string.h>
+
+#include "parallel/fsdp/fsdp_impl.h"
+
+enum { AT_ONCE = 1 << 16 }; /* elements of each input */
+
+struct tess_fsdp_exchange {
+    int given;             /* inputs of a replica */
+    size_t elements;       /* of the largest unit's shard */
+    float *own;            /* (given, elements) */
+    float *sent;           /* (given, AT_ONCE) */
+    float *all;            /* (n_replicas, given, AT_ONCE) */
+    const void **rows;     /* (n_replicas * given) of `all` */
+    tess_leaf_step *steps; /* (given) */
+};
+
+bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro)
+{
+    return fsdp->n_replicas > 1 &&
+           (fsdp->portion > 1 || tess_fsdp_leaves_of(fsdp, micro) < fsdp->n_shards * fsdp->n_replicas);
+}
+
+static tess_status alloc_exchange(tess_fsdp *fsdp, tess_fsdp_exchange *x)
+{
+    size_t given = (size_t)x->given, all = given * (size_t)fsdp->n_replicas;
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, given * x->elements, sizeof(float), "leaves",
+                                  (void **)&x->own));
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, given * AT_ONCE, sizeof(float), "leaves for replicas",
+                                  (void **)&x->sent));
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, all * AT_ONCE, sizeof(float), "leaves of replicas",
+                                  (void **)&x->all));
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, all, sizeof(void *), "leaves", (void **)&x->rows));
+    return tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, given, sizeof(tess_leaf_step), "leaves", (void **)&x->steps);
+}
+
+tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp)
+{
+    if (fsdp->exchange != NULL)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(tess_fsdp_exchange), "exchange of leaves",
+                            (void **)&fsdp->exchange));
+    *fsdp->exchange = (tess_fsdp_exchange){.given = fsdp->leaf == 1 ? fsdp->n_shards : 1};
+    for (int u = 0; u < fsdp->n_units; u++)
+        if (fsdp->units[u]->accumulator_elements > fsdp->exchange->elements)
+            fsdp->exchange->elements = fsdp->units[u]->accumulator_elements;
+    tess_status status = alloc_exchange(fsdp, fsdp->exchange);
+    if (status != TESS_OK)
+        tess_fsdp_exchange_free(fsdp);
+    return status;
+}
+
+void tess_fsdp_exchange_free(tess_fsdp *fsdp)
+{
+    tess_fsdp_exchange *x = fsdp->exchange;
+    if (x == NULL)
+        return;
+    tess_mem_free(fsdp->mem, x->steps);
+    tess_mem_free(fsdp->mem, x->rows);
+    tess_mem_free(fsdp->mem, x->all);
+    tess_mem_free(fsdp->mem, x->sent);
+    tess_mem_free(fsdp->mem, x->own);
+    tess_mem_free(fsdp->mem, x);
+    fsdp->exchange = NULL;
+}
+
+const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp *fsdp, int micro, int *n_steps)
+{
+    tess_fsdp_exchange *x = fsdp->exchange;
+    int left = tess_fsdp_leaves_of(fsdp, micro) - fsdp->replica * fsdp->n_shards;
+    *n_steps = x->given;
+    for (int i = 0; i < x->given; i++)
+        x->steps[i] = (tess_leaf_step){.begin = i, .n = 1, .y = x->own + (size_t)i * x->elements};
+    if (x->given == 1) /* nobody uses the sum of a replica whose micro-batches are all empty */
+        x->steps[0].n = left > 0 && left < fsdp->n_shards ? left : fsdp->n_shards;
+    return x->steps;
+}
+
+/* The steps that add the inputs of all replicas to the unit's counter. Returns how many inputs count. */
+static int plan(tess_unit *unit)
+{
+    const tess_fsdp *fsdp = unit->fsdp;
+    int leaves = tess_fsdp_leaves_of(fsdp, unit->reduce_micro);
+    int n = fsdp->exchange->given > 1 ? leaves : (leaves + fsdp->n_shards - 1) / fsdp->n_shards;
+    if (fsdp->portion > 1) {
+        tess_leaf_push(&unit->counter, n, unit->steps, &unit->n_steps);
+    } else {
+        float *sum = tess_leaf_unused(&unit->counter);
+        unit->steps[unit->n_steps++] = (tess_leaf_step){.n = n, .y = sum};
+        tess_leaf_place(&unit->counter, sum, unit->steps, &unit->n_steps);
+    }
+    return n;
+}
+
+static tess_status add_elements(tess_unit *unit, tess_stream *stream, int n_inputs, size_t at, size_t n)
+{
+    const tess_fsdp *fsdp = unit->fsdp;
+    tess_fsdp_exchange *x = fsdp->exchange;
+    for (int i = 0; i < x->given; i++)
+        memcpy(x->sent + (size_t)i * n, x->own + (size_t)i * x->elements + at, n * sizeof(float));
+    TESS_TRY(tess_all_gather(fsdp->replicate_team, x->sent, x->all, (size_t)x->given * n, TESS_F32, NULL));
+    for (int i = 0; i < n_inputs; i++)
+        x->rows[i] = x->all + (size_t)i * n;
+    return tess_leaf_run(stream, unit->steps, unit->n_steps, x->rows, n_inputs, TESS_F32, at, n, false, NULL);
+}
+
+tess_status tess_fsdp_exchange_add(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    tess_stream *stream = NULL;
+    tess_status status = TESS_OK;
+    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
+    int n_inputs = plan(unit);
+    tess_team_label(fsdp->replicate_team, unit->label, unit->number);
+    for (size_t at = 0; at < unit->accumulator_elements && status == TESS_OK; at += AT_ONCE) {
+        size_t left = unit->accumulator_elements - at;
+        status = add_elements(unit, stream, n_inputs, at, left < AT_ONCE ? left : AT_ONCE);
+    }
+    tess_team_label(fsdp->replicate_team, NULL, -1);
+    unit->n_steps = 0;
+    return status;
+}
