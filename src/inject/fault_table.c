@@ -65,7 +65,7 @@ int64_t tess_inject_micro_batches(tess_runtime *rt, int64_t step, int64_t n)
         tess_fault *fault = &faults->fault[i];
         if (fault->kind == TESS_FAULT_UNEVEN && !fault->whole_step && (fault->step < 0 || step == fault->step)) {
             fault->happened++;
-            n -= fault->n;
+            n -= fault->n * tess_team_size(tess_runtime_team(rt));
         }
     }
     return n > 0 ? n : 0;

@@ -146,7 +146,7 @@ bool tess_inject_tensor(tess_runtime *runtime, tess_fault_point what, const char
                         tess_dtype dtype);
 /* A moment within the current phase that a drill may name, such as "shard" 3; a fault's point names it like a phase. */
 void tess_inject_moment(tess_runtime *runtime, const char *name, int64_t detail);
-/* Micro-batches that this rank shall have in `step` instead of `n`. */
+/* Micro-batches of all ranks that this rank shall assume in `step` instead of `n`: it makes fewer than the others. */
 int64_t tess_inject_micro_batches(tess_runtime *runtime, int64_t step, int64_t n);
 /* TESS_E_IO when the rank's next action shall fail; `what` names it ("read the held-out text"). */
 tess_status tess_inject_failure(tess_runtime *runtime, const char *what);

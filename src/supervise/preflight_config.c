@@ -99,8 +99,14 @@ static void check_config(const config_check *l)
         add_failure(l, CONFIG, tess_error_message());
     } else {
         int64_t local = checked.training.local_batch_size, global = checked.training.global_batch_size;
-        ADD(l, CONFIG, TESS_PROBE_OK, "%" PRId64 " rows a step = %d rank%s x %" PRId64 " x %" PRId64, global, l->world,
-            l->world == 1 ? "" : "s", global / local / l->world, local);
+        int64_t n_micro = tess_config_micro_batches(&checked);
+        if (n_micro % l->world == 0)
+            ADD(l, CONFIG, TESS_PROBE_OK, "%" PRId64 " rows a step = %d rank%s x %" PRId64 " x %" PRId64, global,
+                l->world, l->world == 1 ? "" : "s", n_micro / l->world, local);
+        else
+            ADD(l, CONFIG, TESS_PROBE_OK,
+                "%" PRId64 " rows a step = %" PRId64 " micro-batches of %" PRId64 ", which %d ranks share unevenly",
+                global, n_micro, local, l->world);
     }
 }
 

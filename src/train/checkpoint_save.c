@@ -280,8 +280,9 @@ tess_status tess_trainer_save(tess_trainer *t, bool last)
     TESS_TRY(tess_numbers_compare_for_save(t->engine->numbers));
     tess_loader_cursor(t->loader, &cursor);
     int64_t words[] = {(int64_t)cursor.epoch, (int64_t)cursor.window, (int64_t)cursor.row};
-    /* The last rank reads the step's last micro-batch, so its cursor is where the next step begins. */
-    TESS_TRY(tess_broadcast(t->team, words, 3, TESS_I64, t->world - 1, NULL));
+    /* The cursor of the rank that has read the step's last micro-batch is where the next step begins. */
+    int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % t->world);
+    TESS_TRY(tess_broadcast(t->team, words, 3, TESS_I64, last_reader, NULL));
     json_t *meta = describe(t, words);
     tess_status status = save(t, meta);
     json_decref(meta);

@@ -55,6 +55,14 @@ tess_status tess_trainer_open_validation(tess_trainer *t)
     return TESS_OK;
 }
 
+/* Of the step that is under way: as it begins, for ranks without a micro-batch in it, and after each of them. */
+static void note_position(const tess_trainer *t)
+{
+    logbook_data data = {.position = t->loader_position};
+    tess_loader_cursor(t->loader, &data.cursor);
+    tess_logbook_read(t->book, t->engine->step + 1, &data);
+}
+
 static tess_status next(void *self, int64_t index, tess_batch *batch)
 {
     tess_trainer *t = self;
@@ -63,16 +71,13 @@ static tess_status next(void *self, int64_t index, tess_batch *batch)
     TESS_TRY(tess_loader_next(t->loader, index - t->loader_position, &data, &end));
     TESS_CHECK(!end, TESS_E_INTERNAL, "the training data ended");
     t->loader_position = index + 1;
-    if (t->book != NULL) { /* the last micro-batch of the step overwrites the others */
-        logbook_data place = {.position = t->loader_position};
-        tess_loader_cursor(t->loader, &place.cursor);
-        tess_logbook_read(t->book, t->engine->step + 1, &place);
-    }
+    note_position(t);
     *batch = tess_batch_of(&data);
     return TESS_OK;
 }
 
 tess_batch_source tess_trainer_source(tess_trainer *t)
 {
+    note_position(t);
     return (tess_batch_source){t, next};
 }

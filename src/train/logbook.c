@@ -197,13 +197,11 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
 {
     book_page *page = book->page;
     const logbook_step *entry = &page->step[step % 2];
-    const tess_config *c = e->config;
     const tess_span *spans;
     if (atomic_load(&page->done) == step)
         return TESS_OK;
     if (!entry->report.skipped) {
-        int64_t n_local = c->training.global_batch_size / c->training.local_batch_size / e->world;
-        TESS_TRY(tess_fsdp_find_gradients(e->fsdp, (int)n_local));
+        TESS_TRY(tess_fsdp_find_gradients(e->fsdp, tess_config_micro_batches(e->config)));
         TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
         TESS_TRY(tess_adamw_step(e->adamw, spans, step - entry->optimizer_begin, entry->lr, entry->scale));
     }

@@ -86,7 +86,7 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
         tess_trainer_warn(t, "a step was %lld rows until here, now it is %lld (training.global_batch_size)",
                           (long long)saved, (long long)now);
     TESS_TRY(place_data(t, meta));
-    t->loader_position = t->engine->step * (now / t->config.training.local_batch_size);
+    t->loader_position = t->engine->step * tess_config_micro_batches(&t->config);
     restore_spikes(json_object_get(meta, "newest_losses"), tess_numbers_losses(t->engine->numbers));
     restore_spikes(json_object_get(meta, "newest_grad_norms"), tess_numbers_norms(t->engine->numbers));
     return TESS_OK;

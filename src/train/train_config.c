@@ -119,12 +119,6 @@ static tess_status check_batch(tess_config *config, int world)
     TESS_CHECK(*global % local == 0, TESS_E_INVALID,
                "training.global_batch_size: %lld rows are not a multiple of training.local_batch_size=%lld",
                (long long)*global, (long long)local);
-    int64_t n_micro = *global / local;
-    TESS_CHECK(n_micro % world == 0, TESS_E_INVALID,
-               "training.global_batch_size: %lld rows are %lld micro-batches of training.local_batch_size=%lld, which "
-               "%d ranks "
-               "cannot share evenly: use fewer ranks (-n), or a global_batch_size that is a multiple of %lld",
-               (long long)*global, (long long)n_micro, (long long)local, world, (long long)(local * world));
     TESS_CHECK(local * config->training.seq_len < INT32_MAX, TESS_E_INVALID,
                "training: a micro-batch of %lld x %lld tokens is too large", (long long)local,
                (long long)config->training.seq_len);

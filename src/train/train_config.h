@@ -142,6 +142,12 @@ tess_status tess_config_override(tess_config *config, const char *assignment);
  * replicates across them. TESS_E_INVALID: the hosts do not have the same number of ranks. */
 tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts);
 
+/* Micro-batches of a step, over all ranks. */
+static inline int64_t tess_config_micro_batches(const tess_config *config)
+{
+    return config->training.global_batch_size / config->training.local_batch_size;
+}
+
 /* Checks the values against each other and the world size, and sets open ones: a global_batch_size of 0 to local *
  * world, and degrees of -1. */
 tess_status tess_config_check(tess_config *config, int world);

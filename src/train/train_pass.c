@@ -3,14 +3,23 @@
 #include "inject/inject.h"
 #include "train/numbers/numbers.h"
 
+/* Where the ranks do not share a step's micro-batches evenly, the last of some ranks hold no tokens. */
+static tess_status next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, int64_t n_micro,
+                              tess_batch *batch)
+{
+    static const int32_t nothing[1] = {0};
+    int64_t i = s * e->world + e->rank;
+    tess_runtime_phase(e->runtime, "data", e->step + 1, e->step * n_micro + i);
+    *batch = (tess_batch){.ids = nothing, .pos = nothing, .targets = nothing, .cu_seqlens = nothing};
+    return i < n_micro ? source->next(source->self, e->step * n_micro + i, batch) : TESS_OK;
+}
+
 static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, int64_t n_micro,
                                    tess_loss_sum *own)
 {
     tess_batch batch;
-    int64_t index = e->step * n_micro + s * e->world + e->rank;
-    tess_runtime_phase(e->runtime, "data", e->step + 1, index);
     tess_phase_switch(&e->clock, TESS_PHASE_DATA);
-    TESS_TRY_CTX(source->next(source->self, index, &batch), "training data");
+    TESS_TRY_CTX(next_batch(e, source, s, n_micro, &batch), "training data");
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
     tess_numbers_micro_begin(e->numbers, s);
@@ -22,11 +31,11 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
 
 tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *source, tess_loss_sum *own)
 {
-    const tess_config *c = e->config;
-    int64_t n_micro = c->training.global_batch_size / c->training.local_batch_size, n_local = n_micro / e->world;
-    n_local = tess_inject_micro_batches(e->runtime, e->step + 1, n_local);
+    int n_local;
+    int64_t n_micro = tess_config_micro_batches(e->config);
     tess_numbers_pass_begin(e->numbers);
-    TESS_TRY(tess_fsdp_step_begin(e->fsdp, (int)n_local));
+    TESS_TRY(
+        tess_fsdp_step_begin_shared(e->fsdp, tess_inject_micro_batches(e->runtime, e->step + 1, n_micro), &n_local));
     for (int64_t s = 0; s < n_local; s++)
         TESS_TRY(run_micro_batch(e, source, s, n_micro, own));
     return tess_fsdp_step_end(e->fsdp);

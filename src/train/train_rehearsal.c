@@ -31,16 +31,17 @@ static tess_status post_backward(void *self, int unit)
 
 static tess_status rehearse_step(tess_engine *e)
 {
-    const tess_config *c = e->config;
     const tess_hooks hooks = {e, pre_forward, tess_engine_hooks(e).post_forward, pre_backward, post_backward};
-    int64_t n_local = c->training.global_batch_size / c->training.local_batch_size / e->world;
+    int64_t n_micro = tess_inject_micro_batches(e->runtime, e->step + 1, tess_config_micro_batches(e->config));
+    int64_t n_local = (n_micro + e->world - 1) / e->world;
+    int n;
     tess_loss_sum sum = {0};
-    n_local = tess_inject_micro_batches(e->runtime, e->step + 1, n_local);
     TESS_TRY(tess_rehearsal_count(e->runtime, "a step's micro-batches", n_local));
     if (n_local == 0)
         return TESS_OK;
-    int n = n_local < MOST_MICRO_BATCHES ? (int)n_local : MOST_MICRO_BATCHES;
-    TESS_TRY(tess_fsdp_step_begin(e->fsdp, n));
+    if (n_local > MOST_MICRO_BATCHES)
+        n_micro = MOST_MICRO_BATCHES * e->world;
+    TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, n_micro, &n));
     for (int s = 0; s < n; s++) {
         TESS_TRY(tess_fsdp_micro_begin(e->fsdp, s));
         TESS_TRY(tess_executor_rehearse(e->executor, &hooks));

@@ -24,8 +24,6 @@ bad "value out of range" "outside" training.steps=0
 bad "value of the wrong type" "not an integer" training.steps=3.5
 bad "unknown choice" "none|zero1|zero2|full|hybrid" parallelism.shard_strategy=zero4
 bad "no ranks" "outside 1" -n 0
-bad "more ranks than rows" "cannot share evenly" -n 16
-bad "ranks that do not divide" "use fewer ranks" -n 3
 bad "degrees that do not multiply" "set data_parallel_shard_degree=2" -n 4 parallelism.data_parallel_replicate_degree=2 \
     parallelism.data_parallel_shard_degree=4
 bad "batch no multiple" "not a multiple" training.global_batch_size=15

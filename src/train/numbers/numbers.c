@@ -75,7 +75,6 @@ double tess_spikes_add(tess_spikes *spikes, double value)
 static void describe_place(const tess_numbers *n, const tess_replay *replay, char *text, size_t size)
 {
     const tess_bad_number *b = &replay->first;
-    const tess_config *c = n->engine->config;
     char where[96] = "", others[64] = "";
     if (b->stage == TESS_BAD_NONE || b->stage == TESS_BAD_LOSS) {
         snprintf(text, size, b->stage == TESS_BAD_LOSS ? "the loss of rank %d" : "no single value", b->rank);
@@ -83,7 +82,7 @@ static void describe_place(const tess_numbers *n, const tess_replay *replay, cha
     }
     if (b->stage == TESS_BAD_COMPUTED || b->stage == TESS_BAD_GRADIENT)
         snprintf(where, sizeof(where), ", micro-batch %lld of 0..%lld", (long long)b->micro,
-                 (long long)(c->training.global_batch_size / c->training.local_batch_size - 1));
+                 (long long)(tess_config_micro_batches(n->engine->config) - 1));
     if (b->stage == TESS_BAD_SUM && replay->culprit < 0 && !replay->repeats)
         snprintf(others, sizeof(others), "; who made it is not known, numbers.check=always would tell");
     else if (replay->n_ranks > 1)

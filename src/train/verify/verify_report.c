@@ -136,10 +136,6 @@ static tess_status print_reasons(const tess_verify_result *r, tess_buffer *out)
     if (strcmp(r->kernels[0], r->kernels[1]) != 0)
         PUT("kernel tables add in orders of their own: '%s' and '%s' agree to rounding, not to the bit\n",
             r->kernels[0], r->kernels[1]);
-    if ((r->ranks & (r->ranks - 1)) != 0)
-        PUT("%d ranks are no power of two, so sums over them have another shape than one rank's: equal to rounding, "
-            "and the same bits every time, but not one rank's\n",
-            r->ranks);
     return TESS_OK;
 }
 
