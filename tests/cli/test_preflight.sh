@@ -38,7 +38,7 @@ expect "without a GPU" 0 "absent  gpu: no NVIDIA GPU here" env PATH=/nowhere "$t
 # The configuration of the job.
 found "configuration missing" 4 config "nowhere.yaml" preflight --only config nowhere.yaml
 found "unknown key" 4 config "did you mean 'training.steps'" preflight --only config run.yaml training.stepps=3
-found "ranks that do not divide" 0 config "which 3 ranks share unevenly" preflight -n 3 --only config run.yaml
+expect "ranks that do not divide" 0 "8 micro-batches of 2, which 3 ranks share unevenly" preflight -n 3 --only config run.yaml
 found "data file missing" 4 data-files "gone.txt is not there" preflight --only data-files run.yaml data.files=gone.txt
 : >empty.txt
 found "data file empty" 4 data-files "empty.txt is empty" preflight --only data-files run.yaml data.files=empty.txt

@@ -57,6 +57,16 @@ static tess_status widen(tess_stream *stream, const void *gradient, tess_dtype d
     return stream->kernels->reduce(stream, &r, NULL);
 }
 
+static void count_traffic(const tess_unit *unit, const tess_leaf_step *steps, int n_steps)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    for (int i = 0; i < n_steps; i++) {
+        size_t read = steps[i].n > 0 ? (size_t)steps[i].n * tess_dtype_size(fsdp->policy.reduce_dtype) : sizeof(float);
+        fsdp->traffic.reduced_bytes +=
+            unit->accumulator_elements * (read + (size_t)(1 + steps[i].accumulate) * sizeof(float));
+    }
+}
+
 /* Without peers the gradients only have to be added, or widened; on all threads of the stream. */
 static tess_status sum_alone(tess_unit *unit)
 {
@@ -64,6 +74,7 @@ static tess_status sum_alone(tess_unit *unit)
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
     push(unit);
+    count_traffic(unit, unit->steps, 1);
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         const void *gradient = (const char *)unit->window->data + p->window_offset * tess_dtype_size(dtype);
@@ -73,16 +84,6 @@ static tess_status sum_alone(tess_unit *unit)
     }
     tess_fsdp_window_release(unit);
     return add_rest(unit);
-}
-
-static void count_traffic(const tess_unit *unit, const tess_leaf_step *steps, int n_steps)
-{
-    tess_fsdp *fsdp = unit->fsdp;
-    for (int i = 0; i < n_steps; i++) {
-        size_t read = steps[i].n > 0 ? (size_t)steps[i].n * tess_dtype_size(fsdp->policy.reduce_dtype) : sizeof(float);
-        fsdp->traffic.reduced_bytes +=
-            unit->accumulator_elements * (read + (size_t)(1 + steps[i].accumulate) * sizeof(float));
-    }
 }
 
 static tess_status send(tess_unit *unit, const tess_leaf_step *steps, int n_steps)
