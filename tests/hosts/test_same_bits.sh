@@ -23,6 +23,10 @@ same "2 hosts x 2, hybrid" reference "$hosts" mpirun -np 4 "${train[@]}" $strate
     parallelism.data_parallel_replicate_degree=2
 same "2 hosts x 2, MPICH" reference "$hosts" mpirun --mpich -np 4 "${train[@]}"
 same "2 hosts x 1" reference "$hosts" mpirun -np 2 "${train[@]}"
+same "2 + 1 ranks on 2 hosts" reference "$hosts" mpirun -np 3 "${train[@]}"
+same "3 + 2 ranks on 2 hosts, zero1" reference "$hosts" mpirun -np 5 "${train[@]}" $strategy=zero1
+same "2 hosts x 3, hybrid" reference "$hosts" mpirun -np 6 "${train[@]}" $strategy=hybrid \
+    parallelism.data_parallel_replicate_degree=2
 same "2 hosts x 2, tessera launch" reference "$hosts" exec h1 env TESSERA_LAUNCH_AGENT="$("$hosts" agent)" \
     "$tessera" launch --mpi openmpi --hosts h1:2,h2:2 -- "${train[@]:1}"
 

@@ -100,8 +100,9 @@ static void all_numbers(tess_mesh *mesh)
 {
     static const tess_strategy strategies[] = {TESS_STRATEGY_FULL, TESS_STRATEGY_ZERO1, TESS_STRATEGY_NONE,
                                                TESS_STRATEGY_HYBRID};
-    for (int n = 1; n <= 3 * world_of(mesh) + 1; n++)
-        train(mesh, (tess_fsdp_policy){strategies[n % 4], TESS_F32, n % 3 ? TESS_F32 : TESS_BF16, 1, 1}, n);
+    const int W = world_of(mesh), n_micro[] = {1, W + 1, 2 * W - 1, 3 * W + 1, 6 * W + 2};
+    for (int i = 0; i < 5; i++)
+        train(mesh, (tess_fsdp_policy){strategies[i % 4], TESS_F32, i % 2 ? TESS_F32 : TESS_BF16, 1, 1}, n_micro[i]);
 }
 
 static void micro_batches_that_ranks_share_unevenly(void)
