@@ -3,6 +3,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "data/tokenizer/regex.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/unicode.h"
 #include "support/test.h"
@@ -274,6 +275,51 @@ static void a_regex_that_explodes_is_an_error(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+/* Characters that the pattern matches, of all that UTF-8 can encode. */
+static int64_t count_matches(const char *pattern)
+{
+    size_t size = 0, capacity = 4 * 0x110000, begin = 0, end = 0;
+    char *all = malloc(capacity);
+    for (uint32_t c = 0; c < 0x110000; c++)
+        if (c < 0xd800 || c >= 0xe000)
+            size += (size_t)tess_utf8_encode(c, (uint8_t *)all + size);
+    tess_regex *regex;
+    tess_regex_scratch *scratch;
+    EXPECT_OK(tess_regex_create(test_mem(), pattern, strlen(pattern), "pattern", &regex));
+    EXPECT_OK(tess_regex_scratch_create(test_mem(), &scratch));
+    int64_t n = 0;
+    bool found = true;
+    while (end < size && found) {
+        EXPECT_OK(tess_regex_find(regex, scratch, all, size, end, &found, &begin, &end));
+        n += found;
+    }
+    tess_regex_scratch_destroy(&scratch);
+    tess_regex_destroy(&regex);
+    free(all);
+    return n;
+}
+
+/* The numbers are those of tokenizers 0.23.3, whose tables are of Unicode 16: a Split of all characters by each. */
+static void classes_hold_the_characters_that_hf_tokenizers_see(void)
+{
+    EXPECT_INT(count_matches("\\p{L}"), 141028);
+    EXPECT_INT(count_matches("\\pN"), 1911);
+    EXPECT_INT(count_matches("[\\p{M}]"), 2501);
+    EXPECT_INT(count_matches("\\p{P}"), 855);
+    EXPECT_INT(count_matches("\\p{S}"), 8514);
+    EXPECT_INT(count_matches("\\p{Lu}"), 1858);
+    EXPECT_INT(count_matches("\\p{Ll}"), 2258);
+    EXPECT_INT(count_matches("\\p{Lm}"), 404);
+    EXPECT_INT(count_matches("\\p{Nd}"), 760);
+    EXPECT_INT(count_matches("\\w"), 144671);
+    EXPECT_INT(count_matches("\\s"), 25);
+    EXPECT_INT(count_matches("[\\d]"), 760);
+    EXPECT_INT(count_matches("\\p{Han}"), 99030);
+    EXPECT_INT(count_matches("\\P{L}"), 0x110000 - 2048 - 141028);
+    EXPECT_INT(count_matches("\\p{^L}"), 0x110000 - 2048 - 141028);
+    EXPECT_INT(count_matches("[^\\p{L}\\p{N}]"), 0x110000 - 2048 - 141028 - 1911);
+}
+
 static const test_case cases[] = {
     {"torture_gives_the_ids_and_text_of_hf_tokenizers", torture_gives_the_ids_and_text_of_hf_tokenizers, 0, 0},
     {"each_step_alone_gives_the_ids_of_hf_tokenizers", each_step_alone_gives_the_ids_of_hf_tokenizers, 0, 0},
@@ -282,6 +328,7 @@ static const test_case cases[] = {
     {"long_pieces_take_as_many_bytes_as_they_have", long_pieces_take_as_many_bytes_as_they_have, 0, 0},
     {"ids_and_texts_are_found", ids_and_texts_are_found, 0, 0},
     {"what_cannot_be_read_is_named", what_cannot_be_read_is_named, 0, 0},
+    {"classes_hold_the_characters_that_hf_tokenizers_see", classes_hold_the_characters_that_hf_tokenizers_see, 0, 0},
     {"a_regex_that_explodes_is_an_error", a_regex_that_explodes_is_an_error, 0, 0},
 };
 TEST_MAIN(cases)

@@ -6,14 +6,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-
-/* White_Space and \w as Oniguruma defines them, as the inside of a character class. */
-#define SPACES \
-    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define WORDS                                                                                                       \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{" \
-    "1f189}"
-#define HEX "0-9a-fA-F"
+#include "data/tokenizer/unicode_added.h"
 
 enum {
     MAX_PATTERN = 1 << 16,
@@ -49,23 +42,78 @@ static void pool_free(void *block, void *mem)
     tess_mem_free(mem, block);
 }
 
-/* What replaces escape \c in a class and outside of one; NULL: keep it. */
-static const char *replacement(char c, bool in_class)
+/* The classes of escapes as Oniguruma defines them: the inside of a character class, and properties. */
+static const struct escape_class {
+    char escape;
+    const char *inside;
+    const char *properties[6];
+} escape_classes[] = {
+    {'s',
+     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}",
+     {NULL}},
+    {'w',
+     "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{"
+     "1f189}",
+     {"L", "M", "Nd", "Nl", "Pc"}},
+    {'d', "", {"Nd"}},
+    {'h', "0-9a-fA-F", {NULL}},
+};
+enum { N_ESCAPES = sizeof(escape_classes) / sizeof(escape_classes[0]) };
+
+static const struct escape_class *class_of(char escape)
 {
-    switch (c) {
-    case 's':
-        return in_class ? SPACES : "[" SPACES "]";
-    case 'S':
-        return in_class ? NULL : "[^" SPACES "]";
-    case 'w':
-        return in_class ? WORDS : "[" WORDS "]";
-    case 'W':
-        return in_class ? NULL : "[^" WORDS "]";
-    case 'h':
-        return in_class ? HEX : "[" HEX "]";
-    default:
-        return NULL;
+    for (int i = 0; i < N_ESCAPES; i++)
+        if (escape_classes[i].escape == escape)
+            return &escape_classes[i];
+    return NULL;
+}
+
+/* A script is that of the character alone; PCRE2 takes \p{Han} as the scripts that it is used with, too. */
+static bool is_script(const char *name, size_t n)
+{
+    static const char *const scripts[] = {"Han",  "Hiragana", "Katakana", "Hangul", "Latin",     "Greek",
+                                          "Thai", "Cyrillic", "Arabic",   "Hebrew", "Devanagari"};
+    for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
+        if (strlen(scripts[i]) == n && memcmp(scripts[i], name, n) == 0)
+            return true;
+    return false;
+}
+
+/* As the inside of a character class, with the characters that PCRE2 does not know. */
+static tess_status append_property(const char *name, size_t n, tess_buffer *out)
+{
+    TESS_TRY(tess_buffer_printf(out, "\\p{%s%.*s}", is_script(name, n) ? "sc:" : "", (int)n, name));
+    return tess_unicode_added_ranges(name, n, out);
+}
+
+static tess_status append_class(const struct escape_class *class, tess_buffer *out)
+{
+    TESS_TRY(tess_buffer_append(out, class->inside, strlen(class->inside)));
+    for (int i = 0; class->properties[i] != NULL; i++)
+        TESS_TRY(append_property(class->properties[i], strlen(class->properties[i]), out));
+    return TESS_OK;
+}
+
+/* Rewrites \p{X}, \P{X}, \pX (class NULL), or the escape of a class. A class cannot subtract, so what is negated inside
+ * of one stays as it is. */
+static tess_status rewrite_class(const char *p, size_t n, const struct escape_class *class, bool in_class,
+                                 tess_buffer *out, size_t *used)
+{
+    bool negated = p[1] < 'a', braces = class == NULL && n > 2 && p[2] == '{';
+    const char *end = braces ? memchr(p, '}', n) : p + (n > 2 ? 3 : n), *name = braces ? p + 3 : p + 2;
+    if (end == NULL)
+        return tess_buffer_append(out, p, 2);
+    *used = class != NULL ? 2 : (size_t)(end - p) + braces;
+    if (braces && end > name && name[0] == '^') {
+        negated = !negated;
+        name++;
     }
+    if (in_class && negated)
+        return tess_buffer_append(out, p, *used);
+    if (!in_class)
+        TESS_TRY(tess_buffer_printf(out, negated ? "[^" : "["));
+    TESS_TRY(class != NULL ? append_class(class, out) : append_property(name, (size_t)(end - name), out));
+    return in_class ? TESS_OK : tess_buffer_append(out, "]", 1);
 }
 
 /* Copies the escape at p[0] == '\\' into out; *used: its bytes in the pattern. */
@@ -74,9 +122,9 @@ static tess_status rewrite_escape(const char *p, size_t n, bool in_class, const 
 {
     TESS_CHECK(n >= 2, TESS_E_FORMAT, "%s: the regex ends in a backslash", what);
     *used = 2;
-    const char *other = replacement(p[1], in_class);
-    if (other != NULL)
-        return tess_buffer_append(out, other, strlen(other));
+    const struct escape_class *class = class_of((char)(p[1] | 0x20));
+    if (p[1] == 'p' || p[1] == 'P' || (class != NULL && p[1] != 'H'))
+        return rewrite_class(p, n, class, in_class, out, used);
     TESS_CHECK(strchr("HRXKyYGQEC", p[1]) == NULL || p[1] == '\0', TESS_E_UNSUPPORTED,
                "%s: \\%c in a regex is not supported", what, p[1]);
     if (p[1] == 'u' && n >= 6) {

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "data/tokenizer/unicode_added.h"
+
 bool tess_is_space(uint32_t c)
 {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
@@ -11,8 +13,11 @@ bool tess_is_space(uint32_t c)
 
 bool tess_is_word(uint32_t c)
 {
+    const char *added = tess_unicode_added_category(c);
     if (c == 0x200c || c == 0x200d)
         return true;
+    if (added != NULL)
+        return strchr("LM", added[0]) != NULL || strcmp(added, "Nd") == 0;
     switch (utf8proc_category((utf8proc_int32_t)c)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
