@@ -240,7 +240,11 @@ tess_status tess_fsdp_in_place_end(tess_unit *unit);
 tess_status tess_fsdp_reduce_finish(tess_unit *unit); /* waits for it and carries; nothing when none is under way */
 tess_status tess_fsdp_reduce_total(tess_unit *unit);  /* adds up the counter's levels */
 /* How many of the ranks' micro-batches of local step `micro` count. */
-int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro);
+static inline int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
+{
+    int64_t world = fsdp->n_shards * fsdp->n_replicas, left = fsdp->n_leaves - micro * world;
+    return (int)(left < world ? left : world);
+}
 
 /* fsdp_exchange.c: in place of the sum over replicas where that is no subtree. tess_fsdp_exchange_steps: what the
  * reduce-scatter over the shards is to leave; tess_fsdp_exchange_add, once it is complete: the rest. */

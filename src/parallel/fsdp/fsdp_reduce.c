@@ -26,12 +26,6 @@ static tess_status add_rest(tess_unit *unit)
     return TESS_OK;
 }
 
-int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
-{
-    int64_t world = fsdp->n_shards * fsdp->n_replicas, left = fsdp->n_leaves - micro * world;
-    return (int)(left < world ? left : world);
-}
-
 /* Enters the micro-batch's leaves in the counter. What follows the last step with leaves is for add_rest. */
 static void push(tess_unit *unit)
 {
