@@ -108,12 +108,10 @@ static tess_status add_elements(tess_unit *unit, tess_stream *stream, int n_inpu
     return tess_leaf_run(stream, unit->steps, unit->n_steps, x->rows, n_inputs, TESS_F32, at, n, false, NULL);
 }
 
-tess_status tess_fsdp_exchange_add(tess_unit *unit)
+tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    tess_stream *stream = NULL;
     tess_status status = TESS_OK;
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
     int n_inputs = plan(unit);
     tess_team_label(fsdp->replicate_team, unit->label, unit->number);
     for (size_t at = 0; at < unit->accumulator_elements && status == TESS_OK; at += AT_ONCE) {

@@ -252,6 +252,6 @@ bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro);
 tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp);
 void tess_fsdp_exchange_free(tess_fsdp *fsdp);
 const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp *fsdp, int micro, int *n_steps);
-tess_status tess_fsdp_exchange_add(tess_unit *unit);
+tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream);
 
 #endif

@@ -146,11 +146,13 @@ static tess_status send_to_replicas(tess_unit *unit)
 static tess_status exchange(tess_unit *unit)
 {
     int n_steps;
+    tess_stream *stream = NULL;
     const tess_leaf_step *steps = tess_fsdp_exchange_steps(unit->fsdp, unit->reduce_micro, &n_steps);
     TESS_TRY(tess_fsdp_reduce_flush(unit->fsdp));
     TESS_TRY(send(unit, steps, n_steps));
     TESS_TRY(wait_for_shards(unit));
-    return tess_fsdp_exchange_add(unit);
+    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    return tess_fsdp_exchange_add(unit, stream);
 }
 
 static tess_status reduce(tess_unit *unit)
