@@ -91,10 +91,10 @@ int tess_leaf_memory(int64_t n, int portion, bool placed)
 static tess_status run_step(tess_stream *stream, const tess_leaf_step *step, const void *const *rows, tess_dtype dtype,
                             size_t at, size_t n, bool streams, bool *finite)
 {
-    const void *x = step->x + at;
     if (step->n > 0)
         return tess_reduce_tree_f32(stream, rows + step->begin, step->n, dtype, step->y + at, n, step->accumulate,
                                     streams, finite);
+    const void *x = step->x + at;
     return tess_reduce_tree_f32(stream, &x, 1, TESS_F32, step->y + at, n, step->accumulate, false, NULL);
 }
 
