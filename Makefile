@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 
-.PHONY: all run bench test install clean
+.PHONY: all run bench test test-ranks install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -36,6 +36,10 @@ test:
 	@ctest --test-dir $(TEST_BUILD) --parallel $(TEST_JOBS) --output-on-failure --no-label-summary --no-tests=error; code=$$?; \
 	sed -n '/^Command:/d; s/.*SKIPPED: //p' $(TEST_BUILD)/Testing/Temporary/LastTest.log | sort | uniq -c | \
 	    sed 's/^ *\([0-9]*\) /SKIPPED \1 of the tests: /'; exit $$code
+
+# The bits of one rank on 1 to 8 ranks, with every strategy, dtype and recomputation: two to ten minutes.
+test-ranks: all
+	@tests/cli/test_any_ranks.sh $(BUILD)/tessera $(CURDIR) all
 
 install: all
 	@cmake --build $(BUILD) --parallel $(JOBS)
