@@ -1,6 +1,7 @@
 #include "job/rank_end.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "base/text/text.h"
@@ -165,4 +166,35 @@ const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *t
     }
     tess_call_sites_name(job, rank, text, size);
     return text;
+}
+
+void tess_ending_facts(const tess_job *job, int cause, int rank, int exit_code, const char *report, tess_failure *out)
+{
+    const tess_job_header *header = job->header;
+    const tess_job_row *row = &job->rows[rank];
+    int signal = atomic_load(&row->signal), code = atomic_load(&row->exit_code);
+    uint32_t situation = atomic_load(&row->situation);
+    char phase[TESS_TRACE_PHASE_BYTES];
+    /* Between a recovery and their next step ranks show no step: resumed_step says where they continue. */
+    int64_t most_steps = atomic_load(&header->resumed_step);
+    for (int r = 0; r < (int)header->world; r++) {
+        int64_t steps = (int64_t)atomic_load_explicit(&job->rows[r].n_steps, memory_order_relaxed);
+        most_steps = steps > most_steps ? steps : most_steps;
+    }
+    bool with_host = atomic_load(&row->state) == JOB_RANK_LOST && signal == 0 && code == 0;
+    tess_board_phase_of(row, phase);
+    *out = (tess_failure){.rank = rank,
+                          .signal = signal,
+                          .exit_code = exit_code,
+                          .status = (tess_status)atomic_load(&job->rows[cause].status),
+                          .stopping = atomic_load(&header->stop) == JOB_STOP_NOW,
+                          .oom_killed = !with_host && situation == TESS_RANK_OOM_KILLED,
+                          .stuck = rank != cause,
+                          .host_lost = with_host || situation == TESS_RANK_HOST_LOST,
+                          .evaluating = strcmp(phase, "validation") == 0,
+                          .step = atomic_load(&row->step),
+                          .steps_done = most_steps};
+    if (header->n_hosts > 1)
+        snprintf(out->host, sizeof(out->host), "%s", header->hosts[row->host].name);
+    snprintf(out->text, sizeof(out->text), "%s", report);
 }

@@ -3,6 +3,7 @@
 #define TESS_JOB_RANK_END_H
 
 #include "job/job_memory.h"
+#include "recover/failure.h"
 
 /* Seconds from SIGTERM, which survivors of a failure get after their grace, to SIGKILL. */
 #define TESS_KILL_AFTER_S 2.0
@@ -43,5 +44,9 @@ bool tess_ending_report_progress(const tess_job *job, int rank, char text[TESS_E
  * it found one, "rank 3 never came to all_reduce #7 of ...: it is in phase 'data' of step 5, stopped ...; rank 1 gave
  * up". Returns text. */
 const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *text, size_t size);
+
+/* The facts about a failure of `rank`. It began at `cause`, which differs from `rank` when it waited for that rank in
+ * vain. */
+void tess_ending_facts(const tess_job *job, int cause, int rank, int exit_code, const char *report, tess_failure *out);
 
 #endif

@@ -6,26 +6,23 @@
 #include <stdlib.h>
 
 #include "base/os/os.h"
-#include "launch/failure_facts.h"
+#include "job/rank_end.h"
 #include "launch/launcher_impl.h"
 
-static tess_launch_action ask(launcher *l)
+static tess_action ask(launcher *l)
 {
     launch_report_failure(l);
-    tess_launch_failure failure;
-    tess_ending_facts(&l->job, l->cause, l->result, &failure);
+    tess_failure failure;
+    tess_ending_facts(&l->job, l->cause, l->result->failed_rank, l->result->exit_code, l->result->report, &failure);
     if (l->failing.ended_here)
         failure.signal = 0;
-    failure.n_ended = l->n_ranks - l->n_running;
-    failure.ran_s = l->failing.failed_s - l->begin_s;
-    failure.n_before = l->result->n_recovered;
     failure.stopping = failure.stopping || l->stop_signal != 0;
-    tess_launch_decision decision = {.action = TESS_LAUNCH_END};
+    tess_launch_decision decision = {.action = TESS_ACTION_STOP};
     l->options.decide(l->options.self, &failure, &decision);
     l->result->reported = l->result->reported || decision.reported;
     if (decision.line != NULL)
         tess_notices_add(&l->job.header->notices,
-                         decision.action == TESS_LAUNCH_RESTART ? TESS_NOTICE_RESTARTED : TESS_NOTICE_ENDED,
+                         decision.action == TESS_ACTION_RESTART ? TESS_NOTICE_RESTARTED : TESS_NOTICE_ENDED,
                          failure.rank, failure.step, decision.line);
     return decision.action;
 }
@@ -66,7 +63,7 @@ static void decide(launcher *l)
     l->failing.decided = true;
     note(l, TESS_NOTICE_LOST, -1, "a rank was lost again before all had met");
     l->result->action = ask(l);
-    if (l->result->action != TESS_LAUNCH_HOT) {
+    if (l->result->action != TESS_ACTION_RESPAWN) {
         launch_give_up(l);
         return;
     }
@@ -93,7 +90,7 @@ static void forget_failure(launcher *l)
     l->suspect = l->cause = l->stuck = -1;
     l->result->failed_rank = -1;
     l->result->exit_code = 0;
-    l->result->action = TESS_LAUNCH_END;
+    l->result->action = TESS_ACTION_STOP;
     l->result->report[0] = '\0';
     l->result->reported = false;
 }
@@ -104,7 +101,6 @@ static tess_status begin_anew(launcher *l)
     l->recovery.gathering = false;
     l->recovery.n_replaced = l->n_ranks - l->n_running;
     l->recovery.unreported = true;
-    l->begin_s = tess_os_now_s();
     l->result->n_recovered++;
     forget_failure(l);
     TESS_TRY(tess_job_reset(&l->job));

@@ -192,7 +192,6 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
                   .suspect = -1,
                   .cause = -1,
                   .stuck = -1,
-                  .begin_s = tess_os_now_s(),
                   .job = {.fd = -1}};
     *result = (tess_launch_result){.failed_rank = -1};
     TESS_CHECK(options->persist == NULL || options->persist->n == n_ranks, TESS_E_INVALID,

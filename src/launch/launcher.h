@@ -9,55 +9,30 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "recover/failure.h"
 #include "tessera/memory.h"
-#include "trace/ring.h"
 
 struct tess_job;         /* job/job_memory.h */
 struct tess_persist_set; /* job/persist/persist.h */
 struct tess_notices;     /* trace/notice.h */
 
-/* What to do after ranks were lost. */
-typedef enum tess_launch_action {
-    TESS_LAUNCH_END,    /* the job ends as it failed */
-    TESS_LAUNCH_HOT,    /* replace the processes that ended; the others stay */
-    TESS_LAUNCH_RESTART /* the job ends; the caller launches it again with other arguments or number of ranks */
-} tess_launch_action;
-
-/* A failure, as `decide` gets it. */
-typedef struct tess_launch_failure {
-    int rank;              /* where the failure began */
-    const char *host;      /* host of that rank; "" in a job of one host */
-    int signal, exit_code; /* how that rank ended; signal 0: it exited with the code */
-    tess_status status;    /* with which it gave up, TESS_OK: it reported none (tess_runtime_report_status) */
-    bool stuck;            /* others gave up waiting for it */
-    int64_t step;          /* of that rank; -1: none */
-    char phase[TESS_TRACE_PHASE_BYTES]; /* of that rank, "": not known */
-    int situation;                      /* tess_situation: killed, crashed, OOM-killed, stopped, ... */
-    int n_ranks, n_ended;               /* of the job; how many processes have ended by now */
-    int64_t steps;                      /* done by the job, as far as the ranks show; -1: not known */
-    double ran_s;                       /* since the job began, or last recovered */
-    int n_before;                       /* recoveries before this failure */
-    bool stopping;      /* the job was asked to stop: ranks may still be replaced, to save persistent memory */
-    const char *report; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ..." */
-} tess_launch_failure;
-
 typedef struct tess_launch_decision {
-    tess_launch_action action;
-    bool reported;    /* the decision has reported the failure, too */
-    const char *line; /* in this line, which joins the job's notices; NULL: not reported */
+    tess_action action; /* STOP: the job ends as it failed; RESTART: it ends, and the caller launches it again */
+    bool reported;      /* the decision has reported the failure, too */
+    const char *line;   /* in this line, which joins the job's notices; NULL: not reported */
 } tess_launch_decision;
 
 typedef struct tess_launch_result {
-    int exit_code;             /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
-    int rank0_code;            /* of rank 0, in the same way */
-    int failed_rank;           /* root cause, -1: none */
-    bool reported;             /* `notice` has got the report */
-    tess_launch_action action; /* last decision; END when there was nothing to decide */
-    int n_recovered;           /* number of recoveries */
-    bool asked_to_stop;        /* by a signal to the launcher or to a rank, or from the start (stops_at_once) */
-    int stop_signal;           /* that the launcher got: SIGINT or SIGTERM; 0: none */
-    bool left;                 /* no rank died of a signal: those asked to stop did so in their own time */
-    char report[2048]; /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
+    int exit_code;      /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
+    int rank0_code;     /* of rank 0, in the same way */
+    int failed_rank;    /* root cause, -1: none */
+    bool reported;      /* `notice` has got the report */
+    tess_action action; /* last decision; STOP when there was nothing to decide */
+    int n_recovered;    /* number of recoveries */
+    bool asked_to_stop; /* by a signal to the launcher or to a rank, or from the start (stops_at_once) */
+    int stop_signal;    /* that the launcher got: SIGINT or SIGTERM; 0: none */
+    bool left;          /* no rank died of a signal: those asked to stop did so in their own time */
+    char report[2048];  /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
 
 /* Default of options->grace_s. */
@@ -78,8 +53,8 @@ typedef struct tess_launch_options {
     struct tess_notices *notices; /* of earlier lives, and at the end also of this one; NULL: not collected */
     const int64_t *omitted;       /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: none */
     const struct tess_persist_set *persist; /* one block per rank, inherited by it; borrowed; NULL: none */
-    /* Decides about a failure, once its root cause is known. The job stands still meanwhile. NULL: always END. */
-    void (*decide)(void *self, const tess_launch_failure *failure, tess_launch_decision *decision);
+    /* Decides about a failure, once its root cause is known. The job stands still meanwhile. NULL: always STOP. */
+    void (*decide)(void *self, const tess_failure *failure, tess_launch_decision *decision);
     /* Some 20 times a second while ranks run: pids (n_ranks), 0 of a rank that has ended. May be NULL. */
     void (*tick)(void *self, const struct tess_job *job, const pid_t *pids);
     void *self;

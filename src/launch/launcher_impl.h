@@ -58,10 +58,9 @@ typedef struct launcher {
     bool overdue;                /* ranks did not stop in time */
     bool killed;                 /* SIGKILL was sent to all */
     bool timed_out;
-    double begin_s; /* when the job began, or last recovered */
-    int suspect;    /* rank under suspicion, -1: none, or the root cause is known */
-    int cause;      /* the root cause, -1: not known, or there is none */
-    int stuck;      /* the rank that the root cause waited for in vain, -1: none */
+    int suspect; /* rank under suspicion, -1: none, or the root cause is known */
+    int cause;   /* the root cause, -1: not known, or there is none */
+    int stuck;   /* the rank that the root cause waited for in vain, -1: none */
     launch_failing failing;
     launch_recovery recovery;
     tess_launch_result *result;

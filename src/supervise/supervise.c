@@ -6,7 +6,6 @@
 
 #include "base/os/os.h"
 #include "supervise/exit.h"
-#include "supervise/launch_failure.h"
 #include "supervise/run_health.h"
 #include "supervise/persist_handover.h"
 #include "supervise/own_command.h"
@@ -50,38 +49,33 @@ static bool admits(const void *self, int n_ranks)
 }
 
 /* Does not wait for the alert's command. */
-static void alert(const supervision *s, const tess_launch_failure *failure)
+static void alert(const supervision *s, const tess_failure *failure)
 {
     static const char *const states[] = {
         [TESS_ACTION_STOP] = "stopped", [TESS_ACTION_RESPAWN] = "replaced", [TESS_ACTION_RESTART] = "restarted"};
     char text[1600];
-    snprintf(text, sizeof(text), "%.800s; %s", failure->report, s->next.what);
+    snprintf(text, sizeof(text), "%.800s; %s", failure->text, s->next.what);
     tess_alert_send_aside(&s->alerts.channel,
                           &(tess_alert){.event = "recovery", .state = states[s->next.action], .text = text});
 }
 
 /* The launcher reports a replaced rank, once all have met; a rank that refuses reports that itself. */
-static void decide(void *self, const tess_launch_failure *failure, tess_launch_decision *decision)
+static void decide(void *self, const tess_failure *failure, tess_launch_decision *decision)
 {
-    static const tess_launch_action actions[] = {[TESS_ACTION_STOP] = TESS_LAUNCH_END,
-                                                 [TESS_ACTION_RESPAWN] = TESS_LAUNCH_HOT,
-                                                 [TESS_ACTION_RESTART] = TESS_LAUNCH_RESTART};
     supervision *s = self;
-    tess_failure facts;
-    tess_failure_of_launch(failure, &facts);
-    s->stepped = s->stepped || failure->steps > 0;
-    tess_recover_decide(&s->recover, &facts, tess_os_now_s(), &s->next);
+    s->stepped = s->stepped || failure->steps_done > 0;
+    tess_recover_decide(&s->recover, failure, tess_os_now_s(), &s->next);
     if (s->next.omits)
         s->omitted[s->n_omitted++ % JOB_OMITTED] = failure->step;
     if (s->next.class != TESS_FAILURE_REFUSED)
         alert(s, failure);
-    decision->action = actions[s->next.action];
+    decision->action = s->next.action;
     decision->reported = s->next.action != TESS_ACTION_RESPAWN && s->next.class != TESS_FAILURE_REFUSED;
     if (!decision->reported)
         return;
     bool by_rank = s->next.class == TESS_FAILURE_NUMBERS ||
                    s->next.class == TESS_FAILURE_DISK_FULL; /* rank 0 has printed the failure */
-    snprintf(s->reported, sizeof(s->reported), "%s; %s", failure->report, s->next.what);
+    snprintf(s->reported, sizeof(s->reported), "%s; %s", failure->text, s->next.what);
     decision->line = s->reported;
     fprintf(stderr, "tessera: %s\n", by_rank ? s->next.what : s->reported);
 }
@@ -209,7 +203,7 @@ static tess_status run_life(supervision *s, const tess_own_command *command, tes
                              : tess_ranks_start(&s->ranks, words.word, &s->options, result);
     s->n_lives += 1 + result->n_recovered;
     bool saved = result->exit_code == TESS_EXIT_INTERRUPTED && result->left && s->config->checkpoint.enable;
-    bool restarts = status == TESS_OK && result->action == TESS_LAUNCH_RESTART;
+    bool restarts = status == TESS_OK && result->action == TESS_ACTION_RESTART;
     bool over = status == TESS_OK && (result->exit_code == TESS_EXIT_OK || saved || restarts);
     if (!restarts || !s->next.from_memory) /* nobody could continue from the memory */
         tess_run_memory_end(&s->memory, over);
@@ -240,7 +234,7 @@ static bool starts_again(supervision *s, const tess_launch_result *result)
         tess_slots_return(slots, &s->recover.worlds, s->recover.settings.retry_s, tess_os_now_s());
         note(s, TESS_NOTICE_RESTARTED, "there is room for more ranks: %d instead of %d go on from this checkpoint",
              slots->n_ranks, before);
-    } else if (result->action == TESS_LAUNCH_RESTART) {
+    } else if (result->action == TESS_ACTION_RESTART) {
         int number = tess_stop_signals_pause(s->next.delay_s);
         s->stopped = number != 0;
         if (s->stopped)

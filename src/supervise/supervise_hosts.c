@@ -5,7 +5,6 @@
 #include "base/os/os.h"
 #include "supervise/supervise_hosts.h"
 #include "supervise/exit.h"
-#include "supervise/launch_failure.h"
 #include "supervise/own_command.h"
 #include "supervise/supervise.h"
 #include "supervise/warden_link.h"
@@ -114,13 +113,10 @@ static void guess_failure(launch_job *j, const tess_launch_line_end *end)
 
 static void decide(launch_job *j, const tess_launch_options *options, tess_launch_result *result)
 {
-    const tess_failure *f = &j->failure;
-    tess_launch_failure failure;
-    tess_failure_to_launch(f, &failure);
-    failure.stopping = f->stopping || result->asked_to_stop;
-    tess_launch_decision decision = {.action = TESS_LAUNCH_END};
-    result->failed_rank = f->rank;
-    options->decide(options->self, &failure, &decision);
+    tess_launch_decision decision = {.action = TESS_ACTION_STOP};
+    j->failure.stopping = j->failure.stopping || result->asked_to_stop;
+    result->failed_rank = j->failure.rank;
+    options->decide(options->self, &j->failure, &decision);
     result->action = decision.action;
     result->reported = decision.reported;
 }

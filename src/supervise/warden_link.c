@@ -5,26 +5,23 @@
 #include <unistd.h>
 
 #include "supervise/exit.h"
-#include "supervise/launch_failure.h"
 #include "supervise/warden_link.h"
 #include "job/environment.h"
 #include "job/job_memory.h"
 #include "recover/failure_line.h"
 
-static void write_line(const tess_failure *facts)
+static void write_line(const tess_failure *failure)
 {
     char line[TESS_FAILURE_LINE_BYTES + 2];
-    tess_failure_line_write(facts, line);
+    tess_failure_line_write(failure, line);
     strcat(line, "\n");
     fputs(line, stderr); /* whole, or lines of other ranks could come in between */
 }
 
-static void report(void *self, const tess_launch_failure *failure, tess_launch_decision *decision)
+static void report(void *self, const tess_failure *failure, tess_launch_decision *decision)
 {
     (void)self;
-    tess_failure facts;
-    tess_failure_of_launch(failure, &facts);
-    write_line(&facts);
+    write_line(failure);
     decision->reported = true;
 }
 

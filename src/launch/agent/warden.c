@@ -9,7 +9,6 @@
 #include "base/os/os.h"
 #include "job/rank_end.h"
 #include "launch/agent/agent_impl.h"
-#include "launch/failure_facts.h"
 
 /* Seconds from the first failure to the search for its cause: reports from elsewhere may be under way. */
 static const double settle_s = 0.15;
@@ -302,13 +301,13 @@ static void report_alone(const warden *g, tess_launch_result *result)
 /* `decide` is informed too, but it does not decide about the job here. */
 static void write_report(const warden *g, tess_launch_result *result)
 {
-    tess_launch_failure failure;
-    tess_launch_decision decision = {.action = TESS_LAUNCH_END};
+    tess_failure failure;
+    tess_launch_decision decision = {.action = TESS_ACTION_STOP};
     int cause = result->failed_rank, stuck = tess_ending_stuck(&g->rank.job, cause);
     if (stuck >= 0)
         result->failed_rank = stuck;
     tess_ending_report(&g->rank.job, cause, stuck, result->report, sizeof(result->report));
-    tess_ending_facts(&g->rank.job, cause, result, &failure);
+    tess_ending_facts(&g->rank.job, cause, result->failed_rank, result->exit_code, result->report, &failure);
     if (g->options.decide != NULL)
         g->options.decide(g->options.self, &failure, &decision);
     result->reported = decision.reported;
