@@ -72,4 +72,13 @@ const char *tess_failure_advice(tess_failure_class class);
  * program, the data or the settings, not in the environment. */
 bool tess_failure_is_of_step(tess_failure_class class);
 
+/* A failure as one line of text: from the warden that diagnosed it, which may be on another host, to the process that
+ * restarts the job. */
+enum { TESS_FAILURE_LINE_BYTES = 2560 /* short enough for an atomic write to a pipe */ };
+
+/* The line contains no newline, even if the failure's text does. Returns line. */
+const char *tess_failure_line_write(const tess_failure *failure, char line[TESS_FAILURE_LINE_BYTES]);
+/* Skips text in front of the line. False: `line` holds no such line, and *failure is unchanged. */
+bool tess_failure_line_read(const char *line, tess_failure *failure);
+
 #endif

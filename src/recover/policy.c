@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/core/rng.h"
 #include "base/text/text.h"
-#include "recover/backoff.h"
 
 /* Replacements in a row without a step in between: the ranks' memory may be the cause. */
 enum { RESPAWNS_IN_VAIN = 3 };
@@ -16,6 +16,18 @@ void tess_recover_begin(tess_recover *recover, const tess_recover_settings *sett
     recover->record.n = 0;
     recover->best_step = -1;
     recover->n_in_a_row = 0;
+}
+
+double tess_backoff_s(double first_s, double max_s, uint64_t seed, int n_in_a_row)
+{
+    double pause_s = first_s;
+    if (n_in_a_row < 2)
+        return 0;
+    for (int i = 2; i < n_in_a_row && pause_s < max_s; i++)
+        pause_s *= 2;
+    if (pause_s > max_s)
+        pause_s = max_s;
+    return pause_s * (1 - 0.5 * (double)tess_rng_uniform(seed, TESS_RNG_RECOVER, (uint64_t)n_in_a_row, 0));
 }
 
 static void say(tess_recovery *recovery, const char *format, ...) __attribute__((format(printf, 2, 3)));

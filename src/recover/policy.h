@@ -14,7 +14,7 @@ typedef struct tess_recover_settings {
     bool rolls_back;                 /* go back to the newest checkpoint after a NaN, too; once per step */
     int max_failures;                /* this many within window_s end the job; 0: no limit */
     double window_s;                 /* seconds, as all that follow */
-    double backoff_s, backoff_max_s; /* backoff.h */
+    double backoff_s, backoff_max_s; /* tess_backoff_s */
     double retry_s;                  /* after this a place that was left out is tried again */
     uint64_t seed;                   /* of the pauses */
 } tess_recover_settings;
@@ -43,6 +43,11 @@ typedef struct tess_recovery {
 
 /* Slots and ladder have their own begin calls. */
 void tess_recover_begin(tess_recover *recover, const tess_recover_settings *settings, const tess_worlds *worlds);
+
+/* Seconds to wait after `n_in_a_row` failures without a step in between: none after the first, then first_s, doubled
+ * each time up to max_s. A random part of up to half is subtracted, so that jobs that failed together do not restart
+ * together. The same seed and number give the same pause. */
+double tess_backoff_s(double first_s, double max_s, uint64_t seed, int n_in_a_row);
 
 /* Decides about a failure that came at now_s. */
 void tess_recover_decide(tess_recover *recover, const tess_failure *failure, double now_s, tess_recovery *recovery);

@@ -9,7 +9,6 @@
 #include "ckpt/store/store.h"
 #include "supervise/exit.h"
 #include "supervise/run_memory.h"
-#include "supervise/start_ranks.h"
 #include "supervise/stop_signals.h"
 #include "train/logbook.h"
 

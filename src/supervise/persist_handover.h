@@ -3,8 +3,7 @@
 #ifndef TESS_SUPERVISE_PERSIST_HANDOVER_H
 #define TESS_SUPERVISE_PERSIST_HANDOVER_H
 
-#include "launch/launcher.h"
-#include "supervise/own_command.h"
+#include "supervise/start_ranks.h"
 #include "job/persist/persist.h"
 #include "train/run_layout.h"
 

@@ -8,7 +8,6 @@
 #include "supervise/exit.h"
 #include "supervise/run_health.h"
 #include "supervise/persist_handover.h"
-#include "supervise/own_command.h"
 #include "supervise/run_memory.h"
 #include "supervise/stop_signals.h"
 #include "job/job_memory.h"

@@ -1,15 +1,43 @@
 #include "supervise/train_job.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/os/os.h"
 #include "ckpt/async/async.h"
 #include "job/environment.h"
 #include "supervise/exit.h"
 #include "supervise/folder_lock.h"
-#include "supervise/job_config.h"
 #include "supervise/persist_handover.h"
 #include "supervise/run_health.h"
 #include "supervise/stop_signals.h"
 #include "supervise/supervise.h"
 #include "train/timers.h"
+
+enum { CONFIG_LIMIT = 1 << 20 };
+static const char config_copy[] = "TESSERA_CONFIG"; /* names the copy of the configuration */
+
+/* Copies the file into memory that ranks started later inherit: after a failure they read the same text as the first
+ * ones, even if the file has changed. */
+static tess_status copy_config(tess_mem *mem, const char *path)
+{
+    char *text, name[32];
+    size_t size;
+    int fd = -1;
+    TESS_TRY(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size));
+    tess_status status = tess_os_memfd("tessera-config", size, &fd);
+    if (status == TESS_OK)
+        status = tess_os_write_at(fd, 0, text, size, "the configuration's copy");
+    tess_mem_free(mem, text);
+    if (status != TESS_OK) {
+        tess_os_close(&fd);
+        return status;
+    }
+    tess_os_inherit(fd);
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    setenv(config_copy, name, 1);
+    return TESS_OK;
+}
 
 /* Starts the process that writes checkpoints beside training, one a host: before the ranks, and before any thread. */
 static tess_status start_saves(const tess_config *config, tess_async_service **saves)
@@ -53,11 +81,12 @@ static int supervise(tess_config *open, tess_config *checked, const tess_ranks *
 static tess_status load(const tess_train_job *job, bool is_rank, tess_config *config)
 {
     tess_mem *mem = NULL;
+    const char *copy = is_rank ? getenv(config_copy) : NULL;
     TESS_TRY(tess_mem_create(&mem));
     tess_status status =
-        tess_config_load(mem, tess_job_config_path(job->config), job->overrides, job->n_overrides, config);
+        tess_config_load(mem, copy != NULL ? copy : job->config, job->overrides, job->n_overrides, config);
     if (status == TESS_OK && !is_rank) {
-        status = tess_job_config_persist(mem, job->config);
+        status = copy_config(mem, job->config);
         tess_train_take_batch(mem, config);
     }
     tess_mem_destroy(&mem);

@@ -8,7 +8,6 @@
 #include "supervise/warden_link.h"
 #include "job/environment.h"
 #include "job/job_memory.h"
-#include "recover/failure_line.h"
 
 static void write_line(const tess_failure *failure)
 {

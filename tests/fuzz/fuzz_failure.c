@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recover/failure_line.h"
+#include "recover/failure.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

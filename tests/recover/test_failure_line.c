@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "recover/failure_line.h"
+#include "recover/failure.h"
 #include "support/test.h"
 
 static void a_failure_comes_back_as_it_was(void)

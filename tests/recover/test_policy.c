@@ -1,7 +1,6 @@
 /* Decisions over the life of a job: pauses, the window, places, the ladder, and the end. */
 #include <signal.h>
 
-#include "recover/backoff.h"
 #include "recover/policy.h"
 #include "support/test.h"
 
