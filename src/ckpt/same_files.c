@@ -9,7 +9,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
-#include "ckpt/ckpt_agree.h"
+#include "comm/agree.h"
 
 enum { PROBE_BYTES = 64 << 10, PATH_SIZE = 4096 };
 

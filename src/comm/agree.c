@@ -4,9 +4,19 @@
 
 enum { RANK_SPAN = 1 << 20, MESSAGE_WORDS = 256 };
 
+int tess_agree_rank(const tess_team *team)
+{
+    return team == NULL ? 0 : tess_team_rank(team);
+}
+
+int tess_agree_world(const tess_team *team)
+{
+    return team == NULL ? 1 : tess_team_size(team);
+}
+
 tess_status tess_team_agree(tess_team *team, tess_status status)
 {
-    if (team == NULL || tess_team_size(team) == 1)
+    if (tess_agree_world(team) == 1)
         return status;
     char message[MESSAGE_WORDS * 4] = "";
     int rank = tess_team_rank(team);
@@ -23,4 +33,15 @@ tess_status tess_team_agree(tess_team *team, tess_status status)
     message[sizeof(message) - 1] = '\0';
     return failed == rank ? TESS_FAIL(common, "%s", message)
                           : TESS_FAIL(common, "rank %d: %s", tess_team_global_rank(team, failed), message);
+}
+
+tess_status tess_team_agree_same(tess_team *team, uint64_t hash, const char *what)
+{
+    if (tess_agree_world(team) == 1)
+        return TESS_OK;
+    /* min(h) equals max(h) = ~min(~h) only if all hashes are equal. */
+    int64_t mine[2] = {(int64_t)hash, (int64_t)~hash}, least[2];
+    TESS_TRY_CTX(tess_all_reduce(team, mine, least, 2, TESS_I64, TESS_MIN, NULL), "checkpoint: compare %s", what);
+    TESS_CHECK(least[0] == ~least[1], TESS_E_MISMATCH, "ranks pass different %s to the checkpoint", what);
+    return TESS_OK;
 }

@@ -5,7 +5,7 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
-#include "ckpt/ckpt_agree.h"
+#include "comm/agree.h"
 #include "ckpt/safetensors/safetensors_impl.h"
 
 enum { PATH_SIZE = 4096 };
@@ -114,14 +114,14 @@ tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *fold
     if (status == TESS_OK) {
         *w = (tess_st_writer){.mem = mem, .team = team, .folder = folder, .stem = stem, .tensors = tensors};
         w->file = w->fd = -1;
-        w->first = tess_ckpt_rank(team) == 0;
+        w->first = tess_agree_rank(team) == 0;
         status = tess_st_plan_create(mem, stem, tensors, n_tensors, shard_bytes, description, &w->plan);
         if (status != TESS_OK)
             destroy(&w);
     }
     status = tess_team_agree(team, status);
     if (status == TESS_OK)
-        status = tess_ckpt_agree_same(team, hash_tensors(w), "names, dtypes or shapes");
+        status = tess_team_agree_same(team, hash_tensors(w), "names, dtypes or shapes");
     if (status == TESS_OK) {
         status = tess_team_agree(team, w->first ? create_files(w) : TESS_OK);
         if (status != TESS_OK && w->first)
@@ -176,7 +176,7 @@ tess_status tess_st_write_bytes(tess_st_writer *w, int tensor, size_t begin, siz
 static tess_status check_all_written(tess_st_writer *w)
 {
     int64_t total = w->written;
-    if (tess_ckpt_world(w->team) > 1)
+    if (tess_agree_world(w->team) > 1)
         TESS_TRY(tess_all_reduce(w->team, &w->written, &total, 1, TESS_I64, TESS_SUM, NULL));
     TESS_CHECK((uint64_t)total == w->plan->bytes, TESS_E_INVALID,
                "%s: %lld of %llu bytes were written: some rows were left out, or came from two ranks", w->folder,

@@ -6,7 +6,7 @@
 
 #include "base/core/rng.h"
 #include "base/text/text.h"
-#include "ckpt/ckpt_agree.h"
+#include "comm/agree.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store_impl.h"
@@ -230,7 +230,7 @@ static tess_status run(load *l, const char *dir, int64_t step)
         status = check_no_part(l);
     TESS_TRY(tess_team_agree(l->team, status));
     TESS_TRY(l->folder != NULL ? check_rows(l)
-                               : tess_ckpt_agree_same(l->team, fingerprint(l->catalog), "checkpoints under one name"));
+                               : tess_team_agree_same(l->team, fingerprint(l->catalog), "checkpoints under one name"));
     if (l->options.hosts != NULL)
         status = share_verification(l);
     if (status == TESS_OK)

@@ -6,7 +6,7 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
-#include "ckpt/ckpt_agree.h"
+#include "comm/agree.h"
 #include "ckpt/store/part.h"
 #include "ckpt/store/store_impl.h"
 
@@ -78,7 +78,7 @@ static void describe_piece(rank_save *s, int i)
                             .n_dims = t->shape.n_dims,
                             .row_begin = t->primary_rows > 0 ? t->primary_begin : 0,
                             .n_rows = t->primary_rows,
-                            .rank = tess_ckpt_rank(s->team),
+                            .rank = tess_agree_rank(s->team),
                             .data = tess_ckpt_primary_data(t)};
     memcpy(p->dim, t->shape.dim, sizeof(t->shape.dim));
 }
@@ -98,7 +98,7 @@ static tess_status agree_on_folder(void *self, const char *folder, tess_status m
 /* Merges the texts after the first rank's own, `bytes` each. */
 static tess_status merge_texts(const rank_save *s, const char *texts, size_t bytes, json_t *part)
 {
-    for (int i = 1; i < tess_ckpt_world(s->writers); i++) {
+    for (int i = 1; i < tess_agree_world(s->writers); i++) {
         const char *text = texts + (size_t)i * bytes;
         json_t *more;
         TESS_TRY(tess_part_parse(text, strnlen(text, bytes), "what a rank wrote", &more));
@@ -113,7 +113,7 @@ static tess_status merge_texts(const rank_save *s, const char *texts, size_t byt
 static tess_status gather(const rank_save *s, const char *text, size_t words, json_t *part)
 {
     int64_t *own = NULL; /* on the first rank, those of all ranks follow */
-    size_t n = s->first ? (size_t)tess_ckpt_world(s->writers) + 1 : 1;
+    size_t n = s->first ? (size_t)tess_agree_world(s->writers) + 1 : 1;
     tess_status status = tess_team_agree(
         s->team, tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n * words, sizeof(own[0]), "parts", (void **)&own));
     if (status == TESS_OK) {
@@ -130,7 +130,7 @@ static tess_status collect(void *self, tess_status made, json_t *part)
 {
     const rank_save *s = self;
     char *text = NULL;
-    if (tess_ckpt_world(s->team) == 1)
+    if (tess_agree_world(s->team) == 1)
         return made;
     tess_status status = tess_team_agree(s->team, made == TESS_OK ? tess_part_format(part, &text) : made);
     int64_t words = text != NULL ? (int64_t)(strlen(text) / sizeof(int64_t)) + 1 : 0;
@@ -145,13 +145,13 @@ static tess_status collect(void *self, tess_status made, json_t *part)
 /* ---- The whole save ---- */
 static tess_status run(rank_save *s)
 {
-    const tess_store_file file = {tess_ckpt_rank(s->team), s->n, s->pieces, s->options->io};
+    const tess_store_file file = {tess_agree_rank(s->team), s->n, s->pieces, s->options->io};
     const tess_store_peers peers = {s, agree_on_folder, collect, agree};
     tess_store_writer writer = {.mem = s->mem,
                                 .dir = s->dir,
                                 .step = s->step,
                                 .options = s->options,
-                                .facts = {s->meta, tess_ckpt_world(s->team), s->host},
+                                .facts = {s->meta, tess_agree_world(s->team), s->host},
                                 .files = &file,
                                 .n_files = 1,
                                 .first = s->first,
@@ -168,11 +168,11 @@ static tess_status save_all(rank_save *s, tess_team *team, const tess_ckpt_hosts
     s->team = team;
     s->hosts = hosts;
     s->writers = hosts != NULL ? hosts->mine : team;
-    s->first = hosts != NULL ? tess_ckpt_hosts_is_first(hosts) : tess_ckpt_rank(team) == 0;
+    s->first = hosts != NULL ? tess_ckpt_hosts_is_first(hosts) : tess_agree_rank(team) == 0;
     s->options = s->options != NULL ? s->options : &none;
     tess_status status = tess_team_agree(team, prepare(s));
     if (status == TESS_OK)
-        status = tess_ckpt_agree_same(team, fingerprint(s), "names, kinds or shapes");
+        status = tess_team_agree_same(team, fingerprint(s), "names, kinds or shapes");
     if (status == TESS_OK)
         status = tess_team_agree(team, take_share(s));
     if (status == TESS_OK)
