@@ -3,7 +3,7 @@
 
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
-#include "job/deadline.h"
+#include "job/patience.h"
 
 static const uint64_t large_bytes = 1 << 20; /* least size of an operation that measures the links */
 

@@ -1,7 +1,7 @@
 /* Waiting for a work (trouble.c has what can go wrong meanwhile). */
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
-#include "job/deadline.h"
+#include "job/patience.h"
 
 static const double shown_s = 0.02; /* a longer wait is shown on the board */
 

@@ -6,9 +6,8 @@
 #include "nn/model.h"
 #include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/optim.h"
-#include "train/train_config.h"
 #include "train/loss.h"
-#include "train/step_times.h"
+#include "train/train.h"
 #include "train/weights.h"
 
 typedef struct tess_numbers tess_numbers;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "job/deadline.h"
+#include "job/patience.h"
 #include "job/rank_end.h"
 #include "launch/agent/agent.h"
 

@@ -1,6 +1,6 @@
 /* Parts of the watchdog that need no process: its patience, deadlines, classifying a rank from two looks. */
 #include "base/os/os.h"
-#include "job/deadline.h"
+#include "job/patience.h"
 #include "launch/watchdog/watchdog_impl.h"
 #include "support/test.h"
 
