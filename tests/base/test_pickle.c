@@ -1,7 +1,7 @@
 #include <math.h>
 
 #include "base/os/os.h"
-#include "base/pickle/pickle.h"
+#include "base/pickle/pickle_impl.h"
 #include "support/test.h"
 
 /* The fixtures are CPython's own: tools/make_pickle_fixtures.py. */
@@ -13,7 +13,7 @@ static tess_pickle *load(const char *name, int protocol, const tess_pickle_optio
     tess_pickle *pickle;
     EXPECT_OK(tess_os_map(test_path(relative), &file));
     EXPECT_OK(tess_pickle_parse(test_mem(), file.data, file.size, relative, options, &pickle));
-    EXPECT_INT(tess_pickle_size(pickle), file.size);
+    EXPECT_INT(pickle->size, file.size);
     tess_os_unmap(&file);
     return pickle;
 }

@@ -43,16 +43,6 @@ void tess_exact_add(tess_exact_sum *sum, double value)
         tess_exact_normalize(sum);
 }
 
-void tess_exact_merge(tess_exact_sum *sum, const tess_exact_sum *other)
-{
-    tess_exact_sum copy = *other;
-    tess_exact_normalize(&copy);
-    tess_exact_normalize(sum);
-    for (int i = 0; i < TESS_EXACT_LIMBS; i++)
-        sum->limb[i] += copy.limb[i];
-    tess_exact_normalize(sum);
-}
-
 void tess_exact_normalize(tess_exact_sum *sum)
 {
     int64_t carry = 0;

@@ -17,7 +17,6 @@ typedef struct tess_exact_sum {
 
 void tess_exact_clear(tess_exact_sum *sum);
 void tess_exact_add(tess_exact_sum *sum, double value);
-void tess_exact_merge(tess_exact_sum *sum, const tess_exact_sum *other);
 /* Propagates carries: equal values have equal limbs. Call it before limbs are sent or compared, and again after adding
  * the limbs of up to 2^30 normalised sums. */
 void tess_exact_normalize(tess_exact_sum *sum);

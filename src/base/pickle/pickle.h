@@ -78,7 +78,6 @@ tess_status tess_pickle_parse(tess_mem *mem, const void *data, size_t size, cons
 void tess_pickle_destroy(tess_pickle **pickle);
 
 const tess_pickle_value *tess_pickle_root(const tess_pickle *pickle);
-size_t tess_pickle_size(const tess_pickle *pickle); /* bytes of input that it took: another pickle may follow */
 
 /* The value of a text key of a dict; NULL: `dict` is not a dict (or NULL), or lacks the key. */
 const tess_pickle_value *tess_pickle_get(const tess_pickle_value *dict, const char *key);

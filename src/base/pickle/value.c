@@ -8,11 +8,6 @@ const tess_pickle_value *tess_pickle_root(const tess_pickle *pickle)
     return pickle->root;
 }
 
-size_t tess_pickle_size(const tess_pickle *pickle)
-{
-    return pickle->size;
-}
-
 const tess_pickle_value *tess_pickle_get(const tess_pickle_value *dict, const char *key)
 {
     if (dict == NULL || dict->kind != TESS_PICKLE_DICT)
