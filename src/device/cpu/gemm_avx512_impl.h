@@ -4,9 +4,9 @@
 #ifndef TESS_DEVICE_CPU_GEMM_AVX512_IMPL_H
 #define TESS_DEVICE_CPU_GEMM_AVX512_IMPL_H
 
-#include "device/cpu/gemm_impl.h"
 #include "device/cpu/transpose_avx512_impl.h"
 #include "device/cpu/vec_avx512.h"
+#include "device/cpu/gemm_finish_vec.h"
 
 enum { ROWS = 14, COLUMNS = 32 };
 
@@ -35,24 +35,24 @@ static inline __m512i load_columns(const void *x, int64_t i, int64_t ld, int64_t
 static inline __m512 add_products(__m512 sum, __m512 x, __m512 y);
 
 /* Packs to (packed k, width) what is stored (k, n) from element (k_begin, begin). */
-static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
-                                 int64_t k_begin, int64_t k, uint32_t *panel)
+static void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                          int64_t k_begin, int64_t k, void *panel)
 {
     for (int64_t c = 0; c < width; c += 16) {
         __mmask16 from = first(n - c), to = first(width - c);
-        uint32_t *at = panel + c;
+        uint32_t *at = (uint32_t *)panel + c;
         for (int64_t p = 0; p < k; p += K_STEP, at += width)
             _mm512_mask_storeu_epi32(at, to, load_columns(x, (k_begin + p) * ld + begin + c, ld, k - p, from, dtype));
     }
 }
 
 /* Packs to (packed k, width) what is stored (n, k) from element (begin, k_begin). */
-static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
-                               int64_t k_begin, int64_t k, uint32_t *panel)
+static void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                        int64_t k_begin, int64_t k, void *panel)
 {
     for (int64_t c = 0; c < width; c += 16) {
         __mmask16 to = first(width - c);
-        uint32_t *at = panel + c;
+        uint32_t *at = (uint32_t *)panel + c;
         for (int64_t p = 0; p < k; p += 16 * K_STEP) {
             __m512i block[16];
             for (int r = 0; r < 16; r++)
@@ -63,22 +63,6 @@ static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int6
                 _mm512_mask_storeu_epi32(at, to, block[r]);
         }
     }
-}
-
-static void pack_a(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel)
-{
-    if (g->trans_a)
-        pack_straight(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
-    else
-        pack_turned(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
-}
-
-static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel)
-{
-    if (g->trans_b)
-        pack_turned(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
-    else
-        pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
 }
 
 /* Always inlined, with `rows` a constant. */
@@ -145,23 +129,26 @@ static void multiply(const gemm_tile *t)
     }
 }
 
-static void finish(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,
-                   int64_t ld)
+static double peak_loop(int64_t rounds)
 {
-    for (int64_t c = 0; c < columns; c += 16) {
-        int64_t lanes = columns - c < 16 ? columns - c : 16;
-        __m512 bias = g->bias != NULL ? load(g->bias, j + c, first(lanes), g->ab_dtype) : _mm512_setzero_ps();
-        for (int64_t r = 0; r < rows; r++) {
-            int64_t at = (i + r) * g->ldc + j + c;
-            __m512 value = load(sum, r * ld + c, first(lanes), TESS_F32);
-            if (g->bias != NULL)
-                value = _mm512_add_ps(value, bias);
-            if (g->c_dtype == TESS_F32)
-                v_store((float *)g->c + at, value, lanes);
-            else
-                v_store_bf16((uint16_t *)g->c + at, value, lanes);
+    enum { CHAINS = 12, ONE = K_STEP == 1 ? 0x3f800000 : 0x3f803f80, SMALL = K_STEP == 1 ? 0x3c000000 : 0x3c003c00 };
+    __m512 sums[CHAINS];
+    __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(ONE)), y = _mm512_castsi512_ps(_mm512_set1_epi32(SMALL));
+    /* Unrolled by name: else gcc keeps the array in memory, and the loop measures the stack. */
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++)
+        sums[i] = _mm512_set1_ps((float)i);
+    for (int64_t r = 0; r < rounds; r++)
+#pragma GCC unroll 12
+        for (int i = 0; i < CHAINS; i++) {
+            sums[i] = add_products(sums[i], x, y);
+            __asm__ volatile("" : "+v"(sums[i])); /* in its register, every round */
         }
-    }
+    volatile float kept = 0;
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++)
+        kept = kept + _mm512_cvtss_f32(sums[i]);
+    return (double)rounds * CHAINS * 16 * 2 * K_STEP;
 }
 
 static const gemm_engine engine = {
@@ -171,8 +158,8 @@ static const gemm_engine engine = {
     .k_block = 512,
     .b_block_bytes = 1 << 20,
     .parallel_flops = 1e6,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
+    .pack_straight = pack_straight,
+    .pack_turned = pack_turned,
     .multiply = multiply,
     .finish = finish,
 };

@@ -1,7 +1,7 @@
 /* float32 FMA products: 6 x 16 sums in 12 registers; bf16 is widened while it is packed. Both give the bits of
  * ref/ref_gemm.c. */
-#include "device/cpu/gemm_impl.h"
 #include "device/cpu/vec_avx2.h"
+#include "device/cpu/gemm_finish_vec.h"
 
 enum { ROWS = 6, COLUMNS = 16, LANES = 8 };
 
@@ -53,8 +53,9 @@ static inline void transpose_8x8(__m256 x[LANES])
 
 /* Packs to (k, width) what is stored (k, n) from element (k_begin, begin). */
 static void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
-                          int64_t k_begin, int64_t k, float *panel)
+                          int64_t k_begin, int64_t k, void *to)
 {
+    float *panel = to;
     for (int64_t c = 0; c < width; c += LANES)
         for (int64_t p = 0; p < k; p++)
             _mm256_maskstore_ps(panel + p * width + c, first(width - c),
@@ -63,8 +64,9 @@ static void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t b
 
 /* Packs to (k, width) what is stored (n, k) from element (begin, k_begin). */
 static void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
-                        int64_t k_begin, int64_t k, float *panel)
+                        int64_t k_begin, int64_t k, void *to)
 {
+    float *panel = to;
     for (int64_t c = 0; c < width; c += LANES) {
         for (int64_t p = 0; p < k; p += LANES) {
             __m256 block[LANES];
@@ -75,22 +77,6 @@ static void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t beg
                 _mm256_maskstore_ps(panel + (p + r) * width + c, first(width - c), block[r]);
         }
     }
-}
-
-static void pack_a(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel)
-{
-    if (g->trans_a)
-        pack_straight(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
-    else
-        pack_turned(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
-}
-
-static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel)
-{
-    if (g->trans_b)
-        pack_turned(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
-    else
-        pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
 }
 
 static inline __m256 load_sums(const float *c, int64_t n)
@@ -154,30 +140,6 @@ static void multiply(const gemm_tile *t)
     }
 }
 
-static void finish(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,
-                   int64_t ld)
-{
-    for (int64_t c = 0; c < columns; c += LANES) {
-        int64_t n = columns - c < LANES ? columns - c : LANES;
-        __m256 bias = g->bias != NULL ? load(g->bias, j + c, n, g->ab_dtype) : _mm256_setzero_ps();
-        for (int64_t r = 0; r < rows; r++) {
-            int64_t at = (i + r) * g->ldc + j + c;
-            __m256 value = load_sums(sum + r * ld + c, n);
-            if (g->bias != NULL)
-                value = _mm256_add_ps(value, bias);
-            if (g->c_dtype == TESS_F32) {
-                store_sums((float *)g->c + at, n, value);
-            } else {
-                uint16_t part[LANES];
-                __m256i bits = _mm256_srli_epi32(bf16_bits_8(value), 16);
-                _mm_storeu_si128((__m128i *)part,
-                                 _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
-                memcpy((uint16_t *)g->c + at, part, (size_t)n * sizeof(part[0]));
-            }
-        }
-    }
-}
-
 static const gemm_engine engine = {
     .tile_rows = ROWS,
     .tile_columns = COLUMNS,
@@ -185,8 +147,8 @@ static const gemm_engine engine = {
     .k_block = 384,
     .b_block_bytes = 384 << 10,
     .parallel_flops = 1e6,
-    .pack_a = pack_a,
-    .pack_b = pack_b,
+    .pack_straight = pack_straight,
+    .pack_turned = pack_turned,
     .multiply = multiply,
     .finish = finish,
 };

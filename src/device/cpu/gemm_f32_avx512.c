@@ -29,4 +29,6 @@ tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g)
 void tess_kernels_avx512_gemm(tess_kernels *k)
 {
     k->gemm = tess_gemm_avx512;
+    k->peak_f32 = peak_loop;
+    k->peak_bf16 = peak_loop;
 }

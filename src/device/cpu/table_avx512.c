@@ -2,30 +2,7 @@
 #include "device/cpu/vec_avx512.h"
 #include "device/cpu/elementwise_vec.h"
 
-static double peak_loop(int64_t rounds)
-{
-    enum { CHAINS = 12 };
-    __m512 sums[CHAINS], x = _mm512_set1_ps(0.5f), y = _mm512_set1_ps(1e-3f);
-    /* Unrolled by name: else gcc keeps the array in memory, and the loop measures the stack. */
-#pragma GCC unroll 12
-    for (int i = 0; i < CHAINS; i++)
-        sums[i] = _mm512_set1_ps((float)i);
-    for (int64_t r = 0; r < rounds; r++)
-#pragma GCC unroll 12
-        for (int i = 0; i < CHAINS; i++) {
-            sums[i] = _mm512_fmadd_ps(sums[i], x, y);
-            __asm__ volatile("" : "+v"(sums[i])); /* in its register, every round */
-        }
-    volatile float kept = 0;
-#pragma GCC unroll 12
-    for (int i = 0; i < CHAINS; i++)
-        kept = kept + _mm512_cvtss_f32(sums[i]);
-    return (double)rounds * CHAINS * 16 * 2;
-}
-
 void tess_kernels_avx512(tess_kernels *k)
 {
-    k->peak_f32 = peak_loop;
-    k->peak_bf16 = peak_loop;
     override_elementwise(k);
 }
