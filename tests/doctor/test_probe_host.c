@@ -210,6 +210,15 @@ static void old_control_groups_are_read_too(void)
     put(root, &(file){"/sys/fs/cgroup/cpu/docker/cpu.cfs_quota_us", "300000"});
     put(root, &(file){"/sys/fs/cgroup/cpu/docker/cpu.cfs_period_us", "100000"});
     expect_found(&host, "cores", TESS_PROBE_WARN, "worth 3.0 of the 8 cores");
+    tess_os_remove_tree(root);
+    root = make_root();
+    put(root, &(file){"/proc/self/cgroup", "4:memory,hugetlb:/docker/abc\n"});
+    put(root,
+        &(file){"/proc/self/mountinfo", "35 25 0:30 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+                                        "36 25 0:31 /docker /mnt/mem,tlb rw - cgroup cgroup rw,memory,hugetlb\n"});
+    put(root, &(file){"/mnt/mem,tlb/abc/memory.limit_in_bytes", "1073741824"});
+    put(root, &(file){"/mnt/mem,tlb/abc/memory.usage_in_bytes", "1073741000"});
+    expect_found(&host, "cgroup-memory", TESS_PROBE_WARN, "of the cgroup's 1.00 GiB");
 }
 
 /* Each fault changes one value of a healthy host. */

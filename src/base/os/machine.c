@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/core/rng.h"
+#include "base/os/memory_group.h"
 #include "base/os/os.h"
 
 ptrdiff_t tess_os_read_text(const char *path, char *text, size_t size)
@@ -68,19 +70,11 @@ int tess_os_affinity_cores(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* Cores that the cgroup's CPU quota allows, or a large number without one. */
-static int quota_cores(void)
-{
-    char text[64], *end; /* "quota period", or "max period" */
-    tess_os_read_text("/sys/fs/cgroup/cpu.max", text, sizeof(text));
-    long long quota = strtoll(text, &end, 10), period = strtoll(end, NULL, 10);
-    return quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 1 << 20;
-}
-
 int tess_os_cores(void)
 {
-    int cores = tess_os_affinity_cores(), quota = quota_cores();
-    return quota < cores ? quota : cores;
+    double quota;
+    int cores = tess_os_affinity_cores();
+    return tess_control_group_cores("", &quota) && quota < cores ? (int)ceil(quota) : cores;
 }
 
 uint64_t tess_os_cores_hash(void)

@@ -5,18 +5,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 
 /* Version 1 shows a missing limit as the largest multiple of a page. */
 static const uint64_t no_limit = UINT64_C(1) << 60;
 
-/* Finds the group's path as the kernel spells it: "0::/path" in version 2, "4:memory:/path" in version 1. When both are
- * present version 1 wins, because it then has the memory controller. */
-static bool find_path(int pid, char *path, size_t size, bool *version2)
+/* Whether the list "memory,hugetlb" has the name. */
+static bool lists(const char *names, const char *name)
 {
-    char name[48], line[1024];
+    size_t n = strlen(name);
+    for (const char *at = strstr(names, name); at != NULL; at = strstr(at + n, name))
+        if ((at == names || at[-1] == ',') && (at[n] == '\0' || at[n] == ','))
+            return true;
+    return false;
+}
+
+/* Finds the group's path as the kernel spells it: "0::/path" in version 2, "4:memory,hugetlb:/path" in version 1. When
+ * both are present version 1 wins, because it then has the controller. */
+static bool find_path(const char *root, int pid, const char *controller, char *path, size_t size, bool *version2)
+{
+    char name[TESS_GROUP_FOLDER_BYTES], line[1024];
     bool found = false;
-    snprintf(name, sizeof(name), "/proc/%d/cgroup", pid);
+    snprintf(name, sizeof(name), "%s/proc/%d/cgroup", root, pid);
+    if (pid == 0)
+        snprintf(name, sizeof(name), "%s/proc/self/cgroup", root);
     FILE *file = fopen(name, "re");
     if (file == NULL)
         return false;
@@ -26,8 +39,8 @@ static bool find_path(int pid, char *path, size_t size, bool *version2)
             continue;
         *where++ = '\0';
         where[strcspn(where, "\n")] = '\0';
-        bool unified = controllers[1] == '\0', memory = strcmp(controllers + 1, "memory") == 0;
-        if (memory || (unified && !found)) {
+        bool unified = controllers[1] == '\0', named = lists(controllers + 1, controller);
+        if (named || (unified && !found)) {
             snprintf(path, size, "%s", where);
             *version2 = unified;
             found = true;
@@ -37,43 +50,50 @@ static bool find_path(int pid, char *path, size_t size, bool *version2)
     return found;
 }
 
-/* Finds the mount point of that hierarchy, and which of its groups the mount shows as its root. */
-static bool find_mount(bool version2, char *mount, size_t size, char *root, size_t root_size)
+/* Finds the mount point of that hierarchy, and which of its groups the mount shows as its root. Where no mount can be
+ * seen, it is the usual one. */
+static void find_mount(const char *root, const char *controller, bool version2, char *mount, size_t size, char *shown,
+                       size_t shown_size)
 {
-    char line[2048], from[512], to[512];
-    bool found = false;
-    FILE *file = fopen("/proc/self/mountinfo", "re");
-    if (file == NULL)
-        return false;
-    while (!found && fgets(line, sizeof(line), file) != NULL) {
-        const char *type = strstr(line, " - ");
+    char name[TESS_GROUP_FOLDER_BYTES], line[2048], from[512], to[512];
+    snprintf(mount, size, "%s/sys/fs/cgroup%s%s", root, version2 ? "" : "/", version2 ? "" : controller);
+    snprintf(name, sizeof(name), "%s/proc/self/mountinfo", root);
+    shown[0] = '\0';
+    FILE *file = fopen(name, "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        const char *type = strstr(line, " - "), *options = strrchr(line, ' ');
         if (type == NULL || sscanf(line, "%*d %*d %*s %511s %511s", from, to) != 2)
             continue;
-        bool is_2 = strncmp(type, " - cgroup2 ", 11) == 0, is_1 = strncmp(type, " - cgroup ", 10) == 0;
-        found = version2 ? is_2 : is_1 && strstr(type, "memory") != NULL;
+        line[strcspn(line, "\n")] = '\0';
+        if (version2 ? strncmp(type, " - cgroup2 ", 11) != 0
+                     : strncmp(type, " - cgroup ", 10) != 0 || !lists(options + 1, controller))
+            continue;
+        snprintf(mount, size, "%s%s", root, to);
+        snprintf(shown, shown_size, "%s", strcmp(from, "/") == 0 ? "" : from);
+        break;
     }
-    fclose(file);
-    if (found) {
-        snprintf(mount, size, "%s", to);
-        snprintf(root, root_size, "%s", strcmp(from, "/") == 0 ? "" : from);
-    }
-    return found;
+    if (file != NULL)
+        fclose(file);
 }
 
-bool tess_memory_group_find(int pid, tess_memory_group *group)
+bool tess_control_group_find(const char *root, int pid, const char *controller, tess_memory_group *group)
 {
-    char path[512], mount[TESS_GROUP_FOLDER_BYTES], root[512];
+    char path[512], mount[TESS_GROUP_FOLDER_BYTES], hidden[512];
     *group = (tess_memory_group){0};
-    if (!find_path(pid, path, sizeof(path), &group->version2) ||
-        !find_mount(group->version2, mount, sizeof(mount), root, sizeof(root)))
+    if (!find_path(root, pid, controller, path, sizeof(path), &group->version2))
         return false;
-    size_t hidden = strlen(root);
-    const char *shown = strncmp(path, root, hidden) == 0 ? path + hidden : "";
+    find_mount(root, controller, group->version2, mount, sizeof(mount), hidden, sizeof(hidden));
+    const char *shown = strncmp(path, hidden, strlen(hidden)) == 0 ? path + strlen(hidden) : "";
     int n = snprintf(group->folder, sizeof(group->folder), "%s%s", mount, strcmp(shown, "/") == 0 ? "" : shown);
     if (n < 0 || (size_t)n >= sizeof(group->folder))
         return false;
     group->mount_length = strlen(mount);
     return tess_os_is_dir(group->folder);
+}
+
+bool tess_memory_group_find(int pid, tess_memory_group *group)
+{
+    return tess_control_group_find("", pid, "memory", group);
 }
 
 /* Reads the first number of a file of the group, or the number behind `key`. False: not there, or "max". */
@@ -92,25 +112,32 @@ static bool read_number(const char *folder, const char *name, const char *key, u
     return found;
 }
 
+/* Shortens `folder` to the group above. False: it is the topmost. */
+static bool to_parent(const tess_memory_group *group, char *folder)
+{
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL || (size_t)(slash - folder) < group->mount_length)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
 /* Finds the group with the tightest limit, and writes its path to `folder`. */
 static bool find_tightest(const tess_memory_group *group, char *folder, uint64_t *limit)
 {
     char at[TESS_GROUP_FOLDER_BYTES];
     bool found = false;
-    snprintf(at, sizeof(at), "%s", group->folder);
-    for (;;) {
+    memcpy(at, group->folder, sizeof(at));
+    do {
         uint64_t here;
-        if (read_number(at, group->version2 ? "memory.max" : "memory.limit_in_bytes", "", &here) && here < no_limit &&
-            (!found || here < *limit)) {
-            found = true;
-            *limit = here;
-            memcpy(folder, at, sizeof(at));
-        }
-        char *slash = strrchr(at, '/');
-        if (slash == NULL || (size_t)(slash - at) < group->mount_length)
-            return found;
-        *slash = '\0';
-    }
+        if (!read_number(at, group->version2 ? "memory.max" : "memory.limit_in_bytes", "", &here) || here >= no_limit ||
+            (found && here >= *limit))
+            continue;
+        found = true;
+        *limit = here;
+        memcpy(folder, at, sizeof(at));
+    } while (to_parent(group, at));
+    return found;
 }
 
 static uint64_t used_in(const tess_memory_group *group, const char *folder)
@@ -158,4 +185,28 @@ uint64_t tess_memory_group_kills(const tess_memory_group *group)
     uint64_t kills = 0;
     read_number(group->folder, group->version2 ? "memory.events" : "memory.oom_control", "oom_kill ", &kills);
     return kills;
+}
+
+bool tess_control_group_cores(const char *root, double *cores)
+{
+    tess_memory_group group;
+    bool found = false;
+    if (!tess_control_group_find(root, 0, "cpu", &group))
+        return false;
+    do {
+        uint64_t quota, period;
+        char path[TESS_GROUP_FOLDER_BYTES + 64], text[64] = "";
+        snprintf(path, sizeof(path), "%s/cpu.max", group.folder);
+        if (group.version2)
+            tess_os_read_text(path, text, sizeof(text));
+        if (group.version2 ? sscanf(text, "%" SCNu64 " %" SCNu64, &quota, &period) != 2
+                           : !read_number(group.folder, "cpu.cfs_quota_us", "", &quota) || quota > INT64_MAX ||
+                                 !read_number(group.folder, "cpu.cfs_period_us", "", &period))
+            continue;
+        if (quota == 0 || period == 0 || (found && (double)quota / (double)period >= *cores))
+            continue;
+        found = true;
+        *cores = (double)quota / (double)period;
+    } while (to_parent(&group, group.folder));
+    return found;
 }

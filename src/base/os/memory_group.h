@@ -1,4 +1,5 @@
-/* The memory control group (cgroup v1 or v2) of a process: where it is, its limit, how often it had to kill. */
+/* The control groups (cgroup v1 or v2) of a process: where they are, the limit on memory and how often the system had
+ * to kill for it, the quota of cores. */
 #ifndef TESS_BASE_OS_MEMORY_GROUP_H
 #define TESS_BASE_OS_MEMORY_GROUP_H
 
@@ -12,7 +13,13 @@ typedef struct tess_memory_group {
     bool version2;
 } tess_memory_group;
 
-/* False: there is none, or it cannot be seen from here. */
+/* The group of a process (0: this one) that limits what `controller` does; files are looked up below `root` ("" or, in
+ * tests, a folder). False: there is none, or it cannot be seen from here. */
+bool tess_control_group_find(const char *root, int pid, const char *controller, tess_memory_group *group);
+/* The cores that the tightest quota of this process's groups is worth. False: there is none. */
+bool tess_control_group_cores(const char *root, double *cores);
+
+/* That for memory. */
 bool tess_memory_group_find(int pid, tess_memory_group *group);
 
 /* The tightest limit of the group and its ancestors, and the bytes used in the group that has it. False: no limit. */

@@ -1,6 +1,7 @@
 /* Cores: their instructions, their speed, and other processes on them. */
 #include <string.h>
 
+#include "base/os/memory_group.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
@@ -127,7 +128,7 @@ void probe_cores(const probe_host *host, tess_probe_finding *finding)
 {
     double quota = 0;
     int cores = host->affinity_cores, ranks = host->plan.n_ranks;
-    bool limited = probe_cgroup_cores(host->root, &quota) && quota < cores;
+    bool limited = tess_control_group_cores(host->root, &quota) && quota < cores;
     if (limited && quota < 1)
         probe_say(finding, TESS_PROBE_FAIL,
                   "the cgroup's quota is %.2f of a core: ranks stand still for most of every period", quota);

@@ -1,6 +1,7 @@
 /* Memory: how much the job needs and can get, and the system's policies. */
 #include <string.h>
 
+#include "base/os/memory_group.h"
 #include "base/text/text.h"
 #include "doctor/probe/probe_impl.h"
 
@@ -48,10 +49,14 @@ void probe_memory(const probe_host *host, tess_probe_finding *finding)
 void probe_cgroup(const probe_host *host, tess_probe_finding *finding)
 {
     memory_sizes s;
-    double limit, used, needed = host->plan.state_bytes;
-    if (!probe_cgroup_memory(host->root, &limit, &used))
+    tess_memory_group group;
+    uint64_t most, in_use;
+    if (!tess_control_group_find(host->root, 0, "memory", &group) || !tess_memory_group_limit(&group, &most, &in_use)) {
         probe_say(finding, TESS_PROBE_OK, "no limit");
-    else if (needed > limit)
+        return;
+    }
+    double limit = (double)most, used = (double)in_use, needed = host->plan.state_bytes;
+    if (needed > limit)
         probe_say(finding, TESS_PROBE_FAIL,
                   "the ranks here need about %s (estimate), but the cgroup may use %s: they would be OOM-killed",
                   put(&s, 0, needed), put(&s, 1, limit));

@@ -84,10 +84,6 @@ bool probe_read_self(const char *root, probe_process *process);
 /* Visits all processes of the host. */
 void probe_each_process(const char *root, void (*visit)(void *context, const probe_process *process), void *context);
 
-/* ---- cgroup.c: the tightest limit of this process's group and its parents, version 2 or 1 ---- */
-bool probe_cgroup_memory(const char *root, double *limit, double *used); /* bytes; false: no limit */
-bool probe_cgroup_cores(const char *root, double *cores);                /* worth of the quota; false: none */
-
 /* ---- the functions of the rows, by file ---- */
 probe_look probe_kernels, probe_frequency, probe_steal, probe_throttling, probe_cores, probe_load; /* host_cpu.c */
 probe_look probe_memory, probe_cgroup, probe_swap, probe_overcommit, probe_huge_pages, probe_shm;  /* host_memory.c */
