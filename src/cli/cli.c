@@ -13,7 +13,7 @@
 #include "base/text/text.h"
 #include "job/job_memory.h"
 
-enum { MOST_NAMES = 64, HINT_BYTES = 256 };
+enum { MOST_NAMES = 64 };
 
 static void print_usage(FILE *out, const cli_command *command, const cli_flag *flags, int n_flags)
 {
@@ -81,24 +81,14 @@ static void store(const cli_command *command, const cli_flag *f, const char *tex
         cli_exit(cli_end(TESS_E_INVALID));
 }
 
-/* ": did you mean 'BEFORE NAME'?" for the name that is nearest to `word`, or "". */
-static const char *hint_at(const char *before, const char *word, const char *const *names, int n, char text[HINT_BYTES])
-{
-    const char *nearest = tess_options_nearest(word, names, n);
-    text[0] = '\0';
-    if (nearest != NULL)
-        snprintf(text, HINT_BYTES, ": did you mean '%s%s%s'?", before, before[0] != '\0' ? " " : "", nearest);
-    return text;
-}
-
 static void refuse_flag(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)
 {
     const char *names[MOST_NAMES];
-    char name[64], hint[HINT_BYTES]; /* name: without a value */
+    char name[64], hint[TESS_HINT_BYTES]; /* name: without a value */
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument, "="), argument);
     for (int i = 0; i < n_flags; i++)
         names[i] = flags[i].name;
-    cli_exit(cli_misuse(command, "unknown option '%s'%s", name, hint_at("", name, names, n_flags, hint)));
+    cli_exit(cli_misuse(command, "unknown option '%s'%s", name, tess_options_hint("", name, names, n_flags, "", hint)));
 }
 
 int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags)
@@ -156,7 +146,7 @@ void cli_print_commands(FILE *out, const cli_command *const *commands, int n)
 int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *command)
 {
     const char *names[MOST_NAMES];
-    char hint[HINT_BYTES];
+    char hint[TESS_HINT_BYTES];
     if (command->run != NULL)
         return command->run(mem, argc, argv);
     bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
@@ -173,7 +163,7 @@ int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *com
             return cli_run_command(mem, argc - 1, argv + 1, command->verbs[i]);
     }
     return cli_misuse(command, "no '%s %.60s'%s", command->name, argv[1],
-                      hint_at(command->name, argv[1], names, command->n_verbs, hint));
+                      tess_options_hint(command->name, argv[1], names, command->n_verbs, "", hint));
 }
 
 void cli_exit(int code)

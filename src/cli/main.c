@@ -36,6 +36,7 @@ static void print_help(FILE *out)
 int main(int argc, char **argv)
 {
     const char *names[COUNT(commands)];
+    char hint[TESS_HINT_BYTES];
     tess_mem *mem;
     prctl(PR_SET_NAME, program_invocation_short_name); /* ranks are started as /proc/self/exe */
     signal(SIGXFSZ, SIG_IGN);                          /* a file size limit is an error of write(2), like a full disk */
@@ -60,10 +61,7 @@ int main(int argc, char **argv)
         tess_mem_destroy(&mem);
         cli_exit(code);
     }
-    const char *nearest = tess_options_nearest(argv[1], names, COUNT(commands));
-    if (nearest != NULL)
-        fprintf(stderr, "tessera: no command '%s': did you mean '%s'?\n", argv[1], nearest);
-    else
-        fprintf(stderr, "tessera: no command '%s': `tessera help` lists them\n", argv[1]);
+    fprintf(stderr, "tessera: no command '%s'%s\n", argv[1],
+            tess_options_hint("", argv[1], names, COUNT(commands), ": `tessera help` lists them", hint));
     return TESS_EXIT_BAD_INPUT;
 }

@@ -43,16 +43,14 @@ tess_status tess_preflight_check_names(const char *only)
             names[n_names++] = checks[i].name;
     }
     for (const char *at = only; at != NULL; at = strchr(at, ',')) {
-        char name[64];
+        char name[64], hint[TESS_HINT_BYTES];
         bool known = false;
         at += *at == ',';
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
         for (int i = 0; i < n_names; i++)
             known = known || strcmp(names[i], name) == 0;
-        const char *nearest = known ? NULL : tess_options_nearest(name, names, n_names);
-        TESS_CHECK(known, TESS_E_INVALID, "--only: no check '%s'%s%s%s", name,
-                   nearest != NULL ? ": did you mean '" : "; --list names them", nearest != NULL ? nearest : "",
-                   nearest != NULL ? "'?" : "");
+        TESS_CHECK(known, TESS_E_INVALID, "--only: no check '%s'%s", name,
+                   tess_options_hint("", name, names, n_names, "; --list names them", hint));
     }
     return TESS_OK;
 }

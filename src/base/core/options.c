@@ -24,6 +24,16 @@ const char *tess_options_nearest(const char *text, const char *const *names, int
     return best;
 }
 
+const char *tess_options_hint(const char *before, const char *text, const char *const *names, int n,
+                              const char *otherwise, char hint[TESS_HINT_BYTES])
+{
+    const char *nearest = tess_options_nearest(text, names, n);
+    if (nearest == NULL)
+        return otherwise;
+    snprintf(hint, TESS_HINT_BYTES, ": did you mean '%s%s%s'?", before, before[0] != '\0' ? " " : "", nearest);
+    return hint;
+}
+
 static const tess_option *find(const tess_option_table *tables, int n_tables, const char *key)
 {
     for (int t = 0; t < n_tables; t++)
@@ -35,19 +45,17 @@ static const tess_option *find(const tess_option_table *tables, int n_tables, co
 
 tess_status tess_options_choose(const char *what, const char *text, const char *const *names, int n, int *chosen)
 {
-    char list[512] = "";
-    size_t at = 0;
+    char list[512] = ": there are ", hint[TESS_HINT_BYTES];
+    size_t at = strlen(list);
     for (int i = 0; i < n; i++)
         if (strcmp(text, names[i]) == 0) {
             *chosen = i;
             return TESS_OK;
         }
-    const char *nearest = tess_options_nearest(text, names, n);
-    if (nearest != NULL)
-        return TESS_FAIL(TESS_E_INVALID, "unknown %s '%.100s': did you mean '%s'?", what, text, nearest);
     for (int i = 0; i < n && at + 40 < sizeof(list); i++)
         at = tess_text_add(list, sizeof(list), at, "%s%s", i > 0 ? ", " : "", names[i]);
-    return TESS_FAIL(TESS_E_INVALID, "unknown %s '%.100s': there are %s", what, text, list);
+    return TESS_FAIL(TESS_E_INVALID, "unknown %s '%.100s'%s", what, text,
+                     tess_options_hint("", text, names, n, list, hint));
 }
 
 static const char *leaf_of(const char *key)

@@ -59,6 +59,11 @@ tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t
  * or all. */
 tess_status tess_options_choose(const char *what, const char *text, const char *const *names, int n, int *chosen);
 
+enum { TESS_HINT_BYTES = 256 };
+/* ": did you mean 'BEFORE NAME'?" with the nearest of `n` names to `text`, or `otherwise`. Returns one of the two. */
+const char *tess_options_hint(const char *before, const char *text, const char *const *names, int n,
+                              const char *otherwise, char hint[TESS_HINT_BYTES]);
+
 /* The nearest of `n` names to `text` by edit distance, or NULL when none is near. */
 const char *tess_options_nearest(const char *text, const char *const *names, int n);
 

@@ -30,15 +30,14 @@ static const char *type_name(const json_t *value)
 static tess_status fail_unknown(const json_t *object, const char *key, const char *assignment)
 {
     const char *names[MAX_NAMES], *name;
+    char hint[TESS_HINT_BYTES];
     json_t *value;
     int n = 0;
     json_object_foreach ((json_t *)object, name, value)
         if (n < MAX_NAMES)
             names[n++] = name;
-    const char *nearest = tess_options_nearest(key, names, n);
-    return TESS_FAIL(TESS_E_INVALID, "%.200s: there is no key '%s'%s%s%s; --add makes a new one", assignment, key,
-                     nearest != NULL ? ": did you mean '" : "", nearest != NULL ? nearest : "",
-                     nearest != NULL ? "'?" : "");
+    return TESS_FAIL(TESS_E_INVALID, "%.200s: there is no key '%s'%s; --add makes a new one", assignment, key,
+                     tess_options_hint("", key, names, n, "", hint));
 }
 
 /* Finds the object that holds the last part of the key; *last becomes that part. Cuts `key` at its dots. */

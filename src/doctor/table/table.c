@@ -109,14 +109,12 @@ static tess_status fail_unknown(const table_reading *r, const char *name, int li
 {
     enum { MOST = 32 };
     const char *names[MOST];
+    char hint[TESS_HINT_BYTES];
     int n = r->table->n_fields < MOST ? r->table->n_fields : MOST;
     for (int i = 0; i < n; i++)
         names[i] = r->table->fields[i].name;
-    const char *nearest = tess_options_nearest(name, names, n);
-    if (nearest == NULL)
-        return TESS_FAIL(TESS_E_FORMAT, "%s:%d: there is no field '%.60s'", r->what, line, name);
-    return TESS_FAIL(TESS_E_FORMAT, "%s:%d: there is no field '%.60s': did you mean '%s'?", r->what, line, name,
-                     nearest);
+    return TESS_FAIL(TESS_E_FORMAT, "%s:%d: there is no field '%.60s'%s", r->what, line, name,
+                     tess_options_hint("", name, names, n, "", hint));
 }
 
 static tess_status take_value(void *context, const char *key, const char *text, int line)
