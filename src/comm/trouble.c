@@ -1,18 +1,12 @@
 /* What can go wrong while a rank waits: a peer ended, gave up, or does not come in time. */
 #include "comm/comm_impl.h"
 
-#include <stdio.h>
-
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "job/rank_end.h"
 
 static const double own_report_s = 1;  /* time for this rank to find the cause itself after another rank's team broke */
 static const double last_report_s = 5; /* time for messages that a rank of another host sent before it left */
-
-static const char *format_work(const tess_work *work, char *text, size_t size)
-{
-    return tess_fingerprint_format(&work->fp, work->team->name, text, size);
-}
 
 /* True once `is` has held for `least_s`. *since_s: when it was first seen, 0: it does not hold. */
 static bool has_lasted(double *since_s, bool is, double least_s)
@@ -51,15 +45,6 @@ static bool find_ended(const tess_work *work, int *ended)
     return false;
 }
 
-static tess_status fail_lost(tess_team *team, const tess_work *work, int lost)
-{
-    char end[640], what[256];
-    TESS_FAIL(TESS_E_PEER_LOST, "%s; this rank (%d) was waiting in %s",
-              tess_board_describe_end(&team->runtime->job, lost, end, sizeof(end)), team->runtime->rank,
-              format_work(work, what, sizeof(what)));
-    return tess_team_break(team, TESS_E_PEER_LOST, lost);
-}
-
 /* The member to blame among those that did not come; others may only be late because they wait for it. -1: none. */
 static int choose_culprit(const tess_team *team, const int *members, int n)
 {
@@ -72,24 +57,21 @@ static int choose_culprit(const tess_team *team, const int *members, int n)
     return n > 0 ? team->ranks[members[0]] : -1;
 }
 
-static tess_status fail_timeout(tess_team *team, const tess_work *work, double timeout_s)
+static void fail_timeout(tess_team *team, const tess_work *work, const char *what, double timeout_s)
 {
     const tess_job *job = &team->runtime->job;
-    char what[256], text[700];
+    char text[700] = "";
     int ranks[JOB_MAX_RANKS];
     int n = team->backend->missing(work, ranks);
     size_t at = 0;
-    text[0] = '\0';
     for (int i = 0; i < n && at + 160 < sizeof(text); i++) {
         char state[400];
         int rank = team->ranks[ranks[i]];
-        int written = snprintf(text + at, sizeof(text) - at, "; rank %d %s", rank,
-                               tess_board_describe(job, rank, state, sizeof(state)));
-        at += (size_t)written < sizeof(text) - at ? (size_t)written : sizeof(text) - at - 1;
+        at = tess_text_add(text, sizeof(text), at, "; rank %d %s", rank,
+                           tess_board_describe(job, rank, state, sizeof(state)));
     }
-    TESS_FAIL(TESS_E_TIMEOUT, "%s: %d of %d ranks did not come within %.3g s%s", format_work(work, what, sizeof(what)),
-              n, team->size, timeout_s, text);
-    return tess_team_break(team, TESS_E_TIMEOUT, choose_culprit(team, ranks, n));
+    TESS_FAIL(TESS_E_TIMEOUT, "%s: %d of %d ranks did not come within %.3g s%s", what, n, team->size, timeout_s, text);
+    tess_team_break(team, TESS_E_TIMEOUT, choose_culprit(team, ranks, n));
 }
 
 /* A member on another host whose part of the team is broken: it joins no further operation. -1: none, or the reason may
@@ -105,44 +87,35 @@ static int find_broken(tess_team *team)
     return has_lasted(&team->broken_seen_s, found >= 0, own_report_s) ? found : -1;
 }
 
-static void fail_broken(tess_team *team, const tess_work *work, int rank)
-{
-    char what[256];
-    TESS_FAIL(TESS_E_CANCELLED, "rank %d gave up on team '%s' (%.*s) while this rank (%d) was in %s", rank, team->name,
-              JOB_ERROR_BYTES, team->runtime->job.rows[rank].error, team->runtime->rank,
-              format_work(work, what, sizeof(what)));
-    tess_team_break(team, TESS_E_CANCELLED, rank);
-}
-
-static void fail_cancelled(tess_team *team, const tess_work *work, int rank)
-{
-    char what[256];
-    TESS_FAIL(TESS_E_CANCELLED,
-              "rank %d gave up an operation of team '%s' (tess_work_cancel) while this rank was in %s", rank,
-              team->name, format_work(work, what, sizeof(what)));
-    tess_team_break(team, TESS_E_CANCELLED, rank);
-}
-
 void tess_work_look_for_trouble(tess_work *work, double waited_s, double timeout_s)
 {
     tess_team *team = work->team;
     tess_runtime *rt = team->runtime;
+    char what[256], end[640];
     int lost = atomic_load(&rt->job.header->first_lost), again = -1, broken = find_broken(team);
     uint32_t given_up = atomic_load(&team->control->given_up);
     /* Work that ranks finished before they ended still counts, and is visible by now. */
     bool trouble = lost >= 0 || given_up != 0 || broken >= 0 || find_ended(work, &again);
-    if (trouble) {
+    if (trouble)
         tess_team_progress(team);
-        if (work->done)
-            return;
-        if (lost >= 0 || find_ended(work, &lost)) {
-            fail_lost(team, work, lost);
-        } else if (given_up != 0) {
-            fail_cancelled(team, work, team->ranks[given_up - 1]);
-        } else if (broken >= 0) {
-            fail_broken(team, work, broken);
-        }
-    } else if (waited_s >= timeout_s) {
-        fail_timeout(team, work, timeout_s);
+    if ((trouble && work->done) || (!trouble && waited_s < timeout_s))
+        return;
+    tess_fingerprint_format(&work->fp, team->name, what, sizeof(what));
+    if (!trouble) {
+        fail_timeout(team, work, what, timeout_s);
+    } else if (lost >= 0 || find_ended(work, &lost)) {
+        TESS_FAIL(TESS_E_PEER_LOST, "%s; this rank (%d) was waiting in %s",
+                  tess_board_describe_end(&rt->job, lost, end, sizeof(end)), rt->rank, what);
+        tess_team_break(team, TESS_E_PEER_LOST, lost);
+    } else if (given_up != 0) {
+        int rank = team->ranks[given_up - 1];
+        TESS_FAIL(TESS_E_CANCELLED,
+                  "rank %d gave up an operation of team '%s' (tess_work_cancel) while this rank was in %s", rank,
+                  team->name, what);
+        tess_team_break(team, TESS_E_CANCELLED, rank);
+    } else if (broken >= 0) {
+        TESS_FAIL(TESS_E_CANCELLED, "rank %d gave up on team '%s' (%.*s) while this rank (%d) was in %s", broken,
+                  team->name, JOB_ERROR_BYTES, rt->job.rows[broken].error, rt->rank, what);
+        tess_team_break(team, TESS_E_CANCELLED, broken);
     }
 }

@@ -133,23 +133,19 @@ static tess_status compare_with_torchrun(const launcher_variables *from, tess_en
     return TESS_OK;
 }
 
-static tess_status read_launcher(const launcher_variables *from, tess_environment *e)
+tess_status tess_environment_read(tess_environment *e)
 {
+    const launcher_variables *from = launchers;
+    *e = (tess_environment){.world = 1, .local_rank = -1, .local_world = -1};
+    while (from <= torchrun && !from->started_us())
+        from++;
+    if (from > torchrun)
+        return TESS_OK;
     e->starter = from->starter;
     TESS_TRY(read_place(from, &e->rank, &e->world));
     TESS_TRY(read_local_place(from, e));
     snprintf(e->reported_by, sizeof(e->reported_by), "%s=%d", from->world, e->world);
     return from == torchrun ? read_master(e) : compare_with_torchrun(from, e);
-}
-
-tess_status tess_environment_read(tess_environment *environment)
-{
-    *environment = (tess_environment){.world = 1, .local_rank = -1, .local_world = -1};
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        if (launchers[i].started_us())
-            return read_launcher(&launchers[i], environment);
-    }
-    return TESS_OK;
 }
 
 bool tess_launch_is_rank(void)

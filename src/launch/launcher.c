@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "job/persist/persist.h"
 #include "job/rank_end.h"
 #include "launch/launcher_impl.h"
@@ -79,16 +80,13 @@ static void reap(launcher *l)
 static void report_timeout(launcher *l, double timeout_s)
 {
     char *text = l->result->report;
-    size_t size = sizeof(l->result->report), at = 0;
-    int written = snprintf(text, size, "the job took longer than %.3g s", timeout_s);
-    at += (size_t)written;
+    size_t size = sizeof(l->result->report);
+    size_t at = tess_text_add(text, size, 0, "the job took longer than %.3g s", timeout_s);
     for (int r = 0; r < l->n_ranks && at + 120 < size; r++) {
         char state[256];
         if (l->pids[r] == 0)
             continue;
-        written =
-            snprintf(text + at, size - at, "; rank %d %s", r, tess_board_describe(&l->job, r, state, sizeof(state)));
-        at += (size_t)written < size - at ? (size_t)written : size - at - 1;
+        at = tess_text_add(text, size, at, "; rank %d %s", r, tess_board_describe(&l->job, r, state, sizeof(state)));
     }
     l->result->exit_code = 124; /* as timeout(1) does */
 }

@@ -68,12 +68,6 @@ static tess_health_reading silence_of(const job_view *view, int rank, uint64_t n
     return silence;
 }
 
-/* Whether `a` is nearer to its limit than `b`, or farther beyond. */
-static bool is_more_silent(const tess_health_reading *a, const tess_health_reading *b)
-{
-    return !b->known || a->value * b->limit > b->value * a->limit;
-}
-
 static void read_board(job_view *view, tess_health_view *out)
 {
     const tess_live_job *live = &view->live;
@@ -88,9 +82,10 @@ static void read_board(job_view *view, tess_health_view *out)
             continue;
         if (row->host == live->host)
             out->pids[r] = pid;
-        tess_health_reading silence = silence_of(view, r, now_ns);
-        if (is_more_silent(&silence, &out->readings[TESS_HEALTH_HEARTBEAT]))
-            out->readings[TESS_HEALTH_HEARTBEAT] = silence;
+        /* The one that is nearest to its limit, or farthest beyond. */
+        tess_health_reading silence = silence_of(view, r, now_ns), *worst = &out->readings[TESS_HEALTH_HEARTBEAT];
+        if (!worst->known || silence.value * worst->limit > worst->value * silence.limit)
+            *worst = silence;
         n_steps = done > n_steps ? done : n_steps;
     }
     if (n_steps != view->n_steps)

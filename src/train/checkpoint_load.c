@@ -174,24 +174,20 @@ static tess_status choose_exclusions(const step_search *s, int64_t step)
     return TESS_OK;
 }
 
-static tess_status load_tensors(const step_search *s, int64_t step, tess_ckpt_tensor *tensors, int n, json_t **meta)
-{
-    tess_trainer *t = s->t;
-    const tess_ckpt_load_options options = {t->engine->stream->threads, t->hosts, t->without.n == 0};
-    TESS_TRY(tess_exclude_tensors(&t->without, tensors, &n));
-    return t->config.checkpoint.host_local
-               ? tess_ckpt_load_local(t->mem, t->hosts, s->folder, step, tensors, n, &options, meta)
-               : tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
-}
-
 static tess_status load(const step_search *s, int64_t step, json_t **meta)
 {
+    tess_trainer *t = s->t;
     tess_ckpt_tensor *tensors;
     int n;
     TESS_TRY(choose_exclusions(s, step));
-    TESS_TRY(tess_trainer_list_tensors(s->t, &tensors, &n));
-    tess_status status = load_tensors(s, step, tensors, n, meta);
-    tess_mem_free(s->t->mem, tensors);
+    TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
+    const tess_ckpt_load_options options = {t->engine->stream->threads, t->hosts, t->without.n == 0};
+    tess_status status = tess_exclude_tensors(&t->without, tensors, &n);
+    if (status == TESS_OK)
+        status = t->config.checkpoint.host_local
+                     ? tess_ckpt_load_local(t->mem, t->hosts, s->folder, step, tensors, n, &options, meta)
+                     : tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
+    tess_mem_free(t->mem, tensors);
     return status;
 }
 
@@ -213,17 +209,12 @@ static tess_status fall_back(step_search *s, tess_status status, int64_t *step)
     return TESS_OK;
 }
 
-/* A read error of the machine is no damage: it ends the start, and loses nothing. */
-static bool is_damage(tess_status status)
-{
-    return status == TESS_E_FORMAT || status == TESS_E_NOT_FOUND;
-}
-
 static tess_status load_or_fall_back(step_search *s, int64_t *step)
 {
     json_t *meta = NULL;
     tess_status status = load(s, *step, &meta);
-    while (is_damage(status)) {
+    /* A read error of the machine is no damage: it ends the start, and loses nothing. */
+    while (status == TESS_E_FORMAT || status == TESS_E_NOT_FOUND) {
         TESS_TRY(fall_back(s, status, step));
         status = load(s, *step, &meta);
     }

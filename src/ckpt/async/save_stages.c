@@ -80,11 +80,6 @@ static tess_status add_faults(stage_save *s)
 }
 
 /* ---- The checkpoint ---- */
-static bool has_own_folder(const async_request *r)
-{
-    return r->options.host_local && r->n_hosts > 1;
-}
-
 /* The writers of several hosts make one checkpoint. */
 static bool meets(const async_request *r)
 {
@@ -157,8 +152,9 @@ static tess_status prune(const stage_save *s)
         return TESS_OK;
     if (reads_back(r))
         tess_ckpt_note_good(&pruner, s->dir, r->step);
-    TESS_TRY_CTX(has_own_folder(r) ? prune_part(s, &pruner)
-                                   : tess_ckpt_prune(&pruner, s->dir, r->options.keep_latest_k, r->step),
+    TESS_TRY_CTX(r->options.host_local && r->n_hosts > 1
+                     ? prune_part(s, &pruner)
+                     : tess_ckpt_prune(&pruner, s->dir, r->options.keep_latest_k, r->step),
                  "the checkpoint is whole, but older ones could not be removed");
     return TESS_OK;
 }

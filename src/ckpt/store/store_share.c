@@ -37,24 +37,16 @@ static const tess_row_range *held_by(const holdings *h, int rank, int tensor)
     return &h->all[(size_t)rank * (size_t)h->n_tensors + (size_t)tensor];
 }
 
-static bool same_rows(const tess_row_range *a, const tess_row_range *b)
-{
-    return a->begin == b->begin && a->n == b->n;
-}
-
-static bool overlap(const tess_row_range *a, const tess_row_range *b)
-{
-    return a->n > 0 && b->n > 0 && a->begin < b->begin + b->n && b->begin < a->begin + a->n;
-}
-
 static tess_status divide(const holdings *h, int tensor, tess_ckpt_tensor *own)
 {
     const tess_row_range *mine = held_by(h, h->me, tensor);
     int n_sharing = 0, number = 0;
     for (int rank = 0; rank < h->n_ranks; rank++) {
         const tess_row_range *theirs = held_by(h, rank, tensor);
-        bool same = same_rows(mine, theirs);
-        TESS_CHECK(same || !overlap(mine, theirs), TESS_E_INVALID,
+        bool same = mine->begin == theirs->begin && mine->n == theirs->n;
+        bool apart = mine->n == 0 || theirs->n == 0 || mine->begin >= theirs->begin + theirs->n ||
+                     theirs->begin >= mine->begin + mine->n;
+        TESS_CHECK(same || apart, TESS_E_INVALID,
                    "checkpoint: ranks of a host hold rows [%" PRId64 ", +%" PRId64 ") and [%" PRId64 ", +%" PRId64
                    ") of '%s': neither the same nor apart",
                    mine->begin, mine->n, theirs->begin, theirs->n, own->name);

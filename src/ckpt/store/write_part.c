@@ -49,12 +49,6 @@ static bool is_in_place(const stream *s, const void *data)
     return !s->direct || (uintptr_t)data % TESS_IO_BLOCK == 0;
 }
 
-/* The best size of puts for data at this address: data that is copied should still be in the cache. */
-static size_t stream_chunk(const stream *s, const void *data)
-{
-    return is_in_place(s, data) ? BLOCK_BYTES : COPY_BYTES;
-}
-
 static tess_status stream_put(stream *s, const void *from, size_t size)
 {
     const uint8_t *data = from;
@@ -172,10 +166,15 @@ tess_status tess_store_put(tess_store_sink *w, const void *data, size_t size)
     return w->packer != NULL ? put_packed(w, data, size) : put(w, data, size);
 }
 
-/* Puts rows from memory, converted; `bytes`: their size as stored. */
-static tess_status put_from_memory(tess_store_sink *w, const tess_store_piece *p, const char *from, size_t bytes)
+/* Puts rows [row, +n_rows) from where `p` says, converted. */
+static tess_status put_rows(tess_store_sink *w, const tess_store_piece *p, int64_t row, int64_t n_rows)
 {
-    size_t most = p->rounds ? ROUNDED_BYTES : stream_chunk(&w->stream, from);
+    if (p->read != NULL)
+        return p->read(p->self, p, row, n_rows, w);
+    size_t begin = (size_t)row * row_bytes(p), bytes = (size_t)n_rows * row_bytes(p);
+    const char *from = (const char *)p->data + (p->rounds ? 2 * begin : begin);
+    /* What is copied should still be in the cache. */
+    size_t most = p->rounds ? ROUNDED_BYTES : is_in_place(&w->stream, from) ? BLOCK_BYTES : COPY_BYTES;
     for (size_t done = 0, size; done < bytes; done += size) {
         size = bytes - done < most ? bytes - done : most;
         const void *stored = from + done;
@@ -188,15 +187,6 @@ static tess_status put_from_memory(tess_store_sink *w, const tess_store_piece *p
         TESS_TRY(tess_store_put(w, stored, size));
     }
     return TESS_OK;
-}
-
-static tess_status put_rows(tess_store_sink *w, const tess_store_piece *p, int64_t row, int64_t n_rows)
-{
-    if (p->read != NULL)
-        return p->read(p->self, p, row, n_rows, w);
-    size_t begin = (size_t)row * row_bytes(p);
-    return put_from_memory(w, p, (const char *)p->data + (p->rounds ? 2 * begin : begin),
-                           (size_t)n_rows * row_bytes(p));
 }
 
 static tess_status begin_piece(tess_store_sink *w, size_t bytes)
