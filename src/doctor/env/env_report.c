@@ -93,15 +93,12 @@ static json_t *describe(const tess_env_setting *s)
 
 tess_status tess_env_print_json(const tess_env_report *report, const tess_env_registry *registry, tess_buffer *out)
 {
-    json_t *document = json_object(), *settings = json_array(), *conflicts = json_array();
+    json_t *settings = json_array(), *conflicts = json_array();
     for (int i = 0; i < report->n_settings; i++)
         json_array_append_new(settings, describe(&report->settings[i]));
     for (int i = 0; i < report->n_conflicts; i++)
         json_array_append_new(conflicts, json_string(report->conflicts[i]));
-    json_object_set_new(document, "version", json_integer(1));
-    json_object_set_new(document, "known", json_integer(registry->table.n));
-    json_object_set_new(document, "findings", json_integer(tess_env_n_findings(report)));
-    json_object_set_new(document, "conflicts", conflicts);
-    json_object_set_new(document, "settings", settings);
+    json_t *document = json_pack("{s:i, s:i, s:i, s:o, s:o}", "version", 1, "known", registry->table.n, "findings",
+                                 tess_env_n_findings(report), "conflicts", conflicts, "settings", settings);
     return tess_json_print(document, JSON_INDENT(2), out);
 }

@@ -35,9 +35,14 @@ const char *tess_clean_text(const char *text, size_t most, char *out, size_t out
     return tess_clean(text, strnlen(text, most), out, out_size);
 }
 
-void tess_clean_put(json_t *object, const char *key, const char *text)
+json_t *tess_clean_json(const char *text)
 {
     char clean[TESS_TABLE_MOST_TEXT + 4];
+    return json_string(tess_clean(text, strlen(text), clean, sizeof(clean)));
+}
+
+void tess_clean_put(json_t *object, const char *key, const char *text)
+{
     if (text != NULL && text[0] != '\0')
-        json_object_set_new(object, key, json_string(tess_clean(text, strlen(text), clean, sizeof(clean))));
+        json_object_set_new(object, key, tess_clean_json(text));
 }

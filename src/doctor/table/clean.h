@@ -10,7 +10,9 @@
 const char *tess_clean(const char *text, size_t size, char *out, size_t out_size);
 /* The same for a text that ends at a NUL or after `most` bytes; other processes may write to it. */
 const char *tess_clean_text(const char *text, size_t most, char *out, size_t out_size);
-/* A member of a JSON object, of at most TESS_TABLE_MOST_TEXT bytes; NULL and "" stay away. */
+/* The clean text as a JSON string of at most TESS_TABLE_MOST_TEXT bytes. */
+json_t *tess_clean_json(const char *text);
+/* The same as a member of an object; NULL and "" stay away. */
 void tess_clean_put(json_t *object, const char *key, const char *text);
 
 #endif

@@ -89,13 +89,9 @@ static json_t *describe_reported(const tess_top_snapshot *s)
 {
     if (s->reported.text[0] == '\0')
         return json_null();
-    json_t *object = json_object();
-    tess_clean_put(object, "kind", tess_notice_name(s->reported.kind));
-    tess_json_put_int(object, "rank", s->reported.rank);
-    tess_json_put_int(object, "step", s->reported.step);
-    json_object_set_new(object, "age_s", tess_json_number(s->reported_age_s));
-    tess_clean_put(object, "text", s->reported.text);
-    return object;
+    return json_pack("{s:s, s:i, s:I, s:o, s:o}", "kind", tess_notice_name(s->reported.kind), "rank",
+                     (int)s->reported.rank, "step", (json_int_t)s->reported.step, "age_s",
+                     tess_json_number(s->reported_age_s), "text", tess_clean_json(s->reported.text));
 }
 
 static json_t *describe_job(const tess_top_snapshot *s, const tess_top_snapshot *before)
