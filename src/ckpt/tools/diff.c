@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ckpt/formats/flat.h"
-#include "ckpt/tools/tool_values.h"
+#include "ckpt/safetensors/safetensors.h"
 
 enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };
 
@@ -30,6 +30,49 @@ bool tess_diff_alike(const tess_diff_summary *s)
 }
 
 /* ---- Values */
+/* Integers by their width in bytes and their sign. */
+static const struct integer {
+    const char *dtype;
+    int bytes;
+    bool negative;
+} integers[] = {{"I64", 8, true},  {"I32", 4, true},  {"I16", 2, true}, {"I8", 1, true},   {"U64", 8, false},
+                {"U32", 4, false}, {"U16", 2, false}, {"U8", 1, false}, {"BOOL", 1, false}};
+
+static const struct integer *find_integer(const char *dtype)
+{
+    for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++)
+        if (strcmp(integers[i].dtype, dtype) == 0)
+            return &integers[i];
+    return NULL;
+}
+
+/* True of F64, F32, F16, BF16, integers and BOOL. */
+static bool are_numbers(const char *dtype)
+{
+    return tess_st_dtype_is_float(dtype) || find_integer(dtype) != NULL;
+}
+
+/* Converts elements of such a dtype, at most BLOCK, at any address, to doubles. Rounds integers beyond 2^53. */
+static void decode(const char *dtype, const uint8_t *src, int64_t n, double *dst)
+{
+    const struct integer *type = find_integer(dtype);
+    float values[BLOCK];
+    if (strcmp(dtype, "F64") == 0) {
+        memcpy(dst, src, (size_t)n * sizeof(double));
+    } else if (type == NULL) {
+        tess_st_decode(dtype, src, n, values);
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = (double)values[i];
+    } else {
+        int shift = 64 - 8 * type->bytes;
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t bits = 0;
+            memcpy(&bits, src + i * type->bytes, (size_t)type->bytes);
+            dst[i] = type->negative ? (double)((int64_t)(bits << shift) >> shift) : (double)bits;
+        }
+    }
+}
+
 /* Sums over the slices of a tensor. t's norms hold their squares until the end. */
 typedef struct tally {
     tess_diff_tensor *t;
@@ -63,9 +106,9 @@ static void measure_block(tally *y, const uint8_t *a, const uint8_t *b, int64_t 
     double x[BLOCK], z[BLOCK];
     size_t bytes = (size_t)y->t->a->element_bytes;
     bool same_bits = y->same_dtype && memcmp(a, b, (size_t)n * bytes) == 0;
-    tess_values_decode(y->t->a->dtype, a, n, x);
+    decode(y->t->a->dtype, a, n, x);
     if (!same_bits)
-        tess_values_decode(y->t->b->dtype, b, n, z);
+        decode(y->t->b->dtype, b, n, z);
     for (int64_t i = 0; i < n && same_bits; i++) {
         y->t->norm_a += x[i] * x[i];
         y->t->norm_b += x[i] * x[i];
@@ -125,7 +168,7 @@ static tess_status compare_slices(diff *d, tally *y)
 static tess_status compare_values(diff *d, tess_diff_tensor *t)
 {
     tally y = {.t = t, .tolerance = d->options->tolerance, .same_dtype = strcmp(t->a->dtype, t->b->dtype) == 0};
-    bool numbers = tess_values_are_numbers(t->a->dtype) && tess_values_are_numbers(t->b->dtype);
+    bool numbers = are_numbers(t->a->dtype) && are_numbers(t->b->dtype);
     t->kind = TESS_DIFF_DIFFERENT;
     if (!numbers && !y.same_dtype)
         return TESS_OK;

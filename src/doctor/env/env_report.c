@@ -5,7 +5,6 @@
 #include "doctor/env/env_impl.h"
 #include "doctor/env/env_values.h"
 #include "doctor/table/clean.h"
-#include "doctor/table/wrap.h"
 
 enum { INDENT = 9 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "doctor/log/log_impl.h"
-#include "doctor/table/wrap.h"
+#include "doctor/table/clean.h"
 
 const char *tess_log_kind_name(tess_log_kind kind)
 {

@@ -3,7 +3,8 @@
 #define TESS_DOCTOR_TABLE_CLEAN_H
 
 #include <jansson.h>
-#include <stddef.h>
+
+#include "base/text/text.h"
 
 /* Copies text[0..size) as UTF-8 without control characters: a tab becomes a space, another bad byte '?'. If `out` (at
  * least 8 bytes) is too small, the copy ends with "...". Returns out. */
@@ -14,5 +15,9 @@ const char *tess_clean_text(const char *text, size_t most, char *out, size_t out
 json_t *tess_clean_json(const char *text);
 /* The same as a member of an object; NULL and "" stay away. */
 void tess_clean_put(json_t *object, const char *key, const char *text);
+
+/* Appends the words of `text` in lines of at most 120 columns, where words allow it. The first word goes to `column`,
+ * after what the line holds already; further lines are indented by `indent`. Ends with a newline. */
+tess_status tess_wrap(tess_buffer *out, size_t column, size_t indent, const char *text);
 
 #endif
