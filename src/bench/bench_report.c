@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -165,14 +164,7 @@ const json_t *tess_bench_report_json(const tess_bench_report *r)
 
 tess_status tess_bench_report_write(const tess_bench_report *r, FILE *out, const char *path)
 {
-    char *text = json_dumps(r->document, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    if (text == NULL)
-        return no_memory();
-    tess_status status = TESS_OK;
-    if (path != NULL)
-        status = tess_os_write_atomic(path, text, strlen(text));
-    else
-        fprintf(out, "%s\n", text);
-    free(text);
-    return status;
+    const size_t flags = JSON_INDENT(1) | JSON_REAL_PRECISION(9);
+    json_incref(r->document);
+    return path != NULL ? tess_json_write(r->document, flags, path) : tess_json_put(r->document, flags, out);
 }

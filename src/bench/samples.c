@@ -1,13 +1,8 @@
 #include "bench/samples.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+#include "diagnosis/straggler.h"
 
 double tess_bench_median(const double *values, int n)
 {
@@ -16,8 +11,7 @@ double tess_bench_median(const double *values, int n)
     for (int i = 0; i < n; i++)
         if (!isnan(values[i]))
             sorted[measured++] = values[i];
-    qsort(sorted, (size_t)measured, sizeof(sorted[0]), by_value);
-    return measured > 0 ? (sorted[(measured - 1) / 2] + sorted[measured / 2]) / 2 : NAN;
+    return measured > 0 ? tess_median(sorted, measured) : NAN;
 }
 
 double tess_bench_median_ratio(const double *values, const double *by, int n)

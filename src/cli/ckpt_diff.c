@@ -92,9 +92,10 @@ static tess_status print_json(comparison *c, const tess_diff_summary *s)
     json_t *counts = json_object();
     for (int kind = 0; kind < TESS_DIFF_KINDS; kind++)
         json_object_set_new(counts, tess_diff_text((tess_diff_kind)kind), json_integer(s->n_tensors[kind]));
-    return cli_print_json(json_pack("{s:i, s:b, s:o, s:o, s:o, s:O}", "version", 1, "alike", tess_diff_alike(s),
-                                    "counts", counts, "max_abs", tess_json_number(s->max_abs), "max_rel",
-                                    tess_json_number(s->max_rel), "tensors", c->tensors));
+    return tess_json_put(json_pack("{s:i, s:b, s:o, s:o, s:o, s:O}", "version", 1, "alike", tess_diff_alike(s),
+                                   "counts", counts, "max_abs", tess_json_number(s->max_abs), "max_rel",
+                                   tess_json_number(s->max_rel), "tensors", c->tensors),
+                         JSON_INDENT(1), stdout);
 }
 
 /* ---- The command */

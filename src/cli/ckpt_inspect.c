@@ -187,11 +187,12 @@ static tess_status print_json(const tess_catalog *c, const inspect_options *o, i
         add_tensor(c, &c->tensors[i], &sum);
     }
     *n_found = sum.n_tensors;
-    return cli_print_json(json_pack("{s:i, s:o, s:s, s:I, s:O, s:i, s:I, s:I, s:i, s:o, s:o}", "version", 1, "path",
-                                    tess_json_text(c->path), "format", c->format, "step",
-                                    (json_int_t)tess_export_find_step(c), "meta", c->meta, "n_tensors", sum.n_tensors,
-                                    "n_elements", (json_int_t)sum.elements, "bytes", (json_int_t)sum.bytes, "n_pieces",
-                                    sum.n_pieces, "files", files, "tensors", tensors));
+    return tess_json_put(json_pack("{s:i, s:o, s:s, s:I, s:O, s:i, s:I, s:I, s:i, s:o, s:o}", "version", 1, "path",
+                                   tess_json_text(c->path), "format", c->format, "step",
+                                   (json_int_t)tess_export_find_step(c), "meta", c->meta, "n_tensors", sum.n_tensors,
+                                   "n_elements", (json_int_t)sum.elements, "bytes", (json_int_t)sum.bytes, "n_pieces",
+                                   sum.n_pieces, "files", files, "tensors", tensors),
+                         JSON_INDENT(1), stdout);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

@@ -62,8 +62,9 @@ static tess_status print_json(const tess_ckpt_list *list)
     json_t *items = json_array();
     for (int i = 0; i < list->n; i++)
         json_array_append_new(items, describe(&list->items[i]));
-    return cli_print_json(
-        json_pack("{s:i, s:o, s:o}", "version", 1, "folder", tess_json_text(list->folder), "checkpoints", items));
+    return tess_json_put(
+        json_pack("{s:i, s:o, s:o}", "version", 1, "folder", tess_json_text(list->folder), "checkpoints", items),
+        JSON_INDENT(1), stdout);
 }
 
 static int run(tess_mem *mem, int argc, char **argv)

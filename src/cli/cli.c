@@ -208,16 +208,6 @@ tess_status cli_print_text(tess_status status, tess_buffer *text)
     return status;
 }
 
-tess_status cli_print_json(json_t *object)
-{
-    char *text = object != NULL ? json_dumps(object, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
-    json_decref(object);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for JSON");
-    puts(text);
-    free(text);
-    return TESS_OK;
-}
-
 void cli_print_line(void *self, const char *line)
 {
     (void)self;

@@ -60,8 +60,6 @@ tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtyp
 
 /* Frees `text` after printing it to standard output, which it does only if `status` is TESS_OK. Returns `status`. */
 tess_status cli_print_text(tess_status status, tess_buffer *text);
-/* Prints an indented object to standard output and releases it. NULL: TESS_E_NOMEM. */
-tess_status cli_print_json(json_t *object);
 /* Prints a line to standard error, in place of the status line: a warning of the library. */
 void cli_print_line(void *self, const char *line);
 

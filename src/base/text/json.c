@@ -170,6 +170,15 @@ tess_status tess_json_print(json_t *json, size_t flags, tess_buffer *out)
     return status;
 }
 
+tess_status tess_json_put(json_t *json, size_t flags, FILE *out)
+{
+    char *text;
+    TESS_TRY(dump(json, flags, "the report", &text));
+    bool written = fprintf(out, "%s\n", text) >= 0;
+    free(text);
+    return written ? TESS_OK : tess_os_error("write", "the report");
+}
+
 tess_status tess_json_write(json_t *json, size_t flags, const char *path)
 {
     char *text;

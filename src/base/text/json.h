@@ -4,6 +4,7 @@
 #define TESS_BASE_TEXT_JSON_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "base/text/text.h"
 
@@ -30,6 +31,8 @@ void tess_json_put_int(json_t *object, const char *key, int64_t value);
 /* A report and a line end, appended to `out`; takes over `document` (NULL: there was no memory for it), `flags` are
  * jansson's. TESS_E_NOMEM. */
 tess_status tess_json_print(json_t *document, size_t flags, tess_buffer *out);
+/* The same, printed to a stream. TESS_E_IO. */
+tess_status tess_json_put(json_t *document, size_t flags, FILE *out);
 /* The same, written to `path` as tess_os_write_atomic does. */
 tess_status tess_json_write(json_t *document, size_t flags, const char *path);
 

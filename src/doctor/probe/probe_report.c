@@ -1,9 +1,7 @@
 /* Formats the findings: for people, on one screen, and for programs. */
-#include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
-#include "base/text/text.h"
+#include "base/text/json.h"
 #include "doctor/probe/probe.h"
 
 enum { INDENT = 8, NAME_WIDTH = 15 };
@@ -184,9 +182,5 @@ tess_status tess_probe_write_json(const tess_probe_report *report, FILE *out)
     json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:i, s:i, s:f, s:o}", "format", "tessera-preflight", "version", 1,
                              "tessera", TESS_VERSION, "verdict", outcome, "ranks", report->n_ranks, "hosts",
                              report->n_hosts, "seconds", report->seconds, "checks", rows);
-    TESS_CHECK(root != NULL, TESS_E_NOMEM, "no memory for the report");
-    bool written = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(4)) == 0 && fputc('\n', out) != EOF;
-    json_decref(root);
-    TESS_CHECK(written, TESS_E_IO, "write the report: %s", strerror(errno));
-    return TESS_OK;
+    return tess_json_put(root, JSON_INDENT(2) | JSON_REAL_PRECISION(4), out);
 }

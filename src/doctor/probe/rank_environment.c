@@ -81,20 +81,20 @@ static bool compare(const probe_rank *ranks, int n, const char *name, size_t nam
 {
     uint64_t hashes[JOB_MAX_RANKS];
     char value[64];
-    int n_alike, n_odd = 0;
+    int n_odd = 0;
     for (int r = 0; r < n; r++) {
         const char *line;
         size_t length = find_line(ranks[r].environment, name, name_length, &line);
         hashes[r] = tess_hash_bytes(line, length, 0);
     }
-    int usual = probe_majority(hashes, n, &n_alike);
-    if (n_alike == n)
+    const tess_majority usual = probe_majority(hashes, n);
+    if (usual.n == n)
         return false;
     size_t at = tess_text_add(text, size, 0, "%.*s is %s on %d rank%s", (int)name_length - 1, name,
-                              value_of(&ranks[usual], name, name_length, value, sizeof(value)), n_alike,
-                              n_alike == 1 ? "" : "s");
+                              value_of(&ranks[usual.first], name, name_length, value, sizeof(value)), usual.n,
+                              usual.n == 1 ? "" : "s");
     for (int r = 0; r < n; r++)
-        if (hashes[r] != hashes[usual] && n_odd++ < 3)
+        if (hashes[r] != hashes[usual.first] && n_odd++ < 3)
             at = tess_text_add(text, size, at, ", %s on rank %d",
                                value_of(&ranks[r], name, name_length, value, sizeof(value)), r);
     if (n_odd > 3)

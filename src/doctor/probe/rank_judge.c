@@ -1,9 +1,9 @@
 /* Judges the figures of all ranks together. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/text.h"
+#include "diagnosis/straggler.h"
 #include "doctor/probe/probe_impl.h"
 #include "doctor/probe/ranks_impl.h"
 #include "job/job_memory.h"
@@ -16,40 +16,21 @@
 #define LINK_LEAST 100e6 /* bytes a second: a link of 1 Gbit/s */
 enum { NAMED = 3 };
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The median; sorts `values`. */
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof(*values), by_value);
-    return (values[n / 2] + values[(n - 1) / 2]) / 2;
-}
-
 /* ---- Hashes ---- */
-int probe_majority(const uint64_t *hashes, int n, int *n_alike)
+static bool same_hash(const void *hashes, int a, int b)
 {
-    int best = 0;
-    *n_alike = 0;
-    for (int r = 0; r < n && 2 * *n_alike <= n; r++) {
-        int alike = 0;
-        for (int q = 0; q < n; q++)
-            alike += hashes[q] == hashes[r];
-        if (alike > *n_alike) {
-            *n_alike = alike;
-            best = r;
-        }
-    }
-    return best;
+    return ((const uint64_t *)hashes)[a] == ((const uint64_t *)hashes)[b];
+}
+
+tess_majority probe_majority(const uint64_t *hashes, int n)
+{
+    return tess_majority_find(same_hash, hashes, n);
 }
 
 /* Lists the ranks whose hash differs from the majority's, as " 3 5". Returns their number. */
 static int find_odd(const uint64_t *hashes, int n, char *text, size_t size)
 {
-    int n_alike, n_odd = 0, usual = probe_majority(hashes, n, &n_alike);
+    int n_odd = 0, usual = probe_majority(hashes, n).first;
     size_t at = 0;
     text[0] = '\0';
     for (int r = 0; r < n; r++)
@@ -60,7 +41,7 @@ static int find_odd(const uint64_t *hashes, int n, char *text, size_t size)
 
 void probe_judge_program(const probe_rank *ranks, int n, tess_probe_finding *finding)
 {
-    uint64_t program[JOB_MAX_RANKS], configuration[JOB_MAX_RANKS];
+    uint64_t program[JOB_MAX_RANKS] = {0}, configuration[JOB_MAX_RANKS] = {0};
     char programs[160], configurations[160];
     for (int r = 0; r < n; r++) {
         program[r] = ranks[r].program;
@@ -100,7 +81,7 @@ void probe_judge_speed(const probe_rank *ranks, int n, const char *unit, bool co
     size_t at = 0;
     for (int r = 0; r < n; r++)
         paces[r] = pace(&ranks[r], copies);
-    usual = median(paces, n);
+    usual = tess_median(paces, n);
     for (int r = 0; r < n; r++) {
         const probe_speed *speed = speed_of(&ranks[r], copies);
         double rate = pace(&ranks[r], copies);
@@ -176,7 +157,7 @@ void probe_judge_links(const probe_link *links, const char *const *names, int n_
         if (links[host].bytes_per_s < links[worst].bytes_per_s)
             worst = host;
     }
-    usual = median(rates, n);
+    usual = tess_median(rates, n);
     double rate = links[worst].bytes_per_s;
     if (rate < LINK_WARN * usual)
         probe_say(finding, TESS_PROBE_WARN, "from host %s to host %s: %.3g Gbit/s, %.0f%% of the median", names[0],

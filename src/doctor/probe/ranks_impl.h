@@ -2,6 +2,7 @@
 #ifndef TESS_DOCTOR_PROBE_RANKS_IMPL_H
 #define TESS_DOCTOR_PROBE_RANKS_IMPL_H
 
+#include "diagnosis/majority.h"
 #include "doctor/probe/probe.h"
 #include "tessera/comm.h"
 
@@ -40,8 +41,8 @@ tess_status probe_time_barrier(tess_team *team, double *us);
 tess_status probe_measure_links(tess_team *team, const int *leaders, int n_hosts, probe_link *links);
 
 /* ---- Functions of plain values ---- */
-/* The index of a hash that most of the n ranks have; *n_alike: how many have it. */
-int probe_majority(const uint64_t *hashes, int n, int *n_alike);
+/* The ranks with the hash that most of the n have. */
+tess_majority probe_majority(const uint64_t *hashes, int n);
 /* Collects the variables of `environment` that decide how such programs run and must not differ between ranks. */
 void probe_collect_environment(char *const *environment, char *text);
 void probe_judge_environment(const probe_rank *ranks, int n, tess_probe_finding *finding);

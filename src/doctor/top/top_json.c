@@ -1,6 +1,5 @@
 /* Formats a snapshot for programs. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/json.h"
@@ -122,11 +121,5 @@ static json_t *describe_job(const tess_top_snapshot *s, const tess_top_snapshot 
 
 tess_status tess_top_print_json(const tess_top_snapshot *now, const tess_top_snapshot *before, FILE *out)
 {
-    json_t *object = describe_job(now, before);
-    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
-    json_decref(object);
-    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for the report");
-    fprintf(out, "%s\n", text);
-    free(text);
-    return TESS_OK;
+    return tess_json_put(describe_job(now, before), JSON_COMPACT | JSON_REAL_PRECISION(12), out);
 }
