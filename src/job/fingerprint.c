@@ -34,7 +34,7 @@ uint32_t tess_fingerprint_site(const tess_fingerprint *fp)
     return says_nothing ? 0 : (uint32_t)(fp->call_site * UINT64_C(0x9e3779b97f4a7c15) >> 33) << 1;
 }
 
-bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b)
+static bool equal(const tess_fingerprint *a, const tess_fingerprint *b)
 {
     return a->team == b->team && a->sequence == b->sequence && a->count == b->count && a->tag == b->tag &&
            a->root == b->root && a->kind == b->kind && a->dtype == b->dtype && a->in_dtype == b->in_dtype &&
@@ -100,7 +100,7 @@ static bool alike(const void *meeting_, int i, int j)
 {
     const meeting *m = meeting_;
     const tess_fingerprint *a = asked(m, i), *b = asked(m, j);
-    return tess_fingerprint_equal(a, b) && (!m->by_place || a->call_site == b->call_site);
+    return equal(a, b) && (!m->by_place || a->call_site == b->call_site);
 }
 
 /* Lists the ranks whose request equals that of member `like` (`same`), or differs from it. Returns how many. */

@@ -31,8 +31,6 @@ uint64_t tess_fingerprint_digest(const tess_fingerprint *fp);
  * for an address in code generated at run time: another rank, or a later moment, has another function there. */
 uint32_t tess_fingerprint_site(const tess_fingerprint *fp);
 
-bool tess_fingerprint_equal(const tess_fingerprint *a, const tess_fingerprint *b);
-
 /* "all_reduce #12 of team 'world': 1024 float32, sum (called at program+0x1f30)"; "nothing more" for a plan that has
  * ended. Returns text. */
 const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team, char *text, size_t size);

@@ -29,7 +29,7 @@ const char *watchdog_kind_name(watchdog_kind kind)
     return names[kind];
 }
 
-double watchdog_soft_factor(watchdog_kind kind)
+static double soft_factor(watchdog_kind kind)
 {
     static const double factors[] = {1, 4, 8, 8};
     return factors[kind];
@@ -48,7 +48,7 @@ static double smaller(double a, double b)
 
 double watchdog_soft_limit(double soft_s, double timeout_s, watchdog_kind kind)
 {
-    double limit = soft_s * watchdog_soft_factor(kind), most = timeout_s * watchdog_deadline_factor(kind) / 2;
+    double limit = soft_s * soft_factor(kind), most = timeout_s * watchdog_deadline_factor(kind) / 2;
     if (timeout_s <= 0 || limit <= most)
         return limit;
     return most > soft_s ? most : soft_s;

@@ -18,8 +18,7 @@ typedef enum watchdog_kind {
 watchdog_kind watchdog_kind_of(const char *phase);
 const char *watchdog_kind_name(watchdog_kind kind); /* "training" */
 
-/* Factor on the limits of training: on that of the notice, and on the deadline of a collective. */
-double watchdog_soft_factor(watchdog_kind kind);
+/* Factor on the deadline of a collective in training. */
 double watchdog_deadline_factor(watchdog_kind kind);
 /* When the notice is due while nothing is known of the job yet: in time before the deadline. */
 double watchdog_soft_limit(double soft_s, double timeout_s, watchdog_kind kind);

@@ -13,11 +13,7 @@ static const tess_option *option_of(const char *key)
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
-    for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows; i++)
-            if (strcmp(tables[t].rows[i].key, key) == 0)
-                return &tables[t].rows[i];
-    return NULL;
+    return tess_options_find(tables, n_tables, key);
 }
 
 void tess_run_layout_of(const tess_config *config, tess_run_layout *layout)

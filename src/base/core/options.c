@@ -34,7 +34,7 @@ const char *tess_options_hint(const char *before, const char *text, const char *
     return hint;
 }
 
-static const tess_option *find(const tess_option_table *tables, int n_tables, const char *key)
+const tess_option *tess_options_find(const tess_option_table *tables, int n_tables, const char *key)
 {
     for (int t = 0; t < n_tables; t++)
         for (int i = 0; i < tables[t].n_rows; i++)
@@ -220,7 +220,7 @@ tess_status tess_options_defaults(const tess_option_table *tables, int n_tables,
 tess_status tess_options_set(const tess_option_table *tables, int n_tables, void *config, const char *key,
                              const char *text, const char *source)
 {
-    const tess_option *option = find(tables, n_tables, key);
+    const tess_option *option = tess_options_find(tables, n_tables, key);
     if (option == NULL)
         TESS_TRY_CTX(fail_unknown(tables, n_tables, key), "%s", source);
     else if (option->type == TESS_OPTION_OWN)

@@ -41,6 +41,9 @@ typedef struct tess_option_table {
     int n_rows;
 } tess_option_table;
 
+/* The row of a key; NULL: there is none. */
+const tess_option *tess_options_find(const tess_option_table *tables, int n_tables, const char *key);
+
 /* Writes the default of every row that has one into `config`. */
 tess_status tess_options_defaults(const tess_option_table *tables, int n_tables, void *config);
 

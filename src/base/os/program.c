@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
 
-enum { NO_SUCH_PROGRAM = 127 };
+enum { NO_SUCH_PROGRAM = 127, GRACE_S = 5 };
 
 _Noreturn static void become(char *const *argv)
 {
@@ -44,11 +45,16 @@ static tess_status check_exit(const char *name, int state)
     return TESS_OK;
 }
 
-/* `victim`: a process or group, as kill(2) takes it. */
-static tess_status kill_late(pid_t pid, pid_t victim, const char *name, double timeout_s)
+/* Ends the program and its group. grace_s: for a program to end what it has started in groups of their own. */
+static tess_status kill_late(pid_t pid, const char *name, double timeout_s, double grace_s)
 {
-    kill(victim, SIGKILL);
-    waitpid(pid, NULL, 0);
+    int state;
+    if (grace_s > 0)
+        kill(-pid, SIGTERM);
+    bool ended = ends_before(pid, tess_os_now_s() + grace_s, &state);
+    kill(-pid, SIGKILL);
+    if (!ended)
+        waitpid(pid, NULL, 0);
     return TESS_FAIL(TESS_E_TIMEOUT, "%s took longer than %.3g s and was killed", name, timeout_s);
 }
 
@@ -56,18 +62,20 @@ static tess_status kill_late(pid_t pid, pid_t victim, const char *name, double t
 _Noreturn static void become_captured(char *const *argv, int out)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a terminal's ctrl-C does not reach its group */
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(null, STDERR_FILENO);
     become(argv);
 }
 
-/* Reads until the program closes its end. False: timed out. */
-static bool read_all(int fd, double until_s, char *out, size_t size)
+/* Reads until the program closes its end. False: it printed nothing for timeout_s. */
+static bool read_all(int fd, double timeout_s, char *out, size_t size)
 {
     char beyond[4096];
     size_t at = 0;
-    for (double left; (left = until_s - tess_os_now_s()) > 0;) {
+    for (double until_s = tess_os_now_s() + timeout_s, left; (left = until_s - tess_os_now_s()) > 0;) {
         struct pollfd wanted = {.fd = fd, .events = POLLIN};
         if (poll(&wanted, 1, 1 + (int)(left * 1e3)) <= 0)
             continue;
@@ -76,17 +84,17 @@ static bool read_all(int fd, double until_s, char *out, size_t size)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            break;
+            return true;
         at += room ? (size_t)n : 0;
         out[at] = '\0';
+        until_s = tess_os_now_s() + timeout_s;
     }
-    return tess_os_now_s() < until_s;
+    return false;
 }
 
 tess_status tess_os_capture(char *const *argv, double timeout_s, char *out, size_t size)
 {
     int ends[2], state = 0;
-    double until_s = tess_os_now_s() + timeout_s;
     out[0] = '\0';
     if (pipe2(ends, O_CLOEXEC) != 0)
         return tess_os_error("pipe for", argv[0]);
@@ -100,9 +108,10 @@ tess_status tess_os_capture(char *const *argv, double timeout_s, char *out, size
         close(ends[0]);
         return status;
     }
-    bool ended = read_all(ends[0], until_s, out, size) && ends_before(pid, until_s, &state);
+    setpgid(pid, pid); /* both processes call it: whichever is first, the group exists before it can be killed */
+    bool ended = read_all(ends[0], timeout_s, out, size) && ends_before(pid, tess_os_now_s() + timeout_s, &state);
     close(ends[0]);
-    return ended ? check_exit(argv[0], state) : kill_late(pid, pid, argv[0], timeout_s);
+    return ended ? check_exit(argv[0], state) : kill_late(pid, argv[0], timeout_s, GRACE_S);
 }
 
 /* ---- A hook ---- */
@@ -148,7 +157,7 @@ tess_status tess_os_hook(char *const *argv, const char *input, const tess_os_var
     errno = failed;
     if (pid < 0)
         return tess_os_error("fork for", argv[0]);
-    setpgid(pid, pid); /* both processes call it: whichever is first, the group exists before it can be killed */
+    setpgid(pid, pid);
     bool ended = ends_before(pid, tess_os_now_s() + timeout_s, &state);
-    return ended ? check_exit(argv[0], state) : kill_late(pid, -pid, argv[0], timeout_s);
+    return ended ? check_exit(argv[0], state) : kill_late(pid, argv[0], timeout_s, 0);
 }

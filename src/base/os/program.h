@@ -8,8 +8,9 @@
 
 #include <stddef.h>
 
-/* Captures the first `size` - 1 bytes of its standard output, NUL-terminated. Its standard input is empty and its
- * standard error is dropped. */
+/* Captures the first `size` - 1 bytes of its standard output, NUL-terminated, also on failure. Its standard input is
+ * empty and its standard error is dropped. The time counts anew whenever it prints. A late one gets SIGTERM, with its
+ * process group, and SIGKILL five seconds later. */
 tess_status tess_os_capture(char *const *argv, double timeout_s, char *out, size_t size);
 
 typedef struct tess_os_variable {

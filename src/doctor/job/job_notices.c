@@ -25,11 +25,8 @@ static void add_rank(const tess_job_file_rank *from, tess_rank_history *to)
 
 tess_status tess_reported_notices(tess_history *history, tess_notice *notices, int n, uint64_t n_reported)
 {
-    for (int i = 0; i < n; i++) {
-        char clean[TESS_NOTICE_TEXT];
-        tess_clean_text(notices[i].text, SIZE_MAX, clean, sizeof(clean));
-        memcpy(notices[i].text, clean, sizeof(clean));
-    }
+    for (int i = 0; i < n; i++)
+        tess_clean_in_place(notices[i].text, sizeof(notices[i].text));
     return tess_history_add_notices(history, notices, n, n_reported);
 }
 

@@ -25,9 +25,7 @@ static tess_status add_teams(tess_history *history, int rank, const tess_trace_r
 
 static void clean_event(tess_trace_event *event)
 {
-    char phase[TESS_TRACE_PHASE_BYTES];
-    tess_clean_text(event->phase, sizeof(event->phase), phase, sizeof(phase));
-    memcpy(event->phase, phase, sizeof(phase));
+    tess_clean_in_place(event->phase, sizeof(event->phase));
     if (event->op >= TESS_TRACE_OP_COUNT)
         event->op = TESS_TRACE_NONE;
     if (event->state > TESS_TRACE_FAILED)

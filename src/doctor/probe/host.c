@@ -83,7 +83,7 @@ static const probe_row rows[] = {
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-const tess_probe_check *probe_host_checks(int *n)
+static const tess_probe_check *host_checks(int *n)
 {
     static tess_probe_check checks[N_ROWS];
     for (int i = 0; i < N_ROWS; i++)
@@ -113,7 +113,7 @@ void tess_probe_host(const tess_probe_plan *plan, const char *root, tess_probe_f
 const tess_probe_check *tess_probe_checks(tess_probe_group group, int *n)
 {
     static const tess_probe_check *(*const checks[TESS_PROBE_GROUPS])(int *n) = {
-        [TESS_PROBE_HOST] = probe_host_checks,
+        [TESS_PROBE_HOST] = host_checks,
         [TESS_PROBE_GPU] = probe_gpu_checks,
         [TESS_PROBE_RANKS] = probe_rank_checks,
     };

@@ -102,8 +102,6 @@ typedef struct tess_probe_report {
 /* Gathers `mine` of the first rank of each host into rank 0's `all` (n_hosts). Collective. */
 tess_status tess_probe_gather(tess_runtime *runtime, const tess_probe_findings *mine, tess_probe_findings *all);
 
-/* The row of a finding's check; NULL: no check of that name. */
-const tess_probe_check *tess_probe_find(const tess_probe_report *report, const char *name);
 /* Number of findings with that outcome; equal findings of several hosts count once. */
 int tess_probe_count(const tess_probe_report *report, tess_probe_outcome outcome);
 

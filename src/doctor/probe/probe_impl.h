@@ -40,7 +40,6 @@ typedef struct probe_host {
 } probe_host;
 
 /* The rows without their functions. */
-const tess_probe_check *probe_host_checks(int *n);
 const tess_probe_check *probe_rank_checks(int *n);
 const tess_probe_check *probe_gpu_checks(int *n);
 

@@ -6,7 +6,8 @@
 
 enum { INDENT = 8, NAME_WIDTH = 15 };
 
-const tess_probe_check *tess_probe_find(const tess_probe_report *report, const char *name)
+/* The row of a finding's check; NULL: no check of that name. */
+static const tess_probe_check *find_check(const tess_probe_report *report, const char *name)
 {
     for (int group = 0; group < TESS_PROBE_GROUPS; group++) {
         int n;
@@ -99,7 +100,7 @@ static void print_one(const tess_probe_report *report, int host, const tess_prob
 {
     enum { TEXT = INDENT + NAME_WIDTH + 1, FIX = TEXT + 5 };
     char hosts[400], text[TESS_PROBE_TEXT_BYTES + sizeof(hosts)];
-    const tess_probe_check *check = tess_probe_find(report, finding->name);
+    const tess_probe_check *check = find_check(report, finding->name);
     name_hosts(report, host, finding, hosts, sizeof(hosts));
     snprintf(text, sizeof(text), "%s%s", hosts, finding->text);
     fprintf(out, "%-*s%-*s ", INDENT, word, NAME_WIDTH, finding->name);
@@ -161,7 +162,7 @@ void tess_probe_print(const tess_probe_report *report, int columns, FILE *out)
 static json_t *finding_json(const tess_probe_report *report, const tess_probe_finding *finding, const char *host)
 {
     static const char *const results[] = {"ok", "warn", "fail", "not here"};
-    const tess_probe_check *check = tess_probe_find(report, finding->name);
+    const tess_probe_check *check = find_check(report, finding->name);
     json_t *row = json_pack("{s:s, s:s, s:s?, s:s, s:s, s:s, s:s}", "name", finding->name, "group",
                             tess_probe_group_name((tess_probe_group)finding->group), "host", host, "result",
                             results[finding->outcome & 3], "found", finding->text, "threshold",

@@ -34,6 +34,14 @@ const char *tess_clean_text(const char *text, size_t most, char *out, size_t out
     return tess_clean(text, strnlen(text, most), out, out_size);
 }
 
+void tess_clean_in_place(char *text, size_t size)
+{
+    char raw[1024];
+    size_t n = strnlen(text, size - 1 < sizeof(raw) ? size - 1 : sizeof(raw));
+    memcpy(raw, text, n);
+    tess_clean(raw, n, text, size);
+}
+
 json_t *tess_clean_json(const char *text)
 {
     char clean[TESS_TABLE_MOST_TEXT + 4];

@@ -11,6 +11,8 @@
 const char *tess_clean(const char *text, size_t size, char *out, size_t out_size);
 /* The same for a text that ends at a NUL or after `most` bytes; other processes may write to it. */
 const char *tess_clean_text(const char *text, size_t most, char *out, size_t out_size);
+/* The same in place, of a text of at most 1023 bytes; `size` at least 8. */
+void tess_clean_in_place(char *text, size_t size);
 /* The clean text as a JSON string of at most TESS_TABLE_MOST_TEXT bytes. */
 json_t *tess_clean_json(const char *text);
 /* The same as a member of an object; NULL and "" stay away. */

@@ -9,15 +9,6 @@
 #include "doctor/table/clean.h"
 #include "doctor/top/top_impl.h"
 
-/* Cleans a text of the board in place. `size` at least 8. */
-static void clean(char *text, size_t size)
-{
-    char raw[JOB_ERROR_BYTES];
-    size_t n = strnlen(text, size - 1);
-    memcpy(raw, text, n);
-    tess_clean(raw, n, text, size);
-}
-
 static int64_t resident_bytes(int pid)
 {
     char path[64], text[128];
@@ -33,11 +24,11 @@ static void take_rank(const tess_live_job *live, int number, tess_top_rank *rank
     tess_board_copy *board = &rank->board;
     int host = row->host; /* read once: a broken program may change it */
     tess_board_export(row, board);
-    clean(board->phase, sizeof(board->phase));
-    clean(board->op_team, sizeof(board->op_team));
-    clean(board->wait_team, sizeof(board->wait_team));
-    clean(board->why, sizeof(board->why));
-    clean(board->error, sizeof(board->error));
+    tess_clean_in_place(board->phase, sizeof(board->phase));
+    tess_clean_in_place(board->op_team, sizeof(board->op_team));
+    tess_clean_in_place(board->wait_team, sizeof(board->wait_team));
+    tess_clean_in_place(board->why, sizeof(board->why));
+    tess_clean_in_place(board->error, sizeof(board->error));
     rank->host[0] = '\0';
     if (host >= 0 && host < live->n_hosts)
         tess_clean_text(live->job.header->hosts[host].name, JOB_NAME_BYTES, rank->host, sizeof(rank->host));
@@ -54,7 +45,7 @@ static void take_notice(const tess_live_job *live, tess_top_snapshot *s)
         return;
     uint64_t now_ns = tess_os_wall_ns();
     s->reported = notices[n - 1];
-    clean(s->reported.text, sizeof(s->reported.text));
+    tess_clean_in_place(s->reported.text, sizeof(s->reported.text));
     s->reported_age_s = now_ns > s->reported.wall_ns ? (double)(now_ns - s->reported.wall_ns) * 1e-9 : 0;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "trace/label.h"
 
 const char *tess_top_bytes(double bytes, char *text, size_t size)
@@ -97,8 +98,8 @@ const char *tess_top_pools(const tess_top_rank *rank, char *text, size_t size)
         char bytes[16];
         if (rank->board.pool_bytes[pool] == 0 || at + 16 > size)
             continue;
-        at += (size_t)snprintf(text + at, size - at, "%s%.3s %s", at > 0 ? " " : "", tess_pool_name((tess_pool)pool),
-                               tess_top_bytes((double)rank->board.pool_bytes[pool], bytes, sizeof(bytes)));
+        at = tess_text_add(text, size, at, "%s%.3s %s", at > 0 ? " " : "", tess_pool_name((tess_pool)pool),
+                           tess_top_bytes((double)rank->board.pool_bytes[pool], bytes, sizeof(bytes)));
     }
     return text;
 }
