@@ -84,17 +84,23 @@ static tess_status add_file(generate_session *s, tess_encoder *encoder, const ch
     return TESS_OK;
 }
 
-static tess_status generate(generate_session *s, int64_t max_new_tokens, const tess_sampling *sampling, int64_t batch)
+/* asked: the command line says max_new_tokens; else it is cut to what the model has room for. */
+static tess_status generate(generate_session *s, int64_t max_new_tokens, bool asked, const tess_sampling *sampling,
+                            int64_t batch)
 {
     tess_prompt prompts[MOST_PROMPTS];
+    const char *more = s->m.config.rope.kind == TESS_ROPE_DYNAMIC ? "; --max-length N lets it take N" : "";
     int64_t longest = 0, limit = tess_model_config_max_length(&s->m.config);
     for (int i = 0; i < s->n_prompts; i++) {
         prompts[i] = (tess_prompt){s->prompts[i].data, (int64_t)s->prompts[i].size};
         longest = prompts[i].n > longest ? prompts[i].n : longest;
     }
     TESS_CHECK(longest < limit, TESS_E_INVALID,
-               "a prompt has %lld tokens; the model takes %lld and needs room for new ones", (long long)longest,
-               (long long)limit);
+               "a prompt has %lld tokens; the model takes %lld and needs room for new ones%s", (long long)longest,
+               (long long)limit, more);
+    TESS_CHECK(!asked || max_new_tokens <= limit - longest, TESS_E_INVALID,
+               "--max-new-tokens: %lld after a prompt of %lld tokens; the model takes %lld together%s",
+               (long long)max_new_tokens, (long long)longest, (long long)limit, more);
     int64_t length = longest + max_new_tokens < limit ? longest + max_new_tokens : limit;
     tess_generator_options options = {.dtype = s->m.dtype,
                                       .max_length = length > longest + 1 ? length : longest + 1,
@@ -136,7 +142,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     static generate_session s;
     const char *prompt = NULL, *file = NULL, *dtype_text = NULL;
-    int64_t max_new_tokens = 128, seed = 0, threads = 0, batch = 8;
+    int64_t max_new_tokens = -1, max_length = 0, seed = 0, threads = 0, batch = 8;
     tess_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
     const cli_flag flags[] = {
         {"--prompt", "TEXT", "text to continue", .text = &prompt},
@@ -147,6 +153,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--top-k", "K", "draw from the K likeliest tokens; 0: all (0)", .integer = &sampling.top_k, .max = 1 << 30},
         {"--top-p", "P", "draw from the likeliest tokens that reach probability P (0.95)", .number = &sampling.top_p,
          .most = 1},
+        {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",
+         .integer = &max_length, .min = 2, .max = 1 << 27},
         {"--seed", "N", "the same seed draws the same text (0)", .integer = &seed, .max = INT64_MAX},
         {"--logprobs", NULL, "JSON lines: position, token, log-probability, instead of text", .text = &s.logprobs},
         {"--batch", "N", "prompts that run at once (8)", .integer = &batch, .min = 1, .max = 4096},
@@ -164,11 +172,11 @@ static int run(tess_mem *mem, int argc, char **argv)
     s.mem = mem;
     sampling.seed = (uint64_t)seed;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
-    TESS_GOTO(tess_model_folder_open(s.mem, argv[1], dtype, (int)threads, &reporter, &s.m), parsed);
+    TESS_GOTO(tess_model_folder_open(s.mem, argv[1], dtype, max_length, (int)threads, &reporter, &s.m), parsed);
     TESS_GOTO(tess_encoder_create(s.mem, s.m.tokenizer, &encoder), opened);
     status = prompt != NULL ? add_prompt(&s, encoder, prompt, strlen(prompt)) : add_file(&s, encoder, file);
     if (status == TESS_OK)
-        status = generate(&s, max_new_tokens, &sampling, batch);
+        status = generate(&s, max_new_tokens >= 0 ? max_new_tokens : 128, max_new_tokens >= 0, &sampling, batch);
     if (status == TESS_OK)
         status = show_results(&s);
 opened:

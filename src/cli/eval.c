@@ -25,7 +25,7 @@ static void show_progress(void *context, int64_t n_tokens)
 static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *data = NULL, *per_token = NULL, *dtype_text = NULL, *json = NULL, *text_key = NULL;
-    int64_t seq_len = 0, threads = 0;
+    int64_t seq_len = 0, max_length = 0, threads = 0;
     const cli_flag flags[] = {
         {"--data", "FILE", "text, or .jsonl with one document a line", .text = &data},
         {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", .text = &text_key},
@@ -33,6 +33,8 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = &per_token},
         {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", .integer = &seq_len, .min = 2,
          .max = 1 << 24},
+        {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",
+         .integer = &max_length, .min = 2, .max = 1 << 27},
         {"--json", NULL, "the result as one JSON line", .text = &json},
         {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", .text = &dtype_text},
         {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
@@ -47,7 +49,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_reporter reporter = {cli_print_line, NULL};
     tess_status status;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
-    TESS_GOTO(tess_model_folder_open(mem, argv[1], dtype, (int)threads, &reporter, &m), parsed);
+    TESS_GOTO(tess_model_folder_open(mem, argv[1], dtype, max_length, (int)threads, &reporter, &m), parsed);
     status = tess_evaluate_file(&m, data, text_key, seq_len, per_token != NULL ? print_token : NULL, show_progress,
                                 NULL, &result);
     tess_model_folder_close(&m);

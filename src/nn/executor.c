@@ -48,8 +48,8 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
     TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, bytes, "activations", &e->memory), executor);
     tess_executor_plan(e, e->memory);
     if (model->block.rope)
-        tess_rope_tables(&model->config.rope, model->config.head_size, options->max_position, e->cos_table,
-                         e->sin_table);
+        tess_rope_tables(&model->config.rope, model->config.head_size, tess_model_config_max_length(&model->config),
+                         options->max_position, e->cos_table, e->sin_table);
     *out = e;
     return TESS_OK;
 executor:

@@ -97,7 +97,7 @@ typedef struct tess_executor_options {
     tess_recompute recompute; /* activation checkpointing: keep only the layer's input, run its forward again */
     int recompute_every;      /* EVERY_N: layers 0, n, 2n, ... are checkpointed */
     int64_t max_tokens;       /* T of the largest batch */
-    int64_t max_position;     /* longest sequence (rope tables, dynamic scaling) */
+    int64_t max_position;     /* longest sequence, at most the model's limit */
     bool train;               /* allocate for backward */
     int first_trainable_unit; /* units below are frozen: they get no gradient, and their backward hooks are not called
                                */

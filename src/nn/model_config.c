@@ -70,10 +70,26 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
 
 int64_t tess_model_config_max_length(const tess_model_config *config)
 {
-    if (config->family == TESS_FAMILY_GPT2 || config->rope.kind == TESS_ROPE_DEFAULT)
+    if (config->max_length > 0)
+        return config->max_length;
+    if (config->family == TESS_FAMILY_GPT2 || config->rope.kind == TESS_ROPE_DEFAULT ||
+        config->rope.kind == TESS_ROPE_DYNAMIC)
         return config->max_position;
     double stretched = ceil(config->rope.factor * (double)config->rope.original_max_position);
     if (stretched > (double)max_positions)
         stretched = (double)max_positions;
     return stretched > (double)config->max_position ? (int64_t)stretched : config->max_position;
+}
+
+tess_status tess_model_config_set_max_length(tess_model_config *config, int64_t max_length, const char *key)
+{
+    if (max_length == 0)
+        return TESS_OK;
+    config->max_length = 0;
+    int64_t most = config->rope.kind == TESS_ROPE_DYNAMIC ? max_positions : tess_model_config_max_length(config);
+    TESS_CHECK(max_length >= 2 && max_length <= most, TESS_E_INVALID,
+               "%s: %lld positions; this model takes 2 to %lld (max_position_embeddings and rope scaling)", key,
+               (long long)max_length, (long long)most);
+    config->max_length = max_length;
+    return TESS_OK;
 }

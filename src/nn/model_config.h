@@ -35,6 +35,7 @@ typedef struct tess_rope_config {
 typedef struct tess_model_config {
     tess_family family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_size, max_position;
+    int64_t max_length; /* the position limit that was stated; 0: none was */
     double norm_eps, initializer_range;
     tess_rope_config rope;
     int64_t sliding_window; /* 0: none */
@@ -56,8 +57,16 @@ tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtyp
 /* Heads divide, sizes positive and bounded, ...; TESS_E_INVALID names the keys. */
 tess_status tess_model_config_check(const tess_model_config *config, const char *what);
 
-/* Longest sequence: max_position, or what the rope scaling stretches it to when that is more. */
+/* The position limit: longest sequence, and what dynamic scaling takes its frequencies from, so that these are of the
+ * model and not of a request. The stated one; or max_position, or what the rope scaling stretches that to when that is
+ * more (dynamic scaling stretches nothing until a limit is stated). */
 int64_t tess_model_config_max_length(const tess_model_config *config);
+/* States the limit; 0 leaves it as it is. TESS_E_INVALID names `key`: more than the model has (dynamic scaling has
+ * any).
+ */
+tess_status tess_model_config_set_max_length(tess_model_config *config, int64_t max_length, const char *key);
+/* eos_token_id of a JSON object: a token, a list of at most 8, or null for none. Absent: nothing changes. */
+tess_status tess_model_eos_parse(const json_t *json, const char *what, int64_t ids[8], int *n);
 
 const char *tess_family_name(tess_family family); /* "llama" as in model_type */
 

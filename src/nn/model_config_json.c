@@ -6,6 +6,9 @@
 
 enum { CONFIG_MAX_BYTES = 16 << 20 };
 
+/* The limit that a training stated, which dynamic scaling's frequencies are of: transformers has no key for it. */
+static const char max_length_key[] = "tessera_max_length";
+
 static tess_status refuse_unsupported(const json_t *json, const char *what)
 {
     static const char *const expert_keys[] = {"num_local_experts", "num_experts", "n_routed_experts"};
@@ -23,18 +26,18 @@ static tess_status refuse_unsupported(const json_t *json, const char *what)
     return TESS_OK;
 }
 
-static tess_status parse_eos(const json_t *json, const char *what, tess_model_config *config)
+tess_status tess_model_eos_parse(const json_t *json, const char *what, int64_t ids[8], int *n_ids)
 {
     const json_t *eos = json_object_get(json, "eos_token_id");
     if (eos == NULL)
         return TESS_OK;
     int64_t id = -1;
-    memset(config->eos_token_id, 0, sizeof(config->eos_token_id));
-    config->n_eos = 0;
+    memset(ids, 0, 8 * sizeof(ids[0]));
+    *n_ids = 0;
     if (!json_is_array(eos)) {
         TESS_TRY(tess_json_get_int(json, "eos_token_id", what, &id));
         if (id != -1)
-            config->eos_token_id[config->n_eos++] = id;
+            ids[(*n_ids)++] = id;
         return TESS_OK;
     }
     size_t n = json_array_size(eos);
@@ -43,7 +46,7 @@ static tess_status parse_eos(const json_t *json, const char *what, tess_model_co
         const json_t *item = json_array_get(eos, i);
         TESS_CHECK(json_is_integer(item) && json_integer_value(item) >= 0, TESS_E_FORMAT,
                    "%s: eos_token_id[%zu] is not a token", what, i);
-        config->eos_token_id[config->n_eos++] = json_integer_value(item);
+        ids[(*n_ids)++] = json_integer_value(item);
     }
     return TESS_OK;
 }
@@ -77,8 +80,12 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
     TESS_TRY(tess_json_get_bool(json, "tie_word_embeddings", what, &config->tied));
     TESS_TRY(parse_token(json, "bos_token_id", what, &config->bos_token_id));
     TESS_TRY(parse_token(json, "pad_token_id", what, &config->pad_token_id));
-    TESS_TRY(parse_eos(json, what, config));
-    return tess_model_config_check(config, what);
+    TESS_TRY(tess_model_eos_parse(json, what, config->eos_token_id, &config->n_eos));
+    TESS_TRY(tess_model_config_check(config, what));
+    int64_t max_length = 0;
+    TESS_TRY(tess_json_get_int(json, max_length_key, what, &max_length));
+    TESS_TRY_CTX(tess_model_config_set_max_length(config, max_length, max_length_key), "%s", what);
+    return TESS_OK;
 }
 
 tess_status tess_model_config_load(const char *path, tess_model_config *config)
@@ -116,6 +123,7 @@ tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtyp
     json_t *out = json_pack("{s:[s], s:s, s:I}", "architectures", row->architecture, "model_type", row->model_type,
                             "vocab_size", (json_int_t)config->vocab_size);
     if (out == NULL || row->write(config, out) != 0 ||
+        (config->max_length > 0 && json_object_set_new(out, max_length_key, json_integer(config->max_length)) != 0) ||
         json_object_update_new(out, json_pack("{s:f, s:b, s:o, s:o, s:o, s:s, s:b}", "initializer_range",
                                               config->initializer_range, "tie_word_embeddings", (int)config->tied,
                                               "bos_token_id", token_json(config->bos_token_id), "eos_token_id",

@@ -33,11 +33,9 @@ const int tess_preflight_n_config_checks = N_CHECKS;
 
 static tess_status count_params(tess_mem *mem, const tess_config *config, double *n_params)
 {
-    char path[1024];
     tess_model_config sizes;
     tess_model *model;
-    TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
-    TESS_TRY(tess_model_config_load(path, &sizes));
+    TESS_TRY(tess_config_load_model(config, &sizes));
     TESS_TRY(tess_model_create(mem, &sizes, &model));
     *n_params = (double)tess_model_count(model);
     tess_model_destroy(&model);

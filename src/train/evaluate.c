@@ -52,7 +52,8 @@ tess_status tess_evaluate_file(tess_model_folder *m, const char *path, const cha
     int64_t longest = tess_model_config_max_length(&m->config);
     if (seq_len == 0)
         seq_len = longest < 1024 ? longest : 1024;
-    TESS_CHECK(seq_len >= 2 && seq_len <= longest, TESS_E_INVALID, "rows of %lld tokens: the model takes 2 to %lld",
+    TESS_CHECK(seq_len >= 2 && seq_len <= longest, TESS_E_INVALID,
+               "rows of %lld tokens: the model takes 2 to %lld (with dynamic rope scaling, --max-length takes more)",
                (long long)seq_len, (long long)longest);
     int64_t rows = seq_len >= 4096 ? 1 : 4096 / seq_len;
     tess_loader_options data = {.files = &path,

@@ -18,14 +18,31 @@ tess_status tess_config_model_file(const tess_config *config, char *path, size_t
                                          : tess_os_join(path, size, "", config->model.config);
 }
 
+tess_status tess_config_load_model(const tess_config *config, tess_model_config *model)
+{
+    char path[1024];
+    TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
+    TESS_TRY(tess_model_config_load(path, model));
+    TESS_TRY(tess_model_config_set_max_length(model, config->model.max_length, "model.max_length"));
+    int64_t longest = tess_model_config_max_length(model);
+    TESS_CHECK(config->training.seq_len <= longest, TESS_E_INVALID,
+               "training.seq_len: %lld is more than the %lld positions of %s (max_position_embeddings): shorten the "
+               "rows or %s",
+               (long long)config->training.seq_len, (long long)longest, path,
+               model->rope.kind == TESS_ROPE_DYNAMIC || config->model.max_length > 0
+                   ? "raise the limit, model.max_length"
+                   : "change the model's rope scaling");
+    return TESS_OK;
+}
+
 int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer)
 {
     int64_t id = config->n_eos > 0 ? config->eos_token_id[0] : -1;
     return id >= 0 && id < tess_tokenizer_vocab_size(tokenizer) ? (int32_t)id : -1;
 }
 
-tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int n_threads,
-                                   const tess_reporter *reporter, tess_model_folder *m)
+tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int64_t max_length,
+                                   int n_threads, const tess_reporter *reporter, tess_model_folder *m)
 {
     char path[1024];
     const void *const *w;
@@ -35,6 +52,7 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype
                "%s: no such folder; expected a model's, with config.json, tokenizer.json and weights", folder);
     TESS_GOTO(tess_model_folder_file(folder, "config.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_model_config_load(path, &m->config), opened);
+    TESS_GOTO(tess_model_config_set_max_length(&m->config, max_length, "--max-length"), opened);
     TESS_GOTO(tess_model_create(mem, &m->config, &m->model), opened);
     TESS_GOTO(tess_model_folder_file(folder, "tokenizer.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_tokenizer_load(mem, path, &m->tokenizer), opened);

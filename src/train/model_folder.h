@@ -12,6 +12,8 @@
 tess_status tess_model_folder_file(const char *folder, const char *name, char *path, size_t size);
 /* Path of the config.json of a run's model: model.config, or the one in model.path. */
 tess_status tess_config_model_file(const tess_config *config, char *path, size_t size);
+/* Reads it, under the run's position limit. TESS_E_INVALID: training.seq_len is more. */
+tess_status tess_config_load_model(const tess_config *config, tess_model_config *model);
 
 /* The token that ends a text: the first of the model's, if the tokenizer has it; -1: none. */
 int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer);
@@ -27,10 +29,10 @@ typedef struct tess_model_folder {
     tess_dtype dtype;
 } tess_model_folder;
 
-/* dtype: TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: that of the files (float32 if they are mixed). n_threads 0: all
- * cores. */
-tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int n_threads,
-                                   const tess_reporter *reporter, tess_model_folder *opened);
+/* dtype: TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: that of the files (float32 if they are mixed). max_length: the
+ * position limit that --max-length states; 0: the model's. n_threads 0: all cores. */
+tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int64_t max_length,
+                                   int n_threads, const tess_reporter *reporter, tess_model_folder *opened);
 void tess_model_folder_close(tess_model_folder *opened);
 
 /* Loss of a text file, as in validation: rows of seq_len tokens (0: the model's longest, at most 1024). text_key is for

@@ -24,6 +24,7 @@ typedef struct tess_config {
         char config[TESS_TEXT_SIZE];
         char path[TESS_TEXT_SIZE];
         int save_dtype; /* tess_precision */
+        int64_t max_length;
     } model;
     struct {
         char path[TESS_TEXT_SIZE];

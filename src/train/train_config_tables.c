@@ -26,6 +26,8 @@ static const tess_option model[] = {
          "folder with config.json and weights to start from: Hugging Face's, or a checkpoint of any format"),
     CHOICE("model.save_dtype", model.save_dtype, "bfloat16", "bfloat16|float32",
            "dtype of the model written at the end"),
+    INT("model.max_length", model.max_length, "0", 0, 1 << 27,
+        "position limit, which the frequencies of dynamic rope scaling are of; 0: the model's"),
 };
 
 static const tess_option tokenizer[] = {

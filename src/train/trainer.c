@@ -19,21 +19,6 @@ static void report_line(void *self, const char *text)
     tess_trainer_note(self, "%s", text);
 }
 
-tess_status tess_trainer_load_model(tess_trainer *t)
-{
-    char path[1024];
-    const tess_config *config = &t->config;
-    TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
-    TESS_TRY(tess_model_config_load(path, &t->model_config));
-    int64_t longest = tess_model_config_max_length(&t->model_config);
-    TESS_CHECK(
-        config->training.seq_len <= longest, TESS_E_INVALID,
-        "training.seq_len: %lld is more than the %lld positions of %s (max_position_embeddings): shorten the rows or "
-        "change the model's rope scaling",
-        (long long)config->training.seq_len, (long long)longest, path);
-    return TESS_OK;
-}
-
 /* The first two lines of the mesh: its shape, and which ranks are on which host. */
 static void describe_mesh(const tess_trainer *t)
 {
@@ -98,7 +83,7 @@ static tess_status build(tess_trainer *t)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
     TESS_TRY(tess_trainer_check_hosts(t));
-    TESS_TRY(tess_trainer_load_model(t));
+    TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
     TESS_TRY(tess_trainer_list_data(t));
     TESS_TRY(tess_trainer_find_persistent(t));
     TESS_TRY(tess_trainer_tokenizer(t));

@@ -241,12 +241,50 @@ static void missing_file_is_named(void)
     EXPECT_CONTAINS(tess_error_message(), "/nonexistent/config.json");
 }
 
+static void the_position_limit_is_the_stated_one_or_the_models(void)
+{
+    static const char text[] = "{\"model_type\":\"llama\"," SMALL ",\"max_position_embeddings\":64,\"rope_scaling\":"
+                               "{\"type\":\"%s\",\"factor\":2.5}%s}";
+    static const struct {
+        const char *kind, *more;
+        int64_t unstated, most;
+    } rows[] = {{"dynamic", "", 64, 1 << 27},
+                {"dynamic", ",\"tessera_max_length\":200", 200, 1 << 27},
+                {"linear", "", 160, 160},
+                {"linear", ",\"tessera_max_length\":100", 100, 160},
+                {"default", "", 64, 64}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        tess_model_config c, again;
+        json_t *json;
+        char written[512];
+        snprintf(written, sizeof(written), text, rows[i].kind, rows[i].more);
+        EXPECT_OK(parse(written, &c));
+        EXPECT_INT(tess_model_config_max_length(&c), rows[i].unstated);
+        EXPECT_OK(tess_model_config_set_max_length(&c, 0, "model.max_length"));
+        EXPECT_INT(tess_model_config_max_length(&c), rows[i].unstated);
+        EXPECT_OK(tess_model_config_set_max_length(&c, rows[i].most, "model.max_length"));
+        EXPECT_INT(tess_model_config_max_length(&c), rows[i].most);
+        EXPECT_OK(tess_model_config_to_json(&c, TESS_F32, &json));
+        EXPECT_OK(tess_model_config_parse(json, "again", &again));
+        json_decref(json);
+        EXPECT_SAME(&again, &c, 1);
+        EXPECT_FAILS(tess_model_config_set_max_length(&c, rows[i].most + 1, "model.max_length"), TESS_E_INVALID,
+                     "model.max_length: ");
+        EXPECT_FAILS(tess_model_config_set_max_length(&c, 1, "--max-length"), TESS_E_INVALID,
+                     "--max-length: 1 positions");
+    }
+    tess_model_config c;
+    EXPECT_FAILS(parse("{\"model_type\":\"gpt2\",\"tessera_max_length\":1025}", &c), TESS_E_INVALID,
+                 "tessera_max_length: 1025 positions; this model takes 2 to 1024");
+}
+
 static const test_case cases[] = {
     {"published_configs_have_their_parameters", published_configs_have_their_parameters, 0, 0},
     {"absent_keys_mean_what_transformers_assumes", absent_keys_mean_what_transformers_assumes, 0, 0},
     {"old_and_new_rope_keys_mean_the_same", old_and_new_rope_keys_mean_the_same, 0, 0},
     {"written_configs_read_back_the_same", written_configs_read_back_the_same, 0, 0},
     {"bad_settings_are_named", bad_settings_are_named, 0, 0},
+    {"the_position_limit_is_the_stated_one_or_the_models", the_position_limit_is_the_stated_one_or_the_models, 0, 0},
     {"a_missing_file_is_named", missing_file_is_named, 0, 0},
 };
 TEST_MAIN(cases)

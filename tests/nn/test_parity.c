@@ -154,9 +154,57 @@ static void greedy_tokens_agree(void)
     }
 }
 
+/* The logits of the first `n` tokens of the fixture by an executor for sequences of up to `max_position`. */
+static void logits_of(const fixture *f, int64_t limit, int64_t max_position, int32_t n, float *logits)
+{
+    rig r;
+    tess_model_config config = f->config;
+    int32_t rows[FIXTURE_TOKENS], cu_seqlens[] = {0, n};
+    for (int32_t t = 0; t < n; t++)
+        rows[t] = t;
+    tess_batch batch = {.n_tokens = n, .n_seqs = 1, .ids = f->ids, .pos = f->pos, .cu_seqlens = cu_seqlens};
+    config.max_length = 0;
+    EXPECT_OK(tess_model_config_set_max_length(&config, limit, "limit"));
+    rig_open(&r, &config, TESS_F32, NULL, 1);
+    tess_executor *executor = NULL;
+    tess_executor_options options = {.dtype = TESS_F32, .max_tokens = FIXTURE_TOKENS, .max_position = max_position};
+    options.max_position = tess_model_config_max_length(&config) + 1;
+    EXPECT_FAILS(tess_executor_create(r.stream, r.model, &r.hooks, &options, &executor), TESS_E_INVALID,
+                 "max_position_embeddings");
+    options.max_position = max_position;
+    executor = rig_executor(&r, options);
+    EXPECT_OK(tess_executor_logits(executor, &batch, rows, n, logits));
+    tess_executor_destroy(&executor);
+    rig_close(&r);
+}
+
+/* transformers scales by the length of the text that it is given; only at the limit that is the same. */
+static void dynamic_rope_is_of_the_limit_and_not_of_the_request(void)
+{
+    fixture f;
+    fixture_open(&f, "llama_dynamic");
+    enum { N = 12 };
+    size_t n = (size_t)(N * f.config.vocab_size);
+    float *a = test_alloc(n * sizeof(float)), *b = test_alloc(n * sizeof(float));
+    logits_of(&f, 0, 12, N, a); /* no limit stated: the 16 positions of the model */
+    logits_of(&f, 0, 16, N, b);
+    EXPECT_SAME(a, b, n);
+    logits_of(&f, 14, 14, N, b); /* a limit below them scales nothing */
+    EXPECT_SAME(a, b, n);
+    logits_of(&f, f.batch.n_tokens, f.batch.n_tokens, N, a);
+    EXPECT_CLOSE(a, f.expected, n, 1e-5, 0);
+    EXPECT(memcmp(a, b, n * sizeof(float)) != 0);
+    logits_of(&f, f.batch.n_tokens, N, N, b);
+    EXPECT_SAME(a, b, n);
+    test_free(a);
+    test_free(b);
+    fixture_close(&f);
+}
+
 static const test_case cases[] = {
     {"fp32_logits_loss_and_gradients_agree_with_transformers", fp32_agrees, 0, 0},
     {"bf16_is_close_to_transformers_fp32", bf16_is_close, 0, 0},
     {"greedy_tokens_agree_with_transformers", greedy_tokens_agree, 0, 0},
+    {"dynamic_rope_is_of_the_limit_and_not_of_the_request", dynamic_rope_is_of_the_limit_and_not_of_the_request, 0, 0},
 };
 TEST_MAIN(cases)

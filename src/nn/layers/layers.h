@@ -173,11 +173,12 @@ tess_status tess_head_forward(const tess_layer_call *call, const void *y, float 
 tess_status tess_head_train(const tess_layer_call *call, void *y, float *logits, bool want_dy, float *logprob);
 
 /* ---- Rotary positions ---- */
-/* cos, sin (length, D/2) as transformers computes them for this config. Dynamic scaling depends on the longest
- * sequence: it is `length` for every row, so that rows stay independent of their batch. */
-void tess_rope_tables(const tess_rope_config *rope, int64_t head_size, int64_t length, float *cos_table,
+/* cos, sin (length, D/2) as transformers computes them for this config and a text of `limit` tokens. Dynamic scaling
+ * depends on that: it is the model's position limit for every row, so that rows stay independent of batch and request.
+ */
+void tess_rope_tables(const tess_rope_config *rope, int64_t head_size, int64_t limit, int64_t length, float *cos_table,
                       float *sin_table);
 /* inv_freq (D/2); returns the factor that cos and sin are scaled by. */
-double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, int64_t length, float *inv_freq);
+double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, int64_t limit, float *inv_freq);
 
 #endif

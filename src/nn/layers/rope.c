@@ -65,13 +65,13 @@ static double yarn(const tess_rope_config *rope, int64_t head_size, float *inv_f
     return yarn_mscale(rope->factor, 1);
 }
 
-double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, int64_t length, float *inv_freq)
+double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, int64_t limit, float *inv_freq)
 {
     double base = rope->theta;
     if (rope->kind == TESS_ROPE_YARN)
         return yarn(rope, head_size, inv_freq);
-    if (rope->kind == TESS_ROPE_DYNAMIC && length > rope->original_max_position && head_size > 2) {
-        double ratio = (double)length / (double)rope->original_max_position;
+    if (rope->kind == TESS_ROPE_DYNAMIC && limit > rope->original_max_position && head_size > 2) {
+        double ratio = (double)limit / (double)rope->original_max_position;
         base *= pow(rope->factor * ratio - (rope->factor - 1), (double)head_size / (double)(head_size - 2));
     }
     for (int64_t i = 0; i < head_size / 2; i++) {
@@ -84,14 +84,14 @@ double tess_rope_frequencies(const tess_rope_config *rope, int64_t head_size, in
     return 1;
 }
 
-void tess_rope_tables(const tess_rope_config *rope, int64_t head_size, int64_t length, float *cos_table,
+void tess_rope_tables(const tess_rope_config *rope, int64_t head_size, int64_t limit, int64_t length, float *cos_table,
                       float *sin_table)
 {
     int64_t half = head_size / 2;
     if (length <= 0)
         return;
     float *inv_freq = sin_table; /* the first row is written last */
-    float scale = (float)tess_rope_frequencies(rope, head_size, length, inv_freq);
+    float scale = (float)tess_rope_frequencies(rope, head_size, limit, inv_freq);
     for (int64_t position = length - 1; position >= 0; position--)
         for (int64_t i = 0; i < half; i++) {
             float angle = (float)position * inv_freq[i];

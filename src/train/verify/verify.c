@@ -32,11 +32,9 @@ static void note(const tess_verify_plan *plan, const char *format, ...)
 /* ---- The two runs ---- */
 static tess_status count_tensors(tess_mem *mem, const tess_config *config, int *n)
 {
-    char path[TESS_TEXT_SIZE + 16];
     tess_model_config model_config;
     tess_model *model;
-    TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
-    TESS_TRY(tess_model_config_load(path, &model_config));
+    TESS_TRY(tess_config_load_model(config, &model_config));
     TESS_TRY(tess_model_create(mem, &model_config, &model));
     *n = tess_model_n_params(model);
     tess_model_destroy(&model);

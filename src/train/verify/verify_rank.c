@@ -8,6 +8,7 @@
 
 #include "base/os/os.h"
 #include "tessera/comm.h"
+#include "train/model_folder.h"
 #include "train/trainer_impl.h"
 #include "train/verify/verify_impl.h"
 
@@ -106,7 +107,7 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
 static tess_status run_rank(verify_run *run, tess_trainer *t)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
-    TESS_TRY(tess_trainer_load_model(t));
+    TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_open_data(t));
     TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, NULL, &t->engine));
