@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
+#include "infer/generation_config.h"
 #include "train/model_folder.h"
 
 enum { MOST_PROMPTS = 4096, FILE_LIMIT = 64 << 20 };
@@ -84,6 +85,50 @@ static tess_status add_file(generate_session *s, tess_encoder *encoder, const ch
     return TESS_OK;
 }
 
+/* How to sample: what the command line leaves open (negative) is as generation_config.json says, or by default. Says
+ * what of that file holds. */
+static tess_status settle(generate_session *s, const char *folder, tess_sampling *sampling, int64_t *max_new_tokens)
+{
+    tess_generation_config file;
+    TESS_TRY(tess_generation_config_load(folder, &file));
+    double top_k = (double)sampling->top_k, n_new = (double)*max_new_tokens;
+    const struct {
+        const char *name;
+        double *value, said, fallback;
+    } settings[] = {
+        {"temperature", &sampling->temperature, file.sampling.temperature, 0.8},
+        {"top_k", &top_k, (double)file.sampling.top_k, 0},
+        {"top_p", &sampling->top_p, file.sampling.top_p, 0.95},
+        {"repetition_penalty", &sampling->repetition_penalty, file.sampling.repetition_penalty, 1},
+        {"max_new_tokens", &n_new, (double)file.max_new_tokens, 128},
+    };
+    char note[1024];
+    size_t at = 0;
+    for (int i = 0; i < file.n_end; i++)
+        at = tess_text_add(note, sizeof(note), at, "%s%lld", i > 0 ? ", " : " end tokens ",
+                           (long long)file.end_tokens[i]);
+    size_t ends = at;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        if (*settings[i].value >= 0)
+            continue;
+        const char *separator = at == 0 ? "" : at == ends ? ";" : ",";
+        *settings[i].value = settings[i].said >= 0 ? settings[i].said : settings[i].fallback;
+        if (settings[i].said >= 0)
+            at = tess_text_add(note, sizeof(note), at, "%s %s %.9g", separator, settings[i].name, settings[i].said);
+    }
+    if (file.ignored[0] != '\0')
+        at = tess_text_add(note, sizeof(note), at, "%s ignored: %s", at > 0 ? ";" : "", file.ignored);
+    sampling->top_k = (int64_t)top_k;
+    *max_new_tokens = (int64_t)n_new;
+    if (file.n_end > 0) { /* of instruct models, the only ones that stop them */
+        memcpy(s->m.config.eos_token_id, file.end_tokens, sizeof(file.end_tokens));
+        s->m.config.n_eos = file.n_end;
+    }
+    if (at > 0)
+        fprintf(stderr, "generation_config.json:%s\n", note);
+    return TESS_OK;
+}
+
 /* asked: the command line says max_new_tokens; else it is cut to what the model has room for. */
 static tess_status generate(generate_session *s, int64_t max_new_tokens, bool asked, const tess_sampling *sampling,
                             int64_t batch)
@@ -143,7 +188,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     static generate_session s;
     const char *prompt = NULL, *file = NULL, *dtype_text = NULL;
     int64_t max_new_tokens = -1, max_length = 0, seed = 0, threads = 0, batch = 8;
-    tess_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
+    tess_sampling sampling = {.temperature = -1, .top_k = -1, .top_p = -1, .repetition_penalty = -1};
     const cli_flag flags[] = {
         {"--prompt", "TEXT", "text to continue", .text = &prompt},
         {"--prompts", "FILE", "one prompt a line (blank lines are passed over), generated together", .text = &file},
@@ -153,6 +198,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--top-k", "K", "draw from the K likeliest tokens; 0: all (0)", .integer = &sampling.top_k, .max = 1 << 30},
         {"--top-p", "P", "draw from the likeliest tokens that reach probability P (0.95)", .number = &sampling.top_p,
          .most = 1},
+        {"--repetition-penalty", "P", "divides the logits of tokens that the text has (1)",
+         .number = &sampling.repetition_penalty, .least = 0.01, .most = 100},
         {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",
          .integer = &max_length, .min = 2, .max = 1 << 27},
         {"--seed", "N", "the same seed draws the same text (0)", .integer = &seed, .max = INT64_MAX},
@@ -173,10 +220,12 @@ static int run(tess_mem *mem, int argc, char **argv)
     sampling.seed = (uint64_t)seed;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(tess_model_folder_open(s.mem, argv[1], dtype, max_length, (int)threads, &reporter, &s.m), parsed);
+    bool asked = max_new_tokens >= 0;
+    TESS_GOTO(settle(&s, argv[1], &sampling, &max_new_tokens), opened);
     TESS_GOTO(tess_encoder_create(s.mem, s.m.tokenizer, &encoder), opened);
     status = prompt != NULL ? add_prompt(&s, encoder, prompt, strlen(prompt)) : add_file(&s, encoder, file);
     if (status == TESS_OK)
-        status = generate(&s, max_new_tokens >= 0 ? max_new_tokens : 128, max_new_tokens >= 0, &sampling, batch);
+        status = generate(&s, max_new_tokens, asked, &sampling, batch);
     if (status == TESS_OK)
         status = show_results(&s);
 opened:
@@ -193,5 +242,6 @@ parsed:
 const cli_command cli_generate = {"generate", "MODEL_DIR --prompt TEXT | --prompts FILE [options]",
                                   "continue text with a trained model\n\n"
                                   "MODEL_DIR: config.json, tokenizer.json and weights of any format that `tessera "
-                                  "convert` reads.\n",
+                                  "convert` reads. What the\noptions leave open is as its generation_config.json says, "
+                                  "which also names the tokens that end a text.\n",
                                   .run = run};

@@ -22,7 +22,8 @@ struct tess_generator {
     slot *slots;
     int32_t *ids, *pos, *targets, *cu_seqlens, *cache_slots, *rows, *picked; /* of a batch; picked: drawn tokens */
     float *logits;                                                           /* (n_slots, V) */
-    float *logprobs;                                                         /* (chunk_tokens or n_slots) */
+    bool *seen;      /* (n_slots, V) tokens of the slot's text: of the repetition penalty */
+    float *logprobs; /* (chunk_tokens or n_slots) */
 };
 
 static tess_status make_cache(tess_generator *g)
@@ -74,6 +75,7 @@ static tess_status make(tess_generator *g, const tess_hooks *hooks)
                   {(void **)&g->rows, most, sizeof(int32_t)},
                   {(void **)&g->picked, slots, sizeof(int32_t)},
                   {(void **)&g->logits, slots * (size_t)vocab, sizeof(float)},
+                  {(void **)&g->seen, slots * (size_t)vocab, sizeof(bool)},
                   {(void **)&g->logprobs, most, sizeof(float)}};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_ACTIVATIONS, arrays[i].count, arrays[i].size, "generation",
@@ -110,8 +112,8 @@ void tess_generator_destroy(tess_generator **handle)
     tess_mem *mem = g->stream->mem;
     tess_executor_destroy(&g->executor);
     tess_sampler_destroy(&g->sampler);
-    void *blocks[] = {g->cache_memory, g->k,           g->v,    g->slots,  g->ids,    g->pos,     g->targets,
-                      g->cu_seqlens,   g->cache_slots, g->rows, g->picked, g->logits, g->logprobs};
+    void *blocks[] = {g->cache_memory, g->k,           g->v,    g->slots,  g->ids,    g->pos,  g->targets,
+                      g->cu_seqlens,   g->cache_slots, g->rows, g->picked, g->logits, g->seen, g->logprobs};
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
         tess_mem_free(mem, blocks[i]);
     tess_mem_free(mem, g);
@@ -131,6 +133,11 @@ typedef struct generate_job {
     void *context;
 } generate_job;
 
+static bool *seen_of(const tess_generator *g, const slot *s)
+{
+    return g->seen + (s - g->slots) * tess_model_get_config(g->model)->vocab_size;
+}
+
 /* Takes a slot's new token, drawn from `logits`: reports it and decides whether the slot goes on. */
 static tess_status accept(generate_job *j, slot *s, int32_t token, float logprob)
 {
@@ -138,6 +145,7 @@ static tess_status accept(generate_job *j, slot *s, int32_t token, float logprob
     bool ends = false;
     s->last = token;
     s->n_new++;
+    seen_of(j->g, s)[token] = true;
     TESS_TRY(j->on_token(j->context, s->prompt, prompt->n + s->n_new - 1, token, logprob, true));
     for (int i = 0; i < j->n_end; i++)
         ends |= j->end_tokens[i] == token;
@@ -153,8 +161,8 @@ static tess_status draw(generate_job *j, slot *const *slots, int64_t n)
     int64_t vocab = tess_model_get_config(g->model)->vocab_size;
     for (int64_t i = 0; i < n; i++) {
         const tess_prompt *prompt = &j->prompts[slots[i]->prompt];
-        TESS_TRY(tess_sampler_draw(g->sampler, j->sampling, g->logits + i * vocab, (uint64_t)slots[i]->prompt,
-                                   (uint64_t)(prompt->n + slots[i]->n_new), &g->picked[i]));
+        TESS_TRY(tess_sampler_draw(g->sampler, j->sampling, g->logits + i * vocab, seen_of(g, slots[i]),
+                                   (uint64_t)slots[i]->prompt, (uint64_t)(prompt->n + slots[i]->n_new), &g->picked[i]));
     }
     TESS_TRY(g->stream->kernels->cross_entropy(g->stream, g->logits, vocab, g->picked, g->logprobs, NULL, NULL, 0, n,
                                                vocab, TESS_F32));
@@ -193,9 +201,14 @@ static tess_status read_prompt(generate_job *j, slot *s)
     tess_batch batch = batch_of(g, n, 1);
     bool last = s->length + n == prompt->n;
     TESS_TRY(tess_executor_logprobs(g->executor, &batch, g->logprobs, NULL));
-    for (int64_t i = 0; i < n; i++)
+    bool *seen = seen_of(g, s);
+    if (s->length == 0)
+        memset(seen, 0, (size_t)tess_model_get_config(g->model)->vocab_size * sizeof(*seen));
+    for (int64_t i = 0; i < n; i++) {
+        seen[g->ids[i]] = true;
         if (g->targets[i] >= 0)
             TESS_TRY(j->on_token(j->context, s->prompt, s->length + i + 1, g->targets[i], g->logprobs[i], false));
+    }
     s->length += n;
     if (!last)
         return TESS_OK;

@@ -31,7 +31,8 @@ typedef struct tess_prompt {
 } tess_prompt;
 
 /* Continues each prompt by up to max_new_tokens, or until an end token (which is reported). Prompts wait for a free
- * slot. Draws use (sampling->seed, number of the prompt, position). */
+ * slot. Draws use (sampling->seed, number of the prompt, position); the repetition penalty sees prompt and new tokens.
+ */
 tess_status tess_generate(tess_generator *generator, const tess_prompt *prompts, int n_prompts, int64_t max_new_tokens,
                           const tess_sampling *sampling, const int64_t *end_tokens, int n_end, tess_token_fn on_token,
                           void *context);

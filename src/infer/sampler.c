@@ -13,6 +13,7 @@ struct tess_sampler {
     tess_mem *mem;
     int64_t vocab_size;
     candidate *candidates; /* (V) */
+    float *penalized;      /* (V) logits after the repetition penalty */
 };
 
 tess_status tess_sampler_create(tess_mem *mem, int64_t vocab_size, tess_sampler **out)
@@ -22,8 +23,11 @@ tess_status tess_sampler_create(tess_mem *mem, int64_t vocab_size, tess_sampler 
     *sampler = (tess_sampler){.mem = mem, .vocab_size = vocab_size};
     tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)vocab_size, sizeof(candidate), "sampler",
                                               (void **)&sampler->candidates);
+    if (status == TESS_OK)
+        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)vocab_size, sizeof(float), "sampler",
+                                      (void **)&sampler->penalized);
     if (status != TESS_OK)
-        tess_mem_free(mem, sampler);
+        tess_sampler_destroy(&sampler);
     else
         *out = sampler;
     return status;
@@ -35,6 +39,7 @@ void tess_sampler_destroy(tess_sampler **handle)
     if (sampler == NULL)
         return;
     tess_mem_free(sampler->mem, sampler->candidates);
+    tess_mem_free(sampler->mem, sampler->penalized);
     tess_mem_free(sampler->mem, sampler);
     *handle = NULL;
 }
@@ -109,13 +114,19 @@ static int32_t draw(ranking *r, const tess_sampling *options, double u)
     }
 }
 
-tess_status tess_sampler_draw(tess_sampler *sampler, const tess_sampling *options, const float *logits, uint64_t stream,
-                              uint64_t position, int32_t *token)
+tess_status tess_sampler_draw(tess_sampler *sampler, const tess_sampling *options, const float *logits,
+                              const bool *seen, uint64_t stream, uint64_t position, int32_t *token)
 {
     int64_t n = sampler->vocab_size;
+    float penalty = (float)options->repetition_penalty;
     for (int64_t i = 0; i < n; i++)
         TESS_CHECK(!isnan(logits[i]) && logits[i] != INFINITY, TESS_E_INVALID,
                    "the logit of token %lld is %g: the model's weights are broken", (long long)i, (double)logits[i]);
+    if (seen != NULL && penalty > 0 && penalty != 1) {
+        for (int64_t i = 0; i < n; i++)
+            sampler->penalized[i] = !seen[i] ? logits[i] : logits[i] < 0 ? logits[i] * penalty : logits[i] / penalty;
+        logits = sampler->penalized;
+    }
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++)
         if (logits[i] > logits[best])

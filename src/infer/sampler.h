@@ -9,6 +9,7 @@ typedef struct tess_sampling {
     int64_t top_k;      /* 0: all */
     double top_p;       /* 1: all */
     uint64_t seed;
+    double repetition_penalty; /* 0 or 1: none; see tess_sampler_draw */
 } tess_sampling;
 
 typedef struct tess_sampler tess_sampler;
@@ -16,8 +17,10 @@ typedef struct tess_sampler tess_sampler;
 tess_status tess_sampler_create(tess_mem *mem, int64_t vocab_size, tess_sampler **sampler);
 void tess_sampler_destroy(tess_sampler **sampler);
 
-/* logits (V), finite or -inf. NaN logits are TESS_E_INVALID. */
-tess_status tess_sampler_draw(tess_sampler *sampler, const tess_sampling *options, const float *logits, uint64_t stream,
-                              uint64_t position, int32_t *token);
+/* logits (V), finite or -inf. NaN logits are TESS_E_INVALID. seen (V): the tokens of the text so far, whose logits the
+ * repetition penalty divides, or multiplies where they are negative (Keskar et al. 2019, as transformers has it); NULL:
+ * no penalty. */
+tess_status tess_sampler_draw(tess_sampler *sampler, const tess_sampling *options, const float *logits,
+                              const bool *seen, uint64_t stream, uint64_t position, int32_t *token);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
+#include "infer/generation_config.h"
 #include "train/model_folder.h"
 
 static tess_status append_token(void *context, int prompt, int64_t position, int32_t token, float logprob,
@@ -30,10 +31,11 @@ tess_status tess_trainer_check_sample(const tess_trainer *t)
     TESS_CHECK(n >= 1 && n < longest, TESS_E_INVALID,
                "sample.prompt has %lld tokens; this model can continue 1 to %lld", (long long)n,
                (long long)longest - 1);
-    return TESS_OK;
+    tess_generation_config file; /* the model's folder will have a copy */
+    return t->config.model.path[0] != '\0' ? tess_generation_config_load(t->config.model.path, &file) : TESS_OK;
 }
 
-static tess_status continue_prompt(tess_trainer *t, tess_model_folder *m, tess_ids *ids)
+static tess_status continue_prompt(tess_trainer *t, const char *folder, tess_model_folder *m, tess_ids *ids)
 {
     const tess_config *c = &t->config;
     tess_generator *generator = NULL;
@@ -43,7 +45,14 @@ static tess_status continue_prompt(tess_trainer *t, tess_model_folder *m, tess_i
     int64_t length =
         prompt_length + c->sample.max_new_tokens < longest ? prompt_length + c->sample.max_new_tokens : longest;
     tess_generator_options options = {.dtype = m->dtype, .max_length = length > 2 ? length : 2, .n_slots = 1};
-    tess_sampling sampling = {c->sample.temperature, c->sample.top_k, c->sample.top_p, (uint64_t)c->debug.seed};
+    tess_sampling sampling = {.temperature = c->sample.temperature,
+                              .top_k = c->sample.top_k,
+                              .top_p = c->sample.top_p,
+                              .seed = (uint64_t)c->debug.seed};
+    tess_generation_config file;
+    TESS_TRY(tess_generation_config_load(folder, &file));
+    const int64_t *end_tokens = file.n_end > 0 ? file.end_tokens : m->config.eos_token_id;
+    int n_end = file.n_end > 0 ? file.n_end : m->config.n_eos;
     TESS_GOTO(tess_generator_create(m->stream, m->model, &m->hooks, &options, &generator), opened);
     /* The continuation is appended to `ids`, which may move, so the prompt needs a copy. */
     int32_t *prompt_ids;
@@ -52,8 +61,8 @@ static tess_status continue_prompt(tess_trainer *t, tess_model_folder *m, tess_i
         opened);
     memcpy(prompt_ids, ids->data, ids->size * sizeof(int32_t));
     tess_prompt prompt = {prompt_ids, prompt_length};
-    status = tess_generate(generator, &prompt, 1, c->sample.max_new_tokens, &sampling, m->config.eos_token_id,
-                           m->config.n_eos, append_token, ids);
+    status =
+        tess_generate(generator, &prompt, 1, c->sample.max_new_tokens, &sampling, end_tokens, n_end, append_token, ids);
     tess_mem_free(t->mem, prompt_ids);
 opened:
     tess_generator_destroy(&generator);
@@ -69,7 +78,7 @@ tess_status tess_trainer_sample(tess_trainer *t, const char *folder)
                                     tess_threads_count(t->engine->stream->threads), NULL, &m));
     tess_status status = tess_buffer_printf(&text, "sample:\n");
     if (status == TESS_OK)
-        status = continue_prompt(t, &m, &ids);
+        status = continue_prompt(t, folder, &m, &ids);
     if (status == TESS_OK)
         status = tess_decode(m.tokenizer, ids.data, ids.size, true, &text);
     if (status == TESS_OK && t->observer != NULL && t->observer->note != NULL)

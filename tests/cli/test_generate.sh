@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Where `tessera generate` stops: the position limit, which dynamic rope scaling depends on.
+# How `tessera generate` samples and where it stops: the command line, generation_config.json, and the position limit.
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_text 40 | tail -n 15 >held.txt
@@ -9,8 +9,85 @@ make_config run.yaml
     >log 2>&1 && mv out/model m || { cat log; exit 1; }
 rm -rf out
 
+generate() { "$tessera" generate m --prompt "the ship sailed" --logprobs --max-new-tokens 24 "$@" 2>notes; }
+tokens() { generate "$@" | grep '"generated": true' | sed 's/.*"token": \([0-9]*\).*/\1/'; }
 same() { if cmp -s "$2" "$3"; then pass "$1"; else fail "$1: $(diff "$2" "$3" | head -n 4)"; fi; }
 differs() { if [ -s "$2" ] && [ -s "$3" ] && ! cmp -s "$2" "$3"; then pass "$1"; else fail "$1"; fi; }
+file() { echo "$1" >m/generation_config.json; }
+
+# ---- generation_config.json
+tokens --temperature 0 >greedy
+tokens >usual
+same "the defaults" usual <(tokens --temperature 0.8 --top-k 0 --top-p 0.95 --repetition-penalty 1)
+[ ! -s notes ] && pass "no file, no note" || fail "no file: $(cat notes)"
+
+file '{"_from_model_config": true, "bos_token_id": 1, "transformers_version": "4.40.0"}'
+same "a file that says nothing of sampling" usual <(tokens)
+[ ! -s notes ] && pass "and no note" || fail "a note: $(cat notes)"
+
+file '{"do_sample": false, "temperature": 0.6}'
+same "do_sample false: greedy" greedy <(tokens)
+expect "and the note says so" 0 "generation_config.json: temperature 0" cat notes
+tokens --temperature 1.3 --top-k 0 --top-p 1 >asked
+differs "the command line wins" greedy asked
+
+file '{"do_sample": true, "temperature": 1.3, "top_p": 0.9, "top_k": 20, "repetition_penalty": 1.2, "min_p": 0.05,
+       "typical_p": 0.9, "num_beams": 2, "early_stopping": false, "max_new_tokens": 9, "pad_token_id": 3}'
+tokens >of_file
+same "temperature, top_p, top_k and repetition_penalty of the file" of_file \
+    <(tokens --temperature 1.3 --top-p 0.9 --top-k 20 --repetition-penalty 1.2)
+differs "which is not the usual" of_file usual
+expect "the note names them, and what is ignored" 0 "$(printf '%s' \
+    'generation_config.json: temperature 1.3, top_k 20, top_p 0.9, repetition_penalty 1.2; ignored: min_p, typical_p, num_beams')" \
+    sh -c "'$tessera' generate m --prompt the --max-new-tokens 1"
+expect "what the command line says is not taken from it" 0 "generation_config.json: top_k 20, repetition_penalty 1.2;" \
+    sh -c "'$tessera' generate m --prompt the --max-new-tokens 1 --temperature 2 --top-p 1"
+[ "$("$tessera" generate m --prompt the --logprobs 2>notes | grep -c '"generated": true')" = 9 ] &&
+    pass "max_new_tokens of the file" || fail "max_new_tokens: $(cat notes)"
+same "--temperature wins" <(tokens --temperature 0.7) <(tokens --temperature 0.7 --top-p 0.9 --top-k 20 --repetition-penalty 1.2)
+
+file '{"do_sample": true}'
+same "do_sample alone: transformers' defaults" <(tokens) <(tokens --temperature 1 --top-k 50 --top-p 1)
+
+# Instruct models stop by the tokens of this file alone.
+end=$(sed -n 6p greedy) # the greedy text ends with its first occurrence
+awk -v end="$end" '{ print } $0 == end { exit }' greedy >until_end
+file "{\"eos_token_id\": [299, $end]}"
+tokens --temperature 0 >got
+same "the file's end tokens stop the text" got until_end
+expect "and are named" 0 "generation_config.json: end tokens 299, $end" cat notes
+file "{\"eos_token_id\": $end}"
+same "one end token" until_end <(tokens --temperature 0)
+file '{"eos_token_id": null}'
+same "none: those of config.json" greedy <(tokens --temperature 0)
+
+bad() { # TEXT NEEDLE
+    file "$1"
+    expect "refused: $1" 2 "$2" "$tessera" generate m --prompt the
+    expect "and named: $1" 2 "m/generation_config.json" "$tessera" generate m --prompt the
+}
+bad '{"temperature": "hot"}' "'temperature' is"
+bad '{"temperature": -1}' "temperature is -1; it must be in [0, 100]"
+bad '{"top_p": 1.5}' "top_p is 1.5"
+bad '{"top_k": 2.5}' "'top_k'"
+bad '{"do_sample": 1}' "'do_sample' is"
+bad '{"repetition_penalty": 0}' "repetition_penalty is 0"
+bad '{"eos_token_id": ["</s>"]}' "eos_token_id[0] is not a token"
+bad '{"eos_token_id": -4}' "eos_token_id is -4"
+bad '{"max_new_tokens": -4}' "max_new_tokens is -4"
+bad '[1]' "expected a JSON object"
+bad '{"top_k": ' "not valid JSON"
+expect "the sample at the end of a training reads it too, before the training" 2 "bad_model/generation_config.json" sh -c \
+    "cp -r m bad_model && '$tessera' train run.yaml model.config= model.path=bad_model sample.prompt=the"
+[ ! -e out ] && pass "which has not begun" || fail "the training ran: $(ls out)"
+file "{\"eos_token_id\": [$end]}"
+expect "where its end tokens hold" 0 "sample:" "$tessera" train run.yaml model.config= model.path=m training.steps=1 \
+    lr_scheduler.warmup_steps=0 optimizer.lr=0 validation.enable=false sample.prompt="the ship sailed" sample.temperature=0 sample.max_new_tokens=24 \
+    model.save_dtype=float32
+sed -n '/sample:/,$p' output | sed 's/.*sample://' | grep -v '^tessera' >sampled
+text=$("$tessera" generate m --prompt "the ship sailed" --temperature 0 --max-new-tokens 24 2>notes)
+grep -qF -- "$text" output && ! grep -qF -- "$text " output && pass "as in generate" || fail "sample: $(cat output), not $text"
+rm m/generation_config.json
 
 # ---- The position limit
 expect "more new tokens than there is room for" 2 "--max-new-tokens: 90 after a prompt of 1 tokens; the model takes 64 together" \

@@ -1,9 +1,11 @@
-/* config.json: whatever is accepted must describe a model that can be built, planned and written back the same. */
+/* config.json: whatever is accepted must describe a model that can be built, planned and written back the same.
+ * generation_config.json: what is accepted can be sampled by. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text/json.h"
+#include "infer/generation_config.h"
 #include "nn/layers/layers.h"
 #include "nn/model.h"
 
@@ -44,6 +46,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_t *json;
     if (tess_json_parse((const char *)data, size, "fuzz", true, &json) != TESS_OK)
         return 0;
+    tess_generation_config generation;
+    if (tess_generation_config_parse(json, "fuzz", &generation) == TESS_OK) {
+        const tess_sampling *s = &generation.sampling;
+        must(s->temperature <= 100 && s->top_p <= 1 && s->repetition_penalty <= 100 && generation.n_end <= 8);
+        must(memchr(generation.ignored, '\0', sizeof(generation.ignored)) != NULL);
+    }
+    tess_error_clear();
     tess_model_config config, again;
     tess_status status = tess_model_config_parse(json, "fuzz", &config);
     json_decref(json);

@@ -160,6 +160,42 @@ static void greedy_takes_the_argmax_and_reports_the_models_own_bits(void)
         }
 }
 
+static void repetition_penalty_sees_the_prompt_and_what_is_new(void)
+{
+    static float logits[MAX_TOKENS * V];
+    float logprob[MAX_TOKENS];
+    prompts p;
+    story s;
+    int n_moved = 0;
+    make_prompts(&p, 5, lengths);
+    setting with = {
+        .dtype = TESS_F32, .n_threads = 1, .n_slots = 2, .chunk_tokens = 16, .max_length = 64, .max_new = 20};
+    with.sampling.repetition_penalty = 1.4;
+    run(&with, &p, &s);
+    for (int i = 0; i < p.n; i++) {
+        bool seen[V] = {false};
+        EXPECT_INT(s.n[i], lengths[i] + 20);
+        score(&with, &s, i, logprob, logits);
+        EXPECT_SAME(s.logprob[i] + 1, logprob, (size_t)s.n[i] - 1); /* the model's own, without the penalty */
+        for (int64_t t = 0; t + 1 < s.n[i]; t++) {
+            float *row = logits + t * V;
+            int32_t likeliest = 0, best = 0;
+            seen[s.ids[i][t]] = true;
+            for (int32_t v = 1; v < V; v++)
+                likeliest = row[v] > row[likeliest] ? v : likeliest;
+            for (int32_t v = 0; v < V; v++)
+                row[v] = !seen[v] ? row[v] : row[v] < 0 ? row[v] * 1.4f : row[v] / 1.4f;
+            for (int32_t v = 1; v < V; v++)
+                best = row[v] > row[best] ? v : best;
+            if (t + 1 < lengths[i])
+                continue;
+            EXPECT_INT(s.ids[i][t + 1], best);
+            n_moved += best != likeliest;
+        }
+    }
+    EXPECT(n_moved > 5);
+}
+
 static void company_chunks_slots_and_threads_change_no_bit(void)
 {
     static const int64_t slots[] = {1, 2, 3, 8}, chunks[] = {1, 7, 40, 0};
@@ -170,7 +206,7 @@ static void company_chunks_slots_and_threads_change_no_bit(void)
         for (int d = 0; d < 2; d++) {
             setting with = {.dtype = d == 0 ? TESS_F32 : TESS_BF16, .n_threads = 1, .n_slots = 1, .max_length = 64};
             with.max_new = 9;
-            with.sampling = (tess_sampling){.temperature = warm, .top_p = 0.97, .seed = 12};
+            with.sampling = (tess_sampling){.temperature = warm, .top_p = 0.97, .seed = 12, .repetition_penalty = 1.2};
             run(&with, &p, &reference);
             for (size_t i = 0; i < 4; i++) {
                 with.n_slots = slots[i];
@@ -295,6 +331,7 @@ static void bad_requests_are_refused(void)
 static const test_case cases[] = {
     {"greedy_takes_the_argmax_and_reports_the_models_own_bits", greedy_takes_the_argmax_and_reports_the_models_own_bits,
      0, 0},
+    {"repetition_penalty_sees_the_prompt_and_what_is_new", repetition_penalty_sees_the_prompt_and_what_is_new, 0, 0},
     {"company_chunks_slots_and_threads_change_no_bit", company_chunks_slots_and_threads_change_no_bit, 0, 0},
     {"seeds_decide_the_text", seeds_decide_the_text, 0, 0},
     {"generation_ends_where_it_should", generation_ends_where_it_should, 0, 0},

@@ -8,7 +8,7 @@ static int32_t draw(tess_sampler *sampler, tess_sampling options, const float *l
                     uint64_t position)
 {
     int32_t token = -1;
-    EXPECT_OK(tess_sampler_draw(sampler, &options, logits, stream, position, &token));
+    EXPECT_OK(tess_sampler_draw(sampler, &options, logits, NULL, stream, position, &token));
     return token;
 }
 
@@ -191,18 +191,42 @@ static void a_draw_is_a_function_of_seed_stream_and_position(void)
     tess_sampler_destroy(&sampler);
 }
 
+static void repetition_penalty_makes_seen_tokens_less_likely(void)
+{
+    static const struct {
+        float logits[3];
+        bool seen[3];
+        double penalty;
+        int32_t token;
+    } rows[] = {{{2, 1.5f, -1}, {true, false, false}, 1.5, 1},       {{2, 1.5f, -1}, {true, false, false}, 1.3, 0},
+                {{-1, -1.2f, -3}, {true, false, false}, 1.3, 1},     {{-1, -1.2f, -3}, {true, true, false}, 1.3, 0},
+                {{2, 1.5f, -1}, {true, false, false}, 1, 0},         {{2, 1.5f, -1}, {true, false, false}, 0, 0},
+                {{-INFINITY, -9, -9}, {false, true, false}, 1.1, 2}, {{1, 2, -1}, {true, false, false}, 0.4, 0}};
+    tess_sampler *sampler = make_sampler(3);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const tess_sampling greedy = {.repetition_penalty = rows[i].penalty},
+                            warm = {.temperature = 1e-3, .top_p = 1, .repetition_penalty = rows[i].penalty};
+        int32_t token = -1;
+        EXPECT_OK(tess_sampler_draw(sampler, &greedy, rows[i].logits, rows[i].seen, 0, 0, &token));
+        EXPECT_INT(token, rows[i].token);
+        EXPECT_OK(tess_sampler_draw(sampler, &warm, rows[i].logits, rows[i].seen, 0, 0, &token));
+        EXPECT_INT(token, rows[i].token);
+    }
+    tess_sampler_destroy(&sampler);
+}
+
 static void broken_logits_are_refused(void)
 {
     float logits[] = {0, NAN, 1};
     int32_t token;
     tess_sampling greedy = {.top_p = 1}, warm = {.temperature = 1, .top_p = 1};
     tess_sampler *sampler = make_sampler(3);
-    EXPECT_FAILS(tess_sampler_draw(sampler, &greedy, logits, 0, 0, &token), TESS_E_INVALID, "token 1 is nan");
+    EXPECT_FAILS(tess_sampler_draw(sampler, &greedy, logits, NULL, 0, 0, &token), TESS_E_INVALID, "token 1 is nan");
     logits[1] = INFINITY;
-    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, logits, 0, 0, &token), TESS_E_INVALID, "token 1 is inf");
+    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, logits, NULL, 0, 0, &token), TESS_E_INVALID, "token 1 is inf");
     for (int i = 0; i < 3; i++)
         logits[i] = -INFINITY;
-    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, logits, 0, 0, &token), TESS_E_INVALID, "all logits");
+    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, logits, NULL, 0, 0, &token), TESS_E_INVALID, "all logits");
     tess_sampler_destroy(&sampler);
 }
 
@@ -223,6 +247,7 @@ static const test_case cases[] = {
     {"top_p_leaves_the_shortest_beginning_that_reaches_it", top_p_leaves_the_shortest_beginning_that_reaches_it, 0, 0},
     {"draws_are_those_of_a_sorted_vocabulary", draws_are_those_of_a_sorted_vocabulary, 0, 0},
     {"a_draw_is_a_function_of_seed_stream_and_position", a_draw_is_a_function_of_seed_stream_and_position, 0, 0},
+    {"repetition_penalty_makes_seen_tokens_less_likely", repetition_penalty_makes_seen_tokens_less_likely, 0, 0},
     {"broken_logits_are_refused", broken_logits_are_refused, 0, 0},
     {"a_vocabulary_of_one_token_gives_that_token", a_vocabulary_of_one_token_gives_that_token, 0, 0},
 };
