@@ -6,7 +6,7 @@ expected.bin (float32: logits of all rows, then the gradient of every parameter,
 Weights are not stored: both sides make them from the parameter's name (weights() here, fixture_weight() in tests/nn/fixture.h).
 
 Values come from a float64 run (norms and softmax without their float32 casts); the plain float32 run is checked against it.
-Needs torch and transformers. Usage: make_model_fixtures.py OUT_FOLDER
+Needs torch and transformers. Usage: make_model_fixtures.py OUT_FOLDER [NAME ...]
 """
 import json
 import pathlib
@@ -64,6 +64,7 @@ CASES = {
                       rope_parameters=rope("llama3", theta=5000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
                                            original_max_position_embeddings=32)), PACKED),
     "llama_dynamic": (*llama(max_position_embeddings=16, rope_parameters=rope("dynamic", factor=2.0)), [29]),
+    "llama_dynamic_within": (*llama(max_position_embeddings=16, rope_parameters=rope("dynamic", factor=2.0)), [16]),
     "mistral": (*llama("Mistral", sliding_window=5, head_dim=12, num_attention_heads=4, num_key_value_heads=2), PACKED),
     "qwen2": (*llama("Qwen2", num_hidden_layers=3, use_sliding_window=True, sliding_window=4, max_window_layers=1,
                      tie_word_embeddings=True, num_attention_heads=4, num_key_value_heads=2, intermediate_size=31,
@@ -112,11 +113,13 @@ def far(a, b):
     return np.abs(a - b).max() / np.abs(b).max()
 
 
-def greedy(model, prompt, n):
+def greedy(model, prompt, n, penalty=1.0):
     ids = list(prompt)
+    penalize = transformers.RepetitionPenaltyLogitsProcessor(penalty)
     for _ in range(n):
         with torch.no_grad():
-            ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+            text = torch.tensor([ids])
+            ids.append(int(penalize(text, model(text, use_cache=False).logits[:, -1])[0].argmax()))
     return ids[len(prompt):]
 
 
@@ -139,6 +142,7 @@ def make(folder, name, config, cls, lengths):
         "cu_seqlens": np.cumsum([0] + lengths).tolist(), "max_position": max(lengths + [40 if len(lengths) > 1 else 0]),
         "loss": loss,
         "prompt": 5, "greedy": greedy(model, sequences[0][:5], 12) if len(lengths) > 1 else [],
+        "penalty": 1.3, "penalized": greedy(model, sequences[0][:5], 11, 1.3) if max(lengths) <= 22 else [],
         "grads": [{"name": n, "shape": list(g.shape)} for n, g in grads.items()],
     }
     (out / "case.json").write_text(json.dumps(case) + "\n")
@@ -148,8 +152,9 @@ def make(folder, name, config, cls, lengths):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
     torch.manual_seed(0)
-    for name, (config, cls, lengths) in CASES.items():
+    for name in sys.argv[2:] or CASES:
+        config, cls, lengths = CASES[name]
         make(pathlib.Path(sys.argv[1]), name, config, cls, lengths)

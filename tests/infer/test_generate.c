@@ -196,6 +196,38 @@ static void repetition_penalty_sees_the_prompt_and_what_is_new(void)
     EXPECT(n_moved > 5);
 }
 
+static tess_status collect(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
+{
+    int32_t **next = context;
+    (void)prompt, (void)position, (void)logprob;
+    if (generated)
+        *(*next)++ = token;
+    return TESS_OK;
+}
+
+static void penalized_tokens_agree_with_transformers(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        rig r;
+        tess_generator *generator = NULL;
+        int32_t expected[FIXTURE_TOKENS], got[FIXTURE_TOKENS], *next = got;
+        fixture_open(&f, fixture_names[i]);
+        int64_t n_new = fixture_list(f.json, "penalized", expected, FIXTURE_TOKENS);
+        const tess_prompt prompt = {f.ids, json_integer_value(json_object_get(f.json, "prompt"))};
+        const tess_sampling greedy = {.repetition_penalty = json_real_value(json_object_get(f.json, "penalty"))};
+        rig_open(&r, &f.config, TESS_F32, NULL, 1);
+        const tess_generator_options options = {TESS_F32, prompt.n + 11, 1, 0};
+        EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
+        EXPECT_OK(tess_generate(generator, &prompt, 1, n_new, &greedy, NULL, 0, collect, &next));
+        EXPECT_INT(next - got, n_new);
+        EXPECT_SAME(got, expected, (size_t)n_new);
+        tess_generator_destroy(&generator);
+        rig_close(&r);
+        fixture_close(&f);
+    }
+}
+
 static void company_chunks_slots_and_threads_change_no_bit(void)
 {
     static const int64_t slots[] = {1, 2, 3, 8}, chunks[] = {1, 7, 40, 0};
@@ -332,6 +364,7 @@ static const test_case cases[] = {
     {"greedy_takes_the_argmax_and_reports_the_models_own_bits", greedy_takes_the_argmax_and_reports_the_models_own_bits,
      0, 0},
     {"repetition_penalty_sees_the_prompt_and_what_is_new", repetition_penalty_sees_the_prompt_and_what_is_new, 0, 0},
+    {"penalized_tokens_agree_with_transformers", penalized_tokens_agree_with_transformers, 0, 0},
     {"company_chunks_slots_and_threads_change_no_bit", company_chunks_slots_and_threads_change_no_bit, 0, 0},
     {"seeds_decide_the_text", seeds_decide_the_text, 0, 0},
     {"generation_ends_where_it_should", generation_ends_where_it_should, 0, 0},

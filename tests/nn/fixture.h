@@ -7,8 +7,8 @@
 #include "nn/model.h"
 #include "support/test.h"
 
-static const char *const fixture_names[] = {"llama",   "llama_biases", "llama3", "llama_dynamic",
-                                            "mistral", "qwen2",        "qwen3",  "gpt2"};
+static const char *const fixture_names[] = {
+    "llama", "llama_biases", "llama3", "llama_dynamic", "llama_dynamic_within", "mistral", "qwen2", "qwen3", "gpt2"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
