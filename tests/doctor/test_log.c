@@ -120,6 +120,12 @@ static const struct {
     {"SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", "safetensors-damaged"},
     {"slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***", "slurm-time-limit"},
     {"NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.", "cuda-xid"},
+    {"[ 1843.3] NVRM: fallen off the bus and is not responding to commands.", "cuda-fallen-off-bus"},
+    {"Feb 14 05:03:55 n1 kernel: NVRM: system has fallen off the bus and is not responding to commands.",
+     "cuda-fallen-off-bus"},
+    {"[ 12.3] NVRM: installed in this system has fallen off the bus and is", "cuda-fallen-off-bus"},
+    {"pass forward on device 3 step 3942", "script-pass-forward"},
+    {"[rank1]: pass backward on device 1 step 3942", "script-pass-backward"},
     {"tessera: team 'world': ranks disagree, the odd one out: rank 3: barrier", "tessera-mismatch"},
     {"tessera: rank 3 was killed by signal 9 (SIGKILL) in all_reduce #7 of team 'world'", "tessera-rank-lost"},
     {"all_reduce #7 of team 'world': 1 of 8 ranks did not come within 30 s; rank 3 is in phase 'data'",
@@ -346,6 +352,23 @@ static void an_error_without_a_rank_befell_who_never_came(void)
     end();
 }
 
+/* The driver that finds a GPU gone when it starts breaks its message into lines, and gives no Xid. */
+static void a_gpu_off_the_bus_is_the_cause_without_an_xid(void)
+{
+    begin();
+    give_eight(5);
+    give("dmesg",
+         "[ 1843.3] NVRM: The NVIDIA GPU 0000:b3:00.0\n               NVRM: (PCI ID: 10de:26b5) installed in this "
+         "system has\n               NVRM: fallen off the bus and is not responding to commands.\n");
+    judge(8);
+    EXPECT_INT(diagnosis.kind, TESS_LOG_ERROR);
+    EXPECT_INT(diagnosis.n_culprits, 1);
+    EXPECT_INT(diagnosis.culprit[0], 5);
+    EXPECT_TEXT(tess_knowledge_at(knowledge, diagnosis.entry)->row.id, "cuda-fallen-off-bus");
+    EXPECT_CONTAINS(diagnosis.evidence[0], "dmesg:3: ");
+    end();
+}
+
 /* The rank that prints a message of a monitor is not its subject. */
 static void a_monitor_of_a_script_is_not_to_blame(void)
 {
@@ -515,6 +538,54 @@ static void torchrun_names_the_first_failure(void)
     end();
 }
 
+#define AGENT(time, code, local, pid)                                                                            \
+    time " torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: " code ") local_rank: " local \
+         " (pid: " pid ") of binary: /usr/bin/python3\n"
+#define FAILURE(time, rank, local, code, pid)                                                  \
+    "  time      : " time "\n  host      : node-a\n  rank      : " rank " (local_rank: " local \
+    ")\n  exitcode  : " code " (pid: " pid ")\n  error_file: <N/A>\n"
+
+static void expect_torchrun(const char *text, tess_log_kind kind, int culprit, const char *headline)
+{
+    begin();
+    give("slurm-7.out", text);
+    judge(0);
+    EXPECT_INT(diagnosis.kind, kind);
+    EXPECT_INT(diagnosis.n_culprits, 1);
+    EXPECT_INT(diagnosis.culprit[0], culprit);
+    EXPECT_CONTAINS(diagnosis.headline, headline);
+    end();
+}
+
+/* The agent of a host knows its local ranks only; the table that it prints at the end has the rank. */
+static void the_local_rank_beside_an_exit_code_is_named(void)
+{
+    expect_torchrun(
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 3 (pid: 77) of "
+        "binary: /usr/bin/python3\nTraceback (most recent call last):\n",
+        TESS_LOG_ERROR, 3, "rank 3: a process got SIGKILL");
+    EXPECT_CONTAINS(diagnosis.evidence[1], "3 is its local rank");
+    expect_torchrun(AGENT("E0325 20:57:27.620000 2606", "1", "3", "77"), TESS_LOG_KNOWN, 3,
+                    "rank 3 failed first, with exit code 1");
+    /* srun -l puts the task before a line, which here is the host's agent */
+    expect_torchrun("1: " AGENT("E0325 20:57:27.620000 2606", "-11", "3", "77"), TESS_LOG_ERROR, 3,
+                    "rank 3: a process crashed");
+    expect_torchrun(
+        AGENT("E0325 20:57:27.620000 2606", "-9", "3", "77") "Failures:\n[1]:\n" FAILURE(
+            "2025-03-25_20:57:27", "13", "5", "-9",
+            "79") "Root Cause (first observed failure):\n[0]:\n" FAILURE("2025-03-25_20:57:27", "11", "3", "-9", "77"),
+        TESS_LOG_ERROR, 11, "rank 11: a process got SIGKILL");
+    expect_torchrun(
+        AGENT("E0325 20:57:27.620000 2606", "1", "3",
+              "77") "Root Cause (first observed failure):\n[0]:\n" FAILURE("2025-03-25_20:57:28", "11", "3", "1", "77"),
+        TESS_LOG_KNOWN, 11, "rank 11 failed first, with exit code 1");
+    expect_torchrun(AGENT("E0325 20:57:27.620000 2606", "-9", "3",
+                          "77") "Root Cause (first observed failure):\n[0]:\n" FAILURE("2025-03-25_20:57:28", "11", "3",
+                                                                                       "-9", "77"),
+                    TESS_LOG_ERROR, 11, "rank 11: a process got SIGKILL");
+    EXPECT_INT(diagnosis.n_evidence, 1);
+}
+
 static void a_users_entries_are_used_and_broken_ones_named(void)
 {
     tess_found found;
@@ -622,6 +693,34 @@ static void what_ranks_reached_adds_to_timeouts_and_errors(void)
     end();
 }
 
+/* A rank stands inside of such lines, not before them. A launcher's rank counts more: the device is of its host. */
+static void a_rank_is_told_by_its_device(void)
+{
+    char text[1024] = "";
+    begin();
+    for (int r = 7; r >= 0; r--)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 "pass forward on device %d step 3942\npass backward on device %d step %d\n", r, r, 3942 - (r == 1));
+    give("all.log", text);
+    judge(0);
+    EXPECT_INT(diagnosis.kind, TESS_LOG_MISSING);
+    EXPECT_INT(diagnosis.n_culprits, 1);
+    EXPECT_INT(diagnosis.culprit[0], 1);
+    EXPECT_TEXT(
+        diagnosis.headline,
+        "rank 1 never reached \"pass backward on device 1 step 3942\", where ranks 0,2-7 came (its last: 3941)");
+    EXPECT_TEXT(tess_knowledge_at(knowledge, diagnosis.entry)->row.id, "script-pass-backward");
+    end();
+    begin();
+    give("two.log",
+         "[rank8]: pass forward on device 0 step 5\n[rank9]: pass forward on device 1 step 4\n"
+         "[rank10]: pass forward on device 2 step 5\npass forward on device x step 5\npass forward on device 1\n");
+    EXPECT_INT(match_of("script-pass-forward")->came[8], 6);
+    EXPECT_INT(match_of("script-pass-forward")->came[9], 5);
+    EXPECT_INT(match_of("script-pass-forward")->came[1], 0);
+    end();
+}
+
 /* A line of a user's own knowledge base, without a number. */
 static void lines_without_a_number_are_counted(void)
 {
@@ -669,6 +768,7 @@ static const test_case cases[] = {
     {"a_rank_that_tells_that_it_was_outside_is_named", a_rank_that_tells_that_it_was_outside_is_named},
     {"an_error_before_the_timeouts_is_the_cause", an_error_before_the_timeouts_is_the_cause},
     {"an_error_without_a_rank_befell_who_never_came", an_error_without_a_rank_befell_who_never_came},
+    {"a_gpu_off_the_bus_is_the_cause_without_an_xid", a_gpu_off_the_bus_is_the_cause_without_an_xid},
     {"a_monitor_of_a_script_is_not_to_blame", a_monitor_of_a_script_is_not_to_blame},
     {"sizes_are_told_in_fitting_units", sizes_are_told_in_fitting_units},
     {"different_collectives_are_a_mismatch", different_collectives_are_a_mismatch},
@@ -679,10 +779,12 @@ static const test_case cases[] = {
     {"unknown_text_says_so", unknown_text_says_so},
     {"long_lines_and_garbage_are_read_once", long_lines_and_garbage_are_read_once},
     {"torchrun_names_the_first_failure", torchrun_names_the_first_failure},
+    {"the_local_rank_beside_an_exit_code_is_named", the_local_rank_beside_an_exit_code_is_named},
     {"a_users_entries_are_used_and_broken_ones_named", a_users_entries_are_used_and_broken_ones_named},
     {"a_rank_without_the_line_of_all_others_is_named", a_rank_without_the_line_of_all_others_is_named},
     {"a_list_of_steps_names_the_rank_at_the_smallest", a_list_of_steps_names_the_rank_at_the_smallest},
     {"what_ranks_reached_adds_to_timeouts_and_errors", what_ranks_reached_adds_to_timeouts_and_errors},
+    {"a_rank_is_told_by_its_device", a_rank_is_told_by_its_device},
     {"lines_without_a_number_are_counted", lines_without_a_number_are_counted},
     {"reports_are_text_and_json", reports_are_text_and_json},
 };

@@ -44,7 +44,8 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "worknccl(
                                                    [TESS_HOOK_WORLD] = "world_size",
                                                    [TESS_HOOK_WORLD_WORDS] = "world size",
                                                    [TESS_HOOK_ROOT] = "root cause (first observed failure)",
-                                                   [TESS_HOOK_EXITCODE] = "exitcode"};
+                                                   [TESS_HOOK_EXITCODE] = "exitcode",
+                                                   [TESS_HOOK_LOCAL_RANK] = "(local_rank: "};
 
 static const tess_table_field fields[] = {
     {"role", offsetof(tess_log_entry, role_text), true},   {"match", offsetof(tess_log_entry, match), false},

@@ -40,6 +40,7 @@ typedef enum tess_log_hook {
     TESS_HOOK_WORLD_WORDS,
     TESS_HOOK_ROOT,
     TESS_HOOK_EXITCODE,
+    TESS_HOOK_LOCAL_RANK,
     TESS_HOOK_COUNT
 } tess_log_hook;
 

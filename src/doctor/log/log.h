@@ -14,7 +14,8 @@ typedef struct log_match {
     int64_t n_lines;
     tess_text_place first; /* the earliest line, by time where lines have one; file: in survey->files */
     double time_s;         /* of that line, since the year's beginning; negative: not known */
-    int rank;              /* that printed it; -1: not known */
+    int rank;              /* that printed it, or whose end it reports; -1: not known */
+    int local_pid;         /* `rank` is the local rank of this process, whose rank may follow; 0: it is the rank */
     char excerpt[240];     /* its beginning, without control characters */
     uint8_t *ranks;        /* bit r: rank r printed such a line; NULL: no rank is known */
     int64_t *came;         /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */

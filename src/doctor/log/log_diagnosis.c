@@ -173,6 +173,8 @@ static void report_error(const tess_survey *s, int cause, tess_log_diagnosis *v)
         snprintf(v->headline, sizeof(v->headline), "%s", entry->symptom);
     }
     add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[match->first.file], match->first.line, match->excerpt);
+    if (match->local_pid != 0)
+        add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", match->rank);
 }
 
 static void report_rest(const tess_survey *s, tess_log_diagnosis *v)

@@ -8,6 +8,8 @@
 
 #include "diagnosis/progress.h"
 
+#define LOG_MARK_RANK "{rank}"
+
 bool log_mark_is_list(const char *words)
 {
     size_t n = strlen(words);
@@ -40,14 +42,25 @@ static int take_list(const char *line, size_t size, size_t at, int64_t *numbers)
     return 0;
 }
 
-int log_parse_mark(const char *words, const char *line, size_t size, int64_t *numbers)
+int log_parse_mark(const char *words, const char *line, size_t size, int64_t *numbers, int *rank)
 {
-    size_t n = strlen(words), at = 0;
+    const char *place = strstr(words, LOG_MARK_RANK);
+    size_t n = place != NULL ? (size_t)(place - words) : strlen(words), at = 0;
     while (at + n <= size && strncasecmp(line + at, words, n) != 0)
         at++;
     if (at + n > size)
         return -1;
     at += n;
+    if (place != NULL) {
+        int64_t number;
+        const char *rest = place + strlen(LOG_MARK_RANK);
+        n = strlen(rest);
+        if (!take_number(line, size, &at, &number) || number >= LOG_MOST_RANKS || at + n > size ||
+            strncasecmp(line + at, rest, n) != 0)
+            return -1;
+        *rank = *rank < 0 ? (int)number : *rank;
+        at += n;
+    }
     if (log_mark_is_list(words))
         return take_list(line, size, at, numbers);
     return take_number(line, size, &at, numbers);
@@ -83,9 +96,16 @@ static bool is_unseen(const void *mark_, int rank)
     return came_to(m, rank) == 0 && (rank >= m->survey->n_ranks || !m->survey->ranks[rank].seen);
 }
 
-/* "\"Entering barrier at step 120\"", "100 (\"Progress mismatch\")", "\"Entering barrier\" for the 3rd time". */
-static void name_mark(const log_mark *m, const char *words, char *text, size_t size)
+/* "\"Entering barrier at step 120\"", "100 (\"Progress mismatch\")", "\"Entering barrier\" for the 3rd time". `rank` is
+ * the one that the words name. */
+static void name_mark(const log_mark *m, const char *words, int rank, char *text, size_t size)
 {
+    char said[160];
+    const char *place = strstr(words, LOG_MARK_RANK);
+    if (place != NULL) {
+        snprintf(said, sizeof(said), "%.*s%d%s", (int)(place - words), words, rank, place + strlen(LOG_MARK_RANK));
+        words = said;
+    }
     size_t n = strlen(words);
     while (n > 0 && strchr(" :=[", words[n - 1]) != NULL)
         n--;
@@ -102,7 +122,7 @@ static void report_behind(const log_mark *m, int n_ranks, const char *words, log
     char who[120], others[120], mark[160];
     tess_fields fields = {.n = 0};
     bool unseen = log_count_ranks(is_unseen, m, n_ranks) > 0;
-    name_mark(m, words, mark, sizeof(mark));
+    name_mark(m, words, out->culprit[0], mark, sizeof(mark));
     int64_t own = came_to(m, out->culprit[0]);
     tess_fields_put(&fields, "culprits", 1, "%s", log_name_ranks(is_behind, m, n_ranks, who, sizeof(who)));
     tess_fields_put(&fields, "mark", 1, "%s", mark);
