@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Writes tests/doctor/fixtures/: dumps of PyTorch's flight recorder.
 
-gloo/  real ones: three ranks over gloo, of which rank 1 sleeps instead of joining the last all_reduce (needs PyTorch)
-nccl/  what NCCL writes, which needs a GPU a rank: built here as the documented schema 2.10 says, in protocol 2. Four
-       ranks; sub-groups, messages, a coalesced group, and rank 2 one operation short.
+gloo/         real ones: three ranks over gloo, of which rank 1 sleeps instead of joining the last all_reduce (needs
+              PyTorch)
+gloo_killed/  real ones: four ranks in two pairs, of which rank 2 is killed, and leaves no dump, while rank 3 waits for it
+              in their pair, and the other two for both in the world
+nccl/         what NCCL writes, which needs a GPU a rank: built here as the documented schema 2.10 says, in protocol 2.
+              Four ranks; sub-groups, messages, a coalesced group, and rank 2 one operation short.
 
 With --check DIR: runs torch's own analyser (torchfrtrace) over the dumps in DIR and prints what it says."""
 import os
@@ -15,7 +18,7 @@ import sys
 HERE = os.path.abspath(__file__)
 
 WORKER = """
-import datetime, os, sys, time
+import datetime, os, signal, sys, time
 import torch, torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
@@ -34,10 +37,19 @@ def train(rank):
     else:
         dist.all_reduce(torch.ones(7, dtype=torch.float64))
 
+def lose(rank):
+    x = torch.ones(4, 3)
+    pairs = [dist.new_group(pair, group_desc="pair") for pair in ([0, 1], [2, 3])]
+    for step in range(2):
+        if step == 1 and rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(x, group=pairs[rank // 2])
+        dist.all_reduce(x)
+
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=2))
 rank = dist.get_rank()
 try:
-    train(rank)
+    {"train": train, "lose": lose}[sys.argv[2]](rank)
 except RuntimeError:
     pass
 time.sleep(1)
@@ -56,16 +68,17 @@ def neutral(data):
     return data.replace(folder, (b"/venv" + b"_" * 200)[: len(folder) - len(tail)] + tail)
 
 
-def make_gloo(folder):
+def make_gloo(folder, what, world):
     os.makedirs(folder, exist_ok=True)
     script = f"exec(compile({WORKER!r}, '/home/user/train.py', 'exec'))"
-    env = dict(os.environ, TORCH_FR_BUFFER_SIZE="2000", MASTER_ADDR="127.0.0.1", MASTER_PORT="29571", WORLD_SIZE="3")
-    ranks = [subprocess.Popen([sys.executable, "-c", script, "."], cwd=folder, env=dict(env, RANK=str(r)))
-             for r in range(3)]
+    env = dict(os.environ, TORCH_FR_BUFFER_SIZE="2000", MASTER_ADDR="127.0.0.1", MASTER_PORT="29571",
+               WORLD_SIZE=str(world))
+    ranks = [subprocess.Popen([sys.executable, "-c", script, ".", what], cwd=folder, env=dict(env, RANK=str(r)))
+             for r in range(world)]
     for rank in ranks:
         rank.wait()
-    for rank in range(3):
-        path = os.path.join(folder, f"nccl_trace_rank_{rank}")
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
         with open(path, "rb") as file:
             data = file.read()
         with open(path, "wb") as file:
@@ -140,7 +153,8 @@ def main():
         return
     fixtures = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tests", "doctor", "fixtures")
     make_nccl(os.path.join(fixtures, "nccl"))
-    make_gloo(os.path.join(fixtures, "gloo"))
+    make_gloo(os.path.join(fixtures, "gloo"), "train", 3)
+    make_gloo(os.path.join(fixtures, "gloo_killed"), "lose", 4)
 
 
 if __name__ == "__main__":

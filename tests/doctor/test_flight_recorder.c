@@ -3,7 +3,7 @@
 #include "support/test.h"
 #include "diagnosis/diagnosis.h"
 
-/* tools/make_flight_recorder_fixtures.py makes fixtures/nccl and fixtures/gloo. */
+/* tools/make_flight_recorder_fixtures.py makes fixtures/nccl, fixtures/gloo and fixtures/gloo_killed. */
 static tess_history *read_folder(const char *folder)
 {
     tess_history *history;
@@ -97,6 +97,62 @@ static void dumps_of_gloo_become_a_history(void)
         expect_record(history, r, 5, TESS_TRACE_ALL_REDUCE, 5, 7, TESS_TRACE_ENQUEUED);
     }
     tess_history_destroy(&history);
+}
+
+/* Rank 2 of two pairs was killed. Who belongs to a pair is guessed from who dumped, so its pair would be rank 3 alone,
+ * for which the failed operation would be over. */
+static void a_killed_rank_without_a_dump_is_the_suspect(void)
+{
+    tess_diagnosis diagnosis;
+    tess_history *history = read_folder(test_path("doctor/fixtures/gloo_killed"));
+    EXPECT_INT(history->world, 4);
+    EXPECT_INT(history->n_teams, 3);
+    for (int r = 0; r < 4; r++) {
+        if (r == 2)
+            continue;
+        const tess_record *pair = expect_record(history, r, 2, TESS_TRACE_ALL_REDUCE, 2, 12,
+                                                r < 2 ? TESS_TRACE_COMPLETED : TESS_TRACE_ENQUEUED);
+        expect_team(history, pair->team, "pair", r < 2 ? (const int[]){0, 1} : (const int[]){2, 3}, 2);
+    }
+    EXPECT_OK(tess_diagnosis_find(history, 0, &diagnosis));
+    EXPECT_TEXT(tess_diagnosis_name(diagnosis.kind), "missing_rank");
+    EXPECT_INT(diagnosis.n_ranks, 1);
+    EXPECT_INT(diagnosis.ranks[0], 2);
+    EXPECT_INT(diagnosis.n_waiting, 3);
+    tess_diagnosis_free(history, &diagnosis);
+    tess_history_destroy(&history);
+}
+
+#define GLOO(group, desc, seq, op, in, out)                                                                        \
+    "{\"process_group\":[\"" group "\",\"" desc "\"],\"collective_seq_id\":" #seq ",\"profiling_name\":\"gloo:" op \
+    "\",\"input_sizes\":[" in "],\"output_sizes\":[" out "],\"state\":\"scheduled\",\"retired\":true}"
+#define WORLD GLOO("0", "default_pg", 1, "all_gather", "[2]", "[4,2]")
+
+/* The last rank was killed: only the sizes of an all_gather tell that there was one. Where they tell that a pair is
+ * complete, a rank that stopped after its operation is behind, and is not said to wait for the one without a dump. */
+static void sizes_tell_who_may_be_missing(void)
+{
+    for (int complete = 0; complete < 2; complete++) {
+        tess_diagnosis diagnosis;
+        const char *other = complete ? GLOO("2", "pair", 1, "all_gather", "[2]", "[1,2]")
+                                     : GLOO("2", "pair", 1, "all_gather", "[2]", "[2,2]");
+        char text[2048];
+        for (int r = 0; r < 2; r++) {
+            snprintf(text, sizeof(text), "rank_%d", r);
+            put(text, "{\"entries\":[" WORLD "," GLOO("1", "pair", 1, "all_reduce", "[3]", "[3]") "," GLOO(
+                          "0", "default_pg", 2, "all_reduce", "[3]", "[3]") "]}");
+        }
+        snprintf(text, sizeof(text), "{\"entries\":[" WORLD ",%s]}", other);
+        put("rank_2", text);
+        tess_history *history = read_folder(test_folder());
+        EXPECT_INT(history->world, 4);
+        EXPECT_OK(tess_diagnosis_find(history, 0, &diagnosis));
+        EXPECT_TEXT(tess_diagnosis_name(diagnosis.kind), "missing_rank");
+        EXPECT_INT(diagnosis.n_ranks, 1);
+        EXPECT_INT(diagnosis.ranks[0], complete ? 2 : 3);
+        tess_diagnosis_free(history, &diagnosis);
+        tess_history_destroy(&history);
+    }
 }
 
 #define ENTRY(id, seq, state)                                                                                 \
@@ -392,6 +448,8 @@ static const test_case cases[] = {
     {"a_written_history_reads_back", a_written_history_reads_back},
     {"dumps_of_nccl_become_a_history", dumps_of_nccl_become_a_history},
     {"dumps_of_gloo_become_a_history", dumps_of_gloo_become_a_history},
+    {"a_killed_rank_without_a_dump_is_the_suspect", a_killed_rank_without_a_dump_is_the_suspect},
+    {"sizes_tell_who_may_be_missing", sizes_tell_who_may_be_missing},
     {"oddities_of_a_dump_are_noted", oddities_of_a_dump_are_noted},
     {"operations_and_dtypes_of_others_are_compared_by_name", operations_and_dtypes_of_others_are_compared_by_name},
     {"unknown_operations_and_backends_keep_their_names", unknown_operations_and_backends_keep_their_names},

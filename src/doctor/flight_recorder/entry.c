@@ -63,6 +63,11 @@ static tess_status read_count(dump *dump, dump_value value, fr_entry *entry)
     entry->record.count = entry->name.by_output && out > 0 ? out : in;
     if (entry->name.uneven && entry->record.op != TESS_TRACE_ALL_TO_ALL_V)
         entry->record.count = 0; /* ranks may differ in it without fault */
+    bool scatters = entry->name.kind == TESS_TRACE_REDUCE_SCATTER;
+    uint64_t whole = scatters ? in : out, part = scatters ? out : in;
+    if ((scatters || entry->name.kind == TESS_TRACE_ALL_GATHER) && !entry->name.uneven && part > 0 &&
+        whole % part == 0 && whole / part <= TESS_HISTORY_MAX_RANKS)
+        entry->n_members = (int)(whole / part);
     return TESS_OK;
 }
 

@@ -4,7 +4,9 @@
  * "rank_3.json". Its schema is c10d's, 2.0 to 2.10. Nothing in a dump is executed.
  *
  * A history takes from a dump:
- *   team       hash of the process group's name, description and members; its name is the description
+ *   team       hash of the process group's name, description and members; its name is the description. gloo lists no
+ *              members: they are guessed. They are those who took part, and ranks without a dump where sizes say that
+ *              there were more (an all_gather's), or one of those may wait
  *   sequence   collective_seq_id, for messages p2p_seq_id; members of a coalesced group are one record
  *   count      elements of the inputs (of a reduce_scatter, scatter, broadcast or receive: of the outputs), over all
  *              tensors

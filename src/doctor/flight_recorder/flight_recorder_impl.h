@@ -91,6 +91,7 @@ typedef struct fr_group {
     char name[64], desc[64];
     int *ranks; /* of the job; NULL: entries mention the group, but pg_config does not */
     int n_ranks;
+    int n_members;      /* by the sizes of its operations; 0: they do not say */
     uint64_t team;      /* hash; set by fr_read.c when ranks is NULL */
     size_t newest;      /* 1 + index of its newest collective among the rank's records, 0: none */
     bool newest_is_out; /* it is retired, but may have failed (settle_newest) */
@@ -117,6 +118,7 @@ typedef struct fr_entry {
     fr_name name;
     const char *group, *desc;
     int64_t record_id;
+    int n_members; /* of the group: an all_gather's whole by its part; 0: its sizes do not say */
     bool is_message, retired;
 } fr_entry;
 

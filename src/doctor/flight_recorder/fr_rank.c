@@ -184,6 +184,7 @@ static tess_status add_entry(fr_rank_reader *r, const fr_entry *entry)
 {
     fr_group *group;
     TESS_TRY(get_group(r, entry, &group));
+    group->n_members = entry->n_members > group->n_members ? entry->n_members : group->n_members;
     if (entry->is_message) {
         if (!fr_name_ends_group(&entry->name))
             return add_record(r, group, entry);

@@ -85,21 +85,50 @@ static tess_status add_team(dump_job *job, const fr_group *group, const int *ran
     return TESS_OK;
 }
 
-/* No dump lists its members: the default group has all ranks, another one those that took part. */
+/* The rank's group of that team; NULL: it took no part. */
+static const fr_group *group_of(const fr_rank *rank, uint64_t team)
+{
+    for (size_t g = 0; g < rank->n_groups; g++)
+        if (rank->groups[g].team == team)
+            return &rank->groups[g];
+    return NULL;
+}
+
+/* The rank's newest operation in the group may not be over: it is open, or gloo retired it and the rank did nothing
+ * after it. */
+static bool may_wait(const fr_rank *rank, const fr_group *group)
+{
+    if (group == NULL || group->newest == 0 || rank->records[group->newest - 1].state == TESS_TRACE_COMPLETED)
+        return false;
+    return !group->newest_is_out || group->newest == rank->n_records;
+}
+
+static bool is_default(const fr_group *group)
+{
+    return strcmp(group->desc, "default_pg") == 0;
+}
+
+/* No dump lists its members: the default group has all ranks, another one those that took part. Where sizes say that it
+ * has more, or do not say and one of them may wait, the ranks without a dump are members too: it may wait for them. */
 static tess_status add_guessed_team(dump_job *job, const fr_group *group)
 {
     void *memory;
     TESS_TRY(
         tess_mem_alloc_array(job->mem, TESS_POOL_MISC, (size_t)job->world, sizeof(int), "flight recorder", &memory));
-    int *members = memory, n = 0;
-    if (strcmp(group->desc, "default_pg") == 0) {
-        for (; n < job->world; n++)
-            members[n] = n;
-    } else {
-        for (size_t i = 0; i < job->files.n; i++)
-            for (size_t g = 0; g < job->ranks[i].n_groups; g++)
-                if (job->ranks[i].groups[g].team == group->team)
-                    members[n++] = job->ranks[i].rank;
+    int *members = memory, n = 0, n_seen = 0, n_said = 0;
+    bool any_waits = false;
+    for (size_t i = 0; i < job->files.n; i++) {
+        const fr_group *own = group_of(&job->ranks[i], group->team);
+        n_seen += own != NULL;
+        n_said = own != NULL && own->n_members > n_said ? own->n_members : n_said;
+        any_waits |= may_wait(&job->ranks[i], own);
+    }
+    bool lacks = n_said > 0 ? n_seen < n_said : any_waits;
+    for (size_t r = 0, i = 0; r < (size_t)job->world; r++) { /* both ascend */
+        const fr_rank *rank = i < job->files.n && job->ranks[i].rank == (int)r ? &job->ranks[i++] : NULL;
+        bool has_dump = rank != NULL && rank->is_read;
+        if (is_default(group) || (has_dump ? group_of(rank, group->team) != NULL : lacks))
+            members[n++] = (int)r;
     }
     tess_status status = add_team(job, group, members, n);
     tess_mem_free(job->mem, memory);
@@ -197,12 +226,11 @@ static void note_oddities(dump_job *job)
 /* 1 + the sequence of the rank's newest operation in the team; 0: none. */
 static uint64_t newest_of(const dump_job *job, int rank, uint64_t team)
 {
-    for (size_t i = 0; i < job->files.n; i++)
-        for (size_t g = 0; job->ranks[i].rank == rank && g < job->ranks[i].n_groups; g++) {
-            const fr_group *group = &job->ranks[i].groups[g];
-            if (group->team == team && group->newest > 0)
-                return 1 + job->ranks[i].records[group->newest - 1].sequence;
-        }
+    for (size_t i = 0; i < job->files.n; i++) {
+        const fr_group *group = job->ranks[i].rank == rank ? group_of(&job->ranks[i], team) : NULL;
+        if (group != NULL && group->newest > 0)
+            return 1 + job->ranks[i].records[group->newest - 1].sequence;
+    }
     return 0;
 }
 
@@ -326,10 +354,14 @@ static tess_status read_job(dump_job *job)
     for (size_t i = 0; i < job->files.n; i++) {
         const fr_rank *rank = &job->ranks[i];
         job->world = rank->rank >= job->world ? rank->rank + 1 : job->world;
-        for (size_t g = 0; g < rank->n_groups; g++)
-            for (int k = 0; k < rank->groups[g].n_ranks; k++)
-                if (rank->groups[g].ranks[k] >= job->world)
-                    job->world = rank->groups[g].ranks[k] + 1;
+        for (size_t g = 0; g < rank->n_groups; g++) {
+            const fr_group *group = &rank->groups[g];
+            for (int k = 0; k < group->n_ranks; k++)
+                if (group->ranks[k] >= job->world)
+                    job->world = group->ranks[k] + 1;
+            if (group->ranks == NULL && is_default(group) && group->n_members > job->world)
+                job->world = group->n_members;
+        }
     }
     TESS_TRY(tess_history_create(job->mem, TESS_HISTORY_PYTORCH, job->world, &job->history));
     return fill_history(job);
