@@ -211,8 +211,8 @@ static tess_status read_model(deepspeed_reader *reader, char *path)
     const tess_pickle_value *root = reader->model.root;
     TESS_CHECK(root->kind == TESS_PICKLE_DICT, TESS_E_FORMAT, "%s: a dict expected", path);
     TESS_TRY(tess_catalog_add_file(reader->catalog, path, reader->model.mapping.size, &reader->model_file));
-    TESS_TRY_CTX(ds_add_shapes(&reader->params, tess_pickle_get(root, "param_shapes")), "%s", path);
-    TESS_TRY_CTX(ds_add_shapes(&reader->frozen, tess_pickle_get(root, "frozen_param_shapes")), "%s", path);
+    TESS_TRY_CTX(ds_add_shapes(&reader->params, root, "param_shapes"), "%s", path);
+    TESS_TRY_CTX(ds_add_shapes(&reader->frozen, root, "frozen_param_shapes"), "%s", path);
     TESS_TRY(tess_mem_alloc_array(reader->catalog->mem, TESS_POOL_MISC, (size_t)reader->params.n_groups * N_KINDS,
                                   sizeof(int64_t), "begins of flat tensors", (void **)&reader->begins));
     return TESS_OK;

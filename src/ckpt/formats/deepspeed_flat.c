@@ -26,14 +26,14 @@ static tess_status add_param(ds_params *params, const char *name, const tess_pic
     return TESS_OK;
 }
 
-static tess_status add_group(ds_params *params, const tess_pickle_value *group)
+static tess_status add_group(ds_params *params, const tess_pickle_value *group, const char *key)
 {
     int64_t offset = 0;
-    TESS_CHECK(group->kind == TESS_PICKLE_DICT, TESS_E_FORMAT, "param_shapes: a dict expected, not %s",
+    TESS_CHECK(group->kind == TESS_PICKLE_DICT, TESS_E_FORMAT, "%s: a dict expected, not %s", key,
                tess_pickle_kind_name(group->kind));
     for (size_t i = 0; i + 1 < group->n; i += 2) {
         const char *name = tess_pickle_text(group->items[i]);
-        TESS_CHECK(name != NULL, TESS_E_FORMAT, "param_shapes: a name expected");
+        TESS_CHECK(name != NULL, TESS_E_FORMAT, "%s: a name expected", key);
         TESS_TRY(add_param(params, name, group->items[i + 1], offset));
         offset += params->params[params->n - 1].count;
     }
@@ -41,12 +41,15 @@ static tess_status add_group(ds_params *params, const tess_pickle_value *group)
     return TESS_OK;
 }
 
-tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *shapes)
+tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *root, const char *key)
 {
-    if (shapes == NULL || shapes->kind != TESS_PICKLE_LIST)
-        return shapes == NULL ? TESS_OK : add_group(params, shapes);
+    const tess_pickle_value *shapes = tess_pickle_get(root, key);
+    if (shapes == NULL || shapes->kind == TESS_PICKLE_NONE)
+        return TESS_OK;
+    if (shapes->kind != TESS_PICKLE_LIST)
+        return add_group(params, shapes, key);
     for (size_t i = 0; i < shapes->n; i++)
-        TESS_TRY(add_group(params, shapes->items[i]));
+        TESS_TRY(add_group(params, shapes->items[i], key));
     return TESS_OK;
 }
 

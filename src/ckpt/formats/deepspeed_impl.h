@@ -40,8 +40,9 @@ typedef struct ds_params {
     json_t *names; /* an object with the names as keys */
 } ds_params;
 
-/* Appends the parameters of `shapes`: a list of dicts, one per group, or one dict. */
-tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *shapes);
+/* Appends the parameters of root[key]: a list of dicts, one per group, or one dict. None is as absent: DeepSpeed writes
+ * it where no parameter is frozen, or frozen ones are excluded. */
+tess_status ds_add_shapes(ds_params *params, const tess_pickle_value *root, const char *key);
 bool ds_has_name(const ds_params *params, const char *name);
 void ds_params_free(ds_params *params);
 /* The number of elements of a group's parameters. */
