@@ -1,5 +1,6 @@
 #include "base/text/yaml.h"
 
+#include <jansson.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -11,6 +12,7 @@ typedef struct yaml_reader {
     bool have_event;
     const char *what;
     tess_buffer key, value;
+    json_t *lines;       /* of the keys read so far, and of sections as "section." */
     size_t section_size; /* length of "section." at the start of key */
     tess_yaml_fn fn;
     void *context;
@@ -44,6 +46,18 @@ static tess_status append_scalar(yaml_reader *r, tess_buffer *out)
     TESS_CHECK(r->event.data.scalar.anchor == NULL, TESS_E_UNSUPPORTED, "%s:%d: anchors are not supported", r->what,
                line_of(r));
     return tess_buffer_append(out, text, n);
+}
+
+/* A key that is given twice would silently win over the first. */
+static tess_status add_key(yaml_reader *r)
+{
+    int line = line_of(r);
+    json_int_t first = json_integer_value(json_object_get(r->lines, r->key.data));
+    TESS_CHECK(first == 0, TESS_E_FORMAT, "%s:%d: '%.*s' is given again: it is on line %lld already; keep one", r->what,
+               line, (int)(r->key.size - (r->key.data[r->key.size - 1] == '.')), r->key.data, (long long)first);
+    TESS_CHECK(json_object_set_new_nocheck(r->lines, r->key.data, json_integer(line)) == 0, TESS_E_NOMEM,
+               "%s: no memory for its keys", r->what);
+    return TESS_OK;
 }
 
 /* Reads the value of a key: a scalar, or a list of scalars. */
@@ -80,6 +94,7 @@ static tess_status read_section(yaml_reader *r)
         TESS_CHECK(r->event.type == YAML_SCALAR_EVENT, TESS_E_FORMAT, "%s:%d: expected a key", r->what, line_of(r));
         r->key.size = r->section_size;
         TESS_TRY(append_scalar(r, &r->key));
+        TESS_TRY(add_key(r));
         TESS_TRY(next(r));
         TESS_TRY(read_value(r));
     }
@@ -102,14 +117,15 @@ static tess_status read_document(yaml_reader *r)
                    line_of(r));
         r->key.size = 0;
         TESS_TRY(append_scalar(r, &r->key));
+        TESS_TRY(tess_buffer_append(&r->key, ".", 1));
+        TESS_TRY(add_key(r));
         TESS_TRY(next(r));
         /* "section:" with nothing below it is an empty scalar. */
         if (r->event.type == YAML_SCALAR_EVENT && r->event.data.scalar.length == 0)
             continue;
         TESS_CHECK(r->event.type == YAML_MAPPING_START_EVENT, TESS_E_FORMAT,
-                   "%s:%d: '%s' is a section: its keys belong on lines of their own, indented", r->what, line_of(r),
-                   r->key.data);
-        TESS_TRY(tess_buffer_append(&r->key, ".", 1));
+                   "%s:%d: '%.*s' is a section: its keys belong on lines of their own, indented", r->what, line_of(r),
+                   (int)r->key.size - 1, r->key.data);
         r->section_size = r->key.size;
         TESS_TRY(read_section(r));
     }
@@ -122,13 +138,15 @@ static tess_status read_document(yaml_reader *r)
 tess_status tess_yaml_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_yaml_fn fn,
                             void *context)
 {
-    yaml_reader r = {.what = what, .fn = fn, .context = context, .key = {.mem = mem}, .value = {.mem = mem}};
+    yaml_reader r = {
+        .what = what, .fn = fn, .context = context, .key = {.mem = mem}, .value = {.mem = mem}, .lines = json_object()};
     TESS_CHECK(yaml_parser_initialize(&r.parser), TESS_E_NOMEM, "%s: no memory for the YAML parser", what);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, size);
     tess_status status = read_document(&r);
     if (r.have_event)
         yaml_event_delete(&r.event);
     yaml_parser_delete(&r.parser);
+    json_decref(r.lines);
     tess_buffer_free(&r.key);
     tess_buffer_free(&r.value);
     return status;
