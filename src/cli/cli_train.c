@@ -14,10 +14,13 @@ static int run(tess_mem *mem, int argc, char **argv)
     const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine (1)", .text = &n_ranks}};
     int n = cli_parse(argc, argv, &cli_train, flags, 1);
     if (n == 0)
-        return cli_misuse(&cli_train, "name a configuration file");
-    tess_train_job job = {.config = argv[1],
-                          .overrides = argv + 2,
-                          .n_overrides = n - 1,
+        return cli_misuse(&cli_train, "name a configuration file, or set what has no default: model.path=FOLDER "
+                                      "data.files=FILE");
+    char *const *words = argv + 1;
+    const char *path = tess_config_take_path(&words, &n);
+    tess_train_job job = {.config = path,
+                          .overrides = words,
+                          .n_overrides = n,
                           .command = &command,
                           .counts_ranks = n_ranks != NULL,
                           .view = cli_train_view_of(&view)};
@@ -26,7 +29,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     return status == TESS_OK ? tess_train_job_run(&job) : tess_exit_fail_once(status);
 }
 
-const cli_command cli_train = {"train", "CONFIG.yaml [-n RANKS] [section.key=value ...]",
+const cli_command cli_train = {"train", "[CONFIG.yaml] [-n RANKS] [section.key=value ...]",
                                "train a model, fully sharded over RANKS processes\n"
+                               "Without a file: tessera train model.path=FOLDER data.files=FILE\n"
                                "`tessera info` lists every section.key with its default.",
                                .run = run};

@@ -17,8 +17,9 @@ static void show_progress(void *self, const char *text)
     cli_status_line("verify: %s", text);
 }
 
-static tess_status verify(tess_mem *mem, const verify_options *o, int n_words, char **words, bool *same)
+static tess_status verify(tess_mem *mem, const verify_options *o, int n_words, char *const *words, bool *same)
 {
+    const char *path = tess_config_take_path(&words, &n_words);
     static tess_config config;
     tess_verify_plan plan = {
         .config = &config, .steps = o->steps, .reference_kernels = o->kernels, .note = show_progress};
@@ -29,7 +30,7 @@ static tess_status verify(tess_mem *mem, const verify_options *o, int n_words, c
     TESS_CHECK(!ranks.is_warden && (!ranks.joins || ranks.n == 1), TESS_E_INVALID,
                "verify starts its ranks on this machine: call it without mpirun, srun or torchrun");
     plan.ranks = o->ranks != NULL ? ranks.n : 2;
-    TESS_TRY(tess_config_load(mem, words[0], words + 1, n_words - 1, &config));
+    TESS_TRY(tess_config_load(mem, path, words, n_words, &config));
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*result), "verify", (void **)&result));
     tess_status status = tess_verify(mem, &plan, result);
     cli_status_clear();
@@ -56,13 +57,13 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--json", NULL, "print the result as JSON", .text = &o.json}};
     int n = cli_parse(argc, argv, &cli_verify, flags, 5);
     if (n == 0)
-        return cli_misuse(&cli_verify, "name a configuration file");
+        return cli_misuse(&cli_verify, "name a configuration file, or section.key=value");
     tess_status status = verify(mem, &o, n, argv + 1, &same);
     return status != TESS_OK ? cli_end(status) : same ? TESS_EXIT_OK : DIFFERENT;
 }
 
 const cli_command cli_verify = {
-    "verify", "CONFIG.yaml [-n RANKS] [--steps N] [section.key=value ...]",
+    "verify", "[CONFIG.yaml] [-n RANKS] [--steps N] [section.key=value ...]",
     "does a layout give the bits of one rank? losses, gradients, parameters, shards, memory\n"
     "Runs the first steps of the configuration twice on this machine, sharded as it says and on one rank, with the\n"
     "same data. Nothing is written to job.dump_folder.\n"

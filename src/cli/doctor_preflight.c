@@ -85,9 +85,9 @@ static int run(tess_mem *mem, int argc, char **argv)
     s.begin_s = tess_os_now_s();
     p.plan.only = p.only;
     p.plan.tmp_folder = tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp";
-    p.config.path = n > 0 ? argv[1] : NULL;
-    p.config.overrides = argv + 2;
-    p.config.n_overrides = n > 1 ? n - 1 : 0;
+    p.config.overrides = argv + 1;
+    p.config.n_overrides = n;
+    p.config.path = tess_config_take_path(&p.config.overrides, &p.config.n_overrides);
     if (status == TESS_OK)
         status = tess_preflight_check_names(p.only);
     if (status == TESS_OK && !tess_launch_is_rank())
@@ -96,7 +96,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_preflight = {
-    "doctor preflight", "[-n RANKS] [CONFIG.yaml [section.key=value ...]] [OPTIONS]",
+    "doctor preflight", "[-n RANKS] [CONFIG.yaml] [section.key=value ...] [OPTIONS]",
     "machines, ranks and configuration before a job\n\n"
     "Takes a few seconds. As ranks of mpirun, srun, torchrun or `tessera launch` it looks at every host of the job.\n"
     "Exit code 0: ready, perhaps with warnings; 4: a check has failed; 2: bad input.",

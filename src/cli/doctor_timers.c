@@ -11,7 +11,9 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_timers timers;
     tess_buffer out = {.mem = mem};
     int n = cli_parse(argc, argv, &cli_doctor_timers, NULL, 0);
-    tess_status status = tess_config_load(mem, n > 0 ? argv[1] : NULL, argv + 2, n > 1 ? n - 1 : 0, &config);
+    char *const *words = argv + 1;
+    const char *path = tess_config_take_path(&words, &n);
+    tess_status status = tess_config_load(mem, path, words, n, &config);
     if (status != TESS_OK)
         return cli_end(status);
     tess_timers_make(&config, TESS_LAUNCH_GRACE_S, &timers);
@@ -19,7 +21,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     return cli_end(status == TESS_OK ? tess_timers_check(&timers) : status);
 }
 
-const cli_command cli_doctor_timers = {"doctor timers", "[CONFIG.yaml [section.key=value ...]]",
+const cli_command cli_doctor_timers = {"doctor timers", "[CONFIG.yaml] [section.key=value ...]",
                                        "every timer of a job, where its value comes from, and whether their order "
                                        "holds\n"
                                        "Exit codes: 0 it holds, 2 bad input or it does not.",

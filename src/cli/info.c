@@ -104,8 +104,10 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
 static int run(tess_mem *mem, int argc, char **argv)
 {
     int n = cli_parse(argc, argv, &cli_info, NULL, 0);
-    return cli_end(print_about(mem, n > 0 ? argv[1] : NULL, argv + 2, n > 1 ? n - 1 : 0));
+    char *const *words = argv + 1;
+    const char *target = tess_config_take_path(&words, &n);
+    return cli_end(print_about(mem, target, words, n));
 }
 
-const cli_command cli_info = {"info", "[CONFIG.yaml [section.key=value ...] | MODEL_DIR | config.json]",
+const cli_command cli_info = {"info", "[[CONFIG.yaml] [section.key=value ...] | MODEL_DIR | config.json]",
                               "this machine, every option with its value, a model's parameters", .run = run};

@@ -48,6 +48,11 @@ static void take_message(char *text, size_t size)
     tess_error_clear();
 }
 
+static bool is_given(const tess_preflight_config *read)
+{
+    return read->path != NULL || read->n_overrides > 0;
+}
+
 void tess_preflight_read(tess_preflight_config *read)
 {
     tess_mem *mem;
@@ -56,14 +61,14 @@ void tess_preflight_read(tess_preflight_config *read)
         read->loaded = tess_config_load(mem, read->path, read->overrides, read->n_overrides, &read->config);
     if (read->loaded != TESS_OK)
         take_message(read->error, sizeof(read->error));
-    else if (read->path != NULL && count_params(mem, &read->config, &read->n_params) != TESS_OK)
+    else if (is_given(read) && count_params(mem, &read->config, &read->n_params) != TESS_OK)
         take_message(read->model_error, sizeof(read->model_error));
     tess_mem_destroy(&mem);
 }
 
 void tess_preflight_plan(const tess_preflight_config *read, int world, tess_probe_plan *plan)
 {
-    bool known = read->path != NULL && read->loaded == TESS_OK;
+    bool known = is_given(read) && read->loaded == TESS_OK;
     plan->dump_folder = known ? read->config.job.dump_folder : ".";
     plan->state_bytes = read->n_params * STATE_BYTES * plan->n_ranks / world;
     plan->checkpoint_bytes = known && read->config.checkpoint.enable ? read->n_params * CHECKPOINT_BYTES : 0;
@@ -217,7 +222,7 @@ void tess_preflight_look(const tess_preflight_config *read, int world, const cha
     static void (*const checks[N_CHECKS])(const config_check *l) = {check_config, check_model, check_data,
                                                                     check_checkpoint};
     config_check l = {read, world, findings};
-    if (read->path == NULL)
+    if (!is_given(read))
         return;
     for (int i = 0; i < N_CHECKS; i++)
         if (tess_probe_wanted(only, tess_preflight_config_checks[i].name) && (i == CONFIG || read->loaded == TESS_OK))

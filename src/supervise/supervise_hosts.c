@@ -192,7 +192,10 @@ bool tess_supervise_hosts_reads(int argc, char **argv, tess_config *config)
         plain = plain && argv[i][0] != '-';
     if (!plain || tess_mem_create(&mem) != TESS_OK)
         return false;
-    tess_status status = tess_config_load(mem, argv[1], argv + 2, argc - 2, config);
+    char *const *words = argv + 1;
+    int n_words = argc - 1;
+    const char *path = tess_config_take_path(&words, &n_words);
+    tess_status status = tess_config_load(mem, path, words, n_words, config);
     if (status == TESS_OK)
         tess_train_take_batch(mem, config);
     tess_mem_destroy(&mem);

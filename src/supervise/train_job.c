@@ -86,7 +86,7 @@ static tess_status load(const tess_train_job *job, bool is_rank, tess_config *co
     tess_status status =
         tess_config_load(mem, copy != NULL ? copy : job->config, job->overrides, job->n_overrides, config);
     if (status == TESS_OK && !is_rank) {
-        status = copy_config(mem, job->config);
+        status = job->config != NULL ? copy_config(mem, job->config) : TESS_OK;
         tess_train_take_batch(mem, config);
     }
     tess_mem_destroy(&mem);

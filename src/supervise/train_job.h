@@ -7,7 +7,7 @@
 #include "supervise/train_rank.h"
 
 typedef struct tess_train_job {
-    const char *config; /* its file */
+    const char *config; /* its file; NULL: there is none */
     char *const *overrides;
     int n_overrides;
     const tess_own_command *command; /* starts the ranks */

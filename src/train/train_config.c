@@ -11,7 +11,7 @@
 #include "inject/inject.h"
 #include "tessera/fsdp.h"
 
-enum { CONFIG_LIMIT = 1 << 20 };
+enum { CONFIG_LIMIT = 1 << 20, DEFAULT_WARMUP = 100 };
 
 const char *const tess_train_phases[] = {
     "setup",  "data",    "forward", "backward", "optimizer",  "log",     "validation", "checkpoint",
@@ -54,6 +54,18 @@ tess_status tess_config_override(tess_config *config, const char *assignment)
     memcpy(key, assignment, (size_t)(equals - assignment));
     key[equals - assignment] = '\0';
     return tess_options_set(tables, n_tables, config, key, equals + 1, "command line");
+}
+
+const char *tess_config_take_path(char *const **words, int *n_words)
+{
+    const char *first = *n_words > 0 ? (*words)[0] : NULL;
+    const char *equals = first != NULL ? strchr(first, '=') : NULL;
+    if (first == NULL || (equals != NULL && memchr(first, '.', (size_t)(equals - first)) != NULL &&
+                          memchr(first, '/', (size_t)(equals - first)) == NULL))
+        return NULL;
+    ++*words;
+    --*n_words;
+    return first;
 }
 
 tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
@@ -129,9 +141,11 @@ tess_status tess_config_check_step(tess_config *config, int world)
 {
     TESS_TRY(check_degrees(config, world));
     TESS_TRY(check_batch(config, world));
-    TESS_CHECK(config->lr_scheduler.warmup_steps <= config->training.steps, TESS_E_INVALID,
-               "lr_scheduler.warmup_steps: %lld is more than training.steps=%lld",
-               (long long)config->lr_scheduler.warmup_steps, (long long)config->training.steps);
+    int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = config->training.steps;
+    if (*warmup < 0)
+        *warmup = steps < DEFAULT_WARMUP ? steps : DEFAULT_WARMUP;
+    TESS_CHECK(*warmup <= steps, TESS_E_INVALID, "lr_scheduler.warmup_steps: %lld is more than training.steps=%lld",
+               (long long)*warmup, (long long)steps);
     return TESS_OK;
 }
 

@@ -131,6 +131,10 @@ typedef struct tess_config {
 
 const tess_option_table *tess_config_tables(int *n_tables);
 
+/* The words of a command are the path of a configuration, which may be left out, and overrides "section.key=value".
+ * Takes the path off the words; NULL: the first word is an override, or there is none. */
+const char *tess_config_take_path(char *const **words, int *n_words);
+
 /* Reads defaults, then the file (NULL: none), then overrides "section.key=value". Checks each value by itself;
  * tess_config_check checks how they fit together. Messages name file and line, or the override. */
 tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
