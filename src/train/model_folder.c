@@ -1,10 +1,33 @@
 #include "train/model_folder.h"
 
+#include <string.h>
+
 #include "base/os/os.h"
+
+/* "org/name", as the hub's models are called. */
+static bool is_hub_name(const char *path)
+{
+    const char *slash = strchr(path, '/');
+    return slash != NULL && slash > path && slash[1] != '\0' && strchr(slash + 1, '/') == NULL && path[0] != '.' &&
+           path[0] != '~';
+}
 
 tess_status tess_model_folder_file(const char *folder, const char *name, char *path, size_t size)
 {
+    char other[1024];
     TESS_TRY(tess_os_join(path, size, folder, name));
+    TESS_CHECK(tess_os_is_dir(folder) || !is_hub_name(folder), TESS_E_NOT_FOUND,
+               "%s: no such folder; if it is a model of the Hugging Face hub, download it: `hf download %s --local-dir "
+               "%s`, then name that folder",
+               folder, folder, strchr(folder, '/') + 1);
+    for (int i = 0; strcmp(name, "tokenizer.json") == 0 && !tess_os_is_file(path) && i < 2; i++) {
+        const char *slow = i == 0 ? "tokenizer.model" : "vocab.json";
+        TESS_TRY(tess_os_join(other, sizeof(other), folder, slow));
+        TESS_CHECK(!tess_os_is_file(other), TESS_E_NOT_FOUND,
+                   "%s: no such file; of the folder's %s transformers makes it: python3 -c \"from transformers import "
+                   "AutoTokenizer as A; A.from_pretrained('%s').save_pretrained('%s')\"",
+                   path, slow, folder, folder);
+    }
     TESS_CHECK(tess_os_is_file(path), TESS_E_NOT_FOUND,
                "%s: no such file: a model's folder holds its %s beside weights of any format; copy it there (a run "
                "leaves it in 'model', in its own folder)",
@@ -48,7 +71,7 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype
     const void *const *w;
     *m = (tess_model_folder){.mem = mem};
     tess_status status;
-    TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND,
+    TESS_CHECK(tess_os_is_dir(folder) || is_hub_name(folder), TESS_E_NOT_FOUND,
                "%s: no such folder; expected a model's, with config.json, tokenizer.json and weights", folder);
     TESS_GOTO(tess_model_folder_file(folder, "config.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_model_config_load(path, &m->config), opened);

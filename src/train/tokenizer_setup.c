@@ -128,6 +128,8 @@ static tess_status make_json(tess_trainer *t, const char *path, bool may_train, 
     char checkpoint[1024];
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
     bool resumes = (t->goes_on || (t->config.checkpoint.resume && tess_os_is_dir(checkpoint))) && tess_os_is_file(path);
+    if (!may_train && t->config.tokenizer.path[0] == '\0')
+        TESS_TRY(tess_model_folder_file(t->config.model.path, "tokenizer.json", checkpoint, sizeof(checkpoint)));
     if (!may_train || resumes)
         return read_file(t, path, json);
     t->trained_tokenizer.mem = t->mem;

@@ -13,7 +13,7 @@
 #include "tessera/comm.h"
 #include "train/model_folder.h"
 
-enum { CHUNK_VALUES = 1 << 20 };
+enum { CHUNK_VALUES = 1 << 20, CONFIG_LIMIT = 1 << 20 };
 
 /* Takes over `json`. */
 static tess_status write_json(const char *folder, const char *name, json_t *json)
@@ -73,11 +73,28 @@ static tess_status write_tokenizer(const tess_trainer *t, const char *folder)
     return found ? TESS_OK : write_tokenizer_config(t, folder);
 }
 
+/* Adds what the model's own config.json says beside what Tessera reads of it. */
+static void carry_unknown_keys(const tess_trainer *t, json_t *json)
+{
+    static const char *const spelled_otherwise[] = {"dtype", "rope_parameters"};
+    char path[1024];
+    json_t *source = NULL;
+    if (tess_config_model_file(&t->config, path, sizeof(path)) == TESS_OK &&
+        tess_json_load(path, CONFIG_LIMIT, &source) == TESS_OK) {
+        for (size_t i = 0; i < sizeof(spelled_otherwise) / sizeof(spelled_otherwise[0]); i++)
+            json_object_del(source, spelled_otherwise[i]);
+        json_object_update_missing(json, source);
+    }
+    json_decref(source);
+    tess_error_clear(); /* a resumed run may have lost the file: its configuration is in the checkpoint */
+}
+
 static tess_status write_descriptions(const tess_trainer *t, const char *folder)
 {
     json_t *json;
     TESS_TRY(tess_os_make_dirs(folder));
     TESS_TRY(tess_model_config_to_json(&t->model_config, tess_precision_dtype(t->config.model.save_dtype), &json));
+    carry_unknown_keys(t, json);
     TESS_TRY(write_json(folder, "config.json", json));
     bool found;
     if (t->config.model.path[0] != '\0') /* chat models keep their end tokens there */

@@ -9,7 +9,8 @@ static tess_status require_int(const json_t *json, const char *key, const char *
 {
     *value = 0;
     TESS_TRY(tess_json_get_int(json, key, what, value));
-    TESS_CHECK(*value != 0, TESS_E_FORMAT, "%s: '%s' is missing", what, key);
+    TESS_CHECK(json_object_get(json, key) != NULL, TESS_E_FORMAT, "%s: '%s' is missing", what, key);
+    TESS_CHECK(*value > 0, TESS_E_FORMAT, "%s: '%s' is %lld; it must be at least 1", what, key, (long long)*value);
     return TESS_OK;
 }
 

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# What a user meets in the first hour: a run without a file, few steps, folders that lack something.
+. "$(dirname "$0")/support.sh"
+make_text 600 >text.txt
+make_model model.json
+sed -i '1s/{/{"our_own": {"key": [1, 2.5, null]}, "dtype": "float64", /' model.json
+small=(training.seq_len=32 training.local_batch_size=2 training.threads=1 validation.enable=false)
+
+expect "nothing to train" 2 "name a configuration file, or set what has no default: model.path=FOLDER data.files=FILE" \
+    "$tessera" train
+expect "a run without a file, shorter than the usual warm-up" 0 "20 steps" "$tessera" train model.config=model.json \
+    data.files=text.txt "${small[@]}" training.steps=20 job.dump_folder=run
+expect "on two ranks" 0 "20 steps" "$tessera" train -n 2 model.config=model.json data.files=text.txt "${small[@]}" \
+    training.steps=20 training.global_batch_size=2 job.dump_folder=run2
+cmp -s run/model/model.safetensors run2/model/model.safetensors && pass "gives the same bits" || fail "other weights"
+expect "a warm-up that is given stands" 2 "lr_scheduler.warmup_steps: 21 is more than training.steps=20" "$tessera" train \
+    model.config=model.json data.files=text.txt training.steps=20 lr_scheduler.warmup_steps=21
+expect "the data is missing" 2 "data.files: name at least one file" "$tessera" train model.config=model.json
+expect "its options" 0 "steps=20 " "$tessera" info training.steps=20
+expect "its layout" 0 "the same bits" "$tessera" verify -n 2 model.config=model.json data.files=text.txt "${small[@]}" \
+    training.steps=20
+expect "its places" 0 "model" "$tessera" doctor preflight --only model model.config=model.json data.files=text.txt
+
+# ---- A model's configuration
+expect "unknown keys of config.json survive" 0 "2.5" grep -A 6 '"our_own"' run/model/config.json
+grep -q float64 run/model/config.json && fail "so does a dtype that the weights do not have" || pass "but not another dtype"
+sed 's/"num_attention_heads": [0-9]*/"num_attention_heads": 0/' model.json >zero.json
+expect "no heads" 2 "'num_attention_heads' is 0; it must be at least 1" "$tessera" train model.config=zero.json \
+    data.files=text.txt
+sed 's/"num_attention_heads": [0-9]*,//' model.json >none.json
+expect "heads missing" 2 "'num_attention_heads' is missing" "$tessera" train model.config=none.json data.files=text.txt
+
+# ---- A model's folder
+tune() { # NAME TEXT
+    expect "$1" 2 "$2" "$tessera" train model.path="${3:-folder}" data.files=text.txt "${small[@]}" training.steps=1 \
+        job.dump_folder=out
+    [ ! -e out ] || fail "$1: wrote $(find out | head -n 3)"
+    expect "$1, generate" 2 "$2" "$tessera" generate "${3:-folder}" --prompt x
+}
+cp -r run/model folder
+rm folder/tokenizer.json
+tune "no tokenizer" "folder/tokenizer.json: no such file"
+touch folder/tokenizer.model
+tune "SentencePiece's" "of the folder's tokenizer.model transformers makes it: python3 -c \"from transformers import AutoTokenizer as A; A.from_pretrained('folder').save_pretrained('folder')\""
+rm folder/tokenizer.model
+touch folder/vocab.json folder/merges.txt
+tune "vocab.json and merges.txt" "of the folder's vocab.json transformers makes it"
+tune "a model of the hub" "org/name: no such folder; if it is a model of the Hugging Face hub, download it: \`hf download org/name --local-dir name\`" \
+    org/name
+
+# ---- Keys given twice
+printf 'training:\n  steps: 3\n  seq_len: 8\n  steps: 4\n' >twice.yaml
+expect "a key twice" 2 "twice.yaml:4: 'training.steps' is given again: it is on line 2 already; keep one" \
+    "$tessera" train twice.yaml
+printf 'training:\n  steps: 3\nmodel:\n  path: x\ntraining:\n  seq_len: 8\n' >twice.yaml
+expect "a section twice" 2 "twice.yaml:5: 'training' is given again: it is on line 1 already; keep one" \
+    "$tessera" train twice.yaml
+finish
