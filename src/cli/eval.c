@@ -24,14 +24,16 @@ static void show_progress(void *context, int64_t n_tokens)
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const char *data = NULL, *per_token = NULL, *dtype_text = NULL, *json = NULL, *text_key = NULL;
-    int64_t seq_len = 0, max_length = 0, threads = 0;
+    const char *per_token = NULL, *dtype_text = NULL, *json = NULL;
+    tess_reporter reporter = {cli_print_line, NULL};
+    tess_evaluation_options options = {.progress = show_progress, .reporter = &reporter};
+    int64_t threads = 0, max_length = 0;
     const cli_flag flags[] = {
-        {"--data", "FILE", "text, or .jsonl with one document a line", .text = &data},
-        {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", .text = &text_key},
+        {"--data", "FILE", "text, or .jsonl with one document a line", .text = &options.path},
+        {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", .text = &options.text_key},
         {"--per-token", NULL, "JSON lines: number of the token (1: the first one predicted), id, log-probability",
          .text = &per_token},
-        {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", .integer = &seq_len, .min = 2,
+        {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", .integer = &options.seq_len, .min = 2,
          .max = 1 << 24},
         {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",
          .integer = &max_length, .min = 2, .max = 1 << 27},
@@ -40,18 +42,17 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
     };
     int n = cli_parse(argc, argv, &cli_eval, flags, sizeof(flags) / sizeof(flags[0]));
-    if (n != 1 || data == NULL)
+    if (n != 1 || options.path == NULL)
         return cli_misuse(&cli_eval, n != 1 ? "name one model folder" : "--data FILE is missing");
 
     tess_model_folder m = {0};
     tess_evaluation result;
     tess_dtype dtype;
-    tess_reporter reporter = {cli_print_line, NULL};
     tess_status status;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(tess_model_folder_open(mem, argv[1], dtype, max_length, (int)threads, &reporter, &m), parsed);
-    status = tess_evaluate_file(&m, data, text_key, seq_len, per_token != NULL ? print_token : NULL, show_progress,
-                                NULL, &result);
+    options.per_token = per_token != NULL ? print_token : NULL;
+    status = tess_evaluate_file(&m, &options, &result);
     tess_model_folder_close(&m);
     cli_status_clear();
     if (status == TESS_OK && json != NULL) {

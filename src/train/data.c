@@ -14,8 +14,13 @@ double tess_trainer_trained_share(const tess_trainer *t)
     return held_out ? 1 - t->config.validation.fraction : 1;
 }
 
+static void warn(void *self, const char *text)
+{
+    tess_trainer_warn(self, "%s", text);
+}
+
 /* Opens part [begin, end) of each file. The training text repeats without end. */
-static tess_status open_text(const tess_trainer *t, const tess_text_list *list, double begin, double end, bool trains,
+static tess_status open_text(tess_trainer *t, const tess_text_list *list, double begin, double end, bool trains,
                              tess_loader **loader)
 {
     const tess_config *config = &t->config;
@@ -33,7 +38,9 @@ static tess_status open_text(const tess_trainer *t, const tess_text_list *list, 
                                    .begin = begin,
                                    .end = end,
                                    .eos_id = tess_model_end_of_text(&t->model_config, t->tokenizer),
-                                   .bos_id = -1};
+                                   .bos_id = -1,
+                                   .warn = trains || list != &config->data.files ? warn : NULL, /* of a file once */
+                                   .warn_self = t};
     return tess_loader_create(t->mem, t->tokenizer, &options, loader);
 }
 

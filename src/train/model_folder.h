@@ -35,16 +35,23 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype
                                    int n_threads, const tess_reporter *reporter, tess_model_folder *opened);
 void tess_model_folder_close(tess_model_folder *opened);
 
-/* Loss of a text file, as in validation: rows of seq_len tokens (0: the model's longest, at most 1024). text_key is for
- * jsonl (NULL: "text"). per_token (may be NULL) gets every predicted token (all but the first of a document), numbered
- * from 1, with its log-probability. */
 typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob);
+typedef struct tess_evaluation_options {
+    const char *path, *text_key; /* text_key: of jsonl; NULL: "text" */
+    int64_t seq_len;             /* of the rows; 0: the model's longest, at most 1024 */
+    /* Gets every predicted token, numbered from 1, with its log-probability. May be NULL, as `progress`. */
+    tess_eval_token_fn per_token;
+    void (*progress)(void *context, int64_t n_tokens);
+    void *context;
+    const tess_reporter *reporter; /* of warnings; NULL: none */
+} tess_evaluation_options;
+
+/* Loss of a text file, as in validation. */
 typedef struct tess_evaluation {
     double loss, perplexity, bits_per_byte;
     int64_t n_tokens, n_bytes;
 } tess_evaluation;
-tess_status tess_evaluate_file(tess_model_folder *opened, const char *path, const char *text_key, int64_t seq_len,
-                               tess_eval_token_fn per_token, void (*progress)(void *context, int64_t n_tokens),
-                               void *context, tess_evaluation *result);
+tess_status tess_evaluate_file(tess_model_folder *opened, const tess_evaluation_options *options,
+                               tess_evaluation *result);
 
 #endif

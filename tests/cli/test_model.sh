@@ -126,6 +126,13 @@ first=$(number loss < <(head -n 1 tuned/metrics.jsonl)) last=$(number loss < <(g
 awk "BEGIN { exit !($last < $first && $first < 4.5) }" && pass "it starts from what was learnt and learns" ||
     fail "losses $first to $last"
 expect "jsonl is evaluated by its key" 0 "bits per byte" "$tessera" eval $out --data text.jsonl --text-key body
+sed 's/"n": /"token_mask": /' text.jsonl >masked.jsonl
+expect "eval warns of a member like a mask" 0 "warning: masked.jsonl: lines with a member 'token_mask'" \
+    "$tessera" eval $out --data masked.jsonl --text-key body
+expect "train warns of it" 0 "warning: masked.jsonl: lines with a member 'token_mask'" "$tessera" train run.yaml -n 2 \
+    job.dump_folder=masked model.config= model.path=$out data.files=masked.jsonl data.text_key=body training.steps=30 \
+    lr_scheduler.warmup_steps=0
+[ "$(grep -c token_mask output)" = 1 ] && pass "once, in several epochs" || fail "more than once: $(grep token_mask output)"
 expect "jsonl without the key" 2 "text.jsonl: line 1" "$tessera" eval $out --data text.jsonl
 refused() { # NAME TEXT OVERRIDES...: train refuses and writes nothing
     local name=$1 text=$2

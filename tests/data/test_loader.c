@@ -432,6 +432,112 @@ static void bad_lines_are_named_with_their_file(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+static void what_is_not_all_to_be_trained_on_is_refused_by_name(void)
+{
+    static const struct {
+        const char *line, *key; /* key NULL: "text" */
+        tess_status status;
+        const char *needles[3];
+    } lines[] = {
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
+         NULL,
+         TESS_E_UNSUPPORTED,
+         {"conversations ('messages')", "apply_chat_template", "line 2"}},
+        {"{\"messages\": [1]}", "messages", TESS_E_UNSUPPORTED, {"conversations ('messages')", "line 2", ""}},
+        {"{\"id\": 1, \"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}",
+         NULL,
+         TESS_E_UNSUPPORTED,
+         {"conversations ('conversations')", "data.text_key", ""}},
+        {"{\"prompt\": \"a\", \"completion\": \"b\"}",
+         NULL,
+         TESS_E_UNSUPPORTED,
+         {"'prompt' and 'completion'", "jq -c", ""}},
+        {"{\"prompt\": \"a\", \"completion\": \"b\"}",
+         "completion",
+         TESS_E_UNSUPPORTED,
+         {"'prompt' and 'completion'", "", ""}},
+        {"{\"text\": \"a b\", \"loss_mask\": [0, 1]}",
+         NULL,
+         TESS_E_UNSUPPORTED,
+         {"'loss_mask' is not supported", "every token of 'text'", ""}},
+        {"{\"text\": 5}", NULL, TESS_E_FORMAT, {"'text' is an integer: expected a string", "line 2", ""}},
+        {"{\"title\": \"a\", \"txet\": \"b\"}",
+         NULL,
+         TESS_E_FORMAT,
+         {"it has no 'text', but 'title', 'txet'", "data.text_key", "line 2"}},
+        {"{\"text\": \"a rendered one\", \"messages\": [1], \"prompt\": \"a\", \"completion\": \"b\"}",
+         NULL,
+         TESS_OK,
+         {""}},
+        {"{\"text\": \"a b\", \"loss_mask\": null}", NULL, TESS_OK, {""}},
+        {"{\"prompt\": \"nothing else\"}", "prompt", TESS_OK, {""}},
+    };
+    tess_tokenizer *tokenizer = the_tokenizer();
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char name[32], text[256];
+        snprintf(name, sizeof(name), "other%zu.jsonl", i);
+        snprintf(text, sizeof(text), "\n%s\n", lines[i].line);
+        const char *file = write_file(name, text, strlen(text));
+        tess_loader_options options = options_for(&file, 1);
+        options.text_key = lines[i].key;
+        tess_loader *loader;
+        EXPECT_INT(tess_loader_create(test_mem(), tokenizer, &options, &loader), lines[i].status);
+        for (int k = 0; k < 3 && lines[i].status != TESS_OK; k++)
+            EXPECT_CONTAINS(tess_error_message(), lines[i].needles[k]);
+        tess_loader_destroy(&loader);
+    }
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+typedef struct warnings {
+    int n;
+    char last[512];
+} warnings;
+
+static void keep_warning(void *self, const char *text)
+{
+    warnings *w = self;
+    w->n++;
+    snprintf(w->last, sizeof(w->last), "%s", text);
+}
+
+static void members_like_masks_are_told_once_a_file(void)
+{
+    static const struct {
+        const char *name, *line, *needle; /* needle NULL: no warning */
+    } files[] = {{"plain.jsonl", "{\"text\": \"one two three\", \"label\": 1}\n", NULL},
+                 {"mask.jsonl", "{\"text\": \"one two three\", \"Attention_Mask\": [1]}\n", "'Attention_Mask'"},
+                 {"weight.jsonl", "{\"sample_weight\": 2, \"text\": \"one two three\"}\n", "'sample_weight'"},
+                 {"labels.jsonl", "{\"text\": \"one two three\", \"labels\": [1]}\n", "'labels'"}};
+    tess_tokenizer *tokenizer = the_tokenizer();
+    const char *paths[4];
+    for (int i = 0; i < 4; i++) {
+        char text[512] = "";
+        for (int k = 0; k < 3; k++)
+            strcat(text, files[i].line);
+        paths[i] = write_file(files[i].name, text, strlen(text));
+    }
+    for (int i = 0; i <= 4; i++) { /* each alone, then all */
+        warnings told = {0};
+        tess_loader_options options = options_for(i < 4 ? &paths[i] : paths, i < 4 ? 1 : 4);
+        options.warn = keep_warning;
+        options.warn_self = &told;
+        tess_loader *loader;
+        tess_micro_batch batch = {0};
+        bool end;
+        EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &loader));
+        while (batch.epoch < 3)
+            EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+        EXPECT_INT(told.n, i == 4 ? 3 : files[i].needle != NULL);
+        if (told.n == 1) {
+            EXPECT_CONTAINS(told.last, files[i].name);
+            EXPECT_CONTAINS(told.last, files[i].needle);
+        }
+        tess_loader_destroy(&loader);
+    }
+    tess_tokenizer_destroy(&tokenizer);
+}
+
 static void data_that_cannot_be_used_are_refused(void)
 {
     tess_tokenizer *tokenizer = the_tokenizer();
@@ -506,6 +612,8 @@ static const test_case cases[] = {
     {"text_without_line_ends_still_comes_in_blocks", text_without_line_ends_still_comes_in_blocks, 0, 0},
     {"documents_of_jsonl_get_bos_and_eos", documents_of_jsonl_get_bos_and_eos, 0, 0},
     {"bad_lines_are_named_with_their_file", bad_lines_are_named_with_their_file, 0, 0},
+    {"what_is_not_all_to_be_trained_on_is_refused_by_name", what_is_not_all_to_be_trained_on_is_refused_by_name, 0, 0},
+    {"members_like_masks_are_told_once_a_file", members_like_masks_are_told_once_a_file, 0, 0},
     {"data_that_cannot_be_used_are_refused", data_that_cannot_be_used_are_refused, 0, 0},
     {"a_file_cut_short_while_in_use_is_an_error", a_file_cut_short_while_in_use_is_an_error, 0, 0},
 };

@@ -52,8 +52,8 @@ static tess_status boundary(FILE *stream, const tess_block_file *file, uint64_t 
             return TESS_OK;
         }
     }
-    TESS_CHECK(!file->jsonl, TESS_E_FORMAT, "%s: a line of more than %d MiB around byte %llu", file->path,
-               TESS_LINE_BYTES >> 20, (unsigned long long)x);
+    TESS_CHECK(!file->jsonl, TESS_E_FORMAT, "%s: line %llu has more than the %d MiB that are read: split the document",
+               file->path, (unsigned long long)tess_blocks_line(file, x - 1), TESS_LINE_BYTES >> 20);
     size_t got = 0, skip = 0;
     TESS_TRY(read_at(stream, file->path, x, chunk, 4, &got));
     while (skip < got && skip < 3 && ((unsigned char)chunk[skip] & 0xc0) == 0x80)
@@ -154,10 +154,10 @@ static tess_status read_block(FILE *stream, const tess_block_file *file, uint64_
     return TESS_OK;
 }
 
-tess_status tess_blocks_read(const tess_blocks *blocks, uint64_t index, tess_buffer *text, const tess_block_file **out,
+tess_status tess_blocks_read(const tess_blocks *blocks, uint64_t index, tess_buffer *text, tess_block_file **out,
                              uint64_t *offset)
 {
-    const tess_block_file *file = blocks->files;
+    tess_block_file *file = blocks->files;
     while (index >= file->n_blocks)
         index -= (file++)->n_blocks;
     *out = file;

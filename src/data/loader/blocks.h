@@ -3,7 +3,7 @@
 #ifndef TESS_DATA_LOADER_BLOCKS_H
 #define TESS_DATA_LOADER_BLOCKS_H
 
-#include "base/text/text.h"
+#include "data/loader/document.h"
 #include "data/loader/loader.h"
 
 typedef struct tess_block_file {
@@ -12,6 +12,8 @@ typedef struct tess_block_file {
     uint64_t size;       /* at the first opening: a file that changes later is an error */
     uint64_t begin, end; /* the part in use, at line ends */
     uint64_t n_blocks;
+    char mask[64];  /* the first member found with the name of a mask; "": none. Written by who reads the blocks */
+    bool mask_told; /* to options.warn */
 } tess_block_file;
 
 typedef struct tess_blocks {
@@ -21,14 +23,14 @@ typedef struct tess_blocks {
     uint64_t n_blocks;
 } tess_blocks;
 
-enum { TESS_BLOCK_BYTES = 256 << 10, TESS_LINE_BYTES = 64 << 20 };
+enum { TESS_BLOCK_BYTES = 256 << 10 };
 
 /* TESS_E_NOT_FOUND, TESS_E_INVALID (empty, one byte, no whole line in the part of any file), TESS_E_IO. */
 tess_status tess_blocks_open(tess_blocks *blocks, const tess_loader_options *options);
 void tess_blocks_close(tess_blocks *blocks);
 
 /* Reads a block (empty when one line spans several blocks) and replaces `text` with it. */
-tess_status tess_blocks_read(const tess_blocks *blocks, uint64_t index, tess_buffer *text, const tess_block_file **file,
+tess_status tess_blocks_read(const tess_blocks *blocks, uint64_t index, tess_buffer *text, tess_block_file **file,
                              uint64_t *offset);
 
 /* Number (from 1) of the line that holds byte `offset`; 0 when the file cannot be read. For messages. */

@@ -137,6 +137,23 @@ static bool at_end(const tess_loader *loader)
     return !loader->options.repeat && loader->cursor.epoch > 0;
 }
 
+/* The reading thread is idle. */
+static void warn_of_masks(tess_loader *loader)
+{
+    char text[512];
+    const tess_loader_options *o = &loader->options;
+    for (int i = 0; i < loader->blocks.n_files && o->warn != NULL; i++) {
+        tess_block_file *file = &loader->blocks.files[i];
+        if (file->mask[0] == '\0' || file->mask_told)
+            continue;
+        file->mask_told = true;
+        snprintf(text, sizeof(text),
+                 "%.300s: lines with a member '%s', which is not obeyed: every token of the text counts alike",
+                 file->path, file->mask);
+        o->warn(o->warn_self, text);
+    }
+}
+
 /* Makes the cursor's window current, and starts to read the next one ahead. */
 static tess_status need_window(tess_loader *loader)
 {
@@ -153,6 +170,7 @@ static tess_status need_window(tess_loader *loader)
             return TESS_FAIL(r->status, "%s", r->error);
     }
     loader->current = 1 - loader->current;
+    warn_of_masks(loader);
     next_window(loader, &epoch, &index);
     if (loader->options.repeat || epoch == 0)
         ask(r, &loader->windows[1 - loader->current], epoch, index);

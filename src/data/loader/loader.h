@@ -15,7 +15,7 @@
  * Without shuffle the blocks and rows come in file order. Without repeat there is one epoch, whose last micro-batch is
  * filled up with rows without targets. Text is read as tess_encode does (invalid UTF-8 is U+FFFD; specials such as
  * "<|endoftext|>" in the text are recognized). Lines of jsonl may be blank; every other line must be an object with a
- * string text_key, of at most 64 MiB. */
+ * string text_key, of at most 64 MiB (document.h). */
 #ifndef TESS_DATA_LOADER_LOADER_H
 #define TESS_DATA_LOADER_LOADER_H
 
@@ -32,6 +32,9 @@ typedef struct tess_loader_options {
     bool repeat;       /* start over after the last row (training); false: *end is set (validation) */
     double begin, end; /* part of each file in use, by bytes, cut at line ends: training 0..0.95, validation 0.95..1 */
     int32_t eos_id, bos_id; /* appended / prepended to each jsonl document; -1: none */
+    /* Gets a line for people once a file with members like masks, which are not obeyed. May be NULL. */
+    void (*warn)(void *self, const char *text);
+    void *warn_self;
 } tess_loader_options;
 
 /* The loader's position: all that a resume needs. */
@@ -53,7 +56,8 @@ typedef struct tess_loader tess_loader;
 
 /* Reads the first window. TESS_E_INVALID: no files, an empty file, a file of one byte, a part begin..end without a
  * whole line in any file, text without a pair of tokens. TESS_E_NOT_FOUND, TESS_E_IO: the message names the file.
- * TESS_E_FORMAT: a bad line of jsonl, by file and line. The tokenizer is borrowed, the rest is copied. */
+ * TESS_E_FORMAT, TESS_E_UNSUPPORTED: a bad line of jsonl, by file and line. The tokenizer is borrowed, the rest is
+ * copied. */
 tess_status tess_loader_create(tess_mem *mem, const tess_tokenizer *tokenizer, const tess_loader_options *options,
                                tess_loader **loader);
 void tess_loader_destroy(tess_loader **loader);

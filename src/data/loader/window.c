@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "base/text/json.h"
 #include "base/mem/make_room.h"
 
 uint64_t tess_rows_window_count(const tess_blocks *blocks)
@@ -22,11 +21,8 @@ static tess_status end_document(tess_window *window)
 }
 
 static tess_status add_document(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
-                                const json_t *document, const char *what)
+                                const json_t *text)
 {
-    const char *key = options->text_key != NULL ? options->text_key : "text";
-    const json_t *text = json_object_get(document, key);
-    TESS_CHECK(json_is_string(text), TESS_E_FORMAT, "%s: expected an object with a string '%s'", what, key);
     if (options->bos_id >= 0)
         TESS_TRY(tess_ids_append(&window->tokens, options->bos_id));
     TESS_TRY(tess_encode(encoder, json_string_value(text), json_string_length(text), false, &window->tokens));
@@ -35,31 +31,25 @@ static tess_status add_document(tess_window *window, const tess_loader_options *
     return end_document(window);
 }
 
-static bool is_blank(const char *line, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        if (strchr(" \t\r", line[i]) == NULL || line[i] == '\0')
-            return false;
-    }
-    return true;
-}
-
 static tess_status add_lines(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
-                             const tess_block_file *file, uint64_t offset, const tess_buffer *text)
+                             tess_block_file *file, uint64_t offset, const tess_buffer *text)
 {
+    const char *key = options->text_key != NULL ? options->text_key : "text";
     for (size_t at = 0; at < text->size;) {
         const char *line = text->data + at, *end = memchr(line, '\n', text->size - at);
         size_t size = end != NULL ? (size_t)(end - line) : text->size - at;
-        if (!is_blank(line, size)) {
-            json_t *document = NULL;
-            tess_status status = tess_json_parse(line, size, "document", false, &document);
-            if (status == TESS_OK)
-                status = add_document(window, options, encoder, document, "document");
+        json_t *document;
+        tess_status status = tess_document_parse(line, size, key, &document);
+        if (document != NULL) {
+            status = add_document(window, options, encoder, json_object_get(document, key));
+            const char *mask = file->mask[0] == '\0' ? tess_document_mask(document, key) : NULL;
+            if (mask != NULL)
+                snprintf(file->mask, sizeof(file->mask), "%s", mask);
             json_decref(document);
-            if (status != TESS_OK)
-                return tess_fail_context(status, "%s: line %llu", file->path,
-                                         (unsigned long long)tess_blocks_line(file, offset + at));
         }
+        if (status != TESS_OK)
+            return tess_fail_context(status, "%s: line %llu", file->path,
+                                     (unsigned long long)tess_blocks_line(file, offset + at));
         at += size + 1;
     }
     return TESS_OK;
@@ -75,7 +65,7 @@ tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks
     for (uint64_t i = first; i < first + TESS_WINDOW_BLOCKS && i < blocks->n_blocks; i++) {
         uint64_t block =
             options->shuffle ? tess_rng_permute(options->seed, TESS_RNG_SHUFFLE, epoch, blocks->n_blocks, i) : i;
-        const tess_block_file *file;
+        tess_block_file *file;
         uint64_t offset;
         TESS_TRY(tess_blocks_read(blocks, block, text, &file, &offset));
         if (file->jsonl) {
