@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "base/text/json.h"
 #include "base/text/text.h"
 #include "comm/agree.h"
+#include "data/loader/document.h"
 #include "tessera/comm.h"
 #include "train/model_folder.h"
 
@@ -18,26 +18,36 @@ enum { BPE_TEXT_LIMIT = 64 << 20, TOKENIZER_LIMIT = 256 << 20 };
 
 static const char *const end_of_text = "<|endoftext|>";
 
-/* Appends the documents of jsonl lines. Passes over lines that do not parse: the loader refuses them. */
-static tess_status append_jsonl(tess_buffer *text, const char *data, size_t size, const char *key)
+/* A line of jsonl, for messages. */
+typedef struct jsonl_line {
+    const char *path;
+    size_t number, size;
+} jsonl_line;
+
+/* Appends the documents that end within the first `limit` bytes. *cut: the line that does not. */
+static tess_status append_jsonl(tess_buffer *text, const tess_mapping *file, const char *path, size_t limit,
+                                const char *key, jsonl_line *cut)
 {
-    for (size_t at = 0; at < size;) {
-        const char *newline = memchr(data + at, '\n', size - at);
-        size_t n = newline != NULL ? (size_t)(newline - data) - at : size - at;
-        json_t *line;
-        tess_status status = tess_json_parse(data + at, n, "a line", false, &line);
-        if (status == TESS_E_FORMAT) {
-            tess_error_clear();
-            status = TESS_OK;
-        }
-        const json_t *value = json_object_get(line, key);
-        if (status == TESS_OK && json_is_string(value))
+    const char *data = (const char *)file->data;
+    size_t number = 0;
+    for (size_t at = 0, size; at < limit; at += size + 1) {
+        const char *newline = memchr(data + at, '\n', file->size - at);
+        json_t *document = NULL;
+        tess_status status = TESS_OK;
+        size = newline != NULL ? (size_t)(newline - data) - at : file->size - at;
+        number++;
+        if (at + size <= limit || size > TESS_LINE_BYTES)
+            TESS_TRY_CTX(tess_document_parse(data + at, size, key, &document), "data.files: %s: line %zu", path,
+                         number);
+        else
+            *cut = (jsonl_line){path, number, size};
+        if (document != NULL) {
+            const json_t *value = json_object_get(document, key);
             status = tess_buffer_append(text, json_string_value(value), json_string_length(value));
-        if (status == TESS_OK)
-            status = tess_buffer_append(text, "\n", 1);
-        json_decref(line);
+            json_decref(document);
+        }
         TESS_TRY(status);
-        at += n + 1;
+        TESS_TRY(tess_buffer_append(text, "\n", 1));
     }
     return TESS_OK;
 }
@@ -47,6 +57,7 @@ static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
 {
     const tess_config *config = &t->config;
     double share = tess_trainer_trained_share(t);
+    jsonl_line cut = {0};
     for (int i = 0; i < config->data.files.n && text->size < BPE_TEXT_LIMIT; i++) {
         const char *path = config->data.files.item[i];
         tess_mapping file;
@@ -57,14 +68,21 @@ static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
             size = BPE_TEXT_LIMIT - text->size;
         tess_status status = TESS_OK;
         if (size > 0 && tess_text_ends_with(path, ".jsonl"))
-            status = append_jsonl(text, (const char *)file.data, size, config->data.text_key);
+            status = append_jsonl(text, &file, path, size, config->data.text_key, &cut);
         else if (size > 0)
             status = tess_buffer_append(text, file.data, size);
         tess_os_unmap(&file);
         TESS_TRY(status);
     }
-    TESS_CHECK(text->size >= 2, TESS_E_INVALID, "data.files: %zu bytes of text are too few to train a tokenizer on",
-               text->size);
+    TESS_CHECK(
+        text->size >= 2 || cut.path == NULL, TESS_E_INVALID,
+        "data.files: %s: line %zu has %zu bytes and goes beyond the %g%% of the file that is trained on: without "
+        "another line there is no text to train a tokenizer on; write the document as several, or set "
+        "validation.files or validation.enable=false",
+        cut.path, cut.number, cut.size, 100 * share);
+    TESS_CHECK(text->size >= 2, TESS_E_INVALID,
+               "data.files: %s%s: %zu bytes of text are too few to train a tokenizer on: are the documents empty?",
+               config->data.files.item[0], config->data.files.n > 1 ? " and the others" : "", text->size);
     return TESS_OK;
 }
 

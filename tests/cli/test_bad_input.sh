@@ -4,6 +4,7 @@
 make_text 600 >text.txt
 make_model model.json
 make_config run.yaml
+sed 's/"vocab_size": [0-9]*/"vocab_size": 100000/' model.json >large.json
 bad() { # NAME TEXT OVERRIDES...
     local name=$1 text=$2
     shift 2
@@ -34,6 +35,34 @@ bad "model missing" "gone.json" model.config=gone.json
 bad "empty data file" "empty.txt" data.files=empty.txt
 printf x >byte.txt
 bad "data file of one byte" "byte" data.files=byte.txt
+# Lines of jsonl, as a tokenizer is trained on them: what is wrong is said, with file, line and member.
+line() { # NAME LINE TEXT...: in the second line of bad.jsonl
+    local name=$1 text
+    printf '{"text": "the ship sailed"}\n%s\n' "$2" >bad.jsonl
+    shift 2
+    for text; do bad "$name: $text" "$text" data.files=bad.jsonl; done
+}
+line "a text that is a number" '{"text": 5}' "bad.jsonl: line 2: " "'text' is an integer: expected a string"
+echo '{"text": 5}' >bad.jsonl
+bad "a number alone" "bad.jsonl: line 1: document: 'text' is an integer" data.files=bad.jsonl
+line "another member" '{"body": "a b"}' "bad.jsonl: line 2: it has no 'text', but 'body'" "data.text_key"
+line "no JSON" '{"text": "a b}' "bad.jsonl: line 2: document: not valid JSON"
+line "a conversation" '{"messages": [{"role": "user", "content": "a"}]}' "line 2: conversations ('messages')" \
+    "apply_chat_template"
+line "a conversation of ShareGPT" '{"conversations": [{"from": "human", "value": "a"}]}' "conversations ('conversations')"
+line "a pair" '{"prompt": "a", "completion": "b"}' "line 2: pairs of 'prompt' and 'completion'" "jq -c"
+line "a loss_mask" '{"text": "a b", "loss_mask": [0, 1]}' "line 2: 'loss_mask' is not supported"
+long() { { printf '{"text": "'; head -c "$1" /dev/zero | tr '\0' 'a'; printf '"}\n'; } >long.jsonl; } # BYTES
+long 50000000
+bad "one line, that goes beyond the trained part" "long.jsonl: line 1 has 50000012 bytes and goes beyond the 95%" \
+    data.files=long.jsonl
+long 70000000
+bad "a line that is too long" "long.jsonl: line 1: a document of 70000012 bytes, at most 64 MiB" data.files=long.jsonl
+bad "a line that is too long, for the loader" "long.jsonl: line 1 has more than the 64 MiB" data.files=long.jsonl \
+    tokenizer.path="$project/tests/data/fixtures/trained.json" model.config=large.json
+rm long.jsonl
+echo '{"text": ""}' >bad.jsonl
+bad "no text" "bad.jsonl: 1 bytes of text are too few to train a tokenizer on: are the documents empty?" data.files=bad.jsonl
 echo '{"model_type": "llama", "vocab_size": "many"}' >bad.json
 bad "bad config.json" "vocab_size" model.config=bad.json
 echo '{"model_type": "mamba"}' >other.json
