@@ -27,7 +27,7 @@ lines = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).s
 ours = [json.loads(line) for line in lines]
 
 with open(path, newline="") as file:
-    ids = AutoTokenizer.from_pretrained(folder)(file.read(), add_special_tokens=False)["input_ids"]
+    ids = AutoTokenizer.from_pretrained(folder)(file.read())["input_ids"]
 if [one["token"] for one in ours] != ids[1:]:
     sys.exit(f"the ids differ: {len(ids) - 1} tokens to predict for transformers, {len(ours)} for us")
 

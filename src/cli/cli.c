@@ -200,6 +200,16 @@ tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtyp
     return TESS_OK;
 }
 
+tess_status cli_add_bos(const char *text, tess_add_bos *add)
+{
+    static const char *const names[] = {"auto", "true", "false"};
+    int chosen = TESS_ADD_BOS_AUTO;
+    if (text != NULL)
+        TESS_TRY_CTX(tess_options_choose("choice", text, names, 3, &chosen), "--add-bos");
+    *add = (tess_add_bos)chosen;
+    return TESS_OK;
+}
+
 tess_status cli_print_text(tess_status status, tess_buffer *text)
 {
     if (status == TESS_OK && text->size > 0)

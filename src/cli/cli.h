@@ -11,6 +11,7 @@
 #include "supervise/exit.h"
 #include "supervise/start_ranks.h"
 #include "tessera/memory.h"
+#include "train/train_config.h"
 #include "train/weights.h"
 
 typedef struct cli_flag {
@@ -57,6 +58,8 @@ int cli_misuse(const cli_command *command, const char *format, ...) __attribute_
 tess_status cli_count_ranks(const char *text, tess_ranks *ranks);
 /* "float32" or "bfloat16"; with `stored` also "float16", which nothing computes in. NULL: TESS_DTYPE_COUNT. */
 tess_status cli_dtype(const char *flag, const char *text, bool stored, tess_dtype *dtype);
+/* "auto", "true" or "false". NULL: auto. */
+tess_status cli_add_bos(const char *text, tess_add_bos *add);
 
 /* Frees `text` after printing it to standard output, which it does only if `status` is TESS_OK. Returns `status`. */
 tess_status cli_print_text(tess_status status, tess_buffer *text);

@@ -14,6 +14,8 @@ enum { MOST_PROMPTS = 4096, FILE_LIMIT = 64 << 20 };
 typedef struct generate_session {
     tess_model_folder m;
     tess_mem *mem;
+    tess_add_bos add_bos;
+    tess_prefix bos;      /* of add_bos, where the tokenizer's template has none */
     const char *logprobs; /* not NULL: prints JSON lines instead of text */
     int n_prompts;
     tess_ids prompts[MOST_PROMPTS], texts[MOST_PROMPTS];
@@ -58,7 +60,9 @@ static tess_status add_prompt(generate_session *s, tess_encoder *encoder, const 
     TESS_CHECK(s->n_prompts < MOST_PROMPTS, TESS_E_INVALID, "more than %d prompts", MOST_PROMPTS);
     int i = s->n_prompts++;
     s->prompts[i].mem = s->texts[i].mem = s->mem;
-    TESS_TRY(tess_encode(encoder, text, size, true, &s->prompts[i]));
+    for (int k = 0; k < s->bos.n; k++)
+        TESS_TRY(tess_ids_append(&s->prompts[i], s->bos.id[k]));
+    TESS_TRY(tess_encode(encoder, text, size, s->add_bos != TESS_ADD_BOS_FALSE, &s->prompts[i]));
     TESS_CHECK(s->prompts[i].size > 0, TESS_E_INVALID, "prompt %d is empty: a model continues text", i);
     for (size_t k = 0; k < s->prompts[i].size; k++)
         TESS_TRY(tess_ids_append(&s->texts[i], s->prompts[i].data[k]));
@@ -186,7 +190,7 @@ static tess_status show_results(generate_session *s)
 static int run(tess_mem *mem, int argc, char **argv)
 {
     static generate_session s;
-    const char *prompt = NULL, *file = NULL, *dtype_text = NULL;
+    const char *prompt = NULL, *file = NULL, *dtype_text = NULL, *add_bos = NULL;
     int64_t max_new_tokens = -1, max_length = 0, seed = 0, threads = 0, batch = 8;
     tess_sampling sampling = {.temperature = -1, .top_k = -1, .top_p = -1, .repetition_penalty = -1};
     const cli_flag flags[] = {
@@ -204,6 +208,8 @@ static int run(tess_mem *mem, int argc, char **argv)
          .integer = &max_length, .min = 2, .max = 1 << 27},
         {"--seed", "N", "the same seed draws the same text (0)", .integer = &seed, .max = INT64_MAX},
         {"--logprobs", NULL, "JSON lines: position, token, log-probability, instead of text", .text = &s.logprobs},
+        {"--add-bos", "WHETHER", "begin prompts with the bos token: true, false, or auto: if the tokenizer does (auto)",
+         .text = &add_bos},
         {"--batch", "N", "prompts that run at once (8)", .integer = &batch, .min = 1, .max = 4096},
         {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", .text = &dtype_text},
         {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
@@ -219,7 +225,11 @@ static int run(tess_mem *mem, int argc, char **argv)
     s.mem = mem;
     sampling.seed = (uint64_t)seed;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
+    TESS_GOTO(cli_add_bos(add_bos, &s.add_bos), parsed);
     TESS_GOTO(tess_model_folder_open(s.mem, argv[1], dtype, max_length, (int)threads, &reporter, &s.m), parsed);
+    TESS_GOTO(tess_model_begin_of_text(&s.m.config, s.m.tokenizer, s.add_bos, &s.bos), opened);
+    if (tess_tokenizer_prefix(s.m.tokenizer).n > 0)
+        s.bos.n = 0;
     bool asked = max_new_tokens >= 0;
     TESS_GOTO(settle(&s, argv[1], &sampling, &max_new_tokens), opened);
     TESS_GOTO(tess_encoder_create(s.mem, s.m.tokenizer, &encoder), opened);

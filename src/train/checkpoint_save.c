@@ -37,16 +37,16 @@ static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
     json_t *optimizer = /* for formats that keep such settings with the moments (ckpt/formats) */
         json_pack("{s:f, s:f, s:f, s:f, s:f}", "lr", c->optimizer.lr, "beta1", c->optimizer.beta1, "beta2",
                   c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
-    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:I, s:I, s:I, s:O, s:I, s:o, s:i, s:o, s:o}", "step",
-                     (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin",
+    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:I, s:I, s:I, s:b, s:O, s:I, s:o, s:i, s:o, s:o}",
+                     "step", (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin",
                      (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "data_cursor",
                      (json_int_t)cursor[0], (json_int_t)cursor[1], (json_int_t)cursor[2], "newest_losses",
                      describe_spikes(tess_numbers_losses(e->numbers)), "newest_grad_norms",
                      describe_spikes(tess_numbers_norms(e->numbers)), "seed", (json_int_t)c->debug.seed, "seq_len",
                      (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size,
-                     "data", t->data, "load_step", (json_int_t)c->checkpoint.load_step, "excluded",
-                     tess_text_list_to_json(&c->checkpoint.exclude_from_loading), "world_size", t->world, "optimizer",
-                     optimizer, "config", tess_config_to_json(c));
+                     "adds_bos", t->bos.n > 0, "data", t->data, "load_step", (json_int_t)c->checkpoint.load_step,
+                     "excluded", tess_text_list_to_json(&c->checkpoint.exclude_from_loading), "world_size", t->world,
+                     "optimizer", optimizer, "config", tess_config_to_json(c));
 }
 
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)

@@ -38,7 +38,7 @@ static tess_status open_text(tess_trainer *t, const tess_text_list *list, double
                                    .begin = begin,
                                    .end = end,
                                    .eos_id = tess_model_end_of_text(&t->model_config, t->tokenizer),
-                                   .bos_id = -1,
+                                   .bos = t->bos,
                                    .warn = trains || list != &config->data.files ? warn : NULL, /* of a file once */
                                    .warn_self = t};
     return tess_loader_create(t->mem, t->tokenizer, &options, loader);
@@ -47,6 +47,9 @@ static tess_status open_text(tess_trainer *t, const tess_text_list *list, double
 tess_status tess_trainer_open_data(tess_trainer *t)
 {
     double share = tess_trainer_trained_share(t);
+    TESS_TRY_CTX(
+        tess_model_begin_of_text(&t->model_config, t->tokenizer, (tess_add_bos)t->config.data.add_bos, &t->bos),
+        "data.add_bos=true");
     TESS_TRY_CTX(open_text(t, &t->config.data.files, 0, share, true, &t->loader), "data.files");
     return TESS_OK;
 }
@@ -62,10 +65,31 @@ tess_status tess_trainer_open_validation(tess_trainer *t)
     return TESS_OK;
 }
 
+tess_status tess_trainer_keep_bos(tess_trainer *t, bool began_with)
+{
+    if (began_with == (t->bos.n > 0))
+        return TESS_OK;
+    TESS_CHECK(t->config.data.add_bos == TESS_ADD_BOS_AUTO, TESS_E_INVALID,
+               "the run began with data.add_bos=%s: the data could not go on from the same sample; give the same, or "
+               "start the data anew with checkpoint.exclude_from_loading=data",
+               began_with ? "true" : "false");
+    TESS_TRY_CTX(tess_model_begin_of_text(&t->model_config, t->tokenizer,
+                                          began_with ? TESS_ADD_BOS_TRUE : TESS_ADD_BOS_FALSE, &t->bos),
+                 "the run began with data.add_bos=true");
+    TESS_TRY(tess_loader_set_bos(t->loader, &t->bos));
+    if (t->held_out != NULL)
+        TESS_TRY(tess_loader_set_bos(t->held_out, &t->bos));
+    tess_trainer_note(t,
+                      "documents go on with%s a bos token, as this run began (data.add_bos=%s with "
+                      "checkpoint.exclude_from_loading=data starts the data anew)",
+                      began_with ? "" : "out", began_with ? "false" : "true");
+    return TESS_OK;
+}
+
 /* Of the step that is under way: as it begins, for ranks without a micro-batch in it, and after each of them. */
 static void note_position(const tess_trainer *t)
 {
-    logbook_data data = {.position = t->loader_position};
+    logbook_data data = {.position = t->loader_position, .adds_bos = t->bos.n > 0};
     tess_loader_cursor(t->loader, &data.cursor);
     tess_logbook_read(t->book, t->engine->step + 1, &data);
 }

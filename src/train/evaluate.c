@@ -70,13 +70,13 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
                                 .micro_batch = rows,
                                 .end = 1,
                                 .eos_id = tess_model_end_of_text(&m->config, m->tokenizer),
-                                .bos_id = -1,
                                 .warn = o->reporter != NULL ? warn : NULL,
                                 .warn_self = (void *)o->reporter};
     tess_executor_options options = {.dtype = m->dtype, .max_tokens = rows * seq_len, .max_position = seq_len};
     evaluation_run run = {.m = m, .options = o};
     tess_loss_sum sum = {0};
     tess_status status;
+    TESS_GOTO(tess_model_begin_of_text(&m->config, m->tokenizer, o->add_bos, &data.bos), opened);
     TESS_GOTO(tess_loader_create(m->mem, m->tokenizer, &data, &run.loader), opened);
     TESS_GOTO(tess_executor_create(m->stream, m->model, &m->hooks, &options, &run.executor), opened);
     TESS_GOTO(tess_mem_alloc_array(m->mem, TESS_POOL_ACTIVATIONS, (size_t)(rows * seq_len), sizeof(float),

@@ -32,6 +32,7 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
                              c->training.seq_len,
                              c->debug.seed,
                              c->data.shuffle,
+                             c->data.add_bos,
                              (int64_t)tess_hash_text(c->data.text_key),
                              (int64_t)tess_trainer_hash_data(t)};
     tess_run_layout layout;
@@ -127,6 +128,7 @@ tess_status tess_trainer_go_on(tess_trainer *t)
 {
     logbook_data data;
     TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &data, &t->last_step), "go on with what was kept in memory");
+    TESS_TRY(tess_trainer_keep_bos(t, data.adds_bos));
     TESS_TRY(tess_loader_seek(t->loader, &data.cursor));
     t->loader_position = data.position;
     tess_trainer_note(t, "going on from step %lld, kept in memory by %d rank%s%s", (long long)t->engine->step, t->world,
@@ -136,7 +138,7 @@ tess_status tess_trainer_go_on(tess_trainer *t)
 
 void tess_trainer_begin_book(tess_trainer *t)
 {
-    logbook_data data = {.position = t->loader_position};
+    logbook_data data = {.position = t->loader_position, .adds_bos = t->bos.n > 0};
     if (t->book == NULL)
         return;
     tess_loader_cursor(t->loader, &data.cursor);

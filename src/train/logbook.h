@@ -33,6 +33,7 @@ typedef struct logbook_step {
 typedef struct logbook_data {
     int64_t position; /* global micro-batch that the cursor is at */
     tess_data_cursor cursor;
+    bool adds_bos; /* documents begin with a bos token */
 } logbook_data;
 
 /* The newest step that was done, committed, ...; of one rank, or the least of all. */

@@ -18,6 +18,13 @@ tess_status tess_config_load_model(const tess_config *config, tess_model_config 
 /* The token that ends a text: the first of the model's, if the tokenizer has it; -1: none. */
 int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer);
 
+/* The tokens that begin a text, the same in training, validation, evaluation and generation: those of the tokenizer's
+ * template, or none (FALSE). TRUE: where the template has none, the bos_token_id of config.json; TESS_E_INVALID: it is
+ * no special token.
+ */
+tess_status tess_model_begin_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer, tess_add_bos add,
+                                     tess_prefix *bos);
+
 typedef struct tess_model_folder {
     tess_mem *mem;
     tess_model_config config;
@@ -39,6 +46,7 @@ typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32
 typedef struct tess_evaluation_options {
     const char *path, *text_key; /* text_key: of jsonl; NULL: "text" */
     int64_t seq_len;             /* of the rows; 0: the model's longest, at most 1024 */
+    tess_add_bos add_bos;
     /* Gets every predicted token, numbered from 1, with its log-probability. May be NULL, as `progress`. */
     tess_eval_token_fn per_token;
     void (*progress)(void *context, int64_t n_tokens);

@@ -26,9 +26,11 @@ static tess_status check_same(const char *key, int64_t saved, int64_t now)
 static tess_status seek_data(tess_trainer *t, const json_t *meta)
 {
     int64_t seed = 0, seq_len = 0, words[3] = {0};
+    bool adds_bos = false; /* older checkpoints do not say: documents never began with a bos token */
     const json_t *cursor = json_object_get(meta, "data_cursor");
     TESS_TRY(tess_json_get_int(meta, "seed", what, &seed));
     TESS_TRY(tess_json_get_int(meta, "seq_len", what, &seq_len));
+    TESS_TRY(tess_json_get_bool(meta, "adds_bos", what, &adds_bos));
     TESS_CHECK(json_array_size(cursor) == 3, TESS_E_FORMAT,
                "%s holds no place in the data: to begin with its weights use checkpoint.initial_load_path, to go on at "
                "the data's beginning checkpoint.exclude_from_loading=data",
@@ -40,6 +42,7 @@ static tess_status seek_data(tess_trainer *t, const json_t *meta)
     TESS_TRY(check_same("debug.seed", seed, t->config.debug.seed));
     TESS_TRY(check_same("training.seq_len", seq_len, t->config.training.seq_len));
     TESS_TRY(tess_trainer_check_data(t, json_object_get(meta, "data")));
+    TESS_TRY(tess_trainer_keep_bos(t, adds_bos));
     tess_data_cursor position = {(uint64_t)words[0], (uint64_t)words[1], (uint64_t)words[2]};
     return tess_loader_seek(t->loader, &position);
 }

@@ -17,14 +17,21 @@ static tess_status append_token(void *context, int prompt, int64_t position, int
     return generated ? tess_ids_append(context, token) : TESS_OK;
 }
 
+static tess_status encode_prompt(const tess_trainer *t, const tess_tokenizer *tokenizer, tess_ids *ids)
+{
+    const char *prompt = t->config.sample.prompt;
+    for (int i = 0; i < t->bos.n; i++)
+        TESS_TRY(tess_ids_append(ids, t->bos.id[i]));
+    return tess_encode_text(tokenizer, prompt, strlen(prompt), false, ids);
+}
+
 tess_status tess_trainer_check_sample(const tess_trainer *t)
 {
     tess_ids ids = {.mem = t->mem};
     int64_t longest = tess_model_config_max_length(&t->model_config);
     if (t->config.sample.prompt[0] == '\0')
         return TESS_OK;
-    const char *prompt = t->config.sample.prompt;
-    tess_status status = tess_encode_text(t->tokenizer, prompt, strlen(prompt), false, &ids);
+    tess_status status = encode_prompt(t, t->tokenizer, &ids);
     int64_t n = (int64_t)ids.size;
     tess_ids_free(&ids);
     TESS_TRY_CTX(status, "sample.prompt");
@@ -40,7 +47,7 @@ static tess_status continue_prompt(tess_trainer *t, const char *folder, tess_mod
     const tess_config *c = &t->config;
     tess_generator *generator = NULL;
     tess_status status;
-    TESS_TRY(tess_encode_text(m->tokenizer, c->sample.prompt, strlen(c->sample.prompt), false, ids));
+    TESS_TRY(encode_prompt(t, m->tokenizer, ids));
     int64_t prompt_length = (int64_t)ids->size, longest = tess_model_config_max_length(&m->config);
     int64_t length =
         prompt_length + c->sample.max_new_tokens < longest ? prompt_length + c->sample.max_new_tokens : longest;

@@ -15,6 +15,9 @@ typedef enum tess_on_nonfinite { TESS_NUMBERS_STOP, TESS_NUMBERS_SKIP } tess_on_
 typedef enum tess_on_save_error { TESS_SAVE_ERROR_WARN, TESS_SAVE_ERROR_STOP } tess_on_save_error;
 typedef enum tess_on_nan { TESS_NAN_ROLLBACK, TESS_NAN_STOP } tess_on_nan;
 
+/* Whether documents begin with a bos token. AUTO: as the tokenizer's template says. */
+typedef enum tess_add_bos { TESS_ADD_BOS_AUTO, TESS_ADD_BOS_TRUE, TESS_ADD_BOS_FALSE } tess_add_bos;
+
 typedef struct tess_config {
     struct {
         char dump_folder[TESS_TEXT_SIZE];
@@ -34,6 +37,7 @@ typedef struct tess_config {
         tess_text_list files;
         char text_key[TESS_TEXT_SIZE];
         bool shuffle;
+        int add_bos; /* tess_add_bos */
     } data;
     struct {
         int64_t steps, local_batch_size, global_batch_size, seq_len, threads;

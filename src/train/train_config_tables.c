@@ -40,6 +40,8 @@ static const tess_option data[] = {
     LIST("data.files", data.files, "text files, or .jsonl with one document a line"),
     TEXT("data.text_key", data.text_key, "text", "member of each jsonl line that holds the document"),
     BOOL("data.shuffle", data.shuffle, "true", "visit the rows of an epoch in a random order"),
+    CHOICE("data.add_bos", data.add_bos, "auto", "auto|true|false",
+           "begin each document with the bos token; auto: if the tokenizer's template (post_processor) does"),
 };
 
 static const tess_option training[] = {

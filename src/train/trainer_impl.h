@@ -26,6 +26,7 @@ typedef struct tess_trainer {
     tess_buffer trained_tokenizer; /* on rank 0, until it is written there */
     tess_model_config model_config;
     tess_engine *engine;
+    tess_prefix bos; /* begins each document, see tess_trainer_keep_bos */
     tess_loader *loader;
     tess_loader *held_out;   /* the text to validate on, NULL: none */
     json_t *data_files;      /* by tess_trainer_list_data */
@@ -86,8 +87,12 @@ tess_status tess_trainer_check_data(const tess_trainer *t, const json_t *saved);
 /* The share of each file, from its beginning, that is trained on; the rest is held out. */
 double tess_trainer_trained_share(const tess_trainer *t);
 
-/* Opens the training text. */
+/* Opens the training text, whose documents begin as data.add_bos says. */
 tess_status tess_trainer_open_data(tess_trainer *t);
+/* A run goes on as it began: documents begin with a bos token or not, whatever data.add_bos=auto says now; a note tells
+ * a difference. The position is the beginning of the data. TESS_E_INVALID: it began otherwise than data.add_bos=true or
+ * false says, or there is no bos token any more. */
+tess_status tess_trainer_keep_bos(tess_trainer *t, bool began_with);
 /* Its micro-batches. */
 tess_batch_source tess_trainer_source(tess_trainer *t);
 

@@ -77,6 +77,15 @@ make_text() {
     }'
 }
 
+# The tokenizer.json that `tessera tokenize train` writes, with a template that puts its token 0 before a text.
+add_template() {
+    local template='{"type":"TemplateProcessing",
+        "single":[{"SpecialToken":{"id":"<|endoftext|>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],
+        "pair":[{"Sequence":{"id":"A","type_id":0}},{"Sequence":{"id":"B","type_id":1}}],
+        "special_tokens":{"<|endoftext|>":{"id":"<|endoftext|>","ids":[0],"tokens":["<|endoftext|>"]}}}'
+    sed "s/\"post_processor\":.*/\"post_processor\":$(tr -d '\n' <<<"$template"),/"
+}
+
 # A Llama with awkward sizes: 3 heads over 1 key/value head, rows that no world size divides.
 make_model() {
     cat >"$1" <<JSON

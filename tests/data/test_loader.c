@@ -51,8 +51,7 @@ static tess_loader_options options_for(const char *const *files, int n_files)
                                  .shuffle = true,
                                  .repeat = true,
                                  .end = 1,
-                                 .eos_id = -1,
-                                 .bos_id = -1};
+                                 .eos_id = -1};
 }
 
 static void check_batch(const tess_micro_batch *b, int64_t vocab_size)
@@ -386,8 +385,8 @@ static void documents_of_jsonl_get_bos_and_eos(void)
     options.shuffle = options.repeat = false;
     options.seq_len = 40;
     options.micro_batch = 1;
-    options.bos_id = 1; /* "!" */
-    options.eos_id = 2; /* "\"" */
+    options.bos = (tess_prefix){{1}, 1}; /* "!" */
+    options.eos_id = 2;                  /* "\"" */
     tess_loader *loader;
     tess_micro_batch batch;
     bool end;
@@ -402,6 +401,64 @@ static void documents_of_jsonl_get_bos_and_eos(void)
     EXPECT_INT(batch.ids[39], 2);
     EXPECT_INT(batch.targets[39], -1);
     EXPECT_INT(batch.n_bytes, 3 + 6 + 3); /* "one", "two é", and three marks: they are ordinary characters here */
+    tess_loader_destroy(&loader);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void blocks_of_plain_text_begin_with_bos_too(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_buffer text = {0}, plain = {.mem = test_mem()}, begun = {.mem = test_mem()};
+    uint64_t n_bytes[2];
+    int64_t n_targets[2];
+    make_lines(&text, 3, 12000); /* three blocks */
+    const char *file = write_file("begun.txt", text.data, text.size);
+    tess_loader_options options = options_for(&file, 1);
+    options.shuffle = options.repeat = false;
+    options.seq_len = 1000;
+    read_back(tokenizer, &options, &plain, &n_bytes[0], &n_targets[0]);
+    options.bos = (tess_prefix){{1}, 1}; /* "!", which the text does not hold */
+    read_back(tokenizer, &options, &begun, &n_bytes[1], &n_targets[1]);
+    EXPECT_INT(n_targets[1], n_targets[0] + 3); /* now the first token of each block is one */
+    EXPECT_INT(n_bytes[1], text.size);
+    EXPECT_INT(begun.size, plain.size + 3);
+    size_t at = 0;
+    for (size_t i = 0; i < begun.size; i++) {
+        if (begun.data[i] == '!')
+            EXPECT(i == 0 || begun.data[i - 1] == '\n');
+        else
+            EXPECT(begun.data[i] == plain.data[at++]);
+    }
+    EXPECT_INT(at, plain.size);
+    tess_buffer_free(&plain);
+    tess_buffer_free(&begun);
+    tess_buffer_free(&text);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void bos_set_later_gives_the_batches_of_bos_from_the_start(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    const char *files[MAX_FILES];
+    tess_loader_options options = options_for(files, make_mixed(files));
+    const tess_prefix bos[2] = {{{0}, 0}, {{1, 2}, 2}};
+    uint64_t want[2][N_BATCHES];
+    for (int k = 0; k < 2; k++) {
+        options.bos = bos[k];
+        canonical(tokenizer, &options, want[k]);
+    }
+    EXPECT(memcmp(want[0], want[1], sizeof(want[0])) != 0);
+    tess_loader *loader;
+    tess_micro_batch batch;
+    bool end;
+    EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &loader));
+    for (int k = 0; k < 4; k++) {
+        EXPECT_OK(tess_loader_set_bos(loader, &bos[k % 2]));
+        for (int i = 0; i < N_BATCHES; i++) {
+            EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+            EXPECT(hash_batch(&batch) == want[k % 2][i]);
+        }
+    }
     tess_loader_destroy(&loader);
     tess_tokenizer_destroy(&tokenizer);
 }
@@ -611,6 +668,9 @@ static const test_case cases[] = {
      training_and_validation_share_no_line_and_leave_none_out, 0, 0},
     {"text_without_line_ends_still_comes_in_blocks", text_without_line_ends_still_comes_in_blocks, 0, 0},
     {"documents_of_jsonl_get_bos_and_eos", documents_of_jsonl_get_bos_and_eos, 0, 0},
+    {"blocks_of_plain_text_begin_with_bos_too", blocks_of_plain_text_begin_with_bos_too, 0, 0},
+    {"bos_set_later_gives_the_batches_of_bos_from_the_start", bos_set_later_gives_the_batches_of_bos_from_the_start, 0,
+     0},
     {"bad_lines_are_named_with_their_file", bad_lines_are_named_with_their_file, 0, 0},
     {"what_is_not_all_to_be_trained_on_is_refused_by_name", what_is_not_all_to_be_trained_on_is_refused_by_name, 0, 0},
     {"members_like_masks_are_told_once_a_file", members_like_masks_are_told_once_a_file, 0, 0},

@@ -42,6 +42,28 @@ static void expect_ids(const char *what, const tess_ids *ids, const int32_t *wan
         test_fail(__FILE__, __LINE__, "%s: %zu ids, expected %zu", what, ids->size, n);
 }
 
+static void the_prefix_is_what_the_template_puts_before_a_text(void)
+{
+    static const int n_tokens[] = {0, 1, 0, 1}; /* by styles */
+    for (int s = 0; s < 4; s++) {
+        tess_tokenizer *tokenizer;
+        tess_ids ids = {.mem = test_mem()};
+        load_fixture(styles[s], &tokenizer);
+        tess_prefix prefix = tess_tokenizer_prefix(tokenizer);
+        EXPECT_INT(prefix.n, n_tokens[s]);
+        encode(tokenizer, "a", 1, true, &ids);
+        for (int i = 0; i < prefix.n; i++) {
+            EXPECT_INT(prefix.id[i], ids.data[i]);
+            EXPECT(tess_tokenizer_is_special(tokenizer, prefix.id[i]));
+        }
+        EXPECT(!tess_tokenizer_is_special(tokenizer, ids.data[prefix.n]));
+        EXPECT(!tess_tokenizer_is_special(tokenizer, -1) &&
+               !tess_tokenizer_is_special(tokenizer, tess_tokenizer_vocab_size(tokenizer)));
+        tess_ids_free(&ids);
+        tess_tokenizer_destroy(&tokenizer);
+    }
+}
+
 static void torture_gives_the_ids_and_text_of_hf_tokenizers(void)
 {
     for (int s = 0; s < 4; s++) {
@@ -321,6 +343,7 @@ static void classes_hold_the_characters_that_hf_tokenizers_see(void)
 }
 
 static const test_case cases[] = {
+    {"the_prefix_is_what_the_template_puts_before_a_text", the_prefix_is_what_the_template_puts_before_a_text, 0, 0},
     {"torture_gives_the_ids_and_text_of_hf_tokenizers", torture_gives_the_ids_and_text_of_hf_tokenizers, 0, 0},
     {"each_step_alone_gives_the_ids_of_hf_tokenizers", each_step_alone_gives_the_ids_of_hf_tokenizers, 0, 0},
     {"invalid_utf8_is_replaced_per_maximal_subpart", invalid_utf8_is_replaced_per_maximal_subpart, 0, 0},

@@ -48,7 +48,7 @@ static void load(const uint8_t *data, size_t size)
                                    .end = 1,
                                    .shuffle = size % 2 == 0,
                                    .repeat = size % 4 < 2,
-                                   .bos_id = size % 3 == 0 ? 0 : -1,
+                                   .bos = {.n = size % 3 == 0},
                                    .eos_id = -1};
     tess_loader *loader;
     if (tess_loader_create(mem, tokenizer, &options, &loader) != TESS_OK)

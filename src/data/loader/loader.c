@@ -228,9 +228,8 @@ static tess_status create_batch(tess_loader *loader)
 static tess_status create(tess_loader *loader, const tess_loader_options *options)
 {
     int64_t vocab_size = tess_tokenizer_vocab_size(loader->tokenizer);
-    TESS_CHECK(options->eos_id < vocab_size && options->bos_id < vocab_size, TESS_E_INVALID,
-               "eos id %d or bos id %d is not in the vocabulary of %lld tokens", options->eos_id, options->bos_id,
-               (long long)vocab_size);
+    TESS_CHECK(options->eos_id < vocab_size, TESS_E_INVALID, "eos id %d is not in the vocabulary of %lld tokens",
+               options->eos_id, (long long)vocab_size);
     loader->options.files = NULL;
     if (options->text_key != NULL) {
         int size = snprintf(loader->text_key, sizeof(loader->text_key), "%s", options->text_key);
@@ -352,6 +351,15 @@ tess_status tess_loader_seek(tess_loader *loader, const tess_data_cursor *cursor
         (unsigned long long)loader->n_windows, (unsigned long long)cursor->window);
     loader->cursor = *cursor;
     return TESS_OK;
+}
+
+tess_status tess_loader_set_bos(tess_loader *loader, const tess_prefix *bos)
+{
+    wait_idle(&loader->reader);
+    loader->options.bos = *bos;
+    loader->windows[0].filled = loader->windows[1].filled = false;
+    loader->cursor = (tess_data_cursor){0};
+    return settle(loader);
 }
 
 void tess_loader_set_rows(tess_loader *loader, int64_t micro_batch)

@@ -5,7 +5,7 @@
  * documents (a line of jsonl; a block of plain text) are tokenized and packed (packing/packing.h) into rows of seq_len
  * tokens, the last of them padded with eos (or 0) without targets, and its rows are visited in a permuted order.
  * Micro-batch g takes rows g * micro_batch and on, across windows and epochs. So every token of an epoch is a target
- * once, except the first of each document, and no sequence crosses documents.
+ * once, except the first of each document (its bos, where documents begin with one), and no sequence crosses documents.
  *
  * All orders come from tess_rng_permute(seed, epoch): there is no index array. A window is a pure function of (data,
  * options, epoch, number), so a cursor is enough to find any row again. Memory holds one window and the next (tokens of
@@ -31,7 +31,8 @@ typedef struct tess_loader_options {
     bool shuffle;      /* false: file order */
     bool repeat;       /* start over after the last row (training); false: *end is set (validation) */
     double begin, end; /* part of each file in use, by bytes, cut at line ends: training 0..0.95, validation 0.95..1 */
-    int32_t eos_id, bos_id; /* appended / prepended to each jsonl document; -1: none */
+    tess_prefix bos;   /* begins each document */
+    int32_t eos_id;    /* ends each document of jsonl; -1: none */
     /* Gets a line for people once a file with members like masks, which are not obeyed. May be NULL. */
     void (*warn)(void *self, const char *text);
     void *warn_self;
@@ -70,6 +71,8 @@ tess_status tess_loader_next(tess_loader *loader, int64_t skip, tess_micro_batch
  * same micro-batches. TESS_E_INVALID (seek): a window that the data do not have. */
 void tess_loader_cursor(const tess_loader *loader, tess_data_cursor *cursor);
 tess_status tess_loader_seek(tess_loader *loader, const tess_data_cursor *cursor);
+/* From now on documents begin with `bos`, ids of the vocabulary. The position is the beginning of the data. */
+tess_status tess_loader_set_bos(tess_loader *loader, const tess_prefix *bos);
 /* Sets the rows of the micro-batches that follow: 1 up to the number at create, which is not checked. */
 void tess_loader_set_rows(tess_loader *loader, int64_t micro_batch);
 /* Estimates the rows of an epoch without reading it: exact for a text of one window, else as if every window had as

@@ -20,14 +20,15 @@ static tess_status end_document(tess_window *window)
     return TESS_OK;
 }
 
-static tess_status add_document(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
-                                const json_t *text)
+/* eos_id -1: none. */
+static tess_status add_document(tess_window *window, const tess_prefix *bos, tess_encoder *encoder, const char *text,
+                                size_t size, int32_t eos_id)
 {
-    if (options->bos_id >= 0)
-        TESS_TRY(tess_ids_append(&window->tokens, options->bos_id));
-    TESS_TRY(tess_encode(encoder, json_string_value(text), json_string_length(text), false, &window->tokens));
-    if (options->eos_id >= 0)
-        TESS_TRY(tess_ids_append(&window->tokens, options->eos_id));
+    for (int i = 0; i < bos->n; i++)
+        TESS_TRY(tess_ids_append(&window->tokens, bos->id[i]));
+    TESS_TRY(tess_encode(encoder, text, size, false, &window->tokens));
+    if (eos_id >= 0)
+        TESS_TRY(tess_ids_append(&window->tokens, eos_id));
     return end_document(window);
 }
 
@@ -41,7 +42,9 @@ static tess_status add_lines(tess_window *window, const tess_loader_options *opt
         json_t *document;
         tess_status status = tess_document_parse(line, size, key, &document);
         if (document != NULL) {
-            status = add_document(window, options, encoder, json_object_get(document, key));
+            const json_t *value = json_object_get(document, key);
+            status = add_document(window, &options->bos, encoder, json_string_value(value), json_string_length(value),
+                                  options->eos_id);
             const char *mask = file->mask[0] == '\0' ? tess_document_mask(document, key) : NULL;
             if (mask != NULL)
                 snprintf(file->mask, sizeof(file->mask), "%s", mask);
@@ -71,8 +74,8 @@ tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks
         if (file->jsonl) {
             TESS_TRY(add_lines(window, options, encoder, file, offset, text));
         } else {
-            TESS_TRY(tess_encode(encoder, text->data != NULL ? text->data : "", text->size, false, &window->tokens));
-            TESS_TRY(end_document(window));
+            TESS_TRY(
+                add_document(window, &options->bos, encoder, text->data != NULL ? text->data : "", text->size, -1));
         }
     }
     if (window->n_documents == 0) /* lines that are all blank */

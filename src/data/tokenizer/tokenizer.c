@@ -188,6 +188,18 @@ int32_t tess_tokenizer_id(const tess_tokenizer *tokenizer, const char *text)
     return -1;
 }
 
+bool tess_tokenizer_is_special(const tess_tokenizer *tokenizer, int64_t id)
+{
+    return id >= 0 && id < tokenizer->n_tokens && tokenizer->tokens[id].special;
+}
+
+tess_prefix tess_tokenizer_prefix(const tess_tokenizer *tokenizer)
+{
+    tess_prefix prefix = {.n = tokenizer->special.n_before};
+    memcpy(prefix.id, tokenizer->special.before, sizeof(prefix.id));
+    return prefix;
+}
+
 int64_t tess_tokenizer_bytes(const tess_tokenizer *tokenizer, int32_t id)
 {
     return id >= 0 && id < tokenizer->n_tokens ? tokenizer->tokens[id].n_bytes : 0;

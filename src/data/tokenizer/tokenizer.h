@@ -17,8 +17,18 @@ void tess_tokenizer_destroy(tess_tokenizer **tokenizer);
 int64_t tess_tokenizer_vocab_size(const tess_tokenizer *tokenizer); /* highest id + 1, added tokens included */
 /* Id of a token by its text, -1: none. */
 int32_t tess_tokenizer_id(const tess_tokenizer *tokenizer, const char *token);
+bool tess_tokenizer_is_special(const tess_tokenizer *tokenizer, int64_t id); /* an added token that is no text */
 /* Bytes of (normalized) text that a token stands for: for bits per byte. 0 for special tokens and unknown ids. */
 int64_t tess_tokenizer_bytes(const tess_tokenizer *tokenizer, int32_t id);
+
+/* The tokens that begin a text: bos, as a rule, or none. */
+enum { TESS_PREFIX_TOKENS = 16 };
+typedef struct tess_prefix {
+    int32_t id[TESS_PREFIX_TOKENS];
+    int n;
+} tess_prefix;
+/* What the post-processor's template puts before a text. */
+tess_prefix tess_tokenizer_prefix(const tess_tokenizer *tokenizer);
 
 typedef struct tess_ids {
     tess_mem *mem;

@@ -15,8 +15,8 @@
 enum {
     TESS_MAX_STEPS = 16, /* of a normalizer, pre-tokenizer or decoder sequence */
     TESS_MAX_TOKEN_ID = 1 << 22,
-    TESS_MAX_TEMPLATE = 16,    /* special tokens on each side */
-    TESS_MAX_ADDED_SIZE = 4096 /* bytes of an added token */
+    TESS_MAX_TEMPLATE = TESS_PREFIX_TOKENS, /* special tokens on each side */
+    TESS_MAX_ADDED_SIZE = 4096              /* bytes of an added token */
 };
 
 /* A JSON value in a file, and how messages name it ("tokenizer.json: pre_tokenizer"). */
