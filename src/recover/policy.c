@@ -9,6 +9,48 @@
 /* Replacements in a row without a step in between: the ranks' memory may be the cause. */
 enum { RESPAWNS_IN_VAIN = 3 };
 
+/* ---- The record ---- */
+static int oldest(const tess_record_of_failures *record)
+{
+    return record->n > TESS_RECORD_NEWEST ? record->n - TESS_RECORD_NEWEST : 0;
+}
+
+/* Adds one and returns it, so that `done` can be filled in; valid until TESS_RECORD_NEWEST more are added. */
+static tess_recorded_failure *add(tess_record_of_failures *record, const tess_failure *failure, double now_s)
+{
+    tess_recorded_failure *new = &record->newest[record->n++ % TESS_RECORD_NEWEST];
+    *new = (tess_recorded_failure){.at_s = now_s,
+                                   .class = tess_failure_classify(failure),
+                                   .rank = failure->rank,
+                                   .group = -1,
+                                   .step = failure->step,
+                                   .evaluating = failure->evaluating};
+    snprintf(new->text, sizeof(new->text), "%s", failure->text);
+    return new;
+}
+
+int tess_record_count(const tess_record_of_failures *record, double now_s, double window_s)
+{
+    int n = 0;
+    for (int i = oldest(record); i < record->n; i++) {
+        const tess_recorded_failure *f = &record->newest[i % TESS_RECORD_NEWEST];
+        n += !f->forgiven && now_s - f->at_s <= window_s;
+    }
+    return n;
+}
+
+/* True when the record has this class at this step, not forgiven and not in an evaluation. */
+static bool knows(const tess_record_of_failures *record, tess_failure_class class, int64_t step)
+{
+    for (int i = oldest(record); i < record->n; i++) {
+        const tess_recorded_failure *f = &record->newest[i % TESS_RECORD_NEWEST];
+        if (!f->forgiven && !f->evaluating && f->class == class && f->step == step)
+            return true;
+    }
+    return false;
+}
+
+/* ---- The decision ---- */
 void tess_recover_begin(tess_recover *recover, const tess_recover_settings *settings, const tess_worlds *worlds)
 {
     recover->settings = *settings;
@@ -156,7 +198,7 @@ static void choose_action(tess_recover *recover, const tess_failure *failure, bo
 void tess_recover_decide(tess_recover *recover, const tess_failure *failure, double now_s, tess_recovery *recovery)
 {
     tess_failure_class class = tess_failure_classify(failure);
-    bool known = !failure->evaluating && tess_record_knows(&recover->record, class, failure->step);
+    bool known = !failure->evaluating && knows(&recover->record, class, failure->step);
     *recovery = (tess_recovery){.action = tess_failure_action(class),
                                 .class = class,
                                 .n_ranks = recover->slots.n_ranks,
@@ -164,7 +206,7 @@ void tess_recover_decide(tess_recover *recover, const tess_failure *failure, dou
     recover->n_in_a_row = failure->steps_done > recover->best_step ? 1 : recover->n_in_a_row + 1;
     if (failure->steps_done > recover->best_step)
         recover->best_step = failure->steps_done;
-    tess_recorded_failure *recorded = tess_record_add(&recover->record, failure, now_s);
+    tess_recorded_failure *recorded = add(&recover->record, failure, now_s);
     recorded->group = tess_slots_group_of(&recover->slots, failure->rank, failure->host);
     choose_action(recover, failure, known, recorded, now_s, recovery);
     if (failure->stopping && recovery->action == TESS_ACTION_RESTART) {
@@ -182,6 +224,10 @@ const char *tess_recover_report(const tess_recover *recover, double now_s, char 
     if (recover->record.n < 2)
         return text;
     size_t at = tess_text_add(text, size, 0, "%d failures in all:", recover->record.n);
-    tess_record_report(&recover->record, now_s, text + at, size - at);
+    for (int i = oldest(&recover->record); i < recover->record.n; i++) {
+        const tess_recorded_failure *f = &recover->record.newest[i % TESS_RECORD_NEWEST];
+        at = tess_text_add(text, size, at, "\n  %.1f s ago: %s%s%s", now_s - f->at_s, f->text,
+                           f->done[0] != '\0' ? "; " : "", f->done);
+    }
     return text;
 }

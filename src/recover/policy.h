@@ -5,8 +5,31 @@
 #define TESS_RECOVER_POLICY_H
 
 #include "recover/ladder.h"
-#include "recover/record.h"
+#include "recover/failure.h"
 #include "recover/slots.h"
+
+/* The failures of a job so far: the recent ones to count and to recognise, and a list of them for people. */
+enum { TESS_RECORD_NEWEST = 64, TESS_RECORD_TEXT = 200 };
+
+typedef struct tess_recorded_failure {
+    double at_s;
+    tess_failure_class class;
+    int rank;
+    int group; /* the group of its place, -1: not known */
+    int64_t step;
+    bool evaluating;             /* it was in an evaluation, which is not tried again */
+    bool forgiven;               /* its cause is removed: it does not count */
+    char text[TESS_RECORD_TEXT]; /* of the failure, cut */
+    char done[TESS_RECORD_TEXT]; /* the action taken */
+} tess_recorded_failure;
+
+typedef struct tess_record_of_failures {
+    int n;                                            /* ever; the record holds the newest TESS_RECORD_NEWEST */
+    tess_recorded_failure newest[TESS_RECORD_NEWEST]; /* a ring */
+} tess_record_of_failures;
+
+/* Number of failures in the last `window_s` seconds that are not forgiven. */
+int tess_record_count(const tess_record_of_failures *record, double now_s, double window_s);
 
 typedef struct tess_recover_settings {
     bool respawns;                   /* a lost rank can be replaced while the others stay */
