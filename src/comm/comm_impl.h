@@ -11,6 +11,7 @@
 #include "comm/shm/control.h"
 #include "comm/work.h"
 
+struct tess_environment; /* job/environment.h */
 typedef struct comm_backend comm_backend;
 typedef struct comm_link comm_link;
 
@@ -290,5 +291,17 @@ static inline uint64_t tess_offset_of(const tess_runtime *runtime, const void *m
         return CONTROL_PRIVATE;
     return at - base;
 }
+
+/* ---- shm/reach.c: private memory of peers ---- */
+/* True when team rank `rank` may read private memory of the others, and `bytes` are enough for it to pay. */
+bool tess_can_reach(const tess_team *team, int rank, size_t bytes);
+/* Copies private memory of `rank`. False: unreadable, so the rank has ended or is about to. */
+bool tess_reach(const tess_team *team, void *to, int rank, uint64_t address, size_t bytes);
+
+/* ---- hosts/hosts_join.c ---- */
+/* Makes this process a rank of the job that MPI started: fills in rank, world, job and transport. Collective over all
+ * processes. */
+tess_status tess_hosts_join(tess_runtime *runtime, const struct tess_environment *environment,
+                            const tess_runtime_options *options);
 
 #endif

@@ -9,7 +9,6 @@
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
-#include "comm/hosts/hosts.h"
 #include "job/environment.h"
 #include "job/persist/persist.h"
 #include "job/lives.h"

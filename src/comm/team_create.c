@@ -130,15 +130,6 @@ static void pick_members(const tess_team *parent, const split_row *rows, int col
             s->first = s->members[i];
 }
 
-static tess_status find_members(tess_team *parent, int color, int key, split *s)
-{
-    split_row mine = {.color = color, .key = key}, rows[JOB_MAX_RANKS];
-    TESS_TRY(tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(s->name), s->call_site, &mine, rows,
-                                sizeof(mine)));
-    pick_members(parent, rows, color, s);
-    return TESS_OK;
-}
-
 /* On each host the first member there makes the control area. */
 static tess_status make_area(tess_team *parent, const split *s, uint64_t *offset)
 {
@@ -178,8 +169,12 @@ tess_status tess_team_split(tess_team *parent, int color, int key, const char *n
     TESS_CHECK(parent != NULL && out != NULL && name != NULL, TESS_E_INVALID, "tess_team_split: a NULL argument");
     *out = NULL;
     split s = {.name = name, .call_site = __builtin_return_address(0)};
+    split_row mine = {.color = color, .key = key}, rows[JOB_MAX_RANKS];
     uint64_t offset;
-    TESS_TRY_CTX(find_members(parent, color, key, &s), "split team '%s' into '%s'", parent->name, name);
+    TESS_TRY_CTX(tess_team_exchange(parent, TESS_TRACE_TEAM_SPLIT, 0, tess_hash_text(name), s.call_site, &mine, rows,
+                                    sizeof(mine)),
+                 "split team '%s' into '%s'", parent->name, name);
+    pick_members(parent, rows, color, &s);
     TESS_TRY_CTX(make_area(parent, &s, &offset), "split team '%s' into '%s'", parent->name, name);
     const uint64_t words[3] = {parent->hash, parent->n_splits++, (uint64_t)color};
     uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(name));

@@ -16,15 +16,6 @@ enum {
 
 static const uint64_t longest_yield_ns = 100000;
 
-/* Yields the core. False when the yield took long: the core then runs other work than ranks about to arrive. The
- * scheduler puts a thread that yields behind the others, but favours one that wakes. */
-static bool yield_quickly(void)
-{
-    uint64_t before_ns = tess_os_now_ns();
-    sched_yield();
-    return tess_os_now_ns() - before_ns < longest_yield_ns;
-}
-
 static bool spin(tess_work *work, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -36,6 +27,8 @@ static bool spin(tess_work *work, int n)
     return false;
 }
 
+/* Yields the core. When a yield takes long the core runs other work than ranks about to arrive, and this gives up. The
+ * scheduler puts a thread that yields behind the others, but favours one that wakes. */
 static bool yield(tess_work *work, int n)
 {
     tess_team *team = work->team;
@@ -44,11 +37,13 @@ static bool yield(tess_work *work, int n)
         return false;
     }
     for (int i = 0; i < n; i++) {
-        bool quick = yield_quickly();
+        uint64_t before_ns = tess_os_now_ns();
+        sched_yield();
+        bool slow = tess_os_now_ns() - before_ns >= longest_yield_ns;
         tess_team_progress(team);
         if (work->done)
             return true;
-        if (!quick) {
+        if (slow) {
             team->n_waits_without_yield = WAITS_AFTER_SLOW_YIELD;
             return false;
         }

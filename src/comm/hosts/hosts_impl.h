@@ -19,7 +19,6 @@
 #define TESS_COMM_HOSTS_HOSTS_IMPL_H
 
 #include "comm/hosts/choice.h"
-#include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
 #include "comm/p2p/channel.h"
 #include "comm/pieces.h"

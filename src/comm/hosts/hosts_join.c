@@ -10,7 +10,6 @@
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
-#include "comm/hosts/hosts.h"
 #include "comm/hosts/session.h"
 #include "job/lives.h"
 #include "job/place.h"

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#include "comm/shm/reach.h"
-
 enum {
     CHANNEL_SLOTS = 32, /* untaken messages of one direction; further ones wait at the sender */
     CHANNEL_INLINE = 2048,

@@ -1,7 +1,6 @@
 /* Reads private memory of peers by a system call: one copy where a stage takes two, and no meeting for each chunk. */
 #include "base/os/os.h"
 #include "comm/reduce.h"
-#include "comm/shm/reach.h"
 #include "comm/shm/shm_impl.h"
 
 enum {
