@@ -1,19 +1,8 @@
 /* A mesh as text: its shape, its ranks, and their hosts. */
-#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "mesh/mesh_impl.h"
-
-/* snprintf at `at`; returns where the text would end in a buffer that is large enough. */
-static size_t append(char *text, size_t size, size_t at, const char *format, ...) __attribute__((format(printf, 4, 5)));
-static size_t append(char *text, size_t size, size_t at, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(at < size ? text + at : NULL, at < size ? size - at : 0, format, args);
-    va_end(args);
-    return at + (n > 0 ? (size_t)n : 0);
-}
 
 bool tess_mesh_axis_crosses_hosts(const tess_mesh *mesh, int axis)
 {
@@ -31,7 +20,7 @@ bool tess_mesh_axis_crosses_hosts(const tess_mesh *mesh, int axis)
 }
 
 /* The job's ranks of the mesh on one host as ranges: "0-3", or "0-1, 4-5". */
-static size_t append_ranks(const tess_mesh *mesh, int host, char *text, size_t size, size_t at)
+static void print_ranks(const tess_mesh *mesh, int host, FILE *out)
 {
     int begin = -1, last = -1;
     for (int rank = 0; rank <= mesh->size; rank++) {
@@ -42,24 +31,23 @@ static size_t append_ranks(const tess_mesh *mesh, int host, char *text, size_t s
             continue;
         }
         if (begin >= 0 && (here || rank == mesh->size)) {
-            at = append(text, size, at, begin == last ? "%d" : "%d-%d", begin, last);
-            at = append(text, size, at, here ? ", " : "");
+            fprintf(out, begin == last ? "%d" : "%d-%d", begin, last);
+            fputs(here ? ", " : "", out);
         }
         if (here)
             begin = last = number;
     }
-    return at;
 }
 
-/* Appends a line that lists the hosts, and says which axes cross them. Nothing on one host. */
-static size_t append_hosts(const tess_mesh *mesh, char *text, size_t size, size_t at)
+/* Prints a line that lists the hosts, and says which axes cross them. Nothing on one host. */
+static void print_hosts(const tess_mesh *mesh, FILE *out)
 {
     const char *separator = "\n  hosts";
     bool one_host = true;
     for (int rank = 1; rank < mesh->size; rank++)
         one_host &= mesh->hosts[rank] == mesh->hosts[0];
     if (one_host)
-        return at;
+        return;
     for (int rank = 0; rank < mesh->size; rank++) {
         bool listed = false; /* with an earlier rank of this host */
         for (int r = 0; r < rank; r++)
@@ -67,42 +55,49 @@ static size_t append_hosts(const tess_mesh *mesh, char *text, size_t size, size_
         if (listed)
             continue;
         const char *name = tess_runtime_host_name(mesh->runtime, mesh->hosts[rank]);
-        at = append(text, size, at, "%s %s: ranks ", separator, name);
-        at = append_ranks(mesh, mesh->hosts[rank], text, size, at);
+        fprintf(out, "%s %s: ranks ", separator, name);
+        print_ranks(mesh, mesh->hosts[rank], out);
         separator = ",";
     }
     separator = ";";
     for (int a = 0; a < mesh->n_axes; a++) {
         if (mesh->sizes[a] == 1)
             continue;
-        at = append(text, size, at, "%s %s %s", separator, mesh->names[a],
-                    tess_mesh_axis_crosses_hosts(mesh, a) ? "crosses hosts" : "stays inside a host");
+        fprintf(out, "%s %s %s", separator, mesh->names[a],
+                tess_mesh_axis_crosses_hosts(mesh, a) ? "crosses hosts" : "stays inside a host");
         separator = ",";
     }
-    return at;
 }
 
 int tess_mesh_format(const tess_mesh *mesh, char *text, size_t size)
 {
-    size_t at = append(text, size, 0, "mesh");
+    char *whole = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&whole, &n);
+    if (out == NULL)
+        return -1;
+    fputs("mesh", out);
     for (int a = 0; a < mesh->n_axes; a++)
-        at = append(text, size, at, a > 0 ? " x %d" : " %d", mesh->sizes[a]);
+        fprintf(out, a > 0 ? " x %d" : " %d", mesh->sizes[a]);
     for (int a = 0; a < mesh->n_axes; a++)
-        at = append(text, size, at, a > 0 ? ", %s" : " (%s", mesh->names[a]);
-    at = append(text, size, at, ")");
-    at = append_hosts(mesh, text, size, at);
+        fprintf(out, a > 0 ? ", %s" : " (%s", mesh->names[a]);
+    fprintf(out, ")");
+    print_hosts(mesh, out);
     /* One line for each team of the last axis, named by the coordinates of the others. */
     int last = mesh->n_axes - 1;
     for (int rank = 0; rank < mesh->size; rank++) {
         int coordinates[TESS_MESH_MAX_AXES];
         tess_mesh_coordinates(mesh, rank, coordinates);
         if (coordinates[last] == 0) {
-            at = append(text, size, at, "\n  ");
+            fprintf(out, "\n  ");
             for (int a = 0; a < last; a++)
-                at = append(text, size, at, a > 0 ? ", %s %d" : "%s %d", mesh->names[a], coordinates[a]);
-            at = append(text, size, at, last > 0 ? ": ranks" : "ranks");
+                fprintf(out, a > 0 ? ", %s %d" : "%s %d", mesh->names[a], coordinates[a]);
+            fprintf(out, last > 0 ? ": ranks" : "ranks");
         }
-        at = append(text, size, at, " %d", tess_team_global_rank(mesh->all, rank));
+        fprintf(out, " %d", tess_team_global_rank(mesh->all, rank));
     }
-    return (int)at;
+    fclose(out);
+    snprintf(text, size, "%s", whole != NULL ? whole : "");
+    free(whole);
+    return (int)n;
 }
