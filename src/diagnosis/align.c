@@ -44,8 +44,7 @@ static uint64_t find_like(same_fn *same, const void *context, uint64_t at, uint6
     return best;
 }
 
-/* ---- The course of a team -----------------------------------------------------------------------------------------
- */
+/* ---- The course of a team ---- */
 static bool same_of_course(const void *course_, uint64_t a, uint64_t b)
 {
     const tess_course *course = course_;
@@ -162,8 +161,7 @@ tess_slip tess_course_slip(const tess_course *course, const tess_member_view *od
     return alone && looks_extra(course, tess_member_at(odd, course->at)) ? TESS_SLIP_EXTRA : TESS_SLIP_OTHER;
 }
 
-/* ---- The habit of a rank ------------------------------------------------------------------------------------------
- */
+/* ---- The habit of a rank ---- */
 static bool same(const tess_record *a, const tess_record *b)
 {
     return a->team == b->team && tess_request_same(a, b);

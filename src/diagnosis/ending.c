@@ -133,8 +133,7 @@ bool diagnosis_find_suspect(diagnosis_search *search)
     return true;
 }
 
-/* ---- Numbers -------------------------------------------------------------------------------------------------------
- */
+/* ---- Numbers ---- */
 static bool has_word(const char *text, const char *word)
 {
     size_t n = strlen(word);

@@ -66,8 +66,7 @@ void diagnosis_blame_message(diagnosis_search *search, int rank, const tess_reco
         diagnosis_add_line(search->diagnosis, "in the step before both did as many: what is odd is rank %d", culprit);
 }
 
-/* ---- Messages that do not fit --------------------------------------------------------------------------------------
- */
+/* ---- Messages that do not fit ---- */
 static bool fits(const tess_record *a, const tess_record *b)
 {
     return a->count == b->count &&

@@ -49,8 +49,7 @@ void tess_sentence_ranks(tess_sentence *words, const int *ranks, int n)
     }
 }
 
-/* ---- Sentences ----------------------------------------------------------------------------------------------------
- */
+/* ---- Sentences ---- */
 tess_sentence tess_fields_add(tess_fields *fields, const char *name, int n)
 {
     int at = fields->n < TESS_FIELDS ? fields->n++ : TESS_FIELDS - 1;

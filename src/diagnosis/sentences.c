@@ -5,8 +5,7 @@
 #include "diagnosis/request.h"
 #include "diagnosis/diagnosis_impl.h"
 
-/* ---- The table ----------------------------------------------------------------------------------------------------
- */
+/* ---- The table ---- */
 enum {
     TIE = 1 << 0,
     NOBODY = 1 << 1,     /* no culprit */
@@ -137,8 +136,7 @@ static const char *const situations[TESS_SITUATION_COUNT] = {
     [TESS_RANK_NOT_JOINED] = "has not joined the job",
 };
 
-/* ---- Fields -------------------------------------------------------------------------------------------------------
- */
+/* ---- Fields ---- */
 #define WAITERS "[; {waiting} wait{waiting:s|} for {ranks:it|them}[ in {record}][, for {waited} s]]"
 
 enum { WHAT_BYTES = 224, PHASE_BYTES = 96 };
@@ -268,8 +266,7 @@ static unsigned put_job(const diagnosis_search *search, tess_fields *fields)
     return (dead ? DEAD : 0) | (n_stuck > 0 ? STUCK : 0) | (asked ? ASKED : 0);
 }
 
-/* ---- The sentence -------------------------------------------------------------------------------------------------
- */
+/* ---- The sentence ---- */
 /* No later operation shows whether the culprit skipped the operation or delayed it. */
 static bool is_last(const diagnosis_search *search)
 {

@@ -10,9 +10,7 @@ static bool is_leaf(const diagnosis_search *search, int rank)
     return diagnosis_is_explained(&search->history->ranks[rank]) || !diagnosis_waits_for_somebody(search, rank);
 }
 
-/* ---- The rank that has waited longest
- * --------------------------------------------------------------------------------
- */
+/* ---- The rank that has waited longest ---- */
 static bool stop_at_explained(void *context, int missing, const tess_record *record)
 {
     (void)record;
@@ -52,9 +50,7 @@ static int longest_waiting(const diagnosis_search *search, double *longest_s)
     return who;
 }
 
-/* ---- All ranks that it waits for, directly or not
- * ------------------------------------------------------------------------------
- */
+/* ---- All ranks that it waits for, directly or not ---- */
 typedef struct wait_reach {
     diagnosis_search *search;
     int n; /* in search->queue; search->mark has the same ranks */
@@ -235,9 +231,7 @@ bool diagnosis_find_waiting(diagnosis_search *search)
     return true;
 }
 
-/* ---- A rank that vanished
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- A rank that vanished ---- */
 /* Marks the other members that failed in the operation; true: `rank` alone has it open. */
 static bool mark_failed(diagnosis_search *search, int rank, const tess_record *record)
 {

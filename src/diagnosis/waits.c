@@ -5,8 +5,7 @@
 
 #include "diagnosis/view.h"
 
-/* ---- The matrix ----------------------------------------------------------------------------------------------------
- */
+/* ---- The matrix ---- */
 /* The member that came last to `sequence`; -1: not all have come. */
 static int last_arriver(const tess_history *history, const tess_team_view *team, uint64_t sequence, uint64_t *last_ns)
 {
@@ -76,8 +75,7 @@ void tess_waits_free(const tess_history *history, tess_waits *waits)
     waits->ns = NULL;
 }
 
-/* ---- Phases --------------------------------------------------------------------------------------------------------
- */
+/* ---- Phases ---- */
 const char *const *tess_phase_names(void)
 {
     static const char *const names[] = {

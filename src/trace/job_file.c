@@ -32,8 +32,7 @@ void tess_job_file_free(tess_mem *mem, tess_job_file *file)
     *file = (tess_job_file){0};
 }
 
-/* ---- Writing -------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ---- */
 static json_t *json_of_rank(const tess_job_file_rank *rank, int number)
 {
     return json_pack("{s:i, s:i, s:s, s:b, s:b, s:i, s:i, s:I, s:i, s:s, s:o, s:o}", "rank", number, "pid", rank->pid,
@@ -70,8 +69,7 @@ tess_status tess_job_file_write(const tess_job_file *file, const char *path)
     return tess_json_write(json_of_job(file), JSON_INDENT(1) | JSON_PRESERVE_ORDER, path);
 }
 
-/* ---- Reading -------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading ---- */
 static tess_status get_int(const json_t *object, const char *key, const char *what, int *value)
 {
     int64_t number = *value;

@@ -23,8 +23,7 @@ static inline int64_t attention_first_key(const tess_attention *a, int64_t p)
     return a->window > 0 && p + 1 > a->window ? p + 1 - a->window : 0;
 }
 
-/* ---- Forward -------------------------------------------------------------------------------------------------------
- */
+/* ---- Forward ---- */
 /* A tile: rows of one sequence and key/value head. Row r of the sequence is query r / n_rep of query head
  * kv_head * n_rep + r % n_rep, so that in generation the query heads of a key head share its keys. */
 typedef struct attention_tile {
@@ -74,8 +73,7 @@ static inline int64_t attention_position(const attention_tile *t, int64_t r)
 
 void tess_attention_run_forward(tess_stream *stream, const attention_forward_job *job);
 
-/* ---- Backward ------------------------------------------------------------------------------------------------------
- */
+/* ---- Backward ---- */
 /* All that one sequence and key/value head need; `memory` holds packed operands and accumulators, laid out by the
  * kernel. */
 typedef struct attention_unit {

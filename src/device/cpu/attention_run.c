@@ -66,8 +66,7 @@ void tess_attention_run_forward(tess_stream *stream, const attention_forward_job
     tess_threads_run(stream->threads, forward_worker, &run, tess_threads_count(stream->threads), 1);
 }
 
-/* ---- Backward ------------------------------------------------------------------------------------------------------
- */
+/* ---- Backward ---- */
 enum phase { PHASE_UNITS, PHASE_PACK, PHASE_KEYS, PHASE_QUERIES };
 
 typedef struct backward_run {
