@@ -30,14 +30,6 @@ static const char *describe_side(const tess_export_tensor *t, char *text, size_t
 }
 
 /* ---- Text */
-static void print_numbers(const tess_diff_tensor *t)
-{
-    printf("%12" PRId64 " of %-12" PRId64 "%10.3g %10.3g %12.6g %12.6g %12.3g", t->n_different, t->n, t->max_abs,
-           t->max_rel, t->norm_a, t->norm_b, t->norm_difference);
-    if (t->first >= 0)
-        printf("  first at %" PRId64, t->first);
-}
-
 static void print_tensor(comparison *c, const tess_diff_tensor *t)
 {
     char a[192], b[192];
@@ -47,11 +39,14 @@ static void print_tensor(comparison *c, const tess_diff_tensor *t)
                "max abs", "max rel", "norm of A", "norm of B", "of A - B");
     printf("%-*s %-10s", NAME_WIDTH, t->name, tess_diff_text(t->kind));
     if (t->measured)
-        print_numbers(t);
+        printf("%12" PRId64 " of %-12" PRId64 "%10.3g %10.3g %12.6g %12.6g %12.3g", t->n_different, t->n, t->max_abs,
+               t->max_rel, t->norm_a, t->norm_b, t->norm_difference);
     else if (t->a != NULL && t->b != NULL && t->kind != TESS_DIFF_SAME)
         printf("  %s, %s", describe_side(t->a, a, sizeof(a)), describe_side(t->b, b, sizeof(b)));
     else
         printf("  %s", describe_side(t->a != NULL ? t->a : t->b, a, sizeof(a)));
+    if (t->measured && t->first >= 0)
+        printf("  first at %" PRId64, t->first);
     putchar('\n');
 }
 

@@ -139,19 +139,11 @@ static int run_rank(bench_session *s)
     return code;
 }
 
-static int run_alone(bench_session *s)
-{
-    bool slower = false;
-    s->prints = true;
-    tess_status status = open_and_measure(s, &slower);
-    return status != TESS_OK ? cli_end(status) : slower ? TESS_EXIT_FAILED : TESS_EXIT_OK;
-}
-
 /* Measures here, as a rank of a running job, or starts that rank as its warden. */
 static int run_somewhere(bench_session *s, const tess_own_command *command)
 {
     tess_ranks ranks = {0};
-    bool is_rank = tess_launch_is_rank();
+    bool is_rank = tess_launch_is_rank(), slower = false;
     tess_status status = is_rank ? TESS_OK : cli_count_ranks(NULL, &ranks);
     bool in_job = is_rank || ranks.n > 1;
     if (status == TESS_OK && in_job && s->bench->run_in_job == NULL)
@@ -161,7 +153,11 @@ static int run_somewhere(bench_session *s, const tess_own_command *command)
         return cli_end(status);
     if (ranks.is_warden)
         return tess_ranks_start_self(&ranks, command, &(tess_launch_options){.grace_s = TESS_LAUNCH_GRACE_S});
-    return in_job ? run_rank(s) : run_alone(s);
+    if (in_job)
+        return run_rank(s);
+    s->prints = true;
+    status = open_and_measure(s, &slower);
+    return status != TESS_OK ? cli_end(status) : slower ? TESS_EXIT_FAILED : TESS_EXIT_OK;
 }
 
 static const tess_bench *bench_named(const char *name)

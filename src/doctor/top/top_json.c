@@ -73,14 +73,11 @@ static json_t *describe_culprits(const tess_top_snapshot *s, const tess_top_tota
     if (t->culprit < 0)
         return json_null();
     const tess_board_copy *waiter = &s->ranks[t->waiter].board;
-    json_t *object = json_object();
-    tess_json_put_int(object, "rank", t->culprit);
-    tess_json_put_int(object, "n_waiting", t->n_waiting);
-    json_object_set_new(object, "seconds", tess_json_number(t->waited_s));
-    tess_clean_put(object, "operation",
-                   tess_top_operation(&waiter->wait_op, waiter->wait_team, operation, sizeof(operation)));
-    tess_clean_put(object, "why", tess_top_why(&s->ranks[t->culprit], why, sizeof(why)));
-    return object;
+    return json_pack(
+        "{s:i, s:i, s:o, s:o, s:o}", "rank", t->culprit, "n_waiting", t->n_waiting, "seconds",
+        tess_json_number(t->waited_s), "operation",
+        tess_clean_json(tess_top_operation(&waiter->wait_op, waiter->wait_team, operation, sizeof(operation))), "why",
+        tess_clean_json(tess_top_why(&s->ranks[t->culprit], why, sizeof(why))));
 }
 
 /* null: no report. */

@@ -72,13 +72,6 @@ static void take_request(warden *g)
         atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
 }
 
-static void take_requests(warden *g)
-{
-    struct pollfd ready = {.fd = g->rank.channel, .events = POLLIN};
-    while (g->rank.channel >= 0 && poll(&ready, 1, 0) > 0)
-        take_request(g);
-}
-
 static void take_signals(warden *g);
 
 /* The zombie is reaped only once its end is on the board. Otherwise, if this process stood still in between, the host's
@@ -91,8 +84,10 @@ static void reap(warden *g)
         return;
     int state = end.si_code == CLD_EXITED ? end.si_status << 8 : end.si_status; /* as waitpid returns it */
     g->child = 0;
-    take_signals(g);  /* a ctrl-C that killed the child has arrived by now, and its end depends on it */
-    take_requests(g); /* requests sent before the child died are still there */
+    take_signals(g); /* a ctrl-C that killed the child has arrived by now, and its end depends on it */
+    struct pollfd ready = {.fd = g->rank.channel, .events = POLLIN};
+    while (g->rank.channel >= 0 && poll(&ready, 1, 0) > 0) /* requests sent before the child died are still there */
+        take_request(g);
     g->code = tess_ending_code(state);
     bool asked = was_asked(g, g->code);
     warden_watch_ended(&g->watch, g->rank.rank, pid, state, asked || g->terminated || g->killed);

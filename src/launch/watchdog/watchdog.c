@@ -224,19 +224,18 @@ static void settle_death(tess_watchdog *w, int rank, uint64_t now_ns)
 {
     watchdog_death *death = &w->deaths[rank];
     tess_oom_answer answer;
-    char why[JOB_WHY_BYTES] = "killed by the system because memory ran out", held[32], limit[32];
+    char why[JOB_WHY_BYTES], bytes[32];
     if (death->ended_ns == 0)
         return;
     tess_oom_ask(&w->oom, death->pid, &answer);
     if (answer.killed) {
+        size_t at = tess_text_add(why, sizeof(why), 0, "killed by the system because memory ran out");
+        if (answer.held_bytes > 0)
+            at = tess_text_add(why, sizeof(why), at, ": it held %s",
+                               tess_format_bytes((double)answer.held_bytes, bytes, sizeof(bytes)));
         if (answer.held_bytes > 0 && answer.limit_bytes > 0)
-            snprintf(why, sizeof(why),
-                     "killed by the system because memory ran out: it held %s, its control group may use %s",
-                     tess_format_bytes((double)answer.held_bytes, held, sizeof(held)),
-                     tess_format_bytes((double)answer.limit_bytes, limit, sizeof(limit)));
-        else if (answer.held_bytes > 0)
-            snprintf(why, sizeof(why), "killed by the system because memory ran out: it held %s",
-                     tess_format_bytes((double)answer.held_bytes, held, sizeof(held)));
+            tess_text_add(why, sizeof(why), at, ", its control group may use %s",
+                          tess_format_bytes((double)answer.limit_bytes, bytes, sizeof(bytes)));
         tess_board_situation(&w->job->rows[rank], TESS_RANK_OOM_KILLED, why);
     }
     if (answer.killed || now_ns - death->ended_ns > open_ns)
