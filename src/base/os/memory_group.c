@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/os/machine.h"
 #include "base/os/os.h"
 
 /* Version 1 shows a missing limit as the largest multiple of a page. */
@@ -187,26 +186,39 @@ uint64_t tess_memory_group_kills(const tess_memory_group *group)
     return kills;
 }
 
+/* Reads the quota of cores that a group sets, and its period. False: it sets none. */
+static bool read_quota(const tess_memory_group *group, double *quota, double *period)
+{
+    char path[TESS_GROUP_FOLDER_BYTES + 64], text[64] = "";
+    uint64_t us, period_us;
+    if (!group->version2) {
+        bool set = read_number(group->folder, "cpu.cfs_quota_us", "", &us) && us <= INT64_MAX &&
+                   read_number(group->folder, "cpu.cfs_period_us", "", &period_us);
+        *quota = set ? (double)us : 0;
+        *period = set ? (double)period_us : 0;
+        return *quota > 0 && *period > 0;
+    }
+    snprintf(path, sizeof(path), "%s/cpu.max", group->folder);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    bool set = fgets(text, sizeof(text), file) != NULL && sscanf(text, "%lf %lf", quota, period) == 2;
+    fclose(file);
+    return set && *quota > 0 && *period > 0;
+}
+
 bool tess_control_group_cores(const char *root, double *cores)
 {
     tess_memory_group group;
     bool found = false;
+    double quota, period;
     if (!tess_control_group_find(root, 0, "cpu", &group))
         return false;
     do {
-        uint64_t quota, period;
-        char path[TESS_GROUP_FOLDER_BYTES + 64], text[64] = "";
-        snprintf(path, sizeof(path), "%s/cpu.max", group.folder);
-        if (group.version2)
-            tess_os_read_text(path, text, sizeof(text));
-        if (group.version2 ? sscanf(text, "%" SCNu64 " %" SCNu64, &quota, &period) != 2
-                           : !read_number(group.folder, "cpu.cfs_quota_us", "", &quota) || quota > INT64_MAX ||
-                                 !read_number(group.folder, "cpu.cfs_period_us", "", &period))
-            continue;
-        if (quota == 0 || period == 0 || (found && (double)quota / (double)period >= *cores))
+        if (!read_quota(&group, &quota, &period) || (found && quota / period >= *cores))
             continue;
         found = true;
-        *cores = (double)quota / (double)period;
+        *cores = quota / period;
     } while (to_parent(&group, group.folder));
     return found;
 }
