@@ -19,7 +19,7 @@ expect "the data is missing" 2 "data.files: name at least one file" "$tessera" t
 expect "its options" 0 "steps=20 " "$tessera" info training.steps=20
 expect "its layout" 0 "the same bits" "$tessera" verify -n 2 model.config=model.json data.files=text.txt "${small[@]}" \
     training.steps=20
-expect "its places" 0 "model" "$tessera" doctor preflight --only model model.config=model.json data.files=text.txt
+expect "its places" 0 "model" "$tessera" doctor preflight --only model model.config=model.json data.files=text.txt "${small[@]}"
 
 # ---- A model's configuration
 expect "unknown keys of config.json survive" 0 "2.5" grep -A 6 '"our_own"' run/model/config.json

@@ -78,8 +78,6 @@ static tess_status begin_row(table_reading *r, const char *id, size_t id_size, i
         tess_table_row *other = tess_table_at(table, i);
         if (strlen(other->id) != id_size || memcmp(other->id, id, id_size) != 0)
             continue;
-        TESS_CHECK(strcmp(other->file, r->what) != 0, TESS_E_FORMAT, "%s:%d: '%s' appears twice (line %d too)", r->what,
-                   line, other->id, other->line);
         free_row(table, other);
         row = other;
         r->current = i;
