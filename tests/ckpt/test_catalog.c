@@ -447,6 +447,27 @@ static void verifying_tells_of_every_piece(void)
     tess_catalog_destroy(&c);
 }
 
+/* Its checksum is right: only unpacking tells. */
+static void a_packed_piece_that_does_not_unpack_is_damage(void)
+{
+    static const tess_codec codecs[] = {TESS_CODEC_ZSTD, TESS_CODEC_DEFLATE};
+    static const char text[] = "this was never packed by anything";
+    for (size_t i = 0; i < 2; i++) {
+        piece_file f = begin_file("packed");
+        put_file(f.path, text, sizeof(text));
+        tess_catalog *c = begin_catalog(&f);
+        tess_catalog_piece piece = {.stored = sizeof(text), .bytes = ELEMENTS * 4, .rank = 3, .codec = codecs[i]};
+        piece.sum_kind = TESS_SUM_KIND_XXH3;
+        piece.sum = XXH3_64bits(text, sizeof(text));
+        piece.box = box_of(0, ROWS, 0, COLUMNS, 0, DEPTH);
+        EXPECT_OK(tess_catalog_add_piece(c, add_cube(c, "F32"), &piece));
+        EXPECT_OK(tess_catalog_finish(c));
+        EXPECT_FAILS(tess_catalog_verify(c, NULL), TESS_E_FORMAT, "cannot unpack");
+        EXPECT_CONTAINS(tess_error_message(), "packed: bytes [0, 34) of tensor 'cube', written by rank 3");
+        tess_catalog_destroy(&c);
+    }
+}
+
 static void a_verified_piece_is_not_read_whole_again(void)
 {
     piece_file f = begin_file("data");
@@ -508,6 +529,7 @@ static const test_case cases[] = {
     {"any_flipped_byte_is_named", any_flipped_byte_is_named},
     {"any_truncation_is_named", any_truncation_is_named},
     {"verifying_tells_of_every_piece", verifying_tells_of_every_piece},
+    {"a_packed_piece_that_does_not_unpack_is_damage", a_packed_piece_that_does_not_unpack_is_damage},
     {"a_verified_piece_is_not_read_whole_again", a_verified_piece_is_not_read_whole_again},
     {"safetensors_open_as_catalogs", safetensors_open_as_catalogs},
 };

@@ -49,7 +49,11 @@ typedef struct tess_piece_sink {
 /* Reads what the sink asks for; reads and verifies the whole piece if that has not been done yet. */
 tess_status tess_piece_fetch(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
                              const tess_piece_sink *sink);
-/* Read everything again and verify it. */
+/* Fetches a packed piece whole and unpacks it. *data (piece->bytes) is the caller's. `again`: reads and verifies it
+ * even if that has been done. */
+tess_status tess_piece_unpack(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece, bool again,
+                              uint8_t **data);
+/* Read everything again and verify it; packed pieces must unpack, too. */
 tess_status tess_range_verify(const tess_catalog *catalog, const tess_catalog_range *range);
 tess_status tess_piece_verify(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece);
 /* Checks that the file has the stated size. */

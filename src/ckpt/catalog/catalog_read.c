@@ -158,25 +158,11 @@ static tess_status read_block(const box_read *r, uint64_t begin, uint64_t end)
 
 static tess_status read_packed(const box_read *r, uint64_t begin)
 {
-    tess_mem *mem = r->catalog->mem;
-    const tess_catalog_piece *p = r->piece;
-    uint8_t *data = NULL;
-    tess_piece_sink sink = {.end = p->stored};
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, (size_t)sink.end, "packed piece", (void **)&sink.dst));
-    tess_status status = tess_piece_fetch(r->catalog, r->tensor, r->index, &sink);
-    if (status == TESS_OK)
-        status = tess_mem_alloc(mem, TESS_POOL_MISC, (size_t)p->bytes, "unpacked piece", (void **)&data);
-    if (status == TESS_OK) {
-        status = tess_unpack(p->codec, sink.dst, (size_t)p->stored, data, (size_t)p->bytes);
-        if (status != TESS_OK)
-            tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 ") of tensor '%s'",
-                              r->catalog->files[p->file].path, p->offset, p->offset + p->stored, r->tensor->name);
-    }
-    if (status == TESS_OK)
-        copy_common(r, data + begin);
-    tess_mem_free(mem, data);
-    tess_mem_free(mem, sink.dst);
-    return status;
+    uint8_t *data;
+    TESS_TRY(tess_piece_unpack(r->catalog, r->tensor, r->index, false, &data));
+    copy_common(r, data + begin);
+    tess_mem_free(r->catalog->mem, data);
+    return TESS_OK;
 }
 
 tess_status tess_catalog_read_piece(const tess_catalog *catalog, int piece, const tess_catalog_request *request)

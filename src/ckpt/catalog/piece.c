@@ -126,21 +126,29 @@ static tess_status run(fetch *f, const tess_catalog_file *file, bool all)
     return status;
 }
 
+/* Says in a failure's message which bytes these are. */
+static tess_status blame(const tess_catalog *c, const tess_catalog_tensor *tensor, const tess_catalog_piece *piece,
+                         tess_status status)
+{
+    char writer[48] = "";
+    if (status == TESS_OK)
+        return TESS_OK;
+    if (piece->rank >= 0)
+        snprintf(writer, sizeof(writer), ", written by rank %d", piece->rank);
+    return tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 ") of tensor '%s'%s",
+                             c->files[piece->file].path, piece->offset, piece->offset + piece->stored, tensor->name,
+                             writer);
+}
+
 static tess_status run_piece(const tess_catalog *c, const tess_catalog_tensor *tensor, int index,
                              const tess_piece_sink *sink, bool all)
 {
-    char writer[48] = "";
     const tess_catalog_piece *piece = &c->pieces[index];
     fetch f = {.catalog = c, .piece = piece, .sink = sink, .padding = c->impl->padding[index]};
     tess_status status = run(&f, &c->files[piece->file], all);
     if (status == TESS_OK && all)
         tess_catalog_trust(c, index);
-    if (status == TESS_OK)
-        return TESS_OK;
-    if (piece->rank >= 0)
-        snprintf(writer, sizeof(writer), ", written by rank %d", piece->rank);
-    return tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 ") of tensor '%s'%s", f.path, piece->offset,
-                             piece->offset + piece->stored, tensor->name, writer);
+    return blame(c, tensor, piece, status);
 }
 
 void tess_catalog_trust(const tess_catalog *catalog, int piece)
@@ -155,10 +163,35 @@ tess_status tess_piece_fetch(const tess_catalog *c, const tess_catalog_tensor *t
     return run_piece(c, tensor, index, sink, summed && !__atomic_load_n(&c->impl->verified[index], __ATOMIC_RELAXED));
 }
 
+tess_status tess_piece_unpack(const tess_catalog *c, const tess_catalog_tensor *tensor, int index, bool again,
+                              uint8_t **data)
+{
+    const tess_catalog_piece *p = &c->pieces[index];
+    tess_piece_sink sink = {.end = p->stored};
+    *data = NULL;
+    TESS_TRY(tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)sink.end, "packed piece", (void **)&sink.dst));
+    tess_status status = again ? run_piece(c, tensor, index, &sink, true) : tess_piece_fetch(c, tensor, index, &sink);
+    if (status == TESS_OK)
+        status = tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)p->bytes, "unpacked piece", (void **)data);
+    if (status == TESS_OK)
+        status = blame(c, tensor, p, tess_unpack(p->codec, sink.dst, (size_t)p->stored, *data, (size_t)p->bytes));
+    tess_mem_free(c->mem, sink.dst);
+    if (status != TESS_OK) {
+        tess_mem_free(c->mem, *data);
+        *data = NULL;
+    }
+    return status;
+}
+
 tess_status tess_piece_verify(const tess_catalog *c, const tess_catalog_tensor *tensor, int index)
 {
     const tess_piece_sink nothing = {.begin = 0};
-    return run_piece(c, tensor, index, &nothing, true);
+    uint8_t *data;
+    if (c->pieces[index].codec == TESS_CODEC_NONE)
+        return run_piece(c, tensor, index, &nothing, true);
+    TESS_TRY(tess_piece_unpack(c, tensor, index, true, &data));
+    tess_mem_free(c->mem, data);
+    return TESS_OK;
 }
 
 tess_status tess_range_verify(const tess_catalog *c, const tess_catalog_range *range)
