@@ -5,9 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/os/os.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
+#include "ckpt/store/store_impl.h"
 #include "files.h"
 #include "ranks.h"
 #include "state.h"
@@ -466,6 +470,41 @@ static void ranks_of_different_models_are_told(void)
     leave_job();
 }
 
+/* Writes a manifest, and a marker of step 9 with the manifest's checksum: what a save cannot leave, but a tool can. */
+static void seal(const char *folder, json_t *manifest)
+{
+    char *text = json_dumps(manifest, 0), marker[TESS_STORE_MARKER_BYTES];
+    size_t size = strlen(text), n = tess_store_format_marker(9, size, XXH3_64bits(text, size), marker);
+    put_file(path_in(folder, "manifest.json"), text, size);
+    put_file(path_in(folder, "commit.json"), marker, n);
+    free(text);
+}
+
+static void a_manifest_that_says_other_than_its_marker_or_folder_is_refused(void)
+{
+    tess_catalog *catalog;
+    const char *dir = test_folder(), *folder = path_in(dir, "step-00000009"), *other = path_in(dir, "step-00000007");
+    save_alone(dir, 9);
+    json_t *manifest = json_load_file(path_in(folder, "manifest.json"), 0, NULL);
+    json_object_set_new(manifest, "format", json_integer(99));
+    seal(folder, manifest);
+    EXPECT_FAILS(tess_catalog_open(test_mem(), folder, &catalog), TESS_E_FORMAT,
+                 "step-00000009/manifest.json says format 99, commit.json beside it 3: they are not of one save; copy");
+    EXPECT_FAILS(load_alone(dir, 9), TESS_E_FORMAT, "says format 99");
+    json_object_set_new(manifest, "format", json_integer(TESS_STORE_FORMAT));
+    json_object_set_new(manifest, "step", json_integer(8));
+    seal(folder, manifest);
+    EXPECT_FAILS(tess_catalog_open(test_mem(), folder, &catalog), TESS_E_FORMAT,
+                 "step-00000009/manifest.json says step 8, commit.json beside it 9: they are not of one save; copy");
+    json_object_set_new(manifest, "step", json_integer(9));
+    seal(folder, manifest);
+    EXPECT_OK(load_alone(dir, 9));
+    EXPECT_OK(rename(folder, other) == 0 ? TESS_OK : TESS_E_IO);
+    EXPECT_FAILS(tess_catalog_open(test_mem(), other, &catalog), TESS_E_FORMAT,
+                 "says step 9: the folder was renamed, its name says step 7; name it step-00000009 again");
+    json_decref(manifest);
+}
+
 static const test_case cases[] = {
     {"what_is_saved_is_loaded", what_is_saved_is_loaded, 0, 0},
     {"the_newest_complete_one_is_found", the_newest_complete_one_is_found, 0, 0},
@@ -481,6 +520,8 @@ static const test_case cases[] = {
     {"the_last_good_one_never_goes", the_last_good_one_never_goes, 0, 0},
     {"a_good_one_that_changes_is_read_again", a_good_one_that_changes_is_read_again, 0, 0},
     {"damage_is_found_by_checksum", damage_is_found_by_checksum, 0, 0},
+    {"a_manifest_that_says_other_than_its_marker_or_folder_is_refused",
+     a_manifest_that_says_other_than_its_marker_or_folder_is_refused},
     {"another_model_is_refused", another_model_is_refused, 0, 0},
     {"a_full_disk_leaves_the_old_checkpoint", a_full_disk_leaves_the_old_checkpoint, 0, 0},
     {"a_folder_that_is_only_to_be_read_is_named", a_folder_that_is_only_to_be_read_is_named, 0, 0},

@@ -197,7 +197,11 @@ static tess_status open_folder(tess_mem *mem, const char *folder, int64_t step, 
 
 tess_status tess_store_open(tess_mem *mem, const char *folder, tess_catalog **catalog)
 {
-    return open_folder(mem, folder, TESS_STORE_ANY_STEP, catalog);
+    char dir[TESS_CKPT_PATH];
+    int64_t step; /* TESS_STORE_ANY_STEP, if the name says none */
+    *catalog = NULL;
+    TESS_TRY(tess_ckpt_split_path(folder, dir, &step));
+    return open_folder(mem, folder, step, catalog);
 }
 
 tess_status tess_ckpt_open_step(tess_mem *mem, const char *dir, int64_t step, tess_catalog **catalog)

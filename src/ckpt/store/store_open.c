@@ -30,7 +30,9 @@ static tess_status get_marker(const char *folder, int64_t step, const json_t *js
     TESS_TRY(tess_json_get_int(json, "manifest_bytes", folder, &m->manifest_bytes));
     TESS_TRY(tess_json_get_string(json, "manifest_xxh3", folder, &sum));
     TESS_CHECK(m->step == step || step == TESS_STORE_ANY_STEP, TESS_E_FORMAT,
-               "%s/" TESS_STORE_MARKER " says step %" PRId64 ": the folder was renamed", folder, m->step);
+               "%s/" TESS_STORE_MARKER " says step %" PRId64 ": the folder was renamed, its name says step %" PRId64
+               "; name it step-%08" PRId64 " again",
+               folder, m->step, step, m->step);
     TESS_CHECK(sum != NULL && strlen(sum) == 16, TESS_E_FORMAT, "%s/" TESS_STORE_MARKER ": no checksum of the manifest",
                folder);
     m->manifest_xxh3 = strtoull(sum, NULL, 16);
@@ -54,6 +56,23 @@ static tess_status parse_marker(const char *folder, int64_t step, const char *pa
     return TESS_OK;
 }
 
+/* Both come from one save, so they say the same. */
+static tess_status check_manifest(const char *path, const marker *m, const json_t *manifest)
+{
+    int64_t format = -1, step = -1;
+    TESS_TRY(tess_json_get_int(manifest, "format", path, &format));
+    TESS_TRY(tess_json_get_int(manifest, "step", path, &step));
+    TESS_CHECK(format == TESS_STORE_FORMAT, TESS_E_FORMAT,
+               "%s says format %" PRId64 ", " TESS_STORE_MARKER " beside it %d: they are not of one save; copy the "
+               "folder anew from where it comes from, or take another step",
+               path, format, TESS_STORE_FORMAT);
+    TESS_CHECK(step == m->step, TESS_E_FORMAT,
+               "%s says step %" PRId64 ", " TESS_STORE_MARKER " beside it %" PRId64
+               ": they are not of one save; copy the folder anew from where it comes from, or take another step",
+               path, step, m->step);
+    return TESS_OK;
+}
+
 /* Size and checksum of the manifest must be those in the marker; then its content is as it was written. */
 static tess_status read_manifest(const tess_io *io, const char *folder, const marker *m, json_t **manifest)
 {
@@ -71,6 +90,8 @@ static tess_status read_manifest(const tess_io *io, const char *folder, const ma
     else
         status = tess_json_parse(text, size, path, true, manifest);
     free(text);
+    if (status == TESS_OK)
+        status = check_manifest(path, m, *manifest);
     return status;
 }
 
@@ -134,8 +155,9 @@ tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step,
     tess_status status = parse_marker(folder, step, path, text, size, &m);
     free(text);
     TESS_TRY(status);
-    TESS_TRY(read_manifest(io, folder, &m, manifest));
-    status = check_files(io, folder, *manifest);
+    status = read_manifest(io, folder, &m, manifest);
+    if (status == TESS_OK)
+        status = check_files(io, folder, *manifest);
     if (status != TESS_OK) {
         json_decref(*manifest);
         *manifest = NULL;
