@@ -65,5 +65,7 @@ const cli_command cli_convert = {
     "writes a checkpoint of any format in another, or a Hugging Face folder anew\n\n"
     "IN: a Tessera checkpoint (or a folder of them: the newest), a Hugging Face folder, a safetensors file, a PyTorch\n"
     "DCP or Megatron folder, a torch.save file, a DeepSpeed folder. OUT: a new file or folder; with --to tessera and\n"
-    "--to megatron a folder of checkpoints. The output is read again and compared, bit for bit.\n",
+    "--to megatron a folder of checkpoints. The output is read again and compared, bit for bit. A Hugging Face folder "
+    "gets\n"
+    "the model alone, without what wrappers put around its names, which must be those of config.json.\n",
     .run = run};

@@ -9,18 +9,19 @@
 typedef struct warm_start {
     tess_trainer *t;
     tess_catalog *catalog;
+    tess_export *list;
     tess_ckpt_tensor *tensors; /* (n) to be read */
     int n;
     tess_catalog_request *requests; /* (n) */
 } warm_start;
 
-static const tess_catalog_tensor *find_tensor(const tess_catalog *c, const tess_ckpt_tensor *tensor)
+static const tess_catalog_tensor *find_tensor(const warm_start *w, const tess_ckpt_tensor *tensor)
 {
     char name[TESS_STORE_NAME];
     if (tensor->kind == TESS_CKPT_WEIGHT)
-        return tess_weights_find(c, tensor->name);
+        return tess_weights_find(w->list, tensor->name);
     tess_store_tensor_name(tensor->kind, tensor->name, name);
-    return tess_catalog_find(c, name);
+    return tess_catalog_find(w->catalog, name);
 }
 
 static tess_status check_shape(const warm_start *w, const tess_ckpt_tensor *wanted, const tess_catalog_tensor *found)
@@ -41,7 +42,7 @@ static tess_status match(warm_start *w)
     const char *missing = "";
     for (int i = 0; i < w->n; i++) {
         const tess_ckpt_tensor *t = &w->tensors[i];
-        const tess_catalog_tensor *found = find_tensor(w->catalog, t);
+        const tess_catalog_tensor *found = find_tensor(w, t);
         if (found == NULL) {
             missing = n_missing++ == 0 ? t->name : missing;
             continue;
@@ -63,6 +64,7 @@ static tess_status prepare(warm_start *w)
 {
     tess_trainer *t = w->t;
     TESS_TRY(tess_catalog_open(t->mem, t->config.checkpoint.initial_load_path, &w->catalog));
+    TESS_TRY(tess_weights_list(w->catalog, t->engine->model, &w->list));
     TESS_TRY(tess_trainer_list_tensors(t, &w->tensors, &w->n));
     TESS_TRY(tess_exclude_tensors(&t->without, w->tensors, &w->n));
     int n = 0;
@@ -82,7 +84,7 @@ static tess_status finish(warm_start *w)
     if (!t->config.checkpoint.initial_load_model_only)
         TESS_TRY(tess_trainer_restore_state(t, json_object_get(w->catalog->meta, "meta")));
     TESS_TRY(tess_fsdp_params_changed(t->engine->fsdp));
-    int n_unused = tess_weights_count_unused(w->catalog, w->requests, w->n, t->model_config.tied, &first);
+    int n_unused = tess_weights_count_unused(w->list, w->requests, w->n, t->model_config.tied, &first);
     if (n_unused > 0)
         tess_trainer_warn(t, "%s: %d tensors are not taken, the first is '%s'", w->catalog->path, n_unused, first);
     tess_trainer_note(t, "%s of %s (%s)",
@@ -103,6 +105,7 @@ tess_status tess_trainer_warm_start(tess_trainer *t)
         status = finish(&w);
     tess_mem_free(t->mem, w.requests);
     tess_mem_free(t->mem, w.tensors);
+    tess_export_destroy(&w.list);
     tess_catalog_destroy(&w.catalog);
     return status;
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text/text.h"
 #include "ckpt/store/tensor.h"
 #include "train/numbers/finite.h"
 
@@ -12,6 +11,7 @@ struct tess_weights {
     const tess_model *model;
     tess_reporter reporter;
     tess_catalog *catalog;
+    tess_export *list;
     tess_catalog_request *requests; /* (n_params) each tensor whole */
     int32_t *broken;                /* (n_params) 1: NaN or infinite values */
     const void **whole;             /* (n_params), NULL until asked for */
@@ -26,23 +26,17 @@ static tess_status find_param(const tess_model *model, const char *name, int *in
     return TESS_FAIL(TESS_E_INTERNAL, "the model has no parameter '%s'", name);
 }
 
-/* "layers.0..." of "model.layers.0...", "h.0..." of "transformer.h.0...". */
-static const char *base_name(const char *name)
+tess_status tess_weights_list(const tess_catalog *catalog, const tess_model *model, tess_export **list)
 {
-    bool has_prefix = strncmp(name, "transformer.", 12) == 0 || strncmp(name, "model.", 6) == 0;
-    return has_prefix ? strchr(name, '.') + 1 : name;
+    return tess_export_create(catalog, &(tess_export_options){.names = TESS_NAMES_TESSERA, .model = model}, list);
 }
 
-const tess_catalog_tensor *tess_weights_find(const tess_catalog *c, const char *name)
+const tess_catalog_tensor *tess_weights_find(const tess_export *list, const char *name)
 {
-    const char *stated = json_string_value(json_object_get(c->meta, "model_prefix"));
-    const char *const prefixes[] = {"model.", "", stated != NULL ? stated : ""};
-    char prefixed[TESS_STORE_NAME];
-    const tess_catalog_tensor *found = NULL;
-    for (int i = 0; i < 3 && found == NULL; i++)
-        if (snprintf(prefixed, sizeof(prefixed), "%s%s", prefixes[i], name) < (int)sizeof(prefixed))
-            found = tess_catalog_find(c, prefixed);
-    return found != NULL ? found : tess_catalog_find(c, base_name(name));
+    char stored[TESS_STORE_NAME];
+    tess_store_tensor_name(TESS_CKPT_WEIGHT, name, stored);
+    const tess_export_tensor *found = tess_export_find(list, stored);
+    return found != NULL ? found->source : NULL;
 }
 
 static tess_status match(tess_weights *w)
@@ -51,7 +45,7 @@ static tess_status match(tess_weights *w)
     const char *missing = NULL;
     for (int i = 0; i < n; i++) {
         const tess_param *param = tess_model_param(w->model, i);
-        const tess_catalog_tensor *tensor = tess_weights_find(w->catalog, param->name);
+        const tess_catalog_tensor *tensor = tess_weights_find(w->list, param->name);
         char expected[128], found[200];
         if (tensor == NULL) {
             missing = n_missing++ == 0 ? param->name : missing;
@@ -71,29 +65,18 @@ static tess_status match(tess_weights *w)
     return TESS_OK;
 }
 
-/* Buffers of old files that no model needs, and the state of a run. */
-static bool is_no_weight(const char *name)
-{
-    static const char *const endings[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
-    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
-        size_t n = strlen(name), m = strlen(endings[i]);
-        if (n > m && strcmp(name + n - m, endings[i]) == 0)
-            return true;
-    }
-    return strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "train_state.", 12) == 0;
-}
-
-int tess_weights_count_unused(const tess_catalog *c, const tess_catalog_request *requests, int n, bool tied,
+int tess_weights_count_unused(const tess_export *list, const tess_catalog_request *requests, int n, bool tied,
                               const char **first)
 {
     int n_unused = 0;
-    for (int i = 0; i < c->n_tensors; i++) {
-        const tess_catalog_tensor *t = &c->tensors[i];
-        bool used = is_no_weight(t->name) || (tied && t == tess_weights_find(c, "lm_head.weight"));
+    const tess_catalog_tensor *head = tied ? tess_weights_find(list, "lm_head.weight") : NULL;
+    for (int i = 0; i < list->n_tensors; i++) {
+        const tess_export_tensor *t = &list->tensors[i];
+        bool used = tess_export_is_no_weight(t->name) || strncmp(t->name, "optimizer.", 10) == 0 || t->source == head;
         for (int k = 0; k < n && !used; k++)
-            used = requests[k].tensor == t;
+            used = requests[k].tensor == t->source;
         if (!used)
-            *first = n_unused++ == 0 ? t->name : *first;
+            *first = n_unused++ == 0 ? t->source->name : *first;
     }
     return n_unused;
 }
@@ -102,7 +85,7 @@ static void report_unused(const tess_weights *w)
 {
     const char *first;
     char text[512];
-    int n = tess_weights_count_unused(w->catalog, w->requests, tess_model_n_params(w->model),
+    int n = tess_weights_count_unused(w->list, w->requests, tess_model_n_params(w->model),
                                       tess_model_get_config(w->model)->tied, &first);
     if (n == 0 || w->reporter.line == NULL)
         return;
@@ -125,6 +108,7 @@ tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model 
               opened);
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->broken), "weights", (void **)&w->broken), opened);
     TESS_GOTO(tess_catalog_open(mem, path, &w->catalog), opened);
+    TESS_GOTO(tess_weights_list(w->catalog, model, &w->list), opened);
     TESS_GOTO(match(w), opened);
     report_unused(w);
     *out = w;
@@ -145,6 +129,7 @@ void tess_weights_close(tess_weights **handle)
     tess_mem_free(w->mem, w->whole);
     tess_mem_free(w->mem, w->broken);
     tess_mem_free(w->mem, w->requests);
+    tess_export_destroy(&w->list);
     tess_catalog_destroy(&w->catalog);
     tess_mem_free(w->mem, w);
     *handle = NULL;

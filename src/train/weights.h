@@ -2,8 +2,7 @@
 #ifndef TESS_TRAIN_WEIGHTS_H
 #define TESS_TRAIN_WEIGHTS_H
 
-#include "ckpt/catalog/catalog.h"
-#include "nn/model.h"
+#include "ckpt/formats/export_catalog.h"
 
 /* Gets a line for people. */
 typedef struct tess_reporter {
@@ -44,12 +43,14 @@ typedef struct tess_random_weights {
 tess_status tess_random_weights_fill(void *random, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
 
 /* ---- Names, also for those that read a catalog themselves ---- */
-/* The tensor of a parameter X: "model.X" (Tessera's name), X, X after the prefix that the catalog states, or X as in
- * files of a base model without a head ("h.0..." for "transformer.h.0..."). NULL: none. */
-const tess_catalog_tensor *tess_weights_find(const tess_catalog *catalog, const char *name);
-/* Counts the weights of the catalog that no request reads; *first names one. Does not count state of a run, known
+/* Lists a catalog under Tessera's names, in which the model's parameters have their own, whatever stands around them in
+ * the catalog. */
+tess_status tess_weights_list(const tess_catalog *catalog, const tess_model *model, tess_export **list);
+/* The tensor of a parameter; NULL: none. */
+const tess_catalog_tensor *tess_weights_find(const tess_export *list, const char *name);
+/* Counts the tensors of a list that no request reads; *first names one. Does not count state of optimizers, known
  * buffers, or the head of a tied model. */
-int tess_weights_count_unused(const tess_catalog *catalog, const tess_catalog_request *requests, int n, bool tied,
+int tess_weights_count_unused(const tess_export *list, const tess_catalog_request *requests, int n, bool tied,
                               const char **first);
 
 #endif

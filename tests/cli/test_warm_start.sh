@@ -42,6 +42,30 @@ expect "once there is a checkpoint of its own it is not asked for" 0 "resumed fr
 expect "from a file of torch.save" 0 "starts from the weights of first.pt (torch.save)" train job.dump_folder=h \
     checkpoint.initial_load_path=first.pt tokenizer.path=first/tokenizer.json
 equal "and that of torch.save" b h
+# wrap FILE: the safetensors file with the names that DDP around torch.compile gives.
+wrap() {
+    local n header
+    n=$(($(od -An -tu8 -N8 "$1")))
+    header=$(head -c $((8 + n)) "$1" | tail -c "$n" | sed -E 's/"(model|lm_head)\./"module._orig_mod.\1./g')
+    # shellcheck disable=SC2059
+    printf "$(printf '\\x%02x' $((${#header} & 255)) $((${#header} >> 8 & 255)) $((${#header} >> 16)) 0 0 0 0 0)"
+    printf '%s' "$header"
+    tail -c +$((9 + n)) "$1"
+}
+wrap first/model/model.safetensors >wrapped.safetensors
+expect "from a wrapped model" 0 "starts from the weights of wrapped.safetensors" train job.dump_folder=i \
+    checkpoint.initial_load_path=wrapped.safetensors tokenizer.path=first/tokenizer.json
+grep -q "are not taken" output && fail "$(grep taken output)" || pass "whose names are read without the wrappers"
+equal "and that of a wrapped model" b i
+expect "which goes into a model folder under its own names" 0 "safetensors to hf, read again and equal" \
+    "$tessera" convert wrapped.safetensors unwrapped --to hf --assets first/model
+cmp unwrapped/model.safetensors first/model/model.safetensors && pass "bit for bit" || fail "other bytes"
+sed 's/"vocab_size": /&1/' first/model/config.json >model_other.json
+mkdir other && mv model_other.json other/config.json
+expect "but not into one of another model" 2 "misfits: 'model.embed_tokens.weight' has shape" \
+    "$tessera" convert wrapped.safetensors refused --to hf --assets other
+[ -e refused ] && fail "it wrote something" || pass "which is not made"
+
 mkdir of_dcp of_bin
 cp first_dcp/.metadata first_dcp/* of_dcp
 cp bare.pt of_bin/pytorch_model.bin

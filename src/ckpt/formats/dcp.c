@@ -4,6 +4,7 @@
 
 #include "base/text/text.h"
 #include "ckpt/formats/dcp_impl.h"
+#include "ckpt/formats/export_impl.h"
 #include "ckpt/formats/formats.h"
 #include "ckpt/formats/torch_impl.h"
 
@@ -149,15 +150,34 @@ static tess_status read_files(tess_catalog *catalog, const char *folder, const d
 }
 
 /* {"model": {...}} is saved as paths ("model", name). */
-static const char *model_prefix(const dcp_metadata *metadata)
+typedef struct dcp_dicts {
+    const dcp_metadata *metadata;
+    const tess_pickle_value *path; /* one that leads through the dicts that were entered */
+} dcp_dicts;
+
+static bool same_keys(const tess_pickle_value *a, const tess_pickle_value *b, int n)
 {
-    for (size_t i = 0; i < metadata->paths.n; i++) {
-        const tess_pickle_value *path = metadata->paths.keys[i].value;
-        const char *first = tess_pickle_text(tess_pickle_at(path, 0));
-        if (first != NULL && strcmp(first, "model") == 0 && path->n >= 2)
-            return "model.";
+    for (size_t i = 0; i < (size_t)n; i++) {
+        const char *x = tess_pickle_text(tess_pickle_at(a, i)), *y = tess_pickle_text(tess_pickle_at(b, i));
+        if (x == NULL || y == NULL || strcmp(x, y) != 0)
+            return false;
     }
-    return "";
+    return true;
+}
+
+static bool enter_dict(void *self, int depth, const char *key)
+{
+    dcp_dicts *dicts = self;
+    for (size_t i = 0; i < dicts->metadata->paths.n; i++) {
+        const tess_pickle_value *path = dicts->metadata->paths.keys[i].value;
+        const char *text = tess_pickle_text(tess_pickle_at(path, (size_t)depth));
+        if (text != NULL && strcmp(text, key) == 0 && path->n >= (size_t)depth + 2 &&
+            same_keys(path, dicts->path, depth)) {
+            dicts->path = path;
+            return true;
+        }
+    }
+    return false;
 }
 
 static tess_status read_folder(tess_catalog *catalog, const char *folder)
@@ -170,7 +190,9 @@ static tess_status read_folder(tess_catalog *catalog, const char *folder)
     tess_status status = dcp_metadata_parse(catalog->mem, path, data, size, &metadata);
     tess_mem_free(catalog->mem, data);
     TESS_TRY(status);
-    json_object_set_new(catalog->meta, "model_prefix", json_string(model_prefix(&metadata)));
+    dcp_dicts dicts = {.metadata = &metadata};
+    export_find_dicts(&dicts, enter_dict, path, sizeof(path));
+    json_object_set_new(catalog->meta, "model_prefix", json_string(path));
     status = add_names(catalog, &metadata);
     if (status == TESS_OK)
         status = read_files(catalog, folder, &metadata);

@@ -6,7 +6,7 @@
 #include "ckpt/formats/export_impl.h"
 #include "ckpt/safetensors/safetensors.h"
 
-enum { NAME_SIZE = 4096 };
+enum { NAME_SIZE = EXPORT_NAME };
 
 /* ---- The step ---- */
 static bool find_int(const json_t *object, int64_t *value)
@@ -89,7 +89,7 @@ static tess_status add_settings(json_t *meta, const json_t *settings, const expo
     json_t *group = describe_group(settings, decays);
     TESS_CHECK(group != NULL, TESS_E_NOMEM, "no memory for the optimizer's settings");
     json_object_foreach (group, key, value) {
-        snprintf(text, sizeof(text), "optimizer.param_groups.%.*s.%s", (int)name->n, name->name, key);
+        snprintf(text, sizeof(text), "optimizer.param_groups.%s.%s", name->name, key);
         json_object_set(meta, text, value);
     }
     json_decref(group);
@@ -100,7 +100,7 @@ static tess_status add_settings(json_t *meta, const json_t *settings, const expo
 typedef struct builder {
     tess_export *out;
     const tess_export_options *options;
-    const char *model_prefix; /* of the source */
+    export_place place;
     size_t room;
     const json_t *settings; /* of the optimizer, borrowed; NULL: unknown */
 } builder;
@@ -152,7 +152,9 @@ static tess_status add_state(builder *b, const export_name *read, const tess_cat
     char name[NAME_SIZE];
     float step = (float)b->out->step;
     TESS_TRY(add_settings(b->out->meta, b->settings, read, moment->n_dims >= 2));
-    export_name of_step = {EXPORT_STEP, read->name, read->n, ".step"};
+    export_name of_step = *read;
+    of_step.kind = EXPORT_STEP;
+    of_step.suffix = ".step";
     if (b->out->step < 0 || !export_write_name(&of_step, "", TESS_NAMES_TORCHTITAN, name, sizeof(name)))
         return TESS_OK;
     return add_scalar(b, name, "F32", &step);
@@ -161,11 +163,12 @@ static tess_status add_state(builder *b, const export_name *read, const tess_cat
 static tess_status add_all(builder *b)
 {
     char name[NAME_SIZE];
+    export_name read;
     const tess_catalog *catalog = b->out->catalog;
     bool model_only = b->options->model_only, titan = b->options->names == TESS_NAMES_TORCHTITAN && !model_only;
     for (int i = 0; i < catalog->n_tensors; i++) {
         const tess_catalog_tensor *source = &catalog->tensors[i];
-        export_name read = export_read_name(source->name, b->model_prefix);
+        export_read_name(source->name, &b->place, &read);
         if ((model_only && read.kind != EXPORT_MODEL) ||
             !export_write_name(&read, source->name, b->options->names, name, sizeof(name)))
             continue;
@@ -198,12 +201,19 @@ const tess_export_tensor *tess_export_find(const tess_export *out, const char *n
 static tess_status build(tess_export *out, const tess_export_options *options)
 {
     json_t *meta = json_object_get(out->catalog->meta, "meta");
-    builder b = {.out = out, .options = options, .model_prefix = export_model_prefix(out->catalog)};
+    builder b = {.out = out, .options = options};
     b.settings = json_object_get(meta, "optimizer");
     const char *dtype = options->weights_dtype;
     TESS_CHECK(dtype == NULL || strcmp(dtype, "F32") == 0 || strcmp(dtype, "BF16") == 0 || strcmp(dtype, "F16") == 0,
                TESS_E_INVALID, "weights cannot be written as '%s': F32, BF16 and F16 are known", dtype);
-    TESS_TRY(add_all(&b));
+    tess_status status = export_find_place(out->catalog, options->model, &b.place);
+    if (status == TESS_OK)
+        status = add_all(&b);
+    export_free_place(out->mem, &b.place);
+    TESS_TRY(status);
+    if (options->names == TESS_NAMES_SAME || options->names == TESS_NAMES_TESSERA)
+        snprintf(out->model_prefix, sizeof(out->model_prefix), "%.255s",
+                 options->names == TESS_NAMES_TESSERA ? "model." : b.place.model);
     if (out->n_tensors > 0)
         qsort(out->tensors, (size_t)out->n_tensors, sizeof(out->tensors[0]), by_name);
     for (int i = 1; i < out->n_tensors; i++)
@@ -218,9 +228,6 @@ tess_status tess_export_create(const tess_catalog *catalog, const tess_export_op
     *out = NULL;
     TESS_TRY(tess_mem_alloc(catalog->mem, TESS_POOL_MISC, sizeof(*made), "export", (void **)&made));
     *made = (tess_export){.mem = catalog->mem, .catalog = catalog, .step = tess_export_find_step(catalog)};
-    made->model_prefix = options->names == TESS_NAMES_SAME      ? export_model_prefix(catalog)
-                         : options->names == TESS_NAMES_TESSERA ? "model."
-                                                                : "";
     bool model_only = options->model_only || options->names == TESS_NAMES_BARE;
     made->meta = model_only ? json_object() : json_copy(catalog->meta);
     json_object_del(made->meta, "model_prefix");

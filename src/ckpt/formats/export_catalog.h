@@ -12,12 +12,15 @@
  *   (meta: n_tokens)        train_state.ntokens_seen      -
  *   (meta: optimizer)       optimizer.param_groups.X.lr, .betas, ..  -
  *
- * Each of them is recognised in a source. Other names stay as they are, and are left out of TESS_NAMES_BARE. The names
- * of layers are not translated between families of models. */
+ * Each of them is recognised in a source, also in dicts around it ("app.model.X") and with the words of wrappers
+ * ("module.X", "_orig_mod.X", "layers.0._fsdp_wrapped_module.w"), which are left out. Other names stay as they are, and
+ * are left out of TESS_NAMES_BARE, as is all state of optimizers. The names of layers are not translated between
+ * families of models. */
 #ifndef TESS_CKPT_FORMATS_EXPORT_CATALOG_H
 #define TESS_CKPT_FORMATS_EXPORT_CATALOG_H
 
 #include "ckpt/catalog/catalog.h"
+#include "nn/model.h"
 
 typedef enum tess_names { TESS_NAMES_SAME, TESS_NAMES_TESSERA, TESS_NAMES_TORCHTITAN, TESS_NAMES_BARE } tess_names;
 
@@ -38,22 +41,27 @@ typedef struct tess_export {
     tess_export_tensor *tensors; /* by name */
     json_t *meta;                /* an object; empty for a model alone */
     int64_t step;                /* -1: the source does not state it */
-    const char *model_prefix;    /* of the model's names: "model.", or "" */
+    char model_prefix[256];      /* of the model's names: "model.", or "" */
 } tess_export;
 
 typedef struct tess_export_options {
     tess_names names;
     const char *weights_dtype; /* of floating-point tensors of the model: "F32", "BF16", "F16"; NULL: as they are */
     bool model_only;           /* TESS_NAMES_BARE implies it */
+    const tess_model *model;   /* NULL: not known. Its parameters are found under any prefix and with the names of a
+                                  base model ("h.0.w"), and get their own names; nothing says that all are there */
 } tess_export_options;
 
-/* TESS_E_INVALID: two tensors would get one name, no such dtype. `catalog` must outlive the export. */
+/* TESS_E_INVALID: two tensors would get one name, two prefixes hold the whole model, no such dtype. `catalog` must
+ * outlive the export. */
 tess_status tess_export_create(const tess_catalog *catalog, const tess_export_options *options, tess_export **out);
 void tess_export_destroy(tess_export **out);                                          /* NULL is fine */
 const tess_export_tensor *tess_export_find(const tess_export *out, const char *name); /* NULL: none */
 
 /* Reads the box of a tensor in the export's dtype (rounded to nearest even), row-major. Thread-safe. */
 tess_status tess_export_read(const tess_export *out, const tess_export_tensor *tensor, const tess_box *box, void *dst);
+/* Whether it is a name that only the state of an optimizer has, or a buffer of old files that no model needs. */
+bool tess_export_is_no_weight(const char *name);
 uint64_t tess_export_bytes(const tess_export *out); /* of all tensors */
 
 /* The step of a checkpoint of any format: meta's "step", "global_step", "global_steps" or "iteration", at the top or in

@@ -6,21 +6,37 @@
 #include "ckpt/formats/export_catalog.h"
 #include "ckpt/formats/zip_impl.h"
 
-/* ---- export_names.c: the meaning of a source's name */
+/* ---- export_names.c: the meaning of a source's names */
+enum { EXPORT_NAME = 4096 };
+
+/* Where a source keeps its model. Wrappers of modules are left out of all prefixes (tess_export_create). */
+typedef struct export_place {
+    char model[EXPORT_NAME];   /* before the model's names: "model.", "app.model.", "" */
+    char around[EXPORT_NAME];  /* before those of the optimizer: "app." of the second, else "" */
+    const tess_param **params; /* (n_params) by name, without "model." and "transformer."; owned */
+    int n_params;              /* 0: not known */
+} export_place;
+
+/* Finds it. `model` may be NULL. TESS_E_INVALID: two places hold the whole model. */
+tess_status export_find_place(const tess_catalog *catalog, const tess_model *model, export_place *place);
+void export_free_place(tess_mem *mem, export_place *place);
+
+/* Finds the dicts that a checkpoint's root has around the model, by their usual keys: "app" and "model" give
+ * "app.model.". `enter`: whether the dict at `depth` (0: the root) has a dict of that key; it becomes the next depth's.
+ */
+void export_find_dicts(void *self, bool (*enter)(void *self, int depth, const char *key), char *prefix, size_t size);
+
 typedef enum export_kind { EXPORT_MODEL, EXPORT_MOMENT, EXPORT_STEP, EXPORT_OTHER } export_kind;
 
 typedef struct export_name {
     export_kind kind;
-    const char *name; /* of the parameter: `n` bytes of the source's name */
-    size_t n;
-    const char *suffix; /* of moments: ".exp_avg" */
+    char name[EXPORT_NAME]; /* of the parameter, as the model itself calls it */
+    const char *suffix;     /* of moments: ".exp_avg" */
 } export_name;
 
-/* `model_prefix`: of the model's names in the source. */
-export_name export_read_name(const char *name, const char *model_prefix);
+void export_read_name(const char *name, const export_place *place, export_name *read);
 /* Formats the name in another set of names. False: that set does not have it. */
 bool export_write_name(const export_name *name, const char *whole, tess_names names, char *text, size_t size);
-const char *export_model_prefix(const tess_catalog *catalog);
 
 /* ---- export_stream.c: writes boxes of tensors into archives, block by block */
 typedef struct export_stream {

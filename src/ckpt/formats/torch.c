@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem/make_room.h"
+#include "ckpt/formats/export_impl.h"
 #include "ckpt/formats/formats.h"
 #include "ckpt/formats/torch_impl.h"
 
@@ -194,18 +195,15 @@ static json_t *meta_object(json_t *meta, const char *prefix)
     return object;
 }
 
-/* The dict of a checkpoint that holds the model, with a dot: "model."; "": names stand alone. */
-static const char *model_prefix(const tess_pickle_value *root)
+/* `self`: the dict that was entered last. */
+static bool enter_dict(void *self, int depth, const char *key)
 {
-    static const char *const prefixes[] = {"model.", "model_state_dict.", "state_dict.", "module."};
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-        char key[32];
-        snprintf(key, sizeof(key), "%.*s", (int)strlen(prefixes[i]) - 1, prefixes[i]);
-        const tess_pickle_value *value = tess_pickle_get(root, key);
-        if (value != NULL && value->kind == TESS_PICKLE_DICT)
-            return prefixes[i];
-    }
-    return "";
+    const tess_pickle_value **dict = self, *value = tess_pickle_get(*dict, key);
+    (void)depth;
+    if (value == NULL || (value->kind != TESS_PICKLE_DICT && torch_module(value) == NULL))
+        return false;
+    *dict = value;
+    return true;
 }
 
 /* Adds the values of one archive to the catalog, tensors with `prefix`. Values that are not tensors come from the first
@@ -219,8 +217,12 @@ static tess_status add_archive(tess_catalog *catalog, const char *path, int rank
     tess_status status = tess_catalog_add_file(catalog, path, file.mapping.size, &walk.from.catalog_file);
     if (status == TESS_OK)
         status = torch_walk_value(&walk, prefix, file.root, rank > 0 ? NULL : meta_object(catalog->meta, prefix));
-    if (status == TESS_OK && prefix[0] == '\0')
-        json_object_set_new(catalog->meta, "model_prefix", json_string(model_prefix(file.root)));
+    if (status == TESS_OK && prefix[0] == '\0') {
+        char model[256];
+        const tess_pickle_value *dict = file.root;
+        export_find_dicts(&dict, enter_dict, model, sizeof(model));
+        json_object_set_new(catalog->meta, "model_prefix", json_string(model));
+    }
     torch_close(&file);
     return status;
 }

@@ -97,6 +97,9 @@ tess_status torch_read_parts(const torch_file *file, const tess_pickle_value *va
  * bounds how many values (and how much text) are made, over several calls. */
 json_t *torch_to_json(const tess_pickle_value *value, int *left);
 
+/* The attributes of a torch.nn.Module that was pickled whole: a dict. NULL: the value is something else. */
+const tess_pickle_value *torch_module(const tess_pickle_value *value);
+
 enum { TORCH_NAME = 4096, TORCH_VALUES = 1 << 24, TORCH_META_VALUES = 1 << 18 };
 
 typedef struct torch_walk {
@@ -107,7 +110,7 @@ typedef struct torch_walk {
 } torch_walk;
 
 /* Tensors get dotted names after `prefix` ("" or "optimizer."); other values go to the object `meta` (NULL: are left
- * out). */
+ * out). Of a module its state_dict is visited. */
 tess_status torch_walk_value(torch_walk *walk, const char *prefix, const tess_pickle_value *value, json_t *meta);
 
 #endif

@@ -203,12 +203,50 @@ static tess_status walk_dict(torch_walk *walk, size_t length, const tess_pickle_
     return TESS_OK;
 }
 
-static tess_status walk_value(torch_walk *walk, size_t length, const tess_pickle_value *value, json_t *meta)
+/* ---- Modules ---- */
+const tess_pickle_value *torch_module(const tess_pickle_value *value)
 {
     const tess_pickle_value *dicts[2];
+    find_dicts(value, dicts);
+    bool is_one = value->kind == TESS_PICKLE_OBJECT && tess_pickle_get(dicts[1], "_parameters") != NULL &&
+                  tess_pickle_get(dicts[1], "_modules") != NULL;
+    return is_one ? dicts[1] : NULL;
+}
+
+static bool is_in_set(const tess_pickle_value *set, const tess_pickle_value *key)
+{
+    const char *text = tess_pickle_text(key);
+    for (size_t i = 0; set != NULL && set->kind == TESS_PICKLE_SET && i < set->n; i++) {
+        const char *item = tess_pickle_text(set->items[i]);
+        if (text != NULL && item != NULL && strcmp(text, item) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Visits what the module's state_dict() would have: no other attribute, and no buffer that it says not to save. */
+static tess_status walk_module(torch_walk *walk, size_t length, const tess_pickle_value *attributes)
+{
+    static const char *const parts[] = {"_parameters", "_buffers", "_modules"};
+    const tess_pickle_value *unsaved = tess_pickle_get(attributes, "_non_persistent_buffers_set");
+    char key[1024];
+    for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++) {
+        const tess_pickle_value *part = tess_pickle_get(attributes, parts[p]);
+        for (size_t i = 0; part != NULL && part->kind == TESS_PICKLE_DICT && i + 1 < part->n; i += 2)
+            if (torch_key(part->items[i], key, sizeof(key)) && (p != 1 || !is_in_set(unsaved, part->items[i])))
+                TESS_TRY(walk_member(walk, length, key, part->items[i + 1], NULL));
+    }
+    return TESS_OK;
+}
+
+static tess_status walk_value(torch_walk *walk, size_t length, const tess_pickle_value *value, json_t *meta)
+{
+    const tess_pickle_value *dicts[2], *module = torch_module(value);
     walk->name[length] = '\0';
     if (torch_is_tensor(value) || torch_is_sharded(value))
         return add_tensor(walk, value);
+    if (module != NULL)
+        return walk_module(walk, length, module);
     for (size_t i = 0; value->kind >= TESS_PICKLE_LIST && value->kind <= TESS_PICKLE_SET && i < value->n; i++) {
         char key[32];
         snprintf(key, sizeof(key), "%zu", i);

@@ -181,24 +181,32 @@ static const char *config_dtype(const rewriting *r)
     return known ? tess_dtype_name(tess_st_dtype_parse(text)) : NULL;
 }
 
-tess_status rewrite_assets(const rewriting *r, const char *folder)
+tess_status rewrite_find_assets(rewriting *r)
 {
-    char source[TESS_REWRITE_PATH], from[TESS_REWRITE_PATH], to[TESS_REWRITE_PATH];
-    const char *named = r->same_model ? r->in : r->options->assets, *dtype = config_dtype(r);
+    const char *named = r->same_model ? r->in : r->options->assets;
     TESS_CHECK(named == NULL || r->same_model || tess_folder_holds(named, "config.json"), TESS_E_NOT_FOUND,
                "%s: there is no config.json in it", named);
-    if (named != NULL) {
-        snprintf(source, sizeof(source), "%s", named);
-    } else if (!find_assets(r, source)) {
+    if (named != NULL)
+        snprintf(r->assets, sizeof(r->assets), "%s", named);
+    else if (!find_assets(r, r->assets))
+        r->assets[0] = '\0';
+    return TESS_OK;
+}
+
+tess_status rewrite_assets(const rewriting *r, const char *folder)
+{
+    char from[TESS_REWRITE_PATH], to[TESS_REWRITE_PATH];
+    const char *dtype = config_dtype(r);
+    if (r->assets[0] == '\0') {
         rewrite_report(r,
                        "no config.json beside %s or above it: the new folder holds weights alone; "
                        "--assets FOLDER says where configuration and tokenizer are",
                        r->in);
         return TESS_OK;
     }
-    copying c = {.r = r, .from = source, .to = folder};
-    TESS_TRY(tess_os_list(source, copy_companion, &c));
-    TESS_TRY(tess_os_join(from, sizeof(from), source, "config.json"));
+    copying c = {.r = r, .from = r->assets, .to = folder};
+    TESS_TRY(tess_os_list(r->assets, copy_companion, &c));
+    TESS_TRY(tess_os_join(from, sizeof(from), r->assets, "config.json"));
     TESS_TRY(tess_os_join(to, sizeof(to), folder, "config.json"));
     if (!tess_os_is_file(from)) {
         rewrite_report(r, "%s is missing: the new folder has none either", from);

@@ -126,7 +126,6 @@ static tess_status write_and_check(rewriting *r, tess_export *export, const tess
 {
     if (r->options->step >= 0)
         export->step = r->options->step;
-    r->export = export;
     r->result->n_tensors = export->n_tensors;
     r->result->bytes = tess_export_bytes(export);
     r->result->step = export->step;
@@ -165,8 +164,16 @@ static tess_status rewrite(rewriting *r, const tess_catalog *catalog)
     tess_export *export;
     snprintf(r->result->source, sizeof(r->result->source), "%s", catalog->format);
     TESS_TRY(check_complete(catalog));
+    if (o->target == TESS_TO_HF)
+        TESS_TRY(rewrite_find_assets(r));
+    if (bare && r->assets[0] != '\0')
+        TESS_TRY(rewrite_read_model(r));
+    as.model = r->model;
     TESS_TRY(tess_export_create(catalog, &as, &export));
-    tess_status status = write_and_check(r, export, &as);
+    r->export = export;
+    tess_status status = r->model != NULL ? rewrite_check_model(r) : TESS_OK;
+    if (status == TESS_OK)
+        status = write_and_check(r, export, &as);
     tess_export_destroy(&export);
     return status;
 }
@@ -181,6 +188,7 @@ tess_status tess_ckpt_rewrite(tess_mem *mem, const char *in, const char *out, co
     tess_status status = check_place(&r);
     if (status == TESS_OK)
         status = rewrite(&r, catalog);
+    tess_model_destroy(&r.model);
     tess_catalog_destroy(&catalog);
     return status;
 }

@@ -50,9 +50,12 @@ typedef struct tess_rewrite_result {
  *      "DIR/step-00000012" means DIR and step 12. Nothing is replaced.
  * From a model folder to HF (without `assets` and `bare_names`) all names, metadata and other files stay, and
  * config.json changes only its dtype.
- * TESS_E_INVALID: something is at `out`; the step is not known and the target needs one; TESS_E_UNSUPPORTED: the target
- * cannot hold a dtype (the message names the tensor); TESS_E_IO: a tensor reads back different; TESS_E_NO_SPACE; errors
- * of reading. After a failure nothing of the new checkpoint stays, unless it only reads back different. */
+ * Another HF folder gets the model's parameters under its own names, without the words and dicts that programs put
+ * around them, and nothing else: names and shapes must be those of config.json.
+ * TESS_E_INVALID: something is at `out`; it is not the model of config.json (the message lists why); the step is not
+ * known and the target needs one; TESS_E_UNSUPPORTED: the target cannot hold a dtype (the message names the tensor);
+ * TESS_E_IO: a tensor reads back different; TESS_E_NO_SPACE; errors of reading. After a failure nothing of the new
+ * checkpoint stays, unless it only reads back different. */
 tess_status tess_ckpt_rewrite(tess_mem *mem, const char *in, const char *out, const tess_rewrite_options *options,
                               tess_rewrite_result *result);
 

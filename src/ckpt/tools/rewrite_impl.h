@@ -4,6 +4,7 @@
 
 #include "ckpt/formats/export_catalog.h"
 #include "ckpt/tools/rewrite.h"
+#include "nn/model.h"
 
 enum { TESS_REWRITE_PATH = 4096 };
 
@@ -12,7 +13,9 @@ typedef struct rewriting {
     tess_mem *mem;
     const tess_rewrite_options *options;
     const char *in, *out;
-    bool same_model; /* a model folder into a model folder: every name, file and metadata stays */
+    bool same_model;                /* a model folder into a model folder: every name, file and metadata stays */
+    char assets[TESS_REWRITE_PATH]; /* HF: the folder of config.json; "": none was found */
+    tess_model *model;              /* that it describes; NULL: not known */
     const tess_export *export;
     tess_rewrite_result *result; /* the writers set `path` */
     uint64_t done;               /* bytes written */
@@ -31,7 +34,17 @@ tess_status rewrite_as_store(rewriting *r);
 tess_status rewrite_as_file(rewriting *r);
 tess_status rewrite_as_model_folder(rewriting *r);
 
-/* ---- assets.c: writes config.json and what stands beside it into `folder` */
+/* ---- assets.c */
+/* Sets `assets`. TESS_E_NOT_FOUND: the user's folder has no config.json. */
+tess_status rewrite_find_assets(rewriting *r);
+/* Writes config.json and what stands beside it into `folder`. */
 tess_status rewrite_assets(const rewriting *r, const char *folder);
+
+/* ---- model_check.c */
+/* Sets `model` after assets/config.json. One that we cannot read is reported, and nothing is checked then. */
+tess_status rewrite_read_model(rewriting *r);
+/* Checks that the export has the names and shapes of `model`. TESS_E_INVALID lists what is missing, left or of another
+ * shape. */
+tess_status rewrite_check_model(const rewriting *r);
 
 #endif
