@@ -7,14 +7,15 @@
 #include "base/text/text.h"
 #include "ckpt/store/store.h"
 #include "nn/model.h"
+#include "train/memory_need.h"
 #include "train/model_folder.h"
 
 enum { CONFIG, MODEL, DATA, CHECKPOINT, N_CHECKS };
 
 enum { NOTE_BYTES = 1024 };
 
-/* Bytes of a parameter: master weight, gradient and two moments in float32; a checkpoint has no gradient. */
-enum { STATE_BYTES = 16, CHECKPOINT_BYTES = 12 };
+/* Bytes of a parameter in a checkpoint: master weight and two moments in float32. */
+enum { CHECKPOINT_BYTES = 12 };
 
 const tess_probe_check tess_preflight_config_checks[N_CHECKS] = {
     [CONFIG] = {"config", "the configuration: every value, and the arithmetic of ranks and batches", "fail when bad",
@@ -31,15 +32,42 @@ const int tess_preflight_n_config_checks = N_CHECKS;
 
 /* ---- Reading ---- */
 
-static tess_status count_params(tess_mem *mem, const tess_config *config, double *n_params)
+static tess_status make_model(tess_mem *mem, const tess_config *config, tess_model **model)
 {
     tess_model_config sizes;
-    tess_model *model;
     TESS_TRY(tess_config_load_model(config, &sizes));
-    TESS_TRY(tess_model_create(mem, &sizes, &model));
+    return tess_model_create(mem, &sizes, model);
+}
+
+static tess_status count_params(tess_mem *mem, const tess_config *config, double *n_params)
+{
+    tess_model *model;
+    TESS_TRY(make_model(mem, config, &model));
     *n_params = (double)tess_model_count(model);
     tess_model_destroy(&model);
     return TESS_OK;
+}
+
+/* What the n_local ranks of this host will take; 0: not known. */
+static double predict_memory(const tess_preflight_config *read, int world, int n_local)
+{
+    static tess_config checked;
+    tess_mem *mem = NULL;
+    tess_model *model = NULL;
+    tess_memory_need need = {0};
+    checked = read->config;
+    tess_status status = tess_config_check_step(&checked, world);
+    if (status == TESS_OK)
+        status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = make_model(mem, &checked, &model);
+    const tess_memory_plan plan = tess_memory_plan_of(&checked, n_local);
+    if (status == TESS_OK)
+        status = tess_memory_predict(mem, model, &plan, &need);
+    tess_model_destroy(&model);
+    tess_mem_destroy(&mem);
+    tess_error_clear(); /* the check of the configuration or of the model reports it */
+    return status == TESS_OK ? need.host : 0;
 }
 
 static void take_message(char *text, size_t size)
@@ -70,7 +98,7 @@ void tess_preflight_plan(const tess_preflight_config *read, int world, tess_prob
 {
     bool known = is_given(read) && read->loaded == TESS_OK;
     plan->dump_folder = known ? read->config.job.dump_folder : ".";
-    plan->state_bytes = read->n_params * STATE_BYTES * plan->n_ranks / world;
+    plan->state_bytes = read->n_params > 0 ? predict_memory(read, world, plan->n_ranks) : 0;
     plan->checkpoint_bytes = known && read->config.checkpoint.enable ? read->n_params * CHECKPOINT_BYTES : 0;
     plan->config_hash = known ? tess_config_hash(&read->config) : 0;
 }

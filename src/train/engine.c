@@ -19,27 +19,33 @@ tess_dtype tess_precision_dtype(int precision)
     return precision == TESS_PRECISION_BF16 ? TESS_BF16 : TESS_F32;
 }
 
+tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units)
+{
+    int n_units = tess_model_n_units(model), n_params = tess_model_n_params(model);
+    tess_param_desc *descs;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*descs), "units", (void **)&descs));
+    tess_status status = TESS_OK;
+    for (int unit = 0; status == TESS_OK && unit < n_units; unit++) {
+        int first, n;
+        tess_model_unit_params(model, unit, &first, &n);
+        for (int i = 0; i < n; i++) {
+            const tess_param *param = tess_model_param(model, first + i);
+            descs[i] = (tess_param_desc){param->name, param->shape, true, param->decay};
+        }
+        status = tess_fsdp_add_unit(fsdp, tess_model_unit_name(model, unit), descs, n, &units[unit]);
+    }
+    tess_mem_free(mem, descs);
+    return status;
+}
+
 static tess_status add_units(tess_engine *e)
 {
     int n_units = tess_model_n_units(e->model), n_params = tess_model_n_params(e->model);
-    tess_param_desc *descs;
     TESS_TRY(
         tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*e->units), "units", (void **)&e->units));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->w), "units", (void **)&e->w));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->dw), "units", (void **)&e->dw));
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*descs), "units", (void **)&descs));
-    tess_status status = TESS_OK;
-    for (int unit = 0; status == TESS_OK && unit < n_units; unit++) {
-        int first, n;
-        tess_model_unit_params(e->model, unit, &first, &n);
-        for (int i = 0; i < n; i++) {
-            const tess_param *param = tess_model_param(e->model, first + i);
-            descs[i] = (tess_param_desc){param->name, param->shape, true, param->decay};
-        }
-        status = tess_fsdp_add_unit(e->fsdp, tess_model_unit_name(e->model, unit), descs, n, &e->units[unit]);
-    }
-    tess_mem_free(e->mem, descs);
-    return status;
+    return tess_engine_add_units(e->mem, e->model, e->fsdp, e->units);
 }
 
 static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
@@ -79,16 +85,31 @@ static tess_status build_optimizer(tess_engine *e)
     return TESS_OK;
 }
 
+tess_fsdp_policy tess_engine_policy(const tess_config *c)
+{
+    return (tess_fsdp_policy){.strategy = (tess_strategy)c->parallelism.shard_strategy,
+                              .param_dtype = tess_precision_dtype(c->training.mixed_precision_param),
+                              .reduce_dtype = tess_precision_dtype(c->training.mixed_precision_reduce),
+                              .reshard_after_forward = (int)c->parallelism.fsdp_reshard_after_forward,
+                              .prefetch = (int)c->parallelism.fsdp_prefetch};
+}
+
+tess_executor_options tess_engine_activations(const tess_config *c)
+{
+    return (tess_executor_options){.dtype = tess_precision_dtype(c->training.mixed_precision_param),
+                                   .recompute = (tess_recompute)c->activation_checkpoint.mode,
+                                   .recompute_every = (int)c->activation_checkpoint.every_n,
+                                   .max_tokens = c->training.local_batch_size * c->training.seq_len,
+                                   .max_position = c->training.seq_len,
+                                   .train = true};
+}
+
 static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
 {
     const tess_config *c = e->config;
     const tess_axis axes[] = {{"dp_replicate", (int)c->parallelism.data_parallel_replicate_degree},
                               {"dp_shard", (int)c->parallelism.data_parallel_shard_degree}};
-    tess_fsdp_policy policy = {.strategy = (tess_strategy)c->parallelism.shard_strategy,
-                               .param_dtype = tess_precision_dtype(c->training.mixed_precision_param),
-                               .reduce_dtype = tess_precision_dtype(c->training.mixed_precision_reduce),
-                               .reshard_after_forward = (int)c->parallelism.fsdp_reshard_after_forward,
-                               .prefetch = (int)c->parallelism.fsdp_prefetch};
+    const tess_fsdp_policy policy = tess_engine_policy(c);
     TESS_TRY(tess_mesh_create(e->runtime, axes, 2, &e->mesh));
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     tess_fsdp_set_stream(e->fsdp, e->stream);
@@ -100,14 +121,8 @@ static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
 
 static tess_status build_executor(tess_engine *e)
 {
-    const tess_config *c = e->config;
     tess_hooks hooks = tess_engine_hooks(e);
-    tess_executor_options options = {.dtype = tess_precision_dtype(c->training.mixed_precision_param),
-                                     .recompute = (tess_recompute)c->activation_checkpoint.mode,
-                                     .recompute_every = (int)c->activation_checkpoint.every_n,
-                                     .max_tokens = c->training.local_batch_size * c->training.seq_len,
-                                     .max_position = c->training.seq_len,
-                                     .train = true};
+    const tess_executor_options options = tess_engine_activations(e->config);
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens, sizeof(float),
                                   "log-probabilities", (void **)&e->logprobs));
     TESS_TRY(tess_executor_create(e->stream, e->model, &hooks, &options, &e->executor));

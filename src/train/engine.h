@@ -86,6 +86,12 @@ tess_status tess_engine_rehearse(tess_engine *engine);
 /* Hooks that gather and reduce through fsdp's units. */
 tess_hooks tess_engine_hooks(tess_engine *engine);
 
+/* What an engine is built of: the policy, the activations' options, and the model's units added to `fsdp`; units
+ * (n_units) gets their handles. */
+tess_fsdp_policy tess_engine_policy(const tess_config *config);
+tess_executor_options tess_engine_activations(const tess_config *config);
+tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units);
+
 /* Peak bytes of every pool, of this rank. */
 void tess_engine_peaks(const tess_engine *engine, int64_t peak_bytes[TESS_POOL_COUNT]);
 

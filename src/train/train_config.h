@@ -22,6 +22,7 @@ typedef struct tess_config {
     struct {
         char dump_folder[TESS_TEXT_SIZE];
         char description[TESS_TEXT_SIZE];
+        bool ignore_memory;
     } job;
     struct {
         char config[TESS_TEXT_SIZE];

@@ -18,6 +18,8 @@
 static const tess_option job[] = {
     TEXT("job.dump_folder", job.dump_folder, "out", "folder for everything that the run writes"),
     TEXT("job.description", job.description, "", "a line for people, shown when the run starts"),
+    BOOL("job.ignore_memory", job.ignore_memory, "false",
+         "start although the memory that is left does not seem to suffice"),
 };
 
 static const tess_option model[] = {

@@ -6,17 +6,31 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "comm/agree.h"
 #include "comm/rejoin.h"
+#include "comm/seat.h"
 #include "device/peak.h"
 #include "inject/inject.h"
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/comm.h"
+#include "train/memory_need.h"
 #include "train/model_folder.h"
 
 static void report_line(void *self, const char *text)
 {
     tess_trainer_note(self, "%s", text);
+}
+
+/* Of the first life alone: later ones, and one that goes on from memory, find memory that is already theirs in use. */
+tess_status tess_trainer_check_memory(const tess_trainer *t)
+{
+    tess_status status = TESS_OK;
+    if (t->goes_on || tess_runtime_life(t->runtime) > 1)
+        return TESS_OK;
+    if (tess_ckpt_hosts_is_first(t->hosts))
+        status = tess_memory_check_here(t->mem, &t->model_config, &t->config, tess_team_size(t->hosts->mine));
+    return tess_team_agree(t->team, status);
 }
 
 /* The first two lines of the mesh: its shape, and which ranks are on which host. */
@@ -86,6 +100,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
     TESS_TRY(tess_trainer_list_data(t));
     TESS_TRY(tess_trainer_find_persistent(t));
+    TESS_TRY(tess_trainer_check_memory(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_describe_data(t));
     TESS_TRY(tess_trainer_open_data(t));

@@ -64,6 +64,8 @@ void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_confi
                         const tess_train_observer *observer);
 tess_status tess_trainer_end(tess_trainer *t, tess_status status);
 
+/* Checks that the memory of each host suffices. Collective. */
+tess_status tess_trainer_check_memory(const tess_trainer *t);
 /* Finds which ranks are on which host, then fits and checks the configuration. Collective. */
 tess_status tess_trainer_join_hosts(tess_trainer *t);
 /* Checks that hosts read the same files, and share the folder unless folders are host-local. Collective. */

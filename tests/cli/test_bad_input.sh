@@ -83,4 +83,23 @@ expect "bench comm: no number of ranks" 2 "--ranks 2x: name numbers from 2 to 51
 expect "bench comm: ranks named twice" 2 "2 stands there twice; name it once" "$tessera" bench comm --ranks 2,4,2
 expect "bench comm: nothing between the sizes" 2 "--min-bytes 4096 is above --max-bytes 1024: lower it" \
     "$tessera" bench comm --min-bytes 4096 --max-bytes 1024
+
+# The shape of Llama 3 70B takes more than any machine of a test has. It is refused before anything
+# is allocated, once, and not tried again.
+cat >70b.json <<JSON
+{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 128256, "hidden_size": 8192,
+ "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
+ "hidden_act": "silu", "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+ "tie_word_embeddings": false}
+JSON
+bad "a model that is too large" "2 ranks of this host would need 1.31 TiB of memory, but it has " -n 2 model.config=70b.json \
+    recovery.enable=true
+grep -q "(a rank: params 131 GiB, grads 263 GiB, optimizer 263 GiB, activations .*). It would fit with .* hosts like this one" output &&
+    pass "with its figures and what would fit" || fail "its figures: $(cat output)"
+[ "$(wc -l <output)" = 1 ] && pass "and is not tried again" || fail "more than a refusal: $(cat output)"
+bad "on one rank" "1 rank of this host would need 1.67 TiB" model.config=70b.json
+expect "verify refuses it, too" 2 "of this host would need" "$tessera" verify run.yaml model.config=70b.json
+"$tessera" doctor preflight -n 2 --only memory run.yaml model.config=70b.json >output 2>&1
+grep -q "the ranks here need about 1.31 TiB (estimate)" output && pass "preflight has the same figure" ||
+    fail "preflight: $(cat output)"
 finish

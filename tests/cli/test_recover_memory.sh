@@ -38,7 +38,13 @@ train narrow activation_checkpoint.mode=full || fail "with all activations check
 least=$(cat "$group/$peak")
 train wide || fail "without a limit: $(tail -n 2 wide.out)"
 echo $((least + (12 << 20))) >"$group/$limit"
-train fitted || fail "with $((least / 1048576 + 12)) MiB: $(tail -n 3 fitted.out)"
+train refused && fail "with $((least / 1048576 + 12)) MiB it was not refused"
+if grep -q "but its control group has .* left .* It would fit with .*activation_checkpoint.mode=full" refused.out; then
+    pass "with $((least / 1048576 + 12)) MiB it is refused, with the setting that fits"
+else
+    fail "the refusal: $(tail -n 3 refused.out)"
+fi
+train fitted job.ignore_memory=true || fail "with $((least / 1048576 + 12)) MiB: $(tail -n 3 fitted.out)"
 grep "memory ran out" fitted.out | sed 's/^/    /'
 if grep -qF "activation_checkpoint.mode=full from here on: slower, the same bits" fitted.out; then
     pass "with $((least / 1048576 + 12)) MiB it climbs to the setting that fits"

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/os/machine.h"
 #include "base/os/os.h"
 
 /* Version 1 shows a missing limit as the largest multiple of a page. */
@@ -177,6 +179,20 @@ bool tess_memory_group_room(const tess_memory_group *group, uint64_t *room)
         return false;
     *room = limit > needed ? limit - needed : 0;
     return true;
+}
+
+uint64_t tess_memory_available(bool *by_group)
+{
+    char text[4096];
+    uint64_t room, available = UINT64_MAX;
+    tess_memory_group group;
+    tess_os_read_text("/proc/meminfo", text, sizeof(text));
+    const char *line = strstr(text, "MemAvailable:");
+    if (line != NULL)
+        available = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
+    *by_group =
+        tess_memory_group_find((int)getpid(), &group) && tess_memory_group_room(&group, &room) && room < available;
+    return *by_group ? room : available;
 }
 
 uint64_t tess_memory_group_kills(const tess_memory_group *group)

@@ -31,6 +31,10 @@ bool tess_memory_group_need(const tess_memory_group *group, uint64_t *limit, uin
 /* Bytes that the group may still take beyond its need; 0 once it needs more than its limit. False: no limit. */
 bool tess_memory_group_room(const tess_memory_group *group, uint64_t *room);
 
+/* Bytes that this process may still take: what the system can make available without swapping, or what its group leaves
+ * if that is less; then *by_group. UINT64_MAX: not known. */
+uint64_t tess_memory_available(bool *by_group);
+
 /* How many of the group's processes the system ever killed because memory ran out; 0 when it does not say. */
 uint64_t tess_memory_group_kills(const tess_memory_group *group);
 

@@ -14,20 +14,6 @@
 /* Share of the free memory that is left to other processes. */
 static const double margin = 0.05;
 
-static uint64_t available_bytes(void)
-{
-    char text[4096];
-    uint64_t room, available = UINT64_MAX;
-    tess_memory_group group;
-    tess_os_read_text("/proc/meminfo", text, sizeof(text));
-    const char *line = strstr(text, "MemAvailable:");
-    if (line != NULL)
-        available = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
-    if (tess_memory_group_find((int)getpid(), &group) && tess_memory_group_room(&group, &room) && room < available)
-        available = room;
-    return available;
-}
-
 /* What this rank has allocated and not touched yet: its first step does. */
 static uint64_t untouched_bytes(const tess_mem *mem)
 {
@@ -50,7 +36,8 @@ tess_status async_check_room(const tess_saver *s, size_t bytes)
     struct stat info;
     TESS_TRY(tess_all_reduce(s->hosts->mine, needed, needed, 2, TESS_I64, TESS_SUM, NULL));
     if (s->slot == 0) {
-        uint64_t available = available_bytes();
+        bool by_group;
+        uint64_t available = tess_memory_available(&by_group);
         int64_t staged = fstat(s->area.fd, &info) == 0 ? (int64_t)info.st_blocks * 512 : 0;
         int64_t fresh = needed[0] > staged ? needed[0] - staged : 0;
         found[0] = fresh > 0 && (double)(fresh + needed[1]) > (double)available * (1 - margin);

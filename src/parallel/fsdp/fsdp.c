@@ -64,6 +64,19 @@ static void choose_leaves(tess_fsdp *fsdp)
     fsdp->portion = world / fsdp->leaf;
 }
 
+void tess_fsdp_choose(tess_fsdp *fsdp)
+{
+    const tess_fsdp_policy *policy = &fsdp->policy;
+    tess_strategy strategy = policy->strategy;
+    choose_leaves(fsdp);
+    fsdp->alone = fsdp->n_shards == 1 && fsdp->n_replicas == 1;
+    fsdp->replicated = strategy == TESS_STRATEGY_NONE && fsdp->n_shards > 1;
+    fsdp->persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) || fsdp->n_shards == 1;
+    fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
+    fsdp->keep = policy->reshard_after_forward != 1;
+    fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;
+}
+
 tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **out)
 {
     TESS_CHECK(mesh != NULL && policy != NULL && out != NULL, TESS_E_INVALID, "tess_fsdp_create: a NULL argument");
@@ -81,14 +94,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
         tess_fsdp_destroy(&fsdp);
         return status;
     }
-    choose_leaves(fsdp);
-    tess_strategy strategy = policy->strategy;
-    fsdp->alone = fsdp->n_shards == 1 && fsdp->n_replicas == 1;
-    fsdp->replicated = strategy == TESS_STRATEGY_NONE && fsdp->n_shards > 1;
-    fsdp->persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) || fsdp->n_shards == 1;
-    fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
-    fsdp->keep = policy->reshard_after_forward != 1;
-    fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;
+    tess_fsdp_choose(fsdp);
     fsdp->spans_hosts = !tess_team_is_local(fsdp->shard_team);
     fsdp->uses_wire = !tess_team_is_local(fsdp->data_team);
     *out = fsdp;

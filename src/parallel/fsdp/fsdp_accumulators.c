@@ -29,10 +29,15 @@ static tess_status alloc_accumulators(tess_unit *unit, int n)
     return TESS_OK;
 }
 
+int tess_fsdp_accumulators_needed(const tess_fsdp *fsdp, int64_t n_leaves)
+{
+    return tess_leaf_memory((n_leaves + fsdp->leaf - 1) / fsdp->leaf, fsdp->portion,
+                            fsdp->n_replicas > 1 && fsdp->portion == 1);
+}
+
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int64_t n_leaves)
 {
-    int n = tess_leaf_memory((n_leaves + fsdp->leaf - 1) / fsdp->leaf, fsdp->portion,
-                             fsdp->n_replicas > 1 && fsdp->portion == 1);
+    int n = tess_fsdp_accumulators_needed(fsdp, n_leaves);
     tess_status status = TESS_OK;
     if (n == fsdp->n_accumulators)
         return TESS_OK;

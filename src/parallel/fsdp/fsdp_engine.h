@@ -44,6 +44,22 @@ typedef struct tess_fsdp_bad_gradient {
  * peers, peers on other hosts, finite gradients whose sum is too large). */
 bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *bad);
 
+/* ---- How much memory a tess_fsdp will take ---- */
+/* One that is nobody's: units can be added to it, as to that of the first of n_shards * n_replicas ranks, which has the
+ * most rows, and its bytes counted; nothing else. */
+tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int n_replicas,
+                                  tess_fsdp **fsdp);
+
+typedef struct tess_fsdp_bytes {
+    size_t params, grads, optimizer; /* of this rank; optimizer: AdamW's moments */
+    size_t windows;                  /* of gradients; in the comm pool, as the next */
+    size_t copies;                   /* gathered parameters: once for the ranks of a shard team on a host */
+} tess_fsdp_bytes;
+
+/* At the peak of a step of n_micro_batches over all ranks. open_unit: the unit whose backward is open while others' run
+ * (a tied embedding); -1: none. */
+tess_fsdp_bytes tess_fsdp_plan_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int open_unit);
+
 /* What this rank has moved so far. */
 typedef struct tess_fsdp_traffic {
     uint64_t gathered_bytes; /* read and written by it to gather parameters */

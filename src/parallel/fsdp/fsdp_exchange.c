@@ -25,6 +25,26 @@ bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro)
            (fsdp->portion > 1 || tess_fsdp_leaves_of(fsdp, micro) < fsdp->n_shards * fsdp->n_replicas);
 }
 
+bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves)
+{
+    return fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_leaves % (fsdp->n_shards * fsdp->n_replicas) != 0);
+}
+
+static tess_fsdp_exchange sizes_of(const tess_fsdp *fsdp)
+{
+    tess_fsdp_exchange x = {.given = fsdp->leaf == 1 ? fsdp->n_shards : 1};
+    for (int u = 0; u < fsdp->n_units; u++)
+        if (fsdp->units[u]->accumulator_elements > x.elements)
+            x.elements = fsdp->units[u]->accumulator_elements;
+    return x;
+}
+
+size_t tess_fsdp_exchange_bytes(const tess_fsdp *fsdp)
+{
+    tess_fsdp_exchange x = sizes_of(fsdp);
+    return (size_t)x.given * (x.elements + (size_t)(1 + fsdp->n_replicas) * AT_ONCE) * sizeof(float);
+}
+
 static tess_status alloc_exchange(tess_fsdp *fsdp, tess_fsdp_exchange *x)
 {
     size_t given = (size_t)x->given, all = given * (size_t)fsdp->n_replicas;
@@ -44,10 +64,7 @@ tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp)
         return TESS_OK;
     TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(tess_fsdp_exchange), "exchange of leaves",
                             (void **)&fsdp->exchange));
-    *fsdp->exchange = (tess_fsdp_exchange){.given = fsdp->leaf == 1 ? fsdp->n_shards : 1};
-    for (int u = 0; u < fsdp->n_units; u++)
-        if (fsdp->units[u]->accumulator_elements > fsdp->exchange->elements)
-            fsdp->exchange->elements = fsdp->units[u]->accumulator_elements;
+    *fsdp->exchange = sizes_of(fsdp);
     tess_status status = alloc_exchange(fsdp, fsdp->exchange);
     if (status != TESS_OK)
         tess_fsdp_exchange_free(fsdp);

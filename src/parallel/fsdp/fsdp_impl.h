@@ -19,6 +19,7 @@
  * - fsdp_memory.c: what peers can read, and what outlives the rank
  * - fsdp_persist.c: which of it is the finished gradient
  * - fsdp_replicas.c: what several ranks hold alike
+ * - fsdp_plan.c: how much of it all there will be
  * - bad_gradient.c: which rank's gradient was not finite
  *
  * Every decision here (which slot, when to wait, what to prefetch) follows from the order of calls alone, never from
@@ -173,7 +174,9 @@ struct tess_fsdp {
 /* fsdp_layout.c */
 tess_status tess_fsdp_layout(tess_unit *unit);
 
-/* fsdp.c: the stream to compute on, made when first needed. */
+/* fsdp.c: choose sets what follows from the policy and the numbers of shards and replicas. The stream to compute on is
+ * made when first needed. */
+void tess_fsdp_choose(tess_fsdp *fsdp);
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
 
 /* slot.c */
@@ -183,6 +186,7 @@ void tess_fsdp_slots_stale(tess_fsdp *fsdp);
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid ones for writing, once nobody reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
+size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp); /* of all, once every unit was used in a step */
 
 /* gather.c */
 typedef enum tess_fsdp_pass { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_pass;
@@ -192,9 +196,13 @@ void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
 /* fsdp_turns.c */
 tess_status tess_fsdp_window_take(tess_unit *unit);
+/* Of all windows, after a step of n_micro local micro-batches. open_unit keeps its window open through the whole
+ * backward pass; -1: none does. */
+size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int n_micro, int open_unit);
 
 /* fsdp_window.c: create enters the window among those of fsdp, of the unit's class and taken by none. */
 tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **window);
+size_t tess_fsdp_window_elements(const tess_unit *unit);
 void tess_fsdp_window_release(tess_unit *unit);
 void tess_fsdp_windows_free(tess_fsdp *fsdp);
 float *tess_fsdp_window_floats(const tess_fsdp_window *window);
@@ -225,6 +233,7 @@ void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
 /* fsdp_accumulators.c: for a step of `n_leaves` micro-batches of all ranks */
+int tess_fsdp_accumulators_needed(const tess_fsdp *fsdp, int64_t n_leaves); /* of each unit */
 tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int64_t n_leaves);
 void tess_fsdp_accumulators_free(tess_unit *unit);
 
@@ -249,6 +258,8 @@ static inline int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
 /* fsdp_exchange.c: in place of the sum over replicas where that is no subtree. tess_fsdp_exchange_steps: what the
  * reduce-scatter over the shards is to leave; tess_fsdp_exchange_add, once it is complete: the rest. */
 bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro);
+bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves); /* in a step of so many micro-batches */
+size_t tess_fsdp_exchange_bytes(const tess_fsdp *fsdp);
 tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp);
 void tess_fsdp_exchange_free(tess_fsdp *fsdp);
 const tess_leaf_step *tess_fsdp_exchange_steps(const tess_fsdp *fsdp, int micro, int *n_steps);

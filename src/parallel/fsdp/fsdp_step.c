@@ -19,7 +19,7 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
         fsdp->units[u]->backward_done = false;
     }
     TESS_TRY_CTX(tess_fsdp_accumulators_alloc(fsdp, n_leaves), "fsdp: step_begin");
-    if (fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_leaves % world != 0))
+    if (tess_fsdp_exchanges_any(fsdp, n_leaves))
         TESS_TRY_CTX(tess_fsdp_exchange_alloc(fsdp), "fsdp: step_begin");
     fsdp->state = TESS_FSDP_STEP;
     fsdp->n_leaves = n_leaves;

@@ -4,12 +4,34 @@
  * the micro-batch (ZeRO-1) every unit has its own. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-static bool may_create(const tess_unit *unit, int n_windows)
+/* Units with gradients among the first n that share windows with `unit`. */
+static int units_of(const tess_unit *unit, int n)
 {
     int n_units = 0;
-    for (int u = 0; u < unit->fsdp->n_units; u++)
+    for (int u = 0; u < n; u++)
         n_units += unit->fsdp->units[u]->n_trainable > 0 && unit->fsdp->units[u]->window_class == unit->window_class;
-    return n_windows < 2 && n_windows < n_units;
+    return n_units;
+}
+
+static bool may_create(const tess_unit *unit, int n_windows)
+{
+    return n_windows < 2 && n_windows < units_of(unit, unit->fsdp->n_units);
+}
+
+size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int n_micro, int open_unit)
+{
+    size_t bytes = 0, element = tess_dtype_size(fsdp->policy.reduce_dtype);
+    element += fsdp->policy.reduce_dtype != TESS_F32 ? sizeof(float) : 0; /* what the engine writes is float32 */
+    bool none = fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && n_micro < 2;
+    /* Where a reduction is complete when its call returns, one window takes all turns. */
+    bool waits = fsdp->alone || (fsdp->n_replicas > 1 && fsdp->portion > 1);
+    for (int u = 0; u < fsdp->n_units && !none; u++) {
+        const tess_unit *unit = fsdp->units[u];
+        bool by_open = open_unit >= 0 && fsdp->units[open_unit]->window_class == unit->window_class;
+        if (unit->n_trainable > 0 && (fsdp->defer || units_of(unit, u) < (waits && !by_open ? 1 : 2)))
+            bytes += tess_fsdp_window_elements(unit) * element;
+    }
+    return bytes;
 }
 
 tess_status tess_fsdp_window_take(tess_unit *unit)

@@ -2,13 +2,20 @@
  * unit has which of them: fsdp_turns.c. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **out)
+size_t tess_fsdp_window_elements(const tess_unit *unit)
 {
-    tess_fsdp *fsdp = unit->fsdp;
+    const tess_fsdp *fsdp = unit->fsdp;
     size_t elements = unit->window_elements;
     for (int u = 0; !fsdp->defer && u < fsdp->n_units; u++)
         if (fsdp->units[u]->window_class == unit->window_class && fsdp->units[u]->window_elements > elements)
             elements = fsdp->units[u]->window_elements;
+    return elements;
+}
+
+tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **out)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    size_t elements = tess_fsdp_window_elements(unit);
     tess_fsdp_window *window = NULL;
     TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*window), "window", (void **)&window));
     *window = (tess_fsdp_window){.elements = elements, .size_class = unit->window_class};

@@ -56,15 +56,21 @@ static tess_status make_safe(tess_fsdp *fsdp, tess_fsdp_slot *slot)
     return is_safe(fsdp, slot) ? TESS_OK : meet(fsdp);
 }
 
-static tess_status create_slot(tess_fsdp *fsdp, int size_class, const tess_unit *unit, tess_fsdp_slot **out)
+/* A slot that rotates has room for each unit of its class. */
+static size_t slot_bytes(const tess_fsdp *fsdp, const tess_unit *unit)
 {
     size_t elements = unit->full_elements;
     for (int u = 0; !fsdp->persistent && u < fsdp->n_units; u++)
-        if (fsdp->units[u]->full_class == size_class && fsdp->units[u]->full_elements > elements)
+        if (fsdp->units[u]->full_class == unit->full_class && fsdp->units[u]->full_elements > elements)
             elements = fsdp->units[u]->full_elements;
+    return elements * tess_dtype_size(fsdp->policy.param_dtype);
+}
+
+static tess_status create_slot(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_slot **out)
+{
     tess_fsdp_slot *slot = NULL;
     TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*slot), "slot", (void **)&slot));
-    *slot = (tess_fsdp_slot){.bytes = elements * tess_dtype_size(fsdp->policy.param_dtype), .size_class = size_class};
+    *slot = (tess_fsdp_slot){.bytes = slot_bytes(fsdp, unit), .size_class = unit->full_class};
     tess_status status = tess_fsdp_copy_alloc(fsdp, slot->bytes, &slot->data);
     if (status != TESS_OK) {
         tess_mem_free(fsdp->mem, slot);
@@ -76,15 +82,33 @@ static tess_status create_slot(tess_fsdp *fsdp, int size_class, const tess_unit 
     return TESS_OK;
 }
 
+static int units_of(const tess_fsdp *fsdp, int size_class, int n)
+{
+    int n_units = 0;
+    for (int u = 0; u < n; u++)
+        n_units += fsdp->units[u]->full_class == size_class;
+    return n_units;
+}
+
 /* How many slots units of a class share. With `prefetch` gathers ahead of the unit in use, as many released units are
  * not yet proven free. */
 static int slot_limit(const tess_fsdp *fsdp, int size_class)
 {
-    int n_units = 0;
-    for (int u = 0; u < fsdp->n_units; u++)
-        n_units += fsdp->units[u]->full_class == size_class;
+    int n_units = units_of(fsdp, size_class, fsdp->n_units);
     int limit = fsdp->policy.prefetch == 0 ? 2 : 2 * fsdp->policy.prefetch + 1;
     return limit < n_units ? limit : n_units;
+}
+
+size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp)
+{
+    size_t bytes = 0;
+    bool one_each = fsdp->persistent || fsdp->keep;
+    for (int u = 0; u < fsdp->n_units && !fsdp->direct; u++) {
+        const tess_unit *unit = fsdp->units[u];
+        if (one_each || units_of(fsdp, unit->full_class, u) < slot_limit(fsdp, unit->full_class))
+            bytes += slot_bytes(fsdp, unit);
+    }
+    return bytes;
 }
 
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **out)
@@ -109,7 +133,7 @@ tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot *
     }
     bool may_grow = fsdp->persistent || n_slots < slot_limit(fsdp, unit->full_class);
     if (may_grow || (oldest == NULL && !prefetch)) {
-        TESS_TRY(create_slot(fsdp, unit->full_class, unit, out));
+        TESS_TRY(create_slot(fsdp, unit, out));
     } else if (oldest == NULL || (prefetch && !is_safe(fsdp, oldest))) {
         return TESS_OK;
     } else {

@@ -108,6 +108,7 @@ static tess_status run_rank(verify_run *run, tess_trainer *t)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
     TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
+    TESS_TRY(tess_trainer_check_memory(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_open_data(t));
     TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, NULL, &t->engine));

@@ -1,0 +1,41 @@
+/* How much memory a training will take, before any of it is taken: by pool and rank, from the layouts and rules by
+ * which it is allocated. Weights, gradients, moments, gathered copies and windows are exact. Activations lack the
+ * kernels' work space, and all of it what does not grow with the model: the tokenizer, rows of text, buffers of a
+ * network. */
+#ifndef TESS_TRAIN_MEMORY_NEED_H
+#define TESS_TRAIN_MEMORY_NEED_H
+
+#include "train/engine.h"
+
+/* What the memory of a training depends on, beside its model. */
+typedef struct tess_memory_plan {
+    tess_fsdp_policy policy;
+    tess_executor_options activations; /* of a micro-batch of local_batch rows */
+    int n_shards, n_replicas;
+    int n_local; /* ranks of a host */
+    int64_t local_batch, global_batch, seq_len;
+} tess_memory_plan;
+
+/* `config` has passed tess_config_check_step. */
+tess_memory_plan tess_memory_plan_of(const tess_config *config, int n_local);
+
+typedef struct tess_memory_need {
+    double rank[TESS_POOL_COUNT]; /* bytes of the rank that needs most, without `copies` */
+    double copies; /* gathered parameters: in the comm pool of the first rank of a host that shares them */
+    double host;   /* of all ranks of a host together */
+} tess_memory_need;
+
+/* Takes some KiB of `mem` for as long as it runs. */
+tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+                                tess_memory_need *need);
+
+/* TESS_E_INVALID: the ranks of a host need more than `room`. The message has the figures, and which settings, fewer
+ * ranks or more hosts would make it fit. `room_of`: what has that room, such as "this host". */
+tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, double room,
+                              const char *room_of);
+
+/* The same for a rank's own host, as it is now. */
+tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model, const tess_config *config,
+                                   int n_local);
+
+#endif

@@ -1,0 +1,238 @@
+/* The memory that is predicted is the memory that a step then has; what would fit is what fits. */
+#include <math.h>
+
+#include "support/test.h"
+
+#include "base/text/json.h"
+#include "tessera/comm.h"
+#include "train/memory_need.h"
+
+enum { ROWS = 4, LENGTH = 32, TOKENS = ROWS * LENGTH, VOCABULARY = 2000 };
+
+static const char model_json[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 2000, \"hidden_size\": 128,"
+    "\"intermediate_size\": 352, \"num_hidden_layers\": 5, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+    "\"hidden_act\": \"silu\", \"max_position_embeddings\": 128, \"rms_norm_eps\": 1e-6,"
+    "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
+
+/* The vocabulary gives the embedding a size class of its own, or that of the layers (tied: its window stays open). */
+static tess_model_config model_of(bool tied, int64_t vocabulary)
+{
+    tess_model_config model;
+    json_t *json = NULL;
+    EXPECT_OK(tess_json_parse(model_json, sizeof(model_json) - 1, "test", true, &json));
+    json_object_set_new(json, "tie_word_embeddings", json_boolean(tied));
+    json_object_set_new(json, "vocab_size", json_integer(vocabulary));
+    EXPECT_OK(tess_model_config_parse(json, "test", &model));
+    json_decref(json);
+    return model;
+}
+
+static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
+{
+    static int32_t ids[TOKENS], pos[TOKENS], cu_seqlens[ROWS + 1];
+    int64_t rows = *(int64_t *)self;
+    for (int i = 0; i < TOKENS; i++) {
+        ids[i] = (int32_t)((index + i) % 1000);
+        pos[i] = i % LENGTH;
+    }
+    for (int r = 0; r <= ROWS; r++)
+        cu_seqlens[r] = r * LENGTH;
+    *batch = (tess_batch){
+        .n_tokens = rows * LENGTH, .n_seqs = rows, .ids = ids, .pos = pos, .targets = ids, .cu_seqlens = cu_seqlens};
+    return TESS_OK;
+}
+
+/* A process can join its job only once. */
+static tess_runtime *join(void)
+{
+    static tess_runtime *runtime;
+    tess_runtime_options options = {.n_threads = 1, .comm_timeout_s = 600};
+    if (runtime == NULL)
+        EXPECT_OK(tess_runtime_create(&options, &runtime));
+    return runtime;
+}
+
+static void configure(const char *overrides, int world, tess_config *config)
+{
+    char words[512];
+    snprintf(words, sizeof(words),
+             "training.local_batch_size=4 training.seq_len=32 training.steps=10 lr_scheduler.warmup_steps=1 %s",
+             overrides);
+    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", config));
+    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
+        EXPECT_OK(tess_config_override(config, word));
+    EXPECT_OK(tess_config_check_step(config, world));
+}
+
+static size_t in_use(const tess_runtime *rt, int pool)
+{
+    return tess_mem_stats(tess_runtime_mem(rt), (tess_pool)pool).bytes;
+}
+
+/* Rank 0 has the most rows. */
+static void compare(const tess_engine *e, const size_t before[], const tess_memory_need *need, const char *what)
+{
+    for (int pool = 0; pool <= TESS_POOL_COMM; pool++) {
+        double got = (double)(in_use(e->runtime, pool) - before[pool]), want = need->rank[pool];
+        if (pool == TESS_POOL_COMM)
+            want += need->copies;
+        if (pool == TESS_POOL_ACTIVATIONS)
+            want += (double)e->stream->scratch_bytes;
+        if (got != want) {
+            fprintf(stderr, "%d ranks, %s: %s: %.0f bytes, predicted %.0f\n", e->world, what,
+                    tess_pool_name((tess_pool)pool), got, want);
+            EXPECT(got == want);
+        }
+    }
+}
+
+static void run_layout(const char *overrides, bool tied, int64_t vocabulary)
+{
+    static tess_config config;
+    tess_runtime *rt = join();
+    tess_engine *engine;
+    tess_engine_report report;
+    tess_model *model;
+    tess_memory_need need;
+    size_t before[TESS_POOL_COUNT];
+    int world = tess_runtime_world(rt);
+    const tess_model_config sizes = model_of(tied, vocabulary);
+    configure(overrides, world, &config);
+    int64_t rows = config.training.local_batch_size;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        before[pool] = in_use(rt, pool);
+    EXPECT_OK(tess_model_create(test_mem(), &sizes, &model));
+    const tess_memory_plan plan = tess_memory_plan_of(&config, world);
+    EXPECT_OK(tess_memory_predict(test_mem(), model, &plan, &need));
+    tess_model_destroy(&model);
+
+    EXPECT_OK(tess_engine_create(rt, &config, &sizes, NULL, &engine));
+    tess_batch_source source = {&rows, next_tokens};
+    for (int i = 0; i < 2; i++)
+        EXPECT_OK(tess_engine_step(engine, &source, &report));
+    if (tess_runtime_rank(rt) == 0)
+        compare(engine, before, &need, overrides);
+
+    double all = 0;
+    for (int pool = 0; pool <= TESS_POOL_COMM; pool++)
+        all += (double)(in_use(rt, pool) - before[pool]);
+    all -= (double)engine->stream->scratch_bytes;
+    int64_t of_host = (int64_t)all;
+    EXPECT_OK(tess_all_reduce(tess_runtime_team(rt), &of_host, &of_host, 1, TESS_I64, TESS_SUM, NULL));
+    if (!((double)of_host >= 0.97 * need.host && (double)of_host <= 1.03 * need.host)) {
+        fprintf(stderr, "%d ranks, %s: %lld bytes of the host, predicted %.0f\n", world, overrides, (long long)of_host,
+                need.host);
+        EXPECT(false);
+    }
+    tess_engine_destroy(&engine);
+}
+
+static void each_pool_is_predicted(void)
+{
+    static const char *const overrides[] = {
+        "",
+        "training.mixed_precision_param=float32",
+        "training.mixed_precision_reduce=bfloat16",
+        "parallelism.shard_strategy=none",
+        "parallelism.shard_strategy=none training.mixed_precision_param=float32",
+        "parallelism.shard_strategy=zero1",
+        "parallelism.shard_strategy=zero1 training.mixed_precision_reduce=bfloat16",
+        "parallelism.shard_strategy=zero2",
+        "parallelism.fsdp_reshard_after_forward=0",
+        "parallelism.fsdp_prefetch=0",
+        "parallelism.fsdp_prefetch=2",
+        "activation_checkpoint.mode=full",
+        "activation_checkpoint.mode=every_n activation_checkpoint.every_n=2",
+        "training.local_batch_size=2 training.global_batch_size=48",
+        "training.global_batch_size=4",
+        "training.global_batch_size=20",
+        "training.global_batch_size=28 parallelism.shard_strategy=none",
+    };
+    int n = sizeof(overrides) / sizeof(overrides[0]), world = tess_runtime_world(join());
+    for (int i = 0; i < n; i++) /* over the cases, each with each embedding; 1200: its class is that of the layers */
+        run_layout(overrides[i], (i + world) % 3 > 0, (i + world) % 3 > 1 ? 1200 : VOCABULARY);
+}
+
+static void replicas_are_predicted(void)
+{
+    static const char *const batches[] = {"", "training.global_batch_size=48", "training.global_batch_size=44"};
+    char overrides[256];
+    int world = tess_runtime_world(join());
+    for (int replicas = 2; replicas <= world; replicas++)
+        for (int b = 0; world % replicas == 0 && b < 3; b++) {
+            snprintf(overrides, sizeof(overrides),
+                     "parallelism.shard_strategy=%s parallelism.data_parallel_replicate_degree=%d %s",
+                     (b + replicas) % 2 == 0 ? "hybrid" : "zero2", replicas, batches[b]);
+            run_layout(overrides, b == 1, VOCABULARY);
+        }
+}
+
+static void what_would_fit_fits(void)
+{
+    static tess_config config;
+    tess_model *model;
+    tess_memory_need need;
+    const tess_model_config sizes = model_of(false, VOCABULARY);
+    EXPECT_OK(tess_model_create(test_mem(), &sizes, &model));
+    configure("parallelism.shard_strategy=none", 4, &config);
+    tess_memory_plan plan = tess_memory_plan_of(&config, 4), other = plan;
+    EXPECT_OK(tess_memory_predict(test_mem(), model, &plan, &need));
+    EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host, "it"));
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host - 1, "it"), TESS_E_INVALID,
+                 "4 ranks of this host would need");
+    EXPECT_CONTAINS(tess_error_message(), "but it has");
+    EXPECT_CONTAINS(tess_error_message(), "(a rank: params ");
+    EXPECT_CONTAINS(tess_error_message(), "with -n 3, or with parallelism.shard_strategy=full, or with "
+                                          "activation_checkpoint.mode=full, or with training.local_batch_size=2. "
+                                          "job.ignore_memory=true");
+
+    /* Where no setting suffices by itself, all do together. */
+    configure("parallelism.shard_strategy=none training.global_batch_size=32", 8, &config);
+    plan = tess_memory_plan_of(&config, 4);
+    double room = INFINITY;
+    for (int alone = 0; alone < 4; alone++) {
+        other = plan;
+        other.policy.strategy = alone == 0 ? TESS_STRATEGY_FULL : TESS_STRATEGY_NONE;
+        other.activations.recompute = alone == 1 ? TESS_RECOMPUTE_FULL : TESS_RECOMPUTE_NONE;
+        other.local_batch = alone == 2 ? 2 : alone == 3 ? 1 : 4;
+        EXPECT_OK(tess_memory_predict(test_mem(), model, &other, &need));
+        room = fmin(room, need.host - 1);
+    }
+    other.policy.strategy = TESS_STRATEGY_FULL;
+    other.activations.recompute = TESS_RECOMPUTE_FULL;
+    EXPECT_OK(tess_memory_predict(test_mem(), model, &other, &need));
+    EXPECT(need.host < room);
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, room, "its control group"), TESS_E_INVALID,
+                 "but its control group has");
+    EXPECT_CONTAINS(tess_error_message(), "It would fit with parallelism.shard_strategy=full, "
+                                          "activation_checkpoint.mode=full, training.local_batch_size=1. ");
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, 0.6 * need.host, "it"), TESS_E_INVALID,
+                 "hosts like this one, 4 ranks each, parallelism.shard_strategy=full");
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, 1e5, "it"), TESS_E_INVALID,
+                 "on no number of hosts like this one");
+
+    /* Of four ranks on each of `n` hosts, one fewer would not be enough. */
+    configure("", 4, &config);
+    plan = tess_memory_plan_of(&config, 4);
+    for (int n = 2; n < 9; n += 3) {
+        char text[64];
+        snprintf(text, sizeof(text), "with %d hosts like this one, 4 ranks each", n);
+        other = plan;
+        other.n_shards = 4 * n;
+        EXPECT_OK(tess_memory_predict(test_mem(), model, &other, &need));
+        EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host, "it"), TESS_E_INVALID, text);
+    }
+    tess_model_destroy(&model);
+}
+
+static const test_case cases[] = {
+    {"each_pool_is_predicted", each_pool_is_predicted, 1, 0},
+    {"each_pool_of_2_ranks_is_predicted", each_pool_is_predicted, 2, 0},
+    {"each_pool_of_3_ranks_is_predicted", each_pool_is_predicted, 3, 0},
+    {"each_pool_of_4_ranks_is_predicted", each_pool_is_predicted, 4, 0},
+    {"replicas_of_4_ranks_are_predicted", replicas_are_predicted, 4, 0},
+    {"replicas_of_6_ranks_are_predicted", replicas_are_predicted, 6, 0},
+    {"what_would_fit_fits", what_would_fit_fits, 0, 0},
+};
+TEST_MAIN(cases)
