@@ -12,7 +12,7 @@
 #include "base/os/os.h"
 #include "health/facts.h"
 
-enum { TEXT_BYTES = 1024 };
+enum { TEXT_BYTES = 1024, JOB_ENDS_S = 60 };
 
 static const double end_s = 10; /* for the last round and its alerts, on a busy machine; plus the user's program */
 
@@ -59,12 +59,25 @@ void tess_health_round(const tess_health_options *options, tess_health *health)
 }
 
 /* ---- The process ---- */
+/* Waits until the next round is due. False: the parent has ended the watcher. A SIGTERM of anybody else is mpirun's or
+ * a scheduler's, to the whole job: there is nothing to report while that ends. */
+static bool wait_for_round(const sigset_t *end, double interval_s, pid_t parent)
+{
+    struct timespec pause = {.tv_sec = (time_t)interval_s,
+                             .tv_nsec = (long)((interval_s - (double)(time_t)interval_s) * 1e9)};
+    siginfo_t got;
+    while (sigtimedwait(end, &got, &pause) >= 0) {
+        if (got.si_pid == parent)
+            return false;
+        pause = (struct timespec){.tv_sec = JOB_ENDS_S};
+    }
+    return true;
+}
+
 /* Signals are meant for the job: a ctrl-C that reaches all must not end the watcher before the ranks have saved. */
 _Noreturn static void watch(const tess_health_options *options, pid_t parent)
 {
     tess_health health = {0};
-    struct timespec pause = {.tv_sec = (time_t)options->interval_s,
-                             .tv_nsec = (long)((options->interval_s - (double)(time_t)options->interval_s) * 1e9)};
     sigset_t all, end;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -76,7 +89,7 @@ _Noreturn static void watch(const tess_health_options *options, pid_t parent)
         _exit(0);
     do
         tess_health_round(options, &health);
-    while (sigtimedwait(&end, NULL, &pause) < 0);
+    while (wait_for_round(&end, options->interval_s, parent));
     _exit(0);
 }
 
@@ -91,6 +104,22 @@ tess_status tess_health_watcher_start(const tess_health_options *options, tess_h
     TESS_CHECK(pid > 0, TESS_E_NOMEM, "start the process that watches the job's health: fork: %s", strerror(errno));
     watcher->pid = pid;
     return TESS_OK;
+}
+
+bool tess_health_watcher_ended(tess_health_watcher *watcher, char *how, size_t size)
+{
+    int state;
+    if (watcher->pid == 0 || waitpid(watcher->pid, &state, WNOHANG) != watcher->pid)
+        return false;
+    const char *name = WIFSIGNALED(state) ? sigabbrev_np(WTERMSIG(state)) : NULL;
+    if (WIFSIGNALED(state))
+        snprintf(how, size, "the process that watches this host (pid %d) was killed by signal %d (SIG%s)", watcher->pid,
+                 WTERMSIG(state), name != NULL ? name : "?");
+    else
+        snprintf(how, size, "the process that watches this host (pid %d) ended with code %d", watcher->pid,
+                 WEXITSTATUS(state));
+    watcher->pid = 0;
+    return true;
 }
 
 void tess_health_watcher_stop(tess_health_watcher *watcher)

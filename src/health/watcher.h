@@ -29,9 +29,12 @@ typedef struct tess_health_watcher {
     double patience_s;
 } tess_health_watcher;
 
-/* Starts the process; call it from a process of one thread, before it starts ranks. The fork copies what `options`
- * points to. The watcher ends with the caller, however that ends. TESS_E_NOMEM: no process to be had. */
+/* Starts the process; call it from a process of one thread, that is no rank: while two processes have a copy of memory,
+ * what either of them writes is there twice. The fork copies what `options` points to. The watcher ends with the
+ * caller, however that ends. TESS_E_NOMEM: no process to be had. */
 tess_status tess_health_watcher_start(const tess_health_options *options, tess_health_watcher *watcher);
+/* Whether it has ended by itself: then it is reaped, there is none any more, and `how` says how it ended. */
+bool tess_health_watcher_ended(tess_health_watcher *watcher, char *how, size_t size);
 /* Lets it finish a current alert, and ends it. No watcher is fine. */
 void tess_health_watcher_stop(tess_health_watcher *watcher);
 

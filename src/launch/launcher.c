@@ -137,6 +137,8 @@ static void watch(launcher *l, double timeout_s)
         reap(l);
         tess_watchdog_look(l->watchdog);
         watchdog_job_record_look(&l->record, &l->job);
+        if (l->options.look != NULL)
+            l->options.look(l->options.helpers);
         if (l->options.tick != NULL)
             l->options.tick(l->options.self, &l->job, l->pids);
         launch_recover(l);

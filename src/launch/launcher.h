@@ -58,6 +58,9 @@ typedef struct tess_launch_options {
     /* Some 20 times a second while ranks run: pids (n_ranks), 0 of a rank that has ended. May be NULL. */
     void (*tick)(void *self, const struct tess_job *job, const pid_t *pids);
     void *self;
+    /* Looks after children of the caller that are no ranks, as often. May be NULL. */
+    void (*look)(void *helpers);
+    void *helpers;
 } tess_launch_options;
 
 /* Runs argv[0] with argv as n_ranks processes, which find the job through their environment. Signals SIGINT, SIGTERM

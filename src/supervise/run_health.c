@@ -1,6 +1,10 @@
 #include "supervise/run_health.h"
 
+#include <math.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
@@ -9,6 +13,9 @@
 #include "job/find.h"
 #include "supervise/exit.h"
 #include "train/timers.h"
+
+static const double lasts_s = 60; /* a watcher that ran for longer is replaced at once; also the longest wait */
+static const double end_s = 12;   /* for the end of a watcher; plus the user's program */
 
 /* The job, as the watcher's process sees it. */
 typedef struct job_view {
@@ -152,14 +159,15 @@ tess_status tess_run_alerts_open(const tess_config *config, tess_run_alerts *ale
     return tess_os_join(alerts->file, sizeof(alerts->file), config->job.dump_folder, "alerts.jsonl");
 }
 
-static tess_status start(const tess_config *config, tess_health_watcher *watcher)
+static tess_status start(const tess_config *config, pid_t job, tess_health_watcher *watcher)
 {
     char folder[2 * TESS_TEXT_SIZE];
     tess_run_alerts alerts;
     job_view view = {0};
     TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder));
     TESS_TRY(tess_run_alerts_open(config, &alerts));
-    snprintf(view.job, sizeof(view.job), "%d", (int)getpid());
+    alerts.channel.pid = job;
+    snprintf(view.job, sizeof(view.job), "%d", (int)job);
     for (int k = 0; k < WATCHDOG_KINDS; k++)
         view.silence_s[k] = tess_timers_silence(config, (watchdog_kind)k);
     return tess_health_watcher_start(&(tess_health_options){.limits = limits_of(config),
@@ -172,12 +180,81 @@ static tess_status start(const tess_config *config, tess_health_watcher *watcher
                                      watcher);
 }
 
-void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, tess_health_watcher *watcher)
+static void start_watcher(tess_run_health *health)
 {
-    *watcher = (tess_health_watcher){0};
-    if (!config->health.enable || !is_first_here(ranks))
-        return;
-    if (start(config, watcher) != TESS_OK)
+    health->started_s = tess_os_now_s();
+    health->due_s = INFINITY;
+    if (start(health->config, health->job, &health->watcher) != TESS_OK)
         tess_exit_notice(NULL, tess_error_message());
     tess_error_clear();
+}
+
+void tess_run_health_look(tess_run_health *health)
+{
+    char how[128], line[192];
+    double now_s = tess_os_now_s();
+    if (tess_health_watcher_ended(&health->watcher, how, sizeof(how))) {
+        if (now_s - health->started_s > lasts_s)
+            health->again_s = 0;
+        health->due_s = now_s + health->again_s;
+        snprintf(line, sizeof(line), "health: %s; another one takes its place in %g s", how, health->again_s);
+        tess_exit_notice(NULL, line);
+        health->again_s = fmin(2 * health->again_s + 1, lasts_s);
+    }
+    if (health->config != NULL && now_s >= health->due_s)
+        start_watcher(health);
+}
+
+/* In a process of its own, for a rank that nobody has started: it starts the watchers. */
+_Noreturn static void keep_watching(tess_run_health *health, pid_t parent)
+{
+    sigset_t all, heard;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    sigemptyset(&heard);
+    sigaddset(&heard, SIGTERM);
+    sigaddset(&heard, SIGCHLD);
+    signal(SIGCHLD, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "tessera-keeper");
+    if (getppid() != parent)
+        _exit(0);
+    start_watcher(health);
+    siginfo_t got;
+    while (sigtimedwait(&heard, &got, &(struct timespec){.tv_sec = 1}) != SIGTERM || got.si_pid != parent)
+        tess_run_health_look(health);
+    tess_health_watcher_stop(&health->watcher);
+    _exit(0);
+}
+
+static void start_keeper(tess_run_health *health)
+{
+    pid_t parent = getpid();
+    fflush(NULL); /* or the child would write our buffers again */
+    pid_t pid = fork();
+    if (pid == 0)
+        keep_watching(health, parent);
+    if (pid < 0)
+        tess_exit_notice(NULL, "health: no process to be had: nothing watches this host");
+    double patience_s = health->config->health.alert_timeout_s + end_s;
+    *health = (tess_run_health){.watcher = {.pid = pid > 0 ? pid : 0, .patience_s = patience_s}};
+}
+
+void tess_run_health_start(const tess_config *config, const tess_ranks *ranks, tess_run_health *health)
+{
+    *health = (tess_run_health){0};
+    if (!config->health.enable || !is_first_here(ranks))
+        return;
+    health->config = config;
+    health->job = (int)getpid();
+    if (ranks->joins)
+        start_keeper(health);
+    else
+        start_watcher(health);
+}
+
+void tess_run_health_stop(tess_run_health *health)
+{
+    health->config = NULL;
+    tess_health_watcher_stop(&health->watcher);
 }

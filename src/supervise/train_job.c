@@ -93,20 +93,32 @@ static tess_status load(const tess_train_job *job, bool is_rank, tess_config *co
     return status;
 }
 
+/* The processes beside the ranks. */
+typedef struct train_helpers {
+    tess_async_service *saves; /* NULL: none */
+    tess_run_health health;
+} train_helpers;
+
+static void look_after_helpers(void *self)
+{
+    train_helpers *helpers = self;
+    tess_async_service_look(helpers->saves);
+    tess_run_health_look(&helpers->health);
+}
+
 /* With the folder locked. The writer of checkpoints was started before: it outlives a killed job, and must not inherit
  * the lock. */
 static int run_locked(const tess_train_job *job, tess_config *config, tess_config *checked,
-                      const tess_launch_options *options)
+                      const tess_launch_options *options, train_helpers *helpers)
 {
     tess_ranks ranks = job->ranks;
-    tess_health_watcher watcher;
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a parent of the rank */
-    tess_run_health_start(config, &ranks, &watcher);
+    tess_run_health_start(config, &ranks, &helpers->health);
     int code = ranks.joins       ? tess_train_rank(config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
                                  : supervise(config, checked, &ranks, job->command, options);
-    tess_health_watcher_stop(&watcher);
+    tess_run_health_stop(&helpers->health);
     return code;
 }
 
@@ -134,14 +146,16 @@ int tess_train_job_run(const tess_train_job *job)
         return tess_train_rank(&config, &job->view);
     checked = config; /* the ranks check again; this check saves starting them */
     status = job->ranks.is_warden ? TESS_OK : tess_config_check(&checked, job->ranks.n);
-    tess_async_service *saves = NULL;
+    train_helpers helpers = {.saves = NULL};
+    options.look = look_after_helpers;
+    options.helpers = &helpers;
     tess_folder_lock folder = {.fd = -1};
     if (status == TESS_OK)
-        status = start_saves(&config, &saves);
+        status = start_saves(&config, &helpers.saves);
     if (status == TESS_OK)
         status = tess_folder_lock_take(&config, &folder);
-    int code = status == TESS_OK ? run_locked(job, &config, &checked, &options) : tess_exit_fail(status);
-    tess_async_service_stop(&saves);
+    int code = status == TESS_OK ? run_locked(job, &config, &checked, &options, &helpers) : tess_exit_fail(status);
+    tess_async_service_stop(&helpers.saves);
     if (status == TESS_OK)
         tess_folder_lock_release(&config, &folder);
     return code;

@@ -58,6 +58,39 @@ expect "a program that hangs keeps nobody waiting for long" 0 "was killed" train
 expect "one that is not there is told" 0 "an alert did not arrive: ./no-pager: no such program" train 2 lost \
     health.disk_bytes=1e18 health.alert_command=./no-pager
 
+# A helper that is killed is told, replaced and reaped: the watcher, the keeper of saves, the writer of job.json.
+child() { pgrep -P "$1" -x "$2"; }                    # PARENT NAME
+is_another() { [ -n "$(child $1 $2)" ] && [ "$(child $1 $2)" != "$3" ]; } # PARENT NAME PID
+has_no_zombie() { ! ps -o stat= --ppid "$1" | grep -q Z; }
+"${words[@]}" -n 2 job.dump_folder=helpers checkpoint.enable=true checkpoint.interval=100 \
+    fault.spec="rank=1 step=3 kind=sigstop" >helpers.log 2>&1 &
+launcher=$!
+await $launcher is_stopped $launcher 1
+watcher=$(child $launcher tessera-health)
+kill -KILL "$watcher" "$(child $launcher tessera-keeper)"
+await $launcher is_another $launcher tessera-health "$watcher" && pass "a killed watcher is replaced" ||
+    fail "no watcher: $(tail -n 3 helpers.log)"
+await $launcher has_no_zombie $launcher && pass "and no helper stays a zombie" ||
+    fail "zombies: $(ps -o pid=,stat=,comm= --ppid $launcher)"
+again=$(child $launcher tessera-health)
+kill -KILL "$again"
+await $launcher is_another $launcher tessera-health "$again" || fail "a second time: $(tail -n 3 helpers.log)"
+kill -CONT "$(rank $launcher 1)"
+wait $launcher && pass "the job goes on" || fail "the job: $(tail -n 3 helpers.log)"
+expect "one line tells it" 0 "health: the process that watches this host (pid $watcher) was killed by signal 9 (SIGKILL); another one takes its place in 0 s" cat helpers.log
+expect "and one the next time" 0 "2" grep -c "takes its place" helpers.log
+"${words[@]}" job.dump_folder=lone training.steps=1000000 >lone.log 2>&1 &
+launcher=$!
+await $launcher has_lines lone/metrics.jsonl 1
+keeper=$(child $launcher tessera-keeper)
+watcher=$(child "$keeper" tessera-health)
+kill -KILL "$watcher"
+await $launcher is_another "$keeper" tessera-health "$watcher" && pass "the watcher of a rank alone, too" ||
+    fail "a rank alone: $(tail -n 3 lone.log)"
+kill -TERM $launcher
+wait $launcher
+expect "is told" 0 "(pid $watcher) was killed by signal 9" grep "health: the process" lone.log
+
 # The end of a rank is an alert, too.
 expect "a killed rank" 0 "6 steps" train 2 killed recovery.enable=true recovery.hot=true fault.spec="rank=1 step=3 kind=sigkill"
 await $$ has_text killed/alerts.jsonl recovery

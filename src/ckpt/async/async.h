@@ -25,6 +25,8 @@ typedef struct tess_async_service tess_async_service;
 /* Makes the area and forks the keeper, which forks the writer. Programs and forked children that this process starts
  * from now on find the area by the variable TESSERA_SAVES. One service at a time in a process. */
 tess_status tess_async_service_start(tess_async_service **service);
+/* Reaps a keeper that was killed: the ranks see that by themselves, and report it. NULL is fine. */
+void tess_async_service_look(tess_async_service *service);
 /* Lets the writer finish its save, waits until it has ended, frees everything and nulls the handle. NULL is fine. If
  * this process dies instead, the writer finishes and ends by itself. */
 void tess_async_service_stop(tess_async_service **service);

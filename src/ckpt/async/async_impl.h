@@ -66,6 +66,7 @@ typedef struct async_outcome {
 typedef struct async_header {
     uint32_t version;
     int32_t keeper_pid;
+    _Atomic uint32_t keeper_ended; /* and was reaped: another process may have its pid */
     _Atomic int32_t writer_pid;
     _Alignas(64) _Atomic uint32_t doorbell; /* the writer sleeps on it */
     _Atomic uint32_t changed;               /* ranks and the owner sleep on it */

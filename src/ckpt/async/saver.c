@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ckpt/async/saver_impl.h"
@@ -73,7 +74,7 @@ static tess_status join(tess_saver *s)
     tess_status status = find_area(s);
     if (status == TESS_OK) {
         s->keeper_fd = pidfd_open(s->area.header->keeper_pid, 0);
-        if (s->keeper_fd < 0)
+        if (s->keeper_fd < 0 || atomic_load(&s->area.header->keeper_ended) != 0)
             status = tess_os_error("pidfd_open", "of the keeper of the writer of checkpoints");
     }
     if (status == TESS_E_PEER_LOST || status == TESS_E_TIMEOUT)
@@ -142,6 +143,7 @@ static void end_without_keeper(async_header *header)
     snprintf(outcome.message, sizeof(outcome.message),
              "the process that starts writers of checkpoints (pid %d) has ended, and its writer with it",
              (int)header->keeper_pid);
+    waitpid(header->keeper_pid, NULL, WNOHANG); /* of a rank that is its parent */
     async_end(header, ASYNC_QUEUED, &outcome);
     async_end(header, ASYNC_WRITING, &outcome);
 }

@@ -190,6 +190,18 @@ tess_status tess_async_service_start(tess_async_service **service)
     return async_service_start(async_write_checkpoint, service);
 }
 
+void tess_async_service_look(tess_async_service *s)
+{
+    if (s == NULL || s->keeper == 0)
+        return;
+    siginfo_t end = {0}; /* not reaped yet: no rank may take a new process for it */
+    if (waitid(P_PID, (id_t)s->keeper, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != s->keeper)
+        return;
+    atomic_store(&s->area.header->keeper_ended, 1);
+    waitpid(s->keeper, NULL, 0);
+    s->keeper = 0;
+}
+
 void tess_async_service_stop(tess_async_service **service)
 {
     tess_async_service *s = *service;
@@ -200,7 +212,7 @@ void tess_async_service_stop(tess_async_service **service)
     atomic_store(&header->closing, 1);
     atomic_fetch_add(&header->doorbell, 1);
     tess_os_futex_wake((const uint32_t *)&header->doorbell, INT32_MAX);
-    while (waitpid(s->keeper, NULL, 0) < 0 && errno == EINTR)
+    while (s->keeper != 0 && waitpid(s->keeper, NULL, 0) < 0 && errno == EINTR)
         ;
     release(s);
 }

@@ -277,6 +277,8 @@ static void watch(warden *g)
         wait_for_something(g);
         reap(g);
         look_at_failure(g, tess_os_now_s());
+        if (g->options.look != NULL)
+            g->options.look(g->options.helpers);
         if (g->options.tick != NULL && is_adopted(g))
             g->options.tick(g->options.self, &g->rank.job, &g->child);
     } while (!may_go(g, tess_os_now_s()));

@@ -114,7 +114,7 @@ static void write_aside(watchdog_job_record *record, const tess_job *job)
 {
     double now_s = tess_os_now_s();
     uint64_t seen = hash_of_news(job);
-    if (seen == record->seen || now_s - record->written_s < again_s || is_writing(record))
+    if (is_writing(record) || seen == record->seen || now_s - record->written_s < again_s)
         return;
     record->seen = seen;
     record->written_s = now_s;
