@@ -12,12 +12,16 @@
 #include "base/text/text.h"
 #include "train/tensorboard.h"
 
+enum { WAITING_BYTES = 8 << 20 }; /* some 10,000 lines */
+
 struct tess_metrics {
     tess_mem *mem;
     int fd;
     char path[1024];
     tess_tensorboard *board; /* NULL: off */
     tess_buffer line;
+    tess_buffer waiting; /* lines that could not be written yet */
+    tess_metrics_backlog backlog;
     int64_t last_step, last_validation; /* newest lines when the file was opened; 0: none */
 };
 
@@ -71,7 +75,7 @@ tess_status tess_metrics_open(tess_mem *mem, const tess_config *config, int64_t 
     tess_metrics *metrics;
     char folder[1024];
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*metrics), "metrics", (void **)&metrics));
-    *metrics = (tess_metrics){.mem = mem, .fd = -1, .line = {.mem = mem}};
+    *metrics = (tess_metrics){.mem = mem, .fd = -1, .line = {.mem = mem}, .waiting = {.mem = mem}};
     tess_status status;
     TESS_GOTO(tess_os_join(metrics->path, sizeof(metrics->path), config->job.dump_folder, "metrics.jsonl"), opened);
     TESS_GOTO(drop_later_lines(metrics, step), opened);
@@ -111,6 +115,7 @@ void tess_metrics_close(tess_metrics **handle)
         close(metrics->fd);
     tess_tensorboard_close(&metrics->board);
     tess_buffer_free(&metrics->line);
+    tess_buffer_free(&metrics->waiting);
     tess_mem_free(metrics->mem, metrics);
     *handle = NULL;
 }
@@ -121,11 +126,48 @@ static tess_status put_number(tess_buffer *line, const char *key, double value)
     return tess_buffer_printf(line, ", \"%s\": %s", key, tess_format_double(value, text, sizeof(text)));
 }
 
+tess_metrics_backlog tess_metrics_waiting(const tess_metrics *metrics)
+{
+    return metrics->backlog;
+}
+
 /* One write(2) per line, so a reader never sees half of one. */
+tess_status tess_metrics_flush(tess_metrics *metrics)
+{
+    tess_buffer *waiting = &metrics->waiting;
+    tess_status status = TESS_OK;
+    size_t at = 0;
+    while (at < waiting->size) {
+        size_t n = (size_t)((char *)memchr(waiting->data + at, '\n', waiting->size - at) - (waiting->data + at)) + 1;
+        status = tess_os_append(metrics->fd, waiting->data + at, n, metrics->path);
+        if (status != TESS_OK)
+            break;
+        at += n;
+        metrics->backlog.n_lines--;
+    }
+    if (at > 0)
+        memmove(waiting->data, waiting->data + at, waiting->size - at);
+    waiting->size -= at;
+    return status;
+}
+
+/* A line that cannot be written waits, in its place, until there is room. */
 static tess_status write_line(tess_metrics *metrics)
 {
-    TESS_TRY(tess_buffer_append(&metrics->line, "}\n", 2));
-    return tess_os_append(metrics->fd, metrics->line.data, metrics->line.size, metrics->path);
+    tess_buffer *line = &metrics->line;
+    TESS_TRY(tess_buffer_append(line, "}\n", 2));
+    tess_status status = tess_metrics_flush(metrics);
+    if (status == TESS_OK)
+        status = tess_os_append(metrics->fd, line->data, line->size, metrics->path);
+    if (status == TESS_OK)
+        return TESS_OK;
+    if (metrics->waiting.size + line->size > WAITING_BYTES) {
+        metrics->backlog.n_lost++;
+        return status;
+    }
+    TESS_TRY(tess_buffer_append(&metrics->waiting, line->data, line->size));
+    metrics->backlog.n_lines++;
+    return status;
 }
 
 /* {"total": 1.5, "data": 0.01, ...}: seconds of this step on rank 0, and what was hidden on top of them. */
@@ -155,7 +197,7 @@ static tess_status board_times(tess_metrics *metrics, const tess_step_report *re
     return tess_tensorboard_scalar(metrics->board, "time_metrics/end_to_end(s)", report->step, (float)times->total_s);
 }
 
-tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *report)
+static tess_status write_step(tess_metrics *metrics, const tess_step_report *report)
 {
     tess_buffer *line = &metrics->line;
     line->size = 0;
@@ -179,9 +221,11 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
                                     report->peak_bytes[pool]));
     TESS_TRY(tess_buffer_append(line, "}", 1));
     TESS_TRY(put_times(line, &report->times));
-    TESS_TRY(write_line(metrics));
-    if (metrics->board == NULL || !report->log_line)
-        return TESS_OK;
+    return write_line(metrics);
+}
+
+static tess_status board_step(tess_metrics *metrics, const tess_step_report *report)
+{
     const struct {
         const char *tag;
         double value;
@@ -196,6 +240,13 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
         TESS_TRY(tess_tensorboard_scalar(metrics->board, scalars[i].tag, report->step, (float)scalars[i].value));
     TESS_TRY(board_times(metrics, report));
     return tess_tensorboard_flush(metrics->board);
+}
+
+tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *report)
+{
+    tess_status written = write_step(metrics, report);
+    tess_status shown = metrics->board != NULL && report->log_line ? board_step(metrics, report) : TESS_OK;
+    return written != TESS_OK ? written : shown;
 }
 
 /* A missing result is null, never a number. The loss of a part of the text gets tags of its own, because it is no point
@@ -222,14 +273,15 @@ tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation
         json_decref(string);
         TESS_TRY(status);
     }
-    TESS_TRY(write_line(metrics));
+    tess_status written = write_line(metrics);
     if (metrics->board == NULL || missing)
-        return TESS_OK;
+        return written;
     TESS_TRY(tess_tensorboard_scalar(metrics->board,
                                      whole ? "validation_metrics/loss" : "validation_metrics/partial_loss",
                                      report->step, (float)report->loss));
     TESS_TRY(tess_tensorboard_scalar(
         metrics->board, whole ? "validation_metrics/bits_per_byte" : "validation_metrics/partial_bits_per_byte",
         report->step, (float)report->bits_per_byte));
-    return tess_tensorboard_flush(metrics->board);
+    tess_status shown = tess_tensorboard_flush(metrics->board);
+    return written != TESS_OK ? written : shown;
 }

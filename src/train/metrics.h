@@ -12,9 +12,20 @@ tess_status tess_metrics_open(tess_mem *mem, const tess_config *config, int64_t 
 /* Whether the file already has a line for `step`, or for its validation. */
 bool tess_metrics_has_step(const tess_metrics *metrics, int64_t step);
 bool tess_metrics_has_validation(const tess_metrics *metrics, int64_t step);
-/* A line that cannot be written (TESS_E_NO_SPACE, TESS_E_IO) is lost; later lines are whole. */
+/* A line that cannot be written (TESS_E_NO_SPACE, TESS_E_IO) waits in memory, and is written before the next one once
+ * there is room; so do TensorBoard's records. Lines are whole. */
 tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *report);
 tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation_report *report);
+/* Writes what waits. */
+tess_status tess_metrics_flush(tess_metrics *metrics);
+
+typedef struct tess_metrics_backlog {
+    int64_t n_lines; /* that wait */
+    int64_t n_lost;  /* so far: more were waiting than memory is given to */
+} tess_metrics_backlog;
+
+tess_metrics_backlog tess_metrics_waiting(const tess_metrics *metrics);
+/* What still waits is lost. */
 void tess_metrics_close(tess_metrics **metrics);
 
 #endif

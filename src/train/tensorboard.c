@@ -9,6 +9,8 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 
+enum { PENDING_BYTES = 8 << 20 }; /* at most, of records that cannot be written: some thousand steps */
+
 struct tess_tensorboard {
     tess_mem *mem;
     int fd;
@@ -127,7 +129,8 @@ tess_status tess_tensorboard_scalar(tess_tensorboard *board, const char *tag, in
 tess_status tess_tensorboard_flush(tess_tensorboard *board)
 {
     tess_status status = tess_os_append(board->fd, board->pending.data, board->pending.size, board->path);
-    board->pending.size = 0;
+    if (status == TESS_OK || board->pending.size > PENDING_BYTES)
+        board->pending.size = 0;
     return status;
 }
 

@@ -235,16 +235,37 @@ static void fill_report(const tess_trainer *t, const tess_engine_report *done, t
                                  .times = done->times};
 }
 
-/* A full disk costs lines, never the run. Reports when that begins and when it ends. */
+/* A full disk delays lines, and costs none as long as memory holds them; it never costs the run. Reports when that
+ * begins and when it ends. */
 static void check_metrics(tess_trainer *t, tess_status written)
 {
     bool fail = written != TESS_OK;
-    if (fail && !t->metrics_fail)
-        tess_trainer_warn(t, "metrics are lost, and the run goes on: %s", tess_error_message());
-    else if (!fail && t->metrics_fail)
-        tess_trainer_note(t, "metrics of step %lld and on are written again", (long long)t->engine->step);
+    tess_metrics_backlog now = tess_metrics_waiting(t->metrics);
+    if (fail && !t->metrics_fail) {
+        t->metrics_lost = now.n_lost;
+        tess_trainer_warn(t, "metrics wait in memory until they can be written, and the run goes on: %s",
+                          tess_error_message());
+    } else if (!fail && t->metrics_fail) {
+        tess_trainer_note(t, "metrics of step %lld and on are written again, after %lld line%s that waited; %lld lost",
+                          (long long)t->engine->step, (long long)t->n_waiting, t->n_waiting == 1 ? "" : "s",
+                          (long long)(now.n_lost - t->metrics_lost));
+    }
     t->metrics_fail = fail;
+    t->n_waiting = now.n_lines;
     tess_error_clear();
+}
+
+/* At the end of the run. */
+static void finish_metrics(tess_trainer *t)
+{
+    if (!t->metrics_fail)
+        return;
+    check_metrics(t, tess_metrics_flush(t->metrics));
+    tess_metrics_backlog left = tess_metrics_waiting(t->metrics);
+    int64_t n = left.n_lines + left.n_lost - t->metrics_lost;
+    if (n > 0 && t->metrics_fail)
+        tess_trainer_warn(t, "%lld line%s of metrics could not be written and %s lost", (long long)n, n == 1 ? "" : "s",
+                          n == 1 ? "is" : "are");
 }
 
 static void show_step(tess_trainer *t, const tess_step_report *report)
@@ -345,6 +366,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
         TESS_TRY(follow_up(t, &nothing_done, &meter, result));
     }
     TESS_TRY(tess_trainer_finish_saves(t));
+    finish_metrics(t);
     result->steps = t->engine->step;
     result->interrupted = t->stopping && t->engine->step < c->training.steps;
     if (result->interrupted)

@@ -35,6 +35,8 @@ typedef struct tess_trainer {
     tess_text_list without;  /* what was not loaded of a checkpoint: see exclude.h */
     tess_metrics *metrics;
     bool metrics_fail;           /* the newest line could not be written */
+    int64_t n_waiting;           /* lines that wait since */
+    int64_t metrics_lost;        /* lines that had been lost before */
     tess_saver *saver;           /* NULL: training stands still during a save */
     tess_ckpt_findings findings; /* of checkpoints that were read back */
 

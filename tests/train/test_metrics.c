@@ -70,12 +70,24 @@ static void resumed_runs_drop_the_lines_that_run_again(void)
     tess_os_unmap(&file);
 }
 
-/* A limit on the file's size, in the middle of a line, acts as a full disk. */
-static void a_full_disk_costs_whole_lines(void)
+static int64_t step_at(const tess_mapping *file, size_t at)
+{
+    json_t *line;
+    const char *begin = (const char *)file->data + at, *end = memchr(begin, '\n', file->size - at);
+    EXPECT_OK(tess_json_parse(begin, (size_t)(end - begin), "line", true, &line));
+    int64_t step = json_integer_value(json_object_get(line, "step"));
+    json_decref(line);
+    return step;
+}
+
+/* A limit on the file's size, in the middle of a line, acts as a full disk. What could not be written is written once
+ * there is room, in its order. */
+static void lines_of_a_full_disk_are_written_later(void)
 {
     static tess_config config;
     tess_metrics *metrics;
     tess_step_report report = report_of(1);
+    tess_mapping file;
     struct rlimit limit;
     uint64_t one = 0, now = 0;
     char path[512];
@@ -87,13 +99,53 @@ static void a_full_disk_costs_whole_lines(void)
     signal(SIGXFSZ, SIG_IGN);
     EXPECT_INT(getrlimit(RLIMIT_FSIZE, &limit), 0);
     EXPECT_INT(setrlimit(RLIMIT_FSIZE, &(struct rlimit){one + 20, limit.rlim_max}), 0);
-    EXPECT_FAILS(tess_metrics_step(metrics, &report), TESS_E_NO_SPACE, "metrics.jsonl");
-    EXPECT_OK(tess_os_file_size(path, &now));
-    EXPECT_INT(now, one);
+    for (int64_t step = 2; step <= 4; step++) {
+        report = report_of(step);
+        EXPECT_FAILS(tess_metrics_step(metrics, &report), TESS_E_NO_SPACE, "metrics.jsonl");
+        EXPECT_OK(tess_os_file_size(path, &now));
+        EXPECT_INT(now, one);
+        EXPECT_INT(tess_metrics_waiting(metrics).n_lines, step - 1);
+    }
+    /* Room for one line and a half: the rest goes on waiting. */
+    EXPECT_INT(setrlimit(RLIMIT_FSIZE, &(struct rlimit){2 * one + one / 2, limit.rlim_max}), 0);
+    EXPECT_FAILS(tess_metrics_flush(metrics), TESS_E_NO_SPACE, "metrics.jsonl");
+    EXPECT_INT(tess_metrics_waiting(metrics).n_lines, 2);
     EXPECT_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    report = report_of(5);
     EXPECT_OK(tess_metrics_step(metrics, &report));
-    EXPECT_OK(tess_os_file_size(path, &now));
-    EXPECT_INT(now, 2 * one);
+    EXPECT_INT(tess_metrics_waiting(metrics).n_lines, 0);
+    EXPECT_INT(tess_metrics_waiting(metrics).n_lost, 0);
+    tess_metrics_close(&metrics);
+    EXPECT_OK(tess_os_map(path, &file));
+    size_t at = 0;
+    for (int64_t step = 1; step <= 5; step++) {
+        EXPECT_INT(step_at(&file, at), step);
+        at = (size_t)((const uint8_t *)memchr(file.data + at, '\n', file.size - at) - file.data) + 1;
+    }
+    EXPECT_INT(at, file.size);
+    tess_os_unmap(&file);
+}
+
+/* The memory for lines that wait is bounded. */
+static void lines_beyond_the_memory_for_them_are_counted(void)
+{
+    static tess_config config;
+    tess_metrics *metrics;
+    tess_step_report report = report_of(1);
+    struct rlimit limit;
+    snprintf(config.job.dump_folder, sizeof(config.job.dump_folder), "%s", test_folder());
+    EXPECT_OK(tess_metrics_open(test_mem(), &config, 0, &metrics));
+    signal(SIGXFSZ, SIG_IGN);
+    EXPECT_INT(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    EXPECT_INT(setrlimit(RLIMIT_FSIZE, &(struct rlimit){20, limit.rlim_max}), 0);
+    for (int i = 0; i < 30000; i++)
+        EXPECT(tess_metrics_step(metrics, &report) == TESS_E_NO_SPACE);
+    tess_metrics_backlog backlog = tess_metrics_waiting(metrics);
+    EXPECT(backlog.n_lines > 5000 && backlog.n_lost > 0);
+    EXPECT_INT(backlog.n_lines + backlog.n_lost, 30000);
+    EXPECT(tess_mem_stats(test_mem(), TESS_POOL_MISC).bytes < 20 << 20);
+    EXPECT_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    EXPECT_OK(tess_metrics_flush(metrics));
     tess_metrics_close(&metrics);
 }
 
@@ -178,7 +230,8 @@ static void event_files_hold_framed_records(void)
 static const test_case cases[] = {
     {"masked_crc_gives_the_published_values", masked_crc_gives_the_published_values, 0, 0},
     {"resumed_runs_drop_the_lines_that_run_again", resumed_runs_drop_the_lines_that_run_again, 0, 0},
-    {"a_full_disk_costs_whole_lines", a_full_disk_costs_whole_lines, 0, 0},
+    {"lines_of_a_full_disk_are_written_later", lines_of_a_full_disk_are_written_later, 0, 0},
+    {"lines_beyond_the_memory_for_them_are_counted", lines_beyond_the_memory_for_them_are_counted, 0, 0},
     {"evaluations_are_whole_partial_or_null", evaluations_are_whole_partial_or_null, 0, 0},
     {"event_files_hold_framed_records", event_files_hold_framed_records, 0, 0},
 };
