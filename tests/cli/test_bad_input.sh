@@ -102,4 +102,19 @@ expect "verify refuses it, too" 2 "of this host would need" "$tessera" verify ru
 "$tessera" doctor preflight -n 2 --only memory run.yaml model.config=70b.json >output 2>&1
 grep -q "the ranks here need about 1.31 TiB (estimate)" output && pass "preflight has the same figure" ||
     fail "preflight: $(cat output)"
+
+# A link that leads to itself is no disk that fails: it is named, and not tried again.
+ln -s loop loop
+for where in data.files model.config tokenizer.path job.dump_folder; do
+    bad "$where in a circle of links" "loop: Too many levels of symbolic links: one of them leads back to itself; remove it" \
+        -n 2 recovery.enable=true $where=loop
+    [ "$(wc -l <output)" = 1 ] && pass "and is not tried again" || fail "more than a refusal: $(cat output)"
+done
+expect "a configuration in a circle of links" 2 "loop: Too many levels" "$tessera" train loop
+
+limited() { (ulimit -v 2097152 && exec "$@"); }
+expect "little address space" 1 "shared memory of 2 ranks: map shared memory: Cannot allocate memory; RLIMIT_AS allows this process 2.00 GiB of address space" \
+    limited "$tessera" train run.yaml job.dump_folder=out -n 2
+grep -qF 'lift it by `ulimit -v unlimited`' output && pass "and what lifts it" || fail "the fix: $(cat output)"
+rm -rf out
 finish

@@ -3,6 +3,7 @@
 #include "base/mem/make_room.h"
 #include "tessera/memory.h"
 #include "base/mem/named.h"
+#include "base/os/address_space.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -111,8 +112,9 @@ tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const ch
     block_header *header = NULL;
     if (bytes <= SIZE_MAX / 4)
         header = bytes >= HUGE_BYTES ? map_block(bytes) : heap_block(bytes);
-    TESS_CHECK(header != NULL, TESS_E_NOMEM, "cannot allocate %zu bytes for %s (pool %s, %zu bytes in use)", bytes,
-               what, tess_pool_name(pool), tess_mem_stats(mem, pool).bytes);
+    char hint[TESS_ADDRESS_SPACE_TEXT];
+    TESS_CHECK(header != NULL, TESS_E_NOMEM, "cannot allocate %zu bytes for %s (pool %s, %zu bytes in use)%s", bytes,
+               what, tess_pool_name(pool), tess_mem_stats(mem, pool).bytes, tess_os_address_space_hint(hint));
     header->magic = block_magic;
     header->bytes = bytes;
     header->pool = pool;

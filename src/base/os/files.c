@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/os/address_space.h"
+
 tess_status tess_os_error(const char *what, const char *path)
 {
     int number = errno;
@@ -19,7 +21,14 @@ tess_status tess_os_error(const char *what, const char *path)
         status = TESS_E_NO_SPACE;
     else if (number == ENOMEM)
         status = TESS_E_NOMEM;
-    return TESS_FAIL(status, "%s %s: %s", what, path, strerror(number));
+    else if (number == ELOOP)
+        status = TESS_E_INVALID;
+    char hint[TESS_ADDRESS_SPACE_TEXT] = "";
+    if (number == ENOMEM)
+        tess_os_address_space_hint(hint);
+    else if (number == ELOOP)
+        snprintf(hint, sizeof(hint), ": one of them leads back to itself; remove it, or let it lead to what is meant");
+    return TESS_FAIL(status, "%s %s: %s%s", what, path, strerror(number), hint);
 }
 
 static tess_status open_regular(const char *path, int *fd, size_t *size)

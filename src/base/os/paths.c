@@ -26,8 +26,13 @@ tess_status tess_os_look_up(const char *path, tess_os_entry *entry)
 {
     struct stat info;
     *entry = (tess_os_entry){.kind = TESS_OS_NOTHING};
-    if (stat(path, &info) != 0)
-        return errno == ENOENT || errno == ENOTDIR ? TESS_OK : tess_os_error("look at", path);
+    if (stat(path, &info) != 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return TESS_OK;
+        tess_status status = tess_os_error("look at", path);
+        return status == TESS_E_INVALID ? TESS_E_IO
+                                        : status; /* behind a circle of links, too, there may be something */
+    }
     entry->kind = S_ISDIR(info.st_mode) ? TESS_OS_FOLDER : S_ISREG(info.st_mode) ? TESS_OS_FILE : TESS_OS_OTHER;
     entry->bytes = entry->kind == TESS_OS_FILE ? (uint64_t)info.st_size : 0;
     return TESS_OK;
@@ -86,7 +91,10 @@ tess_status tess_os_make_dirs(const char *path)
         if (saved == '\0')
             break;
     }
-    TESS_CHECK(tess_os_is_dir(path), TESS_E_IO, "make folder %s: there is a file of that name", path);
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return tess_os_error("make folder", path);
+    TESS_CHECK(S_ISDIR(info.st_mode), TESS_E_IO, "make folder %s: there is a file of that name", path);
     return TESS_OK;
 }
 
