@@ -123,6 +123,19 @@ static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_
         tess_ladder_report(&recover->ladder, rung, sizeof(rung)));
 }
 
+/* What a rank fills before its first step (weights, moments) is as large with less recomputed or smaller batches. */
+static bool memory_is_hopeless(const tess_failure *failure, tess_recovery *recovery)
+{
+    if (recovery->class != TESS_FAILURE_OOM_KILLED || failure->step >= 0 || failure->steps_done > 0)
+        return false;
+    recovery->action = TESS_ACTION_STOP;
+    say(recovery,
+        "memory ran out before the first step, where no setting of activations or micro-batches helps: the job stops; "
+        "%s",
+        tess_failure_advice(recovery->class));
+    return true;
+}
+
 static void drop_place(tess_recover *recover, const tess_failure *failure, int group, tess_recovery *recovery)
 {
     const char *host = recover->slots.host[group];
@@ -165,7 +178,7 @@ static void choose_action(tess_recover *recover, const tess_failure *failure, bo
                           tess_recorded_failure *recorded, double now_s, tess_recovery *recovery)
 {
     const tess_recover_settings *s = &recover->settings;
-    if (stop_at_once(recover, recovery))
+    if (stop_at_once(recover, recovery) || memory_is_hopeless(failure, recovery))
         return;
     if (recovery->action == TESS_ACTION_SHRINK) {
         shrink(recover, recorded, recovery);

@@ -364,6 +364,22 @@ static void want_of_memory_climbs_the_ladder_rung_by_rung(void)
     EXPECT_CONTAINS(now.what, "nothing is left that would need less memory");
 }
 
+/* The ladder has nothing for memory that ran out while weights were made. */
+static void want_of_memory_before_the_first_step_climbs_no_ladder(void)
+{
+    tess_failure killed = {.rank = 0, .signal = SIGKILL, .oom_killed = true, .step = -1, .steps_done = -1};
+    char overrides[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT];
+    begin(&usual, 4, 0, 0);
+    tess_recover_decide(&job, &killed, 0, &now);
+    EXPECT_INT(now.action, TESS_ACTION_STOP);
+    EXPECT_CONTAINS(now.what, "memory ran out before the first step");
+    EXPECT_INT(tess_ladder_overrides(&job.ladder, overrides), 0);
+    killed.steps_done = 7; /* it once had enough */
+    begin(&usual, 4, 0, 0);
+    tess_recover_decide(&job, &killed, 0, &now);
+    EXPECT_INT(now.action, TESS_ACTION_RESTART);
+}
+
 static void ladders_begin_where_the_configuration_stands(void)
 {
     tess_ladder ladder;
@@ -403,6 +419,7 @@ static const test_case cases[] = {
     CASE(no_place_is_left_out_below_the_minimum),
     CASE(places_beyond_the_first_ranks_are_used_after_a_while),
     CASE(want_of_memory_climbs_the_ladder_rung_by_rung),
+    CASE(want_of_memory_before_the_first_step_climbs_no_ladder),
     CASE(ladders_begin_where_the_configuration_stands),
 };
 
