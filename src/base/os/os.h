@@ -22,7 +22,8 @@ typedef struct tess_mapping {
     size_t size;
 } tess_mapping;
 
-/* Maps a regular file read-only. TESS_E_NOT_FOUND, TESS_E_INVALID (a folder, a circle of links), TESS_E_IO: the message names the path. */
+/* Maps a regular file read-only. TESS_E_NOT_FOUND, TESS_E_INVALID (a folder, a circle of links), TESS_E_IO: the message
+ * names the path. */
 tess_status tess_os_map(const char *path, tess_mapping *mapping);
 void tess_os_unmap(tess_mapping *mapping);
 

@@ -30,12 +30,10 @@ void probe_memory(const probe_host *host, tess_probe_finding *finding)
         return;
     }
     if (needed > total)
-        probe_say(finding, TESS_PROBE_FAIL,
-                  "the ranks here need about %s (estimate), but there are %s", put(&s, 0, needed),
-                  put(&s, 1, total));
+        probe_say(finding, TESS_PROBE_FAIL, "the ranks here need about %s (estimate), but there are %s",
+                  put(&s, 0, needed), put(&s, 1, total));
     else if (needed > available)
-        probe_say(finding, TESS_PROBE_WARN,
-                  "the ranks here need about %s (estimate), but of %s only %s are available",
+        probe_say(finding, TESS_PROBE_WARN, "the ranks here need about %s (estimate), but of %s only %s are available",
                   put(&s, 0, needed), put(&s, 1, total), put(&s, 2, available));
     else if (available < AVAILABLE_WARN * total)
         probe_say(finding, TESS_PROBE_WARN, "only %s of %s are available", put(&s, 0, available), put(&s, 1, total));
