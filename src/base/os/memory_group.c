@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/os/machine.h"
 #include "base/os/os.h"
 
 /* Version 1 shows a missing limit as the largest multiple of a page. */
@@ -183,13 +182,10 @@ bool tess_memory_group_room(const tess_memory_group *group, uint64_t *room)
 
 uint64_t tess_memory_available(bool *by_group)
 {
-    char text[4096];
-    uint64_t room, available = UINT64_MAX;
+    uint64_t room, kib, available = UINT64_MAX;
     tess_memory_group group;
-    tess_os_read_text("/proc/meminfo", text, sizeof(text));
-    const char *line = strstr(text, "MemAvailable:");
-    if (line != NULL)
-        available = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
+    if (read_number("/proc", "meminfo", "MemAvailable:", &kib))
+        available = kib * 1024;
     *by_group =
         tess_memory_group_find((int)getpid(), &group) && tess_memory_group_room(&group, &room) && room < available;
     return *by_group ? room : available;

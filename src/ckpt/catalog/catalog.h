@@ -151,8 +151,8 @@ typedef struct tess_catalog_visitor {
     void (*progress)(void *self, uint64_t done, uint64_t all); /* in bytes; may be NULL */
     void (*bad)(void *self, const char *message);              /* each damaged or missing thing; may be NULL */
 } tess_catalog_visitor;
-/* Checks what tess_catalog_check does, every checksum, and that packed pieces unpack. The error is the first problem; without `bad` the check ends
- * there. `visitor` may be NULL. */
+/* Checks what tess_catalog_check does, every checksum, and that packed pieces unpack. The error is the first problem;
+ * without `bad` the check ends there. `visitor` may be NULL. */
 tess_status tess_catalog_verify(const tess_catalog *catalog, const tess_catalog_visitor *visitor);
 
 /* Opens a Tessera checkpoint (`step-...`, or the newest one of a folder of them), a safetensors file or model folder, a
