@@ -181,12 +181,11 @@ static tess_status load(const step_search *s, int64_t step, json_t **meta)
     int n;
     TESS_TRY(choose_exclusions(s, step));
     TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
-    const tess_ckpt_load_options options = {t->engine->stream->threads, t->hosts, t->without.n == 0};
+    const tess_ckpt_load_options options = {t->engine->stream->threads, t->hosts, t->without.n == 0,
+                                            t->config.checkpoint.host_local};
     tess_status status = tess_exclude_tensors(&t->without, tensors, &n);
     if (status == TESS_OK)
-        status = t->config.checkpoint.host_local
-                     ? tess_ckpt_load_local(t->mem, t->hosts, s->folder, step, tensors, n, &options, meta)
-                     : tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
+        status = tess_ckpt_load(t->mem, t->team, s->folder, step, tensors, n, &options, meta);
     tess_mem_free(t->mem, tensors);
     return status;
 }

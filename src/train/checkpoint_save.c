@@ -247,10 +247,11 @@ static tess_status save_now(tess_trainer *t, const char *folder, const json_t *m
     double begin_s = tess_os_now_s();
     tess_io_faults faults = {tess_inject_faults(t->runtime), step};
     const tess_io io = tess_io_with_faults(&faults);
-    const tess_store_options options = {
-        .codec = (tess_codec)c->checkpoint.compress, .direct = c->checkpoint.direct_io, .io = &io};
-    TESS_TRY(c->checkpoint.host_local ? tess_ckpt_save_local(t->mem, t->hosts, folder, step, meta, tensors, n, &options)
-                                      : tess_ckpt_save(t->mem, t->team, folder, step, meta, tensors, n, &options));
+    const tess_store_options options = {.codec = (tess_codec)c->checkpoint.compress,
+                                        .direct = c->checkpoint.direct_io,
+                                        .io = &io,
+                                        .hosts = c->checkpoint.host_local ? t->hosts : NULL};
+    TESS_TRY(tess_ckpt_save(t->mem, t->team, folder, step, meta, tensors, n, &options));
     TESS_TRY(prune(t, &io, folder));
     tess_trainer_note(t, "checkpoint: %s/step-%08lld (%.2f s)", folder, (long long)step, tess_os_now_s() - begin_s);
     return TESS_OK;

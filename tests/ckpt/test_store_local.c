@@ -45,7 +45,8 @@ static void save(const char *dir, int64_t step, bool whole)
 {
     json_t *meta = some_meta();
     make_state(&now, world_of(), rank_of(), whole, step);
-    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, step, meta, now.tensors, N, NULL));
+    EXPECT_OK(
+        tess_ckpt_save(test_mem(), hosts->all, dir, step, meta, now.tensors, N, &(tess_store_options){.hosts = hosts}));
     json_decref(meta);
 }
 
@@ -54,7 +55,8 @@ static tess_status load(const char *dir, int64_t step, bool whole)
     json_t *want = some_meta(), *meta = NULL;
     make_state(&now, world_of(), rank_of(), whole, step);
     blank(&now);
-    tess_status status = tess_ckpt_load_local(test_mem(), hosts, dir, step, now.tensors, N, NULL, &meta);
+    tess_status status = tess_ckpt_load(test_mem(), hosts->all, dir, step, now.tensors, N,
+                                        &(tess_ckpt_load_options){.hosts = hosts, .own_folders = true}, &meta);
     if (status == TESS_OK) {
         expect_state(&now, world_of(), rank_of(), whole, step);
         EXPECT(json_equal(want, meta));
@@ -108,9 +110,11 @@ static void replicas_across_hosts_are_kept_by_each(void)
         tess_shard_rows(t->n_rows, hosts->n, hosts->host, &t->primary_begin, &t->primary_rows);
         t->primary_begin += t->row_begin;
     }
-    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, 3, NULL, now.tensors, N, NULL));
+    EXPECT_OK(
+        tess_ckpt_save(test_mem(), hosts->all, dir, 3, NULL, now.tensors, N, &(tess_store_options){.hosts = hosts}));
     blank(&now);
-    EXPECT_OK(tess_ckpt_load_local(test_mem(), hosts, dir, 3, now.tensors, N, NULL, NULL));
+    EXPECT_OK(tess_ckpt_load(test_mem(), hosts->all, dir, 3, now.tensors, N,
+                             &(tess_ckpt_load_options){.hosts = hosts, .own_folders = true}, NULL));
     expect_state(&now, n, me, false, 3);
     leave_hosts();
 }
@@ -184,7 +188,8 @@ static void a_host_that_cannot_save_spoils_it_for_all(void)
     save(dir, 6, false);
     const char *target = hosts->host == 1 ? path_in(dir, "step-00000006/commit.json/none") : dir;
     make_state(&now, world_of(), rank_of(), false, 7);
-    EXPECT(tess_ckpt_save_local(test_mem(), hosts, target, 7, NULL, now.tensors, N, NULL) != TESS_OK);
+    EXPECT(tess_ckpt_save(test_mem(), hosts->all, target, 7, NULL, now.tensors, N,
+                          &(tess_store_options){.hosts = hosts}) != TESS_OK);
     EXPECT_CONTAINS(tess_error_message(), "save checkpoint of step 7");
     EXPECT_OK(tess_barrier(hosts->all, NULL));
     EXPECT_OK(tess_ckpt_latest_local(hosts, dir, INT64_MAX, NULL, &step, &newest));
@@ -204,7 +209,7 @@ static void the_files_of_a_host_are_of_its_rows_alone(void)
     tess_shard_rows(ROWS, world_of(), rank_of(), &big.row_begin, &big.n_rows);
     big.primary_begin = big.row_begin, big.primary_rows = big.n_rows;
     memset(values, 1, sizeof(values));
-    EXPECT_OK(tess_ckpt_save_local(test_mem(), hosts, dir, 1, NULL, &big, 1, NULL));
+    EXPECT_OK(tess_ckpt_save(test_mem(), hosts->all, dir, 1, NULL, &big, 1, &(tess_store_options){.hosts = hosts}));
     struct stat info;
     snprintf(name, sizeof(name), "step-00000001/rank-%05d.data", rank_of());
     EXPECT(stat(path_in(dir, name), &info) == 0);

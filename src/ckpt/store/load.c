@@ -238,32 +238,19 @@ static tess_status run(load *l, const char *dir, int64_t step)
     return tess_team_agree(l->team, status);
 }
 
-static tess_status load_all(load *l, const char *dir, int64_t step, const tess_ckpt_load_options *options,
-                            json_t **meta)
-{
-    if (options != NULL)
-        l->options = *options;
-    tess_status status = run(l, dir, step);
-    if (meta != NULL)
-        *meta = status == TESS_OK ? json_incref(json_object_get(l->catalog->meta, "meta")) : NULL;
-    tess_mem_free(l->mem, l->requests);
-    tess_catalog_destroy(&l->catalog);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "load checkpoint of step %" PRId64, step);
-}
-
 tess_status tess_ckpt_load(tess_mem *mem, tess_team *team, const char *dir, int64_t step,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_ckpt_load_options *options,
                            json_t **meta)
 {
     load l = {.mem = mem, .team = team, .tensors = tensors, .n = n_tensors};
-    return load_all(&l, dir, step, options, meta);
-}
-
-tess_status tess_ckpt_load_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
-                                 const tess_ckpt_tensor *tensors, int n_tensors, const tess_ckpt_load_options *options,
-                                 json_t **meta)
-{
-    load l = {
-        .mem = mem, .team = hosts->all, .folder = hosts->n > 1 ? hosts : NULL, .tensors = tensors, .n = n_tensors};
-    return load_all(&l, dir, step, options, meta);
+    if (options != NULL)
+        l.options = *options;
+    if (l.options.own_folders && l.options.hosts->n > 1)
+        l.folder = l.options.hosts;
+    tess_status status = run(&l, dir, step);
+    if (meta != NULL)
+        *meta = status == TESS_OK ? json_incref(json_object_get(l.catalog->meta, "meta")) : NULL;
+    tess_mem_free(mem, l.requests);
+    tess_catalog_destroy(&l.catalog);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "load checkpoint of step %" PRId64, step);
 }

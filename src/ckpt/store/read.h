@@ -25,6 +25,7 @@ typedef struct tess_ckpt_load_options {
     tess_threads *threads;        /* read in parallel; NULL: this thread alone */
     const tess_ckpt_hosts *hosts; /* ranks of a host share verification; NULL: each verifies what it reads */
     bool whole;                   /* also TESS_E_INVALID if it holds a tensor that was not asked for */
+    bool own_folders;             /* `dir` is another folder on every host of `hosts` */
 } tess_ckpt_load_options;
 
 /* Fills every tensor's `data` with its rows. Collective, with any world size. Every rank reads what it needs itself;
@@ -34,17 +35,12 @@ typedef struct tess_ckpt_load_options {
  * All ranks return the same status; after a failure `data` is undefined:
  *   TESS_E_NOT_FOUND    no such checkpoint
  *   TESS_E_FORMAT       damaged; the message names file, tensor, the rank that wrote it, and bytes
- *   TESS_E_INVALID      of another model, or one host's part without rows that are needed
+ *   TESS_E_INVALID      of another model, or one host's part without rows that are needed; with own_folders a host's
+ *                       folder lacks rows that its ranks need, because hosts or ranks are not those of the save (the
+ *                       message names the tensor, a row, and the host that has it). One with all rows serves any ranks
  *   TESS_E_UNSUPPORTED  of an older or newer format */
 tess_status tess_ckpt_load(tess_mem *mem, tess_team *team, const char *dir, int64_t step,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_ckpt_load_options *options,
                            json_t **meta);
-
-/* The same where `dir` is another folder on every host. Collective over hosts->all. TESS_E_INVALID: a host's folder
- * lacks rows that its ranks need, because hosts or ranks are not those of the save; the message names the tensor, a
- * row, and the host that has it. A folder with all rows serves any ranks. */
-tess_status tess_ckpt_load_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
-                                 const tess_ckpt_tensor *tensors, int n_tensors, const tess_ckpt_load_options *options,
-                                 json_t **meta);
 
 #endif

@@ -161,42 +161,35 @@ static tess_status run(rank_save *s)
     return tess_store_save(&writer);
 }
 
-/* `hosts`: each has its own folder; NULL: all ranks of the team write to one. */
-static tess_status save_all(rank_save *s, tess_team *team, const tess_ckpt_hosts *hosts)
-{
-    static const tess_store_options none = {0};
-    s->team = team;
-    s->hosts = hosts;
-    s->writers = hosts != NULL ? hosts->mine : team;
-    s->first = hosts != NULL ? tess_ckpt_hosts_is_first(hosts) : tess_agree_rank(team) == 0;
-    s->options = s->options != NULL ? s->options : &none;
-    tess_status status = tess_team_agree(team, prepare(s));
-    if (status == TESS_OK)
-        status = tess_team_agree_same(team, fingerprint(s), "names, kinds or shapes");
-    if (status == TESS_OK)
-        status = tess_team_agree(team, take_share(s));
-    if (status == TESS_OK)
-        status = run(s);
-    json_decref(s->host);
-    tess_mem_free(s->mem, s->names);
-    tess_mem_free(s->mem, s->pieces);
-    tess_mem_free(s->mem, s->own);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "save checkpoint of step %" PRId64, s->step);
-}
-
 tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_store_options *options)
 {
-    rank_save s = {
-        .mem = mem, .dir = dir, .step = step, .meta = meta, .tensors = tensors, .n = n_tensors, .options = options};
-    return save_all(&s, team, NULL);
-}
-
-tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
-                                 const json_t *meta, const tess_ckpt_tensor *tensors, int n_tensors,
-                                 const tess_store_options *options)
-{
-    rank_save s = {
-        .mem = mem, .dir = dir, .step = step, .meta = meta, .tensors = tensors, .n = n_tensors, .options = options};
-    return save_all(&s, hosts->all, hosts->n > 1 ? hosts : NULL);
+    static const tess_store_options none = {0};
+    rank_save s = {.mem = mem,
+                   .team = team,
+                   .writers = team,
+                   .first = tess_agree_rank(team) == 0,
+                   .dir = dir,
+                   .step = step,
+                   .meta = meta,
+                   .tensors = tensors,
+                   .n = n_tensors,
+                   .options = options != NULL ? options : &none};
+    if (s.options->hosts != NULL && s.options->hosts->n > 1) {
+        s.hosts = s.options->hosts;
+        s.writers = s.hosts->mine;
+        s.first = tess_ckpt_hosts_is_first(s.hosts);
+    }
+    tess_status status = tess_team_agree(team, prepare(&s));
+    if (status == TESS_OK)
+        status = tess_team_agree_same(team, fingerprint(&s), "names, kinds or shapes");
+    if (status == TESS_OK)
+        status = tess_team_agree(team, take_share(&s));
+    if (status == TESS_OK)
+        status = run(&s);
+    json_decref(s.host);
+    tess_mem_free(mem, s.names);
+    tess_mem_free(mem, s.pieces);
+    tess_mem_free(mem, s.own);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "save checkpoint of step %" PRId64, step);
 }

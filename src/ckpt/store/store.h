@@ -91,10 +91,6 @@ tess_status tess_ckpt_set_aside(const char *dir, int64_t step, int *n);
 /* ---- Host-local folders: `dir` is another folder on every host ---- A host's folder holds the rows of its ranks. Its
  * manifest lists their pieces and names the host. It is complete when the folders of all hosts are. Collective over
  * hosts->all; all ranks return the same status. ---- */
-tess_status tess_ckpt_save_local(tess_mem *mem, const tess_ckpt_hosts *hosts, const char *dir, int64_t step,
-                                 const json_t *meta, const tess_ckpt_tensor *tensors, int n_tensors,
-                                 const tess_store_options *options);
-
 /* Collective over the host's ranks. own (n) becomes `tensors` with the rows that this rank writes into its host's
  * folder as primary rows: ranks that hold the same rows share them. */
 tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const tess_ckpt_tensor *tensors, int n,

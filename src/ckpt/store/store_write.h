@@ -38,9 +38,10 @@ enum { TESS_STORE_FORMAT = 3, TESS_CKPT_PATH = 4096, TESS_STORE_PIECE_BYTES = 64
 #define TESS_STORE_MARKER "commit.json"
 
 typedef struct tess_store_options {
-    tess_codec codec;  /* NONE or ZSTD: a piece that does not shrink is stored as it is */
-    bool direct;       /* bypass the page cache where the file system can */
-    const tess_io *io; /* NULL: no hooks */
+    tess_codec codec;             /* NONE or ZSTD: a piece that does not shrink is stored as it is */
+    bool direct;                  /* bypass the page cache where the file system can */
+    const tess_io *io;            /* NULL: no hooks */
+    const tess_ckpt_hosts *hosts; /* tess_ckpt_save: `dir` is another folder on each; NULL: one for all */
 } tess_store_options;
 
 /* Formats "<dir>/step-00000012<suffix>". TESS_E_INVALID: too long, or a negative step. */
