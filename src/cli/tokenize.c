@@ -147,9 +147,9 @@ static int run(tess_mem *mem, int argc, char **argv)
     return cli_end(status);
 }
 
-const cli_command cli_tokenize = {
-    "tokenize", "train FILE ... | encode TOKENIZER [FILE] | decode TOKENIZER [FILE]",
-    "train a byte-level BPE, or turn text into ids and back\n"
-    "TOKENIZER is a tokenizer.json or a folder that holds one; without FILE, standard input is "
-    "read.",
-    .run = run};
+const cli_command cli_tokenize = {"tokenize", "train FILE ... | encode TOKENIZER [FILE] | decode TOKENIZER [FILE]",
+                                  "train a byte-level BPE, or turn text into ids and back\n"
+                                  "TOKENIZER is a tokenizer.json or a folder that holds one, or vocab.json and "
+                                  "merges.txt; without FILE, standard input is "
+                                  "read.",
+                                  .run = run};

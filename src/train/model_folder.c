@@ -20,13 +20,14 @@ tess_status tess_model_folder_file(const char *folder, const char *name, char *p
                "%s: no such folder; if it is a model of the Hugging Face hub, download it: `hf download %s --local-dir "
                "%s`, then name that folder",
                folder, folder, strchr(folder, '/') + 1);
-    for (int i = 0; strcmp(name, "tokenizer.json") == 0 && !tess_os_is_file(path) && i < 2; i++) {
-        const char *slow = i == 0 ? "tokenizer.model" : "vocab.json";
-        TESS_TRY(tess_os_join(other, sizeof(other), folder, slow));
+    if (strcmp(name, "tokenizer.json") == 0) {
+        if (tess_tokenizer_is_at(path))
+            return TESS_OK;
+        TESS_TRY(tess_os_join(other, sizeof(other), folder, "tokenizer.model"));
         TESS_CHECK(!tess_os_is_file(other), TESS_E_NOT_FOUND,
-                   "%s: no such file; of the folder's %s transformers makes it: python3 -c \"from transformers import "
-                   "AutoTokenizer as A; A.from_pretrained('%s').save_pretrained('%s')\"",
-                   path, slow, folder, folder);
+                   "%s: no such file; of the folder's tokenizer.model transformers makes it: python3 -c \"from "
+                   "transformers import AutoTokenizer as A; A.from_pretrained('%s').save_pretrained('%s')\"",
+                   path, folder, folder);
     }
     TESS_CHECK(tess_os_is_file(path), TESS_E_NOT_FOUND,
                "%s: no such file: a model's folder holds its %s beside weights of any format; copy it there (a run "

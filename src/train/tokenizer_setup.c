@@ -14,7 +14,7 @@
 #include "train/model_folder.h"
 
 /* More text hardly changes the merges of a byte-level BPE, and its counts must fit in memory. */
-enum { BPE_TEXT_LIMIT = 64 << 20, TOKENIZER_LIMIT = 256 << 20 };
+enum { BPE_TEXT_LIMIT = 64 << 20 };
 
 static const char *const end_of_text = "<|endoftext|>";
 
@@ -102,21 +102,6 @@ collected:
     return status;
 }
 
-/* path: tokenizer.json or its folder. */
-static tess_status read_file(tess_trainer *t, const char *path, tess_buffer *json)
-{
-    char file[1024], *text = NULL;
-    size_t size = 0;
-    if (tess_os_is_dir(path)) {
-        TESS_TRY(tess_os_join(file, sizeof(file), path, "tokenizer.json"));
-        path = file;
-    }
-    TESS_TRY(tess_os_read(t->mem, path, TOKENIZER_LIMIT, &text, &size));
-    tess_status status = tess_buffer_append(json, text, size);
-    tess_mem_free(t->mem, text);
-    return status;
-}
-
 /* The tokenizer of the weights in checkpoint.initial_load_path: in that folder, as in Hugging Face's, or above it, as
  * in a run's. With another tokenizer the weights would be useless. */
 static tess_status read_initial(tess_trainer *t, tess_buffer *json)
@@ -127,9 +112,9 @@ static tess_status read_initial(tess_trainer *t, tess_buffer *json)
                "checkpoint.initial_load_path=%s: no such file or folder", initial);
     for (int level = 0; level < 3; level++) {
         TESS_TRY(tess_os_join(path, sizeof(path), folder, "tokenizer.json"));
-        if (tess_os_is_file(path)) {
+        if (tess_tokenizer_is_at(path)) {
             tess_trainer_note(t, "tokenizer: %s", path);
-            return read_file(t, path, json);
+            return tess_tokenizer_read(t->mem, path, json);
         }
         char *slash = strrchr(folder, '/');
         slash[slash == folder] = '\0'; /* above "/" is "/" */
@@ -149,7 +134,7 @@ static tess_status make_json(tess_trainer *t, const char *path, bool may_train, 
     if (!may_train && t->config.tokenizer.path[0] == '\0')
         TESS_TRY(tess_model_folder_file(t->config.model.path, "tokenizer.json", checkpoint, sizeof(checkpoint)));
     if (!may_train || resumes)
-        return read_file(t, path, json);
+        return tess_tokenizer_read(t->mem, path, json);
     t->trained_tokenizer.mem = t->mem;
     TESS_TRY(t->config.checkpoint.initial_load_path[0] != '\0' ? read_initial(t, &t->trained_tokenizer) : train_bpe(t));
     return tess_buffer_append(json, t->trained_tokenizer.data, t->trained_tokenizer.size);

@@ -33,7 +33,8 @@ static const tess_option model[] = {
 };
 
 static const tess_option tokenizer[] = {
-    TEXT("tokenizer.path", tokenizer.path, "", "tokenizer.json or its folder; empty: model.path's, or train one"),
+    TEXT("tokenizer.path", tokenizer.path, "",
+         "tokenizer.json, or a folder with it or with vocab.json and merges.txt; empty: model.path's, or train one"),
     INT("tokenizer.vocab_size", tokenizer.vocab_size, "0", 0, 1e6,
         "size of the byte-level BPE to train on the data when there is no tokenizer; 0: the model's vocab_size"),
 };

@@ -49,6 +49,20 @@ static tess_status write_tokenizer_config(const tess_trainer *t, const char *fol
     return write_json(folder, "tokenizer_config.json", json);
 }
 
+/* The tokenizer.json of a folder that has vocab.json and merges.txt. */
+static tess_status write_composed(const tess_trainer *t, const char *folder)
+{
+    char path[1024];
+    tess_buffer json = {.mem = t->mem};
+    TESS_CHECK(tess_tokenizer_is_at(t->tokenizer_path), TESS_E_NOT_FOUND, "%s is gone", t->tokenizer_path);
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, "tokenizer.json"));
+    tess_status status = tess_tokenizer_read(t->mem, t->tokenizer_path, &json);
+    if (status == TESS_OK)
+        status = tess_os_write_atomic(path, json.data, json.size);
+    tess_buffer_free(&json);
+    return status;
+}
+
 static tess_status write_tokenizer(const tess_trainer *t, const char *folder)
 {
     char source[1024];
@@ -64,7 +78,8 @@ static tess_status write_tokenizer(const tess_trainer *t, const char *folder)
             snprintf(source, sizeof(source), ".");
     }
     TESS_TRY(copy_file(source, name, folder, "tokenizer.json", &found));
-    TESS_CHECK(found, TESS_E_NOT_FOUND, "%s is gone", t->tokenizer_path);
+    if (!found)
+        TESS_TRY(write_composed(t, folder));
     static const char *const companions[] = {"special_tokens_map.json", "vocab.json", "merges.txt",
                                              "chat_template.jinja"};
     for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)

@@ -43,8 +43,23 @@ tune "no tokenizer" "folder/tokenizer.json: no such file"
 touch folder/tokenizer.model
 tune "SentencePiece's" "of the folder's tokenizer.model transformers makes it: python3 -c \"from transformers import AutoTokenizer as A; A.from_pretrained('folder').save_pretrained('folder')\""
 rm folder/tokenizer.model
-touch folder/vocab.json folder/merges.txt
-tune "vocab.json and merges.txt" "of the folder's vocab.json transformers makes it"
+json=run/model/tokenizer.json
+{ echo '{' && sed -n '/"vocab":{/,/^    },/{/vocab/d; /^    },/d; p}' $json && echo '}'; } >folder/vocab.json
+{ echo '#version: 0.2' && sed -nE '/"merges":\[/,$ s/^ *\["(.*)","(.*)"\],?$/\1 \2/p' $json | sed -E 's/\\(["\\])/\1/g'; } \
+    >folder/merges.txt
+tune "vocab.json and merges.txt of another class" "tokenizer_class is PreTrainedTokenizerFast; without a tokenizer.json Tessera reads GPT2Tokenizer"
+echo '{"tokenizer_class": "GPT2Tokenizer"}' >folder/tokenizer_config.json
+"$tessera" tokenize encode run/model text.txt >want
+expect "vocab.json and merges.txt of GPT-2's class" 0 "$(head -n 1 want)" "$tessera" tokenize encode folder text.txt
+cmp -s want output && pass "give the same ids" || fail "other ids: $(cmp want output)"
+for path in run/model folder; do
+    "$tessera" train -n 2 model.path=$path data.files=text.txt "${small[@]}" training.steps=2 training.global_batch_size=2 \
+        job.dump_folder=from_${path%%/*} >log 2>&1 || fail "train from $path: $(tail -n 1 log)"
+done
+cmp -s from_run/model/model.safetensors from_folder/model/model.safetensors && pass "and the same training" || fail "train"
+cmp -s folder/merges.txt from_folder/model/merges.txt && "$tessera" tokenize encode from_folder/model/tokenizer.json text.txt |
+    cmp -s want && pass "whose model has a tokenizer.json as well" || fail "its model: $(ls from_folder/model)"
+expect "its generate" 0 "the" "$tessera" generate from_folder/model --prompt the --max-new-tokens 2
 tune "a model of the hub" "org/name: no such folder; if it is a model of the Hugging Face hub, download it: \`hf download org/name --local-dir name\`" \
     org/name
 

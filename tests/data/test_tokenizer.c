@@ -200,6 +200,117 @@ static void long_pieces_take_as_many_bytes_as_they_have(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+static void write_json(const char *folder, const char *name, const json_t *json)
+{
+    char path[1024];
+    EXPECT_OK(tess_os_join(path, sizeof(path), folder, name));
+    EXPECT_INT(json_dump_file(json, path, 0), 0);
+}
+
+/* Takes a fixture apart: vocab.json, merges.txt, and its added tokens in tokenizer_config.json. */
+static void write_older_layout(const char *style, const char *class, const char *folder)
+{
+    char path[1024], id[32];
+    json_error_t error;
+    json_t *merge, *token, *decoder = json_object();
+    size_t i;
+    snprintf(path, sizeof(path), "data/fixtures/%s.json", style);
+    json_t *all = json_load_file(test_path(path), 0, &error), *model = json_object_get(all, "model");
+    write_json(folder, "vocab.json", json_object_get(model, "vocab"));
+    EXPECT_OK(tess_os_join(path, sizeof(path), folder, "merges.txt"));
+    FILE *merges = fopen(path, "w");
+    EXPECT(merges != NULL);
+    fprintf(merges, "#version: 0.2\n");
+    json_array_foreach (json_object_get(model, "merges"), i, merge)
+        fprintf(merges, "%s%s%s\n", json_string_value(json_is_array(merge) ? json_array_get(merge, 0) : merge),
+                json_is_array(merge) ? " " : "",
+                json_is_array(merge) ? json_string_value(json_array_get(merge, 1)) : "");
+    EXPECT_INT(fclose(merges), 0);
+    json_array_foreach (json_object_get(all, "added_tokens"), i, token) {
+        snprintf(id, sizeof(id), "%lld", (long long)json_integer_value(json_object_get(token, "id")));
+        json_object_set(decoder, id, token);
+    }
+    json_t *config = json_pack("{s:s, s:o}", "tokenizer_class", class, "added_tokens_decoder", decoder);
+    write_json(folder, "tokenizer_config.json", config);
+    json_decref(config);
+    json_decref(all);
+}
+
+static void vocab_and_merges_give_the_ids_of_hf_tokenizers(void)
+{
+    static const char *const kinds[][2] = {{"gpt2", "GPT2Tokenizer"}, {"qwen2", "Qwen2TokenizerFast"}};
+    const char *folder = test_folder();
+    for (int k = 0; k < 2; k++) {
+        char *text, *listed;
+        size_t size, listed_size;
+        tess_tokenizer *tokenizer, *read;
+        tess_ids want = {.mem = test_mem()}, ids = {.mem = test_mem()};
+        tess_buffer json = {.mem = test_mem()};
+        read_fixture("torture", ".txt", &text, &size);
+        read_fixture(kinds[k][0], ".ids", &listed, &listed_size);
+        for (char *at = listed, *end; (void)strtol(at, &end, 10), end != at; at = end)
+            EXPECT_OK(tess_ids_append(&want, (int32_t)strtol(at, NULL, 10)));
+        write_older_layout(kinds[k][0], kinds[k][1], folder);
+        EXPECT(tess_tokenizer_is_at(folder));
+        EXPECT_OK(tess_tokenizer_load(test_mem(), folder, &tokenizer));
+        encode(tokenizer, text, size, true, &ids);
+        expect_ids(kinds[k][1], &ids, want.data, want.size);
+        /* and the tokenizer.json that they stand for */
+        EXPECT_OK(tess_tokenizer_read(test_mem(), folder, &json));
+        EXPECT_OK(tess_tokenizer_parse(test_mem(), json.data, json.size, "read", &read));
+        ids.size = 0;
+        encode(read, text, size, true, &ids);
+        expect_ids("read", &ids, want.data, want.size);
+        tess_tokenizer_destroy(&read);
+        tess_tokenizer_destroy(&tokenizer);
+        tess_buffer_free(&json);
+        tess_ids_free(&want);
+        tess_ids_free(&ids);
+        tess_mem_free(test_mem(), text);
+        tess_mem_free(test_mem(), listed);
+    }
+}
+
+static void expect_first(const char *folder, const char *name, const char *json, const char *text, bool special,
+                         int32_t want)
+{
+    char path[1024];
+    tess_tokenizer *tokenizer;
+    tess_ids ids = {.mem = test_mem()};
+    EXPECT_OK(tess_os_join(path, sizeof(path), folder, name));
+    EXPECT_OK(tess_os_write_atomic(path, json, strlen(json)));
+    EXPECT_OK(tess_tokenizer_load(test_mem(), folder, &tokenizer));
+    encode(tokenizer, text, strlen(text), special, &ids);
+    EXPECT_INT(ids.data[0], want);
+    tess_ids_free(&ids);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void special_tokens_of_the_older_layout_are_found_where_they_are_stated(void)
+{
+    const char *folder = test_folder();
+    char path[1024];
+    tess_tokenizer *tokenizer;
+    write_older_layout("gpt2", "GPT2Tokenizer", folder);
+    expect_first(folder, "tokenizer_config.json", "{\"tokenizer_class\": \"GPT2Tokenizer\"}", "<|endoftext|>", false,
+                 0);
+    expect_first(folder, "tokenizer_config.json",
+                 "{\"tokenizer_class\": \"GPT2Tokenizer\", \"add_bos_token\": true, \"bos_token\": \"<bos>\"}", "st",
+                 true, 800); /* a token that no file has comes after the vocabulary */
+    expect_first(folder, "special_tokens_map.json", "{\"additional_special_tokens\": [{\"content\": \"<tool>\"}]}",
+                 "<tool>", false, 801);
+    expect_first(folder, "added_tokens.json", "{\"<left\": 900}", "<left", false, 900);
+    EXPECT_OK(tess_os_join(path, sizeof(path), folder, "tokenizer_config.json"));
+    EXPECT_OK(tess_os_write_atomic(path, "{}", 2));
+    EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_UNSUPPORTED, "not stated");
+    expect_first(folder, "config.json", "{\"model_type\": \"qwen3\"}", "<tool>", false, 901);
+    const char *other = "{\"tokenizer_class\": \"RobertaTokenizer\"}";
+    EXPECT_OK(tess_os_write_atomic(path, other, strlen(other)));
+    EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_UNSUPPORTED,
+                 "tokenizer_class is RobertaTokenizer");
+    EXPECT_FAILS(tess_tokenizer_load(test_mem(), folder, &tokenizer), TESS_E_UNSUPPORTED, "save_pretrained");
+}
+
 static void ids_and_texts_are_found(void)
 {
     tess_tokenizer *tokenizer;
@@ -349,6 +460,9 @@ static const test_case cases[] = {
     {"invalid_utf8_is_replaced_per_maximal_subpart", invalid_utf8_is_replaced_per_maximal_subpart, 0, 0},
     {"an_encoder_gives_the_same_ids_every_time", an_encoder_gives_the_same_ids_every_time, 0, 0},
     {"long_pieces_take_as_many_bytes_as_they_have", long_pieces_take_as_many_bytes_as_they_have, 0, 0},
+    {"vocab_and_merges_give_the_ids_of_hf_tokenizers", vocab_and_merges_give_the_ids_of_hf_tokenizers, 0, 0},
+    {"special_tokens_of_the_older_layout_are_found_where_they_are_stated",
+     special_tokens_of_the_older_layout_are_found_where_they_are_stated, 0, 0},
     {"ids_and_texts_are_found", ids_and_texts_are_found, 0, 0},
     {"what_cannot_be_read_is_named", what_cannot_be_read_is_named, 0, 0},
     {"classes_hold_the_characters_that_hf_tokenizers_see", classes_hold_the_characters_that_hf_tokenizers_see, 0, 0},

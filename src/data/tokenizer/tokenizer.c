@@ -8,7 +8,7 @@
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
-enum { MAX_FILE = 256 << 20 };
+enum { MAX_FILE = 256 << 20, PATH_SIZE = 4096 };
 
 /* Bytes of text that a token of the model stands for. */
 static tess_status count_bytes(const tess_tokenizer *t, tess_token *token, tess_buffer *work)
@@ -139,18 +139,52 @@ tess_status tess_tokenizer_parse(tess_mem *mem, const char *text, size_t size, c
     return status;
 }
 
+/* file: the tokenizer.json of `path`, which is that file or its folder. *older: there is none in the folder, but there
+ * are vocab.json and merges.txt. */
+static tess_status locate(const char *path, char file[PATH_SIZE], char folder[PATH_SIZE], bool *older)
+{
+    bool is_folder = tess_os_is_dir(path);
+    TESS_TRY(tess_os_join(file, PATH_SIZE, is_folder ? path : "", is_folder ? "tokenizer.json" : path));
+    const char *slash = strrchr(file, '/'), *name = slash != NULL ? slash + 1 : file;
+    snprintf(folder, PATH_SIZE, "%.*s", slash != NULL ? (int)(name - file) : 1, slash != NULL ? file : ".");
+    *older = strcmp(name, "tokenizer.json") == 0 && !tess_os_is_file(file) && tess_vocab_merges_at(folder);
+    return TESS_OK;
+}
+
+bool tess_tokenizer_is_at(const char *path)
+{
+    char file[PATH_SIZE], folder[PATH_SIZE];
+    bool older = false;
+    return locate(path, file, folder, &older) == TESS_OK && (older || tess_os_is_file(file));
+}
+
 tess_status tess_tokenizer_load(tess_mem *mem, const char *path, tess_tokenizer **tokenizer)
 {
-    char file[4096];
-    json_t *json;
+    char file[PATH_SIZE], folder[PATH_SIZE];
+    bool older;
+    json_t *json = NULL;
     *tokenizer = NULL;
-    if (tess_os_is_dir(path)) {
-        TESS_TRY(tess_os_join(file, sizeof(file), path, "tokenizer.json"));
-        path = file;
-    }
-    TESS_TRY(tess_json_load(path, MAX_FILE, &json));
-    tess_status status = from_json(mem, json, path, tokenizer);
+    TESS_TRY(locate(path, file, folder, &older));
+    TESS_TRY(older ? tess_vocab_merges_load(mem, folder, &json) : tess_json_load(file, MAX_FILE, &json));
+    tess_status status = from_json(mem, json, older ? folder : file, tokenizer);
     json_decref(json);
+    return status;
+}
+
+tess_status tess_tokenizer_read(tess_mem *mem, const char *path, tess_buffer *text)
+{
+    char file[PATH_SIZE], folder[PATH_SIZE], *bytes = NULL;
+    bool older;
+    json_t *json = NULL;
+    size_t size = 0;
+    TESS_TRY(locate(path, file, folder, &older));
+    if (older) {
+        TESS_TRY(tess_vocab_merges_load(mem, folder, &json));
+        return tess_json_print(json, JSON_COMPACT | JSON_PRESERVE_ORDER, text);
+    }
+    TESS_TRY(tess_os_read(mem, file, MAX_FILE, &bytes, &size));
+    tess_status status = tess_buffer_append(text, bytes, size);
+    tess_mem_free(mem, bytes);
     return status;
 }
 

@@ -7,11 +7,17 @@
 
 typedef struct tess_tokenizer tess_tokenizer;
 
-/* Reads tokenizer.json (or a folder that holds one). Errors name the key; unsupported normalizers, models, ... are
- * TESS_E_UNSUPPORTED with their name. */
+/* Reads tokenizer.json, or a folder that holds one or vocab.json and merges.txt (of GPT-2's and Qwen2's classes).
+ * Errors name the key; unsupported normalizers, models, ... are TESS_E_UNSUPPORTED with their name. */
 tess_status tess_tokenizer_load(tess_mem *mem, const char *path, tess_tokenizer **tokenizer);
 tess_status tess_tokenizer_parse(tess_mem *mem, const char *json, size_t size, const char *what,
                                  tess_tokenizer **tokenizer);
+/* Whether there is one to read at `path`. */
+bool tess_tokenizer_is_at(const char *path);
+/* Appends the tokenizer.json of `path`, as load takes it: the file's bytes, or what transformers makes of vocab.json
+ * and merges.txt. */
+struct tess_buffer;
+tess_status tess_tokenizer_read(tess_mem *mem, const char *path, struct tess_buffer *json);
 void tess_tokenizer_destroy(tess_tokenizer **tokenizer);
 
 int64_t tess_tokenizer_vocab_size(const tess_tokenizer *tokenizer); /* highest id + 1, added tokens included */
@@ -52,7 +58,6 @@ tess_status tess_encode_text(const tess_tokenizer *tokenizer, const char *text, 
 
 /* Text of ids; invalid UTF-8 comes out as U+FFFD, as HF's decode. skip_special drops special added tokens. Unknown ids
  * are TESS_E_INVALID. `text` is a tess_buffer (base/text/text.h). */
-struct tess_buffer;
 tess_status tess_decode(const tess_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                         struct tess_buffer *text);
 

@@ -25,6 +25,11 @@ typedef struct tess_node {
     char what[256];
 } tess_node;
 
+/* ---- vocab.json and merges.txt ---- */
+bool tess_vocab_merges_at(const char *folder);
+/* Their tokenizer.json, as a new reference. TESS_E_UNSUPPORTED: another class than GPT-2's and Qwen2's. */
+tess_status tess_vocab_merges_load(tess_mem *mem, const char *folder, json_t **json);
+
 /* ---- Normalizer ---- */
 typedef enum tess_norm_kind {
     TESS_NORM_NFC,

@@ -1,0 +1,263 @@
+/* The older layout of a byte-level BPE: vocab.json and merges.txt, with the rest of what tokenizer.json says left to
+ * the code of a class. Makes the tokenizer.json that transformers makes of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "data/tokenizer/tokenizer_impl.h"
+
+enum { PATH_SIZE = 4096, MAX_BYTES = 256 << 20 };
+
+/* What the classes differ in. */
+typedef struct tokenizer_class {
+    const char *name, *models[2]; /* models: the model_type's that have it where no class is stated */
+    const char *regex;            /* of the pre-tokenizer; NULL: ByteLevel's own */
+    const char *end_of_text[4];   /* the special tokens that are <|endoftext|> where they are not stated */
+} tokenizer_class;
+
+static const tokenizer_class classes[] = {
+    {"GPT2Tokenizer", {"gpt2"}, NULL, {"bos_token", "eos_token", "unk_token"}},
+    {"Qwen2Tokenizer",
+     {"qwen2", "qwen3"},
+     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+     "\\s+(?!\\S)|\\s+",
+     {"eos_token", "unk_token", "pad_token"}},
+};
+
+enum { N_CLASSES = sizeof(classes) / sizeof(classes[0]) };
+
+typedef struct slow_files {
+    const char *folder;
+    const tokenizer_class *class;
+    json_t *vocab, *merges, *config, *map, *added_ids; /* config: tokenizer_config.json; map: special_tokens_map.json */
+    json_t *added;                                     /* added_tokens of tokenizer.json */
+    int64_t next_id;                                   /* of a token that is in no file */
+} slow_files;
+
+static bool holds(const char *folder, const char *name)
+{
+    char path[PATH_SIZE];
+    return tess_os_join(path, sizeof(path), folder, name) == TESS_OK && tess_os_is_file(path);
+}
+
+bool tess_vocab_merges_at(const char *folder)
+{
+    return holds(folder, "vocab.json") && holds(folder, "merges.txt");
+}
+
+/* An object, empty where there is no such file. */
+static tess_status load(const char *folder, const char *name, json_t **object)
+{
+    char path[PATH_SIZE];
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
+    if (!tess_os_is_file(path)) {
+        *object = json_object();
+        return TESS_OK;
+    }
+    TESS_TRY(tess_json_load(path, MAX_BYTES, object));
+    TESS_CHECK(json_is_object(*object), TESS_E_FORMAT, "%s: expected a JSON object", path);
+    return TESS_OK;
+}
+
+/* The class is stated in tokenizer_config.json or config.json, or follows from the model. Another one would cut words
+ * elsewhere: nothing is guessed. */
+static tess_status find_class(slow_files *f)
+{
+    json_t *model = NULL;
+    TESS_TRY(load(f->folder, "config.json", &model));
+    const char *type = json_string_value(json_object_get(model, "model_type"));
+    const char *stated = json_string_value(json_object_get(f->config, "tokenizer_class"));
+    if (stated == NULL)
+        stated = json_string_value(json_object_get(model, "tokenizer_class"));
+    for (int i = 0; i < N_CLASSES && f->class == NULL; i++) {
+        size_t n = strlen(classes[i].name);
+        bool fits = stated != NULL && strncmp(stated, classes[i].name, n) == 0 &&
+                    (stated[n] == '\0' || strcmp(stated + n, "Fast") == 0);
+        for (int k = 0; k < 2 && stated == NULL && type != NULL; k++)
+            fits = fits || (classes[i].models[k] != NULL && strcmp(type, classes[i].models[k]) == 0);
+        if (fits)
+            f->class = &classes[i];
+    }
+    tess_status status =
+        f->class != NULL
+            ? TESS_OK
+            : TESS_FAIL(
+                  TESS_E_UNSUPPORTED,
+                  "%s/vocab.json and merges.txt: tokenizer_class is %.64s; without a tokenizer.json Tessera reads "
+                  "GPT2Tokenizer and Qwen2Tokenizer. transformers makes one: python3 -c \"from transformers "
+                  "import AutoTokenizer as A; A.from_pretrained('%s').save_pretrained('%s')\"",
+                  f->folder, stated != NULL ? stated : "not stated", f->folder, f->folder);
+    json_decref(model);
+    return status;
+}
+
+/* One merge a line, "a b", after a line with the version. */
+static tess_status load_merges(tess_mem *mem, slow_files *f)
+{
+    char path[PATH_SIZE], *text = NULL, *rest = NULL;
+    size_t size = 0;
+    TESS_TRY(tess_os_join(path, sizeof(path), f->folder, "merges.txt"));
+    TESS_TRY(tess_os_read(mem, path, MAX_BYTES, &text, &size));
+    tess_status status = TESS_OK;
+    f->merges = json_array();
+    if (memchr(text, '\0', size) != NULL)
+        status = TESS_FAIL(TESS_E_FORMAT, "%s: a NUL character: it is no text", path);
+    bool first = true;
+    for (char *line = strtok_r(text, "\r\n", &rest); line != NULL && status == TESS_OK;
+         line = strtok_r(NULL, "\r\n", &rest), first = false)
+        if (!(first && strncmp(line, "#version", 8) == 0) && json_array_append_new(f->merges, json_string(line)) != 0)
+            status = TESS_FAIL(TESS_E_FORMAT, "%s: '%.60s' is not UTF-8", path, line);
+    tess_mem_free(mem, text);
+    return status;
+}
+
+/* Adds a token: a string, or an object with its content and flags. `id` -1: the vocabulary's, or the next one. */
+static tess_status add_token(slow_files *f, const json_t *token, int64_t id, bool special)
+{
+    static const char *const flags[] = {"single_word", "lstrip", "rstrip", "normalized", "special"};
+    const char *content = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+    TESS_CHECK(
+        content != NULL && content[0] != '\0', TESS_E_FORMAT,
+        "%s: tokenizer_config.json, special_tokens_map.json: a special token is neither a text nor an object with "
+        "a content",
+        f->folder);
+    for (size_t i = 0; i < json_array_size(f->added); i++) {
+        json_t *other = json_array_get(f->added, i);
+        if (strcmp(json_string_value(json_object_get(other, "content")), content) == 0)
+            return special && json_object_set_new(other, "special", json_true()) != 0
+                       ? TESS_FAIL(TESS_E_NOMEM, "%s: added tokens", f->folder)
+                       : TESS_OK;
+    }
+    const json_t *known = json_object_get(f->vocab, content);
+    if (id < 0)
+        id = known != NULL ? json_integer_value(known) : f->next_id;
+    TESS_CHECK(id >= 0 && id < TESS_MAX_TOKEN_ID, TESS_E_FORMAT, "%s: the id of '%.64s' is not an integer of 0..%d",
+               f->folder, content, TESS_MAX_TOKEN_ID - 1);
+    f->next_id = id >= f->next_id ? id + 1 : f->next_id;
+    json_t *added = json_pack("{s:I, s:s}", "id", (json_int_t)id, "content", content);
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) && added != NULL; i++)
+        json_object_set_new(added, flags[i], json_boolean(json_is_true(json_object_get(token, flags[i]))));
+    if (special)
+        json_object_set_new(added, "special", json_true());
+    TESS_CHECK(json_array_append_new(f->added, added) == 0, TESS_E_NOMEM, "%s: added tokens", f->folder);
+    return TESS_OK;
+}
+
+/* What tokenizer_config.json says of a special token, or else special_tokens_map.json. NULL: nothing; null: none. */
+static const json_t *stated_token(const slow_files *f, const char *key)
+{
+    const json_t *token = json_object_get(f->config, key);
+    return token != NULL ? token : json_object_get(f->map, key);
+}
+
+static tess_status add_tokens(slow_files *f)
+{
+    static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                       "pad_token", "cls_token", "mask_token"};
+    static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
+    const char *key;
+    json_t *token;
+    f->added = json_array();
+    f->next_id = (int64_t)json_object_size(f->vocab);
+    json_object_foreach (json_object_get(f->config, "added_tokens_decoder"), key, token) {
+        char *end;
+        long long id = strtoll(key, &end, 10);
+        TESS_CHECK(*end == '\0' && end > key && id >= 0, TESS_E_FORMAT,
+                   "%s/tokenizer_config.json: added_tokens_decoder: '%.32s' is no id", f->folder, key);
+        TESS_TRY(add_token(f, token, id, false));
+    }
+    json_object_foreach (f->added_ids, key, token) {
+        json_t *content = json_string(key);
+        tess_status status = json_is_integer(token) && json_integer_value(token) >= 0
+                                 ? add_token(f, content, json_integer_value(token), false)
+                                 : TESS_FAIL(TESS_E_FORMAT, "%s/added_tokens.json: '%.64s' has no id", f->folder, key);
+        json_decref(content);
+        TESS_TRY(status);
+    }
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (json_is_string(stated_token(f, keys[i])) || json_is_object(stated_token(f, keys[i])))
+            TESS_TRY(add_token(f, stated_token(f, keys[i]), -1, true));
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        for (size_t k = 0; k < json_array_size(stated_token(f, lists[i])); k++)
+            TESS_TRY(add_token(f, json_array_get(stated_token(f, lists[i]), k), -1, true));
+    bool absent = false;
+    for (int i = 0; i < 4 && f->class->end_of_text[i] != NULL; i++)
+        absent = absent || stated_token(f, f->class->end_of_text[i]) == NULL;
+    json_t *end_of_text = json_string("<|endoftext|>");
+    tess_status status = absent ? add_token(f, end_of_text, -1, true) : TESS_OK;
+    json_decref(end_of_text);
+    return status;
+}
+
+/* The bos token before each text, where GPT-2's tokenizer is asked for one; else NULL. */
+static json_t *bos_template(const slow_files *f)
+{
+    const json_t *token = stated_token(f, "bos_token");
+    const char *bos = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+    json_t *id = NULL;
+    if (f->class->regex != NULL || json_is_null(token) || !json_is_true(json_object_get(f->config, "add_bos_token")))
+        return NULL;
+    bos = bos != NULL ? bos : "<|endoftext|>";
+    for (size_t i = 0; i < json_array_size(f->added); i++)
+        if (strcmp(json_string_value(json_object_get(json_array_get(f->added, i), "content")), bos) == 0)
+            id = json_object_get(json_array_get(f->added, i), "id");
+    json_t *special = json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", bos, "type_id", 0);
+    json_t *text = json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0);
+    json_t *second = json_pack("{s:{s:s, s:i}}", "Sequence", "id", "B", "type_id", 1);
+    json_t *all = json_pack("{s:s, s:[O,O], s:[O,O,O,O], s:{s:{s:s, s:[O], s:[s]}}}", "type", "TemplateProcessing",
+                            "single", special, text, "pair", special, text, special, second, "special_tokens", bos,
+                            "id", bos, "ids", id, "tokens", bos);
+    json_decref(special);
+    json_decref(text);
+    json_decref(second);
+    return all;
+}
+
+static json_t *byte_level(bool prefix, bool trim, bool regex)
+{
+    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", (int)prefix, "trim_offsets",
+                     (int)trim, "use_regex", (int)regex);
+}
+
+static tess_status compose(const slow_files *f, json_t **json)
+{
+    const char *regex = f->class->regex;
+    bool prefix = json_is_true(json_object_get(f->config, "add_prefix_space"));
+    json_t *pre = byte_level(prefix, true, regex == NULL), *post = bos_template(f);
+    if (regex != NULL)
+        pre = json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers", "type", "Split",
+                        "pattern", "Regex", regex, "behavior", "Isolated", "invert", 0, pre);
+    if (post == NULL)
+        post = byte_level(true, false, true);
+    *json = json_pack("{s:s, s:n, s:n, s:O, s:o?, s:o, s:o, s:o, s:{s:s, s:n, s:n, s:s, s:s, s:b, s:b, s:b, s:O, s:O}}",
+                      "version", "1.0", "truncation", "padding", "added_tokens", f->added, "normalizer",
+                      regex != NULL ? json_pack("{s:s}", "type", "NFC") : NULL, "pre_tokenizer", pre, "post_processor",
+                      post, "decoder", byte_level(true, true, true), "model", "type", "BPE", "dropout", "unk_token",
+                      "continuing_subword_prefix", "", "end_of_word_suffix", "", "fuse_unk", 0, "byte_fallback", 0,
+                      "ignore_merges", 0, "vocab", f->vocab, "merges", f->merges);
+    TESS_CHECK(*json != NULL, TESS_E_NOMEM, "%s: no memory for its tokenizer", f->folder);
+    return TESS_OK;
+}
+
+tess_status tess_vocab_merges_load(tess_mem *mem, const char *folder, json_t **json)
+{
+    slow_files f = {.folder = folder};
+    tess_status status;
+    TESS_GOTO(load(folder, "tokenizer_config.json", &f.config), loaded);
+    TESS_GOTO(load(folder, "special_tokens_map.json", &f.map), loaded);
+    TESS_GOTO(load(folder, "added_tokens.json", &f.added_ids), loaded);
+    TESS_GOTO(find_class(&f), loaded);
+    TESS_GOTO(load(folder, "vocab.json", &f.vocab), loaded);
+    TESS_GOTO(load_merges(mem, &f), loaded);
+    TESS_GOTO(add_tokens(&f), loaded);
+    status = compose(&f, json);
+loaded:
+    json_decref(f.config);
+    json_decref(f.map);
+    json_decref(f.added_ids);
+    json_decref(f.vocab);
+    json_decref(f.merges);
+    json_decref(f.added);
+    return status;
+}
