@@ -71,6 +71,10 @@ static void mistakes_name_the_line_and_the_fix(void)
     EXPECT_FAILS(parse("- a\n"), TESS_E_FORMAT, "expected sections");
     EXPECT_FAILS(parse("a: {b: {c: 1}}\n"), TESS_E_FORMAT, "expected a value");
     EXPECT_FAILS(parse("training:\n  steps: [1\n"), TESS_E_FORMAT, "not valid YAML");
+    EXPECT_FAILS(parse("training:\n  steps: 3\n  seq_len: 8\n  steps: 4\n"), TESS_E_FORMAT,
+                 "c.yaml:4: 'training.steps' is given again: it is on line 2 already");
+    EXPECT_FAILS(parse("training: {steps: 3}\ndata:\ntraining: {seq_len: 8}\n"), TESS_E_FORMAT,
+                 "c.yaml:3: 'training' is given again: it is on line 1 already");
     EXPECT_FAILS(parse("parallelism:\n  shard_strategy: zero3\n"), TESS_E_INVALID, "none|zero1|zero2|full|hybrid");
     EXPECT_FAILS(tess_config_override(&config, "steps"), TESS_E_INVALID, "section.key=value");
 }
@@ -90,6 +94,38 @@ static void relations_are_checked_for_the_world_size(void)
     EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "data.files");
     EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json, path: p}\n"));
     EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "keep one");
+}
+
+static void expect_warmup(const char *training, const char *scheduler, int64_t want)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "data: {files: [a]}\nmodel: {config: m.json}\ntraining: {%s}\nlr_scheduler: {%s}\n",
+             training, scheduler);
+    EXPECT_OK(parse(text));
+    EXPECT_OK(tess_config_check(&config, 1));
+    EXPECT_INT(config.lr_scheduler.warmup_steps, want);
+}
+
+static void only_a_warm_up_that_was_asked_for_can_be_too_long(void)
+{
+    expect_warmup("steps: 20", "", 20);
+    expect_warmup("steps: 5000", "", 100);
+    expect_warmup("steps: 20", "warmup_steps: 0", 0);
+    expect_warmup("steps: 20", "warmup_steps: 20", 20);
+    EXPECT_OK(tess_config_override(&config, "lr_scheduler.warmup_steps=21"));
+    EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "21 is more than training.steps=20");
+}
+
+static void a_command_may_begin_with_its_first_override(void)
+{
+    char *const words[] = {"model.path=m", "data.files=a"}, *const file[] = {"run.yaml", "training.steps=3"};
+    char *const *at = words;
+    int n = 0;
+    EXPECT(tess_config_take_path(&at, &n) == NULL);
+    n = 2;
+    EXPECT(tess_config_take_path(&at, &n) == NULL && n == 2 && at == words);
+    at = file;
+    EXPECT(tess_config_take_path(&at, &n) == file[0] && n == 1 && at == file + 1);
 }
 
 static void parse_hybrid(const char *degrees)
@@ -145,6 +181,8 @@ static const test_case cases[] = {
     {"values_of_every_type_are_read", values_of_every_type_are_read, 0, 0},
     {"mistakes_name_the_line_and_the_fix", mistakes_name_the_line_and_the_fix, 0, 0},
     {"relations_are_checked_for_the_world_size", relations_are_checked_for_the_world_size, 0, 0},
+    {"only_a_warm_up_that_was_asked_for_can_be_too_long", only_a_warm_up_that_was_asked_for_can_be_too_long, 0, 0},
+    {"a_command_may_begin_with_its_first_override", a_command_may_begin_with_its_first_override, 0, 0},
     {"hybrid_shards_inside_hosts_and_replicates_across_them", hybrid_shards_inside_hosts_and_replicates_across_them, 0,
      0},
 };
