@@ -414,6 +414,38 @@ static void zero_3_holds_a_part_of_every_parameter(void)
     check_deepspeed("zero3");
 }
 
+/* DeepSpeed itself wrote these (tools/make_deepspeed_fixtures.py). Without ZeRO the optimizer numbers its parameters.
+ */
+static void what_deepspeed_writes_is_read_in_every_stage(void)
+{
+    static const char *const numbered[] = {"optimizer.0.weight", "optimizer.1.weight", "optimizer.1.bias",
+                                           "optimizer.3.weight"};
+    static const int n_tensors[] = {16, 12, 9, 10}; /* stage 0: the steps too; 2: no frozen parameter; 3: one */
+    char name[128];
+    for (int stage = 0; stage <= 3; stage++) {
+        snprintf(name, sizeof(name), "deepspeed%d/expected.safetensors", stage);
+        tess_catalog *expected = open_fixture(name, "safetensors", stage == 0 ? 12 : n_tensors[stage]);
+        snprintf(name, sizeof(name), "deepspeed%d", stage);
+        tess_catalog *catalog = open_fixture(name, "deepspeed", n_tensors[stage]);
+        for (int i = 0; i < expected->n_tensors; i++) {
+            const tess_catalog_tensor *want = &expected->tensors[i];
+            snprintf(name, sizeof(name), "%s", want->name);
+            for (int k = 0; k < 4 && stage == 0; k++)
+                if (strncmp(want->name, numbered[k], strlen(numbered[k])) == 0)
+                    snprintf(name, sizeof(name), "optimizer.state.%d%s", k, want->name + strlen(numbered[k]));
+            expect_shape(catalog, name, "F32", want->n_dims, want->dim);
+            float *a = fixture_read(expected, want, true);
+            float *b = fixture_read(catalog, tess_catalog_find(catalog, name), true);
+            EXPECT(memcmp(a, b, tess_catalog_tensor_bytes(want)) == 0);
+            free(a);
+            free(b);
+        }
+        EXPECT_INT(json_integer_value(meta_at(catalog, "global_steps", NULL)), 2);
+        tess_catalog_destroy(&catalog);
+        tess_catalog_destroy(&expected);
+    }
+}
+
 static void a_flipped_byte_of_a_flat_tensor_is_named(void)
 {
     tess_catalog *catalog = open_fixture("zero2", "deepspeed", 11);
@@ -480,6 +512,7 @@ static const test_case cases[] = {
     {"megatrons_folder", megatrons_folder},
     {"zero_1_and_2_hold_groups_one_after_the_other", zero_1_and_2_hold_groups_one_after_the_other},
     {"zero_3_holds_a_part_of_every_parameter", zero_3_holds_a_part_of_every_parameter},
+    {"what_deepspeed_writes_is_read_in_every_stage", what_deepspeed_writes_is_read_in_every_stage},
     {"a_flipped_byte_of_a_flat_tensor_is_named", a_flipped_byte_of_a_flat_tensor_is_named},
     {"the_missing_file_of_deepspeed_is_named", the_missing_file_of_deepspeed_is_named},
 };

@@ -188,6 +188,15 @@ static tess_status add_module(deepspeed_reader *reader)
     return TESS_OK;
 }
 
+/* Adds the state of the optimizer, which is in the model's file without ZeRO (stage 0): it numbers its parameters. */
+static tess_status add_plain_optimizer(deepspeed_reader *reader)
+{
+    torch_walk walk = {.from = {reader->catalog, &reader->model, reader->model_file, -1}, .left = TORCH_VALUES};
+    const tess_pickle_value *state = tess_pickle_get(tess_pickle_get(reader->model.root, "optimizer"), "state");
+    return reader->files->n_optim > 0 || state == NULL ? TESS_OK
+                                                       : torch_walk_value(&walk, "optimizer.state", state, NULL);
+}
+
 static void add_meta(deepspeed_reader *reader)
 {
     static const char *const tensors[] = {"module", "param_shapes", "frozen_param_shapes", "frozen_param_fragments"};
@@ -228,6 +237,8 @@ static tess_status read_all(deepspeed_reader *reader)
         status = add_frozen(reader);
     if (status == TESS_OK)
         status = add_module(reader);
+    if (status == TESS_OK)
+        status = add_plain_optimizer(reader);
     if (status == TESS_OK)
         add_meta(reader);
     torch_close(&reader->model);
