@@ -1,6 +1,7 @@
 /* Reading checkpoints of other programs. PyTorch wrote the fixtures (tools/make_checkpoint_fixtures.py). */
 #include "base/os/os.h"
 #include "ckpt/checkpoint_values.h"
+#include "ckpt/formats/export_catalog.h"
 #include "ckpt/formats/formats.h"
 #include "support/test.h"
 
@@ -446,6 +447,23 @@ static void what_deepspeed_writes_is_read_in_every_stage(void)
     }
 }
 
+static void the_optimizers_steps_are_the_step(void)
+{
+    static const char header[] = "{\"optimizer.state.v.step\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},"
+                                 "\"optimizer.state.w.step\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,8]}}";
+    const uint64_t n = sizeof(header) - 1;
+    const float steps[] = {5, 7};
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/steps.safetensors", test_folder());
+    FILE *file = fopen(path, "wb");
+    EXPECT(file != NULL && fwrite(&n, sizeof(n), 1, file) == 1 && fwrite(header, n, 1, file) == 1);
+    EXPECT(fwrite(steps, sizeof(steps), 1, file) == 1 && fclose(file) == 0);
+    tess_catalog *catalog;
+    EXPECT_OK(tess_catalog_open(test_mem(), path, &catalog));
+    EXPECT_INT(tess_export_find_step(catalog), 7);
+    tess_catalog_destroy(&catalog);
+}
+
 static void a_flipped_byte_of_a_flat_tensor_is_named(void)
 {
     tess_catalog *catalog = open_fixture("zero2", "deepspeed", 11);
@@ -512,6 +530,7 @@ static const test_case cases[] = {
     {"megatrons_folder", megatrons_folder},
     {"zero_1_and_2_hold_groups_one_after_the_other", zero_1_and_2_hold_groups_one_after_the_other},
     {"zero_3_holds_a_part_of_every_parameter", zero_3_holds_a_part_of_every_parameter},
+    {"the_optimizers_steps_are_the_step", the_optimizers_steps_are_the_step},
     {"what_deepspeed_writes_is_read_in_every_stage", what_deepspeed_writes_is_read_in_every_stage},
     {"a_flipped_byte_of_a_flat_tensor_is_named", a_flipped_byte_of_a_flat_tensor_is_named},
     {"the_missing_file_of_deepspeed_is_named", the_missing_file_of_deepspeed_is_named},

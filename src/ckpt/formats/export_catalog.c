@@ -38,6 +38,24 @@ static bool read_scalar(const tess_catalog *catalog, const char *name, int64_t *
     return tensor->element_bytes >= (int)sizeof(narrow);
 }
 
+/* The most steps that PyTorch's optimizers count for a parameter, a float32 each; -1: none is there. */
+static int64_t read_optimizer_steps(const tess_catalog *catalog)
+{
+    const tess_box whole = {0};
+    int64_t most = -1;
+    for (int i = 0; i < catalog->n_tensors; i++) {
+        const tess_catalog_tensor *tensor = &catalog->tensors[i];
+        export_name read = export_read_name(tensor->name, "");
+        float value;
+        if (read.suffix != NULL && strcmp(read.suffix, ".step") == 0 && tensor->n_dims == 0 &&
+            tess_catalog_read_floats(catalog, tensor, &whole, &value) == TESS_OK && value >= 0 && value < 0x1p62f &&
+            (int64_t)value > most)
+            most = (int64_t)value;
+    }
+    tess_error_clear(); /* of a step that cannot be read */
+    return most;
+}
+
 int64_t tess_export_find_step(const tess_catalog *catalog)
 {
     int64_t step;
@@ -45,7 +63,7 @@ int64_t tess_export_find_step(const tess_catalog *catalog)
         find_int(json_object_get(catalog->meta, "train_state"), &step) ||
         read_scalar(catalog, "train_state.step", &step))
         return step;
-    return -1;
+    return read_optimizer_steps(catalog);
 }
 
 /* ---- The optimizer's settings, for each parameter ---- */

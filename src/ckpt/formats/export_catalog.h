@@ -65,7 +65,8 @@ bool tess_export_is_no_weight(const char *name);
 uint64_t tess_export_bytes(const tess_export *out); /* of all tensors */
 
 /* The step of a checkpoint of any format: meta's "step", "global_step", "global_steps" or "iteration", at the top or in
- * "meta" or "train_state", or a scalar tensor train_state.step; -1: not stated. */
+ * "meta" or "train_state", or a scalar tensor train_state.step, or the most that the optimizer's scalars state
+ * (optimizer.state.X.step); -1: not stated. */
 int64_t tess_export_find_step(const tess_catalog *catalog);
 
 /* ---- Writers ---- */
