@@ -74,7 +74,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--json", NULL, "print a JSON object (\"version\": 1) instead of the table", .text = &json}};
     int n = cli_parse(argc, argv, &cli_ckpt_ls, flags, 1);
     if (n != 1)
-        return cli_misuse(&cli_ckpt_ls, "%s", n == 0 ? "which folder?" : "one folder at a time");
+        return cli_misuse(&cli_ckpt_ls, "%s", n == 0 ? "which folder or file?" : "one at a time");
     tess_ckpt_list list;
     tess_status status = tess_ckpt_list_read(mem, argv[1], &list);
     if (status != TESS_OK)
@@ -88,8 +88,8 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_ckpt_ls = {
-    "ckpt ls", "DIR [--json]",
-    "the checkpoints of a folder: step, state, size, age\n\n"
+    "ckpt ls", "DIR|FILE [--json]",
+    "the checkpoints of a folder, or a file that is one: step, state, size, age\n\n"
     "Valid: complete, every file there with its size, every tensor covered; `tessera ckpt verify` checks checksums.\n"
     "Incomplete: the save did not finish. Damaged: it was complete once; the line below says what is wrong.\n",
     .run = run};

@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "base/text/text.h"
+#include "base/os/os.h"
 #include "ckpt/tools/prune.h"
 #include "cli/cli.h"
 
@@ -58,6 +59,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (n != 1 || keep == 0)
         return cli_misuse(&cli_ckpt_prune, "%s", n != 1 ? "name one folder" : "--keep says how many stay");
     tess_ckpt_list list;
+    if (!tess_os_is_dir(argv[1]))
+        return cli_end(TESS_FAIL(TESS_E_NOT_FOUND, "%s: no such folder of checkpoints", argv[1]));
     tess_status status = tess_ckpt_list_read(mem, argv[1], &list);
     if (status != TESS_OK)
         return cli_end(status);

@@ -52,6 +52,21 @@ static void a_list_tells_valid_damaged_and_incomplete_ones_apart(void)
     tess_ckpt_list_free(&list);
 }
 
+static void a_file_is_a_list_of_one(void)
+{
+    tess_ckpt_list list;
+    char path[4096];
+    EXPECT_OK(tess_ckpt_list_read(test_mem(), test_path("ckpt/fixtures/torch/dtypes.pt"), &list));
+    EXPECT_INT(list.n, 1);
+    EXPECT_TEXT(list.items[0].name, "dtypes.pt");
+    EXPECT_TEXT(list.items[0].format, "torch.save");
+    EXPECT_INT(list.items[0].state, TESS_CKPT_VALID);
+    EXPECT(list.items[0].bytes > 0 && list.items[0].newest);
+    EXPECT_OK(tess_ckpt_item_path(&list, &list.items[0], path, sizeof(path)));
+    EXPECT_TEXT(path, test_path("ckpt/fixtures/torch/dtypes.pt"));
+    tess_ckpt_list_free(&list);
+}
+
 static void a_checkpoint_itself_is_a_list_of_one(void)
 {
     tess_ckpt_list list;
@@ -305,6 +320,7 @@ static void scalars_have_one_slice(void)
 static const test_case cases[] = {
     {"a_list_tells_valid_damaged_and_incomplete_ones_apart", a_list_tells_valid_damaged_and_incomplete_ones_apart, 0,
      0},
+    {"a_file_is_a_list_of_one", a_file_is_a_list_of_one, 0, 0},
     {"a_checkpoint_itself_is_a_list_of_one", a_checkpoint_itself_is_a_list_of_one, 0, 0},
     {"a_folder_without_checkpoints_says_what_was_looked_for", a_folder_without_checkpoints_says_what_was_looked_for, 0,
      0},

@@ -181,6 +181,25 @@ static tess_status add_folder_itself(tess_ckpt_list *list)
                      list->folder, job ? ": did you mean " : "", job ? below : "", job ? "?" : "");
 }
 
+/* Adds a file that is a checkpoint by itself; its step is not looked up. */
+static tess_status add_single_file(tess_ckpt_list *list, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    snprintf(list->folder, sizeof(list->folder), "%.*s", slash == NULL || slash == path ? 1 : (int)(slash - path),
+             slash == NULL ? "." : path);
+    TESS_TRY(tess_mem_make_room(list->mem, TESS_POOL_MISC, 0, sizeof(list->items[0]), "list of checkpoints",
+                                &list->capacity, &list->items));
+    tess_ckpt_item *item = &list->items[list->n++];
+    *item = (tess_ckpt_item){.step = -1, .changed_s = tess_os_changed_s(path)};
+    snprintf(item->name, sizeof(item->name), "%s", name);
+    tess_status status = tess_os_file_size(path, &item->bytes);
+    if (status == TESS_OK)
+        status = check_catalog(list->mem, path, item);
+    item->newest = item->state == TESS_CKPT_VALID;
+    return status;
+}
+
 static tess_status fill(tess_ckpt_list *list)
 {
     TESS_TRY(tess_os_list(list->folder, visit, list));
@@ -200,6 +219,14 @@ tess_status tess_ckpt_list_read(tess_mem *mem, const char *folder, tess_ckpt_lis
 {
     size_t n = strlen(folder);
     *list = (tess_ckpt_list){.mem = mem};
+    uint64_t bytes;
+    if (!tess_os_is_dir(folder) && tess_os_file_size(folder, &bytes) == TESS_OK) {
+        TESS_CHECK(n < sizeof(list->folder), TESS_E_INVALID, "path too long: %.100s...", folder);
+        tess_status status = add_single_file(list, folder);
+        if (status != TESS_OK)
+            tess_ckpt_list_free(list);
+        return status;
+    }
     TESS_CHECK(tess_os_is_dir(folder), TESS_E_NOT_FOUND, "%s: no such folder of checkpoints", folder);
     while (n > 1 && folder[n - 1] == '/')
         n--;

@@ -33,8 +33,8 @@ typedef struct tess_ckpt_list {
 } tess_ckpt_list;
 
 /* Lists folders named "step-N", "iter_N", "global_stepN" and "checkpoint-N", also with the suffix of an unfinished
- * save. If there are none, lists the folder itself. Free `list` after success. TESS_E_NOT_FOUND: no such folder, or no
- * checkpoint in it (the message says what was searched). Thread-safe. */
+ * save. If there are none, lists the folder itself. A path of a file lists that file. Free `list` after success.
+ * TESS_E_NOT_FOUND: no such folder, or no checkpoint in it (the message says what was searched). Thread-safe. */
 tess_status tess_ckpt_list_read(tess_mem *mem, const char *folder, tess_ckpt_list *list);
 void tess_ckpt_list_free(tess_ckpt_list *list);
 
