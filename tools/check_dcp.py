@@ -15,7 +15,7 @@ import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as mp
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.distributed.checkpoint.state_dict import (StateDictOptions, get_model_state_dict, get_optimizer_state_dict,
-                                                     set_model_state_dict, set_optimizer_state_dict)
+                                                     get_state_dict, set_model_state_dict, set_optimizer_state_dict)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
@@ -67,6 +67,14 @@ def save_trained(mesh, folder):
     model, optimizer = build(mesh, 1)
     train(model, optimizer, 3, 7)
     dcp.save(state_of(model, optimizer), checkpoint_id=folder)
+
+
+def save_app(mesh, folder):
+    """As PyTorch's recipe saves an AppState: groups of parameters are a list."""
+    model, optimizer = build(mesh, 1)
+    train(model, optimizer, 3, 7)
+    weights, moments = get_state_dict(model, optimizer)
+    dcp.save({"app": {"model": weights, "optim": moments}}, checkpoint_id=folder)
 
 
 def check_all(mesh, folder, names):
@@ -139,7 +147,11 @@ def main():
         convert(tessera, f"{folder}/ours", f"{folder}/back", "--to", "dcp")
         convert(tessera, f"{folder}/torch", f"{folder}/direct", "--to", "dcp", "--files", "4")
         convert(tessera, f"{folder}/torch", f"{folder}/megatron", "--to", "megatron")
-        with_ranks(3, check_all, folder, ["torch", "direct", "megatron/iter_0000003", "back"])
+        with_ranks(3, save_app, f"{folder}/app-torch")
+        convert(tessera, f"{folder}/app-torch", f"{folder}/app", "--to", "dcp")
+        convert(tessera, f"{folder}/app-torch", f"{folder}/app-ours", "--to", "tessera")
+        convert(tessera, f"{folder}/app-ours", f"{folder}/app-back", "--to", "dcp")
+        with_ranks(3, check_all, folder, ["torch", "direct", "megatron/iter_0000003", "back", "app", "app-back"])
 
 
 if __name__ == "__main__":

@@ -222,6 +222,40 @@ static void settings_of_the_optimizer_are_those_of_each_parameter(void)
     tess_catalog_destroy(&source);
 }
 
+/* PyTorch's get_state_dict leaves groups as lists of parameters; torchtitan's names, which its recipe loads, have none.
+ */
+static void groups_that_name_their_parameters_are_spread(void)
+{
+    static const char *const names[] = {"app.model.0.w", "app.optim.state.0.w.exp_avg", "app.optim.state.0.w.step"};
+    const tess_export_options titan = {.names = TESS_NAMES_TORCHTITAN};
+    tess_catalog *source;
+    tess_export *out;
+    int tensor;
+    EXPECT_OK(tess_catalog_create(test_mem(), "dcp", "x", &source));
+    for (int i = 0; i < 3; i++)
+        EXPECT_OK(tess_catalog_add_tensor(source, names[i], "F32", 0, NULL, &tensor));
+    EXPECT_OK(tess_catalog_finish(source));
+    json_object_set_new(source->meta, "model_prefix", json_string("app.model."));
+    json_object_set_new(source->meta, "step", json_integer(3));
+    json_object_set_new(source->meta, "app",
+                        json_pack("{s:{s:[{s:f, s:[s,s]}], s:f, s:[s], s:f, s:[i]}}", "optim", "param_groups", "lr",
+                                  0.5, "params", "_orig_mod.0.w", "0.b", "param_groups.1.lr", 0.25,
+                                  "param_groups.1.params", "1.w", "param_groups.2.lr", 0.125, "param_groups.2.params",
+                                  7));
+    EXPECT_OK(tess_export_create(source, &titan, &out));
+    EXPECT_INT(out->n_tensors, 4); /* the source's step is not made again; train_state.step is */
+    EXPECT(tess_export_find(out, "0.w") != NULL);
+    EXPECT(tess_export_find(out, "optimizer.state.0.w.step")->source != NULL);
+    EXPECT(json_real_value(json_object_get(out->meta, "optimizer.param_groups.0.w.lr")) == 0.5);
+    EXPECT(json_real_value(json_object_get(out->meta, "optimizer.param_groups.0.b.lr")) == 0.5);
+    EXPECT(json_real_value(json_object_get(out->meta, "optimizer.param_groups.1.w.lr")) == 0.25);
+    EXPECT(json_real_value(json_object_get(out->meta, "optimizer.param_groups.2.lr")) == 0.125); /* of numbers */
+    EXPECT(json_object_get(out->meta, "app") == NULL);
+    EXPECT(json_object_get(source->meta, "app") != NULL);
+    tess_export_destroy(&out);
+    tess_catalog_destroy(&source);
+}
+
 /* ---- Megatron, damage ---- */
 static void megatrons_folder_is_named_by_the_step(void)
 {
@@ -297,6 +331,7 @@ static const test_case cases[] = {
     {"parameters_may_begin_with_a_number", parameters_may_begin_with_a_number},
     {"a_model_alone_in_bfloat16", a_model_alone_in_bfloat16},
     {"settings_of_the_optimizer_are_those_of_each_parameter", settings_of_the_optimizer_are_those_of_each_parameter},
+    {"groups_that_name_their_parameters_are_spread", groups_that_name_their_parameters_are_spread},
     {"two_tensors_of_one_name_are_refused", two_tensors_of_one_name_are_refused},
     {"megatrons_folder_is_named_by_the_step", megatrons_folder_is_named_by_the_step},
     {"nothing_stays_of_what_could_not_be_written", nothing_stays_of_what_could_not_be_written},

@@ -250,7 +250,8 @@ static void a_users_file_adds_and_a_broken_one_names_its_line(void)
     expect_bad_file("A:\n  of: x\n", "v.yaml:2: 'A' needs the field 'does'");
     expect_bad_file("A:\n  does: y\n", "v.yaml:2: 'A' needs the field 'of'");
     expect_bad_file("A:\n  of: x\n  does: y\n  values: enum 1\n", "write bool");
-    expect_bad_file("A:\n  of: x\n  does: y\nB:\n  of: x\n  does: y\nA:\n  of: z\n", "v.yaml:7: 'A' is given again: it is on line 1 already");
+    expect_bad_file("A:\n  of: x\n  does: y\nB:\n  of: x\n  does: y\nA:\n  of: z\n",
+                    "v.yaml:7: 'A' is given again: it is on line 1 already");
     expect_bad_file("A:\n  of: [\n", "v.yaml:3");
     expect_bad_file("A:\n  of: ''\n", "'of' is empty");
 }

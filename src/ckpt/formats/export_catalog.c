@@ -43,10 +43,14 @@ static int64_t read_optimizer_steps(const tess_catalog *catalog)
 {
     const tess_box whole = {0};
     int64_t most = -1;
+    export_place place;
+    export_name read;
+    if (export_find_place(catalog, NULL, &place) != TESS_OK)
+        return most;
     for (int i = 0; i < catalog->n_tensors; i++) {
         const tess_catalog_tensor *tensor = &catalog->tensors[i];
-        export_name read = export_read_name(tensor->name, "");
         float value;
+        export_read_name(tensor->name, &place, &read);
         if (read.suffix != NULL && strcmp(read.suffix, ".step") == 0 && tensor->n_dims == 0 &&
             tess_catalog_read_floats(catalog, tensor, &whole, &value) == TESS_OK && value >= 0 && value < 0x1p62f &&
             (int64_t)value > most)
@@ -64,54 +68,6 @@ int64_t tess_export_find_step(const tess_catalog *catalog)
         read_scalar(catalog, "train_state.step", &step))
         return step;
     return read_optimizer_steps(catalog);
-}
-
-/* ---- The optimizer's settings, for each parameter ---- */
-/* The settings as torch.optim.AdamW keeps them; those that Tessera does not have get its defaults. */
-static json_t *describe_group(const json_t *settings, bool decays)
-{
-    double beta1 = json_number_value(json_object_get(settings, "beta1"));
-    double beta2 = json_number_value(json_object_get(settings, "beta2"));
-    double decay = json_number_value(json_object_get(settings, "weight_decay"));
-    return json_pack("{s:f, s:[f,f], s:f, s:f, s:b, s:b, s:n, s:b, s:b, s:n, s:b}", "lr",
-                     json_number_value(json_object_get(settings, "lr")), "betas", beta1, beta2, "eps",
-                     json_number_value(json_object_get(settings, "eps")), "weight_decay", decays ? decay : 0.0,
-                     "amsgrad", 0, "maximize", 0, "foreach", "capturable", 0, "differentiable", 0, "fused",
-                     "decoupled_weight_decay", 1);
-}
-
-/* Copies the groups of a checkpoint that was converted to Tessera's format and keeps them. */
-static void copy_settings(json_t *meta, const json_t *settings)
-{
-    char text[NAME_SIZE];
-    const char *key;
-    json_t *value;
-    json_object_foreach ((json_t *)settings, key, value) {
-        snprintf(text, sizeof(text), "optimizer.%s", key);
-        if (strncmp(key, "param_groups.", strlen("param_groups.")) == 0)
-            json_object_set(meta, text, value);
-    }
-}
-
-/* Adds "optimizer.param_groups.<name>.<key>" to meta. `settings`: of the optimizer, as Tessera's trainer states them;
- * NULL or incomplete: nothing is added. */
-static tess_status add_settings(json_t *meta, const json_t *settings, const export_name *name, bool decays)
-{
-    static const char *const keys[] = {"lr", "beta1", "beta2", "eps", "weight_decay"};
-    char text[NAME_SIZE];
-    const char *key;
-    json_t *value;
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (!json_is_number(json_object_get(settings, keys[i])))
-            return TESS_OK;
-    json_t *group = describe_group(settings, decays);
-    TESS_CHECK(group != NULL, TESS_E_NOMEM, "no memory for the optimizer's settings");
-    json_object_foreach (group, key, value) {
-        snprintf(text, sizeof(text), "optimizer.param_groups.%s.%s", name->name, key);
-        json_object_set(meta, text, value);
-    }
-    json_decref(group);
-    return TESS_OK;
 }
 
 /* ---- The list of tensors ---- */
@@ -164,15 +120,19 @@ static tess_status add_scalar(builder *b, const char *name, const char *dtype, c
     return TESS_OK;
 }
 
-/* Adds what PyTorch's AdamW expects of a parameter beside its moments: settings and step. */
+/* Adds what PyTorch's AdamW expects of a parameter beside its moments: settings and, where the source has none of its
+ * own, the step. */
 static tess_status add_state(builder *b, const export_name *read, const tess_catalog_tensor *moment)
 {
     char name[NAME_SIZE];
     float step = (float)b->out->step;
-    TESS_TRY(add_settings(b->out->meta, b->settings, read, moment->n_dims >= 2));
+    TESS_TRY(export_describe_settings(b->out->meta, b->settings, read->name, moment->n_dims >= 2));
     export_name of_step = *read;
     of_step.kind = EXPORT_STEP;
     of_step.suffix = ".step";
+    snprintf(name, sizeof(name), "%.*s.step", (int)(strlen(moment->name) - strlen(read->suffix)), moment->name);
+    if (tess_catalog_find(b->out->catalog, name) != NULL)
+        return TESS_OK;
     if (b->out->step < 0 || !export_write_name(&of_step, "", TESS_NAMES_TORCHTITAN, name, sizeof(name)))
         return TESS_OK;
     return add_scalar(b, name, "F32", &step);
@@ -184,6 +144,8 @@ static tess_status add_all(builder *b)
     export_name read;
     const tess_catalog *catalog = b->out->catalog;
     bool model_only = b->options->model_only, titan = b->options->names == TESS_NAMES_TORCHTITAN && !model_only;
+    if (titan)
+        TESS_TRY(export_move_settings(b->out->meta, &b->place));
     for (int i = 0; i < catalog->n_tensors; i++) {
         const tess_catalog_tensor *source = &catalog->tensors[i];
         export_read_name(source->name, &b->place, &read);
@@ -196,7 +158,6 @@ static tess_status add_all(builder *b)
     }
     if (!titan)
         return TESS_OK;
-    copy_settings(b->out->meta, b->settings);
     int32_t step = (int32_t)b->out->step;
     if (b->out->step >= 0)
         TESS_TRY(add_scalar(b, "train_state.step", "I32", &step));
@@ -247,7 +208,7 @@ tess_status tess_export_create(const tess_catalog *catalog, const tess_export_op
     TESS_TRY(tess_mem_alloc(catalog->mem, TESS_POOL_MISC, sizeof(*made), "export", (void **)&made));
     *made = (tess_export){.mem = catalog->mem, .catalog = catalog, .step = tess_export_find_step(catalog)};
     bool model_only = options->model_only || options->names == TESS_NAMES_BARE;
-    made->meta = model_only ? json_object() : json_copy(catalog->meta);
+    made->meta = model_only ? json_object() : json_deep_copy(catalog->meta);
     json_object_del(made->meta, "model_prefix");
     tess_status status = build(made, options);
     if (status != TESS_OK)

@@ -38,6 +38,14 @@ void export_read_name(const char *name, const export_place *place, export_name *
 /* Formats the name in another set of names. False: that set does not have it. */
 bool export_write_name(const export_name *name, const char *whole, tess_names names, char *text, size_t size);
 
+/* ---- export_settings.c: an optimizer's settings, members "optimizer.param_groups.<parameter>.<key>" of meta, as
+ * PyTorch's get_optimizer_state_dict flattens them */
+/* Adds those that Tessera's trainer states of its optimizer, where none are. `settings`: NULL or incomplete: nothing is added. */
+tess_status export_describe_settings(json_t *meta, const json_t *settings, const char *parameter, bool decays);
+/* Gives those of a source, which `meta` has in any dicts, these names: flattened ones, and lists of groups that name
+ * their parameters. Groups that number them get "optimizer.param_groups.0.lr", as PyTorch writes them. */
+tess_status export_move_settings(json_t *meta, const export_place *place);
+
 /* ---- export_stream.c: writes boxes of tensors into archives, block by block */
 typedef struct export_stream {
     const tess_export *out;

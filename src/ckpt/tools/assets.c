@@ -26,8 +26,7 @@ static int set_dtype(json_t *config, const char *name, int depth)
     json_t *value;
     void *next;
     int n_set = 0;
-    json_object_foreach_safe(config, next, key, value)
-    {
+    json_object_foreach_safe (config, next, key, value) {
         if (json_is_object(value) && depth < 4)
             n_set += set_dtype(value, name, depth + 1);
         if (json_is_string(value) && (strcmp(key, "dtype") == 0 || strcmp(key, "torch_dtype") == 0)) {
