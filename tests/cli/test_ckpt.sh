@@ -50,6 +50,8 @@ expect "merge into a safetensors file" 0 "90 tensors" "$tessera" ckpt merge $ckp
 expect "which is alike" 0 "90 same" "$tessera" ckpt diff $newest all.safetensors
 expect "merge into a file of torch.save" 0 "90 tensors" "$tessera" ckpt merge $ckpt all.pt
 expect "which is alike, too" 0 "90 same" "$tessera" ckpt diff $newest all.pt
+expect "ls takes a file" 0 "1 checkpoint, " "$tessera" ckpt ls all.pt
+expect "ls refuses a file of another kind" 2 "text.txt: it is none of: " "$tessera" ckpt ls text.txt
 expect "merge into a file of no format" 2 "other.foo: files end in .safetensors" "$tessera" ckpt merge $ckpt other.foo
 [ -e other.foo ] && fail "it made something" || pass "and makes nothing"
 expect "a folder may have any name" 0 "90 tensors" "$tessera" ckpt merge $ckpt other.foo/

@@ -196,6 +196,8 @@ static tess_status add_single_file(tess_ckpt_list *list, const char *path)
     tess_status status = tess_os_file_size(path, &item->bytes);
     if (status == TESS_OK)
         status = check_catalog(list->mem, path, item);
+    if (status == TESS_OK && item->state == TESS_CKPT_UNKNOWN && item->format[0] == '\0')
+        return TESS_FAIL(TESS_E_UNSUPPORTED, "%s", item->problem);
     item->newest = item->state == TESS_CKPT_VALID;
     return status;
 }
