@@ -35,24 +35,24 @@ static inline __m512i load_columns(const void *x, int64_t i, int64_t ld, int64_t
 static inline __m512 add_products(__m512 sum, __m512 x, __m512 y);
 
 /* Packs to (packed k, width) what is stored (k, n) from element (k_begin, begin). */
-static void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
-                          int64_t k_begin, int64_t k, void *panel)
+static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                                 int64_t k_begin, int64_t k, uint32_t *panel)
 {
     for (int64_t c = 0; c < width; c += 16) {
         __mmask16 from = first(n - c), to = first(width - c);
-        uint32_t *at = (uint32_t *)panel + c;
+        uint32_t *at = panel + c;
         for (int64_t p = 0; p < k; p += K_STEP, at += width)
             _mm512_mask_storeu_epi32(at, to, load_columns(x, (k_begin + p) * ld + begin + c, ld, k - p, from, dtype));
     }
 }
 
 /* Packs to (packed k, width) what is stored (n, k) from element (begin, k_begin). */
-static void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
-                        int64_t k_begin, int64_t k, void *panel)
+static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                               int64_t k_begin, int64_t k, uint32_t *panel)
 {
     for (int64_t c = 0; c < width; c += 16) {
         __mmask16 to = first(width - c);
-        uint32_t *at = (uint32_t *)panel + c;
+        uint32_t *at = panel + c;
         for (int64_t p = 0; p < k; p += 16 * K_STEP) {
             __m512i block[16];
             for (int r = 0; r < 16; r++)
@@ -63,6 +63,23 @@ static void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t beg
                 _mm512_mask_storeu_epi32(at, to, block[r]);
         }
     }
+}
+
+/* Written for each engine: the width of a panel is a constant here, and so are its masks. */
+static void pack_a(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_a)
+        pack_straight(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+    else
+        pack_turned(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+}
+
+static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_b)
+        pack_turned(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
+    else
+        pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
 }
 
 /* Always inlined, with `rows` a constant. */
@@ -158,8 +175,8 @@ static const gemm_engine engine = {
     .k_block = 512,
     .b_block_bytes = 1 << 20,
     .parallel_flops = 1e6,
-    .pack_straight = pack_straight,
-    .pack_turned = pack_turned,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
     .multiply = multiply,
     .finish = finish,
 };

@@ -52,10 +52,9 @@ static inline void transpose_8x8(__m256 x[LANES])
 }
 
 /* Packs to (k, width) what is stored (k, n) from element (k_begin, begin). */
-static void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
-                          int64_t k_begin, int64_t k, void *to)
+static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                                 int64_t k_begin, int64_t k, float *panel)
 {
-    float *panel = to;
     for (int64_t c = 0; c < width; c += LANES)
         for (int64_t p = 0; p < k; p++)
             _mm256_maskstore_ps(panel + p * width + c, first(width - c),
@@ -63,10 +62,9 @@ static void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t b
 }
 
 /* Packs to (k, width) what is stored (n, k) from element (begin, k_begin). */
-static void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
-                        int64_t k_begin, int64_t k, void *to)
+static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
+                               int64_t k_begin, int64_t k, float *panel)
 {
-    float *panel = to;
     for (int64_t c = 0; c < width; c += LANES) {
         for (int64_t p = 0; p < k; p += LANES) {
             __m256 block[LANES];
@@ -77,6 +75,23 @@ static void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t beg
                 _mm256_maskstore_ps(panel + (p + r) * width + c, first(width - c), block[r]);
         }
     }
+}
+
+/* Written for each engine: the width of a panel is a constant here, and so are its masks. */
+static void pack_a(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_a)
+        pack_straight(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+    else
+        pack_turned(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
+}
+
+static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel)
+{
+    if (g->trans_b)
+        pack_turned(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
+    else
+        pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
 }
 
 static inline __m256 load_sums(const float *c, int64_t n)
@@ -147,8 +162,8 @@ static const gemm_engine engine = {
     .k_block = 384,
     .b_block_bytes = 384 << 10,
     .parallel_flops = 1e6,
-    .pack_straight = pack_straight,
-    .pack_turned = pack_turned,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
     .multiply = multiply,
     .finish = finish,
 };

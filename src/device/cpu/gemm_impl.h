@@ -28,10 +28,6 @@ typedef struct gemm_tile {
     const void *const *ahead; /* one address for each begun GEMM_AHEAD_STEP of k */
 } gemm_tile;
 
-/* Packs to (packed k, width) the elements [begin, begin + n) by [k_begin, k_begin + k) of an operand. */
-typedef void gemm_pack(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
-                       int64_t k_begin, int64_t k, void *panel);
-
 /* A panel of A is (packed k, tile_rows), of B (packed k, tile_columns), of 4 bytes: a float, or k_step bf16 of
  * neighbouring k. Rows, columns and k beyond the matrix are zero. */
 typedef struct gemm_engine {
@@ -41,7 +37,9 @@ typedef struct gemm_engine {
     size_t b_block_bytes;  /* packed B that all of A meets before the next is packed: half of the second-level cache */
     double parallel_flops; /* below this a product is not worth waking threads for */
 
-    gemm_pack *pack_straight, *pack_turned; /* of what is stored (k, n), and (n, k) */
+    /* `rows` rows of op(A) from row i (columns of op(B) from column j), k elements from k_begin. */
+    void (*pack_a)(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel);
+    void (*pack_b)(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel);
     void (*multiply)(const gemm_tile *tile);
     /* A tile of sums (rows `ld` apart; for float C it may be C itself) plus bias to C. */
     void (*finish)(const tess_gemm *g, int64_t i, int64_t j, int64_t rows, int64_t columns, const float *sum,

@@ -65,23 +65,12 @@ static size_t panel_bytes(const vector_plan *p, int64_t k, int64_t tile_size)
 static void pack_b(const vector_plan *p, const vector_block *b)
 {
     const gemm_engine *e = p->e;
-    const tess_gemm *g = p->g;
-    gemm_pack *pack = g->trans_b ? e->pack_turned : e->pack_straight;
-    int64_t chunk = g->trans_b ? b->depth : STRIDED_K;
+    int64_t chunk = p->g->trans_b ? b->depth : STRIDED_K;
     for (int64_t k = 0; k < b->depth; k += chunk) {
         char *to = b->b + panel_bytes(p, k, e->tile_columns);
         for (int64_t j = 0; j < b->columns; j += e->tile_columns, to += panel_bytes(p, b->depth, e->tile_columns))
-            pack(g->b, g->ab_dtype, g->ldb, b->j + j, min64(e->tile_columns, b->columns - j), e->tile_columns, b->k + k,
-                 min64(chunk, b->depth - k), to);
+            e->pack_b(p->g, b->j + j, min64(e->tile_columns, b->columns - j), b->k + k, min64(chunk, b->depth - k), to);
     }
-}
-
-/* A panel of A: rows from `row`, k elements from k_begin. */
-static void pack_panel(const vector_plan *p, int64_t row, int64_t rows, int64_t k_begin, int64_t k, void *panel)
-{
-    const tess_gemm *g = p->g;
-    gemm_pack *pack = g->trans_a ? p->e->pack_straight : p->e->pack_turned;
-    pack(g->a, g->ab_dtype, g->lda, row, rows, p->e->tile_rows, k_begin, k, panel);
 }
 
 /* `rows` rows from the block's row i. */
@@ -92,7 +81,7 @@ static void pack_a(const vector_plan *p, const vector_block *b, int64_t i, int64
     for (int64_t k = 0; k < b->depth; k += chunk) {
         char *to = b->a + panel_bytes(p, k, e->tile_rows);
         for (int64_t r = 0; r < rows; r += e->tile_rows, to += panel_bytes(p, b->depth, e->tile_rows))
-            pack_panel(p, b->i + i + r, min64(e->tile_rows, rows - r), b->k + k, min64(chunk, b->depth - k), to);
+            e->pack_a(p->g, b->i + i + r, min64(e->tile_rows, rows - r), b->k + k, min64(chunk, b->depth - k), to);
     }
 }
 
@@ -202,7 +191,7 @@ static void multiply_part(const vector_plan *p, int64_t part)
     for (int64_t n = 0; n < p->n_ahead; n++)
         b.ahead[n] = b.ahead;
     if (p->one_panel && row < row_end)
-        pack_panel(p, row, row_end - row, 0, g->k, b.a);
+        p->e->pack_a(g, row, row_end - row, 0, g->k, b.a);
     for (b.j = column; b.j < column_end; b.j += p->column_block) {
         b.columns = min64(p->column_block, column_end - b.j);
         for (b.i = row; b.i < row_end; b.i += p->row_block) {
