@@ -40,7 +40,8 @@ bool export_write_name(const export_name *name, const char *whole, tess_names na
 
 /* ---- export_settings.c: an optimizer's settings, members "optimizer.param_groups.<parameter>.<key>" of meta, as
  * PyTorch's get_optimizer_state_dict flattens them */
-/* Adds those that Tessera's trainer states of its optimizer, where none are. `settings`: NULL or incomplete: nothing is added. */
+/* Adds those that Tessera's trainer states of its optimizer, where none are. `settings`: NULL or incomplete: nothing is
+ * added. */
 tess_status export_describe_settings(json_t *meta, const json_t *settings, const char *parameter, bool decays);
 /* Gives those of a source, which `meta` has in any dicts, these names: flattened ones, and lists of groups that name
  * their parameters. Groups that number them get "optimizer.param_groups.0.lr", as PyTorch writes them. */
