@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "diagnosis/straggler.h"
+#include "base/core/median.h"
 
 double tess_bench_median(const double *values, int n)
 {

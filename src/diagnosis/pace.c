@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/core/median.h"
 #include "diagnosis/straggler.h"
 
 enum { SAMPLES = TESS_STRAGGLER_STEPS, MOST_COMPARED = 33 };

@@ -4,23 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/median.h"
+
 enum { STEPS = TESS_STRAGGLER_STEPS, WINDOW = STEPS / 2, MOST_OTHERS = 4096 };
 
 static const double over_in_window = 1.05, over_in_all = 1.07, standard_errors = 3;
 static const double error_of_median = 1.2533; /* standard error of a median, in those of the mean (normal noise) */
 static const double mad_to_sigma = 1.4826;    /* from the median absolute deviation to a standard deviation */
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double tess_median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof(values[0]), ascending);
-    return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
-}
 
 static double typical(const double *times, int n)
 {

@@ -22,8 +22,6 @@ typedef struct tess_straggler {
  * Writes the stragglers, slowest first, to out (n_ranks) and returns their number; 0 for fewer than two ranks. */
 int tess_stragglers_find(const double *seconds, int n_ranks, tess_straggler *out);
 
-/* Sorts the values. */
-double tess_median(double *values, int n);
 /* Standard error of the median of times (TESS_STRAGGLER_STEPS), by their median absolute deviation. */
 double tess_median_error(const double *times);
 
