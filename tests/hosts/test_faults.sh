@@ -35,10 +35,10 @@ start() {
 # No rank is left except $stopped.
 are_gone() { [ -z "$({ ranks_on h1; ranks_on h2; } | grep -vxF "${stopped:-none}")" ]; }
 
-# The wardens' report of how the job ended. Before it they may name who keeps others waiting, and report that mpirun, which
-# may miss a host sooner, asks the remaining ranks to stop.
+# The wardens' report of how the job ended. Before it they may name who keeps others waiting, the watch on health may say
+# that a rank is silent, and a warden that mpirun, which may miss a host sooner, asks the remaining ranks to stop.
 verdicts() {
-    grep '^tessera: ' log | grep -vE 'ha(s|ve) kept .* waiting for|rank [0-9]+ has come after|stack: |: asked to stop: '
+    grep '^tessera: ' log | grep -vE 'ha(s|ve) kept .* waiting for|rank [0-9]+ has come after|stack: |: asked to stop: |health: '
 }
 
 # expect_verdict NAME PATTERN: after the fault. PATTERN: of the one line.
