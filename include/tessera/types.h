@@ -33,7 +33,7 @@ TESS_API tess_status tess_dtype_parse(const char *text, tess_dtype *dtype);
 /* What a reduction does with the values of all ranks. */
 typedef enum tess_op { TESS_SUM, TESS_MAX, TESS_MIN, TESS_AVG } tess_op;
 
-enum { TESS_MAX_DIMS = 4 };
+enum { TESS_MAX_DIMS = 8 };
 
 /* Row-major extents; a scalar has n_dims 0. */
 typedef struct tess_shape {
@@ -48,6 +48,22 @@ TESS_API bool tess_shape_equal(const tess_shape *a, const tess_shape *b);
 
 /* "[4096, 11008]"; returns text. */
 TESS_API const char *tess_shape_format(const tess_shape *shape, char *text, size_t size);
+TESS_API const char *tess_dims_format(int n_dims, const int64_t *dim, char *text, size_t size);
+
+/* Elements [begin, +size) in each dimension of a tensor. Those of `n_dims` and above do not matter. */
+typedef struct tess_box {
+    int64_t begin[TESS_MAX_DIMS], size[TESS_MAX_DIMS];
+} tess_box;
+
+TESS_API int64_t tess_box_count(int n_dims, const tess_box *box); /* elements in all */
+/* True when two boxes have elements in common; *common (may be NULL) becomes their intersection. */
+TESS_API bool tess_box_meet(int n_dims, const tess_box *a, const tess_box *b, tess_box *common);
+/* "[0, 3) x [8, 16)"; returns text. */
+TESS_API const char *tess_box_format(int n_dims, const tess_box *box, char *text, size_t size);
+/* Copies the elements of `common`, which both boxes contain. `from` and `to` hold their box's elements in row-major
+ * order. */
+TESS_API void tess_box_copy(int n_dims, size_t element_bytes, const tess_box *common, const tess_box *from_box,
+                            const void *from, const tess_box *to_box, void *to);
 
 /* The rows of `n_rows` that part `index` of `n_parts` owns, in chunks of ceil(n_rows / n_parts) as torch.chunk cuts
  * them: the last parts may be short or empty. */

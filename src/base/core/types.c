@@ -1,8 +1,10 @@
 #include "tessera/types.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/text/text.h"
 
 static const struct {
     const char *name, *alias;
@@ -59,14 +61,18 @@ bool tess_shape_equal(const tess_shape *a, const tess_shape *b)
     return a->n_dims == b->n_dims && memcmp(a->dim, b->dim, (size_t)a->n_dims * sizeof(a->dim[0])) == 0;
 }
 
+const char *tess_dims_format(int n_dims, const int64_t *dim, char *text, size_t size)
+{
+    size_t at = tess_text_add(text, size, 0, "[");
+    for (int d = 0; d < n_dims; d++)
+        at = tess_text_add(text, size, at, "%s%" PRId64, d > 0 ? ", " : "", dim[d]);
+    tess_text_add(text, size, at, "]");
+    return text;
+}
+
 const char *tess_shape_format(const tess_shape *shape, char *text, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (int d = 0; d < shape->n_dims && used < size; d++)
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", d > 0 ? ", " : "", (long long)shape->dim[d]);
-    if (used < size)
-        snprintf(text + used, size - used, "]");
-    return text;
+    return tess_dims_format(shape->n_dims, shape->dim, text, size);
 }
 
 void tess_shard_rows(int64_t n_rows, int n_parts, int index, int64_t *begin, int64_t *count)

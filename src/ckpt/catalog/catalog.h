@@ -11,23 +11,10 @@
 #include "base/os/threads.h"
 #include "tessera/memory.h"
 
-enum { TESS_CATALOG_DIMS = 8 };
+enum { TESS_CATALOG_DIMS = TESS_MAX_DIMS };
 
 typedef enum tess_codec { TESS_CODEC_NONE, TESS_CODEC_ZSTD, TESS_CODEC_DEFLATE } tess_codec;
 typedef enum tess_sum_kind { TESS_SUM_KIND_NONE, TESS_SUM_KIND_XXH3, TESS_SUM_KIND_CRC32 } tess_sum_kind;
-
-/* Elements [begin, +size) in each dimension of a tensor. */
-typedef struct tess_box {
-    int64_t begin[TESS_CATALOG_DIMS], size[TESS_CATALOG_DIMS];
-} tess_box;
-
-int64_t tess_box_count(int n_dims, const tess_box *box);
-/* Whether two boxes have elements in common; *common (may be NULL) becomes their intersection. */
-bool tess_box_meet(int n_dims, const tess_box *a, const tess_box *b, tess_box *common);
-/* "[0, 3) x [8, 16)"; returns text. */
-const char *tess_box_format(int n_dims, const tess_box *box, char *text, size_t size);
-/* "[4096, 11008]"; returns text. */
-const char *tess_dims_format(int n_dims, const int64_t *dim, char *text, size_t size);
 
 typedef struct tess_catalog_piece {
     int file;                /* of the catalog's files */
