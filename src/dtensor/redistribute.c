@@ -1,0 +1,214 @@
+/* Moves a tensor to other placements, one axis at a time. */
+#include <string.h>
+
+#include "base/os/os.h"
+#include "device/bf16.h"
+#include "dtensor/dtensor_impl.h"
+
+/* One move on its way. */
+typedef struct mover {
+    const tess_dtensor *from;
+    tess_dtensor *to;
+    const tess_move *move;
+    tess_team *team; /* of the move's axis */
+    size_t bytes;    /* received from others */
+} mover;
+
+static size_t elements_of(const tess_dtensor *tensor)
+{
+    return (size_t)tess_box_count(tensor->spec.shape.n_dims, &tensor->box);
+}
+
+/* `full` along dimension `dim`, seen as pieces: one for each index of the dimensions before it. */
+static tess_status make_pieces(const tess_dtensor *full, const tess_dtensor *shard, int dim, tess_piece **out,
+                               size_t *n)
+{
+    size_t row = 1, n_pieces = 1;
+    for (int d = 0; d < dim; d++)
+        n_pieces *= (size_t)full->box.size[d];
+    for (int d = dim + 1; d < full->spec.shape.n_dims; d++)
+        row *= (size_t)full->box.size[d];
+    void *memory;
+    TESS_TRY(tess_mem_alloc_array(full->mem, TESS_POOL_MISC, n_pieces, sizeof(tess_piece), "pieces of a redistribution",
+                                  &memory));
+    tess_piece *pieces = memory;
+    size_t n_rows = (size_t)full->box.size[dim], own = (size_t)shard->box.size[dim];
+    for (size_t i = 0; i < n_pieces; i++)
+        pieces[i] =
+            (tess_piece){.offset = i * n_rows * row, .n_rows = n_rows, .row = row, .shard_offset = i * own * row};
+    *out = pieces;
+    *n = n_pieces;
+    return TESS_OK;
+}
+
+static tess_status gather(mover *m)
+{
+    tess_piece *pieces;
+    size_t n;
+    TESS_TRY(make_pieces(m->to, m->from, m->move->from.dim, &pieces, &n));
+    tess_dtype dtype = m->from->dtype;
+    tess_status st = tess_all_gather_pieces(m->team, m->from->data, dtype, m->to->data, dtype, pieces, n, NULL);
+    m->bytes = (elements_of(m->to) - elements_of(m->from)) * tess_dtype_size(dtype);
+    tess_mem_free(m->to->mem, pieces);
+    return st;
+}
+
+static tess_status all_reduce(mover *m)
+{
+    size_t n = elements_of(m->from), size = (size_t)tess_team_size(m->team);
+    TESS_TRY(tess_all_reduce(m->team, m->from->data, m->to->data, n, m->from->dtype, TESS_SUM, NULL));
+    m->bytes = 2 * n * (size - 1) / size * tess_dtype_size(m->from->dtype);
+    return TESS_OK;
+}
+
+/* Integers have no reduce-scatter on pieces: the sum of all, then a slice. */
+static tess_status sum_and_slice(mover *m)
+{
+    tess_dtensor sum = *m->from;
+    size_t n = elements_of(m->from);
+    TESS_TRY(tess_mem_alloc_array(m->to->mem, TESS_POOL_MISC, n, tess_dtype_size(m->from->dtype), "sums", &sum.data));
+    mover whole = {.from = m->from, .to = &sum, .team = m->team};
+    tess_status st = all_reduce(&whole);
+    m->bytes = whole.bytes;
+    if (st == TESS_OK)
+        dtensor_copy_common(&sum, m->to);
+    tess_mem_free(m->to->mem, sum.data);
+    return st;
+}
+
+static tess_status reduce_scatter(mover *m)
+{
+    tess_dtype dtype = m->from->dtype;
+    if (dtype > TESS_F16)
+        return sum_and_slice(m);
+    tess_mem *mem = m->to->mem;
+    size_t n_pieces, n = elements_of(m->to);
+    tess_piece *pieces;
+    TESS_TRY(make_pieces(m->from, m->to, m->move->to.dim, &pieces, &n_pieces));
+    void *narrow = NULL, *sums = m->to->data;
+    tess_status st = TESS_OK;
+    if (dtype != TESS_F32)
+        st = tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(float), "sums", &narrow);
+    if (narrow != NULL)
+        sums = narrow;
+    if (st == TESS_OK)
+        st = tess_reduce_scatter_pieces(m->team, m->from->data, dtype, sums, pieces, n_pieces, false, NULL);
+    if (st == TESS_OK && narrow != NULL)
+        for (size_t i = 0; i < n; i++)
+            tess_put_float(m->to->data, dtype, i, ((const float *)narrow)[i]);
+    m->bytes = n * (size_t)(tess_team_size(m->team) - 1) * tess_dtype_size(dtype);
+    tess_mem_free(mem, narrow);
+    tess_mem_free(mem, pieces);
+    return st;
+}
+
+/* S -> S of another dimension. */
+static tess_status exchange(mover *m)
+{
+    mesh_point point = mesh_point_of(m->from->mesh);
+    int size = tess_team_size(m->team);
+    void *memory;
+    TESS_TRY(tess_mem_alloc_array(m->to->mem, TESS_POOL_MISC, 2 * (size_t)size, sizeof(tess_box), "boxes", &memory));
+    tess_box *had = memory, *gets = had + size;
+    for (int r = 0; r < size; r++) {
+        point.at[m->move->axis] = r;
+        had[r] = tess_spec_box(&m->from->spec, point.sizes, point.at);
+        gets[r] = tess_spec_box(&m->to->spec, point.sizes, point.at);
+    }
+    tess_status st = dtensor_send_boxes(m->team, m->to->mem, m->to->spec.shape.n_dims, m->to->dtype, had, m->from->data,
+                                        gets, m->to->data, &m->bytes);
+    tess_mem_free(m->to->mem, memory);
+    return st;
+}
+
+/* R or S -> P: the addend of this rank. Of equal copies the first rank's counts. */
+static void pad(mover *m)
+{
+    if (m->move->from.kind == TESS_SHARD || tess_team_rank(m->team) == 0)
+        dtensor_copy_common(m->from, m->to);
+}
+
+static tess_status make_move(mover *m)
+{
+    switch (m->move->kind) {
+    case TESS_MOVE_GATHER:
+        return gather(m);
+    case TESS_MOVE_REDUCE:
+        return all_reduce(m);
+    case TESS_MOVE_REDUCE_SCATTER:
+        return reduce_scatter(m);
+    case TESS_MOVE_EXCHANGE:
+        return exchange(m);
+    case TESS_MOVE_PAD:
+        pad(m);
+        return TESS_OK;
+    case TESS_MOVE_SLICE:
+        dtensor_copy_common(m->from, m->to);
+        return TESS_OK;
+    }
+    return TESS_OK;
+}
+
+/* *out: `from` after one move. *bytes: received from others. */
+static tess_status move_once(const tess_dtensor *from, const tess_move *move, size_t *bytes, tess_dtensor **out)
+{
+    const char *axis = tess_mesh_axis_name(from->mesh, move->axis);
+    mover m = {.from = from, .move = move, .team = tess_mesh_team(from->mesh, axis)};
+    tess_spec after = spec_after(&from->spec, move);
+    TESS_TRY(dtensor_new(from->mesh, &after, from->dtype, &m.to));
+    tess_status st = make_move(&m);
+    if (st != TESS_OK) {
+        tess_dtensor_destroy(&m.to);
+        TESS_TRY_CTX(st, "%s over axis '%s'", tess_move_name(move->kind), axis);
+    }
+    *bytes = m.bytes;
+    *out = m.to;
+    return TESS_OK;
+}
+
+tess_status tess_dtensor_redistribute(const tess_dtensor *tensor, const tess_spec *to, tess_redistribution *report,
+                                      tess_dtensor **out)
+{
+    TESS_CHECK(tensor != NULL && to != NULL && out != NULL, TESS_E_INVALID,
+               "tess_dtensor_redistribute: a NULL argument");
+    TESS_TRY(tess_spec_check(to, tensor->mesh));
+    char is[128], wanted[128];
+    TESS_CHECK(tess_shape_equal(&to->shape, &tensor->spec.shape), TESS_E_INVALID,
+               "tess_dtensor_redistribute: the tensor has shape %s, the target %s",
+               tess_shape_format(&tensor->spec.shape, is, sizeof(is)),
+               tess_shape_format(&to->shape, wanted, sizeof(wanted)));
+    mesh_point point = mesh_point_of(tensor->mesh);
+    tess_redistribution done = {.n_moves = 0};
+    done.n_moves = tess_spec_moves(&tensor->spec, to, point.sizes, point.at, done.moves);
+
+    tess_dtensor *now = NULL; /* NULL: still the caller's */
+    for (int i = 0; i < done.n_moves; i++) {
+        tess_dtensor *next = NULL;
+        double begin = tess_os_now_s();
+        tess_status st = move_once(now != NULL ? now : tensor, &done.moves[i], &done.bytes[i], &next);
+        done.seconds[i] = tess_os_now_s() - begin;
+        tess_dtensor_destroy(&now);
+        TESS_TRY(st);
+        now = next;
+    }
+    if (now == NULL) {
+        TESS_TRY(dtensor_new(tensor->mesh, &tensor->spec, tensor->dtype, &now));
+        memcpy(now->data, tensor->data, dtensor_bytes(tensor));
+    }
+    memcpy(now->spec.order, to->order, sizeof(to->order));
+    if (report != NULL)
+        *report = done;
+    *out = now;
+    return TESS_OK;
+}
+
+tess_status tess_dtensor_full(const tess_dtensor *tensor, void *full)
+{
+    TESS_CHECK(tensor != NULL && full != NULL, TESS_E_INVALID, "tess_dtensor_full: a NULL argument");
+    tess_spec whole = {.shape = tensor->spec.shape, .n_axes = tensor->spec.n_axes};
+    tess_dtensor *gathered;
+    TESS_TRY(tess_dtensor_redistribute(tensor, &whole, NULL, &gathered));
+    memcpy(full, gathered->data, dtensor_bytes(gathered));
+    tess_dtensor_destroy(&gathered);
+    return TESS_OK;
+}
