@@ -230,8 +230,17 @@ static tess_status cross_entropy(void *self)
 {
     kernel_operands *o = self;
     int64_t row = tess_head_row(o->shape->V);
-    return o->kernels->cross_entropy(o->stream, o->x[LOGITS], row, o->x[IDS], o->x[LOGPROB], NULL, o->x[DLOGITS],
-                                     2 * row, o->shape->T, o->shape->V, TESS_BF16);
+    tess_cross_entropy rows = {.n = o->shape->T,
+                               .V = o->shape->V,
+                               .logits = o->x[LOGITS],
+                               .ld = row,
+                               .targets = o->x[IDS],
+                               .inv_temperature = 1,
+                               .logprob = o->x[LOGPROB],
+                               .dlogits = o->x[DLOGITS],
+                               .ldd = 2 * row,
+                               .dtype = TESS_BF16};
+    return o->kernels->cross_entropy(o->stream, &rows);
 }
 
 static tess_status embedding_forward(void *self)

@@ -6,6 +6,8 @@
 #ifndef TESS_DEVICE_ELEMENTWISE_H
 #define TESS_DEVICE_ELEMENTWISE_H
 
+#include <float.h>
+
 #include "device/kernels.h"
 
 enum { TESS_ROW_LANES = 64 };
@@ -19,6 +21,13 @@ static inline tess_status tess_check_dtype(const char *kernel, tess_dtype dtype)
     TESS_CHECK(dtype == TESS_F32 || dtype == TESS_BF16, TESS_E_UNSUPPORTED,
                "%s of dtype %s: only float32 and bfloat16 have kernels; convert first", kernel, tess_dtype_name(dtype));
     return TESS_OK;
+}
+
+static inline tess_status tess_check_cross_entropy(const tess_cross_entropy *rows)
+{
+    TESS_CHECK(rows->inv_temperature > 0 && rows->inv_temperature <= FLT_MAX, TESS_E_INVALID,
+               "cross_entropy: 1 / temperature is %g; it must be finite and above 0", (double)rows->inv_temperature);
+    return tess_check_dtype("cross_entropy", rows->dtype);
 }
 
 static inline tess_status tess_check_convert(tess_dtype from, tess_dtype to)

@@ -7,7 +7,7 @@
  * are row-major, `ld*` count elements between rows. Float means float32; "x" dtype is TESS_F32 or TESS_BF16 (both
  * operands alike), rounding to bf16 is to nearest even. Letters: T tokens, C channels, H query heads, G key/value
  * heads, D head size, V vocabulary, F feed-forward channels. Sizes may be 0. Errors: TESS_E_NOMEM for scratch,
- * TESS_E_UNSUPPORTED for a dtype. */
+ * TESS_E_UNSUPPORTED for a dtype, TESS_E_INVALID for a temperature. */
 #ifndef TESS_DEVICE_KERNELS_H
 #define TESS_DEVICE_KERNELS_H
 
@@ -100,6 +100,27 @@ typedef struct tess_attention_grad {
     void *dq, *dk, *dv;
     int64_t dout_stride, dq_stride, dk_stride, dv_stride;
 } tess_attention_grad;
+
+/* Rows of logits against their targets, p[v] = softmax(logits[i] / T)[v]:
+ *
+ *     logprob[i] = log p[target]        entropy[i] = -(sum over v of p[v] log p[v])
+ *     dlogits[i,v] = (g ([v == target] - p[v]) - h p[v] (log p[v] + entropy[i])) / T
+ *
+ * g and h: the loss's derivatives by the row's logprob and entropy. A masked logit is -inf. A row whose target is below
+ * 0 gives 0 everywhere. dlogits may be the logits' own memory, each row at its place (BF16: ldd = 2 ld). */
+typedef struct tess_cross_entropy {
+    int64_t n, V;
+    const float *logits; /* (n, V), rows ld elements apart */
+    int64_t ld;
+    const int32_t *targets;   /* (n) */
+    float inv_temperature;    /* 1 / T, finite and above 0; 1 costs nothing */
+    const float *dlogprob;    /* (n) g, or NULL: -1 each, the loss -log p */
+    const float *dentropy;    /* (n) h, or NULL: 0 each; a row where it is 0 costs nothing more */
+    float *logprob, *entropy; /* (n) each, or NULL: not wanted */
+    void *dlogits;            /* (n, V) of `dtype`, rows ldd elements apart, or NULL: not wanted */
+    int64_t ldd;
+    tess_dtype dtype;
+} tess_cross_entropy;
 
 /* Each y (n) = op over r of x[r] (n). A sum is the binary tree over r: neighbours first, an odd one out is carried up.
  * Floats (F32, BF16, F16) are added in float32; the sum is divided by `divisor`, then rounded to y_dtype: F32, or that
@@ -198,13 +219,7 @@ typedef struct tess_kernels {
     tess_status (*column_sum)(tess_stream *s, const void *dy, int64_t stride, float *db, int64_t T, int64_t C,
                               tess_dtype dtype);
 
-    /* Rows of float logits (n, V), row stride ld: logprob[i] = logits[i,target] - logsumexp(logits[i]) (0 where target
-     * < 0). When dlogits is not NULL: dlogits[i,v] = softmax - [v == target] (0 where target < 0), of `dtype`, row
-     * stride ldd; may be the logits' own memory, each row at its place (BF16: ldd = 2 ld). entropy (n) or NULL; 0 where
-     * target < 0. */
-    tess_status (*cross_entropy)(tess_stream *s, const float *logits, int64_t ld, const int32_t *targets,
-                                 float *logprob, float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V,
-                                 tess_dtype dtype);
+    tess_status (*cross_entropy)(tess_stream *s, const tess_cross_entropy *rows);
 
     /* The same bits on every table. */
     tess_status (*adamw)(tess_stream *s, const tess_adamw_update *u);

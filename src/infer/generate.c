@@ -164,8 +164,14 @@ static tess_status draw(generate_job *j, slot *const *slots, int64_t n)
         TESS_TRY(tess_sampler_draw(g->sampler, j->sampling, g->logits + i * vocab, seen_of(g, slots[i]),
                                    (uint64_t)slots[i]->prompt, (uint64_t)(prompt->n + slots[i]->n_new), &g->picked[i]));
     }
-    TESS_TRY(g->stream->kernels->cross_entropy(g->stream, g->logits, vocab, g->picked, g->logprobs, NULL, NULL, 0, n,
-                                               vocab, TESS_F32));
+    tess_cross_entropy rows = {.n = n,
+                               .V = vocab,
+                               .logits = g->logits,
+                               .ld = vocab,
+                               .targets = g->picked,
+                               .inv_temperature = 1,
+                               .logprob = g->logprobs};
+    TESS_TRY(g->stream->kernels->cross_entropy(g->stream, &rows));
     for (int64_t i = 0; i < n; i++)
         TESS_TRY(accept(j, slots[i], g->picked[i], g->logprobs[i]));
     return TESS_OK;

@@ -6,8 +6,10 @@ static const int64_t shapes[][2] = {{0, 7},  {1, 1},   {4, 2},    {3, 15},   {5,
 typedef struct problem {
     int64_t n, V, ld, ldd;
     tess_dtype dtype;
+    float inv_temperature;
     float *logits;
     int32_t *targets;
+    float *dlogprob, *dentropy; /* or NULL */
 } problem;
 
 typedef struct answer {
@@ -17,17 +19,56 @@ typedef struct answer {
 
 static problem make_problem(int64_t n, int64_t V, tess_dtype dtype)
 {
-    problem p = {n, V, V + 3, V + 5, dtype, random_array(1, n * (V + 3), 2, 4, TESS_F32), new_array(n, 4)};
+    problem p = {.n = n, .V = V, .ld = V + 3, .ldd = V + 5, .dtype = dtype, .inv_temperature = 1};
+    p.logits = random_array(1, n * p.ld, 2, 4, TESS_F32);
+    p.targets = new_array(n, 4);
     for (int64_t i = 0; i < n; i++)
         p.targets[i] = i % 5 == 3 ? -100 : (int32_t)(tess_rng_u64(7, TESS_RNG_TEST, 2, (uint64_t)i) % (uint64_t)V);
     return p;
 }
 
+/* With weights; every third row has no term of the entropy. */
+static problem make_graded_problem(int64_t n, int64_t V, tess_dtype dtype, float temperature)
+{
+    problem p = make_problem(n, V, dtype);
+    p.inv_temperature = 1 / temperature;
+    p.dlogprob = random_array(3, n, -0.3, 1, TESS_F32);
+    p.dentropy = random_array(4, n, 0.1, 0.5, TESS_F32);
+    for (int64_t i = 0; i < n; i += 3)
+        p.dentropy[i] = 0;
+    return p;
+}
+
+static void free_problem(problem *p)
+{
+    free(p->logits);
+    free(p->targets);
+    free(p->dlogprob);
+    free(p->dentropy);
+}
+
+static tess_cross_entropy rows_of(const problem *p)
+{
+    return (tess_cross_entropy){.n = p->n,
+                                .V = p->V,
+                                .logits = p->logits,
+                                .ld = p->ld,
+                                .targets = p->targets,
+                                .inv_temperature = p->inv_temperature,
+                                .dlogprob = p->dlogprob,
+                                .dentropy = p->dentropy,
+                                .ldd = p->ldd,
+                                .dtype = p->dtype};
+}
+
 static answer solve(tess_stream *s, const problem *p)
 {
     answer a = {blank_array(p->n, TESS_F32), blank_array(p->n, TESS_F32), blank_array(p->n * p->ldd, p->dtype)};
-    EXPECT_OK(s->kernels->cross_entropy(s, p->logits, p->ld, p->targets, a.logprob, a.entropy, a.dlogits, p->ldd, p->n,
-                                        p->V, p->dtype));
+    tess_cross_entropy rows = rows_of(p);
+    rows.logprob = a.logprob;
+    rows.entropy = a.entropy;
+    rows.dlogits = a.dlogits;
+    EXPECT_OK(s->kernels->cross_entropy(s, &rows));
     return a;
 }
 
@@ -38,24 +79,60 @@ static void free_answer(answer *a)
     free(a->dlogits);
 }
 
+/* Of one row, in float64. */
+typedef struct softmax64 {
+    double largest, sum, logprob, entropy;
+} softmax64;
+
+static double scaled(const problem *p, int64_t r, int64_t v)
+{
+    return (double)p->logits[r * p->ld + v] * (double)p->inv_temperature;
+}
+
+static softmax64 softmax_of(const problem *p, int64_t r)
+{
+    softmax64 s = {-INFINITY, 0, 0, 0};
+    double weighted = 0;
+    for (int64_t i = 0; i < p->V; i++)
+        s.largest = fmax(s.largest, scaled(p, r, i));
+    for (int64_t i = 0; i < p->V; i++) {
+        double d = scaled(p, r, i) - s.largest;
+        s.sum += exp(d);
+        weighted += exp(d) * d;
+    }
+    s.logprob = scaled(p, r, p->targets[r]) - s.largest - log(s.sum);
+    s.entropy = log(s.sum) - weighted / s.sum;
+    return s;
+}
+
+static double dlogit_of(const problem *p, const softmax64 *s, int64_t r, int64_t v)
+{
+    double g = p->dlogprob != NULL ? p->dlogprob[r] : -1, h = p->dentropy != NULL ? p->dentropy[r] : 0;
+    double d = scaled(p, r, v) - s->largest, probability = exp(d) / s->sum;
+    double information = d - log(s->sum) + s->entropy;
+    return (g * ((v == p->targets[r]) - probability) - h * probability * information) * p->inv_temperature;
+}
+
+/* What float32 leaves of a gradient's terms, which may cancel. */
+static double dlogit_error(const problem *p, const softmax64 *s, int64_t r, int64_t v, double want)
+{
+    double g = p->dlogprob != NULL ? p->dlogprob[r] : -1, h = p->dentropy != NULL ? p->dentropy[r] : 0;
+    double probability = exp(scaled(p, r, v) - s->largest) / s->sum;
+    double terms = fabs(g) + 5 * fabs(h) * probability * (1 + s->entropy) * p->inv_temperature;
+    return (p->dtype == TESS_F32 ? 1e-6 : 1.0 / 250) * fabs(want) + 3e-7 * terms * fmax(1, p->inv_temperature);
+}
+
 static void expect_float64(const problem *p, const answer *a)
 {
     for (int64_t r = 0; r < p->n; r++) {
-        const float *x = p->logits + r * p->ld;
         bool live = p->targets[r] >= 0;
-        double largest = -INFINITY, sum = 0, weighted = 0;
-        for (int64_t i = 0; i < p->V; i++)
-            largest = fmax(largest, x[i]);
+        softmax64 s = live ? softmax_of(p, r) : (softmax64){0, 1, 0, 0};
+        double size = fmax(1, p->inv_temperature);
+        expect_near("logprob", r, a->logprob[r], s.logprob, 3e-7 * fabs(s.logprob) + 1e-6);
+        expect_near("entropy", r, a->entropy[r], s.entropy, 3e-6 * size);
         for (int64_t i = 0; i < p->V; i++) {
-            sum += exp(x[i] - largest);
-            weighted += exp(x[i] - largest) * (x[i] - largest);
-        }
-        double logprob = live ? x[p->targets[r]] - largest - log(sum) : 0;
-        expect_near("logprob", r, a->logprob[r], logprob, 3e-7 * fabs(logprob) + 1e-6);
-        expect_near("entropy", r, a->entropy[r], live ? log(sum) - weighted / sum : 0, 3e-6);
-        for (int64_t i = 0; i < p->V; i++) {
-            double want = live ? exp(x[i] - largest) / sum - (i == p->targets[r]) : 0;
-            double tolerance = live ? (p->dtype == TESS_F32 ? 1e-6 : 1.0 / 250) * fabs(want) + 3e-7 : 0;
+            double want = live ? dlogit_of(p, &s, r, i) : 0;
+            double tolerance = live ? dlogit_error(p, &s, r, i, want) : 0;
             expect_near("dlogits", i, value_at(a->dlogits, r * p->ldd + i, p->dtype), want, tolerance);
         }
         for (int64_t i = p->V; i < p->ldd; i++) /* what lies between the rows is left alone */
@@ -63,51 +140,133 @@ static void expect_float64(const problem *p, const answer *a)
     }
 }
 
+static void agrees_on(const problem *p)
+{
+    tess_stream *s = open_variant(0);
+    answer want = solve(s, p);
+    tess_stream_destroy(&s);
+    expect_float64(p, &want);
+    for (size_t v = 1; v < COUNT(variants); v++) {
+        if ((s = open_variant(v)) == NULL)
+            continue;
+        answer a = solve(s, p);
+        expect_bits("logprob", v, a.logprob, want.logprob, p->n, TESS_F32);
+        expect_bits("entropy", v, a.entropy, want.entropy, p->n, TESS_F32);
+        expect_bits("dlogits", v, a.dlogits, want.dlogits, p->n * p->ldd, p->dtype);
+        free_answer(&a);
+        tess_stream_destroy(&s);
+    }
+    free_answer(&want);
+}
+
 static void agrees(void)
 {
     for (size_t i = 0; i < COUNT(shapes) * 2; i++) {
         problem p = make_problem(shapes[i / 2][0], shapes[i / 2][1], both_dtypes[i % 2]);
-        tess_stream *s = open_variant(0);
-        answer want = solve(s, &p);
-        tess_stream_destroy(&s);
-        expect_float64(&p, &want);
-        for (size_t v = 1; v < COUNT(variants); v++) {
-            if ((s = open_variant(v)) == NULL)
-                continue;
-            answer a = solve(s, &p);
-            expect_bits("logprob", v, a.logprob, want.logprob, p.n, TESS_F32);
-            expect_bits("entropy", v, a.entropy, want.entropy, p.n, TESS_F32);
-            expect_bits("dlogits", v, a.dlogits, want.dlogits, p.n * p.ldd, p.dtype);
-            free_answer(&a);
-            tess_stream_destroy(&s);
+        agrees_on(&p);
+        free_problem(&p);
+    }
+}
+
+static const float temperatures[] = {0.1f, 0.7f, 1, 3, 10};
+
+static void graded_agrees(void)
+{
+    for (size_t i = 0; i < COUNT(shapes) * 2; i++)
+        for (size_t t = 0; t < COUNT(temperatures); t++) {
+            problem p = make_graded_problem(shapes[i / 2][0], shapes[i / 2][1], both_dtypes[i % 2], temperatures[t]);
+            agrees_on(&p);
+            free_problem(&p);
         }
+}
+
+/* Central differences of the sum over rows of g logprob + h entropy, by formulas that know no derivative. */
+static double graded_loss(const problem *p, int64_t r)
+{
+    softmax64 s = softmax_of(p, r);
+    return (double)p->dlogprob[r] * s.logprob + (double)p->dentropy[r] * s.entropy;
+}
+
+static void is_the_derivative(void)
+{
+    static const int64_t small[][2] = {{3, 1}, {5, 2}, {9, 31}, {4, 97}};
+    tess_stream *stream = open_variant(0);
+    for (size_t i = 0; i < COUNT(small) * COUNT(temperatures); i++) {
+        const int64_t *shape = small[i / COUNT(temperatures)];
+        problem p = make_graded_problem(shape[0], shape[1], TESS_F32, temperatures[i % COUNT(temperatures)]);
+        answer a = solve(stream, &p);
+        for (int64_t r = 0; r < p.n; r++)
+            for (int64_t v = 0; v < p.V && p.targets[r] >= 0; v++) {
+                float *x = &p.logits[r * p.ld + v], at = *x, step = 0x1p-12f; /* at + step is rounded: taken as it is */
+                float high = at + step, low = at - step;
+                *x = high;
+                double above = graded_loss(&p, r);
+                *x = low;
+                double below = graded_loss(&p, r);
+                *x = at;
+                double want = (above - below) / ((double)high - (double)low), size = p.inv_temperature;
+                expect_near("derivative", v, ((float *)a.dlogits)[r * p.ldd + v], want,
+                            5e-6 * size * fmax(1, size * size));
+            }
+        free_answer(&a);
+        free_problem(&p);
+    }
+    tess_stream_destroy(&stream);
+}
+
+/* -1, 0 and T = 1 for all rows are the loss without weights. */
+static void weights_of_the_plain_loss(void)
+{
+    for (size_t v = 0; v < COUNT(variants) * 2; v++) {
+        tess_stream *s = open_variant(v / 2);
+        if (s == NULL)
+            continue;
+        problem p = make_problem(7, 4097, both_dtypes[v % 2]);
+        answer want = solve(s, &p);
+        p.dlogprob = new_array(p.n, sizeof(float));
+        p.dentropy = new_array(p.n, sizeof(float));
+        for (int64_t i = 0; i < p.n; i++) {
+            p.dlogprob[i] = -1;
+            p.dentropy[i] = 0;
+        }
+        answer a = solve(s, &p);
+        expect_bits("logprob", v / 2, a.logprob, want.logprob, p.n, TESS_F32);
+        expect_bits("dlogits", v / 2, a.dlogits, want.dlogits, p.n * p.ldd, p.dtype);
+        free_answer(&a);
         free_answer(&want);
-        free(p.logits);
-        free(p.targets);
+        free_problem(&p);
+        tess_stream_destroy(&s);
     }
 }
 
 /* Over the logits' own memory; rows one by one; no gradient at all: always the same bits. */
-static void in_place_as(tess_stream *s, size_t v, tess_dtype dtype)
+static void in_place_as(tess_stream *s, size_t v, const problem *p)
 {
-    problem p = make_problem(9, 1003, dtype);
-    answer want = solve(s, &p);
-    int64_t ldd = p.ld * (int64_t)(sizeof(float) / tess_dtype_size(dtype));
-    float *logprob = blank_array(p.n, TESS_F32), *over = copy_array(p.logits, p.n * p.ld, TESS_F32);
-    EXPECT_OK(s->kernels->cross_entropy(s, p.logits, p.ld, p.targets, logprob, NULL, NULL, 0, p.n, p.V, dtype));
-    expect_bits("logprob alone", v, logprob, want.logprob, p.n, TESS_F32);
-    for (int64_t r = 0; r < p.n; r++)
-        EXPECT_OK(s->kernels->cross_entropy(s, over + r * p.ld, p.ld, p.targets + r, logprob + r, NULL, over + r * p.ld,
-                                            ldd, 1, p.V, dtype));
-    expect_bits("logprob by rows", v, logprob, want.logprob, p.n, TESS_F32);
-    for (int64_t r = 0; r < p.n; r++)
-        expect_bits("dlogits in place", v, over + r * p.ld,
-                    (char *)want.dlogits + (size_t)(r * p.ldd) * tess_dtype_size(dtype), p.V, dtype);
+    answer want = solve(s, p);
+    int64_t ldd = p->ld * (int64_t)(sizeof(float) / tess_dtype_size(p->dtype));
+    float *logprob = blank_array(p->n, TESS_F32), *over = copy_array(p->logits, p->n * p->ld, TESS_F32);
+    tess_cross_entropy rows = rows_of(p);
+    rows.logprob = logprob;
+    EXPECT_OK(s->kernels->cross_entropy(s, &rows));
+    expect_bits("logprob alone", v, logprob, want.logprob, p->n, TESS_F32);
+    for (int64_t r = 0; r < p->n; r++) {
+        tess_cross_entropy row = rows;
+        row.n = 1;
+        row.logits = row.dlogits = over + r * p->ld;
+        row.targets += r;
+        row.logprob += r;
+        row.dlogprob += p->dlogprob != NULL ? r : 0;
+        row.dentropy += p->dentropy != NULL ? r : 0;
+        row.ldd = ldd;
+        EXPECT_OK(s->kernels->cross_entropy(s, &row));
+    }
+    expect_bits("logprob by rows", v, logprob, want.logprob, p->n, TESS_F32);
+    for (int64_t r = 0; r < p->n; r++)
+        expect_bits("dlogits in place", v, over + r * p->ld,
+                    (char *)want.dlogits + (size_t)(r * p->ldd) * tess_dtype_size(p->dtype), p->V, p->dtype);
     free(logprob);
     free(over);
     free_answer(&want);
-    free(p.logits);
-    free(p.targets);
 }
 
 static void in_place(void)
@@ -116,13 +275,19 @@ static void in_place(void)
         tess_stream *s = open_variant(v);
         if (s == NULL)
             continue;
-        in_place_as(s, v, TESS_F32);
-        in_place_as(s, v, TESS_BF16);
+        for (size_t d = 0; d < COUNT(both_dtypes); d++) {
+            problem plain = make_problem(9, 1003, both_dtypes[d]);
+            problem graded = make_graded_problem(9, 5003, both_dtypes[d], 0.8f);
+            in_place_as(s, v, &plain);
+            in_place_as(s, v, &graded);
+            free_problem(&plain);
+            free_problem(&graded);
+        }
         tess_stream_destroy(&s);
     }
 }
 
-/* Masked logits are nothing; a NaN shows in its own row only. */
+/* Masked logits are nothing, in the entropy's gradient too; a NaN shows in its own row only. */
 static void extremes(void)
 {
     for (size_t v = 0; v < COUNT(variants); v++) {
@@ -136,20 +301,62 @@ static void extremes(void)
             logits[2][i] = i == 4 ? 200 : -200;
         }
         const int32_t targets[3] = {1, 0, 4};
-        EXPECT_OK(s->kernels->cross_entropy(s, logits[0], 20, targets, logprob, entropy, dlogits, 20, 3, 20, TESS_F32));
+        tess_cross_entropy rows = {.n = 3,
+                                   .V = 20,
+                                   .logits = logits[0],
+                                   .ld = 20,
+                                   .targets = targets,
+                                   .inv_temperature = 1,
+                                   .logprob = logprob,
+                                   .entropy = entropy,
+                                   .dlogits = dlogits,
+                                   .ldd = 20,
+                                   .dtype = TESS_F32};
+        EXPECT_OK(s->kernels->cross_entropy(s, &rows));
         expect_near("logprob", 0, logprob[0], -M_LN2, 1e-7);
         expect_near("entropy", 0, entropy[0], M_LN2, 1e-7);
         EXPECT(dlogits[0][0] == 0.5f && dlogits[0][1] == -0.5f && dlogits[0][2] == 0);
         EXPECT(isnan(logprob[1]) && isnan(entropy[1]) && isnan(dlogits[1][0]));
         EXPECT(logprob[2] == 0 && entropy[2] == 0 && dlogits[2][4] == 0 && dlogits[2][5] == 0);
+        rows.inv_temperature = 4;
+        rows.dlogprob = rows.dentropy = (const float[]){-1, -1, -1};
+        EXPECT_OK(s->kernels->cross_entropy(s, &rows));
+        EXPECT(logprob[0] == entropy[0] * -1 && dlogits[0][0] == 2 && dlogits[0][1] == -2 && dlogits[0][2] == 0);
+        EXPECT(isnan(dlogits[1][0]) && dlogits[2][4] == 0 && dlogits[2][5] == 0);
+        tess_stream_destroy(&s);
+    }
+}
+
+static void bad_rows_are_refused(void)
+{
+    static const float wrong[] = {0, -1, NAN, INFINITY};
+    float logits[2] = {1, 2}, logprob = 0;
+    int32_t target = 1;
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        tess_cross_entropy rows = {
+            .n = 1, .V = 2, .logits = logits, .ld = 2, .targets = &target, .logprob = &logprob, .dtype = TESS_F32};
+        for (size_t i = 0; i < COUNT(wrong); i++) {
+            rows.inv_temperature = wrong[i];
+            EXPECT_FAILS(s->kernels->cross_entropy(s, &rows), TESS_E_INVALID, "must be finite and above 0");
+        }
+        rows.inv_temperature = 1;
+        rows.dtype = TESS_F16;
+        EXPECT_FAILS(s->kernels->cross_entropy(s, &rows), TESS_E_UNSUPPORTED, "float16");
         tess_stream_destroy(&s);
     }
 }
 
 static const test_case cases[] = {
     {"cross_entropy_agrees_with_float64_and_bit_for_bit_across_levels", agrees, 0, 0},
+    {"weights_temperature_and_entropy_agree_with_float64_and_bit_for_bit_across_levels", graded_agrees, 0, 0},
+    {"the_gradient_is_the_derivative_of_logprob_and_entropy", is_the_derivative, 0, 0},
+    {"weights_of_the_plain_loss_give_its_bits", weights_of_the_plain_loss, 0, 0},
     {"gradients_in_place_and_row_by_row_have_the_same_bits", in_place, 0, 0},
     {"masked_and_nan_logits_stay_in_their_row", extremes, 0, 0},
+    {"a_temperature_or_dtype_that_is_not_there_is_refused", bad_rows_are_refused, 0, 0},
 };
 
 TEST_MAIN(cases)

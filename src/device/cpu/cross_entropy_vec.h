@@ -1,6 +1,7 @@
 /* Softmax cross-entropy of rows of logits. A row is read once from memory, in chunks that stay in L1 for two looks: the
  * largest of the chunk, then exponentials relative to it, which are kept (in the gradient's place when that is float32,
- * else in work space that stays in L2) and scaled when the sum of the row is known: one exponential an element.
+ * else in work space that stays in L2) and scaled when the sum of the row is known: one exponential an element. The
+ * entropy's gradient needs the logits themselves once more, so its rows keep theirs in work space always.
  * Compiled once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_CROSS_ENTROPY_VEC_H
 #define TESS_DEVICE_CPU_CROSS_ENTROPY_VEC_H
@@ -10,28 +11,26 @@
 #include "device/cpu/vec_typed.h"
 #include "device/vmath.h"
 
-typedef struct cross_entropy_rows {
-    const float *logits;
-    const int32_t *targets;
-    float *logprob, *entropy; /* either may be NULL */
-    void *dlogits;            /* or NULL */
-    int64_t ld, ldd, V, n_chunks;
-    tess_dtype dtype;
-    float *work; /* a worker's: (V) exponentials unless dlogits takes them, then (n_chunks) softmax_chunk */
+typedef struct cross_entropy_loop {
+    const tess_cross_entropy *rows;
+    int64_t n_chunks;
+    float *work; /* a worker's: (V) exponentials where rows need them, then (n_chunks) softmax_chunk */
     int64_t work_chunks, work_stride; /* where a worker's chunks begin, and the next worker's work */
-} cross_entropy_rows;
+} cross_entropy_loop;
 
 /* Exponentials of a chunk are relative to its own largest element. */
 typedef struct softmax_chunk {
-    float largest, e, ex; /* sums of e = exp(x - largest) and of e (x - largest) */
+    float largest, e, ex; /* sums of e = exp(d), d = (x - largest) / T, and of e d */
 } softmax_chunk;
 
+/* The gradient is p (weight - dentropy (d - mean)) - [v == target] weight, since log p + entropy = d - mean. */
 typedef struct softmax_row {
     const float *x;
-    float largest, scale;
-    float *e; /* (V) or NULL */
+    float inv_temperature, largest, scale; /* of the chunk; largest: of the row once its sums are known */
+    float *e;                              /* (V) or NULL */
     void *gradient;
     tess_dtype dtype;
+    float mean, weight, dentropy; /* mean of d; -g / T and h / T */
 } softmax_row;
 
 TESS_INLINE float largest_of(const float *x, int64_t n)
@@ -55,7 +54,7 @@ TESS_INLINE pair exp_part(const softmax_row *r, int64_t i, int64_t n, pair *dist
      */
     __builtin_prefetch(r->x + i + TESS_SOFTMAX_CHUNK);
     __builtin_prefetch(r->x + i + TESS_SOFTMAX_CHUNK + 16);
-    *distance = p_minus(p_get(r->x, i, n, TESS_F32), r->largest);
+    *distance = p_scale(p_minus(p_get(r->x, i, n, TESS_F32), r->largest), r->inv_temperature);
     pair e = {v_exp_bounded(distance->a), v_exp_bounded(distance->b)};
     if (r->e != NULL)
         p_put(r->e, i, e, n, TESS_F32);
@@ -83,15 +82,24 @@ TESS_INLINE void exp_and_weighted_terms(const void *context, int64_t i, int64_t 
     sums[1] = p_add(sums[1], p_keep(ex, n, TESS_F32));
 }
 
+TESS_INLINE void chunk_sums(softmax_row r, float inv_temperature, int64_t begin, int64_t end, bool entropy, float *sums)
+{
+    r.inv_temperature = inv_temperature;
+    if (entropy)
+        row_sums(exp_and_weighted_terms, &r, begin, end, TESS_F32, 2, sums);
+    else
+        row_sums(exp_terms, &r, begin, end, TESS_F32, 1, sums);
+}
+
 static softmax_chunk sum_chunk(softmax_row r, int64_t begin, int64_t end, bool entropy)
 {
     float sums[2] = {0, 0};
     float largest = largest_of(r.x + begin, end - begin);
     r.largest = largest == -INFINITY ? 0 : largest;
-    if (entropy)
-        row_sums(exp_and_weighted_terms, &r, begin, end, TESS_F32, 2, sums);
+    if (r.inv_temperature == 1)
+        chunk_sums(r, 1, begin, end, entropy, sums); /* a constant: the product is not there */
     else
-        row_sums(exp_terms, &r, begin, end, TESS_F32, 1, sums);
+        chunk_sums(r, r.inv_temperature, begin, end, entropy, sums);
     return (softmax_chunk){largest, sums[0], sums[1]};
 }
 
@@ -99,6 +107,17 @@ TESS_INLINE void gradient_part(const void *context, int64_t i, int64_t n)
 {
     const softmax_row *r = context;
     v_put(r->gradient, i, v_mul(v_load(r->e + i, n), v_set(r->scale)), n, r->dtype);
+}
+
+/* In place a gradient may lie where logits lay that were read before. */
+TESS_INLINE void gradient_with_entropy_part(const void *context, int64_t i, int64_t n)
+{
+    const softmax_row *r = context;
+    vec e = v_load(r->e + i, n), zero = v_set(0);
+    vec d = v_mul(v_sub(v_load(r->x + i, n), v_set(r->largest)), v_set(r->inv_temperature));
+    vec weight = v_fnma(v_set(r->dentropy), v_sub(d, v_set(r->mean)), v_set(r->weight));
+    vec gradient = v_mul(v_mul(e, v_set(r->scale)), weight);
+    v_put(r->gradient, i, v_select(v_equal(e, zero), zero, gradient), n, r->dtype);
 }
 
 static float exp_of(float x)
@@ -121,13 +140,13 @@ typedef struct softmax_sums {
     float largest;
 } softmax_sums;
 
-static softmax_sums add_chunks(const softmax_chunk *chunks, int64_t n)
+static softmax_sums add_chunks(const softmax_chunk *chunks, int64_t n, float inv_temperature)
 {
     softmax_sums sums = {0, 0, -INFINITY};
     for (int64_t c = 0; c < n; c++)
         sums.largest = sums.largest > chunks[c].largest ? sums.largest : chunks[c].largest;
     for (int64_t c = 0; c < n; c++) {
-        float distance = chunks[c].largest - sums.largest;
+        float distance = (chunks[c].largest - sums.largest) * inv_temperature;
         double factor = (double)exp_of(distance);
         sums.e += factor * (double)chunks[c].e;
         if (factor > 0)
@@ -136,57 +155,89 @@ static softmax_sums add_chunks(const softmax_chunk *chunks, int64_t n)
     return sums;
 }
 
-static void write_gradient(softmax_row r, const softmax_chunk *chunks, int64_t V, float largest, float inverse)
+/* With a constant dtype. */
+TESS_INLINE void each_part(row_body part, softmax_row r, int64_t begin, int64_t end)
 {
-    for (int64_t begin = 0; begin < V; begin += TESS_SOFTMAX_CHUNK) {
-        int64_t end = begin + TESS_SOFTMAX_CHUNK < V ? begin + TESS_SOFTMAX_CHUNK : V;
-        r.scale = exp_of(chunks[begin / TESS_SOFTMAX_CHUNK].largest - largest) * inverse;
-        if (r.dtype == TESS_F32)
-            row_each(gradient_part,
-                     &(softmax_row){.e = r.e, .scale = r.scale, .gradient = r.gradient, .dtype = TESS_F32}, begin, end);
-        else
-            row_each(gradient_part,
-                     &(softmax_row){.e = r.e, .scale = r.scale, .gradient = r.gradient, .dtype = TESS_BF16}, begin,
-                     end);
+    if (r.dtype == TESS_F32) {
+        r.dtype = TESS_F32;
+        row_each(part, &r, begin, end);
+    } else {
+        r.dtype = TESS_BF16;
+        row_each(part, &r, begin, end);
     }
 }
 
-static void cross_entropy_row(const cross_entropy_rows *a, int64_t row, float *work, float *logprob, float *entropy)
+static void write_gradient(softmax_row r, const softmax_chunk *chunks, int64_t V, float inverse)
 {
-    softmax_chunk *chunks = (softmax_chunk *)(work + a->work_chunks);
-    softmax_row r = {.x = a->logits + row * a->ld, .dtype = a->dtype};
+    for (int64_t begin = 0; begin < V; begin += TESS_SOFTMAX_CHUNK) {
+        int64_t end = begin + TESS_SOFTMAX_CHUNK < V ? begin + TESS_SOFTMAX_CHUNK : V;
+        float distance = (chunks[begin / TESS_SOFTMAX_CHUNK].largest - r.largest) * r.inv_temperature;
+        r.scale = exp_of(distance) * inverse;
+        if (r.dentropy != 0) {
+            each_part(gradient_with_entropy_part, r, begin, end);
+        } else {
+            r.scale *= r.weight;
+            each_part(gradient_part, r, begin, end);
+        }
+    }
+}
+
+static float gradient_at_target(const softmax_row *r, float d, float inverse)
+{
+    float p = exp_of(d) * inverse, gradient = (p - 1.0f) * r->weight;
+    return r->dentropy == 0 || p == 0 ? gradient : fmaf(-r->dentropy, p * (d - r->mean), gradient);
+}
+
+/* All that the row's gradient needs to know before its exponentials are taken. */
+static softmax_row row_of(const tess_cross_entropy *a, int64_t row, float *work)
+{
+    softmax_row r = {.x = a->logits + row * a->ld, .dtype = a->dtype, .inv_temperature = a->inv_temperature};
+    if (a->dlogits == NULL)
+        return r;
+    r.weight = (a->dlogprob != NULL ? -a->dlogprob[row] : 1.0f) * a->inv_temperature;
+    r.dentropy = a->dentropy != NULL ? a->dentropy[row] * a->inv_temperature : 0;
+    r.gradient = (char *)a->dlogits + (size_t)(row * a->ldd) * tess_dtype_size(a->dtype);
+    r.e = a->dtype == TESS_F32 && r.dentropy == 0 ? r.gradient : work;
+    return r;
+}
+
+static void cross_entropy_row(const cross_entropy_loop *l, int64_t row, float *work, float *logprob, float *entropy)
+{
+    const tess_cross_entropy *a = l->rows;
+    softmax_chunk *chunks = (softmax_chunk *)(work + l->work_chunks);
+    softmax_row r = row_of(a, row, work);
     int32_t target = a->targets[row];
     float x_target = r.x[target];
-    if (a->dlogits != NULL) {
-        r.gradient = (char *)a->dlogits + (size_t)(row * a->ldd) * tess_dtype_size(a->dtype);
-        r.e = a->dtype == TESS_F32 ? r.gradient : work;
-    }
-    for (int64_t c = 0; c < a->n_chunks; c++) {
+    for (int64_t c = 0; c < l->n_chunks; c++) {
         int64_t begin = c * TESS_SOFTMAX_CHUNK, end = begin + TESS_SOFTMAX_CHUNK;
-        chunks[c] = sum_chunk(r, begin, end < a->V ? end : a->V, a->entropy != NULL);
+        chunks[c] = sum_chunk(r, begin, end < a->V ? end : a->V, a->entropy != NULL || r.dentropy != 0);
     }
-    softmax_sums sums = add_chunks(chunks, a->n_chunks);
-    float log_sum = log_of((float)sums.e), at_target = x_target - sums.largest, inverse = 1.0f / (float)sums.e;
+    softmax_sums sums = add_chunks(chunks, l->n_chunks, r.inv_temperature);
+    float log_sum = log_of((float)sums.e), at_target = (x_target - sums.largest) * r.inv_temperature;
+    float inverse = 1.0f / (float)sums.e;
+    r.largest = sums.largest;
+    r.mean = (float)(sums.ex / sums.e);
     *logprob = at_target - log_sum;
-    *entropy = log_sum - (float)(sums.ex / sums.e);
+    *entropy = log_sum - r.mean;
     if (a->dlogits == NULL)
         return;
-    write_gradient(r, chunks, a->V, sums.largest, inverse);
-    float target_gradient = exp_of(at_target) * inverse - 1.0f;
+    write_gradient(r, chunks, a->V, inverse);
+    float target_gradient = gradient_at_target(&r, at_target, inverse);
     if (a->dtype == TESS_F32)
         ((float *)r.gradient)[target] = target_gradient;
     else
         ((uint16_t *)r.gradient)[target] = tess_float_to_bf16(target_gradient);
 }
 
-static void cross_entropy_loop(void *context, int64_t begin, int64_t end, int worker)
+static void cross_entropy_part(void *context, int64_t begin, int64_t end, int worker)
 {
-    const cross_entropy_rows *a = context;
+    const cross_entropy_loop *l = context;
+    const tess_cross_entropy *a = l->rows;
     size_t size = tess_dtype_size(a->dtype);
     for (int64_t row = begin; row < end; row++) {
         float logprob = 0, entropy = 0;
         if (a->targets[row] >= 0)
-            cross_entropy_row(a, row, a->work + worker * a->work_stride, &logprob, &entropy);
+            cross_entropy_row(l, row, l->work + worker * l->work_stride, &logprob, &entropy);
         else if (a->dlogits != NULL)
             memset((char *)a->dlogits + (size_t)(row * a->ldd) * size, 0, (size_t)a->V * size);
         if (a->logprob != NULL)
@@ -196,19 +247,17 @@ static void cross_entropy_loop(void *context, int64_t begin, int64_t end, int wo
     }
 }
 
-static tess_status cross_entropy(tess_stream *s, const float *logits, int64_t ld, const int32_t *targets,
-                                 float *logprob, float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V,
-                                 tess_dtype dtype)
+static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
 {
     enum { LINE = 16, CHUNK_FLOATS = sizeof(softmax_chunk) / sizeof(float) };
-    TESS_TRY(tess_check_dtype("cross_entropy", dtype));
-    cross_entropy_rows a = {logits, targets, logprob, entropy, dlogits, ld, ldd, V, .dtype = dtype};
-    a.n_chunks = (V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
-    a.work_chunks = dlogits != NULL && dtype != TESS_F32 ? (V + LINE - 1) / LINE * LINE : 0;
-    a.work_stride = a.work_chunks + (a.n_chunks * CHUNK_FLOATS + LINE - 1) / LINE * LINE;
-    size_t bytes = (size_t)(tess_threads_count(s->threads) * a.work_stride) * sizeof(float);
-    TESS_TRY(tess_stream_scratch(s, bytes, (void **)&a.work));
-    tess_threads_run(s->threads, cross_entropy_loop, &a, n, tess_loop_grain(2 * V));
+    TESS_TRY(tess_check_cross_entropy(a));
+    cross_entropy_loop l = {.rows = a, .n_chunks = (a->V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK};
+    bool keeps = a->dlogits != NULL && (a->dtype != TESS_F32 || a->dentropy != NULL);
+    l.work_chunks = keeps ? (a->V + LINE - 1) / LINE * LINE : 0;
+    l.work_stride = l.work_chunks + (l.n_chunks * CHUNK_FLOATS + LINE - 1) / LINE * LINE;
+    size_t bytes = (size_t)(tess_threads_count(s->threads) * l.work_stride) * sizeof(float);
+    TESS_TRY(tess_stream_scratch(s, bytes, (void **)&l.work));
+    tess_threads_run(s->threads, cross_entropy_part, &l, a->n, tess_loop_grain(2 * a->V));
     return TESS_OK;
 }
 

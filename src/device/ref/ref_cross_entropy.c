@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "device/ref/ref_impl.h"
 #include "device/ref/vec_ref.h"
@@ -6,7 +7,7 @@
 
 /* Exponentials of a chunk are relative to its own largest element. */
 typedef struct ref_softmax_chunk {
-    float largest, e, ex; /* sums of e = exp(x - largest) and of e (x - largest), 0 where e is 0 (a masked logit) */
+    float largest, e, ex; /* sums of e = exp(d), d = (x - largest) / T, and of e d, 0 where e is 0 (a masked logit) */
 } ref_softmax_chunk;
 
 /* Of the row, relative to its largest element. */
@@ -34,24 +35,24 @@ static float base_of(float largest)
     return largest == -INFINITY ? 0 : largest;
 }
 
-static ref_softmax_chunk sum_chunk(const float *x, int64_t n)
+static ref_softmax_chunk sum_chunk(const float *x, int64_t n, float inv_temperature)
 {
     float e_lane[TESS_ROW_LANES] = {0}, ex_lane[TESS_ROW_LANES] = {0};
     float largest = largest_of(x, n);
     for (int64_t i = 0; i < n; i++) {
-        float d = x[i] - base_of(largest), e = v_exp(d);
+        float d = (x[i] - base_of(largest)) * inv_temperature, e = v_exp(d);
         e_lane[i % TESS_ROW_LANES] += e;
         ex_lane[i % TESS_ROW_LANES] += e == 0 ? 0 : e * d;
     }
     return (ref_softmax_chunk){largest, ref_fold(e_lane), ref_fold(ex_lane)};
 }
 
-static ref_softmax_sums sum_row(const float *x, int64_t V)
+static ref_softmax_sums sum_row(const float *x, int64_t V, float inv_temperature)
 {
     ref_softmax_sums sums = {0, 0, largest_of(x, V)};
     for (int64_t begin = 0; begin < V; begin += TESS_SOFTMAX_CHUNK) {
-        ref_softmax_chunk chunk = sum_chunk(x + begin, end_of_chunk(begin, V) - begin);
-        float distance = chunk.largest - sums.largest;
+        ref_softmax_chunk chunk = sum_chunk(x + begin, end_of_chunk(begin, V) - begin, inv_temperature);
+        float distance = (chunk.largest - sums.largest) * inv_temperature;
         double factor = (double)v_exp(distance);
         sums.e += factor * (double)chunk.e;
         if (factor > 0)
@@ -60,46 +61,76 @@ static ref_softmax_sums sum_row(const float *x, int64_t V)
     return sums;
 }
 
-/* dlogits[at + i] = exp(x[i] - largest) / sum, by way of the chunk's own largest; `inverse` is 1 / sum. */
-static void write_gradient(const float *x, int64_t V, float largest, float inverse, void *dlogits, int64_t at,
-                           tess_dtype dtype)
+/* What the gradient of a row is made of: log p[v] + entropy = d[v] - mean, d relative to the largest of the row. */
+typedef struct ref_softmax_gradient {
+    const float *x;
+    float largest, inverse, mean; /* inverse: 1 / sum of e */
+    float inv_temperature;
+    float weight, dentropy; /* -g / T and h / T */
+} ref_softmax_gradient;
+
+/* p (weight - dentropy (d - mean)), p by way of the chunk's own largest; without `dentropy` in fewer roundings. */
+static void write_gradient(const ref_softmax_gradient *g, int64_t V, void *dlogits, int64_t at, tess_dtype dtype)
 {
     for (int64_t begin = 0; begin < V; begin += TESS_SOFTMAX_CHUNK) {
         int64_t end = end_of_chunk(begin, V);
-        float chunk_largest = largest_of(x + begin, end - begin);
-        float scale = v_exp(chunk_largest - largest) * inverse;
-        for (int64_t i = begin; i < end; i++)
-            ref_put(dlogits, at + i, v_exp(x[i] - base_of(chunk_largest)) * scale, dtype);
+        float chunk_largest = largest_of(g->x + begin, end - begin);
+        float scale = v_exp((chunk_largest - g->largest) * g->inv_temperature) * g->inverse;
+        for (int64_t i = begin; i < end; i++) {
+            float e = v_exp((g->x[i] - base_of(chunk_largest)) * g->inv_temperature);
+            float d = (g->x[i] - g->largest) * g->inv_temperature;
+            if (g->dentropy == 0)
+                ref_put(dlogits, at + i, e * (scale * g->weight), dtype);
+            else
+                ref_put(dlogits, at + i, e == 0 ? 0 : e * scale * fmaf(-g->dentropy, d - g->mean, g->weight), dtype);
+        }
     }
 }
 
-static tess_status cross_entropy(tess_stream *s, const float *logits, int64_t ld, const int32_t *targets,
-                                 float *logprob, float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V,
-                                 tess_dtype dtype)
+static float gradient_at_target(const ref_softmax_gradient *g, float d)
+{
+    float p = v_exp(d) * g->inverse, gradient = (p - 1.0f) * g->weight;
+    return g->dentropy == 0 || p == 0 ? gradient : fmaf(-g->dentropy, p * (d - g->mean), gradient);
+}
+
+static void cross_entropy_row(const tess_cross_entropy *a, int64_t r, float *logprob, float *entropy)
+{
+    const float *x = a->logits + r * a->ld;
+    ref_softmax_sums sums = sum_row(x, a->V, a->inv_temperature);
+    float log_sum = v_log((float)sums.e), mean = (float)(sums.ex / sums.e);
+    float at_target = (x[a->targets[r]] - sums.largest) * a->inv_temperature;
+    *logprob = at_target - log_sum;
+    *entropy = log_sum - mean;
+    if (a->dlogits == NULL)
+        return;
+    ref_softmax_gradient g = {
+        .x = x,
+        .largest = sums.largest,
+        .inverse = 1.0f / (float)sums.e,
+        .mean = mean,
+        .inv_temperature = a->inv_temperature,
+        .weight = (a->dlogprob != NULL ? -a->dlogprob[r] : 1.0f) * a->inv_temperature,
+        .dentropy = a->dentropy != NULL ? a->dentropy[r] * a->inv_temperature : 0,
+    };
+    write_gradient(&g, a->V, a->dlogits, r * a->ldd, a->dtype);
+    ref_put(a->dlogits, r * a->ldd + a->targets[r], gradient_at_target(&g, at_target), a->dtype);
+}
+
+static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("cross_entropy", dtype));
-    for (int64_t r = 0; r < n; r++) {
-        const float *x = logits + r * ld;
-        float row_logprob = 0, row_entropy = 0;
-        if (targets[r] < 0) {
-            for (int64_t i = 0; i < V && dlogits != NULL; i++)
-                ref_put(dlogits, r * ldd + i, 0.0f, dtype);
-        } else {
-            ref_softmax_sums sums = sum_row(x, V);
-            float log_sum = v_log((float)sums.e), inverse = 1.0f / (float)sums.e;
-            float at_target = x[targets[r]] - sums.largest;
-            row_logprob = at_target - log_sum;
-            row_entropy = log_sum - (float)(sums.ex / sums.e);
-            if (dlogits != NULL) {
-                write_gradient(x, V, sums.largest, inverse, dlogits, r * ldd, dtype);
-                ref_put(dlogits, r * ldd + targets[r], v_exp(at_target) * inverse - 1.0f, dtype);
-            }
-        }
-        if (logprob != NULL)
-            logprob[r] = row_logprob;
-        if (entropy != NULL)
-            entropy[r] = row_entropy;
+    TESS_TRY(tess_check_cross_entropy(a));
+    for (int64_t r = 0; r < a->n; r++) {
+        float logprob = 0, entropy = 0;
+        if (a->targets[r] >= 0)
+            cross_entropy_row(a, r, &logprob, &entropy);
+        else if (a->dlogits != NULL)
+            memset((char *)a->dlogits + (size_t)(r * a->ldd) * tess_dtype_size(a->dtype), 0,
+                   (size_t)a->V * tess_dtype_size(a->dtype));
+        if (a->logprob != NULL)
+            a->logprob[r] = logprob;
+        if (a->entropy != NULL)
+            a->entropy[r] = entropy;
     }
     return TESS_OK;
 }
