@@ -13,7 +13,7 @@ struct tess_executor {
     tess_layer_saved *layers; /* (L) */
     tess_layer_work work;
     tess_norm_stats final_stats;
-    float *logits; /* of a chunk of rows, see tess_head_forward */
+    tess_head_work head;
     float *cos_table, *sin_table;
     tess_watch watch; /* see NULL: none */
 };

@@ -148,7 +148,12 @@ static void plan_phases(tess_executor *e, cursor *at, const plan_sizes *n, tess_
     at->used = start;
     size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
     chunk = n->T < chunk ? n->T : chunk;
-    e->logits = take(at, chunk * row, sizeof(float));
+    e->head.logits = take(at, chunk * row, sizeof(float));
+    if (n->train) {
+        e->head.entropy = floats(at, n, 1);
+        e->head.dlogprob = floats(at, n, 1);
+        e->head.dentropy = floats(at, n, 1);
+    }
     at->used = larger(most, at->used);
 
     for (int64_t l = 0; l < e->model->config.n_layers && e->layers != NULL; l++) {

@@ -67,12 +67,13 @@ static tess_status final_norm(tess_executor *e, const tess_layer_call *call)
 }
 
 /* From work.y to the gradient of the stream. `last`: the window of the norm, `head`: that of the head's weight. */
-static tess_status compute_head(tess_executor *e, tess_layer_call *last, const tess_layer_call *head, float *logprob)
+static tess_status compute_head(tess_executor *e, tess_layer_call *last, const tess_layer_call *head,
+                                const tess_token_loss *loss, float *logprob)
 {
     const tess_norm *norm = &last->block->final_norm;
     tess_layer_work *w = &e->work;
     bool want_dy = e->options.first_trainable_unit < last->unit || tess_norm_trains(last, norm);
-    TESS_TRY(tess_head_train(head, w->y, e->logits, want_dy, logprob));
+    TESS_TRY(tess_head_train(head, loss, &e->head, w->y, want_dy, logprob));
     if (e->watch.see != NULL)
         e->watch.see(e->watch.self, last->unit, "log-probabilities", logprob, TESS_F32, last->T, 1);
     if (!want_dy)
@@ -84,7 +85,8 @@ static tess_status compute_head(tess_executor *e, tess_layer_call *last, const t
 
 /* Forward and backward of the last unit at once. A tied head uses the embedding's weights. If these train, their window
  * opens here, because the head writes their gradient first; `embedding` keeps it open. */
-static tess_status train_head(tess_executor *e, const tess_batch *batch, tess_layer_call *embedding, float *logprob)
+static tess_status train_head(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss,
+                              tess_layer_call *embedding, float *logprob)
 {
     static float *const frozen[2] = {NULL, NULL};
     bool tied = e->model->config.tied, embedding_trains = e->options.first_trainable_unit == 0;
@@ -107,7 +109,7 @@ static tess_status train_head(tess_executor *e, const tess_batch *batch, tess_la
         head.dw = frozen;
     }
     if (batch != NULL)
-        TESS_TRY(compute_head(e, &last, &head, logprob));
+        TESS_TRY(compute_head(e, &last, &head, loss, logprob));
     if (tied && !embedding_trains)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
     return e->hooks.post_backward(e->hooks.self, last.unit);
@@ -142,7 +144,7 @@ static tess_status evaluate_head(tess_executor *e, const tess_batch *batch, cons
     if (task->logits != NULL)
         TESS_TRY(pick_logits(e, call, task));
     else
-        TESS_TRY(tess_head_forward(&call, e->work.y, e->logits, task->logprob, task->entropy));
+        TESS_TRY(tess_head_forward(&call, e->work.y, e->head.logits, 1, task->logprob, task->entropy));
     if (tied)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
     return e->hooks.post_forward(e->hooks.self, call.unit);
@@ -150,11 +152,11 @@ static tess_status evaluate_head(tess_executor *e, const tess_batch *batch, cons
 
 /* ---- Whole walks ---- */
 /* batch NULL: hooks alone. */
-static tess_status train(tess_executor *e, const tess_batch *batch, float *logprob)
+static tess_status train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
 {
     tess_layer_call embedding = call_of(e, batch, 0);
     TESS_TRY(forward_units(e, batch));
-    TESS_TRY_CTX(train_head(e, batch, &embedding, logprob), "head");
+    TESS_TRY_CTX(train_head(e, batch, loss, &embedding, logprob), "head");
     for (int unit = e->model->n_units - 2; unit >= e->options.first_trainable_unit; unit--) {
         tess_layer_call call = unit == 0 ? embedding : call_of(e, batch, unit);
         TESS_TRY_CTX(backward_unit(e, &call), "%s: backward", title_of(e, unit));
@@ -162,20 +164,20 @@ static tess_status train(tess_executor *e, const tess_batch *batch, float *logpr
     return TESS_OK;
 }
 
-tess_status tess_executor_train(tess_executor *e, const tess_batch *batch, float *logprob)
+tess_status tess_executor_train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
 {
     TESS_CHECK(e->options.train, TESS_E_INVALID, "executor: made without memory for backward (train is false)");
     TESS_CHECK(batch->targets != NULL && batch->cache == NULL, TESS_E_INVALID,
                "batch: training needs targets and cannot use a key/value cache");
     TESS_TRY(tess_executor_check_batch(e, batch));
-    return train(e, batch, logprob);
+    return train(e, batch, loss, logprob);
 }
 
 tess_status tess_executor_rehearse(const tess_executor *e, const tess_hooks *hooks)
 {
     tess_executor dry = *e;
     dry.hooks = *hooks;
-    return train(&dry, NULL, NULL);
+    return train(&dry, NULL, NULL, NULL);
 }
 
 static tess_status evaluate(tess_executor *e, const tess_batch *batch, const head_task *task)

@@ -7,6 +7,7 @@
 
 #include "device/stream.h"
 #include "nn/model_config.h"
+#include "nn/token_loss.h"
 
 enum { TESS_PARAM_NAME_SIZE = 96 };
 
@@ -115,9 +116,11 @@ void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
  */
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
 
-/* Forward and backward of one micro-batch: gradients of the SUM of -log p(target) over the batch's target tokens reach
- * the hooks. logprob (T) gets the log-probability of each target (0 where there is none). */
-tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, float *logprob);
+/* Forward and backward of one micro-batch: gradients of `loss` reach the hooks; NULL: of the SUM of -log p(target) over
+ * the batch's target tokens. logprob (T) gets the log-probability of each target, of the loss's temperature (0 where
+ * there is none). TESS_E_INVALID: a temperature that is none; else what the loss or a hook returns. */
+tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, const tess_token_loss *loss,
+                                float *logprob);
 
 /* Calls `hooks` in the order in which tess_executor_train calls the executor's own, and computes nothing. Ignores the w
  * and dw that they return. */

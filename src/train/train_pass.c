@@ -23,7 +23,7 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
     tess_numbers_micro_begin(e->numbers, s);
-    TESS_TRY(tess_executor_train(e->executor, &batch, e->logprobs));
+    TESS_TRY(tess_executor_train(e->executor, &batch, NULL, e->logprobs));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     tess_loss_add(own, e->logprobs, batch.targets, batch.n_tokens);
     return TESS_OK;

@@ -2,8 +2,7 @@
  * come in order, gradients are derivatives. */
 #include <math.h>
 
-#include "base/core/rng.h"
-#include "fixture.h"
+#include "derivative.h"
 
 enum { MAX_T = FIXTURE_TOKENS };
 
@@ -22,8 +21,8 @@ static tess_executor_options inference(const fixture *f)
 static void train_once(const fixture *f, rig *r, tess_executor_options options, float *logprob)
 {
     tess_executor *executor = rig_executor(r, options);
-    EXPECT_OK(tess_executor_train(executor, &f->batch, logprob));
-    EXPECT_OK(tess_executor_train(executor, &f->batch, logprob)); /* buffers are reused */
+    EXPECT_OK(tess_executor_train(executor, &f->batch, NULL, logprob));
+    EXPECT_OK(tess_executor_train(executor, &f->batch, NULL, logprob)); /* buffers are reused */
     tess_executor_destroy(&executor);
 }
 
@@ -220,11 +219,11 @@ static void hooks_come_in_order(void)
         tess_executor *executor;
         EXPECT_OK(tess_executor_create(r.stream, r.model, &hooks, &options, &executor));
         float logprob[MAX_T];
-        EXPECT_OK(tess_executor_train(executor, &f.batch, logprob));
+        EXPECT_OK(tess_executor_train(executor, &f.batch, NULL, logprob));
         EXPECT_OK(tess_executor_logprobs(executor, &f.batch, logprob, NULL));
         EXPECT_TEXT(rec.text, expected[tied]);
         rec.fail_at = 1;
-        EXPECT_FAILS(tess_executor_train(executor, &f.batch, logprob), TESS_E_PEER_LOST,
+        EXPECT_FAILS(tess_executor_train(executor, &f.batch, NULL, logprob), TESS_E_PEER_LOST,
                      "model.layers.0: backward: rank 3 was lost");
         tess_executor_destroy(&executor);
         rig_close(&r);
@@ -248,7 +247,7 @@ static void a_rehearsal_calls_the_hooks_as_training_does(void)
             tess_executor *executor;
             float logprob[MAX_T];
             EXPECT_OK(tess_executor_create(r.stream, r.model, &hooks, &options, &executor));
-            EXPECT_OK(tess_executor_train(executor, &f.batch, logprob));
+            EXPECT_OK(tess_executor_train(executor, &f.batch, NULL, logprob));
             hooks.self = &rehearsed;
             EXPECT_OK(tess_executor_rehearse(executor, &hooks));
             EXPECT_TEXT(rehearsed.text, real.text);
@@ -271,19 +270,17 @@ static double total(const float *x, int64_t n)
     return sum;
 }
 
-/* Along a random direction in all parameters: (loss(w + h d) - loss(w - h d)) / 2h against the gradient's projection,
- * with Richardson's second step so that a large h keeps float32's rounding of the loss small. */
-static double loss_along(const fixture *f, rig *r, tess_executor *executor, float **at, float **direction, double h)
+typedef struct plain_loss {
+    const fixture *f;
+    tess_executor *executor;
+} plain_loss;
+
+static double plain_loss_of(void *self)
 {
-    for (int i = 0; i < r->n_params; i++) {
-        int64_t n = tess_shape_count(&tess_model_param(r->model, i)->shape);
-        for (int64_t k = 0; k < n; k++)
-            r->w32[i][k] = (float)(at[i][k] + h * direction[i][k]);
-    }
-    rig_refresh(r);
+    plain_loss *l = self;
     float logprob[MAX_T];
-    EXPECT_OK(tess_executor_logprobs(executor, &f->batch, logprob, NULL));
-    return -total(logprob, f->batch.n_tokens);
+    EXPECT_OK(tess_executor_logprobs(l->executor, &l->f->batch, logprob, NULL));
+    return -total(logprob, l->f->batch.n_tokens);
 }
 
 static void gradient_is_the_derivative(void)
@@ -293,39 +290,11 @@ static void gradient_is_the_derivative(void)
         fixture_open(&f, fixture_names[i]);
         rig r;
         rig_open(&r, &f.config, TESS_F32, "ref", 1);
-        tess_executor *executor = rig_executor(&r, training(&f));
+        plain_loss loss = {&f, rig_executor(&r, training(&f))};
         float logprob[MAX_T];
-        EXPECT_OK(tess_executor_train(executor, &f.batch, logprob));
-        float **at = test_alloc((size_t)r.n_params * sizeof(float *));
-        float **direction = test_alloc((size_t)r.n_params * sizeof(float *));
-        double slope = 0, size = 0;
-        for (int p = 0; p < r.n_params; p++) {
-            int64_t n = tess_shape_count(&tess_model_param(r.model, p)->shape);
-            at[p] = test_alloc((size_t)n * sizeof(float));
-            direction[p] = test_alloc((size_t)n * sizeof(float));
-            memcpy(at[p], r.w32[p], (size_t)n * sizeof(float));
-            tess_rng_fill_normal(5, TESS_RNG_TEST, (uint64_t)p, 0, n, 0, 1, direction[p]);
-            for (int64_t k = 0; k < n; k++) {
-                slope += (double)direction[p][k] * r.dw[p][k];
-                size += (double)r.dw[p][k] * r.dw[p][k];
-            }
-        }
-        double h = 1e-3;
-        double wide =
-            loss_along(&f, &r, executor, at, direction, 2 * h) - loss_along(&f, &r, executor, at, direction, -2 * h);
-        double narrow =
-            loss_along(&f, &r, executor, at, direction, h) - loss_along(&f, &r, executor, at, direction, -h);
-        double measured = (8 * narrow - wide) / (12 * h);
-        if (!(fabs(measured - slope) <= 2e-3 * sqrt(size)))
-            test_fail(__FILE__, __LINE__, "%s: finite difference %.9g, gradient %.9g (norm %.3g)", fixture_names[i],
-                      measured, slope, sqrt(size));
-        for (int p = 0; p < r.n_params; p++) {
-            test_free(at[p]);
-            test_free(direction[p]);
-        }
-        test_free(at);
-        test_free(direction);
-        tess_executor_destroy(&executor);
+        EXPECT_OK(tess_executor_train(loss.executor, &f.batch, NULL, logprob));
+        expect_derivative(fixture_names[i], &r, plain_loss_of, &loss);
+        tess_executor_destroy(&loss.executor);
         rig_close(&r);
         fixture_close(&f);
     }
@@ -358,7 +327,7 @@ static void head_sums_over_chunks(void)
         float *logprob = test_alloc(T * sizeof(float)), *again = test_alloc(T * sizeof(float));
         tess_batch batch = {
             .n_tokens = T, .n_seqs = T / 25, .ids = ids, .pos = pos, .targets = targets, .cu_seqlens = cu_seqlens};
-        EXPECT_OK(tess_executor_train(all, &batch, logprob));
+        EXPECT_OK(tess_executor_train(all, &batch, NULL, logprob));
         int head = whole.n_params - 1;
         EXPECT_TEXT(tess_model_param(whole.model, head)->name, "lm_head.weight");
         size_t n = (size_t)tess_shape_count(&tess_model_param(whole.model, head)->shape);
@@ -371,7 +340,7 @@ static void head_sums_over_chunks(void)
                                    .pos = pos + begin,
                                    .targets = targets + begin,
                                    .cu_seqlens = bounds};
-            EXPECT_OK(tess_executor_train(one, &sequence, again + begin));
+            EXPECT_OK(tess_executor_train(one, &sequence, NULL, again + begin));
             for (size_t k = 0; k < n; k++)
                 sum[k] += part.dw[head][k];
         }
@@ -405,7 +374,7 @@ static void empty_batch_gives_zero_gradients(void)
         tess_batch batch = f.batch;
         batch.n_tokens = batch.n_seqs = 0;
         float logprob[1];
-        EXPECT_OK(tess_executor_train(executor, &batch, logprob));
+        EXPECT_OK(tess_executor_train(executor, &batch, NULL, logprob));
         for (int p = 0; p < r.n_params; p++) {
             int64_t n = tess_shape_count(&tess_model_param(r.model, p)->shape);
             for (int64_t k = 0; k < n; k++)
@@ -427,7 +396,7 @@ static void bad_batches_are_refused(void)
     rig_open(&r, &f.config, TESS_F32, NULL, 1);
     tess_executor *executor = rig_executor(&r, inference(&f));
     float out[MAX_T];
-    EXPECT_FAILS(tess_executor_train(executor, &f.batch, out), TESS_E_INVALID, "train is false");
+    EXPECT_FAILS(tess_executor_train(executor, &f.batch, NULL, out), TESS_E_INVALID, "train is false");
     tess_batch batch = f.batch;
     batch.targets = NULL;
     EXPECT_FAILS(tess_executor_logprobs(executor, &batch, out, NULL), TESS_E_INVALID, "need targets");

@@ -89,7 +89,7 @@ static void check_level(const fixture *f, const char *level, tess_dtype dtype, d
         &r, (tess_executor_options){.max_tokens = FIXTURE_TOKENS, .max_position = f->max_position, .train = true});
     compare_logits(f, executor, logit_rtol);
     float logprob[FIXTURE_TOKENS];
-    EXPECT_OK(tess_executor_train(executor, &f->batch, logprob));
+    EXPECT_OK(tess_executor_train(executor, &f->batch, NULL, logprob));
     float loss = -(float)sum(logprob, f->batch.n_tokens), expected = (float)f->loss;
     EXPECT_CLOSE(&loss, &expected, 1, logit_rtol, 0);
     compare_gradients(f, &r, grad_rtol);

@@ -109,7 +109,7 @@ static void check_rows(const text *f, const char *level, tess_dtype dtype)
         rig r;
         rig_open(&r, &f->config, dtype, level, n_threads);
         tess_executor *executor = rig_executor(&r, options_for(f, true));
-        EXPECT_OK(tess_executor_train(executor, &f->batch, trained));
+        EXPECT_OK(tess_executor_train(executor, &f->batch, NULL, trained));
         if (n_threads == 1)
             memcpy(packed, trained, sizeof(packed));
         EXPECT_SAME(trained, packed, (size_t)f->batch.n_tokens);

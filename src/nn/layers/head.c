@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "nn/layers/layers.h"
 
 int64_t tess_head_chunk(int64_t vocab_size)
@@ -18,8 +20,18 @@ static tess_linear rows_of_logits(const tess_linear *head, tess_dtype dtype)
     return rows;
 }
 
-/* The rows of a chunk: part->T of them from `begin` on, of temperature 1. */
-static tess_cross_entropy rows_of_chunk(const tess_layer_call *part, int64_t begin, const float *logits, float *logprob)
+/* The call on a chunk of rows from `begin` on. */
+static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
+{
+    tess_layer_call part = *c;
+    int64_t chunk = tess_head_chunk(c->block->head.n_out);
+    part.T = c->T - begin < chunk ? c->T - begin : chunk;
+    return part;
+}
+
+/* Its logits against their targets. */
+static tess_cross_entropy rows_of_chunk(const tess_layer_call *part, int64_t begin, const float *logits,
+                                        float inv_temperature, float *logprob)
 {
     int64_t V = part->block->head.n_out;
     return (tess_cross_entropy){.n = part->T,
@@ -27,44 +39,87 @@ static tess_cross_entropy rows_of_chunk(const tess_layer_call *part, int64_t beg
                                 .logits = logits,
                                 .ld = tess_head_row(V),
                                 .targets = part->batch->targets + begin,
-                                .inv_temperature = 1,
+                                .inv_temperature = inv_temperature,
                                 .logprob = logprob + begin,
                                 .dtype = part->dtype};
 }
 
-tess_status tess_head_forward(const tess_layer_call *c, const void *y, float *logits, float *logprob, float *entropy)
+tess_status tess_head_forward(const tess_layer_call *c, const void *y, float *logits, float inv_temperature,
+                              float *logprob, float *entropy)
 {
     tess_linear forward = rows_of_logits(&c->block->head, TESS_F32);
-    int64_t C = forward.n_in, chunk = tess_head_chunk(forward.n_out);
-    for (int64_t begin = 0; begin < c->T; begin += chunk) {
-        tess_layer_call part = *c;
-        part.T = c->T - begin < chunk ? c->T - begin : chunk;
-        TESS_TRY(tess_linear_forward_f32(&part, &forward, tess_at(c, y, begin * C), logits));
-        tess_cross_entropy rows = rows_of_chunk(&part, begin, logits, logprob);
+    for (int64_t begin = 0; begin < c->T;) {
+        tess_layer_call part = chunk_of(c, begin);
+        TESS_TRY(tess_linear_forward_f32(&part, &forward, tess_at(c, y, begin * forward.n_in), logits));
+        tess_cross_entropy rows = rows_of_chunk(&part, begin, logits, inv_temperature, logprob);
         rows.entropy = entropy != NULL ? entropy + begin : NULL;
         TESS_TRY(c->kernels->cross_entropy(c->stream, &rows));
+        begin += part.T;
     }
     return TESS_OK;
 }
 
-tess_status tess_head_train(const tess_layer_call *c, void *y, float *logits, bool want_dy, float *logprob)
+/* The loss's derivatives for n rows from `begin` on. The one place where values of the head meet the host. */
+static tess_status grade(const tess_token_loss *loss, const tess_head_work *work, int64_t begin, int64_t n,
+                         const float *logprob)
+{
+    float *dlogprob = work->dlogprob + begin, *dentropy = work->dentropy + begin;
+    if (n == 0)
+        return TESS_OK;
+    memset(dlogprob, 0, (size_t)n * sizeof(float));
+    memset(dentropy, 0, (size_t)n * sizeof(float));
+    TESS_TRY_CTX(loss->grade(loss->self, begin, n, logprob + begin, work->entropy + begin, dlogprob, dentropy),
+                 "token loss: rows %lld to %lld", (long long)begin, (long long)(begin + n - 1));
+    return TESS_OK;
+}
+
+/* rows become those of `loss`. A loss that grades chunk by chunk does so here, from logprob and entropy. */
+static tess_status apply_loss(const tess_layer_call *part, const tess_token_loss *loss, const tess_head_work *work,
+                              int64_t begin, const float *logprob, tess_cross_entropy *rows)
+{
+    if (!loss->whole) {
+        rows->entropy = work->entropy + begin;
+        TESS_TRY(part->kernels->cross_entropy(part->stream, rows));
+        TESS_TRY(grade(loss, work, begin, part->T, logprob));
+        rows->entropy = NULL;
+    }
+    rows->dlogprob = work->dlogprob + begin;
+    rows->dentropy = work->dentropy + begin;
+    return TESS_OK;
+}
+
+/* The gradient of a chunk's logits, in their place. */
+static tess_status train_rows(const tess_layer_call *part, const tess_token_loss *loss, const tess_head_work *work,
+                              int64_t begin, int64_t ldd, float *logprob)
+{
+    float inv_temperature = loss != NULL ? loss->inv_temperature : 1;
+    tess_cross_entropy rows = rows_of_chunk(part, begin, work->logits, inv_temperature, logprob);
+    if (loss != NULL)
+        TESS_TRY(apply_loss(part, loss, work, begin, logprob, &rows));
+    rows.dlogits = work->logits;
+    rows.ldd = ldd;
+    return part->kernels->cross_entropy(part->stream, &rows);
+}
+
+tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work, void *y,
+                            bool want_dy, float *logprob)
 {
     tess_linear forward = rows_of_logits(&c->block->head, TESS_F32),
                 backward = rows_of_logits(&c->block->head, c->dtype);
-    int64_t C = forward.n_in, chunk = tess_head_chunk(forward.n_out), begin = 0;
+    if (loss != NULL && loss->whole) {
+        TESS_TRY(tess_head_forward(c, y, work->logits, loss->inv_temperature, logprob, work->entropy));
+        TESS_TRY(grade(loss, work, 0, c->T, logprob));
+    }
+    int64_t begin = 0;
     do { /* once even without tokens: the gradient buffer must be written */
-        tess_layer_call part = *c;
-        part.T = c->T - begin < chunk ? c->T - begin : chunk;
-        void *y_rows = tess_at(c, y, begin * C);
-        TESS_TRY(tess_linear_forward_f32(&part, &forward, y_rows, logits));
-        tess_cross_entropy rows = rows_of_chunk(&part, begin, logits, logprob);
-        rows.dlogits = logits;
-        rows.ldd = backward.out_stride;
-        TESS_TRY(c->kernels->cross_entropy(c->stream, &rows));
-        TESS_TRY(tess_linear_backward_params(&part, &backward, y_rows, logits, begin > 0));
+        tess_layer_call part = chunk_of(c, begin);
+        void *rows = tess_at(c, y, begin * forward.n_in);
+        TESS_TRY(tess_linear_forward_f32(&part, &forward, rows, work->logits));
+        TESS_TRY(train_rows(&part, loss, work, begin, backward.out_stride, logprob));
+        TESS_TRY(tess_linear_backward_params(&part, &backward, rows, work->logits, begin > 0));
         if (want_dy)
-            TESS_TRY(tess_linear_backward_input(&part, &backward, logits, y_rows));
-        begin += chunk;
+            TESS_TRY(tess_linear_backward_input(&part, &backward, work->logits, rows));
+        begin += part.T;
     } while (begin < c->T);
     return TESS_OK;
 }

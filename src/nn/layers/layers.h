@@ -164,13 +164,18 @@ int64_t tess_head_chunk(int64_t vocab_size);
 /* Elements between rows of logits: V, up to whole cache lines. */
 int64_t tess_head_row(int64_t vocab_size);
 
-/* y (T, C) -> log-probabilities of the batch's targets (T); entropy (T) may be NULL. logits: (chunk, V) floats, rows
- * tess_head_row(V) apart. */
-tess_status tess_head_forward(const tess_layer_call *call, const void *y, float *logits, float *logprob,
-                              float *entropy);
+typedef struct tess_head_work {
+    float *logits;                        /* (chunk, V), rows tess_head_row(V) apart */
+    float *entropy, *dlogprob, *dentropy; /* (T) of a token loss */
+} tess_head_work;
+
+/* y (T, C) -> log-probabilities of the batch's targets (T); entropy (T) may be NULL. */
+tess_status tess_head_forward(const tess_layer_call *call, const void *y, float *logits, float inv_temperature,
+                              float *logprob, float *entropy);
 /* Forward and backward at once: y (T, C) becomes dy (if wanted); the weight's gradient is overwritten. Gradients of
- * logits, in the compute dtype, overwrite them. */
-tess_status tess_head_train(const tess_layer_call *call, void *y, float *logits, bool want_dy, float *logprob);
+ * logits, in the compute dtype, overwrite them. loss NULL: the sum of -log p(target). */
+tess_status tess_head_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
+                            void *y, bool want_dy, float *logprob);
 
 /* ---- Rotary positions ---- */
 /* cos, sin (length, D/2) as transformers computes them for this config and a text of `limit` tokens. Dynamic scaling
