@@ -206,7 +206,7 @@ static tess_status read_prompt(generate_job *j, slot *s)
     g->cache_slots[0] = (int32_t)(s - g->slots);
     tess_batch batch = batch_of(g, n, 1);
     bool last = s->length + n == prompt->n;
-    TESS_TRY(tess_executor_logprobs(g->executor, &batch, g->logprobs, NULL));
+    TESS_TRY(tess_executor_logprobs(g->executor, &batch, 1, g->logprobs, NULL));
     bool *seen = seen_of(g, s);
     if (s->length == 0)
         memset(seen, 0, (size_t)tess_model_get_config(g->model)->vocab_size * sizeof(*seen));

@@ -117,6 +117,7 @@ static tess_status train_head(tess_executor *e, const tess_batch *batch, const t
 
 /* The task of the head in evaluation: log-probabilities of targets, or the logits of some rows. */
 typedef struct head_task {
+    float inv_temperature;
     float *logprob, *entropy;
     const int32_t *rows;
     int64_t n_rows;
@@ -144,7 +145,8 @@ static tess_status evaluate_head(tess_executor *e, const tess_batch *batch, cons
     if (task->logits != NULL)
         TESS_TRY(pick_logits(e, call, task));
     else
-        TESS_TRY(tess_head_forward(&call, e->work.y, e->head.logits, 1, task->logprob, task->entropy));
+        TESS_TRY(
+            tess_head_forward(&call, e->work.y, e->head.logits, task->inv_temperature, task->logprob, task->entropy));
     if (tied)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
     return e->hooks.post_forward(e->hooks.self, call.unit);
@@ -187,11 +189,12 @@ static tess_status evaluate(tess_executor *e, const tess_batch *batch, const hea
     return TESS_OK;
 }
 
-tess_status tess_executor_logprobs(tess_executor *e, const tess_batch *batch, float *logprob, float *entropy)
+tess_status tess_executor_logprobs(tess_executor *e, const tess_batch *batch, float inv_temperature, float *logprob,
+                                   float *entropy)
 {
     TESS_CHECK(batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
     TESS_TRY(tess_executor_check_batch(e, batch));
-    return evaluate(e, batch, &(head_task){.logprob = logprob, .entropy = entropy});
+    return evaluate(e, batch, &(head_task){.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy});
 }
 
 tess_status tess_executor_logits(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,

@@ -126,9 +126,11 @@ tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch
  * and dw that they return. */
 tess_status tess_executor_rehearse(const tess_executor *executor, const tess_hooks *hooks);
 
-/* Forward only: log-probabilities of the targets (T); entropy (T) may be NULL. The logits exist for a chunk of rows at
- * a time. */
-tess_status tess_executor_logprobs(tess_executor *executor, const tess_batch *batch, float *logprob, float *entropy);
+/* Forward only: log-probabilities of the targets (T), and entropies of the predictions (T) or NULL, of
+ * softmax(logits * inv_temperature); both 0 where there is no target. The bits of training with a loss of that
+ * temperature (without a loss: of 1). The logits exist for a chunk of rows at a time. */
+tess_status tess_executor_logprobs(tess_executor *executor, const tess_batch *batch, float inv_temperature,
+                                   float *logprob, float *entropy);
 
 /* Forward only: float32 logits (n_rows, V) of the given rows of the batch. The same bits as inside the two calls above.
  */

@@ -19,7 +19,7 @@ static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, 
 {
     const tess_evaluation_options *o = run->options;
     tess_batch batch = tess_batch_of(data);
-    TESS_TRY(tess_executor_logprobs(run->executor, &batch, run->logprobs, NULL));
+    TESS_TRY(tess_executor_logprobs(run->executor, &batch, 1, run->logprobs, NULL));
     tess_loss_add(sum, run->logprobs, data->targets, data->n_tokens);
     sum->n_bytes += (int64_t)data->n_bytes;
     for (int64_t i = 0; i < data->n_tokens; i++) {

@@ -85,7 +85,7 @@ static tess_status share_failure(evaluation *e, tess_status taken)
 static tess_status run_batch(evaluation *e, const tess_micro_batch *data)
 {
     tess_batch batch = tess_batch_of(data);
-    TESS_TRY(tess_executor_logprobs(e->t->engine->executor, &batch, e->t->engine->logprobs, NULL));
+    TESS_TRY(tess_executor_logprobs(e->t->engine->executor, &batch, 1, e->t->engine->logprobs, NULL));
     tess_loss_add(&e->sum, e->t->engine->logprobs, data->targets, data->n_tokens);
     e->sum.n_bytes += (int64_t)data->n_bytes;
     tess_loader_cursor(e->t->held_out, &e->cursor);
@@ -99,7 +99,7 @@ static tess_status run_idle(const evaluation *e)
     static const int32_t zero = 0, none = -1, cu_seqlens[] = {0, 1};
     const tess_batch batch = {
         .n_tokens = 1, .n_seqs = 1, .ids = &zero, .pos = &zero, .targets = &none, .cu_seqlens = cu_seqlens};
-    return tess_executor_logprobs(e->t->engine->executor, &batch, e->t->engine->logprobs, NULL);
+    return tess_executor_logprobs(e->t->engine->executor, &batch, 1, e->t->engine->logprobs, NULL);
 }
 
 /* One round: every rank runs a micro-batch, or all stop before it. e->outlook is the same on all ranks. */

@@ -113,7 +113,7 @@ static void score(const setting *with, const story *s, int i, float *logprob, fl
     rig_open(&r, &tiny, with->dtype, with->level, 1);
     tess_executor *executor =
         rig_executor(&r, (tess_executor_options){.max_tokens = MAX_TOKENS, .max_position = MAX_TOKENS});
-    EXPECT_OK(tess_executor_logprobs(executor, &batch, logprob, NULL));
+    EXPECT_OK(tess_executor_logprobs(executor, &batch, 1, logprob, NULL));
     EXPECT_OK(tess_executor_logits(executor, &batch, rows, T, logits));
     tess_executor_destroy(&executor);
     rig_close(&r);

@@ -220,7 +220,7 @@ static void hooks_come_in_order(void)
         EXPECT_OK(tess_executor_create(r.stream, r.model, &hooks, &options, &executor));
         float logprob[MAX_T];
         EXPECT_OK(tess_executor_train(executor, &f.batch, NULL, logprob));
-        EXPECT_OK(tess_executor_logprobs(executor, &f.batch, logprob, NULL));
+        EXPECT_OK(tess_executor_logprobs(executor, &f.batch, 1, logprob, NULL));
         EXPECT_TEXT(rec.text, expected[tied]);
         rec.fail_at = 1;
         EXPECT_FAILS(tess_executor_train(executor, &f.batch, NULL, logprob), TESS_E_PEER_LOST,
@@ -279,7 +279,7 @@ static double plain_loss_of(void *self)
 {
     plain_loss *l = self;
     float logprob[MAX_T];
-    EXPECT_OK(tess_executor_logprobs(l->executor, &l->f->batch, logprob, NULL));
+    EXPECT_OK(tess_executor_logprobs(l->executor, &l->f->batch, 1, logprob, NULL));
     return -total(logprob, l->f->batch.n_tokens);
 }
 
@@ -399,24 +399,25 @@ static void bad_batches_are_refused(void)
     EXPECT_FAILS(tess_executor_train(executor, &f.batch, NULL, out), TESS_E_INVALID, "train is false");
     tess_batch batch = f.batch;
     batch.targets = NULL;
-    EXPECT_FAILS(tess_executor_logprobs(executor, &batch, out, NULL), TESS_E_INVALID, "need targets");
+    EXPECT_FAILS(tess_executor_logprobs(executor, &batch, 1, out, NULL), TESS_E_INVALID, "need targets");
     batch = f.batch;
     batch.n_tokens = MAX_T + 1;
-    EXPECT_FAILS(tess_executor_logprobs(executor, &batch, out, NULL), TESS_E_INVALID, "65 tokens");
+    EXPECT_FAILS(tess_executor_logprobs(executor, &batch, 1, out, NULL), TESS_E_INVALID, "65 tokens");
     f.ids[4] = 97;
-    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "token 4 is id 97");
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, 1, out, NULL), TESS_E_INVALID, "token 4 is id 97");
     f.ids[4] = 1;
     f.targets[5] = -2;
-    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "target of token 5 is id -2");
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, 1, out, NULL), TESS_E_INVALID,
+                 "target of token 5 is id -2");
     f.targets[5] = -1;
     f.pos[6] = 40;
-    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "token 6 is at position 40");
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, 1, out, NULL), TESS_E_INVALID, "token 6 is at position 40");
     f.pos[6] = 6;
     f.cu_seqlens[1] = 50;
-    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "sequence 0 spans");
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, 1, out, NULL), TESS_E_INVALID, "sequence 0 spans");
     f.cu_seqlens[1] = 13;
     f.cu_seqlens[3] = 35;
-    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, out, NULL), TESS_E_INVALID, "cover 36 tokens");
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, 1, out, NULL), TESS_E_INVALID, "cover 36 tokens");
     tess_executor_destroy(&executor);
 
     tess_executor_options options = {.dtype = TESS_F16, .max_tokens = 8, .max_position = 8};

@@ -50,6 +50,29 @@ static void compare_logits(const fixture *f, tess_executor *executor, double rto
     test_free(logits);
 }
 
+/* Log-probabilities and entropies of a temperature, from transformers' logits in float64. */
+static void compare_temperature(const fixture *f, tess_executor *executor, float inv_temperature)
+{
+    int64_t T = f->batch.n_tokens, V = f->config.vocab_size;
+    float logprob[FIXTURE_TOKENS], entropy[FIXTURE_TOKENS], want[2][FIXTURE_TOKENS] = {0};
+    EXPECT_OK(tess_executor_logprobs(executor, &f->batch, inv_temperature, logprob, entropy));
+    for (int64_t t = 0; t < T; t++) {
+        const float *logits = f->expected + t * V;
+        double sum_e = 0, weighted = 0;
+        for (int64_t v = 0; v < V; v++) { /* small logits: nothing overflows */
+            double z = (double)logits[v] * (double)inv_temperature;
+            sum_e += exp(z);
+            weighted += z * exp(z);
+        }
+        if (f->batch.targets[t] < 0)
+            continue;
+        want[0][t] = (float)((double)logits[f->batch.targets[t]] * (double)inv_temperature - log(sum_e));
+        want[1][t] = (float)(log(sum_e) - weighted / sum_e);
+    }
+    EXPECT_CLOSE(logprob, want[0], (size_t)T, 1e-5, 0);
+    EXPECT_CLOSE(entropy, want[1], (size_t)T, 1e-5, 0);
+}
+
 static double sum(const float *x, int64_t n)
 {
     double total = 0;
@@ -88,6 +111,8 @@ static void check_level(const fixture *f, const char *level, tess_dtype dtype, d
     tess_executor *executor = rig_executor(
         &r, (tess_executor_options){.max_tokens = FIXTURE_TOKENS, .max_position = f->max_position, .train = true});
     compare_logits(f, executor, logit_rtol);
+    for (int i = 0; i < 3 && dtype == TESS_F32; i++)
+        compare_temperature(f, executor, (const float[]){0.25f, 1, 3}[i]);
     float logprob[FIXTURE_TOKENS];
     EXPECT_OK(tess_executor_train(executor, &f->batch, NULL, logprob));
     float loss = -(float)sum(logprob, f->batch.n_tokens), expected = (float)f->loss;

@@ -91,12 +91,20 @@ static void logprobs_by_cache(const text *f, rig *r, const pieces *cut, bool wit
                             .cu_seqlens = cu_seqlens + skip,
                             .cache_slot = slots + skip,
                             .cache = &c.kv};
-        EXPECT_OK(tess_executor_logprobs(executor, &batch, out, NULL));
+        EXPECT_OK(tess_executor_logprobs(executor, &batch, 1, out, NULL));
         memcpy(logprob + done, out + front, (size_t)n * sizeof(float));
         done += n;
     }
     cache_close(&c);
     tess_executor_destroy(&executor);
+}
+
+static tess_status keep_logprobs(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
+                                 float *dlogprob, float *dentropy)
+{
+    (void)entropy, (void)dlogprob, (void)dentropy;
+    memcpy((float *)self + begin, logprob, (size_t)n * sizeof(float));
+    return TESS_OK;
 }
 
 static void check_rows(const text *f, const char *level, tess_dtype dtype)
@@ -113,11 +121,15 @@ static void check_rows(const text *f, const char *level, tess_dtype dtype)
         if (n_threads == 1)
             memcpy(packed, trained, sizeof(packed));
         EXPECT_SAME(trained, packed, (size_t)f->batch.n_tokens);
-        EXPECT_OK(tess_executor_logprobs(executor, &f->batch, got, entropy));
+        EXPECT_OK(tess_executor_logprobs(executor, &f->batch, 1, got, entropy));
         EXPECT_SAME(got, packed, (size_t)f->batch.n_tokens);
         for (int64_t t = 0; t < f->batch.n_tokens; t++)
             EXPECT(f->batch.targets[t] < 0 ||
                    (entropy[t] > 0 && entropy[t] <= logf((float)f->config.vocab_size) * 1.0001f));
+        tess_token_loss warm = {trained, 0.7f, false, keep_logprobs};
+        EXPECT_OK(tess_executor_train(executor, &f->batch, &warm, got));
+        EXPECT_OK(tess_executor_logprobs(executor, &f->batch, 0.7f, got, entropy));
+        EXPECT_SAME(trained, got, (size_t)f->batch.n_tokens);
         tess_executor_destroy(&executor);
         logprobs_by_cache(f, &r, &whole, false, got);
         EXPECT_SAME(got, packed + begin, length);
