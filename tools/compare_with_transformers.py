@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""compare_with_transformers.py MODEL_DIR TEXT_FILE [TESSERA]: token ids and log-probabilities of a text, ours and those of
-`transformers`, both in float32. Exit code 1 when an id differs, or a log-probability by more than 1e-4. The text is of at
+"""compare_with_transformers.py MODEL_DIR TEXT_FILE [TESSERA]: token ids, log-probabilities and entropies of a text, ours and
+those of `transformers`, both in float32. Exit code 1 when an id differs, or one of the others by more than 1e-4. The text is of at
 most 256 KiB (one document for both). Needs torch and transformers. TESSERA is the binary (build/tessera)."""
 import json
 import os
@@ -32,19 +32,22 @@ if [one["token"] for one in ours] != ids[1:]:
     sys.exit(f"the ids differ: {len(ids) - 1} tokens to predict for transformers, {len(ours)} for us")
 
 model = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
-worst, where, total = 0.0, 0, 0.0
+worst, total = {"logprob": (0.0, 0), "entropy": (0.0, 0)}, 0.0
 with torch.no_grad():
     for begin in range(0, len(ids) - 1, rows_of):  # a row predicts rows_of tokens from those before them in the row
         row = torch.tensor(ids[begin : begin + rows_of + 1])
         logprobs = torch.log_softmax(model(row[None, :-1]).logits[0].float(), -1)
-        theirs = logprobs.gather(1, row[1:, None])[:, 0].tolist()
-        for k, value in enumerate(theirs):
-            total += value
-            difference = abs(value - ours[begin + k]["logprob"])
-            if not difference <= worst:  # NaN counts
-                worst, where = difference, begin + k + 1
+        theirs = {"logprob": logprobs.gather(1, row[1:, None])[:, 0].tolist(),
+                  "entropy": torch.special.entr(logprobs.exp()).sum(-1).tolist()}
+        total += sum(theirs["logprob"])
+        for what, values in theirs.items():
+            for k, value in enumerate(values):
+                difference = abs(value - ours[begin + k][what])
+                if not difference <= worst[what][0]:  # NaN counts
+                    worst[what] = difference, begin + k + 1
 
 mean = -sum(one["logprob"] for one in ours) / len(ours)
 print(f"{len(ours)} tokens: loss {mean:.6f} here, {-total / len(ours):.6f} there; "
-      f"largest difference of a log-probability {worst:.3g} (token {where})")
-sys.exit(0 if worst <= LIMIT else 1)
+      f"largest difference of a log-probability {worst['logprob'][0]:.3g} (token {worst['logprob'][1]}), "
+      f"of an entropy {worst['entropy'][0]:.3g} (token {worst['entropy'][1]})")
+sys.exit(0 if all(difference <= LIMIT for difference, _ in worst.values()) else 1)

@@ -6,12 +6,12 @@
 #include "base/text/text.h"
 #include "train/model_folder.h"
 
-static tess_status print_token(void *context, int64_t position, int32_t token, float logprob)
+static tess_status print_token(void *context, int64_t position, int32_t token, float logprob, float entropy)
 {
-    char number[40];
+    char number[40], nats[40];
     (void)context;
-    printf("{\"position\": %lld, \"token\": %d, \"logprob\": %s}\n", (long long)position, token,
-           tess_format_float(logprob, number, sizeof(number)));
+    printf("{\"position\": %lld, \"token\": %d, \"logprob\": %s, \"entropy\": %s}\n", (long long)position, token,
+           tess_format_float(logprob, number, sizeof(number)), tess_format_float(entropy, nats, sizeof(nats)));
     return TESS_OK;
 }
 
@@ -31,7 +31,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     const cli_flag flags[] = {
         {"--data", "FILE", "text, or .jsonl with one document a line", .text = &options.path},
         {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", .text = &options.text_key},
-        {"--per-token", NULL, "JSON lines: number of the token (1: the first one predicted), id, log-probability",
+        {"--per-token", NULL,
+         "JSON lines: number of the token (1: the first one predicted), id, log-probability, entropy",
          .text = &per_token},
         {"--seq-len", "N", "tokens of a row (the model's longest, at most 1024)", .integer = &options.seq_len, .min = 2,
          .max = 1 << 24},

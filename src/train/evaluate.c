@@ -10,7 +10,7 @@ typedef struct evaluation_run {
     tess_model_folder *m;
     tess_loader *loader;
     tess_executor *executor;
-    float *logprobs;
+    float *logprobs, *entropies; /* entropies NULL: nobody asks for them */
     const tess_evaluation_options *options;
     int64_t position;
 } evaluation_run;
@@ -19,7 +19,7 @@ static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, 
 {
     const tess_evaluation_options *o = run->options;
     tess_batch batch = tess_batch_of(data);
-    TESS_TRY(tess_executor_logprobs(run->executor, &batch, 1, run->logprobs, NULL));
+    TESS_TRY(tess_executor_logprobs(run->executor, &batch, 1, run->logprobs, run->entropies));
     tess_loss_add(sum, run->logprobs, data->targets, data->n_tokens);
     sum->n_bytes += (int64_t)data->n_bytes;
     for (int64_t i = 0; i < data->n_tokens; i++) {
@@ -27,7 +27,7 @@ static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, 
             continue;
         run->position++;
         if (o->per_token != NULL)
-            TESS_TRY(o->per_token(o->context, run->position, data->targets[i], run->logprobs[i]));
+            TESS_TRY(o->per_token(o->context, run->position, data->targets[i], run->logprobs[i], run->entropies[i]));
     }
     if (o->progress != NULL)
         o->progress(o->context, sum->n_tokens);
@@ -82,8 +82,13 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
     TESS_GOTO(tess_mem_alloc_array(m->mem, TESS_POOL_ACTIVATIONS, (size_t)(rows * seq_len), sizeof(float),
                                    "log-probabilities", (void **)&run.logprobs),
               opened);
+    if (o->per_token != NULL)
+        TESS_GOTO(tess_mem_alloc_array(m->mem, TESS_POOL_ACTIVATIONS, (size_t)(rows * seq_len), sizeof(float),
+                                       "entropies", (void **)&run.entropies),
+                  opened);
     status = run_all(&run, &sum);
 opened:
+    tess_mem_free(m->mem, run.entropies);
     tess_mem_free(m->mem, run.logprobs);
     tess_executor_destroy(&run.executor);
     tess_loader_destroy(&run.loader);

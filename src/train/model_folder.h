@@ -42,12 +42,13 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype
                                    int n_threads, const tess_reporter *reporter, tess_model_folder *opened);
 void tess_model_folder_close(tess_model_folder *opened);
 
-typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob);
+typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob, float entropy);
 typedef struct tess_evaluation_options {
     const char *path, *text_key; /* text_key: of jsonl; NULL: "text" */
     int64_t seq_len;             /* of the rows; 0: the model's longest, at most 1024 */
     tess_add_bos add_bos;
-    /* Gets every predicted token, numbered from 1, with its log-probability. May be NULL, as `progress`. */
+    /* Gets every predicted token, numbered from 1, with its log-probability and the entropy of the prediction, in nats.
+     * May be NULL, as `progress`. */
     tess_eval_token_fn per_token;
     void (*progress)(void *context, int64_t n_tokens);
     void *context;

@@ -43,6 +43,10 @@ for dtype in float32 bfloat16; do
         "$tessera" eval $out --data line.$i --per-token --threads 1 2>log | digits | sed "s/^/$i /" >>want
     done
     [ "$(wc -l <want)" -gt 40 ] && pass "$dtype: eval --per-token reports tokens" || fail "$dtype: $(cat log)"
+    "$tessera" eval $out --data line.0 --per-token 2>log | tee tokens | sed -n 's/.*"entropy": \([^,}]*\).*/\1/p' |
+        awk '$1 > 0 && $1 < 20' >got
+    [ -s got ] && [ "$(wc -l <got)" = "$(wc -l <tokens)" ] && pass "$dtype: with the entropy of each prediction" ||
+        fail "$dtype: entropies: $(head -n 2 tokens)"
     for i in 0 1 2 3; do
         "$tessera" generate $out --prompt "$(cat line.$i)" --max-new-tokens 3 --logprobs --temperature 0 2>log |
             grep '"generated": false' | digits | sed "s/^/$i /"
