@@ -1,0 +1,169 @@
+/* What of a state lies where: its own tensors by box, an fsdp's by shard. */
+#include "embed/embed_tensors.h"
+
+#include <string.h>
+
+#include "comm/agree.h"
+
+/* ---- Own tensors ---- */
+static tess_status check(const tess_checkpoint_tensor *t)
+{
+    char box[128], shape[96];
+    TESS_CHECK(t->name != NULL && t->name[0] != '\0', TESS_E_INVALID, "checkpoint: a tensor has no name");
+    TESS_CHECK(t->shape.n_dims >= 0 && t->shape.n_dims <= TESS_MAX_DIMS, TESS_E_INVALID,
+               "checkpoint: tensor '%s' has %d dimensions; at most %d are possible", t->name, t->shape.n_dims,
+               TESS_MAX_DIMS);
+    TESS_CHECK(t->dtype == TESS_F32, TESS_E_UNSUPPORTED,
+               "checkpoint: tensor '%s' is %s; only float32 can be saved: convert it first", t->name,
+               (unsigned)t->dtype < TESS_DTYPE_COUNT ? tess_dtype_name(t->dtype) : "of an unknown dtype");
+    tess_box_format(t->shape.n_dims, &t->box, box, sizeof(box));
+    tess_shape_format(&t->shape, shape, sizeof(shape));
+    for (int d = 0; d < t->shape.n_dims; d++)
+        TESS_CHECK(t->shape.dim[d] >= 0 && t->box.begin[d] >= 0 && t->box.size[d] >= 0 &&
+                       t->box.begin[d] <= t->shape.dim[d] - t->box.size[d],
+                   TESS_E_INVALID, "checkpoint: tensor '%s': the box %s is outside of the shape %s", t->name, box,
+                   shape);
+    int64_t n = tess_box_count(t->shape.n_dims, &t->box);
+    TESS_CHECK(n == 0 || t->data != NULL, TESS_E_INVALID, "checkpoint: tensor '%s': no data for the box %s", t->name,
+               box);
+    for (int d = 1; d < t->shape.n_dims && n > 0; d++)
+        TESS_CHECK(t->box.size[d] == t->shape.dim[d], TESS_E_UNSUPPORTED,
+                   "checkpoint: tensor '%s': the box %s cuts dimension %d of %s; only dimension 0 can be cut: "
+                   "redistribute the tensor to Shard(0) first",
+                   t->name, box, d, shape);
+    return TESS_OK;
+}
+
+static tess_status check_all(const tess_checkpoint_state *state)
+{
+    TESS_CHECK(state->n_tensors >= 0 && (state->n_tensors == 0 || state->tensors != NULL), TESS_E_INVALID,
+               "checkpoint: %d tensors, but no list of them", state->n_tensors);
+    TESS_CHECK(state->adamw == NULL || state->fsdp != NULL, TESS_E_INVALID,
+               "checkpoint: an adamw without the fsdp whose moments it has");
+    for (int i = 0; i < state->n_tensors; i++)
+        TESS_TRY(check(&state->tensors[i]));
+    return TESS_OK;
+}
+
+static bool is_same(int n_dims, const tess_box *a, const tess_box *b)
+{
+    size_t bytes = (size_t)n_dims * sizeof(a->begin[0]);
+    return memcmp(a->begin, b->begin, bytes) == 0 && memcmp(a->size, b->size, bytes) == 0;
+}
+
+/* Ranks that hold the same box divide its rows among them. boxes (world, stride): tensor `t` is the first of a row. */
+static tess_status divide(const tess_team *team, const tess_checkpoint_tensor *t, const tess_box *boxes, int stride,
+                          tess_ckpt_tensor *out)
+{
+    int n_dims = t->shape.n_dims, me = tess_team_rank(team), n_sharing = 0, number = 0;
+    bool holds = tess_box_count(n_dims, &t->box) > 0;
+    *out = (tess_ckpt_tensor){.name = t->name,
+                              .kind = TESS_CKPT_WEIGHT,
+                              .shape = t->shape,
+                              .row_begin = holds && n_dims > 0 ? t->box.begin[0] : 0,
+                              .n_rows = !holds       ? 0
+                                        : n_dims > 0 ? t->box.size[0]
+                                                     : 1,
+                              .data = t->data};
+    for (int rank = 0; rank < tess_team_size(team) && holds; rank++) {
+        const tess_box *theirs = &boxes[(size_t)rank * (size_t)stride];
+        bool same = is_same(n_dims, &t->box, theirs);
+        char a[128], b[128];
+        TESS_CHECK(same || !tess_box_meet(n_dims, &t->box, theirs, NULL), TESS_E_INVALID,
+                   "checkpoint: tensor '%s': rank %d holds %s and rank %d holds %s, which overlap in part; ranks hold "
+                   "the same box or boxes apart",
+                   t->name, me, tess_box_format(n_dims, &t->box, a, sizeof(a)), rank,
+                   tess_box_format(n_dims, theirs, b, sizeof(b)));
+        n_sharing += same;
+        number += same && rank < me;
+    }
+    if (holds)
+        tess_shard_rows(out->n_rows, n_sharing, number, &out->primary_begin, &out->primary_rows);
+    out->primary_begin += out->row_begin;
+    return TESS_OK;
+}
+
+/* Collective. */
+static tess_status add_own(tess_team *team, const tess_checkpoint_state *state, embed_tensors *list)
+{
+    enum { WORDS = sizeof(tess_box) / sizeof(int64_t) };
+    size_t n = (size_t)state->n_tensors, me = (size_t)tess_team_rank(team);
+    tess_box *boxes = NULL;
+    if (n == 0)
+        return TESS_OK;
+    tess_status status =
+        tess_team_agree(team, tess_mem_alloc_array(list->mem, TESS_POOL_MISC, (size_t)tess_team_size(team) * n,
+                                                   sizeof(*boxes), "boxes of ranks", (void **)&boxes));
+    for (size_t i = 0; i < n && status == TESS_OK; i++)
+        boxes[me * n + i] = state->tensors[i].box;
+    if (status == TESS_OK)
+        status = tess_all_gather(team, boxes + me * n, boxes, n * WORDS, TESS_I64, NULL);
+    for (size_t i = 0; i < n && status == TESS_OK; i++)
+        status = divide(team, &state->tensors[i], boxes + i, (int)n, &list->items[list->n++]);
+    tess_mem_free(list->mem, boxes);
+    return tess_team_agree(team, status);
+}
+
+/* ---- Those of an fsdp ---- */
+static tess_status add_shard(const tess_checkpoint_state *state, int index, embed_tensors *list)
+{
+    tess_shard shard;
+    float *moments[2];
+    TESS_TRY(tess_fsdp_shard(state->fsdp, index, &shard));
+    tess_ckpt_tensor tensor = {.name = shard.name,
+                               .kind = TESS_CKPT_WEIGHT,
+                               .shape = shard.shape,
+                               .row_begin = shard.row_begin,
+                               .n_rows = shard.n_rows,
+                               .primary_begin = shard.primary_begin,
+                               .primary_rows = shard.primary_rows,
+                               .data = shard.master};
+    list->items[list->n++] = tensor;
+    if (!shard.trainable || state->adamw == NULL)
+        return TESS_OK;
+    tess_adamw_moments(state->adamw, index, &moments[0], &moments[1]);
+    for (int k = 0; k < 2; k++) {
+        tensor.kind = k == 0 ? TESS_CKPT_EXP_AVG : TESS_CKPT_EXP_AVG_SQ;
+        tensor.data = moments[k];
+        list->items[list->n++] = tensor;
+    }
+    return TESS_OK;
+}
+
+/* Names in a checkpoint are one list, whoever holds the tensors. */
+static tess_status check_names(const embed_tensors *list, int n_own)
+{
+    for (int i = 0; i < n_own; i++)
+        for (int k = i + 1; k < list->n; k++)
+            TESS_CHECK(list->items[k].kind != TESS_CKPT_WEIGHT || strcmp(list->items[i].name, list->items[k].name) != 0,
+                       TESS_E_INVALID, "checkpoint: two tensors have the name '%s'", list->items[i].name);
+    return TESS_OK;
+}
+
+static tess_status prepare(const tess_checkpoint_state *state, int n_shards, embed_tensors *list)
+{
+    TESS_TRY(check_all(state));
+    return tess_mem_alloc_array(list->mem, TESS_POOL_MISC, (size_t)state->n_tensors + 3 * (size_t)n_shards,
+                                sizeof(list->items[0]), "checkpoint tables", (void **)&list->items);
+}
+
+tess_status embed_tensors_list(tess_runtime *runtime, const tess_checkpoint_state *state, embed_tensors *list)
+{
+    tess_team *team = tess_runtime_team(runtime);
+    int n_shards = state->fsdp != NULL ? tess_fsdp_shards(state->fsdp) : 0;
+    *list = (embed_tensors){.mem = tess_runtime_mem(runtime)};
+    TESS_TRY(tess_team_agree(team, prepare(state, n_shards, list)));
+    TESS_TRY(add_own(team, state, list));
+    tess_status status = TESS_OK;
+    for (int i = 0; i < n_shards && status == TESS_OK; i++)
+        status = add_shard(state, i, list);
+    if (status == TESS_OK)
+        status = check_names(list, state->n_tensors);
+    return tess_team_agree(team, status);
+}
+
+void embed_tensors_free(embed_tensors *list)
+{
+    tess_mem_free(list->mem, list->items);
+    *list = (embed_tensors){0};
+}

@@ -1,0 +1,308 @@
+/* tessera/ckpt.h: what one layout saves another loads, bit for bit; what is wrong is refused by name on all ranks. */
+#include "ckpt/ranks.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/core/rng.h"
+#include "tessera/ckpt.h"
+
+enum { STEP = 7 };
+
+/* Awkward sizes: rows that no world size divides, fewer rows than ranks, a scalar, frozen. */
+static const tess_param_desc params[] = {
+    {"embed.weight", {2, {13, 5}}, true, true}, {"norm", {1, {3}}, true, false},
+    {"base", {2, {6, 2}}, false, true},         {"scale", {0, {0}}, true, false},
+    {"conv", {3, {5, 2, 3}}, true, true},
+};
+enum { PARAMS = sizeof(params) / sizeof(params[0]) };
+
+static float value(int tensor, int64_t element)
+{
+    return tess_rng_uniform(9, TESS_RNG_TEST, (uint64_t)tensor, (uint64_t)element) - 0.5f;
+}
+
+typedef struct model {
+    tess_mesh *mesh;
+    tess_fsdp *fsdp;
+    tess_adamw *adamw;
+} model;
+
+static tess_status fill_zero(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+{
+    (void)context, (void)name, (void)row_begin, (void)n_rows, (void)dst;
+    return TESS_OK;
+}
+
+static void create(model *m, tess_strategy strategy)
+{
+    tess_unit *unit;
+    const tess_fsdp_policy policy = {strategy, TESS_F32, TESS_F32, 1, 0};
+    EXPECT_OK(tess_mesh_create(the_runtime, &(tess_axis){"dp_shard", -1}, 1, &m->mesh));
+    EXPECT_OK(tess_fsdp_create(m->mesh, &policy, &m->fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(m->fsdp, "all", params, PARAMS, &unit));
+    EXPECT_OK(tess_fsdp_materialize(m->fsdp, fill_zero, NULL));
+    EXPECT_OK(tess_fsdp_adamw_create(m->fsdp, &(tess_adamw_options){0.9f, 0.99f, 1e-8f, 0}, &m->adamw));
+}
+
+static void destroy(model *m)
+{
+    tess_adamw_destroy(&m->adamw);
+    tess_fsdp_destroy(&m->fsdp);
+    tess_mesh_destroy(&m->mesh);
+}
+
+/* Calls `use` with each array of floats that this rank holds, its number, and the number of its first element. */
+static void walk(model *m, void (*use)(float *data, int tensor, int64_t first, int64_t n))
+{
+    for (int i = 0; i < tess_fsdp_shards(m->fsdp); i++) {
+        tess_shard s;
+        float *moments[2];
+        EXPECT_OK(tess_fsdp_shard(m->fsdp, i, &s));
+        int64_t row = tess_shape_row_count(&s.shape);
+        tess_adamw_moments(m->adamw, i, &moments[0], &moments[1]);
+        use(s.master, 3 * i, s.row_begin * row, s.n_rows * row);
+        for (int k = 0; k < 2 && s.trainable; k++)
+            use(moments[k], 3 * i + 1 + k, s.row_begin * row, s.n_rows * row);
+    }
+}
+
+static void put(float *data, int tensor, int64_t first, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        data[i] = value(tensor, first + i);
+}
+
+static void expect(float *data, int tensor, int64_t first, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float want = value(tensor, first + i);
+        EXPECT_SAME(&data[i], &want, 1);
+    }
+}
+
+/* Rows [begin, +n) of an own tensor (11, 3), numbered 100. */
+static tess_checkpoint_tensor own_tensor(float *data, int64_t begin, int64_t n)
+{
+    return (tess_checkpoint_tensor){"own.table", TESS_F32, {2, {11, 3}}, {{begin, 0}, {n, 3}}, data};
+}
+
+/* Saves from one strategy; the own tensor is cut in rows. */
+static void save(const char *folder, tess_strategy strategy, const char *meta)
+{
+    float data[33];
+    int64_t begin, n;
+    model m;
+    create(&m, strategy);
+    walk(&m, put);
+    tess_shard_rows(11, tess_runtime_world(the_runtime), tess_runtime_rank(the_runtime), &begin, &n);
+    put(data, 100, begin * 3, n * 3);
+    tess_checkpoint_tensor own = own_tensor(data, begin, n);
+    const tess_checkpoint_state state = {.fsdp = m.fsdp, .adamw = m.adamw, .tensors = &own, .n_tensors = 1};
+    EXPECT_OK(tess_checkpoint_save(the_runtime, folder, STEP, &state, meta));
+    destroy(&m);
+}
+
+static void any_layout_loads_what_any_other_saved(void)
+{
+    static const tess_strategy strategies[] = {TESS_STRATEGY_FULL, TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO2};
+    const char *folder = common_folder(join_job());
+    for (int from = 0; from < 3; from++) {
+        save(folder, strategies[from], "{\"epoch\": 3}");
+        EXPECT_OK(tess_checkpoint_verify(folder, STEP));
+        for (int to = 0; to < 3; to++) {
+            float data[33] = {0};
+            int64_t step = -1;
+            model m;
+            create(&m, strategies[to]);
+            tess_checkpoint_tensor own = own_tensor(data, 0, 11); /* whole on every rank */
+            const tess_checkpoint_state state = {.fsdp = m.fsdp, .adamw = m.adamw, .tensors = &own, .n_tensors = 1};
+            EXPECT_OK(tess_checkpoint_resume(the_runtime, folder, &state, &step));
+            EXPECT_INT(step, STEP);
+            walk(&m, expect);
+            expect(data, 100, 0, 33);
+            destroy(&m);
+        }
+    }
+    char *meta;
+    EXPECT_OK(tess_checkpoint_meta(folder, STEP, &meta));
+    EXPECT_TEXT(meta, "{\"epoch\":3}");
+    free(meta);
+    leave_job();
+}
+
+/* Each element that all hold is written once, and by all in turns. */
+static void ranks_that_hold_the_same_share_the_writing(void)
+{
+    tess_team *team = join_job();
+    const char *folder = common_folder(team);
+    float data[33], scalar = 2.5f;
+    put(data, 100, 0, 33);
+    tess_checkpoint_tensor own[2] = {own_tensor(data, 0, 11), {"step", TESS_F32, {0, {0}}, {{0}, {0}}, &scalar}};
+    tess_checkpoint_state state = {.tensors = own, .n_tensors = 2};
+    EXPECT_OK(tess_checkpoint_save(the_runtime, folder, 1, &state, NULL));
+    memset(data, 0, sizeof(data));
+    scalar = 0;
+    EXPECT_OK(tess_checkpoint_load(the_runtime, folder, 1, &state));
+    expect(data, 100, 0, 33);
+    EXPECT(scalar == 2.5f);
+    char path[512];
+    struct stat file;
+    int64_t begin, n;
+    snprintf(path, sizeof(path), "%s/step-00000001/rank-%05d.data", folder, tess_team_rank(team));
+    tess_shard_rows(11, tess_team_size(team), tess_team_rank(team), &begin, &n);
+    EXPECT(stat(path, &file) == 0);
+    EXPECT_INT(file.st_size > 0, n > 0);
+    char *meta = path;
+    EXPECT_OK(tess_checkpoint_meta(folder, 1, &meta));
+    EXPECT(meta == NULL);
+    leave_job();
+}
+
+static void a_dtensor_goes_in_and_comes_out_in_other_placements(void)
+{
+    tess_team *team = join_job();
+    const char *folder = common_folder(team);
+    float full[33], back[33];
+    tess_mesh *mesh;
+    tess_dtensor *rows, *copies, *columns, *sum;
+    tess_checkpoint_tensor own;
+    const tess_checkpoint_state state = {.tensors = &own, .n_tensors = 1};
+    tess_spec spec = {.shape = {2, {11, 3}}, .n_axes = 1, .place = {{TESS_SHARD, 0}}};
+    put(full, 100, 0, 33);
+    EXPECT_OK(tess_mesh_create(the_runtime, &(tess_axis){"tp", -1}, 1, &mesh));
+    EXPECT_OK(tess_dtensor_distribute(mesh, &spec, TESS_F32, full, &rows));
+    EXPECT_OK(tess_checkpoint_describe("own.table", rows, &own));
+    EXPECT_OK(tess_checkpoint_save(the_runtime, folder, STEP, &state, NULL));
+    spec.place[0].kind = TESS_REPLICATE;
+    EXPECT_OK(tess_dtensor_create(mesh, &spec, TESS_F32, &copies));
+    EXPECT_OK(tess_checkpoint_describe("own.table", copies, &own));
+    EXPECT_OK(tess_checkpoint_load(the_runtime, folder, STEP, &state));
+    EXPECT_OK(tess_dtensor_full(copies, back));
+    EXPECT_SAME(back, full, 33);
+    spec.place[0] = (tess_place){TESS_SHARD, 1};
+    EXPECT_OK(tess_dtensor_create(mesh, &spec, TESS_F32, &columns));
+    EXPECT_OK(tess_checkpoint_describe("own.table", columns, &own));
+    EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_UNSUPPORTED,
+                 "'own.table': the box [0, 11) x [0, 2) cuts dimension 1");
+    spec.place[0].kind = TESS_PARTIAL;
+    EXPECT_OK(tess_dtensor_create(mesh, &spec, TESS_F32, &sum));
+    EXPECT_FAILS(tess_checkpoint_describe("own.table", sum, &own), TESS_E_INVALID,
+                 "'own.table' is Partial over axis 0");
+    tess_dtensor_destroy(&sum);
+    tess_dtensor_destroy(&columns);
+    tess_dtensor_destroy(&copies);
+    tess_dtensor_destroy(&rows);
+    tess_mesh_destroy(&mesh);
+    leave_job();
+}
+
+/* One rank alone is wrong; all get its message. */
+static void bad_tensors_are_refused_by_name(void)
+{
+    int me = tess_team_rank(join_job());
+    const char *folder = common_folder(tess_runtime_team(the_runtime));
+    float data[33] = {0};
+    tess_checkpoint_tensor own[2] = {own_tensor(data, 0, 11), own_tensor(data, 0, 11)};
+    tess_checkpoint_state state = {.tensors = own, .n_tensors = 1};
+#define REFUSED(status, text) EXPECT_FAILS(tess_checkpoint_save(the_runtime, folder, STEP, &state, NULL), status, text)
+    own[0].box = me == 1 ? (tess_box){{4, 0}, {8, 3}} : own[0].box;
+    REFUSED(TESS_E_INVALID, "'own.table': the box [4, 12) x [0, 3) is outside of the shape [11, 3]");
+    own[0].box = me == 1 ? (tess_box){{4, 0}, {7, 3}} : (tess_box){{0, 0}, {5, 3}};
+    REFUSED(TESS_E_INVALID, "which overlap in part");
+    own[0].box = me == 1 ? (tess_box){{4, 0}, {7, 3}} : (tess_box){{0, 0}, {3, 3}};
+    REFUSED(TESS_E_INVALID, "own.table");
+    own[0] = own_tensor(data, 0, 11);
+    own[0].dtype = TESS_I64;
+    REFUSED(TESS_E_UNSUPPORTED, "'own.table' is int64; only float32");
+    own[0] = own_tensor(me == 1 ? NULL : data, 0, 11);
+    REFUSED(TESS_E_INVALID, "'own.table': no data for the box");
+    own[0] = own_tensor(data, 0, 11);
+    state.n_tensors = 2;
+    REFUSED(TESS_E_INVALID, "two tensors have the name 'own.table'");
+    state.n_tensors = 1;
+    EXPECT_FAILS(tess_checkpoint_save(the_runtime, folder, STEP, &state, "[1]"), TESS_E_INVALID, "no JSON object: [1]");
+    EXPECT_FAILS(tess_checkpoint_save(the_runtime, folder, STEP, &state, "{"), TESS_E_FORMAT, "meta of a checkpoint");
+    EXPECT_OK(tess_checkpoint_save(the_runtime, folder, STEP, &state, NULL)); /* none of it did harm */
+    leave_job();
+}
+
+static void another_model_is_refused(void)
+{
+    const char *folder = common_folder(join_job());
+    float data[36] = {0};
+    int64_t step = -1;
+    tess_checkpoint_tensor own = own_tensor(data, 0, 11);
+    tess_checkpoint_state state = {.tensors = &own, .n_tensors = 1};
+    EXPECT_OK(tess_checkpoint_resume(the_runtime, folder, &state, &step));
+    EXPECT_INT(step, 0);
+    EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_NOT_FOUND, "step-00000007");
+    save(folder, TESS_STRATEGY_FULL, NULL);
+    EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_INVALID, "is not of this model");
+    state.partial = true;
+    EXPECT_OK(tess_checkpoint_load(the_runtime, folder, STEP, &state));
+    own.shape.dim[0] = own.box.size[0] = 12;
+    EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_INVALID,
+                 "'model.own.table' has shape [11, 3] but this model's is [12, 3]");
+    own = own_tensor(data, 0, 11);
+    own.name = "own.tabel";
+    EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_INVALID,
+                 "no tensor 'model.own.tabel'");
+    leave_job();
+}
+
+static void damage_is_named_and_older_ones_go(void)
+{
+    tess_team *team = join_job();
+    const char *folder = common_folder(team);
+    float data[33] = {0};
+    int64_t step;
+    tess_checkpoint_tensor own = own_tensor(data, 0, 11);
+    const tess_checkpoint_state state = {.tensors = &own, .n_tensors = 1};
+    for (int s = 1; s <= 3; s++)
+        EXPECT_OK(tess_checkpoint_save(the_runtime, folder, s, &state, NULL));
+    tess_checkpoint_entry *entries;
+    int n;
+    EXPECT_OK(tess_checkpoint_prune(the_runtime, folder, 2));
+    EXPECT_OK(tess_checkpoint_list(folder, &entries, &n));
+    EXPECT_INT(n, 2);
+    EXPECT_TEXT(entries[0].name, "step-00000002");
+    EXPECT(entries[1].step == 3 && entries[1].complete && entries[1].bytes > 132);
+    free(entries);
+    EXPECT_OK(tess_barrier(team, NULL));
+    char path[512];
+    snprintf(path, sizeof(path), "%s/step-00000003/rank-00000.data", folder);
+    if (tess_team_rank(team) == 0) { /* one bit */
+        int fd = open(path, O_RDWR);
+        char byte;
+        EXPECT(pread(fd, &byte, 1, 5) == 1);
+        byte ^= 4;
+        EXPECT(pwrite(fd, &byte, 1, 5) == 1);
+        close(fd);
+    }
+    EXPECT_OK(tess_barrier(team, NULL));
+    EXPECT_FAILS(tess_checkpoint_verify(folder, 3), TESS_E_FORMAT, "rank-00000.data");
+    EXPECT_FAILS(tess_checkpoint_resume(the_runtime, folder, &state, &step), TESS_E_FORMAT, "'model.own.table'");
+    EXPECT_OK(tess_checkpoint_verify(folder, 2));
+    EXPECT_OK(tess_barrier(team, NULL));
+    if (tess_team_rank(team) == 0) /* cut short: known at a look */
+        EXPECT(truncate(path, 3) == 0);
+    EXPECT_OK(tess_checkpoint_resume(the_runtime, folder, &state, &step));
+    EXPECT_INT(step, 2);
+    EXPECT_OK(tess_checkpoint_newest(NULL, folder, &step));
+    EXPECT_INT(step, 2);
+    EXPECT_FAILS(tess_checkpoint_prune(the_runtime, folder, 0), TESS_E_INVALID, "keep 1 at least");
+    leave_job();
+}
+
+static const test_case cases[] = {
+    {"any_layout_loads_what_any_other_saved", any_layout_loads_what_any_other_saved, -1},
+    {"ranks_that_hold_the_same_share_the_writing", ranks_that_hold_the_same_share_the_writing, -1},
+    {"a_dtensor_goes_in_and_comes_out_in_other_placements", a_dtensor_goes_in_and_comes_out_in_other_placements, 2},
+    {"bad_tensors_are_refused_by_name", bad_tensors_are_refused_by_name, 2},
+    {"another_model_is_refused", another_model_is_refused, 2},
+    {"damage_is_named_and_older_ones_go", damage_is_named_and_older_ones_go, 2},
+};
+TEST_MAIN(cases)
