@@ -18,7 +18,8 @@
  *
  * Errors: TESS_E_INVALID for calls out of this order and for bad arguments, on the caller alone and with nothing
  * changed; TESS_E_NOMEM; and the errors of collectives (tessera/comm.h), after which the only valid call is destroy.
- * One thread at a time may use a tess_fsdp and its units. */
+ * One thread at a time may use a tess_fsdp and its units. They compute with the runtime's threads
+ * (tess_runtime_options.n_threads), which sleep between calls; the bits do not depend on their number. */
 #ifndef TESSERA_FSDP_H
 #define TESSERA_FSDP_H
 
@@ -138,7 +139,7 @@ TESS_API tess_status tess_fsdp_update_end(tess_fsdp *fsdp);
  * TESS_E_NOMEM. */
 TESS_API tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans);
 
-/* AdamW over all shards, in their order. Destroy it (tess_adamw_destroy) before `fsdp`. */
+/* AdamW over all shards, in their order, with the threads of `fsdp`. Destroy it (tess_adamw_destroy) before `fsdp`. */
 TESS_API tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw);
 /* tess_adamw_step over all shards, between update_begin and update_end. Collective. TESS_E_INVALID: between step_begin
  * and step_end, or there are no gradients. */

@@ -35,6 +35,10 @@ TESS_API tess_status tess_adamw_create(tess_mem *mem, const tess_span *spans, in
                                        const tess_adamw_options *options, tess_adamw **adamw);
 TESS_API void tess_adamw_destroy(tess_adamw **adamw);
 
+/* Updates run with `n_threads` threads, the caller's included; before this call with one, or in case of
+ * tess_fsdp_adamw_create with the runtime's. The bits do not depend on it. TESS_E_INVALID: below 1; TESS_E_NOMEM. */
+TESS_API tess_status tess_adamw_set_threads(tess_adamw *adamw, int n_threads);
+
 /* One update with gradient grad * grad_scale (1 / target tokens, times the clipping factor), decoupled weight decay
  * (Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW). `spans` must match those of create in number, order
  * and `n`; all else may differ. `step` counts from 1 (bias correction). TESS_E_INVALID: a span has no gradient. For

@@ -27,7 +27,8 @@ typedef enum tess_backend {
 } tess_backend;
 
 typedef struct tess_runtime_options {
-    int n_threads;         /* compute threads of this rank, the caller's included; 0: cores / local ranks, at least 1 */
+    int n_threads; /* threads with which the library computes on this rank (conversions and norms of a tess_fsdp,
+                      its AdamW, loading), the caller's included; 0: cores / local ranks, at least 1 */
     double comm_timeout_s; /* deadline of a collective; 0: 600 */
     uint64_t config_hash;  /* ranks with different hashes are refused; 0: not checked */
     tess_backend backend;

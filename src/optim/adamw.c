@@ -88,6 +88,15 @@ void tess_adamw_set_stream(tess_adamw *adamw, tess_stream *stream)
     adamw->stream = stream;
 }
 
+tess_status tess_adamw_set_threads(tess_adamw *adamw, int n_threads)
+{
+    tess_stream *stream;
+    TESS_TRY_CTX(tess_stream_create(adamw->mem, n_threads, NULL, &stream), "adamw");
+    tess_stream_destroy(&adamw->own_stream);
+    adamw->stream = adamw->own_stream = stream;
+    return TESS_OK;
+}
+
 void tess_adamw_set_observer(tess_adamw *adamw, tess_adamw_observer observer, void *self)
 {
     adamw->observer = observer;
@@ -214,10 +223,8 @@ static tess_status update_all(update *u, const tess_span *spans)
 tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t step, float lr, float grad_scale)
 {
     TESS_CHECK(step >= 1, TESS_E_INVALID, "adamw: step %lld; the first is 1", (long long)step);
-    if (adamw->stream == NULL) {
-        TESS_TRY(tess_stream_create(adamw->mem, 1, NULL, &adamw->own_stream));
-        adamw->stream = adamw->own_stream;
-    }
+    if (adamw->stream == NULL)
+        TESS_TRY(tess_adamw_set_threads(adamw, 1));
     const tess_adamw_options *o = &adamw->options;
     /* From the float betas that the kernel uses, so that the first step is lr * sign(g) as exactly as floats allow. */
     update u = {.adamw = adamw,

@@ -6,7 +6,7 @@
 #include "job/persist/persist.h"
 #include "tessera/optim.h"
 
-/* Runs updates on `stream` (borrowed until destroy) instead of the optimizer's own stream, which has one thread. */
+/* Runs updates on `stream` (borrowed until destroy) instead of a stream of the optimizer's own. */
 void tess_adamw_set_stream(tess_adamw *adamw, tess_stream *stream);
 
 /* Called during an update with a journal: before ("shard") and after ("shard-done") each span that has elements; these

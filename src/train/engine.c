@@ -80,7 +80,6 @@ static tess_status build_optimizer(tess_engine *e)
     tess_adamw_options options = {(float)c->optimizer.beta1, (float)c->optimizer.beta2, (float)c->optimizer.eps,
                                   (float)c->optimizer.weight_decay};
     TESS_TRY(tess_fsdp_adamw_create(e->fsdp, &options, &e->adamw));
-    tess_adamw_set_stream(e->adamw, e->stream);
     tess_adamw_set_observer(e->adamw, inject_moment, e->runtime);
     return TESS_OK;
 }

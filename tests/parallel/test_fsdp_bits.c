@@ -1,5 +1,7 @@
 /* Law 1 on fsdp: gathered parameters, gradients, norms and weights have the bits of a plain loop in one process, for
  * any world size, strategy, resharding, prefetching, mesh and number of micro-batches. */
+#include <dirent.h>
+
 #include "fsdp_model.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
@@ -40,11 +42,13 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
     tess_fsdp_destroy(&m.fsdp);
 }
 
+static int n_threads = 1; /* of the runtime */
+
 static void with_mesh(const tess_axis *axes, int n_axes, void (*body)(tess_mesh *mesh))
 {
     tess_runtime *runtime = NULL;
     tess_mesh *mesh = NULL;
-    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = n_threads}, &runtime));
     EXPECT_OK(tess_mesh_create(runtime, axes, n_axes, &mesh));
     body(mesh);
     tess_mesh_destroy(&mesh);
@@ -187,6 +191,40 @@ static void beside_another_axis(void)
     with_mesh((tess_axis[]){{"dp_shard", 2}, {"tp", 2}}, 2, some_columns);
 }
 
+static int threads_of_this_process(void)
+{
+    int n = 0;
+    DIR *dir = opendir("/proc/self/task");
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+/* FSDP and its AdamW compute with the same threads, as many as the runtime says. */
+static void with_threads(tess_mesh *mesh)
+{
+    model m;
+    tess_adamw *adamw = NULL;
+    int before = threads_of_this_process();
+    model_create(&m, mesh, (tess_fsdp_policy){.strategy = TESS_STRATEGY_FULL});
+    EXPECT_OK(tess_fsdp_adamw_create(m.fsdp, &model_adamw, &adamw));
+    EXPECT_INT(threads_of_this_process(), before + 2);
+    EXPECT_FAILS(tess_adamw_set_threads(adamw, 0), TESS_E_INVALID, "0 threads; it takes at least 1");
+    EXPECT_OK(tess_adamw_set_threads(adamw, 2)); /* of its own */
+    EXPECT_INT(threads_of_this_process(), before + 3);
+    tess_adamw_destroy(&adamw);
+    tess_fsdp_destroy(&m.fsdp);
+    EXPECT_INT(threads_of_this_process(), before);
+    all_policies(mesh);
+}
+
+static void three_threads(void)
+{
+    n_threads = 3;
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, with_threads);
+}
+
 static const test_case cases[] = {
     {"every_strategy_gives_the_bits_of_a_plain_loop", every_strategy, -1, 0},
     {"accumulation_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, -1, 0},
@@ -201,6 +239,7 @@ static const test_case cases[] = {
     {"hybrid_2x3_shares_unevenly", replicas_share_unevenly, 6, 0},
     {"hybrid_3x1_shares_unevenly", three_replicas, 3, 0},
     {"hybrid_3x2_shares_unevenly", three_replicas, 6, 0},
+    {"threads_change_no_bit", three_threads, 2, 0},
     {"prefetching_changes_no_bit", every_prefetch_depth, -1, 0},
     {"shard_teams_over_hosts_gather_anew_and_change_no_bit", every_strategy_over_hosts, 4, 0},
     {"hybrid_2x2_gives_the_bits_of_a_plain_loop", hybrid_2x2, 4, 0},

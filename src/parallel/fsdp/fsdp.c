@@ -173,7 +173,8 @@ void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream)
 {
     if (fsdp->stream == NULL) {
-        TESS_TRY(tess_stream_create(fsdp->mem, 1, NULL, &fsdp->own_stream));
+        TESS_TRY(tess_stream_create(fsdp->mem, tess_runtime_threads(fsdp->runtime), tess_runtime_kernels(fsdp->runtime),
+                                    &fsdp->own_stream));
         fsdp->stream = fsdp->own_stream;
     }
     *stream = fsdp->stream;

@@ -9,7 +9,7 @@
 #include "tessera/fsdp.h"
 
 /* Conversions, additions and norms run on `stream` (borrowed until destroy) instead of a stream of fsdp's own, which
- * has one thread. Call before materialize. The bits do not depend on it. */
+ * has the runtime's threads. Call before materialize. The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
 /* Restores the finished gradients of a step of n_micro_batches, over all ranks, that a predecessor of this process had

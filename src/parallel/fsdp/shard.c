@@ -1,4 +1,5 @@
 /* Shards: the rows of each parameter that this rank holds, for optimizers, checkpoints and norms. */
+#include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 int tess_fsdp_shards(const tess_fsdp *fsdp)
@@ -63,9 +64,13 @@ tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
 tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw)
 {
     const tess_span *spans;
+    tess_stream *stream;
     *adamw = NULL;
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
-    return tess_adamw_create(fsdp->mem, spans, fsdp->n_params, options, adamw);
+    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
+    TESS_TRY(tess_adamw_create(fsdp->mem, spans, fsdp->n_params, options, adamw));
+    tess_adamw_set_stream(*adamw, stream);
+    return TESS_OK;
 }
 
 tess_status tess_fsdp_adamw_step(tess_fsdp *fsdp, tess_adamw *adamw, int64_t step, float lr, float grad_scale)
