@@ -24,7 +24,7 @@ static const cli_command doctor = {"doctor", "VERB ...", "before, during and aft
 
 static const cli_command *const commands[] = {&cli_train, &cli_eval,   &cli_generate, &cli_tokenize, &cli_convert,
                                               &cli_run,   &cli_launch, &cli_info,     &cli_bench,    &doctor,
-                                              &cli_top,   &cli_verify, &cli_trace,    &ckpt};
+                                              &cli_mesh,  &cli_top,    &cli_verify,   &cli_trace,    &ckpt};
 
 static void print_help(FILE *out)
 {

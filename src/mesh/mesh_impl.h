@@ -1,19 +1,17 @@
-/* Private to this folder: mesh.c makes a mesh and answers questions about it, format.c prints it. */
+/* Private to this folder: mesh.c makes a mesh and answers questions about it, format.c prints it. mesh_layout.h has
+ * what needs no job. */
 #ifndef TESS_MESH_MESH_IMPL_H
 #define TESS_MESH_MESH_IMPL_H
 
-#include "tessera/mesh.h"
+#include "mesh/mesh_layout.h"
 
 struct tess_mesh {
     tess_runtime *runtime;
-    int n_axes, size;
-    char names[TESS_MESH_MAX_AXES][TESS_MESH_NAME_SIZE];
-    int sizes[TESS_MESH_MAX_AXES];
+    tess_mesh_layout grid;        /* the numbers of its ranks are those in `all` */
     int mine[TESS_MESH_MAX_AXES]; /* this rank's coordinates */
     tess_team *all;               /* every rank of the mesh, row-major */
     bool owns_all;
     tess_team *teams[TESS_MESH_MAX_AXES];
-    int *hosts; /* (size) number of the host that each rank is on */
 };
 
 #endif

@@ -106,10 +106,10 @@ tess_executor_options tess_engine_activations(const tess_config *c)
 static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
 {
     const tess_config *c = e->config;
-    const tess_axis axes[] = {{"dp_replicate", (int)c->parallelism.data_parallel_replicate_degree},
-                              {"dp_shard", (int)c->parallelism.data_parallel_shard_degree}};
+    tess_axis axes[TESS_MESH_MAX_AXES];
+    int n_axes = tess_config_axes(c, axes);
     const tess_fsdp_policy policy = tess_engine_policy(c);
-    TESS_TRY(tess_mesh_create(e->runtime, axes, 2, &e->mesh));
+    TESS_TRY(tess_mesh_create(e->runtime, axes, n_axes, &e->mesh));
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     tess_fsdp_set_stream(e->fsdp, e->stream);
     tess_fsdp_set_clock(e->fsdp, &e->clock);

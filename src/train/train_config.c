@@ -99,7 +99,14 @@ tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host,
     return TESS_OK;
 }
 
-static tess_status check_degrees(tess_config *config, int world)
+int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXES])
+{
+    axes[0] = (tess_axis){"dp_replicate", (int)config->parallelism.data_parallel_replicate_degree};
+    axes[1] = (tess_axis){"dp_shard", (int)config->parallelism.data_parallel_shard_degree};
+    return 2;
+}
+
+tess_status tess_config_check_degrees(tess_config *config, int world)
 {
     int64_t *shards = &config->parallelism.data_parallel_shard_degree;
     TESS_CHECK(config->parallelism.data_parallel_replicate_degree != 0, TESS_E_INVALID,
@@ -139,7 +146,7 @@ static tess_status check_batch(tess_config *config, int world)
 
 tess_status tess_config_check_step(tess_config *config, int world)
 {
-    TESS_TRY(check_degrees(config, world));
+    TESS_TRY(tess_config_check_degrees(config, world));
     TESS_TRY(check_batch(config, world));
     int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = config->training.steps;
     if (*warmup < 0)

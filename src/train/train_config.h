@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "base/core/options.h"
+#include "tessera/mesh.h"
 
 typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32 } tess_precision;
 
@@ -151,6 +152,12 @@ tess_status tess_config_override(tess_config *config, const char *assignment);
 /* Before tess_config_check, in a job over several hosts: hybrid sharding without degrees shards inside hosts and
  * replicates across them. TESS_E_INVALID: the hosts do not have the same number of ranks. */
 tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts);
+
+/* After tess_config_fit_hosts: sets the degrees that are open (-1) for `world` ranks. TESS_E_INVALID: they do not make
+ * so many. tess_config_check does it too. */
+tess_status tess_config_check_degrees(tess_config *config, int world);
+/* The axes of the run's mesh, once its degrees are checked; returns their number. */
+int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXES]);
 
 /* Micro-batches of a step, over all ranks. */
 static inline int64_t tess_config_micro_batches(const tess_config *config)

@@ -140,7 +140,7 @@ static void bad_shapes_show_the_arithmetic(void)
 /* Makes the mesh believe that its ranks are on these hosts. */
 static void put_on_hosts(tess_mesh *mesh, const int *hosts)
 {
-    memcpy(mesh->hosts, hosts, (size_t)mesh->size * sizeof(hosts[0]));
+    memcpy(mesh->grid.hosts, hosts, (size_t)mesh->grid.size * sizeof(hosts[0]));
 }
 
 static void axes_know_which_of_them_cross_hosts(void)

@@ -1,0 +1,65 @@
+#include "bench/comm_axes.h"
+#include "cli/cli.h"
+#include "supervise/mesh_plan.h"
+
+#include "base/text/json.h"
+
+typedef struct mesh_flags {
+    const char *json, *measure;
+    int64_t most; /* bytes to measure */
+} mesh_flags;
+
+static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_flags *flags)
+{
+    static tess_bench_axes measured;
+    tess_buffer text = {.mem = mem};
+    json_t *json = NULL;
+    if (flags->measure != NULL) {
+        TESS_CHECK(
+            plan->layout.hosts == NULL, TESS_E_INVALID,
+            "--measure starts ranks on this machine: leave --hosts away, or measure over the hosts with `tessera "
+            "launch --hosts ... -- bench comm`");
+        cli_status_line("mesh: measuring");
+        TESS_TRY(tess_bench_axes_run(&plan->layout, (size_t)flags->most << 20, &measured));
+        cli_status_clear();
+    }
+    const tess_mesh_view view = {&plan->layout, plan->host_names, plan->axis, measured.n, measured.speeds};
+    if (flags->json == NULL)
+        return cli_print_text(tess_mesh_view_print(&view, &text), &text);
+    tess_status status = tess_mesh_view_json(&view, &json);
+    if (status == TESS_OK)
+        status = tess_json_print(json, JSON_INDENT(2), &text);
+    return cli_print_text(status, &text);
+}
+
+static int run(tess_mem *mem, int argc, char **argv)
+{
+    tess_mesh_request request = {0};
+    mesh_flags chosen = {.most = 100};
+    int64_t ranks = 0;
+    const cli_flag flags[] = {
+        {"--mesh", "AXES", "dp=2,tp=4: the last axis varies fastest, -1 takes what is left", .text = &request.axes},
+        {"-n", "RANKS", "ranks of the job", .integer = &ranks, .min = 1, .max = 1 << 20},
+        {"--hosts", "HOSTS", "h1:4,h2:4: hosts with their ranks", .text = &request.hosts},
+        {"--axis", "NAME", "groups of this axis alone", .text = &request.axis},
+        {"--measure", NULL, "measure an all_reduce along each axis, on this machine", .text = &chosen.measure},
+        {"--most", "MIB", "largest size to measure (100)", .integer = &chosen.most, .min = 0, .max = 1 << 20},
+        {"--json", NULL, "print JSON", .text = &chosen.json}};
+    int n = cli_parse(argc, argv, &cli_mesh, flags, 7);
+    char *const *words = argv + 1;
+    request.config = tess_config_take_path(&words, &n);
+    request.overrides = words;
+    request.n_overrides = n;
+    request.ranks = (int)ranks;
+    tess_mesh_plan plan;
+    tess_status status = tess_mesh_plan_make(mem, &request, &plan);
+    if (status == TESS_OK)
+        status = show(mem, &plan, &chosen);
+    tess_mesh_plan_free(&plan);
+    return cli_end(status);
+}
+
+const cli_command cli_mesh = {"mesh", "[CONFIG.yaml] [section.key=value ...] [--mesh AXES] [-n RANKS] [--hosts HOSTS]",
+                              "which rank is where in a mesh: coordinates, groups, hosts, bandwidth of each axis\n"
+                              "The mesh of a configuration, or of --mesh. Nothing is trained.",
+                              .run = run};

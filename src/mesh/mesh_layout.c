@@ -1,0 +1,166 @@
+/* Axes and their sizes, ranks and their coordinates: pure functions. */
+#include "mesh/mesh_layout.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Axes ---- */
+static tess_status parse_axis(const char *word, size_t length, tess_axis_list *axes)
+{
+    const char *equals = memchr(word, '=', length);
+    char *end;
+    size_t name = equals != NULL ? (size_t)(equals - word) : 0;
+    TESS_CHECK(axes->n < TESS_MESH_MAX_AXES, TESS_E_INVALID, "mesh: more than %d axes", TESS_MESH_MAX_AXES);
+    TESS_CHECK(name > 0 && name < TESS_MESH_NAME_SIZE && equals[1] != ',' && equals[1] != '\0', TESS_E_INVALID,
+               "mesh: '%.*s' is no axis; write NAME=SIZE, as in dp=2,tp=4, with names below %d characters", (int)length,
+               word, TESS_MESH_NAME_SIZE);
+    long size = strtol(equals + 1, &end, 10);
+    TESS_CHECK(end == word + length && size >= -1 && size <= INT32_MAX, TESS_E_INVALID,
+               "mesh: the size in '%.*s' is no number of ranks; write 1 or more, or -1 for what is left", (int)length,
+               word);
+    memcpy(axes->names[axes->n], word, name);
+    axes->names[axes->n][name] = '\0';
+    axes->axis[axes->n] = (tess_axis){axes->names[axes->n], (int)size};
+    axes->n++;
+    return TESS_OK;
+}
+
+tess_status tess_axis_list_parse(const char *text, tess_axis_list *axes)
+{
+    axes->n = 0;
+    for (;;) {
+        size_t length = strcspn(text, ",");
+        TESS_TRY(parse_axis(text, length, axes));
+        if (text[length] == '\0')
+            return TESS_OK;
+        text += length + 1;
+    }
+}
+
+int tess_axis_list_product(const tess_axis_list *axes)
+{
+    int64_t product = 1;
+    for (int a = 0; a < axes->n; a++)
+        product = axes->axis[a].size < 0 || product > INT32_MAX ? 0 : product * axes->axis[a].size;
+    return product > INT32_MAX ? 0 : (int)product;
+}
+
+static tess_status check_axes(const tess_axis *axes, int n_axes)
+{
+    TESS_CHECK(axes != NULL && n_axes >= 1 && n_axes <= TESS_MESH_MAX_AXES, TESS_E_INVALID,
+               "a mesh of %d axes: 1 to %d are possible", n_axes, TESS_MESH_MAX_AXES);
+    int n_open = 0;
+    for (int a = 0; a < n_axes; a++) {
+        TESS_CHECK(axes[a].name != NULL && axes[a].name[0] != '\0', TESS_E_INVALID, "mesh: axis %d has no name", a);
+        TESS_CHECK(strlen(axes[a].name) < TESS_MESH_NAME_SIZE, TESS_E_INVALID,
+                   "mesh: the name '%s' is longer than %d characters", axes[a].name, TESS_MESH_NAME_SIZE - 1);
+        TESS_CHECK(axes[a].size >= 1 || axes[a].size == -1, TESS_E_INVALID,
+                   "mesh: axis '%s' has size %d; it must be positive, or -1 for what is left", axes[a].name,
+                   axes[a].size);
+        n_open += axes[a].size == -1;
+        for (int b = 0; b < a; b++)
+            TESS_CHECK(strcmp(axes[a].name, axes[b].name) != 0, TESS_E_INVALID, "mesh: axis '%s' is named twice",
+                       axes[a].name);
+    }
+    TESS_CHECK(n_open <= 1, TESS_E_INVALID, "mesh: %d axes have size -1; only one can take what is left", n_open);
+    return TESS_OK;
+}
+
+/* Fills in the open axis and checks the product against the world size. */
+static tess_status fit_sizes(const tess_axis *axes, int n_axes, int world, int *sizes)
+{
+    char sum[256] = "";
+    size_t at = 0;
+    long long product = 1;
+    int open = -1;
+    for (int a = 0; a < n_axes; a++) {
+        sizes[a] = axes[a].size;
+        at = tess_text_add(sum, sizeof(sum), at, a > 0 ? " x %d" : "%d", axes[a].size);
+        if (axes[a].size == -1)
+            open = a;
+        else
+            product *= axes[a].size;
+        TESS_CHECK(product <= world, TESS_E_INVALID,
+                   "mesh: %s... (axis '%s') is more than the %d ranks of the job: make it smaller, or start more ranks",
+                   sum, axes[a].name, world);
+    }
+    if (open >= 0) {
+        TESS_CHECK(world % product == 0, TESS_E_INVALID,
+                   "mesh: %d ranks do not divide by %lld, so axis '%s' of %s cannot take what is left", world, product,
+                   axes[open].name, sum);
+        sizes[open] = (int)(world / product);
+        return TESS_OK;
+    }
+    TESS_CHECK(product == world, TESS_E_INVALID,
+               "mesh: %s = %lld, but the job has %d ranks: start %lld, or give one axis the size -1 (what is left)",
+               sum, product, world, product);
+    return TESS_OK;
+}
+
+tess_status tess_mesh_layout_fit(const tess_axis *axes, int n_axes, int world, tess_mesh_layout *layout)
+{
+    *layout = (tess_mesh_layout){.n_axes = n_axes, .size = world};
+    TESS_TRY(check_axes(axes, n_axes));
+    TESS_TRY(fit_sizes(axes, n_axes, world, layout->sizes));
+    for (int a = 0; a < n_axes; a++)
+        snprintf(layout->names[a], sizeof(layout->names[a]), "%s", axes[a].name);
+    return TESS_OK;
+}
+
+/* ---- Ranks ---- */
+void tess_mesh_layout_coordinates(const tess_mesh_layout *layout, int rank, int *coordinates)
+{
+    for (int a = layout->n_axes - 1; a >= 0; a--) {
+        coordinates[a] = rank % layout->sizes[a];
+        rank /= layout->sizes[a];
+    }
+}
+
+int tess_mesh_layout_rank(const tess_mesh_layout *layout, const int *coordinates)
+{
+    int rank = 0;
+    for (int a = 0; a < layout->n_axes; a++)
+        rank = rank * layout->sizes[a] + coordinates[a];
+    return rank;
+}
+
+tess_status tess_mesh_layout_axis(const tess_mesh_layout *layout, const char *name, int *axis)
+{
+    char names[256] = "";
+    size_t at = 0;
+    for (int a = 0; a < layout->n_axes; a++) {
+        at = tess_text_add(names, sizeof(names), at, " %s", layout->names[a]);
+        if (strcmp(layout->names[a], name) == 0) {
+            *axis = a;
+            return TESS_OK;
+        }
+    }
+    return TESS_FAIL(TESS_E_INVALID, "there is no axis '%s'; the mesh has%s", name, names);
+}
+
+int tess_mesh_layout_stride(const tess_mesh_layout *layout, int axis)
+{
+    int stride = 1;
+    for (int a = axis + 1; a < layout->n_axes; a++)
+        stride *= layout->sizes[a];
+    return stride;
+}
+
+int tess_mesh_layout_first(const tess_mesh_layout *layout, int axis, int group)
+{
+    int stride = tess_mesh_layout_stride(layout, axis);
+    return group / stride * stride * layout->sizes[axis] + group % stride;
+}
+
+bool tess_mesh_layout_crosses(const tess_mesh_layout *layout, int axis)
+{
+    int size = layout->sizes[axis], stride = tess_mesh_layout_stride(layout, axis);
+    for (int group = 0; layout->hosts != NULL && group < layout->size / size; group++) {
+        int first = tess_mesh_layout_first(layout, axis, group);
+        for (int i = 1; i < size; i++)
+            if (layout->hosts[first + i * stride] != layout->hosts[first])
+                return true;
+    }
+    return false;
+}

@@ -1,0 +1,235 @@
+/* A layout as text and as JSON: its axes, groups, ranks, a picture, and how fast its axes are. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/json.h"
+#include "mesh/mesh_layout.h"
+
+static const char *host_of(const tess_mesh_view *view, int rank)
+{
+    const int *hosts = view->layout->hosts;
+    return hosts != NULL && view->host_names != NULL ? view->host_names[hosts[rank]] : "";
+}
+
+/* Hosts are numbered in the order of their ranks. */
+static int count_hosts(const tess_mesh_layout *layout)
+{
+    int most = 0;
+    for (int rank = 0; layout->hosts != NULL && rank < layout->size; rank++)
+        most = layout->hosts[rank] > most ? layout->hosts[rank] : most;
+    return most + 1;
+}
+
+static bool is_shown(const tess_mesh_view *view, int axis)
+{
+    return view->axis < 0 || view->axis == axis;
+}
+
+/* ---- Text ---- */
+static int widest(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static int digits(int number)
+{
+    return snprintf(NULL, 0, "%d", number);
+}
+
+/* "mesh 2 x 4 (dp, tp): 8 ranks on 2 hosts; rank = 4 dp + tp" */
+static tess_status print_title(const tess_mesh_layout *l, tess_buffer *out)
+{
+    int n_hosts = count_hosts(l);
+    for (int a = 0; a < l->n_axes; a++)
+        TESS_TRY(tess_buffer_printf(out, a > 0 ? " x %d" : "mesh %d", l->sizes[a]));
+    for (int a = 0; a < l->n_axes; a++)
+        TESS_TRY(tess_buffer_printf(out, a > 0 ? ", %s" : " (%s", l->names[a]));
+    TESS_TRY(tess_buffer_printf(out, "): %d rank%s on ", l->size, l->size == 1 ? "" : "s"));
+    TESS_TRY(tess_buffer_printf(out, n_hosts == 1 ? "one host; rank = " : "%d hosts; rank = ", n_hosts));
+    for (int a = 0; a < l->n_axes; a++) {
+        int stride = tess_mesh_layout_stride(l, a);
+        TESS_TRY(tess_buffer_printf(out, a > 0 ? " + " : ""));
+        if (stride > 1)
+            TESS_TRY(tess_buffer_printf(out, "%d ", stride));
+        TESS_TRY(tess_buffer_printf(out, "%s", l->names[a]));
+    }
+    return tess_buffer_printf(out, "\n");
+}
+
+static tess_status print_axes(const tess_mesh_view *view, int name_width, tess_buffer *out)
+{
+    const tess_mesh_layout *l = view->layout;
+    TESS_TRY(tess_buffer_printf(out, "\n%-*s  size  groups  apart\n", name_width, "axis"));
+    for (int a = 0; a < l->n_axes; a++) {
+        bool alone = l->sizes[a] == 1;
+        TESS_TRY(tess_buffer_printf(out, "%-*s  %4d  %6d  %5d  %s\n", name_width, l->names[a], l->sizes[a],
+                                    l->size / l->sizes[a], tess_mesh_layout_stride(l, a),
+                                    alone                            ? "one rank: no communication"
+                                    : tess_mesh_layout_crosses(l, a) ? "crosses hosts"
+                                                                     : "stays inside a host"));
+    }
+    return TESS_OK;
+}
+
+static tess_status print_groups(const tess_mesh_view *view, int name_width, tess_buffer *out)
+{
+    const tess_mesh_layout *l = view->layout;
+    TESS_TRY(tess_buffer_printf(out, "\ngroups\n"));
+    for (int a = 0; a < l->n_axes; a++) {
+        if (!is_shown(view, a))
+            continue;
+        TESS_TRY(tess_buffer_printf(out, "%-*s ", name_width, l->names[a]));
+        for (int group = 0; group < l->size / l->sizes[a]; group++)
+            for (int i = 0; i < l->sizes[a]; i++)
+                TESS_TRY(tess_buffer_printf(out, "%s%d%s", i == 0 ? " [" : " ",
+                                            tess_mesh_layout_first(l, a, group) + i * tess_mesh_layout_stride(l, a),
+                                            i == l->sizes[a] - 1 ? "]" : ""));
+        TESS_TRY(tess_buffer_printf(out, "\n"));
+    }
+    return TESS_OK;
+}
+
+/* The hosts of ranks [first, +n), each once: "h1" or "h1,h2". */
+static tess_status print_hosts_of(const tess_mesh_view *view, int first, int n, tess_buffer *out)
+{
+    for (int rank = first; rank < first + n; rank++) {
+        bool listed = false;
+        for (int r = first; r < rank; r++)
+            listed |= view->layout->hosts[r] == view->layout->hosts[rank];
+        if (!listed)
+            TESS_TRY(tess_buffer_printf(out, "%s%s", rank == first ? "   " : ",", host_of(view, rank)));
+    }
+    return TESS_OK;
+}
+
+/* A row for each group of the last axis, named by its coordinates on all others; a gap where one of those other than
+ * the last begins anew. */
+static tess_status print_picture(const tess_mesh_view *view, tess_buffer *out)
+{
+    const tess_mesh_layout *l = view->layout;
+    int last = l->n_axes - 1, n = l->sizes[last], width = digits(l->size - 1), label = -1;
+    for (int a = 0; a < last; a++)
+        label += (int)strlen(l->names[a]) + digits(l->sizes[a] - 1) + 2;
+    label = widest(label, (int)strlen(l->names[last]));
+    bool one_host = count_hosts(l) == 1;
+    TESS_TRY(tess_buffer_printf(out, "\n%*s", label, l->names[last]));
+    for (int i = 0; i < n; i++)
+        TESS_TRY(tess_buffer_printf(out, "  %*d", width, i));
+    for (int first = 0; first < l->size; first += n) {
+        int at[TESS_MESH_MAX_AXES];
+        char text[TESS_MESH_MAX_AXES * (TESS_MESH_NAME_SIZE + 16)] = "";
+        size_t end = 0;
+        tess_mesh_layout_coordinates(l, first, at);
+        if (last >= 2 && at[last - 1] == 0)
+            TESS_TRY(tess_buffer_printf(out, "\n"));
+        for (int a = 0; a < last; a++)
+            end = tess_text_add(text, sizeof(text), end, "%s%s %*d", a > 0 ? " " : "", l->names[a],
+                                digits(l->sizes[a] - 1), at[a]);
+        TESS_TRY(tess_buffer_printf(out, "\n%-*s", label, text));
+        for (int i = 0; i < n; i++)
+            TESS_TRY(tess_buffer_printf(out, "  %*d", width, first + i));
+        if (!one_host)
+            TESS_TRY(print_hosts_of(view, first, n, out));
+    }
+    return tess_buffer_printf(out, "\n");
+}
+
+static tess_status print_ranks(const tess_mesh_view *view, tess_buffer *out)
+{
+    const tess_mesh_layout *l = view->layout;
+    bool one_host = count_hosts(l) == 1;
+    TESS_TRY(tess_buffer_printf(out, "\nrank"));
+    for (int a = 0; a < l->n_axes; a++)
+        TESS_TRY(tess_buffer_printf(out, "  %4s", l->names[a]));
+    TESS_TRY(tess_buffer_printf(out, one_host ? "\n" : "  host\n"));
+    for (int rank = 0; rank < l->size; rank++) {
+        int at[TESS_MESH_MAX_AXES];
+        tess_mesh_layout_coordinates(l, rank, at);
+        TESS_TRY(tess_buffer_printf(out, "%4d", rank));
+        for (int a = 0; a < l->n_axes; a++)
+            TESS_TRY(tess_buffer_printf(out, "  %*d", widest((int)strlen(l->names[a]), 4), at[a]));
+        TESS_TRY(tess_buffer_printf(out, one_host ? "\n" : "  %s\n", host_of(view, rank)));
+    }
+    return TESS_OK;
+}
+
+static tess_status print_speeds(const tess_mesh_view *view, int name_width, tess_buffer *out)
+{
+    const tess_mesh_layout *l = view->layout;
+    char size[32], rate[32];
+    if (view->n_speeds == 0)
+        return tess_buffer_printf(out, "\nbandwidth: not measured. --measure does it on this machine; over hosts it is "
+                                       "`tessera launch --hosts ... -- bench comm`\n");
+    TESS_TRY(tess_buffer_printf(out,
+                                "\nall_reduce, all groups of an axis at once, the slowest\n%-*s  %10s  %12s  %12s\n",
+                                name_width, "axis", "bytes", "time", "bus"));
+    for (int a = 0; a < l->n_axes; a++)
+        for (int i = 0; i < view->n_speeds && l->sizes[a] > 1; i++) {
+            const tess_mesh_speed *s = &view->speeds[a][i];
+            TESS_TRY(tess_buffer_printf(out, "%-*s  %10s  %9.1f us  %10s/s\n", name_width, l->names[a],
+                                        tess_format_bytes((double)s->bytes, size, sizeof(size)), s->us,
+                                        tess_format_bytes(s->bus_bytes_per_s, rate, sizeof(rate))));
+        }
+    return TESS_OK;
+}
+
+tess_status tess_mesh_view_print(const tess_mesh_view *view, tess_buffer *out)
+{
+    int name_width = 4;
+    for (int a = 0; a < view->layout->n_axes; a++)
+        name_width = widest(name_width, (int)strlen(view->layout->names[a]));
+    TESS_TRY(print_title(view->layout, out));
+    TESS_TRY(print_axes(view, name_width, out));
+    TESS_TRY(print_groups(view, name_width, out));
+    TESS_TRY(print_picture(view, out));
+    TESS_TRY(print_ranks(view, out));
+    return print_speeds(view, name_width, out);
+}
+
+/* ---- JSON ---- */
+static json_t *describe_axis(const tess_mesh_view *view, int axis)
+{
+    const tess_mesh_layout *l = view->layout;
+    int stride = tess_mesh_layout_stride(l, axis);
+    json_t *groups = json_array(), *speeds = json_array();
+    for (int group = 0; group < l->size / l->sizes[axis]; group++) {
+        json_t *ranks = json_array();
+        for (int i = 0; i < l->sizes[axis]; i++)
+            json_array_append_new(ranks, json_integer(tess_mesh_layout_first(l, axis, group) + i * stride));
+        json_array_append_new(groups, ranks);
+    }
+    for (int i = 0; i < view->n_speeds && l->sizes[axis] > 1; i++) {
+        const tess_mesh_speed *s = &view->speeds[axis][i];
+        json_array_append_new(speeds, json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)s->bytes, "us", s->us,
+                                                "bus_bytes_per_s", s->bus_bytes_per_s));
+    }
+    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:o}", "name", l->names[axis], "size", l->sizes[axis], "stride", stride,
+                     "crosses_hosts", tess_mesh_layout_crosses(l, axis), "groups", groups, "all_reduce", speeds);
+}
+
+static json_t *describe_rank(const tess_mesh_view *view, int rank)
+{
+    const tess_mesh_layout *l = view->layout;
+    int at[TESS_MESH_MAX_AXES];
+    json_t *coordinates = json_object();
+    tess_mesh_layout_coordinates(l, rank, at);
+    for (int a = 0; a < l->n_axes; a++)
+        json_object_set_new(coordinates, l->names[a], json_integer(at[a]));
+    json_t *object = json_pack("{s:i, s:o}", "rank", rank, "coordinates", coordinates);
+    if (l->hosts != NULL)
+        json_object_set_new(object, "host", tess_json_text(host_of(view, rank)));
+    return object;
+}
+
+tess_status tess_mesh_view_json(const tess_mesh_view *view, json_t **json)
+{
+    json_t *axes = json_array(), *ranks = json_array();
+    for (int a = 0; a < view->layout->n_axes; a++)
+        if (is_shown(view, a))
+            json_array_append_new(axes, describe_axis(view, a));
+    for (int rank = 0; rank < view->layout->size; rank++)
+        json_array_append_new(ranks, describe_rank(view, rank));
+    *json = json_pack("{s:i, s:i, s:o, s:o}", "world", view->layout->size, "hosts", count_hosts(view->layout), "axes",
+                      axes, "ranks", ranks);
+    return *json != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the mesh");
+}

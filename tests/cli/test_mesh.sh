@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# tessera mesh: the mesh of a configuration or of --mesh, in text and JSON; what makes no mesh is refused with the fix.
+set -uo pipefail
+source "$(dirname "$0")/support.sh"
+
+expect "the axes alone say how many ranks there are" 0 "mesh 2 x 4 (dp, tp): 8 ranks on one host; rank = 4 dp + tp" \
+    "$tessera" mesh --mesh dp=2,tp=4
+expect "-1 takes what is left" 0 "mesh 3 x 2 (dp, tp): 6 ranks" "$tessera" mesh --mesh dp=-1,tp=2 -n 6
+expect "an axis that crosses hosts is told" 0 "dp       2       4      4  crosses hosts" \
+    "$tessera" mesh --mesh dp=2,tp=4 --hosts h1:4,h2:4
+expect "the picture shows hosts" 0 "dp 1  4  5  6  7   h2" "$tessera" mesh --mesh dp=2,tp=4 --hosts h1:4,h2:4
+expect "a run's mesh" 0 "mesh 1 x 6 (dp_replicate, dp_shard): 6 ranks" "$tessera" mesh -n 6
+make_config c.yaml
+expect "a configuration's mesh, one replica a host" 0 "mesh 2 x 3 (dp_replicate, dp_shard): 6 ranks on 2 hosts" \
+    "$tessera" mesh c.yaml parallelism.shard_strategy=hybrid --hosts h1:3,h2:3
+expect "the groups of one axis" 0 "dp    [0 2] [1 3]" "$tessera" mesh --mesh dp=2,tp=2 --axis dp
+expect "measured" 0 "all_reduce, all groups of an axis at once" "$tessera" mesh --mesh dp=2,tp=1 --measure --most 0
+
+"$tessera" mesh --mesh dp=2,tp=2 --measure --most 0 --json >mesh.json
+for text in '"world": 4' '"name": "tp"' '"crosses_hosts": false' '"bus_bytes_per_s":' '"coordinates":'; do
+    expect "JSON has $text" 0 "$text" cat mesh.json
+done
+
+expect "a product that is not the world" 2 "mesh: 2 x 2 = 4, but the job has 8 ranks: start 4, or give one axis the size -1" \
+    "$tessera" mesh --mesh dp=2,tp=2 -n 8
+expect "a degree of 0" 2 "axis 'dp' has size 0; it must be positive, or -1" "$tessera" mesh --mesh dp=0,tp=2
+expect "a degree of 0 in a configuration" 2 "parallelism.data_parallel_shard_degree: 0; -1 takes all ranks that are left" \
+    "$tessera" mesh parallelism.data_parallel_shard_degree=0 -n 4
+expect "an unknown axis" 2 "--axis: there is no axis 'cp'; the mesh has dp tp" "$tessera" mesh --mesh dp=2,tp=2 --axis cp
+expect "no axis" 2 "'dp:2' is no axis; write NAME=SIZE" "$tessera" mesh --mesh dp:2
+expect "ranks that are not those of the hosts" 2 "--hosts h1:4 has 4 ranks, but -n says 8: leave -n away" \
+    "$tessera" mesh --mesh dp=8 --hosts h1:4 -n 8
+expect "axes beside a configuration" 2 "stands beside a configuration" "$tessera" mesh c.yaml --mesh dp=2
+expect "measuring hosts that are elsewhere" 2 "leave --hosts away" "$tessera" mesh --mesh dp=2 --hosts h1,h2 --measure
+expect "the list of commands has it" 0 "which rank is where in a mesh" "$tessera" help
+finish

@@ -1,0 +1,155 @@
+/* Where ranks are, without a job: against PyTorch's numbers for the same meshes, and against plain loops. */
+#include "mesh/mesh_layout.h"
+#include "support/test.h"
+
+static tess_mesh_layout layout_of(const char *text, int world)
+{
+    tess_axis_list axes;
+    tess_mesh_layout layout;
+    EXPECT_OK(tess_axis_list_parse(text, &axes));
+    EXPECT_OK(tess_mesh_layout_fit(axes.axis, axes.n, world, &layout));
+    return layout;
+}
+
+static void expect_group(const tess_mesh_layout *l, int axis, int group, const int *want)
+{
+    for (int i = 0; i < l->sizes[axis]; i++)
+        EXPECT_INT(tess_mesh_layout_first(l, axis, group) + i * tess_mesh_layout_stride(l, axis), want[i]);
+}
+
+static void ranks_are_where_pytorch_puts_them(void)
+{
+    int at[3];
+    tess_mesh_layout l = layout_of("dp=8,cp=4,tp=2", 64);
+    tess_mesh_layout_coordinates(&l, 25, at);
+    EXPECT(at[0] == 3 && at[1] == 0 && at[2] == 1);
+    EXPECT_INT(tess_mesh_layout_rank(&l, at), 25);
+    l = layout_of("dp=4,cp=2", 8);
+    expect_group(&l, 0, 0, (int[]){0, 2, 4, 6});
+    expect_group(&l, 0, 1, (int[]){1, 3, 5, 7});
+    expect_group(&l, 1, 2, (int[]){4, 5}); /* of rank 5 */
+    l = layout_of("cp=2,dp=4", 8);         /* the order of the axes is the layout: dp column-major */
+    expect_group(&l, 1, 0, (int[]){0, 1, 2, 3});
+    expect_group(&l, 1, 1, (int[]){4, 5, 6, 7});
+    l = layout_of("cp=4,dp=2", 8);
+    expect_group(&l, 0, 0, (int[]){0, 2, 4, 6});
+}
+
+/* The groups of an axis: its ranks differ in that coordinate alone, and every rank is in one. */
+static void groups_are_those_of_the_coordinates(void)
+{
+    static const struct {
+        const char *axes;
+        int world;
+    } meshes[] = {
+        {"a=1", 1}, {"a=-1", 7}, {"a=3,b=1,c=5", 15}, {"a=2,b=3,c=2,d=2", 24}, {"a=1,b=-1,c=1,d=2,e=2,f=3", 24}};
+    for (size_t m = 0; m < sizeof(meshes) / sizeof(meshes[0]); m++) {
+        tess_mesh_layout l = layout_of(meshes[m].axes, meshes[m].world);
+        for (int a = 0; a < l.n_axes; a++) {
+            int seen[32] = {0}, before = -1;
+            for (int group = 0; group < l.size / l.sizes[a]; group++) {
+                int first = tess_mesh_layout_first(&l, a, group), at[TESS_MESH_MAX_AXES], next[TESS_MESH_MAX_AXES];
+                EXPECT(first > before);
+                before = first;
+                tess_mesh_layout_coordinates(&l, first, at);
+                for (int i = 0; i < l.sizes[a]; i++) {
+                    int rank = first + i * tess_mesh_layout_stride(&l, a);
+                    tess_mesh_layout_coordinates(&l, rank, next);
+                    for (int b = 0; b < l.n_axes; b++)
+                        EXPECT_INT(next[b], b == a ? i : at[b]);
+                    seen[rank]++;
+                }
+            }
+            for (int rank = 0; rank < l.size; rank++)
+                EXPECT_INT(seen[rank], 1);
+        }
+    }
+}
+
+static void axes_that_make_no_mesh_are_refused_with_the_fix(void)
+{
+    tess_axis_list axes;
+    tess_mesh_layout l;
+    int axis;
+#define NO_AXES(text, message) EXPECT_FAILS(tess_axis_list_parse(text, &axes), TESS_E_INVALID, message)
+    NO_AXES("", "'' is no axis; write NAME=SIZE, as in dp=2,tp=4");
+    NO_AXES("dp", "'dp' is no axis");
+    NO_AXES("=2", "'=2' is no axis");
+    NO_AXES("dp=2,", "'' is no axis");
+    NO_AXES("dp=,tp=2", "'dp=' is no axis");
+    NO_AXES("dp=2x", "'dp=2x' is no number of ranks");
+    NO_AXES("dp=-2", "-1 for what is left");
+    NO_AXES("dp=99999999999", "no number of ranks");
+    NO_AXES("a=1,b=1,c=1,d=1,e=1,f=1,g=1", "more than 6 axes");
+    NO_AXES("a_name_that_is_much_too_long=1", "names below 24 characters");
+#define NO_MESH(text, world, message)             \
+    EXPECT_OK(tess_axis_list_parse(text, &axes)); \
+    EXPECT_FAILS(tess_mesh_layout_fit(axes.axis, axes.n, world, &l), TESS_E_INVALID, message)
+    NO_MESH("dp=2,tp=2", 8, "2 x 2 = 4, but the job has 8 ranks: start 4, or give one axis the size -1");
+    NO_MESH("dp=4,tp=4", 8, "more than the 8 ranks of the job: make it smaller, or start more ranks");
+    NO_MESH("dp=0,tp=4", 4, "axis 'dp' has size 0; it must be positive, or -1");
+    NO_MESH("dp=3,tp=-1", 8, "8 ranks do not divide by 3, so axis 'tp'");
+    NO_MESH("dp=2,dp=2", 4, "'dp' is named twice");
+    l = layout_of("dp=2,tp=2", 4);
+    EXPECT_FAILS(tess_mesh_layout_axis(&l, "cp", &axis), TESS_E_INVALID, "no axis 'cp'; the mesh has dp tp");
+    EXPECT_OK(tess_axis_list_parse("a=70000,b=70000,c=70000", &axes));
+    EXPECT_INT(tess_axis_list_product(&axes), 0); /* too many to count */
+    EXPECT_OK(tess_axis_list_parse("a=3,b=-1", &axes));
+    EXPECT_INT(tess_axis_list_product(&axes), 0);
+    EXPECT_OK(tess_axis_list_parse("a=3,b=5", &axes));
+    EXPECT_INT(tess_axis_list_product(&axes), 15);
+}
+
+static void a_view_shows_axes_ranks_hosts_and_speeds(void)
+{
+    int hosts[] = {0, 0, 0, 0, 1, 1};
+    static const char *const names[] = {"h1", "h2"};
+    tess_mesh_speed speeds[TESS_MESH_MAX_AXES][TESS_MESH_SPEEDS] = {{{4096, 12.5, 1 << 30}}, {{4096, 2, 1 << 20}}};
+    tess_buffer text = {.mem = test_mem()};
+    tess_mesh_layout l = layout_of("dp=3,tp=2", 6);
+    tess_mesh_view view = {&l, names, -1, 0, speeds};
+    l.hosts = hosts;
+    EXPECT(tess_mesh_layout_crosses(&l, 0) && !tess_mesh_layout_crosses(&l, 1));
+    EXPECT_OK(tess_mesh_view_print(&view, &text));
+    EXPECT_CONTAINS(text.data, "mesh 3 x 2 (dp, tp): 6 ranks on 2 hosts; rank = 2 dp + tp\n");
+    EXPECT_CONTAINS(text.data,
+                    "dp       3       2      2  crosses hosts\ntp       2       3      1  stays inside a host\n");
+    EXPECT_CONTAINS(text.data, "dp    [0 2 4] [1 3 5]\ntp    [0 1] [2 3] [4 5]\n");
+    EXPECT_CONTAINS(text.data, "  tp  0  1\ndp 0  0  1   h1\ndp 1  2  3   h1\ndp 2  4  5   h2\n");
+    EXPECT_CONTAINS(text.data, "   5     2     1  h2\n");
+    EXPECT_CONTAINS(text.data, "bandwidth: not measured. --measure");
+    tess_buffer_free(&text);
+
+    text = (tess_buffer){.mem = test_mem()};
+    hosts[1] = 1; /* a group of tp is torn */
+    view.axis = 1;
+    view.n_speeds = 1;
+    EXPECT_OK(tess_mesh_view_print(&view, &text));
+    EXPECT_CONTAINS(text.data, "tp       2       3      1  crosses hosts");
+    EXPECT_CONTAINS(text.data, "dp 0  0  1   h1,h2\n");
+    EXPECT_CONTAINS(text.data, "dp      4.00 KiB       12.5 us    1.00 GiB/s\n");
+    EXPECT(strstr(text.data, "[0 2 4]") == NULL);
+    tess_buffer_free(&text);
+
+    json_t *json;
+    view.axis = -1;
+    EXPECT_OK(tess_mesh_view_json(&view, &json));
+    const json_t *axis = json_array_get(json_object_get(json, "axes"), 0);
+    const json_t *group = json_array_get(json_object_get(axis, "groups"), 1);
+    const json_t *rank = json_array_get(json_object_get(json, "ranks"), 5);
+    EXPECT_INT(json_integer_value(json_object_get(json, "hosts")), 2);
+    EXPECT_INT(json_integer_value(json_object_get(axis, "stride")), 2);
+    EXPECT(json_is_true(json_object_get(axis, "crosses_hosts")));
+    EXPECT_INT(json_integer_value(json_array_get(group, 2)), 5);
+    EXPECT_TEXT(json_string_value(json_object_get(rank, "host")), "h2");
+    EXPECT_INT(json_integer_value(json_object_get(json_object_get(rank, "coordinates"), "dp")), 2);
+    json_decref(json);
+}
+
+static const test_case cases[] = {
+    {"ranks_are_where_pytorch_puts_them", ranks_are_where_pytorch_puts_them},
+    {"groups_are_those_of_the_coordinates", groups_are_those_of_the_coordinates},
+    {"axes_that_make_no_mesh_are_refused_with_the_fix", axes_that_make_no_mesh_are_refused_with_the_fix},
+    {"a_view_shows_axes_ranks_hosts_and_speeds", a_view_shows_axes_ranks_hosts_and_speeds},
+};
+TEST_MAIN(cases)
