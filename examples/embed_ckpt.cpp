@@ -12,7 +12,8 @@
 
 #include <tessera/ckpt.h>
 
-namespace {
+namespace
+{
 
 constexpr int64_t rows = 7, columns = 5; // no number of ranks divides 7
 constexpr int batch = 6, micro_batches = 4, save_every = 5;
@@ -25,7 +26,10 @@ void check(tess_status status)
 
 // Owns a handle of the library.
 template <typename T, void (*destroy)(T **)> struct destroyer {
-    void operator()(T *handle) const { destroy(&handle); }
+    void operator()(T *handle) const
+    {
+        destroy(&handle);
+    }
 };
 template <typename T, void (*destroy)(T **)> using owned = std::unique_ptr<T, destroyer<T, destroy>>;
 
@@ -130,7 +134,10 @@ struct model {
         return loss / (micro_batches * batch * rows);
     }
 
-    static float input(uint64_t micro, int t, int64_t c) { return noise(100 + micro, uint64_t(t * columns + c)); }
+    static float input(uint64_t micro, int t, int64_t c)
+    {
+        return noise(100 + micro, uint64_t(t * columns + c));
+    }
 };
 
 void train(const char *folder, int64_t last_step)

@@ -26,9 +26,9 @@ typedef struct tess_checkpoint_tensor {
     const char *name;
     tess_dtype dtype; /* of `data`; TESS_F32 today, others are TESS_E_UNSUPPORTED */
     tess_shape shape; /* of the whole tensor */
-    tess_box box; /* the elements of it that this rank holds; size 0: none. Boxes may cut dimension 0 today; one that
-                   * cuts another is TESS_E_UNSUPPORTED */
-    void *data;   /* those elements, row-major; borrowed. A save reads them, a load writes them */
+    tess_box box;     /* the elements of it that this rank holds, of a scalar as of [1]; size 0: none. Boxes may cut
+                       * dimension 0 today; one that cuts another is TESS_E_UNSUPPORTED */
+    void *data;       /* those elements, row-major; borrowed. A save reads them, a load writes them */
 } tess_checkpoint_tensor;
 
 /* Describes a tess_dtensor, whose memory it borrows, as does `name`. TESS_E_INVALID: it has a TESS_PARTIAL axis, so no

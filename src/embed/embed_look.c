@@ -18,6 +18,8 @@ tess_status tess_checkpoint_describe(const char *name, tess_dtensor *tensor, tes
             a);
     *described = (tess_checkpoint_tensor){name, tess_dtensor_dtype(tensor), spec->shape, *tess_dtensor_box(tensor),
                                           tess_dtensor_local(tensor)};
+    if (spec->shape.n_dims == 0)
+        described->box = (tess_box){{0}, {1}};
     return TESS_OK;
 }
 

@@ -6,6 +6,12 @@
 #include "comm/agree.h"
 
 /* ---- Own tensors ---- */
+/* A scalar is one row, so that ranks may hold none of it. */
+static tess_shape with_rows(const tess_shape *shape)
+{
+    return shape->n_dims > 0 ? *shape : (tess_shape){1, {1}};
+}
+
 static tess_status check(const tess_checkpoint_tensor *t)
 {
     char box[128], shape[96];
@@ -16,18 +22,19 @@ static tess_status check(const tess_checkpoint_tensor *t)
     TESS_CHECK(t->dtype == TESS_F32, TESS_E_UNSUPPORTED,
                "checkpoint: tensor '%s' is %s; only float32 can be saved: convert it first", t->name,
                (unsigned)t->dtype < TESS_DTYPE_COUNT ? tess_dtype_name(t->dtype) : "of an unknown dtype");
-    tess_box_format(t->shape.n_dims, &t->box, box, sizeof(box));
-    tess_shape_format(&t->shape, shape, sizeof(shape));
-    for (int d = 0; d < t->shape.n_dims; d++)
-        TESS_CHECK(t->shape.dim[d] >= 0 && t->box.begin[d] >= 0 && t->box.size[d] >= 0 &&
-                       t->box.begin[d] <= t->shape.dim[d] - t->box.size[d],
+    const tess_shape whole = with_rows(&t->shape);
+    tess_box_format(whole.n_dims, &t->box, box, sizeof(box));
+    tess_shape_format(&whole, shape, sizeof(shape));
+    for (int d = 0; d < whole.n_dims; d++)
+        TESS_CHECK(whole.dim[d] >= 0 && t->box.begin[d] >= 0 && t->box.size[d] >= 0 &&
+                       t->box.begin[d] <= whole.dim[d] - t->box.size[d],
                    TESS_E_INVALID, "checkpoint: tensor '%s': the box %s is outside of the shape %s", t->name, box,
                    shape);
-    int64_t n = tess_box_count(t->shape.n_dims, &t->box);
+    int64_t n = tess_box_count(whole.n_dims, &t->box);
     TESS_CHECK(n == 0 || t->data != NULL, TESS_E_INVALID, "checkpoint: tensor '%s': no data for the box %s", t->name,
                box);
-    for (int d = 1; d < t->shape.n_dims && n > 0; d++)
-        TESS_CHECK(t->box.size[d] == t->shape.dim[d], TESS_E_UNSUPPORTED,
+    for (int d = 1; d < whole.n_dims && n > 0; d++)
+        TESS_CHECK(t->box.size[d] == whole.dim[d], TESS_E_UNSUPPORTED,
                    "checkpoint: tensor '%s': the box %s cuts dimension %d of %s; only dimension 0 can be cut: "
                    "redistribute the tensor to Shard(0) first",
                    t->name, box, d, shape);
@@ -55,12 +62,12 @@ static bool is_same(int n_dims, const tess_box *a, const tess_box *b)
 static tess_status divide(const tess_team *team, const tess_checkpoint_tensor *t, const tess_box *boxes, int stride,
                           tess_ckpt_tensor *out)
 {
-    int n_dims = t->shape.n_dims, me = tess_team_rank(team), n_sharing = 0, number = 0;
+    int n_dims = with_rows(&t->shape).n_dims, me = tess_team_rank(team), n_sharing = 0, number = 0;
     bool holds = tess_box_count(n_dims, &t->box) > 0;
     *out = (tess_ckpt_tensor){.name = t->name,
                               .kind = TESS_CKPT_WEIGHT,
                               .shape = t->shape,
-                              .row_begin = holds && n_dims > 0 ? t->box.begin[0] : 0,
+                              .row_begin = holds ? t->box.begin[0] : 0,
                               .n_rows = !holds       ? 0
                                         : n_dims > 0 ? t->box.size[0]
                                                      : 1,
