@@ -32,13 +32,16 @@ tess_status tess_checkpoint_save(tess_runtime *runtime, const char *folder, int6
     TESS_CHECK(runtime != NULL && folder != NULL && state != NULL, TESS_E_INVALID,
                "tess_checkpoint_save: a NULL argument");
     tess_team *team = tess_runtime_team(runtime);
+    tess_io_faults faults = {tess_inject_faults(runtime), step};
+    const tess_io io = tess_io_with_faults(&faults);
     embed_tensors list = {0};
     json_t *object;
     tess_status status = tess_team_agree(team, parse_meta(meta, &object));
     if (status == TESS_OK)
         status = embed_tensors_list(runtime, state, &list);
     if (status == TESS_OK)
-        status = tess_ckpt_save(list.mem, team, folder, step, object, list.items, list.n, NULL);
+        status =
+            tess_ckpt_save(list.mem, team, folder, step, object, list.items, list.n, &(tess_store_options){.io = &io});
     embed_tensors_free(&list);
     json_decref(object);
     return status;

@@ -298,6 +298,30 @@ static void damage_is_named_and_older_ones_go(void)
     leave_job();
 }
 
+/* A drill fills the disk under the second save: the first stays, nothing of the second does, and a third succeeds. */
+static void a_full_disk_leaves_the_older_ones(void)
+{
+    const tess_runtime_options options = {.fault = "rank=1 step=2 point=save:write kind=enospc"};
+    EXPECT_OK(tess_runtime_create(&options, &the_runtime));
+    const char *folder = common_folder(tess_runtime_team(the_runtime));
+    float data[33];
+    int64_t step;
+    put(data, 100, 0, 33);
+    tess_checkpoint_tensor own = own_tensor(data, 0, 11);
+    const tess_checkpoint_state state = {.tensors = &own, .n_tensors = 1};
+    EXPECT_OK(tess_checkpoint_save(the_runtime, folder, 1, &state, NULL));
+    EXPECT_FAILS(tess_checkpoint_save(the_runtime, folder, 2, &state, NULL), TESS_E_NO_SPACE, "rank-00001.data");
+    EXPECT_OK(tess_checkpoint_newest(the_runtime, folder, &step));
+    EXPECT_INT(step, 1);
+    tess_checkpoint_entry *entries;
+    int n;
+    EXPECT_OK(tess_checkpoint_list(folder, &entries, &n));
+    EXPECT_INT(n, 1);
+    free(entries);
+    EXPECT_OK(tess_checkpoint_save(the_runtime, folder, 3, &state, NULL));
+    leave_job();
+}
+
 static const test_case cases[] = {
     {"any_layout_loads_what_any_other_saved", any_layout_loads_what_any_other_saved, -1},
     {"ranks_that_hold_the_same_share_the_writing", ranks_that_hold_the_same_share_the_writing, -1},
@@ -305,5 +329,6 @@ static const test_case cases[] = {
     {"bad_tensors_are_refused_by_name", bad_tensors_are_refused_by_name, 2},
     {"another_model_is_refused", another_model_is_refused, 2},
     {"damage_is_named_and_older_ones_go", damage_is_named_and_older_ones_go, 2},
+    {"a_full_disk_leaves_the_older_ones", a_full_disk_leaves_the_older_ones, 2},
 };
 TEST_MAIN(cases)
