@@ -110,7 +110,7 @@ static tess_status run_step(tess_engine *e, const tess_batch_source *source, int
 /* Turns this rank's sums over steps into means of a step over all ranks; bytes are sums over the ranks. */
 static tess_status average(tess_engine *e, int n_steps, tess_step_times *times)
 {
-    double n = n_steps, n_all = n * e->world;
+    double n = n_steps, n_all = n * e->at.world;
     times->total_s = 0;
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
         TESS_TRY(tess_bench_reduce_s(e->team, TESS_SUM, &times->phase_s[phase]));

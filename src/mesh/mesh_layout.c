@@ -56,7 +56,7 @@ static tess_status check_axes(const tess_axis *axes, int n_axes)
         TESS_CHECK(strlen(axes[a].name) < TESS_MESH_NAME_SIZE, TESS_E_INVALID,
                    "mesh: the name '%s' is longer than %d characters", axes[a].name, TESS_MESH_NAME_SIZE - 1);
         TESS_CHECK(axes[a].size >= 1 || axes[a].size == -1, TESS_E_INVALID,
-                   "mesh: axis '%s' has size %d; it must be positive, or -1 for what is left", axes[a].name,
+                   "mesh: axis '%s' has size %d; give it 1 or more ranks, or -1 for what is left", axes[a].name,
                    axes[a].size);
         n_open += axes[a].size == -1;
         for (int b = 0; b < a; b++)
@@ -81,20 +81,23 @@ static tess_status fit_sizes(const tess_axis *axes, int n_axes, int world, int *
             open = a;
         else
             product *= axes[a].size;
-        TESS_CHECK(product <= world, TESS_E_INVALID,
-                   "mesh: %s... (axis '%s') is more than the %d ranks of the job: make it smaller, or start more ranks",
-                   sum, axes[a].name, world);
+        TESS_CHECK(
+            product <= world, TESS_E_INVALID,
+            "mesh: %s... (axis '%s') is more than the %d ranks of the job: make an axis smaller, or start more ranks",
+            sum, axes[a].name, world);
     }
     if (open >= 0) {
         TESS_CHECK(world % product == 0, TESS_E_INVALID,
-                   "mesh: %d ranks do not divide by %lld, so axis '%s' of %s cannot take what is left", world, product,
-                   axes[open].name, sum);
+                   "mesh: %d ranks do not divide by %lld, so axis '%s' of %s cannot take what is left: start a "
+                   "multiple of %lld",
+                   world, product, axes[open].name, sum, product);
         sizes[open] = (int)(world / product);
         return TESS_OK;
     }
-    TESS_CHECK(product == world, TESS_E_INVALID,
-               "mesh: %s = %lld, but the job has %d ranks: start %lld, or give one axis the size -1 (what is left)",
-               sum, product, world, product);
+    TESS_CHECK(
+        product == world, TESS_E_INVALID,
+        "mesh: %s = %lld, but the job has %d ranks: start %lld, or give one axis the size -1, which takes what is left",
+        sum, product, world, product);
     return TESS_OK;
 }
 

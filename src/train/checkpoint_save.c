@@ -282,7 +282,7 @@ tess_status tess_trainer_save(tess_trainer *t, bool last)
     tess_loader_cursor(t->loader, &cursor);
     int64_t words[] = {(int64_t)cursor.epoch, (int64_t)cursor.window, (int64_t)cursor.row};
     /* The cursor of the rank that has read the step's last micro-batch is where the next step begins. */
-    int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % t->world);
+    int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % t->engine->at.n_data);
     TESS_TRY(tess_broadcast(t->team, words, 3, TESS_I64, last_reader, NULL));
     json_t *meta = describe(t, words);
     tess_status status = save(t, meta);

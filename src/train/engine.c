@@ -110,6 +110,7 @@ static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
     int n_axes = tess_config_axes(c, axes);
     const tess_fsdp_policy policy = tess_engine_policy(c);
     TESS_TRY(tess_mesh_create(e->runtime, axes, n_axes, &e->mesh));
+    e->at = tess_coordinates_of(e->mesh, tess_runtime_rank(e->runtime));
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     tess_fsdp_set_stream(e->fsdp, e->stream);
     tess_fsdp_set_clock(e->fsdp, &e->clock);
@@ -179,12 +180,8 @@ tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config,
     tess_engine *e;
     *out = NULL;
     TESS_TRY(tess_mem_alloc(tess_runtime_mem(runtime), TESS_POOL_MISC, sizeof(*e), "engine", (void **)&e));
-    *e = (tess_engine){.config = config,
-                       .runtime = runtime,
-                       .team = tess_runtime_team(runtime),
-                       .mem = tess_runtime_mem(runtime),
-                       .rank = tess_runtime_rank(runtime),
-                       .world = tess_runtime_world(runtime)};
+    *e = (tess_engine){
+        .config = config, .runtime = runtime, .team = tess_runtime_team(runtime), .mem = tess_runtime_mem(runtime)};
     tess_phase_start(&e->clock);
     tess_status status = build(e, model_config, reporter);
     if (status != TESS_OK) {

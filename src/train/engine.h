@@ -3,6 +3,7 @@
 #ifndef TESS_TRAIN_ENGINE_H
 #define TESS_TRAIN_ENGINE_H
 
+#include "mesh/coordinates.h"
 #include "nn/model.h"
 #include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/optim.h"
@@ -19,7 +20,7 @@ typedef struct tess_engine {
     tess_runtime *runtime;
     tess_team *team;
     tess_mem *mem;
-    int rank, world;
+    tess_coordinates at;
     tess_model *model;
     tess_stream *stream;
     tess_mesh *mesh;

@@ -171,7 +171,7 @@ static tess_status find_committed(const tess_logbook *book, const tess_engine *e
 {
     int64_t mine = atomic_load(&book->page->committed), newest = mine;
     TESS_TRY(tess_all_reduce(e->team, &newest, &newest, 1, TESS_I64, TESS_MAX, NULL));
-    int64_t first = mine == newest ? -e->rank : -e->world;
+    int64_t first = mine == newest ? -e->at.rank : -e->at.world;
     TESS_TRY(tess_all_reduce(e->team, &first, &first, 1, TESS_I64, TESS_MAX, NULL));
     *step = newest;
     *rank = (int)-first;

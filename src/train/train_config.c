@@ -116,9 +116,11 @@ tess_status tess_config_check_degrees(tess_config *config, int world)
         config->parallelism.data_parallel_replicate_degree = given && world % *shards == 0 ? world / *shards : 1;
     }
     int64_t replicas = config->parallelism.data_parallel_replicate_degree;
-    TESS_CHECK(world % replicas == 0, TESS_E_INVALID,
-               "parallelism.data_parallel_replicate_degree: %lld replicas do not divide %d ranks", (long long)replicas,
-               world);
+    TESS_CHECK(
+        world % replicas == 0, TESS_E_INVALID,
+        "parallelism.data_parallel_replicate_degree: %lld replicas do not divide %d ranks: give a divisor of %d, "
+        "or -1",
+        (long long)replicas, world, world);
     TESS_CHECK(*shards != 0, TESS_E_INVALID,
                "parallelism.data_parallel_shard_degree: 0; -1 takes all ranks that are left");
     if (*shards < 0)

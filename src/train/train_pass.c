@@ -8,7 +8,7 @@ static tess_status next_batch(tess_engine *e, const tess_batch_source *source, i
                               tess_batch *batch)
 {
     static const int32_t nothing[1] = {0};
-    int64_t i = s * e->world + e->rank;
+    int64_t i = s * e->at.n_data + e->at.data;
     tess_runtime_phase(e->runtime, "data", e->step + 1, e->step * n_micro + i);
     *batch = (tess_batch){.ids = nothing, .pos = nothing, .targets = nothing, .cu_seqlens = nothing};
     return i < n_micro ? source->next(source->self, e->step * n_micro + i, batch) : TESS_OK;

@@ -33,14 +33,14 @@ static tess_status rehearse_step(tess_engine *e)
 {
     const tess_hooks hooks = {e, pre_forward, tess_engine_hooks(e).post_forward, pre_backward, post_backward};
     int64_t n_micro = tess_inject_micro_batches(e->runtime, e->step + 1, tess_config_micro_batches(e->config));
-    int64_t n_local = (n_micro + e->world - 1) / e->world;
+    int64_t n_local = (n_micro + e->at.n_data - 1) / e->at.n_data;
     int n;
     tess_loss_sum sum = {0};
     TESS_TRY(tess_rehearsal_count(e->runtime, "a step's micro-batches", n_local));
     if (n_local == 0)
         return TESS_OK;
     if (n_local > MOST_MICRO_BATCHES)
-        n_micro = MOST_MICRO_BATCHES * e->world;
+        n_micro = MOST_MICRO_BATCHES * e->at.n_data;
     TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, n_micro, &n));
     for (int s = 0; s < n; s++) {
         TESS_TRY(tess_fsdp_micro_begin(e->fsdp, s));
@@ -53,7 +53,7 @@ static tess_status rehearse_step(tess_engine *e)
 
 tess_status tess_engine_rehearse(tess_engine *e)
 {
-    if (e->world == 1)
+    if (e->at.world == 1)
         return TESS_OK;
     TESS_TRY(tess_rehearsal_begin(e->runtime));
     tess_status status = rehearse_step(e);

@@ -70,11 +70,11 @@ static void describe(const tess_trainer *t)
     tess_trainer_note(t, "batch: %lld rows of %lld tokens a step, in micro-batches of %lld",
                       (long long)c->training.global_batch_size, (long long)c->training.seq_len,
                       (long long)c->training.local_batch_size);
-    int64_t n_micro = tess_config_micro_batches(c), last = n_micro % t->world;
+    int64_t n_micro = tess_config_micro_batches(c), n_data = t->engine->at.n_data, last = n_micro % n_data;
     if (last != 0)
         tess_trainer_note(t, "%lld micro-batches over %d ranks: %lld rank%s without one at the end of each step",
-                          (long long)n_micro, t->world, (long long)(t->world - last),
-                          t->world - last == 1 ? " is" : "s are");
+                          (long long)n_micro, (int)n_data, (long long)(n_data - last),
+                          n_data - last == 1 ? " is" : "s are");
 }
 
 /* Opens the trace. A run that goes on from memory does without if the disk is full: its state is worth more. */

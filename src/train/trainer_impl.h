@@ -18,7 +18,7 @@ typedef struct tess_trainer {
     tess_runtime *runtime;
     tess_team *team;
     tess_mem *mem;
-    int rank, world;
+    int rank, world; /* of the job; the engine has the other coordinates */
     tess_ckpt_hosts *hosts;
 
     tess_tokenizer *tokenizer;

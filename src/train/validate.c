@@ -48,11 +48,11 @@ static tess_status take_batch(const evaluation *e, tess_micro_batch *data, bool 
 {
     const tess_trainer *t = e->t;
     int64_t limit = row_limit(t);
-    *end = limit > 0 && e->n_rows + t->rank * e->rows >= limit;
+    *end = limit > 0 && e->n_rows + t->engine->at.data * e->rows >= limit;
     if (*end)
         return TESS_OK;
     TESS_TRY(tess_inject_failure(t->runtime, "the held-out text"));
-    return tess_loader_next(t->held_out, e->gap / e->rows + t->rank, data, end);
+    return tess_loader_next(t->held_out, e->gap / e->rows + t->engine->at.data, data, end);
 }
 
 static validation_outlook own_outlook(const evaluation *e, tess_status taken, bool end)
@@ -89,7 +89,8 @@ static tess_status run_batch(evaluation *e, const tess_micro_batch *data)
     tess_loss_add(&e->sum, e->t->engine->logprobs, data->targets, data->n_tokens);
     e->sum.n_bytes += (int64_t)data->n_bytes;
     tess_loader_cursor(e->t->held_out, &e->cursor);
-    e->gap = (e->t->world - 1 - e->t->rank) * e->rows;
+    const tess_coordinates *at = &e->t->engine->at;
+    e->gap = (at->n_data - 1 - at->data) * e->rows;
     return TESS_OK;
 }
 
@@ -115,9 +116,9 @@ static tess_status run_round(evaluation *e)
         return share_failure(e, taken);
     if (e->outlook != GOES_ON)
         return TESS_OK;
-    e->gap += e->t->world * e->rows;
+    e->gap += e->t->engine->at.n_data * e->rows;
     TESS_TRY(end ? run_idle(e) : run_batch(e, &data));
-    e->n_rows += e->t->world * e->rows;
+    e->n_rows += e->t->engine->at.n_data * e->rows;
     return TESS_OK;
 }
 

@@ -1,3 +1,4 @@
+#include "mesh/coordinates.h"
 #include "mesh/mesh_impl.h"
 #include "support/test.h"
 #include "tessera/mesh.h"
@@ -122,18 +123,42 @@ static void bad_shapes_show_the_arithmetic(void)
     tess_runtime *rt = join();
     tess_mesh *mesh;
     EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 2}, {"b", 1}}, 2, &mesh), TESS_E_INVALID,
-                 "2 x 1 = 2, but the job has 3 ranks");
+                 "2 x 1 = 2, but the job has 3 ranks: start 2, or give one axis the size -1");
     EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 2}, {"b", -1}}, 2, &mesh), TESS_E_INVALID,
-                 "3 ranks do not divide by 2");
+                 "3 ranks do not divide by 2, so axis 'b' of 2 x -1 cannot take what is left: start a multiple of 2");
     EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", -1}, {"b", -1}}, 2, &mesh), TESS_E_INVALID,
                  "2 axes have size -1");
     EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 3}, {"a", 1}}, 2, &mesh), TESS_E_INVALID,
                  "'a' is named twice");
-    EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 0}}, 1, &mesh), TESS_E_INVALID, "size 0");
+    EXPECT_FAILS(tess_mesh_create(rt, (const tess_axis[]){{"a", 0}}, 1, &mesh), TESS_E_INVALID,
+                 "axis 'a' has size 0; give it 1 or more ranks, or -1");
     EXPECT_FAILS(
         tess_mesh_create(rt, (const tess_axis[]){{"a", 70000}, {"b", 70000}, {"c", 70000}, {"d", 70000}}, 4, &mesh),
         TESS_E_INVALID, "more than the 3 ranks");
     EXPECT_FAILS(tess_mesh_create(rt, NULL, 7, &mesh), TESS_E_INVALID, "7 axes");
+    tess_runtime_destroy(&rt);
+}
+
+/* Ranks that differ in another axis alone have the same place among the data ranks. */
+static void data_ranks_are_numbered_over_their_two_axes(void)
+{
+    static const int data_of[] = {0, 1, 0, 1, 2, 3, 2, 3};
+    tess_runtime *rt = join();
+    tess_mesh *mesh;
+    const tess_axis axes[] = {{"dp_replicate", 2}, {"tp", 2}, {"dp_shard", 2}}, other[] = {{"pp", 8}};
+    EXPECT_OK(tess_mesh_create(rt, axes, 3, &mesh));
+    for (int rank = 0; rank < 8; rank++) {
+        tess_coordinates at = tess_coordinates_of(mesh, rank);
+        EXPECT_INT(at.rank, rank);
+        EXPECT_INT(at.world, 8);
+        EXPECT_INT(at.data, data_of[rank]);
+        EXPECT_INT(at.n_data, 4);
+    }
+    tess_mesh_destroy(&mesh);
+    EXPECT_OK(tess_mesh_create(rt, other, 1, &mesh));
+    tess_coordinates at = tess_coordinates_of(mesh, 5);
+    EXPECT(at.data == 0 && at.n_data == 1);
+    tess_mesh_destroy(&mesh);
     tess_runtime_destroy(&rt);
 }
 
@@ -182,6 +207,7 @@ static const test_case cases[] = {
     {"slices_keep_the_meshs_order", slices_keep_the_meshs_order, 8, 0},
     {"one_axis_takes_any_world", one_axis_takes_any_world, -1, 0},
     {"axes_know_which_of_them_cross_hosts", axes_know_which_of_them_cross_hosts, 8, 0, TEST_NEVER},
+    {"data_ranks_are_numbered_over_their_two_axes", data_ranks_are_numbered_over_their_two_axes, 8, 0},
     {"bad_shapes_show_the_arithmetic", bad_shapes_show_the_arithmetic, 3, 0},
 };
 TEST_MAIN(cases)

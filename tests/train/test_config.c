@@ -89,7 +89,8 @@ static void relations_are_checked_for_the_world_size(void)
     EXPECT_OK(parse(text));
     EXPECT_OK(tess_config_check(&config, 4)); /* two ranks have a micro-batch less */
     EXPECT_OK(tess_config_override(&config, "parallelism.data_parallel_replicate_degree=4"));
-    EXPECT_FAILS(tess_config_check(&config, 6), TESS_E_INVALID, "4 replicas do not divide 6 ranks");
+    EXPECT_FAILS(tess_config_check(&config, 6), TESS_E_INVALID,
+                 "4 replicas do not divide 6 ranks: give a divisor of 6");
     EXPECT_OK(parse("model: {config: m.json}\n"));
     EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "data.files");
     EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json, path: p}\n"));
@@ -170,6 +171,8 @@ static void hybrid_shards_inside_hosts_and_replicates_across_them(void)
     EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "1 replicas x 3 shards = 3 ranks, but there are 8");
     parse_hybrid(", data_parallel_replicate_degree: 0");
     EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "-1 leaves it to the strategy");
+    parse_hybrid(", data_parallel_shard_degree: 0");
+    EXPECT_FAILS(tess_config_check(&config, 8), TESS_E_INVALID, "-1 takes all ranks that are left");
     /* other strategies shard over all ranks on any host */
     EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json}\ntraining: {local_batch_size: 1}\n"));
     EXPECT_OK(tess_config_fit_hosts(&config, unequal, 3));

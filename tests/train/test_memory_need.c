@@ -80,7 +80,7 @@ static void compare(const tess_engine *e, const size_t before[], const tess_memo
         if (pool == TESS_POOL_ACTIVATIONS)
             want += (double)e->stream->scratch_bytes;
         if (got != want) {
-            fprintf(stderr, "%d ranks, %s: %s: %.0f bytes, predicted %.0f\n", e->world, what,
+            fprintf(stderr, "%d ranks, %s: %s: %.0f bytes, predicted %.0f\n", e->at.world, what,
                     tess_pool_name((tess_pool)pool), got, want);
             EXPECT(got == want);
         }

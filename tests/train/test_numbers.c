@@ -123,7 +123,7 @@ static void strike(void *self, int unit, const char *what, void *data, tess_dtyp
 {
     drill *d = self;
     (void)unit;
-    bool here = strcmp(what, d->tensor) == 0 && d->engine->rank == d->rank && d->engine->step + 1 == d->step &&
+    bool here = strcmp(what, d->tensor) == 0 && d->engine->at.rank == d->rank && d->engine->step + 1 == d->step &&
                 tess_numbers_local(d->engine->numbers) == d->local && d->index < n_rows * row;
     if (!here || d->times == 0)
         return;

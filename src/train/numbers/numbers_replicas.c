@@ -196,11 +196,11 @@ static tess_status compare_copies(const tess_engine *e, finding *found)
         const tess_param *p = tess_model_param(e->model, i);
         int64_t row = tess_shape_row_count(&p->shape);
         found->kind = FOUND_COPY;
-        found->culprit = e->rank;
+        found->culprit = e->at.rank;
         snprintf(found->text, sizeof(found->text),
                  "rank %d: the gathered copy of '%s' is not what this rank's weights round to at row %lld, column "
                  "%lld: one of the two was changed in memory",
-                 e->rank, p->name, (long long)(at / row), (long long)(at % row));
+                 e->at.rank, p->name, (long long)(at / row), (long long)(at % row));
     }
     return TESS_OK;
 }
@@ -212,7 +212,7 @@ static tess_status report_worst(tess_numbers *n, int64_t step, finding *found)
     const tess_engine *e = n->engine;
     finding *all;
     TESS_TRY_CTX(tess_numbers_gather(e, "replicas", found, sizeof(*found), (void **)&all), "comparing replicas");
-    for (int r = 0; r < e->world; r++)
+    for (int r = 0; r < e->at.world; r++)
         if (r == 0 || all[r].kind < found->kind)
             *found = all[r];
     tess_mem_free(e->mem, all);

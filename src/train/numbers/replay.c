@@ -135,8 +135,8 @@ static tess_status gather_first(const tess_numbers *n, const tess_bad_number *ow
     const tess_engine *e = n->engine;
     tess_bad_number *of_rank;
     TESS_TRY(tess_numbers_gather(e, "finite", own, sizeof(*own), (void **)&of_rank));
-    find_first(of_rank, e->world, replay);
-    find_loss(of_rank, e->world, replay);
+    find_first(of_rank, e->at.world, replay);
+    find_loss(of_rank, e->at.world, replay);
     tess_mem_free(e->mem, of_rank);
     return TESS_OK;
 }

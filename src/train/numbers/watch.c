@@ -7,7 +7,7 @@
 
 void tess_bad_clear(const tess_numbers *n, tess_bad_number *bad)
 {
-    *bad = (tess_bad_number){.stage = TESS_BAD_NONE, .rank = n->engine->rank};
+    *bad = (tess_bad_number){.stage = TESS_BAD_NONE, .rank = n->engine->at.rank};
 }
 
 /* Sets *bad to the first bad value of a tensor (n_rows, row), if there is one and *bad is empty. */
@@ -20,9 +20,9 @@ static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const 
     if (at < 0)
         return;
     *bad = (tess_bad_number){.stage = stage,
-                             .rank = e->rank,
+                             .rank = e->at.rank,
                              .local = n->local,
-                             .micro = n->local * e->world + e->rank,
+                             .micro = n->local * e->at.n_data + e->at.data,
                              .order = n->order,
                              .row = at / row,
                              .column = at % row,
@@ -121,11 +121,12 @@ static void look_at_addends(const tess_numbers *n, tess_bad_number *bad)
     tess_fsdp_bad_gradient found;
     if (bad->stage != TESS_BAD_NONE || !tess_fsdp_find_bad_gradient(n->engine->fsdp, &found))
         return;
+    tess_coordinates at = tess_coordinates_of(n->engine->mesh, found.rank);
     *bad = (tess_bad_number){.stage = TESS_BAD_GRADIENT,
                              .rank = found.rank,
                              .n_ranks = found.n_ranks,
                              .local = found.micro,
-                             .micro = (int64_t)found.micro * n->engine->world + found.rank,
+                             .micro = (int64_t)found.micro * at.n_data + at.data,
                              .order = found.order,
                              .row = found.row,
                              .column = found.column,
@@ -163,7 +164,7 @@ void tess_numbers_micro_begin(tess_numbers *n, int64_t local)
 
 tess_status tess_numbers_gather(const tess_engine *e, const char *label, const void *own, size_t bytes, void **all)
 {
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->world, bytes, "findings of ranks", all));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->at.world, bytes, "findings of ranks", all));
     tess_team_label(e->team, label, -1);
     tess_status status = tess_all_gather(e->team, own, *all, bytes, TESS_U8, NULL);
     tess_team_label(e->team, NULL, -1);

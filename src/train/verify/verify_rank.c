@@ -35,7 +35,7 @@ static void add_digest(const verify_run *run, const tess_engine *e, int tensor, 
         atomic_fetch_add(primary[i], own);
         atomic_fetch_add(held[i], all);
         if (i == 0)
-            run->shards[e->rank * run->n_tensors + tensor].weights = all;
+            run->shards[e->at.rank * run->n_tensors + tensor].weights = all;
     }
 }
 
@@ -51,7 +51,7 @@ static tess_status compare_values(const verify_run *run, tess_engine *e, const f
         status = tess_os_read_at(run->values_fd, (uint64_t)(at + i) * sizeof(float), there, (size_t)m * sizeof(float),
                                  "temporary file of the values");
         if (status == TESS_OK)
-            tess_verify_compare(values + i, there, m, number + i, e->rank, delta);
+            tess_verify_compare(values + i, there, m, number + i, e->at.rank, delta);
     }
     tess_mem_free(e->mem, there);
     return status;
@@ -69,7 +69,7 @@ static tess_status handle_values(const verify_run *run, tess_engine *e, int tens
     int64_t skip = (shard.primary_begin - shard.row_begin) * t->row;
     for (int i = 0; i < 2; i++) {
         int64_t at = i * all + t->offset + number;
-        tess_verify_delta *delta = &run->header->deltas[(e->rank * run->n_tensors + tensor) * 2 + i];
+        tess_verify_delta *delta = &run->header->deltas[(e->at.rank * run->n_tensors + tensor) * 2 + i];
         if (values[i] == NULL)
             continue;
         if (run->values == RUN_WRITES_VALUES)
@@ -90,9 +90,9 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
     for (int i = 0; i < run->n_tensors; i++) {
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        run->shards[e->rank * run->n_tensors + i] =
+        run->shards[e->at.rank * run->n_tensors + i] =
             (run_shard){shard.row_begin, shard.n_rows, shard.primary_begin, shard.primary_rows, 0};
-        if (e->rank != 0)
+        if (e->at.rank != 0)
             continue;
         run_tensor *t = &run->tensors[i];
         snprintf(t->name, sizeof(t->name), "%s", shard.name);
@@ -125,13 +125,13 @@ static tess_status run_rank(verify_run *run, tess_trainer *t)
             TESS_TRY(tess_fsdp_shard(e->fsdp, k, &shard));
             add_digest(run, e, k, &shard);
         }
-        if (e->rank == 0) {
+        if (e->at.rank == 0) {
             run->header->loss[i] = report.loss;
             run->header->grad_norm[i] = report.grad_norm;
         }
     }
-    tess_engine_peaks(e, run->header->peak_bytes[e->rank]);
-    if (e->rank == 0)
+    tess_engine_peaks(e, run->header->peak_bytes[e->at.rank]);
+    if (e->at.rank == 0)
         snprintf(run->header->kernels, sizeof(run->header->kernels), "%s", e->stream->kernels->name);
     for (int i = 0; i < run->n_tensors && run->values != RUN_NO_VALUES; i++)
         TESS_TRY(handle_values(run, e, i));

@@ -1,0 +1,15 @@
+/* Where a rank is: its number in the job, and its place among those that do the same kind of work. */
+#ifndef TESS_MESH_COORDINATES_H
+#define TESS_MESH_COORDINATES_H
+
+#include "tessera/mesh.h"
+
+typedef struct tess_coordinates {
+    int rank, world;  /* of the job: for names, messages and files */
+    int data, n_data; /* among the ranks that share a step's micro-batches: row-major over dp_replicate and dp_shard */
+} tess_coordinates;
+
+/* Of any rank of the mesh. An axis that the mesh does not have counts as one rank. */
+tess_coordinates tess_coordinates_of(const tess_mesh *mesh, int rank);
+
+#endif
