@@ -83,11 +83,11 @@ static tess_status open_tokens(tess_mem *mem, const step_plan *plan, token_sourc
 
 /* ---- Steps ---- */
 
-static tess_status run_step(tess_engine *e, const tess_batch_source *source, int i, const step_plan *plan,
-                            step_result *result)
+static tess_status run_step(tess_engine *e, token_source *tokens, int i, const step_plan *plan, step_result *result)
 {
     tess_engine_report report;
-    TESS_TRY(tess_engine_step(e, source, &report));
+    tess_batch_source source = tess_engine_source(e, tokens, next_tokens);
+    TESS_TRY(tess_engine_step(e, &source, &report));
     if (i == 0) {
         result->first_step_s = tess_os_now_s() - plan->begin_s;
         result->first_loss = report.loss;
@@ -129,11 +129,10 @@ static tess_status average(tess_engine *e, int n_steps, tess_step_times *times)
 static tess_status run_steps(tess_engine *e, const step_plan *plan, step_result *result)
 {
     token_source tokens;
-    tess_batch_source source = {&tokens, next_tokens};
     TESS_TRY(open_tokens(e->mem, plan, &tokens));
     tess_status status = TESS_OK;
     for (int i = 0; i < plan->n_warm_up + plan->n_steps && status == TESS_OK; i++)
-        status = run_step(e, &source, i, plan, result);
+        status = run_step(e, &tokens, i, plan, result);
     tess_mem_free(e->mem, tokens.ids);
     return status;
 }

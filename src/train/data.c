@@ -110,5 +110,5 @@ static tess_status next(void *self, int64_t index, tess_batch *batch)
 tess_batch_source tess_trainer_source(tess_trainer *t)
 {
     note_position(t);
-    return (tess_batch_source){t, next};
+    return tess_engine_source(t->engine, t, next);
 }

@@ -44,16 +44,22 @@ typedef struct tess_engine {
     bool has_news; /* this rank has something to tell all ranks after the step */
 } tess_engine;
 
-/* The source of a step's micro-batches. next: the micro-batch of global index `index` (step * n_micro + i); a rank asks
- * for its own in ascending order. The arrays are valid until the next call. */
+/* The micro-batches of one step. The three numbers may change from step to step; all ranks give the same. */
 typedef struct tess_batch_source {
     void *self;
+    /* The micro-batch of index first .. first + n_micro - 1. A rank asks for its own in ascending order. The arrays are
+     * valid until the next call. A batch may be empty (n_tokens 0); none is larger than training.local_batch_size *
+     * training.seq_len tokens. */
     tess_status (*next)(void *self, int64_t index, tess_batch *batch);
+    int64_t first;
+    int64_t n_micro; /* over all ranks, at least 1: the leaves of the step's sum, for any number of ranks */
+    double divisor;  /* of the sums of loss and gradient, above 0; 0: the step's target tokens */
 } tess_batch_source;
 
 typedef struct tess_engine_report {
-    double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
-    int64_t n_tokens;           /* target tokens of the step, over all ranks */
+    double loss, grad_norm, lr; /* loss: sum of -log p over the step's target tokens, by the divisor */
+    double divisor;             /* the step's */
+    int64_t n_micro, n_tokens;  /* micro-batches and target tokens of the step, over all ranks */
     double zloss, zgrad;        /* z-scores of loss and norm (numbers/numbers.h); NaN: not known yet */
     bool skipped;               /* the weights did not change; lr is 0 */
     char note[896];             /* a warning about this step, "" */
@@ -70,19 +76,26 @@ tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config,
                                const tess_reporter *reporter, tess_engine **engine);
 void tess_engine_destroy(tess_engine **engine);
 
-/* One optimizer step. Collective. TESS_E_INVALID: no target tokens. TESS_E_NOT_FINITE: the loss or gradient is not
- * finite and the policy is to stop (the message names who made it; weights as before the step). TESS_E_MISMATCH: the
- * same, but the second run was finite; or replicas have diverged. */
+/* The next step's micro-batches as the configuration has them: training.global_batch_size rows, numbered on from step
+ * to step. */
+tess_batch_source tess_engine_source(const tess_engine *engine, void *self,
+                                     tess_status (*next)(void *self, int64_t index, tess_batch *batch));
+
+/* One optimizer step. Collective. TESS_E_INVALID: no target tokens, or no micro-batch. TESS_E_NOT_FINITE: the loss or
+ * gradient is not finite and the policy is to stop (the message names who made it; weights as before the step).
+ * TESS_E_MISMATCH: the same, but the second run was finite; or replicas have diverged; or ranks were given other
+ * numbers by their sources. */
 tess_status tess_engine_step(tess_engine *engine, const tess_batch_source *source, tess_engine_report *report);
 
 /* The parts of a step before its update, which can run again with the same result. gradients: also gives this rank's
  * part of the loss. measure: loss, norm and tokens of the whole step, on every rank. Collective. */
 tess_status tess_engine_gradients(tess_engine *engine, const tess_batch_source *source, tess_loss_sum *own);
-tess_status tess_engine_measure(tess_engine *engine, const tess_loss_sum *own, tess_engine_report *report);
+tess_status tess_engine_measure(tess_engine *engine, const tess_batch_source *source, const tess_loss_sum *own,
+                                tess_engine_report *report);
 
-/* Compares over all ranks which collectives the next step will call, without calling them. Collective, between steps.
- * TESS_E_MISMATCH: the message shows the first one that differs, and on which rank. */
-tess_status tess_engine_rehearse(tess_engine *engine);
+/* Compares over all ranks which collectives a step of `n_micro` micro-batches will call, without calling them.
+ * Collective, between steps. TESS_E_MISMATCH: the message shows the first one that differs, and on which rank. */
+tess_status tess_engine_rehearse(tess_engine *engine, int64_t n_micro);
 
 /* Hooks that gather and reduce through fsdp's units. */
 tess_hooks tess_engine_hooks(tess_engine *engine);

@@ -201,7 +201,7 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
     if (atomic_load(&page->done) == step)
         return TESS_OK;
     if (!entry->report.skipped) {
-        TESS_TRY(tess_fsdp_find_gradients(e->fsdp, tess_config_micro_batches(e->config)));
+        TESS_TRY(tess_fsdp_find_gradients(e->fsdp, entry->report.n_micro));
         TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
         TESS_TRY(tess_adamw_step(e->adamw, spans, step - entry->optimizer_begin, entry->lr, entry->scale));
     }

@@ -22,7 +22,7 @@ void tess_loss_score(const tess_loss_sum *sum, double *loss, double *perplexity,
 
 tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum)
 {
-    int64_t *const counters[] = {&sum->n_tokens, &sum->n_bytes, &sum->flag, &sum->news, &sum->leave};
+    int64_t *const counters[] = {&sum->n_tokens, &sum->n_bytes, &sum->flag, &sum->news, &sum->leave, &sum->source};
     enum { COUNTERS = sizeof(counters) / sizeof(counters[0]) };
     int64_t words[TESS_EXACT_LIMBS + COUNTERS];
     tess_exact_normalize(&sum->nll);

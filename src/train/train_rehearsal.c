@@ -29,10 +29,10 @@ static tess_status post_backward(void *self, int unit)
     return tess_unit_post_backward(((tess_engine *)self)->units[unit]);
 }
 
-static tess_status rehearse_step(tess_engine *e)
+static tess_status rehearse_step(tess_engine *e, int64_t n_micro)
 {
     const tess_hooks hooks = {e, pre_forward, tess_engine_hooks(e).post_forward, pre_backward, post_backward};
-    int64_t n_micro = tess_inject_micro_batches(e->runtime, e->step + 1, tess_config_micro_batches(e->config));
+    n_micro = tess_inject_micro_batches(e->runtime, e->step + 1, n_micro);
     int64_t n_local = (n_micro + e->at.n_data - 1) / e->at.n_data;
     int n;
     tess_loss_sum sum = {0};
@@ -51,12 +51,12 @@ static tess_status rehearse_step(tess_engine *e)
     return tess_fsdp_params_changed(e->fsdp); /* gathered copies hold nothing */
 }
 
-tess_status tess_engine_rehearse(tess_engine *e)
+tess_status tess_engine_rehearse(tess_engine *e, int64_t n_micro)
 {
     if (e->at.world == 1)
         return TESS_OK;
     TESS_TRY(tess_rehearsal_begin(e->runtime));
-    tess_status status = rehearse_step(e);
+    tess_status status = rehearse_step(e, n_micro);
     if (status == TESS_OK)
         status = tess_rehearsal_end(e->runtime);
     else

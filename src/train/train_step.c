@@ -21,7 +21,7 @@ static tess_schedule schedule_of(const tess_config *config, int64_t begin)
 
 static tess_status update(tess_engine *e, tess_engine_report *report)
 {
-    double scale = 1.0 / (double)report->n_tokens, max_norm = e->config->training.max_norm;
+    double scale = 1.0 / report->divisor, max_norm = e->config->training.max_norm;
     if (max_norm > 0 && report->grad_norm > max_norm)
         scale *= max_norm / (report->grad_norm + 1e-6); /* as torch.nn.utils.clip_grad_norm_ */
     tess_schedule schedule = schedule_of(e->config, e->schedule_begin);
@@ -52,6 +52,13 @@ static void report_times(tess_engine *e, const tess_fsdp_traffic *before, tess_e
     tess_runtime_progress(e->runtime, &progress);
 }
 
+tess_batch_source tess_engine_source(const tess_engine *e, void *self,
+                                     tess_status (*next)(void *self, int64_t index, tess_batch *batch))
+{
+    int64_t n_micro = tess_config_micro_batches(e->config);
+    return (tess_batch_source){.self = self, .next = next, .first = e->step * n_micro, .n_micro = n_micro};
+}
+
 tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, tess_engine_report *report)
 {
     tess_loss_sum own = {.flag = tess_runtime_stop_requested(e->runtime),
@@ -62,7 +69,7 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     tess_phase_start(&e->clock);
     TESS_TRY(tess_engine_gradients(e, &recorded, &own));
     tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
-    TESS_TRY(tess_engine_measure(e, &own, report));
+    TESS_TRY(tess_engine_measure(e, source, &own, report));
     TESS_TRY(tess_numbers_check_step(e->numbers, &own, report));
     TESS_TRY(tess_numbers_compare_at_times(e->numbers));
     TESS_TRY(update(e, report));

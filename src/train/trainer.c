@@ -118,7 +118,7 @@ static tess_status build(tess_trainer *t)
     if (!t->goes_on)
         tess_trainer_begin_book(t);
     t->engine->book = t->book;
-    TESS_TRY(tess_engine_rehearse(t->engine));
+    TESS_TRY(tess_engine_rehearse(t->engine, tess_config_micro_batches(&t->config)));
     t->first_step = t->engine->step;
     if (t->rank == 0)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));

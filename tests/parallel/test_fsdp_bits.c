@@ -23,7 +23,7 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
     tess_stream *stream = NULL;
     EXPECT_OK(tess_stream_create(tess_runtime_mem(tess_fsdp_runtime(m.fsdp)), 1, NULL, &stream));
     for (int step = 1; step <= STEPS; step++) {
-        /* The last step has fewer micro-batches, so accumulators are allocated again. */
+        /* The last step has fewer micro-batches than there are sums for. */
         int n = step == STEPS ? m.world : n_micro;
         model_step(&m, &ref, step, n);
         reference_gradients(&ref, step, n, policy.reduce_dtype);

@@ -54,7 +54,7 @@ typedef struct rig {
 
 static tess_batch_source source_of(rig *r)
 {
-    return (tess_batch_source){&r->tokens, next_tokens};
+    return tess_engine_source(r->engine, &r->tokens, next_tokens);
 }
 
 static void override(rig *r, const char *assignment)

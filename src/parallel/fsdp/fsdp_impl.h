@@ -105,7 +105,8 @@ struct tess_unit {
     uint64_t reduce_number;
     int reduce_micro; /* local micro-batch being reduced */
 
-    float **accumulators;                  /* (fsdp->n_accumulators) */
+    float **accumulators; /* (counter.n_memory) */
+    size_t accumulators_room;
     tess_leaf_counter counter;             /* its memory is the accumulators */
     tess_leaf_step steps[TESS_LEAF_STEPS]; /* of the micro-batch being reduced */
     int n_steps, n_sent;                   /* the first n_sent are part of the reduce-scatter */
@@ -148,9 +149,8 @@ struct tess_fsdp {
     tess_span *spans; /* (n_params), as tess_fsdp_spans gave them last; NULL: never yet */
 
     tess_fsdp_state state;
-    int n_micro, micro; /* of the step; micro -1: before the first */
-    int64_t n_leaves;   /* micro-batches of all ranks that count; those beyond are empty */
-    int n_accumulators;
+    int n_micro, micro;           /* of the step; micro -1: before the first */
+    int64_t n_leaves;             /* micro-batches of all ranks that count; those beyond are empty */
     tess_fsdp_exchange *exchange; /* NULL: none yet */
     bool gradients_ready;
 
@@ -234,7 +234,7 @@ void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
 /* fsdp_accumulators.c: for a step of `n_leaves` micro-batches of all ranks */
 int tess_fsdp_accumulators_needed(const tess_fsdp *fsdp, int64_t n_leaves); /* of each unit */
-tess_status tess_fsdp_accumulators_alloc(tess_fsdp *fsdp, int64_t n_leaves);
+tess_status tess_fsdp_accumulators_grow(tess_fsdp *fsdp, int64_t n_leaves);
 void tess_fsdp_accumulators_free(tess_unit *unit);
 
 /* fsdp_reduce.c */

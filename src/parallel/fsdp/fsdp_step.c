@@ -18,7 +18,7 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
         fsdp->units[u]->total = NULL;
         fsdp->units[u]->backward_done = false;
     }
-    TESS_TRY_CTX(tess_fsdp_accumulators_alloc(fsdp, n_leaves), "fsdp: step_begin");
+    TESS_TRY_CTX(tess_fsdp_accumulators_grow(fsdp, n_leaves), "fsdp: step_begin");
     if (tess_fsdp_exchanges_any(fsdp, n_leaves))
         TESS_TRY_CTX(tess_fsdp_exchange_alloc(fsdp), "fsdp: step_begin");
     fsdp->state = TESS_FSDP_STEP;

@@ -82,7 +82,7 @@ static void describe_place(const tess_numbers *n, const tess_replay *replay, cha
     }
     if (b->stage == TESS_BAD_COMPUTED || b->stage == TESS_BAD_GRADIENT)
         snprintf(where, sizeof(where), ", micro-batch %lld of 0..%lld", (long long)b->micro,
-                 (long long)(tess_config_micro_batches(n->engine->config) - 1));
+                 (long long)(n->recording.source.n_micro - 1));
     if (b->stage == TESS_BAD_SUM && replay->culprit < 0 && !replay->repeats)
         snprintf(others, sizeof(others), "; who made it is not known, numbers.check=always would tell");
     else if (replay->n_ranks > 1)

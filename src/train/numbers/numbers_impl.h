@@ -38,7 +38,7 @@ typedef struct tess_bad_number {
 typedef struct tess_recording {
     tess_mem *mem;
     int64_t max_tokens; /* of a micro-batch */
-    const tess_batch_source *source;
+    tess_batch_source source;
     tess_batch *batches; /* (capacity); each owns one block, which begins at `ids`; NULL: not allocated yet */
     int64_t n, next;     /* next: to be played */
     size_t capacity;

@@ -20,7 +20,11 @@ static const int32_t *copy_to(int32_t **to, const int32_t *from, int64_t n)
 static tess_status record_next(void *self, int64_t index, tess_batch *batch)
 {
     tess_recording *r = self;
-    TESS_TRY(r->source->next(r->source->self, index, batch));
+    TESS_TRY(r->source.next(r->source.self, index, batch));
+    TESS_CHECK(batch->n_tokens <= r->max_tokens && batch->n_seqs <= batch->n_tokens, TESS_E_INVALID,
+               "micro-batch %lld has %lld tokens in %lld sequences: training.local_batch_size * training.seq_len allow "
+               "%lld tokens, and no sequence is empty",
+               (long long)index, (long long)batch->n_tokens, (long long)batch->n_seqs, (long long)r->max_tokens);
     TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, (size_t)r->n, sizeof(*r->batches), "copies of micro-batches",
                                 &r->capacity, (void **)&r->batches));
     tess_batch *copy = &r->batches[r->n];
@@ -37,11 +41,20 @@ static tess_status record_next(void *self, int64_t index, tess_batch *batch)
     return TESS_OK;
 }
 
+/* The step's source with another `next`. */
+static tess_batch_source through(tess_recording *r, tess_status (*next)(void *self, int64_t index, tess_batch *batch))
+{
+    tess_batch_source source = r->source;
+    source.self = r;
+    source.next = next;
+    return source;
+}
+
 tess_batch_source tess_numbers_record(tess_numbers *n, const tess_batch_source *source)
 {
-    n->recording.source = source;
+    n->recording.source = *source;
     n->recording.n = 0;
-    return (tess_batch_source){&n->recording, record_next};
+    return through(&n->recording, record_next);
 }
 
 static tess_status play_next(void *self, int64_t index, tess_batch *batch)
@@ -71,7 +84,7 @@ static tess_status run_again(tess_numbers *n, tess_engine_report *again, tess_ba
 {
     tess_loss_sum own = {0};
     n->recording.next = 0;
-    tess_batch_source source = {&n->recording, play_next};
+    tess_batch_source source = through(&n->recording, play_next);
     bool was_checking = n->checking;
     tess_bad_number weights;
     tess_bad_clear(n, &weights);
@@ -84,7 +97,7 @@ static tess_status run_again(tess_numbers *n, tess_engine_report *again, tess_ba
     TESS_TRY(status);
     *bad = weights.stage != TESS_BAD_NONE ? weights : n->first;
     TESS_TRY(add_sums(n, &own, bad));
-    return tess_engine_measure(n->engine, &own, again);
+    return tess_engine_measure(n->engine, &source, &own, again);
 }
 
 static int compare_places(const tess_bad_number *a, const tess_bad_number *b)
