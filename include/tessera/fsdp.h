@@ -9,9 +9,9 @@
  *                   gradient buffers
  *
  * A step is: step_begin(n_micro), then for every local micro-batch: micro_begin, hooks of all units; then step_end,
- * which completes the sums. Gradients are the pairwise binary tree over the global micro-batch index i = s * W + r,
- * whatever the strategy and the world size W: a binary counter of shard accumulators takes the ranks' micro-batches of
- * local step s as leaves s * W .. s * W + W.
+ * which completes the sums. A micro-batch may run as several passes (tess_fsdp_set_passes). Gradients are the pairwise
+ * binary tree over the global micro-batch index i = s * W + r, whatever the strategy and the world size W: a binary
+ * counter of shard accumulators takes the ranks' micro-batches of local step s as leaves s * W .. s * W + W.
  *
  * Collective calls (all ranks of the mesh's data axes, same order): create, materialize, every hook, step_end,
  * grad_norm, params_changed, update_begin and update_end.
@@ -69,6 +69,13 @@ TESS_API void tess_fsdp_destroy(tess_fsdp **fsdp);
 TESS_API tess_runtime *tess_fsdp_runtime(const tess_fsdp *fsdp);
 TESS_API tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp);
 
+/* Every micro-batch runs as n_passes >= 1 passes, one after the other, before materialize; 1 if never called. Each pass
+ * calls the hooks of all units once, and finds gradient buffers that it overwrites. The micro-batch's gradient is the
+ * sum of its passes' in float32, in their order, and is reduced once; so the results depend on the number of passes,
+ * and on nothing else that they did not depend on before. Costs the gradient of the whole model on each rank, and a
+ * gather a pass. TESS_E_INVALID: less than 1, or after materialize. All ranks pass the same. */
+TESS_API tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes);
+
 /* Adds a unit, in forward order, before materialize. The handle belongs to `fsdp`. */
 TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
                                         tess_unit **unit);
@@ -88,8 +95,10 @@ TESS_API tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_bat
  * runs. Of these, the ones whose global index s * W + r is n_micro_batches or more are empty: their hooks are called
  * like all others, and their gradients are not read. */
 TESS_API tess_status tess_fsdp_step_begin_shared(tess_fsdp *fsdp, int64_t n_micro_batches, int *n_local);
-/* local_index counts from 0. */
+/* local_index counts from 0. Begins the micro-batch and its first pass. */
 TESS_API tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index);
+/* Begins pass 1 .. n_passes - 1 of the micro-batch, after all hooks of the pass before. */
+TESS_API tess_status tess_fsdp_pass_begin(tess_fsdp *fsdp, int pass);
 TESS_API tess_status tess_unit_pre_forward(tess_unit *unit);
 TESS_API tess_status tess_unit_post_forward(tess_unit *unit);
 TESS_API tess_status tess_unit_pre_backward(tess_unit *unit);

@@ -29,7 +29,7 @@ bool tess_ladder_climb(tess_ladder *ladder)
         ladder->every_n = 2;
     } else if (ladder->recompute == TESS_LADDER_EVERY_N) {
         ladder->recompute = TESS_LADDER_FULL;
-    } else if (ladder->local_batch > 1) {
+    } else if (ladder->local_batch > 1 && largest_proper_divisor(ladder->local_batch) >= ladder->least_batch) {
         ladder->local_batch = largest_proper_divisor(ladder->local_batch);
         ladder->same_bits = false;
     } else {

@@ -19,6 +19,7 @@ typedef struct tess_ladder {
     tess_ladder_recompute recompute;
     int64_t every_n;                   /* EVERY_N: every n-th layer is recomputed */
     int64_t local_batch, global_batch; /* rows */
+    int64_t least_batch;               /* rows: a smaller local_batch is no rung; 0 after begin: none is too small */
     int n_rungs;                       /* climbed so far */
     bool same_bits;                    /* the bits are those of the original configuration */
 } tess_ladder;

@@ -98,7 +98,7 @@ tess_executor_options tess_engine_activations(const tess_config *c)
     return (tess_executor_options){.dtype = tess_precision_dtype(c->training.mixed_precision_param),
                                    .recompute = (tess_recompute)c->activation_checkpoint.mode,
                                    .recompute_every = (int)c->activation_checkpoint.every_n,
-                                   .max_tokens = c->training.local_batch_size * c->training.seq_len,
+                                   .max_tokens = tess_config_pass_rows(c) * c->training.seq_len,
                                    .max_position = c->training.seq_len,
                                    .train = true};
 }
@@ -112,6 +112,7 @@ static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
     TESS_TRY(tess_mesh_create(e->runtime, axes, n_axes, &e->mesh));
     e->at = tess_coordinates_of(e->mesh, tess_runtime_rank(e->runtime));
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
+    TESS_TRY(tess_fsdp_set_passes(e->fsdp, (int)c->training.passes));
     tess_fsdp_set_stream(e->fsdp, e->stream);
     tess_fsdp_set_clock(e->fsdp, &e->clock);
     TESS_TRY(add_units(e));
@@ -123,8 +124,13 @@ static tess_status build_executor(tess_engine *e)
 {
     tess_hooks hooks = tess_engine_hooks(e);
     const tess_executor_options options = tess_engine_activations(e->config);
+    e->pass_tokens = options.max_tokens;
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens, sizeof(float),
                                   "log-probabilities", (void **)&e->logprobs));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->config->training.passes, sizeof(*e->pass_ends),
+                                  "passes", (void **)&e->pass_ends));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)options.max_tokens + 1, sizeof(*e->pass_cu_seqlens),
+                                  "passes", (void **)&e->pass_cu_seqlens));
     TESS_TRY(tess_executor_create(e->stream, e->model, &hooks, &options, &e->executor));
     return tess_numbers_create(e, &e->numbers);
 }
@@ -204,6 +210,8 @@ void tess_engine_destroy(tess_engine **handle)
     tess_mesh_destroy(&e->mesh);
     tess_stream_destroy(&e->stream);
     tess_model_destroy(&e->model);
+    tess_mem_free(e->mem, e->pass_cu_seqlens);
+    tess_mem_free(e->mem, e->pass_ends);
     tess_mem_free(e->mem, e->logprobs);
     tess_mem_free(e->mem, e->dw);
     tess_mem_free(e->mem, e->w);

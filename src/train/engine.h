@@ -30,9 +30,12 @@ typedef struct tess_engine {
     float **dw;        /* (n_params) */
     tess_adamw *adamw;
     tess_executor *executor;
-    tess_numbers *numbers; /* numbers/numbers.h */
-    float *logprobs;       /* (local_batch_size * seq_len) */
-    double peak_flops;     /* of all ranks together */
+    tess_numbers *numbers;    /* numbers/numbers.h */
+    float *logprobs;          /* (pass_tokens) */
+    int64_t pass_tokens;      /* the most tokens of a pass */
+    int64_t *pass_ends;       /* (training.passes) of the micro-batch, in sequences */
+    int32_t *pass_cu_seqlens; /* (pass_tokens + 1) */
+    double peak_flops;        /* of all ranks together */
     tess_phase_clock clock;
     struct tess_logbook *book; /* records every step; borrowed; NULL: none */
 
@@ -49,7 +52,7 @@ typedef struct tess_batch_source {
     void *self;
     /* The micro-batch of index first .. first + n_micro - 1. A rank asks for its own in ascending order. The arrays are
      * valid until the next call. A batch may be empty (n_tokens 0); none is larger than training.local_batch_size *
-     * training.seq_len tokens. */
+     * training.seq_len tokens, and training.passes hold it (passes.h). */
     tess_status (*next)(void *self, int64_t index, tess_batch *batch);
     int64_t first;
     int64_t n_micro; /* over all ranks, at least 1: the leaves of the step's sum, for any number of ranks */

@@ -9,7 +9,7 @@
 typedef struct tess_loss_sum {
     tess_exact_sum nll;
     int64_t n_tokens, n_bytes, flag, news, leave;
-    int64_t source; /* of the step: the same on all ranks, see train_pass.c */
+    int64_t source; /* of the step: the same on all ranks, see train_gradients.c */
 } tess_loss_sum;
 
 /* logprobs, targets (n); tokens with target -1 do not count. */

@@ -11,6 +11,7 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 {
     return (tess_memory_plan){.policy = tess_engine_policy(c),
                               .activations = tess_engine_activations(c),
+                              .passes = (int)c->training.passes,
                               .n_shards = (int)c->parallelism.data_parallel_shard_degree,
                               .n_replicas = (int)c->parallelism.data_parallel_replicate_degree,
                               .n_local = n_local,
@@ -29,6 +30,7 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
                                   (void **)&units));
     TESS_GOTO(tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, plan->n_replicas, &fsdp), allocated);
+    TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
     TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
     *bytes = tess_fsdp_plan_bytes(fsdp, plan->global_batch / plan->local_batch, open);
 allocated:
@@ -42,7 +44,7 @@ tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const te
 {
     tess_fsdp_bytes b;
     tess_executor_options activations = plan->activations;
-    activations.max_tokens = plan->local_batch * plan->seq_len;
+    activations.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
     TESS_TRY(plan_sharding(mem, model, plan, &b));
     *need = (tess_memory_need){
         .rank = {[TESS_POOL_PARAMS] = (double)b.params,
@@ -96,7 +98,7 @@ static tess_memory_plan leanest(const tess_memory_plan *plan)
     p.n_shards *= p.n_replicas;
     p.n_replicas = 1;
     p.activations.recompute = TESS_RECOMPUTE_FULL;
-    p.local_batch = 1;
+    p.local_batch = p.passes = 1;
     return p;
 }
 
@@ -128,9 +130,15 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
     if (fits(s, &p))
         OFFER(s, "activation_checkpoint.mode=full");
     p = *plan;
-    for (p.local_batch--; p.local_batch > 0; p.local_batch--)
+    for (p.local_batch--; p.local_batch >= p.passes; p.local_batch--)
         if (plan->local_batch % p.local_batch == 0 && fits(s, &p)) {
             OFFER(s, "training.local_batch_size=%lld", (long long)p.local_batch);
+            break;
+        }
+    p = *plan;
+    for (p.passes++; p.passes <= p.local_batch; p.passes++)
+        if (fits(s, &p)) {
+            OFFER(s, "training.passes=%d", p.passes);
             break;
         }
 }
@@ -175,7 +183,9 @@ static const char *describe_lean(const tess_memory_plan *plan, const tess_memory
     if (plan->activations.recompute != lean->activations.recompute)
         at = tess_text_add(text, size, at, "%sactivation_checkpoint.mode=full", at > 0 ? ", " : "");
     if (plan->local_batch != lean->local_batch)
-        tess_text_add(text, size, at, "%straining.local_batch_size=1", at > 0 ? ", " : "");
+        at = tess_text_add(text, size, at, "%straining.local_batch_size=1", at > 0 ? ", " : "");
+    if (plan->passes != lean->passes)
+        tess_text_add(text, size, at, "%straining.passes=1", at > 0 ? ", " : "");
     return text;
 }
 

@@ -10,7 +10,8 @@
 /* What the memory of a training depends on, beside its model. */
 typedef struct tess_memory_plan {
     tess_fsdp_policy policy;
-    tess_executor_options activations; /* of a micro-batch of local_batch rows */
+    tess_executor_options activations; /* of a pass */
+    int passes;
     int n_shards, n_replicas;
     int n_local; /* ranks of a host */
     int64_t local_batch, global_batch, seq_len;

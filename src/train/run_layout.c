@@ -4,10 +4,13 @@
 #include <string.h>
 
 /* The number of shards follows from these and the number of ranks. */
-static const char *const keys[TESS_LAYOUT_KEYS] = {
-    "parallelism.shard_strategy",     "parallelism.data_parallel_replicate_degree",
-    "training.mixed_precision_param", "training.mixed_precision_reduce",
-    "training.local_batch_size",      "training.global_batch_size"};
+static const char *const keys[TESS_LAYOUT_KEYS] = {"parallelism.shard_strategy",
+                                                   "parallelism.data_parallel_replicate_degree",
+                                                   "training.mixed_precision_param",
+                                                   "training.mixed_precision_reduce",
+                                                   "training.local_batch_size",
+                                                   "training.global_batch_size",
+                                                   "training.passes"};
 
 static const tess_option *option_of(const char *key)
 {

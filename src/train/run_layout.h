@@ -1,11 +1,12 @@
-/* The settings that decide, with the number of ranks, the layout of a rank's persistent memory, and that a run may
- * change when it resumes from a checkpoint. Memory with one layout is useless to ranks with another. */
+/* The settings that decide, with the number of ranks, the layout of a rank's persistent memory or the bits of a step,
+ * and that a run may change when it resumes from a checkpoint. Memory with one layout is useless to ranks with another.
+ */
 #ifndef TESS_TRAIN_RUN_LAYOUT_H
 #define TESS_TRAIN_RUN_LAYOUT_H
 
 #include "train/train_config.h"
 
-enum { TESS_LAYOUT_KEYS = 6, TESS_RUN_LAYOUT_OVERRIDE = 96 };
+enum { TESS_LAYOUT_KEYS = 7, TESS_RUN_LAYOUT_OVERRIDE = 96 };
 
 typedef struct tess_run_layout {
     int64_t value[TESS_LAYOUT_KEYS];

@@ -140,6 +140,11 @@ static tess_status check_batch(tess_config *config, int world)
     TESS_CHECK(*global % local == 0, TESS_E_INVALID,
                "training.global_batch_size: %lld rows are not a multiple of training.local_batch_size=%lld",
                (long long)*global, (long long)local);
+    TESS_CHECK(
+        config->training.passes <= local, TESS_E_INVALID,
+        "training.passes: %lld passes for the %lld row%s of a micro-batch: set training.passes=%lld or less, or a "
+        "larger training.local_batch_size",
+        (long long)config->training.passes, (long long)local, local == 1 ? "" : "s", (long long)local);
     TESS_CHECK(local * config->training.seq_len < INT32_MAX, TESS_E_INVALID,
                "training: a micro-batch of %lld x %lld tokens is too large", (long long)local,
                (long long)config->training.seq_len);

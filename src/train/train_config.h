@@ -42,7 +42,7 @@ typedef struct tess_config {
         int add_bos; /* tess_add_bos */
     } data;
     struct {
-        int64_t steps, local_batch_size, global_batch_size, seq_len, threads;
+        int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
         double max_norm;
         int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
     } training;
@@ -163,6 +163,12 @@ int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXE
 static inline int64_t tess_config_micro_batches(const tess_config *config)
 {
     return config->training.global_batch_size / config->training.local_batch_size;
+}
+
+/* The most rows of a pass. */
+static inline int64_t tess_config_pass_rows(const tess_config *config)
+{
+    return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;
 }
 
 /* Checks the values against each other and the world size, and sets open ones: a global_batch_size of 0 to local *

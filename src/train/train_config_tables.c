@@ -53,6 +53,8 @@ static const tess_option training[] = {
         "rows of a micro-batch, the leaf of the gradient sum"),
     INT("training.global_batch_size", training.global_batch_size, "0", 0, 1e9,
         "rows of a step over all ranks; 0: what the run began with, which was local_batch_size times its ranks"),
+    INT("training.passes", training.passes, "1", 1, 65536,
+        "parts that a micro-batch runs in, one after the other: activations of one part, gradients of the whole model"),
     INT("training.seq_len", training.seq_len, "512", 2, 1048576, "tokens of a row"),
     FLOAT("training.max_norm", training.max_norm, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never"),
     CHOICE("training.mixed_precision_param", training.mixed_precision_param, "bfloat16", "bfloat16|float32",

@@ -44,7 +44,11 @@ static tess_status rehearse_step(tess_engine *e, int64_t n_micro)
     TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, n_micro, &n));
     for (int s = 0; s < n; s++) {
         TESS_TRY(tess_fsdp_micro_begin(e->fsdp, s));
-        TESS_TRY(tess_executor_rehearse(e->executor, &hooks));
+        for (int p = 0; p < e->config->training.passes; p++) {
+            if (p > 0)
+                TESS_TRY(tess_fsdp_pass_begin(e->fsdp, p));
+            TESS_TRY(tess_executor_rehearse(e->executor, &hooks));
+        }
     }
     TESS_TRY(tess_fsdp_step_end(e->fsdp));
     TESS_TRY(tess_loss_all_reduce(e->team, &sum));

@@ -1,4 +1,4 @@
-/* One optimizer step: a pass over its micro-batches (train_pass.c), the checks of its numbers, clipping, the update. */
+/* One optimizer step: its micro-batches run (train_gradients.c), the checks of its numbers, clipping, the update. */
 #include <math.h>
 
 #include "inject/inject.h"

@@ -184,6 +184,8 @@ tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *repor
         return TESS_OK;
     }
     evaluation e = {.t = t, .begin_s = tess_os_now_s(), .rows = t->config.training.local_batch_size};
+    while (e.rows > tess_config_pass_rows(&t->config)) /* there is memory for a pass */
+        e.rows = smaller(e.rows);
     TESS_TRY_CTX(run_rounds(&e), "validation");
     *report = (tess_validation_report){
         .step = t->engine->step, .n_tokens = e.sum.n_tokens, .seconds = tess_os_now_s() - e.begin_s};

@@ -58,6 +58,33 @@ same "gradients in bfloat16 on their way, 2 x 3 ranks" ref_reduced -n 6 training
 grep -q "8 micro-batches over 3 ranks: 1 rank is without one" log && pass "the log says that ranks are idle" ||
     fail "the log says nothing of it: $(head -n 8 log)"
 
+# A micro-batch in passes: the bits follow from their number, and from nothing else. Five rows make passes of 3 and 2 rows,
+# or of 2, 2, 1 and 0.
+activations() { grep -o 'activations [^,]*' "$1"; } # LOG: bytes of the peak
+sizes="training.local_batch_size=5 training.global_batch_size=25"
+for p in 1 2 4; do
+    reference "ref_p$p" $sizes training.passes=$p
+    activations log >"peak_p$p"
+done
+cmp -s <(columns ref_p1) <(columns ref_p2) && fail "2 passes change nothing" || pass "2 passes are other sums than 1"
+cmp -s peak_p1 peak_p2 || cmp -s peak_p2 peak_p4 && fail "passes change no memory: $(cat peak_p?)" ||
+    pass "each number of passes has its own peak of activations"
+for p in 2 4; do
+    same "$p passes: 2 ranks, full" "ref_p$p" -n 2 $sizes training.passes=$p
+    same "$p passes: 3 ranks, zero1" "ref_p$p" -n 3 $sizes training.passes=$p parallelism.shard_strategy=zero1
+    same "$p passes: 2 x 2 ranks, everything recomputed" "ref_p$p" -n 4 $sizes training.passes=$p $hybrid $replicas=2 \
+        activation_checkpoint.mode=full
+    same "$p passes: 8 ranks, none" "ref_p$p" -n 8 $sizes training.passes=$p parallelism.shard_strategy=none
+done
+same "2 passes: 1 rank, zero2" ref_p2 $sizes training.passes=2 parallelism.shard_strategy=zero2
+same "2 passes: a rank is killed in backward and replaced" ref_p2 -n 3 $sizes training.passes=2 \
+    recovery.enable=true \
+    fault.spec="rank=1 step=9 point=phase:backward kind=sigkill"
+grep -q 'going on from step 8, kept in memory by 3 ranks' log && pass "it went on from memory" ||
+    fail "it did not go on from memory: $(grep -m 3 'rank 1' log)"
+expect "a pass for each row at the most" 2 "3 passes for the 2 rows of a micro-batch: set training.passes=2 or less" \
+    "$tessera" train run.yaml job.dump_folder=out training.passes=3
+
 if [ "$all" = all ]; then
     for n in 2 3 4 5 6 7 8; do
         for dtype in bfloat16 float32; do
@@ -71,6 +98,19 @@ if [ "$all" = all ]; then
                             activation_checkpoint.mode=$recompute $replicas=$degree
                     done
                 done
+            done
+        done
+    done
+fi
+
+if [ "$all" = all ]; then
+    for n in 1 2 3 4 8; do
+        for p in 2 4; do
+            for strategy in none zero1 zero2 full hybrid; do
+                degree=1
+                [ $strategy = hybrid ] && [ $((n % 2)) = 0 ] && degree=2
+                same "$p passes: $n ranks, $strategy, $degree replicas" "ref_p$p" -n $n $sizes training.passes=$p \
+                    parallelism.shard_strategy=$strategy $replicas=$degree
             done
         done
     done

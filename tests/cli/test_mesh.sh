@@ -23,7 +23,7 @@ done
 
 expect "a product that is not the world" 2 "mesh: 2 x 2 = 4, but the job has 8 ranks: start 4, or give one axis the size -1" \
     "$tessera" mesh --mesh dp=2,tp=2 -n 8
-expect "a degree of 0" 2 "axis 'dp' has size 0; it must be positive, or -1" "$tessera" mesh --mesh dp=0,tp=2
+expect "a degree of 0" 2 "axis 'dp' has size 0; give it 1 or more ranks, or -1" "$tessera" mesh --mesh dp=0,tp=2
 expect "a degree of 0 in a configuration" 2 "parallelism.data_parallel_shard_degree: 0; -1 takes all ranks that are left" \
     "$tessera" mesh parallelism.data_parallel_shard_degree=0 -n 4
 expect "an unknown axis" 2 "--axis: there is no axis 'cp'; the mesh has dp tp" "$tessera" mesh --mesh dp=2,tp=2 --axis cp

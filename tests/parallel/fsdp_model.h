@@ -45,9 +45,20 @@ static inline float model_value(uint64_t stream, uint64_t index)
     return ldexpf(mantissa, (int)(bits >> 40) % 20 - 14);
 }
 
+/* Of every micro-batch. */
+static int model_passes = 1;
+
+static inline float model_pass_gradient(int step, int64_t micro, int pass, int param, int64_t element)
+{
+    return model_value((uint64_t)(1000 + pass * 10000000 + step * 100000 + micro * 100 + param), (uint64_t)element);
+}
+
 static inline float model_gradient(int step, int64_t micro, int param, int64_t element)
 {
-    return model_value((uint64_t)(1000 + step * 100000 + micro * 100 + param), (uint64_t)element);
+    float sum = model_pass_gradient(step, micro, 0, param, element);
+    for (int pass = 1; pass < model_passes; pass++)
+        sum += model_pass_gradient(step, micro, pass, param, element);
+    return sum;
 }
 
 static inline float model_round_bf16(float x)
@@ -184,6 +195,7 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
         m->world *= tess_mesh_axis_size(mesh, replicate);
     }
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &m->fsdp));
+    EXPECT_OK(tess_fsdp_set_passes(m->fsdp, model_passes));
     for (int u = 0; u < MODEL_UNITS; u++) {
         tess_param_desc descs[MODEL_PARAMS];
         int n = 0;
@@ -226,7 +238,7 @@ static inline void model_check_params(const model *m, const model_reference *ref
     }
 }
 
-static inline void model_write_grads(const model *m, int unit, int step, int64_t micro)
+static inline void model_write_grads(const model *m, int unit, int step, int64_t micro, int pass)
 {
     for (int p = 0, index = 0; p < MODEL_PARAMS; p++) {
         if (model_params[p].unit != unit)
@@ -234,7 +246,7 @@ static inline void model_write_grads(const model *m, int unit, int step, int64_t
         float *grad = tess_unit_grad(m->units[unit], index++);
         EXPECT((grad != NULL) == model_params[p].desc.trainable);
         for (int64_t i = 0; grad != NULL && i < model_count(p); i++)
-            grad[i] = micro >= 0 ? model_gradient(step, micro, p, i) : NAN;
+            grad[i] = micro >= 0 ? model_pass_gradient(step, micro, pass, p, i) : NAN;
     }
 }
 
@@ -248,8 +260,29 @@ static inline void model_forward(const model *m, const model_reference *ref, uin
     }
 }
 
-/* One step of an engine with tied embeddings: the embedding is gathered again for the logits, and stays open in
- * backward until its second use. Micro-batches that are empty, because the ranks do not share n_micro evenly, leave NaN
+/* One pass of an engine with tied embeddings: the embedding is gathered again for the logits, and stays open in
+ * backward until its second use. */
+static inline void model_run_pass(const model *m, const model_reference *ref, int step, int64_t micro, int pass,
+                                  uint64_t salt)
+{
+    model_forward(m, ref, salt);
+    EXPECT_OK(tess_unit_pre_forward(m->units[0]));
+    model_check_params(m, ref, 0);
+    EXPECT_OK(tess_unit_pre_backward(m->units[0]));
+    EXPECT_OK(tess_unit_post_forward(m->units[0]));
+    for (int u = MODEL_UNITS - 1; u > 0; u--) {
+        EXPECT_OK(tess_unit_pre_backward(m->units[u]));
+        model_jitter(m, salt + 10 + (uint64_t)u);
+        model_check_params(m, ref, u);
+        model_write_grads(m, u, step, micro, pass);
+        EXPECT_OK(tess_unit_post_backward(m->units[u]));
+    }
+    model_check_params(m, ref, 0);
+    model_write_grads(m, 0, step, micro, pass);
+    EXPECT_OK(tess_unit_post_backward(m->units[0]));
+}
+
+/* One step. Micro-batches that are empty, because the ranks do not share n_micro evenly, leave NaN
  * in their gradients. */
 static inline void model_step(const model *m, const model_reference *ref, int step, int n_micro)
 {
@@ -264,21 +297,11 @@ static inline void model_step(const model *m, const model_reference *ref, int st
         micro = micro < n_micro ? micro : -1;
         uint64_t salt = (uint64_t)(step * 1000 + s * 30);
         EXPECT_OK(tess_fsdp_micro_begin(m->fsdp, s));
-        model_forward(m, ref, salt);
-        EXPECT_OK(tess_unit_pre_forward(m->units[0]));
-        model_check_params(m, ref, 0);
-        EXPECT_OK(tess_unit_pre_backward(m->units[0]));
-        EXPECT_OK(tess_unit_post_forward(m->units[0]));
-        for (int u = MODEL_UNITS - 1; u > 0; u--) {
-            EXPECT_OK(tess_unit_pre_backward(m->units[u]));
-            model_jitter(m, salt + 10 + (uint64_t)u);
-            model_check_params(m, ref, u);
-            model_write_grads(m, u, step, micro);
-            EXPECT_OK(tess_unit_post_backward(m->units[u]));
+        for (int pass = 0; pass < model_passes; pass++) {
+            if (pass > 0)
+                EXPECT_OK(tess_fsdp_pass_begin(m->fsdp, pass));
+            model_run_pass(m, ref, step, micro, pass, salt);
         }
-        model_check_params(m, ref, 0);
-        model_write_grads(m, 0, step, micro);
-        EXPECT_OK(tess_unit_post_backward(m->units[0]));
     }
     EXPECT_OK(tess_fsdp_step_end(m->fsdp));
 }

@@ -361,13 +361,39 @@ static void bad_order(void)
     EXPECT_OK(tess_unit_pre_backward(head));
     EXPECT_FAILS(tess_unit_pre_backward(head), TESS_E_INVALID, "'head': pre_backward twice");
     EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID, "post_backward is missing");
-    model_write_grads(&m, MODEL_UNITS - 1, 1, 0);
+    model_write_grads(&m, MODEL_UNITS - 1, 1, 0, 0);
     EXPECT_OK(tess_unit_post_backward(head));
     EXPECT_FAILS(tess_unit_pre_backward(head), TESS_E_INVALID, "'head': pre_backward after post_backward");
     EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID,
                  "'embed': micro_begin, but micro-batch 0 had no backward");
     EXPECT_FAILS(tess_fsdp_step_end(m.fsdp), TESS_E_INVALID, "1 of 2 micro-batches");
     tess_fsdp_destroy(&m.fsdp);
+    close_mesh();
+}
+
+static void passes_come_in_order(void)
+{
+    open_flat();
+    model m;
+    static model_reference ref;
+    reference_init(&ref);
+    model_passes = 2;
+    model_create(&m, mesh, full_f32);
+    tess_unit *head = m.units[MODEL_UNITS - 1];
+    EXPECT_FAILS(tess_fsdp_set_passes(m.fsdp, 0), TESS_E_INVALID, "0 passes");
+    EXPECT_FAILS(tess_fsdp_set_passes(m.fsdp, 3), TESS_E_INVALID, "after materialize");
+    EXPECT_FAILS(tess_fsdp_pass_begin(m.fsdp, 1), TESS_E_INVALID, "outside a micro-batch");
+    EXPECT_OK(tess_fsdp_step_begin(m.fsdp, 2));
+    EXPECT_FAILS(tess_fsdp_pass_begin(m.fsdp, 1), TESS_E_INVALID, "outside a micro-batch");
+    EXPECT_OK(tess_fsdp_micro_begin(m.fsdp, 0));
+    EXPECT_FAILS(tess_fsdp_pass_begin(m.fsdp, 1), TESS_E_INVALID, "had no backward");
+    model_run_pass(&m, &ref, 1, 0, 0, 0);
+    EXPECT_FAILS(tess_fsdp_pass_begin(m.fsdp, 0), TESS_E_INVALID, "in order");
+    EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID, "micro_begin after 1 of 2 passes of micro-batch 0");
+    EXPECT_OK(tess_fsdp_pass_begin(m.fsdp, 1));
+    EXPECT_OK(tess_unit_pre_backward(head));
+    EXPECT_FAILS(tess_fsdp_micro_begin(m.fsdp, 1), TESS_E_INVALID, "the backward of micro-batch 0 is open");
+    tess_fsdp_destroy(&m.fsdp); /* with a pass open */
     close_mesh();
 }
 
@@ -462,6 +488,7 @@ static const test_case cases[] = {
     {"bad_policies_are_named", bad_policies, 1, 0},
     {"bad_units_are_named", bad_units, 1, 0},
     {"hooks_in_the_wrong_order_are_named", bad_order, 1, 0},
+    {"passes_come_in_order", passes_come_in_order, 1, 0},
     {"a_rank_that_cannot_fill_fails_all_ranks", one_rank_cannot_fill, 4, 0},
     {"a_step_without_memory_for_its_sums_never_begins", no_memory_for_a_step, 1, 0},
     {"ranks_with_other_models_are_named", ranks_describe_other_models, 3, 0},

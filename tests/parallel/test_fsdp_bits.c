@@ -225,7 +225,41 @@ static void three_threads(void)
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, with_threads);
 }
 
+/* The bits are those of a loop that adds the passes one after the other. */
+static void several_passes(tess_mesh *mesh)
+{
+    for (model_passes = 2; model_passes <= 4; model_passes += 2) {
+        all_policies(mesh);
+        all_numbers(mesh);
+    }
+}
+
+static void every_strategy_in_passes(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, several_passes);
+}
+
+static void hybrid_in_passes(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}}, 2, several_passes);
+}
+
+static void three_replicas_in_passes(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 3}, {"dp_shard", -1}}, 2, several_passes);
+}
+
+static void passes_over_hosts(void)
+{
+    over_hosts = true;
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, several_passes);
+}
+
 static const test_case cases[] = {
+    {"passes_give_the_bits_of_a_plain_loop", every_strategy_in_passes, -1, 0},
+    {"hybrid_2x2_in_passes", hybrid_in_passes, 4, 0},
+    {"hybrid_3x2_in_passes", three_replicas_in_passes, 6, 0},
+    {"passes_over_hosts_give_the_bits_of_a_plain_loop", passes_over_hosts, 3, 0},
     {"every_strategy_gives_the_bits_of_a_plain_loop", every_strategy, -1, 0},
     {"accumulation_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, -1, 0},
     {"accumulation_on_5_ranks_gives_the_bits_of_a_plain_loop", any_number_of_micro_batches, 5, 0},

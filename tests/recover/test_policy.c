@@ -394,6 +394,11 @@ static void ladders_begin_where_the_configuration_stands(void)
     EXPECT(!tess_ladder_climb(&ladder));
     tess_ladder_begin(&ladder, TESS_LADDER_FULL, 2, 1, 4);
     EXPECT(!tess_ladder_climb(&ladder));
+    tess_ladder_begin(&ladder, TESS_LADDER_FULL, 2, 8, 16);
+    ladder.least_batch = 4;
+    EXPECT(tess_ladder_climb(&ladder));
+    EXPECT_INT(ladder.local_batch, 4);
+    EXPECT(!tess_ladder_climb(&ladder));
 }
 
 #define CASE(name)  \

@@ -149,6 +149,11 @@ static void each_pool_is_predicted(void)
         "training.global_batch_size=4",
         "training.global_batch_size=20",
         "training.global_batch_size=28 parallelism.shard_strategy=none",
+        "training.passes=2",
+        "training.passes=4 training.global_batch_size=48 training.mixed_precision_reduce=bfloat16",
+        "training.passes=3 parallelism.shard_strategy=none training.mixed_precision_param=float32",
+        "training.passes=2 parallelism.shard_strategy=zero1",
+        "training.passes=2 training.global_batch_size=4",
     };
     int n = sizeof(overrides) / sizeof(overrides[0]), world = tess_runtime_world(join());
     for (int i = 0; i < n; i++) /* over the cases, each with each embedding; 1200: its class is that of the layers */

@@ -7,6 +7,7 @@
 #include "support/test.h"
 #include "tessera/comm.h"
 #include "train/engine.h"
+#include "train/passes.h"
 
 enum { ROWS = 5, LENGTH = 8, TOKENS = ROWS * LENGTH, VOCABULARY = 61, LARGEST = 13 };
 
@@ -310,6 +311,64 @@ static void steps_of_any_size(void)
     leave();
 }
 
+/* A pass takes at most 24, 16 or 8 tokens: the second has sequences in all micro-batches but the small ones, the last
+ * of four never has any. */
+static void any_number_of_passes(void)
+{
+    static const char *const more[] = {
+        "training.passes=2 training.mixed_precision_param=float32",
+        "training.passes=4 training.mixed_precision_param=bfloat16 training.mixed_precision_reduce=bfloat16",
+        "training.passes=5 training.mixed_precision_param=float32 activation_checkpoint.mode=full"};
+    static const int64_t limit[] = {3 * LENGTH, 2 * LENGTH, LENGTH};
+    for (int i = 0; i < 3; i++)
+        every_strategy(more[i], i == 1, limit[i]);
+    leave();
+}
+
+static int32_t bounds[] = {0, 3, 8, 8 + 7, 8 + 7 + 1, 8 + 7 + 1 + 2};
+
+static void expect_ends(int n_seqs, int n_passes, int64_t max_tokens, const int64_t *want)
+{
+    int64_t ends[8];
+    const tess_batch batch = {.n_tokens = bounds[n_seqs], .n_seqs = n_seqs, .cu_seqlens = bounds};
+    EXPECT_OK(tess_cut_passes(&batch, n_passes, max_tokens, ends));
+    for (int p = 0; p < n_passes; p++)
+        EXPECT_INT(ends[p], want[p]);
+}
+
+static void passes_are_cut_between_sequences(void)
+{
+    int64_t ends[2];
+    expect_ends(5, 1, 4, (int64_t[]){5}); /* one pass takes all; the executor knows what it can hold */
+    expect_ends(5, 3, 8, (int64_t[]){2, 4, 5});
+    expect_ends(5, 2, 15, (int64_t[]){3, 5});
+    expect_ends(2, 4, 8, (int64_t[]){2, 2, 2, 2});
+    expect_ends(0, 2, 8, (int64_t[]){0, 0});
+    tess_batch batch = {.n_tokens = 18, .n_seqs = 5, .cu_seqlens = bounds};
+    EXPECT_FAILS(tess_cut_passes(&batch, 2, 8, ends), TESS_E_INVALID,
+                 "5 sequences of 18 tokens do not fit into training.passes=2 passes of 8 tokens each");
+    EXPECT_FAILS(tess_cut_passes(&batch, 2, 6, ends), TESS_E_INVALID, "sequence 2 has 7; set fewer passes");
+    int32_t own[4];
+    static const int32_t ids[18] = {[8] = 80, [15] = 150};
+    batch.ids = batch.pos = batch.targets = ids;
+    tess_batch part = tess_batch_part(&batch, 2, 5, own);
+    EXPECT(part.n_seqs == 3 && part.n_tokens == 10 && part.ids[0] == 80 && part.targets[7] == 150);
+    EXPECT(own[0] == 0 && own[1] == 7 && own[2] == 8 && own[3] == 10);
+}
+
+static void a_micro_batch_has_a_row_for_each_pass(void)
+{
+    static tess_config config;
+    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &config));
+    EXPECT_OK(tess_config_override(&config, "training.local_batch_size=3"));
+    EXPECT_OK(tess_config_override(&config, "training.passes=3"));
+    EXPECT_OK(tess_config_check_step(&config, 2));
+    EXPECT_OK(tess_config_override(&config, "training.passes=4"));
+    EXPECT_FAILS(tess_config_check_step(&config, 2), TESS_E_INVALID,
+                 "4 passes for the 3 rows of a micro-batch: set training.passes=3 or less");
+    EXPECT_FAILS(tess_config_override(&config, "training.passes=0"), TESS_E_INVALID, "training.passes");
+}
+
 static void the_gradient_norm_is_divided_too(void)
 {
     rig r;
@@ -322,6 +381,35 @@ static void the_gradient_norm_is_divided_too(void)
     double tokens = (double)by_tokens.n_tokens;
     EXPECT(fabs(by_two.grad_norm - by_tokens.grad_norm * tokens / 2) <= 1e-15 * by_two.grad_norm);
     EXPECT(fabs(by_two.loss - by_tokens.loss * tokens / 2) <= 1e-15 * by_two.loss);
+    tess_engine_destroy(&r.engine);
+    leave();
+}
+
+/* With these settings the first update of a weight is g / (|g| + 1), where g is its gradient by the divisor. */
+static void the_update_is_by_the_divisor(void)
+{
+    rig r;
+    tess_engine_report report;
+    static const double divisor = 3;
+    open_rig(&r,
+             "optimizer.lr=1 lr_scheduler.decay_type=constant optimizer.eps=1 optimizer.weight_decay=0 "
+             "training.max_norm=0 training.mixed_precision_param=float32",
+             false);
+    tess_batch_source source = source_of(&r, 0, 6);
+    source.divisor = divisor;
+    EXPECT_OK(tess_engine_step(r.engine, &source, &report));
+    for (int i = 0; i < tess_fsdp_shards(r.engine->fsdp); i++) {
+        float before[2000];
+        tess_shard shard;
+        EXPECT_OK(tess_fsdp_shard(r.engine->fsdp, i, &shard));
+        int64_t n = tess_shape_count(&shard.shape);
+        EXPECT(n <= 2000);
+        tess_param_fill(tess_model_param(r.engine->model, i), 0, 0, tess_shape_rows(&shard.shape), before);
+        for (int64_t k = 0; k < n; k++) {
+            double g = (double)shard.grad[k] / divisor, want = (double)before[k] - g / (fabs(g) + 1);
+            EXPECT(fabs((double)shard.master[k] - want) <= 1e-6 * (1 + fabs(want)));
+        }
+    }
     tess_engine_destroy(&r.engine);
     leave();
 }
@@ -389,7 +477,11 @@ static void ranks_with_other_divisors_are_found(void)
 
 static const test_case cases[] = {
     {"steps_of_any_size_give_the_bits_of_a_plain_loop", steps_of_any_size, -1, 0},
+    {"passes_give_the_bits_of_a_plain_loop", any_number_of_passes, -1, 0},
+    {"passes_are_cut_between_sequences", passes_are_cut_between_sequences, 0, 0},
+    {"a_micro_batch_has_a_row_for_each_pass", a_micro_batch_has_a_row_for_each_pass, 0, 0},
     {"the_gradient_norm_is_divided_too", the_gradient_norm_is_divided_too, 1, 0},
+    {"the_update_is_by_the_divisor", the_update_is_by_the_divisor, 1, 0},
     {"a_source_without_sense_is_refused", a_source_without_sense_is_refused, 1, 0},
     {"a_micro_batch_that_is_too_large_is_refused", a_micro_batch_that_is_too_large_is_refused, 1, 0},
     {"ranks_with_other_numbers_are_found", ranks_with_other_numbers_are_found, 2, 0},

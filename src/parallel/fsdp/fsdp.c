@@ -75,6 +75,7 @@ void tess_fsdp_choose(tess_fsdp *fsdp)
     fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
     fsdp->keep = policy->reshard_after_forward != 1;
     fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;
+    fsdp->hold = fsdp->defer || fsdp->n_passes > 1;
 }
 
 tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **out)
@@ -86,7 +87,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     tess_mem *mem = tess_runtime_mem(runtime);
     tess_fsdp *fsdp = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*fsdp), "fsdp", (void **)&fsdp));
-    *fsdp = (tess_fsdp){.mesh = mesh, .runtime = runtime, .mem = mem, .policy = *policy, .micro = -1};
+    *fsdp = (tess_fsdp){.mesh = mesh, .runtime = runtime, .mem = mem, .policy = *policy, .n_passes = 1, .micro = -1};
     fsdp->clock = &fsdp->own_clock;
     tess_phase_start(fsdp->clock);
     tess_status status = find_teams(fsdp);
@@ -98,6 +99,16 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     fsdp->spans_hosts = !tess_team_is_local(fsdp->shard_team);
     fsdp->uses_wire = !tess_team_is_local(fsdp->data_team);
     *out = fsdp;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes)
+{
+    TESS_CHECK(n_passes >= 1, TESS_E_INVALID, "fsdp: %d passes; a micro-batch runs as 1 or more", n_passes);
+    TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID,
+               "fsdp: set_passes after materialize; the number of passes belongs to the layout");
+    fsdp->n_passes = n_passes;
+    tess_fsdp_choose(fsdp);
     return TESS_OK;
 }
 
@@ -133,6 +144,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_fsdp_exchange_free(fsdp);
     tess_fsdp_slots_free(fsdp);
     tess_fsdp_windows_free(fsdp);
+    tess_fsdp_scratch_free(fsdp);
     tess_fsdp_stamps_free(fsdp);
     for (int i = 0; i < fsdp->n_units; i++)
         free_unit(fsdp->units[i]);

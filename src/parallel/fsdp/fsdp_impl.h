@@ -8,6 +8,8 @@
  * - gather.c: gathering and prefetching
  * - fsdp_window.c: memory of gradients on their way
  * - fsdp_turns.c: which unit has which window
+ * - fsdp_passes.c: micro-batches in several passes
+ * - fsdp_scratch.c: memory of the later ones
  * - fsdp_accumulators.c: memory of the counter's sums
  * - fsdp_reduce.c: reduce-scatter and the counter
  * - fsdp_exchange.c: leaves that replicas exchange
@@ -47,6 +49,14 @@ typedef struct tess_fsdp_param {
 
 typedef struct tess_fsdp_stamp tess_fsdp_stamp;
 typedef struct tess_fsdp_exchange tess_fsdp_exchange;
+
+/* Memory of one unit's gradients of one pass, which this rank alone reads. */
+typedef struct tess_fsdp_scratch {
+    struct tess_fsdp_scratch *next;
+    float *data; /* laid out as a window */
+    int size_class;
+    const tess_unit *unit; /* whose backward is open; NULL: none's */
+} tess_fsdp_scratch;
 
 /* Memory of one gathered copy, shared by the ranks of the shard team on this host. */
 typedef struct tess_fsdp_slot {
@@ -96,7 +106,7 @@ struct tess_unit {
     int n_forward;      /* forwards open */
     bool in_backward;   /* between pre_backward and post_backward */
     bool kept;          /* not resharded after forward */
-    bool backward_done; /* in this micro-batch */
+    bool backward_done; /* in this pass */
 
     tess_fsdp_window *window;
     bool deferred;           /* gradients wait in the window for the end of the micro-batch */
@@ -111,7 +121,8 @@ struct tess_unit {
     tess_leaf_step steps[TESS_LEAF_STEPS]; /* of the micro-batch being reduced */
     int n_steps, n_sent;                   /* the first n_sent are part of the reduce-scatter */
     float *incoming;                       /* the sum over this replica's shards on its way to the others, or NULL */
-    float *in_place; /* between backward hooks: the accumulator that the engine writes instead of a window, or NULL */
+    tess_fsdp_scratch *scratch; /* between backward hooks of a later pass: what the engine writes instead; or NULL */
+    float *in_place; /* until the last pass's backward: the accumulator that is written instead of a window, or NULL */
     float *total;    /* after step_end */
     float *gradient; /* whole, where gradients are replicated */
 };
@@ -135,6 +146,7 @@ struct tess_fsdp {
     bool direct;      /* master weights are the gathered copy */
     bool keep;        /* not freed between forward and backward */
     bool defer;       /* gradients are reduced at the end of the micro-batch */
+    bool hold;        /* each unit has a window of its own, through the whole micro-batch */
     bool spans_hosts; /* the shard team does */
     bool uses_wire;   /* the shards or the replicas are on different hosts */
     int leaf;         /* micro-batches in a leaf of the counters */
@@ -150,8 +162,10 @@ struct tess_fsdp {
 
     tess_fsdp_state state;
     int n_micro, micro;           /* of the step; micro -1: before the first */
+    int n_passes, pass;           /* of the micro-batch */
     int64_t n_leaves;             /* micro-batches of all ranks that count; those beyond are empty */
     tess_fsdp_exchange *exchange; /* NULL: none yet */
+    tess_fsdp_scratch *scratch;
     bool gradients_ready;
 
     tess_fsdp_slot *slots;
@@ -166,7 +180,7 @@ struct tess_fsdp {
     tess_fsdp_traffic traffic;
     tess_fsdp_stamp *stamps; /* (n_shards, a ring each) shared; NULL without peers */
 
-    /* The order in which units were gathered: of this micro-batch and of the one before. */
+    /* The order in which units were gathered: of this pass and of the one before. */
     int *order, *last_order;
     int n_order, n_last_order, order_capacity;
 };
@@ -189,10 +203,21 @@ void tess_fsdp_slots_free(tess_fsdp *fsdp);
 size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp); /* of all, once every unit was used in a step */
 
 /* gather.c */
-typedef enum tess_fsdp_pass { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_pass;
-tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_pass pass);
+typedef enum tess_fsdp_use { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_use;
+tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use);
 void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
+
+/* fsdp_passes.c: begin gives the memory that this pass's gradients of the unit are written to; end adds them to those
+ * of the passes before. */
+tess_status tess_fsdp_gradient_begin(tess_unit *unit);
+float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p); /* between the two */
+tess_status tess_fsdp_gradient_end(tess_unit *unit);
+
+/* fsdp_scratch.c */
+tess_status tess_fsdp_scratch_take(tess_unit *unit);
+size_t tess_fsdp_scratch_bytes(const tess_fsdp *fsdp, int open_unit); /* of all; open_unit: as below */
+void tess_fsdp_scratch_free(tess_fsdp *fsdp);
 
 /* fsdp_turns.c */
 tess_status tess_fsdp_window_take(tess_unit *unit);

@@ -6,7 +6,8 @@ tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy,
                                   tess_fsdp **out)
 {
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_fsdp), "plan of memory", (void **)out));
-    **out = (tess_fsdp){.mem = mem, .policy = *policy, .n_shards = n_shards, .n_replicas = n_replicas, .micro = -1};
+    **out = (tess_fsdp){
+        .mem = mem, .policy = *policy, .n_shards = n_shards, .n_replicas = n_replicas, .n_passes = 1, .micro = -1};
     tess_fsdp_choose(*out);
     return TESS_OK;
 }
@@ -15,7 +16,8 @@ tess_fsdp_bytes tess_fsdp_plan_bytes(const tess_fsdp *fsdp, int64_t n_micro_batc
 {
     int64_t world = fsdp->n_shards * fsdp->n_replicas, n_micro = (n_micro_batches + world - 1) / world;
     size_t n_sums = (size_t)tess_fsdp_accumulators_needed(fsdp, n_micro_batches);
-    tess_fsdp_bytes bytes = {.windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
+    tess_fsdp_bytes bytes = {.grads = tess_fsdp_scratch_bytes(fsdp, open_unit),
+                             .windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
                              .copies = tess_fsdp_slots_bytes(fsdp)};
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];

@@ -59,8 +59,8 @@ static tess_status check_hooks(const tess_fsdp *fsdp, const char *call)
     return TESS_OK;
 }
 
-/* Closes the micro-batch under way: every hook was called, deferred gradients leave. */
-static tess_status end_micro(tess_fsdp *fsdp, const char *call)
+/* Closes the pass under way: every hook was called, deferred gradients leave. */
+static tess_status end_pass(tess_fsdp *fsdp, const char *call)
 {
     TESS_TRY(check_hooks(fsdp, call));
     for (int u = fsdp->n_units - 1; u >= 0; u--) {
@@ -77,6 +77,25 @@ static tess_status end_micro(tess_fsdp *fsdp, const char *call)
     return TESS_OK;
 }
 
+static tess_status end_micro(tess_fsdp *fsdp, const char *call)
+{
+    TESS_CHECK(fsdp->pass == fsdp->n_passes - 1, TESS_E_INVALID, "fsdp: %s after %d of %d passes of micro-batch %d",
+               call, fsdp->pass + 1, fsdp->n_passes, fsdp->micro);
+    return end_pass(fsdp, call);
+}
+
+tess_status tess_fsdp_pass_begin(tess_fsdp *fsdp, int pass)
+{
+    TESS_CHECK(fsdp->state == TESS_FSDP_STEP && fsdp->micro >= 0, TESS_E_INVALID,
+               "fsdp: pass_begin %d outside a micro-batch; call tess_fsdp_micro_begin first", pass);
+    TESS_CHECK(pass == fsdp->pass + 1 && pass < fsdp->n_passes, TESS_E_INVALID,
+               "fsdp: pass_begin %d after pass %d of %d; they come in order (tess_fsdp_set_passes says how many)", pass,
+               fsdp->pass, fsdp->n_passes);
+    TESS_TRY(end_pass(fsdp, "pass_begin"));
+    fsdp->pass = pass;
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index)
 {
     TESS_CHECK(fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID, "fsdp: micro_begin %d outside a step", local_index);
@@ -88,6 +107,7 @@ tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index)
         TESS_TRY(end_micro(fsdp, "micro_begin"));
     tess_phase_switch(fsdp->clock, phase);
     fsdp->micro = local_index;
+    fsdp->pass = 0;
     return TESS_OK;
 }
 

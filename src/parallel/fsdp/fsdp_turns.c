@@ -1,7 +1,7 @@
 /* Units of a size class take turns in two windows: one is written while the other is on its way. A window comes back
  * when its reduction is complete, so it is never rewritten under a reader. A unit that keeps its window open (a tied
  * embedding, through the whole backward pass) makes the class grow by one. Where gradients are reduced at the end of
- * the micro-batch (ZeRO-1) every unit has its own. */
+ * the micro-batch (ZeRO-1), or add up over its passes, every unit has its own. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 /* Units with gradients among the first n that share windows with `unit`. */
@@ -28,7 +28,7 @@ size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int n_micro, int open_unit
     for (int u = 0; u < fsdp->n_units && !none; u++) {
         const tess_unit *unit = fsdp->units[u];
         bool by_open = open_unit >= 0 && fsdp->units[open_unit]->window_class == unit->window_class;
-        if (unit->n_trainable > 0 && (fsdp->defer || units_of(unit, u) < (waits && !by_open ? 1 : 2)))
+        if (unit->n_trainable > 0 && (fsdp->hold || units_of(unit, u) < (waits && !by_open ? 1 : 2)))
             bytes += tess_fsdp_window_elements(unit) * element;
     }
     return bytes;
@@ -42,7 +42,7 @@ tess_status tess_fsdp_window_take(tess_unit *unit)
         return TESS_OK;
     int n_windows = 0;
     tess_fsdp_window *free_window = NULL, *oldest = NULL;
-    for (tess_fsdp_window *w = fsdp->windows; w != NULL && !fsdp->defer; w = w->next) {
+    for (tess_fsdp_window *w = fsdp->windows; w != NULL && !fsdp->hold; w = w->next) {
         if (w->size_class != unit->window_class)
             continue;
         n_windows++;

@@ -6,7 +6,7 @@ size_t tess_fsdp_window_elements(const tess_unit *unit)
 {
     const tess_fsdp *fsdp = unit->fsdp;
     size_t elements = unit->window_elements;
-    for (int u = 0; !fsdp->defer && u < fsdp->n_units; u++)
+    for (int u = 0; !fsdp->hold && u < fsdp->n_units; u++)
         if (fsdp->units[u]->window_class == unit->window_class && fsdp->units[u]->window_elements > elements)
             elements = fsdp->units[u]->window_elements;
     return elements;
@@ -45,7 +45,7 @@ float *tess_fsdp_window_floats(const tess_fsdp_window *window)
 void tess_fsdp_window_release(tess_unit *unit)
 {
     unit->window->reducing = false;
-    if (unit->fsdp->defer)
+    if (unit->fsdp->hold)
         return;
     unit->window->unit = NULL;
     unit->window = NULL;

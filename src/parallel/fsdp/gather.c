@@ -48,7 +48,7 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
     return TESS_OK;
 }
 
-/* The unit that comes `ahead` uses after the newest one: as in the micro-batch before, else in the order of the units.
+/* The unit that comes `ahead` uses after the newest one: as in the pass before, else in the order of the units.
  * -1: none. */
 static int predict(const tess_fsdp *fsdp, int ahead)
 {
@@ -60,7 +60,7 @@ static int predict(const tess_fsdp *fsdp, int ahead)
     return unit >= 0 && unit < fsdp->n_units ? unit : -1;
 }
 
-static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_pass pass)
+static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_use use)
 {
     if (fsdp->n_order == fsdp->order_capacity) {
         int capacity = fsdp->order_capacity == 0 ? 4 * fsdp->n_units : 2 * fsdp->order_capacity;
@@ -69,7 +69,7 @@ static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_pa
         TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->last_order));
         fsdp->order_capacity = capacity;
     }
-    fsdp->order[fsdp->n_order++] = 2 * unit->index + (int)pass;
+    fsdp->order[fsdp->n_order++] = 2 * unit->index + (int)use;
     return TESS_OK;
 }
 
@@ -104,13 +104,13 @@ static tess_status prefetch(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
-tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_pass pass)
+tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;
     if (fsdp->direct)
         return TESS_OK;
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
-    TESS_TRY(remember(fsdp, unit, pass));
+    TESS_TRY(remember(fsdp, unit, use));
     tess_fsdp_slot *slot = unit->slot;
     if (slot == NULL || !slot->valid) {
         TESS_TRY(tess_fsdp_slot_take(unit, false, &slot));

@@ -11,6 +11,7 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
     hash = tess_hash_bytes(&fsdp->policy.reduce_dtype, sizeof(fsdp->policy.reduce_dtype), hash);
     hash = tess_hash_bytes(&fsdp->policy.prefetch, sizeof(fsdp->policy.prefetch), hash);
     hash = tess_hash_bytes(&fsdp->keep, sizeof(fsdp->keep), hash);
+    hash = tess_hash_bytes(&fsdp->n_passes, sizeof(fsdp->n_passes), hash);
     for (int i = 0; i < fsdp->n_params; i++) {
         const tess_unit *unit = fsdp->params[i].unit;
         const tess_fsdp_param *p = &unit->params[fsdp->params[i].index];

@@ -55,12 +55,13 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
     TESS_CHECK(unit->fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID,
                "unit '%s': pre_backward outside a step; call tess_fsdp_step_begin first", unit->name);
     TESS_CHECK(!unit->in_backward, TESS_E_INVALID, "unit '%s': pre_backward twice without post_backward", unit->name);
-    TESS_CHECK(!unit->backward_done, TESS_E_INVALID,
-               "unit '%s': pre_backward after post_backward of the same micro-batch; its gradients are on their way",
-               unit->name);
+    TESS_CHECK(
+        !unit->backward_done, TESS_E_INVALID,
+        "unit '%s': pre_backward after post_backward of the same pass of a micro-batch; its gradients are on their way",
+        unit->name);
     /* The window first: waiting for it may prove that a slot is free. */
     if (unit->n_trainable > 0)
-        TESS_TRY(tess_fsdp_in_place(unit) ? tess_fsdp_in_place_begin(unit) : tess_fsdp_window_take(unit));
+        TESS_TRY(tess_fsdp_gradient_begin(unit));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_BACKWARD));
     unit->in_backward = true;
     return TESS_OK;
@@ -83,6 +84,16 @@ static tess_status convert_gradients(tess_unit *unit)
     return TESS_OK;
 }
 
+/* The gradient of the micro-batch is complete. */
+static tess_status send_gradients(tess_unit *unit)
+{
+    if (unit->in_place != NULL)
+        return tess_fsdp_in_place_end(unit);
+    TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
+    unit->deferred = unit->fsdp->defer;
+    return unit->deferred ? TESS_OK : tess_fsdp_reduce(unit);
+}
+
 tess_status tess_unit_post_backward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "post_backward"));
@@ -95,14 +106,9 @@ tess_status tess_unit_post_backward(tess_unit *unit)
     if (unit->n_trainable == 0)
         return TESS_OK;
     tess_phase phase = tess_phase_switch(unit->fsdp->clock, TESS_PHASE_REDUCE);
-    if (unit->in_place != NULL) {
-        TESS_TRY(tess_fsdp_in_place_end(unit));
-    } else {
-        TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
-        unit->deferred = unit->fsdp->defer;
-        if (!unit->deferred)
-            TESS_TRY(tess_fsdp_reduce(unit));
-    }
+    TESS_TRY_CTX(tess_fsdp_gradient_end(unit), "unit '%s': post_backward", unit->name);
+    if (unit->fsdp->pass == unit->fsdp->n_passes - 1)
+        TESS_TRY(send_gradients(unit));
     tess_phase_switch(unit->fsdp->clock, phase);
     return TESS_OK;
 }
@@ -121,7 +127,5 @@ float *tess_unit_grad(const tess_unit *unit, int index)
 {
     if (index < 0 || index >= unit->n_params || !unit->in_backward || !unit->params[index].trainable)
         return NULL;
-    if (unit->in_place != NULL)
-        return unit->in_place + unit->params[index].accumulator_offset;
-    return tess_fsdp_window_floats(unit->window) + unit->params[index].window_offset;
+    return tess_fsdp_gradient(unit, &unit->params[index]);
 }

@@ -76,6 +76,7 @@ static void describe_place(const tess_numbers *n, const tess_replay *replay, cha
 {
     const tess_bad_number *b = &replay->first;
     char where[96] = "", others[64] = "";
+    int64_t n_passes = n->engine->config->training.passes;
     if (b->stage == TESS_BAD_NONE || b->stage == TESS_BAD_LOSS) {
         snprintf(text, size, b->stage == TESS_BAD_LOSS ? "the loss of rank %d" : "no single value", b->rank);
         return;
@@ -83,6 +84,9 @@ static void describe_place(const tess_numbers *n, const tess_replay *replay, cha
     if (b->stage == TESS_BAD_COMPUTED || b->stage == TESS_BAD_GRADIENT)
         snprintf(where, sizeof(where), ", micro-batch %lld of 0..%lld", (long long)b->micro,
                  (long long)(n->recording.source.n_micro - 1));
+    if (b->stage == TESS_BAD_COMPUTED && n_passes > 1)
+        snprintf(where + strlen(where), sizeof(where) - strlen(where), ", pass %lld of 0..%lld", (long long)b->pass,
+                 (long long)n_passes - 1);
     if (b->stage == TESS_BAD_SUM && replay->culprit < 0 && !replay->repeats)
         snprintf(others, sizeof(others), "; who made it is not known, numbers.check=always would tell");
     else if (replay->n_ranks > 1)

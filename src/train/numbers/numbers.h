@@ -36,9 +36,10 @@ tess_batch_source tess_numbers_record(tess_numbers *numbers, const tess_batch_so
 /* For the engine's hooks: after a unit's parameters were gathered; before its gradients are reduced. */
 void tess_numbers_see_params(tess_numbers *numbers, int unit);
 void tess_numbers_see_gradients(tess_numbers *numbers, int unit);
-/* Begin a pass over the step's micro-batches; begin this rank's micro-batch `local`. */
-void tess_numbers_pass_begin(tess_numbers *numbers);
+/* Begin a run over the step's micro-batches; begin this rank's micro-batch `local`; begin one of its passes. */
+void tess_numbers_run_begin(tess_numbers *numbers);
 void tess_numbers_micro_begin(tess_numbers *numbers, int64_t local);
+void tess_numbers_pass_begin(tess_numbers *numbers, int pass);
 
 /* Called between a step's gradients and its update. Sets the report's z-scores, `skipped` and `note`. `own` is this
  * rank's part of the loss. With numbers.on_nonfinite=skip, if the second run is finite, the step goes on with its

@@ -1,7 +1,7 @@
 /* Private to this folder.
  *
  *   numbers.c           the object, the z-score, and what follows from a step's numbers
- *   watch.c             every value of a pass checked
+ *   watch.c             every value of a run checked
  *   replay.c            a step computed again; which rank was first
  *   finite.c            the search for NaN and infinity
  *   numbers_replicas.c  do replicas still hold the same bits, and if not, who is odd
@@ -28,6 +28,7 @@ typedef struct tess_bad_number {
     int32_t n_ranks;      /* TESS_BAD_GRADIENT: how many ranks' addends are bad at this place */
     int32_t loss_is_bad;  /* this rank's own part of the loss is not finite either */
     int64_t local, micro; /* micro-batch: of this rank, of the step */
+    int64_t pass;         /* of the micro-batch, where that is known: TESS_BAD_COMPUTED */
     int64_t order;        /* number of the tensor in the micro-batch */
     int64_t row, column, n_bad, n_values;
     double value;
@@ -48,9 +49,9 @@ struct tess_numbers {
     tess_engine *engine;
     tess_recording recording;
     tess_watch drill; /* see NULL: none */
-    bool checking;    /* every value of the current pass */
-    int64_t local, order;
-    tess_bad_number first; /* of the current pass */
+    bool checking;    /* every value of the current run */
+    int64_t local, pass, order;
+    tess_bad_number first; /* of the current run */
 
     tess_spikes losses, norms;
     int64_t n_skipped, n_skipped_in_a_row;

@@ -1,4 +1,4 @@
-/* Checks every tensor of a pass, in the order of execution. */
+/* Checks every tensor of a run over the micro-batches, in the order of execution. */
 #include <stdio.h>
 
 #include "tessera/comm.h"
@@ -23,6 +23,7 @@ static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const 
                              .rank = e->at.rank,
                              .local = n->local,
                              .micro = n->local * e->at.n_data + e->at.data,
+                             .pass = n->pass,
                              .order = n->order,
                              .row = at / row,
                              .column = at % row,
@@ -148,10 +149,15 @@ tess_status tess_bad_sums(tess_numbers *n, tess_bad_number *bad)
     return TESS_OK;
 }
 
-void tess_numbers_pass_begin(tess_numbers *n)
+void tess_numbers_run_begin(tess_numbers *n)
 {
     n->local = -1;
     tess_bad_clear(n, &n->first);
+}
+
+void tess_numbers_pass_begin(tess_numbers *n, int pass)
+{
+    n->pass = pass;
 }
 
 void tess_numbers_micro_begin(tess_numbers *n, int64_t local)

@@ -5,6 +5,7 @@
 #include "base/core/rng.h"
 #include "inject/inject.h"
 #include "train/numbers/numbers.h"
+#include "train/passes.h"
 
 /* Where the ranks do not share a step's micro-batches evenly, the last of some ranks hold no tokens. */
 static tess_status next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)
@@ -16,17 +17,32 @@ static tess_status next_batch(tess_engine *e, const tess_batch_source *source, i
     return i < source->n_micro ? source->next(source->self, source->first + i, batch) : TESS_OK;
 }
 
+/* Gradients of the passes add up in fsdp: nothing here knows of the others. */
+static tess_status run_pass(tess_engine *e, const tess_batch *batch, int p, tess_loss_sum *own)
+{
+    tess_batch part = tess_batch_part(batch, p > 0 ? e->pass_ends[p - 1] : 0, e->pass_ends[p], e->pass_cu_seqlens);
+    if (p > 0)
+        TESS_TRY(tess_fsdp_pass_begin(e->fsdp, p));
+    tess_numbers_pass_begin(e->numbers, p);
+    TESS_TRY(tess_executor_train(e->executor, &part, e->logprobs));
+    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    tess_loss_add(own, e->logprobs, part.targets, part.n_tokens);
+    return TESS_OK;
+}
+
 static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_loss_sum *own)
 {
     tess_batch batch;
     tess_phase_switch(&e->clock, TESS_PHASE_DATA);
     TESS_TRY_CTX(next_batch(e, source, s, &batch), "training data");
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
+    int n_passes = (int)e->config->training.passes;
+    TESS_TRY_CTX(tess_cut_passes(&batch, n_passes, e->pass_tokens, e->pass_ends), "micro-batch %lld",
+                 (long long)(source->first + s * e->at.n_data + e->at.data));
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
     tess_numbers_micro_begin(e->numbers, s);
-    TESS_TRY(tess_executor_train(e->executor, &batch, NULL, e->logprobs));
-    tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
-    tess_loss_add(own, e->logprobs, batch.targets, batch.n_tokens);
+    for (int p = 0; p < n_passes; p++)
+        TESS_TRY(run_pass(e, &batch, p, own));
     return TESS_OK;
 }
 
@@ -48,7 +64,7 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
                "(0: the number of target tokens)",
                (long long)e->step + 1, (long long)source->n_micro, source->divisor);
     own->source = fingerprint(source);
-    tess_numbers_pass_begin(e->numbers);
+    tess_numbers_run_begin(e->numbers);
     TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro),
                                          &n_local));
     for (int64_t s = 0; s < n_local; s++)

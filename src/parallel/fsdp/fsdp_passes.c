@@ -1,0 +1,43 @@
+/* Passes: a micro-batch in several parts, one after the other, whose gradients add up to the one leaf that is reduced.
+ *
+ * The first pass writes the memory of the leaf: the unit's window, or an accumulator in place. Each later one writes
+ * scratch memory, which is added to the leaf as the unit's backward ends. So a leaf is ((p0 + p1) + p2) + ..., in
+ * float32 whatever the dtype of the reduction, and ranks meet for its sum once. A unit keeps its window through the
+ * whole micro-batch. */
+#include "parallel/fsdp/fsdp_impl.h"
+
+tess_status tess_fsdp_gradient_begin(tess_unit *unit)
+{
+    if (unit->fsdp->pass > 0)
+        return tess_fsdp_scratch_take(unit);
+    return tess_fsdp_in_place(unit) ? tess_fsdp_in_place_begin(unit) : tess_fsdp_window_take(unit);
+}
+
+float *tess_fsdp_gradient(const tess_unit *unit, const tess_fsdp_param *p)
+{
+    if (unit->scratch != NULL)
+        return unit->scratch->data + p->window_offset;
+    if (unit->in_place != NULL)
+        return unit->in_place + p->accumulator_offset;
+    return tess_fsdp_window_floats(unit->window) + p->window_offset;
+}
+
+tess_status tess_fsdp_gradient_end(tess_unit *unit)
+{
+    tess_stream *stream = NULL;
+    tess_fsdp_scratch *s = unit->scratch;
+    if (s == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    unit->scratch = NULL;
+    s->unit = NULL;
+    for (int i = 0; i < unit->n_params; i++) {
+        const tess_fsdp_param *p = &unit->params[i];
+        if (!p->trainable)
+            continue;
+        float *leaf = tess_fsdp_gradient(unit, p);
+        TESS_TRY(stream->kernels->add(stream, leaf, s->data + p->window_offset, leaf, p->rows * p->row, TESS_F32));
+        unit->fsdp->traffic.reduced_bytes += 3 * sizeof(float) * (uint64_t)(p->rows * p->row);
+    }
+    return TESS_OK;
+}
