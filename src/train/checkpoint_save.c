@@ -28,25 +28,23 @@ static json_t *describe_spikes(const tess_spikes *spikes)
     return values;
 }
 
-/* Where training stands, what a resumed run must have alike, and what people want to know later. `cursor`: place in the
- * data. NULL: no memory. */
-static json_t *describe(const tess_trainer *t, const int64_t cursor[3])
+/* Where training stands, what a resumed run must have alike, and what people want to know later. NULL: no memory. */
+static json_t *describe(const tess_trainer *t)
 {
     const tess_engine *e = t->engine;
     const tess_config *c = &t->config;
     json_t *optimizer = /* for formats that keep such settings with the moments (ckpt/formats) */
         json_pack("{s:f, s:f, s:f, s:f, s:f}", "lr", c->optimizer.lr, "beta1", c->optimizer.beta1, "beta2",
                   c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
-    return json_pack("{s:I, s:I, s:I, s:I, s:[I,I,I], s:o, s:o, s:I, s:I, s:I, s:b, s:O, s:I, s:o, s:i, s:o, s:o}",
-                     "step", (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin",
-                     (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "data_cursor",
-                     (json_int_t)cursor[0], (json_int_t)cursor[1], (json_int_t)cursor[2], "newest_losses",
+    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i, s:o, s:o}", "step",
+                     (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin",
+                     (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "newest_losses",
                      describe_spikes(tess_numbers_losses(e->numbers)), "newest_grad_norms",
                      describe_spikes(tess_numbers_norms(e->numbers)), "seed", (json_int_t)c->debug.seed, "seq_len",
                      (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size,
-                     "adds_bos", t->bos.n > 0, "data", t->data, "load_step", (json_int_t)c->checkpoint.load_step,
-                     "excluded", tess_text_list_to_json(&c->checkpoint.exclude_from_loading), "world_size", t->world,
-                     "optimizer", optimizer, "config", tess_config_to_json(c));
+                     "load_step", (json_int_t)c->checkpoint.load_step, "excluded",
+                     tess_text_list_to_json(&c->checkpoint.exclude_from_loading), "world_size", t->world, "optimizer",
+                     optimizer, "config", tess_config_to_json(c));
 }
 
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
@@ -264,7 +262,6 @@ static tess_status save(tess_trainer *t, const json_t *meta)
     tess_ckpt_tensor *tensors;
     int n;
     bool done = false;
-    TESS_CHECK(meta != NULL, TESS_E_NOMEM, "no memory to describe the checkpoint");
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
     TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
     tess_status status = stage(t, folder, meta, tensors, n, &done);
@@ -276,16 +273,13 @@ static tess_status save(tess_trainer *t, const json_t *meta)
 
 tess_status tess_trainer_save(tess_trainer *t, bool last)
 {
-    tess_data_cursor cursor;
     tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
     TESS_TRY(tess_numbers_compare_for_save(t->engine->numbers));
-    tess_loader_cursor(t->loader, &cursor);
-    int64_t words[] = {(int64_t)cursor.epoch, (int64_t)cursor.window, (int64_t)cursor.row};
-    /* The cursor of the rank that has read the step's last micro-batch is where the next step begins. */
-    int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % t->engine->at.n_data);
-    TESS_TRY(tess_broadcast(t->team, words, 3, TESS_I64, last_reader, NULL));
-    json_t *meta = describe(t, words);
-    tess_status status = save(t, meta);
+    json_t *meta = describe(t);
+    tess_status status = meta != NULL ? t->task.describe(t->task.self, meta)
+                                      : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the checkpoint");
+    if (status == TESS_OK)
+        status = save(t, meta);
     json_decref(meta);
     return handle_save_error(t, status, last);
 }

@@ -1,5 +1,4 @@
-/* The texts of a run: the training text as a source of micro-batches, and the held-out text. */
-#include "train/batches.h"
+/* The texts of a run: what is trained on, and what is held out. */
 #include "train/model_folder.h"
 #include "train/trainer_impl.h"
 
@@ -84,31 +83,4 @@ tess_status tess_trainer_keep_bos(tess_trainer *t, bool began_with)
                       "checkpoint.exclude_from_loading=data starts the data anew)",
                       began_with ? "" : "out", began_with ? "false" : "true");
     return TESS_OK;
-}
-
-/* Of the step that is under way: as it begins, for ranks without a micro-batch in it, and after each of them. */
-static void note_position(const tess_trainer *t)
-{
-    logbook_data data = {.position = t->loader_position, .adds_bos = t->bos.n > 0};
-    tess_loader_cursor(t->loader, &data.cursor);
-    tess_logbook_read(t->book, t->engine->step + 1, &data);
-}
-
-static tess_status next(void *self, int64_t index, tess_batch *batch)
-{
-    tess_trainer *t = self;
-    tess_micro_batch data;
-    bool end = false;
-    TESS_TRY(tess_loader_next(t->loader, index - t->loader_position, &data, &end));
-    TESS_CHECK(!end, TESS_E_INTERNAL, "the training data ended");
-    t->loader_position = index + 1;
-    note_position(t);
-    *batch = tess_batch_of(&data);
-    return TESS_OK;
-}
-
-tess_batch_source tess_trainer_source(tess_trainer *t)
-{
-    note_position(t);
-    return tess_engine_source(t->engine, t, next);
 }

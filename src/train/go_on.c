@@ -126,11 +126,9 @@ tess_status tess_trainer_find_persistent(tess_trainer *t)
 
 tess_status tess_trainer_go_on(tess_trainer *t)
 {
-    logbook_data data;
-    TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &data, &t->last_step), "go on with what was kept in memory");
-    TESS_TRY(tess_trainer_keep_bos(t, data.adds_bos));
-    TESS_TRY(tess_loader_seek(t->loader, &data.cursor));
-    t->loader_position = data.position;
+    tess_task_place place;
+    TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &place, &t->last_step), "go on with what was kept in memory");
+    TESS_TRY(t->task.go_to(t->task.self, &place));
     tess_trainer_note(t, "going on from step %lld, kept in memory by %d rank%s%s", (long long)t->engine->step, t->world,
                       t->world == 1 ? "" : "s", t->not_taken);
     return TESS_OK;
@@ -138,10 +136,36 @@ tess_status tess_trainer_go_on(tess_trainer *t)
 
 void tess_trainer_begin_book(tess_trainer *t)
 {
-    logbook_data data = {.position = t->loader_position, .adds_bos = t->bos.n > 0};
+    tess_task_place place;
     if (t->book == NULL)
         return;
-    tess_loader_cursor(t->loader, &data.cursor);
-    tess_logbook_begin(t->book, t->engine, t->identity, tess_os_folder_id(t->config.job.dump_folder), &data);
+    t->task.place(t->task.self, &place);
+    tess_logbook_begin(t->book, t->engine, t->identity, tess_os_folder_id(t->config.job.dump_folder), &place);
     t->marks = tess_logbook_marks(t->book);
+}
+
+/* Of the step that is under way: as it begins, for ranks without a micro-batch in it, and after each of them. */
+static void note_place(const tess_trainer *t)
+{
+    tess_task_place place;
+    t->task.place(t->task.self, &place);
+    tess_logbook_read(t->book, t->engine->step + 1, &place);
+}
+
+static tess_status next(void *self, int64_t index, tess_batch *batch)
+{
+    tess_trainer *t = self;
+    TESS_TRY(t->source.next(t->source.self, index, batch));
+    note_place(t);
+    return TESS_OK;
+}
+
+tess_status tess_trainer_next_step(tess_trainer *t, tess_batch_source *source)
+{
+    TESS_TRY(t->task.next_step(t->task.self, &t->source));
+    note_place(t);
+    *source = t->source;
+    source->self = t;
+    source->next = next;
+    return TESS_OK;
 }

@@ -16,8 +16,8 @@ typedef struct book_page {
     uint64_t folder, launch;
     tess_run_layout layout;
     _Atomic int64_t done, committed, validated, saved;
-    logbook_step step[2]; /* of step s: [s % 2] */
-    logbook_data data[2];
+    logbook_step step[2];     /* of step s: [s % 2] */
+    tess_task_place place[2]; /* of this rank, likewise */
 } book_page;
 
 struct tess_logbook {
@@ -105,13 +105,13 @@ static logbook_step entry_of(const tess_engine *e)
 }
 
 void tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t identity, uint64_t folder,
-                        const logbook_data *data)
+                        const tess_task_place *place)
 {
     if (book == NULL)
         return;
     book_page *page = book->page;
     page->step[e->step % 2] = entry_of(e);
-    page->data[e->step % 2] = *data;
+    page->place[e->step % 2] = *place;
     page->folder = folder;
     tess_run_layout_of(e->config, &page->layout);
     page->launch = tess_persist_launch(book->persist);
@@ -122,10 +122,10 @@ void tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t ident
     atomic_store(&page->identity, identity);
 }
 
-void tess_logbook_read(tess_logbook *book, int64_t step, const logbook_data *data)
+void tess_logbook_read(tess_logbook *book, int64_t step, const tess_task_place *place)
 {
     if (book != NULL)
-        book->page->data[step % 2] = *data;
+        book->page->place[step % 2] = *place;
 }
 
 void tess_logbook_committed(tess_logbook *book, const tess_engine *e, const tess_engine_report *report, float lr,
@@ -209,7 +209,7 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
     return TESS_OK;
 }
 
-tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, logbook_data *data, logbook_step *last)
+tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, tess_task_place *place, logbook_step *last)
 {
     book_page *page = book->page;
     int64_t step;
@@ -218,7 +218,7 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, logbook_data 
     TESS_TRY_CTX(share_commitment(book, e, step, rank), "step %lld", (long long)step);
     TESS_TRY_CTX(finish_update(book, e, step), "the rest of step %lld", (long long)step);
     *last = page->step[step % 2];
-    *data = page->data[step % 2];
+    *place = page->place[step % 2];
     e->step = step;
     e->n_tokens = last->n_tokens;
     e->schedule_begin = last->schedule_begin;

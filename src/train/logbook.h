@@ -4,7 +4,7 @@
  * Steps use two entries in turn, so the previous one stays whole while one is written. A step's update is a pure
  * function of weights, moments, gradients and the entry, so any process can finish it (optim/journal.h):
  *
- *     read        the position in the data after the step's micro-batches of this rank
+ *     read        this rank's place in its task after its micro-batches of the step
  *     (sums)      gradients are complete on every rank before any rank leaves the sums over all
  *     committed   `committed` = the step's number: it is good, and never taken back
  *     (update)
@@ -15,9 +15,9 @@
 #define TESS_TRAIN_LOGBOOK_H
 
 #include "job/persist/persist.h"
-#include "data/loader/loader.h"
 #include "train/engine.h"
 #include "train/run_layout.h"
+#include "train/task.h"
 #include "train/numbers/numbers.h"
 
 /* What all ranks have in common of a step. */
@@ -28,13 +28,6 @@ typedef struct logbook_step {
     tess_spikes losses, norms;
     tess_engine_report report; /* without times */
 } logbook_step;
-
-/* This rank's position in the data. */
-typedef struct logbook_data {
-    int64_t position; /* global micro-batch that the cursor is at */
-    tess_data_cursor cursor;
-    bool adds_bos; /* documents begin with a bos token */
-} logbook_data;
 
 /* The newest step that was done, committed, ...; of one rank, or the least of all. */
 typedef struct logbook_marks {
@@ -62,10 +55,10 @@ tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book);
 /* Makes the book valid: the engine's weights and moments are those after `engine->step`. Its configuration is checked.
  */
 void tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t identity, uint64_t folder,
-                        const logbook_data *data);
+                        const tess_task_place *place);
 
 /* ---- In a step; `book` may be NULL ---- */
-void tess_logbook_read(tess_logbook *book, int64_t step, const logbook_data *data);
+void tess_logbook_read(tess_logbook *book, int64_t step, const tess_task_place *place);
 /* Before the update. The engine's windows include this step. */
 void tess_logbook_committed(tess_logbook *book, const tess_engine *engine, const tess_engine_report *report, float lr,
                             float scale);
@@ -75,8 +68,8 @@ void tess_logbook_saved(tess_logbook *book, int64_t step);
 
 /* ---- Going on ---- */
 /* The engine has found its weights and moments in memory. Finishes a step that some rank had committed, and sets the
- * engine's step, tokens and windows to the newest step. *data: this rank's position; *last: that step; last->step < 0:
+ * engine's step, tokens and windows to the newest step. *place: this rank's; *last: that step; last->step < 0:
  * no process has recorded it. Collective. */
-tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *engine, logbook_data *data, logbook_step *last);
+tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *engine, tess_task_place *place, logbook_step *last);
 
 #endif

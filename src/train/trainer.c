@@ -136,7 +136,8 @@ void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_confi
                         .team = tess_runtime_team(runtime),
                         .mem = tess_runtime_mem(runtime),
                         .rank = tess_runtime_rank(runtime),
-                        .world = tess_runtime_world(runtime)};
+                        .world = tess_runtime_world(runtime),
+                        .task = tess_text_task(t)};
 }
 
 tess_status tess_trainer_end(tess_trainer *t, tess_status status)
@@ -279,7 +280,8 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
 {
     tess_engine_report done;
     tess_step_report report;
-    tess_batch_source source = tess_trainer_source(t);
+    tess_batch_source source;
+    TESS_TRY(tess_trainer_next_step(t, &source));
     t->engine->has_news = t->saver != NULL && tess_saver_has_news(t->saver);
     TESS_TRY(tess_engine_step(t->engine, &source, &done));
     t->stopping = done.stop;
@@ -302,33 +304,38 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     return TESS_OK;
 }
 
-static tess_status validate(tess_trainer *t, speedometer *meter, tess_train_result *result)
+static void show_validation(tess_trainer *t, const tess_validation_report *report)
 {
-    tess_validation_report report;
-    TESS_TRY(tess_trainer_validate(t, &report));
-    meter->since_s += report.seconds; /* not training time */
-    if (report.outcome != TESS_VALIDATION_MISSING)
-        result->last = report;
     if (t->rank != 0 || tess_metrics_has_validation(t->metrics, t->engine->step))
-        return TESS_OK;
+        return;
     if (t->observer != NULL && t->observer->validation != NULL)
-        t->observer->validation(t->observer->self, &report);
-    check_metrics(t, tess_metrics_validation(t->metrics, &report));
+        t->observer->validation(t->observer->self, report);
+    check_metrics(t, tess_metrics_validation(t->metrics, report));
+}
+
+static tess_status after_step(tess_trainer *t, bool last, speedometer *meter, tess_train_result *result)
+{
+    tess_validation_report report = {.step = -1};
+    TESS_TRY(t->task.after_step(t->task.self, last, &report));
+    meter->since_s += report.seconds; /* not training time */
+    if (report.step >= 0 && report.outcome != TESS_VALIDATION_MISSING)
+        result->last = report;
+    if (report.step >= 0)
+        show_validation(t, &report);
     return TESS_OK;
 }
 
 static const logbook_marks nothing_done = {-1, -1, -1, -1};
 
-/* Validates and saves if that is due after the step. `so_far`: what was done already. */
+/* Does what the task wants after the step, and saves if that is due. `so_far`: what was done already. */
 static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speedometer *meter,
                              tess_train_result *result)
 {
     const tess_config *c = &t->config;
     int64_t step = t->engine->step;
     bool last = step == c->training.steps;
-    if (tess_trainer_can_validate(t) && !t->stopping && so_far->validated < step &&
-        (last || step % c->validation.interval == 0))
-        TESS_TRY(validate(t, meter, result));
+    if (!t->stopping && so_far->validated < step)
+        TESS_TRY(after_step(t, last, meter, result));
     tess_logbook_validated(t->book, step);
     if (c->checkpoint.enable && so_far->saved < step && (last || t->stopping || step % c->checkpoint.interval == 0)) {
         t->stopping = t->stopping || t->leaving;

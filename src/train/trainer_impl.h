@@ -10,6 +10,7 @@
 #include "train/engine.h"
 #include "train/logbook.h"
 #include "train/metrics.h"
+#include "train/task.h"
 #include "train/train.h"
 
 typedef struct tess_trainer {
@@ -26,13 +27,18 @@ typedef struct tess_trainer {
     tess_buffer trained_tokenizer; /* on rank 0, until it is written there */
     tess_model_config model_config;
     tess_engine *engine;
+    tess_task task;
+    tess_batch_source source; /* the task's, of this step */
+
+    /* Of text. */
     tess_prefix bos; /* begins each document, see tess_trainer_keep_bos */
     tess_loader *loader;
     tess_loader *held_out;   /* the text to validate on, NULL: none */
     json_t *data_files;      /* by tess_trainer_list_data */
     json_t *data;            /* by tess_trainer_describe_data */
     int64_t loader_position; /* the next global micro-batch of the loader */
-    tess_text_list without;  /* what was not loaded of a checkpoint: see exclude.h */
+
+    tess_text_list without; /* what was not loaded of a checkpoint: see exclude.h */
     tess_metrics *metrics;
     bool metrics_fail;           /* the newest line could not be written */
     int64_t n_waiting;           /* lines that wait since */
@@ -60,8 +66,8 @@ void tess_trainer_warn(const tess_trainer *t, const char *format, ...) __attribu
 /* Path inside job.dump_folder. */
 tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size);
 
-/* begin: an empty trainer. end: frees it and returns `status`. A failure is reported first, because freeing is
- * collective and the other ranks must learn that this one fails. */
+/* begin: an empty trainer, whose task is text. end: frees it and returns `status`. A failure is reported first, because
+ * freeing is collective and the other ranks must learn that this one fails. */
 void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_config *config,
                         const tess_train_observer *observer);
 tess_status tess_trainer_end(tess_trainer *t, tess_status status);
@@ -97,8 +103,11 @@ tess_status tess_trainer_open_data(tess_trainer *t);
  * a difference. The position is the beginning of the data. TESS_E_INVALID: it began otherwise than data.add_bos=true or
  * false says, or there is no bos token any more. */
 tess_status tess_trainer_keep_bos(tess_trainer *t, bool began_with);
-/* Its micro-batches. */
-tess_batch_source tess_trainer_source(tess_trainer *t);
+/* Text as the task of the trainer, which is borrowed. Its calls need the text open. */
+tess_task tess_text_task(tess_trainer *t);
+
+/* The micro-batches of the step that follows; persistent memory keeps this rank's place after each of them. */
+tess_status tess_trainer_next_step(tess_trainer *t, tess_batch_source *source);
 
 /* Opens the held-out text if there is any, so that errors in it are found before the first step. */
 tess_status tess_trainer_open_validation(tess_trainer *t);
@@ -130,8 +139,8 @@ tess_status tess_trainer_finish_saves(tess_trainer *t);
  * checkpoint.initial_load_path; else starts anew. Collective. */
 tess_status tess_trainer_resume(tess_trainer *t);
 tess_status tess_trainer_warm_start(tess_trainer *t);
-/* Sets step, n_tokens, the position in the data and the windows of the newest numbers from a checkpoint's description,
- * except what t->without lists. TESS_E_INVALID: the checkpoint was made with other data. */
+/* Sets step, n_tokens, the task and the windows of the newest numbers from a checkpoint's description, except what
+ * t->without lists. TESS_E_INVALID: the task cannot go on from there; text: the checkpoint was made with other data. */
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta);
 /* The step of the newest checkpoint, -1: none. Collective. */
 tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step);
@@ -139,9 +148,9 @@ tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step);
 /* Decides whether the run goes on from persistent memory, and clears that memory if not. Before the engine is made.
  * Collective. */
 tess_status tess_trainer_find_persistent(tess_trainer *t);
-/* Takes the engine and the data to the newest step in persistent memory. Collective. */
+/* Takes the engine and the task to the newest step in persistent memory. Collective. */
 tess_status tess_trainer_go_on(tess_trainer *t);
-/* Makes persistent memory valid: weights, moments and data are where the run begins. */
+/* Makes persistent memory valid: weights, moments and the task are where the run begins. */
 void tess_trainer_begin_book(tess_trainer *t);
 
 /* Writes the Hugging Face folder <dump_folder>/model. Collective. */

@@ -117,7 +117,8 @@ static tess_status run_rank(verify_run *run, tess_trainer *t)
     TESS_TRY(tess_barrier(t->team, NULL)); /* all have the offsets */
     for (int64_t i = 0; i < run->steps; i++) {
         tess_engine_report report;
-        tess_batch_source source = tess_trainer_source(t);
+        tess_batch_source source;
+        TESS_TRY(tess_trainer_next_step(t, &source));
         TESS_TRY(tess_engine_step(e, &source, &report));
         TESS_CHECK(!report.stop, TESS_E_INTERRUPTED, "interrupted after step %lld", (long long)e->step);
         for (int k = 0; k < run->n_tensors; k++) {

@@ -1,0 +1,142 @@
+/* Text as a task: micro-batches by the loader, in the order of the data, and validation at intervals. */
+#include "base/text/json.h"
+#include "tessera/comm.h"
+#include "train/batches.h"
+#include "train/exclude.h"
+#include "train/trainer_impl.h"
+
+static const char *const what = "the checkpoint's description";
+
+/* ---- Steps ---- */
+static tess_status next(void *self, int64_t index, tess_batch *batch)
+{
+    tess_trainer *t = self;
+    tess_micro_batch data;
+    bool end = false;
+    TESS_TRY(tess_loader_next(t->loader, index - t->loader_position, &data, &end));
+    TESS_CHECK(!end, TESS_E_INTERNAL, "the training data ended");
+    t->loader_position = index + 1;
+    *batch = tess_batch_of(&data);
+    return TESS_OK;
+}
+
+static tess_status next_step(void *self, tess_batch_source *source)
+{
+    tess_trainer *t = self;
+    *source = tess_engine_source(t->engine, t, next);
+    return TESS_OK;
+}
+
+static bool may_validate(const tess_trainer *t, bool last)
+{
+    return tess_trainer_can_validate(t) && (last || t->engine->step % t->config.validation.interval == 0);
+}
+
+static tess_status after_step(void *self, bool last, tess_validation_report *report)
+{
+    return may_validate(self, last) ? tess_trainer_validate(self, report) : TESS_OK;
+}
+
+/* ---- The place of a rank ---- */
+static void place(const void *self, tess_task_place *at)
+{
+    const tess_trainer *t = self;
+    tess_data_cursor cursor;
+    tess_loader_cursor(t->loader, &cursor);
+    *at = (tess_task_place){
+        {t->loader_position, (int64_t)cursor.epoch, (int64_t)cursor.window, (int64_t)cursor.row, t->bos.n > 0}};
+}
+
+static tess_status go_to(void *self, const tess_task_place *at)
+{
+    tess_trainer *t = self;
+    const tess_data_cursor cursor = {(uint64_t)at->word[1], (uint64_t)at->word[2], (uint64_t)at->word[3]};
+    TESS_TRY(tess_trainer_keep_bos(t, at->word[4] != 0));
+    TESS_TRY(tess_loader_seek(t->loader, &cursor));
+    t->loader_position = at->word[0];
+    return TESS_OK;
+}
+
+/* ---- Checkpoints ---- */
+/* The cursor of the rank that has read the step's last micro-batch is where the next step begins. */
+static tess_status describe(void *self, json_t *meta)
+{
+    tess_trainer *t = self;
+    tess_data_cursor cursor;
+    tess_loader_cursor(t->loader, &cursor);
+    int64_t words[] = {(int64_t)cursor.epoch, (int64_t)cursor.window, (int64_t)cursor.row};
+    int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % t->engine->at.n_data);
+    TESS_TRY(tess_broadcast(t->team, words, 3, TESS_I64, last_reader, NULL));
+    json_t *mine = json_pack("{s:[I,I,I], s:b, s:O}", "data_cursor", (json_int_t)words[0], (json_int_t)words[1],
+                             (json_int_t)words[2], "adds_bos", t->bos.n > 0, "data", t->data);
+    bool failed = mine == NULL || json_object_update(meta, mine) != 0;
+    json_decref(mine);
+    TESS_CHECK(!failed, TESS_E_NOMEM, "no memory to describe the checkpoint");
+    return TESS_OK;
+}
+
+static tess_status check_same(const char *key, int64_t saved, int64_t now)
+{
+    TESS_CHECK(saved == now, TESS_E_INVALID,
+               "the checkpoint was made with %s=%lld, now it is %lld: the data could not go on from the same sample; "
+               "keep the value, or start the data anew with checkpoint.exclude_from_loading=data",
+               key, (long long)saved, (long long)now);
+    return TESS_OK;
+}
+
+static tess_status seek_data(tess_trainer *t, const json_t *meta)
+{
+    int64_t seed = 0, seq_len = 0, words[3] = {0};
+    bool adds_bos = false; /* older checkpoints do not say: documents never began with a bos token */
+    const json_t *cursor = json_object_get(meta, "data_cursor");
+    TESS_TRY(tess_json_get_int(meta, "seed", what, &seed));
+    TESS_TRY(tess_json_get_int(meta, "seq_len", what, &seq_len));
+    TESS_TRY(tess_json_get_bool(meta, "adds_bos", what, &adds_bos));
+    TESS_CHECK(json_array_size(cursor) == 3, TESS_E_FORMAT,
+               "%s holds no place in the data: to begin with its weights use checkpoint.initial_load_path, to go on at "
+               "the data's beginning checkpoint.exclude_from_loading=data",
+               what);
+    for (size_t i = 0; i < 3; i++) {
+        words[i] = json_integer_value(json_array_get(cursor, i));
+        TESS_CHECK(words[i] >= 0, TESS_E_FORMAT, "%s: data_cursor holds a negative number", what);
+    }
+    TESS_TRY(check_same("debug.seed", seed, t->config.debug.seed));
+    TESS_TRY(check_same("training.seq_len", seq_len, t->config.training.seq_len));
+    TESS_TRY(tess_trainer_check_data(t, json_object_get(meta, "data")));
+    TESS_TRY(tess_trainer_keep_bos(t, adds_bos));
+    tess_data_cursor position = {(uint64_t)words[0], (uint64_t)words[1], (uint64_t)words[2]};
+    return tess_loader_seek(t->loader, &position);
+}
+
+/* exclude_from_loading=data was obeyed before, but the data has changed once more: it begins anew again. */
+static tess_status place_data(tess_trainer *t, const json_t *meta)
+{
+    if (tess_excludes(&t->without, "data"))
+        return TESS_OK;
+    tess_status status = seek_data(t, meta);
+    if (status != TESS_E_INVALID || !tess_excludes(&t->config.checkpoint.exclude_from_loading, "data"))
+        return status;
+    tess_trainer_note(t, "the data begins anew, as checkpoint.exclude_from_loading=data says: %s",
+                      tess_error_message());
+    tess_error_clear();
+    return TESS_OK;
+}
+
+static tess_status restore(void *self, const json_t *meta)
+{
+    tess_trainer *t = self;
+    TESS_TRY(place_data(t, meta));
+    t->loader_position = t->engine->step * tess_config_micro_batches(&t->config);
+    return TESS_OK;
+}
+
+tess_task tess_text_task(tess_trainer *t)
+{
+    return (tess_task){.self = t,
+                       .next_step = next_step,
+                       .place = place,
+                       .go_to = go_to,
+                       .describe = describe,
+                       .restore = restore,
+                       .after_step = after_step};
+}
