@@ -24,7 +24,7 @@ static tess_status run_pass(tess_engine *e, const tess_batch *batch, int p, tess
     if (p > 0)
         TESS_TRY(tess_fsdp_pass_begin(e->fsdp, p));
     tess_numbers_pass_begin(e->numbers, p);
-    TESS_TRY(tess_executor_train(e->executor, &part, e->logprobs));
+    TESS_TRY(tess_executor_train(e->executor, &part, NULL, e->logprobs));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     tess_loss_add(own, e->logprobs, part.targets, part.n_tokens);
     return TESS_OK;

@@ -181,7 +181,7 @@ static void plain_pass(plain *p, const tess_batch *whole, int64_t begin, int64_t
                              .pos = whole->pos + at,
                              .targets = whole->targets + at,
                              .cu_seqlens = cu_seqlens};
-    EXPECT_OK(tess_executor_train(p->executor, &part, p->logprobs));
+    EXPECT_OK(tess_executor_train(p->executor, &part, NULL, p->logprobs));
     for (int64_t t = 0; t < part.n_tokens; t++)
         p->nll -= (double)p->logprobs[t];
     p->n_targets += part.n_tokens;
