@@ -45,6 +45,9 @@ TESS_API int64_t tess_shape_count(const tess_shape *shape);     /* elements in a
 TESS_API int64_t tess_shape_rows(const tess_shape *shape);      /* dim[0]; 1 for a scalar */
 TESS_API int64_t tess_shape_row_count(const tess_shape *shape); /* elements in one row of dim 0 */
 TESS_API bool tess_shape_equal(const tess_shape *a, const tess_shape *b);
+/* A scalar as one row, [1], so that ranks may hold none of it; any other shape as it is. Boxes of shards and of
+ * checkpoints' tensors are those of this shape. */
+TESS_API tess_shape tess_shape_atleast_1d(const tess_shape *shape);
 
 /* "[4096, 11008]"; returns text. */
 TESS_API const char *tess_shape_format(const tess_shape *shape, char *text, size_t size);
@@ -55,7 +58,10 @@ typedef struct tess_box {
     int64_t begin[TESS_MAX_DIMS], size[TESS_MAX_DIMS];
 } tess_box;
 
+TESS_API tess_box tess_box_whole(const tess_shape *shape);
 TESS_API int64_t tess_box_count(int n_dims, const tess_box *box); /* elements in all */
+TESS_API bool tess_box_equal(int n_dims, const tess_box *a, const tess_box *b);
+TESS_API bool tess_box_contains(int n_dims, const tess_box *outer, const tess_box *inner); /* false: a size below 0 */
 /* True when two boxes have elements in common; *common (may be NULL) becomes their intersection. */
 TESS_API bool tess_box_meet(int n_dims, const tess_box *a, const tess_box *b, tess_box *common);
 /* "[0, 3) x [8, 16)"; returns text. */

@@ -88,12 +88,13 @@ static int64_t shard(rank *r, bool point)
         tess_ckpt_tensor *t = &r->tensors[i];
         *t = (tess_ckpt_tensor){.name = p->name, .kind = (tess_ckpt_kind)(i % KINDS), .shape = p->shape};
         t->stored = t->kind == TESS_CKPT_WEIGHT ? r->plan->weights : TESS_F32;
-        tess_shard_rows(tess_shape_rows(&p->shape), tess_team_size(r->team), tess_team_rank(r->team), &t->primary_begin,
-                        &t->primary_rows);
-        t->row_begin = t->primary_begin;
-        t->n_rows = t->primary_rows;
+        const tess_shape shape = tess_shape_atleast_1d(&p->shape);
+        t->box = tess_box_whole(&shape);
+        tess_shard_rows(shape.dim[0], tess_team_size(r->team), tess_team_rank(r->team), &t->box.begin[0],
+                        &t->box.size[0]);
+        t->primary = t->box;
         t->data = point ? r->state + at : NULL;
-        at += t->n_rows * tess_shape_row_count(&p->shape);
+        at += tess_box_count(shape.n_dims, &t->box);
     }
     return at;
 }

@@ -48,8 +48,7 @@ static tess_status match(warm_start *w)
             continue;
         }
         TESS_TRY(check_shape(w, t, found));
-        w->requests[i] = (tess_catalog_request){found, tess_catalog_rows(found, t->row_begin, t->n_rows), true,
-                                                t->n_rows > 0 ? t->data : NULL};
+        w->requests[i] = tess_store_request(t, found);
     }
     TESS_CHECK(n_missing == 0, TESS_E_INVALID,
                "%s: %d of the %d tensors are missing, the first is of '%s': give the checkpoint's model, a copy of it "

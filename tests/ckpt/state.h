@@ -4,6 +4,7 @@
 
 #include "base/core/rng.h"
 #include "ckpt/store/store.h"
+#include "rows.h"
 #include "support/test.h"
 
 /* A model with awkward sizes: fewer rows than ranks, rows that no world size divides, none at all, a scalar. */
@@ -34,13 +35,12 @@ static inline void make_state(state *s, int world, int rank, bool whole, int64_t
         tess_ckpt_tensor *t = &s->tensors[i];
         *t = (tess_ckpt_tensor){
             .name = params[i / 3].name, .kind = (tess_ckpt_kind)(i % 3), .shape = params[i / 3].shape};
-        int64_t rows = tess_shape_rows(&t->shape), row = tess_shape_row_count(&t->shape);
-        tess_shard_rows(rows, world, rank, &t->primary_begin, &t->primary_rows);
-        t->row_begin = whole ? 0 : t->primary_begin;
-        t->n_rows = whole ? rows : t->primary_rows;
+        int64_t row = tess_shape_row_count(&t->shape);
+        t->primary = chunk_of(&t->shape, world, rank);
+        t->box = whole ? chunk_of(&t->shape, 1, 0) : t->primary;
         t->data = s->data[i];
         for (int64_t k = 0; k < LARGEST; k++)
-            t->data[k] = k < t->n_rows * row ? value_at(i, t->row_begin * row + k, step) : -77;
+            t->data[k] = k < t->box.size[0] * row ? value_at(i, t->box.begin[0] * row + k, step) : -77;
     }
 }
 
@@ -55,7 +55,7 @@ static inline void expect_state(const state *got, int world, int rank, bool whol
 static inline void blank(state *s)
 {
     for (int i = 0; i < N; i++) {
-        int64_t n = s->tensors[i].n_rows * tess_shape_row_count(&s->tensors[i].shape);
+        int64_t n = s->tensors[i].box.size[0] * tess_shape_row_count(&s->tensors[i].shape);
         for (int64_t k = 0; k < n; k++)
             s->data[i][k] = 1e9f;
     }

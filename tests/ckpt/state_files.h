@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "ckpt/store/store_write.h"
+#include "rows.h"
 #include "files.h"
 
 enum { STATE_ROWS = 13, STATE_COLUMNS = 5, STATE_BIAS = 7 };
@@ -43,8 +44,8 @@ static inline void save_part(const char *dir, int64_t step, int writers, const t
             *p = (tess_store_piece){.name = names[i], .dtype = "F32", .rank = w};
             p->n_dims = i % 2 == 0 ? 2 : 1;
             p->dim[0] = i % 2 == 0 ? STATE_ROWS : STATE_BIAS, p->dim[1] = STATE_COLUMNS;
-            tess_shard_rows(p->dim[0], writers, w, &p->row_begin, &p->n_rows);
-            p->data = values[kind] + p->row_begin * columns;
+            p->held = p->box = chunk_of(&(tess_shape){p->n_dims, {p->dim[0], columns}}, writers, w);
+            p->data = values[kind] + p->box.begin[0] * columns;
         }
         snprintf(file, sizeof(file), "rank-%05d.data", w);
         EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, file, pieces, 6, &parts[w]));

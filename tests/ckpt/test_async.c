@@ -16,10 +16,8 @@ static tess_ckpt_tensor own_row(const async_rank *r, float first)
         values[i] = i == 0 ? first : 0;
     return (tess_ckpt_tensor){.name = "w",
                               .shape = {2, {world, VALUES}},
-                              .row_begin = rank,
-                              .n_rows = 1,
-                              .primary_begin = rank,
-                              .primary_rows = 1,
+                              .box = {{rank}, {1, VALUES}},
+                              .primary = {{rank}, {1, VALUES}},
                               .data = values};
 }
 
@@ -395,6 +393,7 @@ static void ask_for_too_much(void)
     async_rank r = join_with_saver(&plain);
     tess_ckpt_tensor tensor = own_row(&r, 1);
     tensor.shape = (tess_shape){2, {2, (int64_t)1 << 36}};
+    tensor.box.size[1] = tensor.primary.size[1] = (int64_t)1 << 36;
     EXPECT_FAILS(tess_saver_prepare(r.saver, &tensor, 1), TESS_E_NOMEM, "of this host's memory");
     tensor = own_row(&r, 1);
     EXPECT_OK(tess_saver_prepare(r.saver, &tensor, 1));

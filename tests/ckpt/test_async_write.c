@@ -10,7 +10,7 @@
 
 static const char *the_folder;
 static tess_saver_options the_options = {.direct = true, .host_wait_s = PATIENCE_S};
-static bool as_bf16;
+static bool as_bf16, by_column;
 static int ranks_of_host; /* 0: one host */
 static int fds[2];        /* of the services of two hosts */
 
@@ -39,6 +39,19 @@ static async_rank join_host(void)
     return r;
 }
 
+/* Every rank holds all, and writes its columns of tensors that have any. */
+static void cut_columns(state *s, int world, int rank, int64_t step)
+{
+    make_state(s, world, rank, true, step);
+    for (int i = 0; i < N; i++) {
+        tess_ckpt_tensor *t = &s->tensors[i];
+        if (t->shape.n_dims < 2)
+            continue;
+        t->primary = t->box;
+        tess_shard_rows(t->shape.dim[1], world, rank, &t->primary.begin[1], &t->primary.size[1]);
+    }
+}
+
 /* TESS_OK, or how the save failed: the same on all ranks. */
 static tess_status save_step(async_rank *r, int64_t step, tess_saver_outcome *outcome)
 {
@@ -47,6 +60,8 @@ static tess_status save_step(async_rank *r, int64_t step, tess_saver_outcome *ou
     tess_saver_times times;
     json_t *meta = some_meta();
     make_state(&s, tess_team_size(r->team), tess_team_rank(r->team), false, step);
+    if (by_column)
+        cut_columns(&s, tess_team_size(r->team), tess_team_rank(r->team), step);
     for (int i = 0; i < N; i++)
         s.tensors[i].stored = as_bf16 && s.tensors[i].kind == TESS_CKPT_WEIGHT ? TESS_BF16 : TESS_F32;
     snprintf(dir, sizeof(dir), "%s%s", the_folder, the_options.host_local && r->hosts->host == 1 ? "/h2" : "");
@@ -134,6 +149,14 @@ static void what_is_staged_becomes_a_checkpoint(void)
 
 static void weights_are_rounded_when_that_is_asked_for(void)
 {
+    as_bf16 = true;
+    run_on_one_host(2);
+}
+
+static void boxes_that_lie_in_many_runs_are_gathered(void)
+{
+    by_column = true;
+    run_on_one_host(3);
     as_bf16 = true;
     run_on_one_host(2);
 }
@@ -241,7 +264,8 @@ static void writers_of_two_hosts_remove_what_is_older(void)
 static void a_part_that_does_not_read_back_is_told(void)
 {
     static const float values[6] = {1, 2, 3, 4, 5, 6};
-    tess_store_piece rows = {"model.w", "F32", false, 2, {4, 3}, .row_begin = 1, .n_rows = 2, .data = values};
+    tess_store_piece rows = {
+        "model.w", "F32", false, 2, {4, 3}, .box = {{1}, {2, 3}}, .data = values, .held = {{1}, {2, 3}}};
     char folder[TESS_CKPT_PATH], *data;
     size_t size;
     json_t *part;
@@ -336,6 +360,7 @@ static void what_one_host_has_lost_does_not_count_on_the_other(void)
 static const test_case cases[] = {
     {"what_is_staged_becomes_a_checkpoint", what_is_staged_becomes_a_checkpoint},
     {"weights_are_rounded_when_that_is_asked_for", weights_are_rounded_when_that_is_asked_for},
+    {"boxes_that_lie_in_many_runs_are_gathered", boxes_that_lie_in_many_runs_are_gathered},
     {"pieces_are_packed_when_that_is_asked_for", pieces_are_packed_when_that_is_asked_for},
     {"a_full_disk_fails_one_save_and_the_one_before_stands", a_full_disk_fails_one_save_and_the_one_before_stands},
     {"one_writer_at_a_time_makes_checkpoints_in_a_folder", one_writer_at_a_time_makes_checkpoints_in_a_folder},

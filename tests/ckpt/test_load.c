@@ -15,7 +15,7 @@ static tess_store_piece piece_of(const tess_ckpt_tensor *t, const char *name, te
 {
     tess_store_piece piece = {name, tess_store_dtype_text(stored), stored != TESS_F32, t->shape.n_dims};
     memcpy(piece.dim, t->shape.dim, sizeof(t->shape.dim));
-    piece.row_begin = t->row_begin, piece.n_rows = t->n_rows;
+    piece.box = piece.held = t->box;
     piece.rank = rank, piece.data = t->data;
     return piece;
 }
@@ -82,7 +82,7 @@ static void what_was_written_is_read(void)
         json_decref(back);
         /* a part, for evaluation: weights only, two rows, nothing owned */
         tess_ckpt_tensor part = s.tensors[0];
-        part.row_begin = 4, part.n_rows = 2, part.primary_begin = part.primary_rows = 0;
+        part.box = rows_of(&part.shape, 4, 2), part.primary = rows_of(&part.shape, 0, 0);
         EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, STEP, &part, 1, NULL, NULL));
         for (int k = 0; k < 10; k++)
             EXPECT(part.data[k] == value_at(0, 20 + k, STEP));

@@ -290,7 +290,8 @@ static void packed_pieces_are_unpacked(void)
     EXPECT_OK(tess_mem_alloc(test_mem(), TESS_POOL_MISC, sizeof(float) * ROWS * COLUMNS, "data", (void **)&data));
     for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i++)
         data[i] = (float)(i / 1000);
-    const tess_store_piece piece = {"model.w", "F32", false, 2, {ROWS, COLUMNS}, 0, ROWS, 0, data};
+    const tess_store_piece piece = {
+        "model.w", "F32", false, 2, {ROWS, COLUMNS}, {{0}, {ROWS, COLUMNS}}, 0, data, {{0}, {ROWS, COLUMNS}}};
     EXPECT_OK(tess_store_begin(NULL, dir, 7, folder));
     EXPECT_OK(tess_store_write_part(test_mem(), &options, folder, "rank-00000.data", &piece, 1, &part));
     EXPECT_OK(tess_store_commit(NULL, dir, 7, &part, 1, &facts));

@@ -55,7 +55,7 @@ static void what_is_saved_is_loaded(void)
     json_decref(back);
     /* a part, for evaluation: weights only, two rows, nothing owned */
     tess_ckpt_tensor part = s.tensors[0];
-    part.row_begin = 4, part.n_rows = 2, part.primary_begin = part.primary_rows = 0;
+    part.box = rows_of(&part.shape, 4, 2), part.primary = rows_of(&part.shape, 0, 0);
     EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 12, &part, 1, NULL, NULL));
     for (int k = 0; k < 10; k++)
         EXPECT(part.data[k] == value_at(0, 20 + k, 12));
@@ -343,10 +343,10 @@ static void another_model_is_refused(void)
     EXPECT_FAILS(tess_ckpt_load(test_mem(), NULL, dir, 3, s.tensors, N, NULL, NULL), TESS_E_INVALID,
                  "no tensor 'optimizer.nobody.exp_avg'");
     make_state(&s, 1, 0, false, 3);
-    s.tensors[0].primary_rows--;
+    s.tensors[0].primary.size[0]--;
     EXPECT_FAILS(tess_ckpt_save(test_mem(), NULL, dir, 4, NULL, s.tensors, N, NULL), TESS_E_INVALID,
                  "some rows were left out");
-    s.tensors[0].primary_rows = 14;
+    s.tensors[0].primary.size[0] = 14;
     EXPECT_FAILS(tess_ckpt_save(test_mem(), NULL, dir, 4, NULL, s.tensors, N, NULL), TESS_E_INVALID, "embed.weight");
     EXPECT_TEXT(names_in(dir), "step-00000003");
 }

@@ -84,8 +84,7 @@ static void make_tensors(tensors *t, int world, int rank, int64_t values)
     memcpy(t->list, t->small.tensors, sizeof(t->small.tensors));
     tess_ckpt_tensor *even = &t->list[N];
     *even = (tess_ckpt_tensor){.name = "even", .shape = {2, {EVEN_ROWS, EVEN_ROW}}, .data = t->even};
-    tess_shard_rows(EVEN_ROWS, world, rank, &even->row_begin, &even->n_rows);
-    even->primary_begin = even->row_begin, even->primary_rows = even->n_rows;
+    even->box = even->primary = chunk_of(&even->shape, world, rank);
     for (int i = 0; i < EVEN_ROWS * EVEN_ROW; i++)
         t->even[i] = (float)values;
 }

@@ -107,8 +107,8 @@ static void replicas_across_hosts_are_kept_by_each(void)
     make_state(&now, n, me, false, 3);
     for (int i = 0; i < N; i++) { /* as fsdp does: each replica counts a part of its rows */
         tess_ckpt_tensor *t = &now.tensors[i];
-        tess_shard_rows(t->n_rows, hosts->n, hosts->host, &t->primary_begin, &t->primary_rows);
-        t->primary_begin += t->row_begin;
+        tess_shard_rows(t->box.size[0], hosts->n, hosts->host, &t->primary.begin[0], &t->primary.size[0]);
+        t->primary.begin[0] += t->box.begin[0];
     }
     EXPECT_OK(
         tess_ckpt_save(test_mem(), hosts->all, dir, 3, NULL, now.tensors, N, &(tess_store_options){.hosts = hosts}));
@@ -206,8 +206,7 @@ static void the_files_of_a_host_are_of_its_rows_alone(void)
     char name[64];
     const char *dir = join_hosts(1);
     tess_ckpt_tensor big = {.name = "big", .kind = TESS_CKPT_WEIGHT, .shape = {2, {ROWS, ROW}}, .data = values};
-    tess_shard_rows(ROWS, world_of(), rank_of(), &big.row_begin, &big.n_rows);
-    big.primary_begin = big.row_begin, big.primary_rows = big.n_rows;
+    big.box = big.primary = chunk_of(&big.shape, world_of(), rank_of());
     memset(values, 1, sizeof(values));
     EXPECT_OK(tess_ckpt_save(test_mem(), hosts->all, dir, 1, NULL, &big, 1, &(tess_store_options){.hosts = hosts}));
     struct stat info;

@@ -64,10 +64,10 @@ static tess_status write_and_commit(const tess_io *io, int64_t step, int values)
                                   false,
                                   2,
                                   {ROWS, COLUMNS},
-                                  w * ROWS / WRITERS,
-                                  ROWS / WRITERS,
+                                  {{w * ROWS / WRITERS}, {ROWS / WRITERS, COLUMNS}},
                                   w,
                                   data + w * ROWS / WRITERS * COLUMNS};
+        piece.held = piece.box;
         snprintf(file, sizeof(file), "rank-%05d.data", w);
         status = tess_store_write_part(test_mem(), &options, folder, file, &piece, 1, &parts[w]);
     }
@@ -111,7 +111,7 @@ static void begin_tally(bool (*lies)(const disk *d, int change))
 static int load(const char *dir, int64_t step)
 {
     static float data[ROWS * COLUMNS];
-    tess_ckpt_tensor tensor = {.name = "w", .shape = {2, {ROWS, COLUMNS}}, .n_rows = ROWS, .data = data};
+    tess_ckpt_tensor tensor = {.name = "w", .shape = {2, {ROWS, COLUMNS}}, .box = {{0}, {ROWS, COLUMNS}}, .data = data};
     if (tess_ckpt_load(test_mem(), NULL, dir, step, &tensor, 1, NULL, NULL) != TESS_OK)
         return -1;
     for (int k = 0; k < run.n_saves; k++) {

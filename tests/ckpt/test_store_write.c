@@ -26,10 +26,12 @@ static void list_pieces(tess_store_piece pieces[4], tess_dtype stored)
 {
     const char *dtype = stored == TESS_F32 ? "F32" : "BF16";
     bool rounds = stored != TESS_F32;
-    pieces[0] = (tess_store_piece){"model.small", "F32", false, 1, {SMALL}, 0, SMALL, 3, small};
-    pieces[1] = (tess_store_piece){"model.large", dtype, rounds, 2, {ROWS, ROW}, 0, ROWS, 3, large};
-    pieces[2] = (tess_store_piece){"model.scalar", dtype, rounds, 0, {0}, 0, 1, 3, small + 1};
-    pieces[3] = (tess_store_piece){"model.none", dtype, rounds, 2, {0, 4}, 0, 0, 3, NULL};
+    pieces[0] = (tess_store_piece){"model.small", "F32", false, 1, {SMALL}, {{0}, {SMALL}}, 3, small};
+    pieces[1] = (tess_store_piece){"model.large", dtype, rounds, 2, {ROWS, ROW}, {{0}, {ROWS, ROW}}, 3, large};
+    pieces[2] = (tess_store_piece){"model.scalar", dtype, rounds, 0, {0}, {{0}, {1}}, 3, small + 1};
+    pieces[3] = (tess_store_piece){"model.none", dtype, rounds, 2, {0, 4}, {{0}, {0, 4}}, 3, NULL};
+    for (int i = 0; i < 4; i++)
+        pieces[i].held = pieces[i].box;
 }
 
 static tess_status save(const char *dir, int64_t step, const tess_store_options *options, tess_dtype stored)
@@ -107,7 +109,7 @@ static void expect_tensor(const json_t *manifest, const char *file, size_t file_
         tess_mem_free(test_mem(), data);
         next += rows;
     }
-    EXPECT_INT(next, p->n_rows);
+    EXPECT_INT(next, p->box.size[0]);
 }
 
 static void expect_saved(const char *dir, const char *name, int64_t step, tess_dtype stored)
@@ -201,27 +203,27 @@ static void rows_that_nobody_writes_are_named(void)
     char folder[TESS_CKPT_PATH];
     json_t *parts[2];
     const tess_store_facts facts = {.world_size = 2};
-    tess_store_piece piece = {"model.small", "F32", false, 1, {SMALL}, 0, 3, 0, small};
+    tess_store_piece piece = {"model.small", "F32", false, 1, {SMALL}, {{0}, {3}}, 0, small, {{0}, {SMALL}}};
     EXPECT_OK(tess_store_begin(NULL, test_folder(), 7, folder));
     EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00000.data", &piece, 1, &parts[0]));
     EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 1, &facts), TESS_E_INVALID,
                  "'model.small' of 5 rows: some rows were left out: those at 3");
-    piece.row_begin = 2;
+    piece.box.begin[0] = 2;
     EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00001.data", &piece, 1, &parts[1]));
     EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 2, &facts), TESS_E_INVALID,
                  "some rows were written twice: those at 2");
     json_decref(parts[1]);
-    piece.row_begin = 0, piece.n_rows = 2; /* as many as there should be, but not those */
+    piece.box = (tess_box){{0}, {2}}; /* as many as there should be, but not those */
     EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00001.data", &piece, 1, &parts[1]));
     EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 2, &facts), TESS_E_INVALID, "written twice");
     json_decref(parts[1]);
-    piece.row_begin = 2, piece.n_rows = 3;
+    piece.box = (tess_box){{2}, {3}};
     piece.dim[0] = 6;
     EXPECT_OK(tess_store_write_part(test_mem(), NULL, folder, "rank-00001.data", &piece, 1, &parts[1]));
     EXPECT_FAILS(tess_store_commit(NULL, test_folder(), 7, parts, 2, &facts), TESS_E_MISMATCH, "model.small");
-    piece.row_begin = 4;
+    piece.box.begin[0] = 4;
     EXPECT_FAILS(tess_store_write_part(test_mem(), NULL, folder, "x.data", &piece, 1, &parts[1]), TESS_E_INVALID,
-                 "rows [4, +3) of 'model.small', which has 6");
+                 "rank 0 writes [4, 7) of 'model.small', which is not inside [6]");
     json_decref(parts[0]);
 }
 

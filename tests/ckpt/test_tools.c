@@ -5,7 +5,7 @@
 #include "ckpt/tools/edit.h"
 #include "ckpt/tools/list.h"
 #include "ckpt/tools/prune.h"
-#include "ckpt/formats/flat.h"
+#include "base/core/flat.h"
 #include "state_files.h"
 
 /* ---- Listing */

@@ -4,12 +4,34 @@
 
 #include "base/text/text.h"
 
+tess_box tess_box_whole(const tess_shape *shape)
+{
+    tess_box box = {.begin = {0}};
+    memcpy(box.size, shape->dim, (size_t)shape->n_dims * sizeof(box.size[0]));
+    return box;
+}
+
 int64_t tess_box_count(int n_dims, const tess_box *box)
 {
     int64_t n = 1;
     for (int d = 0; d < n_dims; d++)
         n *= box->size[d];
     return n;
+}
+
+bool tess_box_equal(int n_dims, const tess_box *a, const tess_box *b)
+{
+    size_t bytes = (size_t)n_dims * sizeof(a->begin[0]);
+    return memcmp(a->begin, b->begin, bytes) == 0 && memcmp(a->size, b->size, bytes) == 0;
+}
+
+bool tess_box_contains(int n_dims, const tess_box *outer, const tess_box *inner)
+{
+    for (int d = 0; d < n_dims; d++)
+        if (inner->size[d] < 0 || inner->size[d] > outer->size[d] || inner->begin[d] < outer->begin[d] ||
+            inner->begin[d] - outer->begin[d] > outer->size[d] - inner->size[d])
+            return false;
+    return true;
 }
 
 bool tess_box_meet(int n_dims, const tess_box *a, const tess_box *b, tess_box *common)
@@ -31,9 +53,11 @@ bool tess_box_meet(int n_dims, const tess_box *a, const tess_box *b, tess_box *c
 const char *tess_box_format(int n_dims, const tess_box *box, char *text, size_t size)
 {
     size_t at = tess_text_add(text, size, 0, "%s", n_dims == 0 ? "[]" : "");
-    for (int d = 0; d < n_dims; d++)
-        at = tess_text_add(text, size, at, "%s[%" PRId64 ", %" PRId64 ")", d > 0 ? " x " : "", box->begin[d],
-                           box->begin[d] + box->size[d]);
+    for (int d = 0; d < n_dims; d++) {
+        int64_t end;
+        (void)__builtin_add_overflow(box->begin[d], box->size[d], &end); /* numbers of files may be hostile */
+        at = tess_text_add(text, size, at, "%s[%" PRId64 ", %" PRId64 ")", d > 0 ? " x " : "", box->begin[d], end);
+    }
     return text;
 }
 

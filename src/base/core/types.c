@@ -61,6 +61,11 @@ bool tess_shape_equal(const tess_shape *a, const tess_shape *b)
     return a->n_dims == b->n_dims && memcmp(a->dim, b->dim, (size_t)a->n_dims * sizeof(a->dim[0])) == 0;
 }
 
+tess_shape tess_shape_atleast_1d(const tess_shape *shape)
+{
+    return shape->n_dims > 0 ? *shape : (tess_shape){1, {1}};
+}
+
 const char *tess_dims_format(int n_dims, const int64_t *dim, char *text, size_t size)
 {
     size_t at = tess_text_add(text, size, 0, "[");

@@ -17,7 +17,7 @@
 #include "inject/inject.h"
 
 enum {
-    ASYNC_VERSION = 3,
+    ASYNC_VERSION = 4,
     ASYNC_SLOTS = 512,
     ASYNC_TEXT = 1024,
     ASYNC_GOOD = 1024, /* good steps of a host's own folder that its writer reports */
@@ -108,7 +108,7 @@ void async_end(async_header *header, async_state from, const async_outcome *outc
 void async_copy(void *to, const void *from, size_t size);
 
 /* ---- async_request.c: the text of a stage, JSON ---- */
-/* The primary rows of a tensor in the stage. */
+/* The primary box of a tensor in the stage: its elements, row-major. */
 typedef struct async_piece {
     tess_ckpt_tensor tensor;
     uint64_t offset, bytes;

@@ -4,17 +4,35 @@
 #include "base/text/json.h"
 #include "ckpt/async/async_impl.h"
 
+static json_t *list_of(const int64_t *numbers, int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(numbers[i]));
+    return list;
+}
+
+static tess_status get_list(const json_t *entry, const char *key, int64_t numbers[TESS_MAX_DIMS], int *n)
+{
+    const json_t *list = json_object_get(entry, key);
+    *n = (int)json_array_size(list);
+    TESS_CHECK(json_is_array(list) && *n <= TESS_MAX_DIMS, TESS_E_FORMAT, "a stage's '%s' is not of at most %d numbers",
+               key, TESS_MAX_DIMS);
+    for (int i = 0; i < *n; i++)
+        numbers[i] = json_integer_value(json_array_get(list, (size_t)i));
+    return TESS_OK;
+}
+
 static json_t *describe_piece(const async_piece *p)
 {
     const tess_ckpt_tensor *t = &p->tensor;
     char name[TESS_STORE_NAME];
-    json_t *shape = json_array();
-    for (int d = 0; d < t->shape.n_dims; d++)
-        json_array_append_new(shape, json_integer(t->shape.dim[d]));
+    int n_dims = tess_ckpt_dims(t);
     tess_store_tensor_name(t->kind, t->name, name);
-    return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:I}", "name", name, "dtype", tess_store_dtype_text(t->stored),
-                     "shape", shape, "begin", (json_int_t)t->primary_begin, "rows", (json_int_t)t->primary_rows,
-                     "offset", (json_int_t)p->offset, "bytes", (json_int_t)p->bytes);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:I}", "name", name, "dtype", tess_store_dtype_text(t->stored),
+                     "shape", list_of(t->shape.dim, t->shape.n_dims), "begin", list_of(t->primary.begin, n_dims),
+                     "size", list_of(t->primary.size, n_dims), "offset", (json_int_t)p->offset, "bytes",
+                     (json_int_t)p->bytes);
 }
 
 tess_status async_request_format(const async_piece *pieces, int n, json_t *request, char **text)
@@ -33,20 +51,20 @@ tess_status async_request_piece(const json_t *request, size_t i, const uint8_t *
 {
     int64_t offset = 0, bytes = 0;
     const json_t *entry = json_array_get(json_object_get(request, "pieces"), i);
-    const json_t *shape = json_object_get(entry, "shape");
+    int n_begin, n_size;
     *piece = (tess_store_piece){.name = ""};
     TESS_TRY(tess_json_get_string(entry, "name", "stage", &piece->name));
     TESS_TRY(tess_json_get_string(entry, "dtype", "stage", &piece->dtype));
-    TESS_TRY(tess_json_get_int(entry, "begin", "stage", &piece->row_begin));
-    TESS_TRY(tess_json_get_int(entry, "rows", "stage", &piece->n_rows));
+    TESS_TRY(get_list(entry, "shape", piece->dim, &piece->n_dims));
+    TESS_TRY(get_list(entry, "begin", piece->box.begin, &n_begin));
+    TESS_TRY(get_list(entry, "size", piece->box.size, &n_size));
     TESS_TRY(tess_json_get_int(entry, "offset", "stage", &offset));
     TESS_TRY(tess_json_get_int(entry, "bytes", "stage", &bytes));
-    TESS_CHECK(json_array_size(shape) <= TESS_MAX_DIMS, TESS_E_FORMAT, "a stage's shape has too many dimensions");
-    piece->n_dims = (int)json_array_size(shape);
-    for (int d = 0; d < piece->n_dims; d++)
-        piece->dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
+    TESS_CHECK(n_begin == n_size && n_size == (piece->n_dims > 0 ? piece->n_dims : 1), TESS_E_FORMAT,
+               "a stage's '%s' has %d dimensions, its box %d and %d", piece->name, piece->n_dims, n_begin, n_size);
     TESS_CHECK(offset >= 0 && bytes >= 0 && (uint64_t)offset + (uint64_t)bytes <= data_bytes, TESS_E_FORMAT,
                "a stage has %llu bytes, but '%s' ends after them", (unsigned long long)data_bytes, piece->name);
     piece->data = data + offset;
+    piece->held = piece->box;
     return TESS_OK;
 }

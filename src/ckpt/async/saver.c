@@ -238,7 +238,7 @@ static void submit(tess_saver *s, const char *text, uint64_t generation)
     async_step(header, ASYNC_STAGING, ASYNC_QUEUED);
 }
 
-/* Plans the rows that this rank writes: the primary rows of *tensors, or its share of a host's own folder. */
+/* Plans what this rank writes: the primary boxes of *tensors, or its share of a host's own folder. */
 static tess_status plan(tess_saver *s, const tess_ckpt_tensor **tensors, int n)
 {
     if (has_own_folder(s)) {

@@ -18,7 +18,7 @@ struct tess_saver {
     uint64_t staged; /* newest generation that this rank has staged, 0: none */
     uint64_t job;    /* as in async_request */
 
-    tess_ckpt_tensor *own; /* host_local: (n_pieces) the caller's tensors with this rank's share as primary rows */
+    tess_ckpt_tensor *own; /* host_local: (n_pieces) the caller's tensors with this rank's share as primary boxes */
     async_piece *pieces;   /* (n_pieces) as they lie in the stage */
     int n_pieces;
     size_t data_bytes, payload; /* with and without the padding of blocks */
@@ -27,7 +27,7 @@ struct tess_saver {
 };
 
 /* ---- stage.c ---- */
-/* Places the tensors' primary rows in the stage. */
+/* Places the tensors' primary boxes in the stage. */
 tess_status async_stage_plan(tess_saver *saver, const tess_ckpt_tensor *tensors, int n_tensors);
 size_t async_stage_bytes(const tess_saver *saver, size_t text_bytes);
 /* Maps memory for the plan and a text. */

@@ -1,4 +1,4 @@
-/* A rank's stage: the place of each tensor's rows, and the copy. Pieces begin at multiples of a disk block, in the
+/* A rank's stage: the place of each tensor's elements, and the copy. Pieces begin at multiples of a disk block, in the
  * order of the file, so that the writer hands the stage itself to the disk. */
 #include <string.h>
 #include <sys/mman.h>
@@ -10,8 +10,8 @@
 #define MADV_COLLAPSE 25 /* since Linux 6.1; an older kernel refuses it */
 #endif
 
-enum { BLOCK = 4096 };
-static const size_t huge_page = (size_t)2 << 20, convert_values = 65536;
+enum { BLOCK = 4096, GATHERED = 8192 /* values that a thread takes at a time */ };
+static const size_t huge_page = (size_t)2 << 20;
 
 static size_t round_up(size_t n, size_t unit)
 {
@@ -26,8 +26,7 @@ static bool is_planned(const tess_saver *s, const tess_ckpt_tensor *tensors, int
     for (int i = 0; i < n; i++) {
         const tess_ckpt_tensor *p = &s->pieces[i].tensor, *t = &tensors[i];
         if (p->name != t->name || p->kind != t->kind || p->stored != t->stored ||
-            p->primary_begin != t->primary_begin || p->primary_rows != t->primary_rows ||
-            !tess_shape_equal(&p->shape, &t->shape))
+            !tess_shape_equal(&p->shape, &t->shape) || !tess_box_equal(tess_ckpt_dims(t), &p->primary, &t->primary))
             return false;
     }
     return true;
@@ -48,7 +47,7 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
         const tess_ckpt_tensor *t = &tensors[i];
         async_piece *p = &s->pieces[i];
         *p = (async_piece){.tensor = *t, .offset = at};
-        p->bytes = (uint64_t)(t->primary_rows * tess_shape_row_count(&t->shape)) * tess_dtype_size(t->stored);
+        p->bytes = (uint64_t)tess_ckpt_count(t, &t->primary) * tess_dtype_size(t->stored);
         at += round_up(p->bytes, BLOCK);
         s->payload += p->bytes;
     }
@@ -105,20 +104,36 @@ typedef struct copy {
     const tess_ckpt_tensor *tensors;
 } copy;
 
-/* Copies bytes [begin, end) of a piece: whole elements, then zeros to the end of the block. */
-static void copy_piece(tess_saver *s, const async_piece *piece, const float *from, uint64_t begin, uint64_t end)
+/* Copies bytes [begin, end) of a piece, whole elements. */
+static void copy_elements(tess_saver *s, const async_piece *piece, const tess_ckpt_tensor *tensor, uint64_t begin,
+                          uint64_t end)
 {
+    float gathered[GATHERED];
     uint8_t *to = s->stage + piece->offset;
     tess_dtype stored = piece->tensor.stored;
-    uint64_t size = tess_dtype_size(stored), data_end = end < piece->bytes ? end : piece->bytes;
-    if (begin < data_end && stored == TESS_F32)
-        async_copy(to + begin, (const uint8_t *)from + begin, data_end - begin);
-    for (uint64_t at = begin; stored != TESS_F32 && at < data_end; at += convert_values * size) {
-        uint64_t n = (data_end - at) / size;
-        (void)tess_st_encode(from + at / size, (int64_t)(n < convert_values ? n : convert_values), stored, to + at);
+    uint64_t size = tess_dtype_size(stored), most = GATHERED * size;
+    const float *run = tess_ckpt_primary_run(tensor);
+    if (run != NULL && stored == TESS_F32) {
+        async_copy(to + begin, (const uint8_t *)run + begin, end - begin);
+        return;
     }
+    for (uint64_t at = begin; at < end; at += most) {
+        int64_t first = (int64_t)(at / size), n = (int64_t)((end - at < most ? end - at : most) / size);
+        if (run == NULL)
+            tess_ckpt_primary_copy(tensor, first, n, gathered);
+        (void)tess_st_encode(run != NULL ? run + first : gathered, n, stored, to + at);
+    }
+}
+
+/* The same, and zeros from the end of the piece to that of its block. */
+static void copy_piece(tess_saver *s, const async_piece *piece, const tess_ckpt_tensor *tensor, uint64_t begin,
+                       uint64_t end)
+{
+    uint64_t data_end = end < piece->bytes ? end : piece->bytes;
+    if (begin < data_end)
+        copy_elements(s, piece, tensor, begin, data_end);
     if (end > data_end)
-        memset(to + data_end, 0, end - data_end);
+        memset(s->stage + piece->offset + data_end, 0, end - data_end);
 }
 
 static int piece_at(const tess_saver *s, uint64_t offset)
@@ -145,7 +160,7 @@ static void copy_range(void *context, int64_t begin, int64_t end, int worker)
         uint64_t from = (uint64_t)begin > p->offset ? (uint64_t)begin - p->offset : 0;
         uint64_t to = (uint64_t)end - p->offset, whole = round_up(p->bytes, BLOCK);
         if (from < whole)
-            copy_piece(s, p, tess_ckpt_primary_data(&c->tensors[i]), from, to < whole ? to : whole);
+            copy_piece(s, p, &c->tensors[i], from, to < whole ? to : whole);
     }
 }
 

@@ -178,8 +178,9 @@ static tess_status check_box(const tess_catalog *c, const tess_catalog_tensor *t
     for (int d = 0; d < t->n_dims; d++) {
         int64_t begin = p->box.begin[d], size = p->box.size[d];
         TESS_CHECK(begin >= 0 && size >= 0 && size <= t->dim[d] && begin <= t->dim[d] - size, TESS_E_FORMAT,
-                   "%s: tensor '%s': a piece of [%" PRId64 ", +%" PRId64 ") in dimension %d, which has %" PRId64,
-                   c->path, t->name, begin, size, d, t->dim[d]);
+                   "%s: tensor '%s': a piece of [%" PRId64 ", +%" PRId64 ") in dimension %d, which has %" PRId64
+                   " (rank %d wrote it)",
+                   c->path, t->name, begin, size, d, t->dim[d], p->rank);
     }
     return TESS_OK;
 }

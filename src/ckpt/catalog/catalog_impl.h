@@ -3,7 +3,7 @@
 #define TESS_CKPT_CATALOG_CATALOG_IMPL_H
 
 #include "base/os/os.h"
-#include "ckpt/catalog/catalog.h"
+#include "ckpt/catalog/cover.h"
 
 typedef struct tess_catalog_impl {
     size_t tensor_capacity, piece_capacity, file_capacity, owner_capacity, range_capacity;
@@ -26,13 +26,6 @@ tess_status tess_catalog_file_order(const tess_catalog *catalog, int **order);
 tess_status tess_catalog_check_request(const tess_catalog *catalog, const tess_catalog_request *request);
 /* Reads the part of a piece that lies in the request's box, if any, to its place. */
 tess_status tess_catalog_read_piece(const tess_catalog *catalog, int piece, const tess_catalog_request *request);
-
-/* ---- cover.c: the pieces of one tensor */
-/* Finds two that have elements in common; *a = -1: none. TESS_E_UNSUPPORTED: too many to compare. */
-tess_status tess_boxes_overlap(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n, int *a, int *b);
-/* Finds the first element of `box`, row by row, that is in none of the pieces, which do not overlap. */
-tess_status tess_boxes_first_missing(tess_mem *mem, int n_dims, const tess_catalog_piece *pieces, int n,
-                                     const tess_box *box, bool *missing, int64_t at[TESS_CATALOG_DIMS]);
 
 /* ---- unpack.c: unpacks to exactly `size` bytes; TESS_E_FORMAT otherwise */
 tess_status tess_unpack(tess_codec codec, const void *packed, size_t packed_size, void *data, size_t size);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/core/flat.h"
 #include "ckpt/catalog/catalog_impl.h"
 #include "ckpt/safetensors/safetensors.h"
 
@@ -16,18 +17,6 @@ typedef struct box_read {
     const char *decode;
     uint8_t *dst; /* of the box's first element */
 } box_read;
-
-/* Whether `inner` lies in `outer`, row by row, without a gap. */
-static bool is_run(int n_dims, const int64_t *outer, const int64_t *inner)
-{
-    int d = n_dims - 1;
-    while (d >= 0 && inner[d] == outer[d])
-        d--;
-    for (d--; d >= 0; d--)
-        if (inner[d] != 1)
-            return false;
-    return true;
-}
 
 /* How many elements lie before the first common one. */
 static int64_t elements_before(const box_read *r, const int64_t *origin, const int64_t *stride)
@@ -177,19 +166,17 @@ tess_status tess_catalog_read_piece(const tess_catalog *catalog, int piece, cons
     span(&r, &begin, &end);
     if (r.piece->codec != TESS_CODEC_NONE)
         return read_packed(&r, begin);
-    bool straight = !r.piece->strided && is_run(t->n_dims, r.piece->box.size, r.common.size) &&
-                    is_run(t->n_dims, r.box->size, r.common.size);
+    bool straight = !r.piece->strided && tess_flat_is_run(t->n_dims, r.piece->box.size, r.common.size) &&
+                    tess_flat_is_run(t->n_dims, r.box->size, r.common.size);
     return straight ? read_straight(&r, begin, end) : read_block(&r, begin, end);
 }
 
 static tess_status check_inside(const tess_catalog *c, const tess_catalog_tensor *t, const tess_box *box)
 {
     char text[300];
-    for (int d = 0; d < t->n_dims; d++)
-        TESS_CHECK(box->begin[d] >= 0 && box->size[d] >= 0 && box->size[d] <= t->dim[d] &&
-                       box->begin[d] <= t->dim[d] - box->size[d],
-                   TESS_E_INVALID, "%s: tensor '%s' has no elements %s", c->path, t->name,
-                   tess_box_format(t->n_dims, box, text, sizeof(text)));
+    const tess_box whole = tess_catalog_whole(t);
+    TESS_CHECK(tess_box_contains(t->n_dims, &whole, box), TESS_E_INVALID, "%s: tensor '%s' has no elements %s", c->path,
+               t->name, tess_box_format(t->n_dims, box, text, sizeof(text)));
     return TESS_OK;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/catalog/catalog_impl.h"
+#include "ckpt/catalog/cover.h"
 
 /* Boxes that no dimension separates are compared in pairs, up to a number that takes no time. */
 enum { PAIRS_MAX = 2048, DEPTH_MAX = 64 };

@@ -91,9 +91,9 @@ static tess_status check_overlaps(const tess_catalog *c)
         const tess_catalog_piece *pieces = tess_catalog_pieces_of(c, t);
         TESS_TRY_CTX(tess_boxes_overlap(c->mem, t->n_dims, pieces, t->n_pieces, &a, &b), "%s: tensor '%s'", c->path,
                      t->name);
-        TESS_CHECK(a < 0, TESS_E_FORMAT, "%s: tensor '%s': pieces %s and %s overlap", c->path, t->name,
-                   tess_box_format(t->n_dims, &pieces[a < 0 ? 0 : a].box, one, sizeof(one)),
-                   tess_box_format(t->n_dims, &pieces[a < 0 ? 0 : b].box, other, sizeof(other)));
+        TESS_CHECK(a < 0, TESS_E_FORMAT, "%s: tensor '%s': the pieces %s of rank %d and %s of rank %d overlap", c->path,
+                   t->name, tess_box_format(t->n_dims, &pieces[a].box, one, sizeof(one)), pieces[a].rank,
+                   tess_box_format(t->n_dims, &pieces[b].box, other, sizeof(other)), pieces[b].rank);
     }
     return TESS_OK;
 }

@@ -4,7 +4,7 @@
 
 #include "base/mem/make_room.h"
 #include "ckpt/formats/deepspeed_impl.h"
-#include "ckpt/formats/flat.h"
+#include "base/core/flat.h"
 
 /* ---- Parameters ---- */
 static tess_status add_param(ds_params *params, const char *name, const tess_pickle_value *shape, int64_t offset)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ckpt/formats/export_impl.h"
-#include "ckpt/formats/flat.h"
+#include "base/core/flat.h"
 #include "ckpt/safetensors/safetensors.h"
 
 enum { BLOCK_BYTES = 8 << 20 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "base/text/text.h"
 #include "comm/agree.h"
@@ -26,6 +27,12 @@ typedef struct load {
 } load;
 
 /* ---- Opening ---- */
+tess_catalog_request tess_store_request(const tess_ckpt_tensor *tensor, const tess_catalog_tensor *found)
+{
+    bool any = tess_ckpt_count(tensor, &tensor->box) > 0;
+    return (tess_catalog_request){found, tensor->box, true, any ? tensor->data : NULL};
+}
+
 static tess_status make_request(load *l, int i)
 {
     char name[TESS_STORE_NAME], asked[96], there[96];
@@ -41,8 +48,7 @@ static tess_status make_request(load *l, int i)
                "%s: tensor '%s' has shape %s but this model's is %s: the checkpoint is of another model; %s",
                l->catalog->path, name, tess_dims_format(found->n_dims, found->dim, there, sizeof(there)),
                tess_shape_format(&t->shape, asked, sizeof(asked)), way_out);
-    l->requests[i] = (tess_catalog_request){found, tess_catalog_rows(found, t->row_begin, t->n_rows), true,
-                                            t->n_rows > 0 ? t->data : NULL};
+    l->requests[i] = tess_store_request(t, found);
     return TESS_OK;
 }
 
@@ -83,37 +89,52 @@ static tess_status open_here(load *l, const char *dir, int64_t step)
                                   (void **)&l->requests));
     for (int i = 0; i < l->n; i++)
         TESS_TRY(make_request(l, i));
+    TESS_TRY(tess_ckpt_check_tensors(l->tensors, l->n, tess_agree_rank(l->team)));
     return l->options.whole ? check_whole(l) : TESS_OK;
 }
 
-/* ---- Missing rows ---- */
-/* A row of a tensor as one number, tensor << ROW_BITS | row: the minimum over ranks is the first row. */
-enum { ROW_BITS = 40 };
+/* ---- Missing elements ---- */
+/* An element as one number, tensor << ELEMENT_BITS | its place in the tensor: the minimum over ranks is the first. */
+enum { ELEMENT_BITS = 44 };
 static const int64_t none = INT64_MAX;
 
-static int64_t row_of(int64_t place)
+static const tess_catalog_tensor *tensor_of(const load *l, int64_t place)
 {
-    return place & (((int64_t)1 << ROW_BITS) - 1);
+    return l->requests[place >> ELEMENT_BITS].tensor;
+}
+
+static tess_box element_of(const load *l, int64_t place)
+{
+    const tess_catalog_tensor *t = tensor_of(l, place);
+    tess_box element;
+    tess_flat_box(t->n_dims, t->dim, place & (((int64_t)1 << ELEMENT_BITS) - 1), 1, &element);
+    return element;
+}
+
+static int64_t row_of(const load *l, int64_t place)
+{
+    return element_of(l, place).begin[0];
 }
 
 static const char *name_of(const load *l, int64_t place)
 {
-    return l->requests[place >> ROW_BITS].tensor->name;
+    return tensor_of(l, place)->name;
 }
 
-/* The first row that this rank needs and the checkpoint lacks. */
+/* The first element that this rank needs and the checkpoint lacks. */
 static tess_status first_missing(const load *l, int64_t *place)
 {
     *place = none;
     for (int i = 0; i < l->n && *place == none; i++) {
         bool missing;
-        int64_t at[TESS_CATALOG_DIMS] = {0};
+        tess_box at = {.begin = {0}};
         const tess_catalog_request *r = &l->requests[i];
         if (r->dst == NULL)
             continue;
-        TESS_TRY(tess_catalog_first_missing(l->catalog, r->tensor, &r->box, &missing, at));
+        TESS_TRY(tess_catalog_first_missing(l->catalog, r->tensor, &r->box, &missing, at.begin));
+        const tess_box whole = tess_catalog_whole(r->tensor);
         if (missing)
-            *place = (int64_t)i << ROW_BITS | at[0];
+            *place = (int64_t)i << ELEMENT_BITS | tess_flat_offset(r->tensor->n_dims, &whole, &at);
     }
     return TESS_OK;
 }
@@ -128,11 +149,11 @@ static tess_status check_no_part(const load *l)
     TESS_CHECK(place == none, TESS_E_INVALID,
                "%s is one host's part of a checkpoint, without row %" PRId64 " of '%s': resume on the hosts that "
                "saved it, with checkpoint.host_local=true",
-               l->catalog->path, row_of(place), name_of(l, place));
+               l->catalog->path, row_of(l, place), name_of(l, place));
     return TESS_OK;
 }
 
-/* `needs`: the first host that lacks the row; `has`: the first host with it. */
+/* `needs`: the first host that lacks the element; `has`: the first host with it. */
 static tess_status refuse(const load *l, int64_t place, int64_t needs, int64_t has)
 {
     char saved[512] = "", needing[TESS_CKPT_HOST_TEXT], holding[TESS_CKPT_HOST_TEXT] = "no host";
@@ -147,12 +168,13 @@ static tess_status refuse(const load *l, int64_t place, int64_t needs, int64_t h
     return TESS_FAIL(TESS_E_INVALID,
                      "%s needs row %" PRId64 " of '%s', which its folder does not hold; %s has it: with "
                      "checkpoint.host_local=true a run goes on with the ranks on every host that its save had (%s)",
-                     tess_ckpt_hosts_format(l->folder, (int)needs, needing), row_of(place), name_of(l, place), holding,
-                     saved);
+                     tess_ckpt_hosts_format(l->folder, (int)needs, needing), row_of(l, place), name_of(l, place),
+                     holding, saved);
 }
 
-/* Checks that every host has what its ranks need. If not, every rank reports which host has the first missing row. */
-static tess_status check_rows(const load *l)
+/* Checks that every host has what its ranks need. If not, every rank reports which host has the first missing element.
+ */
+static tess_status check_hosts(const load *l)
 {
     const tess_ckpt_hosts *hosts = l->folder;
     int64_t mine, first, words[2], at[TESS_CATALOG_DIMS];
@@ -161,9 +183,9 @@ static tess_status check_rows(const load *l)
     TESS_TRY(tess_all_reduce(l->team, &mine, &first, 1, TESS_I64, TESS_MIN, NULL));
     if (first == none)
         return TESS_OK;
-    const tess_catalog_tensor *t = l->requests[first >> ROW_BITS].tensor;
-    tess_box row = tess_catalog_rows(t, row_of(first), 1);
-    bool holds = tess_catalog_first_missing(l->catalog, t, &row, &missing, at) == TESS_OK && !missing;
+    tess_box element = element_of(l, first);
+    bool holds =
+        tess_catalog_first_missing(l->catalog, tensor_of(l, first), &element, &missing, at) == TESS_OK && !missing;
     words[0] = mine == first ? hosts->host : hosts->n;
     words[1] = holds ? hosts->host : hosts->n;
     TESS_TRY(tess_all_reduce(l->team, words, words, 2, TESS_I64, TESS_MIN, NULL));
@@ -173,23 +195,20 @@ static tess_status check_rows(const load *l)
 /* ---- Who verifies ----
  * The ranks of a host read the same bytes of a file through one page cache, so one of them verifies each piece. Each
  * rank still reads what it needs, but a checkpoint of few ranks is not checksummed by many. */
-static bool touches(const tess_row_range *rows, const tess_catalog_tensor *t, const tess_catalog_piece *piece)
+static bool touches(const tess_box *box, const tess_catalog_tensor *t, const tess_catalog_piece *piece)
 {
-    if (t->n_dims == 0)
-        return rows->n > 0;
-    return rows->n > 0 && rows->begin < piece->box.begin[0] + piece->box.size[0] &&
-           piece->box.begin[0] < rows->begin + rows->n;
+    return t->n_dims == 0 ? box->size[0] > 0 : tess_box_meet(t->n_dims, box, &piece->box, NULL);
 }
 
-/* The ranks that read a piece take turns verifying. `rows` (n_ranks, n_tensors). */
-static int verifier_of(const tess_row_range *rows, int n_ranks, int n_tensors, const tess_catalog_tensor *t,
+/* The ranks that read a piece take turns verifying. `boxes` (n_ranks, n_tensors). */
+static int verifier_of(const tess_box *boxes, int n_ranks, int n_tensors, const tess_catalog_tensor *t,
                        const tess_catalog_piece *piece, int turn)
 {
     int readers = 0, chosen = -1;
     for (int rank = 0; rank < n_ranks; rank++)
-        readers += touches(&rows[(size_t)rank * (size_t)n_tensors], t, piece);
+        readers += touches(&boxes[(size_t)rank * (size_t)n_tensors], t, piece);
     for (int rank = 0, k = 0; rank < n_ranks && readers > 0; rank++)
-        if (touches(&rows[(size_t)rank * (size_t)n_tensors], t, piece) && k++ == turn % readers)
+        if (touches(&boxes[(size_t)rank * (size_t)n_tensors], t, piece) && k++ == turn % readers)
             chosen = rank;
     return chosen;
 }
@@ -199,17 +218,17 @@ static tess_status share_verification(const load *l)
 {
     tess_team *team = l->options.hosts->mine;
     int n_ranks = tess_team_size(team), me = tess_team_rank(team);
-    tess_row_range *rows = NULL;
+    tess_box *boxes = NULL;
     if (n_ranks == 1 || l->n == 0)
         return TESS_OK;
-    tess_status status = tess_store_gather_rows(l->mem, team, l->tensors, l->n, &rows);
+    tess_status status = tess_store_gather_boxes(l->mem, team, l->tensors, l->n, &boxes);
     for (int i = 0; i < l->n && status == TESS_OK; i++) {
         const tess_catalog_tensor *t = l->requests[i].tensor;
         for (int k = t->first_piece; k < t->first_piece + t->n_pieces; k++)
-            if (verifier_of(&rows[i], n_ranks, l->n, t, &l->catalog->pieces[k], k) != me)
+            if (verifier_of(&boxes[i], n_ranks, l->n, t, &l->catalog->pieces[k], k) != me)
                 tess_catalog_trust(l->catalog, k);
     }
-    tess_mem_free(l->mem, rows);
+    tess_mem_free(l->mem, boxes);
     return status;
 }
 
@@ -229,7 +248,7 @@ static tess_status run(load *l, const char *dir, int64_t step)
     if (status == TESS_OK && l->folder == NULL)
         status = check_no_part(l);
     TESS_TRY(tess_team_agree(l->team, status));
-    TESS_TRY(l->folder != NULL ? check_rows(l)
+    TESS_TRY(l->folder != NULL ? check_hosts(l)
                                : tess_team_agree_same(l->team, fingerprint(l->catalog), "checkpoints under one name"));
     if (l->options.hosts != NULL)
         status = share_verification(l);

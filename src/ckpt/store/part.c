@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/text/json.h"
+#include "ckpt/catalog/cover.h"
 #include "ckpt/store/store_impl.h"
 
 static tess_status no_memory(void)
@@ -52,18 +53,14 @@ tess_status tess_part_add_tensor(json_t *part, const char *name, const char *dty
     return tensor != NULL ? add_tensor(json_object_get(part, "tensors"), name, tensor) : no_memory();
 }
 
-tess_status tess_part_add_piece(json_t *part, const char *name, int n_dims, const int64_t *dim,
-                                const tess_part_piece *p)
+tess_status tess_part_add_piece(json_t *part, const char *name, int n_dims, const tess_part_piece *p)
 {
     char sum[24];
-    tess_box box = {.begin = {p->row_begin}, .size = {p->n_rows}};
-    for (int d = 1; d < n_dims; d++)
-        box.size[d] = dim[d];
     snprintf(sum, sizeof(sum), "%016" PRIx64, p->xxh3);
     json_t *piece = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:i}", "file", p->file, "offset",
                               (json_int_t)p->offset, "stored", (json_int_t)p->stored, "bytes", (json_int_t)p->bytes,
                               "codec", p->codec == TESS_CODEC_ZSTD ? "zstd" : "none", "xxh3", sum, "begin",
-                              list_dims(n_dims, box.begin), "size", list_dims(n_dims, box.size), "rank", p->rank);
+                              list_dims(n_dims, p->box.begin), "size", list_dims(n_dims, p->box.size), "rank", p->rank);
     json_t *pieces = json_object_get(json_object_get(json_object_get(part, "tensors"), name), "pieces");
     return json_array_append_new(pieces, piece) == 0 ? TESS_OK : no_memory();
 }
@@ -103,48 +100,65 @@ tess_status tess_part_merge(json_t *part, const json_t *more)
 }
 
 /* ---- Completeness ---- */
-typedef struct row_range {
-    json_int_t begin, end;
-} row_range;
-
-static int by_begin(const void *a, const void *b)
+static void get_dims(const json_t *list, int n_dims, int64_t *dim)
 {
-    json_int_t x = ((const row_range *)a)->begin, y = ((const row_range *)b)->begin;
-    return x < y ? -1 : x > y;
+    for (int d = 0; d < n_dims; d++)
+        dim[d] = json_integer_value(json_array_get(list, (size_t)d));
 }
 
-/* Rows of dimension 0; a scalar is one row. */
-static json_int_t rows_of(const json_t *dims)
-{
-    return json_array_size(dims) == 0 ? 1 : json_integer_value(json_array_get(dims, 0));
-}
+typedef struct cover {
+    const char *name;
+    tess_shape shape;
+    tess_catalog_piece *pieces; /* (n) box and rank */
+    int n;
+} cover;
 
-static bool is_empty(const json_t *dims)
+static tess_status list_pieces(tess_mem *mem, const json_t *tensor, cover *c)
 {
-    for (size_t d = 0; d < json_array_size(dims); d++)
-        if (json_integer_value(json_array_get(dims, d)) == 0)
-            return true;
-    return false;
-}
-
-/* `ranges` has room for all pieces. */
-static tess_status check_rows(const char *name, const json_t *tensor, row_range *ranges)
-{
-    size_t i, n = 0;
+    const json_t *shape = json_object_get(tensor, "shape"), *list = json_object_get(tensor, "pieces");
+    size_t i;
     json_t *piece;
-    json_int_t next = 0, rows = rows_of(json_object_get(tensor, "shape"));
-    json_array_foreach (json_object_get(tensor, "pieces"), i, piece) {
-        json_int_t begin = json_integer_value(json_array_get(json_object_get(piece, "begin"), 0));
-        ranges[n++] = (row_range){begin, begin + rows_of(json_object_get(piece, "size"))};
+    TESS_CHECK(json_array_size(shape) <= TESS_MAX_DIMS, TESS_E_FORMAT, "checkpoint: '%s' has %zu dimensions", c->name,
+               json_array_size(shape));
+    c->shape.n_dims = (int)json_array_size(shape);
+    get_dims(shape, c->shape.n_dims, c->shape.dim);
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, json_array_size(list), sizeof(c->pieces[0]), "boxes of a tensor",
+                                  (void **)&c->pieces));
+    json_array_foreach (list, i, piece) {
+        tess_catalog_piece *p = &c->pieces[c->n++];
+        get_dims(json_object_get(piece, "begin"), c->shape.n_dims, p->box.begin);
+        get_dims(json_object_get(piece, "size"), c->shape.n_dims, p->box.size);
+        p->rank = (int)json_integer_value(json_object_get(piece, "rank"));
     }
-    if (n > 1)
-        qsort(ranges, n, sizeof(ranges[0]), by_begin);
-    for (i = 0; i < n && ranges[i].begin == next; i++)
-        next = ranges[i].end;
-    TESS_CHECK(i == n && next == rows, TESS_E_INVALID,
-               "checkpoint: '%s' of %lld rows: some rows were %s: those at %lld", name, (long long)rows,
-               i < n && ranges[i].begin < next ? "written twice" : "left out",
-               (long long)(i < n && ranges[i].begin < next ? ranges[i].begin : next));
+    return TESS_OK;
+}
+
+static tess_status check_boxes(tess_mem *mem, const cover *c)
+{
+    char one[300], other[300];
+    int n_dims = c->shape.n_dims, a, b;
+    long long rows = tess_shape_rows(&c->shape);
+    bool missing;
+    int64_t at[TESS_CATALOG_DIMS] = {0};
+    tess_box whole = tess_box_whole(&c->shape), both;
+    for (int i = 0; i < c->n; i++)
+        TESS_CHECK(tess_box_contains(n_dims, &whole, &c->pieces[i].box), TESS_E_INVALID,
+                   "checkpoint: '%s': rank %d wrote %s, which is not inside %s", c->name, c->pieces[i].rank,
+                   tess_box_format(n_dims, &c->pieces[i].box, one, sizeof(one)),
+                   tess_shape_format(&c->shape, other, sizeof(other)));
+    TESS_TRY_CTX(tess_boxes_overlap(mem, n_dims, c->pieces, c->n, &a, &b), "checkpoint: '%s'", c->name);
+    if (a >= 0)
+        tess_box_meet(n_dims, &c->pieces[a].box, &c->pieces[b].box, &both);
+    TESS_CHECK(a < 0, TESS_E_INVALID,
+               "checkpoint: '%s' of %lld rows: some rows were written twice: those at %lld: rank %d wrote %s, rank %d "
+               "wrote %s",
+               c->name, rows, (long long)(n_dims > 0 ? both.begin[0] : 0), c->pieces[a].rank,
+               tess_box_format(n_dims, &c->pieces[a].box, one, sizeof(one)), c->pieces[b].rank,
+               tess_box_format(n_dims, &c->pieces[b].box, other, sizeof(other)));
+    TESS_TRY(tess_boxes_first_missing(mem, n_dims, c->pieces, c->n, &whole, &missing, at));
+    TESS_CHECK(!missing, TESS_E_INVALID,
+               "checkpoint: '%s' of %lld rows: some rows were left out: those at %lld: no rank wrote element %s",
+               c->name, rows, (long long)at[0], tess_dims_format(n_dims, at, one, sizeof(one)));
     return TESS_OK;
 }
 
@@ -152,18 +166,19 @@ tess_status tess_part_check_complete(const json_t *part)
 {
     const char *name;
     json_t *tensor;
+    tess_mem *mem;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_status status = TESS_OK;
     json_object_foreach (json_object_get(part, "tensors"), name, tensor) {
-        if (is_empty(json_object_get(tensor, "shape")))
-            continue;
-        size_t n = json_array_size(json_object_get(tensor, "pieces"));
-        row_range *ranges = calloc(n + 1, sizeof(ranges[0]));
-        if (ranges == NULL)
-            return no_memory();
-        tess_status status = check_rows(name, tensor, ranges);
-        free(ranges);
-        TESS_TRY(status);
+        cover c = {.name = name};
+        if (status == TESS_OK)
+            status = list_pieces(mem, tensor, &c);
+        if (status == TESS_OK)
+            status = check_boxes(mem, &c);
+        tess_mem_free(mem, c.pieces);
     }
-    return TESS_OK;
+    tess_mem_destroy(&mem);
+    return status;
 }
 
 /* ---- Text ---- */

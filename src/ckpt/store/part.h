@@ -7,13 +7,13 @@
 
 #include "ckpt/catalog/catalog.h"
 
-/* Rows [row_begin, +n_rows) of a tensor, as they lie in a file. */
+/* A box of a tensor, as it lies in a file. */
 typedef struct tess_part_piece {
     const char *file;
-    int rank; /* the rank of the rows */
+    int rank; /* that has the box */
     uint64_t offset, stored, bytes, xxh3;
     tess_codec codec;
-    int64_t row_begin, n_rows;
+    tess_box box;
 } tess_part_piece;
 
 /* *part becomes a new reference. TESS_E_NOMEM. */
@@ -22,15 +22,14 @@ tess_status tess_part_add_file(json_t *part, const char *file, uint64_t bytes);
 /* Adds a tensor with a dtype of safetensors and up to TESS_CATALOG_DIMS dimensions, unless it is there already.
  * TESS_E_MISMATCH: it is there with another dtype or shape. */
 tess_status tess_part_add_tensor(json_t *part, const char *name, const char *dtype, int n_dims, const int64_t *dim);
-/* Adds a piece of a tensor that was added, with the tensor's dimensions. */
-tess_status tess_part_add_piece(json_t *part, const char *name, int n_dims, const int64_t *dim,
-                                const tess_part_piece *piece);
+/* Adds a piece of a tensor of `n_dims` dimensions that was added. */
+tess_status tess_part_add_piece(json_t *part, const char *name, int n_dims, const tess_part_piece *piece);
 
 /* Adds the content of `more` to `part`. TESS_E_FORMAT: `more` is not a part; TESS_E_MISMATCH: the writers had different
  * models, or wrote the same file. */
 tess_status tess_part_merge(json_t *part, const json_t *more);
 
-/* TESS_E_INVALID names a tensor with a row in no piece, or in two. */
+/* TESS_E_INVALID names a tensor with an element in no piece, or in two, or a piece that is not inside it. */
 tess_status tess_part_check_complete(const json_t *part);
 
 /* Converts to text (to be freed) and back; `what` names the source in messages. TESS_E_NOMEM, TESS_E_FORMAT. */

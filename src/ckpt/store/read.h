@@ -28,7 +28,10 @@ typedef struct tess_ckpt_load_options {
     bool own_folders;             /* `dir` is another folder on every host of `hosts` */
 } tess_ckpt_load_options;
 
-/* Fills every tensor's `data` with its rows. Collective, with any world size. Every rank reads what it needs itself;
+/* Reads the box of a tensor, as float32, from a tensor of a catalog with the same shape. An empty box reads nothing. */
+tess_catalog_request tess_store_request(const tess_ckpt_tensor *tensor, const tess_catalog_tensor *found);
+
+/* Fills every tensor's `data` with its box. Collective, with any world size. Every rank reads what it needs itself;
  * every piece read is verified.
  * `team` NULL: this process alone; `options` NULL: all zero. *meta (may be NULL) becomes a new reference to the
  * caller's object, NULL if there was none.

@@ -1,4 +1,4 @@
-/* All ranks save together, each writing its own rows; the first rank of a folder commits what all wrote. */
+/* All ranks save together, each writing what it owns; the first rank of a folder commits what all wrote. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@ typedef struct rank_save {
     int64_t step;
     const json_t *meta;
     const tess_store_options *options;
-    const tess_ckpt_tensor *tensors; /* primary rows: those to write */
+    const tess_ckpt_tensor *tensors; /* their primary boxes are to be written */
     int n;
-    tess_ckpt_tensor *own; /* for a host's part: `tensors` with this rank's share as primary rows */
+    tess_ckpt_tensor *own; /* for a host's part: `tensors` with this rank's share as primary boxes */
     tess_store_piece *pieces;
     char (*names)[TESS_STORE_NAME];
     json_t *host; /* describes the host of the part */
@@ -32,7 +32,7 @@ static tess_status prepare(rank_save *s)
 {
     char folder[TESS_CKPT_PATH];
     size_t n = (size_t)s->n;
-    TESS_TRY(tess_ckpt_check_tensors(s->tensors, s->n));
+    TESS_TRY(tess_ckpt_check_tensors(s->tensors, s->n, tess_agree_rank(s->team)));
     TESS_TRY(tess_ckpt_folder(s->dir, s->step, TESS_CKPT_TEMPORARY, folder)); /* a name that fits */
 #define ARRAY(field) \
     tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(s->field[0]), "checkpoint tables", (void **)&s->field)
@@ -56,7 +56,7 @@ static uint64_t fingerprint(const rank_save *s)
     return hash;
 }
 
-/* Replaces the job's primary rows by this rank's share of the host's. */
+/* Replaces the job's primary boxes by this rank's share of the host's. */
 static tess_status take_share(rank_save *s)
 {
     if (s->hosts == NULL)
@@ -76,10 +76,10 @@ static void describe_piece(rank_save *s, int i)
                             .dtype = tess_store_dtype_text(t->stored),
                             .rounds = t->stored != TESS_F32,
                             .n_dims = t->shape.n_dims,
-                            .row_begin = t->primary_rows > 0 ? t->primary_begin : 0,
-                            .n_rows = t->primary_rows,
+                            .box = t->primary,
                             .rank = tess_agree_rank(s->team),
-                            .data = tess_ckpt_primary_data(t)};
+                            .data = t->data,
+                            .held = t->box};
     memcpy(p->dim, t->shape.dim, sizeof(t->shape.dim));
 }
 

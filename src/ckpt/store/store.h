@@ -1,6 +1,6 @@
 /* Training checkpoints: saved by all ranks, found, and pruned. store_write.h describes their format, read.h loads them.
  *
- * Everything is stored by global name and row, so any number of ranks reads what any number wrote. There is no "latest"
+ * Everything is stored by global name and box, so any number of ranks reads what any number wrote. There is no "latest"
  * file to go stale: the newest checkpoint is found by looking. A checkpoint counts if its marker, its manifest's
  * checksum and the sizes of its files are right. */
 #ifndef TESS_CKPT_STORE_STORE_H
@@ -13,10 +13,10 @@
 #include "ckpt/store/store_write.h"
 
 /* Writes a checkpoint, and replaces one of the same step only at the end, at once. Collective: all ranks pass the same
- * names, kinds and shapes in the same order. Every rank writes its primary rows into its own file; only their positions
- * are gathered. `meta` (borrowed; the first rank's) is stored as it is. `team` NULL: alone; `options` NULL: all zero.
- * All ranks return the same status. After TESS_E_NO_SPACE, TESS_E_IO, ... older checkpoints are untouched and nothing
- * of this one stays, unless only its last sync failed (the message says so). */
+ * names, kinds and shapes in the same order. Every rank writes its primary boxes into its own file; only their
+ * positions are gathered. `meta` (borrowed; the first rank's) is stored as it is. `team` NULL: alone; `options` NULL:
+ * all zero. All ranks return the same status. After TESS_E_NO_SPACE, TESS_E_IO, ... older checkpoints are untouched and
+ * nothing of this one stays, unless only its last sync failed (the message says so). */
 tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_store_options *options);
 
@@ -92,7 +92,7 @@ tess_status tess_ckpt_set_aside(const char *dir, int64_t step, int *n);
  * manifest lists their pieces and names the host. It is complete when the folders of all hosts are. Collective over
  * hosts->all; all ranks return the same status. ---- */
 /* Collective over the host's ranks. own (n) becomes `tensors` with the rows that this rank writes into its host's
- * folder as primary rows: ranks that hold the same rows share them. */
+ * folder as primary boxes: ranks that hold the same box share it. */
 tess_status tess_ckpt_share(tess_mem *mem, const tess_ckpt_hosts *hosts, const tess_ckpt_tensor *tensors, int n,
                             tess_ckpt_tensor *own);
 

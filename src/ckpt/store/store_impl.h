@@ -47,13 +47,9 @@ tess_status tess_store_look(const tess_io *io, const char *folder, int64_t step,
 bool tess_store_reads_back(const tess_ckpt_pruner *pruner, const char *folder);
 
 /* ---- store_share.c */
-typedef struct tess_row_range {
-    int64_t begin, n;
-} tess_row_range;
-
-/* Gathers the rows of every tensor that each rank of the team holds: (team size, n), to be freed. Collective. */
-tess_status tess_store_gather_rows(tess_mem *mem, tess_team *team, const tess_ckpt_tensor *tensors, int n,
-                                   tess_row_range **rows);
+/* Gathers the box of every tensor that each rank of the team holds: (team size, n), to be freed. Collective. */
+tess_status tess_store_gather_boxes(tess_mem *mem, tess_team *team, const tess_ckpt_tensor *tensors, int n,
+                                    tess_box **boxes);
 
 /* ---- commit.c */
 enum { TESS_STORE_MARKER_BYTES = 256 };
@@ -61,7 +57,7 @@ enum { TESS_STORE_MARKER_BYTES = 256 };
 size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char text[TESS_STORE_MARKER_BYTES]);
 
 /* ---- tensor.c */
-/* Checks that every tensor's primary rows lie inside the rows held, and those inside the shape. */
-tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tensors);
+/* Checks that what `rank` writes of every tensor lies inside what it holds, and that inside the shape. */
+tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tensors, int rank);
 
 #endif

@@ -58,19 +58,19 @@ tess_status tess_ckpt_find(const tess_io *io, const char *dir, int64_t step, cha
 typedef struct tess_store_sink tess_store_sink;
 tess_status tess_store_put(tess_store_sink *sink, const void *data, size_t size);
 
-/* Rows [row_begin, +n_rows) of a tensor to write. n_rows 0: only lists the tensor. */
+/* A box of a tensor to write; an empty one only lists the tensor. */
 typedef struct tess_store_piece {
     const char *name;  /* in the checkpoint */
     const char *dtype; /* as stored: "F32" */
     bool rounds;       /* `data` is F32, stored as BF16 */
     int n_dims;
-    int64_t dim[TESS_CATALOG_DIMS]; /* of the whole tensor; a scalar is one row */
-    int64_t row_begin, n_rows;
-    int rank;         /* the rank of the rows */
-    const void *data; /* (n_rows, ...); NULL: `read` gives them */
-    /* Puts rows [row, +n_rows), counted from row_begin, into the sink. */
-    tess_status (*read)(void *self, const struct tess_store_piece *piece, int64_t row, int64_t n_rows,
-                        tess_store_sink *sink);
+    int64_t dim[TESS_CATALOG_DIMS]; /* of the whole tensor */
+    tess_box box;                   /* of tess_shape_atleast_1d */
+    int rank;                       /* that has it */
+    const void *data;               /* the elements of `held`, row-major; NULL: `read` gives them */
+    tess_box held;                  /* contains `box` */
+    /* Puts the elements of a part of `box` into the sink. */
+    tess_status (*read)(void *self, const struct tess_store_piece *piece, const tess_box *part, tess_store_sink *sink);
     void *self;
 } tess_store_piece;
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/flat.h"
 #include "ckpt/store/store_impl.h"
 
 void tess_store_tensor_name(tess_ckpt_kind kind, const char *parameter, char name[TESS_STORE_NAME])
@@ -18,26 +19,48 @@ const char *tess_store_dtype_text(tess_dtype dtype)
     return dtype < TESS_DTYPE_COUNT ? texts[dtype] : NULL;
 }
 
-const float *tess_ckpt_primary_data(const tess_ckpt_tensor *tensor)
+int tess_ckpt_dims(const tess_ckpt_tensor *tensor)
 {
-    if (tensor->primary_rows == 0)
-        return tensor->data;
-    return tensor->data + (tensor->primary_begin - tensor->row_begin) * tess_shape_row_count(&tensor->shape);
+    return tensor->shape.n_dims > 0 ? tensor->shape.n_dims : 1;
 }
 
-tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tensors)
+int64_t tess_ckpt_count(const tess_ckpt_tensor *tensor, const tess_box *box)
+{
+    return tess_box_count(tess_ckpt_dims(tensor), box);
+}
+
+void tess_ckpt_primary_copy(const tess_ckpt_tensor *t, int64_t first, int64_t count, float *to)
+{
+    tess_flat_copy(tess_ckpt_dims(t), sizeof(*to), &t->box, t->data, &t->primary, first, count, to);
+}
+
+const float *tess_ckpt_primary_run(const tess_ckpt_tensor *t)
+{
+    int n_dims = tess_ckpt_dims(t);
+    if (tess_ckpt_count(t, &t->primary) == 0)
+        return t->data;
+    if (!tess_flat_is_run(n_dims, t->box.size, t->primary.size))
+        return NULL;
+    return t->data + tess_flat_offset(n_dims, &t->box, &t->primary);
+}
+
+tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tensors, int rank)
 {
     TESS_CHECK(n_tensors >= 0, TESS_E_INVALID, "%d tensors in a checkpoint", n_tensors);
     for (int i = 0; i < n_tensors; i++) {
         const tess_ckpt_tensor *t = &tensors[i];
-        int64_t rows = tess_shape_rows(&t->shape);
-        bool held = t->row_begin >= 0 && t->n_rows >= 0 && (t->n_rows == 0 || t->row_begin + t->n_rows <= rows);
-        bool primary = t->primary_rows == 0 || (t->primary_rows > 0 && t->primary_begin >= t->row_begin &&
-                                                t->primary_begin + t->primary_rows <= t->row_begin + t->n_rows);
-        TESS_CHECK(held && primary && strlen(t->name) < TESS_STORE_NAME - 32, TESS_E_INVALID,
-                   "checkpoint: tensor '%.1000s' of %lld rows: this rank holds [%lld, +%lld) and owns [%lld, +%lld)",
-                   t->name, (long long)rows, (long long)t->row_begin, (long long)t->n_rows, (long long)t->primary_begin,
-                   (long long)t->primary_rows);
+        const tess_shape shape = tess_shape_atleast_1d(&t->shape);
+        const tess_box whole = tess_box_whole(&shape);
+        char text[96], held[300], own[300];
+        bool inside = tess_box_contains(shape.n_dims, &whole, &t->box);
+        bool writes_held =
+            inside && (tess_ckpt_count(t, &t->primary) == 0 || tess_box_contains(shape.n_dims, &t->box, &t->primary));
+        TESS_CHECK(writes_held && strlen(t->name) < TESS_STORE_NAME - 32, TESS_E_INVALID,
+                   "checkpoint: tensor '%.1000s' of shape %s: rank %d holds %s and writes %s: what it holds must be "
+                   "inside the tensor, and what it writes inside of that",
+                   t->name, tess_shape_format(&t->shape, text, sizeof(text)), rank,
+                   tess_box_format(shape.n_dims, &t->box, held, sizeof(held)),
+                   tess_box_format(shape.n_dims, &t->primary, own, sizeof(own)));
     }
     return TESS_OK;
 }

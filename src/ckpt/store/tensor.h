@@ -11,15 +11,21 @@ typedef enum tess_ckpt_kind { TESS_CKPT_WEIGHT, TESS_CKPT_EXP_AVG, TESS_CKPT_EXP
 typedef struct tess_ckpt_tensor {
     const char *name; /* of the parameter */
     tess_ckpt_kind kind;
-    tess_dtype stored;                   /* TESS_F32 (0), or TESS_BF16: rounded on the way */
-    tess_shape shape;                    /* global */
-    int64_t row_begin, n_rows;           /* rows of dimension 0 in `data` on this rank */
-    int64_t primary_begin, primary_rows; /* those of them that this rank writes: each row is primary on one rank */
-    float *data;                         /* (n_rows, ...) */
+    tess_dtype stored; /* TESS_F32 (0), or TESS_BF16: rounded on the way */
+    tess_shape shape;  /* global */
+    tess_box box;      /* what this rank holds, of tess_shape_atleast_1d(shape) */
+    tess_box primary;  /* the part of it that this rank writes: each element is primary on one rank */
+    float *data;       /* the elements of `box`, row-major */
 } tess_ckpt_tensor;
 
-/* The first of its rows that this rank writes. */
-const float *tess_ckpt_primary_data(const tess_ckpt_tensor *tensor);
+/* Of its boxes. */
+int tess_ckpt_dims(const tess_ckpt_tensor *tensor);
+int64_t tess_ckpt_count(const tess_ckpt_tensor *tensor, const tess_box *box);
+
+/* Copies `count` elements, from number `first` on, of those that this rank writes. Whoever can go without a copy gets
+ * them from tess_ckpt_primary_run: NULL if they do not lie in one run of `data`. */
+void tess_ckpt_primary_copy(const tess_ckpt_tensor *tensor, int64_t first, int64_t count, float *to);
+const float *tess_ckpt_primary_run(const tess_ckpt_tensor *tensor);
 
 /* The name of a parameter's tensor: "model.layers.0.w", "optimizer.layers.0.w.exp_avg". */
 void tess_store_tensor_name(tess_ckpt_kind kind, const char *parameter, char name[TESS_STORE_NAME]);

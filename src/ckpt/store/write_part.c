@@ -1,4 +1,5 @@
-/* Writes the file of one writer. Rows are rounded, packed and checksummed on their way, one block at a time. */
+/* Writes the file of one writer. Boxes are gathered from where they lie, rounded, packed and checksummed on their way,
+ * one block at a time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "base/core/flat.h"
 #include "base/os/os.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/store/part.h"
@@ -95,7 +97,7 @@ static tess_status stream_finish(stream *s)
 }
 
 /* ---- The sink of a piece ---- */
-enum { ROUNDED_BYTES = 256 << 10, ZSTD_LEVEL = 1 };
+enum { CHUNK_BYTES = 256 << 10, ZSTD_LEVEL = 1 };
 
 struct tess_store_sink {
     tess_mem *mem;
@@ -104,6 +106,7 @@ struct tess_store_sink {
     json_t *part;
     stream stream;
     uint16_t *rounded; /* a chunk as stored, if that differs from memory */
+    char *gathered;    /* a chunk as in memory, if it lies there in pieces */
     ZSTD_CCtx *packer; /* NULL: no packing */
     uint8_t *packed;
     size_t packed_bytes;
@@ -111,17 +114,19 @@ struct tess_store_sink {
     size_t left;      /* bytes of it still to come */
 };
 
-static int64_t rows_of(const tess_store_piece *p)
+static tess_shape shape_of(const tess_store_piece *p)
 {
-    return p->n_dims > 0 ? p->dim[0] : 1;
+    tess_shape shape = {.n_dims = p->n_dims};
+    memcpy(shape.dim, p->dim, (size_t)p->n_dims * sizeof(p->dim[0]));
+    return tess_shape_atleast_1d(&shape);
 }
 
-/* As stored. */
+/* Of a row of the box, as stored. */
 static size_t row_bytes(const tess_store_piece *p)
 {
     size_t bytes = (size_t)tess_st_dtype_bytes(p->dtype);
     for (int d = 1; d < p->n_dims; d++)
-        bytes *= (size_t)p->dim[d];
+        bytes *= (size_t)p->box.size[d];
     return bytes;
 }
 
@@ -166,25 +171,28 @@ tess_status tess_store_put(tess_store_sink *w, const void *data, size_t size)
     return w->packer != NULL ? put_packed(w, data, size) : put(w, data, size);
 }
 
-/* Puts rows [row, +n_rows) from where `p` says, converted. */
-static tess_status put_rows(tess_store_sink *w, const tess_store_piece *p, int64_t row, int64_t n_rows)
+/* Puts a part of the box from where `p` says, converted. What lies in one run is not copied before. */
+static tess_status put_part(tess_store_sink *w, const tess_store_piece *p, const tess_box *part)
 {
     if (p->read != NULL)
-        return p->read(p->self, p, row, n_rows, w);
-    size_t begin = (size_t)row * row_bytes(p), bytes = (size_t)n_rows * row_bytes(p);
-    const char *from = (const char *)p->data + (p->rounds ? 2 * begin : begin);
+        return p->read(p->self, p, part, w);
+    int n_dims = shape_of(p).n_dims;
+    size_t n = (size_t)tess_box_count(n_dims, part), stored_bytes = (size_t)tess_st_dtype_bytes(p->dtype);
+    size_t element = p->rounds ? sizeof(float) : stored_bytes;
+    bool run = tess_flat_is_run(n_dims, p->held.size, part->size);
+    const char *from = (const char *)p->data + (size_t)tess_flat_offset(n_dims, &p->held, part) * element;
     /* What is copied should still be in the cache. */
-    size_t most = p->rounds ? ROUNDED_BYTES : is_in_place(&w->stream, from) ? BLOCK_BYTES : COPY_BYTES;
-    for (size_t done = 0, size; done < bytes; done += size) {
-        size = bytes - done < most ? bytes - done : most;
-        const void *stored = from + done;
-        if (p->rounds) {
-            const float *values = (const float *)(const void *)from + done / 2;
-            for (size_t i = 0; i < size / 2; i++)
-                w->rounded[i] = tess_float_to_bf16(values[i]);
-            stored = w->rounded;
+    size_t most = !run || p->rounds ? CHUNK_BYTES : is_in_place(&w->stream, from) ? BLOCK_BYTES : COPY_BYTES;
+    for (size_t done = 0, taken; done < n; done += taken) {
+        const void *values = from + done * element;
+        taken = n - done < most / stored_bytes ? n - done : most / stored_bytes;
+        if (!run) {
+            tess_flat_copy(n_dims, element, &p->held, p->data, part, (int64_t)done, (int64_t)taken, w->gathered);
+            values = w->gathered;
         }
-        TESS_TRY(tess_store_put(w, stored, size));
+        for (size_t i = 0; p->rounds && i < taken; i++)
+            w->rounded[i] = tess_float_to_bf16(((const float *)values)[i]);
+        TESS_TRY(tess_store_put(w, p->rounds ? w->rounded : values, taken * stored_bytes));
     }
     return TESS_OK;
 }
@@ -200,32 +208,34 @@ static tess_status begin_piece(tess_store_sink *w, size_t bytes)
     return TESS_OK;
 }
 
-/* Writes rows [row, +n_rows), counted from the first of `p`. */
-static tess_status write_piece(tess_store_sink *w, const tess_store_piece *p, int64_t row, int64_t n_rows)
+/* Writes a part of the box of `p`. */
+static tess_status write_piece(tess_store_sink *w, const tess_store_piece *p, const tess_box *part)
 {
-    size_t bytes = (size_t)n_rows * row_bytes(p);
+    size_t bytes = (size_t)part->size[0] * row_bytes(p);
     tess_part_piece piece = {.file = w->file,
                              .rank = p->rank,
                              .offset = stream_position(&w->stream),
                              .bytes = bytes,
                              .codec = w->packer != NULL ? TESS_CODEC_ZSTD : TESS_CODEC_NONE,
-                             .row_begin = p->row_begin + row,
-                             .n_rows = n_rows};
+                             .box = *part};
     TESS_TRY(begin_piece(w, bytes));
-    TESS_TRY(put_rows(w, p, row, n_rows));
+    TESS_TRY(put_part(w, p, part));
     piece.stored = stream_position(&w->stream) - piece.offset;
     piece.xxh3 = XXH3_64bits_digest(&w->sum);
     TESS_TRY(stream_align(&w->stream));
-    return tess_part_add_piece(w->part, p->name, p->n_dims, p->dim, &piece);
+    return tess_part_add_piece(w->part, p->name, p->n_dims, &piece);
 }
 
-static tess_status write_rows(tess_store_sink *w, const tess_store_piece *p)
+/* Large boxes become several pieces of whole rows. */
+static tess_status write_box(tess_store_sink *w, const tess_store_piece *p)
 {
-    int64_t most = rows_of_piece(p);
+    int64_t most = rows_of_piece(p), rows = row_bytes(p) > 0 ? p->box.size[0] : 0;
     TESS_TRY(tess_part_add_tensor(w->part, p->name, p->dtype, p->n_dims, p->dim));
-    for (int64_t row = 0, n; row < p->n_rows && row_bytes(p) > 0; row += n) {
-        n = p->n_rows - row < most ? p->n_rows - row : most;
-        TESS_TRY(write_piece(w, p, row, n));
+    for (int64_t row = 0; row < rows; row += most) {
+        tess_box part = p->box;
+        part.begin[0] += row;
+        part.size[0] = rows - row < most ? rows - row : most;
+        TESS_TRY(write_piece(w, p, &part));
     }
     return TESS_OK;
 }
@@ -237,9 +247,16 @@ static tess_status check(const tess_store_piece *p)
     TESS_CHECK(known && (!p->rounds || strcmp(p->dtype, "BF16") == 0), TESS_E_UNSUPPORTED,
                "checkpoint: '%s'%s cannot be stored as %s", p->name, p->rounds ? " of float32" : "",
                p->dtype != NULL ? p->dtype : "it is");
-    TESS_CHECK(p->row_begin >= 0 && p->n_rows >= 0 && p->row_begin + p->n_rows <= rows_of(p), TESS_E_INVALID,
-               "checkpoint: rows [%" PRId64 ", +%" PRId64 ") of '%s', which has %" PRId64, p->row_begin, p->n_rows,
-               p->name, rows_of(p));
+    const tess_shape shape = shape_of(p);
+    const tess_box whole = tess_box_whole(&shape);
+    bool inside = tess_box_contains(shape.n_dims, &whole, &p->box);
+    bool there = p->data == NULL || tess_box_count(shape.n_dims, &p->box) == 0 ||
+                 tess_box_contains(shape.n_dims, &p->held, &p->box);
+    char box[300], other[300];
+    TESS_CHECK(inside && there, TESS_E_INVALID, "checkpoint: rank %d writes %s of '%s', which is not inside %s",
+               p->rank, tess_box_format(shape.n_dims, &p->box, box, sizeof(box)), p->name,
+               inside ? tess_box_format(shape.n_dims, &p->held, other, sizeof(other))
+                      : tess_shape_format(&shape, other, sizeof(other)));
     return TESS_OK;
 }
 
@@ -249,7 +266,7 @@ static uint64_t measure(const tess_store_sink *w, const tess_store_piece *pieces
     uint64_t bytes = 0;
     for (int i = 0; i < n; i++) {
         const tess_store_piece *p = &pieces[i];
-        int64_t most = rows_of_piece(p), whole = p->n_rows / most, rest = p->n_rows % most;
+        int64_t most = rows_of_piece(p), whole = p->box.size[0] / most, rest = p->box.size[0] % most;
         uint64_t row = row_bytes(p);
         if (row == 0)
             continue;
@@ -278,7 +295,8 @@ static tess_status prepare(tess_store_sink *w, const char *folder, const tess_st
         TESS_TRY(check(&pieces[i]));
     TESS_TRY(tess_part_create(&w->part));
     TESS_TRY(make_packer(w));
-    TESS_TRY(tess_mem_alloc(w->mem, TESS_POOL_MISC, ROUNDED_BYTES, "rounded block", (void **)&w->rounded));
+    TESS_TRY(tess_mem_alloc(w->mem, TESS_POOL_MISC, CHUNK_BYTES, "rounded block", (void **)&w->rounded));
+    TESS_TRY(tess_mem_alloc(w->mem, TESS_POOL_MISC, 2 * (size_t)CHUNK_BYTES, "gathered block", (void **)&w->gathered));
     s->direct = w->options->direct;
     s->reserved = measure(w, pieces, n);
     TESS_TRY(tess_os_join(s->path, sizeof(s->path), folder, w->file));
@@ -290,7 +308,7 @@ static tess_status prepare(tess_store_sink *w, const char *folder, const tess_st
 static tess_status write_all(tess_store_sink *w, const tess_store_piece *pieces, int n)
 {
     for (int i = 0; i < n; i++)
-        TESS_TRY_CTX(write_rows(w, &pieces[i]), "tensor '%s'", pieces[i].name);
+        TESS_TRY_CTX(write_box(w, &pieces[i]), "tensor '%s'", pieces[i].name);
     TESS_TRY(stream_finish(&w->stream));
     return tess_part_add_file(w->part, w->file, stream_position(&w->stream));
 }
@@ -307,6 +325,7 @@ tess_status tess_store_write_part(tess_mem *mem, const tess_store_options *optio
     tess_os_close(&w.stream.fd);
     tess_mem_free(mem, w.stream.block);
     tess_mem_free(mem, w.rounded);
+    tess_mem_free(mem, w.gathered);
     tess_mem_free(mem, w.packed);
     ZSTD_freeCCtx(w.packer);
     *part = status == TESS_OK ? json_incref(w.part) : NULL;

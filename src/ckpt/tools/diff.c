@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ckpt/formats/flat.h"
+#include "base/core/flat.h"
 #include "ckpt/safetensors/safetensors.h"
 
 enum { SLICE_BYTES = 16 << 20, BLOCK = 1024 };

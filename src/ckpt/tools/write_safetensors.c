@@ -8,7 +8,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
-#include "ckpt/formats/flat.h"
+#include "base/core/flat.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/tools/rewrite_impl.h"
 

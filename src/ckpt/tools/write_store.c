@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
-#include "ckpt/formats/flat.h"
+#include "base/core/flat.h"
 #include "ckpt/store/part.h"
 #include "ckpt/store/store_write.h"
 #include "ckpt/tools/rewrite_impl.h"
@@ -22,17 +22,15 @@ typedef struct store_writer {
     uint8_t *slice;           /* (SLICE_BYTES) */
 } store_writer;
 
-/* Copies rows of the source into the sink, a slice at a time. */
-static tess_status read_rows(void *self, const tess_store_piece *p, int64_t row, int64_t n_rows, tess_store_sink *sink)
+/* Copies a box of the source into the sink, a slice at a time. */
+static tess_status read_box(void *self, const tess_store_piece *p, const tess_box *box, tess_store_sink *sink)
 {
     store_writer *w = self;
     const tess_export_tensor *t = &w->r->export->tensors[p - w->pieces];
-    tess_box rows = {.begin = {p->row_begin + row}}, slice;
-    memcpy(rows.size, t->dim, sizeof(rows.size));
-    rows.size[0] = n_rows;
-    int64_t n = tess_box_count(t->n_dims, &rows), most = SLICE_BYTES / t->element_bytes;
+    tess_box slice;
+    int64_t n = tess_box_count(t->n_dims, box), most = SLICE_BYTES / t->element_bytes;
     for (int64_t first = 0, taken; first < n; first += taken) {
-        taken = tess_flat_slice(t->n_dims, &rows, first, most, &slice);
+        taken = tess_flat_slice(t->n_dims, box, first, most, &slice);
         size_t bytes = (size_t)taken * (size_t)t->element_bytes;
         TESS_TRY(tess_export_read(w->r->export, t, &slice, w->slice));
         TESS_TRY(tess_store_put(sink, w->slice, bytes));
@@ -49,9 +47,10 @@ static void describe_file(store_writer *w, int number)
         const tess_export_tensor *t = &e->tensors[i];
         tess_store_piece *p = &w->pieces[i];
         *p = (tess_store_piece){
-            .name = t->name, .dtype = t->dtype, .n_dims = t->n_dims, .rank = number, .read = read_rows, .self = w};
+            .name = t->name, .dtype = t->dtype, .n_dims = t->n_dims, .rank = number, .read = read_box, .self = w};
         memcpy(p->dim, t->dim, sizeof(p->dim));
-        tess_shard_rows(t->n_dims > 0 ? t->dim[0] : 1, w->n_files, number, &p->row_begin, &p->n_rows);
+        memcpy(p->box.size, t->dim, sizeof(p->dim));
+        tess_shard_rows(t->n_dims > 0 ? t->dim[0] : 1, w->n_files, number, &p->box.begin[0], &p->box.size[0]);
     }
 }
 

@@ -1,8 +1,8 @@
-#include "ckpt/formats/flat.h"
+#include "base/core/flat.h"
 
 int64_t tess_flat_box(int n_dims, const int64_t *dim, int64_t begin, int64_t count, tess_box *box)
 {
-    int64_t step[TESS_CATALOG_DIMS], left = begin, taken = 1;
+    int64_t step[TESS_MAX_DIMS], left = begin, taken = 1;
     *box = (tess_box){0};
     for (int d = n_dims; d-- > 0;)
         step[d] = d == n_dims - 1 ? 1 : step[d + 1] * dim[d + 1];
@@ -30,4 +30,33 @@ int64_t tess_flat_slice(int n_dims, const tess_box *whole, int64_t first, int64_
     for (int d = 0; d < n_dims; d++)
         slice->begin[d] += whole->begin[d];
     return taken;
+}
+
+bool tess_flat_is_run(int n_dims, const int64_t *outer, const int64_t *inner)
+{
+    int d = n_dims - 1;
+    while (d >= 0 && inner[d] == outer[d])
+        d--;
+    for (d--; d >= 0; d--)
+        if (inner[d] != 1)
+            return false;
+    return true;
+}
+
+int64_t tess_flat_offset(int n_dims, const tess_box *whole, const tess_box *part)
+{
+    int64_t at = 0;
+    for (int d = 0; d < n_dims; d++)
+        at = at * whole->size[d] + part->begin[d] - whole->begin[d];
+    return at;
+}
+
+void tess_flat_copy(int n_dims, size_t element_bytes, const tess_box *whole, const void *data, const tess_box *part,
+                    int64_t first, int64_t count, void *to)
+{
+    for (int64_t done = 0, taken; done < count; done += taken) {
+        tess_box slice;
+        taken = tess_flat_slice(n_dims, part, first + done, count - done, &slice);
+        tess_box_copy(n_dims, element_bytes, &slice, whole, data, &slice, (char *)to + (size_t)done * element_bytes);
+    }
 }
