@@ -284,7 +284,7 @@ static void bad_names_and_shapes_are_refused(void)
         {{{"a", TESS_F32, {1, {1}}}, {"b", TESS_F32, {1, {-1}}}}, "negative size -1"},
         {{{"a", TESS_F32, {1, {1}}}, {"b", TESS_F32, {2, {1ll << 40, 1ll << 40}}}}, "too large"},
         {{{"a", TESS_F32, {1, {1}}}, {"b", (tess_dtype)77, {1, {1}}}}, "no such dtype"},
-        {{{"a", TESS_F32, {1, {1}}}, {"b", TESS_F32, {5, {1}}}}, "shape"},
+        {{{"a", TESS_F32, {1, {1}}}, {"b", TESS_F32, {TESS_MAX_DIMS + 1, {1}}}}, "shape"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         EXPECT_FAILS(write_model(test_mem(), path_in(test_folder(), "m"), bad[i].e, 2, 0, six_floats, NULL),
