@@ -1,8 +1,8 @@
 /* Fully sharded data parallel: units of parameters that are gathered, used and freed together.
  *
- * Parameters shard per tensor on dimension 0 (torch.chunk's rows), so a shard maps to (name, row) without flattening.
- * Master weights are float32 shards; a gather converts them to the policy's param dtype, once per host. The four hooks
- * are plain calls that the engine makes around its own layers:
+ * Parameters shard per tensor on dimension 0 (torch.chunk's rows), so a shard is a box of its parameter, without
+ * flattening. Master weights are float32 shards; a gather converts them to the policy's param dtype, once per host. The
+ * four hooks are plain calls that the engine makes around its own layers:
  *
  *     pre_forward   gather the unit            post_forward   free it (by policy)
  *     pre_backward  gather it again, open the  post_backward  reduce-scatter the gradients into float32 shards, free
@@ -120,13 +120,15 @@ typedef struct tess_shard {
     const char *name;
     tess_shape shape; /* global */
     bool trainable, decay;
-    int64_t row_begin, n_rows;           /* rows of dimension 0 that `master` holds on this rank */
-    float *master;                       /* (n_rows, ...) */
-    float *grad;                         /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
-    int64_t primary_begin, primary_rows; /* of those rows, the ones (global numbers) that this rank counts in norms and
-                                          * writes to disk: every row of a parameter is primary on exactly one rank */
-    void *copy;                          /* (copy_rows, ...) in param dtype, NULL: none; see tess_fsdp_update_begin */
-    int64_t copy_begin, copy_rows;       /* of those rows, the ones (global numbers) that this rank writes for all */
+    /* Boxes are those of tess_shape_atleast_1d(shape). Each is a range of rows: dimension 0 alone is cut, so that a box
+     * lies in one run of memory, and of any box that contains it. */
+    tess_box box;      /* what `master` holds on this rank */
+    float *master;     /* the elements of `box` */
+    float *grad;       /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
+    tess_box primary;  /* the part of `box` that this rank counts in norms and writes to disk: every element of a
+                        * parameter is primary on exactly one rank */
+    void *copy;        /* the elements of copy_box in param dtype, NULL: none; see tess_fsdp_update_begin */
+    tess_box copy_box; /* the part of `box` that this rank writes for all */
 } tess_shard;
 
 TESS_API int tess_fsdp_shards(const tess_fsdp *fsdp); /* parameters over all units, in order of addition */

@@ -47,15 +47,6 @@ static json_t *describe(const tess_trainer *t)
                      optimizer, "config", tess_config_to_json(c));
 }
 
-static tess_box rows_of(const tess_shard *shard, int64_t begin, int64_t n)
-{
-    const tess_shape shape = tess_shape_atleast_1d(&shard->shape);
-    tess_box box = tess_box_whole(&shape);
-    box.begin[0] = begin;
-    box.size[0] = n;
-    return box;
-}
-
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
 {
     int n_shards = tess_fsdp_shards(t->engine->fsdp), n = 0;
@@ -73,8 +64,8 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
                                    .kind = TESS_CKPT_WEIGHT,
                                    .stored = tess_precision_dtype(t->config.checkpoint.weights_dtype),
                                    .shape = shard.shape,
-                                   .box = rows_of(&shard, shard.row_begin, shard.n_rows),
-                                   .primary = rows_of(&shard, shard.primary_begin, shard.primary_rows),
+                                   .box = shard.box,
+                                   .primary = shard.primary,
                                    .data = shard.master};
         tensors[n++] = tensor;
         if (!shard.trainable)

@@ -1,11 +1,12 @@
-/* Writes the trained model as a Hugging Face folder. Each rank writes its primary rows. With host-local folders the
- * other ranks send their rows to rank 0, which writes them all. */
+/* Writes the trained model as a Hugging Face folder. Each rank writes its primary boxes. With host-local folders the
+ * other ranks send theirs to rank 0, which writes them all. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/flat.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "ckpt/safetensors/safetensors.h"
@@ -117,20 +118,23 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
     return write_tokenizer(t, folder);
 }
 
-/* Some rows of a parameter, which rank `from` has and rank `to` writes. */
-typedef struct row_transfer {
+/* A box of a parameter, which rank `from` has and rank `to` writes. It is a range of rows (tess_shard), so that it lies
+ * in one run in memory and in the file. */
+typedef struct box_transfer {
     tess_trainer *t;
     tess_st_writer *writer;
     void *encoded; /* (CHUNK_VALUES) in the dtype of the file */
     int index;     /* of the parameter */
     int from, to;
-    int64_t row_begin, n_rows, row;
-    const float *values; /* on `from` */
-} row_transfer;
+    tess_shape shape;
+    tess_box box;
+    const float *values; /* of the box, on `from` */
+} box_transfer;
 
-/* Transfers values [done, +count) of the rows. Returns the result of the transfer; that of the write goes to *written,
- * because a write error must not keep the sender waiting. */
-static tess_status transfer_chunk(const row_transfer *p, int64_t done, int64_t count, tess_status *written)
+/* Transfers elements [done, +count) of the box, whose first is number `first` of the parameter. Returns the result of
+ * the transfer; that of the write goes to *written, because a write error must not keep the sender waiting. */
+static tess_status transfer_chunk(const box_transfer *p, int64_t first, int64_t done, int64_t count,
+                                  tess_status *written)
 {
     const tess_trainer *t = p->t;
     tess_dtype dtype = tess_precision_dtype(t->config.model.save_dtype);
@@ -142,31 +146,32 @@ static tess_status transfer_chunk(const row_transfer *p, int64_t done, int64_t c
         return TESS_OK;
     if (p->from != p->to)
         TESS_TRY(tess_recv(t->team, p->encoded, (size_t)count, dtype, p->from, (uint32_t)p->index, NULL));
-    size_t begin = (size_t)(p->row_begin * p->row + done) * tess_dtype_size(dtype);
+    size_t begin = (size_t)(first + done) * tess_dtype_size(dtype);
     if (*written == TESS_OK)
         *written = tess_st_write_bytes(p->writer, p->index, begin, (size_t)count * tess_dtype_size(dtype), p->encoded);
     return TESS_OK;
 }
 
-static tess_status transfer_rows(const row_transfer *p, tess_status *written)
+static tess_status transfer_box(const box_transfer *p, tess_status *written)
 {
-    for (int64_t done = 0, n = p->n_rows * p->row; done < n; done += CHUNK_VALUES)
-        TESS_TRY(transfer_chunk(p, done, n - done < CHUNK_VALUES ? n - done : CHUNK_VALUES, written));
+    const tess_box whole = tess_box_whole(&p->shape);
+    int64_t first = tess_flat_offset(p->shape.n_dims, &whole, &p->box), n = tess_box_count(p->shape.n_dims, &p->box);
+    for (int64_t done = 0; done < n; done += CHUNK_VALUES)
+        TESS_TRY(transfer_chunk(p, first, done, n - done < CHUNK_VALUES ? n - done : CHUNK_VALUES, written));
     return TESS_OK;
 }
 
-/* Rank 0 writes all rows: its folder is the only one with a whole model. */
-static tess_status collect(row_transfer *p, const tess_shard *shard, tess_status *written)
+/* Rank 0 writes all boxes: its folder is the only one with a whole model. */
+static tess_status collect(box_transfer *p, tess_status *written)
 {
     const tess_trainer *t = p->t;
-    int64_t mine[2] = {shard->primary_begin, shard->primary_rows}, *all;
+    tess_box mine = p->box, *all;
     TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)t->world, sizeof(mine), "export", (void **)&all));
-    tess_status status = tess_all_gather(t->team, mine, all, 2, TESS_I64, NULL);
+    tess_status status = tess_all_gather(t->team, &mine, all, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL);
     p->to = 0;
     for (p->from = 0; p->from < t->world && status == TESS_OK; p->from++) {
-        p->row_begin = all[2 * p->from];
-        p->n_rows = all[2 * p->from + 1];
-        status = transfer_rows(p, written);
+        p->box = all[p->from];
+        status = transfer_box(p, written);
     }
     tess_mem_free(t->mem, all);
     return status;
@@ -176,16 +181,12 @@ static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, int ind
 {
     tess_shard shard;
     TESS_TRY(tess_fsdp_shard(t->engine->fsdp, index, &shard));
-    row_transfer p = {.t = t, .writer = writer, .encoded = encoded, .index = index};
-    p.row = tess_shape_row_count(&shard.shape);
-    p.values = shard.master + (shard.primary_begin - shard.row_begin) * p.row;
+    box_transfer p = {.t = t, .writer = writer, .encoded = encoded, .index = index, .from = t->rank, .to = t->rank};
+    p.shape = tess_shape_atleast_1d(&shard.shape);
+    p.box = shard.primary;
+    p.values = shard.master + tess_flat_offset(p.shape.n_dims, &shard.box, &shard.primary);
     bool own_folders = t->config.checkpoint.host_local && t->hosts->n > 1;
-    if (own_folders)
-        return collect(&p, &shard, written);
-    p.from = p.to = t->rank;
-    p.row_begin = shard.primary_begin;
-    p.n_rows = shard.primary_rows;
-    return transfer_rows(&p, written);
+    return own_folders ? collect(&p, written) : transfer_box(&p, written);
 }
 
 static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_tensor *tensors, void *encoded)

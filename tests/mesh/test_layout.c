@@ -86,7 +86,7 @@ static void axes_that_make_no_mesh_are_refused_with_the_fix(void)
     EXPECT_OK(tess_axis_list_parse(text, &axes)); \
     EXPECT_FAILS(tess_mesh_layout_fit(axes.axis, axes.n, world, &l), TESS_E_INVALID, message)
     NO_MESH("dp=2,tp=2", 8, "2 x 2 = 4, but the job has 8 ranks: start 4, or give one axis the size -1");
-    NO_MESH("dp=4,tp=4", 8, "more than the 8 ranks of the job: make it smaller, or start more ranks");
+    NO_MESH("dp=4,tp=4", 8, "more than the 8 ranks of the job: make an axis smaller, or start more ranks");
     NO_MESH("dp=0,tp=4", 4, "axis 'dp' has size 0; give it 1 or more ranks, or -1");
     NO_MESH("dp=3,tp=-1", 8, "8 ranks do not divide by 3, so axis 'tp'");
     NO_MESH("dp=2,dp=2", 4, "'dp' is named twice");

@@ -314,9 +314,9 @@ static inline void model_check_shards(const model *m, const model_reference *ref
         EXPECT_OK(tess_fsdp_shard(m->fsdp, p, &shard));
         EXPECT_TEXT(shard.name, model_params[p].desc.name);
         int64_t row = tess_shape_row_count(&shard.shape);
-        EXPECT_SAME(shard.master, ref->weight[p] + shard.row_begin * row, (size_t)(shard.n_rows * row));
+        EXPECT_SAME(shard.master, ref->weight[p] + shard.box.begin[0] * row, (size_t)(shard.box.size[0] * row));
         if (shard.grad != NULL)
-            EXPECT_SAME(shard.grad, ref->grad[p] + shard.row_begin * row, (size_t)(shard.n_rows * row));
+            EXPECT_SAME(shard.grad, ref->grad[p] + shard.box.begin[0] * row, (size_t)(shard.box.size[0] * row));
         else
             EXPECT(!shard.trainable);
     }

@@ -66,12 +66,12 @@ static void torch(void)
         EXPECT_OK(tess_fsdp_adamw_step(fsdp, adamw, s + 1, 3e-3f, 1.0f / 8));
         tess_shard shard;
         EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
-        for (int64_t i = 0; i < shard.n_rows; i++) {
-            double want = torch_weights[s][shard.row_begin + i];
+        for (int64_t i = 0; i < shard.box.size[0]; i++) {
+            double want = torch_weights[s][shard.box.begin[0] + i];
             /* A step moves a weight by about lr; float32 rounds that and the weight to a few 1e-7. */
             if (!(fabs((double)shard.master[i] - want) <= 3e-7 * fabs(want) + 1e-6 * 3e-3))
                 test_fail(__FILE__, __LINE__, "step %d: weight %lld is %.9g, torch has %.9g", s + 1,
-                          (long long)(shard.row_begin + i), (double)shard.master[i], want);
+                          (long long)(shard.box.begin[0] + i), (double)shard.master[i], want);
         }
     }
     tess_adamw_destroy(&adamw);
@@ -107,8 +107,8 @@ static void formula(void)
     float *got_m, *got_v;
     EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
     tess_adamw_moments(adamw, 0, &got_m, &got_v);
-    for (int64_t i = 0; i < shard.n_rows; i++) {
-        int64_t at = shard.row_begin + i;
+    for (int64_t i = 0; i < shard.box.size[0]; i++) {
+        int64_t at = shard.box.begin[0] + i;
         EXPECT(fabs((double)shard.master[i] - p[at]) <= 1e-6 * fabs(p[at]) + 2e-6 * 1e-2 * STEPS);
         EXPECT(fabs((double)got_m[i] - m[at]) <= 1e-5 * fabs(m[at]) + 1e-7);
         EXPECT(fabs((double)got_v[i] - v[at]) <= 1e-5 * v[at] + 1e-12);
@@ -132,8 +132,8 @@ static void frozen(void)
         EXPECT_OK(tess_fsdp_shard(fsdp, p, &shard));
         tess_adamw_moments(adamw, p, &m, &v);
         EXPECT((m == NULL) == (p == 1) && (v == NULL) == (p == 1));
-        for (int64_t i = 0; i < shard.n_rows; i++) {
-            double want = values[shard.row_begin + i] - (p == 0 ? 0.25 : 0); /* without decay the first step is lr */
+        for (int64_t i = 0; i < shard.box.size[0]; i++) {
+            double want = values[shard.box.begin[0] + i] - (p == 0 ? 0.25 : 0); /* without decay the first step is lr */
             EXPECT(fabs((double)shard.master[i] - want) < 1e-6);
         }
     }

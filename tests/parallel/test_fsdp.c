@@ -49,17 +49,17 @@ static void count_primary_rows(tess_strategy strategy)
         tess_shard shard;
         EXPECT_OK(tess_fsdp_shard(m.fsdp, p, &shard));
         EXPECT(tess_shape_equal(&shard.shape, &model_params[p].desc.shape));
-        EXPECT(shard.primary_rows >= 0);
-        if (shard.primary_rows > 0)
-            EXPECT(shard.primary_begin >= shard.row_begin &&
-                   shard.primary_begin + shard.primary_rows <= shard.row_begin + shard.n_rows);
+        EXPECT(shard.primary.size[0] >= 0);
+        if (shard.primary.size[0] > 0)
+            EXPECT(shard.primary.begin[0] >= shard.box.begin[0] &&
+                   shard.primary.begin[0] + shard.primary.size[0] <= shard.box.begin[0] + shard.box.size[0]);
         int32_t owners[64] = {0};
-        for (int64_t r = 0; r < shard.primary_rows; r++)
-            owners[shard.primary_begin + r]++;
+        for (int64_t r = 0; r < shard.primary.size[0]; r++)
+            owners[shard.primary.begin[0] + r]++;
         EXPECT_OK(tess_all_reduce(tess_runtime_team(runtime), owners, owners, 64, TESS_I32, TESS_SUM, NULL));
         for (int64_t r = 0; r < 64; r++)
             EXPECT_INT(owners[r], r < tess_shape_rows(&shard.shape) ? 1 : 0);
-        held += shard.n_rows * tess_shape_row_count(&shard.shape);
+        held += shard.box.size[0] * tess_shape_row_count(&shard.shape);
     }
     EXPECT_INT(m.n_filled, held); /* deferred initialisation fills own rows only */
     tess_fsdp_destroy(&m.fsdp);

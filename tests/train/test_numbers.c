@@ -215,7 +215,7 @@ static uint64_t weights_of(const rig *r)
         tess_shard shard;
         EXPECT_OK(tess_fsdp_shard(r->engine->fsdp, i, &shard));
         const uint8_t *bytes = (const uint8_t *)shard.master;
-        for (int64_t k = 0; k < 4 * shard.n_rows * tess_shape_row_count(&shard.shape); k++)
+        for (int64_t k = 0; k < 4 * shard.box.size[0] * tess_shape_row_count(&shard.shape); k++)
             hash = (hash ^ bytes[k]) * 1099511628211u;
     }
     return hash;
@@ -464,7 +464,7 @@ static uint32_t *state_of(rig *r, int index, int kind, int64_t *n)
     float *m, *v;
     EXPECT_OK(tess_fsdp_shard(r->engine->fsdp, index, &shard));
     tess_adamw_moments(r->engine->adamw, index, &m, &v);
-    *n = shard.n_rows * tess_shape_row_count(&shard.shape);
+    *n = shard.box.size[0] * tess_shape_row_count(&shard.shape);
     return (uint32_t *)(kind == 0 ? shard.master : kind == 1 ? m : v);
 }
 

@@ -36,10 +36,10 @@ typedef struct tess_fsdp_param {
     char *name;
     tess_shape shape;
     bool trainable, decay;
-    int64_t rows, row;             /* rows of dimension 0, elements of a row */
-    int64_t own_begin, own_rows;   /* this rank's part on the shard axis */
-    int64_t held_begin, held_rows; /* rows of the master weights here: own, or all when the strategy replicates them */
-    int64_t primary_begin, primary_rows;
+    int64_t rows, row;         /* rows of dimension 0, elements of a row */
+    tess_box own;              /* this rank's part on the shard axis */
+    tess_box held;             /* of the master weights here: own, or all when the strategy replicates them */
+    tess_box primary;          /* as in tess_shard */
     size_t full_offset;        /* in the gathered copy, elements */
     size_t master_offset;      /* in the unit's master weights */
     size_t window_offset;      /* in the gradient window (trainable only, as the next two) */

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "tessera/dtensor.h"
+
 enum { LINE_ELEMENTS = 64 / 2 }; /* of the narrowest dtype */
 
 static size_t align_up(size_t n)
@@ -20,26 +22,33 @@ static int size_class_of(size_t bytes)
     return bytes > 0 ? 63 - __builtin_clzll(bytes) : 0;
 }
 
+/* This rank's box of a parameter whose rows the shards cut, or not, and then the replicas, or not. */
+static tess_box box_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, tess_place_kind shards,
+                       tess_place_kind replicas)
+{
+    const tess_spec spec = {
+        .shape = tess_shape_atleast_1d(&p->shape), .n_axes = 2, .place = {{.kind = shards}, {.kind = replicas}}};
+    return tess_spec_box(&spec, (int[]){fsdp->n_shards, fsdp->n_replicas}, (int[]){fsdp->shard, fsdp->replica});
+}
+
 static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param *p)
 {
-    tess_shard_rows(p->rows, fsdp->n_shards, fsdp->shard, &p->own_begin, &p->own_rows);
-    p->held_begin = fsdp->replicated ? 0 : p->own_begin;
-    p->held_rows = fsdp->replicated ? p->rows : p->own_rows;
-    tess_shard_rows(p->own_rows, fsdp->n_replicas, fsdp->replica, &p->primary_begin, &p->primary_rows);
-    p->primary_begin += p->own_begin;
+    p->own = box_of(fsdp, p, TESS_SHARD, TESS_REPLICATE);
+    p->held = fsdp->replicated ? box_of(fsdp, p, TESS_REPLICATE, TESS_REPLICATE) : p->own;
+    p->primary = box_of(fsdp, p, TESS_SHARD, TESS_SHARD);
 
     p->full_offset = unit->full_elements;
     unit->full_elements += align_up((size_t)(p->rows * p->row));
     p->master_offset = unit->master_elements;
-    unit->master_elements += (size_t)(p->held_rows * p->row);
+    unit->master_elements += (size_t)(p->held.size[0] * p->row);
     if (!p->trainable)
         return;
     p->window_offset = unit->window_elements;
     unit->window_elements += align_up((size_t)(p->rows * p->row));
     p->accumulator_offset = unit->accumulator_elements;
-    unit->accumulator_elements += (size_t)(p->own_rows * p->row);
+    unit->accumulator_elements += (size_t)(p->own.size[0] * p->row);
     p->gradient_offset = unit->gradient_elements;
-    unit->gradient_elements += (size_t)(p->held_rows * p->row);
+    unit->gradient_elements += (size_t)(p->held.size[0] * p->row);
 }
 
 tess_status tess_fsdp_layout(tess_unit *unit)
@@ -57,7 +66,7 @@ tess_status tess_fsdp_layout(tess_unit *unit)
     for (int i = 0, k = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         size_t rows = (size_t)p->rows, row = (size_t)p->row;
-        size_t before_own = (size_t)(p->own_begin - p->held_begin) * row;
+        size_t before_own = (size_t)(p->own.begin[0] - p->held.begin[0]) * row;
         unit->gather_pieces[i] = (tess_piece){
             .offset = p->full_offset, .n_rows = rows, .row = row, .shard_offset = p->master_offset + before_own};
         if (!p->trainable)

@@ -11,9 +11,9 @@ static tess_status add_shard(tess_stream *stream, const tess_shard *shard, tess_
 {
     double sums[ROWS_AT_ONCE];
     int64_t row = tess_shape_row_count(&shard->shape);
-    const float *rows = shard->grad + (shard->primary_begin - shard->row_begin) * row;
-    for (int64_t begin = 0; begin < shard->primary_rows; begin += ROWS_AT_ONCE) {
-        int64_t n = shard->primary_rows - begin < ROWS_AT_ONCE ? shard->primary_rows - begin : ROWS_AT_ONCE;
+    const float *rows = shard->grad + (shard->primary.begin[0] - shard->box.begin[0]) * row;
+    for (int64_t begin = 0; begin < shard->primary.size[0]; begin += ROWS_AT_ONCE) {
+        int64_t n = shard->primary.size[0] - begin < ROWS_AT_ONCE ? shard->primary.size[0] - begin : ROWS_AT_ONCE;
         TESS_TRY(stream->kernels->row_sumsq(stream, rows + begin * row, sums, n, row));
         for (int64_t i = 0; i < n; i++)
             tess_exact_add(sum, sums[i]);

@@ -14,7 +14,7 @@ static const char *own_rows_of_copy(const tess_unit *unit, const tess_fsdp_param
     const tess_fsdp_slot *slot = unit->slot;
     if (unit->fsdp->direct || slot == NULL || !slot->valid || slot->work != NULL)
         return NULL;
-    size_t own = p->full_offset + (size_t)(p->own_begin * p->row);
+    size_t own = p->full_offset + (size_t)(p->own.begin[0] * p->row);
     return (const char *)slot->data + own * tess_dtype_size(unit->fsdp->policy.param_dtype);
 }
 
@@ -34,10 +34,10 @@ tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
     const char *copy = own_rows_of_copy(unit, p);
-    const float *master = unit->master + p->master_offset + (p->own_begin - p->held_begin) * p->row;
+    const float *master = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
     tess_dtype dtype = fsdp->policy.param_dtype;
     size_t size = tess_dtype_size(dtype);
-    int64_t n = copy != NULL ? p->own_rows * p->row : 0;
+    int64_t n = copy != NULL ? p->own.size[0] * p->row : 0;
     tess_stream *stream = NULL;
     char rounded[AT_ONCE * sizeof(float)];
     *at = -1;
@@ -46,7 +46,7 @@ tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
         int64_t now = n - begin < AT_ONCE ? n - begin : AT_ONCE;
         TESS_TRY(stream->kernels->convert(stream, master + begin, TESS_F32, rounded, dtype, now));
         int64_t found = first_difference(copy + (size_t)begin * size, rounded, now, size);
-        *at = found >= 0 ? p->own_begin * p->row + begin + found : -1;
+        *at = found >= 0 ? p->own.begin[0] * p->row + begin + found : -1;
     }
     return TESS_OK;
 }

@@ -5,7 +5,7 @@ static uint64_t own_elements(const tess_unit *unit)
 {
     uint64_t n = 0;
     for (int i = 0; i < unit->n_params; i++)
-        n += (uint64_t)(unit->params[i].own_rows * unit->params[i].row);
+        n += (uint64_t)(unit->params[i].own.size[0] * unit->params[i].row);
     return n;
 }
 

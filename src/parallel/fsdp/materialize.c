@@ -47,8 +47,8 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 {
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        if (p->held_rows > 0)
-            TESS_TRY_CTX(fill(context, p->name, p->held_begin, p->held_rows, unit->master + p->master_offset),
+        if (p->held.size[0] > 0)
+            TESS_TRY_CTX(fill(context, p->name, p->held.begin[0], p->held.size[0], unit->master + p->master_offset),
                          "materialize: parameter '%s'", p->name);
     }
     return TESS_OK;

@@ -1,4 +1,4 @@
-/* Shards: the rows of each parameter that this rank holds, for optimizers, checkpoints and norms. */
+/* Shards: the box of each parameter that this rank holds, for optimizers, checkpoints and norms. */
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
@@ -19,18 +19,15 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
         .shape = p->shape,
         .trainable = p->trainable,
         .decay = p->decay,
-        .row_begin = p->held_begin,
-        .n_rows = p->held_rows,
+        .box = p->held,
         .master = unit->master + p->master_offset,
         .grad = p->trainable && fsdp->gradients_ready ? (float *)gradient + p->gradient_offset : NULL,
-        .primary_begin = p->primary_begin,
-        .primary_rows = p->primary_rows,
+        .primary = p->primary,
     };
     if (unit->slot != NULL && unit->slot->updating) {
-        size_t own = p->full_offset + (size_t)(p->own_begin * p->row);
+        size_t own = p->full_offset + (size_t)(p->own.begin[0] * p->row);
         shard->copy = (char *)unit->slot->data + own * tess_dtype_size(fsdp->policy.param_dtype);
-        shard->copy_begin = p->own_begin;
-        shard->copy_rows = p->own_rows;
+        shard->copy_box = p->own;
     }
     return TESS_OK;
 }
@@ -45,14 +42,14 @@ tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
         TESS_TRY(tess_fsdp_shard(fsdp, i, &shard));
         int64_t row = tess_shape_row_count(&shard.shape);
         tess_span span = {.name = shard.name,
-                          .n = shard.n_rows * row,
+                          .n = shard.box.size[0] * row,
                           .decay = shard.decay,
                           .param = shard.trainable ? shard.master : NULL,
                           .grad = shard.grad};
         if (shard.copy != NULL) {
             span.copy = shard.copy;
-            span.copy_begin = (shard.copy_begin - shard.row_begin) * row;
-            span.copy_n = shard.copy_rows * row;
+            span.copy_begin = (shard.copy_box.begin[0] - shard.box.begin[0]) * row;
+            span.copy_n = shard.copy_box.size[0] * row;
             span.copy_dtype = fsdp->policy.param_dtype;
         }
         fsdp->spans[i] = span;

@@ -6,7 +6,7 @@
 
 static size_t elements_of(const tess_shard *shard)
 {
-    return (size_t)(shard->n_rows * tess_shape_row_count(&shard->shape));
+    return (size_t)(shard->box.size[0] * tess_shape_row_count(&shard->shape));
 }
 
 void tess_numbers_drill_weights(tess_numbers *n)
@@ -22,8 +22,8 @@ void tess_numbers_drill_weights(tess_numbers *n)
         if (n->drill.see == NULL)
             continue;
         snprintf(name, sizeof(name), "weight %s", shard.name);
-        n->drill.see(n->drill.self, tess_model_param(e->model, i)->unit, name, shard.master, TESS_F32, shard.n_rows,
-                     tess_shape_row_count(&shard.shape));
+        n->drill.see(n->drill.self, tess_model_param(e->model, i)->unit, name, shard.master, TESS_F32,
+                     shard.box.size[0], tess_shape_row_count(&shard.shape));
     }
 }
 

@@ -63,7 +63,7 @@ void tess_numbers_watch(tess_numbers *n)
 /* Exactly one rank is primary for a row: it writes the row to disk. */
 static bool is_primary(const tess_shard *shard, int64_t row)
 {
-    return row >= shard->primary_begin && row < shard->primary_begin + shard->primary_rows;
+    return row >= shard->primary.begin[0] && row < shard->primary.begin[0] + shard->primary.size[0];
 }
 
 void tess_numbers_see_params(tess_numbers *n, int unit)
@@ -100,10 +100,10 @@ static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *wha
                           const float *data, tess_bad_number *bad)
 {
     bool was_well = bad->stage == TESS_BAD_NONE;
-    look(n, stage, what, shard->name, data, TESS_F32, shard->n_rows, tess_shape_row_count(&shard->shape), bad);
+    look(n, stage, what, shard->name, data, TESS_F32, shard->box.size[0], tess_shape_row_count(&shard->shape), bad);
     if (!was_well || bad->stage == TESS_BAD_NONE)
         return;
-    bad->row += shard->row_begin;
+    bad->row += shard->box.begin[0];
     bad->owner = is_primary(shard, bad->row);
 }
 

@@ -19,7 +19,7 @@ static uint64_t hash_rows(const tess_shard *shard, const float *values, int64_t 
     int64_t row = tess_shape_row_count(&shard->shape);
     uint64_t sum = 0;
     for (int64_t i = first; i < first + n; i++)
-        sum += XXH3_64bits_withSeed(values + (i - shard->row_begin) * row, (size_t)row * sizeof(float), (uint64_t)i);
+        sum += XXH3_64bits_withSeed(values + (i - shard->box.begin[0]) * row, (size_t)row * sizeof(float), (uint64_t)i);
     return sum;
 }
 
@@ -29,9 +29,9 @@ static void add_digest(const verify_run *run, const tess_engine *e, int tensor, 
     const float *values[] = {shard->master, shard->grad};
     _Atomic uint64_t *primary[] = {&d->weights, &d->grads}, *held[] = {&d->held_weights, &d->held_grads};
     for (int i = 0; i < 2 && values[i] != NULL; i++) {
-        uint64_t own = hash_rows(shard, values[i], shard->primary_begin, shard->primary_rows);
-        bool has_more = shard->n_rows > shard->primary_rows;
-        uint64_t all = has_more ? hash_rows(shard, values[i], shard->row_begin, shard->n_rows) : own;
+        uint64_t own = hash_rows(shard, values[i], shard->primary.begin[0], shard->primary.size[0]);
+        bool has_more = shard->box.size[0] > shard->primary.size[0];
+        uint64_t all = has_more ? hash_rows(shard, values[i], shard->box.begin[0], shard->box.size[0]) : own;
         atomic_fetch_add(primary[i], own);
         atomic_fetch_add(held[i], all);
         if (i == 0)
@@ -65,8 +65,8 @@ static tess_status handle_values(const verify_run *run, tess_engine *e, int tens
     const run_tensor *t = &run->tensors[tensor], *last = &run->tensors[run->n_tensors - 1];
     const float *values[] = {shard.grad, shard.master};
     int64_t all = last->offset + last->rows * last->row;
-    int64_t number = shard.primary_begin * t->row, n = shard.primary_rows * t->row;
-    int64_t skip = (shard.primary_begin - shard.row_begin) * t->row;
+    int64_t number = shard.primary.begin[0] * t->row, n = shard.primary.size[0] * t->row;
+    int64_t skip = (shard.primary.begin[0] - shard.box.begin[0]) * t->row;
     for (int i = 0; i < 2; i++) {
         int64_t at = i * all + t->offset + number;
         tess_verify_delta *delta = &run->header->deltas[(e->at.rank * run->n_tensors + tensor) * 2 + i];
@@ -91,7 +91,7 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
         run->shards[e->at.rank * run->n_tensors + i] =
-            (run_shard){shard.row_begin, shard.n_rows, shard.primary_begin, shard.primary_rows, 0};
+            (run_shard){shard.box.begin[0], shard.box.size[0], shard.primary.begin[0], shard.primary.size[0], 0};
         if (e->at.rank != 0)
             continue;
         run_tensor *t = &run->tensors[i];
