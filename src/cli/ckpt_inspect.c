@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "ckpt/catalog/catalog.h"
 #include "ckpt/formats/export_catalog.h"
+#include "ckpt/store/dims.h"
 #include "cli/cli.h"
 
 enum { MAX_NAME_WIDTH = 100 };
@@ -144,26 +145,18 @@ static void print(const tess_catalog *c, const inspect_options *o, int *n_found)
 }
 
 /* ---- JSON */
-static json_t *list_numbers(int n, const int64_t *numbers)
-{
-    json_t *list = json_array();
-    for (int d = 0; d < n; d++)
-        json_array_append_new(list, json_integer((json_int_t)numbers[d]));
-    return list;
-}
-
 static json_t *describe_piece(const tess_catalog *c, const tess_catalog_tensor *t, const tess_catalog_piece *p)
 {
     return json_pack("{s:o, s:I, s:I, s:I, s:i, s:o, s:o}", "file", tess_json_text(file_name(c, p->file)), "offset",
                      (json_int_t)p->offset, "stored", (json_int_t)p->stored, "bytes", (json_int_t)p->bytes, "rank",
-                     p->rank, "begin", list_numbers(t->n_dims, p->box.begin), "size",
-                     list_numbers(t->n_dims, p->box.size));
+                     p->rank, "begin", tess_dims_to_json(t->n_dims, p->box.begin), "size",
+                     tess_dims_to_json(t->n_dims, p->box.size));
 }
 
 static json_t *describe_tensor(const tess_catalog *c, const tess_catalog_tensor *t, bool pieces)
 {
     json_t *object = json_pack("{s:o, s:s, s:o, s:I, s:i}", "name", tess_json_text(t->name), "dtype", t->dtype, "shape",
-                               list_numbers(t->n_dims, t->dim), "bytes", (json_int_t)tess_catalog_tensor_bytes(t),
+                               tess_dims_to_json(t->n_dims, t->dim), "bytes", (json_int_t)tess_catalog_tensor_bytes(t),
                                "n_pieces", t->n_pieces);
     if (!pieces)
         return object;

@@ -3,25 +3,7 @@
 
 #include "base/text/json.h"
 #include "ckpt/async/async_impl.h"
-
-static json_t *list_of(const int64_t *numbers, int n)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(list, json_integer(numbers[i]));
-    return list;
-}
-
-static tess_status get_list(const json_t *entry, const char *key, int64_t numbers[TESS_MAX_DIMS], int *n)
-{
-    const json_t *list = json_object_get(entry, key);
-    *n = (int)json_array_size(list);
-    TESS_CHECK(json_is_array(list) && *n <= TESS_MAX_DIMS, TESS_E_FORMAT, "a stage's '%s' is not of at most %d numbers",
-               key, TESS_MAX_DIMS);
-    for (int i = 0; i < *n; i++)
-        numbers[i] = json_integer_value(json_array_get(list, (size_t)i));
-    return TESS_OK;
-}
+#include "ckpt/store/dims.h"
 
 static json_t *describe_piece(const async_piece *p)
 {
@@ -30,9 +12,9 @@ static json_t *describe_piece(const async_piece *p)
     int n_dims = tess_ckpt_dims(t);
     tess_store_tensor_name(t->kind, t->name, name);
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:I}", "name", name, "dtype", tess_store_dtype_text(t->stored),
-                     "shape", list_of(t->shape.dim, t->shape.n_dims), "begin", list_of(t->primary.begin, n_dims),
-                     "size", list_of(t->primary.size, n_dims), "offset", (json_int_t)p->offset, "bytes",
-                     (json_int_t)p->bytes);
+                     "shape", tess_dims_to_json(t->shape.n_dims, t->shape.dim), "begin",
+                     tess_dims_to_json(n_dims, t->primary.begin), "size", tess_dims_to_json(n_dims, t->primary.size),
+                     "offset", (json_int_t)p->offset, "bytes", (json_int_t)p->bytes);
 }
 
 tess_status async_request_format(const async_piece *pieces, int n, json_t *request, char **text)
@@ -55,9 +37,9 @@ tess_status async_request_piece(const json_t *request, size_t i, const uint8_t *
     *piece = (tess_store_piece){.name = ""};
     TESS_TRY(tess_json_get_string(entry, "name", "stage", &piece->name));
     TESS_TRY(tess_json_get_string(entry, "dtype", "stage", &piece->dtype));
-    TESS_TRY(get_list(entry, "shape", piece->dim, &piece->n_dims));
-    TESS_TRY(get_list(entry, "begin", piece->box.begin, &n_begin));
-    TESS_TRY(get_list(entry, "size", piece->box.size, &n_size));
+    TESS_TRY(tess_dims_from_json(entry, "shape", "stage", piece->dim, &piece->n_dims));
+    TESS_TRY(tess_dims_from_json(entry, "begin", "stage", piece->box.begin, &n_begin));
+    TESS_TRY(tess_dims_from_json(entry, "size", "stage", piece->box.size, &n_size));
     TESS_TRY(tess_json_get_int(entry, "offset", "stage", &offset));
     TESS_TRY(tess_json_get_int(entry, "bytes", "stage", &bytes));
     TESS_CHECK(n_begin == n_size && n_size == (piece->n_dims > 0 ? piece->n_dims : 1), TESS_E_FORMAT,

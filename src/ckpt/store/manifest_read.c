@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
+#include "ckpt/store/dims.h"
 #include "ckpt/store/read.h"
 #include "ckpt/store/store_write.h"
 
@@ -24,21 +25,6 @@ static tess_status get_bytes(const json_t *object, const char *key, const char *
     TESS_TRY(tess_json_get_int(object, key, of, &number));
     TESS_CHECK(number >= 0, TESS_E_FORMAT, "%s: '%s' is missing or negative", of, key);
     *value = (uint64_t)number;
-    return TESS_OK;
-}
-
-/* Reads a list of at most `max` integers into `out`. */
-static tess_status get_list(const json_t *object, const char *key, const char *of, size_t max, int64_t *out, size_t *n)
-{
-    const json_t *list = json_object_get(object, key);
-    TESS_CHECK(json_is_array(list) && json_array_size(list) <= max, TESS_E_FORMAT,
-               "%s: '%s' is not a list of at most %zu numbers", of, key, max);
-    *n = json_array_size(list);
-    for (size_t i = 0; i < *n; i++) {
-        const json_t *item = json_array_get(list, i);
-        TESS_CHECK(json_is_integer(item), TESS_E_FORMAT, "%s: '%s' holds something that is no integer", of, key);
-        out[i] = json_integer_value(item);
-    }
     return TESS_OK;
 }
 
@@ -99,7 +85,7 @@ static tess_status get_codec(const json_t *json, const char *of, tess_codec *cod
 static tess_status get_piece(const manifest_read *r, const json_t *json, const char *of, int n_dims,
                              tess_catalog_piece *piece)
 {
-    size_t n_begin, n_size;
+    int n_begin, n_size;
     int64_t rank = -1;
     *piece = (tess_catalog_piece){.sum_kind = TESS_SUM_KIND_XXH3};
     TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: a piece that is no object", of);
@@ -109,10 +95,10 @@ static tess_status get_piece(const manifest_read *r, const json_t *json, const c
     TESS_TRY(get_bytes(json, "bytes", of, &piece->bytes));
     TESS_TRY(get_sum(json, of, &piece->sum));
     TESS_TRY(get_codec(json, of, &piece->codec));
-    TESS_TRY(get_list(json, "begin", of, TESS_CATALOG_DIMS, piece->box.begin, &n_begin));
-    TESS_TRY(get_list(json, "size", of, TESS_CATALOG_DIMS, piece->box.size, &n_size));
-    TESS_CHECK(n_begin == (size_t)n_dims && n_size == n_begin, TESS_E_FORMAT,
-               "%s: a piece of %zu dimensions of a tensor of %d", of, n_begin, n_dims);
+    TESS_TRY(tess_dims_from_json(json, "begin", of, piece->box.begin, &n_begin));
+    TESS_TRY(tess_dims_from_json(json, "size", of, piece->box.size, &n_size));
+    TESS_CHECK(n_begin == n_dims && n_size == n_begin, TESS_E_FORMAT, "%s: a piece of %d dimensions of a tensor of %d",
+               of, n_begin, n_dims);
     TESS_TRY(tess_json_get_int(json, "rank", of, &rank));
     TESS_CHECK(rank >= -1 && rank <= INT32_MAX, TESS_E_FORMAT, "%s: a piece was written by no rank", of);
     piece->rank = (int)rank;
@@ -123,19 +109,18 @@ static tess_status add_tensor(manifest_read *r, const char *name, const json_t *
 {
     char of[512];
     const char *dtype = "";
-    size_t n_dims;
-    int tensor;
+    int tensor, n_dims;
     int64_t dim[TESS_CATALOG_DIMS];
     snprintf(of, sizeof(of), "%.250s: tensor '%.200s'", r->folder, name);
     TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s is no object", of);
     TESS_TRY(tess_json_get_string(json, "dtype", of, &dtype));
-    TESS_TRY(get_list(json, "shape", of, TESS_CATALOG_DIMS, dim, &n_dims));
-    TESS_TRY(tess_catalog_add_tensor(r->catalog, name, dtype, (int)n_dims, dim, &tensor));
+    TESS_TRY(tess_dims_from_json(json, "shape", of, dim, &n_dims));
+    TESS_TRY(tess_catalog_add_tensor(r->catalog, name, dtype, n_dims, dim, &tensor));
     const json_t *pieces = json_object_get(json, "pieces");
     TESS_CHECK(json_is_array(pieces), TESS_E_FORMAT, "%s has no list 'pieces'", of);
     for (size_t i = 0; i < json_array_size(pieces); i++) {
         tess_catalog_piece piece;
-        TESS_TRY(get_piece(r, json_array_get(pieces, i), of, (int)n_dims, &piece));
+        TESS_TRY(get_piece(r, json_array_get(pieces, i), of, n_dims, &piece));
         TESS_TRY(tess_catalog_add_piece(r->catalog, tensor, &piece));
     }
     return TESS_OK;

@@ -6,6 +6,7 @@
 
 #include "base/text/json.h"
 #include "ckpt/catalog/cover.h"
+#include "ckpt/store/dims.h"
 #include "ckpt/store/store_impl.h"
 
 static tess_status no_memory(void)
@@ -25,14 +26,6 @@ tess_status tess_part_add_file(json_t *part, const char *file, uint64_t bytes)
     return json_object_set_new(files, file, json_integer((json_int_t)bytes)) == 0 ? TESS_OK : no_memory();
 }
 
-static json_t *list_dims(int n_dims, const int64_t *dim)
-{
-    json_t *list = json_array();
-    for (int d = 0; d < n_dims; d++)
-        json_array_append_new(list, json_integer((json_int_t)dim[d]));
-    return list;
-}
-
 /* Takes `tensor`. An existing one of that name must have the same dtype and shape, and gets its pieces. */
 static tess_status add_tensor(json_t *tensors, const char *name, json_t *tensor)
 {
@@ -49,7 +42,7 @@ static tess_status add_tensor(json_t *tensors, const char *name, json_t *tensor)
 
 tess_status tess_part_add_tensor(json_t *part, const char *name, const char *dtype, int n_dims, const int64_t *dim)
 {
-    json_t *tensor = json_pack("{s:s, s:o, s:[]}", "dtype", dtype, "shape", list_dims(n_dims, dim), "pieces");
+    json_t *tensor = json_pack("{s:s, s:o, s:[]}", "dtype", dtype, "shape", tess_dims_to_json(n_dims, dim), "pieces");
     return tensor != NULL ? add_tensor(json_object_get(part, "tensors"), name, tensor) : no_memory();
 }
 
@@ -60,7 +53,8 @@ tess_status tess_part_add_piece(json_t *part, const char *name, int n_dims, cons
     json_t *piece = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:i}", "file", p->file, "offset",
                               (json_int_t)p->offset, "stored", (json_int_t)p->stored, "bytes", (json_int_t)p->bytes,
                               "codec", p->codec == TESS_CODEC_ZSTD ? "zstd" : "none", "xxh3", sum, "begin",
-                              list_dims(n_dims, p->box.begin), "size", list_dims(n_dims, p->box.size), "rank", p->rank);
+                              tess_dims_to_json(n_dims, p->box.begin), "size", tess_dims_to_json(n_dims, p->box.size),
+                              "rank", p->rank);
     json_t *pieces = json_object_get(json_object_get(json_object_get(part, "tensors"), name), "pieces");
     return json_array_append_new(pieces, piece) == 0 ? TESS_OK : no_memory();
 }
@@ -100,12 +94,6 @@ tess_status tess_part_merge(json_t *part, const json_t *more)
 }
 
 /* ---- Completeness ---- */
-static void get_dims(const json_t *list, int n_dims, int64_t *dim)
-{
-    for (int d = 0; d < n_dims; d++)
-        dim[d] = json_integer_value(json_array_get(list, (size_t)d));
-}
-
 typedef struct cover {
     const char *name;
     tess_shape shape;
@@ -115,19 +103,19 @@ typedef struct cover {
 
 static tess_status list_pieces(tess_mem *mem, const json_t *tensor, cover *c)
 {
-    const json_t *shape = json_object_get(tensor, "shape"), *list = json_object_get(tensor, "pieces");
+    const json_t *list = json_object_get(tensor, "pieces");
+    int n_begin, n_size;
     size_t i;
     json_t *piece;
-    TESS_CHECK(json_array_size(shape) <= TESS_MAX_DIMS, TESS_E_FORMAT, "checkpoint: '%s' has %zu dimensions", c->name,
-               json_array_size(shape));
-    c->shape.n_dims = (int)json_array_size(shape);
-    get_dims(shape, c->shape.n_dims, c->shape.dim);
+    TESS_TRY(tess_dims_from_json(tensor, "shape", c->name, c->shape.dim, &c->shape.n_dims));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, json_array_size(list), sizeof(c->pieces[0]), "boxes of a tensor",
                                   (void **)&c->pieces));
     json_array_foreach (list, i, piece) {
         tess_catalog_piece *p = &c->pieces[c->n++];
-        get_dims(json_object_get(piece, "begin"), c->shape.n_dims, p->box.begin);
-        get_dims(json_object_get(piece, "size"), c->shape.n_dims, p->box.size);
+        TESS_TRY(tess_dims_from_json(piece, "begin", c->name, p->box.begin, &n_begin));
+        TESS_TRY(tess_dims_from_json(piece, "size", c->name, p->box.size, &n_size));
+        TESS_CHECK(n_begin == c->shape.n_dims && n_size == n_begin, TESS_E_FORMAT,
+                   "checkpoint: a piece of %d dimensions of '%s', which has %d", n_begin, c->name, c->shape.n_dims);
         p->rank = (int)json_integer_value(json_object_get(piece, "rank"));
     }
     return TESS_OK;
