@@ -216,6 +216,31 @@ static void the_files_of_a_host_are_of_its_rows_alone(void)
     leave_hosts();
 }
 
+/* Two ranks each hold the same columns: they share them, and another host's rank has none of their part. */
+static void ranks_that_hold_the_same_columns_share_them(void)
+{
+    enum { ROWS = 5, COLUMNS = 7 };
+    float values[ROWS * COLUMNS];
+    const char *dir = join_hosts(2);
+    int pairs = (world_of() + 1) / 2;
+    tess_ckpt_tensor t = {.name = "w", .shape = {2, {ROWS, COLUMNS}}, .box = {{0, 0}, {ROWS, 0}}, .data = values};
+    tess_shard_rows(COLUMNS, pairs, rank_of() / 2, &t.box.begin[1], &t.box.size[1]);
+    for (int64_t i = 0, n = t.box.size[1]; i < ROWS * n; i++)
+        values[i] = (float)(i / n * COLUMNS + t.box.begin[1] + i % n);
+    t.primary = t.box;
+    EXPECT_OK(tess_ckpt_save(test_mem(), hosts->all, dir, 1, NULL, &t, 1, &(tess_store_options){.hosts = hosts}));
+    memset(values, 0, sizeof(values));
+    EXPECT_OK(tess_ckpt_load(test_mem(), hosts->all, dir, 1, &t, 1,
+                             &(tess_ckpt_load_options){.hosts = hosts, .own_folders = true}, NULL));
+    for (int64_t i = 0, n = t.box.size[1]; i < ROWS * n; i++)
+        EXPECT(values[i] == (float)(i / n * COLUMNS + t.box.begin[1] + i % n));
+    t.box = (tess_box){{3, 0}, {1, COLUMNS}}; /* a row of both hosts' columns */
+    EXPECT_FAILS(tess_ckpt_load(test_mem(), hosts->all, dir, 1, &t, 1,
+                                &(tess_ckpt_load_options){.hosts = hosts, .own_folders = true}, NULL),
+                 TESS_E_INVALID, "needs row 3 of 'model.w', which its folder does not hold; host h");
+    leave_hosts();
+}
+
 /* ---- Pruning when all hosts have newer checkpoints */
 static void flip_byte(const char *path)
 {
@@ -298,6 +323,7 @@ static const test_case cases[] = {
     {"the_newest_step_is_one_that_all_hosts_have", the_newest_step_is_one_that_all_hosts_have, 3, 0},
     {"damage_on_one_host_fails_all", damage_on_one_host_fails_all, 4, 0},
     {"a_host_that_cannot_save_spoils_it_for_all", a_host_that_cannot_save_spoils_it_for_all, 4, 0},
+    {"ranks_that_hold_the_same_columns_share_them", ranks_that_hold_the_same_columns_share_them, 4, 0},
     {"the_files_of_a_host_are_of_its_rows_alone", the_files_of_a_host_are_of_its_rows_alone, 4, 0},
     {"what_one_host_has_lost_does_not_count_on_the_others", what_one_host_has_lost_does_not_count_on_the_others, 3, 0},
     {"the_last_step_that_all_hosts_hold_never_goes", the_last_step_that_all_hosts_hold_never_goes, 4, 0},

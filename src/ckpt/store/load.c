@@ -48,6 +48,7 @@ static tess_status make_request(load *l, int i)
                "%s: tensor '%s' has shape %s but this model's is %s: the checkpoint is of another model; %s",
                l->catalog->path, name, tess_dims_format(found->n_dims, found->dim, there, sizeof(there)),
                tess_shape_format(&t->shape, asked, sizeof(asked)), way_out);
+    TESS_TRY(tess_ckpt_check_held(t, tess_agree_rank(l->team)));
     l->requests[i] = tess_store_request(t, found);
     return TESS_OK;
 }
@@ -89,7 +90,6 @@ static tess_status open_here(load *l, const char *dir, int64_t step)
                                   (void **)&l->requests));
     for (int i = 0; i < l->n; i++)
         TESS_TRY(make_request(l, i));
-    TESS_TRY(tess_ckpt_check_tensors(l->tensors, l->n, tess_agree_rank(l->team)));
     return l->options.whole ? check_whole(l) : TESS_OK;
 }
 

@@ -57,7 +57,8 @@ enum { TESS_STORE_MARKER_BYTES = 256 };
 size_t tess_store_format_marker(int64_t step, size_t bytes, uint64_t xxh3, char text[TESS_STORE_MARKER_BYTES]);
 
 /* ---- tensor.c */
-/* Checks that what `rank` writes of every tensor lies inside what it holds, and that inside the shape. */
+/* Checks that what `rank` holds lies inside the shape; and of every tensor, that what it writes lies inside of that. */
+tess_status tess_ckpt_check_held(const tess_ckpt_tensor *tensor, int rank);
 tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tensors, int rank);
 
 #endif

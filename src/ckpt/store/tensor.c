@@ -44,23 +44,33 @@ const float *tess_ckpt_primary_run(const tess_ckpt_tensor *t)
     return t->data + tess_flat_offset(n_dims, &t->box, &t->primary);
 }
 
+tess_status tess_ckpt_check_held(const tess_ckpt_tensor *t, int rank)
+{
+    const tess_shape shape = tess_shape_atleast_1d(&t->shape);
+    const tess_box whole = tess_box_whole(&shape);
+    char text[96], held[300];
+    TESS_CHECK(tess_box_contains(shape.n_dims, &whole, &t->box), TESS_E_INVALID,
+               "checkpoint: tensor '%.1000s' of shape %s: rank %d holds %s, which is not inside", t->name,
+               tess_shape_format(&t->shape, text, sizeof(text)), rank,
+               tess_box_format(shape.n_dims, &t->box, held, sizeof(held)));
+    return TESS_OK;
+}
+
 tess_status tess_ckpt_check_tensors(const tess_ckpt_tensor *tensors, int n_tensors, int rank)
 {
     TESS_CHECK(n_tensors >= 0, TESS_E_INVALID, "%d tensors in a checkpoint", n_tensors);
     for (int i = 0; i < n_tensors; i++) {
         const tess_ckpt_tensor *t = &tensors[i];
-        const tess_shape shape = tess_shape_atleast_1d(&t->shape);
-        const tess_box whole = tess_box_whole(&shape);
-        char text[96], held[300], own[300];
-        bool inside = tess_box_contains(shape.n_dims, &whole, &t->box);
-        bool writes_held =
-            inside && (tess_ckpt_count(t, &t->primary) == 0 || tess_box_contains(shape.n_dims, &t->box, &t->primary));
-        TESS_CHECK(writes_held && strlen(t->name) < TESS_STORE_NAME - 32, TESS_E_INVALID,
-                   "checkpoint: tensor '%.1000s' of shape %s: rank %d holds %s and writes %s: what it holds must be "
-                   "inside the tensor, and what it writes inside of that",
-                   t->name, tess_shape_format(&t->shape, text, sizeof(text)), rank,
-                   tess_box_format(shape.n_dims, &t->box, held, sizeof(held)),
-                   tess_box_format(shape.n_dims, &t->primary, own, sizeof(own)));
+        int n_dims = tess_ckpt_dims(t);
+        char held[300], own[300];
+        TESS_TRY(tess_ckpt_check_held(t, rank));
+        TESS_CHECK(tess_ckpt_count(t, &t->primary) == 0 || tess_box_contains(n_dims, &t->box, &t->primary),
+                   TESS_E_INVALID,
+                   "checkpoint: tensor '%.1000s': rank %d holds %s and writes %s, which is not inside of that", t->name,
+                   rank, tess_box_format(n_dims, &t->box, held, sizeof(held)),
+                   tess_box_format(n_dims, &t->primary, own, sizeof(own)));
+        TESS_CHECK(strlen(t->name) < TESS_STORE_NAME - 32, TESS_E_INVALID,
+                   "checkpoint: the name '%.100s...' is too long", t->name);
     }
     return TESS_OK;
 }
