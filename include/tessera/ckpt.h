@@ -24,10 +24,9 @@ extern "C" {
 /* A tensor of your own on this rank. */
 typedef struct tess_checkpoint_tensor {
     const char *name;
-    tess_dtype dtype; /* of `data`; TESS_F32 today, others are TESS_E_UNSUPPORTED */
+    tess_dtype dtype; /* of `data`: TESS_F32; others are TESS_E_UNSUPPORTED */
     tess_shape shape; /* of the whole tensor */
-    tess_box box;     /* the elements of it that this rank holds, of a scalar as of [1]; size 0: none. Boxes may cut
-                       * dimension 0 today; one that cuts another is TESS_E_UNSUPPORTED */
+    tess_box box;     /* the elements of it that this rank holds, of a scalar as of [1]; a size of 0: none */
     void *data;       /* those elements, row-major; borrowed. A save reads them, a load writes them */
 } tess_checkpoint_tensor;
 

@@ -6,12 +6,6 @@
 #include "comm/agree.h"
 
 /* ---- Own tensors ---- */
-/* A scalar is one row, so that ranks may hold none of it. */
-static tess_shape with_rows(const tess_shape *shape)
-{
-    return shape->n_dims > 0 ? *shape : (tess_shape){1, {1}};
-}
-
 static tess_status check(const tess_checkpoint_tensor *t)
 {
     char box[128], shape[96];
@@ -22,22 +16,15 @@ static tess_status check(const tess_checkpoint_tensor *t)
     TESS_CHECK(t->dtype == TESS_F32, TESS_E_UNSUPPORTED,
                "checkpoint: tensor '%s' is %s; only float32 can be saved: convert it first", t->name,
                (unsigned)t->dtype < TESS_DTYPE_COUNT ? tess_dtype_name(t->dtype) : "of an unknown dtype");
-    const tess_shape whole = with_rows(&t->shape);
+    const tess_shape whole = tess_shape_atleast_1d(&t->shape);
     tess_box_format(whole.n_dims, &t->box, box, sizeof(box));
     tess_shape_format(&whole, shape, sizeof(shape));
-    for (int d = 0; d < whole.n_dims; d++)
-        TESS_CHECK(whole.dim[d] >= 0 && t->box.begin[d] >= 0 && t->box.size[d] >= 0 &&
-                       t->box.begin[d] <= whole.dim[d] - t->box.size[d],
-                   TESS_E_INVALID, "checkpoint: tensor '%s': the box %s is outside of the shape %s", t->name, box,
-                   shape);
+    const tess_box all = tess_box_whole(&whole);
+    TESS_CHECK(tess_box_contains(whole.n_dims, &all, &t->box), TESS_E_INVALID,
+               "checkpoint: tensor '%s': the box %s is outside of the shape %s", t->name, box, shape);
     int64_t n = tess_box_count(whole.n_dims, &t->box);
     TESS_CHECK(n == 0 || t->data != NULL, TESS_E_INVALID, "checkpoint: tensor '%s': no data for the box %s", t->name,
                box);
-    for (int d = 1; d < whole.n_dims && n > 0; d++)
-        TESS_CHECK(t->box.size[d] == whole.dim[d], TESS_E_UNSUPPORTED,
-                   "checkpoint: tensor '%s': the box %s cuts dimension %d of %s; only dimension 0 can be cut: "
-                   "redistribute the tensor to Shard(0) first",
-                   t->name, box, d, shape);
     return TESS_OK;
 }
 
@@ -52,29 +39,21 @@ static tess_status check_all(const tess_checkpoint_state *state)
     return TESS_OK;
 }
 
-static bool is_same(int n_dims, const tess_box *a, const tess_box *b)
-{
-    size_t bytes = (size_t)n_dims * sizeof(a->begin[0]);
-    return memcmp(a->begin, b->begin, bytes) == 0 && memcmp(a->size, b->size, bytes) == 0;
-}
-
 /* Ranks that hold the same box divide its rows among them. boxes (world, stride): tensor `t` is the first of a row. */
 static tess_status divide(const tess_team *team, const tess_checkpoint_tensor *t, const tess_box *boxes, int stride,
                           tess_ckpt_tensor *out)
 {
-    int n_dims = with_rows(&t->shape).n_dims, me = tess_team_rank(team), n_sharing = 0, number = 0;
+    int n_dims = tess_shape_atleast_1d(&t->shape).n_dims, me = tess_team_rank(team), n_sharing = 0, number = 0;
     bool holds = tess_box_count(n_dims, &t->box) > 0;
     *out = (tess_ckpt_tensor){.name = t->name,
                               .kind = TESS_CKPT_WEIGHT,
                               .shape = t->shape,
-                              .row_begin = holds ? t->box.begin[0] : 0,
-                              .n_rows = !holds       ? 0
-                                        : n_dims > 0 ? t->box.size[0]
-                                                     : 1,
+                              .box = t->box,
+                              .primary = t->box,
                               .data = t->data};
     for (int rank = 0; rank < tess_team_size(team) && holds; rank++) {
         const tess_box *theirs = &boxes[(size_t)rank * (size_t)stride];
-        bool same = is_same(n_dims, &t->box, theirs);
+        bool same = tess_box_equal(n_dims, &t->box, theirs);
         char a[128], b[128];
         TESS_CHECK(same || !tess_box_meet(n_dims, &t->box, theirs, NULL), TESS_E_INVALID,
                    "checkpoint: tensor '%s': rank %d holds %s and rank %d holds %s, which overlap in part; ranks hold "
@@ -84,9 +63,10 @@ static tess_status divide(const tess_team *team, const tess_checkpoint_tensor *t
         n_sharing += same;
         number += same && rank < me;
     }
-    if (holds)
-        tess_shard_rows(out->n_rows, n_sharing, number, &out->primary_begin, &out->primary_rows);
-    out->primary_begin += out->row_begin;
+    if (holds) {
+        tess_shard_rows(t->box.size[0], n_sharing, number, &out->primary.begin[0], &out->primary.size[0]);
+        out->primary.begin[0] += t->box.begin[0];
+    }
     return TESS_OK;
 }
 
@@ -120,10 +100,8 @@ static tess_status add_shard(const tess_checkpoint_state *state, int index, embe
     tess_ckpt_tensor tensor = {.name = shard.name,
                                .kind = TESS_CKPT_WEIGHT,
                                .shape = shard.shape,
-                               .row_begin = shard.row_begin,
-                               .n_rows = shard.n_rows,
-                               .primary_begin = shard.primary_begin,
-                               .primary_rows = shard.primary_rows,
+                               .box = shard.box,
+                               .primary = shard.primary,
                                .data = shard.master};
     list->items[list->n++] = tensor;
     if (!shard.trainable || state->adamw == NULL)

@@ -236,8 +236,8 @@ static void compare(const plain *p, const char *what)
     for (int i = 0; i < p->n_params; i++) {
         tess_shard shard;
         EXPECT_OK(tess_fsdp_shard(e->fsdp, i, &shard));
-        int64_t row = tess_shape_row_count(&shard.shape), n = shard.n_rows * row;
-        size_t at = p->at[i] + (size_t)(shard.row_begin * row);
+        int64_t row = tess_shape_row_count(&shard.shape), n = shard.box.size[0] * row;
+        size_t at = p->at[i] + (size_t)(shard.box.begin[0] * row);
         for (int64_t k = 0; k < n; k++) {
             float got = shard.grad[k], want = p->leaves[0][at + (size_t)k];
             double exact = p->sum[at + (size_t)k], bound = 64 * 0x1p-24 * p->absolute[at + (size_t)k];
