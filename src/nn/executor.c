@@ -16,6 +16,8 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
         (long long)o->max_position, (long long)longest);
     TESS_CHECK(o->recompute != TESS_RECOMPUTE_EVERY_N || o->recompute_every >= 1, TESS_E_INVALID,
                "executor: recomputing every %d layers; it must be at least 1", o->recompute_every);
+    TESS_CHECK(o->n_slots >= 0 && o->n_slots <= TESS_MAX_SLOTS, TESS_E_INVALID,
+               "executor: %d slots; 1 to %d micro-batches may be under way", o->n_slots, TESS_MAX_SLOTS);
     TESS_CHECK(o->first_trainable_unit >= 0 && o->first_trainable_unit < model->n_units, TESS_E_INVALID,
                "executor: the first trainable unit is %d of %d", o->first_trainable_unit, model->n_units);
     return TESS_OK;
@@ -41,13 +43,17 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
     e->model = model;
     e->hooks = *hooks;
     e->options = *options;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->config.n_layers, sizeof(tess_layer_saved),
-                                   "executor's layers", (void **)&e->layers),
+    size_t n_units = (size_t)tess_executor_slots(options) * (size_t)model->n_units;
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_units, sizeof(tess_unit_memory), "executor's units",
+                                   (void **)&e->units),
+              executor);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_params, sizeof(float *), "no gradients",
+                                   (void **)&e->none),
               executor);
     size_t bytes = tess_executor_bytes(model, options);
     TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, bytes, "activations", &e->memory), executor);
     tess_executor_plan(e, e->memory);
-    if (model->block.rope)
+    if (tess_executor_rotates(e))
         tess_rope_tables(&model->config.rope, model->config.head_size, tess_model_config_max_length(&model->config),
                          options->max_position, e->cos_table, e->sin_table);
     *out = e;
@@ -63,7 +69,8 @@ void tess_executor_destroy(tess_executor **executor)
         return;
     tess_mem *mem = (*executor)->stream->mem;
     tess_mem_free(mem, (*executor)->memory);
-    tess_mem_free(mem, (*executor)->layers);
+    tess_mem_free(mem, (*executor)->none);
+    tess_mem_free(mem, (*executor)->units);
     tess_mem_free(mem, *executor);
     *executor = NULL;
 }

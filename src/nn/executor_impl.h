@@ -4,23 +4,57 @@
 
 #include "nn/layers/layers.h"
 
+/* Of one block of the model: what it saves from forward for backward, and what it works in. */
+typedef enum tess_unit_state { TESS_UNIT_EMPTY, TESS_UNIT_FORWARD, TESS_UNIT_OWES_WEIGHTS } tess_unit_state;
+
+typedef struct tess_unit_memory {
+    tess_layer_saved saved; /* of the head: h and input_stats */
+    tess_layer_work work;
+    tess_unit_state state;
+} tess_unit_memory;
+
+/* The window of a tied embedding, which the head's backward opens and the embedding's closes. */
+typedef struct tess_open_table {
+    bool is_open;
+    int slot;
+    const void *const *w;
+    float *const *dw;
+} tess_open_table;
+
 struct tess_executor {
     tess_stream *stream;
     const tess_model *model;
     tess_hooks hooks;
     tess_executor_options options;
-    void *memory;             /* all activations */
-    tess_layer_saved *layers; /* (L) */
-    tess_layer_work work;
-    tess_norm_stats final_stats;
+    void *memory;            /* all activations */
+    tess_unit_memory *units; /* (n_slots, n_units) */
+    tess_layer_work work;    /* the part that all units share */
+    float **none;            /* NULL for every parameter of a unit: frozen */
+    tess_open_table open;
     tess_head_work head;
     float *cos_table, *sin_table;
     tess_watch watch; /* see NULL: none */
 };
 
-/* Places all activations from `base` on and sets the pointers (layers[] only if it exists). base NULL only counts.
+/* Places all activations from `base` on and sets the pointers (units[] only if it exists). base NULL only counts.
  * Returns the bytes, or SIZE_MAX if they overflow. */
 size_t tess_executor_plan(tess_executor *executor, char *base);
+
+static inline tess_unit_memory *tess_executor_memory(const tess_executor *executor, int slot, int unit)
+{
+    return &executor->units[slot * executor->model->n_units + unit];
+}
+
+static inline int tess_executor_slots(const tess_executor_options *options)
+{
+    return options->n_slots > 1 ? options->n_slots : 1;
+}
+
+/* The layer of this unit saves its input alone. */
+bool tess_executor_recomputes(const tess_executor *executor, int unit);
+
+/* A layer rotates q and k. */
+bool tess_executor_rotates(const tess_executor *executor);
 
 /* Sizes, ids, positions, targets in range. */
 tess_status tess_executor_check_batch(const tess_executor *executor, const tess_batch *batch);

@@ -29,23 +29,23 @@ typedef struct plan_sizes {
     bool train, gated, qk_norm, layer_norm;
 } plan_sizes;
 
-static plan_sizes sizes_of(const tess_executor *e)
+static plan_sizes sizes_of(const tess_executor *e, const tess_block *block)
 {
     const tess_model_config *c = &e->model->config;
     return (plan_sizes){
         .T = (size_t)e->options.max_tokens,
         .C = (size_t)c->hidden_size,
-        .Q = (size_t)(c->n_heads * c->head_size),
-        .K = (size_t)(c->n_kv_heads * c->head_size),
-        .H = (size_t)c->n_heads,
-        .G = (size_t)c->n_kv_heads,
-        .F = (size_t)c->intermediate_size,
+        .Q = (size_t)(block->n_heads * block->head_size),
+        .K = (size_t)(block->n_kv_heads * block->head_size),
+        .H = (size_t)block->n_heads,
+        .G = (size_t)block->n_kv_heads,
+        .F = (size_t)block->intermediate_size,
         .V = (size_t)c->vocab_size,
         .element = tess_dtype_size(e->options.dtype),
         .train = e->options.train,
-        .gated = e->model->block.gate.weight >= 0,
-        .qk_norm = c->qk_norm,
-        .layer_norm = e->model->block.layer_norm,
+        .gated = block->gate.weight >= 0,
+        .qk_norm = tess_block_norms_heads(block),
+        .layer_norm = block->layer_norm,
     };
 }
 
@@ -110,111 +110,194 @@ static void take_mlp(cursor *at, const plan_sizes *n, tess_layer_saved *saved)
 }
 
 /* All of a layer but its input. */
-static tess_layer_saved take_layer(cursor *at, const plan_sizes *n)
+static void take_layer(cursor *at, const plan_sizes *n, tess_layer_saved *saved)
 {
-    tess_layer_saved saved = {0};
-    saved.input_stats = take_stats(at, n);
-    saved.mlp_stats = take_stats(at, n);
-    saved.h2 = elements(at, n, n->C);
-    take_attention(at, n, &saved);
-    take_mlp(at, n, &saved);
-    return saved;
+    saved->input_stats = take_stats(at, n);
+    saved->mlp_stats = take_stats(at, n);
+    saved->h2 = elements(at, n, n->C);
+    take_attention(at, n, saved);
+    take_mlp(at, n, saved);
 }
 
-/* Work space of one phase at a time: attention, feed-forward, head. Without backward, what a layer saves (`only`) is
- * part of the work space of its phase. Normed q and k are work space of all layers. */
-static void plan_phases(tess_executor *e, cursor *at, const plan_sizes *n, tess_layer_saved *only)
+/* Work space of one phase of a layer at a time: attention, feed-forward. Without backward, what the layer saves is part
+ * of the work space of its phase. */
+static size_t take_phases(cursor *at, const plan_sizes *n, tess_unit_memory *m)
 {
-    size_t start = at->used, most;
-    void *q = NULL, *k = NULL;
-    if (only != NULL)
-        take_attention(at, n, only);
+    size_t start = at->used, attention;
+    if (!n->train)
+        take_attention(at, n, &m->saved);
     if (n->qk_norm) {
-        q = elements(at, n, n->Q);
-        k = elements(at, n, n->K);
+        m->saved.q = elements(at, n, n->Q);
+        m->saved.k = elements(at, n, n->K);
     }
-    if (n->train) {
-        e->work.dout = elements(at, n, n->Q);
-        take_qkv(at, n, &e->work.dq, &e->work.dk, &e->work.dv);
-    }
-    most = at->used;
+    if (n->train)
+        m->work.dout = elements(at, n, n->Q);
+    if (n->train && !m->work.deferred)
+        take_qkv(at, n, &m->work.dq, &m->work.dk, &m->work.dv);
+    attention = at->used;
 
     at->used = start;
-    if (only != NULL)
-        take_mlp(at, n, only);
-    e->work.act = elements(at, n, n->F);
-    most = larger(most, at->used);
+    if (!n->train)
+        take_mlp(at, n, &m->saved);
+    if (!m->work.deferred)
+        m->work.act = elements(at, n, n->F);
+    return larger(attention, at->used);
+}
 
-    at->used = start;
+/* Of the head: a chunk of logits, and what a loss says of each row. */
+static size_t take_logits(tess_executor *e, cursor *at, const plan_sizes *n)
+{
     size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
-    chunk = n->T < chunk ? n->T : chunk;
-    e->head.logits = take(at, chunk * row, sizeof(float));
+    e->head.logits = take(at, (n->T < chunk ? n->T : chunk) * row, sizeof(float));
     if (n->train) {
         e->head.entropy = floats(at, n, 1);
         e->head.dlogprob = floats(at, n, 1);
         e->head.dentropy = floats(at, n, 1);
     }
-    at->used = larger(most, at->used);
-
-    for (int64_t l = 0; l < e->model->config.n_layers && e->layers != NULL; l++) {
-        if (only != NULL)
-            e->layers[l] = *only;
-        if (n->qk_norm) {
-            e->layers[l].q = q;
-            e->layers[l].k = k;
-        }
-    }
+    return at->used;
 }
 
-static void plan_layers(tess_executor *e, cursor *at, const plan_sizes *n)
+/* What a split backward keeps of a layer from its input part to its weight part; a checkpointed one starts anew. */
+static void take_deferred(cursor *at, const plan_sizes *n, tess_layer_work *w)
 {
-    if (!n->train) {
-        tess_layer_saved only = {0};
-        only.h = only.h2 = elements(at, n, n->C);
-        plan_phases(e, at, n, &only);
-        return;
-    }
-    tess_layer_saved shared = {0};
-    for (int64_t l = 0; l < e->model->config.n_layers; l++) {
-        void *h = elements(at, n, n->C);
-        tess_layer_saved saved;
-        bool recomputes = e->options.recompute == TESS_RECOMPUTE_FULL ||
-                          (e->options.recompute == TESS_RECOMPUTE_EVERY_N && l % e->options.recompute_every == 0);
-        if (!recomputes) {
-            saved = take_layer(at, n);
-        } else {
-            if (!shared.recompute)
-                shared = take_layer(at, n);
-            shared.recompute = true;
-            saved = shared;
+    w->dh2 = elements(at, n, n->C);
+    w->dy_mlp = elements(at, n, n->C);
+    w->dy_input = elements(at, n, n->C);
+    w->act = elements(at, n, n->F);
+    take_qkv(at, n, &w->dq, &w->dk, &w->dv);
+}
+
+static bool defers(const tess_executor *e, int unit)
+{
+    return e->options.train && e->options.split_backward && e->model->blocks[unit].kind == TESS_BLOCK_LAYER &&
+           !tess_executor_recomputes(e, unit);
+}
+
+/* The memory of a unit; without memory to plan for, what is only counted. */
+static tess_unit_memory *unit_at(const tess_executor *e, int slot, int unit, tess_unit_memory *counted)
+{
+    *counted = (tess_unit_memory){.work = {.deferred = defers(e, unit)}};
+    return e->units != NULL ? tess_executor_memory(e, slot, unit) : counted;
+}
+
+/* Blocks run one at a time, and so share what they do not save: each lays it out from the same place on. */
+typedef enum plan_share { SHARE_SAVED, SHARE_PHASES } plan_share;
+
+static size_t plan_shared_unit(tess_executor *e, cursor *at, plan_share what, int slot, int unit)
+{
+    tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
+    const tess_block *block = &e->model->blocks[unit];
+    plan_sizes n = sizes_of(e, block);
+    if (what == SHARE_PHASES && block->kind == TESS_BLOCK_HEAD)
+        return take_logits(e, at, &n);
+    if (what == SHARE_PHASES && block->kind == TESS_BLOCK_LAYER)
+        return take_phases(at, &n, m);
+    if (what == SHARE_SAVED && tess_executor_recomputes(e, unit))
+        take_layer(at, &n, &m->saved);
+    return at->used;
+}
+
+static void plan_shared(tess_executor *e, cursor *at, plan_share what)
+{
+    size_t start = at->used, most = start;
+    for (int slot = 0; slot < tess_executor_slots(&e->options); slot++)
+        for (int unit = 0; unit < e->model->n_units; unit++) {
+            at->used = start;
+            most = larger(most, plan_shared_unit(e, at, what, slot, unit));
         }
-        saved.h = h;
-        if (e->layers != NULL)
-            e->layers[l] = saved;
+    at->used = most;
+}
+
+/* What one micro-batch keeps of a unit from its forward to the end of its backward. */
+static void plan_unit(tess_executor *e, cursor *at, int slot, int unit)
+{
+    tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
+    const tess_block *block = &e->model->blocks[unit];
+    plan_sizes n = sizes_of(e, block);
+    m->work = e->work;
+    m->work.deferred = defers(e, unit);
+    if (unit > 0 && e->units != NULL)
+        m->work.dh = tess_executor_memory(e, slot, unit - 1)->work.dh3;
+    if (e->options.split_backward && block->kind != TESS_BLOCK_HEAD)
+        m->work.dh3 = elements(at, &n, n.C);
+    if (m->work.deferred)
+        take_deferred(at, &n, &m->work);
+    if (block->kind == TESS_BLOCK_EMBEDDING)
+        return;
+    m->saved.h = elements(at, &n, n.C);
+    m->saved.recompute = tess_executor_recomputes(e, unit);
+    if (block->kind == TESS_BLOCK_HEAD)
+        m->saved.input_stats = take_stats(at, &n);
+    else if (!m->saved.recompute)
+        take_layer(at, &n, &m->saved);
+}
+
+/* Without backward nothing is kept: the stream is one tensor. */
+static void plan_stream(tess_executor *e, cursor *at)
+{
+    plan_sizes n = sizes_of(e, &e->model->blocks[0]);
+    void *stream = elements(at, &n, n.C);
+    for (int slot = 0; slot < tess_executor_slots(&e->options); slot++)
+        for (int unit = 0; unit < e->model->n_units; unit++) {
+            tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
+            m->work = e->work;
+            m->saved.h = m->saved.h2 = stream;
+        }
+}
+
+/* What all blocks work in. */
+static void plan_common(tess_executor *e, cursor *at)
+{
+    plan_sizes n = sizes_of(e, &e->model->blocks[0]);
+    tess_layer_work *w = &e->work;
+    w->branch = elements(at, &n, n.C);
+    w->y = elements(at, &n, n.C);
+    if (n.train) {
+        int64_t T = (int64_t)n.T;
+        size_t fusing = tess_gemm_fused_work(T, (int64_t)n.C, true, TESS_THEN_NOTHING, e->options.dtype);
+        for (int unit = 0; unit < e->model->n_units; unit++)
+            fusing = larger(fusing, tess_gemm_fused_work(T, e->model->blocks[unit].intermediate_size, false,
+                                                         TESS_THEN_ACT_BACKWARD, e->options.dtype));
+        w->dh3 = w->dh2 = w->dh = elements(at, &n, n.C);
+        w->dy_mlp = w->dy_input = w->branch;
+        w->fusing = take(at, fusing, 1);
     }
-    plan_phases(e, at, n, NULL);
+    w->seqs = take(at, n.T, sizeof(tess_attention_seq));
+}
+
+bool tess_executor_rotates(const tess_executor *e)
+{
+    for (int unit = 0; unit < e->model->n_units; unit++)
+        if (e->model->blocks[unit].rope)
+            return true;
+    return false;
+}
+
+bool tess_executor_recomputes(const tess_executor *e, int unit)
+{
+    const tess_executor_options *o = &e->options;
+    return o->train && e->model->blocks[unit].kind == TESS_BLOCK_LAYER &&
+           (o->recompute == TESS_RECOMPUTE_FULL ||
+            (o->recompute == TESS_RECOMPUTE_EVERY_N && e->model->blocks[unit].layer % o->recompute_every == 0));
 }
 
 size_t tess_executor_plan(tess_executor *e, char *base)
 {
-    plan_sizes n = sizes_of(e);
     cursor at = {base, 0};
-    e->work.branch = elements(&at, &n, n.C);
-    e->work.y = elements(&at, &n, n.C);
-    if (n.train) {
-        e->work.dh = elements(&at, &n, n.C);
-        int64_t T = (int64_t)n.T;
-        size_t act = tess_gemm_fused_work(T, (int64_t)n.F, false, TESS_THEN_ACT_BACKWARD, e->options.dtype);
-        size_t sum = tess_gemm_fused_work(T, (int64_t)n.C, true, TESS_THEN_NOTHING, e->options.dtype);
-        e->work.fusing = take(&at, larger(act, sum), 1);
-    }
-    e->final_stats = take_stats(&at, &n);
-    e->work.seqs = take(&at, n.T, sizeof(tess_attention_seq));
-    if (e->model->block.rope) {
+    plan_common(e, &at);
+    if (tess_executor_rotates(e)) {
         size_t count = (size_t)e->options.max_position * (size_t)(e->model->config.head_size / 2);
         e->cos_table = take(&at, count, sizeof(float));
         e->sin_table = take(&at, count, sizeof(float));
     }
-    plan_layers(e, &at, &n);
+    if (e->options.train) {
+        for (int slot = 0; slot < tess_executor_slots(&e->options); slot++)
+            for (int unit = 0; unit < e->model->n_units; unit++)
+                plan_unit(e, &at, slot, unit);
+        plan_shared(e, &at, SHARE_SAVED);
+    } else {
+        plan_stream(e, &at);
+    }
+    plan_shared(e, &at, SHARE_PHASES);
     return at.used;
 }

@@ -9,7 +9,7 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .kernels = e->stream->kernels,
         .dtype = e->options.dtype,
         .T = batch != NULL ? batch->n_tokens : 0,
-        .block = &e->model->block,
+        .block = &e->model->blocks[unit],
         .config = &e->model->config,
         .batch = batch,
         .unit = unit,
@@ -19,81 +19,158 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
     };
 }
 
+static tess_block_kind kind_of(const tess_executor *e, int unit)
+{
+    return e->model->blocks[unit].kind;
+}
+
 static const char *title_of(const tess_executor *e, int unit)
 {
-    return unit == 0 ? "embedding" : tess_model_unit_name(e->model, unit);
+    return kind_of(e, unit) == TESS_BLOCK_EMBEDDING ? "embedding" : tess_model_unit_name(e->model, unit);
+}
+
+/* ---- The stream ---- */
+static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, void *to, const void *from)
+{
+    size_t row = (size_t)e->model->config.hidden_size * tess_dtype_size(e->options.dtype);
+    return e->stream->kernels->copy(e->stream, to, from, (size_t)batch->n_tokens * row, false);
+}
+
+/* Where the embedding writes the stream. */
+static void *embedded(const tess_executor *e, int slot)
+{
+    return e->model->n_units > 1 ? tess_executor_memory(e, slot, 1)->saved.h : e->work.y;
+}
+
+/* What `unit`, which has just run, leaves: a layer's h2 and branch are added by whoever reads them next. */
+static tess_status leave_stream(const tess_executor *e, const tess_batch *batch, int slot, int unit, void *to)
+{
+    if (kind_of(e, unit) == TESS_BLOCK_EMBEDDING)
+        return to != embedded(e, slot) ? copy_stream(e, batch, to, embedded(e, slot)) : TESS_OK;
+    return e->stream->kernels->add(e->stream, tess_executor_memory(e, slot, unit)->saved.h2, e->work.branch, to,
+                                   batch->n_tokens * e->model->config.hidden_size, e->options.dtype);
 }
 
 /* ---- Embedding and layers ---- */
-static tess_status forward_unit(tess_executor *e, const tess_batch *batch, int unit)
+/* A layer adds what the one before it left, or its h is ready (`first`). */
+static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit, bool first)
 {
-    tess_layer_call call = call_of(e, batch, unit);
+    tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
+    tess_layer_call call = call_of(e, r->batch, unit);
+    bool ready = first || kind_of(e, unit - 1) == TESS_BLOCK_EMBEDDING;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, unit, &call.w));
-    if (batch != NULL && unit == 0)
-        TESS_TRY(tess_embedding_forward(&call, e->layers[0].h));
-    else if (batch != NULL)
-        TESS_TRY(tess_layer_forward(&call, unit > 1 ? &e->layers[unit - 2] : NULL, &e->layers[unit - 1], &e->work));
+    if (r->batch != NULL && call.block->kind == TESS_BLOCK_EMBEDDING)
+        TESS_TRY(tess_embedding_forward(&call, embedded(e, r->slot)));
+    else if (r->batch != NULL)
+        TESS_TRY(tess_layer_forward(&call, ready ? NULL : &m[-1].saved, &m->saved, &m->work));
+    if (r->batch != NULL)
+        m->state = TESS_UNIT_FORWARD;
     return e->hooks.post_forward(e->hooks.self, unit);
 }
 
-/* All but the head: the last layer leaves the stream in its h2 and work.branch. */
-static tess_status forward_units(tess_executor *e, const tess_batch *batch)
+/* The head only gets its input: it runs in backward or evaluation. */
+static tess_status forward_range(tess_executor *e, const tess_range *r, const void *in, void *out)
 {
-    for (int unit = 0; unit < e->model->n_units - 1; unit++)
-        TESS_TRY_CTX(forward_unit(e, batch, unit), "%s: forward", title_of(e, unit));
-    return TESS_OK;
+    bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD;
+    int last = head ? r->end - 2 : r->end - 1; /* below r->begin: the head alone */
+    tess_unit_memory *m = r->batch != NULL ? tess_executor_memory(e, r->slot, r->begin) : NULL;
+    if (r->batch != NULL && kind_of(e, r->begin) != TESS_BLOCK_EMBEDDING)
+        TESS_TRY(copy_stream(e, r->batch, m->saved.h, in));
+    for (int unit = r->begin; unit <= last; unit++)
+        TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin), "%s: forward", title_of(e, unit));
+    if (r->batch == NULL)
+        return TESS_OK;
+    if (head) {
+        m = tess_executor_memory(e, r->slot, r->end - 1);
+        m->state = TESS_UNIT_FORWARD;
+        out = m->saved.h;
+    }
+    return last >= r->begin ? leave_stream(e, r->batch, r->slot, last, out) : TESS_OK;
 }
 
-/* The head has opened the window of a tied embedding, and `call` has it. */
-static tess_status backward_unit(tess_executor *e, tess_layer_call *call)
+/* The input part: no gradient of a parameter is wanted, so weights are all that the layer needs. */
+static tess_status backward_input(tess_executor *e, tess_layer_call *call, tess_unit_memory *m)
 {
-    int unit = call->unit;
-    if (unit > 0 || !call->config->tied)
-        TESS_TRY(e->hooks.pre_backward(e->hooks.self, unit, &call->w, &call->dw));
-    if (call->batch != NULL && unit == 0)
-        TESS_TRY(tess_embedding_backward(call, e->work.dh));
-    else if (call->batch != NULL)
-        TESS_TRY(tess_layer_backward(call, &e->layers[unit - 1], &e->work, unit > e->options.first_trainable_unit));
+    if (call->block->kind == TESS_BLOCK_EMBEDDING)
+        return TESS_OK;
+    call->dw = e->none;
+    TESS_TRY(e->hooks.pre_forward(e->hooks.self, call->unit, &call->w));
+    TESS_TRY(tess_layer_backward(call, &m->saved, &m->work, true));
+    return e->hooks.post_forward(e->hooks.self, call->unit);
+}
+
+/* Whole, or the weight part. A tied embedding's window is open: the head has written its part of the gradient. */
+static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, tess_backward_part part, bool want_dh)
+{
+    tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
+    tess_layer_call call = call_of(e, r->batch, unit);
+    bool embeds = call.block->kind == TESS_BLOCK_EMBEDDING;
+    if (part == TESS_BACKWARD_INPUT)
+        return backward_input(e, &call, m);
+    if (embeds && call.block->tied) {
+        TESS_CHECK(e->open.is_open && e->open.slot == r->slot, TESS_E_INVALID,
+                   "the head's backward on slot %d has not run, and it writes a tied table's gradient first", r->slot);
+        call.w = e->open.w;
+        call.dw = e->open.dw;
+        e->open.is_open = false;
+    } else {
+        TESS_TRY(e->hooks.pre_backward(e->hooks.self, unit, &call.w, &call.dw));
+    }
+    if (r->batch != NULL && embeds)
+        TESS_TRY(tess_embedding_backward(&call, m->work.dh3));
+    else if (r->batch != NULL && part == TESS_BACKWARD_WEIGHTS && m->work.deferred)
+        TESS_TRY(tess_layer_backward_weights(&call, &m->saved, &m->work));
+    else if (r->batch != NULL)
+        TESS_TRY(tess_layer_backward(&call, &m->saved, &m->work, want_dh));
     return e->hooks.post_backward(e->hooks.self, unit);
 }
 
 /* ---- Head ---- */
-/* The stream to work.branch, normed to work.y. */
-static tess_status final_norm(tess_executor *e, const tess_layer_call *call)
+/* The stream, normed to work.y. */
+static tess_status final_norm(tess_executor *e, const tess_layer_call *call, const tess_layer_saved *s)
 {
-    void *h = e->work.branch;
-    return tess_norm_forward(call, &call->block->final_norm, h, e->layers[call->config->n_layers - 1].h2, h, e->work.y,
-                             e->final_stats);
+    return tess_norm_forward(call, &call->block->final_norm, s->h, NULL, NULL, e->work.y, s->input_stats);
 }
 
 /* From work.y to the gradient of the stream. `last`: the window of the norm, `head`: that of the head's weight. */
 static tess_status compute_head(tess_executor *e, tess_layer_call *last, const tess_layer_call *head,
-                                const tess_token_loss *loss, float *logprob)
+                                const tess_unit_memory *m, const tess_backward *b)
 {
     const tess_norm *norm = &last->block->final_norm;
-    tess_layer_work *w = &e->work;
-    bool want_dy = e->options.first_trainable_unit < last->unit || tess_norm_trains(last, norm);
-    TESS_TRY(tess_head_train(head, loss, &e->head, w->y, want_dy, logprob));
+    const tess_layer_work *w = &m->work;
+    bool want_dy = e->options.first_trainable_unit < last->unit || b->din != NULL || tess_norm_trains(last, norm);
+    TESS_TRY(tess_head_train(head, b->loss, &e->head, w->y, want_dy, b->logprob));
     if (e->watch.see != NULL)
-        e->watch.see(e->watch.self, last->unit, "log-probabilities", logprob, TESS_F32, last->T, 1);
+        e->watch.see(e->watch.self, last->unit, "log-probabilities", b->logprob, TESS_F32, last->T, 1);
     if (!want_dy)
         return TESS_OK;
-    TESS_TRY(tess_norm_backward(last, norm, w->branch, e->final_stats, w->y, NULL, w->dh));
+    TESS_TRY(tess_norm_backward(last, norm, m->saved.h, m->saved.input_stats, w->y, NULL, w->dh));
     tess_layer_show(last, "input gradient", w->dh, last->config->hidden_size);
     return TESS_OK;
 }
 
+/* Unit 0's window, for the head to write to. The embedding's backward closes it. */
+static tess_status open_table(tess_executor *e, int slot, tess_layer_call *head)
+{
+    TESS_CHECK(!e->open.is_open || e->open.slot == slot, TESS_E_INVALID,
+               "slot %d: slot %d has the tied embedding's gradient open; run its backward down to the embedding first",
+               slot, e->open.slot);
+    TESS_TRY(e->hooks.pre_backward(e->hooks.self, 0, &head->w, &head->dw));
+    e->open = (tess_open_table){true, slot, head->w, head->dw};
+    return TESS_OK;
+}
+
 /* Forward and backward of the last unit at once. A tied head uses the embedding's weights. If these train, their window
- * opens here, because the head writes their gradient first; `embedding` keeps it open. */
-static tess_status train_head(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss,
-                              tess_layer_call *embedding, float *logprob)
+ * opens here, because the head writes their gradient first. */
+static tess_status train_head(tess_executor *e, const tess_range *r, const tess_backward *b)
 {
     static float *const frozen[2] = {NULL, NULL};
-    bool tied = e->model->config.tied, embedding_trains = e->options.first_trainable_unit == 0;
-    tess_layer_call last = call_of(e, batch, e->model->n_units - 1);
+    bool tied = e->model->blocks[0].tied, embedding_trains = e->options.first_trainable_unit == 0;
+    tess_layer_call last = call_of(e, r->batch, e->model->n_units - 1);
+    const tess_unit_memory *m = tess_executor_memory(e, r->slot, last.unit);
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, last.unit, &last.w));
-    if (batch != NULL) {
-        TESS_TRY(final_norm(e, &last));
+    if (r->batch != NULL) {
+        TESS_TRY(final_norm(e, &last, &m->saved));
         tess_layer_show(&last, "final norm", e->work.y, last.config->hidden_size);
     }
     TESS_TRY(e->hooks.post_forward(e->hooks.self, last.unit));
@@ -101,18 +178,93 @@ static tess_status train_head(tess_executor *e, const tess_batch *batch, const t
     TESS_TRY(e->hooks.pre_backward(e->hooks.self, last.unit, &last.w, &last.dw));
     tess_layer_call head = last;
     if (tied && embedding_trains) {
-        TESS_TRY(e->hooks.pre_backward(e->hooks.self, 0, &embedding->w, &embedding->dw));
-        head.w = embedding->w;
-        head.dw = embedding->dw;
+        TESS_TRY(open_table(e, r->slot, &head));
     } else if (tied) {
         TESS_TRY(e->hooks.pre_forward(e->hooks.self, 0, &head.w));
         head.dw = frozen;
     }
-    if (batch != NULL)
-        TESS_TRY(compute_head(e, &last, &head, loss, logprob));
+    if (r->batch != NULL)
+        TESS_TRY(compute_head(e, &last, &head, m, b));
     if (tied && !embedding_trains)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
     return e->hooks.post_backward(e->hooks.self, last.unit);
+}
+
+/* The states that this part of backward needs, and what they become. */
+static tess_status advance_states(tess_executor *e, const tess_range *r, tess_backward_part part)
+{
+    static const char *const missing[] = {"its forward", "its forward", "the input part of its backward"};
+    tess_unit_state needed = part == TESS_BACKWARD_WEIGHTS ? TESS_UNIT_OWES_WEIGHTS : TESS_UNIT_FORWARD;
+    for (int unit = r->begin; unit < r->end; unit++)
+        TESS_CHECK(tess_executor_memory(e, r->slot, unit)->state == needed, TESS_E_INVALID,
+                   "%s: backward on slot %d, but %s has not run there", title_of(e, unit), r->slot, missing[part]);
+    for (int unit = r->begin; unit < r->end; unit++)
+        tess_executor_memory(e, r->slot, unit)->state =
+            part == TESS_BACKWARD_INPUT ? TESS_UNIT_OWES_WEIGHTS : TESS_UNIT_EMPTY;
+    return TESS_OK;
+}
+
+static tess_status backward_range(tess_executor *e, const tess_range *r, const tess_backward *b)
+{
+    bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD;
+    int first = e->options.first_trainable_unit > r->begin ? e->options.first_trainable_unit : r->begin;
+    if (r->batch != NULL)
+        TESS_TRY(advance_states(e, r, b->part));
+    if (head && b->part != TESS_BACKWARD_WEIGHTS)
+        TESS_TRY_CTX(train_head(e, r, b), "head");
+    else if (b->dout != NULL)
+        TESS_TRY(copy_stream(e, r->batch, tess_executor_memory(e, r->slot, r->end - 1)->work.dh3, b->dout));
+    for (int unit = head ? r->end - 2 : r->end - 1; unit >= first; unit--) {
+        bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
+        TESS_TRY_CTX(backward_unit(e, r, unit, b->part, want_dh), "%s: backward", title_of(e, unit));
+    }
+    return b->din != NULL ? copy_stream(e, r->batch, b->din, tess_executor_memory(e, r->slot, r->begin)->work.dh)
+                          : TESS_OK;
+}
+
+/* ---- Ranges on slots ---- */
+static tess_status check_range(const tess_executor *e, const tess_range *r)
+{
+    int n_slots = tess_executor_slots(&e->options), n_units = e->model->n_units;
+    TESS_CHECK(e->options.train, TESS_E_INVALID, "executor: made without memory for backward (train is false)");
+    TESS_CHECK(r->slot >= 0 && r->slot < n_slots, TESS_E_INVALID, "slot %d; the executor was made for %d", r->slot,
+               n_slots);
+    TESS_CHECK(0 <= r->begin && r->begin < r->end && r->end <= n_units, TESS_E_INVALID,
+               "blocks %d to %d; the model has %d", r->begin, r->end, n_units);
+    TESS_CHECK(r->batch->targets != NULL && r->batch->cache == NULL, TESS_E_INVALID,
+               "batch: training needs targets and cannot use a key/value cache");
+    return tess_executor_check_batch(e, r->batch);
+}
+
+tess_status tess_executor_forward(tess_executor *e, const tess_range *r, const void *in, void *out)
+{
+    TESS_TRY(check_range(e, r));
+    TESS_CHECK((in == NULL) == (kind_of(e, r->begin) == TESS_BLOCK_EMBEDDING), TESS_E_INVALID,
+               "%s: forward needs the stream that it reads, and the embedding reads none", title_of(e, r->begin));
+    TESS_CHECK((out == NULL) == (kind_of(e, r->end - 1) == TESS_BLOCK_HEAD), TESS_E_INVALID,
+               "%s: forward needs a place for the stream that it leaves, and the head leaves none",
+               title_of(e, r->end - 1));
+    e->open.is_open &= e->open.slot != r->slot; /* a backward that failed */
+    return forward_range(e, r, in, out);
+}
+
+tess_status tess_executor_backward(tess_executor *e, const tess_range *r, const tess_backward *b)
+{
+    TESS_TRY(check_range(e, r));
+    bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD, weights = b->part == TESS_BACKWARD_WEIGHTS;
+    TESS_CHECK(b->part == TESS_BACKWARD_WHOLE || e->options.split_backward, TESS_E_INVALID,
+               "executor: made without memory for a backward in two parts (split_backward is false)");
+    TESS_CHECK(
+        (b->dout != NULL) == (!head && !weights), TESS_E_INVALID,
+        "%s: backward needs the gradient of the stream that it left; the head has none, and a weight part has it",
+        title_of(e, r->end - 1));
+    TESS_CHECK(!head || weights || b->logprob != NULL, TESS_E_INVALID,
+               "head: backward needs a place for the log-probabilities");
+    TESS_CHECK(b->din == NULL || (!weights && kind_of(e, r->begin) != TESS_BLOCK_EMBEDDING &&
+                                  r->begin >= e->options.first_trainable_unit),
+               TESS_E_INVALID, "%s: no gradient of its input comes from the embedding, frozen units, or a weight part",
+               title_of(e, r->begin));
+    return backward_range(e, r, b);
 }
 
 /* The task of the head in evaluation: log-probabilities of targets, or the logits of some rows. */
@@ -137,9 +289,9 @@ static tess_status pick_logits(tess_executor *e, tess_layer_call call, const hea
 static tess_status evaluate_head(tess_executor *e, const tess_batch *batch, const head_task *task)
 {
     tess_layer_call call = call_of(e, batch, e->model->n_units - 1);
-    bool tied = call.config->tied;
+    bool tied = e->model->blocks[0].tied;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
-    TESS_TRY(final_norm(e, &call));
+    TESS_TRY(final_norm(e, &call, &tess_executor_memory(e, 0, call.unit)->saved));
     if (tied)
         TESS_TRY(e->hooks.pre_forward(e->hooks.self, 0, &call.w));
     if (task->logits != NULL)
@@ -153,25 +305,32 @@ static tess_status evaluate_head(tess_executor *e, const tess_batch *batch, cons
 }
 
 /* ---- Whole walks ---- */
+static tess_range whole(const tess_executor *e, const tess_batch *batch)
+{
+    return (tess_range){.begin = 0, .end = e->model->n_units, .batch = batch};
+}
+
+static tess_status check_whole(const tess_executor *e)
+{
+    TESS_CHECK(e->model->part.embedding && e->model->part.head, TESS_E_INVALID,
+               "executor: its model is a part; tess_executor_forward and tess_executor_backward run that");
+    return TESS_OK;
+}
+
 /* batch NULL: hooks alone. */
 static tess_status train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
 {
-    tess_layer_call embedding = call_of(e, batch, 0);
-    TESS_TRY(forward_units(e, batch));
-    TESS_TRY_CTX(train_head(e, batch, loss, &embedding, logprob), "head");
-    for (int unit = e->model->n_units - 2; unit >= e->options.first_trainable_unit; unit--) {
-        tess_layer_call call = unit == 0 ? embedding : call_of(e, batch, unit);
-        TESS_TRY_CTX(backward_unit(e, &call), "%s: backward", title_of(e, unit));
-    }
-    return TESS_OK;
+    tess_range all = whole(e, batch);
+    TESS_TRY(forward_range(e, &all, NULL, NULL));
+    return backward_range(e, &all, &(tess_backward){.loss = loss, .logprob = logprob});
 }
 
 tess_status tess_executor_train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
 {
-    TESS_CHECK(e->options.train, TESS_E_INVALID, "executor: made without memory for backward (train is false)");
-    TESS_CHECK(batch->targets != NULL && batch->cache == NULL, TESS_E_INVALID,
-               "batch: training needs targets and cannot use a key/value cache");
-    TESS_TRY(tess_executor_check_batch(e, batch));
+    tess_range all = whole(e, batch);
+    TESS_TRY(check_whole(e));
+    TESS_TRY(check_range(e, &all));
+    e->open.is_open = false;
     return train(e, batch, loss, logprob);
 }
 
@@ -184,7 +343,9 @@ tess_status tess_executor_rehearse(const tess_executor *e, const tess_hooks *hoo
 
 static tess_status evaluate(tess_executor *e, const tess_batch *batch, const head_task *task)
 {
-    TESS_TRY(forward_units(e, batch));
+    tess_range all = whole(e, batch);
+    TESS_TRY(check_whole(e));
+    TESS_TRY(forward_range(e, &all, NULL, NULL));
     TESS_TRY_CTX(evaluate_head(e, batch, task), "head: forward");
     return TESS_OK;
 }

@@ -1,33 +1,45 @@
-#include <stdio.h>
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "nn/models/family.h"
 
-tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **out)
+static tess_status check_part(const tess_model_config *config, const tess_model_part *part)
+{
+    int64_t L = config->n_layers, first = part->first_layer, n = part->n_layers;
+    TESS_CHECK(first >= 0 && n >= 0 && first <= L && n <= L - first && (n > 0 || part->embedding || part->head),
+               TESS_E_INVALID, "part of a model: %lld layers from %lld on; the model has %lld", (long long)n,
+               (long long)first, (long long)L);
+    TESS_CHECK(
+        (!part->embedding || first == 0) && (!part->head || first + n == L), TESS_E_INVALID,
+        "part of a model: layers %lld to %lld of %lld; the embedding goes with the first, the head with the last",
+        (long long)first, (long long)(first + n), (long long)L);
+    return TESS_OK;
+}
+
+tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model)
+{
+    return tess_model_create_part(mem, config, &(tess_model_part){0, config->n_layers, true, true}, model);
+}
+
+tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *config, const tess_model_part *part,
+                                   tess_model **out)
 {
     *out = NULL;
     TESS_TRY(tess_model_config_check(config, "model"));
+    TESS_TRY(check_part(config, part));
     tess_status status;
-    void *block = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_model), "model", &block));
-    tess_model *model = block;
+    void *memory = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_model), "model", &memory));
+    tess_model *model = memory;
     model->mem = mem;
     model->config = *config;
-    model->n_units = (int)config->n_layers + 2;
-    size_t most = (size_t)config->n_layers * TESS_LAYER_MAX_PARAMS + 8, n_units = (size_t)model->n_units;
-    TESS_GOTO(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, most, sizeof(tess_param), "parameter table", (void **)&model->params),
-        model);
-    TESS_GOTO(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, n_units + 1, sizeof(int), "unit table", (void **)&model->unit_first),
-        model);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_units, sizeof(model->unit_names[0]), "unit names",
-                                   (void **)&model->unit_names),
+    model->part = *part;
+    model->n_units = (int)part->n_layers + part->embedding + part->head;
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_units, sizeof(tess_block), "blocks",
+                                   (void **)&model->blocks),
               model);
-    snprintf(model->unit_names[0], sizeof(model->unit_names[0]), "embed");
-    snprintf(model->unit_names[n_units - 1], sizeof(model->unit_names[0]), "head");
     tess_family_find(config->family)->build(model);
+    TESS_GOTO(model->built, model);
     *out = model;
     return TESS_OK;
 model:
@@ -40,8 +52,7 @@ void tess_model_destroy(tess_model **model)
     if (*model == NULL)
         return;
     tess_mem *mem = (*model)->mem;
-    tess_mem_free(mem, (*model)->unit_names);
-    tess_mem_free(mem, (*model)->unit_first);
+    tess_mem_free(mem, (*model)->blocks);
     tess_mem_free(mem, (*model)->params);
     tess_mem_free(mem, *model);
     *model = NULL;
@@ -69,13 +80,13 @@ int tess_model_n_units(const tess_model *model)
 
 const char *tess_model_unit_name(const tess_model *model, int unit)
 {
-    return model->unit_names[unit];
+    return model->blocks[unit].name;
 }
 
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n)
 {
-    *first = model->unit_first[unit];
-    *n = model->unit_first[unit + 1] - *first;
+    *first = model->blocks[unit].first;
+    *n = model->blocks[unit].n_params;
 }
 
 int64_t tess_model_count(const tess_model *model)
@@ -92,13 +103,16 @@ int64_t tess_model_count(const tess_model *model)
 double tess_model_flops_per_token(const tess_model *model, int64_t seq_len)
 {
     const tess_model_config *c = &model->config;
-    double n = (double)c->vocab_size * (double)c->hidden_size, attention = 0;
-    for (int i = model->unit_first[1]; i < model->unit_first[model->n_units - 1]; i++)
-        if (model->params[i].shape.n_dims == 2)
-            n += (double)tess_shape_count(&model->params[i].shape);
-    for (int64_t l = 0; l < c->n_layers; l++) {
-        bool windowed = c->sliding_window > 0 && l >= c->full_layers && c->sliding_window < seq_len;
-        attention += 12.0 * (double)(c->n_heads * c->head_size) * (double)(windowed ? c->sliding_window : seq_len);
+    double n = model->part.head ? (double)c->vocab_size * (double)c->hidden_size : 0, attention = 0;
+    for (int unit = 0; unit < model->n_units; unit++) {
+        const tess_block *block = &model->blocks[unit];
+        if (block->kind != TESS_BLOCK_LAYER)
+            continue;
+        for (int i = block->first; i < block->first + block->n_params; i++)
+            if (model->params[i].shape.n_dims == 2)
+                n += (double)tess_shape_count(&model->params[i].shape);
+        bool windowed = block->window > 0 && block->window < seq_len;
+        attention += 12.0 * (double)(block->n_heads * block->head_size) * (double)(windowed ? block->window : seq_len);
     }
     return 6 * n + attention;
 }

@@ -28,6 +28,18 @@ typedef struct tess_model tess_model;
 /* Units in forward order: 0 the embedding(s), 1..L the layers, L+1 the final norm and head. With tied weights the head
  * uses the embedding unit as well. Owns nothing but descriptions: no weights. */
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model);
+
+/* What one stage of a pipeline holds: consecutive layers, with the embedding before the first and the head behind the
+ * last. Its units count from 0; names, initial values and layers' numbers stay those of the whole model. A tied head
+ * without the embedding has the table itself, under its own name: who holds the other adds the two gradients up. */
+typedef struct tess_model_part {
+    int64_t first_layer, n_layers;
+    bool embedding, head;
+} tess_model_part;
+
+/* TESS_E_INVALID: no such layers, or an embedding or head that does not touch them. */
+tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *config, const tess_model_part *part,
+                                   tess_model **model);
 void tess_model_destroy(tess_model **model);
 const tess_model_config *tess_model_get_config(const tess_model *model);
 int tess_model_n_params(const tess_model *model);
@@ -102,7 +114,11 @@ typedef struct tess_executor_options {
     bool train;               /* allocate for backward */
     int first_trainable_unit; /* units below are frozen: they get no gradient, and their backward hooks are not called
                                */
+    int n_slots;              /* micro-batches that may be under way at once; 0: one */
+    bool split_backward;      /* keep what a backward in two parts needs between them */
 } tess_executor_options;
+
+enum { TESS_MAX_SLOTS = 4096 };
 
 typedef struct tess_executor tess_executor;
 
@@ -121,6 +137,44 @@ size_t tess_executor_bytes(const tess_model *model, const tess_executor_options 
  * there is none). TESS_E_INVALID: a temperature that is none; else what the loss or a hook returns. */
 tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, const tess_token_loss *loss,
                                 float *logprob);
+
+/* ---- Ranges of blocks on slots ---- */
+/* tess_executor_train in pieces, for schedules that run blocks on several ranks and several micro-batches at once. A
+ * range is units [begin, end) of one micro-batch; its slot keeps what the blocks save between forward and backward.
+ * Forward of all ranges of a micro-batch comes first, ascending, then backward, descending; other slots may run in
+ * between. The bits are those of tess_executor_train, however the units are cut and the slots interleaved.
+ *
+ * The stream, (T, C) in the compute dtype, is handed over at the bounds: what range [b, e) leaves is what unit e reads.
+ * The head runs forward and backward in its backward, since its logits never exist whole.
+ *
+ * Tied weights: the head's backward opens the window of unit 0, and the embedding's closes it. Hooks have one window a
+ * unit, so no other slot's head may come in between. */
+typedef struct tess_range {
+    int slot, begin, end;
+    const tess_batch *batch; /* the same in all calls of a micro-batch */
+} tess_range;
+
+/* in: what unit `begin` reads; NULL with the embedding. out: gets what unit `end` reads; NULL with the head. */
+tess_status tess_executor_forward(tess_executor *executor, const tess_range *range, const void *in, void *out);
+
+/* In two parts: the input part first, for all ranges below to go on; the weight part of the same range at any time
+ * later, from what the slot keeps until then (options.split_backward). The input part calls pre_forward and
+ * post_forward of a layer, the weight part pre_backward and post_backward. The head is whole in the input part, the
+ * embedding in the weight part. The weight part of a checkpointed layer computes its forward and input part again:
+ * keeping them is what it saves. */
+typedef enum tess_backward_part { TESS_BACKWARD_WHOLE, TESS_BACKWARD_INPUT, TESS_BACKWARD_WEIGHTS } tess_backward_part;
+
+typedef struct tess_backward {
+    tess_backward_part part;
+    const void *dout; /* (T, C) gradient of what unit `end` reads; NULL with the head, and in the weight part */
+    void *din;        /* (T, C) gets that of what unit `begin` reads; NULL: nobody wants it */
+    const tess_token_loss *loss; /* as in tess_executor_train, with the head, as logprob (T) */
+    float *logprob;
+} tess_backward;
+
+/* TESS_E_INVALID: a range or slot that is not there, ends that do not fit the range, or a backward whose forward (a
+ * weight part whose input part) has not run. */
+tess_status tess_executor_backward(tess_executor *executor, const tess_range *range, const tess_backward *backward);
 
 /* Calls `hooks` in the order in which tess_executor_train calls the executor's own, and computes nothing. Ignores the w
  * and dw that they return. */

@@ -11,8 +11,8 @@ const char *tess_family_name(tess_family family)
 }
 
 /* With these bounds no product of sizes that a model or an executor forms leaves int64. */
-static const int64_t max_vocab = 1 << 24, max_hidden = 1 << 20, max_intermediate = 1 << 22, max_layers = 1024,
-                     max_heads = 4096, max_head_size = 1024, max_positions = 1 << 27;
+static const int64_t max_vocab = 1 << 24, max_hidden = 1 << 20, max_intermediate = 1 << 22,
+                     max_layers = TESS_MAX_LAYERS, max_heads = 4096, max_head_size = 1024, max_positions = 1 << 27;
 
 static tess_status check_size(const char *what, const char *key, int64_t value, int64_t most)
 {

@@ -1,4 +1,5 @@
-/* tess_model_config: an architecture as its HF config.json says it (Llama 2/3, Mistral, Qwen2, Qwen3 dense, GPT-2). */
+/* tess_model_config: an architecture as its HF config.json says it (Llama 2/3, Mistral, Ministral, Qwen2, Qwen3
+ * dense, GPT-2). */
 #ifndef TESS_NN_MODEL_CONFIG_H
 #define TESS_NN_MODEL_CONFIG_H
 
@@ -11,7 +12,8 @@ typedef enum tess_family {
     TESS_FAMILY_MISTRAL,
     TESS_FAMILY_QWEN2,
     TESS_FAMILY_QWEN3,
-    TESS_FAMILY_GPT2
+    TESS_FAMILY_GPT2,
+    TESS_FAMILY_MINISTRAL
 } tess_family;
 
 typedef enum tess_rope_kind {
@@ -32,14 +34,17 @@ typedef struct tess_rope_config {
     bool truncate;                                 /* yarn */
 } tess_rope_config;
 
+enum { TESS_MAX_LAYERS = 1024 };
+
 typedef struct tess_model_config {
     tess_family family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_size, max_position;
     int64_t max_length; /* the position limit that was stated; 0: none was */
     double norm_eps, initializer_range;
     tess_rope_config rope;
-    int64_t sliding_window; /* 0: none */
-    int64_t full_layers;    /* layers before this one ignore the window (Qwen2's max_window_layers) */
+    int64_t sliding_window;              /* 0: none */
+    int64_t full_layers;                 /* layers before this one ignore the window (Qwen2's max_window_layers), */
+    uint64_t full[TESS_MAX_LAYERS / 64]; /* and so do those with a bit here (layer_types in any order) */
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
@@ -53,6 +58,13 @@ tess_status tess_model_config_load(const char *path, tess_model_config *config);
 
 /* A new config.json object that transformers reads (architectures, model_type, torch_dtype, ...). */
 tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtype dtype, json_t **json);
+
+/* Keys that a query of `layer` sees, its own the last; 0: all before it. */
+static inline int64_t tess_model_config_window(const tess_model_config *config, int64_t layer)
+{
+    bool full = layer < config->full_layers || (config->full[layer / 64] >> (layer % 64) & 1) != 0;
+    return full ? 0 : config->sliding_window;
+}
 
 /* Heads divide, sizes positive and bounded, ...; TESS_E_INVALID names the keys. */
 tess_status tess_model_config_check(const tess_model_config *config, const char *what);

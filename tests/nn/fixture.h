@@ -8,7 +8,8 @@
 #include "support/test.h"
 
 static const char *const fixture_names[] = {
-    "llama", "llama_biases", "llama3", "llama_dynamic", "llama_dynamic_within", "mistral", "qwen2", "qwen3", "gpt2"};
+    "llama", "llama_biases", "llama3",    "llama_dynamic", "llama_dynamic_within", "mistral", "qwen2", "qwen2_layers",
+    "qwen3", "qwen3_layers", "ministral", "gpt2"};
 enum { N_FIXTURES = sizeof(fixture_names) / sizeof(fixture_names[0]) };
 
 static const char *const kernel_levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
@@ -72,13 +73,17 @@ static inline void rig_refresh(rig *r)
                                               tess_shape_count(&tess_model_param(r->model, i)->shape)));
 }
 
-static inline void rig_open(rig *r, const tess_model_config *config, tess_dtype dtype, const char *level, int n_threads)
+static inline void rig_open_part(rig *r, const tess_model_config *config, const tess_model_part *part, tess_dtype dtype,
+                                 const char *level, int n_threads)
 {
     memset(r, 0, sizeof(*r));
     r->config = *config;
     r->dtype = dtype;
     EXPECT_OK(tess_stream_create(test_mem(), n_threads, level, &r->stream));
-    EXPECT_OK(tess_model_create(test_mem(), config, &r->model));
+    if (part != NULL)
+        EXPECT_OK(tess_model_create_part(test_mem(), config, part, &r->model));
+    else
+        EXPECT_OK(tess_model_create(test_mem(), config, &r->model));
     r->n_params = tess_model_n_params(r->model);
     size_t pointers = (size_t)r->n_params * sizeof(void *);
     r->w32 = test_alloc(pointers);
@@ -95,6 +100,11 @@ static inline void rig_open(rig *r, const tess_model_config *config, tess_dtype 
     }
     rig_refresh(r);
     EXPECT_OK(tess_static_hooks(test_mem(), r->model, (const void *const *)r->w, r->dw, &r->hooks));
+}
+
+static inline void rig_open(rig *r, const tess_model_config *config, tess_dtype dtype, const char *level, int n_threads)
+{
+    rig_open_part(r, config, NULL, dtype, level, n_threads);
 }
 
 static inline void rig_close(rig *r)

@@ -114,6 +114,8 @@ static void absent_keys_mean_what_transformers_assumes(void)
                     "\"layer_types\":[\"full_attention\",\"full_attention\",\"sliding_attention\"]}",
                     &c));
     EXPECT(c.sliding_window == 8 && c.full_layers == 2);
+    EXPECT_OK(parse("{\"model_type\":\"ministral\"," SMALL ",\"num_key_value_heads\":2}", &c));
+    EXPECT(c.sliding_window == 4096 && c.full_layers == 0 && c.max_position == 131072);
     EXPECT_OK(parse("{\"model_type\":\"gpt2\"}", &c));
     EXPECT_INT(count(&c), 124439808);
 }
@@ -174,6 +176,47 @@ static void written_configs_read_back_the_same(void)
     }
 }
 
+/* The window of each layer, as parsed and after the config was written and read again. */
+static void layers_slide_where_layer_types_says_so(void)
+{
+    static const struct {
+        const char *text, *windows;
+    } rows[] = {
+        {"{\"model_type\":\"qwen2\",%s,\"use_sliding_window\":true,\"max_window_layers\":2,%s\"sliding_attention\","
+         "\"full_attention\",\"sliding_attention\"]}",
+         "7 0 7"},
+        {"{\"model_type\":\"qwen3\",%s,\"use_sliding_window\":true,%s\"full_attention\",\"sliding_attention\","
+         "\"full_attention\"]}",
+         "0 7 0"},
+        {"{\"model_type\":\"qwen3\",%s,\"use_sliding_window\":true,%s\"full_attention\",\"full_attention\","
+         "\"full_attention\"]}",
+         "0 0 0"},
+        {"{\"model_type\":\"qwen2\",%s,\"max_window_layers\":1,%s\"full_attention\",\"full_attention\","
+         "\"full_attention\"]}",
+         "0 0 0"},
+        {"{\"model_type\":\"ministral\",%s,%s\"full_attention\",\"full_attention\",\"sliding_attention\"]}", "0 0 7"},
+        {"{\"model_type\":\"mistral\",%s,%s\"full_attention\",\"full_attention\",\"sliding_attention\"]}", "7 7 7"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[512];
+        tess_model_config c[2];
+        json_t *json;
+        snprintf(text, sizeof(text), rows[i].text, SMALL ",\"num_key_value_heads\":2",
+                 "\"sliding_window\":7,\"layer_types\":[");
+        EXPECT_OK(parse(text, &c[0]));
+        EXPECT_OK(tess_model_config_to_json(&c[0], TESS_F32, &json));
+        EXPECT_OK(tess_model_config_parse(json, "again", &c[1]));
+        json_decref(json);
+        EXPECT_SAME(&c[1], &c[0], 1);
+        for (int k = 0; k < 2; k++) {
+            char windows[64];
+            snprintf(windows, sizeof(windows), "%lld %lld %lld", (long long)tess_model_config_window(&c[k], 0),
+                     (long long)tess_model_config_window(&c[k], 1), (long long)tess_model_config_window(&c[k], 2));
+            EXPECT_TEXT(windows, rows[i].windows);
+        }
+    }
+}
+
 static void bad_settings_are_named(void)
 {
     static const struct {
@@ -216,8 +259,11 @@ static void bad_settings_are_named(void)
         {"{\"model_type\":\"qwen3\"," SMALL ",\"num_key_value_heads\":1,\"layer_types\":[\"full_attention\"]}",
          TESS_E_FORMAT, "each of the 3 layers"},
         {"{\"model_type\":\"qwen3\"," SMALL ",\"num_key_value_heads\":1,\"use_sliding_window\":true,\"layer_types\":"
+         "[\"sliding_attention\",\"chunked_attention\",\"full_attention\"]}",
+         TESS_E_UNSUPPORTED, "layer_types[1] is 'chunked_attention'; supported: full_attention, sliding_attention"},
+        {"{\"model_type\":\"qwen2\"," SMALL ",\"num_key_value_heads\":1,\"layer_types\":"
          "[\"sliding_attention\",\"full_attention\",\"full_attention\"]}",
-         TESS_E_UNSUPPORTED, "layer_types[1]"},
+         TESS_E_FORMAT, "no sliding_window in use"},
         {"{\"model_type\":\"gpt2\",\"activation_function\":\"relu\"}", TESS_E_UNSUPPORTED,
          "activation_function is 'relu'"},
         {"{\"model_type\":\"gpt2\",\"scale_attn_weights\":false}", TESS_E_UNSUPPORTED, "scale_attn_weights is false"},
@@ -283,6 +329,7 @@ static const test_case cases[] = {
     {"absent_keys_mean_what_transformers_assumes", absent_keys_mean_what_transformers_assumes, 0, 0},
     {"old_and_new_rope_keys_mean_the_same", old_and_new_rope_keys_mean_the_same, 0, 0},
     {"written_configs_read_back_the_same", written_configs_read_back_the_same, 0, 0},
+    {"layers_slide_where_layer_types_says_so", layers_slide_where_layer_types_says_so, 0, 0},
     {"bad_settings_are_named", bad_settings_are_named, 0, 0},
     {"the_position_limit_is_the_stated_one_or_the_models", the_position_limit_is_the_stated_one_or_the_models, 0, 0},
     {"a_missing_file_is_named", missing_file_is_named, 0, 0},

@@ -231,6 +231,40 @@ static void hooks_come_in_order(void)
     }
 }
 
+/* A layer's input part needs its weights alone; its gradients' window opens in the weight part. */
+static void ranges_call_the_hooks_of_their_units(void)
+{
+    fixture f;
+    fixture_open(&f, "llama");
+    rig r;
+    rig_open(&r, &f.config, TESS_F32, NULL, 1);
+    recorder rec = {.inner = r.hooks, .fail_at = -1};
+    tess_hooks hooks = {&rec, note_pre_forward, note_post_forward, note_pre_backward, note_post_backward};
+    tess_executor_options options = training(&f);
+    options.split_backward = true;
+    tess_executor *executor;
+    float h[MAX_T * 24], dh[MAX_T * 24], logprob[MAX_T];
+    tess_range lower = {0, 0, 2, &f.batch}, upper = {0, 2, 4, &f.batch};
+    EXPECT_OK(tess_executor_create(r.stream, r.model, &hooks, &options, &executor));
+    EXPECT_OK(tess_executor_forward(executor, &lower, NULL, h));
+    EXPECT_OK(tess_executor_forward(executor, &upper, h, NULL));
+    EXPECT_TEXT(rec.text, "f0 /f0 f1 /f1 f2 /f2");
+    rec.size = 0;
+    tess_backward b = {.part = TESS_BACKWARD_INPUT, .din = dh, .logprob = logprob};
+    EXPECT_OK(tess_executor_backward(executor, &upper, &b));
+    b = (tess_backward){.part = TESS_BACKWARD_INPUT, .dout = dh};
+    EXPECT_OK(tess_executor_backward(executor, &lower, &b));
+    EXPECT_TEXT(rec.text, "f3 /f3 b3 /b3 f2 /f2 f1 /f1");
+    rec.size = 0;
+    b = (tess_backward){.part = TESS_BACKWARD_WEIGHTS};
+    EXPECT_OK(tess_executor_backward(executor, &lower, &b));
+    EXPECT_OK(tess_executor_backward(executor, &upper, &b));
+    EXPECT_TEXT(rec.text, "b1 /b1 b0 /b0 b2 /b2");
+    tess_executor_destroy(&executor);
+    rig_close(&r);
+    fixture_close(&f);
+}
+
 /* For each first trainable unit, with and without tied weights. */
 static void a_rehearsal_calls_the_hooks_as_training_does(void)
 {
@@ -436,6 +470,7 @@ static const test_case cases[] = {
     {"frozen_parameters_change_no_other_gradient", frozen_parameters_change_no_other_gradient, 0, 0},
     {"lower_units_may_be_frozen", lower_units_may_be_frozen, 0, 0},
     {"hooks_come_in_order_and_their_errors_name_the_unit", hooks_come_in_order, 0, 0},
+    {"ranges_call_the_hooks_of_their_units", ranges_call_the_hooks_of_their_units, 0, 0},
     {"a_rehearsal_calls_the_hooks_as_training_does", a_rehearsal_calls_the_hooks_as_training_does, 0, 0},
     {"gradient_is_the_derivative_of_the_loss", gradient_is_the_derivative, 0, 0},
     {"head_sums_gradients_over_chunks_of_rows", head_sums_over_chunks, 0, 0},

@@ -9,10 +9,10 @@ typedef struct strides {
     int64_t q, kv;
 } strides;
 
-static strides strides_of(const tess_model_config *config)
+static strides strides_of(const tess_block *p)
 {
-    int64_t Q = config->n_heads * config->head_size, K = config->n_kv_heads * config->head_size;
-    return config->qk_norm ? (strides){Q, K} : (strides){Q + 2 * K, Q + 2 * K};
+    int64_t Q = p->n_heads * p->head_size, K = p->n_kv_heads * p->head_size;
+    return tess_block_norms_heads(p) ? (strides){Q, K} : (strides){Q + 2 * K, Q + 2 * K};
 }
 
 /* ---- y -> q, k, v ---- */
@@ -24,10 +24,10 @@ typedef struct projections {
 
 static projections projections_of(const tess_layer_call *c)
 {
-    const tess_block_params *p = c->block;
-    strides stride = strides_of(c->config);
+    const tess_block *p = c->block;
+    strides stride = strides_of(p);
     projections maps = {.n = 3, .linear = {p->q, p->k, p->v}};
-    if (!c->config->qk_norm && p->qkv.weight >= 0) {
+    if (!tess_block_norms_heads(p) && p->qkv.weight >= 0) {
         maps.n = 1;
         maps.linear[0] = p->qkv;
     }
@@ -49,7 +49,7 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
                               const tess_layer_work *w, void *dy)
 {
     projections maps = projections_of(c);
-    bool normed = c->config->qk_norm;
+    bool normed = tess_block_norms_heads(c->block);
     const void *const from[] = {normed ? s->q : w->dq, normed ? s->k : w->dk, w->dv};
     tess_linear_grad grads[3];
     for (int i = 0; i < maps.n; i++) {
@@ -61,7 +61,7 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
 
 bool tess_qkv_trains(const tess_layer_call *c)
 {
-    const tess_block_params *p = c->block;
+    const tess_block *p = c->block;
     return tess_linear_trains(c, &p->q) || tess_linear_trains(c, &p->k) || tess_linear_trains(c, &p->v) ||
            tess_norm_trains(c, &p->q_norm) || tess_norm_trains(c, &p->k_norm);
 }
@@ -69,58 +69,62 @@ bool tess_qkv_trains(const tess_layer_call *c)
 /* ---- Norms and rotation of heads ---- */
 static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inverse)
 {
-    const tess_model_config *m = c->config;
-    strides stride = strides_of(m);
-    int64_t D = m->head_size;
-    if (!c->block->rope)
+    const tess_block *p = c->block;
+    strides stride = strides_of(p);
+    int64_t D = p->head_size;
+    if (!p->rope)
         return TESS_OK;
-    TESS_TRY(c->kernels->rope(c->stream, q, stride.q, c->batch->pos, c->cos_table, c->sin_table, c->T, m->n_heads, D, D,
+    TESS_TRY(c->kernels->rope(c->stream, q, stride.q, c->batch->pos, c->cos_table, c->sin_table, c->T, p->n_heads, D, D,
                               inverse, c->dtype));
-    return c->kernels->rope(c->stream, k, stride.kv, c->batch->pos, c->cos_table, c->sin_table, c->T, m->n_kv_heads, D,
+    return c->kernels->rope(c->stream, k, stride.kv, c->batch->pos, c->cos_table, c->sin_table, c->T, p->n_kv_heads, D,
                             D, inverse, c->dtype);
 }
 
 tess_status tess_heads_forward(const tess_layer_call *c, const tess_layer_saved *s)
 {
-    const tess_model_config *m = c->config;
-    if (m->qk_norm) {
-        TESS_TRY(tess_head_norm_forward(c, &c->block->q_norm, m->n_heads, s->q_raw, s->q_rstd, s->q));
-        TESS_TRY(tess_head_norm_forward(c, &c->block->k_norm, m->n_kv_heads, s->k_raw, s->k_rstd, s->k));
+    const tess_block *p = c->block;
+    if (tess_block_norms_heads(p)) {
+        TESS_TRY(tess_head_norm_forward(c, &p->q_norm, p->n_heads, s->q_raw, s->q_rstd, s->q));
+        TESS_TRY(tess_head_norm_forward(c, &p->k_norm, p->n_kv_heads, s->k_raw, s->k_rstd, s->k));
     }
     return rotate(c, s->q, s->k, false);
 }
 
 tess_status tess_heads_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
 {
-    const tess_model_config *m = c->config;
     TESS_TRY(rotate(c, w->dq, w->dk, true));
-    if (!m->qk_norm)
+    return tess_head_norms_backward(c, s, w);
+}
+
+tess_status tess_head_norms_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
+{
+    const tess_block *p = c->block;
+    if (!tess_block_norms_heads(p))
         return TESS_OK;
-    TESS_TRY(tess_head_norm_backward(c, &c->block->q_norm, m->n_heads, s->q_raw, s->q_rstd, w->dq, s->q));
-    return tess_head_norm_backward(c, &c->block->k_norm, m->n_kv_heads, s->k_raw, s->k_rstd, w->dk, s->k);
+    TESS_TRY(tess_head_norm_backward(c, &p->q_norm, p->n_heads, s->q_raw, s->q_rstd, w->dq, s->q));
+    return tess_head_norm_backward(c, &p->k_norm, p->n_kv_heads, s->k_raw, s->k_rstd, w->dk, s->k);
 }
 
 /* ---- Attention ---- */
 static tess_attention describe(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
-    const tess_model_config *m = c->config;
-    strides stride = strides_of(m);
-    bool windowed = m->sliding_window > 0 && c->unit - 1 >= m->full_layers;
-    int64_t kv_stride = c->batch->cache != NULL ? m->n_kv_heads * m->head_size : stride.kv;
+    const tess_block *p = c->block;
+    strides stride = strides_of(p);
+    int64_t kv_stride = c->batch->cache != NULL ? p->n_kv_heads * p->head_size : stride.kv;
     return (tess_attention){
         .n_seqs = c->batch->n_seqs,
         .seqs = seqs,
-        .n_heads = m->n_heads,
-        .n_kv_heads = m->n_kv_heads,
-        .head_size = m->head_size,
-        .window = windowed ? m->sliding_window : 0,
-        .scale = (float)(1 / sqrt((double)m->head_size)),
+        .n_heads = p->n_heads,
+        .n_kv_heads = p->n_kv_heads,
+        .head_size = p->head_size,
+        .window = p->window,
+        .scale = (float)(1 / sqrt((double)p->head_size)),
         .q = s->q,
         .out = s->out,
         .q_stride = stride.q,
         .k_stride = kv_stride,
         .v_stride = kv_stride,
-        .out_stride = m->n_heads * m->head_size,
+        .out_stride = p->n_heads * p->head_size,
         .lse = s->lse,
         .dtype = c->dtype,
     };
@@ -129,7 +133,7 @@ static tess_attention describe(const tess_layer_call *c, const tess_layer_saved 
 /* Each sequence attends to its own rows of the batch. */
 static void sequences_of_batch(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
-    int64_t stride = strides_of(c->config).kv;
+    int64_t stride = strides_of(c->block).kv;
     for (int64_t i = 0; i < c->batch->n_seqs; i++) {
         int64_t begin = c->batch->cu_seqlens[i], length = c->batch->cu_seqlens[i + 1] - begin;
         seqs[i] = (tess_attention_seq){begin, length, length, tess_at(c, s->k, begin * stride),
@@ -151,11 +155,12 @@ static tess_status copy_rows(const tess_layer_call *c, const void *from, int64_t
 static tess_status sequences_of_cache(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
     const tess_batch *batch = c->batch;
-    int64_t stride = strides_of(c->config).kv, width = c->config->n_kv_heads * c->config->head_size;
+    int64_t stride = strides_of(c->block).kv, width = c->block->n_kv_heads * c->block->head_size;
     for (int64_t i = 0; i < batch->n_seqs; i++) {
         int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin, past = batch->pos[begin];
         int64_t slot = batch->cache_slot[i] * batch->cache->slot_stride;
-        void *k = tess_at(c, batch->cache->k[c->unit - 1], slot), *v = tess_at(c, batch->cache->v[c->unit - 1], slot);
+        void *k = tess_at(c, batch->cache->k[c->block->layer], slot),
+             *v = tess_at(c, batch->cache->v[c->block->layer], slot);
         TESS_TRY(copy_rows(c, tess_at(c, s->k, begin * stride), stride, tess_at(c, k, past * width), width, length));
         TESS_TRY(copy_rows(c, tess_at(c, s->v, begin * stride), stride, tess_at(c, v, past * width), width, length));
         seqs[i] = (tess_attention_seq){begin, length, past + length, k, v};
@@ -175,10 +180,10 @@ tess_status tess_attention_forward(const tess_layer_call *c, const tess_layer_sa
 
 tess_status tess_attention_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
 {
-    strides stride = strides_of(c->config);
+    strides stride = strides_of(c->block);
     sequences_of_batch(c, s, w->seqs);
     tess_attention attention = describe(c, s, w->seqs);
-    tess_attention_grad grad = {w->dout,  w->dq,     w->dk,    w->dv, c->config->n_heads * c->config->head_size,
+    tess_attention_grad grad = {w->dout,  w->dq,     w->dk,    w->dv, c->block->n_heads * c->block->head_size,
                                 stride.q, stride.kv, stride.kv};
     return c->kernels->attention_backward(c->stream, &attention, &grad);
 }

@@ -2,7 +2,7 @@
 
 tess_status tess_embedding_forward(const tess_layer_call *c, void *h)
 {
-    const tess_block_params *p = c->block;
+    const tess_block *p = c->block;
     int64_t C = c->config->hidden_size;
     TESS_TRY(c->kernels->embedding_forward(c->stream, c->w[p->table], p->positions >= 0 ? c->w[p->positions] : NULL,
                                            c->batch->ids, c->batch->pos, h, c->T, C, c->dtype));
@@ -12,9 +12,9 @@ tess_status tess_embedding_forward(const tess_layer_call *c, void *h)
 
 tess_status tess_embedding_backward(const tess_layer_call *c, const void *dh)
 {
-    const tess_block_params *p = c->block;
+    const tess_block *p = c->block;
     const tess_model_config *m = c->config;
-    bool tied = m->tied; /* then the head has written its part, and this is added */
+    bool tied = p->tied; /* then the head has written its part, and this is added */
     if (tess_wants(c, p->table))
         TESS_TRY(c->kernels->embedding_backward(c->stream, c->batch->ids, dh, c->dw[p->table], m->vocab_size, c->T,
                                                 m->hidden_size, tied, c->dtype));

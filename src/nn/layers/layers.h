@@ -8,7 +8,7 @@
 #define TESS_NN_LAYERS_LAYERS_H
 
 #include "device/stream.h"
-#include "nn/block_params.h"
+#include "nn/block.h"
 
 /* One unit of a model on one batch. */
 typedef struct tess_layer_call {
@@ -18,7 +18,7 @@ typedef struct tess_layer_call {
     int64_t T;            /* rows that a call works on */
     const void *const *w; /* the unit's parameters */
     float *const *dw;     /* their gradients, entries NULL when frozen; NULL in forward */
-    const tess_block_params *block;
+    const tess_block *block;
     const tess_model_config *config;
     const tess_batch *batch;
     int unit;
@@ -64,16 +64,19 @@ typedef struct tess_layer_saved {
     bool recompute;              /* layers share all but h, and recompute it in backward */
 } tess_layer_saved;
 
-/* Work space of one layer at a time. */
+/* Work space of one layer at a time: one stream's gradient for all layers, and `branch` for both dy. Where gradients of
+ * parameters come later, they are a layer's own, and so are dq, dk, dv and act. */
 typedef struct tess_layer_work {
     void *y;                  /* (T, C) the newest norm's output */
-    void *branch;             /* (T, C) what attention or the feed-forward adds to the stream; in backward, dy */
-    void *dh;                 /* (T, C) the stream's gradient */
+    void *branch;             /* (T, C) what attention or the feed-forward adds to the stream */
+    void *dh3, *dh2, *dh;     /* (T, C) the stream's gradient behind the layer, at h2 and at h */
+    void *dy_mlp, *dy_input;  /* (T, C) gradients of the norms' outputs */
     void *dout;               /* (T, H, D) */
     void *dq, *dk, *dv;       /* like q, k, v */
     void *act;                /* (T, F) */
     void *fusing;             /* of fused products in backward, see tess_gemm_fused_work */
     tess_attention_seq *seqs; /* (n_seqs) */
+    bool deferred;            /* the parameters' gradients come later, from what is kept here until then */
 } tess_layer_work;
 
 /* From stream to stream. The layer's input h is the sum of h2 of `before` and work->branch (before NULL: the first
@@ -81,9 +84,12 @@ typedef struct tess_layer_work {
  * and values are written to the layer's rows of it, and attention reads them there. */
 tess_status tess_layer_forward(const tess_layer_call *call, const tess_layer_saved *before,
                                const tess_layer_saved *saved, const tess_layer_work *work);
-/* work->dh: gradient of the layer's output; becomes that of its input if `want_dh`. */
+/* work->dh3: gradient of the layer's output; work->dh becomes that of its input if `want_dh`. */
 tess_status tess_layer_backward(const tess_layer_call *call, const tess_layer_saved *saved, const tess_layer_work *work,
                                 bool want_dh);
+/* The parameters' gradients alone, after a backward that wanted none of them, with work->deferred. */
+tess_status tess_layer_backward_weights(const tess_layer_call *call, const tess_layer_saved *saved,
+                                        const tess_layer_work *work);
 
 /* ---- Attention: the insides of q, k and v ---- */
 /* y (T, C) -> q_raw, k_raw, v. */
@@ -98,6 +104,9 @@ tess_status tess_heads_forward(const tess_layer_call *call, const tess_layer_sav
 /* Gradients of attention's q, k -> of the projections: in dq, dk, or with norms in q, k, which are no longer needed. */
 tess_status tess_heads_backward(const tess_layer_call *call, const tess_layer_saved *saved,
                                 const tess_layer_work *work);
+/* The part of it behind the rotation: from dq, dk as it has left them. */
+tess_status tess_head_norms_backward(const tess_layer_call *call, const tess_layer_saved *saved,
+                                     const tess_layer_work *work);
 
 /* q, k, v -> out. */
 tess_status tess_attention_forward(const tess_layer_call *call, const tess_layer_saved *saved,

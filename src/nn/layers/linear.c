@@ -82,7 +82,7 @@ tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_lin
                          .act = call->block->activation,
                          .gate = gate,
                          .up = up,
-                         .y = tess_wants(call, linear->weight) ? act : NULL,
+                         .y = act,
                          .work = fusing};
     return call->kernels->gemm_fused(call->stream, &f);
 }

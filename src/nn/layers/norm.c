@@ -36,12 +36,12 @@ tess_status tess_head_norm_forward(const tess_layer_call *c, const tess_norm *no
                                    float *rstd, void *y)
 {
     return c->kernels->rmsnorm_forward(c->stream, x, NULL, NULL, c->w[norm->weight], y, rstd, c->T * n_heads,
-                                       c->config->head_size, (float)c->config->norm_eps, c->dtype);
+                                       c->block->head_size, (float)c->config->norm_eps, c->dtype);
 }
 
 tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, int64_t n_heads, const void *x,
                                     const float *rstd, const void *dy, void *dx)
 {
     return c->kernels->rmsnorm_backward(c->stream, x, c->w[norm->weight], rstd, dy, NULL, dx, c->dw[norm->weight],
-                                        c->T * n_heads, c->config->head_size, c->dtype);
+                                        c->T * n_heads, c->block->head_size, c->dtype);
 }

@@ -13,7 +13,7 @@ typedef enum layer_reach { TO_THE_OUTPUT, TO_THE_SAVED } layer_reach;
 static tess_status forward(const tess_layer_call *c, const tess_layer_saved *before, const tess_layer_saved *s,
                            const tess_layer_work *w, layer_reach reach)
 {
-    const tess_block_params *p = c->block;
+    const tess_block *p = c->block;
     void *y = w->y, *branch = w->branch; /* (T, C), (T, C) */
     bool gated = p->gate.weight >= 0;
 
@@ -53,13 +53,13 @@ tess_status tess_layer_forward(const tess_layer_call *call, const tess_layer_sav
     return forward(call, before, saved, work, TO_THE_OUTPUT);
 }
 
-/* Forward's lines from the last to the first. The stream's gradient dh goes straight through both additions, and each
- * branch adds its own part. */
+/* Forward's lines from the last to the first. The stream's gradient goes straight through both additions, and each
+ * branch adds its own part: dh3 -> dh2 -> dh. */
 tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w,
                                 bool want_dh)
 {
-    const tess_block_params *p = c->block;
-    void *y = w->y, *dy = w->branch, *dh = w->dh; /* (T, C) each */
+    const tess_block *p = c->block;
+    void *y = w->y, *act = w->deferred || tess_wants(c, p->down.weight) ? w->act : NULL; /* (T, C), (T, F) */
     bool gated = p->gate.weight >= 0;
     bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
 
@@ -69,40 +69,66 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     else if (tess_wants(c, p->gate.weight) || tess_wants(c, p->up.weight))
         TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
 
-    /* dact (T, F) = dh Wdown^T;  dgate, dup (T, F), which take the place of gate, up;  dWdown = act^T dh */
-    TESS_TRY(tess_linear_act_backward(c, &p->down, dh, s->gate, s->up, w->act, w->fusing));
-    TESS_TRY(tess_linear_backward_params(c, &p->down, w->act, dh, false));
+    /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which take the place of gate, up;  dWdown = act^T dh3 */
+    TESS_TRY(tess_linear_act_backward(c, &p->down, w->dh3, s->gate, s->up, act, w->fusing));
+    TESS_TRY(tess_linear_backward_params(c, &p->down, act, w->dh3, false));
 
     /* dWgate, dWup = y^T dgate, y^T dup;  dy = dgate Wgate^T + dup Wup^T */
     const tess_linear_grad terms[] = {{&p->gate, s->gate}, {&p->up, s->up}};
     for (int i = gated ? 0 : 1; i < 2; i++)
         TESS_TRY(tess_linear_backward_params(c, terms[i].linear, y, terms[i].dy, false));
-    TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, w->fusing, dy));
+    TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, w->fusing, w->dy_mlp));
 
-    /* dh += norm'(dy) at h2 */
-    TESS_TRY(tess_norm_backward(c, &p->mlp_norm, s->h2, s->mlp_stats, dy, dh, dh));
+    /* dh2 = dh3 + norm'(dy) at h2 */
+    TESS_TRY(tess_norm_backward(c, &p->mlp_norm, s->h2, s->mlp_stats, w->dy_mlp, w->dh3, w->dh2));
 
-    /* dWo = out^T dh;  dout (T, H, D) = dh Wo^T */
+    /* dWo = out^T dh2;  dout (T, H, D) = dh2 Wo^T */
     if (tess_wants(c, p->q.weight) || tess_wants(c, p->k.weight) || tess_wants(c, p->v.weight))
         TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh, false));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, w->dh2, false));
     if (!want_dy && !tess_qkv_trains(c))
         return TESS_OK;
-    TESS_TRY(tess_linear_backward_input(c, &p->o, dh, w->dout));
+    TESS_TRY(tess_linear_backward_input(c, &p->o, w->dh2, w->dout));
 
     /* dq (T, H, D), dk (T, G, D), dv (T, G, D) of attention, then back through rope and the norms of q and k */
-    if (c->config->qk_norm)
+    if (tess_block_norms_heads(p))
         TESS_TRY(tess_heads_forward(c, s));
     TESS_TRY(tess_attention_backward(c, s, w));
     TESS_TRY(tess_heads_backward(c, s, w));
 
     /* dWq, dWk, dWv = y^T dq, y^T dk, y^T dv;  dy = dq Wq^T + dk Wk^T + dv Wv^T */
-    TESS_TRY(tess_qkv_backward(c, y, s, w, want_dy ? dy : NULL));
+    TESS_TRY(tess_qkv_backward(c, y, s, w, want_dy ? w->dy_input : NULL));
     if (!want_dy)
         return TESS_OK;
 
-    /* dh += norm'(dy) at h */
-    TESS_TRY(tess_norm_backward(c, &p->input_norm, s->h, s->input_stats, dy, dh, dh));
-    tess_layer_show(c, "input gradient", dh, c->config->hidden_size);
+    /* dh = dh2 + norm'(dy) at h */
+    TESS_TRY(tess_norm_backward(c, &p->input_norm, s->h, s->input_stats, w->dy_input, w->dh2, w->dh));
+    tess_layer_show(c, "input gradient", w->dh, c->config->hidden_size);
     return TESS_OK;
+}
+
+/* Of backward, the lines of parameters, in their order. The norms' kernels give the stream's gradient once more, to
+ * work space. */
+tess_status tess_layer_backward_weights(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
+{
+    const tess_block *p = c->block;
+    void *y = w->y, *again = w->branch; /* (T, C), (T, C) */
+
+    /* dWdown = act^T dh3;  dWgate, dWup = y^T dgate, y^T dup */
+    TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
+    TESS_TRY(tess_linear_backward_params(c, &p->down, w->act, w->dh3, false));
+    if (p->gate.weight >= 0)
+        TESS_TRY(tess_linear_backward_params(c, &p->gate, y, s->gate, false));
+    TESS_TRY(tess_linear_backward_params(c, &p->up, y, s->up, false));
+    if (tess_norm_trains(c, &p->mlp_norm))
+        TESS_TRY(tess_norm_backward(c, &p->mlp_norm, s->h2, s->mlp_stats, w->dy_mlp, NULL, again));
+
+    /* dWo = out^T dh2;  dWq, dWk, dWv = y^T dq, y^T dk, y^T dv */
+    TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, w->dh2, false));
+    TESS_TRY(tess_head_norms_backward(c, s, w));
+    TESS_TRY(tess_qkv_backward(c, y, s, w, NULL));
+    if (!tess_norm_trains(c, &p->input_norm))
+        return TESS_OK;
+    return tess_norm_backward(c, &p->input_norm, s->h, s->input_stats, w->dy_input, NULL, again);
 }

@@ -9,6 +9,7 @@ static const tess_family_row families[] = {
     {TESS_FAMILY_QWEN2, "qwen2", "Qwen2ForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
     {TESS_FAMILY_QWEN3, "qwen3", "Qwen3ForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
     {TESS_FAMILY_GPT2, "gpt2", "GPT2LMHeadModel", tess_gpt2_parse, tess_gpt2_write, tess_gpt2_build},
+    {TESS_FAMILY_MINISTRAL, "ministral", "MinistralForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
 };
 enum { N_FAMILIES = sizeof(families) / sizeof(families[0]) };
 

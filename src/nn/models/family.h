@@ -3,7 +3,7 @@
 #ifndef TESS_NN_MODELS_FAMILY_H
 #define TESS_NN_MODELS_FAMILY_H
 
-#include "nn/block_params.h"
+#include "nn/block.h"
 
 typedef struct tess_family_row {
     tess_family family;
@@ -13,7 +13,7 @@ typedef struct tess_family_row {
     tess_status (*parse)(const json_t *json, const char *what, tess_model_config *config);
     /* Adds the family's own keys; 0, or -1 when memory ran out. */
     int (*write)(const tess_model_config *config, json_t *json);
-    /* Adds the parameters of all units and fills in the block. */
+    /* Adds the parameters of all units and fills in their blocks. */
     void (*build)(tess_model *model);
 } tess_family_row;
 
@@ -23,10 +23,15 @@ const tess_family_row *tess_family_find_type(const char *model_type);
 /* "llama, mistral, ...". Returns text. */
 const char *tess_family_list(char *text, size_t size);
 
-/* For builders. A norm over n channels, with a bias where block.layer_norm is set. */
+/* For builders. A norm over n channels, with a bias where the unit's block has layer_norm. */
 tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n);
-/* Last of all: lm_head, or with tied weights the embedding's table. */
-void tess_family_add_head(tess_model *model);
+/* The block of the embedding with its table, without positions; NULL: not in this part of the model. */
+tess_block *tess_family_embedding(tess_model *model, const char *table);
+/* The block and unit of the part's layer i, with the config's sizes and window, and without the parts that not all
+ * families have: norms of q and k, a fused qkv, a gate, rotation. */
+tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit);
+/* Last of all, if it is in this part: the final norm, and lm_head, or with tied weights the embedding's table. */
+void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table);
 
 tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config);
 int tess_llama_write(const tess_model_config *config, json_t *json);

@@ -4,41 +4,103 @@
 
 #include "nn/models/family.h"
 
+static void grow(tess_model *model)
+{
+    int room = model->room < 64 ? 64 : 2 * model->room;
+    model->built = tess_mem_grow(model->mem, TESS_POOL_MISC, (size_t)room * sizeof(tess_param), "parameter table",
+                                 (void **)&model->params);
+    if (model->built == TESS_OK)
+        model->room = room;
+}
+
 int tess_model_add_param(tess_model *model, int unit, tess_init init, double std, int64_t rows, int64_t columns,
                          const char *name, ...)
 {
+    tess_block *block = &model->blocks[unit];
+    if (model->built == TESS_OK && model->n_params == model->room)
+        grow(model);
+    if (model->built != TESS_OK)
+        return 0;
     tess_param *param = &model->params[model->n_params];
+    *param = (tess_param){
+        .shape = columns > 0 ? (tess_shape){2, {rows, columns}} : (tess_shape){1, {rows}},
+        .init = init,
+        .init_std = (float)std,
+        .decay = columns > 0,
+        .unit = unit,
+    };
     va_list args;
     va_start(args, name);
     vsnprintf(param->name, sizeof(param->name), name, args);
     va_end(args);
-    param->shape = columns > 0 ? (tess_shape){2, {rows, columns}} : (tess_shape){1, {rows}};
-    param->init = init;
-    param->init_std = (float)std;
-    param->decay = columns > 0;
-    param->unit = unit;
-    if (model->unit_first[unit + 1] == 0)
-        model->unit_first[unit] = model->n_params;
-    model->unit_first[unit + 1] = ++model->n_params;
-    return model->n_params - 1 - model->unit_first[unit];
+    if (block->n_params == 0)
+        block->first = model->n_params;
+    model->n_params++;
+    return block->n_params++;
 }
 
 tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n)
 {
     tess_norm norm = {.bias = -1};
     norm.weight = tess_model_add_param(model, unit, TESS_INIT_ONE, 0, n, 0, "%s.%s.weight", prefix, name);
-    if (model->block.layer_norm)
+    if (model->blocks[unit].layer_norm)
         norm.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n, 0, "%s.%s.bias", prefix, name);
     return norm;
 }
 
-void tess_family_add_head(tess_model *model)
+static int table_of(tess_model *model, int unit, const char *name)
 {
     const tess_model_config *c = &model->config;
-    tess_linear *head = &model->block.head;
-    *head = (tess_linear){
-        .weight = model->block.table, .bias = -1, .n_in = c->hidden_size, .n_out = c->vocab_size, .ld = c->hidden_size};
-    if (!c->tied)
-        head->weight = tess_model_add_param(model, model->n_units - 1, TESS_INIT_NORMAL, c->initializer_range,
-                                            c->vocab_size, c->hidden_size, "lm_head.weight");
+    return tess_model_add_param(model, unit, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size, c->hidden_size,
+                                "%s", name);
+}
+
+tess_block *tess_family_embedding(tess_model *model, const char *table)
+{
+    tess_block *block = &model->blocks[0];
+    if (!model->part.embedding)
+        return NULL;
+    block->kind = TESS_BLOCK_EMBEDDING;
+    snprintf(block->name, sizeof(block->name), "embed");
+    block->tied = model->config.tied && model->part.head;
+    block->table = table_of(model, 0, table);
+    block->positions = -1;
+    return block;
+}
+
+tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
+{
+    const tess_model_config *c = &model->config;
+    *unit = (int)i + model->part.embedding;
+    tess_block *block = &model->blocks[*unit];
+    block->kind = TESS_BLOCK_LAYER;
+    block->layer = model->part.first_layer + i;
+    block->n_heads = c->n_heads;
+    block->n_kv_heads = c->n_kv_heads;
+    block->head_size = c->head_size;
+    block->intermediate_size = c->intermediate_size;
+    block->window = tess_model_config_window(c, block->layer);
+    block->q_norm = block->k_norm = (tess_norm){-1, -1};
+    block->qkv.weight = block->gate.weight = -1;
+    return block;
+}
+
+void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table)
+{
+    const tess_model_config *c = &model->config;
+    int unit = model->n_units - 1;
+    tess_block *block = &model->blocks[unit];
+    if (!model->part.head)
+        return;
+    block->kind = TESS_BLOCK_HEAD;
+    snprintf(block->name, sizeof(block->name), "head");
+    block->layer_norm = layer_norm;
+    block->final_norm = tess_family_add_norm(model, unit, prefix, norm, c->hidden_size);
+    bool reads_embedding = c->tied && model->part.embedding;
+    block->head = (tess_linear){.weight = reads_embedding ? model->blocks[0].table
+                                                          : table_of(model, unit, c->tied ? table : "lm_head.weight"),
+                                .bias = -1,
+                                .n_in = c->hidden_size,
+                                .n_out = c->vocab_size,
+                                .ld = c->hidden_size};
 }

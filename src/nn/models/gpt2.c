@@ -61,7 +61,7 @@ int tess_gpt2_write(const tess_model_config *config, json_t *json)
 
 static tess_linear add_conv1d(tess_model *model, int unit, const char *name, int64_t n_in, int64_t n_out, double std)
 {
-    const char *prefix = model->unit_names[unit];
+    const char *prefix = model->blocks[unit].name;
     tess_linear linear = {.n_in = n_in, .n_out = n_out, .ld = n_out, .in_out = true};
     linear.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, std, n_in, n_out, "%s.%s.weight", prefix, name);
     linear.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n_out, 0, "%s.%s.bias", prefix, name);
@@ -79,31 +79,30 @@ static tess_linear third_of(const tess_linear *whole, int index)
 
 void tess_gpt2_build(tess_model *model)
 {
+    static const char table[] = "transformer.wte.weight";
     const tess_model_config *c = &model->config;
-    tess_block_params *block = &model->block;
     int64_t C = c->hidden_size;
     /* Projections into the residual stream start smaller, as in the paper and in transformers. */
     double std = c->initializer_range, residual_std = std / sqrt(2.0 * (double)c->n_layers);
-    block->layer_norm = true;
-    block->activation = TESS_ACT_GELU_TANH;
-    block->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, std, c->vocab_size, C, "transformer.wte.weight");
-    block->positions =
-        tess_model_add_param(model, 0, TESS_INIT_NORMAL, std, c->max_position, C, "transformer.wpe.weight");
-    block->q_norm = block->k_norm = (tess_norm){-1, -1};
-    block->gate.weight = -1;
-    for (int64_t l = 0; l < c->n_layers; l++) {
-        int unit = (int)l + 1;
-        snprintf(model->unit_names[unit], sizeof(model->unit_names[unit]), "transformer.h.%d", (int)l);
-        block->input_norm = tess_family_add_norm(model, unit, model->unit_names[unit], "ln_1", C);
+    tess_block *embedding = tess_family_embedding(model, table);
+    if (embedding != NULL)
+        embedding->positions =
+            tess_model_add_param(model, 0, TESS_INIT_NORMAL, std, c->max_position, C, "transformer.wpe.weight");
+    for (int64_t i = 0; i < model->part.n_layers; i++) {
+        int unit;
+        tess_block *block = tess_family_layer(model, i, &unit);
+        snprintf(block->name, sizeof(block->name), "transformer.h.%d", (int)block->layer);
+        block->layer_norm = true;
+        block->activation = TESS_ACT_GELU_TANH;
+        block->input_norm = tess_family_add_norm(model, unit, block->name, "ln_1", C);
         block->qkv = add_conv1d(model, unit, "attn.c_attn", C, 3 * C, std);
         block->q = third_of(&block->qkv, 0);
         block->k = third_of(&block->qkv, 1);
         block->v = third_of(&block->qkv, 2);
         block->o = add_conv1d(model, unit, "attn.c_proj", C, C, residual_std);
-        block->mlp_norm = tess_family_add_norm(model, unit, model->unit_names[unit], "ln_2", C);
+        block->mlp_norm = tess_family_add_norm(model, unit, block->name, "ln_2", C);
         block->up = add_conv1d(model, unit, "mlp.c_fc", C, c->intermediate_size, std);
         block->down = add_conv1d(model, unit, "mlp.c_proj", c->intermediate_size, C, residual_std);
     }
-    block->final_norm = tess_family_add_norm(model, model->n_units - 1, "transformer", "ln_f", C);
-    tess_family_add_head(model);
+    tess_family_head(model, true, "transformer", "ln_f", table);
 }

@@ -1,5 +1,5 @@
-/* Llama and its relatives, which differ in a few switches: Llama (optional biases), Mistral (sliding window), Qwen2
- * (biases on q, k and v), Qwen3 (norms on q and k). */
+/* Llama and its relatives, which differ in a few switches: Llama (optional biases), Mistral (sliding window),
+ * Ministral (in some layers), Qwen2 (biases on q, k and v), Qwen3 (norms on q and k). */
 #include <string.h>
 
 #include "base/text/json.h"
@@ -14,57 +14,66 @@ static tess_status require_int(const json_t *json, const char *key, const char *
     return TESS_OK;
 }
 
-/* layer_types: full_attention up to some layer, sliding_attention from there on. */
+/* The name of a layer's attention in layer_types. */
+static const char *attention_name(bool full)
+{
+    return full ? "full_attention" : "sliding_attention";
+}
+
+/* layer_types: the full layers at the front are full_layers, those behind a sliding one are marked. */
 static tess_status parse_layer_types(const json_t *types, const char *what, tess_model_config *config)
 {
-    TESS_CHECK(json_is_array(types) && (int64_t)json_array_size(types) == config->n_layers, TESS_E_FORMAT,
-               "%s: 'layer_types' must list one name for each of the %lld layers", what, (long long)config->n_layers);
-    int64_t n_full = 0, n_sliding = 0;
+    TESS_CHECK(json_is_array(types) && config->n_layers <= TESS_MAX_LAYERS &&
+                   (int64_t)json_array_size(types) == config->n_layers,
+               TESS_E_FORMAT, "%s: 'layer_types' must list one name for each of the %lld layers, at most %d", what,
+               (long long)config->n_layers, TESS_MAX_LAYERS);
+    bool slides = false;
+    config->full_layers = 0;
     for (size_t i = 0; i < json_array_size(types); i++) {
         const char *type = json_string_value(json_array_get(types, i));
-        bool full = type != NULL && strcmp(type, "full_attention") == 0;
-        TESS_CHECK(full || (type != NULL && strcmp(type, "sliding_attention") == 0), TESS_E_UNSUPPORTED,
+        bool full = type != NULL && strcmp(type, attention_name(true)) == 0;
+        TESS_CHECK(full || (type != NULL && strcmp(type, attention_name(false)) == 0), TESS_E_UNSUPPORTED,
                    "%s: layer_types[%zu] is '%s'; supported: full_attention, sliding_attention", what, i,
                    type != NULL ? type : "not a name");
-        TESS_CHECK(!full || n_sliding == 0, TESS_E_UNSUPPORTED,
-                   "%s: layer_types[%zu] is full_attention after sliding_attention; only the last layers may slide",
-                   what, i);
-        n_full += full;
-        n_sliding += !full;
+        slides |= !full;
+        if (!slides)
+            config->full_layers++;
+        else if (full)
+            config->full[i / 64] |= (uint64_t)1 << (i % 64);
     }
-    TESS_CHECK(n_sliding == 0 || config->sliding_window > 0, TESS_E_FORMAT,
+    TESS_CHECK(!slides || config->sliding_window > 0, TESS_E_FORMAT,
                "%s: layer_types has sliding_attention but there is no sliding_window in use", what);
-    config->full_layers = config->sliding_window > 0 ? n_full : 0;
+    if (config->sliding_window == 0)
+        config->full_layers = 0;
     return TESS_OK;
 }
 
+static bool is_mistral(const tess_model_config *config)
+{
+    return config->family == TESS_FAMILY_MISTRAL || config->family == TESS_FAMILY_MINISTRAL;
+}
+
+/* Mistral's slides in all layers, Ministral's where layer_types says so; those of Qwen only if use_sliding_window says
+ * so, from max_window_layers on or where layer_types says so, which then counts alone. */
 static tess_status parse_window(const json_t *json, const char *what, tess_model_config *config)
 {
     if (config->family == TESS_FAMILY_LLAMA)
         return TESS_OK;
-    bool used = config->family == TESS_FAMILY_MISTRAL;
+    bool qwen = !is_mistral(config), slides = !qwen;
     int64_t window = 4096;
-    const json_t *value = json_object_get(json, "sliding_window");
-    if (json_is_null(value))
-        used = false;
     TESS_TRY(tess_json_get_int(json, "sliding_window", what, &window));
-    if (config->family == TESS_FAMILY_MISTRAL) {
-        TESS_CHECK(!used || window > 0, TESS_E_FORMAT, "%s: sliding_window is %lld; it must be positive, or null", what,
-                   (long long)window);
-        config->sliding_window = used ? window : 0;
-        return TESS_OK;
-    }
-    bool slides = false;
-    TESS_TRY(tess_json_get_bool(json, "use_sliding_window", what, &slides));
-    if (slides && !json_is_null(value)) {
+    if (qwen)
+        TESS_TRY(tess_json_get_bool(json, "use_sliding_window", what, &slides));
+    if (slides && !json_is_null(json_object_get(json, "sliding_window"))) {
         TESS_CHECK(window > 0, TESS_E_FORMAT, "%s: sliding_window is %lld; it must be positive, or null", what,
                    (long long)window);
         config->sliding_window = window;
-        config->full_layers = 28;
-        TESS_TRY(tess_json_get_int(json, "max_window_layers", what, &config->full_layers));
+        config->full_layers = qwen ? 28 : 0;
+        if (qwen)
+            TESS_TRY(tess_json_get_int(json, "max_window_layers", what, &config->full_layers));
     }
     const json_t *types = json_object_get(json, "layer_types");
-    if (types != NULL && !json_is_null(types))
+    if (types != NULL && !json_is_null(types) && config->family != TESS_FAMILY_MISTRAL)
         TESS_TRY(parse_layer_types(types, what, config));
     return TESS_OK;
 }
@@ -78,7 +87,7 @@ tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_co
     TESS_TRY(require_int(json, "num_attention_heads", what, &config->n_heads));
 
     /* What transformers assumes for keys that are absent. */
-    bool mistral = config->family == TESS_FAMILY_MISTRAL, qwen3 = config->family == TESS_FAMILY_QWEN3;
+    bool mistral = is_mistral(config), qwen3 = config->family == TESS_FAMILY_QWEN3;
     bool qwen2 = config->family == TESS_FAMILY_QWEN2;
     config->max_position = mistral ? 131072 : qwen2 || qwen3 ? 32768 : 2048;
     config->n_kv_heads = config->n_heads;
@@ -121,6 +130,20 @@ tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_co
     return tess_rope_parse(json, what, config->max_position, &config->rope);
 }
 
+/* max_window_layers says all where the window begins at some layer and stays: what older readers know, they get. */
+static int write_layer_types(const tess_model_config *config, json_t *json)
+{
+    static const uint64_t none[TESS_MAX_LAYERS / 64];
+    bool alternate = memcmp(config->full, none, sizeof(none)) != 0;
+    if (!alternate && config->family != TESS_FAMILY_MINISTRAL)
+        return 0;
+    json_t *types = json_array();
+    int failed = 0;
+    for (int64_t l = 0; l < config->n_layers; l++)
+        failed |= json_array_append_new(types, json_string(attention_name(tess_model_config_window(config, l) == 0)));
+    return failed | json_object_set_new(json, "layer_types", types);
+}
+
 static int write_window(const tess_model_config *config, json_t *json)
 {
     if (config->family == TESS_FAMILY_LLAMA)
@@ -128,6 +151,9 @@ static int write_window(const tess_model_config *config, json_t *json)
     bool used = config->sliding_window > 0;
     int failed = json_object_set_new(json, "sliding_window", used ? json_integer(config->sliding_window) : json_null());
     if (config->family == TESS_FAMILY_MISTRAL)
+        return failed;
+    failed |= write_layer_types(config, json);
+    if (config->family == TESS_FAMILY_MINISTRAL)
         return failed;
     failed |= json_object_set_new(json, "use_sliding_window", json_boolean(used));
     return failed |
@@ -154,7 +180,7 @@ int tess_llama_write(const tess_model_config *config, json_t *json)
 static tess_linear add_linear(tess_model *model, int unit, const char *name, int64_t n_in, int64_t n_out, bool bias)
 {
     double std = model->config.initializer_range;
-    const char *prefix = model->unit_names[unit];
+    const char *prefix = model->blocks[unit].name;
     tess_linear linear = {.bias = -1, .n_in = n_in, .n_out = n_out, .ld = n_in};
     linear.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, std, n_out, n_in, "%s.%s.weight", prefix, name);
     if (bias)
@@ -164,21 +190,18 @@ static tess_linear add_linear(tess_model *model, int unit, const char *name, int
 
 void tess_llama_build(tess_model *model)
 {
+    static const char table[] = "model.embed_tokens.weight";
     const tess_model_config *c = &model->config;
-    tess_block_params *block = &model->block;
     int64_t C = c->hidden_size, q_size = c->n_heads * c->head_size, kv_size = c->n_kv_heads * c->head_size;
-    block->rope = true;
-    block->activation = TESS_ACT_SILU;
-    block->positions = -1;
-    block->table = tess_model_add_param(model, 0, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size, C,
-                                        "model.embed_tokens.weight");
-    block->q_norm = block->k_norm = (tess_norm){-1, -1};
-    for (int64_t l = 0; l < c->n_layers; l++) {
-        int unit = (int)l + 1;
-        char *layer = model->unit_names[unit];
-        snprintf(layer, sizeof(model->unit_names[unit]), "model.layers.%d", (int)l);
+    tess_family_embedding(model, table);
+    for (int64_t i = 0; i < model->part.n_layers; i++) {
+        int unit;
+        tess_block *block = tess_family_layer(model, i, &unit);
+        char *layer = block->name;
+        snprintf(layer, sizeof(block->name), "model.layers.%d", (int)block->layer);
+        block->rope = true;
+        block->activation = TESS_ACT_SILU;
         block->input_norm = tess_family_add_norm(model, unit, layer, "input_layernorm", C);
-        block->qkv.weight = -1;
         block->q = add_linear(model, unit, "self_attn.q_proj", C, q_size, c->qkv_bias);
         block->k = add_linear(model, unit, "self_attn.k_proj", C, kv_size, c->qkv_bias);
         block->v = add_linear(model, unit, "self_attn.v_proj", C, kv_size, c->qkv_bias);
@@ -192,6 +215,5 @@ void tess_llama_build(tess_model *model)
         block->up = add_linear(model, unit, "mlp.up_proj", C, c->intermediate_size, c->mlp_bias);
         block->down = add_linear(model, unit, "mlp.down_proj", c->intermediate_size, C, c->mlp_bias);
     }
-    block->final_norm = tess_family_add_norm(model, model->n_units - 1, "model", "norm", C);
-    tess_family_add_head(model);
+    tess_family_head(model, false, "model", "norm", table);
 }

@@ -1,0 +1,180 @@
+/* Parts of a model, each with an executor of its own as on ranks of a pipeline: together they are the whole model. */
+#include "fixture.h"
+
+enum { MAX_PARTS = 5, MAX_T = FIXTURE_TOKENS };
+
+static int cut(const tess_model_config *config, int way, tess_model_part parts[MAX_PARTS])
+{
+    int64_t L = config->n_layers;
+    int n = 0;
+    switch (way) {
+    case 0: /* one part: the whole model */
+        parts[n++] = (tess_model_part){0, L, true, true};
+        return n;
+    case 1: /* two stages */
+        parts[n++] = (tess_model_part){0, 1, true, false};
+        parts[n++] = (tess_model_part){1, L - 1, false, true};
+        return n;
+    default: /* embedding and head alone */
+        parts[n++] = (tess_model_part){0, 0, true, false};
+        parts[n++] = (tess_model_part){0, 1, false, false};
+        parts[n++] = (tess_model_part){1, L - 1, false, false};
+        parts[n++] = (tess_model_part){L, 0, false, true};
+        return n;
+    }
+}
+
+static size_t count_of(const tess_param *param)
+{
+    return (size_t)tess_shape_count(&param->shape);
+}
+
+/* The whole model's gradient of each part's parameter. A tied table that two parts have is their sum, which the whole
+ * model adds up in another order. */
+static void compare(const rig *whole, rig *parts, int n_parts)
+{
+    for (int i = 0; i < whole->n_params; i++) {
+        const tess_param *param = tess_model_param(whole->model, i);
+        const float *found[MAX_PARTS];
+        int n_found = 0;
+        for (int k = 0; k < n_parts; k++)
+            for (int p = 0; p < parts[k].n_params; p++) {
+                const tess_param *mine = tess_model_param(parts[k].model, p);
+                if (strcmp(mine->name, param->name) != 0)
+                    continue;
+                EXPECT(mine->init == param->init && mine->init_std == param->init_std && mine->decay == param->decay);
+                EXPECT_SAME(&mine->shape, &param->shape, 1);
+                found[n_found++] = parts[k].dw[p];
+            }
+        EXPECT(n_found == 1 || (n_found == 2 && whole->config.tied && i == 0));
+        if (n_found == 1) {
+            test_expect_same(__FILE__, __LINE__, param->name, found[0], whole->dw[i], count_of(param), sizeof(float));
+            continue;
+        }
+        float *sum = test_alloc(count_of(param) * sizeof(float));
+        for (size_t j = 0; j < count_of(param); j++)
+            sum[j] = found[0][j] + found[1][j];
+        EXPECT_CLOSE(sum, whole->dw[i], count_of(param), 1e-6, 0);
+        test_free(sum);
+    }
+}
+
+static void run_parts(const fixture *f, rig *whole, const float *expected, const tess_model_part *cuts, int n_parts,
+                      bool split)
+{
+    rig parts[MAX_PARTS];
+    tess_executor *executors[MAX_PARTS];
+    float h[MAX_PARTS][MAX_T * 64], dh[MAX_PARTS][MAX_T * 64], logprob[MAX_T] = {0};
+    tess_range ranges[MAX_PARTS];
+    tess_executor_options options = {.max_tokens = MAX_T,
+                                     .max_position = f->max_position,
+                                     .train = true,
+                                     .recompute = TESS_RECOMPUTE_EVERY_N,
+                                     .recompute_every = 2,
+                                     .split_backward = split};
+    int64_t n_params = 0;
+    EXPECT(f->config.hidden_size <= 64);
+    for (int k = 0; k < n_parts; k++) {
+        rig_open_part(&parts[k], &f->config, &cuts[k], whole->dtype, NULL, 1);
+        executors[k] = rig_executor(&parts[k], options);
+        ranges[k] = (tess_range){0, 0, tess_model_n_units(parts[k].model), &f->batch};
+        n_params += parts[k].n_params;
+    }
+    EXPECT_INT(n_params, whole->n_params + (n_parts > 1 && f->config.tied));
+    for (int k = 0; k < n_parts; k++)
+        EXPECT_OK(tess_executor_forward(executors[k], &ranges[k], cuts[k].embedding ? NULL : h[k],
+                                        cuts[k].head ? NULL : h[k + 1]));
+    for (int k = n_parts - 1; k >= 0; k--)
+        EXPECT_OK(tess_executor_backward(executors[k], &ranges[k],
+                                         &(tess_backward){.part = split ? TESS_BACKWARD_INPUT : TESS_BACKWARD_WHOLE,
+                                                          .dout = cuts[k].head ? NULL : dh[k + 1],
+                                                          .din = cuts[k].embedding ? NULL : dh[k],
+                                                          .logprob = logprob}));
+    for (int k = 0; k < n_parts && split; k++)
+        EXPECT_OK(tess_executor_backward(executors[k], &ranges[k], &(tess_backward){.part = TESS_BACKWARD_WEIGHTS}));
+    EXPECT_SAME(logprob, expected, (size_t)f->batch.n_tokens);
+    compare(whole, parts, n_parts);
+    for (int k = 0; k < n_parts; k++) {
+        tess_executor_destroy(&executors[k]);
+        rig_close(&parts[k]);
+    }
+}
+
+static void parts_are_the_model(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        fixture_open(&f, fixture_names[i]);
+        for (int d = 0; d < 2; d++) {
+            rig whole;
+            float expected[MAX_T];
+            rig_open(&whole, &f.config, d == 0 ? TESS_F32 : TESS_BF16, NULL, 1);
+            tess_executor *executor = rig_executor(
+                &whole, (tess_executor_options){.max_tokens = MAX_T, .max_position = f.max_position, .train = true});
+            EXPECT_OK(tess_executor_train(executor, &f.batch, NULL, expected));
+            tess_executor_destroy(&executor);
+            for (int way = 0; way < 2 * 3; way++) {
+                tess_model_part parts[MAX_PARTS];
+                int n = cut(&f.config, way / 2, parts);
+                run_parts(&f, &whole, expected, parts, n, way % 2 == 1);
+            }
+            rig_close(&whole);
+        }
+        fixture_close(&f);
+    }
+}
+
+static void operations_of_parts_add_up(void)
+{
+    fixture f;
+    fixture_open(&f, "qwen2_layers"); /* layers differ */
+    tess_model_part parts[MAX_PARTS];
+    tess_model *model;
+    EXPECT_OK(tess_model_create(test_mem(), &f.config, &model));
+    double whole = tess_model_flops_per_token(model, 20), sum = 0;
+    tess_model_destroy(&model);
+    int n = cut(&f.config, 2, parts);
+    for (int k = 0; k < n; k++) {
+        EXPECT_OK(tess_model_create_part(test_mem(), &f.config, &parts[k], &model));
+        sum += tess_model_flops_per_token(model, 20);
+        tess_model_destroy(&model);
+    }
+    EXPECT(sum == whole);
+    fixture_close(&f);
+}
+
+static void bad_parts_are_refused(void)
+{
+    static const struct {
+        tess_model_part part;
+        const char *needle;
+    } bad[] = {{{0, 3, true, true}, "3 layers from 0 on; the model has 2"},
+               {{-1, 1, false, false}, "1 layers from -1 on"},
+               {{3, 0, false, true}, "0 layers from 3 on"},
+               {{1, INT64_MAX, false, true}, "the model has 2"},
+               {{1, 0, false, false}, "0 layers from 1 on"},
+               {{1, 1, true, true}, "layers 1 to 2 of 2; the embedding goes with the first"},
+               {{0, 1, true, true}, "layers 0 to 1 of 2; the embedding goes with the first, the head with the last"}};
+    fixture f;
+    fixture_open(&f, "llama");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        tess_model *model;
+        EXPECT_FAILS(tess_model_create_part(test_mem(), &f.config, &bad[i].part, &model), TESS_E_INVALID,
+                     bad[i].needle);
+    }
+    rig r;
+    rig_open_part(&r, &f.config, &(tess_model_part){1, 1, false, true}, TESS_F32, NULL, 1);
+    tess_executor *executor = rig_executor(&r, (tess_executor_options){.max_tokens = MAX_T, .max_position = 40});
+    float logprob[MAX_T];
+    EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, 1, logprob, NULL), TESS_E_INVALID, "its model is a part");
+    tess_executor_destroy(&executor);
+    rig_close(&r);
+    fixture_close(&f);
+}
+
+static const test_case cases[] = {
+    {"parts_with_their_own_executors_give_the_bits_of_the_whole", parts_are_the_model, 0, 0},
+    {"operations_of_parts_add_up_to_those_of_the_whole", operations_of_parts_add_up, 0, 0},
+    {"bad_parts_are_refused", bad_parts_are_refused, 0, 0},
+};
+TEST_MAIN(cases)
