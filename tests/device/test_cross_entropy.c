@@ -255,8 +255,8 @@ static void in_place_as(tess_stream *s, size_t v, const problem *p)
         row.logits = row.dlogits = over + r * p->ld;
         row.targets += r;
         row.logprob += r;
-        row.dlogprob += p->dlogprob != NULL ? r : 0;
-        row.dentropy += p->dentropy != NULL ? r : 0;
+        row.dlogprob = p->dlogprob != NULL ? p->dlogprob + r : NULL;
+        row.dentropy = p->dentropy != NULL ? p->dentropy + r : NULL;
         row.ldd = ldd;
         EXPECT_OK(s->kernels->cross_entropy(s, &row));
     }
