@@ -65,22 +65,7 @@ static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int6
     }
 }
 
-/* Written for each engine: the width of a panel is a constant here, and so are its masks. */
-static void pack_a(const tess_gemm *g, int64_t i, int64_t rows, int64_t k_begin, int64_t k, void *panel)
-{
-    if (g->trans_a)
-        pack_straight(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
-    else
-        pack_turned(g->a, g->ab_dtype, g->lda, i, rows, ROWS, k_begin, k, panel);
-}
-
-static void pack_b(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, void *panel)
-{
-    if (g->trans_b)
-        pack_turned(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
-    else
-        pack_straight(g->b, g->ab_dtype, g->ldb, j, columns, COLUMNS, k_begin, k, panel);
-}
+#include "device/cpu/gemm_panels.h"
 
 /* Always inlined, with `rows` a constant. */
 static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile *t, const int rows)
