@@ -35,23 +35,17 @@ static bool ignores(const char *key, const json_t *value)
            !(json_is_array(value) && json_array_size(value) == 0);
 }
 
-static bool has(const json_t *json, const char *key)
-{
-    const json_t *value = json_object_get(json, key);
-    return value != NULL && !json_is_null(value);
-}
-
 static tess_status check_range(const json_t *json, const char *what, const char *key, double value, double least,
                                double most)
 {
-    TESS_CHECK(!has(json, key) || (value >= least && value <= most), TESS_E_FORMAT,
+    TESS_CHECK(!tess_json_has(json, key) || (value >= least && value <= most), TESS_E_FORMAT,
                "%s: %s is %g; it must be in [%g, %g]", what, key, value, least, most);
     return TESS_OK;
 }
 
 static tess_status parse_sampling(const json_t *json, const char *what, tess_sampling *s)
 {
-    bool do_sample = has(json, "temperature") || has(json, "top_k") || has(json, "top_p");
+    bool do_sample = tess_json_has(json, "temperature") || tess_json_has(json, "top_k") || tess_json_has(json, "top_p");
     TESS_TRY(tess_json_get_bool(json, "do_sample", what, &do_sample));
     if (do_sample)
         *s = (tess_sampling){.temperature = 1, .top_k = 50, .top_p = 1, .repetition_penalty = -1};
@@ -63,7 +57,7 @@ static tess_status parse_sampling(const json_t *json, const char *what, tess_sam
     TESS_TRY(check_range(json, what, "top_k", (double)s->top_k, 0, INT32_MAX));
     TESS_TRY(check_range(json, what, "top_p", s->top_p, 0, 1));
     TESS_TRY(check_range(json, what, "repetition_penalty", s->repetition_penalty, 0.01, 100));
-    if (has(json, "do_sample") && !do_sample)
+    if (tess_json_has(json, "do_sample") && !do_sample)
         s->temperature = 0;
     return TESS_OK;
 }

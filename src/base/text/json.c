@@ -49,6 +49,12 @@ static const json_t *member(const json_t *object, const char *key)
     return value == NULL || json_is_null(value) ? NULL : value;
 }
 
+bool tess_json_has(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return value != NULL && !json_is_null(value);
+}
+
 tess_status tess_json_get_int(const json_t *object, const char *key, const char *what, int64_t *result)
 {
     const json_t *value = member(object, key);

@@ -13,6 +13,8 @@
 tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out);
 tess_status tess_json_load(const char *path, size_t limit, json_t **out);
 
+bool tess_json_has(const json_t *object, const char *key); /* null is as good as absent */
+
 /* Typed access to members of an object. When the key is absent or null, *value is unchanged. TESS_E_FORMAT: another
  * type; the message names `what` and the key. A string is borrowed from `object`. */
 tess_status tess_json_get_int(const json_t *object, const char *key, const char *what, int64_t *value);

@@ -12,13 +12,6 @@ static bool is_blank(const char *line, size_t size)
     return true;
 }
 
-/* null is as good as absent. */
-static bool has(const json_t *document, const char *name)
-{
-    const json_t *member = json_object_get(document, name);
-    return member != NULL && !json_is_null(member);
-}
-
 static tess_status fail_without_text(json_t *document, const char *key)
 {
     char names[200] = "";
@@ -36,12 +29,12 @@ static tess_status fail_without_text(json_t *document, const char *key)
 static tess_status check(json_t *document, const char *key)
 {
     static const char *const conversations[] = {"messages", "conversations"};
-    bool pair = has(document, "prompt") && has(document, "completion");
+    bool pair = tess_json_has(document, "prompt") && tess_json_has(document, "completion");
     bool half = pair && (strcmp(key, "prompt") == 0 || strcmp(key, "completion") == 0);
     const char *text = NULL;
     TESS_CHECK(json_is_object(document), TESS_E_FORMAT, "expected an object with a string '%s'", key);
     TESS_CHECK(
-        !has(document, "loss_mask"), TESS_E_UNSUPPORTED,
+        !tess_json_has(document, "loss_mask"), TESS_E_UNSUPPORTED,
         "'loss_mask' is not supported, every token of '%s' is trained on: remove the member to train on them all", key);
     if (json_is_string(json_object_get(document, key)) && !half)
         return TESS_OK;
@@ -49,7 +42,7 @@ static tess_status check(json_t *document, const char *key)
                "pairs of 'prompt' and 'completion' are not supported, all of a text is trained on: join them into one "
                "string 'text' (jq -c '{text: (.prompt + .completion)}') and set data.text_key=text");
     for (int i = 0; i < 2; i++)
-        TESS_CHECK(!has(document, conversations[i]), TESS_E_UNSUPPORTED,
+        TESS_CHECK(!tess_json_has(document, conversations[i]), TESS_E_UNSUPPORTED,
                    "conversations ('%s') are not supported: write each as one string with the model's chat template "
                    "(transformers: tokenizer.apply_chat_template(messages, tokenize=False)) and name its member with "
                    "data.text_key; data.add_bos=false if the template writes the bos token itself",

@@ -44,12 +44,6 @@ static tess_status require(bool present, const char *what, const char *where, co
     return TESS_OK;
 }
 
-static bool has(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return value != NULL && !json_is_null(value);
-}
-
 static tess_status parse_yarn(const json_t *scaling, const char *what, tess_rope_config *rope)
 {
     rope->beta_fast = 32;
@@ -90,10 +84,10 @@ static tess_status parse_scaling(const json_t *json, const json_t *scaling, cons
                    "%s: %s.%s is %lld; max_position_embeddings is %lld", what, where, key,
                    (long long)rope->original_max_position, (long long)max_position);
     }
-    if (rope->kind == TESS_ROPE_YARN && !has(scaling, "factor"))
+    if (rope->kind == TESS_ROPE_YARN && !tess_json_has(scaling, "factor"))
         rope->factor = (double)max_position / (double)rope->original_max_position;
     else
-        TESS_TRY(require(has(scaling, "factor"), what, where, "factor"));
+        TESS_TRY(require(tess_json_has(scaling, "factor"), what, where, "factor"));
     TESS_TRY(tess_json_get_double(scaling, "factor", what, &rope->factor));
     TESS_CHECK(rope->factor >= 1 && rope->factor <= 1e6, TESS_E_FORMAT, "%s: %s.factor is %g; it must be in [1, 1e6]",
                what, where, rope->factor);
@@ -101,8 +95,8 @@ static tess_status parse_scaling(const json_t *json, const json_t *scaling, cons
         return parse_yarn(scaling, what, rope);
     if (rope->kind != TESS_ROPE_LLAMA3)
         return TESS_OK;
-    TESS_TRY(require(has(scaling, "low_freq_factor"), what, where, "low_freq_factor"));
-    TESS_TRY(require(has(scaling, "high_freq_factor"), what, where, "high_freq_factor"));
+    TESS_TRY(require(tess_json_has(scaling, "low_freq_factor"), what, where, "low_freq_factor"));
+    TESS_TRY(require(tess_json_has(scaling, "high_freq_factor"), what, where, "high_freq_factor"));
     TESS_TRY(tess_json_get_double(scaling, "low_freq_factor", what, &rope->low_freq_factor));
     TESS_TRY(tess_json_get_double(scaling, "high_freq_factor", what, &rope->high_freq_factor));
     TESS_CHECK(rope->low_freq_factor > 0 && rope->high_freq_factor > rope->low_freq_factor &&
@@ -127,8 +121,9 @@ tess_status tess_rope_parse(const json_t *json, const char *what, int64_t max_po
     }
     if (scaling != NULL && !json_is_null(scaling)) {
         TESS_CHECK(json_is_object(scaling), TESS_E_FORMAT, "%s: '%s' must be an object or null", what, where);
-        TESS_CHECK(!has(scaling, "full_attention") && !has(scaling, "sliding_attention"), TESS_E_UNSUPPORTED,
-                   "%s: '%s' differs by layer type; one set for all layers is supported", what, where);
+        TESS_CHECK(!tess_json_has(scaling, "full_attention") && !tess_json_has(scaling, "sliding_attention"),
+                   TESS_E_UNSUPPORTED, "%s: '%s' differs by layer type; one set for all layers is supported", what,
+                   where);
         TESS_TRY(parse_scaling(json, scaling, what, where, max_position, rope));
     }
     TESS_CHECK(rope->theta > 1 && rope->theta <= 1e15, TESS_E_FORMAT, "%s: rope_theta is %g; it must be in (1, 1e15]",
