@@ -73,6 +73,14 @@ const tess_param *tess_model_param(const tess_model *model, int index)
     return &model->params[index];
 }
 
+int tess_model_find_param(const tess_model *model, const char *name)
+{
+    for (int i = 0; i < model->n_params; i++)
+        if (strcmp(model->params[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
 int tess_model_n_units(const tess_model *model)
 {
     return model->n_units;

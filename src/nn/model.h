@@ -44,6 +44,7 @@ void tess_model_destroy(tess_model **model);
 const tess_model_config *tess_model_get_config(const tess_model *model);
 int tess_model_n_params(const tess_model *model);
 const tess_param *tess_model_param(const tess_model *model, int index);
+int tess_model_find_param(const tess_model *model, const char *name); /* -1: there is none of that name */
 int tess_model_n_units(const tess_model *model);
 const char *tess_model_unit_name(const tess_model *model, int unit);
 /* Parameters of a unit are contiguous: [first, first + n). */

@@ -20,10 +20,9 @@ struct tess_weights {
 
 static tess_status find_param(const tess_model *model, const char *name, int *index)
 {
-    for (*index = 0; *index < tess_model_n_params(model); ++*index)
-        if (strcmp(tess_model_param(model, *index)->name, name) == 0)
-            return TESS_OK;
-    return TESS_FAIL(TESS_E_INTERNAL, "the model has no parameter '%s'", name);
+    *index = tess_model_find_param(model, name);
+    TESS_CHECK(*index >= 0, TESS_E_INTERNAL, "the model has no parameter '%s'", name);
+    return TESS_OK;
 }
 
 tess_status tess_weights_list(const tess_catalog *catalog, const tess_model *model, tess_export **list)

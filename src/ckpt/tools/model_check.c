@@ -66,11 +66,8 @@ static void check_param(const rewriting *r, const tess_param *param, misfits *m)
 
 static bool is_known(const tess_model *model, const char *name)
 {
-    for (int i = 0; i < tess_model_n_params(model); i++)
-        if (strcmp(tess_model_param(model, i)->name, name) == 0)
-            return true;
     bool tied_head = tess_model_get_config(model)->tied && strcmp(name, "lm_head.weight") == 0;
-    return tied_head || tess_export_is_no_weight(name);
+    return tess_model_find_param(model, name) >= 0 || tied_head || tess_export_is_no_weight(name);
 }
 
 tess_status rewrite_check_model(const rewriting *r)
