@@ -154,7 +154,7 @@ static tess_status run_rank(tess_runtime *rt, const void *of, void *to)
     result->flops_per_token = tess_model_flops_per_token(e->model, plan->config.training.seq_len);
     result->peak_flops = e->peak_flops;
     result->threads = tess_runtime_threads(rt);
-    snprintf(result->kernels, sizeof(result->kernels), "%s", e->stream->kernels->name);
+    snprintf(result->kernels, sizeof(result->kernels), "%s", tess_stream_kernels(e->stream)->name);
     tess_engine_destroy(&e);
     return status;
 }

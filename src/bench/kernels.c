@@ -79,7 +79,7 @@ static tess_status run_family(const kernels_bench *bench, const kernel_family *f
     tess_status status = TESS_OK;
     for (int i = 0; i < family->n_shapes && status == TESS_OK; i++) {
         kernel_operands operands = {
-            .stream = bench->stream, .kernels = bench->stream->kernels, .shape = &family->shapes[i]};
+            .stream = bench->stream, .kernels = tess_stream_kernels(bench->stream), .shape = &family->shapes[i]};
         if (bench->options->common.quick != operands.shape->quick)
             continue;
         status = run_subjects(bench, family, &operands);
@@ -92,7 +92,8 @@ static tess_status run_family(const kernels_bench *bench, const kernel_family *f
 
 static tess_status run_with(const kernels_bench *bench)
 {
-    TESS_TRY(tess_bench_report_fact(bench->report, "threads", "%d", tess_threads_count(bench->stream->threads)));
+    TESS_TRY(
+        tess_bench_report_fact(bench->report, "threads", "%d", tess_threads_count(tess_stream_threads(bench->stream))));
     TESS_TRY(tess_bench_report_fact(bench->report, "peers", "%s",
                                     bench->peers != NULL ? bench->peers->versions
                                                          : "none: libtessera_bench_peers.so is not there"));
@@ -113,7 +114,7 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     size_t l3 = 2 * tess_bench_cache_bytes(3), least = (size_t)64 << 20;
     size_t bytes = options->common.quick ? 4 << 20 : l3 > least ? l3 : least;
     tess_status status = tess_bench_arrays_create(mem, n_threads, bytes, &bench.arrays);
-    bench.peers = tess_bench_peers_open(bench.stream->kernels->name);
+    bench.peers = tess_bench_peers_open(tess_stream_kernels(bench.stream)->name);
     if (bench.peers != NULL)
         bench.peers->set_threads(n_threads);
     if (status == TESS_OK)

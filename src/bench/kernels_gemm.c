@@ -116,7 +116,7 @@ typedef struct ours {
 static tess_status run_ours(void *self)
 {
     ours *o = self;
-    return o->stream->kernels->gemm(o->stream, &o->g);
+    return tess_stream_kernels(o->stream)->gemm(o->stream, &o->g);
 }
 
 typedef struct theirs {

@@ -41,7 +41,7 @@ tess_status tess_reduce_finish(tess_stream *s, const tess_partial *partials, int
 /* memcpy; `streams`: past the caches. */
 static inline tess_status tess_copy(tess_stream *s, void *to, const void *from, size_t bytes, bool streams)
 {
-    return s->kernels->copy(s, to, from, bytes, streams);
+    return tess_stream_kernels(s)->copy(s, to, from, bytes, streams);
 }
 
 /* Any of F32, BF16, F16 to any (nearest even, NaN stays NaN), or a copy when the types are equal. */

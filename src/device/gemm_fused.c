@@ -1,7 +1,7 @@
 /* Products with what follows them, by the other rows of the stream's table: the definition, and the way of tables that
  * have no better one. */
 #include "device/gemm_check.h"
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, tess_dtype c_dtype)
 {

@@ -1,6 +1,7 @@
 #include "device/peak.h"
 
 #include "base/os/os.h"
+#include "device/stream_impl.h"
 
 typedef struct measurement {
     double (*loop)(int64_t rounds);

@@ -1,5 +1,5 @@
 /* Scratch memory of a stream: kernels ask for it, so it stands apart from what chooses kernels. */
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 tess_status tess_stream_scratch(tess_stream *s, size_t bytes, void **scratch)
 {

@@ -1,25 +1,24 @@
-/* A stream: where kernels run. On the CPU it is a thread pool, scratch memory and the kernel table chosen for this
- * machine. Work on one stream is in order; CPU kernels are complete when they return. */
+/* A stream: where kernels run, in the order in which they are called. On the host it is a thread pool, scratch memory
+ * and the kernel table chosen for this machine, and a kernel is complete when it returns. On a device it is a queue:
+ * a call returns once it is enqueued, and device/device.h says how to wait. One thread at a time uses a stream; on the
+ * host several may, for kernels that use neither its threads nor scratch memory. */
 #ifndef TESS_DEVICE_STREAM_H
 #define TESS_DEVICE_STREAM_H
 
 #include "base/os/threads.h"
 #include "device/kernels.h"
 
-struct tess_stream {
-    const tess_kernels *kernels;
-    tess_threads *threads;
-    tess_mem *mem;
-    void *scratch; /* one block, see tess_stream_scratch */
-    size_t scratch_bytes;
-};
+typedef struct tess_device tess_device;
 
-/* `kernels` as in tess_kernels_select. */
+/* A stream of the host, whose memory is `mem`. `kernels` as in tess_kernels_select. */
 tess_status tess_stream_create(tess_mem *mem, int n_threads, const char *kernels, tess_stream **stream);
+
+/* Waits for what was enqueued. */
 void tess_stream_destroy(tess_stream **stream);
 
-/* Work space of at least `bytes` (aligned to 64), valid until the next kernel on this stream asks for its own: for the
- * inside of one kernel only. Grows and stays (activations pool). */
-tess_status tess_stream_scratch(tess_stream *stream, size_t bytes, void **scratch);
+const tess_kernels *tess_stream_kernels(const tess_stream *stream);
+tess_device *tess_stream_device(const tess_stream *stream);
+tess_threads *tess_stream_threads(const tess_stream *stream); /* for loops of the host */
+tess_mem *tess_stream_mem(const tess_stream *stream);         /* the host's memory */
 
 #endif

@@ -127,7 +127,7 @@ tess_status tess_dtensor_matmul(const tess_dtensor *a, const tess_dtensor *b, te
                           .ldc = y->size[1],
                           .ab_dtype = a->dtype,
                           .c_dtype = a->dtype};
-        st = stream->kernels->gemm(stream, &gemm);
+        st = tess_stream_kernels(stream)->gemm(stream, &gemm);
         tess_stream_destroy(&stream);
     }
     free_operands(&op);

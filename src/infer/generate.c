@@ -29,7 +29,7 @@ struct tess_generator {
 static tess_status make_cache(tess_generator *g)
 {
     const tess_model_config *config = tess_model_get_config(g->model);
-    tess_mem *mem = g->stream->mem;
+    tess_mem *mem = tess_stream_mem(g->stream);
     size_t row = (size_t)(config->n_kv_heads * config->head_size) * tess_dtype_size(g->options.dtype), layer_bytes,
            bytes;
     size_t rows = (size_t)g->options.max_length * (size_t)g->options.n_slots, L = (size_t)config->n_layers;
@@ -53,7 +53,7 @@ static tess_status make_cache(tess_generator *g)
 
 static tess_status make(tess_generator *g, const tess_hooks *hooks)
 {
-    tess_mem *mem = g->stream->mem;
+    tess_mem *mem = tess_stream_mem(g->stream);
     int64_t vocab = tess_model_get_config(g->model)->vocab_size;
     size_t most = (size_t)g->options.chunk_tokens, slots = (size_t)g->options.n_slots;
     tess_executor_options options = {.dtype = g->options.dtype,
@@ -90,7 +90,7 @@ tess_status tess_generator_create(tess_stream *stream, const tess_model *model, 
                "generation of %lld prompts at once, %lld tokens each: choose 1 to 4096, and at least 2 tokens",
                (long long)options->n_slots, (long long)options->max_length);
     tess_generator *g;
-    TESS_TRY(tess_mem_alloc(stream->mem, TESS_POOL_MISC, sizeof(*g), "generator", (void **)&g));
+    TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(*g), "generator", (void **)&g));
     *g = (tess_generator){.stream = stream, .model = model, .options = *options};
     if (g->options.chunk_tokens == 0)
         g->options.chunk_tokens = options->max_length < 512 ? options->max_length : 512;
@@ -109,7 +109,7 @@ void tess_generator_destroy(tess_generator **handle)
     tess_generator *g = *handle;
     if (g == NULL)
         return;
-    tess_mem *mem = g->stream->mem;
+    tess_mem *mem = tess_stream_mem(g->stream);
     tess_executor_destroy(&g->executor);
     tess_sampler_destroy(&g->sampler);
     void *blocks[] = {g->cache_memory, g->k,           g->v,    g->slots,  g->ids,    g->pos,  g->targets,

@@ -34,7 +34,7 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
 {
     *out = NULL;
     TESS_TRY(check_options(model, options));
-    tess_mem *mem = stream->mem;
+    tess_mem *mem = tess_stream_mem(stream);
     tess_status status;
     void *block = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_executor), "executor", &block));
@@ -67,7 +67,7 @@ void tess_executor_destroy(tess_executor **executor)
 {
     if (*executor == NULL)
         return;
-    tess_mem *mem = (*executor)->stream->mem;
+    tess_mem *mem = tess_stream_mem((*executor)->stream);
     tess_mem_free(mem, (*executor)->memory);
     tess_mem_free(mem, (*executor)->none);
     tess_mem_free(mem, (*executor)->units);

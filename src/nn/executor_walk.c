@@ -6,7 +6,7 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
 {
     return (tess_layer_call){
         .stream = e->stream,
-        .kernels = e->stream->kernels,
+        .kernels = tess_stream_kernels(e->stream),
         .dtype = e->options.dtype,
         .T = batch != NULL ? batch->n_tokens : 0,
         .block = &e->model->blocks[unit],

@@ -137,7 +137,7 @@ static tess_status run_kernel(const update *u, const piece *p, int64_t begin, in
         call.copy = (char *)span->copy + (size_t)into_copy * tess_dtype_size(span->copy_dtype);
     if (undo != NULL)
         undo->first = p->first + begin;
-    return u->stream->kernels->adamw(u->stream, &call);
+    return tess_stream_kernels(u->stream)->adamw(u->stream, &call);
 }
 
 /* Cuts at the ends of the copied elements, which may be in the middle of the rank's. */
@@ -195,7 +195,7 @@ static tess_status update_with_journal(update *u, const piece *p)
     if (n == 0)
         return TESS_OK;
     notify_observer(u, "shard");
-    tess_threads_run(u->stream->threads, update_part, &s, (n + s.per_lane - 1) / s.per_lane, 1);
+    tess_threads_run(tess_stream_threads(u->stream), update_part, &s, (n + s.per_lane - 1) / s.per_lane, 1);
     notify_observer(u, "shard-done");
     u->number++;
     return atomic_load(&s.status);
@@ -237,7 +237,7 @@ tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t s
                          .bias1 = (float)(1 - pow((double)o->beta1, (double)step)),
                          .bias2 = (float)(1 - pow((double)o->beta2, (double)step))}};
     if (adamw->journal != NULL)
-        u.n_lanes = optim_journal_begin(adamw->journal, step, tess_threads_count(u.stream->threads));
+        u.n_lanes = optim_journal_begin(adamw->journal, step, tess_threads_count(tess_stream_threads(u.stream)));
     return update_all(&u, spans);
 }
 

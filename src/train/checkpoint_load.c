@@ -181,7 +181,7 @@ static tess_status load(const step_search *s, int64_t step, json_t **meta)
     int n;
     TESS_TRY(choose_exclusions(s, step));
     TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
-    const tess_ckpt_load_options options = {t->engine->stream->threads, t->hosts, t->without.n == 0,
+    const tess_ckpt_load_options options = {tess_stream_threads(t->engine->stream), t->hosts, t->without.n == 0,
                                             t->config.checkpoint.host_local};
     tess_status status = tess_exclude_tensors(&t->without, tensors, &n);
     if (status == TESS_OK)

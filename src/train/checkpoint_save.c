@@ -126,7 +126,7 @@ tess_status tess_trainer_open_saver(tess_trainer *t)
                                   .fault_seed = (uint64_t)c->fault.seed};
     if (!c->checkpoint.enable || !c->checkpoint.async)
         return TESS_OK;
-    TESS_TRY(tess_saver_create(t->runtime, t->hosts, t->engine->stream->threads, &options, &t->saver));
+    TESS_TRY(tess_saver_create(t->runtime, t->hosts, tess_stream_threads(t->engine->stream), &options, &t->saver));
     if (t->saver == NULL)
         return TESS_OK;
     if (!t->goes_on) /* it reads no checkpoint, so it need not wait for one */

@@ -51,7 +51,7 @@ static tess_status add_units(tess_engine *e)
 static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
 {
     if (e->config->model.path[0] == '\0') {
-        tess_random_weights random = {e->model, (uint64_t)e->config->debug.seed, e->stream->threads};
+        tess_random_weights random = {e->model, (uint64_t)e->config->debug.seed, tess_stream_threads(e->stream)};
         return tess_fsdp_materialize(e->fsdp, tess_random_weights_fill, &random);
     }
     tess_weights *weights;
@@ -145,7 +145,7 @@ static tess_status measure_peak(tess_engine *e)
     tess_status status = TESS_OK;
     if (!found) {
         double flops = tess_peak_flops(e->stream, tess_precision_dtype(e->config->training.mixed_precision_param));
-        status = tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(e->stream->threads), peak);
+        status = tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(tess_stream_threads(e->stream)), peak);
     }
     e->peak_flops = *peak;
     tess_mem_free_named(e->mem, TESS_POOL_MISC, sizeof(*peak), peak);
@@ -156,7 +156,7 @@ static tess_status measure_peak(tess_engine *e)
 static tess_status agree_on_kernels(tess_engine *e)
 {
     char first[32] = "";
-    const char *mine = e->stream->kernels->name;
+    const char *mine = tess_stream_kernels(e->stream)->name;
     snprintf(first, sizeof(first), "%s", mine);
     TESS_TRY_CTX(tess_broadcast(e->team, first, sizeof(first), TESS_U8, 0, NULL), "compare kernels");
     tess_status status = TESS_OK;

@@ -82,7 +82,7 @@ tess_status tess_trainer_sample(tess_trainer *t, const char *folder)
     tess_ids ids = {.mem = t->mem};
     tess_buffer text = {.mem = t->mem};
     TESS_TRY(tess_model_folder_open(t->mem, folder, TESS_DTYPE_COUNT, t->config.model.max_length,
-                                    tess_threads_count(t->engine->stream->threads), NULL, &m));
+                                    tess_threads_count(tess_stream_threads(t->engine->stream)), NULL, &m));
     tess_status status = tess_buffer_printf(&text, "sample:\n");
     if (status == TESS_OK)
         status = continue_prompt(t, folder, &m, &ids);

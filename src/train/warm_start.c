@@ -98,8 +98,8 @@ tess_status tess_trainer_warm_start(tess_trainer *t)
     t->without = t->config.checkpoint.exclude_from_loading;
     tess_status status = tess_team_agree(t->team, prepare(&w));
     if (status == TESS_OK)
-        status =
-            tess_team_agree(t->team, tess_catalog_read_all(w.catalog, t->engine->stream->threads, w.requests, w.n));
+        status = tess_team_agree(
+            t->team, tess_catalog_read_all(w.catalog, tess_stream_threads(t->engine->stream), w.requests, w.n));
     if (status == TESS_OK)
         status = finish(&w);
     tess_mem_free(t->mem, w.requests);

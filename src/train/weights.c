@@ -177,7 +177,7 @@ static tess_status read_whole(tess_weights *w, tess_stream *stream, int index, b
     tess_catalog_request *request = &w->requests[index];
     request->floats = floats;
     request->dst = dst;
-    return tess_catalog_read_all(w->catalog, stream->threads, request, 1);
+    return tess_catalog_read_all(w->catalog, tess_stream_threads(stream), request, 1);
 }
 
 /* Reads float32 and converts it to `dtype` in w->owned. */
@@ -188,7 +188,7 @@ static tess_status read_converted(tess_weights *w, tess_stream *stream, tess_dty
     tess_status status = read_whole(w, stream, index, true, wide);
     w->broken[index] = status == TESS_OK && !tess_all_finite(wide, TESS_F32, n);
     if (status == TESS_OK)
-        status = stream->kernels->convert(stream, wide, TESS_F32, w->owned[index], dtype, n);
+        status = tess_stream_kernels(stream)->convert(stream, wide, TESS_F32, w->owned[index], dtype, n);
     tess_mem_free(w->mem, wide);
     return status;
 }

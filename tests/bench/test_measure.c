@@ -114,7 +114,7 @@ static bool compare_with_peer(tess_stream *stream, const tess_bench_peer *peer, 
     EXPECT(peer->run(product));
     peer->release(product);
     g.c = ours;
-    EXPECT_OK(stream->kernels->gemm(stream, &g));
+    EXPECT_OK(tess_stream_kernels(stream)->gemm(stream, &g));
     EXPECT_SAME(theirs, ours, M * N);
     return true;
 }

@@ -48,7 +48,7 @@ static void update(tess_stream *s, state *a, const float *g, int64_t begin, int6
 {
     tess_adamw_update u = update_of(a, g, begin, end);
     u.undo = undo;
-    EXPECT_OK(s->kernels->adamw(s, &u));
+    EXPECT_OK(tess_stream_kernels(s)->adamw(s, &u));
 }
 
 static void steps(tess_stream *s, state *a, int64_t n, int count)
@@ -59,7 +59,7 @@ static void steps(tess_stream *s, state *a, int64_t n, int count)
         u.bias1 = (float)(1 - pow(beta1, step)), u.bias2 = (float)(1 - pow(beta2, step));
         if (step == 1)
             u.copy = NULL;
-        EXPECT_OK(s->kernels->adamw(s, &u));
+        EXPECT_OK(tess_stream_kernels(s)->adamw(s, &u));
         free(g);
     }
 }
@@ -131,7 +131,7 @@ static void copies(void)
         steps(s, &a, n, 1);
         expect_bits("no copy", v / 2, a.copy, converted, n, a.copy_dtype);
         steps(s, &a, n, 3);
-        EXPECT_OK(s->kernels->convert(s, a.p, TESS_F32, converted, a.copy_dtype, n));
+        EXPECT_OK(tess_stream_kernels(s)->convert(s, a.p, TESS_F32, converted, a.copy_dtype, n));
         expect_bits("copy", v / 2, a.copy, converted, n, a.copy_dtype);
         free(converted);
         free_state(&a);

@@ -18,12 +18,12 @@ static tess_stream *stream_create(const char *level, int n_threads)
 
 static void forward(tess_stream *stream, const tess_attention *a)
 {
-    EXPECT_OK(stream->kernels->attention_forward(stream, a));
+    EXPECT_OK(tess_stream_kernels(stream)->attention_forward(stream, a));
 }
 
 static void backward(tess_stream *stream, const problem *p)
 {
-    EXPECT_OK(stream->kernels->attention_backward(stream, &p->a, &p->g));
+    EXPECT_OK(tess_stream_kernels(stream)->attention_backward(stream, &p->a, &p->g));
 }
 
 /* Element i of what the kernel gave. */
@@ -344,25 +344,26 @@ static void impossible_arguments_are_refused(void)
         if (stream == NULL)
             continue;
         problem *p = problem_create(&s, TESS_F32);
-        EXPECT_FAILS(stream->kernels->attention_backward(stream, &p->a, &p->g), TESS_E_INVALID, "4 queries and 6 keys");
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_backward(stream, &p->a, &p->g), TESS_E_INVALID,
+                     "4 queries and 6 keys");
         p->a.lse = NULL;
-        EXPECT_FAILS(stream->kernels->attention_backward(stream, &p->a, &p->g), TESS_E_INVALID, "lse");
-        EXPECT_OK(stream->kernels->attention_forward(stream, &p->a));
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_backward(stream, &p->a, &p->g), TESS_E_INVALID, "lse");
+        EXPECT_OK(tess_stream_kernels(stream)->attention_forward(stream, &p->a));
         p->a.n_seqs = 0;
-        EXPECT_OK(stream->kernels->attention_forward(stream, &p->a));
+        EXPECT_OK(tess_stream_kernels(stream)->attention_forward(stream, &p->a));
         p->a.n_seqs = 2;
         p->seqs[1].k_len = 3;
-        EXPECT_FAILS(stream->kernels->attention_forward(stream, &p->a), TESS_E_INVALID,
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_INVALID,
                      "sequence 1 has 4 queries and 3 keys");
         p->seqs[1].k_len = 4;
         p->a.n_kv_heads = 3;
-        EXPECT_FAILS(stream->kernels->attention_forward(stream, &p->a), TESS_E_INVALID, "do not share 3");
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_INVALID, "do not share 3");
         p->a.n_kv_heads = 2;
         p->a.scale = 0;
-        EXPECT_FAILS(stream->kernels->attention_forward(stream, &p->a), TESS_E_INVALID, "scale");
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_INVALID, "scale");
         p->a.scale = 1;
         p->a.dtype = TESS_F16;
-        EXPECT_FAILS(stream->kernels->attention_forward(stream, &p->a), TESS_E_UNSUPPORTED, "float16");
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_UNSUPPORTED, "float16");
         problem_destroy(p);
         tess_stream_destroy(&stream);
     }

@@ -52,9 +52,10 @@ static void looks_up(void)
             if (s == NULL)
                 continue;
             void *out = blank_array(n, p.dtype);
-            EXPECT_OK(s->kernels->embedding_forward(s, p.table, NULL, p.ids, NULL, out, p.T, p.C, p.dtype));
+            EXPECT_OK(tess_stream_kernels(s)->embedding_forward(s, p.table, NULL, p.ids, NULL, out, p.T, p.C, p.dtype));
             expect_bits("rows", v, out, plain, n, p.dtype);
-            EXPECT_OK(s->kernels->embedding_forward(s, p.table, p.positions, p.ids, p.pos, out, p.T, p.C, p.dtype));
+            EXPECT_OK(tess_stream_kernels(s)->embedding_forward(s, p.table, p.positions, p.ids, p.pos, out, p.T, p.C,
+                                                                p.dtype));
             expect_bits("rows + positions", v, out, moved, n, p.dtype);
             free(out);
             tess_stream_destroy(&s);
@@ -83,7 +84,8 @@ static void adds_in_order(void)
             if (s == NULL)
                 continue;
             float *got = copy_array(start, ROWS * p.C, TESS_F32);
-            EXPECT_OK(s->kernels->embedding_backward(s, p.ids, p.dout, got, ROWS, p.T, p.C, accumulate, p.dtype));
+            EXPECT_OK(
+                tess_stream_kernels(s)->embedding_backward(s, p.ids, p.dout, got, ROWS, p.T, p.C, accumulate, p.dtype));
             expect_bits("dtable", v, got, want, ROWS * p.C, TESS_F32);
             free(got);
             tess_stream_destroy(&s);

@@ -36,7 +36,7 @@ static tess_stream *open_stream(int table, int n_threads)
     }
     tess_stream *s;
     EXPECT_OK(tess_stream_create(test_mem(), n_threads, table_names[table], &s));
-    EXPECT_TEXT(s->kernels->name, table_names[table]);
+    EXPECT_TEXT(tess_stream_kernels(s)->name, table_names[table]);
     return s;
 }
 
@@ -121,7 +121,7 @@ static void *compute(tess_stream *s, const problem *p)
     void *before = malloc(bytes + 1), *after = malloc(bytes + 1);
     EXPECT(before != NULL && after != NULL);
     memcpy(before, p->c.data, bytes);
-    EXPECT_OK(s->kernels->gemm(s, &p->g));
+    EXPECT_OK(tess_stream_kernels(s)->gemm(s, &p->g));
     memcpy(after, p->c.data, bytes);
     memcpy(p->c.data, before, bytes);
     free(before);
@@ -338,7 +338,7 @@ static void check_part(tess_stream *s, const problem *p, const void *whole, int6
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
             put(g->c, i * g->ldc + j, g->c_dtype, get(p->c.data, (row + i) * p->g.ldc + column + j, g->c_dtype));
-    EXPECT_OK(s->kernels->gemm(s, g));
+    EXPECT_OK(tess_stream_kernels(s)->gemm(s, g));
     for (int64_t i = 0; i < rows; i++) {
         const char *got = (const char *)g->c + (size_t)(i * g->ldc) * c_size;
         const char *want = (const char *)whole + (size_t)((row + i) * p->g.ldc + column) * c_size;
@@ -437,15 +437,15 @@ static void nothing_to_sum_leaves_bias_and_c(void)
             continue;
         float c[6] = {1, 2, 3, 4, 5, 6}, bias[3] = {0.5f, -1, 8};
         tess_gemm g = {.m = 2, .n = 3, .k = 0, .c = c, .ldc = 3, .lda = 0, .ldb = 3, .bias = bias, .accumulate = true};
-        EXPECT_OK(s->kernels->gemm(s, &g));
+        EXPECT_OK(tess_stream_kernels(s)->gemm(s, &g));
         EXPECT_SAME(c, ((float[]){1.5f, 1, 11, 4.5f, 4, 14}), 6);
         g.accumulate = false;
-        EXPECT_OK(s->kernels->gemm(s, &g));
+        EXPECT_OK(tess_stream_kernels(s)->gemm(s, &g));
         EXPECT_SAME(c, ((float[]){0.5f, -1, 8, 0.5f, -1, 8}), 6);
         g.bias = NULL;
         g.ab_dtype = TESS_BF16;
         g.trans_b = true;
-        EXPECT_OK(s->kernels->gemm(s, &g));
+        EXPECT_OK(tess_stream_kernels(s)->gemm(s, &g));
         EXPECT_SAME(c, ((float[]){0, 0, 0, 0, 0, 0}), 6);
         tess_stream_destroy(&s);
     }
@@ -467,7 +467,7 @@ static void bf16_results_round_to_even_and_keep_nan(void)
             tess_gemm g = {.m = M, .n = 1, .k = K, .a = a, .lda = K, .b = b, .ldb = trans_b ? K : 1, .c = c, .ldc = 1};
             g.trans_b = trans_b;
             g.ab_dtype = g.c_dtype = TESS_BF16;
-            EXPECT_OK(s->kernels->gemm(s, &g));
+            EXPECT_OK(tess_stream_kernels(s)->gemm(s, &g));
             EXPECT_INT(c[0], 0x3f80);
             EXPECT_INT(c[1], 0x3f82);
             EXPECT_INT(c[2], 0x3f80);
@@ -486,22 +486,22 @@ static void what_cannot_be_computed_is_refused(void)
             continue;
         float x[16] = {0};
         tess_gemm good = {.m = 2, .n = 2, .k = 2, .a = x, .lda = 2, .b = x, .ldb = 2, .c = x + 8, .ldc = 2}, g = good;
-        EXPECT_OK(s->kernels->gemm(s, &g));
+        EXPECT_OK(tess_stream_kernels(s)->gemm(s, &g));
         g.c_dtype = TESS_BF16;
-        EXPECT_FAILS(s->kernels->gemm(s, &g), TESS_E_UNSUPPORTED, "operands float32 with result bfloat16");
+        EXPECT_FAILS(tess_stream_kernels(s)->gemm(s, &g), TESS_E_UNSUPPORTED, "operands float32 with result bfloat16");
         g = good;
         g.ab_dtype = g.c_dtype = TESS_F16;
-        EXPECT_FAILS(s->kernels->gemm(s, &g), TESS_E_UNSUPPORTED, "float16");
+        EXPECT_FAILS(tess_stream_kernels(s)->gemm(s, &g), TESS_E_UNSUPPORTED, "float16");
         g = good;
         g.ab_dtype = g.c_dtype = TESS_BF16;
         g.accumulate = true;
-        EXPECT_FAILS(s->kernels->gemm(s, &g), TESS_E_UNSUPPORTED, "accumulate into bfloat16");
+        EXPECT_FAILS(tess_stream_kernels(s)->gemm(s, &g), TESS_E_UNSUPPORTED, "accumulate into bfloat16");
         g = good;
         g.k = -1;
-        EXPECT_FAILS(s->kernels->gemm(s, &g), TESS_E_INVALID, "negative size");
+        EXPECT_FAILS(tess_stream_kernels(s)->gemm(s, &g), TESS_E_INVALID, "negative size");
         g = good;
         g.ldb = 1;
-        EXPECT_FAILS(s->kernels->gemm(s, &g), TESS_E_INVALID, "b has rows of 2 elements but a stride of 1");
+        EXPECT_FAILS(tess_stream_kernels(s)->gemm(s, &g), TESS_E_INVALID, "b has rows of 2 elements but a stride of 1");
         tess_stream_destroy(&s);
     }
 }

@@ -114,9 +114,9 @@ static tess_status sum_terms(tess_stream *s, const tess_gemm_fused *f)
             g.k = term->k;
         }
         g.accumulate = i > 0;
-        TESS_TRY(s->kernels->gemm(s, &g));
+        TESS_TRY(tess_stream_kernels(s)->gemm(s, &g));
     }
-    tess_status status = s->kernels->convert(s, g.c, TESS_F32, f->g.c, f->g.c_dtype, g.m * g.n);
+    tess_status status = tess_stream_kernels(s)->convert(s, g.c, TESS_F32, f->g.c, f->g.c_dtype, g.m * g.n);
     free(g.c);
     return status;
 }
@@ -125,8 +125,8 @@ static tess_status activate(tess_stream *s, const tess_gemm_fused *f, const void
 {
     int64_t m = f->g.m, n = f->g.n;
     if (f->gate != NULL)
-        return s->kernels->glu_forward(s, f->gate, x, n, f->y, m, n, f->act, f->g.c_dtype);
-    return s->kernels->act_forward(s, x, f->y, m * n, f->act, f->g.c_dtype);
+        return tess_stream_kernels(s)->glu_forward(s, f->gate, x, n, f->y, m, n, f->act, f->g.c_dtype);
+    return tess_stream_kernels(s)->act_forward(s, x, f->y, m * n, f->act, f->g.c_dtype);
 }
 
 static tess_status activate_backward(tess_stream *s, const tess_gemm_fused *f)
@@ -134,15 +134,16 @@ static tess_status activate_backward(tess_stream *s, const tess_gemm_fused *f)
     int64_t m = f->g.m, n = f->g.n;
     TESS_TRY(activate(s, f, f->up));
     if (f->gate != NULL)
-        return s->kernels->glu_backward(s, f->gate, f->up, n, f->g.c, f->gate, f->up, n, m, n, f->act, f->g.c_dtype);
-    return s->kernels->act_backward(s, f->up, f->g.c, f->up, m * n, f->act, f->g.c_dtype);
+        return tess_stream_kernels(s)->glu_backward(s, f->gate, f->up, n, f->g.c, f->gate, f->up, n, m, n, f->act,
+                                                    f->g.c_dtype);
+    return tess_stream_kernels(s)->act_backward(s, f->up, f->g.c, f->up, m * n, f->act, f->g.c_dtype);
 }
 
 static tess_status one_after_another(tess_stream *s, const tess_gemm_fused *f)
 {
     if (f->n_terms > 0)
         return sum_terms(s, f);
-    TESS_TRY(s->kernels->gemm(s, &f->g));
+    TESS_TRY(tess_stream_kernels(s)->gemm(s, &f->g));
     return f->then == TESS_THEN_NOTHING ? TESS_OK
            : f->then == TESS_THEN_ACT   ? activate(s, f, f->g.c)
                                         : activate_backward(s, f);
@@ -187,8 +188,8 @@ static void expect_same(tess_stream *s, const problem *p, const results *got, co
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i].got == NULL || (i == 0 && p->f.then == TESS_THEN_ACT_BACKWARD))
             continue; /* C is not kept */
-        snprintf(what, sizeof(what), "%s: %s, m %d n %d k %d, terms %d, then %d, act %d", s->kernels->name, all[i].name,
-                 (int)p->f.g.m, (int)p->f.g.n, (int)p->f.g.k, p->f.n_terms, (int)p->f.then, (int)p->f.act);
+        snprintf(what, sizeof(what), "%s: %s, m %d n %d k %d, terms %d, then %d, act %d", tess_stream_kernels(s)->name,
+                 all[i].name, (int)p->f.g.m, (int)p->f.g.n, (int)p->f.g.k, p->f.n_terms, (int)p->f.then, (int)p->f.act);
         test_expect_same(__FILE__, __LINE__, what, all[i].got, all[i].want, n, size);
     }
 }
@@ -209,7 +210,7 @@ static void check(const problem *p)
                 continue;
             tess_stream *s;
             EXPECT_OK(tess_stream_create(test_mem(), n_threads, table_names[table], &s));
-            results got = compute(s, p, s->kernels->gemm_fused), want = compute(s, p, one_after_another);
+            results got = compute(s, p, tess_stream_kernels(s)->gemm_fused), want = compute(s, p, one_after_another);
             expect_same(s, p, &got, &want);
             results_free(&got);
             results_free(&want);
@@ -264,12 +265,12 @@ static void what_does_not_go_together_is_refused(void)
     problem p = problem_make(&shapes[3], 1, TESS_THEN_NOTHING, TESS_ACT_SILU, false, TESS_BF16);
     p.f.g.c = p.c;
     p.f.g.bias = p.bias;
-    EXPECT_FAILS(s->kernels->gemm_fused(s, &p.f), TESS_E_INVALID, "further terms go with neither a bias");
+    EXPECT_FAILS(tess_stream_kernels(s)->gemm_fused(s, &p.f), TESS_E_INVALID, "further terms go with neither a bias");
     p.f.n_terms = 0;
     p.f.then = TESS_THEN_ACT;
-    EXPECT_FAILS(s->kernels->gemm_fused(s, &p.f), TESS_E_INVALID, "nowhere to write to");
+    EXPECT_FAILS(tess_stream_kernels(s)->gemm_fused(s, &p.f), TESS_E_INVALID, "nowhere to write to");
     p.f.n_terms = 3;
-    EXPECT_FAILS(s->kernels->gemm_fused(s, &p.f), TESS_E_INVALID, "3 further terms");
+    EXPECT_FAILS(tess_stream_kernels(s)->gemm_fused(s, &p.f), TESS_E_INVALID, "3 further terms");
     problem_free(&p);
     tess_stream_destroy(&s);
 }

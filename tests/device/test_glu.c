@@ -40,8 +40,8 @@ static void activates_everywhere(void)
             if (s == NULL)
                 continue;
             float *y = blank_array(n, TESS_F32), *dx = blank_array(n, TESS_F32);
-            EXPECT_OK(s->kernels->act_forward(s, x, y, n, activations[a], TESS_F32));
-            EXPECT_OK(s->kernels->act_backward(s, x, one, dx, n, activations[a], TESS_F32));
+            EXPECT_OK(tess_stream_kernels(s)->act_forward(s, x, y, n, activations[a], TESS_F32));
+            EXPECT_OK(tess_stream_kernels(s)->act_backward(s, x, one, dx, n, activations[a], TESS_F32));
             for (int64_t i = 0; i < n && v == 0; i++) {
                 double f = activate(x[i], activations[a]), g = slope(x[i], activations[a]);
                 expect_near("act", i, y[i], f, 4e-7 * fabs(f) + 6e-8 * fabs(x[i]));
@@ -78,8 +78,8 @@ static void extremes(void)
     for (size_t v = 0; v < COUNT(variants); v++) {
         tess_stream *s = open_variant(v);
         for (size_t a = 0; s != NULL && a < COUNT(activations); a++) {
-            EXPECT_OK(s->kernels->act_forward(s, x, y, N, activations[a], TESS_F32));
-            EXPECT_OK(s->kernels->act_backward(s, x, ones, dx, N, activations[a], TESS_F32));
+            EXPECT_OK(tess_stream_kernels(s)->act_forward(s, x, y, N, activations[a], TESS_F32));
+            EXPECT_OK(tess_stream_kernels(s)->act_backward(s, x, ones, dx, N, activations[a], TESS_F32));
             for (int i = 0; i < N; i++) {
                 EXPECT(isnan(slope_want[i]) ? isnan(dx[i]) : fabsf(dx[i] - slope_want[i]) < 1e-6f);
                 if (isfinite(x[i]))
@@ -101,9 +101,9 @@ static answer solve(tess_stream *s, const shape *p, const void *gate_up, const v
     answer a = {blank_array(p->T * p->F, dtype), blank_array(p->T * p->stride, dtype), NULL};
     const void *up = row_at(gate_up, p->stride - p->F, dtype);
     a.dup = (void *)row_at(a.dgate, p->stride - p->F, dtype);
-    EXPECT_OK(s->kernels->glu_forward(s, gate_up, up, p->stride, a.y, p->T, p->F, act, dtype));
-    EXPECT_OK(
-        s->kernels->glu_backward(s, gate_up, up, p->stride, dy, a.dgate, a.dup, p->stride, p->T, p->F, act, dtype));
+    EXPECT_OK(tess_stream_kernels(s)->glu_forward(s, gate_up, up, p->stride, a.y, p->T, p->F, act, dtype));
+    EXPECT_OK(tess_stream_kernels(s)->glu_backward(s, gate_up, up, p->stride, dy, a.dgate, a.dup, p->stride, p->T, p->F,
+                                                   act, dtype));
     return a;
 }
 
@@ -140,8 +140,8 @@ static void gates(void)
             expect_bits("dgate, dup and what lies between", v, a.dgate, want.dgate, n, dtype);
             /* Over the inputs. */
             void *over = copy_array(gate_up, n, dtype), *up = (void *)row_at(over, p->stride - p->F, dtype);
-            EXPECT_OK(
-                s->kernels->glu_backward(s, over, up, p->stride, dy, over, up, p->stride, p->T, p->F, act, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->glu_backward(s, over, up, p->stride, dy, over, up, p->stride, p->T, p->F,
+                                                           act, dtype));
             for (int64_t t = 0; t < p->T; t++) {
                 expect_bits("dgate in place", v, row_at(over, t * p->stride, dtype),
                             row_at(want.dgate, t * p->stride, dtype), p->F, dtype);
@@ -168,13 +168,13 @@ static void tails(void)
             tess_dtype dtype = both_dtypes[d];
             void *x = random_array(1, 35, 0, 2, dtype), *want = copy_array(x, 35, dtype);
             tess_stream *s = open_variant(0);
-            EXPECT_OK(s->kernels->act_forward(s, want, want, 35, TESS_ACT_GELU_TANH, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->act_forward(s, want, want, 35, TESS_ACT_GELU_TANH, dtype));
             tess_stream_destroy(&s);
             for (size_t v = 0; v < COUNT(variants); v++) {
                 if ((s = open_variant(v)) == NULL)
                     continue;
                 void *y = copy_array(row_at(x, 35 - n, dtype), n, dtype);
-                EXPECT_OK(s->kernels->act_forward(s, y, y, n, TESS_ACT_GELU_TANH, dtype));
+                EXPECT_OK(tess_stream_kernels(s)->act_forward(s, y, y, n, TESS_ACT_GELU_TANH, dtype));
                 expect_bits("tail", v, y, row_at(want, 35 - n, dtype), n, dtype);
                 free(y);
                 tess_stream_destroy(&s);

@@ -51,7 +51,7 @@ static answer solve(tess_stream *s, const problem *p)
     answer a = {blank_array(n, p->dtype),    blank_array(n, p->dtype),    blank_array(n, p->dtype),
                 blank_array(p->T, TESS_F32), blank_array(p->T, TESS_F32), blank_array(p->C, TESS_F32),
                 blank_array(p->C, TESS_F32)};
-    const tess_kernels *k = s->kernels;
+    const tess_kernels *k = tess_stream_kernels(s);
     if (p->layer) {
         EXPECT_OK(k->layernorm_forward(s, p->x, p->residual, a.h, p->w, p->b, a.y, a.mean, a.rstd, p->T, p->C, eps,
                                        p->dtype));
@@ -198,12 +198,14 @@ static void in_place(void)
         answer want = solve(s, &p);
         void *residual = copy_array(p.residual, T * C, p.dtype), *dx = copy_array(p.dresidual, T * C, p.dtype);
         void *y = blank_array(T * C, p.dtype);
-        EXPECT_OK(s->kernels->rmsnorm_forward(s, p.x, residual, residual, p.w, y, NULL, T, C, eps, p.dtype));
+        EXPECT_OK(
+            tess_stream_kernels(s)->rmsnorm_forward(s, p.x, residual, residual, p.w, y, NULL, T, C, eps, p.dtype));
         expect_bits("h over residual", v, residual, want.h, T * C, p.dtype);
         expect_bits("y", v, y, want.y, T * C, p.dtype);
-        EXPECT_OK(s->kernels->rmsnorm_backward(s, want.h, p.w, want.rstd, p.dy, dx, dx, NULL, T, C, p.dtype));
+        EXPECT_OK(
+            tess_stream_kernels(s)->rmsnorm_backward(s, want.h, p.w, want.rstd, p.dy, dx, dx, NULL, T, C, p.dtype));
         expect_bits("dx over dresidual", v, dx, want.dx, T * C, p.dtype);
-        EXPECT_OK(s->kernels->rmsnorm_forward(s, want.h, NULL, NULL, p.w, y, NULL, T, C, eps, p.dtype));
+        EXPECT_OK(tess_stream_kernels(s)->rmsnorm_forward(s, want.h, NULL, NULL, p.w, y, NULL, T, C, eps, p.dtype));
         expect_bits("y without residual", v, y, want.y, T * C, p.dtype);
         free(residual);
         free(dx);
@@ -221,10 +223,10 @@ static void no_tokens(void)
         if (s == NULL)
             continue;
         float dw[3] = {1, 2, 3}, db[3] = {1, 2, 3}, zero[3] = {0};
-        EXPECT_OK(s->kernels->layernorm_backward(s, dw, dw, dw, dw, dw, NULL, dw, dw, db, 0, 3, TESS_F32));
+        EXPECT_OK(tess_stream_kernels(s)->layernorm_backward(s, dw, dw, dw, dw, dw, NULL, dw, dw, db, 0, 3, TESS_F32));
         EXPECT_SAME(dw, zero, 3);
         EXPECT_SAME(db, zero, 3);
-        EXPECT_FAILS(s->kernels->rmsnorm_forward(s, dw, NULL, NULL, dw, dw, NULL, 1, 3, eps, TESS_F16),
+        EXPECT_FAILS(tess_stream_kernels(s)->rmsnorm_forward(s, dw, NULL, NULL, dw, dw, NULL, 1, 3, eps, TESS_F16),
                      TESS_E_UNSUPPORTED, "float16");
         tess_stream_destroy(&s);
     }

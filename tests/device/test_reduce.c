@@ -16,7 +16,7 @@ static void adds(void)
             if (s == NULL)
                 continue;
             void *y = copy_array(a, n, dtype);
-            EXPECT_OK(s->kernels->add(s, y, b, y, n, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->add(s, y, b, y, n, dtype));
             expect_bits("a + b over a", v, y, want, n, dtype);
             free(y);
             tess_stream_destroy(&s);
@@ -51,7 +51,7 @@ static void sums_columns(void)
             if (s == NULL)
                 continue;
             float *db = blank_array(C, TESS_F32);
-            EXPECT_OK(s->kernels->column_sum(s, dy, stride, db, T, C, dtype));
+            EXPECT_OK(tess_stream_kernels(s)->column_sum(s, dy, stride, db, T, C, dtype));
             expect_bits("column sums", v, db, want, C, TESS_F32);
             free(db);
             tess_stream_destroy(&s);
@@ -104,7 +104,7 @@ static void reduces(void)
                                           .y_dtype = TESS_F32,
                                           .n = n,
                                           .accumulate = accumulate};
-                EXPECT_OK(s->kernels->reduce(s, &r, NULL));
+                EXPECT_OK(tess_stream_kernels(s)->reduce(s, &r, NULL));
                 expect_bits("tree", v, y, want, n, TESS_F32);
                 free(y);
                 tess_stream_destroy(&s);
@@ -142,7 +142,7 @@ static void sums_squares(void)
             tess_stream *s = open_variant(v);
             if (s == NULL)
                 continue;
-            EXPECT_OK(s->kernels->row_sumsq(s, x, got, rows, C));
+            EXPECT_OK(tess_stream_kernels(s)->row_sumsq(s, x, got, rows, C));
             EXPECT_SAME(got, want, (size_t)rows);
             tess_stream_destroy(&s);
         }

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 static const char *const names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
 enum { N_NAMES = 5, N_THREADS = 4 };

@@ -51,7 +51,7 @@ static void run_kernel(fixture *f, int64_t begin, int64_t end, tess_undo *undo)
                            .bias1 = 0.4f,
                            .bias2 = 0.2f,
                            .undo = undo};
-    EXPECT_OK(f->stream->kernels->adamw(f->stream, &u));
+    EXPECT_OK(tess_stream_kernels(f->stream)->adamw(f->stream, &u));
 }
 
 /* A lane's part, in two calls of the kernel, as where the middle of a tensor is copied. */

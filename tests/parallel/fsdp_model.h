@@ -171,7 +171,7 @@ static inline void reference_update(model_reference *ref, int step, tess_stream 
                                .bias1 = (float)(1 - pow((double)o->beta1, step)),
                                .bias2 = (float)(1 - pow((double)o->beta2, step))};
         if (model_params[p].desc.trainable)
-            EXPECT_OK(stream->kernels->adamw(stream, &u));
+            EXPECT_OK(tess_stream_kernels(stream)->adamw(stream, &u));
     }
 }
 

@@ -9,7 +9,7 @@
 #include "device/cpu/attention_unit_amx.h"
 
 #include "device/ref/ref_attention.h"
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 enum {
     QUADRANTS = STEPS * STEPS, /* of 32 keys by 32 queries */

@@ -5,7 +5,7 @@
 #define TESS_DEVICE_CPU_ATTENTION_BACKWARD_VEC_H
 
 #include "device/cpu/attention_vec.h"
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 /* What a query tile of one head keeps, in floats from its begin; ld: D rounded up to a vector. */
 typedef struct query_tile {

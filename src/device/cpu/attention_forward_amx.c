@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "device/ref/ref_attention.h"
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 enum {
     GROUPS = ATTENTION_ROWS / TILE_ROWS,

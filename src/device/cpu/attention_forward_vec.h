@@ -4,7 +4,7 @@
 #define TESS_DEVICE_CPU_ATTENTION_FORWARD_VEC_H
 
 #include "device/cpu/attention_vec.h"
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 typedef struct softmax_state {
     vec m[GROUPS], l[GROUPS]; /* maximum so far (-inf: none), sum of exponentials */

@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 typedef struct forward_run {
     const attention_forward_job *job;

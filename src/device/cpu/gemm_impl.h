@@ -4,7 +4,7 @@
 #define TESS_DEVICE_CPU_GEMM_IMPL_H
 
 #include "device/gemm_check.h"
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 /* Before a loop over the rows of a tile: unrolled, its sums live in registers. */
 #if defined(__clang__)

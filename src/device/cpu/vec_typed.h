@@ -5,7 +5,7 @@
 
 #include "device/bf16.h"
 #include "device/elementwise.h"
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 #define TESS_INLINE static inline __attribute__((always_inline))
 

@@ -5,7 +5,7 @@
 #include "device/ref/ref_attention.h"
 
 #include "device/ref/vec_ref.h"
-#include "device/stream.h"
+#include "device/stream_impl.h"
 #include "device/vmath.h"
 
 tess_status tess_attention_check(const tess_attention *a, const tess_attention_grad *g)

@@ -4,7 +4,7 @@
 
 #include "device/bf16.h"
 #include "device/gemm_check.h"
-#include "device/stream.h"
+#include "device/stream_impl.h"
 
 static float load(const void *x, int64_t i, tess_dtype dtype)
 {

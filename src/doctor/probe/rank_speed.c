@@ -41,7 +41,7 @@ static tess_status do_once(work *w, double *done)
                             .ab_dtype = TESS_BF16,
                             .c_dtype = TESS_F32};
     *done += 2.0 * GEMM_SIZE * GEMM_SIZE * GEMM_SIZE;
-    return w->stream->kernels->gemm(w->stream, &gemm);
+    return tess_stream_kernels(w->stream)->gemm(w->stream, &gemm);
 }
 
 /* Runs on the thread of the core. */

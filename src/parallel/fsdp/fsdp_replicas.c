@@ -44,7 +44,7 @@ tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
     for (int64_t begin = 0; begin < n && *at < 0; begin += AT_ONCE) {
         int64_t now = n - begin < AT_ONCE ? n - begin : AT_ONCE;
-        TESS_TRY(stream->kernels->convert(stream, master + begin, TESS_F32, rounded, dtype, now));
+        TESS_TRY(tess_stream_kernels(stream)->convert(stream, master + begin, TESS_F32, rounded, dtype, now));
         int64_t found = first_difference(copy + (size_t)begin * size, rounded, now, size);
         *at = found >= 0 ? p->own.begin[0] * p->row + begin + found : -1;
     }

@@ -17,9 +17,9 @@ static tess_status convert_alone(tess_unit *unit, void *full)
     TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        TESS_TRY(stream->kernels->convert(stream, unit->master + p->master_offset, TESS_F32,
-                                          (char *)full + p->full_offset * tess_dtype_size(dtype), dtype,
-                                          p->rows * p->row));
+        TESS_TRY(tess_stream_kernels(stream)->convert(stream, unit->master + p->master_offset, TESS_F32,
+                                                      (char *)full + p->full_offset * tess_dtype_size(dtype), dtype,
+                                                      p->rows * p->row));
     }
     return TESS_OK;
 }

@@ -55,7 +55,7 @@ static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
             hashing h = {.data = (const char *)state[k],
                          .bytes = (size_t)(shard.box.size[0] * tess_shape_row_count(&shard.shape)) * sizeof(float)};
             int64_t n_blocks = state[k] != NULL ? (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES) : 0;
-            tess_threads_run(e->stream->threads, hash_blocks, &h, n_blocks, 1);
+            tess_threads_run(tess_stream_threads(e->stream), hash_blocks, &h, n_blocks, 1);
             hashes[i * KINDS + k] = h.sum;
         }
     }

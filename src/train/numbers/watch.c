@@ -16,7 +16,8 @@ static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const 
 {
     tess_engine *e = n->engine;
     int64_t count = n_rows * row;
-    int64_t at = bad->stage == TESS_BAD_NONE ? tess_find_not_finite(e->stream->threads, data, dtype, count) : -1;
+    int64_t at =
+        bad->stage == TESS_BAD_NONE ? tess_find_not_finite(tess_stream_threads(e->stream), data, dtype, count) : -1;
     if (at < 0)
         return;
     *bad = (tess_bad_number){.stage = stage,

@@ -1,0 +1,266 @@
+/* What all devices share: the book of their memory, and copies that wait. */
+#include "device/stream_impl.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+const tess_device_properties *tess_device_get_properties(const tess_device *device)
+{
+    return &device->properties;
+}
+
+size_t tess_device_close(tess_device **device)
+{
+    tess_device *d = *device;
+    if (d == NULL)
+        return 0;
+    size_t left = 0;
+    for (tess_device_block *b = d->blocks, *next; b != NULL; b = next) {
+        next = b->next;
+        left += !b->freed;
+        tess_mem_free(d->mem, b);
+    }
+    d->table->close(d);
+    *device = NULL;
+    return left;
+}
+
+/* ---- The book ---- */
+const tess_device_block *tess_device_find(const tess_device *device, const void *address)
+{
+    const char *at = address;
+    for (const tess_device_block *b = atomic_load(&device->blocks); b != NULL; b = b->next)
+        if (at >= b->memory && at < b->memory + (b->bytes > 0 ? b->bytes : 1))
+            return b;
+    return NULL;
+}
+
+/* Enters a block; an address that is used again takes over its old entry. */
+static tess_status enter(tess_device *d, const tess_device_block *block)
+{
+    pthread_mutex_lock(&d->lock);
+    tess_device_block *b = d->blocks;
+    while (b != NULL && b->memory != block->memory)
+        b = b->next;
+    tess_status status = TESS_OK;
+    if (b == NULL) {
+        status = tess_mem_alloc(d->mem, TESS_POOL_MISC, sizeof(*b), "a device's book of memory", (void **)&b);
+        if (status == TESS_OK) {
+            *b = *block;
+            b->next = d->blocks;
+            atomic_store(&d->blocks, b);
+        }
+    } else {
+        tess_device_block *next = b->next;
+        *b = *block;
+        b->next = next;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+static tess_device_block *live_block(tess_device *d, const void *memory)
+{
+    pthread_mutex_lock(&d->lock);
+    tess_device_block *b = d->blocks;
+    while (b != NULL && (b->memory != memory || b->freed))
+        b = b->next;
+    pthread_mutex_unlock(&d->lock);
+    if (b == NULL)
+        __builtin_trap(); /* freed twice, or never this device's: going on would corrupt its memory */
+    return b;
+}
+
+/* An end of a copy by the host must lie in one live block. */
+static tess_status check_range(tess_device *d, const char *action, const void *at, size_t bytes)
+{
+    if (d->properties.host_memory || bytes == 0)
+        return TESS_OK;
+    tess_device_block copy = {0};
+    pthread_mutex_lock(&d->lock);
+    const tess_device_block *found = tess_device_find(d, at);
+    if (found != NULL)
+        copy = *found;
+    pthread_mutex_unlock(&d->lock);
+    const char *device = d->properties.name;
+    TESS_CHECK(copy.memory != NULL, TESS_E_INVALID, "%s of %zu bytes at %p: no memory of device %s", action, bytes, at,
+               device);
+    TESS_CHECK(!copy.freed, TESS_E_INVALID,
+               "%s of %zu bytes of '%s' (device %s, %zu bytes, pool %s): it was freed; free it later", action, bytes,
+               copy.what, device, copy.bytes, tess_pool_name(copy.pool));
+    size_t offset = (size_t)((const char *)at - copy.memory);
+    TESS_CHECK(bytes <= copy.bytes - offset, TESS_E_INVALID,
+               "%s of %zu bytes from byte %zu of '%s' (device %s), which has %zu bytes", action, bytes, offset,
+               copy.what, device, copy.bytes);
+    return TESS_OK;
+}
+
+/* ---- Memory ---- */
+tess_status tess_device_alloc(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
+{
+    if (d->properties.host_memory)
+        return tess_mem_alloc(d->mem, pool, bytes, what, out);
+    TESS_TRY_CTX(d->table->alloc(d, bytes, what, out),
+                 "cannot allocate %zu bytes for %s (device %s, pool %s, %zu bytes in use)", bytes, what,
+                 d->properties.name, tess_pool_name(pool), tess_mem_stats(d->counted, pool).bytes);
+    tess_device_block block = {.memory = *out, .bytes = bytes, .pool = pool};
+    snprintf(block.what, sizeof(block.what), "%s", what);
+    tess_status status = enter(d, &block);
+    if (status != TESS_OK) {
+        d->table->free(d, *out, bytes);
+        return status;
+    }
+    tess_mem_count(d->counted, pool, (int64_t)bytes);
+    return TESS_OK;
+}
+
+void tess_device_free(tess_device *d, void *memory)
+{
+    if (d->properties.host_memory) {
+        tess_mem_free(d->mem, memory);
+        return;
+    }
+    if (memory == NULL)
+        return;
+    tess_device_block *b = live_block(d, memory);
+    tess_mem_count(d->counted, b->pool, -(int64_t)b->bytes);
+    size_t bytes = b->bytes;
+    pthread_mutex_lock(&d->lock);
+    b->freed = true;
+    pthread_mutex_unlock(&d->lock);
+    d->table->free(d, memory, bytes);
+}
+
+tess_pool_stats tess_device_mem_stats(const tess_device *d, tess_pool pool)
+{
+    return tess_mem_stats(d->counted, pool);
+}
+
+tess_status tess_device_alloc_pinned(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
+{
+    TESS_TRY(tess_mem_alloc(d->mem, pool, bytes, what, out));
+    if (d->table->pin == NULL)
+        return TESS_OK;
+    tess_status status = d->table->pin(d, *out, bytes);
+    if (status != TESS_OK) {
+        tess_mem_free(d->mem, *out);
+        *out = NULL;
+    }
+    return status;
+}
+
+void tess_device_free_pinned(tess_device *d, void *host)
+{
+    if (host != NULL && d->table->unpin != NULL)
+        d->table->unpin(d, host);
+    tess_mem_free(d->mem, host);
+}
+
+/* ---- Streams ---- */
+tess_status tess_device_stream(tess_device *d, int n_threads, const char *kernels, tess_stream **stream)
+{
+    *stream = NULL;
+    return d->table->stream_create(d, n_threads, kernels, stream);
+}
+
+tess_status tess_stream_copy(tess_stream *s, void *to, const void *from, size_t bytes)
+{
+    return bytes == 0 ? TESS_OK : s->device->table->copy(s, to, from, bytes);
+}
+
+tess_status tess_stream_fill(tess_stream *s, void *to, int byte, size_t bytes)
+{
+    return bytes == 0 ? TESS_OK : s->device->table->fill(s, to, byte, bytes);
+}
+
+tess_status tess_stream_synchronize(tess_stream *s)
+{
+    return s->device->table->synchronize(s);
+}
+
+tess_status tess_upload(tess_stream *s, void *to, const void *from, size_t bytes)
+{
+    TESS_TRY(check_range(s->device, "upload", to, bytes));
+    TESS_TRY(tess_stream_copy(s, to, from, bytes));
+    return tess_stream_synchronize(s);
+}
+
+tess_status tess_fetch(tess_stream *s, void *to, const void *from, size_t bytes)
+{
+    TESS_TRY(check_range(s->device, "fetch", from, bytes));
+    TESS_TRY(tess_stream_copy(s, to, from, bytes));
+    return tess_stream_synchronize(s);
+}
+
+/* ---- Events ---- */
+tess_status tess_event_create(tess_device *d, tess_event **event)
+{
+    *event = NULL;
+    TESS_TRY(d->table->event_create(d, event));
+    (*event)->device = d;
+    return TESS_OK;
+}
+
+void tess_event_destroy(tess_event **event)
+{
+    if (*event != NULL)
+        (*event)->device->table->event_destroy(*event);
+    *event = NULL;
+}
+
+tess_status tess_event_record(tess_event *event, tess_stream *stream)
+{
+    return event->device->table->event_record(event, stream);
+}
+
+tess_status tess_event_wait(tess_event *event, tess_stream *stream)
+{
+    return event->device->table->event_wait(event, stream);
+}
+
+tess_status tess_event_query(tess_event *event, bool *done)
+{
+    return event->device->table->event_query(event, done);
+}
+
+tess_status tess_event_synchronize(tess_event *event)
+{
+    return event->device->table->event_synchronize(event);
+}
+
+/* ---- Other processes ---- */
+static tess_status check_peers(const tess_device *d)
+{
+    TESS_CHECK(d->properties.peers, TESS_E_UNSUPPORTED,
+               "device %s: its memory cannot be shown to other processes; use windows of the job's memory",
+               d->properties.name);
+    return TESS_OK;
+}
+
+tess_status tess_peer_export(tess_device *d, void *memory, tess_peer_handle *handle)
+{
+    TESS_TRY(check_peers(d));
+    TESS_TRY(check_range(d, "export", memory, 1));
+    return d->table->peer_export(d, memory, live_block(d, memory)->bytes, handle);
+}
+
+tess_status tess_peer_import(tess_device *d, const tess_peer_handle *handle, size_t bytes, void **out)
+{
+    TESS_TRY(check_peers(d));
+    TESS_TRY(d->table->peer_import(d, handle, bytes, out));
+    tess_device_block block = {.memory = *out, .bytes = bytes, .imported = true, .what = "memory of a peer"};
+    tess_status status = enter(d, &block);
+    if (status != TESS_OK)
+        d->table->peer_release(d, *out, bytes);
+    return status;
+}
+
+void tess_peer_release(tess_device *d, void *memory)
+{
+    tess_device_block *b = live_block(d, memory);
+    pthread_mutex_lock(&d->lock);
+    b->freed = true;
+    pthread_mutex_unlock(&d->lock);
+    d->table->peer_release(d, memory, b->bytes);
+}

@@ -1,0 +1,146 @@
+/* Devices: memory, queues, events. A device is a table of functions; what stands above it sees no other difference
+ * between the host, the far device of the tests and a GPU.
+ *
+ * Order. A stream's kernels, copies and fills run one after the other. Nothing else is ordered but by an event:
+ * recorded on one stream, waited for on another, or by the host. What the host passes to a kernel as a descriptor is
+ * consumed before the call returns; values are memory of the device (device/kernels.h). The host reads a value by
+ * tess_fetch and nowhere else.
+ *
+ * On the host all of this is immediate: memory is the pool's, a copy is memcpy, and waiting is nothing.
+ *
+ * An error inside of what was enqueued comes from the next call that waits for its stream; until then the stream's
+ * further work is dropped, because it would compute on what was never written. Thread-safe, but one thread at a time
+ * uses a stream or an event. */
+#ifndef TESS_DEVICE_DEVICE_H
+#define TESS_DEVICE_DEVICE_H
+
+#include <pthread.h>
+
+#include "device/stream.h"
+
+typedef struct tess_event tess_event;
+
+typedef struct tess_device_properties {
+    char name[64];       /* "cpu", "far", or what the maker calls it */
+    bool host_memory;    /* the host may touch its memory, and whatever is called is complete on return */
+    size_t memory_bytes; /* 0: unknown */
+    bool peers;          /* memory can be shown to other processes */
+} tess_device_properties;
+
+/* Names memory of a device to another process of the host. Plain bytes: send them as they are. */
+typedef struct tess_peer_handle {
+    uint64_t words[16];
+} tess_peer_handle;
+
+/* What a device provides. Preconditions are checked by device.c. */
+typedef struct tess_device_table {
+    /* Zeroed, aligned to 256 bytes. Not called where host_memory is set. */
+    tess_status (*alloc)(tess_device *device, size_t bytes, const char *what, void **out);
+    /* Nothing that is enqueued uses the memory when this returns. */
+    void (*free)(tess_device *device, void *memory, size_t bytes);
+    /* Memory of the host gets ready for fast copies. NULL: needs no preparation. */
+    tess_status (*pin)(tess_device *device, void *host, size_t bytes);
+    void (*unpin)(tess_device *device, void *host);
+
+    tess_status (*stream_create)(tess_device *device, int n_threads, const char *kernels, tess_stream **stream);
+    void (*stream_destroy)(tess_stream *stream);
+    tess_status (*copy)(tess_stream *stream, void *to, const void *from, size_t bytes);
+    tess_status (*fill)(tess_stream *stream, void *to, int byte, size_t bytes);
+    tess_status (*synchronize)(tess_stream *stream);
+
+    tess_status (*event_create)(tess_device *device, tess_event **event);
+    void (*event_destroy)(tess_event *event);
+    tess_status (*event_record)(tess_event *event, tess_stream *stream);
+    tess_status (*event_wait)(tess_event *event, tess_stream *stream);
+    tess_status (*event_query)(tess_event *event, bool *done);
+    tess_status (*event_synchronize)(tess_event *event);
+
+    /* NULL where properties.peers is not set. */
+    tess_status (*peer_export)(tess_device *device, void *memory, size_t bytes, tess_peer_handle *handle);
+    tess_status (*peer_import)(tess_device *device, const tess_peer_handle *handle, size_t bytes, void **out);
+    void (*peer_release)(tess_device *device, void *memory, size_t bytes);
+
+    void (*close)(tess_device *device);
+} tess_device_table;
+
+/* A block of a device whose memory the host cannot read. A freed one stays listed, so that a message can name it. The
+ * list only grows at its head: a signal handler may walk it. */
+typedef struct tess_device_block {
+    struct tess_device_block *next;
+    char *memory;
+    size_t bytes;
+    tess_pool pool;
+    bool freed, imported;
+    char what[64];
+} tess_device_block;
+
+/* A device that needs more puts this first in its own structure. */
+struct tess_device {
+    const tess_device_table *table;
+    tess_device_properties properties;
+    tess_mem *mem;     /* the host's */
+    tess_mem *counted; /* counts the device's memory in the same pools; the host's own: `mem` */
+    pthread_mutex_t lock;
+    tess_device_block *_Atomic blocks;
+};
+
+/* Opens "cpu" or "far"; NULL: what the environment's TESSERA_DEVICE names, else "cpu". `mem` is the host's memory and
+ * outlives the device. TESS_E_INVALID: an unknown name; TESS_E_UNSUPPORTED: a device that this build cannot have. */
+tess_status tess_device_open(tess_mem *mem, const char *name, tess_device **device);
+
+/* All streams and events are destroyed. Returns how many blocks of its memory were never freed (0 when all is well;
+ * those of the host are counted in its pools instead). */
+size_t tess_device_close(tess_device **device);
+
+const tess_device_properties *tess_device_get_properties(const tess_device *device);
+
+/* ---- Memory ---- */
+/* Zeroed, aligned to 64 bytes, counted in the device's pool; as tess_mem_alloc. */
+tess_status tess_device_alloc(tess_device *device, tess_pool pool, size_t bytes, const char *what, void **out);
+/* Waits for what is enqueued on the device; NULL is fine. */
+void tess_device_free(tess_device *device, void *memory);
+tess_pool_stats tess_device_mem_stats(const tess_device *device, tess_pool pool);
+
+/* Memory of the host that the device copies from and to at full speed, counted in the host's pool. */
+tess_status tess_device_alloc_pinned(tess_device *device, tess_pool pool, size_t bytes, const char *what, void **out);
+void tess_device_free_pinned(tess_device *device, void *host);
+
+/* ---- Streams ---- */
+/* A stream of the device. n_threads: of the host, for its loops. `kernels` as in tess_kernels_select. */
+tess_status tess_device_stream(tess_device *device, int n_threads, const char *kernels, tess_stream **stream);
+
+/* Enqueues a copy between any two of device and host. Memory of the host belongs to the copy until the stream has
+ * passed it. */
+tess_status tess_stream_copy(tess_stream *stream, void *to, const void *from, size_t bytes);
+/* Enqueues memset. */
+tess_status tess_stream_fill(tess_stream *stream, void *to, int byte, size_t bytes);
+/* Host to device; `from` may be changed as soon as this returns. */
+tess_status tess_upload(tess_stream *stream, void *to, const void *from, size_t bytes);
+/* Device to host, after all that is enqueued; `to` has the values when this returns. `from` is live memory of the
+ * device: freed memory and a range beyond its block are TESS_E_INVALID, and are named. */
+tess_status tess_fetch(tess_stream *stream, void *to, const void *from, size_t bytes);
+/* Waits until all that is enqueued is done. */
+tess_status tess_stream_synchronize(tess_stream *stream);
+
+/* ---- Events ---- */
+tess_status tess_event_create(tess_device *device, tess_event **event);
+void tess_event_destroy(tess_event **event);
+/* The event is what the stream has been given so far; recorded again, it is that alone. */
+tess_status tess_event_record(tess_event *event, tess_stream *stream);
+/* What is enqueued on `stream` from here on comes after the event as it was last recorded; one that never was is no
+ * wait. The host does not wait. */
+tess_status tess_event_wait(tess_event *event, tess_stream *stream);
+tess_status tess_event_query(tess_event *event, bool *done);
+tess_status tess_event_synchronize(tess_event *event);
+
+/* ---- Other processes of the host ---- */
+/* TESS_E_UNSUPPORTED: the device has no peers. The exporter's block outlives all imports of it. */
+tess_status tess_peer_export(tess_device *device, void *memory, tess_peer_handle *handle);
+/* `bytes` as the exporter allocated them. Not counted: the exporter does. */
+tess_status tess_peer_import(tess_device *device, const tess_peer_handle *handle, size_t bytes, void **out);
+void tess_peer_release(tess_device *device, void *memory);
+
+/* The block that holds this address, freed or not; NULL: none. */
+const tess_device_block *tess_device_find(const tess_device *device, const void *address);
+
+#endif

@@ -1,0 +1,9 @@
+/* Opens the host as a device. */
+#ifndef TESS_DEVICE_HOST_DEVICE_H
+#define TESS_DEVICE_HOST_DEVICE_H
+
+#include "device/stream_impl.h"
+
+tess_status tess_host_device_open(tess_mem *mem, tess_device **device);
+
+#endif

@@ -1,0 +1,25 @@
+/* What a stream is made of: for kernels and devices. A device that needs more puts this first in its own structure. */
+#ifndef TESS_DEVICE_STREAM_IMPL_H
+#define TESS_DEVICE_STREAM_IMPL_H
+
+#include "device/device.h"
+
+struct tess_stream {
+    const tess_kernels *kernels;
+    tess_device *device;
+    tess_threads *threads;
+    tess_mem *mem;
+    void *scratch; /* one block, see tess_stream_scratch */
+    size_t scratch_bytes;
+};
+
+/* The same holds for an event. */
+struct tess_event {
+    tess_device *device;
+};
+
+/* Work space of at least `bytes` (aligned to 64), valid until the next kernel on this stream asks for its own: for the
+ * inside of one kernel only. Grows and stays (activations pool). */
+tess_status tess_stream_scratch(tess_stream *stream, size_t bytes, void **scratch);
+
+#endif
