@@ -7,10 +7,18 @@
  * are row-major, `ld*` count elements between rows. Float means float32; "x" dtype is TESS_F32 or TESS_BF16 (both
  * operands alike), rounding to bf16 is to nearest even. Letters: T tokens, C channels, H query heads, G key/value
  * heads, D head size, V vocabulary, F feed-forward channels. Sizes may be 0. Errors: TESS_E_NOMEM for scratch,
- * TESS_E_UNSUPPORTED for a dtype, TESS_E_INVALID for a temperature. */
+ * TESS_E_UNSUPPORTED for a dtype, TESS_E_INVALID for a temperature.
+ *
+ * One rule for arguments: descriptors are memory of the host, consumed before the call returns; values are memory of
+ * the stream's device. Descriptors are the structures below, the sequences of attention and the arrays `x` and `y` of a
+ * reduction. Values are whatever these and the other arguments point at: matrices, ids, positions, targets, tables of
+ * angles, work space, and what a row says of them (`finite`, `first`, sums). No row returns a value of a tensor. The
+ * one exception is AdamW's `undo`, which the host keeps: rows of other devices refuse it. On a device a call enqueues,
+ * so what a row finds wrong with its sizes comes from the next wait (device/device.h). */
 #ifndef TESS_DEVICE_KERNELS_H
 #define TESS_DEVICE_KERNELS_H
 
+#include "base/core/exact_sum.h"
 #include "device/undo.h"
 #include "tessera/types.h"
 
@@ -232,6 +240,21 @@ typedef struct tess_kernels {
 
     /* memcpy. streams: past the caches, and in the memory once the call returns. */
     tess_status (*copy)(tess_stream *s, void *to, const void *from, size_t bytes, bool streams);
+
+    /* y[i] = x[i] for n rows of row_bytes that start a stride (bytes) apart; x and y are apart. */
+    tess_status (*copy_rows)(tess_stream *s, const void *x, size_t x_stride, void *y, size_t y_stride, int64_t n,
+                             size_t row_bytes);
+    /* y[i] = x[index[i]], n contiguous rows of row_bytes; x and y are apart. Indices are in range (the caller checked).
+     */
+    tess_status (*gather_rows)(tess_stream *s, const void *x, const int32_t *index, void *y, int64_t n,
+                               size_t row_bytes);
+
+    /* *sum += x[i], with `negate` -x[i]: exact, so that neither order nor ranks change it. x (n). The sum is
+     * normalised afterwards: equal values have equal limbs. */
+    tess_status (*exact_sum)(tess_stream *s, const float *x, int64_t n, bool negate, tess_exact_sum *sum);
+
+    /* *first = the smallest i with x[i] NaN or infinite, -1: none. x (n) of F32 or BF16. */
+    tess_status (*find_not_finite)(tess_stream *s, const void *x, tess_dtype dtype, int64_t n, int64_t *first);
 
     /* out[r] = sum of squares of row r of float x (rows, C), in double: 16 partial sums (element i in sum i % 16,
      * ascending), then folded in halves: i + (i + 8), then 4, 2, 1. */

@@ -279,9 +279,8 @@ typedef struct head_task {
 static tess_status pick_logits(tess_executor *e, tess_layer_call call, const head_task *task)
 {
     int64_t C = call.config->hidden_size;
-    for (int64_t i = 0; i < task->n_rows; i++)
-        TESS_TRY(call.kernels->convert(call.stream, tess_at(&call, e->work.y, task->rows[i] * C), call.dtype,
-                                       tess_at(&call, e->work.branch, i * C), call.dtype, C));
+    TESS_TRY(call.kernels->gather_rows(call.stream, e->work.y, task->rows, e->work.branch, task->n_rows,
+                                       (size_t)C * tess_dtype_size(call.dtype)));
     call.T = task->n_rows;
     return tess_linear_forward_f32(&call, &call.block->head, e->work.branch, task->logits);
 }

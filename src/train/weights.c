@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ckpt/store/tensor.h"
-#include "train/numbers/finite.h"
+#include "device/finite.h"
 
 struct tess_weights {
     tess_mem *mem;

@@ -5,7 +5,7 @@
 #include "base/text/json.h"
 #include "support/test.h"
 #include "tessera/comm.h"
-#include "train/numbers/finite.h"
+#include "device/finite.h"
 #include "train/numbers/numbers_impl.h"
 
 enum { ROWS = 2, LENGTH = 8, TOKENS = ROWS * LENGTH, VOCABULARY = 61, WORLD = 4, MICRO = 8 };
@@ -373,29 +373,36 @@ static void a_bad_gathered_parameter_is_named_with_its_owner(void)
     leave();
 }
 
+static int64_t first_bad(tess_stream *s, const void *x, tess_dtype dtype, int64_t n)
+{
+    int64_t first = -2;
+    EXPECT_OK(tess_stream_kernels(s)->find_not_finite(s, x, dtype, n, &first));
+    return first;
+}
+
 static void searching_finds_the_first_of_any_length(void)
 {
     enum { N = 20011 };
     static float x[N];
     static uint16_t y[N];
-    tess_threads *threads;
-    EXPECT_OK(tess_threads_create(test_mem(), 3, &threads));
+    tess_stream *s;
+    EXPECT_OK(tess_stream_create(test_mem(), 3, NULL, &s));
     for (int64_t i = 0; i < N; i++) {
         x[i] = 3.4e38f; /* the largest finite exponent */
         y[i] = 0xff7f;
     }
-    EXPECT_INT(tess_find_not_finite(threads, x, TESS_F32, N), -1);
-    EXPECT_INT(tess_find_not_finite(threads, y, TESS_BF16, N), -1);
+    EXPECT_INT(first_bad(s, x, TESS_F32, N), -1);
+    EXPECT_INT(first_bad(s, y, TESS_BF16, N), -1);
     static const int64_t places[] = {0, 1, 4095, 4096, 9999, N - 1};
     for (size_t i = sizeof(places) / sizeof(places[0]); i-- > 0;) {
         x[places[i]] = i % 2 == 0 ? NAN : -INFINITY;
         y[places[i]] = i % 2 == 0 ? 0xffc1 : 0xff80;
-        EXPECT_INT(tess_find_not_finite(threads, x, TESS_F32, N), places[i]);
-        EXPECT_INT(tess_find_not_finite(threads, y, TESS_BF16, N), places[i]);
-        EXPECT_INT(tess_find_not_finite(threads, x, TESS_F32, places[i]), -1);
+        EXPECT_INT(first_bad(s, x, TESS_F32, N), places[i]);
+        EXPECT_INT(first_bad(s, y, TESS_BF16, N), places[i]);
+        EXPECT_INT(first_bad(s, x, TESS_F32, places[i]), -1);
         EXPECT_INT(tess_count_not_finite(x, TESS_F32, N), sizeof(places) / sizeof(places[0]) - i);
     }
-    tess_threads_destroy(&threads);
+    tess_stream_destroy(&s);
 }
 
 static void a_spike_stands_out_of_its_window(void)

@@ -1,3 +1,4 @@
+#include "device/finite.h"
 #include "device/ref/ref_impl.h"
 
 static double peak_loop(int64_t rounds)
@@ -24,6 +25,8 @@ void tess_kernels_ref(tess_kernels *k)
     tess_ref_adamw(k);
     tess_ref_convert(k);
     tess_ref_sums(k);
+    tess_ref_copy_rows(k);
+    tess_kernels_finite(k);
     k->peak_f32 = peak_loop;
     k->peak_bf16 = peak_loop;
 }

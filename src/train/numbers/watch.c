@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "tessera/comm.h"
-#include "train/numbers/finite.h"
+#include "device/finite.h"
 #include "train/numbers/numbers_impl.h"
 
 void tess_bad_clear(const tess_numbers *n, tess_bad_number *bad)
@@ -15,10 +15,9 @@ static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const 
                  tess_dtype dtype, int64_t n_rows, int64_t row, tess_bad_number *bad)
 {
     tess_engine *e = n->engine;
-    int64_t count = n_rows * row;
-    int64_t at =
-        bad->stage == TESS_BAD_NONE ? tess_find_not_finite(tess_stream_threads(e->stream), data, dtype, count) : -1;
-    if (at < 0)
+    int64_t count = n_rows * row, at = -1;
+    if (bad->stage != TESS_BAD_NONE ||
+        tess_stream_kernels(e->stream)->find_not_finite(e->stream, data, dtype, count, &at) != TESS_OK || at < 0)
         return;
     *bad = (tess_bad_number){.stage = stage,
                              .rank = e->at.rank,

@@ -1,8 +1,11 @@
-#include "train/numbers/finite.h"
+#include "device/finite.h"
 
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
+
+#include "device/elementwise.h"
+#include "device/stream_impl.h"
 
 /* Values per block. The first block with a bad value is searched again, value by value. */
 enum { BLOCK = 4096 };
@@ -68,11 +71,18 @@ static void search_blocks(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-int64_t tess_find_not_finite(tess_threads *threads, const void *data, tess_dtype dtype, int64_t n)
+static tess_status find_not_finite(tess_stream *stream, const void *x, tess_dtype dtype, int64_t n, int64_t *first)
 {
-    finite_search s = {.data = data, .dtype = dtype, .first = INT64_MAX};
-    tess_threads_run(threads, search_blocks, &s, n, BLOCK);
-    return s.first == INT64_MAX ? -1 : s.first;
+    finite_search s = {.data = x, .dtype = dtype, .first = INT64_MAX};
+    TESS_TRY(tess_check_dtype("find_not_finite", dtype));
+    tess_threads_run(stream->threads, search_blocks, &s, n, BLOCK);
+    *first = s.first == INT64_MAX ? -1 : s.first;
+    return TESS_OK;
+}
+
+void tess_kernels_finite(tess_kernels *k)
+{
+    k->find_not_finite = find_not_finite;
 }
 
 int64_t tess_count_not_finite(const void *data, tess_dtype dtype, int64_t n)

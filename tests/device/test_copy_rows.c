@@ -1,0 +1,97 @@
+/* Rows that move bytes, and the exact sum, on several threads. */
+#include "elementwise_test.h"
+
+#include "base/core/exact_sum.h"
+
+/* Rows of 1 to 70 bytes from one stride to another; what lies between the rows of y stays. */
+static void rows_are_copied_between_strides(void)
+{
+    enum { N = 37, STRIDE = 80 };
+    static const size_t sizes[] = {0, 1, 7, 64, 70};
+    static uint8_t x[N * STRIDE], y[N * STRIDE];
+    for (size_t i = 0; i < sizeof(x); i++)
+        x[i] = (uint8_t)(i * 7);
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        for (size_t z = 0; z < COUNT(sizes); z++) {
+            size_t x_stride = sizes[z] + 3, y_stride = sizes[z] + 10;
+            memset(y, 0xee, sizeof(y));
+            EXPECT_OK(tess_stream_kernels(s)->copy_rows(s, x, x_stride, y, y_stride, N, sizes[z]));
+            for (size_t i = 0; i < N * y_stride; i++) {
+                size_t row = i / y_stride, at = i % y_stride;
+                EXPECT_INT(y[i], at < sizes[z] ? x[row * x_stride + at] : 0xee);
+            }
+        }
+        tess_stream_destroy(&s);
+    }
+}
+
+static void rows_are_gathered_by_index(void)
+{
+    enum { ROWS = 11, N = 3000, C = 33 };
+    static float x[ROWS * C], y[N * C];
+    static int32_t index[N];
+    for (int i = 0; i < ROWS * C; i++)
+        x[i] = (float)i;
+    for (int i = 0; i < N; i++)
+        index[i] = i * 5 % ROWS;
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        memset(y, 0, sizeof(y));
+        EXPECT_OK(tess_stream_kernels(s)->gather_rows(s, x, index, y, N, C * sizeof(float)));
+        for (int i = 0; i < N * C; i++)
+            EXPECT(y[i] == x[index[i / C] * C + i % C]);
+        EXPECT_OK(tess_stream_kernels(s)->gather_rows(s, x, index, y, 0, C * sizeof(float)));
+        tess_stream_destroy(&s);
+    }
+}
+
+/* Huge values that cancel leave the small ones; parts in any order have the limbs of the whole. */
+static void sums_are_exact_in_any_parts(void)
+{
+    enum { N = 1001 };
+    float x[N];
+    double small = 0;
+    for (int i = 0; i < N; i++) {
+        x[i] = i % 2 == 1 ? (i % 4 == 1 ? 1e38f : -1e38f) : (float)i * 0.25f;
+        small += i % 2 == 1 ? 0 : (double)x[i];
+    }
+    tess_stream *s;
+    EXPECT_OK(tess_stream_create(test_mem(), 2, NULL, &s));
+    const tess_kernels *k = tess_stream_kernels(s);
+    tess_exact_sum whole = {0}, parts = {0}, negated = {0};
+    EXPECT_OK(k->exact_sum(s, x, N, false, &whole));
+    EXPECT_OK(k->exact_sum(s, x + 400, N - 400, false, &parts));
+    EXPECT_OK(k->exact_sum(s, x, 0, false, &parts));
+    EXPECT_OK(k->exact_sum(s, x, 400, false, &parts));
+    EXPECT_OK(k->exact_sum(s, x, N, true, &negated));
+    EXPECT(tess_exact_value(&whole) == small);
+    EXPECT(tess_exact_value(&negated) == -small);
+    test_expect_same(__FILE__, __LINE__, "limbs", parts.limb, whole.limb, TESS_EXACT_LIMBS, sizeof(int64_t));
+    tess_stream_destroy(&s);
+}
+
+static void a_search_takes_two_dtypes(void)
+{
+    tess_stream *s;
+    int64_t first = -2;
+    uint16_t half[2] = {0, 0};
+    EXPECT_OK(tess_stream_create(test_mem(), 1, NULL, &s));
+    EXPECT_OK(tess_stream_kernels(s)->find_not_finite(s, half, TESS_BF16, 0, &first));
+    EXPECT_INT(first, -1);
+    EXPECT_FAILS(tess_stream_kernels(s)->find_not_finite(s, half, TESS_F16, 2, &first), TESS_E_UNSUPPORTED, "float16");
+    tess_stream_destroy(&s);
+}
+
+static const test_case cases[] = {
+    {.name = "rows_are_copied_between_strides", .run = rows_are_copied_between_strides},
+    {.name = "rows_are_gathered_by_index", .run = rows_are_gathered_by_index},
+    {.name = "sums_are_exact_in_any_parts", .run = sums_are_exact_in_any_parts},
+    {.name = "a_search_takes_two_dtypes", .run = a_search_takes_two_dtypes},
+};
+
+TEST_MAIN(cases)
