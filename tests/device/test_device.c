@@ -54,7 +54,7 @@ static void events_of_the_host_have_always_happened(void)
 static void bad_names_and_wishes_are_refused(void)
 {
     tess_device *d;
-    EXPECT_FAILS(tess_device_open(test_mem(), "gpu", &d), TESS_E_INVALID, "device 'gpu' is unknown: choose cpu");
+    EXPECT_FAILS(tess_device_open(test_mem(), "gpu", &d), TESS_E_INVALID, "device 'gpu' is unknown: choose cpu, far");
     EXPECT_FAILS(tess_device_open(test_mem(), "cuda", &d), TESS_E_UNSUPPORTED, "no plug-in for NVIDIA GPUs");
     EXPECT(d == NULL);
     EXPECT_INT(setenv("TESSERA_DEVICE", "tpu", 1), 0);

@@ -1,0 +1,103 @@
+/* The far device's insides. Its memory is a memory file that is mapped twice: what callers get are addresses of the
+ * first range, which nobody may touch; the same memory `constant` bytes further on is for kernels. */
+#ifndef TESS_DEVICE_FAR_IMPL_H
+#define TESS_DEVICE_FAR_IMPL_H
+
+#include "device/stream_impl.h"
+
+typedef struct far_stream far_stream;
+
+typedef struct far_device {
+    tess_device base;
+    struct far_device *next; /* all of the process, for the fault handler */
+    char *shown;             /* PROT_NONE, FAR_RANGE bytes */
+    ptrdiff_t constant;      /* from an address to where the memory is */
+    int file;
+    size_t top;          /* bytes given out; never again, so that a stale address is found */
+    far_stream *streams; /* under base.lock */
+    uint64_t delay_seed;
+    int64_t delay_us; /* longest pause before a command, 0: none */
+} far_device;
+
+enum { FAR_POINTERS = 10, FAR_SIZES = 5 };
+#define FAR_RANGE ((size_t)64 << 30)
+
+/* What is enqueued: a row with its arguments by value. Pointers are those of kernels. */
+typedef struct far_call {
+    const char *row;
+    tess_status (*run)(tess_stream *inner, const struct far_call *call);
+    bool always; /* even after an error: others may wait for it */
+    const void *p[FAR_POINTERS];
+    int64_t n[FAR_SIZES];
+    float eps;
+    tess_dtype dtype, to;
+    tess_activation act;
+    bool flag;
+    union {
+        tess_gemm gemm;
+        tess_gemm_fused fused;
+        struct {
+            tess_attention a;
+            tess_attention_grad g;
+        } attention;
+        tess_adamw_update adamw;
+        tess_reduction reduction;
+    };
+    const void *tail; /* a copy of an array of descriptors */
+} far_call;
+
+typedef struct far_command {
+    struct far_command *next;
+    far_call call;
+    _Alignas(16) char tail[];
+} far_command;
+
+struct far_stream {
+    tess_stream base;
+    tess_kernels table;
+    tess_stream *inner; /* the worker's own stream of the host */
+    far_stream *next;   /* of the device */
+    uint64_t number;    /* of the device's streams, for random delays */
+    pthread_t worker;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    far_command *first, *last;
+    uint64_t enqueued, done;
+    bool stop;
+    tess_status status; /* the first failure since the last wait */
+    char message[512];
+};
+
+static inline bool far_is_mine(const far_device *d, const void *p)
+{
+    return (const char *)p >= d->shown && (const char *)p < d->shown + FAR_RANGE;
+}
+
+/* ---- far_queue.c ---- */
+tess_status far_queue_start(far_stream *stream);
+void far_queue_stop(far_stream *stream);
+/* Copies the call, and `bytes` of `tail`. */
+tess_status far_enqueue(far_stream *stream, const far_call *call, const void *tail, size_t bytes);
+/* Waits until all is done; the error stays. */
+void far_drain(far_stream *stream);
+/* Waits, and hands out the error. */
+tess_status far_synchronize(tess_stream *stream);
+
+/* ---- far_events.c ---- */
+tess_status far_event_create(tess_device *device, tess_event **event);
+void far_event_destroy(tess_event *event);
+tess_status far_event_record(tess_event *event, tess_stream *stream);
+tess_status far_event_wait(tess_event *event, tess_stream *stream);
+tess_status far_event_query(tess_event *event, bool *done);
+tess_status far_event_synchronize(tess_event *event);
+
+/* ---- far_rows.c ---- */
+/* Every row enqueues the row of `inner`. */
+void far_rows(tess_kernels *table, const tess_kernels *inner);
+
+/* ---- far_fault.c ---- */
+/* From now on a fault of the process in the device's memory is explained before the process dies of it. */
+void far_explain_faults(far_device *device);
+void far_forget_faults(far_device *device);
+
+#endif

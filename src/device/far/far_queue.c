@@ -1,0 +1,116 @@
+/* A stream of the far device: a worker thread that does what is enqueued, one command after the other. */
+#include "device/far/far_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/rng.h"
+
+static void pause_at_random(const far_stream *s, uint64_t command)
+{
+    const far_device *d = (const far_device *)s->base.device;
+    if (d->delay_us > 0)
+        usleep(
+            (useconds_t)(tess_rng_u64(d->delay_seed, TESS_RNG_TEST, s->number, command) % (uint64_t)(d->delay_us + 1)));
+}
+
+static void execute(far_stream *s, const far_call *call)
+{
+    tess_status status = call->run(s->inner, call);
+    if (status == TESS_OK)
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (s->status == TESS_OK) {
+        s->status = status;
+        snprintf(s->message, sizeof(s->message), "%s on a queue: %s", call->row, tess_error_message());
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void *work(void *context)
+{
+    far_stream *s = context;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (s->first == NULL && !s->stop)
+            pthread_cond_wait(&s->changed, &s->lock);
+        far_command *command = s->first;
+        if (command == NULL)
+            break;
+        s->first = command->next;
+        bool wanted = s->status == TESS_OK || command->call.always;
+        uint64_t number = s->done;
+        pthread_mutex_unlock(&s->lock);
+        pause_at_random(s, number);
+        if (wanted)
+            execute(s, &command->call);
+        tess_mem_free(s->base.mem, command);
+        pthread_mutex_lock(&s->lock);
+        s->done++;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+tess_status far_queue_start(far_stream *s)
+{
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    int error = pthread_create(&s->worker, NULL, work, s);
+    TESS_CHECK(error == 0, TESS_E_NOMEM, "create stream: no thread for the queue of device far: %s", strerror(error));
+    return TESS_OK;
+}
+
+void far_queue_stop(far_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->worker, NULL);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+}
+
+tess_status far_enqueue(far_stream *s, const far_call *call, const void *tail, size_t bytes)
+{
+    far_command *command;
+    TESS_TRY(tess_mem_alloc(s->base.mem, TESS_POOL_MISC, sizeof(*command) + bytes, "a command", (void **)&command));
+    command->call = *call;
+    if (bytes > 0)
+        memcpy(command->tail, tail, bytes);
+    command->call.tail = command->tail;
+    pthread_mutex_lock(&s->lock);
+    if (s->first == NULL)
+        s->first = command;
+    else
+        s->last->next = command;
+    s->last = command;
+    s->enqueued++;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return TESS_OK;
+}
+
+void far_drain(far_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->done < s->enqueued)
+        pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+tess_status far_synchronize(tess_stream *stream)
+{
+    far_stream *s = (far_stream *)stream;
+    char message[sizeof(s->message)];
+    far_drain(s);
+    pthread_mutex_lock(&s->lock);
+    tess_status status = s->status;
+    memcpy(message, s->message, sizeof(message));
+    s->status = TESS_OK;
+    pthread_mutex_unlock(&s->lock);
+    return status == TESS_OK ? TESS_OK : TESS_FAIL(status, "%s", message);
+}

@@ -1,0 +1,266 @@
+/* What the tests of the far device share: every row of a table as a call on operands that any device may hold. */
+#ifndef TESS_TESTS_DEVICE_FAR_TEST_H
+#define TESS_TESTS_DEVICE_FAR_TEST_H
+
+#include "base/core/rng.h"
+#include "device/bf16.h"
+#include "device/device.h"
+#include "support/test.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Operands: 0..6 of the dtype, 7..10 float32 in (0, 1), 11..13 int32 in [0, SMALLEST), 14 bytes for results. */
+enum { OPERANDS = 15, FIRST_FLOATS = 7, FIRST_INTEGERS = 11, BYTES = 14, OPERAND_BYTES = 1 << 16, SMALLEST = 3 };
+
+typedef struct far_shape {
+    int64_t T, C; /* rows, columns; other sizes follow from these */
+    tess_dtype dtype;
+} far_shape;
+
+typedef struct far_row {
+    const char *name;
+    tess_status (*call)(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p);
+} far_row;
+
+static tess_status call_gemm(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    tess_gemm g = {.m = p->T,
+                   .n = p->C,
+                   .k = 19,
+                   .a = x[0],
+                   .lda = 19,
+                   .b = x[1],
+                   .ldb = p->C,
+                   .c = x[2],
+                   .ldc = p->C,
+                   .bias = x[3],
+                   .ab_dtype = p->dtype,
+                   .c_dtype = p->dtype};
+    tess_status status = k->gemm(s, &g);
+    memset(&g, 0xff, sizeof(g)); /* a descriptor is consumed */
+    return status;
+}
+
+static tess_status call_gemm_fused(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    tess_gemm_fused f = {.g = {.m = p->T,
+                               .n = p->C,
+                               .k = 19,
+                               .a = x[0],
+                               .lda = 19,
+                               .b = x[1],
+                               .ldb = p->C,
+                               .c = x[2],
+                               .ldc = p->C,
+                               .ab_dtype = p->dtype,
+                               .c_dtype = p->dtype},
+                         .n_terms = 1,
+                         .terms = {{x[3], 5, x[4], p->C, 5}},
+                         .work = x[BYTES]};
+    TESS_TRY(k->gemm_fused(s, &f));
+    f.n_terms = 0;
+    f.then = TESS_THEN_ACT_BACKWARD;
+    f.act = TESS_ACT_SILU;
+    f.gate = x[4], f.up = x[5], f.y = x[6];
+    return k->gemm_fused(s, &f);
+}
+
+static tess_status call_attention(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    enum { H = 4, G = 2, D = 16 };
+    int64_t half = p->T / 2;
+    size_t size = tess_dtype_size(p->dtype);
+    tess_attention_seq seqs[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t begin = i * half, n = i == 0 ? half : p->T - half;
+        seqs[i] = (tess_attention_seq){begin, n, n, (char *)x[1] + (size_t)(begin * G * D) * size,
+                                       (char *)x[2] + (size_t)(begin * G * D) * size};
+    }
+    tess_attention a = {.n_seqs = 2,
+                        .seqs = seqs,
+                        .n_heads = H,
+                        .n_kv_heads = G,
+                        .head_size = D,
+                        .scale = 0.25f,
+                        .q = x[0],
+                        .out = x[3],
+                        .q_stride = H * D,
+                        .k_stride = G * D,
+                        .v_stride = G * D,
+                        .out_stride = H * D,
+                        .lse = x[7],
+                        .dtype = p->dtype};
+    tess_attention_grad g = {x[4], x[5], x[6], x[BYTES], H * D, H * D, G * D, G * D};
+    TESS_TRY(k->attention_forward(s, &a));
+    tess_status status = k->attention_backward(s, &a, &g);
+    memset(seqs, 0xff, sizeof(seqs));
+    return status;
+}
+
+static tess_status call_rmsnorm(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    TESS_TRY(k->rmsnorm_forward(s, x[0], x[1], x[2], x[3], x[4], x[7], p->T, p->C, 1e-5f, p->dtype));
+    return k->rmsnorm_backward(s, x[2], x[3], x[7], x[5], x[6], x[6], x[8], p->T, p->C, p->dtype);
+}
+
+static tess_status call_layernorm(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    TESS_TRY(k->layernorm_forward(s, x[0], x[1], x[2], x[3], x[3], x[4], x[7], x[8], p->T, p->C, 1e-5f, p->dtype));
+    return k->layernorm_backward(s, x[2], x[3], x[7], x[8], x[5], NULL, x[6], x[9], x[10], p->T, p->C, p->dtype);
+}
+
+static tess_status call_rope(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    return k->rope(s, x[0], 3 * 16 + 5, x[11], x[7], x[8], p->T, 3, 16, 12, p->C % 2 == 1, p->dtype);
+}
+
+static tess_status call_glu(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    TESS_TRY(k->glu_forward(s, x[0], x[1], p->C + 3, x[2], p->T, p->C, TESS_ACT_GELU_TANH, p->dtype));
+    return k->glu_backward(s, x[0], x[1], p->C + 3, x[3], x[4], x[5], p->C + 1, p->T, p->C, TESS_ACT_SILU, p->dtype);
+}
+
+static tess_status call_act(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    TESS_TRY(k->act_forward(s, x[0], x[1], p->T * p->C, TESS_ACT_GELU_ERF, p->dtype));
+    return k->act_backward(s, x[0], x[2], x[3], p->T * p->C, TESS_ACT_GELU_TANH, p->dtype);
+}
+
+static tess_status call_add(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    return k->add(s, x[0], x[1], x[0], p->T * p->C, p->dtype);
+}
+
+static tess_status call_embedding(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    TESS_TRY(k->embedding_forward(s, x[0], x[1], x[11], x[12], x[2], p->T, p->C, p->dtype));
+    return k->embedding_backward(s, x[11], x[3], x[7], SMALLEST, p->T, p->C, p->C % 2 == 1, p->dtype);
+}
+
+static tess_status call_column_sum(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    return k->column_sum(s, x[0], p->C + 2, x[7], p->T, p->C, p->dtype);
+}
+
+static tess_status call_cross_entropy(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    int64_t V = p->C + SMALLEST;
+    return k->cross_entropy(s, x[7], V, x[11], x[8], x[9], x[0], V + 1, p->T, V, p->dtype);
+}
+
+static tess_status call_adamw(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    const tess_adamw_update u = {.n = p->T * p->C,
+                                 .p = x[7],
+                                 .m = x[8],
+                                 .v = x[9],
+                                 .g = x[10],
+                                 .lr = 1e-3f,
+                                 .beta1 = 0.9f,
+                                 .beta2 = 0.95f,
+                                 .eps = 1e-8f,
+                                 .weight_decay = 0.1f,
+                                 .grad_scale = 0.5f,
+                                 .bias1 = 0.1f,
+                                 .bias2 = 0.05f,
+                                 .copy = x[0],
+                                 .copy_dtype = p->dtype};
+    return k->adamw(s, &u);
+}
+
+static tess_status call_convert(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    TESS_TRY(k->convert(s, x[0], p->dtype, x[BYTES], TESS_F16, p->T * p->C));
+    return k->convert(s, x[7], TESS_F32, x[1], p->dtype, p->T * p->C);
+}
+
+static tess_status call_reduce(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    const void *in[3] = {x[0], x[1], x[2]};
+    void *out[2] = {x[3], x[4]};
+    const tess_reduction r = {.x = in,
+                              .n_inputs = 3,
+                              .dtype = p->dtype,
+                              .op = TESS_AVG,
+                              .divisor = 3,
+                              .y = out,
+                              .n_outputs = 2,
+                              .y_dtype = p->dtype,
+                              .n = p->T * p->C};
+    tess_status status = k->reduce(s, &r, x[BYTES]);
+    memset(in, 0xff, sizeof(in));
+    memset(out, 0xff, sizeof(out));
+    return status;
+}
+
+static tess_status call_copy(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    return k->copy(s, x[1], x[0], (size_t)(p->T * p->C), p->C % 2 == 1);
+}
+
+static tess_status call_row_sumsq(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    return k->row_sumsq(s, x[7], x[BYTES], p->T, p->C);
+}
+
+static tess_status call_copy_rows(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    size_t bytes = (size_t)p->C * tess_dtype_size(p->dtype);
+    TESS_TRY(k->copy_rows(s, x[0], bytes + 6, x[1], bytes + 1, p->T, bytes));
+    return k->gather_rows(s, x[2], x[12], x[3], p->T, bytes);
+}
+
+static tess_status call_exact_sum(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    TESS_TRY(k->exact_sum(s, x[7], p->T * p->C, false, x[BYTES]));
+    return k->exact_sum(s, x[8], p->T, true, x[BYTES]);
+}
+
+static tess_status call_find_not_finite(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    return k->find_not_finite(s, x[0], p->dtype, p->T * p->C, x[BYTES]);
+}
+
+static const far_row far_rows_tested[] = {
+    {"gemm", call_gemm},
+    {"gemm_fused", call_gemm_fused},
+    {"attention", call_attention},
+    {"rmsnorm", call_rmsnorm},
+    {"layernorm", call_layernorm},
+    {"rope", call_rope},
+    {"glu", call_glu},
+    {"act", call_act},
+    {"add", call_add},
+    {"embedding", call_embedding},
+    {"column_sum", call_column_sum},
+    {"cross_entropy", call_cross_entropy},
+    {"adamw", call_adamw},
+    {"convert", call_convert},
+    {"reduce", call_reduce},
+    {"copy", call_copy},
+    {"row_sumsq", call_row_sumsq},
+    {"copy_rows", call_copy_rows},
+    {"exact_sum", call_exact_sum},
+    {"find_not_finite", call_find_not_finite},
+};
+
+/* The same values for every device. */
+static inline void draw_operand(int i, tess_dtype dtype, char *bytes)
+{
+    for (int64_t e = 0; e < OPERAND_BYTES / 4; e++) {
+        float normal = tess_rng_normal(3, TESS_RNG_TEST, (uint64_t)i, (uint64_t)e);
+        float uniform = tess_rng_uniform(3, TESS_RNG_TEST, (uint64_t)i, (uint64_t)e) * 0.9f + 0.05f;
+        if (i >= BYTES)
+            ((uint32_t *)bytes)[e] = 0x01010101u;
+        else if (i >= FIRST_INTEGERS)
+            ((int32_t *)bytes)[e] = (int32_t)(uniform * SMALLEST);
+        else if (i >= FIRST_FLOATS)
+            ((float *)bytes)[e] = uniform;
+        else if (dtype == TESS_F32)
+            ((float *)bytes)[e] = normal;
+        else
+            ((uint16_t *)bytes)[2 * e] = ((uint16_t *)bytes)[2 * e + 1] = tess_float_to_bf16(normal);
+    }
+}
+
+#endif
