@@ -182,8 +182,7 @@ tess_status tess_stream_synchronize(tess_stream *s)
 tess_status tess_upload(tess_stream *s, void *to, const void *from, size_t bytes)
 {
     TESS_TRY(check_range(s->device, "upload", to, bytes));
-    TESS_TRY(tess_stream_copy(s, to, from, bytes));
-    return tess_stream_synchronize(s);
+    return bytes == 0 ? TESS_OK : s->device->table->upload(s, to, from, bytes);
 }
 
 tess_status tess_fetch(tess_stream *s, void *to, const void *from, size_t bytes)

@@ -45,6 +45,7 @@ typedef struct tess_device_table {
     tess_status (*stream_create)(tess_device *device, int n_threads, const char *kernels, tess_stream **stream);
     void (*stream_destroy)(tess_stream *stream);
     tess_status (*copy)(tess_stream *stream, void *to, const void *from, size_t bytes);
+    tess_status (*upload)(tess_stream *stream, void *to, const void *from, size_t bytes); /* consumes `from` at once */
     tess_status (*fill)(tess_stream *stream, void *to, int byte, size_t bytes);
     tess_status (*synchronize)(tess_stream *stream);
 
@@ -114,7 +115,7 @@ tess_status tess_device_stream(tess_device *device, int n_threads, const char *k
 tess_status tess_stream_copy(tess_stream *stream, void *to, const void *from, size_t bytes);
 /* Enqueues memset. */
 tess_status tess_stream_fill(tess_stream *stream, void *to, int byte, size_t bytes);
-/* Host to device; `from` may be changed as soon as this returns. */
+/* Enqueues a copy from host to device, for little data: `from` may be changed as soon as this returns. */
 tess_status tess_upload(tess_stream *stream, void *to, const void *from, size_t bytes);
 /* Device to host, after all that is enqueued; `to` has the values when this returns. `from` is live memory of the
  * device: freed memory and a range beyond its block are TESS_E_INVALID, and are named. */

@@ -97,6 +97,7 @@ static const tess_device_table host_table = {
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .copy = copy,
+    .upload = copy,
     .fill = fill,
     .synchronize = synchronize,
     .event_create = event_create,

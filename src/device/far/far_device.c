@@ -128,6 +128,20 @@ static tess_status copy(tess_stream *stream, void *to, const void *from, size_t 
     return far_enqueue((far_stream *)stream, &call, NULL, 0);
 }
 
+static tess_status run_upload(tess_stream *inner, const far_call *c)
+{
+    (void)inner;
+    memcpy((void *)c->p[0], c->tail, (size_t)c->n[0]);
+    return TESS_OK;
+}
+
+static tess_status upload(tess_stream *stream, void *to, const void *from, size_t bytes)
+{
+    const far_device *d = (const far_device *)stream->device;
+    far_call call = {.row = "upload", .run = run_upload, .p = {reach(d, to)}, .n = {(int64_t)bytes}};
+    return far_enqueue((far_stream *)stream, &call, from, bytes);
+}
+
 static tess_status run_fill(tess_stream *inner, const far_call *c)
 {
     (void)inner;
@@ -201,6 +215,7 @@ static const tess_device_table far_table = {
     .stream_create = create,
     .stream_destroy = destroy,
     .copy = copy,
+    .upload = upload,
     .fill = fill,
     .synchronize = far_synchronize,
     .event_create = far_event_create,
