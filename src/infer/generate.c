@@ -171,7 +171,7 @@ static tess_status draw(generate_job *j, slot *const *slots, int64_t n)
                                .targets = g->picked,
                                .inv_temperature = 1,
                                .logprob = g->logprobs};
-    TESS_TRY(g->stream->kernels->cross_entropy(g->stream, &rows));
+    TESS_TRY(tess_stream_kernels(g->stream)->cross_entropy(g->stream, &rows));
     for (int64_t i = 0; i < n; i++)
         TESS_TRY(accept(j, slots[i], g->picked[i], g->logprobs[i]));
     return TESS_OK;

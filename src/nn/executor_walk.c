@@ -33,7 +33,7 @@ static const char *title_of(const tess_executor *e, int unit)
 static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, void *to, const void *from)
 {
     size_t row = (size_t)e->model->config.hidden_size * tess_dtype_size(e->options.dtype);
-    return e->stream->kernels->copy(e->stream, to, from, (size_t)batch->n_tokens * row, false);
+    return tess_stream_kernels(e->stream)->copy(e->stream, to, from, (size_t)batch->n_tokens * row, false);
 }
 
 /* Where the embedding writes the stream. */
@@ -47,8 +47,8 @@ static tess_status leave_stream(const tess_executor *e, const tess_batch *batch,
 {
     if (kind_of(e, unit) == TESS_BLOCK_EMBEDDING)
         return to != embedded(e, slot) ? copy_stream(e, batch, to, embedded(e, slot)) : TESS_OK;
-    return e->stream->kernels->add(e->stream, tess_executor_memory(e, slot, unit)->saved.h2, e->work.branch, to,
-                                   batch->n_tokens * e->model->config.hidden_size, e->options.dtype);
+    return tess_stream_kernels(e->stream)->add(e->stream, tess_executor_memory(e, slot, unit)->saved.h2, e->work.branch,
+                                               to, batch->n_tokens * e->model->config.hidden_size, e->options.dtype);
 }
 
 /* ---- Embedding and layers ---- */

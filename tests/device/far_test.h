@@ -145,7 +145,20 @@ static tess_status call_column_sum(tess_stream *s, const tess_kernels *k, void *
 static tess_status call_cross_entropy(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
     int64_t V = p->C + SMALLEST;
-    return k->cross_entropy(s, x[7], V, x[11], x[8], x[9], x[0], V + 1, p->T, V, p->dtype);
+    const tess_cross_entropy rows = {.n = p->T,
+                                     .V = V,
+                                     .logits = x[7],
+                                     .ld = V,
+                                     .targets = x[11],
+                                     .inv_temperature = 0.5f,
+                                     .dlogprob = x[10],
+                                     .dentropy = p->C % 2 == 1 ? x[10] : NULL,
+                                     .logprob = x[8],
+                                     .entropy = x[9],
+                                     .dlogits = x[0],
+                                     .ldd = V + 1,
+                                     .dtype = p->dtype};
+    return k->cross_entropy(s, &rows);
 }
 
 static tess_status call_adamw(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)

@@ -68,7 +68,7 @@ static answer solve(tess_stream *s, const problem *p)
     rows.logprob = a.logprob;
     rows.entropy = a.entropy;
     rows.dlogits = a.dlogits;
-    EXPECT_OK(s->kernels->cross_entropy(s, &rows));
+    EXPECT_OK(tess_stream_kernels(s)->cross_entropy(s, &rows));
     return a;
 }
 
@@ -247,7 +247,7 @@ static void in_place_as(tess_stream *s, size_t v, const problem *p)
     float *logprob = blank_array(p->n, TESS_F32), *over = copy_array(p->logits, p->n * p->ld, TESS_F32);
     tess_cross_entropy rows = rows_of(p);
     rows.logprob = logprob;
-    EXPECT_OK(s->kernels->cross_entropy(s, &rows));
+    EXPECT_OK(tess_stream_kernels(s)->cross_entropy(s, &rows));
     expect_bits("logprob alone", v, logprob, want.logprob, p->n, TESS_F32);
     for (int64_t r = 0; r < p->n; r++) {
         tess_cross_entropy row = rows;
@@ -258,7 +258,7 @@ static void in_place_as(tess_stream *s, size_t v, const problem *p)
         row.dlogprob = p->dlogprob != NULL ? p->dlogprob + r : NULL;
         row.dentropy = p->dentropy != NULL ? p->dentropy + r : NULL;
         row.ldd = ldd;
-        EXPECT_OK(s->kernels->cross_entropy(s, &row));
+        EXPECT_OK(tess_stream_kernels(s)->cross_entropy(s, &row));
     }
     expect_bits("logprob by rows", v, logprob, want.logprob, p->n, TESS_F32);
     for (int64_t r = 0; r < p->n; r++)
@@ -312,7 +312,7 @@ static void extremes(void)
                                    .dlogits = dlogits,
                                    .ldd = 20,
                                    .dtype = TESS_F32};
-        EXPECT_OK(s->kernels->cross_entropy(s, &rows));
+        EXPECT_OK(tess_stream_kernels(s)->cross_entropy(s, &rows));
         expect_near("logprob", 0, logprob[0], -M_LN2, 1e-7);
         expect_near("entropy", 0, entropy[0], M_LN2, 1e-7);
         EXPECT(dlogits[0][0] == 0.5f && dlogits[0][1] == -0.5f && dlogits[0][2] == 0);
@@ -320,7 +320,7 @@ static void extremes(void)
         EXPECT(logprob[2] == 0 && entropy[2] == 0 && dlogits[2][4] == 0 && dlogits[2][5] == 0);
         rows.inv_temperature = 4;
         rows.dlogprob = rows.dentropy = (const float[]){-1, -1, -1};
-        EXPECT_OK(s->kernels->cross_entropy(s, &rows));
+        EXPECT_OK(tess_stream_kernels(s)->cross_entropy(s, &rows));
         EXPECT(logprob[0] == entropy[0] * -1 && dlogits[0][0] == 2 && dlogits[0][1] == -2 && dlogits[0][2] == 0);
         EXPECT(isnan(dlogits[1][0]) && dlogits[2][4] == 0 && dlogits[2][5] == 0);
         tess_stream_destroy(&s);
@@ -340,11 +340,11 @@ static void bad_rows_are_refused(void)
             .n = 1, .V = 2, .logits = logits, .ld = 2, .targets = &target, .logprob = &logprob, .dtype = TESS_F32};
         for (size_t i = 0; i < COUNT(wrong); i++) {
             rows.inv_temperature = wrong[i];
-            EXPECT_FAILS(s->kernels->cross_entropy(s, &rows), TESS_E_INVALID, "must be finite and above 0");
+            EXPECT_FAILS(tess_stream_kernels(s)->cross_entropy(s, &rows), TESS_E_INVALID, "must be finite and above 0");
         }
         rows.inv_temperature = 1;
         rows.dtype = TESS_F16;
-        EXPECT_FAILS(s->kernels->cross_entropy(s, &rows), TESS_E_UNSUPPORTED, "float16");
+        EXPECT_FAILS(tess_stream_kernels(s)->cross_entropy(s, &rows), TESS_E_UNSUPPORTED, "float16");
         tess_stream_destroy(&s);
     }
 }

@@ -1,6 +1,7 @@
 /* The memory that is predicted is the memory that a step then has; what would fit is what fits. */
 #include <math.h>
 
+#include "device/stream_impl.h"
 #include "support/test.h"
 
 #include "base/text/json.h"

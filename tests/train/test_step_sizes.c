@@ -151,7 +151,8 @@ static void open_plain(plain *p, const tess_engine *e)
         p->w[i] = options.dtype == TESS_F32 ? (void *)(p->masters + p->at[i]) : (void *)(p->narrow + p->at[i]);
         p->dw[i] = p->work + p->at[i];
     }
-    EXPECT_OK(e->stream->kernels->convert(e->stream, p->masters, TESS_F32, p->narrow, TESS_BF16, (int64_t)p->n));
+    EXPECT_OK(
+        tess_stream_kernels(e->stream)->convert(e->stream, p->masters, TESS_F32, p->narrow, TESS_BF16, (int64_t)p->n));
     EXPECT_OK(tess_static_hooks(test_mem(), model, p->w, p->dw, &p->hooks));
     EXPECT_OK(tess_executor_create(e->stream, model, &p->hooks, &options, &p->executor));
 }
@@ -220,8 +221,10 @@ static void plain_step(plain *p, int64_t first, int n_micro, int64_t limit)
         if (p->engine->config->training.mixed_precision_reduce == TESS_PRECISION_F32)
             continue;
         tess_stream *stream = p->engine->stream;
-        EXPECT_OK(stream->kernels->convert(stream, p->leaves[i], TESS_F32, p->sent, TESS_BF16, (int64_t)p->n));
-        EXPECT_OK(stream->kernels->convert(stream, p->sent, TESS_BF16, p->leaves[i], TESS_F32, (int64_t)p->n));
+        EXPECT_OK(
+            tess_stream_kernels(stream)->convert(stream, p->leaves[i], TESS_F32, p->sent, TESS_BF16, (int64_t)p->n));
+        EXPECT_OK(
+            tess_stream_kernels(stream)->convert(stream, p->sent, TESS_BF16, p->leaves[i], TESS_F32, (int64_t)p->n));
     }
     for (int stride = 1; stride < n_micro; stride *= 2)
         for (int i = 0; i + stride < n_micro; i += 2 * stride)

@@ -41,6 +41,7 @@ typedef struct far_call {
             tess_attention_grad g;
         } attention;
         tess_adamw_update adamw;
+        tess_cross_entropy cross_entropy;
         tess_reduction reduction;
     };
     const void *tail; /* a copy of an array of descriptors */

@@ -333,16 +333,22 @@ static tess_status embedding_backward(tess_stream *s, const int32_t *ids, const 
 
 static tess_status run_cross_entropy(tess_stream *s, const far_call *c)
 {
-    return s->kernels->cross_entropy(s, c->p[0], c->n[0], c->p[1], (void *)c->p[2], (void *)c->p[3], (void *)c->p[4],
-                                     c->n[1], c->n[2], c->n[3], c->dtype);
+    return s->kernels->cross_entropy(s, &c->cross_entropy);
 }
 
-static tess_status cross_entropy(tess_stream *s, const float *logits, int64_t ld, const int32_t *targets,
-                                 float *logprob, float *entropy, void *dlogits, int64_t ldd, int64_t n, int64_t V,
-                                 tess_dtype dtype)
+static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *rows)
 {
-    return enqueue(s, (far_call){"cross_entropy", run_cross_entropy, .p = {logits, targets, logprob, entropy, dlogits},
-                                 .n = {ld, ldd, n, V}, .dtype = dtype});
+    far_call c = {.row = "cross_entropy", .run = run_cross_entropy, .cross_entropy = *rows};
+    far_mover m = {(far_stream *)s, c.row, TESS_OK};
+    c.cross_entropy.logits = move(&m, rows->logits);
+    c.cross_entropy.targets = move(&m, rows->targets);
+    c.cross_entropy.dlogprob = move(&m, rows->dlogprob);
+    c.cross_entropy.dentropy = move(&m, rows->dentropy);
+    c.cross_entropy.logprob = move(&m, rows->logprob);
+    c.cross_entropy.entropy = move(&m, rows->entropy);
+    c.cross_entropy.dlogits = move(&m, rows->dlogits);
+    TESS_TRY(m.status);
+    return far_enqueue((far_stream *)s, &c, NULL, 0);
 }
 
 /* ---- Sums ---- */

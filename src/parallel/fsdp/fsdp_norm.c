@@ -14,7 +14,7 @@ static tess_status add_shard(tess_stream *stream, const tess_shard *shard, tess_
     const float *rows = shard->grad + (shard->primary.begin[0] - shard->box.begin[0]) * row;
     for (int64_t begin = 0; begin < shard->primary.size[0]; begin += ROWS_AT_ONCE) {
         int64_t n = shard->primary.size[0] - begin < ROWS_AT_ONCE ? shard->primary.size[0] - begin : ROWS_AT_ONCE;
-        TESS_TRY(stream->kernels->row_sumsq(stream, rows + begin * row, sums, n, row));
+        TESS_TRY(tess_stream_kernels(stream)->row_sumsq(stream, rows + begin * row, sums, n, row));
         for (int64_t i = 0; i < n; i++)
             tess_exact_add(sum, sums[i]);
     }

@@ -133,7 +133,7 @@ static tess_status run_rank(verify_run *run, tess_trainer *t)
     }
     tess_engine_peaks(e, run->header->peak_bytes[e->at.rank]);
     if (e->at.rank == 0)
-        snprintf(run->header->kernels, sizeof(run->header->kernels), "%s", e->stream->kernels->name);
+        snprintf(run->header->kernels, sizeof(run->header->kernels), "%s", tess_stream_kernels(e->stream)->name);
     for (int i = 0; i < run->n_tensors && run->values != RUN_NO_VALUES; i++)
         TESS_TRY(handle_values(run, e, i));
     return TESS_OK;
