@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 
-.PHONY: all run bench test test-ranks install clean
+.PHONY: all run bench tests-built test test-ranks test-far install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -29,10 +29,12 @@ bench:
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@for bench in machine kernels comm step; do $(BUILD)/tessera bench $$bench || exit 1; done
 
-test:
+tests-built:
 	@tools/deps test
 	@cmake -G Ninja -S . -B $(TEST_BUILD) -DCMAKE_BUILD_TYPE=Release -DTESS_TESTS=ON >/dev/null
 	@cmake --build $(TEST_BUILD) --parallel $(JOBS)
+
+test: tests-built
 	@ctest --test-dir $(TEST_BUILD) --parallel $(TEST_JOBS) --output-on-failure --no-label-summary --no-tests=error; code=$$?; \
 	sed -n '/^Command:/d; s/.*SKIPPED: //p' $(TEST_BUILD)/Testing/Temporary/LastTest.log | sort | uniq -c | \
 	    sed 's/^ *\([0-9]*\) /SKIPPED \1 of the tests: /'; exit $$code
@@ -40,6 +42,11 @@ test:
 # The bits of one rank on 1 to 8 ranks, with every strategy, dtype and recomputation: two to ten minutes.
 test-ranks: all
 	@tests/cli/test_any_ranks.sh $(BUILD)/tessera $(CURDIR) all
+
+# More tests with the model on the far device: waits and fetches that only a GPU would miss. Some minutes.
+test-far: tests-built
+	@ctest --test-dir $(TEST_BUILD) -C far -R test_far_ --parallel $(TEST_JOBS) --output-on-failure --no-label-summary \
+	    --no-tests=error
 
 install: all
 	@cmake --build $(BUILD) --parallel $(JOBS)

@@ -155,7 +155,7 @@ static tess_status generate(generate_session *s, int64_t max_new_tokens, bool as
                                       .max_length = length > longest + 1 ? length : longest + 1,
                                       .n_slots = batch < s->n_prompts ? batch : s->n_prompts};
     tess_generator *generator;
-    TESS_TRY(tess_generator_create(s->m.stream, s->m.model, &s->m.hooks, &options, &generator));
+    TESS_TRY(tess_generator_create(s->m.compute.stream, s->m.model, &s->m.compute.hooks, &options, &generator));
     tess_status status = s->n_prompts == 1 && s->logprobs == NULL ? show_new_text(s, false) : TESS_OK;
     if (status == TESS_OK)
         status = tess_generate(generator, prompts, s->n_prompts, max_new_tokens, sampling, s->m.config.eos_token_id,
@@ -190,7 +190,7 @@ static tess_status show_results(generate_session *s)
 static int run(tess_mem *mem, int argc, char **argv)
 {
     static generate_session s;
-    const char *prompt = NULL, *file = NULL, *dtype_text = NULL, *add_bos = NULL;
+    const char *prompt = NULL, *file = NULL, *device = NULL, *dtype_text = NULL, *add_bos = NULL;
     int64_t max_new_tokens = -1, max_length = 0, seed = 0, threads = 0, batch = 8;
     tess_sampling sampling = {.temperature = -1, .top_k = -1, .top_p = -1, .repetition_penalty = -1};
     const cli_flag flags[] = {
@@ -212,6 +212,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = &add_bos},
         {"--batch", "N", "prompts that run at once (8)", .integer = &batch, .min = 1, .max = 4096},
         {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", .text = &dtype_text},
+        {"--device", "NAME", "where the model computes: cpu, far or cuda (cpu)", .text = &device},
         {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
     };
     int n = cli_parse(argc, argv, &cli_generate, flags, sizeof(flags) / sizeof(flags[0]));
@@ -226,7 +227,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     sampling.seed = (uint64_t)seed;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(cli_add_bos(add_bos, &s.add_bos), parsed);
-    TESS_GOTO(tess_model_folder_open(s.mem, argv[1], dtype, max_length, (int)threads, &reporter, &s.m), parsed);
+    const tess_model_folder_options folder = {dtype, max_length, (int)threads, device};
+    TESS_GOTO(tess_model_folder_open(s.mem, argv[1], &folder, &reporter, &s.m), parsed);
     TESS_GOTO(tess_model_begin_of_text(&s.m.config, s.m.tokenizer, s.add_bos, &s.bos), opened);
     if (tess_tokenizer_prefix(s.m.tokenizer).n > 0)
         s.bos.n = 0;

@@ -192,6 +192,12 @@ tess_status tess_fetch(tess_stream *s, void *to, const void *from, size_t bytes)
     return tess_stream_synchronize(s);
 }
 
+tess_status tess_view(tess_stream *s, const void *from, size_t bytes, void *room, const void **seen)
+{
+    *seen = s->device->properties.host_memory ? from : room;
+    return *seen == from ? TESS_OK : tess_fetch(s, room, from, bytes);
+}
+
 /* ---- Events ---- */
 tess_status tess_event_create(tess_device *d, tess_event **event)
 {

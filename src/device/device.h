@@ -120,6 +120,9 @@ tess_status tess_upload(tess_stream *stream, void *to, const void *from, size_t 
 /* Device to host, after all that is enqueued; `to` has the values when this returns. `from` is live memory of the
  * device: freed memory and a range beyond its block are TESS_E_INVALID, and are named. */
 tess_status tess_fetch(tess_stream *stream, void *to, const void *from, size_t bytes);
+/* The same, where the host may read `from` in place: *seen is `from` then, and `room` may be NULL; else it is `room`.
+ */
+tess_status tess_view(tess_stream *stream, const void *from, size_t bytes, void *room, const void **seen);
 /* Waits until all that is enqueued is done. */
 tess_status tess_stream_synchronize(tess_stream *stream);
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "device/device.h"
+
 typedef struct slot {
     int prompt;     /* -1: free */
     int64_t length; /* tokens in the cache */
@@ -21,9 +23,10 @@ struct tess_generator {
     tess_kv_cache cache;
     slot *slots;
     int32_t *ids, *pos, *targets, *cu_seqlens, *cache_slots, *rows, *picked; /* of a batch; picked: drawn tokens */
-    float *logits;                                                           /* (n_slots, V) */
-    bool *seen;      /* (n_slots, V) tokens of the slot's text: of the repetition penalty */
-    float *logprobs; /* (chunk_tokens or n_slots) */
+    float *logits, *logprobs; /* (n_slots, V), (chunk_tokens) of the device */
+    int32_t *drawn;           /* (n_slots) of the device: picked */
+    float *room;              /* of the host, for either; NULL: it reads them in place */
+    bool *seen;               /* (n_slots, V) tokens of the slot's text: of the repetition penalty */
 };
 
 static tess_status make_cache(tess_generator *g)
@@ -36,7 +39,8 @@ static tess_status make_cache(tess_generator *g)
     TESS_CHECK(!__builtin_mul_overflow(rows, row, &layer_bytes) && !__builtin_mul_overflow(layer_bytes, 2 * L, &bytes),
                TESS_E_NOMEM, "a cache of %lld prompts of %lld tokens is too large", (long long)g->options.n_slots,
                (long long)g->options.max_length);
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_KV_CACHE, bytes, "keys and values", &g->cache_memory));
+    TESS_TRY(tess_device_alloc(tess_stream_device(g->stream), TESS_POOL_KV_CACHE, bytes, "keys and values",
+                               &g->cache_memory));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, L, sizeof(void *), "cache", (void **)&g->k));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, L, sizeof(void *), "cache", (void **)&g->v));
     for (int64_t l = 0; l < config->n_layers; l++) {
@@ -49,6 +53,19 @@ static tess_status make_cache(tess_generator *g)
                                .max_length = g->options.max_length,
                                .dtype = g->options.dtype};
     return TESS_OK;
+}
+
+static tess_status make_results(tess_generator *g, size_t logits, size_t logprobs)
+{
+    tess_device *device = tess_stream_device(g->stream);
+    TESS_TRY(tess_device_alloc(device, TESS_POOL_ACTIVATIONS, logits, "logits", (void **)&g->logits));
+    TESS_TRY(tess_device_alloc(device, TESS_POOL_ACTIVATIONS, logprobs, "log-probabilities", (void **)&g->logprobs));
+    TESS_TRY(tess_device_alloc(device, TESS_POOL_ACTIVATIONS, (size_t)g->options.n_slots * sizeof(int32_t),
+                               "drawn tokens", (void **)&g->drawn));
+    if (tess_device_get_properties(device)->host_memory)
+        return TESS_OK;
+    return tess_mem_alloc(tess_stream_mem(g->stream), TESS_POOL_ACTIVATIONS, logits > logprobs ? logits : logprobs,
+                          "fetched logits", (void **)&g->room);
 }
 
 static tess_status make(tess_generator *g, const tess_hooks *hooks)
@@ -74,13 +91,11 @@ static tess_status make(tess_generator *g, const tess_hooks *hooks)
                   {(void **)&g->cache_slots, slots + 1, sizeof(int32_t)},
                   {(void **)&g->rows, most, sizeof(int32_t)},
                   {(void **)&g->picked, slots, sizeof(int32_t)},
-                  {(void **)&g->logits, slots * (size_t)vocab, sizeof(float)},
-                  {(void **)&g->seen, slots * (size_t)vocab, sizeof(bool)},
-                  {(void **)&g->logprobs, most, sizeof(float)}};
+                  {(void **)&g->seen, slots * (size_t)vocab, sizeof(bool)}};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_ACTIVATIONS, arrays[i].count, arrays[i].size, "generation",
                                       arrays[i].pointer));
-    return TESS_OK;
+    return make_results(g, slots * (size_t)vocab * sizeof(float), most * sizeof(float));
 }
 
 tess_status tess_generator_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
@@ -112,8 +127,11 @@ void tess_generator_destroy(tess_generator **handle)
     tess_mem *mem = tess_stream_mem(g->stream);
     tess_executor_destroy(&g->executor);
     tess_sampler_destroy(&g->sampler);
-    void *blocks[] = {g->cache_memory, g->k,           g->v,    g->slots,  g->ids,    g->pos,  g->targets,
-                      g->cu_seqlens,   g->cache_slots, g->rows, g->picked, g->logits, g->seen, g->logprobs};
+    void *const values[] = {g->cache_memory, g->logits, g->logprobs, g->drawn};
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        tess_device_free(tess_stream_device(g->stream), values[i]);
+    void *const blocks[] = {g->k,          g->v,           g->slots, g->ids,    g->pos,  g->targets,
+                            g->cu_seqlens, g->cache_slots, g->rows,  g->picked, g->seen, g->room};
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
         tess_mem_free(mem, blocks[i]);
     tess_mem_free(mem, g);
@@ -159,21 +177,27 @@ static tess_status draw(generate_job *j, slot *const *slots, int64_t n)
 {
     tess_generator *g = j->g;
     int64_t vocab = tess_model_get_config(g->model)->vocab_size;
+    const void *read;
+    TESS_TRY(tess_view(g->stream, g->logits, (size_t)(n * vocab) * sizeof(float), g->room, &read));
+    const float *logits = read;
     for (int64_t i = 0; i < n; i++) {
         const tess_prompt *prompt = &j->prompts[slots[i]->prompt];
-        TESS_TRY(tess_sampler_draw(g->sampler, j->sampling, g->logits + i * vocab, seen_of(g, slots[i]),
+        TESS_TRY(tess_sampler_draw(g->sampler, j->sampling, logits + i * vocab, seen_of(g, slots[i]),
                                    (uint64_t)slots[i]->prompt, (uint64_t)(prompt->n + slots[i]->n_new), &g->picked[i]));
     }
+    TESS_TRY(tess_upload(g->stream, g->drawn, g->picked, (size_t)n * sizeof(int32_t)));
     tess_cross_entropy rows = {.n = n,
                                .V = vocab,
                                .logits = g->logits,
                                .ld = vocab,
-                               .targets = g->picked,
+                               .targets = g->drawn,
                                .inv_temperature = 1,
                                .logprob = g->logprobs};
     TESS_TRY(tess_stream_kernels(g->stream)->cross_entropy(g->stream, &rows));
+    TESS_TRY(tess_view(g->stream, g->logprobs, (size_t)n * sizeof(float), g->room, &read));
+    const float *logprobs = read;
     for (int64_t i = 0; i < n; i++)
-        TESS_TRY(accept(j, slots[i], g->picked[i], g->logprobs[i]));
+        TESS_TRY(accept(j, slots[i], g->picked[i], logprobs[i]));
     return TESS_OK;
 }
 
@@ -207,13 +231,16 @@ static tess_status read_prompt(generate_job *j, slot *s)
     tess_batch batch = batch_of(g, n, 1);
     bool last = s->length + n == prompt->n;
     TESS_TRY(tess_executor_logprobs(g->executor, &batch, 1, g->logprobs, NULL));
+    const void *read;
+    TESS_TRY(tess_view(g->stream, g->logprobs, (size_t)n * sizeof(float), g->room, &read));
+    const float *logprobs = read;
     bool *seen = seen_of(g, s);
     if (s->length == 0)
         memset(seen, 0, (size_t)tess_model_get_config(g->model)->vocab_size * sizeof(*seen));
     for (int64_t i = 0; i < n; i++) {
         seen[g->ids[i]] = true;
         if (g->targets[i] >= 0)
-            TESS_TRY(j->on_token(j->context, s->prompt, s->length + i + 1, g->targets[i], g->logprobs[i], false));
+            TESS_TRY(j->on_token(j->context, s->prompt, s->length + i + 1, g->targets[i], logprobs[i], false));
     }
     s->length += n;
     if (!last)

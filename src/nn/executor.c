@@ -23,10 +23,56 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
     return TESS_OK;
 }
 
-size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options)
+/* Descriptors of a batch's sequences, which have a token at least, and four numbers a row for a token loss. */
+static size_t host_bytes(const tess_executor_options *o)
+{
+    return (size_t)o->max_tokens * (sizeof(tess_attention_seq) + (o->train ? 4 * sizeof(float) : 0));
+}
+
+static size_t device_bytes(const tess_model *model, const tess_executor_options *options)
 {
     tess_executor counted = {.model = model, .options = *options};
     return tess_executor_plan(&counted, NULL);
+}
+
+size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options)
+{
+    size_t bytes;
+    return __builtin_add_overflow(device_bytes(model, options), host_bytes(options), &bytes) ? SIZE_MAX : bytes;
+}
+
+static tess_status fill_rope_tables(tess_executor *e)
+{
+    const tess_model_config *config = &e->model->config;
+    tess_mem *mem = tess_stream_mem(e->stream);
+    size_t count = (size_t)e->options.max_position * (size_t)(config->head_size / 2);
+    void *block;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, count, 2 * sizeof(float), "angles", &block));
+    float *cos_table = block, *sin_table = cos_table + count;
+    tess_rope_tables(&config->rope, config->head_size, tess_model_config_max_length(config), e->options.max_position,
+                     cos_table, sin_table);
+    tess_status status = tess_upload(e->stream, e->cos_table, cos_table, count * sizeof(float));
+    if (status == TESS_OK)
+        status = tess_upload(e->stream, e->sin_table, sin_table, count * sizeof(float));
+    tess_mem_free(mem, block);
+    return status;
+}
+
+static tess_status alloc_memory(tess_executor *e)
+{
+    tess_mem *mem = tess_stream_mem(e->stream);
+    size_t n_units = (size_t)tess_executor_slots(&e->options) * (size_t)e->model->n_units;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_units, sizeof(tess_unit_memory), "executor's units",
+                                  (void **)&e->units));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)e->model->n_params, sizeof(float *), "no gradients",
+                                  (void **)&e->none));
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, host_bytes(&e->options), "sequences", &e->host_memory));
+    TESS_TRY(tess_device_alloc(tess_stream_device(e->stream), TESS_POOL_ACTIVATIONS,
+                               device_bytes(e->model, &e->options), "activations", &e->memory));
+    e->work.seqs = e->host_memory;
+    e->head.graded = e->options.train ? (void *)(e->work.seqs + e->options.max_tokens) : NULL;
+    tess_executor_plan(e, e->memory);
+    return tess_executor_rotates(e) ? fill_rope_tables(e) : TESS_OK;
 }
 
 tess_status tess_executor_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
@@ -34,32 +80,17 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
 {
     *out = NULL;
     TESS_TRY(check_options(model, options));
-    tess_mem *mem = tess_stream_mem(stream);
-    tess_status status;
     void *block = NULL;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_executor), "executor", &block));
+    TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(tess_executor), "executor", &block));
     tess_executor *e = block;
     e->stream = stream;
     e->model = model;
     e->hooks = *hooks;
     e->options = *options;
-    size_t n_units = (size_t)tess_executor_slots(options) * (size_t)model->n_units;
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_units, sizeof(tess_unit_memory), "executor's units",
-                                   (void **)&e->units),
-              executor);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_params, sizeof(float *), "no gradients",
-                                   (void **)&e->none),
-              executor);
-    size_t bytes = tess_executor_bytes(model, options);
-    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, bytes, "activations", &e->memory), executor);
-    tess_executor_plan(e, e->memory);
-    if (tess_executor_rotates(e))
-        tess_rope_tables(&model->config.rope, model->config.head_size, tess_model_config_max_length(&model->config),
-                         options->max_position, e->cos_table, e->sin_table);
+    tess_status status = alloc_memory(e);
+    if (status != TESS_OK)
+        tess_executor_destroy(&e);
     *out = e;
-    return TESS_OK;
-executor:
-    tess_executor_destroy(&e);
     return status;
 }
 
@@ -68,16 +99,45 @@ void tess_executor_destroy(tess_executor **executor)
     if (*executor == NULL)
         return;
     tess_mem *mem = tess_stream_mem((*executor)->stream);
-    tess_mem_free(mem, (*executor)->memory);
+    tess_device_free(tess_stream_device((*executor)->stream), (*executor)->memory);
+    tess_mem_free(mem, (*executor)->host_memory);
     tess_mem_free(mem, (*executor)->none);
     tess_mem_free(mem, (*executor)->units);
     tess_mem_free(mem, *executor);
     *executor = NULL;
 }
 
+static tess_status fetch_and_show(tess_executor *e, int unit, const char *what, void *data, tess_dtype dtype,
+                                  int64_t n_rows, int64_t row)
+{
+    tess_mem *mem = tess_stream_mem(e->stream);
+    size_t bytes = (size_t)(n_rows * row) * tess_dtype_size(dtype);
+    void *fetched;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "a fetched tensor", &fetched));
+    tess_status status = tess_fetch(e->stream, fetched, data, bytes);
+    if (status == TESS_OK) {
+        e->watch.see(e->watch.self, unit, what, fetched, dtype, n_rows, row);
+        status = tess_upload(e->stream, data, fetched, bytes); /* the watch may have changed it */
+    }
+    tess_mem_free(mem, fetched);
+    return status;
+}
+
+static void show_fetched(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows,
+                         int64_t row)
+{
+    tess_executor *e = self;
+    if (e->seen == TESS_OK)
+        e->seen = fetch_and_show(e, unit, what, data, dtype, n_rows, row);
+}
+
 void tess_executor_set_watch(tess_executor *e, const tess_watch *watch)
 {
+    const tess_device *device = tess_stream_device(e->stream);
     e->watch = watch != NULL ? *watch : (tess_watch){NULL, NULL};
+    e->shown = e->watch;
+    if (watch != NULL && !tess_device_get_properties(device)->host_memory)
+        e->shown = (tess_watch){e, show_fetched};
 }
 
 static tess_status check_sequences(const tess_executor *e, const tess_batch *batch)
@@ -107,7 +167,19 @@ static tess_status check_sequences(const tess_executor *e, const tess_batch *bat
     return TESS_OK;
 }
 
-tess_status tess_executor_check_batch(const tess_executor *e, const tess_batch *batch)
+static tess_status upload_batch(tess_executor *e, const tess_batch *batch)
+{
+    const struct {
+        int32_t *to;
+        const int32_t *from;
+    } parts[] = {{e->ids, batch->ids}, {e->pos, batch->pos}, {e->targets, batch->targets}};
+    for (int i = 0; i < 3; i++)
+        if (parts[i].from != NULL)
+            TESS_TRY(tess_upload(e->stream, parts[i].to, parts[i].from, (size_t)batch->n_tokens * sizeof(int32_t)));
+    return TESS_OK;
+}
+
+tess_status tess_executor_take_batch(tess_executor *e, const tess_batch *batch)
 {
     int64_t V = e->model->config.vocab_size;
     TESS_CHECK(batch->n_tokens >= 0 && batch->n_tokens <= e->options.max_tokens, TESS_E_INVALID,
@@ -125,5 +197,7 @@ tess_status tess_executor_check_batch(const tess_executor *e, const tess_batch *
                        "batch: the target of token %lld is id %d, but vocab_size is %lld", (long long)t,
                        batch->targets[t], (long long)V);
     }
-    return check_sequences(e, batch);
+    TESS_TRY(check_sequences(e, batch));
+    e->seen = TESS_OK;
+    return upload_batch(e, batch);
 }

@@ -2,6 +2,7 @@
 #ifndef TESS_NN_EXECUTOR_IMPL_H
 #define TESS_NN_EXECUTOR_IMPL_H
 
+#include "device/device.h"
 #include "nn/layers/layers.h"
 
 /* Of one block of the model: what it saves from forward for backward, and what it works in. */
@@ -26,14 +27,18 @@ struct tess_executor {
     const tess_model *model;
     tess_hooks hooks;
     tess_executor_options options;
-    void *memory;            /* all activations */
+    void *memory;            /* of the device: all activations */
+    void *host_memory;       /* descriptors, and what a token loss is shown */
     tess_unit_memory *units; /* (n_slots, n_units) */
     tess_layer_work work;    /* the part that all units share */
     float **none;            /* NULL for every parameter of a unit: frozen */
     tess_open_table open;
     tess_head_work head;
     float *cos_table, *sin_table;
-    tess_watch watch; /* see NULL: none */
+    int32_t *ids, *pos, *targets; /* of the batch at hand (max_tokens) */
+    tess_watch watch;             /* the caller's; see NULL: none */
+    tess_watch shown;             /* what layers show their tensors to: the watch, or what fetches for it */
+    tess_status seen;             /* the first failure of a fetch for the watch */
 };
 
 /* Places all activations from `base` on and sets the pointers (units[] only if it exists). base NULL only counts.
@@ -56,7 +61,7 @@ bool tess_executor_recomputes(const tess_executor *executor, int unit);
 /* A layer rotates q and k. */
 bool tess_executor_rotates(const tess_executor *executor);
 
-/* Sizes, ids, positions, targets in range. */
-tess_status tess_executor_check_batch(const tess_executor *executor, const tess_batch *batch);
+/* Checks sizes, ids, positions and targets, and gives the device what its kernels read of them. */
+tess_status tess_executor_take_batch(tess_executor *executor, const tess_batch *batch);
 
 #endif

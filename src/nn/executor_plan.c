@@ -262,7 +262,9 @@ static void plan_common(tess_executor *e, cursor *at)
         w->dy_mlp = w->dy_input = w->branch;
         w->fusing = take(at, fusing, 1);
     }
-    w->seqs = take(at, n.T, sizeof(tess_attention_seq));
+    e->ids = take(at, n.T, sizeof(int32_t));
+    e->pos = take(at, n.T, sizeof(int32_t));
+    e->targets = take(at, n.T, sizeof(int32_t));
 }
 
 bool tess_executor_rotates(const tess_executor *e)

@@ -12,10 +12,11 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .block = &e->model->blocks[unit],
         .config = &e->model->config,
         .batch = batch,
+        .values = {e->ids, e->pos, e->targets},
         .unit = unit,
         .cos_table = e->cos_table,
         .sin_table = e->sin_table,
-        .watch = &e->watch,
+        .watch = &e->shown,
     };
 }
 
@@ -140,8 +141,8 @@ static tess_status compute_head(tess_executor *e, tess_layer_call *last, const t
     const tess_layer_work *w = &m->work;
     bool want_dy = e->options.first_trainable_unit < last->unit || b->din != NULL || tess_norm_trains(last, norm);
     TESS_TRY(tess_head_train(head, b->loss, &e->head, w->y, want_dy, b->logprob));
-    if (e->watch.see != NULL)
-        e->watch.see(e->watch.self, last->unit, "log-probabilities", b->logprob, TESS_F32, last->T, 1);
+    if (e->shown.see != NULL)
+        e->shown.see(e->shown.self, last->unit, "log-probabilities", b->logprob, TESS_F32, last->T, 1);
     if (!want_dy)
         return TESS_OK;
     TESS_TRY(tess_norm_backward(last, norm, m->saved.h, m->saved.input_stats, w->y, NULL, w->dh));
@@ -218,12 +219,13 @@ static tess_status backward_range(tess_executor *e, const tess_range *r, const t
         bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
         TESS_TRY_CTX(backward_unit(e, r, unit, b->part, want_dh), "%s: backward", title_of(e, unit));
     }
-    return b->din != NULL ? copy_stream(e, r->batch, b->din, tess_executor_memory(e, r->slot, r->begin)->work.dh)
-                          : TESS_OK;
+    if (b->din != NULL)
+        TESS_TRY(copy_stream(e, r->batch, b->din, tess_executor_memory(e, r->slot, r->begin)->work.dh));
+    return e->seen;
 }
 
 /* ---- Ranges on slots ---- */
-static tess_status check_range(const tess_executor *e, const tess_range *r)
+static tess_status take_range(tess_executor *e, const tess_range *r)
 {
     int n_slots = tess_executor_slots(&e->options), n_units = e->model->n_units;
     TESS_CHECK(e->options.train, TESS_E_INVALID, "executor: made without memory for backward (train is false)");
@@ -233,12 +235,12 @@ static tess_status check_range(const tess_executor *e, const tess_range *r)
                "blocks %d to %d; the model has %d", r->begin, r->end, n_units);
     TESS_CHECK(r->batch->targets != NULL && r->batch->cache == NULL, TESS_E_INVALID,
                "batch: training needs targets and cannot use a key/value cache");
-    return tess_executor_check_batch(e, r->batch);
+    return tess_executor_take_batch(e, r->batch);
 }
 
 tess_status tess_executor_forward(tess_executor *e, const tess_range *r, const void *in, void *out)
 {
-    TESS_TRY(check_range(e, r));
+    TESS_TRY(take_range(e, r));
     TESS_CHECK((in == NULL) == (kind_of(e, r->begin) == TESS_BLOCK_EMBEDDING), TESS_E_INVALID,
                "%s: forward needs the stream that it reads, and the embedding reads none", title_of(e, r->begin));
     TESS_CHECK((out == NULL) == (kind_of(e, r->end - 1) == TESS_BLOCK_HEAD), TESS_E_INVALID,
@@ -250,7 +252,7 @@ tess_status tess_executor_forward(tess_executor *e, const tess_range *r, const v
 
 tess_status tess_executor_backward(tess_executor *e, const tess_range *r, const tess_backward *b)
 {
-    TESS_TRY(check_range(e, r));
+    TESS_TRY(take_range(e, r));
     bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD, weights = b->part == TESS_BACKWARD_WEIGHTS;
     TESS_CHECK(b->part == TESS_BACKWARD_WHOLE || e->options.split_backward, TESS_E_INVALID,
                "executor: made without memory for a backward in two parts (split_backward is false)");
@@ -328,7 +330,7 @@ tess_status tess_executor_train(tess_executor *e, const tess_batch *batch, const
 {
     tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
-    TESS_TRY(check_range(e, &all));
+    TESS_TRY(take_range(e, &all));
     e->open.is_open = false;
     return train(e, batch, loss, logprob);
 }
@@ -353,18 +355,20 @@ tess_status tess_executor_logprobs(tess_executor *e, const tess_batch *batch, fl
                                    float *entropy)
 {
     TESS_CHECK(batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
-    TESS_TRY(tess_executor_check_batch(e, batch));
+    TESS_TRY(tess_executor_take_batch(e, batch));
     return evaluate(e, batch, &(head_task){.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy});
 }
 
 tess_status tess_executor_logits(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
                                  float *logits)
 {
-    TESS_TRY(tess_executor_check_batch(e, batch));
+    TESS_TRY(tess_executor_take_batch(e, batch));
     TESS_CHECK(n_rows >= 0 && n_rows <= e->options.max_tokens, TESS_E_INVALID,
                "logits of %lld rows; at most %lld at once", (long long)n_rows, (long long)e->options.max_tokens);
     for (int64_t i = 0; i < n_rows; i++)
         TESS_CHECK(rows[i] >= 0 && rows[i] < batch->n_tokens, TESS_E_INVALID, "logits of row %d; the batch has %lld",
                    rows[i], (long long)batch->n_tokens);
-    return evaluate(e, batch, &(head_task){.rows = rows, .n_rows = n_rows, .logits = logits});
+    int32_t *index = e->targets; /* which logits do not need */
+    TESS_TRY(tess_upload(e->stream, index, rows, (size_t)n_rows * sizeof(int32_t)));
+    return evaluate(e, batch, &(head_task){.rows = index, .n_rows = n_rows, .logits = logits});
 }

@@ -77,13 +77,16 @@ typedef struct tess_hooks {
 /* ---- A watch on the numbers ---- */
 /* see: called for each tensor that a unit has computed, in the order of execution. `what` is "output" (embeddings),
  * "attention output", "feed-forward output", "final norm", "log-probabilities" or "input gradient"; data is (n_rows,
- * row) of `dtype`, valid during the call. The call may change it (drills do). */
+ * row) of `dtype` in the host's memory, valid during the call. The call may change it (drills do). */
 typedef struct tess_watch {
     void *self;
     void (*see)(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows, int64_t row);
 } tess_watch;
 
 /* ---- A batch ---- */
+/* A batch is memory of the host, consumed before a call returns. What a call gives and takes beside it (log-
+ * probabilities, logits, the stream, keys and values, weights and gradients) is memory of the executor's device. */
+
 /* Keys and values of past tokens, one slot per sequence (infer/ owns the memory): layer l of slot s starts at
  * k[l] + s * slot_stride elements; rows (positions) of n_kv_heads * head_size elements. */
 typedef struct tess_kv_cache {

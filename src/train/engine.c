@@ -125,13 +125,15 @@ static tess_status build_executor(tess_engine *e)
     tess_hooks hooks = tess_engine_hooks(e);
     const tess_executor_options options = tess_engine_activations(e->config);
     e->pass_tokens = options.max_tokens;
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens, sizeof(float),
-                                  "log-probabilities", (void **)&e->logprobs));
+    TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));
+    TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens * sizeof(float),
+                               "log-probabilities", (void **)&e->logprobs));
+    TESS_TRY(tess_loss_meter_create(e->compute.stream, &e->meter));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)e->config->training.passes, sizeof(*e->pass_ends),
                                   "passes", (void **)&e->pass_ends));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)options.max_tokens + 1, sizeof(*e->pass_cu_seqlens),
                                   "passes", (void **)&e->pass_cu_seqlens));
-    TESS_TRY(tess_executor_create(e->stream, e->model, &hooks, &options, &e->executor));
+    TESS_TRY(tess_executor_create(e->compute.stream, e->model, &e->compute.hooks, &options, &e->executor));
     return tess_numbers_create(e, &e->numbers);
 }
 
@@ -175,6 +177,7 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
     TESS_TRY(
         tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
     TESS_TRY(agree_on_kernels(e));
+    TESS_TRY(tess_compute_open(tess_config_device(e->config), e->stream, &e->compute));
     TESS_TRY(build_sharding(e, reporter));
     TESS_TRY(build_executor(e));
     return measure_peak(e);
@@ -208,11 +211,14 @@ void tess_engine_destroy(tess_engine **handle)
     tess_adamw_destroy(&e->adamw);
     tess_fsdp_destroy(&e->fsdp);
     tess_mesh_destroy(&e->mesh);
+    tess_loss_meter_destroy(&e->meter);
+    if (e->compute.device != NULL)
+        tess_device_free(e->compute.device, e->logprobs);
+    tess_compute_close(&e->compute);
     tess_stream_destroy(&e->stream);
     tess_model_destroy(&e->model);
     tess_mem_free(e->mem, e->pass_cu_seqlens);
     tess_mem_free(e->mem, e->pass_ends);
-    tess_mem_free(e->mem, e->logprobs);
     tess_mem_free(e->mem, e->dw);
     tess_mem_free(e->mem, e->w);
     tess_mem_free(e->mem, e->units);
@@ -223,5 +229,5 @@ void tess_engine_destroy(tess_engine **handle)
 void tess_engine_peaks(const tess_engine *e, int64_t peak_bytes[TESS_POOL_COUNT])
 {
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        peak_bytes[pool] = (int64_t)tess_mem_stats(e->mem, (tess_pool)pool).peak_bytes;
+        peak_bytes[pool] = (int64_t)tess_compute_peak(&e->compute, e->mem, (tess_pool)pool);
 }

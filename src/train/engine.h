@@ -7,6 +7,7 @@
 #include "nn/model.h"
 #include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/optim.h"
+#include "train/compute.h"
 #include "train/loss.h"
 #include "train/train.h"
 #include "train/weights.h"
@@ -22,7 +23,8 @@ typedef struct tess_engine {
     tess_mem *mem;
     tess_coordinates at;
     tess_model *model;
-    tess_stream *stream;
+    tess_stream *stream; /* of the host: sharding, optimizer, checks */
+    tess_compute compute;
     tess_mesh *mesh;
     tess_fsdp *fsdp;
     tess_unit **units; /* (n_units) */
@@ -30,8 +32,9 @@ typedef struct tess_engine {
     float **dw;        /* (n_params) */
     tess_adamw *adamw;
     tess_executor *executor;
-    tess_numbers *numbers;    /* numbers/numbers.h */
-    float *logprobs;          /* (pass_tokens) */
+    tess_numbers *numbers; /* numbers/numbers.h */
+    float *logprobs;       /* (pass_tokens) of the device */
+    tess_loss_meter meter;
     int64_t pass_tokens;      /* the most tokens of a pass */
     int64_t *pass_ends;       /* (training.passes) of the micro-batch, in sequences */
     int32_t *pass_cu_seqlens; /* (pass_tokens + 1) */

@@ -10,25 +10,37 @@ typedef struct evaluation_run {
     tess_model_folder *m;
     tess_loader *loader;
     tess_executor *executor;
-    float *logprobs, *entropies; /* entropies NULL: nobody asks for them */
+    float *logprobs, *entropies; /* of the device; entropies NULL: nobody asks for them */
+    float *room;                 /* of the host, for both */
+    tess_loss_meter meter;
     const tess_evaluation_options *options;
     int64_t position;
 } evaluation_run;
+
+static tess_status report_tokens(evaluation_run *run, const tess_micro_batch *data)
+{
+    const tess_evaluation_options *o = run->options;
+    tess_stream *stream = run->meter.stream;
+    const void *logprobs, *entropies;
+    size_t bytes = (size_t)data->n_tokens * sizeof(float);
+    TESS_TRY(tess_view(stream, run->logprobs, bytes, run->room, &logprobs));
+    TESS_TRY(tess_view(stream, run->entropies, bytes, run->room + data->n_tokens, &entropies));
+    for (int64_t i = 0; i < data->n_tokens; i++)
+        if (data->targets[i] >= 0)
+            TESS_TRY(o->per_token(o->context, ++run->position, data->targets[i], ((const float *)logprobs)[i],
+                                  ((const float *)entropies)[i]));
+    return TESS_OK;
+}
 
 static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, tess_loss_sum *sum)
 {
     const tess_evaluation_options *o = run->options;
     tess_batch batch = tess_batch_of(data);
     TESS_TRY(tess_executor_logprobs(run->executor, &batch, 1, run->logprobs, run->entropies));
-    tess_loss_add(sum, run->logprobs, data->targets, data->n_tokens);
+    TESS_TRY(tess_loss_add(&run->meter, sum, run->logprobs, data->targets, data->n_tokens));
     sum->n_bytes += (int64_t)data->n_bytes;
-    for (int64_t i = 0; i < data->n_tokens; i++) {
-        if (data->targets[i] < 0)
-            continue;
-        run->position++;
-        if (o->per_token != NULL)
-            TESS_TRY(o->per_token(o->context, run->position, data->targets[i], run->logprobs[i], run->entropies[i]));
-    }
+    if (o->per_token != NULL)
+        TESS_TRY(report_tokens(run, data));
     if (o->progress != NULL)
         o->progress(o->context, sum->n_tokens);
     return TESS_OK;
@@ -36,14 +48,29 @@ static tess_status run_batch(evaluation_run *run, const tess_micro_batch *data, 
 
 static tess_status run_all(evaluation_run *run, tess_loss_sum *sum)
 {
+    TESS_TRY(tess_loss_begin(&run->meter));
     for (;;) {
         tess_micro_batch data;
         bool end = false;
         TESS_TRY(tess_loader_next(run->loader, 0, &data, &end));
         if (end)
-            return TESS_OK;
+            return tess_loss_end(&run->meter, sum);
         TESS_TRY(run_batch(run, &data, sum));
     }
+}
+
+static tess_status alloc_results(evaluation_run *run, size_t n)
+{
+    const tess_compute *c = &run->m->compute;
+    TESS_TRY(tess_loss_meter_create(c->stream, &run->meter));
+    TESS_TRY(tess_device_alloc(c->device, TESS_POOL_ACTIVATIONS, n * sizeof(float), "log-probabilities",
+                               (void **)&run->logprobs));
+    if (run->options->per_token == NULL)
+        return TESS_OK;
+    TESS_TRY(
+        tess_device_alloc(c->device, TESS_POOL_ACTIVATIONS, n * sizeof(float), "entropies", (void **)&run->entropies));
+    return tess_mem_alloc_array(run->m->mem, TESS_POOL_ACTIVATIONS, n, 2 * sizeof(float), "values of tokens",
+                                (void **)&run->room);
 }
 
 static void warn(void *self, const char *text)
@@ -78,18 +105,14 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
     tess_status status;
     TESS_GOTO(tess_model_begin_of_text(&m->config, m->tokenizer, o->add_bos, &data.bos), opened);
     TESS_GOTO(tess_loader_create(m->mem, m->tokenizer, &data, &run.loader), opened);
-    TESS_GOTO(tess_executor_create(m->stream, m->model, &m->hooks, &options, &run.executor), opened);
-    TESS_GOTO(tess_mem_alloc_array(m->mem, TESS_POOL_ACTIVATIONS, (size_t)(rows * seq_len), sizeof(float),
-                                   "log-probabilities", (void **)&run.logprobs),
-              opened);
-    if (o->per_token != NULL)
-        TESS_GOTO(tess_mem_alloc_array(m->mem, TESS_POOL_ACTIVATIONS, (size_t)(rows * seq_len), sizeof(float),
-                                       "entropies", (void **)&run.entropies),
-                  opened);
+    TESS_GOTO(tess_executor_create(m->compute.stream, m->model, &m->compute.hooks, &options, &run.executor), opened);
+    TESS_GOTO(alloc_results(&run, (size_t)(rows * seq_len)), opened);
     status = run_all(&run, &sum);
 opened:
-    tess_mem_free(m->mem, run.entropies);
-    tess_mem_free(m->mem, run.logprobs);
+    tess_mem_free(m->mem, run.room);
+    tess_device_free(m->compute.device, run.entropies);
+    tess_device_free(m->compute.device, run.logprobs);
+    tess_loss_meter_destroy(&run.meter);
     tess_executor_destroy(&run.executor);
     tess_loader_destroy(&run.loader);
     TESS_TRY_CTX(status, "evaluate %s", o->path);

@@ -3,13 +3,35 @@
 #include <math.h>
 #include <string.h>
 
-void tess_loss_add(tess_loss_sum *sum, const float *logprobs, const int32_t *targets, int64_t n)
+tess_status tess_loss_meter_create(tess_stream *stream, tess_loss_meter *meter)
+{
+    meter->stream = stream;
+    return tess_device_alloc(tess_stream_device(stream), TESS_POOL_ACTIVATIONS, sizeof(*meter->nll), "sum of losses",
+                             (void **)&meter->nll);
+}
+
+void tess_loss_meter_destroy(tess_loss_meter *meter)
+{
+    if (meter->stream != NULL)
+        tess_device_free(tess_stream_device(meter->stream), meter->nll);
+}
+
+tess_status tess_loss_begin(const tess_loss_meter *meter)
+{
+    return tess_stream_fill(meter->stream, meter->nll, 0, sizeof(*meter->nll));
+}
+
+tess_status tess_loss_add(const tess_loss_meter *meter, tess_loss_sum *sum, const float *logprobs,
+                          const int32_t *targets, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (targets[i] >= 0) {
-            tess_exact_add(&sum->nll, -(double)logprobs[i]);
-            sum->n_tokens++;
-        }
+        sum->n_tokens += targets[i] >= 0;
+    return tess_stream_kernels(meter->stream)->exact_sum(meter->stream, logprobs, n, true, meter->nll);
+}
+
+tess_status tess_loss_end(const tess_loss_meter *meter, tess_loss_sum *sum)
+{
+    return tess_fetch(meter->stream, &sum->nll, meter->nll, sizeof(sum->nll));
 }
 
 void tess_loss_score(const tess_loss_sum *sum, double *loss, double *perplexity, double *bits_per_byte)

@@ -3,6 +3,7 @@
 #define TESS_TRAIN_LOSS_H
 
 #include "base/core/exact_sum.h"
+#include "device/device.h"
 #include "tessera/comm.h"
 
 /* Also carries a few counters. */
@@ -12,8 +13,20 @@ typedef struct tess_loss_sum {
     int64_t source; /* of the step: the same on all ranks, see train_gradients.c */
 } tess_loss_sum;
 
-/* logprobs, targets (n); tokens with target -1 do not count. */
-void tess_loss_add(tess_loss_sum *sum, const float *logprobs, const int32_t *targets, int64_t n);
+/* Where a stream adds up losses on its way: begin clears it, add enqueues, end waits. */
+typedef struct tess_loss_meter {
+    tess_stream *stream;
+    tess_exact_sum *nll; /* on the device */
+} tess_loss_meter;
+
+tess_status tess_loss_meter_create(tess_stream *stream, tess_loss_meter *meter);
+void tess_loss_meter_destroy(tess_loss_meter *meter);
+tess_status tess_loss_begin(const tess_loss_meter *meter);
+/* logprobs (n) of the device, 0 where `targets` (n) of the host is -1; such tokens do not count. */
+tess_status tess_loss_add(const tess_loss_meter *meter, tess_loss_sum *sum, const float *logprobs,
+                          const int32_t *targets, int64_t n);
+/* sum->nll becomes what was added since begin. */
+tess_status tess_loss_end(const tess_loss_meter *meter, tess_loss_sum *sum);
 /* loss: nats per token (at least one token). bits_per_byte: 0 if the bytes of the text are unknown. */
 void tess_loss_score(const tess_loss_sum *sum, double *loss, double *perplexity, double *bits_per_byte);
 /* Sums over all ranks. Collective. */

@@ -81,8 +81,8 @@ tess_status tess_model_begin_of_text(const tess_model_config *config, const tess
     return TESS_OK;
 }
 
-tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int64_t max_length,
-                                   int n_threads, const tess_reporter *reporter, tess_model_folder *m)
+tess_status tess_model_folder_open(tess_mem *mem, const char *folder, const tess_model_folder_options *o,
+                                   const tess_reporter *reporter, tess_model_folder *m)
 {
     char path[1024];
     const void *const *w;
@@ -92,15 +92,18 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype
                "%s: no such folder; expected a model's, with config.json, tokenizer.json and weights", folder);
     TESS_GOTO(tess_model_folder_file(folder, "config.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_model_config_load(path, &m->config), opened);
-    TESS_GOTO(tess_model_config_set_max_length(&m->config, max_length, "--max-length"), opened);
+    TESS_GOTO(tess_model_config_set_max_length(&m->config, o->max_length, "--max-length"), opened);
     TESS_GOTO(tess_model_create(mem, &m->config, &m->model), opened);
     TESS_GOTO(tess_model_folder_file(folder, "tokenizer.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_tokenizer_load(mem, path, &m->tokenizer), opened);
-    TESS_GOTO(tess_stream_create(mem, n_threads > 0 ? n_threads : tess_os_cores(), NULL, &m->stream), opened);
+    TESS_GOTO(tess_stream_create(mem, o->n_threads > 0 ? o->n_threads : tess_os_cores(), NULL, &m->stream), opened);
+    TESS_GOTO(tess_compute_open(o->device, m->stream, &m->compute), opened);
     TESS_GOTO(tess_weights_open(mem, folder, m->model, reporter, &m->weights), opened);
-    m->dtype = dtype != TESS_DTYPE_COUNT ? dtype : tess_weights_dtype(m->weights);
+    m->dtype = o->dtype != TESS_DTYPE_COUNT ? o->dtype : tess_weights_dtype(m->weights);
     TESS_GOTO(tess_weights_whole(m->weights, m->stream, m->dtype, &w), opened);
     TESS_GOTO(tess_static_hooks(mem, m->model, w, NULL, &m->hooks), opened);
+    const tess_staging_options staging = {.dtype = m->dtype, .constant = true};
+    TESS_GOTO(tess_compute_hooks(&m->compute, m->model, &m->hooks, &staging), opened);
     return TESS_OK;
 opened:
     tess_model_folder_close(m);
@@ -109,6 +112,7 @@ opened:
 
 void tess_model_folder_close(tess_model_folder *m)
 {
+    tess_compute_close(&m->compute);
     if (m->hooks.self != NULL)
         tess_static_hooks_free(m->mem, &m->hooks);
     tess_weights_close(&m->weights);

@@ -5,6 +5,7 @@
 
 #include "data/tokenizer/tokenizer.h"
 #include "infer/generate.h"
+#include "train/compute.h"
 #include "train/train_config.h"
 #include "train/weights.h"
 
@@ -30,16 +31,22 @@ typedef struct tess_model_folder {
     tess_model_config config;
     tess_model *model;
     tess_tokenizer *tokenizer;
-    tess_stream *stream;
+    tess_stream *stream; /* of the host */
     tess_weights *weights;
-    tess_hooks hooks;
+    tess_hooks hooks; /* weights in the host's memory */
+    tess_compute compute;
     tess_dtype dtype;
 } tess_model_folder;
 
-/* dtype: TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: that of the files (float32 if they are mixed). max_length: the
- * position limit that --max-length states; 0: the model's. n_threads 0: all cores. */
-tess_status tess_model_folder_open(tess_mem *mem, const char *folder, tess_dtype dtype, int64_t max_length,
-                                   int n_threads, const tess_reporter *reporter, tess_model_folder *opened);
+typedef struct tess_model_folder_options {
+    tess_dtype dtype;   /* TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: that of the files (float32 if they are mixed) */
+    int64_t max_length; /* the position limit that --max-length states; 0: the model's */
+    int n_threads;      /* 0: all cores */
+    const char *device; /* as in tess_device_open */
+} tess_model_folder_options;
+
+tess_status tess_model_folder_open(tess_mem *mem, const char *folder, const tess_model_folder_options *options,
+                                   const tess_reporter *reporter, tess_model_folder *opened);
 void tess_model_folder_close(tess_model_folder *opened);
 
 typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob, float entropy);

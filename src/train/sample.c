@@ -60,7 +60,7 @@ static tess_status continue_prompt(tess_trainer *t, const char *folder, tess_mod
     TESS_TRY(tess_generation_config_load(folder, &file));
     const int64_t *end_tokens = file.n_end > 0 ? file.end_tokens : m->config.eos_token_id;
     int n_end = file.n_end > 0 ? file.n_end : m->config.n_eos;
-    TESS_GOTO(tess_generator_create(m->stream, m->model, &m->hooks, &options, &generator), opened);
+    TESS_GOTO(tess_generator_create(m->compute.stream, m->model, &m->compute.hooks, &options, &generator), opened);
     /* The continuation is appended to `ids`, which may move, so the prompt needs a copy. */
     int32_t *prompt_ids;
     TESS_GOTO(
@@ -81,8 +81,11 @@ tess_status tess_trainer_sample(tess_trainer *t, const char *folder)
     tess_model_folder m;
     tess_ids ids = {.mem = t->mem};
     tess_buffer text = {.mem = t->mem};
-    TESS_TRY(tess_model_folder_open(t->mem, folder, TESS_DTYPE_COUNT, t->config.model.max_length,
-                                    tess_threads_count(tess_stream_threads(t->engine->stream)), NULL, &m));
+    const tess_model_folder_options options = {.dtype = TESS_DTYPE_COUNT,
+                                               .max_length = t->config.model.max_length,
+                                               .n_threads = tess_threads_count(tess_stream_threads(t->engine->stream)),
+                                               .device = tess_config_device(&t->config)};
+    TESS_TRY(tess_model_folder_open(t->mem, folder, &options, NULL, &m));
     tess_status status = tess_buffer_printf(&text, "sample:\n");
     if (status == TESS_OK)
         status = continue_prompt(t, folder, &m, &ids);

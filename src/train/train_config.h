@@ -19,10 +19,19 @@ typedef enum tess_on_nan { TESS_NAN_ROLLBACK, TESS_NAN_STOP } tess_on_nan;
 /* Whether documents begin with a bos token. AUTO: as the tokenizer's template says. */
 typedef enum tess_add_bos { TESS_ADD_BOS_AUTO, TESS_ADD_BOS_TRUE, TESS_ADD_BOS_FALSE } tess_add_bos;
 
+/* AUTO: what the environment's TESSERA_DEVICE names, else the CPU. */
+typedef enum tess_device_choice {
+    TESS_DEVICE_AUTO,
+    TESS_DEVICE_CPU,
+    TESS_DEVICE_FAR,
+    TESS_DEVICE_CUDA
+} tess_device_choice;
+
 typedef struct tess_config {
     struct {
         char dump_folder[TESS_TEXT_SIZE];
         char description[TESS_TEXT_SIZE];
+        int device; /* tess_device_choice */
         bool ignore_memory;
     } job;
     struct {
@@ -166,6 +175,13 @@ static inline int64_t tess_config_micro_batches(const tess_config *config)
 }
 
 /* The most rows of a pass. */
+/* The name of job.device, as tess_device_open takes it. */
+static inline const char *tess_config_device(const tess_config *config)
+{
+    static const char *const names[] = {NULL, "cpu", "far", "cuda"};
+    return names[config->job.device];
+}
+
 static inline int64_t tess_config_pass_rows(const tess_config *config)
 {
     return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;

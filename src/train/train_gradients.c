@@ -26,8 +26,7 @@ static tess_status run_pass(tess_engine *e, const tess_batch *batch, int p, tess
     tess_numbers_pass_begin(e->numbers, p);
     TESS_TRY(tess_executor_train(e->executor, &part, NULL, e->logprobs));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
-    tess_loss_add(own, e->logprobs, part.targets, part.n_tokens);
-    return TESS_OK;
+    return tess_loss_add(&e->meter, own, e->logprobs, part.targets, part.n_tokens);
 }
 
 static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_loss_sum *own)
@@ -65,10 +64,12 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
                (long long)e->step + 1, (long long)source->n_micro, source->divisor);
     own->source = fingerprint(source);
     tess_numbers_run_begin(e->numbers);
+    TESS_TRY(tess_loss_begin(&e->meter));
     TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro),
                                          &n_local));
     for (int64_t s = 0; s < n_local; s++)
         TESS_TRY(run_micro_batch(e, source, s, own));
+    TESS_TRY(tess_loss_end(&e->meter, own));
     return tess_fsdp_step_end(e->fsdp);
 }
 

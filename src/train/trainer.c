@@ -55,12 +55,14 @@ static void describe(const tess_trainer *t)
                       tess_family_name(t->model_config.family),
                       tess_format_count((double)tess_model_count(t->engine->model), params, sizeof(params)),
                       (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
-    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s, peak %.2f TFLOP/s", t->world,
+    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s%s, peak %.2f TFLOP/s", t->world,
                       tess_runtime_backend(t->runtime), tess_threads_count(tess_stream_threads(t->engine->stream)),
                       tess_threads_count(tess_stream_threads(t->engine->stream)) > 1 ? "s" : "",
                       tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
                       tess_dtype_name(tess_precision_dtype(c->training.mixed_precision_param)),
-                      tess_stream_kernels(t->engine->stream)->name, t->engine->peak_flops * 1e-12);
+                      tess_stream_kernels(t->engine->stream)->name, t->engine->compute.apart ? ", device " : "",
+                      t->engine->compute.apart ? tess_device_get_properties(t->engine->compute.device)->name : "",
+                      t->engine->peak_flops * 1e-12);
     if (t->hosts->n > 1)
         describe_mesh(t);
     if (t->hosts->n > 1 && c->comm.reduction == 1)
@@ -181,7 +183,7 @@ static tess_status fill_memory(const tess_trainer *t, tess_step_report *report)
 {
     int64_t total = 0;
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
-        report->peak_bytes[pool] = tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
+        report->peak_bytes[pool] = tess_compute_peak(&t->engine->compute, t->mem, (tess_pool)pool);
         total += (int64_t)report->peak_bytes[pool];
     }
     if (report->log_line)

@@ -85,8 +85,9 @@ static tess_status share_failure(evaluation *e, tess_status taken)
 static tess_status run_batch(evaluation *e, const tess_micro_batch *data)
 {
     tess_batch batch = tess_batch_of(data);
-    TESS_TRY(tess_executor_logprobs(e->t->engine->executor, &batch, 1, e->t->engine->logprobs, NULL));
-    tess_loss_add(&e->sum, e->t->engine->logprobs, data->targets, data->n_tokens);
+    tess_engine *engine = e->t->engine;
+    TESS_TRY(tess_executor_logprobs(engine->executor, &batch, 1, engine->logprobs, NULL));
+    TESS_TRY(tess_loss_add(&engine->meter, &e->sum, engine->logprobs, data->targets, data->n_tokens));
     e->sum.n_bytes += (int64_t)data->n_bytes;
     tess_loader_cursor(e->t->held_out, &e->cursor);
     const tess_coordinates *at = &e->t->engine->at;
@@ -146,12 +147,15 @@ static tess_status run_rounds(evaluation *e)
 {
     tess_runtime_phase(e->t->runtime, "validation", e->t->engine->step, -1);
     tess_loader_set_rows(e->t->held_out, e->rows);
+    const tess_loss_meter *meter = &e->t->engine->meter;
     TESS_TRY(tess_loader_seek(e->t->held_out, &e->cursor));
+    TESS_TRY(tess_loss_begin(meter));
     do {
         if (e->outlook == FAILED)
             TESS_TRY(retry(e));
         TESS_TRY(run_round(e));
     } while (e->outlook == GOES_ON || (e->outlook == FAILED && e->n_retries < e->t->config.validation.retries));
+    TESS_TRY(tess_loss_end(meter, &e->sum));
     return tess_loss_all_reduce(e->t->team, &e->sum);
 }
 

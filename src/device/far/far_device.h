@@ -1,7 +1,7 @@
 /* The far device: the host's kernels behind a queue, on memory that the host cannot touch. It shows without a GPU what
  * a GPU would: a host that reads a value in place dies with a message, and a wait that is missing gives wrong data.
  *
- * TESSERA_FAR_DELAYS=SEED:MICROSECONDS has the worker of every stream pause at random before a command. */
+ * TESSERA_FAR_DELAYS=SEED:MICROSECONDS has the worker of every stream pause at random before one command in 16. */
 #ifndef TESS_DEVICE_FAR_DEVICE_H
 #define TESS_DEVICE_FAR_DEVICE_H
 

@@ -74,9 +74,9 @@ static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inver
     int64_t D = p->head_size;
     if (!p->rope)
         return TESS_OK;
-    TESS_TRY(c->kernels->rope(c->stream, q, stride.q, c->batch->pos, c->cos_table, c->sin_table, c->T, p->n_heads, D, D,
+    TESS_TRY(c->kernels->rope(c->stream, q, stride.q, c->values.pos, c->cos_table, c->sin_table, c->T, p->n_heads, D, D,
                               inverse, c->dtype));
-    return c->kernels->rope(c->stream, k, stride.kv, c->batch->pos, c->cos_table, c->sin_table, c->T, p->n_kv_heads, D,
+    return c->kernels->rope(c->stream, k, stride.kv, c->values.pos, c->cos_table, c->sin_table, c->T, p->n_kv_heads, D,
                             D, inverse, c->dtype);
 }
 
@@ -144,11 +144,9 @@ static void sequences_of_batch(const tess_layer_call *c, const tess_layer_saved 
 static tess_status copy_rows(const tess_layer_call *c, const void *from, int64_t stride, void *to, int64_t width,
                              int64_t n)
 {
-    int64_t whole = stride == width ? n : 1; /* rows a call */
-    for (int64_t i = 0; i < n; i += whole)
-        TESS_TRY(c->kernels->convert(c->stream, tess_at(c, from, i * stride), c->dtype, tess_at(c, to, i * width),
-                                     c->dtype, whole * width));
-    return TESS_OK;
+    size_t element = tess_dtype_size(c->dtype);
+    return c->kernels->copy_rows(c->stream, from, (size_t)stride * element, to, (size_t)width * element, n,
+                                 (size_t)width * element);
 }
 
 /* Appends new keys and values to the sequence's slot, where attention reads all of them. */

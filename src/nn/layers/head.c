@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "device/device.h"
 #include "nn/layers/layers.h"
 
 int64_t tess_head_chunk(int64_t vocab_size)
@@ -38,7 +39,7 @@ static tess_cross_entropy rows_of_chunk(const tess_layer_call *part, int64_t beg
                                 .V = V,
                                 .logits = logits,
                                 .ld = tess_head_row(V),
-                                .targets = part->batch->targets + begin,
+                                .targets = part->values.targets + begin,
                                 .inv_temperature = inv_temperature,
                                 .logprob = logprob + begin,
                                 .dtype = part->dtype};
@@ -60,17 +61,20 @@ tess_status tess_head_forward(const tess_layer_call *c, const void *y, float *lo
 }
 
 /* The loss's derivatives for n rows from `begin` on. The one place where values of the head meet the host. */
-static tess_status grade(const tess_token_loss *loss, const tess_head_work *work, int64_t begin, int64_t n,
-                         const float *logprob)
+static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work,
+                         int64_t begin, int64_t n, const float *logprob)
 {
-    float *dlogprob = work->dlogprob + begin, *dentropy = work->dentropy + begin;
+    size_t bytes = (size_t)n * sizeof(float);
+    float *shown[2] = {work->graded, work->graded + n}, *said[2] = {work->graded + 2 * n, work->graded + 3 * n};
     if (n == 0)
         return TESS_OK;
-    memset(dlogprob, 0, (size_t)n * sizeof(float));
-    memset(dentropy, 0, (size_t)n * sizeof(float));
-    TESS_TRY_CTX(loss->grade(loss->self, begin, n, logprob + begin, work->entropy + begin, dlogprob, dentropy),
+    TESS_TRY(tess_fetch(c->stream, shown[0], logprob + begin, bytes));
+    TESS_TRY(tess_fetch(c->stream, shown[1], work->entropy + begin, bytes));
+    memset(said[0], 0, 2 * bytes);
+    TESS_TRY_CTX(loss->grade(loss->self, begin, n, shown[0], shown[1], said[0], said[1]),
                  "token loss: rows %lld to %lld", (long long)begin, (long long)(begin + n - 1));
-    return TESS_OK;
+    TESS_TRY(tess_upload(c->stream, work->dlogprob + begin, said[0], bytes));
+    return tess_upload(c->stream, work->dentropy + begin, said[1], bytes);
 }
 
 /* rows become those of `loss`. A loss that grades chunk by chunk does so here, from logprob and entropy. */
@@ -80,7 +84,7 @@ static tess_status apply_loss(const tess_layer_call *part, const tess_token_loss
     if (!loss->whole) {
         rows->entropy = work->entropy + begin;
         TESS_TRY(part->kernels->cross_entropy(part->stream, rows));
-        TESS_TRY(grade(loss, work, begin, part->T, logprob));
+        TESS_TRY(grade(part, loss, work, begin, part->T, logprob));
         rows->entropy = NULL;
     }
     rows->dlogprob = work->dlogprob + begin;
@@ -108,7 +112,7 @@ tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *los
                 backward = rows_of_logits(&c->block->head, c->dtype);
     if (loss != NULL && loss->whole) {
         TESS_TRY(tess_head_forward(c, y, work->logits, loss->inv_temperature, logprob, work->entropy));
-        TESS_TRY(grade(loss, work, 0, c->T, logprob));
+        TESS_TRY(grade(c, loss, work, 0, c->T, logprob));
     }
     int64_t begin = 0;
     do { /* once even without tokens: the gradient buffer must be written */

@@ -10,6 +10,11 @@
 #include "device/stream.h"
 #include "nn/block.h"
 
+/* What kernels read of a batch, in the device's memory. */
+typedef struct tess_batch_values {
+    const int32_t *ids, *pos, *targets; /* (T) each */
+} tess_batch_values;
+
 /* One unit of a model on one batch. */
 typedef struct tess_layer_call {
     tess_stream *stream;
@@ -20,7 +25,8 @@ typedef struct tess_layer_call {
     float *const *dw;     /* their gradients, entries NULL when frozen; NULL in forward */
     const tess_block *block;
     const tess_model_config *config;
-    const tess_batch *batch;
+    const tess_batch *batch; /* the caller's, in the host's memory */
+    tess_batch_values values;
     int unit;
     const float *cos_table, *sin_table; /* (longest sequence, D/2) */
     const tess_watch *watch;
@@ -75,7 +81,7 @@ typedef struct tess_layer_work {
     void *dq, *dk, *dv;       /* like q, k, v */
     void *act;                /* (T, F) */
     void *fusing;             /* of fused products in backward, see tess_gemm_fused_work */
-    tess_attention_seq *seqs; /* (n_seqs) */
+    tess_attention_seq *seqs; /* (n_seqs) descriptors: of the host */
     bool deferred;            /* the parameters' gradients come later, from what is kept here until then */
 } tess_layer_work;
 
@@ -176,6 +182,7 @@ int64_t tess_head_row(int64_t vocab_size);
 typedef struct tess_head_work {
     float *logits;                        /* (chunk, V), rows tess_head_row(V) apart */
     float *entropy, *dlogprob, *dentropy; /* (T) of a token loss */
+    float *graded;                        /* (4, T) of the host: what a token loss is shown, and what it says */
 } tess_head_work;
 
 /* y (T, C) -> log-probabilities of the batch's targets (T); entropy (T) may be NULL. */

@@ -1,0 +1,286 @@
+/* Places: memory of the device for the parameters, or the gradients, of one unit at a time. Units of a size take turns
+ * in two: one computes while the next is copied. */
+#include "nn/staging.h"
+
+#include "device/device.h"
+
+typedef struct tess_stage_place {
+    struct tess_stage_place *next;
+    char *data;
+    size_t bytes;
+    int unit;   /* whose values it has; -1: nobody's yet */
+    int n_held; /* hooks that are open on them */
+    uint64_t released;
+    tess_event *copied, *used;
+} tess_stage_place;
+
+struct tess_staging {
+    tess_stream *stream, *up, *down;
+    const tess_model *model;
+    tess_hooks inner;
+    tess_staging_options options;
+    tess_stage_place *params, *grads;
+    tess_stage_place **at, **grad_at; /* (n_units) where the unit is, while it is held; NULL: nowhere */
+    const void **w;                   /* (n_params) on the device */
+    float **dw;
+    const void *const **host_w; /* (n_units) the inner hooks' */
+    float *const **host_dw;
+    uint64_t n_released;
+};
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 255) & ~(size_t)255;
+}
+
+static size_t param_bytes(const tess_staging *s, int param, tess_dtype dtype)
+{
+    return (size_t)tess_shape_count(&tess_model_param(s->model, param)->shape) * tess_dtype_size(dtype);
+}
+
+static size_t unit_bytes(const tess_staging *s, int unit, tess_dtype dtype)
+{
+    int first, n;
+    size_t bytes = 0;
+    tess_model_unit_params(s->model, unit, &first, &n);
+    for (int i = first; i < first + n; i++)
+        bytes += aligned(param_bytes(s, i, dtype));
+    return bytes;
+}
+
+/* ---- Places ---- */
+static tess_status create_place(tess_staging *s, tess_stage_place **list, size_t bytes, tess_stage_place **out)
+{
+    tess_device *device = tess_stream_device(s->stream);
+    tess_stage_place *p;
+    tess_pool pool = list == &s->params ? TESS_POOL_PARAMS : TESS_POOL_GRADS;
+    TESS_TRY(tess_mem_alloc(tess_stream_mem(s->stream), TESS_POOL_MISC, sizeof(*p), "place", (void **)&p));
+    *p = (tess_stage_place){.next = *list, .bytes = bytes, .unit = -1};
+    *list = p; /* from here on it is destroyed with the rest */
+    TESS_TRY(tess_event_create(device, &p->copied));
+    TESS_TRY(tess_event_create(device, &p->used));
+    TESS_TRY(tess_device_alloc(device, pool, bytes, list == &s->params ? "a unit's parameters" : "a unit's gradients",
+                               (void **)&p->data));
+    *out = p;
+    return TESS_OK;
+}
+
+static void destroy_places(tess_staging *s, tess_stage_place *list)
+{
+    while (list != NULL) {
+        tess_stage_place *p = list;
+        list = p->next;
+        tess_device_free(tess_stream_device(s->stream), p->data);
+        tess_event_destroy(&p->copied);
+        tess_event_destroy(&p->used);
+        tess_mem_free(tess_stream_mem(s->stream), p);
+    }
+}
+
+/* How many places units of this size share. */
+static int place_limit(const tess_staging *s, size_t bytes, tess_dtype dtype)
+{
+    int n = 0;
+    for (int unit = 0; unit < tess_model_n_units(s->model); unit++)
+        n += unit_bytes(s, unit, dtype) == bytes;
+    return n < 2 || s->options.constant ? n : 2;
+}
+
+/* The unit's own, else the one of its size that was let go of first, once there are enough. */
+static tess_status take_place(tess_staging *s, tess_stage_place **list, int unit, tess_dtype dtype,
+                              tess_stage_place **out)
+{
+    size_t bytes = unit_bytes(s, unit, dtype);
+    tess_stage_place *oldest = NULL;
+    int n = 0;
+    for (tess_stage_place *p = *list; p != NULL; p = p->next) {
+        if (p->bytes != bytes)
+            continue;
+        n++;
+        if (p->n_held > 0)
+            continue;
+        if (p->unit == unit) {
+            *out = p;
+            return TESS_OK;
+        }
+        if (oldest == NULL || p->released < oldest->released)
+            oldest = p;
+    }
+    *out = oldest;
+    return oldest != NULL && n >= place_limit(s, bytes, dtype) ? TESS_OK : create_place(s, list, bytes, out);
+}
+
+/* ---- Parameters ---- */
+static tess_status upload(tess_staging *s, tess_stage_place *place, int unit, const void *const *host)
+{
+    int first, n;
+    char *at = place->data;
+    tess_model_unit_params(s->model, unit, &first, &n);
+    TESS_TRY(tess_event_wait(place->used, s->up));
+    for (int i = 0; i < n; i++) {
+        size_t bytes = param_bytes(s, first + i, s->options.dtype);
+        TESS_TRY(tess_stream_copy(s->up, at, host[i], bytes));
+        at += aligned(bytes);
+    }
+    TESS_TRY(tess_event_record(place->copied, s->up));
+    return tess_event_wait(place->copied, s->stream);
+}
+
+/* The unit's parameters on the device, for as long as a hook is open. */
+static tess_status hold(tess_staging *s, int unit, const void *const **w)
+{
+    int first, n;
+    tess_stage_place *place = s->at[unit];
+    tess_model_unit_params(s->model, unit, &first, &n);
+    if (place == NULL) {
+        TESS_TRY(take_place(s, &s->params, unit, s->options.dtype, &place));
+        if (!s->options.constant || place->unit != unit)
+            TESS_TRY(upload(s, place, unit, s->host_w[unit]));
+        place->unit = unit;
+        s->at[unit] = place;
+        char *at = place->data;
+        for (int i = first; i < first + n; i++) {
+            s->w[i] = at;
+            at += aligned(param_bytes(s, i, s->options.dtype));
+        }
+    }
+    place->n_held++;
+    *w = s->w + first;
+    return TESS_OK;
+}
+
+/* The copy has passed the host's parameters when this returns. */
+static tess_status let_go(tess_staging *s, int unit)
+{
+    tess_stage_place *place = s->at[unit];
+    TESS_TRY(tess_event_synchronize(place->copied));
+    if (--place->n_held > 0)
+        return TESS_OK;
+    s->at[unit] = NULL;
+    place->released = ++s->n_released;
+    return tess_event_record(place->used, s->stream);
+}
+
+/* ---- Gradients ---- */
+static tess_status hold_gradients(tess_staging *s, int unit, float *const **dw)
+{
+    int first, n;
+    tess_stage_place *place;
+    tess_model_unit_params(s->model, unit, &first, &n);
+    TESS_TRY(take_place(s, &s->grads, unit, TESS_F32, &place));
+    place->unit = unit;
+    place->n_held = 1;
+    s->grad_at[unit] = place;
+    char *at = place->data;
+    for (int i = 0; i < n; i++) {
+        s->dw[first + i] = s->host_dw[unit][i] != NULL ? (void *)at : NULL;
+        at += aligned(param_bytes(s, first + i, TESS_F32));
+    }
+    *dw = s->dw + first;
+    return TESS_OK;
+}
+
+/* The host has them when this returns. */
+static tess_status download_gradients(tess_staging *s, int unit)
+{
+    int first, n;
+    tess_stage_place *place = s->grad_at[unit];
+    tess_model_unit_params(s->model, unit, &first, &n);
+    TESS_TRY(tess_event_record(place->used, s->stream));
+    TESS_TRY(tess_event_wait(place->used, s->down));
+    for (int i = 0; i < n; i++)
+        if (s->dw[first + i] != NULL)
+            TESS_TRY(
+                tess_stream_copy(s->down, s->host_dw[unit][i], s->dw[first + i], param_bytes(s, first + i, TESS_F32)));
+    TESS_TRY(tess_event_record(place->copied, s->down));
+    TESS_TRY(tess_stream_synchronize(s->down));
+    place->n_held = 0;
+    place->released = ++s->n_released;
+    s->grad_at[unit] = NULL;
+    return TESS_OK;
+}
+
+/* ---- Hooks ---- */
+static tess_status pre_forward(void *self, int unit, const void *const **w)
+{
+    tess_staging *s = self;
+    TESS_TRY(s->inner.pre_forward(s->inner.self, unit, &s->host_w[unit]));
+    return hold(s, unit, w);
+}
+
+static tess_status post_forward(void *self, int unit)
+{
+    tess_staging *s = self;
+    TESS_TRY(let_go(s, unit));
+    return s->inner.post_forward(s->inner.self, unit);
+}
+
+static tess_status pre_backward(void *self, int unit, const void *const **w, float *const **dw)
+{
+    tess_staging *s = self;
+    TESS_TRY(s->inner.pre_backward(s->inner.self, unit, &s->host_w[unit], &s->host_dw[unit]));
+    TESS_TRY(hold(s, unit, w));
+    return hold_gradients(s, unit, dw);
+}
+
+static tess_status post_backward(void *self, int unit)
+{
+    tess_staging *s = self;
+    TESS_TRY(let_go(s, unit));
+    TESS_TRY(download_gradients(s, unit));
+    return s->inner.post_backward(s->inner.self, unit);
+}
+
+tess_hooks tess_staging_hooks(tess_staging *s)
+{
+    return (tess_hooks){s, pre_forward, post_forward, pre_backward, post_backward};
+}
+
+/* ---- Creation ---- */
+static tess_status build(tess_staging *s)
+{
+    tess_mem *mem = tess_stream_mem(s->stream);
+    tess_device *device = tess_stream_device(s->stream);
+    size_t n_units = (size_t)tess_model_n_units(s->model), n_params = (size_t)tess_model_n_params(s->model);
+    const struct {
+        void *pointer;
+        size_t n;
+    } arrays[] = {{&s->at, n_units},  {&s->grad_at, n_units}, {&s->w, n_params},
+                  {&s->dw, n_params}, {&s->host_w, n_units},  {&s->host_dw, n_units}};
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, arrays[i].n, sizeof(void *), "staging", arrays[i].pointer));
+    TESS_TRY(tess_device_stream(device, 1, NULL, &s->up));
+    return tess_device_stream(device, 1, NULL, &s->down);
+}
+
+tess_status tess_staging_create(tess_stream *stream, const tess_model *model, const tess_hooks *inner,
+                                const tess_staging_options *options, tess_staging **out)
+{
+    tess_staging *s;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(*s), "staging", (void **)&s));
+    *s = (tess_staging){.stream = stream, .model = model, .inner = *inner, .options = *options};
+    tess_status status = build(s);
+    if (status != TESS_OK)
+        tess_staging_destroy(&s);
+    *out = s;
+    return status;
+}
+
+void tess_staging_destroy(tess_staging **handle)
+{
+    tess_staging *s = *handle;
+    if (s == NULL)
+        return;
+    destroy_places(s, s->params);
+    destroy_places(s, s->grads);
+    if (s->up != NULL)
+        tess_stream_destroy(&s->up);
+    if (s->down != NULL)
+        tess_stream_destroy(&s->down);
+    void *const arrays[] = {s->at, s->grad_at, s->w, s->dw, s->host_w, s->host_dw};
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+        tess_mem_free(tess_stream_mem(s->stream), arrays[i]);
+    tess_mem_free(tess_stream_mem(s->stream), s);
+    *handle = NULL;
+}

@@ -1,0 +1,36 @@
+#include "train/compute.h"
+
+tess_status tess_compute_open(const char *name, tess_stream *host, tess_compute *c)
+{
+    *c = (tess_compute){.stream = host};
+    TESS_TRY(tess_device_open(tess_stream_mem(host), name, &c->device));
+    c->apart = !tess_device_get_properties(c->device)->host_memory;
+    return c->apart ? tess_device_stream(c->device, tess_threads_count(tess_stream_threads(host)),
+                                         tess_stream_kernels(host)->name, &c->stream)
+                    : TESS_OK;
+}
+
+tess_status tess_compute_hooks(tess_compute *c, const tess_model *model, const tess_hooks *hooks,
+                               const tess_staging_options *options)
+{
+    c->hooks = *hooks;
+    if (!c->apart)
+        return TESS_OK;
+    TESS_TRY(tess_staging_create(c->stream, model, hooks, options, &c->staging));
+    c->hooks = tess_staging_hooks(c->staging);
+    return TESS_OK;
+}
+
+size_t tess_compute_peak(const tess_compute *c, const tess_mem *mem, tess_pool pool)
+{
+    size_t bytes = tess_mem_stats(mem, pool).peak_bytes;
+    return c->apart ? bytes + tess_device_mem_stats(c->device, pool).peak_bytes : bytes;
+}
+
+void tess_compute_close(tess_compute *c)
+{
+    tess_staging_destroy(&c->staging);
+    if (c->apart && c->stream != NULL)
+        tess_stream_destroy(&c->stream);
+    tess_device_close(&c->device);
+}

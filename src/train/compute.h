@@ -1,0 +1,27 @@
+/* Where an executor runs: the host, or a device beside it that computes on copies of what the host keeps. */
+#ifndef TESS_TRAIN_COMPUTE_H
+#define TESS_TRAIN_COMPUTE_H
+
+#include "device/device.h"
+#include "nn/staging.h"
+
+typedef struct tess_compute {
+    tess_device *device;
+    tess_stream *stream;   /* the executor's */
+    tess_staging *staging; /* NULL: on the host */
+    tess_hooks hooks;      /* the executor's */
+    bool apart;            /* the device is not the host, and the stream is this one's own */
+} tess_compute;
+
+/* Opens the device that is called `name` (as in tess_device_open). On the host the stream is `host`, else one with as
+ * many threads. */
+tess_status tess_compute_open(const char *name, tess_stream *host, tess_compute *compute);
+/* Makes the executor's hooks from those of the host. */
+tess_status tess_compute_hooks(tess_compute *compute, const tess_model *model, const tess_hooks *hooks,
+                               const tess_staging_options *options);
+/* Peak bytes of a pool, of the host's memory `mem` and of the device apart from it. */
+size_t tess_compute_peak(const tess_compute *compute, const tess_mem *mem, tess_pool pool);
+/* After the executor. One that was never opened is fine. */
+void tess_compute_close(tess_compute *compute);
+
+#endif
