@@ -21,12 +21,6 @@ tess_status tess_compute_hooks(tess_compute *c, const tess_model *model, const t
     return TESS_OK;
 }
 
-size_t tess_compute_peak(const tess_compute *c, const tess_mem *mem, tess_pool pool)
-{
-    size_t bytes = tess_mem_stats(mem, pool).peak_bytes;
-    return c->apart ? bytes + tess_device_mem_stats(c->device, pool).peak_bytes : bytes;
-}
-
 void tess_compute_close(tess_compute *c)
 {
     tess_staging_destroy(&c->staging);

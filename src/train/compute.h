@@ -19,8 +19,6 @@ tess_status tess_compute_open(const char *name, tess_stream *host, tess_compute 
 /* Makes the executor's hooks from those of the host. */
 tess_status tess_compute_hooks(tess_compute *compute, const tess_model *model, const tess_hooks *hooks,
                                const tess_staging_options *options);
-/* Peak bytes of a pool, of the host's memory `mem` and of the device apart from it. */
-size_t tess_compute_peak(const tess_compute *compute, const tess_mem *mem, tess_pool pool);
 /* After the executor. One that was never opened is fine. */
 void tess_compute_close(tess_compute *compute);
 

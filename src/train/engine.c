@@ -229,5 +229,5 @@ void tess_engine_destroy(tess_engine **handle)
 void tess_engine_peaks(const tess_engine *e, int64_t peak_bytes[TESS_POOL_COUNT])
 {
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        peak_bytes[pool] = (int64_t)tess_compute_peak(&e->compute, e->mem, (tess_pool)pool);
+        peak_bytes[pool] = (int64_t)tess_mem_stats(e->mem, (tess_pool)pool).peak_bytes;
 }

@@ -112,7 +112,7 @@ tess_fsdp_policy tess_engine_policy(const tess_config *config);
 tess_executor_options tess_engine_activations(const tess_config *config);
 tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units);
 
-/* Peak bytes of every pool, of this rank. */
+/* Peak bytes of every pool of the host, of this rank. */
 void tess_engine_peaks(const tess_engine *engine, int64_t peak_bytes[TESS_POOL_COUNT]);
 
 tess_dtype tess_precision_dtype(int precision);

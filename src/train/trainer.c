@@ -55,8 +55,9 @@ static void describe(const tess_trainer *t)
                       tess_family_name(t->model_config.family),
                       tess_format_count((double)tess_model_count(t->engine->model), params, sizeof(params)),
                       (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
-    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s%s, peak %.2f TFLOP/s", t->world,
-                      tess_runtime_backend(t->runtime), tess_threads_count(tess_stream_threads(t->engine->stream)),
+    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s%s, peak %.2f TFLOP/s",
+                      t->world, tess_runtime_backend(t->runtime),
+                      tess_threads_count(tess_stream_threads(t->engine->stream)),
                       tess_threads_count(tess_stream_threads(t->engine->stream)) > 1 ? "s" : "",
                       tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
                       tess_dtype_name(tess_precision_dtype(c->training.mixed_precision_param)),
@@ -183,7 +184,7 @@ static tess_status fill_memory(const tess_trainer *t, tess_step_report *report)
 {
     int64_t total = 0;
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
-        report->peak_bytes[pool] = tess_compute_peak(&t->engine->compute, t->mem, (tess_pool)pool);
+        report->peak_bytes[pool] = tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
         total += (int64_t)report->peak_bytes[pool];
     }
     if (report->log_line)
@@ -193,20 +194,29 @@ static tess_status fill_memory(const tess_trainer *t, tess_step_report *report)
 }
 
 /* One line: peak bytes of each pool, all ranks together. */
-static tess_status describe_memory(const tess_trainer *t)
+static tess_status describe_pools(const tess_trainer *t, const char *what, int64_t peaks[TESS_POOL_COUNT])
 {
-    int64_t peaks[TESS_POOL_COUNT];
     char line[512] = "", bytes[32];
     size_t used = 0;
-    tess_engine_peaks(t->engine, peaks);
     TESS_TRY(tess_all_reduce(t->team, peaks, peaks, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         if (peaks[pool] > 0)
             used = tess_text_add(line, sizeof(line), used, "%s%s %s", used > 0 ? ", " : "",
                                  tess_pool_name((tess_pool)pool),
                                  tess_format_bytes((double)peaks[pool], bytes, sizeof(bytes)));
-    tess_trainer_note(t, "memory of all ranks at the peak: %s", line);
+    tess_trainer_note(t, "memory of all %s at the peak: %s", what, line);
     return TESS_OK;
+}
+
+static tess_status describe_memory(const tess_trainer *t)
+{
+    const tess_compute *compute = &t->engine->compute;
+    int64_t peaks[TESS_POOL_COUNT];
+    tess_engine_peaks(t->engine, peaks);
+    TESS_TRY(describe_pools(t, "ranks", peaks));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        peaks[pool] = (int64_t)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;
+    return compute->apart ? describe_pools(t, "devices", peaks) : TESS_OK;
 }
 
 /* One line: where rank 0 spent the time of all steps. */

@@ -131,8 +131,7 @@ static tess_status run_rank(verify_run *run, tess_trainer *t)
             run->header->grad_norm[i] = report.grad_norm;
         }
     }
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) /* of the host, where the shards are */
-        run->header->peak_bytes[e->at.rank][pool] = (int64_t)tess_mem_stats(e->mem, (tess_pool)pool).peak_bytes;
+    tess_engine_peaks(e, run->header->peak_bytes[e->at.rank]);
     if (e->at.rank == 0)
         snprintf(run->header->kernels, sizeof(run->header->kernels), "%s", tess_stream_kernels(e->stream)->name);
     for (int i = 0; i < run->n_tensors && run->values != RUN_NO_VALUES; i++)
