@@ -6,7 +6,7 @@
 tess_status tess_loss_meter_create(tess_stream *stream, tess_loss_meter *meter)
 {
     meter->stream = stream;
-    return tess_device_alloc(tess_stream_device(stream), TESS_POOL_ACTIVATIONS, sizeof(*meter->nll), "sum of losses",
+    return tess_device_alloc(tess_stream_device(stream), TESS_POOL_MISC, sizeof(*meter->nll), "sum of losses",
                              (void **)&meter->nll);
 }
 
