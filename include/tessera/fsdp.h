@@ -152,8 +152,8 @@ TESS_API tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans);
 
 /* AdamW over all shards, in their order, with the threads of `fsdp`. Destroy it (tess_adamw_destroy) before `fsdp`. */
 TESS_API tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw);
-/* tess_adamw_step over all shards, between update_begin and update_end. Collective. TESS_E_INVALID: between step_begin
- * and step_end, or there are no gradients. */
+/* tess_adamw_step over all shards, between update_begin and update_end. Collective. TESS_E_INVALID: `adamw` was made
+ * for another fsdp; between step_begin and step_end; or there are no gradients. */
 TESS_API tess_status tess_fsdp_adamw_step(tess_fsdp *fsdp, tess_adamw *adamw, int64_t step, float lr, float grad_scale);
 
 /* Global L2 norm of the gradients, exact up to one final rounding: sums of squares per row are added exactly, so no

@@ -13,6 +13,7 @@ struct tess_adamw {
     tess_adamw_observer observer; /* NULL: none */
     void *observer_self;
     tess_stream *stream, *own_stream;
+    const void *owner; /* of the spans; NULL: not known */
     tess_adamw_options options;
     float *m, *v;    /* moments of all trainable spans, one after the other */
     size_t bytes;    /* of each array */
@@ -239,6 +240,16 @@ tess_status tess_adamw_step(tess_adamw *adamw, const tess_span *spans, int64_t s
     if (adamw->journal != NULL)
         u.n_lanes = optim_journal_begin(adamw->journal, step, tess_threads_count(tess_stream_threads(u.stream)));
     return update_all(&u, spans);
+}
+
+void tess_adamw_set_owner(tess_adamw *adamw, const void *owner)
+{
+    adamw->owner = owner;
+}
+
+bool tess_adamw_is_of(const tess_adamw *adamw, const void *owner)
+{
+    return adamw->owner == owner;
 }
 
 void tess_adamw_moments(tess_adamw *adamw, int index, float **m, float **v)

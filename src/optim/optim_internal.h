@@ -9,6 +9,10 @@
 /* Runs updates on `stream` (borrowed until destroy) instead of a stream of the optimizer's own. */
 void tess_adamw_set_stream(tess_adamw *adamw, tess_stream *stream);
 
+/* Whoever has the spans of the optimizer says so, to tell later whether moments are of its parameters. */
+void tess_adamw_set_owner(tess_adamw *adamw, const void *owner);
+bool tess_adamw_is_of(const tess_adamw *adamw, const void *owner);
+
 /* Called during an update with a journal: before ("shard") and after ("shard-done") each span that has elements; these
  * spans are numbered from 0. */
 typedef void (*tess_adamw_observer)(void *self, const char *moment, int64_t number);

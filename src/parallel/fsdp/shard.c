@@ -67,12 +67,15 @@ tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *op
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
     TESS_TRY(tess_adamw_create(fsdp->mem, spans, fsdp->n_params, options, adamw));
     tess_adamw_set_stream(*adamw, stream);
+    tess_adamw_set_owner(*adamw, fsdp);
     return TESS_OK;
 }
 
 tess_status tess_fsdp_adamw_step(tess_fsdp *fsdp, tess_adamw *adamw, int64_t step, float lr, float grad_scale)
 {
     const tess_span *spans;
+    TESS_CHECK(tess_adamw_is_of(adamw, fsdp), TESS_E_INVALID,
+               "tess_fsdp_adamw_step: the adamw was not made for this fsdp: make one with tess_fsdp_adamw_create");
     TESS_TRY(tess_fsdp_update_begin(fsdp));
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
     TESS_TRY(tess_adamw_step(adamw, spans, step, lr, grad_scale));
