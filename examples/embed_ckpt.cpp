@@ -1,5 +1,5 @@
-// Checkpoints from C++: a linear map, sharded by rows, is fitted with AdamW, saved, and goes on where it stopped with
-// any number of ranks.
+// Checkpoints from C++: a linear map, sharded by rows, is fitted with AdamW, saved beside the training, and goes on
+// where it stopped with any number of ranks.
 //
 //     tessera run -n 2 -- ./embed_ckpt out 20     trains to step 20, saving every fifth step in the folder `out`
 //     ./embed_ckpt out 40                         goes on alone: the losses are those of any other number of ranks
@@ -37,6 +37,7 @@ using runtime_handle = owned<tess_runtime, tess_runtime_destroy>;
 using mesh_handle = owned<tess_mesh, tess_mesh_destroy>;
 using fsdp_handle = owned<tess_fsdp, tess_fsdp_destroy>;
 using adamw_handle = owned<tess_adamw, tess_adamw_destroy>;
+using saver_handle = owned<tess_checkpoint_saver, tess_checkpoint_saver_destroy>;
 
 // Calls a function of the library whose last argument receives a handle.
 template <typename T, typename F> T made(F &&create)
@@ -150,13 +151,17 @@ void train(const char *folder, int64_t last_step)
     state.adamw = m.adamw.get();
     int64_t step = 0;
     check(tess_checkpoint_resume(m.runtime.get(), folder, &state, &step));
+    const auto saver = made<saver_handle>([&](auto out) {
+        return tess_checkpoint_saver_create(m.runtime.get(), &state, 2, out);
+    }); // keeps the newest two
     while (step < last_step) {
         const float loss = m.step(++step);
         if (m.rank == 0)
             std::printf("step %lld, loss %.9g\n", static_cast<long long>(step), double(loss));
-        if (step % save_every == 0)
-            check(tess_checkpoint_save(m.runtime.get(), folder, step, &state, "{\"example\": \"embed_ckpt\"}"));
+        if (step % save_every == 0) // copies; the next steps run while the copy is written
+            check(tess_checkpoint_save_start(saver.get(), folder, step, &state, "{\"example\": \"embed_ckpt\"}"));
     }
+    check(tess_checkpoint_save_wait(saver.get()));
 }
 
 } // namespace

@@ -14,7 +14,7 @@ from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_float, c_int, 
 
 ROWS, COLUMNS = 7, 5  # no number of ranks divides 7
 BATCH, MICRO_BATCHES, SAVE_EVERY = 6, 4, 5
-F32, STRATEGY_FULL = 0, 3
+F32, I64, STRATEGY_FULL = 0, 4, 3
 
 tess = ctypes.CDLL(os.environ.get("TESSERA_LIBRARY", "libtessera.so.0"))
 tess.tess_error_message.restype = c_char_p
@@ -41,8 +41,16 @@ class AdamW(Structure):
     _fields_ = [(name, c_float) for name in ("beta1", "beta2", "eps", "weight_decay")]
 
 
+class Box(Structure):
+    _fields_ = [("begin", c_int64 * 8), ("size", c_int64 * 8)]
+
+
+class CheckpointTensor(Structure):
+    _fields_ = [("name", c_char_p), ("dtype", c_int), ("shape", Shape), ("box", Box), ("data", c_void_p)]
+
+
 class CheckpointState(Structure):
-    _fields_ = [("fsdp", c_void_p), ("adamw", c_void_p), ("tensors", c_void_p), ("n_tensors", c_int),
+    _fields_ = [("fsdp", c_void_p), ("adamw", c_void_p), ("tensors", POINTER(CheckpointTensor)), ("n_tensors", c_int),
                 ("partial", c_bool)]
 
 
@@ -144,9 +152,13 @@ def main(folder, last_step):
     fsdp_materialize(fsdp, init_rows, None)
     adamw = made(fsdp_adamw_create, fsdp, byref(AdamW(0.9, 0.999, 1e-8, 0.01)))
 
-    state = CheckpointState(fsdp=fsdp, adamw=adamw)
+    seen = c_int64()  # samples so far: a tensor of our own, which all ranks hold
+    own = CheckpointTensor(b"seen", I64, Shape(1, (1,)), Box((0,), (1,)), ctypes.addressof(seen))
+    state = CheckpointState(fsdp=fsdp, adamw=adamw, tensors=ctypes.pointer(own), n_tensors=1)
     step = c_int64()
     checkpoint_resume(runtime, folder.encode(), byref(state), byref(step))
+    if seen.value != step.value * MICRO_BATCHES * BATCH:
+        raise RuntimeError(f"step {step.value} after {seen.value} samples")
     for number in range(step.value + 1, last_step + 1):
         local, losses = (c_float * n_local)(), (c_float * MICRO_BATCHES)()
         fsdp_step_begin(fsdp, n_local)
@@ -161,6 +173,7 @@ def main(folder, last_step):
         loss = sum(losses[i % world * n_local + i // world] for i in range(MICRO_BATCHES)) / elements
         if rank == 0:
             print(f"step {number}, loss {loss:.9g}", flush=True)
+        seen.value += MICRO_BATCHES * BATCH
         if number % SAVE_EVERY == 0:
             checkpoint_save(runtime, folder.encode(), number, byref(state), b'{"example": "embed_ckpt"}')
 

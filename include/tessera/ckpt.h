@@ -24,7 +24,7 @@ extern "C" {
 /* A tensor of your own on this rank. */
 typedef struct tess_checkpoint_tensor {
     const char *name;
-    tess_dtype dtype; /* of `data`: TESS_F32; others are TESS_E_UNSUPPORTED */
+    tess_dtype dtype; /* of `data`, and in the checkpoint. A load converts other floating-point dtypes to float32 */
     tess_shape shape; /* of the whole tensor */
     tess_box box;     /* the elements of it that this rank holds, of a scalar as of [1]; a size of 0: none */
     void *data;       /* those elements, row-major; borrowed. A save reads them, a load writes them */
@@ -39,7 +39,7 @@ TESS_API tess_status tess_checkpoint_describe(const char *name, tess_dtensor *te
  */
 typedef struct tess_checkpoint_state {
     tess_fsdp *fsdp;   /* its weights: float32 masters */
-    tess_adamw *adamw; /* the moments, of tess_fsdp_adamw_create for `fsdp` */
+    tess_adamw *adamw; /* the moments, of tess_fsdp_adamw_create for `fsdp`; of another one: TESS_E_INVALID */
     const tess_checkpoint_tensor *tensors;
     int n_tensors;
     bool partial; /* a load leaves out what the checkpoint holds besides; false: that is TESS_E_INVALID, because a model
@@ -49,22 +49,56 @@ typedef struct tess_checkpoint_state {
 /* Writes a checkpoint, and replaces one of the same step only at the end, at once. Collective over the runtime's ranks.
  * Each rank writes what it holds; ranks that hold the same box share it. `meta` is the text of a JSON object, or NULL;
  * the first rank's is stored. Everything is borrowed until the call returns.
- *   TESS_E_INVALID                  a name twice or none, a box outside of its tensor, elements that no rank holds,
- *                                   boxes of two ranks that overlap in part, `meta` is no object
- *   TESS_E_UNSUPPORTED              a dtype or box, see tess_checkpoint_tensor
- *   TESS_E_MISMATCH                 ranks pass different tensors
- *   TESS_E_NO_SPACE, TESS_E_IO      older checkpoints are untouched, and nothing of this one stays
+ *   TESS_E_INVALID                  a name twice or none, no dtype, a box outside of its tensor, elements that no rank
+ * holds, boxes of two ranks that overlap in part, `meta` is no object TESS_E_MISMATCH                 ranks pass
+ * different tensors TESS_E_NO_SPACE, TESS_E_IO      older checkpoints are untouched, and nothing of this one stays
  *   TESS_E_NOMEM and the errors of collectives */
 TESS_API tess_status tess_checkpoint_save(tess_runtime *runtime, const char *folder, int64_t step,
                                           const tess_checkpoint_state *state, const char *meta);
 
+/* ---- Saves beside your computation ----
+ * Ranks copy what they hold into memory that outlives them, and go on; a process beside them writes the checkpoint.
+ * `tessera run` and `tessera train` start this process, one a host. Once all ranks have copied, the checkpoint comes
+ * even if they end; `tessera run` waits for it.
+ *
+ * The copy takes as much memory of a host as its ranks' part of the checkpoint, from the saver's creation to its end
+ * (TESS_POOL_MISC). Where that memory is not there, or nobody started the process, saves stop their ranks as
+ * tess_checkpoint_save does, and tess_runtime_warn says so. */
+typedef struct tess_checkpoint_saver tess_checkpoint_saver;
+
+/* Takes the memory for saves of `state`. Collective; `state` is borrowed for the call. One at a time in a process.
+ * keep  good checkpoints that stay in the folder after each save, as tess_checkpoint_prune; 0: all
+ * The errors of tess_checkpoint_save that concern `state`, and those of collectives. */
+TESS_API tess_status tess_checkpoint_saver_create(tess_runtime *runtime, const tess_checkpoint_state *state, int keep,
+                                                  tess_checkpoint_saver **saver);
+/* Frees it and nulls the handle, before `runtime` is destroyed. A save that was started goes on. Collective over
+ * several hosts. NULL is fine. */
+TESS_API void tess_checkpoint_saver_destroy(tess_checkpoint_saver **saver);
+/* Whether a process beside the ranks writes. The same on all ranks. */
+TESS_API bool tess_checkpoint_saver_is_async(const tess_checkpoint_saver *saver);
+
+/* Copies `state` and starts a save, which otherwise is that of tess_checkpoint_save, as are the errors. Everything may
+ * be changed or freed after the call. Collective.
+ * There is one copy, so this first waits for the save before. If that failed, its error is returned and nothing is
+ * started. */
+TESS_API tess_status tess_checkpoint_save_start(tess_checkpoint_saver *saver, const char *folder, int64_t step,
+                                                const tess_checkpoint_state *state, const char *meta);
+/* Whether nothing is left to write on this rank's host, so that a wait is short. Ranks may see it at different times.
+ * A few loads; not collective. */
+TESS_API bool tess_checkpoint_save_done(const tess_checkpoint_saver *saver);
+/* Waits until the save is on disk, or has failed: then its error, once, on all ranks; older checkpoints are untouched,
+ * and later saves may succeed. TESS_OK: also if none was started since the last wait. Collective. */
+TESS_API tess_status tess_checkpoint_save_wait(tess_checkpoint_saver *saver);
+
+/* ---- Loading, and looking after the folder ---- */
 /* Reads the checkpoint of a step into `state`, at any number of ranks and in any layout: weights, moments, and the data
  * of `tensors`. `fsdp` is materialized before; its gathered copies are renewed. Collective. After a failure the data is
  * undefined.
  *   TESS_E_NOT_FOUND    no such checkpoint
  *   TESS_E_FORMAT       it is damaged
- *   TESS_E_INVALID      of another model: a tensor is missing, too many, or of another shape
- *   TESS_E_UNSUPPORTED  as for a save, or the checkpoint is of another version */
+ *   TESS_E_INVALID      of another model: a tensor is missing, too many, of another shape, or of a dtype that is not
+ *                       read as the tensor's; or as for a save
+ *   TESS_E_UNSUPPORTED  the checkpoint is of another version */
 TESS_API tess_status tess_checkpoint_load(tess_runtime *runtime, const char *folder, int64_t step,
                                           const tess_checkpoint_state *state);
 
@@ -78,7 +112,8 @@ TESS_API tess_status tess_checkpoint_resume(tess_runtime *runtime, const char *f
 TESS_API tess_status tess_checkpoint_newest(tess_runtime *runtime, const char *folder, int64_t *step);
 
 /* Keeps the newest `keep` (1 at least) good checkpoints, which are read back first, and removes older ones and what
- * killed saves left. Collective; the first rank works. A damaged one does not count, with a warning. */
+ * killed saves left. Collective; the first rank works. A damaged one does not count, with a warning. Wait for a save
+ * that was started first: what it has written would be removed. */
 TESS_API tess_status tess_checkpoint_prune(tess_runtime *runtime, const char *folder, int keep);
 
 /* ---- Not collective, for any process; thread-safe ---- */

@@ -2,6 +2,11 @@
 
 #include <stdio.h>
 
+static void look_after_saves(void *service)
+{
+    tess_async_service_look(service);
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     (void)mem;
@@ -21,8 +26,15 @@ static int run(tess_mem *mem, int argc, char **argv)
         return cli_end(status);
     argv[n + 1] = NULL;
     tess_launch_result result;
+    tess_async_service *saves; /* of programs that use tess_checkpoint_saver */
+    status = tess_ranks_start_saves(&saves);
+    if (status != TESS_OK)
+        return cli_end(status);
     options.trace_folder = trace;
+    options.look = look_after_saves;
+    options.helpers = saves;
     status = tess_ranks_start(&ranks, argv + 1, &options, &result);
+    tess_async_service_stop(&saves);
     if (status != TESS_OK)
         return cli_end(status);
     if (result.report[0] != '\0' && !result.reported)

@@ -7,12 +7,11 @@
 #include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
 #include "comm/agree.h"
-#include "embed/embed_tensors.h"
+#include "embed/embed_impl.h"
 
 /* Ranks wait this long while one of them reads whole checkpoints. A rank that dies is reported at once. */
 static const double reading_s = 86400;
 
-/* *meta NULL: there is none. */
 static tess_status parse_meta(const char *text, json_t **meta)
 {
     *meta = NULL;
@@ -26,6 +25,11 @@ static tess_status parse_meta(const char *text, json_t **meta)
     return TESS_FAIL(TESS_E_INVALID, "the meta of a checkpoint is no JSON object: %.60s", text);
 }
 
+tess_status embed_meta_parse(tess_runtime *runtime, const char *text, json_t **meta)
+{
+    return tess_team_agree(tess_runtime_team(runtime), parse_meta(text, meta));
+}
+
 tess_status tess_checkpoint_save(tess_runtime *runtime, const char *folder, int64_t step,
                                  const tess_checkpoint_state *state, const char *meta)
 {
@@ -36,7 +40,7 @@ tess_status tess_checkpoint_save(tess_runtime *runtime, const char *folder, int6
     const tess_io io = tess_io_with_faults(&faults);
     embed_tensors list = {0};
     json_t *object;
-    tess_status status = tess_team_agree(team, parse_meta(meta, &object));
+    tess_status status = embed_meta_parse(runtime, meta, &object);
     if (status == TESS_OK)
         status = embed_tensors_list(runtime, state, &list);
     if (status == TESS_OK)

@@ -1,9 +1,10 @@
 /* What of a state lies where: its own tensors by box, an fsdp's by shard. */
-#include "embed/embed_tensors.h"
+#include "embed/embed_impl.h"
 
 #include <string.h>
 
 #include "comm/agree.h"
+#include "optim/optim_internal.h"
 
 /* ---- Own tensors ---- */
 static tess_status check(const tess_checkpoint_tensor *t)
@@ -13,9 +14,8 @@ static tess_status check(const tess_checkpoint_tensor *t)
     TESS_CHECK(t->shape.n_dims >= 0 && t->shape.n_dims <= TESS_MAX_DIMS, TESS_E_INVALID,
                "checkpoint: tensor '%s' has %d dimensions; at most %d are possible", t->name, t->shape.n_dims,
                TESS_MAX_DIMS);
-    TESS_CHECK(t->dtype == TESS_F32, TESS_E_UNSUPPORTED,
-               "checkpoint: tensor '%s' is %s; only float32 can be saved: convert it first", t->name,
-               (unsigned)t->dtype < TESS_DTYPE_COUNT ? tess_dtype_name(t->dtype) : "of an unknown dtype");
+    TESS_CHECK((unsigned)t->dtype < TESS_DTYPE_COUNT, TESS_E_INVALID, "checkpoint: tensor '%s': %d is no dtype",
+               t->name, (int)t->dtype);
     const tess_shape whole = tess_shape_atleast_1d(&t->shape);
     tess_box_format(whole.n_dims, &t->box, box, sizeof(box));
     tess_shape_format(&whole, shape, sizeof(shape));
@@ -34,6 +34,9 @@ static tess_status check_all(const tess_checkpoint_state *state)
                "checkpoint: %d tensors, but no list of them", state->n_tensors);
     TESS_CHECK(state->adamw == NULL || state->fsdp != NULL, TESS_E_INVALID,
                "checkpoint: an adamw without the fsdp whose moments it has");
+    TESS_CHECK(state->adamw == NULL || tess_adamw_is_of(state->adamw, state->fsdp), TESS_E_INVALID,
+               "checkpoint: the adamw was not made for the fsdp that is saved or loaded with it, so its moments are of "
+               "other parameters: give the one of tess_fsdp_adamw_create for this fsdp");
     for (int i = 0; i < state->n_tensors; i++)
         TESS_TRY(check(&state->tensors[i]));
     return TESS_OK;
@@ -47,6 +50,8 @@ static tess_status divide(const tess_team *team, const tess_checkpoint_tensor *t
     bool holds = tess_box_count(n_dims, &t->box) > 0;
     *out = (tess_ckpt_tensor){.name = t->name,
                               .kind = TESS_CKPT_WEIGHT,
+                              .dtype = t->dtype,
+                              .stored = t->dtype,
                               .shape = t->shape,
                               .box = t->box,
                               .primary = t->box,

@@ -42,6 +42,14 @@ tess_status tess_ranks_count(int n, tess_ranks *ranks)
     return TESS_OK;
 }
 
+tess_status tess_ranks_start_saves(tess_async_service **saves)
+{
+    tess_environment environment;
+    *saves = NULL;
+    TESS_TRY(tess_environment_read(&environment));
+    return environment.local_rank > 0 ? TESS_OK : tess_async_service_start(saves);
+}
+
 tess_status tess_ranks_start(const tess_ranks *ranks, char *const *argv, const tess_launch_options *options,
                              tess_launch_result *result)
 {

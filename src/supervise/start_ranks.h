@@ -2,6 +2,7 @@
 #ifndef TESS_SUPERVISE_START_RANKS_H
 #define TESS_SUPERVISE_START_RANKS_H
 
+#include "ckpt/async/async.h"
 #include "launch/launcher.h"
 
 /* The words that start this program again. */
@@ -21,6 +22,10 @@ typedef struct tess_ranks {
 
 /* `n`: the value of -n, 0: not given. TESS_E_INVALID: -n beside ranks that MPI or torchrun has started. */
 tess_status tess_ranks_count(int n, tess_ranks *ranks);
+
+/* Starts the process that writes checkpoints beside the ranks, one a host; *saves NULL: another process does so for
+ * this host. Before the ranks, and before any thread. Stop it after them. */
+tess_status tess_ranks_start_saves(tess_async_service **saves);
 
 /* Runs argv as the rank or ranks (not for `joins`); returns when all have ended. */
 tess_status tess_ranks_start(const tess_ranks *ranks, char *const *argv, const tess_launch_options *options,

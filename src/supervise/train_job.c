@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/os/os.h"
-#include "ckpt/async/async.h"
 #include "job/environment.h"
 #include "supervise/exit.h"
 #include "supervise/folder_lock.h"
@@ -37,16 +36,6 @@ static tess_status copy_config(tess_mem *mem, const char *path)
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     setenv(config_copy, name, 1);
     return TESS_OK;
-}
-
-/* Starts the process that writes checkpoints beside training, one a host: before the ranks, and before any thread. */
-static tess_status start_saves(const tess_config *config, tess_async_service **saves)
-{
-    tess_environment environment;
-    if (!config->checkpoint.enable || !config->checkpoint.async)
-        return TESS_OK;
-    TESS_TRY(tess_environment_read(&environment));
-    return environment.local_rank > 0 ? TESS_OK : tess_async_service_start(saves);
 }
 
 /* Takes the global batch from the checkpoint that was just saved. */
@@ -150,8 +139,8 @@ int tess_train_job_run(const tess_train_job *job)
     options.look = look_after_helpers;
     options.helpers = &helpers;
     tess_folder_lock folder = {.fd = -1};
-    if (status == TESS_OK)
-        status = start_saves(&config, &helpers.saves);
+    if (status == TESS_OK && config.checkpoint.enable && config.checkpoint.async)
+        status = tess_ranks_start_saves(&helpers.saves);
     if (status == TESS_OK)
         status = tess_folder_lock_take(&config, &folder);
     int code = status == TESS_OK ? run_locked(job, &config, &checked, &options, &helpers) : tess_exit_fail(status);

@@ -40,7 +40,7 @@ static inline void make_state(state *s, int world, int rank, bool whole, int64_t
         t->box = whole ? chunk_of(&t->shape, 1, 0) : t->primary;
         t->data = s->data[i];
         for (int64_t k = 0; k < LARGEST; k++)
-            t->data[k] = k < t->box.size[0] * row ? value_at(i, t->box.begin[0] * row + k, step) : -77;
+            s->data[i][k] = k < t->box.size[0] * row ? value_at(i, t->box.begin[0] * row + k, step) : -77;
     }
 }
 

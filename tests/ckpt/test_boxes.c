@@ -111,7 +111,7 @@ static void hold(holder *h, const layout *l, const tess_shape *shapes, int rank,
         t->primary = tess_spec_box(&l->written[i], l->sizes, at);
         t->data = h->data[i];
         for (int64_t k = 0; k < MOST; k++)
-            t->data[k] =
+            h->data[i][k] =
                 filled && k < tess_ckpt_count(t, &t->box) ? value_at(i, place_of(&l->held[i].shape, &t->box, k)) : -1;
     }
 }
@@ -123,10 +123,10 @@ static void expect_held(const holder *h, const layout *l)
         for (int64_t k = 0; k < MOST; k++) {
             bool inside = k < tess_ckpt_count(t, &t->box);
             float want = inside ? value_at(i, place_of(&l->held[i].shape, &t->box, k)) : -1;
-            if (t->data[k] != want)
+            if (h->data[i][k] != want)
                 test_fail(__FILE__, __LINE__,
                           "trial %" PRIu64 ", tensor %d: element %" PRId64 " of its box is %g, not %g", drawn, i, k,
-                          (double)t->data[k], (double)want);
+                          (double)h->data[i][k], (double)want);
         }
     }
 }

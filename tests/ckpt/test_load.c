@@ -85,7 +85,7 @@ static void what_was_written_is_read(void)
         part.box = rows_of(&part.shape, 4, 2), part.primary = rows_of(&part.shape, 0, 0);
         EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, STEP, &part, 1, NULL, NULL));
         for (int k = 0; k < 10; k++)
-            EXPECT(part.data[k] == value_at(0, 20 + k, STEP));
+            EXPECT(s.data[0][k] == value_at(0, 20 + k, STEP));
     }
 }
 

@@ -58,7 +58,7 @@ static void what_is_saved_is_loaded(void)
     part.box = rows_of(&part.shape, 4, 2), part.primary = rows_of(&part.shape, 0, 0);
     EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 12, &part, 1, NULL, NULL));
     for (int k = 0; k < 10; k++)
-        EXPECT(part.data[k] == value_at(0, 20 + k, 12));
+        EXPECT(s.data[0][k] == value_at(0, 20 + k, 12));
     EXPECT_OK(tess_ckpt_load(test_mem(), NULL, dir, 12, NULL, 0, NULL, NULL));
 }
 

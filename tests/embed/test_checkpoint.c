@@ -223,8 +223,8 @@ static void bad_tensors_are_refused_by_name(void)
     own[0].box = me == 1 ? (tess_box){{4, 0}, {7, 3}} : (tess_box){{0, 0}, {3, 3}};
     REFUSED(TESS_E_INVALID, "own.table");
     own[0] = own_tensor(data, 0, 11);
-    own[0].dtype = TESS_I64;
-    REFUSED(TESS_E_UNSUPPORTED, "'own.table' is int64; only float32");
+    own[0].dtype = TESS_DTYPE_COUNT;
+    REFUSED(TESS_E_INVALID, "'own.table': 6 is no dtype");
     own[0] = own_tensor(me == 1 ? NULL : data, 0, 11);
     REFUSED(TESS_E_INVALID, "'own.table': no data for the box");
     own[0] = own_tensor(data, 0, 11);
@@ -234,6 +234,92 @@ static void bad_tensors_are_refused_by_name(void)
     EXPECT_FAILS(tess_checkpoint_save(the_runtime, folder, STEP, &state, "[1]"), TESS_E_INVALID, "no JSON object: [1]");
     EXPECT_FAILS(tess_checkpoint_save(the_runtime, folder, STEP, &state, "{"), TESS_E_FORMAT, "meta of a checkpoint");
     EXPECT_OK(tess_checkpoint_save(the_runtime, folder, STEP, &state, NULL)); /* none of it did harm */
+    leave_job();
+}
+
+/* Every dtype, cut in rows, comes back whole and in columns: the bytes as they are. */
+static void every_dtype_comes_back(void)
+{
+    enum { ROWS = 11, COLUMNS = 3, ELEMENTS = ROWS * COLUMNS };
+    tess_team *team = join_job();
+    const char *folder = common_folder(team);
+    int world = tess_team_size(team), me = tess_team_rank(team);
+    uint8_t full[TESS_DTYPE_COUNT][ELEMENTS * 8], data[TESS_DTYPE_COUNT][ELEMENTS * 8];
+    const char *const names[] = {"f32", "bf16", "f16", "i32", "i64", "u8"};
+    tess_checkpoint_tensor own[TESS_DTYPE_COUNT];
+    tess_checkpoint_state state = {.tensors = own, .n_tensors = TESS_DTYPE_COUNT};
+    const tess_box whole = {{0, 0}, {ROWS, COLUMNS}};
+    for (int cut = 0; cut < 2; cut++) { /* of rows, which lie in one run, and of columns */
+        for (int d = 0; d < TESS_DTYPE_COUNT; d++) {
+            tess_box box = whole;
+            size_t bytes = tess_dtype_size((tess_dtype)d);
+            for (size_t i = 0; i < ELEMENTS * bytes; i++)
+                full[d][i] = (uint8_t)((value(d, (int64_t)i) + 0.5f) * 255);
+            tess_shard_rows(whole.size[cut], world, me, &box.begin[cut], &box.size[cut]);
+            own[d] = (tess_checkpoint_tensor){names[d], (tess_dtype)d, {2, {ROWS, COLUMNS}}, box, data[d]};
+            tess_box_copy(2, bytes, &box, &whole, full[d], &box, data[d]);
+        }
+        EXPECT_OK(tess_checkpoint_save(the_runtime, folder, cut, &state, NULL));
+        for (int back = 0; back < 3; back++) {
+            memset(data, 0, sizeof(data));
+            for (int d = 0; d < TESS_DTYPE_COUNT; d++) {
+                own[d].box = whole;
+                if (back < 2)
+                    tess_shard_rows(whole.size[back], world, me, &own[d].box.begin[back], &own[d].box.size[back]);
+            }
+            EXPECT_OK(tess_checkpoint_load(the_runtime, folder, cut, &state));
+            for (int d = 0; d < TESS_DTYPE_COUNT; d++) {
+                uint8_t want[ELEMENTS * 8];
+                size_t bytes = tess_dtype_size((tess_dtype)d);
+                tess_box_copy(2, bytes, &own[d].box, &whole, full[d], &own[d].box, want);
+                EXPECT_SAME(data[d], want, (size_t)tess_box_count(2, &own[d].box) * bytes);
+            }
+        }
+    }
+    leave_job();
+}
+
+static void float32_is_read_from_any_floats_and_others_from_their_own(void)
+{
+    const char *folder = common_folder(join_job());
+    uint16_t halves[] = {0x3f80, 0xc000, 0x0000}; /* 1, -2, 0 in bfloat16 */
+    int32_t integers[] = {1, 2, 3};
+    float floats[3], want[] = {1, -2, 0};
+    tess_checkpoint_tensor own[] = {{"halves", TESS_BF16, {1, {3}}, {{0}, {3}}, halves},
+                                    {"integers", TESS_I32, {1, {3}}, {{0}, {3}}, integers}};
+    tess_checkpoint_state state = {.tensors = own, .n_tensors = 2};
+    EXPECT_OK(tess_checkpoint_save(the_runtime, folder, STEP, &state, NULL));
+    own[0].dtype = TESS_F32;
+    own[0].data = floats;
+    EXPECT_OK(tess_checkpoint_load(the_runtime, folder, STEP, &state));
+    EXPECT_SAME(floats, want, 3);
+    own[0].dtype = TESS_F16;
+    EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_INVALID,
+                 "'model.halves' is BF16, which is not read as float16");
+    own[0].dtype = TESS_F32;
+    own[1].dtype = TESS_F32;
+    EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_FORMAT,
+                 "'model.integers' is I32, which is not read as float32");
+    leave_job();
+}
+
+/* Two fsdps alike in all: only the one that an adamw was made for may be saved with it. */
+static void an_adamw_of_another_fsdp_is_refused(void)
+{
+    const char *folder = common_folder(join_job());
+    model a, b;
+    create(&a, TESS_STRATEGY_FULL);
+    create(&b, TESS_STRATEGY_FULL);
+    tess_checkpoint_state state = {.fsdp = a.fsdp, .adamw = b.adamw};
+    EXPECT_FAILS(tess_checkpoint_save(the_runtime, folder, STEP, &state, NULL), TESS_E_INVALID,
+                 "was not made for the fsdp");
+    state.adamw = a.adamw;
+    EXPECT_OK(tess_checkpoint_save(the_runtime, folder, STEP, &state, NULL));
+    state.fsdp = b.fsdp;
+    EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_INVALID, "was not made for the fsdp");
+    EXPECT_FAILS(tess_fsdp_adamw_step(b.fsdp, a.adamw, 1, 1, 1), TESS_E_INVALID, "was not made for this fsdp");
+    destroy(&b);
+    destroy(&a);
     leave_job();
 }
 
@@ -334,6 +420,10 @@ static const test_case cases[] = {
     {"ranks_that_hold_the_same_share_the_writing", ranks_that_hold_the_same_share_the_writing, -1},
     {"a_dtensor_goes_in_and_comes_out_in_other_placements", a_dtensor_goes_in_and_comes_out_in_other_placements, 2},
     {"bad_tensors_are_refused_by_name", bad_tensors_are_refused_by_name, 2},
+    {"every_dtype_comes_back", every_dtype_comes_back, -1},
+    {"float32_is_read_from_any_floats_and_others_from_their_own",
+     float32_is_read_from_any_floats_and_others_from_their_own, 2},
+    {"an_adamw_of_another_fsdp_is_refused", an_adamw_of_another_fsdp_is_refused, 2},
     {"another_model_is_refused", another_model_is_refused, 2},
     {"damage_is_named_and_older_ones_go", damage_is_named_and_older_ones_go, 2},
     {"a_full_disk_leaves_the_older_ones", a_full_disk_leaves_the_older_ones, 2},

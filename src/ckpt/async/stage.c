@@ -25,7 +25,7 @@ static bool is_planned(const tess_saver *s, const tess_ckpt_tensor *tensors, int
         return false;
     for (int i = 0; i < n; i++) {
         const tess_ckpt_tensor *p = &s->pieces[i].tensor, *t = &tensors[i];
-        if (p->name != t->name || p->kind != t->kind || p->stored != t->stored ||
+        if (p->name != t->name || p->kind != t->kind || p->dtype != t->dtype || p->stored != t->stored ||
             !tess_shape_equal(&p->shape, &t->shape) || !tess_box_equal(tess_ckpt_dims(t), &p->primary, &t->primary))
             return false;
     }
@@ -112,16 +112,18 @@ static void copy_elements(tess_saver *s, const async_piece *piece, const tess_ck
     uint8_t *to = s->stage + piece->offset;
     tess_dtype stored = piece->tensor.stored;
     uint64_t size = tess_dtype_size(stored), most = GATHERED * size;
-    const float *run = tess_ckpt_primary_run(tensor);
-    if (run != NULL && stored == TESS_F32) {
+    const void *run = tess_ckpt_primary_run(tensor);
+    bool rounds = stored != tensor->dtype;
+    if (run != NULL && !rounds) {
         async_copy(to + begin, (const uint8_t *)run + begin, end - begin);
         return;
     }
     for (uint64_t at = begin; at < end; at += most) {
         int64_t first = (int64_t)(at / size), n = (int64_t)((end - at < most ? end - at : most) / size);
         if (run == NULL)
-            tess_ckpt_primary_copy(tensor, first, n, gathered);
-        (void)tess_st_encode(run != NULL ? run + first : gathered, n, stored, to + at);
+            tess_ckpt_primary_copy(tensor, first, n, rounds ? (void *)gathered : to + at);
+        if (rounds)
+            (void)tess_st_encode(run != NULL ? (const float *)run + first : gathered, n, stored, to + at);
     }
 }
 

@@ -30,7 +30,18 @@ typedef struct load {
 tess_catalog_request tess_store_request(const tess_ckpt_tensor *tensor, const tess_catalog_tensor *found)
 {
     bool any = tess_ckpt_count(tensor, &tensor->box) > 0;
-    return (tess_catalog_request){found, tensor->box, true, any ? tensor->data : NULL};
+    return (tess_catalog_request){found, tensor->box, tensor->dtype == TESS_F32, any ? tensor->data : NULL};
+}
+
+/* float32 is read from any floating-point dtype, others from their own alone. */
+static tess_status check_dtype(const load *l, const tess_ckpt_tensor *t, const char *name, const char *found)
+{
+    bool floats = t->dtype == TESS_F32;
+    TESS_CHECK(floats ? tess_st_dtype_is_float(found) : strcmp(found, tess_store_dtype_text(t->dtype)) == 0,
+               floats ? TESS_E_FORMAT : TESS_E_INVALID, "%s: tensor '%s' is %s, which is not read as %s%s",
+               l->catalog->path, name, found, tess_dtype_name(t->dtype),
+               floats ? "" : ": load it in its own dtype, or as float32 if it is floating-point");
+    return TESS_OK;
 }
 
 static tess_status make_request(load *l, int i)
@@ -41,9 +52,9 @@ static tess_status make_request(load *l, int i)
     const tess_catalog_tensor *found = tess_catalog_find(l->catalog, name);
     TESS_CHECK(found != NULL, TESS_E_INVALID, "%s: no tensor '%s': the checkpoint is of another model; %s",
                l->catalog->path, name, way_out);
-    TESS_CHECK(found->n_dims <= TESS_MAX_DIMS && tess_st_dtype_is_float(found->dtype), TESS_E_FORMAT,
-               "%s: tensor '%s' is not floating-point, or has more than %d dimensions", l->catalog->path, name,
-               TESS_MAX_DIMS);
+    TESS_CHECK(found->n_dims <= TESS_MAX_DIMS, TESS_E_FORMAT, "%s: tensor '%s' has more than %d dimensions",
+               l->catalog->path, name, TESS_MAX_DIMS);
+    TESS_TRY(check_dtype(l, t, name, found->dtype));
     TESS_CHECK(tess_catalog_has_shape(found, &t->shape), TESS_E_INVALID,
                "%s: tensor '%s' has shape %s but this model's is %s: the checkpoint is of another model; %s",
                l->catalog->path, name, tess_dims_format(found->n_dims, found->dim, there, sizeof(there)),

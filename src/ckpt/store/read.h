@@ -28,7 +28,8 @@ typedef struct tess_ckpt_load_options {
     bool own_folders;             /* `dir` is another folder on every host of `hosts` */
 } tess_ckpt_load_options;
 
-/* Reads the box of a tensor, as float32, from a tensor of a catalog with the same shape. An empty box reads nothing. */
+/* Reads the box of a tensor, in its dtype, from a tensor of a catalog with the same shape. An empty box reads nothing.
+ */
 tess_catalog_request tess_store_request(const tess_ckpt_tensor *tensor, const tess_catalog_tensor *found);
 
 /* Fills every tensor's `data` with its box. Collective, with any world size. Every rank reads what it needs itself;

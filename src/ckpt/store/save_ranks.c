@@ -30,10 +30,7 @@ typedef struct rank_save {
 
 static tess_status prepare(rank_save *s)
 {
-    char folder[TESS_CKPT_PATH];
     size_t n = (size_t)s->n;
-    TESS_TRY(tess_ckpt_check_tensors(s->tensors, s->n, tess_agree_rank(s->team)));
-    TESS_TRY(tess_ckpt_folder(s->dir, s->step, TESS_CKPT_TEMPORARY, folder)); /* a name that fits */
 #define ARRAY(field) \
     tess_mem_alloc_array(s->mem, TESS_POOL_MISC, n, sizeof(s->field[0]), "checkpoint tables", (void **)&s->field)
     TESS_TRY(ARRAY(own));
@@ -43,17 +40,30 @@ static tess_status prepare(rank_save *s)
 }
 
 /* Ranks with different models must not write one checkpoint. */
-static uint64_t fingerprint(const rank_save *s)
+static uint64_t fingerprint(int64_t step, const tess_ckpt_tensor *tensors, int n)
 {
-    uint64_t hash = (uint64_t)s->step * 0x9e3779b97f4a7c15u;
-    for (int i = 0; i < s->n; i++) {
-        const tess_ckpt_tensor *t = &s->tensors[i];
+    uint64_t hash = (uint64_t)step * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < n; i++) {
+        const tess_ckpt_tensor *t = &tensors[i];
         int32_t facts[2] = {(int32_t)t->kind, (int32_t)t->stored};
         hash = tess_hash_bytes(t->name, strlen(t->name) + 1, hash);
         hash = tess_hash_bytes(facts, sizeof(facts), hash);
         hash = tess_hash_bytes(t->shape.dim, (size_t)t->shape.n_dims * sizeof(t->shape.dim[0]), hash);
     }
     return hash;
+}
+
+static tess_status check_own(tess_team *team, const char *dir, int64_t step, const tess_ckpt_tensor *tensors, int n)
+{
+    char folder[TESS_CKPT_PATH];
+    TESS_TRY(tess_ckpt_check_tensors(tensors, n, tess_agree_rank(team)));
+    return tess_ckpt_folder(dir, step, TESS_CKPT_TEMPORARY, folder); /* a name that fits */
+}
+
+tess_status tess_ckpt_check_save(tess_team *team, const char *dir, int64_t step, const tess_ckpt_tensor *tensors, int n)
+{
+    TESS_TRY(tess_team_agree(team, check_own(team, dir, step, tensors, n)));
+    return tess_team_agree_same(team, fingerprint(step, tensors, n), "names, dtypes or shapes");
 }
 
 /* Replaces the job's primary boxes by this rank's share of the host's. */
@@ -74,7 +84,7 @@ static void describe_piece(rank_save *s, int i)
     tess_store_tensor_name(t->kind, t->name, s->names[i]);
     *p = (tess_store_piece){.name = s->names[i],
                             .dtype = tess_store_dtype_text(t->stored),
-                            .rounds = t->stored != TESS_F32,
+                            .rounds = t->stored != t->dtype,
                             .n_dims = t->shape.n_dims,
                             .box = t->primary,
                             .rank = tess_agree_rank(s->team),
@@ -180,9 +190,9 @@ tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int6
         s.writers = s.hosts->mine;
         s.first = tess_ckpt_hosts_is_first(s.hosts);
     }
-    tess_status status = tess_team_agree(team, prepare(&s));
+    tess_status status = tess_ckpt_check_save(team, dir, step, tensors, n_tensors);
     if (status == TESS_OK)
-        status = tess_team_agree_same(team, fingerprint(&s), "names, kinds or shapes");
+        status = tess_team_agree(team, prepare(&s));
     if (status == TESS_OK)
         status = tess_team_agree(team, take_share(&s));
     if (status == TESS_OK)

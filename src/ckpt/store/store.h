@@ -20,6 +20,11 @@
 tess_status tess_ckpt_save(tess_mem *mem, tess_team *team, const char *dir, int64_t step, const json_t *meta,
                            const tess_ckpt_tensor *tensors, int n_tensors, const tess_store_options *options);
 
+/* What tess_ckpt_save refuses before it writes: a bad box, name or folder, and ranks that pass different tensors.
+ * Collective, with the same status on all ranks. */
+tess_status tess_ckpt_check_save(tess_team *team, const char *dir, int64_t step, const tess_ckpt_tensor *tensors,
+                                 int n_tensors);
+
 /* ---- Finding and pruning checkpoints ---- */
 /* Gets a note for each checkpoint that is looked at and does not count. */
 typedef struct tess_ckpt_listener {

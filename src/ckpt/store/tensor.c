@@ -29,19 +29,19 @@ int64_t tess_ckpt_count(const tess_ckpt_tensor *tensor, const tess_box *box)
     return tess_box_count(tess_ckpt_dims(tensor), box);
 }
 
-void tess_ckpt_primary_copy(const tess_ckpt_tensor *t, int64_t first, int64_t count, float *to)
+void tess_ckpt_primary_copy(const tess_ckpt_tensor *t, int64_t first, int64_t count, void *to)
 {
-    tess_flat_copy(tess_ckpt_dims(t), sizeof(*to), &t->box, t->data, &t->primary, first, count, to);
+    tess_flat_copy(tess_ckpt_dims(t), tess_dtype_size(t->dtype), &t->box, t->data, &t->primary, first, count, to);
 }
 
-const float *tess_ckpt_primary_run(const tess_ckpt_tensor *t)
+const void *tess_ckpt_primary_run(const tess_ckpt_tensor *t)
 {
     int n_dims = tess_ckpt_dims(t);
     if (tess_ckpt_count(t, &t->primary) == 0)
         return t->data;
     if (!tess_flat_is_run(n_dims, t->box.size, t->primary.size))
         return NULL;
-    return t->data + tess_flat_offset(n_dims, &t->box, &t->primary);
+    return (const char *)t->data + (size_t)tess_flat_offset(n_dims, &t->box, &t->primary) * tess_dtype_size(t->dtype);
 }
 
 tess_status tess_ckpt_check_held(const tess_ckpt_tensor *t, int rank)

@@ -11,11 +11,12 @@ typedef enum tess_ckpt_kind { TESS_CKPT_WEIGHT, TESS_CKPT_EXP_AVG, TESS_CKPT_EXP
 typedef struct tess_ckpt_tensor {
     const char *name; /* of the parameter */
     tess_ckpt_kind kind;
-    tess_dtype stored; /* TESS_F32 (0), or TESS_BF16: rounded on the way */
+    tess_dtype dtype;  /* of `data`; TESS_F32 (0) */
+    tess_dtype stored; /* `dtype`; of float32 also TESS_BF16: rounded on the way */
     tess_shape shape;  /* global */
     tess_box box;      /* what this rank holds, of tess_shape_atleast_1d(shape) */
     tess_box primary;  /* the part of it that this rank writes: each element is primary on one rank */
-    float *data;       /* the elements of `box`, row-major */
+    void *data;        /* the elements of `box`, row-major */
 } tess_ckpt_tensor;
 
 /* Of its boxes. */
@@ -24,8 +25,8 @@ int64_t tess_ckpt_count(const tess_ckpt_tensor *tensor, const tess_box *box);
 
 /* Copies `count` elements, from number `first` on, of those that this rank writes. Whoever can go without a copy gets
  * them from tess_ckpt_primary_run: NULL if they do not lie in one run of `data`. */
-void tess_ckpt_primary_copy(const tess_ckpt_tensor *tensor, int64_t first, int64_t count, float *to);
-const float *tess_ckpt_primary_run(const tess_ckpt_tensor *tensor);
+void tess_ckpt_primary_copy(const tess_ckpt_tensor *tensor, int64_t first, int64_t count, void *to);
+const void *tess_ckpt_primary_run(const tess_ckpt_tensor *tensor);
 
 /* The name of a parameter's tensor: "model.layers.0.w", "optimizer.layers.0.w.exp_avg". */
 void tess_store_tensor_name(tess_ckpt_kind kind, const char *parameter, char name[TESS_STORE_NAME]);
