@@ -44,6 +44,7 @@ static const tess_option step[] = {
         .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
     INT("--batch", step.batch, "8", 1, 1 << 20, "rows of a step over all ranks"),
     INT("--micro", step.micro, "4", 1, 65536, "rows of a micro-batch"),
+    INT("--passes", step.passes, "1", 1, 65536, "parts that a micro-batch runs in, one after another, of whole rows"),
     INT("--seq", step.seq, "1024", 2, 1 << 20, "tokens of a row"),
     INT("-n", step.ranks, "1", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
     CHOICE("--precision", step.precision, "bf16", "bf16|fp32", "of gathered parameters and activations"),

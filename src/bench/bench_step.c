@@ -178,6 +178,7 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, s
     c->training.steps = plan->n_warm_up + plan->n_steps;
     c->training.global_batch_size = options->step.batch;
     c->training.local_batch_size = options->step.micro;
+    c->training.passes = options->step.passes;
     c->training.seq_len = options->step.seq;
     c->training.mixed_precision_param = options->step.precision;
     c->lr_scheduler.warmup_steps = 0;
@@ -202,9 +203,10 @@ static tess_status facts(const tess_bench_options *options, const step_plan *pla
                                     c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32",
                                     r->kernels,
                                     c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? "full" : "none"));
-    TESS_TRY(tess_bench_report_fact(report, "batch", "%lld rows of %lld tokens a step, in micro-batches of %lld",
-                                    (long long)c->training.global_batch_size, (long long)c->training.seq_len,
-                                    (long long)c->training.local_batch_size));
+    TESS_TRY(tess_bench_report_fact(
+        report, "batch", "%lld rows of %lld tokens a step, in micro-batches of %lld, in %lld pass%s each",
+        (long long)c->training.global_batch_size, (long long)c->training.seq_len,
+        (long long)c->training.local_batch_size, (long long)c->training.passes, c->training.passes == 1 ? "" : "es"));
     TESS_TRY(
         tess_bench_report_fact(report, "peak", "%.3f TFLOP/s of all ranks, registers only", r->peak_flops * 1e-12));
     TESS_TRY(
@@ -214,17 +216,20 @@ static tess_status facts(const tess_bench_options *options, const step_plan *pla
     return tess_bench_report_fact(report, last, "loss %.17g, gradient norm %.17g", r->last_loss, r->last_grad_norm);
 }
 
-/* "gpt2-124m 8x1024/4 bf16 2x1 full": runs are compared by it. */
+/* "gpt2-124m 8x1024/4 bf16 2x1 full": runs are compared by it. Passes are in it where there are several. */
 static void name_row(const tess_bench_options *options, const step_plan *plan, const step_result *r, char *name,
                      size_t size)
 {
+    char passes[32] = "";
     const tess_config *c = &plan->config;
-    snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s", tess_object_file_name(options->step.model),
+    if (c->training.passes > 1)
+        snprintf(passes, sizeof(passes), " %lld passes", (long long)c->training.passes);
+    snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s%s", tess_object_file_name(options->step.model),
              (long long)c->training.global_batch_size, (long long)c->training.seq_len,
              (long long)c->training.local_batch_size,
              c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32", plan->ranks, r->threads,
              tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
-             c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? " recompute" : "");
+             c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? " recompute" : "", passes);
 }
 
 static tess_status speed(const tess_bench_options *options, const step_plan *plan, const step_result *r,

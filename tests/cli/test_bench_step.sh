@@ -42,9 +42,26 @@ for name in one two; do
     awk "BEGIN { exit !($(value $name forward time) > 0 && $(value $name backward time) > 0) }" &&
         pass "$name: forward and backward are there" || fail "$name: forward $(value $name forward time)"
 done
-params() { awk '/"memory of params"/ { in_row = 1 } in_row && /"all ranks"/ { print $3 + 0; exit }' "$1.json"; }
+# of POOL NAME: the memory of all ranks at the peak, in MiB.
+of() { awk -v row="\"memory of $1\"" 'index($0, row) { in_row = 1 } in_row && /"all ranks"/ { print $3 + 0; exit }' "$2.json"; }
+params() { of params "$1"; }
 [ -n "$(params one)" ] && [ "$(params one)" = "$(params four)" ] && pass "four ranks hold the parameters of one" ||
     fail "params: $(params one) MiB on one rank, $(params four) on four"
+
+# A pass holds the activations of its rows alone, and passes cut nothing else: the loss has the same bits.
+for passes in 1 2 4; do
+    measure passes$passes --micro 4 --passes $passes
+    expect "bench step: $passes passes are in the report" 0 "$passes pass" cat passes$passes.json
+done
+for pair in "2 1" "4 2"; do
+    set -- $pair
+    awk "BEGIN { exit !($(of activations passes$1) < 0.7 * $(of activations passes$2)) }" &&
+        pass "$1 passes need less than 0.7 of the activations of $2" ||
+        fail "activations: $(of activations passes$1) MiB in $1 passes, $(of activations passes$2) in $2"
+    [ "$(fact passes$1 "step 1" | cut -d, -f1)" = "$(fact passes$2 "step 1" | cut -d, -f1)" ] &&
+        pass "$1 passes: the loss of $2" || fail "step 1: $(fact passes$1 "step 1"), $(fact passes$2 "step 1")"
+done
+expect "more passes than rows" 2 "training.passes" "$tessera" bench step $small --passes 2
 
 # An old report slower than any machine, so that noise cannot fail the comparison.
 awk '$1 == "\"time\":" { $2 = $2 * 1e4 "," } { print }' one.json >slower.json
