@@ -3,6 +3,7 @@
 #include "comm/comm_impl.h"
 #include "comm/pieces.h"
 #include "comm/reduce.h"
+#include "comm/tagged.h"
 
 #define SITE __builtin_return_address(0)
 
@@ -51,7 +52,7 @@ typedef struct request {
     tess_dtype dtype;
     tess_op op;
     int root; /* or the peer; -1: none */
-    uint32_t tag;
+    uint64_t tag;
 } request;
 
 static tess_status check(const tess_team *team, const char *call, tess_dtype dtype, size_t n, size_t *bytes)
@@ -162,6 +163,13 @@ tess_status tess_all_reduce(tess_team *team, const void *in, void *out, size_t n
 {
     request q = {TESS_TRACE_ALL_REDUCE, in, out, n, dtype, op, .root = -1};
     return submit(team, &q, SITE, work);
+}
+
+tess_status tess_all_reduce_tagged(tess_team *team, const void *in, void *out, size_t n, tess_dtype dtype, tess_op op,
+                                   uint64_t tag)
+{
+    request q = {TESS_TRACE_ALL_REDUCE, in, out, n, dtype, op, .root = -1, .tag = tag};
+    return submit(team, &q, SITE, NULL);
 }
 
 tess_status tess_broadcast(tess_team *team, void *buffer, size_t n, tess_dtype dtype, int root, tess_work **work)

@@ -11,7 +11,7 @@ typedef struct tess_fingerprint {
     uint64_t team;      /* hash */
     uint64_t sequence;  /* number inside the team, from 0 */
     uint64_t count;     /* elements that the caller named (n, or the sum over the pieces) */
-    uint64_t tag;       /* of a message; or hash of the pieces */
+    uint64_t tag;       /* of a message or a sum (comm/tagged.h); or hash of the pieces */
     uint64_t call_site; /* trace/call_site.h */
     int32_t root;       /* or the peer's rank; -1: none */
     uint8_t kind;       /* tess_trace_op */

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "comm/tagged.h"
+
 tess_status tess_loss_meter_create(tess_stream *stream, tess_loss_meter *meter)
 {
     meter->stream = stream;
@@ -42,9 +44,9 @@ void tess_loss_score(const tess_loss_sum *sum, double *loss, double *perplexity,
     *bits_per_byte = sum->n_bytes > 0 ? nll / M_LN2 / (double)sum->n_bytes : 0;
 }
 
-tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum)
+tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum, uint64_t tag)
 {
-    int64_t *const counters[] = {&sum->n_tokens, &sum->n_bytes, &sum->flag, &sum->news, &sum->leave, &sum->source};
+    int64_t *const counters[] = {&sum->n_tokens, &sum->n_bytes, &sum->flag, &sum->news, &sum->leave};
     enum { COUNTERS = sizeof(counters) / sizeof(counters[0]) };
     int64_t words[TESS_EXACT_LIMBS + COUNTERS];
     tess_exact_normalize(&sum->nll);
@@ -52,7 +54,8 @@ tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum)
     for (int i = 0; i < COUNTERS; i++)
         words[TESS_EXACT_LIMBS + i] = *counters[i];
     tess_team_label(team, "loss", -1);
-    tess_status status = tess_all_reduce(team, words, words, TESS_EXACT_LIMBS + COUNTERS, TESS_I64, TESS_SUM, NULL);
+    tess_status status =
+        tess_all_reduce_tagged(team, words, words, TESS_EXACT_LIMBS + COUNTERS, TESS_I64, TESS_SUM, tag);
     tess_team_label(team, NULL, -1);
     TESS_TRY(status);
     memcpy(sum->nll.limb, words, sizeof(sum->nll.limb));

@@ -10,7 +10,6 @@
 typedef struct tess_loss_sum {
     tess_exact_sum nll;
     int64_t n_tokens, n_bytes, flag, news, leave;
-    int64_t source; /* of the step: the same on all ranks, see train_gradients.c */
 } tess_loss_sum;
 
 /* Where a stream adds up losses on its way: begin clears it, add enqueues, end waits. */
@@ -29,7 +28,7 @@ tess_status tess_loss_add(const tess_loss_meter *meter, tess_loss_sum *sum, cons
 tess_status tess_loss_end(const tess_loss_meter *meter, tess_loss_sum *sum);
 /* loss: nats per token (at least one token). bits_per_byte: 0 if the bytes of the text are unknown. */
 void tess_loss_score(const tess_loss_sum *sum, double *loss, double *perplexity, double *bits_per_byte);
-/* Sums over all ranks. Collective. */
-tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum);
+/* Sums over all ranks. Collective. TESS_E_MISMATCH: a rank sums something else, by another `tag`. */
+tess_status tess_loss_all_reduce(tess_team *team, tess_loss_sum *sum, uint64_t tag);
 
 #endif

@@ -46,13 +46,13 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
 }
 
 /* Ranks that are given other numbers would train another model each, without any other sign of it. */
-static int64_t fingerprint(const tess_batch_source *source)
+static uint64_t fingerprint(const tess_batch_source *source)
 {
     const struct {
         int64_t n_micro;
         double divisor;
     } words = {source->n_micro, source->divisor};
-    return (int64_t)(tess_hash_bytes(&words, sizeof(words), 0) >> 32); /* so that a sum over ranks has room */
+    return tess_hash_bytes(&words, sizeof(words), 0);
 }
 
 tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *source, tess_loss_sum *own)
@@ -62,7 +62,6 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
                "step %lld: %lld micro-batches and the divisor %g: give at least one micro-batch, and a finite divisor "
                "(0: the number of target tokens)",
                (long long)e->step + 1, (long long)source->n_micro, source->divisor);
-    own->source = fingerprint(source);
     tess_numbers_run_begin(e->numbers);
     TESS_TRY(tess_loss_begin(&e->meter));
     TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro),
@@ -73,20 +72,26 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
     return tess_fsdp_step_end(e->fsdp);
 }
 
+static tess_status sum_loss(tess_engine *e, const tess_batch_source *source, tess_loss_sum *sum)
+{
+    tess_status status = tess_loss_all_reduce(e->team, sum, fingerprint(source));
+    if (status != TESS_E_MISMATCH)
+        return status;
+    return tess_fail_context(status,
+                             "step %lld: rank %d has %lld micro-batches and the divisor %g; if another rank has other "
+                             "numbers, give all ranks the same",
+                             (long long)e->step + 1, e->at.rank, (long long)source->n_micro, source->divisor);
+}
+
 tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source, const tess_loss_sum *own,
                                 tess_engine_report *report)
 {
     double norm_of_sum;
     tess_loss_sum sum = *own;
     tess_phase_switch(&e->clock, TESS_PHASE_WAIT); /* a few words: all of the time is waiting for the last rank */
-    TESS_TRY(tess_loss_all_reduce(e->team, &sum));
+    TESS_TRY(sum_loss(e, source, &sum));
     tess_phase_switch(&e->clock, TESS_PHASE_OPTIMIZER);
     TESS_TRY(tess_fsdp_grad_norm(e->fsdp, &norm_of_sum));
-    /* A rank that gets its own words back took no part in the sum: comm names it better, at its next operation. */
-    TESS_CHECK(sum.source == own->source * e->at.world || sum.source == own->source, TESS_E_MISMATCH,
-               "step %lld: rank %d has %lld micro-batches and the divisor %g, another rank has other numbers: give all "
-               "ranks the same",
-               (long long)e->step + 1, e->at.rank, (long long)source->n_micro, source->divisor);
     TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)e->step + 1);
     double divisor = source->divisor > 0 ? source->divisor : (double)sum.n_tokens;
     *report = (tess_engine_report){.loss = tess_exact_value(&sum.nll) / divisor,

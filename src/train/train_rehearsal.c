@@ -51,7 +51,7 @@ static tess_status rehearse_step(tess_engine *e, int64_t n_micro)
         }
     }
     TESS_TRY(tess_fsdp_step_end(e->fsdp));
-    TESS_TRY(tess_loss_all_reduce(e->team, &sum));
+    TESS_TRY(tess_loss_all_reduce(e->team, &sum, 0));
     return tess_fsdp_params_changed(e->fsdp); /* gathered copies hold nothing */
 }
 

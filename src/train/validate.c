@@ -156,7 +156,7 @@ static tess_status run_rounds(evaluation *e)
         TESS_TRY(run_round(e));
     } while (e->outlook == GOES_ON || (e->outlook == FAILED && e->n_retries < e->t->config.validation.retries));
     TESS_TRY(tess_loss_end(meter, &e->sum));
-    return tess_loss_all_reduce(e->t->team, &e->sum);
+    return tess_loss_all_reduce(e->t->team, &e->sum, 0);
 }
 
 /* Target tokens of the whole evaluation, estimated from the part that was read. */

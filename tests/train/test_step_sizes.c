@@ -474,6 +474,7 @@ static void ranks_with_other_divisors_are_found(void)
     tess_batch_source source = source_of(&r, 0, 4);
     source.divisor = test_rank() == 1 ? 3 : 2;
     EXPECT_FAILS(tess_engine_step(r.engine, &source, &report), TESS_E_MISMATCH, "another rank has other numbers");
+    EXPECT(strstr(tess_error_message(), "the odd one out: rank 1:") != NULL);
     tess_engine_destroy(&r.engine);
     leave();
 }
