@@ -274,6 +274,29 @@ static void without_a_writer_ranks_stand_still(void)
     run_job(save_here, false);
 }
 
+/* Nothing of it is touched: it is too large to be copied. */
+static void save_without_room(void)
+{
+    rank *r = &the_rank;
+    tess_checkpoint_saver *saver;
+    join(r, 0);
+    tess_checkpoint_tensor large = {"large", TESS_F32, {1, {INT64_C(1) << 38}}, {{0}, {INT64_C(1) << 38}}, r->numbers};
+    const tess_checkpoint_state state = {.tensors = &large, .n_tensors = 1};
+    tess_checkpoint_saver_destroy(&r->saver);
+    EXPECT_OK(tess_checkpoint_saver_create(r->runtime, &state, 0, &saver));
+    EXPECT(!tess_checkpoint_saver_is_async(saver));
+    fill(r, 8);
+    EXPECT_OK(tess_checkpoint_save_start(saver, folder, 8, &r->state, NULL));
+    expect_saved(r, 8, 8);
+    tess_checkpoint_saver_destroy(&saver);
+    leave(r);
+}
+
+static void without_room_for_the_copy_ranks_stand_still(void)
+{
+    run_job(save_without_room, true);
+}
+
 static const test_case cases[] = {
     {"a_save_is_of_its_start", a_save_is_of_its_start, 0},
     {"a_folder_is_that_of_the_rank", a_folder_is_that_of_the_rank, 0},
@@ -281,5 +304,6 @@ static const test_case cases[] = {
     {"failures_come_at_the_wait_on_all_ranks", failures_come_at_the_wait_on_all_ranks, 0},
     {"bad_tensors_are_refused_at_the_start", bad_tensors_are_refused_at_the_start, 0},
     {"without_a_writer_ranks_stand_still", without_a_writer_ranks_stand_still, 0},
+    {"without_room_for_the_copy_ranks_stand_still", without_room_for_the_copy_ranks_stand_still, 0},
 };
 TEST_MAIN(cases)
