@@ -39,7 +39,7 @@ tess_diagnosis_kind tess_request_difference(const tess_record *a, const tess_rec
         return TESS_DIAGNOSIS_MISMATCH_LABEL;
     if (a->tag == b->tag)
         return TESS_DIAGNOSIS_HEALTHY;
-    if (a->op == TESS_TRACE_ALL_REDUCE && a->dtype < TESS_DTYPE_COUNT)
+    if (a->op == TESS_TRACE_ALL_REDUCE && a->dtype < TESS_DTYPE_COUNT && b->dtype < TESS_DTYPE_COUNT)
         return TESS_DIAGNOSIS_MISMATCH_LABEL; /* a tag says what it is for, too */
     /* A hash of the pieces, or in dumps of another framework of an operation or dtype without a number here. */
     if (has_pieces(a))
