@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "doctor/perfetto/perfetto_stream_impl.h"
 #include "diagnosis/request.h"
+#include "trace/trace_events.h"
 
 enum { TID_PHASES = 1, TID_TEAMS = 100, LANES = 16 };
 
@@ -27,7 +27,7 @@ typedef struct arrivals {
 
 typedef struct drawing {
     const tess_history *history;
-    perfetto_stream out;
+    tess_trace_events out;
     arrivals arrivals;
     uint64_t *lane_ends; /* (n_teams, LANES) of the rank being drawn: end of the last slice in each */
     uint64_t origin_ns;  /* on the reader's clock */
@@ -192,10 +192,10 @@ static track_place find_place(drawing *d, int rank, const tess_record *record)
 
 static void put_metadata(drawing *d, int rank, uint32_t tid, const char *what, const char *key, const char *text)
 {
-    stream_begin(&d->out, 'M', rank, tid, what);
-    stream_args(&d->out);
-    stream_text(&d->out, key, text);
-    stream_end(&d->out);
+    tess_trace_events_begin(&d->out, 'M', rank, tid, what);
+    tess_trace_events_args(&d->out);
+    tess_trace_events_text(&d->out, key, text);
+    tess_trace_events_end(&d->out);
 }
 
 static void put_thread_name(drawing *d, int rank, const track_place *p)
@@ -212,29 +212,29 @@ static void put_thread_name(drawing *d, int rank, const track_place *p)
 static void put_slice(drawing *d, int rank, const track_place *p, uint64_t begin_ns, uint64_t end_ns, const char *name,
                       const char *colour)
 {
-    stream_begin(&d->out, 'X', rank, p->tid, name);
-    stream_time(&d->out, "ts", begin_ns);
-    stream_time(&d->out, "dur", end_ns - begin_ns);
-    stream_text(&d->out, "cname", colour);
+    tess_trace_events_begin(&d->out, 'X', rank, p->tid, name);
+    tess_trace_events_time(&d->out, "ts", begin_ns);
+    tess_trace_events_time(&d->out, "dur", end_ns - begin_ns);
+    tess_trace_events_text(&d->out, "cname", colour);
 }
 
 static void put_arguments(drawing *d, const tess_record *record)
 {
-    stream_args(&d->out);
-    stream_int(&d->out, "sequence", (int64_t)record->sequence);
-    stream_int(&d->out, "elements", (int64_t)record->count);
+    tess_trace_events_args(&d->out);
+    tess_trace_events_int(&d->out, "sequence", (int64_t)record->sequence);
+    tess_trace_events_int(&d->out, "elements", (int64_t)record->count);
     if (record->dtype < TESS_DTYPE_COUNT)
-        stream_text(&d->out, "dtype", tess_dtype_name((tess_dtype)record->dtype));
+        tess_trace_events_text(&d->out, "dtype", tess_dtype_name((tess_dtype)record->dtype));
     if (record->root >= 0)
-        stream_int(&d->out, tess_request_is_message(record) ? "peer" : "root", record->root);
+        tess_trace_events_int(&d->out, tess_request_is_message(record) ? "peer" : "root", record->root);
     if (record->what[0] != '\0')
-        stream_text(&d->out, "for", record->what);
+        tess_trace_events_text(&d->out, "for", record->what);
     if (record->site[0] != '\0')
-        stream_text(&d->out, "site", record->site);
+        tess_trace_events_text(&d->out, "site", record->site);
     if (record->step >= 0)
-        stream_int(&d->out, "step", record->step);
-    stream_text(&d->out, "state", tess_trace_state_name(record->state));
-    stream_end(&d->out);
+        tess_trace_events_int(&d->out, "step", record->step);
+    tess_trace_events_text(&d->out, "state", tess_trace_state_name(record->state));
+    tess_trace_events_end(&d->out);
 }
 
 static void put_record(drawing *d, int rank, const tess_record *record, const track_place *p)
@@ -265,13 +265,13 @@ static void put_arrow(drawing *d, int rank, const track_place *p, const arrival 
     } ends[] = {{'s', last->rank, last->tid}, {'f', rank, p->tid}};
     d->n_arrows++;
     for (int i = 0; i < 2; i++) {
-        stream_begin(&d->out, ends[i].kind, ends[i].rank, ends[i].tid, "came last");
-        stream_text(&d->out, "cat", "wait");
-        stream_int(&d->out, "id", d->n_arrows);
-        stream_time(&d->out, "ts", last->last_ns);
+        tess_trace_events_begin(&d->out, ends[i].kind, ends[i].rank, ends[i].tid, "came last");
+        tess_trace_events_text(&d->out, "cat", "wait");
+        tess_trace_events_int(&d->out, "id", d->n_arrows);
+        tess_trace_events_time(&d->out, "ts", last->last_ns);
         if (i == 1)
-            stream_text(&d->out, "bp", "e");
-        stream_end(&d->out);
+            tess_trace_events_text(&d->out, "bp", "e");
+        tess_trace_events_end(&d->out);
     }
 }
 
@@ -305,10 +305,10 @@ static void draw_rank(drawing *d, int rank)
     char text[TESS_HISTORY_LONG_TEXT + 64];
     snprintf(text, sizeof(text), "rank %d%s%s", rank, history->host[0] != '\0' ? " on " : "", history->host);
     put_metadata(d, rank, 0, "process_name", "name", text);
-    stream_begin(&d->out, 'M', rank, 0, "process_sort_index");
-    stream_args(&d->out);
-    stream_int(&d->out, "sort_index", rank);
-    stream_end(&d->out);
+    tess_trace_events_begin(&d->out, 'M', rank, 0, "process_sort_index");
+    tess_trace_events_args(&d->out);
+    tess_trace_events_int(&d->out, "sort_index", rank);
+    tess_trace_events_end(&d->out);
     if (history->situation == TESS_RANK_WELL)
         return;
     snprintf(text, sizeof(text), "%s%s%s", tess_situation_name(history->situation), history->why[0] != '\0' ? ": " : "",
@@ -325,13 +325,13 @@ static void draw_spans(drawing *d, int rank)
         const tess_phase_span *span = &history->spans[i];
         uint64_t begin = on_timeline(d, rank, span->begin_ns);
         uint64_t end = i + 1 < history->n_spans ? on_timeline(d, rank, span[1].begin_ns) : last_moment(d, rank);
-        stream_begin(&d->out, 'X', rank, TID_PHASES, span->phase);
-        stream_time(&d->out, "ts", begin);
-        stream_time(&d->out, "dur", end > begin ? end - begin : 0);
-        stream_args(&d->out);
-        stream_int(&d->out, "step", span->step);
-        stream_int(&d->out, "detail", span->detail);
-        stream_end(&d->out);
+        tess_trace_events_begin(&d->out, 'X', rank, TID_PHASES, span->phase);
+        tess_trace_events_time(&d->out, "ts", begin);
+        tess_trace_events_time(&d->out, "dur", end > begin ? end - begin : 0);
+        tess_trace_events_args(&d->out);
+        tess_trace_events_int(&d->out, "step", span->step);
+        tess_trace_events_int(&d->out, "detail", span->detail);
+        tess_trace_events_end(&d->out);
     }
 }
 
@@ -344,13 +344,13 @@ static void draw_notices(drawing *d)
         bool is_rank = notice->rank >= 0 && notice->rank < d->history->world;
         if (at_ns < d->origin_ns)
             continue; /* it belongs to an earlier life */
-        stream_begin(&d->out, 'i', is_rank ? notice->rank : 0, TID_PHASES, tess_notice_name(notice->kind));
-        stream_text(&d->out, "s", is_rank ? "p" : "g");
-        stream_time(&d->out, "ts", since(d->origin_ns, at_ns));
-        stream_args(&d->out);
-        stream_text(&d->out, "text", notice->text);
-        stream_int(&d->out, "step", notice->step);
-        stream_end(&d->out);
+        tess_trace_events_begin(&d->out, 'i', is_rank ? notice->rank : 0, TID_PHASES, tess_notice_name(notice->kind));
+        tess_trace_events_text(&d->out, "s", is_rank ? "p" : "g");
+        tess_trace_events_time(&d->out, "ts", since(d->origin_ns, at_ns));
+        tess_trace_events_args(&d->out);
+        tess_trace_events_text(&d->out, "text", notice->text);
+        tess_trace_events_int(&d->out, "step", notice->step);
+        tess_trace_events_end(&d->out);
     }
 }
 
@@ -376,9 +376,9 @@ tess_status tess_perfetto_write(const tess_history *history, const char *path)
     TESS_TRY(tess_mem_alloc_array(history->mem, TESS_POOL_MISC, (history->n_teams + 1) * LANES, sizeof(uint64_t),
                                   "timeline", &memory));
     d.lane_ends = memory;
-    tess_status status = stream_open(&d.out, path);
+    tess_status status = tess_trace_events_open(&d.out, path);
     if (status == TESS_OK)
-        status = stream_close(&d.out, draw(&d));
+        status = tess_trace_events_close(&d.out, draw(&d));
     tess_mem_free(history->mem, d.arrivals.table);
     tess_mem_free(history->mem, memory);
     return status;

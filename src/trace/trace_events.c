@@ -1,4 +1,4 @@
-#include "doctor/perfetto/perfetto_stream_impl.h"
+#include "trace/trace_events.h"
 
 #include <errno.h>
 #include <string.h>
@@ -6,9 +6,9 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 
-tess_status stream_open(perfetto_stream *out, const char *path)
+tess_status tess_trace_events_open(tess_trace_events *out, const char *path)
 {
-    *out = (perfetto_stream){.path = path};
+    *out = (tess_trace_events){.path = path};
     int n = snprintf(out->part, sizeof(out->part), "%s.part", path);
     TESS_CHECK(n > 0 && (size_t)n < sizeof(out->part), TESS_E_INVALID, "%s: the path is too long", path);
     out->file = fopen(out->part, "wb");
@@ -18,13 +18,13 @@ tess_status stream_open(perfetto_stream *out, const char *path)
     return TESS_OK;
 }
 
-static void note_error(perfetto_stream *out)
+static void note_error(tess_trace_events *out)
 {
     if (ferror(out->file) && out->error == 0)
         out->error = errno != 0 ? errno : EIO;
 }
 
-tess_status stream_close(perfetto_stream *out, tess_status status)
+tess_status tess_trace_events_close(tess_trace_events *out, tess_status status)
 {
     fputs("\n]}\n", out->file);
     note_error(out);
@@ -43,7 +43,7 @@ tess_status stream_close(perfetto_stream *out, tess_status status)
 }
 
 /* As a JSON string; bytes that are not UTF-8 become U+FFFD. */
-static void put_text(perfetto_stream *out, const char *text)
+static void put_text(tess_trace_events *out, const char *text)
 {
     size_t n = strlen(text);
     putc('"', out->file);
@@ -61,7 +61,7 @@ static void put_text(perfetto_stream *out, const char *text)
     putc('"', out->file);
 }
 
-void stream_begin(perfetto_stream *out, char kind, int pid, uint32_t tid, const char *name)
+void tess_trace_events_begin(tess_trace_events *out, char kind, int pid, uint32_t tid, const char *name)
 {
     fprintf(out->file, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%u,\"name\":", out->has_events ? "," : "", kind, pid,
             tid);
@@ -70,37 +70,37 @@ void stream_begin(perfetto_stream *out, char kind, int pid, uint32_t tid, const 
 }
 
 /* Writes the key, after a comma unless it is the first argument. */
-static void put_key(perfetto_stream *out, const char *key)
+static void put_key(tess_trace_events *out, const char *key)
 {
     fprintf(out->file, "%s\"%s\":", out->in_args == 1 ? "" : ",", key);
     out->in_args += out->in_args == 1;
 }
 
-void stream_time(perfetto_stream *out, const char *key, uint64_t ns)
+void tess_trace_events_time(tess_trace_events *out, const char *key, uint64_t ns)
 {
     put_key(out, key);
     fprintf(out->file, "%llu.%03llu", (unsigned long long)(ns / 1000), (unsigned long long)(ns % 1000));
 }
 
-void stream_text(perfetto_stream *out, const char *key, const char *text)
+void tess_trace_events_text(tess_trace_events *out, const char *key, const char *text)
 {
     put_key(out, key);
     put_text(out, text);
 }
 
-void stream_int(perfetto_stream *out, const char *key, int64_t value)
+void tess_trace_events_int(tess_trace_events *out, const char *key, int64_t value)
 {
     put_key(out, key);
     fprintf(out->file, "%lld", (long long)value);
 }
 
-void stream_args(perfetto_stream *out)
+void tess_trace_events_args(tess_trace_events *out)
 {
     fputs(",\"args\":{", out->file);
     out->in_args = 1;
 }
 
-void stream_end(perfetto_stream *out)
+void tess_trace_events_end(tess_trace_events *out)
 {
     fputs(out->in_args > 0 ? "}}" : "}", out->file);
     out->in_args = 0;
