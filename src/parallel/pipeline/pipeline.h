@@ -1,0 +1,142 @@
+/* Pipeline schedules as data: for each rank of a pipeline an ordered list of actions, how many micro-batches are in
+ * flight, and which slot each of them has. Nothing here communicates or computes; the engine follows the lists.
+ *
+ * A model is cut into ranks * chunks stages. Stage g of a loop is chunk g / ranks of rank g % ranks; of a V (zbv,
+ * dualpipev) the first half of the stages goes down the ranks and the second half comes back up, so that rank 0 has
+ * the first stage and the last. A message is sent where consecutive stages are on different ranks.
+ *
+ * Sources: GPipe, arXiv 1811.06965; 1F1B and its interleaved form, Narayanan et al. 2021, arXiv 2104.04473; ZB-H1 and
+ * ZB-V, Qi et al. 2023, arXiv 2401.10241; DualPipe, DeepSeek-V3, arXiv 2412.19437, in its V form for half the ranks. */
+#ifndef TESS_PARALLEL_PIPELINE_PIPELINE_H
+#define TESS_PARALLEL_PIPELINE_PIPELINE_H
+
+#include <jansson.h>
+
+#include "base/text/text.h"
+
+typedef enum tess_pipeline_kind {
+    TESS_PIPELINE_GPIPE,
+    TESS_PIPELINE_1F1B,
+    TESS_PIPELINE_INTERLEAVED,
+    TESS_PIPELINE_ZB_H1,
+    TESS_PIPELINE_ZBV,
+    TESS_PIPELINE_DUALPIPEV,
+    TESS_PIPELINE_KINDS
+} tess_pipeline_kind;
+
+typedef enum tess_pipeline_op {
+    TESS_PIPELINE_F,  /* forward */
+    TESS_PIPELINE_B,  /* the whole backward */
+    TESS_PIPELINE_BI, /* its part for the inputs: what the stage before waits for */
+    TESS_PIPELINE_BW, /* its part for the weights, any time after */
+    TESS_PIPELINE_SEND_F,
+    TESS_PIPELINE_RECV_F,
+    TESS_PIPELINE_SEND_B,
+    TESS_PIPELINE_RECV_B,
+    TESS_PIPELINE_OPS
+} tess_pipeline_op;
+
+/* A slot holds what a micro-batch keeps in a chunk, from the first action of a list that names the two to the last.
+ * Between two stages of one rank nothing is sent: F of the later one reads the slot of the earlier one, and B or BI of
+ * the later one writes its gradients there. */
+typedef struct tess_pipeline_action {
+    tess_pipeline_op op;
+    int chunk, micro;
+    int slot;  /* of the chunk */
+    bool last; /* B and BW: the chunk's gradients are complete afterwards */
+} tess_pipeline_action;
+
+typedef struct tess_pipeline_list {
+    tess_pipeline_action *actions; /* (n) */
+    int n;
+    int in_flight; /* the most slots that are held at once, over all chunks */
+    int *slots;    /* (chunks) slots of each */
+} tess_pipeline_list;
+
+typedef struct tess_pipeline_schedule {
+    tess_mem *mem;
+    tess_pipeline_kind kind;
+    int ranks, chunks, micros;
+    tess_pipeline_list *lists; /* (ranks) */
+} tess_pipeline_schedule;
+
+enum { TESS_PIPELINE_MAX_CHUNKS = 64, TESS_PIPELINE_MAX_MICROS = 1 << 22 /* over all stages */ };
+
+/* "1f1b"; "SEND_F". */
+const char *tess_pipeline_kind_name(tess_pipeline_kind kind);
+const char *tess_pipeline_op_name(tess_pipeline_op op);
+/* Reads our names and torchtitan's ("Interleaved1F1B"), in any case. TESS_E_INVALID names the nearest one, or all. */
+tess_status tess_pipeline_kind_parse(const char *text, tess_pipeline_kind *kind);
+/* The chunks that a kind has when nobody says: 1 or 2. */
+int tess_pipeline_usual_chunks(tess_pipeline_kind kind);
+
+/* Whether a schedule can be built. TESS_E_INVALID says which numbers would do. */
+tess_status tess_pipeline_allows(tess_pipeline_kind kind, int ranks, int chunks, int micros);
+/* Builds the lists of all ranks; the same arguments give the same lists. *schedule is empty after a failure; free it
+ * with tess_pipeline_free. TESS_E_INVALID as tess_pipeline_allows, TESS_E_NOMEM. */
+tess_status tess_pipeline_build(tess_mem *mem, tess_pipeline_kind kind, int ranks, int chunks, int micros,
+                                tess_pipeline_schedule *schedule);
+void tess_pipeline_free(tess_pipeline_schedule *schedule);
+
+/* ---- Where stages are */
+int tess_pipeline_stage(const tess_pipeline_schedule *schedule, int rank, int chunk);
+/* The rank and chunk of a stage. */
+int tess_pipeline_rank_of(const tess_pipeline_schedule *schedule, int stage);
+int tess_pipeline_chunk_of(const tess_pipeline_schedule *schedule, int stage);
+/* Whether a message leads from `stage` to `stage` + 1: there is such a stage, on another rank. */
+bool tess_pipeline_crosses(const tess_pipeline_schedule *schedule, int stage);
+
+/* ---- What it takes */
+/* Durations, in any unit; an action of a stage takes its share of them. Messages cost the ranks nothing and arrive
+ * `send` later. */
+typedef struct tess_pipeline_costs {
+    double forward, backward, input, weight; /* of F, B, BI, BW */
+    double send;
+    const double *share; /* (ranks * chunks) by stage; NULL: 1 each */
+    int buffers; /* messages that may lie between two stages, in one direction, before SEND waits; 0: as many as come */
+} tess_pipeline_costs;
+
+typedef struct tess_pipeline_time {
+    double start, end; /* of messages: SEND ends when the message has its buffer, RECV when it is there */
+} tess_pipeline_time;
+
+typedef struct tess_pipeline_report {
+    tess_mem *mem;
+    double makespan, bubble;    /* bubble: idle share of all ranks' time, 0 .. 1 */
+    double *busy, *idle;        /* (ranks) time, and the idle share of the makespan */
+    int *in_flight;             /* (ranks) the most micro-batches held at once */
+    int *slots;                 /* (ranks, chunks) the most in each chunk */
+    int buffers;                /* the most messages that lay between two stages, in one direction */
+    tess_pipeline_time **times; /* (ranks), of each action */
+    tess_pipeline_time *all_times;
+} tess_pipeline_report;
+
+/* Looks at every list, then lets all ranks run: whether each micro-batch goes forward and backward through each stage
+ * once, inputs are there, messages are paired and taken in the order in which they are sent, slots are not shared, and
+ * nobody waits for ever. *report (may be NULL) gets what it took; free it with tess_pipeline_report_free.
+ * TESS_E_INVALID names the culprit: rank, place in its list, action. Pure: any number of threads. */
+tess_status tess_pipeline_check(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,
+                                tess_pipeline_report *report);
+void tess_pipeline_report_free(tess_pipeline_report *report);
+
+/* The bubble by the closed formula of the schedule's paper, and the formula. NAN and NULL where none holds: messages
+ * take time, stages differ, or there are too few micro-batches to fill the pipeline. */
+double tess_pipeline_formula(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,
+                             const char **formula);
+/* The smallest number of micro-batches whose bubble is below `bubble`; 0: none up to a hundred a stage, or none that
+ * can be built. TESS_E_NOMEM. */
+tess_status tess_pipeline_least_micros(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,
+                                       double bubble, int *micros);
+
+/* ---- For people and programs */
+/* "FFFFBFBFBFBFBBBB": the computations of a rank in order, without idle time. BI is 'I', BW is 'W'. */
+tess_status tess_pipeline_print_order(const tess_pipeline_schedule *schedule, int rank, tess_buffer *out);
+/* A row a rank over time, in at most `columns`: with the numbers of micro-batches where that fits. */
+tess_status tess_pipeline_print_timeline(const tess_pipeline_schedule *schedule, const tess_pipeline_report *report,
+                                         int columns, tess_buffer *out);
+/* For ui.perfetto.dev: a process a rank, a slice a computation, an arrow a message. A unit of time is 1 ms.
+ * TESS_E_NOT_FOUND, TESS_E_IO, TESS_E_NO_SPACE. */
+tess_status tess_pipeline_write_trace(const tess_pipeline_schedule *schedule, const tess_pipeline_report *report,
+                                      const char *path);
+
+#endif

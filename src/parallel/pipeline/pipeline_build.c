@@ -1,0 +1,133 @@
+/* From the order of computations to the lists that ranks follow: messages, slots, and where gradients are complete. */
+#include <string.h>
+
+#include "parallel/pipeline/pipeline_orders_impl.h"
+
+static bool is_backward(tess_pipeline_op op)
+{
+    return op == TESS_PIPELINE_B || op == TESS_PIPELINE_BI;
+}
+
+/* Appends a computation, after the message that it waits for and before the one that others wait for. */
+static void add_with_messages(const tess_pipeline_schedule *s, int rank, tess_pipeline_action action,
+                              tess_pipeline_list *list)
+{
+    int stage = tess_pipeline_stage(s, rank, action.chunk);
+    bool before = tess_pipeline_crosses(s, stage - 1), behind = tess_pipeline_crosses(s, stage);
+    tess_pipeline_action message = action;
+    bool receives = action.op == TESS_PIPELINE_F ? before : is_backward(action.op) && behind;
+    bool sends = action.op == TESS_PIPELINE_F ? behind : is_backward(action.op) && before;
+    if (receives) {
+        message.op = action.op == TESS_PIPELINE_F ? TESS_PIPELINE_RECV_F : TESS_PIPELINE_RECV_B;
+        list->actions[list->n++] = message;
+    }
+    list->actions[list->n++] = action;
+    if (sends) {
+        message.op = action.op == TESS_PIPELINE_F ? TESS_PIPELINE_SEND_F : TESS_PIPELINE_SEND_B;
+        list->actions[list->n++] = message;
+    }
+}
+
+/* What the slots of one rank are at an action. */
+typedef struct slot_map {
+    int *uses;   /* (chunks, micros) actions that still name the two */
+    int *slot;   /* (chunks, micros) */
+    char *taken; /* (chunks, micros) by slot */
+} slot_map;
+
+/* Gives each (chunk, micro) the first slot that is free when a list first names it, until it last does. */
+static void assign_slots(const tess_pipeline_schedule *s, tess_pipeline_list *list, slot_map *map)
+{
+    size_t m = (size_t)s->micros, all = (size_t)s->chunks * m;
+    int held = 0;
+    memset(map->uses, 0, all * sizeof(map->uses[0]));
+    memset(map->taken, 0, all);
+    memset(map->slot, -1, all * sizeof(map->slot[0]));
+    for (int i = 0; i < list->n; i++)
+        map->uses[(size_t)list->actions[i].chunk * m + (size_t)list->actions[i].micro]++;
+    for (int i = 0; i < list->n; i++) {
+        tess_pipeline_action *a = &list->actions[i];
+        size_t key = (size_t)a->chunk * m + (size_t)a->micro;
+        char *taken = map->taken + (size_t)a->chunk * m;
+        if (map->slot[key] < 0) {
+            map->slot[key] = (int)((char *)memchr(taken, 0, m) - taken);
+            taken[map->slot[key]] = 1;
+            held++;
+        }
+        a->slot = map->slot[key];
+        if (a->slot >= list->slots[a->chunk])
+            list->slots[a->chunk] = a->slot + 1;
+        list->in_flight = held > list->in_flight ? held : list->in_flight;
+        if (--map->uses[key] == 0) {
+            taken[a->slot] = 0;
+            held--;
+        }
+    }
+}
+
+static void mark_last(const tess_pipeline_schedule *s, tess_pipeline_list *list)
+{
+    int found = 0;
+    bool has[TESS_PIPELINE_MAX_CHUNKS] = {false};
+    for (int i = list->n - 1; i >= 0 && found < s->chunks; i--) {
+        tess_pipeline_action *a = &list->actions[i];
+        if ((a->op != TESS_PIPELINE_B && a->op != TESS_PIPELINE_BW) || has[a->chunk])
+            continue;
+        a->last = has[a->chunk] = true;
+        found++;
+    }
+}
+
+/* `order` and `map` are work space. */
+static tess_status build_list(const tess_pipeline_schedule *s, int rank, tess_pipeline_action *order, slot_map *map)
+{
+    enum { MOST_PER_MICRO = 7 }; /* F, BI, BW and four messages */
+    tess_pipeline_list *list = &s->lists[rank];
+    pipeline_order o = {.schedule = s, .actions = order};
+    size_t most = (size_t)MOST_PER_MICRO * (size_t)s->chunks * (size_t)s->micros;
+    pipeline_order_fill(&o, rank);
+    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)s->chunks, sizeof(int), "slots of a pipeline",
+                                  (void **)&list->slots));
+    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, most, sizeof(list->actions[0]), "actions of a pipeline",
+                                  (void **)&list->actions));
+    for (int i = 0; i < o.n; i++)
+        add_with_messages(s, rank, order[i], list);
+    assign_slots(s, list, map);
+    mark_last(s, list);
+    return tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)list->n * sizeof(list->actions[0]), "actions of a pipeline",
+                         (void **)&list->actions);
+}
+
+tess_status tess_pipeline_build(tess_mem *mem, tess_pipeline_kind kind, int ranks, int chunks, int micros,
+                                tess_pipeline_schedule *schedule)
+{
+    *schedule = (tess_pipeline_schedule){0};
+    TESS_TRY(tess_pipeline_allows(kind, ranks, chunks, micros));
+    tess_pipeline_schedule s = {mem, kind, ranks, chunks, micros, NULL};
+    size_t all = (size_t)chunks * (size_t)micros;
+    tess_pipeline_action *order = NULL;
+    slot_map map = {0};
+    tess_status status;
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)ranks, sizeof(s.lists[0]), "lists of a pipeline",
+                                   (void **)&s.lists),
+              freed);
+    TESS_GOTO(
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, 3 * all, sizeof(order[0]), "order of a pipeline", (void **)&order),
+        freed);
+    TESS_GOTO(
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, 2 * all, sizeof(int), "slots of a pipeline", (void **)&map.uses),
+        freed);
+    TESS_GOTO(tess_mem_alloc(mem, TESS_POOL_MISC, all, "slots of a pipeline", (void **)&map.taken), freed);
+    map.slot = map.uses + all;
+    for (int r = 0; r < ranks && status == TESS_OK; r++)
+        status = build_list(&s, r, order, &map);
+freed:
+    tess_mem_free(mem, order);
+    tess_mem_free(mem, map.uses);
+    tess_mem_free(mem, map.taken);
+    if (status == TESS_OK)
+        *schedule = s;
+    else
+        tess_pipeline_free(&s);
+    return status;
+}

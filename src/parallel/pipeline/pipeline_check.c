@@ -1,0 +1,81 @@
+/* Checks a schedule: each list by itself, then all ranks together; and what it costs. */
+#include <math.h>
+
+#include "parallel/pipeline/pipeline_check_impl.h"
+
+static tess_status check_costs(const tess_pipeline_schedule *s, const tess_pipeline_costs *costs)
+{
+    const struct {
+        const char *name;
+        double value;
+    } all[] = {{"F", costs->forward},
+               {"B", costs->backward},
+               {"BI", costs->input},
+               {"BW", costs->weight},
+               {"a message", costs->send}};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        TESS_CHECK(isfinite(all[i].value) && all[i].value >= 0, TESS_E_INVALID,
+                   "pipeline: %s costs %g; give a time of 0 or more", all[i].name, all[i].value);
+    for (int g = 0; costs->share != NULL && g < s->ranks * s->chunks; g++)
+        TESS_CHECK(isfinite(costs->share[g]) && costs->share[g] >= 0, TESS_E_INVALID,
+                   "pipeline: the share of stage %d is %g; give 0 or more", g, costs->share[g]);
+    TESS_CHECK(costs->buffers >= 0, TESS_E_INVALID,
+               "pipeline: %d message buffers between stages; give 1 or more, or 0 for as many as come", costs->buffers);
+    return TESS_OK;
+}
+
+static tess_status alloc(tess_mem *mem, size_t n, size_t size, void **out)
+{
+    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "report of a pipeline", out);
+}
+
+static tess_status create_report(const tess_pipeline_schedule *s, tess_pipeline_report *report)
+{
+    const size_t ranks = (size_t)s->ranks;
+    size_t n = 0;
+    *report = (tess_pipeline_report){.mem = s->mem};
+    for (size_t r = 0; r < ranks; r++)
+        n += (size_t)s->lists[r].n;
+    TESS_TRY(alloc(s->mem, 2 * ranks, sizeof(double), (void **)&report->busy));
+    TESS_TRY(alloc(s->mem, ranks * (1 + (size_t)s->chunks), sizeof(int), (void **)&report->in_flight));
+    TESS_TRY(alloc(s->mem, ranks, sizeof(report->times[0]), (void **)&report->times));
+    TESS_TRY(alloc(s->mem, n, sizeof(report->all_times[0]), (void **)&report->all_times));
+    report->idle = report->busy + ranks;
+    report->slots = report->in_flight + ranks;
+    n = 0;
+    for (size_t r = 0; r < ranks; r++) {
+        report->times[r] = report->all_times + n;
+        n += (size_t)s->lists[r].n;
+    }
+    return TESS_OK;
+}
+
+void tess_pipeline_report_free(tess_pipeline_report *report)
+{
+    tess_mem_free(report->mem, report->busy);
+    tess_mem_free(report->mem, report->in_flight);
+    tess_mem_free(report->mem, report->times);
+    tess_mem_free(report->mem, report->all_times);
+    *report = (tess_pipeline_report){0};
+}
+
+tess_status tess_pipeline_check(const tess_pipeline_schedule *s, const tess_pipeline_costs *costs,
+                                tess_pipeline_report *report)
+{
+    tess_pipeline_report own = {.mem = s->mem};
+    int *work = NULL;
+    tess_status status;
+    TESS_GOTO(check_costs(s, costs), freed);
+    TESS_GOTO(create_report(s, &own), freed);
+    TESS_GOTO(alloc(s->mem, pipeline_list_work(s), sizeof(int), (void **)&work), freed);
+    for (int r = 0; r < s->ranks; r++)
+        TESS_GOTO(pipeline_check_list(s, r, work, &own), freed);
+    TESS_GOTO(pipeline_simulate(s, costs, &own), freed);
+freed:
+    tess_mem_free(s->mem, work);
+    if (status != TESS_OK || report == NULL)
+        tess_pipeline_report_free(&own);
+    if (report != NULL)
+        *report = own;
+    return status;
+}

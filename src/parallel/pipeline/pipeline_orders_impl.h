@@ -1,0 +1,18 @@
+/* The order of a rank's computations in each kind of schedule, without messages. */
+#ifndef TESS_PARALLEL_PIPELINE_PIPELINE_ORDERS_IMPL_H
+#define TESS_PARALLEL_PIPELINE_PIPELINE_ORDERS_IMPL_H
+
+#include "parallel/pipeline/pipeline.h"
+
+typedef struct pipeline_order {
+    const tess_pipeline_schedule *schedule;
+    tess_pipeline_action *actions; /* room for 3 * chunks * micros: op, chunk and micro alone are set */
+    int n;
+    int weights;                                              /* the BI whose BW comes next is not before this action */
+    int next[TESS_PIPELINE_BW + 1][TESS_PIPELINE_MAX_CHUNKS]; /* the next micro-batch of each computation */
+} pipeline_order;
+
+/* Writes the computations of `rank` into an order whose `schedule` and `actions` are set and whose rest is 0. */
+void pipeline_order_fill(pipeline_order *order, int rank);
+
+#endif

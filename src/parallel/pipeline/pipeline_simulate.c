@@ -1,0 +1,208 @@
+/* All ranks run their lists: each action starts when its rank and what it waits for are ready, so that times do not
+ * depend on the order in which the ranks are looked at. Messages from a stage to the next, and back, are a queue each.
+ */
+#include <math.h>
+
+#include "parallel/pipeline/pipeline_check_impl.h"
+
+typedef struct queued_message {
+    int micro, index; /* index: of SEND in its rank's list */
+    double sent, taken;
+} queued_message;
+
+typedef struct message_queue {
+    queued_message *messages; /* (micros) */
+    int n_sent, n_taken;
+} message_queue;
+
+typedef struct simulation {
+    const tess_pipeline_schedule *s;
+    const tess_pipeline_costs *costs;
+    tess_pipeline_report *report;
+    message_queue *queues; /* (stages, 2): forward to the next stage, backward from it */
+    queued_message *messages;
+    int *next;     /* (ranks) index of the action that comes next */
+    double *clock; /* (ranks) */
+} simulation;
+
+static bool is_backward_message(tess_pipeline_op op)
+{
+    return op == TESS_PIPELINE_SEND_B || op == TESS_PIPELINE_RECV_B;
+}
+
+static bool is_send(tess_pipeline_op op)
+{
+    return op == TESS_PIPELINE_SEND_F || op == TESS_PIPELINE_SEND_B;
+}
+
+/* The stage whose border with the next one a message crosses. */
+static int border_of(const tess_pipeline_schedule *s, int rank, const tess_pipeline_action *a)
+{
+    int stage = tess_pipeline_stage(s, rank, a->chunk);
+    return a->op == TESS_PIPELINE_SEND_F || a->op == TESS_PIPELINE_RECV_B ? stage : stage - 1;
+}
+
+static int peer_of(const tess_pipeline_schedule *s, int rank, const tess_pipeline_action *a)
+{
+    int border = border_of(s, rank, a), ahead = tess_pipeline_rank_of(s, border + 1);
+    return a->op == TESS_PIPELINE_SEND_F || a->op == TESS_PIPELINE_RECV_B ? ahead : tess_pipeline_rank_of(s, border);
+}
+
+static double cost_of(const simulation *sim, int rank, const tess_pipeline_action *a)
+{
+    const tess_pipeline_costs *c = sim->costs;
+    const double by_op[] = {c->forward, c->backward, c->input, c->weight};
+    return by_op[a->op] * (c->share != NULL ? c->share[tess_pipeline_stage(sim->s, rank, a->chunk)] : 1);
+}
+
+/* The queue has room from *start on; false: not yet. */
+static bool put_message(simulation *sim, message_queue *q, const tess_pipeline_action *a, int index, double *start)
+{
+    int buffers = sim->costs->buffers;
+    if (buffers > 0 && q->n_sent - q->n_taken >= buffers)
+        return false;
+    if (buffers > 0 && q->n_sent >= buffers)
+        *start = fmax(*start, q->messages[q->n_sent - buffers].taken);
+    q->messages[q->n_sent++] = (queued_message){a->micro, index, *start, 0};
+    return true;
+}
+
+/* Takes the first message of the queue; false: there is none yet. */
+static tess_status take_message(simulation *sim, message_queue *q, int rank, const tess_pipeline_action *a, double *end,
+                                bool *there)
+{
+    char text[PIPELINE_ACTION_BYTES], peer_text[PIPELINE_ACTION_BYTES];
+    *there = q->n_sent > q->n_taken;
+    if (!*there)
+        return TESS_OK;
+    queued_message *first = &q->messages[q->n_taken];
+    TESS_CHECK(first->micro == a->micro, TESS_E_INVALID, "%s: the message that comes first is of micro-batch %d: %s",
+               pipeline_action_text(sim->s, rank, sim->next[rank], text), first->micro,
+               pipeline_action_text(sim->s, peer_of(sim->s, rank, a), first->index, peer_text));
+    *end = fmax(*end, first->sent + sim->costs->send);
+    first->taken = *end;
+    q->n_taken++;
+    return TESS_OK;
+}
+
+/* Runs a rank until it waits or is done. */
+static tess_status advance(simulation *sim, int rank, bool *moved)
+{
+    const tess_pipeline_list *list = &sim->s->lists[rank];
+    for (; sim->next[rank] < list->n; sim->next[rank]++) {
+        const tess_pipeline_action *a = &list->actions[sim->next[rank]];
+        double start = sim->clock[rank], end = start;
+        bool ready = true;
+        if (a->op <= TESS_PIPELINE_BW) {
+            end += cost_of(sim, rank, a);
+            sim->report->busy[rank] += end - start;
+        } else {
+            message_queue *q = &sim->queues[2 * border_of(sim->s, rank, a) + is_backward_message(a->op)];
+            if (is_send(a->op))
+                ready = put_message(sim, q, a, sim->next[rank], &end);
+            else
+                TESS_TRY(take_message(sim, q, rank, a, &end, &ready));
+        }
+        if (!ready)
+            break;
+        sim->report->times[rank][sim->next[rank]] = (tess_pipeline_time){start, end};
+        sim->clock[rank] = end;
+        *moved = true;
+    }
+    return TESS_OK;
+}
+
+/* Nobody can go on: some wait for each other in a circle. */
+static tess_status name_deadlock(const simulation *sim)
+{
+    const tess_pipeline_schedule *s = sim->s;
+    char chain[512], text[PIPELINE_ACTION_BYTES];
+    int rank = 0;
+    size_t at = 0;
+    while (sim->next[rank] == s->lists[rank].n)
+        rank++;
+    for (int i = 0; i < s->ranks; i++) /* into the circle: a rank that is done kept nobody waiting */
+        rank = peer_of(s, rank, &s->lists[rank].actions[sim->next[rank]]);
+    int first = rank;
+    do {
+        const tess_pipeline_action *a = &s->lists[rank].actions[sim->next[rank]];
+        int peer = peer_of(s, rank, a);
+        at = tess_text_add(chain, sizeof(chain), at, "%s%s waits %s rank %d", rank == first ? "" : "; ",
+                           pipeline_action_text(s, rank, sim->next[rank], text),
+                           is_send(a->op) ? "for a free buffer of" : "for", peer);
+        rank = peer;
+    } while (rank != first && at + 1 < sizeof(chain));
+    return TESS_FAIL(TESS_E_INVALID, "deadlock: %s", chain);
+}
+
+static tess_status run(simulation *sim)
+{
+    const tess_pipeline_schedule *s = sim->s;
+    bool moved = true;
+    while (moved) {
+        moved = false;
+        for (int r = 0; r < s->ranks; r++)
+            TESS_TRY(advance(sim, r, &moved));
+    }
+    for (int r = 0; r < s->ranks; r++)
+        if (sim->next[r] < s->lists[r].n)
+            return name_deadlock(sim);
+    return TESS_OK;
+}
+
+/* The most messages of a queue that were sent and not yet taken. */
+static int most_waiting(const message_queue *q)
+{
+    int most = 0;
+    for (int sent = 0, taken = 0; sent < q->n_sent; sent++) {
+        while (taken < sent && q->messages[taken].taken <= q->messages[sent].sent)
+            taken++;
+        most = sent - taken + 1 > most ? sent - taken + 1 : most;
+    }
+    return most;
+}
+
+static void sum_up(const simulation *sim)
+{
+    const tess_pipeline_schedule *s = sim->s;
+    tess_pipeline_report *r = sim->report;
+    double busy = 0;
+    for (int rank = 0; rank < s->ranks; rank++) {
+        r->makespan = fmax(r->makespan, sim->clock[rank]);
+        busy += r->busy[rank];
+    }
+    for (int rank = 0; rank < s->ranks && r->makespan > 0; rank++)
+        r->idle[rank] = 1 - r->busy[rank] / r->makespan;
+    r->bubble = r->makespan > 0 ? 1 - busy / (r->makespan * s->ranks) : 0;
+    for (int q = 0; q < 2 * s->ranks * s->chunks; q++) {
+        int most = most_waiting(&sim->queues[q]);
+        r->buffers = most > r->buffers ? most : r->buffers;
+    }
+}
+
+static tess_status alloc(tess_mem *mem, size_t n, size_t size, void **out)
+{
+    return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "simulation of a pipeline", out);
+}
+
+tess_status pipeline_simulate(const tess_pipeline_schedule *s, const tess_pipeline_costs *costs,
+                              tess_pipeline_report *report)
+{
+    simulation sim = {.s = s, .costs = costs, .report = report};
+    const size_t n_queues = 2 * (size_t)s->ranks * (size_t)s->chunks;
+    tess_status status;
+    TESS_GOTO(alloc(s->mem, n_queues, sizeof(sim.queues[0]), (void **)&sim.queues), freed);
+    TESS_GOTO(alloc(s->mem, n_queues * (size_t)s->micros, sizeof(queued_message), (void **)&sim.messages), freed);
+    TESS_GOTO(alloc(s->mem, (size_t)s->ranks, sizeof(int), (void **)&sim.next), freed);
+    TESS_GOTO(alloc(s->mem, (size_t)s->ranks, sizeof(double), (void **)&sim.clock), freed);
+    for (size_t q = 0; q < n_queues; q++)
+        sim.queues[q].messages = sim.messages + q * (size_t)s->micros;
+    TESS_GOTO(run(&sim), freed);
+    sum_up(&sim);
+freed:
+    tess_mem_free(s->mem, sim.queues);
+    tess_mem_free(s->mem, sim.messages);
+    tess_mem_free(s->mem, sim.next);
+    tess_mem_free(s->mem, sim.clock);
+    return status;
+}

@@ -1,0 +1,145 @@
+#include "parallel/pipeline/pipeline_stages.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static int stages_of(int all, int layers_per_stage)
+{
+    return (all - 1) / layers_per_stage + 1;
+}
+
+/* The nearest number of layers a stage, by steps of `step`, whose stages are a multiple of the ranks; 0: there is none.
+ */
+static int nearest(int all, int layers_per_stage, int step, int ranks)
+{
+    int n = layers_per_stage < all ? layers_per_stage : all;
+    while (n >= 1 && n <= all && stages_of(all, n) % ranks != 0)
+        n += step;
+    return n <= all ? n : 0;
+}
+
+tess_status tess_pipeline_count_stages(int layers, int layers_per_stage, int first_less, int last_less, int ranks,
+                                       int *chunks)
+{
+    TESS_CHECK(layers_per_stage >= 1, TESS_E_INVALID, "pipeline: %d layers a stage; give 1 or more", layers_per_stage);
+    TESS_CHECK(
+        layers >= 1 && first_less >= 0 && last_less >= 0 && ranks >= 1, TESS_E_INVALID,
+        "pipeline: %d layers, %d and %d for embedding and head, %d ranks: give 1 or more layers and ranks, and 0 "
+        "or more for embedding and head",
+        layers, first_less, last_less, ranks);
+    const int all = layers + first_less + last_less, stages = stages_of(all, layers_per_stage);
+    *chunks = stages / ranks;
+    if (stages % ranks == 0)
+        return TESS_OK;
+    const int fewer = nearest(all, layers_per_stage, -1, ranks), more = nearest(all, layers_per_stage, 1, ranks);
+    char fix[48] = "no other number does either";
+    if (fewer > 0 && more > 0)
+        snprintf(fix, sizeof(fix), "take %d or %d", fewer, more);
+    else if (fewer > 0 || more > 0)
+        snprintf(fix, sizeof(fix), "take %d", fewer + more);
+    return TESS_FAIL(TESS_E_INVALID,
+                     "pipeline: %d layers a stage make %d stage%s of %d layers, which is no multiple of %d ranks: %s",
+                     layers_per_stage, stages, stages == 1 ? "" : "s", all, ranks, fix);
+}
+
+static tess_status allows(int layers, int stages)
+{
+    TESS_CHECK(stages >= 1, TESS_E_INVALID, "pipeline: %d stages; give 1 or more", stages);
+    TESS_CHECK(layers >= stages, TESS_E_INVALID,
+               "pipeline: %d layers cannot be cut into %d stages of a layer or more; take %d stages or fewer", layers,
+               stages, layers);
+    return TESS_OK;
+}
+
+tess_status tess_pipeline_cut_evenly(int layers, int first_less, int last_less, int stages, int *first)
+{
+    TESS_TRY(allows(layers, stages));
+    TESS_CHECK(first_less >= 0 && last_less >= 0, TESS_E_INVALID,
+               "pipeline: embedding and head count as %d and %d layers; give 0 or more", first_less, last_less);
+    const int all = layers + first_less + last_less, size = all / stages, larger = all % stages;
+    first[0] = 0;
+    for (int g = 0; g < stages; g++) {
+        int less = (g == 0 ? first_less : 0) + (g == stages - 1 ? last_less : 0);
+        int n = size + (g < larger) - less;
+        TESS_CHECK(n >= 1, TESS_E_INVALID,
+                   "pipeline: stage %d of %d gets %d of %d layers, which its embedding or head uses up (%d): let them "
+                   "count for less, or take fewer stages",
+                   g, stages, size + (g < larger), all, less);
+        first[g + 1] = first[g] + n;
+    }
+    return TESS_OK;
+}
+
+/* A table of the best cut of the layers 0 .. l into the stages 0 .. g, for each g and l. */
+typedef struct cut_table {
+    const double *sums; /* (layers + 1) cost of the layers before */
+    double embedding, head;
+    int layers, stages;
+    double *best; /* (stages, layers + 1) */
+    int *from;    /* (stages, layers + 1) first layer of the last stage */
+} cut_table;
+
+static double stage_cost(const cut_table *t, int stage, int first, int end)
+{
+    return t->sums[end] - t->sums[first] + (stage == 0 ? t->embedding : 0) + (stage == t->stages - 1 ? t->head : 0);
+}
+
+/* Fills the table for the least largest stage, or, given a limit of it, for the least sum of squares. */
+static void fill(cut_table *t, double limit)
+{
+    const bool squares = isfinite(limit);
+    const size_t row = (size_t)t->layers + 1;
+    for (int g = 0; g < t->stages; g++)
+        for (int end = 0; end <= t->layers; end++) {
+            double *best = &t->best[(size_t)g * row + (size_t)end];
+            *best = INFINITY;
+            for (int first = g == 0 ? 0 : g; first < end && (g > 0 || first == 0); first++) {
+                double cost = stage_cost(t, g, first, end);
+                double before = g == 0 ? 0 : t->best[(size_t)(g - 1) * row + (size_t)first];
+                double value = squares ? before + cost * cost : fmax(before, cost);
+                if ((squares && cost > limit) || !(value < *best))
+                    continue;
+                *best = value;
+                t->from[(size_t)g * row + (size_t)end] = first;
+            }
+        }
+}
+
+static tess_status sum_costs(const double *costs, int layers, double *sums)
+{
+    for (int l = 0; l < layers; l++) {
+        TESS_CHECK(isfinite(costs[l]) && costs[l] >= 0, TESS_E_INVALID,
+                   "pipeline: layer %d costs %g; give a finite number of 0 or more", l, costs[l]);
+        sums[l + 1] = sums[l] + costs[l];
+    }
+    return TESS_OK;
+}
+
+tess_status tess_pipeline_cut_by_cost(tess_mem *mem, const double *costs, int layers, double embedding, double head,
+                                      int stages, int *first)
+{
+    TESS_TRY(allows(layers, stages));
+    TESS_CHECK(isfinite(embedding) && embedding >= 0 && isfinite(head) && head >= 0, TESS_E_INVALID,
+               "pipeline: embedding and head cost %g and %g; give finite numbers of 0 or more", embedding, head);
+    const size_t row = (size_t)layers + 1, cells = (size_t)stages * row;
+    double *values = NULL;
+    cut_table t = {.embedding = embedding, .head = head, .layers = layers, .stages = stages};
+    tess_status status;
+    TESS_GOTO(
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, cells + row, sizeof(double), "cuts of a model", (void **)&values),
+        freed);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, cells, sizeof(int), "cuts of a model", (void **)&t.from),
+              freed);
+    TESS_GOTO(sum_costs(costs, layers, values), freed);
+    t.sums = values;
+    t.best = values + row;
+    fill(&t, INFINITY);
+    fill(&t, t.best[cells - 1]);
+    first[stages] = layers;
+    for (int g = stages - 1; g >= 0; g--)
+        first[g] = t.from[(size_t)g * row + (size_t)first[g + 1]];
+freed:
+    tess_mem_free(mem, values);
+    tess_mem_free(mem, t.from);
+    return status;
+}

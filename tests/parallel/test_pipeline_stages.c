@@ -1,0 +1,140 @@
+/* Layers cut into stages: against all cuts there are, and torchtitan's counts. */
+#include <math.h>
+
+#include "parallel/pipeline/pipeline_stages.h"
+#include "support/test.h"
+
+enum { MOST = 16 };
+
+static void expect_cut(const int *first, int stages, const int *sizes, int line)
+{
+    EXPECT_INT(first[0], 0);
+    for (int g = 0; g < stages; g++)
+        if (first[g + 1] - first[g] != sizes[g])
+            test_fail(__FILE__, line, "stage %d has %d layers, expected %d", g, first[g + 1] - first[g], sizes[g]);
+}
+
+/* The first stages get the layers that are left; what embedding and head count for is taken off. */
+static void even_cuts_are_those_of_torchtitan(void)
+{
+    int first[MOST];
+    EXPECT_OK(tess_pipeline_cut_evenly(32, 0, 0, 4, first));
+    expect_cut(first, 4, (int[]){8, 8, 8, 8}, __LINE__);
+    EXPECT_OK(tess_pipeline_cut_evenly(14, 0, 0, 4, first));
+    expect_cut(first, 4, (int[]){4, 4, 3, 3}, __LINE__);
+    EXPECT_OK(tess_pipeline_cut_evenly(32, 1, 1, 8, first)); /* 34 = 5 + 5 + 6 x 4 */
+    expect_cut(first, 8, (int[]){4, 5, 4, 4, 4, 4, 4, 3}, __LINE__);
+    EXPECT_OK(tess_pipeline_cut_evenly(5, 3, 2, 1, first));
+    expect_cut(first, 1, (int[]){5}, __LINE__);
+    EXPECT_FAILS(tess_pipeline_cut_evenly(3, 0, 0, 4, first), TESS_E_INVALID,
+                 "3 layers cannot be cut into 4 stages of a layer or more; take 3 stages or fewer");
+    EXPECT_FAILS(tess_pipeline_cut_evenly(6, 1, 1, 8, first), TESS_E_INVALID, "take 6 stages or fewer");
+    EXPECT_FAILS(tess_pipeline_cut_evenly(8, 1, 1, 8, first), TESS_E_INVALID,
+                 "stage 7 of 8 gets 1 of 10 layers, which its embedding or head uses up (1)");
+    EXPECT_FAILS(tess_pipeline_cut_evenly(8, -1, 0, 2, first), TESS_E_INVALID, "give 0 or more");
+    EXPECT_FAILS(tess_pipeline_cut_evenly(8, 0, 0, 0, first), TESS_E_INVALID, "0 stages; give 1 or more");
+}
+
+static void layers_a_stage_say_how_many_chunks_there_are(void)
+{
+    int chunks;
+    EXPECT_OK(tess_pipeline_count_stages(32, 8, 0, 0, 4, &chunks));
+    EXPECT_INT(chunks, 1);
+    EXPECT_OK(tess_pipeline_count_stages(30, 4, 1, 1, 4, &chunks));
+    EXPECT_INT(chunks, 2);
+    EXPECT_FAILS(tess_pipeline_count_stages(32, 5, 1, 1, 4, &chunks), TESS_E_INVALID,
+                 "5 layers a stage make 7 stages of 34 layers, which is no multiple of 4 ranks: take 3 or 9");
+    EXPECT_FAILS(tess_pipeline_count_stages(4, 9, 0, 0, 4, &chunks), TESS_E_INVALID,
+                 "9 layers a stage make 1 stage of 4 layers, which is no multiple of 4 ranks: take 1");
+    EXPECT_FAILS(tess_pipeline_count_stages(3, 1, 0, 0, 4, &chunks), TESS_E_INVALID, "no other number does either");
+    EXPECT_FAILS(tess_pipeline_count_stages(3, 0, 0, 0, 1, &chunks), TESS_E_INVALID, "0 layers a stage");
+    EXPECT_FAILS(tess_pipeline_count_stages(0, 1, 0, 0, 1, &chunks), TESS_E_INVALID, "0 layers");
+    /* Whatever is proposed is accepted. */
+    for (int all = 1; all <= 40; all++)
+        for (int ranks = 1; ranks <= 6; ranks++)
+            for (int n = 1; n <= 12; n++) {
+                int take = 0;
+                if (tess_pipeline_count_stages(all, n, 0, 0, ranks, &chunks) == TESS_OK) {
+                    EXPECT_INT(chunks * ranks, (all + n - 1) / n);
+                    continue;
+                }
+                const char *fix = strstr(tess_error_message(), "take ");
+                EXPECT(fix != NULL || strstr(tess_error_message(), "no other number") != NULL);
+                if (fix == NULL || sscanf(fix, "take %d", &take) != 1)
+                    continue;
+                EXPECT_OK(tess_pipeline_count_stages(all, take, 0, 0, ranks, &chunks));
+            }
+}
+
+/* The best of all cuts of the layers l .. into the stages g .., by the largest stage, then the sum of squares. */
+typedef struct best_cut {
+    double largest, squares;
+} best_cut;
+
+static void try_all(const double *costs, int n, double embedding, double head, int stages, int g, int l, double largest,
+                    double squares, best_cut *best)
+{
+    if (g == stages) {
+        if (l == n && (largest < best->largest - 1e-9 || (largest < best->largest + 1e-9 && squares < best->squares)))
+            *best = (best_cut){largest, squares};
+        return;
+    }
+    double cost = (g == 0 ? embedding : 0) + (g == stages - 1 ? head : 0);
+    for (int end = l; end < n;) {
+        cost += costs[end++];
+        try_all(costs, n, embedding, head, stages, g + 1, end, fmax(largest, cost), squares + cost * cost, best);
+    }
+}
+
+static void cuts_by_cost_are_the_best_of_all(void)
+{
+    uint32_t seed = 1;
+    for (int n = 1; n <= 10; n++)
+        for (int stages = 1; stages <= n; stages++)
+            for (int round = 0; round < 12; round++) {
+                double costs[MOST], embedding = round % 3, head = round % 4 * 1.5, largest = 0, squares = 0;
+                int first[MOST];
+                for (int l = 0; l < n; l++) {
+                    seed = seed * 1664525u + 1013904223u;
+                    costs[l] = round == 0 ? 1 : (double)(seed >> 28); /* zeros among them */
+                }
+                best_cut best = {INFINITY, INFINITY};
+                try_all(costs, n, embedding, head, stages, 0, 0, 0, 0, &best);
+                EXPECT_OK(tess_pipeline_cut_by_cost(test_mem(), costs, n, embedding, head, stages, first));
+                EXPECT_INT(first[0], 0);
+                EXPECT_INT(first[stages], n);
+                for (int g = 0; g < stages; g++) {
+                    double cost = (g == 0 ? embedding : 0) + (g == stages - 1 ? head : 0);
+                    EXPECT(first[g + 1] > first[g]);
+                    for (int l = first[g]; l < first[g + 1]; l++)
+                        cost += costs[l];
+                    largest = fmax(largest, cost);
+                    squares += cost * cost;
+                }
+                if (fabs(largest - best.largest) > 1e-9 || fabs(squares - best.squares) > 1e-9)
+                    test_fail(__FILE__, __LINE__,
+                              "%d layers, %d stages: largest %g and squares %g, the best are %g, %g", n, stages,
+                              largest, squares, best.largest, best.squares);
+            }
+}
+
+static void bad_costs_are_refused(void)
+{
+    int first[MOST];
+    EXPECT_FAILS(tess_pipeline_cut_by_cost(test_mem(), (double[]){1, NAN}, 2, 0, 0, 1, first), TESS_E_INVALID,
+                 "layer 1 costs nan; give a finite number of 0 or more");
+    EXPECT_FAILS(tess_pipeline_cut_by_cost(test_mem(), (double[]){1, -1}, 2, 0, 0, 1, first), TESS_E_INVALID,
+                 "layer 1 costs -1");
+    EXPECT_FAILS(tess_pipeline_cut_by_cost(test_mem(), (double[]){1, 1}, 2, INFINITY, 0, 1, first), TESS_E_INVALID,
+                 "embedding and head cost inf and 0");
+    EXPECT_FAILS(tess_pipeline_cut_by_cost(test_mem(), (double[]){1, 1}, 2, 0, 0, 3, first), TESS_E_INVALID,
+                 "2 layers cannot be cut into 3 stages");
+}
+
+static const test_case cases[] = {
+    {"even_cuts_are_those_of_torchtitan", even_cuts_are_those_of_torchtitan},
+    {"layers_a_stage_say_how_many_chunks_there_are", layers_a_stage_say_how_many_chunks_there_are},
+    {"cuts_by_cost_are_the_best_of_all", cuts_by_cost_are_the_best_of_all},
+    {"bad_costs_are_refused", bad_costs_are_refused},
+};
+TEST_MAIN(cases)
