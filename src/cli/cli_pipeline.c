@@ -1,0 +1,328 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "parallel/pipeline/pipeline.h"
+#include "parallel/pipeline/pipeline_stages.h"
+
+#include "base/text/json.h"
+
+static const double small_bubble = 0.1;
+
+typedef struct pipeline_flags {
+    const char *schedule, *costs, *json, *trace;
+    int64_t ranks, micros, chunks, layers, buffers, columns;
+    double embedding, head;
+} pipeline_flags;
+
+/* What is shown of one schedule. */
+typedef struct pipeline_case {
+    tess_pipeline_schedule schedule;
+    tess_pipeline_report report;
+    tess_pipeline_costs costs;
+    int *first;     /* (stages + 1) first layer of each; NULL: without --layers */
+    double *shares; /* (stages) */
+} pipeline_case;
+
+/* "F,B,W,SEND", from the front as many as are given. */
+static tess_status read_costs(const char *text, tess_pipeline_costs *costs)
+{
+    double *const places[] = {&costs->forward, &costs->input, &costs->weight, &costs->send};
+    *costs = (tess_pipeline_costs){.forward = 1, .input = 1, .weight = 1};
+    for (int i = 0; text != NULL && i < 4; i++) {
+        char *end;
+        *places[i] = strtod(text, &end);
+        TESS_CHECK(end != text && (*end == '\0' || (*end == ',' && i < 3)) && isfinite(*places[i]) && *places[i] >= 0,
+                   TESS_E_INVALID, "--costs: '%.60s': write up to four times of 0 or more, F,B,W,SEND, as in 1,1,1,0.1",
+                   text);
+        text = *end == ',' ? end + 1 : NULL;
+    }
+    TESS_CHECK(costs->forward > 0, TESS_E_INVALID, "--costs: a forward takes more than 0");
+    costs->backward = costs->input + costs->weight;
+    return TESS_OK;
+}
+
+/* Cuts the layers into stages. A stage costs its share of what a stage costs in the mean. */
+static tess_status cut_layers(tess_mem *mem, const pipeline_flags *flags, pipeline_case *c)
+{
+    const size_t stages = (size_t)c->schedule.ranks * (size_t)c->schedule.chunks, layers = (size_t)flags->layers;
+    const double all = (double)flags->layers + flags->embedding + flags->head;
+    double *costs;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, stages + 1, sizeof(int), "stages", (void **)&c->first));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, stages, sizeof(double), "stages", (void **)&c->shares));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, layers, sizeof(double), "layers", (void **)&costs));
+    for (size_t l = 0; l < layers; l++)
+        costs[l] = 1;
+    tess_status status =
+        tess_pipeline_cut_by_cost(mem, costs, (int)layers, flags->embedding, flags->head, (int)stages, c->first);
+    tess_mem_free(mem, costs);
+    for (size_t g = 0; g < stages && status == TESS_OK; g++) {
+        double own =
+            c->first[g + 1] - c->first[g] + (g == 0 ? flags->embedding : 0) + (g == stages - 1 ? flags->head : 0);
+        c->shares[g] = own * (double)stages / all;
+    }
+    c->costs.share = c->shares;
+    return status;
+}
+
+static void close_case(tess_mem *mem, pipeline_case *c)
+{
+    tess_pipeline_report_free(&c->report);
+    tess_pipeline_free(&c->schedule);
+    tess_mem_free(mem, c->first);
+    tess_mem_free(mem, c->shares);
+}
+
+/* --costs is of a stage; with `whole`, of all layers of a rank. Close it after a failure, too. */
+static tess_status open_case(tess_mem *mem, const pipeline_flags *flags, tess_pipeline_kind kind, int chunks,
+                             bool whole, pipeline_case *c)
+{
+    *c = (pipeline_case){0};
+    TESS_TRY(read_costs(flags->costs, &c->costs));
+    c->costs.buffers = (int)flags->buffers;
+    for (int i = 0; whole && i < 4; i++)
+        *(double *const[]){&c->costs.forward, &c->costs.backward, &c->costs.input, &c->costs.weight}[i] /= chunks;
+    TESS_TRY(tess_pipeline_build(mem, kind, (int)flags->ranks, chunks, (int)flags->micros, &c->schedule));
+    if (flags->layers > 0)
+        TESS_TRY(cut_layers(mem, flags, c));
+    return tess_pipeline_check(&c->schedule, &c->costs, &c->report);
+}
+
+/* ---- Text ---- */
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static tess_status print_ranks(const pipeline_case *c, tess_buffer *out)
+{
+    const tess_pipeline_schedule *s = &c->schedule;
+    TESS_TRY(tess_buffer_printf(out, "\nrank   busy   idle  in flight  stages: slots\n"));
+    for (int r = 0; r < s->ranks; r++) {
+        TESS_TRY(tess_buffer_printf(out, "%4d %6g %5.1f%% %10d ", r, c->report.busy[r], 100 * c->report.idle[r],
+                                    s->lists[r].in_flight));
+        for (int chunk = 0; chunk < s->chunks; chunk++) {
+            int stage = tess_pipeline_stage(s, r, chunk);
+            TESS_TRY(tess_buffer_printf(out, " %d: %d", stage, s->lists[r].slots[chunk]));
+            if (c->first != NULL)
+                TESS_TRY(tess_buffer_printf(out, " (layers %d .. %d)", c->first[stage], c->first[stage + 1] - 1));
+        }
+        TESS_TRY(tess_buffer_printf(out, "\n"));
+    }
+    return TESS_OK;
+}
+
+static tess_status print_bubble(const pipeline_case *c, tess_buffer *out)
+{
+    const char *formula;
+    double stated = tess_pipeline_formula(&c->schedule, &c->costs, &formula);
+    int micros;
+    TESS_TRY(tess_buffer_printf(out, "\nlength %g, bubble %.1f%%", c->report.makespan, 100 * c->report.bubble));
+    if (formula != NULL)
+        TESS_TRY(tess_buffer_printf(out, "; by the formula %s: %.1f%%", formula, 100 * stated));
+    TESS_TRY(tess_buffer_printf(out, "\nat most %d message%s wait%s between two stages\n", c->report.buffers,
+                                plural(c->report.buffers), c->report.buffers == 1 ? "s" : ""));
+    if (c->report.bubble < small_bubble)
+        return TESS_OK;
+    TESS_TRY(tess_pipeline_least_micros(&c->schedule, &c->costs, small_bubble, &micros));
+    if (micros == 0)
+        return tess_buffer_printf(
+            out, "no number of micro-batches that can be simulated makes it smaller than %.0f%%\n", 100 * small_bubble);
+    return tess_buffer_printf(out, "%d micro-batch%s or more make it smaller than %.0f%%\n", micros,
+                              micros == 1 ? "" : "es", 100 * small_bubble);
+}
+
+static tess_status print_case(const pipeline_case *c, int columns, tess_buffer *out)
+{
+    const tess_pipeline_schedule *s = &c->schedule;
+    TESS_TRY(tess_buffer_printf(out, "%s: %d rank%s, %d chunk%s a rank, %d micro-batch%s\n",
+                                tess_pipeline_kind_name(s->kind), s->ranks, plural(s->ranks), s->chunks,
+                                plural(s->chunks), s->micros, s->micros == 1 ? "" : "es"));
+    TESS_TRY(tess_buffer_printf(out, "a stage: forward %g, backward %g for inputs and %g for weights, message %g\n\n",
+                                c->costs.forward, c->costs.input, c->costs.weight, c->costs.send));
+    TESS_TRY(tess_pipeline_print_timeline(s, &c->report, columns, out));
+    TESS_TRY(tess_buffer_printf(out, "F forward, B backward, I and W its parts for inputs and weights, . idle%s\n",
+                                s->chunks > 1 ? "; small letters: odd chunks" : ""));
+    TESS_TRY(print_ranks(c, out));
+    return print_bubble(c, out);
+}
+
+/* ---- JSON ---- */
+static json_t *actions_json(const pipeline_case *c, int r)
+{
+    const tess_pipeline_list *list = &c->schedule.lists[r];
+    json_t *actions = json_array();
+    for (int i = 0; i < list->n; i++) {
+        const tess_pipeline_action *a = &list->actions[i];
+        json_array_append_new(actions,
+                              json_pack("{s:s, s:i, s:i, s:i, s:b, s:f, s:f}", "op", tess_pipeline_op_name(a->op),
+                                        "chunk", a->chunk, "micro_batch", a->micro, "slot", a->slot, "last", a->last,
+                                        "start", c->report.times[r][i].start, "end", c->report.times[r][i].end));
+    }
+    return actions;
+}
+
+static tess_status rank_json(const pipeline_case *c, int r, json_t *list)
+{
+    const tess_pipeline_schedule *s = &c->schedule;
+    tess_buffer order = {.mem = s->mem};
+    json_t *stages = json_array();
+    TESS_TRY(tess_pipeline_print_order(s, r, &order));
+    for (int chunk = 0; chunk < s->chunks; chunk++) {
+        int stage = tess_pipeline_stage(s, r, chunk);
+        json_t *item = json_pack("{s:i, s:i}", "stage", stage, "slots", s->lists[r].slots[chunk]);
+        if (c->first != NULL) {
+            tess_json_put_int(item, "first_layer", c->first[stage]);
+            tess_json_put_int(item, "layers", c->first[stage + 1] - c->first[stage]);
+        }
+        json_array_append_new(stages, item);
+    }
+    json_array_append_new(list, json_pack("{s:i, s:f, s:f, s:i, s:o, s:s, s:o}", "rank", r, "busy", c->report.busy[r],
+                                          "idle", c->report.idle[r], "in_flight", s->lists[r].in_flight, "stages",
+                                          stages, "order", order.data, "actions", actions_json(c, r)));
+    tess_buffer_free(&order);
+    return TESS_OK;
+}
+
+static tess_status case_json(const pipeline_case *c, json_t **json)
+{
+    const tess_pipeline_schedule *s = &c->schedule;
+    const char *formula;
+    double stated = tess_pipeline_formula(s, &c->costs, &formula);
+    json_t *ranks = json_array();
+    int micros = 0;
+    TESS_TRY(tess_pipeline_least_micros(s, &c->costs, small_bubble, &micros));
+    for (int r = 0; r < s->ranks; r++)
+        TESS_TRY(rank_json(c, r, ranks));
+    *json =
+        json_pack("{s:s, s:i, s:i, s:{s:f, s:f, s:f, s:f}, s:f, s:f, s:s?, s:o, s:i, s:o}", "schedule",
+                  tess_pipeline_kind_name(s->kind), "chunks", s->chunks, "micro_batches", s->micros, "costs", "forward",
+                  c->costs.forward, "backward_inputs", c->costs.input, "backward_weights", c->costs.weight, "message",
+                  c->costs.send, "length", c->report.makespan, "bubble", c->report.bubble, "formula", formula,
+                  "formula_bubble", tess_json_number(stated), "message_buffers", c->report.buffers, "ranks", ranks);
+    tess_json_put_int(*json, "micro_batches_for_10_percent", micros);
+    return TESS_OK;
+}
+
+static tess_status show(tess_mem *mem, const pipeline_flags *flags, const pipeline_case *c)
+{
+    tess_buffer text = {.mem = mem};
+    json_t *json = NULL;
+    if (flags->trace != NULL)
+        TESS_TRY(tess_pipeline_write_trace(&c->schedule, &c->report, flags->trace));
+    tess_status status;
+    if (flags->json == NULL)
+        status = print_case(c, (int)flags->columns, &text);
+    else if ((status = case_json(c, &json)) == TESS_OK)
+        status = tess_json_print(json, JSON_INDENT(2), &text);
+    return cli_print_text(status, &text);
+}
+
+static tess_status show_one(tess_mem *mem, const pipeline_flags *flags)
+{
+    pipeline_case c;
+    tess_pipeline_kind kind;
+    TESS_TRY_CTX(tess_pipeline_kind_parse(flags->schedule, &kind), "--schedule");
+    int chunks = flags->chunks > 0 ? (int)flags->chunks : tess_pipeline_usual_chunks(kind);
+    tess_status status = open_case(mem, flags, kind, chunks, false, &c);
+    if (status == TESS_OK)
+        status = show(mem, flags, &c);
+    close_case(mem, &c);
+    return status;
+}
+
+/* ---- All schedules ---- */
+/* The most micro-batches that a rank holds, counted in all its layers. */
+static double held(const pipeline_case *c)
+{
+    int most = 0;
+    for (int r = 0; r < c->schedule.ranks; r++)
+        most = c->report.in_flight[r] > most ? c->report.in_flight[r] : most;
+    return (double)most / c->schedule.chunks;
+}
+
+static tess_status compare_row(tess_mem *mem, const pipeline_flags *flags, tess_pipeline_kind kind, tess_buffer *out,
+                               json_t *list)
+{
+    const char *name = tess_pipeline_kind_name(kind);
+    int chunks =
+        kind == TESS_PIPELINE_INTERLEAVED && flags->chunks > 0 ? (int)flags->chunks : tess_pipeline_usual_chunks(kind);
+    pipeline_case c;
+    tess_status status = open_case(mem, flags, kind, chunks, true, &c);
+    if (status == TESS_E_INVALID) {
+        json_array_append_new(list, json_pack("{s:s, s:s}", "schedule", name, "refused", tess_error_message()));
+        status = tess_buffer_printf(out, "%-12s %s\n", name, tess_error_message());
+    } else if (status == TESS_OK) {
+        json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:f, s:f}", "schedule", name, "chunks", chunks, "length",
+                                              c.report.makespan, "bubble", c.report.bubble, "in_flight", held(&c)));
+        status = tess_buffer_printf(out, "%-12s %6d %9.4g %6.1f%% %10.4g\n", name, chunks, c.report.makespan,
+                                    100 * c.report.bubble, held(&c));
+    }
+    close_case(mem, &c);
+    return status;
+}
+
+static tess_status compare(tess_mem *mem, const pipeline_flags *flags)
+{
+    tess_buffer text = {.mem = mem}, document = {.mem = mem};
+    tess_pipeline_costs costs;
+    json_t *list = json_array();
+    tess_status status = read_costs(flags->costs, &costs);
+    if (status == TESS_OK)
+        status =
+            tess_buffer_printf(&text,
+                               "%d rank%s, %d micro-batch%s; all layers of a rank: forward %g, backward %g for "
+                               "inputs and %g for weights; message %g\n"
+                               "schedule     chunks    length  bubble  in flight (of all layers of a rank)\n",
+                               (int)flags->ranks, plural(flags->ranks), (int)flags->micros,
+                               flags->micros == 1 ? "" : "es", costs.forward, costs.input, costs.weight, costs.send);
+    for (int k = 0; k < TESS_PIPELINE_KINDS && status == TESS_OK; k++)
+        status = compare_row(mem, flags, (tess_pipeline_kind)k, &text, list);
+    if (status == TESS_OK)
+        status = tess_json_print(json_pack("{s:o}", "schedules", list), JSON_INDENT(2), &document);
+    else
+        json_decref(list);
+    if (flags->json != NULL) {
+        tess_buffer_free(&text);
+        return cli_print_text(status, &document);
+    }
+    tess_buffer_free(&document);
+    return cli_print_text(status, &text);
+}
+
+static int run(tess_mem *mem, int argc, char **argv)
+{
+    pipeline_flags chosen = {.columns = 120};
+    const cli_flag flags[] = {
+        {"--schedule", "NAME", "gpipe, 1f1b, interleaved, zb_h1, zbv or dualpipev; without it all are compared",
+         .text = &chosen.schedule},
+        {"--stages", "P", "ranks of the pipeline", .integer = &chosen.ranks, .min = 1, .max = 1 << 14},
+        {"--micro-batches", "M", "micro-batches of a step", .integer = &chosen.micros, .min = 1, .max = 1 << 20},
+        {"--chunks", "V", "stages of each rank (1; interleaved, zbv, dualpipev: 2)", .integer = &chosen.chunks,
+         .min = 1, .max = 1 << 10},
+        {"--costs", "F,B,W,SEND", "time of forward, backward for inputs and for weights, message (1,1,1,0)",
+         .text = &chosen.costs},
+        {"--buffers", "N", "messages that may wait between two stages (0: as many as come)", .integer = &chosen.buffers,
+         .min = 0, .max = 1 << 20},
+        {"--layers", "L", "cuts so many layers into stages, as evenly as can be", .integer = &chosen.layers, .min = 1,
+         .max = 1 << 12},
+        {"--embedding", "N", "what the embedding costs, in layers (0)", .number = &chosen.embedding, .least = 0,
+         .most = 1e6},
+        {"--head", "N", "what the head costs, in layers (0)", .number = &chosen.head, .least = 0, .most = 1e6},
+        {"--columns", "N", "width of the picture (120)", .integer = &chosen.columns, .min = 20, .max = 1 << 16},
+        {"--trace", "FILE", "write a timeline for ui.perfetto.dev", .text = &chosen.trace},
+        {"--json", NULL, "print JSON", .text = &chosen.json}};
+    if (cli_parse(argc, argv, &cli_pipeline, flags, sizeof(flags) / sizeof(flags[0])) > 0)
+        return cli_misuse(&cli_pipeline, "'%.60s' is no option", argv[1]);
+    if (chosen.ranks == 0 || chosen.micros == 0)
+        return cli_misuse(&cli_pipeline, "--stages and --micro-batches say how large the pipeline is");
+    if (chosen.schedule == NULL && chosen.trace != NULL)
+        return cli_misuse(&cli_pipeline, "--trace draws one schedule: choose it with --schedule");
+    return cli_end(chosen.schedule != NULL ? show_one(mem, &chosen) : compare(mem, &chosen));
+}
+
+const cli_command cli_pipeline = {
+    "pipeline", "--stages P --micro-batches M [--schedule NAME] [--chunks V] [--costs F,B,W,SEND]",
+    "pipeline schedules: timeline, bubble, micro-batches in flight, and what would be better\n"
+    "A simulation: nothing is started.",
+    .run = run};
