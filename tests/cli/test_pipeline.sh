@@ -42,9 +42,11 @@ expect "too few micro-batches" 2 "interleaved with 4 ranks needs a multiple of 4
 expect "too many chunks" 2 "1f1b needs 1 chunk a rank, not 2: interleaved takes several" "$tessera" pipeline $f1b --chunks 2
 expect "too few layers" 2 "3 layers cannot be cut into 4 stages of a layer or more; take 3 stages or fewer" \
     "$tessera" pipeline $f1b --layers 3
-expect "no costs" 2 "--costs: 'x': write up to four times of 0 or more, F,B,W,SEND" "$tessera" pipeline $f1b --costs 1,x
+expect "no costs" 2 "--costs: 'x': write up to four times from 0 to 1e6, F,B,W,SEND" "$tessera" pipeline $f1b --costs 1,x
 expect "too many costs" 2 "--costs: '0,7'" "$tessera" pipeline $f1b --costs 1,1,1,0,7
 expect "costs below 0" 2 "--costs: '-1'" "$tessera" pipeline $f1b --costs=1,-1
+expect "costs that are no numbers" 2 "--costs: 'nan'" "$tessera" pipeline $f1b --costs nan
+expect "costs beyond all bounds" 2 "--costs: '1e300" "$tessera" pipeline $f1b --costs 1e300
 expect "a forward for nothing" 2 "a forward takes more than 0" "$tessera" pipeline $f1b --costs 0
 expect "no size" 2 "--stages and --micro-batches say how large the pipeline is" "$tessera" pipeline --stages 4
 expect "a trace of what" 2 "choose it with --schedule" "$tessera" pipeline --stages 4 --micro-batches 8 --trace t.json

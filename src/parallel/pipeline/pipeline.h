@@ -10,8 +10,6 @@
 #ifndef TESS_PARALLEL_PIPELINE_PIPELINE_H
 #define TESS_PARALLEL_PIPELINE_PIPELINE_H
 
-#include <jansson.h>
-
 #include "base/text/text.h"
 
 typedef enum tess_pipeline_kind {
@@ -107,7 +105,7 @@ typedef struct tess_pipeline_report {
     int *in_flight;             /* (ranks) the most micro-batches held at once */
     int *slots;                 /* (ranks, chunks) the most in each chunk */
     int buffers;                /* the most messages that lay between two stages, in one direction */
-    tess_pipeline_time **times; /* (ranks), of each action */
+    tess_pipeline_time **times; /* (ranks), of each action of its list */
     tess_pipeline_time *all_times;
 } tess_pipeline_report;
 

@@ -1,5 +1,6 @@
 /* The list of one rank: what it must hold, once, in an order in which every input is there. */
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "parallel/pipeline/pipeline_check_impl.h"

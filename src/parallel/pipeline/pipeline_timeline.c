@@ -1,6 +1,6 @@
 /* A schedule over time, as text and as a trace. */
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "parallel/pipeline/pipeline.h"
