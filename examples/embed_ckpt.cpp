@@ -56,10 +56,10 @@ float noise(uint64_t stream, uint64_t index)
     return float(x >> 40) / 8388608.0f - 1;
 }
 
-tess_status init_rows(void *, const char *, int64_t row_begin, int64_t n_rows, float *dst)
+tess_status init_rows(void *, const char *, const tess_box *box, float *dst)
 {
-    for (int64_t i = 0; i < n_rows * columns; i++)
-        dst[i] = noise(1, uint64_t(row_begin * columns + i));
+    for (int64_t i = 0; i < box->size[0] * columns; i++)
+        dst[i] = noise(1, uint64_t(box->begin[0] * columns + i));
     return TESS_OK;
 }
 

@@ -54,7 +54,7 @@ class CheckpointState(Structure):
                 ("partial", c_bool)]
 
 
-FILL = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64, POINTER(c_float))
+FILL = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(Box), POINTER(c_float))
 
 
 def check(status):
@@ -113,9 +113,9 @@ TARGET = noise(2, ROWS * COLUMNS)
 
 
 @FILL
-def init_rows(_context, _name, row_begin, n_rows, dst):
+def init_rows(_context, _name, box, dst):
     """Tessera asks for the rows that this rank owns: no rank ever holds the whole model."""
-    first = row_begin * COLUMNS
+    first, n_rows = box.contents.begin[0] * COLUMNS, box.contents.size[0]
     for i, value in enumerate(noise(1, ROWS * COLUMNS)[first:first + n_rows * COLUMNS]):
         dst[i] = value
     return 0

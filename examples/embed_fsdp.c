@@ -29,13 +29,14 @@ static float noise(unsigned long long stream, unsigned long long index)
 }
 
 /* Tessera asks for the rows that this rank owns: no rank ever holds the whole model. */
-static tess_status init_rows(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+static tess_status init_rows(void *context, const char *name, const tess_box *box, float *dst)
 {
     (void)context;
     bool bias = name[3] == 'b'; /* "up.bias", "dn.bias" */
-    for (int64_t i = 0; i < n_rows * (bias ? 1 : WIDTH); i++)
+    for (int64_t i = 0; i < box->size[0] * (bias ? 1 : WIDTH); i++)
         dst[i] =
-            bias ? 0 : noise((unsigned char)name[0], (unsigned long long)(row_begin * WIDTH + i)) / sqrtf(WIDTH / 3.0f);
+            bias ? 0
+                 : noise((unsigned char)name[0], (unsigned long long)(box->begin[0] * WIDTH + i)) / sqrtf(WIDTH / 3.0f);
     return TESS_OK;
 }
 

@@ -80,9 +80,10 @@ TESS_API tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes);
 TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
                                         tess_unit **unit);
 
-/* Writes rows [row_begin, row_begin + n_rows) of a parameter into dst (float32, row-major). Must be a pure function of
- * its arguments: each rank calls it for its own rows only, so no rank ever holds a whole model. */
-typedef tess_status (*tess_fill_fn)(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
+/* Writes the elements of `box`, a part of tess_shape_atleast_1d(shape) of a parameter, into dst (float32, row-major).
+ * Must be a pure function of its arguments: each rank calls it for what it holds only (tess_shard.box, when that is not
+ * empty), so no rank ever holds a whole model. */
+typedef tess_status (*tess_fill_fn)(void *context, const char *name, const tess_box *box, float *dst);
 
 /* Allocates shards and buffers and fills the master weights. When `fill` fails on one rank, all ranks fail with its
  * status and nothing stays allocated; the call may be repeated. TESS_E_MISMATCH: ranks added different parameters. */

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "nn/models/family.h"
 
@@ -125,15 +126,28 @@ double tess_model_flops_per_token(const tess_model *model, int64_t seq_len)
     return 6 * n + attention;
 }
 
-void tess_param_fill(const tess_param *param, uint64_t seed, int64_t row_begin, int64_t n_rows, float *dst)
+static void fill_normal(const tess_param *param, uint64_t seed, const tess_box *box, float *dst)
 {
-    int64_t row = tess_shape_row_count(&param->shape), n = n_rows * row;
+    const tess_shape shape = tess_shape_atleast_1d(&param->shape);
+    const tess_box whole = tess_box_whole(&shape);
+    uint64_t stream = tess_hash_text(param->name);
+    int64_t n = tess_box_count(shape.n_dims, box), run = tess_flat_run(shape.n_dims, shape.dim, box->size);
+    for (int64_t at = 0; at < n; at += run) {
+        tess_box slice;
+        tess_flat_slice(shape.n_dims, box, at, run, &slice);
+        int64_t first = tess_flat_offset(shape.n_dims, &whole, &slice);
+        tess_rng_fill_normal(seed, TESS_RNG_INIT, stream, (uint64_t)first, run, 0, param->init_std, dst + at);
+    }
+}
+
+void tess_param_fill(const tess_param *param, uint64_t seed, const tess_box *box, float *dst)
+{
     if (param->init == TESS_INIT_NORMAL) {
-        tess_rng_fill_normal(seed, TESS_RNG_INIT, tess_hash_text(param->name), (uint64_t)(row_begin * row), n, 0,
-                             param->init_std, dst);
+        fill_normal(param, seed, box, dst);
         return;
     }
     float value = param->init == TESS_INIT_ONE ? 1 : 0;
+    int64_t n = tess_box_count(tess_shape_atleast_1d(&param->shape).n_dims, box);
     for (int64_t i = 0; i < n; i++)
         dst[i] = value;
 }

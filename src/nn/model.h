@@ -54,8 +54,8 @@ int64_t tess_model_count(const tess_model *model); /* parameters in all */
  */
 double tess_model_flops_per_token(const tess_model *model, int64_t seq_len);
 
-/* Initial values of rows [row_begin, +n_rows): a pure function of (seed, name, element). */
-void tess_param_fill(const tess_param *param, uint64_t seed, int64_t row_begin, int64_t n_rows, float *dst);
+/* Initial values of a box of tess_shape_atleast_1d(shape), row-major: a pure function of (seed, name, element). */
+void tess_param_fill(const tess_param *param, uint64_t seed, const tess_box *box, float *dst);
 
 /* ---- Where ranks may meet ---- */
 /* Training a micro-batch calls, for units 0, 1, ..., L, L+1: pre_forward, post_forward; then for L+1, L, ..., 1, 0:

@@ -151,15 +151,14 @@ void tess_weights_report_broken(const tess_weights *w)
     }
 }
 
-tess_status tess_weights_fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+tess_status tess_weights_fill(void *context, const char *name, const tess_box *box, float *dst)
 {
     tess_weights *w = context;
     int index;
     TESS_TRY(find_param(w->model, name, &index));
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
-    const tess_box rows = tess_catalog_rows(tensor, row_begin, n_rows);
-    TESS_TRY(tess_catalog_read_floats(w->catalog, tensor, &rows, dst));
-    int64_t n = n_rows * tess_shape_row_count(&tess_model_param(w->model, index)->shape);
+    TESS_TRY(tess_catalog_read_floats(w->catalog, tensor, box, dst));
+    int64_t n = tess_box_count(tensor->n_dims, box);
     w->broken[index] |= !tess_all_finite(dst, TESS_F32, n);
     return TESS_OK;
 }
@@ -225,27 +224,32 @@ tess_status tess_weights_whole(tess_weights *w, tess_stream *stream, tess_dtype 
     return TESS_OK;
 }
 
-typedef struct random_rows {
+typedef struct random_box {
     const tess_param *param;
     uint64_t seed;
-    int64_t row_begin, row;
+    const tess_box *box;
     float *dst;
-} random_rows;
+} random_box;
 
 static void fill_random_rows(void *context, int64_t begin, int64_t end, int worker)
 {
-    const random_rows *rows = context;
+    const random_box *whole = context;
+    tess_box rows = *whole->box;
     (void)worker;
-    tess_param_fill(rows->param, rows->seed, rows->row_begin + begin, end - begin, rows->dst + begin * rows->row);
+    rows.begin[0] += begin;
+    rows.size[0] = 1;
+    int64_t row = tess_box_count(tess_shape_atleast_1d(&whole->param->shape).n_dims, &rows);
+    rows.size[0] = end - begin;
+    tess_param_fill(whole->param, whole->seed, &rows, whole->dst + begin * row);
 }
 
-tess_status tess_random_weights_fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+tess_status tess_random_weights_fill(void *context, const char *name, const tess_box *box, float *dst)
 {
     const tess_random_weights *random = context;
     int index;
     TESS_TRY(find_param(random->model, name, &index));
     const tess_param *param = tess_model_param(random->model, index);
-    random_rows rows = {param, random->seed, row_begin, tess_shape_row_count(&param->shape), dst};
-    tess_threads_run(random->threads, fill_random_rows, &rows, n_rows, 64);
+    random_box whole = {param, random->seed, box, dst};
+    tess_threads_run(random->threads, fill_random_rows, &whole, box->size[0], 64);
     return TESS_OK;
 }

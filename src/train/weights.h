@@ -19,9 +19,9 @@ tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model 
 void tess_weights_close(tess_weights **weights);
 
 /* A tess_fill_fn: context is the tess_weights. Remembers which tensors hold NaN or infinite values. */
-tess_status tess_weights_fill(void *weights, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
+tess_status tess_weights_fill(void *weights, const char *name, const tess_box *box, float *dst);
 
-/* (n_params) 1: values read so far are NaN or infinite. Ranks that read different rows may merge these (max) before
+/* (n_params) 1: values read so far are NaN or infinite. Ranks that read different parts may merge these (max) before
  * they report. */
 int32_t *tess_weights_broken(tess_weights *weights);
 void tess_weights_report_broken(const tess_weights *weights);
@@ -40,7 +40,7 @@ typedef struct tess_random_weights {
     uint64_t seed;
     tess_threads *threads;
 } tess_random_weights;
-tess_status tess_random_weights_fill(void *random, const char *name, int64_t row_begin, int64_t n_rows, float *dst);
+tess_status tess_random_weights_fill(void *random, const char *name, const tess_box *box, float *dst);
 
 /* ---- Names, also for those that read a catalog themselves ---- */
 /* Lists a catalog under Tessera's names, in which the model's parameters have their own, whatever stands around them in

@@ -7,6 +7,7 @@
 #include "ckpt/catalog/catalog.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "files.h"
+#include "rows.h"
 
 enum { ROWS = 6, COLUMNS = 5, DEPTH = 4, ELEMENTS = ROWS * COLUMNS * DEPTH };
 
@@ -508,7 +509,7 @@ static void safetensors_open_as_catalogs(void)
         tess_box box = tess_catalog_whole(&c->tensors[0]);
         EXPECT_OK(tess_catalog_read_floats(c, &c->tensors[0], &box, got));
         EXPECT_SAME(got, a, 4);
-        box = tess_catalog_rows(&c->tensors[1], 1, 2);
+        box = tensor_rows(&c->tensors[1], 1, 2);
         EXPECT_OK(tess_catalog_read_floats(c, &c->tensors[1], &box, got));
         EXPECT_SAME(got, b + 2, 4);
         tess_catalog_destroy(&c);

@@ -11,6 +11,7 @@
 #include "ckpt/formats/formats.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "files.h"
+#include "rows.h"
 
 enum { N_BIG = 1200003 }; /* more than one block, and odd */
 
@@ -142,7 +143,7 @@ static void without_a_dtype_every_bit_stays(void)
 static tess_status read_rows(const tess_catalog *c, const char *name, int64_t n, float *out)
 {
     const tess_catalog_tensor *t = tess_catalog_find(c, name);
-    tess_box rows = tess_catalog_rows(t, 0, n);
+    tess_box rows = tensor_rows(t, 0, n);
     return tess_catalog_read_floats(c, t, &rows, out);
 }
 

@@ -7,6 +7,7 @@
 #include "base/os/os.h"
 #include "ckpt/formats/formats.h"
 #include "files.h"
+#include "rows.h"
 
 /* A file in memory: the length of `json`, `json`, then n zero bytes (or `data`). */
 typedef struct blob {
@@ -60,7 +61,7 @@ static tess_catalog *open_blob(const blob *b)
 static tess_status read_rows(const tess_catalog *c, const char *name, int64_t begin, int64_t n, float *out)
 {
     const tess_catalog_tensor *t = tess_catalog_find(c, name);
-    tess_box rows = tess_catalog_rows(t, begin, n);
+    tess_box rows = tensor_rows(t, begin, n);
     return tess_catalog_read_floats(c, t, &rows, out);
 }
 

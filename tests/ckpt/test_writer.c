@@ -8,6 +8,7 @@
 #include "ckpt/safetensors/safetensors.h"
 #include "files.h"
 #include "ranks.h"
+#include "rows.h"
 
 /* Fills dst with rows of a tensor in the entry's dtype; called in file order. */
 typedef tess_status (*source_fn)(void *context, int entry, int64_t row_begin, int64_t n_rows, void *dst);
@@ -125,7 +126,7 @@ static void expect_values(const char *folder)
         for (int64_t r = 0; r < rows; r++) {
             float got[64], want[64], exact[64];
             uint16_t half[64];
-            tess_box row = tess_catalog_rows(t, r, 1);
+            tess_box row = tensor_rows(t, r, 1);
             EXPECT_OK(tess_catalog_read_floats(c, t, &row, got));
             for (int64_t i = 0; i < count; i++)
                 exact[i] = value_at(e, r * count + i);
@@ -248,7 +249,7 @@ static void a_new_cut_replaces_the_old_files(void)
 static tess_status copy_source(void *context, int e, int64_t row_begin, int64_t n_rows, void *dst)
 {
     const tess_catalog_tensor *t = tess_catalog_find(context, entries[e].name);
-    const tess_box rows = tess_catalog_rows(t, row_begin, n_rows);
+    const tess_box rows = tensor_rows(t, row_begin, n_rows);
     return tess_catalog_read(context, t, &rows, dst);
 }
 

@@ -30,9 +30,9 @@ typedef struct model {
     tess_adamw *adamw;
 } model;
 
-static tess_status fill_zero(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+static tess_status fill_zero(void *context, const char *name, const tess_box *box, float *dst)
 {
-    (void)context, (void)name, (void)row_begin, (void)n_rows, (void)dst;
+    (void)context, (void)name, (void)box, (void)dst;
     return TESS_OK;
 }
 

@@ -65,6 +65,24 @@ static void layers_are_named_as_in_files(void)
     fixture_close(&f);
 }
 
+/* Fills `whole` box by box, of at most `rows` by `columns`. */
+static void fill_in_boxes(const tess_param *param, int64_t rows, int64_t columns, float *whole)
+{
+    const tess_box all = tess_box_whole(&param->shape);
+    int n_dims = param->shape.n_dims;
+    int64_t last = n_dims == 2 ? param->shape.dim[1] : 1;
+    float *part = test_alloc((size_t)(rows * columns) * sizeof(float));
+    memset(whole, 0xff, (size_t)tess_shape_count(&param->shape) * sizeof(float));
+    for (int64_t r = 0; r < param->shape.dim[0]; r += rows)
+        for (int64_t c = 0; c < last; c += columns) {
+            tess_box box = {{r, c}, {rows, columns}};
+            tess_box_meet(n_dims, &all, &box, &box);
+            tess_param_fill(param, 42, &box, part);
+            tess_box_copy(n_dims, sizeof(float), &box, &box, part, &all, whole);
+        }
+    test_free(part);
+}
+
 static void initial_values_do_not_depend_on_the_shard(void)
 {
     fixture f;
@@ -73,11 +91,13 @@ static void initial_values_do_not_depend_on_the_shard(void)
     EXPECT_OK(tess_model_create(test_mem(), &f.config, &model));
     for (int i = 0; i < tess_model_n_params(model); i++) {
         const tess_param *param = tess_model_param(model, i);
-        int64_t rows = tess_shape_rows(&param->shape), row = tess_shape_row_count(&param->shape), n = rows * row;
+        int64_t row = tess_shape_row_count(&param->shape), n = tess_shape_count(&param->shape);
         float *whole = test_alloc((size_t)n * sizeof(float)), *parts = test_alloc((size_t)n * sizeof(float));
-        tess_param_fill(param, 42, 0, rows, whole);
-        for (int64_t begin = 0; begin < rows; begin += 7)
-            tess_param_fill(param, 42, begin, rows - begin < 7 ? rows - begin : 7, parts + begin * row);
+        const tess_box all = tess_box_whole(&param->shape);
+        tess_param_fill(param, 42, &all, whole);
+        fill_in_boxes(param, 7, row, parts); /* rows */
+        EXPECT_SAME(parts, whole, (size_t)n);
+        fill_in_boxes(param, 5, 11, parts); /* a grid, uneven on both sides */
         EXPECT_SAME(parts, whole, (size_t)n);
         double mean = 0, square = 0;
         for (int64_t k = 0; k < n; k++) {
@@ -94,7 +114,7 @@ static void initial_values_do_not_depend_on_the_shard(void)
             EXPECT(fabs(mean) < 4 * std / sqrt((double)n));
             EXPECT(fabs(sqrt(square) / std - 1) < 4 / sqrt(2.0 * (double)n));
         }
-        tess_param_fill(param, 43, 0, rows, parts);
+        tess_param_fill(param, 43, &all, parts);
         EXPECT((memcmp(parts, whole, (size_t)n * sizeof(float)) != 0) == matrix);
         test_free(whole);
         test_free(parts);

@@ -71,16 +71,16 @@ static inline float model_round_bf16(float x)
     return x;
 }
 
-static inline tess_status model_fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+static inline tess_status model_fill(void *context, const char *name, const tess_box *box, float *dst)
 {
     int64_t *n_filled = context;
     for (int p = 0; p < MODEL_PARAMS; p++) {
         if (strcmp(name, model_params[p].desc.name) != 0)
             continue;
-        int64_t row = tess_shape_row_count(&model_params[p].desc.shape);
-        for (int64_t i = 0; i < n_rows * row; i++)
-            dst[i] = model_value((uint64_t)p, (uint64_t)(row_begin * row + i));
-        *n_filled += n_rows * row;
+        int64_t row = tess_shape_row_count(&model_params[p].desc.shape), n = box->size[0] * row;
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = model_value((uint64_t)p, (uint64_t)(box->begin[0] * row + i));
+        *n_filled += n;
         return TESS_OK;
     }
     return TESS_FAIL(TESS_E_NOT_FOUND, "no parameter '%s'", name);

@@ -14,12 +14,12 @@ typedef struct start {
     const double *values;
 } start;
 
-static tess_status fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+static tess_status fill(void *context, const char *name, const tess_box *box, float *dst)
 {
     const start *s = context;
     (void)name;
-    for (int64_t i = 0; i < n_rows; i++)
-        dst[i] = (float)s->values[row_begin + i];
+    for (int64_t i = 0; i < box->size[0]; i++)
+        dst[i] = (float)s->values[box->begin[0] + i];
     return TESS_OK;
 }
 

@@ -24,12 +24,12 @@ static tess_persist *persist;
 static float want[3 * ALL], got[3 * ALL];
 static long n_looks;
 
-static tess_status fill(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+static tess_status fill(void *context, const char *name, const tess_box *box, float *dst)
 {
     (void)context;
     int64_t row = strcmp(name, "matrix") == 0 ? 4 : 1;
-    for (int64_t i = 0; i < n_rows * row; i++)
-        dst[i] = (float)(row_begin * row + i + 1) / 8;
+    for (int64_t i = 0; i < box->size[0] * row; i++)
+        dst[i] = (float)(box->begin[0] * row + i + 1) / 8;
     return TESS_OK;
 }
 

@@ -122,9 +122,9 @@ static void memory_of_all_ranks(void)
     close_mesh();
 }
 
-static tess_status fill_zero(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+static tess_status fill_zero(void *context, const char *name, const tess_box *box, float *dst)
 {
-    (void)context, (void)name, (void)row_begin, (void)n_rows, (void)dst;
+    (void)context, (void)name, (void)box, (void)dst;
     return TESS_OK;
 }
 
@@ -397,9 +397,9 @@ static void passes_come_in_order(void)
     close_mesh();
 }
 
-static tess_status fill_fails_on_last(void *context, const char *name, int64_t row_begin, int64_t n_rows, float *dst)
+static tess_status fill_fails_on_last(void *context, const char *name, const tess_box *box, float *dst)
 {
-    (void)name, (void)row_begin, (void)n_rows, (void)dst;
+    (void)name, (void)box, (void)dst;
     const int *rank = context;
     if (*rank == 2)
         return TESS_FAIL(TESS_E_IO, "the disk is gone");

@@ -147,7 +147,8 @@ static void open_plain(plain *p, const tess_engine *e)
     p->dw = array((size_t)p->n_params, sizeof(*p->dw));
     for (int i = 0; i < p->n_params; i++) {
         const tess_param *param = tess_model_param(model, i);
-        tess_param_fill(param, 0, 0, tess_shape_rows(&param->shape), p->masters + p->at[i]);
+        const tess_box whole = tess_box_whole(&param->shape);
+        tess_param_fill(param, 0, &whole, p->masters + p->at[i]);
         p->w[i] = options.dtype == TESS_F32 ? (void *)(p->masters + p->at[i]) : (void *)(p->narrow + p->at[i]);
         p->dw[i] = p->work + p->at[i];
     }
@@ -407,7 +408,7 @@ static void the_update_is_by_the_divisor(void)
         EXPECT_OK(tess_fsdp_shard(r.engine->fsdp, i, &shard));
         int64_t n = tess_shape_count(&shard.shape);
         EXPECT(n <= 2000);
-        tess_param_fill(tess_model_param(r.engine->model, i), 0, 0, tess_shape_rows(&shard.shape), before);
+        tess_param_fill(tess_model_param(r.engine->model, i), 0, &shard.box, before);
         for (int64_t k = 0; k < n; k++) {
             double g = (double)shard.grad[k] / divisor, want = (double)before[k] - g / (fabs(g) + 1);
             EXPECT(fabs((double)shard.master[k] - want) <= 1e-6 * (1 + fabs(want)));

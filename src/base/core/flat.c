@@ -43,6 +43,17 @@ bool tess_flat_is_run(int n_dims, const int64_t *outer, const int64_t *inner)
     return true;
 }
 
+int64_t tess_flat_run(int n_dims, const int64_t *outer, const int64_t *inner)
+{
+    int64_t run = 1;
+    for (int d = n_dims - 1; d >= 0; d--) {
+        run *= inner[d];
+        if (inner[d] != outer[d])
+            break;
+    }
+    return run;
+}
+
 int64_t tess_flat_offset(int n_dims, const tess_box *whole, const tess_box *part)
 {
     int64_t at = 0;

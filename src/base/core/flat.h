@@ -16,6 +16,10 @@ int64_t tess_flat_slice(int n_dims, const tess_box *whole, int64_t first, int64_
  * that whoever cuts along it alone needs no copy: the fast path of saving and loading. */
 bool tess_flat_is_run(int n_dims, const int64_t *outer, const int64_t *inner);
 
+/* How many elements of a box of sizes `inner` lie one after the other in one of sizes `outer`, which contains it: the
+ * box consists of runs of that length. */
+int64_t tess_flat_run(int n_dims, const int64_t *outer, const int64_t *inner);
+
 /* Where the first element of `part` lies among those of `whole`, which contains it. */
 int64_t tess_flat_offset(int n_dims, const tess_box *whole, const tess_box *part);
 

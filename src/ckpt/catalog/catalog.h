@@ -92,7 +92,6 @@ tess_status tess_catalog_tensors_in_files(const tess_catalog *catalog, const tes
 uint64_t tess_catalog_tensor_bytes(const tess_catalog_tensor *tensor);
 bool tess_catalog_has_shape(const tess_catalog_tensor *tensor, const tess_shape *shape);
 tess_box tess_catalog_whole(const tess_catalog_tensor *tensor);
-tess_box tess_catalog_rows(const tess_catalog_tensor *tensor, int64_t begin, int64_t n); /* of dimension 0 */
 /* Checks without reading data that every file has its size, and that every tensor is covered (except in a part).
  * TESS_E_FORMAT names the file, or the tensor and its first missing element. */
 tess_status tess_catalog_check(const tess_catalog *catalog);

@@ -42,16 +42,6 @@ tess_box tess_catalog_whole(const tess_catalog_tensor *tensor)
     return box;
 }
 
-tess_box tess_catalog_rows(const tess_catalog_tensor *tensor, int64_t begin, int64_t n)
-{
-    tess_box box = tess_catalog_whole(tensor);
-    if (tensor->n_dims > 0) {
-        box.begin[0] = begin;
-        box.size[0] = n;
-    }
-    return box;
-}
-
 uint64_t tess_catalog_tensor_bytes(const tess_catalog_tensor *tensor)
 {
     tess_box box = tess_catalog_whole(tensor);

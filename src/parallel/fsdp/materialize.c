@@ -1,4 +1,4 @@
-/* Deferred initialisation: each rank makes or reads its own rows, and all agree that it went well. */
+/* Deferred initialisation: each rank makes or reads its own part, and all agree that it went well. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include "base/core/rng.h"
@@ -47,8 +47,8 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 {
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        if (p->held.size[0] > 0)
-            TESS_TRY_CTX(fill(context, p->name, p->held.begin[0], p->held.size[0], unit->master + p->master_offset),
+        if (p->held.size[0] * p->row > 0)
+            TESS_TRY_CTX(fill(context, p->name, &p->held, unit->master + p->master_offset),
                          "materialize: parameter '%s'", p->name);
     }
     return TESS_OK;
