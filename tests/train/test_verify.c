@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "support/test.h"
+#include "train/verify/verify_impl.h"
 
 static void values_that_differ_are_counted_and_placed(void)
 {
@@ -124,12 +125,113 @@ static void rows_and_bytes_that_are_not_as_planned_are_told(void)
     tess_buffer_free(&text);
 }
 
+/* A tensor (5, 7) on `ranks` ranks, with nothing wrong yet: rows on 3 shards, as 2 replicas have them. */
+enum { ROWS = 5, COLUMNS = 7, RANKS = 6 };
+
+static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
+{
+    static const int64_t begin[] = {0, 2, 4}, size[] = {2, 2, 1};
+    static run_tensor tensor;
+    static verify_run run;
+    tensor = (run_tensor){.name = "w", .shape = {2, {ROWS, COLUMNS}}};
+    run = (verify_run){.ranks = RANKS, .n_tensors = 1, .steps = 1, .tensors = &tensor, .shards = shards};
+    run.config.parallelism.shard_strategy = TESS_STRATEGY_HYBRID;
+    run.config.parallelism.data_parallel_replicate_degree = 2;
+    run.config.parallelism.data_parallel_shard_degree = 3;
+    run.digests = digest;
+    digest->weights = 11;
+    digest->held_weights = 22;
+    for (int rank = 0; rank < RANKS; rank++) {
+        int64_t first = begin[rank % 3], n = size[rank % 3], half = (n + 1) / 2, mine = rank < 3 ? half : n - half;
+        shards[rank] = (run_shard){.held = {{first, 0}, {n, COLUMNS}}, .weights = 5};
+        shards[rank].primary = (tess_box){{rank < 3 ? first : first + half, 0}, {mine, COLUMNS}};
+    }
+    return &run;
+}
+
+#define EXPECT_SHARDS(run, expected)                                \
+    do {                                                            \
+        char text[TESS_VERIFY_TEXT] = "";                           \
+        EXPECT_OK(verify_check_shards(test_mem(), (run), 0, text)); \
+        EXPECT_TEXT(text, (expected));                              \
+    } while (0)
+
+static void parts_that_nobody_or_two_count_are_named(void)
+{
+    run_shard shards[RANKS];
+    run_digest digest = {0};
+    int64_t most;
+    verify_run *run = sharded(shards, &digest);
+    EXPECT_SHARDS(run, "");
+    EXPECT_OK(verify_most_planned(run, &most));
+    EXPECT_INT(most, 2 * COLUMNS);
+    shards[1].primary.size[1] = 4; /* of 7 columns */
+    EXPECT_SHARDS(run, "element [2, 4] is counted by no rank");
+    shards[4].primary = (tess_box){{2, 4}, {2, 3}}; /* another counts them, and those of row 3 that it had */
+    EXPECT_SHARDS(run, "element [3, 0] is counted by no rank");
+    shards[1].primary.size[0] = 2;
+    EXPECT_SHARDS(run, "");
+    shards[2].primary = (tess_box){{3, 5}, {2, 2}};
+    EXPECT_SHARDS(run, "elements [3, 4) x [5, 7) are counted by ranks 2 and 4");
+
+    run = sharded(shards, &digest);
+    shards[5].held = (tess_box){{4, 0}, {1, 6}};
+    EXPECT_SHARDS(run, "rank 5 holds [4, 5) x [0, 6), planned is [4, 5) x [0, 7)");
+    run->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
+    EXPECT_SHARDS(run, "rank 0 holds [0, 2) x [0, 7), planned is [0, 5) x [0, 7)");
+
+    run = sharded(shards, &digest);
+    digest.held_weights = 23;
+    EXPECT_SHARDS(run, "after step 1 the ranks' copies of its weights are not the same");
+    for (int rank = 0; rank < RANKS; rank++)
+        shards[rank].held = (tess_box){{0, 0}, {ROWS, COLUMNS}};
+    shards[3].weights = 6;
+    run->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
+    EXPECT_SHARDS(run, "after step 1 the ranks' copies of its weights are not the same: the odd one is rank 3");
+}
+
+static void hashes_do_not_depend_on_the_cut(void)
+{
+    enum { A = 5, B = 3, C = 4 };
+    float whole[A * B * C], part[A * B * C];
+    tess_shard shard = {.shape = {3, {A, B, C}}};
+    for (int i = 0; i < A * B * C; i++)
+        whole[i] = 1.0f / (float)(i + 1);
+    const tess_box all = shard.box = tess_box_whole(&shard.shape);
+    uint64_t expected = verify_hash(&shard, &all, whole), sum;
+    for (int cut = 1; cut <= A * B * C; cut++) { /* boxes of `size`, whose last ones are smaller */
+        const int64_t size[] = {1 + cut % A, 1 + cut / A % B, 1 + cut / A / B % C};
+        sum = 0;
+        for (int64_t a = 0; a < A; a += size[0])
+            for (int64_t b = 0; b < B; b += size[1])
+                for (int64_t c = 0; c < C; c += size[2]) {
+                    tess_box box = {{a, b, c}, {size[0], size[1], size[2]}}, primary;
+                    tess_box_meet(3, &all, &box, &shard.box);
+                    tess_box_copy(3, sizeof(float), &shard.box, &all, whole, &shard.box, part);
+                    primary = shard.box; /* and in two parts, along the last dimension */
+                    primary.size[2] = 1;
+                    sum += verify_hash(&shard, &primary, part);
+                    primary.begin[2]++;
+                    primary.size[2] = shard.box.size[2] - 1;
+                    sum += verify_hash(&shard, &primary, part);
+                }
+        EXPECT(sum == expected);
+    }
+    shard.box = all;
+    float first = whole[0];
+    whole[0] = whole[1];
+    whole[1] = first; /* the same values elsewhere */
+    EXPECT(verify_hash(&shard, &all, whole) != expected);
+}
+
 static const test_case cases[] = {
     {"values_that_differ_are_counted_and_placed", values_that_differ_are_counted_and_placed},
     {"zeroes_of_either_sign_are_other_bits_but_no_error", zeroes_of_either_sign_are_other_bits_but_no_error},
     {"what_is_no_number_is_infinitely_wrong", what_is_no_number_is_infinitely_wrong},
     {"what_ranks_have_found_becomes_one", what_ranks_have_found_becomes_one},
     {"the_report_names_tensor_step_place_and_rank", the_report_names_tensor_step_place_and_rank},
+    {"parts_that_nobody_or_two_count_are_named", parts_that_nobody_or_two_count_are_named},
+    {"hashes_do_not_depend_on_the_cut", hashes_do_not_depend_on_the_cut},
     {"rows_and_bytes_that_are_not_as_planned_are_told", rows_and_bytes_that_are_not_as_planned_are_told},
 };
 TEST_MAIN(cases)

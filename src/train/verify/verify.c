@@ -98,117 +98,12 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
     note_step(step, r->loss_step != 0 || r->norm_step != 0, &r->first_step);
 }
 
-/* ---- Where rows lie ---- */
-/* The rows [*begin, +*n) of a tensor with `rows` that a rank holds by plan. */
-static void plan_rows(const verify_run *layout, int rank, int64_t rows, int64_t *begin, int64_t *n)
-{
-    bool replicated = layout->config.parallelism.shard_strategy == TESS_STRATEGY_NONE;
-    int n_parts = replicated ? 1 : (int)layout->config.parallelism.data_parallel_shard_degree;
-    tess_shard_rows(rows, n_parts, rank % n_parts, begin, n);
-}
-
-static int by_begin(const void *a, const void *b)
-{
-    const run_shard *x = a, *y = b;
-    if (x->primary_begin != y->primary_begin)
-        return x->primary_begin < y->primary_begin ? -1 : 1;
-    return (x->primary_rows > y->primary_rows) - (x->primary_rows < y->primary_rows);
-}
-
-/* Every row is primary on exactly one rank. */
-static void check_cover(const verify_run *layout, int tensor, tess_verify_tensor *t)
-{
-    run_shard shards[JOB_MAX_RANKS];
-    int64_t next = 0;
-    for (int rank = 0; rank < layout->ranks; rank++)
-        shards[rank] = layout->shards[rank * layout->n_tensors + tensor];
-    qsort(shards, (size_t)layout->ranks, sizeof(shards[0]), by_begin);
-    for (int rank = 0; rank < layout->ranks; rank++) {
-        if (shards[rank].primary_rows == 0)
-            continue;
-        if (shards[rank].primary_begin != next) {
-            snprintf(t->shards, sizeof(t->shards), "row %lld is counted %s", (long long)next,
-                     shards[rank].primary_begin > next ? "by no rank" : "by two ranks");
-            return;
-        }
-        next += shards[rank].primary_rows;
-    }
-    if (next != t->rows)
-        snprintf(t->shards, sizeof(t->shards), "%lld of %lld rows are counted", (long long)next, (long long)t->rows);
-}
-
-static void check_plan(const verify_run *layout, int tensor, tess_verify_tensor *t)
-{
-    for (int rank = layout->ranks - 1; rank >= 0; rank--) {
-        const run_shard *s = &layout->shards[rank * layout->n_tensors + tensor];
-        int64_t begin, n;
-        plan_rows(layout, rank, t->rows, &begin, &n);
-        if (s->rows != n || (n > 0 && s->begin != begin))
-            snprintf(t->shards, sizeof(t->shards), "rank %d holds rows %lld + %lld, planned are %lld + %lld", rank,
-                     (long long)s->begin, (long long)s->rows, (long long)begin, (long long)n);
-    }
-}
-
-/* The only rank whose copy differs from most copies of the same rows; -1: there is no such rank. */
-static int odd_copy(const verify_run *layout, int tensor)
-{
-    int odd = -1, n_odd = 0;
-    for (int rank = 0; rank < layout->ranks; rank++) {
-        const run_shard *s = &layout->shards[rank * layout->n_tensors + tensor];
-        int n_copies = 0, n_alike = 0;
-        for (int other = 0; other < layout->ranks; other++) {
-            const run_shard *o = &layout->shards[other * layout->n_tensors + tensor];
-            n_copies += o->begin == s->begin && o->rows == s->rows;
-            n_alike += o->begin == s->begin && o->rows == s->rows && o->weights == s->weights;
-        }
-        if (2 * n_alike < n_copies) {
-            odd = rank;
-            n_odd++;
-        }
-    }
-    return n_odd == 1 ? odd : -1;
-}
-
-/* If all copies are equal, the sum over all copies is the sum over all rows times the number of copies. */
-static void check_replicas(const verify_run *layout, int tensor, tess_verify_tensor *t)
-{
-    int64_t held = 0;
-    for (int rank = 0; rank < layout->ranks; rank++)
-        held += layout->shards[rank * layout->n_tensors + tensor].rows;
-    uint64_t copies = t->rows > 0 ? (uint64_t)(held / t->rows) : 0;
-    char who[32] = "";
-    int odd = odd_copy(layout, tensor);
-    if (odd >= 0)
-        snprintf(who, sizeof(who), ": the odd one is rank %d", odd);
-    for (int64_t step = layout->steps; step >= 1; step--) {
-        const run_digest *d = verify_digest_of(layout, step, tensor);
-        bool weights = d->held_weights != copies * d->weights, grads = d->held_grads != copies * d->grads;
-        if (weights || grads)
-            snprintf(t->shards, sizeof(t->shards), "after step %lld the ranks' copies of its %s are not the same%s",
-                     (long long)step, grads ? "gradient" : "weights", who);
-    }
-}
-
 /* ---- Memory ---- */
-/* Float32 elements of the rank that holds most. */
-static int64_t most_held(const verify_run *layout, const tess_verify_result *r)
+static tess_status measure_memory(const verify_run runs[2], tess_verify_result *r)
 {
-    int64_t most = 0;
-    for (int rank = 0; rank < layout->ranks; rank++) {
-        int64_t sum = 0;
-        for (int i = 0; i < r->n_tensors; i++) {
-            int64_t begin, n;
-            plan_rows(layout, rank, r->tensors[i].rows, &begin, &n);
-            sum += n * r->tensors[i].row;
-        }
-        most = sum > most ? sum : most;
-    }
-    return most;
-}
-
-static void measure_memory(const verify_run runs[2], tess_verify_result *r)
-{
-    int64_t held = most_held(&runs[LAYOUT], r) * (int64_t)sizeof(float);
+    int64_t held;
+    TESS_TRY(verify_most_planned(&runs[LAYOUT], &held));
+    held *= (int64_t)sizeof(float);
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         tess_verify_memory *m = &r->memory[pool];
         *m = (tess_verify_memory){.one = runs[ONE].header->peak_bytes[0][pool], .planned = -1};
@@ -220,6 +115,7 @@ static void measure_memory(const verify_run runs[2], tess_verify_result *r)
     }
     r->memory[TESS_POOL_PARAMS].planned = held;
     r->memory[TESS_POOL_OPTIMIZER].planned = 2 * held;
+    return TESS_OK;
 }
 
 /* ---- Values, where hashes differ ---- */
@@ -318,8 +214,8 @@ static tess_status take_results(tess_mem *mem, const verify_run runs[2], tess_ve
     for (int i = 0; i < r->n_tensors; i++) {
         const run_tensor *t = &runs[ONE].tensors[i];
         snprintf(r->tensors[i].name, sizeof(r->tensors[i].name), "%s", t->name);
-        r->tensors[i].rows = t->rows;
-        r->tensors[i].row = t->row;
+        r->tensors[i].rows = tess_shape_rows(&t->shape);
+        r->tensors[i].row = tess_shape_row_count(&t->shape);
     }
     for (int i = 0; i < 2; i++) {
         memcpy(r->loss[i], runs[i].header->loss, sizeof(r->loss[i]));
@@ -328,13 +224,9 @@ static tess_status take_results(tess_mem *mem, const verify_run runs[2], tess_ve
     }
     for (int64_t step = 1; step <= r->steps; step++)
         compare_step(runs, step, r);
-    for (int i = 0; i < r->n_tensors; i++) { /* a later check overwrites the message of an earlier one */
-        check_replicas(&runs[LAYOUT], i, &r->tensors[i]);
-        check_plan(&runs[LAYOUT], i, &r->tensors[i]);
-        check_cover(&runs[LAYOUT], i, &r->tensors[i]);
-    }
-    measure_memory(runs, r);
-    return TESS_OK;
+    for (int i = 0; i < r->n_tensors; i++)
+        TESS_TRY(verify_check_shards(mem, &runs[LAYOUT], i, r->tensors[i].shards));
+    return measure_memory(runs, r);
 }
 
 tess_status tess_verify(tess_mem *mem, const tess_verify_plan *plan, tess_verify_result *r)

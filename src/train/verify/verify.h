@@ -1,8 +1,8 @@
 /* Checks that a layout gives the bits of one rank. Runs the first steps of a configuration twice on this machine with
  * the same data, sharded over ranks and on one rank, and compares losses, norms, every gradient and weight after every
- * step, and which rank held each row.
+ * step, and which rank held which part.
  *
- * Ranks hash their rows in place, so no process ever holds the whole model. If hashes differ, both runs are repeated,
+ * Ranks hash their parts in place, so no process ever holds the whole model. If hashes differ, both runs are repeated,
  * and the values of the first step that differs are compared one by one. Writes nothing to job.dump_folder. */
 #ifndef TESS_TRAIN_VERIFY_VERIFY_H
 #define TESS_TRAIN_VERIFY_VERIFY_H
@@ -36,14 +36,14 @@ typedef struct tess_verify_tensor {
     int64_t rows, row;                /* elements of a row */
     int64_t grads_step, weights_step; /* first steps that differ, 0: none */
     tess_verify_delta grads, weights; /* of tess_verify_result.first_step */
-    char shards[TESS_VERIFY_TEXT];    /* what is wrong with the placement of its rows, "": nothing */
+    char shards[TESS_VERIFY_TEXT];    /* what is wrong with the placement of its parts, "": nothing */
 } tess_verify_tensor;
 
 typedef struct tess_verify_memory {
     int64_t one;     /* peak bytes of the one rank */
     int64_t largest; /* of the layout's rank that uses most */
     int64_t all;     /* of all its ranks together */
-    int64_t planned; /* for `largest`, from the plan of rows; -1: not planned */
+    int64_t planned; /* for `largest`, from the plan of parts; -1: not planned */
 } tess_verify_memory;
 
 typedef struct tess_verify_result {
@@ -68,7 +68,7 @@ typedef struct tess_verify_result {
 tess_status tess_verify(tess_mem *mem, const tess_verify_plan *plan, tess_verify_result *result);
 void tess_verify_free(tess_verify_result *result);
 
-/* Whether nothing differs, every row is where it should be, and memory is as planned. */
+/* Whether nothing differs, every part is where it should be, and memory is as planned. */
 bool tess_verify_same(const tess_verify_result *result);
 
 /* Adds the differences between n values of the layout and of the one rank to *delta. `rank` holds them; the first has

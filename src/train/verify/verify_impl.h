@@ -5,24 +5,25 @@
 #include <stdatomic.h>
 
 #include "job/job_memory.h"
+#include "tessera/fsdp.h"
 #include "train/verify/verify.h"
 
 typedef struct run_tensor {
     char name[TESS_VERIFY_NAME];
-    int64_t rows, row;
-    int64_t offset; /* of its first element among the elements of all tensors */
+    tess_shape shape; /* at least one dimension, as boxes are */
+    int64_t offset;   /* of its first element among the elements of all tensors */
 } run_tensor;
 
-/* Of one tensor after one step: sums of row hashes, which the row's number seeds. The order of addition does not
- * matter. */
+/* Of one tensor after one step: sums of hashes of elements with their numbers, so that neither the order of addition
+ * matters nor how the tensor is cut. */
 typedef struct run_digest {
-    _Atomic uint64_t weights, grads;           /* every row once, on its primary rank */
-    _Atomic uint64_t held_weights, held_grads; /* every copy of a row */
+    _Atomic uint64_t weights, grads;           /* every element once, on its primary rank */
+    _Atomic uint64_t held_weights, held_grads; /* every copy of an element */
 } run_digest;
 
 typedef struct run_shard {
-    int64_t begin, rows, primary_begin, primary_rows;
-    uint64_t weights; /* hash of its rows after the last step */
+    tess_box held, primary; /* as in tess_shard */
+    uint64_t weights;       /* hash of what it holds after the last step */
 } run_shard;
 
 typedef struct run_header {
@@ -67,7 +68,14 @@ void verify_run_close(verify_run *run);
 /* Runs the steps. An error message is that of the root cause. */
 tess_status verify_run_steps(verify_run *run);
 
+/* verify_shards.c: what is wrong with who holds what of a tensor, "": nothing; and the elements of the rank that is to
+ * hold most. */
+tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int tensor, char text[TESS_VERIFY_TEXT]);
+tess_status verify_most_planned(const verify_run *layout, int64_t *elements);
+
 /* verify_rank.c: the main function of a rank; `context` is the verify_run. Returns the exit code. */
 int verify_rank_main(void *context);
+/* The sum of the hashes of `part`, a part of the shard; `values` holds the shard's. */
+uint64_t verify_hash(const tess_shard *shard, const tess_box *part, const float *values);
 
 #endif

@@ -3,9 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "base/core/flat.h"
 #include "base/os/os.h"
 #include "tessera/comm.h"
 #include "train/model_folder.h"
@@ -14,12 +12,52 @@
 
 enum { CHUNK = 1 << 16 }; /* elements compared at a time */
 
-static uint64_t hash_rows(const tess_shard *shard, const float *values, int64_t first, int64_t n)
+/* Elements of a shard that follow each other in the whole tensor and in this rank's memory. */
+typedef struct shard_run {
+    int64_t n;
+    int64_t number; /* of the first in the tensor */
+    int64_t at;     /* of the first in memory */
+} shard_run;
+
+/* The run of `part`, a part of the shard, from its element `done` on, which begins a run. */
+static shard_run run_from(const tess_shard *shard, const tess_box *part, int64_t done)
 {
-    int64_t row = tess_shape_row_count(&shard->shape);
+    const tess_shape shape = tess_shape_atleast_1d(&shard->shape);
+    const tess_box whole = tess_box_whole(&shape);
+    shard_run run = {.n = tess_flat_run(shape.n_dims, shape.dim, part->size)};
+    tess_box slice;
+    tess_flat_slice(shape.n_dims, part, done, run.n, &slice);
+    run.number = tess_flat_offset(shape.n_dims, &whole, &slice);
+    run.at = tess_flat_offset(shape.n_dims, &shard->box, &slice);
+    return run;
+}
+
+static int64_t count_of(const tess_shard *shard, const tess_box *part)
+{
+    return tess_box_count(tess_shape_atleast_1d(&shard->shape).n_dims, part);
+}
+
+/* The finalizer of MurmurHash3 (Appleby, public domain) over an element and its number. */
+static uint64_t hash_element(uint32_t bits, uint64_t number)
+{
+    uint64_t h = number * 0x9e3779b97f4a7c15u + bits;
+    h = (h ^ h >> 33) * 0xff51afd7ed558ccdu;
+    h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
+    return h ^ h >> 33;
+}
+
+uint64_t verify_hash(const tess_shard *shard, const tess_box *part, const float *values)
+{
     uint64_t sum = 0;
-    for (int64_t i = first; i < first + n; i++)
-        sum += XXH3_64bits_withSeed(values + (i - shard->box.begin[0]) * row, (size_t)row * sizeof(float), (uint64_t)i);
+    shard_run run;
+    for (int64_t done = 0, n = count_of(shard, part); done < n; done += run.n) {
+        run = run_from(shard, part, done);
+        for (int64_t i = 0; i < run.n; i++) {
+            uint32_t bits;
+            memcpy(&bits, &values[run.at + i], sizeof(bits));
+            sum += hash_element(bits, (uint64_t)(run.number + i));
+        }
+    }
     return sum;
 }
 
@@ -29,9 +67,9 @@ static void add_digest(const verify_run *run, const tess_engine *e, int tensor, 
     const float *values[] = {shard->master, shard->grad};
     _Atomic uint64_t *primary[] = {&d->weights, &d->grads}, *held[] = {&d->held_weights, &d->held_grads};
     for (int i = 0; i < 2 && values[i] != NULL; i++) {
-        uint64_t own = hash_rows(shard, values[i], shard->primary.begin[0], shard->primary.size[0]);
-        bool has_more = shard->box.size[0] > shard->primary.size[0];
-        uint64_t all = has_more ? hash_rows(shard, values[i], shard->box.begin[0], shard->box.size[0]) : own;
+        uint64_t own = verify_hash(shard, &shard->primary, values[i]);
+        bool has_more = count_of(shard, &shard->box) > count_of(shard, &shard->primary);
+        uint64_t all = has_more ? verify_hash(shard, &shard->box, values[i]) : own;
         atomic_fetch_add(primary[i], own);
         atomic_fetch_add(held[i], all);
         if (i == 0)
@@ -57,26 +95,34 @@ static tess_status compare_values(const verify_run *run, tess_engine *e, const f
     return status;
 }
 
-/* Writes the tensor's primary rows to the file, or compares them with it. */
+/* Writes the primary part of a tensor to the file, or compares it with the file. `first` is the tensor's first element
+ * there. */
+static tess_status handle_part(const verify_run *run, tess_engine *e, const tess_shard *shard, const float *values,
+                               int64_t first, tess_verify_delta *delta)
+{
+    shard_run part;
+    for (int64_t done = 0, n = count_of(shard, &shard->primary); done < n; done += part.n) {
+        part = run_from(shard, &shard->primary, done);
+        if (run->values == RUN_WRITES_VALUES)
+            TESS_TRY(tess_os_write_at(run->values_fd, (size_t)(first + part.number) * sizeof(float), values + part.at,
+                                      (size_t)part.n * sizeof(float), "temporary file of the values"));
+        else
+            TESS_TRY(compare_values(run, e, values + part.at, part.n, first + part.number, part.number, delta));
+    }
+    return TESS_OK;
+}
+
 static tess_status handle_values(const verify_run *run, tess_engine *e, int tensor)
 {
     tess_shard shard;
     TESS_TRY(tess_fsdp_shard(e->fsdp, tensor, &shard));
     const run_tensor *t = &run->tensors[tensor], *last = &run->tensors[run->n_tensors - 1];
     const float *values[] = {shard.grad, shard.master};
-    int64_t all = last->offset + last->rows * last->row;
-    int64_t number = shard.primary.begin[0] * t->row, n = shard.primary.size[0] * t->row;
-    int64_t skip = (shard.primary.begin[0] - shard.box.begin[0]) * t->row;
+    int64_t all = last->offset + tess_shape_count(&last->shape);
     for (int i = 0; i < 2; i++) {
-        int64_t at = i * all + t->offset + number;
         tess_verify_delta *delta = &run->header->deltas[(e->at.rank * run->n_tensors + tensor) * 2 + i];
-        if (values[i] == NULL)
-            continue;
-        if (run->values == RUN_WRITES_VALUES)
-            TESS_TRY(tess_os_write_at(run->values_fd, (size_t)at * sizeof(float), values[i] + skip,
-                                      (size_t)n * sizeof(float), "temporary file of the values"));
-        else
-            TESS_TRY(compare_values(run, e, values[i] + skip, n, at, number, delta));
+        if (values[i] != NULL)
+            TESS_TRY(handle_part(run, e, &shard, values[i], i * all + t->offset, delta));
     }
     return TESS_OK;
 }
@@ -90,16 +136,14 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
     for (int i = 0; i < run->n_tensors; i++) {
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        run->shards[e->at.rank * run->n_tensors + i] =
-            (run_shard){shard.box.begin[0], shard.box.size[0], shard.primary.begin[0], shard.primary.size[0], 0};
+        run->shards[e->at.rank * run->n_tensors + i] = (run_shard){.held = shard.box, .primary = shard.primary};
         if (e->at.rank != 0)
             continue;
         run_tensor *t = &run->tensors[i];
         snprintf(t->name, sizeof(t->name), "%s", shard.name);
-        t->rows = tess_shape_rows(&shard.shape);
-        t->row = tess_shape_row_count(&shard.shape);
+        t->shape = tess_shape_atleast_1d(&shard.shape);
         t->offset = offset;
-        offset += t->rows * t->row;
+        offset += tess_shape_count(&t->shape);
     }
     return TESS_OK;
 }

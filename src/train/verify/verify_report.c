@@ -55,7 +55,7 @@ static tess_status print_shards(const tess_verify_result *r, tess_buffer *out)
     for (int i = 0; i < r->n_tensors; i++)
         n += r->tensors[i].shards[0] != '\0';
     if (n == 0)
-        PUT("  %-12s all %d tensors: every row on the ranks that the plan says, copies alike\n", "shards",
+        PUT("  %-12s all %d tensors: every element on the ranks that the plan says, copies alike\n", "shards",
             r->n_tensors);
     else
         PUT("  %-12s %d of %d tensors are not as planned\n", "shards", n, r->n_tensors);
@@ -150,7 +150,7 @@ static tess_status print_diagnosis(const tess_verify_result *r, tess_buffer *out
     else if (r->first_step > 0)
         PUT("not the same: from step %" PRId64 " on this layout gives other bits than one rank\n", r->first_step);
     else
-        PUT("not as planned: what counts is what one rank gives, but rows, their copies or memory are not as they "
+        PUT("not as planned: what counts is what one rank gives, but parts, their copies or memory are not as they "
             "should be\n");
     return TESS_OK;
 }
