@@ -118,8 +118,8 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
     return write_tokenizer(t, folder);
 }
 
-/* A box of a parameter, which rank `from` has and rank `to` writes. It is a range of rows (tess_shard), so that it lies
- * in one run in memory and in the file. */
+/* A box of a parameter, which rank `from` has and rank `to` writes. It lies in one run in memory (tess_shard), and in
+ * runs of equal length in the file. */
 typedef struct box_transfer {
     tess_trainer *t;
     tess_st_writer *writer;
@@ -131,10 +131,9 @@ typedef struct box_transfer {
     const float *values; /* of the box, on `from` */
 } box_transfer;
 
-/* Transfers elements [done, +count) of the box, whose first is number `first` of the parameter. Returns the result of
- * the transfer; that of the write goes to *written, because a write error must not keep the sender waiting. */
-static tess_status transfer_chunk(const box_transfer *p, int64_t first, int64_t done, int64_t count,
-                                  tess_status *written)
+/* Transfers elements [done, +count) of the box. Returns the result of the transfer; that of the write goes to *written,
+ * because a write error must not keep the sender waiting. */
+static tess_status transfer_chunk(const box_transfer *p, int64_t done, int64_t count, tess_status *written)
 {
     const tess_trainer *t = p->t;
     tess_dtype dtype = tess_precision_dtype(t->config.model.save_dtype);
@@ -146,18 +145,16 @@ static tess_status transfer_chunk(const box_transfer *p, int64_t first, int64_t 
         return TESS_OK;
     if (p->from != p->to)
         TESS_TRY(tess_recv(t->team, p->encoded, (size_t)count, dtype, p->from, (uint32_t)p->index, NULL));
-    size_t begin = (size_t)(first + done) * tess_dtype_size(dtype);
     if (*written == TESS_OK)
-        *written = tess_st_write_bytes(p->writer, p->index, begin, (size_t)count * tess_dtype_size(dtype), p->encoded);
+        *written = tess_st_write_box(p->writer, p->index, &p->box, done, count, p->encoded);
     return TESS_OK;
 }
 
 static tess_status transfer_box(const box_transfer *p, tess_status *written)
 {
-    const tess_box whole = tess_box_whole(&p->shape);
-    int64_t first = tess_flat_offset(p->shape.n_dims, &whole, &p->box), n = tess_box_count(p->shape.n_dims, &p->box);
+    int64_t n = tess_box_count(p->shape.n_dims, &p->box);
     for (int64_t done = 0; done < n; done += CHUNK_VALUES)
-        TESS_TRY(transfer_chunk(p, first, done, n - done < CHUNK_VALUES ? n - done : CHUNK_VALUES, written));
+        TESS_TRY(transfer_chunk(p, done, n - done < CHUNK_VALUES ? n - done : CHUNK_VALUES, written));
     return TESS_OK;
 }
 

@@ -1,8 +1,9 @@
 /* Many ranks write one folder. The first rank creates every file at full size under a temporary name, with its header.
- * Each rank writes its own rows where the plan says. When all report success, the first rank syncs and renames. */
+ * Each rank writes its own part where the plan says. When all report success, the first rank syncs and renames. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "base/os/os.h"
 #include "comm/agree.h"
@@ -170,9 +171,31 @@ tess_status tess_st_write_bytes(tess_st_writer *w, int tensor, size_t begin, siz
     return TESS_OK;
 }
 
+tess_status tess_st_write_box(tess_st_writer *w, int tensor, const tess_box *box, int64_t first, int64_t count,
+                              const void *data)
+{
+    TESS_CHECK(tensor >= 0 && tensor < w->plan->n_entries, TESS_E_INVALID, "%s: no tensor %d", w->folder, tensor);
+    const tess_st_tensor *t = &w->tensors[tensor];
+    tess_shape shape = {.n_dims = t->n_dims};
+    memcpy(shape.dim, t->dim, sizeof(shape.dim));
+    shape = tess_shape_atleast_1d(&shape);
+    const tess_box whole = tess_box_whole(&shape);
+    int64_t run = tess_flat_run(shape.n_dims, shape.dim, box->size), taken;
+    size_t size = (size_t)tess_st_dtype_bytes(t->dtype_text);
+    for (int64_t done = 0; done < count; done += taken) {
+        int64_t skipped = (first + done) % run; /* of the run that the next element is in */
+        tess_box slice;
+        tess_flat_slice(shape.n_dims, box, first + done - skipped, run, &slice);
+        taken = run - skipped < count - done ? run - skipped : count - done;
+        size_t begin = (size_t)(tess_flat_offset(shape.n_dims, &whole, &slice) + skipped) * size;
+        TESS_TRY(tess_st_write_bytes(w, tensor, begin, (size_t)taken * size, (const char *)data + (size_t)done * size));
+    }
+    return TESS_OK;
+}
+
 /* ---- Finish */
-/* Finds rows that nobody wrote, which would read as zeros. A row written twice could hide one, but owners of rows do
- * not overlap. */
+/* Finds bytes that nobody wrote, which would read as zeros. Some written twice could hide them, but owners do not
+ * overlap. */
 static tess_status check_all_written(tess_st_writer *w)
 {
     int64_t total = w->written;

@@ -92,8 +92,8 @@ typedef struct tess_st_plan {
     const char *description; /* for the first header, borrowed while the writer begins; NULL: none */
 } tess_st_plan;
 
-/* Many ranks write one folder, with the bytes that a single process would write. No rank holds more than the rows it
- * writes. Each row of each tensor must be written by exactly one rank. `team` NULL: this process alone. */
+/* Many ranks write one folder, with the bytes that a single process would write. No rank holds more than what it
+ * writes. Each element of each tensor must be written by exactly one rank. `team` NULL: this process alone. */
 typedef struct tess_st_writer tess_st_writer;
 
 /* Collective; all ranks pass the same arguments. The first rank creates the files at full size.
@@ -110,6 +110,10 @@ tess_status tess_st_write_begin(tess_mem *mem, tess_team *team, const char *fold
 const tess_st_plan *tess_st_writer_plan(const tess_st_writer *writer);
 /* Not collective. Bytes [begin, +bytes) of a tensor in its dtype; cheapest in the order of the plan's files. */
 tess_status tess_st_write_bytes(tess_st_writer *writer, int tensor, size_t begin, size_t bytes, const void *data);
+/* The same of elements [first, +count) of a box of a tensor, of which the others are written by other calls. Of a
+ * scalar the box is that of [1]. */
+tess_status tess_st_write_box(tess_st_writer *writer, int tensor, const tess_box *box, int64_t first, int64_t count,
+                              const void *data);
 /* Collective, also after a failure; `status` is this rank's outcome. If all ranks succeeded, the files become visible.
  * Otherwise they are removed, and every rank returns the worst status with the message of the rank that had it. */
 tess_status tess_st_write_finish(tess_st_writer **writer, tess_status status);
