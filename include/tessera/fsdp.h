@@ -1,8 +1,11 @@
 /* Fully sharded data parallel: units of parameters that are gathered, used and freed together.
  *
  * Parameters shard per tensor on dimension 0 (torch.chunk's rows), so a shard is a box of its parameter, without
- * flattening. Master weights are float32 shards; a gather converts them to the policy's param dtype, once per host. The
- * four hooks are plain calls that the engine makes around its own layers:
+ * flattening. Where the mesh has an axis "tp" (tensor parallel), a parameter may be cut along any dimension over that
+ * axis first: a rank then gathers, computes with and reduces its chunk alone, which is sharded by rows like a parameter
+ * of its own, but named, filled, counted in norms and saved as a box of the whole. Master weights are float32 shards; a
+ * gather converts them to the policy's param dtype, once per host. The four hooks are plain calls that the engine makes
+ * around its own layers:
  *
  *     pre_forward   gather the unit            post_forward   free it (by policy)
  *     pre_backward  gather it again, open the  post_backward  reduce-scatter the gradients into float32 shards, free
@@ -13,7 +16,7 @@
  * binary tree over the global micro-batch index i = s * W + r, whatever the strategy and the world size W: a binary
  * counter of shard accumulators takes the ranks' micro-batches of local step s as leaves s * W .. s * W + W.
  *
- * Collective calls (all ranks of the mesh's data axes, same order): create, materialize, every hook, step_end,
+ * Collective calls (all ranks of the mesh's data and tp axes, same order): create, materialize, every hook, step_end,
  * grad_norm, params_changed, update_begin and update_end.
  *
  * Errors: TESS_E_INVALID for calls out of this order and for bad arguments, on the caller alone and with nothing
@@ -23,7 +26,7 @@
 #ifndef TESSERA_FSDP_H
 #define TESSERA_FSDP_H
 
-#include "tessera/mesh.h"
+#include "tessera/dtensor.h"
 #include "tessera/optim.h"
 
 #ifdef __cplusplus
@@ -59,10 +62,12 @@ typedef struct tess_param_desc {
     tess_shape shape; /* global */
     bool trainable;   /* false: frozen, no gradient, no optimizer state */
     bool decay;       /* weight decay applies */
+    tess_place tp;    /* what ranks that differ on the axis "tp" hold: all of it (TESS_REPLICATE, the default), of which
+                       * each computes the same gradient, or chunks of dimension tp.dim (TESS_SHARD) */
 } tess_param_desc;
 
-/* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it); other axes are left alone. It is borrowed and
- * must outlive *fsdp; the policy is copied. */
+/* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it) and "tp"; other axes are left alone: ranks that
+ * differ on them have models of their own. It is borrowed and must outlive *fsdp; the policy is copied. */
 TESS_API tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **fsdp);
 /* Waits for what is under way, frees the units too and nulls the handle. NULL is fine. */
 TESS_API void tess_fsdp_destroy(tess_fsdp **fsdp);
@@ -105,9 +110,10 @@ TESS_API tess_status tess_unit_post_forward(tess_unit *unit);
 TESS_API tess_status tess_unit_pre_backward(tess_unit *unit);
 TESS_API tess_status tess_unit_post_backward(tess_unit *unit);
 
-/* Valid between a pre hook and its post hook: the whole parameter in param dtype and, in backward, its gradient buffer
- * in float32 and full shape, with undefined content that the engine overwrites. Both are NULL at any other time; a
- * frozen parameter has no gradient buffer. They belong to the unit. */
+/* Valid between a pre hook and its post hook: the whole parameter (of one that "tp" cuts this rank's chunk, row-major)
+ * in param dtype and, in backward, its gradient buffer in float32 and of that shape, with undefined content that the
+ * engine overwrites. Both are NULL at any other time; a frozen parameter has no gradient buffer. They belong to the
+ * unit. */
 TESS_API const void *tess_unit_param(const tess_unit *unit, int index);
 TESS_API float *tess_unit_grad(const tess_unit *unit, int index);
 
@@ -121,8 +127,8 @@ typedef struct tess_shard {
     const char *name;
     tess_shape shape; /* global */
     bool trainable, decay;
-    /* Boxes are those of tess_shape_atleast_1d(shape). Each is a range of rows: dimension 0 alone is cut, so that a box
-     * lies in one run of memory, and of any box that contains it. */
+    /* Boxes are those of tess_shape_atleast_1d(shape). They differ from each other along dimension 0 alone, so that
+     * each lies in one run of the memory of `box`. */
     tess_box box;      /* what `master` holds on this rank */
     float *master;     /* the elements of `box` */
     float *grad;       /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
@@ -158,7 +164,7 @@ TESS_API tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_op
 TESS_API tess_status tess_fsdp_adamw_step(tess_fsdp *fsdp, tess_adamw *adamw, int64_t step, float lr, float grad_scale);
 
 /* Global L2 norm of the gradients, exact up to one final rounding: sums of squares per row are added exactly, so no
- * shard boundary can change a bit. Not finite when any gradient is not. */
+ * shard boundary can change a bit. Rows that "tp" cuts are put together first. Not finite when any gradient is not. */
 TESS_API tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm);
 
 #ifdef __cplusplus

@@ -30,7 +30,8 @@ tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_f
         tess_model_unit_params(model, unit, &first, &n);
         for (int i = 0; i < n; i++) {
             const tess_param *param = tess_model_param(model, first + i);
-            descs[i] = (tess_param_desc){param->name, param->shape, true, param->decay};
+            descs[i] =
+                (tess_param_desc){.name = param->name, .shape = param->shape, .trainable = true, .decay = param->decay};
         }
         status = tess_fsdp_add_unit(fsdp, tess_model_unit_name(model, unit), descs, n, &units[unit]);
     }

@@ -6,16 +6,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "tessera/ckpt.h"
 
 enum { STEP = 7 };
 
-/* Awkward sizes: rows that no world size divides, fewer rows than ranks, a scalar, frozen. */
+/* Awkward sizes: rows that no world size divides, fewer rows than ranks, a scalar, frozen; on an axis "tp" cut along
+ * each dimension, or not. */
 static const tess_param_desc params[] = {
-    {"embed.weight", {2, {13, 5}}, true, true}, {"norm", {1, {3}}, true, false},
-    {"base", {2, {6, 2}}, false, true},         {"scale", {0, {0}}, true, false},
-    {"conv", {3, {5, 2, 3}}, true, true},
+    {"embed.weight", {2, {13, 5}}, true, true, {TESS_SHARD, 0}}, {"norm", {1, {3}}, true, false},
+    {"base", {2, {6, 2}}, false, true, {TESS_SHARD, 1}},         {"scale", {0, {0}}, true, false},
+    {"conv", {3, {5, 2, 3}}, true, true, {TESS_SHARD, 2}},       {"down", {2, {7, 9}}, true, true, {TESS_SHARD, 1}},
 };
 enum { PARAMS = sizeof(params) / sizeof(params[0]) };
 
@@ -36,15 +38,20 @@ static tess_status fill_zero(void *context, const char *name, const tess_box *bo
     return TESS_OK;
 }
 
-static void create(model *m, tess_strategy strategy)
+static void create_on(model *m, tess_strategy strategy, int tp)
 {
     tess_unit *unit;
     const tess_fsdp_policy policy = {strategy, TESS_F32, TESS_F32, 1, 0};
-    EXPECT_OK(tess_mesh_create(the_runtime, &(tess_axis){"dp_shard", -1}, 1, &m->mesh));
+    EXPECT_OK(tess_mesh_create(the_runtime, (tess_axis[]){{"dp_shard", -1}, {"tp", tp}}, 2, &m->mesh));
     EXPECT_OK(tess_fsdp_create(m->mesh, &policy, &m->fsdp));
     EXPECT_OK(tess_fsdp_add_unit(m->fsdp, "all", params, PARAMS, &unit));
     EXPECT_OK(tess_fsdp_materialize(m->fsdp, fill_zero, NULL));
     EXPECT_OK(tess_fsdp_adamw_create(m->fsdp, &(tess_adamw_options){0.9f, 0.99f, 1e-8f, 0}, &m->adamw));
+}
+
+static void create(model *m, tess_strategy strategy)
+{
+    create_on(m, strategy, 1);
 }
 
 static void destroy(model *m)
@@ -52,21 +59,6 @@ static void destroy(model *m)
     tess_adamw_destroy(&m->adamw);
     tess_fsdp_destroy(&m->fsdp);
     tess_mesh_destroy(&m->mesh);
-}
-
-/* Calls `use` with each array of floats that this rank holds, its number, and the number of its first element. */
-static void walk(model *m, void (*use)(float *data, int tensor, int64_t first, int64_t n))
-{
-    for (int i = 0; i < tess_fsdp_shards(m->fsdp); i++) {
-        tess_shard s;
-        float *moments[2];
-        EXPECT_OK(tess_fsdp_shard(m->fsdp, i, &s));
-        int64_t row = tess_shape_row_count(&s.shape);
-        tess_adamw_moments(m->adamw, i, &moments[0], &moments[1]);
-        use(s.master, 3 * i, s.box.begin[0] * row, s.box.size[0] * row);
-        for (int k = 0; k < 2 && s.trainable; k++)
-            use(moments[k], 3 * i + 1 + k, s.box.begin[0] * row, s.box.size[0] * row);
-    }
 }
 
 static void put(float *data, int tensor, int64_t first, int64_t n)
@@ -83,19 +75,40 @@ static void expect(float *data, int tensor, int64_t first, int64_t n)
     }
 }
 
+/* Calls `use` with runs of elements of what this rank holds, the tensor's number, and that of the first element. */
+static void walk(model *m, void (*use)(float *data, int tensor, int64_t first, int64_t n))
+{
+    for (int i = 0; i < tess_fsdp_shards(m->fsdp); i++) {
+        tess_shard s;
+        float *state[3];
+        EXPECT_OK(tess_fsdp_shard(m->fsdp, i, &s));
+        tess_adamw_moments(m->adamw, i, &state[1], &state[2]);
+        state[0] = s.master;
+        const tess_shape shape = tess_shape_atleast_1d(&s.shape);
+        const tess_box whole = tess_box_whole(&shape);
+        int64_t n = tess_box_count(shape.n_dims, &s.box), run = tess_flat_run(shape.n_dims, shape.dim, s.box.size);
+        for (int64_t at = 0; at < n; at += run) {
+            tess_box slice;
+            tess_flat_slice(shape.n_dims, &s.box, at, run, &slice);
+            for (int k = 0; k < (s.trainable ? 3 : 1); k++)
+                use(state[k] + at, 3 * i + k, tess_flat_offset(shape.n_dims, &whole, &slice), run);
+        }
+    }
+}
+
 /* Rows [begin, +n) of an own tensor (11, 3), numbered 100. */
 static tess_checkpoint_tensor own_tensor(float *data, int64_t begin, int64_t n)
 {
     return (tess_checkpoint_tensor){"own.table", TESS_F32, {2, {11, 3}}, {{begin, 0}, {n, 3}}, data};
 }
 
-/* Saves from one strategy; the own tensor is cut in rows. */
-static void save(const char *folder, tess_strategy strategy, const char *meta)
+/* Saves from one layout; the own tensor is cut in rows. */
+static void save(const char *folder, tess_strategy strategy, int tp, const char *meta)
 {
     float data[33];
     int64_t begin, n;
     model m;
-    create(&m, strategy);
+    create_on(&m, strategy, tp);
     walk(&m, put);
     tess_shard_rows(11, tess_runtime_world(the_runtime), tess_runtime_rank(the_runtime), &begin, &n);
     put(data, 100, begin * 3, n * 3);
@@ -107,16 +120,25 @@ static void save(const char *folder, tess_strategy strategy, const char *meta)
 
 static void any_layout_loads_what_any_other_saved(void)
 {
-    static const tess_strategy strategies[] = {TESS_STRATEGY_FULL, TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO2};
+    enum { LAYOUTS = 5 };
     const char *folder = common_folder(join_job());
-    for (int from = 0; from < 3; from++) {
-        save(folder, strategies[from], "{\"epoch\": 3}");
+    int world = tess_runtime_world(the_runtime), two = world % 2 == 0 ? 2 : 1;
+    const struct {
+        tess_strategy strategy;
+        int tp;
+    } layouts[LAYOUTS] = {{TESS_STRATEGY_FULL, 1},
+                          {TESS_STRATEGY_NONE, 1},
+                          {TESS_STRATEGY_ZERO2, two},
+                          {TESS_STRATEGY_NONE, two},
+                          {TESS_STRATEGY_FULL, world}};
+    for (int from = 0; from < LAYOUTS; from++) {
+        save(folder, layouts[from].strategy, layouts[from].tp, "{\"epoch\": 3}");
         EXPECT_OK(tess_checkpoint_verify(folder, STEP));
-        for (int to = 0; to < 3; to++) {
+        for (int to = 0; to < LAYOUTS; to++) {
             float data[33] = {0};
             int64_t step = -1;
             model m;
-            create(&m, strategies[to]);
+            create_on(&m, layouts[to].strategy, layouts[to].tp);
             tess_checkpoint_tensor own = own_tensor(data, 0, 11); /* whole on every rank */
             const tess_checkpoint_state state = {.fsdp = m.fsdp, .adamw = m.adamw, .tensors = &own, .n_tensors = 1};
             EXPECT_OK(tess_checkpoint_resume(the_runtime, folder, &state, &step));
@@ -333,7 +355,7 @@ static void another_model_is_refused(void)
     EXPECT_OK(tess_checkpoint_resume(the_runtime, folder, &state, &step));
     EXPECT_INT(step, 0);
     EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_NOT_FOUND, "step-00000007");
-    save(folder, TESS_STRATEGY_FULL, NULL);
+    save(folder, TESS_STRATEGY_FULL, 1, NULL);
     EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_INVALID, "is not of this model");
     state.partial = true;
     EXPECT_OK(tess_checkpoint_load(the_runtime, folder, STEP, &state));

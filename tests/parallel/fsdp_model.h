@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/core/exact_sum.h"
+#include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "device/stream.h"
 #include "support/test.h"
@@ -32,9 +33,31 @@ static const model_param model_params[MODEL_PARAMS] = {
 };
 static const char *const model_units[MODEL_UNITS] = {"embed", "layers.0", "layers.1", "frozen", "layers.2", "head"};
 
+/* What the axis "tp" cuts, where the mesh has it: rows, columns, a dimension in the middle, a frozen one; the rest not.
+ */
+static const tess_place model_tp[MODEL_PARAMS] = {
+    [0] = {TESS_SHARD, 0}, [1] = {TESS_SHARD, 1}, [2] = {TESS_SHARD, 0}, [5] = {TESS_SHARD, 1},
+    [7] = {TESS_SHARD, 0}, [8] = {TESS_SHARD, 1}, [9] = {TESS_SHARD, 1}, [10] = {TESS_SHARD, 1},
+};
+
 static inline int64_t model_count(int param)
 {
     return tess_shape_count(&model_params[param].desc.shape);
+}
+
+/* The number in the whole parameter of element `index` of a box. */
+static inline int64_t model_element(int param, const tess_box *box, int64_t index)
+{
+    const tess_shape shape = tess_shape_atleast_1d(&model_params[param].desc.shape);
+    const tess_box whole = tess_box_whole(&shape);
+    tess_box slice;
+    tess_flat_slice(shape.n_dims, box, index, 1, &slice);
+    return tess_flat_offset(shape.n_dims, &whole, &slice);
+}
+
+static inline int64_t model_box_count(int param, const tess_box *box)
+{
+    return tess_box_count(tess_shape_atleast_1d(&model_params[param].desc.shape).n_dims, box);
 }
 
 /* Values over twenty binades, so that another order of summation changes the bits. */
@@ -77,9 +100,9 @@ static inline tess_status model_fill(void *context, const char *name, const tess
     for (int p = 0; p < MODEL_PARAMS; p++) {
         if (strcmp(name, model_params[p].desc.name) != 0)
             continue;
-        int64_t row = tess_shape_row_count(&model_params[p].desc.shape), n = box->size[0] * row;
+        int64_t n = model_box_count(p, box);
         for (int64_t i = 0; i < n; i++)
-            dst[i] = model_value((uint64_t)p, (uint64_t)(box->begin[0] * row + i));
+            dst[i] = model_value((uint64_t)p, (uint64_t)model_element(p, box, i));
         *n_filled += n;
         return TESS_OK;
     }
@@ -181,6 +204,7 @@ typedef struct model {
     tess_unit *units[MODEL_UNITS];
     tess_fsdp_policy policy;
     int rank, world;  /* canonical data rank */
+    int tp, n_tp;     /* on the axis "tp"; 0 and 1 without one */
     int64_t n_filled; /* elements that this rank was asked to fill */
 } model;
 
@@ -194,14 +218,19 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
         m->rank += tess_mesh_coordinate(mesh, replicate) * m->world;
         m->world *= tess_mesh_axis_size(mesh, replicate);
     }
+    int tp = tess_mesh_axis(mesh, "tp");
+    m->tp = tp >= 0 ? tess_mesh_coordinate(mesh, tp) : 0;
+    m->n_tp = tp >= 0 ? tess_mesh_axis_size(mesh, tp) : 1;
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &m->fsdp));
     EXPECT_OK(tess_fsdp_set_passes(m->fsdp, model_passes));
     for (int u = 0; u < MODEL_UNITS; u++) {
         tess_param_desc descs[MODEL_PARAMS];
         int n = 0;
         for (int p = 0; p < MODEL_PARAMS; p++)
-            if (model_params[p].unit == u)
-                descs[n++] = model_params[p].desc;
+            if (model_params[p].unit == u) {
+                descs[n] = model_params[p].desc;
+                descs[n++].tp = model_tp[p];
+            }
         EXPECT_OK(tess_fsdp_add_unit(m->fsdp, model_units[u], descs, n, &m->units[u]));
     }
     EXPECT_OK(tess_fsdp_materialize(m->fsdp, model_fill, &m->n_filled));
@@ -215,6 +244,14 @@ static inline void model_jitter(const model *m, uint64_t salt)
         usleep((useconds_t)(bits >> 32) % 400);
 }
 
+/* What this rank gathers of a parameter. */
+static inline tess_box model_part(const model *m, int param)
+{
+    const tess_spec spec = {
+        .shape = tess_shape_atleast_1d(&model_params[param].desc.shape), .n_axes = 1, .place = {model_tp[param]}};
+    return tess_spec_box(&spec, &m->n_tp, &m->tp);
+}
+
 static inline void model_check_params(const model *m, const model_reference *ref, int unit)
 {
     for (int p = 0, index = 0; p < MODEL_PARAMS; p++) {
@@ -222,8 +259,9 @@ static inline void model_check_params(const model *m, const model_reference *ref
             continue;
         const void *got = tess_unit_param(m->units[unit], index++);
         EXPECT(got != NULL);
-        for (int64_t i = 0; i < model_count(p); i++) {
-            float want = ref->weight[p][i], value;
+        const tess_box part = model_part(m, p);
+        for (int64_t i = 0; i < model_box_count(p, &part); i++) {
+            float want = ref->weight[p][model_element(p, &part, i)], value;
             if (m->policy.param_dtype == TESS_BF16) {
                 uint32_t bits = (uint32_t)((const uint16_t *)got)[i] << 16;
                 memcpy(&value, &bits, 4);
@@ -245,8 +283,9 @@ static inline void model_write_grads(const model *m, int unit, int step, int64_t
             continue;
         float *grad = tess_unit_grad(m->units[unit], index++);
         EXPECT((grad != NULL) == model_params[p].desc.trainable);
-        for (int64_t i = 0; grad != NULL && i < model_count(p); i++)
-            grad[i] = micro >= 0 ? model_pass_gradient(step, micro, pass, p, i) : NAN;
+        const tess_box part = model_part(m, p);
+        for (int64_t i = 0; grad != NULL && i < model_box_count(p, &part); i++)
+            grad[i] = micro >= 0 ? model_pass_gradient(step, micro, pass, p, model_element(p, &part, i)) : NAN;
     }
 }
 
@@ -306,19 +345,22 @@ static inline void model_step(const model *m, const model_reference *ref, int st
     EXPECT_OK(tess_fsdp_step_end(m->fsdp));
 }
 
-/* Compares every held row of weights, and of gradients if they are ready, with the reference, bit for bit. */
+/* Compares every held element of weights, and of gradients if they are ready, with the reference, bit for bit. */
 static inline void model_check_shards(const model *m, const model_reference *ref)
 {
     for (int p = 0; p < MODEL_PARAMS; p++) {
         tess_shard shard;
         EXPECT_OK(tess_fsdp_shard(m->fsdp, p, &shard));
         EXPECT_TEXT(shard.name, model_params[p].desc.name);
-        int64_t row = tess_shape_row_count(&shard.shape);
-        EXPECT_SAME(shard.master, ref->weight[p] + shard.box.begin[0] * row, (size_t)(shard.box.size[0] * row));
+        EXPECT(shard.grad != NULL || !shard.trainable);
+        const tess_shape shape = tess_shape_atleast_1d(&shard.shape);
+        const tess_box whole = tess_box_whole(&shape);
+        float want[MODEL_LARGEST];
+        tess_box_copy(shape.n_dims, sizeof(float), &shard.box, &whole, ref->weight[p], &shard.box, want);
+        EXPECT_SAME(shard.master, want, (size_t)model_box_count(p, &shard.box));
+        tess_box_copy(shape.n_dims, sizeof(float), &shard.box, &whole, ref->grad[p], &shard.box, want);
         if (shard.grad != NULL)
-            EXPECT_SAME(shard.grad, ref->grad[p] + shard.box.begin[0] * row, (size_t)(shard.box.size[0] * row));
-        else
-            EXPECT(!shard.trainable);
+            EXPECT_SAME(shard.grad, want, (size_t)model_box_count(p, &shard.box));
     }
 }
 

@@ -245,6 +245,46 @@ static void few_gathered_copies(void)
 }
 
 /* ---- Norm ---- */
+/* The norm of a parameter so large that tp ranks exchange its columns in several parts. Beside the square of a row's
+ * first element small ones are lost, in the sum of a whole row more of them than in sums of its parts. */
+static void norm_of_many_cut_rows(void)
+{
+    enum { ROWS = 1411, ROW = 1021 };
+    tess_fsdp *fsdp = NULL;
+    tess_unit *unit = NULL;
+    tess_param_desc desc = {"w", {2, {ROWS, ROW}}, true, true, {TESS_SHARD, 1}};
+    EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1}, &runtime));
+    EXPECT_OK(tess_mesh_create(runtime, (tess_axis[]){{"tp", -1}, {"dp_shard", 1}}, 2, &mesh));
+    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "w", &desc, 1, &unit));
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL));
+    EXPECT_OK(tess_fsdp_step_begin(fsdp, 1));
+    EXPECT_OK(tess_fsdp_micro_begin(fsdp, 0));
+    EXPECT_OK(tess_unit_pre_forward(unit));
+    EXPECT_OK(tess_unit_post_forward(unit));
+    EXPECT_OK(tess_unit_pre_backward(unit));
+    tess_shard shard;
+    EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
+    float *grad = tess_unit_grad(unit, 0), row[ROW];
+    tess_exact_sum squares;
+    tess_exact_clear(&squares);
+    for (int64_t r = 0; r < ROWS; r++) {
+        for (int64_t c = 0; c < ROW; c++)
+            row[c] = (float)(1 + r % 7) * (c == 0 ? 0x1p27f : (float)(1 + (r * ROW + c) % 3));
+        tess_exact_add(&squares, reference_row_sumsq(row, ROW));
+        memcpy(grad + r * shard.box.size[1], row + shard.box.begin[1], (size_t)shard.box.size[1] * sizeof(float));
+    }
+    EXPECT_OK(tess_unit_post_backward(unit));
+    EXPECT_OK(tess_fsdp_step_end(fsdp));
+    double norm = 0;
+    EXPECT_OK(tess_fsdp_grad_norm(fsdp, &norm));
+    tess_exact_normalize(&squares);
+    if (norm != sqrt(tess_exact_value(&squares)))
+        test_fail(__FILE__, __LINE__, "grad_norm is %a, expected %a", norm, sqrt(tess_exact_value(&squares)));
+    tess_fsdp_destroy(&fsdp);
+    close_mesh();
+}
+
 static void norm_not_finite(void)
 {
     open_flat();
@@ -319,6 +359,12 @@ static void bad_units(void)
     EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", twice, 0, &unit), TESS_E_INVALID, "'u' has no parameters");
     tess_param_desc empty = {"e", {2, {4, 0}}, true, true};
     EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", &empty, 1, &unit), TESS_E_INVALID, "[4, 0]");
+    tess_param_desc partial = {"p", {2, {4, 2}}, true, true, {TESS_PARTIAL, 0}};
+    EXPECT_FAILS(
+        tess_fsdp_add_unit(fsdp, "u", &partial, 1, &unit), TESS_E_INVALID,
+        "'p' of shape [4, 2] on the axis \"tp\": choose TESS_REPLICATE, or TESS_SHARD of one of its dimensions");
+    tess_param_desc third = {"t", {2, {4, 2}}, true, true, {TESS_SHARD, 2}};
+    EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", &third, 1, &unit), TESS_E_INVALID, "of dimension 2 was given");
     tess_param_desc huge = {"h", {3, {1 << 30, 1 << 30, 1 << 30}}, true, true};
     EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", &huge, 1, &unit), TESS_E_INVALID, "too many elements");
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", twice, 1, &unit));
@@ -485,6 +531,7 @@ static const test_case cases[] = {
     {"gathered_copies_and_windows_are_few", few_gathered_copies, -1, 0},
     {"where_copies_last_an_update_leaves_nothing_to_gather", update_gathers, -1, 0},
     {"grad_norm_neither_overflows_nor_hides_what_is_not_finite", norm_not_finite, 2, 0},
+    {"rows_that_many_tp_ranks_share_are_put_together_for_the_norm", norm_of_many_cut_rows, -1, 0},
     {"bad_policies_are_named", bad_policies, 1, 0},
     {"bad_units_are_named", bad_units, 1, 0},
     {"hooks_in_the_wrong_order_are_named", bad_order, 1, 0},

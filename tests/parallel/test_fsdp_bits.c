@@ -188,7 +188,62 @@ static void hybrid_over_hosts(void)
 
 static void beside_another_axis(void)
 {
-    with_mesh((tess_axis[]){{"dp_shard", 2}, {"tp", 2}}, 2, some_columns);
+    with_mesh((tess_axis[]){{"dp_shard", 2}, {"other", 2}}, 2, some_columns);
+}
+
+/* Every element is primary on exactly one rank, and filled where it is held. */
+static void count_primaries(tess_mesh *mesh, tess_strategy strategy)
+{
+    model m;
+    int64_t held = 0;
+    model_create(&m, mesh, (tess_fsdp_policy){strategy, TESS_F32, TESS_F32, 1, 0});
+    for (int p = 0; p < MODEL_PARAMS; p++) {
+        int32_t owners[MODEL_LARGEST] = {0};
+        tess_shard shard;
+        EXPECT_OK(tess_fsdp_shard(m.fsdp, p, &shard));
+        int n_dims = tess_shape_atleast_1d(&shard.shape).n_dims;
+        EXPECT(tess_box_count(n_dims, &shard.primary) == 0 || tess_box_contains(n_dims, &shard.box, &shard.primary));
+        for (int64_t i = 0; i < model_box_count(p, &shard.primary); i++)
+            owners[model_element(p, &shard.primary, i)]++;
+        EXPECT_OK(tess_all_reduce(tess_mesh_all(mesh), owners, owners, MODEL_LARGEST, TESS_I32, TESS_SUM, NULL));
+        for (int64_t i = 0; i < MODEL_LARGEST; i++)
+            EXPECT_INT(owners[i], i < model_count(p) ? 1 : 0);
+        held += model_box_count(p, &shard.box);
+    }
+    EXPECT_INT(m.n_filled, held);
+    tess_fsdp_destroy(&m.fsdp);
+}
+
+static void tensor_parallel(tess_mesh *mesh)
+{
+    static const tess_strategy strategies[] = {TESS_STRATEGY_FULL, TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO1,
+                                               TESS_STRATEGY_ZERO2, TESS_STRATEGY_HYBRID};
+    for (int i = 0; i < 5; i++) {
+        count_primaries(mesh, strategies[i]);
+        train(mesh, (tess_fsdp_policy){strategies[i], i % 2 ? TESS_F32 : TESS_BF16, TESS_F32, i % 2, 1},
+              5 + world_of(mesh));
+    }
+}
+
+static void tp_2(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}, {"tp", 2}}, 2, tensor_parallel);
+}
+
+static void tp_outside(void)
+{
+    with_mesh((tess_axis[]){{"tp", -1}, {"dp_shard", 2}}, 2, tensor_parallel);
+}
+
+static void tp_and_replicas(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", 2}, {"tp", -1}}, 3, tensor_parallel);
+}
+
+static void tp_and_replicas_over_hosts(void)
+{
+    over_hosts = true;
+    tp_and_replicas();
 }
 
 static int threads_of_this_process(void)
@@ -282,5 +337,12 @@ static const test_case cases[] = {
     {"hybrid_over_hosts_gives_the_bits_of_a_plain_loop", hybrid_over_hosts, 4, 0},
     {"replicas_of_whole_shards_give_the_bits_of_a_plain_loop", hybrid_2x1, 2, 0},
     {"another_axis_of_the_mesh_is_left_alone", beside_another_axis, 4, 0},
+    {"tp_alone_gives_the_bits_of_a_plain_loop", tp_2, 2, 0},
+    {"shards_2_x_tp_2_give_the_bits_of_a_plain_loop", tp_2, 4, 0},
+    {"shards_3_x_tp_2_give_the_bits_of_a_plain_loop", tp_2, 6, 0},
+    {"tp_3_x_shards_2_give_the_bits_of_a_plain_loop", tp_outside, 6, 0},
+    {"tp_4_of_which_some_hold_nothing_x_shards_2", tp_outside, 8, 0},
+    {"replicas_2_x_shards_2_x_tp_2_give_the_bits_of_a_plain_loop", tp_and_replicas, 8, 0},
+    {"tp_over_hosts_gives_the_bits_of_a_plain_loop", tp_and_replicas_over_hosts, 8, 0},
 };
 TEST_MAIN(cases)

@@ -15,12 +15,13 @@ void tess_fsdp_bad_gradient_note(const tess_unit *unit)
         fsdp->bad_micro = unit->reduce_micro;
 }
 
-static const char *name_of(const tess_unit *unit, size_t piece)
+/* The trainable parameter that is piece number `piece` of a reduction. */
+static const tess_fsdp_param *param_of(const tess_unit *unit, size_t piece)
 {
-    for (int i = 0; i < unit->n_params; i++)
-        if (unit->params[i].trainable && piece-- == 0)
-            return unit->params[i].name;
-    return unit->name;
+    int i = 0;
+    while (!unit->params[i].trainable || piece-- > 0)
+        i++;
+    return &unit->params[i];
 }
 
 bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *bad)
@@ -29,13 +30,16 @@ bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *
     for (int u = 0; u < fsdp->n_units && fsdp->bad_micro >= 0; u++) {
         if (fsdp->units[u]->reduce_pieces != addend->pieces)
             continue;
-        *bad = (tess_fsdp_bad_gradient){.param = name_of(fsdp->units[u], addend->piece),
+        const tess_fsdp_param *p = param_of(fsdp->units[u], addend->piece);
+        int64_t row = tess_shape_row_count(&p->shape);
+        int64_t number = tess_fsdp_element(p, &p->part, (int64_t)addend->row * p->row + (int64_t)addend->column);
+        *bad = (tess_fsdp_bad_gradient){.param = p->name,
                                         .rank = addend->rank,
                                         .n_ranks = addend->n_ranks,
                                         .micro = fsdp->bad_micro,
                                         .order = (int64_t)addend->sequence,
-                                        .row = (int64_t)addend->row,
-                                        .column = (int64_t)addend->column,
+                                        .row = number / row,
+                                        .column = number % row,
                                         .n_bad = (int64_t)addend->n_bad,
                                         .n_values = (int64_t)addend->n_all,
                                         .value = addend->value};

@@ -47,6 +47,24 @@ static tess_status find_teams(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
+/* Ranks of the axis "tp" have parts of the same parameters. */
+static tess_status find_model_team(tess_fsdp *fsdp)
+{
+    const char *names[] = {"dp_shard", "tp", "dp_replicate"};
+    int axis = tess_mesh_axis(fsdp->mesh, "tp");
+    fsdp->model_team = fsdp->data_team;
+    fsdp->n_tp = 1;
+    if (axis < 0 || tess_mesh_axis_size(fsdp->mesh, axis) == 1)
+        return TESS_OK;
+    fsdp->tp_team = tess_mesh_team(fsdp->mesh, "tp");
+    fsdp->n_tp = tess_mesh_axis_size(fsdp->mesh, axis);
+    fsdp->tp = tess_mesh_coordinate(fsdp->mesh, axis);
+    TESS_TRY_CTX(tess_mesh_slice(fsdp->mesh, names, fsdp->data_mesh != NULL ? 3 : 2, &fsdp->model_mesh),
+                 "fsdp: team of all ranks of the model");
+    fsdp->model_team = tess_mesh_all(fsdp->model_mesh);
+    return TESS_OK;
+}
+
 static bool is_power_of_two(int n)
 {
     return (n & (n - 1)) == 0;
@@ -91,6 +109,8 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     fsdp->clock = &fsdp->own_clock;
     tess_phase_start(fsdp->clock);
     tess_status status = find_teams(fsdp);
+    if (status == TESS_OK)
+        status = find_model_team(fsdp);
     if (status != TESS_OK) {
         tess_fsdp_destroy(&fsdp);
         return status;
@@ -157,6 +177,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_mem_free(mem, fsdp->last_order);
     tess_stream_destroy(&fsdp->own_stream);
     tess_mesh_destroy(&fsdp->data_mesh);
+    tess_mesh_destroy(&fsdp->model_mesh);
     tess_mem_free(mem, fsdp);
     *handle = NULL;
 }
@@ -229,6 +250,14 @@ static tess_status check_params(const tess_fsdp *fsdp, const char *unit, const t
         }
         TESS_CHECK(count < 0x1p48, TESS_E_INVALID, "fsdp: parameter '%s' of shape %s has too many elements",
                    params[i].name, tess_shape_format(shape, text, sizeof(text)));
+        const tess_place *tp = &params[i].tp;
+        TESS_CHECK(
+            tp->kind == TESS_REPLICATE ||
+                (tp->kind == TESS_SHARD && tp->dim >= 0 && tp->dim < tess_shape_atleast_1d(shape).n_dims),
+            TESS_E_INVALID,
+            "fsdp: parameter '%s' of shape %s on the axis \"tp\": choose TESS_REPLICATE, or TESS_SHARD of one of "
+            "its dimensions (kind %d of dimension %d was given)",
+            params[i].name, tess_shape_format(shape, text, sizeof(text)), (int)tp->kind, tp->dim);
         bool taken = name_is_taken(fsdp, params[i].name);
         for (int k = 0; k < i; k++)
             taken = taken || strcmp(params[k].name, params[i].name) == 0;
@@ -254,8 +283,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->shape = params[i].shape;
         p->trainable = params[i].trainable;
         p->decay = params[i].decay;
-        p->rows = tess_shape_rows(&p->shape);
-        p->row = tess_shape_row_count(&p->shape);
+        p->tp = params[i].tp;
         unit->n_trainable += p->trainable;
         TESS_TRY(copy_text(fsdp, params[i].name, &p->name));
     }

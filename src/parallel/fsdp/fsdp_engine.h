@@ -21,6 +21,10 @@ tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
  * that fails leaves the clock in its phase: phases are reported for successful steps only. */
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 
+/* The elements of a shard's box, and of one of its rows. */
+int64_t tess_shard_count(const tess_shard *shard);
+int64_t tess_shard_row(const tess_shard *shard);
+
 /* The ranks that hold the same master weights and optimizer state as this one, bit for bit; NULL: it is the only one.
  */
 tess_team *tess_fsdp_replicas_agree(const tess_fsdp *fsdp);

@@ -17,6 +17,7 @@
  * - fsdp_step.c: step_begin .. step_end
  * - shard.c: what optimizers and checkpoints see
  * - fsdp_norm.c: the exact gradient norm
+ * - fsdp_cut_rows.c: rows for it of which ranks have parts
  * - fsdp_clock.c: phases, waits, bytes
  * - fsdp_memory.c: what peers can read, and what outlives the rank
  * - fsdp_persist.c: which of it is the finished gradient
@@ -29,6 +30,7 @@
 #ifndef TESS_PARALLEL_FSDP_FSDP_IMPL_H
 #define TESS_PARALLEL_FSDP_FSDP_IMPL_H
 
+#include "base/core/exact_sum.h"
 #include "comm/leaf_sum.h"
 #include "parallel/fsdp/fsdp_engine.h"
 
@@ -36,9 +38,11 @@ typedef struct tess_fsdp_param {
     char *name;
     tess_shape shape;
     bool trainable, decay;
-    int64_t rows, row;         /* rows of dimension 0, elements of a row */
-    tess_box own;              /* this rank's part on the shard axis */
-    tess_box held;             /* of the master weights here: own, or all when the strategy replicates them */
+    tess_place tp;
+    tess_box part;             /* what ranks that differ on the data axes alone hold together: all but for tp */
+    int64_t rows, row;         /* of `part`: rows of dimension 0, elements of a row */
+    tess_box own;              /* this rank's share of it on the shard axis */
+    tess_box held;             /* of the master weights here: own, or part when the strategy replicates them */
     tess_box primary;          /* as in tess_shard */
     size_t full_offset;        /* in the gathered copy, elements */
     size_t master_offset;      /* in the unit's master weights */
@@ -131,14 +135,17 @@ typedef enum tess_fsdp_state { TESS_FSDP_BUILDING, TESS_FSDP_IDLE, TESS_FSDP_STE
 
 struct tess_fsdp {
     tess_mesh *mesh;
-    tess_mesh *data_mesh; /* slice over both data axes, when both are there */
+    tess_mesh *data_mesh;  /* slice over both data axes, when both are there */
+    tess_mesh *model_mesh; /* slice over these and "tp", when it is there */
     tess_team *shard_team, *replicate_team, *data_team;
+    tess_team *tp_team;    /* NULL: one rank */
+    tess_team *model_team; /* all that hold parts of these parameters */
     tess_runtime *runtime;
     tess_mem *mem;
     int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
     tess_stream *stream, *own_stream;
     tess_fsdp_policy policy;
-    int n_shards, shard, n_replicas, replica;
+    int n_shards, shard, n_replicas, replica, n_tp, tp;
 
     bool alone;       /* no peers: gradients are summed where they are */
     bool replicated;  /* master weights and gradients whole on each of several ranks */
@@ -187,6 +194,9 @@ struct tess_fsdp {
 
 /* fsdp_layout.c */
 tess_status tess_fsdp_layout(tess_unit *unit);
+tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp); /* of the ranks at `tp` */
+/* The number in the whole parameter of element `index` of a box. */
+int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t index);
 
 /* fsdp.c: choose sets what follows from the policy and the numbers of shards and replicas. The stream to compute on is
  * made when first needed. */
@@ -252,6 +262,10 @@ void tess_fsdp_stamps_free(tess_fsdp *fsdp);
 void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has come to collective `number` */
 /* Waits for it, and counts the part of it that was for peers to come. */
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
+
+/* fsdp_cut_rows.c: adds the squares of `rows`, the primary rows of a parameter of which every rank of the tp team has
+ * some columns. Collective over that team. */
+tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum);
 
 /* bad_gradient.c: as a step begins; once the unit's reduction over the shards is complete. */
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);

@@ -1,5 +1,5 @@
-/* Where the rows of a unit's parameters live: in the shard that this rank owns, in the gathered copy, in the gradient
- * window.
+/* Which part of a parameter is whose, and where its rows live: in the shard that this rank owns, in the gathered copy,
+ * in the gradient window.
  *
  * Shards are packed without gaps, so that the shards of all ranks hold exactly the elements of the model. In gathered
  * copies and windows each parameter begins on a cache line, for the kernels that read it. */
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "tessera/dtensor.h"
+#include "base/core/flat.h"
 
 enum { LINE_ELEMENTS = 64 / 2 }; /* of the narrowest dtype */
 
@@ -22,20 +22,54 @@ static int size_class_of(size_t bytes)
     return bytes > 0 ? 63 - __builtin_clzll(bytes) : 0;
 }
 
-/* This rank's box of a parameter whose rows the shards cut, or not, and then the replicas, or not. */
+/* This rank's box of a parameter that tp cuts first, or not; then its shards cut rows, or not; then the replicas. */
 static tess_box box_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, tess_place_kind shards,
                        tess_place_kind replicas)
 {
     const tess_spec spec = {
-        .shape = tess_shape_atleast_1d(&p->shape), .n_axes = 2, .place = {{.kind = shards}, {.kind = replicas}}};
-    return tess_spec_box(&spec, (int[]){fsdp->n_shards, fsdp->n_replicas}, (int[]){fsdp->shard, fsdp->replica});
+        .shape = tess_shape_atleast_1d(&p->shape), .n_axes = 3, .place = {p->tp, {.kind = shards}, {.kind = replicas}}};
+    return tess_spec_box(&spec, (int[]){fsdp->n_tp, fsdp->n_shards, fsdp->n_replicas},
+                         (int[]){fsdp->tp, fsdp->shard, fsdp->replica});
+}
+
+tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
+{
+    const tess_spec spec = {.shape = tess_shape_atleast_1d(&p->shape), .n_axes = 1, .place = {p->tp}};
+    return tess_spec_box(&spec, &fsdp->n_tp, &tp);
+}
+
+int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t index)
+{
+    const tess_shape shape = tess_shape_atleast_1d(&p->shape);
+    const tess_box whole = tess_box_whole(&shape);
+    tess_box element;
+    tess_flat_slice(shape.n_dims, box, index, 1, &element);
+    return tess_flat_offset(shape.n_dims, &whole, &element);
+}
+
+/* Of what the tp ranks hold alike, each is primary for some rows. */
+static tess_box primary_of(const tess_fsdp *fsdp, const tess_fsdp_param *p)
+{
+    tess_box box = box_of(fsdp, p, TESS_SHARD, TESS_SHARD);
+    int64_t begin, n;
+    if (p->tp.kind == TESS_SHARD)
+        return box;
+    tess_shard_rows(box.size[0], fsdp->n_tp, fsdp->tp, &begin, &n);
+    box.begin[0] += begin;
+    box.size[0] = n;
+    return box;
 }
 
 static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param *p)
 {
+    p->part = tess_fsdp_part(fsdp, p, fsdp->tp);
+    p->rows = p->part.size[0];
+    p->row = 1;
+    for (int d = 1; d < p->shape.n_dims; d++)
+        p->row *= p->part.size[d];
     p->own = box_of(fsdp, p, TESS_SHARD, TESS_REPLICATE);
-    p->held = fsdp->replicated ? box_of(fsdp, p, TESS_REPLICATE, TESS_REPLICATE) : p->own;
-    p->primary = box_of(fsdp, p, TESS_SHARD, TESS_SHARD);
+    p->held = fsdp->replicated ? p->part : p->own;
+    p->primary = primary_of(fsdp, p);
 
     p->full_offset = unit->full_elements;
     unit->full_elements += align_up((size_t)(p->rows * p->row));

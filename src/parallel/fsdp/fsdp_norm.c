@@ -1,23 +1,36 @@
-/* The gradient norm: sums of squares per row in a fixed order, added exactly over rows and ranks, rounded once. */
+/* The gradient norm: sums of squares per row in a fixed order, added exactly over rows and ranks, rounded once. So the
+ * norm does not depend on how rows are shared out. A row's own sum is in an order of its elements, of which a cut of
+ * its columns would make another sum; such rows are put together first (fsdp_cut_rows.c). */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <math.h>
 
-#include "base/core/exact_sum.h"
-
 enum { ROWS_AT_ONCE = 1024 };
 
-static tess_status add_shard(tess_stream *stream, const tess_shard *shard, tess_exact_sum *sum)
+static tess_status add_rows(tess_stream *stream, const float *rows, int64_t n_rows, int64_t row, tess_exact_sum *sum)
 {
     double sums[ROWS_AT_ONCE];
-    int64_t row = tess_shape_row_count(&shard->shape);
-    const float *rows = shard->grad + (shard->primary.begin[0] - shard->box.begin[0]) * row;
-    for (int64_t begin = 0; begin < shard->primary.size[0]; begin += ROWS_AT_ONCE) {
-        int64_t n = shard->primary.size[0] - begin < ROWS_AT_ONCE ? shard->primary.size[0] - begin : ROWS_AT_ONCE;
+    for (int64_t begin = 0; begin < n_rows; begin += ROWS_AT_ONCE) {
+        int64_t n = n_rows - begin < ROWS_AT_ONCE ? n_rows - begin : ROWS_AT_ONCE;
         TESS_TRY(tess_stream_kernels(stream)->row_sumsq(stream, rows + begin * row, sums, n, row));
         for (int64_t i = 0; i < n; i++)
             tess_exact_add(sum, sums[i]);
     }
+    return TESS_OK;
+}
+
+static tess_status add_shard(tess_fsdp *fsdp, tess_stream *stream, int index, tess_exact_sum *sum)
+{
+    const tess_fsdp_param *p = &fsdp->params[index].unit->params[fsdp->params[index].index];
+    tess_shard shard;
+    TESS_TRY(tess_fsdp_shard(fsdp, index, &shard));
+    if (shard.grad == NULL)
+        return TESS_OK;
+    const float *rows = shard.grad + (shard.primary.begin[0] - shard.box.begin[0]) * p->row;
+    bool cut = fsdp->n_tp > 1 && p->tp.kind == TESS_SHARD && p->tp.dim > 0;
+    TESS_TRY_CTX(cut ? tess_fsdp_add_cut_rows(fsdp, p, rows, sum)
+                     : add_rows(stream, rows, shard.primary.size[0], p->row, sum),
+                 "grad_norm: '%s'", shard.name);
     return TESS_OK;
 }
 
@@ -28,18 +41,14 @@ tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
     tess_exact_sum sum;
     tess_exact_clear(&sum);
-    for (int i = 0; i < fsdp->n_params; i++) {
-        tess_shard shard;
-        TESS_TRY(tess_fsdp_shard(fsdp, i, &shard));
-        if (shard.grad != NULL)
-            TESS_TRY_CTX(add_shard(stream, &shard, &sum), "grad_norm: '%s'", shard.name);
-    }
+    for (int i = 0; i < fsdp->n_params; i++)
+        TESS_TRY(add_shard(fsdp, stream, i, &sum));
     tess_exact_normalize(&sum);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
-    tess_team_label(fsdp->data_team, "norm", -1);
+    tess_team_label(fsdp->model_team, "norm", -1);
     tess_status status =
-        tess_all_reduce(fsdp->data_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL);
-    tess_team_label(fsdp->data_team, NULL, -1);
+        tess_all_reduce(fsdp->model_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL);
+    tess_team_label(fsdp->model_team, NULL, -1);
     TESS_TRY_CTX(status, "grad_norm");
     tess_phase_switch(fsdp->clock, phase);
     tess_exact_normalize(&sum);

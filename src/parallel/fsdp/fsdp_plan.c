@@ -6,8 +6,13 @@ tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy,
                                   tess_fsdp **out)
 {
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_fsdp), "plan of memory", (void **)out));
-    **out = (tess_fsdp){
-        .mem = mem, .policy = *policy, .n_shards = n_shards, .n_replicas = n_replicas, .n_passes = 1, .micro = -1};
+    **out = (tess_fsdp){.mem = mem,
+                        .policy = *policy,
+                        .n_shards = n_shards,
+                        .n_replicas = n_replicas,
+                        .n_tp = 1,
+                        .n_passes = 1,
+                        .micro = -1};
     tess_fsdp_choose(*out);
     return TESS_OK;
 }

@@ -14,7 +14,7 @@ static const char *own_rows_of_copy(const tess_unit *unit, const tess_fsdp_param
     const tess_fsdp_slot *slot = unit->slot;
     if (unit->fsdp->direct || slot == NULL || !slot->valid || slot->work != NULL)
         return NULL;
-    size_t own = p->full_offset + (size_t)(p->own.begin[0] * p->row);
+    size_t own = p->full_offset + (size_t)((p->own.begin[0] - p->part.begin[0]) * p->row);
     return (const char *)slot->data + own * tess_dtype_size(unit->fsdp->policy.param_dtype);
 }
 
@@ -46,7 +46,7 @@ tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
         int64_t now = n - begin < AT_ONCE ? n - begin : AT_ONCE;
         TESS_TRY(tess_stream_kernels(stream)->convert(stream, master + begin, TESS_F32, rounded, dtype, now));
         int64_t found = first_difference(copy + (size_t)begin * size, rounded, now, size);
-        *at = found >= 0 ? p->own.begin[0] * p->row + begin + found : -1;
+        *at = found >= 0 ? tess_fsdp_element(p, &p->own, begin + found) : -1;
     }
     return TESS_OK;
 }

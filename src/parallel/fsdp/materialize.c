@@ -15,7 +15,12 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
     for (int i = 0; i < fsdp->n_params; i++) {
         const tess_unit *unit = fsdp->params[i].unit;
         const tess_fsdp_param *p = &unit->params[fsdp->params[i].index];
-        uint64_t words[] = {hash, (uint64_t)unit->index, tess_hash_text(p->name), p->trainable,
+        uint64_t words[] = {hash,
+                            (uint64_t)unit->index,
+                            tess_hash_text(p->name),
+                            p->trainable,
+                            (uint64_t)p->tp.kind,
+                            p->tp.kind == TESS_SHARD ? (uint64_t)p->tp.dim : 0,
                             (uint64_t)p->shape.n_dims};
         hash = tess_hash_bytes(words, sizeof(words), 0);
         hash = tess_hash_bytes(p->shape.dim, sizeof(p->shape.dim[0]) * (size_t)p->shape.n_dims, hash);
@@ -27,10 +32,10 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
 static tess_status agree_on_layout(const tess_fsdp *fsdp)
 {
     uint64_t mine = hash_layout(fsdp), *hashes;
-    int n = tess_team_size(fsdp->data_team), odd = 0;
+    int n = tess_team_size(fsdp->model_team), odd = 0;
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)n, sizeof(*hashes),
                                   "hashes of all ranks' parameters", (void **)&hashes));
-    tess_status status = tess_all_gather(fsdp->data_team, &mine, hashes, 1, TESS_I64, NULL);
+    tess_status status = tess_all_gather(fsdp->model_team, &mine, hashes, 1, TESS_I64, NULL);
     for (int r = 1; r < n && odd == 0; r++)
         odd = hashes[r] != hashes[0] ? r : 0;
     tess_mem_free(fsdp->mem, hashes);
@@ -39,7 +44,7 @@ static tess_status agree_on_layout(const tess_fsdp *fsdp)
         odd == 0, TESS_E_MISMATCH,
         "materialize: rank %d describes other parameters, units or policies than rank %d; all ranks must add the same "
         "units in the same order",
-        tess_team_global_rank(fsdp->data_team, odd), tess_team_global_rank(fsdp->data_team, 0));
+        tess_team_global_rank(fsdp->model_team, odd), tess_team_global_rank(fsdp->model_team, 0));
     return TESS_OK;
 }
 
@@ -86,7 +91,7 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: materialize was called twice");
     TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
     TESS_TRY(agree_on_layout(fsdp));
-    tess_status status = tess_team_agree(fsdp->data_team, alloc_and_fill(fsdp, fill, context));
+    tess_status status = tess_team_agree(fsdp->model_team, alloc_and_fill(fsdp, fill, context));
     if (status == TESS_OK)
         status = tess_fsdp_stamps_alloc(fsdp);
     if (status != TESS_OK) {

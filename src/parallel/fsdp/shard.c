@@ -25,11 +25,24 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
         .primary = p->primary,
     };
     if (unit->slot != NULL && unit->slot->updating) {
-        size_t own = p->full_offset + (size_t)(p->own.begin[0] * p->row);
+        size_t own = p->full_offset + (size_t)((p->own.begin[0] - p->part.begin[0]) * p->row);
         shard->copy = (char *)unit->slot->data + own * tess_dtype_size(fsdp->policy.param_dtype);
         shard->copy_box = p->own;
     }
     return TESS_OK;
+}
+
+int64_t tess_shard_row(const tess_shard *shard)
+{
+    int64_t row = 1;
+    for (int d = 1; d < shard->shape.n_dims; d++)
+        row *= shard->box.size[d];
+    return row;
+}
+
+int64_t tess_shard_count(const tess_shard *shard)
+{
+    return shard->box.size[0] * tess_shard_row(shard);
 }
 
 tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
@@ -40,9 +53,9 @@ tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
     for (int i = 0; i < fsdp->n_params; i++) {
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(fsdp, i, &shard));
-        int64_t row = tess_shape_row_count(&shard.shape);
+        int64_t row = tess_shard_row(&shard);
         tess_span span = {.name = shard.name,
-                          .n = shard.box.size[0] * row,
+                          .n = tess_shard_count(&shard),
                           .decay = shard.decay,
                           .param = shard.trainable ? shard.master : NULL,
                           .grad = shard.grad};

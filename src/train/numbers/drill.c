@@ -4,11 +4,6 @@
 #include "inject/inject.h"
 #include "train/numbers/numbers_impl.h"
 
-static size_t elements_of(const tess_shard *shard)
-{
-    return (size_t)(shard->box.size[0] * tess_shape_row_count(&shard->shape));
-}
-
 void tess_numbers_drill_weights(tess_numbers *n)
 {
     tess_engine *e = n->engine;
@@ -18,12 +13,13 @@ void tess_numbers_drill_weights(tess_numbers *n)
     for (int i = 0; wanted && i < tess_fsdp_shards(e->fsdp); i++) {
         if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
             return;
-        tess_inject_tensor(e->runtime, TESS_FAULT_PARAMETER, shard.name, shard.master, elements_of(&shard), TESS_F32);
+        tess_inject_tensor(e->runtime, TESS_FAULT_PARAMETER, shard.name, shard.master, (size_t)tess_shard_count(&shard),
+                           TESS_F32);
         if (n->drill.see == NULL)
             continue;
         snprintf(name, sizeof(name), "weight %s", shard.name);
         n->drill.see(n->drill.self, tess_model_param(e->model, i)->unit, name, shard.master, TESS_F32,
-                     shard.box.size[0], tess_shape_row_count(&shard.shape));
+                     shard.box.size[0], tess_shard_row(&shard));
     }
 }
 
@@ -55,7 +51,8 @@ void tess_numbers_drill_state(tess_numbers *n)
         for (int k = 0; k < 3; k++) {
             snprintf(name, sizeof(name), "%s%s", shard.name, suffixes[k]);
             if (state[k] != NULL)
-                tess_inject_tensor(e->runtime, TESS_FAULT_STATE, name, state[k], elements_of(&shard), TESS_F32);
+                tess_inject_tensor(e->runtime, TESS_FAULT_STATE, name, state[k], (size_t)tess_shard_count(&shard),
+                                   TESS_F32);
         }
     }
 }

@@ -52,8 +52,7 @@ static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
         tess_adamw_moments(e->adamw, i, &m, &v);
         const float *state[KINDS] = {shard.master, m, v};
         for (int k = 0; k < KINDS; k++) {
-            hashing h = {.data = (const char *)state[k],
-                         .bytes = (size_t)(shard.box.size[0] * tess_shape_row_count(&shard.shape)) * sizeof(float)};
+            hashing h = {.data = (const char *)state[k], .bytes = (size_t)tess_shard_count(&shard) * sizeof(float)};
             int64_t n_blocks = state[k] != NULL ? (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES) : 0;
             tess_threads_run(tess_stream_threads(e->stream), hash_blocks, &h, n_blocks, 1);
             hashes[i * KINDS + k] = h.sum;

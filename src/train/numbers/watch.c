@@ -1,8 +1,9 @@
 /* Checks every tensor of a run over the micro-batches, in the order of execution. */
 #include <stdio.h>
 
-#include "tessera/comm.h"
+#include "base/core/flat.h"
 #include "device/finite.h"
+#include "tessera/comm.h"
 #include "train/numbers/numbers_impl.h"
 
 void tess_bad_clear(const tess_numbers *n, tess_bad_number *bad)
@@ -95,15 +96,22 @@ void tess_numbers_see_gradients(tess_numbers *n, int unit)
     }
 }
 
-/* Reports a shard's rows by their number in the whole parameter. */
+/* Reports a place in the whole parameter. */
 static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *what, const tess_shard *shard,
                           const float *data, tess_bad_number *bad)
 {
     bool was_well = bad->stage == TESS_BAD_NONE;
-    look(n, stage, what, shard->name, data, TESS_F32, shard->box.size[0], tess_shape_row_count(&shard->shape), bad);
+    const tess_shape shape = tess_shape_atleast_1d(&shard->shape);
+    const tess_box whole = tess_box_whole(&shape);
+    int64_t own_row = tess_shard_row(shard), row = tess_shape_row_count(&shape);
+    tess_box element;
+    look(n, stage, what, shard->name, data, TESS_F32, shard->box.size[0], own_row, bad);
     if (!was_well || bad->stage == TESS_BAD_NONE)
         return;
-    bad->row += shard->box.begin[0];
+    tess_flat_slice(shape.n_dims, &shard->box, bad->row * own_row + bad->column, 1, &element);
+    int64_t number = tess_flat_offset(shape.n_dims, &whole, &element);
+    bad->row = number / row;
+    bad->column = number % row;
     bad->owner = is_primary(shard, bad->row);
 }
 
