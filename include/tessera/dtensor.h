@@ -124,11 +124,29 @@ TESS_API tess_status tess_dtensor_full(const tess_dtensor *tensor, void *full);
  * after the operands are redistributed to it. Without S(1) S(0) and P the bits are those of one rank. */
 TESS_API tess_status tess_dtensor_matmul(const tess_dtensor *a, const tess_dtensor *b, tess_dtensor **out);
 
+/* out (n, m) = the transpose of a (m, n), with the placements that follow: nothing moves between ranks. With it the
+ * gradients of c = a b are products, too, which a redistribution gives the operands' placements:
+ *     da = dc transpose(b)    db = transpose(a) dc */
+TESS_API tess_status tess_dtensor_transpose(const tess_dtensor *a, tess_dtensor **out);
+
 /* out = a + b and a * b by element, float32 or bfloat16, operands of one shape. For each axis the cheapest of
  *     S(d) S(d) -> S(d)    R R -> R    and of a sum P P -> P, of a product P R -> P, R P -> P. */
 TESS_API tess_status tess_dtensor_add(const tess_dtensor *a, const tess_dtensor *b, tess_dtensor **out);
 TESS_API tess_status tess_dtensor_multiply(const tess_dtensor *a, const tess_dtensor *b, tess_dtensor **out);
 
+/* ---- Functions that know nothing of ranks ---- */
+/* Reads this rank's part of the operands (tess_dtensor_local, tess_dtensor_box) and writes that of `out`, whose
+ * elements are 0 before. The operands are copies; it may change them. */
+typedef tess_status (*tess_local_fn)(void *context, tess_dtensor *const *in, int n_in, tess_dtensor *out);
+
+/* Redistributes operands in[i], 1 to 16 of them, to placements in_place[i] (one entry per axis of the mesh, order 0),
+ * calls `fn` on every rank, and gives the tensor of what it wrote, with spec `to`. The operands are on one mesh. When
+ * `fn` fails on one rank, all ranks fail with its status. Source: PyTorch's local_map. */
+TESS_API tess_status tess_dtensor_map(const tess_dtensor *const *in, const tess_place *const *in_place, int n_in,
+                                      tess_local_fn fn, void *context, const tess_spec *to, tess_dtype dtype,
+                                      tess_dtensor **out);
+
+/* ---- Looking ---- */
 /* TESS_E_MISMATCH on all ranks: ranks that should hold the same elements differ in a bit. The message names the first
  * two of them. */
 TESS_API tess_status tess_dtensor_check(const tess_dtensor *tensor);

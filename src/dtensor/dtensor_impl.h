@@ -1,9 +1,11 @@
 /* Private to this folder. spec.c: who holds what. moves.c: what a change of placements moves. redistribute.c moves it.
- * dtensor.c makes tensors and answers questions. operations.c computes with them. */
+ * dtensor.c makes tensors and answers questions. operations.c computes with them, map_local.c lets others do so. */
 #ifndef TESS_DTENSOR_DTENSOR_IMPL_H
 #define TESS_DTENSOR_DTENSOR_IMPL_H
 
 #include "tessera/dtensor.h"
+
+enum { DTENSOR_MAX_OPERANDS = 16 };
 
 struct tess_dtensor {
     tess_mesh *mesh;

@@ -1,5 +1,7 @@
 /* Products and sums of distributed tensors: for each axis of the mesh a rule says which placements of the operands give
  * which placement of the result without communication. */
+#include <string.h>
+
 #include "device/bf16.h"
 #include "device/stream.h"
 #include "dtensor/dtensor_impl.h"
@@ -135,6 +137,28 @@ tess_status tess_dtensor_matmul(const tess_dtensor *a, const tess_dtensor *b, te
         tess_dtensor_destroy(&op.out);
     *out = op.out;
     return st;
+}
+
+tess_status tess_dtensor_transpose(const tess_dtensor *a, tess_dtensor **out)
+{
+    TESS_CHECK(a != NULL && out != NULL, TESS_E_INVALID, "tess_dtensor_transpose: a NULL argument");
+    const tess_shape *m_n = &a->spec.shape;
+    char text[128];
+    TESS_CHECK(m_n->n_dims == 2, TESS_E_INVALID, "tess_dtensor_transpose: shape %s; (m, n) is needed",
+               tess_shape_format(m_n, text, sizeof(text)));
+    tess_spec spec = a->spec;
+    spec.shape = (tess_shape){.n_dims = 2, .dim = {m_n->dim[1], m_n->dim[0]}};
+    for (int axis = 0; axis < spec.n_axes; axis++)
+        if (spec.place[axis].kind == TESS_SHARD)
+            spec.place[axis].dim = 1 - spec.place[axis].dim;
+    TESS_TRY(dtensor_new(a->mesh, &spec, a->dtype, out));
+    size_t size = tess_dtype_size(a->dtype), rows = (size_t)a->box.size[0], columns = (size_t)a->box.size[1];
+    const char *from = a->data;
+    char *to = (*out)->data;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c++)
+            memcpy(to + (c * rows + r) * size, from + (r * columns + c) * size, size);
+    return TESS_OK;
 }
 
 static tess_status by_element(const char *call, const tess_dtensor *a, const tess_dtensor *b,

@@ -388,6 +388,136 @@ static void sums_and_products_by_element_equal_one_ranks(void)
     tess_runtime_destroy(&rt);
 }
 
+/* A gradient is placed as its parameter is: da = dc b^T and db = a^T dc, redistributed, for operands placed in any way.
+ */
+static void gradients_are_placed_as_their_parameters(void)
+{
+    enum { M = 7, K = 11, N = 5 };
+    tess_runtime *rt = join();
+    tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 2});
+    const tess_place places[] = {R, P, shard(0), shard(1)};
+    double da[M * K] = {0}, db[K * N] = {0};
+    for (int m = 0; m < M; m++)
+        for (int n = 0; n < N; n++)
+            for (int k = 0; k < K; k++) {
+                da[m * K + k] += (double)noise(m * N + n, 3) * noise(k * N + n, 2);
+                db[k * N + n] += (double)noise(m * K + k, 1) * noise(m * N + n, 3);
+            }
+    for (int which = 0; which < 256; which++) {
+        tess_place of[4];
+        for (int i = 0; i < 4; i++)
+            of[i] = places[which >> (2 * i) & 3];
+        tess_dtensor *a = noise_tensor(mesh, M, K, of[0], of[1], 1), *b = noise_tensor(mesh, K, N, of[2], of[3], 2);
+        tess_dtensor *dc = noise_tensor(mesh, M, N, of[1], of[2], 3), *flipped, *product, *gradient;
+        float got[K * N > M * K ? K * N : M * K];
+        for (int operand = 0; operand < 2; operand++) {
+            const tess_dtensor *of_which = operand == 0 ? a : b;
+            const double *want = operand == 0 ? da : db;
+            EXPECT_OK(tess_dtensor_transpose(operand == 0 ? b : a, &flipped));
+            EXPECT_OK(tess_dtensor_matmul(operand == 0 ? dc : flipped, operand == 0 ? flipped : dc, &product));
+            EXPECT_OK(tess_dtensor_redistribute(product, tess_dtensor_spec(of_which), NULL, &gradient));
+            EXPECT_INT(tess_box_equal(2, tess_dtensor_box(gradient), tess_dtensor_box(of_which)), true);
+            EXPECT_OK(tess_dtensor_full(gradient, got));
+            for (int i = 0; i < (operand == 0 ? M * K : K * N); i++)
+                EXPECT(got[i] - want[i] < 1e-6 && want[i] - got[i] < 1e-6);
+            tess_dtensor_destroy(&gradient);
+            tess_dtensor_destroy(&product);
+            tess_dtensor_destroy(&flipped);
+        }
+        tess_dtensor_destroy(&dc);
+        tess_dtensor_destroy(&b);
+        tess_dtensor_destroy(&a);
+    }
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&rt);
+}
+
+/* y[r] = sum over c of x[r, c] w[c]: it needs whole rows. */
+static tess_status weigh_rows(void *context, tess_dtensor *const *in, int n_in, tess_dtensor *out)
+{
+    const tess_box *x = tess_dtensor_box(in[0]), *y = tess_dtensor_box(out);
+    const int *fails = context;
+    EXPECT_INT(n_in, 2);
+    EXPECT(y->size[0] == x->size[0] && y->begin[0] == x->begin[0] && x->size[1] == 7);
+    const float *data = tess_dtensor_local(in[0]), *weight = tess_dtensor_local(in[1]);
+    float *sum = tess_dtensor_local(out);
+    for (int64_t r = 0; r < x->size[0]; r++)
+        for (int64_t c = 0; c < x->size[1]; c++)
+            sum[r] += data[r * x->size[1] + c] * weight[c];
+    TESS_CHECK(*fails == 0, TESS_E_UNSUPPORTED, "row %d has no weight", (int)x->begin[0]);
+    return TESS_OK;
+}
+
+static void functions_of_one_process_run_on_what_ranks_hold(void)
+{
+    enum { M = 5, N = 7 };
+    tess_runtime *rt = join();
+    tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 2});
+    const tess_place places[] = {R, P, shard(0), shard(1)}, rows[] = {shard(0), shard(0)}, copy[] = {R, R};
+    const tess_place *needs[] = {rows, copy};
+    const tess_spec to = {.shape = {1, {M}}, .n_axes = 2, .place = {shard(0), shard(0)}};
+    float want[M] = {0}, got[M], weight[N];
+    int fails = 0;
+    for (int c = 0; c < N; c++)
+        weight[c] = noise(c, 2);
+    for (int r = 0; r < M; r++)
+        for (int c = 0; c < N; c++)
+            want[r] += noise(r * N + c, 1) * weight[c];
+    tess_dtensor *w, *x, *y = NULL;
+    const tess_spec by_columns = {.shape = {1, {N}}, .n_axes = 2, .place = {R, shard(0)}};
+    EXPECT_OK(tess_dtensor_distribute(mesh, &by_columns, TESS_F32, weight, &w));
+    for (int which = 0; which < 16; which++) {
+        x = noise_tensor(mesh, M, N, places[which & 3], places[which >> 2], 1);
+        EXPECT_OK(tess_dtensor_map((const tess_dtensor *[]){x, w}, needs, 2, weigh_rows, &fails, &to, TESS_F32, &y));
+        EXPECT_OK(tess_dtensor_full(y, got));
+        EXPECT_SAME(got, want, M);
+        tess_dtensor_destroy(&y);
+        tess_dtensor_destroy(&x);
+    }
+    x = noise_tensor(mesh, M, N, R, R, 1);
+    const tess_dtensor *both[] = {x, w};
+    fails = tess_runtime_rank(rt) == 1; /* which has rows from 2 on */
+    EXPECT_FAILS(tess_dtensor_map(both, needs, 2, weigh_rows, &fails, &to, TESS_F32, &y), TESS_E_UNSUPPORTED,
+                 tess_runtime_rank(rt) == 1 ? "row 2 has no weight" : "rank 1: row 2 has no weight");
+    EXPECT(y == NULL);
+    EXPECT_FAILS(tess_dtensor_map(both, needs, 0, weigh_rows, &fails, &to, TESS_F32, &y), TESS_E_INVALID,
+                 "0 operands; 1 to 16");
+    both[1] = NULL;
+    EXPECT_FAILS(tess_dtensor_map(both, needs, 2, weigh_rows, &fails, &to, TESS_F32, &y), TESS_E_INVALID,
+                 "operand 1 is NULL");
+    tess_dtensor_destroy(&w);
+    tess_dtensor_destroy(&x);
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&rt);
+}
+
+/* Rows on a slice of a mesh are on the whole mesh rows on the slice's axis, and copies on the other. */
+static void a_slice_holds_what_the_mesh_holds_with_copies(void)
+{
+    tess_runtime *rt = join();
+    tess_mesh *mesh = mesh_of(rt, 2, (const int[]){2, 4}), *slice;
+    const tess_spec on_slice = {.shape = {2, {1024, 3}}, .n_axes = 1, .place = {shard(0)}};
+    const tess_spec on_mesh = {.shape = {2, {1024, 3}}, .n_axes = 2, .place = {shard(0), R}};
+    static float full[1024 * 3], back[1024 * 3];
+    tess_dtensor *a, *b;
+    for (int i = 0; i < 1024 * 3; i++)
+        full[i] = noise(i, 4);
+    EXPECT_OK(tess_mesh_slice(mesh, (const char *[]){tess_mesh_axis_name(mesh, 0)}, 1, &slice));
+    EXPECT_OK(tess_dtensor_distribute(slice, &on_slice, TESS_F32, full, &a));
+    EXPECT_OK(tess_dtensor_distribute(mesh, &on_mesh, TESS_F32, tess_runtime_rank(rt) == 0 ? full : NULL, &b));
+    EXPECT_INT(tess_dtensor_box(a)->size[0], 512);
+    EXPECT_INT(tess_dtensor_box(a)->begin[0], 512 * (tess_runtime_rank(rt) / 4));
+    EXPECT(tess_box_equal(2, tess_dtensor_box(a), tess_dtensor_box(b)));
+    EXPECT_SAME((float *)tess_dtensor_local(a), (float *)tess_dtensor_local(b), 512 * 3);
+    EXPECT_OK(tess_dtensor_full(a, back)); /* gathered within the slice */
+    EXPECT_SAME(back, full, 1024 * 3);
+    tess_dtensor_destroy(&a);
+    tess_dtensor_destroy(&b);
+    tess_mesh_destroy(&slice);
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&rt);
+}
+
 static void the_inspector_shows_who_holds_what(void)
 {
     tess_runtime *rt = join();
@@ -464,6 +594,9 @@ static const test_case cases[] = {
     {"sums_of_every_dtype_are_formed", sums_of_every_dtype_are_formed, 8, 0},
     {"products_equal_one_ranks", products_equal_one_ranks, 4, 0},
     {"sums_and_products_by_element_equal_one_ranks", sums_and_products_by_element_equal_one_ranks, 4, 0},
+    {"gradients_are_placed_as_their_parameters", gradients_are_placed_as_their_parameters, 4, 0},
+    {"functions_of_one_process_run_on_what_ranks_hold", functions_of_one_process_run_on_what_ranks_hold, 4, 0},
+    {"a_slice_holds_what_the_mesh_holds_with_copies", a_slice_holds_what_the_mesh_holds_with_copies, 8, 0},
     {"the_inspector_shows_who_holds_what", the_inspector_shows_who_holds_what, 4, 0},
     {"bad_input_is_named", bad_input_is_named, 4, 0},
 };

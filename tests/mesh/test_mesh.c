@@ -72,6 +72,23 @@ static void the_last_axis_varies_fastest(void)
     tess_runtime_destroy(&rt);
 }
 
+/* The documents' values on (4, 2): the sum over rank 1's data axis, and what rank 5 gathers on the other. */
+static void axes_sum_and_gather_their_own_ranks(void)
+{
+    tess_runtime *rt = join();
+    tess_mesh *mesh;
+    int64_t me = tess_runtime_rank(rt), pair[2];
+    EXPECT_OK(tess_mesh_create(rt, (const tess_axis[]){{"dp", 4}, {"cp", 2}}, 2, &mesh));
+    int64_t sum = sum_of_ranks(tess_mesh_team(mesh, "dp"), (int)me);
+    EXPECT_INT(sum, me % 2 == 1 ? 16 : 12);
+    EXPECT_OK(tess_all_gather(tess_mesh_team(mesh, "cp"), &me, pair, 1, TESS_I64, NULL));
+    EXPECT_INT(pair[0], me / 2 * 2);
+    EXPECT_INT(pair[1], me / 2 * 2 + 1);
+    EXPECT_INT(sum_of_ranks(tess_mesh_all(mesh), (int)me), 28);
+    tess_mesh_destroy(&mesh);
+    tess_runtime_destroy(&rt);
+}
+
 static void slices_keep_the_meshs_order(void)
 {
     tess_runtime *rt = join();
@@ -204,6 +221,7 @@ static void axes_know_which_of_them_cross_hosts(void)
 
 static const test_case cases[] = {
     {"the_last_axis_varies_fastest", the_last_axis_varies_fastest, 8, 0},
+    {"axes_sum_and_gather_their_own_ranks", axes_sum_and_gather_their_own_ranks, 8, 0},
     {"slices_keep_the_meshs_order", slices_keep_the_meshs_order, 8, 0},
     {"one_axis_takes_any_world", one_axis_takes_any_world, -1, 0},
     {"axes_know_which_of_them_cross_hosts", axes_know_which_of_them_cross_hosts, 8, 0, TEST_NEVER},
