@@ -7,6 +7,7 @@
 typedef struct tess_coordinates {
     int rank, world;  /* of the job: for names, messages and files */
     int data, n_data; /* among the ranks that share a step's micro-batches: row-major over dp_replicate and dp_shard */
+    int stage, n_stages; /* of the pipeline, along "pp" */
 } tess_coordinates;
 
 /* Of any rank of the mesh. An axis that the mesh does not have counts as one rank. */

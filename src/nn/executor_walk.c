@@ -225,27 +225,39 @@ static tess_status backward_range(tess_executor *e, const tess_range *r, const t
 }
 
 /* ---- Ranges on slots ---- */
-static tess_status take_range(tess_executor *e, const tess_range *r)
+static tess_status check_places(const tess_executor *e, const tess_range *r)
 {
     int n_slots = tess_executor_slots(&e->options), n_units = e->model->n_units;
-    TESS_CHECK(e->options.train, TESS_E_INVALID, "executor: made without memory for backward (train is false)");
     TESS_CHECK(r->slot >= 0 && r->slot < n_slots, TESS_E_INVALID, "slot %d; the executor was made for %d", r->slot,
                n_slots);
     TESS_CHECK(0 <= r->begin && r->begin < r->end && r->end <= n_units, TESS_E_INVALID,
                "blocks %d to %d; the model has %d", r->begin, r->end, n_units);
+    return TESS_OK;
+}
+
+static tess_status take_range(tess_executor *e, const tess_range *r)
+{
+    TESS_CHECK(e->options.train, TESS_E_INVALID, "executor: made without memory for backward (train is false)");
+    TESS_TRY(check_places(e, r));
     TESS_CHECK(r->batch->targets != NULL && r->batch->cache == NULL, TESS_E_INVALID,
                "batch: training needs targets and cannot use a key/value cache");
     return tess_executor_take_batch(e, r->batch);
 }
 
-tess_status tess_executor_forward(tess_executor *e, const tess_range *r, const void *in, void *out)
+static tess_status check_ends(const tess_executor *e, const tess_range *r, const void *in, const void *out)
 {
-    TESS_TRY(take_range(e, r));
     TESS_CHECK((in == NULL) == (kind_of(e, r->begin) == TESS_BLOCK_EMBEDDING), TESS_E_INVALID,
                "%s: forward needs the stream that it reads, and the embedding reads none", title_of(e, r->begin));
     TESS_CHECK((out == NULL) == (kind_of(e, r->end - 1) == TESS_BLOCK_HEAD), TESS_E_INVALID,
                "%s: forward needs a place for the stream that it leaves, and the head leaves none",
                title_of(e, r->end - 1));
+    return TESS_OK;
+}
+
+tess_status tess_executor_forward(tess_executor *e, const tess_range *r, const void *in, void *out)
+{
+    TESS_TRY(take_range(e, r));
+    TESS_TRY(check_ends(e, r, in, out));
     e->open.is_open &= e->open.slot != r->slot; /* a backward that failed */
     return forward_range(e, r, in, out);
 }
@@ -287,12 +299,12 @@ static tess_status pick_logits(tess_executor *e, tess_layer_call call, const hea
     return tess_linear_forward_f32(&call, &call.block->head, e->work.branch, task->logits);
 }
 
-static tess_status evaluate_head(tess_executor *e, const tess_batch *batch, const head_task *task)
+static tess_status evaluate_head(tess_executor *e, const tess_range *r, const head_task *task)
 {
-    tess_layer_call call = call_of(e, batch, e->model->n_units - 1);
+    tess_layer_call call = call_of(e, r->batch, e->model->n_units - 1);
     bool tied = e->model->blocks[0].tied;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
-    TESS_TRY(final_norm(e, &call, &tess_executor_memory(e, 0, call.unit)->saved));
+    TESS_TRY(final_norm(e, &call, &tess_executor_memory(e, r->slot, call.unit)->saved));
     if (tied)
         TESS_TRY(e->hooks.pre_forward(e->hooks.self, 0, &call.w));
     if (task->logits != NULL)
@@ -347,7 +359,7 @@ static tess_status evaluate(tess_executor *e, const tess_batch *batch, const hea
     tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
     TESS_TRY(forward_range(e, &all, NULL, NULL));
-    TESS_TRY_CTX(evaluate_head(e, batch, task), "head: forward");
+    TESS_TRY_CTX(evaluate_head(e, &all, task), "head: forward");
     return TESS_OK;
 }
 
@@ -357,6 +369,21 @@ tess_status tess_executor_logprobs(tess_executor *e, const tess_batch *batch, fl
     TESS_CHECK(batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
     TESS_TRY(tess_executor_take_batch(e, batch));
     return evaluate(e, batch, &(head_task){.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy});
+}
+
+tess_status tess_executor_score(tess_executor *e, const tess_range *r, const void *in, void *out, float inv_temperature,
+                                float *logprob, float *entropy)
+{
+    TESS_TRY(check_places(e, r));
+    TESS_CHECK(r->batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
+    TESS_TRY(tess_executor_take_batch(e, r->batch));
+    TESS_TRY(check_ends(e, r, in, out));
+    TESS_TRY(forward_range(e, r, in, out));
+    if (kind_of(e, r->end - 1) != TESS_BLOCK_HEAD)
+        return TESS_OK;
+    const head_task task = {.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy};
+    TESS_TRY_CTX(evaluate_head(e, r, &task), "head: forward");
+    return TESS_OK;
 }
 
 tess_status tess_executor_logits(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,

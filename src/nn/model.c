@@ -92,6 +92,12 @@ const char *tess_model_unit_name(const tess_model *model, int unit)
     return model->blocks[unit].name;
 }
 
+int64_t tess_model_unit_layer(const tess_model *model, int unit)
+{
+    const tess_block *block = &model->blocks[unit];
+    return block->kind == TESS_BLOCK_LAYER ? block->layer : -1;
+}
+
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n)
 {
     *first = model->blocks[unit].first;

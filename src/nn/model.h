@@ -47,6 +47,7 @@ const tess_param *tess_model_param(const tess_model *model, int index);
 int tess_model_find_param(const tess_model *model, const char *name); /* -1: there is none of that name */
 int tess_model_n_units(const tess_model *model);
 const char *tess_model_unit_name(const tess_model *model, int unit);
+int64_t tess_model_unit_layer(const tess_model *model, int unit); /* its number in the whole model; -1: no layer */
 /* Parameters of a unit are contiguous: [first, first + n). */
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n);
 int64_t tess_model_count(const tess_model *model); /* parameters in all */
@@ -189,6 +190,11 @@ tess_status tess_executor_rehearse(const tess_executor *executor, const tess_hoo
  * temperature (without a loss: of 1). The logits exist for a chunk of rows at a time. */
 tess_status tess_executor_logprobs(tess_executor *executor, const tess_batch *batch, float inv_temperature,
                                    float *logprob, float *entropy);
+
+/* The same of a range of a part of the model: in and out as in tess_executor_forward; logprob and entropy come from the
+ * range with the head. Its slot keeps nothing that is needed later. */
+tess_status tess_executor_score(tess_executor *executor, const tess_range *range, const void *in, void *out,
+                                float inv_temperature, float *logprob, float *entropy);
 
 /* Forward only: float32 logits (n_rows, V) of the given rows of the batch. The same bits as inside the two calls above.
  */

@@ -49,7 +49,7 @@ static json_t *describe(const tess_trainer *t)
 
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
 {
-    int n_shards = tess_fsdp_shards(t->engine->fsdp), n = 0;
+    int n_shards = tess_model_n_params(t->engine->whole), n = 0;
     tess_ckpt_tensor *tensors;
     TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, 3 * (size_t)n_shards, sizeof(*tensors), "checkpoint",
                                   (void **)&tensors));
@@ -57,7 +57,7 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
     for (int i = 0; i < n_shards && status == TESS_OK; i++) {
         tess_shard shard;
         float *moments[2];
-        status = tess_fsdp_shard(t->engine->fsdp, i, &shard);
+        status = tess_engine_shard(t->engine, i, &shard, moments);
         if (status != TESS_OK)
             break;
         tess_ckpt_tensor tensor = {.name = shard.name,
@@ -70,7 +70,6 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
         tensors[n++] = tensor;
         if (!shard.trainable)
             continue;
-        tess_adamw_moments(t->engine->adamw, i, &moments[0], &moments[1]);
         for (int k = 0; k < 2; k++) {
             tensor.stored = TESS_F32;
             tensor.kind = k == 0 ? TESS_CKPT_EXP_AVG : TESS_CKPT_EXP_AVG_SQ;

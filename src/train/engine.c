@@ -12,6 +12,7 @@
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
+#include "train/train_stage.h"
 #include "train/train_peak.h"
 
 tess_dtype tess_precision_dtype(int precision)
@@ -52,16 +53,16 @@ static tess_status add_units(tess_engine *e)
 static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
 {
     if (e->config->model.path[0] == '\0') {
-        tess_random_weights random = {e->model, (uint64_t)e->config->debug.seed, tess_stream_threads(e->stream)};
+        tess_random_weights random = {e->whole, (uint64_t)e->config->debug.seed, tess_stream_threads(e->stream)};
         return tess_fsdp_materialize(e->fsdp, tess_random_weights_fill, &random);
     }
     tess_weights *weights;
-    TESS_TRY(tess_weights_open(e->mem, e->config->model.path, e->model, reporter, &weights));
+    TESS_TRY(tess_weights_open(e->mem, e->config->model.path, e->whole, reporter, &weights));
     tess_status status = tess_fsdp_materialize(e->fsdp, tess_weights_fill, weights);
     if (status == TESS_OK) {
         int32_t *broken = tess_weights_broken(weights); /* each rank has seen its own rows only */
         status =
-            tess_all_reduce(e->team, broken, broken, (size_t)tess_model_n_params(e->model), TESS_I32, TESS_MAX, NULL);
+            tess_all_reduce(e->team, broken, broken, (size_t)tess_model_n_params(e->whole), TESS_I32, TESS_MAX, NULL);
     }
     if (status == TESS_OK)
         tess_weights_report_broken(weights);
@@ -104,17 +105,39 @@ tess_executor_options tess_engine_activations(const tess_config *c)
                                    .train = true};
 }
 
+static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
+{
+    tess_axis axes[TESS_MESH_MAX_AXES];
+    tess_model_part part;
+    TESS_TRY(tess_mesh_create(e->runtime, axes, tess_config_axes(e->config, axes), &e->mesh));
+    e->at = tess_coordinates_of(e->mesh, tess_runtime_rank(e->runtime));
+    TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
+    TESS_TRY(tess_stage_part(e->config, model_config, e->at.stage, &part));
+    TESS_TRY(tess_model_create_part(e->mem, model_config, &part, &e->model));
+    e->first_param = tess_model_find_param(e->whole, tess_model_param(e->model, 0)->name);
+    return TESS_OK;
+}
+
+tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard, float *moments[2])
+{
+    int own = index - e->first_param;
+    const tess_param *param = tess_model_param(e->whole, index);
+    *shard = (tess_shard){.name = param->name, .shape = param->shape, .trainable = true, .decay = param->decay};
+    moments[0] = moments[1] = NULL;
+    if (own < 0 || own >= tess_fsdp_shards(e->fsdp))
+        return TESS_OK;
+    tess_adamw_moments(e->adamw, own, &moments[0], &moments[1]);
+    return tess_fsdp_shard(e->fsdp, own, shard);
+}
+
 static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
 {
     const tess_config *c = e->config;
-    tess_axis axes[TESS_MESH_MAX_AXES];
-    int n_axes = tess_config_axes(c, axes);
     const tess_fsdp_policy policy = tess_engine_policy(c);
-    TESS_TRY(tess_mesh_create(e->runtime, axes, n_axes, &e->mesh));
-    e->at = tess_coordinates_of(e->mesh, tess_runtime_rank(e->runtime));
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     TESS_TRY(tess_fsdp_set_passes(e->fsdp, (int)c->training.passes));
     tess_fsdp_set_stream(e->fsdp, e->stream);
+    tess_fsdp_set_norm_team(e->fsdp, e->team);
     tess_fsdp_set_clock(e->fsdp, &e->clock);
     TESS_TRY(add_units(e));
     TESS_TRY_CTX(fill_weights(e, reporter), "weights");
@@ -124,7 +147,9 @@ static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
 static tess_status build_executor(tess_engine *e)
 {
     tess_hooks hooks = tess_engine_hooks(e);
-    const tess_executor_options options = tess_engine_activations(e->config);
+    tess_executor_options options = tess_engine_activations(e->config);
+    if (e->at.n_stages > 1)
+        TESS_TRY(tess_stage_slots(e->mem, e->config, e->at.stage, e->at.n_data, &options.n_slots));
     e->pass_tokens = options.max_tokens;
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));
     TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens * sizeof(float),
@@ -135,6 +160,8 @@ static tess_status build_executor(tess_engine *e)
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)options.max_tokens + 1, sizeof(*e->pass_cu_seqlens),
                                   "passes", (void **)&e->pass_cu_seqlens));
     TESS_TRY(tess_executor_create(e->compute.stream, e->model, &e->compute.hooks, &options, &e->executor));
+    if (e->at.n_stages > 1)
+        TESS_TRY(tess_stage_create(e, &e->stage));
     return tess_numbers_create(e, &e->numbers);
 }
 
@@ -174,7 +201,7 @@ static tess_status agree_on_kernels(tess_engine *e)
 
 static tess_status build(tess_engine *e, const tess_model_config *model_config, const tess_reporter *reporter)
 {
-    TESS_TRY(tess_model_create(e->mem, model_config, &e->model));
+    TESS_TRY(build_model(e, model_config));
     TESS_TRY(
         tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
     TESS_TRY(agree_on_kernels(e));
@@ -208,6 +235,7 @@ void tess_engine_destroy(tess_engine **handle)
     if (e == NULL)
         return;
     tess_numbers_destroy(&e->numbers);
+    tess_stage_destroy(&e->stage);
     tess_executor_destroy(&e->executor);
     tess_adamw_destroy(&e->adamw);
     tess_fsdp_destroy(&e->fsdp);
@@ -218,6 +246,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_compute_close(&e->compute);
     tess_stream_destroy(&e->stream);
     tess_model_destroy(&e->model);
+    tess_model_destroy(&e->whole);
     tess_mem_free(e->mem, e->pass_cu_seqlens);
     tess_mem_free(e->mem, e->pass_ends);
     tess_mem_free(e->mem, e->dw);

@@ -13,6 +13,7 @@
 #include "train/weights.h"
 
 typedef struct tess_numbers tess_numbers;
+typedef struct tess_stage tess_stage;
 struct tess_logbook; /* logbook.h */
 
 /* All members may be read. Others may set `has_news` and `book`, and a resumed run sets the counters. */
@@ -22,7 +23,10 @@ typedef struct tess_engine {
     tess_team *team;
     tess_mem *mem;
     tess_coordinates at;
-    tess_model *model;
+    tess_model *whole;   /* all stages */
+    tess_model *model;   /* of this rank: the whole one, or its stage of a pipeline */
+    int first_param;     /* of the stage, among those of the whole model */
+    tess_stage *stage;   /* train_stage.h; NULL: no pipeline */
     tess_stream *stream; /* of the host: sharding, optimizer, checks */
     tess_compute compute;
     tess_mesh *mesh;
@@ -87,6 +91,10 @@ void tess_engine_destroy(tess_engine **engine);
 tess_batch_source tess_engine_source(const tess_engine *engine, void *self,
                                      tess_status (*next)(void *self, int64_t index, tess_batch *batch));
 
+/* This rank's micro-batch `local` of the source's step; empty where the ranks do not share them evenly. */
+tess_status tess_engine_next_batch(tess_engine *engine, const tess_batch_source *source, int64_t local,
+                                   tess_batch *batch);
+
 /* One optimizer step. Collective. TESS_E_INVALID: no target tokens, or no micro-batch. TESS_E_NOT_FINITE: the loss or
  * gradient is not finite and the policy is to stop (the message names who made it; weights as before the step).
  * TESS_E_MISMATCH: the same, but the second run was finite; or replicas have diverged; or ranks were given other
@@ -99,9 +107,17 @@ tess_status tess_engine_gradients(tess_engine *engine, const tess_batch_source *
 tess_status tess_engine_measure(tess_engine *engine, const tess_batch_source *source, const tess_loss_sum *own,
                                 tess_engine_report *report);
 
+/* Adds the losses of a batch to e->meter and, on the ranks that have the head, its target tokens to *sum. Collective,
+ * between steps. */
+tess_status tess_engine_score(tess_engine *engine, const tess_batch *batch, tess_loss_sum *sum);
+
 /* Compares over all ranks which collectives a step of `n_micro` micro-batches will call, without calling them.
  * Collective, between steps. TESS_E_MISMATCH: the message shows the first one that differs, and on which rank. */
 tess_status tess_engine_rehearse(tess_engine *engine, int64_t n_micro);
+
+/* Parameter `index` of the whole model as this rank holds it: that of another stage as an empty box. moments: AdamW's,
+ * or NULL. After materialize; the pointers are those of tess_fsdp_shard and tess_adamw_moments. */
+tess_status tess_engine_shard(const tess_engine *engine, int index, tess_shard *shard, float *moments[2]);
 
 /* Hooks that gather and reduce through fsdp's units. */
 tess_hooks tess_engine_hooks(tess_engine *engine);

@@ -3,8 +3,7 @@
 
 static void enter(tess_engine *e, tess_phase phase, const char *name, int unit)
 {
-    bool is_layer = unit > 0 && unit < tess_model_n_units(e->model) - 1; /* else the embedding or the head */
-    tess_runtime_phase(e->runtime, name, e->step + 1, is_layer ? unit - 1 : -1);
+    tess_runtime_phase(e->runtime, name, e->step + 1, tess_model_unit_layer(e->model, unit));
     tess_phase_switch(&e->clock, phase);
 }
 

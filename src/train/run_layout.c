@@ -6,6 +6,8 @@
 /* The number of shards follows from these and the number of ranks. */
 static const char *const keys[TESS_LAYOUT_KEYS] = {"parallelism.shard_strategy",
                                                    "parallelism.data_parallel_replicate_degree",
+                                                   "parallelism.pipeline_parallel_degree",
+                                                   "parallelism.pipeline_parallel_layers_per_stage",
                                                    "training.mixed_precision_param",
                                                    "training.mixed_precision_reduce",
                                                    "training.local_batch_size",

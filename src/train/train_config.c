@@ -101,13 +101,34 @@ tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host,
 
 int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXES])
 {
-    axes[0] = (tess_axis){"dp_replicate", (int)config->parallelism.data_parallel_replicate_degree};
-    axes[1] = (tess_axis){"dp_shard", (int)config->parallelism.data_parallel_shard_degree};
-    return 2;
+    int n = 0;
+    if (config->parallelism.pipeline_parallel_degree > 1)
+        axes[n++] = (tess_axis){"pp", (int)config->parallelism.pipeline_parallel_degree};
+    axes[n++] = (tess_axis){"dp_replicate", (int)config->parallelism.data_parallel_replicate_degree};
+    axes[n++] = (tess_axis){"dp_shard", (int)config->parallelism.data_parallel_shard_degree};
+    return n;
 }
 
-tess_status tess_config_check_degrees(tess_config *config, int world)
+static tess_status check_stages(const tess_config *config, int world)
 {
+    int64_t stages = config->parallelism.pipeline_parallel_degree;
+    TESS_CHECK(
+        world % stages == 0, TESS_E_INVALID,
+        "parallelism.pipeline_parallel_degree: %lld stages do not divide %d ranks: start a multiple of %lld ranks, "
+        "or give a divisor of %d",
+        (long long)stages, world, (long long)stages, world);
+    TESS_CHECK(
+        stages == 1 || config->training.passes == 1, TESS_E_INVALID,
+        "training.passes: %lld passes of a micro-batch do not go through a pipeline: set training.passes=1 and a "
+        "smaller training.local_batch_size",
+        (long long)config->training.passes);
+    return TESS_OK;
+}
+
+tess_status tess_config_check_degrees(tess_config *config, int ranks)
+{
+    TESS_TRY(check_stages(config, ranks));
+    int world = ranks / (int)config->parallelism.pipeline_parallel_degree; /* of a stage */
     int64_t *shards = &config->parallelism.data_parallel_shard_degree;
     TESS_CHECK(config->parallelism.data_parallel_replicate_degree != 0, TESS_E_INVALID,
                "parallelism.data_parallel_replicate_degree: 0; -1 leaves it to the strategy");
@@ -136,7 +157,7 @@ static tess_status check_batch(tess_config *config, int world)
 {
     int64_t local = config->training.local_batch_size, *global = &config->training.global_batch_size;
     if (*global == 0)
-        *global = local * world;
+        *global = local * (world / config->parallelism.pipeline_parallel_degree);
     TESS_CHECK(*global % local == 0, TESS_E_INVALID,
                "training.global_batch_size: %lld rows are not a multiple of training.local_batch_size=%lld",
                (long long)*global, (long long)local);

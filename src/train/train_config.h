@@ -67,6 +67,8 @@ typedef struct tess_config {
         int64_t data_parallel_replicate_degree, data_parallel_shard_degree;
         int64_t fsdp_reshard_after_forward, fsdp_prefetch;
         int shard_strategy; /* tess_strategy */
+        int64_t pipeline_parallel_degree, pipeline_parallel_layers_per_stage;
+        int pipeline_parallel_schedule; /* tess_pipeline_kind */
     } parallelism;
     struct {
         int mode; /* tess_recompute */

@@ -94,6 +94,12 @@ static const tess_option parallelism[] = {
     CHOICE(
         "parallelism.shard_strategy", parallelism.shard_strategy, "full", "none|zero1|zero2|full|hybrid",
         "none: DDP; zero1: optimizer state; zero2: and gradients; full: and parameters; hybrid: full within replicas"),
+    INT("parallelism.pipeline_parallel_degree", parallelism.pipeline_parallel_degree, "1", 1, 4096,
+        "stages that the layers are cut into, each on ranks of its own"),
+    CHOICE("parallelism.pipeline_parallel_schedule", parallelism.pipeline_parallel_schedule, "1f1b", "gpipe|1f1b|zb_h1",
+           "order of forwards and backwards on a stage; zb_h1 splits the backward in two"),
+    INT("parallelism.pipeline_parallel_layers_per_stage", parallelism.pipeline_parallel_layers_per_stage, "0", 0, 65536,
+        "layers of a stage, the last has the rest; 0: as even as they can be, with the head counted as layers"),
 };
 
 static const tess_option activation_checkpoint[] = {

@@ -177,22 +177,23 @@ static tess_status collect(box_transfer *p, tess_status *written)
 static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, int index, void *encoded, tess_status *written)
 {
     tess_shard shard;
-    TESS_TRY(tess_fsdp_shard(t->engine->fsdp, index, &shard));
+    float *moments[2];
+    TESS_TRY(tess_engine_shard(t->engine, index, &shard, moments));
     box_transfer p = {.t = t, .writer = writer, .encoded = encoded, .index = index, .from = t->rank, .to = t->rank};
     p.shape = tess_shape_atleast_1d(&shard.shape);
     p.box = shard.primary;
-    p.values = shard.master + tess_flat_offset(p.shape.n_dims, &shard.box, &shard.primary);
+    p.values =
+        shard.master != NULL ? shard.master + tess_flat_offset(p.shape.n_dims, &shard.box, &shard.primary) : NULL;
     bool own_folders = t->config.checkpoint.host_local && t->hosts->n > 1;
     return own_folders ? collect(&p, written) : transfer_box(&p, written);
 }
 
 static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_tensor *tensors, void *encoded)
 {
-    int n = tess_fsdp_shards(t->engine->fsdp);
-    tess_shard shard;
+    int n = tess_model_n_params(t->engine->whole);
     for (int i = 0; i < n; i++) {
-        TESS_TRY(tess_fsdp_shard(t->engine->fsdp, i, &shard));
-        tess_st_entry entry = {shard.name, tess_precision_dtype(t->config.model.save_dtype), shard.shape};
+        const tess_param *param = tess_model_param(t->engine->whole, i);
+        tess_st_entry entry = {param->name, tess_precision_dtype(t->config.model.save_dtype), param->shape};
         TESS_TRY(tess_st_describe(&entry, &tensors[i]));
     }
     tess_st_writer *writer;
@@ -212,8 +213,8 @@ tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size)
     tess_status status;
     TESS_TRY(tess_team_agree(t->team, t->rank == 0 ? write_descriptions(t, folder) : TESS_OK));
 
-    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)tess_fsdp_shards(t->engine->fsdp), sizeof(*tensors),
-                                   "export", (void **)&tensors),
+    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)tess_model_n_params(t->engine->whole),
+                                   sizeof(*tensors), "export", (void **)&tensors),
               allocated);
     TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, CHUNK_VALUES, sizeof(float), "export", &encoded), allocated);
     status = write_weights(t, folder, tensors, encoded);

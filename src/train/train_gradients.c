@@ -6,15 +6,17 @@
 #include "inject/inject.h"
 #include "train/numbers/numbers.h"
 #include "train/passes.h"
+#include "train/train_stage.h"
 
-/* Where the ranks do not share a step's micro-batches evenly, the last of some ranks hold no tokens. */
-static tess_status next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)
+tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)
 {
     static const int32_t nothing[1] = {0};
     int64_t i = s * e->at.n_data + e->at.data;
     tess_runtime_phase(e->runtime, "data", e->step + 1, source->first + i);
     *batch = (tess_batch){.ids = nothing, .pos = nothing, .targets = nothing, .cu_seqlens = nothing};
-    return i < source->n_micro ? source->next(source->self, source->first + i, batch) : TESS_OK;
+    if (i < source->n_micro)
+        TESS_TRY_CTX(source->next(source->self, source->first + i, batch), "training data");
+    return TESS_OK;
 }
 
 /* Gradients of the passes add up in fsdp: nothing here knows of the others. */
@@ -33,13 +35,13 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
 {
     tess_batch batch;
     tess_phase_switch(&e->clock, TESS_PHASE_DATA);
-    TESS_TRY_CTX(next_batch(e, source, s, &batch), "training data");
+    TESS_TRY(tess_engine_next_batch(e, source, s, &batch));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     int n_passes = (int)e->config->training.passes;
     TESS_TRY_CTX(tess_cut_passes(&batch, n_passes, e->pass_tokens, e->pass_ends), "micro-batch %lld",
                  (long long)(source->first + s * e->at.n_data + e->at.data));
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
-    tess_numbers_micro_begin(e->numbers, s);
+    tess_numbers_micro_begin(e->numbers, s, 0);
     for (int p = 0; p < n_passes; p++)
         TESS_TRY(run_pass(e, &batch, p, own));
     return TESS_OK;
@@ -66,7 +68,9 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
     TESS_TRY(tess_loss_begin(&e->meter));
     TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro),
                                          &n_local));
-    for (int64_t s = 0; s < n_local; s++)
+    if (e->stage != NULL)
+        TESS_TRY(tess_stage_run(e->stage, source, n_local, own));
+    for (int64_t s = 0; s < n_local && e->stage == NULL; s++)
         TESS_TRY(run_micro_batch(e, source, s, own));
     TESS_TRY(tess_loss_end(&e->meter, own));
     return tess_fsdp_step_end(e->fsdp);
@@ -103,4 +107,12 @@ tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source,
                                    .news = sum.news != 0,
                                    .leave = sum.leave != 0};
     return TESS_OK;
+}
+
+tess_status tess_engine_score(tess_engine *e, const tess_batch *batch, tess_loss_sum *sum)
+{
+    if (e->stage != NULL)
+        return tess_stage_score(e->stage, batch, sum);
+    TESS_TRY(tess_executor_logprobs(e->executor, batch, 1, e->logprobs, NULL));
+    return tess_loss_add(&e->meter, sum, e->logprobs, batch->targets, batch->n_tokens);
 }

@@ -57,7 +57,7 @@ static tess_status rehearse_step(tess_engine *e, int64_t n_micro)
 
 tess_status tess_engine_rehearse(tess_engine *e, int64_t n_micro)
 {
-    if (e->at.world == 1)
+    if (e->at.world == 1 || e->stage != NULL) /* stages do not call alike */
         return TESS_OK;
     TESS_TRY(tess_rehearsal_begin(e->runtime));
     tess_status status = rehearse_step(e, n_micro);

@@ -53,7 +53,7 @@ static void describe(const tess_trainer *t)
     const tess_config *c = &t->config;
     tess_trainer_note(t, "model: %s, %s parameters, %lld layers, vocabulary %lld",
                       tess_family_name(t->model_config.family),
-                      tess_format_count((double)tess_model_count(t->engine->model), params, sizeof(params)),
+                      tess_format_count((double)tess_model_count(t->engine->whole), params, sizeof(params)),
                       (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
     tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s%s, peak %.2f TFLOP/s",
                       t->world, tess_runtime_backend(t->runtime),
@@ -172,7 +172,7 @@ static void fill_speed(const tess_trainer *t, speedometer *meter, tess_step_repo
 {
     double elapsed = tess_os_now_s() - meter->since_s;
     report->tps = elapsed > 0 ? (double)(t->engine->n_tokens - meter->tokens) / elapsed : 0;
-    report->tflops = report->tps * tess_model_flops_per_token(t->engine->model, t->config.training.seq_len) * 1e-12;
+    report->tflops = report->tps * tess_model_flops_per_token(t->engine->whole, t->config.training.seq_len) * 1e-12;
     report->mfu = t->engine->peak_flops > 0 ? report->tflops * 1e12 / t->engine->peak_flops : 0;
     report->eta_s =
         elapsed / (double)(t->engine->step - meter->step) * (double)(t->config.training.steps - t->engine->step);

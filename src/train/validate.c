@@ -85,23 +85,22 @@ static tess_status share_failure(evaluation *e, tess_status taken)
 static tess_status run_batch(evaluation *e, const tess_micro_batch *data)
 {
     tess_batch batch = tess_batch_of(data);
-    tess_engine *engine = e->t->engine;
-    TESS_TRY(tess_executor_logprobs(engine->executor, &batch, 1, engine->logprobs, NULL));
-    TESS_TRY(tess_loss_add(&engine->meter, &e->sum, engine->logprobs, data->targets, data->n_tokens));
-    e->sum.n_bytes += (int64_t)data->n_bytes;
-    tess_loader_cursor(e->t->held_out, &e->cursor);
     const tess_coordinates *at = &e->t->engine->at;
+    TESS_TRY(tess_engine_score(e->t->engine, &batch, &e->sum));
+    if (at->stage == at->n_stages - 1)
+        e->sum.n_bytes += (int64_t)data->n_bytes;
+    tess_loader_cursor(e->t->held_out, &e->cursor);
     e->gap = (at->n_data - 1 - at->data) * e->rows;
     return TESS_OK;
 }
 
 /* A rank whose share of the text has ended takes part in the others' rounds, because the hooks are collective. */
-static tess_status run_idle(const evaluation *e)
+static tess_status run_idle(evaluation *e)
 {
     static const int32_t zero = 0, none = -1, cu_seqlens[] = {0, 1};
     const tess_batch batch = {
         .n_tokens = 1, .n_seqs = 1, .ids = &zero, .pos = &zero, .targets = &none, .cu_seqlens = cu_seqlens};
-    return tess_executor_logprobs(e->t->engine->executor, &batch, 1, e->t->engine->logprobs, NULL);
+    return tess_engine_score(e->t->engine, &batch, &e->sum);
 }
 
 /* One round: every rank runs a micro-batch, or all stop before it. e->outlook is the same on all ranks. */

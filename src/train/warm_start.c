@@ -63,7 +63,7 @@ static tess_status prepare(warm_start *w)
 {
     tess_trainer *t = w->t;
     TESS_TRY(tess_catalog_open(t->mem, t->config.checkpoint.initial_load_path, &w->catalog));
-    TESS_TRY(tess_weights_list(w->catalog, t->engine->model, &w->list));
+    TESS_TRY(tess_weights_list(w->catalog, t->engine->whole, &w->list));
     TESS_TRY(tess_trainer_list_tensors(t, &w->tensors, &w->n));
     TESS_TRY(tess_exclude_tensors(&t->without, w->tensors, &w->n));
     int n = 0;

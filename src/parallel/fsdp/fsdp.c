@@ -116,6 +116,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
         return status;
     }
     tess_fsdp_choose(fsdp);
+    fsdp->norm_team = fsdp->model_team;
     fsdp->spans_hosts = !tess_team_is_local(fsdp->shard_team);
     fsdp->uses_wire = !tess_team_is_local(fsdp->data_team);
     *out = fsdp;
@@ -201,6 +202,11 @@ tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
 {
     fsdp->stream = stream;
+}
+
+void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team)
+{
+    fsdp->norm_team = team;
 }
 
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream)

@@ -12,6 +12,10 @@
  * has the runtime's threads. Call before materialize. The bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
+/* grad_norm is of the parameters of all ranks of `team` (borrowed until destroy), which holds whole data axes; other
+ * parameters are in the tess_fsdps of other ranks. Call before materialize. Unless set: of this mesh's data axes. */
+void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team);
+
 /* Restores the finished gradients of a step of n_micro_batches, over all ranks, that a predecessor of this process had
  * summed: it had reached the end of step_end. Weights and sums lie in named memory (base/mem/named.h), which must
  * outlive a process. Not collective. */

@@ -140,6 +140,7 @@ struct tess_fsdp {
     tess_team *shard_team, *replicate_team, *data_team;
     tess_team *tp_team;    /* NULL: one rank */
     tess_team *model_team; /* all that hold parts of these parameters */
+    tess_team *norm_team;  /* these, and who has other parameters of the same model */
     tess_runtime *runtime;
     tess_mem *mem;
     int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */

@@ -45,10 +45,10 @@ tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
         TESS_TRY(add_shard(fsdp, stream, i, &sum));
     tess_exact_normalize(&sum);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
-    tess_team_label(fsdp->model_team, "norm", -1);
+    tess_team_label(fsdp->norm_team, "norm", -1);
     tess_status status =
-        tess_all_reduce(fsdp->model_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL);
-    tess_team_label(fsdp->model_team, NULL, -1);
+        tess_all_reduce(fsdp->norm_team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL);
+    tess_team_label(fsdp->norm_team, NULL, -1);
     TESS_TRY_CTX(status, "grad_norm");
     tess_phase_switch(fsdp->clock, phase);
     tess_exact_normalize(&sum);

@@ -16,7 +16,7 @@ static const int32_t *copy_to(int32_t **to, const int32_t *from, int64_t n)
     return copy;
 }
 
-/* Passes on the source's next micro-batch and keeps a copy. */
+/* Copies the source's next micro-batch and passes the copy on. */
 static tess_status record_next(void *self, int64_t index, tess_batch *batch)
 {
     tess_recording *r = self;
@@ -37,6 +37,7 @@ static tess_status record_next(void *self, int64_t index, tess_batch *batch)
     copy->pos = copy_to(&block, batch->pos, batch->n_tokens);
     copy->targets = copy_to(&block, batch->targets, batch->n_tokens);
     copy->cu_seqlens = copy_to(&block, batch->cu_seqlens, batch->n_seqs + 1);
+    *batch = *copy;
     r->n++;
     return TESS_OK;
 }

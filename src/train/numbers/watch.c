@@ -168,11 +168,12 @@ void tess_numbers_pass_begin(tess_numbers *n, int pass)
     n->pass = pass;
 }
 
-void tess_numbers_micro_begin(tess_numbers *n, int64_t local)
+void tess_numbers_micro_begin(tess_numbers *n, int64_t local, int part)
 {
+    bool first = n->local < 0; /* of the run */
     n->local = local;
-    n->order = 0;
-    if (local == 0)
+    n->order = (int64_t)part << 32;
+    if (first)
         tess_numbers_drill_weights(n);
 }
 
