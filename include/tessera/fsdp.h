@@ -103,6 +103,11 @@ TESS_API tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_bat
 TESS_API tess_status tess_fsdp_step_begin_shared(tess_fsdp *fsdp, int64_t n_micro_batches, int *n_local);
 /* local_index counts from 0. Begins the micro-batch and its first pass. */
 TESS_API tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index);
+/* In place of micro_begin for each: begins all micro-batches of the step, for a schedule that has several under way.
+ * Forwards come in any order; the backwards of a unit are those of micro-batch 0, 1, ..., whatever other units do in
+ * between. With reshard_after_forward 0 a unit is kept from its first forward to its last backward. TESS_E_INVALID:
+ * inside a micro-batch, or with passes. */
+TESS_API tess_status tess_fsdp_micro_begin_all(tess_fsdp *fsdp);
 /* Begins pass 1 .. n_passes - 1 of the micro-batch, after all hooks of the pass before. */
 TESS_API tess_status tess_fsdp_pass_begin(tess_fsdp *fsdp, int pass);
 TESS_API tess_status tess_unit_pre_forward(tess_unit *unit);

@@ -211,8 +211,6 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_loss_sum *own)
     tess_range range = range_of(s, slot);
     bool last = s->index == s->n - 1;
     tess_backward b = {.din = place_for(s, slot->below), .logprob = e->logprobs};
-    if (slot->micro > 0)
-        TESS_TRY(tess_fsdp_micro_begin(e->fsdp, slot->micro));
     tess_numbers_micro_begin(e->numbers, slot->micro, 2 * s->n - 1 - s->index);
     TESS_TRY(give(s, slot, slot->above, &b.dout));
     TESS_TRY(tess_executor_backward(e->executor, &range, &b));
@@ -263,7 +261,7 @@ tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n
     TESS_TRY(fit_schedule(s, n_local));
     const tess_pipeline_list *list = &s->schedule.lists[s->index];
     int n_taken = 0;
-    TESS_TRY(tess_fsdp_micro_begin(s->e->fsdp, 0));
+    TESS_TRY(tess_fsdp_micro_begin_all(s->e->fsdp));
     for (int i = 0; i < list->n; i++) {
         const tess_pipeline_action *a = &list->actions[i];
         stage_slot *slot = &s->slots[a->slot];

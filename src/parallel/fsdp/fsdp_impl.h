@@ -110,7 +110,8 @@ struct tess_unit {
     int n_forward;      /* forwards open */
     bool in_backward;   /* between pre_backward and post_backward */
     bool kept;          /* not resharded after forward */
-    bool backward_done; /* in this pass */
+    bool backward_done; /* in this pass; of all micro-batches where all are open */
+    int micro;          /* of the newest backward, or of the next */
 
     tess_fsdp_window *window;
     bool deferred;           /* gradients wait in the window for the end of the micro-batch */
@@ -170,6 +171,7 @@ struct tess_fsdp {
 
     tess_fsdp_state state;
     int n_micro, micro;           /* of the step; micro -1: before the first */
+    bool all_open;                /* all its micro-batches are under way */
     int n_passes, pass;           /* of the micro-batch */
     int64_t n_leaves;             /* micro-batches of all ranks that count; those beyond are empty */
     tess_fsdp_exchange *exchange; /* NULL: none yet */

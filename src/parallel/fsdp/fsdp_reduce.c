@@ -172,7 +172,7 @@ static tess_status reduce(tess_unit *unit)
 tess_status tess_fsdp_reduce(tess_unit *unit)
 {
     unit->deferred = false;
-    unit->reduce_micro = unit->fsdp->micro;
+    unit->reduce_micro = unit->micro;
     TESS_TRY_CTX(reduce(unit), "gradients of unit '%s'", unit->name);
     return TESS_OK;
 }
@@ -197,7 +197,7 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
 bool tess_fsdp_in_place(const tess_unit *unit)
 {
     const tess_fsdp *fsdp = unit->fsdp;
-    return fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && fsdp->micro % 2 == 0;
+    return fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && unit->micro % 2 == 0;
 }
 
 tess_status tess_fsdp_in_place_begin(tess_unit *unit)
@@ -209,7 +209,7 @@ tess_status tess_fsdp_in_place_begin(tess_unit *unit)
 
 tess_status tess_fsdp_in_place_end(tess_unit *unit)
 {
-    unit->reduce_micro = unit->fsdp->micro;
+    unit->reduce_micro = unit->micro;
     tess_leaf_place(&unit->counter, unit->in_place, unit->steps, &unit->n_steps);
     unit->in_place = NULL;
     return add_rest(unit);

@@ -25,6 +25,7 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
     fsdp->n_leaves = n_leaves;
     fsdp->n_micro = (int)((n_leaves + world - 1) / world);
     fsdp->micro = -1;
+    fsdp->all_open = false;
     fsdp->n_order = 0; /* of an evaluation */
     return TESS_OK;
 }
@@ -108,6 +109,24 @@ tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index)
     tess_phase_switch(fsdp->clock, phase);
     fsdp->micro = local_index;
     fsdp->pass = 0;
+    for (int u = 0; u < fsdp->n_units; u++)
+        fsdp->units[u]->micro = local_index;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_micro_begin_all(tess_fsdp *fsdp)
+{
+    TESS_CHECK(fsdp->state == TESS_FSDP_STEP && fsdp->micro < 0, TESS_E_INVALID,
+               "fsdp: micro_begin_all %s; it follows step_begin",
+               fsdp->state == TESS_FSDP_STEP ? "inside a micro-batch" : "outside a step");
+    TESS_CHECK(fsdp->n_passes == 1, TESS_E_INVALID,
+               "fsdp: micro_begin_all with %d passes; passes of a micro-batch are run one after the other",
+               fsdp->n_passes);
+    fsdp->all_open = true;
+    fsdp->micro = fsdp->n_micro - 1;
+    fsdp->pass = 0;
+    for (int u = 0; u < fsdp->n_units; u++)
+        fsdp->units[u]->micro = 0;
     return TESS_OK;
 }
 

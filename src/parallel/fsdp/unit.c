@@ -90,7 +90,7 @@ static tess_status send_gradients(tess_unit *unit)
     if (unit->in_place != NULL)
         return tess_fsdp_in_place_end(unit);
     TESS_TRY_CTX(convert_gradients(unit), "unit '%s': post_backward", unit->name);
-    unit->deferred = unit->fsdp->defer;
+    unit->deferred = unit->fsdp->defer && !unit->fsdp->all_open;
     return unit->deferred ? TESS_OK : tess_fsdp_reduce(unit);
 }
 
@@ -98,18 +98,20 @@ tess_status tess_unit_post_backward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "post_backward"));
     TESS_CHECK(unit->in_backward, TESS_E_INVALID, "unit '%s': post_backward without pre_backward", unit->name);
+    const tess_fsdp *fsdp = unit->fsdp;
     unit->in_backward = false;
-    unit->kept = false;
-    unit->backward_done = true;
+    unit->backward_done = !fsdp->all_open || unit->micro == fsdp->n_micro - 1;
+    unit->kept = unit->kept && !unit->backward_done;
     /* Let go before the reduce-scatter: its completion then proves that all ranks have. */
     tess_fsdp_release(unit);
     if (unit->n_trainable == 0)
         return TESS_OK;
-    tess_phase phase = tess_phase_switch(unit->fsdp->clock, TESS_PHASE_REDUCE);
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_REDUCE);
     TESS_TRY_CTX(tess_fsdp_gradient_end(unit), "unit '%s': post_backward", unit->name);
-    if (unit->fsdp->pass == unit->fsdp->n_passes - 1)
+    if (fsdp->pass == fsdp->n_passes - 1)
         TESS_TRY(send_gradients(unit));
-    tess_phase_switch(unit->fsdp->clock, phase);
+    unit->micro += fsdp->all_open;
+    tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
 }
 
