@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 
-.PHONY: all run bench tests-built test test-ranks test-far install clean
+.PHONY: all run bench tests-built test test-ranks test-layouts test-far install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -42,6 +42,10 @@ test: tests-built
 # The bits of one rank on 1 to 8 ranks, with every strategy, dtype and recomputation: two to ten minutes.
 test-ranks: all
 	@tests/cli/test_any_ranks.sh $(BUILD)/tessera $(CURDIR) all
+
+# The bits of one rank under every pipeline schedule, with every strategy and dtype: three to ten minutes.
+test-layouts: all
+	@tests/cli/test_layouts.sh $(BUILD)/tessera $(CURDIR) all
 
 # More tests with the model on the far device: waits and fetches that only a GPU would miss. Some minutes.
 test-far: tests-built

@@ -18,6 +18,11 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
                "executor: recomputing every %d layers; it must be at least 1", o->recompute_every);
     TESS_CHECK(o->n_slots >= 0 && o->n_slots <= TESS_MAX_SLOTS, TESS_E_INVALID,
                "executor: %d slots; 1 to %d micro-batches may be under way", o->n_slots, TESS_MAX_SLOTS);
+    for (int slot = 0; o->slot_units != NULL && slot < o->n_slots; slot++)
+        TESS_CHECK(o->slot_units[slot].begin >= 0 && o->slot_units[slot].begin < o->slot_units[slot].end &&
+                       o->slot_units[slot].end <= model->n_units,
+                   TESS_E_INVALID, "executor: slot %d is for blocks %d to %d; the model has %d", slot,
+                   o->slot_units[slot].begin, o->slot_units[slot].end, model->n_units);
     TESS_CHECK(o->first_trainable_unit >= 0 && o->first_trainable_unit < model->n_units, TESS_E_INVALID,
                "executor: the first trainable unit is %d of %d", o->first_trainable_unit, model->n_units);
     return TESS_OK;
@@ -66,6 +71,12 @@ static tess_status alloc_memory(tess_executor *e)
                                   (void **)&e->units));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)e->model->n_params, sizeof(float *), "no gradients",
                                   (void **)&e->none));
+    if (e->options.slot_units != NULL) {
+        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)e->options.n_slots, sizeof(*e->slots), "slots",
+                                      (void **)&e->slots));
+        memcpy(e->slots, e->options.slot_units, (size_t)e->options.n_slots * sizeof(*e->slots));
+        e->options.slot_units = e->slots;
+    }
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, host_bytes(&e->options), "sequences", &e->host_memory));
     TESS_TRY(tess_device_alloc(tess_stream_device(e->stream), TESS_POOL_ACTIVATIONS,
                                device_bytes(e->model, &e->options), "activations", &e->memory));
@@ -102,6 +113,7 @@ void tess_executor_destroy(tess_executor **executor)
     tess_device_free(tess_stream_device((*executor)->stream), (*executor)->memory);
     tess_mem_free(mem, (*executor)->host_memory);
     tess_mem_free(mem, (*executor)->none);
+    tess_mem_free(mem, (*executor)->slots);
     tess_mem_free(mem, (*executor)->units);
     tess_mem_free(mem, *executor);
     *executor = NULL;

@@ -30,6 +30,7 @@ struct tess_executor {
     void *memory;            /* of the device: all activations */
     void *host_memory;       /* descriptors, and what a token loss is shown */
     tess_unit_memory *units; /* (n_slots, n_units) */
+    tess_slot_units *slots;  /* (n_slots), or NULL */
     tess_layer_work work;    /* the part that all units share */
     float **none;            /* NULL for every parameter of a unit: frozen */
     tess_open_table open;
@@ -53,6 +54,13 @@ static inline tess_unit_memory *tess_executor_memory(const tess_executor *execut
 static inline int tess_executor_slots(const tess_executor_options *options)
 {
     return options->n_slots > 1 ? options->n_slots : 1;
+}
+
+/* The units that have memory in a slot. */
+static inline tess_slot_units tess_executor_units_of(const tess_executor *executor, int slot)
+{
+    const tess_slot_units *given = executor->options.slot_units;
+    return given != NULL ? given[slot] : (tess_slot_units){0, executor->model->n_units};
 }
 
 /* The layer of this unit saves its input alone. */

@@ -200,11 +200,13 @@ static size_t plan_shared_unit(tess_executor *e, cursor *at, plan_share what, in
 static void plan_shared(tess_executor *e, cursor *at, plan_share what)
 {
     size_t start = at->used, most = start;
-    for (int slot = 0; slot < tess_executor_slots(&e->options); slot++)
-        for (int unit = 0; unit < e->model->n_units; unit++) {
+    for (int slot = 0; slot < tess_executor_slots(&e->options); slot++) {
+        tess_slot_units units = tess_executor_units_of(e, slot);
+        for (int unit = units.begin; unit < units.end; unit++) {
             at->used = start;
             most = larger(most, plan_shared_unit(e, at, what, slot, unit));
         }
+    }
     at->used = most;
 }
 
@@ -216,7 +218,7 @@ static void plan_unit(tess_executor *e, cursor *at, int slot, int unit)
     plan_sizes n = sizes_of(e, block);
     m->work = e->work;
     m->work.deferred = defers(e, unit);
-    if (unit > 0 && e->units != NULL)
+    if (unit > tess_executor_units_of(e, slot).begin && e->units != NULL)
         m->work.dh = tess_executor_memory(e, slot, unit - 1)->work.dh3;
     if (e->options.split_backward && block->kind != TESS_BLOCK_HEAD)
         m->work.dh3 = elements(at, &n, n.C);
@@ -293,9 +295,11 @@ size_t tess_executor_plan(tess_executor *e, char *base)
         e->sin_table = take(&at, count, sizeof(float));
     }
     if (e->options.train) {
-        for (int slot = 0; slot < tess_executor_slots(&e->options); slot++)
-            for (int unit = 0; unit < e->model->n_units; unit++)
+        for (int slot = 0; slot < tess_executor_slots(&e->options); slot++) {
+            tess_slot_units units = tess_executor_units_of(e, slot);
+            for (int unit = units.begin; unit < units.end; unit++)
                 plan_unit(e, &at, slot, unit);
+        }
         plan_shared(e, &at, SHARE_SAVED);
     } else {
         plan_stream(e, &at);

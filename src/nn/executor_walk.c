@@ -40,7 +40,7 @@ static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, 
 /* Where the embedding writes the stream. */
 static void *embedded(const tess_executor *e, int slot)
 {
-    return e->model->n_units > 1 ? tess_executor_memory(e, slot, 1)->saved.h : e->work.y;
+    return tess_executor_units_of(e, slot).end > 1 ? tess_executor_memory(e, slot, 1)->saved.h : e->work.y;
 }
 
 /* What `unit`, which has just run, leaves: a layer's h2 and branch are added by whoever reads them next. */
@@ -232,6 +232,10 @@ static tess_status check_places(const tess_executor *e, const tess_range *r)
                n_slots);
     TESS_CHECK(0 <= r->begin && r->begin < r->end && r->end <= n_units, TESS_E_INVALID,
                "blocks %d to %d; the model has %d", r->begin, r->end, n_units);
+    tess_slot_units units = tess_executor_units_of(e, r->slot);
+    TESS_CHECK(units.begin <= r->begin && r->end <= units.end, TESS_E_INVALID,
+               "blocks %d to %d on slot %d, which has memory for %d to %d", r->begin, r->end, r->slot, units.begin,
+               units.end);
     return TESS_OK;
 }
 

@@ -4,9 +4,25 @@
 #include "base/core/rng.h"
 #include "nn/models/family.h"
 
+static tess_status check_layers(int64_t L, const tess_model_part *part)
+{
+    for (int64_t i = 0; i < part->n_layers; i++)
+        TESS_CHECK(part->layers[i] >= 0 && part->layers[i] < L && (i == 0 || part->layers[i] > part->layers[i - 1]),
+                   TESS_E_INVALID,
+                   "part of a model: layer %lld at place %lld; the model has %lld, and a part names them "
+                   "ascending",
+                   (long long)part->layers[i], (long long)i, (long long)L);
+    TESS_CHECK(part->n_layers > 0 && (!part->embedding || part->layers[0] == 0) &&
+                   (!part->head || part->layers[part->n_layers - 1] == L - 1),
+               TESS_E_INVALID, "part of a model: the embedding goes with the first layer, the head with the last");
+    return TESS_OK;
+}
+
 static tess_status check_part(const tess_model_config *config, const tess_model_part *part)
 {
     int64_t L = config->n_layers, first = part->first_layer, n = part->n_layers;
+    if (part->layers != NULL)
+        return check_layers(L, part);
     TESS_CHECK(first >= 0 && n >= 0 && first <= L && n <= L - first && (n > 0 || part->embedding || part->head),
                TESS_E_INVALID, "part of a model: %lld layers from %lld on; the model has %lld", (long long)n,
                (long long)first, (long long)L);
@@ -19,7 +35,7 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
 
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model)
 {
-    return tess_model_create_part(mem, config, &(tess_model_part){0, config->n_layers, true, true}, model);
+    return tess_model_create_part(mem, config, &(tess_model_part){0, config->n_layers, true, true, NULL}, model);
 }
 
 tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *config, const tess_model_part *part,
@@ -40,6 +56,7 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
                                    (void **)&model->blocks),
               model);
     tess_family_find(config->family)->build(model);
+    model->part.layers = NULL; /* the blocks know */
     TESS_GOTO(model->built, model);
     *out = model;
     return TESS_OK;

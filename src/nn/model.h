@@ -29,12 +29,14 @@ typedef struct tess_model tess_model;
  * uses the embedding unit as well. Owns nothing but descriptions: no weights. */
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model);
 
-/* What one stage of a pipeline holds: consecutive layers, with the embedding before the first and the head behind the
- * last. Its units count from 0; names, initial values and layers' numbers stay those of the whole model. A tied head
- * without the embedding has the table itself, under its own name: who holds the other adds the two gradients up. */
+/* What one rank of a pipeline holds: layers, with the embedding before the first and the head behind the last. Its
+ * units count from 0; names, initial values and layers' numbers stay those of the whole model. A tied head without the
+ * embedding has the table itself, under its own name: who holds the other adds the two gradients up. */
 typedef struct tess_model_part {
     int64_t first_layer, n_layers;
     bool embedding, head;
+    const int64_t *layers; /* (n_layers) their numbers, ascending, where they do not all follow first_layer; else NULL.
+                              Read by create alone */
 } tess_model_part;
 
 /* TESS_E_INVALID: no such layers, or an embedding or head that does not touch them. */
@@ -110,6 +112,11 @@ typedef struct tess_batch {
 /* ---- Running ---- */
 typedef enum tess_recompute { TESS_RECOMPUTE_NONE, TESS_RECOMPUTE_FULL, TESS_RECOMPUTE_EVERY_N } tess_recompute;
 
+/* Units [begin, end). */
+typedef struct tess_slot_units {
+    int begin, end;
+} tess_slot_units;
+
 typedef struct tess_executor_options {
     tess_dtype dtype;         /* of parameters and activations: TESS_F32 or TESS_BF16 */
     tess_recompute recompute; /* activation checkpointing: keep only the layer's input, run its forward again */
@@ -120,7 +127,8 @@ typedef struct tess_executor_options {
     int first_trainable_unit; /* units below are frozen: they get no gradient, and their backward hooks are not called
                                */
     int n_slots;              /* micro-batches that may be under way at once; 0: one */
-    bool split_backward;      /* keep what a backward in two parts needs between them */
+    const tess_slot_units *slot_units; /* (n_slots) the units that each is for; NULL: all. Copied by create */
+    bool split_backward;               /* keep what a backward in two parts needs between them */
 } tess_executor_options;
 
 enum { TESS_MAX_SLOTS = 4096 };

@@ -108,23 +108,27 @@ tess_executor_options tess_engine_activations(const tess_config *c)
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
-    tess_model_part part;
     TESS_TRY(tess_mesh_create(e->runtime, axes, tess_config_axes(e->config, axes), &e->mesh));
     e->at = tess_coordinates_of(e->mesh, tess_runtime_rank(e->runtime));
+    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
+    TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.stage, e->stage_plan));
     TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
-    TESS_TRY(tess_stage_part(e->config, model_config, e->at.stage, &part));
-    TESS_TRY(tess_model_create_part(e->mem, model_config, &part, &e->model));
-    e->first_param = tess_model_find_param(e->whole, tess_model_param(e->model, 0)->name);
+    TESS_TRY(tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model));
+    int n = tess_model_n_params(e->whole);
+    TESS_TRY(
+        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "parameters", (void **)&e->own_param));
+    for (int i = 0; i < n; i++)
+        e->own_param[i] = tess_model_find_param(e->model, tess_model_param(e->whole, i)->name);
     return TESS_OK;
 }
 
 tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard, float *moments[2])
 {
-    int own = index - e->first_param;
+    int own = e->own_param[index];
     const tess_param *param = tess_model_param(e->whole, index);
     *shard = (tess_shard){.name = param->name, .shape = param->shape, .trainable = true, .decay = param->decay};
     moments[0] = moments[1] = NULL;
-    if (own < 0 || own >= tess_fsdp_shards(e->fsdp))
+    if (own < 0)
         return TESS_OK;
     tess_adamw_moments(e->adamw, own, &moments[0], &moments[1]);
     return tess_fsdp_shard(e->fsdp, own, shard);
@@ -149,7 +153,8 @@ static tess_status build_executor(tess_engine *e)
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
     if (e->at.n_stages > 1)
-        TESS_TRY(tess_stage_slots(e->mem, e->config, e->at.stage, e->at.n_data, &options.n_slots));
+        TESS_TRY(tess_stage_slots(e->mem, e->config, e->stage_plan, e->at.n_data, &options, &e->stage_slots));
+    e->n_stage_slots = options.n_slots;
     e->pass_tokens = options.max_tokens;
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));
     TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens * sizeof(float),
@@ -247,6 +252,11 @@ void tess_engine_destroy(tess_engine **handle)
     tess_stream_destroy(&e->stream);
     tess_model_destroy(&e->model);
     tess_model_destroy(&e->whole);
+    if (e->stage_plan != NULL)
+        tess_stage_plan_free(e->mem, e->stage_plan);
+    tess_mem_free(e->mem, e->stage_plan);
+    tess_mem_free(e->mem, e->stage_slots);
+    tess_mem_free(e->mem, e->own_param);
     tess_mem_free(e->mem, e->pass_cu_seqlens);
     tess_mem_free(e->mem, e->pass_ends);
     tess_mem_free(e->mem, e->dw);

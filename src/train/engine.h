@@ -14,6 +14,7 @@
 
 typedef struct tess_numbers tess_numbers;
 typedef struct tess_stage tess_stage;
+typedef struct tess_stage_plan tess_stage_plan;
 struct tess_logbook; /* logbook.h */
 
 /* All members may be read. Others may set `has_news` and `book`, and a resumed run sets the counters. */
@@ -23,10 +24,13 @@ typedef struct tess_engine {
     tess_team *team;
     tess_mem *mem;
     tess_coordinates at;
-    tess_model *whole;   /* all stages */
-    tess_model *model;   /* of this rank: the whole one, or its stage of a pipeline */
-    int first_param;     /* of the stage, among those of the whole model */
-    tess_stage *stage;   /* train_stage.h; NULL: no pipeline */
+    tess_model *whole; /* all stages */
+    tess_model *model; /* of this rank: the whole one, or its stage of a pipeline */
+    int *own_param;    /* (n_params of the whole) its number among this rank's; -1: of another stage */
+    tess_stage *stage; /* train_stage.h; NULL: no pipeline */
+    tess_stage_plan *stage_plan;
+    tess_slot_units *stage_slots; /* (n_stage_slots) of the executor */
+    int n_stage_slots;
     tess_stream *stream; /* of the host: sharding, optimizer, checks */
     tess_compute compute;
     tess_mesh *mesh;

@@ -1,72 +1,55 @@
 #include "train/train_stage.h"
 
-#include "job/job_memory.h"
-#include "parallel/pipeline/pipeline.h"
-#include "parallel/pipeline/pipeline_stages.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
 
-enum { FORWARD_TAG = 1, BACKWARD_TAG = 2 };
-
-/* What a micro-batch holds while it is under way. `below` carries the stream in and its gradient out, `above` the
- * stream out and its gradient in: one is no longer needed when the other comes. */
+/* What a micro-batch holds in a chunk while it is under way. `below` carries the stream in and its gradient out,
+ * `above` the stream out and its gradient in: one is no longer needed when the other comes. */
 typedef struct stage_slot {
     tess_batch batch;
-    int micro;
-    char *below, *above;                /* (T, C); NULL at the pipeline's ends */
+    int chunk, micro;
+    char *below, *above;                /* (T, C); NULL: the pipeline ends there, or this rank has the next stage too */
     tess_work *sent_below, *sent_above; /* messages that still read them */
 } stage_slot;
 
+/* A slot may be needed for another micro-batch before the rank below comes to take the gradient of the last one. To
+ * wait for that could be for ever: that rank may wait for this one. So the buffer stays with its message. */
+typedef struct stage_parting {
+    char *buffer;
+    tess_work *sent;
+} stage_parting;
+
 struct tess_stage {
     tess_engine *e;
-    tess_team *team; /* of the stages that share this rank's micro-batches */
-    int index, n;
+    tess_team *team;                 /* of the ranks that have the stages of the same micro-batches */
     tess_pipeline_schedule schedule; /* of the newest step's number of micro-batches */
-    stage_slot *slots;
+    stage_slot *slots;               /* (n_slots), those of a chunk together */
+    int *first_slot;                 /* (chunks + 1) */
     int n_slots;
+    stage_parting *partings; /* (n_partings), as many as there ever were at once */
+    int n_partings;
     void *in, *out; /* (T, C) on a device apart from the host, else NULL */
 };
 
-/* ---- Cutting ---- */
-tess_status tess_stage_part(const tess_config *config, const tess_model_config *model, int stage, tess_model_part *part)
+static const tess_stage_plan *plan_of(const tess_stage *s)
 {
-    int n = (int)config->parallelism.pipeline_parallel_degree, L = (int)model->n_layers, first[JOB_MAX_RANKS + 1];
-    int64_t each = config->parallelism.pipeline_parallel_layers_per_stage;
-    TESS_CHECK(
-        n == 1 || !model->tied, TESS_E_UNSUPPORTED,
-        "parallelism.pipeline_parallel_degree: %d stages, but tie_word_embeddings ties the head of the last stage to "
-        "the table of the first: untie them in config.json, or use one stage",
-        n);
-    if (each > 0) {
-        TESS_CHECK(
-            (n - 1) * each < L, TESS_E_INVALID,
-            "parallelism.pipeline_parallel_layers_per_stage: %d stages of %lld layers leave none of %d for the last: "
-            "give at most %d",
-            n, (long long)each, L, (L - 1) / (n > 1 ? n - 1 : 1));
-        for (int s = 0; s <= n; s++)
-            first[s] = s < n ? (int)each * s : L;
-    } else {
-        TESS_TRY_CTX(tess_pipeline_cut_evenly(L, 0, 0, n, first), "parallelism.pipeline_parallel_degree");
-    }
-    *part = (tess_model_part){first[stage], first[stage + 1] - first[stage], stage == 0, stage == n - 1};
-    return TESS_OK;
+    return s->e->stage_plan;
 }
 
-static tess_status build_schedule(tess_mem *mem, const tess_config *config, int n_local,
-                                  tess_pipeline_schedule *schedule)
+static int n_stages(const tess_stage *s)
 {
-    return tess_pipeline_build(mem, (tess_pipeline_kind)config->parallelism.pipeline_parallel_schedule,
-                               (int)config->parallelism.pipeline_parallel_degree, 1, n_local, schedule);
+    return plan_of(s)->shape.ranks * plan_of(s)->shape.chunks;
 }
 
-tess_status tess_stage_slots(tess_mem *mem, const tess_config *config, int stage, int n_data, int *slots)
+/* The number of the slot's stage among all of the pipeline. */
+static int stage_of(const tess_stage *s, const stage_slot *slot)
 {
-    tess_pipeline_schedule schedule;
-    int64_t n_micro = tess_config_micro_batches(config);
-    TESS_TRY(build_schedule(mem, config, (int)((n_micro + n_data - 1) / n_data), &schedule));
-    *slots = schedule.lists[stage].in_flight;
-    tess_pipeline_free(&schedule);
-    return TESS_OK;
+    return tess_pipeline_stage(&plan_of(s)->shape, plan_of(s)->rank, slot->chunk);
+}
+
+static bool is_last(const tess_stage *s, const stage_slot *slot)
+{
+    return stage_of(s, slot) == n_stages(s) - 1;
 }
 
 /* ---- Memory ---- */
@@ -77,20 +60,38 @@ static size_t stream_bytes(const tess_stage *s, int64_t n_tokens)
            tess_dtype_size(tess_fsdp_param_dtype(e->fsdp));
 }
 
+static tess_status alloc_slot(tess_stage *s, stage_slot *slot)
+{
+    const tess_pipeline_schedule *shape = &plan_of(s)->shape;
+    int stage = stage_of(s, slot);
+    size_t bytes = stream_bytes(s, s->e->pass_tokens);
+    if (stage > 0 && tess_pipeline_crosses(shape, stage - 1))
+        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->below));
+    if (!is_last(s, slot)) /* where the next stage is here too, it reads this */
+        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->above));
+    return TESS_OK;
+}
+
 static tess_status alloc_slots(tess_stage *s)
 {
     tess_engine *e = s->e;
-    size_t bytes = stream_bytes(s, e->pass_tokens);
+    const tess_slot_units *of_slot = e->stage_slots, *of_chunk = plan_of(s)->units;
+    int chunks = plan_of(s)->shape.chunks;
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)s->n_slots, sizeof(*s->slots), "slots",
                                   (void **)&s->slots));
-    for (int i = 0; i < s->n_slots; i++) {
-        if (s->index > 0)
-            TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&s->slots[i].below));
-        if (s->index < s->n - 1)
-            TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&s->slots[i].above));
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)chunks + 1, sizeof(int), "slots",
+                                  (void **)&s->first_slot));
+    for (int i = 0, chunk = 0; i < s->n_slots; i++) {
+        while (of_slot[i].begin != of_chunk[chunk].begin)
+            s->first_slot[++chunk] = i;
+        s->slots[i].chunk = chunk;
+        s->slots[i].micro = -1;
+        TESS_TRY(alloc_slot(s, &s->slots[i]));
     }
+    s->first_slot[chunks] = s->n_slots;
     if (!e->compute.apart)
         return TESS_OK;
+    size_t bytes = stream_bytes(s, e->pass_tokens);
     TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, bytes, "the stream", &s->in));
     return tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, bytes, "the stream", &s->out);
 }
@@ -100,10 +101,8 @@ tess_status tess_stage_create(tess_engine *e, tess_stage **out)
     tess_stage *s;
     *out = NULL;
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*s), "stage", (void **)&s));
-    *s = (tess_stage){.e = e, .team = tess_mesh_team(e->mesh, "pp"), .index = e->at.stage, .n = e->at.n_stages};
-    tess_status status = tess_stage_slots(e->mem, e->config, s->index, e->at.n_data, &s->n_slots);
-    if (status == TESS_OK)
-        status = alloc_slots(s);
+    *s = (tess_stage){.e = e, .team = tess_mesh_team(e->mesh, "pp"), .n_slots = e->n_stage_slots};
+    tess_status status = alloc_slots(s);
     if (status != TESS_OK)
         tess_stage_destroy(&s);
     *out = s;
@@ -124,7 +123,14 @@ void tess_stage_destroy(tess_stage **handle)
         tess_mem_free(e->mem, s->slots[i].below);
         tess_mem_free(e->mem, s->slots[i].above);
     }
+    for (int i = 0; i < s->n_partings; i++) {
+        if (s->partings[i].sent != NULL)
+            tess_work_cancel(&s->partings[i].sent);
+        tess_mem_free(e->mem, s->partings[i].buffer);
+    }
+    tess_mem_free(e->mem, s->partings);
     tess_mem_free(e->mem, s->slots);
+    tess_mem_free(e->mem, s->first_slot);
     tess_device_free(e->compute.device, s->in);
     tess_device_free(e->compute.device, s->out);
     if (s->schedule.lists != NULL)
@@ -144,15 +150,51 @@ static tess_status wait_for(tess_stage *s, tess_work **work)
     return status;
 }
 
-/* The buffer's own message has left it before the next one comes in. */
+/* The stream, or its gradient, between a stage and the next one: `lower` is the number of the first. */
+static uint32_t tag_of(int lower, bool forward)
+{
+    return (uint32_t)(2 * lower + (forward ? 0 : 1));
+}
+
+static bool has_left(tess_work *sent)
+{
+    return sent == NULL || tess_work_done(sent);
+}
+
+/* Gives the slot a buffer that no message reads. */
+static tess_status part_with(tess_stage *s, stage_slot *slot)
+{
+    if (has_left(slot->sent_below))
+        return wait_for(s, &slot->sent_below);
+    int i = 0;
+    while (i < s->n_partings && !has_left(s->partings[i].sent))
+        i++;
+    stage_parting unread = {0};
+    if (i < s->n_partings) {
+        TESS_TRY(wait_for(s, &s->partings[i].sent));
+        unread = s->partings[i];
+    } else {
+        TESS_TRY(tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)(s->n_partings + 1) * sizeof(*s->partings),
+                               "messages", (void **)&s->partings));
+        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, stream_bytes(s, s->e->pass_tokens), "the stream",
+                                (void **)&unread.buffer));
+        s->n_partings++;
+    }
+    s->partings[i] = (stage_parting){slot->below, slot->sent_below};
+    slot->below = unread.buffer;
+    slot->sent_below = NULL;
+    return TESS_OK;
+}
+
 static tess_status receive(tess_stage *s, stage_slot *slot, bool forward)
 {
     tess_work *work = NULL;
-    int from = s->index + (forward ? -1 : 1);
-    TESS_TRY(wait_for(s, forward ? &slot->sent_below : &slot->sent_above));
+    int stage = stage_of(s, slot), from = forward ? stage - 1 : stage + 1;
+    TESS_TRY(forward ? part_with(s, slot) : wait_for(s, &slot->sent_above));
     tess_team_label(s->team, forward ? "stream" : "gradient", slot->micro);
-    tess_status status = tess_recv(s->team, forward ? slot->below : slot->above, stream_bytes(s, slot->batch.n_tokens),
-                                   TESS_U8, from, forward ? FORWARD_TAG : BACKWARD_TAG, &work);
+    tess_status status =
+        tess_recv(s->team, forward ? slot->below : slot->above, stream_bytes(s, slot->batch.n_tokens), TESS_U8,
+                  tess_pipeline_rank_of(&plan_of(s)->shape, from), tag_of(forward ? from : stage, forward), &work);
     tess_team_label(s->team, NULL, -1);
     TESS_TRY(status);
     return wait_for(s, &work);
@@ -160,12 +202,26 @@ static tess_status receive(tess_stage *s, stage_slot *slot, bool forward)
 
 static tess_status send(tess_stage *s, stage_slot *slot, bool forward)
 {
+    int stage = stage_of(s, slot), to = forward ? stage + 1 : stage - 1;
     tess_team_label(s->team, forward ? "stream" : "gradient", slot->micro);
-    tess_status status = tess_send(s->team, forward ? slot->above : slot->below, stream_bytes(s, slot->batch.n_tokens),
-                                   TESS_U8, s->index + (forward ? 1 : -1), forward ? FORWARD_TAG : BACKWARD_TAG,
-                                   forward ? &slot->sent_above : &slot->sent_below);
+    tess_status status =
+        tess_send(s->team, forward ? slot->above : slot->below, stream_bytes(s, slot->batch.n_tokens), TESS_U8,
+                  tess_pipeline_rank_of(&plan_of(s)->shape, to), tag_of(forward ? stage : to, forward),
+                  forward ? &slot->sent_above : &slot->sent_below);
     tess_team_label(s->team, NULL, -1);
     return status;
+}
+
+/* ---- Computing ---- */
+/* What connects a stage with the one before: its own buffer, or that of the stage before where this rank has both. */
+static char *below_of(const tess_stage *s, const stage_slot *slot)
+{
+    if (slot->below != NULL || stage_of(s, slot) == 0)
+        return slot->below;
+    for (int i = s->first_slot[slot->chunk - 1]; i < s->first_slot[slot->chunk]; i++)
+        if (s->slots[i].micro == slot->micro)
+            return s->slots[i].above;
+    return NULL;
 }
 
 /* Where the executor reads what has come, and writes what will go: the buffer, or its place on the device. */
@@ -188,34 +244,38 @@ static tess_status take(const tess_stage *s, const stage_slot *slot, char *buffe
                : tess_fetch(s->e->compute.stream, buffer, s->out, stream_bytes(s, slot->batch.n_tokens));
 }
 
-/* ---- Computing ---- */
 static tess_range range_of(const tess_stage *s, const stage_slot *slot)
 {
-    return (tess_range){(int)(slot - s->slots), 0, tess_model_n_units(s->e->model), &slot->batch};
+    tess_slot_units units = plan_of(s)->units[slot->chunk];
+    return (tess_range){(int)(slot - s->slots), units.begin, units.end, &slot->batch};
 }
 
 static tess_status forward(tess_stage *s, stage_slot *slot)
 {
     tess_range range = range_of(s, slot);
     const void *in;
-    tess_numbers_micro_begin(s->e->numbers, slot->micro, s->index);
+    tess_numbers_micro_begin(s->e->numbers, slot->micro, stage_of(s, slot));
     TESS_TRY(wait_for(s, &slot->sent_above)); /* of the micro-batch that had the slot before */
-    TESS_TRY(give(s, slot, slot->below, &in));
+    TESS_TRY(give(s, slot, below_of(s, slot), &in));
     TESS_TRY(tess_executor_forward(s->e->executor, &range, in, place_for(s, slot->above)));
     return take(s, slot, slot->above);
 }
 
-static tess_status backward(tess_stage *s, stage_slot *slot, tess_loss_sum *own)
+static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part part, tess_loss_sum *own)
 {
     tess_engine *e = s->e;
     tess_range range = range_of(s, slot);
-    bool last = s->index == s->n - 1;
-    tess_backward b = {.din = place_for(s, slot->below), .logprob = e->logprobs};
-    tess_numbers_micro_begin(e->numbers, slot->micro, 2 * s->n - 1 - s->index);
-    TESS_TRY(give(s, slot, slot->above, &b.dout));
+    bool weights = part == TESS_BACKWARD_WEIGHTS;
+    char *below = weights ? NULL : below_of(s, slot);
+    tess_backward b = {.part = part, .din = place_for(s, below), .logprob = e->logprobs};
+    tess_numbers_micro_begin(e->numbers, slot->micro, (weights ? 3 : 2) * n_stages(s) - 1 - stage_of(s, slot));
+    if (!weights)
+        TESS_TRY(give(s, slot, slot->above, &b.dout));
     TESS_TRY(tess_executor_backward(e->executor, &range, &b));
-    TESS_TRY(take(s, slot, slot->below));
-    return last ? tess_loss_add(&e->meter, own, e->logprobs, slot->batch.targets, slot->batch.n_tokens) : TESS_OK;
+    TESS_TRY(take(s, slot, below));
+    return is_last(s, slot) && !weights
+               ? tess_loss_add(&e->meter, own, e->logprobs, slot->batch.targets, slot->batch.n_tokens)
+               : TESS_OK;
 }
 
 static tess_status act(tess_stage *s, stage_slot *slot, tess_pipeline_op op, tess_loss_sum *own)
@@ -224,7 +284,11 @@ static tess_status act(tess_stage *s, stage_slot *slot, tess_pipeline_op op, tes
     case TESS_PIPELINE_F:
         return forward(s, slot);
     case TESS_PIPELINE_B:
-        return backward(s, slot, own);
+        return backward(s, slot, TESS_BACKWARD_WHOLE, own);
+    case TESS_PIPELINE_BI:
+        return backward(s, slot, TESS_BACKWARD_INPUT, own);
+    case TESS_PIPELINE_BW:
+        return backward(s, slot, TESS_BACKWARD_WEIGHTS, own);
     case TESS_PIPELINE_RECV_F:
     case TESS_PIPELINE_RECV_B:
         return receive(s, slot, op == TESS_PIPELINE_RECV_F);
@@ -236,61 +300,97 @@ static tess_status act(tess_stage *s, stage_slot *slot, tess_pipeline_op op, tes
 /* ---- A step ---- */
 static tess_status fit_schedule(tess_stage *s, int n_local)
 {
+    const tess_pipeline_schedule *shape = &plan_of(s)->shape;
     if (s->schedule.lists != NULL && s->schedule.micros == n_local)
         return TESS_OK;
     if (s->schedule.lists != NULL)
         tess_pipeline_free(&s->schedule);
-    TESS_TRY(build_schedule(s->e->mem, s->e->config, n_local, &s->schedule));
-    int needed = s->schedule.lists[s->index].in_flight;
-    TESS_CHECK(needed <= s->n_slots, TESS_E_INVALID,
-               "stage %d: %d micro-batches a rank would have %d under way, but there is memory for %d, as "
-               "training.global_batch_size needs",
-               s->index, n_local, needed, s->n_slots);
+    TESS_TRY(tess_pipeline_build(s->e->mem, shape->kind, shape->ranks, shape->chunks, n_local, &s->schedule));
+    for (int chunk = 0; chunk < shape->chunks; chunk++) {
+        int needed = s->schedule.lists[plan_of(s)->rank].slots[chunk],
+            there = s->first_slot[chunk + 1] - s->first_slot[chunk];
+        TESS_CHECK(needed <= there, TESS_E_INVALID,
+                   "%d micro-batches a rank would have %d of them under way, but there is memory for %d, which is what "
+                   "training.global_batch_size needs",
+                   n_local, needed, there);
+    }
     return TESS_OK;
 }
 
-/* The first action that names a micro-batch takes its tokens. */
-static tess_status take_batch(tess_stage *s, const tess_batch_source *source, int micro, stage_slot *slot)
+/* The first action of a chunk that names a micro-batch takes its slot. Tokens are taken once, in order. */
+static tess_status enter(tess_stage *s, const tess_batch_source *source, const tess_pipeline_action *a,
+                         tess_batch *batches, int *n_taken, stage_slot *slot)
 {
-    slot->micro = micro;
-    return tess_engine_next_batch(s->e, source, micro, &slot->batch);
+    if (slot->micro == a->micro)
+        return TESS_OK;
+    for (; *n_taken <= a->micro; ++*n_taken)
+        TESS_TRY(tess_engine_next_batch(s->e, source, *n_taken, &batches[*n_taken]));
+    slot->micro = a->micro;
+    slot->batch = batches[a->micro];
+    return TESS_OK;
 }
 
-tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n_local, tess_loss_sum *own)
+static tess_status run_list(tess_stage *s, const tess_batch_source *source, tess_batch *batches, tess_loss_sum *own)
 {
-    TESS_TRY(fit_schedule(s, n_local));
-    const tess_pipeline_list *list = &s->schedule.lists[s->index];
+    const tess_pipeline_list *list = &s->schedule.lists[plan_of(s)->rank];
     int n_taken = 0;
-    TESS_TRY(tess_fsdp_micro_begin_all(s->e->fsdp));
+    for (int i = 0; i < s->n_slots; i++)
+        s->slots[i].micro = -1;
     for (int i = 0; i < list->n; i++) {
         const tess_pipeline_action *a = &list->actions[i];
-        stage_slot *slot = &s->slots[a->slot];
-        if (a->micro == n_taken)
-            TESS_TRY(take_batch(s, source, n_taken++, slot));
-        TESS_TRY_CTX(act(s, slot, a->op, own), "stage %d of %d, micro-batch %d: %s", s->index, s->n, a->micro,
-                     tess_pipeline_op_name(a->op));
+        stage_slot *slot = &s->slots[s->first_slot[a->chunk] + a->slot];
+        TESS_TRY(enter(s, source, a, batches, &n_taken, slot));
+        TESS_TRY_CTX(act(s, slot, a->op, own), "stage %d of %d, micro-batch %d: %s", stage_of(s, slot), n_stages(s),
+                     a->micro, tess_pipeline_op_name(a->op));
     }
     for (int i = 0; i < s->n_slots; i++) {
         TESS_TRY(wait_for(s, &s->slots[i].sent_above));
         TESS_TRY(wait_for(s, &s->slots[i].sent_below));
     }
+    for (int i = 0; i < s->n_partings; i++)
+        TESS_TRY(wait_for(s, &s->partings[i].sent));
     return TESS_OK;
+}
+
+tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n_local, tess_loss_sum *own)
+{
+    tess_batch *batches;
+    TESS_TRY(fit_schedule(s, n_local));
+    TESS_TRY(tess_fsdp_micro_begin_all(s->e->fsdp));
+    TESS_TRY(tess_mem_alloc_array(s->e->mem, TESS_POOL_MISC, (size_t)n_local, sizeof(*batches), "micro-batches",
+                                  (void **)&batches));
+    tess_status status = run_list(s, source, batches, own);
+    tess_mem_free(s->e->mem, batches);
+    return status;
+}
+
+/* ---- Forward only ---- */
+static tess_status score_chunk(tess_stage *s, stage_slot *slot, tess_loss_sum *sum)
+{
+    tess_engine *e = s->e;
+    const void *in;
+    int stage = stage_of(s, slot);
+    tess_range range = range_of(s, slot);
+    if (slot->below != NULL)
+        TESS_TRY(receive(s, slot, true));
+    TESS_TRY(wait_for(s, &slot->sent_above));
+    TESS_TRY(give(s, slot, below_of(s, slot), &in));
+    TESS_TRY(tess_executor_score(e->executor, &range, in, place_for(s, slot->above), 1, e->logprobs, NULL));
+    TESS_TRY(take(s, slot, slot->above));
+    if (is_last(s, slot))
+        return tess_loss_add(&e->meter, sum, e->logprobs, slot->batch.targets, slot->batch.n_tokens);
+    return tess_pipeline_crosses(&plan_of(s)->shape, stage) ? send(s, slot, true) : TESS_OK;
 }
 
 tess_status tess_stage_score(tess_stage *s, const tess_batch *batch, tess_loss_sum *sum)
 {
-    tess_engine *e = s->e;
-    stage_slot *slot = &s->slots[0];
-    const void *in;
-    bool first = s->index == 0, last = s->index == s->n - 1;
-    slot->batch = *batch;
-    slot->micro = -1;
-    if (!first)
-        TESS_TRY(receive(s, slot, true));
-    tess_range range = range_of(s, slot);
-    TESS_TRY(wait_for(s, &slot->sent_above));
-    TESS_TRY(give(s, slot, slot->below, &in));
-    TESS_TRY(tess_executor_score(e->executor, &range, in, place_for(s, slot->above), 1, e->logprobs, NULL));
-    TESS_TRY(take(s, slot, slot->above));
-    return last ? tess_loss_add(&e->meter, sum, e->logprobs, batch->targets, batch->n_tokens) : send(s, slot, true);
+    for (int chunk = 0; chunk < plan_of(s)->shape.chunks; chunk++) {
+        stage_slot *slot = &s->slots[s->first_slot[chunk]];
+        slot->batch = *batch;
+        slot->micro = -1;
+        TESS_TRY_CTX(score_chunk(s, slot, sum), "stage %d of %d: forward", stage_of(s, slot), n_stages(s));
+    }
+    for (int i = 0; i < s->n_slots; i++)
+        TESS_TRY(wait_for(s, &s->slots[i].sent_above));
+    return TESS_OK;
 }

@@ -1,17 +1,32 @@
-/* A stage of a pipeline: the layers of this rank, the schedule that they run by, and the messages to the stages before
- * and after it. The bits are those of one stage: each micro-batch is computed as ever, and gradients are summed by the
+/* This rank's stages of a pipeline: its layers, the schedule that they run by, and the messages to the stages before
+ * and after them. The bits are those of one rank: each micro-batch is computed as ever, and gradients are summed by the
  * number of their micro-batch. */
 #ifndef TESS_TRAIN_TRAIN_STAGE_H
 #define TESS_TRAIN_TRAIN_STAGE_H
 
+#include "parallel/pipeline/pipeline.h"
 #include "train/engine.h"
 
-/* The layers of stage `stage`. TESS_E_INVALID: more stages than layers, or tied embeddings. */
-tess_status tess_stage_part(const tess_config *config, const tess_model_config *model, int stage,
-                            tess_model_part *part);
+/* Where a pipeline is cut. A rank has several chunks of layers in some schedules, each a stage of its own. */
+struct tess_stage_plan {
+    tess_pipeline_schedule shape; /* kind, ranks and chunks alone */
+    int rank;
+    int64_t *layers; /* (n_layers) of this rank, ascending; chunk after chunk */
+    int n_layers;
+    tess_slot_units *units; /* (chunks) of the rank's model */
+    tess_model_part part;
+};
 
-/* Micro-batches that a stage holds at once in a step of the configuration, with n_data ranks at each stage. */
-tess_status tess_stage_slots(tess_mem *mem, const tess_config *config, int stage, int n_data, int *slots);
+/* TESS_E_INVALID: more stages than layers, or layers_per_stage that does not give a multiple of the ranks.
+ * TESS_E_UNSUPPORTED: tied embeddings. */
+tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model_config *model, int rank,
+                                   tess_stage_plan *plan);
+void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan);
+
+/* The slots of activations that a step of the configuration needs, n_data ranks sharing its micro-batches, as options
+ * of an executor. *units: memory that options->slot_units points to, which the caller frees. */
+tess_status tess_stage_slots(tess_mem *mem, const tess_config *config, const tess_stage_plan *plan, int n_data,
+                             tess_executor_options *options, tess_slot_units **units);
 
 /* For an engine whose sharding and executor exist. */
 tess_status tess_stage_create(tess_engine *engine, tess_stage **stage);
@@ -21,7 +36,7 @@ void tess_stage_destroy(tess_stage **stage);
  * source's batches are valid through the step. Collective over the pipeline. */
 tess_status tess_stage_run(tess_stage *stage, const tess_batch_source *source, int n_local, tess_loss_sum *own);
 
-/* Adds the losses of a batch to the meter, forward only: a rank of the last stage counts its tokens in *sum. Collective
+/* Adds the losses of a batch to the meter, forward only: the rank with the head counts its tokens in *sum. Collective
  * over the pipeline, whose ranks give the same batch. */
 tess_status tess_stage_score(tess_stage *stage, const tess_batch *batch, tess_loss_sum *sum);
 

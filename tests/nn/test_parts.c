@@ -124,6 +124,91 @@ static void parts_are_the_model(void)
     }
 }
 
+/* A rank with the first stage and the last one, and a rank between: each slot has memory for one stage alone. */
+static void stages_of_a_v(const fixture *f, rig *whole, const float *expected, const float *scored, bool split)
+{
+    int64_t L = f->config.n_layers, outer[2] = {0, L - 1};
+    const tess_model_part cuts[] = {{.n_layers = 2, .embedding = true, .head = true, .layers = outer},
+                                    {.first_layer = 1, .n_layers = L - 2}};
+    const tess_slot_units halves[] = {{0, 2}, {0, 2}, {2, 4}}, middle[] = {{0, (int)L - 2}};
+    const struct {
+        int rank, slot, begin, end;
+    } stages[] = {{0, 1, 0, 2}, {1, 0, 0, (int)L - 2}, {0, 2, 2, 4}};
+    enum { STAGES = 3 };
+    rig ranks[2];
+    tess_executor *executors[2];
+    float h[STAGES][MAX_T * 64], dh[STAGES][MAX_T * 64], logprob[MAX_T] = {0};
+    for (int r = 0; r < 2; r++) {
+        tess_executor_options options = {.max_tokens = MAX_T,
+                                         .max_position = f->max_position,
+                                         .train = true,
+                                         .split_backward = split,
+                                         .n_slots = r == 0 ? 3 : 1,
+                                         .slot_units = r == 0 ? halves : middle};
+        rig_open_part(&ranks[r], &f->config, &cuts[r], whole->dtype, NULL, 1);
+        size_t before = tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes;
+        executors[r] = rig_executor(&ranks[r], options);
+        size_t bytes = tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes - before;
+        options.dtype = whole->dtype;
+        EXPECT_INT(bytes, tess_executor_bytes(ranks[r].model, &options));
+        options.slot_units = NULL;
+        EXPECT(r == 1 || bytes < tess_executor_bytes(ranks[r].model, &options));
+    }
+    for (int way = 0; way < 3; way++) /* forward, to score, and forward and backward */
+        for (int k = 0; k < STAGES; k++) {
+            int r = stages[k].rank;
+            tess_range range = {stages[k].slot, stages[k].begin, stages[k].end, &f->batch};
+            void *in = k > 0 ? h[k] : NULL, *out = k < STAGES - 1 ? h[k + 1] : NULL;
+            EXPECT_OK(way == 1 ? tess_executor_score(executors[r], &range, in, out, 1, logprob, NULL)
+                               : tess_executor_forward(executors[r], &range, in, out));
+            if (way == 1 && k == STAGES - 1)
+                EXPECT_SAME(logprob, scored, (size_t)f->batch.n_tokens);
+        }
+    for (int pass = 0; pass <= split; pass++)
+        for (int k = STAGES - 1; k >= 0; k--) {
+            tess_range range = {stages[k].slot, stages[k].begin, stages[k].end, &f->batch};
+            tess_backward b = {.part = pass == 1 ? TESS_BACKWARD_WEIGHTS
+                                       : split   ? TESS_BACKWARD_INPUT
+                                                 : TESS_BACKWARD_WHOLE,
+                               .dout = k < STAGES - 1 && pass == 0 ? dh[k + 1] : NULL,
+                               .din = k > 0 && pass == 0 ? dh[k] : NULL,
+                               .logprob = logprob};
+            EXPECT_OK(tess_executor_backward(executors[stages[k].rank], &range, &b));
+        }
+    EXPECT_SAME(logprob, expected, (size_t)f->batch.n_tokens);
+    compare(whole, ranks, 2);
+    tess_range wrong = {0, 2, 4, &f->batch};
+    EXPECT_FAILS(tess_executor_forward(executors[0], &wrong, h[2], NULL), TESS_E_INVALID,
+                 "blocks 2 to 4 on slot 0, which has memory for 0 to 2");
+    for (int r = 0; r < 2; r++) {
+        tess_executor_destroy(&executors[r]);
+        rig_close(&ranks[r]);
+    }
+}
+
+static void a_rank_may_have_several_stages(void)
+{
+    int n_run = 0;
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        fixture_open(&f, fixture_names[i]);
+        for (int way = 0; way < 4 && f.config.n_layers > 2 && !f.config.tied; way++, n_run++) {
+            rig whole;
+            float expected[MAX_T], scored[MAX_T];
+            rig_open(&whole, &f.config, way / 2 == 0 ? TESS_F32 : TESS_BF16, NULL, 1);
+            tess_executor *executor = rig_executor(
+                &whole, (tess_executor_options){.max_tokens = MAX_T, .max_position = f.max_position, .train = true});
+            EXPECT_OK(tess_executor_logprobs(executor, &f.batch, 1, scored, NULL));
+            EXPECT_OK(tess_executor_train(executor, &f.batch, NULL, expected));
+            tess_executor_destroy(&executor);
+            stages_of_a_v(&f, &whole, expected, scored, way % 2 == 1);
+            rig_close(&whole);
+        }
+        fixture_close(&f);
+    }
+    EXPECT(n_run >= 4);
+}
+
 static void operations_of_parts_add_up(void)
 {
     fixture f;
@@ -157,11 +242,14 @@ static void bad_parts_are_refused(void)
                {{0, 1, true, true}, "layers 0 to 1 of 2; the embedding goes with the first, the head with the last"}};
     fixture f;
     fixture_open(&f, "llama");
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        tess_model *model;
+    tess_model *model;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         EXPECT_FAILS(tess_model_create_part(test_mem(), &f.config, &bad[i].part, &model), TESS_E_INVALID,
                      bad[i].needle);
-    }
+    static const int64_t layers[] = {1, 0};
+    EXPECT_FAILS(
+        tess_model_create_part(test_mem(), &f.config, &(tess_model_part){.n_layers = 2, .layers = layers}, &model),
+        TESS_E_INVALID, "layer 0 at place 1; the model has 2, and a part names them ascending");
     rig r;
     rig_open_part(&r, &f.config, &(tess_model_part){1, 1, false, true}, TESS_F32, NULL, 1);
     tess_executor *executor = rig_executor(&r, (tess_executor_options){.max_tokens = MAX_T, .max_position = 40});
@@ -174,6 +262,7 @@ static void bad_parts_are_refused(void)
 
 static const test_case cases[] = {
     {"parts_with_their_own_executors_give_the_bits_of_the_whole", parts_are_the_model, 0, 0},
+    {"a_rank_may_have_several_stages", a_rank_may_have_several_stages, 0, 0},
     {"operations_of_parts_add_up_to_those_of_the_whole", operations_of_parts_add_up, 0, 0},
     {"bad_parts_are_refused", bad_parts_are_refused, 0, 0},
 };

@@ -321,6 +321,31 @@ static inline void model_run_pass(const model *m, const model_reference *ref, in
     EXPECT_OK(tess_unit_post_backward(m->units[0]));
 }
 
+/* All micro-batches under way, as in a pipeline whose rank has the upper units in one chunk and the lower ones in
+ * another: backwards of a chunk are a micro-batch behind those of the chunk above, forwards two ahead. */
+static inline void model_run_all(const model *m, const model_reference *ref, int step, int n_local, int n_micro)
+{
+    enum { AHEAD = 2, CHUNK = MODEL_UNITS / 2 };
+    EXPECT_OK(tess_fsdp_micro_begin_all(m->fsdp));
+    for (int t = 0; t < n_local + AHEAD; t++) {
+        if (t < n_local)
+            model_forward(m, ref, (uint64_t)(step * 1000 + t * 30));
+        for (int u = MODEL_UNITS - 1; u >= 0; u--) {
+            int s = t - AHEAD + (u >= CHUNK);
+            if (s < 0 || s >= n_local)
+                continue;
+            int64_t micro = (int64_t)s * m->world + m->rank;
+            EXPECT_OK(tess_unit_pre_backward(m->units[u]));
+            model_jitter(m, (uint64_t)(step * 1000 + t * 30 + 10 + u));
+            model_check_params(m, ref, u);
+            model_write_grads(m, u, step, micro < n_micro ? micro : -1, 0);
+            EXPECT_OK(tess_unit_post_backward(m->units[u]));
+        }
+    }
+}
+
+static bool model_all_open; /* steps run so */
+
 /* One step. Micro-batches that are empty, because the ranks do not share n_micro evenly, leave NaN
  * in their gradients. */
 static inline void model_step(const model *m, const model_reference *ref, int step, int n_micro)
@@ -331,7 +356,9 @@ static inline void model_step(const model *m, const model_reference *ref, int st
     else
         EXPECT_OK(tess_fsdp_step_begin_shared(m->fsdp, n_micro, &n_local));
     EXPECT_INT(n_local, (n_micro + m->world - 1) / m->world);
-    for (int s = 0; s < n_local; s++) {
+    if (model_all_open)
+        model_run_all(m, ref, step, n_local, n_micro);
+    for (int s = 0; s < n_local && !model_all_open; s++) {
         int64_t micro = (int64_t)s * m->world + m->rank;
         micro = micro < n_micro ? micro : -1;
         uint64_t salt = (uint64_t)(step * 1000 + s * 30);

@@ -443,6 +443,36 @@ static void passes_come_in_order(void)
     close_mesh();
 }
 
+static void all_micro_batches_open_in_order(void)
+{
+    open_flat();
+    model m;
+    static model_reference ref;
+    reference_init(&ref);
+    model_passes = 1;
+    model_create(&m, mesh, full_f32);
+    tess_unit *head = m.units[MODEL_UNITS - 1];
+    EXPECT_FAILS(tess_fsdp_micro_begin_all(m.fsdp), TESS_E_INVALID, "micro_begin_all outside a step");
+    EXPECT_OK(tess_fsdp_step_begin(m.fsdp, 2));
+    EXPECT_OK(tess_fsdp_micro_begin_all(m.fsdp));
+    EXPECT_FAILS(tess_fsdp_micro_begin_all(m.fsdp), TESS_E_INVALID, "micro_begin_all inside a micro-batch");
+    for (int s = 0; s < 2; s++) {
+        EXPECT_OK(tess_unit_pre_backward(head));
+        model_write_grads(&m, MODEL_UNITS - 1, 1, s, 0);
+        EXPECT_OK(tess_unit_post_backward(head));
+    }
+    EXPECT_FAILS(tess_unit_pre_backward(head), TESS_E_INVALID, "'head': pre_backward after post_backward");
+    EXPECT_FAILS(tess_fsdp_step_end(m.fsdp), TESS_E_INVALID, "'embed'");
+    tess_fsdp_destroy(&m.fsdp);
+    model_passes = 2;
+    model_create(&m, mesh, full_f32);
+    EXPECT_OK(tess_fsdp_step_begin(m.fsdp, 2));
+    EXPECT_FAILS(tess_fsdp_micro_begin_all(m.fsdp), TESS_E_INVALID, "micro_begin_all with 2 passes");
+    tess_fsdp_destroy(&m.fsdp);
+    model_passes = 1;
+    close_mesh();
+}
+
 static tess_status fill_fails_on_last(void *context, const char *name, const tess_box *box, float *dst)
 {
     (void)name, (void)box, (void)dst;
@@ -536,6 +566,7 @@ static const test_case cases[] = {
     {"bad_units_are_named", bad_units, 1, 0},
     {"hooks_in_the_wrong_order_are_named", bad_order, 1, 0},
     {"passes_come_in_order", passes_come_in_order, 1, 0},
+    {"all_micro_batches_open_in_order", all_micro_batches_open_in_order, 1, 0},
     {"a_rank_that_cannot_fill_fails_all_ranks", one_rank_cannot_fill, 4, 0},
     {"a_step_without_memory_for_its_sums_never_begins", no_memory_for_a_step, 1, 0},
     {"ranks_with_other_models_are_named", ranks_describe_other_models, 3, 0},

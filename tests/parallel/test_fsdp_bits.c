@@ -310,7 +310,39 @@ static void passes_over_hosts(void)
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, several_passes);
 }
 
+static void all_open(tess_mesh *mesh)
+{
+    static const tess_strategy strategies[] = {TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO1, TESS_STRATEGY_ZERO2,
+                                               TESS_STRATEGY_FULL, TESS_STRATEGY_FULL,  TESS_STRATEGY_HYBRID};
+    model_passes = 1;
+    model_all_open = true;
+    for (int i = 0; i < 6; i++)
+        train(mesh, (tess_fsdp_policy){strategies[i], i % 2 ? TESS_BF16 : TESS_F32, TESS_F32, i != 4, i},
+              2 * world_of(mesh));
+    all_numbers(mesh);
+    model_all_open = false;
+}
+
+static void micro_batches_all_open(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_open);
+}
+
+static void hybrid_all_open(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}}, 2, all_open);
+}
+
+static void all_open_over_hosts(void)
+{
+    over_hosts = true;
+    micro_batches_all_open();
+}
+
 static const test_case cases[] = {
+    {"micro_batches_under_way_at_once_give_the_bits_of_a_plain_loop", micro_batches_all_open, -1, 0},
+    {"hybrid_2x2_with_micro_batches_under_way_at_once", hybrid_all_open, 4, 0},
+    {"micro_batches_under_way_at_once_over_hosts", all_open_over_hosts, 3, 0},
     {"passes_give_the_bits_of_a_plain_loop", every_strategy_in_passes, -1, 0},
     {"hybrid_2x2_in_passes", hybrid_in_passes, 4, 0},
     {"hybrid_3x2_in_passes", three_replicas_in_passes, 6, 0},

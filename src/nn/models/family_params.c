@@ -74,7 +74,7 @@ tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
     *unit = (int)i + model->part.embedding;
     tess_block *block = &model->blocks[*unit];
     block->kind = TESS_BLOCK_LAYER;
-    block->layer = model->part.first_layer + i;
+    block->layer = model->part.layers != NULL ? model->part.layers[i] : model->part.first_layer + i;
     block->n_heads = c->n_heads;
     block->n_kv_heads = c->n_kv_heads;
     block->head_size = c->head_size;
