@@ -132,21 +132,27 @@ int64_t tess_model_count(const tess_model *model)
 /* 6 N + 12 L H D T as torchtitan counts (forward 2, backward 4 a weight; two T-long products a head, not halved for the
  * causal mask, but no longer than the layer's window): N are the weights of matrices that multiply each token, with the
  * head and without the embeddings' look-ups. */
+double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_t seq_len)
+{
+    const tess_block *block = &model->blocks[unit];
+    double n = 0;
+    if (block->kind == TESS_BLOCK_HEAD)
+        return 6.0 * (double)model->config.vocab_size * (double)model->config.hidden_size;
+    if (block->kind != TESS_BLOCK_LAYER)
+        return 0;
+    for (int i = block->first; i < block->first + block->n_params; i++)
+        if (model->params[i].shape.n_dims == 2)
+            n += (double)tess_shape_count(&model->params[i].shape);
+    bool windowed = block->window > 0 && block->window < seq_len;
+    return 6 * n + 12.0 * (double)(block->n_heads * block->head_size) * (double)(windowed ? block->window : seq_len);
+}
+
 double tess_model_flops_per_token(const tess_model *model, int64_t seq_len)
 {
-    const tess_model_config *c = &model->config;
-    double n = model->part.head ? (double)c->vocab_size * (double)c->hidden_size : 0, attention = 0;
-    for (int unit = 0; unit < model->n_units; unit++) {
-        const tess_block *block = &model->blocks[unit];
-        if (block->kind != TESS_BLOCK_LAYER)
-            continue;
-        for (int i = block->first; i < block->first + block->n_params; i++)
-            if (model->params[i].shape.n_dims == 2)
-                n += (double)tess_shape_count(&model->params[i].shape);
-        bool windowed = block->window > 0 && block->window < seq_len;
-        attention += 12.0 * (double)(block->n_heads * block->head_size) * (double)(windowed ? block->window : seq_len);
-    }
-    return 6 * n + attention;
+    double sum = 0;
+    for (int unit = 0; unit < model->n_units; unit++)
+        sum += tess_model_unit_flops_per_token(model, unit, seq_len);
+    return sum;
 }
 
 static void fill_normal(const tess_param *param, uint64_t seed, const tess_box *box, float *dst)

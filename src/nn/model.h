@@ -53,9 +53,10 @@ int64_t tess_model_unit_layer(const tess_model *model, int unit); /* its number 
 /* Parameters of a unit are contiguous: [first, first + n). */
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n);
 int64_t tess_model_count(const tess_model *model); /* parameters in all */
-/* Floating-point operations of one trained token (forward + backward, 6 a matrix weight + attention at length seq_len).
- */
+/* Floating-point operations of one trained token (forward + backward, 6 a matrix weight + attention at length seq_len),
+ * in all units and in one. */
 double tess_model_flops_per_token(const tess_model *model, int64_t seq_len);
+double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_t seq_len);
 
 /* Initial values of a box of tess_shape_atleast_1d(shape), row-major: a pure function of (seed, name, element). */
 void tess_param_fill(const tess_param *param, uint64_t seed, const tess_box *box, float *dst);

@@ -110,9 +110,9 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     tess_axis axes[TESS_MESH_MAX_AXES];
     TESS_TRY(tess_mesh_create(e->runtime, axes, tess_config_axes(e->config, axes), &e->mesh));
     e->at = tess_coordinates_of(e->mesh, tess_runtime_rank(e->runtime));
-    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
-    TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.stage, e->stage_plan));
     TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
+    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
+    TESS_TRY(tess_stage_plan_create(e->mem, e->config, e->whole, e->at.stage, e->stage_plan));
     TESS_TRY(tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model));
     int n = tess_model_n_params(e->whole);
     TESS_TRY(

@@ -2,6 +2,11 @@
 #include "parallel/pipeline/pipeline_stages.h"
 #include "train/train_stage.h"
 
+static int counted(int64_t less_layers)
+{
+    return less_layers > 0 ? (int)less_layers : 0;
+}
+
 static tess_status count_chunks(const tess_config *config, int64_t n_layers, tess_pipeline_schedule *shape)
 {
     int each = (int)config->parallelism.pipeline_parallel_layers_per_stage;
@@ -10,15 +15,38 @@ static tess_status count_chunks(const tess_config *config, int64_t n_layers, tes
     shape->chunks = shape->ranks > 1 ? tess_pipeline_usual_chunks(shape->kind) : 1;
     if (each == 0 || shape->ranks == 1)
         return TESS_OK;
-    TESS_TRY_CTX(tess_pipeline_count_stages((int)n_layers, each, 0, 0, shape->ranks, &shape->chunks),
+    TESS_TRY_CTX(tess_pipeline_count_stages((int)n_layers, each,
+                                            counted(config->parallelism.pipeline_parallel_first_stage_less_layers),
+                                            counted(config->parallelism.pipeline_parallel_last_stage_less_layers),
+                                            shape->ranks, &shape->chunks),
                  "parallelism.pipeline_parallel_layers_per_stage");
     return TESS_OK;
 }
 
+/* Stages of equal numbers of layers where the user counts embedding and head in layers, else of equal operations: the
+ * head of a small model takes as long as some of its layers. */
+static tess_status cut(tess_mem *mem, const tess_config *config, const tess_model *whole, int n_stages, int *first)
+{
+    int64_t first_less = config->parallelism.pipeline_parallel_first_stage_less_layers,
+            last_less = config->parallelism.pipeline_parallel_last_stage_less_layers, T = config->training.seq_len;
+    int n_layers = (int)tess_model_get_config(whole)->n_layers;
+    if (first_less >= 0 || last_less >= 0)
+        return tess_pipeline_cut_evenly(n_layers, counted(first_less), counted(last_less), n_stages, first);
+    double *costs;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_layers, sizeof(*costs), "layers", (void **)&costs));
+    for (int layer = 0; layer < n_layers; layer++)
+        costs[layer] = tess_model_unit_flops_per_token(whole, 1 + layer, T);
+    tess_status status = tess_pipeline_cut_by_cost(
+        mem, costs, n_layers, 0, tess_model_unit_flops_per_token(whole, 1 + n_layers, T), n_stages, first);
+    tess_mem_free(mem, costs);
+    return status;
+}
+
 /* The layers of each chunk, one behind the other, and the units that they become. */
-static void fill_plan(tess_stage_plan *plan, const int *first)
+static void fill_plan(tess_stage_plan *plan)
 {
     const tess_pipeline_schedule *shape = &plan->shape;
+    const int *first = plan->first;
     int n_stages = shape->ranks * shape->chunks, unit = 0;
     for (int chunk = 0; chunk < shape->chunks; chunk++) {
         int stage = tess_pipeline_stage(shape, plan->rank, chunk);
@@ -34,10 +62,11 @@ static void fill_plan(tess_stage_plan *plan, const int *first)
     plan->part.layers = plan->layers;
 }
 
-tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model_config *model, int rank,
+tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model *whole, int rank,
                                    tess_stage_plan *plan)
 {
-    int *first;
+    const tess_model_config *model = tess_model_get_config(whole);
+    tess_status status;
     *plan = (tess_stage_plan){.rank = rank};
     TESS_TRY(count_chunks(config, model->n_layers, &plan->shape));
     int n_stages = plan->shape.ranks * plan->shape.chunks;
@@ -45,30 +74,30 @@ tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, con
                "parallelism.pipeline_parallel_degree: %d stages, but tie_word_embeddings ties the head of the last one "
                "to the table of the first: untie them in config.json, or use one stage",
                n_stages);
-    TESS_TRY(
-        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_stages + 1, sizeof(*first), "stages", (void **)&first));
-    tess_status status = tess_pipeline_cut_evenly((int)model->n_layers, 0, 0, n_stages, first);
-    if (status == TESS_OK)
-        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_layers, sizeof(*plan->layers), "layers",
-                                      (void **)&plan->layers);
-    if (status == TESS_OK)
-        status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->shape.chunks, sizeof(*plan->units), "chunks",
-                                      (void **)&plan->units);
-    if (status == TESS_OK)
-        fill_plan(plan, first);
-    else
-        tess_stage_plan_free(mem, plan);
-    tess_mem_free(mem, first);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_stages + 1, sizeof(*plan->first), "stages",
+                                   (void **)&plan->first),
+              plan);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_layers, sizeof(*plan->layers), "layers",
+                                   (void **)&plan->layers),
+              plan);
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->shape.chunks, sizeof(*plan->units), "chunks",
+                                   (void **)&plan->units),
+              plan);
+    TESS_GOTO(cut(mem, config, whole, n_stages, plan->first), plan);
+    fill_plan(plan);
+    return TESS_OK;
+plan:
+    tess_stage_plan_free(mem, plan);
     TESS_TRY_CTX(status, "parallelism.pipeline_parallel_degree");
     return TESS_OK;
 }
 
 void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan)
 {
+    tess_mem_free(mem, plan->first);
     tess_mem_free(mem, plan->layers);
     tess_mem_free(mem, plan->units);
-    plan->layers = NULL;
-    plan->units = NULL;
+    *plan = (tess_stage_plan){0};
 }
 
 static bool splits_backward(tess_pipeline_kind kind)
@@ -98,4 +127,48 @@ tess_status tess_stage_slots(tess_mem *mem, const tess_config *config, const tes
     options->slot_units = *units;
     options->split_backward = splits_backward(plan->shape.kind);
     return status;
+}
+
+/* ---- In words ---- */
+static tess_status add_bubble(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole, int64_t seq_len,
+                              int n_local, tess_buffer *out)
+{
+    tess_pipeline_schedule schedule = {0};
+    tess_pipeline_report report = {0};
+    int n_stages = plan->shape.ranks * plan->shape.chunks;
+    double *shares = NULL, mean = tess_model_flops_per_token(whole, seq_len) / n_stages;
+    tess_status status;
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_stages, sizeof(*shares), "stages", (void **)&shares),
+              freed);
+    for (int g = 0; g < n_stages; g++) {
+        for (int layer = plan->first[g]; layer < plan->first[g + 1]; layer++)
+            shares[g] += tess_model_unit_flops_per_token(whole, 1 + layer, seq_len) / mean;
+        if (g == n_stages - 1)
+            shares[g] += tess_model_unit_flops_per_token(whole, tess_model_n_units(whole) - 1, seq_len) / mean;
+    }
+    const tess_pipeline_costs costs = {.forward = 1, .backward = 2, .input = 1, .weight = 1, .share = shares};
+    TESS_GOTO(tess_pipeline_build(mem, plan->shape.kind, plan->shape.ranks, plan->shape.chunks, n_local, &schedule),
+              freed);
+    TESS_GOTO(tess_pipeline_check(&schedule, &costs, &report), built);
+    status = tess_buffer_printf(out, "; of their time, %.1f%% is idle if messages take none", 100 * report.bubble);
+    tess_pipeline_report_free(&report);
+built:
+    tess_pipeline_free(&schedule);
+freed:
+    tess_mem_free(mem, shares);
+    return status;
+}
+
+tess_status tess_stage_plan_describe(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole,
+                                     int64_t seq_len, int n_local, tess_buffer *out)
+{
+    int n_stages = plan->shape.ranks * plan->shape.chunks;
+    TESS_TRY(tess_buffer_printf(out, "pipeline: %s, %d micro-batch%s through %d stages of layers",
+                                tess_pipeline_kind_name(plan->shape.kind), n_local, n_local == 1 ? "" : "es",
+                                n_stages));
+    for (int g = 0; g < n_stages; g++)
+        TESS_TRY(plan->first[g + 1] - plan->first[g] == 1
+                     ? tess_buffer_printf(out, "%s %d", g > 0 ? "," : "", plan->first[g])
+                     : tess_buffer_printf(out, "%s %d-%d", g > 0 ? "," : "", plan->first[g], plan->first[g + 1] - 1));
+    return add_bubble(mem, plan, whole, seq_len, n_local, out);
 }

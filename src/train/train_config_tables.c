@@ -100,7 +100,11 @@ static const tess_option parallelism[] = {
            "gpipe|1f1b|interleaved|zb_h1|zbv|dualpipev",
            "order of forwards and backwards; the last four give a rank several stages or split the backward"),
     INT("parallelism.pipeline_parallel_layers_per_stage", parallelism.pipeline_parallel_layers_per_stage, "0", 0, 65536,
-        "layers of a stage, which says how many stages a rank has; 0: the schedule's 1 or 2, as even as can be"),
+        "layers of a stage, which says how many stages a rank has; 0: the schedule's 1 or 2"),
+    INT("parallelism.pipeline_parallel_first_stage_less_layers", parallelism.pipeline_parallel_first_stage_less_layers,
+        "-1", -1, 65536, "layers that the embedding counts as where stages are cut; -1: as its operations come to"),
+    INT("parallelism.pipeline_parallel_last_stage_less_layers", parallelism.pipeline_parallel_last_stage_less_layers,
+        "-1", -1, 65536, "the same of the head"),
 };
 
 static const tess_option activation_checkpoint[] = {

@@ -11,6 +11,7 @@
 struct tess_stage_plan {
     tess_pipeline_schedule shape; /* kind, ranks and chunks alone */
     int rank;
+    int *first;      /* (stages + 1) stage g has layers first[g] .. first[g + 1] */
     int64_t *layers; /* (n_layers) of this rank, ascending; chunk after chunk */
     int n_layers;
     tess_slot_units *units; /* (chunks) of the rank's model */
@@ -19,9 +20,13 @@ struct tess_stage_plan {
 
 /* TESS_E_INVALID: more stages than layers, or layers_per_stage that does not give a multiple of the ranks.
  * TESS_E_UNSUPPORTED: tied embeddings. */
-tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model_config *model, int rank,
+tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model *whole, int rank,
                                    tess_stage_plan *plan);
 void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan);
+
+/* A line on the stages and the bubble that n_local micro-batches leave. */
+tess_status tess_stage_plan_describe(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole,
+                                     int64_t seq_len, int n_local, tess_buffer *out);
 
 /* The slots of activations that a step of the configuration needs, n_data ranks sharing its micro-batches, as options
  * of an executor. *units: memory that options->slot_units points to, which the caller frees. */

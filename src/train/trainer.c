@@ -16,6 +16,7 @@
 #include "tessera/comm.h"
 #include "train/memory_need.h"
 #include "train/model_folder.h"
+#include "train/train_stage.h"
 
 static void report_line(void *self, const char *text)
 {
@@ -47,7 +48,20 @@ static void describe_mesh(const tess_trainer *t)
     }
 }
 
-static void describe(const tess_trainer *t)
+static tess_status describe_stages(const tess_trainer *t, int64_t n_local)
+{
+    const tess_engine *e = t->engine;
+    tess_buffer text = {.mem = t->mem};
+    if (e->stage == NULL || t->rank != 0)
+        return TESS_OK;
+    TESS_TRY(
+        tess_stage_plan_describe(t->mem, e->stage_plan, e->whole, t->config.training.seq_len, (int)n_local, &text));
+    tess_trainer_note(t, "%s", text.data);
+    tess_buffer_free(&text);
+    return TESS_OK;
+}
+
+static tess_status describe(const tess_trainer *t)
 {
     char params[32];
     const tess_config *c = &t->config;
@@ -78,6 +92,7 @@ static void describe(const tess_trainer *t)
         tess_trainer_note(t, "%lld micro-batches over %d ranks: %lld rank%s without one at the end of each step",
                           (long long)n_micro, (int)n_data, (long long)(n_data - last),
                           n_data - last == 1 ? " is" : "s are");
+    return describe_stages(t, (n_micro + n_data - 1) / n_data);
 }
 
 /* Opens the trace. A run that goes on from memory does without if the disk is full: its state is worth more. */
@@ -115,7 +130,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(open_trace(t));
     TESS_TRY(tess_trainer_write_tokenizer(t));
     if (!t->goes_on)
-        describe(t);
+        TESS_TRY(describe(t));
     TESS_TRY(tess_trainer_open_saver(t));
     TESS_TRY(t->goes_on ? tess_trainer_go_on(t) : tess_trainer_resume(t));
     if (!t->goes_on)
