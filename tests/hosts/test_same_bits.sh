@@ -29,6 +29,10 @@ same "2 hosts x 3, hybrid" reference "$hosts" mpirun -np 6 "${train[@]}" $strate
     parallelism.data_parallel_replicate_degree=2
 same "2 hosts x 2, tessera launch" reference "$hosts" exec h1 env TESSERA_LAUNCH_AGENT="$("$hosts" agent)" \
     "$tessera" launch --mpi openmpi --hosts h1:2,h2:2 -- "${train[@]:1}"
+stages=parallelism.pipeline_parallel_degree
+same "2 hosts x 2, stages between hosts" reference "$hosts" mpirun -np 4 "${train[@]}" $stages=2
+same "2 hosts x 3, three stages, one of them on both hosts" reference "$hosts" mpirun -np 6 "${train[@]}" $stages=3
+same "2 + 1 ranks on 2 hosts, three stages, MPICH" reference "$hosts" mpirun --mpich -np 3 "${train[@]}" $stages=3
 
 hosts_up 4
 for s in zero2 full; do
