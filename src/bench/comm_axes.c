@@ -4,11 +4,27 @@
 
 #include "bench/comm_job.h"
 #include "bench/measuring_ranks.h"
+#include "comm/agree.h"
 
 typedef struct axes_plan {
     const tess_mesh_layout *layout;
     comm_case which; /* ranks aside */
 } axes_plan;
+
+static tess_status check_axis(const tess_mesh_layout *l, tess_mesh *mesh, int axis, int64_t rank, tess_mem *mem)
+{
+    tess_team *team = tess_mesh_team(mesh, l->names[axis]);
+    int64_t *gathered, sum = 0;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)l->sizes[axis], sizeof(*gathered), "ranks",
+                                  (void **)&gathered));
+    tess_status status = tess_all_gather(team, &rank, gathered, 1, TESS_I64, NULL);
+    if (status == TESS_OK)
+        status = tess_all_reduce(team, &rank, &sum, 1, TESS_I64, TESS_SUM, NULL);
+    if (status == TESS_OK)
+        status = tess_mesh_layout_check(l, axis, (int)rank, gathered, sum);
+    tess_mem_free(mem, gathered);
+    return tess_team_agree(tess_mesh_all(mesh), status);
+}
 
 /* The slowest group counts. Collective over the mesh. */
 static tess_status measure_axis(tess_mesh *mesh, int axis, comm_case which, tess_mesh_speed *speeds)
@@ -36,6 +52,8 @@ static tess_status run(tess_runtime *runtime, const void *self, void *out)
         axes[a] = (tess_axis){l->names[a], l->sizes[a]};
     TESS_TRY(tess_mesh_create(runtime, axes, l->n_axes, &mesh));
     tess_status status = TESS_OK;
+    for (int a = 0; a < l->n_axes && status == TESS_OK; a++)
+        status = check_axis(l, mesh, a, tess_runtime_rank(runtime), tess_runtime_mem(runtime));
     for (int a = 0; a < l->n_axes && status == TESS_OK; a++)
         if (l->sizes[a] > 1)
             status = measure_axis(mesh, a, plan->which, result->speeds[a]);

@@ -9,9 +9,10 @@ typedef struct tess_bench_axes {
     tess_mesh_speed speeds[TESS_MESH_MAX_AXES][TESS_MESH_SPEEDS];
 } tess_bench_axes;
 
-/* Starts the layout's ranks, and measures an all_reduce of float32 in all groups of an axis at once: 4 KiB, 4 MiB, 40
- * MiB and 100 MiB, those up to `most`, at least the first. Needs 4 times the largest size a rank. Errors are those of
- * starting ranks. */
+/* Starts the layout's ranks, checks that each axis gathers and sums the ranks of its groups (TESS_E_MISMATCH), and
+ * measures an all_reduce of float32 in all groups of an axis at once: 4 KiB, 4 MiB, 40
+ * MiB and 100 MiB, those up to `most`, at least the first. Needs 4 times the largest size a rank. Other errors are
+ * those of starting ranks. */
 tess_status tess_bench_axes_run(const tess_mesh_layout *layout, size_t most, tess_bench_axes *result);
 
 #endif

@@ -42,7 +42,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"-n", "RANKS", "ranks of the job", .integer = &ranks, .min = 1, .max = 1 << 20},
         {"--hosts", "HOSTS", "h1:4,h2:4: hosts with their ranks", .text = &request.hosts},
         {"--axis", "NAME", "groups of this axis alone", .text = &request.axis},
-        {"--measure", NULL, "measure an all_reduce along each axis, on this machine", .text = &chosen.measure},
+        {"--measure", NULL, "check each axis with real ranks, on this machine, and time an all_reduce",
+         .text = &chosen.measure},
         {"--most", "MIB", "largest size to measure (100)", .integer = &chosen.most, .min = 0, .max = 1 << 20},
         {"--json", NULL, "print JSON", .text = &chosen.json}};
     int n = cli_parse(argc, argv, &cli_mesh, flags, 7);

@@ -1,6 +1,7 @@
 /* Axes and their sizes, ranks and their coordinates: pure functions. */
 #include "mesh/mesh_layout.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,4 +167,23 @@ bool tess_mesh_layout_crosses(const tess_mesh_layout *layout, int axis)
                 return true;
     }
     return false;
+}
+
+tess_status tess_mesh_layout_check(const tess_mesh_layout *layout, int axis, int rank, const int64_t *gathered,
+                                   int64_t sum)
+{
+    int at[TESS_MESH_MAX_AXES];
+    int64_t want = 0;
+    tess_mesh_layout_coordinates(layout, rank, at);
+    for (at[axis] = 0; at[axis] < layout->sizes[axis]; at[axis]++) {
+        int member = tess_mesh_layout_rank(layout, at);
+        want += member;
+        TESS_CHECK(gathered[at[axis]] == member, TESS_E_MISMATCH,
+                   "mesh: axis '%s': rank %d has %" PRId64 " at place %d of its group, which is that of rank %d",
+                   layout->names[axis], rank, gathered[at[axis]], at[axis], member);
+    }
+    TESS_CHECK(sum == want, TESS_E_MISMATCH,
+               "mesh: axis '%s': the ranks of rank %d's group sum to %" PRId64 ", and %" PRId64 " is right",
+               layout->names[axis], rank, sum, want);
+    return TESS_OK;
 }

@@ -42,6 +42,11 @@ int tess_mesh_layout_first(const tess_mesh_layout *layout, int axis, int group);
 /* Whether a group of the axis has ranks on different hosts. */
 bool tess_mesh_layout_crosses(const tess_mesh_layout *layout, int axis);
 
+/* Compares what `rank` got from its group of an axis, when each rank gave its number, with the arithmetic: `gathered`
+ * (sizes[axis]) and the sum. TESS_E_MISMATCH names the axis and the first that is wrong. */
+tess_status tess_mesh_layout_check(const tess_mesh_layout *layout, int axis, int rank, const int64_t *gathered,
+                                   int64_t sum);
+
 /* ---- For people and programs */
 /* How fast an axis is: all its groups at once. */
 enum { TESS_MESH_SPEEDS = 8 };
@@ -54,7 +59,7 @@ typedef struct tess_mesh_view {
     const tess_mesh_layout *layout;
     const char *const *host_names;               /* by number; NULL: one host */
     int axis;                                    /* shows the groups of this one; -1: of all */
-    int n_speeds;                                /* 0: not measured */
+    int n_speeds;                                /* 0: not measured, and not checked */
     tess_mesh_speed (*speeds)[TESS_MESH_SPEEDS]; /* (n_axes) */
 } tess_mesh_view;
 

@@ -160,6 +160,7 @@ static tess_status print_speeds(const tess_mesh_view *view, int name_width, tess
     if (view->n_speeds == 0)
         return tess_buffer_printf(out, "\nbandwidth: not measured. --measure does it on this machine; over hosts it is "
                                        "`tessera launch --hosts ... -- bench comm`\n");
+    TESS_TRY(tess_buffer_printf(out, "\nchecked: along every axis ranks gather and sum what the groups say\n"));
     TESS_TRY(tess_buffer_printf(out,
                                 "\nall_reduce, all groups of an axis at once, the slowest\n%-*s  %10s  %12s  %12s\n",
                                 name_width, "axis", "bytes", "time", "bus"));
@@ -203,8 +204,9 @@ static json_t *describe_axis(const tess_mesh_view *view, int axis)
         json_array_append_new(speeds, json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)s->bytes, "us", s->us,
                                                 "bus_bytes_per_s", s->bus_bytes_per_s));
     }
-    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:o}", "name", l->names[axis], "size", l->sizes[axis], "stride", stride,
-                     "crosses_hosts", tess_mesh_layout_crosses(l, axis), "groups", groups, "all_reduce", speeds);
+    return json_pack("{s:s, s:i, s:i, s:b, s:b, s:o, s:o}", "name", l->names[axis], "size", l->sizes[axis], "stride",
+                     stride, "crosses_hosts", tess_mesh_layout_crosses(l, axis), "checked", view->n_speeds > 0,
+                     "groups", groups, "all_reduce", speeds);
 }
 
 static json_t *describe_rank(const tess_mesh_view *view, int rank)

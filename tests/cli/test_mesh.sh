@@ -15,9 +15,11 @@ expect "a configuration's mesh, one replica a host" 0 "mesh 2 x 3 (dp_replicate,
     "$tessera" mesh c.yaml parallelism.shard_strategy=hybrid --hosts h1:3,h2:3
 expect "the groups of one axis" 0 "dp    [0 2] [1 3]" "$tessera" mesh --mesh dp=2,tp=2 --axis dp
 expect "measured" 0 "all_reduce, all groups of an axis at once" "$tessera" mesh --mesh dp=2,tp=1 --measure --most 0
+grep -q "^checked: along every axis ranks gather and sum what the groups say$" output && pass "and checked" ||
+    fail "not checked: $(cat output)"
 
 "$tessera" mesh --mesh dp=2,tp=2 --measure --most 0 --json >mesh.json
-for text in '"world": 4' '"name": "tp"' '"crosses_hosts": false' '"bus_bytes_per_s":' '"coordinates":'; do
+for text in '"world": 4' '"name": "tp"' '"crosses_hosts": false' '"checked": true' '"bus_bytes_per_s":' '"coordinates":'; do
     expect "JSON has $text" 0 "$text" cat mesh.json
 done
 

@@ -66,6 +66,23 @@ static void groups_are_those_of_the_coordinates(void)
     }
 }
 
+/* The documents' values: what rank 1 and rank 5 of (4, 2) get along each axis. */
+static void what_ranks_get_is_compared_with_the_arithmetic(void)
+{
+    tess_mesh_layout l = layout_of("dp=4,cp=2", 8);
+    int64_t dp[] = {1, 3, 5, 7}, cp[] = {4, 5};
+    EXPECT_OK(tess_mesh_layout_check(&l, 0, 1, dp, 16));
+    EXPECT_OK(tess_mesh_layout_check(&l, 0, 7, dp, 16));
+    EXPECT_OK(tess_mesh_layout_check(&l, 1, 5, cp, 9));
+    EXPECT_FAILS(tess_mesh_layout_check(&l, 0, 1, dp, 15), TESS_E_MISMATCH,
+                 "axis 'dp': the ranks of rank 1's group sum to 15, and 16 is right");
+    EXPECT_FAILS(tess_mesh_layout_check(&l, 0, 2, dp, 16), TESS_E_MISMATCH,
+                 "axis 'dp': rank 2 has 1 at place 0 of its group, which is that of rank 0");
+    cp[1] = 6;
+    EXPECT_FAILS(tess_mesh_layout_check(&l, 1, 4, cp, 10), TESS_E_MISMATCH,
+                 "axis 'cp': rank 4 has 6 at place 1 of its group, which is that of rank 5");
+}
+
 static void axes_that_make_no_mesh_are_refused_with_the_fix(void)
 {
     tess_axis_list axes;
@@ -149,6 +166,7 @@ static void a_view_shows_axes_ranks_hosts_and_speeds(void)
 static const test_case cases[] = {
     {"ranks_are_where_pytorch_puts_them", ranks_are_where_pytorch_puts_them},
     {"groups_are_those_of_the_coordinates", groups_are_those_of_the_coordinates},
+    {"what_ranks_get_is_compared_with_the_arithmetic", what_ranks_get_is_compared_with_the_arithmetic},
     {"axes_that_make_no_mesh_are_refused_with_the_fix", axes_that_make_no_mesh_are_refused_with_the_fix},
     {"a_view_shows_axes_ranks_hosts_and_speeds", a_view_shows_axes_ranks_hosts_and_speeds},
 };
