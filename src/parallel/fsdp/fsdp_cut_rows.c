@@ -66,7 +66,8 @@ static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const flo
 
 tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum)
 {
-    int64_t row = tess_shape_row_count(&p->shape), rows_at_once = row < ELEMENTS_AT_ONCE ? ELEMENTS_AT_ONCE / row : 1;
+    int64_t row = tess_shape_row_count(&p->shape), share = (p->primary.size[0] + fsdp->n_tp - 1) / fsdp->n_tp;
+    int64_t most = row < ELEMENTS_AT_ONCE ? ELEMENTS_AT_ONCE / row : 1, rows_at_once = share < most ? share : most;
     size_t n_tp = (size_t)fsdp->n_tp, n = (size_t)(rows_at_once * row);
     exchange x = {0};
     tess_mem *mem = fsdp->mem;
