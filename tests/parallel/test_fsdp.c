@@ -318,6 +318,57 @@ static void norm_not_finite(void)
     close_mesh();
 }
 
+/* ---- Places ---- */
+/* Rank (1, 1) of shards 2 x tp 2 has rows and columns in the middle of a parameter (5, 7): what is wrong there is named
+ * by its place in the whole. */
+static void places_are_those_of_the_whole_parameter(void)
+{
+    static const tess_fsdp_policy policy = {TESS_STRATEGY_ZERO2, TESS_BF16, TESS_F32, 1, 0};
+    open_mesh((tess_axis[]){{"dp_shard", 2}, {"tp", 2}}, 2);
+    int rank = tess_runtime_rank(runtime);
+    tess_fsdp *fsdp = NULL;
+    tess_unit *unit = NULL;
+    tess_param_desc descs[] = {{"frozen", {2, {3, 2}}, false, true, {TESS_SHARD, 0}},
+                               {"w", {2, {5, 7}}, true, true, {TESS_SHARD, 1}}};
+    EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", descs, 2, &unit));
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL));
+    EXPECT_OK(tess_fsdp_step_begin(fsdp, 1));
+    EXPECT_OK(tess_fsdp_micro_begin(fsdp, 0));
+    EXPECT_OK(tess_unit_pre_forward(unit));
+    EXPECT_OK(tess_unit_post_forward(unit));
+    EXPECT_OK(tess_unit_pre_backward(unit));
+    tess_shard shard;
+    EXPECT_OK(tess_fsdp_shard(fsdp, 1, &shard));
+    int64_t columns = shard.box.size[1], at;
+    EXPECT_INT(columns, rank % 2 == 0 ? 4 : 3);
+    memset(tess_unit_grad(unit, 1), 0, (size_t)(5 * columns) * sizeof(float));
+    if (rank == 3)
+        tess_unit_grad(unit, 1)[4 * columns + 2] = NAN;
+    EXPECT_OK(tess_unit_post_backward(unit));
+    EXPECT_OK(tess_fsdp_step_end(fsdp));
+    tess_fsdp_bad_gradient bad;
+    bool found = tess_fsdp_find_bad_gradient(fsdp, &bad);
+    if (tess_runtime_hosts(runtime) == 1) /* else it may not be known */
+        EXPECT_INT(found, rank == 3);
+    if (found) {
+        EXPECT_TEXT(bad.param, "w");
+        EXPECT_INT(bad.rank, 3);
+        EXPECT_INT(bad.row, 4);
+        EXPECT_INT(bad.column, 6);
+    }
+
+    /* A copy that is not what the weights round to. */
+    EXPECT_OK(tess_fsdp_copy_differs(fsdp, 1, &at));
+    EXPECT_INT(at, -1);
+    if (rank == 3)
+        shard.master[1 * columns + 1] = 1; /* of its rows 3 and 4 */
+    EXPECT_OK(tess_fsdp_copy_differs(fsdp, 1, &at));
+    EXPECT_INT(at, rank == 3 ? 4 * 7 + 5 : -1);
+    tess_fsdp_destroy(&fsdp);
+    close_mesh();
+}
+
 /* ---- Misuse ---- */
 static void bad_policies(void)
 {
@@ -562,6 +613,7 @@ static const test_case cases[] = {
     {"where_copies_last_an_update_leaves_nothing_to_gather", update_gathers, -1, 0},
     {"grad_norm_neither_overflows_nor_hides_what_is_not_finite", norm_not_finite, 2, 0},
     {"rows_that_many_tp_ranks_share_are_put_together_for_the_norm", norm_of_many_cut_rows, -1, 0},
+    {"places_are_those_of_the_whole_parameter", places_are_those_of_the_whole_parameter, 4, 0},
     {"bad_policies_are_named", bad_policies, 1, 0},
     {"bad_units_are_named", bad_units, 1, 0},
     {"hooks_in_the_wrong_order_are_named", bad_order, 1, 0},
