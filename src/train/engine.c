@@ -152,8 +152,9 @@ static tess_status build_executor(tess_engine *e)
 {
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
+    int n_local = (int)((tess_config_micro_batches(e->config) + e->at.n_data - 1) / e->at.n_data);
     if (e->at.n_stages > 1)
-        TESS_TRY(tess_stage_slots(e->mem, e->config, e->stage_plan, e->at.n_data, &options, &e->stage_slots));
+        TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, n_local, &options, &e->stage_slots));
     e->n_stage_slots = options.n_slots;
     e->pass_tokens = options.max_tokens;
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));

@@ -5,61 +5,7 @@
 #include "base/os/memory_group.h"
 #include "base/text/text.h"
 #include "job/job_memory.h"
-
-/* ---- The prediction ---- */
-tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
-{
-    return (tess_memory_plan){.policy = tess_engine_policy(c),
-                              .activations = tess_engine_activations(c),
-                              .passes = (int)c->training.passes,
-                              .n_shards = (int)c->parallelism.data_parallel_shard_degree,
-                              .n_replicas = (int)c->parallelism.data_parallel_replicate_degree,
-                              .n_local = n_local,
-                              .local_batch = c->training.local_batch_size,
-                              .global_batch = c->training.global_batch_size,
-                              .seq_len = c->training.seq_len};
-}
-
-static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
-                                 tess_fsdp_bytes *bytes)
-{
-    tess_fsdp *fsdp = NULL;
-    tess_unit **units = NULL;
-    tess_status status;
-    int open = tess_model_get_config(model)->tied ? 0 : -1; /* the head writes the embedding's gradient first */
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
-                                  (void **)&units));
-    TESS_GOTO(tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, plan->n_replicas, &fsdp), allocated);
-    TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
-    TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
-    *bytes = tess_fsdp_plan_bytes(fsdp, plan->global_batch / plan->local_batch, open);
-allocated:
-    tess_fsdp_destroy(&fsdp);
-    tess_mem_free(mem, units);
-    return status;
-}
-
-tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
-                                tess_memory_need *need)
-{
-    tess_fsdp_bytes b;
-    tess_executor_options activations = plan->activations;
-    activations.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
-    TESS_TRY(plan_sharding(mem, model, plan, &b));
-    *need = (tess_memory_need){
-        .rank = {[TESS_POOL_PARAMS] = (double)b.params,
-                 [TESS_POOL_GRADS] = (double)b.grads,
-                 [TESS_POOL_OPTIMIZER] = (double)b.optimizer,
-                 [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &activations) +
-                                           (double)activations.max_tokens * sizeof(float), /* log-probabilities */
-                 [TESS_POOL_COMM] = (double)b.windows},
-        .copies = (double)b.copies};
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        need->host += plan->n_local * need->rank[pool];
-    int n_teams = (plan->n_local + plan->n_shards - 1) / plan->n_shards;
-    need->host += n_teams * need->copies;
-    return TESS_OK;
-}
+#include "parallel/pipeline/pipeline.h"
 
 /* ---- What would fit ---- */
 typedef struct memory_search {
@@ -74,15 +20,22 @@ typedef struct memory_search {
 static bool fits(memory_search *s, const tess_memory_plan *plan)
 {
     tess_memory_need need = {0};
-    if (s->status == TESS_OK)
-        s->status = tess_memory_predict(s->mem, s->model, plan, &need);
+    if (s->status != TESS_OK || plan->n_shards < 1)
+        return false;
+    s->status = tess_memory_predict(s->mem, s->model, plan, &need);
+    if (s->status == TESS_E_INVALID) { /* a schedule that takes other numbers of micro-batches */
+        s->status = TESS_OK;
+        tess_error_clear();
+        return false;
+    }
     return s->status == TESS_OK && need.host <= s->room;
 }
 
+/* No shards where stages do not divide the ranks. */
 static tess_memory_plan over(const tess_memory_plan *plan, int n_hosts, int n_local)
 {
     tess_memory_plan p = *plan;
-    int world = n_hosts * n_local;
+    int world = n_hosts * n_local % p.n_stages == 0 ? n_hosts * n_local / p.n_stages : 0; /* of a stage */
     p.n_local = n_local;
     p.n_replicas = world % p.n_replicas == 0 ? p.n_replicas : 1;
     p.n_shards = world / p.n_replicas;
@@ -108,12 +61,31 @@ static tess_memory_plan leanest(const tess_memory_plan *plan)
         (s)->at = tess_text_add((s)->text, (s)->size, (s)->at, __VA_ARGS__);                                \
     } while (0)
 
+/* Fewer micro-batches under way. */
+static void offer_schedule(memory_search *s, const tess_memory_plan *plan)
+{
+    tess_config *config;
+    tess_memory_plan p = *plan;
+    if (plan->n_stages == 1 || plan->config->parallelism.pipeline_parallel_schedule == TESS_PIPELINE_1F1B ||
+        s->status != TESS_OK)
+        return;
+    s->status = tess_mem_alloc(s->mem, TESS_POOL_MISC, sizeof(*config), "configuration", (void **)&config);
+    if (s->status != TESS_OK)
+        return;
+    *config = *plan->config;
+    config->parallelism.pipeline_parallel_schedule = TESS_PIPELINE_1F1B;
+    p.config = config;
+    if (fits(s, &p))
+        OFFER(s, "parallelism.pipeline_parallel_schedule=1f1b");
+    tess_mem_free(s->mem, config);
+}
+
 /* Each setting by itself. */
 static void offer_settings(memory_search *s, const tess_memory_plan *plan)
 {
     tess_memory_plan p = *plan;
     int world = plan->n_shards * plan->n_replicas;
-    for (p = over(plan, 1, plan->n_local - 1); world == plan->n_local && p.n_local > 0;
+    for (p = over(plan, 1, plan->n_local - 1); world * plan->n_stages == plan->n_local && p.n_local > 0;
          p = over(plan, 1, p.n_local - 1))
         if (fits(s, &p)) {
             OFFER(s, "-n %d", p.n_local);
@@ -125,6 +97,7 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
     p.n_replicas = 1;
     if (fits(s, &p))
         OFFER(s, "parallelism.shard_strategy=full");
+    offer_schedule(s, plan);
     p = *plan;
     p.activations.recompute = TESS_RECOMPUTE_FULL;
     if (fits(s, &p))
@@ -143,23 +116,27 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
         }
 }
 
-/* The fewest hosts like this one, each with n_local ranks; 0: no number is enough. */
+/* The fewest hosts like this one, each with n_local ranks, among the multiples that stages divide; 0: no number is
+ * enough. */
 static int hosts_for(memory_search *s, const tess_memory_plan *plan, int n_local)
 {
-    int most = JOB_MAX_RANKS / n_local, below = 0, n = 1;
-    tess_memory_plan p = over(plan, most, n_local);
+    int each = 1, below = 0, n = 1;
+    while (each * n_local % plan->n_stages != 0)
+        each++;
+    int most = JOB_MAX_RANKS / n_local / each;
+    tess_memory_plan p = over(plan, most * each, n_local);
     if (!fits(s, &p))
         return 0;
-    for (p = over(plan, n, n_local); n < most && !fits(s, &p); p = over(plan, n, n_local)) {
+    for (p = over(plan, n * each, n_local); n < most && !fits(s, &p); p = over(plan, n * each, n_local)) {
         below = n;
         n = 2 * n < most ? 2 * n : most;
     }
     while (n - below > 1) {
         int middle = (below + n) / 2;
-        p = over(plan, middle, n_local);
+        p = over(plan, middle * each, n_local);
         *(fits(s, &p) ? &n : &below) = middle;
     }
-    return n;
+    return n * each;
 }
 
 static void offer_hosts(memory_search *s, const tess_memory_plan *plan, const char *with)
@@ -210,11 +187,14 @@ static const char *find_what_fits(memory_search *s, const tess_memory_plan *plan
 static void describe(const tess_memory_need *need, char *text, size_t size)
 {
     char bytes[32];
-    size_t at = 0;
+    const char *separator = "";
+    size_t at = tess_text_add(text, size, 0, "a rank%s%s: ", need->stages[0] != '\0' ? " with " : "", need->stages);
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        if (need->rank[pool] > 0)
-            at = tess_text_add(text, size, at, "%s%s %s", at > 0 ? ", " : "", tess_pool_name((tess_pool)pool),
+        if (need->rank[pool] > 0) {
+            at = tess_text_add(text, size, at, "%s%s %s", separator, tess_pool_name((tess_pool)pool),
                                tess_format_bytes(need->rank[pool], bytes, sizeof(bytes)));
+            separator = ", ";
+        }
     if (need->copies > 0)
         tess_text_add(text, size, at, "; gathered parameters that ranks share %s",
                       tess_format_bytes(need->copies, bytes, sizeof(bytes)));
@@ -224,7 +204,7 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess
                               const char *room_of)
 {
     tess_memory_need need;
-    char needed[32], free_bytes[32], pools[384], offers[640];
+    char needed[32], free_bytes[32], pools[448], offers[640];
     memory_search search = {.mem = mem, .model = model, .room = room, .text = offers, .size = sizeof(offers)};
     TESS_TRY(tess_memory_predict(mem, model, plan, &need));
     if (need.host <= room)
@@ -233,7 +213,7 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess
     const char *what = find_what_fits(&search, plan);
     TESS_TRY(search.status);
     return TESS_FAIL(TESS_E_INVALID,
-                     "%d rank%s of this host would need %s of memory, but %s has %s left (a rank: %s). It would "
+                     "%d rank%s of this host would need %s of memory, but %s has %s left (%s). It would "
                      "fit %s. job.ignore_memory=true starts it as it is",
                      plan->n_local, plan->n_local > 1 ? "s" : "", tess_format_bytes(need.host, needed, sizeof(needed)),
                      room_of, tess_format_bytes(room, free_bytes, sizeof(free_bytes)), pools,

@@ -1,7 +1,8 @@
 /* How much memory a training will take, before any of it is taken: by pool and rank, from the layouts and rules by
  * which it is allocated. Weights, gradients, moments, gathered copies and windows are exact. Activations lack the
  * kernels' work space, and all of it what does not grow with the model: the tokenizer, rows of text, buffers of a
- * network. */
+ * network. Ranks of a pipeline have the layers of their stages, and as many slots of activations as the schedule keeps
+ * under way. */
 #ifndef TESS_TRAIN_MEMORY_NEED_H
 #define TESS_TRAIN_MEMORY_NEED_H
 
@@ -9,9 +10,11 @@
 
 /* What the memory of a training depends on, beside its model. */
 typedef struct tess_memory_plan {
+    const tess_config *config; /* where it cuts stages; borrowed */
     tess_fsdp_policy policy;
     tess_executor_options activations; /* of a pass */
     int passes;
+    int n_stages; /* ranks of a pipeline */
     int n_shards, n_replicas;
     int n_local; /* ranks of a host */
     int64_t local_batch, global_batch, seq_len;
@@ -20,13 +23,17 @@ typedef struct tess_memory_plan {
 /* `config` has passed tess_config_check_step. */
 tess_memory_plan tess_memory_plan_of(const tess_config *config, int n_local);
 
+enum { TESS_MEMORY_STAGES = 64 };
+
 typedef struct tess_memory_need {
     double rank[TESS_POOL_COUNT]; /* bytes of the rank that needs most, without `copies` */
     double copies; /* gathered parameters: in the comm pool of the first rank of a host that shares them */
-    double host;   /* of all ranks of a host together */
+    double host;   /* of all ranks of a host together: of the host that needs most */
+    char stages[TESS_MEMORY_STAGES]; /* "stages 0, 3 of 4", which that rank has; "": no pipeline */
 } tess_memory_need;
 
-/* Takes some KiB of `mem` for as long as it runs. */
+/* Takes some KiB of `mem` for as long as it runs. TESS_E_INVALID: the pipeline cannot be cut so, or its schedule needs
+ * other numbers of micro-batches. */
 tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                                 tess_memory_need *need);
 

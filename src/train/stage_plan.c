@@ -100,19 +100,24 @@ void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan)
     *plan = (tess_stage_plan){0};
 }
 
+void tess_stage_ends(const tess_stage_plan *plan, int chunk, bool *below, bool *above)
+{
+    int stage = tess_pipeline_stage(&plan->shape, plan->rank, chunk);
+    *below = stage > 0 && tess_pipeline_crosses(&plan->shape, stage - 1);
+    *above = stage < plan->shape.ranks * plan->shape.chunks - 1; /* where the next stage is here too, it reads this */
+}
+
 static bool splits_backward(tess_pipeline_kind kind)
 {
     return kind == TESS_PIPELINE_ZB_H1 || kind == TESS_PIPELINE_ZBV || kind == TESS_PIPELINE_DUALPIPEV;
 }
 
-tess_status tess_stage_slots(tess_mem *mem, const tess_config *config, const tess_stage_plan *plan, int n_data,
-                             tess_executor_options *options, tess_slot_units **units)
+tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, int n_local, tess_executor_options *options,
+                             tess_slot_units **units)
 {
     tess_pipeline_schedule schedule;
-    int64_t n_micro = tess_config_micro_batches(config);
     *units = NULL;
-    TESS_TRY_CTX(tess_pipeline_build(mem, plan->shape.kind, plan->shape.ranks, plan->shape.chunks,
-                                     (int)((n_micro + n_data - 1) / n_data), &schedule),
+    TESS_TRY_CTX(tess_pipeline_build(mem, plan->shape.kind, plan->shape.ranks, plan->shape.chunks, n_local, &schedule),
                  "parallelism.pipeline_parallel_schedule");
     const int *slots = schedule.lists[plan->rank].slots;
     options->n_slots = 0;

@@ -62,12 +62,12 @@ static size_t stream_bytes(const tess_stage *s, int64_t n_tokens)
 
 static tess_status alloc_slot(tess_stage *s, stage_slot *slot)
 {
-    const tess_pipeline_schedule *shape = &plan_of(s)->shape;
-    int stage = stage_of(s, slot);
+    bool below, above;
     size_t bytes = stream_bytes(s, s->e->pass_tokens);
-    if (stage > 0 && tess_pipeline_crosses(shape, stage - 1))
+    tess_stage_ends(plan_of(s), slot->chunk, &below, &above);
+    if (below)
         TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->below));
-    if (!is_last(s, slot)) /* where the next stage is here too, it reads this */
+    if (above)
         TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->above));
     return TESS_OK;
 }

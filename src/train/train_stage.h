@@ -28,10 +28,13 @@ void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan);
 tess_status tess_stage_plan_describe(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole,
                                      int64_t seq_len, int n_local, tess_buffer *out);
 
-/* The slots of activations that a step of the configuration needs, n_data ranks sharing its micro-batches, as options
- * of an executor. *units: memory that options->slot_units points to, which the caller frees. */
-tess_status tess_stage_slots(tess_mem *mem, const tess_config *config, const tess_stage_plan *plan, int n_data,
-                             tess_executor_options *options, tess_slot_units **units);
+/* The slots of activations that n_local micro-batches of the rank need, as options of an executor. *units: memory that
+ * options->slot_units points to, which the caller frees. TESS_E_INVALID: the schedule needs other numbers of them. */
+tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, int n_local, tess_executor_options *options,
+                             tess_slot_units **units);
+
+/* At which ends a slot of the chunk has a buffer for the stream, (T, C). */
+void tess_stage_ends(const tess_stage_plan *plan, int chunk, bool *below, bool *above);
 
 /* For an engine whose sharding and executor exist. */
 tess_status tess_stage_create(tess_engine *engine, tess_stage **stage);

@@ -1,0 +1,166 @@
+/* The prediction: what each rank of a pipeline needs, the ranks with the same stages being alike, and the host whose
+ * ranks need most. Without a pipeline there is one kind of rank. */
+#include "base/text/text.h"
+#include "train/memory_need.h"
+#include "train/train_stage.h"
+
+tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
+{
+    return (tess_memory_plan){.config = c,
+                              .policy = tess_engine_policy(c),
+                              .activations = tess_engine_activations(c),
+                              .passes = (int)c->training.passes,
+                              .n_stages = (int)c->parallelism.pipeline_parallel_degree,
+                              .n_shards = (int)c->parallelism.data_parallel_shard_degree,
+                              .n_replicas = (int)c->parallelism.data_parallel_replicate_degree,
+                              .n_local = n_local,
+                              .local_batch = c->training.local_batch_size,
+                              .global_batch = c->training.global_batch_size,
+                              .seq_len = c->training.seq_len};
+}
+
+/* What a rank needs: of each pool without the copies, which it shares. */
+typedef struct rank_need {
+    double pool[TESS_POOL_COUNT], copies, sum;
+    char stages[TESS_MEMORY_STAGES];
+} rank_need;
+
+/* ---- A rank ---- */
+static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+                                 const tess_model_part *part, tess_fsdp_bytes *bytes)
+{
+    tess_fsdp *fsdp = NULL;
+    tess_unit **units = NULL;
+    tess_status status;
+    bool shares_table = tess_model_get_config(model)->tied && part->embedding && part->head;
+    int open = shares_table ? 0 : -1; /* the head writes the embedding's gradient first */
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
+                                  (void **)&units));
+    TESS_GOTO(tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, plan->n_replicas, &fsdp), allocated);
+    TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
+    TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
+    *bytes = tess_fsdp_plan_bytes(fsdp, plan->global_batch / plan->local_batch, open);
+allocated:
+    tess_fsdp_destroy(&fsdp);
+    tess_mem_free(mem, units);
+    return status;
+}
+
+/* Buffers between stages. What a message still reads when its slot is needed again comes on top, seldom and for
+ * moments: that depends on who is late. */
+static double stream_bytes(const tess_stage_plan *stages, const tess_model *model, const tess_executor_options *o)
+{
+    int n = 0;
+    for (int slot = 0; slot < o->n_slots; slot++) {
+        bool below, above;
+        int chunk = 0;
+        while (stages->units[chunk].begin != o->slot_units[slot].begin)
+            chunk++;
+        tess_stage_ends(stages, chunk, &below, &above);
+        n += below + above;
+    }
+    return (double)n * (double)o->max_tokens * (double)tess_model_get_config(model)->hidden_size *
+           (double)tess_dtype_size(o->dtype);
+}
+
+static void name_stages(const tess_stage_plan *stages, rank_need *need)
+{
+    const tess_pipeline_schedule *shape = &stages->shape;
+    size_t size = sizeof(need->stages);
+    size_t at = tess_text_add(need->stages, size, 0, "stage%s ", shape->chunks > 1 ? "s" : "");
+    for (int chunk = 0; chunk < shape->chunks; chunk++)
+        at = tess_text_add(need->stages, size, at, "%s%d", chunk > 0 ? ", " : "",
+                           tess_pipeline_stage(shape, stages->rank, chunk));
+    tess_text_add(need->stages, size, at, " of %d", shape->ranks * shape->chunks);
+}
+
+static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, const tess_stage_plan *stages,
+                                const tess_model *model, rank_need *need)
+{
+    tess_fsdp_bytes b;
+    tess_slot_units *slots = NULL;
+    tess_executor_options o = plan->activations;
+    int64_t n_data = plan->n_shards * plan->n_replicas, n_micro = plan->global_batch / plan->local_batch;
+    bool cut = plan->n_stages > 1;
+    o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
+    TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b));
+    if (cut)
+        TESS_TRY(tess_stage_slots(mem, stages, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
+    *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b.params,
+                                 [TESS_POOL_GRADS] = (double)b.grads,
+                                 [TESS_POOL_OPTIMIZER] = (double)b.optimizer,
+                                 [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) +
+                                                           (double)o.max_tokens * sizeof(float), /* log-probabilities */
+                                 [TESS_POOL_COMM] = (double)b.windows + stream_bytes(stages, model, &o)},
+                        .copies = (double)b.copies};
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        need->sum += need->pool[pool];
+    if (cut)
+        name_stages(stages, need);
+    tess_mem_free(mem, slots);
+    return TESS_OK;
+}
+
+static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, int place,
+                                rank_need *need)
+{
+    const tess_model_config *config = tess_model_get_config(whole);
+    tess_stage_plan stages;
+    tess_model *part;
+    TESS_TRY(tess_stage_plan_create(mem, plan->config, whole, place, &stages));
+    tess_status status = tess_model_create_part(mem, config, &stages.part, &part);
+    if (status == TESS_OK) {
+        status = predict_part(mem, plan, &stages, part, need);
+        tess_model_destroy(&part);
+    }
+    tess_stage_plan_free(mem, &stages);
+    return status;
+}
+
+/* ---- A host ---- */
+/* The ranks [first, end), those of a stage together. Those of a shard team have one copy. */
+static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, int end)
+{
+    int n_data = plan->n_shards * plan->n_replicas;
+    double sum = 0;
+    for (int rank = first; rank < end;) {
+        int place = rank / n_data, last = (place + 1) * n_data - 1;
+        last = last < end - 1 ? last : end - 1;
+        int n_teams = last / plan->n_shards - rank / plan->n_shards + 1;
+        sum += (last - rank + 1) * needs[place].sum + n_teams * needs[place].copies;
+        rank = last + 1;
+    }
+    return sum;
+}
+
+static void take_largest(const tess_memory_plan *plan, const rank_need *needs, tess_memory_need *need)
+{
+    const rank_need *most = needs;
+    int world = plan->n_stages * plan->n_shards * plan->n_replicas;
+    for (int place = 1; place < plan->n_stages; place++)
+        most = needs[place].sum + needs[place].copies > most->sum + most->copies ? &needs[place] : most;
+    *need = (tess_memory_need){.copies = most->copies};
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        need->rank[pool] = most->pool[pool];
+    tess_text_add(need->stages, sizeof(need->stages), 0, "%s", most->stages);
+    for (int first = 0; first < world; first += plan->n_local) {
+        int end = first + plan->n_local < world ? first + plan->n_local : world;
+        double host = predict_host(plan, needs, first, end);
+        need->host = host > need->host ? host : need->host;
+    }
+}
+
+tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+                                tess_memory_need *need)
+{
+    rank_need *needs;
+    tess_status status = TESS_OK;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->n_stages, sizeof(*needs), "plan of memory",
+                                  (void **)&needs));
+    for (int place = 0; status == TESS_OK && place < plan->n_stages; place++)
+        status = predict_rank(mem, model, plan, place, &needs[place]);
+    if (status == TESS_OK)
+        take_largest(plan, needs, need);
+    tess_mem_free(mem, needs);
+    return status;
+}
