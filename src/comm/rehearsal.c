@@ -5,11 +5,13 @@
 #include "base/core/rng.h"
 #include "base/mem/make_room.h"
 #include "comm/comm_impl.h"
+#include "comm/rehearsal_messages.h"
 #include "diagnosis/sentence.h"
 
 enum { COUNTED = 2 }; /* the flag of a number (tess_rehearsal_count); no operation has it */
 
 struct tess_rehearsal {
+    int group;
     const char *counted; /* the noun of the line with COUNTED, NULL: there is none */
     tess_fingerprint *lines;
     size_t n, room;
@@ -51,6 +53,11 @@ tess_status tess_rehearsal_count(tess_runtime *rt, const char *what, int64_t num
     return add(rt, &line);
 }
 
+void tess_rehearsal_group(tess_runtime *rt, int group)
+{
+    rt->rehearsal->group = group;
+}
+
 void tess_rehearsal_drop(tess_runtime *rt)
 {
     rt->submit = rt->rehearsal->submit;
@@ -60,12 +67,27 @@ void tess_rehearsal_drop(tess_runtime *rt)
 }
 
 /* ---- Where rehearsals differ ---- */
-/* What the members of one team must rehearse alike. */
+/* What ranks must rehearse alike: all members of a team, or those of a group among them. */
 typedef struct rehearsal_view {
     tess_team *team;
+    const int *groups; /* (world) by the job's ranks; NULL: one group */
     tess_fingerprint *lines;
     size_t n;
 } rehearsal_view;
+
+static int group_of(const rehearsal_view *v, int member)
+{
+    return v->groups != NULL ? v->groups[v->team->ranks[member]] : 0;
+}
+
+/* The first member of the group of `member`. */
+static int first_alike(const rehearsal_view *v, int member)
+{
+    int first = 0;
+    while (group_of(v, first) != group_of(v, member))
+        first++;
+    return first;
+}
 
 static tess_team *team_of(const tess_runtime *rt, uint64_t hash)
 {
@@ -85,17 +107,29 @@ static tess_fingerprint seen_by_all(const tess_runtime *rt, const tess_fingerpri
     return (tess_fingerprint){.team = tess_hash_text(team->name), .root = -1, .kind = line->kind, .label = line->label};
 }
 
-static void make_view(const tess_runtime *rt, tess_team *team, rehearsal_view *v)
+static void add_line(rehearsal_view *v, tess_fingerprint line)
 {
-    const struct tess_rehearsal *rehearsal = rt->rehearsal;
-    v->team = team;
-    v->n = 0;
-    for (size_t i = 0; i < rehearsal->n; i++) {
-        if (team != rt->team && rehearsal->lines[i].team != team->hash)
-            continue;
-        v->lines[v->n] = team == rt->team ? seen_by_all(rt, &rehearsal->lines[i]) : rehearsal->lines[i];
-        v->lines[v->n].sequence = v->n;
-        v->n++;
+    line.sequence = v->n;
+    v->lines[v->n++] = line;
+}
+
+/* The order in which all teams are used. */
+static void view_order(const tess_runtime *rt, const int *groups, rehearsal_view *v)
+{
+    *v = (rehearsal_view){.team = rt->team, .groups = groups, .lines = v->lines};
+    for (size_t i = 0; i < rt->rehearsal->n; i++)
+        add_line(v, seen_by_all(rt, &rt->rehearsal->lines[i]));
+}
+
+/* What is called on one team: its messages or all else. */
+static void view_team(const tess_runtime *rt, tess_team *team, bool messages, rehearsal_view *v)
+{
+    *v = (rehearsal_view){.team = team, .lines = v->lines};
+    for (size_t i = 0; i < rt->rehearsal->n; i++) {
+        const tess_fingerprint *line = &rt->rehearsal->lines[i];
+        bool is_message = line->kind == TESS_TRACE_SEND || line->kind == TESS_TRACE_RECV;
+        if (line->team == team->hash && is_message == messages)
+            add_line(v, *line);
     }
 }
 
@@ -117,7 +151,7 @@ static tess_status are_equal(const rehearsal_view *v, size_t n, bool *equal)
     TESS_TRY(tess_all_gather(v->team, &mine, all, 1, TESS_I64, NULL));
     *equal = true;
     for (int r = 1; r < v->team->size; r++)
-        *equal = *equal && all[r] == all[0];
+        *equal = *equal && all[r] == all[first_alike(v, r)];
     return TESS_OK;
 }
 
@@ -140,41 +174,65 @@ static tess_status find_difference(const rehearsal_view *v, size_t *line)
     return TESS_OK;
 }
 
-/* "ranks 0 1 3 have 4": the ranks with the same count as member `like`. */
-static void report_camp(const tess_team *team, const tess_fingerprint *all, int like, tess_sentence *sentence)
+/* The same line of ranks that must have it alike. */
+typedef struct camp_lines {
+    tess_fingerprint lines[JOB_MAX_RANKS];
+    int ranks[JOB_MAX_RANKS], n; /* the job's */
+} camp_lines;
+
+/* "ranks 0 1 3 have 4": the ranks with the same count as number `like`. */
+static void report_camp(const camp_lines *all, int like, tess_sentence *sentence)
 {
     int ranks[JOB_MAX_RANKS], n = 0;
-    for (int i = 0; i < team->size; i++)
-        if (all[i].count == all[like].count)
-            ranks[n++] = team->ranks[i];
+    for (int i = 0; i < all->n; i++)
+        if (all->lines[i].count == all->lines[like].count)
+            ranks[n++] = all->ranks[i];
     tess_sentence_add(sentence, "%s", sentence->at > 0 ? ", " : "");
     tess_sentence_ranks(sentence, ranks, n);
-    tess_sentence_add(sentence, n == 1 ? " has %lld" : " have %lld", (long long)all[like].count);
+    tess_sentence_add(sentence, n == 1 ? " has %lld" : " have %lld", (long long)all->lines[like].count);
 }
 
-static bool is_first_of_camp(const tess_fingerprint *all, int i)
+static bool is_first_of_camp(const camp_lines *all, int i)
 {
     for (int j = 0; j < i; j++)
-        if (all[j].count == all[i].count)
+        if (all->lines[j].count == all->lines[i].count)
             return false;
     return true;
 }
 
 /* Replaces the current error. The culprit comes first; -1: none. */
-static tess_status report_counts(const tess_team *team, const tess_fingerprint *all, int culprit)
+static tess_status report_counts(const tess_runtime *rt, const camp_lines *all, int culprit)
 {
     char text[512];
     int odd = -1;
     tess_sentence sentence = tess_sentence_begin(text, sizeof(text));
-    for (int i = 0; i < team->size; i++)
-        odd = team->ranks[i] == culprit ? i : odd;
+    for (int i = 0; i < all->n; i++)
+        odd = all->ranks[i] == culprit ? i : odd;
     if (odd >= 0)
-        report_camp(team, all, odd, &sentence);
-    for (int i = 0; i < team->size; i++)
-        if (is_first_of_camp(all, i) && (odd < 0 || all[i].count != all[odd].count))
-            report_camp(team, all, i, &sentence);
+        report_camp(all, odd, &sentence);
+    for (int i = 0; i < all->n; i++)
+        if (is_first_of_camp(all, i) && (odd < 0 || all->lines[i].count != all->lines[odd].count))
+            report_camp(all, i, &sentence);
     return TESS_FAIL(TESS_E_MISMATCH, "ranks disagree%s: %s of %s; all need as many",
-                     odd >= 0 ? ", the odd one out" : "", text, team->runtime->rehearsal->counted);
+                     odd >= 0 ? ", the odd one out" : "", text, rt->rehearsal->counted);
+}
+
+/* The ranks of the first group that does not have the line alike. */
+static tess_status compare_line(const rehearsal_view *v, const tess_fingerprint *all, camp_lines *alike, int *culprit)
+{
+    tess_status status = TESS_OK;
+    for (int first = 0; first < v->team->size && status == TESS_OK; first++) {
+        alike->n = 0;
+        for (int r = first; r < v->team->size && first_alike(v, first) == first; r++)
+            if (group_of(v, r) == group_of(v, first)) {
+                alike->lines[alike->n] = all[r];
+                alike->ranks[alike->n++] = v->team->ranks[r];
+            }
+        if (alike->n > 1)
+            status = tess_fingerprint_compare(alike->lines, sizeof(all[0]), alike->n, alike->ranks, v->team->name,
+                                              false, culprit);
+    }
+    return status;
 }
 
 /* Shows line `i` of all members. A shorter rehearsal shows an empty line. */
@@ -182,18 +240,18 @@ static tess_status report_difference(const rehearsal_view *v, size_t i)
 {
     tess_team *team = v->team;
     tess_fingerprint mine = {.sequence = i, .root = -1}, all[JOB_MAX_RANKS];
-    int culprit;
+    camp_lines alike;
+    int culprit = -1;
     if (i < v->n)
         mine = v->lines[i];
     TESS_TRY(tess_all_gather(team, &mine, all, sizeof(mine), TESS_U8, NULL));
-    tess_status status =
-        tess_fingerprint_compare(all, sizeof(all[0]), team->size, team->ranks, team->name, false, &culprit);
+    tess_status status = compare_line(v, all, &alike, &culprit);
     TESS_CHECK(status != TESS_OK, TESS_E_INTERNAL, "the rehearsals of ranks differ, but line %zu does not", i);
     bool are_counts = true;
-    for (int r = 0; r < team->size; r++)
-        are_counts = are_counts && all[r].kind == TESS_TRACE_NONE && all[r].flags == COUNTED;
+    for (int r = 0; r < alike.n; r++)
+        are_counts = are_counts && alike.lines[r].kind == TESS_TRACE_NONE && alike.lines[r].flags == COUNTED;
     if (are_counts)
-        tess_fail_context(report_counts(team, all, culprit), "before the first step");
+        tess_fail_context(report_counts(team->runtime, &alike, culprit), "before the first step");
     else
         tess_fail_context(status, "before the first step: what ranks plan to call differs");
     tess_team_lock(team);
@@ -213,19 +271,36 @@ static tess_status compare(const rehearsal_view *v)
     return report_difference(v, line);
 }
 
+/* ---- All of it ---- */
+/* A team whose members are of one group, or of several, which also send each other messages. */
+static tess_status compare_team(tess_runtime *rt, tess_team *team, const int *groups, rehearsal_view *v)
+{
+    bool spans = false;
+    for (int r = 1; r < team->size; r++)
+        spans = spans || groups[team->ranks[r]] != groups[team->ranks[0]];
+    view_team(rt, team, false, v);
+    TESS_TRY(compare(v));
+    view_team(rt, team, true, v);
+    return spans ? tess_rehearsal_compare_messages(team, v->lines, v->n) : compare(v);
+}
+
 /* Lists of teams have the same order on every rank. */
 static tess_status compare_all(tess_runtime *rt)
 {
+    int groups[JOB_MAX_RANKS], mine = rt->rehearsal->group;
     rehearsal_view v = {0};
+    TESS_TRY(tess_all_gather(rt->team, &mine, groups, 1, TESS_I32, NULL));
     TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->rehearsal->n + 1, sizeof(*v.lines),
                                   "rehearsal to compare", (void **)&v.lines));
-    make_view(rt, rt->team, &v);
+    view_team(rt, rt->team, false, &v); /* by all groups */
     tess_status status = compare(&v);
-    for (tess_team *team = rt->teams; team != NULL && status == TESS_OK; team = team->next) {
-        make_view(rt, team, &v);
-        if (team != rt->team && team->size > 1 && team->size < rt->world)
-            status = compare(&v);
+    if (status == TESS_OK) {
+        view_order(rt, groups, &v);
+        status = compare(&v);
     }
+    for (tess_team *team = rt->teams; team != NULL && status == TESS_OK; team = team->next)
+        if (team != rt->team && team->size > 1)
+            status = compare_team(rt, team, groups, &v);
     tess_mem_free(rt->mem, v.lines);
     return status;
 }

@@ -96,7 +96,8 @@ static tess_status backward_input(tess_executor *e, tess_layer_call *call, tess_
         return TESS_OK;
     call->dw = e->none;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call->unit, &call->w));
-    TESS_TRY(tess_layer_backward(call, &m->saved, &m->work, true));
+    if (call->batch != NULL)
+        TESS_TRY(tess_layer_backward(call, &m->saved, &m->work, true));
     return e->hooks.post_forward(e->hooks.self, call->unit);
 }
 
@@ -356,6 +357,18 @@ tess_status tess_executor_rehearse(const tess_executor *e, const tess_hooks *hoo
     tess_executor dry = *e;
     dry.hooks = *hooks;
     return train(&dry, NULL, NULL, NULL);
+}
+
+tess_status tess_executor_rehearse_range(tess_executor *e, const tess_hooks *hooks, const tess_range *range,
+                                         const tess_backward *backward)
+{
+    tess_range empty = *range;
+    const tess_hooks own = e->hooks;
+    empty.batch = NULL;
+    e->hooks = *hooks;
+    tess_status status = backward == NULL ? forward_range(e, &empty, NULL, NULL) : backward_range(e, &empty, backward);
+    e->hooks = own;
+    return status;
 }
 
 static tess_status evaluate(tess_executor *e, const tess_batch *batch, const head_task *task)

@@ -193,6 +193,10 @@ tess_status tess_executor_backward(tess_executor *executor, const tess_range *ra
 /* Calls `hooks` in the order in which tess_executor_train calls the executor's own, and computes nothing. Ignores the w
  * and dw that they return. */
 tess_status tess_executor_rehearse(const tess_executor *executor, const tess_hooks *hooks);
+/* The same for a range, whose batch is not read: as tess_executor_forward calls them, or, with `backward`, as
+ * tess_executor_backward does for its part; it names no tensors. */
+tess_status tess_executor_rehearse_range(tess_executor *executor, const tess_hooks *hooks, const tess_range *range,
+                                         const tess_backward *backward);
 
 /* Forward only: log-probabilities of the targets (T), and entropies of the predictions (T) or NULL, of
  * softmax(logits * inv_temperature); both 0 where there is no target. The bits of training with a loss of that

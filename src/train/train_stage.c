@@ -364,6 +364,49 @@ tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n
     return status;
 }
 
+/* ---- Without numbers ---- */
+/* A message is as long as the longest micro-batch. */
+static tess_status rehearse_action(tess_stage *s, const tess_hooks *hooks, const tess_pipeline_action *a)
+{
+    static const tess_backward parts[TESS_PIPELINE_OPS] = {[TESS_PIPELINE_B] = {.part = TESS_BACKWARD_WHOLE},
+                                                           [TESS_PIPELINE_BI] = {.part = TESS_BACKWARD_INPUT},
+                                                           [TESS_PIPELINE_BW] = {.part = TESS_BACKWARD_WEIGHTS}};
+    stage_slot *slot = &s->slots[s->first_slot[a->chunk] + a->slot];
+    const tess_range range = range_of(s, slot);
+    slot->micro = a->micro;
+    slot->batch = (tess_batch){.n_tokens = s->e->pass_tokens};
+    switch (a->op) {
+    case TESS_PIPELINE_F:
+        return tess_executor_rehearse_range(s->e->executor, hooks, &range, NULL);
+    case TESS_PIPELINE_B:
+    case TESS_PIPELINE_BI:
+    case TESS_PIPELINE_BW:
+        return tess_executor_rehearse_range(s->e->executor, hooks, &range, &parts[a->op]);
+    case TESS_PIPELINE_SEND_F:
+    case TESS_PIPELINE_SEND_B:
+        TESS_TRY(send(s, slot, a->op == TESS_PIPELINE_SEND_F));
+        return wait_for(s, a->op == TESS_PIPELINE_SEND_F ? &slot->sent_above : &slot->sent_below);
+    default:
+        return receive(s, slot, a->op == TESS_PIPELINE_RECV_F);
+    }
+}
+
+int tess_stage_rehearsed(const tess_stage *s, int n_local)
+{
+    int enough = 4 * plan_of(s)->shape.ranks;
+    return n_local < enough ? n_local : enough;
+}
+
+tess_status tess_stage_rehearse(tess_stage *s, const tess_hooks *hooks, int n_local)
+{
+    TESS_TRY(fit_schedule(s, n_local));
+    TESS_TRY(tess_fsdp_micro_begin_all(s->e->fsdp));
+    const tess_pipeline_list *list = &s->schedule.lists[plan_of(s)->rank];
+    for (int i = 0; i < list->n; i++)
+        TESS_TRY(rehearse_action(s, hooks, &list->actions[i]));
+    return TESS_OK;
+}
+
 /* ---- Forward only ---- */
 static tess_status score_chunk(tess_stage *s, stage_slot *slot, tess_loss_sum *sum)
 {

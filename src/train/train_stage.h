@@ -44,6 +44,11 @@ void tess_stage_destroy(tess_stage **stage);
  * source's batches are valid through the step. Collective over the pipeline. */
 tess_status tess_stage_run(tess_stage *stage, const tess_batch_source *source, int n_local, tess_loss_sum *own);
 
+/* Calls what tess_stage_run calls, in its order, but hooks instead of computing, and with no batch. */
+tess_status tess_stage_rehearse(tess_stage *stage, const tess_hooks *hooks, int n_local);
+/* As many of n_local micro-batches as show all that a step does: the others repeat it. */
+int tess_stage_rehearsed(const tess_stage *stage, int n_local);
+
 /* Adds the losses of a batch to the meter, forward only: the rank with the head counts its tokens in *sum. Collective
  * over the pipeline, whose ranks give the same batch. */
 tess_status tess_stage_score(tess_stage *stage, const tess_batch *batch, tess_loss_sum *sum);

@@ -126,6 +126,82 @@ static void teams_are_compared_among_their_members(void)
     tess_runtime_destroy(&rt);
 }
 
+/* Two stages of two ranks: each stage has calls of its own, and messages lead from one to the other. */
+typedef enum planted { NOTHING, STAGE_SUM, WORLD_SUM, LONGER, UNSENT, UNRECEIVED } planted;
+
+static void rehearse_stages(tess_runtime *rt, tess_team *stage, tess_team *pair, planted odd)
+{
+    float x[N] = {0};
+    int rank = tess_runtime_rank(rt), first = rank / 2 == 0, here = rank == 3;
+    tess_work *work = NULL;
+    EXPECT_OK(tess_rehearsal_begin(rt));
+    tess_rehearsal_group(rt, rank / 2);
+    for (int i = 0; i < (first ? 4 : 2); i++) /* the stages differ */
+        EXPECT_OK(tess_all_reduce(stage, x, x, (size_t)(3 + first + (odd == STAGE_SUM && here && i == 1)), TESS_F32,
+                                  TESS_SUM, NULL));
+    for (int i = 0; i < 6; i++) { /* the receiver takes the two tags in another order */
+        int tag = first ? i % 2 : i / 3;
+        size_t n = odd == LONGER && here && i == 4 ? 9 : 8;
+        if ((odd == UNSENT && first && i == 5) || (odd == UNRECEIVED && !first && i == 2))
+            continue;
+        EXPECT_OK(first ? tess_send(pair, x, n, TESS_F32, 1, (uint32_t)tag, &work)
+                        : tess_recv(pair, x, n, TESS_F32, 0, (uint32_t)tag, &work));
+        EXPECT_OK(tess_work_wait(&work, 0));
+    }
+    EXPECT_OK(tess_all_reduce(tess_runtime_team(rt), x, x, odd == WORLD_SUM && here ? 2 : 1, TESS_F32, TESS_SUM, NULL));
+}
+
+static void stages_rehearse_calls_of_their_own(planted odd, const char *needle)
+{
+    tess_runtime *rt = join();
+    tess_team *stage = NULL, *pair = NULL;
+    int rank = tess_runtime_rank(rt);
+    EXPECT_OK(tess_team_split(tess_runtime_team(rt), rank / 2, rank, "stage", &stage));
+    EXPECT_OK(tess_team_split(tess_runtime_team(rt), rank % 2, rank, "pp", &pair));
+    rehearse_stages(rt, stage, pair, odd);
+    bool concerned = odd == STAGE_SUM ? rank / 2 == 1 : odd != LONGER || rank % 2 == 1;
+    tess_status status = tess_rehearsal_end(rt);
+    if (odd == NOTHING) {
+        EXPECT_OK(status);
+    } else if (concerned) {
+        EXPECT(status == TESS_E_MISMATCH);
+        EXPECT_CONTAINS(tess_error_message(), needle);
+    }
+    tess_team_destroy(&pair);
+    tess_team_destroy(&stage);
+    tess_runtime_destroy(&rt);
+}
+
+static void stages_may_differ(void)
+{
+    stages_rehearse_calls_of_their_own(NOTHING, "");
+}
+
+static void ranks_of_a_stage_may_not_differ(void)
+{
+    stages_rehearse_calls_of_their_own(STAGE_SUM, "all_reduce #1 of team 'stage': 4 float32");
+}
+
+static void stages_call_alike_on_the_world(void)
+{
+    stages_rehearse_calls_of_their_own(WORLD_SUM, "the odd one out: rank 3");
+}
+
+static void a_message_of_another_length_is_shown(void)
+{
+    stages_rehearse_calls_of_their_own(LONGER, "messages differ: rank 1 planned send");
+}
+
+static void a_message_that_nobody_sends_is_shown(void)
+{
+    stages_rehearse_calls_of_their_own(UNSENT, "planned nothing for it");
+}
+
+static void a_message_that_nobody_receives_is_shown(void)
+{
+    stages_rehearse_calls_of_their_own(UNRECEIVED, "planned nothing for it");
+}
+
 static const test_case cases[] = {
     {"equal_rehearsals_agree_and_move_nothing", equal_rehearsals_agree_and_move_nothing, -1, 0},
     {"the_first_line_that_differs_is_shown", the_first_line_that_differs_is_shown, 4, 0, TEST_ALONE},
@@ -134,5 +210,11 @@ static const test_case cases[] = {
     {"who_has_other_numbers_is_told_in_plain_words", who_has_other_numbers_is_told_in_plain_words, 4, 0, TEST_ALONE},
     {"other_numbers_may_be_nobodys_fault", other_numbers_may_be_nobodys_fault, 4, 0, TEST_ALONE},
     {"teams_are_compared_among_their_members", teams_are_compared_among_their_members, 4, 0, TEST_ALONE},
+    {"stages_may_differ", stages_may_differ, 4, 0},
+    {"ranks_of_a_stage_may_not_differ", ranks_of_a_stage_may_not_differ, 4, 0, TEST_ALONE},
+    {"stages_call_alike_on_the_world", stages_call_alike_on_the_world, 4, 0, TEST_ALONE},
+    {"a_message_of_another_length_is_shown", a_message_of_another_length_is_shown, 4, 0, TEST_ALONE},
+    {"a_message_that_nobody_sends_is_shown", a_message_that_nobody_sends_is_shown, 4, 0, TEST_ALONE},
+    {"a_message_that_nobody_receives_is_shown", a_message_that_nobody_receives_is_shown, 4, 0, TEST_ALONE},
 };
 TEST_MAIN(cases)

@@ -260,6 +260,18 @@ static void ranges_call_the_hooks_of_their_units(void)
     EXPECT_OK(tess_executor_backward(executor, &lower, &b));
     EXPECT_OK(tess_executor_backward(executor, &upper, &b));
     EXPECT_TEXT(rec.text, "b1 /b1 b0 /b0 b2 /b2");
+
+    recorder rehearsed = {.fail_at = -1}; /* has no windows */
+    hooks.self = &rehearsed;
+    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &lower, NULL));
+    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &upper, NULL));
+    b = (tess_backward){.part = TESS_BACKWARD_INPUT};
+    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &upper, &b));
+    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &lower, &b));
+    b.part = TESS_BACKWARD_WEIGHTS;
+    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &lower, &b));
+    EXPECT_OK(tess_executor_rehearse_range(executor, &hooks, &upper, &b));
+    EXPECT_TEXT(rehearsed.text, "f0 /f0 f1 /f1 f2 /f2 f3 /f3 b3 /b3 f2 /f2 f1 /f1 b1 /b1 b0 /b0 b2 /b2");
     tess_executor_destroy(&executor);
     rig_close(&r);
     fixture_close(&f);
