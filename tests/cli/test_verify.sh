@@ -18,6 +18,14 @@ expect "float32, gathered until backward, everything recomputed" 0 "$same" "$tes
     training.mixed_precision_param=float32 parallelism.fsdp_reshard_after_forward=0 activation_checkpoint.mode=full
 expect "gradients in bfloat16 on their way" 0 "$same" "$tessera" verify run.yaml -n 2 \
     training.mixed_precision_reduce=bfloat16
+pp=parallelism.pipeline_parallel_degree
+schedule=parallelism.pipeline_parallel_schedule
+for words in "2 $pp=2" "3 $pp=3 $schedule=gpipe" "4 $pp=2 parallelism.shard_strategy=none $schedule=zb_h1" \
+    "6 $pp=3 parallelism.shard_strategy=zero2 training.local_batch_size=1" \
+    "4 $pp=2 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2"; do
+    # shellcheck disable=SC2086
+    expect "stages of a pipeline: -n $words" 0 "$same" "$tessera" verify run.yaml --steps 2 training.threads=1 -n $words
+done
 expect "two ranks without -n" 0 "2 ranks, full" "$tessera" verify run.yaml --steps 1
 expect "as JSON" 0 '"same": true' "$tessera" verify run.yaml --steps 1 --json
 [ -e out ] && fail "the dump folder was made" || pass "nothing was written"
@@ -54,6 +62,10 @@ grep -qF "gradients    1 of 30 tensors differ, the first after step 2" output &&
 [ "$(grep -E '^  model\.' output)" = "  model.layers.1.mlp.up_proj.weight" ] && pass "by its name" ||
     fail "by its name: $(cat output)"
 grep -qF "gradient: 1 of 2226 elements differ" output && pass "in one element" || fail "elements: $(cat output)"
+expect "in a pipeline" 5 "  model.layers.1.mlp.up_proj.weight (stage 1 of 3)" "$tessera" verify run.yaml -n 3 $pp=3 \
+    fault.spec="rank=1 step=2 point=gradient kind=flip tensor=model.layers.1.mlp.up_proj.weight bit=20"
+grep -q "^3 ranks, full, 3 stages in 1f1b" output && pass "which is described" || fail "which is described: $(cat output)"
+expect "a pipeline as JSON" 0 '"schedule": "1f1b"' "$tessera" verify run.yaml -n 3 $pp=3 --steps 1 --json
 expect "a copy that one rank spoils" 5 "copies of its weights are not the same: the odd one is rank 3" "$tessera" \
     verify run.yaml -n 4 --steps 2 parallelism.shard_strategy=none \
     fault.spec="rank=3 step=2 point=parameter kind=flip tensor=model.norm.weight bit=20"

@@ -14,8 +14,6 @@
 #include "train/model_folder.h"
 #include "train/verify/verify_impl.h"
 
-enum { LAYOUT, ONE }; /* of a pair of runs */
-
 static void note(const tess_verify_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void note(const tess_verify_plan *plan, const char *format, ...)
 {
@@ -41,24 +39,36 @@ static tess_status count_tensors(tess_mem *mem, const tess_config *config, int *
     return TESS_OK;
 }
 
-static tess_status open_runs(tess_mem *mem, const tess_verify_plan *plan, verify_run runs[2])
+static tess_status open_run(tess_mem *mem, verify_run *run)
 {
-    verify_run *layout = &runs[LAYOUT], *one = &runs[ONE];
-    *layout = (verify_run){.config = *plan->config, .ranks = plan->ranks, .with_faults = true};
-    *one = (verify_run){.ranks = 1, .kernels = plan->reference_kernels};
-    layout->steps = one->steps = plan->steps;
-    layout->values_fd = one->values_fd = -1;
-    TESS_TRY(tess_config_check(&layout->config, plan->ranks));
-    one->config = layout->config; /* the same batch and arithmetic, nothing sharded */
+    run->values_fd = -1;
+    TESS_TRY(tess_config_check(&run->config, run->ranks));
+    TESS_TRY_CTX(count_tensors(mem, &run->config, &run->n_tensors), "model");
+    return verify_run_open(run);
+}
+
+tess_status verify_open_layout(tess_mem *mem, const tess_verify_plan *plan, const tess_config *config,
+                               verify_run *layout)
+{
+    *layout = (verify_run){.config = *config, .ranks = plan->ranks, .steps = plan->steps, .with_faults = true};
+    return open_run(mem, layout);
+}
+
+tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const tess_config *checked, verify_run *one)
+{
+    *one = (verify_run){.config = *checked, .ranks = 1, .steps = plan->steps, .kernels = plan->reference_kernels};
     one->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
+    one->config.parallelism.pipeline_parallel_degree = 1;
     one->config.parallelism.data_parallel_replicate_degree = 1;
     one->config.parallelism.data_parallel_shard_degree = 1;
     one->config.fault.spec[0] = '\0';
-    TESS_TRY(tess_config_check(&one->config, 1));
-    TESS_TRY_CTX(count_tensors(mem, &layout->config, &layout->n_tensors), "model");
-    one->n_tensors = layout->n_tensors;
-    TESS_TRY(verify_run_open(layout));
-    return verify_run_open(one);
+    return open_run(mem, one);
+}
+
+static tess_status open_runs(tess_mem *mem, const tess_verify_plan *plan, verify_run runs[2])
+{
+    TESS_TRY(verify_open_layout(mem, plan, plan->config, &runs[LAYOUT]));
+    return verify_open_one(mem, plan, &runs[LAYOUT].config, &runs[ONE]);
 }
 
 static tess_status run_both(const tess_verify_plan *plan, verify_run runs[2], double seconds[2])
@@ -204,7 +214,7 @@ static tess_status find_values(const tess_verify_plan *plan, const verify_run ru
 }
 
 /* ---- The whole ---- */
-static tess_status take_results(tess_mem *mem, const verify_run runs[2], tess_verify_result *r)
+tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_result *r)
 {
     r->n_tensors = runs[LAYOUT].n_tensors;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)r->n_tensors, sizeof(*r->tensors), "tensors",
@@ -224,6 +234,7 @@ static tess_status take_results(tess_mem *mem, const verify_run runs[2], tess_ve
     }
     for (int64_t step = 1; step <= r->steps; step++)
         compare_step(runs, step, r);
+    TESS_TRY(verify_plan_stages(mem, &runs[LAYOUT], r));
     for (int i = 0; i < r->n_tensors; i++)
         TESS_TRY(verify_check_shards(mem, &runs[LAYOUT], i, r->tensors[i].shards));
     return measure_memory(runs, r);
@@ -239,9 +250,10 @@ tess_status tess_verify(tess_mem *mem, const tess_verify_plan *plan, tess_verify
     if (status == TESS_OK)
         status = run_both(plan, runs, r->seconds);
     if (status == TESS_OK)
-        status = take_results(mem, runs, r);
+        status = verify_take_results(mem, runs, r);
     if (status == TESS_OK && r->first_step > 0)
         status = find_values(plan, runs, r);
+    tess_mem_free(mem, runs[LAYOUT].planned);
     verify_run_close(&runs[0]);
     verify_run_close(&runs[1]);
     return status;

@@ -36,6 +36,7 @@ typedef struct tess_verify_tensor {
     int64_t rows, row;                /* elements of a row */
     int64_t grads_step, weights_step; /* first steps that differ, 0: none */
     tess_verify_delta grads, weights; /* of tess_verify_result.first_step */
+    int stage;                        /* of a pipeline, the first that has it */
     char shards[TESS_VERIFY_TEXT];    /* what is wrong with the placement of its parts, "": nothing */
 } tess_verify_tensor;
 
@@ -50,6 +51,8 @@ typedef struct tess_verify_result {
     tess_mem *mem;
     int ranks;
     int64_t steps;
+    int stages;                        /* of the layout's pipeline; 1: none */
+    char schedule[16];                 /* of them, "" */
     char strategy[16], kernels[2][32]; /* [0]: the layout's, [1]: the one rank's */
     double loss[2][TESS_VERIFY_MAX_STEPS], grad_norm[2][TESS_VERIFY_MAX_STEPS];
     int64_t loss_step, norm_step; /* first that differs, 0: none */

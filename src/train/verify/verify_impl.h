@@ -47,6 +47,10 @@ typedef struct verify_run {
     run_values values;   /* of the last step: */
     int values_fd;       /* gradients of all tensors, then weights of all tensors, by run_tensor.offset */
 
+    uint8_t
+        *planned; /* (n_stages, n_tensors) whether ranks at that place of a pipeline hold the tensor; of the parent */
+    int n_stages; /* ranks of a pipeline */
+
     void *shared; /* holds everything below */
     size_t shared_bytes;
     run_header *header;
@@ -65,8 +69,20 @@ static inline run_digest *verify_digest_of(const verify_run *run, int64_t step, 
 tess_status verify_run_open(verify_run *run);
 void verify_run_close(verify_run *run);
 
+enum { LAYOUT, ONE }; /* of a pair of runs */
+
+/* verify.c: opens the run of a layout, whose configuration need not be checked yet; that of one rank, with the same
+ * batch and arithmetic; and compares two that have run. Free layout->planned afterwards. */
+tess_status verify_open_layout(tess_mem *mem, const tess_verify_plan *plan, const tess_config *config,
+                               verify_run *layout);
+tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const tess_config *checked, verify_run *one);
+tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_result *result);
+
 /* Runs the steps. An error message is that of the root cause. */
 tess_status verify_run_steps(verify_run *run);
+
+/* verify_stages.c: fills run->planned, and the stage of each tensor and their number in *result, which has tensors. */
+tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_result *result);
 
 /* verify_shards.c: what is wrong with who holds what of a tensor, "": nothing; and the elements of the rank that is to
  * hold most. */

@@ -87,7 +87,10 @@ static tess_status print_differences(const tess_verify_result *r, bool all, tess
         bool differs = r->first_step > 0 && (t->grads_step == r->first_step || t->weights_step == r->first_step);
         if ((!differs && t->shards[0] == '\0') || (n++ >= SHOWN_TENSORS && !all))
             continue;
-        PUT("  %s\n", t->name);
+        PUT("  %s", t->name);
+        if (r->stages > 1)
+            PUT(" (stage %d of %d)", t->stage, r->stages);
+        PUT("\n");
         if (t->shards[0] != '\0')
             PUT("    %s\n", t->shards);
         TESS_TRY(print_delta("gradient", t, &t->grads, out));
@@ -157,8 +160,11 @@ static tess_status print_diagnosis(const tess_verify_result *r, tess_buffer *out
 
 tess_status tess_verify_print(const tess_verify_result *r, bool all, tess_buffer *out)
 {
-    PUT("%d rank%s, %s, kernels %s (%.1f s), against one rank, kernels %s (%.1f s)\n", r->ranks, plural(r->ranks),
-        r->strategy, r->kernels[0], r->seconds[0], r->kernels[1], r->seconds[1]);
+    PUT("%d rank%s, %s", r->ranks, plural(r->ranks), r->strategy);
+    if (r->stages > 1)
+        PUT(", %d stages in %s", r->stages, r->schedule);
+    PUT(", kernels %s (%.1f s), against one rank, kernels %s (%.1f s)\n", r->kernels[0], r->seconds[0], r->kernels[1],
+        r->seconds[1]);
     TESS_TRY(print_numbers("loss", r->loss[0], r->loss[1], r->steps, r->loss_step, out));
     TESS_TRY(print_numbers("grad norm", r->grad_norm[0], r->grad_norm[1], r->steps, r->norm_step, out));
     TESS_TRY(print_tensors(r, false, out));

@@ -18,14 +18,18 @@ static tess_status planned_mesh(const tess_config *config, int ranks, tess_mesh_
     return tess_mesh_layout_fit(axes, tess_config_axes(config, axes), ranks, mesh);
 }
 
-static tess_box planned_box(const tess_config *config, const tess_mesh_layout *mesh, const tess_shape *shape, int rank)
+/* Empty on ranks of a pipeline that have other stages. */
+static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank)
 {
     int at[TESS_MESH_MAX_AXES];
-    tess_spec spec = {.shape = *shape, .n_axes = mesh->n_axes};
-    bool sharded = config->parallelism.shard_strategy != TESS_STRATEGY_NONE;
+    tess_spec spec = {.shape = layout->tensors[tensor].shape, .n_axes = mesh->n_axes};
+    bool sharded = layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE;
     for (int a = 0; a < mesh->n_axes; a++)
         spec.place[a].kind = sharded && strcmp(mesh->names[a], "dp_shard") == 0 ? TESS_SHARD : TESS_REPLICATE;
     tess_mesh_layout_coordinates(mesh, rank, at);
+    for (int a = 0; a < mesh->n_axes; a++)
+        if (strcmp(mesh->names[a], "pp") == 0 && !layout->planned[at[a] * layout->n_tensors + tensor])
+            return (tess_box){0};
     return tess_spec_box(&spec, mesh->sizes, at);
 }
 
@@ -64,7 +68,7 @@ static void check_plan(const verify_run *layout, const tess_mesh_layout *mesh, i
     const tess_shape *shape = &layout->tensors[tensor].shape;
     for (int rank = layout->ranks - 1; rank >= 0; rank--) {
         const tess_box *held = &shard_of(layout, rank, tensor)->held;
-        const tess_box plan = planned_box(&layout->config, mesh, shape, rank);
+        const tess_box plan = planned_box(layout, mesh, tensor, rank);
         char here[80], there[80];
         bool none = tess_box_count(shape->n_dims, held) == 0 && tess_box_count(shape->n_dims, &plan) == 0;
         if (!none && !tess_box_equal(shape->n_dims, held, &plan))
@@ -134,7 +138,7 @@ tess_status verify_most_planned(const verify_run *layout, int64_t *elements)
         int64_t sum = 0;
         for (int i = 0; i < layout->n_tensors; i++) {
             const tess_shape *shape = &layout->tensors[i].shape;
-            const tess_box box = planned_box(&layout->config, &mesh, shape, rank);
+            const tess_box box = planned_box(layout, &mesh, i, rank);
             sum += tess_box_count(shape->n_dims, &box);
         }
         *elements = sum > *elements ? sum : *elements;

@@ -1,0 +1,55 @@
+/* Which stage of a pipeline each tensor is planned for. */
+#include <stdio.h>
+
+#include "train/model_folder.h"
+#include "train/train_stage.h"
+#include "train/verify/verify_impl.h"
+
+static int stage_of(const tess_stage_plan *plan, const tess_param *param)
+{
+    int chunk = 0;
+    while (param->unit >= plan->units[chunk].end)
+        chunk++;
+    return tess_pipeline_stage(&plan->shape, plan->rank, chunk);
+}
+
+/* A tensor of two stages is named with the first: a tied table's gradient ends there. */
+static tess_status plan_place(tess_mem *mem, const tess_model *whole, int place, verify_run *run, tess_verify_result *r)
+{
+    tess_stage_plan plan;
+    tess_model *part;
+    TESS_TRY(tess_stage_plan_create(mem, &run->config, whole, place, &plan));
+    tess_status status = tess_model_create_part(mem, tess_model_get_config(whole), &plan.part, &part);
+    for (int i = 0; status == TESS_OK && i < run->n_tensors; i++) {
+        int own = tess_model_find_param(part, tess_model_param(whole, i)->name);
+        run->planned[place * run->n_tensors + i] = own >= 0;
+        int stage = own >= 0 ? stage_of(&plan, tess_model_param(part, own)) : -1;
+        if (stage >= 0 && (r->tensors[i].stage < 0 || stage < r->tensors[i].stage))
+            r->tensors[i].stage = stage;
+    }
+    r->stages = plan.shape.ranks * plan.shape.chunks;
+    if (r->stages > 1)
+        snprintf(r->schedule, sizeof(r->schedule), "%s", tess_pipeline_kind_name(plan.shape.kind));
+    if (status == TESS_OK)
+        tess_model_destroy(&part);
+    tess_stage_plan_free(mem, &plan);
+    return status;
+}
+
+tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_result *r)
+{
+    tess_model_config config;
+    tess_model *whole;
+    run->n_stages = (int)run->config.parallelism.pipeline_parallel_degree;
+    for (int i = 0; i < run->n_tensors; i++)
+        r->tensors[i].stage = -1;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)run->n_stages * (size_t)run->n_tensors, 1, "stages",
+                                  (void **)&run->planned));
+    TESS_TRY(tess_config_load_model(&run->config, &config));
+    TESS_TRY(tess_model_create(mem, &config, &whole));
+    tess_status status = TESS_OK;
+    for (int place = 0; status == TESS_OK && place < run->n_stages; place++)
+        status = plan_place(mem, whole, place, run, r);
+    tess_model_destroy(&whole);
+    return status;
+}
