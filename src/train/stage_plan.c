@@ -23,6 +23,41 @@ static tess_status count_chunks(const tess_config *config, int64_t n_layers, tes
     return TESS_OK;
 }
 
+/* What the schedule needs of micro-batches, in terms of the key that gives them. */
+static tess_status check_micro_batches(const tess_config *config, const tess_pipeline_schedule *shape)
+{
+    int64_t local = config->training.local_batch_size, n_micro = tess_config_micro_batches(config);
+    int64_t n_data =
+        config->parallelism.data_parallel_replicate_degree * config->parallelism.data_parallel_shard_degree;
+    int n_local = (int)((n_micro + n_data - 1) / n_data), ranks = shape->ranks;
+    bool in_groups = shape->kind == TESS_PIPELINE_INTERLEAVED;
+    int needed = in_groups ? (n_local + ranks - 1) / ranks * ranks : 2 * ranks; /* of dualpipev */
+    if (tess_pipeline_allows(shape->kind, ranks, shape->chunks, n_local) == TESS_OK)
+        return TESS_OK;
+    return tess_fail_context(TESS_E_INVALID,
+                             "parallelism.pipeline_parallel_schedule: training.global_batch_size=%lld has %d "
+                             "micro-batches a rank: set training.global_batch_size=%lld, or another schedule",
+                             (long long)config->training.global_batch_size, n_local,
+                             (long long)(needed * n_data * local));
+}
+
+/* What the schedule needs of layers and of stages a rank. */
+static tess_status check_stages(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
+{
+    if (shape->ranks == 1)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_pipeline_allows(shape->kind, shape->ranks, shape->chunks, 2 * shape->ranks),
+                 "parallelism.pipeline_parallel_layers_per_stage=%lld makes %d stages a rank",
+                 (long long)config->parallelism.pipeline_parallel_layers_per_stage, shape->chunks);
+    TESS_CHECK(n_layers >= (int64_t)shape->ranks * shape->chunks, TESS_E_INVALID,
+               "parallelism.pipeline_parallel_degree: %d ranks with %d stage%s each (%s) are more stages than the "
+               "model's %lld layers: give a degree of %lld or less%s",
+               shape->ranks, shape->chunks, shape->chunks == 1 ? "" : "s", tess_pipeline_kind_name(shape->kind),
+               (long long)n_layers, (long long)n_layers / shape->chunks,
+               shape->chunks > 1 ? ", or a schedule with one stage a rank, such as 1f1b" : "");
+    return check_micro_batches(config, shape);
+}
+
 /* Stages of equal numbers of layers where the user counts embedding and head in layers, else of equal operations: the
  * head of a small model takes as long as some of its layers. */
 static tess_status cut(tess_mem *mem, const tess_config *config, const tess_model *whole, int n_stages, int *first)
@@ -70,6 +105,7 @@ tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, con
     *plan = (tess_stage_plan){.rank = rank};
     TESS_TRY(count_chunks(config, model->n_layers, &plan->shape));
     int n_stages = plan->shape.ranks * plan->shape.chunks;
+    TESS_TRY(check_stages(config, &plan->shape, model->n_layers));
     TESS_CHECK(n_stages == 1 || !model->tied, TESS_E_UNSUPPORTED,
                "parallelism.pipeline_parallel_degree: %d stages, but tie_word_embeddings ties the head of the last one "
                "to the table of the first: untie them in config.json, or use one stage",

@@ -114,9 +114,9 @@ static tess_status check_stages(const tess_config *config, int world)
     int64_t stages = config->parallelism.pipeline_parallel_degree;
     TESS_CHECK(
         world % stages == 0, TESS_E_INVALID,
-        "parallelism.pipeline_parallel_degree: %lld stages do not divide %d ranks: start a multiple of %lld ranks, "
+        "parallelism.pipeline_parallel_degree: %lld stages do not divide %d rank%s: start a multiple of %lld ranks, "
         "or give a divisor of %d",
-        (long long)stages, world, (long long)stages, world);
+        (long long)stages, world, world == 1 ? "" : "s", (long long)stages, world);
     TESS_CHECK(
         stages == 1 || config->training.passes == 1, TESS_E_INVALID,
         "training.passes: %lld passes of a micro-batch do not go through a pipeline: set training.passes=1 and a "

@@ -96,9 +96,10 @@ static const tess_option parallelism[] = {
         "none: DDP; zero1: optimizer state; zero2: and gradients; full: and parameters; hybrid: full within replicas"),
     INT("parallelism.pipeline_parallel_degree", parallelism.pipeline_parallel_degree, "1", 1, 4096,
         "stages that the layers are cut into, each on ranks of its own"),
-    CHOICE("parallelism.pipeline_parallel_schedule", parallelism.pipeline_parallel_schedule, "1f1b",
-           "gpipe|1f1b|interleaved|zb_h1|zbv|dualpipev",
-           "order of forwards and backwards; the last four give a rank several stages or split the backward"),
+    ROW("parallelism.pipeline_parallel_schedule", TESS_OPTION_CHOICE, parallelism.pipeline_parallel_schedule,
+        .fallback = "1f1b", .choices = "gpipe|1f1b|interleaved|zb_h1|zbv|dualpipev",
+        .also = "GPipe|1F1B|Interleaved1F1B||ZBVZeroBubble|DualPipeV", /* torchtitan's */
+        .help = "order of forwards and backwards; the last four give a rank several stages or split the backward"),
     INT("parallelism.pipeline_parallel_layers_per_stage", parallelism.pipeline_parallel_layers_per_stage, "0", 0, 65536,
         "layers of a stage, which says how many stages a rank has; 0: the schedule's 1 or 2"),
     INT("parallelism.pipeline_parallel_first_stage_less_layers", parallelism.pipeline_parallel_first_stage_less_layers,

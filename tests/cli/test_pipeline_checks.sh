@@ -7,6 +7,9 @@ make_config run.yaml
 pp=parallelism.pipeline_parallel_degree
 schedule=parallelism.pipeline_parallel_schedule
 
+layers=parallelism.pipeline_parallel_layers_per_stage
+sed 's/"num_hidden_layers": 3/"num_hidden_layers": 11/' model.json >eleven.json
+
 # refused NAME EXIT_CODE TEXT RANKS OVERRIDES...
 refused() {
     local name=$1 code=$2 text=$3 ranks=$4
@@ -14,6 +17,52 @@ refused() {
     rm -rf out
     expect "$name" "$code" "$text" "$tessera" train run.yaml -n "$ranks" "$@"
 }
+
+# bad NAME TEXT RANKS OVERRIDES...: refused as bad input, by commands that start ranks and those that only plan; nothing
+# is written.
+bad() {
+    local name=$1 text=$2 ranks=$3
+    shift 3
+    refused "$name" 2 "$text" "$ranks" "$@"
+    [ -e out/metrics.jsonl ] && fail "$name: trained"
+    expect "$name: verify" 2 "$text" "$tessera" verify run.yaml -n "$ranks" "$@"
+}
+
+# ---- Numbers that do not fit: the message has those that would
+bad "more stages than layers" "4 ranks with 1 stage each (1f1b) are more stages than the model's 3 layers: give a degree of 3 or less" \
+    4 $pp=4
+bad "more stages than layers, two a rank" \
+    "2 ranks with 2 stages each (zbv) are more stages than the model's 3 layers: give a degree of 1 or less, or a schedule with one" \
+    2 $pp=2 $schedule=zbv
+bad "a degree that does not divide" "3 stages do not divide 4 ranks: start a multiple of 3 ranks, or give a divisor of 4" 4 $pp=3
+bad "no stages" "0 is outside 1 .. 4096" 4 $pp=0
+bad "too few micro-batches" "training.global_batch_size=4 has 2 micro-batches a rank: set training.global_batch_size=8, or another schedule: dualpipev with 2 ranks needs 4 or more" \
+    2 $pp=2 $schedule=dualpipev training.global_batch_size=4 model.config=eleven.json
+bad "too few for data-parallel ranks" "has 2 micro-batches a rank: set training.global_batch_size=16" \
+    4 $pp=2 $schedule=dualpipev training.global_batch_size=8 model.config=eleven.json
+bad "no multiple" "training.global_batch_size=6 has 3 micro-batches a rank: set training.global_batch_size=8, or another schedule: interleaved with 2 ranks needs a multiple of 2" \
+    2 $pp=2 $schedule=interleaved training.global_batch_size=6 model.config=eleven.json
+bad "layers a stage that make no multiple" "4 layers a stage make 3 stages of 11 layers, which is no multiple of 2 ranks: take 3 or 6" \
+    2 $pp=2 $layers=4 model.config=eleven.json
+bad "layers a stage that make too many stages" "parallelism.pipeline_parallel_layers_per_stage=2 makes 3 stages a rank: 1f1b needs 1 chunk a rank, not 3: interleaved" \
+    2 $pp=2 $layers=2 model.config=eleven.json
+bad "a schedule misspelt" "'interleavd' is not one of gpipe|1f1b|interleaved|zb_h1|zbv|dualpipev: did you mean 'interleaved'?" \
+    2 $pp=2 $schedule=interleavd
+bad "passes" "2 passes of a micro-batch do not go through a pipeline: set training.passes=1" 2 $pp=2 training.passes=2
+bad "replicas of a stage" "2 replicas do not divide 3 ranks: give a divisor of 3" 6 $pp=2 \
+    parallelism.data_parallel_replicate_degree=2
+
+# ---- torchtitan's names
+for names in GPipe:gpipe 1F1B:1f1b interleaved1f1b:interleaved ZBVZeroBubble:zbv DualPipeV:dualpipev; do
+    expect "${names%:*}" 0 "pipeline_parallel_schedule=${names#*:} " "$tessera" info run.yaml $schedule="${names%:*}"
+done
+
+# ---- What a pipeline has trained needs none
+rm -rf out
+expect "a sample at the end" 0 "out/model" "$tessera" train run.yaml -n 3 $pp=3 training.steps=6 sample.prompt="the sea" \
+    sample.max_new_tokens=4
+expect "eval of its model" 0 "perplexity" "$tessera" eval out/model --data text.txt
+expect "generate with it" 0 "the sea" "$tessera" generate out/model --prompt "the sea" --max-new-tokens 4
 
 # ---- Ranks that do not plan the same
 refused "a rank of a stage with fewer micro-batches" 1 "before the first step: ranks disagree, the odd one out: rank 3 has" \

@@ -27,7 +27,7 @@ fi
 # Five layers: no stages for two a rank of four.
 expect "every layout of four ranks" 0 "the same bits: 55 of 55 (3 more cannot run" walk -n 4 --layouts all
 lines "each has a line" 58 "^(same|refused) "
-lines "stages without layers are refused" 3 "^refused .*5 layers cannot be cut into 8 stages"
+lines "stages without layers are refused" 3 "^refused .*4 ranks with 2 stages each .* more stages than the model's 5 layers"
 lines "an axis has a line" 1 "^pp            1: 10 of 10, 2: 42 of 42, 4: 3 of 3$"
 lines "and strategies" 1 "^strategy      none: 7 of 7, zero1: 15 of 15, zero2: 15 of 15, full: 10 of 10, hybrid: 8 of 8$"
 lines "and schedules" 1 "^schedule      gpipe: 8 of 8, 1f1b: 8 of 8, interleaved: 7 of 7, zb_h1: 8 of 8, zbv: 7 of 7, "
@@ -41,7 +41,7 @@ expect "as JSON" 0 '"refused": 0' walk -n 2 --layouts pp=1 --json
 grep -q '"outcome": "same"' output && ! grep -q "^same" output && pass "and nothing else" || fail "JSON: $(cat output)"
 
 # ---- What is wrong
-expect "a schedule that needs more micro-batches" 2 "needs 4 or more micro-batches, not 2" walk -n 2 \
+expect "a schedule that needs more micro-batches" 2 "dualpipev with 2 ranks needs 4 or more micro-batches, not 2" walk -n 2 \
     --layouts schedule=dualpipev training.global_batch_size=4
 grep -q "^nothing is known: none of 1 layouts can run" output && pass "is no success" || fail "no success: $(tail -n 2 output)"
 expect "a layout that gives other bits" 5 "not the same: 0 of 2" walk -n 2 --layouts pp=2,schedule=1f1b,schedule=gpipe \

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text/text.h"
 
@@ -139,21 +140,43 @@ tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t
     return TESS_OK;
 }
 
-static tess_status parse_choice(const char *choices, const char *text, int *value)
+/* The place of a text of n bytes in "none|full|every_n"; -1: it is not there. An empty place has no name. */
+static int find_choice(const char *choices, const char *text, size_t n,
+                       int (*compare)(const char *a, const char *b, size_t n))
 {
-    size_t n = strlen(text);
     int index = 0;
     for (const char *c = choices;; index++) {
         const char *end = strchrnul(c, '|');
-        if ((size_t)(end - c) == n && memcmp(c, text, n) == 0) {
-            *value = index;
-            return TESS_OK;
-        }
+        if (n > 0 && (size_t)(end - c) == n && compare(c, text, n) == 0)
+            return index;
         if (*end == '\0')
-            break;
+            return -1;
         c = end + 1;
     }
-    return TESS_FAIL(TESS_E_INVALID, "'%.60s' is not one of %s", text, choices);
+}
+
+static tess_status fail_choice(const char *choices, const char *text)
+{
+    enum { MOST = 16 };
+    const char *names[MOST];
+    char words[256], hint[TESS_HINT_BYTES], *rest = words;
+    int n = 0;
+    snprintf(words, sizeof(words), "%s", choices);
+    for (char *word = strtok_r(words, "|", &rest); word != NULL && n < MOST; word = strtok_r(NULL, "|", &rest))
+        names[n++] = word;
+    return TESS_FAIL(TESS_E_INVALID, "'%.60s' is not one of %s%s", text, choices,
+                     tess_options_hint("", text, names, n, "", hint));
+}
+
+static tess_status parse_choice(const tess_option *option, const char *text, int *value)
+{
+    int found = find_choice(option->choices, text, strlen(text), strncmp);
+    if (found < 0 && option->also != NULL)
+        found = find_choice(option->also, text, strlen(text), strncasecmp);
+    if (found < 0)
+        return fail_choice(option->choices, text);
+    *value = found;
+    return TESS_OK;
 }
 
 static tess_status parse_text(const char *text, size_t n, char *out, size_t size)
@@ -198,7 +221,7 @@ static tess_status set(const tess_option *option, void *config, const char *text
     case TESS_OPTION_TEXT:
         return parse_text(text, strlen(text), field, option->text_size > 0 ? option->text_size : TESS_TEXT_SIZE);
     case TESS_OPTION_CHOICE:
-        return parse_choice(option->choices, text, field);
+        return parse_choice(option, text, field);
     case TESS_OPTION_LIST:
         return parse_list(text, field);
     case TESS_OPTION_OWN:

@@ -27,6 +27,7 @@ typedef struct tess_option {
     size_t offset;                                        /* of the field in the configuration struct */
     const char *fallback;                                 /* default, as a user would write it */
     const char *choices;                                  /* CHOICE: "none|full|every_n" */
+    const char *also;                                     /* CHOICE: other programs' words for them, in any case */
     double min, max;                                      /* FLOAT */
     int64_t least, most;                                  /* INT */
     size_t text_size;                                     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
