@@ -24,10 +24,12 @@ static tess_status show(tess_mem *mem, const tess_mesh_plan *plan, const mesh_fl
         cli_status_clear();
     }
     const tess_mesh_view view = {&plan->layout, plan->host_names, plan->axis, measured.n, measured.speeds};
-    if (flags->json == NULL)
-        return cli_print_text(tess_mesh_view_print(&view, &text), &text);
-    tess_status status = tess_mesh_view_json(&view, &json);
-    if (status == TESS_OK)
+    tess_status status = flags->json == NULL ? tess_mesh_view_print(&view, &text) : tess_mesh_view_json(&view, &json);
+    if (status == TESS_OK && flags->json == NULL && plan->stages != NULL)
+        status = tess_stage_plan_print(plan->stages, &text);
+    if (status == TESS_OK && json != NULL && plan->stages != NULL)
+        json_object_set_new(json, "pipeline", tess_stage_plan_json(plan->stages));
+    if (status == TESS_OK && json != NULL)
         status = tess_json_print(json, JSON_INDENT(2), &text);
     return cli_print_text(status, &text);
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "launch/mpirun/launch_line.h"
-#include "train/train_config.h"
+#include "train/model_folder.h"
 
 /* ---- Ranks and hosts ---- */
 static tess_status count_ranks(const tess_mesh_request *request, const tess_launch_hosts *hosts,
@@ -51,18 +51,34 @@ static tess_status read_axes(const tess_mesh_request *request, tess_axis_list *a
     return tess_axis_list_parse(request->axes, axes);
 }
 
-static tess_status axes_of_config(tess_mem *mem, const tess_mesh_request *request, const tess_launch_hosts *hosts,
-                                  int world, tess_axis_list *axes)
+static tess_status plan_stages(tess_mesh_plan *plan, tess_config *config, int world)
+{
+    tess_model_config sizes;
+    tess_model *whole;
+    bool named = config->model.config[0] != '\0' || config->model.path[0] != '\0';
+    if (config->parallelism.pipeline_parallel_degree == 1 || !named)
+        return TESS_OK;
+    TESS_TRY(tess_config_check_step(config, world));
+    TESS_TRY(tess_config_load_model(config, &sizes));
+    TESS_TRY(tess_mem_alloc(plan->mem, TESS_POOL_MISC, sizeof(*plan->stages), "stages", (void **)&plan->stages));
+    TESS_TRY(tess_model_create(plan->mem, &sizes, &whole));
+    tess_status status = tess_stage_plan_create(plan->mem, config, whole, 0, plan->stages);
+    tess_model_destroy(&whole);
+    return status;
+}
+
+static tess_status axes_of_config(tess_mesh_plan *plan, const tess_mesh_request *request,
+                                  const tess_launch_hosts *hosts, int world, tess_axis_list *axes)
 {
     static tess_config config;
     int slots[LAUNCH_MOST_HOSTS];
     for (int h = 0; h < hosts->n; h++)
         slots[h] = hosts->hosts[h].slots;
-    TESS_TRY(tess_config_load(mem, request->config, request->overrides, request->n_overrides, &config));
+    TESS_TRY(tess_config_load(plan->mem, request->config, request->overrides, request->n_overrides, &config));
     TESS_TRY(tess_config_fit_hosts(&config, slots, hosts->n > 0 ? hosts->n : 1));
     TESS_TRY(tess_config_check_degrees(&config, world));
     axes->n = tess_config_axes(&config, axes->axis);
-    return TESS_OK;
+    return plan_stages(plan, &config, world);
 }
 
 static tess_status make(tess_mesh_plan *plan, const tess_mesh_request *request, tess_launch_hosts *hosts)
@@ -74,7 +90,7 @@ static tess_status make(tess_mesh_plan *plan, const tess_mesh_request *request, 
     TESS_TRY(read_axes(request, &axes));
     TESS_TRY(count_ranks(request, hosts, &axes, &world));
     if (request->axes == NULL)
-        TESS_TRY(axes_of_config(plan->mem, request, hosts, world, &axes));
+        TESS_TRY(axes_of_config(plan, request, hosts, world, &axes));
     TESS_TRY(tess_mesh_layout_fit(axes.axis, axes.n, world, &plan->layout));
     if (request->axis != NULL)
         TESS_TRY_CTX(tess_mesh_layout_axis(&plan->layout, request->axis, &plan->axis), "--axis");
@@ -96,5 +112,8 @@ void tess_mesh_plan_free(tess_mesh_plan *plan)
     tess_mem_free(plan->mem, plan->layout.hosts);
     tess_mem_free(plan->mem, plan->host_texts);
     tess_mem_free(plan->mem, plan->host_names);
+    if (plan->stages != NULL)
+        tess_stage_plan_free(plan->mem, plan->stages);
+    tess_mem_free(plan->mem, plan->stages);
     *plan = (tess_mesh_plan){0};
 }

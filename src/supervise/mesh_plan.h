@@ -3,6 +3,7 @@
 #define TESS_SUPERVISE_MESH_PLAN_H
 
 #include "mesh/mesh_layout.h"
+#include "train/train_stage.h"
 
 typedef struct tess_mesh_request {
     int ranks;          /* 0: those of the hosts, or the product of `axes`, or 1 */
@@ -20,10 +21,11 @@ typedef struct tess_mesh_plan {
     char *host_texts;        /* (n_hosts) of LAUNCH_NAME_BYTES each; NULL: one host */
     const char **host_names; /* (n_hosts) */
     int axis;                /* as in tess_mesh_view */
+    tess_stage_plan *stages; /* of the configuration's pipeline; NULL: it has none, or names no model */
 } tess_mesh_plan;
 
 /* Free *plan with tess_mesh_plan_free, also after a failure. TESS_E_INVALID: axes that do not make the ranks, ranks
- * that are not those of the hosts, a name that is no axis, axes beside a configuration. */
+ * that are not those of the hosts, a name that is no axis, axes beside a configuration, a pipeline that cannot be. */
 tess_status tess_mesh_plan_make(tess_mem *mem, const tess_mesh_request *request, tess_mesh_plan *plan);
 void tess_mesh_plan_free(tess_mesh_plan *plan);
 

@@ -9,6 +9,7 @@
 #include "nn/model.h"
 #include "train/memory_need.h"
 #include "train/model_folder.h"
+#include "train/train_stage.h"
 
 enum { CONFIG, MODEL, DATA, CHECKPOINT, N_CHECKS };
 
@@ -121,23 +122,61 @@ static void add_failure(const config_check *l, int check, const char *message)
 #define ADD(l, check, diagnosis, ...) \
     tess_probe_add((l)->findings, TESS_PROBE_CONFIG, tess_preflight_config_checks[check].name, diagnosis, __VA_ARGS__)
 
+/* Whether layers and micro-batches suffice for the stages; ends: which layers each has, "" without a pipeline. */
+static tess_status check_stages(const tess_config *checked, char *ends, size_t size)
+{
+    tess_mem *mem = NULL;
+    tess_model *model = NULL;
+    tess_stage_plan plan = {0};
+    char layers[TESS_STAGE_LAYERS];
+    size_t at = 0;
+    ends[0] = '\0';
+    if (checked->parallelism.pipeline_parallel_degree == 1)
+        return TESS_OK;
+    TESS_TRY(tess_mem_create(&mem));
+    tess_status status = make_model(mem, checked, &model);
+    bool known = status == TESS_OK; /* else the check of the model reports it */
+    if (known)
+        status = tess_stage_plan_create(mem, checked, model, 0, &plan);
+    for (int g = 0; status == TESS_OK && g < plan.shape.ranks * plan.shape.chunks && at + 32 < size; g++)
+        at = tess_text_add(ends, size, at, "%s%s", g > 0 ? ", " : "; stages of layers ",
+                           tess_stage_layers(&plan, g, layers));
+    if (status == TESS_OK)
+        tess_stage_plan_free(mem, &plan);
+    tess_model_destroy(&model);
+    tess_mem_destroy(&mem);
+    return known ? status : TESS_OK;
+}
+
+/* `checked` has passed tess_config_check. Only ranks of one stage share a step's micro-batches. */
+static void add_batch(const config_check *l, const tess_config *checked)
+{
+    char ends[256];
+    int stages = (int)checked->parallelism.pipeline_parallel_degree, n_data = l->world / stages;
+    int64_t local = checked->training.local_batch_size, global = checked->training.global_batch_size;
+    int64_t n_micro = tess_config_micro_batches(checked);
+    const char *of = stages > 1 ? " of a stage" : "";
+    if (check_stages(checked, ends, sizeof(ends)) != TESS_OK)
+        add_failure(l, CONFIG, tess_error_message());
+    else if (n_micro % n_data == 0)
+        ADD(l, CONFIG, TESS_PROBE_OK, "%" PRId64 " rows a step = %d rank%s%s x %" PRId64 " x %" PRId64 "%s", global,
+            n_data, n_data == 1 ? "" : "s", of, n_micro / n_data, local, ends);
+    else
+        ADD(l, CONFIG, TESS_PROBE_OK,
+            "%" PRId64 " rows a step = %" PRId64 " micro-batches of %" PRId64 ", which %d ranks%s share unevenly%s",
+            global, n_micro, local, n_data, of, ends);
+}
+
 static void check_config(const config_check *l)
 {
-    tess_config checked = l->read->config;
+    static tess_config checked;
+    checked = l->read->config;
     if (l->read->loaded != TESS_OK) {
         add_failure(l, CONFIG, l->read->error);
     } else if (tess_config_check(&checked, l->world) != TESS_OK) {
         add_failure(l, CONFIG, tess_error_message());
     } else {
-        int64_t local = checked.training.local_batch_size, global = checked.training.global_batch_size;
-        int64_t n_micro = tess_config_micro_batches(&checked);
-        if (n_micro % l->world == 0)
-            ADD(l, CONFIG, TESS_PROBE_OK, "%" PRId64 " rows a step = %d rank%s x %" PRId64 " x %" PRId64, global,
-                l->world, l->world == 1 ? "" : "s", n_micro / l->world, local);
-        else
-            ADD(l, CONFIG, TESS_PROBE_OK,
-                "%" PRId64 " rows a step = %" PRId64 " micro-batches of %" PRId64 ", which %d ranks share unevenly",
-                global, n_micro, local, l->world);
+        add_batch(l, &checked);
     }
 }
 

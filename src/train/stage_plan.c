@@ -203,13 +203,12 @@ freed:
 tess_status tess_stage_plan_describe(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole,
                                      int64_t seq_len, int n_local, tess_buffer *out)
 {
+    char layers[TESS_STAGE_LAYERS];
     int n_stages = plan->shape.ranks * plan->shape.chunks;
     TESS_TRY(tess_buffer_printf(out, "pipeline: %s, %d micro-batch%s through %d stages of layers",
                                 tess_pipeline_kind_name(plan->shape.kind), n_local, n_local == 1 ? "" : "es",
                                 n_stages));
     for (int g = 0; g < n_stages; g++)
-        TESS_TRY(plan->first[g + 1] - plan->first[g] == 1
-                     ? tess_buffer_printf(out, "%s %d", g > 0 ? "," : "", plan->first[g])
-                     : tess_buffer_printf(out, "%s %d-%d", g > 0 ? "," : "", plan->first[g], plan->first[g + 1] - 1));
+        TESS_TRY(tess_buffer_printf(out, "%s %s", g > 0 ? "," : "", tess_stage_layers(plan, g, layers)));
     return add_bubble(mem, plan, whole, seq_len, n_local, out);
 }

@@ -24,6 +24,15 @@ tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, con
                                    tess_stage_plan *plan);
 void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan);
 
+enum { TESS_STAGE_LAYERS = 24 };
+/* stage_report.c: "0-5", or "7" of one layer; returns text. */
+const char *tess_stage_layers(const tess_stage_plan *plan, int stage, char text[TESS_STAGE_LAYERS]);
+
+/* A line a place of the pipeline, with its stages and their layers; the same for programs, a new
+ * reference: {"schedule", "stages": [{"pp", "first_layer", "n_layers", "embedding", "head"}]}. */
+tess_status tess_stage_plan_print(const tess_stage_plan *plan, tess_buffer *out);
+json_t *tess_stage_plan_json(const tess_stage_plan *plan);
+
 /* A line on the stages and the bubble that n_local micro-batches leave. */
 tess_status tess_stage_plan_describe(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole,
                                      int64_t seq_len, int n_local, tess_buffer *out);

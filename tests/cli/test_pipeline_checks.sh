@@ -52,6 +52,20 @@ bad "passes" "2 passes of a micro-batch do not go through a pipeline: set traini
 bad "replicas of a stage" "2 replicas do not divide 3 ranks: give a divisor of 3" 6 $pp=2 \
     parallelism.data_parallel_replicate_degree=2
 
+# ---- What is shown before anything starts
+eleven="$pp=2 model.config=eleven.json"
+expect "mesh shows stages" 0 "pp 1    stage 1: layers 6-10, head" "$tessera" mesh run.yaml -n 4 $eleven
+grep -q "^pp 0    stage 0: embedding, layers 0-5$" output && pass "with the embedding" || fail "embedding: $(cat output)"
+expect "several of a rank" 0 "pp 0    stage 0: embedding, layers 0-2; stage 3: layers 9-10, head" "$tessera" mesh run.yaml \
+    -n 4 $eleven $schedule=zbv
+expect "mesh as JSON" 0 '"first_layer": 6' "$tessera" mesh run.yaml -n 4 $eleven --json
+expect "mesh without a model" 0 "mesh 2 x 1 x 2 (pp, dp_replicate, dp_shard)" "$tessera" mesh -n 4 $pp=2
+expect "mesh of stages without layers" 2 "more stages than the model's 3 layers" "$tessera" mesh run.yaml -n 4 $pp=4
+expect "preflight counts rows by stage" 0 "16 rows a step = 2 ranks of a stage x 4 x 2; stages of layers 0-5, 6-10" \
+    "$tessera" doctor preflight run.yaml -n 4 --only config $eleven
+expect "preflight finds stages without layers" 4 "more stages than the" "$tessera" doctor preflight run.yaml -n 4 --only config \
+    $pp=4
+
 # ---- torchtitan's names
 for names in GPipe:gpipe 1F1B:1f1b interleaved1f1b:interleaved ZBVZeroBubble:zbv DualPipeV:dualpipev; do
     expect "${names%:*}" 0 "pipeline_parallel_schedule=${names#*:} " "$tessera" info run.yaml $schedule="${names%:*}"
