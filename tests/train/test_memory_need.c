@@ -9,7 +9,7 @@
 #include "parallel/pipeline/pipeline.h"
 #include "train/memory_need.h"
 
-enum { ROWS = 4, LENGTH = 32, TOKENS = ROWS * LENGTH, VOCABULARY = 2000, MOST_PARTINGS = 2 };
+enum { ROWS = 4, LENGTH = 32, TOKENS = ROWS * LENGTH, VOCABULARY = 2000, LAYERS = 5, MOST_PARTINGS = 2 };
 
 static const char model_json[] =
     "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 2000, \"hidden_size\": 128,"
@@ -18,13 +18,14 @@ static const char model_json[] =
     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
 
 /* The vocabulary gives the embedding a size class of its own, or that of the layers (tied: its window stays open). */
-static tess_model_config model_of(bool tied, int64_t vocabulary)
+static tess_model_config model_of(bool tied, int64_t vocabulary, int64_t n_layers)
 {
     tess_model_config model;
     json_t *json = NULL;
     EXPECT_OK(tess_json_parse(model_json, sizeof(model_json) - 1, "test", true, &json));
     json_object_set_new(json, "tie_word_embeddings", json_boolean(tied));
     json_object_set_new(json, "vocab_size", json_integer(vocabulary));
+    json_object_set_new(json, "num_hidden_layers", json_integer(n_layers));
     EXPECT_OK(tess_model_config_parse(json, "test", &model));
     json_decref(json);
     return model;
@@ -110,7 +111,7 @@ static int largest_rank(const tess_engine *e, const tess_memory_need *need)
     return stage * e->at.n_data;
 }
 
-static void run_layout(const char *overrides, bool tied, int64_t vocabulary)
+static void run_layout(const char *overrides, tess_model_config sizes)
 {
     static tess_config config;
     tess_runtime *rt = join();
@@ -120,7 +121,6 @@ static void run_layout(const char *overrides, bool tied, int64_t vocabulary)
     tess_memory_need need;
     size_t before[TESS_POOL_COUNT];
     int world = tess_runtime_world(rt);
-    const tess_model_config sizes = model_of(tied, vocabulary);
     configure(overrides, world, &config);
     int64_t rows = config.training.local_batch_size;
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
@@ -180,7 +180,7 @@ static void each_pool_is_predicted(void)
     };
     int n = sizeof(overrides) / sizeof(overrides[0]), world = tess_runtime_world(join());
     for (int i = 0; i < n; i++) /* over the cases, each with each embedding; 1200: its class is that of the layers */
-        run_layout(overrides[i], (i + world) % 3 > 0, (i + world) % 3 > 1 ? 1200 : VOCABULARY);
+        run_layout(overrides[i], model_of((i + world) % 3 > 0, (i + world) % 3 > 1 ? 1200 : VOCABULARY, LAYERS));
 }
 
 static void replicas_are_predicted(void)
@@ -193,7 +193,7 @@ static void replicas_are_predicted(void)
             snprintf(overrides, sizeof(overrides),
                      "parallelism.shard_strategy=%s parallelism.data_parallel_replicate_degree=%d %s",
                      (b + replicas) % 2 == 0 ? "hybrid" : "zero2", replicas, batches[b]);
-            run_layout(overrides, b == 1, VOCABULARY);
+            run_layout(overrides, model_of(b == 1, VOCABULARY, LAYERS));
         }
 }
 
@@ -210,15 +210,14 @@ static void stages_are_predicted(void)
     int world = tess_runtime_world(join()), n = 0;
     for (int stages = 2; stages <= world && stages <= 3; stages++)
         for (int i = 0; i < 6; i++) {
-            bool fits = (i != 2 && i < 4) || stages == 2; /* 5 layers */
-            if (world % stages != 0 || !fits)
+            if (world % stages != 0)
                 continue;
-            for (int k = 0; k < 6; k += 1 + (i > 1) + (world > 3), n++) {
+            for (int k = 0; k < 6; k += 1 + (i > 1) + (world > 3) + 4 * (world > 4), n++) {
                 snprintf(overrides, sizeof(overrides),
                          "parallelism.pipeline_parallel_degree=%d parallelism.pipeline_parallel_schedule=%s "
                          "training.global_batch_size=%d %s",
                          stages, schedules[i], 4 * 6 * world / stages, others[k]);
-                run_layout(overrides, false, n % 2 > 0 ? 1200 : VOCABULARY);
+                run_layout(overrides, model_of(false, n % 2 > 0 ? 1200 : VOCABULARY, 7));
             }
         }
     EXPECT(n > 0);
@@ -229,7 +228,7 @@ static void what_would_fit_fits(void)
     static tess_config config;
     tess_model *model;
     tess_memory_need need;
-    const tess_model_config sizes = model_of(false, VOCABULARY);
+    const tess_model_config sizes = model_of(false, VOCABULARY, LAYERS);
     EXPECT_OK(tess_model_create(test_mem(), &sizes, &model));
     configure("parallelism.shard_strategy=none", 4, &config);
     tess_memory_plan plan = tess_memory_plan_of(&config, 4), other = plan;
@@ -314,6 +313,7 @@ static const test_case cases[] = {
     {"stages_of_2_ranks_are_predicted", stages_are_predicted, 2, 0},
     {"stages_of_3_ranks_are_predicted", stages_are_predicted, 3, 0},
     {"stages_of_4_ranks_are_predicted", stages_are_predicted, 4, 0},
+    {"stages_of_6_ranks_are_predicted", stages_are_predicted, 6, 0},
     {"what_would_fit_fits", what_would_fit_fits, 0, 0},
 };
 TEST_MAIN(cases)
