@@ -466,6 +466,27 @@ static void a_trace_has_all_computations_and_messages(void)
     close_both(&s, &report);
 }
 
+/* What a rehearsal relies on (train_rehearsal.c): memory made for a step holds a shorter one of the same schedule. */
+static void fewer_micro_batches_need_no_more_slots(void)
+{
+    for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)
+        for (int p = 2; p <= 8; p++) {
+            int usual = tess_pipeline_usual_chunks((tess_pipeline_kind)kind);
+            int most = kind == TESS_PIPELINE_INTERLEAVED ? 4 : usual, step = kind == TESS_PIPELINE_INTERLEAVED ? p : 1;
+            for (int v = usual; v <= most; v++)
+                for (int m = 4 * p + step; m <= 8 * p; m += step) {
+                    tess_pipeline_schedule few, many;
+                    EXPECT_OK(tess_pipeline_build(test_mem(), (tess_pipeline_kind)kind, p, v, 4 * p, &few));
+                    EXPECT_OK(tess_pipeline_build(test_mem(), (tess_pipeline_kind)kind, p, v, m, &many));
+                    for (int rank = 0; rank < p; rank++)
+                        for (int chunk = 0; chunk < v; chunk++)
+                            EXPECT(few.lists[rank].slots[chunk] <= many.lists[rank].slots[chunk]);
+                    tess_pipeline_free(&few);
+                    tess_pipeline_free(&many);
+                }
+        }
+}
+
 static const test_case cases[] = {
     {"a_trace_has_all_computations_and_messages", a_trace_has_all_computations_and_messages},
     {"four_stages_and_eight_micro_batches_take_22_slots", four_stages_and_eight_micro_batches_take_22_slots},
@@ -482,6 +503,7 @@ static const test_case cases[] = {
     {"costs_are_times", costs_are_times},
     {"names_are_read_in_any_case", names_are_read_in_any_case},
     {"advice_is_the_smallest_number", advice_is_the_smallest_number},
+    {"fewer_micro_batches_need_no_more_slots", fewer_micro_batches_need_no_more_slots},
     {"a_timeline_shows_numbers_where_they_fit", a_timeline_shows_numbers_where_they_fit},
 };
 TEST_MAIN(cases)
