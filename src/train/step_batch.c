@@ -1,0 +1,13 @@
+/* Which of a step's micro-batches are this rank's. */
+#include "train/engine.h"
+
+tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)
+{
+    static const int32_t nothing[1] = {0};
+    int64_t i = s * e->at.n_data + e->at.data;
+    tess_runtime_phase(e->runtime, "data", e->step + 1, source->first + i);
+    *batch = (tess_batch){.ids = nothing, .pos = nothing, .targets = nothing, .cu_seqlens = nothing};
+    if (i < source->n_micro)
+        TESS_TRY_CTX(source->next(source->self, source->first + i, batch), "training data");
+    return TESS_OK;
+}
