@@ -177,7 +177,6 @@ static inline int64_t tess_config_micro_batches(const tess_config *config)
     return config->training.global_batch_size / config->training.local_batch_size;
 }
 
-/* The most rows of a pass. */
 /* The name of job.device, as tess_device_open takes it. */
 static inline const char *tess_config_device(const tess_config *config)
 {
@@ -185,6 +184,7 @@ static inline const char *tess_config_device(const tess_config *config)
     return names[config->job.device];
 }
 
+/* The most rows of a pass. */
 static inline int64_t tess_config_pass_rows(const tess_config *config)
 {
     return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;

@@ -1,4 +1,4 @@
-/* The result of a comparison, for programs. */
+/* The result of a comparison, for programs. Keys of a pipeline are there where there is one. */
 #include "base/text/json.h"
 #include "train/verify/verify.h"
 
@@ -24,10 +24,11 @@ static json_t *describe_delta(const tess_verify_tensor *t, const tess_verify_del
                      tess_json_number(d->max_rel));
 }
 
-static json_t *describe_tensor(const tess_verify_tensor *t)
+static json_t *describe_tensor(const tess_verify_result *r, const tess_verify_tensor *t)
 {
-    return json_pack("{s:s, s:I, s:I, s:i, s:I, s:I, s:o, s:o, s:s?}", "name", t->name, "rows", (json_int_t)t->rows,
-                     "columns", (json_int_t)t->row, "stage", t->stage, "gradient_step", (json_int_t)t->grads_step,
+    json_t *stage = r->stages > 1 ? json_integer(t->stage) : NULL;
+    return json_pack("{s:s, s:I, s:I, s:o*, s:I, s:I, s:o, s:o, s:s?}", "name", t->name, "rows", (json_int_t)t->rows,
+                     "columns", (json_int_t)t->row, "stage", stage, "gradient_step", (json_int_t)t->grads_step,
                      "parameter_step", (json_int_t)t->weights_step, "gradient", describe_delta(t, &t->grads),
                      "parameter", describe_delta(t, &t->weights), "shards", t->shards[0] != '\0' ? t->shards : NULL);
 }
@@ -49,14 +50,14 @@ tess_status tess_verify_print_json(const tess_verify_result *r, tess_buffer *out
 {
     json_t *tensors = json_array();
     for (int i = 0; i < r->n_tensors; i++)
-        json_array_append_new(tensors, describe_tensor(&r->tensors[i]));
-    json_t *report =
-        json_pack("{s:i, s:b, s:i, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-                  JSON_VERSION, "same", (int)tess_verify_same(r), "ranks", r->ranks, "strategy", r->strategy, "stages",
-                  r->stages, "schedule", r->schedule, "kernels", r->kernels[0], "kernels_of_one", r->kernels[1],
-                  "steps", (json_int_t)r->steps, "first_step", (json_int_t)r->first_step, "reproducible",
-                  (int)(r->irreproducible == 0), "loss", numbers(r->loss[0], r->steps), "loss_of_one",
-                  numbers(r->loss[1], r->steps), "grad_norm", numbers(r->grad_norm[0], r->steps), "grad_norm_of_one",
-                  numbers(r->grad_norm[1], r->steps), "tensors", tensors, "memory", describe_memory(r));
+        json_array_append_new(tensors, describe_tensor(r, &r->tensors[i]));
+    json_t *pipeline = r->stages > 1 ? json_pack("{s:i, s:s}", "stages", r->stages, "schedule", r->schedule) : NULL;
+    json_t *report = json_pack(
+        "{s:i, s:b, s:i, s:s, s:o*, s:s, s:s, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", JSON_VERSION,
+        "same", (int)tess_verify_same(r), "ranks", r->ranks, "strategy", r->strategy, "pipeline", pipeline, "kernels",
+        r->kernels[0], "kernels_of_one", r->kernels[1], "steps", (json_int_t)r->steps, "first_step",
+        (json_int_t)r->first_step, "reproducible", (int)(r->irreproducible == 0), "loss", numbers(r->loss[0], r->steps),
+        "loss_of_one", numbers(r->loss[1], r->steps), "grad_norm", numbers(r->grad_norm[0], r->steps),
+        "grad_norm_of_one", numbers(r->grad_norm[1], r->steps), "tensors", tensors, "memory", describe_memory(r));
     return tess_json_print(report, JSON_INDENT(1), out);
 }
