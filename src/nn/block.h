@@ -8,12 +8,14 @@
 
 /* A linear map as a view on one stored matrix: GPT-2's fused c_attn is three of these. */
 typedef struct tess_linear {
-    int weight, bias; /* index in the block; -1: none */
-    int64_t n_in, n_out;
-    int64_t ld;         /* elements between stored rows */
-    int64_t offset;     /* first element of the view in the weight and in the bias (a view of columns) */
-    bool in_out;        /* stored (in, out) as Conv1D; else (out, in) */
-    int64_t out_stride; /* elements between rows of y and dy; 0: n_out */
+    int weight, bias;    /* index in the block; -1: none */
+    int64_t n_in, n_out; /* of this rank */
+    tess_cut in, out;    /* of all ranks that share the layer; `out` of each group */
+    int groups;          /* outputs are so many groups, each cut alike: 3 of a fused q, k, v */
+    int64_t ld;          /* elements between stored rows */
+    int64_t offset;      /* first element of the view in the weight and in the bias (a view of columns) */
+    bool in_out;         /* stored (in, out) as Conv1D; else (out, in) */
+    int64_t out_stride;  /* elements between rows of y and dy; 0: n_out */
 } tess_linear;
 
 typedef struct tess_norm {
@@ -33,8 +35,8 @@ typedef struct tess_block {
     tess_norm final_norm; /* head */
     tess_linear head;     /* of this block, or of the embedding when tied */
     /* A layer's. */
-    int64_t layer; /* its number in the whole model */
-    int64_t n_heads, n_kv_heads, head_size, intermediate_size;
+    int64_t layer;                                             /* its number in the whole model */
+    int64_t n_heads, n_kv_heads, head_size, intermediate_size; /* of this rank */
     int64_t window; /* keys that a query sees, its own the last; 0: all before it */
     bool rope;      /* q and k are rotated */
     tess_activation activation;

@@ -25,6 +25,11 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
                    o->slot_units[slot].begin, o->slot_units[slot].end, model->n_units);
     TESS_CHECK(o->first_trainable_unit >= 0 && o->first_trainable_unit < model->n_units, TESS_E_INVALID,
                "executor: the first trainable unit is %d of %d", o->first_trainable_unit, model->n_units);
+    const tess_points *points = o->points;
+    int rank = points != NULL ? points->rank : 0, degree = points != NULL ? points->degree : 1;
+    TESS_CHECK(rank == model->part.tp_rank && degree == model->part.tp_degree, TESS_E_INVALID,
+               "executor: its points are those of rank %d of %d, but the model is the part of rank %d of %d", rank,
+               degree, model->part.tp_rank, model->part.tp_degree);
     return TESS_OK;
 }
 
@@ -98,6 +103,7 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
     e->model = model;
     e->hooks = *hooks;
     e->options = *options;
+    e->points = options->points != NULL ? *options->points : (tess_points){.degree = 1};
     tess_status status = alloc_memory(e);
     if (status != TESS_OK)
         tess_executor_destroy(&e);

@@ -31,8 +31,10 @@ struct tess_executor {
     void *host_memory;       /* descriptors, and what a token loss is shown */
     tess_unit_memory *units; /* (n_slots, n_units) */
     tess_slot_units *slots;  /* (n_slots), or NULL */
-    tess_layer_work work;    /* the part that all units share */
-    float **none;            /* NULL for every parameter of a unit: frozen */
+    tess_points points;      /* degree 1: none */
+    tess_split_work split;
+    tess_layer_work work; /* the part that all units share */
+    float **none;         /* NULL for every parameter of a unit: frozen */
     tess_open_table open;
     tess_head_work head;
     float *cos_table, *sin_table;

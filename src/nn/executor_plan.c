@@ -247,6 +247,28 @@ static void plan_stream(tess_executor *e, cursor *at)
         }
 }
 
+/* What products and sums of a layer gather, of the widest layer. Head norms gather q, its gradient by attention, and
+ * make that by the projection. */
+static void plan_split(tess_executor *e, cursor *at)
+{
+    const tess_model *model = e->model;
+    size_t T = (size_t)e->options.max_tokens, element = tess_dtype_size(e->options.dtype), width = 0, heads = 0;
+    int64_t C = model->config.hidden_size, begin, slice;
+    tess_shard_rows(C, model->part.tp_degree, model->part.tp_rank, &begin, &slice);
+    for (int unit = 0; unit < model->n_units; unit++) {
+        const tess_block *block = &model->blocks[unit];
+        if (block->kind != TESS_BLOCK_LAYER)
+            continue;
+        size_t q = (size_t)block->o.in.size, mlp = (size_t)block->down.in.size;
+        width = larger(width, larger(3 * q, 2 * mlp));
+        heads = larger(heads, q / (size_t)block->head_size);
+    }
+    e->split.operands = take(at, T * width, element);
+    e->split.weights = take(at, width * (size_t)slice, element);
+    e->split.slice = take(at, T * (size_t)slice, element);
+    e->split.rstd = take(at, T * heads, sizeof(float));
+}
+
 /* What all blocks work in. */
 static void plan_common(tess_executor *e, cursor *at)
 {
@@ -264,6 +286,8 @@ static void plan_common(tess_executor *e, cursor *at)
         w->dy_mlp = w->dy_input = w->branch;
         w->fusing = take(at, fusing, 1);
     }
+    if (e->model->part.tp_degree > 1)
+        plan_split(e, at);
     e->ids = take(at, n.T, sizeof(int32_t));
     e->pos = take(at, n.T, sizeof(int32_t));
     e->targets = take(at, n.T, sizeof(int32_t));

@@ -17,6 +17,8 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .cos_table = e->cos_table,
         .sin_table = e->sin_table,
         .watch = &e->shown,
+        .points = &e->points,
+        .split = e->split,
     };
 }
 

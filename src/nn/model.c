@@ -21,6 +21,9 @@ static tess_status check_layers(int64_t L, const tess_model_part *part)
 static tess_status check_part(const tess_model_config *config, const tess_model_part *part)
 {
     int64_t L = config->n_layers, first = part->first_layer, n = part->n_layers;
+    TESS_CHECK(part->tp_degree >= 0 && part->tp_rank >= 0 &&
+                   part->tp_rank < (part->tp_degree > 1 ? part->tp_degree : 1),
+               TESS_E_INVALID, "part of a model: tensor-parallel rank %d of %d", part->tp_rank, part->tp_degree);
     if (part->layers != NULL)
         return check_layers(L, part);
     TESS_CHECK(first >= 0 && n >= 0 && first <= L && n <= L - first && (n > 0 || part->embedding || part->head),
@@ -35,7 +38,7 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
 
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model)
 {
-    return tess_model_create_part(mem, config, &(tess_model_part){0, config->n_layers, true, true, NULL}, model);
+    return tess_model_create_part(mem, config, &(tess_model_part){0, config->n_layers, true, true, NULL, 0, 1}, model);
 }
 
 tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *config, const tess_model_part *part,
@@ -51,6 +54,7 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     model->mem = mem;
     model->config = *config;
     model->part = *part;
+    model->part.tp_degree = part->tp_degree > 1 ? part->tp_degree : 1;
     model->n_units = (int)part->n_layers + part->embedding + part->head;
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_units, sizeof(tess_block), "blocks",
                                    (void **)&model->blocks),

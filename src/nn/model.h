@@ -7,16 +7,27 @@
 
 #include "device/stream.h"
 #include "nn/model_config.h"
+#include "nn/points.h"
 #include "nn/token_loss.h"
 
 enum { TESS_PARAM_NAME_SIZE = 96 };
 
 typedef enum tess_init { TESS_INIT_NORMAL, TESS_INIT_ZERO, TESS_INIT_ONE } tess_init;
 
+/* The part of a whole parameter that a rank holds: index j of dimension `dim` is index
+ *     (j / n) * (whole.dim[dim] / groups) + begin + j % n,    n = shape.dim[dim] / groups
+ * of the whole; the other dimensions are whole. Where nothing is cut, `whole` is the shape. */
+typedef struct tess_param_slice {
+    tess_shape whole;
+    int dim, groups;
+    int64_t begin;
+} tess_param_slice;
+
 /* One parameter, as it is stored in HF files: Linear is (out, in), GPT-2's Conv1D (in, out) stays so. */
 typedef struct tess_param {
     char name[TESS_PARAM_NAME_SIZE]; /* "model.layers.3.mlp.up_proj.weight" */
-    tess_shape shape;
+    tess_shape shape;                /* of this rank */
+    tess_param_slice slice;
     tess_init init;
     float init_std;
     bool decay; /* matrices and embeddings yes, norms and biases no */
@@ -37,9 +48,14 @@ typedef struct tess_model_part {
     bool embedding, head;
     const int64_t *layers; /* (n_layers) their numbers, ascending, where they do not all follow first_layer; else NULL.
                               Read by create alone */
+    /* The layers' share of one of `tp_degree` ranks that have tensor parallelism; 0: one rank. Key heads with all their
+     * query heads, and feed-forward channels, are dealt out in whole as tess_shard_rows says, so shares may be uneven,
+     * or empty: a gradient of keys is one sum over its query heads, which is not cut. Norms, biases of o and down,
+     * embeddings and head are whole on every rank. */
+    int tp_rank, tp_degree;
 } tess_model_part;
 
-/* TESS_E_INVALID: no such layers, or an embedding or head that does not touch them. */
+/* TESS_E_INVALID: no such layers or rank, or an embedding or head that does not touch them. */
 tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *config, const tess_model_part *part,
                                    tess_model **model);
 void tess_model_destroy(tess_model **model);
@@ -129,6 +145,7 @@ typedef struct tess_executor_options {
                                */
     int n_slots;              /* micro-batches that may be under way at once; 0: one */
     const tess_slot_units *slot_units; /* (n_slots) the units that each is for; NULL: all. Copied by create */
+    const tess_points *points;         /* of the ranks that share a model with tp_degree > 1; else NULL. Copied */
     bool split_backward;               /* keep what a backward in two parts needs between them */
 } tess_executor_options;
 

@@ -101,8 +101,10 @@ tess_status tess_head_norms_backward(const tess_layer_call *c, const tess_layer_
     const tess_block *p = c->block;
     if (!tess_block_norms_heads(p))
         return TESS_OK;
-    TESS_TRY(tess_head_norm_backward(c, &p->q_norm, p->n_heads, s->q_raw, s->q_rstd, w->dq, s->q));
-    return tess_head_norm_backward(c, &p->k_norm, p->n_kv_heads, s->k_raw, s->k_rstd, w->dk, s->k);
+    int64_t D = p->head_size;
+    tess_cut q = {p->q.out.size / D, p->q.out.unit / D}, k = {p->k.out.size / D, p->k.out.unit / D};
+    TESS_TRY(tess_head_norm_backward(c, &p->q_norm, q, s->q_raw, s->q_rstd, w->dq, s->q));
+    return tess_head_norm_backward(c, &p->k_norm, k, s->k_raw, s->k_rstd, w->dk, s->k);
 }
 
 /* ---- Attention ---- */
@@ -168,6 +170,8 @@ static tess_status sequences_of_cache(const tess_layer_call *c, const tess_layer
 
 tess_status tess_attention_forward(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
+    if (c->block->n_kv_heads == 0) /* more ranks than key heads */
+        return TESS_OK;
     if (c->batch->cache != NULL)
         TESS_TRY(sequences_of_cache(c, s, seqs));
     else
@@ -178,6 +182,8 @@ tess_status tess_attention_forward(const tess_layer_call *c, const tess_layer_sa
 
 tess_status tess_attention_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
 {
+    if (c->block->n_kv_heads == 0)
+        return TESS_OK;
     strides stride = strides_of(c->block);
     sequences_of_batch(c, s, w->seqs);
     tess_attention attention = describe(c, s, w->seqs);

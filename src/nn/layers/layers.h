@@ -15,6 +15,14 @@ typedef struct tess_batch_values {
     const int32_t *ids, *pos, *targets; /* (T) each */
 } tess_batch_values;
 
+/* Work space of products and sums that ranks share (nn/points.h); NULL where one rank has the whole layer. */
+typedef struct tess_split_work {
+    void *operands; /* (T, K), K the widest that a product contracts, all its terms together */
+    void *weights;  /* (K, C / degree) */
+    void *slice;    /* (T, C / degree) */
+    float *rstd;    /* (T, H) */
+} tess_split_work;
+
 /* One unit of a model on one batch. */
 typedef struct tess_layer_call {
     tess_stream *stream;
@@ -30,6 +38,8 @@ typedef struct tess_layer_call {
     int unit;
     const float *cos_table, *sin_table; /* (longest sequence, D/2) */
     const tess_watch *watch;
+    const tess_points *points; /* degree 1: nobody to meet */
+    tess_split_work split;
 } tess_layer_call;
 
 static inline void *tess_at(const tess_layer_call *call, const void *base, int64_t element)
@@ -40,6 +50,11 @@ static inline void *tess_at(const tess_layer_call *call, const void *base, int64
 static inline bool tess_wants(const tess_layer_call *call, int param)
 {
     return param >= 0 && call->dw[param] != NULL;
+}
+
+static inline bool tess_is_split(const tess_layer_call *call, tess_cut cut)
+{
+    return call->points->degree > 1 && cut.unit > 0;
 }
 
 /* Shows (T, row) to the watch. */
@@ -131,6 +146,11 @@ tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_
 /* dx = dy W^T. */
 tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy,
                                        void *dx);
+/* Elements between rows of y and dy. */
+static inline int64_t tess_linear_row(const tess_linear *linear)
+{
+    return linear->out_stride > 0 ? linear->out_stride : linear->n_out;
+}
 bool tess_linear_trains(const tess_layer_call *call, const tess_linear *linear);
 
 /* Several maps of one input (at most 1 + TESS_GEMM_TERMS, stored alike): its gradient is their sum, added up in float32
@@ -150,6 +170,15 @@ tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_line
 tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *gate,
                                      void *up, void *act, void *fusing);
 
+/* ---- Where ranks share a layer: what the cut runs across. Arguments and bits are those of the functions without
+ * `split`; x, dy and the weight are this rank's part, y and dx whole. ---- */
+tess_status tess_split_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
+tess_status tess_split_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
+                                       void *dx);
+/* dx is this rank's part; the weight's gradient is whole on every rank. */
+tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads,
+                                          const void *x, const float *rstd, const void *dy, void *dx);
+
 /* ---- Norms over C channels (rows contiguous) ---- */
 /* h = x + residual, y = norm(h), as the kernels say; residual, h and stats' members may be NULL. */
 tess_status tess_norm_forward(const tess_layer_call *call, const tess_norm *norm, const void *x, const void *residual,
@@ -164,7 +193,8 @@ bool tess_norm_trains(const tess_layer_call *call, const tess_norm *norm);
 /* RMSNorm over the D channels of each of a token's heads. */
 tess_status tess_head_norm_forward(const tess_layer_call *call, const tess_norm *norm, int64_t n_heads, const void *x,
                                    float *rstd, void *y);
-tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, int64_t n_heads, const void *x,
+/* heads: how the ranks that share the layer cut them. */
+tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads, const void *x,
                                     const float *rstd, const void *dy, void *dx);
 
 /* ---- Embedding ---- */

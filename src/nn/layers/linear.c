@@ -1,11 +1,5 @@
 #include "nn/layers/layers.h"
 
-/* Elements between rows of y and dy. */
-static int64_t row_of(const tess_linear *linear)
-{
-    return linear->out_stride > 0 ? linear->out_stride : linear->n_out;
-}
-
 static const void *weight_of(const tess_layer_call *call, const tess_linear *linear)
 {
     return tess_at(call, call->w[linear->weight], linear->offset);
@@ -24,7 +18,7 @@ static tess_gemm product(const tess_layer_call *call, const tess_linear *linear,
         .b = weight_of(call, linear),
         .ldb = linear->ld,
         .c = y,
-        .ldc = row_of(linear),
+        .ldc = tess_linear_row(linear),
         .bias = linear->bias >= 0 ? tess_at(call, call->w[linear->bias], linear->offset) : NULL,
         .trans_b = !linear->in_out,
         .ab_dtype = call->dtype,
@@ -40,7 +34,7 @@ static tess_gemm input_product(const tess_layer_call *call, const tess_linear *l
         .n = linear->n_in,
         .k = linear->n_out,
         .a = dy,
-        .lda = row_of(linear),
+        .lda = tess_linear_row(linear),
         .b = weight_of(call, linear),
         .ldb = linear->ld,
         .c = dx,
@@ -53,6 +47,8 @@ static tess_gemm input_product(const tess_layer_call *call, const tess_linear *l
 
 tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y)
 {
+    if (tess_is_split(call, linear->in))
+        return tess_split_forward(call, linear, x, y);
     tess_gemm g = product(call, linear, x, y, call->dtype);
     return call->kernels->gemm(call->stream, &g);
 }
@@ -91,8 +87,9 @@ tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_
                                         const void *dy, bool accumulate)
 {
     if (tess_wants(call, linear->bias))
-        TESS_TRY(call->kernels->column_sum(call->stream, dy, row_of(linear), call->dw[linear->bias] + linear->offset,
-                                           call->T, linear->n_out, call->dtype));
+        TESS_TRY(call->kernels->column_sum(call->stream, dy, tess_linear_row(linear),
+                                           call->dw[linear->bias] + linear->offset, call->T, linear->n_out,
+                                           call->dtype));
     if (!tess_wants(call, linear->weight))
         return TESS_OK;
     /* (in, out): x^T dy; (out, in): dy^T x. */
@@ -101,9 +98,9 @@ tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_
         .n = linear->in_out ? linear->n_out : linear->n_in,
         .k = call->T,
         .a = linear->in_out ? x : dy,
-        .lda = linear->in_out ? linear->n_in : row_of(linear),
+        .lda = linear->in_out ? linear->n_in : tess_linear_row(linear),
         .b = linear->in_out ? dy : x,
-        .ldb = linear->in_out ? row_of(linear) : linear->n_in,
+        .ldb = linear->in_out ? tess_linear_row(linear) : linear->n_in,
         .c = call->dw[linear->weight] + linear->offset,
         .ldc = linear->ld,
         .trans_a = true,
@@ -123,6 +120,8 @@ tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_l
 tess_status tess_linear_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
                                         void *dx)
 {
+    if (tess_is_split(call, grads[0].linear->out))
+        return tess_split_backward_inputs(call, grads, n, fusing, dx);
     tess_gemm_fused f = {.g = input_product(call, grads[0].linear, grads[0].dy, dx), .n_terms = n - 1};
     f.work = fusing;
     for (int i = 1; i < n; i++) {

@@ -39,9 +39,13 @@ tess_status tess_head_norm_forward(const tess_layer_call *c, const tess_norm *no
                                        c->block->head_size, (float)c->config->norm_eps, c->dtype);
 }
 
-tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, int64_t n_heads, const void *x,
+tess_status tess_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads, const void *x,
                                     const float *rstd, const void *dy, void *dx)
 {
+    int64_t begin, n_heads;
+    if (tess_is_split(c, heads) && tess_wants(c, norm->weight))
+        return tess_split_head_norm_backward(c, norm, heads, x, rstd, dy, dx);
+    tess_cut_range(heads, c->points->degree, c->points->rank, &begin, &n_heads);
     return c->kernels->rmsnorm_backward(c->stream, x, c->w[norm->weight], rstd, dy, NULL, dx, c->dw[norm->weight],
                                         c->T * n_heads, c->block->head_size, c->dtype);
 }

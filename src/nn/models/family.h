@@ -30,6 +30,21 @@ tess_block *tess_family_embedding(tess_model *model, const char *table);
 /* The block and unit of the part's layer i, with the config's sizes and window, and without the parts that not all
  * families have: norms of q and k, a fused qkv, a gate, rotation. */
 tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit);
+/* The cuts of a layer's sizes over the ranks that share it: C channels, query heads with their key heads, key heads,
+ * feed-forward channels. */
+typedef struct tess_family_cuts {
+    tess_cut stream, q, kv, mlp;
+} tess_family_cuts;
+tess_family_cuts tess_family_cut(const tess_model *model);
+/* A linear map between whole sizes, of which the unit gets this rank's part; one of its sizes may be cut. */
+typedef struct tess_family_linear {
+    tess_cut in, out;
+    double std;
+    bool bias;
+    bool in_out; /* stored (in, out) */
+    int groups;  /* of outputs, each of out.size; 0: one */
+} tess_family_linear;
+tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map);
 /* Last of all, if it is in this part: the final norm, and lm_head, or with tied weights the embedding's table. */
 void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table);
 

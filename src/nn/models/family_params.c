@@ -29,6 +29,7 @@ int tess_model_add_param(tess_model *model, int unit, tess_init init, double std
         .decay = columns > 0,
         .unit = unit,
     };
+    param->slice = (tess_param_slice){.whole = param->shape, .groups = 1};
     va_list args;
     va_start(args, name);
     vsnprintf(param->name, sizeof(param->name), name, args);
@@ -68,6 +69,60 @@ tess_block *tess_family_embedding(tess_model *model, const char *table)
     return block;
 }
 
+/* Elements that this rank holds. */
+static int64_t share(const tess_model *model, tess_cut cut)
+{
+    int64_t begin, size;
+    tess_cut_range(cut, model->part.tp_degree, model->part.tp_rank, &begin, &size);
+    return size;
+}
+
+static void cut_param(tess_model *model, int unit, int index, int dim, tess_cut cut, int groups)
+{
+    if (model->built != TESS_OK)
+        return;
+    tess_param *param = &model->params[model->blocks[unit].first + index];
+    int64_t begin, size;
+    tess_cut_range(cut, model->part.tp_degree, model->part.tp_rank, &begin, &size);
+    param->shape.dim[dim] = groups * size;
+    param->slice.dim = dim;
+    param->slice.groups = groups;
+    param->slice.begin = begin;
+}
+
+tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map)
+{
+    const char *prefix = model->blocks[unit].name;
+    int groups = map->groups > 1 ? map->groups : 1;
+    int64_t n_in = map->in.size, n_out = groups * map->out.size;
+    bool in_out = map->in_out;
+    tess_linear linear = {.bias = -1, .in = map->in, .out = map->out, .groups = groups, .in_out = in_out};
+    linear.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, map->std, in_out ? n_in : n_out,
+                                         in_out ? n_out : n_in, "%s.%s.weight", prefix, name);
+    if (map->in.unit > 0)
+        cut_param(model, unit, linear.weight, in_out ? 0 : 1, map->in, 1);
+    if (map->out.unit > 0)
+        cut_param(model, unit, linear.weight, in_out ? 1 : 0, map->out, groups);
+    if (map->bias)
+        linear.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n_out, 0, "%s.%s.bias", prefix, name);
+    if (map->bias && map->out.unit > 0)
+        cut_param(model, unit, linear.bias, 0, map->out, groups);
+    linear.n_in = share(model, map->in);
+    linear.n_out = groups * share(model, map->out);
+    linear.ld = in_out ? linear.n_out : linear.n_in;
+    return linear;
+}
+
+tess_family_cuts tess_family_cut(const tess_model *model)
+{
+    const tess_model_config *c = &model->config;
+    int64_t D = c->head_size;
+    return (tess_family_cuts){.stream = {c->hidden_size, 0},
+                              .q = {c->n_heads * D, c->n_heads / c->n_kv_heads * D},
+                              .kv = {c->n_kv_heads * D, D},
+                              .mlp = {c->intermediate_size, 1}};
+}
+
 tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
 {
     const tess_model_config *c = &model->config;
@@ -75,10 +130,11 @@ tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
     tess_block *block = &model->blocks[*unit];
     block->kind = TESS_BLOCK_LAYER;
     block->layer = model->part.layers != NULL ? model->part.layers[i] : model->part.first_layer + i;
-    block->n_heads = c->n_heads;
-    block->n_kv_heads = c->n_kv_heads;
+    int64_t per_group = c->n_heads / c->n_kv_heads;
     block->head_size = c->head_size;
-    block->intermediate_size = c->intermediate_size;
+    block->n_kv_heads = share(model, (tess_cut){c->n_kv_heads, 1});
+    block->n_heads = share(model, (tess_cut){c->n_heads, per_group});
+    block->intermediate_size = share(model, (tess_cut){c->intermediate_size, 1});
     block->window = tess_model_config_window(c, block->layer);
     block->q_norm = block->k_norm = (tess_norm){-1, -1};
     block->qkv.weight = block->gate.weight = -1;
@@ -97,7 +153,10 @@ void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, co
     block->layer_norm = layer_norm;
     block->final_norm = tess_family_add_norm(model, unit, prefix, norm, c->hidden_size);
     bool reads_embedding = c->tied && model->part.embedding;
-    block->head = (tess_linear){.weight = reads_embedding ? model->blocks[0].table
+    block->head = (tess_linear){.in = {c->hidden_size, 0},
+                                .out = {c->vocab_size, 0},
+                                .groups = 1,
+                                .weight = reads_embedding ? model->blocks[0].table
                                                           : table_of(model, unit, c->tied ? table : "lm_head.weight"),
                                 .bias = -1,
                                 .n_in = c->hidden_size,

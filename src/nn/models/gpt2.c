@@ -59,13 +59,12 @@ int tess_gpt2_write(const tess_model_config *config, json_t *json)
                   "gelu_new", "attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop", 0.0));
 }
 
-static tess_linear add_conv1d(tess_model *model, int unit, const char *name, int64_t n_in, int64_t n_out, double std)
+static tess_linear add_conv1d(tess_model *model, int unit, const char *name, tess_cut in, tess_cut out, int groups,
+                              double std)
 {
-    const char *prefix = model->blocks[unit].name;
-    tess_linear linear = {.n_in = n_in, .n_out = n_out, .ld = n_out, .in_out = true};
-    linear.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, std, n_in, n_out, "%s.%s.weight", prefix, name);
-    linear.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n_out, 0, "%s.%s.bias", prefix, name);
-    return linear;
+    return tess_family_add_linear(
+        model, unit, name,
+        &(tess_family_linear){.in = in, .out = out, .std = std, .bias = true, .in_out = true, .groups = groups});
 }
 
 /* The index-th third of c_attn's columns. */
@@ -73,6 +72,7 @@ static tess_linear third_of(const tess_linear *whole, int index)
 {
     tess_linear part = *whole;
     part.n_out = whole->n_out / 3;
+    part.groups = 1;
     part.offset = index * part.n_out;
     return part;
 }
@@ -82,6 +82,7 @@ void tess_gpt2_build(tess_model *model)
     static const char table[] = "transformer.wte.weight";
     const tess_model_config *c = &model->config;
     int64_t C = c->hidden_size;
+    tess_family_cuts cut = tess_family_cut(model);
     /* Projections into the residual stream start smaller, as in the paper and in transformers. */
     double std = c->initializer_range, residual_std = std / sqrt(2.0 * (double)c->n_layers);
     tess_block *embedding = tess_family_embedding(model, table);
@@ -95,14 +96,14 @@ void tess_gpt2_build(tess_model *model)
         block->layer_norm = true;
         block->activation = TESS_ACT_GELU_TANH;
         block->input_norm = tess_family_add_norm(model, unit, block->name, "ln_1", C);
-        block->qkv = add_conv1d(model, unit, "attn.c_attn", C, 3 * C, std);
+        block->qkv = add_conv1d(model, unit, "attn.c_attn", cut.stream, cut.q, 3, std);
         block->q = third_of(&block->qkv, 0);
         block->k = third_of(&block->qkv, 1);
         block->v = third_of(&block->qkv, 2);
-        block->o = add_conv1d(model, unit, "attn.c_proj", C, C, residual_std);
+        block->o = add_conv1d(model, unit, "attn.c_proj", cut.q, cut.stream, 1, residual_std);
         block->mlp_norm = tess_family_add_norm(model, unit, block->name, "ln_2", C);
-        block->up = add_conv1d(model, unit, "mlp.c_fc", C, c->intermediate_size, std);
-        block->down = add_conv1d(model, unit, "mlp.c_proj", c->intermediate_size, C, residual_std);
+        block->up = add_conv1d(model, unit, "mlp.c_fc", cut.stream, cut.mlp, 1, std);
+        block->down = add_conv1d(model, unit, "mlp.c_proj", cut.mlp, cut.stream, 1, residual_std);
     }
     tess_family_head(model, true, "transformer", "ln_f", table);
 }

@@ -177,22 +177,19 @@ int tess_llama_write(const tess_model_config *config, json_t *json)
     return failed | tess_rope_write(&config->rope, json);
 }
 
-static tess_linear add_linear(tess_model *model, int unit, const char *name, int64_t n_in, int64_t n_out, bool bias)
+static tess_linear add_linear(tess_model *model, int unit, const char *name, tess_cut in, tess_cut out, bool bias)
 {
-    double std = model->config.initializer_range;
-    const char *prefix = model->blocks[unit].name;
-    tess_linear linear = {.bias = -1, .n_in = n_in, .n_out = n_out, .ld = n_in};
-    linear.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, std, n_out, n_in, "%s.%s.weight", prefix, name);
-    if (bias)
-        linear.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n_out, 0, "%s.%s.bias", prefix, name);
-    return linear;
+    return tess_family_add_linear(
+        model, unit, name,
+        &(tess_family_linear){.in = in, .out = out, .std = model->config.initializer_range, .bias = bias});
 }
 
 void tess_llama_build(tess_model *model)
 {
     static const char table[] = "model.embed_tokens.weight";
     const tess_model_config *c = &model->config;
-    int64_t C = c->hidden_size, q_size = c->n_heads * c->head_size, kv_size = c->n_kv_heads * c->head_size;
+    int64_t C = c->hidden_size;
+    tess_family_cuts cut = tess_family_cut(model);
     tess_family_embedding(model, table);
     for (int64_t i = 0; i < model->part.n_layers; i++) {
         int unit;
@@ -202,18 +199,18 @@ void tess_llama_build(tess_model *model)
         block->rope = true;
         block->activation = TESS_ACT_SILU;
         block->input_norm = tess_family_add_norm(model, unit, layer, "input_layernorm", C);
-        block->q = add_linear(model, unit, "self_attn.q_proj", C, q_size, c->qkv_bias);
-        block->k = add_linear(model, unit, "self_attn.k_proj", C, kv_size, c->qkv_bias);
-        block->v = add_linear(model, unit, "self_attn.v_proj", C, kv_size, c->qkv_bias);
+        block->q = add_linear(model, unit, "self_attn.q_proj", cut.stream, cut.q, c->qkv_bias);
+        block->k = add_linear(model, unit, "self_attn.k_proj", cut.stream, cut.kv, c->qkv_bias);
+        block->v = add_linear(model, unit, "self_attn.v_proj", cut.stream, cut.kv, c->qkv_bias);
         if (c->qk_norm) {
             block->q_norm = tess_family_add_norm(model, unit, layer, "self_attn.q_norm", c->head_size);
             block->k_norm = tess_family_add_norm(model, unit, layer, "self_attn.k_norm", c->head_size);
         }
-        block->o = add_linear(model, unit, "self_attn.o_proj", q_size, C, c->o_bias);
+        block->o = add_linear(model, unit, "self_attn.o_proj", cut.q, cut.stream, c->o_bias);
         block->mlp_norm = tess_family_add_norm(model, unit, layer, "post_attention_layernorm", C);
-        block->gate = add_linear(model, unit, "mlp.gate_proj", C, c->intermediate_size, c->mlp_bias);
-        block->up = add_linear(model, unit, "mlp.up_proj", C, c->intermediate_size, c->mlp_bias);
-        block->down = add_linear(model, unit, "mlp.down_proj", c->intermediate_size, C, c->mlp_bias);
+        block->gate = add_linear(model, unit, "mlp.gate_proj", cut.stream, cut.mlp, c->mlp_bias);
+        block->up = add_linear(model, unit, "mlp.up_proj", cut.stream, cut.mlp, c->mlp_bias);
+        block->down = add_linear(model, unit, "mlp.down_proj", cut.mlp, cut.stream, c->mlp_bias);
     }
     tess_family_head(model, false, "model", "norm", table);
 }

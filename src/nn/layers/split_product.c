@@ -1,0 +1,181 @@
+/* Products whose contraction index is cut over ranks, with the bits of one rank (points.h). */
+#include "nn/layers/layers.h"
+
+/* One term: operand (T, K) times weight, K cut. `forward`: K is the map's inputs, else its outputs. */
+typedef struct split_term {
+    const tess_linear *linear;
+    bool forward;
+    const void *x;
+    void *operand; /* (T, groups K) */
+    void *weight;  /* (groups K, n), or (n, groups K) */
+} split_term;
+
+static tess_cut contracted(const split_term *t)
+{
+    return t->forward ? t->linear->in : t->linear->out;
+}
+
+static int64_t groups_of(const split_term *t)
+{
+    return t->forward ? 1 : t->linear->groups;
+}
+
+static int64_t depth_of(const split_term *t)
+{
+    return groups_of(t) * contracted(t).size;
+}
+
+/* The weight is stored with the contracted index as its rows. */
+static bool stores_depth_first(const split_term *t)
+{
+    return t->forward == t->linear->in_out;
+}
+
+/* Elements of a group of the contracted index that are this rank's. */
+static int64_t local_depth(const tess_layer_call *c, const split_term *t)
+{
+    int64_t begin, size;
+    tess_cut_range(contracted(t), c->points->degree, c->points->rank, &begin, &size);
+    return size;
+}
+
+static tess_status exchange(const tess_layer_call *c, tess_exchange x)
+{
+    return c->points->exchange(c->points->self, &x);
+}
+
+static tess_status gather_operand(const tess_layer_call *c, const split_term *t)
+{
+    tess_cut rows = {c->T, 0}, depth = contracted(t);
+    for (int64_t g = 0; g < groups_of(t); g++)
+        TESS_TRY(exchange(c, (tess_exchange){.held = {rows, depth},
+                                             .wanted = {rows, {depth.size, 0}},
+                                             .element = tess_dtype_size(c->dtype),
+                                             .mine = tess_at(c, t->x, g * local_depth(c, t)),
+                                             .ld = t->forward ? t->linear->n_in : tess_linear_row(t->linear),
+                                             .into = tess_at(c, t->operand, g * depth.size),
+                                             .into_ld = depth_of(t)}));
+    return TESS_OK;
+}
+
+/* All of the contracted index, for this rank's n of the outputs. */
+static tess_status exchange_weight(const tess_layer_call *c, const split_term *t, tess_cut outputs, int64_t n)
+{
+    bool first = stores_depth_first(t);
+    const tess_linear *l = t->linear;
+    tess_cut depth = contracted(t), all_depth = {depth.size, 0}, all_outputs = {outputs.size, 0};
+    const void *weight = tess_at(c, c->w[l->weight], l->offset);
+    for (int64_t g = 0; g < groups_of(t); g++) {
+        int64_t from = g * local_depth(c, t), to = g * depth.size;
+        tess_exchange x = {.held = {first ? depth : all_outputs, first ? all_outputs : depth},
+                           .wanted = {first ? all_depth : outputs, first ? outputs : all_depth},
+                           .element = tess_dtype_size(c->dtype),
+                           .mine = tess_at(c, weight, first ? from * l->ld : from),
+                           .ld = l->ld,
+                           .into = tess_at(c, t->weight, first ? to * n : to),
+                           .into_ld = first ? n : depth_of(t)};
+        TESS_TRY(exchange(c, x));
+    }
+    return TESS_OK;
+}
+
+static tess_status product(const tess_layer_call *c, const split_term *terms, int n_terms, const void *bias, int64_t n,
+                           void *fusing)
+{
+    tess_gemm_fused f = {.n_terms = n_terms - 1, .work = fusing};
+    for (int i = 0; i < n_terms; i++) {
+        bool first = stores_depth_first(&terms[i]);
+        int64_t k = depth_of(&terms[i]);
+        tess_gemm g = {.m = c->T,
+                       .n = n,
+                       .k = k,
+                       .a = terms[i].operand,
+                       .lda = k,
+                       .b = terms[i].weight,
+                       .ldb = first ? n : k,
+                       .c = c->split.slice,
+                       .ldc = n,
+                       .bias = bias,
+                       .trans_b = !first,
+                       .ab_dtype = c->dtype,
+                       .c_dtype = c->dtype};
+        if (i == 0)
+            f.g = g;
+        else
+            f.terms[i - 1] = (tess_gemm_term){g.a, g.lda, g.b, g.ldb, g.k};
+    }
+    return n_terms == 1 ? c->kernels->gemm(c->stream, &f.g) : c->kernels->gemm_fused(c->stream, &f);
+}
+
+/* y (T, size) = the sum of the terms, and bias (size) or NULL. */
+static tess_status split_product(const tess_layer_call *c, split_term *terms, int n_terms, int64_t size,
+                                 const void *bias, void *fusing, void *y)
+{
+    tess_cut outputs = {size, 1}, rows = {c->T, 0};
+    int64_t begin, n, depth = 0;
+    tess_cut_range(outputs, c->points->degree, c->points->rank, &begin, &n);
+    for (int i = 0; i < n_terms; i++) {
+        terms[i].operand = tess_at(c, c->split.operands, c->T * depth);
+        terms[i].weight = tess_at(c, c->split.weights, n * depth);
+        depth += depth_of(&terms[i]);
+        TESS_TRY(gather_operand(c, &terms[i]));
+        TESS_TRY(exchange_weight(c, &terms[i], outputs, n));
+    }
+    TESS_TRY(product(c, terms, n_terms, bias != NULL ? tess_at(c, bias, begin) : NULL, n, fusing));
+    return exchange(c, (tess_exchange){.held = {rows, outputs},
+                                       .wanted = {rows, {size, 0}},
+                                       .element = tess_dtype_size(c->dtype),
+                                       .mine = c->split.slice,
+                                       .ld = n,
+                                       .into = y,
+                                       .into_ld = size});
+}
+
+tess_status tess_split_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
+{
+    split_term term = {.linear = linear, .forward = true, .x = x};
+    return split_product(c, &term, 1, linear->n_out, linear->bias >= 0 ? c->w[linear->bias] : NULL, NULL, y);
+}
+
+tess_status tess_split_backward_inputs(const tess_layer_call *c, const tess_linear_grad *grads, int n, void *fusing,
+                                       void *dx)
+{
+    split_term terms[1 + TESS_GEMM_TERMS];
+    for (int i = 0; i < n; i++)
+        terms[i] = (split_term){.linear = grads[i].linear, .x = grads[i].dy};
+    return split_product(c, terms, n, grads[0].linear->n_in, NULL, fusing, dx);
+}
+
+/* The sum over (token, head) runs over heads inside a token, so it cannot be cut by heads: every rank has all of it. */
+tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads,
+                                          const void *x, const float *rstd, const void *dy, void *dx)
+{
+    int64_t D = c->block->head_size, width = heads.size * D, begin, n;
+    tess_cut rows = {c->T, 0}, channels = {width, heads.unit * D};
+    tess_cut_range(channels, c->points->degree, c->points->rank, &begin, &n);
+    void *all_x = c->split.operands, *all_dy = tess_at(c, all_x, c->T * width),
+         *all_dx = tess_at(c, all_dy, c->T * width);
+    tess_exchange gather = {.held = {rows, channels},
+                            .wanted = {rows, {width, 0}},
+                            .element = tess_dtype_size(c->dtype),
+                            .mine = x,
+                            .ld = n,
+                            .into = all_x,
+                            .into_ld = width};
+    TESS_TRY(exchange(c, gather));
+    gather.mine = dy;
+    gather.into = all_dy;
+    TESS_TRY(exchange(c, gather));
+    TESS_TRY(exchange(c, (tess_exchange){.held = {rows, heads},
+                                         .wanted = {rows, {heads.size, 0}},
+                                         .element = sizeof(float),
+                                         .mine = rstd,
+                                         .ld = n / D,
+                                         .into = c->split.rstd,
+                                         .into_ld = heads.size}));
+    TESS_TRY(c->kernels->rmsnorm_backward(c->stream, all_x, c->w[norm->weight], c->split.rstd, all_dy, NULL, all_dx,
+                                          c->dw[norm->weight], c->T * heads.size, D, c->dtype));
+    size_t element = tess_dtype_size(c->dtype);
+    return c->kernels->copy_rows(c->stream, tess_at(c, all_dx, begin), (size_t)width * element, dx, (size_t)n * element,
+                                 c->T, (size_t)n * element);
+}
