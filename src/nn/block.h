@@ -10,8 +10,8 @@
 typedef struct tess_linear {
     int weight, bias;    /* index in the block; -1: none */
     int64_t n_in, n_out; /* of this rank */
-    tess_cut in, out;    /* of all ranks that share the layer; `out` of each group */
-    int groups;          /* outputs are so many groups, each cut alike: 3 of a fused q, k, v */
+    tess_cut in, out;    /* of all ranks that share the layer */
+    bool stored_whole;   /* by each of them, whatever is cut */
     int64_t ld;          /* elements between stored rows */
     int64_t offset;      /* first element of the view in the weight and in the bias (a view of columns) */
     bool in_out;         /* stored (in, out) as Conv1D; else (out, in) */

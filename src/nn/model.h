@@ -14,13 +14,12 @@ enum { TESS_PARAM_NAME_SIZE = 96 };
 
 typedef enum tess_init { TESS_INIT_NORMAL, TESS_INIT_ZERO, TESS_INIT_ONE } tess_init;
 
-/* The part of a whole parameter that a rank holds: index j of dimension `dim` is index
- *     (j / n) * (whole.dim[dim] / groups) + begin + j % n,    n = shape.dim[dim] / groups
- * of the whole; the other dimensions are whole. Where nothing is cut, `whole` is the shape. */
+/* The whole parameter, of which ranks that share the model have parts of dimension `dim`, dealt out in units of so many
+ * (points.h). Unit 0: each has all of it. */
 typedef struct tess_param_slice {
     tess_shape whole;
-    int dim, groups;
-    int64_t begin;
+    int dim;
+    int64_t unit;
 } tess_param_slice;
 
 /* One parameter, as it is stored in HF files: Linear is (out, in), GPT-2's Conv1D (in, out) stays so. */

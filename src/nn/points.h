@@ -32,7 +32,8 @@ typedef struct tess_exchange {
     tess_cut held[2], wanted[2];
     size_t element;   /* bytes */
     const void *mine; /* what this rank holds, rows `ld` elements apart */
-    void *into;       /* gets what this rank wants, rows `into_ld` elements apart; apart from `mine` */
+    void *into;       /* gets what this rank wants, rows `into_ld` elements apart; apart from `mine`, or with `mine` in
+                       * its own place */
     int64_t ld, into_ld;
 } tess_exchange;
 

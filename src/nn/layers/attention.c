@@ -27,7 +27,7 @@ static projections projections_of(const tess_layer_call *c)
     const tess_block *p = c->block;
     strides stride = strides_of(p);
     projections maps = {.n = 3, .linear = {p->q, p->k, p->v}};
-    if (!tess_block_norms_heads(p) && p->qkv.weight >= 0) {
+    if (!tess_block_norms_heads(p) && p->qkv.weight >= 0 && !tess_is_split(c, p->q.out)) {
         maps.n = 1;
         maps.linear[0] = p->qkv;
     }
@@ -54,6 +54,8 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
     tess_linear_grad grads[3];
     for (int i = 0; i < maps.n; i++) {
         TESS_TRY(tess_linear_backward_params(c, &maps.linear[i], y, from[i], false));
+        if (maps.linear[i].stored_whole && tess_is_split(c, maps.linear[i].out))
+            TESS_TRY(tess_split_gather_params(c, &maps.linear[i]));
         grads[i] = (tess_linear_grad){&maps.linear[i], from[i]};
     }
     return dy == NULL ? TESS_OK : tess_linear_backward_inputs(c, grads, maps.n, w->fusing, dy);

@@ -175,6 +175,8 @@ tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_lin
 tess_status tess_split_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
 tess_status tess_split_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
                                        void *dx);
+/* Gradients of a matrix and bias that every rank stores whole, of which each has computed its outputs. */
+tess_status tess_split_gather_params(const tess_layer_call *call, const tess_linear *linear);
 /* dx is this rank's part; the weight's gradient is whole on every rank. */
 tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx);

@@ -6,23 +6,14 @@ typedef struct split_term {
     const tess_linear *linear;
     bool forward;
     const void *x;
-    void *operand; /* (T, groups K) */
-    void *weight;  /* (groups K, n), or (n, groups K) */
+    void *operand; /* (T, K) */
+    void *weight;  /* (K, n), or (n, K) */
+    int64_t ld;    /* of weight */
 } split_term;
 
 static tess_cut contracted(const split_term *t)
 {
     return t->forward ? t->linear->in : t->linear->out;
-}
-
-static int64_t groups_of(const split_term *t)
-{
-    return t->forward ? 1 : t->linear->groups;
-}
-
-static int64_t depth_of(const split_term *t)
-{
-    return groups_of(t) * contracted(t).size;
 }
 
 /* The weight is stored with the contracted index as its rows. */
@@ -31,12 +22,11 @@ static bool stores_depth_first(const split_term *t)
     return t->forward == t->linear->in_out;
 }
 
-/* Elements of a group of the contracted index that are this rank's. */
-static int64_t local_depth(const tess_layer_call *c, const split_term *t)
+static int64_t begin_of(const tess_layer_call *c, tess_cut cut)
 {
     int64_t begin, size;
-    tess_cut_range(contracted(t), c->points->degree, c->points->rank, &begin, &size);
-    return size;
+    tess_cut_range(cut, c->points->degree, c->points->rank, &begin, &size);
+    return begin;
 }
 
 static tess_status exchange(const tess_layer_call *c, tess_exchange x)
@@ -47,36 +37,36 @@ static tess_status exchange(const tess_layer_call *c, tess_exchange x)
 static tess_status gather_operand(const tess_layer_call *c, const split_term *t)
 {
     tess_cut rows = {c->T, 0}, depth = contracted(t);
-    for (int64_t g = 0; g < groups_of(t); g++)
-        TESS_TRY(exchange(c, (tess_exchange){.held = {rows, depth},
-                                             .wanted = {rows, {depth.size, 0}},
-                                             .element = tess_dtype_size(c->dtype),
-                                             .mine = tess_at(c, t->x, g * local_depth(c, t)),
-                                             .ld = t->forward ? t->linear->n_in : tess_linear_row(t->linear),
-                                             .into = tess_at(c, t->operand, g * depth.size),
-                                             .into_ld = depth_of(t)}));
-    return TESS_OK;
+    return exchange(c, (tess_exchange){.held = {rows, depth},
+                                       .wanted = {rows, {depth.size, 0}},
+                                       .element = tess_dtype_size(c->dtype),
+                                       .mine = t->x,
+                                       .ld = t->forward ? t->linear->n_in : tess_linear_row(t->linear),
+                                       .into = t->operand,
+                                       .into_ld = depth.size});
 }
 
-/* All of the contracted index, for this rank's n of the outputs. */
-static tess_status exchange_weight(const tess_layer_call *c, const split_term *t, tess_cut outputs, int64_t n)
+/* All of the contracted index, for this rank's n of the outputs: of what every rank stores, a view. */
+static tess_status find_weight(const tess_layer_call *c, split_term *t, tess_cut outputs, int64_t n)
 {
-    bool first = stores_depth_first(t);
     const tess_linear *l = t->linear;
+    bool first = stores_depth_first(t);
     tess_cut depth = contracted(t), all_depth = {depth.size, 0}, all_outputs = {outputs.size, 0};
-    const void *weight = tess_at(c, c->w[l->weight], l->offset);
-    for (int64_t g = 0; g < groups_of(t); g++) {
-        int64_t from = g * local_depth(c, t), to = g * depth.size;
-        tess_exchange x = {.held = {first ? depth : all_outputs, first ? all_outputs : depth},
-                           .wanted = {first ? all_depth : outputs, first ? outputs : all_depth},
-                           .element = tess_dtype_size(c->dtype),
-                           .mine = tess_at(c, weight, first ? from * l->ld : from),
-                           .ld = l->ld,
-                           .into = tess_at(c, t->weight, first ? to * n : to),
-                           .into_ld = first ? n : depth_of(t)};
-        TESS_TRY(exchange(c, x));
+    const void *mine = tess_at(c, c->w[l->weight], l->offset);
+    if (l->stored_whole) {
+        int64_t from_depth = -begin_of(c, depth), from_output = begin_of(c, outputs);
+        t->ld = l->ld;
+        t->weight = tess_at(c, mine, first ? from_depth * l->ld + from_output : from_output * l->ld + from_depth);
+        return TESS_OK;
     }
-    return TESS_OK;
+    t->ld = first ? n : depth.size;
+    return exchange(c, (tess_exchange){.held = {first ? depth : all_outputs, first ? all_outputs : depth},
+                                       .wanted = {first ? all_depth : outputs, first ? outputs : all_depth},
+                                       .element = tess_dtype_size(c->dtype),
+                                       .mine = mine,
+                                       .ld = l->ld,
+                                       .into = t->weight,
+                                       .into_ld = t->ld});
 }
 
 static tess_status product(const tess_layer_call *c, const split_term *terms, int n_terms, const void *bias, int64_t n,
@@ -84,19 +74,18 @@ static tess_status product(const tess_layer_call *c, const split_term *terms, in
 {
     tess_gemm_fused f = {.n_terms = n_terms - 1, .work = fusing};
     for (int i = 0; i < n_terms; i++) {
-        bool first = stores_depth_first(&terms[i]);
-        int64_t k = depth_of(&terms[i]);
+        int64_t k = contracted(&terms[i]).size;
         tess_gemm g = {.m = c->T,
                        .n = n,
                        .k = k,
                        .a = terms[i].operand,
                        .lda = k,
                        .b = terms[i].weight,
-                       .ldb = first ? n : k,
+                       .ldb = terms[i].ld,
                        .c = c->split.slice,
                        .ldc = n,
                        .bias = bias,
-                       .trans_b = !first,
+                       .trans_b = !stores_depth_first(&terms[i]),
                        .ab_dtype = c->dtype,
                        .c_dtype = c->dtype};
         if (i == 0)
@@ -117,9 +106,9 @@ static tess_status split_product(const tess_layer_call *c, split_term *terms, in
     for (int i = 0; i < n_terms; i++) {
         terms[i].operand = tess_at(c, c->split.operands, c->T * depth);
         terms[i].weight = tess_at(c, c->split.weights, n * depth);
-        depth += depth_of(&terms[i]);
+        depth += contracted(&terms[i]).size;
         TESS_TRY(gather_operand(c, &terms[i]));
-        TESS_TRY(exchange_weight(c, &terms[i], outputs, n));
+        TESS_TRY(find_weight(c, &terms[i], outputs, n));
     }
     TESS_TRY(product(c, terms, n_terms, bias != NULL ? tess_at(c, bias, begin) : NULL, n, fusing));
     return exchange(c, (tess_exchange){.held = {rows, outputs},
@@ -144,6 +133,28 @@ tess_status tess_split_backward_inputs(const tess_layer_call *c, const tess_line
     for (int i = 0; i < n; i++)
         terms[i] = (split_term){.linear = grads[i].linear, .x = grads[i].dy};
     return split_product(c, terms, n, grads[0].linear->n_in, NULL, fusing, dx);
+}
+
+/* Columns of n_rows rows of float32, rows `ld` elements apart, of which each rank has some in their place. */
+static tess_status gather_columns(const tess_layer_call *c, float *mine, tess_cut columns, int64_t n_rows, int64_t ld)
+{
+    tess_cut rows = {n_rows, 0};
+    return exchange(c, (tess_exchange){.held = {rows, columns},
+                                       .wanted = {rows, {columns.size, 0}},
+                                       .element = sizeof(float),
+                                       .mine = mine,
+                                       .ld = ld,
+                                       .into = mine - begin_of(c, columns),
+                                       .into_ld = ld});
+}
+
+tess_status tess_split_gather_params(const tess_layer_call *c, const tess_linear *l)
+{
+    if (tess_wants(c, l->bias))
+        TESS_TRY(gather_columns(c, c->dw[l->bias] + l->offset, l->out, 1, l->out.size));
+    if (!tess_wants(c, l->weight))
+        return TESS_OK;
+    return gather_columns(c, c->dw[l->weight] + l->offset, l->out, l->n_in, l->ld);
 }
 
 /* The sum over (token, head) runs over heads inside a token, so it cannot be cut by heads: every rank has all of it. */

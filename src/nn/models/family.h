@@ -42,7 +42,6 @@ typedef struct tess_family_linear {
     double std;
     bool bias;
     bool in_out; /* stored (in, out) */
-    int groups;  /* of outputs, each of out.size; 0: one */
 } tess_family_linear;
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map);
 /* Last of all, if it is in this part: the final norm, and lm_head, or with tied weights the embedding's table. */

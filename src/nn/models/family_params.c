@@ -29,7 +29,7 @@ int tess_model_add_param(tess_model *model, int unit, tess_init init, double std
         .decay = columns > 0,
         .unit = unit,
     };
-    param->slice = (tess_param_slice){.whole = param->shape, .groups = 1};
+    param->slice = (tess_param_slice){.whole = param->shape};
     va_list args;
     va_start(args, name);
     vsnprintf(param->name, sizeof(param->name), name, args);
@@ -77,38 +77,32 @@ static int64_t share(const tess_model *model, tess_cut cut)
     return size;
 }
 
-static void cut_param(tess_model *model, int unit, int index, int dim, tess_cut cut, int groups)
+static void cut_param(tess_model *model, int unit, int index, int dim, tess_cut cut)
 {
-    if (model->built != TESS_OK)
+    if (model->built != TESS_OK || cut.unit == 0)
         return;
     tess_param *param = &model->params[model->blocks[unit].first + index];
-    int64_t begin, size;
-    tess_cut_range(cut, model->part.tp_degree, model->part.tp_rank, &begin, &size);
-    param->shape.dim[dim] = groups * size;
+    param->shape.dim[dim] = share(model, cut);
     param->slice.dim = dim;
-    param->slice.groups = groups;
-    param->slice.begin = begin;
+    param->slice.unit = cut.unit;
 }
 
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map)
 {
     const char *prefix = model->blocks[unit].name;
-    int groups = map->groups > 1 ? map->groups : 1;
-    int64_t n_in = map->in.size, n_out = groups * map->out.size;
+    int64_t n_in = map->in.size, n_out = map->out.size;
     bool in_out = map->in_out;
-    tess_linear linear = {.bias = -1, .in = map->in, .out = map->out, .groups = groups, .in_out = in_out};
+    tess_linear linear = {.bias = -1, .in = map->in, .out = map->out, .in_out = in_out};
     linear.weight = tess_model_add_param(model, unit, TESS_INIT_NORMAL, map->std, in_out ? n_in : n_out,
                                          in_out ? n_out : n_in, "%s.%s.weight", prefix, name);
-    if (map->in.unit > 0)
-        cut_param(model, unit, linear.weight, in_out ? 0 : 1, map->in, 1);
-    if (map->out.unit > 0)
-        cut_param(model, unit, linear.weight, in_out ? 1 : 0, map->out, groups);
-    if (map->bias)
+    cut_param(model, unit, linear.weight, in_out ? 0 : 1, map->in);
+    cut_param(model, unit, linear.weight, in_out ? 1 : 0, map->out);
+    if (map->bias) {
         linear.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, n_out, 0, "%s.%s.bias", prefix, name);
-    if (map->bias && map->out.unit > 0)
-        cut_param(model, unit, linear.bias, 0, map->out, groups);
+        cut_param(model, unit, linear.bias, 0, map->out);
+    }
     linear.n_in = share(model, map->in);
-    linear.n_out = groups * share(model, map->out);
+    linear.n_out = share(model, map->out);
     linear.ld = in_out ? linear.n_out : linear.n_in;
     return linear;
 }
@@ -155,7 +149,6 @@ void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, co
     bool reads_embedding = c->tied && model->part.embedding;
     block->head = (tess_linear){.in = {c->hidden_size, 0},
                                 .out = {c->vocab_size, 0},
-                                .groups = 1,
                                 .weight = reads_embedding ? model->blocks[0].table
                                                           : table_of(model, unit, c->tied ? table : "lm_head.weight"),
                                 .bias = -1,

@@ -59,21 +59,21 @@ int tess_gpt2_write(const tess_model_config *config, json_t *json)
                   "gelu_new", "attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop", 0.0));
 }
 
-static tess_linear add_conv1d(tess_model *model, int unit, const char *name, tess_cut in, tess_cut out, int groups,
-                              double std)
+static tess_linear add_conv1d(tess_model *model, int unit, const char *name, tess_cut in, tess_cut out, double std)
 {
     return tess_family_add_linear(
-        model, unit, name,
-        &(tess_family_linear){.in = in, .out = out, .std = std, .bias = true, .in_out = true, .groups = groups});
+        model, unit, name, &(tess_family_linear){.in = in, .out = out, .std = std, .bias = true, .in_out = true});
 }
 
-/* The index-th third of c_attn's columns. */
-static tess_linear third_of(const tess_linear *whole, int index)
+/* Of the index-th third of c_attn's columns, those of this rank's heads. Each rank stores all of c_attn: a rank's part
+ * would be three boxes of it. */
+static tess_linear third_of(const tess_model *model, const tess_linear *c_attn, tess_cut heads, int index)
 {
-    tess_linear part = *whole;
-    part.n_out = whole->n_out / 3;
-    part.groups = 1;
-    part.offset = index * part.n_out;
+    tess_linear part = *c_attn;
+    tess_cut_range(heads, model->part.tp_degree, model->part.tp_rank, &part.offset, &part.n_out);
+    part.offset += index * heads.size;
+    part.out = heads;
+    part.stored_whole = true;
     return part;
 }
 
@@ -96,14 +96,14 @@ void tess_gpt2_build(tess_model *model)
         block->layer_norm = true;
         block->activation = TESS_ACT_GELU_TANH;
         block->input_norm = tess_family_add_norm(model, unit, block->name, "ln_1", C);
-        block->qkv = add_conv1d(model, unit, "attn.c_attn", cut.stream, cut.q, 3, std);
-        block->q = third_of(&block->qkv, 0);
-        block->k = third_of(&block->qkv, 1);
-        block->v = third_of(&block->qkv, 2);
-        block->o = add_conv1d(model, unit, "attn.c_proj", cut.q, cut.stream, 1, residual_std);
+        block->qkv = add_conv1d(model, unit, "attn.c_attn", cut.stream, (tess_cut){3 * C, 0}, std);
+        block->q = third_of(model, &block->qkv, cut.q, 0);
+        block->k = third_of(model, &block->qkv, cut.q, 1);
+        block->v = third_of(model, &block->qkv, cut.q, 2);
+        block->o = add_conv1d(model, unit, "attn.c_proj", cut.q, cut.stream, residual_std);
         block->mlp_norm = tess_family_add_norm(model, unit, block->name, "ln_2", C);
-        block->up = add_conv1d(model, unit, "mlp.c_fc", cut.stream, cut.mlp, 1, std);
-        block->down = add_conv1d(model, unit, "mlp.c_proj", cut.mlp, cut.stream, 1, residual_std);
+        block->up = add_conv1d(model, unit, "mlp.c_fc", cut.stream, cut.mlp, std);
+        block->down = add_conv1d(model, unit, "mlp.c_proj", cut.mlp, cut.stream, residual_std);
     }
     tess_family_head(model, true, "transformer", "ln_f", table);
 }
