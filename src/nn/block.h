@@ -31,6 +31,8 @@ typedef struct tess_block {
     int first, n_params;  /* its parameters in the model's table */
     bool layer_norm;      /* LayerNorm with bias; else RMSNorm */
     int table, positions; /* embedding; positions -1: none */
+    tess_cut channels;    /* embedding: columns of both tables over the ranks that share them */
+    int64_t width;        /* of them this rank's */
     bool tied;            /* embedding: the head multiplies by its table */
     tess_norm final_norm; /* head */
     tess_linear head;     /* of this block, or of the embedding when tied */

@@ -148,7 +148,14 @@ static size_t take_phases(cursor *at, const plan_sizes *n, tess_unit_memory *m)
 static size_t take_logits(tess_executor *e, cursor *at, const plan_sizes *n)
 {
     size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
-    e->head.logits = take(at, (n->T < chunk ? n->T : chunk) * row, sizeof(float));
+    size_t rows = n->T < chunk ? n->T : chunk;
+    e->head.logits = take(at, rows * row, sizeof(float));
+    if (e->model->part.tp_degree > 1) {
+        int64_t begin, own;
+        tess_shard_rows((int64_t)n->V, e->model->part.tp_degree, e->model->part.tp_rank, &begin, &own);
+        e->head.own_weight = take(at, (size_t)own * n->C, n->element);
+        e->head.own_logits = take(at, rows * (size_t)own, sizeof(float));
+    }
     if (n->train) {
         e->head.entropy = floats(at, n, 1);
         e->head.dlogprob = floats(at, n, 1);

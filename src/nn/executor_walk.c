@@ -303,7 +303,7 @@ static tess_status pick_logits(tess_executor *e, tess_layer_call call, const hea
     TESS_TRY(call.kernels->gather_rows(call.stream, e->work.y, task->rows, e->work.branch, task->n_rows,
                                        (size_t)C * tess_dtype_size(call.dtype)));
     call.T = task->n_rows;
-    return tess_linear_forward_f32(&call, &call.block->head, e->work.branch, task->logits);
+    return tess_head_logits(&call, &e->head, e->work.branch, task->logits);
 }
 
 static tess_status evaluate_head(tess_executor *e, const tess_range *r, const head_task *task)
@@ -317,8 +317,7 @@ static tess_status evaluate_head(tess_executor *e, const tess_range *r, const he
     if (task->logits != NULL)
         TESS_TRY(pick_logits(e, call, task));
     else
-        TESS_TRY(
-            tess_head_forward(&call, e->work.y, e->head.logits, task->inv_temperature, task->logprob, task->entropy));
+        TESS_TRY(tess_head_forward(&call, &e->head, e->work.y, task->inv_temperature, task->logprob, task->entropy));
     if (tied)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
     return e->hooks.post_forward(e->hooks.self, call.unit);

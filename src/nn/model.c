@@ -141,7 +141,7 @@ double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_
     const tess_block *block = &model->blocks[unit];
     double n = 0;
     if (block->kind == TESS_BLOCK_HEAD)
-        return 6.0 * (double)model->config.vocab_size * (double)model->config.hidden_size;
+        return 6.0 * (double)model->config.vocab_size * (double)block->head.n_in;
     if (block->kind != TESS_BLOCK_LAYER)
         return 0;
     for (int i = block->first; i < block->first + block->n_params; i++)

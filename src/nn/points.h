@@ -4,7 +4,8 @@
  * Megatron-LM: q, k, v, gate and up by rows of outputs (whole heads), o and down by inputs. Of a linear's three
  * products exactly one then contracts the cut index: the input gradient of the former, the forward of the latter. That
  * one is cut over another index, the C outputs: ranks gather the operand, exchange the weight for all inputs of their
- * own outputs, and gather the result. The two other products, attention and activations need nobody. */
+ * own outputs, and gather the result. The two other products, attention and activations need nobody. The tables of the
+ * embedding and the head (V, C) are cut by columns: layers/embedding.c and layers/head.c say who meets there. */
 #ifndef TESS_NN_POINTS_H
 #define TESS_NN_POINTS_H
 

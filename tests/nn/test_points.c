@@ -2,8 +2,9 @@
 #include <pthread.h>
 
 #include "fixture.h"
+#include "nn/layers/layers.h"
 
-enum { MAX_RANKS = 8, MAX_T = 128 };
+enum { MAX_RANKS = 8, LONG = 128, MAX_T = 1100 }; /* past a chunk of the head */
 
 /* What may go wrong between ranks; the bits must tell. */
 typedef enum fault {
@@ -21,17 +22,38 @@ typedef struct team {
     int64_t n_stale; /* the exchange that STALE_GATHER hits */
 } team;
 
+typedef enum loss { LOSS_PLAIN, LOSS_OF_ROWS, LOSS_OF_ALL } loss;
+
+/* What is computed, by one rank or by all of a team. */
+typedef struct layout {
+    int degree;
+    tess_dtype dtype;
+    const char *level;
+    bool split;
+    tess_recompute recompute;
+    loss loss;
+    bool frozen;       /* tables have no gradients */
+    bool two_slots;    /* another micro-batch is under way */
+    bool forward_only; /* an executor without memory for backward */
+} layout;
+
+/* What a rank has of a fixture, next to gradients. */
+typedef struct values {
+    float logprob[MAX_T]; /* of training */
+    float scored[MAX_T], entropy[MAX_T];
+    float *logits; /* (T, V) */
+} values;
+
 typedef struct rank_of {
     team *team;
     tess_points points;
     rig rig;
     tess_executor *executor;
     const fixture *fixture;
-    bool split;
-    int64_t n_exchanges;
+    const layout *layout;
+    int64_t n_exchanges, n_in_training;
     tess_status status;
-    float logprob[MAX_T];
-    float *logits; /* (2, V) */
+    values values;
 } rank_of;
 
 /* Where the holder's `begin` lies in a rotated order of the same pieces. */
@@ -89,25 +111,91 @@ static tess_status exchange(void *self, const tess_exchange *x)
     return TESS_OK;
 }
 
-static tess_status train(tess_executor *executor, const fixture *f, const rig *r, bool split, float *logprob)
+/* Every derivative is another function of both, and of the row. */
+static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
+                         float *dlogprob, float *dentropy)
 {
-    if (!split)
-        return tess_executor_train(executor, &f->batch, NULL, logprob);
-    tess_range all = {0, 0, tess_model_n_units(r->model), &f->batch};
+    (void)self;
+    for (int64_t i = 0; i < n; i++) {
+        dlogprob[i] = logprob[i] * (float)((begin + i) % 3 + 1);
+        dentropy[i] = entropy[i] - 0.5f;
+    }
+    return TESS_OK;
+}
+
+static const int32_t first_only[2] = {0, 1};
+
+static tess_status train(tess_executor *executor, const fixture *f, const rig *r, const layout *l, float *logprob)
+{
+    const tess_token_loss graded = {NULL, 0.8f, l->loss == LOSS_OF_ALL, grade},
+                          *loss = l->loss == LOSS_PLAIN ? NULL : &graded;
+    tess_batch one = f->batch;
+    one.n_tokens = one.n_seqs = 1;
+    one.cu_seqlens = first_only;
+    int n_units = tess_model_n_units(r->model);
+    tess_range all = {0, 0, n_units, &f->batch}, other = {1, 0, n_units, &one};
+    float other_logprob;
+    if (!l->split && !l->two_slots)
+        return tess_executor_train(executor, &f->batch, loss, logprob);
     TESS_TRY(tess_executor_forward(executor, &all, NULL, NULL));
-    TESS_TRY(tess_executor_backward(executor, &all, &(tess_backward){.part = TESS_BACKWARD_INPUT, .logprob = logprob}));
+    if (l->two_slots) {
+        TESS_TRY(tess_executor_forward(executor, &other, NULL, NULL));
+        TESS_TRY(tess_executor_backward(executor, &other, &(tess_backward){.logprob = &other_logprob}));
+    }
+    if (!l->split)
+        return tess_executor_backward(executor, &all, &(tess_backward){.loss = loss, .logprob = logprob});
+    TESS_TRY(tess_executor_backward(executor, &all,
+                                    &(tess_backward){.part = TESS_BACKWARD_INPUT, .loss = loss, .logprob = logprob}));
     return tess_executor_backward(executor, &all, &(tess_backward){.part = TESS_BACKWARD_WEIGHTS});
 }
 
-static const int32_t picked[2] = {0, 3};
+/* Log-probabilities, entropies and logits of all rows, the last first. */
+static tess_status score(tess_executor *executor, const fixture *f, values *v)
+{
+    int32_t picked[MAX_T];
+    for (int32_t t = 0; t < (int32_t)f->batch.n_tokens; t++)
+        picked[t] = (int32_t)f->batch.n_tokens - 1 - t;
+    TESS_TRY(tess_executor_logprobs(executor, &f->batch, 1.25f, v->scored, v->entropy));
+    return tess_executor_logits(executor, &f->batch, picked, f->batch.n_tokens, v->logits);
+}
 
 static void *run_rank(void *argument)
 {
     rank_of *me = argument;
-    me->status = train(me->executor, me->fixture, &me->rig, me->split, me->logprob);
+    me->status =
+        me->layout->forward_only ? TESS_OK : train(me->executor, me->fixture, &me->rig, me->layout, me->values.logprob);
+    me->n_in_training = me->n_exchanges;
     if (me->status == TESS_OK)
-        me->status = tess_executor_logits(me->executor, &me->fixture->batch, picked, 2, me->logits);
+        me->status = score(me->executor, me->fixture, &me->values);
     return NULL;
+}
+
+static bool is_table(const tess_param *param)
+{
+    return strstr(param->name, "embed_tokens") || strstr(param->name, "lm_head") ||
+           strstr(param->name, "transformer.w");
+}
+
+static void freeze_tables(rig *r)
+{
+    for (int i = 0; i < r->n_params; i++)
+        if (is_table(tess_model_param(r->model, i))) {
+            test_free(r->dw[i]);
+            r->dw[i] = NULL;
+        }
+}
+
+static tess_executor *executor_of(rig *r, const fixture *f, const layout *l, const tess_points *points)
+{
+    if (l->frozen)
+        freeze_tables(r);
+    return rig_executor(r, (tess_executor_options){.max_tokens = f->batch.n_tokens,
+                                                   .max_position = f->max_position,
+                                                   .train = !l->forward_only,
+                                                   .recompute = l->recompute,
+                                                   .n_slots = l->two_slots ? 2 : 1,
+                                                   .split_backward = l->split,
+                                                   .points = points});
 }
 
 static size_t count_of(const tess_param *param)
@@ -148,6 +236,9 @@ static int64_t differing(const tess_points *points, const rig *mine, const rig *
     int64_t n = 0;
     for (int i = 0; i < mine->n_params; i++) {
         const tess_param *param = tess_model_param(mine->model, i);
+        EXPECT((mine->dw[i] == NULL) == (whole->dw[i] == NULL));
+        if (whole->dw[i] == NULL)
+            continue;
         float *expected = test_alloc(count_of(param) * sizeof(float) + 1);
         take_slice(points, param, whole->dw[i], expected);
         if (fail)
@@ -168,49 +259,48 @@ static void check_cover(const rank_of *ranks, int degree, const rig *whole)
         for (int r = 0; r < degree; r++)
             held += (int64_t)count_of(tess_model_param(ranks[r].rig.model, i));
         bool whole_everywhere = strstr(full->name, "norm") != NULL || strstr(full->name, "ln_") != NULL ||
-                                strstr(full->name, "embed") != NULL || strstr(full->name, "lm_head") != NULL ||
-                                strstr(full->name, "transformer.w") != NULL || strstr(full->name, "o_proj.bias") ||
-                                strstr(full->name, "down_proj.bias") || strstr(full->name, "c_proj.bias") ||
-                                strstr(full->name, "c_attn");
+                                strstr(full->name, "o_proj.bias") || strstr(full->name, "down_proj.bias") ||
+                                strstr(full->name, "c_proj.bias") || strstr(full->name, "c_attn");
         EXPECT_INT(held, (int64_t)count_of(full) * (whole_everywhere ? degree : 1));
     }
 }
 
-typedef struct layout {
-    int degree;
-    tess_dtype dtype;
-    const char *level;
-    bool split;
-    tess_recompute recompute;
-} layout;
-
 typedef struct outcome {
-    int64_t n_differing, n_exchanges;
+    int64_t n_differing, n_in_training; /* elements of gradients, exchanges */
 } outcome;
 
+static void expect_values(const fixture *f, const values *mine, const values *whole, bool trained)
+{
+    size_t T = (size_t)f->batch.n_tokens;
+    if (trained)
+        EXPECT_SAME(mine->logprob, whole->logprob, T);
+    EXPECT_SAME(mine->scored, whole->scored, T);
+    EXPECT_SAME(mine->entropy, whole->entropy, T);
+    EXPECT_SAME(mine->logits, whole->logits, T * (size_t)f->config.vocab_size);
+}
+
+static float *alloc_logits(const fixture *f)
+{
+    return test_alloc((size_t)(f->batch.n_tokens * f->config.vocab_size) * sizeof(float));
+}
+
 /* Trains and evaluates on the ranks of a layout. Without a fault every bit must be that of `whole`. */
-static outcome run(const fixture *f, rig *whole, const float *logprob, const float *logits, const layout *l,
-                   fault planted, int64_t n_stale)
+static outcome run(const fixture *f, rig *whole, const values *expected, const layout *l, fault planted,
+                   int64_t n_stale)
 {
     static rank_of ranks[MAX_RANKS];
     pthread_t threads[MAX_RANKS];
     team t = {.degree = l->degree, .fault = planted, .mlp = f->config.intermediate_size, .n_stale = n_stale};
     outcome found = {0, 0};
-    int64_t V = f->config.vocab_size;
     EXPECT_INT(pthread_barrier_init(&t.barrier, NULL, (unsigned)l->degree), 0);
     for (int r = 0; r < l->degree; r++) {
         rank_of *me = &ranks[r];
-        *me = (rank_of){.team = &t, .points = {me, r, l->degree, exchange}, .fixture = f, .split = l->split};
+        *me = (rank_of){.team = &t, .points = {me, r, l->degree, exchange}, .fixture = f, .layout = l};
         tess_model_part part = {0, f->config.n_layers, true, true, NULL, r, l->degree};
         rig_open_part(&me->rig, &f->config, &part, l->dtype, l->level, 1);
         give_weights(&me->points, &me->rig, whole);
-        me->executor = rig_executor(&me->rig, (tess_executor_options){.max_tokens = MAX_T,
-                                                                      .max_position = f->max_position,
-                                                                      .train = true,
-                                                                      .recompute = l->recompute,
-                                                                      .split_backward = l->split,
-                                                                      .points = &me->points});
-        me->logits = test_alloc((size_t)(2 * V) * sizeof(float));
+        me->executor = executor_of(&me->rig, f, l, &me->points);
+        me->values.logits = alloc_logits(f);
     }
     check_cover(ranks, l->degree, whole);
     for (int r = 0; r < l->degree; r++)
@@ -219,31 +309,35 @@ static outcome run(const fixture *f, rig *whole, const float *logprob, const flo
         EXPECT_INT(pthread_join(threads[r], NULL), 0);
     for (int r = 0; r < l->degree; r++) {
         EXPECT_OK(ranks[r].status);
-        if (planted == NO_FAULT) {
-            EXPECT_SAME(ranks[r].logprob, logprob, (size_t)f->batch.n_tokens);
-            EXPECT_SAME(ranks[r].logits, logits, (size_t)(2 * V));
-        }
-        found.n_differing += differing(&ranks[r].points, &ranks[r].rig, whole, planted == NO_FAULT);
-        found.n_exchanges = ranks[r].n_exchanges;
+        if (planted == NO_FAULT)
+            expect_values(f, &ranks[r].values, expected, !l->forward_only);
+        if (!l->forward_only)
+            found.n_differing += differing(&ranks[r].points, &ranks[r].rig, whole, planted == NO_FAULT);
+        found.n_in_training = ranks[r].n_in_training;
         tess_executor_destroy(&ranks[r].executor);
         rig_close(&ranks[r].rig);
-        test_free(ranks[r].logits);
+        test_free(ranks[r].values.logits);
     }
     pthread_barrier_destroy(&t.barrier);
     return found;
 }
 
-/* One rank's log-probabilities, logits (2, V; to be freed) and, in whole->dw, gradients. */
-static float *run_whole(const fixture *f, rig *whole, tess_dtype dtype, const char *level, float *logprob)
+/* What one rank computes alone, of a layout but its degree and the ways that must not matter. */
+static void run_whole(const fixture *f, rig *whole, const layout *l, values *v)
 {
-    rig_open(whole, &f->config, dtype, level, 1);
-    tess_executor *executor = rig_executor(
-        whole, (tess_executor_options){.max_tokens = MAX_T, .max_position = f->max_position, .train = true});
-    float *logits = test_alloc((size_t)(2 * f->config.vocab_size) * sizeof(float));
-    EXPECT_OK(tess_executor_train(executor, &f->batch, NULL, logprob));
-    EXPECT_OK(tess_executor_logits(executor, &f->batch, picked, 2, logits));
+    const layout plain = {.dtype = l->dtype, .level = l->level, .loss = l->loss, .frozen = l->frozen};
+    rig_open(whole, &f->config, l->dtype, l->level, 1);
+    tess_executor *executor = executor_of(whole, f, &plain, NULL);
+    v->logits = alloc_logits(f);
+    EXPECT_OK(train(executor, f, whole, &plain, v->logprob));
+    EXPECT_OK(score(executor, f, v));
     tess_executor_destroy(&executor);
-    return logits;
+}
+
+static void close_whole(rig *whole, values *v)
+{
+    test_free(v->logits);
+    rig_close(whole);
 }
 
 static void ranks_give_the_bits_of_one(void)
@@ -256,44 +350,55 @@ static void ranks_give_the_bits_of_one(void)
             continue;
         fixture f;
         rig whole;
-        float logprob[MAX_T];
+        values v;
         fixture_open(&f, fixture_names[i / 2 / N_LEVELS]);
-        float *logits = run_whole(&f, &whole, dtype, level, logprob);
+        run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
         for (int d = 0; d < 5; d++)
             for (int way = 0; way < 3; way++) {
-                const layout l = {degrees[d], dtype, level, way == 1,
-                                  way == 2 ? TESS_RECOMPUTE_FULL : TESS_RECOMPUTE_NONE};
-                run(&f, &whole, logprob, logits, &l, NO_FAULT, 0);
+                const layout l = {.degree = degrees[d],
+                                  .dtype = dtype,
+                                  .level = level,
+                                  .split = way == 1,
+                                  .recompute = way == 2 ? TESS_RECOMPUTE_FULL : TESS_RECOMPUTE_NONE};
+                run(&f, &whole, &v, &l, NO_FAULT, 0);
             }
-        test_free(logits);
-        rig_close(&whole);
+        close_whole(&whole, &v);
         fixture_close(&f);
     }
 }
 
-/* Sizes past the kernels' blocks, and none a multiple of another. */
-static void grow(fixture *f, int32_t numbers[3][MAX_T])
+/* T tokens in sequences of 37, 91 and so on, ids below V. */
+static void take_tokens(fixture *f, int32_t numbers[4][MAX_T], int32_t T, int32_t V)
 {
-    static int32_t cu_seqlens[] = {0, 37, MAX_T};
+    int32_t n_seqs = 0, *cu_seqlens = numbers[3];
+    for (int32_t t = 0; t < T; t++) {
+        if (t % LONG == 0 || t % LONG == 37)
+            cu_seqlens[n_seqs++] = t;
+        numbers[0][t] = t * 7 % V;
+        numbers[1][t] = t - cu_seqlens[n_seqs - 1];
+        numbers[2][t] = t % 5 == 0 ? -1 : (t * 11 + 1) % V;
+    }
+    cu_seqlens[n_seqs] = T;
+    f->config.vocab_size = V;
+    f->config.max_position = f->max_position = LONG;
+    f->batch = (tess_batch){.n_tokens = T,
+                            .n_seqs = n_seqs,
+                            .ids = numbers[0],
+                            .pos = numbers[1],
+                            .targets = numbers[2],
+                            .cu_seqlens = cu_seqlens};
+}
+
+/* Sizes past the kernels' blocks, and none a multiple of another. */
+static void grow(fixture *f, int32_t numbers[4][MAX_T])
+{
     bool gpt2 = f->config.family == TESS_FAMILY_GPT2;
     f->config.hidden_size = 6 * 16;
     f->config.intermediate_size = 331;
     f->config.n_heads = 6;
     f->config.n_kv_heads = gpt2 ? 6 : 3;
     f->config.head_size = 16;
-    f->config.vocab_size = 201;
-    f->config.max_position = f->max_position = MAX_T;
-    for (int32_t t = 0; t < MAX_T; t++) {
-        numbers[0][t] = t * 7 % 201;
-        numbers[1][t] = t < cu_seqlens[1] ? t : t - cu_seqlens[1];
-        numbers[2][t] = t % 5 == 0 ? -1 : (t * 11 + 1) % 201;
-    }
-    f->batch = (tess_batch){.n_tokens = MAX_T,
-                            .n_seqs = 2,
-                            .ids = numbers[0],
-                            .pos = numbers[1],
-                            .targets = numbers[2],
-                            .cu_seqlens = cu_seqlens};
+    take_tokens(f, numbers, LONG, 201);
 }
 
 static void larger_layers_give_the_bits_of_one(void)
@@ -306,17 +411,89 @@ static void larger_layers_give_the_bits_of_one(void)
             continue;
         fixture f;
         rig whole;
-        float logprob[MAX_T];
-        int32_t numbers[3][MAX_T];
+        values v;
+        int32_t numbers[4][MAX_T];
         fixture_open(&f, names[i / 2 / N_LEVELS]);
         grow(&f, numbers);
-        float *logits = run_whole(&f, &whole, dtype, level, logprob);
+        run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
         for (int degree = 2; degree <= 4; degree++) {
-            const layout l = {degree, dtype, level, degree == 2, TESS_RECOMPUTE_NONE};
-            run(&f, &whole, logprob, logits, &l, NO_FAULT, 0);
+            const layout l = {.degree = degree, .dtype = dtype, .level = level, .split = degree == 2};
+            run(&f, &whole, &v, &l, NO_FAULT, 0);
         }
-        test_free(logits);
-        rig_close(&whole);
+        close_whole(&whole, &v);
+        fixture_close(&f);
+    }
+}
+
+/* A layout on the ranks and on one rank. */
+static void compare(const fixture *f, const layout *l)
+{
+    rig whole;
+    values v;
+    run_whole(f, &whole, l, &v);
+    run(f, &whole, &v, l, NO_FAULT, 0);
+    close_whole(&whole, &v);
+}
+
+/* Untied, tied, and tied with a table of positions. */
+static const char *const kinds_of_tables[] = {"llama", "llama_biases", "gpt2"};
+
+static void every_use_of_shared_tables_gives_the_bits_of_one(void)
+{
+    static const layout uses[] = {
+        {.degree = 2, .loss = LOSS_OF_ROWS},
+        {.degree = 5, .loss = LOSS_OF_ALL},
+        {.degree = 3, .loss = LOSS_OF_ALL, .split = true},
+        {.degree = 2, .frozen = true},
+        {.degree = 3, .frozen = true, .loss = LOSS_OF_ROWS, .recompute = TESS_RECOMPUTE_FULL},
+        {.degree = 2, .two_slots = true},
+        {.degree = 7, .two_slots = true, .split = true},
+        {.degree = 3, .forward_only = true},
+        {.degree = 8, .forward_only = true},
+    };
+    for (int i = 0; i < 3 * 2 * N_LEVELS; i++) {
+        fixture f;
+        const char *level = kernel_levels[i / 2 % N_LEVELS];
+        if (!have_level(level))
+            continue;
+        fixture_open(&f, kinds_of_tables[i / 2 / N_LEVELS]);
+        for (size_t u = 0; u < sizeof(uses) / sizeof(uses[0]); u++) {
+            layout l = uses[u];
+            l.dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16;
+            l.level = level;
+            compare(&f, &l);
+        }
+        fixture_close(&f);
+    }
+}
+
+static void heads_of_several_chunks_give_the_bits_of_one(void)
+{
+    EXPECT(MAX_T > tess_head_chunk(201));
+    for (int i = 0; i < 3 * 2; i++) {
+        fixture f;
+        int32_t numbers[4][MAX_T];
+        fixture_open(&f, kinds_of_tables[i / 2]);
+        take_tokens(&f, numbers, MAX_T, 201);
+        for (loss loss = LOSS_PLAIN; loss <= LOSS_OF_ALL; loss++)
+            compare(&f, &(layout){.degree = 3, .dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16, .loss = loss});
+        fixture_close(&f);
+    }
+}
+
+/* Of five channels and six tokens, eight ranks have none or one. */
+static void ranks_without_a_part_of_a_table_give_the_bits_of_one(void)
+{
+    for (int i = 0; i < 2 * 2 * N_LEVELS; i++) {
+        fixture f;
+        int32_t numbers[4][MAX_T];
+        const char *level = kernel_levels[i / 2 % N_LEVELS];
+        if (!have_level(level))
+            continue;
+        fixture_open(&f, kinds_of_tables[i / 2 / N_LEVELS]);
+        f.config.hidden_size = 5;
+        take_tokens(&f, numbers, 50, 6);
+        compare(&f, &(layout){.degree = 8, .dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16, .level = level});
         fixture_close(&f);
     }
 }
@@ -325,18 +502,36 @@ static void faults_between_ranks_change_bits(void)
 {
     fixture f;
     rig whole;
-    float logprob[MAX_T];
+    values v;
+    const layout l = {.degree = 2, .dtype = TESS_F32, .level = "ref"};
     fixture_open(&f, "qwen3");
-    float *logits = run_whole(&f, &whole, TESS_F32, "ref", logprob);
-    const layout l = {2, TESS_F32, "ref", false, TESS_RECOMPUTE_NONE};
+    run_whole(&f, &whole, &l, &v);
     EXPECT(f.config.intermediate_size != f.config.hidden_size);
-    outcome right = run(&f, &whole, logprob, logits, &l, NO_FAULT, 0);
-    EXPECT(right.n_exchanges > 0);
-    EXPECT(run(&f, &whole, logprob, logits, &l, ROTATED_ORDER, 0).n_differing > 0);
-    EXPECT(run(&f, &whole, logprob, logits, &l, STALE_GATHER, 1).n_differing > 0);
-    test_free(logits);
-    rig_close(&whole);
+    outcome right = run(&f, &whole, &v, &l, NO_FAULT, 0);
+    EXPECT(right.n_in_training > 0);
+    EXPECT(run(&f, &whole, &v, &l, ROTATED_ORDER, 0).n_differing > 0);
+    EXPECT(run(&f, &whole, &v, &l, STALE_GATHER, 1).n_differing > 0);
+    close_whole(&whole, &v);
     fixture_close(&f);
+}
+
+/* Not so with norms of heads: what is gathered for them may lie where it is gathered again. */
+static void every_exchange_of_training_matters(void)
+{
+    for (int i = 0; i < 3; i++) {
+        fixture f;
+        rig whole;
+        values v;
+        const layout l = {.degree = 2, .dtype = TESS_F32, .level = "ref", .loss = LOSS_OF_ROWS};
+        fixture_open(&f, kinds_of_tables[i]);
+        run_whole(&f, &whole, &l, &v);
+        outcome right = run(&f, &whole, &v, &l, NO_FAULT, 0);
+        EXPECT(right.n_in_training > 0);
+        for (int64_t stale = 0; stale < right.n_in_training; stale++)
+            EXPECT(run(&f, &whole, &v, &l, STALE_GATHER, stale).n_differing > 0);
+        close_whole(&whole, &v);
+        fixture_close(&f);
+    }
 }
 
 static void points_of_other_ranks_are_refused(void)
@@ -361,7 +556,12 @@ static void points_of_other_ranks_are_refused(void)
 static const test_case cases[] = {
     {"ranks_that_share_layers_give_the_bits_of_one", ranks_give_the_bits_of_one, 0, 0},
     {"larger_layers_give_the_bits_of_one", larger_layers_give_the_bits_of_one, 0, 0},
+    {"every_use_of_shared_tables_gives_the_bits_of_one", every_use_of_shared_tables_gives_the_bits_of_one, 0, 0},
+    {"heads_of_several_chunks_give_the_bits_of_one", heads_of_several_chunks_give_the_bits_of_one, 0, 0},
+    {"ranks_without_a_part_of_a_table_give_the_bits_of_one", ranks_without_a_part_of_a_table_give_the_bits_of_one, 0,
+     0},
     {"a_stale_gather_or_another_order_of_sums_changes_bits", faults_between_ranks_change_bits, 0, 0},
+    {"every_exchange_of_training_matters", every_exchange_of_training_matters, 0, 0},
     {"points_of_other_ranks_are_refused", points_of_other_ranks_are_refused, 0, 0},
 };
 TEST_MAIN(cases)

@@ -1,11 +1,17 @@
+/* Ranks that share the tables have columns of them, so that looking up needs nobody and a table's gradient is whole
+ * here: only rows of the stream meet. Of t ranks each gets T C (t - 1) / t elements a micro-batch, in forward. */
 #include "nn/layers/layers.h"
 
 tess_status tess_embedding_forward(const tess_layer_call *c, void *h)
 {
     const tess_block *p = c->block;
     int64_t C = c->config->hidden_size;
+    bool split = tess_is_split(c, p->channels);
+    void *out = split ? c->split.slice : h;
     TESS_TRY(c->kernels->embedding_forward(c->stream, c->w[p->table], p->positions >= 0 ? c->w[p->positions] : NULL,
-                                           c->values.ids, c->values.pos, h, c->T, C, c->dtype));
+                                           c->values.ids, c->values.pos, out, c->T, p->width, c->dtype));
+    if (split)
+        TESS_TRY(tess_split_gather(c, p->channels, tess_dtype_size(c->dtype), out, h, C));
     tess_layer_show(c, "output", h, C);
     return TESS_OK;
 }
@@ -15,11 +21,16 @@ tess_status tess_embedding_backward(const tess_layer_call *c, const void *dh)
     const tess_block *p = c->block;
     const tess_model_config *m = c->config;
     bool tied = p->tied; /* then the head has written its part, and this is added */
+    const void *dout = dh;
+    if (tess_is_split(c, p->channels)) {
+        TESS_TRY(tess_split_own(c, p->channels, dh, c->split.slice));
+        dout = c->split.slice;
+    }
     if (tess_wants(c, p->table))
-        TESS_TRY(c->kernels->embedding_backward(c->stream, c->values.ids, dh, c->dw[p->table], m->vocab_size, c->T,
-                                                m->hidden_size, tied, c->dtype));
+        TESS_TRY(c->kernels->embedding_backward(c->stream, c->values.ids, dout, c->dw[p->table], m->vocab_size, c->T,
+                                                p->width, tied, c->dtype));
     if (tess_wants(c, p->positions))
-        TESS_TRY(c->kernels->embedding_backward(c->stream, c->values.pos, dh, c->dw[p->positions], m->max_position,
-                                                c->T, m->hidden_size, false, c->dtype));
+        TESS_TRY(c->kernels->embedding_backward(c->stream, c->values.pos, dout, c->dw[p->positions], m->max_position,
+                                                c->T, p->width, false, c->dtype));
     return TESS_OK;
 }

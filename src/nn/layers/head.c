@@ -1,3 +1,10 @@
+/* The head: final logits, their loss and its gradient, a chunk of rows at a time.
+ *
+ * Ranks that share the head have columns of its table (V, C). Logits contract them, so each rank gets the rows of its
+ * share of V once a micro-batch, and every chunk's logits become whole on every rank: the loss is one rank's. dy and
+ * dW are this rank's columns, and contract nothing that is cut.
+ * Of t ranks each gets (t - 1) / t of V C / t elements (the weight), T V floats (logits, twice for a loss of whole
+ * micro-batches) and T C elements (dy, where it is wanted) a micro-batch. */
 #include <string.h>
 
 #include "device/device.h"
@@ -11,14 +18,6 @@ int64_t tess_head_chunk(int64_t vocab_size)
 int64_t tess_head_row(int64_t vocab_size)
 {
     return (vocab_size + 31) / 32 * 32;
-}
-
-/* The head with output rows of `dtype` that start where rows of float32 logits do. */
-static tess_linear rows_of_logits(const tess_linear *head, tess_dtype dtype)
-{
-    tess_linear rows = *head;
-    rows.out_stride = tess_head_row(head->n_out) * (int64_t)(sizeof(float) / tess_dtype_size(dtype));
-    return rows;
 }
 
 /* The call on a chunk of rows from `begin` on. */
@@ -45,19 +44,77 @@ static tess_cross_entropy rows_of_chunk(const tess_layer_call *part, int64_t beg
                                 .dtype = part->dtype};
 }
 
-tess_status tess_head_forward(const tess_layer_call *c, const void *y, float *logits, float inv_temperature,
-                              float *logprob, float *entropy)
+/* The whole rows of this rank's share of the vocabulary, for the logits of a micro-batch. */
+static tess_status gather_weight(const tess_layer_call *c, const tess_head_work *work)
 {
-    tess_linear forward = rows_of_logits(&c->block->head, TESS_F32);
+    const tess_linear *head = &c->block->head;
+    if (!tess_is_split(c, head->in))
+        return TESS_OK;
+    tess_exchange x = {.held = {head->out, head->in},
+                       .wanted = {{head->n_out, 1}, {head->in.size, 0}},
+                       .element = tess_dtype_size(c->dtype),
+                       .mine = c->w[head->weight],
+                       .ld = head->ld,
+                       .into = work->own_weight,
+                       .into_ld = head->in.size};
+    return c->points->exchange(c->points->self, &x);
+}
+
+/* y (T, C) -> logits (T, V), rows `ld` apart. */
+static tess_status project(const tess_layer_call *c, const tess_head_work *work, const void *y, float *logits,
+                           int64_t ld)
+{
+    tess_linear head = c->block->head;
+    if (!tess_is_split(c, head.in)) {
+        head.out_stride = ld;
+        return tess_linear_forward_f32(c, &head, y, logits);
+    }
+    tess_cut vocabulary = {head.n_out, 1};
+    int64_t begin, C = head.in.size;
+    tess_linear own = {.weight = 0, .bias = -1, .n_in = C, .ld = C};
+    tess_cut_range(vocabulary, c->points->degree, c->points->rank, &begin, &own.n_out);
+    const void *weight = work->own_weight;
+    tess_layer_call call = *c;
+    call.w = &weight;
+    TESS_TRY(tess_linear_forward_f32(&call, &own, y, work->own_logits));
+    return tess_split_gather(c, vocabulary, sizeof(float), work->own_logits, logits, ld);
+}
+
+tess_status tess_head_logits(const tess_layer_call *c, const tess_head_work *work, const void *y, float *logits)
+{
+    const tess_linear *head = &c->block->head;
+    if (!tess_is_split(c, head->in))
+        return tess_linear_forward_f32(c, head, y, logits);
+    TESS_TRY(gather_weight(c, work));
     for (int64_t begin = 0; begin < c->T;) {
         tess_layer_call part = chunk_of(c, begin);
-        TESS_TRY(tess_linear_forward_f32(&part, &forward, tess_at(c, y, begin * forward.n_in), logits));
-        tess_cross_entropy rows = rows_of_chunk(&part, begin, logits, inv_temperature, logprob);
+        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), logits + begin * head->n_out, head->n_out));
+        begin += part.T;
+    }
+    return TESS_OK;
+}
+
+/* Log-probabilities and entropies; the weight has been gathered. */
+static tess_status score(const tess_layer_call *c, const tess_head_work *work, const void *y, float inv_temperature,
+                         float *logprob, float *entropy)
+{
+    const tess_linear *head = &c->block->head;
+    for (int64_t begin = 0; begin < c->T;) {
+        tess_layer_call part = chunk_of(c, begin);
+        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), work->logits, tess_head_row(head->n_out)));
+        tess_cross_entropy rows = rows_of_chunk(&part, begin, work->logits, inv_temperature, logprob);
         rows.entropy = entropy != NULL ? entropy + begin : NULL;
         TESS_TRY(c->kernels->cross_entropy(c->stream, &rows));
         begin += part.T;
     }
     return TESS_OK;
+}
+
+tess_status tess_head_forward(const tess_layer_call *c, const tess_head_work *work, const void *y,
+                              float inv_temperature, float *logprob, float *entropy)
+{
+    TESS_TRY(gather_weight(c, work));
+    return score(c, work, y, inv_temperature, logprob, entropy);
 }
 
 /* The loss's derivatives for n rows from `begin` on. The one place where values of the head meet the host. */
@@ -105,24 +162,38 @@ static tess_status train_rows(const tess_layer_call *part, const tess_token_loss
     return part->kernels->cross_entropy(part->stream, &rows);
 }
 
+/* The weight's gradient from a chunk's y and dlogits, then dy in the place of y, if wanted. */
+static tess_status backward_rows(const tess_layer_call *part, const tess_linear *head, const void *dlogits, void *y,
+                                 bool accumulate, bool want_dy)
+{
+    bool split = tess_is_split(part, head->in);
+    void *own = split ? part->split.slice : y;
+    if (split)
+        TESS_TRY(tess_split_own(part, head->in, y, own));
+    TESS_TRY(tess_linear_backward_params(part, head, own, dlogits, accumulate));
+    if (!want_dy)
+        return TESS_OK;
+    TESS_TRY(tess_linear_backward_input(part, head, dlogits, own));
+    return split ? tess_split_gather(part, head->in, tess_dtype_size(part->dtype), own, y, head->in.size) : TESS_OK;
+}
+
 tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work, void *y,
                             bool want_dy, float *logprob)
 {
-    tess_linear forward = rows_of_logits(&c->block->head, TESS_F32),
-                backward = rows_of_logits(&c->block->head, c->dtype);
+    tess_linear head = c->block->head;
+    int64_t row = tess_head_row(head.n_out), begin = 0;
+    head.out_stride = row * (int64_t)(sizeof(float) / tess_dtype_size(c->dtype)); /* of dlogits where logits were */
+    TESS_TRY(gather_weight(c, work));
     if (loss != NULL && loss->whole) {
-        TESS_TRY(tess_head_forward(c, y, work->logits, loss->inv_temperature, logprob, work->entropy));
+        TESS_TRY(score(c, work, y, loss->inv_temperature, logprob, work->entropy));
         TESS_TRY(grade(c, loss, work, 0, c->T, logprob));
     }
-    int64_t begin = 0;
     do { /* once even without tokens: the gradient buffer must be written */
         tess_layer_call part = chunk_of(c, begin);
-        void *rows = tess_at(c, y, begin * forward.n_in);
-        TESS_TRY(tess_linear_forward_f32(&part, &forward, rows, work->logits));
-        TESS_TRY(train_rows(&part, loss, work, begin, backward.out_stride, logprob));
-        TESS_TRY(tess_linear_backward_params(&part, &backward, rows, work->logits, begin > 0));
-        if (want_dy)
-            TESS_TRY(tess_linear_backward_input(&part, &backward, work->logits, rows));
+        void *rows = tess_at(c, y, begin * head.in.size);
+        TESS_TRY(project(&part, work, rows, work->logits, row));
+        TESS_TRY(train_rows(&part, loss, work, begin, head.out_stride, logprob));
+        TESS_TRY(backward_rows(&part, &head, work->logits, rows, begin > 0, want_dy));
         begin += part.T;
     } while (begin < c->T);
     return TESS_OK;

@@ -15,7 +15,7 @@ typedef struct tess_batch_values {
     const int32_t *ids, *pos, *targets; /* (T) each */
 } tess_batch_values;
 
-/* Work space of products and sums that ranks share (nn/points.h); NULL where one rank has the whole layer. */
+/* Work space of what ranks share (nn/points.h); NULL where one rank has the whole layer. */
 typedef struct tess_split_work {
     void *operands; /* (T, K), K the widest that a product contracts, all its terms together */
     void *weights;  /* (K, C / degree) */
@@ -177,6 +177,11 @@ tess_status tess_split_backward_inputs(const tess_layer_call *call, const tess_l
                                        void *dx);
 /* Gradients of a matrix and bias that every rank stores whole, of which each has computed its outputs. */
 tess_status tess_split_gather_params(const tess_layer_call *call, const tess_linear *linear);
+/* (T, columns) of elements of any size: `mine` of each rank, contiguous, becomes `into`, rows into_ld apart. */
+tess_status tess_split_gather(const tess_layer_call *call, tess_cut columns, size_t element, const void *mine,
+                              void *into, int64_t into_ld);
+/* The way back, without the others: `whole` (T, columns) of the compute dtype -> this rank's part of it, contiguous. */
+tess_status tess_split_own(const tess_layer_call *call, tess_cut columns, const void *whole, void *mine);
 /* dx is this rank's part; the weight's gradient is whole on every rank. */
 tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx);
@@ -215,11 +220,15 @@ typedef struct tess_head_work {
     float *logits;                        /* (chunk, V), rows tess_head_row(V) apart */
     float *entropy, *dlogprob, *dentropy; /* (T) of a token loss */
     float *graded;                        /* (4, T) of the host: what a token loss is shown, and what it says */
+    void *own_weight;                     /* (V / degree, C) where ranks share the head; else NULL */
+    float *own_logits;                    /* (chunk, V / degree), likewise */
 } tess_head_work;
 
+/* y (T, C) -> logits (T, V), contiguous. */
+tess_status tess_head_logits(const tess_layer_call *call, const tess_head_work *work, const void *y, float *logits);
 /* y (T, C) -> log-probabilities of the batch's targets (T); entropy (T) may be NULL. */
-tess_status tess_head_forward(const tess_layer_call *call, const void *y, float *logits, float inv_temperature,
-                              float *logprob, float *entropy);
+tess_status tess_head_forward(const tess_layer_call *call, const tess_head_work *work, const void *y,
+                              float inv_temperature, float *logprob, float *entropy);
 /* Forward and backward at once: y (T, C) becomes dy (if wanted); the weight's gradient is overwritten. Gradients of
  * logits, in the compute dtype, overwrite them. loss NULL: the sum of -log p(target). */
 tess_status tess_head_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,

@@ -100,7 +100,7 @@ static tess_status product(const tess_layer_call *c, const split_term *terms, in
 static tess_status split_product(const tess_layer_call *c, split_term *terms, int n_terms, int64_t size,
                                  const void *bias, void *fusing, void *y)
 {
-    tess_cut outputs = {size, 1}, rows = {c->T, 0};
+    tess_cut outputs = {size, 1};
     int64_t begin, n, depth = 0;
     tess_cut_range(outputs, c->points->degree, c->points->rank, &begin, &n);
     for (int i = 0; i < n_terms; i++) {
@@ -111,13 +111,7 @@ static tess_status split_product(const tess_layer_call *c, split_term *terms, in
         TESS_TRY(find_weight(c, &terms[i], outputs, n));
     }
     TESS_TRY(product(c, terms, n_terms, bias != NULL ? tess_at(c, bias, begin) : NULL, n, fusing));
-    return exchange(c, (tess_exchange){.held = {rows, outputs},
-                                       .wanted = {rows, {size, 0}},
-                                       .element = tess_dtype_size(c->dtype),
-                                       .mine = c->split.slice,
-                                       .ld = n,
-                                       .into = y,
-                                       .into_ld = size});
+    return tess_split_gather(c, outputs, tess_dtype_size(c->dtype), c->split.slice, y, size);
 }
 
 tess_status tess_split_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
@@ -161,32 +155,39 @@ tess_status tess_split_gather_params(const tess_layer_call *c, const tess_linear
 tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx)
 {
-    int64_t D = c->block->head_size, width = heads.size * D, begin, n;
-    tess_cut rows = {c->T, 0}, channels = {width, heads.unit * D};
-    tess_cut_range(channels, c->points->degree, c->points->rank, &begin, &n);
+    int64_t D = c->block->head_size, width = heads.size * D;
+    size_t element = tess_dtype_size(c->dtype);
+    tess_cut channels = {width, heads.unit * D};
     void *all_x = c->split.operands, *all_dy = tess_at(c, all_x, c->T * width),
          *all_dx = tess_at(c, all_dy, c->T * width);
-    tess_exchange gather = {.held = {rows, channels},
-                            .wanted = {rows, {width, 0}},
-                            .element = tess_dtype_size(c->dtype),
-                            .mine = x,
-                            .ld = n,
-                            .into = all_x,
-                            .into_ld = width};
-    TESS_TRY(exchange(c, gather));
-    gather.mine = dy;
-    gather.into = all_dy;
-    TESS_TRY(exchange(c, gather));
-    TESS_TRY(exchange(c, (tess_exchange){.held = {rows, heads},
-                                         .wanted = {rows, {heads.size, 0}},
-                                         .element = sizeof(float),
-                                         .mine = rstd,
-                                         .ld = n / D,
-                                         .into = c->split.rstd,
-                                         .into_ld = heads.size}));
+    TESS_TRY(tess_split_gather(c, channels, element, x, all_x, width));
+    TESS_TRY(tess_split_gather(c, channels, element, dy, all_dy, width));
+    TESS_TRY(tess_split_gather(c, heads, sizeof(float), rstd, c->split.rstd, heads.size));
     TESS_TRY(c->kernels->rmsnorm_backward(c->stream, all_x, c->w[norm->weight], c->split.rstd, all_dy, NULL, all_dx,
                                           c->dw[norm->weight], c->T * heads.size, D, c->dtype));
+    return tess_split_own(c, channels, all_dx, dx);
+}
+
+tess_status tess_split_gather(const tess_layer_call *c, tess_cut columns, size_t element, const void *mine, void *into,
+                              int64_t into_ld)
+{
+    tess_cut rows = {c->T, 0};
+    int64_t begin, n;
+    tess_cut_range(columns, c->points->degree, c->points->rank, &begin, &n);
+    return exchange(c, (tess_exchange){.held = {rows, columns},
+                                       .wanted = {rows, {columns.size, 0}},
+                                       .element = element,
+                                       .mine = mine,
+                                       .ld = n,
+                                       .into = into,
+                                       .into_ld = into_ld});
+}
+
+tess_status tess_split_own(const tess_layer_call *c, tess_cut columns, const void *whole, void *mine)
+{
     size_t element = tess_dtype_size(c->dtype);
-    return c->kernels->copy_rows(c->stream, tess_at(c, all_dx, begin), (size_t)width * element, dx, (size_t)n * element,
-                                 c->T, (size_t)n * element);
+    int64_t begin, n;
+    tess_cut_range(columns, c->points->degree, c->points->rank, &begin, &n);
+    return c->kernels->copy_rows(c->stream, tess_at(c, whole, begin), (size_t)columns.size * element, mine,
+                                 (size_t)n * element, c->T, (size_t)n * element);
 }

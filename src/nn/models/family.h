@@ -25,13 +25,15 @@ const char *tess_family_list(char *text, size_t size);
 
 /* For builders. A norm over n channels, with a bias where the unit's block has layer_norm. */
 tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n);
+/* A table (rows, C), of which the unit gets this rank's columns. Returns its index in the unit. */
+int tess_family_add_table(tess_model *model, int unit, int64_t rows, const char *name);
 /* The block of the embedding with its table, without positions; NULL: not in this part of the model. */
 tess_block *tess_family_embedding(tess_model *model, const char *table);
 /* The block and unit of the part's layer i, with the config's sizes and window, and without the parts that not all
  * families have: norms of q and k, a fused qkv, a gate, rotation. */
 tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit);
-/* The cuts of a layer's sizes over the ranks that share it: C channels, query heads with their key heads, key heads,
- * feed-forward channels. */
+/* The cuts of a layer's sizes over the ranks that share it: C channels, which are whole, query heads with their key
+ * heads, key heads, feed-forward channels. */
 typedef struct tess_family_cuts {
     tess_cut stream, q, kv, mlp;
 } tess_family_cuts;

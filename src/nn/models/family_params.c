@@ -49,26 +49,6 @@ tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, 
     return norm;
 }
 
-static int table_of(tess_model *model, int unit, const char *name)
-{
-    const tess_model_config *c = &model->config;
-    return tess_model_add_param(model, unit, TESS_INIT_NORMAL, c->initializer_range, c->vocab_size, c->hidden_size,
-                                "%s", name);
-}
-
-tess_block *tess_family_embedding(tess_model *model, const char *table)
-{
-    tess_block *block = &model->blocks[0];
-    if (!model->part.embedding)
-        return NULL;
-    block->kind = TESS_BLOCK_EMBEDDING;
-    snprintf(block->name, sizeof(block->name), "embed");
-    block->tied = model->config.tied && model->part.head;
-    block->table = table_of(model, 0, table);
-    block->positions = -1;
-    return block;
-}
-
 /* Elements that this rank holds. */
 static int64_t share(const tess_model *model, tess_cut cut)
 {
@@ -135,6 +115,36 @@ tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
     return block;
 }
 
+/* Columns of tables: of all of C, what a rank holds. */
+static tess_cut table_columns(const tess_model *model)
+{
+    return (tess_cut){model->config.hidden_size, 1};
+}
+
+int tess_family_add_table(tess_model *model, int unit, int64_t rows, const char *name)
+{
+    const tess_model_config *c = &model->config;
+    int table =
+        tess_model_add_param(model, unit, TESS_INIT_NORMAL, c->initializer_range, rows, c->hidden_size, "%s", name);
+    cut_param(model, unit, table, 1, table_columns(model));
+    return table;
+}
+
+tess_block *tess_family_embedding(tess_model *model, const char *table)
+{
+    tess_block *block = &model->blocks[0];
+    if (!model->part.embedding)
+        return NULL;
+    block->kind = TESS_BLOCK_EMBEDDING;
+    snprintf(block->name, sizeof(block->name), "embed");
+    block->tied = model->config.tied && model->part.head;
+    block->channels = table_columns(model);
+    block->width = share(model, block->channels);
+    block->table = tess_family_add_table(model, 0, model->config.vocab_size, table);
+    block->positions = -1;
+    return block;
+}
+
 void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table)
 {
     const tess_model_config *c = &model->config;
@@ -147,12 +157,14 @@ void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, co
     block->layer_norm = layer_norm;
     block->final_norm = tess_family_add_norm(model, unit, prefix, norm, c->hidden_size);
     bool reads_embedding = c->tied && model->part.embedding;
-    block->head = (tess_linear){.in = {c->hidden_size, 0},
+    int64_t width = share(model, table_columns(model));
+    block->head = (tess_linear){.in = table_columns(model),
                                 .out = {c->vocab_size, 0},
                                 .weight = reads_embedding ? model->blocks[0].table
-                                                          : table_of(model, unit, c->tied ? table : "lm_head.weight"),
+                                                          : tess_family_add_table(model, unit, c->vocab_size,
+                                                                                  c->tied ? table : "lm_head.weight"),
                                 .bias = -1,
-                                .n_in = c->hidden_size,
+                                .n_in = width,
                                 .n_out = c->vocab_size,
-                                .ld = c->hidden_size};
+                                .ld = width};
 }

@@ -87,8 +87,7 @@ void tess_gpt2_build(tess_model *model)
     double std = c->initializer_range, residual_std = std / sqrt(2.0 * (double)c->n_layers);
     tess_block *embedding = tess_family_embedding(model, table);
     if (embedding != NULL)
-        embedding->positions =
-            tess_model_add_param(model, 0, TESS_INIT_NORMAL, std, c->max_position, C, "transformer.wpe.weight");
+        embedding->positions = tess_family_add_table(model, 0, c->max_position, "transformer.wpe.weight");
     for (int64_t i = 0; i < model->part.n_layers; i++) {
         int unit;
         tess_block *block = tess_family_layer(model, i, &unit);
