@@ -33,12 +33,12 @@ class Shape(Structure):
     _fields_ = [("n_dims", c_int), ("dim", c_int64 * 8)]
 
 
-class Place(Structure):
-    _fields_ = [("kind", c_int), ("dim", c_int)]
+class Cut(Structure):
+    _fields_ = [("kind", c_int), ("dim", c_int), ("unit", c_int64)]
 
 
 class Param(Structure):
-    _fields_ = [("name", c_char_p), ("shape", Shape), ("trainable", c_bool), ("decay", c_bool), ("tp", Place)]
+    _fields_ = [("name", c_char_p), ("shape", Shape), ("trainable", c_bool), ("decay", c_bool), ("tp", Cut)]
 
 
 class AdamW(Structure):

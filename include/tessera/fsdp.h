@@ -57,13 +57,21 @@ typedef struct tess_fsdp_policy {
     int prefetch;              /* units gathered ahead of use, 0.. */
 } tess_fsdp_policy;
 
+/* What ranks that differ on the axis "tp" hold of a parameter: all of it (TESS_REPLICATE, the default), of which each
+ * computes the same gradient, or chunks of dimension `dim` (TESS_SHARD) in multiples of `unit` indices, such as the
+ * rows of a head. 0 counts as 1; the unit divides the dimension. */
+typedef struct tess_param_cut {
+    tess_place_kind kind;
+    int dim;
+    int64_t unit;
+} tess_param_cut;
+
 typedef struct tess_param_desc {
     const char *name; /* copied */
     tess_shape shape; /* global */
     bool trainable;   /* false: frozen, no gradient, no optimizer state */
     bool decay;       /* weight decay applies */
-    tess_place tp;    /* what ranks that differ on the axis "tp" hold: all of it (TESS_REPLICATE, the default), of which
-                       * each computes the same gradient, or chunks of dimension tp.dim (TESS_SHARD) */
+    tess_param_cut tp;
 } tess_param_desc;
 
 /* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it) and "tp"; other axes are left alone: ranks that

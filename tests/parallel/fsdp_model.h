@@ -33,11 +33,11 @@ static const model_param model_params[MODEL_PARAMS] = {
 };
 static const char *const model_units[MODEL_UNITS] = {"embed", "layers.0", "layers.1", "frozen", "layers.2", "head"};
 
-/* What the axis "tp" cuts, where the mesh has it: rows, columns, a dimension in the middle, a frozen one; the rest not.
- */
-static const tess_place model_tp[MODEL_PARAMS] = {
-    [0] = {TESS_SHARD, 0}, [1] = {TESS_SHARD, 1}, [2] = {TESS_SHARD, 0}, [5] = {TESS_SHARD, 1},
-    [7] = {TESS_SHARD, 0}, [8] = {TESS_SHARD, 1}, [9] = {TESS_SHARD, 1}, [10] = {TESS_SHARD, 1},
+/* What the axis "tp" cuts, where the mesh has it: rows, columns, whole heads of 4 columns (with more than two ranks,
+ * some have none), a dimension in the middle, a frozen one; the rest not. */
+static const tess_param_cut model_tp[MODEL_PARAMS] = {
+    [0] = {TESS_SHARD, 0, 0}, [1] = {TESS_SHARD, 1, 0}, [2] = {TESS_SHARD, 0, 0}, [5] = {TESS_SHARD, 1, 0},
+    [7] = {TESS_SHARD, 0, 0}, [8] = {TESS_SHARD, 1, 4}, [9] = {TESS_SHARD, 1, 0}, [10] = {TESS_SHARD, 1, 0},
 };
 
 static inline int64_t model_count(int param)
@@ -247,9 +247,16 @@ static inline void model_jitter(const model *m, uint64_t salt)
 /* What this rank gathers of a parameter. */
 static inline tess_box model_part(const model *m, int param)
 {
-    const tess_spec spec = {
-        .shape = tess_shape_atleast_1d(&model_params[param].desc.shape), .n_axes = 1, .place = {model_tp[param]}};
-    return tess_spec_box(&spec, &m->n_tp, &m->tp);
+    const tess_param_cut *tp = &model_tp[param];
+    const tess_shape shape = tess_shape_atleast_1d(&model_params[param].desc.shape);
+    int64_t unit = tp->unit > 0 ? tp->unit : 1;
+    tess_box box = tess_box_whole(&shape);
+    if (tp->kind == TESS_SHARD) {
+        tess_shard_rows(shape.dim[tp->dim] / unit, m->n_tp, m->tp, &box.begin[tp->dim], &box.size[tp->dim]);
+        box.begin[tp->dim] *= unit;
+        box.size[tp->dim] *= unit;
+    }
+    return box;
 }
 
 static inline void model_check_params(const model *m, const model_reference *ref, int unit)

@@ -256,7 +256,7 @@ static tess_status check_params(const tess_fsdp *fsdp, const char *unit, const t
         }
         TESS_CHECK(count < 0x1p48, TESS_E_INVALID, "fsdp: parameter '%s' of shape %s has too many elements",
                    params[i].name, tess_shape_format(shape, text, sizeof(text)));
-        const tess_place *tp = &params[i].tp;
+        const tess_param_cut *tp = &params[i].tp;
         TESS_CHECK(
             tp->kind == TESS_REPLICATE ||
                 (tp->kind == TESS_SHARD && tp->dim >= 0 && tp->dim < tess_shape_atleast_1d(shape).n_dims),
@@ -264,6 +264,10 @@ static tess_status check_params(const tess_fsdp *fsdp, const char *unit, const t
             "fsdp: parameter '%s' of shape %s on the axis \"tp\": choose TESS_REPLICATE, or TESS_SHARD of one of "
             "its dimensions (kind %d of dimension %d was given)",
             params[i].name, tess_shape_format(shape, text, sizeof(text)), (int)tp->kind, tp->dim);
+        TESS_CHECK(tp->kind == TESS_REPLICATE || tp->unit <= 1 ||
+                       tess_shape_atleast_1d(shape).dim[tp->dim] % tp->unit == 0,
+                   TESS_E_INVALID, "fsdp: parameter '%s' of shape %s: units of %lld do not divide dimension %d",
+                   params[i].name, tess_shape_format(shape, text, sizeof(text)), (long long)tp->unit, tp->dim);
         bool taken = name_is_taken(fsdp, params[i].name);
         for (int k = 0; k < i; k++)
             taken = taken || strcmp(params[k].name, params[i].name) == 0;
@@ -290,6 +294,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->trainable = params[i].trainable;
         p->decay = params[i].decay;
         p->tp = params[i].tp;
+        p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;
         TESS_TRY(copy_text(fsdp, params[i].name, &p->name));
     }

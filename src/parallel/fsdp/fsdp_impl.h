@@ -38,7 +38,7 @@ typedef struct tess_fsdp_param {
     char *name;
     tess_shape shape;
     bool trainable, decay;
-    tess_place tp;
+    tess_param_cut tp;
     tess_box part;             /* what ranks that differ on the data axes alone hold together: all but for tp */
     int64_t rows, row;         /* of `part`: rows of dimension 0, elements of a row */
     tess_box own;              /* this rank's share of it on the shard axis */

@@ -22,20 +22,30 @@ static int size_class_of(size_t bytes)
     return bytes > 0 ? 63 - __builtin_clzll(bytes) : 0;
 }
 
-/* This rank's box of a parameter that tp cuts first, or not; then its shards cut rows, or not; then the replicas. */
+tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
+{
+    const tess_shape shape = tess_shape_atleast_1d(&p->shape);
+    tess_box box = tess_box_whole(&shape);
+    if (p->tp.kind != TESS_SHARD)
+        return box;
+    int64_t *begin = &box.begin[p->tp.dim], *size = &box.size[p->tp.dim];
+    tess_shard_rows(*size / p->tp.unit, fsdp->n_tp, tp, begin, size);
+    *begin *= p->tp.unit;
+    *size *= p->tp.unit;
+    return box;
+}
+
+/* This rank's rows of its part: its shards cut them, or not; then the replicas. */
 static tess_box box_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, tess_place_kind shards,
                        tess_place_kind replicas)
 {
-    const tess_spec spec = {
-        .shape = tess_shape_atleast_1d(&p->shape), .n_axes = 3, .place = {p->tp, {.kind = shards}, {.kind = replicas}}};
-    return tess_spec_box(&spec, (int[]){fsdp->n_tp, fsdp->n_shards, fsdp->n_replicas},
-                         (int[]){fsdp->tp, fsdp->shard, fsdp->replica});
-}
-
-tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
-{
-    const tess_spec spec = {.shape = tess_shape_atleast_1d(&p->shape), .n_axes = 1, .place = {p->tp}};
-    return tess_spec_box(&spec, &fsdp->n_tp, &tp);
+    tess_box box = p->part;
+    const tess_spec spec = {.shape = {1, {box.size[0]}}, .n_axes = 2, .place = {{.kind = shards}, {.kind = replicas}}};
+    const tess_box rows =
+        tess_spec_box(&spec, (int[]){fsdp->n_shards, fsdp->n_replicas}, (int[]){fsdp->shard, fsdp->replica});
+    box.begin[0] += rows.begin[0];
+    box.size[0] = rows.size[0];
+    return box;
 }
 
 int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t index)

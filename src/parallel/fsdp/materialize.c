@@ -21,6 +21,7 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
                             p->trainable,
                             (uint64_t)p->tp.kind,
                             p->tp.kind == TESS_SHARD ? (uint64_t)p->tp.dim : 0,
+                            (uint64_t)p->tp.unit,
                             (uint64_t)p->shape.n_dims};
         hash = tess_hash_bytes(words, sizeof(words), 0);
         hash = tess_hash_bytes(p->shape.dim, sizeof(p->shape.dim[0]) * (size_t)p->shape.n_dims, hash);
