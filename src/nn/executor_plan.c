@@ -338,3 +338,30 @@ size_t tess_executor_plan(tess_executor *e, char *base)
     plan_shared(e, &at, SHARE_PHASES);
     return at.used;
 }
+
+/* ---- Exchanges ---- */
+/* Of ranks that share it, the first holds the most. */
+static size_t first_share(const tess_model *model, tess_cut cut)
+{
+    int64_t begin, size;
+    tess_cut_range(cut, model->part.tp_degree, 0, &begin, &size);
+    return (size_t)size;
+}
+
+size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options)
+{
+    size_t T = (size_t)options->max_tokens, element = tess_dtype_size(options->dtype);
+    size_t C = (size_t)model->config.hidden_size, V = (size_t)model->config.vocab_size, most = 0;
+    size_t stream = first_share(model, (tess_cut){(int64_t)C, 1}),
+           logits = first_share(model, (tess_cut){(int64_t)V, 1});
+    size_t chunk = (size_t)tess_head_chunk((int64_t)V);
+    for (int unit = 0; unit < model->n_units; unit++) {
+        const tess_block *block = &model->blocks[unit];
+        size_t q = first_share(model, block->o.in), mlp = first_share(model, block->down.in), widest = larger(q, mlp);
+        size_t layer = larger(larger(T, C) * widest * element, block->q.stored_whole ? C * q * sizeof(float) : 0);
+        size_t head = larger(V * stream * element, (T < chunk ? T : chunk) * logits * sizeof(float));
+        most = larger(most, T * stream * element);
+        most = larger(most, block->kind == TESS_BLOCK_LAYER ? layer : block->kind == TESS_BLOCK_HEAD ? head : 0);
+    }
+    return most;
+}

@@ -161,6 +161,8 @@ void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 /* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
  */
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
+/* The most bytes that a rank which shares the model holds of what it exchanges at a point, the same for all of them. */
+size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options);
 
 /* Forward and backward of one micro-batch: gradients of `loss` reach the hooks; NULL: of the SUM of -log p(target) over
  * the batch's target tokens. logprob (T) gets the log-probability of each target, of the loss's temperature (0 where

@@ -30,6 +30,7 @@ static inline void tess_cut_range(tess_cut cut, int degree, int rank, int64_t *b
 /* A matrix in the memory of the executor's device, of which each rank holds a box and gets another. The cuts are those
  * of rows and columns. */
 typedef struct tess_exchange {
+    const char *what; /* a word for messages, of at most nine letters */
     tess_cut held[2], wanted[2];
     size_t element;   /* bytes */
     const void *mine; /* what this rank holds, rows `ld` elements apart */

@@ -50,7 +50,8 @@ static tess_status gather_weight(const tess_layer_call *c, const tess_head_work 
     const tess_linear *head = &c->block->head;
     if (!tess_is_split(c, head->in))
         return TESS_OK;
-    tess_exchange x = {.held = {head->out, head->in},
+    tess_exchange x = {.what = "head",
+                       .held = {head->out, head->in},
                        .wanted = {{head->n_out, 1}, {head->in.size, 0}},
                        .element = tess_dtype_size(c->dtype),
                        .mine = c->w[head->weight],

@@ -37,7 +37,8 @@ static tess_status exchange(const tess_layer_call *c, tess_exchange x)
 static tess_status gather_operand(const tess_layer_call *c, const split_term *t)
 {
     tess_cut rows = {c->T, 0}, depth = contracted(t);
-    return exchange(c, (tess_exchange){.held = {rows, depth},
+    return exchange(c, (tess_exchange){.what = "operand",
+                                       .held = {rows, depth},
                                        .wanted = {rows, {depth.size, 0}},
                                        .element = tess_dtype_size(c->dtype),
                                        .mine = t->x,
@@ -60,7 +61,8 @@ static tess_status find_weight(const tess_layer_call *c, split_term *t, tess_cut
         return TESS_OK;
     }
     t->ld = first ? n : depth.size;
-    return exchange(c, (tess_exchange){.held = {first ? depth : all_outputs, first ? all_outputs : depth},
+    return exchange(c, (tess_exchange){.what = "weight",
+                                       .held = {first ? depth : all_outputs, first ? all_outputs : depth},
                                        .wanted = {first ? all_depth : outputs, first ? outputs : all_depth},
                                        .element = tess_dtype_size(c->dtype),
                                        .mine = mine,
@@ -133,7 +135,8 @@ tess_status tess_split_backward_inputs(const tess_layer_call *c, const tess_line
 static tess_status gather_columns(const tess_layer_call *c, float *mine, tess_cut columns, int64_t n_rows, int64_t ld)
 {
     tess_cut rows = {n_rows, 0};
-    return exchange(c, (tess_exchange){.held = {rows, columns},
+    return exchange(c, (tess_exchange){.what = "gradient",
+                                       .held = {rows, columns},
                                        .wanted = {rows, {columns.size, 0}},
                                        .element = sizeof(float),
                                        .mine = mine,
@@ -174,7 +177,8 @@ tess_status tess_split_gather(const tess_layer_call *c, tess_cut columns, size_t
     tess_cut rows = {c->T, 0};
     int64_t begin, n;
     tess_cut_range(columns, c->points->degree, c->points->rank, &begin, &n);
-    return exchange(c, (tess_exchange){.held = {rows, columns},
+    return exchange(c, (tess_exchange){.what = "columns",
+                                       .held = {rows, columns},
                                        .wanted = {rows, {columns.size, 0}},
                                        .element = element,
                                        .mine = mine,
