@@ -46,6 +46,7 @@ test-ranks: all
 # The bits of one rank under every pipeline schedule, with every strategy and dtype: five to twenty minutes.
 test-layouts: all
 	@tests/cli/test_layouts.sh $(BUILD)/tessera $(CURDIR) all
+	@tests/cli/test_tensor_layouts.sh $(BUILD)/tessera $(CURDIR) all
 	@tests/cli/test_verify_layouts.sh $(BUILD)/tessera $(CURDIR) all
 
 # More tests with the model on the far device: waits and fetches that only a GPU would miss. Some minutes.

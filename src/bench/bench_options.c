@@ -50,6 +50,8 @@ static const tess_option step[] = {
     CHOICE("--precision", step.precision, "bf16", "bf16|fp32", "of gathered parameters and activations"),
     CHOICE("--recompute", step.recompute, "none", "none|full", "full: layers run forward again in backward"),
     CHOICE("--strategy", step.strategy, "full", "none|zero1|zero2|full", "what is sharded"),
+    INT("--tp", step.tp, "1", 1, 128, "ranks that share every layer"),
+    INT("--pp", step.pp, "1", 1, 128, "stages of a pipeline"),
     INT("--steps", step.steps, "5", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),
 };
 

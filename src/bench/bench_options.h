@@ -16,7 +16,7 @@ typedef struct tess_bench_options {
     struct {
         char model[TESS_TEXT_SIZE];
         int64_t batch, micro, seq; /* rows of a step, of a micro-batch; tokens of a row */
-        int64_t passes, ranks, steps;
+        int64_t passes, ranks, steps, tp, pp;
         int precision, recompute, strategy; /* tess_precision, tess_recompute, tess_strategy */
     } step;
     struct {

@@ -104,6 +104,7 @@ static tess_status run_step(tess_engine *e, token_source *tokens, int i, const s
     result->mean.hidden_s += report.times.hidden_s;
     result->mean.gathered_bytes += report.times.gathered_bytes;
     result->mean.reduced_bytes += report.times.reduced_bytes;
+    result->mean.exchanged_bytes += report.times.exchanged_bytes;
     return TESS_OK;
 }
 
@@ -119,10 +120,11 @@ static tess_status average(tess_engine *e, int n_steps, tess_step_times *times)
     }
     TESS_TRY(tess_bench_reduce_s(e->team, TESS_SUM, &times->hidden_s));
     times->hidden_s /= n_all;
-    int64_t bytes[2] = {(int64_t)times->gathered_bytes, (int64_t)times->reduced_bytes};
-    TESS_TRY(tess_all_reduce(e->team, bytes, bytes, 2, TESS_I64, TESS_SUM, NULL));
+    int64_t bytes[] = {(int64_t)times->gathered_bytes, (int64_t)times->reduced_bytes, (int64_t)times->exchanged_bytes};
+    TESS_TRY(tess_all_reduce(e->team, bytes, bytes, 3, TESS_I64, TESS_SUM, NULL));
     times->gathered_bytes = (double)bytes[0] / n;
     times->reduced_bytes = (double)bytes[1] / n;
+    times->exchanged_bytes = (double)bytes[2] / n;
     return TESS_OK;
 }
 
@@ -150,8 +152,8 @@ static tess_status run_rank(tess_runtime *rt, const void *of, void *to)
     if (status == TESS_OK)
         status = tess_all_reduce(e->team, result->rank0_bytes, result->peak_bytes, TESS_POOL_COUNT, TESS_I64, TESS_SUM,
                                  NULL);
-    result->n_params = tess_model_count(e->model);
-    result->flops_per_token = tess_model_flops_per_token(e->model, plan->config.training.seq_len);
+    result->n_params = tess_model_count(e->whole);
+    result->flops_per_token = tess_model_flops_per_token(e->whole, plan->config.training.seq_len);
     result->peak_flops = e->peak_flops;
     result->threads = tess_runtime_threads(rt);
     snprintf(result->kernels, sizeof(result->kernels), "%s", tess_stream_kernels(e->stream)->name);
@@ -185,6 +187,8 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, s
     c->lr_scheduler.decay_type = TESS_SCHEDULE_CONSTANT; /* so that losses do not depend on --steps */
     c->activation_checkpoint.mode = options->step.recompute;
     c->parallelism.shard_strategy = options->step.strategy;
+    c->parallelism.tensor_parallel_degree = options->step.tp;
+    c->parallelism.pipeline_parallel_degree = options->step.pp;
     return tess_config_check_step(c, plan->ranks);
 }
 
@@ -216,20 +220,27 @@ static tess_status facts(const tess_bench_options *options, const step_plan *pla
     return tess_bench_report_fact(report, last, "loss %.17g, gradient norm %.17g", r->last_loss, r->last_grad_norm);
 }
 
-/* "gpt2-124m 8x1024/4 bf16 2x1 full": runs are compared by it. Passes are in it where there are several. */
+/* "gpt2-124m 8x1024/4 bf16 2x1 full": runs are compared by it. Passes and degrees are in it where there are several. */
 static void name_row(const tess_bench_options *options, const step_plan *plan, const step_result *r, char *name,
                      size_t size)
 {
-    char passes[32] = "";
+    char several[96] = "";
     const tess_config *c = &plan->config;
-    if (c->training.passes > 1)
-        snprintf(passes, sizeof(passes), " %lld passes", (long long)c->training.passes);
+    const struct {
+        const char *what;
+        int64_t n;
+    } parts[] = {{"passes", c->training.passes},
+                 {"tp", c->parallelism.tensor_parallel_degree},
+                 {"pp", c->parallelism.pipeline_parallel_degree}};
+    for (size_t i = 0, at = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (parts[i].n > 1)
+            at = tess_text_add(several, sizeof(several), at, " %lld %s", (long long)parts[i].n, parts[i].what);
     snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s%s", tess_object_file_name(options->step.model),
              (long long)c->training.global_batch_size, (long long)c->training.seq_len,
              (long long)c->training.local_batch_size,
              c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32", plan->ranks, r->threads,
              tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
-             c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? " recompute" : "", passes);
+             c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? " recompute" : "", several);
 }
 
 static tess_status speed(const tess_bench_options *options, const step_plan *plan, const step_result *r,
@@ -269,6 +280,7 @@ static tess_status phases(const step_result *r, tess_bench_report *report)
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
         double bytes = phase == TESS_PHASE_GATHER   ? t->gathered_bytes
                        : phase == TESS_PHASE_REDUCE ? t->reduced_bytes
+                       : phase == TESS_PHASE_WAIT   ? t->exchanged_bytes
                                                     : 0;
         double seconds = t->phase_s[phase], gb = bytes > 0 ? bytes * 1e-9 : NAN;
         TESS_TRY(tess_bench_report_row(

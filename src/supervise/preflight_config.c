@@ -148,23 +148,27 @@ static tess_status check_stages(const tess_config *checked, char *ends, size_t s
     return known ? status : TESS_OK;
 }
 
-/* `checked` has passed tess_config_check. Only ranks of one stage share a step's micro-batches. */
+/* `checked` has passed tess_config_check. Ranks of one stage share a step's micro-batches, those that share its layers
+ * as one. */
 static void add_batch(const config_check *l, const tess_config *checked)
 {
-    char ends[256];
-    int stages = (int)checked->parallelism.pipeline_parallel_degree, n_data = l->world / stages;
+    char ends[256], of[64];
+    int n_data = l->world / tess_config_model_ranks(checked), tp = (int)checked->parallelism.tensor_parallel_degree;
     int64_t local = checked->training.local_batch_size, global = checked->training.global_batch_size;
     int64_t n_micro = tess_config_micro_batches(checked);
-    const char *of = stages > 1 ? " of a stage" : "";
+    size_t at = tess_text_add(of, sizeof(of), 0, "%s%s", tp > 1 ? "group" : "rank", n_data == 1 ? "" : "s");
+    if (tp > 1)
+        at = tess_text_add(of, sizeof(of), at, " of %d", tp);
+    tess_text_add(of, sizeof(of), at, "%s", checked->parallelism.pipeline_parallel_degree > 1 ? " of a stage" : "");
     if (check_stages(checked, ends, sizeof(ends)) != TESS_OK)
         add_failure(l, CONFIG, tess_error_message());
     else if (n_micro % n_data == 0)
-        ADD(l, CONFIG, TESS_PROBE_OK, "%" PRId64 " rows a step = %d rank%s%s x %" PRId64 " x %" PRId64 "%s", global,
-            n_data, n_data == 1 ? "" : "s", of, n_micro / n_data, local, ends);
+        ADD(l, CONFIG, TESS_PROBE_OK, "%" PRId64 " rows a step = %d %s x %" PRId64 " x %" PRId64 "%s", global, n_data,
+            of, n_micro / n_data, local, ends);
     else
         ADD(l, CONFIG, TESS_PROBE_OK,
-            "%" PRId64 " rows a step = %" PRId64 " micro-batches of %" PRId64 ", which %d ranks%s share unevenly%s",
-            global, n_micro, local, n_data, of, ends);
+            "%" PRId64 " rows a step = %" PRId64 " micro-batches of %" PRId64 ", which %d %s share unevenly%s", global,
+            n_micro, local, n_data, of, ends);
 }
 
 static void check_config(const config_check *l)

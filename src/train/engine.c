@@ -31,8 +31,10 @@ tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_f
         tess_model_unit_params(model, unit, &first, &n);
         for (int i = 0; i < n; i++) {
             const tess_param *param = tess_model_param(model, first + i);
-            descs[i] =
-                (tess_param_desc){.name = param->name, .shape = param->shape, .trainable = true, .decay = param->decay};
+            descs[i] = (tess_param_desc){
+                .name = param->name, .shape = param->slice.whole, .trainable = true, .decay = param->decay};
+            if (param->slice.unit > 0)
+                descs[i].tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
         }
         status = tess_fsdp_add_unit(fsdp, tess_model_unit_name(model, unit), descs, n, &units[unit]);
     }
@@ -113,6 +115,8 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
     TESS_TRY(tess_stage_plan_create(e->mem, e->config, e->whole, e->at.stage, e->stage_plan));
+    e->stage_plan->part.tp_rank = e->at.tp;
+    e->stage_plan->part.tp_degree = e->at.n_tp;
     TESS_TRY(tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model));
     int n = tess_model_n_params(e->whole);
     TESS_TRY(
@@ -165,6 +169,12 @@ static tess_status build_executor(tess_engine *e)
                                   "passes", (void **)&e->pass_ends));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)options.max_tokens + 1, sizeof(*e->pass_cu_seqlens),
                                   "passes", (void **)&e->pass_cu_seqlens));
+    tess_points points = tess_engine_points(e);
+    if (e->at.n_tp > 1) {
+        size_t most = tess_executor_exchange_bytes(e->model, &options);
+        TESS_TRY(tess_tensor_create(e->mem, tess_mesh_team(e->mesh, "tp"), e->compute.stream, most, &e->tensor));
+        options.points = &points;
+    }
     TESS_TRY(tess_executor_create(e->compute.stream, e->model, &e->compute.hooks, &options, &e->executor));
     if (e->at.n_stages > 1)
         TESS_TRY(tess_stage_create(e, &e->stage));
@@ -243,6 +253,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_numbers_destroy(&e->numbers);
     tess_stage_destroy(&e->stage);
     tess_executor_destroy(&e->executor);
+    tess_tensor_destroy(&e->tensor);
     tess_adamw_destroy(&e->adamw);
     tess_fsdp_destroy(&e->fsdp);
     tess_mesh_destroy(&e->mesh);

@@ -6,6 +6,7 @@
 #include "mesh/coordinates.h"
 #include "nn/model.h"
 #include "parallel/fsdp/fsdp_engine.h"
+#include "parallel/tensor/tensor_points.h"
 #include "tessera/optim.h"
 #include "train/compute.h"
 #include "train/loss.h"
@@ -40,6 +41,7 @@ typedef struct tess_engine {
     float **dw;        /* (n_params) */
     tess_adamw *adamw;
     tess_executor *executor;
+    tess_tensor *tensor;   /* exchanges of the ranks that share its layers; NULL: none do */
     tess_numbers *numbers; /* numbers/numbers.h */
     float *logprobs;       /* (pass_tokens) of the device */
     tess_loss_meter meter;
@@ -115,6 +117,10 @@ tess_status tess_engine_measure(tess_engine *engine, const tess_batch_source *so
  * between steps. */
 tess_status tess_engine_score(tess_engine *engine, const tess_batch *batch, tess_loss_sum *sum);
 
+/* Adds this rank's newest log-probabilities, of n targets, to e->meter and *sum. Ranks that share a layer have the
+ * same: the first counts them. */
+tess_status tess_engine_add_loss(tess_engine *engine, const int32_t *targets, int64_t n, tess_loss_sum *sum);
+
 /* Compares over all ranks which collectives a step of `n_micro` micro-batches will call, without calling them.
  * Collective, between steps. TESS_E_MISMATCH: the message shows the first one that differs, and on which rank. */
 tess_status tess_engine_rehearse(tess_engine *engine, int64_t n_micro);
@@ -125,6 +131,8 @@ tess_status tess_engine_shard(const tess_engine *engine, int index, tess_shard *
 
 /* Hooks that gather and reduce through fsdp's units. */
 tess_hooks tess_engine_hooks(tess_engine *engine);
+/* Points that exchange with the ranks of the axis "tp". */
+tess_points tess_engine_points(tess_engine *engine);
 
 /* What an engine is built of: the policy, the activations' options, and the model's units added to `fsdp`; units
  * (n_units) gets their handles. */

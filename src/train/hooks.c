@@ -50,6 +50,22 @@ static tess_status post_backward(void *self, int unit)
     return tess_unit_post_backward(e->units[unit]);
 }
 
+/* What ranks that share a layer exchange. */
+static tess_status exchange(void *self, const tess_exchange *exchange)
+{
+    tess_engine *e = self;
+    tess_phase phase = tess_phase_switch(&e->clock, TESS_PHASE_WAIT);
+    tess_points points = tess_tensor_points(e->tensor);
+    TESS_TRY(points.exchange(points.self, exchange));
+    tess_phase_switch(&e->clock, phase);
+    return TESS_OK;
+}
+
+tess_points tess_engine_points(tess_engine *e)
+{
+    return (tess_points){e, e->at.tp, e->at.n_tp, exchange};
+}
+
 tess_hooks tess_engine_hooks(tess_engine *e)
 {
     return (tess_hooks){e, pre_forward, post_forward, pre_backward, post_backward};

@@ -31,11 +31,17 @@ static bool fits(memory_search *s, const tess_memory_plan *plan)
     return s->status == TESS_OK && need.host <= s->room;
 }
 
-/* No shards where stages do not divide the ranks. */
+/* Ranks that have one copy of the layers together. */
+static int model_ranks(const tess_memory_plan *plan)
+{
+    return plan->n_stages * plan->n_tp;
+}
+
+/* No shards where these do not divide the ranks. */
 static tess_memory_plan over(const tess_memory_plan *plan, int n_hosts, int n_local)
 {
     tess_memory_plan p = *plan;
-    int world = n_hosts * n_local % p.n_stages == 0 ? n_hosts * n_local / p.n_stages : 0; /* of a stage */
+    int world = n_hosts * n_local % model_ranks(&p) == 0 ? n_hosts * n_local / model_ranks(&p) : 0; /* of a layer */
     p.n_local = n_local;
     p.n_replicas = world % p.n_replicas == 0 ? p.n_replicas : 1;
     p.n_shards = world / p.n_replicas;
@@ -85,7 +91,7 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
 {
     tess_memory_plan p = *plan;
     int world = plan->n_shards * plan->n_replicas;
-    for (p = over(plan, 1, plan->n_local - 1); world * plan->n_stages == plan->n_local && p.n_local > 0;
+    for (p = over(plan, 1, plan->n_local - 1); world * model_ranks(plan) == plan->n_local && p.n_local > 0;
          p = over(plan, 1, p.n_local - 1))
         if (fits(s, &p)) {
             OFFER(s, "-n %d", p.n_local);
@@ -116,12 +122,12 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
         }
 }
 
-/* The fewest hosts like this one, each with n_local ranks, among the multiples that stages divide; 0: no number is
- * enough. */
+/* The fewest hosts like this one, each with n_local ranks, among the multiples that a copy of the model divides; 0: no
+ * number is enough. */
 static int hosts_for(memory_search *s, const tess_memory_plan *plan, int n_local)
 {
     int each = 1, below = 0, n = 1;
-    while (each * n_local % plan->n_stages != 0)
+    while (each * n_local % model_ranks(plan) != 0)
         each++;
     int most = JOB_MAX_RANKS / n_local / each;
     tess_memory_plan p = over(plan, most * each, n_local);

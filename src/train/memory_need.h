@@ -15,6 +15,7 @@ typedef struct tess_memory_plan {
     tess_executor_options activations; /* of a pass */
     int passes;
     int n_stages; /* ranks of a pipeline */
+    int n_tp;     /* that share a layer */
     int n_shards, n_replicas;
     int n_local; /* ranks of a host */
     int64_t local_batch, global_batch, seq_len;

@@ -1,5 +1,5 @@
-/* The prediction: what each rank of a pipeline needs, the ranks with the same stages being alike, and the host whose
- * ranks need most. Without a pipeline there is one kind of rank. */
+/* The prediction: what each rank needs that has other stages or another share of layers, the others being alike, and
+ * the host whose ranks need most. */
 #include "base/text/text.h"
 #include "train/memory_need.h"
 #include "train/train_stage.h"
@@ -11,6 +11,7 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
                               .activations = tess_engine_activations(c),
                               .passes = (int)c->training.passes,
                               .n_stages = (int)c->parallelism.pipeline_parallel_degree,
+                              .n_tp = (int)c->parallelism.tensor_parallel_degree,
                               .n_shards = (int)c->parallelism.data_parallel_shard_degree,
                               .n_replicas = (int)c->parallelism.data_parallel_replicate_degree,
                               .n_local = n_local,
@@ -19,9 +20,9 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
                               .seq_len = c->training.seq_len};
 }
 
-/* What a rank needs: of each pool without the copies, which it shares. */
+/* What a rank needs: of each pool without what it shares, the copies and the memory of exchanges. */
 typedef struct rank_need {
-    double pool[TESS_POOL_COUNT], copies, sum;
+    double pool[TESS_POOL_COUNT], copies, exchanges, sum;
     char stages[TESS_MEMORY_STAGES];
 } rank_need;
 
@@ -36,7 +37,9 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     int open = shares_table ? 0 : -1; /* the head writes the embedding's gradient first */
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
                                   (void **)&units));
-    TESS_GOTO(tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, plan->n_replicas, &fsdp), allocated);
+    TESS_GOTO(
+        tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, plan->n_replicas, plan->n_tp, part->tp_rank, &fsdp),
+        allocated);
     TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
     TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
     *bytes = tess_fsdp_plan_bytes(fsdp, plan->global_batch / plan->local_batch, open);
@@ -93,6 +96,8 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
                                                            (double)o.max_tokens * sizeof(float), /* log-probabilities */
                                  [TESS_POOL_COMM] = (double)b.windows + stream_bytes(stages, model, &o)},
                         .copies = (double)b.copies};
+    if (plan->n_tp > 1)
+        need->exchanges = (double)tess_tensor_shared_bytes(plan->n_tp, tess_executor_exchange_bytes(model, &o));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         need->sum += need->pool[pool];
     if (cut)
@@ -101,13 +106,15 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
     return TESS_OK;
 }
 
-static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, int place,
+static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, int place, int tp,
                                 rank_need *need)
 {
     const tess_model_config *config = tess_model_get_config(whole);
     tess_stage_plan stages;
     tess_model *part;
     TESS_TRY(tess_stage_plan_create(mem, plan->config, whole, place, &stages));
+    stages.part.tp_rank = tp;
+    stages.part.tp_degree = plan->n_tp;
     tess_status status = tess_model_create_part(mem, config, &stages.part, &part);
     if (status == TESS_OK) {
         status = predict_part(mem, plan, &stages, part, need);
@@ -118,17 +125,18 @@ static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const te
 }
 
 /* ---- A host ---- */
-/* The ranks [first, end), those of a stage together. Those of a shard team have one copy. */
+/* The ranks [first, end). Those that share a layer come one behind the other and have one memory of exchanges; those of
+ * a shard team, so many apart, have one copy. */
 static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, int end)
 {
-    int n_data = plan->n_shards * plan->n_replicas;
+    int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp;
     double sum = 0;
-    for (int rank = first; rank < end;) {
-        int place = rank / n_data, last = (place + 1) * n_data - 1;
-        last = last < end - 1 ? last : end - 1;
-        int n_teams = last / plan->n_shards - rank / plan->n_shards + 1;
-        sum += (last - rank + 1) * needs[place].sum + n_teams * needs[place].copies;
-        rank = last + 1;
+    for (int rank = first; rank < end; rank++) {
+        int replica = rank / n_replica, begin = replica * n_replica > first ? replica * n_replica : first;
+        const rank_need *each = &needs[replica / plan->n_replicas * n_tp + rank % n_tp];
+        sum += each->sum;
+        sum += rank - n_tp < begin ? each->copies : 0;
+        sum += rank == first || rank % n_tp == 0 ? each->exchanges : 0;
     }
     return sum;
 }
@@ -136,12 +144,13 @@ static double predict_host(const tess_memory_plan *plan, const rank_need *needs,
 static void take_largest(const tess_memory_plan *plan, const rank_need *needs, tess_memory_need *need)
 {
     const rank_need *most = needs;
-    int world = plan->n_stages * plan->n_shards * plan->n_replicas;
-    for (int place = 1; place < plan->n_stages; place++)
+    int world = plan->n_stages * plan->n_shards * plan->n_replicas * plan->n_tp;
+    for (int place = 1; place < plan->n_stages * plan->n_tp; place++)
         most = needs[place].sum + needs[place].copies > most->sum + most->copies ? &needs[place] : most;
     *need = (tess_memory_need){.copies = most->copies};
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         need->rank[pool] = most->pool[pool];
+    need->rank[TESS_POOL_COMM] += most->exchanges;
     tess_text_add(need->stages, sizeof(need->stages), 0, "%s", most->stages);
     for (int first = 0; first < world; first += plan->n_local) {
         int end = first + plan->n_local < world ? first + plan->n_local : world;
@@ -155,10 +164,10 @@ tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const te
 {
     rank_need *needs;
     tess_status status = TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->n_stages, sizeof(*needs), "plan of memory",
-                                  (void **)&needs));
-    for (int place = 0; status == TESS_OK && place < plan->n_stages; place++)
-        status = predict_rank(mem, model, plan, place, &needs[place]);
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->n_stages * (size_t)plan->n_tp, sizeof(*needs),
+                                  "plan of memory", (void **)&needs));
+    for (int place = 0; status == TESS_OK && place < plan->n_stages * plan->n_tp; place++)
+        status = predict_rank(mem, model, plan, place / plan->n_tp, place % plan->n_tp, &needs[place]);
     if (status == TESS_OK)
         take_largest(plan, needs, need);
     tess_mem_free(mem, needs);

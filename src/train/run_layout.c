@@ -6,6 +6,7 @@
 /* The number of shards follows from these and the number of ranks. */
 static const char *const keys[TESS_LAYOUT_KEYS] = {"parallelism.shard_strategy",
                                                    "parallelism.data_parallel_replicate_degree",
+                                                   "parallelism.tensor_parallel_degree",
                                                    "parallelism.pipeline_parallel_degree",
                                                    "parallelism.pipeline_parallel_schedule",
                                                    "parallelism.pipeline_parallel_layers_per_stage",

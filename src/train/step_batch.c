@@ -1,4 +1,4 @@
-/* Which of a step's micro-batches are this rank's. */
+/* Which of a step's micro-batches are this rank's, and whose losses it counts. */
 #include "train/engine.h"
 
 tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_batch *batch)
@@ -10,4 +10,9 @@ tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *sour
     if (i < source->n_micro)
         TESS_TRY_CTX(source->next(source->self, source->first + i, batch), "training data");
     return TESS_OK;
+}
+
+tess_status tess_engine_add_loss(tess_engine *e, const int32_t *targets, int64_t n, tess_loss_sum *sum)
+{
+    return e->at.tp == 0 ? tess_loss_add(&e->meter, sum, e->logprobs, targets, n) : TESS_OK;
 }

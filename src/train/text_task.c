@@ -65,7 +65,8 @@ static tess_status describe(void *self, json_t *meta)
     tess_data_cursor cursor;
     tess_loader_cursor(t->loader, &cursor);
     int64_t words[] = {(int64_t)cursor.epoch, (int64_t)cursor.window, (int64_t)cursor.row};
-    int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % t->engine->at.n_data);
+    const tess_coordinates *at = &t->engine->at;
+    int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % at->n_data) * at->n_tp;
     TESS_TRY(tess_broadcast(t->team, words, 3, TESS_I64, last_reader, NULL));
     json_t *mine = json_pack("{s:[I,I,I], s:b, s:O}", "data_cursor", (json_int_t)words[0], (json_int_t)words[1],
                              (json_int_t)words[2], "adds_bos", t->bos.n > 0, "data", t->data);

@@ -15,6 +15,7 @@ typedef struct tess_step_times {
     double total_s;
     double hidden_s; /* waits for peers that passed while this rank computed: what ranks in lockstep would have had */
     double gathered_bytes, reduced_bytes; /* read and written by this rank in the two phases */
+    double exchanged_bytes;               /* got from ranks that share its layers */
 } tess_step_times;
 
 /* After every step; values are of the whole job. */

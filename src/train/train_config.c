@@ -106,17 +106,31 @@ int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXE
         axes[n++] = (tess_axis){"pp", (int)config->parallelism.pipeline_parallel_degree};
     axes[n++] = (tess_axis){"dp_replicate", (int)config->parallelism.data_parallel_replicate_degree};
     axes[n++] = (tess_axis){"dp_shard", (int)config->parallelism.data_parallel_shard_degree};
+    if (config->parallelism.tensor_parallel_degree > 1)
+        axes[n++] = (tess_axis){"tp", (int)config->parallelism.tensor_parallel_degree};
     return n;
 }
 
-static tess_status check_stages(const tess_config *config, int world)
+int tess_config_model_ranks(const tess_config *config)
 {
-    int64_t stages = config->parallelism.pipeline_parallel_degree;
+    return (int)(config->parallelism.pipeline_parallel_degree * config->parallelism.tensor_parallel_degree);
+}
+
+/* The ranks that one copy of the model's layers takes leave a whole number of copies. */
+static tess_status check_model_ranks(const tess_config *config, int world)
+{
+    int64_t stages = config->parallelism.pipeline_parallel_degree, tp = config->parallelism.tensor_parallel_degree;
+    const char *plural = world == 1 ? "" : "s";
     TESS_CHECK(
         world % stages == 0, TESS_E_INVALID,
         "parallelism.pipeline_parallel_degree: %lld stages do not divide %d rank%s: start a multiple of %lld ranks, "
         "or give a divisor of %d",
-        (long long)stages, world, world == 1 ? "" : "s", (long long)stages, world);
+        (long long)stages, world, plural, (long long)stages, world);
+    TESS_CHECK(
+        world % (stages * tp) == 0, TESS_E_INVALID,
+        "parallelism.tensor_parallel_degree: %lld x pipeline_parallel_degree=%lld do not divide %d rank%s: start a "
+        "multiple of %lld ranks, or give a divisor of %lld",
+        (long long)tp, (long long)stages, world, plural, (long long)(stages * tp), (long long)(world / stages));
     TESS_CHECK(
         stages == 1 || config->training.passes == 1, TESS_E_INVALID,
         "training.passes: %lld passes of a micro-batch do not go through a pipeline: set training.passes=1 and a "
@@ -127,8 +141,8 @@ static tess_status check_stages(const tess_config *config, int world)
 
 tess_status tess_config_check_degrees(tess_config *config, int ranks)
 {
-    TESS_TRY(check_stages(config, ranks));
-    int world = ranks / (int)config->parallelism.pipeline_parallel_degree; /* of a stage */
+    TESS_TRY(check_model_ranks(config, ranks));
+    int world = ranks / tess_config_model_ranks(config); /* that share the data */
     int64_t *shards = &config->parallelism.data_parallel_shard_degree;
     TESS_CHECK(config->parallelism.data_parallel_replicate_degree != 0, TESS_E_INVALID,
                "parallelism.data_parallel_replicate_degree: 0; -1 leaves it to the strategy");
@@ -157,7 +171,7 @@ static tess_status check_batch(tess_config *config, int world)
 {
     int64_t local = config->training.local_batch_size, *global = &config->training.global_batch_size;
     if (*global == 0)
-        *global = local * (world / config->parallelism.pipeline_parallel_degree);
+        *global = local * (world / tess_config_model_ranks(config));
     TESS_CHECK(*global % local == 0, TESS_E_INVALID,
                "training.global_batch_size: %lld rows are not a multiple of training.local_batch_size=%lld",
                (long long)*global, (long long)local);

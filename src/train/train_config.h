@@ -67,6 +67,8 @@ typedef struct tess_config {
         int64_t data_parallel_replicate_degree, data_parallel_shard_degree;
         int64_t fsdp_reshard_after_forward, fsdp_prefetch;
         int shard_strategy; /* tess_strategy */
+        int64_t tensor_parallel_degree;
+        bool enable_async_tensor_parallel;
         int64_t pipeline_parallel_degree, pipeline_parallel_layers_per_stage;
         int64_t pipeline_parallel_first_stage_less_layers, pipeline_parallel_last_stage_less_layers;
         int pipeline_parallel_schedule; /* tess_pipeline_kind */
@@ -168,6 +170,8 @@ tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host,
 /* After tess_config_fit_hosts: sets the degrees that are open (-1) for `world` ranks. TESS_E_INVALID: they do not make
  * so many. tess_config_check does it too. */
 tess_status tess_config_check_degrees(tess_config *config, int world);
+/* Ranks that one copy of the model's layers takes: those of a pipeline, times those that share a layer. */
+int tess_config_model_ranks(const tess_config *config);
 /* The axes of the run's mesh, once its degrees are checked; returns their number. */
 int tess_config_axes(const tess_config *config, tess_axis axes[TESS_MESH_MAX_AXES]);
 

@@ -94,6 +94,10 @@ static const tess_option parallelism[] = {
     CHOICE(
         "parallelism.shard_strategy", parallelism.shard_strategy, "full", "none|zero1|zero2|full|hybrid",
         "none: DDP; zero1: optimizer state; zero2: and gradients; full: and parameters; hybrid: full within replicas"),
+    INT("parallelism.tensor_parallel_degree", parallelism.tensor_parallel_degree, "1", 1, 4096,
+        "ranks that share every layer, each with some of its heads, channels and columns of tables"),
+    BOOL("parallelism.enable_async_tensor_parallel", parallelism.enable_async_tensor_parallel, "false",
+         "torchtitan's; changes nothing: exchanges are one copy into shared memory, and products need all of it"),
     INT("parallelism.pipeline_parallel_degree", parallelism.pipeline_parallel_degree, "1", 1, 4096,
         "stages that the layers are cut into, each on ranks of its own"),
     ROW("parallelism.pipeline_parallel_schedule", TESS_OPTION_CHOICE, parallelism.pipeline_parallel_schedule,

@@ -17,7 +17,7 @@ static tess_status run_pass(tess_engine *e, const tess_batch *batch, int p, tess
     tess_numbers_pass_begin(e->numbers, p);
     TESS_TRY(tess_executor_train(e->executor, &part, NULL, e->logprobs));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
-    return tess_loss_add(&e->meter, own, e->logprobs, part.targets, part.n_tokens);
+    return tess_engine_add_loss(e, part.targets, part.n_tokens, own);
 }
 
 static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *source, int64_t s, tess_loss_sum *own)
@@ -103,5 +103,5 @@ tess_status tess_engine_score(tess_engine *e, const tess_batch *batch, tess_loss
     if (e->stage != NULL)
         return tess_stage_score(e->stage, batch, sum);
     TESS_TRY(tess_executor_logprobs(e->executor, batch, 1, e->logprobs, NULL));
-    return tess_loss_add(&e->meter, sum, e->logprobs, batch->targets, batch->n_tokens);
+    return tess_engine_add_loss(e, batch->targets, batch->n_tokens, sum);
 }

@@ -273,9 +273,8 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part 
         TESS_TRY(give(s, slot, slot->above, &b.dout));
     TESS_TRY(tess_executor_backward(e->executor, &range, &b));
     TESS_TRY(take(s, slot, below));
-    return is_last(s, slot) && !weights
-               ? tess_loss_add(&e->meter, own, e->logprobs, slot->batch.targets, slot->batch.n_tokens)
-               : TESS_OK;
+    return is_last(s, slot) && !weights ? tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, own)
+                                        : TESS_OK;
 }
 
 static tess_status act(tess_stage *s, stage_slot *slot, tess_pipeline_op op, tess_loss_sum *own)
@@ -421,7 +420,7 @@ static tess_status score_chunk(tess_stage *s, stage_slot *slot, tess_loss_sum *s
     TESS_TRY(tess_executor_score(e->executor, &range, in, place_for(s, slot->above), 1, e->logprobs, NULL));
     TESS_TRY(take(s, slot, slot->above));
     if (is_last(s, slot))
-        return tess_loss_add(&e->meter, sum, e->logprobs, slot->batch.targets, slot->batch.n_tokens);
+        return tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, sum);
     return tess_pipeline_crosses(&plan_of(s)->shape, stage) ? send(s, slot, true) : TESS_OK;
 }
 

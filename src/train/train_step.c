@@ -33,8 +33,14 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
                                                   (float)report->lr, (float)scale);
 }
 
+static uint64_t exchanged(const tess_engine *e)
+{
+    return e->tensor != NULL ? tess_tensor_received(e->tensor) : 0;
+}
+
 /* Sets the report's times, and publishes them on the job's board. */
-static void report_times(tess_engine *e, const tess_fsdp_traffic *before, tess_engine_report *report)
+static void report_times(tess_engine *e, const tess_fsdp_traffic *before, uint64_t exchanged_before,
+                         tess_engine_report *report)
 {
     _Static_assert((int)TESS_PHASE_COUNT == (int)TESS_PROGRESS_PHASES, "the board shows the phases of the clock");
     tess_fsdp_traffic now = tess_fsdp_get_traffic(e->fsdp);
@@ -42,7 +48,8 @@ static void report_times(tess_engine *e, const tess_fsdp_traffic *before, tess_e
     tess_step_times *times = &report->times;
     *times = (tess_step_times){.hidden_s = (double)(now.hidden_ns - before->hidden_ns) * 1e-9,
                                .gathered_bytes = (double)(now.gathered_bytes - before->gathered_bytes),
-                               .reduced_bytes = (double)(now.reduced_bytes - before->reduced_bytes)};
+                               .reduced_bytes = (double)(now.reduced_bytes - before->reduced_bytes),
+                               .exchanged_bytes = (double)(exchanged(e) - exchanged_before)};
     tess_progress progress = {.n_steps = e->step, .n_tokens = e->n_tokens, .loss = report->loss};
     for (int phase = 0; phase < TESS_PHASE_COUNT; phase++) {
         times->phase_s[phase] = progress.phase_s[phase] = (double)e->clock.ns[phase] * 1e-9;
@@ -65,6 +72,7 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
                          .news = e->has_news,
                          .leave = tess_runtime_leave_requested(e->runtime)};
     tess_fsdp_traffic traffic = tess_fsdp_get_traffic(e->fsdp);
+    uint64_t exchanged_before = exchanged(e);
     tess_batch_source recorded = tess_numbers_record(e->numbers, source);
     tess_phase_start(&e->clock);
     TESS_TRY(tess_engine_gradients(e, &recorded, &own));
@@ -77,6 +85,6 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     e->n_tokens += report->n_tokens;
     tess_inject_moment(e->runtime, "updated", -1);
     tess_logbook_done(e->book, e->step);
-    report_times(e, &traffic, report);
+    report_times(e, &traffic, exchanged_before, report);
     return TESS_OK;
 }

@@ -61,6 +61,43 @@ static tess_status describe_stages(const tess_trainer *t, int64_t n_local)
     return TESS_OK;
 }
 
+/* Of n, what the last of n_ranks gets: the least. */
+static int64_t least_share(int64_t n, int n_ranks)
+{
+    int64_t begin, least;
+    tess_shard_rows(n, n_ranks, n_ranks - 1, &begin, &least);
+    return least;
+}
+
+/* "2 to 3 of 8" */
+static const char *share_text(int64_t n, int n_ranks, char text[48])
+{
+    long long most = (long long)((n + n_ranks - 1) / n_ranks), least = (long long)least_share(n, n_ranks);
+    if (most == least)
+        snprintf(text, 48, "%lld of %lld", most, (long long)n);
+    else
+        snprintf(text, 48, "%lld to %lld of %lld", least, most, (long long)n);
+    return text;
+}
+
+static void describe_tensor(const tess_trainer *t)
+{
+    int n_tp = t->engine->at.n_tp, all = n_tp;
+    char heads[48], channels[48];
+    const tess_model_config *m = &t->model_config;
+    if (n_tp == 1)
+        return;
+    tess_trainer_note(t, "tensor: %d ranks share every layer; each has %s key heads with their queries, %s channels",
+                      n_tp, share_text(m->n_kv_heads, n_tp, heads), share_text(m->intermediate_size, n_tp, channels));
+    while (least_share(m->n_kv_heads, all) == 0)
+        all--;
+    if (all < n_tp)
+        tess_trainer_note(t,
+                          "warning: parallelism.tensor_parallel_degree=%d leaves ranks without heads, which wait while "
+                          "others attend; with %d each would have some",
+                          n_tp, all);
+}
+
 static tess_status describe(const tess_trainer *t)
 {
     char params[32];
@@ -92,6 +129,7 @@ static tess_status describe(const tess_trainer *t)
         tess_trainer_note(t, "%lld micro-batches over %d ranks: %lld rank%s without one at the end of each step",
                           (long long)n_micro, (int)n_data, (long long)(n_data - last),
                           n_data - last == 1 ? " is" : "s are");
+    describe_tensor(t);
     return describe_stages(t, (n_micro + n_data - 1) / n_data);
 }
 

@@ -87,7 +87,7 @@ static tess_status run_batch(evaluation *e, const tess_micro_batch *data)
     tess_batch batch = tess_batch_of(data);
     const tess_coordinates *at = &e->t->engine->at;
     TESS_TRY(tess_engine_score(e->t->engine, &batch, &e->sum));
-    if (at->stage == at->n_stages - 1)
+    if (tess_coordinates_lead(at))
         e->sum.n_bytes += (int64_t)data->n_bytes;
     tess_loader_cursor(e->t->held_out, &e->cursor);
     e->gap = (at->n_data - 1 - at->data) * e->rows;

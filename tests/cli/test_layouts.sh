@@ -2,6 +2,7 @@
 # Law 1 under any layout: pipelines by every schedule, with every strategy inside, on sizes that nothing divides, give the
 # loss and grad_norm columns, the evaluations and the weights of one rank. `test_layouts.sh TESSERA PROJECT all` crosses
 # all of them.
+. "$(dirname "$0")/layouts.sh"
 . "$(dirname "$0")/support.sh"
 make_text 600 >text.txt
 make_model model.json
@@ -9,30 +10,14 @@ sed -i 's/"num_hidden_layers": 3/"num_hidden_layers": 11/' model.json
 make_config run.yaml
 all=${3:-}
 
-columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*\|"validation_loss": [^,]*' "$1/metrics.jsonl"; }
-equal() { cmp -s <(columns "$1") <(columns "$2") && cmp -s "$1/model/model.safetensors" "$2/model/model.safetensors"; }
 settings="training.threads=1 model.save_dtype=float32 training.steps=8 validation.interval=4 training.local_batch_size=1"
 
-reference() { # NAME OPTIONS...
-    local name=$1
-    shift
-    "$tessera" train run.yaml job.dump_folder="$name" $settings "$@" >log 2>&1 || { cat log; exit 1; }
-}
-
-# same NAME REFERENCE RANKS STAGES SCHEDULE OPTIONS...: equal in every digit to the run in folder REFERENCE.
-same() {
+# staged NAME REFERENCE RANKS STAGES SCHEDULE OPTIONS...
+staged() {
     local name="$1: $3 ranks, $4 stages, $5" reference=$2 ranks=$3 stages=$4 schedule=$5
     shift 5
-    rm -rf out
-    if ! "$tessera" train run.yaml -n "$ranks" job.dump_folder=out $settings \
-        parallelism.pipeline_parallel_degree="$stages" parallelism.pipeline_parallel_schedule="$schedule" "$@" >log 2>&1
-    then
-        fail "$name: $(tail -n 3 log)"
-    elif equal out "$reference"; then
-        pass "$name"
-    else
-        fail "$name: other bits, first at $(diff <(columns out) <(columns "$reference") | head -n 2 | tail -n 1)"
-    fi
+    same "$name" "$reference" "$ranks" parallelism.pipeline_parallel_degree="$stages" \
+        parallelism.pipeline_parallel_schedule="$schedule" "$@"
 }
 
 strategy=parallelism.shard_strategy replicas=parallelism.data_parallel_replicate_degree
@@ -45,33 +30,33 @@ if [ -n "$all" ]; then
         precision=$half
         [ $dtype = fp32 ] && precision=$single
         for schedule in gpipe 1f1b interleaved zb_h1 zbv dualpipev; do
-            same "$dtype" $dtype 4 4 $schedule $precision
-            same "$dtype, recompute" $dtype 4 4 $schedule $precision $recompute
-            [ $schedule != interleaved ] && same "$dtype" $dtype 5 5 $schedule $precision
+            staged "$dtype" $dtype 4 4 $schedule $precision
+            staged "$dtype, recompute" $dtype 4 4 $schedule $precision $recompute
+            [ $schedule != interleaved ] && staged "$dtype" $dtype 5 5 $schedule $precision
             for s in none zero1 zero2 full; do
-                same "$dtype, $s" $dtype 4 2 $schedule $precision $strategy=$s
-                same "$dtype, $s" $dtype 6 2 $schedule $precision $strategy=$s parallelism.fsdp_prefetch=3
+                staged "$dtype, $s" $dtype 4 2 $schedule $precision $strategy=$s
+                staged "$dtype, $s" $dtype 6 2 $schedule $precision $strategy=$s parallelism.fsdp_prefetch=3
             done
-            same "$dtype, hybrid" $dtype 8 2 $schedule $precision $strategy=hybrid $replicas=2
+            staged "$dtype, hybrid" $dtype 8 2 $schedule $precision $strategy=hybrid $replicas=2
         done
     done
     finish
 fi
 
-same "bf16" bf16 3 3 gpipe $half
-same "bf16, recompute" bf16 2 2 1f1b $half $recompute
-same "bf16, zero1" bf16 6 2 1f1b $half $strategy=zero1 parallelism.fsdp_prefetch=3
-same "fp32, kept after forward" fp32 4 2 1f1b $single $strategy=full parallelism.fsdp_reshard_after_forward=0
-same "bf16, hybrid" bf16 8 2 interleaved $half $strategy=hybrid $replicas=2
-same "fp32, none" fp32 4 4 interleaved $single $strategy=none
-same "bf16" bf16 5 5 zb_h1 $half
-same "fp32, zero2" fp32 6 3 zb_h1 $single $strategy=zero2 $recompute
-same "bf16" bf16 8 4 zbv $half
-same "fp32, three stages a rank" fp32 2 2 interleaved $single parallelism.pipeline_parallel_layers_per_stage=2
-same "bf16" bf16 2 2 dualpipev $half
-same "fp32" fp32 6 2 dualpipev $single $strategy=zero2
-same "bf16, a layer a stage" bf16 11 11 1f1b $half
-TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 same "bf16 on a device apart" bf16 4 2 zb_h1 $half
+staged "bf16" bf16 3 3 gpipe $half
+staged "bf16, recompute" bf16 2 2 1f1b $half $recompute
+staged "bf16, zero1" bf16 6 2 1f1b $half $strategy=zero1 parallelism.fsdp_prefetch=3
+staged "fp32, kept after forward" fp32 4 2 1f1b $single $strategy=full parallelism.fsdp_reshard_after_forward=0
+staged "bf16, hybrid" bf16 8 2 interleaved $half $strategy=hybrid $replicas=2
+staged "fp32, none" fp32 4 4 interleaved $single $strategy=none
+staged "bf16" bf16 5 5 zb_h1 $half
+staged "fp32, zero2" fp32 6 3 zb_h1 $single $strategy=zero2 $recompute
+staged "bf16" bf16 8 4 zbv $half
+staged "fp32, three stages a rank" fp32 2 2 interleaved $single parallelism.pipeline_parallel_layers_per_stage=2
+staged "bf16" bf16 2 2 dualpipev $half
+staged "fp32" fp32 6 2 dualpipev $single $strategy=zero2
+staged "bf16, a layer a stage" bf16 11 11 1f1b $half
+TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 staged "bf16 on a device apart" bf16 4 2 zb_h1 $half
 
 # Saved under one layout, killed, resumed under the next.
 rm -rf out

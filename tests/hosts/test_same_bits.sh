@@ -33,6 +33,11 @@ stages=parallelism.pipeline_parallel_degree
 same "2 hosts x 2, stages between hosts" reference "$hosts" mpirun -np 4 "${train[@]}" $stages=2
 same "2 hosts x 3, three stages, one of them on both hosts" reference "$hosts" mpirun -np 6 "${train[@]}" $stages=3
 same "2 + 1 ranks on 2 hosts, three stages, MPICH" reference "$hosts" mpirun --mpich -np 3 "${train[@]}" $stages=3
+tp=parallelism.tensor_parallel_degree
+same "2 hosts x 2, layers shared inside hosts" reference "$hosts" mpirun -np 4 "${train[@]}" $tp=2
+same "2 hosts x 2, layers shared inside hosts, stages between them" reference "$hosts" mpirun -np 4 "${train[@]}" $tp=2 \
+    $stages=2
+same "2 + 1 ranks on 2 hosts, layers shared by all, MPICH" reference "$hosts" mpirun --mpich -np 3 "${train[@]}" $tp=3
 
 hosts_up 4
 for s in zero2 full; do

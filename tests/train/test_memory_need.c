@@ -108,7 +108,7 @@ static int largest_rank(const tess_engine *e, const tess_memory_need *need)
     int stage = 0;
     if (need->stages[0] != '\0')
         EXPECT(sscanf(need->stages, "stage%*[s ]%d", &stage) == 1);
-    return stage * e->at.n_data;
+    return stage * e->at.n_data * e->at.n_tp;
 }
 
 static void run_layout(const char *overrides, tess_model_config sizes)
@@ -220,6 +220,20 @@ static void stages_are_predicted(void)
     EXPECT(n > 0);
 }
 
+/* Heads and channels that the ranks share evenly, or not. */
+static void shared_layers_are_predicted(void)
+{
+    static const char *const others[] = {"", "training.mixed_precision_param=float32 activation_checkpoint.mode=full",
+                                         "parallelism.shard_strategy=zero1", "parallelism.pipeline_parallel_degree=2"};
+    char overrides[256];
+    int world = tess_runtime_world(join());
+    for (int tp = 2; tp <= world; tp++)
+        for (int i = 0; world % tp == 0 && i < 3 + (world % (2 * tp) == 0); i++) {
+            snprintf(overrides, sizeof(overrides), "parallelism.tensor_parallel_degree=%d %s", tp, others[i]);
+            run_layout(overrides, model_of(i == 1, VOCABULARY, LAYERS));
+        }
+}
+
 static void what_would_fit_fits(void)
 {
     static tess_config config;
@@ -307,6 +321,9 @@ static const test_case cases[] = {
     {"each_pool_of_4_ranks_is_predicted", each_pool_is_predicted, 4, 0},
     {"replicas_of_4_ranks_are_predicted", replicas_are_predicted, 4, 0},
     {"replicas_of_6_ranks_are_predicted", replicas_are_predicted, 6, 0},
+    {"layers_of_2_ranks_are_predicted", shared_layers_are_predicted, 2, 0},
+    {"layers_of_3_ranks_are_predicted", shared_layers_are_predicted, 3, 0},
+    {"layers_of_4_ranks_are_predicted", shared_layers_are_predicted, 4, 0},
     {"stages_of_2_ranks_are_predicted", stages_are_predicted, 2, 0},
     {"stages_of_3_ranks_are_predicted", stages_are_predicted, 3, 0},
     {"stages_of_4_ranks_are_predicted", stages_are_predicted, 4, 0},

@@ -67,6 +67,21 @@ static bool is_primary(const tess_shard *shard, int64_t row)
     return row >= shard->primary.begin[0] && row < shard->primary.begin[0] + shard->primary.size[0];
 }
 
+/* Sees this rank's part of a parameter or its gradient. Returns whether it has the first bad value, whose place is then
+ * in the whole. */
+static bool see_part(tess_numbers *n, int unit, const char *what, const tess_param *p, void *data, tess_dtype dtype)
+{
+    const tess_coordinates *at = &n->engine->at;
+    bool was_well = n->first.stage == TESS_BAD_NONE;
+    int64_t begin, size;
+    see(n, unit, what, p->name, data, dtype, tess_shape_rows(&p->shape), tess_shape_row_count(&p->shape));
+    if (!was_well || n->first.stage == TESS_BAD_NONE)
+        return false;
+    tess_cut_range((tess_cut){p->slice.whole.dim[p->slice.dim], p->slice.unit}, at->n_tp, at->tp, &begin, &size);
+    *(p->slice.dim == 0 ? &n->first.row : &n->first.column) += begin;
+    return true;
+}
+
 void tess_numbers_see_params(tess_numbers *n, int unit)
 {
     tess_engine *e = n->engine;
@@ -74,11 +89,9 @@ void tess_numbers_see_params(tess_numbers *n, int unit)
     tess_model_unit_params(e->model, unit, &first, &count);
     for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
         const tess_param *p = tess_model_param(e->model, i);
-        bool was_well = n->first.stage == TESS_BAD_NONE;
         tess_shard shard;
-        see(n, unit, "parameter", p->name, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp), tess_shape_rows(&p->shape),
-            tess_shape_row_count(&p->shape));
-        if (was_well && n->first.stage != TESS_BAD_NONE && tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
+        if (see_part(n, unit, "parameter", p, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp)) &&
+            tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
             n->first.owner = is_primary(&shard, n->first.row);
     }
 }
@@ -91,8 +104,7 @@ void tess_numbers_see_gradients(tess_numbers *n, int unit)
     tess_model_unit_params(e->model, unit, &first, &count);
     for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
         const tess_param *p = tess_model_param(e->model, i);
-        see(n, unit, "gradient", p->name, e->dw[i], TESS_F32, tess_shape_rows(&p->shape),
-            tess_shape_row_count(&p->shape));
+        see_part(n, unit, "gradient", p, e->dw[i], TESS_F32);
     }
 }
 

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Law 1 where ranks share layers: tensor parallelism by every degree, inside data-parallel strategies and pipelines, on
+# sizes that nothing divides, gives the loss and grad_norm columns, the evaluations and the weights of one rank.
+# `test_tensor_layouts.sh TESSERA PROJECT all` crosses all of them.
+. "$(dirname "$0")/layouts.sh"
+. "$(dirname "$0")/support.sh"
+all=${3:-}
+make_text 600 >text.txt
+make_config run.yaml
+make_model llama.json # with as many key heads as neither 2 nor 4 divide
+sed -i 's/"num_attention_heads": 3, "num_key_value_heads": 1/"num_attention_heads": 6, "num_key_value_heads": 3/' llama.json
+make_model qwen3.json true
+sed -i 's/LlamaForCausalLM/Qwen3ForCausalLM/; s/"llama"/"qwen3"/; s/"num_attention_heads": 3/"num_attention_heads": 4/
+    s/"num_key_value_heads": 1/"num_key_value_heads": 2/' qwen3.json
+cat >gpt2.json <<JSON
+{"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": 301, "n_embd": 42, "n_inner": 53,
+ "n_layer": 3, "n_head": 3, "n_positions": 64, "n_ctx": 64, "layer_norm_epsilon": 1e-5,
+ "activation_function": "gelu_new", "tie_word_embeddings": true}
+JSON
+settings="training.threads=1 model.save_dtype=float32 training.steps=5 validation.interval=3 training.local_batch_size=1"
+
+tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
+schedule=parallelism.pipeline_parallel_schedule strategy=parallelism.shard_strategy
+replicas=parallelism.data_parallel_replicate_degree prefetch=parallelism.fsdp_prefetch
+recompute="activation_checkpoint.mode=full"
+half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
+for model in llama qwen3 gpt2; do
+    reference $model-bf16 model.config=$model.json $half
+    reference $model-fp32 model.config=$model.json $single
+done
+
+# shared MODEL-DTYPE RANKS DEGREE OPTIONS...
+shared() {
+    local reference=$1 ranks=$2 degree=$3 precision=$half
+    shift 3
+    [ "${reference#*-}" = fp32 ] && precision=$single
+    same "$reference, $ranks ranks, tp $degree $*" "$reference" "$ranks" model.config="${reference%-*}.json" $precision \
+        $tp="$degree" "$@"
+}
+
+if [ -n "$all" ]; then
+    for run in llama-bf16 llama-fp32 qwen3-bf16 qwen3-fp32 gpt2-bf16 gpt2-fp32; do
+        for degree in 2 3 4 8; do
+            shared $run $degree $degree
+            shared $run $degree $degree $recompute
+        done
+        for s in none zero1 zero2 full; do
+            shared $run 4 2 $strategy=$s
+            shared $run 6 2 $strategy=$s $prefetch=3
+            shared $run 6 3 $strategy=$s parallelism.fsdp_reshard_after_forward=0
+        done
+        shared $run 8 2 $strategy=hybrid $replicas=2
+        [ ${run%-*} = llama ] || continue # the others' embeddings are tied
+        for s in gpipe 1f1b zb_h1; do
+            shared $run 4 2 $pp=2 $schedule=$s
+            shared $run 8 2 $pp=2 $schedule=$s $recompute
+            shared $run 6 2 $pp=3 $schedule=$s
+        done
+    done
+    finish
+fi
+
+shared llama-bf16 2 2
+shared llama-fp32 3 3 $recompute
+shared llama-bf16 4 4 $strategy=none
+shared llama-fp32 8 8
+shared llama-bf16 6 2 $strategy=zero1 $prefetch=3
+shared llama-fp32 4 2 $strategy=zero2 training.threads=2
+shared llama-bf16 4 2 parallelism.fsdp_reshard_after_forward=0
+shared llama-fp32 8 2 $strategy=hybrid $replicas=2
+shared llama-bf16 8 2 $pp=2 $schedule=zb_h1
+shared llama-fp32 6 3 $pp=2
+shared qwen3-bf16 4 2
+shared qwen3-fp32 3 3
+shared gpt2-bf16 2 2
+shared gpt2-fp32 6 3 $strategy=zero1
+TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 shared llama-bf16 2 2
+
+# Passes of a micro-batch are the same numbers on one rank.
+reference passes model.config=llama.json $half training.local_batch_size=2 training.passes=2
+same "passes" passes 4 model.config=llama.json $half $tp=2 training.local_batch_size=2 training.passes=2
+
+# Saved under one layout, killed, resumed under the next.
+rm -rf out
+for at in "4 2 2" "6 3 3" "1 1 4"; do
+    set -- $at
+    "$tessera" train run.yaml -n "$1" job.dump_folder=out $settings model.config=llama.json $half $tp="$2" \
+        checkpoint.interval="$3" fault.spec="rank=0 step=$(($3 + 1)) point=step kind=exit" >log 2>&1
+    grep -q "checkpoint" log || fail "no checkpoint of $at: $(tail -n 3 log)"
+done
+"$tessera" train run.yaml -n 8 job.dump_folder=out $settings model.config=llama.json $half $tp=4 >log 2>&1
+equal out llama-bf16 && pass "resumed under four layouts" || fail "resumed: $(tail -n 3 log)"
+finish

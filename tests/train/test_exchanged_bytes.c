@@ -1,0 +1,114 @@
+/* What ranks that share layers get from each other in a step is what the formula says (docs/howto/tensor_parallel.md):
+ * counted where it moves, of every rank, with sizes that the degree divides and others. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/json.h"
+#include "support/test.h"
+#include "train/engine.h"
+#include "train/train_config.h"
+
+enum { ROWS = 2, LENGTH = 24, TOKENS = ROWS * LENGTH, MICRO_BATCHES = 4 };
+
+static const char llama[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 301, \"hidden_size\": 90,"
+    "\"intermediate_size\": 137, \"num_hidden_layers\": 3, \"num_attention_heads\": 10, \"num_key_value_heads\": 5,"
+    "\"head_dim\": 8, \"hidden_act\": \"silu\", \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-6,"
+    "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
+static const char gpt2[] =
+    "{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", \"vocab_size\": 301, \"n_embd\": 80,"
+    "\"n_inner\": 137, \"n_layer\": 3, \"n_head\": 10, \"n_positions\": 64, \"n_ctx\": 64,"
+    "\"layer_norm_epsilon\": 1e-5, \"activation_function\": \"gelu_new\", \"tie_word_embeddings\": true}";
+
+static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
+{
+    static int32_t ids[TOKENS], pos[TOKENS], cu_seqlens[ROWS + 1];
+    (void)self;
+    for (int i = 0; i < TOKENS; i++) {
+        ids[i] = (int32_t)((index * 31 + i * 7) % 301);
+        pos[i] = i % LENGTH;
+    }
+    for (int r = 0; r <= ROWS; r++)
+        cu_seqlens[r] = r * LENGTH;
+    *batch = (tess_batch){
+        .n_tokens = TOKENS, .n_seqs = ROWS, .ids = ids, .pos = pos, .targets = ids, .cu_seqlens = cu_seqlens};
+    return TESS_OK;
+}
+
+/* The sizes of the formula: all of it, and this rank's. */
+typedef struct sizes {
+    int64_t all, own;
+} sizes;
+
+static sizes share(const tess_engine *e, int64_t n, int64_t unit)
+{
+    int64_t begin, own;
+    tess_cut_range((tess_cut){n, unit}, e->at.n_tp, e->at.tp, &begin, &own);
+    return (sizes){n, own};
+}
+
+/* Elements of a product that contracts K: the operand, and where it is cut the weight. The result comes once a sum. */
+static int64_t term(sizes k, sizes c, bool has_weight)
+{
+    return TOKENS * (k.all - k.own) + (has_weight ? (k.all - k.own) * c.own : 0);
+}
+
+static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t element)
+{
+    bool fused = m->family == TESS_FAMILY_GPT2;
+    int64_t D = m->head_size, V = m->vocab_size;
+    sizes c = share(e, m->hidden_size, 1), v = share(e, V, 1), f = share(e, m->intermediate_size, 1);
+    sizes q = share(e, m->n_heads * D, m->n_heads / m->n_kv_heads * D), kv = share(e, m->n_kv_heads * D, D);
+    int64_t result = TOKENS * (c.all - c.own);
+    int64_t forward = term(q, c, true) + term(f, c, true) + 2 * result;
+    int64_t backward = term(q, c, !fused) + 2 * term(kv, c, !fused) + (fused ? 1 : 2) * term(f, c, true) + 2 * result;
+    int64_t layer = element * (forward + backward) + (fused ? 4 * 3 * (q.all - q.own) * (m->hidden_size + 1) : 0);
+    int64_t head = element * ((c.all - c.own) * v.own + result) + 4 * TOKENS * (v.all - v.own);
+    return m->n_layers * layer + element * result + head;
+}
+
+static void count(const char *text, const char *precision)
+{
+    static tess_config config;
+    static tess_runtime *runtime;
+    char words[512], overrides[512];
+    tess_model_config sizes;
+    tess_engine *e;
+    tess_engine_report report;
+    json_t *json = NULL;
+    if (runtime == NULL) /* a process can join its job only once */
+        EXPECT_OK(tess_runtime_create(&(tess_runtime_options){.n_threads = 1, .comm_timeout_s = 600}, &runtime));
+    int world = tess_runtime_world(runtime);
+    snprintf(words, sizeof(words),
+             "training.local_batch_size=%d training.global_batch_size=%d training.seq_len=%d training.steps=3 "
+             "lr_scheduler.warmup_steps=1 parallelism.tensor_parallel_degree=%d training.mixed_precision_param=%s",
+             ROWS, ROWS * MICRO_BATCHES, LENGTH, world, precision);
+    snprintf(overrides, sizeof(overrides), "%s", words);
+    EXPECT_OK(tess_json_parse(text, strlen(text), "test", true, &json));
+    EXPECT_OK(tess_model_config_parse(json, "test", &sizes));
+    json_decref(json);
+    EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &config));
+    for (char *word = strtok(overrides, " "); word != NULL; word = strtok(NULL, " "))
+        EXPECT_OK(tess_config_override(&config, word));
+    EXPECT_OK(tess_config_check_step(&config, world));
+    EXPECT_OK(tess_engine_create(runtime, &config, &sizes, NULL, &e));
+    tess_batch_source source = tess_engine_source(e, NULL, next_tokens);
+    EXPECT_OK(tess_engine_step(e, &source, &report));
+    EXPECT_INT((int64_t)report.times.exchanged_bytes,
+               MICRO_BATCHES * formula(e, &sizes, strcmp(precision, "float32") == 0 ? 4 : 2));
+    tess_engine_destroy(&e);
+}
+
+static void exchanged_bytes_are_the_formula(void)
+{
+    count(llama, "bfloat16");
+    count(llama, "float32");
+    count(gpt2, "bfloat16");
+}
+
+static const test_case cases[] = {
+    {"what_2_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 2, 0},
+    {"what_3_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 3, 0},
+    {"what_4_ranks_exchange_is_the_formula", exchanged_bytes_are_the_formula, 4, 0},
+};
+TEST_MAIN(cases)
