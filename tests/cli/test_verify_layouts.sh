@@ -25,12 +25,13 @@ if [ -n "${3:-}" ]; then
 fi
 
 # Five layers: no stages for two a rank of four.
-expect "every layout of four ranks" 0 "the same bits: 55 of 55 (3 more cannot run" walk -n 4 --layouts all
-lines "each has a line" 58 "^(same|refused) "
+expect "every layout of four ranks" 0 "the same bits: 69 of 69 (3 more cannot run" walk -n 4 --layouts all
+lines "each has a line" 72 "^(same|refused) "
 lines "stages without layers are refused" 3 "^refused .*4 ranks with 2 stages each .* more stages than the model's 5 layers"
-lines "an axis has a line" 1 "^pp            1: 10 of 10, 2: 42 of 42, 4: 3 of 3$"
-lines "and strategies" 1 "^strategy      none: 7 of 7, zero1: 15 of 15, zero2: 15 of 15, full: 10 of 10, hybrid: 8 of 8$"
-lines "and schedules" 1 "^schedule      gpipe: 8 of 8, 1f1b: 8 of 8, interleaved: 7 of 7, zb_h1: 8 of 8, zbv: 7 of 7, "
+lines "an axis has a line" 1 "^pp            1: 18 of 18, 2: 48 of 48, 4: 3 of 3$"
+lines "and another one" 1 "^tp            1: 55 of 55, 2: 13 of 13, 4: 1 of 1$"
+lines "and strategies" 1 "^strategy      none: 8 of 8, zero1: 17 of 17, zero2: 17 of 17, full: 18 of 18, hybrid: 9 of 9$"
+lines "and schedules" 1 "^schedule      gpipe: 9 of 9, 1f1b: 9 of 9, interleaved: 8 of 8, zb_h1: 9 of 9, zbv: 8 of 8, "
 
 expect "three stages" 0 "the same bits: 3 of 3 (3 more cannot run" walk -n 3 --layouts pp=3
 expect "those with some words" 0 "the same bits: 4 of 4" walk -n 4 \
@@ -51,7 +52,7 @@ lines "the difference is named with its stage" 2 \
 grep -q "^schedule      gpipe: 0 of 1, 1f1b: 0 of 1$" output && pass "the axis tells" || fail "axis: $(tail -n 8 output)"
 expect "a layout that fails" 1 "failed   dp_shard 2, none" walk -n 2 --layouts strategy=none,pp=1 \
     fault.spec="rank=1 step=2 point=phase:optimizer kind=exit"
-expect "an unknown word" 2 "'tp' is none of pp, dp_replicate, dp_shard, strategy, schedule" walk -n 2 --layouts tp=2
+expect "an unknown word" 2 "'cp' is none of pp, dp_replicate, dp_shard, tp, strategy, schedule" walk -n 2 --layouts cp=2
 expect "no condition" 2 "'everything' is no condition: write all, or words" walk -n 2 --layouts everything
 expect "an unknown strategy" 2 "'zero3' is not one of none, zero1, zero2, full, hybrid" walk --layouts strategy=zero3
 expect "an unknown schedule" 2 "1f1b" walk --layouts schedule=1f1p

@@ -132,9 +132,17 @@ static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
 {
     static const int64_t begin[] = {0, 2, 4}, size[] = {2, 2, 1};
     static run_tensor tensor;
+    static run_plan all;
     static verify_run run;
+    all = (run_plan){.held = true};
     tensor = (run_tensor){.name = "w", .shape = {2, {ROWS, COLUMNS}}};
-    run = (verify_run){.ranks = RANKS, .n_tensors = 1, .steps = 1, .tensors = &tensor, .shards = shards};
+    run = (verify_run){.ranks = RANKS,
+                       .n_tensors = 1,
+                       .steps = 1,
+                       .planned = &all,
+                       .n_stages = 1,
+                       .tensors = &tensor,
+                       .shards = shards};
     run.config.parallelism.shard_strategy = TESS_STRATEGY_HYBRID;
     run.config.parallelism.data_parallel_replicate_degree = 2;
     run.config.parallelism.data_parallel_shard_degree = 3;
@@ -188,6 +196,14 @@ static void parts_that_nobody_or_two_count_are_named(void)
     shards[3].weights = 6;
     run->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
     EXPECT_SHARDS(run, "after step 1 the ranks' copies of its weights are not the same: the odd one is rank 3");
+
+    run = sharded(shards, &digest); /* one unit of 7 columns: the first of two ranks has it */
+    run->config.parallelism.data_parallel_replicate_degree = 1;
+    run->config.parallelism.tensor_parallel_degree = 2;
+    *run->planned = (run_plan){true, 1, 7};
+    EXPECT_SHARDS(run, "rank 1 holds [2, 4) x [0, 7), planned is [0, 2) x [7, 7)");
+    *run->planned = (run_plan){0};
+    EXPECT_SHARDS(run, "rank 0 holds [0, 2) x [0, 7), planned is [0, 0) x [0, 0)");
 }
 
 static void hashes_do_not_depend_on_the_cut(void)

@@ -58,6 +58,7 @@ tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const t
 {
     *one = (verify_run){.config = *checked, .ranks = 1, .steps = plan->steps, .kernels = plan->reference_kernels};
     one->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
+    one->config.parallelism.tensor_parallel_degree = 1;
     one->config.parallelism.pipeline_parallel_degree = 1;
     one->config.parallelism.data_parallel_replicate_degree = 1;
     one->config.parallelism.data_parallel_shard_degree = 1;

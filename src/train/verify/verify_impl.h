@@ -37,6 +37,14 @@ typedef struct run_header {
 
 typedef enum run_values { RUN_NO_VALUES, RUN_WRITES_VALUES, RUN_COMPARES_VALUES } run_values;
 
+/* What ranks at a place of a pipeline are to hold of a tensor: nothing, or what "tp" leaves them of dimension `dim` in
+ * units of so many, 0: all. */
+typedef struct run_plan {
+    bool held;
+    int dim;
+    int64_t unit;
+} run_plan;
+
 /* The parent makes it before it forks the ranks, so all of them have the pointers. */
 typedef struct verify_run {
     tess_config config; /* checked for `ranks` */
@@ -47,9 +55,8 @@ typedef struct verify_run {
     run_values values;   /* of the last step: */
     int values_fd;       /* gradients of all tensors, then weights of all tensors, by run_tensor.offset */
 
-    uint8_t
-        *planned; /* (n_stages, n_tensors) whether ranks at that place of a pipeline hold the tensor; of the parent */
-    int n_stages; /* ranks of a pipeline */
+    run_plan *planned; /* (n_stages, n_tensors) of the parent */
+    int n_stages;      /* ranks of a pipeline */
 
     void *shared; /* holds everything below */
     size_t shared_bytes;

@@ -13,7 +13,7 @@
 #include "train/train_stage.h"
 #include "train/verify/verify_impl.h"
 
-enum { PP, REPLICATE, SHARD, N_STRATEGIES = TESS_STRATEGY_HYBRID + 1 };
+enum { PP, REPLICATE, SHARD, TP, N_STRATEGIES = TESS_STRATEGY_HYBRID + 1 };
 
 /* The axes, outermost first. */
 static const struct {
@@ -23,6 +23,7 @@ static const struct {
     [PP] = {"pp", offsetof(tess_config, parallelism.pipeline_parallel_degree)},
     [REPLICATE] = {"dp_replicate", offsetof(tess_config, parallelism.data_parallel_replicate_degree)},
     [SHARD] = {"dp_shard", offsetof(tess_config, parallelism.data_parallel_shard_degree)},
+    [TP] = {"tp", offsetof(tess_config, parallelism.tensor_parallel_degree)},
 };
 
 const char *tess_verify_axis_name(int axis)
@@ -78,7 +79,7 @@ static tess_status take_condition(const char *word, conditions *c)
     while (axis < TESS_VERIFY_DEGREES && strcmp(name, axes[axis].name) != 0)
         axis++;
     TESS_CHECK(axis < TESS_VERIFY_DEGREES, TESS_E_INVALID,
-               "'%s' is none of pp, dp_replicate, dp_shard, strategy, schedule", name);
+               "'%s' is none of pp, dp_replicate, dp_shard, tp, strategy, schedule", name);
     long degree = strtol(value, &end, 10);
     TESS_CHECK(*end == '\0' && degree >= 1 && degree <= JOB_MAX_RANKS, TESS_E_INVALID, "%s=%s: give a number from 1",
                name, value);
@@ -277,7 +278,7 @@ static tess_status fix_batch(const tess_verify_plan *plan, tess_config *base)
     static tess_config plain;
     plain = *base;
     for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++)
-        *(int64_t *)((char *)&plain + axes[axis].offset) = axis == PP ? 1 : -1;
+        *(int64_t *)((char *)&plain + axes[axis].offset) = axis == PP || axis == TP ? 1 : -1;
     plain.parallelism.shard_strategy = TESS_STRATEGY_FULL;
     TESS_TRY(tess_config_check(&plain, plan->ranks));
     base->training.global_batch_size = plain.training.global_batch_size;

@@ -6,7 +6,7 @@
 
 #include "train/verify/verify.h"
 
-enum { TESS_VERIFY_DEGREES = 3 }; /* pp, dp_replicate, dp_shard */
+enum { TESS_VERIFY_DEGREES = 4 }; /* pp, dp_replicate, dp_shard, tp */
 
 typedef enum tess_verify_outcome {
     TESS_VERIFY_SAME,

@@ -4,7 +4,6 @@
 
 #include "ckpt/catalog/cover.h"
 #include "mesh/mesh_layout.h"
-#include "tessera/dtensor.h"
 #include "train/verify/verify_impl.h"
 
 static const run_shard *shard_of(const verify_run *layout, int rank, int tensor)
@@ -18,19 +17,35 @@ static tess_status planned_mesh(const tess_config *config, int ranks, tess_mesh_
     return tess_mesh_layout_fit(axes, tess_config_axes(config, axes), ranks, mesh);
 }
 
+/* Keeps this one's share of a dimension, of those that so many get in units. */
+static void cut(tess_box *box, int dim, int64_t unit, int n, int at)
+{
+    int64_t begin, size;
+    tess_shard_rows(box->size[dim] / unit, n, at, &begin, &size);
+    box->begin[dim] += begin * unit;
+    box->size[dim] = size * unit;
+}
+
 /* Empty on ranks of a pipeline that have other stages. */
 static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank)
 {
-    int at[TESS_MESH_MAX_AXES];
-    tess_spec spec = {.shape = layout->tensors[tensor].shape, .n_axes = mesh->n_axes};
+    int at[TESS_MESH_MAX_AXES], stage = 0, tp = -1, shard = -1;
     bool sharded = layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE;
-    for (int a = 0; a < mesh->n_axes; a++)
-        spec.place[a].kind = sharded && strcmp(mesh->names[a], "dp_shard") == 0 ? TESS_SHARD : TESS_REPLICATE;
+    tess_box box = tess_box_whole(&layout->tensors[tensor].shape);
     tess_mesh_layout_coordinates(mesh, rank, at);
-    for (int a = 0; a < mesh->n_axes; a++)
-        if (strcmp(mesh->names[a], "pp") == 0 && !layout->planned[at[a] * layout->n_tensors + tensor])
-            return (tess_box){0};
-    return tess_spec_box(&spec, mesh->sizes, at);
+    for (int a = 0; a < mesh->n_axes; a++) {
+        stage = strcmp(mesh->names[a], "pp") == 0 ? at[a] : stage;
+        tp = strcmp(mesh->names[a], "tp") == 0 ? a : tp;
+        shard = strcmp(mesh->names[a], "dp_shard") == 0 ? a : shard;
+    }
+    const run_plan *plan = &layout->planned[stage * layout->n_tensors + tensor];
+    if (!plan->held)
+        return (tess_box){0};
+    if (tp >= 0 && plan->unit > 0)
+        cut(&box, plan->dim, plan->unit, mesh->sizes[tp], at[tp]);
+    if (shard >= 0 && sharded)
+        cut(&box, 0, 1, mesh->sizes[shard], at[shard]);
+    return box;
 }
 
 /* Every element is primary on exactly one rank. */

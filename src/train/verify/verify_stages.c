@@ -1,4 +1,4 @@
-/* Which stage of a pipeline each tensor is planned for. */
+/* Which stage of a pipeline each tensor is planned for, and how ranks that share its layer cut it. */
 #include <stdio.h>
 
 #include "train/model_folder.h"
@@ -19,10 +19,13 @@ static tess_status plan_place(tess_mem *mem, const tess_model *whole, int place,
     tess_stage_plan plan;
     tess_model *part;
     TESS_TRY(tess_stage_plan_create(mem, &run->config, whole, place, &plan));
+    plan.part.tp_degree = (int)run->config.parallelism.tensor_parallel_degree;
     tess_status status = tess_model_create_part(mem, tess_model_get_config(whole), &plan.part, &part);
     for (int i = 0; status == TESS_OK && i < run->n_tensors; i++) {
         int own = tess_model_find_param(part, tess_model_param(whole, i)->name);
-        run->planned[place * run->n_tensors + i] = own >= 0;
+        const tess_param_slice *slice = own >= 0 ? &tess_model_param(part, own)->slice : NULL;
+        run->planned[place * run->n_tensors + i] =
+            slice != NULL ? (run_plan){true, slice->dim, slice->unit} : (run_plan){0};
         int stage = own >= 0 ? stage_of(&plan, tess_model_param(part, own)) : -1;
         if (stage >= 0 && (r->tensors[i].stage < 0 || stage < r->tensors[i].stage))
             r->tensors[i].stage = stage;
@@ -43,8 +46,8 @@ tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_resul
     run->n_stages = (int)run->config.parallelism.pipeline_parallel_degree;
     for (int i = 0; i < run->n_tensors; i++)
         r->tensors[i].stage = -1;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)run->n_stages * (size_t)run->n_tensors, 1, "stages",
-                                  (void **)&run->planned));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)run->n_stages * (size_t)run->n_tensors,
+                                  sizeof(*run->planned), "stages", (void **)&run->planned));
     TESS_TRY(tess_config_load_model(&run->config, &config));
     TESS_TRY(tess_model_create(mem, &config, &whole));
     tess_status status = TESS_OK;
