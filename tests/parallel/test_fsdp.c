@@ -416,6 +416,9 @@ static void bad_units(void)
         "'p' of shape [4, 2] on the axis \"tp\": choose TESS_REPLICATE, or TESS_SHARD of one of its dimensions");
     tess_param_desc third = {"t", {2, {4, 2}}, true, true, {TESS_SHARD, 2}};
     EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", &third, 1, &unit), TESS_E_INVALID, "of dimension 2 was given");
+    tess_param_desc heads = {"h", {2, {6, 2}}, true, true, {TESS_SHARD, 0, 4}};
+    EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", &heads, 1, &unit), TESS_E_INVALID,
+                 "'h' of shape [6, 2]: units of 4 do not divide dimension 0");
     tess_param_desc huge = {"h", {3, {1 << 30, 1 << 30, 1 << 30}}, true, true};
     EXPECT_FAILS(tess_fsdp_add_unit(fsdp, "u", &huge, 1, &unit), TESS_E_INVALID, "too many elements");
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", twice, 1, &unit));

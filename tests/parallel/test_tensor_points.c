@@ -46,7 +46,7 @@ typedef struct matrix {
 
 static uint32_t value(int64_t row, int64_t column, int salt)
 {
-    return (uint32_t)(row * 7919 + column * 104729 + salt * 15485863 + 1);
+    return (uint32_t)(row * 7919 + column * 104729 + (int64_t)salt * 15485863 + 1);
 }
 
 static void put(matrix *m, int64_t i, int64_t j, uint32_t v)
