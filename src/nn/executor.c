@@ -30,6 +30,8 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
     TESS_CHECK(rank == model->part.tp_rank && degree == model->part.tp_degree, TESS_E_INVALID,
                "executor: its points are those of rank %d of %d, but the model is the part of rank %d of %d", rank,
                degree, model->part.tp_rank, model->part.tp_degree);
+    TESS_CHECK(!o->sequence_parallel || degree > 1, TESS_E_INVALID,
+               "executor: sequence_parallel is for ranks that share a model; there is one");
     return TESS_OK;
 }
 
@@ -104,6 +106,7 @@ tess_status tess_executor_create(tess_stream *stream, const tess_model *model, c
     e->hooks = *hooks;
     e->options = *options;
     e->points = options->points != NULL ? *options->points : (tess_points){.degree = 1};
+    e->options.points = &e->points;
     tess_status status = alloc_memory(e);
     if (status != TESS_OK)
         tess_executor_destroy(&e);
@@ -125,8 +128,13 @@ void tess_executor_destroy(tess_executor **executor)
     *executor = NULL;
 }
 
+const tess_executor_options *tess_executor_get_options(const tess_executor *e)
+{
+    return &e->options;
+}
+
 static tess_status fetch_and_show(tess_executor *e, int unit, const char *what, void *data, tess_dtype dtype,
-                                  int64_t n_rows, int64_t row)
+                                  int64_t first, int64_t n_rows, int64_t row)
 {
     tess_mem *mem = tess_stream_mem(e->stream);
     size_t bytes = (size_t)(n_rows * row) * tess_dtype_size(dtype);
@@ -134,19 +142,19 @@ static tess_status fetch_and_show(tess_executor *e, int unit, const char *what, 
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, bytes, "a fetched tensor", &fetched));
     tess_status status = tess_fetch(e->stream, fetched, data, bytes);
     if (status == TESS_OK) {
-        e->watch.see(e->watch.self, unit, what, fetched, dtype, n_rows, row);
+        e->watch.see(e->watch.self, unit, what, fetched, dtype, first, n_rows, row);
         status = tess_upload(e->stream, data, fetched, bytes); /* the watch may have changed it */
     }
     tess_mem_free(mem, fetched);
     return status;
 }
 
-static void show_fetched(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows,
-                         int64_t row)
+static void show_fetched(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t first,
+                         int64_t n_rows, int64_t row)
 {
     tess_executor *e = self;
     if (e->seen == TESS_OK)
-        e->seen = fetch_and_show(e, unit, what, data, dtype, n_rows, row);
+        e->seen = fetch_and_show(e, unit, what, data, dtype, first, n_rows, row);
 }
 
 void tess_executor_set_watch(tess_executor *e, const tess_watch *watch)

@@ -58,6 +58,12 @@ static inline int tess_executor_slots(const tess_executor_options *options)
     return options->n_slots > 1 ? options->n_slots : 1;
 }
 
+/* The stream's rows, over the ranks that share the model. */
+static inline tess_cut tess_executor_rows(const tess_executor_options *options, int64_t n_tokens)
+{
+    return (tess_cut){n_tokens, options->sequence_parallel ? 1 : 0};
+}
+
 /* The units that have memory in a slot. */
 static inline tess_slot_units tess_executor_units_of(const tess_executor *executor, int slot)
 {

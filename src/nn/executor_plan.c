@@ -25,7 +25,7 @@ static size_t larger(size_t a, size_t b)
 }
 
 typedef struct plan_sizes {
-    size_t T, C, Q, K, H, G, F, V, element;
+    size_t T, R, C, Q, K, H, G, F, V, element; /* R: rows of the stream */
     bool train, gated, qk_norm, layer_norm;
 } plan_sizes;
 
@@ -34,6 +34,7 @@ static plan_sizes sizes_of(const tess_executor *e, const tess_block *block)
     const tess_model_config *c = &e->model->config;
     return (plan_sizes){
         .T = (size_t)e->options.max_tokens,
+        .R = (size_t)tess_executor_stream_rows(e->model, &e->options, e->options.max_tokens),
         .C = (size_t)c->hidden_size,
         .Q = (size_t)(block->n_heads * block->head_size),
         .K = (size_t)(block->n_kv_heads * block->head_size),
@@ -56,6 +57,12 @@ static void *elements(cursor *at, const plan_sizes *n, size_t width)
     return take(at, n->T * width, n->element);
 }
 
+/* (R, C) */
+static void *stream_of(cursor *at, const plan_sizes *n)
+{
+    return take(at, n->R * n->C, n->element);
+}
+
 static float *floats(cursor *at, const plan_sizes *n, size_t width)
 {
     return take(at, n->T * width, sizeof(float));
@@ -66,9 +73,9 @@ static tess_norm_stats take_stats(cursor *at, const plan_sizes *n)
     tess_norm_stats stats = {NULL, NULL};
     if (!n->train)
         return stats;
-    stats.rstd = floats(at, n, 1);
+    stats.rstd = take(at, n->R, sizeof(float));
     if (n->layer_norm)
-        stats.mean = floats(at, n, 1);
+        stats.mean = take(at, n->R, sizeof(float));
     return stats;
 }
 
@@ -114,7 +121,7 @@ static void take_layer(cursor *at, const plan_sizes *n, tess_layer_saved *saved)
 {
     saved->input_stats = take_stats(at, n);
     saved->mlp_stats = take_stats(at, n);
-    saved->h2 = elements(at, n, n->C);
+    saved->h2 = stream_of(at, n);
     take_attention(at, n, saved);
     take_mlp(at, n, saved);
 }
@@ -167,9 +174,9 @@ static size_t take_logits(tess_executor *e, cursor *at, const plan_sizes *n)
 /* What a split backward keeps of a layer from its input part to its weight part; a checkpointed one starts anew. */
 static void take_deferred(cursor *at, const plan_sizes *n, tess_layer_work *w)
 {
-    w->dh2 = elements(at, n, n->C);
-    w->dy_mlp = elements(at, n, n->C);
-    w->dy_input = elements(at, n, n->C);
+    w->dh2 = stream_of(at, n);
+    w->dy_mlp = stream_of(at, n);
+    w->dy_input = stream_of(at, n);
     w->act = elements(at, n, n->F);
     take_qkv(at, n, &w->dq, &w->dk, &w->dv);
 }
@@ -228,12 +235,12 @@ static void plan_unit(tess_executor *e, cursor *at, int slot, int unit)
     if (unit > tess_executor_units_of(e, slot).begin && e->units != NULL)
         m->work.dh = tess_executor_memory(e, slot, unit - 1)->work.dh3;
     if (e->options.split_backward && block->kind != TESS_BLOCK_HEAD)
-        m->work.dh3 = elements(at, &n, n.C);
+        m->work.dh3 = stream_of(at, &n);
     if (m->work.deferred)
         take_deferred(at, &n, &m->work);
     if (block->kind == TESS_BLOCK_EMBEDDING)
         return;
-    m->saved.h = elements(at, &n, n.C);
+    m->saved.h = stream_of(at, &n);
     m->saved.recompute = tess_executor_recomputes(e, unit);
     if (block->kind == TESS_BLOCK_HEAD)
         m->saved.input_stats = take_stats(at, &n);
@@ -245,7 +252,7 @@ static void plan_unit(tess_executor *e, cursor *at, int slot, int unit)
 static void plan_stream(tess_executor *e, cursor *at)
 {
     plan_sizes n = sizes_of(e, &e->model->blocks[0]);
-    void *stream = elements(at, &n, n.C);
+    void *stream = stream_of(at, &n);
     for (int slot = 0; slot < tess_executor_slots(&e->options); slot++)
         for (int unit = 0; unit < e->model->n_units; unit++) {
             tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
@@ -255,13 +262,14 @@ static void plan_stream(tess_executor *e, cursor *at)
 }
 
 /* What products and sums of a layer gather, of the widest layer. Head norms gather q, its gradient by attention, and
- * make that by the projection. */
+ * make that by the projection. Norms gather two slices, and two statistics of rows. */
 static void plan_split(tess_executor *e, cursor *at)
 {
     const tess_model *model = e->model;
-    size_t T = (size_t)e->options.max_tokens, element = tess_dtype_size(e->options.dtype), width = 0, heads = 0;
+    size_t T = (size_t)e->options.max_tokens, element = tess_dtype_size(e->options.dtype), heads = 2;
     int64_t C = model->config.hidden_size, begin, slice;
     tess_shard_rows(C, model->part.tp_degree, model->part.tp_rank, &begin, &slice);
+    size_t width = 2 * (size_t)slice;
     for (int unit = 0; unit < model->n_units; unit++) {
         const tess_block *block = &model->blocks[unit];
         if (block->kind != TESS_BLOCK_LAYER)
@@ -274,6 +282,8 @@ static void plan_split(tess_executor *e, cursor *at)
     e->split.weights = take(at, width * (size_t)slice, element);
     e->split.slice = take(at, T * (size_t)slice, element);
     e->split.rstd = take(at, T * heads, sizeof(float));
+    if (e->options.sequence_parallel)
+        e->split.stream = take(at, T * (size_t)C, element);
 }
 
 /* What all blocks work in. */
@@ -281,7 +291,7 @@ static void plan_common(tess_executor *e, cursor *at)
 {
     plan_sizes n = sizes_of(e, &e->model->blocks[0]);
     tess_layer_work *w = &e->work;
-    w->branch = elements(at, &n, n.C);
+    w->branch = stream_of(at, &n);
     w->y = elements(at, &n, n.C);
     if (n.train) {
         int64_t T = (int64_t)n.T;
@@ -289,7 +299,7 @@ static void plan_common(tess_executor *e, cursor *at)
         for (int unit = 0; unit < e->model->n_units; unit++)
             fusing = larger(fusing, tess_gemm_fused_work(T, e->model->blocks[unit].intermediate_size, false,
                                                          TESS_THEN_ACT_BACKWARD, e->options.dtype));
-        w->dh3 = w->dh2 = w->dh = elements(at, &n, n.C);
+        w->dh3 = w->dh2 = w->dh = stream_of(at, &n);
         w->dy_mlp = w->dy_input = w->branch;
         w->fusing = take(at, fusing, 1);
     }
@@ -340,6 +350,13 @@ size_t tess_executor_plan(tess_executor *e, char *base)
 }
 
 /* ---- Exchanges ---- */
+int64_t tess_executor_stream_rows(const tess_model *model, const tess_executor_options *options, int64_t n_tokens)
+{
+    int64_t begin, R;
+    tess_cut_range(tess_executor_rows(options, n_tokens), model->part.tp_degree, model->part.tp_rank, &begin, &R);
+    return R;
+}
+
 /* Of ranks that share it, the first holds the most. */
 static size_t first_share(const tess_model *model, tess_cut cut)
 {
@@ -353,6 +370,7 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
     size_t T = (size_t)options->max_tokens, element = tess_dtype_size(options->dtype);
     size_t C = (size_t)model->config.hidden_size, V = (size_t)model->config.vocab_size, most = 0;
     size_t stream = first_share(model, (tess_cut){(int64_t)C, 1}),
+           rows = options->sequence_parallel ? first_share(model, tess_executor_rows(options, options->max_tokens)) : 0,
            logits = first_share(model, (tess_cut){(int64_t)V, 1});
     size_t chunk = (size_t)tess_head_chunk((int64_t)V);
     for (int unit = 0; unit < model->n_units; unit++) {
@@ -360,7 +378,7 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
         size_t q = first_share(model, block->o.in), mlp = first_share(model, block->down.in), widest = larger(q, mlp);
         size_t layer = larger(larger(T, C) * widest * element, block->q.stored_whole ? C * q * sizeof(float) : 0);
         size_t head = larger(V * stream * element, (T < chunk ? T : chunk) * logits * sizeof(float));
-        most = larger(most, T * stream * element);
+        most = larger(most, larger(T * stream, rows * C) * element);
         most = larger(most, block->kind == TESS_BLOCK_LAYER ? layer : block->kind == TESS_BLOCK_HEAD ? head : 0);
     }
     return most;

@@ -9,6 +9,7 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .kernels = tess_stream_kernels(e->stream),
         .dtype = e->options.dtype,
         .T = batch != NULL ? batch->n_tokens : 0,
+        .rows = tess_executor_rows(&e->options, batch != NULL ? batch->n_tokens : 0),
         .block = &e->model->blocks[unit],
         .config = &e->model->config,
         .batch = batch,
@@ -33,10 +34,15 @@ static const char *title_of(const tess_executor *e, int unit)
 }
 
 /* ---- The stream ---- */
+static int64_t rows_of(const tess_executor *e, const tess_batch *batch)
+{
+    return tess_executor_stream_rows(e->model, &e->options, batch->n_tokens);
+}
+
 static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, void *to, const void *from)
 {
     size_t row = (size_t)e->model->config.hidden_size * tess_dtype_size(e->options.dtype);
-    return tess_stream_kernels(e->stream)->copy(e->stream, to, from, (size_t)batch->n_tokens * row, false);
+    return tess_stream_kernels(e->stream)->copy(e->stream, to, from, (size_t)rows_of(e, batch) * row, false);
 }
 
 /* Where the embedding writes the stream. */
@@ -51,7 +57,7 @@ static tess_status leave_stream(const tess_executor *e, const tess_batch *batch,
     if (kind_of(e, unit) == TESS_BLOCK_EMBEDDING)
         return to != embedded(e, slot) ? copy_stream(e, batch, to, embedded(e, slot)) : TESS_OK;
     return tess_stream_kernels(e->stream)->add(e->stream, tess_executor_memory(e, slot, unit)->saved.h2, e->work.branch,
-                                               to, batch->n_tokens * e->model->config.hidden_size, e->options.dtype);
+                                               to, rows_of(e, batch) * e->model->config.hidden_size, e->options.dtype);
 }
 
 /* ---- Embedding and layers ---- */
@@ -130,7 +136,7 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
 }
 
 /* ---- Head ---- */
-/* The stream, normed to work.y. */
+/* The stream, normed to work.y (T, C). */
 static tess_status final_norm(tess_executor *e, const tess_layer_call *call, const tess_layer_saved *s)
 {
     return tess_norm_forward(call, &call->block->final_norm, s->h, NULL, NULL, e->work.y, s->input_stats);
@@ -145,10 +151,10 @@ static tess_status compute_head(tess_executor *e, tess_layer_call *last, const t
     bool want_dy = e->options.first_trainable_unit < last->unit || b->din != NULL || tess_norm_trains(last, norm);
     TESS_TRY(tess_head_train(head, b->loss, &e->head, w->y, want_dy, b->logprob));
     if (e->shown.see != NULL)
-        e->shown.see(e->shown.self, last->unit, "log-probabilities", b->logprob, TESS_F32, last->T, 1);
+        e->shown.see(e->shown.self, last->unit, "log-probabilities", b->logprob, TESS_F32, 0, last->T, 1);
     if (!want_dy)
         return TESS_OK;
-    TESS_TRY(tess_norm_backward(last, norm, m->saved.h, m->saved.input_stats, w->y, NULL, w->dh));
+    TESS_TRY(tess_norm_backward(last, norm, m->saved.h, m->saved.input_stats, tess_own_part(last, w->y), NULL, w->dh));
     tess_layer_show(last, "input gradient", w->dh, last->config->hidden_size);
     return TESS_OK;
 }
@@ -175,7 +181,7 @@ static tess_status train_head(tess_executor *e, const tess_range *r, const tess_
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, last.unit, &last.w));
     if (r->batch != NULL) {
         TESS_TRY(final_norm(e, &last, &m->saved));
-        tess_layer_show(&last, "final norm", e->work.y, last.config->hidden_size);
+        tess_layer_show(&last, "final norm", tess_own_part(&last, e->work.y), last.config->hidden_size);
     }
     TESS_TRY(e->hooks.post_forward(e->hooks.self, last.unit));
 
@@ -300,10 +306,11 @@ typedef struct head_task {
 static tess_status pick_logits(tess_executor *e, tess_layer_call call, const head_task *task)
 {
     int64_t C = call.config->hidden_size;
-    TESS_TRY(call.kernels->gather_rows(call.stream, e->work.y, task->rows, e->work.branch, task->n_rows,
+    void *picked = e->split.stream != NULL ? e->split.stream : e->work.branch;
+    TESS_TRY(call.kernels->gather_rows(call.stream, e->work.y, task->rows, picked, task->n_rows,
                                        (size_t)C * tess_dtype_size(call.dtype)));
     call.T = task->n_rows;
-    return tess_head_logits(&call, &e->head, e->work.branch, task->logits);
+    return tess_head_logits(&call, &e->head, picked, task->logits);
 }
 
 static tess_status evaluate_head(tess_executor *e, const tess_range *r, const head_task *task)

@@ -96,10 +96,12 @@ typedef struct tess_hooks {
 /* ---- A watch on the numbers ---- */
 /* see: called for each tensor that a unit has computed, in the order of execution. `what` is "output" (embeddings),
  * "attention output", "feed-forward output", "final norm", "log-probabilities" or "input gradient"; data is (n_rows,
- * row) of `dtype` in the host's memory, valid during the call. The call may change it (drills do). */
+ * row) of `dtype` in the host's memory, from the batch's row `first` on, valid during the call. The call may change it
+ * (drills do). */
 typedef struct tess_watch {
     void *self;
-    void (*see)(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows, int64_t row);
+    void (*see)(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t first, int64_t n_rows,
+                int64_t row);
 } tess_watch;
 
 /* ---- A batch ---- */
@@ -145,6 +147,7 @@ typedef struct tess_executor_options {
     int n_slots;              /* micro-batches that may be under way at once; 0: one */
     const tess_slot_units *slot_units; /* (n_slots) the units that each is for; NULL: all. Copied by create */
     const tess_points *points;         /* of the ranks that share a model with tp_degree > 1; else NULL. Copied */
+    bool sequence_parallel;            /* each of them has some rows of the stream; else all */
     bool split_backward;               /* keep what a backward in two parts needs between them */
 } tess_executor_options;
 
@@ -156,11 +159,14 @@ typedef struct tess_executor tess_executor;
 tess_status tess_executor_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                  const tess_executor_options *options, tess_executor **executor);
 void tess_executor_destroy(tess_executor **executor);
+const tess_executor_options *tess_executor_get_options(const tess_executor *executor);
 /* Sets the watch (copied) that sees what training computes; NULL: none. */
 void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 /* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
  */
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
+/* Rows of the stream that are this rank's, of a batch of n_tokens. */
+int64_t tess_executor_stream_rows(const tess_model *model, const tess_executor_options *options, int64_t n_tokens);
 /* The most bytes that a rank which shares the model holds of what it exchanges at a point, the same for all of them. */
 size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options);
 
@@ -176,7 +182,8 @@ tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch
  * Forward of all ranges of a micro-batch comes first, ascending, then backward, descending; other slots may run in
  * between. The bits are those of tess_executor_train, however the units are cut and the slots interleaved.
  *
- * The stream, (T, C) in the compute dtype, is handed over at the bounds: what range [b, e) leaves is what unit e reads.
+ * The stream, (R, C) in the compute dtype, is handed over at the bounds: what range [b, e) leaves is what unit e reads.
+ * R is what tess_executor_stream_rows says.
  * The head runs forward and backward in its backward, since its logits never exist whole.
  *
  * Tied weights: the head's backward opens the window of unit 0, and the embedding's closes it. Hooks have one window a

@@ -104,7 +104,9 @@ tess_executor_options tess_engine_activations(const tess_config *c)
                                    .recompute_every = (int)c->activation_checkpoint.every_n,
                                    .max_tokens = tess_config_pass_rows(c) * c->training.seq_len,
                                    .max_position = c->training.seq_len,
-                                   .train = true};
+                                   .train = true,
+                                   .sequence_parallel = c->parallelism.tensor_parallel_degree > 1 &&
+                                                        c->parallelism.enable_sequence_parallel};
 }
 
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)

@@ -62,8 +62,8 @@ static double stream_bytes(const tess_stage_plan *stages, const tess_model *mode
         tess_stage_ends(stages, chunk, &below, &above);
         n += below + above;
     }
-    return (double)n * (double)o->max_tokens * (double)tess_model_get_config(model)->hidden_size *
-           (double)tess_dtype_size(o->dtype);
+    return (double)n * (double)tess_executor_stream_rows(model, o, o->max_tokens) *
+           (double)tess_model_get_config(model)->hidden_size * (double)tess_dtype_size(o->dtype);
 }
 
 static void name_stages(const tess_stage_plan *stages, rank_need *need)

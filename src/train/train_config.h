@@ -68,7 +68,7 @@ typedef struct tess_config {
         int64_t fsdp_reshard_after_forward, fsdp_prefetch;
         int shard_strategy; /* tess_strategy */
         int64_t tensor_parallel_degree;
-        bool enable_async_tensor_parallel;
+        bool enable_sequence_parallel, enable_async_tensor_parallel;
         int64_t pipeline_parallel_degree, pipeline_parallel_layers_per_stage;
         int64_t pipeline_parallel_first_stage_less_layers, pipeline_parallel_last_stage_less_layers;
         int pipeline_parallel_schedule; /* tess_pipeline_kind */

@@ -96,6 +96,8 @@ static const tess_option parallelism[] = {
         "none: DDP; zero1: optimizer state; zero2: and gradients; full: and parameters; hybrid: full within replicas"),
     INT("parallelism.tensor_parallel_degree", parallelism.tensor_parallel_degree, "1", 1, 4096,
         "ranks that share every layer, each with some of its heads, channels and columns of tables"),
+    BOOL("parallelism.enable_sequence_parallel", parallelism.enable_sequence_parallel, "true",
+         "these ranks share the stream between layers too, each with some of its rows; false: each has all of it"),
     BOOL("parallelism.enable_async_tensor_parallel", parallelism.enable_async_tensor_parallel, "false",
          "torchtitan's; changes nothing: exchanges are one copy into shared memory, and products need all of it"),
     INT("parallelism.pipeline_parallel_degree", parallelism.pipeline_parallel_degree, "1", 1, 4096,

@@ -56,8 +56,10 @@ static bool is_last(const tess_stage *s, const stage_slot *slot)
 static size_t stream_bytes(const tess_stage *s, int64_t n_tokens)
 {
     const tess_engine *e = s->e;
-    return (size_t)(n_tokens * tess_model_get_config(e->model)->hidden_size) *
-           tess_dtype_size(tess_fsdp_param_dtype(e->fsdp));
+    const tess_executor_options *options = tess_executor_get_options(e->executor);
+    return (size_t)(tess_executor_stream_rows(e->model, options, n_tokens) *
+                    tess_model_get_config(e->model)->hidden_size) *
+           tess_dtype_size(options->dtype);
 }
 
 static tess_status alloc_slot(tess_stage *s, stage_slot *slot)

@@ -87,8 +87,9 @@ static void describe_tensor(const tess_trainer *t)
     const tess_model_config *m = &t->model_config;
     if (n_tp == 1)
         return;
-    tess_trainer_note(t, "tensor: %d ranks share every layer; each has %s key heads with their queries, %s channels",
-                      n_tp, share_text(m->n_kv_heads, n_tp, heads), share_text(m->intermediate_size, n_tp, channels));
+    tess_trainer_note(t, "tensor: %d ranks share every layer; each has %s key heads with their queries, %s channels%s",
+                      n_tp, share_text(m->n_kv_heads, n_tp, heads), share_text(m->intermediate_size, n_tp, channels),
+                      t->config.parallelism.enable_sequence_parallel ? ", and its rows of the stream" : "");
     while (least_share(m->n_kv_heads, all) == 0)
         all--;
     if (all < n_tp)

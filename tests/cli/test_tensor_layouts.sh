@@ -20,7 +20,7 @@ JSON
 settings="training.threads=1 model.save_dtype=float32 training.steps=5 validation.interval=3 training.local_batch_size=1"
 
 tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
-schedule=parallelism.pipeline_parallel_schedule strategy=parallelism.shard_strategy
+schedule=parallelism.pipeline_parallel_schedule whole=parallelism.enable_sequence_parallel=false strategy=parallelism.shard_strategy
 replicas=parallelism.data_parallel_replicate_degree prefetch=parallelism.fsdp_prefetch
 recompute="activation_checkpoint.mode=full"
 half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
@@ -43,10 +43,12 @@ if [ -n "$all" ]; then
         for degree in 2 3 4 8; do
             shared $run $degree $degree
             shared $run $degree $degree $recompute
+            shared $run $degree $degree $whole
         done
         for s in none zero1 zero2 full; do
             shared $run 4 2 $strategy=$s
             shared $run 6 2 $strategy=$s $prefetch=3
+            shared $run 6 3 $strategy=$s $whole $recompute
             shared $run 6 3 $strategy=$s parallelism.fsdp_reshard_after_forward=0
         done
         shared $run 8 2 $strategy=hybrid $replicas=2
@@ -54,6 +56,7 @@ if [ -n "$all" ]; then
         for s in gpipe 1f1b zb_h1; do
             shared $run 4 2 $pp=2 $schedule=$s
             shared $run 8 2 $pp=2 $schedule=$s $recompute
+            shared $run 4 2 $pp=2 $schedule=$s $whole
             shared $run 6 2 $pp=3 $schedule=$s
         done
     done
@@ -64,15 +67,18 @@ shared llama-bf16 2 2
 shared llama-fp32 3 3 $recompute
 shared llama-bf16 4 4 $strategy=none
 shared llama-fp32 8 8
+shared llama-fp32 3 3 $whole
 shared llama-bf16 6 2 $strategy=zero1 $prefetch=3
 shared llama-fp32 4 2 $strategy=zero2 training.threads=2
 shared llama-bf16 4 2 parallelism.fsdp_reshard_after_forward=0
 shared llama-fp32 8 2 $strategy=hybrid $replicas=2
 shared llama-bf16 8 2 $pp=2 $schedule=zb_h1
+shared llama-bf16 4 2 $pp=2 $schedule=zb_h1 $whole
 shared llama-fp32 6 3 $pp=2
 shared qwen3-bf16 4 2
 shared qwen3-fp32 3 3
 shared gpt2-bf16 2 2
+shared gpt2-bf16 4 4 $whole
 shared gpt2-fp32 6 3 $strategy=zero1
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 shared llama-bf16 2 2
 

@@ -29,6 +29,7 @@ typedef struct layout {
     int degree;
     tess_dtype dtype;
     const char *level;
+    bool rows; /* of the stream are shared too */
     bool split;
     tess_recompute recompute;
     loss loss;
@@ -195,6 +196,7 @@ static tess_executor *executor_of(rig *r, const fixture *f, const layout *l, con
                                                    .recompute = l->recompute,
                                                    .n_slots = l->two_slots ? 2 : 1,
                                                    .split_backward = l->split,
+                                                   .sequence_parallel = l->rows && l->degree > 1,
                                                    .points = points});
 }
 
@@ -354,12 +356,13 @@ static void ranks_give_the_bits_of_one(void)
         fixture_open(&f, fixture_names[i / 2 / N_LEVELS]);
         run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
         for (int d = 0; d < 5; d++)
-            for (int way = 0; way < 3; way++) {
+            for (int way = 0; way < 6; way++) {
                 const layout l = {.degree = degrees[d],
                                   .dtype = dtype,
                                   .level = level,
-                                  .split = way == 1,
-                                  .recompute = way == 2 ? TESS_RECOMPUTE_FULL : TESS_RECOMPUTE_NONE};
+                                  .rows = way >= 3,
+                                  .split = way % 3 == 1,
+                                  .recompute = way % 3 == 2 ? TESS_RECOMPUTE_FULL : TESS_RECOMPUTE_NONE};
                 run(&f, &whole, &v, &l, NO_FAULT, 0);
             }
         close_whole(&whole, &v);
@@ -416,8 +419,10 @@ static void larger_layers_give_the_bits_of_one(void)
         fixture_open(&f, names[i / 2 / N_LEVELS]);
         grow(&f, numbers);
         run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
-        for (int degree = 2; degree <= 4; degree++) {
-            const layout l = {.degree = degree, .dtype = dtype, .level = level, .split = degree == 2};
+        for (int way = 0; way < 6; way++) {
+            int degree = 2 + way / 2;
+            const layout l = {
+                .degree = degree, .dtype = dtype, .level = level, .rows = way % 2 == 1, .split = degree == 2};
             run(&f, &whole, &v, &l, NO_FAULT, 0);
         }
         close_whole(&whole, &v);
@@ -425,13 +430,16 @@ static void larger_layers_give_the_bits_of_one(void)
     }
 }
 
-/* A layout on the ranks and on one rank. */
+/* A layout on the ranks, with the stream whole and shared, and on one rank. */
 static void compare(const fixture *f, const layout *l)
 {
     rig whole;
     values v;
+    layout rows = *l;
+    rows.rows = true;
     run_whole(f, &whole, l, &v);
     run(f, &whole, &v, l, NO_FAULT, 0);
+    run(f, &whole, &v, &rows, NO_FAULT, 0);
     close_whole(&whole, &v);
 }
 
@@ -518,12 +526,13 @@ static void faults_between_ranks_change_bits(void)
 /* Not so with norms of heads: what is gathered for them may lie where it is gathered again. */
 static void every_exchange_of_training_matters(void)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2 * 3; i++) {
         fixture f;
         rig whole;
         values v;
-        const layout l = {.degree = 2, .dtype = TESS_F32, .level = "ref", .loss = LOSS_OF_ROWS};
-        fixture_open(&f, kinds_of_tables[i]);
+        const layout l = {.degree = 2, .dtype = TESS_F32, .level = "ref", .rows = i % 2 == 1, .loss = LOSS_OF_ROWS};
+        fixture_open(&f, kinds_of_tables[i / 2]);
+        f.config.n_kv_heads = f.config.n_heads; /* a rank without heads does not mind what it misses for them */
         run_whole(&f, &whole, &l, &v);
         outcome right = run(&f, &whole, &v, &l, NO_FAULT, 0);
         EXPECT(right.n_in_training > 0);
@@ -549,6 +558,11 @@ static void points_of_other_ranks_are_refused(void)
     tess_executor_options options = {.dtype = TESS_F32, .max_tokens = 4, .max_position = 4};
     EXPECT_FAILS(tess_executor_create(r.stream, r.model, &r.hooks, &options, &executor), TESS_E_INVALID,
                  "points are those of rank 0 of 1, but the model is the part of rank 1 of 2");
+    options.sequence_parallel = true;
+    tess_model_destroy(&r.model);
+    EXPECT_OK(tess_model_create(test_mem(), &f.config, &r.model));
+    EXPECT_FAILS(tess_executor_create(r.stream, r.model, &r.hooks, &options, &executor), TESS_E_INVALID,
+                 "sequence_parallel is for ranks that share a model; there is one");
     rig_close(&r);
     fixture_close(&f);
 }

@@ -141,10 +141,12 @@ typedef struct seen {
     int n;
 } seen;
 
-static void see(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows, int64_t row)
+static void see(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t first, int64_t n_rows,
+                int64_t row)
 {
     seen *s = self;
     (void)unit;
+    (void)first;
     s->hash = tess_hash_bytes(what, strlen(what), s->hash);
     s->hash = tess_hash_bytes(data, (size_t)(n_rows * row) * tess_dtype_size(dtype), s->hash);
     s->n++;

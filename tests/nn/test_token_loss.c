@@ -41,10 +41,11 @@ typedef struct seen {
     float logprob[MAX_T];
 } seen;
 
-static void see(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows, int64_t row)
+static void see(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t first, int64_t n_rows,
+                int64_t row)
 {
     seen *s = self;
-    EXPECT(s->n < 64);
+    EXPECT(s->n < 64 && first == 0);
     snprintf(s->what[s->n++], sizeof(s->what[0]), "%d %s", unit, what);
     if (strcmp(what, "log-probabilities") == 0) {
         EXPECT(dtype == TESS_F32 && row == 1 && n_rows <= MAX_T);

@@ -53,21 +53,32 @@ static int64_t term(sizes k, sizes c, bool has_weight)
     return TOKENS * (k.all - k.own) + (has_weight ? (k.all - k.own) * c.own : 0);
 }
 
+/* What ranks that share the stream exchange besides: rows of it before products and their gradients, and for each norm
+ * columns, statistics of rows, and gradients. */
+static int64_t rows_formula(const tess_engine *e, const tess_model_config *m, int64_t element)
+{
+    int64_t C = m->hidden_size, n_norms = 2 * m->n_layers + 1, n_floats = m->family == TESS_FAMILY_GPT2 ? 2 : 1;
+    sizes c = share(e, C, 1), r = share(e, TOKENS, 1);
+    int64_t others = r.all - r.own, norm = 2 * element * others * c.own + 4 * n_floats * (others + c.all - c.own);
+    int64_t embedding_gradient = element * others * c.own;
+    return element * (6 * m->n_layers + 1) * others * C + n_norms * norm + embedding_gradient;
+}
+
 static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t element)
 {
-    bool fused = m->family == TESS_FAMILY_GPT2;
+    bool fused = m->family == TESS_FAMILY_GPT2, rows = e->config->parallelism.enable_sequence_parallel;
     int64_t D = m->head_size, V = m->vocab_size;
     sizes c = share(e, m->hidden_size, 1), v = share(e, V, 1), f = share(e, m->intermediate_size, 1);
     sizes q = share(e, m->n_heads * D, m->n_heads / m->n_kv_heads * D), kv = share(e, m->n_kv_heads * D, D);
-    int64_t result = TOKENS * (c.all - c.own);
+    int64_t columns = TOKENS * (c.all - c.own), result = rows ? share(e, TOKENS, 1).own * (c.all - c.own) : columns;
     int64_t forward = term(q, c, true) + term(f, c, true) + 2 * result;
     int64_t backward = term(q, c, !fused) + 2 * term(kv, c, !fused) + (fused ? 1 : 2) * term(f, c, true) + 2 * result;
     int64_t layer = element * (forward + backward) + (fused ? 4 * 3 * (q.all - q.own) * (m->hidden_size + 1) : 0);
-    int64_t head = element * ((c.all - c.own) * v.own + result) + 4 * TOKENS * (v.all - v.own);
-    return m->n_layers * layer + element * result + head;
+    int64_t head = element * ((c.all - c.own) * v.own + columns) + 4 * TOKENS * (v.all - v.own);
+    return m->n_layers * layer + element * result + head + (rows ? rows_formula(e, m, element) : 0);
 }
 
-static void count(const char *text, const char *precision)
+static void count(const char *text, const char *precision, const char *sequence_parallel)
 {
     static tess_config config;
     static tess_runtime *runtime;
@@ -81,8 +92,9 @@ static void count(const char *text, const char *precision)
     int world = tess_runtime_world(runtime);
     snprintf(words, sizeof(words),
              "training.local_batch_size=%d training.global_batch_size=%d training.seq_len=%d training.steps=3 "
-             "lr_scheduler.warmup_steps=1 parallelism.tensor_parallel_degree=%d training.mixed_precision_param=%s",
-             ROWS, ROWS * MICRO_BATCHES, LENGTH, world, precision);
+             "lr_scheduler.warmup_steps=1 parallelism.tensor_parallel_degree=%d training.mixed_precision_param=%s "
+             "parallelism.enable_sequence_parallel=%s",
+             ROWS, ROWS * MICRO_BATCHES, LENGTH, world, precision, sequence_parallel);
     snprintf(overrides, sizeof(overrides), "%s", words);
     EXPECT_OK(tess_json_parse(text, strlen(text), "test", true, &json));
     EXPECT_OK(tess_model_config_parse(json, "test", &sizes));
@@ -101,9 +113,12 @@ static void count(const char *text, const char *precision)
 
 static void exchanged_bytes_are_the_formula(void)
 {
-    count(llama, "bfloat16");
-    count(llama, "float32");
-    count(gpt2, "bfloat16");
+    static const char *const shared[] = {"false", "true"};
+    for (int i = 0; i < 2; i++) {
+        count(llama, "bfloat16", shared[i]);
+        count(llama, "float32", shared[i]);
+        count(gpt2, "bfloat16", shared[i]);
+    }
 }
 
 static const test_case cases[] = {

@@ -119,10 +119,12 @@ typedef struct drill {
     int times; /* how often it strikes; 1: the second run is finite */
 } drill;
 
-static void strike(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows, int64_t row)
+static void strike(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t first, int64_t n_rows,
+                   int64_t row)
 {
     drill *d = self;
     (void)unit;
+    (void)first;
     bool here = strcmp(what, d->tensor) == 0 && d->engine->at.rank == d->rank && d->engine->step + 1 == d->step &&
                 tess_numbers_local(d->engine->numbers) == d->local && d->index < n_rows * row;
     if (!here || d->times == 0)
@@ -204,6 +206,28 @@ static void the_first_bad_value_is_named(void)
         }
         close_rig(&r);
     }
+    leave();
+}
+
+/* Of ranks that share the stream each sees some rows: a place is that in the micro-batch. */
+static void a_bad_row_of_a_shared_stream_is_named(void)
+{
+    rig r;
+    tess_engine_report report;
+    open_rig(&r, (const char *const[]){"parallelism.tensor_parallel_degree=2", NULL});
+    drill d = {.tensor = "attention output model.layers.1",
+               .rank = 1,
+               .step = 1,
+               .local = 3,
+               .index = 24 * 5 + 7,
+               .value = NAN,
+               .times = ALWAYS};
+    set_drill(&r, &d);
+    EXPECT_INT(step(&r, &report), TESS_E_NOT_FINITE);
+    EXPECT_CONTAINS(tess_error_message(), "first came rank 1, micro-batch 3 of 0..7: attention output "
+                                          "'model.layers.1' is nan at row 13, column 7 (1 of 192 values are bad)");
+    tess_error_clear();
+    close_rig(&r);
     leave();
 }
 
@@ -573,6 +597,7 @@ static const test_case cases[] = {
     {"the_first_bad_value_is_named_alone", the_first_bad_value_is_named, 1},
     {"the_first_bad_value_is_named_by_two", the_first_bad_value_is_named, 2},
     {"the_first_bad_value_is_named_by_four", the_first_bad_value_is_named, 4},
+    {"a_bad_row_of_a_shared_stream_is_named", a_bad_row_of_a_shared_stream_is_named, 2},
     {"a_fault_that_does_not_repeat_leaves_no_trace", a_fault_that_does_not_repeat_leaves_no_trace, 2},
     {"a_fault_that_does_not_repeat_leaves_no_trace_on_four", a_fault_that_does_not_repeat_leaves_no_trace, 4},
     {"a_skipped_step_changes_no_weight", a_skipped_step_changes_no_weight, 4},

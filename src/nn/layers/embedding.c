@@ -5,14 +5,13 @@
 tess_status tess_embedding_forward(const tess_layer_call *c, void *h)
 {
     const tess_block *p = c->block;
-    int64_t C = c->config->hidden_size;
     bool split = tess_is_split(c, p->channels);
     void *out = split ? c->split.slice : h;
     TESS_TRY(c->kernels->embedding_forward(c->stream, c->w[p->table], p->positions >= 0 ? c->w[p->positions] : NULL,
                                            c->values.ids, c->values.pos, out, c->T, p->width, c->dtype));
     if (split)
-        TESS_TRY(tess_split_gather(c, p->channels, tess_dtype_size(c->dtype), out, h, C));
-    tess_layer_show(c, "output", h, C);
+        TESS_TRY(tess_stream_from_columns(c, p->channels, out, h));
+    tess_layer_show(c, "output", h, c->config->hidden_size);
     return TESS_OK;
 }
 
@@ -23,7 +22,7 @@ tess_status tess_embedding_backward(const tess_layer_call *c, const void *dh)
     bool tied = p->tied; /* then the head has written its part, and this is added */
     const void *dout = dh;
     if (tess_is_split(c, p->channels)) {
-        TESS_TRY(tess_split_own(c, p->channels, dh, c->split.slice));
+        TESS_TRY(tess_stream_to_columns(c, p->channels, dh, c->split.slice));
         dout = c->split.slice;
     }
     if (tess_wants(c, p->table))

@@ -50,15 +50,14 @@ static tess_status gather_weight(const tess_layer_call *c, const tess_head_work 
     const tess_linear *head = &c->block->head;
     if (!tess_is_split(c, head->in))
         return TESS_OK;
-    tess_exchange x = {.what = "head",
-                       .held = {head->out, head->in},
-                       .wanted = {{head->n_out, 1}, {head->in.size, 0}},
-                       .element = tess_dtype_size(c->dtype),
-                       .mine = c->w[head->weight],
-                       .ld = head->ld,
-                       .into = work->own_weight,
-                       .into_ld = head->in.size};
-    return c->points->exchange(c->points->self, &x);
+    return tess_meet(c, (tess_exchange){.what = "head",
+                                        .held = {head->out, head->in},
+                                        .wanted = {{head->n_out, 1}, {head->in.size, 0}},
+                                        .element = tess_dtype_size(c->dtype),
+                                        .mine = c->w[head->weight],
+                                        .ld = head->ld,
+                                        .into = work->own_weight,
+                                        .into_ld = head->in.size});
 }
 
 /* y (T, C) -> logits (T, V), rows `ld` apart. */
@@ -73,7 +72,7 @@ static tess_status project(const tess_layer_call *c, const tess_head_work *work,
     tess_cut vocabulary = {head.n_out, 1};
     int64_t begin, C = head.in.size;
     tess_linear own = {.weight = 0, .bias = -1, .n_in = C, .ld = C};
-    tess_cut_range(vocabulary, c->points->degree, c->points->rank, &begin, &own.n_out);
+    tess_own_range(c, vocabulary, &begin, &own.n_out);
     const void *weight = work->own_weight;
     tess_layer_call call = *c;
     call.w = &weight;

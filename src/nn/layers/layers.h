@@ -3,7 +3,8 @@
  * from the unit's window, activations from the executor's plan.
  *
  * T tokens of the batch (its sequences one behind the other), C channels, H query heads, G key/value heads, D head
- * size, F feed-forward channels, V vocabulary. d before a name: the gradient of the loss by it. */
+ * size, F feed-forward channels, V vocabulary; R rows of the stream, which are T unless ranks share it. d before a
+ * name: the gradient of the loss by it. */
 #ifndef TESS_NN_LAYERS_LAYERS_H
 #define TESS_NN_LAYERS_LAYERS_H
 
@@ -20,7 +21,8 @@ typedef struct tess_split_work {
     void *operands; /* (T, K), K the widest that a product contracts, all its terms together */
     void *weights;  /* (K, C / degree) */
     void *slice;    /* (T, C / degree) */
-    float *rstd;    /* (T, H) */
+    float *rstd;    /* (T, H), or (2, T) */
+    void *stream;   /* (T, C) where ranks share the stream; else NULL */
 } tess_split_work;
 
 /* One unit of a model on one batch. */
@@ -29,6 +31,7 @@ typedef struct tess_layer_call {
     const tess_kernels *kernels;
     tess_dtype dtype;     /* of parameters and activations */
     int64_t T;            /* rows that a call works on */
+    tess_cut rows;        /* those of the stream, over the ranks that share it */
     const void *const *w; /* the unit's parameters */
     float *const *dw;     /* their gradients, entries NULL when frozen; NULL in forward */
     const tess_block *block;
@@ -57,11 +60,39 @@ static inline bool tess_is_split(const tess_layer_call *call, tess_cut cut)
     return call->points->degree > 1 && cut.unit > 0;
 }
 
-/* Shows (T, row) to the watch. */
+static inline tess_status tess_meet(const tess_layer_call *call, tess_exchange exchange)
+{
+    return call->points->exchange(call->points->self, &exchange);
+}
+
+/* This rank's part of what ranks share. */
+static inline void tess_own_range(const tess_layer_call *call, tess_cut cut, int64_t *begin, int64_t *size)
+{
+    tess_cut_range(cut, call->points->degree, call->points->rank, begin, size);
+}
+
+/* R rows of the stream are this rank's, from *begin on; all T where ranks do not share the stream. */
+static inline int64_t tess_own_rows(const tess_layer_call *call, int64_t *begin)
+{
+    int64_t R;
+    tess_own_range(call, call->rows, begin, &R);
+    return R;
+}
+
+/* This rank's rows of a whole (T, C). */
+static inline void *tess_own_part(const tess_layer_call *call, const void *whole)
+{
+    int64_t begin;
+    tess_own_rows(call, &begin);
+    return tess_at(call, whole, begin * call->config->hidden_size);
+}
+
+/* Shows (T, row), or where the stream is shared this rank's rows of it, to the watch. */
 static inline void tess_layer_show(const tess_layer_call *call, const char *what, void *data, int64_t row)
 {
+    int64_t begin, R = tess_own_rows(call, &begin);
     if (call->watch->see != NULL)
-        call->watch->see(call->watch->self, call->unit, what, data, call->dtype, call->T, row);
+        call->watch->see(call->watch->self, call->unit, what, data, call->dtype, begin, R, row);
 }
 
 /* ---- Transformer layer ---- */
@@ -72,15 +103,15 @@ typedef struct tess_norm_stats {
 /* What a layer saves from its forward for its backward, a row per token. Backward recomputes norm outputs, normed q and
  * k, and the activation: each costs a pass over memory, and saving them would take 2C + F more per token. */
 typedef struct tess_layer_saved {
-    void *h;                     /* (T, C) the layer's input, all that a checkpointed layer saves */
-    tess_norm_stats input_stats; /* (T) */
+    void *h;                     /* (R, C) the layer's input, all that a checkpointed layer saves */
+    tess_norm_stats input_stats; /* (R) */
     void *q_raw, *k_raw, *v;     /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
     void *q, *k;                 /* of attention: q_raw and k_raw, or with norms, work space */
     float *q_rstd, *k_rstd;      /* (T, H), (T, G) with norms of q and k */
     void *out;                   /* (T, H, D) of attention */
     float *lse;                  /* (T, H) log-sum-exp */
-    void *h2;                    /* (T, C) the stream between attention and feed-forward; h itself without backward */
-    tess_norm_stats mlp_stats;   /* (T) */
+    void *h2;                    /* (R, C) the stream between attention and feed-forward; h itself without backward */
+    tess_norm_stats mlp_stats;   /* (R) */
     void *gate, *up;             /* (T, F); gate only where there is one */
     bool recompute;              /* layers share all but h, and recompute it in backward */
 } tess_layer_saved;
@@ -89,9 +120,9 @@ typedef struct tess_layer_saved {
  * parameters come later, they are a layer's own, and so are dq, dk, dv and act. */
 typedef struct tess_layer_work {
     void *y;                  /* (T, C) the newest norm's output */
-    void *branch;             /* (T, C) what attention or the feed-forward adds to the stream */
-    void *dh3, *dh2, *dh;     /* (T, C) the stream's gradient behind the layer, at h2 and at h */
-    void *dy_mlp, *dy_input;  /* (T, C) gradients of the norms' outputs */
+    void *branch;             /* (R, C) what attention or the feed-forward adds to the stream */
+    void *dh3, *dh2, *dh;     /* (R, C) the stream's gradient behind the layer, at h2 and at h */
+    void *dy_mlp, *dy_input;  /* (R, C) gradients of the norms' outputs */
     void *dout;               /* (T, H, D) */
     void *dq, *dk, *dv;       /* like q, k, v */
     void *act;                /* (T, F) */
@@ -171,12 +202,15 @@ tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_lin
                                      void *up, void *act, void *fusing);
 
 /* ---- Where ranks share a layer: what the cut runs across. Arguments and bits are those of the functions without
- * `split`; x, dy and the weight are this rank's part, y and dx whole. ---- */
+ * `split`; x, dy and the weight are this rank's part, y and dx of the stream. ---- */
 tess_status tess_split_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
 tess_status tess_split_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
                                        void *dx);
 /* Gradients of a matrix and bias that every rank stores whole, of which each has computed its outputs. */
 tess_status tess_split_gather_params(const tess_layer_call *call, const tess_linear *linear);
+/* Gradients of n_rows rows, `ld` elements apart, of which each rank has some columns in their place. */
+tess_status tess_split_gather_gradient(const tess_layer_call *call, tess_cut columns, float *mine, int64_t n_rows,
+                                       int64_t ld);
 /* (T, columns) of elements of any size: `mine` of each rank, contiguous, becomes `into`, rows into_ld apart. */
 tess_status tess_split_gather(const tess_layer_call *call, tess_cut columns, size_t element, const void *mine,
                               void *into, int64_t into_ld);
@@ -186,11 +220,21 @@ tess_status tess_split_own(const tess_layer_call *call, tess_cut columns, const 
 tess_status tess_split_head_norm_backward(const tess_layer_call *call, const tess_norm *norm, tess_cut heads,
                                           const void *x, const float *rstd, const void *dy, void *dx);
 
+/* ---- The stream, of which each rank that shares a layer has all rows, or some ---- */
+/* *whole (T, C) of this rank's rows (R, C): in `room` (T, C), where they may lie in their place, or `own` itself. */
+tess_status tess_stream_gather(const tess_layer_call *call, const void *own, void *room, const void **whole);
+/* Between (R, columns), and the columns of all T rows that are this rank's, contiguous. */
+tess_status tess_stream_from_columns(const tess_layer_call *call, tess_cut columns, const void *mine, void *stream);
+tess_status tess_stream_to_columns(const tess_layer_call *call, tess_cut columns, const void *stream, void *mine);
+/* Where ranks share the stream: gradients of a norm's parameters, whole on every rank. */
+tess_status tess_stream_norm_params(const tess_layer_call *call, const tess_norm *norm, const void *h,
+                                    tess_norm_stats stats, const void *dy);
+
 /* ---- Norms over C channels (rows contiguous) ---- */
-/* h = x + residual, y = norm(h), as the kernels say; residual, h and stats' members may be NULL. */
+/* h = x + residual (R, C), y (T, C) = norm(h), as the kernels say; residual, h and stats' members may be NULL. */
 tess_status tess_norm_forward(const tess_layer_call *call, const tess_norm *norm, const void *x, const void *residual,
                               void *h, void *y, tess_norm_stats stats);
-/* dh = dresidual + norm'(dy). */
+/* dh = dresidual + norm'(dy), (R, C) each. */
 tess_status tess_norm_backward(const tess_layer_call *call, const tess_norm *norm, const void *h, tess_norm_stats stats,
                                const void *dy, const void *dresidual, void *dh);
 /* y = norm(h) as in forward; saves no statistics. */
@@ -205,7 +249,7 @@ tess_status tess_head_norm_backward(const tess_layer_call *call, const tess_norm
                                     const float *rstd, const void *dy, void *dx);
 
 /* ---- Embedding ---- */
-/* h (T, C) = table[ids] + positions[pos], if the family has positions. */
+/* h (R, C) = table[ids] + positions[pos], if the family has positions. */
 tess_status tess_embedding_forward(const tess_layer_call *call, void *h);
 tess_status tess_embedding_backward(const tess_layer_call *call, const void *dh);
 

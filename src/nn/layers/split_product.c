@@ -25,26 +25,21 @@ static bool stores_depth_first(const split_term *t)
 static int64_t begin_of(const tess_layer_call *c, tess_cut cut)
 {
     int64_t begin, size;
-    tess_cut_range(cut, c->points->degree, c->points->rank, &begin, &size);
+    tess_own_range(c, cut, &begin, &size);
     return begin;
-}
-
-static tess_status exchange(const tess_layer_call *c, tess_exchange x)
-{
-    return c->points->exchange(c->points->self, &x);
 }
 
 static tess_status gather_operand(const tess_layer_call *c, const split_term *t)
 {
     tess_cut rows = {c->T, 0}, depth = contracted(t);
-    return exchange(c, (tess_exchange){.what = "operand",
-                                       .held = {rows, depth},
-                                       .wanted = {rows, {depth.size, 0}},
-                                       .element = tess_dtype_size(c->dtype),
-                                       .mine = t->x,
-                                       .ld = t->forward ? t->linear->n_in : tess_linear_row(t->linear),
-                                       .into = t->operand,
-                                       .into_ld = depth.size});
+    return tess_meet(c, (tess_exchange){.what = "operand",
+                                        .held = {rows, depth},
+                                        .wanted = {rows, {depth.size, 0}},
+                                        .element = tess_dtype_size(c->dtype),
+                                        .mine = t->x,
+                                        .ld = t->forward ? t->linear->n_in : tess_linear_row(t->linear),
+                                        .into = t->operand,
+                                        .into_ld = depth.size});
 }
 
 /* All of the contracted index, for this rank's n of the outputs: of what every rank stores, a view. */
@@ -61,14 +56,14 @@ static tess_status find_weight(const tess_layer_call *c, split_term *t, tess_cut
         return TESS_OK;
     }
     t->ld = first ? n : depth.size;
-    return exchange(c, (tess_exchange){.what = "weight",
-                                       .held = {first ? depth : all_outputs, first ? all_outputs : depth},
-                                       .wanted = {first ? all_depth : outputs, first ? outputs : all_depth},
-                                       .element = tess_dtype_size(c->dtype),
-                                       .mine = mine,
-                                       .ld = l->ld,
-                                       .into = t->weight,
-                                       .into_ld = t->ld});
+    return tess_meet(c, (tess_exchange){.what = "weight",
+                                        .held = {first ? depth : all_outputs, first ? all_outputs : depth},
+                                        .wanted = {first ? all_depth : outputs, first ? outputs : all_depth},
+                                        .element = tess_dtype_size(c->dtype),
+                                        .mine = mine,
+                                        .ld = l->ld,
+                                        .into = t->weight,
+                                        .into_ld = t->ld});
 }
 
 static tess_status product(const tess_layer_call *c, const split_term *terms, int n_terms, const void *bias, int64_t n,
@@ -98,13 +93,13 @@ static tess_status product(const tess_layer_call *c, const split_term *terms, in
     return n_terms == 1 ? c->kernels->gemm(c->stream, &f.g) : c->kernels->gemm_fused(c->stream, &f);
 }
 
-/* y (T, size) = the sum of the terms, and bias (size) or NULL. */
+/* y (R, size) = the sum of the terms, and bias (size) or NULL. */
 static tess_status split_product(const tess_layer_call *c, split_term *terms, int n_terms, int64_t size,
                                  const void *bias, void *fusing, void *y)
 {
     tess_cut outputs = {size, 1};
     int64_t begin, n, depth = 0;
-    tess_cut_range(outputs, c->points->degree, c->points->rank, &begin, &n);
+    tess_own_range(c, outputs, &begin, &n);
     for (int i = 0; i < n_terms; i++) {
         terms[i].operand = tess_at(c, c->split.operands, c->T * depth);
         terms[i].weight = tess_at(c, c->split.weights, n * depth);
@@ -113,7 +108,7 @@ static tess_status split_product(const tess_layer_call *c, split_term *terms, in
         TESS_TRY(find_weight(c, &terms[i], outputs, n));
     }
     TESS_TRY(product(c, terms, n_terms, bias != NULL ? tess_at(c, bias, begin) : NULL, n, fusing));
-    return tess_split_gather(c, outputs, tess_dtype_size(c->dtype), c->split.slice, y, size);
+    return tess_stream_from_columns(c, outputs, c->split.slice, y);
 }
 
 tess_status tess_split_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
@@ -131,27 +126,13 @@ tess_status tess_split_backward_inputs(const tess_layer_call *c, const tess_line
     return split_product(c, terms, n, grads[0].linear->n_in, NULL, fusing, dx);
 }
 
-/* Columns of n_rows rows of float32, rows `ld` elements apart, of which each rank has some in their place. */
-static tess_status gather_columns(const tess_layer_call *c, float *mine, tess_cut columns, int64_t n_rows, int64_t ld)
-{
-    tess_cut rows = {n_rows, 0};
-    return exchange(c, (tess_exchange){.what = "gradient",
-                                       .held = {rows, columns},
-                                       .wanted = {rows, {columns.size, 0}},
-                                       .element = sizeof(float),
-                                       .mine = mine,
-                                       .ld = ld,
-                                       .into = mine - begin_of(c, columns),
-                                       .into_ld = ld});
-}
-
 tess_status tess_split_gather_params(const tess_layer_call *c, const tess_linear *l)
 {
     if (tess_wants(c, l->bias))
-        TESS_TRY(gather_columns(c, c->dw[l->bias] + l->offset, l->out, 1, l->out.size));
+        TESS_TRY(tess_split_gather_gradient(c, l->out, c->dw[l->bias] + l->offset, 1, l->out.size));
     if (!tess_wants(c, l->weight))
         return TESS_OK;
-    return gather_columns(c, c->dw[l->weight] + l->offset, l->out, l->n_in, l->ld);
+    return tess_split_gather_gradient(c, l->out, c->dw[l->weight] + l->offset, l->n_in, l->ld);
 }
 
 /* The sum over (token, head) runs over heads inside a token, so it cannot be cut by heads: every rank has all of it. */
@@ -169,29 +150,4 @@ tess_status tess_split_head_norm_backward(const tess_layer_call *c, const tess_n
     TESS_TRY(c->kernels->rmsnorm_backward(c->stream, all_x, c->w[norm->weight], c->split.rstd, all_dy, NULL, all_dx,
                                           c->dw[norm->weight], c->T * heads.size, D, c->dtype));
     return tess_split_own(c, channels, all_dx, dx);
-}
-
-tess_status tess_split_gather(const tess_layer_call *c, tess_cut columns, size_t element, const void *mine, void *into,
-                              int64_t into_ld)
-{
-    tess_cut rows = {c->T, 0};
-    int64_t begin, n;
-    tess_cut_range(columns, c->points->degree, c->points->rank, &begin, &n);
-    return exchange(c, (tess_exchange){.what = "columns",
-                                       .held = {rows, columns},
-                                       .wanted = {rows, {columns.size, 0}},
-                                       .element = element,
-                                       .mine = mine,
-                                       .ld = n,
-                                       .into = into,
-                                       .into_ld = into_ld});
-}
-
-tess_status tess_split_own(const tess_layer_call *c, tess_cut columns, const void *whole, void *mine)
-{
-    size_t element = tess_dtype_size(c->dtype);
-    int64_t begin, n;
-    tess_cut_range(columns, c->points->degree, c->points->rank, &begin, &n);
-    return c->kernels->copy_rows(c->stream, tess_at(c, whole, begin), (size_t)columns.size * element, mine,
-                                 (size_t)n * element, c->T, (size_t)n * element);
 }

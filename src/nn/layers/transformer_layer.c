@@ -4,7 +4,8 @@
  *     h3 = h2 + (silu(norm(h2) Wgate) * norm(h2) Wup) Wdown
  *
  * Families lack some terms: norms of q and k (all but Qwen3), rotary positions and the gate (GPT-2, whose activation is
- * a GELU and whose norms are LayerNorm), biases. Shapes are beside the tensors, in the letters of layers.h. */
+ * a GELU and whose norms are LayerNorm), biases. Shapes are beside the tensors, in the letters of layers.h: where ranks
+ * share the stream, each has R of its T rows. */
 #include "nn/layers/layers.h"
 
 /* How far forward runs: to the end, or for a checkpointed layer, to the last tensor that backward reads. */
@@ -14,10 +15,10 @@ static tess_status forward(const tess_layer_call *c, const tess_layer_saved *bef
                            const tess_layer_work *w, layer_reach reach)
 {
     const tess_block *p = c->block;
-    void *y = w->y, *branch = w->branch; /* (T, C), (T, C) */
+    void *y = w->y, *branch = w->branch; /* (T, C), (R, C) */
     bool gated = p->gate.weight >= 0;
 
-    /* h (T, C) = h2 + branch of the layer before;  y = norm(h) */
+    /* h (R, C) = h2 + branch of the layer before;  y = norm(h) */
     if (before != NULL)
         TESS_TRY(tess_norm_forward(c, &p->input_norm, branch, before->h2, s->h, y, s->input_stats));
     else
@@ -33,7 +34,7 @@ static tess_status forward(const tess_layer_call *c, const tess_layer_saved *bef
     if (reach == TO_THE_OUTPUT)
         tess_layer_show(c, "attention output", branch, c->config->hidden_size);
 
-    /* h2 (T, C) = h + branch;  y = norm(h2) */
+    /* h2 (R, C) = h + branch;  y = norm(h2) */
     TESS_TRY(tess_norm_forward(c, &p->mlp_norm, branch, s->h, s->h2, y, s->mlp_stats));
 
     /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = act Wdown */
@@ -60,6 +61,7 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
 {
     const tess_block *p = c->block;
     void *y = w->y, *act = w->deferred || tess_wants(c, p->down.weight) ? w->act : NULL; /* (T, C), (T, F) */
+    const void *dh3, *dh2;                                                               /* (T, C) */
     bool gated = p->gate.weight >= 0;
     bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
 
@@ -70,8 +72,9 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
         TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
 
     /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which take the place of gate, up;  dWdown = act^T dh3 */
-    TESS_TRY(tess_linear_act_backward(c, &p->down, w->dh3, s->gate, s->up, act, w->fusing));
-    TESS_TRY(tess_linear_backward_params(c, &p->down, act, w->dh3, false));
+    TESS_TRY(tess_stream_gather(c, w->dh3, c->split.stream, &dh3));
+    TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, s->gate, s->up, act, w->fusing));
+    TESS_TRY(tess_linear_backward_params(c, &p->down, act, dh3, false));
 
     /* dWgate, dWup = y^T dgate, y^T dup;  dy = dgate Wgate^T + dup Wup^T */
     const tess_linear_grad terms[] = {{&p->gate, s->gate}, {&p->up, s->up}};
@@ -85,10 +88,11 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     /* dWo = out^T dh2;  dout (T, H, D) = dh2 Wo^T */
     if (tess_wants(c, p->q.weight) || tess_wants(c, p->k.weight) || tess_wants(c, p->v.weight))
         TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, w->dh2, false));
+    TESS_TRY(tess_stream_gather(c, w->dh2, c->split.stream, &dh2));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh2, false));
     if (!want_dy && !tess_qkv_trains(c))
         return TESS_OK;
-    TESS_TRY(tess_linear_backward_input(c, &p->o, w->dh2, w->dout));
+    TESS_TRY(tess_linear_backward_input(c, &p->o, dh2, w->dout));
 
     /* dq (T, H, D), dk (T, G, D), dv (T, G, D) of attention, then back through rope and the norms of q and k */
     if (tess_block_norms_heads(p))
@@ -112,11 +116,13 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
 tess_status tess_layer_backward_weights(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
 {
     const tess_block *p = c->block;
-    void *y = w->y, *again = w->branch; /* (T, C), (T, C) */
+    void *y = w->y, *again = w->branch; /* (T, C), (R, C) */
+    const void *dh3, *dh2;              /* (T, C) */
 
     /* dWdown = act^T dh3;  dWgate, dWup = y^T dgate, y^T dup */
     TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
-    TESS_TRY(tess_linear_backward_params(c, &p->down, w->act, w->dh3, false));
+    TESS_TRY(tess_stream_gather(c, w->dh3, c->split.stream, &dh3));
+    TESS_TRY(tess_linear_backward_params(c, &p->down, w->act, dh3, false));
     if (p->gate.weight >= 0)
         TESS_TRY(tess_linear_backward_params(c, &p->gate, y, s->gate, false));
     TESS_TRY(tess_linear_backward_params(c, &p->up, y, s->up, false));
@@ -125,7 +131,8 @@ tess_status tess_layer_backward_weights(const tess_layer_call *c, const tess_lay
 
     /* dWo = out^T dh2;  dWq, dWk, dWv = y^T dq, y^T dk, y^T dv */
     TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, w->dh2, false));
+    TESS_TRY(tess_stream_gather(c, w->dh2, c->split.stream, &dh2));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh2, false));
     TESS_TRY(tess_head_norms_backward(c, s, w));
     TESS_TRY(tess_qkv_backward(c, y, s, w, NULL));
     if (!tess_norm_trains(c, &p->input_norm))

@@ -18,7 +18,7 @@ void tess_numbers_drill_weights(tess_numbers *n)
         if (n->drill.see == NULL)
             continue;
         snprintf(name, sizeof(name), "weight %s", shard.name);
-        n->drill.see(n->drill.self, tess_model_param(e->model, i)->unit, name, shard.master, TESS_F32,
+        n->drill.see(n->drill.self, tess_model_param(e->model, i)->unit, name, shard.master, TESS_F32, 0,
                      shard.box.size[0], tess_shard_row(&shard));
     }
 }

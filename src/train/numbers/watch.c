@@ -11,9 +11,9 @@ void tess_bad_clear(const tess_numbers *n, tess_bad_number *bad)
     *bad = (tess_bad_number){.stage = TESS_BAD_NONE, .rank = n->engine->at.rank};
 }
 
-/* Sets *bad to the first bad value of a tensor (n_rows, row), if there is one and *bad is empty. */
+/* Sets *bad to the first bad value of rows [first, first + n_rows) of a tensor, if there is one and *bad is empty. */
 static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const char *of, const void *data,
-                 tess_dtype dtype, int64_t n_rows, int64_t row, tess_bad_number *bad)
+                 tess_dtype dtype, int64_t first, int64_t n_rows, int64_t row, tess_bad_number *bad)
 {
     tess_engine *e = n->engine;
     int64_t count = n_rows * row, at = -1;
@@ -26,7 +26,7 @@ static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const 
                              .micro = n->local * e->at.n_data + e->at.data,
                              .pass = n->pass,
                              .order = n->order,
-                             .row = at / row,
+                             .row = first + at / row,
                              .column = at % row,
                              .n_bad = tess_count_not_finite(data, dtype, count),
                              .n_values = count,
@@ -35,23 +35,23 @@ static void look(tess_numbers *n, tess_bad_stage stage, const char *what, const 
 }
 
 static void see(tess_numbers *n, int unit, const char *what, const char *of, void *data, tess_dtype dtype,
-                int64_t n_rows, int64_t row)
+                int64_t first, int64_t n_rows, int64_t row)
 {
     char name[128];
     n->order++;
     if (n->drill.see != NULL) {
         snprintf(name, sizeof(name), "%s %s", what, of);
-        n->drill.see(n->drill.self, unit, name, data, dtype, n_rows, row);
+        n->drill.see(n->drill.self, unit, name, data, dtype, first, n_rows, row);
     }
     if (n->checking)
-        look(n, TESS_BAD_COMPUTED, what, of, data, dtype, n_rows, row, &n->first);
+        look(n, TESS_BAD_COMPUTED, what, of, data, dtype, first, n_rows, row, &n->first);
 }
 
-static void see_computed(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t n_rows,
-                         int64_t row)
+static void see_computed(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t first,
+                         int64_t n_rows, int64_t row)
 {
     tess_numbers *n = self;
-    see(n, unit, what, tess_model_unit_name(n->engine->model, unit), data, dtype, n_rows, row);
+    see(n, unit, what, tess_model_unit_name(n->engine->model, unit), data, dtype, first, n_rows, row);
 }
 
 void tess_numbers_watch(tess_numbers *n)
@@ -74,7 +74,7 @@ static bool see_part(tess_numbers *n, int unit, const char *what, const tess_par
     const tess_coordinates *at = &n->engine->at;
     bool was_well = n->first.stage == TESS_BAD_NONE;
     int64_t begin, size;
-    see(n, unit, what, p->name, data, dtype, tess_shape_rows(&p->shape), tess_shape_row_count(&p->shape));
+    see(n, unit, what, p->name, data, dtype, 0, tess_shape_rows(&p->shape), tess_shape_row_count(&p->shape));
     if (!was_well || n->first.stage == TESS_BAD_NONE)
         return false;
     tess_cut_range((tess_cut){p->slice.whole.dim[p->slice.dim], p->slice.unit}, at->n_tp, at->tp, &begin, &size);
@@ -117,7 +117,7 @@ static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *wha
     const tess_box whole = tess_box_whole(&shape);
     int64_t own_row = tess_shard_row(shard), row = tess_shape_row_count(&shape);
     tess_box element;
-    look(n, stage, what, shard->name, data, TESS_F32, shard->box.size[0], own_row, bad);
+    look(n, stage, what, shard->name, data, TESS_F32, 0, shard->box.size[0], own_row, bad);
     if (!was_well || bad->stage == TESS_BAD_NONE)
         return;
     tess_flat_slice(shape.n_dims, &shard->box, bad->row * own_row + bad->column, 1, &element);

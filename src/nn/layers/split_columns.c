@@ -1,0 +1,43 @@
+/* Columns of a matrix whose rows every rank has, of ranks that share a layer (points.h). */
+#include "nn/layers/layers.h"
+
+tess_status tess_split_gather(const tess_layer_call *c, tess_cut columns, size_t element, const void *mine, void *into,
+                              int64_t into_ld)
+{
+    tess_cut rows = {c->T, 0};
+    int64_t begin, n;
+    tess_own_range(c, columns, &begin, &n);
+    return tess_meet(c, (tess_exchange){.what = "columns",
+                                        .held = {rows, columns},
+                                        .wanted = {rows, {columns.size, 0}},
+                                        .element = element,
+                                        .mine = mine,
+                                        .ld = n,
+                                        .into = into,
+                                        .into_ld = into_ld});
+}
+
+tess_status tess_split_own(const tess_layer_call *c, tess_cut columns, const void *whole, void *mine)
+{
+    size_t element = tess_dtype_size(c->dtype);
+    int64_t begin, n;
+    tess_own_range(c, columns, &begin, &n);
+    return c->kernels->copy_rows(c->stream, tess_at(c, whole, begin), (size_t)columns.size * element, mine,
+                                 (size_t)n * element, c->T, (size_t)n * element);
+}
+
+tess_status tess_split_gather_gradient(const tess_layer_call *c, tess_cut columns, float *mine, int64_t n_rows,
+                                       int64_t ld)
+{
+    tess_cut rows = {n_rows, 0};
+    int64_t begin, n;
+    tess_own_range(c, columns, &begin, &n);
+    return tess_meet(c, (tess_exchange){.what = "gradient",
+                                        .held = {rows, columns},
+                                        .wanted = {rows, {columns.size, 0}},
+                                        .element = sizeof(float),
+                                        .mine = mine,
+                                        .ld = ld,
+                                        .into = mine - begin,
+                                        .into_ld = ld});
+}

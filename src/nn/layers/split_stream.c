@@ -1,0 +1,87 @@
+/* Where ranks that share layers share the stream too (sequence parallelism): each has rows of it, and runs the norms
+ * and additions of those. What follows a norm, and what a gradient of the stream goes into, needs all rows. Without it
+ * each rank has all of the stream, and nobody meets here. */
+#include "nn/layers/layers.h"
+
+/* (R, width) of each rank becomes (T, width); `mine` may lie in its place there. */
+static tess_status gather_rows(const tess_layer_call *c, int64_t width, size_t element, const void *mine, void *into)
+{
+    tess_cut columns = {width, 0};
+    return tess_meet(c, (tess_exchange){.what = "stream",
+                                        .held = {c->rows, columns},
+                                        .wanted = {{c->T, 0}, columns},
+                                        .element = element,
+                                        .mine = mine,
+                                        .ld = width,
+                                        .into = into,
+                                        .into_ld = width});
+}
+
+tess_status tess_stream_gather(const tess_layer_call *c, const void *own, void *room, const void **whole)
+{
+    *whole = own;
+    if (!tess_is_split(c, c->rows))
+        return TESS_OK;
+    *whole = room;
+    return gather_rows(c, c->config->hidden_size, tess_dtype_size(c->dtype), own, room);
+}
+
+tess_status tess_stream_from_columns(const tess_layer_call *c, tess_cut columns, const void *mine, void *stream)
+{
+    int64_t begin, n;
+    tess_own_range(c, columns, &begin, &n);
+    return tess_meet(c, (tess_exchange){.what = "columns",
+                                        .held = {{c->T, 0}, columns},
+                                        .wanted = {c->rows, {columns.size, 0}},
+                                        .element = tess_dtype_size(c->dtype),
+                                        .mine = mine,
+                                        .ld = n,
+                                        .into = stream,
+                                        .into_ld = columns.size});
+}
+
+tess_status tess_stream_to_columns(const tess_layer_call *c, tess_cut columns, const void *stream, void *mine)
+{
+    int64_t begin, n;
+    if (!tess_is_split(c, c->rows))
+        return tess_split_own(c, columns, stream, mine);
+    tess_own_range(c, columns, &begin, &n);
+    return tess_meet(c, (tess_exchange){.what = "stream",
+                                        .held = {c->rows, {columns.size, 0}},
+                                        .wanted = {{c->T, 0}, columns},
+                                        .element = tess_dtype_size(c->dtype),
+                                        .mine = stream,
+                                        .ld = columns.size,
+                                        .into = mine,
+                                        .into_ld = n});
+}
+
+/* The sums over tokens of a norm's parameters, as one rank computes them: here of some columns and all rows. The kernel
+ * wants whole rows for the stream's gradient alone, which is overwritten work space here. */
+tess_status tess_stream_norm_params(const tess_layer_call *c, const tess_norm *norm, const void *h,
+                                    tess_norm_stats stats, const void *dy)
+{
+    tess_cut columns = {c->config->hidden_size, 1};
+    int64_t begin, n;
+    tess_own_range(c, columns, &begin, &n);
+    void *own_h = c->split.operands, *own_dy = tess_at(c, own_h, c->T * n);
+    float *rstd = c->split.rstd, *mean = rstd + c->T;
+    float *dw = tess_wants(c, norm->weight) ? c->dw[norm->weight] : NULL,
+          *db = tess_wants(c, norm->bias) ? c->dw[norm->bias] : NULL;
+    const void *w = tess_at(c, c->w[norm->weight], begin);
+    TESS_TRY(tess_stream_to_columns(c, columns, h, own_h));
+    TESS_TRY(tess_stream_to_columns(c, columns, dy, own_dy));
+    TESS_TRY(gather_rows(c, 1, sizeof(float), stats.rstd, rstd));
+    if (c->block->layer_norm)
+        TESS_TRY(gather_rows(c, 1, sizeof(float), stats.mean, mean));
+    if (n > 0 && c->block->layer_norm)
+        TESS_TRY(c->kernels->layernorm_backward(c->stream, own_h, w, mean, rstd, own_dy, NULL, own_dy,
+                                                dw != NULL ? dw + begin : NULL, db != NULL ? db + begin : NULL, c->T, n,
+                                                c->dtype));
+    else if (n > 0)
+        TESS_TRY(c->kernels->rmsnorm_backward(c->stream, own_h, w, rstd, own_dy, NULL, own_dy, dw + begin, c->T, n,
+                                              c->dtype));
+    if (dw != NULL)
+        TESS_TRY(tess_split_gather_gradient(c, columns, dw + begin, 1, columns.size));
+    return db != NULL ? tess_split_gather_gradient(c, columns, db + begin, 1, columns.size) : TESS_OK;
+}
