@@ -50,11 +50,24 @@ static void add_absence_lines(diagnosis_search *search)
     add_site_line(diagnosis, diagnosis->n_ranks == 1 ? "it last" : "the first of them last", &diagnosis->odd);
 }
 
+/* Which part of the model or the data a guilty rank has. */
+static void add_places(diagnosis_search *search)
+{
+    enum { MOST_PLACES = 4 };
+    char text[TESS_PLACE_TEXT];
+    tess_diagnosis *diagnosis = search->diagnosis;
+    const tess_places *places = &search->history->places;
+    for (int i = 0; i < diagnosis->n_ranks && i < MOST_PLACES && places->n_axes > 0; i++)
+        diagnosis_add_line(diagnosis, "rank %d is %s", diagnosis->ranks[i],
+                           tess_place_text(places, diagnosis->ranks[i], text, sizeof(text)));
+}
+
 void diagnosis_report(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
     tess_sentence headline = tess_sentence_begin(diagnosis->headline, sizeof(diagnosis->headline));
     diagnosis_write_headline(search, &headline);
+    add_places(search);
     if (diagnosis_is_absence(diagnosis->kind))
         add_absence_lines(search);
     add_site_hint(search);

@@ -6,7 +6,7 @@
 
 #include "tessera/memory.h"
 #include "trace/notice.h"
-#include "trace/ring.h"
+#include "trace/places.h"
 
 enum { TESS_HISTORY_TEXT = 64, TESS_HISTORY_LONG_TEXT = 256, TESS_HISTORY_MAX_RANKS = 65536 };
 
@@ -104,6 +104,7 @@ typedef struct tess_history {
     tess_rank_history *ranks; /* (world) */
     tess_team_history *teams;
     size_t n_teams;
+    tess_places places;
     tess_notice *notices; /* the newest notices of the running job, oldest first; NULL: none */
     int n_notices;
     uint64_t n_reported;    /* notices ever */

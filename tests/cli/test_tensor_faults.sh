@@ -30,6 +30,23 @@ expect "one of four sleeps" 1 "rank 2 has kept 3 ranks waiting" \
     train bad 4 $tp=2 comm.timeout_s=3 fault.spec="rank=2 step=5 point=phase:backward kind=sleep ms=600000"
 expect "one of a stage's two sleeps" 1 "rank 3 has kept 3 ranks waiting" \
     train bad 4 $tp=2 $stages=2 comm.timeout_s=3 fault.spec="rank=3 step=5 point=phase:backward kind=sleep ms=600000"
+expect "the trace of it says what that rank has" 3 "rank 3 is pp 1, tp 1" "$tessera" trace bad
+grep -qE "^ +2 +[0-9]+  pp 1, tp 0  " output && pass "and what others have" || fail "no places: $(cat output)"
+"$tessera" trace bad --json | tr -d ' \n' >output
+grep -q '"place":{"pp":0,"tp":1}' output && pass "and so in JSON" || fail "no place in: $(cat output)"
+"$tessera" trace bad --perfetto=trace.json >output 2>&1
+grep -q '"rank 1, pp 0, tp 1 on ' trace.json && pass "and on the timeline" || fail "no place: $(grep -m3 process_name trace.json)"
+"$tessera" train run.yaml -n 4 job.dump_folder=live $settings $tp=2 $stages=2 training.steps=100000 \
+    metrics.log_freq=1 >live.log 2>&1 &
+launcher=$!
+until grep -q "step:" live.log; do
+    kill -0 "$launcher" 2>/dev/null || break
+    sleep 0.1
+done
+"$tessera" top live --json >output
+kill -INT "$launcher"
+wait "$launcher"
+grep -q '"place":{"pp":1,"tp":0}' output && pass "a live job's places" || fail "no place in: $(cat output)"
 
 # ---- A rank that is killed
 columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }

@@ -158,6 +158,20 @@ static void the_page_says_who_and_why(void)
     tess_buffer_free(&page);
 }
 
+static void places_are_on_the_page(void)
+{
+    tess_top_rank ranks[WORLD];
+    tess_buffer page = {.mem = test_mem()};
+    tess_top_snapshot *s = stuck_job(ranks);
+    draw(s, 0, 0, &page);
+    EXPECT(strstr(page.data, "place") == NULL);
+    s->places = (tess_places){2, {{2, 2, "pp"}, {2, 1, "tp"}}};
+    draw(s, 0, 0, &page);
+    EXPECT_CONTAINS(page.data, "rank place ");
+    EXPECT_CONTAINS(page.data, "   2 pp 1, tp 0 ");
+    tess_buffer_free(&page);
+}
+
 static void the_newest_report_is_on_the_page(void)
 {
     tess_top_rank ranks[WORLD];
@@ -255,6 +269,7 @@ static const test_case cases[] = {
     {"two_looks_give_the_rate_between_them", two_looks_give_the_rate_between_them},
     {"cells_of_a_bar_add_up", cells_of_a_bar_add_up},
     {"the_page_says_who_and_why", the_page_says_who_and_why},
+    {"places_are_on_the_page", places_are_on_the_page},
     {"the_newest_report_is_on_the_page", the_newest_report_is_on_the_page},
     {"the_end_is_told", the_end_is_reported},
     {"a_page_fits_any_terminal", a_page_fits_any_terminal},

@@ -4,6 +4,7 @@
 #include "base/text/json.h"
 #include "doctor/job/job_report.h"
 #include "doctor/table/clean.h"
+#include "doctor/table/place_table.h"
 #include "diagnosis/request.h"
 
 /* null where no operation is involved. */
@@ -45,13 +46,15 @@ static json_t *json_of_rank(const tess_report *report, int rank)
     const tess_record none = {0};
     char state[32];
     const tess_phase_span *span = r->n_spans > 0 ? &r->spans[r->n_spans - 1] : NULL;
-    return json_pack(
+    json_t *object = json_pack(
         "{s:i, s:I, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "rank", rank, "pid", (json_int_t)r->pid, "host",
         tess_clean_json(r->host), "present", (int)r->present, "state",
         tess_clean_json(tess_report_state(report, rank, state, sizeof(state))), "why", tess_clean_json(r->why), "error",
         tess_clean_json(r->error), "phase", tess_clean_json(span != NULL ? span->phase : ""), "step",
         (json_int_t)(span != NULL ? span->step : -1), "waited_s", tess_json_number(tess_report_waited_s(report, rank)),
         "last", json_of_record(report->history, r->n_records > 0 ? &r->records[r->n_records - 1] : &none));
+    tess_place_put(object, &report->history->places, rank);
+    return object;
 }
 
 /* Seconds, as rows. */

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "doctor/job/job_report.h"
+#include "doctor/table/place_table.h"
 #include "diagnosis/request.h"
 #include "diagnosis/sentence.h"
 
@@ -46,10 +47,11 @@ static void describe_phase(const tess_rank_history *rank, char *text, size_t siz
         snprintf(text, size, "%.*s", TESS_TRACE_PHASE_BYTES, span->phase);
 }
 
-static tess_status print_rank(const tess_report *report, int rank, tess_buffer *out)
+/* width: of the places; 0: there are none. */
+static tess_status print_rank(const tess_report *report, int rank, int width, tess_buffer *out)
 {
     const tess_rank_history *r = &report->history->ranks[rank];
-    char state[32], phase[48], step_text[24], waited[24] = "", last[192] = "none";
+    char state[32], phase[48], step_text[24], waited[24] = "", last[192] = "none", place[TESS_PLACE_TEXT];
     int64_t step;
     describe_phase(r, phase, sizeof(phase), &step);
     snprintf(step_text, sizeof(step_text), step >= 0 ? "%lld" : "-", (long long)step);
@@ -57,26 +59,33 @@ static tess_status print_rank(const tess_report *report, int rank, tess_buffer *
         snprintf(waited, sizeof(waited), "%.2f s", tess_report_waited_s(report, rank));
     if (r->n_records > 0)
         tess_request_format(report->history, &r->records[r->n_records - 1], last, sizeof(last));
-    return tess_buffer_printf(out, "%5d %8d  %-16s %-14s %7s %9s  %s\n", rank, r->pid,
-                              tess_report_state(report, rank, state, sizeof(state)), phase, step_text, waited, last);
+    TESS_TRY(tess_buffer_printf(out, "%5d %8d  ", rank, r->pid));
+    if (width > 0)
+        TESS_TRY(tess_buffer_printf(out, "%-*s  ", width,
+                                    tess_place_text(&report->history->places, rank, place, sizeof(place))));
+    return tess_buffer_printf(out, "%-16s %-14s %7s %9s  %s\n", tess_report_state(report, rank, state, sizeof(state)),
+                              phase, step_text, waited, last);
 }
 
 /* Culprits first. */
 static tess_status print_ranks(const tess_report *report, tess_buffer *out)
 {
     const tess_diagnosis *diagnosis = &report->diagnosis;
-    int n = 0, world = report->history->world;
-    TESS_TRY(tess_buffer_printf(out, "\n%5s %8s  %-16s %-14s %7s %9s  %s\n", "rank", "pid", "state", "phase", "step",
-                                "waited", "last operation"));
+    int n = 0, world = report->history->world, width = tess_place_width(&report->history->places, world);
+    TESS_TRY(tess_buffer_printf(out, "\n%5s %8s  ", "rank", "pid"));
+    if (width > 0)
+        TESS_TRY(tess_buffer_printf(out, "%-*s  ", width, "place"));
+    TESS_TRY(
+        tess_buffer_printf(out, "%-16s %-14s %7s %9s  %s\n", "state", "phase", "step", "waited", "last operation"));
     for (int i = 0; i < diagnosis->n_ranks && n < MOST_ROWS; i++, n++)
-        TESS_TRY(print_rank(report, diagnosis->ranks[i], out));
+        TESS_TRY(print_rank(report, diagnosis->ranks[i], width, out));
     for (int r = 0; r < world && n < MOST_ROWS; r++) {
         bool is_culprit = false;
         for (int i = 0; i < diagnosis->n_ranks; i++)
             is_culprit = is_culprit || diagnosis->ranks[i] == r;
         if (is_culprit)
             continue;
-        TESS_TRY(print_rank(report, r, out));
+        TESS_TRY(print_rank(report, r, width, out));
         n++;
     }
     return n < world ? tess_buffer_printf(out, "      and %d more (--json has all)\n", world - n) : TESS_OK;

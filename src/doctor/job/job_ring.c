@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "doctor/table/clean.h"
+#include "doctor/table/place_table.h"
 
 /* Limit of records for a whole job: a quarter of a kilobyte each. */
 static const size_t most_records = 2u << 20;
@@ -59,6 +60,8 @@ tess_status tess_ring_add(tess_history *history, int rank, const tess_trace_ring
     TESS_CHECK(ring->rank == (uint32_t)rank && ring->world == (uint32_t)history->world, TESS_E_FORMAT,
                "event ring: it is of rank %u of %u, not of rank %d of %d", ring->rank, ring->world, rank,
                history->world);
+    if (history->places.n_axes == 0)
+        tess_places_read(ring, &history->places);
     TESS_TRY(add_teams(history, rank, ring));
     TESS_TRY(add_events(history, rank, ring, n_slots));
     r->present = true;

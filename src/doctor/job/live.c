@@ -7,6 +7,7 @@
 #include "doctor/job/job.h"
 #include "doctor/job/job_impl.h"
 #include "doctor/table/clean.h"
+#include "doctor/table/place_table.h"
 #include "trace/trace_folder.h"
 
 static tess_situation situation_of(const tess_board_copy *row, bool is_local)
@@ -44,11 +45,9 @@ static void add_row(const tess_live_job *live, int rank, tess_rank_history *to)
         tess_clean_text(live->job.header->hosts[host].name, JOB_NAME_BYTES, to->host, sizeof(to->host));
 }
 
-static tess_status add_opened(tess_history *history, int rank, const void *memory, size_t bytes, bool is_local,
+static tess_status add_opened(tess_history *history, int rank, const tess_trace_ring *ring, bool is_local,
                               tess_sites_source *source)
 {
-    const tess_trace_ring *ring;
-    TESS_TRY(tess_trace_open(memory, bytes, &ring));
     TESS_TRY(tess_ring_add(history, rank, ring, ring->capacity, source));
     /* From the rank's clock to ours; the wall clocks relate those of two hosts. */
     uint64_t ours = tess_os_wall_ns() - tess_os_now_ns();
@@ -57,21 +56,50 @@ static tess_status add_opened(tess_history *history, int rank, const void *memor
     return TESS_OK;
 }
 
-static tess_status add_ring(tess_history *history, const tess_live_job *live, int rank, tess_sites_source *source)
+static bool is_local(const tess_live_job *live, int rank)
+{
+    return live->job.rows[rank].host == live->host;
+}
+
+/* Rings are in the job's memory, those of this host, or in files. Unmap `file` in any case. */
+static tess_status open_ring(const tess_live_job *live, int rank, tess_mapping *file, const tess_trace_ring **ring)
 {
     char folder[JOB_FOLDER_BYTES + 1], path[JOB_FOLDER_BYTES + 64];
-    bool is_local = live->job.rows[rank].host == live->host;
-    tess_mapping file;
+    *file = (tess_mapping){0};
     snprintf(folder, sizeof(folder), "%.*s", JOB_FOLDER_BYTES, live->job.header->trace_folder);
-    if (folder[0] == '\0') /* the rings are in the job's memory */
-        return is_local ? add_opened(history, rank, tess_job_ring(&live->job, rank), tess_trace_bytes(JOB_RING_EVENTS),
-                                     true, source)
-                        : TESS_E_NOT_FOUND;
+    if (folder[0] == '\0')
+        return is_local(live, rank)
+                   ? tess_trace_open(tess_job_ring(&live->job, rank), tess_trace_bytes(JOB_RING_EVENTS), ring)
+                   : TESS_E_NOT_FOUND;
     TESS_TRY(tess_trace_ring_path(folder, rank, path, sizeof(path)));
-    TESS_TRY(tess_os_map(path, &file));
-    tess_status status = add_opened(history, rank, file.data, file.size, is_local, source);
+    TESS_TRY(tess_os_map(path, file));
+    return tess_trace_open(file->data, file->size, ring);
+}
+
+static tess_status add_ring(tess_history *history, const tess_live_job *live, int rank, tess_sites_source *source)
+{
+    tess_mapping file;
+    const tess_trace_ring *ring;
+    tess_status status = open_ring(live, rank, &file, &ring);
+    if (status == TESS_OK)
+        status = add_opened(history, rank, ring, is_local(live, rank), source);
     tess_os_unmap(&file);
     return status;
+}
+
+void tess_live_places(const tess_live_job *live, tess_places *places)
+{
+    tess_status status = TESS_E_NOT_FOUND;
+    *places = (tess_places){0};
+    for (int r = 0; r < live->world && status != TESS_OK; r++) {
+        tess_mapping file;
+        const tess_trace_ring *ring;
+        status = open_ring(live, r, &file, &ring);
+        if (status == TESS_OK)
+            tess_places_read(ring, places);
+        tess_os_unmap(&file);
+    }
+    tess_error_clear();
 }
 
 /* Adds board and ring of one rank. For its identity, the board overrides the ring. */

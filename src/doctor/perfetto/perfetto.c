@@ -302,8 +302,10 @@ static void draw_records(drawing *d, int rank, bool arrows)
 static void draw_rank(drawing *d, int rank)
 {
     const tess_rank_history *history = &d->history->ranks[rank];
-    char text[TESS_HISTORY_LONG_TEXT + 64];
-    snprintf(text, sizeof(text), "rank %d%s%s", rank, history->host[0] != '\0' ? " on " : "", history->host);
+    char text[TESS_HISTORY_LONG_TEXT + 64], place[TESS_PLACE_TEXT];
+    tess_place_text(&d->history->places, rank, place, sizeof(place));
+    snprintf(text, sizeof(text), "rank %d%s%s%s%s", rank, place[0] != '\0' ? ", " : "", place,
+             history->host[0] != '\0' ? " on " : "", history->host);
     put_metadata(d, rank, 0, "process_name", "name", text);
     tess_trace_events_begin(&d->out, 'M', rank, 0, "process_sort_index");
     tess_trace_events_args(&d->out);

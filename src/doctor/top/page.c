@@ -75,6 +75,12 @@ static tess_top_style fill_host(const pen *p, int rank, char *text, size_t size)
     return TESS_TOP_PLAIN;
 }
 
+static tess_top_style fill_place(const pen *p, int rank, char *text, size_t size)
+{
+    tess_place_text(&p->now->places, rank, text, size);
+    return TESS_TOP_PLAIN;
+}
+
 static tess_top_style fill_pid(const pen *p, int rank, char *text, size_t size)
 {
     snprintf(text, size, "%d", p->now->ranks[rank].board.pid);
@@ -167,18 +173,13 @@ typedef struct column {
     fill_cell *fill; /* NULL: the bar */
 } column;
 
-static const column columns[] = {{"rank", 4, 0, true, fill_rank},
-                                 {"host", 10, 4, false, fill_host},
-                                 {"pid", 7, 2, true, fill_pid},
-                                 {"state", 8, 0, false, fill_state},
-                                 {"phase", 13, 8, false, fill_phase},
-                                 {"step", 7, 7, true, fill_step},
-                                 {"waits for", 31, 9, false, fill_wait},
-                                 {"for", 6, 0, true, fill_waited},
-                                 {"tokens/s", 8, 3, true, fill_tokens},
-                                 {"rss", 5, 5, true, fill_rss},
-                                 {"memory by pool", 53, 1, false, fill_pools},
-                                 {"the step", BAR_LEAST, 6, false, NULL}};
+static const column columns[] = {{"rank", 4, 0, true, fill_rank},        {"host", 10, 4, false, fill_host},
+                                 {"place", 23, 6, false, fill_place},    {"pid", 7, 2, true, fill_pid},
+                                 {"state", 8, 0, false, fill_state},     {"phase", 13, 9, false, fill_phase},
+                                 {"step", 7, 8, true, fill_step},        {"waits for", 31, 10, false, fill_wait},
+                                 {"for", 6, 0, true, fill_waited},       {"tokens/s", 8, 3, true, fill_tokens},
+                                 {"rss", 5, 5, true, fill_rss},          {"memory by pool", 53, 1, false, fill_pools},
+                                 {"the step", BAR_LEAST, 7, false, NULL}};
 enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
 typedef struct page_layout {
@@ -198,7 +199,9 @@ static page_layout lay_out(const pen *p, bool limited)
 {
     page_layout l;
     for (int c = 0; c < N_COLUMNS; c++)
-        l.shown[c] = columns[c].fill != fill_host || p->now->n_hosts > 1;
+        l.shown[c] = columns[c].fill == fill_host    ? p->now->n_hosts > 1
+                     : columns[c].fill == fill_place ? p->now->places.n_axes > 0
+                                                     : true;
     for (int turn = 1; limited && turn < N_COLUMNS && width_of(&l) > p->width; turn++)
         for (int c = 0; c < N_COLUMNS; c++)
             if (columns[c].leaves == turn)

@@ -6,6 +6,7 @@
 
 #include "base/os/machine.h"
 #include "base/os/os.h"
+#include "doctor/job/job.h"
 #include "doctor/table/clean.h"
 #include "doctor/top/top_impl.h"
 
@@ -76,6 +77,7 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
     tess_clean(live->command, strlen(live->command), s->command, sizeof(s->command));
     for (int r = 0; r < s->world; r++)
         take_rank(live, r, &s->ranks[r]);
+    tess_live_places(live, &s->places);
     s->cause = find_cause(live);
     take_notice(live, s);
     tess_top_health(live, s->health, sizeof(s->health));

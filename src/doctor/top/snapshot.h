@@ -4,6 +4,7 @@
 #define TESS_DOCTOR_TOP_SNAPSHOT_H
 
 #include "job/find.h"
+#include "trace/places.h"
 
 typedef struct tess_top_rank {
     tess_board_copy board;
@@ -23,7 +24,8 @@ typedef struct tess_top_snapshot {
     char health[256];      /* what is wrong with its host; "": nothing known */
     tess_notice reported;  /* the newest report on it; text "": none */
     double reported_age_s; /* since its first report */
-    tess_top_rank *ranks;  /* (world) */
+    tess_places places;
+    tess_top_rank *ranks; /* (world) */
 } tess_top_snapshot;
 
 /* Copies the current state. Free with tess_top_snapshot_destroy. */

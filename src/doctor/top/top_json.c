@@ -4,6 +4,7 @@
 
 #include "base/text/json.h"
 #include "doctor/table/clean.h"
+#include "doctor/table/place_table.h"
 #include "doctor/top/page.h"
 #include "doctor/top/top_impl.h"
 #include "diagnosis/history.h"
@@ -51,6 +52,7 @@ static json_t *describe_rank(const tess_top_snapshot *s, int number)
     json_t *object = json_object();
     tess_json_put_int(object, "rank", number);
     tess_clean_put(object, "host", rank->host);
+    tess_place_put(object, &s->places, number);
     tess_json_put_int(object, "pid", b->pid);
     tess_clean_put(object, "state", tess_top_state(rank, text, sizeof(text)));
     tess_clean_put(object, "phase", b->phase);
