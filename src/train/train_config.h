@@ -112,6 +112,7 @@ typedef struct tess_config {
     } validation;
     struct {
         int64_t log_freq;
+        int64_t pipeline_timeline;
         bool enable_tensorboard;
         char tensorboard_folder[TESS_TEXT_SIZE];
     } metrics;

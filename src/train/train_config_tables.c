@@ -197,6 +197,8 @@ static const tess_option validation[] = {
 static const tess_option metrics[] = {
     INT("metrics.log_freq", metrics.log_freq, "10", 1, 1e9, "steps between log lines"),
     BOOL("metrics.enable_tensorboard", metrics.enable_tensorboard, "true", "write TensorBoard event files"),
+    INT("metrics.pipeline_timeline", metrics.pipeline_timeline, "0", 0, 1e9,
+        "steps between pictures of when each stage worked, in the log and in pipeline/ of job.dump_folder; 0: none"),
     TEXT("metrics.tensorboard_folder", metrics.tensorboard_folder, "tb", "inside job.dump_folder"),
 };
 

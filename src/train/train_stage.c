@@ -2,6 +2,7 @@
 
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
+#include "train/stage_times.h"
 
 /* What a micro-batch holds in a chunk while it is under way. `below` carries the stream in and its gradient out,
  * `above` the stream out and its gradient in: one is no longer needed when the other comes. */
@@ -23,8 +24,9 @@ struct tess_stage {
     tess_engine *e;
     tess_team *team;                 /* of the ranks that have the stages of the same micro-batches */
     tess_pipeline_schedule schedule; /* of the newest step's number of micro-batches */
-    stage_slot *slots;               /* (n_slots), those of a chunk together */
-    int *first_slot;                 /* (chunks + 1) */
+    tess_stage_times times;
+    stage_slot *slots; /* (n_slots), those of a chunk together */
+    int *first_slot;   /* (chunks + 1) */
     int n_slots;
     stage_parting *partings; /* (n_partings), as many as there ever were at once */
     int n_partings;
@@ -135,6 +137,7 @@ void tess_stage_destroy(tess_stage **handle)
     tess_mem_free(e->mem, s->first_slot);
     tess_device_free(e->compute.device, s->in);
     tess_device_free(e->compute.device, s->out);
+    tess_stage_times_close(&s->times);
     if (s->schedule.lists != NULL)
         tess_pipeline_free(&s->schedule);
     tess_mem_free(e->mem, s);
@@ -304,9 +307,11 @@ static tess_status fit_schedule(tess_stage *s, int n_local)
     const tess_pipeline_schedule *shape = &plan_of(s)->shape;
     if (s->schedule.lists != NULL && s->schedule.micros == n_local)
         return TESS_OK;
+    tess_stage_times_close(&s->times);
     if (s->schedule.lists != NULL)
         tess_pipeline_free(&s->schedule);
     TESS_TRY(tess_pipeline_build(s->e->mem, shape->kind, shape->ranks, shape->chunks, n_local, &s->schedule));
+    TESS_TRY(tess_stage_times_open(s->e->mem, &s->schedule, &s->times));
     for (int chunk = 0; chunk < shape->chunks; chunk++) {
         int needed = s->schedule.lists[plan_of(s)->rank].slots[chunk],
             there = s->first_slot[chunk + 1] - s->first_slot[chunk];
@@ -341,8 +346,10 @@ static tess_status run_list(tess_stage *s, const tess_batch_source *source, tess
         const tess_pipeline_action *a = &list->actions[i];
         stage_slot *slot = &s->slots[s->first_slot[a->chunk] + a->slot];
         TESS_TRY(enter(s, source, a, batches, &n_taken, slot));
+        s->times.own[i].start = tess_stage_now();
         TESS_TRY_CTX(act(s, slot, a->op, own), "stage %d of %d, micro-batch %d: %s", stage_of(s, slot), n_stages(s),
                      a->micro, tess_pipeline_op_name(a->op));
+        s->times.own[i].end = tess_stage_now();
     }
     for (int i = 0; i < s->n_slots; i++) {
         TESS_TRY(wait_for(s, &s->slots[i].sent_above));
@@ -351,6 +358,23 @@ static tess_status run_list(tess_stage *s, const tess_batch_source *source, tess
     for (int i = 0; i < s->n_partings; i++)
         TESS_TRY(wait_for(s, &s->partings[i].sent));
     return TESS_OK;
+}
+
+/* Of several pipelines that of rank 0 is drawn. */
+static bool draws(const tess_stage *s)
+{
+    const tess_engine *e = s->e;
+    int64_t every = e->config->metrics.pipeline_timeline;
+    return every > 0 && (e->step + 1) % every == 0 && e->at.data == 0 && e->at.tp == 0;
+}
+
+bool tess_stage_timeline(tess_stage *s, const tess_pipeline_schedule **schedule, const tess_pipeline_report **report)
+{
+    bool is_new = s->times.is_new;
+    s->times.is_new = false;
+    *schedule = &s->schedule;
+    *report = &s->times.report;
+    return is_new;
 }
 
 tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n_local, tess_loss_sum *own)
@@ -362,6 +386,8 @@ tess_status tess_stage_run(tess_stage *s, const tess_batch_source *source, int n
                                   (void **)&batches));
     tess_status status = run_list(s, source, batches, own);
     tess_mem_free(s->e->mem, batches);
+    if (status == TESS_OK && draws(s))
+        status = tess_stage_times_gather(&s->times, s->team, &s->schedule);
     return status;
 }
 

@@ -53,6 +53,11 @@ void tess_stage_destroy(tess_stage **stage);
  * source's batches are valid through the step. Collective over the pipeline. */
 tess_status tess_stage_run(tess_stage *stage, const tess_batch_source *source, int n_local, tess_loss_sum *own);
 
+/* When the actions of the newest step ran that metrics.pipeline_timeline is for, in ms: on rank 0, once after each such
+ * step. False: there is none. Valid until the next step. */
+bool tess_stage_timeline(tess_stage *stage, const tess_pipeline_schedule **schedule,
+                         const tess_pipeline_report **report);
+
 /* Calls what tess_stage_run calls, in its order, but hooks instead of computing, and with no batch. */
 tess_status tess_stage_rehearse(tess_stage *stage, const tess_hooks *hooks, int n_local);
 /* As many of n_local micro-batches as show all that a step does: the others repeat it. */

@@ -367,6 +367,7 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
         return TESS_OK;
     tess_runtime_phase(t->runtime, "log", t->engine->step, -1);
     show_step(t, &report);
+    tess_trainer_draw_timeline(t);
     return TESS_OK;
 }
 

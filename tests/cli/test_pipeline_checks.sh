@@ -78,6 +78,24 @@ expect "a sample at the end" 0 "out/model" "$tessera" train run.yaml -n 3 $pp=3 
 expect "eval of its model" 0 "perplexity" "$tessera" eval out/model --data text.txt
 expect "generate with it" 0 "the sea" "$tessera" generate out/model --prompt "the sea" --max-new-tokens 4
 
+# ---- The measured timeline: a row a rank in the log, and in the file each action of a stage once
+for kind in 1f1b zb_h1; do
+    rm -rf out
+    expect "timeline of $kind" 0 "pipeline: step 4 took" "$tessera" train run.yaml -n 4 $pp=2 $schedule=$kind training.steps=5 \
+        training.local_batch_size=1 metrics.pipeline_timeline=4
+    micros=$(sed -n "s/^pipeline: $kind, \([0-9]*\) micro-batches.*/\1/p" output)
+    [ "$(grep -cE '^  rank [01]  [FBIW.]+$' output)" = 2 ] && pass "$kind: a row a stage" || fail "$kind: $(cat output)"
+    tr '{' '\n' <out/pipeline/step-00000004.json >events
+    for action in F $([ $kind = 1f1b ] && echo B || echo BI BW); do
+        n=$(grep -cE "\"name\": ?\"$action [0-9]+\"" events)
+        [ "$n" = $((2 * micros)) ] && pass "$kind: $action of each micro-batch on each stage" || fail "$kind: $n times $action"
+    done
+done
+[ ! -e out/pipeline/step-00000005.json ] && pass "no other step is drawn" || fail "step 5 is drawn"
+mkdir closed && echo file >closed/pipeline
+expect "a timeline that cannot be written" 0 "warning: no timeline of step 4" "$tessera" train run.yaml -n 2 $pp=2 \
+    training.steps=5 metrics.pipeline_timeline=4 job.dump_folder=closed
+
 # ---- Ranks that do not plan the same
 refused "a rank of a stage with fewer micro-batches" 1 "before the first step: ranks disagree, the odd one out: rank 3 has" \
     4 $pp=2 training.local_batch_size=1 fault.spec="rank=3 step=1 kind=uneven"

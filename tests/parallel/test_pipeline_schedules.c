@@ -367,6 +367,47 @@ static void costs_are_times(void)
     tess_pipeline_free(&s);
 }
 
+/* Times as ranks measure them, on a clock that started long ago, of stages that each take another time. */
+static void measured_times_give_what_was_simulated(void)
+{
+    enum { P = 3, M = 6, CHUNKS = 2 };
+    for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++) {
+        tess_pipeline_stage_costs stages[P * CHUNKS], mean[P * CHUNKS];
+        tess_pipeline_schedule s;
+        tess_pipeline_report measured;
+        for (int g = 0; g < P * CHUNKS; g++)
+            stages[g] = (tess_pipeline_stage_costs){{2 + g % 4, 5 - g % 3, 2, 1 + g % 2}};
+        int chunks = tess_pipeline_usual_chunks((tess_pipeline_kind)kind);
+        const tess_pipeline_costs costs = {.send = 0.5, .stages = stages};
+        tess_pipeline_report report = build_and_check((tess_pipeline_kind)kind, P, chunks, M, &costs, &s);
+        EXPECT_OK(tess_pipeline_report_create(&s, &measured));
+        for (int r = 0; r < P; r++)
+            for (int i = 0; i < s.lists[r].n; i++)
+                measured.times[r][i] =
+                    (tess_pipeline_time){report.times[r][i].start + 1e6, report.times[r][i].end + 1e6};
+        tess_pipeline_measure(&s, &measured);
+        expect_near(measured.makespan, report.makespan, "the length", P, chunks, M);
+        expect_near(measured.bubble, report.bubble, "the bubble", P, chunks, M);
+        for (int r = 0; r < P; r++) {
+            expect_near(measured.busy[r], report.busy[r], "a rank's time", P, chunks, M);
+            expect_near(measured.idle[r], report.idle[r], "a rank's idle share", P, chunks, M);
+        }
+        tess_pipeline_mean_costs(&s, &measured, mean);
+        for (int g = 0; g < P * chunks; g++)
+            for (int op = 0; op <= TESS_PIPELINE_BW; op++)
+                if (mean[g].of[op] != 0)
+                    expect_near(mean[g].of[op], stages[g].of[op], "the mean time of an action", P, chunks, M);
+        tess_pipeline_report_free(&measured);
+        close_both(&s, &report);
+    }
+    tess_pipeline_schedule s;
+    tess_pipeline_stage_costs bad[2] = {{{1, 1, 1, 1}}, {{1, NAN, 1, 1}}};
+    EXPECT_OK(tess_pipeline_build(test_mem(), TESS_PIPELINE_1F1B, 2, 1, 2, &s));
+    EXPECT_FAILS(tess_pipeline_check(&s, &(tess_pipeline_costs){.stages = bad}, NULL), TESS_E_INVALID,
+                 "B of stage 1 costs nan");
+    tess_pipeline_free(&s);
+}
+
 static void names_are_read_in_any_case(void)
 {
     tess_pipeline_kind kind;
@@ -501,6 +542,7 @@ static const test_case cases[] = {
     {"orders_are_those_of_pytorch", orders_are_those_of_pytorch},
     {"bounds_say_which_numbers_would_do", bounds_say_which_numbers_would_do},
     {"costs_are_times", costs_are_times},
+    {"measured_times_give_what_was_simulated", measured_times_give_what_was_simulated},
     {"names_are_read_in_any_case", names_are_read_in_any_case},
     {"advice_is_the_smallest_number", advice_is_the_smallest_number},
     {"fewer_micro_batches_need_no_more_slots", fewer_micro_batches_need_no_more_slots},

@@ -85,12 +85,18 @@ int tess_pipeline_chunk_of(const tess_pipeline_schedule *schedule, int stage);
 bool tess_pipeline_crosses(const tess_pipeline_schedule *schedule, int stage);
 
 /* ---- What it takes */
+/* F, B, BI and BW of a stage. */
+typedef struct tess_pipeline_stage_costs {
+    double of[TESS_PIPELINE_BW + 1];
+} tess_pipeline_stage_costs;
+
 /* Durations, in any unit; an action of a stage takes its share of them. Messages cost the ranks nothing and arrive
  * `send` later. */
 typedef struct tess_pipeline_costs {
     double forward, backward, input, weight; /* of F, B, BI, BW */
     double send;
-    const double *share; /* (ranks * chunks) by stage; NULL: 1 each */
+    const double *share;                     /* (ranks * chunks) by stage; NULL: 1 each */
+    const tess_pipeline_stage_costs *stages; /* (ranks * chunks) instead of the four and their shares, or NULL */
     int buffers; /* messages that may lie between two stages, in one direction, before SEND waits; 0: as many as come */
 } tess_pipeline_costs;
 
@@ -116,6 +122,17 @@ typedef struct tess_pipeline_report {
 tess_status tess_pipeline_check(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,
                                 tess_pipeline_report *report);
 void tess_pipeline_report_free(tess_pipeline_report *report);
+
+/* ---- What it took */
+/* An empty report, for times that ranks have measured: free it with tess_pipeline_report_free. */
+tess_status tess_pipeline_report_create(const tess_pipeline_schedule *schedule, tess_pipeline_report *report);
+/* From the times of all actions on one clock, in any unit: moves them so that the first computation starts at 0, and
+ * sets makespan, bubble, busy and idle. */
+void tess_pipeline_measure(const tess_pipeline_schedule *schedule, tess_pipeline_report *report);
+/* The mean time of each computation of a stage (ranks * chunks): costs whose check says what the schedule alone takes.
+ */
+void tess_pipeline_mean_costs(const tess_pipeline_schedule *schedule, const tess_pipeline_report *report,
+                              tess_pipeline_stage_costs *stages);
 
 /* The bubble by the closed formula of the schedule's paper, and the formula. NAN and NULL where none holds: messages
  * take time, stages differ, or there are too few micro-batches to fill the pipeline. */

@@ -19,6 +19,13 @@ static tess_status check_costs(const tess_pipeline_schedule *s, const tess_pipel
     for (int g = 0; costs->share != NULL && g < s->ranks * s->chunks; g++)
         TESS_CHECK(isfinite(costs->share[g]) && costs->share[g] >= 0, TESS_E_INVALID,
                    "pipeline: the share of stage %d is %g; give 0 or more", g, costs->share[g]);
+    for (int i = 0; costs->stages != NULL && i < s->ranks * s->chunks * (TESS_PIPELINE_BW + 1); i++) {
+        tess_pipeline_op op = (tess_pipeline_op)(i % (TESS_PIPELINE_BW + 1));
+        int g = i / (TESS_PIPELINE_BW + 1);
+        TESS_CHECK(isfinite(costs->stages[g].of[op]) && costs->stages[g].of[op] >= 0, TESS_E_INVALID,
+                   "pipeline: %s of stage %d costs %g; give a time of 0 or more", tess_pipeline_op_name(op), g,
+                   costs->stages[g].of[op]);
+    }
     TESS_CHECK(costs->buffers >= 0, TESS_E_INVALID,
                "pipeline: %d message buffers between stages; give 1 or more, or 0 for as many as come", costs->buffers);
     return TESS_OK;
@@ -29,7 +36,7 @@ static tess_status alloc(tess_mem *mem, size_t n, size_t size, void **out)
     return tess_mem_alloc_array(mem, TESS_POOL_MISC, n, size, "report of a pipeline", out);
 }
 
-static tess_status create_report(const tess_pipeline_schedule *s, tess_pipeline_report *report)
+tess_status tess_pipeline_report_create(const tess_pipeline_schedule *s, tess_pipeline_report *report)
 {
     const size_t ranks = (size_t)s->ranks;
     size_t n = 0;
@@ -66,7 +73,7 @@ tess_status tess_pipeline_check(const tess_pipeline_schedule *s, const tess_pipe
     int *work = NULL;
     tess_status status;
     TESS_GOTO(check_costs(s, costs), freed);
-    TESS_GOTO(create_report(s, &own), freed);
+    TESS_GOTO(tess_pipeline_report_create(s, &own), freed);
     TESS_GOTO(alloc(s->mem, pipeline_list_work(s), sizeof(int), (void **)&work), freed);
     for (int r = 0; r < s->ranks; r++)
         TESS_GOTO(pipeline_check_list(s, r, work, &own), freed);

@@ -14,7 +14,7 @@ double tess_pipeline_formula(const tess_pipeline_schedule *s, const tess_pipelin
     const double p = s->ranks, v = s->chunks, m = s->micros;
     const bool equal = c->forward == c->input && c->input == c->weight;
     *formula = NULL;
-    if (c->send > 0 || c->share != NULL || c->buffers > 0 || c->forward <= 0)
+    if (c->send > 0 || c->share != NULL || c->stages != NULL || c->buffers > 0 || c->forward <= 0)
         return NAN;
     switch (s->kind) {
     case TESS_PIPELINE_GPIPE:

@@ -52,6 +52,8 @@ static double cost_of(const simulation *sim, int rank, const tess_pipeline_actio
 {
     const tess_pipeline_costs *c = sim->costs;
     const double by_op[] = {c->forward, c->backward, c->input, c->weight};
+    if (c->stages != NULL)
+        return c->stages[tess_pipeline_stage(sim->s, rank, a->chunk)].of[a->op];
     return by_op[a->op] * (c->share != NULL ? c->share[tess_pipeline_stage(sim->s, rank, a->chunk)] : 1);
 }
 

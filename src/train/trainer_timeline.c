@@ -1,0 +1,77 @@
+/* The measured timeline of a pipeline: rank 0 draws what tess_stage_timeline has of a step. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "train/train_stage.h"
+#include "train/trainer_impl.h"
+
+enum { TIMELINE_COLUMNS = 100 };
+
+/* The idle share if nobody had waited for more than the schedule makes him: what the stages take in the mean decides.
+ */
+static tess_status bubble_of_schedule(tess_mem *mem, const tess_pipeline_schedule *s,
+                                      const tess_pipeline_report *measured, double *bubble)
+{
+    tess_pipeline_stage_costs *stages;
+    tess_pipeline_report ideal;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)s->ranks * (size_t)s->chunks, sizeof(*stages),
+                                  "costs of stages", (void **)&stages));
+    tess_pipeline_mean_costs(s, measured, stages);
+    tess_status status = tess_pipeline_check(s, &(tess_pipeline_costs){.stages = stages}, &ideal);
+    if (status == TESS_OK) {
+        *bubble = ideal.bubble;
+        tess_pipeline_report_free(&ideal);
+    }
+    tess_mem_free(mem, stages);
+    return status;
+}
+
+static tess_status write_file(const tess_trainer *t, const tess_pipeline_schedule *s, const tess_pipeline_report *r)
+{
+    char folder[TESS_TEXT_SIZE + 16], path[TESS_TEXT_SIZE + 64];
+    TESS_TRY(tess_trainer_path(t, "pipeline", folder, sizeof(folder)));
+    TESS_TRY(tess_os_make_dirs(folder));
+    snprintf(path, sizeof(path), "%s/step-%08lld.json", folder, (long long)t->engine->step);
+    return tess_pipeline_write_trace(s, r, path);
+}
+
+/* A note a row of the picture. */
+static void show_rows(const tess_trainer *t, char *text)
+{
+    for (char *end; (end = strchr(text, '\n')) != NULL; text = end + 1) {
+        *end = '\0';
+        tess_trainer_note(t, "  %s", text);
+    }
+}
+
+static tess_status draw(const tess_trainer *t, const tess_pipeline_schedule *s, const tess_pipeline_report *r)
+{
+    static const tess_pipeline_costs equal = {.forward = 1, .backward = 2, .input = 1, .weight = 1};
+    const char *formula;
+    char stated[64] = "";
+    tess_buffer picture = {.mem = t->mem};
+    double bubble = 0, by_formula = tess_pipeline_formula(s, &equal, &formula);
+    TESS_TRY(bubble_of_schedule(t->mem, s, r, &bubble));
+    if (formula != NULL)
+        snprintf(stated, sizeof(stated), "; %s with equal stages: %.1f%%", formula, 100 * by_formula);
+    tess_trainer_note(t, "pipeline: step %lld took %.4g ms, %.1f%% of it idle; %.1f%% by what its stages take%s",
+                      (long long)t->engine->step, r->makespan, 100 * r->bubble, 100 * bubble, stated);
+    tess_status status = tess_pipeline_print_timeline(s, r, TIMELINE_COLUMNS, &picture);
+    if (status == TESS_OK)
+        show_rows(t, picture.data);
+    tess_buffer_free(&picture);
+    return status == TESS_OK ? write_file(t, s, r) : status;
+}
+
+void tess_trainer_draw_timeline(const tess_trainer *t)
+{
+    const tess_pipeline_schedule *schedule;
+    const tess_pipeline_report *report;
+    tess_stage *stage = t->engine->stage;
+    if (stage == NULL || !tess_stage_timeline(stage, &schedule, &report) || draw(t, schedule, report) == TESS_OK)
+        return;
+    tess_trainer_warn(t, "no timeline of step %lld: %s", (long long)t->engine->step, tess_error_message());
+    tess_error_clear();
+}
