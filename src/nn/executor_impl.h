@@ -11,6 +11,7 @@ typedef enum tess_unit_state { TESS_UNIT_EMPTY, TESS_UNIT_FORWARD, TESS_UNIT_OWE
 typedef struct tess_unit_memory {
     tess_layer_saved saved; /* of the head: h and input_stats */
     tess_layer_work work;
+    const void *dout; /* the caller's, of the last unit of a range without the head: its dh3 */
     tess_unit_state state;
 } tess_unit_memory;
 

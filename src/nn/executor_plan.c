@@ -234,7 +234,7 @@ static void plan_unit(tess_executor *e, cursor *at, int slot, int unit)
     m->work.deferred = defers(e, unit);
     if (unit > tess_executor_units_of(e, slot).begin && e->units != NULL)
         m->work.dh = tess_executor_memory(e, slot, unit - 1)->work.dh3;
-    if (e->options.split_backward && block->kind != TESS_BLOCK_HEAD)
+    if (e->options.split_backward && block->kind != TESS_BLOCK_HEAD && unit < tess_executor_units_of(e, slot).end - 1)
         m->work.dh3 = stream_of(at, &n);
     if (m->work.deferred)
         take_deferred(at, &n, &m->work);

@@ -83,7 +83,7 @@ static tess_status forward_range(tess_executor *e, const tess_range *r, const vo
     bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD;
     int last = head ? r->end - 2 : r->end - 1; /* below r->begin: the head alone */
     tess_unit_memory *m = r->batch != NULL ? tess_executor_memory(e, r->slot, r->begin) : NULL;
-    if (r->batch != NULL && kind_of(e, r->begin) != TESS_BLOCK_EMBEDDING)
+    if (r->batch != NULL && kind_of(e, r->begin) != TESS_BLOCK_EMBEDDING && in != m->saved.h)
         TESS_TRY(copy_stream(e, r->batch, m->saved.h, in));
     for (int unit = r->begin; unit <= last; unit++)
         TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin), "%s: forward", title_of(e, unit));
@@ -97,26 +97,41 @@ static tess_status forward_range(tess_executor *e, const tess_range *r, const vo
     return last >= r->begin ? leave_stream(e, r->batch, r->slot, last, out) : TESS_OK;
 }
 
+/* At its ends a range works in the caller's memory. */
+static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int unit, void *din)
+{
+    const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
+    tess_layer_work work = m->work;
+    if (unit == r->begin && din != NULL)
+        work.dh = din;
+    if (unit == r->end - 1)
+        work.dh3 = (void *)(uintptr_t)m->dout; /* only read */
+    return work;
+}
+
 /* The input part: no gradient of a parameter is wanted, so weights are all that the layer needs. */
-static tess_status backward_input(tess_executor *e, tess_layer_call *call, tess_unit_memory *m)
+static tess_status backward_input(tess_executor *e, tess_layer_call *call, const tess_layer_saved *saved,
+                                  const tess_layer_work *work)
 {
     if (call->block->kind == TESS_BLOCK_EMBEDDING)
         return TESS_OK;
     call->dw = e->none;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call->unit, &call->w));
     if (call->batch != NULL)
-        TESS_TRY(tess_layer_backward(call, &m->saved, &m->work, true));
+        TESS_TRY(tess_layer_backward(call, saved, work, true));
     return e->hooks.post_forward(e->hooks.self, call->unit);
 }
 
 /* Whole, or the weight part. A tied embedding's window is open: the head has written its part of the gradient. */
-static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, tess_backward_part part, bool want_dh)
+static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, const tess_backward *b)
 {
-    tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
+    const tess_layer_saved *saved = &tess_executor_memory(e, r->slot, unit)->saved;
+    const tess_layer_work work = work_of(e, r, unit, b->din);
     tess_layer_call call = call_of(e, r->batch, unit);
     bool embeds = call.block->kind == TESS_BLOCK_EMBEDDING;
-    if (part == TESS_BACKWARD_INPUT)
-        return backward_input(e, &call, m);
+    bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
+    if (b->part == TESS_BACKWARD_INPUT)
+        return backward_input(e, &call, saved, &work);
     if (embeds && call.block->tied) {
         TESS_CHECK(e->open.is_open && e->open.slot == r->slot, TESS_E_INVALID,
                    "the head's backward on slot %d has not run, and it writes a tied table's gradient first", r->slot);
@@ -127,11 +142,11 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
         TESS_TRY(e->hooks.pre_backward(e->hooks.self, unit, &call.w, &call.dw));
     }
     if (r->batch != NULL && embeds)
-        TESS_TRY(tess_embedding_backward(&call, m->work.dh3));
-    else if (r->batch != NULL && part == TESS_BACKWARD_WEIGHTS && m->work.deferred)
-        TESS_TRY(tess_layer_backward_weights(&call, &m->saved, &m->work));
+        TESS_TRY(tess_embedding_backward(&call, work.dh3));
+    else if (r->batch != NULL && b->part == TESS_BACKWARD_WEIGHTS && work.deferred)
+        TESS_TRY(tess_layer_backward_weights(&call, saved, &work));
     else if (r->batch != NULL)
-        TESS_TRY(tess_layer_backward(&call, &m->saved, &m->work, want_dh));
+        TESS_TRY(tess_layer_backward(&call, saved, &work, want_dh));
     return e->hooks.post_backward(e->hooks.self, unit);
 }
 
@@ -144,17 +159,16 @@ static tess_status final_norm(tess_executor *e, const tess_layer_call *call, con
 
 /* From work.y to the gradient of the stream. `last`: the window of the norm, `head`: that of the head's weight. */
 static tess_status compute_head(tess_executor *e, tess_layer_call *last, const tess_layer_call *head,
-                                const tess_unit_memory *m, const tess_backward *b)
+                                const tess_layer_saved *s, const tess_layer_work *w, const tess_backward *b)
 {
     const tess_norm *norm = &last->block->final_norm;
-    const tess_layer_work *w = &m->work;
     bool want_dy = e->options.first_trainable_unit < last->unit || b->din != NULL || tess_norm_trains(last, norm);
     TESS_TRY(tess_head_train(head, b->loss, &e->head, w->y, want_dy, b->logprob));
     if (e->shown.see != NULL)
         e->shown.see(e->shown.self, last->unit, "log-probabilities", b->logprob, TESS_F32, 0, last->T, 1);
     if (!want_dy)
         return TESS_OK;
-    TESS_TRY(tess_norm_backward(last, norm, m->saved.h, m->saved.input_stats, tess_own_part(last, w->y), NULL, w->dh));
+    TESS_TRY(tess_norm_backward(last, norm, s->h, s->input_stats, tess_own_part(last, w->y), NULL, w->dh));
     tess_layer_show(last, "input gradient", w->dh, last->config->hidden_size);
     return TESS_OK;
 }
@@ -177,10 +191,11 @@ static tess_status train_head(tess_executor *e, const tess_range *r, const tess_
     static float *const frozen[2] = {NULL, NULL};
     bool tied = e->model->blocks[0].tied, embedding_trains = e->options.first_trainable_unit == 0;
     tess_layer_call last = call_of(e, r->batch, e->model->n_units - 1);
-    const tess_unit_memory *m = tess_executor_memory(e, r->slot, last.unit);
+    const tess_layer_saved *saved = &tess_executor_memory(e, r->slot, last.unit)->saved;
+    const tess_layer_work work = work_of(e, r, last.unit, b->din);
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, last.unit, &last.w));
     if (r->batch != NULL) {
-        TESS_TRY(final_norm(e, &last, &m->saved));
+        TESS_TRY(final_norm(e, &last, saved));
         tess_layer_show(&last, "final norm", tess_own_part(&last, e->work.y), last.config->hidden_size);
     }
     TESS_TRY(e->hooks.post_forward(e->hooks.self, last.unit));
@@ -194,7 +209,7 @@ static tess_status train_head(tess_executor *e, const tess_range *r, const tess_
         head.dw = frozen;
     }
     if (r->batch != NULL)
-        TESS_TRY(compute_head(e, &last, &head, m, b));
+        TESS_TRY(compute_head(e, &last, &head, saved, &work, b));
     if (tied && !embedding_trains)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
     return e->hooks.post_backward(e->hooks.self, last.unit);
@@ -223,17 +238,18 @@ static tess_status backward_range(tess_executor *e, const tess_range *r, const t
     if (head && b->part != TESS_BACKWARD_WEIGHTS)
         TESS_TRY_CTX(train_head(e, r, b), "head");
     else if (b->dout != NULL)
-        TESS_TRY(copy_stream(e, r->batch, tess_executor_memory(e, r->slot, r->end - 1)->work.dh3, b->dout));
-    for (int unit = head ? r->end - 2 : r->end - 1; unit >= first; unit--) {
-        bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
-        TESS_TRY_CTX(backward_unit(e, r, unit, b->part, want_dh), "%s: backward", title_of(e, unit));
-    }
-    if (b->din != NULL)
-        TESS_TRY(copy_stream(e, r->batch, b->din, tess_executor_memory(e, r->slot, r->begin)->work.dh));
+        tess_executor_memory(e, r->slot, r->end - 1)->dout = b->dout;
+    for (int unit = head ? r->end - 2 : r->end - 1; unit >= first; unit--)
+        TESS_TRY_CTX(backward_unit(e, r, unit, b), "%s: backward", title_of(e, unit));
     return e->seen;
 }
 
 /* ---- Ranges on slots ---- */
+void *tess_executor_input(const tess_executor *e, int slot, int unit)
+{
+    return tess_executor_memory(e, slot, unit)->saved.h;
+}
+
 static tess_status check_places(const tess_executor *e, const tess_range *r)
 {
     int n_slots = tess_executor_slots(&e->options), n_units = e->model->n_units;

@@ -193,7 +193,12 @@ typedef struct tess_range {
     const tess_batch *batch; /* the same in all calls of a micro-batch */
 } tess_range;
 
-/* in: what unit `begin` reads; NULL with the embedding. out: gets what unit `end` reads; NULL with the head. */
+/* Where `unit` of a slot reads the stream, (max_tokens, C) of the device, from its forward to the end of its backward:
+ * what is put there need not be copied. Not the embedding's. */
+void *tess_executor_input(const tess_executor *executor, int slot, int unit);
+
+/* in: what unit `begin` reads, which is copied unless it is tess_executor_input(); NULL with the embedding. out: gets
+ * what unit `end` reads; NULL with the head. */
 tess_status tess_executor_forward(tess_executor *executor, const tess_range *range, const void *in, void *out);
 
 /* In two parts: the input part first, for all ranges below to go on; the weight part of the same range at any time
@@ -205,8 +210,9 @@ typedef enum tess_backward_part { TESS_BACKWARD_WHOLE, TESS_BACKWARD_INPUT, TESS
 
 typedef struct tess_backward {
     tess_backward_part part;
-    const void *dout; /* (T, C) gradient of what unit `end` reads; NULL with the head, and in the weight part */
-    void *din;        /* (T, C) gets that of what unit `begin` reads; NULL: nobody wants it */
+    const void *dout; /* (R, C) gradient of what unit `end` reads; NULL with the head, and in the weight part. It is
+                       * read where it lies, by the weight part too */
+    void *din;        /* (R, C) gets that of what unit `begin` reads, another place than dout; NULL: nobody wants it */
     const tess_token_loss *loss; /* as in tess_executor_train, with the head, as logprob (T) */
     float *logprob;
 } tess_backward;

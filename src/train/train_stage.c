@@ -4,17 +4,20 @@
 #include "train/numbers/numbers.h"
 #include "train/stage_times.h"
 
-/* What a micro-batch holds in a chunk while it is under way. `below` carries the stream in and its gradient out,
- * `above` the stream out and its gradient in: one is no longer needed when the other comes. */
+/* What a micro-batch holds in a chunk while it is under way. A message is read and written where it is computed with:
+ * the stream comes to where the executor keeps it for backward, and the first layer writes its gradient to `below`;
+ * the last one writes the stream to `above` and reads the gradient there, which comes when the stream has gone. On a
+ * device apart from the host both are what the host sends and receives. */
 typedef struct stage_slot {
     tess_batch batch;
     int chunk, micro;
     char *below, *above;                /* (T, C); NULL: the pipeline ends there, or this rank has the next stage too */
     tess_work *sent_below, *sent_above; /* messages that still read them */
+    void *dout;                         /* (T, C) of a device apart from the host: a copy of the gradient in `above` */
 } stage_slot;
 
-/* A slot may be needed for another micro-batch before the rank below comes to take the gradient of the last one. To
- * wait for that could be for ever: that rank may wait for this one. So the buffer stays with its message. */
+/* The gradient of a micro-batch may be ready before the rank below comes to take that of the slot's last one. To wait
+ * for that could be for ever: that rank may wait for this one. So the buffer stays with its message. */
 typedef struct stage_parting {
     char *buffer;
     tess_work *sent;
@@ -30,7 +33,7 @@ struct tess_stage {
     int n_slots;
     stage_parting *partings; /* (n_partings), as many as there ever were at once */
     int n_partings;
-    void *in, *out; /* (T, C) on a device apart from the host, else NULL */
+    void *out; /* (T, C) on a device apart from the host: what goes to a buffer of the host; else NULL */
 };
 
 static const tess_stage_plan *plan_of(const tess_stage *s)
@@ -73,6 +76,9 @@ static tess_status alloc_slot(tess_stage *s, stage_slot *slot)
         TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->below));
     if (above)
         TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->above));
+    if (above && s->e->compute.apart)
+        TESS_TRY(
+            tess_device_alloc(s->e->compute.device, TESS_POOL_ACTIVATIONS, bytes, "a stream's gradient", &slot->dout));
     return TESS_OK;
 }
 
@@ -95,9 +101,8 @@ static tess_status alloc_slots(tess_stage *s)
     s->first_slot[chunks] = s->n_slots;
     if (!e->compute.apart)
         return TESS_OK;
-    size_t bytes = stream_bytes(s, e->pass_tokens);
-    TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, bytes, "the stream", &s->in));
-    return tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, bytes, "the stream", &s->out);
+    return tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, stream_bytes(s, e->pass_tokens), "the stream",
+                             &s->out);
 }
 
 tess_status tess_stage_create(tess_engine *e, tess_stage **out)
@@ -126,6 +131,7 @@ void tess_stage_destroy(tess_stage **handle)
                 tess_work_cancel(works[k]);
         tess_mem_free(e->mem, s->slots[i].below);
         tess_mem_free(e->mem, s->slots[i].above);
+        tess_device_free(e->compute.device, s->slots[i].dout);
     }
     for (int i = 0; i < s->n_partings; i++) {
         if (s->partings[i].sent != NULL)
@@ -135,7 +141,6 @@ void tess_stage_destroy(tess_stage **handle)
     tess_mem_free(e->mem, s->partings);
     tess_mem_free(e->mem, s->slots);
     tess_mem_free(e->mem, s->first_slot);
-    tess_device_free(e->compute.device, s->in);
     tess_device_free(e->compute.device, s->out);
     tess_stage_times_close(&s->times);
     if (s->schedule.lists != NULL)
@@ -166,7 +171,7 @@ static bool has_left(tess_work *sent)
     return sent == NULL || tess_work_done(sent);
 }
 
-/* Gives the slot a buffer that no message reads. */
+/* Gives the slot a `below` that no message reads. */
 static tess_status part_with(tess_stage *s, stage_slot *slot)
 {
     if (has_left(slot->sent_below))
@@ -191,14 +196,34 @@ static tess_status part_with(tess_stage *s, stage_slot *slot)
     return TESS_OK;
 }
 
+/* Where the executor reads what comes from below. */
+static void *input_of(const tess_stage *s, const stage_slot *slot)
+{
+    return tess_executor_input(s->e->executor, (int)(slot - s->slots), plan_of(s)->units[slot->chunk].begin);
+}
+
+/* Where a message comes to: nothing reads what was there before. */
+static tess_status room_for(tess_stage *s, stage_slot *slot, bool forward, void **to)
+{
+    if (!forward) {
+        *to = slot->above;
+        return wait_for(s, &slot->sent_above);
+    }
+    if (s->e->compute.apart)
+        TESS_TRY(part_with(s, slot));
+    *to = s->e->compute.apart ? slot->below : input_of(s, slot);
+    return TESS_OK;
+}
+
 static tess_status receive(tess_stage *s, stage_slot *slot, bool forward)
 {
+    void *to;
     tess_work *work = NULL;
     int stage = stage_of(s, slot), from = forward ? stage - 1 : stage + 1;
-    TESS_TRY(forward ? part_with(s, slot) : wait_for(s, &slot->sent_above));
+    TESS_TRY(room_for(s, slot, forward, &to));
     tess_team_label(s->team, forward ? "stream" : "gradient", slot->micro);
     tess_status status =
-        tess_recv(s->team, forward ? slot->below : slot->above, stream_bytes(s, slot->batch.n_tokens), TESS_U8,
+        tess_recv(s->team, to, stream_bytes(s, slot->batch.n_tokens), TESS_U8,
                   tess_pipeline_rank_of(&plan_of(s)->shape, from), tag_of(forward ? from : stage, forward), &work);
     tess_team_label(s->team, NULL, -1);
     TESS_TRY(status);
@@ -229,14 +254,28 @@ static char *below_of(const tess_stage *s, const stage_slot *slot)
     return NULL;
 }
 
-/* Where the executor reads what has come, and writes what will go: the buffer, or its place on the device. */
-static tess_status give(const tess_stage *s, const stage_slot *slot, const char *buffer, const void **in)
+/* The stage's input. What this rank has left in the stage before is copied: the slot there may be needed for another
+ * micro-batch before the backward of this one is complete. */
+static tess_status give_stream(const tess_stage *s, const stage_slot *slot, const void **in)
 {
-    *in = s->in != NULL && buffer != NULL ? s->in : buffer;
-    return *in == buffer ? TESS_OK
-                         : tess_upload(s->e->compute.stream, s->in, buffer, stream_bytes(s, slot->batch.n_tokens));
+    const char *below = below_of(s, slot);
+    void *place = below != NULL ? input_of(s, slot) : NULL;
+    bool arrived = slot->below != NULL && !s->e->compute.apart;
+    *in = place;
+    return place == NULL || arrived
+               ? TESS_OK
+               : tess_upload(s->e->compute.stream, place, below, stream_bytes(s, slot->batch.n_tokens));
 }
 
+static tess_status give_gradient(const tess_stage *s, const stage_slot *slot, const void **dout)
+{
+    *dout = slot->dout != NULL ? slot->dout : slot->above;
+    return slot->dout == NULL
+               ? TESS_OK
+               : tess_upload(s->e->compute.stream, slot->dout, slot->above, stream_bytes(s, slot->batch.n_tokens));
+}
+
+/* Where the executor writes what will go: the buffer, or its place on the device. */
 static void *place_for(const tess_stage *s, char *buffer)
 {
     return s->out != NULL && buffer != NULL ? s->out : buffer;
@@ -261,7 +300,7 @@ static tess_status forward(tess_stage *s, stage_slot *slot)
     const void *in;
     tess_numbers_micro_begin(s->e->numbers, slot->micro, stage_of(s, slot));
     TESS_TRY(wait_for(s, &slot->sent_above)); /* of the micro-batch that had the slot before */
-    TESS_TRY(give(s, slot, below_of(s, slot), &in));
+    TESS_TRY(give_stream(s, slot, &in));
     TESS_TRY(tess_executor_forward(s->e->executor, &range, in, place_for(s, slot->above)));
     return take(s, slot, slot->above);
 }
@@ -271,11 +310,13 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part 
     tess_engine *e = s->e;
     tess_range range = range_of(s, slot);
     bool weights = part == TESS_BACKWARD_WEIGHTS;
+    if (!weights && slot->below != NULL)
+        TESS_TRY(part_with(s, slot));
     char *below = weights ? NULL : below_of(s, slot);
     tess_backward b = {.part = part, .din = place_for(s, below), .logprob = e->logprobs};
     tess_numbers_micro_begin(e->numbers, slot->micro, (weights ? 3 : 2) * n_stages(s) - 1 - stage_of(s, slot));
     if (!weights)
-        TESS_TRY(give(s, slot, slot->above, &b.dout));
+        TESS_TRY(give_gradient(s, slot, &b.dout));
     TESS_TRY(tess_executor_backward(e->executor, &range, &b));
     TESS_TRY(take(s, slot, below));
     return is_last(s, slot) && !weights ? tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, own)
@@ -444,7 +485,7 @@ static tess_status score_chunk(tess_stage *s, stage_slot *slot, tess_loss_sum *s
     if (slot->below != NULL)
         TESS_TRY(receive(s, slot, true));
     TESS_TRY(wait_for(s, &slot->sent_above));
-    TESS_TRY(give(s, slot, below_of(s, slot), &in));
+    TESS_TRY(give_stream(s, slot, &in));
     TESS_TRY(tess_executor_score(e->executor, &range, in, place_for(s, slot->above), 1, e->logprobs, NULL));
     TESS_TRY(take(s, slot, slot->above));
     if (is_last(s, slot))
