@@ -22,6 +22,9 @@ tess_status tess_gemm_check(const tess_gemm *g)
                "gemm: cannot accumulate into %s; the result must be float32", tess_dtype_name(g->c_dtype));
     TESS_CHECK(g->m >= 0 && g->n >= 0 && g->k >= 0, TESS_E_INVALID,
                "gemm: negative size (m %" PRId64 ", n %" PRId64 ", k %" PRId64 ")", g->m, g->n, g->k);
+    TESS_CHECK(g->leaf >= 0 && g->leaf % TESS_LEAF_UNIT == 0 && (g->leaf == 0 || !g->accumulate), TESS_E_INVALID,
+               "gemm: leaves of %" PRId64 "; they are multiples of %d, and go with no accumulation", g->leaf,
+               TESS_LEAF_UNIT);
     TESS_TRY(g->trans_a ? check_rows("a", g->k, g->m, g->lda) : check_rows("a", g->m, g->k, g->lda));
     TESS_TRY(g->trans_b ? check_rows("b", g->n, g->k, g->ldb) : check_rows("b", g->k, g->n, g->ldb));
     return check_rows("c", g->m, g->n, g->ldc);

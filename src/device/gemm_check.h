@@ -13,5 +13,7 @@ tess_status tess_gemm_fused_check(const tess_gemm_fused *f);
 
 /* gemm_fused by the other rows of the stream's table. */
 tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f);
+/* The same for a checked product with leaves: calls `gemm` without them. */
+tess_status tess_gemm_leaves_by_rows(tess_stream *s, const tess_gemm_fused *f);
 
 #endif

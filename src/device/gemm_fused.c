@@ -1,6 +1,9 @@
 /* Products with what follows them, by the other rows of the stream's table: the definition, and the way of tables that
  * have no better one. */
 #include "device/gemm_check.h"
+
+#include <inttypes.h>
+
 #include "device/stream_impl.h"
 
 size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, tess_dtype c_dtype)
@@ -18,10 +21,13 @@ tess_status tess_gemm_fused_check(const tess_gemm_fused *f)
                "gemm: %d further terms; at most %d, and no accumulation", f->n_terms, TESS_GEMM_TERMS);
     TESS_CHECK(f->n_terms == 0 || (f->g.bias == NULL && f->then == TESS_THEN_NOTHING), TESS_E_INVALID,
                "gemm: further terms go with neither a bias nor an activation");
+    for (int i = 0; i < f->n_terms; i++)
+        TESS_CHECK(f->g.leaf == 0 || f->terms[i].k == f->g.k, TESS_E_INVALID,
+                   "gemm: terms of %" PRId64 " and %" PRId64 " k; with leaves they are alike", f->g.k, f->terms[i].k);
     if (f->then == TESS_THEN_NOTHING)
         return TESS_OK;
-    TESS_CHECK(!f->g.trans_a && f->g.ldc == f->g.n && f->g.c_dtype == f->g.ab_dtype, TESS_E_INVALID,
-               "gemm: an activation needs A as stored, contiguous rows of C and one dtype");
+    TESS_CHECK(!f->g.trans_a && f->g.ldc == f->g.n && f->g.c_dtype == f->g.ab_dtype && f->g.leaf == 0, TESS_E_INVALID,
+               "gemm: an activation needs A as stored, contiguous rows of C, one dtype and no leaves");
     bool needs = f->then == TESS_THEN_ACT ? f->y != NULL : f->up != NULL;
     TESS_CHECK(needs, TESS_E_INVALID, "gemm: an activation has nowhere to write to");
     return TESS_OK;
@@ -92,6 +98,8 @@ static tess_status backward(tess_stream *s, const tess_gemm_fused *f)
 tess_status tess_gemm_fused_by_rows(tess_stream *s, const tess_gemm_fused *f)
 {
     TESS_TRY(tess_gemm_fused_check(f));
+    if (f->n_terms > 0 && f->g.leaf > 0)
+        return tess_gemm_leaves_by_rows(s, f);
     if (f->n_terms > 0)
         return sum_terms(s, f);
     if (f->then == TESS_THEN_ACT_BACKWARD)

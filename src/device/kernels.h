@@ -26,8 +26,13 @@ typedef struct tess_stream tess_stream;
 
 /* C (m,n) = op(A) op(B) + bias [+ C]. Each element starts from C (accumulate, C float only) or from 0, adds
  * a(i,k) * b(k,j) for k ascending in float32 (F32: one FMA each; BF16: the ISA's pairwise dot product, pairs
- * ascending), then the bias, then converts. K is never split. trans_a: A is stored (k,m); trans_b: B is stored (n,k).
- */
+ * ascending), then the bias, then converts. trans_a: A is stored (k,m); trans_b: B is stored (n,k).
+ *
+ * K is not split unless there is a `leaf`. With one, K is cut every `leaf` elements, and the last leaf may be shorter.
+ * Each leaf is such a sum from 0; the leaves are added in float32 as a binary tree, neighbours first, where an odd one
+ * out is carried up (so leaves that are missing behind the last change nothing); then the bias, then converts. A run of
+ * 2^i leaves from a multiple of 2^i on is a subtree, and may be computed elsewhere. */
+enum { TESS_LEAF_UNIT = 32 };
 typedef struct tess_gemm {
     int64_t m, n, k;
     const void *a;
@@ -39,7 +44,16 @@ typedef struct tess_gemm {
     const void *bias; /* (n) of ab_dtype, or NULL */
     bool trans_a, trans_b, accumulate;
     tess_dtype ab_dtype, c_dtype; /* (F32,F32), (BF16,BF16), (BF16,F32) */
+    int64_t leaf;                 /* 0: none; else a multiple of TESS_LEAF_UNIT, without `accumulate` */
 } tess_gemm;
+
+/* The leaf that cuts k in n_leaves, whole units each, as torch.chunk deals them out: the last one may be shorter, and
+ * with few units the last ones are missing. 0: one leaf. */
+static inline int64_t tess_leaf_of(int64_t k, int64_t n_leaves)
+{
+    int64_t units = (k + TESS_LEAF_UNIT - 1) / TESS_LEAF_UNIT;
+    return n_leaves == 1 ? 0 : (units + n_leaves - 1) / n_leaves * TESS_LEAF_UNIT;
+}
 
 typedef enum tess_activation { TESS_ACT_SILU, TESS_ACT_GELU_TANH, TESS_ACT_GELU_ERF } tess_activation;
 
@@ -59,10 +73,12 @@ typedef struct tess_gemm_term {
 } tess_gemm_term;
 
 /* A product with what usually follows it, so that neither passes through memory. Bits are those of the separate rows:
- * gemm with `accumulate` for every further term, convert, act_forward, glu_forward, act_backward, glu_backward. */
+ * gemm with `accumulate` for every further term, convert, act_forward, glu_forward, act_backward, glu_backward. With a
+ * `leaf` all terms have the same k, and leaf i is one sum from 0 over its part of each term in turn. */
 enum { TESS_GEMM_TERMS = 2, TESS_FUSED_ROWS = 256 };
 typedef struct tess_gemm_fused {
-    tess_gemm g; /* accumulate false; no bias when there are further terms; A not transposed and ldc = n with `then` */
+    tess_gemm g; /* accumulate false; no bias when there are further terms; A not transposed, ldc = n and no leaf with
+                    `then` */
     int n_terms; /* further ones, at most TESS_GEMM_TERMS */
     tess_gemm_term terms[TESS_GEMM_TERMS];
     tess_then then;

@@ -9,8 +9,8 @@ struct tess_stream {
     tess_device *device;
     tess_threads *threads;
     tess_mem *mem;
-    void *scratch; /* one block, see tess_stream_scratch */
-    size_t scratch_bytes;
+    void *scratch, *outer_scratch; /* one block each, see tess_stream_scratch */
+    size_t scratch_bytes, outer_scratch_bytes;
 };
 
 /* The same holds for an event. */
@@ -21,5 +21,7 @@ struct tess_event {
 /* Work space of at least `bytes` (aligned to 64), valid until the next kernel on this stream asks for its own: for the
  * inside of one kernel only. Grows and stays (activations pool). */
 tess_status tess_stream_scratch(tess_stream *stream, size_t bytes, void **scratch);
+/* The same for a kernel that calls others: apart from theirs. */
+tess_status tess_stream_outer_scratch(tess_stream *stream, size_t bytes, void **scratch);
 
 #endif

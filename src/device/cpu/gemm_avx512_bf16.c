@@ -33,8 +33,16 @@ static tess_status gemm_avx512_bf16(tess_stream *s, const tess_gemm *g)
     return tess_gemm_vector(s, g, &engine);
 }
 
+static tess_status gemm_fused_avx512_bf16(tess_stream *s, const tess_gemm_fused *f)
+{
+    if (f->g.ab_dtype == TESS_F32)
+        return tess_gemm_fused_avx512(s, f);
+    return tess_gemm_fused_vector(s, f, &engine);
+}
+
 void tess_kernels_avx512_bf16_gemm(tess_kernels *k)
 {
     k->gemm = gemm_avx512_bf16;
+    k->gemm_fused = gemm_fused_avx512_bf16;
     k->peak_bf16 = peak_loop;
 }

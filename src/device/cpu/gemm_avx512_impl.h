@@ -90,6 +90,14 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
             s[r][1] = add_products(s[r][1], x, b1);
         }
     }
+    for (int i = 0; i < t->n_before; i++) {
+        GEMM_UNROLLED
+        for (int r = 0; r < rows; r++) {
+            const float *c = t->before[i] + r * t->ldc;
+            s[r][0] = _mm512_add_ps(_mm512_maskz_loadu_ps(left, c), s[r][0]);
+            s[r][1] = _mm512_add_ps(_mm512_maskz_loadu_ps(right, c + 16), s[r][1]);
+        }
+    }
     GEMM_UNROLLED
     for (int r = 0; r < rows; r++) {
         _mm512_mask_storeu_ps(t->c + r * t->ldc, left, s[r][0]);

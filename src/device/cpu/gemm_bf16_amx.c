@@ -446,6 +446,10 @@ static tess_status gemm_amx(tess_stream *s, const tess_gemm *g)
 {
     if (g->ab_dtype == TESS_F32)
         return tess_gemm_avx512(s, g);
+    if (g->leaf > 0) {
+        TESS_TRY(tess_gemm_check(g));
+        return tess_gemm_leaves_by_rows(s, &(tess_gemm_fused){.g = *g});
+    }
     if (takes_few_rows(g))
         return tess_gemm_few_rows_amx(s, g);
     if (takes_one_row(g))
@@ -457,7 +461,9 @@ static tess_status gemm_amx(tess_stream *s, const tess_gemm *g)
 static tess_status gemm_fused_amx(tess_stream *s, const tess_gemm_fused *f)
 {
     bool one_by_one = takes_few_rows(&f->g) || (takes_one_row(&f->g) && f->n_terms == 0);
-    if (f->g.ab_dtype == TESS_F32 || f->g.c_dtype != TESS_BF16 || one_by_one)
+    if (f->g.ab_dtype == TESS_F32)
+        return tess_gemm_fused_avx512(s, f);
+    if (f->g.c_dtype != TESS_BF16 || one_by_one || f->g.leaf > 0)
         return tess_gemm_fused_by_rows(s, f);
     TESS_TRY(tess_gemm_fused_check(f));
     return gemm_tiles(s, &f->g, f);

@@ -114,6 +114,14 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
             s[r][1] = _mm256_fmadd_ps(x, b1, s[r][1]);
         }
     }
+    for (int i = 0; i < t->n_before; i++) {
+        GEMM_UNROLLED
+        for (int r = 0; r < rows; r++) {
+            const float *c = t->before[i] + r * t->ldc;
+            s[r][0] = _mm256_add_ps(load_sums(c, t->columns), s[r][0]);
+            s[r][1] = _mm256_add_ps(load_sums(c + LANES, t->columns - LANES), s[r][1]);
+        }
+    }
     GEMM_UNROLLED
     for (int r = 0; r < rows; r++) {
         float *c = t->c + r * t->ldc;
@@ -158,7 +166,13 @@ static tess_status gemm_avx2(tess_stream *s, const tess_gemm *g)
     return tess_gemm_vector(s, g, &engine);
 }
 
+static tess_status gemm_fused_avx2(tess_stream *s, const tess_gemm_fused *f)
+{
+    return tess_gemm_fused_vector(s, f, &engine);
+}
+
 void tess_kernels_avx2_gemm(tess_kernels *k)
 {
     k->gemm = gemm_avx2;
+    k->gemm_fused = gemm_fused_avx2;
 }

@@ -26,9 +26,15 @@ tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g)
     return tess_gemm_vector(s, g, &engine);
 }
 
+tess_status tess_gemm_fused_avx512(tess_stream *s, const tess_gemm_fused *f)
+{
+    return tess_gemm_fused_vector(s, f, &engine);
+}
+
 void tess_kernels_avx512_gemm(tess_kernels *k)
 {
     k->gemm = tess_gemm_avx512;
+    k->gemm_fused = tess_gemm_fused_avx512;
     k->peak_f32 = peak_loop;
     k->peak_bf16 = peak_loop;
 }

@@ -17,7 +17,7 @@
  * the few fill buffers from the panels that are needed now. */
 enum { GEMM_AHEAD_STEP = 8 };
 
-/* c (rows, columns) [+]= A panel * B panel. */
+/* c (rows, columns) = [c +] A panel * B panel, then the n_before sums of earlier leaves are added in their order. */
 typedef struct gemm_tile {
     const void *a, *b; /* packed panels */
     int64_t k;         /* packed elements */
@@ -25,7 +25,9 @@ typedef struct gemm_tile {
     int64_t ldc;
     int64_t rows, columns;
     bool add;
-    const void *const *ahead; /* one address for each begun GEMM_AHEAD_STEP of k */
+    int n_before;
+    const float *const *before; /* rows ldc apart */
+    const void *const *ahead;   /* one address for each begun GEMM_AHEAD_STEP of k */
 } gemm_tile;
 
 /* A panel of A is (packed k, tile_rows), of B (packed k, tile_columns), of 4 bytes: a float, or k_step bf16 of
@@ -47,8 +49,11 @@ typedef struct gemm_engine {
 } gemm_engine;
 
 tess_status tess_gemm_vector(tess_stream *s, const tess_gemm *g, const gemm_engine *engine);
+/* Products with leaves in one pass, others by the rows of the stream's table. */
+tess_status tess_gemm_fused_vector(tess_stream *s, const tess_gemm_fused *f, const gemm_engine *engine);
 
 /* For the tables above, which compute float32 products with it. */
 tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g);
+tess_status tess_gemm_fused_avx512(tess_stream *s, const tess_gemm_fused *f);
 
 #endif

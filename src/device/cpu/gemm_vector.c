@@ -6,7 +6,12 @@
  *
  * K runs inside an element of C, ascending, in blocks that only decide when a float32 sum rests in memory (in C itself
  * when that is float32), so neither sizes nor threads change a bit. Threads share nothing: each packs the A and B of
- * its part, which costs less than waiting for each other. */
+ * its part, which costs less than waiting for each other.
+ *
+ * With leaves (kernels.h) and further terms K is walked leaf by leaf, in each leaf term by term: that is the K that is
+ * packed and cut in blocks. Sums rest in the levels of a binary counter: level i of a tile is empty, or the sum of 2^i
+ * leaves. A leaf adds up in the level that it will end in, and takes those below with it while it is in registers, so
+ * it moves as many sums as a block of K does without leaves. */
 #include "device/cpu/gemm_impl.h"
 #include "device/cpu/sizes.h"
 
@@ -29,20 +34,41 @@ typedef struct vector_plan {
     int64_t part_rows, part_columns;
     int64_t row_block, column_block, k_block, group_rows; /* multiples of tiles */
     int64_t n_ahead;                                      /* addresses of gemm_tile.ahead */
-    bool one_panel;                                       /* a part has one panel of A: packed once, for all k */
-    bool sums_in_c;                                       /* else in work space */
-    char *work;                                           /* per part: packed A, packed B, sums, addresses */
+    /* K as it is walked, in whole packed elements: all of it, and a leaf of it (all, where there are none). */
+    tess_gemm terms[1 + TESS_GEMM_TERMS];
+    int n_terms;
+    int64_t turn; /* k of a term that are walked before the next term has its turn */
+    int64_t depth, leaf, n_leaves;
+    int n_levels;
+    int64_t level_elements;
+    bool one_panel; /* a part has one panel of A: packed once, for all k */
+    bool sums_in_c; /* else in work space */
+    char *work;     /* per part: packed A, packed B, sums, addresses */
     size_t work_bytes, a_bytes, b_bytes, sum_bytes;
 } vector_plan;
 
 /* A block of rows, columns and k, and where its things are. */
 typedef struct vector_block {
     int64_t i, j, k, rows, columns, depth;
-    char *a, *b; /* packed */
-    float *sums; /* (rows, columns), rows ld_sums apart */
+    char *a, *b;     /* packed */
+    uint64_t levels; /* a bit for each that its k read or write */
+    float *sums;     /* level 0 (rows, columns), rows ld_sums apart */
     int64_t ld_sums;
     const void **ahead; /* as in gemm_tile */
 } vector_block;
+
+/* Neighbouring k of one term in a block. */
+typedef struct term_run {
+    const tess_gemm *term;
+    int64_t k, n;
+    int64_t at; /* of the block's k */
+} term_run;
+
+/* What a block has of a leaf: n of its k, from `at` on. */
+typedef struct leaf_visit {
+    int64_t leaf, at, n;
+    bool begins, ends; /* the leaf */
+} leaf_visit;
 
 /* A walk over the lines of a rectangle of memory. */
 typedef struct line_walk {
@@ -62,14 +88,67 @@ static size_t panel_bytes(const vector_plan *p, int64_t k, int64_t tile_size)
     return (size_t)(packed_k(p, k) * tile_size) * sizeof(float);
 }
 
+static int64_t whole_packed(const vector_plan *p, int64_t k)
+{
+    return packed_k(p, k) * p->e->k_step;
+}
+
+/* The run at place `at` of the block. */
+static term_run run_at(const vector_plan *p, const vector_block *b, int64_t at)
+{
+    int64_t round = p->n_terms * whole_packed(p, p->turn), k = b->k + at, first = k / round * p->turn, in = k % round;
+    int64_t turn = min64(p->turn, p->g->k - first), width = whole_packed(p, turn), skipped = in % width;
+    return (term_run){
+        .term = &p->terms[in / width], .k = first + skipped, .n = min64(turn - skipped, b->depth - at), .at = at};
+}
+
+/* The visit at place `at` of the block. */
+static leaf_visit visit_at(const vector_plan *p, const vector_block *b, int64_t at)
+{
+    leaf_visit v = {.leaf = (b->k + at) / p->leaf, .at = at};
+    int64_t begin = v.leaf * p->leaf, end = min64(begin + p->leaf, p->depth);
+    v.n = min64(end - b->k, b->depth) - at;
+    v.begins = b->k + at == begin;
+    v.ends = b->k + at + v.n == end;
+    return v;
+}
+
+/* The level in which a leaf adds up. */
+static int level_of(int64_t leaf)
+{
+    return __builtin_ctzll(~(uint64_t)leaf);
+}
+
+/* A bit for each level that a leaf takes with it: those below its own, and the last one all that are left. */
+static uint64_t levels_before(const vector_plan *p, int64_t leaf)
+{
+    return leaf + 1 == p->n_leaves ? (uint64_t)leaf : (UINT64_C(1) << level_of(leaf)) - 1;
+}
+
+static uint64_t levels_of(const vector_plan *p, const vector_block *b)
+{
+    uint64_t levels = 0;
+    int64_t at = 0;
+    do {
+        leaf_visit v = visit_at(p, b, at);
+        levels |= UINT64_C(1) << level_of(v.leaf) | (v.ends ? levels_before(p, v.leaf) : 0);
+        at += v.n;
+    } while (at < b->depth);
+    return levels;
+}
+
 static void pack_b(const vector_plan *p, const vector_block *b)
 {
     const gemm_engine *e = p->e;
-    int64_t chunk = p->g->trans_b ? b->depth : STRIDED_K;
-    for (int64_t k = 0; k < b->depth; k += chunk) {
-        char *to = b->b + panel_bytes(p, k, e->tile_columns);
-        for (int64_t j = 0; j < b->columns; j += e->tile_columns, to += panel_bytes(p, b->depth, e->tile_columns))
-            e->pack_b(p->g, b->j + j, min64(e->tile_columns, b->columns - j), b->k + k, min64(chunk, b->depth - k), to);
+    for (int64_t at = 0; at < b->depth;) {
+        term_run x = run_at(p, b, at);
+        int64_t chunk = p->g->trans_b ? x.n : STRIDED_K;
+        for (int64_t k = 0; k < x.n; k += chunk) {
+            char *to = b->b + panel_bytes(p, at + k, e->tile_columns);
+            for (int64_t j = 0; j < b->columns; j += e->tile_columns, to += panel_bytes(p, b->depth, e->tile_columns))
+                e->pack_b(x.term, b->j + j, min64(e->tile_columns, b->columns - j), x.k + k, min64(chunk, x.n - k), to);
+        }
+        at += whole_packed(p, x.n);
     }
 }
 
@@ -77,32 +156,42 @@ static void pack_b(const vector_plan *p, const vector_block *b)
 static void pack_a(const vector_plan *p, const vector_block *b, int64_t i, int64_t rows)
 {
     const gemm_engine *e = p->e;
-    int64_t chunk = p->g->trans_a ? STRIDED_K : b->depth;
-    for (int64_t k = 0; k < b->depth; k += chunk) {
-        char *to = b->a + panel_bytes(p, k, e->tile_rows);
-        for (int64_t r = 0; r < rows; r += e->tile_rows, to += panel_bytes(p, b->depth, e->tile_rows))
-            e->pack_a(p->g, b->i + i + r, min64(e->tile_rows, rows - r), b->k + k, min64(chunk, b->depth - k), to);
+    for (int64_t at = 0; at < b->depth;) {
+        term_run x = run_at(p, b, at);
+        int64_t chunk = p->g->trans_a ? STRIDED_K : x.n;
+        for (int64_t k = 0; k < x.n; k += chunk) {
+            char *to = b->a + panel_bytes(p, at + k, e->tile_rows);
+            for (int64_t r = 0; r < rows; r += e->tile_rows, to += panel_bytes(p, b->depth, e->tile_rows))
+                e->pack_a(x.term, b->i + i + r, min64(e->tile_rows, rows - r), x.k + k, min64(chunk, x.n - k), to);
+        }
+        at += whole_packed(p, x.n);
     }
 }
 
-/* What pack_a reads for the group of rows from the block's row i. */
+/* What pack_a reads first for the group of rows from the block's row i. */
 static line_walk lines_of_a(const vector_plan *p, const vector_block *b, int64_t i)
 {
-    const tess_gemm *g = p->g;
-    size_t size = tess_dtype_size(g->ab_dtype);
+    size_t size = tess_dtype_size(p->g->ab_dtype);
     int64_t rows = min64(p->group_rows, b->rows - i), row = b->i + i;
-    if (rows <= 0)
+    if (rows <= 0 || b->depth == 0)
         return (line_walk){.rows = 0};
-    line_walk x = {.row_bytes = (size_t)g->lda * size, .rows = g->trans_a ? b->depth : rows};
-    x.row = (const char *)g->a + (size_t)(g->trans_a ? b->k * g->lda + row : row * g->lda + b->k) * size;
-    x.row_lines = divide_up((g->trans_a ? rows : b->depth) * (int64_t)size, LINE_BYTES);
+    term_run run = run_at(p, b, 0);
+    const tess_gemm *g = run.term;
+    line_walk x = {.row_bytes = (size_t)g->lda * size, .rows = g->trans_a ? run.n : rows};
+    x.row = (const char *)g->a + (size_t)(g->trans_a ? run.k * g->lda + row : row * g->lda + run.k) * size;
+    x.row_lines = divide_up((g->trans_a ? rows : run.n) * (int64_t)size, LINE_BYTES);
     return x;
 }
 
-/* The tile of sums at (i, j) of the block. */
-static line_walk lines_of_sums(const vector_plan *p, const vector_block *b, int64_t i, int64_t j)
+/* The tile of sums at (i, j) of the block, in a level. */
+static float *sums_at(const vector_plan *p, const vector_block *b, int level, int64_t i, int64_t j)
 {
-    return (line_walk){.row = (const char *)(b->sums + i * b->ld_sums + j),
+    return b->sums + level * p->level_elements + i * b->ld_sums + j;
+}
+
+static line_walk lines_of_sums(const vector_plan *p, const vector_block *b, int level, int64_t i, int64_t j)
+{
+    return (line_walk){.row = (const char *)sums_at(p, b, level, i, j),
                        .row_bytes = (size_t)b->ld_sums * sizeof(float),
                        .rows = min64(p->e->tile_rows, b->rows - i),
                        .row_lines = p->e->tile_columns * (int64_t)sizeof(float) / LINE_BYTES};
@@ -127,47 +216,72 @@ static const void **list_lines(line_walk *x, int64_t n, const void **list, const
 static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, line_walk *next_a, int64_t n)
 {
     bool last = j + p->e->tile_columns >= b->columns;
-    line_walk sums = lines_of_sums(p, b, last ? i + p->e->tile_rows : i, last ? 0 : j + p->e->tile_columns);
-    const void **end = b->ahead + divide_up(packed_k(p, b->depth), GEMM_AHEAD_STEP);
-    const void **rest = list_lines(&sums, INT64_MAX, b->ahead, end);
+    const void **end = b->ahead + divide_up(packed_k(p, b->depth), GEMM_AHEAD_STEP), **rest = b->ahead;
+    for (uint64_t levels = b->levels; levels != 0; levels &= levels - 1) {
+        line_walk sums = lines_of_sums(p, b, __builtin_ctzll(levels), last ? i + p->e->tile_rows : i,
+                                       last ? 0 : j + p->e->tile_columns);
+        rest = list_lines(&sums, INT64_MAX, rest, end);
+    }
     list_lines(next_a, n, rest, end);
+}
+
+/* The tile at (i, j) of the block, whose size and panels `tile` has. */
+static void multiply_tile(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, gemm_tile tile)
+{
+    const gemm_engine *e = p->e;
+    const float *before[64];
+    const char *panel_a = tile.a, *panel_b = tile.b;
+    int64_t at = 0;
+    tile.before = before;
+    do {
+        leaf_visit v = visit_at(p, b, at);
+        tile.a = panel_a + panel_bytes(p, at, e->tile_rows);
+        tile.b = panel_b + panel_bytes(p, at, e->tile_columns);
+        tile.k = packed_k(p, v.n);
+        tile.ahead = b->ahead + packed_k(p, at) / GEMM_AHEAD_STEP;
+        tile.c = sums_at(p, b, level_of(v.leaf), i, j);
+        tile.add = !v.begins || p->g->accumulate;
+        tile.n_before = 0;
+        for (uint64_t levels = v.ends ? levels_before(p, v.leaf) : 0; levels != 0; levels &= levels - 1)
+            before[tile.n_before++] = sums_at(p, b, __builtin_ctzll(levels), i, j);
+        e->multiply(&tile);
+        at += v.n;
+    } while (at < b->depth);
+    if (b->k + b->depth == p->depth && (p->g->bias != NULL || !p->sums_in_c))
+        e->finish(p->g, b->i + i, b->j + j, tile.rows, tile.columns, tile.c, tile.ldc);
 }
 
 /* The block's rows from i, packed at `a`. */
 static void multiply_group(const vector_plan *p, const vector_block *b, const char *a, int64_t i)
 {
-    const tess_gemm *g = p->g;
     const gemm_engine *e = p->e;
     int64_t end = min64(i + p->group_rows, b->rows);
     int64_t n_tiles = divide_up(end - i, e->tile_rows) * divide_up(b->columns, e->tile_columns);
-    bool finish = b->k + b->depth == g->k && (g->bias != NULL || !p->sums_in_c);
     line_walk next_a = lines_of_a(p, b, end);
     int64_t lines_a_tile = divide_up(next_a.rows * next_a.row_lines, n_tiles);
-    gemm_tile tile = {.k = packed_k(p, b->depth), .ldc = b->ld_sums, .ahead = b->ahead};
-    tile.add = b->k > 0 || g->accumulate;
+    gemm_tile tile = {.ldc = b->ld_sums};
     for (; i < end; i += e->tile_rows, a += panel_bytes(p, b->depth, e->tile_rows)) {
         tile.a = a;
         tile.rows = min64(e->tile_rows, end - i);
         const char *panel = b->b;
         for (int64_t j = 0; j < b->columns; j += e->tile_columns) {
             tile.b = panel;
-            tile.c = b->sums + i * b->ld_sums + j;
             tile.columns = min64(e->tile_columns, b->columns - j);
             list_ahead(p, b, i, j, &next_a, lines_a_tile);
-            e->multiply(&tile);
-            if (finish)
-                e->finish(g, b->i + i, b->j + j, tile.rows, tile.columns, tile.c, tile.ldc);
+            multiply_tile(p, b, i, j, tile);
             panel += panel_bytes(p, b->depth, e->tile_columns);
         }
     }
 }
 
-/* The block's rows and columns for all k. */
+/* The block's rows and columns for all k. A block of k has whole leaves, or is in one. */
 static void multiply_block(const vector_plan *p, vector_block *b)
 {
+    int64_t span = max64(p->leaf, p->k_block);
     b->k = 0;
     do {
-        b->depth = min64(p->k_block, p->g->k - b->k);
+        b->depth = min64(min64(p->k_block, span - b->k % span), p->depth - b->k);
+        b->levels = levels_of(p, b);
         pack_b(p, b);
         if (p->one_panel)
             multiply_group(p, b, b->a + panel_bytes(p, b->k, p->e->tile_rows), 0);
@@ -176,7 +290,7 @@ static void multiply_block(const vector_plan *p, vector_block *b)
             multiply_group(p, b, b->a, i);
         }
         b->k += b->depth;
-    } while (b->k < p->g->k);
+    } while (b->k < p->depth);
 }
 
 static void multiply_part(const vector_plan *p, int64_t part)
@@ -245,34 +359,66 @@ static size_t whole_lines(int64_t elements, size_t size)
     return ((size_t)elements * size + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
 }
 
+/* The K that is walked. */
+static void plan_depth(vector_plan *p, const tess_gemm_fused *f)
+{
+    int64_t k = p->g->k, leaf = p->g->leaf > 0 ? min64(p->g->leaf, k) : k;
+    p->n_terms = 1 + f->n_terms;
+    for (int i = 0; i < p->n_terms; i++) {
+        p->terms[i] = *p->g;
+        if (i > 0) {
+            p->terms[i].a = f->terms[i - 1].a;
+            p->terms[i].lda = f->terms[i - 1].lda;
+            p->terms[i].b = f->terms[i - 1].b;
+            p->terms[i].ldb = f->terms[i - 1].ldb;
+        }
+    }
+    p->turn = p->n_terms == 1 ? k : leaf;
+    p->n_leaves = leaf > 0 ? divide_up(k, leaf) : 1;
+    p->leaf = max64(1, p->n_terms * whole_packed(p, leaf));
+    p->depth = p->n_terms * (leaf > 0 ? k / leaf * whole_packed(p, leaf) + whole_packed(p, k % leaf) : 0);
+    p->n_levels = 64 - __builtin_clzll((uint64_t)p->n_leaves);
+}
+
+/* Packed k of a block: as many whole leaves as the engine wants, or an equal part of one. */
+static int64_t block_depth(const vector_plan *p)
+{
+    int64_t leaf = packed_k(p, p->n_leaves > 1 ? p->leaf : p->depth), most = p->e->k_block;
+    if (p->n_leaves == 1 || 2 * leaf > most)
+        return equal_blocks(leaf, most, STRIDED_K);
+    return equal_blocks(p->n_leaves, most / leaf, 1) * leaf;
+}
+
 static void plan_blocks(vector_plan *p)
 {
     const tess_gemm *g = p->g;
     const gemm_engine *e = p->e;
-    int64_t depth = equal_blocks(packed_k(p, g->k), e->k_block, STRIDED_K);
+    int64_t depth = block_depth(p);
     int64_t most_columns = (int64_t)(e->b_block_bytes / sizeof(float)) / depth;
     p->k_block = depth * e->k_step;
     p->n_ahead = divide_up(depth, GEMM_AHEAD_STEP);
-    p->one_panel = p->part_rows == e->tile_rows;
-    p->sums_in_c = g->c_dtype == TESS_F32;
+    p->one_panel = p->part_rows == e->tile_rows && p->n_terms == 1;
+    p->sums_in_c = g->c_dtype == TESS_F32 && p->n_leaves == 1;
     p->column_block = equal_blocks(p->part_columns, p->one_panel ? e->tile_columns : most_columns, e->tile_columns);
     p->row_block = p->sums_in_c ? p->part_rows : equal_blocks(p->part_rows, ROW_BLOCK, e->tile_rows);
     p->group_rows = g->trans_a && !p->one_panel ? STRIDED_PANELS * e->tile_rows : e->tile_rows;
 
     p->a_bytes = whole_lines(p->group_rows * (p->one_panel ? packed_k(p, g->k) : depth), sizeof(float));
     p->b_bytes = whole_lines(p->column_block * depth, sizeof(float));
-    p->sum_bytes = p->sums_in_c ? 0 : whole_lines(p->row_block * p->column_block, sizeof(float));
+    p->level_elements = p->sums_in_c ? 0 : p->row_block * p->column_block;
+    p->sum_bytes = (size_t)p->n_levels * whole_lines(p->level_elements, sizeof(float));
     p->work_bytes = p->a_bytes + p->b_bytes + p->sum_bytes + whole_lines(p->n_ahead, sizeof(const void *));
 }
 
-tess_status tess_gemm_vector(tess_stream *s, const tess_gemm *g, const gemm_engine *e)
+static tess_status multiply(tess_stream *s, const tess_gemm_fused *f, const gemm_engine *e)
 {
-    TESS_TRY(tess_gemm_check(g));
+    const tess_gemm *g = &f->g;
     if (g->m == 0 || g->n == 0)
         return TESS_OK;
-    bool parallel = 2.0 * (double)g->m * (double)g->n * (double)g->k > e->parallel_flops;
-    int64_t n_parts = parallel ? tess_threads_count(s->threads) : 1;
     vector_plan p = {.g = g, .e = e};
+    plan_depth(&p, f);
+    bool parallel = 2.0 * (double)g->m * (double)g->n * (double)p.depth > e->parallel_flops;
+    int64_t n_parts = parallel ? tess_threads_count(s->threads) : 1;
     plan_parts(&p, n_parts);
     plan_blocks(&p);
     void *scratch;
@@ -280,4 +426,18 @@ tess_status tess_gemm_vector(tess_stream *s, const tess_gemm *g, const gemm_engi
     p.work = scratch;
     tess_threads_run(s->threads, multiply_parts, &p, n_parts, 1);
     return TESS_OK;
+}
+
+tess_status tess_gemm_vector(tess_stream *s, const tess_gemm *g, const gemm_engine *e)
+{
+    TESS_TRY(tess_gemm_check(g));
+    return multiply(s, &(tess_gemm_fused){.g = *g}, e);
+}
+
+tess_status tess_gemm_fused_vector(tess_stream *s, const tess_gemm_fused *f, const gemm_engine *e)
+{
+    if (f->g.leaf == 0)
+        return tess_gemm_fused_by_rows(s, f);
+    TESS_TRY(tess_gemm_fused_check(f));
+    return multiply(s, f, e);
 }

@@ -11,17 +11,36 @@ static float load(const void *x, int64_t i, tess_dtype dtype)
     return dtype == TESS_F32 ? ((const float *)x)[i] : tess_bf16_to_float(((const uint16_t *)x)[i]);
 }
 
+/* sum + a(i,p) b(p,j) for p in [begin, end) ascending. */
+static float add_chain(const tess_gemm *g, int64_t i, int64_t j, int64_t begin, int64_t end, float sum)
+{
+    int64_t a_step = g->trans_a ? g->lda : 1, b_step = g->trans_b ? 1 : g->ldb;
+    int64_t a = g->trans_a ? i : i * g->lda, b = g->trans_b ? j * g->ldb : j;
+    for (int64_t p = begin; p < end; p++)
+        sum = fmaf(load(g->a, a + p * a_step, g->ab_dtype), load(g->b, b + p * b_step, g->ab_dtype), sum);
+    return sum;
+}
+
+/* The tree over the leaves in [begin, end): its left side is the most of them that are a power of two, but not all. */
+static float add_leaves(const tess_gemm *g, int64_t i, int64_t j, int64_t begin, int64_t end)
+{
+    int64_t left = g->leaf;
+    if (end - begin <= g->leaf)
+        return add_chain(g, i, j, begin, end, 0);
+    while (2 * left < end - begin)
+        left *= 2;
+    return add_leaves(g, i, j, begin, begin + left) + add_leaves(g, i, j, begin + left, end);
+}
+
 static void gemm_rows(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const tess_gemm *g = context;
-    int64_t a_step = g->trans_a ? g->lda : 1, b_step = g->trans_b ? 1 : g->ldb;
     for (int64_t i = begin; i < end; i++) {
         for (int64_t j = 0; j < g->n; j++) {
-            int64_t a = g->trans_a ? i : i * g->lda, b = g->trans_b ? j * g->ldb : j, c = i * g->ldc + j;
+            int64_t c = i * g->ldc + j;
             float sum = g->accumulate ? ((const float *)g->c)[c] : 0;
-            for (int64_t p = 0; p < g->k; p++)
-                sum = fmaf(load(g->a, a + p * a_step, g->ab_dtype), load(g->b, b + p * b_step, g->ab_dtype), sum);
+            sum = g->leaf > 0 ? add_leaves(g, i, j, 0, g->k) : add_chain(g, i, j, 0, g->k, sum);
             if (g->bias != NULL)
                 sum += load(g->bias, j, g->ab_dtype);
             if (g->c_dtype == TESS_F32)
