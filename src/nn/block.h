@@ -16,6 +16,8 @@ typedef struct tess_linear {
     int64_t offset;      /* first element of the view in the weight and in the bias (a view of columns) */
     bool in_out;         /* stored (in, out) as Conv1D; else (out, in) */
     int64_t out_stride;  /* elements between rows of y and dy; 0: n_out */
+    /* Of sums over all its inputs (forward), over all its outputs (the input's gradient); as tess_gemm's. */
+    int64_t in_leaf, out_leaf;
 } tess_linear;
 
 typedef struct tess_norm {

@@ -30,6 +30,14 @@ static tess_status check_token(const char *what, const char *key, int64_t id)
     return TESS_OK;
 }
 
+static tess_status check_sum_leaves(int64_t n, const char *key)
+{
+    TESS_CHECK(n >= 1 && n <= TESS_MAX_SUM_LEAVES && (n & (n - 1)) == 0, TESS_E_INVALID,
+               "%s: a sum of %lld leaves; it must be a power of two, from 1 (none) to %d", key, (long long)n,
+               TESS_MAX_SUM_LEAVES);
+    return TESS_OK;
+}
+
 tess_status tess_model_config_check(const tess_model_config *c, const char *what)
 {
     TESS_CHECK(tess_family_find(c->family) != NULL, TESS_E_INVALID, "%s: no model family has number %d", what,
@@ -61,6 +69,7 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
     TESS_CHECK(c->full_layers >= 0, TESS_E_INVALID, "%s: max_window_layers is %lld", what, (long long)c->full_layers);
     TESS_CHECK(c->n_eos >= 0 && c->n_eos <= 8, TESS_E_INVALID, "%s: %d end-of-sequence tokens; at most 8", what,
                c->n_eos);
+    TESS_TRY_CTX(check_sum_leaves(c->sum_leaves, "sum_leaves"), "%s", what);
     TESS_TRY(check_token(what, "bos_token_id", c->bos_token_id));
     TESS_TRY(check_token(what, "pad_token_id", c->pad_token_id));
     for (int i = 0; i < c->n_eos; i++)
@@ -91,5 +100,12 @@ tess_status tess_model_config_set_max_length(tess_model_config *config, int64_t 
                "%s: %lld positions; this model takes 2 to %lld (max_position_embeddings and rope scaling)", key,
                (long long)max_length, (long long)most);
     config->max_length = max_length;
+    return TESS_OK;
+}
+
+tess_status tess_model_config_set_sum_leaves(tess_model_config *config, int64_t sum_leaves, const char *key)
+{
+    TESS_TRY(check_sum_leaves(sum_leaves, key));
+    config->sum_leaves = sum_leaves;
     return TESS_OK;
 }

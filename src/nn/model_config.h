@@ -34,12 +34,13 @@ typedef struct tess_rope_config {
     bool truncate;                                 /* yarn */
 } tess_rope_config;
 
-enum { TESS_MAX_LAYERS = 1024 };
+enum { TESS_MAX_LAYERS = 1024, TESS_MAX_SUM_LEAVES = 64 };
 
 typedef struct tess_model_config {
     tess_family family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_size, max_position;
     int64_t max_length; /* the position limit that was stated; 0: none was */
+    int64_t sum_leaves; /* of sums over the feed-forward channels (tess_leaf_of); 1: each is one chain */
     double norm_eps, initializer_range;
     tess_rope_config rope;
     int64_t sliding_window;              /* 0: none */
@@ -77,6 +78,8 @@ int64_t tess_model_config_max_length(const tess_model_config *config);
  * any).
  */
 tess_status tess_model_config_set_max_length(tess_model_config *config, int64_t max_length, const char *key);
+/* TESS_E_INVALID names `key`: not a power of two up to TESS_MAX_SUM_LEAVES. */
+tess_status tess_model_config_set_sum_leaves(tess_model_config *config, int64_t sum_leaves, const char *key);
 /* eos_token_id of a JSON object: a token, a list of at most 8, or null for none. Absent: nothing changes. */
 tess_status tess_model_eos_parse(const json_t *json, const char *what, int64_t ids[8], int *n);
 

@@ -8,6 +8,8 @@ enum { CONFIG_MAX_BYTES = 16 << 20 };
 
 /* The limit that a training stated, which dynamic scaling's frequencies are of: transformers has no key for it. */
 static const char max_length_key[] = "tessera_max_length";
+/* Nor has it one for the order of the sums that a model was trained with. */
+static const char sum_leaves_key[] = "tessera_sum_leaves";
 
 static tess_status refuse_unsupported(const json_t *json, const char *what)
 {
@@ -81,8 +83,10 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
     TESS_TRY(parse_token(json, "bos_token_id", what, &config->bos_token_id));
     TESS_TRY(parse_token(json, "pad_token_id", what, &config->pad_token_id));
     TESS_TRY(tess_model_eos_parse(json, what, config->eos_token_id, &config->n_eos));
+    int64_t sum_leaves = 1, max_length = 0;
+    TESS_TRY(tess_json_get_int(json, sum_leaves_key, what, &sum_leaves));
+    TESS_TRY_CTX(tess_model_config_set_sum_leaves(config, sum_leaves, sum_leaves_key), "%s", what);
     TESS_TRY(tess_model_config_check(config, what));
-    int64_t max_length = 0;
     TESS_TRY(tess_json_get_int(json, max_length_key, what, &max_length));
     TESS_TRY_CTX(tess_model_config_set_max_length(config, max_length, max_length_key), "%s", what);
     return TESS_OK;
@@ -124,6 +128,7 @@ tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtyp
                             "vocab_size", (json_int_t)config->vocab_size);
     if (out == NULL || row->write(config, out) != 0 ||
         (config->max_length > 0 && json_object_set_new(out, max_length_key, json_integer(config->max_length)) != 0) ||
+        (config->sum_leaves > 1 && json_object_set_new(out, sum_leaves_key, json_integer(config->sum_leaves)) != 0) ||
         json_object_update_new(out, json_pack("{s:f, s:b, s:o, s:o, s:o, s:s, s:b}", "initializer_range",
                                               config->initializer_range, "tie_word_embeddings", (int)config->tied,
                                               "bos_token_id", token_json(config->bos_token_id), "eos_token_id",

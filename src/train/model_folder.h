@@ -13,7 +13,7 @@
 tess_status tess_model_folder_file(const char *folder, const char *name, char *path, size_t size);
 /* Path of the config.json of a run's model: model.config, or the one in model.path. */
 tess_status tess_config_model_file(const tess_config *config, char *path, size_t size);
-/* Reads it, under the run's position limit. TESS_E_INVALID: training.seq_len is more. */
+/* Reads it, under the run's position limit and with the run's sums. TESS_E_INVALID: training.seq_len is more. */
 tess_status tess_config_load_model(const tess_config *config, tess_model_config *model);
 
 /* The token that ends a text: the first of the model's, if the tokenizer has it; -1: none. */

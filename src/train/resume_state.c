@@ -31,10 +31,26 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
     return TESS_OK;
 }
 
+/* Older checkpoints do not say: sums were one chain. */
+static tess_status check_sums(const tess_trainer *t, const json_t *meta)
+{
+    int64_t saved = 1, now = t->model_config.sum_leaves;
+    const json_t *model = json_object_get(json_object_get(meta, "config"), "model");
+    if (model != NULL)
+        TESS_TRY(tess_json_get_int(model, "sum_leaves", what, &saved));
+    TESS_CHECK(
+        saved == now, TESS_E_INVALID,
+        "the checkpoint was made with model.sum_leaves=%lld, now it is %lld: it would go on as another model; keep "
+        "the value, or start another run from its weights with checkpoint.initial_load_path",
+        (long long)saved, (long long)now);
+    return TESS_OK;
+}
+
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
 {
     const tess_text_list *without = &t->without;
     TESS_CHECK(json_is_object(meta), TESS_E_FORMAT, "%s is missing: it is not of a training run", what);
+    TESS_TRY(check_sums(t, meta));
     TESS_TRY(restore_counters(t->engine, without, meta));
     int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
     int64_t now = t->config.training.global_batch_size;

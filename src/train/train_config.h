@@ -38,7 +38,7 @@ typedef struct tess_config {
         char config[TESS_TEXT_SIZE];
         char path[TESS_TEXT_SIZE];
         int save_dtype; /* tess_precision */
-        int64_t max_length;
+        int64_t max_length, sum_leaves;
     } model;
     struct {
         char path[TESS_TEXT_SIZE];

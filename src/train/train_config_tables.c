@@ -32,6 +32,8 @@ static const tess_option model[] = {
            "dtype of the model written at the end"),
     INT("model.max_length", model.max_length, "0", 0, 1 << 27,
         "position limit, which the frequencies of dynamic rope scaling are of; 0: the model's"),
+    INT("model.sum_leaves", model.sum_leaves, "1", 1, 64,
+        "leaves of the tree that sums over the feed-forward channels are; part of the model, a power of two"),
 };
 
 static const tess_option tokenizer[] = {

@@ -185,6 +185,7 @@ static void long_text(int64_t window, int64_t vocab_size)
                                    .n_kv_heads = 2,
                                    .head_size = 32,
                                    .max_position = 256,
+                                   .sum_leaves = 4,
                                    .norm_eps = 1e-6,
                                    .rope = {.kind = TESS_ROPE_DEFAULT, .theta = 10000},
                                    .sliding_window = window,

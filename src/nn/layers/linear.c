@@ -23,6 +23,7 @@ static tess_gemm product(const tess_layer_call *call, const tess_linear *linear,
         .trans_b = !linear->in_out,
         .ab_dtype = call->dtype,
         .c_dtype = y_dtype,
+        .leaf = linear->in_leaf,
     };
 }
 
@@ -42,6 +43,7 @@ static tess_gemm input_product(const tess_layer_call *call, const tess_linear *l
         .trans_b = linear->in_out,
         .ab_dtype = call->dtype,
         .c_dtype = call->dtype,
+        .leaf = linear->out_leaf,
     };
 }
 

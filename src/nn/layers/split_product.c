@@ -84,7 +84,8 @@ static tess_status product(const tess_layer_call *c, const split_term *terms, in
                        .bias = bias,
                        .trans_b = !stores_depth_first(&terms[i]),
                        .ab_dtype = c->dtype,
-                       .c_dtype = c->dtype};
+                       .c_dtype = c->dtype,
+                       .leaf = terms[i].forward ? terms[i].linear->in_leaf : terms[i].linear->out_leaf};
         if (i == 0)
             f.g = g;
         else

@@ -46,6 +46,8 @@ typedef struct tess_family_linear {
     bool in_out; /* stored (in, out) */
 } tess_family_linear;
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map);
+/* Once gate, up and down are there: sums over the feed-forward channels are the config's tree. */
+void tess_family_sum_leaves(const tess_model *model, tess_block *block);
 /* Last of all, if it is in this part: the final norm, and lm_head, or with tied weights the embedding's table. */
 void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table);
 

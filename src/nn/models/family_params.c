@@ -115,6 +115,12 @@ tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
     return block;
 }
 
+void tess_family_sum_leaves(const tess_model *model, tess_block *block)
+{
+    int64_t leaf = tess_leaf_of(model->config.intermediate_size, model->config.sum_leaves);
+    block->down.in_leaf = block->gate.out_leaf = block->up.out_leaf = leaf;
+}
+
 /* Columns of tables: of all of C, what a rank holds. */
 static tess_cut table_columns(const tess_model *model)
 {

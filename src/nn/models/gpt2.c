@@ -103,6 +103,7 @@ void tess_gpt2_build(tess_model *model)
         block->mlp_norm = tess_family_add_norm(model, unit, block->name, "ln_2", C);
         block->up = add_conv1d(model, unit, "mlp.c_fc", cut.stream, cut.mlp, std);
         block->down = add_conv1d(model, unit, "mlp.c_proj", cut.mlp, cut.stream, residual_std);
+        tess_family_sum_leaves(model, block);
     }
     tess_family_head(model, true, "transformer", "ln_f", table);
 }

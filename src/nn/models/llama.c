@@ -211,6 +211,7 @@ void tess_llama_build(tess_model *model)
         block->gate = add_linear(model, unit, "mlp.gate_proj", cut.stream, cut.mlp, c->mlp_bias);
         block->up = add_linear(model, unit, "mlp.up_proj", cut.stream, cut.mlp, c->mlp_bias);
         block->down = add_linear(model, unit, "mlp.down_proj", cut.mlp, cut.stream, c->mlp_bias);
+        tess_family_sum_leaves(model, block);
     }
     tess_family_head(model, false, "model", "norm", table);
 }
