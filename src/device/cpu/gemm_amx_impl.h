@@ -34,12 +34,6 @@ void tess_gemm_pack_a_amx(const tess_gemm *g, int64_t i, int64_t rows, int64_t k
 void tess_gemm_pack_b_amx(const tess_gemm *g, int64_t j, int64_t columns, int64_t k_begin, int64_t k, uint16_t *panel,
                           gemm_pack_ahead ahead);
 
-/* Where a tile of sums rests in memory. */
-typedef struct gemm_sums {
-    float *at;      /* (rows, 32); NULL: zero */
-    int64_t stride; /* elements between rows */
-} gemm_sums;
-
 /* What sums become on their way out. GEMM_END_FUSED: see gemm_fused_row_amx.c. */
 typedef enum gemm_end { GEMM_END_BF16, GEMM_END_F32, GEMM_END_FUSED } gemm_end;
 

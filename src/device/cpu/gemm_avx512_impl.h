@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
     for (int i = 0; i < t->n_before; i++) {
         GEMM_UNROLLED
         for (int r = 0; r < rows; r++) {
-            const float *c = t->before[i] + r * t->ldc;
+            const float *c = t->before[i].at + r * t->before[i].stride;
             s[r][0] = _mm512_add_ps(_mm512_maskz_loadu_ps(left, c), s[r][0]);
             s[r][1] = _mm512_add_ps(_mm512_maskz_loadu_ps(right, c + 16), s[r][1]);
         }

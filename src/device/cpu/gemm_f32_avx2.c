@@ -117,7 +117,7 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
     for (int i = 0; i < t->n_before; i++) {
         GEMM_UNROLLED
         for (int r = 0; r < rows; r++) {
-            const float *c = t->before[i] + r * t->ldc;
+            const float *c = t->before[i].at + r * t->before[i].stride;
             s[r][0] = _mm256_add_ps(load_sums(c, t->columns), s[r][0]);
             s[r][1] = _mm256_add_ps(load_sums(c + LANES, t->columns - LANES), s[r][1]);
         }

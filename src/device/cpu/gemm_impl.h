@@ -17,6 +17,12 @@
  * the few fill buffers from the panels that are needed now. */
 enum { GEMM_AHEAD_STEP = 8 };
 
+/* Where a tile of sums rests in memory. */
+typedef struct gemm_sums {
+    float *at;      /* (rows, columns); NULL: zero */
+    int64_t stride; /* elements between rows */
+} gemm_sums;
+
 /* c (rows, columns) = [c +] A panel * B panel, then the n_before sums of earlier leaves are added in their order. */
 typedef struct gemm_tile {
     const void *a, *b; /* packed panels */
@@ -26,7 +32,7 @@ typedef struct gemm_tile {
     int64_t rows, columns;
     bool add;
     int n_before;
-    const float *const *before; /* rows ldc apart */
+    const gemm_sums *before;
     const void *const *ahead;   /* one address for each begun GEMM_AHEAD_STEP of k */
 } gemm_tile;
 

@@ -11,7 +11,7 @@
  * With leaves (kernels.h) and further terms K is walked leaf by leaf, in each leaf term by term: that is the K that is
  * packed and cut in blocks. Sums rest in the levels of a binary counter: level i of a tile is empty, or the sum of 2^i
  * leaves. A leaf adds up in the level that it will end in, and takes those below with it while it is in registers, so
- * it moves as many sums as a block of K does without leaves. */
+ * it moves as many sums as a block of K does without leaves. What begins and ends in a block of K rests in L1. */
 #include "device/cpu/gemm_impl.h"
 #include "device/cpu/sizes.h"
 
@@ -25,6 +25,7 @@ enum {
     /* Packing an element takes as long as so many products. */
     PACK_A_COST = 12,
     PACK_B_COST = 32,
+    MOST_VISITS = 64,
 };
 
 typedef struct vector_plan {
@@ -43,16 +44,29 @@ typedef struct vector_plan {
     int64_t level_elements;
     bool one_panel; /* a part has one panel of A: packed once, for all k */
     bool sums_in_c; /* else in work space */
-    char *work;     /* per part: packed A, packed B, sums, addresses */
-    size_t work_bytes, a_bytes, b_bytes, sum_bytes;
+    char *work;     /* per part: packed A, packed B, sums, those of one tile, addresses */
+    size_t work_bytes, a_bytes, b_bytes, sum_bytes, near_bytes;
 } vector_plan;
+
+/* What a block has of a leaf. */
+typedef struct leaf_visit {
+    int64_t leaf, k; /* packed */
+    size_t a, b;     /* bytes from the panels' beginnings */
+    int64_t ahead;   /* of the block's addresses */
+    int level;       /* where its sums are */
+    uint64_t before; /* a bit for each level that is added as it ends */
+    bool add;        /* to what is there */
+} leaf_visit;
 
 /* A block of rows, columns and k, and where its things are. */
 typedef struct vector_block {
     int64_t i, j, k, rows, columns, depth;
-    char *a, *b;     /* packed */
-    uint64_t levels; /* a bit for each that its k read or write */
+    char *a, *b; /* packed */
+    leaf_visit visits[MOST_VISITS];
+    int n_visits;
+    uint64_t levels; /* a bit for each that the visits find or leave; the others are in `near` */
     float *sums;     /* level 0 (rows, columns), rows ld_sums apart */
+    float *near;     /* level 0 of one tile, contiguous */
     int64_t ld_sums;
     const void **ahead; /* as in gemm_tile */
 } vector_block;
@@ -63,12 +77,6 @@ typedef struct term_run {
     int64_t k, n;
     int64_t at; /* of the block's k */
 } term_run;
-
-/* What a block has of a leaf: n of its k, from `at` on. */
-typedef struct leaf_visit {
-    int64_t leaf, at, n;
-    bool begins, ends; /* the leaf */
-} leaf_visit;
 
 /* A walk over the lines of a rectangle of memory. */
 typedef struct line_walk {
@@ -102,17 +110,6 @@ static term_run run_at(const vector_plan *p, const vector_block *b, int64_t at)
         .term = &p->terms[in / width], .k = first + skipped, .n = min64(turn - skipped, b->depth - at), .at = at};
 }
 
-/* The visit at place `at` of the block. */
-static leaf_visit visit_at(const vector_plan *p, const vector_block *b, int64_t at)
-{
-    leaf_visit v = {.leaf = (b->k + at) / p->leaf, .at = at};
-    int64_t begin = v.leaf * p->leaf, end = min64(begin + p->leaf, p->depth);
-    v.n = min64(end - b->k, b->depth) - at;
-    v.begins = b->k + at == begin;
-    v.ends = b->k + at + v.n == end;
-    return v;
-}
-
 /* The level in which a leaf adds up. */
 static int level_of(int64_t leaf)
 {
@@ -125,16 +122,41 @@ static uint64_t levels_before(const vector_plan *p, int64_t leaf)
     return leaf + 1 == p->n_leaves ? (uint64_t)leaf : (UINT64_C(1) << level_of(leaf)) - 1;
 }
 
-static uint64_t levels_of(const vector_plan *p, const vector_block *b)
+/* Levels that live longer than the block: those that hold sums before or after its leaves. A part of a leaf uses one
+ * that lives longer, and C is not near. */
+static uint64_t lasting_levels(const vector_plan *p, const vector_block *b)
 {
-    uint64_t levels = 0;
+    int64_t first = b->k / p->leaf, last = b->visits[b->n_visits - 1].leaf;
+    bool whole = b->k % p->leaf == 0 && (b->k + b->depth) % p->leaf == 0, ends = b->k + b->depth == p->depth;
+    if (p->sums_in_c || !(whole || (ends && b->k % p->leaf == 0)))
+        return UINT64_MAX;
+    return (uint64_t)first | (ends ? 0 : (uint64_t)last + 1);
+}
+
+/* Sets the visits of the block, which has one though it has no k, and the levels that they need. */
+static void list_visits(const vector_plan *p, vector_block *b)
+{
+    const gemm_engine *e = p->e;
     int64_t at = 0;
+    b->n_visits = 0;
+    b->levels = 0;
     do {
-        leaf_visit v = visit_at(p, b, at);
-        levels |= UINT64_C(1) << level_of(v.leaf) | (v.ends ? levels_before(p, v.leaf) : 0);
-        at += v.n;
+        int64_t leaf = (b->k + at) / p->leaf, begin = leaf * p->leaf, end = min64(begin + p->leaf, p->depth);
+        int64_t n = min64(end - b->k, b->depth) - at;
+        bool ends = b->k + at + n == end;
+        leaf_visit *v = &b->visits[b->n_visits++];
+        *v = (leaf_visit){.leaf = leaf,
+                          .k = packed_k(p, n),
+                          .a = panel_bytes(p, at, e->tile_rows),
+                          .b = panel_bytes(p, at, e->tile_columns),
+                          .ahead = packed_k(p, at) / GEMM_AHEAD_STEP,
+                          .level = level_of(leaf),
+                          .before = ends ? levels_before(p, leaf) : 0,
+                          .add = b->k + at > begin || p->g->accumulate};
+        b->levels |= UINT64_C(1) << v->level | v->before;
+        at += n;
     } while (at < b->depth);
-    return levels;
+    b->levels &= lasting_levels(p, b);
 }
 
 static void pack_b(const vector_plan *p, const vector_block *b)
@@ -184,14 +206,17 @@ static line_walk lines_of_a(const vector_plan *p, const vector_block *b, int64_t
 }
 
 /* The tile of sums at (i, j) of the block, in a level. */
-static float *sums_at(const vector_plan *p, const vector_block *b, int level, int64_t i, int64_t j)
+static gemm_sums sums_at(const vector_plan *p, const vector_block *b, int level, int64_t i, int64_t j)
 {
-    return b->sums + level * p->level_elements + i * b->ld_sums + j;
+    int64_t tile = p->e->tile_rows * p->e->tile_columns;
+    if ((b->levels >> level & 1) == 0)
+        return (gemm_sums){b->near + level * tile, p->e->tile_columns};
+    return (gemm_sums){b->sums + level * p->level_elements + i * b->ld_sums + j, b->ld_sums};
 }
 
 static line_walk lines_of_sums(const vector_plan *p, const vector_block *b, int level, int64_t i, int64_t j)
 {
-    return (line_walk){.row = (const char *)sums_at(p, b, level, i, j),
+    return (line_walk){.row = (const char *)sums_at(p, b, level, i, j).at,
                        .row_bytes = (size_t)b->ld_sums * sizeof(float),
                        .rows = min64(p->e->tile_rows, b->rows - i),
                        .row_lines = p->e->tile_columns * (int64_t)sizeof(float) / LINE_BYTES};
@@ -229,24 +254,23 @@ static void list_ahead(const vector_plan *p, const vector_block *b, int64_t i, i
 static void multiply_tile(const vector_plan *p, const vector_block *b, int64_t i, int64_t j, gemm_tile tile)
 {
     const gemm_engine *e = p->e;
-    const float *before[64];
+    gemm_sums before[64], to;
     const char *panel_a = tile.a, *panel_b = tile.b;
-    int64_t at = 0;
     tile.before = before;
-    do {
-        leaf_visit v = visit_at(p, b, at);
-        tile.a = panel_a + panel_bytes(p, at, e->tile_rows);
-        tile.b = panel_b + panel_bytes(p, at, e->tile_columns);
-        tile.k = packed_k(p, v.n);
-        tile.ahead = b->ahead + packed_k(p, at) / GEMM_AHEAD_STEP;
-        tile.c = sums_at(p, b, level_of(v.leaf), i, j);
-        tile.add = !v.begins || p->g->accumulate;
+    for (const leaf_visit *v = b->visits; v < b->visits + b->n_visits; v++) {
+        tile.a = panel_a + v->a;
+        tile.b = panel_b + v->b;
+        tile.k = v->k;
+        tile.ahead = b->ahead + v->ahead;
+        to = sums_at(p, b, v->level, i, j);
+        tile.c = to.at;
+        tile.ldc = to.stride;
+        tile.add = v->add;
         tile.n_before = 0;
-        for (uint64_t levels = v.ends ? levels_before(p, v.leaf) : 0; levels != 0; levels &= levels - 1)
+        for (uint64_t levels = v->before; levels != 0; levels &= levels - 1)
             before[tile.n_before++] = sums_at(p, b, __builtin_ctzll(levels), i, j);
         e->multiply(&tile);
-        at += v.n;
-    } while (at < b->depth);
+    }
     if (b->k + b->depth == p->depth && (p->g->bias != NULL || !p->sums_in_c))
         e->finish(p->g, b->i + i, b->j + j, tile.rows, tile.columns, tile.c, tile.ldc);
 }
@@ -259,7 +283,7 @@ static void multiply_group(const vector_plan *p, const vector_block *b, const ch
     int64_t n_tiles = divide_up(end - i, e->tile_rows) * divide_up(b->columns, e->tile_columns);
     line_walk next_a = lines_of_a(p, b, end);
     int64_t lines_a_tile = divide_up(next_a.rows * next_a.row_lines, n_tiles);
-    gemm_tile tile = {.ldc = b->ld_sums};
+    gemm_tile tile = {.add = false};
     for (; i < end; i += e->tile_rows, a += panel_bytes(p, b->depth, e->tile_rows)) {
         tile.a = a;
         tile.rows = min64(e->tile_rows, end - i);
@@ -281,7 +305,7 @@ static void multiply_block(const vector_plan *p, vector_block *b)
     b->k = 0;
     do {
         b->depth = min64(min64(p->k_block, span - b->k % span), p->depth - b->k);
-        b->levels = levels_of(p, b);
+        list_visits(p, b);
         pack_b(p, b);
         if (p->one_panel)
             multiply_group(p, b, b->a + panel_bytes(p, b->k, p->e->tile_rows), 0);
@@ -301,7 +325,8 @@ static void multiply_part(const vector_plan *p, int64_t part)
     vector_block b = {.a = p->work + (size_t)part * p->work_bytes};
     b.b = b.a + p->a_bytes;
     float *sums = (float *)(b.b + p->b_bytes);
-    b.ahead = (const void **)((char *)sums + p->sum_bytes);
+    b.near = (float *)((char *)sums + p->sum_bytes);
+    b.ahead = (const void **)((char *)b.near + p->near_bytes);
     for (int64_t n = 0; n < p->n_ahead; n++)
         b.ahead[n] = b.ahead;
     if (p->one_panel && row < row_end)
@@ -380,13 +405,14 @@ static void plan_depth(vector_plan *p, const tess_gemm_fused *f)
     p->n_levels = 64 - __builtin_clzll((uint64_t)p->n_leaves);
 }
 
-/* Packed k of a block: as many whole leaves as the engine wants, or an equal part of one. */
+/* Packed k of a block: as many whole leaves as the engine wants, of which a power of two leave one sum, or an equal
+ * part of one. */
 static int64_t block_depth(const vector_plan *p)
 {
     int64_t leaf = packed_k(p, p->n_leaves > 1 ? p->leaf : p->depth), most = p->e->k_block;
     if (p->n_leaves == 1 || 2 * leaf > most)
         return equal_blocks(leaf, most, STRIDED_K);
-    return equal_blocks(p->n_leaves, most / leaf, 1) * leaf;
+    return (INT64_C(1) << (63 - __builtin_clzll((uint64_t)min64(min64(most / leaf, MOST_VISITS), p->n_leaves)))) * leaf;
 }
 
 static void plan_blocks(vector_plan *p)
@@ -407,7 +433,9 @@ static void plan_blocks(vector_plan *p)
     p->b_bytes = whole_lines(p->column_block * depth, sizeof(float));
     p->level_elements = p->sums_in_c ? 0 : p->row_block * p->column_block;
     p->sum_bytes = (size_t)p->n_levels * whole_lines(p->level_elements, sizeof(float));
-    p->work_bytes = p->a_bytes + p->b_bytes + p->sum_bytes + whole_lines(p->n_ahead, sizeof(const void *));
+    p->near_bytes = whole_lines(p->n_levels * e->tile_rows * e->tile_columns, sizeof(float));
+    p->work_bytes =
+        p->a_bytes + p->b_bytes + p->sum_bytes + p->near_bytes + whole_lines(p->n_ahead, sizeof(const void *));
 }
 
 static tess_status multiply(tess_stream *s, const tess_gemm_fused *f, const gemm_engine *e)
