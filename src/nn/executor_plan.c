@@ -261,6 +261,16 @@ static void plan_stream(tess_executor *e, cursor *at)
         }
 }
 
+/* Layers have one size of feed-forward. */
+static bool exchanges_sums(const tess_model *model)
+{
+    for (int unit = 0; unit < model->n_units; unit++)
+        if (model->blocks[unit].kind == TESS_BLOCK_LAYER)
+            return tess_exchanges_sums(model->blocks[unit].down.in, model->blocks[unit].down.in_leaf,
+                                       model->part.tp_degree);
+    return false;
+}
+
 /* What products and sums of a layer gather, of the widest layer. Head norms gather q, its gradient by attention, and
  * make that by the projection. Norms gather two slices, and two statistics of rows. */
 static void plan_split(tess_executor *e, cursor *at)
@@ -282,6 +292,10 @@ static void plan_split(tess_executor *e, cursor *at)
     e->split.weights = take(at, width * (size_t)slice, element);
     e->split.slice = take(at, T * (size_t)slice, element);
     e->split.rstd = take(at, T * heads, sizeof(float));
+    if (exchanges_sums(model)) {
+        size_t degree = (size_t)model->part.tp_degree, rows = (T + degree - 1) / degree;
+        e->split.partial = take(at, (T + degree * rows) * (size_t)C, sizeof(float));
+    }
     if (e->options.sequence_parallel)
         e->split.stream = take(at, T * (size_t)C, element);
 }
@@ -379,6 +393,7 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
         size_t layer = larger(larger(T, C) * widest * element, block->q.stored_whole ? C * q * sizeof(float) : 0);
         size_t head = larger(V * stream * element, (T < chunk ? T : chunk) * logits * sizeof(float));
         most = larger(most, larger(T * stream, rows * C) * element);
+        most = larger(most, exchanges_sums(model) ? T * C * sizeof(float) : 0);
         most = larger(most, block->kind == TESS_BLOCK_LAYER ? layer : block->kind == TESS_BLOCK_HEAD ? head : 0);
     }
     return most;

@@ -23,6 +23,7 @@ typedef struct tess_split_work {
     void *slice;    /* (T, C / degree) */
     float *rstd;    /* (T, H), or (2, T) */
     void *stream;   /* (T, C) where ranks share the stream; else NULL */
+    float *partial; /* (T, C), then (degree, rows, C), where partial sums are exchanged; else NULL */
 } tess_split_work;
 
 /* One unit of a model on one batch. */
@@ -192,6 +193,9 @@ typedef struct tess_linear_grad {
 } tess_linear_grad;
 tess_status tess_linear_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
                                         void *dx);
+/* Of this rank's outputs alone, in float32. */
+tess_status tess_linear_backward_inputs_f32(const tess_layer_call *call, const tess_linear_grad *grads, int n,
+                                            void *fusing, float *dx);
 
 /* up = x W + b, act = f(up), or f(gate) * up where there is a gate; in one product. */
 tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *gate,
@@ -208,6 +212,17 @@ tess_status tess_split_backward_inputs(const tess_layer_call *call, const tess_l
                                        void *dx);
 /* Gradients of a matrix and bias that every rank stores whole, of which each has computed its outputs. */
 tess_status tess_split_gather_params(const tess_layer_call *call, const tess_linear *linear);
+/* Whether ranks exchange partial sums: the share of each is leaves of a sum over `channels` that make a subtree. */
+static inline bool tess_exchanges_sums(tess_cut channels, int64_t leaf, int degree)
+{
+    int64_t begin, share;
+    tess_cut_range(channels, degree, 0, &begin, &share);
+    return degree > 1 && leaf > 0 && share % leaf == 0 && (share / leaf & (share / leaf - 1)) == 0;
+}
+/* The same as above by partial sums. */
+tess_status tess_sum_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
+tess_status tess_sum_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
+                                     void *dx);
 /* Gradients of n_rows rows, `ld` elements apart, of which each rank has some columns in their place. */
 tess_status tess_split_gather_gradient(const tess_layer_call *call, tess_cut columns, float *mine, int64_t n_rows,
                                        int64_t ld);

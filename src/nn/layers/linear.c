@@ -28,7 +28,8 @@ static tess_gemm product(const tess_layer_call *call, const tess_linear *linear,
 }
 
 /* dx = dy W^T. */
-static tess_gemm input_product(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *dx)
+static tess_gemm input_product(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *dx,
+                               tess_dtype dx_dtype)
 {
     return (tess_gemm){
         .m = call->T,
@@ -42,7 +43,7 @@ static tess_gemm input_product(const tess_layer_call *call, const tess_linear *l
         .ldc = linear->n_in,
         .trans_b = linear->in_out,
         .ab_dtype = call->dtype,
-        .c_dtype = call->dtype,
+        .c_dtype = dx_dtype,
         .leaf = linear->out_leaf,
     };
 }
@@ -75,7 +76,7 @@ tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_line
 tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *gate,
                                      void *up, void *act, void *fusing)
 {
-    tess_gemm_fused f = {.g = input_product(call, linear, dy, act),
+    tess_gemm_fused f = {.g = input_product(call, linear, dy, act, call->dtype),
                          .then = TESS_THEN_ACT_BACKWARD,
                          .act = call->block->activation,
                          .gate = gate,
@@ -115,8 +116,20 @@ tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_
 
 tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *dx)
 {
-    tess_gemm g = input_product(call, linear, dy, dx);
+    tess_gemm g = input_product(call, linear, dy, dx, call->dtype);
     return call->kernels->gemm(call->stream, &g);
+}
+
+static tess_status add_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing, void *dx,
+                              tess_dtype dx_dtype)
+{
+    tess_gemm_fused f = {.g = input_product(call, grads[0].linear, grads[0].dy, dx, dx_dtype), .n_terms = n - 1};
+    f.work = fusing;
+    for (int i = 1; i < n; i++) {
+        tess_gemm g = input_product(call, grads[i].linear, grads[i].dy, dx, dx_dtype);
+        f.terms[i - 1] = (tess_gemm_term){g.a, g.lda, g.b, g.ldb, g.k};
+    }
+    return call->kernels->gemm_fused(call->stream, &f);
 }
 
 tess_status tess_linear_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
@@ -124,13 +137,13 @@ tess_status tess_linear_backward_inputs(const tess_layer_call *call, const tess_
 {
     if (tess_is_split(call, grads[0].linear->out))
         return tess_split_backward_inputs(call, grads, n, fusing, dx);
-    tess_gemm_fused f = {.g = input_product(call, grads[0].linear, grads[0].dy, dx), .n_terms = n - 1};
-    f.work = fusing;
-    for (int i = 1; i < n; i++) {
-        tess_gemm g = input_product(call, grads[i].linear, grads[i].dy, dx);
-        f.terms[i - 1] = (tess_gemm_term){g.a, g.lda, g.b, g.ldb, g.k};
-    }
-    return call->kernels->gemm_fused(call->stream, &f);
+    return add_inputs(call, grads, n, fusing, dx, call->dtype);
+}
+
+tess_status tess_linear_backward_inputs_f32(const tess_layer_call *call, const tess_linear_grad *grads, int n,
+                                            void *fusing, float *dx)
+{
+    return add_inputs(call, grads, n, fusing, dx, TESS_F32);
 }
 
 bool tess_linear_trains(const tess_layer_call *call, const tess_linear *linear)

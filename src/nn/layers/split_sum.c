@@ -1,0 +1,112 @@
+/* Sums over feed-forward channels where the model says their tree (model.sum_leaves): if each rank's channels are whole
+ * subtrees, it sums those itself, and ranks exchange partial sums instead of operands and weights. A rank adds up some
+ * rows, neighbours first: that is the rest of the tree, so the bits are those of one rank.
+ * Of t ranks each gets (t - 1) / t of T C floats a sum, and without sequence parallelism T C elements of the result. */
+#include "nn/layers/layers.h"
+
+/* The rows that each rank adds up. */
+static tess_cut rows_of(const tess_layer_call *c)
+{
+    return (tess_cut){c->T, 1};
+}
+
+/* Rank r's partial sums (T, C) are row r of a matrix; every rank wants its own rows of all of them. */
+static tess_status gather_partials(const tess_layer_call *c, int64_t own, float *parts)
+{
+    int64_t C = c->config->hidden_size;
+    tess_cut ranks = {c->points->degree, 1}, elements = {c->T * C, C};
+    return tess_meet(c, (tess_exchange){.what = "sums",
+                                        .held = {ranks, {elements.size, 0}},
+                                        .wanted = {{ranks.size, 0}, elements},
+                                        .element = sizeof(float),
+                                        .mine = c->split.partial,
+                                        .ld = elements.size,
+                                        .into = parts,
+                                        .into_ld = own * C});
+}
+
+/* to += from. */
+static tess_status add(const tess_layer_call *c, const float *from, float *to, int64_t n)
+{
+    const void *const x[] = {from, to};
+    void *const y[] = {to};
+    return c->kernels->reduce(c->stream,
+                              &(tess_reduction){.x = x,
+                                                .n_inputs = 2,
+                                                .dtype = TESS_F32,
+                                                .op = TESS_SUM,
+                                                .divisor = 1,
+                                                .y = y,
+                                                .n_outputs = 1,
+                                                .y_dtype = TESS_F32,
+                                                .n = n},
+                              NULL);
+}
+
+/* The first part becomes the tree of all: an odd one out is carried up, as tess_gemm has it for leaves. */
+static tess_status add_partials(const tess_layer_call *c, int n_parts, float *parts, int64_t count)
+{
+    for (int apart = 1; apart < n_parts; apart *= 2)
+        for (int i = 0; i + apart < n_parts; i += 2 * apart)
+            TESS_TRY(add(c, parts + (i + apart) * count, parts + i * count, count));
+    return TESS_OK;
+}
+
+/* y (own, C) = sums + bias, rounded. */
+static tess_status finish(const tess_layer_call *c, int64_t own, float *sums, const void *bias, void *y)
+{
+    int64_t C = c->config->hidden_size;
+    tess_gemm g = {.m = own,
+                   .n = C,
+                   .a = sums,
+                   .b = sums,
+                   .ldb = C,
+                   .c = sums,
+                   .ldc = C,
+                   .bias = bias,
+                   .accumulate = true,
+                   .ab_dtype = c->dtype,
+                   .c_dtype = TESS_F32};
+    if (bias != NULL && own > 0)
+        TESS_TRY(c->kernels->gemm(c->stream, &g));
+    return c->kernels->convert(c->stream, sums, TESS_F32, y, c->dtype, own * C);
+}
+
+/* y (R, C) = the sum of all ranks' partial sums, and bias (C) or NULL. Ranks behind the last channel have none. */
+static tess_status add_up(const tess_layer_call *c, tess_cut channels, const void *bias, void *y)
+{
+    int64_t C = c->config->hidden_size, begin, own, share;
+    tess_cut rows = rows_of(c), columns = {C, 0};
+    bool shared = tess_is_split(c, c->rows);
+    float *parts = c->split.partial + c->T * C;
+    tess_own_range(c, rows, &begin, &own);
+    tess_cut_range(channels, c->points->degree, 0, &(int64_t){0}, &share);
+    TESS_TRY(gather_partials(c, own, parts));
+    TESS_TRY(add_partials(c, (int)((channels.size + share - 1) / share), parts, own * C));
+    void *mine = shared ? y : tess_at(c, y, begin * C);
+    TESS_TRY(finish(c, own, parts, bias, mine));
+    return shared ? TESS_OK
+                  : tess_meet(c, (tess_exchange){.what = "rows",
+                                                 .held = {rows, columns},
+                                                 .wanted = {{c->T, 0}, columns},
+                                                 .element = tess_dtype_size(c->dtype),
+                                                 .mine = mine,
+                                                 .ld = C,
+                                                 .into = y,
+                                                 .into_ld = C});
+}
+
+tess_status tess_sum_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
+{
+    tess_linear own = *linear;
+    own.bias = -1;
+    TESS_TRY(tess_linear_forward_f32(c, &own, x, c->split.partial));
+    return add_up(c, linear->in, linear->bias >= 0 ? c->w[linear->bias] : NULL, y);
+}
+
+tess_status tess_sum_backward_inputs(const tess_layer_call *c, const tess_linear_grad *grads, int n, void *fusing,
+                                     void *dx)
+{
+    TESS_TRY(tess_linear_backward_inputs_f32(c, grads, n, fusing, c->split.partial));
+    return add_up(c, grads[0].linear->out, NULL, dx);
+}
