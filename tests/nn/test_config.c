@@ -324,6 +324,28 @@ static void the_position_limit_is_the_stated_one_or_the_models(void)
                  "tessera_max_length: 1025 positions; this model takes 2 to 1024");
 }
 
+static void leaves_of_sums_are_a_power_of_two(void)
+{
+    tess_model_config c, again;
+    json_t *json;
+    EXPECT_OK(parse("{\"model_type\":\"gpt2\"}", &c));
+    EXPECT_INT(c.sum_leaves, 1);
+    EXPECT_OK(tess_model_config_to_json(&c, TESS_F32, &json));
+    EXPECT(json_object_get(json, "tessera_sum_leaves") == NULL);
+    json_decref(json);
+    EXPECT_OK(tess_model_config_set_sum_leaves(&c, 64, "model.sum_leaves"));
+    EXPECT_OK(tess_model_config_to_json(&c, TESS_F32, &json));
+    EXPECT_OK(tess_model_config_parse(json, "again", &again));
+    json_decref(json);
+    EXPECT_SAME(&again, &c, 1);
+    const int64_t bad[] = {0, -2, 3, 128};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT_FAILS(tess_model_config_set_sum_leaves(&c, bad[i], "model.sum_leaves"), TESS_E_INVALID,
+                     "model.sum_leaves: a sum of ");
+    EXPECT_FAILS(parse("{\"model_type\":\"gpt2\",\"tessera_sum_leaves\":5}", &c), TESS_E_INVALID,
+                 "config.json: tessera_sum_leaves: a sum of 5 leaves");
+}
+
 static const test_case cases[] = {
     {"published_configs_have_their_parameters", published_configs_have_their_parameters, 0, 0},
     {"absent_keys_mean_what_transformers_assumes", absent_keys_mean_what_transformers_assumes, 0, 0},
@@ -332,6 +354,7 @@ static const test_case cases[] = {
     {"layers_slide_where_layer_types_says_so", layers_slide_where_layer_types_says_so, 0, 0},
     {"bad_settings_are_named", bad_settings_are_named, 0, 0},
     {"the_position_limit_is_the_stated_one_or_the_models", the_position_limit_is_the_stated_one_or_the_models, 0, 0},
+    {"leaves_of_sums_are_a_power_of_two", leaves_of_sums_are_a_power_of_two, 0, 0},
     {"a_missing_file_is_named", missing_file_is_named, 0, 0},
 };
 TEST_MAIN(cases)
