@@ -33,7 +33,7 @@ typedef struct gemm_tile {
     bool add;
     int n_before;
     const gemm_sums *before;
-    const void *const *ahead;   /* one address for each begun GEMM_AHEAD_STEP of k */
+    const void *const *ahead; /* one address for each begun GEMM_AHEAD_STEP of k */
 } gemm_tile;
 
 /* A panel of A is (packed k, tile_rows), of B (packed k, tile_columns), of 4 bytes: a float, or k_step bf16 of

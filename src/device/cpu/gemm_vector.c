@@ -75,7 +75,6 @@ typedef struct vector_block {
 typedef struct term_run {
     const tess_gemm *term;
     int64_t k, n;
-    int64_t at; /* of the block's k */
 } term_run;
 
 /* A walk over the lines of a rectangle of memory. */
@@ -106,8 +105,7 @@ static term_run run_at(const vector_plan *p, const vector_block *b, int64_t at)
 {
     int64_t round = p->n_terms * whole_packed(p, p->turn), k = b->k + at, first = k / round * p->turn, in = k % round;
     int64_t turn = min64(p->turn, p->g->k - first), width = whole_packed(p, turn), skipped = in % width;
-    return (term_run){
-        .term = &p->terms[in / width], .k = first + skipped, .n = min64(turn - skipped, b->depth - at), .at = at};
+    return (term_run){&p->terms[in / width], first + skipped, min64(turn - skipped, b->depth - at)};
 }
 
 /* The level in which a leaf adds up. */
