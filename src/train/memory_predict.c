@@ -49,7 +49,7 @@ allocated:
     return status;
 }
 
-/* Buffers between stages. What a message still reads when its slot is needed again comes on top, seldom and for
+/* Buffers between stages. What a message still reads when its slot has the next gradient comes on top, seldom and for
  * moments: that depends on who is late. */
 static double stream_bytes(const tess_stage_plan *stages, const tess_model *model, const tess_executor_options *o)
 {

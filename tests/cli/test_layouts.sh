@@ -57,6 +57,8 @@ staged "bf16" bf16 2 2 dualpipev $half
 staged "fp32" fp32 6 2 dualpipev $single $strategy=zero2
 staged "bf16, a layer a stage" bf16 11 11 1f1b $half
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 staged "bf16 on a device apart" bf16 4 2 zb_h1 $half
+TESSERA_DEVICE=far TESSERA_FAR_DELAYS=5:100 staged "bf16 on a device apart" bf16 2 2 zbv $half
+TESSERA_DEVICE=far TESSERA_FAR_DELAYS=7:100 staged "fp32 on a device apart" fp32 2 2 interleaved $single
 
 # Saved under one layout, killed, resumed under the next.
 rm -rf out

@@ -43,7 +43,8 @@ static void compare(const rig *whole, rig *parts, int n_parts)
                 if (strcmp(mine->name, param->name) != 0)
                     continue;
                 EXPECT(mine->init == param->init && mine->init_std == param->init_std && mine->decay == param->decay);
-                EXPECT_SAME(&mine->shape, &param->shape, 1);
+                EXPECT_INT(mine->shape.n_dims, param->shape.n_dims);
+                EXPECT_SAME(mine->shape.dim, param->shape.dim, (size_t)param->shape.n_dims);
                 found[n_found++] = parts[k].dw[p];
             }
         EXPECT(n_found == 1 || (n_found == 2 && whole->config.tied && i == 0));
