@@ -67,18 +67,23 @@ static int64_t rows_formula(const tess_engine *e, const tess_model_config *m, in
 static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t element)
 {
     bool fused = m->family == TESS_FAMILY_GPT2, rows = e->config->parallelism.enable_sequence_parallel;
+    bool sums = m->sum_leaves > 1 && e->at.n_tp != 3; /* 3 ranks have no whole subtrees of leaves */
     int64_t D = m->head_size, V = m->vocab_size;
     sizes c = share(e, m->hidden_size, 1), v = share(e, V, 1), f = share(e, m->intermediate_size, 1);
     sizes q = share(e, m->n_heads * D, m->n_heads / m->n_kv_heads * D), kv = share(e, m->n_kv_heads * D, D);
     int64_t columns = TOKENS * (c.all - c.own), result = rows ? share(e, TOKENS, 1).own * (c.all - c.own) : columns;
-    int64_t forward = term(q, c, true) + term(f, c, true) + 2 * result;
-    int64_t backward = term(q, c, !fused) + 2 * term(kv, c, !fused) + (fused ? 1 : 2) * term(f, c, true) + 2 * result;
-    int64_t layer = element * (forward + backward) + (fused ? 4 * 3 * (q.all - q.own) * (m->hidden_size + 1) : 0);
+    int64_t own_rows = share(e, TOKENS, 1).own, own = own_rows * m->hidden_size;
+    int64_t sum = (e->at.n_tp - 1) * own * 4 + (rows ? 0 : element * (TOKENS * m->hidden_size - own));
+    int64_t forward = term(q, c, true) + result + (sums ? 0 : term(f, c, true) + result);
+    int64_t backward = term(q, c, !fused) + 2 * term(kv, c, !fused) + result +
+                       (sums ? 0 : (fused ? 1 : 2) * term(f, c, true) + result);
+    int64_t layer = (sums ? 2 * sum : 0) + element * (forward + backward) +
+                    (fused ? 4 * 3 * (q.all - q.own) * (m->hidden_size + 1) : 0);
     int64_t head = element * ((c.all - c.own) * v.own + columns) + 4 * TOKENS * (v.all - v.own);
     return m->n_layers * layer + element * result + head + (rows ? rows_formula(e, m, element) : 0);
 }
 
-static void count(const char *text, const char *precision, const char *sequence_parallel)
+static void count(const char *text, const char *precision, const char *sequence_parallel, int64_t sum_leaves)
 {
     static tess_config config;
     static tess_runtime *runtime;
@@ -99,6 +104,8 @@ static void count(const char *text, const char *precision, const char *sequence_
     EXPECT_OK(tess_json_parse(text, strlen(text), "test", true, &json));
     EXPECT_OK(tess_model_config_parse(json, "test", &sizes));
     json_decref(json);
+    sizes.sum_leaves = sum_leaves;
+    sizes.intermediate_size = sum_leaves > 1 ? sum_leaves * 32 : sizes.intermediate_size;
     EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &config));
     for (char *word = strtok(overrides, " "); word != NULL; word = strtok(NULL, " "))
         EXPECT_OK(tess_config_override(&config, word));
@@ -115,9 +122,11 @@ static void exchanged_bytes_are_the_formula(void)
 {
     static const char *const shared[] = {"false", "true"};
     for (int i = 0; i < 2; i++) {
-        count(llama, "bfloat16", shared[i]);
-        count(llama, "float32", shared[i]);
-        count(gpt2, "bfloat16", shared[i]);
+        count(llama, "bfloat16", shared[i], 1);
+        count(llama, "float32", shared[i], 1);
+        count(gpt2, "bfloat16", shared[i], 1);
+        count(llama, "bfloat16", shared[i], 8);
+        count(gpt2, "float32", shared[i], 4);
     }
 }
 

@@ -67,7 +67,7 @@ static tess_status project(const tess_layer_call *c, const tess_head_work *work,
     tess_linear head = c->block->head;
     if (!tess_is_split(c, head.in)) {
         head.out_stride = ld;
-        return tess_linear_forward_f32(c, &head, y, logits);
+        return tess_linear_own_forward(c, &head, y, logits, TESS_F32);
     }
     tess_cut vocabulary = {head.n_out, 1};
     int64_t begin, C = head.in.size;
@@ -76,7 +76,7 @@ static tess_status project(const tess_layer_call *c, const tess_head_work *work,
     const void *weight = work->own_weight;
     tess_layer_call call = *c;
     call.w = &weight;
-    TESS_TRY(tess_linear_forward_f32(&call, &own, y, work->own_logits));
+    TESS_TRY(tess_linear_own_forward(&call, &own, y, work->own_logits, TESS_F32));
     return tess_split_gather(c, vocabulary, sizeof(float), work->own_logits, logits, ld);
 }
 
@@ -84,7 +84,7 @@ tess_status tess_head_logits(const tess_layer_call *c, const tess_head_work *wor
 {
     const tess_linear *head = &c->block->head;
     if (!tess_is_split(c, head->in))
-        return tess_linear_forward_f32(c, head, y, logits);
+        return tess_linear_own_forward(c, head, y, logits, TESS_F32);
     TESS_TRY(gather_weight(c, work));
     for (int64_t begin = 0; begin < c->T;) {
         tess_layer_call part = chunk_of(c, begin);

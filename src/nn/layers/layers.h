@@ -170,8 +170,9 @@ tess_status tess_attention_backward(const tess_layer_call *call, const tess_laye
 
 /* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous ---- */
 tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
-/* y in float32 whatever the compute dtype. */
-tess_status tess_linear_forward_f32(const tess_layer_call *call, const tess_linear *linear, const void *x, float *y);
+/* Of this rank's inputs and outputs alone, where ranks share them; y in its own dtype. */
+tess_status tess_linear_own_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
+                                    tess_dtype y_dtype);
 /* Parameter gradients; accumulate adds to what is there (weight only). */
 tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
                                         const void *dy, bool accumulate);
@@ -193,9 +194,9 @@ typedef struct tess_linear_grad {
 } tess_linear_grad;
 tess_status tess_linear_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
                                         void *dx);
-/* Of this rank's outputs alone, in float32. */
-tess_status tess_linear_backward_inputs_f32(const tess_layer_call *call, const tess_linear_grad *grads, int n,
-                                            void *fusing, float *dx);
+/* Of this rank's outputs alone; dx in its own dtype. */
+tess_status tess_linear_own_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n,
+                                            void *fusing, void *dx, tess_dtype dx_dtype);
 
 /* up = x W + b, act = f(up), or f(gate) * up where there is a gate; in one product. */
 tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *gate,

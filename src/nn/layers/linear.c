@@ -48,17 +48,10 @@ static tess_gemm input_product(const tess_layer_call *call, const tess_linear *l
     };
 }
 
-tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y)
+tess_status tess_linear_own_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
+                                    tess_dtype y_dtype)
 {
-    if (tess_is_split(call, linear->in))
-        return tess_split_forward(call, linear, x, y);
-    tess_gemm g = product(call, linear, x, y, call->dtype);
-    return call->kernels->gemm(call->stream, &g);
-}
-
-tess_status tess_linear_forward_f32(const tess_layer_call *call, const tess_linear *linear, const void *x, float *y)
-{
-    tess_gemm g = product(call, linear, x, y, TESS_F32);
+    tess_gemm g = product(call, linear, x, y, y_dtype);
     return call->kernels->gemm(call->stream, &g);
 }
 
@@ -120,8 +113,8 @@ tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_l
     return call->kernels->gemm(call->stream, &g);
 }
 
-static tess_status add_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing, void *dx,
-                              tess_dtype dx_dtype)
+tess_status tess_linear_own_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n,
+                                            void *fusing, void *dx, tess_dtype dx_dtype)
 {
     tess_gemm_fused f = {.g = input_product(call, grads[0].linear, grads[0].dy, dx, dx_dtype), .n_terms = n - 1};
     f.work = fusing;
@@ -130,20 +123,6 @@ static tess_status add_inputs(const tess_layer_call *call, const tess_linear_gra
         f.terms[i - 1] = (tess_gemm_term){g.a, g.lda, g.b, g.ldb, g.k};
     }
     return call->kernels->gemm_fused(call->stream, &f);
-}
-
-tess_status tess_linear_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
-                                        void *dx)
-{
-    if (tess_is_split(call, grads[0].linear->out))
-        return tess_split_backward_inputs(call, grads, n, fusing, dx);
-    return add_inputs(call, grads, n, fusing, dx, call->dtype);
-}
-
-tess_status tess_linear_backward_inputs_f32(const tess_layer_call *call, const tess_linear_grad *grads, int n,
-                                            void *fusing, float *dx)
-{
-    return add_inputs(call, grads, n, fusing, dx, TESS_F32);
 }
 
 bool tess_linear_trains(const tess_layer_call *call, const tess_linear *linear)

@@ -114,8 +114,6 @@ static tess_status split_product(const tess_layer_call *c, split_term *terms, in
 
 tess_status tess_split_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
 {
-    if (tess_exchanges_sums(linear->in, linear->in_leaf, c->points->degree))
-        return tess_sum_forward(c, linear, x, y);
     split_term term = {.linear = linear, .forward = true, .x = x};
     return split_product(c, &term, 1, linear->n_out, linear->bias >= 0 ? c->w[linear->bias] : NULL, NULL, y);
 }
@@ -124,8 +122,6 @@ tess_status tess_split_backward_inputs(const tess_layer_call *c, const tess_line
                                        void *dx)
 {
     split_term terms[1 + TESS_GEMM_TERMS];
-    if (tess_exchanges_sums(grads[0].linear->out, grads[0].linear->out_leaf, c->points->degree))
-        return tess_sum_backward_inputs(c, grads, n, fusing, dx);
     for (int i = 0; i < n; i++)
         terms[i] = (split_term){.linear = grads[i].linear, .x = grads[i].dy};
     return split_product(c, terms, n, grads[0].linear->n_in, NULL, fusing, dx);
