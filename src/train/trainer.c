@@ -52,6 +52,9 @@ static tess_status describe_stages(const tess_trainer *t, int64_t n_local)
 {
     const tess_engine *e = t->engine;
     tess_buffer text = {.mem = t->mem};
+    if (e->stage == NULL && t->config.metrics.pipeline_timeline > 0)
+        tess_trainer_note(t, "warning: metrics.pipeline_timeline: there is no pipeline to draw; see "
+                             "parallelism.pipeline_parallel_degree");
     if (e->stage == NULL || t->rank != 0)
         return TESS_OK;
     TESS_TRY(

@@ -92,6 +92,8 @@ for kind in 1f1b zb_h1; do
     done
 done
 [ ! -e out/pipeline/step-00000005.json ] && pass "no other step is drawn" || fail "step 5 is drawn"
+expect "no timeline without a pipeline" 0 "metrics.pipeline_timeline: there is no pipeline" "$tessera" train run.yaml -n 2 \
+    training.steps=5 metrics.pipeline_timeline=4 job.dump_folder=flat
 mkdir closed && echo file >closed/pipeline
 expect "a timeline that cannot be written" 0 "warning: no timeline of step 4" "$tessera" train run.yaml -n 2 $pp=2 \
     training.steps=5 metrics.pipeline_timeline=4 job.dump_folder=closed

@@ -48,6 +48,17 @@ same "gpt2, 4 ranks" gpt2 4 $gpt2 $eight
 same "gpt2, tp 2, recompute" gpt2 2 $gpt2 $eight $tp=2 $recompute
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 same "far, tp 2" half 2 $half $four $tp=2
 
+# ---- Leaves that are whole subtrees of each rank: partial sums are exchanged
+sed 's/"intermediate_size": 331/"intermediate_size": 256/' llama.json >even.json
+even="model.config=even.json training.mixed_precision_param=bfloat16 $eight"
+reference even $even
+same "partial sums, tp 2" even 2 $even $tp=2
+same "partial sums, tp 8" even 8 $even $tp=8
+same "partial sums, 8 ranks, tp 4, recompute" even 8 $even $tp=4 $recompute
+same "partial sums, tp 2, the stream whole" even 4 $even $tp=2 parallelism.enable_sequence_parallel=false
+same "operands, tp 3" even 3 $even $tp=3
+TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 same "partial sums, far, tp 2" even 2 $even $tp=2
+
 # ---- The key is part of the model
 go() { "$tessera" train run.yaml job.dump_folder="$@" $settings; }
 for n in 3 0 128; do
