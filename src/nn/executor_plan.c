@@ -386,12 +386,13 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
     size_t stream = first_share(model, (tess_cut){(int64_t)C, 1}),
            rows = options->sequence_parallel ? first_share(model, tess_executor_rows(options, options->max_tokens)) : 0,
            logits = first_share(model, (tess_cut){(int64_t)V, 1});
-    size_t chunk = (size_t)tess_head_chunk((int64_t)V);
+    size_t chunk = (size_t)tess_head_chunk((int64_t)V), lines = T < chunk ? T : chunk;
+    size_t own_lines = first_share(model, (tess_cut){(int64_t)lines, 1});
     for (int unit = 0; unit < model->n_units; unit++) {
         const tess_block *block = &model->blocks[unit];
         size_t q = first_share(model, block->o.in), mlp = first_share(model, block->down.in), widest = larger(q, mlp);
         size_t layer = larger(larger(T, C) * widest * element, block->q.stored_whole ? C * q * sizeof(float) : 0);
-        size_t head = larger(V * stream * element, (T < chunk ? T : chunk) * logits * sizeof(float));
+        size_t head = larger(V * stream * element, larger(lines * logits * sizeof(float), own_lines * V * element));
         most = larger(most, larger(T * stream, rows * C) * element);
         most = larger(most, exchanges_sums(model) ? T * C * sizeof(float) : 0);
         most = larger(most, block->kind == TESS_BLOCK_LAYER ? layer : block->kind == TESS_BLOCK_HEAD ? head : 0);

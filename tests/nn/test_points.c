@@ -112,14 +112,14 @@ static tess_status exchange(void *self, const tess_exchange *x)
     return TESS_OK;
 }
 
-/* Every derivative is another function of both, and of the row. */
+/* Every derivative is another function of both, of the row and of one that another rank may have scored. */
 static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                          float *dlogprob, float *dentropy)
 {
     (void)self;
     for (int64_t i = 0; i < n; i++) {
-        dlogprob[i] = logprob[i] * (float)((begin + i) % 3 + 1);
-        dentropy[i] = entropy[i] - 0.5f;
+        dlogprob[i] = (logprob[i] + logprob[n - 1 - i]) * (float)((begin + i) % 3 + 1);
+        dentropy[i] = entropy[i] + entropy[n - 1 - i] - 0.5f;
     }
     return TESS_OK;
 }

@@ -79,7 +79,8 @@ static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t
                        (sums ? 0 : (fused ? 1 : 2) * term(f, c, true) + result);
     int64_t layer = (sums ? 2 * sum : 0) + element * (forward + backward) +
                     (fused ? 4 * 3 * (q.all - q.own) * (m->hidden_size + 1) : 0);
-    int64_t head = element * ((c.all - c.own) * v.own + columns) + 4 * TOKENS * (v.all - v.own);
+    int64_t loss = 4 * own_rows * (v.all - v.own) + (element * V + 4) * (TOKENS - own_rows);
+    int64_t head = element * ((c.all - c.own) * v.own + columns) + loss;
     return m->n_layers * layer + element * result + head + (rows ? rows_formula(e, m, element) : 0);
 }
 

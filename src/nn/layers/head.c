@@ -1,10 +1,10 @@
 /* The head: final logits, their loss and its gradient, a chunk of rows at a time.
  *
  * Ranks that share the head have columns of its table (V, C). Logits contract them, so each rank gets the rows of its
- * share of V once a micro-batch, and every chunk's logits become whole on every rank: the loss is one rank's. dy and
- * dW are this rank's columns, and contract nothing that is cut.
- * Of t ranks each gets (t - 1) / t of V C / t elements (the weight), T V floats (logits, twice for a loss of whole
- * micro-batches) and T C elements (dy, where it is wanted) a micro-batch. */
+ * share of V once a micro-batch, and for every chunk the whole logits of some of its rows, whose loss it computes. The
+ * gradients of the logits become whole on every rank: dy and dW are its columns, and contract nothing that is cut.
+ * Of t ranks each gets (t - 1) / t of V C / t elements (the weight), T V / t floats (logits, twice for a loss of whole
+ * micro-batches), T V elements (their gradients) and T C elements (dy, where it is wanted) a micro-batch. */
 #include <string.h>
 
 #include "device/device.h"
@@ -29,19 +29,46 @@ static tess_layer_call chunk_of(const tess_layer_call *c, int64_t begin)
     return part;
 }
 
-/* Its logits against their targets. */
-static tess_cross_entropy rows_of_chunk(const tess_layer_call *part, int64_t begin, const float *logits,
-                                        float inv_temperature, float *logprob)
+/* The rows of a chunk whose loss each rank computes. */
+static tess_cut rows_of(const tess_layer_call *part)
 {
-    int64_t V = part->block->head.n_out;
-    return (tess_cross_entropy){.n = part->T,
+    return (tess_cut){part->T, tess_is_split(part, part->block->head.in) ? 1 : 0};
+}
+
+/* Those of this rank, which begin at row *begin of the micro-batch and *first of the chunk: their logits against their
+ * targets. */
+static tess_cross_entropy own_rows(const tess_layer_call *part, const tess_head_work *work, int64_t *begin,
+                                   int64_t *first, float inv_temperature, float *logprob)
+{
+    int64_t V = part->block->head.n_out, n;
+    tess_own_range(part, rows_of(part), first, &n);
+    *begin += *first;
+    return (tess_cross_entropy){.n = n,
                                 .V = V,
-                                .logits = logits,
+                                .logits = work->logits + *first * tess_head_row(V),
                                 .ld = tess_head_row(V),
-                                .targets = part->values.targets + begin,
+                                .targets = part->values.targets + *begin,
                                 .inv_temperature = inv_temperature,
-                                .logprob = logprob + begin,
+                                .logprob = logprob + *begin,
                                 .dtype = part->dtype};
+}
+
+/* Each rank's rows of the chunk, in their place, become everybody's. */
+static tess_status gather_rows(const tess_layer_call *part, void *rows, int64_t width, int64_t ld, size_t element)
+{
+    int64_t first, n;
+    tess_cut columns = {width, 0};
+    if (rows == NULL || rows_of(part).unit == 0)
+        return TESS_OK;
+    tess_own_range(part, rows_of(part), &first, &n);
+    return tess_meet(part, (tess_exchange){.what = "rows",
+                                           .held = {rows_of(part), columns},
+                                           .wanted = {{part->T, 0}, columns},
+                                           .element = element,
+                                           .mine = (char *)rows + (size_t)(first * ld) * element,
+                                           .ld = ld,
+                                           .into = rows,
+                                           .into_ld = ld});
 }
 
 /* The whole rows of this rank's share of the vocabulary, for the logits of a micro-batch. */
@@ -60,9 +87,9 @@ static tess_status gather_weight(const tess_layer_call *c, const tess_head_work 
                                         .into_ld = head->in.size});
 }
 
-/* y (T, C) -> logits (T, V), rows `ld` apart. */
-static tess_status project(const tess_layer_call *c, const tess_head_work *work, const void *y, float *logits,
-                           int64_t ld)
+/* y (T, C) -> logits (T, V), rows `ld` apart; of them, those in `rows`. */
+static tess_status project(const tess_layer_call *c, const tess_head_work *work, const void *y, tess_cut rows,
+                           float *logits, int64_t ld)
 {
     tess_linear head = c->block->head;
     if (!tess_is_split(c, head.in)) {
@@ -70,14 +97,22 @@ static tess_status project(const tess_layer_call *c, const tess_head_work *work,
         return tess_linear_own_forward(c, &head, y, logits, TESS_F32);
     }
     tess_cut vocabulary = {head.n_out, 1};
-    int64_t begin, C = head.in.size;
+    int64_t begin, n, C = head.in.size;
     tess_linear own = {.weight = 0, .bias = -1, .n_in = C, .ld = C};
     tess_own_range(c, vocabulary, &begin, &own.n_out);
     const void *weight = work->own_weight;
     tess_layer_call call = *c;
     call.w = &weight;
     TESS_TRY(tess_linear_own_forward(&call, &own, y, work->own_logits, TESS_F32));
-    return tess_split_gather(c, vocabulary, sizeof(float), work->own_logits, logits, ld);
+    tess_own_range(c, rows, &begin, &n);
+    return tess_meet(c, (tess_exchange){.what = "logits",
+                                        .held = {{c->T, 0}, vocabulary},
+                                        .wanted = {rows, {vocabulary.size, 0}},
+                                        .element = sizeof(float),
+                                        .mine = work->own_logits,
+                                        .ld = own.n_out,
+                                        .into = logits + begin * ld,
+                                        .into_ld = ld});
 }
 
 tess_status tess_head_logits(const tess_layer_call *c, const tess_head_work *work, const void *y, float *logits)
@@ -88,23 +123,35 @@ tess_status tess_head_logits(const tess_layer_call *c, const tess_head_work *wor
     TESS_TRY(gather_weight(c, work));
     for (int64_t begin = 0; begin < c->T;) {
         tess_layer_call part = chunk_of(c, begin);
-        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), logits + begin * head->n_out, head->n_out));
+        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), (tess_cut){part.T, 0},
+                         logits + begin * head->n_out, head->n_out));
         begin += part.T;
     }
     return TESS_OK;
 }
 
-/* Log-probabilities and entropies; the weight has been gathered. */
+/* Log-probabilities and entropies (NULL: not wanted) of a chunk from its logits. */
+static tess_status score_rows(const tess_layer_call *part, const tess_head_work *work, int64_t begin,
+                              float inv_temperature, float *logprob, float *entropy)
+{
+    int64_t own = begin, first;
+    tess_cross_entropy rows = own_rows(part, work, &own, &first, inv_temperature, logprob);
+    rows.entropy = entropy != NULL ? entropy + own : NULL;
+    TESS_TRY(part->kernels->cross_entropy(part->stream, &rows));
+    TESS_TRY(gather_rows(part, logprob + begin, 1, 1, sizeof(float)));
+    return gather_rows(part, entropy != NULL ? entropy + begin : NULL, 1, 1, sizeof(float));
+}
+
+/* Those of a micro-batch; the weight has been gathered. */
 static tess_status score(const tess_layer_call *c, const tess_head_work *work, const void *y, float inv_temperature,
                          float *logprob, float *entropy)
 {
     const tess_linear *head = &c->block->head;
     for (int64_t begin = 0; begin < c->T;) {
         tess_layer_call part = chunk_of(c, begin);
-        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), work->logits, tess_head_row(head->n_out)));
-        tess_cross_entropy rows = rows_of_chunk(&part, begin, work->logits, inv_temperature, logprob);
-        rows.entropy = entropy != NULL ? entropy + begin : NULL;
-        TESS_TRY(c->kernels->cross_entropy(c->stream, &rows));
+        TESS_TRY(project(&part, work, tess_at(c, y, begin * head->in.size), rows_of(&part), work->logits,
+                         tess_head_row(head->n_out)));
+        TESS_TRY(score_rows(&part, work, begin, inv_temperature, logprob, entropy));
         begin += part.T;
     }
     return TESS_OK;
@@ -134,32 +181,27 @@ static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, 
     return tess_upload(c->stream, work->dentropy + begin, said[1], bytes);
 }
 
-/* rows become those of `loss`. A loss that grades chunk by chunk does so here, from logprob and entropy. */
-static tess_status apply_loss(const tess_layer_call *part, const tess_token_loss *loss, const tess_head_work *work,
-                              int64_t begin, const float *logprob, tess_cross_entropy *rows)
-{
-    if (!loss->whole) {
-        rows->entropy = work->entropy + begin;
-        TESS_TRY(part->kernels->cross_entropy(part->stream, rows));
-        TESS_TRY(grade(part, loss, work, begin, part->T, logprob));
-        rows->entropy = NULL;
-    }
-    rows->dlogprob = work->dlogprob + begin;
-    rows->dentropy = work->dentropy + begin;
-    return TESS_OK;
-}
-
-/* The gradient of a chunk's logits, in their place. */
+/* The gradient of a chunk's logits, in their place. A loss that grades chunk by chunk does so here, from logprob and
+ * entropy. */
 static tess_status train_rows(const tess_layer_call *part, const tess_token_loss *loss, const tess_head_work *work,
                               int64_t begin, int64_t ldd, float *logprob)
 {
     float inv_temperature = loss != NULL ? loss->inv_temperature : 1;
-    tess_cross_entropy rows = rows_of_chunk(part, begin, work->logits, inv_temperature, logprob);
-    if (loss != NULL)
-        TESS_TRY(apply_loss(part, loss, work, begin, logprob, &rows));
-    rows.dlogits = work->logits;
+    int64_t own = begin, first;
+    size_t element = tess_dtype_size(part->dtype);
+    tess_cross_entropy rows = own_rows(part, work, &own, &first, inv_temperature, logprob);
+    if (loss != NULL && !loss->whole) {
+        TESS_TRY(score_rows(part, work, begin, inv_temperature, logprob, work->entropy));
+        TESS_TRY(grade(part, loss, work, begin, part->T, logprob));
+    }
+    rows.dlogprob = loss != NULL ? work->dlogprob + own : NULL;
+    rows.dentropy = loss != NULL ? work->dentropy + own : NULL;
+    rows.dlogits = tess_at(part, work->logits, first * ldd);
     rows.ldd = ldd;
-    return part->kernels->cross_entropy(part->stream, &rows);
+    TESS_TRY(part->kernels->cross_entropy(part->stream, &rows));
+    if (loss == NULL)
+        TESS_TRY(gather_rows(part, logprob + begin, 1, 1, sizeof(float)));
+    return gather_rows(part, work->logits, rows.V, ldd, element);
 }
 
 /* The weight's gradient from a chunk's y and dlogits, then dy in the place of y, if wanted. */
@@ -191,7 +233,7 @@ tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *los
     do { /* once even without tokens: the gradient buffer must be written */
         tess_layer_call part = chunk_of(c, begin);
         void *rows = tess_at(c, y, begin * head.in.size);
-        TESS_TRY(project(&part, work, rows, work->logits, row));
+        TESS_TRY(project(&part, work, rows, rows_of(&part), work->logits, row));
         TESS_TRY(train_rows(&part, loss, work, begin, head.out_stride, logprob));
         TESS_TRY(backward_rows(&part, &head, work->logits, rows, begin > 0, want_dy));
         begin += part.T;
