@@ -51,24 +51,6 @@ static tess_status multiply_leaf(tess_stream *s, const tess_gemm_fused *f, const
     return TESS_OK;
 }
 
-/* to = from + to. */
-static tess_status add(tess_stream *s, const float *from, float *to, int64_t count)
-{
-    const void *const x[] = {from, to};
-    void *const y[] = {to};
-    return s->kernels->reduce(s,
-                              &(tess_reduction){.x = x,
-                                                .n_inputs = 2,
-                                                .dtype = TESS_F32,
-                                                .op = TESS_SUM,
-                                                .divisor = 1,
-                                                .y = y,
-                                                .n_outputs = 1,
-                                                .y_dtype = TESS_F32,
-                                                .n = count},
-                              NULL);
-}
-
 /* C = sums + bias. */
 static tess_status finish(tess_stream *s, const tess_gemm *g, const leaf_sums *x, float *sums)
 {
@@ -102,7 +84,7 @@ static tess_status multiply_rows(tess_stream *s, const tess_gemm_fused *f, const
         TESS_TRY(multiply_leaf(s, f, x, leaf, to));
         for (int i = 0; leaf >> i != 0 && (leaf + 1 == n_leaves || (leaf >> i & 1) != 0); i++)
             if ((leaf >> i & 1) != 0)
-                TESS_TRY(add(s, x->level[i], to, x->rows * f->g.n));
+                TESS_TRY(s->kernels->add(s, x->level[i], to, to, x->rows * f->g.n, TESS_F32));
     }
     return finish(s, &f->g, x, to);
 }

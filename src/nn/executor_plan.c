@@ -271,6 +271,13 @@ static bool exchanges_sums(const tess_model *model)
     return false;
 }
 
+/* Rows of the stream are a rank's own. A product by them takes (C, K) of weights where one by columns takes (T, K) of
+ * operands, of which each rank has its part. */
+static bool cuts_products_by_rows(const tess_executor *e)
+{
+    return e->options.sequence_parallel && e->options.max_tokens >= e->model->config.hidden_size;
+}
+
 /* What products and sums of a layer gather, of the widest layer. Head norms gather q, its gradient by attention, and
  * make that by the projection. Norms gather two slices, and two statistics of rows. */
 static void plan_split(tess_executor *e, cursor *at)
@@ -279,22 +286,28 @@ static void plan_split(tess_executor *e, cursor *at)
     size_t T = (size_t)e->options.max_tokens, element = tess_dtype_size(e->options.dtype), heads = 2;
     int64_t C = model->config.hidden_size, begin, slice;
     tess_shard_rows(C, model->part.tp_degree, model->part.tp_rank, &begin, &slice);
-    size_t width = 2 * (size_t)slice;
+    e->split.by_rows = cuts_products_by_rows(e);
+    size_t rows = T, columns = (size_t)slice, operands = T * 2 * (size_t)slice, weights = 0;
+    if (e->split.by_rows) {
+        rows = (size_t)tess_executor_stream_rows(model, &e->options, e->options.max_tokens);
+        columns = (size_t)C;
+    }
     for (int unit = 0; unit < model->n_units; unit++) {
         const tess_block *block = &model->blocks[unit];
         if (block->kind != TESS_BLOCK_LAYER)
             continue;
-        size_t q = (size_t)block->o.in.size, mlp = (size_t)block->down.in.size;
-        width = larger(width, larger(3 * q, 2 * mlp));
+        size_t q = (size_t)block->o.in.size, width = larger(3 * q, 2 * (size_t)block->down.in.size);
+        weights = larger(weights, width * columns);
+        operands = larger(operands, larger(width * rows, tess_block_norms_heads(block) ? T * 3 * q : 0));
         heads = larger(heads, q / (size_t)block->head_size);
     }
-    e->split.operands = take(at, T * width, element);
-    e->split.weights = take(at, width * (size_t)slice, element);
+    e->split.operands = take(at, operands, element);
+    e->split.weights = take(at, weights, element);
     e->split.slice = take(at, T * (size_t)slice, element);
     e->split.rstd = take(at, T * heads, sizeof(float));
     if (exchanges_sums(model)) {
-        size_t degree = (size_t)model->part.tp_degree, rows = (T + degree - 1) / degree;
-        e->split.partial = take(at, (T + degree * rows) * (size_t)C, sizeof(float));
+        size_t degree = (size_t)model->part.tp_degree, share = (T + degree - 1) / degree;
+        e->split.partial = take(at, (T + degree * share) * (size_t)C, sizeof(float));
     }
     if (e->options.sequence_parallel)
         e->split.stream = take(at, T * (size_t)C, element);

@@ -3,9 +3,10 @@
  * Tensor parallelism here adds up no partial sums, so its bits are those of one rank. Weights are cut as in
  * Megatron-LM: q, k, v, gate and up by rows of outputs (whole heads), o and down by inputs. Of a linear's three
  * products exactly one then contracts the cut index: the input gradient of the former, the forward of the latter. That
- * one is cut over another index, the C outputs: ranks gather the operand, exchange the weight for all inputs of their
- * own outputs, and gather the result. The two other products, attention and activations need nobody. The tables of the
- * embedding and the head (V, C) are cut by columns: layers/embedding.c and layers/head.c say who meets there. */
+ * one is cut over another index (layers/split_product.c): the C outputs, for which ranks gather the operand, exchange
+ * the weight and gather the result, or the rows of a shared stream. The two other products, attention and activations
+ * need nobody. The tables of the embedding and the head (V, C) are cut by columns: layers/embedding.c and layers/head.c
+ * say who meets there. */
 #ifndef TESS_NN_POINTS_H
 #define TESS_NN_POINTS_H
 

@@ -392,7 +392,7 @@ static void take_tokens(fixture *f, int32_t numbers[4][MAX_T], int32_t T, int32_
                             .cu_seqlens = cu_seqlens};
 }
 
-/* Sizes past the kernels' blocks, and none a multiple of another. */
+/* Sizes past the kernels' blocks, and none a multiple of another; more tokens than channels. */
 static void grow(fixture *f, int32_t numbers[4][MAX_T])
 {
     bool gpt2 = f->config.family == TESS_FAMILY_GPT2;
@@ -404,7 +404,7 @@ static void grow(fixture *f, int32_t numbers[4][MAX_T])
     take_tokens(f, numbers, LONG, 201);
 }
 
-static void larger_layers_give_the_bits_of_one(void)
+static void larger_layers(int32_t n_tokens)
 {
     static const char *const names[] = {"llama", "qwen3", "gpt2"};
     for (int i = 0; i < 3 * 2 * N_LEVELS; i++) {
@@ -418,6 +418,7 @@ static void larger_layers_give_the_bits_of_one(void)
         int32_t numbers[4][MAX_T];
         fixture_open(&f, names[i / 2 / N_LEVELS]);
         grow(&f, numbers);
+        take_tokens(&f, numbers, n_tokens, 201);
         run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
         for (int way = 0; way < 6; way++) {
             int degree = 2 + way / 2;
@@ -428,6 +429,12 @@ static void larger_layers_give_the_bits_of_one(void)
         close_whole(&whole, &v);
         fixture_close(&f);
     }
+}
+
+static void larger_layers_give_the_bits_of_one(void)
+{
+    larger_layers(LONG);
+    larger_layers(91); /* fewer than channels: products are cut by columns */
 }
 
 /* Leaves of the sums over feed-forward channels: where they are whole subtrees of each rank, partial sums are

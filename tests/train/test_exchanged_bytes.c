@@ -20,6 +20,13 @@ static const char gpt2[] =
     "\"n_inner\": 137, \"n_layer\": 3, \"n_head\": 10, \"n_positions\": 64, \"n_ctx\": 64,"
     "\"layer_norm_epsilon\": 1e-5, \"activation_function\": \"gelu_new\", \"tie_word_embeddings\": true}";
 
+/* Fewer channels than tokens: ranks that share the stream cut products by its rows. */
+static const char narrow[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 301, \"hidden_size\": 41,"
+    "\"intermediate_size\": 137, \"num_hidden_layers\": 3, \"num_attention_heads\": 10, \"num_key_value_heads\": 5,"
+    "\"head_dim\": 8, \"hidden_act\": \"silu\", \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-6,"
+    "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
+
 static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
 {
     static int32_t ids[TOKENS], pos[TOKENS], cu_seqlens[ROWS + 1];
@@ -47,10 +54,10 @@ static sizes share(const tess_engine *e, int64_t n, int64_t unit)
     return (sizes){n, own};
 }
 
-/* Elements of a product that contracts K: the operand, and where it is cut the weight. The result comes once a sum. */
-static int64_t term(sizes k, sizes c, bool has_weight)
+/* Elements of a product of `rows` x `columns` that contracts K: the operand, and where it is cut the weight. */
+static int64_t term(sizes k, int64_t rows, int64_t columns, bool has_weight)
 {
-    return TOKENS * (k.all - k.own) + (has_weight ? (k.all - k.own) * c.own : 0);
+    return (k.all - k.own) * (rows + (has_weight ? columns : 0));
 }
 
 /* What ranks that share the stream exchange besides: rows of it before products and their gradients, and for each norm
@@ -71,17 +78,19 @@ static int64_t formula(const tess_engine *e, const tess_model_config *m, int64_t
     int64_t D = m->head_size, V = m->vocab_size;
     sizes c = share(e, m->hidden_size, 1), v = share(e, V, 1), f = share(e, m->intermediate_size, 1);
     sizes q = share(e, m->n_heads * D, m->n_heads / m->n_kv_heads * D), kv = share(e, m->n_kv_heads * D, D);
-    int64_t columns = TOKENS * (c.all - c.own), result = rows ? share(e, TOKENS, 1).own * (c.all - c.own) : columns;
-    int64_t own_rows = share(e, TOKENS, 1).own, own = own_rows * m->hidden_size;
+    bool by_rows = rows && TOKENS >= m->hidden_size;
+    int64_t columns = TOKENS * (c.all - c.own), own_rows = share(e, TOKENS, 1).own, own = own_rows * m->hidden_size;
+    int64_t slices = rows ? own_rows * (c.all - c.own) : columns; /* from columns to the stream */
+    int64_t T = by_rows ? own_rows : TOKENS, C = by_rows ? c.all : c.own, result = by_rows ? 0 : slices;
     int64_t sum = (e->at.n_tp - 1) * own * 4 + (rows ? 0 : element * (TOKENS * m->hidden_size - own));
-    int64_t forward = term(q, c, true) + result + (sums ? 0 : term(f, c, true) + result);
-    int64_t backward = term(q, c, !fused) + 2 * term(kv, c, !fused) + result +
-                       (sums ? 0 : (fused ? 1 : 2) * term(f, c, true) + result);
+    int64_t forward = term(q, T, C, true) + result + (sums ? 0 : term(f, T, C, true) + result);
+    int64_t backward = term(q, T, C, !fused) + 2 * term(kv, T, C, !fused) + result +
+                       (sums ? 0 : (fused ? 1 : 2) * term(f, T, C, true) + result);
     int64_t layer = (sums ? 2 * sum : 0) + element * (forward + backward) +
                     (fused ? 4 * 3 * (q.all - q.own) * (m->hidden_size + 1) : 0);
     int64_t loss = 4 * own_rows * (v.all - v.own) + (element * V + 4) * (TOKENS - own_rows);
     int64_t head = element * ((c.all - c.own) * v.own + columns) + loss;
-    return m->n_layers * layer + element * result + head + (rows ? rows_formula(e, m, element) : 0);
+    return m->n_layers * layer + element * slices + head + (rows ? rows_formula(e, m, element) : 0);
 }
 
 static void count(const char *text, const char *precision, const char *sequence_parallel, int64_t sum_leaves)
@@ -126,6 +135,7 @@ static void exchanged_bytes_are_the_formula(void)
         count(llama, "bfloat16", shared[i], 1);
         count(llama, "float32", shared[i], 1);
         count(gpt2, "bfloat16", shared[i], 1);
+        count(narrow, "bfloat16", shared[i], 1);
         count(llama, "bfloat16", shared[i], 8);
         count(gpt2, "float32", shared[i], 4);
     }

@@ -18,9 +18,10 @@ typedef struct tess_batch_values {
 
 /* Work space of what ranks share (nn/points.h); NULL where one rank has the whole layer. */
 typedef struct tess_split_work {
-    void *operands; /* (T, K), K the widest that a product contracts, all its terms together */
-    void *weights;  /* (K, C / degree) */
+    void *operands; /* (T, K), K the widest that a product contracts, all its terms together; by_rows: (R, K) */
+    void *weights;  /* (K, C / degree); by_rows: (K, C) */
     void *slice;    /* (T, C / degree) */
+    bool by_rows;   /* a product that contracts what ranks share is cut by rows of the stream, else by columns */
     float *rstd;    /* (T, H), or (2, T) */
     void *stream;   /* (T, C) where ranks share the stream; else NULL */
     float *partial; /* (T, C), then (degree, rows, C), where partial sums are exchanged; else NULL */

@@ -6,10 +6,29 @@ typedef struct split_term {
     const tess_linear *linear;
     bool forward;
     const void *x;
-    void *operand; /* (T, K) */
+    void *operand; /* (m, K) */
     void *weight;  /* (K, n), or (n, K) */
     int64_t ld;    /* of weight */
 } split_term;
+
+/* What a rank computes of a product (T, C): m rows and n outputs. */
+typedef struct split_share {
+    tess_cut rows, outputs;
+    int64_t m, n, first; /* the first of its outputs */
+} split_share;
+
+/* By rows ranks get the whole weight and few rows of the operand, and the result is where it belongs; by columns they
+ * get all rows, and a slice of the weight. Rows and columns of a product are independent: the bits are the same. */
+static split_share share_of(const tess_layer_call *c, int64_t size)
+{
+    split_share s = {.rows = {c->T, 0}, .outputs = {size, 1}};
+    int64_t begin;
+    if (c->split.by_rows)
+        s = (split_share){.rows = c->rows, .outputs = {size, 0}};
+    tess_own_range(c, s.rows, &begin, &s.m);
+    tess_own_range(c, s.outputs, &s.first, &s.n);
+    return s;
+}
 
 static tess_cut contracted(const split_term *t)
 {
@@ -22,19 +41,12 @@ static bool stores_depth_first(const split_term *t)
     return t->forward == t->linear->in_out;
 }
 
-static int64_t begin_of(const tess_layer_call *c, tess_cut cut)
+static tess_status gather_operand(const tess_layer_call *c, const split_share *s, const split_term *t)
 {
-    int64_t begin, size;
-    tess_own_range(c, cut, &begin, &size);
-    return begin;
-}
-
-static tess_status gather_operand(const tess_layer_call *c, const split_term *t)
-{
-    tess_cut rows = {c->T, 0}, depth = contracted(t);
+    tess_cut depth = contracted(t);
     return tess_meet(c, (tess_exchange){.what = "operand",
-                                        .held = {rows, depth},
-                                        .wanted = {rows, {depth.size, 0}},
+                                        .held = {{c->T, 0}, depth},
+                                        .wanted = {s->rows, {depth.size, 0}},
                                         .element = tess_dtype_size(c->dtype),
                                         .mine = t->x,
                                         .ld = t->forward ? t->linear->n_in : tess_linear_row(t->linear),
@@ -42,23 +54,24 @@ static tess_status gather_operand(const tess_layer_call *c, const split_term *t)
                                         .into_ld = depth.size});
 }
 
-/* All of the contracted index, for this rank's n of the outputs: of what every rank stores, a view. */
-static tess_status find_weight(const tess_layer_call *c, split_term *t, tess_cut outputs, int64_t n)
+/* All of the contracted index, for this rank's outputs: of what every rank stores, a view. */
+static tess_status find_weight(const tess_layer_call *c, const split_share *s, split_term *t)
 {
     const tess_linear *l = t->linear;
     bool first = stores_depth_first(t);
-    tess_cut depth = contracted(t), all_depth = {depth.size, 0}, all_outputs = {outputs.size, 0};
+    tess_cut depth = contracted(t), all_depth = {depth.size, 0}, all_outputs = {s->outputs.size, 0};
     const void *mine = tess_at(c, c->w[l->weight], l->offset);
     if (l->stored_whole) {
-        int64_t from_depth = -begin_of(c, depth), from_output = begin_of(c, outputs);
+        int64_t begin, size;
+        tess_own_range(c, depth, &begin, &size);
         t->ld = l->ld;
-        t->weight = tess_at(c, mine, first ? from_depth * l->ld + from_output : from_output * l->ld + from_depth);
+        t->weight = tess_at(c, mine, first ? s->first - begin * l->ld : s->first * l->ld - begin);
         return TESS_OK;
     }
-    t->ld = first ? n : depth.size;
+    t->ld = first ? s->n : depth.size;
     return tess_meet(c, (tess_exchange){.what = "weight",
                                         .held = {first ? depth : all_outputs, first ? all_outputs : depth},
-                                        .wanted = {first ? all_depth : outputs, first ? outputs : all_depth},
+                                        .wanted = {first ? all_depth : s->outputs, first ? s->outputs : all_depth},
                                         .element = tess_dtype_size(c->dtype),
                                         .mine = mine,
                                         .ld = l->ld,
@@ -66,21 +79,22 @@ static tess_status find_weight(const tess_layer_call *c, split_term *t, tess_cut
                                         .into_ld = t->ld});
 }
 
-static tess_status product(const tess_layer_call *c, const split_term *terms, int n_terms, const void *bias, int64_t n,
-                           void *fusing)
+/* y (m, n) */
+static tess_status product(const tess_layer_call *c, const split_share *s, const split_term *terms, int n_terms,
+                           const void *bias, void *fusing, void *y)
 {
     tess_gemm_fused f = {.n_terms = n_terms - 1, .work = fusing};
     for (int i = 0; i < n_terms; i++) {
         int64_t k = contracted(&terms[i]).size;
-        tess_gemm g = {.m = c->T,
-                       .n = n,
+        tess_gemm g = {.m = s->m,
+                       .n = s->n,
                        .k = k,
                        .a = terms[i].operand,
                        .lda = k,
                        .b = terms[i].weight,
                        .ldb = terms[i].ld,
-                       .c = c->split.slice,
-                       .ldc = n,
+                       .c = y,
+                       .ldc = s->n,
                        .bias = bias,
                        .trans_b = !stores_depth_first(&terms[i]),
                        .ab_dtype = c->dtype,
@@ -98,18 +112,18 @@ static tess_status product(const tess_layer_call *c, const split_term *terms, in
 static tess_status split_product(const tess_layer_call *c, split_term *terms, int n_terms, int64_t size,
                                  const void *bias, void *fusing, void *y)
 {
-    tess_cut outputs = {size, 1};
-    int64_t begin, n, depth = 0;
-    tess_own_range(c, outputs, &begin, &n);
+    split_share s = share_of(c, size);
+    void *mine = c->split.by_rows ? y : c->split.slice;
+    int64_t depth = 0;
     for (int i = 0; i < n_terms; i++) {
-        terms[i].operand = tess_at(c, c->split.operands, c->T * depth);
-        terms[i].weight = tess_at(c, c->split.weights, n * depth);
+        terms[i].operand = tess_at(c, c->split.operands, s.m * depth);
+        terms[i].weight = tess_at(c, c->split.weights, s.n * depth);
         depth += contracted(&terms[i]).size;
-        TESS_TRY(gather_operand(c, &terms[i]));
-        TESS_TRY(find_weight(c, &terms[i], outputs, n));
+        TESS_TRY(gather_operand(c, &s, &terms[i]));
+        TESS_TRY(find_weight(c, &s, &terms[i]));
     }
-    TESS_TRY(product(c, terms, n_terms, bias != NULL ? tess_at(c, bias, begin) : NULL, n, fusing));
-    return tess_stream_from_columns(c, outputs, c->split.slice, y);
+    TESS_TRY(product(c, &s, terms, n_terms, bias != NULL ? tess_at(c, bias, s.first) : NULL, fusing, mine));
+    return c->split.by_rows ? TESS_OK : tess_stream_from_columns(c, s.outputs, mine, y);
 }
 
 tess_status tess_split_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)

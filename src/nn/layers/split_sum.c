@@ -25,30 +25,14 @@ static tess_status gather_partials(const tess_layer_call *c, int64_t own, float 
                                         .into_ld = own * C});
 }
 
-/* to += from. */
-static tess_status add(const tess_layer_call *c, const float *from, float *to, int64_t n)
-{
-    const void *const x[] = {from, to};
-    void *const y[] = {to};
-    return c->kernels->reduce(c->stream,
-                              &(tess_reduction){.x = x,
-                                                .n_inputs = 2,
-                                                .dtype = TESS_F32,
-                                                .op = TESS_SUM,
-                                                .divisor = 1,
-                                                .y = y,
-                                                .n_outputs = 1,
-                                                .y_dtype = TESS_F32,
-                                                .n = n},
-                              NULL);
-}
-
 /* The first part becomes the tree of all: an odd one out is carried up, as tess_gemm has it for leaves. */
 static tess_status add_partials(const tess_layer_call *c, int n_parts, float *parts, int64_t count)
 {
     for (int apart = 1; apart < n_parts; apart *= 2)
-        for (int i = 0; i + apart < n_parts; i += 2 * apart)
-            TESS_TRY(add(c, parts + (i + apart) * count, parts + i * count, count));
+        for (int i = 0; i + apart < n_parts; i += 2 * apart) {
+            float *to = parts + i * count;
+            TESS_TRY(c->kernels->add(c->stream, to, parts + (i + apart) * count, to, count, TESS_F32));
+        }
     return TESS_OK;
 }
 
