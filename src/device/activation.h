@@ -6,29 +6,30 @@
 #define TESS_DEVICE_ACTIVATION_H
 
 #include "device/kernels.h"
+#include "device/shared_code.h"
 
 #define TESS_GELU_TWO_K 0x1.988454p+0f /* 2 sqrt(2/pi) */
 #define TESS_GELU_CUBIC 0x1.6e4e26p-5f /* 0.044715 */
 
-static inline vec v_clamp(vec x, float limit)
+TESS_SHARED vec v_clamp(vec x, float limit)
 {
     return v_min(v_set(limit), v_max(v_set(-limit), x));
 }
 
 /* 2u */
-static inline vec v_gelu_argument(vec x)
+TESS_SHARED vec v_gelu_argument(vec x)
 {
     vec cubic = v_fma(v_mul(x, x), v_set(TESS_GELU_CUBIC), v_set(1.0f));
     return v_mul(v_mul(x, v_set(TESS_GELU_TWO_K)), cubic);
 }
 
-static inline vec v_normal_cdf(vec x)
+TESS_SHARED vec v_normal_cdf(vec x)
 {
     vec erf = v_erf(v_mul(x, v_set(0x1.6a09e6p-1f))); /* x / sqrt(2) */
     return v_mul(v_set(0.5f), v_add(v_set(1.0f), erf));
 }
 
-static inline vec v_activate(vec x, tess_activation act)
+TESS_SHARED vec v_activate(vec x, tess_activation act)
 {
     if (act == TESS_ACT_GELU_ERF)
         return v_mul(x, v_normal_cdf(x));
@@ -38,7 +39,7 @@ static inline vec v_activate(vec x, tess_activation act)
 /* v_activate(x), and the derivative: s + z s (1 - s) with s = sigmoid(a(x)) and z = x a'(x); for gelu_erf Phi + x phi.
  * x is clamped where its factor is 0 in float, so that an infinite x gives 0 or 1; 1 - s keeps its digits when s is
  * near 1. */
-static inline vec v_activate_with_slope(vec x, tess_activation act, vec *slope)
+TESS_SHARED vec v_activate_with_slope(vec x, tess_activation act, vec *slope)
 {
     const vec one = v_set(1.0f);
     if (act == TESS_ACT_GELU_ERF) {

@@ -6,28 +6,29 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "device/shared_code.h"
 #include "tessera/types.h"
 
-static inline uint32_t tess_float_bits(float x)
+TESS_SHARED uint32_t tess_float_bits(float x)
 {
     uint32_t u;
     memcpy(&u, &x, sizeof(u));
     return u;
 }
 
-static inline float tess_bits_float(uint32_t u)
+TESS_SHARED float tess_bits_float(uint32_t u)
 {
     float x;
     memcpy(&x, &u, sizeof(x));
     return x;
 }
 
-static inline float tess_bf16_to_float(uint16_t h)
+TESS_SHARED float tess_bf16_to_float(uint16_t h)
 {
     return tess_bits_float((uint32_t)h << 16);
 }
 
-static inline uint16_t tess_float_to_bf16(float x)
+TESS_SHARED uint16_t tess_float_to_bf16(float x)
 {
     uint32_t u = tess_float_bits(x);
     if ((u & 0x7fffffffu) > 0x7f800000u)
@@ -35,7 +36,7 @@ static inline uint16_t tess_float_to_bf16(float x)
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 
-static inline float tess_f16_to_float(uint16_t h)
+TESS_SHARED float tess_f16_to_float(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 31u, mantissa = h & 0x3ffu;
     if (exponent == 31)
@@ -46,7 +47,7 @@ static inline float tess_f16_to_float(uint16_t h)
     return tess_bits_float(sign | tess_float_bits((float)mantissa * 0x1p-24f));
 }
 
-static inline uint16_t tess_float_to_f16(float x)
+TESS_SHARED uint16_t tess_float_to_f16(float x)
 {
     uint32_t u = tess_float_bits(x), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
     if (magnitude > 0x7f800000u)
@@ -61,7 +62,7 @@ static inline uint16_t tess_float_to_f16(float x)
 }
 
 /* Element i of x (F32, BF16 or F16). */
-static inline float tess_get_float(const void *x, tess_dtype dtype, size_t i)
+TESS_SHARED float tess_get_float(const void *x, tess_dtype dtype, size_t i)
 {
     if (dtype == TESS_F32)
         return ((const float *)x)[i];
@@ -69,7 +70,7 @@ static inline float tess_get_float(const void *x, tess_dtype dtype, size_t i)
     return dtype == TESS_BF16 ? tess_bf16_to_float(half) : tess_f16_to_float(half);
 }
 
-static inline void tess_put_float(void *x, tess_dtype dtype, size_t i, float value)
+TESS_SHARED void tess_put_float(void *x, tess_dtype dtype, size_t i, float value)
 {
     if (dtype == TESS_F32)
         ((float *)x)[i] = value;

@@ -19,10 +19,10 @@
 #define TESS_DEVICE_KERNELS_H
 
 #include "base/core/exact_sum.h"
-#include "device/undo.h"
 #include "tessera/types.h"
 
 typedef struct tess_stream tess_stream;
+typedef struct tess_undo tess_undo; /* device/undo.h */
 
 /* C (m,n) = op(A) op(B) + bias [+ C]. Each element starts from C (accumulate, C float only) or from 0, adds
  * a(i,k) * b(k,j) for k ascending in float32 (F32: one FMA each; BF16: the ISA's pairwise dot product, pairs

@@ -3,9 +3,11 @@
 #ifndef TESS_DEVICE_VMATH_H
 #define TESS_DEVICE_VMATH_H
 
+#include "device/shared_code.h"
+
 /* exp(x) = 2^n (1 + r + r^2 P(r)), n = nearest(x / ln 2), |r| <= ln 2 / 2, for x <= 90 or NaN. Error about 1 ulp;
  * subnormal results are rounded once; 0 below -104, inf above 88.73, NaN for NaN. */
-static inline vec v_exp_bounded(vec x)
+TESS_SHARED vec v_exp_bounded(vec x)
 {
     const vec magic = v_set(12582912.0f); /* 1.5 * 2^23: adding and taking it away rounds to an integer */
     x = v_max(v_set(-104.0f), x);
@@ -21,14 +23,14 @@ static inline vec v_exp_bounded(vec x)
 }
 
 /* The same for any x. */
-static inline vec v_exp(vec x)
+TESS_SHARED vec v_exp(vec x)
 {
     return v_exp_bounded(v_min(v_set(90.0f), x));
 }
 
 /* log(x) = e ln 2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)). Error about 1 ulp; -inf for 0, NaN below 0, inf for inf.
  */
-static inline vec v_log(vec x)
+TESS_SHARED vec v_log(vec x)
 {
     vmask tiny = v_less(x, v_set(0x1p-126f));
     vec y = v_select(tiny, v_mul(x, v_set(0x1p23f)), x);
@@ -54,13 +56,13 @@ static inline vec v_log(vec x)
 }
 
 /* 1 / (1 + exp(-x)) */
-static inline vec v_sigmoid(vec x)
+TESS_SHARED vec v_sigmoid(vec x)
 {
     return v_div(v_set(1.0f), v_add(v_set(1.0f), v_exp(v_sub(v_set(0.0f), x))));
 }
 
 /* erf(x) = x + x P(x^2) below 1 in magnitude, else sign(x) (1 - exp(-Q(|x|))); 1 from 4 on. Error about 1 ulp. */
-static inline vec v_erf(vec x)
+TESS_SHARED vec v_erf(vec x)
 {
     const ivec sign_bit = v_iset(INT32_MIN);
     ivec sign = v_iand(v_bits(x), sign_bit);

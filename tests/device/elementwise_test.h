@@ -8,6 +8,7 @@
 
 #include "base/core/rng.h"
 #include "device/bf16.h"
+#include "device/cuda_shim/cuda_shim_stream.h"
 #include "device/stream.h"
 #include "support/test.h"
 
@@ -20,13 +21,18 @@ typedef struct variant {
     int threads;
 } variant;
 
-/* The first is the definition; all others must give its bits. */
-static const variant variants[] = {{"ref", 1}, {"avx2", 1}, {"avx2", 3}, {"avx512", 1}, {"avx512", 2}, {"amx", 3}};
+/* The first is the definition; all others must give its bits. "cuda": rows for GPUs, run on the host. */
+static const variant variants[] = {{"ref", 1},    {"avx2", 1}, {"avx2", 3}, {"avx512", 1},
+                                   {"avx512", 2}, {"amx", 3},  {"cuda", 1}};
 
 /* NULL when the machine cannot run it. */
 static inline tess_stream *open_variant(size_t index)
 {
     tess_stream *s = NULL;
+    if (strcmp(variants[index].level, "cuda") == 0) {
+        EXPECT_OK(cuda_shim_stream(test_mem(), &s));
+        return s;
+    }
     tess_status status = tess_stream_create(test_mem(), variants[index].threads, variants[index].level, &s);
     if (status != TESS_E_UNSUPPORTED)
         EXPECT_OK(status);

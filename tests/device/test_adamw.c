@@ -1,3 +1,4 @@
+#include "device/undo.h"
 #include "elementwise_test.h"
 
 static const int64_t sizes[] = {0, 1, 15, 16, 17, 31, 33, 100, 50021};
@@ -140,12 +141,23 @@ static void copies(void)
 }
 
 /* With a record: the same bits, in one call or cut anywhere, and what the last block held. */
+static void a_gpu_refuses_a_record(void)
+{
+    tess_stream *s;
+    tess_undo undo;
+    float x[4] = {0};
+    tess_adamw_update u = {.n = 1, .p = x, .m = x + 1, .v = x + 2, .g = x + 3, .undo = &undo};
+    EXPECT_OK(cuda_shim_stream(test_mem(), &s));
+    EXPECT_FAILS(tess_stream_kernels(s)->adamw(s, &u), TESS_E_UNSUPPORTED, "update on the host");
+    tess_stream_destroy(&s);
+}
+
 static void records(void)
 {
     for (size_t i = 0; i < COUNT(variants) * COUNT(sizes); i++) {
         const int64_t n = sizes[i / COUNT(variants)], cut = n / 3, base = 1000;
         size_t v = i % COUNT(variants);
-        tess_stream *s = open_variant(v);
+        tess_stream *s = strcmp(variants[v].level, "cuda") != 0 ? open_variant(v) : NULL;
         if (s == NULL)
             continue;
         state want = make_state(n, TESS_BF16), a = make_state(n, TESS_BF16), old = make_state(n, TESS_BF16);
@@ -183,6 +195,7 @@ static const test_case cases[] = {
     {"adamw_is_bit_for_bit_the_same_on_any_level_and_threads", same_bits, 0, 0},
     {"adamw_copies_the_new_weights_as_a_conversion_would", copies, 0, 0},
     {"adamw_with_a_record_gives_the_same_bits_and_leaves_what_the_last_block_held", records, 0, 0},
+    {"a_gpu_refuses_a_record", a_gpu_refuses_a_record, 0, 0},
 };
 
 TEST_MAIN(cases)

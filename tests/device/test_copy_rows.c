@@ -50,48 +50,93 @@ static void rows_are_gathered_by_index(void)
     }
 }
 
-/* Huge values that cancel leave the small ones; parts in any order have the limbs of the whole. */
+/* Huge values that cancel leave the small ones; parts in any order have the limbs of the whole, on any table. */
 static void sums_are_exact_in_any_parts(void)
 {
     enum { N = 1001 };
     float x[N];
     double small = 0;
+    tess_exact_sum first;
     for (int i = 0; i < N; i++) {
-        x[i] = i % 2 == 1 ? (i % 4 == 1 ? 1e38f : -1e38f) : (float)i * 0.25f;
+        x[i] = i % 2 == 1 ? (i % 4 == 1 ? 1e38f : -1e38f) : i % 8 == 6 ? (float)i * 1e-44f : (float)i * 0.25f;
         small += i % 2 == 1 ? 0 : (double)x[i];
     }
-    tess_stream *s;
-    EXPECT_OK(tess_stream_create(test_mem(), 2, NULL, &s));
-    const tess_kernels *k = tess_stream_kernels(s);
-    tess_exact_sum whole = {0}, parts = {0}, negated = {0};
-    EXPECT_OK(k->exact_sum(s, x, N, false, &whole));
-    EXPECT_OK(k->exact_sum(s, x + 400, N - 400, false, &parts));
-    EXPECT_OK(k->exact_sum(s, x, 0, false, &parts));
-    EXPECT_OK(k->exact_sum(s, x, 400, false, &parts));
-    EXPECT_OK(k->exact_sum(s, x, N, true, &negated));
-    EXPECT(tess_exact_value(&whole) == small);
-    EXPECT(tess_exact_value(&negated) == -small);
-    test_expect_same(__FILE__, __LINE__, "limbs", parts.limb, whole.limb, TESS_EXACT_LIMBS, sizeof(int64_t));
-    tess_stream_destroy(&s);
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        const tess_kernels *k = tess_stream_kernels(s);
+        tess_exact_sum whole = {0}, parts = {0}, negated = {0};
+        EXPECT_OK(k->exact_sum(s, x, N, false, &whole));
+        EXPECT_OK(k->exact_sum(s, x + 400, N - 400, false, &parts));
+        EXPECT_OK(k->exact_sum(s, x, 0, false, &parts));
+        EXPECT_OK(k->exact_sum(s, x, 400, false, &parts));
+        EXPECT_OK(k->exact_sum(s, x, N, true, &negated));
+        EXPECT(tess_exact_value(&whole) == small);
+        EXPECT(tess_exact_value(&negated) == -small);
+        if (v == 0)
+            first = whole;
+        test_expect_same(__FILE__, __LINE__, "limbs", parts.limb, whole.limb, TESS_EXACT_LIMBS, sizeof(int64_t));
+        test_expect_same(__FILE__, __LINE__, variants[v].level, whole.limb, first.limb, TESS_EXACT_LIMBS,
+                         sizeof(int64_t));
+        tess_stream_destroy(&s);
+    }
 }
 
-static void a_search_takes_two_dtypes(void)
+static void sums_say_what_is_not_finite(void)
 {
-    tess_stream *s;
-    int64_t first = -2;
-    uint16_t half[2] = {0, 0};
-    EXPECT_OK(tess_stream_create(test_mem(), 1, NULL, &s));
-    EXPECT_OK(tess_stream_kernels(s)->find_not_finite(s, half, TESS_BF16, 0, &first));
-    EXPECT_INT(first, -1);
-    EXPECT_FAILS(tess_stream_kernels(s)->find_not_finite(s, half, TESS_F16, 2, &first), TESS_E_UNSUPPORTED, "float16");
-    tess_stream_destroy(&s);
+    const float x[] = {1, INFINITY, 2, NAN, -INFINITY};
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        for (int begin = 0; begin < 5; begin++) {
+            tess_exact_sum sum = {0}, negated = {0};
+            bool has_nan = begin <= 3, both = begin <= 1;
+            EXPECT_OK(tess_stream_kernels(s)->exact_sum(s, x + begin, 5 - begin, false, &sum));
+            EXPECT_OK(tess_stream_kernels(s)->exact_sum(s, x + begin, 5 - begin, true, &negated));
+            EXPECT(has_nan || both ? isnan(tess_exact_value(&sum)) : tess_exact_value(&sum) == -INFINITY);
+            EXPECT(has_nan || both ? isnan(tess_exact_value(&negated)) : tess_exact_value(&negated) == INFINITY);
+        }
+        tess_stream_destroy(&s);
+    }
+}
+
+static void a_search_finds_the_first_of_two_dtypes(void)
+{
+    enum { N = 5000 };
+    static const int64_t bad[][2] = {{0, 4999}, {257, 300}, {4999, 4999}};
+    for (size_t v = 0; v < COUNT(variants); v++) {
+        tess_stream *s = open_variant(v);
+        if (s == NULL)
+            continue;
+        const tess_kernels *k = tess_stream_kernels(s);
+        for (size_t i = 0; i < 2 * COUNT(bad); i++) {
+            tess_dtype dtype = both_dtypes[i % 2];
+            void *x = random_array(1, N, 0, 1, dtype);
+            int64_t first = -2;
+            EXPECT_OK(k->find_not_finite(s, x, dtype, N, &first));
+            EXPECT_INT(first, -1);
+            put_value(x, bad[i / 2][0], INFINITY, dtype);
+            put_value(x, bad[i / 2][1], NAN, dtype);
+            EXPECT_OK(k->find_not_finite(s, x, dtype, N, &first));
+            EXPECT_INT(first, bad[i / 2][0]);
+            EXPECT_OK(k->find_not_finite(s, x, dtype, 0, &first));
+            EXPECT_INT(first, -1);
+            free(x);
+        }
+        int64_t first;
+        EXPECT_FAILS(k->find_not_finite(s, &first, TESS_F16, 2, &first), TESS_E_UNSUPPORTED, "float16");
+        tess_stream_destroy(&s);
+    }
 }
 
 static const test_case cases[] = {
     {.name = "rows_are_copied_between_strides", .run = rows_are_copied_between_strides},
     {.name = "rows_are_gathered_by_index", .run = rows_are_gathered_by_index},
     {.name = "sums_are_exact_in_any_parts", .run = sums_are_exact_in_any_parts},
-    {.name = "a_search_takes_two_dtypes", .run = a_search_takes_two_dtypes},
+    {.name = "sums_say_what_is_not_finite", .run = sums_say_what_is_not_finite},
+    {.name = "a_search_finds_the_first_of_two_dtypes", .run = a_search_finds_the_first_of_two_dtypes},
 };
 
 TEST_MAIN(cases)

@@ -1,5 +1,6 @@
 /* The far device: every row gives the CPU's bits through a queue with random delays, and what a GPU would not forgive
  * is found: a host that reads in place, a wait that is missing, memory that was freed. */
+#include "device/undo.h"
 #include "far_test.h"
 
 #include <signal.h>

@@ -7,6 +7,7 @@
 
 #include "device/adamw.h"
 #include "device/cpu/vec_typed.h"
+#include "device/undo.h"
 
 typedef struct adamw_call {
     tess_adamw_update u;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/ref/ref_impl.h"
+#include "device/undo.h"
 
 static void record(const tess_adamw_update *u, int64_t i)
 {

@@ -1,0 +1,200 @@
+/* Cross entropy: a block a row. A chunk of TESS_SOFTMAX_CHUNK logits is two warps' work, and each of their 64 threads
+ * has one of its partial sums (device/elementwise.h), so a row is read once for its sums and once for its gradient. */
+#include <math.h>
+
+#include "device/cuda/cuda_rows.h"
+#include "device/cuda/cuda_types.h"
+
+#include "device/ref/vec_ref.h"
+#include "device/vmath.h"
+
+enum {
+    WARP = 32,
+    THREADS = 256,
+    LANES = TESS_ROW_LANES,
+    GROUPS = THREADS / LANES,            /* chunks at a time */
+    OWN = TESS_SOFTMAX_CHUNK / LANES,    /* logits of a thread */
+    SHARE = TESS_SOFTMAX_CHUNK / THREADS /* of a chunk that the whole block writes */
+};
+
+/* Exponentials of a chunk are relative to its own largest element. */
+typedef struct softmax_chunk {
+    float largest, e, ex; /* sums of e = exp(d), d = (x - largest) / T, and of e d, 0 where e is 0 (a masked logit) */
+} softmax_chunk;
+
+typedef struct softmax_row {
+    float largest, inverse, mean, at_target; /* inverse: 1 / sum of e */
+} softmax_row;
+
+/* 0 where all of a chunk are masked. */
+static __device__ inline float base_of(float largest)
+{
+    return largest == -INFINITY ? 0 : largest;
+}
+
+/* Of the 64 threads of a group, for all of them. `room` (THREADS). All of the block call. */
+static __device__ float largest_of_group(float mine, float *room)
+{
+    unsigned first = threadIdx.x / LANES * LANES;
+    __syncthreads();
+    room[threadIdx.x] = mine;
+    __syncthreads();
+    for (unsigned apart = LANES / 2; apart > 0; apart /= 2) {
+        if (threadIdx.x - first < apart)
+            room[threadIdx.x] = v_max(room[threadIdx.x], room[threadIdx.x + apart]);
+        __syncthreads();
+    }
+    return room[first];
+}
+
+/* Its partial sums folded: i + (i + 32), then 16, 8, 4, 2, 1; for the group's first thread. */
+static __device__ float fold_group(float mine, float *room)
+{
+    __syncthreads();
+    room[threadIdx.x] = mine;
+    __syncthreads();
+    if (threadIdx.x % LANES < WARP)
+        mine += room[threadIdx.x + WARP];
+    return cuda_fold(mine, WARP / 2);
+}
+
+/* Each group a chunk; chunks behind the last have no logits. */
+static __device__ void sum_chunks(const float *x, int64_t V, float inv_temperature, softmax_chunk *chunks)
+{
+    __shared__ float room[THREADS];
+    int64_t n_chunks = (V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
+    unsigned lane = threadIdx.x % LANES;
+    for (int64_t round = 0; round < n_chunks; round += GROUPS) {
+        int64_t chunk = round + threadIdx.x / LANES, begin = chunk * TESS_SOFTMAX_CHUNK + lane;
+        float own[OWN], largest = -INFINITY, e_sum = 0, ex_sum = 0;
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < OWN; i++) {
+            own[i] = begin + i * LANES < V ? x[begin + i * LANES] : -INFINITY;
+            largest = v_max(largest, own[i]);
+        }
+        largest = largest_of_group(largest, room);
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < OWN; i++) {
+            if (begin + i * LANES >= V)
+                continue;
+            float d = (own[i] - base_of(largest)) * inv_temperature, e = v_exp(d);
+            e_sum += e;
+            ex_sum += e == 0 ? 0 : e * d;
+        }
+        e_sum = fold_group(e_sum, room);
+        ex_sum = fold_group(ex_sum, room);
+        if (lane == 0 && chunk < n_chunks) {
+            softmax_chunk sums = {largest, e_sum, ex_sum};
+            chunks[chunk] = sums;
+        }
+    }
+    __syncthreads();
+}
+
+/* One thread: chunks ascending, in double. */
+static __device__ softmax_row join_chunks(const softmax_chunk *chunks, int64_t n_chunks, float inv_temperature,
+                                          float x_target, float *logprob, float *entropy)
+{
+    double e = 0, ex = 0;
+    float largest = -INFINITY;
+    for (int64_t i = 0; i < n_chunks; i++)
+        largest = v_max(largest, chunks[i].largest);
+    for (int64_t i = 0; i < n_chunks; i++) {
+        float distance = (chunks[i].largest - largest) * inv_temperature;
+        double factor = (double)v_exp(distance);
+        e += factor * (double)chunks[i].e;
+        if (factor > 0)
+            ex += factor * ((double)chunks[i].ex + (double)distance * (double)chunks[i].e);
+    }
+    float log_sum = v_log((float)e), mean = (float)(ex / e), at_target = (x_target - largest) * inv_temperature;
+    *logprob = at_target - log_sum;
+    *entropy = log_sum - mean;
+    softmax_row row = {largest, 1.0f / (float)e, mean, at_target};
+    return row;
+}
+
+/* weight: -g / T; dentropy: h / T */
+static __device__ float gradient_at_target(const softmax_row &row, float weight, float dentropy)
+{
+    float p = v_exp(row.at_target) * row.inverse, gradient = (p - 1.0f) * weight;
+    return dentropy == 0 || p == 0 ? gradient : fmaf(-dentropy, p * (row.at_target - row.mean), gradient);
+}
+
+/* dx may lie where x does: what a chunk writes covers logits of its own and of earlier chunks, so all of a chunk is
+ * read before any of it is written. */
+template <typename E>
+static __device__ void write_gradient(const float *x, int64_t V, float inv_temperature, const softmax_chunk *chunks,
+                                      const softmax_row &row, float weight, float dentropy, E *dx)
+{
+    for (int64_t chunk = 0, begin = 0; begin < V; chunk++, begin += TESS_SOFTMAX_CHUNK) {
+        float chunk_largest = chunks[chunk].largest, gradient[SHARE];
+        float scale = v_exp((chunk_largest - row.largest) * inv_temperature) * row.inverse;
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < SHARE; k++) {
+            int64_t i = begin + k * THREADS + threadIdx.x;
+            float own = i < V ? x[i] : 0;
+            float e = v_exp((own - base_of(chunk_largest)) * inv_temperature);
+            float d = (own - row.largest) * inv_temperature;
+            if (dentropy == 0)
+                gradient[k] = e * (scale * weight);
+            else
+                gradient[k] = e == 0 ? 0 : e * scale * fmaf(-dentropy, d - row.mean, weight);
+        }
+        __syncthreads();
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < SHARE; k++)
+            if (begin + k * THREADS + threadIdx.x < V)
+                cuda_store(&dx[begin + k * THREADS + threadIdx.x], gradient[k]);
+    }
+}
+
+template <typename E> static __global__ void cross_entropy_kernel(tess_cross_entropy a)
+{
+    TESS_CUDA_DYNAMIC_SHARED(softmax_chunk, chunks); /* of the row */
+    __shared__ softmax_row row;
+    int64_t r = blockIdx.x, n_chunks = (a.V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
+    const float *x = a.logits + r * a.ld;
+    E *dx = a.dlogits != NULL ? (E *)a.dlogits + r * a.ldd : NULL;
+    int32_t target = a.targets[r];
+    float logprob = 0, entropy = 0;
+    if (target >= 0) {
+        sum_chunks(x, a.V, a.inv_temperature, chunks);
+        if (threadIdx.x == 0)
+            row = join_chunks(chunks, n_chunks, a.inv_temperature, x[target], &logprob, &entropy);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0 && a.logprob != NULL)
+        a.logprob[r] = logprob;
+    if (threadIdx.x == 0 && a.entropy != NULL)
+        a.entropy[r] = entropy;
+    if (dx == NULL)
+        return;
+    if (target < 0) {
+        for (int64_t i = threadIdx.x; i < a.V; i += THREADS)
+            cuda_store(&dx[i], 0.0f);
+        return;
+    }
+    float weight = (a.dlogprob != NULL ? -a.dlogprob[r] : 1.0f) * a.inv_temperature;
+    float dentropy = a.dentropy != NULL ? a.dentropy[r] * a.inv_temperature : 0;
+    write_gradient(x, a.V, a.inv_temperature, chunks, row, weight, dentropy, dx);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        cuda_store(&dx[target], gradient_at_target(row, weight, dentropy));
+}
+
+template <typename E> static tess_status launch(tess_stream *s, const tess_cross_entropy *a)
+{
+    int64_t n_chunks = (a->V + TESS_SOFTMAX_CHUNK - 1) / TESS_SOFTMAX_CHUNK;
+    return TESS_CUDA_LAUNCH(cross_entropy_kernel<E>, a->n, THREADS, (size_t)n_chunks * sizeof(softmax_chunk), s, *a);
+}
+
+static tess_status cross_entropy(tess_stream *s, const tess_cross_entropy *a)
+{
+    TESS_TRY(tess_check_cross_entropy(a));
+    return a->n > 0 ? TESS_CUDA_OF(a->dtype, launch, s, a) : TESS_OK;
+}
+
+void tess_kernels_cuda_cross_entropy(tess_kernels *k)
+{
+    k->cross_entropy = cross_entropy;
+}

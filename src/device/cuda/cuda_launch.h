@@ -1,0 +1,43 @@
+/* How rows reach a GPU: launches, the queue behind a stream, work space. A compiler that is not CUDA's includes a
+ * header before this one that has the same macros, and CUDA's words, for the host (the tests' tests/device/cuda_shim).
+ */
+#ifndef TESS_DEVICE_CUDA_CUDA_LAUNCH_H
+#define TESS_DEVICE_CUDA_CUDA_LAUNCH_H
+
+#include "device/kernels.h"
+
+extern "C" {
+/* Memory of the device, aligned to 64 bytes: for the inside of one row, until the stream's next row asks. */
+tess_status tess_cuda_scratch(tess_stream *s, size_t bytes, void **memory);
+}
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+
+extern "C" {
+cudaStream_t tess_cuda_queue(tess_stream *s);
+/* What the newest launch said of itself: its shape, not its run. */
+tess_status tess_cuda_launched(const char *kernel);
+}
+
+/* kernel: the name of a __global__ function. Gives a tess_status. */
+#define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...)                                    \
+    (kernel<<<(unsigned)(blocks), (unsigned)(threads), (shared_bytes), tess_cuda_queue(s)>>>(__VA_ARGS__), \
+     tess_cuda_launched(#kernel))
+#define TESS_CUDA_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#define TESS_CUDA_UNROLL _Pragma("unroll")
+#endif
+
+/* Blocks that give `n` items a thread each, or as many as keep a GPU busy: the loops below take what is left. */
+static inline unsigned tess_cuda_blocks(int64_t n, int64_t a_block)
+{
+    int64_t blocks = (n + a_block - 1) / a_block;
+    return (unsigned)(blocks < 1 << 16 ? blocks : 1 << 16);
+}
+
+/* for (each i of this thread), i below n */
+#define TESS_CUDA_EACH(i, n)                                                                                     \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i##_step = (int64_t)gridDim.x * blockDim.x; \
+         i < (n); i += i##_step)
+
+#endif

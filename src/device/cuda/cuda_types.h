@@ -1,0 +1,72 @@
+/* Elements of tensors in CUDA code: loaded to float, and rounded to their type when stored. */
+#ifndef TESS_DEVICE_CUDA_CUDA_TYPES_H
+#define TESS_DEVICE_CUDA_CUDA_TYPES_H
+
+#include "device/bf16.h"
+#include "device/cuda/cuda_launch.h"
+#include "device/elementwise.h"
+
+typedef struct cuda_bf16 {
+    uint16_t bits;
+} cuda_bf16;
+
+typedef struct cuda_f16 {
+    uint16_t bits;
+} cuda_f16;
+
+TESS_SHARED float cuda_load(const float *x)
+{
+    return *x;
+}
+
+TESS_SHARED float cuda_load(const cuda_bf16 *x)
+{
+    return tess_bf16_to_float(x->bits);
+}
+
+TESS_SHARED float cuda_load(const cuda_f16 *x)
+{
+    return tess_f16_to_float(x->bits);
+}
+
+TESS_SHARED void cuda_store(float *x, float value)
+{
+    *x = value;
+}
+
+TESS_SHARED void cuda_store(cuda_bf16 *x, float value)
+{
+    x->bits = tess_float_to_bf16(value);
+}
+
+TESS_SHARED void cuda_store(cuda_f16 *x, float value)
+{
+    x->bits = tess_float_to_f16(value);
+}
+
+template <typename E> TESS_SHARED float cuda_round(float value)
+{
+    E rounded;
+    cuda_store(&rounded, value);
+    return cuda_load(&rounded);
+}
+
+/* Into which sums over T tokens are cut. */
+TESS_SHARED int64_t cuda_token_blocks(int64_t T)
+{
+    return (T + TESS_NORM_BLOCK - 1) / TESS_NORM_BLOCK;
+}
+
+/* function<E>(...) for the element type of `dtype`, which is F32 or BF16. */
+#define TESS_CUDA_OF(dtype, function, ...) \
+    ((dtype) == TESS_F32 ? function<float>(__VA_ARGS__) : function<cuda_bf16>(__VA_ARGS__))
+
+/* Of a warp: a, where the thread's number plus `width` gives b, to a + b. All 32 threads call. */
+template <typename N> static __device__ inline N cuda_fold(N sum, int width)
+{
+    for (; width > 0; width /= 2)
+        sum += __shfl_down_sync(0xffffffffu, sum, (unsigned)width);
+    return sum;
+}
+
+#endif

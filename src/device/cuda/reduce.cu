@@ -1,0 +1,138 @@
+/* The same element of many inputs to one: a thread an element. */
+#include <math.h>
+
+#include "device/cuda/cuda_rows.h"
+#include "device/cuda/cuda_types.h"
+
+enum { THREADS = 256, MAX_INPUTS = 256, MAX_OUTPUTS = 64, LEVELS = 9 }; /* 2^(LEVELS - 1) inputs */
+
+/* A launch's arguments: they are copied with it. */
+typedef struct reduce_call {
+    const void *x[MAX_INPUTS];
+    void *y[MAX_OUTPUTS];
+    int n_inputs, n_outputs, divisor;
+    tess_dtype dtype, y_dtype;
+    tess_op op;
+    int64_t n;
+    bool accumulate, *finite;
+} reduce_call;
+
+/* Neighbours first: level l holds the sum of 2^l inputs, as a counter holds bits; what is over is carried up. */
+static __device__ float tree(const reduce_call &r, int64_t i)
+{
+    float level[LEVELS], sum;
+    int l;
+    for (int k = 0; k < r.n_inputs; k++) {
+        sum = tess_get_float(r.x[k], r.dtype, (size_t)i);
+        for (l = 0; l < LEVELS - 1 && (k >> l & 1) != 0; l++)
+            sum = level[l] + sum;
+        level[l] = sum;
+    }
+    for (l = 0; (r.n_inputs >> l & 1) == 0; l++)
+        ;
+    sum = level[l];
+    for (l++; l < LEVELS; l++)
+        if ((r.n_inputs >> l & 1) != 0)
+            sum = level[l] + sum;
+    return sum;
+}
+
+static __device__ float sum_float(const reduce_call &r, int64_t i)
+{
+    float sum = r.n_inputs > 0 ? tree(r, i) : 0.0f;
+    if (r.divisor != 1)
+        sum /= (float)r.divisor;
+    return r.accumulate ? sum + ((const float *)r.y[0])[i] : sum;
+}
+
+static __device__ float extreme_float(const reduce_call &r, int64_t i)
+{
+    float best = tess_get_float(r.x[0], r.dtype, (size_t)i);
+    for (int k = 1; k < r.n_inputs; k++) {
+        float next = tess_get_float(r.x[k], r.dtype, (size_t)i);
+        bool stays = r.op == TESS_MAX ? best > next : best < next;
+        best = stays || isnan(best) ? best : next;
+    }
+    return best;
+}
+
+static __global__ void reduce_floats_kernel(reduce_call r)
+{
+    bool is_sum = r.op == TESS_SUM || r.op == TESS_AVG;
+    TESS_CUDA_EACH(i, r.n)
+    {
+        float value = is_sum ? sum_float(r, i) : extreme_float(r, i);
+        for (int k = 0; k < r.n_outputs; k++)
+            tess_put_float(r.y[k], r.y_dtype, (size_t)i, value);
+        if (is_sum && r.finite != NULL && !isfinite(value))
+            *r.finite = false; /* whoever writes, writes this */
+    }
+}
+
+static __device__ int64_t get_integer(const void *x, tess_dtype dtype, int64_t i)
+{
+    return dtype == TESS_I64   ? ((const int64_t *)x)[i]
+           : dtype == TESS_I32 ? ((const int32_t *)x)[i]
+                               : ((const uint8_t *)x)[i];
+}
+
+static __device__ void put_integer(void *y, tess_dtype dtype, int64_t i, int64_t value)
+{
+    if (dtype == TESS_I64)
+        ((int64_t *)y)[i] = value;
+    else if (dtype == TESS_I32)
+        ((int32_t *)y)[i] = (int32_t)(uint32_t)(uint64_t)value;
+    else
+        ((uint8_t *)y)[i] = (uint8_t)(uint64_t)value;
+}
+
+static __global__ void reduce_integers_kernel(reduce_call r)
+{
+    TESS_CUDA_EACH(i, r.n)
+    {
+        int64_t total = r.n_inputs > 0 ? get_integer(r.x[0], r.dtype, i) : 0;
+        for (int k = 1; k < r.n_inputs; k++) {
+            int64_t next = get_integer(r.x[k], r.dtype, i);
+            if (r.op == TESS_MAX)
+                total = total > next ? total : next;
+            else if (r.op == TESS_MIN)
+                total = total < next ? total : next;
+            else
+                total = (int64_t)((uint64_t)total + (uint64_t)next);
+        }
+        for (int k = 0; k < r.n_outputs; k++)
+            put_integer(r.y[k], r.y_dtype, i, r.divisor != 1 ? total / r.divisor : total);
+    }
+}
+
+static tess_status reduce(tess_stream *s, const tess_reduction *r, bool *finite)
+{
+    TESS_TRY(tess_check_reduction(r));
+    TESS_CHECK(r->n_inputs <= MAX_INPUTS && r->n_outputs <= MAX_OUTPUTS, TESS_E_UNSUPPORTED,
+               "reduce %d inputs to %d outputs: a GPU takes %d and %d in a call", r->n_inputs, r->n_outputs,
+               (int)MAX_INPUTS, (int)MAX_OUTPUTS);
+    reduce_call call = {};
+    for (int k = 0; k < r->n_inputs; k++)
+        call.x[k] = r->x[k];
+    for (int k = 0; k < r->n_outputs; k++)
+        call.y[k] = r->y[k];
+    call.n_inputs = r->n_inputs;
+    call.n_outputs = r->n_outputs;
+    call.divisor = r->divisor;
+    call.dtype = r->dtype;
+    call.y_dtype = r->y_dtype;
+    call.op = r->op;
+    call.n = r->n;
+    call.accumulate = r->accumulate;
+    call.finite = finite;
+    if (r->n == 0)
+        return TESS_OK;
+    return tess_reduces_floats(r)
+               ? TESS_CUDA_LAUNCH(reduce_floats_kernel, tess_cuda_blocks(r->n, THREADS), THREADS, 0, s, call)
+               : TESS_CUDA_LAUNCH(reduce_integers_kernel, tess_cuda_blocks(r->n, THREADS), THREADS, 0, s, call);
+}
+
+void tess_kernels_cuda_reduce(tess_kernels *k)
+{
+    k->reduce = reduce;
+}

@@ -1,0 +1,188 @@
+/* Sums over columns, of a row's squares, and exact ones; and the first value that is none. */
+#include <math.h>
+
+#include "base/core/exact_sum.h"
+#include "device/cuda/cuda_rows.h"
+#include "device/cuda/cuda_types.h"
+
+enum { WARP = 32, THREADS = 256, COLUMNS = 128 };
+
+/* ---- Columns: blocks of TESS_NORM_BLOCK tokens, then the blocks ascending ---- */
+/* parts (blocks, C) */
+template <typename E>
+static __global__ void column_parts_kernel(const E *dy, int64_t stride, float *parts, int64_t T, int64_t C)
+{
+    int64_t strips = (C + COLUMNS - 1) / COLUMNS;
+    int64_t block = blockIdx.x / strips, c = blockIdx.x % strips * COLUMNS + threadIdx.x;
+    int64_t begin = block * TESS_NORM_BLOCK, end = begin + TESS_NORM_BLOCK < T ? begin + TESS_NORM_BLOCK : T;
+    float sum = 0;
+    if (c >= C)
+        return;
+    for (int64_t t = begin; t < end; t++)
+        sum += cuda_load(&dy[t * stride + c]);
+    parts[block * C + c] = sum;
+}
+
+static __global__ void column_sums_kernel(const float *parts, float *db, int64_t n_blocks, int64_t C)
+{
+    int64_t c = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
+    float sum = 0;
+    if (c >= C)
+        return;
+    for (int64_t block = 0; block < n_blocks; block++)
+        sum += parts[block * C + c];
+    db[c] = sum;
+}
+
+template <typename E>
+static tess_status launch_column_sum(tess_stream *s, const void *dy, int64_t stride, float *db, int64_t T, int64_t C)
+{
+    int64_t strips = (C + COLUMNS - 1) / COLUMNS, n_blocks = cuda_token_blocks(T);
+    void *parts;
+    TESS_TRY(tess_cuda_scratch(s, (size_t)(n_blocks * C + 1) * sizeof(float), &parts));
+    if (T > 0)
+        TESS_TRY(TESS_CUDA_LAUNCH(column_parts_kernel, n_blocks * strips, COLUMNS, 0, s, (const E *)dy, stride,
+                                  (float *)parts, T, C));
+    return TESS_CUDA_LAUNCH(column_sums_kernel, strips, COLUMNS, 0, s, (const float *)parts, db, n_blocks, C);
+}
+
+static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, float *db, int64_t T, int64_t C,
+                              tess_dtype dtype)
+{
+    TESS_TRY(tess_check_dtype("column_sum", dtype));
+    return C > 0 ? TESS_CUDA_OF(dtype, launch_column_sum, s, dy, stride, db, T, C) : TESS_OK;
+}
+
+/* ---- Squares of rows: 16 sums in double, two rows a warp ---- */
+enum { SQUARE_LANES = 16 };
+
+static __global__ void row_sumsq_kernel(const float *x, double *out, int64_t rows, int64_t C)
+{
+    int64_t r = (int64_t)blockIdx.x * (THREADS / SQUARE_LANES) + threadIdx.x / SQUARE_LANES;
+    double sum = 0;
+    for (int64_t i = threadIdx.x % SQUARE_LANES; r < rows && i < C; i += SQUARE_LANES)
+        sum += (double)x[r * C + i] * (double)x[r * C + i];
+    sum = cuda_fold(sum, SQUARE_LANES / 2);
+    if (r < rows && threadIdx.x % SQUARE_LANES == 0)
+        out[r] = sum;
+}
+
+static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C)
+{
+    int64_t a_block = THREADS / SQUARE_LANES;
+    return rows > 0 ? TESS_CUDA_LAUNCH(row_sumsq_kernel, (rows + a_block - 1) / a_block, THREADS, 0, s, x, out, rows, C)
+                    : TESS_OK;
+}
+
+/* ---- Exact sums: integers, so that neither order nor atomics change them ---- */
+typedef unsigned long long limb; /* what atomicAdd takes; it wraps as the signed digits do */
+
+/* A float's 24 bits lie in two digits. */
+static __device__ void add_exactly(limb *limbs, float value, bool negate)
+{
+    uint32_t bits = tess_float_bits(value) ^ (negate ? 0x80000000u : 0);
+    int exponent = (int)(bits >> 23 & 0xff);
+    uint64_t mantissa = bits & 0x7fffffu;
+    if (exponent == 0xff) {
+        if (mantissa != 0)
+            atomicAdd(&limbs[TESS_EXACT_LIMBS - 1], (limb)1);
+        else
+            atomicAdd(&limbs[TESS_EXACT_LIMBS - 2], bits >> 31 ? (limb)1 << 32 : (limb)1);
+        return;
+    }
+    if (exponent == 0)
+        exponent = 1;
+    else
+        mantissa |= 0x800000u;
+    int weight = exponent - 150 + 1074; /* of the lowest bit, from 2^-1074 on */
+    uint64_t wide = mantissa << weight % 32;
+    limb low = wide & 0xffffffffu, high = wide >> 32;
+    if (low != 0)
+        atomicAdd(&limbs[weight / 32], bits >> 31 ? 0 - low : low);
+    if (high != 0)
+        atomicAdd(&limbs[weight / 32 + 1], bits >> 31 ? 0 - high : high);
+}
+
+static __global__ void exact_sum_kernel(const float *x, int64_t n, bool negate, tess_exact_sum *sum)
+{
+    __shared__ limb limbs[TESS_EXACT_LIMBS];
+    for (unsigned i = threadIdx.x; i < TESS_EXACT_LIMBS; i += blockDim.x)
+        limbs[i] = 0;
+    __syncthreads();
+    TESS_CUDA_EACH(i, n)
+    add_exactly(limbs, x[i], negate);
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < TESS_EXACT_LIMBS; i += blockDim.x)
+        if (limbs[i] != 0)
+            atomicAdd((limb *)&sum->limb[i], limbs[i]);
+}
+
+/* As tess_exact_normalize. */
+static __global__ void normalize_kernel(tess_exact_sum *sum)
+{
+    int64_t carry = 0;
+    int d = 0;
+    for (; d < TESS_EXACT_LIMBS - 3; d++) {
+        int64_t digit = sum->limb[d] + carry;
+        carry = digit >> 32;
+        sum->limb[d] = digit & 0xffffffff;
+    }
+    sum->limb[d] += carry;
+    sum->n_pending = 0;
+}
+
+/* A digit takes 2^30 additions, and what was pending before. */
+static tess_status exact_sum(tess_stream *s, const float *x, int64_t n, bool negate, tess_exact_sum *sum)
+{
+    const int64_t most = (int64_t)1 << 30;
+    for (int64_t begin = 0; begin == 0 || begin < n; begin += most) {
+        int64_t part = n - begin < most ? n - begin : most;
+        TESS_TRY(TESS_CUDA_LAUNCH(normalize_kernel, 1, 1, 0, s, sum));
+        if (part > 0)
+            TESS_TRY(TESS_CUDA_LAUNCH(exact_sum_kernel, tess_cuda_blocks(part, 64 * THREADS), THREADS, 0, s, x + begin,
+                                      part, negate, sum));
+    }
+    return TESS_CUDA_LAUNCH(normalize_kernel, 1, 1, 0, s, sum);
+}
+
+/* ---- The first value that is not finite ---- */
+static __global__ void begin_search_kernel(int64_t *first)
+{
+    *first = INT64_MAX;
+}
+
+static __global__ void end_search_kernel(int64_t *first)
+{
+    if (*first == INT64_MAX)
+        *first = -1;
+}
+
+template <typename E> static __global__ void find_not_finite_kernel(const E *x, int64_t n, int64_t *first)
+{
+    TESS_CUDA_EACH(i, n)
+    if (!isfinite(cuda_load(&x[i])))
+        atomicMin((unsigned long long *)first, (unsigned long long)i);
+}
+
+template <typename E> static tess_status launch_find(tess_stream *s, const void *x, int64_t n, int64_t *first)
+{
+    return TESS_CUDA_LAUNCH(find_not_finite_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, (const E *)x, n,
+                            first);
+}
+
+static tess_status find_not_finite(tess_stream *s, const void *x, tess_dtype dtype, int64_t n, int64_t *first)
+{
+    TESS_TRY(tess_check_dtype("find_not_finite", dtype));
+    TESS_TRY(TESS_CUDA_LAUNCH(begin_search_kernel, 1, 1, 0, s, first));
+    if (n > 0)
+        TESS_TRY(TESS_CUDA_OF(dtype, launch_find, s, x, n, first));
+    return TESS_CUDA_LAUNCH(end_search_kernel, 1, 1, 0, s, first);
+}
+
+void tess_kernels_cuda_sums(tess_kernels *k)
+{
+    k->column_sum = column_sum;
+    k->row_sumsq = row_sumsq;
+    k->exact_sum = exact_sum;
+    k->find_not_finite = find_not_finite;
+}

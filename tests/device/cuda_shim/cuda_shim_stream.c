@@ -1,0 +1,28 @@
+#include "device/cuda_shim/cuda_shim_stream.h"
+
+#include "device/cuda/cuda_rows.h"
+#include "device/stream_impl.h"
+
+tess_status cuda_shim_stream(tess_mem *mem, tess_stream **stream)
+{
+    static tess_kernels table;
+    TESS_TRY(tess_stream_create(mem, 1, "ref", stream));
+    table = *(*stream)->kernels;
+    table.name = "cuda";
+    tess_kernels_cuda_elementwise(&table);
+    tess_kernels_cuda_norm(&table);
+    tess_kernels_cuda_sums(&table);
+    tess_kernels_cuda_reduce(&table);
+    tess_kernels_cuda_embedding(&table);
+    tess_kernels_cuda_cross_entropy(&table);
+    tess_kernels_cuda_copies(&table);
+    (*stream)->kernels = &table;
+    return TESS_OK;
+}
+
+/* What the rows ask for (cuda_launch.h). */
+tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory);
+tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory)
+{
+    return tess_stream_scratch(stream, bytes, memory);
+}
