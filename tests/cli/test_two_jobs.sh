@@ -9,11 +9,12 @@ base="validation.enable=false checkpoint.keep_latest_k=2 recovery.enable=false"
 
 train() { "$tessera" train run.yaml -n 2 $base "$@"; }
 
-# A job that runs until it is killed: a rank of it stands still in its third step, and nobody writes who it is.
-"$tessera" train run.yaml -n 2 $base training.steps=8 checkpoint.interval=2 comm.soft_timeout_s=0 \
+# A job that runs until it is killed: a rank of it stands still in its third step.
+"$tessera" train run.yaml -n 2 $base training.steps=8 checkpoint.interval=2 \
     fault.spec="rank=1 step=3 point=phase:forward kind=sigstop" >first 2>&1 &
 launcher=$!
-await $launcher test -e out/checkpoint/step-00000002/commit.json && await $launcher is_stopped $launcher 1 ||
+await $launcher test -e out/checkpoint/step-00000002/commit.json && await $launcher is_stopped $launcher 1 &&
+    await $launcher test -e out/trace/job.json || # which the launcher writes once it has looked at its ranks
     fail "the first job: $(tail -n 3 first)"
 
 find out -type f | sort >before
