@@ -1,14 +1,19 @@
 /* Attention of every kernel level that this CPU has: against the definition in float64 within derived bounds, against
  * itself in other batches (bit for bit), and with bad input. */
 #include "device/attention_naive.h"
+#include "device/cuda_shim/cuda_shim_stream.h"
 
-static const char *const levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
+static const char *const levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx", "cuda"};
 enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]) };
 
-/* NULL when this CPU cannot run the level. */
+/* NULL when this CPU cannot run the level. "cuda": the rows for GPUs, run on the host. */
 static tess_stream *stream_create(const char *level, int n_threads)
 {
     tess_stream *stream = NULL;
+    if (strcmp(level, "cuda") == 0) {
+        EXPECT_OK(cuda_shim_stream(test_mem(), &stream));
+        return stream;
+    }
     tess_status status = tess_stream_create(test_mem(), n_threads, level, &stream);
     if (status == TESS_E_UNSUPPORTED)
         return NULL;
@@ -73,6 +78,8 @@ static void expect_agreement(const shape *s, tess_dtype dtype, int n_threads, bo
     problem *p = problem_create(s, dtype);
     naive n = naive_run(p);
     for (int l = 0; l < N_LEVELS; l++) {
+        if (gradients && strcmp(levels[l], "cuda") == 0) /* slow here, and levels_agree_bit_for_bit has it */
+            continue;
         tess_stream *stream = stream_create(levels[l], n_threads);
         if (stream == NULL)
             continue;
@@ -152,14 +159,15 @@ static void gradients_are_the_slopes_of_the_output(void)
 
 /* ---- The same bits -------------------------------------------------------------------------------------------------
  */
-/* ref has no tiles that a row could fall into otherwise, and takes thirty times as long: here it computes the smaller
- * shapes only. */
+/* ref has no tiles that a row could fall into otherwise, and takes thirty times as long; a GPU's threads take turns on
+ * the host: here they compute the smaller shapes only. */
 static bool worth_computing(const char *level, const shape *s)
 {
     int64_t pairs = 0;
     for (int i = 0; i < s->n_seqs; i++)
         pairs += s->q_len[i] * (s->q_len[i] + s->extra[i]);
-    return strcmp(level, "ref") != 0 || pairs * s->H * s->D < 2500000;
+    bool slow = strcmp(level, "ref") == 0 || strcmp(level, "cuda") == 0;
+    return !slow || pairs * s->H * s->D < 2500000;
 }
 
 /* Runs query rows [begin, begin + n) of sequence i alone, their keys being all up to the last of them, and compares. */

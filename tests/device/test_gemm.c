@@ -8,10 +8,13 @@
 #include <sys/mman.h>
 
 #include "device/bf16.h"
+#include "device/cuda_shim/cuda_shim_stream.h"
 #include "device/stream.h"
 
-static const char *const table_names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
-enum { N_TABLES = 5, PAGE = 4096 };
+static const char *const table_names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx", "cuda"};
+/* The last has ref's bits wherever it is compared with it, and its threads take turns on the host: what else holds of
+ * ref's rows is seen on the tables of the CPU. */
+enum { N_TABLES = 6, N_CPU_TABLES = 5, PAGE = 4096 };
 
 static uint32_t seed = 1;
 
@@ -26,15 +29,19 @@ static float draw_float(void)
     return ((float)draw(1 << 20) - (1 << 19)) / (1 << 18);
 }
 
-/* A stream with the named table; NULL when the CPU lacks it. */
+/* A stream with the named table; NULL when the CPU lacks it. "cuda": the rows for GPUs, run on the host. */
 static tess_stream *open_stream(int table, int n_threads)
 {
     const tess_kernels *kernels;
+    tess_stream *s;
+    if (strcmp(table_names[table], "cuda") == 0) {
+        EXPECT_OK(cuda_shim_stream(test_mem(), &s));
+        return s;
+    }
     if (tess_kernels_select(table_names[table], &kernels) != TESS_OK) {
         EXPECT_CONTAINS(tess_error_message(), "lacks");
         return NULL;
     }
-    tess_stream *s;
     EXPECT_OK(tess_stream_create(test_mem(), n_threads, table_names[table], &s));
     EXPECT_TEXT(tess_stream_kernels(s)->name, table_names[table]);
     return s;
@@ -274,7 +281,7 @@ static void training_shapes_are_right_on_every_fast_table(void)
                 int64_t m = weights ? out : TOKENS, n = way == 0 ? out : in, k = way == 0 ? in : weights ? TOKENS : out;
                 problem p = problem_make(m, n, k, types == 0 ? TESS_F32 : TESS_BF16, types == 1 ? TESS_BF16 : TESS_F32,
                                          weights, way == 0, way == 0, weights && types != 1, 0);
-                for (int t = 1; t < N_TABLES; t++) { /* the definition is slow */
+                for (int t = 1; t < N_CPU_TABLES; t++) { /* the definition is slow */
                     void *got = streams[t] != NULL ? compute(streams[t], &p) : NULL;
                     for (int i = 0; got != NULL && i < SAMPLES; i++) {
                         int64_t at = draw((uint32_t)p.c.count);
@@ -353,7 +360,7 @@ static void check_part(tess_stream *s, const problem *p, const void *whole, int6
 
 static void check_parts(int64_t m, int64_t n, int64_t k, int n_parts)
 {
-    for (int t = 0; t < N_TABLES; t++) {
+    for (int t = 0; t < N_CPU_TABLES; t++) {
         tess_stream *s = open_stream(t, 2);
         for (int bits = 0; s != NULL && bits < 12; bits++) {
             int types = bits / 4;
@@ -385,7 +392,7 @@ static void a_row_has_the_same_bits_alone_and_among_others(void)
 static void threads_do_not_change_bits(void)
 {
     static const int sizes[][3] = {{1, 900, 600}, {40, 300, 600}, {600, 90, 600}, {1000, 20, 64}, {300, 310, 520}};
-    for (int t = 0; t < N_TABLES; t++) {
+    for (int t = 0; t < N_CPU_TABLES; t++) {
         for (size_t i = 0; i < (t == 0 ? 1 : sizeof(sizes) / sizeof(sizes[0])); i++) {
             for (int bits = 0; bits < 8; bits++) {
                 tess_stream *one = open_stream(t, 1);
@@ -414,7 +421,7 @@ static void threads_do_not_change_bits(void)
 static void large_products_are_made_of_the_same_rows(void)
 {
     enum { M = 400, N = 2300, K = 2100, SAMPLES = 6 };
-    for (int t = 1; t < N_TABLES; t++) {
+    for (int t = 1; t < N_CPU_TABLES; t++) {
         tess_stream *s = open_stream(t, 2);
         for (int types = 0; s != NULL && types < 2; types++) {
             tess_dtype dtype = types == 0 ? TESS_F32 : TESS_BF16;

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 #include "device/bf16.h"
+#include "device/cuda_shim/cuda_shim_stream.h"
 #include "device/stream.h"
 
-static const char *const table_names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
+static const char *const table_names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx", "cuda"};
 
 typedef struct shape {
     int64_t m, n, k;
@@ -194,12 +195,23 @@ static void expect_same(tess_stream *s, const problem *p, const results *got, co
     }
 }
 
-/* ref does one row after another and has no stretches of k: the smaller products show all of it. */
+/* ref does one row after another and has no stretches of k, and a GPU's threads take turns on the host: the smaller
+ * products show all of them. */
 static bool worth_computing(int table, const problem *p)
 {
     const tess_kernels *kernels;
-    return tess_kernels_select(table_names[table], &kernels) == TESS_OK &&
-           (table != 0 || p->f.g.m * p->f.g.n * p->f.g.k < 1000000);
+    bool is_cuda = strcmp(table_names[table], "cuda") == 0;
+    return (is_cuda || tess_kernels_select(table_names[table], &kernels) == TESS_OK) &&
+           ((table != 0 && !is_cuda) || p->f.g.m * p->f.g.n * p->f.g.k < 1000000);
+}
+
+static tess_stream *open_stream(int table, int n_threads)
+{
+    tess_stream *s;
+    EXPECT_OK(strcmp(table_names[table], "cuda") == 0
+                  ? cuda_shim_stream(test_mem(), &s)
+                  : tess_stream_create(test_mem(), n_threads, table_names[table], &s));
+    return s;
 }
 
 static void check(const problem *p)
@@ -208,8 +220,7 @@ static void check(const problem *p)
         for (int n_threads = 1; n_threads <= 2; n_threads++) {
             if (!worth_computing(table, p))
                 continue;
-            tess_stream *s;
-            EXPECT_OK(tess_stream_create(test_mem(), n_threads, table_names[table], &s));
+            tess_stream *s = open_stream(table, n_threads);
             results got = compute(s, p, tess_stream_kernels(s)->gemm_fused), want = compute(s, p, one_after_another);
             expect_same(s, p, &got, &want);
             results_free(&got);

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 
 #include "device/bf16.h"
+#include "device/cuda_shim/cuda_shim_stream.h"
 #include "device/gemm_check.h"
 #include "device/stream.h"
 
-static const char *const table_names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
-enum { N_TABLES = 5, MOST_LEAVES = 128, GAP = 3 };
+static const char *const table_names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx", "cuda"};
+enum { N_TABLES = 6, MOST_LEAVES = 128, GAP = 3 };
 
 static uint32_t seed = 5;
 
@@ -245,7 +246,10 @@ static void open_all(tess_stream **streams, int n_threads)
     for (int t = 0; t < N_TABLES; t++) {
         const tess_kernels *kernels;
         streams[t] = NULL;
-        if (tess_kernels_select(table_names[t], &kernels) == TESS_OK)
+        if (strcmp(table_names[t], "cuda") == 0) {
+            if (n_threads == 2) /* which it has not, so once is enough */
+                EXPECT_OK(cuda_shim_stream(test_mem(), &streams[t]));
+        } else if (tess_kernels_select(table_names[t], &kernels) == TESS_OK)
             EXPECT_OK(tess_stream_create(test_mem(), n_threads, table_names[t], &streams[t]));
     }
 }

@@ -26,6 +26,7 @@ tess_status tess_cuda_launched(const char *kernel);
      tess_cuda_launched(#kernel))
 #define TESS_CUDA_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #define TESS_CUDA_UNROLL _Pragma("unroll")
+#define TESS_CUDA_UNROLL_BY_4 _Pragma("unroll 4")
 #endif
 
 /* Blocks that give `n` items a thread each, or as many as keep a GPU busy: the loops below take what is left. */

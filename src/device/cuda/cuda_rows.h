@@ -1,5 +1,5 @@
 /* The rows of the kernel table in CUDA, bits as device/ref has them; each fills its own. What is left to the host is
- * not there: gemm, attention, and the loops that measure a core. */
+ * not there: the loops that measure a core. */
 #ifndef TESS_DEVICE_CUDA_CUDA_ROWS_H
 #define TESS_DEVICE_CUDA_CUDA_ROWS_H
 
@@ -9,6 +9,10 @@
 extern "C" {
 #endif
 
+/* Float32 chains for both element types. */
+void tess_kernels_cuda_gemm(tess_kernels *k);
+/* TESS_E_UNSUPPORTED: heads of more than 256 channels. */
+void tess_kernels_cuda_attention(tess_kernels *k);
 void tess_kernels_cuda_elementwise(tess_kernels *k);
 void tess_kernels_cuda_norm(tess_kernels *k);
 void tess_kernels_cuda_sums(tess_kernels *k);

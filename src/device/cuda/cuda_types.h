@@ -51,6 +51,11 @@ template <typename E> TESS_SHARED float cuda_round(float value)
     return cuda_load(&rounded);
 }
 
+TESS_SHARED int64_t cuda_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Into which sums over T tokens are cut. */
 TESS_SHARED int64_t cuda_token_blocks(int64_t T)
 {
@@ -66,6 +71,27 @@ template <typename N> static __device__ inline N cuda_fold(N sum, int width)
 {
     for (; width > 0; width /= 2)
         sum += __shfl_down_sync(0xffffffffu, sum, (unsigned)width);
+    return sum;
+}
+
+/* The sum of get(0) .. get(n - 1), n in [1, 2^LEVELS), as a binary tree: neighbours first, what is over is carried up.
+ * Level l holds the sum of 2^l, as a counter holds bits. */
+template <int LEVELS, typename G> static __device__ inline float cuda_tree(int64_t n, G get)
+{
+    float level[LEVELS], sum = 0;
+    int l;
+    for (int64_t k = 0; k < n; k++) {
+        sum = get(k);
+        for (l = 0; l < LEVELS - 1 && (k >> l & 1) != 0; l++)
+            sum = level[l] + sum;
+        level[l] = sum;
+    }
+    for (l = 0; (n >> l & 1) == 0; l++)
+        ;
+    sum = level[l];
+    for (l++; l < LEVELS; l++)
+        if ((n >> l & 1) != 0)
+            sum = level[l] + sum;
     return sum;
 }
 

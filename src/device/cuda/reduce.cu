@@ -17,29 +17,10 @@ typedef struct reduce_call {
     bool accumulate, *finite;
 } reduce_call;
 
-/* Neighbours first: level l holds the sum of 2^l inputs, as a counter holds bits; what is over is carried up. */
-static __device__ float tree(const reduce_call &r, int64_t i)
-{
-    float level[LEVELS], sum;
-    int l;
-    for (int k = 0; k < r.n_inputs; k++) {
-        sum = tess_get_float(r.x[k], r.dtype, (size_t)i);
-        for (l = 0; l < LEVELS - 1 && (k >> l & 1) != 0; l++)
-            sum = level[l] + sum;
-        level[l] = sum;
-    }
-    for (l = 0; (r.n_inputs >> l & 1) == 0; l++)
-        ;
-    sum = level[l];
-    for (l++; l < LEVELS; l++)
-        if ((r.n_inputs >> l & 1) != 0)
-            sum = level[l] + sum;
-    return sum;
-}
-
 static __device__ float sum_float(const reduce_call &r, int64_t i)
 {
-    float sum = r.n_inputs > 0 ? tree(r, i) : 0.0f;
+    auto input = [&](int64_t k) { return tess_get_float(r.x[k], r.dtype, (size_t)i); };
+    float sum = r.n_inputs > 0 ? cuda_tree<LEVELS>(r.n_inputs, input) : 0.0f;
     if (r.divisor != 1)
         sum /= (float)r.divisor;
     return r.accumulate ? sum + ((const float *)r.y[0])[i] : sum;

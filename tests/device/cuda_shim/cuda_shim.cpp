@@ -1,5 +1,6 @@
 #include "device/cuda_shim/cuda_shim.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
@@ -18,9 +19,17 @@ enum { MAX_THREADS = 1024, WARP = 32, STACK_BYTES = 128 << 10 };
 
 typedef enum fibre_state { READY, AT_BLOCK, AT_WARP, ENDED } fibre_state;
 
-typedef struct fibre {
+/* Where something goes on. */
+typedef struct place {
     ucontext_t context;
-    char *stack;
+    jmp_buf jump;
+    bool begun;
+} place;
+
+/* Made once, and runs a thread of each block that has so many. */
+typedef struct fibre {
+    place here;
+    char *stack;      /* NULL: not made yet */
     void *fake_stack; /* of AddressSanitizer */
     fibre_state state;
     uint64_t gives;
@@ -29,7 +38,7 @@ typedef struct fibre {
 cuda_shim_index threadIdx, blockIdx, blockDim, gridDim;
 
 static fibre fibres[MAX_THREADS];
-static ucontext_t scheduler;
+static place scheduler;
 static void (*running)(const void *self);
 static const void *running_self;
 static char *dynamic_shared;
@@ -46,9 +55,9 @@ static void *scheduler_fake_stack;
 static const void *scheduler_stack;
 static size_t scheduler_stack_bytes;
 
-static void tell_leaving(fibre *f, bool ends)
+static void tell_leaving(fibre *f)
 {
-    __sanitizer_start_switch_fiber(ends ? NULL : &f->fake_stack, scheduler_stack, scheduler_stack_bytes);
+    __sanitizer_start_switch_fiber(&f->fake_stack, scheduler_stack, scheduler_stack_bytes);
 }
 
 static void tell_entering(const fibre *f)
@@ -65,11 +74,15 @@ static void tell_left(void)
 {
     __sanitizer_finish_switch_fiber(scheduler_fake_stack, NULL, NULL);
 }
+
+static void go(place *from, place *to)
+{
+    swapcontext(&from->context, &to->context);
+}
 #else
-static void tell_leaving(fibre *f, bool ends)
+static void tell_leaving(fibre *f)
 {
     (void)f;
-    (void)ends;
 }
 
 static void tell_entering(const fibre *f)
@@ -85,12 +98,23 @@ static void tell_entered(void *fake_stack)
 static void tell_left(void)
 {
 }
+
+/* Jumps where it can: swapcontext asks the kernel for signal masks each time. */
+static void go(place *from, place *to)
+{
+    if (_setjmp(from->jump) != 0)
+        return;
+    if (to->begun)
+        _longjmp(to->jump, 1);
+    to->begun = true;
+    setcontext(&to->context);
+}
 #endif
 
-static void leave_fibre(fibre *f, bool ends)
+static void leave_fibre(fibre *f)
 {
-    tell_leaving(f, ends);
-    swapcontext(&f->context, &scheduler);
+    tell_leaving(f);
+    go(&f->here, &scheduler);
     tell_entered(f->fake_stack);
 }
 
@@ -98,31 +122,35 @@ static void run_fibre(void)
 {
     fibre *f = &fibres[threadIdx.x];
     tell_entered(NULL);
-    running(running_self);
-    f->state = ENDED;
-    leave_fibre(f, true);
+    for (;;) {
+        running(running_self);
+        f->state = ENDED;
+        leave_fibre(f);
+    }
 }
 
-static void start_fibre(fibre *f)
+static void make_fibre(fibre *f)
 {
-    if (f->stack == NULL)
-        f->stack = (char *)malloc(STACK_BYTES);
+    f->stack = (char *)malloc(STACK_BYTES);
     if (f->stack == NULL)
         stop("no memory for its stack");
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->stack;
-    f->context.uc_stack.ss_size = STACK_BYTES;
-    f->context.uc_link = NULL;
-    f->fake_stack = NULL;
-    f->state = READY;
-    makecontext(&f->context, run_fibre, 0);
+    ucontext_t *context = &f->here.context;
+    getcontext(context);
+    context->uc_stack.ss_sp = f->stack;
+    context->uc_stack.ss_size = STACK_BYTES;
+    context->uc_link = NULL;
+    makecontext(context, run_fibre, 0);
 }
 
 static void enter_fibre(unsigned thread)
 {
+    fibre *f = &fibres[thread];
     threadIdx.x = thread;
-    tell_entering(&fibres[thread]);
-    swapcontext(&scheduler, &fibres[thread].context);
+    if (f->stack == NULL)
+        make_fibre(f);
+    tell_entering(f);
+    scheduler.begun = true;
+    go(&scheduler, &f->here);
     tell_left();
 }
 
@@ -146,7 +174,7 @@ static bool release(unsigned begin, unsigned end, fibre_state meeting)
 static void run_block(unsigned threads, bool backwards)
 {
     for (unsigned i = 0; i < threads; i++)
-        start_fibre(&fibres[i]);
+        fibres[i].state = READY;
     for (bool moved = true; moved;) {
         moved = false;
         for (unsigned k = 0; k < threads; k++) {
@@ -197,7 +225,7 @@ static void meet(fibre_state meeting)
 {
     fibre *f = &fibres[threadIdx.x];
     f->state = meeting;
-    leave_fibre(f, false);
+    leave_fibre(f);
 }
 
 void cuda_shim_meet_block(void)

@@ -44,6 +44,7 @@ uint64_t cuda_shim_exchange(uint64_t mine, unsigned from);
      cuda_shim_launch((unsigned)(blocks), (unsigned)(threads), (shared_bytes), [=] { kernel(__VA_ARGS__); }), TESS_OK)
 #define TESS_CUDA_DYNAMIC_SHARED(type, name) type *name = (type *)cuda_shim_dynamic_shared()
 #define TESS_CUDA_UNROLL
+#define TESS_CUDA_UNROLL_BY_4
 
 static inline void __syncthreads(void)
 {

@@ -9,6 +9,8 @@ tess_status cuda_shim_stream(tess_mem *mem, tess_stream **stream)
     TESS_TRY(tess_stream_create(mem, 1, "ref", stream));
     table = *(*stream)->kernels;
     table.name = "cuda";
+    tess_kernels_cuda_gemm(&table);
+    tess_kernels_cuda_attention(&table);
     tess_kernels_cuda_elementwise(&table);
     tess_kernels_cuda_norm(&table);
     tess_kernels_cuda_sums(&table);

@@ -1,4 +1,4 @@
-/* A stream whose table has the rows of src/device/cuda, run by the shim, and ref's for the rest. */
+/* A stream whose table has the rows of src/device/cuda, run by the shim, and ref's peak loops. */
 #ifndef TESS_TESTS_DEVICE_CUDA_SHIM_CUDA_SHIM_STREAM_H
 #define TESS_TESTS_DEVICE_CUDA_SHIM_CUDA_SHIM_STREAM_H
 
