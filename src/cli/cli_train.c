@@ -18,7 +18,8 @@ static int run(tess_mem *mem, int argc, char **argv)
                                       "data.files=FILE");
     char *const *words = argv + 1;
     const char *path = tess_config_take_path(&words, &n);
-    tess_train_job job = {.config = path,
+    tess_train_job job = {.kind = &tess_text_task_kind,
+                          .config = path,
                           .overrides = words,
                           .n_overrides = n,
                           .command = &command,

@@ -84,6 +84,8 @@ static void on_step(void *self, const tess_step_report *r)
                (long long)r->step, r->loss, format_z(r->zloss, zloss, sizeof(zloss)), r->grad_norm,
                format_z(r->zgrad, zgrad, sizeof(zgrad)), (double)r->total_peak_bytes / 0x1p30,
                with_commas(r->tps, tps, sizeof(tps)), r->tflops, 100 * r->mfu);
+        if (r->words != NULL)
+            printf("             %s\n", r->words);
         fflush(stdout);
     }
     draw_bar(r);

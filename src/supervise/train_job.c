@@ -104,7 +104,7 @@ static int run_locked(const tess_train_job *job, tess_config *config, tess_confi
     if (job->counts_ranks && (config->recovery.enable || config->checkpoint.memory_copies))
         ranks.joins = false; /* recovery needs a parent of the rank */
     tess_run_health_start(config, &ranks, &helpers->health);
-    int code = ranks.joins       ? tess_train_rank(config, &job->view)
+    int code = ranks.joins       ? tess_train_rank(job->kind, config, &job->view)
                : ranks.is_warden ? tess_ranks_start_self(&ranks, job->command, options)
                                  : supervise(config, checked, &ranks, job->command, options);
     tess_run_health_stop(&helpers->health);
@@ -132,9 +132,11 @@ int tess_train_job_run(const tess_train_job *job)
     if (status != TESS_OK)
         return tess_exit_fail_once(status);
     if (is_rank)
-        return tess_train_rank(&config, &job->view);
+        return tess_train_rank(job->kind, &config, &job->view);
     checked = config; /* the ranks check again; this check saves starting them */
     status = job->ranks.is_warden ? TESS_OK : tess_config_check(&checked, job->ranks.n);
+    if (status == TESS_OK && job->kind->check != NULL)
+        status = job->kind->check(&checked);
     train_helpers helpers = {.saves = NULL};
     options.look = look_after_helpers;
     options.helpers = &helpers;

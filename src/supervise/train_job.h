@@ -1,5 +1,5 @@
-/* `tessera train` in the process that the user starts: locks the run's folder, starts the writer of checkpoints and the
- * watcher of the host, and starts the ranks or becomes one. */
+/* `tessera train`, and other tasks, in the process that the user starts: locks the run's folder, starts the writer of
+ * checkpoints and the watcher of the host, and starts the ranks or becomes one. */
 #ifndef TESS_SUPERVISE_TRAIN_JOB_H
 #define TESS_SUPERVISE_TRAIN_JOB_H
 
@@ -7,7 +7,8 @@
 #include "supervise/train_rank.h"
 
 typedef struct tess_train_job {
-    const char *config; /* its file; NULL: there is none */
+    const tess_task_kind *kind; /* what is done */
+    const char *config;         /* its file; NULL: there is none */
     char *const *overrides;
     int n_overrides;
     const tess_own_command *command; /* starts the ranks */

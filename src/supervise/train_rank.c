@@ -31,7 +31,7 @@ bool tess_train_waits_on(const tess_config *config)
 }
 
 /* One life of the job in this process. *lost: it ended because a peer was lost, not by an error of its own. */
-static int live(const tess_config *config, const tess_train_view *view, bool *lost)
+static int live(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view, bool *lost)
 {
     bool waits_on = tess_train_waits_on(config);
     tess_runtime *runtime = NULL;
@@ -60,7 +60,7 @@ static int live(const tess_config *config, const tess_train_view *view, bool *lo
     signal(SIGUSR1, on_signal);
     if (!tess_launch_is_rank()) /* a terminal's ctrl-C is for the launcher */
         signal(SIGINT, on_signal);
-    status = tess_train(runtime, config, &view->observer, &result);
+    status = tess_train(runtime, kind, config, &view->observer, &result);
     *lost = status == TESS_E_PEER_LOST;
     if (rank == 0)
         view->end(view->observer.self, status, &result);
@@ -72,13 +72,13 @@ static int live(const tess_config *config, const tess_train_view *view, bool *lo
     return code;
 }
 
-int tess_train_rank(const tess_config *config, const tess_train_view *view)
+int tess_train_rank(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view)
 {
     bool lost;
     int code;
     view->begin(view->observer.self, config);
     do
-        code = live(config, view, &lost);
+        code = live(kind, config, view, &lost);
     while (lost && tess_launch_await());
     return code;
 }

@@ -2,7 +2,7 @@
 #ifndef TESS_SUPERVISE_TRAIN_RANK_H
 #define TESS_SUPERVISE_TRAIN_RANK_H
 
-#include "train/train.h"
+#include "train/task.h"
 
 /* Shows a rank's training; all functions get observer.self. */
 typedef struct tess_train_view {
@@ -14,7 +14,7 @@ typedef struct tess_train_view {
 /* True: a collective that takes longer than comm.timeout_s is reported, and goes on. */
 bool tess_train_waits_on(const tess_config *config);
 
-/* Trains in this process. Prints why it failed; returns the exit code. */
-int tess_train_rank(const tess_config *config, const tess_train_view *view);
+/* Trains in this process, on a task of this kind. Prints why it failed; returns the exit code. */
+int tess_train_rank(const tess_task_kind *kind, const tess_config *config, const tess_train_view *view);
 
 #endif

@@ -197,6 +197,21 @@ static tess_status board_times(tess_metrics *metrics, const tess_step_report *re
     return tess_tensorboard_scalar(metrics->board, "time_metrics/end_to_end(s)", report->step, (float)times->total_s);
 }
 
+static tess_status put_metrics(tess_buffer *line, const tess_metric *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        TESS_TRY(put_number(line, values[i].name, values[i].value));
+    return TESS_OK;
+}
+
+static tess_status board_metrics(tess_metrics *metrics, int64_t step, const tess_metric *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (isfinite(values[i].value))
+            TESS_TRY(tess_tensorboard_scalar(metrics->board, values[i].name, step, (float)values[i].value));
+    return TESS_OK;
+}
+
 static tess_status write_step(tess_metrics *metrics, const tess_step_report *report)
 {
     tess_buffer *line = &metrics->line;
@@ -221,6 +236,7 @@ static tess_status write_step(tess_metrics *metrics, const tess_step_report *rep
                                     report->peak_bytes[pool]));
     TESS_TRY(tess_buffer_append(line, "}", 1));
     TESS_TRY(put_times(line, &report->times));
+    TESS_TRY(put_metrics(line, report->metrics, report->n_metrics));
     return write_line(metrics);
 }
 
@@ -239,6 +255,7 @@ static tess_status board_step(tess_metrics *metrics, const tess_step_report *rep
     for (size_t i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++)
         TESS_TRY(tess_tensorboard_scalar(metrics->board, scalars[i].tag, report->step, (float)scalars[i].value));
     TESS_TRY(board_times(metrics, report));
+    TESS_TRY(board_metrics(metrics, report->step, report->metrics, report->n_metrics));
     return tess_tensorboard_flush(metrics->board);
 }
 
@@ -246,6 +263,20 @@ tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *rep
 {
     tess_status written = write_step(metrics, report);
     tess_status shown = metrics->board != NULL && report->log_line ? board_step(metrics, report) : TESS_OK;
+    return written != TESS_OK ? written : shown;
+}
+
+tess_status tess_metrics_add(tess_metrics *metrics, int64_t step, const tess_metric *values, int n)
+{
+    tess_buffer *line = &metrics->line;
+    line->size = 0;
+    TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld", (long long)step));
+    TESS_TRY(put_metrics(line, values, n));
+    tess_status written = write_line(metrics);
+    if (metrics->board == NULL)
+        return written;
+    TESS_TRY(board_metrics(metrics, step, values, n));
+    tess_status shown = tess_tensorboard_flush(metrics->board);
     return written != TESS_OK ? written : shown;
 }
 

@@ -9,13 +9,15 @@ typedef struct tess_metrics tess_metrics;
 /* Opens <dump_folder>/metrics.jsonl to append after `step`. Removes later lines, whose steps will run again. 0 starts a
  * new file. */
 tess_status tess_metrics_open(tess_mem *mem, const tess_config *config, int64_t step, tess_metrics **metrics);
-/* Whether the file already has a line for `step`, or for its validation. */
+/* Whether the file already has a line for `step`, or for its validation or other numbers. */
 bool tess_metrics_has_step(const tess_metrics *metrics, int64_t step);
 bool tess_metrics_has_validation(const tess_metrics *metrics, int64_t step);
 /* A line that cannot be written (TESS_E_NO_SPACE, TESS_E_IO) waits in memory, and is written before the next one once
  * there is room; so do TensorBoard's records. Lines are whole. */
 tess_status tess_metrics_step(tess_metrics *metrics, const tess_step_report *report);
 tess_status tess_metrics_validation(tess_metrics *metrics, const tess_validation_report *report);
+/* A line of other numbers of a step, likewise. */
+tess_status tess_metrics_add(tess_metrics *metrics, int64_t step, const tess_metric *values, int n);
 /* Writes what waits. */
 tess_status tess_metrics_flush(tess_metrics *metrics);
 

@@ -26,6 +26,28 @@ typedef struct tess_task {
     /* Does what is due after a step; `last`: the run's last one. Sets *report if that was an evaluation, else leaves
      * it. Collective. */
     tess_status (*after_step)(void *self, bool last, tess_validation_report *report);
+    /* Adds what the task knows of a step: metrics, and words for people. Rank 0 alone. NULL: nothing. */
+    void (*report)(void *self, tess_step_report *report);
 } tess_task;
+
+typedef struct tess_trainer tess_trainer;
+
+/* What makes a task: the command that runs it names it. */
+typedef struct tess_task_kind {
+    /* What tess_config_check cannot know, before anything is started; may set what is open. NULL: nothing. */
+    tess_status (*check)(tess_config *config);
+    /* Opens the data, once the tokenizer is there, and gives the task. Weights do not exist yet. Every rank calls it.
+     */
+    tess_status (*open)(tess_trainer *trainer, tess_task *task);
+    /* The engine is there, with its initial weights, and no checkpoint has been read. Collective. NULL: nothing. */
+    tess_status (*ready)(void *self, tess_engine *engine);
+    /* The run goes on from its state, or begins; before the first step. Collective. NULL: nothing. */
+    tess_status (*begin)(void *self);
+    /* Frees the task; before the engine is freed. */
+    void (*close)(void *self);
+} tess_task_kind;
+
+/* Text: src/train/text_task.c. */
+extern const tess_task_kind tess_text_task_kind;
 
 #endif

@@ -131,13 +131,26 @@ static tess_status restore(void *self, const json_t *meta)
     return TESS_OK;
 }
 
-tess_task tess_text_task(tess_trainer *t)
+/* ---- The kind ---- */
+static tess_status open_text(tess_trainer *t, tess_task *task)
 {
-    return (tess_task){.self = t,
-                       .next_step = next_step,
-                       .place = place,
-                       .go_to = go_to,
-                       .describe = describe,
-                       .restore = restore,
-                       .after_step = after_step};
+    *task = (tess_task){.self = t,
+                        .next_step = next_step,
+                        .place = place,
+                        .go_to = go_to,
+                        .describe = describe,
+                        .restore = restore,
+                        .after_step = after_step};
+    TESS_TRY(tess_trainer_open_data(t));
+    TESS_TRY(tess_trainer_open_validation(t));
+    return tess_trainer_check_sample(t);
 }
+
+static void close_text(void *self)
+{
+    tess_trainer *t = self;
+    tess_loader_destroy(&t->held_out);
+    tess_loader_destroy(&t->loader);
+}
+
+const tess_task_kind tess_text_task_kind = {.open = open_text, .close = close_text};

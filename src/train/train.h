@@ -4,6 +4,7 @@
 #ifndef TESS_TRAIN_TRAIN_H
 #define TESS_TRAIN_TRAIN_H
 
+#include "base/core/metric.h"
 #include "base/os/phase_clock.h"
 #include "tessera/runtime.h"
 #include "train/train_config.h"
@@ -31,6 +32,9 @@ typedef struct tess_step_report {
     size_t peak_bytes[TESS_POOL_COUNT]; /* of rank 0 */
     size_t total_peak_bytes;            /* all pools of all ranks */
     bool log_line;                      /* metrics.log_freq asks for a line */
+    const tess_metric *metrics;         /* (n_metrics) of the task, beside these */
+    int n_metrics;
+    const char *words; /* of the task, for a log line; NULL: none */
 } tess_step_report;
 
 typedef enum tess_validation_outcome {
@@ -68,9 +72,11 @@ typedef struct tess_train_result {
  * that), it stays open. Before tess_config_check. */
 void tess_train_take_batch(tess_mem *mem, tess_config *config);
 
-/* Runs the job that `config` describes, as one rank of `runtime`. Collective. The config is checked here
- * (tess_config_check). */
-tess_status tess_train(tess_runtime *runtime, const tess_config *config, const tess_train_observer *observer,
-                       tess_train_result *result);
+struct tess_task_kind; /* task.h */
+
+/* Runs the job that `config` describes on a task of this kind, as one rank of `runtime`. Collective. The config is
+ * checked here (tess_config_check, kind->check). */
+tess_status tess_train(tess_runtime *runtime, const struct tess_task_kind *kind, const tess_config *config,
+                       const tess_train_observer *observer, tess_train_result *result);
 
 #endif

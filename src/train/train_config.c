@@ -14,8 +14,8 @@
 enum { CONFIG_LIMIT = 1 << 20, DEFAULT_WARMUP = 100 };
 
 const char *const tess_train_phases[] = {
-    "setup",  "data",    "forward", "backward", "optimizer",  "log",     "validation", "checkpoint",
-    "export", "judging", "judged",  "shard",    "shard-done", "updated", /* moments of the optimizer's */
+    "setup",   "data",   "forward", "backward", "optimizer", "log",        "validation", "checkpoint", "export",
+    "rollout", "reward", "judging", "judged",   "shard",     "shard-done", "updated", /* moments of the optimizer's */
     NULL};
 
 typedef struct parse_context {

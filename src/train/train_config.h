@@ -27,6 +27,25 @@ typedef enum tess_device_choice {
     TESS_DEVICE_CUDA
 } tess_device_choice;
 
+/* In the order of rl.algorithm's choices. */
+typedef enum tess_rl_algorithm {
+    TESS_RL_GRPO,
+    TESS_RL_DR_GRPO,
+    TESS_RL_RLOO,
+    TESS_RL_BATCH_STD,
+    TESS_RL_REINFORCE_PP,
+    TESS_RL_REINFORCE_PP_BASELINE,
+    TESS_RL_GSPO,
+    TESS_RL_CISPO,
+    TESS_RL_PPO,
+    TESS_RL_DPO,
+    TESS_RL_IPO,
+    TESS_RL_HINGE
+} tess_rl_algorithm;
+
+typedef enum tess_on_mismatch { TESS_MISMATCH_STOP, TESS_MISMATCH_WARN, TESS_MISMATCH_CORRECT } tess_on_mismatch;
+typedef enum tess_rl_phase { TESS_RL_BOTH, TESS_RL_ROLLOUT, TESS_RL_TRAIN } tess_rl_phase;
+
 typedef struct tess_config {
     struct {
         char dump_folder[TESS_TEXT_SIZE];
@@ -121,6 +140,61 @@ typedef struct tess_config {
         int64_t max_new_tokens, top_k;
         double temperature, top_p;
     } sample;
+    struct {
+        int algorithm; /* tess_rl_algorithm */
+        double clip_low, clip_high, dual_clip;
+        double kl_beta, kl_target, kl_horizon;
+        int kl; /* k1, k2, k3 */
+        bool kl_in_reward;
+        double entropy_coef;
+        int reduction; /* token_mean, seq_mean_token_mean, seq_mean_token_sum, constant */
+        double constant;
+        int64_t updates, epochs;
+        int correction; /* none, tis, mask */
+        double correction_low, correction_high, opsm_delta;
+        int on_mismatch; /* stop, warn, correct */
+        bool filter;
+        int64_t max_rounds;
+        int64_t overlong_tokens;
+        double overlong_penalty;
+        double gamma, lambda, value_clip, value_coef, eps;
+        bool norm_advantages;
+        double dpo_beta, label_smoothing;
+        int64_t keep_journals;
+        int phase; /* both, rollout, train */
+    } rl;
+    struct {
+        int64_t prompts, n, max_new_tokens, max_prompt_tokens;
+        double temperature;
+        tess_text_list stop;
+        int64_t budget_tokens, in_flight, lag;
+        int64_t max_sequences, pass_tokens, cache_bytes;
+        char prompt_key[TESS_TEXT_SIZE], label_key[TESS_TEXT_SIZE];
+        tess_text_list env_command;
+        int64_t max_turns;
+    } rollout;
+    struct {
+        char kind[TESS_TEXT_SIZE], regex[TESS_TEXT_SIZE], url[TESS_TEXT_SIZE];
+        tess_text_list command;
+        int64_t workers, max_answer_bytes, max_memory_bytes, max_cpu_s;
+        double timeout_s, max_failures;
+        int sandbox; /* none, bwrap */
+    } reward;
+    struct {
+        char path[TESS_TEXT_SIZE];
+        int64_t update_interval;
+        double ema;
+    } reference;
+    struct {
+        char path[TESS_TEXT_SIZE];
+        double lr;
+        int64_t warmup_steps;
+    } critic;
+    struct {
+        int64_t n;
+        double temperature, threshold;
+        bool at_start;
+    } evaluation;
     struct {
         bool enable;
         double interval_s, memory_percent, disk_bytes, heartbeat_s, stall_s, load, gpu_celsius, gpu_memory_percent;

@@ -156,6 +156,8 @@ static tess_status open_trace(const tess_trainer *t)
 static tess_status build(tess_trainer *t)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
+    if (t->kind->check != NULL)
+        TESS_TRY(t->kind->check(&t->config));
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
     TESS_TRY(tess_trainer_list_data(t));
@@ -163,11 +165,11 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_check_memory(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_describe_data(t));
-    TESS_TRY(tess_trainer_open_data(t));
-    TESS_TRY(tess_trainer_open_validation(t));
-    TESS_TRY(tess_trainer_check_sample(t));
+    TESS_TRY(t->kind->open(t, &t->task));
     tess_reporter reporter = {report_line, t};
     TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, &reporter, &t->engine));
+    if (t->kind->ready != NULL)
+        TESS_TRY(t->kind->ready(t->task.self, t->engine));
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
     TESS_TRY(open_trace(t));
     TESS_TRY(tess_trainer_write_tokenizer(t));
@@ -184,20 +186,20 @@ static tess_status build(tess_trainer *t)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));
     if (t->rank == 0)
         tess_launch_resumed(t->runtime, t->engine->step);
-    return TESS_OK;
+    return t->kind->begin != NULL ? t->kind->begin(t->task.self) : TESS_OK;
 }
 
-void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_config *config,
+void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_task_kind *kind, const tess_config *config,
                         const tess_train_observer *observer)
 {
     *t = (tess_trainer){.config = *config,
+                        .kind = kind,
                         .observer = observer,
                         .runtime = runtime,
                         .team = tess_runtime_team(runtime),
                         .mem = tess_runtime_mem(runtime),
                         .rank = tess_runtime_rank(runtime),
-                        .world = tess_runtime_world(runtime),
-                        .task = tess_text_task(t)};
+                        .world = tess_runtime_world(runtime)};
 }
 
 tess_status tess_trainer_end(tess_trainer *t, tess_status status)
@@ -206,11 +208,11 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
         tess_runtime_report(t->runtime, tess_error_message());
     tess_metrics_close(&t->metrics);
     tess_saver_destroy(&t->saver);
+    if (t->task.self != NULL)
+        t->kind->close(t->task.self);
     tess_engine_destroy(&t->engine);
     json_decref(t->data_files);
     json_decref(t->data);
-    tess_loader_destroy(&t->held_out);
-    tess_loader_destroy(&t->loader);
     tess_tokenizer_destroy(&t->tokenizer);
     if (t->trained_tokenizer.mem != NULL)
         tess_buffer_free(&t->trained_tokenizer);
@@ -368,10 +370,18 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
     TESS_TRY(fill_memory(t, &report));
     if (t->rank != 0)
         return TESS_OK;
+    if (t->task.report != NULL)
+        t->task.report(t->task.self, &report);
     tess_runtime_phase(t->runtime, "log", t->engine->step, -1);
     show_step(t, &report);
     tess_trainer_draw_timeline(t);
     return TESS_OK;
+}
+
+void tess_trainer_add_metrics(tess_trainer *t, const tess_metric *metrics, int n)
+{
+    if (t->rank == 0 && !tess_metrics_has_validation(t->metrics, t->engine->step))
+        check_metrics(t, tess_metrics_add(t->metrics, t->engine->step, metrics, n));
 }
 
 static void show_validation(tess_trainer *t, const tess_validation_report *report)
@@ -456,11 +466,11 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     return tess_barrier(t->team, NULL);
 }
 
-tess_status tess_train(tess_runtime *runtime, const tess_config *config, const tess_train_observer *observer,
-                       tess_train_result *result)
+tess_status tess_train(tess_runtime *runtime, const tess_task_kind *kind, const tess_config *config,
+                       const tess_train_observer *observer, tess_train_result *result)
 {
     tess_trainer t;
-    tess_trainer_begin(&t, runtime, config, observer);
+    tess_trainer_begin(&t, runtime, kind, config, observer);
     memset(result, 0, sizeof(*result));
     tess_runtime_phase(runtime, "setup", -1, -1);
     tess_status status = build(&t);

@@ -12,8 +12,9 @@
 #include "train/metrics.h"
 #include "train/task.h"
 #include "train/train.h"
+#include "train/trainer.h"
 
-typedef struct tess_trainer {
+struct tess_trainer {
     tess_config config; /* checked */
     const tess_train_observer *observer;
     tess_runtime *runtime;
@@ -27,7 +28,8 @@ typedef struct tess_trainer {
     tess_buffer trained_tokenizer; /* on rank 0, until it is written there */
     tess_model_config model_config;
     tess_engine *engine;
-    tess_task task;
+    const tess_task_kind *kind;
+    tess_task task;           /* self NULL: not opened */
     tess_batch_source source; /* the task's, of this step */
 
     /* Of text. */
@@ -58,17 +60,11 @@ typedef struct tess_trainer {
     bool stopping;
     bool leaving;                     /* after the next checkpoint */
     double phase_s[TESS_PHASE_COUNT]; /* of all steps of this process */
-} tess_trainer;
+};
 
-void tess_trainer_note(const tess_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same after "warning: "; the job's records keep it too. */
-void tess_trainer_warn(const tess_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Path inside job.dump_folder. */
-tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size);
-
-/* begin: an empty trainer, whose task is text. end: frees it and returns `status`. A failure is reported first, because
+/* begin: an empty trainer. end: frees it and returns `status`. A failure is reported first, because
  * freeing is collective and the other ranks must learn that this one fails. */
-void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_config *config,
+void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_task_kind *kind, const tess_config *config,
                         const tess_train_observer *observer);
 tess_status tess_trainer_end(tess_trainer *t, tess_status status);
 
@@ -103,9 +99,6 @@ tess_status tess_trainer_open_data(tess_trainer *t);
  * a difference. The position is the beginning of the data. TESS_E_INVALID: it began otherwise than data.add_bos=true or
  * false says, or there is no bos token any more. */
 tess_status tess_trainer_keep_bos(tess_trainer *t, bool began_with);
-/* Text as the task of the trainer, which is borrowed. Its calls need the text open. */
-tess_task tess_text_task(tess_trainer *t);
-
 /* The micro-batches of the step that follows; persistent memory keeps this rank's place after each of them. */
 tess_status tess_trainer_next_step(tess_trainer *t, tess_batch_source *source);
 

@@ -1,10 +1,30 @@
-/* A trainer's notes and warnings, and its paths. */
+/* What a trainer gives its task: the parts of the run, notes and warnings, paths. */
 #include "train/trainer_impl.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/os/os.h"
+
+tess_runtime *tess_trainer_runtime(const tess_trainer *t)
+{
+    return t->runtime;
+}
+
+const tess_config *tess_trainer_config(const tess_trainer *t)
+{
+    return &t->config;
+}
+
+const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t)
+{
+    return t->tokenizer;
+}
+
+const tess_model_config *tess_trainer_model(const tess_trainer *t)
+{
+    return &t->model_config;
+}
 
 void tess_trainer_note(const tess_trainer *t, const char *format, ...)
 {

@@ -203,7 +203,7 @@ int verify_rank_main(void *context)
     bool joined = status == TESS_OK;
     if (joined) {
         tess_trainer trainer;
-        tess_trainer_begin(&trainer, rt, c, NULL);
+        tess_trainer_begin(&trainer, rt, &tess_text_task_kind, c, NULL);
         status = tess_trainer_end(&trainer, run_rank(run, &trainer));
     }
     if (!joined || tess_runtime_rank(rt) == 0) { /* ranks that cannot join fail alike */

@@ -1,0 +1,25 @@
+/* What a task may ask of the trainer that runs it. */
+#ifndef TESS_TRAIN_TRAINER_H
+#define TESS_TRAIN_TRAINER_H
+
+#include "data/tokenizer/tokenizer.h"
+#include "train/task.h"
+
+/* Borrowed, and there as soon as the task is opened. */
+tess_runtime *tess_trainer_runtime(const tess_trainer *t);
+const tess_config *tess_trainer_config(const tess_trainer *t); /* checked */
+const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t);
+const tess_model_config *tess_trainer_model(const tess_trainer *t);
+
+/* A line for people, from rank 0. */
+void tess_trainer_note(const tess_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same after "warning: "; the job's records keep it too. */
+void tess_trainer_warn(const tess_trainer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Path inside job.dump_folder. */
+tess_status tess_trainer_path(const tess_trainer *t, const char *name, char *path, size_t size);
+
+/* A line of metrics.jsonl for the newest step beside the step's own, and its points in TensorBoard; once a step,
+ * however often the run is resumed. A full disk delays it, and costs nothing else. Rank 0 alone; others do nothing. */
+void tess_trainer_add_metrics(tess_trainer *t, const tess_metric *metrics, int n);
+
+#endif
