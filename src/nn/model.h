@@ -125,6 +125,9 @@ typedef struct tess_batch {
     const int32_t *cu_seqlens;  /* (n_seqs + 1) */
     const int32_t *cache_slot;  /* (n_seqs) of each sequence; its first new position is pos[cu_seqlens[i]] */
     const tess_kv_cache *cache; /* NULL in training */
+    /* What a training step minimises over this batch; NULL: the sum of -log p(target). For those who run steps of many
+     * batches: tess_executor_train takes the loss beside the batch, and evaluation has none. */
+    const tess_token_loss *loss;
 } tess_batch;
 
 /* ---- Running ---- */

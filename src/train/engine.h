@@ -60,20 +60,31 @@ typedef struct tess_engine {
     bool has_news; /* this rank has something to tell all ranks after the step */
 } tess_engine;
 
+struct tess_engine_report;
+
 /* The micro-batches of one step. The three numbers may change from step to step; all ranks give the same. */
 typedef struct tess_batch_source {
     void *self;
     /* The micro-batch of index first .. first + n_micro - 1. A rank asks for its own in ascending order. The arrays are
      * valid until the next call. A batch may be empty (n_tokens 0); none is larger than training.local_batch_size *
-     * training.seq_len tokens, and training.passes hold it (passes.h). */
+     * training.seq_len tokens, and training.passes hold it (passes.h). Its loss, and all that the loss reads, is valid
+     * until the step returns: a step that is not finite runs its micro-batches again, and then asks the same losses
+     * once more. A batch with a loss is refused where training.passes is above 1. */
     tess_status (*next)(void *self, int64_t index, tess_batch *batch);
     int64_t first;
     int64_t n_micro; /* over all ranks, at least 1: the leaves of the step's sum, for any number of ranks */
     double divisor;  /* of the sums of loss and gradient, above 0; 0: the step's target tokens */
+    /* NULL, or: called after each run over the step's micro-batches, when loss, norm and tokens of the whole step are
+     * known, and before anything is done with them; a second run of the same step (numbers/numbers.h) is judged anew.
+     * It may replace report->loss, which is a sum of -log p whatever the batches' losses are; an error ends the step
+     * without an update. The report need not be finite: the checks that follow find out why. Collective: called on all
+     * ranks, which give the same loss and status. */
+    tess_status (*judge)(void *self, struct tess_engine_report *report);
 } tess_batch_source;
 
 typedef struct tess_engine_report {
-    double loss, grad_norm, lr; /* loss: sum of -log p over the step's target tokens, by the divisor */
+    double loss, grad_norm, lr; /* loss: sum of -log p over the step's target tokens, by the divisor; or what the
+                                   source's judge says */
     double divisor;             /* the step's */
     int64_t n_micro, n_tokens;  /* micro-batches and target tokens of the step, over all ranks */
     double zloss, zgrad;        /* z-scores of loss and norm (numbers/numbers.h); NaN: not known yet */
@@ -104,11 +115,11 @@ tess_status tess_engine_next_batch(tess_engine *engine, const tess_batch_source 
 /* One optimizer step. Collective. TESS_E_INVALID: no target tokens, or no micro-batch. TESS_E_NOT_FINITE: the loss or
  * gradient is not finite and the policy is to stop (the message names who made it; weights as before the step).
  * TESS_E_MISMATCH: the same, but the second run was finite; or replicas have diverged; or ranks were given other
- * numbers by their sources. */
+ * numbers by their sources. Also what the source, a batch's loss or the judge returns, with the weights as before. */
 tess_status tess_engine_step(tess_engine *engine, const tess_batch_source *source, tess_engine_report *report);
 
 /* The parts of a step before its update, which can run again with the same result. gradients: also gives this rank's
- * part of the loss. measure: loss, norm and tokens of the whole step, on every rank. Collective. */
+ * part of the loss. measure: loss, norm and tokens of the whole step, on every rank, judged. Collective. */
 tess_status tess_engine_gradients(tess_engine *engine, const tess_batch_source *source, tess_loss_sum *own);
 tess_status tess_engine_measure(tess_engine *engine, const tess_batch_source *source, const tess_loss_sum *own,
                                 tess_engine_report *report);

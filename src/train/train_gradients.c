@@ -15,7 +15,7 @@ static tess_status run_pass(tess_engine *e, const tess_batch *batch, int p, tess
     if (p > 0)
         TESS_TRY(tess_fsdp_pass_begin(e->fsdp, p));
     tess_numbers_pass_begin(e->numbers, p);
-    TESS_TRY(tess_executor_train(e->executor, &part, NULL, e->logprobs));
+    TESS_TRY(tess_executor_train(e->executor, &part, part.loss, e->logprobs));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     return tess_engine_add_loss(e, part.targets, part.n_tokens, own);
 }
@@ -27,6 +27,11 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
     TESS_TRY(tess_engine_next_batch(e, source, s, &batch));
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     int n_passes = (int)e->config->training.passes;
+    TESS_CHECK(
+        batch.loss == NULL || n_passes == 1, TESS_E_INVALID,
+        "micro-batch %lld has a loss of its own, which counts the rows of a whole micro-batch, but training.passes "
+        "is %d: set training.passes=1",
+        (long long)(source->first + s * e->at.n_data + e->at.data), n_passes);
     TESS_TRY_CTX(tess_cut_passes(&batch, n_passes, e->pass_tokens, e->pass_ends), "micro-batch %lld",
                  (long long)(source->first + s * e->at.n_data + e->at.data));
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
@@ -95,6 +100,8 @@ tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source,
                                    .stop = sum.flag != 0,
                                    .news = sum.news != 0,
                                    .leave = sum.leave != 0};
+    if (source->judge != NULL)
+        TESS_TRY_CTX(source->judge(source->self, report), "step %lld", (long long)e->step + 1);
     return TESS_OK;
 }
 

@@ -313,7 +313,7 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part 
     if (!weights && slot->below != NULL)
         TESS_TRY(part_with(s, slot));
     char *below = weights ? NULL : below_of(s, slot);
-    tess_backward b = {.part = part, .din = place_for(s, below), .logprob = e->logprobs};
+    tess_backward b = {.part = part, .din = place_for(s, below), .loss = slot->batch.loss, .logprob = e->logprobs};
     tess_numbers_micro_begin(e->numbers, slot->micro, (weights ? 3 : 2) * n_stages(s) - 1 - stage_of(s, slot));
     if (!weights)
         TESS_TRY(give_gradient(s, slot, &b.dout));

@@ -1,5 +1,6 @@
-/* Steps of any number of micro-batches, each of any number of sequences: gradients have the bits of a plain loop in one
- * process, for any number of ranks and any strategy, and memory grows to what the largest step needs and stays. */
+/* Steps of any number of micro-batches, each of any number of sequences and of a loss of its own: gradients have the
+ * bits of a plain loop in one process, for any number of ranks and any strategy, and memory grows to what the largest
+ * step needs and stays. */
 #include <math.h>
 
 #include "base/text/json.h"
@@ -18,9 +19,38 @@ static const char model_json[] =
     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
 
 /* ---- Micro-batches ---- */
+typedef struct graded {
+    tess_token_loss loss;
+    int64_t index;
+} graded;
+
 typedef struct tokens {
     int32_t ids[TOKENS], pos[TOKENS], targets[TOKENS], cu_seqlens[ROWS + 1];
+    graded *losses; /* (LARGEST) of the step's micro-batches; NULL: -log p */
 } tokens;
+
+/* A loss that no other micro-batch or row has. */
+static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
+                         float *dlogprob, float *dentropy)
+{
+    const graded *g = self;
+    for (int64_t i = 0; i < n; i++) {
+        float w = (float)((g->index * 7 + begin + i) % 5) - 1.5f;
+        dlogprob[i] = w * (logprob[i] + 2);
+        dentropy[i] = entropy[i] / 25 - 0.1f * w;
+    }
+    return TESS_OK;
+}
+
+/* Those of whole sequences among them, and of other temperatures. */
+static const tess_token_loss *loss_of(tokens *t, int64_t index)
+{
+    if (t->losses == NULL)
+        return NULL;
+    graded *g = &t->losses[index % 100];
+    *g = (graded){{g, 0.7f + 0.1f * (float)(index % 3), index % 2 == 1, grade}, index};
+    return &g->loss;
+}
 
 /* Zero to five sequences of one to eight tokens; every fourth micro-batch is empty. */
 static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
@@ -45,7 +75,8 @@ static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
                           .ids = t->ids,
                           .pos = t->pos,
                           .targets = t->targets,
-                          .cu_seqlens = t->cu_seqlens};
+                          .cu_seqlens = t->cu_seqlens,
+                          .loss = loss_of(t, index)};
     return TESS_OK;
 }
 
@@ -183,7 +214,7 @@ static void plain_pass(plain *p, const tess_batch *whole, int64_t begin, int64_t
                              .pos = whole->pos + at,
                              .targets = whole->targets + at,
                              .cu_seqlens = cu_seqlens};
-    EXPECT_OK(tess_executor_train(p->executor, &part, NULL, p->logprobs));
+    EXPECT_OK(tess_executor_train(p->executor, &part, whole->loss, p->logprobs));
     for (int64_t t = 0; t < part.n_tokens; t++)
         p->nll -= (double)p->logprobs[t];
     p->n_targets += part.n_tokens;
@@ -195,9 +226,9 @@ static void plain_pass(plain *p, const tess_batch *whole, int64_t begin, int64_t
 
 /* The gradient of a micro-batch: of its passes, added one after the other. A pass takes sequences while they have at
  * most `limit` tokens. */
-static void plain_leaf(plain *p, int64_t index, int64_t limit, float *leaf)
+static void plain_leaf(plain *p, graded *losses, int64_t index, int64_t limit, float *leaf)
 {
-    tokens t;
+    tokens t = {.losses = losses};
     tess_batch batch;
     EXPECT_OK(next_tokens(&t, index, &batch));
     memset(leaf, 0, p->n * sizeof(*leaf));
@@ -211,14 +242,14 @@ static void plain_leaf(plain *p, int64_t index, int64_t limit, float *leaf)
 }
 
 /* Leaves the sum of all micro-batches, as a tree of neighbours, in leaves[0]. */
-static void plain_step(plain *p, int64_t first, int n_micro, int64_t limit)
+static void plain_step(plain *p, graded *losses, int64_t first, int n_micro, int64_t limit)
 {
     memset(p->sum, 0, p->n * sizeof(*p->sum));
     memset(p->absolute, 0, p->n * sizeof(*p->absolute));
     p->nll = 0;
     p->n_targets = 0;
     for (int i = 0; i < n_micro; i++) {
-        plain_leaf(p, first + i, limit, p->leaves[i]);
+        plain_leaf(p, losses, first + i, limit, p->leaves[i]);
         if (p->engine->config->training.mixed_precision_reduce == TESS_PRECISION_F32)
             continue;
         tess_stream *stream = p->engine->stream;
@@ -264,21 +295,23 @@ static tess_pool_stats sums_of(const rig *r)
 }
 
 /* Steps of changing size. The third with the divisor 4, the fifth with half of it. */
-static void run_steps(const char *overrides, bool tied, int64_t limit)
+static void run_steps(const char *overrides, bool tied, int64_t limit, bool own_losses)
 {
     static const int n_micro[] = {1, 5, LARGEST, 3, 8, 2, LARGEST, 1};
     static const double divisor[] = {0, 0, 4, 0, 0.5, 0, 0, 0};
     rig r;
     plain p;
+    graded losses[LARGEST], plain_losses[LARGEST];
     open_rig(&r, overrides, tied);
     open_plain(&p, r.engine);
+    r.tokens.losses = own_losses ? losses : NULL;
     tess_pool_stats largest = {0};
     for (int i = 0; i < 8; i++) {
         tess_engine_report report;
         tess_batch_source source = source_of(&r, 100 * i, n_micro[i]);
         source.divisor = divisor[i];
         EXPECT_OK(tess_engine_step(r.engine, &source, &report));
-        plain_step(&p, 100 * i, n_micro[i], limit);
+        plain_step(&p, own_losses ? plain_losses : NULL, 100 * i, n_micro[i], limit);
         compare(&p, overrides);
         double by = divisor[i] > 0 ? divisor[i] : (double)p.n_targets;
         EXPECT_INT(report.n_tokens, p.n_targets);
@@ -297,21 +330,29 @@ static void run_steps(const char *overrides, bool tied, int64_t limit)
 static const char *const strategies[] = {"none", "zero1", "zero2", "full", "hybrid"};
 
 /* Every strategy; hybrid with two replicas where that is possible. */
-static void every_strategy(const char *more, bool tied, int64_t limit)
+static void every_strategy(const char *more, bool tied, int64_t limit, bool own_losses)
 {
     char overrides[256];
     for (int i = 0; i < 5; i++) {
         bool two = i == 4 && tess_runtime_world(join()) % 2 == 0;
         snprintf(overrides, sizeof(overrides), "parallelism.shard_strategy=%s %s %s", strategies[i],
                  two ? "parallelism.data_parallel_replicate_degree=2" : "", more);
-        run_steps(overrides, tied, limit);
+        run_steps(overrides, tied, limit, own_losses);
     }
 }
 
 static void steps_of_any_size(void)
 {
-    every_strategy("training.mixed_precision_param=float32", false, TOKENS);
-    every_strategy("training.mixed_precision_param=bfloat16 training.mixed_precision_reduce=bfloat16", true, TOKENS);
+    every_strategy("training.mixed_precision_param=float32", false, TOKENS, false);
+    every_strategy("training.mixed_precision_param=bfloat16 training.mixed_precision_reduce=bfloat16", true, TOKENS,
+                   false);
+    leave();
+}
+
+static void steps_of_batches_with_losses(void)
+{
+    every_strategy("training.mixed_precision_param=float32", true, TOKENS, true);
+    every_strategy("training.mixed_precision_param=bfloat16", false, TOKENS, true);
     leave();
 }
 
@@ -325,7 +366,7 @@ static void any_number_of_passes(void)
         "training.passes=5 training.mixed_precision_param=float32 activation_checkpoint.mode=full"};
     static const int64_t limit[] = {3 * LENGTH, 2 * LENGTH, LENGTH};
     for (int i = 0; i < 3; i++)
-        every_strategy(more[i], i == 1, limit[i]);
+        every_strategy(more[i], i == 1, limit[i], false);
     leave();
 }
 
@@ -482,6 +523,7 @@ static void ranks_with_other_divisors_are_found(void)
 
 static const test_case cases[] = {
     {"steps_of_any_size_give_the_bits_of_a_plain_loop", steps_of_any_size, -1, 0},
+    {"batches_with_losses_of_their_own_give_the_bits_of_a_plain_loop", steps_of_batches_with_losses, -1, 0},
     {"passes_give_the_bits_of_a_plain_loop", any_number_of_passes, -1, 0},
     {"passes_are_cut_between_sequences", passes_are_cut_between_sequences, 0, 0},
     {"a_micro_batch_has_a_row_for_each_pass", a_micro_batch_has_a_row_for_each_pass, 0, 0},

@@ -30,7 +30,8 @@ double tess_spikes_add(tess_spikes *spikes, double value);
 tess_status tess_numbers_create(tess_engine *engine, tess_numbers **numbers);
 void tess_numbers_destroy(tess_numbers **numbers);
 
-/* A source that passes on the step's micro-batches as copies of its own, which are valid through the step. */
+/* A source that passes on the step's micro-batches as copies of its own, which are valid through the step. Losses are
+ * not copied, and it has no judge. */
 tess_batch_source tess_numbers_record(tess_numbers *numbers, const tess_batch_source *source);
 
 /* For the engine's hooks: after a unit's parameters were gathered; before its gradients are reduced. */

@@ -16,7 +16,7 @@ static const int32_t *copy_to(int32_t **to, const int32_t *from, int64_t n)
     return copy;
 }
 
-/* Copies the source's next micro-batch and passes the copy on. */
+/* Copies the source's next micro-batch and passes the copy on. Its loss is valid through the step as it is. */
 static tess_status record_next(void *self, int64_t index, tess_batch *batch)
 {
     tess_recording *r = self;
@@ -42,12 +42,13 @@ static tess_status record_next(void *self, int64_t index, tess_batch *batch)
     return TESS_OK;
 }
 
-/* The step's source with another `next`. */
+/* The step's source with another `next`. Nobody judges through it: that is left to the step's own. */
 static tess_batch_source through(tess_recording *r, tess_status (*next)(void *self, int64_t index, tess_batch *batch))
 {
     tess_batch_source source = r->source;
     source.self = r;
     source.next = next;
+    source.judge = NULL;
     return source;
 }
 
@@ -98,7 +99,7 @@ static tess_status run_again(tess_numbers *n, tess_engine_report *again, tess_ba
     TESS_TRY(status);
     *bad = weights.stage != TESS_BAD_NONE ? weights : n->first;
     TESS_TRY(add_sums(n, &own, bad));
-    return tess_engine_measure(n->engine, &source, &own, again);
+    return tess_engine_measure(n->engine, &n->recording.source, &own, again);
 }
 
 static int compare_places(const tess_bad_number *a, const tess_bad_number *b)
