@@ -192,14 +192,24 @@ static tess_status read_converted(tess_weights *w, tess_stream *stream, tess_dty
     return status;
 }
 
+static bool is_stored_as(const tess_catalog_tensor *tensor, tess_dtype dtype)
+{
+    return strcmp(tensor->dtype, dtype == TESS_BF16 ? "BF16" : "F32") == 0;
+}
+
+tess_status tess_weights_map(tess_weights *w, tess_dtype dtype, int index, const void **data)
+{
+    const tess_catalog_tensor *tensor = w->requests[index].tensor;
+    *data = NULL;
+    return is_stored_as(tensor, dtype) ? tess_catalog_map(w->catalog, tensor, data) : TESS_OK;
+}
+
 /* Maps a tensor if kernels can read it in place, else reads it into memory. */
 static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype dtype, int index)
 {
-    const tess_catalog_tensor *tensor = w->requests[index].tensor;
     int64_t n = tess_shape_count(&tess_model_param(w->model, index)->shape);
-    bool same = strcmp(tensor->dtype, dtype == TESS_BF16 ? "BF16" : "F32") == 0;
-    if (same)
-        TESS_TRY(tess_catalog_map(w->catalog, tensor, &w->whole[index]));
+    bool same = is_stored_as(w->requests[index].tensor, dtype);
+    TESS_TRY(tess_weights_map(w, dtype, index, &w->whole[index]));
     if (w->whole[index] == NULL) {
         TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_PARAMS, (size_t)n, tess_dtype_size(dtype), "weights",
                                       &w->owned[index]));

@@ -29,6 +29,10 @@ void tess_weights_report_broken(const tess_weights *weights);
 /* BF16 if every weight of the model is stored in it, else F32. */
 tess_dtype tess_weights_dtype(const tess_weights *weights);
 
+/* A whole parameter where it lies in its file, mapped until `weights` is closed; *data NULL: it is stored in another
+ * dtype than `dtype`, in pieces, packed or not aligned. By one thread at a time. */
+tess_status tess_weights_map(tess_weights *weights, tess_dtype dtype, int index, const void **data);
+
 /* All parameters whole in `dtype`, in the model's order, for inference in one process. A tensor is mapped from the file
  * if its dtype is the same and its data is aligned, else converted (params pool). `weights` owns the array. Reports
  * each tensor with NaN or infinite values. */

@@ -1,0 +1,188 @@
+/* Float32 weights that follow the policy's: of every parameter the rows that this rank writes to disk of it, so that
+ * each element is on one rank. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/core/flat.h"
+#include "comm/agree.h"
+#include "rl/reference/reference_impl.h"
+#include "tessera/comm.h"
+
+/* The policy's, of parameter i. */
+typedef struct own_rows {
+    tess_shard shard;
+    const float *master; /* those of shard.primary */
+    int64_t n;
+} own_rows;
+
+static tess_status find_rows(const tess_reference *r, int i, own_rows *own)
+{
+    float *moments[2];
+    TESS_TRY(tess_engine_shard(r->engine, i, &own->shard, moments));
+    int64_t row = tess_shard_row(&own->shard);
+    own->n = own->shard.primary.size[0] * row;
+    own->master = own->n > 0 ? own->shard.master + (own->shard.primary.begin[0] - own->shard.box.begin[0]) * row : NULL;
+    return TESS_OK;
+}
+
+tess_status reference_follow_create(tess_reference *r)
+{
+    tess_mem *mem = r->engine->mem;
+    int n = tess_model_n_params(r->model);
+    own_rows own;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*r->rows), "reference", (void **)&r->rows));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*r->names), "reference", (void **)&r->names));
+    for (int i = 0; i < n; i++) {
+        const char *name = tess_model_param(r->model, i)->name;
+        snprintf(r->names[i], sizeof(r->names[i]), "reference.%s", name);
+        TESS_TRY(find_rows(r, i, &own));
+        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_PARAMS, (size_t)own.n, sizeof(float), "reference model",
+                                      (void **)&r->rows[i]));
+        if (own.n > 0)
+            TESS_TRY_CTX(r->source.fill(r->source.context, name, &own.shard.primary, r->rows[i]), "parameter '%s'",
+                         name);
+    }
+    return TESS_OK;
+}
+
+void reference_follow_free(tess_reference *r)
+{
+    for (int i = 0; r->rows != NULL && i < tess_model_n_params(r->model); i++)
+        tess_mem_free(r->engine->mem, r->rows[i]);
+    tess_mem_free(r->engine->mem, r->rows);
+    tess_mem_free(r->engine->mem, r->names);
+}
+
+/* ---- Runs of elements that lie together, here and in the whole ---- */
+/* The run of at most `most` elements from number `at` of own->shard.primary on; *first: its place in the whole. */
+static int64_t run_at(const own_rows *own, int64_t at, int64_t most, int64_t *first)
+{
+    const tess_shape shape = tess_shape_atleast_1d(&own->shard.shape);
+    const tess_box whole = tess_box_whole(&shape);
+    int64_t run = tess_flat_run(shape.n_dims, shape.dim, own->shard.primary.size), left = run - at % run;
+    tess_box slice;
+    tess_flat_slice(shape.n_dims, &own->shard.primary, at, 1, &slice);
+    *first = tess_flat_offset(shape.n_dims, &whole, &slice);
+    return left < most ? left : most;
+}
+
+static tess_status write_copy(tess_reference *r)
+{
+    tess_stream *s = r->engine->stream;
+    own_rows own;
+    for (int i = 0; i < tess_model_n_params(r->model); i++) {
+        TESS_TRY(find_rows(r, i, &own));
+        for (int64_t at = 0, n, first; at < own.n; at += n) {
+            n = run_at(&own, at, own.n, &first);
+            TESS_TRY(tess_stream_kernels(s)->convert(s, r->rows[i] + at, TESS_F32, reference_copy_at(r, i, first),
+                                                     r->dtype, n));
+        }
+    }
+    return TESS_OK;
+}
+
+tess_status tess_reference_loaded(tess_reference *r)
+{
+    return r->rows != NULL ? reference_copy_rewrite(r, write_copy) : TESS_OK;
+}
+
+/* ---- Following ---- */
+static tess_status take_policy(const tess_reference *r)
+{
+    own_rows own;
+    double keep = r->ema;
+    for (int i = 0; i < tess_model_n_params(r->model); i++) {
+        TESS_TRY(find_rows(r, i, &own));
+        for (int64_t k = 0; k < own.n; k++)
+            r->rows[i][k] =
+                keep > 0 ? (float)(keep * (double)r->rows[i][k] + (1 - keep) * (double)own.master[k]) : own.master[k];
+    }
+    return TESS_OK;
+}
+
+tess_status tess_reference_after_step(tess_reference *r, int64_t step)
+{
+    if (r->rows == NULL || step % r->update_interval != 0)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_team_agree(r->engine->team, take_policy(r)), "reference");
+    return tess_reference_loaded(r);
+}
+
+/* ---- Drift ---- */
+typedef struct drift_work {
+    float policy[REFERENCE_CHUNK], reference[REFERENCE_CHUNK];
+    uint16_t rounded[REFERENCE_CHUNK];
+} drift_work;
+
+/* Adds |policy - reference| of n elements. */
+static tess_status add_run(tess_reference *r, const float *master, const void *reference, int64_t n, drift_work *work,
+                           tess_exact_sum *sum)
+{
+    tess_stream *s = r->engine->stream;
+    const tess_kernels *k = tess_stream_kernels(s);
+    const void *policy = master;
+    if (r->dtype != TESS_F32) {
+        TESS_TRY(k->convert(s, master, TESS_F32, work->rounded, r->dtype, n));
+        policy = work->rounded;
+    }
+    TESS_TRY(k->convert(s, policy, r->dtype, work->policy, TESS_F32, n));
+    TESS_TRY(k->convert(s, reference, r->dtype, work->reference, TESS_F32, n));
+    for (int64_t i = 0; i < n; i++)
+        work->policy[i] = fabsf(work->policy[i] - work->reference[i]);
+    return k->exact_sum(s, work->policy, n, false, sum);
+}
+
+static tess_status add_all(tess_reference *r, drift_work *work, tess_exact_sum *sum)
+{
+    own_rows own;
+    for (int i = 0; i < tess_model_n_params(r->model); i++) {
+        TESS_TRY(find_rows(r, i, &own));
+        for (int64_t at = 0, n, first; at < own.n; at += n) {
+            n = run_at(&own, at, REFERENCE_CHUNK, &first);
+            const char *reference = (const char *)r->copy.w[i] + (size_t)first * tess_dtype_size(r->dtype);
+            TESS_TRY(add_run(r, own.master + at, reference, n, work, sum));
+        }
+    }
+    return TESS_OK;
+}
+
+tess_status tess_reference_drift(tess_reference *r, double *drift)
+{
+    drift_work *work;
+    tess_exact_sum sum;
+    tess_engine *e = r->engine;
+    *drift = NAN;
+    if (!r->is_alike)
+        return TESS_OK;
+    tess_exact_clear(&sum);
+    TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*work), "drift", (void **)&work));
+    tess_status status = add_all(r, work, &sum);
+    tess_mem_free(e->mem, work);
+    TESS_TRY(tess_team_agree(e->team, status));
+    tess_exact_normalize(&sum);
+    TESS_TRY(tess_all_reduce(e->team, sum.limb, sum.limb, TESS_EXACT_LIMBS, TESS_I64, TESS_SUM, NULL));
+    tess_exact_normalize(&sum);
+    *drift = tess_exact_value(&sum) / (double)tess_model_count(r->model);
+    return TESS_OK;
+}
+
+/* ---- Checkpoints ---- */
+int tess_reference_n_tensors(const tess_reference *r)
+{
+    return r->rows != NULL ? tess_model_n_params(r->model) : 0;
+}
+
+tess_status tess_reference_tensors(tess_reference *r, tess_ckpt_tensor *tensors)
+{
+    own_rows own;
+    for (int i = 0; i < tess_reference_n_tensors(r); i++) {
+        TESS_TRY(find_rows(r, i, &own));
+        tensors[i] = (tess_ckpt_tensor){.name = r->names[i],
+                                        .kind = TESS_CKPT_WEIGHT,
+                                        .shape = own.shard.shape,
+                                        .box = own.shard.primary,
+                                        .primary = own.shard.primary,
+                                        .data = r->rows[i]};
+    }
+    return TESS_OK;
+}

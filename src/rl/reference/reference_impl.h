@@ -1,0 +1,64 @@
+/* Private to this folder.
+ *
+ *   reference.c         the object, and its log-probabilities
+ *   reference_copy.c    the host's copy: mapped, or in memory that ranks share
+ *   reference_follow.c  float32 weights that follow the policy's, and how far it is from them
+ *   reference_choice.c  the documents' vote */
+#ifndef TESS_RL_REFERENCE_IMPL_H
+#define TESS_RL_REFERENCE_IMPL_H
+
+#include "rl/reference/reference.h"
+
+enum { REFERENCE_CHUNK = 1 << 18 }; /* elements that are converted at once */
+
+/* Where the first weights come from. */
+typedef struct reference_source {
+    char path[TESS_TEXT_SIZE]; /* "": random */
+    tess_weights *weights;     /* open as long as the reference, which may map them; NULL: random */
+    tess_random_weights random;
+    tess_fill_fn fill;
+    void *context;
+} reference_source;
+
+/* The host's copy. */
+typedef struct reference_copy {
+    int rank, n_ranks;  /* among those of this host */
+    tess_team *leaders; /* the first rank of each host, where there are several; NULL on the others */
+    char *memory;       /* of what is not mapped */
+    size_t bytes;
+    size_t *offset; /* (n_params) in memory; SIZE_MAX: mapped */
+    const void **w; /* (n_params) whole */
+} reference_copy;
+
+struct tess_reference {
+    tess_engine *engine;
+    int64_t update_interval;
+    double ema;
+    tess_dtype dtype;              /* of computing */
+    tess_model *model, *own_model; /* own_model NULL: the policy's */
+    bool is_alike;                 /* has the policy's parameters */
+    reference_source source;
+    reference_copy copy;
+    float **rows; /* (n_params) that follow the policy's; NULL: it never changes */
+    char (*names)[TESS_PARAM_NAME_SIZE + 16];
+    tess_hooks of_host;
+    tess_compute compute; /* the engine's device and stream */
+    tess_executor *executor;
+    float *logprob, *entropy; /* (max_tokens) of the device */
+};
+
+/* ---- reference_copy.c ---- */
+/* Maps or allocates; fills what never changes. Collective. */
+tess_status reference_copy_create(tess_reference *r);
+void reference_copy_free(tess_reference *r);
+/* Where element `first` of parameter i lies. */
+char *reference_copy_at(const tess_reference *r, int i, int64_t first);
+/* Makes the copies of all hosts whole, of which each rank writes a part: `write` is called once nobody reads them any
+ * more. Collective. */
+tess_status reference_copy_rewrite(tess_reference *r, tess_status (*write)(tess_reference *r));
+
+/* ---- reference_follow.c ---- */
+tess_status reference_follow_create(tess_reference *r);
+void reference_follow_free(tess_reference *r);
+
+#endif
