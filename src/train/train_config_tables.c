@@ -46,6 +46,11 @@ static const tess_option tokenizer[] = {
 static const tess_option data[] = {
     LIST("data.files", data.files, "text files, or .jsonl with one document a line"),
     TEXT("data.text_key", data.text_key, "text", "member of each jsonl line that holds the document"),
+    TEXT("data.prompt_key", data.prompt_key, "prompt",
+         "without it: member that holds a prompt, whose completion alone is trained on"),
+    TEXT("data.completion_key", data.completion_key, "completion", "member that holds the completion"),
+    CHOICE("data.split", data.split, "auto", "auto|true|false",
+           "a document that does not fit in a row goes on in the next one; auto: texts do, completions do not"),
     BOOL("data.shuffle", data.shuffle, "true", "visit the rows of an epoch in a random order"),
     CHOICE("data.add_bos", data.add_bos, "auto", "auto|true|false",
            "begin each document with the bos token; auto: if the tokenizer's template (post_processor) does"),
