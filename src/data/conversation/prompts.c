@@ -1,0 +1,312 @@
+#include "data/conversation/prompts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/mem/make_room.h"
+#include "base/os/os.h"
+#include "base/text/json.h"
+
+enum { LINE_BYTES = 64 << 20 };
+
+/* Ids of a record by their place in the list of all: the list moves while it grows. */
+typedef struct id_span {
+    size_t begin, size;
+} id_span;
+
+typedef struct prompt_line {
+    id_span prompt, chosen, rejected;
+    size_t text, label; /* in the text of all */
+    tess_prompt_record record;
+} prompt_line;
+
+struct tess_prompts {
+    tess_mem *mem;
+    prompt_line *lines;
+    size_t n, room;
+    int64_t n_dropped;
+    tess_ids ids;
+    tess_buffer text;
+    json_t *metadata; /* an array that keeps that of all records */
+    uint64_t hash;
+};
+
+/* What one call of open needs. */
+typedef struct reading {
+    tess_prompts *prompts;
+    const tess_prompts_options *options;
+    tess_encoder *encoder;
+} reading;
+
+/* ---- A line ---- */
+static tess_status add_text(tess_prompts *p, const char *text, size_t size, size_t *place)
+{
+    *place = p->text.size;
+    TESS_TRY(tess_buffer_append(&p->text, text, size));
+    return tess_buffer_append(&p->text, "", 1);
+}
+
+static tess_status get_string(const json_t *line, const char *key, const char **text, size_t *size)
+{
+    *text = NULL;
+    TESS_TRY(tess_json_get_string(line, key, "prompt", text));
+    TESS_CHECK(*text != NULL, TESS_E_FORMAT, "it has no '%s'", key);
+    *size = json_string_length(json_object_get(line, key));
+    return TESS_OK;
+}
+
+static tess_status read_prompt(reading *r, const json_t *line, prompt_line *out)
+{
+    tess_prompts *p = r->prompts;
+    const char *key = r->options->prompt_key != NULL ? r->options->prompt_key : "prompt";
+    const char *text;
+    TESS_TRY(get_string(line, key, &text, &out->record.size));
+    TESS_TRY(add_text(p, text, out->record.size, &out->text));
+    out->prompt.begin = p->ids.size;
+    for (int i = 0; i < r->options->bos.n; i++)
+        TESS_TRY(tess_ids_append(&p->ids, r->options->bos.id[i]));
+    TESS_TRY(tess_encode(r->encoder, text, out->record.size, false, &p->ids));
+    out->prompt.size = p->ids.size - out->prompt.begin;
+    TESS_CHECK(out->prompt.size > 0, TESS_E_FORMAT, "'%s' is empty: there is no token to go on from", key);
+    return TESS_OK;
+}
+
+static const json_t *find_label(const json_t *line, const char *key)
+{
+    static const char *const names[] = {"label", "answer", "ground_truth"};
+    if (key != NULL)
+        return json_object_get(line, key);
+    for (int i = 0; i < 3; i++)
+        if (tess_json_has(line, names[i]))
+            return json_object_get(line, names[i]);
+    return NULL;
+}
+
+/* A label that is no string is its JSON. record.label says for now whether there is one. */
+static tess_status read_label(reading *r, const json_t *line, prompt_line *out)
+{
+    const json_t *label = find_label(line, r->options->label_key);
+    if (label == NULL || json_is_null(label))
+        return TESS_OK;
+    out->record.label = "";
+    if (json_is_string(label)) {
+        out->record.label_size = json_string_length(label);
+        return add_text(r->prompts, json_string_value(label), out->record.label_size, &out->label);
+    }
+    char *text = json_dumps(label, JSON_ENCODE_ANY | JSON_COMPACT);
+    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for a label");
+    out->record.label_size = strlen(text);
+    tess_status status = add_text(r->prompts, text, out->record.label_size, &out->label);
+    free(text);
+    return status;
+}
+
+static tess_status read_completion(reading *r, const json_t *line, const char *key, id_span *span)
+{
+    tess_ids *ids = &r->prompts->ids;
+    const char *text;
+    size_t size = 0;
+    TESS_TRY(get_string(line, key, &text, &size));
+    span->begin = ids->size;
+    TESS_TRY(tess_encode(r->encoder, text, size, false, ids));
+    if (r->options->eos_id >= 0)
+        TESS_TRY(tess_ids_append(ids, r->options->eos_id));
+    span->size = ids->size - span->begin;
+    TESS_CHECK(span->size > 0, TESS_E_FORMAT, "'%s' is empty, and the model has no eos: there is nothing to compare",
+               key);
+    return TESS_OK;
+}
+
+static tess_status keep_metadata(tess_prompts *p, const json_t *line, tess_prompt_record *record)
+{
+    json_t *metadata = json_object_get(line, "metadata");
+    if (metadata == NULL || json_is_null(metadata))
+        return TESS_OK;
+    record->metadata = metadata;
+    TESS_CHECK(json_array_append(p->metadata, metadata) == 0, TESS_E_NOMEM, "no memory for metadata");
+    return TESS_OK;
+}
+
+static bool is_too_long(const tess_prompts_options *o, const prompt_line *line)
+{
+    size_t longer = line->chosen.size > line->rejected.size ? line->chosen.size : line->rejected.size;
+    return (o->max_prompt_tokens > 0 && line->prompt.size > (size_t)o->max_prompt_tokens) ||
+           (o->pairs && o->max_tokens > 0 && line->prompt.size + longer > (size_t)o->max_tokens);
+}
+
+static tess_status read_object(reading *r, const json_t *object)
+{
+    tess_prompts *p = r->prompts;
+    prompt_line line = {0};
+    size_t n_ids = p->ids.size, n_bytes = p->text.size;
+    TESS_CHECK(json_is_object(object), TESS_E_FORMAT, "expected an object");
+    TESS_TRY(read_prompt(r, object, &line));
+    TESS_TRY(read_label(r, object, &line));
+    if (r->options->pairs) {
+        TESS_TRY(read_completion(r, object, "chosen", &line.chosen));
+        TESS_TRY(read_completion(r, object, "rejected", &line.rejected));
+    }
+    if (is_too_long(r->options, &line)) {
+        p->ids.size = n_ids;
+        p->text.size = n_bytes;
+        p->n_dropped++;
+        return TESS_OK;
+    }
+    TESS_TRY(keep_metadata(p, object, &line.record));
+    TESS_TRY(tess_mem_reserve(p->mem, TESS_POOL_MISC, p->n + 1, sizeof(*p->lines), "prompts", &p->room, &p->lines));
+    p->lines[p->n++] = line;
+    return TESS_OK;
+}
+
+/* ---- Files ---- */
+static tess_status read_line(reading *r, const char *line, size_t size)
+{
+    json_t *object = NULL;
+    size_t blank = 0;
+    while (blank < size && (line[blank] == ' ' || line[blank] == '\t' || line[blank] == '\r'))
+        blank++;
+    if (blank == size)
+        return TESS_OK;
+    TESS_CHECK(size <= LINE_BYTES, TESS_E_FORMAT, "a line of %zu bytes, at most %d MiB are read", size,
+               LINE_BYTES >> 20);
+    TESS_TRY(tess_json_parse(line, size, "prompt", false, &object));
+    tess_status status = read_object(r, object);
+    json_decref(object);
+    return status;
+}
+
+static tess_status read_lines(reading *r, const char *path, const char *data, size_t size)
+{
+    size_t number = 1;
+    for (size_t at = 0; at < size; number++) {
+        const char *end = memchr(data + at, '\n', size - at);
+        size_t length = end != NULL ? (size_t)(end - data) - at : size - at;
+        TESS_TRY_CTX(read_line(r, data + at, length), "%s: line %zu", path, number);
+        at += length + 1;
+    }
+    return TESS_OK;
+}
+
+static tess_status read_files(reading *r)
+{
+    for (int i = 0; i < r->options->n_files; i++) {
+        tess_mapping file;
+        TESS_TRY(tess_os_map(r->options->files[i], &file));
+        tess_status status = read_lines(r, r->options->files[i], (const char *)file.data, file.size);
+        tess_os_unmap(&file);
+        TESS_TRY(status);
+    }
+    return TESS_OK;
+}
+
+/* ---- Records ---- */
+/* Addresses, now that nothing moves any more. */
+static void set_addresses(tess_prompts *p, bool pairs)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        prompt_line *line = &p->lines[i];
+        tess_prompt_record *record = &line->record;
+        record->text = p->text.data + line->text;
+        record->label = record->label != NULL ? p->text.data + line->label : NULL;
+        record->ids = p->ids.data + line->prompt.begin;
+        record->n = (int64_t)line->prompt.size;
+        record->chosen = pairs ? p->ids.data + line->chosen.begin : NULL;
+        record->rejected = pairs ? p->ids.data + line->rejected.begin : NULL;
+        record->n_chosen = (int64_t)line->chosen.size;
+        record->n_rejected = (int64_t)line->rejected.size;
+    }
+}
+
+static tess_status hash_record(const tess_prompt_record *r, uint64_t *hash)
+{
+    const int64_t sizes[] = {r->n, (int64_t)r->size, r->label != NULL ? (int64_t)r->label_size : -1, r->n_chosen,
+                             r->n_rejected};
+    *hash = tess_hash_bytes(sizes, sizeof(sizes), *hash);
+    *hash = tess_hash_bytes(r->text, r->size, *hash);
+    *hash = tess_hash_bytes(r->ids, (size_t)r->n * sizeof(int32_t), *hash);
+    if (r->label != NULL)
+        *hash = tess_hash_bytes(r->label, r->label_size, *hash);
+    if (r->chosen != NULL) {
+        *hash = tess_hash_bytes(r->chosen, (size_t)r->n_chosen * sizeof(int32_t), *hash);
+        *hash = tess_hash_bytes(r->rejected, (size_t)r->n_rejected * sizeof(int32_t), *hash);
+    }
+    if (r->metadata == NULL)
+        return TESS_OK;
+    char *text = json_dumps(r->metadata, JSON_ENCODE_ANY | JSON_COMPACT);
+    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for metadata");
+    *hash = tess_hash_bytes(text, strlen(text), *hash);
+    free(text);
+    return TESS_OK;
+}
+
+static tess_status finish(tess_prompts *p, const tess_prompts_options *options)
+{
+    TESS_CHECK(p->n > 0 || p->n_dropped == 0, TESS_E_INVALID,
+               "%s: each of the %lld prompts is longer than the %lld tokens that a prompt may have", options->files[0],
+               (long long)p->n_dropped, (long long)options->max_prompt_tokens);
+    TESS_CHECK(p->n > 0, TESS_E_INVALID, "%s: there is no prompt", options->files[0]);
+    set_addresses(p, options->pairs);
+    for (size_t i = 0; i < p->n; i++)
+        TESS_TRY(hash_record(&p->lines[i].record, &p->hash));
+    return TESS_OK;
+}
+
+static tess_status read_all(tess_prompts *p, const tess_prompts_options *options)
+{
+    reading r = {.prompts = p, .options = options};
+    TESS_CHECK(options->n_files > 0, TESS_E_INVALID, "no files of prompts");
+    p->metadata = json_array();
+    TESS_CHECK(p->metadata != NULL, TESS_E_NOMEM, "no memory for prompts");
+    TESS_TRY(tess_encoder_create(p->mem, options->tokenizer, &r.encoder));
+    tess_status status = read_files(&r);
+    tess_encoder_destroy(&r.encoder);
+    return status == TESS_OK ? finish(p, options) : status;
+}
+
+tess_status tess_prompts_open(tess_mem *mem, const tess_prompts_options *options, tess_prompts **out)
+{
+    void *block;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_prompts), "prompts", &block));
+    tess_prompts *prompts = block;
+    *prompts = (tess_prompts){.mem = mem, .ids = {.mem = mem}, .text = {.mem = mem}};
+    tess_status status = read_all(prompts, options);
+    if (status != TESS_OK)
+        tess_prompts_close(&prompts);
+    *out = prompts;
+    return status;
+}
+
+void tess_prompts_close(tess_prompts **out)
+{
+    tess_prompts *p = *out;
+    if (p == NULL)
+        return;
+    json_decref(p->metadata);
+    tess_ids_free(&p->ids);
+    tess_buffer_free(&p->text);
+    tess_mem_free(p->mem, p->lines);
+    tess_mem_free(p->mem, p);
+    *out = NULL;
+}
+
+int64_t tess_prompts_count(const tess_prompts *prompts)
+{
+    return (int64_t)prompts->n;
+}
+
+int64_t tess_prompts_dropped(const tess_prompts *prompts)
+{
+    return prompts->n_dropped;
+}
+
+const tess_prompt_record *tess_prompts_at(const tess_prompts *prompts, int64_t i)
+{
+    return &prompts->lines[i].record;
+}
+
+uint64_t tess_prompts_hash(const tess_prompts *prompts)
+{
+    return prompts->hash;
+}
