@@ -1,33 +1,11 @@
-#include "cli/cli.h"
-#include "cli/train_view.h"
-#include "job/environment.h"
-#include "supervise/train_job.h"
+#include "cli/cli_task.h"
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
     (void)mem;
-    const char *n_ranks = NULL;
-    static cli_train_view view;
-    tess_own_command command;
-    bool is_rank = tess_launch_is_rank();
-    tess_status status = is_rank ? TESS_OK : tess_own_command_of(argc, argv, &command); /* cli_parse reorders argv */
-    const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine (1)", .text = &n_ranks}};
-    int n = cli_parse(argc, argv, &cli_train, flags, 1);
-    if (n == 0)
-        return cli_misuse(&cli_train, "name a configuration file, or set what has no default: model.path=FOLDER "
-                                      "data.files=FILE");
-    char *const *words = argv + 1;
-    const char *path = tess_config_take_path(&words, &n);
-    tess_train_job job = {.kind = &tess_text_task_kind,
-                          .config = path,
-                          .overrides = words,
-                          .n_overrides = n,
-                          .command = &command,
-                          .counts_ranks = n_ranks != NULL,
-                          .view = cli_train_view_of(&view)};
-    if (status == TESS_OK && !is_rank)
-        status = cli_count_ranks(n_ranks, &job.ranks);
-    return status == TESS_OK ? tess_train_job_run(&job) : tess_exit_fail_once(status);
+    return cli_run_task(&tess_text_task_kind, &cli_train,
+                        "name a configuration file, or set what has no default: model.path=FOLDER data.files=FILE",
+                        argc, argv);
 }
 
 const cli_command cli_train = {"train", "[CONFIG.yaml] [-n RANKS] [section.key=value ...]",

@@ -31,6 +31,9 @@ static int run(tess_mem *mem, int argc, char **argv)
     const cli_flag flags[] = {
         {"--data", "FILE", "text, or .jsonl with one document a line", .text = &options.path},
         {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", .text = &options.text_key},
+        {"--prompt-key", "KEY", "without it: member that holds a prompt, whose completion alone counts (prompt)",
+         .text = &options.prompt_key},
+        {"--completion-key", "KEY", "member that holds the completion (completion)", .text = &options.completion_key},
         {"--per-token", NULL,
          "JSON lines: number of the token (1: the first one predicted), id, log-probability, entropy",
          .text = &per_token},

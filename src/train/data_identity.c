@@ -74,9 +74,10 @@ tess_status tess_trainer_describe_data(tess_trainer *t)
     const tess_config *c = &t->config;
     uint64_t ids = 0;
     TESS_TRY(hash_ids(t, &ids));
-    t->data = json_pack("{s:b, s:o, s:f, s:o, s:O}", "shuffle", (int)c->data.shuffle, "text_key",
-                        tess_json_text(c->data.text_key), "trained_share", tess_trainer_trained_share(t), "ids",
-                        json_hash(ids), "files", t->data_files);
+    t->data = json_pack("{s:b, s:o, s:o, s:o, s:i, s:f, s:o, s:O}", "shuffle", (int)c->data.shuffle, "text_key",
+                        tess_json_text(c->data.text_key), "prompt_key", tess_json_text(c->data.prompt_key),
+                        "completion_key", tess_json_text(c->data.completion_key), "split", c->data.split,
+                        "trained_share", tess_trainer_trained_share(t), "ids", json_hash(ids), "files", t->data_files);
     TESS_CHECK(t->data != NULL, TESS_E_NOMEM, "no memory to describe the data");
     return TESS_OK;
 }
@@ -107,21 +108,38 @@ static tess_status check_files(const json_t *saved, const json_t *now)
     return TESS_OK;
 }
 
+static tess_status check_key(const json_t *saved, const char *name, const char *key, const char *now)
+{
+    TESS_TRY(tess_json_get_string(saved, name, what, &key));
+    TESS_CHECK(strcmp(key, now) == 0, TESS_E_INVALID, "the checkpoint was made with data.%s=%s, now it is %s; %s", name,
+               key, now, way_out);
+    return TESS_OK;
+}
+
+/* Older checkpoints do not say how documents with a prompt are read: there were none. */
+static tess_status check_keys(const tess_trainer *t, const json_t *saved)
+{
+    int64_t split = TESS_SPLIT_AUTO;
+    TESS_TRY(check_key(saved, "text_key", "", t->config.data.text_key));
+    TESS_TRY(check_key(saved, "prompt_key", "prompt", t->config.data.prompt_key));
+    TESS_TRY(check_key(saved, "completion_key", "completion", t->config.data.completion_key));
+    TESS_TRY(tess_json_get_int(saved, "split", what, &split));
+    TESS_CHECK(split == t->config.data.split, TESS_E_INVALID, "the checkpoint was made with another data.split; %s",
+               way_out);
+    return TESS_OK;
+}
+
 /* Compares how samples are cut from the files. */
 static tess_status check_cut(const tess_trainer *t, const json_t *saved)
 {
     bool shuffle = t->config.data.shuffle;
     double share = -1, share_now = tess_trainer_trained_share(t);
-    const char *key = "";
     TESS_TRY(tess_json_get_bool(saved, "shuffle", what, &shuffle));
     TESS_TRY(tess_json_get_double(saved, "trained_share", what, &share));
-    TESS_TRY(tess_json_get_string(saved, "text_key", what, &key));
     TESS_CHECK(shuffle == t->config.data.shuffle, TESS_E_INVALID,
                "the checkpoint was made with data.shuffle=%s: the data could not go on from the same sample; %s",
                shuffle ? "true" : "false", way_out);
-    TESS_CHECK(strcmp(key, t->config.data.text_key) == 0, TESS_E_INVALID,
-               "the checkpoint was made with data.text_key=%s, now it is %s; %s", key, t->config.data.text_key,
-               way_out);
+    TESS_TRY(check_keys(t, saved));
     TESS_CHECK(share == share_now, TESS_E_INVALID,
                "the checkpoint was made with %g%% of the text held out for validation, now it is %g%% "
                "(validation.enable, validation.fraction, validation.files): the data could not go on from the same "

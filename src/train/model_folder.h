@@ -3,7 +3,7 @@
 #ifndef TESS_TRAIN_MODEL_FOLDER_H
 #define TESS_TRAIN_MODEL_FOLDER_H
 
-#include "data/tokenizer/tokenizer.h"
+#include "data/loader/loader.h"
 #include "infer/generate.h"
 #include "train/compute.h"
 #include "train/train_config.h"
@@ -51,8 +51,10 @@ void tess_model_folder_close(tess_model_folder *opened);
 
 typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob, float entropy);
 typedef struct tess_evaluation_options {
-    const char *path, *text_key; /* text_key: of jsonl; NULL: "text" */
-    int64_t seq_len;             /* of the rows; 0: the model's longest, at most 1024 */
+    const char *path;
+    const char *text_key, *prompt_key, *completion_key; /* of jsonl, as in tess_loader_options */
+    tess_split split;
+    int64_t seq_len; /* of the rows; 0: the model's longest, at most 1024 */
     tess_add_bos add_bos;
     /* Gets every predicted token, numbered from 1, with its log-probability and the entropy of the prediction, in nats.
      * May be NULL, as `progress`. */

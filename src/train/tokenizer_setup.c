@@ -26,26 +26,26 @@ typedef struct jsonl_line {
 
 /* Appends the documents that end within the first `limit` bytes. *cut: the line that does not. */
 static tess_status append_jsonl(tess_buffer *text, const tess_mapping *file, const char *path, size_t limit,
-                                const char *key, jsonl_line *cut)
+                                const tess_document_keys *keys, jsonl_line *cut)
 {
     const char *data = (const char *)file->data;
     size_t number = 0;
     for (size_t at = 0, size; at < limit; at += size + 1) {
         const char *newline = memchr(data + at, '\n', file->size - at);
-        json_t *document = NULL;
+        tess_document document = {0};
         tess_status status = TESS_OK;
         size = newline != NULL ? (size_t)(newline - data) - at : file->size - at;
         number++;
         if (at + size <= limit || size > TESS_LINE_BYTES)
-            TESS_TRY_CTX(tess_document_parse(data + at, size, key, &document), "data.files: %s: line %zu", path,
+            TESS_TRY_CTX(tess_document_parse(data + at, size, keys, &document), "data.files: %s: line %zu", path,
                          number);
         else
             *cut = (jsonl_line){path, number, size};
-        if (document != NULL) {
-            const json_t *value = json_object_get(document, key);
-            status = tess_buffer_append(text, json_string_value(value), json_string_length(value));
-            json_decref(document);
-        }
+        if (document.prompt_size > 0)
+            status = tess_buffer_append(text, document.prompt, document.prompt_size);
+        if (status == TESS_OK && document.size > 0)
+            status = tess_buffer_append(text, document.text, document.size);
+        tess_document_free(&document);
         TESS_TRY(status);
         TESS_TRY(tess_buffer_append(text, "\n", 1));
     }
@@ -56,6 +56,7 @@ static tess_status append_jsonl(tess_buffer *text, const tess_mapping *file, con
 static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
 {
     const tess_config *config = &t->config;
+    const tess_document_keys keys = {config->data.text_key, config->data.prompt_key, config->data.completion_key};
     double share = tess_trainer_trained_share(t);
     jsonl_line cut = {0};
     for (int i = 0; i < config->data.files.n && text->size < BPE_TEXT_LIMIT; i++) {
@@ -68,7 +69,7 @@ static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
             size = BPE_TEXT_LIMIT - text->size;
         tess_status status = TESS_OK;
         if (size > 0 && tess_text_ends_with(path, ".jsonl"))
-            status = append_jsonl(text, &file, path, size, config->data.text_key, &cut);
+            status = append_jsonl(text, &file, path, size, &keys, &cut);
         else if (size > 0)
             status = tess_buffer_append(text, file.data, size);
         tess_os_unmap(&file);

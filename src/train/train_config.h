@@ -65,8 +65,9 @@ typedef struct tess_config {
     } tokenizer;
     struct {
         tess_text_list files;
-        char text_key[TESS_TEXT_SIZE];
+        char text_key[TESS_TEXT_SIZE], prompt_key[TESS_TEXT_SIZE], completion_key[TESS_TEXT_SIZE];
         bool shuffle;
+        int split;   /* tess_split */
         int add_bos; /* tess_add_bos */
     } data;
     struct {
@@ -174,10 +175,11 @@ typedef struct tess_config {
         int64_t max_turns;
     } rollout;
     struct {
-        char kind[TESS_TEXT_SIZE], regex[TESS_TEXT_SIZE], url[TESS_TEXT_SIZE];
+        char kind[TESS_TEXT_SIZE], regex[TESS_TEXT_SIZE], format[TESS_TEXT_SIZE], url[TESS_TEXT_SIZE];
+        bool number_fallback;
         tess_text_list command;
-        int64_t workers, max_answer_bytes, max_memory_bytes, max_cpu_s;
-        double timeout_s, max_failures;
+        int64_t workers, in_flight, retries, max_answer_bytes, max_memory_bytes, max_cpu_s, max_processes;
+        double timeout_s, start_s, max_failures;
         int sandbox; /* none, bwrap */
     } reward;
     struct {

@@ -46,6 +46,11 @@ static const tess_option tokenizer[] = {
 static const tess_option data[] = {
     LIST("data.files", data.files, "text files, or .jsonl with one document a line"),
     TEXT("data.text_key", data.text_key, "text", "member of each jsonl line that holds the document"),
+    TEXT("data.prompt_key", data.prompt_key, "prompt",
+         "without it: member that holds a prompt, whose completion alone is trained on"),
+    TEXT("data.completion_key", data.completion_key, "completion", "member that holds the completion"),
+    CHOICE("data.split", data.split, "auto", "auto|true|false",
+           "a document that does not fit in a row goes on in the next one; auto: texts do, completions do not"),
     BOOL("data.shuffle", data.shuffle, "true", "visit the rows of an epoch in a random order"),
     CHOICE("data.add_bos", data.add_bos, "auto", "auto|true|false",
            "begin each document with the bos token; auto: if the tokenizer's template (post_processor) does"),
@@ -293,20 +298,30 @@ static const tess_option rollout[] = {
 
 static const tess_option reward[] = {
     TEXT("reward.kind", reward.kind, "exact",
-         "exact, number, boxed, regex, countdown, signs, format, length, f1, command, http; several: "
+         "exact, number, boxed, regex, format, countdown, signs, f1, length, overlong, command, http; several with "
+         "weights: "
          "number:1,format:0.1"),
-    TEXT("reward.regex", reward.regex, "", "regex, format: the pattern (PCRE2)"),
+    TEXT("reward.regex", reward.regex, "", "regex: the pattern (PCRE2)"),
+    TEXT("reward.format", reward.format, "", "format: the pattern of a whole answer (PCRE2)"),
+    BOOL("reward.number_fallback", reward.number_fallback, "false",
+         "number: without ####, the answer's last number counts"),
     LIST("reward.command", reward.command, "command: words of the program that grades answers, a line of JSON each"),
     TEXT("reward.url", reward.url, "", "http: where prompt, response and label are posted"),
-    INT("reward.workers", reward.workers, "2", 1, 1024, "command: processes of a rank"),
+    INT("reward.workers", reward.workers, "2", 1, 1024, "processes or requests of a rank at a time"),
+    INT("reward.in_flight", reward.in_flight, "1", 1, 65536,
+        "command: answers that a process is given before it replies"),
     FLOAT("reward.timeout_s", reward.timeout_s, "30", 0.01, 86400,
           "seconds until an answer's grading counts as failed"),
+    FLOAT("reward.start_s", reward.start_s, "30", 0, 86400, "command: seconds more for a process's first reply"),
+    INT("reward.retries", reward.retries, "3", -1, 100, "http: times that a request is made again; -1: never"),
     FLOAT("reward.max_failures", reward.max_failures, "0.1", 0, 1,
           "share of gradings that may fail before the run ends; those count as no reward"),
-    INT("reward.max_answer_bytes", reward.max_answer_bytes, "1048576", 64, 1e9, "command, http: longest reply"),
-    INT("reward.max_memory_bytes", reward.max_memory_bytes, "4294967296", 0, 1e15,
-        "command: address space of a process; 0: any"),
+    INT("reward.max_answer_bytes", reward.max_answer_bytes, "65536", 64, 1e9, "command, http: longest reply"),
+    INT("reward.max_memory_bytes", reward.max_memory_bytes, "8589934592", 0, 1e15,
+        "command: address space of a process"),
     INT("reward.max_cpu_s", reward.max_cpu_s, "0", 0, 1e9, "command: processor time of a process; 0: any"),
+    INT("reward.max_processes", reward.max_processes, "1024", 1, 1e6,
+        "command: processes that a grader may have (not of root)"),
     CHOICE("reward.sandbox", reward.sandbox, "none", "none|bwrap", "command: bwrap: no network, no files but its own"),
 };
 

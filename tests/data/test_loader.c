@@ -405,6 +405,159 @@ static void documents_of_jsonl_get_bos_and_eos(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+static void expect_text(const tess_buffer *got, const char *want)
+{
+    EXPECT_INT(got->size, strlen(want));
+    EXPECT_SAME(got->data, want, got->size);
+}
+
+/* A sequence of a batch as its ids, then its last target. */
+static void sequence_text(const tess_tokenizer *tokenizer, const tess_micro_batch *b, int64_t s, bool targets_only,
+                          tess_buffer *text)
+{
+    tess_ids ids = {.mem = test_mem()};
+    text->mem = test_mem();
+    text->size = 0;
+    if (!targets_only)
+        EXPECT_OK(tess_ids_append(&ids, b->ids[b->cu_seqlens[s]]));
+    for (int32_t i = b->cu_seqlens[s]; i < b->cu_seqlens[s + 1]; i++) {
+        bool last = i + 1 == b->cu_seqlens[s + 1];
+        if (targets_only ? b->targets[i] >= 0 : !last || b->targets[i] >= 0)
+            EXPECT_OK(tess_ids_append(&ids, targets_only || last ? b->targets[i] : b->ids[i + 1]));
+    }
+    EXPECT_OK(tess_decode(tokenizer, ids.data, ids.size, false, text));
+    tess_ids_free(&ids);
+}
+
+static tess_loader *open_pairs(const tess_tokenizer *tokenizer, const char *name, const char *text,
+                               tess_loader_options *options)
+{
+    static const char *file;
+    tess_loader *loader;
+    file = write_file(name, text, strlen(text));
+    options->files = &file;
+    options->n_files = 1;
+    options->shuffle = options->repeat = false;
+    options->micro_batch = 1;
+    options->bos = (tess_prefix){{1}, 1}; /* "!" */
+    options->eos_id = 2;                  /* "\"" */
+    EXPECT_OK(tess_loader_create(test_mem(), tokenizer, options, &loader));
+    return loader;
+}
+
+static void the_completion_of_a_prompt_is_trained_on_and_the_prompt_is_not(void)
+{
+    static const char lines[] = "{\"q\": \"the seven\", \"a\": \" lights of a house\"}\n"
+                                "{\"text\": \"a text\", \"q\": \"one\"}\n"
+                                "{\"q\": \"\", \"a\": \"river\"}\n"
+                                "{\"q\": \"stone\", \"a\": \"\"}\n";
+    static const char *const whole[] = {"!the seven lights of a house\"", "!a text\"", "!river\"", "!stone\""};
+    static const char *const trained[] = {" lights of a house\"", "a text\"", "river\"", "\""};
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_loader_options options = options_for(NULL, 0);
+    options.prompt_key = "q";
+    options.completion_key = "a";
+    options.seq_len = 100;
+    tess_loader *loader = open_pairs(tokenizer, "pairs.jsonl", lines, &options);
+    tess_micro_batch batch;
+    tess_buffer text = {0};
+    bool end;
+    EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+    EXPECT_INT(batch.n_seqs, 5); /* and padding */
+    size_t bytes = 0;
+    for (int s = 0; s < 4; s++) {
+        sequence_text(tokenizer, &batch, s, false, &text);
+        expect_text(&text, whole[s]);
+        sequence_text(tokenizer, &batch, s, true, &text);
+        expect_text(&text, trained[s]);
+        bytes += strlen(trained[s]);
+    }
+    EXPECT_INT(batch.n_bytes, bytes);
+    tess_buffer_free(&text);
+    tess_loader_destroy(&loader);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+/* Lines with prompts of different lengths, and what is trained on of them, in order. */
+static void make_pairs(tess_buffer *lines, tess_buffer *trained, int n)
+{
+    lines->mem = trained->mem = test_mem();
+    for (int i = 0; i < n; i++) {
+        EXPECT_OK(tess_buffer_printf(lines, "{\"prompt\": \"say %d%.*s\", \"completion\": \"%d it is%.*s\"}\n", i,
+                                     i % 7 * 4, " and and and and and and and", i, i % 5 * 6,
+                                     " stone stone stone stone"));
+        EXPECT_OK(tess_buffer_printf(trained, "%d it is%.*s\"", i, i % 5 * 6, " stone stone stone stone"));
+    }
+}
+
+static void completions_are_not_split_over_rows_unless_it_is_said(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_buffer lines = {0}, want = {0}, text = {0};
+    make_pairs(&lines, &want, 200);
+    for (int split = TESS_SPLIT_AUTO; split <= TESS_SPLIT_FALSE; split++) {
+        tess_loader_options options = options_for(NULL, 0);
+        tess_buffer got = {.mem = test_mem()};
+        options.seq_len = 40;
+        options.split = (tess_split)split;
+        tess_loader *loader = open_pairs(tokenizer, "whole.jsonl", lines.data, &options);
+        tess_micro_batch batch;
+        int64_t goes_on = 0;
+        for (bool end = false;;) {
+            EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+            if (end)
+                break;
+            check_batch(&batch, tess_tokenizer_vocab_size(tokenizer));
+            goes_on += batch.ids[0] != 1; /* not the bos */
+            EXPECT(split == TESS_SPLIT_TRUE || batch.n_targets > 0);
+            for (int64_t s = 0; s < batch.n_seqs; s++) {
+                sequence_text(tokenizer, &batch, s, true, &text);
+                EXPECT_OK(tess_buffer_append(&got, text.size > 0 ? text.data : "", text.size));
+            }
+        }
+        EXPECT_INT(goes_on > 0, split == TESS_SPLIT_TRUE);
+        expect_text(&got, want.data);
+        tess_buffer_free(&got);
+        tess_loader_destroy(&loader);
+    }
+    tess_buffer_free(&text);
+    tess_buffer_free(&lines);
+    tess_buffer_free(&want);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void ranks_share_one_sequence_of_pairs_and_texts(void)
+{
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_buffer lines = {0}, trained = {0};
+    uint64_t want[N_BATCHES];
+    make_pairs(&lines, &trained, 90);
+    for (int i = 0; i < 30; i++)
+        EXPECT_OK(tess_buffer_printf(&lines, "{\"text\": \"%.*s\"}\n", 5 + 2 * i,
+                                     "a text of the river that may go on in the next row, and then some more of it"));
+    const char *file = write_file("both.jsonl", lines.data, lines.size);
+    tess_loader_options options = options_for(&file, 1);
+    options.eos_id = 0;
+    canonical(tokenizer, &options, want);
+    for (int world = 2; world <= 4; world++) {
+        for (int rank = 0; rank < world; rank++) {
+            tess_loader *loader;
+            bool end;
+            tess_micro_batch batch;
+            EXPECT_OK(tess_loader_create(test_mem(), tokenizer, &options, &loader));
+            for (int g = rank; g < N_BATCHES; g += world) {
+                EXPECT_OK(tess_loader_next(loader, g == rank ? rank : world - 1, &batch, &end));
+                EXPECT(hash_batch(&batch) == want[g]);
+            }
+            EXPECT(batch.epoch >= 1);
+            tess_loader_destroy(&loader);
+        }
+    }
+    tess_buffer_free(&lines);
+    tess_buffer_free(&trained);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
 static void blocks_of_plain_text_begin_with_bos_too(void)
 {
     tess_tokenizer *tokenizer = the_tokenizer();
@@ -506,13 +659,21 @@ static void what_is_not_all_to_be_trained_on_is_refused_by_name(void)
          TESS_E_UNSUPPORTED,
          {"conversations ('conversations')", "data.text_key", ""}},
         {"{\"prompt\": \"a\", \"completion\": \"b\"}",
-         NULL,
-         TESS_E_UNSUPPORTED,
-         {"'prompt' and 'completion'", "jq -c", ""}},
-        {"{\"prompt\": \"a\", \"completion\": \"b\"}",
          "completion",
          TESS_E_UNSUPPORTED,
-         {"'prompt' and 'completion'", "", ""}},
+         {"data.text_key=completion is one half of a pair", "'prompt' and 'completion'", "line 2"}},
+        {"{\"prompt\": \"a\", \"completion\": \"b\"}",
+         "prompt",
+         TESS_E_UNSUPPORTED,
+         {"data.text_key=prompt is one half of a pair", "", ""}},
+        {"{\"prompt\": [\"a\"], \"completion\": \"b\"}",
+         NULL,
+         TESS_E_FORMAT,
+         {"'prompt' is an array: expected a string", "line 2", ""}},
+        {"{\"prompt\": \"a\", \"completion\": \"b\", \"loss_mask\": [1]}",
+         NULL,
+         TESS_E_UNSUPPORTED,
+         {"'loss_mask' is not supported", "", ""}},
         {"{\"text\": \"a b\", \"loss_mask\": [0, 1]}",
          NULL,
          TESS_E_UNSUPPORTED,
@@ -522,6 +683,11 @@ static void what_is_not_all_to_be_trained_on_is_refused_by_name(void)
          NULL,
          TESS_E_FORMAT,
          {"it has no 'text', but 'title', 'txet'", "data.text_key", "line 2"}},
+        {"{\"prompt\": \"a\", \"response\": \"b\"}",
+         NULL,
+         TESS_E_FORMAT,
+         {"but 'prompt', 'response'", "data.completion_key", "line 2"}},
+        {"{\"prompt\": \"a\", \"completion\": \"b c\"}", NULL, TESS_OK, {""}},
         {"{\"text\": \"a rendered one\", \"messages\": [1], \"prompt\": \"a\", \"completion\": \"b\"}",
          NULL,
          TESS_OK,
@@ -595,6 +761,43 @@ static void members_like_masks_are_told_once_a_file(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+static void what_is_longer_than_a_row_is_cut_and_counted(void)
+{
+    static const char lines[] =
+        "{\"prompt\": \"a house\", \"completion\": \" of stone\"}\n"
+        "{\"prompt\": \"a river\", \"completion\": \" of stone and stone and stone and stone and lights\"}\n"
+        "{\"prompt\": \"seven and seven and seven and seven and seven\", \"completion\": \" lights\"}\n"
+        "{\"prompt\": \"the\", \"completion\": \" lights\"}\n";
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_loader_options options = options_for(NULL, 0);
+    warnings told = {0};
+    tess_micro_batch batch;
+    tess_buffer text = {0};
+    bool end;
+    options.seq_len = 16;
+    options.warn = keep_warning;
+    options.warn_self = &told;
+    tess_loader *loader = open_pairs(tokenizer, "long.jsonl", lines, &options);
+    EXPECT_INT(told.n, 1);
+    EXPECT_CONTAINS(told.last, "long.jsonl: of the 4 documents read first, 1 are longer than a row of 16 tokens");
+    EXPECT_CONTAINS(told.last, "and 1 have nothing to train on there");
+    for (int r = 0; r < 3; r++) {
+        EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+        EXPECT(!end && batch.n_targets > 0);
+        sequence_text(tokenizer, &batch, 0, false, &text);
+        EXPECT_CONTAINS(text.data, r == 0 ? "!a house of stone\"" : r == 1 ? "!a river of stone and" : "!the lights\"");
+        EXPECT(r != 1 || text.data[text.size - 1] != '"'); /* the end was cut off */
+    }
+    EXPECT_OK(tess_loader_next(loader, 0, &batch, &end));
+    EXPECT(end);
+    tess_loader_destroy(&loader);
+    const char *file = write_file("none.jsonl", strstr(lines, "{\"prompt\": \"seven"), 84);
+    options.files = &file;
+    EXPECT_FAILS(tess_loader_create(test_mem(), tokenizer, &options, &loader), TESS_E_INVALID, "no pair of tokens");
+    tess_buffer_free(&text);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
 static void data_that_cannot_be_used_are_refused(void)
 {
     tess_tokenizer *tokenizer = the_tokenizer();
@@ -659,6 +862,12 @@ static void a_file_cut_short_while_in_use_is_an_error(void)
 }
 
 static const test_case cases[] = {
+    {"the_completion_of_a_prompt_is_trained_on_and_the_prompt_is_not",
+     the_completion_of_a_prompt_is_trained_on_and_the_prompt_is_not, 0, 0},
+    {"completions_are_not_split_over_rows_unless_it_is_said", completions_are_not_split_over_rows_unless_it_is_said, 0,
+     0},
+    {"ranks_share_one_sequence_of_pairs_and_texts", ranks_share_one_sequence_of_pairs_and_texts, 0, 0},
+    {"what_is_longer_than_a_row_is_cut_and_counted", what_is_longer_than_a_row_is_cut_and_counted, 0, 0},
     {"an_epoch_has_every_pair_of_tokens_once", an_epoch_has_every_pair_of_tokens_once, 0, 0},
     {"ranks_share_one_sequence_whatever_their_number", ranks_share_one_sequence_whatever_their_number, 0, 0},
     {"seek_to_a_cursor_goes_on_with_the_next_batch", seek_to_a_cursor_goes_on_with_the_next_batch, 0, 0},

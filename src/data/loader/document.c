@@ -3,6 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+tess_document_keys tess_document_keys_of(const char *text, const char *prompt, const char *completion)
+{
+    return (tess_document_keys){text != NULL ? text : "text", prompt != NULL ? prompt : "prompt",
+                                completion != NULL ? completion : "completion"};
+}
+
 static bool is_blank(const char *line, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -12,68 +18,104 @@ static bool is_blank(const char *line, size_t size)
     return true;
 }
 
-static tess_status fail_without_text(json_t *document, const char *key)
+static tess_status fail_without_text(json_t *line, const tess_document_keys *keys)
 {
     char names[200] = "";
     const char *name;
     json_t *member;
     size_t used = 0;
-    json_object_foreach (document, name, member)
+    json_object_foreach (line, name, member)
         used = tess_text_add(names, sizeof(names), used, "%s '%.40s'", used > 0 ? "," : ", but", name);
     return TESS_FAIL(TESS_E_FORMAT,
-                     "it has no '%s'%s: name the member that holds the text with data.text_key (eval: --text-key)", key,
-                     names);
+                     "it has no '%s'%s: name the member that holds the text with data.text_key (eval: --text-key), or "
+                     "those of a prompt and its completion with data.prompt_key and data.completion_key",
+                     keys->text, names);
 }
 
-/* The text beside a conversation is what the user wrote of it; one half of a pair is not. */
-static tess_status check(json_t *document, const char *key)
+static void take_string(const json_t *line, const char *key, const char **text, size_t *size)
+{
+    const json_t *value = json_object_get(line, key);
+    *text = json_string_value(value);
+    *size = json_string_length(value);
+}
+
+static tess_status take_pair(const tess_document_keys *keys, tess_document *document)
+{
+    const char *unused = NULL;
+    TESS_CHECK(strcmp(keys->prompt, keys->completion) != 0, TESS_E_INVALID,
+               "data.prompt_key and data.completion_key are both '%s'", keys->prompt);
+    TESS_TRY(tess_json_get_string(document->line, keys->prompt, "document", &unused));
+    TESS_TRY(tess_json_get_string(document->line, keys->completion, "document", &unused));
+    take_string(document->line, keys->prompt, &document->prompt, &document->prompt_size);
+    take_string(document->line, keys->completion, &document->text, &document->size);
+    return TESS_OK;
+}
+
+/* The text beside a conversation or a pair is what the user wrote of it; one half of a pair is not. */
+static tess_status take(const tess_document_keys *keys, tess_document *document)
 {
     static const char *const conversations[] = {"messages", "conversations"};
-    bool pair = tess_json_has(document, "prompt") && tess_json_has(document, "completion");
-    bool half = pair && (strcmp(key, "prompt") == 0 || strcmp(key, "completion") == 0);
-    const char *text = NULL;
-    TESS_CHECK(json_is_object(document), TESS_E_FORMAT, "expected an object with a string '%s'", key);
-    TESS_CHECK(
-        !tess_json_has(document, "loss_mask"), TESS_E_UNSUPPORTED,
-        "'loss_mask' is not supported, every token of '%s' is trained on: remove the member to train on them all", key);
-    if (json_is_string(json_object_get(document, key)) && !half)
+    json_t *line = document->line;
+    TESS_CHECK(json_is_object(line), TESS_E_FORMAT, "expected an object with a string '%s'", keys->text);
+    TESS_CHECK(!tess_json_has(line, "loss_mask"), TESS_E_UNSUPPORTED,
+               "'loss_mask' is not supported, every token of '%s' is trained on: remove the member to train on them "
+               "all",
+               keys->text);
+    bool pair = tess_json_has(line, keys->prompt) && tess_json_has(line, keys->completion);
+    bool half = pair && (strcmp(keys->text, keys->prompt) == 0 || strcmp(keys->text, keys->completion) == 0);
+    TESS_CHECK(!half, TESS_E_UNSUPPORTED,
+               "data.text_key=%s is one half of a pair, '%s' and '%s': leave it out to train on the completion after "
+               "its prompt",
+               keys->text, keys->prompt, keys->completion);
+    if (json_is_string(json_object_get(line, keys->text))) {
+        take_string(line, keys->text, &document->text, &document->size);
         return TESS_OK;
-    TESS_CHECK(!pair, TESS_E_UNSUPPORTED,
-               "pairs of 'prompt' and 'completion' are not supported, all of a text is trained on: join them into one "
-               "string 'text' (jq -c '{text: (.prompt + .completion)}') and set data.text_key=text");
+    }
+    if (pair)
+        return take_pair(keys, document);
     for (int i = 0; i < 2; i++)
-        TESS_CHECK(!tess_json_has(document, conversations[i]), TESS_E_UNSUPPORTED,
+        TESS_CHECK(!tess_json_has(line, conversations[i]), TESS_E_UNSUPPORTED,
                    "conversations ('%s') are not supported: write each as one string with the model's chat template "
                    "(transformers: tokenizer.apply_chat_template(messages, tokenize=False)) and name its member with "
                    "data.text_key; data.add_bos=false if the template writes the bos token itself",
                    conversations[i]);
-    TESS_TRY(tess_json_get_string(document, key, "document", &text));
-    return fail_without_text(document, key);
+    const char *unused = NULL;
+    TESS_TRY(tess_json_get_string(line, keys->text, "document", &unused));
+    return fail_without_text(line, keys);
 }
 
-tess_status tess_document_parse(const char *line, size_t size, const char *key, json_t **document)
+tess_status tess_document_parse(const char *line, size_t size, const tess_document_keys *keys, tess_document *document)
 {
-    *document = NULL;
+    *document = (tess_document){0};
     TESS_CHECK(size <= TESS_LINE_BYTES, TESS_E_FORMAT,
                "a document of %zu bytes, at most %d MiB are read: write it as several", size, TESS_LINE_BYTES >> 20);
     if (is_blank(line, size))
         return TESS_OK;
-    TESS_TRY(tess_json_parse(line, size, "document", false, document));
-    tess_status status = check(*document, key);
-    if (status != TESS_OK) {
-        json_decref(*document);
-        *document = NULL;
-    }
+    TESS_TRY(tess_json_parse(line, size, "document", false, &document->line));
+    tess_status status = take(keys, document);
+    if (status != TESS_OK)
+        tess_document_free(document);
     return status;
 }
 
-const char *tess_document_mask(const json_t *document, const char *key)
+void tess_document_free(tess_document *document)
+{
+    json_decref(document->line);
+    *document = (tess_document){0};
+}
+
+static bool is_read(const tess_document *document, const tess_document_keys *keys, const char *name)
+{
+    return document->prompt == NULL ? strcmp(name, keys->text) == 0
+                                    : strcmp(name, keys->prompt) == 0 || strcmp(name, keys->completion) == 0;
+}
+
+const char *tess_document_mask(const tess_document *document, const tess_document_keys *keys)
 {
     static const char *const words[] = {"mask", "weight", "labels"};
-    for (void *at = json_object_iter((json_t *)document); at != NULL;
-         at = json_object_iter_next((json_t *)document, at)) {
+    for (void *at = json_object_iter(document->line); at != NULL; at = json_object_iter_next(document->line, at)) {
         const char *name = json_object_iter_key(at);
-        for (int i = 0; i < 3 && strcmp(name, key) != 0; i++)
+        for (int i = 0; i < 3 && !is_read(document, keys, name); i++)
             if (strcasestr(name, words[i]) != NULL)
                 return name;
     }

@@ -1,5 +1,6 @@
-/* A line of jsonl as a document: a JSON object with the text as a string member. What else it may hold is refused by
- * name, or told, where it says that the text is not all to be trained on. */
+/* A line of jsonl as a document: a JSON object with the text as a string member, or with a prompt and the completion
+ * that is trained on. What else it may hold is refused by name, or told, where it says that the text is not all to be
+ * trained on. */
 #ifndef TESS_DATA_LOADER_DOCUMENT_H
 #define TESS_DATA_LOADER_DOCUMENT_H
 
@@ -7,12 +8,29 @@
 
 enum { TESS_LINE_BYTES = 64 << 20 }; /* of the longest line */
 
-/* *document: an object whose member `key` is a string (json_decref), or NULL for a blank line. TESS_E_FORMAT: the line
- * is too long, not JSON, or has no such member. TESS_E_UNSUPPORTED: a conversation or a loss_mask; the message says the
- * way around. */
-tess_status tess_document_parse(const char *line, size_t size, const char *key, json_t **document);
+/* The members that are read; none is NULL. */
+typedef struct tess_document_keys {
+    const char *text, *prompt, *completion;
+} tess_document_keys;
 
-/* The first member beside `key` with the name of a mask, or of weights or labels of tokens; NULL: none. */
-const char *tess_document_mask(const json_t *document, const char *key);
+/* NULLs become "text", "prompt" and "completion". */
+tess_document_keys tess_document_keys_of(const char *text, const char *prompt, const char *completion);
+
+typedef struct tess_document {
+    json_t *line;       /* NULL: the line is blank */
+    const char *prompt; /* of prompt_size bytes, comes before the text and is not trained on; NULL: none */
+    size_t prompt_size;
+    const char *text;
+    size_t size;
+} tess_document;
+
+/* *document: an object whose member keys->text is a string, which is the text; or else whose members keys->prompt and
+ * keys->completion are. tess_document_free it. TESS_E_FORMAT: the line is too long, not JSON, or has no such members.
+ * TESS_E_UNSUPPORTED: a conversation or a loss_mask; the message says the way around. */
+tess_status tess_document_parse(const char *line, size_t size, const tess_document_keys *keys, tess_document *document);
+void tess_document_free(tess_document *document);
+
+/* The first member that is not read, with the name of a mask, or of weights or labels of tokens; NULL: none. */
+const char *tess_document_mask(const tess_document *document, const tess_document_keys *keys);
 
 #endif

@@ -27,7 +27,8 @@ typedef struct loader_reader {
 struct tess_loader {
     tess_mem *mem;
     tess_loader_options options; /* files NULL: see blocks */
-    char text_key[128];
+    char keys[3][128];
+    bool cuts_told;
     tess_blocks blocks;
     uint64_t n_windows;
     tess_window windows[2];
@@ -154,6 +155,23 @@ static void warn_of_masks(tess_loader *loader)
     }
 }
 
+/* Of the current window. */
+static void warn_of_cuts(tess_loader *loader)
+{
+    char text[512];
+    const tess_loader_options *o = &loader->options;
+    const tess_window *window = &loader->windows[loader->current];
+    if (window->n_cut + window->n_omitted == 0 || loader->cuts_told || o->warn == NULL)
+        return;
+    loader->cuts_told = true;
+    snprintf(text, sizeof(text),
+             "%.300s: of the %lld documents read first, %lld are longer than a row of %lld tokens and cut at its end, "
+             "and %lld have nothing to train on there and are omitted (training.seq_len)",
+             loader->blocks.files[0].path, (long long)window->n_documents + (long long)window->n_omitted,
+             (long long)window->n_cut, (long long)o->seq_len, (long long)window->n_omitted);
+    o->warn(o->warn_self, text);
+}
+
 /* Makes the cursor's window current, and starts to read the next one ahead. */
 static tess_status need_window(tess_loader *loader)
 {
@@ -171,6 +189,7 @@ static tess_status need_window(tess_loader *loader)
     }
     loader->current = 1 - loader->current;
     warn_of_masks(loader);
+    warn_of_cuts(loader);
     next_window(loader, &epoch, &index);
     if (loader->options.repeat || epoch == 0)
         ask(r, &loader->windows[1 - loader->current], epoch, index);
@@ -191,8 +210,9 @@ static tess_status settle(tess_loader *loader)
         if (loader->cursor.row < n_rows)
             return TESS_OK;
         empty = n_rows == 0 ? empty + 1 : 0;
-        TESS_CHECK(empty < loader->n_windows, TESS_E_INVALID, "%s: the data hold no pair of tokens to train on",
-                   loader->blocks.files[0].path);
+        TESS_CHECK(empty < loader->n_windows, TESS_E_INVALID,
+                   "%s: the data hold no pair of tokens to train on (rows have %lld)", loader->blocks.files[0].path,
+                   (long long)loader->options.seq_len);
         loader->cursor.row -= n_rows;
         /* An epoch of one window has the same documents, and so the same number of rows, every time. */
         if (loader->n_windows == 1 && loader->options.repeat) {
@@ -225,18 +245,28 @@ static tess_status create_batch(tess_loader *loader)
     return TESS_OK;
 }
 
+static tess_status copy_keys(tess_loader *loader, const tess_loader_options *options)
+{
+    const tess_document_keys keys =
+        tess_document_keys_of(options->text_key, options->prompt_key, options->completion_key);
+    const char *const from[] = {keys.text, keys.prompt, keys.completion};
+    const char **to[] = {&loader->options.text_key, &loader->options.prompt_key, &loader->options.completion_key};
+    for (int i = 0; i < 3; i++) {
+        int size = snprintf(loader->keys[i], sizeof(loader->keys[i]), "%s", from[i]);
+        TESS_CHECK((size_t)size < sizeof(loader->keys[i]), TESS_E_INVALID, "the key of %d bytes is too long: %.40s...",
+                   size, from[i]);
+        *to[i] = loader->keys[i];
+    }
+    return TESS_OK;
+}
+
 static tess_status create(tess_loader *loader, const tess_loader_options *options)
 {
     int64_t vocab_size = tess_tokenizer_vocab_size(loader->tokenizer);
     TESS_CHECK(options->eos_id < vocab_size, TESS_E_INVALID, "eos id %d is not in the vocabulary of %lld tokens",
                options->eos_id, (long long)vocab_size);
     loader->options.files = NULL;
-    if (options->text_key != NULL) {
-        int size = snprintf(loader->text_key, sizeof(loader->text_key), "%s", options->text_key);
-        TESS_CHECK((size_t)size < sizeof(loader->text_key), TESS_E_INVALID, "the text key of %d bytes is too long",
-                   size);
-        loader->options.text_key = loader->text_key;
-    }
+    TESS_TRY(copy_keys(loader, options));
     TESS_TRY(tess_blocks_open(&loader->blocks, options));
     loader->n_windows = tess_rows_window_count(&loader->blocks);
     TESS_TRY(create_batch(loader));
@@ -255,7 +285,8 @@ tess_status tess_loader_create(tess_mem *mem, const tess_tokenizer *tokenizer, c
     tess_loader *loader = block;
     loader->mem = loader->blocks.mem = mem;
     for (int i = 0; i < 2; i++)
-        loader->windows[i] = (tess_window){.mem = mem, .tokens = {.mem = mem}};
+        loader->windows[i] =
+            (tess_window){.mem = mem, .tokens = {.mem = mem}, .loss = {.mem = mem}, .whole = {.mem = mem}};
     loader->tokenizer = tokenizer;
     loader->options = *options;
     tess_status status = create(loader, options);

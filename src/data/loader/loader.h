@@ -3,9 +3,15 @@
  * Files are cut into blocks of about 256 KiB at document ends (jsonl) or line ends (plain text; without a line end for
  * 256 KiB, at a character). An epoch visits the blocks in a permuted order, 64 at a time: a window. A window's
  * documents (a line of jsonl; a block of plain text) are tokenized and packed (packing/packing.h) into rows of seq_len
- * tokens, the last of them padded with eos (or 0) without targets, and its rows are visited in a permuted order.
- * Micro-batch g takes rows g * micro_batch and on, across windows and epochs. So every token of an epoch is a target
- * once, except the first of each document (its bos, where documents begin with one), and no sequence crosses documents.
+ * tokens, what they leave of a row padded with eos (or 0) without targets, and its rows are visited in a permuted
+ * order. Micro-batch g takes rows g * micro_batch and on, across windows and epochs. So every token of an epoch's texts
+ * is a target once, except the first of each document (its bos, where documents begin with one), and no sequence
+ * crosses documents.
+ *
+ * A line of jsonl may hold a prompt and a completion instead of a text: the tokens of the prompt, then those of the
+ * completion and the eos, each tokenized by itself. Only those after the prompt are targets. Such a document is not
+ * split over rows, unless `split` says so: it would go on without its prompt. One that is longer than a row is cut at
+ * the end; where no target is left it is omitted; both are counted and told.
  *
  * All orders come from tess_rng_permute(seed, epoch): there is no index array. A window is a pure function of (data,
  * options, epoch, number), so a cursor is enough to find any row again. Memory holds one window and the next (tokens of
@@ -15,25 +21,30 @@
  * Without shuffle the blocks and rows come in file order. Without repeat there is one epoch, whose last micro-batch is
  * filled up with rows without targets. Text is read as tess_encode does (invalid UTF-8 is U+FFFD; specials such as
  * "<|endoftext|>" in the text are recognized). Lines of jsonl may be blank; every other line must be an object with a
- * string text_key, of at most 64 MiB (document.h). */
+ * string text_key, or with a pair, of at most 64 MiB (document.h). */
 #ifndef TESS_DATA_LOADER_LOADER_H
 #define TESS_DATA_LOADER_LOADER_H
 
 #include "data/tokenizer/tokenizer.h"
 
+/* Whether a document may be split over rows. AUTO: a text may, a completion may not. */
+typedef enum tess_split { TESS_SPLIT_AUTO, TESS_SPLIT_TRUE, TESS_SPLIT_FALSE } tess_split;
+
 typedef struct tess_loader_options {
-    const char *const *files; /* plain text, or *.jsonl with a "text" member per line */
+    const char *const *files; /* plain text, or *.jsonl with a document per line */
     int n_files;
-    const char *text_key; /* NULL: "text" */
-    int64_t seq_len;      /* tokens per row */
-    int64_t micro_batch;  /* rows per micro-batch */
+    const char *text_key, *prompt_key, *completion_key; /* NULL: "text", "prompt", "completion" */
+    tess_split split;
+    int64_t seq_len;     /* tokens per row */
+    int64_t micro_batch; /* rows per micro-batch */
     uint64_t seed;
     bool shuffle;      /* false: file order */
     bool repeat;       /* start over after the last row (training); false: *end is set (validation) */
     double begin, end; /* part of each file in use, by bytes, cut at line ends: training 0..0.95, validation 0.95..1 */
     tess_prefix bos;   /* begins each document */
     int32_t eos_id;    /* ends each document of jsonl; -1: none */
-    /* Gets a line for people once a file with members like masks, which are not obeyed. May be NULL. */
+    /* Gets a line for people once a file with members like masks, which are not obeyed, and once where documents are
+     * cut. May be NULL. */
     void (*warn)(void *self, const char *text);
     void *warn_self;
 } tess_loader_options;
@@ -56,7 +67,7 @@ typedef struct tess_micro_batch {
 typedef struct tess_loader tess_loader;
 
 /* Reads the first window. TESS_E_INVALID: no files, an empty file, a file of one byte, a part begin..end without a
- * whole line in any file, text without a pair of tokens. TESS_E_NOT_FOUND, TESS_E_IO: the message names the file.
+ * whole line in any file, nothing to predict in them. TESS_E_NOT_FOUND, TESS_E_IO: the message names the file.
  * TESS_E_FORMAT, TESS_E_UNSUPPORTED: a bad line of jsonl, by file and line. The tokenizer is borrowed, the rest is
  * copied. */
 tess_status tess_loader_create(tess_mem *mem, const tess_tokenizer *tokenizer, const tess_loader_options *options,

@@ -13,8 +13,11 @@ typedef struct tess_window {
     bool filled;
     uint64_t epoch, index;
     tess_ids tokens;
-    int64_t *starts, *pairs; /* of documents: see tess_documents */
-    size_t n_documents, starts_capacity, pairs_capacity;
+    tess_buffer loss;         /* of tokens, as bytes: see tess_documents; empty: all may be targets */
+    tess_buffer whole;        /* of documents: 1: not split */
+    int64_t *starts, *places; /* of documents: see tess_documents */
+    size_t n_documents, starts_capacity, places_capacity;
+    int64_t n_cut, n_omitted; /* documents longer than a row, and those of them without a target before their cut */
     int64_t n_rows;
     uint64_t order; /* stream of the permutation of its rows */
 } tess_window;

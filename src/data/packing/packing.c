@@ -1,27 +1,42 @@
 #include "data/packing/packing.h"
 
-int64_t tess_pack_count(const int64_t *starts, int64_t n, int64_t *pairs)
+static int64_t smaller(int64_t a, int64_t b)
 {
-    pairs[0] = 0;
+    return a < b ? a : b;
+}
+
+static int64_t pairs_of(const int64_t *starts, int64_t d)
+{
+    int64_t tokens = starts[d + 1] - starts[d];
+    return tokens > 0 ? tokens - 1 : 0;
+}
+
+int64_t tess_pack_place(const int64_t *starts, const uint8_t *whole, int64_t n, int64_t seq_len, int64_t *places)
+{
+    places[0] = 0;
     for (int64_t d = 0; d < n; d++) {
-        int64_t tokens = starts[d + 1] - starts[d];
-        pairs[d + 1] = pairs[d] + (tokens > 0 ? tokens - 1 : 0);
+        int64_t length = pairs_of(starts, d), used = places[d] % seq_len;
+        if (whole != NULL && whole[d] != 0) {
+            length = smaller(length, seq_len);
+            places[d] += used + length > seq_len ? seq_len - used : 0;
+        }
+        places[d + 1] = places[d] + length;
     }
-    return pairs[n];
+    return places[n];
 }
 
 int64_t tess_pack_rows(const tess_documents *documents, int64_t seq_len)
 {
-    return (documents->pairs[documents->n] + seq_len - 1) / seq_len;
+    return (documents->places[documents->n] + seq_len - 1) / seq_len;
 }
 
-/* The document that holds pair `at`: the last with pairs[d] <= at. */
+/* The last document that begins at or before place `at`. */
 static int64_t document_of(const tess_documents *documents, int64_t at)
 {
     int64_t low = 0, high = documents->n;
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
-        if (documents->pairs[middle] <= at)
+        if (documents->places[middle] <= at)
             low = middle;
         else
             high = middle;
@@ -29,14 +44,21 @@ static int64_t document_of(const tess_documents *documents, int64_t at)
     return low;
 }
 
+/* Pairs of a document on the line: a cut one has only those up to where the next one begins. */
+static int64_t length_of(const tess_documents *documents, int64_t d)
+{
+    return smaller(pairs_of(documents->starts, d), documents->places[d + 1] - documents->places[d]);
+}
+
 int64_t tess_pack_row(const tess_documents *documents, int64_t index, int64_t seq_len, int32_t pad_id,
                       const tess_row *row)
 {
-    int64_t n_pairs = documents->pairs[documents->n], at = index * seq_len, filled = 0, n_seqs = 0;
-    for (int64_t d = at < n_pairs ? document_of(documents, at) : documents->n; d < documents->n && filled < seq_len;
-         d++) {
-        int64_t first = at + filled - documents->pairs[d], left = documents->pairs[d + 1] - documents->pairs[d] - first;
-        int64_t length = left < seq_len - filled ? left : seq_len - filled;
+    const int64_t *places = documents->places;
+    int64_t end = places[documents->n], at = index * seq_len, filled = 0, n_seqs = 0;
+    for (int64_t d = at < end ? document_of(documents, at) : documents->n; d < documents->n; d++) {
+        if (filled == seq_len || places[d] > at + filled)
+            break;
+        int64_t first = at + filled - places[d], length = smaller(length_of(documents, d) - first, seq_len - filled);
         const int64_t token = documents->starts[d] + first;
         for (int64_t i = 0; i < length; i++) {
             bool counts = documents->loss == NULL || documents->loss[token + i + 1] != 0;

@@ -21,6 +21,10 @@ void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team);
  * outlive a process. Not collective. */
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
 
+/* Frees the gathered copies that training does not need, after units were held all at once. Collective, between steps.
+ */
+tess_status tess_fsdp_trim(tess_fsdp *fsdp);
+
 /* Gathers, reductions and waits switch `clock` (borrowed until destroy) and back. Call before the first step. A call
  * that fails leaves the clock in its phase: phases are reported for successful steps only. */
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);

@@ -176,14 +176,42 @@ tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
+static void free_slot(tess_fsdp *fsdp, tess_fsdp_slot *slot)
+{
+    if (slot->work != NULL)
+        tess_work_wait(&slot->work, 0);
+    if (slot->unit != NULL)
+        slot->unit->slot = NULL;
+    tess_fsdp_copy_free(fsdp, slot->data);
+    tess_mem_free(fsdp->mem, slot);
+}
+
+tess_status tess_fsdp_trim(tess_fsdp *fsdp)
+{
+    if (fsdp->persistent || fsdp->direct)
+        return TESS_OK;
+    if (fsdp->n_shards > 1)
+        TESS_TRY(meet(fsdp)); /* nobody reads them any more */
+    for (tess_fsdp_slot **at = &fsdp->slots; *at != NULL;) {
+        tess_fsdp_slot *slot = *at;
+        int n = 0;
+        for (const tess_fsdp_slot *other = slot; other != NULL; other = other->next)
+            n += other->size_class == slot->size_class;
+        if (slot->held || n <= slot_limit(fsdp, slot->size_class)) {
+            at = &slot->next;
+            continue;
+        }
+        *at = slot->next;
+        free_slot(fsdp, slot);
+    }
+    return TESS_OK;
+}
+
 void tess_fsdp_slots_free(tess_fsdp *fsdp)
 {
     while (fsdp->slots != NULL) {
         tess_fsdp_slot *slot = fsdp->slots;
         fsdp->slots = slot->next;
-        if (slot->work != NULL)
-            tess_work_wait(&slot->work, 0);
-        tess_fsdp_copy_free(fsdp, slot->data);
-        tess_mem_free(fsdp->mem, slot);
+        free_slot(fsdp, slot);
     }
 }

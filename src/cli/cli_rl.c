@@ -1,0 +1,19 @@
+#include "cli/cli_task.h"
+#include "rl/rl_task.h"
+
+static int run(tess_mem *mem, int argc, char **argv)
+{
+    (void)mem;
+    return cli_run_task(&tess_rl_task_kind, &cli_rl,
+                        "name a configuration file, or set what has no default: model.path=FOLDER "
+                        "data.files=PROMPTS.jsonl reward.kind=...",
+                        argc, argv);
+}
+
+const cli_command cli_rl = {
+    "rl", "[CONFIG.yaml] [-n RANKS] [section.key=value ...]",
+    "train a model by reinforcement: it answers prompts, answers are graded, and it learns from "
+    "them\n"
+    "Without a file: tessera rl model.path=FOLDER data.files=PROMPTS.jsonl reward.kind=number\n"
+    "`tessera info` lists every section.key with its default; docs/rl.md explains them.",
+    .run = run};

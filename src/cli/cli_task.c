@@ -1,0 +1,30 @@
+#include "cli/cli_task.h"
+
+#include "cli/train_view.h"
+#include "job/environment.h"
+#include "supervise/train_job.h"
+
+int cli_run_task(const tess_task_kind *kind, const cli_command *cli, const char *missing, int argc, char **argv)
+{
+    const char *n_ranks = NULL;
+    static cli_train_view view;
+    tess_own_command command;
+    bool is_rank = tess_launch_is_rank();
+    tess_status status = is_rank ? TESS_OK : tess_own_command_of(argc, argv, &command); /* cli_parse reorders argv */
+    const cli_flag flags[] = {{"-n", "RANKS", "processes on this machine (1)", .text = &n_ranks}};
+    int n = cli_parse(argc, argv, cli, flags, 1);
+    if (n == 0)
+        return cli_misuse(cli, "%s", missing);
+    char *const *words = argv + 1;
+    const char *path = tess_config_take_path(&words, &n);
+    tess_train_job job = {.kind = kind,
+                          .config = path,
+                          .overrides = words,
+                          .n_overrides = n,
+                          .command = &command,
+                          .counts_ranks = n_ranks != NULL,
+                          .view = cli_train_view_of(&view)};
+    if (status == TESS_OK && !is_rank)
+        status = cli_count_ranks(n_ranks, &job.ranks);
+    return status == TESS_OK ? tess_train_job_run(&job) : tess_exit_fail_once(status);
+}

@@ -1,0 +1,193 @@
+/* Drawing: this rank's samples, with the weights of all units held; then their grades. */
+#include <string.h>
+
+#include "base/os/os.h"
+#include "rl/rl_impl.h"
+
+typedef struct drawing {
+    rl *r;
+    const rl_draw_options *options;
+    rl_sample *const *samples;
+    int64_t n, next;
+    int32_t version;
+    tess_buffer tail; /* the newest tokens' text, to find a stop text in */
+    tess_status journal;
+} drawing;
+
+/* ---- What the generator asks ---- */
+static tess_status next(void *self, tess_request *request, bool *none)
+{
+    drawing *d = self;
+    *none = d->next == d->n;
+    if (*none)
+        return TESS_OK;
+    rl_sample *s = d->samples[d->next++];
+    TESS_TRY(rl_sample_reserve(d->r->mem, s, s->n_prompt + d->options->max_new_tokens)); /* ids are borrowed */
+    *request = (tess_request){.id = d->options->numbers + (uint64_t)s->number,
+                              .ids = s->ids,
+                              .n = s->n,
+                              .n_prompt = s->n_prompt,
+                              .max_new_tokens = d->options->max_new_tokens - (s->n - s->n_prompt),
+                              .budget = d->options->budget_tokens,
+                              .prefix = 1 + (uint64_t)(s->number / d->options->prefix_n),
+                              .user = s};
+    return TESS_OK;
+}
+
+/* Whether the answer's text ends with a stop text. Enough tokens are decoded for the longest one: each is a byte at
+ * least, but for special ones, which end answers. */
+static tess_status find_stop(drawing *d, const rl_sample *s, bool *stop)
+{
+    const tess_text_list *stops = &d->r->config->rollout.stop;
+    size_t longest = 0;
+    for (int i = 0; i < stops->n; i++)
+        longest = strlen(stops->item[i]) > longest ? strlen(stops->item[i]) : longest;
+    if (stops->n == 0)
+        return TESS_OK;
+    int64_t first = s->n - (int64_t)longest - 4;
+    first = first > s->n_prompt ? first : s->n_prompt;
+    d->tail.size = 0;
+    TESS_TRY(
+        tess_decode(tess_trainer_tokenizer_of(d->r->trainer), s->ids + first, (size_t)(s->n - first), true, &d->tail));
+    for (int i = 0; i < stops->n && d->tail.data != NULL; i++)
+        *stop |= tess_text_ends_with(d->tail.data, stops->item[i]);
+    return TESS_OK;
+}
+
+static tess_status token(void *self, const tess_request *request, int64_t position, int32_t id, float logprob,
+                         bool generated, bool *stop)
+{
+    drawing *d = self;
+    rl_sample *s = request->user;
+    (void)position;
+    if (!generated)
+        return TESS_OK;
+    TESS_TRY(rl_sample_add(d->r->mem, s, id, logprob, d->version));
+    return find_stop(d, s, stop);
+}
+
+static tess_status finished(void *self, const tess_request *request, tess_finish why)
+{
+    drawing *d = self;
+    rl_sample *s = request->user;
+    s->finish = why == TESS_FINISH_BUDGET ? RL_UNFINISHED : (int32_t)why;
+    tess_runtime_phase(tess_trainer_runtime(d->r->trainer), "rollout", d->r->engine->step + 1, d->r->state.rollout);
+    return d->options->journal != NULL ? rl_journal_append(d->options->journal, d->options->round, s) : TESS_OK;
+}
+
+/* ---- Drawing ---- */
+static tess_status run(drawing *d, const tess_held_weights *held)
+{
+    const tess_config *c = d->r->config;
+    const tess_model_config *model = tess_trainer_model(d->r->trainer);
+    const tess_generator_options options = {.dtype = tess_engine_activations(c).dtype,
+                                            .max_length = c->training.seq_len,
+                                            .max_sequences =
+                                                d->n < c->rollout.max_sequences ? d->n : c->rollout.max_sequences,
+                                            .cache_bytes = (size_t)c->rollout.cache_bytes,
+                                            .pass_tokens = c->rollout.pass_tokens};
+    const tess_sampling sampling = {
+        .temperature = d->options->temperature, .top_p = 1, .seed = (uint64_t)c->debug.seed, .exact = true};
+    const tess_request_source source = {d, next, token, finished};
+    tess_generator *generator;
+    TESS_TRY(
+        tess_generator_create(held->compute.stream, d->r->engine->model, &held->compute.hooks, &options, &generator));
+    tess_status status = tess_generator_run(generator, &sampling, model->eos_token_id, model->n_eos, &source);
+    d->r->facts.stats = tess_generator_get_stats(generator);
+    tess_generator_destroy(&generator);
+    return status;
+}
+
+tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n)
+{
+    drawing d = {.r = r, .options = options, .samples = samples, .n = n, .version = (int32_t)r->engine->step};
+    tess_held_weights held;
+    double begin_s = tess_os_now_s();
+    d.tail.mem = r->mem;
+    tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", r->engine->step + 1, r->state.rollout);
+    tess_status status = tess_weights_hold(r->engine, &held);
+    if (status == TESS_OK && n > 0)
+        status = run(&d, &held);
+    tess_status freed = tess_weights_let_go(&held);
+    tess_buffer_free(&d.tail);
+    r->facts.draw_s += tess_os_now_s() - begin_s;
+    return status != TESS_OK ? status : freed;
+}
+
+/* ---- Grades ---- */
+typedef struct grading {
+    tess_reward_item *items;
+    tess_reward_result *results;
+    size_t *text; /* where each answer's text begins, and the last one ends */
+    tess_buffer answers;
+} grading;
+
+static tess_status decode_answers(rl *r, grading *g, rl_sample *const *samples, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const rl_sample *s = samples[i];
+        g->text[i] = g->answers.size;
+        TESS_TRY(tess_decode(tess_trainer_tokenizer_of(r->trainer), s->ids + s->n_prompt, (size_t)(s->n - s->n_prompt),
+                             true, &g->answers));
+        TESS_TRY(tess_buffer_append(&g->answers, "", 1)); /* ends a text */
+    }
+    g->text[n] = g->answers.size;
+    return TESS_OK;
+}
+
+static void fill_items(grading *g, const tess_prompts *prompts, rl_sample *const *samples, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const tess_prompt_record *record = tess_prompts_at(prompts, samples[i]->record);
+        g->items[i] = (tess_reward_item){.id = (uint64_t)samples[i]->number,
+                                         .prompt = record->text,
+                                         .prompt_size = record->size,
+                                         .response = g->answers.data + g->text[i],
+                                         .response_size = g->text[i + 1] - g->text[i] - 1,
+                                         .label = record->label,
+                                         .label_size = record->label_size,
+                                         .metadata = record->metadata,
+                                         .truncated = samples[i]->finish == TESS_FINISH_LENGTH};
+    }
+}
+
+static void take_result(const tess_reward_result *result, rl_sample *s)
+{
+    s->grade = result->scored ? RL_SCORED : RL_NO_REWARD;
+    s->reward = result->scored ? result->value : 0;
+    s->n_parts = result->n_parts < RL_PARTS ? result->n_parts : RL_PARTS;
+    for (int i = 0; i < s->n_parts; i++) {
+        s->part[i] = (rl_reward_part){.value = result->part[i].value};
+        strncpy(s->part[i].name, result->part[i].name, RL_PART_NAME - 1);
+    }
+}
+
+static tess_status grade(rl *r, grading *g, const tess_prompts *prompts, rl_sample *const *samples, int64_t n)
+{
+    const size_t count = (size_t)n;
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*g->items), "grades", (void **)&g->items));
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*g->results), "grades", (void **)&g->results));
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count + 1, sizeof(*g->text), "grades", (void **)&g->text));
+    TESS_TRY(decode_answers(r, g, samples, n));
+    fill_items(g, prompts, samples, n);
+    TESS_TRY(tess_rewarder_score(r->rewarder, g->items, n, g->results));
+    for (int64_t i = 0; i < n; i++)
+        take_result(&g->results[i], samples[i]);
+    return TESS_OK;
+}
+
+tess_status rl_grade(rl *r, const tess_prompts *prompts, rl_sample *const *samples, int64_t n)
+{
+    grading g = {.answers = {.mem = r->mem}};
+    double begin_s = tess_os_now_s();
+    if (n == 0)
+        return TESS_OK;
+    tess_runtime_phase(tess_trainer_runtime(r->trainer), "reward", r->engine->step + 1, r->state.rollout);
+    tess_status status = grade(r, &g, prompts, samples, n);
+    tess_mem_free(r->mem, g.items);
+    tess_mem_free(r->mem, g.results);
+    tess_mem_free(r->mem, g.text);
+    tess_buffer_free(&g.answers);
+    r->facts.grade_s += tess_os_now_s() - begin_s;
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "reward");
+}

@@ -1,0 +1,125 @@
+/* Held-out prompts: the policy answers each of them several times, and the answers are graded. Their draws are the same
+ * in every evaluation, so that two of them differ by the weights alone. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/os/os.h"
+#include "comm/agree.h"
+#include "rl/algo/rl_passk.h"
+#include "rl/rl_impl.h"
+#include "tessera/comm.h"
+
+static const uint64_t evaluation_numbers = (uint64_t)1 << 62; /* no sample of a rollout has such a number */
+
+typedef struct evaluation {
+    rl_sample *samples; /* (n) of all ranks */
+    rl_sample **listed; /* (n) */
+    int32_t *owner;
+    int64_t n;
+} evaluation;
+
+static tess_status begin(rl *r, evaluation *e)
+{
+    const int64_t n = r->config->evaluation.n;
+    const size_t count = (size_t)e->n;
+    TESS_TRY(
+        tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*e->samples), "evaluation", (void **)&e->samples));
+    TESS_TRY(
+        tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*e->listed), "evaluation", (void **)&e->listed));
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*e->owner), "evaluation", (void **)&e->owner));
+    for (int64_t i = 0; i < e->n; i++) {
+        const tess_prompt_record *prompt = tess_prompts_at(r->held_out, i / n);
+        e->samples[i] = (rl_sample){.number = i, .record = i / n, .finish = RL_UNFINISHED};
+        e->listed[i] = &e->samples[i];
+        e->owner[i] = (int32_t)(i / n % tess_team_size(r->team));
+        TESS_TRY(rl_sample_begin(r->mem, &e->samples[i], prompt->ids, prompt->n));
+    }
+    return TESS_OK;
+}
+
+static tess_status answer(rl *r, evaluation *e)
+{
+    const tess_config *c = r->config;
+    const rl_draw_options options = {.temperature = c->evaluation.temperature,
+                                     .max_new_tokens = c->rollout.max_new_tokens,
+                                     .numbers = evaluation_numbers,
+                                     .prefix_n = c->evaluation.n};
+    rl_sample **mine;
+    int64_t n = 0;
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)e->n, sizeof(*mine), "evaluation", (void **)&mine));
+    for (int64_t i = 0; i < e->n; i++)
+        if (e->owner[i] == tess_team_rank(r->team))
+            mine[n++] = e->listed[i];
+    tess_status status = rl_draw(r, &options, mine, n);
+    if (status == TESS_OK)
+        status = rl_grade(r, r->held_out, mine, n);
+    tess_mem_free(r->mem, mine);
+    TESS_TRY(tess_team_agree(r->team, status));
+    return rl_exchange(r, e->listed, e->owner, e->n);
+}
+
+typedef struct evaluation_result {
+    double accuracy, reward, pass_at_n, length, truncated;
+} evaluation_result;
+
+static evaluation_result measure(const rl *r, const evaluation *e)
+{
+    const int64_t n = r->config->evaluation.n, n_prompts = e->n / n;
+    evaluation_result sum = {0};
+    for (int64_t p = 0; p < n_prompts; p++) {
+        int64_t right = 0;
+        for (int64_t k = 0; k < n; k++) {
+            const rl_sample *s = &e->samples[p * n + k];
+            right += s->grade == RL_SCORED && s->reward >= r->config->evaluation.threshold;
+            sum.reward += s->reward;
+            sum.length += (double)(s->n - s->n_prompt);
+            sum.truncated += s->finish == TESS_FINISH_LENGTH;
+        }
+        sum.accuracy += (double)right / (double)n;
+        sum.pass_at_n += tess_pass_at_k(n, right, n < 8 ? n : 8);
+    }
+    return (evaluation_result){.accuracy = sum.accuracy / (double)n_prompts,
+                               .reward = sum.reward / (double)e->n,
+                               .pass_at_n = sum.pass_at_n / (double)n_prompts,
+                               .length = sum.length / (double)e->n,
+                               .truncated = sum.truncated / (double)e->n};
+}
+
+static void report(rl *r, const evaluation *e, double seconds)
+{
+    const evaluation_result result = measure(r, e);
+    const int64_t n = r->config->evaluation.n, k = n < 8 ? n : 8;
+    char pass[32];
+    static char pass_name[32];
+    snprintf(pass, sizeof(pass), "pass@%lld", (long long)k);
+    snprintf(pass_name, sizeof(pass_name), "eval/held_out-pass@%lld", (long long)k);
+    const tess_metric metrics[] = {{"eval/held_out", result.accuracy},
+                                   {"eval/held_out-reward", result.reward},
+                                   {pass_name, result.pass_at_n},
+                                   {"eval/held_out-truncated_ratio", result.truncated},
+                                   {"eval/held_out-response_len", result.length}};
+    tess_trainer_note(
+        r->trainer,
+        "evaluation: step: %5lld  accuracy: %.4f  %s: %.4f  reward: %.4f  length: %.1f  (%lld prompts x %lld "
+        "samples, %.1f s)",
+        (long long)r->engine->step, result.accuracy, pass, result.pass_at_n, result.reward, result.length,
+        (long long)(e->n / n), (long long)n, seconds);
+    tess_trainer_add_metrics(r->trainer, metrics, (int)(sizeof(metrics) / sizeof(metrics[0])));
+}
+
+tess_status rl_evaluate(rl *r)
+{
+    evaluation e = {.n = tess_prompts_count(r->held_out) * r->config->evaluation.n};
+    const double begin_s = tess_os_now_s();
+    tess_status status = begin(r, &e);
+    if (status == TESS_OK)
+        status = answer(r, &e);
+    if (status == TESS_OK)
+        report(r, &e, tess_os_now_s() - begin_s);
+    for (int64_t i = 0; i < e.n && e.samples != NULL; i++)
+        rl_sample_free(r->mem, &e.samples[i]);
+    tess_mem_free(r->mem, e.samples);
+    tess_mem_free(r->mem, e.listed);
+    tess_mem_free(r->mem, e.owner);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "evaluation");
+}

@@ -1,0 +1,189 @@
+/* The parts of reinforcement learning, private to src/rl.
+ *
+ *   rl_task.c      the task that the trainer drives: rollouts, then the optimizer steps that learn from them
+ *   rl_rollout.c   which samples a rollout has: prompts in order, filter, budget, what the journal knows
+ *   rl_draw.c      this rank's share of them drawn and graded
+ *   rl_exchange.c  what every rank has drawn becomes everybody's
+ *   rl_rows.c      a rollout as rows to train on: log-probabilities of others, advantages
+ *   rl_micro.c     micro-batches of a step
+ *   rl_loss.c      what a step minimises
+ *   rl_options.c   from the configuration to what these parts want
+ *   rl_report.c    what people and metrics.jsonl see of it
+ *   rl_evaluate.c  held-out prompts */
+#ifndef TESS_RL_RL_IMPL_H
+#define TESS_RL_RL_IMPL_H
+
+#include "data/conversation/prompts.h"
+#include "rl/algo/rl_dpo.h"
+#include "rl/algo/rl_policy_loss.h"
+#include "rl/reference/reference.h"
+#include "rl/reward/reward.h"
+#include "rl/rl_journal.h"
+#include "train/held_weights.h"
+#include "train/trainer.h"
+
+/* The samples of one prompt. */
+typedef struct rl_group {
+    int64_t ordinal;    /* of the prompt, counted over all epochs */
+    rl_sample *samples; /* (rollout.n) */
+} rl_group;
+
+typedef struct rl_groups {
+    rl_group *group;
+    size_t n, room;
+} rl_groups;
+
+/* Where a rollout begins, which is all that it depends on beside the weights. */
+typedef struct rl_state {
+    int64_t rollout; /* its number */
+    int64_t cursor;  /* ordinal of the first prompt that no rollout before has begun */
+    int64_t carried; /* prompts before it that are still under way */
+    uint64_t chain;  /* of all samples before */
+    double kl_beta;
+} rl_state;
+
+/* What a rollout says of itself, for metrics. */
+typedef struct rl_rollout_facts {
+    int64_t rounds, dropped[2]; /* dropped: prompts that the filter left out, all rewards alike: low, high */
+    int64_t drawn_tokens, known_samples;
+    double draw_s, grade_s, prepare_s;
+    tess_generator_stats stats; /* of this rank */
+} rl_rollout_facts;
+
+/* A rollout as rows to train on, the same on every rank: whole sequences, a row for each token but the last; row t
+ * predicts the token behind it. */
+typedef struct rl_rows {
+    const rl_sample **samples; /* (n_seqs) */
+    int64_t n_seqs, n_rows;
+    int64_t *begin;     /* (n_seqs + 1) */
+    int64_t *n_targets; /* (n_seqs) rows that the policy drew */
+    int64_t *group;     /* (n_groups + 1) first sequence of each */
+    int64_t n_groups;
+    uint8_t *mask;          /* (n_rows) 1: the policy drew the predicted token */
+    int32_t *version;       /* (n_rows) */
+    float *drawn;           /* (n_rows) log-probabilities as they were drawn */
+    float *old;             /* before the first update; drawn, unless they were computed again */
+    float *reference;       /* NULL: there is none */
+    float *value, *returns; /* of a critic; NULL: there is none */
+    float *advantage;
+} rl_rows;
+
+typedef struct rl_micro_batches rl_micro_batches; /* rl_micro.c */
+typedef struct rl rl;
+
+struct rl {
+    tess_trainer *trainer;
+    const tess_config *config;
+    tess_mem *mem;
+    tess_team *team;
+    tess_engine *engine;              /* once it is ready */
+    tess_prompts *prompts, *held_out; /* held_out NULL: none */
+    tess_rewarder *rewarder;
+    tess_reference *reference; /* NULL: none */
+    tess_policy_options policy;
+    char folder[1024]; /* of journals */
+    uint64_t identity; /* of all rollouts of this run */
+
+    /* Of the newest rollout: where it begins, where the one after it does, what it has chosen, and the prompts that go
+     * on in the next one. */
+    rl_state state, after;
+    rl_groups chosen, under_way;
+    rl_rollout_facts facts;
+    /* Of the rollout that is trained on: where it and the next one begin. With rollout.lag the newest is the next one.
+     */
+    rl_state training, next;
+    rl_groups trained;
+    rl_rows rows;            /* n_seqs 0: not made yet */
+    rl_micro_batches *micro; /* of the step at hand */
+    bool in_step;
+    bool restored; /* the state was given: what is under way has to be read */
+    /* Of the newest step. */
+    double kl; /* divergence from the reference */
+    tess_metric metrics[96];
+    int n_metrics, n_rollout_metrics; /* those of the rollout come first */
+    char words[512];
+};
+
+static inline bool rl_has_pairs(const tess_config *c)
+{
+    return c->rl.algorithm >= TESS_RL_DPO;
+}
+
+/* Of the policy, in drawing and in training. */
+static inline float rl_inv_temperature(const tess_config *c)
+{
+    return rl_has_pairs(c) ? 1 : (float)(1 / c->rollout.temperature);
+}
+
+/* Optimizer steps of one rollout. */
+static inline int64_t rl_steps_per_rollout(const tess_config *c)
+{
+    return c->rl.updates * c->rl.epochs;
+}
+
+/* ---- rl_options.c ---- */
+tess_status rl_check(tess_config *config); /* may set what is open */
+tess_policy_options rl_policy_of(const tess_config *config, double kl_beta);
+tess_dpo_options rl_dpo_of(const tess_config *config);
+tess_reward_options rl_reward_of(const tess_config *config);
+bool rl_wants_reference(const tess_config *config);
+
+/* ---- rl_rollout.c ---- */
+/* Draws rollout `state->rollout` (what the journal has of it is not drawn again): r->chosen, r->facts and r->after.
+ * may_draw false: the weights have moved on since, so the journal must have all. Collective. */
+tess_status rl_collect(rl *r, bool may_draw);
+/* The same with pairs of the data in place of samples. */
+tess_status rl_collect_pairs(rl *r);
+void rl_groups_free(tess_mem *mem, rl_groups *groups, int64_t n);
+
+/* ---- rl_draw.c ---- */
+typedef struct rl_draw_options {
+    double temperature;
+    int64_t max_new_tokens; /* of a sample in all */
+    int64_t budget_tokens;  /* of a sample now; 0: all */
+    uint64_t numbers;       /* added to samples' numbers, so that evaluation draws others */
+    int64_t prefix_n;       /* samples of a prompt */
+    rl_journal *journal;    /* NULL: none */
+    int64_t round;
+} rl_draw_options;
+
+/* Draws on with `n` unfinished samples, which are this rank's, and grades those that it finishes. The weights are held
+ * meanwhile. Collective, also with n = 0. */
+tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n);
+/* Grades samples whose record is of `prompts`. */
+tess_status rl_grade(rl *r, const tess_prompts *prompts, rl_sample *const *samples, int64_t n);
+
+/* ---- rl_exchange.c ---- */
+/* samples (n) is the same list on every rank, owner (n) too: owner[i]'s sample i becomes everybody's. Collective. */
+tess_status rl_exchange(rl *r, rl_sample *const *samples, const int32_t *owner, int64_t n);
+/* Arrays (n) of which each rank has filled its own elements, others 0. Collective. */
+tess_status rl_share_floats(rl *r, float *values, int64_t n);
+
+/* ---- rl_rows.c ---- */
+/* Of the samples of r->trained, with the advantages of their rewards. Collective. */
+tess_status rl_rows_make(rl *r);
+void rl_rows_free(rl *r);
+
+/* ---- rl_micro.c ---- */
+/* The micro-batches of a step on sequences [first, first + n) of the rows: a function of their lengths alone. */
+tess_status rl_micro_plan(rl *r, int64_t first, int64_t n, rl_micro_batches **micro);
+void rl_micro_free(rl *r, rl_micro_batches **micro);
+/* As tess_batch_source has it. */
+tess_batch_source rl_micro_source(rl *r);
+int64_t rl_micro_count(const rl_micro_batches *micro);
+/* Calls `visit` with each micro-batch of this rank, and with empty ones so that all ranks make as many calls. place:
+ * (n_tokens) where its rows are among all. */
+typedef tess_status (*rl_visit_fn)(rl *r, const tess_batch *batch, const int64_t *place, void *self);
+tess_status rl_micro_visit(rl *r, rl_visit_fn visit, void *self);
+
+/* ---- rl_report.c ---- */
+void rl_report_rollout(rl *r);
+/* checked, differ: tokens drawn by the present weights, and those of them with another log-probability now. */
+void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t checked, int64_t differ);
+void rl_report_pairs(rl *r, const tess_dpo_sums *sums);
+void rl_add_metric(rl *r, const char *name, double value);
+
+/* ---- rl_evaluate.c ---- */
+tess_status rl_evaluate(rl *r);
+
+#endif

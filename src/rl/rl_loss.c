@@ -1,0 +1,139 @@
+/* What a step of reinforcement learning minimises, and what is known of it afterwards, over all ranks. */
+#include <math.h>
+#include <string.h>
+
+#include "rl/rl_micro.h"
+#include "tessera/comm.h"
+
+/* ---- Pairs ---- */
+static tess_status grade_pairs(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
+                               float *dlogprob, float *dentropy)
+{
+    rl_micro_batch *b = self;
+    const tess_dpo_options options = rl_dpo_of(b->r->config);
+    const tess_dpo_rows rows = {.n_rows = b->rows.n_rows,
+                                .n_pairs = b->rows.n_seqs / 2,
+                                .cu = b->cu,
+                                .mask = b->mask,
+                                .reference = b->rows.reference};
+    (void)begin, (void)n, (void)entropy, (void)dentropy; /* all rows in one call */
+    memset(&b->pair_sums, 0, sizeof(b->pair_sums));
+    return tess_dpo_grade(&options, &rows, logprob, dlogprob, &b->pair_sums);
+}
+
+static tess_status judge_pairs(rl *r, tess_engine_report *report)
+{
+    int64_t all[TESS_DPO_SUM_WORDS] = {0};
+    tess_dpo_sums sums;
+    for (int64_t i = 0; i < r->micro->n_own; i++) {
+        const rl_micro_batch *b = &r->micro->own[i];
+        int64_t words[TESS_DPO_SUM_WORDS];
+        if (b->r == NULL)
+            continue;
+        tess_dpo_sums_pack(&b->pair_sums, words);
+        for (int k = 0; k < TESS_DPO_SUM_WORDS; k++)
+            all[k] += words[k];
+    }
+    TESS_TRY(tess_all_reduce(r->team, all, all, TESS_DPO_SUM_WORDS, TESS_I64, TESS_SUM, NULL));
+    tess_dpo_sums_unpack(all, &sums);
+    report->loss = tess_exact_value(&sums.sum[TESS_DPO_SUM_LOSS]) / report->divisor;
+    rl_report_pairs(r, &sums);
+    return TESS_OK;
+}
+
+/* ---- Samples ---- */
+static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
+                         float *dlogprob, float *dentropy)
+{
+    rl_micro_batch *b = self;
+    const rl_rows *rows = &b->r->rows;
+    if (begin == 0) { /* a step may run again */
+        memset(&b->sums, 0, sizeof(b->sums));
+        b->n_checked = b->n_differ = 0;
+        b->first_differs = INT64_MAX;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = b->place[begin + i];
+        if (!b->mask[begin + i] || rows->version[at] != b->r->engine->step)
+            continue;
+        b->n_checked++;
+        if (memcmp(&logprob[i], &b->drawn[begin + i], sizeof(float)) == 0)
+            continue;
+        b->n_differ++;
+        b->first_differs = at < b->first_differs ? at : b->first_differs;
+    }
+    return tess_policy_grade(&b->r->policy, &b->rows, begin, n, logprob, entropy, dlogprob, dentropy, &b->sums);
+}
+
+/* What ranks add. */
+typedef struct judgement {
+    int64_t words[TESS_POLICY_SUM_WORDS], checked, differ;
+} judgement;
+
+static tess_status sum_up(rl *r, judgement *all, tess_policy_sums *sums, int64_t *first_differs)
+{
+    const rl_micro_batches *m = r->micro;
+    memset(all, 0, sizeof(*all));
+    memset(sums, 0, sizeof(*sums));
+    *first_differs = INT64_MAX;
+    for (int64_t i = 0; i < m->n_own; i++) {
+        const rl_micro_batch *b = &m->own[i];
+        int64_t words[TESS_POLICY_SUM_WORDS];
+        if (b->r == NULL)
+            continue;
+        tess_policy_sums_pack(&b->sums, words);
+        for (int k = 0; k < TESS_POLICY_SUM_WORDS; k++)
+            all->words[k] += words[k];
+        for (int k = 0; k < TESS_POLICY_MAX_COUNT; k++)
+            sums->max[k] = fmaxf(sums->max[k], b->sums.max[k]);
+        all->checked += b->n_checked;
+        all->differ += b->n_differ;
+        *first_differs = b->first_differs < *first_differs && b->n_differ > 0 ? b->first_differs : *first_differs;
+    }
+    TESS_TRY(tess_all_reduce(r->team, all, all, sizeof(*all) / sizeof(int64_t), TESS_I64, TESS_SUM, NULL));
+    TESS_TRY(tess_all_reduce(r->team, sums->max, sums->max, TESS_POLICY_MAX_COUNT, TESS_F32, TESS_MAX, NULL));
+    TESS_TRY(tess_all_reduce(r->team, first_differs, first_differs, 1, TESS_I64, TESS_MIN, NULL));
+    tess_policy_sums_unpack(all->words, sums);
+    return TESS_OK;
+}
+
+/* Training and drawing are the same function of the same weights: any difference is a fault of the program or the
+ * machine. */
+static tess_status check_on_policy(const rl *r, const judgement *all, const tess_policy_sums *sums, int64_t place)
+{
+    int64_t i = 0;
+    if (all->differ == 0 || r->config->rl.on_mismatch != TESS_MISMATCH_STOP)
+        return TESS_OK;
+    while (r->rows.begin[i + 1] <= place)
+        i++;
+    return TESS_FAIL(
+        TESS_E_INVALID,
+        "training and rollout disagree: %lld of %lld tokens have another log-probability (by up to %g); the "
+        "first is token %lld of sample %lld, drawn with %g. `tessera verify on-policy` finds the layer; "
+        "rl.on_mismatch=correct goes on with a correction",
+        (long long)all->differ, (long long)all->checked, (double)sums->max[TESS_POLICY_MAX_DIFF],
+        (long long)(place - r->rows.begin[i] + 1), (long long)r->rows.samples[i]->number, (double)r->rows.drawn[place]);
+}
+
+tess_status rl_judge(void *self, tess_engine_report *report)
+{
+    rl *r = self;
+    judgement all;
+    tess_policy_sums sums;
+    int64_t first_differs;
+    if (rl_has_pairs(r->config))
+        return judge_pairs(r, report);
+    TESS_TRY(sum_up(r, &all, &sums, &first_differs));
+    report->loss = tess_policy_loss(&r->policy, &sums, r->micro->divisor);
+    rl_report_step(r, &sums, r->micro->divisor, all.checked, all.differ);
+    return check_on_policy(r, &all, &sums, first_differs);
+}
+
+tess_token_loss rl_loss_of(rl_micro_batch *b)
+{
+    const bool pairs = rl_has_pairs(b->r->config);
+    return (tess_token_loss){.self = b,
+                             .inv_temperature = rl_inv_temperature(b->r->config),
+                             .whole = pairs || tess_policy_needs_whole(&b->r->policy),
+                             .grade = pairs ? grade_pairs : grade};
+}

@@ -1,0 +1,199 @@
+/* Micro-batches of a step. Which sequences share a micro-batch is a function of their lengths alone;
+ * ranks take micro-batches by their index, as the engine's sum wants it. */
+#include <string.h>
+
+#include "rl/algo/rl_balance.h"
+#include "rl/rl_micro.h"
+
+/* ---- The plan ---- */
+/* cost (n_seqs) holds lengths first. Micro-batches that ranks take side by side cost about the same. */
+static tess_status deal_out(rl *r, rl_micro_batches *m, int64_t *cost)
+{
+    const tess_config *c = r->config;
+    const int64_t *begin = r->rows.begin + m->first, width = 6 * tess_trainer_model(r->trainer)->hidden_size;
+    int32_t n_bins;
+    for (int64_t i = 0; i < m->n_seqs; i++)
+        cost[i] = begin[i + 1] - begin[i];
+    TESS_TRY(tess_pack_first_fit(cost, m->n_seqs, c->training.local_batch_size * c->training.seq_len,
+                                 rl_has_pairs(c) ? 2 : 1, m->bin, &n_bins));
+    m->n = n_bins;
+    for (int64_t i = 0; i < m->n_seqs; i++)
+        cost[i] = tess_sequence_cost(cost[i], width);
+    return tess_pack_by_cost(r->mem, cost, m->n_seqs, m->bin, n_bins);
+}
+
+static tess_status plan(rl *r, rl_micro_batches *m)
+{
+    const tess_config *c = r->config;
+    const int64_t n_data = r->engine->at.n_data;
+    int64_t *cost;
+    TESS_TRY(
+        tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)m->n_seqs + 1, sizeof(*cost), "lengths", (void **)&cost));
+    tess_status status = deal_out(r, m, cost);
+    tess_mem_free(r->mem, cost);
+    TESS_TRY(status);
+    m->n_own = (m->n + n_data - 1) / n_data;
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)m->n_own, sizeof(*m->own), "micro-batches",
+                                  (void **)&m->own));
+    m->divisor = (double)m->n_seqs / 2;
+    if (rl_has_pairs(c))
+        return TESS_OK;
+    return tess_reduction_plan((tess_reduction_kind)c->rl.reduction, c->rl.constant, r->rows.n_targets + m->first,
+                               m->n_seqs, m->scale, &m->divisor);
+}
+
+tess_status rl_micro_plan(rl *r, int64_t first, int64_t n, rl_micro_batches **out)
+{
+    rl_micro_batches *m;
+    rl_micro_free(r, out);
+    TESS_TRY(tess_mem_alloc(r->mem, TESS_POOL_MISC, sizeof(*m), "micro-batches", (void **)&m));
+    *m = (rl_micro_batches){.first = first, .n_seqs = n};
+    tess_status status;
+    TESS_GOTO(
+        tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*m->bin), "micro-batches", (void **)&m->bin),
+        made);
+    TESS_GOTO(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*m->scale), "micro-batches",
+                                   (void **)&m->scale),
+              made);
+    TESS_GOTO(plan(r, m), made);
+    *out = m;
+    return TESS_OK;
+made:
+    rl_micro_free(r, &m);
+    return status;
+}
+
+static void free_micro_batch(tess_mem *mem, rl_micro_batch *b)
+{
+    void *const blocks[] = {b->ids,       b->pos, b->targets, b->cu,        b->place, b->mask,
+                            b->advantage, b->old, b->drawn,   b->reference, b->scale};
+    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+        tess_mem_free(mem, blocks[i]);
+}
+
+void rl_micro_free(rl *r, rl_micro_batches **handle)
+{
+    rl_micro_batches *m = *handle;
+    if (m == NULL)
+        return;
+    for (int64_t i = 0; m->own != NULL && i < m->n_own; i++)
+        free_micro_batch(r->mem, &m->own[i]);
+    tess_mem_free(r->mem, m->own);
+    tess_mem_free(r->mem, m->bin);
+    tess_mem_free(r->mem, m->scale);
+    tess_mem_free(r->mem, m);
+    *handle = NULL;
+}
+
+int64_t rl_micro_count(const rl_micro_batches *m)
+{
+    return m->n;
+}
+
+/* ---- A micro-batch ---- */
+static tess_status alloc_micro_batch(rl *r, rl_micro_batch *b, int64_t n_seqs, int64_t n_rows)
+{
+    const size_t rows = (size_t)n_rows, seqs = (size_t)n_seqs;
+    const struct {
+        void **at;
+        size_t count, size;
+    } arrays[] = {{(void **)&b->ids, rows, sizeof(int32_t)},     {(void **)&b->pos, rows, sizeof(int32_t)},
+                  {(void **)&b->targets, rows, sizeof(int32_t)}, {(void **)&b->cu, seqs + 1, sizeof(int32_t)},
+                  {(void **)&b->place, rows, sizeof(int64_t)},   {(void **)&b->mask, rows, 1},
+                  {(void **)&b->advantage, rows, sizeof(float)}, {(void **)&b->old, rows, sizeof(float)},
+                  {(void **)&b->drawn, rows, sizeof(float)},     {(void **)&b->reference, rows, sizeof(float)},
+                  {(void **)&b->scale, seqs, sizeof(float)}};
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+        TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, arrays[i].count + 1, arrays[i].size, "micro-batch",
+                                      arrays[i].at));
+    return TESS_OK;
+}
+
+static void add_sequence(rl_micro_batch *b, const rl_rows *rows, int64_t i, float scale)
+{
+    const rl_sample *s = rows->samples[i];
+    const int64_t first = rows->begin[i], n = s->n - 1, at = b->cu[b->batch.n_seqs];
+    for (int64_t t = 0; t < n; t++) {
+        b->ids[at + t] = s->ids[t];
+        b->pos[at + t] = (int32_t)t;
+        b->targets[at + t] = rows->mask[first + t] ? s->ids[t + 1] : -1;
+        b->place[at + t] = first + t;
+    }
+    memcpy(b->mask + at, rows->mask + first, (size_t)n);
+    memcpy(b->advantage + at, rows->advantage + first, (size_t)n * sizeof(float));
+    memcpy(b->old + at, rows->old + first, (size_t)n * sizeof(float));
+    memcpy(b->drawn + at, rows->drawn + first, (size_t)n * sizeof(float));
+    if (rows->reference != NULL)
+        memcpy(b->reference + at, rows->reference + first, (size_t)n * sizeof(float));
+    b->scale[b->batch.n_seqs++] = scale;
+    b->cu[b->batch.n_seqs] = (int32_t)(at + n);
+    b->batch.n_tokens = at + n;
+}
+
+static tess_status make_micro_batch(rl *r, const rl_micro_batches *m, int64_t index, rl_micro_batch *b)
+{
+    const rl_rows *rows = &r->rows;
+    int64_t n_seqs = 0, n_rows = 0;
+    for (int64_t i = 0; i < m->n_seqs; i++)
+        if (m->bin[i] == index) {
+            n_seqs++;
+            n_rows += rows->begin[m->first + i + 1] - rows->begin[m->first + i];
+        }
+    TESS_TRY(alloc_micro_batch(r, b, n_seqs, n_rows));
+    b->r = r;
+    for (int64_t i = 0; i < m->n_seqs; i++)
+        if (m->bin[i] == index)
+            add_sequence(b, rows, m->first + i, m->scale[i]);
+    b->rows = (tess_policy_rows){.n_rows = n_rows,
+                                 .n_seqs = n_seqs,
+                                 .cu = b->cu,
+                                 .mask = b->mask,
+                                 .advantage = b->advantage,
+                                 .old_logprob = b->old,
+                                 .rollout_logprob = b->drawn,
+                                 .reference = rows->reference != NULL ? b->reference : NULL,
+                                 .seq_scale = b->scale};
+    b->loss = rl_loss_of(b);
+    b->batch.ids = b->ids;
+    b->batch.pos = b->pos;
+    b->batch.targets = b->targets;
+    b->batch.cu_seqlens = b->cu;
+    b->batch.loss = &b->loss;
+    return TESS_OK;
+}
+
+static tess_status take(rl *r, int64_t index, rl_micro_batch **out)
+{
+    rl_micro_batches *m = r->micro;
+    *out = &m->own[index / r->engine->at.n_data];
+    return (*out)->r != NULL ? TESS_OK : make_micro_batch(r, m, index, *out);
+}
+
+/* ---- A step's source ---- */
+static tess_status next(void *self, int64_t index, tess_batch *batch)
+{
+    rl_micro_batch *b;
+    TESS_TRY(take(self, index, &b));
+    *batch = b->batch;
+    return TESS_OK;
+}
+
+tess_batch_source rl_micro_source(rl *r)
+{
+    return (tess_batch_source){
+        .self = r, .next = next, .n_micro = r->micro->n, .divisor = r->micro->divisor, .judge = rl_judge};
+}
+
+tess_status rl_micro_visit(rl *r, rl_visit_fn visit, void *self)
+{
+    static const int32_t nothing[1] = {0};
+    const tess_batch empty = {.ids = nothing, .pos = nothing, .targets = nothing, .cu_seqlens = nothing};
+    for (int64_t i = 0; i < r->micro->n_own; i++) {
+        const int64_t index = i * r->engine->at.n_data + r->engine->at.data;
+        rl_micro_batch *b = NULL;
+        if (index < r->micro->n)
+            TESS_TRY(take(r, index, &b));
+        TESS_TRY(b != NULL ? visit(r, &b->batch, b->place, self) : visit(r, &empty, NULL, self));
+    }
+    return TESS_OK;
+}

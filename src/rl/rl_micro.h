@@ -1,0 +1,39 @@
+/* Micro-batches and their loss, private to src/rl: rl_micro.c makes them, rl_loss.c is what they minimise. */
+#ifndef TESS_RL_RL_MICRO_H
+#define TESS_RL_RL_MICRO_H
+
+#include "rl/rl_impl.h"
+
+/* One of this rank's. Arrays are (n_rows), in the order of its rows. */
+typedef struct rl_micro_batch {
+    rl *r;
+    int32_t *ids, *pos, *targets, *cu; /* cu (n_seqs + 1) */
+    int64_t *place;                    /* of each row among those of the rollout */
+    uint8_t *mask;
+    float *advantage, *old, *drawn, *reference, *scale; /* scale (n_seqs) */
+    tess_batch batch;
+    tess_policy_rows rows;
+    tess_token_loss loss;
+    /* Of the newest run over it. */
+    tess_policy_sums sums;
+    tess_dpo_sums pair_sums;
+    int64_t n_checked, n_differ,
+        first_differs; /* rows drawn by the present weights; the first: a place, or INT64_MAX */
+} rl_micro_batch;
+
+struct rl_micro_batches {
+    int64_t n;             /* over all ranks */
+    int64_t first, n_seqs; /* sequences of the rollout */
+    int32_t *bin;          /* (n_seqs) */
+    float *scale;          /* (n_seqs) */
+    double divisor;
+    rl_micro_batch *own; /* (n_own) every n_data-th, made when asked for */
+    int64_t n_own;
+};
+
+/* rl_loss.c: the loss of a micro-batch whose arrays are filled; and what is known of a step when all of them have run,
+ * as tess_batch_source's judge. */
+tess_token_loss rl_loss_of(rl_micro_batch *b);
+tess_status rl_judge(void *self, tess_engine_report *report);
+
+#endif

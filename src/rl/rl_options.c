@@ -1,0 +1,128 @@
+/* From the configuration to what the parts of reinforcement learning want, and what of it does not fit together. */
+#include "rl/rl_impl.h"
+
+static tess_policy_kind policy_of(const tess_config *c)
+{
+    switch ((tess_rl_algorithm)c->rl.algorithm) {
+    case TESS_RL_GSPO:
+        return TESS_POLICY_GSPO;
+    case TESS_RL_CISPO:
+        return TESS_POLICY_CISPO;
+    default:
+        return TESS_POLICY_PPO;
+    }
+}
+
+static tess_correction correction_of(const tess_config *c)
+{
+    static const tess_correction choices[] = {TESS_CORRECT_NONE, TESS_CORRECT_TIS, TESS_CORRECT_ICEPOP,
+                                              TESS_CORRECT_SEQUENCE_MASK};
+    if (c->rl.on_mismatch == TESS_MISMATCH_CORRECT && c->rl.correction == 0)
+        return TESS_CORRECT_TIS;
+    return choices[c->rl.correction];
+}
+
+tess_policy_options rl_policy_of(const tess_config *c, double kl_beta)
+{
+    return (tess_policy_options){.kind = policy_of(c),
+                                 .clip_low = c->rl.clip_low,
+                                 .clip_high = c->rl.clip_high,
+                                 .dual_clip = c->rl.dual_clip,
+                                 .kl_beta = c->rl.kl_in_reward ? 0 : kl_beta,
+                                 .kl = (tess_kl_kind)c->rl.kl,
+                                 .entropy_coef = c->rl.entropy_coef,
+                                 .correction = correction_of(c),
+                                 .correction_low = c->rl.correction_low,
+                                 .correction_high = c->rl.correction_high,
+                                 .opsm_delta = c->rl.opsm_delta,
+                                 .reduction = (tess_reduction_kind)c->rl.reduction,
+                                 .constant = c->rl.constant};
+}
+
+tess_dpo_options rl_dpo_of(const tess_config *c)
+{
+    return (tess_dpo_options){.kind = (tess_dpo_kind)(c->rl.algorithm - TESS_RL_DPO),
+                              .beta = c->rl.dpo_beta,
+                              .label_smoothing = c->rl.label_smoothing};
+}
+
+bool rl_wants_reference(const tess_config *c)
+{
+    return rl_has_pairs(c) || c->rl.kl_beta > 0;
+}
+
+static tess_status check_drawing(tess_config *c)
+{
+    TESS_CHECK(c->rollout.prompts % c->rl.updates == 0, TESS_E_INVALID,
+               "rl.updates: %lld steps do not share %lld prompts evenly: give a divisor of rollout.prompts",
+               (long long)c->rl.updates, (long long)c->rollout.prompts);
+    TESS_CHECK(c->rollout.max_new_tokens < c->training.seq_len, TESS_E_INVALID,
+               "rollout.max_new_tokens: answers of %lld tokens leave no room for a prompt in training.seq_len=%lld",
+               (long long)c->rollout.max_new_tokens, (long long)c->training.seq_len);
+    if (c->rollout.in_flight == 0)
+        c->rollout.in_flight = 2 * c->rollout.prompts;
+    TESS_CHECK(c->rollout.in_flight >= c->rollout.prompts, TESS_E_INVALID,
+               "rollout.in_flight: %lld prompts under way never make a rollout of %lld",
+               (long long)c->rollout.in_flight, (long long)c->rollout.prompts);
+    TESS_CHECK(c->rollout.budget_tokens == 0 || c->rollout.lag == 0, TESS_E_INVALID,
+               "rollout.lag=1 and rollout.budget_tokens: samples that go on from rollout to rollout are drawn by the "
+               "newest weights; leave one of the two out");
+    if (c->rollout.max_prompt_tokens == 0)
+        c->rollout.max_prompt_tokens = c->training.seq_len - c->rollout.max_new_tokens;
+    return TESS_OK;
+}
+
+/* Pairs come from the data, not from the policy. */
+static tess_status check_pairs(tess_config *c)
+{
+    c->rollout.n = 2; /* chosen, rejected */
+    c->rl.updates = 1;
+    TESS_CHECK(c->rollout.lag == 0 && c->rollout.budget_tokens == 0, TESS_E_INVALID,
+               "rl.algorithm: pairs are not drawn: leave rollout.lag and rollout.budget_tokens out");
+    TESS_CHECK(!c->rl.filter, TESS_E_INVALID, "rl.filter: pairs have no rewards that could differ");
+    if (c->rollout.max_prompt_tokens == 0)
+        c->rollout.max_prompt_tokens = c->training.seq_len - 1;
+    return TESS_OK;
+}
+
+tess_status rl_check(tess_config *c)
+{
+    TESS_CHECK(c->parallelism.tensor_parallel_degree == 1 && c->parallelism.pipeline_parallel_degree == 1,
+               TESS_E_UNSUPPORTED,
+               "tessera rl draws samples with whole layers on every rank: set parallelism.tensor_parallel_degree=1 and "
+               "pipeline_parallel_degree=1 (every sharding strategy will do)");
+    TESS_CHECK(c->training.passes == 1, TESS_E_INVALID,
+               "training.passes: a loss of sequences is of whole micro-batches: set training.passes=1 and a smaller "
+               "training.local_batch_size");
+    TESS_CHECK(c->model.path[0] != '\0' || c->tokenizer.path[0] != '\0', TESS_E_INVALID,
+               "tokenizer.path: name the policy's tokenizer; none is trained on prompts");
+    TESS_CHECK(!c->rl.kl_in_reward || c->rl.kl_beta > 0, TESS_E_INVALID,
+               "rl.kl_in_reward: set rl.kl_beta, its weight, too");
+    TESS_TRY(rl_has_pairs(c) ? check_pairs(c) : check_drawing(c));
+    const tess_policy_options policy = rl_policy_of(c, c->rl.kl_beta);
+    const tess_dpo_options dpo = rl_dpo_of(c);
+    return rl_has_pairs(c) ? tess_dpo_options_check(&dpo) : tess_policy_options_check(&policy);
+}
+
+tess_reward_options rl_reward_of(const tess_config *c)
+{
+    return (tess_reward_options){.kind = c->reward.kind,
+                                 .regex = c->reward.regex,
+                                 .format = c->reward.format,
+                                 .number_fallback = c->reward.number_fallback,
+                                 .max_tokens = c->rollout.max_new_tokens,
+                                 .overlong_tokens = c->rl.overlong_tokens,
+                                 .max_failures = c->reward.max_failures,
+                                 .workers = c->reward.workers,
+                                 .in_flight = c->reward.in_flight,
+                                 .timeout_s = c->reward.timeout_s,
+                                 .start_s = c->reward.start_s,
+                                 .command = &c->reward.command,
+                                 .url = c->reward.url,
+                                 .retries = c->reward.retries,
+                                 .sandbox = c->reward.sandbox == 1 ? "bwrap" : "",
+                                 .max_answer_bytes = c->reward.max_answer_bytes,
+                                 .max_memory_bytes = c->reward.max_memory_bytes,
+                                 .max_cpu_s = c->reward.max_cpu_s,
+                                 .max_processes = c->reward.max_processes};
+}

@@ -1,0 +1,181 @@
+/* What people and metrics.jsonl see of a rollout and a step. Names are slime's where it has them. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rl/rl_impl.h"
+
+void rl_add_metric(rl *r, const char *name, double value)
+{
+    enum { ROOM = sizeof(r->metrics) / sizeof(r->metrics[0]) };
+    if (r->n_metrics < ROOM)
+        r->metrics[r->n_metrics++] = (tess_metric){name, value};
+}
+
+/* ---- Lengths and rewards ---- */
+typedef struct spread {
+    double sum, least, most;
+    int64_t n;
+} spread;
+
+static void see(spread *s, double value)
+{
+    s->least = s->n == 0 || value < s->least ? value : s->least;
+    s->most = s->n == 0 || value > s->most ? value : s->most;
+    s->sum += value;
+    s->n++;
+}
+
+static double mean(const spread *s)
+{
+    return s->n > 0 ? s->sum / (double)s->n : 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of n_targets, which is sorted in a copy; without memory NaN. */
+static double median(const int64_t *lengths, int64_t n)
+{
+    int64_t *sorted = malloc((size_t)(n + 1) * sizeof(*sorted));
+    if (sorted == NULL || n == 0) {
+        free(sorted);
+        return NAN;
+    }
+    memcpy(sorted, lengths, (size_t)n * sizeof(*sorted));
+    qsort(sorted, (size_t)n, sizeof(*sorted), by_value);
+    double value = (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    free(sorted);
+    return value;
+}
+
+/* The share of prompts all of whose rewards are the same: they teach nothing. */
+static double zero_spread(const rl_rows *rows)
+{
+    int64_t n = 0;
+    for (int64_t g = 0; g < rows->n_groups; g++) {
+        const rl_sample *const *s = rows->samples + rows->group[g];
+        bool differs = false;
+        for (int64_t k = 1; k < rows->group[g + 1] - rows->group[g]; k++)
+            differs |= s[k]->reward != s[0]->reward;
+        n += !differs;
+    }
+    return rows->n_groups > 0 ? (double)n / (double)rows->n_groups : 0;
+}
+
+static void report_ages(rl *r)
+{
+    const rl_rows *rows = &r->rows;
+    spread age = {.n = 0};
+    for (int64_t t = 0; t < rows->n_rows; t++)
+        if (rows->mask[t])
+            see(&age, (double)(r->engine->step - rows->version[t]));
+    rl_add_metric(r, "rollout/weight_version_age/mean", mean(&age));
+    rl_add_metric(r, "rollout/weight_version_age/max", age.most);
+}
+
+void rl_report_rollout(rl *r)
+{
+    const rl_rows *rows = &r->rows;
+    spread reward = {.n = 0}, length = {.n = 0};
+    int64_t truncated = 0, none = 0;
+    for (int64_t i = 0; i < rows->n_seqs; i++) {
+        const rl_sample *s = rows->samples[i];
+        truncated += s->finish == TESS_FINISH_LENGTH;
+        none += s->grade != RL_SCORED;
+        see(&length, (double)rows->n_targets[i]);
+        if (s->grade == RL_SCORED)
+            see(&reward, s->reward);
+    }
+    r->n_metrics = 0;
+    rl_add_metric(r, "rollout/step", (double)r->training.rollout);
+    rl_add_metric(r, "rollout/raw_reward", mean(&reward));
+    rl_add_metric(r, "rollout/response_len/mean", mean(&length));
+    rl_add_metric(r, "rollout/response_len/median", median(rows->n_targets, rows->n_seqs));
+    rl_add_metric(r, "rollout/response_len/max", length.most);
+    rl_add_metric(r, "rollout/response_len/min", length.least);
+    rl_add_metric(r, "rollout/truncated_ratio", (double)truncated / (double)rows->n_seqs);
+    rl_add_metric(r, "rollout/no_reward_ratio", (double)none / (double)rows->n_seqs);
+    rl_add_metric(r, "rollout/zero_std_ratio", zero_spread(rows));
+    rl_add_metric(r, "rollout/rounds", (double)r->facts.rounds);
+    if (r->config->rl.filter) {
+        rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_low", (double)r->facts.dropped[0]);
+        rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_high", (double)r->facts.dropped[1]);
+    }
+    report_ages(r);
+    rl_add_metric(r, "perf/rollout_time", r->facts.draw_s);
+    rl_add_metric(r, "perf/reward_time", r->facts.grade_s);
+    rl_add_metric(r, "perf/log_probs_time", r->facts.prepare_s);
+    r->n_rollout_metrics = r->n_metrics;
+}
+
+/* ---- A step ---- */
+static double value_of(const rl *r, const char *name)
+{
+    for (int i = 0; i < r->n_metrics; i++)
+        if (strcmp(r->metrics[i].name, name) == 0)
+            return r->metrics[i].value;
+    return NAN;
+}
+
+/* "12,288" */
+static const char *with_commas(int64_t n, char text[32])
+{
+    char digits[24];
+    const int length = snprintf(digits, sizeof(digits), "%lld", (long long)n);
+    int used = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+static void say(rl *r, int64_t checked, int64_t differ, double diff)
+{
+    char n[32], m[32];
+    size_t at = tess_text_add(r->words, sizeof(r->words), 0, "reward: %.4f  ", value_of(r, "rollout/raw_reward"));
+    if (checked > 0)
+        at = tess_text_add(r->words, sizeof(r->words), at, "logprob_diff %.3g (%s of %s tokens)  ",
+                           differ > 0 ? diff : 0, with_commas(differ, m), with_commas(checked, n));
+    else
+        at = tess_text_add(r->words, sizeof(r->words), at, "off-policy  ");
+    at = tess_text_add(r->words, sizeof(r->words), at, "entropy: %.3f  clipped: %.1f%%  length: %.1f  zero_std: %.0f%%",
+                       value_of(r, "train/entropy_loss"), 100 * value_of(r, "train/pg_clipfrac"),
+                       value_of(r, "rollout/response_len/mean"), 100 * value_of(r, "rollout/zero_std_ratio"));
+    if (r->reference != NULL)
+        tess_text_add(r->words, sizeof(r->words), at, "  kl: %.4f", value_of(r, "train/kl_loss"));
+}
+
+void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t checked, int64_t differ)
+{
+    tess_metric metrics[TESS_POLICY_METRICS_MAX];
+    const int n = tess_policy_metrics(&r->policy, sums, divisor, metrics);
+    r->kl = tess_exact_value(&sums->sum[TESS_POLICY_SUM_KL]) / divisor;
+    r->n_metrics = r->n_rollout_metrics;
+    for (int i = 0; i < n; i++)
+        rl_add_metric(r, metrics[i].name, metrics[i].value);
+    rl_add_metric(r, "bit_wise/logprob_tokens", (double)checked);
+    rl_add_metric(r, "bit_wise/logprob_tokens_different", (double)differ);
+    if (r->reference != NULL)
+        rl_add_metric(r, "train/kl_beta", r->training.kl_beta);
+    say(r, checked, differ, (double)sums->max[TESS_POLICY_MAX_DIFF]);
+}
+
+void rl_report_pairs(rl *r, const tess_dpo_sums *sums)
+{
+    tess_metric metrics[TESS_DPO_METRICS];
+    tess_dpo_metrics(sums, metrics);
+    r->n_metrics = 0;
+    for (int i = 0; i < TESS_DPO_METRICS; i++)
+        rl_add_metric(r, metrics[i].name, metrics[i].value);
+    snprintf(r->words, sizeof(r->words), "accuracy: %.3f  margin: %.4f  chosen: %.4f  rejected: %.4f",
+             value_of(r, "rewards/accuracies"), value_of(r, "rewards/margins"), value_of(r, "rewards/chosen"),
+             value_of(r, "rewards/rejected"));
+}

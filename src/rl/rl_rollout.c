@@ -1,0 +1,469 @@
+/* Which samples a rollout has. All of it is a function of the state that it begins with, the weights and the data:
+ * prompts are taken in their order, a sample's draws come from its number, and prompts are kept or dropped in their
+ * order, whoever is done first. So any number of ranks has the same rollout, and a resumed run goes on in the middle.
+ *
+ * A round draws on with every prompt that is under way. Without a budget that finishes all of them; with one, a sample
+ * gets so many tokens a round, and prompts that are not finished are under way in the next rollout too. Further rounds
+ * follow until enough prompts have passed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "base/mem/make_room.h"
+#include "comm/agree.h"
+#include "rl/algo/rl_advantage.h"
+#include "rl/rl_impl.h"
+#include "tessera/comm.h"
+
+enum { CARRIED = -1 }; /* the round of records that say what a rollout begins with */
+
+typedef struct rollout {
+    rl *r;
+    rl_origin origin;
+    rl_journal *journal;
+    bool may_draw;
+    int64_t round;
+    rl_sample **samples; /* (n) of the round */
+    int32_t *owner;      /* (n) who has it, or draws it */
+    int64_t n;
+} rollout;
+
+/* ---- Prompts ---- */
+static int64_t record_of(const rl *r, int64_t ordinal)
+{
+    const int64_t n = tess_prompts_count(r->prompts), epoch = ordinal / n, i = ordinal % n;
+    if (!r->config->data.shuffle)
+        return i;
+    return (int64_t)tess_rng_permute((uint64_t)r->config->debug.seed, TESS_RNG_SHUFFLE, (uint64_t)epoch, (uint64_t)n,
+                                     (uint64_t)i);
+}
+
+static tess_status add_group(rl *r, rl_groups *groups, int64_t ordinal, rl_group **out)
+{
+    TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, groups->n, sizeof(rl_group), "prompts", &groups->room,
+                                &groups->group));
+    rl_group *g = &groups->group[groups->n];
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)r->config->rollout.n, sizeof(rl_sample), "samples",
+                                  (void **)&g->samples));
+    g->ordinal = ordinal;
+    for (int64_t k = 0; k < r->config->rollout.n; k++)
+        g->samples[k] = (rl_sample){.finish = RL_UNFINISHED};
+    groups->n++;
+    *out = g;
+    return TESS_OK;
+}
+
+static tess_status begin_prompt(rl *r, int64_t ordinal)
+{
+    rl_group *g;
+    const int64_t record = record_of(r, ordinal), n = r->config->rollout.n;
+    const tess_prompt_record *prompt = tess_prompts_at(r->prompts, record);
+    TESS_TRY(add_group(r, &r->under_way, ordinal, &g));
+    for (int64_t k = 0; k < n; k++) {
+        g->samples[k].number = ordinal * n + k;
+        g->samples[k].record = record;
+        TESS_TRY(rl_sample_begin(r->mem, &g->samples[k], prompt->ids, prompt->n));
+    }
+    return TESS_OK;
+}
+
+static void free_group(tess_mem *mem, rl_group *g, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        rl_sample_free(mem, &g->samples[k]);
+    tess_mem_free(mem, g->samples);
+    g->samples = NULL;
+}
+
+void rl_groups_free(tess_mem *mem, rl_groups *groups, int64_t n)
+{
+    for (size_t i = 0; i < groups->n; i++)
+        free_group(mem, &groups->group[i], n);
+    tess_mem_free(mem, groups->group);
+    *groups = (rl_groups){NULL};
+}
+
+/* Prompts that are to be under way in this round. */
+static tess_status fill_up(rl *r)
+{
+    const tess_config *c = r->config;
+    int64_t wanted = c->rollout.prompts - (int64_t)r->chosen.n;
+    if (c->rollout.budget_tokens > 0)
+        wanted = c->rollout.in_flight;
+    while ((int64_t)r->under_way.n < wanted)
+        TESS_TRY(begin_prompt(r, r->after.cursor++));
+    return TESS_OK;
+}
+
+/* ---- What the journal knows ---- */
+static int by_ordinal(const void *key, const void *group)
+{
+    const int64_t a = *(const int64_t *)key, b = ((const rl_group *)group)->ordinal;
+    return (a > b) - (a < b);
+}
+
+static rl_sample *find(const rl *r, int64_t number)
+{
+    const int64_t ordinal = number / r->config->rollout.n;
+    const rl_group *g = r->under_way.n == 0
+                            ? NULL
+                            : bsearch(&ordinal, r->under_way.group, r->under_way.n, sizeof(rl_group), by_ordinal);
+    return g != NULL ? &g->samples[number % r->config->rollout.n] : NULL;
+}
+
+/* A record takes the place of the sample that it is of. owner: of this round, -1 where nothing is known. */
+static tess_status take_record(void *self, int64_t round, const void *bytes, size_t size)
+{
+    rollout *o = self;
+    rl_sample known = {.finish = RL_UNFINISHED};
+    size_t used;
+    if (round != o->round)
+        return TESS_OK;
+    TESS_TRY(rl_sample_read(o->r->mem, bytes, size, &known, &used));
+    rl_sample *sample = find(o->r, known.number);
+    for (int64_t i = 0; i < o->n && sample != NULL; i++)
+        if (o->samples[i] == sample) {
+            rl_sample_free(o->r->mem, sample);
+            *sample = known;
+            o->owner[i] = tess_team_rank(o->r->team);
+            return TESS_OK;
+        }
+    rl_sample_free(o->r->mem, &known);
+    return TESS_OK;
+}
+
+/* owner[i]: the lowest rank that has read sample i, or who is to draw it. */
+static tess_status share_out(rollout *o, int64_t *n_known)
+{
+    const int world = tess_team_size(o->r->team);
+    for (int64_t i = 0; i < o->n; i++)
+        o->owner[i] = world;
+    tess_status status = rl_journal_read(o->r->folder, o->r->after.rollout, &o->origin, take_record, o);
+    TESS_TRY(tess_team_agree(o->r->team, status));
+    TESS_TRY(tess_all_reduce(o->r->team, o->owner, o->owner, (size_t)o->n, TESS_I32, TESS_MIN, NULL));
+    *n_known = 0;
+    for (int64_t i = 0; i < o->n; i++) {
+        *n_known += o->owner[i] < world;
+        TESS_CHECK(
+            o->owner[i] < world || o->may_draw, TESS_E_NOT_FOUND,
+            "sample %lld of rollout %lld is not in %s, and cannot be drawn again: the weights have changed since. "
+            "Go on from an older checkpoint (checkpoint.load_step), or keep all journals (rl.keep_journals=0)",
+            (long long)o->samples[i]->number, (long long)o->r->after.rollout, o->r->folder);
+        if (o->owner[i] == world) /* those of a prompt together, for its keys and values */
+            o->owner[i] = (int32_t)(o->samples[i]->number / o->r->config->rollout.n % world);
+        else
+            o->owner[i] += world * 2; /* known: nobody draws it */
+    }
+    return TESS_OK;
+}
+
+/* ---- A round ---- */
+static tess_status write_down(rollout *o, const rl_sample *sample)
+{
+    tess_status status = o->journal != NULL ? rl_journal_append(o->journal, o->round, sample) : TESS_OK;
+    if (status != TESS_E_NO_SPACE && status != TESS_E_IO)
+        return status;
+    tess_trainer_warn(o->r->trainer, "samples of rollout %lld are not kept on disk any more: %s",
+                      (long long)o->r->after.rollout, tess_error_message());
+    tess_error_clear();
+    rl_journal_close(&o->journal);
+    return TESS_OK;
+}
+
+/* Grades what this rank has of the round, and writes it down. */
+static tess_status grade(rollout *o)
+{
+    int64_t n = 0;
+    rl_sample **mine;
+    TESS_TRY(
+        tess_mem_alloc_array(o->r->mem, TESS_POOL_MISC, (size_t)o->n + 1, sizeof(*mine), "samples", (void **)&mine));
+    for (int64_t i = 0; i < o->n; i++)
+        if (o->owner[i] == tess_team_rank(o->r->team) && o->samples[i]->finish != RL_UNFINISHED &&
+            o->samples[i]->grade == RL_UNGRADED)
+            mine[n++] = o->samples[i];
+    tess_status status = rl_grade(o->r, o->r->prompts, mine, n);
+    for (int64_t i = 0; i < n && status == TESS_OK; i++)
+        status = write_down(o, mine[i]);
+    tess_mem_free(o->r->mem, mine);
+    return tess_team_agree(o->r->team, status); /* a grader that fails ends all ranks at once */
+}
+
+static tess_status draw(rollout *o, int64_t n_known)
+{
+    const tess_config *c = o->r->config;
+    const int world = tess_team_size(o->r->team), rank = tess_team_rank(o->r->team);
+    const rl_draw_options options = {.temperature = c->rollout.temperature,
+                                     .max_new_tokens = c->rollout.max_new_tokens,
+                                     .budget_tokens = c->rollout.budget_tokens,
+                                     .prefix_n = c->rollout.n,
+                                     .journal = o->journal,
+                                     .round = o->round};
+    rl_sample **mine;
+    int64_t n = 0;
+    TESS_TRY(
+        tess_mem_alloc_array(o->r->mem, TESS_POOL_MISC, (size_t)o->n + 1, sizeof(*mine), "samples", (void **)&mine));
+    for (int64_t i = 0; i < o->n; i++) {
+        if (o->owner[i] == rank)
+            mine[n++] = o->samples[i];
+        if (o->owner[i] >= 2 * world)
+            o->owner[i] -= 2 * world;
+    }
+    tess_status status = n_known < o->n ? rl_draw(o->r, &options, mine, n) : TESS_OK;
+    tess_mem_free(o->r->mem, mine);
+    return status;
+}
+
+static tess_status run_round(rollout *o)
+{
+    rl *r = o->r;
+    int64_t n_known, n = r->config->rollout.n;
+    TESS_TRY(fill_up(r));
+    const size_t most = r->under_way.n * (size_t)n;
+    TESS_TRY(tess_mem_grow(r->mem, TESS_POOL_MISC, (most + 1) * sizeof(*o->samples), "round", (void **)&o->samples));
+    TESS_TRY(tess_mem_grow(r->mem, TESS_POOL_MISC, (most + 1) * sizeof(*o->owner), "round", (void **)&o->owner));
+    o->n = 0;
+    for (size_t g = 0; g < r->under_way.n; g++)
+        for (int64_t k = 0; k < n; k++)
+            if (r->under_way.group[g].samples[k].finish == RL_UNFINISHED)
+                o->samples[o->n++] = &r->under_way.group[g].samples[k];
+    TESS_TRY(share_out(o, &n_known));
+    TESS_TRY(draw(o, n_known));
+    TESS_TRY(grade(o));
+    TESS_TRY(rl_exchange(r, o->samples, o->owner, o->n));
+    r->facts.known_samples += n_known;
+    r->facts.rounds = ++o->round;
+    return TESS_OK;
+}
+
+/* ---- Choosing ---- */
+static bool is_finished(const rl_group *g, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (g->samples[k].finish == RL_UNFINISHED)
+            return false;
+    return true;
+}
+
+/* Whether the prompt teaches something: two of its rewards differ. */
+static bool passes(rl *r, const rl_group *g)
+{
+    const int64_t n = r->config->rollout.n;
+    const rl_sample *first = NULL;
+    if (!r->config->rl.filter)
+        return true;
+    for (int64_t k = 0; k < n; k++) {
+        const rl_sample *s = &g->samples[k];
+        if (s->grade != RL_SCORED)
+            continue;
+        if (first != NULL && s->reward != first->reward)
+            return true;
+        first = s;
+    }
+    r->facts.dropped[first != NULL && first->reward >= r->config->evaluation.threshold]++;
+    return false;
+}
+
+/* Finished prompts leave, in their order: to the chosen ones until there are enough of them. */
+static tess_status choose(rl *r)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < r->under_way.n; i++) {
+        rl_group g = r->under_way.group[i];
+        const bool enough = (int64_t)r->chosen.n == r->config->rollout.prompts;
+        if (enough || !is_finished(&g, r->config->rollout.n)) {
+            r->under_way.group[left++] = g;
+            continue;
+        }
+        if (!passes(r, &g)) {
+            free_group(r->mem, &g, r->config->rollout.n);
+            continue;
+        }
+        TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, r->chosen.n, sizeof(g), "prompts", &r->chosen.room,
+                                    &r->chosen.group));
+        r->chosen.group[r->chosen.n++] = g;
+    }
+    r->under_way.n = left;
+    return TESS_OK;
+}
+
+static tess_status run_rounds(rollout *o)
+{
+    const rl *r = o->r;
+    while ((int64_t)r->chosen.n < r->config->rollout.prompts) {
+        TESS_CHECK(
+            !r->config->rl.filter || o->round < r->config->rl.max_rounds, TESS_E_INVALID,
+            "rl.filter: after %lld rounds only %zu of %lld prompts have samples whose rewards differ (%lld had none "
+            "right, %lld all right): give prompts that are easier or harder, a larger rollout.n or "
+            "rollout.temperature, or rl.filter=false",
+            (long long)o->round, r->chosen.n, (long long)r->config->rollout.prompts, (long long)r->facts.dropped[0],
+            (long long)r->facts.dropped[1]);
+        TESS_TRY(run_round(o));
+        TESS_TRY(choose(o->r));
+    }
+    return TESS_OK;
+}
+
+/* ---- What is carried over ---- */
+static tess_status take_carried(void *self, int64_t round, const void *bytes, size_t size)
+{
+    return round == CARRIED ? tess_buffer_append(self, bytes, size) : TESS_OK;
+}
+
+/* bytes: samples, the prompts in their order. */
+static tess_status parse_carried(rl *r, const tess_buffer *bytes)
+{
+    const int64_t n = r->config->rollout.n;
+    size_t at = 0, used;
+    while (at < bytes->size && (int64_t)r->under_way.n <= r->state.carried) {
+        rl_sample s = {.finish = RL_UNFINISHED};
+        rl_group *g;
+        TESS_TRY(rl_sample_read(r->mem, bytes->data + at, bytes->size - at, &s, &used));
+        at += used;
+        g = r->under_way.n > 0 ? &r->under_way.group[r->under_way.n - 1] : NULL;
+        if (g == NULL || g->ordinal != s.number / n)
+            TESS_TRY(add_group(r, &r->under_way, s.number / n, &g));
+        g->samples[s.number % n] = s;
+    }
+    return TESS_OK;
+}
+
+static tess_status share_bytes(rl *r, tess_buffer *bytes)
+{
+    int64_t size = (int64_t)bytes->size;
+    TESS_TRY(tess_broadcast(r->team, &size, 1, TESS_I64, 0, NULL));
+    if (tess_team_rank(r->team) != 0) {
+        TESS_TRY(tess_mem_grow(r->mem, TESS_POOL_MISC, (size_t)size + 1, "carried samples", (void **)&bytes->data));
+        bytes->size = bytes->capacity = (size_t)size;
+    }
+    return tess_broadcast(r->team, bytes->data, (size_t)size, TESS_U8, 0, NULL);
+}
+
+static tess_status read_carried(rollout *o)
+{
+    rl *r = o->r;
+    tess_buffer bytes = {.mem = r->mem};
+    tess_status status = TESS_OK;
+    if (tess_team_rank(r->team) == 0)
+        status = rl_journal_read(r->folder, r->state.rollout, &o->origin, take_carried, &bytes);
+    status = tess_team_agree(r->team, status);
+    if (status == TESS_OK)
+        status = share_bytes(r, &bytes);
+    if (status == TESS_OK)
+        status = parse_carried(r, &bytes);
+    tess_buffer_free(&bytes);
+    TESS_TRY(status);
+    TESS_CHECK((int64_t)r->under_way.n == r->state.carried, TESS_E_NOT_FOUND,
+               "%s: rollout %lld began with %lld prompts under way, and %zu of them are in its journal: go on from an "
+               "older checkpoint (checkpoint.load_step)",
+               r->folder, (long long)r->state.rollout, (long long)r->state.carried, r->under_way.n);
+    return TESS_OK;
+}
+
+static tess_status write_carried(rollout *o)
+{
+    const rl *r = o->r;
+    for (size_t g = 0; g < r->under_way.n && tess_team_rank(r->team) == 0 && o->journal != NULL; g++)
+        for (int64_t k = 0; k < r->config->rollout.n; k++)
+            TESS_TRY(rl_journal_append(o->journal, CARRIED, &r->under_way.group[g].samples[k]));
+    return TESS_OK;
+}
+
+static tess_status begin_carried(rollout *o)
+{
+    rl *r = o->r;
+    bool restored = r->restored;
+    r->restored = false;
+    if (r->state.carried == 0)
+        return TESS_OK;
+    return restored ? read_carried(o) : write_carried(o);
+}
+
+/* ---- The whole ---- */
+static tess_status extend_chain(rl *r)
+{
+    tess_buffer bytes = {.mem = r->mem};
+    tess_status status = TESS_OK;
+    for (size_t g = 0; g < r->chosen.n; g++)
+        for (int64_t k = 0; k < r->config->rollout.n && status == TESS_OK; k++) {
+            bytes.size = 0;
+            status = rl_sample_write(&r->chosen.group[g].samples[k], &bytes);
+            r->after.chain = rl_chain(r->after.chain, bytes.data, bytes.size);
+        }
+    tess_buffer_free(&bytes);
+    return status;
+}
+
+/* Without a journal the run goes on, and a warning says what that costs. */
+static tess_status open_journal(rollout *o)
+{
+    rl *r = o->r;
+    tess_status status =
+        rl_journal_open(r->mem, r->folder, r->state.rollout, tess_team_rank(r->team), &o->origin, &o->journal);
+    if (status != TESS_E_NO_SPACE && status != TESS_E_IO)
+        return status;
+    tess_trainer_warn(r->trainer, "samples are not kept on disk: %s", tess_error_message());
+    tess_error_clear();
+    return TESS_OK;
+}
+
+static tess_status collect(rollout *o)
+{
+    rl *r = o->r;
+    TESS_TRY(tess_team_agree(r->team, open_journal(o)));
+    TESS_TRY(begin_carried(o));
+    TESS_TRY(run_rounds(o));
+    TESS_TRY(extend_chain(r));
+    r->after.carried = (int64_t)r->under_way.n;
+    r->after.rollout++;
+    if (r->config->rl.keep_journals > 0 && tess_team_rank(r->team) == 0)
+        TESS_TRY(rl_journal_prune(r->folder, r->state.rollout - r->config->rl.keep_journals + 1));
+    return TESS_OK;
+}
+
+tess_status rl_collect(rl *r, bool may_draw)
+{
+    rollout o = {.r = r, .may_draw = may_draw, .origin = {r->identity, r->state.chain, 0}};
+    if (may_draw)
+        TESS_TRY(tess_weights_digest(r->engine, &o.origin.weights));
+    rl_groups_free(r->mem, &r->chosen, r->config->rollout.n);
+    r->facts = (rl_rollout_facts){.rounds = 0};
+    r->after = r->state;
+    tess_status status = collect(&o);
+    rl_journal_close(&o.journal);
+    tess_mem_free(r->mem, o.samples);
+    tess_mem_free(r->mem, o.owner);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "rollout %lld", (long long)r->state.rollout);
+}
+
+/* ---- Pairs ---- */
+static tess_status fill_side(rl *r, rl_sample *s, const tess_prompt_record *prompt, bool chosen)
+{
+    const int32_t *ids = chosen ? prompt->chosen : prompt->rejected;
+    const int64_t n = chosen ? prompt->n_chosen : prompt->n_rejected;
+    TESS_TRY(rl_sample_begin(r->mem, s, prompt->ids, prompt->n));
+    for (int64_t i = 0; i < n; i++)
+        TESS_TRY(rl_sample_add(r->mem, s, ids[i], 0, -1)); /* nobody drew it */
+    s->finish = TESS_FINISH_END;
+    s->grade = RL_SCORED;
+    s->reward = chosen;
+    return TESS_OK;
+}
+
+tess_status rl_collect_pairs(rl *r)
+{
+    rl_groups_free(r->mem, &r->chosen, r->config->rollout.n);
+    r->facts = (rl_rollout_facts){.rounds = 0};
+    r->after = r->state;
+    while ((int64_t)r->chosen.n < r->config->rollout.prompts) {
+        rl_group *g;
+        const int64_t ordinal = r->after.cursor++, record = record_of(r, ordinal);
+        TESS_TRY(add_group(r, &r->chosen, ordinal, &g));
+        for (int side = 0; side < 2; side++) {
+            g->samples[side].number = 2 * ordinal + side;
+            g->samples[side].record = record;
+            TESS_TRY(fill_side(r, &g->samples[side], tess_prompts_at(r->prompts, record), side == 0));
+        }
+    }
+    r->after.rollout++;
+    return TESS_OK;
+}

@@ -1,0 +1,242 @@
+/* A rollout as rows to train on. Every rank computes all of it, but for what a model computes: that is shared out as
+ * micro-batches are, and exchanged. */
+#include <string.h>
+
+#include "base/os/os.h"
+#include "rl/algo/rl_advantage.h"
+#include "rl/algo/rl_moments.h"
+#include "rl/rl_impl.h"
+
+/* ---- Memory ---- */
+typedef struct array_of_rows {
+    void **at;
+    size_t count, size;
+} array_of_rows;
+
+static tess_status alloc_arrays(rl *r, const array_of_rows *arrays, int n)
+{
+    for (int i = 0; i < n; i++)
+        TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, arrays[i].count + 1, arrays[i].size, "rows of a rollout",
+                                      arrays[i].at));
+    return TESS_OK;
+}
+
+void rl_rows_free(rl *r)
+{
+    rl_rows *rows = &r->rows;
+    void *const blocks[] = {rows->samples, rows->begin, rows->n_targets, rows->group, rows->mask,    rows->version,
+                            rows->drawn,   rows->old,   rows->reference, rows->value, rows->returns, rows->advantage};
+    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+        tess_mem_free(r->mem, blocks[i]);
+    *rows = (rl_rows){.n_seqs = 0};
+}
+
+static tess_status alloc_rows(rl *r)
+{
+    rl_rows *rows = &r->rows;
+    const size_t n_seqs = (size_t)rows->n_seqs, n_rows = (size_t)rows->n_rows;
+    const array_of_rows arrays[] = {
+        {(void **)&rows->mask, n_rows, sizeof(*rows->mask)}, {(void **)&rows->version, n_rows, sizeof(*rows->version)},
+        {(void **)&rows->drawn, n_rows, sizeof(float)},      {(void **)&rows->old, n_rows, sizeof(float)},
+        {(void **)&rows->advantage, n_rows, sizeof(float)},  {(void **)&rows->n_targets, n_seqs, sizeof(int64_t)}};
+    return alloc_arrays(r, arrays, (int)(sizeof(arrays) / sizeof(arrays[0])));
+}
+
+/* ---- Samples to rows ---- */
+static tess_status list_sequences(rl *r)
+{
+    rl_rows *rows = &r->rows;
+    const int64_t n = r->config->rollout.n;
+    rows->n_groups = (int64_t)r->trained.n;
+    rows->n_seqs = rows->n_groups * n;
+    const array_of_rows arrays[] = {{(void **)&rows->samples, (size_t)rows->n_seqs, sizeof(*rows->samples)},
+                                    {(void **)&rows->begin, (size_t)rows->n_seqs, sizeof(int64_t)},
+                                    {(void **)&rows->group, (size_t)rows->n_groups, sizeof(int64_t)}};
+    TESS_TRY(alloc_arrays(r, arrays, 3));
+    for (int64_t i = 0; i < rows->n_seqs; i++) {
+        rows->samples[i] = &r->trained.group[i / n].samples[i % n];
+        rows->begin[i + 1] = rows->begin[i] + rows->samples[i]->n - 1;
+    }
+    for (int64_t g = 0; g <= rows->n_groups; g++)
+        rows->group[g] = g * n;
+    rows->n_rows = rows->begin[rows->n_seqs];
+    return TESS_OK;
+}
+
+static void fill_rows(rl_rows *rows)
+{
+    for (int64_t i = 0; i < rows->n_seqs; i++) {
+        const rl_sample *s = rows->samples[i];
+        const int64_t first = rows->begin[i], n = s->n - 1;
+        for (int64_t t = 0; t < n; t++)
+            rows->mask[first + t] = t + 1 >= s->n_prompt;
+        memcpy(rows->version + first, s->version + 1, (size_t)n * sizeof(int32_t));
+        memcpy(rows->drawn + first, s->logprob + 1, (size_t)n * sizeof(float));
+        rows->n_targets[i] = s->n - s->n_prompt;
+    }
+    memcpy(rows->old, rows->drawn, (size_t)rows->n_rows * sizeof(float));
+}
+
+/* ---- What models say of them ---- */
+typedef struct scoring {
+    float *into, *logprob; /* (n_rows), (a micro-batch) */
+    bool of_reference;
+} scoring;
+
+static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, void *self)
+{
+    scoring *s = self;
+    const float inv_temperature = rl_inv_temperature(r->config);
+    const size_t bytes = (size_t)batch->n_tokens * sizeof(float);
+    if (s->of_reference && batch->n_tokens > 0)
+        TESS_TRY(tess_reference_logprobs(r->reference, batch, inv_temperature, s->logprob, NULL));
+    if (!s->of_reference) {
+        tess_engine *e = r->engine;
+        TESS_TRY(tess_executor_logprobs(e->executor, batch, inv_temperature, e->logprobs, NULL));
+        TESS_TRY(tess_fetch(e->compute.stream, s->logprob, e->logprobs, bytes));
+    }
+    for (int64_t t = 0; t < batch->n_tokens; t++)
+        s->into[place[t]] = s->logprob[t];
+    return TESS_OK;
+}
+
+/* Log-probabilities of all rows, by the reference or the present weights. */
+static tess_status score_all(rl *r, bool of_reference, float **into)
+{
+    scoring s = {.of_reference = of_reference};
+    const size_t most = (size_t)(r->config->training.local_batch_size * r->config->training.seq_len);
+    const array_of_rows arrays[] = {{(void **)into, (size_t)r->rows.n_rows, sizeof(float)},
+                                    {(void **)&s.logprob, most, sizeof(float)}};
+    tess_mem_free(r->mem, *into);
+    *into = NULL;
+    tess_status status = alloc_arrays(r, arrays, 2);
+    s.into = *into;
+    if (status == TESS_OK)
+        status = rl_micro_plan(r, 0, r->rows.n_seqs, &r->micro);
+    if (status == TESS_OK)
+        status = rl_micro_visit(r, score, &s);
+    rl_micro_free(r, &r->micro);
+    tess_mem_free(r->mem, s.logprob);
+    return status == TESS_OK ? rl_share_floats(r, *into, r->rows.n_rows) : status;
+}
+
+/* ---- Rewards to advantages ---- */
+typedef struct rewards {
+    double *reward, *advantage; /* (n_seqs) */
+    bool *scored;
+    int32_t *cu; /* (n_seqs + 1) */
+} rewards;
+
+static double reward_of(const rl *r, const rl_sample *s)
+{
+    const tess_config *c = r->config;
+    const int64_t length = s->n - s->n_prompt;
+    double penalty = c->rl.overlong_tokens > 0 ? tess_overlong_penalty(length, c->rollout.max_new_tokens,
+                                                                       c->rl.overlong_tokens, c->rl.overlong_penalty)
+                                               : 0;
+    return s->reward + penalty;
+}
+
+static tess_advantage_kind kind_of(int algorithm)
+{
+    switch ((tess_rl_algorithm)algorithm) {
+    case TESS_RL_DR_GRPO:
+        return TESS_ADV_DR_GRPO;
+    case TESS_RL_RLOO:
+        return TESS_ADV_RLOO;
+    case TESS_RL_BATCH_STD:
+        return TESS_ADV_BATCH_STD;
+    case TESS_RL_REINFORCE_PP:
+        return TESS_ADV_REINFORCE_PP;
+    case TESS_RL_REINFORCE_PP_BASELINE:
+        return TESS_ADV_REINFORCE_PP_BASELINE;
+    case TESS_RL_PPO:
+        return TESS_ADV_GAE;
+    default:
+        return TESS_ADV_GRPO;
+    }
+}
+
+static void whiten(rl *r)
+{
+    tess_moments moments = {.n = 0};
+    tess_moments_add_rows(&moments, r->rows.advantage, r->rows.mask, r->rows.n_rows);
+    tess_whiten(&moments, 1e-8, r->rows.mask, r->rows.advantage, r->rows.n_rows);
+}
+
+/* Rewards of tokens first: -beta (log p - log p_ref), and the sample's at its end. */
+static void advantages_of_tokens(rl *r, const rewards *w)
+{
+    const tess_config *c = r->config;
+    rl_rows *rows = &r->rows;
+    const double beta = c->rl.kl_in_reward ? r->training.kl_beta : 0;
+    tess_token_rewards(beta, (tess_kl_kind)c->rl.kl, rows->n_seqs, w->cu, rows->mask, w->advantage, rows->old,
+                       beta > 0 ? rows->reference : NULL, rows->advantage);
+    if (rows->value != NULL)
+        tess_gae(c->rl.gamma, c->rl.lambda, rows->n_seqs, w->cu, rows->mask, rows->advantage, rows->value,
+                 rows->advantage, rows->returns);
+    else
+        tess_returns_to_go(c->rl.gamma, rows->n_seqs, w->cu, rows->mask, rows->advantage, rows->advantage);
+}
+
+static tess_status fill_advantages(rl *r, const rewards *w)
+{
+    const tess_config *c = r->config;
+    rl_rows *rows = &r->rows;
+    const tess_advantage_kind kind = kind_of(c->rl.algorithm);
+    for (int64_t i = 0; i < rows->n_seqs; i++) {
+        w->scored[i] = rows->samples[i]->grade == RL_SCORED;
+        w->reward[i] = w->scored[i] ? reward_of(r, rows->samples[i]) : 0;
+        w->cu[i + 1] = (int32_t)rows->begin[i + 1];
+    }
+    TESS_TRY(tess_group_advantages(kind, c->rl.eps, w->reward, w->scored, rows->n_seqs, rows->group, rows->n_groups,
+                                   w->advantage));
+    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || c->rl.kl_in_reward)
+        advantages_of_tokens(r, w);
+    else
+        tess_token_spread(rows->n_seqs, w->cu, rows->mask, w->advantage, rows->advantage);
+    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_REINFORCE_PP_BASELINE || kind == TESS_ADV_GAE ||
+        c->rl.norm_advantages)
+        whiten(r);
+    return TESS_OK;
+}
+
+static tess_status make_advantages(rl *r)
+{
+    rewards w = {NULL};
+    const size_t n = (size_t)r->rows.n_seqs;
+    const array_of_rows arrays[] = {{(void **)&w.reward, n, sizeof(double)},
+                                    {(void **)&w.advantage, n, sizeof(double)},
+                                    {(void **)&w.scored, n, sizeof(bool)},
+                                    {(void **)&w.cu, n, sizeof(int32_t)}};
+    tess_status status = alloc_arrays(r, arrays, 4);
+    if (status == TESS_OK)
+        status = fill_advantages(r, &w);
+    for (int i = 0; i < 4; i++)
+        tess_mem_free(r->mem, *arrays[i].at);
+    return status;
+}
+
+/* ---- The whole ---- */
+static tess_status make(rl *r)
+{
+    TESS_TRY(list_sequences(r));
+    TESS_CHECK(r->rows.n_rows < INT32_MAX, TESS_E_INVALID,
+               "a rollout of %lld tokens is too large: fewer rollout.prompts or rollout.n", (long long)r->rows.n_rows);
+    TESS_TRY(alloc_rows(r));
+    fill_rows(&r->rows);
+    if (r->config->rl.on_mismatch == TESS_MISMATCH_CORRECT)
+        TESS_TRY_CTX(score_all(r, false, &r->rows.old), "log-probabilities of samples");
+    if (r->reference != NULL) /* of the temperature that the loss has */
+        TESS_TRY_CTX(score_all(r, true, &r->rows.reference), "log-probabilities of the reference");
+    return rl_has_pairs(r->config) ? TESS_OK : make_advantages(r);
+}
+
+tess_status rl_rows_make(rl *r)
+{
+    double begin_s = tess_os_now_s();
+    rl_rows_free(r);
+    tess_status status = make(r);
+    r->facts.prepare_s = tess_os_now_s() - begin_s;
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "rollout %lld", (long long)r->training.rollout);
+}

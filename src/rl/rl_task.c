@@ -1,0 +1,294 @@
+/* Rollouts and steps in turn. Step s learns from rollout s / (updates * epochs). With rollout.lag the next rollout is
+ * drawn before the step that changes the weights. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "rl/algo/rl_kl.h"
+#include "rl/rl_impl.h"
+#include "rl/rl_task.h"
+
+static const char *const what = "the checkpoint's description";
+
+/* ---- Opening ---- */
+static tess_status open_prompts(rl *r, const tess_text_list *files, tess_prompts **prompts)
+{
+    const tess_config *c = r->config;
+    const char *names[TESS_LIST_SIZE];
+    for (int i = 0; i < files->n; i++)
+        names[i] = files->item[i];
+    const tess_prompts_options options = {.files = names,
+                                          .n_files = files->n,
+                                          .prompt_key = c->rollout.prompt_key,
+                                          .label_key = c->rollout.label_key,
+                                          .tokenizer = tess_trainer_tokenizer_of(r->trainer),
+                                          .pairs = rl_has_pairs(c),
+                                          .max_prompt_tokens = c->rollout.max_prompt_tokens};
+    return tess_prompts_open(r->mem, &options, prompts);
+}
+
+static tess_status open_data(rl *r)
+{
+    const tess_config *c = r->config;
+    const tess_reward_options reward = rl_reward_of(c);
+    TESS_TRY_CTX(open_prompts(r, &c->data.files, &r->prompts), "data.files");
+    TESS_CHECK(tess_prompts_count(r->prompts) > 0, TESS_E_INVALID,
+               "data.files: there is no prompt of at most %lld tokens", (long long)c->rollout.max_prompt_tokens);
+    if (c->validation.enable && c->validation.files.n > 0 && !rl_has_pairs(c))
+        TESS_TRY_CTX(open_prompts(r, &c->validation.files, &r->held_out), "validation.files");
+    return rl_has_pairs(c) ? TESS_OK : tess_rewarder_create(r->mem, &reward, &r->rewarder);
+}
+
+/* What samples are a function of, beside weights and earlier samples. */
+static uint64_t identify(const rl *r)
+{
+    static const char *const sections[] = {"rollout", "reward", "tokenizer", "data"};
+    json_t *config = tess_config_to_json(r->config);
+    const uint64_t words[] = {
+        tess_prompts_hash(r->prompts),         (uint64_t)r->config->debug.seed,
+        (uint64_t)r->config->training.seq_len, (uint64_t)r->config->training.mixed_precision_param,
+        (uint64_t)r->config->rl.filter,        (uint64_t)r->config->rl.max_rounds};
+    uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(TESS_VERSION));
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+        char *text = json_dumps(json_object_get(config, sections[i]), JSON_SORT_KEYS | JSON_COMPACT);
+        hash = tess_hash_bytes(&(uint64_t){text != NULL ? tess_hash_text(text) : 0}, sizeof(uint64_t), hash);
+        free(text);
+    }
+    json_decref(config);
+    return hash;
+}
+
+static tess_status next_step(void *self, tess_batch_source *source);
+static void place(const void *self, tess_task_place *at);
+static tess_status go_to(void *self, const tess_task_place *at);
+static tess_status describe(void *self, json_t *meta);
+static tess_status restore(void *self, const json_t *meta);
+static tess_status after_step(void *self, bool last, tess_validation_report *report);
+static void report(void *self, tess_step_report *report);
+
+static tess_status open_task(tess_trainer *trainer, tess_task *task)
+{
+    rl *r;
+    tess_runtime *runtime = tess_trainer_runtime(trainer);
+    TESS_TRY(
+        tess_mem_alloc(tess_runtime_mem(runtime), TESS_POOL_MISC, sizeof(*r), "reinforcement learning", (void **)&r));
+    *r = (rl){.trainer = trainer,
+              .config = tess_trainer_config(trainer),
+              .mem = tess_runtime_mem(runtime),
+              .team = tess_runtime_team(runtime)};
+    r->training.rollout = -1;
+    r->next = (rl_state){.chain = (uint64_t)r->config->debug.seed, .kl_beta = r->config->rl.kl_beta};
+    *task = (tess_task){.self = r,
+                        .next_step = next_step,
+                        .place = place,
+                        .go_to = go_to,
+                        .describe = describe,
+                        .restore = restore,
+                        .after_step = after_step,
+                        .report = report};
+    TESS_TRY(tess_trainer_path(trainer, "rl", r->folder, sizeof(r->folder)));
+    TESS_TRY(open_data(r));
+    r->identity = identify(r);
+    return TESS_OK;
+}
+
+static void say_note(void *self, const char *text)
+{
+    tess_trainer_note(self, "%s", text);
+}
+
+static tess_status ready(void *self, tess_engine *engine)
+{
+    rl *r = self;
+    const tess_config *c = r->config;
+    const tess_reporter reporter = {say_note, r->trainer};
+    const tess_reference_options reference = {c->reference.path, c->reference.update_interval, c->reference.ema};
+    r->engine = engine;
+    r->identity = tess_hash_text(tess_stream_kernels(engine->compute.stream)->name) ^ r->identity;
+    if (rl_wants_reference(c))
+        TESS_TRY_CTX(tess_reference_create(engine, &reference, &reporter, &r->reference), "reference");
+    return TESS_OK;
+}
+
+static tess_status begin(void *self)
+{
+    rl *r = self;
+    const tess_config *c = r->config;
+    tess_trainer_note(r->trainer,
+                      "prompts: %lld, %lld a rollout x %lld samples of at most %lld tokens, %lld step%s each",
+                      (long long)tess_prompts_count(r->prompts), (long long)c->rollout.prompts, (long long)c->rollout.n,
+                      (long long)c->rollout.max_new_tokens, (long long)rl_steps_per_rollout(c),
+                      rl_steps_per_rollout(c) == 1 ? "" : "s");
+    return r->held_out != NULL && c->evaluation.at_start && r->engine->step == 0 ? rl_evaluate(r) : TESS_OK;
+}
+
+static void close_task(void *self)
+{
+    rl *r = self;
+    const int64_t n = r->config->rollout.n;
+    rl_micro_free(r, &r->micro);
+    rl_rows_free(r);
+    rl_groups_free(r->mem, &r->trained, n);
+    rl_groups_free(r->mem, &r->chosen, n);
+    rl_groups_free(r->mem, &r->under_way, n);
+    tess_reference_destroy(&r->reference);
+    tess_rewarder_destroy(&r->rewarder);
+    tess_prompts_close(&r->held_out);
+    tess_prompts_close(&r->prompts);
+    tess_mem_free(r->mem, r);
+}
+
+/* ---- Rollouts ---- */
+/* The newest rollout becomes `of`, drawn now or read from the journal. */
+static tess_status collect(rl *r, const rl_state *of, bool may_draw)
+{
+    r->state = *of;
+    return rl_has_pairs(r->config) ? rl_collect_pairs(r) : rl_collect(r, may_draw);
+}
+
+/* The newest rollout is the one to train on. */
+static void take_newest(rl *r)
+{
+    rl_rows_free(r);
+    rl_groups_free(r->mem, &r->trained, r->config->rollout.n);
+    r->trained = r->chosen;
+    r->chosen = (rl_groups){NULL};
+    r->training = r->state;
+    r->next = r->after;
+}
+
+/* With a lag it has been drawn before the newest update, unless the run has just begun. */
+static tess_status begin_rollout(rl *r, int64_t rollout, bool is_first_step)
+{
+    const bool lags = r->config->rollout.lag > 0, is_here = lags && r->state.rollout == rollout && r->chosen.n > 0;
+    const double kl_beta = r->next.kl_beta; /* newer than what the rollout was drawn with */
+    TESS_CHECK(r->next.rollout == rollout, TESS_E_INTERNAL, "step %lld is of rollout %lld, the newest state of %lld",
+               (long long)r->engine->step + 1, (long long)rollout, (long long)r->next.rollout);
+    if (!is_here)
+        TESS_TRY(collect(r, &r->next, is_first_step && (!lags || rollout == 0)));
+    take_newest(r);
+    r->training.kl_beta = r->next.kl_beta = kl_beta;
+    r->policy = rl_policy_of(r->config, kl_beta);
+    TESS_TRY(rl_rows_make(r));
+    if (!rl_has_pairs(r->config))
+        rl_report_rollout(r);
+    return lags ? collect(r, &r->next, is_first_step) : TESS_OK;
+}
+
+static tess_status next_step(void *self, tess_batch_source *source)
+{
+    rl *r = self;
+    const tess_config *c = r->config;
+    const int64_t steps = rl_steps_per_rollout(c), rollout = r->engine->step / steps, u = r->engine->step % steps;
+    const int64_t n_part = c->rollout.prompts / c->rl.updates * c->rollout.n;
+    r->in_step = true;
+    if (r->rows.n_seqs == 0 || r->training.rollout != rollout)
+        TESS_TRY(begin_rollout(r, rollout, u == 0));
+    TESS_TRY(rl_micro_plan(r, u % c->rl.updates * n_part, n_part, &r->micro));
+    *source = rl_micro_source(r);
+    return TESS_OK;
+}
+
+/* ---- Where a run is ---- */
+/* The state that step `step` (counted from 0) needs. */
+static const rl_state *state_for(const rl *r, int64_t step)
+{
+    return step / rl_steps_per_rollout(r->config) == r->training.rollout ? &r->training : &r->next;
+}
+
+static void place(const void *self, tess_task_place *at)
+{
+    const rl *r = self;
+    const rl_state *s = state_for(r, r->engine->step + r->in_step);
+    *at = (tess_task_place){{s->rollout, s->cursor, s->carried, (int64_t)s->chain}};
+    memcpy(&at->word[4], &s->kl_beta, sizeof(s->kl_beta));
+}
+
+static void set_state(rl *r, const rl_state *state)
+{
+    r->next = *state;
+    r->training.rollout = -1;
+    r->restored = true;
+}
+
+static tess_status go_to(void *self, const tess_task_place *at)
+{
+    rl_state s = {
+        .rollout = at->word[0], .cursor = at->word[1], .carried = at->word[2], .chain = (uint64_t)at->word[3]};
+    memcpy(&s.kl_beta, &at->word[4], sizeof(s.kl_beta));
+    set_state(self, &s);
+    return TESS_OK;
+}
+
+static tess_status describe(void *self, json_t *meta)
+{
+    const rl *r = self;
+    char chain[24];
+    const rl_state *s = state_for(r, r->engine->step);
+    snprintf(chain, sizeof(chain), "%016llx", (unsigned long long)s->chain);
+    json_t *mine =
+        json_pack("{s:{s:I, s:I, s:I, s:s, s:f}}", "rl", "rollout", (json_int_t)s->rollout, "cursor",
+                  (json_int_t)s->cursor, "carried", (json_int_t)s->carried, "chain", chain, "kl_beta", s->kl_beta);
+    const bool failed = mine == NULL || json_object_update(meta, mine) != 0;
+    json_decref(mine);
+    TESS_CHECK(!failed, TESS_E_NOMEM, "no memory to describe the checkpoint");
+    return TESS_OK;
+}
+
+static tess_status restore(void *self, const json_t *meta)
+{
+    rl *r = self;
+    rl_state s = {.rollout = -1};
+    const char *chain = NULL;
+    const json_t *mine = json_object_get(meta, "rl");
+    TESS_CHECK(json_is_object(mine), TESS_E_FORMAT,
+               "%s is not of a run of `tessera rl`: begin another run with its weights (checkpoint.initial_load_path)",
+               what);
+    TESS_TRY(tess_json_get_int(mine, "rollout", what, &s.rollout));
+    TESS_TRY(tess_json_get_int(mine, "cursor", what, &s.cursor));
+    TESS_TRY(tess_json_get_int(mine, "carried", what, &s.carried));
+    TESS_TRY(tess_json_get_double(mine, "kl_beta", what, &s.kl_beta));
+    TESS_TRY(tess_json_get_string(mine, "chain", what, &chain));
+    TESS_CHECK(chain != NULL && s.rollout == r->engine->step / rl_steps_per_rollout(r->config), TESS_E_INVALID,
+               "%s is of step %lld in rollout %lld: keep rl.updates and rl.epochs as they were", what,
+               (long long)r->engine->step, (long long)s.rollout);
+    s.chain = strtoull(chain, NULL, 16);
+    set_state(r, &s);
+    return TESS_OK;
+}
+
+/* ---- After a step ---- */
+/* The weight of the divergence follows how far the policy went in this rollout. */
+static void adapt_beta(rl *r)
+{
+    tess_kl_controller controller = {r->training.kl_beta, r->config->rl.kl_target, r->config->rl.kl_horizon};
+    if (r->config->rl.kl_target <= 0 || r->reference == NULL)
+        return;
+    tess_kl_controller_update(&controller, r->kl, r->rows.n_seqs);
+    r->next.kl_beta = controller.beta;
+}
+
+static tess_status after_step(void *self, bool last, tess_validation_report *report)
+{
+    rl *r = self;
+    (void)report;
+    r->in_step = false;
+    if (r->engine->step % rl_steps_per_rollout(r->config) == 0)
+        adapt_beta(r);
+    if (r->reference != NULL)
+        TESS_TRY(tess_reference_after_step(r->reference, r->engine->step));
+    const bool due = last || r->engine->step % r->config->validation.interval == 0;
+    return r->held_out != NULL && due ? rl_evaluate(r) : TESS_OK;
+}
+
+static void report(void *self, tess_step_report *step)
+{
+    const rl *r = self;
+    step->metrics = r->metrics;
+    step->n_metrics = r->n_metrics;
+    step->words = r->words;
+}
+
+const tess_task_kind tess_rl_task_kind = {
+    .check = rl_check, .open = open_task, .ready = ready, .begin = begin, .close = close_task};

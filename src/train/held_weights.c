@@ -1,0 +1,95 @@
+#include "train/held_weights.h"
+
+#include <string.h>
+
+#include "base/core/rng.h"
+#include "tessera/comm.h"
+
+/* ---- Holding ---- */
+static tess_status hold_units(tess_held_weights *held)
+{
+    tess_engine *e = held->engine;
+    for (int unit = 0; unit < tess_model_n_units(e->model); unit++) {
+        int first, n;
+        TESS_TRY(tess_unit_pre_forward(e->units[unit]));
+        tess_model_unit_params(e->model, unit, &first, &n);
+        for (int i = 0; i < n; i++)
+            held->w[first + i] = tess_unit_param(e->units[unit], i);
+    }
+    return TESS_OK;
+}
+
+tess_status tess_weights_hold(tess_engine *e, tess_held_weights *held)
+{
+    const tess_staging_options staging = {.dtype = tess_engine_activations(e->config).dtype, .constant = true};
+    *held = (tess_held_weights){.engine = e};
+    TESS_CHECK(e->stage == NULL && e->at.n_tp == 1, TESS_E_UNSUPPORTED,
+               "drawing samples needs whole layers on every rank: set parallelism.pipeline_parallel_degree=1 and "
+               "tensor_parallel_degree=1 (sharding strategies do not matter)");
+    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)tess_model_n_params(e->model), sizeof(*held->w),
+                                  "held weights", (void **)&held->w));
+    TESS_TRY_CTX(hold_units(held), "gather all units");
+    TESS_TRY(tess_static_hooks(e->mem, e->model, held->w, NULL, &held->of_host));
+    held->compute = (tess_compute){.device = e->compute.device, .stream = e->compute.stream, .apart = e->compute.apart};
+    return tess_compute_hooks(&held->compute, e->model, &held->of_host, &staging);
+}
+
+tess_status tess_weights_let_go(tess_held_weights *held)
+{
+    tess_engine *e = held->engine;
+    tess_status status = TESS_OK;
+    if (e == NULL || held->w == NULL)
+        return TESS_OK;
+    tess_staging_destroy(&held->compute.staging);
+    if (held->of_host.self != NULL)
+        tess_static_hooks_free(e->mem, &held->of_host);
+    for (int unit = tess_model_n_units(e->model) - 1; unit >= 0 && status == TESS_OK; unit--) {
+        int first, n;
+        tess_model_unit_params(e->model, unit, &first, &n);
+        if (n == 0 || held->w[first] != NULL) /* it is held: an error may have ended the gathers */
+            status = tess_unit_post_forward(e->units[unit]);
+    }
+    tess_mem_free(e->mem, held->w);
+    *held = (tess_held_weights){.engine = NULL};
+    return status == TESS_OK ? tess_fsdp_trim(e->fsdp) : status;
+}
+
+/* ---- Their digest ---- */
+/* The finaliser of MurmurHash3 (fmix64): every bit of x moves every bit of the result. */
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdull;
+    x ^= x >> 33;
+    x *= 0xc4ceb9fe1a85ec53ull;
+    return x ^ x >> 33;
+}
+
+/* The rows that this rank counts, each element with its place in the whole tensor: sums wrap, so shards add up. */
+static uint64_t digest_shard(const tess_shard *shard)
+{
+    const uint64_t name = tess_hash_text(shard->name);
+    const int64_t row = tess_shard_row(shard), first = shard->primary.begin[0] * row;
+    const float *values = shard->master + (shard->primary.begin[0] - shard->box.begin[0]) * row;
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < shard->primary.size[0] * row; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof(bits));
+        sum += mix(name + mix((uint64_t)(first + i) << 32 ^ bits));
+    }
+    return sum;
+}
+
+tess_status tess_weights_digest(const tess_engine *e, uint64_t *digest)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < tess_model_n_params(e->whole); i++) {
+        tess_shard shard;
+        float *moments[2];
+        TESS_TRY(tess_engine_shard(e, i, &shard, moments));
+        sum += (int64_t)digest_shard(&shard);
+    }
+    TESS_TRY(tess_all_reduce(e->team, &sum, &sum, 1, TESS_I64, TESS_SUM, NULL));
+    *digest = (uint64_t)sum;
+    return TESS_OK;
+}

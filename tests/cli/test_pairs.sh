@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Prompts and completions: the completions alone are trained on and counted, with the bits of one rank on any number,
+# and a run goes on as it began.
+. "$(dirname "$0")/support.sh"
+make_model plain.json
+sed 's/"model_type"/"eos_token_id": 0, "model_type"/' plain.json >model.json
+make_config run.yaml
+make_text 400 | awk '{ printf "{\"prompt\": \"%s %s\", \"completion\": \" %s %s.\", \"note\": \"line %d\"}\n", $1, $2, $3, $4, NR }' >pairs.jsonl
+"$tessera" tokenize train pairs.jsonl --vocab-size 301 --out tokenizer.json >log 2>&1 || { cat log; exit 1; }
+
+columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
+number() { grep -o "\"$1\": [^,}]*" | tail -n 1 | cut -d ' ' -f 2; }
+same() { if cmp -s "$2" "$3"; then pass "$1"; else fail "$1: $(diff "$2" "$3" | head -n 4)"; fi; }
+go() { # FOLDER ARGUMENTS...
+    local folder=$1
+    shift
+    "$tessera" train run.yaml job.dump_folder="$folder" data.files=pairs.jsonl tokenizer.path=tokenizer.json training.seq_len=30 \
+        training.global_batch_size=8 training.steps=20 checkpoint.interval=10 lr_scheduler.warmup_steps=0 \
+        model.save_dtype=float32 training.mixed_precision_param=float32 "$@" >log 2>&1 || { fail "$folder: $(tail -n 3 log)"; finish; }
+    columns "$folder" >"$folder.txt"
+}
+
+go one
+[ "$(wc -l <one.txt)" = 20 ] && pass "20 steps" || fail "$(wc -l <one.txt) steps"
+for n in 2 4; do
+    go on_$n -n $n
+    same "$n ranks: losses" on_$n.txt one.txt
+    same "$n ranks: weights" on_$n/model/model.safetensors one/model/model.safetensors
+done
+go again -n 4
+rm -rf again/checkpoint/step-00000020 again/model
+go again -n 1
+grep -q "resumed from step 10" log && pass "it resumes" || fail "no resume: $(head -n 5 log)"
+same "on as many ranks, weights" again/model/model.safetensors one/model/model.safetensors
+
+# The last lines are held out: their completions' tokens and bytes count.
+held() { # eval of the lines that are held out, in JSON
+    "$tessera" eval one/model --data held.jsonl --seq-len 30 --json "$@" 2>log
+}
+bytes=$(stat -c %s pairs.jsonl)
+awk -v from=$((bytes * 95 / 100)) '{ if (at >= from) print; at += length($0) + 1 }' pairs.jsonl >held.jsonl
+number validation_loss <one/metrics.jsonl >want
+held | number loss >got
+same "eval gives the loss of the last validation" got want
+sed -E 's/.*"completion": "([^"]*)".*/\1/' held.jsonl | tr -d '\n' | wc -c >want
+held | number n_bytes >got
+same "every byte of the completions counts, and no other" got want
+sed 's/"prompt"/"question"/; s/"completion"/"answer"/' held.jsonl >renamed.jsonl
+held >want
+"$tessera" eval one/model --data renamed.jsonl --prompt-key question --completion-key answer --seq-len 30 --json >got 2>log
+same "members of other names" got want
+expect "train: members of other names" 0 "2 steps" "$tessera" train run.yaml job.dump_folder=renamed data.files=renamed.jsonl \
+    tokenizer.path=tokenizer.json training.seq_len=30 data.prompt_key=question data.completion_key=answer training.steps=2 \
+    validation.enable=false lr_scheduler.warmup_steps=0
+expect "a tokenizer is trained on both" 0 "1 steps" "$tessera" train run.yaml job.dump_folder=trained data.files=pairs.jsonl \
+    training.steps=1 lr_scheduler.warmup_steps=0
+
+# ---- A run goes on with the same reading of the same data
+expect "another split" 2 "made with another data.split" "$tessera" train run.yaml job.dump_folder=one data.files=pairs.jsonl \
+    tokenizer.path=tokenizer.json training.seq_len=30 training.global_batch_size=8 training.steps=40 data.split=true
+expect "another key" 2 "made with data.prompt_key=prompt, now it is note" "$tessera" train run.yaml job.dump_folder=one \
+    data.files=pairs.jsonl tokenizer.path=tokenizer.json training.seq_len=30 training.global_batch_size=8 training.steps=40 \
+    data.prompt_key=note
+expect "what is longer than a row is told" 0 "are longer than a row of 6 tokens and cut at its end" "$tessera" train run.yaml \
+    job.dump_folder=short data.files=pairs.jsonl tokenizer.path=tokenizer.json training.seq_len=6 training.steps=2 lr_scheduler.warmup_steps=0
+finish
