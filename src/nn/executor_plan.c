@@ -41,7 +41,7 @@ static plan_sizes sizes_of(const tess_executor *e, const tess_block *block)
         .H = (size_t)block->n_heads,
         .G = (size_t)block->n_kv_heads,
         .F = (size_t)block->intermediate_size,
-        .V = (size_t)c->vocab_size,
+        .V = (size_t)tess_model_config_outputs(c),
         .element = tess_dtype_size(e->options.dtype),
         .train = e->options.train,
         .gated = block->gate.weight >= 0,
@@ -395,7 +395,7 @@ static size_t first_share(const tess_model *model, tess_cut cut)
 size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options)
 {
     size_t T = (size_t)options->max_tokens, element = tess_dtype_size(options->dtype);
-    size_t C = (size_t)model->config.hidden_size, V = (size_t)model->config.vocab_size, most = 0;
+    size_t C = (size_t)model->config.hidden_size, V = (size_t)tess_model_config_outputs(&model->config), most = 0;
     size_t stream = first_share(model, (tess_cut){(int64_t)C, 1}),
            rows = options->sequence_parallel ? first_share(model, tess_executor_rows(options, options->max_tokens)) : 0,
            logits = first_share(model, (tess_cut){(int64_t)V, 1});

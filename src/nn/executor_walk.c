@@ -163,9 +163,12 @@ static tess_status compute_head(tess_executor *e, tess_layer_call *last, const t
 {
     const tess_norm *norm = &last->block->final_norm;
     bool want_dy = e->options.first_trainable_unit < last->unit || b->din != NULL || tess_norm_trains(last, norm);
-    TESS_TRY(tess_head_train(head, b->loss, &e->head, w->y, want_dy, b->logprob));
+    bool values = e->model->config.n_outputs > 0;
+    TESS_TRY(values ? tess_value_train(head, b->loss, &e->head, w->y, want_dy, b->logprob)
+                    : tess_head_train(head, b->loss, &e->head, w->y, want_dy, b->logprob));
     if (e->shown.see != NULL)
-        e->shown.see(e->shown.self, last->unit, "log-probabilities", b->logprob, TESS_F32, 0, last->T, 1);
+        e->shown.see(e->shown.self, last->unit, values ? "values" : "log-probabilities", b->logprob, TESS_F32, 0,
+                     last->T, 1);
     if (!want_dy)
         return TESS_OK;
     TESS_TRY(tess_norm_backward(last, norm, s->h, s->input_stats, tess_own_part(last, w->y), NULL, w->dh));
@@ -273,6 +276,27 @@ static tess_status take_range(tess_executor *e, const tess_range *r)
     return tess_executor_take_batch(e, r->batch);
 }
 
+/* What is asked of the head is what it has. */
+static tess_status check_head(const tess_executor *e, tess_loss_kind asked)
+{
+    int64_t n = e->model->config.n_outputs;
+    if (asked == TESS_LOSS_LOGPROB)
+        TESS_CHECK(n == 0, TESS_E_INVALID,
+                   "head: the model has a score of %lld outputs (num_labels) in place of logits: no token has a "
+                   "probability",
+                   (long long)n);
+    else
+        TESS_CHECK(n == 1, TESS_E_INVALID,
+                   "head: values need a score of one output; the model has %lld (num_labels; 0: a language model)",
+                   (long long)n);
+    return TESS_OK;
+}
+
+static tess_loss_kind kind_of_loss(const tess_token_loss *loss)
+{
+    return loss != NULL ? loss->kind : TESS_LOSS_LOGPROB;
+}
+
 static tess_status check_ends(const tess_executor *e, const tess_range *r, const void *in, const void *out)
 {
     TESS_CHECK((in == NULL) == (kind_of(e, r->begin) == TESS_BLOCK_EMBEDDING), TESS_E_INVALID,
@@ -307,16 +331,18 @@ tess_status tess_executor_backward(tess_executor *e, const tess_range *r, const 
                                   r->begin >= e->options.first_trainable_unit),
                TESS_E_INVALID, "%s: no gradient of its input comes from the embedding, frozen units, or a weight part",
                title_of(e, r->begin));
+    if (head && !weights)
+        TESS_TRY(check_head(e, kind_of_loss(b->loss)));
     return backward_range(e, r, b);
 }
 
-/* The task of the head in evaluation: log-probabilities of targets, or the logits of some rows. */
+/* The task of the head in evaluation: log-probabilities of targets, the logits of some rows, or values. */
 typedef struct head_task {
     float inv_temperature;
     float *logprob, *entropy;
     const int32_t *rows;
     int64_t n_rows;
-    float *logits;
+    float *logits, *values;
 } head_task;
 
 static tess_status pick_logits(tess_executor *e, tess_layer_call call, const head_task *task)
@@ -337,7 +363,9 @@ static tess_status evaluate_head(tess_executor *e, const tess_range *r, const he
     TESS_TRY(final_norm(e, &call, &tess_executor_memory(e, r->slot, call.unit)->saved));
     if (tied)
         TESS_TRY(e->hooks.pre_forward(e->hooks.self, 0, &call.w));
-    if (task->logits != NULL)
+    if (task->values != NULL)
+        TESS_TRY(tess_value_forward(&call, e->work.y, task->values));
+    else if (task->logits != NULL)
         TESS_TRY(pick_logits(e, call, task));
     else
         TESS_TRY(tess_head_forward(&call, &e->head, e->work.y, task->inv_temperature, task->logprob, task->entropy));
@@ -372,6 +400,7 @@ tess_status tess_executor_train(tess_executor *e, const tess_batch *batch, const
     tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
     TESS_TRY(take_range(e, &all));
+    TESS_TRY(check_head(e, kind_of_loss(loss)));
     e->open.is_open = false;
     return train(e, batch, loss, logprob);
 }
@@ -399,6 +428,7 @@ static tess_status evaluate(tess_executor *e, const tess_batch *batch, const hea
 {
     tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
+    TESS_TRY(check_head(e, task->values != NULL ? TESS_LOSS_VALUE : TESS_LOSS_LOGPROB));
     TESS_TRY(forward_range(e, &all, NULL, NULL));
     TESS_TRY_CTX(evaluate_head(e, &all, task), "head: forward");
     return TESS_OK;
@@ -422,6 +452,7 @@ tess_status tess_executor_score(tess_executor *e, const tess_range *r, const voi
     TESS_TRY(forward_range(e, r, in, out));
     if (kind_of(e, r->end - 1) != TESS_BLOCK_HEAD)
         return TESS_OK;
+    TESS_TRY(check_head(e, TESS_LOSS_LOGPROB));
     const head_task task = {.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy};
     TESS_TRY_CTX(evaluate_head(e, r, &task), "head: forward");
     return TESS_OK;
@@ -439,4 +470,10 @@ tess_status tess_executor_logits(tess_executor *e, const tess_batch *batch, cons
     int32_t *index = e->targets; /* which logits do not need */
     TESS_TRY(tess_upload(e->stream, index, rows, (size_t)n_rows * sizeof(int32_t)));
     return evaluate(e, batch, &(head_task){.rows = index, .n_rows = n_rows, .logits = logits});
+}
+
+tess_status tess_executor_values(tess_executor *e, const tess_batch *batch, float *value)
+{
+    TESS_TRY(tess_executor_take_batch(e, batch));
+    return evaluate(e, batch, &(head_task){.values = value});
 }

@@ -24,6 +24,10 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
     TESS_CHECK(part->tp_degree >= 0 && part->tp_rank >= 0 &&
                    part->tp_rank < (part->tp_degree > 1 ? part->tp_degree : 1),
                TESS_E_INVALID, "part of a model: tensor-parallel rank %d of %d", part->tp_rank, part->tp_degree);
+    TESS_CHECK(part->tp_degree <= 1 || config->n_outputs == 0, TESS_E_UNSUPPORTED,
+               "part of a model: a head of %lld outputs (score.weight) is not cut over tensor-parallel ranks: set "
+               "parallelism.tensor_parallel_degree=1",
+               (long long)config->n_outputs);
     if (part->layers != NULL)
         return check_layers(L, part);
     TESS_CHECK(first >= 0 && n >= 0 && first <= L && n <= L - first && (n > 0 || part->embedding || part->head),
@@ -141,7 +145,7 @@ double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_
     const tess_block *block = &model->blocks[unit];
     double n = 0;
     if (block->kind == TESS_BLOCK_HEAD)
-        return 6.0 * (double)model->config.vocab_size * (double)block->head.n_in;
+        return 6.0 * (double)block->head.n_out * (double)block->head.n_in;
     if (block->kind != TESS_BLOCK_LAYER)
         return 0;
     for (int i = block->first; i < block->first + block->n_params; i++)

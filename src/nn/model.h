@@ -95,9 +95,9 @@ typedef struct tess_hooks {
 
 /* ---- A watch on the numbers ---- */
 /* see: called for each tensor that a unit has computed, in the order of execution. `what` is "output" (embeddings),
- * "attention output", "feed-forward output", "final norm", "log-probabilities" or "input gradient"; data is (n_rows,
- * row) of `dtype` in the host's memory, from the batch's row `first` on, valid during the call. The call may change it
- * (drills do). */
+ * "attention output", "feed-forward output", "final norm", "log-probabilities" (or "values") or "input gradient"; data
+ * is (n_rows, row) of `dtype` in the host's memory, from the batch's row `first` on, valid during the call. The call
+ * may change it (drills do). */
 typedef struct tess_watch {
     void *self;
     void (*see)(void *self, int unit, const char *what, void *data, tess_dtype dtype, int64_t first, int64_t n_rows,
@@ -175,7 +175,8 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
 
 /* Forward and backward of one micro-batch: gradients of `loss` reach the hooks; NULL: of the SUM of -log p(target) over
  * the batch's target tokens. logprob (T) gets the log-probability of each target, of the loss's temperature (0 where
- * there is none). TESS_E_INVALID: a temperature that is none; else what the loss or a hook returns. */
+ * there is none); of a loss of kind TESS_LOSS_VALUE the value of each row. TESS_E_INVALID: a temperature that is none,
+ * or a loss of another kind than the model's head; else what the loss or a hook returns. */
 tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, const tess_token_loss *loss,
                                 float *logprob);
 
@@ -247,6 +248,11 @@ tess_status tess_executor_score(tess_executor *executor, const tess_range *range
  */
 tess_status tess_executor_logits(tess_executor *executor, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
                                  float *logits);
+
+/* Forward only, of a model with one output (tess_model_config.n_outputs): the value of each row (T). The bits of
+ * training.
+ */
+tess_status tess_executor_values(tess_executor *executor, const tess_batch *batch, float *value);
 
 /* Hooks for weights that are whole in this process: w[i] for parameter i of the model in compute dtype, dw[i] float32
  * or NULL. The arrays are borrowed. *hooks->self is allocated; free with tess_static_hooks_free. */

@@ -12,7 +12,8 @@ const char *tess_family_name(tess_family family)
 
 /* With these bounds no product of sizes that a model or an executor forms leaves int64. */
 static const int64_t max_vocab = 1 << 24, max_hidden = 1 << 20, max_intermediate = 1 << 22,
-                     max_layers = TESS_MAX_LAYERS, max_heads = 4096, max_head_size = 1024, max_positions = 1 << 27;
+                     max_layers = TESS_MAX_LAYERS, max_heads = 4096, max_head_size = 1024, max_positions = 1 << 27,
+                     max_outputs = 4096;
 
 static tess_status check_size(const char *what, const char *key, int64_t value, int64_t most)
 {
@@ -50,6 +51,12 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
     TESS_TRY(check_size(what, "num_key_value_heads", c->n_kv_heads, c->n_heads));
     TESS_TRY(check_size(what, "head_dim", c->head_size, max_head_size));
     TESS_TRY(check_size(what, "max_position_embeddings", c->max_position, max_positions));
+    TESS_CHECK(c->n_outputs >= 0 && c->n_outputs <= max_outputs, TESS_E_INVALID,
+               "%s: num_labels is %lld; it must be in [1, %lld]", what, (long long)c->n_outputs,
+               (long long)max_outputs);
+    TESS_CHECK(c->n_outputs == 0 || !c->tied, TESS_E_INVALID,
+               "%s: tie_word_embeddings is true, but a head of %lld outputs is not the embedding", what,
+               (long long)c->n_outputs);
     TESS_CHECK(c->n_heads % c->n_kv_heads == 0, TESS_E_INVALID,
                "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld", what,
                (long long)c->n_heads, (long long)c->n_kv_heads);

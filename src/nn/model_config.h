@@ -1,5 +1,5 @@
 /* tess_model_config: an architecture as its HF config.json says it (Llama 2/3, Mistral, Ministral, Qwen2, Qwen3
- * dense, GPT-2). */
+ * dense, GPT-2), with a language model's head, or one of a few numbers (...ForSequenceClassification). */
 #ifndef TESS_NN_MODEL_CONFIG_H
 #define TESS_NN_MODEL_CONFIG_H
 
@@ -47,6 +47,8 @@ typedef struct tess_model_config {
     int64_t full_layers;                 /* layers before this one ignore the window (Qwen2's max_window_layers), */
     uint64_t full[TESS_MAX_LAYERS / 64]; /* and so do those with a bit here (layer_types in any order) */
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
+    int64_t
+        n_outputs; /* of a head "score.weight" (n_outputs, C) in place of lm_head: what HF calls labels; 0: logits */
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
     int n_eos;
@@ -59,6 +61,12 @@ tess_status tess_model_config_load(const char *path, tess_model_config *config);
 
 /* A new config.json object that transformers reads (architectures, model_type, torch_dtype, ...). */
 tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtype dtype, json_t **json);
+
+/* Rows of the head. */
+static inline int64_t tess_model_config_outputs(const tess_model_config *config)
+{
+    return config->n_outputs > 0 ? config->n_outputs : config->vocab_size;
+}
 
 /* Keys that a query of `layer` sees, its own the last; 0: all before it. */
 static inline int64_t tess_model_config_window(const tess_model_config *config, int64_t layer)

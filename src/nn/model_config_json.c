@@ -1,4 +1,5 @@
 /* config.json: what all families share. A family's own keys are in models/. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text/json.h"
@@ -61,6 +62,23 @@ static tess_status parse_token(const json_t *json, const char *key, const char *
     return tess_json_get_int(json, key, what, id);
 }
 
+/* The outputs of a model for classification; num_labels is 2 unless it, or the list of labels, says otherwise. Its head
+ * is its own, whatever tie_word_embeddings says. */
+static tess_status parse_outputs(const json_t *json, const char *what, const tess_family_row *row,
+                                 tess_model_config *config)
+{
+    const char *architecture = json_string_value(json_array_get(json_object_get(json, "architectures"), 0));
+    const json_t *labels = json_object_get(json, "id2label");
+    if (architecture == NULL || strcmp(architecture, row->classifier) != 0)
+        return TESS_OK;
+    config->n_outputs = json_is_object(labels) ? (int64_t)json_object_size(labels) : 2;
+    TESS_TRY(tess_json_get_int(json, "num_labels", what, &config->n_outputs));
+    TESS_CHECK(config->n_outputs > 0, TESS_E_FORMAT, "%s: num_labels is %lld: a %s has one at least", what,
+               (long long)config->n_outputs, architecture);
+    config->tied = false;
+    return TESS_OK;
+}
+
 tess_status tess_model_config_parse(const json_t *json, const char *what, tess_model_config *config)
 {
     memset(config, 0, sizeof(*config));
@@ -80,6 +98,7 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
     TESS_TRY(row->parse(json, what, config));
     TESS_TRY(tess_json_get_double(json, "initializer_range", what, &config->initializer_range));
     TESS_TRY(tess_json_get_bool(json, "tie_word_embeddings", what, &config->tied));
+    TESS_TRY(parse_outputs(json, what, row, config));
     TESS_TRY(parse_token(json, "bos_token_id", what, &config->bos_token_id));
     TESS_TRY(parse_token(json, "pad_token_id", what, &config->pad_token_id));
     TESS_TRY(tess_model_eos_parse(json, what, config->eos_token_id, &config->n_eos));
@@ -119,14 +138,31 @@ static json_t *eos_json(const tess_model_config *config)
     return list;
 }
 
+/* transformers takes the labels' names for their number, and may warn where num_labels alone is there. */
+static int write_outputs(const tess_model_config *config, json_t *out)
+{
+    json_t *names = json_object(), *ids = json_object();
+    int failed = 0;
+    for (int64_t i = 0; i < config->n_outputs; i++) {
+        char id[24], name[32];
+        snprintf(id, sizeof(id), "%lld", (long long)i);
+        snprintf(name, sizeof(name), "LABEL_%s", id);
+        failed |= json_object_set_new(names, id, json_string(name)) | json_object_set_new(ids, name, json_integer(i));
+    }
+    json_t *all =
+        json_pack("{s:I, s:o, s:o}", "num_labels", (json_int_t)config->n_outputs, "id2label", names, "label2id", ids);
+    return failed | json_object_update_new(out, all);
+}
+
 tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtype dtype, json_t **json)
 {
     *json = NULL;
     TESS_TRY(tess_model_config_check(config, "model"));
     const tess_family_row *row = tess_family_find(config->family);
-    json_t *out = json_pack("{s:[s], s:s, s:I}", "architectures", row->architecture, "model_type", row->model_type,
-                            "vocab_size", (json_int_t)config->vocab_size);
-    if (out == NULL || row->write(config, out) != 0 ||
+    json_t *out =
+        json_pack("{s:[s], s:s, s:I}", "architectures", config->n_outputs > 0 ? row->classifier : row->architecture,
+                  "model_type", row->model_type, "vocab_size", (json_int_t)config->vocab_size);
+    if (out == NULL || row->write(config, out) != 0 || (config->n_outputs > 0 && write_outputs(config, out) != 0) ||
         (config->max_length > 0 && json_object_set_new(out, max_length_key, json_integer(config->max_length)) != 0) ||
         (config->sum_leaves > 1 && json_object_set_new(out, sum_leaves_key, json_integer(config->sum_leaves)) != 0) ||
         json_object_update_new(out, json_pack("{s:f, s:b, s:o, s:o, s:o, s:s, s:b}", "initializer_range",

@@ -7,6 +7,11 @@
 
 #include "tessera/status.h"
 
+typedef enum tess_loss_kind {
+    TESS_LOSS_LOGPROB, /* of a language model */
+    TESS_LOSS_VALUE    /* of a model whose head has one output (tess_model_config.n_outputs) */
+} tess_loss_kind;
+
 /* A loss that is a function of log p(target) and of the entropy of p at each row of a micro-batch, with
  * p = softmax(logits / T). Its derivatives by them say all that backward needs.
  *
@@ -18,13 +23,18 @@
  * whole: the loss of a row depends on other rows (GSPO, DPO, means over a sequence). grade is called once, with all
  * rows of the micro-batch: the head's product runs twice, and logits exist for a chunk of rows at a time as ever. Else
  * it is called for a chunk at a time, rows ascending; how many rows a chunk has must not matter to it. It is not called
- * for a micro-batch without tokens. */
+ * for a micro-batch without tokens.
+ *
+ * Of kind TESS_LOSS_VALUE it is a function of the head's output, the value of the row: `logprob` has values, what goes
+ * to dlogprob is the derivative by them, entropy is 0, and dentropy and the temperature are not read. Rows without a
+ * target have values like all others, and what is written for them counts. grade is called once, with all rows. */
 typedef struct tess_token_loss {
     void *self;
     float inv_temperature; /* 1 / T, finite and above 0 */
     bool whole;
     tess_status (*grade)(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                          float *dlogprob, float *dentropy);
+    tess_loss_kind kind;
 } tess_token_loss;
 
 #endif

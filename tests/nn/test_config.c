@@ -176,6 +176,56 @@ static void written_configs_read_back_the_same(void)
     }
 }
 
+/* HF's number of labels, by whichever key says it; written so that both say it. */
+static void heads_of_few_outputs_are_read_and_written(void)
+{
+    static const struct {
+        const char *type, *architecture, *more;
+        int64_t n_outputs;
+    } rows[] = {
+        {"llama", "LlamaForSequenceClassification", ",\"num_labels\":1,\"tie_word_embeddings\":true", 1},
+        {"llama", "LlamaForSequenceClassification", ",\"id2label\":{\"0\":\"LABEL_0\"}", 1},
+        {"mistral", "MistralForSequenceClassification", "", 2},
+        {"qwen2", "Qwen2ForSequenceClassification", ",\"id2label\":{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\"}", 3},
+        {"qwen3", "Qwen3ForSequenceClassification", ",\"num_labels\":1", 1},
+        {"ministral", "MinistralForSequenceClassification", ",\"num_labels\":1", 1},
+        {"qwen3", "Qwen3ForCausalLM", ",\"num_labels\":1", 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[512];
+        tess_model_config config, again;
+        tess_model *model;
+        json_t *json;
+        snprintf(text, sizeof(text),
+                 "{\"model_type\":\"%s\",\"architectures\":[\"%s\"]," SMALL ",\"num_key_value_heads\":2%s}",
+                 rows[i].type, rows[i].architecture, rows[i].more);
+        EXPECT_OK(parse(text, &config));
+        EXPECT_INT(config.n_outputs, rows[i].n_outputs);
+        EXPECT(config.n_outputs == 0 || !config.tied);
+        EXPECT_OK(tess_model_config_to_json(&config, TESS_F32, &json));
+        EXPECT_TEXT(json_string_value(json_array_get(json_object_get(json, "architectures"), 0)), rows[i].architecture);
+        EXPECT_INT(json_object_size(json_object_get(json, "id2label")), rows[i].n_outputs);
+        EXPECT_OK(tess_model_config_parse(json, "again", &again));
+        json_decref(json);
+        EXPECT_SAME(&again, &config, 1);
+        EXPECT_OK(tess_model_create(test_mem(), &config, &model));
+        const tess_param *head = tess_model_param(model, tess_model_n_params(model) - 1);
+        EXPECT_TEXT(head->name, config.n_outputs > 0 ? "score.weight" : "lm_head.weight");
+        EXPECT_INT(head->shape.dim[0], config.n_outputs > 0 ? config.n_outputs : config.vocab_size);
+        EXPECT_INT(head->shape.dim[1], config.hidden_size);
+        tess_model_destroy(&model);
+    }
+    tess_model_config config;
+    EXPECT_FAILS(parse("{\"model_type\":\"llama\",\"architectures\":[\"LlamaForSequenceClassification\"]," SMALL
+                       ",\"num_labels\":0}",
+                       &config),
+                 TESS_E_FORMAT, "num_labels is 0");
+    EXPECT_FAILS(parse("{\"model_type\":\"llama\",\"architectures\":[\"LlamaForSequenceClassification\"]," SMALL
+                       ",\"num_labels\":4097}",
+                       &config),
+                 TESS_E_INVALID, "num_labels is 4097");
+}
+
 /* The window of each layer, as parsed and after the config was written and read again. */
 static void layers_slide_where_layer_types_says_so(void)
 {
@@ -347,6 +397,7 @@ static void leaves_of_sums_are_a_power_of_two(void)
 }
 
 static const test_case cases[] = {
+    {"heads_of_few_outputs_are_read_and_written", heads_of_few_outputs_are_read_and_written, 0, 0},
     {"published_configs_have_their_parameters", published_configs_have_their_parameters, 0, 0},
     {"absent_keys_mean_what_transformers_assumes", absent_keys_mean_what_transformers_assumes, 0, 0},
     {"old_and_new_rope_keys_mean_the_same", old_and_new_rope_keys_mean_the_same, 0, 0},

@@ -294,6 +294,17 @@ tess_status tess_head_forward(const tess_layer_call *call, const tess_head_work 
  * logits, in the compute dtype, overwrite them. loss NULL: the sum of -log p(target). */
 tess_status tess_head_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
                             void *y, bool want_dy, float *logprob);
+/* A loss's derivatives for n rows from `begin` on, whose logprob (T) and work->entropy it is shown, to work->dlogprob
+ * and work->dentropy. The one place where values of the head meet the host. */
+tess_status tess_head_grade(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
+                            int64_t begin, int64_t n, const float *logprob);
+
+/* ---- A head of one output, which one rank has whole ---- */
+/* y (T, C) -> value (T). */
+tess_status tess_value_forward(const tess_layer_call *call, const void *y, float *value);
+/* As tess_head_train, for a loss of kind TESS_LOSS_VALUE. */
+tess_status tess_value_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
+                             void *y, bool want_dy, float *value);
 
 /* ---- Rotary positions ---- */
 /* cos, sin (length, D/2) as transformers computes them for this config and a text of `limit` tokens. Dynamic scaling

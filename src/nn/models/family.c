@@ -4,12 +4,18 @@
 #include <string.h>
 
 static const tess_family_row families[] = {
-    {TESS_FAMILY_LLAMA, "llama", "LlamaForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
-    {TESS_FAMILY_MISTRAL, "mistral", "MistralForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
-    {TESS_FAMILY_QWEN2, "qwen2", "Qwen2ForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
-    {TESS_FAMILY_QWEN3, "qwen3", "Qwen3ForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
-    {TESS_FAMILY_GPT2, "gpt2", "GPT2LMHeadModel", tess_gpt2_parse, tess_gpt2_write, tess_gpt2_build},
-    {TESS_FAMILY_MINISTRAL, "ministral", "MinistralForCausalLM", tess_llama_parse, tess_llama_write, tess_llama_build},
+    {TESS_FAMILY_LLAMA, "llama", "LlamaForCausalLM", "LlamaForSequenceClassification", tess_llama_parse,
+     tess_llama_write, tess_llama_build},
+    {TESS_FAMILY_MISTRAL, "mistral", "MistralForCausalLM", "MistralForSequenceClassification", tess_llama_parse,
+     tess_llama_write, tess_llama_build},
+    {TESS_FAMILY_QWEN2, "qwen2", "Qwen2ForCausalLM", "Qwen2ForSequenceClassification", tess_llama_parse,
+     tess_llama_write, tess_llama_build},
+    {TESS_FAMILY_QWEN3, "qwen3", "Qwen3ForCausalLM", "Qwen3ForSequenceClassification", tess_llama_parse,
+     tess_llama_write, tess_llama_build},
+    {TESS_FAMILY_GPT2, "gpt2", "GPT2LMHeadModel", "GPT2ForSequenceClassification", tess_gpt2_parse, tess_gpt2_write,
+     tess_gpt2_build},
+    {TESS_FAMILY_MINISTRAL, "ministral", "MinistralForCausalLM", "MinistralForSequenceClassification", tess_llama_parse,
+     tess_llama_write, tess_llama_build},
 };
 enum { N_FAMILIES = sizeof(families) / sizeof(families[0]) };
 

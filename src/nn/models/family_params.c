@@ -163,14 +163,14 @@ void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, co
     block->layer_norm = layer_norm;
     block->final_norm = tess_family_add_norm(model, unit, prefix, norm, c->hidden_size);
     bool reads_embedding = c->tied && model->part.embedding;
-    int64_t width = share(model, table_columns(model));
+    const char *name = c->tied ? table : c->n_outputs > 0 ? "score.weight" : "lm_head.weight";
+    int64_t width = share(model, table_columns(model)), rows = tess_model_config_outputs(c);
     block->head = (tess_linear){.in = table_columns(model),
-                                .out = {c->vocab_size, 0},
+                                .out = {rows, 0},
                                 .weight = reads_embedding ? model->blocks[0].table
-                                                          : tess_family_add_table(model, unit, c->vocab_size,
-                                                                                  c->tied ? table : "lm_head.weight"),
+                                                          : tess_family_add_table(model, unit, rows, name),
                                 .bias = -1,
                                 .n_in = width,
-                                .n_out = c->vocab_size,
+                                .n_out = rows,
                                 .ld = width};
 }
