@@ -144,10 +144,11 @@ static void fill_items(grading *g, const tess_prompts *prompts, rl_sample *const
                                          .prompt_size = record->size,
                                          .response = g->answers.data + g->text[i],
                                          .response_size = g->text[i + 1] - g->text[i] - 1,
-                                         .label = record->label,
+                                         .label = record->label != NULL ? record->label : "",
                                          .label_size = record->label_size,
                                          .metadata = record->metadata,
-                                         .truncated = samples[i]->finish == TESS_FINISH_LENGTH};
+                                         .truncated = samples[i]->finish == TESS_FINISH_LENGTH,
+                                         .n_tokens = samples[i]->n - samples[i]->n_prompt};
     }
 }
 

@@ -8,6 +8,7 @@
 #include "rl/algo/rl_kl.h"
 #include "rl/rl_impl.h"
 #include "rl/rl_task.h"
+#include "train/model_folder.h"
 
 static const char *const what = "the checkpoint's description";
 
@@ -16,16 +17,30 @@ static tess_status open_prompts(rl *r, const tess_text_list *files, tess_prompts
 {
     const tess_config *c = r->config;
     const char *names[TESS_LIST_SIZE];
+    const tess_tokenizer *tokenizer = tess_trainer_tokenizer_of(r->trainer);
+    const tess_model_config *model = tess_trainer_model(r->trainer);
+    tess_prefix bos;
     for (int i = 0; i < files->n; i++)
         names[i] = files->item[i];
+    TESS_TRY(tess_model_begin_of_text(model, tokenizer, (tess_add_bos)c->data.add_bos, &bos));
     const tess_prompts_options options = {.files = names,
                                           .n_files = files->n,
                                           .prompt_key = c->rollout.prompt_key,
-                                          .label_key = c->rollout.label_key,
-                                          .tokenizer = tess_trainer_tokenizer_of(r->trainer),
+                                          .label_key = c->rollout.label_key[0] != '\0' ? c->rollout.label_key : NULL,
                                           .pairs = rl_has_pairs(c),
-                                          .max_prompt_tokens = c->rollout.max_prompt_tokens};
-    return tess_prompts_open(r->mem, &options, prompts);
+                                          .tokenizer = tokenizer,
+                                          .bos = bos,
+                                          .eos_id = tess_model_end_of_text(model, tokenizer),
+                                          .max_prompt_tokens = c->rollout.max_prompt_tokens,
+                                          .max_tokens = c->training.seq_len};
+    TESS_TRY(tess_prompts_open(r->mem, &options, prompts));
+    if (tess_prompts_dropped(*prompts) > 0)
+        tess_trainer_warn(r->trainer,
+                          "%lld of %lld prompts are longer than %lld tokens and left out (rollout.max_prompt_tokens)",
+                          (long long)tess_prompts_dropped(*prompts),
+                          (long long)(tess_prompts_dropped(*prompts) + tess_prompts_count(*prompts)),
+                          (long long)c->rollout.max_prompt_tokens);
+    return TESS_OK;
 }
 
 static tess_status open_data(rl *r)
@@ -33,8 +48,6 @@ static tess_status open_data(rl *r)
     const tess_config *c = r->config;
     const tess_reward_options reward = rl_reward_of(c);
     TESS_TRY_CTX(open_prompts(r, &c->data.files, &r->prompts), "data.files");
-    TESS_CHECK(tess_prompts_count(r->prompts) > 0, TESS_E_INVALID,
-               "data.files: there is no prompt of at most %lld tokens", (long long)c->rollout.max_prompt_tokens);
     if (c->validation.enable && c->validation.files.n > 0 && !rl_has_pairs(c))
         TESS_TRY_CTX(open_prompts(r, &c->validation.files, &r->held_out), "validation.files");
     return rl_has_pairs(c) ? TESS_OK : tess_rewarder_create(r->mem, &reward, &r->rewarder);
