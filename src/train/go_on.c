@@ -163,6 +163,12 @@ static tess_status next(void *self, int64_t index, tess_batch *batch)
     return TESS_OK;
 }
 
+static tess_status judge(void *self, tess_engine_report *report)
+{
+    tess_trainer *t = self;
+    return t->source.judge(t->source.self, report);
+}
+
 tess_status tess_trainer_next_step(tess_trainer *t, tess_batch_source *source)
 {
     TESS_TRY(t->task.next_step(t->task.self, &t->source));
@@ -170,5 +176,6 @@ tess_status tess_trainer_next_step(tess_trainer *t, tess_batch_source *source)
     *source = t->source;
     source->self = t;
     source->next = next;
+    source->judge = t->source.judge != NULL ? judge : NULL;
     return TESS_OK;
 }
