@@ -45,14 +45,16 @@ static void draw_bar(const tess_step_report *r)
                     100 * r->mfu, format_duration(r->eta_s, eta, sizeof(eta)));
 }
 
-/* Adds a loss to the curve; merges pairs of points when it is full. */
-static void add_loss(cli_train_view *view, const tess_step_report *r)
+/* Adds a step to the curve; merges pairs of points when it is full. */
+static void add_point(cli_train_view *view, const tess_step_report *r)
 {
+    const double value = r->curve != NULL ? r->curve_value : r->loss;
+    view->curve = r->curve != NULL ? r->curve : "loss";
     if (view->n_points == 0 && view->n_in_point == 0)
         view->first_step = r->step;
     view->last_step = r->step;
-    double *point = &view->losses[view->n_points];
-    *point = view->n_in_point == 0 ? r->loss : *point + r->loss;
+    double *point = &view->values[view->n_points];
+    *point = view->n_in_point == 0 ? value : *point + value;
     if (++view->n_in_point < view->per_point)
         return;
     *point /= (double)view->per_point;
@@ -60,7 +62,7 @@ static void add_loss(cli_train_view *view, const tess_step_report *r)
     if (++view->n_points < CLI_CURVE_POINTS)
         return;
     for (int i = 0; i < CLI_CURVE_POINTS / 2; i++)
-        view->losses[i] = (view->losses[2 * i] + view->losses[2 * i + 1]) / 2;
+        view->values[i] = (view->values[2 * i] + view->values[2 * i + 1]) / 2;
     view->n_points = CLI_CURVE_POINTS / 2;
     view->per_point *= 2;
 }
@@ -76,7 +78,7 @@ static const char *format_z(double z, char *text, size_t size)
 
 static void on_step(void *self, const tess_step_report *r)
 {
-    add_loss(self, r);
+    add_point(self, r);
     if (r->log_line) {
         char tps[32], zloss[24], zgrad[24];
         cli_status_clear();
@@ -128,7 +130,7 @@ static void begin(void *self, const tess_config *config)
         printf("%s\n", config->job.description);
 }
 
-/* Draws loss over steps, ten lines high; a Braille character has two dots across and four down. */
+/* Draws the curve over steps, ten lines high; a Braille character has two dots across and four down. */
 static void draw_curve(const cli_train_view *view)
 {
     enum { WIDTH = 60, HEIGHT = 10 };
@@ -138,18 +140,18 @@ static void draw_curve(const cli_train_view *view)
     if (n < 8)
         return;
     for (int i = 0; i < n; i++) {
-        low = fmin(low, view->losses[i]);
-        high = fmax(high, view->losses[i]);
+        low = fmin(low, view->values[i]);
+        high = fmax(high, view->values[i]);
     }
     if (!(high > low))
         return;
     static const uint8_t dots[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     for (int x = 0; x < 2 * WIDTH; x++) {
         int i = (int)((double)x * (n - 1) / (2 * WIDTH - 1) + 0.5);
-        int y = (int)((high - view->losses[i]) / (high - low) * (4 * HEIGHT - 1) + 0.5);
+        int y = (int)((high - view->values[i]) / (high - low) * (4 * HEIGHT - 1) + 0.5);
         cells[y / 4][x / 2] |= dots[y % 4][x % 2];
     }
-    printf("\nloss over steps %lld to %lld\n", (long long)view->first_step, (long long)view->last_step);
+    printf("\n%s over steps %lld to %lld\n", view->curve, (long long)view->first_step, (long long)view->last_step);
     for (int row = 0; row < HEIGHT; row++) {
         if (row == 0 || row == HEIGHT - 1)
             printf("%8.3f ", row == 0 ? high : low);

@@ -9,8 +9,9 @@ enum { CLI_CURVE_POINTS = 256 };
 typedef struct cli_train_view {
     double begin_s;
     bool saves, resumes;
-    /* Points of the loss curve, each the mean of `per_point` steps. */
-    double losses[CLI_CURVE_POINTS];
+    /* Points of the curve, each the mean of `per_point` steps. */
+    const char *curve; /* "loss" */
+    double values[CLI_CURVE_POINTS];
     int n_points, n_in_point;
     int64_t per_point, first_step, last_step;
 } cli_train_view;

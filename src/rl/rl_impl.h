@@ -33,6 +33,8 @@ typedef struct rl_groups {
     size_t n, room;
 } rl_groups;
 
+enum { RL_METRIC_REWARD = 0 }; /* place of the mean reward among the metrics of a step */
+
 /* Where a rollout begins, which is all that it depends on beside the weights. */
 typedef struct rl_state {
     int64_t rollout; /* its number */

@@ -92,8 +92,8 @@ void rl_report_rollout(rl *r)
             see(&reward, s->reward);
     }
     r->n_metrics = 0;
+    rl_add_metric(r, "rollout/raw_reward", mean(&reward)); /* RL_METRIC_REWARD */
     rl_add_metric(r, "rollout/step", (double)r->training.rollout);
-    rl_add_metric(r, "rollout/raw_reward", mean(&reward));
     rl_add_metric(r, "rollout/response_len/mean", mean(&length));
     rl_add_metric(r, "rollout/response_len/median", median(rows->n_targets, rows->n_seqs));
     rl_add_metric(r, "rollout/response_len/max", length.most);

@@ -301,6 +301,10 @@ static void report(void *self, tess_step_report *step)
     step->metrics = r->metrics;
     step->n_metrics = r->n_metrics;
     step->words = r->words;
+    if (!rl_has_pairs(r->config)) {
+        step->curve = "reward";
+        step->curve_value = r->metrics[RL_METRIC_REWARD].value;
+    }
 }
 
 const tess_task_kind tess_rl_task_kind = {

@@ -35,6 +35,8 @@ typedef struct tess_step_report {
     const tess_metric *metrics;         /* (n_metrics) of the task, beside these */
     int n_metrics;
     const char *words; /* of the task, for a log line; NULL: none */
+    const char *curve; /* what is drawn at the end of the run in place of the loss; NULL: the loss */
+    double curve_value;
 } tess_step_report;
 
 typedef enum tess_validation_outcome {
