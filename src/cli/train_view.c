@@ -82,12 +82,13 @@ static void on_step(void *self, const tess_step_report *r)
     if (r->log_line) {
         char tps[32], zloss[24], zgrad[24];
         cli_status_clear();
-        printf("step: %5lld  loss: %8.4f%s  grad_norm: %8.4f%s  memory: %6.2fGiB  tps: %s  tflops: %.3f  mfu: %.2f%%\n",
-               (long long)r->step, r->loss, format_z(r->zloss, zloss, sizeof(zloss)), r->grad_norm,
-               format_z(r->zgrad, zgrad, sizeof(zgrad)), (double)r->total_peak_bytes / 0x1p30,
-               with_commas(r->tps, tps, sizeof(tps)), r->tflops, 100 * r->mfu);
+        printf("step: %5lld  loss: %8.4f%s  grad_norm: %8.4f%s  ", (long long)r->step, r->loss,
+               format_z(r->zloss, zloss, sizeof(zloss)), r->grad_norm, format_z(r->zgrad, zgrad, sizeof(zgrad)));
         if (r->words != NULL)
-            printf("             %s\n", r->words);
+            printf("%s  tps: %s\n", r->words, with_commas(r->tps, tps, sizeof(tps)));
+        else
+            printf("memory: %6.2fGiB  tps: %s  tflops: %.3f  mfu: %.2f%%\n", (double)r->total_peak_bytes / 0x1p30,
+                   with_commas(r->tps, tps, sizeof(tps)), r->tflops, 100 * r->mfu);
         fflush(stdout);
     }
     draw_bar(r);

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Reinforcement learning has the same bits on any number of ranks, with any strategy, and however a run was interrupted;
+# training gives every token the log-probability that it was drawn with.
+source "$(dirname "$0")/support.sh"
+source "$project/tests/cli/rl.sh"
+
+# ---- Exactly on-policy, on 1 to 4 ranks ----
+# exact FOLDER STEPS: each step says that no token differs, and of how many.
+exact() {
+    [ "$(grep -cE 'logprob_diff 0 \(0 of [0-9,]+ tokens\)' "$1.out")" = "$2" ] && pass "$1: every token as drawn" ||
+        { fail "$1: some token is not as it was drawn"; tail -n 5 "$1.out" | sed 's/^/    /'; }
+}
+
+rl plain -n 1 || fail "the plain run: $(tail -n 1 plain.out)"
+exact plain 6
+for n in 2 3 4; do
+    rl ranks -n $n || fail "$n ranks: $(tail -n 1 ranks.out)"
+    same "$n ranks" ranks plain
+    rm -rf ranks
+done
+for strategy in none zero2; do
+    rl ranks -n 2 parallelism.shard_strategy=$strategy training.threads=1
+    same "2 ranks, $strategy" ranks plain
+    rm -rf ranks
+done
+# How much is drawn at once, and in which passes, is no part of the result.
+rl narrow -n 2 rollout.max_sequences=3 rollout.pass_tokens=5
+same "few sequences at once" narrow plain
+
+# ---- Filter, budget, lag, several updates ----
+i=0
+for options in "rl.filter=true" "rollout.budget_tokens=2 rollout.in_flight=9" "rollout.lag=1" "rl.updates=2 rl.epochs=2 rl.algorithm=gspo" \
+    "rl.algorithm=reinforce_pp rl.kl_beta=0.01 rl.kl_in_reward=true" "rl.algorithm=cispo rl.kl_beta=0.05 reference.update_interval=2 rl.kl_target=0.01"; do
+    i=$((i + 1))
+    # shellcheck disable=SC2086
+    { rl "one$i" -n 1 $options && rl "three$i" -n 3 $options; } || fail "$options: $(cat "one$i.out" "three$i.out" | tail -n 1)"
+    same "3 ranks, $options" "three$i" "one$i"
+    # Killed while it learns, and while it draws; goes on elsewhere.
+    # shellcheck disable=SC2086
+    rl "cut$i" -n 2 $options "fault.spec=rank=1 step=4 point=phase:backward kind=sigkill"
+    # shellcheck disable=SC2086
+    rl "cut$i" -n 3 $options "fault.spec=rank=0 step=5 point=phase:rollout kind=sigkill"
+    # shellcheck disable=SC2086
+    rl "cut$i" -n 1 $options || fail "going on: $(tail -n 1 "cut$i.out")"
+    same "killed twice, $options" "cut$i" "one$i"
+    rm -rf "one$i" "three$i" "cut$i"
+done
+
+# ---- A rank is replaced ----
+i=0
+for point in phase:rollout phase:reward phase:backward; do
+    i=$((i + 1))
+    rl "hot$i" -n 3 recovery.enable=true "fault.spec=rank=1 step=3 point=$point kind=sigkill"
+    same "a rank killed in $point is replaced" "hot$i" plain
+    expect "and that is told" 0 "replaced in " cat "hot$i.out"
+done
+
+# ---- The journal is the truth ----
+# A grader that gives each answer another reward every time it is asked; a kill after it has graded asks it no more.
+cat >grader.sh <<'GRADER'
+#!/bin/sh
+while read -r line; do
+    id=${line#*\"id\": }
+    echo x >>"$COUNT"
+    echo "{\"id\": ${id%%,*}, \"reward\": $(($(wc -l <"$COUNT") % 7))}"
+done
+GRADER
+chmod +x grader.sh
+export COUNT=$work/count
+grade=(reward.kind=command "reward.command=[$work/grader.sh]" reward.workers=1 validation.enable=false training.steps=2 checkpoint.enable=false)
+rl judged -n 1 "${grade[@]}" "fault.spec=rank=0 step=2 point=phase:forward kind=sigkill" 
+asked=$(wc -l <"$COUNT")
+rl judged -n 2 "${grade[@]}" || fail "graded: $(tail -n 1 judged.out)"
+[ "$asked" = 48 ] && [ "$(wc -l <"$COUNT")" = 48 ] && pass "what was graded is not graded again" ||
+    fail "graded $asked answers, then $(($(wc -l <"$COUNT") - asked)) more"
+
+# ---- Preferences ----
+awk -F'"' 'NR <= 24 { split($4, p, " "); print "{\"prompt\": \"" $4 "\", \"chosen\": \"" $8 "\", \"rejected\": \"1+1\"}" }' sft.jsonl >pairs.jsonl
+for n in 1 3; do
+    rl "dpo$n" -n $n data.files=pairs.jsonl rl.algorithm=dpo training.steps=4 rollout.prompts=8 validation.enable=false
+done
+same "preferences on 3 ranks" dpo3 dpo1
+first=$(grep -o 'margin: [-0-9.]*' dpo1.out | head -n 1 | cut -d' ' -f2)
+last=$(grep -o 'margin: [-0-9.]*' dpo1.out | tail -n 1 | cut -d' ' -f2)
+awk -v a="$first" -v b="$last" 'BEGIN { exit !(b > a + 0.01) }' && pass "the margin rises" || fail "margin $first to $last"
+
+# ---- Bad input: a message with the fix, exit code 2 ----
+bad() { local name=$1 text=$2; shift 2; expect "$name" 2 "$text" "$tessera" rl rl.yaml job.dump_folder=bad "$@"; }
+bad "no tokenizer" "name the policy's tokenizer" model.path= model.config=model.json
+bad "answers longer than a sequence" "leave no room for a prompt" rollout.max_new_tokens=24
+bad "uneven updates" "give a divisor of rollout.prompts" rl.updates=4
+bad "tensor parallelism" "every sharding strategy will do" -n 2 parallelism.tensor_parallel_degree=2
+bad "lag with a budget" "leave one of the two out" rollout.lag=1 rollout.budget_tokens=2
+bad "a grader that is none" "reward" reward.kind=sings
+bad "an unknown algorithm" "rl.algorithm" rl.algorithm=grop
+bad "a prompt file without prompts" "questions" data.files=sft/model/config.json
+[ -e bad ] && fail "a refused run has written something" || pass "a refused run writes nothing"
+finish
