@@ -70,10 +70,11 @@ static double zero_spread(const rl_rows *rows)
 static void report_ages(rl *r)
 {
     const rl_rows *rows = &r->rows;
+    const int64_t now = r->training.rollout * rl_steps_per_rollout(r->config); /* steps when it begins to be learned */
     spread age = {.n = 0};
     for (int64_t t = 0; t < rows->n_rows; t++)
         if (rows->mask[t])
-            see(&age, (double)(r->engine->step - rows->version[t]));
+            see(&age, (double)(now - rows->version[t]));
     rl_add_metric(r, "rollout/weight_version_age/mean", mean(&age));
     rl_add_metric(r, "rollout/weight_version_age/max", age.most);
 }

@@ -77,6 +77,9 @@ static void place(const void *self, tess_task_place *at);
 static tess_status go_to(void *self, const tess_task_place *at);
 static tess_status describe(void *self, json_t *meta);
 static tess_status restore(void *self, const json_t *meta);
+static int n_tensors(const void *self);
+static tess_status tensors(void *self, tess_ckpt_tensor *tensors);
+static tess_status loaded(void *self);
 static tess_status after_step(void *self, bool last, tess_validation_report *report);
 static void report(void *self, tess_step_report *report);
 
@@ -99,6 +102,9 @@ static tess_status open_task(tess_trainer *trainer, tess_task *task)
                         .describe = describe,
                         .restore = restore,
                         .after_step = after_step,
+                        .n_tensors = n_tensors,
+                        .tensors = tensors,
+                        .loaded = loaded,
                         .report = report};
     TESS_TRY(tess_trainer_path(trainer, "rl", r->folder, sizeof(r->folder)));
     TESS_TRY(open_data(r));
@@ -269,6 +275,22 @@ static tess_status restore(void *self, const json_t *meta)
     s.chain = strtoull(chain, NULL, 16);
     set_state(r, &s);
     return TESS_OK;
+}
+
+static int n_tensors(const void *self)
+{
+    const rl *r = self;
+    return r->reference != NULL ? tess_reference_n_tensors(r->reference) : 0;
+}
+
+static tess_status tensors(void *self, tess_ckpt_tensor *tensors)
+{
+    return tess_reference_tensors(((rl *)self)->reference, tensors);
+}
+
+static tess_status loaded(void *self)
+{
+    return n_tensors(self) > 0 ? tess_reference_loaded(((rl *)self)->reference) : TESS_OK;
 }
 
 /* ---- After a step ---- */

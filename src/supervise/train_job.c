@@ -137,6 +137,8 @@ int tess_train_job_run(const tess_train_job *job)
     status = job->ranks.is_warden ? TESS_OK : tess_config_check(&checked, job->ranks.n);
     if (status == TESS_OK && job->kind->check != NULL)
         status = job->kind->check(&checked);
+    if (status == TESS_OK)
+        config.recovery.hot &= checked.recovery.hot; /* a task may have state that no replacement would have */
     train_helpers helpers = {.saves = NULL};
     options.look = look_after_helpers;
     options.helpers = &helpers;

@@ -50,9 +50,10 @@ static json_t *describe(const tess_trainer *t)
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
 {
     int n_shards = tess_model_n_params(t->engine->whole), n = 0;
+    int n_task = t->task.n_tensors != NULL ? t->task.n_tensors(t->task.self) : 0;
     tess_ckpt_tensor *tensors;
-    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, 3 * (size_t)n_shards, sizeof(*tensors), "checkpoint",
-                                  (void **)&tensors));
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, 3 * (size_t)n_shards + (size_t)n_task, sizeof(*tensors),
+                                  "checkpoint", (void **)&tensors));
     tess_status status = TESS_OK;
     for (int i = 0; i < n_shards && status == TESS_OK; i++) {
         tess_shard shard;
@@ -77,12 +78,14 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
             tensors[n++] = tensor;
         }
     }
+    if (status == TESS_OK && n_task > 0)
+        status = t->task.tensors(t->task.self, tensors + n);
     if (status != TESS_OK) {
         tess_mem_free(t->mem, tensors);
         return status;
     }
     *out = tensors;
-    *n_out = n;
+    *n_out = n + n_task;
     return TESS_OK;
 }
 

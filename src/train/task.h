@@ -4,6 +4,7 @@
 #define TESS_TRAIN_TASK_H
 
 #include "base/text/json.h"
+#include "ckpt/store/tensor.h"
 #include "train/engine.h"
 #include "train/train.h"
 
@@ -26,6 +27,11 @@ typedef struct tess_task {
     /* Does what is due after a step; `last`: the run's last one. Sets *report if that was an evaluation, else leaves
      * it. Collective. */
     tess_status (*after_step)(void *self, bool last, tess_validation_report *report);
+    /* What a checkpoint holds of the task beside its description; NULL: nothing. n_tensors of them, which borrow the
+     * task's memory: a load writes there, and loaded, which is collective, follows it. */
+    int (*n_tensors)(const void *self);
+    tess_status (*tensors)(void *self, tess_ckpt_tensor *tensors);
+    tess_status (*loaded)(void *self);
     /* Adds what the task knows of a step: metrics, and words for people. Rank 0 alone. NULL: nothing. */
     void (*report)(void *self, tess_step_report *report);
 } tess_task;

@@ -60,7 +60,7 @@ done
 cat >grader.sh <<'GRADER'
 #!/bin/sh
 while read -r line; do
-    id=${line#*\"id\": }
+    id=${line#*\"id\":}
     echo x >>"$COUNT"
     echo "{\"id\": ${id%%,*}, \"reward\": $(($(wc -l <"$COUNT") % 7))}"
 done
@@ -93,6 +93,6 @@ bad "tensor parallelism" "every sharding strategy will do" -n 2 parallelism.tens
 bad "lag with a budget" "leave one of the two out" rollout.lag=1 rollout.budget_tokens=2
 bad "a grader that is none" "reward" reward.kind=sings
 bad "an unknown algorithm" "rl.algorithm" rl.algorithm=grop
-bad "a prompt file without prompts" "questions" data.files=sft/model/config.json
+bad "prompts that are none" "not valid JSON" data.files=sft/model/config.json
 [ -e bad ] && fail "a refused run has written something" || pass "a refused run writes nothing"
 finish
