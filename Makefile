@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 
-.PHONY: all run bench tests-built test test-ranks test-layouts test-far install clean
+.PHONY: all run rl bench tests-built test test-ranks test-layouts test-far install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -21,6 +21,15 @@ run:
 	@mkdir -p out
 	@test -s $(TEXT) || bible -f gen1:1-rev22:21 > $(TEXT)
 	@$(BUILD)/tessera train examples/kjv.yaml -n 2
+
+# Teaches a small model the form of an answer, then lets it learn from grades (docs/rl.md): about four minutes.
+rl:
+	@tools/deps build
+	@$(MAKE) --no-print-directory all
+	@mkdir -p out/signs
+	@awk -v folder=out/signs -f examples/signs.awk
+	@$(BUILD)/tessera train examples/signs_sft.yaml -n 2
+	@$(BUILD)/tessera rl examples/signs_rl.yaml -n 2
 
 # What this machine can do and what Tessera makes of it, beside oneDNN, OpenBLAS and MPI: some minutes.
 bench:

@@ -79,6 +79,7 @@ static tess_status check_pairs(tess_config *c)
     c->rl.updates = 1;
     TESS_CHECK(c->rollout.lag == 0 && c->rollout.budget_tokens == 0, TESS_E_INVALID,
                "rl.algorithm: pairs are not drawn: leave rollout.lag and rollout.budget_tokens out");
+    TESS_CHECK(c->rl.phase == TESS_RL_BOTH, TESS_E_INVALID, "rl.phase: pairs are not drawn: there is one phase");
     TESS_CHECK(!c->rl.filter, TESS_E_INVALID, "rl.filter: pairs have no rewards that could differ");
     if (c->rollout.max_prompt_tokens == 0)
         c->rollout.max_prompt_tokens = c->training.seq_len - 1;

@@ -130,6 +130,29 @@ static tess_status ready(void *self, tess_engine *engine)
     return TESS_OK;
 }
 
+static tess_status collect(rl *r, const rl_state *of, bool may_draw);
+static void take_newest(rl *r);
+
+/* rl.phase=rollout: all rollouts of the run with the weights that are there, for others to learn from. */
+static tess_status draw_all(rl *r)
+{
+    const int64_t n = r->config->training.steps / rl_steps_per_rollout(r->config);
+    for (int64_t i = r->next.rollout; i < n; i++) {
+        TESS_TRY(collect(r, &r->next, true));
+        take_newest(r);
+        double sum = 0;
+        for (size_t g = 0; g < r->trained.n; g++)
+            for (int64_t k = 0; k < r->config->rollout.n; k++)
+                sum += r->trained.group[g].samples[k].reward;
+        tess_trainer_note(
+            r->trainer, "rollout: %5lld  reward: %.4f  %lld of %lld samples were kept already  (%.1f s)", (long long)i,
+            sum / (double)(r->config->rollout.prompts * r->config->rollout.n), (long long)r->facts.known_samples,
+            (long long)(r->config->rollout.prompts * r->config->rollout.n), r->facts.draw_s + r->facts.grade_s);
+    }
+    tess_trainer_end_here(r->trainer);
+    return TESS_OK;
+}
+
 static tess_status begin(void *self)
 {
     rl *r = self;
@@ -139,6 +162,8 @@ static tess_status begin(void *self)
                       (long long)tess_prompts_count(r->prompts), (long long)c->rollout.prompts, (long long)c->rollout.n,
                       (long long)c->rollout.max_new_tokens, (long long)rl_steps_per_rollout(c),
                       rl_steps_per_rollout(c) == 1 ? "" : "s");
+    if (c->rl.phase == TESS_RL_ROLLOUT)
+        return draw_all(r);
     return r->held_out != NULL && c->evaluation.at_start && r->engine->step == 0 ? rl_evaluate(r) : TESS_OK;
 }
 
@@ -163,7 +188,8 @@ static void close_task(void *self)
 static tess_status collect(rl *r, const rl_state *of, bool may_draw)
 {
     r->state = *of;
-    return rl_has_pairs(r->config) ? rl_collect_pairs(r) : rl_collect(r, may_draw);
+    return rl_has_pairs(r->config) ? rl_collect_pairs(r)
+                                   : rl_collect(r, may_draw && r->config->rl.phase != TESS_RL_TRAIN);
 }
 
 /* The newest rollout is the one to train on. */

@@ -448,7 +448,8 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     TESS_TRY(tess_all_reduce(t->team, &stop, &stop, 1, TESS_I64, TESS_MAX, NULL));
     t->stopping = stop != 0 && t->engine->step < c->training.steps;
     TESS_TRY(end_persistent_step(t, &meter, result));
-    while (t->engine->step < c->training.steps && !t->stopping && !tess_inject_stops(t->runtime, t->engine->step + 1)) {
+    while (t->engine->step < c->training.steps && !t->stopping && !t->ends_here &&
+           !tess_inject_stops(t->runtime, t->engine->step + 1)) {
         TESS_TRY(run_step(t, &meter));
         TESS_TRY(follow_up(t, &nothing_done, &meter, result));
     }
@@ -456,7 +457,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     finish_metrics(t);
     result->steps = t->engine->step;
     result->interrupted = t->stopping && t->engine->step < c->training.steps;
-    if (result->interrupted)
+    if (result->interrupted || t->ends_here)
         return TESS_OK;
     TESS_TRY(describe_memory(t));
     describe_time(t);

@@ -58,6 +58,7 @@ struct tess_trainer {
 
     int64_t first_step; /* steps done when this process started */
     bool stopping;
+    bool ends_here;                   /* without steps, see tess_trainer_end_here */
     bool leaving;                     /* after the next checkpoint */
     double phase_s[TESS_PHASE_COUNT]; /* of all steps of this process */
 };

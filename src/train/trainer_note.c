@@ -26,6 +26,11 @@ const tess_model_config *tess_trainer_model(const tess_trainer *t)
     return &t->model_config;
 }
 
+void tess_trainer_end_here(tess_trainer *t)
+{
+    t->ends_here = true;
+}
+
 void tess_trainer_note(const tess_trainer *t, const char *format, ...)
 {
     char text[1024];

@@ -74,6 +74,17 @@ rl judged -n 2 "${grade[@]}" || fail "graded: $(tail -n 1 judged.out)"
 [ "$asked" = 48 ] && [ "$(wc -l <"$COUNT")" = 48 ] && pass "what was graded is not graded again" ||
     fail "graded $asked answers, then $(($(wc -l <"$COUNT") - asked)) more"
 
+# ---- Rollouts drawn by one run and learned from by another ----
+rl drawn -n 2 rl.phase=rollout training.steps=3
+expect "rollouts without training" 0 "rollout:     2  reward: " cat drawn.out
+[ -e drawn/model ] && fail "a model was written without training" || pass "they write no model"
+for n in 1 3; do
+    rm -rf "learned$n"; mkdir "learned$n"; cp -r drawn/rl "learned$n/rl"
+    rl "learned$n" -n $n rl.phase=train training.steps=3 || fail "learning alone: $(tail -n 1 "learned$n.out")"
+done
+same "learned from kept samples on 3 ranks" learned3 learned1
+expect "nothing is drawn where nothing was kept" 1 "cannot be drawn again" "$tessera" rl rl.yaml job.dump_folder=none rl.phase=train
+
 # ---- Preferences ----
 awk -F'"' 'NR <= 24 { split($4, p, " "); print "{\"prompt\": \"" $4 "\", \"chosen\": \"" $8 "\", \"rejected\": \"1+1\"}" }' sft.jsonl >pairs.jsonl
 for n in 1 3; do
