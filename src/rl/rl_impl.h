@@ -17,6 +17,7 @@
 #include "data/conversation/prompts.h"
 #include "rl/algo/rl_dpo.h"
 #include "rl/algo/rl_policy_loss.h"
+#include "rl/algo/rl_tuner.h"
 #include "rl/algo/rl_value.h"
 #include "rl/critic/critic.h"
 #include "rl/reference/reference.h"
@@ -105,10 +106,14 @@ struct rl {
     bool in_step;
     bool restored; /* the state was given: what is under way has to be read */
     /* Of the newest step. */
-    double kl; /* divergence from the reference */
+    double loss, kl; /* kl: divergence from the reference */
     tess_metric metrics[96];
     int n_metrics, n_rollout_metrics; /* those of the rollout come first */
     char words[512];
+    /* What this process has seen of the run, for advice. */
+    tess_tuner_step *history;
+    size_t n_history, history_room;
+    unsigned advised; /* bit k: advice of kind k held after the newest step */
 };
 
 static inline bool rl_has_pairs(const tess_config *c)
@@ -194,6 +199,8 @@ void rl_report_rollout(rl *r);
 /* checked, differ: tokens drawn by the present weights, and those of them with another log-probability now. */
 void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t checked, int64_t differ);
 void rl_report_pairs(rl *r, const tess_dpo_sums *sums);
+/* After a step: a note for each thing that its numbers have begun to say about the settings. */
+tess_status rl_advise(rl *r);
 void rl_add_metric(rl *r, const char *name, double value);
 
 /* ---- rl_evaluate.c ---- */

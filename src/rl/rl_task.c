@@ -184,6 +184,7 @@ static void close_task(void *self)
     tess_rewarder_destroy(&r->rewarder);
     tess_prompts_close(&r->held_out);
     tess_prompts_close(&r->prompts);
+    tess_mem_free(r->mem, r->history);
     tess_mem_free(r->mem, r);
 }
 
@@ -354,6 +355,8 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
     r->in_step = false;
     if (r->engine->step % rl_steps_per_rollout(r->config) == 0)
         adapt_beta(r);
+    if (!rl_has_pairs(r->config))
+        TESS_TRY(rl_advise(r));
     if (r->reference != NULL)
         TESS_TRY(tess_reference_after_step(r->reference, r->engine->step));
     const bool due = last || r->engine->step % r->config->validation.interval == 0;
