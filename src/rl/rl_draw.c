@@ -9,19 +9,28 @@ typedef struct drawing {
     const rl_draw_options *options;
     rl_sample *const *samples;
     int64_t n, next;
+    rl_sample **again; /* (n) samples that have another turn */
+    int64_t n_again;
     int32_t version;
     tess_buffer tail; /* the newest tokens' text, to find a stop text in */
     tess_status journal;
 } drawing;
 
 /* ---- What the generator asks ---- */
+static rl_sample *next_sample(drawing *d)
+{
+    if (d->n_again > 0)
+        return d->again[--d->n_again];
+    return d->next < d->n ? d->samples[d->next++] : NULL;
+}
+
 static tess_status next(void *self, tess_request *request, bool *none)
 {
     drawing *d = self;
-    *none = d->next == d->n;
+    rl_sample *s = next_sample(d);
+    *none = s == NULL;
     if (*none)
         return TESS_OK;
-    rl_sample *s = d->samples[d->next++];
     TESS_TRY(rl_sample_reserve(d->r->mem, s, s->n_prompt + d->options->max_new_tokens)); /* ids are borrowed */
     *request = (tess_request){.id = d->options->numbers + (uint64_t)s->number,
                               .ids = s->ids,
@@ -66,12 +75,44 @@ static tess_status token(void *self, const tess_request *request, int64_t positi
     return find_stop(d, s, stop);
 }
 
+/* The tokens of the sample's newest turn begin behind what was said to it last. */
+static int64_t turn_begin(const rl_sample *s)
+{
+    int64_t first = s->n;
+    while (first > s->n_prompt && s->version[first - 1] != RL_NOT_DRAWN)
+        first--;
+    return first;
+}
+
+/* Whether the sample goes on with another turn, and has room for one. */
+static tess_status turn_over(drawing *d, rl_sample *s, tess_finish why, bool *goes_on)
+{
+    *goes_on = false;
+    if (d->r->environment == NULL || (why != TESS_FINISH_END && why != TESS_FINISH_STOP))
+        return TESS_OK;
+    const int64_t turn = s->turns++;
+    if (s->turns >= d->r->config->rollout.max_turns)
+        return TESS_OK;
+    TESS_TRY(rl_turn(d->r, d->options->prompts, s, turn, turn_begin(s), goes_on));
+    if (*goes_on && s->n - s->n_prompt >= d->options->max_new_tokens) {
+        *goes_on = false; /* what it was told has filled it */
+        s->finish = TESS_FINISH_LENGTH;
+    }
+    return TESS_OK;
+}
+
 static tess_status finished(void *self, const tess_request *request, tess_finish why)
 {
     drawing *d = self;
     rl_sample *s = request->user;
+    bool goes_on;
     s->finish = why == TESS_FINISH_BUDGET ? RL_UNFINISHED : (int32_t)why;
+    TESS_TRY(turn_over(d, s, why, &goes_on));
     tess_runtime_phase(tess_trainer_runtime(d->r->trainer), "rollout", d->r->engine->step + 1, d->r->state.rollout);
+    if (goes_on) {
+        d->again[d->n_again++] = s;
+        return TESS_OK;
+    }
     return d->options->journal != NULL ? rl_journal_append(d->options->journal, d->options->round, s) : TESS_OK;
 }
 
@@ -105,11 +146,13 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
     double begin_s = tess_os_now_s();
     d.tail.mem = r->mem;
     tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", r->engine->step + 1, r->state.rollout);
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
     tess_status status = tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && n > 0)
         status = run(&d, &held);
     tess_status freed = tess_weights_let_go(&held);
     tess_buffer_free(&d.tail);
+    tess_mem_free(r->mem, d.again);
     r->facts.draw_s += tess_os_now_s() - begin_s;
     return status != TESS_OK ? status : freed;
 }

@@ -43,6 +43,7 @@ static tess_status answer(rl *r, evaluation *e)
     const rl_draw_options options = {.temperature = c->evaluation.temperature,
                                      .max_new_tokens = c->rollout.max_new_tokens,
                                      .numbers = evaluation_numbers,
+                                     .prompts = r->held_out,
                                      .prefix_n = c->evaluation.n};
     rl_sample **mine;
     int64_t n = 0;

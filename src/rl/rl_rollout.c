@@ -195,6 +195,7 @@ static tess_status draw(rollout *o, int64_t n_known)
     const rl_draw_options options = {.temperature = c->rollout.temperature,
                                      .max_new_tokens = c->rollout.max_new_tokens,
                                      .budget_tokens = c->rollout.budget_tokens,
+                                     .prompts = o->r->prompts,
                                      .prefix_n = c->rollout.n,
                                      .journal = o->journal,
                                      .round = o->round};
@@ -442,7 +443,7 @@ static tess_status fill_side(rl *r, rl_sample *s, const tess_prompt_record *prom
     const int64_t n = chosen ? prompt->n_chosen : prompt->n_rejected;
     TESS_TRY(rl_sample_begin(r->mem, s, prompt->ids, prompt->n));
     for (int64_t i = 0; i < n; i++)
-        TESS_TRY(rl_sample_add(r->mem, s, ids[i], 0, -1)); /* nobody drew it */
+        TESS_TRY(rl_sample_add(r->mem, s, ids[i], 0, RL_NOT_DRAWN));
     s->finish = TESS_FINISH_END;
     s->grade = RL_SCORED;
     s->reward = chosen;

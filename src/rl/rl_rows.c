@@ -63,16 +63,18 @@ static tess_status list_sequences(rl *r)
     return TESS_OK;
 }
 
-static void fill_rows(rl_rows *rows)
+static void fill_rows(rl_rows *rows, bool pairs)
 {
     for (int64_t i = 0; i < rows->n_seqs; i++) {
         const rl_sample *s = rows->samples[i];
         const int64_t first = rows->begin[i], n = s->n - 1;
-        for (int64_t t = 0; t < n; t++)
-            rows->mask[first + t] = t + 1 >= s->n_prompt;
+        rows->n_targets[i] = 0;
+        for (int64_t t = 0; t < n; t++) {
+            rows->mask[first + t] = t + 1 >= s->n_prompt && (pairs || s->version[t + 1] != RL_NOT_DRAWN);
+            rows->n_targets[i] += rows->mask[first + t];
+        }
         memcpy(rows->version + first, s->version + 1, (size_t)n * sizeof(int32_t));
         memcpy(rows->drawn + first, s->logprob + 1, (size_t)n * sizeof(float));
-        rows->n_targets[i] = s->n - s->n_prompt;
     }
     memcpy(rows->old, rows->drawn, (size_t)rows->n_rows * sizeof(float));
 }
@@ -226,7 +228,7 @@ static tess_status make(rl *r)
     TESS_CHECK(r->rows.n_rows < INT32_MAX, TESS_E_INVALID,
                "a rollout of %lld tokens is too large: fewer rollout.prompts or rollout.n", (long long)r->rows.n_rows);
     TESS_TRY(alloc_rows(r));
-    fill_rows(&r->rows);
+    fill_rows(&r->rows, rl_has_pairs(r->config));
     if (r->config->rl.on_mismatch == TESS_MISMATCH_CORRECT)
         TESS_TRY_CTX(score_all(r, false, &r->rows.old), "log-probabilities of samples");
     if (r->reference != NULL) /* of the temperature that the loss has */
