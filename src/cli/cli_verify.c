@@ -1,8 +1,10 @@
 #include "train/verify/verify.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
+#include "cli/cli_verify.h"
 #include "train/verify/verify_layouts.h"
 
 enum { DIFFERENT = 5 };
@@ -79,8 +81,23 @@ static tess_status verify_layouts(tess_mem *mem, const verify_options *o, tess_v
     return status;
 }
 
+/* ---- Other questions ---- */
+static const cli_command *const verbs[] = {&cli_verify_on_policy, &cli_verify_invariance, &cli_verify_advise};
+
+/* The command that the first word names; NULL: it is a configuration. */
+static const cli_command *verb_of(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        if (strcmp(argv[1], strchr(verbs[i]->name, ' ') + 1) == 0)
+            return verbs[i];
+    return NULL;
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
+    const cli_command *verb = verb_of(argc, argv);
+    if (verb != NULL)
+        return cli_run_command(mem, argc - 1, argv + 1, verb);
     verify_options o = {.steps = 3};
     int code = TESS_EXIT_OK;
     tess_verify_plan plan;
@@ -109,5 +126,7 @@ const cli_command cli_verify = {
     "Runs the first steps of the configuration twice on this machine, sharded as it says and on one rank, with the\n"
     "same data. Nothing is written to job.dump_folder. --layouts all does so for every way to share the model among\n"
     "the ranks: data-parallel strategies, replicas, stages of a pipeline and their schedules.\n"
-    "Exit codes: 0 the same bits, 1 failed, 2 bad input, 5 something differs.",
+    "Exit codes: 0 the same bits, 1 failed, 2 bad input, 5 something differs.\n"
+    "Also: verify on-policy (are training and generation one policy?), verify invariance (does a kernel's row depend\n"
+    "on its neighbours?), verify advise (is that worth its price?). With --help each says more.",
     .run = run};

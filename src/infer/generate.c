@@ -138,6 +138,11 @@ void tess_generator_destroy(tess_generator **handle)
     *handle = NULL;
 }
 
+void tess_generator_set_watch(tess_generator *g, const tess_watch *watch)
+{
+    tess_executor_set_watch(g->executor, watch);
+}
+
 /* What the parts of one tess_generate call share. */
 typedef struct generate_job {
     tess_generator *g;
@@ -191,7 +196,7 @@ static tess_status draw(generate_job *j, slot *const *slots, int64_t n)
                                .logits = g->logits,
                                .ld = vocab,
                                .targets = g->drawn,
-                               .inv_temperature = 1,
+                               .inv_temperature = tess_sampling_inv_temperature(j->sampling),
                                .logprob = g->logprobs};
     TESS_TRY(tess_stream_kernels(g->stream)->cross_entropy(g->stream, &rows));
     TESS_TRY(tess_view(g->stream, g->logprobs, (size_t)n * sizeof(float), g->room, &read));
@@ -230,7 +235,8 @@ static tess_status read_prompt(generate_job *j, slot *s)
     g->cache_slots[0] = (int32_t)(s - g->slots);
     tess_batch batch = batch_of(g, n, 1);
     bool last = s->length + n == prompt->n;
-    TESS_TRY(tess_executor_logprobs(g->executor, &batch, 1, g->logprobs, NULL));
+    TESS_TRY(
+        tess_executor_logprobs(g->executor, &batch, tess_sampling_inv_temperature(j->sampling), g->logprobs, NULL));
     const void *read;
     TESS_TRY(tess_view(g->stream, g->logprobs, (size_t)n * sizeof(float), g->room, &read));
     const float *logprobs = read;

@@ -19,9 +19,11 @@ typedef struct tess_generator_options {
 tess_status tess_generator_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                   const tess_generator_options *options, tess_generator **generator);
 void tess_generator_destroy(tess_generator **generator);
+/* Sets the watch (copied) that sees what the layers compute, as tess_executor_set_watch; NULL: none. */
+void tess_generator_set_watch(tess_generator *generator, const tess_watch *watch);
 
 /* Called for every token of sequence `prompt`, in order: the prompt's own from position 1 on (generated false), then
- * the new ones. logprob is log p(token | all before), at temperature 1. */
+ * the new ones. logprob is log p(token | all before), at the temperature that tess_sampling.exact says. */
 typedef tess_status (*tess_token_fn)(void *context, int prompt, int64_t position, int32_t token, float logprob,
                                      bool generated);
 

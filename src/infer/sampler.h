@@ -10,7 +10,15 @@ typedef struct tess_sampling {
     double top_p;       /* 1: all */
     uint64_t seed;
     double repetition_penalty; /* 0 or 1: none; see tess_sampler_draw */
+    bool exact; /* reported log-probabilities are those of the policy, softmax(logits / temperature); else, and where
+                   temperature is 0, of softmax(logits). See tess_sampling_inv_temperature */
 } tess_sampling;
+
+/* The 1/T of the log-probabilities that a generation reports, to the bit what a loss of that temperature has. */
+static inline float tess_sampling_inv_temperature(const tess_sampling *sampling)
+{
+    return sampling->exact && sampling->temperature > 0 ? (float)(1 / sampling->temperature) : 1;
+}
 
 typedef struct tess_sampler tess_sampler;
 

@@ -364,6 +364,7 @@ static tess_status evaluate_head(tess_executor *e, const tess_range *r, const he
     bool tied = e->model->blocks[0].tied;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
     TESS_TRY(final_norm(e, &call, &tess_executor_memory(e, r->slot, call.unit)->saved));
+    tess_layer_show(&call, "final norm", tess_own_part(&call, e->work.y), call.config->hidden_size);
     if (tied)
         TESS_TRY(e->hooks.pre_forward(e->hooks.self, 0, &call.w));
     if (task->values != NULL)

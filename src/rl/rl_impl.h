@@ -7,6 +7,7 @@
  *   rl_rows.c      a rollout as rows to train on: log-probabilities of others, advantages
  *   rl_micro.c     micro-batches of a step
  *   rl_loss.c      what a step minimises
+ *   rl_values.c    the critic of PPO
  *   rl_options.c   from the configuration to what these parts want
  *   rl_report.c    what people and metrics.jsonl see of it
  *   rl_evaluate.c  held-out prompts */
@@ -16,6 +17,9 @@
 #include "data/conversation/prompts.h"
 #include "rl/algo/rl_dpo.h"
 #include "rl/algo/rl_policy_loss.h"
+#include "rl/algo/rl_tuner.h"
+#include "rl/algo/rl_value.h"
+#include "rl/critic/critic.h"
 #include "rl/reference/reference.h"
 #include "rl/reward/reward.h"
 #include "rl/rl_journal.h"
@@ -81,7 +85,9 @@ struct rl {
     tess_engine *engine;              /* once it is ready */
     tess_prompts *prompts, *held_out; /* held_out NULL: none */
     tess_rewarder *rewarder;
-    tess_reference *reference; /* NULL: none */
+    tess_reference *reference;  /* NULL: none */
+    tess_critic *critic;        /* NULL: none */
+    tess_value_sums value_sums; /* of its newest step, over all ranks */
     tess_policy_options policy;
     char folder[1024]; /* of journals */
     uint64_t identity; /* of all rollouts of this run */
@@ -100,10 +106,14 @@ struct rl {
     bool in_step;
     bool restored; /* the state was given: what is under way has to be read */
     /* Of the newest step. */
-    double kl; /* divergence from the reference */
+    double loss, kl; /* kl: divergence from the reference */
     tess_metric metrics[96];
     int n_metrics, n_rollout_metrics; /* those of the rollout come first */
     char words[512];
+    /* What this process has seen of the run, for advice. */
+    tess_tuner_step *history;
+    size_t n_history, history_room;
+    unsigned advised; /* bit k: advice of kind k held after the newest step */
 };
 
 static inline bool rl_has_pairs(const tess_config *c)
@@ -178,11 +188,19 @@ int64_t rl_micro_count(const rl_micro_batches *micro);
 typedef tess_status (*rl_visit_fn)(rl *r, const tess_batch *batch, const int64_t *place, void *self);
 tess_status rl_micro_visit(rl *r, rl_visit_fn visit, void *self);
 
+/* ---- rl_values.c ---- */
+/* r->rows.value, and room for returns. Collective. */
+tess_status rl_values_make(rl *r);
+/* The critic's step on the micro-batches of the policy's. Collective. */
+tess_status rl_values_step(rl *r);
+
 /* ---- rl_report.c ---- */
 void rl_report_rollout(rl *r);
 /* checked, differ: tokens drawn by the present weights, and those of them with another log-probability now. */
 void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t checked, int64_t differ);
 void rl_report_pairs(rl *r, const tess_dpo_sums *sums);
+/* After a step: a note for each thing that its numbers have begun to say about the settings. */
+tess_status rl_advise(rl *r);
 void rl_add_metric(rl *r, const char *name, double value);
 
 /* ---- rl_evaluate.c ---- */

@@ -124,7 +124,7 @@ tess_status rl_judge(void *self, tess_engine_report *report)
     if (rl_has_pairs(r->config))
         return judge_pairs(r, report);
     TESS_TRY(sum_up(r, &all, &sums, &first_differs));
-    report->loss = tess_policy_loss(&r->policy, &sums, r->micro->divisor);
+    r->loss = report->loss = tess_policy_loss(&r->policy, &sums, r->micro->divisor);
     rl_report_step(r, &sums, r->micro->divisor, all.checked, all.differ);
     return check_on_policy(r, &all, &sums, first_differs);
 }

@@ -65,8 +65,8 @@ made:
 
 static void free_micro_batch(tess_mem *mem, rl_micro_batch *b)
 {
-    void *const blocks[] = {b->ids,       b->pos, b->targets, b->cu,        b->place, b->mask,
-                            b->advantage, b->old, b->drawn,   b->reference, b->scale};
+    void *const blocks[] = {b->ids, b->pos,   b->targets,   b->cu,    b->place, b->mask,   b->advantage,
+                            b->old, b->drawn, b->reference, b->scale, b->value, b->returns};
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
         tess_mem_free(mem, blocks[i]);
 }
@@ -102,7 +102,8 @@ static tess_status alloc_micro_batch(rl *r, rl_micro_batch *b, int64_t n_seqs, i
                   {(void **)&b->place, rows, sizeof(int64_t)},   {(void **)&b->mask, rows, 1},
                   {(void **)&b->advantage, rows, sizeof(float)}, {(void **)&b->old, rows, sizeof(float)},
                   {(void **)&b->drawn, rows, sizeof(float)},     {(void **)&b->reference, rows, sizeof(float)},
-                  {(void **)&b->scale, seqs, sizeof(float)}};
+                  {(void **)&b->scale, seqs, sizeof(float)},     {(void **)&b->value, rows, sizeof(float)},
+                  {(void **)&b->returns, rows, sizeof(float)}};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, arrays[i].count + 1, arrays[i].size, "micro-batch",
                                       arrays[i].at));
@@ -125,6 +126,10 @@ static void add_sequence(rl_micro_batch *b, const rl_rows *rows, int64_t i, floa
     memcpy(b->drawn + at, rows->drawn + first, (size_t)n * sizeof(float));
     if (rows->reference != NULL)
         memcpy(b->reference + at, rows->reference + first, (size_t)n * sizeof(float));
+    if (rows->value != NULL) {
+        memcpy(b->value + at, rows->value + first, (size_t)n * sizeof(float));
+        memcpy(b->returns + at, rows->returns + first, (size_t)n * sizeof(float));
+    }
     b->scale[b->batch.n_seqs++] = scale;
     b->cu[b->batch.n_seqs] = (int32_t)(at + n);
     b->batch.n_tokens = at + n;
@@ -162,7 +167,7 @@ static tess_status make_micro_batch(rl *r, const rl_micro_batches *m, int64_t in
     return TESS_OK;
 }
 
-static tess_status take(rl *r, int64_t index, rl_micro_batch **out)
+tess_status rl_micro_take(rl *r, int64_t index, rl_micro_batch **out)
 {
     rl_micro_batches *m = r->micro;
     *out = &m->own[index / r->engine->at.n_data];
@@ -173,7 +178,7 @@ static tess_status take(rl *r, int64_t index, rl_micro_batch **out)
 static tess_status next(void *self, int64_t index, tess_batch *batch)
 {
     rl_micro_batch *b;
-    TESS_TRY(take(self, index, &b));
+    TESS_TRY(rl_micro_take(self, index, &b));
     *batch = b->batch;
     return TESS_OK;
 }
@@ -192,7 +197,7 @@ tess_status rl_micro_visit(rl *r, rl_visit_fn visit, void *self)
         const int64_t index = i * r->engine->at.n_data + r->engine->at.data;
         rl_micro_batch *b = NULL;
         if (index < r->micro->n)
-            TESS_TRY(take(r, index, &b));
+            TESS_TRY(rl_micro_take(r, index, &b));
         TESS_TRY(b != NULL ? visit(r, &b->batch, b->place, self) : visit(r, &empty, NULL, self));
     }
     return TESS_OK;

@@ -11,12 +11,15 @@ typedef struct rl_micro_batch {
     int64_t *place;                    /* of each row among those of the rollout */
     uint8_t *mask;
     float *advantage, *old, *drawn, *reference, *scale; /* scale (n_seqs) */
+    float *value, *returns;                             /* with a critic */
     tess_batch batch;
     tess_policy_rows rows;
     tess_token_loss loss;
     /* Of the newest run over it. */
     tess_policy_sums sums;
     tess_dpo_sums pair_sums;
+    tess_token_loss value_loss;
+    tess_value_sums value_sums;
     int64_t n_checked, n_differ,
         first_differs; /* rows drawn by the present weights; the first: a place, or INT64_MAX */
 } rl_micro_batch;
@@ -30,6 +33,9 @@ struct rl_micro_batches {
     rl_micro_batch *own; /* (n_own) every n_data-th, made when asked for */
     int64_t n_own;
 };
+
+/* The micro-batch of that index, which is this rank's. */
+tess_status rl_micro_take(rl *r, int64_t index, rl_micro_batch **batch);
 
 /* rl_loss.c: the loss of a micro-batch whose arrays are filled; and what is known of a step when all of them have run,
  * as tess_batch_source's judge. */

@@ -100,8 +100,8 @@ tess_status rl_check(tess_config *c)
     TESS_CHECK(!c->rl.kl_in_reward || c->rl.kl_beta > 0, TESS_E_INVALID,
                "rl.kl_in_reward: set rl.kl_beta, its weight, too");
     TESS_TRY(rl_has_pairs(c) ? check_pairs(c) : check_drawing(c));
-    if (rl_wants_reference(c) && c->reference.update_interval > 0)
-        c->recovery.hot = false; /* its weights are in checkpoints, not in the memory that outlives a rank */
+    if (c->rl.algorithm == TESS_RL_PPO || (rl_wants_reference(c) && c->reference.update_interval > 0))
+        c->recovery.hot = false; /* their weights are in checkpoints, not in the memory that outlives a rank */
     TESS_CHECK(
         c->recovery.hot || !c->checkpoint.memory_copies, TESS_E_INVALID,
         "checkpoint.memory_copies: a reference that follows the policy is kept in checkpoints alone: leave one of the "

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "rl/rl_impl.h"
 
 void rl_add_metric(rl *r, const char *name, double value)
@@ -162,6 +163,12 @@ void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t
     r->n_metrics = r->n_rollout_metrics;
     for (int i = 0; i < n; i++)
         rl_add_metric(r, metrics[i].name, metrics[i].value);
+    if (r->critic != NULL) {
+        tess_metric values[TESS_VALUE_METRICS];
+        tess_value_metrics(&r->value_sums, values);
+        for (int i = 0; i < TESS_VALUE_METRICS; i++)
+            rl_add_metric(r, values[i].name, values[i].value);
+    }
     rl_add_metric(r, "bit_wise/logprob_tokens", (double)checked);
     rl_add_metric(r, "bit_wise/logprob_tokens_different", (double)differ);
     if (r->reference != NULL)
@@ -179,4 +186,28 @@ void rl_report_pairs(rl *r, const tess_dpo_sums *sums)
     snprintf(r->words, sizeof(r->words), "accuracy: %.3f  margin: %.4f  chosen: %.4f  rejected: %.4f",
              value_of(r, "rewards/accuracies"), value_of(r, "rewards/margins"), value_of(r, "rewards/chosen"),
              value_of(r, "rewards/rejected"));
+}
+
+/* ---- Advice ---- */
+tess_status rl_advise(rl *r)
+{
+    const bool reuses = rl_steps_per_rollout(r->config) > 1 || r->config->rollout.lag > 0; /* else the ratio is 1 */
+    tess_advice advice[TESS_ADVICE_MAX];
+    unsigned held = 0;
+    TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, r->n_history, sizeof(*r->history), "history", &r->history_room,
+                                &r->history));
+    r->history[r->n_history++] = (tess_tuner_step){.clip_fraction = reuses ? value_of(r, "train/pg_clipfrac") : NAN,
+                                                   .kl = r->reference != NULL ? r->kl : NAN,
+                                                   .ratio_mean = reuses ? value_of(r, "train/ratio_mean") : NAN,
+                                                   .entropy = value_of(r, "train/entropy_loss"),
+                                                   .reward = r->metrics[RL_METRIC_REWARD].value,
+                                                   .loss = r->loss};
+    const int n = tess_tuner_diagnose(&tess_tuner_default_limits, r->history, (int64_t)r->n_history, advice);
+    for (int i = 0; i < n; i++) {
+        held |= 1u << advice[i].kind;
+        if (advice[i].kind != TESS_ADVICE_STABLE && (r->advised & 1u << advice[i].kind) == 0)
+            tess_trainer_note(r->trainer, "advice: %s", advice[i].text);
+    }
+    r->advised = held;
+    return TESS_OK;
 }

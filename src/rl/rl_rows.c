@@ -124,7 +124,8 @@ static tess_status score_all(rl *r, bool of_reference, float **into)
 typedef struct rewards {
     double *reward, *advantage; /* (n_seqs) */
     bool *scored;
-    int32_t *cu; /* (n_seqs + 1) */
+    int32_t *cu;  /* (n_seqs + 1) */
+    float *token; /* (n_rows) */
 } rewards;
 
 static double reward_of(const rl *r, const rl_sample *s)
@@ -171,12 +172,12 @@ static void advantages_of_tokens(rl *r, const rewards *w)
     rl_rows *rows = &r->rows;
     const double beta = c->rl.kl_in_reward ? r->training.kl_beta : 0;
     tess_token_rewards(beta, (tess_kl_kind)c->rl.kl, rows->n_seqs, w->cu, rows->mask, w->advantage, rows->old,
-                       beta > 0 ? rows->reference : NULL, rows->advantage);
+                       beta > 0 ? rows->reference : NULL, w->token);
     if (rows->value != NULL)
-        tess_gae(c->rl.gamma, c->rl.lambda, rows->n_seqs, w->cu, rows->mask, rows->advantage, rows->value,
-                 rows->advantage, rows->returns);
+        tess_gae(c->rl.gamma, c->rl.lambda, rows->n_seqs, w->cu, rows->mask, w->token, rows->value, rows->advantage,
+                 rows->returns);
     else
-        tess_returns_to_go(c->rl.gamma, rows->n_seqs, w->cu, rows->mask, rows->advantage, rows->advantage);
+        tess_returns_to_go(c->rl.gamma, rows->n_seqs, w->cu, rows->mask, w->token, rows->advantage);
 }
 
 static tess_status fill_advantages(rl *r, const rewards *w)
@@ -208,11 +209,12 @@ static tess_status make_advantages(rl *r)
     const array_of_rows arrays[] = {{(void **)&w.reward, n, sizeof(double)},
                                     {(void **)&w.advantage, n, sizeof(double)},
                                     {(void **)&w.scored, n, sizeof(bool)},
-                                    {(void **)&w.cu, n, sizeof(int32_t)}};
-    tess_status status = alloc_arrays(r, arrays, 4);
+                                    {(void **)&w.cu, n, sizeof(int32_t)},
+                                    {(void **)&w.token, (size_t)r->rows.n_rows, sizeof(float)}};
+    tess_status status = alloc_arrays(r, arrays, 5);
     if (status == TESS_OK)
         status = fill_advantages(r, &w);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         tess_mem_free(r->mem, *arrays[i].at);
     return status;
 }
@@ -229,6 +231,8 @@ static tess_status make(rl *r)
         TESS_TRY_CTX(score_all(r, false, &r->rows.old), "log-probabilities of samples");
     if (r->reference != NULL) /* of the temperature that the loss has */
         TESS_TRY_CTX(score_all(r, true, &r->rows.reference), "log-probabilities of the reference");
+    if (r->critic != NULL)
+        TESS_TRY_CTX(rl_values_make(r), "values");
     return rl_has_pairs(r->config) ? TESS_OK : make_advantages(r);
 }
 

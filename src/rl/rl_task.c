@@ -79,7 +79,7 @@ static tess_status describe(void *self, json_t *meta);
 static tess_status restore(void *self, const json_t *meta);
 static int n_tensors(const void *self);
 static tess_status tensors(void *self, tess_ckpt_tensor *tensors);
-static tess_status loaded(void *self);
+static tess_status loaded(void *self, const json_t *meta);
 static tess_status after_step(void *self, bool last, tess_validation_report *report);
 static void report(void *self, tess_step_report *report);
 
@@ -123,10 +123,13 @@ static tess_status ready(void *self, tess_engine *engine)
     const tess_config *c = r->config;
     const tess_reporter reporter = {say_note, r->trainer};
     const tess_reference_options reference = {c->reference.path, c->reference.update_interval, c->reference.ema};
+    const tess_critic_options critic = {.path = c->critic.path, .lr = c->critic.lr};
     r->engine = engine;
     r->identity = tess_hash_text(tess_stream_kernels(engine->compute.stream)->name) ^ r->identity;
     if (rl_wants_reference(c))
         TESS_TRY_CTX(tess_reference_create(engine, &reference, &reporter, &r->reference), "reference");
+    if (c->rl.algorithm == TESS_RL_PPO)
+        TESS_TRY_CTX(tess_critic_create(engine, &critic, &reporter, &r->critic), "critic");
     return TESS_OK;
 }
 
@@ -176,10 +179,12 @@ static void close_task(void *self)
     rl_groups_free(r->mem, &r->trained, n);
     rl_groups_free(r->mem, &r->chosen, n);
     rl_groups_free(r->mem, &r->under_way, n);
+    tess_critic_destroy(&r->critic);
     tess_reference_destroy(&r->reference);
     tess_rewarder_destroy(&r->rewarder);
     tess_prompts_close(&r->held_out);
     tess_prompts_close(&r->prompts);
+    tess_mem_free(r->mem, r->history);
     tess_mem_free(r->mem, r);
 }
 
@@ -231,6 +236,8 @@ static tess_status next_step(void *self, tess_batch_source *source)
     if (r->rows.n_seqs == 0 || r->training.rollout != rollout)
         TESS_TRY(begin_rollout(r, rollout, u == 0));
     TESS_TRY(rl_micro_plan(r, u % c->rl.updates * n_part, n_part, &r->micro));
+    if (r->critic != NULL)
+        TESS_TRY(rl_values_step(r));
     *source = rl_micro_source(r);
     return TESS_OK;
 }
@@ -275,8 +282,10 @@ static tess_status describe(void *self, json_t *meta)
     json_t *mine =
         json_pack("{s:{s:I, s:I, s:I, s:s, s:f}}", "rl", "rollout", (json_int_t)s->rollout, "cursor",
                   (json_int_t)s->cursor, "carried", (json_int_t)s->carried, "chain", chain, "kl_beta", s->kl_beta);
-    const bool failed = mine == NULL || json_object_update(meta, mine) != 0;
+    bool failed = mine == NULL || json_object_update(meta, mine) != 0;
     json_decref(mine);
+    if (r->critic != NULL)
+        failed |= json_object_set_new(meta, "critic", tess_critic_describe(r->critic)) != 0;
     TESS_CHECK(!failed, TESS_E_NOMEM, "no memory to describe the checkpoint");
     return TESS_OK;
 }
@@ -306,17 +315,26 @@ static tess_status restore(void *self, const json_t *meta)
 static int n_tensors(const void *self)
 {
     const rl *r = self;
-    return r->reference != NULL ? tess_reference_n_tensors(r->reference) : 0;
+    return (r->reference != NULL ? tess_reference_n_tensors(r->reference) : 0) +
+           (r->critic != NULL ? tess_critic_n_tensors(r->critic) : 0);
 }
 
 static tess_status tensors(void *self, tess_ckpt_tensor *tensors)
 {
-    return tess_reference_tensors(((rl *)self)->reference, tensors);
+    const rl *r = self;
+    if (r->reference != NULL) {
+        TESS_TRY(tess_reference_tensors(r->reference, tensors));
+        tensors += tess_reference_n_tensors(r->reference);
+    }
+    return r->critic != NULL ? tess_critic_tensors(r->critic, tensors) : TESS_OK;
 }
 
-static tess_status loaded(void *self)
+static tess_status loaded(void *self, const json_t *meta)
 {
-    return n_tensors(self) > 0 ? tess_reference_loaded(((rl *)self)->reference) : TESS_OK;
+    rl *r = self;
+    if (r->reference != NULL && tess_reference_n_tensors(r->reference) > 0)
+        TESS_TRY(tess_reference_loaded(r->reference));
+    return r->critic != NULL ? tess_critic_loaded(r->critic, json_object_get(meta, "critic")) : TESS_OK;
 }
 
 /* ---- After a step ---- */
@@ -337,6 +355,8 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
     r->in_step = false;
     if (r->engine->step % rl_steps_per_rollout(r->config) == 0)
         adapt_beta(r);
+    if (!rl_has_pairs(r->config))
+        TESS_TRY(rl_advise(r));
     if (r->reference != NULL)
         TESS_TRY(tess_reference_after_step(r->reference, r->engine->step));
     const bool due = last || r->engine->step % r->config->validation.interval == 0;

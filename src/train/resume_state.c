@@ -59,7 +59,7 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
                           (long long)saved, (long long)now);
     TESS_TRY(t->task.restore(t->task.self, meta));
     if (t->task.loaded != NULL)
-        TESS_TRY(t->task.loaded(t->task.self));
+        TESS_TRY(t->task.loaded(t->task.self, meta));
     restore_spikes(json_object_get(meta, "newest_losses"), tess_numbers_losses(t->engine->numbers));
     restore_spikes(json_object_get(meta, "newest_grad_norms"), tess_numbers_norms(t->engine->numbers));
     return TESS_OK;

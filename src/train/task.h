@@ -28,10 +28,10 @@ typedef struct tess_task {
      * it. Collective. */
     tess_status (*after_step)(void *self, bool last, tess_validation_report *report);
     /* What a checkpoint holds of the task beside its description; NULL: nothing. n_tensors of them, which borrow the
-     * task's memory: a load writes there, and loaded, which is collective, follows it. */
+     * task's memory: a load writes there, and loaded, which is collective, follows restore. */
     int (*n_tensors)(const void *self);
     tess_status (*tensors)(void *self, tess_ckpt_tensor *tensors);
-    tess_status (*loaded)(void *self);
+    tess_status (*loaded)(void *self, const json_t *meta);
     /* Adds what the task knows of a step: metrics, and words for people. Rank 0 alone. NULL: nothing. */
     void (*report)(void *self, tess_step_report *report);
 } tess_task;

@@ -158,7 +158,7 @@ typedef struct tess_config {
         int64_t max_rounds;
         int64_t overlong_tokens;
         double overlong_penalty;
-        double gamma, lambda, value_clip, value_coef, eps;
+        double gamma, lambda, value_clip, eps;
         bool norm_advantages;
         double dpo_beta, label_smoothing;
         int64_t keep_journals;
@@ -190,7 +190,6 @@ typedef struct tess_config {
     struct {
         char path[TESS_TEXT_SIZE];
         double lr;
-        int64_t warmup_steps;
     } critic;
     struct {
         int64_t n;

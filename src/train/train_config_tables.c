@@ -259,7 +259,6 @@ static const tess_option rl[] = {
     FLOAT("rl.gamma", rl.gamma, "1", 0, 1, "ppo, reinforce_pp: discount of later rewards"),
     FLOAT("rl.lambda", rl.lambda, "1", 0, 1, "ppo: decay of generalised advantages"),
     FLOAT("rl.value_clip", rl.value_clip, "0.2", 0, 1e6, "ppo: how far a value may move from its old one; 0: anywhere"),
-    FLOAT("rl.value_coef", rl.value_coef, "0.5", 0, 1e6, "ppo: weight of the value's loss"),
     FLOAT("rl.eps", rl.eps, "1e-6", 0, 1, "added to deviations that rewards are divided by"),
     BOOL("rl.norm_advantages", rl.norm_advantages, "false",
          "advantages of a rollout's tokens get mean 0 and deviation 1"),
@@ -336,7 +335,6 @@ static const tess_option reference[] = {
 static const tess_option critic[] = {
     TEXT("critic.path", critic.path, "", "ppo: folder of the value model; empty: model.path, with a new head"),
     FLOAT("critic.lr", critic.lr, "1e-5", 0, 1e6, "its learning rate"),
-    INT("critic.warmup_steps", critic.warmup_steps, "0", 0, 1e12, "steps in which it alone is trained"),
 };
 
 static const tess_option evaluation[] = {

@@ -11,8 +11,8 @@ const tess_config *tess_trainer_config(const tess_trainer *t); /* checked */
 const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t);
 const tess_model_config *tess_trainer_model(const tess_trainer *t);
 
-/* The run ends before its next step, and writes no model: the task has done all that was asked for. Called by its begin,
- * on all ranks. */
+/* The run ends before its next step, and writes no model: the task has done all that was asked for. Called by its
+ * begin, on all ranks. */
 void tess_trainer_end_here(tess_trainer *t);
 
 /* A line for people, from rank 0. */

@@ -83,7 +83,7 @@ for n in 1 3; do
     rl "learned$n" -n $n rl.phase=train training.steps=3 || fail "learning alone: $(tail -n 1 "learned$n.out")"
 done
 same "learned from kept samples on 3 ranks" learned3 learned1
-expect "nothing is drawn where nothing was kept" 1 "cannot be drawn again" "$tessera" rl rl.yaml job.dump_folder=none rl.phase=train
+expect "nothing is drawn where nothing was kept" 2 "cannot be drawn again" "$tessera" rl rl.yaml job.dump_folder=none rl.phase=train
 
 # ---- Preferences ----
 awk -F'"' 'NR <= 24 { split($4, p, " "); print "{\"prompt\": \"" $4 "\", \"chosen\": \"" $8 "\", \"rejected\": \"1+1\"}" }' sft.jsonl >pairs.jsonl

@@ -81,6 +81,7 @@ typedef struct setting {
     tess_sampling sampling;
     const int64_t *end_tokens;
     int n_end;
+    float inv_temperature; /* of score; 0: 1 */
 } setting;
 
 static void run(const setting *with, const prompts *p, story *s)
@@ -114,7 +115,8 @@ static void score(const setting *with, const story *s, int i, float *logprob, fl
     rig_open(&r, &tiny, with->dtype, with->level, 1);
     tess_executor *executor =
         rig_executor(&r, (tess_executor_options){.max_tokens = MAX_TOKENS, .max_position = MAX_TOKENS});
-    EXPECT_OK(tess_executor_logprobs(executor, &batch, 1, logprob, NULL));
+    EXPECT_OK(
+        tess_executor_logprobs(executor, &batch, with->inv_temperature > 0 ? with->inv_temperature : 1, logprob, NULL));
     EXPECT_OK(tess_executor_logits(executor, &batch, rows, T, logits));
     tess_executor_destroy(&executor);
     rig_close(&r);
@@ -195,6 +197,41 @@ static void repetition_penalty_sees_the_prompt_and_what_is_new(void)
         }
     }
     EXPECT(n_moved > 5);
+}
+
+/* The policy that draws is the one that a loss of its temperature trains. */
+static void exact_log_probabilities_are_those_of_the_temperature(void)
+{
+    static float logits[MAX_TOKENS * V];
+    float logprob[MAX_TOKENS];
+    prompts p;
+    story s, usual;
+    make_prompts(&p, 5, lengths);
+    for (int d = 0; d < 2; d++) {
+        setting with = {.dtype = d == 0 ? TESS_F32 : TESS_BF16,
+                        .n_threads = 1,
+                        .n_slots = 3,
+                        .chunk_tokens = 16,
+                        .max_length = 64,
+                        .max_new = 9,
+                        .inv_temperature = (float)(1 / 0.6)};
+        with.sampling = (tess_sampling){.temperature = 0.6, .top_p = 1, .seed = 3, .exact = true};
+        run(&with, &p, &s);
+        for (int i = 0; i < p.n; i++) {
+            score(&with, &s, i, logprob, logits);
+            EXPECT_SAME(s.logprob[i] + 1, logprob, (size_t)s.n[i] - 1);
+        }
+        with.sampling.exact = false; /* draws the same, and reports what the model says */
+        with.inv_temperature = 1;
+        run(&with, &p, &usual);
+        for (int i = 0; i < p.n; i++) {
+            score(&with, &usual, i, logprob, logits);
+            EXPECT_SAME(usual.ids[i], s.ids[i], (size_t)s.n[i]);
+            EXPECT_SAME(usual.logprob[i] + 1, logprob, (size_t)s.n[i] - 1);
+            EXPECT(memcmp(usual.logprob[i] + 1, s.logprob[i] + 1, ((size_t)s.n[i] - 1) * sizeof(float)) != 0);
+        }
+    }
+    EXPECT(tess_sampling_inv_temperature(&(tess_sampling){.temperature = 0, .exact = true}) == 1); /* greedy */
 }
 
 static tess_status collect(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
@@ -365,6 +402,7 @@ static const test_case cases[] = {
     {"greedy_takes_the_argmax_and_reports_the_models_own_bits", greedy_takes_the_argmax_and_reports_the_models_own_bits,
      0, 0},
     {"repetition_penalty_sees_the_prompt_and_what_is_new", repetition_penalty_sees_the_prompt_and_what_is_new, 0, 0},
+    {"exact_log_probabilities_are_those_of_the_temperature", exact_log_probabilities_are_those_of_the_temperature},
     {"penalized_tokens_agree_with_transformers", penalized_tokens_agree_with_transformers, 0, 0},
     {"company_chunks_slots_and_threads_change_no_bit", company_chunks_slots_and_threads_change_no_bit, 0, 0},
     {"seeds_decide_the_text", seeds_decide_the_text, 0, 0},
