@@ -176,7 +176,7 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
 /* Forward and backward of one micro-batch: gradients of `loss` reach the hooks; NULL: of the SUM of -log p(target) over
  * the batch's target tokens. logprob (T) gets the log-probability of each target, of the loss's temperature (0 where
  * there is none); of a loss of kind TESS_LOSS_VALUE the value of each row. TESS_E_INVALID: a temperature that is none,
- * or a loss of another kind than the model's head; else what the loss or a hook returns. */
+ * or, where there are tokens, a loss of another kind than the model's head; else what the loss or a hook returns. */
 tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, const tess_token_loss *loss,
                                 float *logprob);
 

@@ -9,6 +9,7 @@
 
 struct tess_adamw {
     tess_mem *mem;
+    bool is_private;
     optim_journal *journal;       /* NULL: no journal */
     tess_adamw_observer observer; /* NULL: none */
     void *observer_self;
@@ -34,6 +35,22 @@ static tess_status check_options(const tess_adamw_options *o)
     return TESS_OK;
 }
 
+static tess_status alloc_array(tess_adamw *adamw, const char *name, float **out)
+{
+    bool found;
+    void **array = (void **)out;
+    return adamw->is_private ? tess_mem_alloc(adamw->mem, TESS_POOL_OPTIMIZER, adamw->bytes, name, array)
+                             : tess_mem_alloc_named(adamw->mem, TESS_POOL_OPTIMIZER, name, adamw->bytes, array, &found);
+}
+
+static void free_array(tess_adamw *adamw, float *array)
+{
+    if (adamw->is_private)
+        tess_mem_free(adamw->mem, array);
+    else
+        tess_mem_free_named(adamw->mem, TESS_POOL_OPTIMIZER, adamw->bytes, array);
+}
+
 static tess_status alloc_moments(tess_adamw *adamw, const tess_span *spans)
 {
     TESS_TRY(tess_mem_alloc_array(adamw->mem, TESS_POOL_MISC, (size_t)adamw->n_spans, sizeof(size_t), "adamw spans",
@@ -44,23 +61,21 @@ static tess_status alloc_moments(tess_adamw *adamw, const tess_span *spans)
         adamw->offsets[i] = frozen ? SIZE_MAX : n;
         n += frozen ? 0 : (size_t)spans[i].n;
     }
-    bool found;
     TESS_CHECK(!__builtin_mul_overflow(n, sizeof(float), &adamw->bytes), TESS_E_NOMEM, "too many elements");
-    TESS_TRY(optim_journal_open(adamw->mem, &adamw->journal));
-    TESS_TRY(tess_mem_alloc_named(adamw->mem, TESS_POOL_OPTIMIZER, "adamw first moments", adamw->bytes,
-                                  (void **)&adamw->m, &found));
-    return tess_mem_alloc_named(adamw->mem, TESS_POOL_OPTIMIZER, "adamw second moments", adamw->bytes,
-                                (void **)&adamw->v, &found);
+    if (!adamw->is_private)
+        TESS_TRY(optim_journal_open(adamw->mem, &adamw->journal));
+    TESS_TRY(alloc_array(adamw, "adamw first moments", &adamw->m));
+    return alloc_array(adamw, "adamw second moments", &adamw->v);
 }
 
-tess_status tess_adamw_create(tess_mem *mem, const tess_span *spans, int n_spans, const tess_adamw_options *options,
-                              tess_adamw **out)
+static tess_status create(tess_mem *mem, const tess_span *spans, int n_spans, const tess_adamw_options *options,
+                          bool is_private, tess_adamw **out)
 {
     *out = NULL;
     TESS_TRY(check_options(options));
     tess_adamw *adamw = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*adamw), "adamw", (void **)&adamw));
-    *adamw = (tess_adamw){.mem = mem, .options = *options, .n_spans = n_spans};
+    *adamw = (tess_adamw){.mem = mem, .is_private = is_private, .options = *options, .n_spans = n_spans};
     tess_status status = alloc_moments(adamw, spans);
     if (status != TESS_OK) {
         tess_adamw_destroy(&adamw);
@@ -70,6 +85,18 @@ tess_status tess_adamw_create(tess_mem *mem, const tess_span *spans, int n_spans
     return TESS_OK;
 }
 
+tess_status tess_adamw_create(tess_mem *mem, const tess_span *spans, int n_spans, const tess_adamw_options *options,
+                              tess_adamw **out)
+{
+    return create(mem, spans, n_spans, options, false, out);
+}
+
+tess_status tess_adamw_create_private(tess_mem *mem, const tess_span *spans, int n_spans,
+                                      const tess_adamw_options *options, tess_adamw **out)
+{
+    return create(mem, spans, n_spans, options, true, out);
+}
+
 void tess_adamw_destroy(tess_adamw **handle)
 {
     tess_adamw *adamw = *handle;
@@ -77,8 +104,8 @@ void tess_adamw_destroy(tess_adamw **handle)
         return;
     tess_stream_destroy(&adamw->own_stream);
     optim_journal_close(adamw->mem, &adamw->journal);
-    tess_mem_free_named(adamw->mem, TESS_POOL_OPTIMIZER, adamw->bytes, adamw->v);
-    tess_mem_free_named(adamw->mem, TESS_POOL_OPTIMIZER, adamw->bytes, adamw->m);
+    free_array(adamw, adamw->v);
+    free_array(adamw, adamw->m);
     tess_mem_free(adamw->mem, adamw->offsets);
     tess_mem_free(adamw->mem, adamw);
     *handle = NULL;

@@ -6,6 +6,11 @@
 #include "job/persist/persist.h"
 #include "tessera/optim.h"
 
+/* As tess_adamw_create, with moments that end with the process, even where there is a store (base/mem/named.h): it has
+ * those of another optimizer. */
+tess_status tess_adamw_create_private(tess_mem *mem, const tess_span *spans, int n_spans,
+                                      const tess_adamw_options *options, tess_adamw **adamw);
+
 /* Runs updates on `stream` (borrowed until destroy) instead of a stream of the optimizer's own. */
 void tess_adamw_set_stream(tess_adamw *adamw, tess_stream *stream);
 

@@ -52,6 +52,13 @@ static tess_status add_units(tess_engine *e)
     return tess_engine_add_units(e->mem, e->model, e->fsdp, e->units);
 }
 
+/* Where the first weights come from. */
+typedef struct weights_source {
+    const tess_reporter *reporter; /* of those of the configuration */
+    tess_fill_fn fill;             /* NULL: as the configuration says */
+    void *context;
+} weights_source;
+
 static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
 {
     if (e->config->model.path[0] == '\0') {
@@ -84,7 +91,8 @@ static tess_status build_optimizer(tess_engine *e)
     tess_adamw_options options = {(float)c->optimizer.beta1, (float)c->optimizer.beta2, (float)c->optimizer.eps,
                                   (float)c->optimizer.weight_decay};
     TESS_TRY(tess_fsdp_adamw_create(e->fsdp, &options, &e->adamw));
-    tess_adamw_set_observer(e->adamw, inject_moment, e->runtime);
+    if (!e->is_second)
+        tess_adamw_set_observer(e->adamw, inject_moment, e->runtime);
     return TESS_OK;
 }
 
@@ -140,7 +148,7 @@ tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard
     return tess_fsdp_shard(e->fsdp, own, shard);
 }
 
-static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
+static tess_status build_sharding(tess_engine *e, const weights_source *source)
 {
     const tess_config *c = e->config;
     const tess_fsdp_policy policy = tess_engine_policy(c);
@@ -149,8 +157,12 @@ static tess_status build_sharding(tess_engine *e, const tess_reporter *reporter)
     tess_fsdp_set_stream(e->fsdp, e->stream);
     tess_fsdp_set_norm_team(e->fsdp, e->team);
     tess_fsdp_set_clock(e->fsdp, &e->clock);
+    if (e->is_second)
+        tess_fsdp_set_private(e->fsdp);
     TESS_TRY(add_units(e));
-    TESS_TRY_CTX(fill_weights(e, reporter), "weights");
+    TESS_TRY_CTX(source->fill != NULL ? tess_fsdp_materialize(e->fsdp, source->fill, source->context)
+                                      : fill_weights(e, source->reporter),
+                 "weights");
     return build_optimizer(e);
 }
 
@@ -217,34 +229,50 @@ static tess_status agree_on_kernels(tess_engine *e)
     return tess_team_agree(e->team, status);
 }
 
-static tess_status build(tess_engine *e, const tess_model_config *model_config, const tess_reporter *reporter)
+static tess_status build(tess_engine *e, const tess_model_config *model_config, const weights_source *source)
 {
     TESS_TRY(build_model(e, model_config));
     TESS_TRY(
         tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
     TESS_TRY(agree_on_kernels(e));
     TESS_TRY(tess_compute_open(tess_config_device(e->config), e->stream, &e->compute));
-    TESS_TRY(build_sharding(e, reporter));
+    TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
-    return measure_peak(e);
+    return e->is_second ? TESS_OK : measure_peak(e);
 }
 
-tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
-                               const tess_reporter *reporter, tess_engine **out)
+static tess_status create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
+                          const weights_source *source, tess_engine **out)
 {
     tess_engine *e;
     *out = NULL;
     TESS_TRY(tess_mem_alloc(tess_runtime_mem(runtime), TESS_POOL_MISC, sizeof(*e), "engine", (void **)&e));
-    *e = (tess_engine){
-        .config = config, .runtime = runtime, .team = tess_runtime_team(runtime), .mem = tess_runtime_mem(runtime)};
+    *e = (tess_engine){.config = config,
+                       .runtime = runtime,
+                       .team = tess_runtime_team(runtime),
+                       .mem = tess_runtime_mem(runtime),
+                       .is_second = source->fill != NULL};
     tess_phase_start(&e->clock);
-    tess_status status = build(e, model_config, reporter);
+    tess_status status = build(e, model_config, source);
     if (status != TESS_OK) {
         tess_engine_destroy(&e);
         return status;
     }
     *out = e;
     return TESS_OK;
+}
+
+tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
+                               const tess_reporter *reporter, tess_engine **engine)
+{
+    return create(runtime, config, model_config, &(weights_source){.reporter = reporter}, engine);
+}
+
+tess_status tess_engine_create_second(tess_runtime *runtime, const tess_config *config,
+                                      const tess_model_config *model_config, tess_fill_fn fill, void *context,
+                                      tess_engine **engine)
+{
+    return create(runtime, config, model_config, &(weights_source){.fill = fill, .context = context}, engine);
 }
 
 void tess_engine_destroy(tess_engine **handle)

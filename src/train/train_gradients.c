@@ -60,8 +60,9 @@ tess_status tess_engine_gradients(tess_engine *e, const tess_batch_source *sourc
                (long long)e->step + 1, (long long)source->n_micro, source->divisor);
     tess_numbers_run_begin(e->numbers);
     TESS_TRY(tess_loss_begin(&e->meter));
-    TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro),
-                                         &n_local));
+    int64_t n_micro =
+        e->is_second ? source->n_micro : tess_inject_micro_batches(e->runtime, e->step + 1, source->n_micro);
+    TESS_TRY(tess_fsdp_step_begin_shared(e->fsdp, n_micro, &n_local));
     if (e->stage != NULL)
         TESS_TRY(tess_stage_run(e->stage, source, n_local, own));
     for (int64_t s = 0; s < n_local && e->stage == NULL; s++)

@@ -56,7 +56,8 @@ static void report_times(tess_engine *e, const tess_fsdp_traffic *before, uint64
         times->total_s += times->phase_s[phase];
     }
     progress.step_s = times->total_s;
-    tess_runtime_progress(e->runtime, &progress);
+    if (!e->is_second)
+        tess_runtime_progress(e->runtime, &progress);
 }
 
 tess_batch_source tess_engine_source(const tess_engine *e, void *self,
@@ -83,7 +84,8 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     TESS_TRY(update(e, report));
     e->step++;
     e->n_tokens += report->n_tokens;
-    tess_inject_moment(e->runtime, "updated", -1);
+    if (!e->is_second)
+        tess_inject_moment(e->runtime, "updated", -1);
     tess_logbook_done(e->book, e->step);
     report_times(e, &traffic, exchanged_before, report);
     return TESS_OK;

@@ -38,7 +38,8 @@ const tess_catalog_tensor *tess_weights_find(const tess_export *list, const char
     return found != NULL ? found->source : NULL;
 }
 
-static tess_status match(tess_weights *w)
+/* may_miss: the parameter that need not be there; NULL: none. */
+static tess_status match(tess_weights *w, const char *may_miss)
 {
     int n_missing = 0, n = tess_model_n_params(w->model);
     const char *missing = NULL;
@@ -46,6 +47,8 @@ static tess_status match(tess_weights *w)
         const tess_param *param = tess_model_param(w->model, i);
         const tess_catalog_tensor *tensor = tess_weights_find(w->list, param->name);
         char expected[128], found[200];
+        if (tensor == NULL && may_miss != NULL && strcmp(param->name, may_miss) == 0)
+            continue;
         if (tensor == NULL) {
             missing = n_missing++ == 0 ? param->name : missing;
             continue;
@@ -84,8 +87,9 @@ static void report_unused(const tess_weights *w)
 {
     const char *first;
     char text[512];
+    const tess_model_config *config = tess_model_get_config(w->model);
     int n = tess_weights_count_unused(w->list, w->requests, tess_model_n_params(w->model),
-                                      tess_model_get_config(w->model)->tied, &first);
+                                      config->tied || config->n_outputs > 0, &first);
     if (n == 0 || w->reporter.line == NULL)
         return;
     snprintf(text, sizeof(text), "warning: %s: %d tensors are not used by this model, the first is '%s'",
@@ -93,8 +97,8 @@ static void report_unused(const tess_weights *w)
     w->reporter.line(w->reporter.self, text);
 }
 
-tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
-                              tess_weights **out)
+tess_status tess_weights_open_without(tess_mem *mem, const char *path, const tess_model *model, const char *missing,
+                                      const tess_reporter *reporter, tess_weights **out)
 {
     tess_weights *w;
     size_t n = (size_t)tess_model_n_params(model);
@@ -108,13 +112,24 @@ tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model 
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->broken), "weights", (void **)&w->broken), opened);
     TESS_GOTO(tess_catalog_open(mem, path, &w->catalog), opened);
     TESS_GOTO(tess_weights_list(w->catalog, model, &w->list), opened);
-    TESS_GOTO(match(w), opened);
+    TESS_GOTO(match(w, missing), opened);
     report_unused(w);
     *out = w;
     return TESS_OK;
 opened:
     tess_weights_close(&w);
     return status;
+}
+
+tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
+                              tess_weights **weights)
+{
+    return tess_weights_open_without(mem, path, model, NULL, reporter, weights);
+}
+
+bool tess_weights_has(const tess_weights *w, int index)
+{
+    return w->requests[index].tensor != NULL;
 }
 
 void tess_weights_close(tess_weights **handle)
@@ -157,6 +172,7 @@ tess_status tess_weights_fill(void *context, const char *name, const tess_box *b
     int index;
     TESS_TRY(find_param(w->model, name, &index));
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
+    TESS_CHECK(tensor != NULL, TESS_E_NOT_FOUND, "%s: no tensor '%s'", w->catalog->path, name);
     TESS_TRY(tess_catalog_read_floats(w->catalog, tensor, box, dst));
     int64_t n = tess_box_count(tensor->n_dims, box);
     w->broken[index] |= !tess_all_finite(dst, TESS_F32, n);

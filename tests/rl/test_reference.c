@@ -336,6 +336,12 @@ static void another_model(void)
     snprintf(folder, sizeof(folder), "%s", write_folder("words", other_json("vocab_size", 62), 3, TESS_BF16));
     EXPECT_FAILS(tess_reference_create(r.engine, &(tess_reference_options){folder, 0, 0}, NULL, &reference),
                  TESS_E_INVALID, "the reference has 62 tokens, the policy 61");
+    char scored[1024];
+    const char *rest = strstr(model_json, "CausalLM");
+    snprintf(scored, sizeof(scored), "%.*sSequenceClassification%s", (int)(rest - model_json), model_json, rest + 8);
+    snprintf(folder, sizeof(folder), "%s", write_folder("scored", scored, 3, TESS_BF16));
+    EXPECT_FAILS(tess_reference_create(r.engine, &(tess_reference_options){folder, 0, 0}, NULL, &reference),
+                 TESS_E_INVALID, "is no language model: its head has 2 outputs");
     tess_engine_destroy(&r.engine);
     leave();
 }

@@ -302,7 +302,7 @@ tess_status tess_head_grade(const tess_layer_call *call, const tess_token_loss *
 /* ---- A head of one output, which one rank has whole ---- */
 /* y (T, C) -> value (T). */
 tess_status tess_value_forward(const tess_layer_call *call, const void *y, float *value);
-/* As tess_head_train, for a loss of kind TESS_LOSS_VALUE. */
+/* As tess_head_train, for a loss of kind TESS_LOSS_VALUE, which may be NULL where there are no tokens. */
 tess_status tess_value_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
                              void *y, bool want_dy, float *value);
 

@@ -13,7 +13,8 @@ tess_status tess_value_train(const tess_layer_call *c, const tess_token_loss *lo
     const tess_linear *head = &c->block->head;
     int64_t chunk = tess_head_chunk(head->n_out), begin = 0;
     TESS_TRY(tess_value_forward(c, y, value));
-    TESS_TRY(tess_head_grade(c, loss, work, 0, c->T, value));
+    if (c->T > 0)
+        TESS_TRY(tess_head_grade(c, loss, work, 0, c->T, value));
     do { /* once even without tokens: the gradient buffer must be written */
         tess_layer_call part = *c;
         part.T = c->T - begin < chunk ? c->T - begin : chunk;

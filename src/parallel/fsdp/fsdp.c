@@ -204,6 +204,11 @@ void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
     fsdp->stream = stream;
 }
 
+void tess_fsdp_set_private(tess_fsdp *fsdp)
+{
+    fsdp->is_private = true;
+}
+
 void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team)
 {
     fsdp->norm_team = team;

@@ -16,6 +16,10 @@ void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
  * parameters are in the tess_fsdps of other ranks. Call before materialize. Unless set: of this mesh's data axes. */
 void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team);
 
+/* Weights, sums and moments end with the process, even where there is a store (base/mem/named.h): it has those of
+ * another tess_fsdp. Call before materialize. */
+void tess_fsdp_set_private(tess_fsdp *fsdp);
+
 /* Restores the finished gradients of a step of n_micro_batches, over all ranks, that a predecessor of this process had
  * summed: it had reached the end of step_end. Weights and sums lie in named memory (base/mem/named.h), which must
  * outlive a process. Not collective. */

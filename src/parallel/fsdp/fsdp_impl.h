@@ -149,6 +149,7 @@ struct tess_fsdp {
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica, n_tp, tp;
 
+    bool is_private;  /* memory has no names */
     bool alone;       /* no peers: gradients are summed where they are */
     bool replicated;  /* master weights and gradients whole on each of several ranks */
     bool persistent;  /* every unit keeps a gathered copy of its own */

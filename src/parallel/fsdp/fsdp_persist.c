@@ -18,7 +18,7 @@ static tess_status open_totals(tess_fsdp *fsdp, bool *found)
 tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp)
 {
     bool found;
-    if (!tess_mem_has_store(fsdp->mem))
+    if (!tess_mem_has_store(fsdp->mem) || fsdp->is_private)
         return TESS_OK;
     TESS_TRY(open_totals(fsdp, &found));
     for (int u = 0; u < fsdp->n_units; u++)
@@ -32,7 +32,7 @@ tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp)
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches)
 {
     bool found = false;
-    TESS_CHECK(tess_mem_has_store(fsdp->mem) && fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID,
+    TESS_CHECK(tess_mem_has_store(fsdp->mem) && !fsdp->is_private && fsdp->state == TESS_FSDP_IDLE, TESS_E_INVALID,
                "fsdp: gradients are found between steps, and where they are kept");
     TESS_TRY(tess_fsdp_accumulators_grow(fsdp, n_micro_batches));
     TESS_TRY(open_totals(fsdp, &found));

@@ -78,7 +78,8 @@ tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *op
     *adamw = NULL;
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    TESS_TRY(tess_adamw_create(fsdp->mem, spans, fsdp->n_params, options, adamw));
+    TESS_TRY(fsdp->is_private ? tess_adamw_create_private(fsdp->mem, spans, fsdp->n_params, options, adamw)
+                              : tess_adamw_create(fsdp->mem, spans, fsdp->n_params, options, adamw));
     tess_adamw_set_stream(*adamw, stream);
     tess_adamw_set_owner(*adamw, fsdp);
     return TESS_OK;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/os/os.h"
 #include "comm/agree.h"
+#include "rl/rl_first_weights.h"
 #include "tessera/comm.h"
 
 static tess_status check_options(const tess_reference_options *o)
@@ -18,40 +18,19 @@ static tess_status check_options(const tess_reference_options *o)
 }
 
 /* ---- Where the weights come from ---- */
-static tess_status find_path(tess_reference *r, const char *path)
+static tess_status load_model(tess_reference *r, const char *path)
 {
-    const tess_config *c = r->engine->config;
-    bool from_checkpoint = path[0] == '\0' && c->checkpoint.initial_load_path[0] != '\0';
-    TESS_CHECK(
-        !from_checkpoint || c->checkpoint.exclude_from_loading.n == 0, TESS_E_UNSUPPORTED,
-        "reference: the run begins with a part of %s alone (checkpoint.exclude_from_loading), which is in no file: "
-        "name the reference's weights in reference.path",
-        c->checkpoint.initial_load_path);
-    if (path[0] == '\0')
-        path = from_checkpoint ? c->checkpoint.initial_load_path : c->model.path;
-    snprintf(r->source.path, sizeof(r->source.path), "%s", path);
-    return TESS_OK;
-}
-
-/* The model of a path that has a config.json, under the run's limit and sums. */
-static tess_status load_model(tess_reference *r)
-{
-    char file[1024];
-    tess_model_config config;
-    const tess_config *c = r->engine->config;
-    const tess_model_config *policy = tess_model_get_config(r->engine->whole);
+    rl_first_weights first;
+    TESS_TRY(rl_first_weights_find(r->engine, path, "reference", &first));
+    snprintf(r->source.path, sizeof(r->source.path), "%s", first.path);
+    TESS_CHECK(first.config.n_outputs == 0, TESS_E_INVALID,
+               "reference: %s is no language model: its head has %lld outputs (num_labels)", first.path,
+               (long long)first.config.n_outputs);
     r->model = r->engine->whole;
-    TESS_TRY(tess_os_join(file, sizeof(file), r->source.path, "config.json"));
-    if (r->source.path[0] == '\0' || !tess_os_is_file(file))
-        return TESS_OK;
-    TESS_TRY(tess_model_config_load(file, &config));
-    TESS_TRY(tess_model_config_set_max_length(&config, c->model.max_length, "model.max_length"));
-    TESS_TRY(tess_model_config_set_sum_leaves(&config, policy->sum_leaves, "model.sum_leaves"));
-    TESS_CHECK(config.vocab_size == policy->vocab_size, TESS_E_INVALID,
-               "%s: the reference has %lld tokens, the policy %lld: both must have the same tokenizer", file,
-               (long long)config.vocab_size, (long long)policy->vocab_size);
-    TESS_TRY(tess_model_create(r->engine->mem, &config, &r->own_model));
-    r->model = r->own_model;
+    if (first.has_config)
+        TESS_TRY(tess_model_create(r->engine->mem, &first.config, &r->own_model));
+    if (r->own_model != NULL)
+        r->model = r->own_model;
     return TESS_OK;
 }
 
@@ -75,8 +54,7 @@ static tess_status compare_params(tess_reference *r)
 static tess_status open_source(tess_reference *r, const char *path, const tess_reporter *reporter)
 {
     tess_engine *e = r->engine;
-    TESS_TRY(find_path(r, path));
-    TESS_TRY(load_model(r));
+    TESS_TRY(load_model(r, path));
     TESS_TRY(compare_params(r));
     r->source.random = (tess_random_weights){r->model, (uint64_t)e->config->debug.seed, tess_stream_threads(e->stream)};
     r->source.fill = tess_random_weights_fill;

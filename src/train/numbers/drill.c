@@ -4,17 +4,23 @@
 #include "inject/inject.h"
 #include "train/numbers/numbers_impl.h"
 
+static bool has_faults(const tess_engine *e)
+{
+    return !e->is_second && tess_inject_faults(e->runtime) != NULL;
+}
+
 void tess_numbers_drill_weights(tess_numbers *n)
 {
     tess_engine *e = n->engine;
     tess_shard shard;
     char name[128];
-    bool wanted = n->drill.see != NULL || tess_inject_faults(e->runtime) != NULL;
+    bool wanted = n->drill.see != NULL || has_faults(e);
     for (int i = 0; wanted && i < tess_fsdp_shards(e->fsdp); i++) {
         if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
             return;
-        tess_inject_tensor(e->runtime, TESS_FAULT_PARAMETER, shard.name, shard.master, (size_t)tess_shard_count(&shard),
-                           TESS_F32);
+        if (has_faults(e))
+            tess_inject_tensor(e->runtime, TESS_FAULT_PARAMETER, shard.name, shard.master,
+                               (size_t)tess_shard_count(&shard), TESS_F32);
         if (n->drill.see == NULL)
             continue;
         snprintf(name, sizeof(name), "weight %s", shard.name);
@@ -28,7 +34,7 @@ void tess_numbers_drill_gradients(tess_numbers *n, int unit)
     tess_engine *e = n->engine;
     int first, count;
     tess_model_unit_params(e->model, unit, &first, &count);
-    for (int i = first; (tess_inject_faults(e->runtime) != NULL) && i < first + count; i++) {
+    for (int i = first; has_faults(e) && i < first + count; i++) {
         const tess_param *p = tess_model_param(e->model, i);
         tess_inject_tensor(e->runtime, TESS_FAULT_GRADIENT, p->name, e->dw[i], (size_t)tess_shape_count(&p->shape),
                            TESS_F32);
@@ -42,7 +48,7 @@ void tess_numbers_drill_state(tess_numbers *n)
     tess_engine *e = n->engine;
     tess_shard shard;
     char name[128];
-    for (int i = 0; (tess_inject_faults(e->runtime) != NULL) && i < tess_fsdp_shards(e->fsdp); i++) {
+    for (int i = 0; has_faults(e) && i < tess_fsdp_shards(e->fsdp); i++) {
         float *m, *v;
         if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
             return;

@@ -1,0 +1,216 @@
+#include "rl/critic/critic.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/agree.h"
+#include "rl/rl_first_weights.h"
+#include "tessera/comm.h"
+
+static const char head_name[] = "score.weight";
+
+struct tess_critic {
+    tess_mem *mem;
+    tess_config config; /* the policy's, but for what is the critic's own */
+    tess_engine *engine;
+    char (*names)[TESS_PARAM_NAME_SIZE + 8];
+};
+
+/* ---- First weights ---- */
+typedef struct critic_source {
+    tess_model *model;
+    int head; /* its parameter */
+    tess_random_weights random;
+    tess_weights *weights; /* NULL: random */
+    bool random_head;
+} critic_source;
+
+/* A tess_fill_fn. */
+static tess_status fill(void *context, const char *name, const tess_box *box, float *dst)
+{
+    critic_source *s = context;
+    bool is_head = strcmp(name, head_name) == 0;
+    if (s->weights != NULL && (!is_head || tess_weights_has(s->weights, s->head)))
+        return tess_weights_fill(s->weights, name, box, dst);
+    if (!is_head || s->random_head)
+        return tess_random_weights_fill(&s->random, name, box, dst);
+    memset(dst, 0, (size_t)tess_box_count(2, box) * sizeof(*dst));
+    return TESS_OK;
+}
+
+static tess_status open_source(const tess_engine *policy, const tess_critic_options *o, const tess_reporter *reporter,
+                               tess_model_config *config, critic_source *s)
+{
+    rl_first_weights first;
+    TESS_TRY(rl_first_weights_find(policy, o->path, "critic", &first));
+    TESS_CHECK(first.config.n_outputs <= 1, TESS_E_INVALID,
+               "critic: the head of %s has %lld outputs (num_labels); a value is one", first.path,
+               (long long)first.config.n_outputs);
+    *config = first.config;
+    config->n_outputs = 1;
+    config->tied = false;
+    TESS_TRY(tess_model_create(policy->mem, config, &s->model));
+    s->head = tess_model_find_param(s->model, head_name);
+    s->random =
+        (tess_random_weights){s->model, (uint64_t)policy->config->debug.seed, tess_stream_threads(policy->stream)};
+    s->random_head = o->random_head;
+    return first.path[0] != '\0'
+               ? tess_weights_open_without(policy->mem, first.path, s->model, head_name, reporter, &s->weights)
+               : TESS_OK;
+}
+
+static void close_source(critic_source *s)
+{
+    tess_weights_close(&s->weights);
+    tess_model_destroy(&s->model);
+}
+
+/* Each rank has seen its own rows only. */
+static tess_status report_broken(tess_team *team, const critic_source *s)
+{
+    if (s->weights == NULL)
+        return TESS_OK;
+    int32_t *broken = tess_weights_broken(s->weights);
+    TESS_TRY(tess_all_reduce(team, broken, broken, (size_t)tess_model_n_params(s->model), TESS_I32, TESS_MAX, NULL));
+    tess_weights_report_broken(s->weights);
+    return TESS_OK;
+}
+
+/* ---- Create, destroy ---- */
+static tess_status check(const tess_engine *policy, const tess_critic_options *o)
+{
+    TESS_CHECK(policy->stage == NULL && policy->at.n_tp == 1, TESS_E_UNSUPPORTED,
+               "critic: values need whole layers on every rank: set parallelism.pipeline_parallel_degree=1 and "
+               "tensor_parallel_degree=1 (sharding strategies do not matter)");
+    TESS_CHECK(o->lr >= 0 && o->steps >= 0, TESS_E_INVALID, "critic: lr %g over %lld steps; neither is below 0", o->lr,
+               (long long)o->steps);
+    return TESS_OK;
+}
+
+/* Spikes are not looked for: their windows are in no checkpoint, so a run that was resumed would find others. */
+static void configure(tess_critic *c, const tess_engine *policy, const tess_critic_options *o)
+{
+    c->config = *policy->config;
+    c->config.optimizer.lr = o->lr;
+    if (o->steps > 0)
+        c->config.training.steps = o->steps;
+    c->config.numbers.spike_z = c->config.numbers.skip_update_lossz = c->config.numbers.skip_update_gradz = 0;
+}
+
+static tess_status name_tensors(tess_critic *c)
+{
+    int n = tess_model_n_params(c->engine->model);
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)n, sizeof(*c->names), "critic", (void **)&c->names));
+    for (int i = 0; i < n; i++)
+        snprintf(c->names[i], sizeof(c->names[i]), "critic.%s", tess_model_param(c->engine->model, i)->name);
+    return TESS_OK;
+}
+
+static tess_status build(tess_critic *c, const tess_engine *policy, const tess_model_config *config,
+                         critic_source *source)
+{
+    TESS_TRY(tess_engine_create_second(policy->runtime, &c->config, config, fill, source, &c->engine));
+    TESS_TRY(report_broken(policy->team, source));
+    return name_tensors(c);
+}
+
+tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *o, const tess_reporter *reporter,
+                               tess_critic **out)
+{
+    tess_critic *c;
+    tess_model_config config;
+    critic_source source = {.head = -1};
+    *out = NULL;
+    TESS_TRY(check(policy, o));
+    TESS_TRY(tess_mem_alloc(policy->mem, TESS_POOL_MISC, sizeof(*c), "critic", (void **)&c));
+    c->mem = policy->mem;
+    configure(c, policy, o);
+    tess_status status = tess_team_agree(policy->team, open_source(policy, o, reporter, &config, &source));
+    if (status == TESS_OK)
+        status = build(c, policy, &config, &source);
+    close_source(&source);
+    if (status != TESS_OK) {
+        tess_critic_destroy(&c);
+        return tess_fail_context(status, "critic");
+    }
+    *out = c;
+    return TESS_OK;
+}
+
+void tess_critic_destroy(tess_critic **handle)
+{
+    tess_critic *c = *handle;
+    if (c == NULL)
+        return;
+    tess_engine_destroy(&c->engine);
+    tess_mem_free(c->mem, c->names);
+    tess_mem_free(c->mem, c);
+    *handle = NULL;
+}
+
+/* ---- Values and steps ---- */
+tess_status tess_critic_values(tess_critic *c, const tess_batch *batch, float *value)
+{
+    tess_engine *e = c->engine;
+    TESS_TRY_CTX(tess_executor_values(e->executor, batch, e->logprobs), "critic");
+    return tess_fetch(e->compute.stream, value, e->logprobs, (size_t)batch->n_tokens * sizeof(float));
+}
+
+tess_status tess_critic_step(tess_critic *c, const tess_batch_source *source, tess_engine_report *report)
+{
+    TESS_TRY_CTX(tess_engine_step(c->engine, source, report), "critic");
+    return TESS_OK;
+}
+
+const tess_engine *tess_critic_engine(const tess_critic *c)
+{
+    return c->engine;
+}
+
+/* ---- Checkpoints ---- */
+int tess_critic_n_tensors(const tess_critic *c)
+{
+    return 3 * tess_model_n_params(c->engine->model);
+}
+
+tess_status tess_critic_tensors(tess_critic *c, tess_ckpt_tensor *tensors)
+{
+    static const tess_ckpt_kind kinds[] = {TESS_CKPT_WEIGHT, TESS_CKPT_EXP_AVG, TESS_CKPT_EXP_AVG_SQ};
+    for (int i = 0; i < tess_model_n_params(c->engine->model); i++) {
+        tess_shard shard;
+        float *moments[2];
+        TESS_TRY(tess_engine_shard(c->engine, i, &shard, moments));
+        for (int k = 0; k < 3; k++)
+            *tensors++ = (tess_ckpt_tensor){.name = c->names[i],
+                                            .kind = kinds[k],
+                                            .shape = shard.shape,
+                                            .box = shard.box,
+                                            .primary = shard.primary,
+                                            .data = k == 0 ? shard.master : moments[k - 1]};
+    }
+    return TESS_OK;
+}
+
+json_t *tess_critic_describe(const tess_critic *c)
+{
+    return json_pack("{s:I, s:I}", "step", (json_int_t)c->engine->step, "n_tokens", (json_int_t)c->engine->n_tokens);
+}
+
+static tess_status restore(tess_critic *c, const json_t *described)
+{
+    int64_t step = -1, n_tokens = -1;
+    TESS_TRY(tess_json_get_int(described, "step", "critic", &step));
+    TESS_TRY(tess_json_get_int(described, "n_tokens", "critic", &n_tokens));
+    TESS_CHECK(
+        step >= 0 && n_tokens >= 0, TESS_E_FORMAT,
+        "critic: the checkpoint does not say its step and tokens: it is of a run without a critic, or was edited");
+    c->engine->step = step;
+    c->engine->n_tokens = n_tokens;
+    return TESS_OK;
+}
+
+tess_status tess_critic_loaded(tess_critic *c, const json_t *described)
+{
+    TESS_TRY(tess_team_agree(c->engine->team, restore(c, described)));
+    return tess_fsdp_params_changed(c->engine->fsdp);
+}

@@ -1,0 +1,22 @@
+/* Where a model beside the policy begins: in a folder of its own, or as the policy does. */
+#ifndef TESS_RL_FIRST_WEIGHTS_H
+#define TESS_RL_FIRST_WEIGHTS_H
+
+#include "train/engine.h"
+
+typedef struct rl_first_weights {
+    char path[TESS_TEXT_SIZE]; /* weights of any format; "": random ones, as debug.seed makes them */
+    tess_model_config config;  /* of path's config.json under the run's limit and sums; without one, the policy's */
+    bool has_config;           /* of its own */
+} rl_first_weights;
+
+/* path "": what the policy begins with: checkpoint.initial_load_path, else model.path, else random weights. `model`
+ * ("reference") is the section of the configuration that has the path, for messages.
+ *   TESS_E_INVALID      another vocabulary than the policy's
+ *   TESS_E_UNSUPPORTED  path "" where checkpoint.exclude_from_loading keeps tensors of initial_load_path out: what the
+ *                       run began with is in no file
+ *   and the errors of reading config.json. Not collective. */
+tess_status rl_first_weights_find(const tess_engine *policy, const char *path, const char *model,
+                                  rl_first_weights *first);
+
+#endif
