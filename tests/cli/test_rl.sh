@@ -30,7 +30,8 @@ same "few sequences at once" narrow plain
 # ---- Filter, budget, lag, several updates ----
 i=0
 for options in "rl.filter=true" "rollout.budget_tokens=2 rollout.in_flight=9" "rollout.lag=1" "rl.updates=2 rl.epochs=2 rl.algorithm=gspo" \
-    "rl.algorithm=reinforce_pp rl.kl_beta=0.01 rl.kl_in_reward=true" "rl.algorithm=cispo rl.kl_beta=0.05 reference.update_interval=2 rl.kl_target=0.01"; do
+    "rl.algorithm=reinforce_pp rl.kl_beta=0.01 rl.kl_in_reward=true" "rl.algorithm=ppo rl.lambda=0.95 critic.lr=1e-3" \
+    "rl.algorithm=cispo rl.kl_beta=0.05 reference.update_interval=2 rl.kl_target=0.01"; do
     i=$((i + 1))
     # shellcheck disable=SC2086
     { rl "one$i" -n 1 $options && rl "three$i" -n 3 $options; } || fail "$options: $(cat "one$i.out" "three$i.out" | tail -n 1)"
@@ -73,6 +74,30 @@ asked=$(wc -l <"$COUNT")
 rl judged -n 2 "${grade[@]}" || fail "graded: $(tail -n 1 judged.out)"
 [ "$asked" = 48 ] && [ "$(wc -l <"$COUNT")" = 48 ] && pass "what was graded is not graded again" ||
     fail "graded $asked answers, then $(($(wc -l <"$COUNT") - asked)) more"
+
+# ---- Several turns ----
+# What the environment says is part of the text and is not learned: the model has two turns of one token or more.
+cat >world.sh <<'WORLD'
+#!/bin/sh
+while read -r line; do
+    id=${line#*\"id\":}
+    case $line in
+    *\"turn\":0,*) echo "{\"id\": ${id%%,*}, \"observation\": \"=9:\"}" ;;
+    *) echo "{\"id\": ${id%%,*}, \"observation\": null}" ;;
+    esac
+done
+WORLD
+chmod +x world.sh
+for n in 1 3; do
+    rl "turns$n" -n $n "rollout.env_command=[$work/world.sh]" rollout.max_new_tokens=14 training.seq_len=32 training.steps=3 ||
+        fail "turns: $(tail -n 1 "turns$n.out")"
+done
+same "two turns on 3 ranks" turns3 turns1
+exact turns1 3
+mean=$(grep -o 'length: [0-9.]*' turns1.out | tail -n 1 | cut -d' ' -f2)
+awk -v m="$mean" 'BEGIN { exit !(m > 7) }' && pass "both turns are learned" || fail "turns of $mean tokens"
+expect "a world that ends is named" 2 "environment '$work/dead.sh', sample" "$tessera" rl rl.yaml job.dump_folder=dead \
+    "rollout.env_command=[$(printf '#!/bin/sh\nexit 3\n' >dead.sh && chmod +x dead.sh && echo "$work/dead.sh")]"
 
 # ---- Rollouts drawn by one run and learned from by another ----
 rl drawn -n 2 rl.phase=rollout training.steps=3
