@@ -43,7 +43,8 @@ double tess_reward_combine(const double *value, const bool *has, const double *w
 
 /* Advantages of tokens. Sequence i is rows [cu[i], cu[i + 1]) of whatever sequences the caller has: one, a micro-batch,
  * a step. mask (rows) is 1 for response tokens: others (prompt, output of tools) are no moments in time, what comes
- * behind them is passed on unchanged, and what is written for them is 0. */
+ * behind them is passed on unchanged, and what is written for them is 0. A sequence whose reward is missing is given a
+ * mask of zeros here and to the moments that whiten: its advantages are 0, whatever mask the loss has. */
 
 /* token[row] = sequence[i]. */
 void tess_token_spread(int64_t n_seqs, const int32_t *cu, const uint8_t *mask, const double *sequence, float *token);
