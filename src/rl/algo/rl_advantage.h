@@ -22,9 +22,9 @@ typedef enum tess_advantage_kind {
 } tess_advantage_kind;
 
 /* One number a sample. reward (n); scored (n), NULL: all; group (n_groups + 1) ascends from 0 to n; advantage (n,
- * written). Equal rewards give exactly 0. A group with one scored reward has no baseline and keeps it.
- * TESS_E_INVALID: the groups do not cover the samples; TESS_E_NOT_FINITE names the sample whose reward is not finite.
- */
+ * written). Kinds with a mean give exactly 0 where a group's rewards are equal; one with a single scored reward has no
+ * baseline and keeps it. TESS_E_INVALID: the groups do not cover the samples; TESS_E_NOT_FINITE names the sample whose
+ * reward is not finite. */
 tess_status tess_group_advantages(tess_advantage_kind kind, double eps, const double *reward, const bool *scored,
                                   int64_t n, const int64_t *group, int64_t n_groups, double *advantage);
 
