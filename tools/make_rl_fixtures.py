@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 from trl import DPOTrainer, GRPOTrainer
-from verl.trainer.ppo import core_algos
+from verl.trainer.ppo import core_algos, rollout_corr_helper
 from verl.workers.config import ActorConfig
 
 FOLDER = pathlib.Path(__file__).parent.parent / "tests/rl/fixtures"
@@ -166,6 +166,7 @@ def padded(x):
 def check_with_verl(name, t, o, reduction, constant, mask, want):
     if o["kind"] == "reinforce" or o.get("opsm_delta"):
         return
+    check_weight_with_verl(name, t, o, mask)
     config = ActorConfig(strategy="fsdp", rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio=o["clip_low"],
                          clip_ratio_low=o["clip_low"], clip_ratio_high=o["clip_high"], clip_ratio_c=o.get("dual_clip") or 1e9,
                          loss_agg_mode=VERL_REDUCTION[reduction])
@@ -187,18 +188,33 @@ def check_with_verl(name, t, o, reduction, constant, mask, want):
     CHECKED["verl"] += 1
 
 
+def check_weight_with_verl(name, t, o, mask):
+    limits = {"icepop": f"{o.get('correction_low')}_{o.get('correction_high')}", "tis": o.get("correction_high")}
+    threshold = limits.get(o.get("correction"))
+    if threshold is None or (o["correction"] == "tis" and o["correction_low"] > 0):
+        return
+    theirs, _ = rollout_corr_helper.compute_rollout_correction_weights(padded(t["old"] - t["rollout"]), padded(mask), "token",
+                                                                       threshold)
+    close(name + " verl weights", theirs, padded(weight(o, t, mask) * mask))
+    CHECKED["verl weights"] += 1
+
+
 def check_with_trl(name, t, o, reduction, constant, want):
     """trl has no clamps of log-ratios and counts empty sequences, so it gets those with tokens and moderate ratios."""
     gap = (t["logprob"] - t["old"]).abs().max().item()
     if reduction not in TRL_LOSS or o["kind"] not in ("ppo", "gspo") or o.get("dual_clip") or o.get("correction") or \
-            o.get("opsm_delta") or gap > 5 or o.get("kl") not in (None, "k3") or "token advantages" in name:
+            gap > 5 or o.get("kl") not in (None, "k3"):
+        return
+    by_token = any(a.unique().numel() > 1 for a in per_sequence(t["advantage"]))
+    if by_token and o["kind"] == "gspo":  # there the derivative is not that of the token form
         return
     keep = [i for i, m in enumerate(MASK) if sum(m) > 0]
     mask = padded(torch.tensor(FLAT, dtype=torch.float64))[keep]
     logprob = t["logprob"].detach().clone().requires_grad_()
     entropy = t["entropy"].detach()
     stub = mock.MagicMock()
-    stub.top_entropy_quantile, stub.off_policy_mask_threshold, stub.beta = 1.0, None, o.get("kl_beta", 0.0)
+    stub.top_entropy_quantile, stub.off_policy_mask_threshold = 1.0, o.get("opsm_delta")
+    stub.beta, stub.get_off_policy_mask = o.get("kl_beta", 0.0), GRPOTrainer.get_off_policy_mask
     stub.importance_sampling_level = "sequence" if o["kind"] == "gspo" else "token"
     stub.loss_type, stub.epsilon_low, stub.epsilon_high = TRL_LOSS[reduction], o["clip_low"], o["clip_high"]
     stub.args.delta, stub.args.use_bias_correction_kl, stub.use_vllm = None, False, False

@@ -77,6 +77,21 @@ static void edges_of_limits(void)
     expect_advice(h, TESS_ADVICE_STABLE, "stable");
 }
 
+static void exactly_on_policy(void)
+{
+    tess_tuner_step h[STEPS];
+    healthy(h);
+    for (int i = 0; i < STEPS; i++)
+        h[i].clip_fraction = h[i].kl = 0;
+    expect_advice(h, TESS_ADVICE_STABLE, "stable");
+    for (int i = 0; i < STEPS; i++)
+        h[i].kl = 0.001; /* to a reference: it does say something */
+    expect_advice(h, TESS_ADVICE_KL_LOW, "hardly moves");
+    h[STEPS - 1].ratio_mean = 1 + 1e-6;
+    h[STEPS - 1].kl = 1;
+    expect_advice(h, TESS_ADVICE_CLIP_LOW, "too conservative");
+}
+
 static void little_history(void)
 {
     tess_advice advice[TESS_ADVICE_MAX];
@@ -129,6 +144,7 @@ static void passes(void)
 static const test_case cases[] = {
     {"each_limit_gives_its_advice_and_no_other", each_limit, 0, 0},
     {"on_a_limit_and_after_one_bad_step_nothing_is_said", edges_of_limits, 0, 0},
+    {"on_policy_an_empty_clip_is_no_fault", exactly_on_policy, 0, 0},
     {"a_short_history_is_judged_by_what_it_has", little_history, 0, 0},
     {"presets_are_those_of_the_documents", presets, 0, 0},
     {"updates_stop_beyond_one_and_a_half_targets", early_stop, 0, 0},

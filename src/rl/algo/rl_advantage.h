@@ -22,9 +22,9 @@ typedef enum tess_advantage_kind {
 } tess_advantage_kind;
 
 /* One number a sample. reward (n); scored (n), NULL: all; group (n_groups + 1) ascends from 0 to n; advantage (n,
- * written). Equal rewards give exactly 0. A group with one scored reward has no baseline and keeps it.
- * TESS_E_INVALID: the groups do not cover the samples; TESS_E_NOT_FINITE names the sample whose reward is not finite.
- */
+ * written). Kinds with a mean give exactly 0 where a group's rewards are equal; one with a single scored reward has no
+ * baseline and keeps it. TESS_E_INVALID: the groups do not cover the samples; TESS_E_NOT_FINITE names the sample whose
+ * reward is not finite. */
 tess_status tess_group_advantages(tess_advantage_kind kind, double eps, const double *reward, const bool *scored,
                                   int64_t n, const int64_t *group, int64_t n_groups, double *advantage);
 
@@ -43,7 +43,8 @@ double tess_reward_combine(const double *value, const bool *has, const double *w
 
 /* Advantages of tokens. Sequence i is rows [cu[i], cu[i + 1]) of whatever sequences the caller has: one, a micro-batch,
  * a step. mask (rows) is 1 for response tokens: others (prompt, output of tools) are no moments in time, what comes
- * behind them is passed on unchanged, and what is written for them is 0. */
+ * behind them is passed on unchanged, and what is written for them is 0. A sequence whose reward is missing is given a
+ * mask of zeros here and to the moments that whiten: its advantages are 0, whatever mask the loss has. */
 
 /* token[row] = sequence[i]. */
 void tess_token_spread(int64_t n_seqs, const int32_t *cu, const uint8_t *mask, const double *sequence, float *token);

@@ -94,6 +94,13 @@ __attribute__((format(printf, 3, 4))) static void advise(tuner_case *c, tess_adv
     va_end(arguments);
 }
 
+/* One update a rollout, generated and trained with the same bits: every ratio is 1 and nothing can be clipped. */
+static bool on_policy(const tuner_case *c)
+{
+    return recent(c, offsetof(tess_tuner_step, ratio_mean)) == 1 &&
+           recent(c, offsetof(tess_tuner_step, clip_fraction)) == 0;
+}
+
 static void judge_clip(tuner_case *c)
 {
     double share = recent(c, offsetof(tess_tuner_step, clip_fraction));
@@ -103,7 +110,7 @@ static void judge_clip(tuner_case *c)
             "clip fraction %.3g is above %g: updates are too aggressive; lower the clip (0.2 -> 0.1) or the learning "
             "rate",
             share, c->limits->clip_high);
-    if (share < c->limits->clip_low)
+    if (share < c->limits->clip_low && !on_policy(c))
         advise(c, TESS_ADVICE_CLIP_LOW,
                "clip fraction %.3g is below %g: updates are too conservative; raise the clip (0.2 -> 0.3) or the "
                "learning rate",
@@ -118,7 +125,7 @@ static void judge_kl(tuner_case *c)
                "KL %.3g is above %g: the policy drifts away; raise the weight of the KL (0.02 -> 0.05) or lower the "
                "learning rate",
                kl, c->limits->kl_high);
-    if (kl < c->limits->kl_low)
+    if (kl < c->limits->kl_low && !(kl == 0 && on_policy(c)))
         advise(c, TESS_ADVICE_KL_LOW,
                "KL %.3g is below %g: the policy hardly moves; lower the weight of the KL or raise the learning rate",
                kl, c->limits->kl_low);

@@ -44,7 +44,8 @@ typedef struct tess_advice {
 enum { TESS_ADVICE_MAX = 8 };
 
 /* Writes what is to be said of a history of n steps to advice (TESS_ADVICE_MAX), returns how much: 0 where n is 0, else
- * at least 1. What was not measured is not judged. */
+ * at least 1. What was not measured is not judged, and on policy (every ratio 1) an empty clip and a KL of 0 are as
+ * they should be. */
 int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *history, int64_t n,
                         tess_advice *advice);
 
