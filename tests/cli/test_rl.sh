@@ -96,7 +96,7 @@ same "two turns on 3 ranks" turns3 turns1
 exact turns1 3
 mean=$(grep -o 'length: [0-9.]*' turns1.out | tail -n 1 | cut -d' ' -f2)
 awk -v m="$mean" 'BEGIN { exit !(m > 7) }' && pass "both turns are learned" || fail "turns of $mean tokens"
-expect "a world that ends is named" 2 "environment '$work/dead.sh', sample" "$tessera" rl rl.yaml job.dump_folder=dead \
+expect "a world that ends is named" 1 "environment '$work/dead.sh', sample" "$tessera" rl rl.yaml job.dump_folder=dead \
     "rollout.env_command=[$(printf '#!/bin/sh\nexit 3\n' >dead.sh && chmod +x dead.sh && echo "$work/dead.sh")]"
 
 # ---- Rollouts drawn by one run and learned from by another ----
