@@ -4,26 +4,57 @@
 #include "infer/generate.h"
 #include "train/verify/on_policy_impl.h"
 
-static tess_status take_token(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
+typedef struct asking {
+    const tess_on_policy_plan *plan;
+    on_policy_texts *texts;
+    int next;
+} asking;
+
+static tess_status next(void *self, tess_request *request, bool *none)
 {
-    on_policy_texts *texts = context;
-    (void)generated;
-    on_policy_ids(texts, prompt)[position] = token;
-    on_policy_logprob(texts, prompt)[position] = logprob;
-    texts->length[prompt] = position + 1;
+    asking *a = self;
+    *none = a->next == a->plan->n_prompts;
+    if (*none)
+        return TESS_OK;
+    const int i = a->next++;
+    *request = (tess_request){.id = (uint64_t)i,
+                              .ids = a->plan->prompts[i].ids,
+                              .n = a->plan->prompts[i].n,
+                              .n_prompt = a->plan->prompts[i].n,
+                              .max_new_tokens = a->plan->new_tokens,
+                              .want_prompt_logprobs = true,
+                              .user = (void *)(intptr_t)i};
+    on_policy_ids(a->texts, i)[0] = request->ids[0];
+    a->texts->length[i] = 1;
+    return TESS_OK;
+}
+
+static tess_status take_token(void *self, const tess_request *request, int64_t position, int32_t token, float logprob,
+                              bool generated, bool *stop)
+{
+    on_policy_texts *texts = ((asking *)self)->texts;
+    const int i = (int)(intptr_t)request->user;
+    (void)generated, (void)stop;
+    on_policy_ids(texts, i)[position] = token;
+    on_policy_logprob(texts, i)[position] = logprob;
+    texts->length[i] = position + 1;
+    return TESS_OK;
+}
+
+static tess_status finished(void *self, const tess_request *request, tess_finish why)
+{
+    (void)self, (void)request, (void)why;
     return TESS_OK;
 }
 
 static tess_status run(const tess_on_policy_plan *plan, const on_policy_setting *s, tess_generator *generator,
-                       const tess_prompt *prompts, on_policy_texts *texts)
+                       on_policy_texts *texts)
 {
     const tess_sampling sampling = {
         .temperature = 1 / (double)s->inv_temperature, .top_p = 1, .seed = plan->seed, .exact = true};
-    for (int i = 0; i < plan->n_prompts; i++) {
-        on_policy_ids(texts, i)[0] = prompts[i].ids[0];
-        texts->length[i] = 1;
-    }
-    return tess_generate(generator, prompts, plan->n_prompts, plan->new_tokens, &sampling, NULL, 0, take_token, texts);
+    asking a = {plan, texts, 0};
+    const tess_request_source source = {&a, next, take_token, finished};
+    return tess_generator_run(generator, &sampling, NULL, 0, &source);
 }
 
 tess_status on_policy_generate(tess_mem *mem, const tess_on_policy_plan *plan, const on_policy_setting *s,
@@ -32,28 +63,22 @@ tess_status on_policy_generate(tess_mem *mem, const tess_on_policy_plan *plan, c
     on_policy_place place;
     on_policy_texts texts = *to;
     tess_generator *generator = NULL;
-    tess_watch seen = on_policy_watch_of(watch);
-    tess_prompt *prompts = NULL;
+    const tess_watch seen = on_policy_watch_of(watch);
+    const int64_t batch = s->batch > 0 && s->batch < texts.n ? s->batch : texts.n;
     const tess_generator_options options = {.dtype = s->dtype,
                                             .max_length = texts.room,
-                                            .n_slots = s->batch > 0 && s->batch < texts.n ? s->batch : texts.n,
-                                            .chunk_tokens = s->chunk};
+                                            .max_sequences = batch,
+                                            .pass_tokens = s->chunk > 0 && s->chunk < batch ? batch : s->chunk};
     tess_status status;
     TESS_GOTO(on_policy_place_open(mem, plan, s, &place), closed);
-    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->n_prompts, sizeof(*prompts), "prompts",
-                                   (void **)&prompts),
-              opened);
-    for (int i = 0; i < plan->n_prompts; i++)
-        prompts[i] = (tess_prompt){plan->prompts[i].ids, plan->prompts[i].n};
     TESS_GOTO(tess_generator_create(place.compute.stream, plan->model, &place.compute.hooks, &options, &generator),
               opened);
     tess_generator_set_watch(generator, seen.see != NULL ? &seen : NULL);
-    status = run(plan, s, generator, prompts, &texts);
+    status = run(plan, s, generator, &texts);
     if (status == TESS_OK)
         status = watch->status;
 opened:
     tess_generator_destroy(&generator);
-    tess_mem_free(mem, prompts);
     on_policy_place_close(&place);
 closed:
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "generation");
