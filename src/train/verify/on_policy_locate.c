@@ -148,7 +148,7 @@ static void name_layer(const tess_on_policy_plan *plan, located_run *reference, 
                  (long long)position);
     else
         snprintf(layer, TESS_ON_POLICY_TEXT, "%s",
-                 again ? "the log-probabilities (all layers are the same)" : "nowhere (made again, it was the same)");
+                 again ? "the log-probabilities (all layers are the same)" : "no layer (made again, it was the same)");
 }
 
 tess_status on_policy_locate(tess_mem *mem, const tess_on_policy_plan *plan, const on_policy_setting *reference,

@@ -32,7 +32,7 @@ static tess_status print_case(const tess_on_policy_case *c, const char *before, 
     else
         PUT("%" PRId64 " of %" PRId64 ", at most by %.2e\n", c->n_different, c->n_tokens, c->max_abs);
     if (c->layer[0] != '\0')
-        PUT("  %-13s   from %s on\n", "", c->layer);
+        PUT("  %-13s   first in %s\n", "", c->layer);
     return TESS_OK;
 }
 
