@@ -4,7 +4,7 @@
 #include "base/os/os.h"
 #include "rl/rl_impl.h"
 
-typedef struct drawing {
+typedef struct rl_drawing {
     rl *r;
     const rl_draw_options *options;
     rl_sample *const *samples;
@@ -14,10 +14,10 @@ typedef struct drawing {
     int32_t version;
     tess_buffer tail; /* the newest tokens' text, to find a stop text in */
     tess_status journal;
-} drawing;
+} rl_drawing;
 
 /* ---- What the generator asks ---- */
-static rl_sample *next_sample(drawing *d)
+static rl_sample *next_sample(rl_drawing *d)
 {
     if (d->n_again > 0)
         return d->again[--d->n_again];
@@ -26,7 +26,7 @@ static rl_sample *next_sample(drawing *d)
 
 static tess_status next(void *self, tess_request *request, bool *none)
 {
-    drawing *d = self;
+    rl_drawing *d = self;
     rl_sample *s = next_sample(d);
     *none = s == NULL;
     if (*none)
@@ -45,7 +45,7 @@ static tess_status next(void *self, tess_request *request, bool *none)
 
 /* Whether the answer's text ends with a stop text. Enough tokens are decoded for the longest one: each is a byte at
  * least, but for special ones, which end answers. */
-static tess_status find_stop(drawing *d, const rl_sample *s, bool *stop)
+static tess_status find_stop(rl_drawing *d, const rl_sample *s, bool *stop)
 {
     const tess_text_list *stops = &d->r->config->rollout.stop;
     size_t longest = 0;
@@ -66,7 +66,7 @@ static tess_status find_stop(drawing *d, const rl_sample *s, bool *stop)
 static tess_status token(void *self, const tess_request *request, int64_t position, int32_t id, float logprob,
                          bool generated, bool *stop)
 {
-    drawing *d = self;
+    rl_drawing *d = self;
     rl_sample *s = request->user;
     (void)position;
     if (!generated)
@@ -85,7 +85,7 @@ static int64_t turn_begin(const rl_sample *s)
 }
 
 /* Whether the sample goes on with another turn, and has room for one. */
-static tess_status turn_over(drawing *d, rl_sample *s, tess_finish why, bool *goes_on)
+static tess_status turn_over(rl_drawing *d, rl_sample *s, tess_finish why, bool *goes_on)
 {
     *goes_on = false;
     if (d->r->environment == NULL || (why != TESS_FINISH_END && why != TESS_FINISH_STOP))
@@ -103,7 +103,7 @@ static tess_status turn_over(drawing *d, rl_sample *s, tess_finish why, bool *go
 
 static tess_status finished(void *self, const tess_request *request, tess_finish why)
 {
-    drawing *d = self;
+    rl_drawing *d = self;
     rl_sample *s = request->user;
     bool goes_on;
     s->finish = why == TESS_FINISH_BUDGET ? RL_UNFINISHED : (int32_t)why;
@@ -117,7 +117,7 @@ static tess_status finished(void *self, const tess_request *request, tess_finish
 }
 
 /* ---- Drawing ---- */
-static tess_status run(drawing *d, const tess_held_weights *held)
+static tess_status run(rl_drawing *d, const tess_held_weights *held)
 {
     const tess_config *c = d->r->config;
     const tess_model_config *model = tess_trainer_model(d->r->trainer);
@@ -141,7 +141,7 @@ static tess_status run(drawing *d, const tess_held_weights *held)
 
 tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n)
 {
-    drawing d = {.r = r, .options = options, .samples = samples, .n = n, .version = (int32_t)r->engine->step};
+    rl_drawing d = {.r = r, .options = options, .samples = samples, .n = n, .version = (int32_t)r->engine->step};
     tess_held_weights held;
     double begin_s = tess_os_now_s();
     d.tail.mem = r->mem;

@@ -11,14 +11,14 @@
 
 static const uint64_t evaluation_numbers = (uint64_t)1 << 62; /* no sample of a rollout has such a number */
 
-typedef struct evaluation {
+typedef struct rl_evaluation {
     rl_sample *samples; /* (n) of all ranks */
     rl_sample **listed; /* (n) */
     int32_t *owner;
     int64_t n;
-} evaluation;
+} rl_evaluation;
 
-static tess_status begin(rl *r, evaluation *e)
+static tess_status begin(rl *r, rl_evaluation *e)
 {
     const int64_t n = r->config->evaluation.n;
     const size_t count = (size_t)e->n;
@@ -37,7 +37,7 @@ static tess_status begin(rl *r, evaluation *e)
     return TESS_OK;
 }
 
-static tess_status answer(rl *r, evaluation *e)
+static tess_status answer(rl *r, rl_evaluation *e)
 {
     const tess_config *c = r->config;
     const rl_draw_options options = {.temperature = c->evaluation.temperature,
@@ -63,7 +63,7 @@ typedef struct evaluation_result {
     double accuracy, reward, pass_at_n, length, truncated;
 } evaluation_result;
 
-static evaluation_result measure(const rl *r, const evaluation *e)
+static evaluation_result measure(const rl *r, const rl_evaluation *e)
 {
     const int64_t n = r->config->evaluation.n, n_prompts = e->n / n;
     evaluation_result sum = {0};
@@ -86,7 +86,7 @@ static evaluation_result measure(const rl *r, const evaluation *e)
                                .truncated = sum.truncated / (double)e->n};
 }
 
-static void report(rl *r, const evaluation *e, double seconds)
+static void report(rl *r, const rl_evaluation *e, double seconds)
 {
     const evaluation_result result = measure(r, e);
     const int64_t n = r->config->evaluation.n, k = n < 8 ? n : 8;
@@ -110,7 +110,7 @@ static void report(rl *r, const evaluation *e, double seconds)
 
 tess_status rl_evaluate(rl *r)
 {
-    evaluation e = {.n = tess_prompts_count(r->held_out) * r->config->evaluation.n};
+    rl_evaluation e = {.n = tess_prompts_count(r->held_out) * r->config->evaluation.n};
     const double begin_s = tess_os_now_s();
     tess_status status = begin(r, &e);
     if (status == TESS_OK)

@@ -21,7 +21,7 @@
 #include "rl/algo/rl_tuner.h"
 #include "rl/algo/rl_value.h"
 #include "rl/critic/critic.h"
-#include "rl/env/environment.h"
+#include "rl/env/rl_environment.h"
 #include "rl/reference/reference.h"
 #include "rl/reward/reward.h"
 #include "rl/rl_journal.h"
@@ -88,10 +88,10 @@ struct rl {
     tess_engine *engine;              /* once it is ready */
     tess_prompts *prompts, *held_out; /* held_out NULL: none */
     tess_rewarder *rewarder;
-    tess_environment *environment; /* NULL: answers have one turn */
-    tess_reference *reference;     /* NULL: none */
-    tess_critic *critic;           /* NULL: none */
-    tess_value_sums value_sums;    /* of its newest step, over all ranks */
+    tess_rl_environment *environment; /* NULL: answers have one turn */
+    tess_reference *reference;        /* NULL: none */
+    tess_critic *critic;              /* NULL: none */
+    tess_value_sums value_sums;       /* of its newest step, over all ranks */
     tess_policy_options policy;
     char folder[1024]; /* of journals */
     uint64_t identity; /* of all rollouts of this run */
@@ -142,7 +142,7 @@ tess_status rl_check(tess_config *config); /* may set what is open */
 tess_policy_options rl_policy_of(const tess_config *config, double kl_beta);
 tess_dpo_options rl_dpo_of(const tess_config *config);
 tess_reward_options rl_reward_of(const tess_config *config);
-tess_environment_options rl_environment_of(const tess_config *config);
+tess_rl_environment_options rl_environment_of(const tess_config *config);
 bool rl_wants_reference(const tess_config *config);
 
 /* ---- rl_rollout.c ---- */

@@ -138,15 +138,15 @@ tess_reward_options rl_reward_of(const tess_config *c)
                                  .max_processes = c->reward.max_processes};
 }
 
-tess_environment_options rl_environment_of(const tess_config *c)
+tess_rl_environment_options rl_environment_of(const tess_config *c)
 {
-    return (tess_environment_options){.command = &c->rollout.env_command,
-                                      .timeout_s = c->reward.timeout_s,
-                                      .start_s = c->reward.start_s,
-                                      .max_answer_bytes = c->reward.max_answer_bytes,
-                                      .max_memory_bytes = c->reward.max_memory_bytes,
-                                      .max_cpu_s = c->reward.max_cpu_s,
-                                      .max_processes = c->reward.max_processes,
-                                      .max_file_bytes = 256 << 20,
-                                      .sandbox = c->reward.sandbox == 1 ? "bwrap" : ""};
+    return (tess_rl_environment_options){.command = &c->rollout.env_command,
+                                         .timeout_s = c->reward.timeout_s,
+                                         .start_s = c->reward.start_s,
+                                         .max_answer_bytes = c->reward.max_answer_bytes,
+                                         .max_memory_bytes = c->reward.max_memory_bytes,
+                                         .max_cpu_s = c->reward.max_cpu_s,
+                                         .max_processes = c->reward.max_processes,
+                                         .max_file_bytes = 256 << 20,
+                                         .sandbox = c->reward.sandbox == 1 ? "bwrap" : ""};
 }

@@ -80,14 +80,14 @@ static void fill_rows(rl_rows *rows, bool pairs)
 }
 
 /* ---- What models say of them ---- */
-typedef struct scoring {
+typedef struct rl_scoring {
     float *into, *logprob; /* (n_rows), (a micro-batch) */
     bool of_reference;
-} scoring;
+} rl_scoring;
 
 static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, void *self)
 {
-    scoring *s = self;
+    rl_scoring *s = self;
     const float inv_temperature = rl_inv_temperature(r->config);
     const size_t bytes = (size_t)batch->n_tokens * sizeof(float);
     if (s->of_reference && batch->n_tokens > 0)
@@ -105,7 +105,7 @@ static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, v
 /* Log-probabilities of all rows, by the reference or the present weights. */
 static tess_status score_all(rl *r, bool of_reference, float **into)
 {
-    scoring s = {.of_reference = of_reference};
+    rl_scoring s = {.of_reference = of_reference};
     const size_t most = (size_t)(r->config->training.local_batch_size * r->config->training.seq_len);
     const array_of_rows arrays[] = {{(void **)into, (size_t)r->rows.n_rows, sizeof(float)},
                                     {(void **)&s.logprob, most, sizeof(float)}};

@@ -1,4 +1,4 @@
-#include "rl/env/environment.h"
+#include "rl/env/rl_environment.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -9,36 +9,36 @@
 #include "base/text/json.h"
 #include "rl/reward/grader_worker.h"
 
-struct tess_environment {
+struct tess_rl_environment {
     tess_mem *mem;
     grader_command command;
     grader_worker worker;
     double timeout_s, start_s;
 };
 
-tess_status tess_environment_create(tess_mem *mem, const tess_environment_options *o, tess_environment **out)
+tess_status tess_rl_environment_create(tess_mem *mem, const tess_rl_environment_options *o, tess_rl_environment **out)
 {
-    tess_environment *e;
+    tess_rl_environment *e;
     const grader_limits limits = {.memory_bytes = (uint64_t)o->max_memory_bytes,
                                   .file_bytes = (uint64_t)o->max_file_bytes,
                                   .cpu_s = (uint64_t)o->max_cpu_s,
                                   .processes = (uint64_t)o->max_processes};
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*e), "environment", (void **)&e));
-    *e = (tess_environment){.mem = mem, .timeout_s = o->timeout_s, .start_s = o->start_s};
+    *e = (tess_rl_environment){.mem = mem, .timeout_s = o->timeout_s, .start_s = o->start_s};
     tess_status status = grader_command_create(mem, o->command, o->sandbox, &limits, &e->command);
     if (status == TESS_OK)
         status = grader_worker_init(mem, (size_t)o->max_answer_bytes + 1, &e->worker);
     if (status != TESS_OK) {
-        tess_environment_destroy(&e);
+        tess_rl_environment_destroy(&e);
         return tess_fail_context(status, "rollout.env_command");
     }
     *out = e;
     return TESS_OK;
 }
 
-void tess_environment_destroy(tess_environment **handle)
+void tess_rl_environment_destroy(tess_rl_environment **handle)
 {
-    tess_environment *e = *handle;
+    tess_rl_environment *e = *handle;
     if (e == NULL)
         return;
     if (e->worker.from != NULL)
@@ -104,7 +104,7 @@ static tess_status listen_once(grader_worker *worker, size_t *size)
     return TESS_OK;
 }
 
-static tess_status exchange(tess_environment *e, const tess_turn *turn, tess_buffer *observation, bool *goes_on)
+static tess_status exchange(tess_rl_environment *e, const tess_turn *turn, tess_buffer *observation, bool *goes_on)
 {
     enum { LOOK_MS = 100 };
     grader_worker *worker = &e->worker;
@@ -132,7 +132,8 @@ static tess_status exchange(tess_environment *e, const tess_turn *turn, tess_buf
     return TESS_OK;
 }
 
-tess_status tess_environment_answer(tess_environment *e, const tess_turn *turn, tess_buffer *observation, bool *goes_on)
+tess_status tess_rl_environment_answer(tess_rl_environment *e, const tess_turn *turn, tess_buffer *observation,
+                                       bool *goes_on)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before; /* a program that has ended must not end us */
     sigaction(SIGPIPE, &ignore, &before);

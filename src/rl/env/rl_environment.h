@@ -7,21 +7,21 @@
  *                                                           {"id": 12, "observation": null}    the sample is finished
  *
  * Its processes are started, limited and killed as graders are (reward/grader_process.h). */
-#ifndef TESS_RL_ENVIRONMENT_H
-#define TESS_RL_ENVIRONMENT_H
+#ifndef TESS_RL_RL_ENVIRONMENT_H
+#define TESS_RL_RL_ENVIRONMENT_H
 
 #include <jansson.h>
 
 #include "base/core/options.h"
 #include "base/text/text.h"
 
-typedef struct tess_environment_options {
+typedef struct tess_rl_environment_options {
     const tess_text_list *command; /* argv; no shell is involved */
     double timeout_s, start_s;     /* for an answer; on top of that for a process's first */
     int64_t max_answer_bytes;      /* a line */
     int64_t max_memory_bytes, max_cpu_s, max_processes, max_file_bytes;
     const char *sandbox; /* "" or "bwrap" */
-} tess_environment_options;
+} tess_rl_environment_options;
 
 typedef struct tess_turn {
     uint64_t id;                                    /* of the sample */
@@ -30,16 +30,16 @@ typedef struct tess_turn {
     const json_t *metadata;                         /* NULL: none */
 } tess_turn;
 
-typedef struct tess_environment tess_environment;
+typedef struct tess_rl_environment tess_rl_environment;
 
 /* Starts nothing yet. Options are copied. Errors as of a grader's command. */
-tess_status tess_environment_create(tess_mem *mem, const tess_environment_options *options,
-                                    tess_environment **environment);
+tess_status tess_rl_environment_create(tess_mem *mem, const tess_rl_environment_options *options,
+                                       tess_rl_environment **environment);
 /* Waits for the answer to a turn. *goes_on: there is an observation, in `observation`, which is overwritten. TESS_E_IO,
  * TESS_E_TIMEOUT, TESS_E_FORMAT: the message has what the program said, which was killed; the next turn starts it anew.
  * Not thread-safe. */
-tess_status tess_environment_answer(tess_environment *environment, const tess_turn *turn, tess_buffer *observation,
-                                    bool *goes_on);
-void tess_environment_destroy(tess_environment **environment); /* NULL is fine */
+tess_status tess_rl_environment_answer(tess_rl_environment *environment, const tess_turn *turn,
+                                       tess_buffer *observation, bool *goes_on);
+void tess_rl_environment_destroy(tess_rl_environment **environment); /* NULL is fine */
 
 #endif
