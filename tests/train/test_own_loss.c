@@ -174,8 +174,7 @@ static void any_way_to_share_the_model(void)
         "parallelism.shard_strategy=full",
         "parallelism.tensor_parallel_degree=2",
         "parallelism.pipeline_parallel_degree=2",
-        "parallelism.pipeline_parallel_degree=2 parallelism.pipeline_parallel_schedule=Interleaved1F1B "
-        "parallelism.pipeline_parallel_layers_per_stage=1",
+        "parallelism.pipeline_parallel_degree=2 parallelism.pipeline_parallel_schedule=interleaved",
         "parallelism.pipeline_parallel_degree=2 parallelism.pipeline_parallel_schedule=ZBVZeroBubble",
     };
     course want = run("parallelism.shard_strategy=none", OWN_LOSS);
