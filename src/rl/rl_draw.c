@@ -16,6 +16,19 @@ typedef struct rl_drawing {
     tess_status journal;
 } rl_drawing;
 
+/* ---- Text ---- */
+tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text)
+{
+    const tess_tokenizer *tokenizer = tess_trainer_tokenizer_of(r->trainer);
+    const int64_t vocabulary = tess_tokenizer_vocab_size(tokenizer);
+    for (int64_t begin = 0, end; begin < n; begin = end + 1) {
+        for (end = begin; end < n && ids[end] < vocabulary; end++)
+            continue;
+        TESS_TRY(tess_decode(tokenizer, ids + begin, (size_t)(end - begin), true, text));
+    }
+    return tess_buffer_append(text, "", 0); /* a text, even if there is none */
+}
+
 /* ---- What the generator asks ---- */
 static rl_sample *next_sample(rl_drawing *d)
 {
@@ -56,8 +69,7 @@ static tess_status find_stop(rl_drawing *d, const rl_sample *s, bool *stop)
     int64_t first = s->n - (int64_t)longest - 4;
     first = first > s->n_prompt ? first : s->n_prompt;
     d->tail.size = 0;
-    TESS_TRY(
-        tess_decode(tess_trainer_tokenizer_of(d->r->trainer), s->ids + first, (size_t)(s->n - first), true, &d->tail));
+    TESS_TRY(rl_text(d->r, s->ids + first, s->n - first, &d->tail));
     for (int i = 0; i < stops->n && d->tail.data != NULL; i++)
         *stop |= tess_text_ends_with(d->tail.data, stops->item[i]);
     return TESS_OK;
@@ -170,8 +182,7 @@ static tess_status decode_answers(rl *r, grading *g, rl_sample *const *samples, 
     for (int64_t i = 0; i < n; i++) {
         const rl_sample *s = samples[i];
         g->text[i] = g->answers.size;
-        TESS_TRY(tess_decode(tess_trainer_tokenizer_of(r->trainer), s->ids + s->n_prompt, (size_t)(s->n - s->n_prompt),
-                             true, &g->answers));
+        TESS_TRY(rl_text(r, s->ids + s->n_prompt, s->n - s->n_prompt, &g->answers));
         TESS_TRY(tess_buffer_append(&g->answers, "", 1)); /* ends a text */
     }
     g->text[n] = g->answers.size;

@@ -168,6 +168,9 @@ typedef struct rl_draw_options {
 /* Draws on with `n` unfinished samples, which are this rank's, and grades those that it finishes. The weights are held
  * meanwhile. Collective, also with n = 0. */
 tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n);
+/* Appends the text of n ids. Those that a padded vocabulary has beyond the tokenizer's stand for nothing. */
+tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text);
+
 /* ---- rl_turns.c ---- */
 /* What the environment says to a sample that has finished its turn `turn`, whose tokens begin at `first`; it becomes
  * part of the sample, drawn by nobody. *goes_on: the model has another turn. A turn that fails ends the sample. */

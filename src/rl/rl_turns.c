@@ -4,11 +4,8 @@
 /* Texts of the sample: all of the response, and its newest turn. */
 static tess_status decode(const rl *r, const rl_sample *s, int64_t first, tess_buffer *response, tess_buffer *answer)
 {
-    const tess_tokenizer *tokenizer = tess_trainer_tokenizer_of(r->trainer);
-    TESS_TRY(tess_decode(tokenizer, s->ids + s->n_prompt, (size_t)(s->n - s->n_prompt), true, response));
-    TESS_TRY(tess_decode(tokenizer, s->ids + first, (size_t)(s->n - first), true, answer));
-    TESS_TRY(tess_buffer_append(response, "", 0)); /* a text, even if there is none */
-    return tess_buffer_append(answer, "", 0);
+    TESS_TRY(rl_text(r, s->ids + s->n_prompt, s->n - s->n_prompt, response));
+    return rl_text(r, s->ids + first, s->n - first, answer);
 }
 
 /* The observation's own ids: nothing that the model drew is ever tokenized again. */
