@@ -421,11 +421,21 @@ static tess_status collect(rollout *o)
     return TESS_OK;
 }
 
+/* Other weights, kernels or numbers draw other samples. */
+static tess_status identify_drawer(const rl *r, uint64_t *drawer)
+{
+    const char *kernels = tess_stream_kernels(r->engine->compute.stream)->name;
+    TESS_TRY(tess_weights_digest(r->engine, drawer));
+    *drawer = tess_hash_bytes(drawer, sizeof(*drawer),
+                              tess_hash_text(kernels) + (uint64_t)r->config->training.mixed_precision_param);
+    return TESS_OK;
+}
+
 tess_status rl_collect(rl *r, bool may_draw)
 {
     rollout o = {.r = r, .may_draw = may_draw, .origin = {r->identity, r->state.chain, 0}};
     if (may_draw)
-        TESS_TRY(tess_weights_digest(r->engine, &o.origin.weights));
+        TESS_TRY(identify_drawer(r, &o.origin.weights));
     rl_groups_free(r->mem, &r->chosen, r->config->rollout.n);
     r->facts = (rl_rollout_facts){.rounds = 0};
     r->after = r->state;

@@ -58,15 +58,14 @@ static tess_status open_data(rl *r)
     return tess_rewarder_create(r->mem, &reward, &r->rewarder);
 }
 
-/* What samples are a function of, beside weights and earlier samples. */
+/* What samples are a function of, beside earlier samples and who draws them (rl_rollout.c). */
 static uint64_t identify(const rl *r)
 {
-    static const char *const sections[] = {"rollout", "reward", "tokenizer", "data"};
-    json_t *config = tess_config_to_json(r->config);
-    const uint64_t words[] = {
-        tess_prompts_hash(r->prompts),         (uint64_t)r->config->debug.seed,
-        (uint64_t)r->config->training.seq_len, (uint64_t)r->config->training.mixed_precision_param,
-        (uint64_t)r->config->rl.filter,        (uint64_t)r->config->rl.max_rounds};
+    static const char *const sections[] = {"rollout", "reward"};
+    const tess_config *c = r->config;
+    json_t *config = tess_config_to_json(c);
+    const uint64_t words[] = {tess_prompts_hash(r->prompts), (uint64_t)c->debug.seed, (uint64_t)c->training.seq_len,
+                              (uint64_t)c->data.shuffle,     (uint64_t)c->rl.filter,  (uint64_t)c->rl.max_rounds};
     uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(TESS_VERSION));
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         char *text = json_dumps(json_object_get(config, sections[i]), JSON_SORT_KEYS | JSON_COMPACT);
@@ -130,7 +129,6 @@ static tess_status ready(void *self, tess_engine *engine)
     const tess_reference_options reference = {c->reference.path, c->reference.update_interval, c->reference.ema};
     const tess_critic_options critic = {.path = c->critic.path, .lr = c->critic.lr};
     r->engine = engine;
-    r->identity = tess_hash_text(tess_stream_kernels(engine->compute.stream)->name) ^ r->identity;
     if (rl_wants_reference(c))
         TESS_TRY_CTX(tess_reference_create(engine, &reference, &reporter, &r->reference), "reference");
     if (c->rl.algorithm == TESS_RL_PPO)
