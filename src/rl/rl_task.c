@@ -163,11 +163,14 @@ static tess_status begin(void *self)
 {
     rl *r = self;
     const tess_config *c = r->config;
-    tess_trainer_note(r->trainer,
-                      "prompts: %lld, %lld a rollout x %lld samples of at most %lld tokens, %lld step%s each",
-                      (long long)tess_prompts_count(r->prompts), (long long)c->rollout.prompts, (long long)c->rollout.n,
-                      (long long)c->rollout.max_new_tokens, (long long)rl_steps_per_rollout(c),
-                      rl_steps_per_rollout(c) == 1 ? "" : "s");
+    const long long count = (long long)tess_prompts_count(r->prompts), prompts = (long long)c->rollout.prompts;
+    if (rl_has_pairs(c))
+        tess_trainer_note(r->trainer, "pairs: %lld, %lld a step", count, prompts);
+    else
+        tess_trainer_note(r->trainer,
+                          "prompts: %lld, %lld a rollout x %lld samples of at most %lld tokens, %lld step%s each",
+                          count, prompts, (long long)c->rollout.n, (long long)c->rollout.max_new_tokens,
+                          (long long)rl_steps_per_rollout(c), rl_steps_per_rollout(c) == 1 ? "" : "s");
     if (c->rl.phase == TESS_RL_ROLLOUT)
         return draw_all(r);
     return r->held_out != NULL && c->evaluation.at_start && r->engine->step == 0 ? rl_evaluate(r) : TESS_OK;
@@ -380,4 +383,4 @@ static void report(void *self, tess_step_report *step)
 }
 
 const tess_task_kind tess_rl_task_kind = {
-    .check = rl_check, .open = open_task, .ready = ready, .begin = begin, .close = close_task};
+    .has_own_batches = true, .check = rl_check, .open = open_task, .ready = ready, .begin = begin, .close = close_task};

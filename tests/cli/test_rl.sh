@@ -47,6 +47,26 @@ for options in "rl.filter=true" "rollout.budget_tokens=2 rollout.in_flight=9" "r
     rm -rf "one$i" "three$i" "cut$i"
 done
 
+# The value model learns: of a reward that the prompt decides (the first digit is copied), it explains more and more.
+rl values -n 2 rl.algorithm=ppo critic.lr=3e-3 optimizer.lr=0 training.steps=30 validation.enable=false rollout.prompts=20 \
+    reward.kind=regex 'reward.regex=^[1-4]'
+explained=$(grep -o '"train/explained_variance": [-0-9.e]*' values/metrics.jsonl | cut -d' ' -f2 | tr '\n' ' ')
+awk -v v="$explained" 'BEGIN { n = split(v, x, " "); exit !(n == 30 && x[1] < 0.1 && x[n] > 0.5) }' &&
+    pass "the critic explains more and more" || fail "explained variance: $explained"
+
+# ---- Killed at random points, on other numbers of ranks each time ----
+x=7
+for run in 1 2 3; do
+    for attempt in 1 2 3 4 5 6 7 8; do
+        x=$(((x * 1103515245 + 12345) % 2147483648))
+        setsid timeout -s KILL "$((x / 65536 % 3)).$((x / 1024 % 10))$((x / 64 % 10))" "$tessera" rl rl.yaml job.dump_folder=random \
+            -n $((1 + x / 4096 % 4)) checkpoint.interval=1 >random.out 2>&1 </dev/null && break
+    done
+    [ -e random/model/model.safetensors ] || rl random -n 2 checkpoint.interval=1 || fail "the run after the kills: $(tail -n 1 random.out)"
+    same "killed $((attempt - 1)) times at random" random plain
+    rm -rf random
+done
+
 # ---- A rank is replaced ----
 i=0
 for point in phase:rollout phase:reward phase:backward; do
