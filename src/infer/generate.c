@@ -132,7 +132,7 @@ static tess_status size(tess_generator *g)
         "of at least 2 tokens",
         (long long)o->max_sequences, (long long)o->max_length, (long long)o->pass_tokens);
     if (o->pass_tokens == 0)
-        o->pass_tokens = o->max_length < 512 ? o->max_length : 512;
+        o->pass_tokens = o->max_length * o->max_sequences < 512 ? o->max_length * o->max_sequences : 512;
     if (o->pass_tokens < o->max_sequences)
         o->pass_tokens = o->max_sequences;
     g->table_room = tess_kv_pages_of(o->max_length);

@@ -17,7 +17,7 @@ typedef struct tess_generator_options {
     tess_dtype dtype;      /* of the weights and the cache */
     int64_t max_length;    /* most tokens of a prompt with its continuation */
     int64_t max_sequences; /* requests that run at once */
-    int64_t pass_tokens;   /* rows of a pass, at least max_sequences; 0: 512, or max_length when that is less */
+    int64_t pass_tokens;   /* rows of a pass, at least max_sequences; 0: 512, or all that may run when that is less */
     size_t cache_bytes; /* most bytes of keys and values, at least a text of max_length; 0: what max_sequences need */
 } tess_generator_options;
 
