@@ -108,6 +108,17 @@ static void report(rl *r, const rl_evaluation *e, double seconds)
     tess_trainer_add_metrics(r->trainer, metrics, (int)(sizeof(metrics) / sizeof(metrics[0])));
 }
 
+/* What programs outside do wrong costs the evaluation, never the training. All ranks have the same status. */
+static tess_status tolerate(const rl *r, tess_status status)
+{
+    if (status != TESS_E_IO && status != TESS_E_TIMEOUT && status != TESS_E_FORMAT && status != TESS_E_INVALID)
+        return status == TESS_OK ? TESS_OK : tess_fail_context(status, "evaluation");
+    tess_trainer_warn(r->trainer, "the evaluation of step %lld is missing: %s", (long long)r->engine->step,
+                      tess_error_message());
+    tess_error_clear();
+    return TESS_OK;
+}
+
 tess_status rl_evaluate(rl *r)
 {
     rl_evaluation e = {.n = tess_prompts_count(r->held_out) * r->config->evaluation.n};
@@ -122,5 +133,5 @@ tess_status rl_evaluate(rl *r)
     tess_mem_free(r->mem, e.samples);
     tess_mem_free(r->mem, e.listed);
     tess_mem_free(r->mem, e.owner);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "evaluation");
+    return tolerate(r, status);
 }

@@ -211,7 +211,7 @@ static tess_status draw(rollout *o, int64_t n_known)
     }
     tess_status status = n_known < o->n ? rl_draw(o->r, &options, mine, n) : TESS_OK;
     tess_mem_free(o->r->mem, mine);
-    return status;
+    return tess_team_agree(o->r->team, status); /* an environment that fails ends all ranks at once */
 }
 
 static tess_status run_round(rollout *o)

@@ -349,8 +349,8 @@ static void options_are_checked(void)
     REFUSES("needs reward.regex", .kind = "regex");
     REFUSES("needs reward.format", .kind = "format");
     REFUSES("'a(' is no regex: missing closing parenthesis", .kind = "regex", .regex = "a(");
-    REFUSES("'length' needs reward.max_tokens", .kind = "length");
-    REFUSES("from 1 to reward.max_tokens", .kind = "overlong", .max_tokens = 5, .overlong_tokens = 6);
+    REFUSES("'length' needs rollout.max_new_tokens", .kind = "length");
+    REFUSES("from 1 to rollout.max_new_tokens", .kind = "overlong", .max_tokens = 5, .overlong_tokens = 6);
     REFUSES("reward.max_failures is 2", .kind = "exact", .max_failures = 2);
     REFUSES("negative", .kind = "exact", .workers = -1);
     REFUSES("reward.timeout_s", .kind = "exact", .timeout_s = -1);

@@ -199,10 +199,10 @@ static tess_status prepare(tess_rewarder *r, const char *kind, const tess_reward
         return reward_regex_create(r->mem, o->format, "reward.format", &r->format);
     }
     if (strcmp(kind, "length") == 0 || strcmp(kind, "overlong") == 0)
-        TESS_CHECK(o->max_tokens > 0, TESS_E_INVALID, "the grader '%s' needs reward.max_tokens", kind);
+        TESS_CHECK(o->max_tokens > 0, TESS_E_INVALID, "the grader '%s' needs rollout.max_new_tokens", kind);
     if (strcmp(kind, "overlong") == 0)
         TESS_CHECK(o->overlong_tokens > 0 && o->overlong_tokens <= o->max_tokens, TESS_E_INVALID,
-                   "the grader 'overlong' needs reward.overlong_tokens, from 1 to reward.max_tokens");
+                   "the grader 'overlong' needs rl.overlong_tokens, from 1 to rollout.max_new_tokens");
     if (strcmp(kind, "command") == 0)
         return grader_pool_create(r->mem, o, &r->pool);
     if (strcmp(kind, "http") == 0)
