@@ -34,6 +34,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--prompt-key", "KEY", "without it: member that holds a prompt, whose completion alone counts (prompt)",
          .text = &options.prompt_key},
         {"--completion-key", "KEY", "member that holds the completion (completion)", .text = &options.completion_key},
+        {"--chat-template", "PATH", "of lines with messages: a .jinja file or a model's folder (MODEL_DIR)",
+         .text = &options.chat_template},
         {"--per-token", NULL,
          "JSON lines: number of the token (1: the first one predicted), id, log-probability, entropy",
          .text = &per_token},

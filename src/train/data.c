@@ -32,6 +32,7 @@ static tess_status open_text(tess_trainer *t, const tess_text_list *list, double
                                    .prompt_key = config->data.prompt_key,
                                    .completion_key = config->data.completion_key,
                                    .split = (tess_split)config->data.split,
+                                   .chat = t->chat.chat != NULL ? &t->chat.how : NULL,
                                    .seq_len = config->training.seq_len,
                                    .micro_batch = config->training.local_batch_size,
                                    .seed = (uint64_t)config->debug.seed,

@@ -69,15 +69,22 @@ static tess_status hash_ids(const tess_trainer *t, uint64_t *hash)
     return status;
 }
 
+/* 0: there is no template. */
+static uint64_t chat_hash(const tess_trainer *t)
+{
+    return t->chat.chat != NULL ? tess_chat_template_hash(t->chat.chat) : 0;
+}
+
 tess_status tess_trainer_describe_data(tess_trainer *t)
 {
     const tess_config *c = &t->config;
     uint64_t ids = 0;
     TESS_TRY(hash_ids(t, &ids));
-    t->data = json_pack("{s:b, s:o, s:o, s:o, s:i, s:f, s:o, s:O}", "shuffle", (int)c->data.shuffle, "text_key",
+    t->data = json_pack("{s:b, s:o, s:o, s:o, s:i, s:o, s:f, s:o, s:O}", "shuffle", (int)c->data.shuffle, "text_key",
                         tess_json_text(c->data.text_key), "prompt_key", tess_json_text(c->data.prompt_key),
                         "completion_key", tess_json_text(c->data.completion_key), "split", c->data.split,
-                        "trained_share", tess_trainer_trained_share(t), "ids", json_hash(ids), "files", t->data_files);
+                        "chat_template", json_hash(chat_hash(t)), "trained_share", tess_trainer_trained_share(t), "ids",
+                        json_hash(ids), "files", t->data_files);
     TESS_CHECK(t->data != NULL, TESS_E_NOMEM, "no memory to describe the data");
     return TESS_OK;
 }
@@ -93,6 +100,15 @@ static tess_status check_file(const json_t *saved, const json_t *now, int i)
                "bytes): the data could not go on from the same sample; %s",
                json_string_value(json_object_get(now, "name")), (long long)bytes_now, i,
                name != NULL ? name : "unknown", (long long)bytes, way_out);
+    return TESS_OK;
+}
+
+/* Older checkpoints do not say: there were no conversations. */
+static tess_status check_chat(const json_t *saved, const json_t *now)
+{
+    const json_t *before = json_object_get(saved, "chat_template");
+    TESS_CHECK(before == NULL || json_equal(before, json_object_get(now, "chat_template")) != 0, TESS_E_INVALID,
+               "the checkpoint was made with another chat template (data.chat_template, model.path); %s", way_out);
     return TESS_OK;
 }
 
@@ -156,6 +172,7 @@ tess_status tess_trainer_check_data(const tess_trainer *t, const json_t *saved)
                what);
     TESS_TRY(check_cut(t, saved));
     TESS_TRY(check_files(json_object_get(saved, "files"), t->data_files));
+    TESS_TRY(check_chat(saved, t->data));
     TESS_CHECK(json_equal(json_object_get(saved, "ids"), json_object_get(t->data, "ids")) != 0, TESS_E_INVALID,
                "the checkpoint was made with another tokenizer (tokenizer.path, model.path): the same text has other "
                "ids now; %s",

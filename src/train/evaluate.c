@@ -104,9 +104,12 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
                                 .warn_self = (void *)o->reporter};
     tess_executor_options options = {.dtype = m->dtype, .max_tokens = rows * seq_len, .max_position = seq_len};
     evaluation_run run = {.m = m, .options = o};
+    tess_chat_setup chat = {0};
     tess_loss_sum sum = {0};
     tess_status status;
     TESS_GOTO(tess_model_begin_of_text(&m->config, m->tokenizer, o->add_bos, &data.bos), opened);
+    TESS_GOTO(tess_chat_setup_open(m->mem, o->chat_template, m->folder, m->tokenizer, &chat), opened);
+    data.chat = chat.chat != NULL ? &chat.how : NULL;
     TESS_GOTO(tess_loader_create(m->mem, m->tokenizer, &data, &run.loader), opened);
     TESS_GOTO(tess_executor_create(m->compute.stream, m->model, &m->compute.hooks, &options, &run.executor), opened);
     TESS_GOTO(alloc_results(&run, (size_t)(rows * seq_len)), opened);
@@ -118,6 +121,7 @@ opened:
     tess_loss_meter_destroy(&run.meter);
     tess_executor_destroy(&run.executor);
     tess_loader_destroy(&run.loader);
+    tess_chat_setup_close(&chat);
     TESS_TRY_CTX(status, "evaluate %s", o->path);
     TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "evaluate %s: it has no token that another one precedes", o->path);
     *result = (tess_evaluation){.n_tokens = sum.n_tokens, .n_bytes = sum.n_bytes};

@@ -37,6 +37,7 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
                              (int64_t)tess_hash_text(c->data.prompt_key),
                              (int64_t)tess_hash_text(c->data.completion_key),
                              c->data.split,
+                             (int64_t)tess_hash_text(c->data.chat_template),
                              (int64_t)tess_trainer_hash_data(t)};
     tess_run_layout layout;
     tess_run_layout_of(c, &layout);

@@ -1,5 +1,6 @@
 #include "train/model_folder.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
@@ -91,6 +92,7 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, const tess
     tess_status status;
     TESS_CHECK(tess_os_is_dir(folder) || is_hub_name(folder), TESS_E_NOT_FOUND,
                "%s: no such folder; expected a model's, with config.json, tokenizer.json and weights", folder);
+    snprintf(m->folder, sizeof(m->folder), "%s", folder);
     TESS_GOTO(tess_model_folder_file(folder, "config.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_model_config_load(path, &m->config), opened);
     TESS_GOTO(tess_model_config_set_max_length(&m->config, o->max_length, "--max-length"), opened);

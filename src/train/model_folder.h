@@ -16,6 +16,18 @@ tess_status tess_config_model_file(const tess_config *config, char *path, size_t
 /* Reads it, under the run's position limit and with the run's sums. TESS_E_INVALID: training.seq_len is more. */
 tess_status tess_config_load_model(const tess_config *config, tess_model_config *model);
 
+/* A chat template and what writes with it. */
+typedef struct tess_chat_setup {
+    tess_chat_template *chat; /* NULL: there is none */
+    json_t *variables;
+    tess_chat how; /* borrows the others */
+} tess_chat_setup;
+/* The template at `path`, a file or a model's folder. Of an empty path that in `folder`, if there is one that can be
+ * used. The tokenizer is borrowed. What a template is told as today's date is 26 July 2024, always. */
+tess_status tess_chat_setup_open(tess_mem *mem, const char *path, const char *folder, const tess_tokenizer *tokenizer,
+                                 tess_chat_setup *setup);
+void tess_chat_setup_close(tess_chat_setup *setup);
+
 /* The token that ends a text: the first of the model's, if the tokenizer has it; -1: none. */
 int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer);
 
@@ -28,6 +40,7 @@ tess_status tess_model_begin_of_text(const tess_model_config *config, const tess
 
 typedef struct tess_model_folder {
     tess_mem *mem;
+    char folder[1024];
     tess_model_config config;
     tess_model *model;
     tess_tokenizer *tokenizer;
@@ -54,7 +67,8 @@ typedef struct tess_evaluation_options {
     const char *path;
     const char *text_key, *prompt_key, *completion_key; /* of jsonl, as in tess_loader_options */
     tess_split split;
-    int64_t seq_len; /* of the rows; 0: the model's longest, at most 1024 */
+    const char *chat_template; /* of lines with messages; NULL: the model's */
+    int64_t seq_len;           /* of the rows; 0: the model's longest, at most 1024 */
     tess_add_bos add_bos;
     /* Gets every predicted token, numbered from 1, with its log-probability and the entropy of the prediction, in nats.
      * May be NULL, as `progress`. */

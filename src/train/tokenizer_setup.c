@@ -41,7 +41,12 @@ static tess_status append_jsonl(tess_buffer *text, const tess_mapping *file, con
                          number);
         else
             *cut = (jsonl_line){path, number, size};
-        if (document.prompt_size > 0)
+        if (document.messages != NULL)
+            status = TESS_FAIL(TESS_E_INVALID,
+                               "data.files: %s: line %zu: a conversation: there is no tokenizer that its chat template "
+                               "is for; set tokenizer.path or model.path",
+                               path, number);
+        if (status == TESS_OK && document.prompt_size > 0)
             status = tess_buffer_append(text, document.prompt, document.prompt_size);
         if (status == TESS_OK && document.size > 0)
             status = tess_buffer_append(text, document.text, document.size);

@@ -66,6 +66,7 @@ typedef struct tess_config {
     struct {
         tess_text_list files;
         char text_key[TESS_TEXT_SIZE], prompt_key[TESS_TEXT_SIZE], completion_key[TESS_TEXT_SIZE];
+        char chat_template[TESS_TEXT_SIZE];
         bool shuffle;
         int split;   /* tess_split */
         int add_bos; /* tess_add_bos */

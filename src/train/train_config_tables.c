@@ -49,6 +49,8 @@ static const tess_option data[] = {
     TEXT("data.prompt_key", data.prompt_key, "prompt",
          "without it: member that holds a prompt, whose completion alone is trained on"),
     TEXT("data.completion_key", data.completion_key, "completion", "member that holds the completion"),
+    TEXT("data.chat_template", data.chat_template, "",
+         "of lines with messages: a .jinja file or a model's folder; empty: that in model.path"),
     CHOICE("data.split", data.split, "auto", "auto|true|false",
            "a document that does not fit in a row goes on in the next one; auto: texts do, completions do not"),
     BOOL("data.shuffle", data.shuffle, "true", "visit the rows of an epoch in a random order"),

@@ -172,6 +172,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_find_persistent(t));
     TESS_TRY(tess_trainer_check_memory(t));
     TESS_TRY(tess_trainer_tokenizer(t));
+    TESS_TRY(tess_chat_setup_open(t->mem, t->config.data.chat_template, t->config.model.path, t->tokenizer, &t->chat));
     TESS_TRY(tess_trainer_describe_data(t));
     TESS_TRY(t->kind->open(t, &t->task));
     tess_reporter reporter = {report_line, t};
@@ -221,6 +222,7 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
     tess_engine_destroy(&t->engine);
     json_decref(t->data_files);
     json_decref(t->data);
+    tess_chat_setup_close(&t->chat);
     tess_tokenizer_destroy(&t->tokenizer);
     if (t->trained_tokenizer.mem != NULL)
         tess_buffer_free(&t->trained_tokenizer);

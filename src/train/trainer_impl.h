@@ -10,6 +10,7 @@
 #include "train/engine.h"
 #include "train/logbook.h"
 #include "train/metrics.h"
+#include "train/model_folder.h"
 #include "train/task.h"
 #include "train/train.h"
 #include "train/trainer.h"
@@ -34,6 +35,7 @@ struct tess_trainer {
 
     /* Of text. */
     tess_prefix bos; /* begins each document, see tess_trainer_keep_bos */
+    tess_chat_setup chat;
     tess_loader *loader;
     tess_loader *held_out;   /* the text to validate on, NULL: none */
     json_t *data_files;      /* by tess_trainer_list_data */

@@ -47,9 +47,9 @@ echo '{"text": 5}' >bad.jsonl
 bad "a number alone" "bad.jsonl: line 1: document: 'text' is an integer" data.files=bad.jsonl
 line "another member" '{"body": "a b"}' "bad.jsonl: line 2: it has no 'text', but 'body'" "data.text_key"
 line "no JSON" '{"text": "a b}' "bad.jsonl: line 2: document: not valid JSON"
-line "a conversation" '{"messages": [{"role": "user", "content": "a"}]}' "line 2: conversations ('messages')" \
-    "apply_chat_template"
-line "a conversation of ShareGPT" '{"conversations": [{"from": "human", "value": "a"}]}' "conversations ('conversations')"
+line "a conversation" '{"messages": [{"role": "user", "content": "a"}]}' "line 2: a conversation: there is no tokenizer" \
+    "tokenizer.path"
+line "a conversation of ShareGPT" '{"conversations": [{"from": "human", "value": "a"}]}' "'conversations' are not supported"
 line "a pair without a completion" '{"prompt": "a", "response": "b"}' "but 'prompt', 'response'" "data.completion_key"
 line "a pair of lists" '{"prompt": [], "completion": "b"}' "line 2: document: 'prompt' is an array: expected a string"
 line "a loss_mask" '{"text": "a b", "loss_mask": [0, 1]}' "line 2: 'loss_mask' is not supported"

@@ -56,18 +56,53 @@ static tess_status get_string(const json_t *line, const char *key, const char **
     return TESS_OK;
 }
 
-static tess_status read_prompt(reading *r, const json_t *line, prompt_line *out)
+/* The text that the template makes of messages, up to the answer. */
+static tess_status write_messages(reading *r, const json_t *line, const json_t *messages, bool prompts,
+                                  tess_buffer *text)
+{
+    TESS_CHECK(r->options->chat != NULL, TESS_E_UNSUPPORTED,
+               "a list of messages, but there is no chat template: name one, or a model's folder that has one");
+    return tess_conversation_write(r->options->chat, messages, json_object_get(line, "tools"), prompts, text, NULL);
+}
+
+static tess_status add_ids(reading *r, const char *text, size_t size, id_span *span)
+{
+    tess_ids *ids = &r->prompts->ids;
+    TESS_TRY(tess_encode(r->encoder, text, size, false, ids));
+    span->size = ids->size - span->begin;
+    return TESS_OK;
+}
+
+static tess_status add_prompt(reading *r, const char *text, size_t size, bool with_bos, prompt_line *out)
 {
     tess_prompts *p = r->prompts;
+    TESS_TRY(add_text(p, text, size, &out->text));
+    out->record.size = size;
+    out->prompt.begin = p->ids.size;
+    for (int i = 0; i < r->options->bos.n && with_bos; i++)
+        TESS_TRY(tess_ids_append(&p->ids, r->options->bos.id[i]));
+    return add_ids(r, text, size, &out->prompt);
+}
+
+static tess_status read_prompt(reading *r, const json_t *line, prompt_line *out)
+{
     const char *key = r->options->prompt_key != NULL ? r->options->prompt_key : "prompt";
     const char *text;
-    TESS_TRY(get_string(line, key, &text, &out->record.size));
-    TESS_TRY(add_text(p, text, out->record.size, &out->text));
-    out->prompt.begin = p->ids.size;
-    for (int i = 0; i < r->options->bos.n; i++)
-        TESS_TRY(tess_ids_append(&p->ids, r->options->bos.id[i]));
-    TESS_TRY(tess_encode(r->encoder, text, out->record.size, false, &p->ids));
-    out->prompt.size = p->ids.size - out->prompt.begin;
+    size_t size = 0;
+    if (r->options->prompt_key == NULL && !tess_json_has(line, key) && tess_json_has(line, "messages"))
+        key = "messages";
+    const json_t *value = json_object_get(line, key);
+    if (json_is_array(value)) {
+        tess_buffer written = {.mem = r->prompts->mem};
+        tess_status status = write_messages(r, line, value, true, &written);
+        if (status == TESS_OK)
+            status = add_prompt(r, written.size > 0 ? written.data : "", written.size, false, out);
+        tess_buffer_free(&written);
+        TESS_TRY(status);
+    } else {
+        TESS_TRY(get_string(line, key, &text, &size));
+        TESS_TRY(add_prompt(r, text, size, true, out));
+    }
     TESS_CHECK(out->prompt.size > 0, TESS_E_FORMAT, "'%s' is empty: there is no token to go on from", key);
     return TESS_OK;
 }
@@ -102,14 +137,52 @@ static tess_status read_label(reading *r, const json_t *line, prompt_line *out)
     return status;
 }
 
-static tess_status read_completion(reading *r, const json_t *line, const char *key, id_span *span)
+/* The prompt's messages, then those of a completion; NULL: no memory, or the prompt is a string. */
+static json_t *join_messages(const reading *r, const json_t *line, const json_t *completion)
+{
+    const char *key = r->options->prompt_key != NULL ? r->options->prompt_key : "prompt";
+    const json_t *prompt = json_object_get(line, key);
+    if (prompt == NULL)
+        prompt = json_object_get(line, "messages");
+    json_t *all = json_is_array(prompt) ? json_copy((json_t *)prompt) : NULL;
+    if (all != NULL && json_array_extend(all, (json_t *)completion) != 0) {
+        json_decref(all);
+        return NULL;
+    }
+    return all;
+}
+
+static tess_status read_answer(reading *r, const json_t *line, const char *key, const prompt_line *prompt,
+                               id_span *span)
+{
+    json_t *all = join_messages(r, line, json_object_get(line, key));
+    tess_buffer written = {.mem = r->prompts->mem};
+    TESS_CHECK(all != NULL, TESS_E_FORMAT, "'%s' is a list of messages, and the prompt is none", key);
+    tess_status status = write_messages(r, line, all, false, &written);
+    size_t n = prompt->record.size;
+    bool goes_on = n == 0 || (written.size >= n && memcmp(written.data, r->prompts->text.data + prompt->text, n) == 0);
+    if (status == TESS_OK && !goes_on)
+        status =
+            TESS_FAIL(TESS_E_UNSUPPORTED,
+                      "the chat template does not preserve prefixes: with '%s' it does not go on from the prompt", key);
+    if (status == TESS_OK)
+        status = add_ids(r, written.data + n, written.size - n, span);
+    tess_buffer_free(&written);
+    json_decref(all);
+    return status;
+}
+
+static tess_status read_completion(reading *r, const json_t *line, const char *key, const prompt_line *prompt,
+                                   id_span *span)
 {
     tess_ids *ids = &r->prompts->ids;
     const char *text;
     size_t size = 0;
-    TESS_TRY(get_string(line, key, &text, &size));
     span->begin = ids->size;
-    TESS_TRY(tess_encode(r->encoder, text, size, false, ids));
+    if (json_is_array(json_object_get(line, key)))
+        return read_answer(r, line, key, prompt, span);
+    TESS_TRY(get_string(line, key, &text, &size));
+    TESS_TRY(add_ids(r, text, size, span));
     if (r->options->eos_id >= 0)
         TESS_TRY(tess_ids_append(ids, r->options->eos_id));
     span->size = ids->size - span->begin;
@@ -144,8 +217,8 @@ static tess_status read_object(reading *r, const json_t *object)
     TESS_TRY(read_prompt(r, object, &line));
     TESS_TRY(read_label(r, object, &line));
     if (r->options->pairs) {
-        TESS_TRY(read_completion(r, object, "chosen", &line.chosen));
-        TESS_TRY(read_completion(r, object, "rejected", &line.rejected));
+        TESS_TRY(read_completion(r, object, "chosen", &line, &line.chosen));
+        TESS_TRY(read_completion(r, object, "rejected", &line, &line.rejected));
     }
     if (is_too_long(r->options, &line)) {
         p->ids.size = n_ids;

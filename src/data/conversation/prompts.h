@@ -1,27 +1,30 @@
 /* Prompts of a rollout, and pairs of preferences: lines of jsonl, all of them in memory, tokenized.
  *
  * A line is an object with
- *   prompt            a string
+ *   prompt            a string, or a list of messages; or messages instead of it, with tools or without
  *   label             (or answer, or ground_truth) what a reward compares with: a string, or any JSON, as compact JSON
  *   metadata          anything, for the reward
- *   chosen, rejected  strings: two completions of the prompt, the better one first (DPO)
+ *   chosen, rejected  two completions of the prompt, the better one first (DPO): strings, or lists of messages
  * A prompt that is a string is tokenized as a text is: the bos, then its ids; a completion is its ids, then the eos. A
- * prompt is never tokenized together with what follows it, so its ids are what a policy saw. Blank lines are skipped.
- * Immutable once open: safe to read from several threads. */
+ * prompt is never tokenized together with what follows it, so its ids are what a policy saw. Messages are written by
+ * the chat template, up to where the assistant's answer begins, and what it writes is all: no bos, no eos. A completion
+ * of messages is what the template adds to the prompt for them. Blank lines are skipped. Immutable once open: safe to
+ * read from several threads. */
 #ifndef TESS_DATA_CONVERSATION_PROMPTS_H
 #define TESS_DATA_CONVERSATION_PROMPTS_H
 
 #include <jansson.h>
 
-#include "data/tokenizer/tokenizer.h"
+#include "data/conversation/conversation.h"
 
 typedef struct tess_prompts_options {
     const char *const *files;
     int n_files;
-    const char *prompt_key;          /* NULL: "prompt" */
+    const char *prompt_key;          /* NULL: "prompt", or else "messages" */
     const char *label_key;           /* NULL: the first of "label", "answer", "ground_truth" that a line has */
     bool pairs;                      /* read chosen and rejected, which each line must have */
     const tess_tokenizer *tokenizer; /* borrowed while tess_prompts_open runs */
+    const tess_chat *chat;           /* writes messages, borrowed likewise; NULL: they are refused */
     tess_prefix bos;                 /* begins each prompt that is a string */
     int32_t eos_id;                  /* ends chosen and rejected; -1: none */
     int64_t max_prompt_tokens;       /* longer prompts are dropped and counted; 0: no limit */

@@ -54,7 +54,6 @@ static tess_status take_pair(const tess_document_keys *keys, tess_document *docu
 /* The text beside a conversation or a pair is what the user wrote of it; one half of a pair is not. */
 static tess_status take(const tess_document_keys *keys, tess_document *document)
 {
-    static const char *const conversations[] = {"messages", "conversations"};
     json_t *line = document->line;
     TESS_CHECK(json_is_object(line), TESS_E_FORMAT, "expected an object with a string '%s'", keys->text);
     TESS_CHECK(!tess_json_has(line, "loss_mask"), TESS_E_UNSUPPORTED,
@@ -73,12 +72,13 @@ static tess_status take(const tess_document_keys *keys, tess_document *document)
     }
     if (pair)
         return take_pair(keys, document);
-    for (int i = 0; i < 2; i++)
-        TESS_CHECK(!tess_json_has(line, conversations[i]), TESS_E_UNSUPPORTED,
-                   "conversations ('%s') are not supported: write each as one string with the model's chat template "
-                   "(transformers: tokenizer.apply_chat_template(messages, tokenize=False)) and name its member with "
-                   "data.text_key; data.add_bos=false if the template writes the bos token itself",
-                   conversations[i]);
+    document->messages = json_object_get(line, "messages");
+    document->tools = json_object_get(line, "tools");
+    if (json_is_array(document->messages))
+        return TESS_OK;
+    TESS_CHECK(!tess_json_has(line, "conversations"), TESS_E_UNSUPPORTED,
+               "'conversations' are not supported: give each as 'messages', a list of objects with 'role' (system, "
+               "user, assistant, tool) and 'content'");
     const char *unused = NULL;
     TESS_TRY(tess_json_get_string(line, keys->text, "document", &unused));
     return fail_without_text(line, keys);

@@ -1,6 +1,6 @@
 /* A line of jsonl as a document: a JSON object with the text as a string member, or with a prompt and the completion
- * that is trained on. What else it may hold is refused by name, or told, where it says that the text is not all to be
- * trained on. */
+ * that is trained on, or with the messages of a conversation. What else it may hold is refused by name, or told, where
+ * it says that the text is not all to be trained on. */
 #ifndef TESS_DATA_LOADER_DOCUMENT_H
 #define TESS_DATA_LOADER_DOCUMENT_H
 
@@ -20,13 +20,15 @@ typedef struct tess_document {
     json_t *line;       /* NULL: the line is blank */
     const char *prompt; /* of prompt_size bytes, comes before the text and is not trained on; NULL: none */
     size_t prompt_size;
-    const char *text;
+    const char *text; /* NULL: a conversation */
     size_t size;
+    const json_t *messages, *tools; /* of a conversation; tools NULL: none */
 } tess_document;
 
 /* *document: an object whose member keys->text is a string, which is the text; or else whose members keys->prompt and
- * keys->completion are. tess_document_free it. TESS_E_FORMAT: the line is too long, not JSON, or has no such members.
- * TESS_E_UNSUPPORTED: a conversation or a loss_mask; the message says the way around. */
+ * keys->completion are; or else whose member "messages" is a list. tess_document_free it. TESS_E_FORMAT: the line is
+ * too long, not JSON, or has no such members. TESS_E_UNSUPPORTED: another conversation, or a loss_mask; the message
+ * says the way around. */
 tess_status tess_document_parse(const char *line, size_t size, const tess_document_keys *keys, tess_document *document);
 void tess_document_free(tess_document *document);
 

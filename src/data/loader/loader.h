@@ -11,7 +11,9 @@
  * A line of jsonl may hold a prompt and a completion instead of a text: the tokens of the prompt, then those of the
  * completion and the eos, each tokenized by itself. Only those after the prompt are targets. Such a document is not
  * split over rows, unless `split` says so: it would go on without its prompt. One that is longer than a row is cut at
- * the end; where no target is left it is omitted; both are counted and told.
+ * the end; where no target is left it is omitted; both are counted and told. A line with messages is a conversation
+ * (conversation/conversation.h): `chat` writes it, with bos and eos as the template has them, and the tokens of the
+ * assistant alone are targets; it is not split either.
  *
  * All orders come from tess_rng_permute(seed, epoch): there is no index array. A window is a pure function of (data,
  * options, epoch, number), so a cursor is enough to find any row again. Memory holds one window and the next (tokens of
@@ -25,7 +27,7 @@
 #ifndef TESS_DATA_LOADER_LOADER_H
 #define TESS_DATA_LOADER_LOADER_H
 
-#include "data/tokenizer/tokenizer.h"
+#include "data/conversation/conversation.h"
 
 /* Whether a document may be split over rows. AUTO: a text may, a completion may not. */
 typedef enum tess_split { TESS_SPLIT_AUTO, TESS_SPLIT_TRUE, TESS_SPLIT_FALSE } tess_split;
@@ -35,8 +37,9 @@ typedef struct tess_loader_options {
     int n_files;
     const char *text_key, *prompt_key, *completion_key; /* NULL: "text", "prompt", "completion" */
     tess_split split;
-    int64_t seq_len;     /* tokens per row */
-    int64_t micro_batch; /* rows per micro-batch */
+    const tess_chat *chat; /* writes conversations; NULL: they are refused. Borrowed */
+    int64_t seq_len;       /* tokens per row */
+    int64_t micro_batch;   /* rows per micro-batch */
     uint64_t seed;
     bool shuffle;      /* false: file order */
     bool repeat;       /* start over after the last row (training); false: *end is set (validation) */

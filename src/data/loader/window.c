@@ -45,9 +45,20 @@ static void omit_without_targets(tess_window *window, size_t start, int64_t seq_
     }
 }
 
+static tess_status add_conversation(tess_window *window, const tess_chat *chat, tess_encoder *encoder,
+                                    const tess_document *document)
+{
+    TESS_CHECK(chat != NULL, TESS_E_UNSUPPORTED,
+               "a conversation, but there is no chat template: name one, or a model's folder that has one, with "
+               "data.chat_template (eval: --chat-template)");
+    return tess_conversation_encode(chat, encoder, document->messages, document->tools, &window->tokens, &window->loss);
+}
+
 static tess_status add_tokens(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
                               const tess_document *document, bool ends)
 {
+    if (document->text == NULL)
+        return add_conversation(window, options->chat, encoder, document);
     for (int i = 0; i < options->bos.n; i++)
         TESS_TRY(tess_ids_append(&window->tokens, options->bos.id[i]));
     if (document->prompt != NULL) {
@@ -63,7 +74,7 @@ static tess_status add_document(tess_window *window, const tess_loader_options *
                                 const tess_document *document, bool ends)
 {
     size_t start = window->tokens.size;
-    bool omitted = false, paired = document->prompt != NULL;
+    bool omitted = false, paired = document->prompt != NULL || document->text == NULL;
     bool whole = options->split == TESS_SPLIT_FALSE || (options->split == TESS_SPLIT_AUTO && paired);
     TESS_TRY(add_tokens(window, options, encoder, document, ends));
     TESS_TRY(mark(window, true));

@@ -1,5 +1,6 @@
 #include "data/template/chat_template.h"
 
+#include "base/core/rng.h"
 #include "data/template/template_impl.h"
 
 static tess_status parse(tess_chat_template *chat, template_text text)
@@ -18,6 +19,7 @@ static tess_status parse(tess_chat_template *chat, template_text text)
     TESS_TRY(template_parse(&parser, &root));
     chat->root = root;
     chat->marks = parser.marks;
+    chat->hash = tess_hash_bytes(text.data, text.size, 0);
     return TESS_OK;
 }
 
@@ -48,6 +50,11 @@ void tess_chat_template_destroy(tess_chat_template **chat)
 bool tess_chat_template_marks(const tess_chat_template *chat)
 {
     return chat->marks;
+}
+
+uint64_t tess_chat_template_hash(const tess_chat_template *chat)
+{
+    return chat->hash;
 }
 
 void tess_chat_spans_free(tess_chat_spans *spans)

@@ -193,6 +193,7 @@ struct tess_chat_template {
     template_arena arena;
     const template_node *root; /* list of statements */
     bool marks;
+    uint64_t hash; /* of its text */
 };
 
 /* ---- template_lexer.c ---- */

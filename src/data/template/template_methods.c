@@ -1,5 +1,6 @@
 /* Methods of strings, as Python's str has them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "data/template/template_impl.h"
@@ -323,6 +324,53 @@ static tess_status join(const method_call *c)
     return template_take(c->run, &buffer, put_joined(c, items, &buffer), c->out);
 }
 
+/* The value that a field of format() names: by place, by number or by name. */
+static tess_status find_field(const method_call *c, template_text field, size_t *next, const template_value **value)
+{
+    char name[64];
+    char *end;
+    TEMPLATE_CHECK(field.size < sizeof(name), c->run, "format: a field of %zu bytes", field.size);
+    snprintf(name, sizeof(name), "%.*s", (int)field.size, field.data);
+    unsigned long place = field.size == 0 ? (*next)++ : strtoul(name, &end, 10);
+    bool numbered = field.size == 0 || (*end == '\0' && name[0] >= '0' && name[0] <= '9');
+    if (strpbrk(name, ":!.[") != NULL)
+        return template_fail(c->run->line, TESS_E_UNSUPPORTED, "format: the field {%s} is not supported", name);
+    *value = template_arg(c->args, numbered ? place : SIZE_MAX, numbered ? NULL : name);
+    TEMPLATE_CHECK(*value != NULL, c->run, "format: there is no value for the field {%s}", name);
+    return TESS_OK;
+}
+
+static tess_status put_fields(const method_call *c, tess_buffer *out)
+{
+    size_t next = 0;
+    const template_value *value = NULL;
+    for (size_t at = 0; at < c->self.size; at++) {
+        char brace = c->self.data[at];
+        bool twice = at + 1 < c->self.size && c->self.data[at + 1] == brace;
+        if (brace != '{' && brace != '}') {
+            TESS_TRY(tess_buffer_append(out, &brace, 1));
+            continue;
+        }
+        if (twice) {
+            TESS_TRY(tess_buffer_append(out, &brace, 1));
+            at++;
+            continue;
+        }
+        size_t end = brace == '{' ? template_find_text(c->self, template_text_of("}"), at) : SIZE_MAX;
+        TEMPLATE_CHECK(end != SIZE_MAX, c->run, "format: a single %c", brace);
+        TESS_TRY(find_field(c, part(c->self, at + 1, end), &next, &value));
+        TESS_TRY(template_print(c->run, value, out));
+        at = end;
+    }
+    return TESS_OK;
+}
+
+static tess_status format_fields(const method_call *c)
+{
+    tess_buffer buffer = {.mem = c->run->arena.mem};
+    return template_take(c->run, &buffer, put_fields(c, &buffer), c->out);
+}
+
 /* ---- The table ---- */
 static const struct {
     const char *name;
@@ -358,7 +406,8 @@ static const struct {
                {"replace", replace, 0, 2, 3},
                {"removeprefix", remove_part, 0, 1, 1},
                {"removesuffix", remove_part, 1, 1, 1},
-               {"join", join, 0, 1, 1}};
+               {"join", join, 0, 1, 1},
+               {"format", format_fields, 0, 0, 64}};
 enum { N_METHODS = sizeof(methods) / sizeof(methods[0]) };
 
 bool template_has_string_method(template_text name)
@@ -379,7 +428,8 @@ tess_status template_string_method(template_run *run, template_text self, templa
         if (!template_text_is(name, methods[i].name))
             continue;
         const method_call call = {run, self, args, out, methods[i].variant};
-        TESS_TRY(template_check_args(run, args, methods[i].least, methods[i].most, names, methods[i].name));
+        if (methods[i].call != format_fields) /* whose names are the user's */
+            TESS_TRY(template_check_args(run, args, methods[i].least, methods[i].most, names, methods[i].name));
         return methods[i].call(&call);
     }
     return template_wrong(run, &own, "this method");

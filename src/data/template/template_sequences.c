@@ -67,8 +67,10 @@ static tess_status choose(const sequence_call *c)
     const template_value *test = c->args->n > skipped ? &c->args->item[skipped] : NULL;
     TEMPLATE_CHECK(test == NULL || test->kind == TEMPLATE_STRING, c->run, "the name of a test is a string");
     const template_args rest = behind(c->args, skipped + 1);
-    TESS_TRY(own_items(c, &items));
     TESS_TRY(template_list_new(c->run, TEMPLATE_ITERATOR, c->out));
+    if (!template_truth(c->value)) /* None, too */
+        return TESS_OK;
+    TESS_TRY(own_items(c, &items));
     for (size_t i = 0; i < items->n; i++) {
         template_value value;
         bool passes;
@@ -92,8 +94,10 @@ static tess_status map(const sequence_call *c)
     TEMPLATE_CHECK(attribute != NULL || c->args->item[0].kind == TEMPLATE_STRING, c->run,
                    "the name of a filter is a string");
     const template_args rest = behind(c->args, 1);
-    TESS_TRY(own_items(c, &items));
     TESS_TRY(template_list_new(c->run, TEMPLATE_ITERATOR, c->out));
+    if (!template_truth(c->value)) /* None, too */
+        return TESS_OK;
+    TESS_TRY(own_items(c, &items));
     for (size_t i = 0; i < items->n; i++) {
         template_value value;
         if (attribute == NULL)
