@@ -25,10 +25,11 @@ static tess_status open_prompts(rl *r, const tess_text_list *files, tess_prompts
     TESS_TRY(tess_model_begin_of_text(model, tokenizer, (tess_add_bos)c->data.add_bos, &bos));
     const tess_prompts_options options = {.files = names,
                                           .n_files = files->n,
-                                          .prompt_key = c->rollout.prompt_key,
+                                          .prompt_key = c->rollout.prompt_key[0] != '\0' ? c->rollout.prompt_key : NULL,
                                           .label_key = c->rollout.label_key[0] != '\0' ? c->rollout.label_key : NULL,
                                           .pairs = rl_has_pairs(c),
                                           .tokenizer = tokenizer,
+                                          .chat = tess_trainer_chat(r->trainer),
                                           .bos = bos,
                                           .eos_id = tess_model_end_of_text(model, tokenizer),
                                           .max_prompt_tokens = c->rollout.max_prompt_tokens,

@@ -2,6 +2,7 @@
 #ifndef TESS_TRAIN_TRAINER_H
 #define TESS_TRAIN_TRAINER_H
 
+#include "data/conversation/conversation.h"
 #include "data/tokenizer/tokenizer.h"
 #include "train/task.h"
 
@@ -10,6 +11,7 @@ tess_runtime *tess_trainer_runtime(const tess_trainer *t);
 const tess_config *tess_trainer_config(const tess_trainer *t); /* checked */
 const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t);
 const tess_model_config *tess_trainer_model(const tess_trainer *t);
+const tess_chat *tess_trainer_chat(const tess_trainer *t); /* how messages are written; NULL: there is no template */
 
 /* The run ends before its next step, and writes no model: the task has done all that was asked for. Called by its
  * begin, on all ranks. */

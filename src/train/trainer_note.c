@@ -26,6 +26,11 @@ const tess_model_config *tess_trainer_model(const tess_trainer *t)
     return &t->model_config;
 }
 
+const tess_chat *tess_trainer_chat(const tess_trainer *t)
+{
+    return t->chat.chat != NULL ? &t->chat.how : NULL;
+}
+
 void tess_trainer_end_here(tess_trainer *t)
 {
     t->ends_here = true;
