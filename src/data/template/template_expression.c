@@ -384,11 +384,11 @@ tess_status template_parse_unary(template_parser *p, template_node **out)
 }
 
 /* Operators of one level, all of which bind to the left. */
-typedef struct level {
+typedef struct binding_level {
     const char *text[4];
     template_op op[4];
-} level;
-static const level levels[] = {{{"+", "-"}, {OP_ADD, OP_SUB}},
+} binding_level;
+static const binding_level levels[] = {{{"+", "-"}, {OP_ADD, OP_SUB}},
                                {{NULL}, {OP_NONE}}, /* ~ */
                                {{"*", "/", "//", "%"}, {OP_MUL, OP_DIV, OP_FLOORDIV, OP_MOD}},
                                {{"**"}, {OP_POW}}};
