@@ -89,6 +89,40 @@ text=$("$tessera" generate m --prompt "the ship sailed" --temperature 0 --max-ne
 grep -qF -- "$text" output && ! grep -qF -- "$text " output && pass "as in generate" || fail "sample: $(cat output), not $text"
 rm m/generation_config.json
 
+# ---- Several texts of a prompt, their ends, and how they are printed
+sampled() { "$tessera" generate m --temperature 1 --top-p 1 --max-new-tokens 12 "$@" 2>notes; }
+printf 'the ship\n\nan old sail\n' >prompts.txt
+printf '{"prompt": "the ship", "label": "7"}\n{"prompt": "an old sail"}\n' >prompts.jsonl
+sampled --prompts prompts.txt --n 3 --jsonl >texts
+[ "$(grep -c '"finish": "length"' texts)" = 6 ] && pass "a line for each text" || fail "texts: $(cat texts notes)"
+[ "$(cut -d, -f 1,2 texts | tr -d '{}":a-z, ' | tr '\n' ' ')" = "00 01 02 10 11 12 " ] && pass "in order" || fail "$(cat texts)"
+[ "$(sort -u texts | wc -l)" = 6 ] && pass "each of its own" || fail "equal texts: $(cat texts)"
+same "prompts from JSONL" texts <(sampled --prompts prompts.jsonl --n 3 --jsonl)
+for batch in 1 2 6; do
+    same "--batch $batch decides nothing" texts <(sampled --prompts prompts.txt --n 3 --jsonl --batch $batch)
+done
+sampled --prompts prompts.txt --n 3 --stats >/dev/null
+expect "a prompt is read once" 0 '"texts": 6, "drawn": 72' cat notes
+[ "$(sampled --prompts prompts.txt --n 2 | grep -c '^--- prompt [01], text [01]$')" = 4 ] && pass "texts have titles" || fail "titles"
+sampled --prompt "the ship" --n 2 --logprobs >tokens_of
+[ "$(grep -c '"prompt": 0, "index": 1, "position"' tokens_of)" = 12 ] && pass "tokens too" || fail "$(cat tokens_of)"
+expect "a line that is no prompt" 2 "no.jsonl, line 2: no \"prompt\"" sh -c \
+    "printf '{\"prompt\": \"a\"}\n{\"text\": \"a\"}\n' >no.jsonl; '$tessera' generate m --prompts no.jsonl"
+expect "a line that is no JSON" 2 "broken.jsonl, line 1" sh -c "echo '{' >broken.jsonl; '$tessera' generate m --prompts broken.jsonl"
+
+long=$(sampled --prompt "the ship" --max-new-tokens 40)
+stop=$(printf '%s' "${long#the ship}" | cut -c 9-11)
+cut_text=${long#the ship}
+cut_text="the ship${cut_text%%"$stop"*}"
+[ "$(sampled --prompt "the ship" --max-new-tokens 40 --stop "$stop")" = "$cut_text" ] && pass "--stop ends the text before it" ||
+    fail "--stop '$stop': $(sampled --prompt "the ship" --max-new-tokens 40 --stop "$stop"), not $cut_text"
+[ "$(sampled --prompt "the ship" --max-new-tokens 40 --stop "nowhere else" --stop "$stop")" = "$cut_text" ] &&
+    pass "the first of several" || fail "two stops"
+sampled --prompt "the ship" --max-new-tokens 40 --stop "$stop" --jsonl >stopped
+expect "and JSON says so" 0 '"finish": "stop"' cat stopped
+expect "a stop that never comes" 0 '"finish": "length"' sampled --prompt "the ship" --stop "nowhere else" --jsonl
+expect "an empty one" 2 "an empty text ends nothing" "$tessera" generate m --prompt the --stop ""
+
 # ---- The position limit
 expect "more new tokens than there is room for" 2 "--max-new-tokens: 90 after a prompt of 1 tokens; the model takes 64 together" \
     "$tessera" generate m --prompt e --max-new-tokens 90

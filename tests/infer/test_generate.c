@@ -511,6 +511,74 @@ static void generation_ends_where_it_should(void)
     EXPECT(cut.n[2] <= lengths[2] + 4);
 }
 
+/* A text that ends with its budget and goes on later, and one that the source stops. */
+static void a_text_goes_on_where_it_ended(void)
+{
+    rig r;
+    prompts p;
+    story whole = {0}, parts = {0};
+    tess_generator *generator = NULL;
+    const tess_sampling sampling = {.temperature = 1, .top_p = 1, .seed = 8, .exact = true};
+    make_prompts(&p, 5, lengths);
+    rig_open(&r, &tiny, TESS_F32, NULL, 1);
+    const tess_generator_options options = {TESS_F32, 64, 2, 0, 0};
+    EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
+    listener l = {.prompts = &p, .story = &whole, .max_new = 20, .quiet = true};
+    EXPECT_OK(generate(generator, &sampling, NULL, 0, &l));
+    EXPECT_INT(l.why[0], TESS_FINISH_LENGTH + 1);
+    for (int64_t done = 0; done < 20; done += 7) {
+        l = (listener){.prompts = &p, .story = &parts, .max_new = 20 - done, .budget = 7, .quiet = true};
+        EXPECT_OK(generate(generator, &sampling, NULL, 0, &l));
+        for (int i = 0; i < 5; i++) {
+            EXPECT_INT(l.why[i], (done < 14 ? TESS_FINISH_BUDGET : TESS_FINISH_LENGTH) + 1);
+            p.list[i] = (prompt){parts.ids[i], parts.n[i]};
+        }
+    }
+    make_prompts(&p, 5, lengths);
+    expect_same_new_tokens(&parts, &whole, &p);
+    memset(&parts, 0, sizeof(parts));
+    l = (listener){.prompts = &p, .story = &parts, .max_new = 20, .quiet = true, .stop_at = 42};
+    EXPECT_OK(generate(generator, &sampling, NULL, 0, &l));
+    for (int i = 0; i < 5; i++) {
+        bool stops = lengths[i] + 20 >= 43;
+        EXPECT_INT(l.why[i], (stops ? TESS_FINISH_STOP : TESS_FINISH_LENGTH) + 1);
+        EXPECT_INT(parts.n[i], stops ? 43 : whole.n[i]);
+        EXPECT_SAME(parts.ids[i], whole.ids[i], (size_t)parts.n[i]);
+    }
+    tess_generator_destroy(&generator);
+    rig_close(&r);
+}
+
+static void sleep_gives_all_of_the_cache_back(void)
+{
+    rig r;
+    prompts p;
+    story before = {0}, after = {0};
+    tess_generator *generator = NULL;
+    const tess_sampling greedy = {.top_p = 1};
+    make_prompts(&p, 5, lengths);
+    rig_open(&r, &tiny, TESS_F32, NULL, 1);
+    const tess_generator_options options = {TESS_F32, 64, 2, 0, 0};
+    EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
+    const tess_generator_stats stats = tess_generator_get_stats(generator);
+    EXPECT_INT((int64_t)tess_mem_stats(test_mem(), TESS_POOL_KV_CACHE).bytes,
+               stats.n_pages * (int64_t)stats.page_bytes);
+    listener l = {.prompts = &p, .story = &before, .max_new = 9};
+    EXPECT_OK(generate(generator, &greedy, NULL, 0, &l));
+    size_t awake = tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes;
+    tess_generator_sleep(generator);
+    tess_generator_sleep(generator);
+    EXPECT_INT((int64_t)tess_mem_stats(test_mem(), TESS_POOL_KV_CACHE).bytes, 0);
+    EXPECT(tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes < awake / 2);
+    l.story = &after;
+    EXPECT_OK(generate(generator, &greedy, NULL, 0, &l)); /* wakes */
+    expect_same_story(&after, &before);
+    EXPECT_INT(tess_generator_get_stats(generator).drawn, 90);
+    EXPECT_INT((int64_t)tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes, (int64_t)awake);
+    tess_generator_destroy(&generator);
+    rig_close(&r);
+}
+
 static void bad_requests_are_refused(void)
 {
     rig r;
@@ -558,6 +626,13 @@ static void bad_requests_are_refused(void)
     EXPECT_INT(s.n[0], 11);
     one.n = 0;
     EXPECT_OK(generate(generator, &greedy, NULL, 0, &l));
+    p.list[1] = p.list[0];
+    p.n = 2;
+    p.list[0] = p.list[2];
+    memset(&s, 0, sizeof(s));
+    l = (listener){.prompts = &p, .story = &s, .max_new = 4, .quiet = true, .prefix = 5};
+    EXPECT_FAILS(generate(generator, &greedy, NULL, 0, &l), TESS_E_INVALID,
+                 "request 1: its prompt of 1 tokens is not that of the other requests with prefix 5");
     tess_generator_destroy(&generator);
     rig_close(&r);
 }
@@ -575,6 +650,8 @@ static const test_case cases[] = {
     {"prompts_are_scored_again_after_they_were_dropped", prompts_are_scored_again_after_they_were_dropped, 0, 0},
     {"seeds_decide_the_text", seeds_decide_the_text, 0, 0},
     {"generation_ends_where_it_should", generation_ends_where_it_should, 0, 0},
+    {"a_text_goes_on_where_it_ended", a_text_goes_on_where_it_ended, 0, 0},
+    {"sleep_gives_all_of_the_cache_back", sleep_gives_all_of_the_cache_back, 0, 0},
     {"bad_requests_are_refused", bad_requests_are_refused, 0, 0},
 };
 TEST_MAIN(cases)
