@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prompts and completions: the completions alone are trained on and counted, with the bits of one rank on any number,
-# and a run goes on as it began.
+# Prompts and completions, and conversations: the completions and what the assistant says alone are trained on and
+# counted, with the bits of one rank on any number, and a run goes on as it began.
 . "$(dirname "$0")/support.sh"
 make_model plain.json
 sed 's/"model_type"/"eos_token_id": 0, "model_type"/' plain.json >model.json
@@ -63,4 +63,48 @@ expect "another key" 2 "made with data.prompt_key=prompt, now it is note" "$tess
     data.prompt_key=note
 expect "what is longer than a row is told" 0 "are longer than a row of 6 tokens and cut at its end" "$tessera" train run.yaml \
     job.dump_folder=short data.files=pairs.jsonl tokenizer.path=tokenizer.json training.seq_len=6 training.steps=2 lr_scheduler.warmup_steps=0
+
+# ---- Conversations: with a template that writes what the pairs are, the same training
+awk -F'"' '{ printf "{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}\n", $4, $8 }' \
+    pairs.jsonl >chats.jsonl
+cat >chat.jinja <<'JINJA'
+{%- for m in messages %}
+    {%- if m.role == 'assistant' %}
+        {%- generation %}{{ m.content }}<|endoftext|>{% endgeneration %}
+    {%- else %}
+        {{- m.content }}
+    {%- endif %}
+{%- endfor %}
+JINJA
+tail -n 1 chats.jsonl >last.json
+[ "$("$tessera" tokenize template chat.jinja --messages last.json)" = "$(tail -n 1 pairs.jsonl | awk -F'"' '{ print $4 $8 }')<|endoftext|>" ] &&
+    pass "the template writes a conversation" || fail "template: $("$tessera" tokenize template chat.jinja --messages last.json 2>&1)"
+chat="data.files=chats.jsonl data.chat_template=chat.jinja validation.enable=false"
+go pairs_alone validation.enable=false
+go chats $chat
+same "a conversation is trained on as its pair is" chats.txt pairs_alone.txt
+same "to the same weights" chats/model/model.safetensors pairs_alone/model/model.safetensors
+for n in 2 4; do
+    go chats_$n -n $n $chat
+    same "conversations, $n ranks: weights" chats_$n/model/model.safetensors chats/model/model.safetensors
+done
+awk -F'"' '{ printf "{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}\n", $4, $8 }' \
+    held.jsonl >held_chats.jsonl
+held >want
+"$tessera" eval one/model --data held_chats.jsonl --chat-template chat.jinja --seq-len 30 --json >got 2>log
+same "eval counts the same" got want
+cp chat.jinja one/model/chat_template.jinja
+"$tessera" eval one/model --data held_chats.jsonl --seq-len 30 --json >got 2>log
+same "with the template of the model's folder" got want
+expect "no template" 2 "chats.jsonl: line 1: a conversation, but there is no chat template" "$tessera" train run.yaml \
+    job.dump_folder=refused data.files=chats.jsonl tokenizer.path=tokenizer.json
+echo '{% for m in messages %}{{ m.content }}{% endfor %}{# other #}{{ raise_exception("no") }}' >other.jinja
+expect "a template that refuses" 2 "chats.jsonl: line 1: chat template: line 1: the template refuses it: no" "$tessera" train \
+    run.yaml job.dump_folder=refused data.files=chats.jsonl data.chat_template=other.jinja tokenizer.path=tokenizer.json \
+    data.shuffle=false
+sed 's/content }}$/content }} /; 1i {# changed #}' chat.jinja >changed.jinja
+expect "another template" 2 "made with another chat template" "$tessera" train run.yaml job.dump_folder=chats $chat \
+    data.chat_template=changed.jinja tokenizer.path=tokenizer.json training.seq_len=30 training.global_batch_size=8 training.steps=40
+echo '{% if %}' >bad.jinja
+expect "a template that is none" 2 "bad.jinja: chat template: line 1: expected" "$tessera" tokenize template bad.jinja --messages last.json
 finish

@@ -384,14 +384,14 @@ tess_status template_parse_unary(template_parser *p, template_node **out)
 }
 
 /* Operators of one level, all of which bind to the left. */
-typedef struct binding_level {
+typedef struct operator_level {
     const char *text[4];
     template_op op[4];
-} binding_level;
-static const binding_level levels[] = {{{"+", "-"}, {OP_ADD, OP_SUB}},
-                               {{NULL}, {OP_NONE}}, /* ~ */
-                               {{"*", "/", "//", "%"}, {OP_MUL, OP_DIV, OP_FLOORDIV, OP_MOD}},
-                               {{"**"}, {OP_POW}}};
+} operator_level;
+static const operator_level levels[] = {{{"+", "-"}, {OP_ADD, OP_SUB}},
+                                        {{NULL}, {OP_NONE}}, /* ~ */
+                                        {{"*", "/", "//", "%"}, {OP_MUL, OP_DIV, OP_FLOORDIV, OP_MOD}},
+                                        {{"**"}, {OP_POW}}};
 enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]), CONCAT_LEVEL = 1 };
 
 static tess_status parse_level(template_parser *p, int at, template_node **out);

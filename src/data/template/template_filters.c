@@ -84,6 +84,13 @@ static tess_status to_string(const filter_call *c)
     return template_str(c->run, c->value, c->out);
 }
 
+static tess_status to_markup(const filter_call *c)
+{
+    TESS_TRY(template_str(c->run, c->value, c->out));
+    c->out->markup = true;
+    return TESS_OK;
+}
+
 static tess_status to_json(const filter_call *c)
 {
     return template_tojson(c->run, c->value, c->args, c->out);
@@ -251,25 +258,16 @@ static tess_status count_words(const filter_call *c)
     return TESS_OK;
 }
 
-static tess_status put_escaped(template_text text, tess_buffer *out)
-{
-    static const char *const escapes[] = {"&&amp;", "<&lt;", ">&gt;", "\"&#34;", "'&#39;"};
-    for (size_t at = 0; at < text.size; at++) {
-        const char *with = NULL;
-        for (int i = 0; i < 5; i++)
-            with = escapes[i][0] == text.data[at] ? escapes[i] + 1 : with;
-        TESS_TRY(with != NULL ? tess_buffer_append(out, with, strlen(with))
-                              : tess_buffer_append(out, text.data + at, 1));
-    }
-    return TESS_OK;
-}
-
 static tess_status escape(const filter_call *c)
 {
     template_value text;
     tess_buffer buffer = {.mem = c->run->arena.mem};
     TESS_TRY(template_str(c->run, c->value, &text));
-    return template_take(c->run, &buffer, put_escaped(text.text, &buffer), c->out);
+    if (!text.markup)
+        TESS_TRY(template_take(c->run, &buffer, template_escape(text.text, &buffer), &text));
+    text.markup = true;
+    *c->out = text;
+    return TESS_OK;
 }
 
 /* value | format(a, b) */
@@ -297,7 +295,7 @@ static const struct {
                {"trim", trim, 0, 0, 1, {"chars"}},
                {"replace", replace, 0, 2, 3, {"old", "new", "count"}},
                {"string", to_string, 0, 0, 0, {NULL}},
-               {"safe", to_string, 0, 0, 0, {NULL}},
+               {"safe", to_markup, 0, 0, 0, {NULL}},
                {"tojson", to_json, 0, 0, 4, {"ensure_ascii", "indent", "separators"}},
                {"default", use_default, 0, 0, 2, {"default_value", "boolean"}},
                {"d", use_default, 0, 0, 2, {"default_value", "boolean"}},

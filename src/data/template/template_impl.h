@@ -70,6 +70,7 @@ typedef enum template_kind {
 
 typedef struct template_value {
     template_kind kind;
+    bool markup; /* a string that is HTML already, by safe or escape: + escapes what is added to it */
     union {
         bool truth;
         int64_t integer;
@@ -352,6 +353,9 @@ tess_status template_fail(uint32_t line, tess_status status, const char *format,
     __attribute__((format(printf, 3, 4)));
 /* What an operation on an undefined value says; or that its type does not support it. */
 tess_status template_wrong(template_run *run, const template_value *value, const char *operation);
+
+/* Appends text with the characters of HTML's markup as entities. */
+tess_status template_escape(template_text text, tess_buffer *out);
 
 /* ---- template_parts.c ---- */
 /* value.name and value[key], as jinja2's sandbox looks them up. */

@@ -403,8 +403,37 @@ tess_status template_length(template_run *run, const template_value *value, int6
     return TESS_OK;
 }
 
+tess_status template_escape(template_text text, tess_buffer *out)
+{
+    static const char *const escapes[] = {"&&amp;", "<&lt;", ">&gt;", "\"&#34;", "'&#39;"};
+    for (size_t at = 0; at < text.size; at++) {
+        const char *with = NULL;
+        for (int i = 0; i < 5; i++)
+            with = escapes[i][0] == text.data[at] ? escapes[i] + 1 : with;
+        TESS_TRY(with != NULL ? tess_buffer_append(out, with, strlen(with))
+                              : tess_buffer_append(out, text.data + at, 1));
+    }
+    return TESS_OK;
+}
+
+/* Two strings, one of which is markup: the other one is escaped. */
+static tess_status add_markup(template_run *run, const template_value *a, const template_value *b, template_value *out)
+{
+    tess_buffer buffer = {.mem = run->arena.mem};
+    tess_status status = TESS_OK;
+    const template_value *const parts[] = {a, b};
+    for (int i = 0; i < 2 && status == TESS_OK; i++)
+        status = parts[i]->markup ? tess_buffer_append(&buffer, parts[i]->text.data, parts[i]->text.size)
+                                  : template_escape(parts[i]->text, &buffer);
+    TESS_TRY(template_take(run, &buffer, status, out));
+    out->markup = true;
+    return TESS_OK;
+}
+
 tess_status template_add(template_run *run, const template_value *a, const template_value *b, template_value *out)
 {
+    if (a->kind == TEMPLATE_STRING && b->kind == TEMPLATE_STRING && (a->markup || b->markup))
+        return add_markup(run, a, b, out);
     if (a->kind == TEMPLATE_STRING && b->kind == TEMPLATE_STRING) {
         char *text;
         size_t size = a->text.size + b->text.size;
