@@ -71,7 +71,7 @@ static tess_status create_attention(const kernels_bench *bench, kernel_operands 
     TESS_TRY(create_all(bench, list, COUNT(list), o));
     for (int64_t i = 0; i < s->seqs; i++) {
         size_t first = (size_t)(i * s->T * narrow) * tess_dtype_size(s->dtype);
-        o->seqs[i] = (tess_attention_seq){i * s->T, s->T, s->T, (char *)o->x[K] + first, (char *)o->x[V] + first};
+        o->seqs[i] = (tess_attention_seq){i * s->T, s->T, s->T, (char *)o->x[K] + first, (char *)o->x[V] + first, NULL};
     }
     o->attention = (tess_attention){.n_seqs = s->seqs,
                                     .seqs = o->seqs,

@@ -1,92 +1,72 @@
 #include "cli/cli.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
 #include "base/text/json.h"
-#include "base/text/text.h"
+#include "cli/generate_texts.h"
 #include "infer/generation_config.h"
 #include "train/model_folder.h"
 
-enum { MOST_PROMPTS = 4096, FILE_LIMIT = 64 << 20 };
-
 typedef struct generate_session {
     tess_model_folder m;
-    tess_mem *mem;
-    tess_add_bos add_bos;
-    tess_prefix bos;      /* of add_bos, where the tokenizer's template has none */
-    const char *logprobs; /* not NULL: prints JSON lines instead of text */
-    int n_prompts;
-    tess_ids prompts[MOST_PROMPTS], texts[MOST_PROMPTS];
-    size_t shown; /* bytes printed so far, of a single prompt's text */
+    generate_texts texts;
+    int64_t next; /* text to begin */
+    int64_t max_new_tokens;
+    int64_t n_new, n_done; /* tokens so far, texts that are done */
+    double began_s, shown_s;
 } generate_session;
 
-static tess_status show_new_text(generate_session *s, bool last)
+/* ---- The source of requests: text number i has the draws of stream i ---- */
+static tess_status next_request(void *self, tess_request *r, bool *none)
 {
-    tess_buffer text = {.mem = s->mem};
-    tess_status status = tess_decode(s->m.tokenizer, s->texts[0].data, s->texts[0].size, true, &text);
-    /* A character may still be incomplete: U+FFFD at the end waits for its other bytes. */
-    size_t end = text.size;
-    if (status == TESS_OK && !last && end >= 3 && memcmp(text.data + end - 3, "\xef\xbf\xbd", 3) == 0)
-        end -= 3;
-    if (status == TESS_OK && end > s->shown) {
-        fwrite(text.data + s->shown, 1, end - s->shown, stdout);
-        fflush(stdout);
-        s->shown = end;
-    }
-    tess_buffer_free(&text);
-    return status;
-}
-
-static tess_status on_token(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
-{
-    generate_session *s = context;
-    char number[40];
-    if (s->logprobs != NULL) {
-        printf("{\"prompt\": %d, \"position\": %lld, \"token\": %d, \"logprob\": %s, \"generated\": %s}\n", prompt,
-               (long long)position, token, tess_format_float(logprob, number, sizeof(number)),
-               generated ? "true" : "false");
+    generate_session *s = self;
+    generate_texts *t = &s->texts;
+    *none = s->next == t->n_prompts * t->n_each;
+    if (*none)
         return TESS_OK;
-    }
-    if (!generated)
-        return TESS_OK;
-    TESS_TRY(tess_ids_append(&s->texts[prompt], token));
-    return s->n_prompts == 1 ? show_new_text(s, false) : TESS_OK;
-}
-
-static tess_status add_prompt(generate_session *s, tess_encoder *encoder, const char *text, size_t size)
-{
-    TESS_CHECK(s->n_prompts < MOST_PROMPTS, TESS_E_INVALID, "more than %d prompts", MOST_PROMPTS);
-    int i = s->n_prompts++;
-    s->prompts[i].mem = s->texts[i].mem = s->mem;
-    for (int k = 0; k < s->bos.n; k++)
-        TESS_TRY(tess_ids_append(&s->prompts[i], s->bos.id[k]));
-    TESS_TRY(tess_encode(encoder, text, size, s->add_bos != TESS_ADD_BOS_FALSE, &s->prompts[i]));
-    TESS_CHECK(s->prompts[i].size > 0, TESS_E_INVALID, "prompt %d is empty: a model continues text", i);
-    for (size_t k = 0; k < s->prompts[i].size; k++)
-        TESS_TRY(tess_ids_append(&s->texts[i], s->prompts[i].data[k]));
+    const tess_ids *prompt = &t->prompts[s->next / t->n_each];
+    *r = (tess_request){.id = (uint64_t)s->next,
+                        .ids = prompt->data,
+                        .n = (int64_t)prompt->size,
+                        .n_prompt = (int64_t)prompt->size,
+                        .max_new_tokens = s->max_new_tokens,
+                        .prefix = t->n_each > 1 ? (uint64_t)(s->next / t->n_each) + 1 : 0,
+                        .want_prompt_logprobs = t->format == GENERATE_TOKEN && s->next % t->n_each == 0};
+    s->next++;
     return TESS_OK;
 }
 
-/* One prompt a line. */
-static tess_status add_file(generate_session *s, tess_encoder *encoder, const char *path)
+/* The status line, from the second second on. A single text shows its own progress. */
+static void show_progress(generate_session *s)
 {
-    char *text;
-    size_t size;
-    TESS_TRY_CTX(tess_os_read(s->mem, path, FILE_LIMIT, &text, &size), "--prompts");
-    tess_status status = TESS_OK;
-    for (size_t at = 0; at < size && status == TESS_OK;) {
-        const char *newline = memchr(text + at, '\n', size - at);
-        size_t n = newline != NULL ? (size_t)(newline - text) - at : size - at;
-        if (n > 0)
-            status = add_prompt(s, encoder, text + at, n);
-        at += n + 1;
-    }
-    tess_mem_free(s->mem, text);
-    TESS_TRY(status);
-    TESS_CHECK(s->n_prompts > 0, TESS_E_INVALID, "%s holds no prompt: one a line", path);
-    return TESS_OK;
+    static const double patience_s = 1, pace_s = 0.2;
+    const generate_texts *t = &s->texts;
+    int64_t n = t->n_prompts * t->n_each;
+    char tokens[32];
+    double now_s = tess_os_now_s(), took_s = now_s - s->began_s;
+    if (n == 1 || took_s < patience_s || now_s - s->shown_s < pace_s)
+        return;
+    s->shown_s = now_s;
+    cli_status_line("generate: %lld of %lld texts, %s tokens, %.0f tokens/s", (long long)s->n_done, (long long)n,
+                    tess_format_count((double)s->n_new, tokens, sizeof(tokens)), (double)s->n_new / took_s);
+}
+
+static tess_status on_token(void *self, const tess_request *r, int64_t position, int32_t token, float logprob,
+                            bool generated, bool *stop)
+{
+    generate_session *s = self;
+    s->n_new += generated;
+    show_progress(s);
+    return generate_texts_token(&s->texts, r, position, token, logprob, generated, stop);
+}
+
+static tess_status on_finished(void *self, const tess_request *r, tess_finish why)
+{
+    generate_session *s = self;
+    s->n_done++;
+    cli_status_clear();
+    return generate_texts_finished(&s->texts, r, why);
 }
 
 /* How to sample: what the command line leaves open (negative) is as generation_config.json says, or by default. Says
@@ -133,69 +113,71 @@ static tess_status settle(generate_session *s, const char *folder, tess_sampling
     return TESS_OK;
 }
 
-/* asked: the command line says max_new_tokens; else it is cut to what the model has room for. */
-static tess_status generate(generate_session *s, int64_t max_new_tokens, bool asked, const tess_sampling *sampling,
-                            int64_t batch)
+/* Room for the longest prompt and what is new. asked: the command line says how much; else it is cut to what the model
+ * has room for. */
+static tess_status find_length(generate_session *s, bool asked, int64_t *length)
 {
-    tess_prompt prompts[MOST_PROMPTS];
     const char *more = s->m.config.rope.kind == TESS_ROPE_DYNAMIC ? "; --max-length N lets it take N" : "";
     int64_t longest = 0, limit = tess_model_config_max_length(&s->m.config);
-    for (int i = 0; i < s->n_prompts; i++) {
-        prompts[i] = (tess_prompt){s->prompts[i].data, (int64_t)s->prompts[i].size};
-        longest = prompts[i].n > longest ? prompts[i].n : longest;
-    }
+    for (int64_t i = 0; i < s->texts.n_prompts; i++)
+        longest = (int64_t)s->texts.prompts[i].size > longest ? (int64_t)s->texts.prompts[i].size : longest;
     TESS_CHECK(longest < limit, TESS_E_INVALID,
                "a prompt has %lld tokens; the model takes %lld and needs room for new ones%s", (long long)longest,
                (long long)limit, more);
-    TESS_CHECK(!asked || max_new_tokens <= limit - longest, TESS_E_INVALID,
+    TESS_CHECK(!asked || s->max_new_tokens <= limit - longest, TESS_E_INVALID,
                "--max-new-tokens: %lld after a prompt of %lld tokens; the model takes %lld together%s",
-               (long long)max_new_tokens, (long long)longest, (long long)limit, more);
-    int64_t length = longest + max_new_tokens < limit ? longest + max_new_tokens : limit;
-    tess_generator_options options = {.dtype = s->m.dtype,
-                                      .max_length = length > longest + 1 ? length : longest + 1,
-                                      .n_slots = batch < s->n_prompts ? batch : s->n_prompts};
-    tess_generator *generator;
-    TESS_TRY(tess_generator_create(s->m.compute.stream, s->m.model, &s->m.compute.hooks, &options, &generator));
-    tess_status status = s->n_prompts == 1 && s->logprobs == NULL ? show_new_text(s, false) : TESS_OK;
-    if (status == TESS_OK)
-        status = tess_generate(generator, prompts, s->n_prompts, max_new_tokens, sampling, s->m.config.eos_token_id,
-                               s->m.config.n_eos, on_token, s);
-    tess_generator_destroy(&generator);
-    return status;
+               (long long)s->max_new_tokens, (long long)longest, (long long)limit, more);
+    *length = longest + s->max_new_tokens < limit ? longest + s->max_new_tokens : limit;
+    *length = *length > longest + 1 ? *length : longest + 1;
+    return TESS_OK;
 }
 
-static tess_status show_results(generate_session *s)
+/* One line of JSON on standard error. */
+static void print_stats(const generate_session *s, const tess_generator *generator)
 {
-    if (s->logprobs != NULL)
-        return TESS_OK;
-    if (s->n_prompts == 1) {
-        TESS_TRY(show_new_text(s, true));
-        putchar('\n');
-        return TESS_OK;
-    }
-    for (int i = 0; i < s->n_prompts; i++) {
-        tess_buffer text = {.mem = s->mem};
-        tess_status status = tess_decode(s->m.tokenizer, s->texts[i].data, s->texts[i].size, true, &text);
-        if (status == TESS_OK) {
-            printf("--- prompt %d\n", i);
-            fwrite(text.data, 1, text.size, stdout); /* may hold zero bytes */
-            putchar('\n');
-        }
-        tess_buffer_free(&text);
-        TESS_TRY(status);
-    }
-    return TESS_OK;
+    const tess_generator_stats g = tess_generator_get_stats(generator);
+    fprintf(stderr,
+            "{\"texts\": %lld, \"drawn\": %lld, \"prefilled\": %lld, \"shared\": %lld, \"decoded\": %lld, "
+            "\"passes\": %lld, \"preemptions\": %lld, \"peak_cache_bytes\": %.0f, \"seconds\": %.6f}\n",
+            (long long)s->n_done, (long long)g.drawn, (long long)g.prefilled, (long long)g.shared, (long long)g.decoded,
+            (long long)g.passes, (long long)g.preemptions, (double)g.peak_pages * (double)g.page_bytes,
+            tess_os_now_s() - s->began_s);
+}
+
+static tess_status generate(generate_session *s, bool asked, const tess_sampling *sampling, int64_t batch, bool stats)
+{
+    int64_t length = 0, n = s->texts.n_prompts * s->texts.n_each;
+    TESS_TRY(find_length(s, asked, &length));
+    const tess_generator_options options = {
+        .dtype = s->m.dtype, .max_length = length, .max_sequences = batch < n ? batch : n};
+    const tess_request_source source = {s, next_request, on_token, on_finished};
+    tess_generator *generator;
+    TESS_TRY(tess_generator_create(s->m.compute.stream, s->m.model, &s->m.compute.hooks, &options, &generator));
+    s->began_s = tess_os_now_s();
+    tess_status status = generate_texts_begin(&s->texts);
+    if (status == TESS_OK)
+        status = tess_generator_run(generator, sampling, s->m.config.eos_token_id, s->m.config.n_eos, &source);
+    cli_status_clear();
+    if (status == TESS_OK && stats)
+        print_stats(s, generator);
+    tess_generator_destroy(&generator);
+    return status;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
     static generate_session s;
     const char *prompt = NULL, *file = NULL, *device = NULL, *dtype_text = NULL, *add_bos = NULL;
-    int64_t max_new_tokens = -1, max_length = 0, seed = 0, threads = 0, batch = 8;
+    const char *logprobs = NULL, *jsonl = NULL, *stats = NULL, *stops[CLI_REPEATS + 1] = {NULL};
+    int64_t max_new_tokens = -1, max_length = 0, seed = 0, threads = 0, batch = 8, n_each = 1;
     tess_sampling sampling = {.temperature = -1, .top_k = -1, .top_p = -1, .repetition_penalty = -1};
     const cli_flag flags[] = {
         {"--prompt", "TEXT", "text to continue", .text = &prompt},
-        {"--prompts", "FILE", "one prompt a line (blank lines are passed over), generated together", .text = &file},
+        {"--prompts", "FILE",
+         "one prompt a line (blank lines are passed over), generated together; of FILE.jsonl each line's \"prompt\"",
+         .text = &file},
+        {"--n", "N", "texts of each prompt, which is read once (1)", .integer = &n_each, .min = 1, .max = 1 << 20},
+        {"--stop", "TEXT ...", "a text ends before this; may be given often", .text = stops},
         {"--max-new-tokens", "N", "at most; 0 scores the prompt with --logprobs (128)", .integer = &max_new_tokens,
          .max = 1 << 24},
         {"--temperature", "T", "0 is greedy (0.8)", .number = &sampling.temperature, .most = 100},
@@ -207,10 +189,12 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",
          .integer = &max_length, .min = 2, .max = 1 << 27},
         {"--seed", "N", "the same seed draws the same text (0)", .integer = &seed, .max = INT64_MAX},
-        {"--logprobs", NULL, "JSON lines: position, token, log-probability, instead of text", .text = &s.logprobs},
+        {"--logprobs", NULL, "JSON lines: position, token, log-probability, instead of text", .text = &logprobs},
+        {"--jsonl", NULL, "JSON lines: prompt, index, text, ids, logprobs, finish of each text", .text = &jsonl},
+        {"--stats", NULL, "a line of JSON on standard error: tokens read, shared and drawn, seconds", .text = &stats},
         {"--add-bos", "WHETHER", "begin prompts with the bos token: true, false, or auto: if the tokenizer does (auto)",
          .text = &add_bos},
-        {"--batch", "N", "prompts that run at once (8)", .integer = &batch, .min = 1, .max = 4096},
+        {"--batch", "N", "texts that run at once (8)", .integer = &batch, .min = 1, .max = 4096},
         {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", .text = &dtype_text},
         {"--device", "NAME", "where the model computes: cpu, far or cuda (cpu)", .text = &device},
         {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
@@ -223,28 +207,37 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_reporter reporter = {cli_print_line, NULL};
     tess_encoder *encoder = NULL;
     tess_status status;
-    s.mem = mem;
+    tess_prefix bos;
+    tess_add_bos add;
+    s.texts = (generate_texts){.mem = mem,
+                               .format = jsonl != NULL      ? GENERATE_JSONL
+                                         : logprobs != NULL ? GENERATE_TOKEN
+                                                            : GENERATE_TEXT,
+                               .n_each = n_each,
+                               .stops = stops};
+    for (int i = 0; stops[i] != NULL; i++)
+        if (stops[i][0] == '\0')
+            return cli_misuse(&cli_generate, "--stop: an empty text ends nothing");
     sampling.seed = (uint64_t)seed;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
-    TESS_GOTO(cli_add_bos(add_bos, &s.add_bos), parsed);
+    TESS_GOTO(cli_add_bos(add_bos, &add), parsed);
     const tess_model_folder_options folder = {dtype, max_length, (int)threads, device};
-    TESS_GOTO(tess_model_folder_open(s.mem, argv[1], &folder, &reporter, &s.m), parsed);
-    TESS_GOTO(tess_model_begin_of_text(&s.m.config, s.m.tokenizer, s.add_bos, &s.bos), opened);
-    if (tess_tokenizer_prefix(s.m.tokenizer).n > 0)
-        s.bos.n = 0;
+    TESS_GOTO(tess_model_folder_open(mem, argv[1], &folder, &reporter, &s.m), parsed);
+    TESS_GOTO(tess_model_begin_of_text(&s.m.config, s.m.tokenizer, add, &bos), opened);
+    if (tess_tokenizer_prefix(s.m.tokenizer).n > 0) /* its template begins texts */
+        bos.n = 0;
+    s.texts.tokenizer = s.m.tokenizer;
     bool asked = max_new_tokens >= 0;
     TESS_GOTO(settle(&s, argv[1], &sampling, &max_new_tokens), opened);
-    TESS_GOTO(tess_encoder_create(s.mem, s.m.tokenizer, &encoder), opened);
-    status = prompt != NULL ? add_prompt(&s, encoder, prompt, strlen(prompt)) : add_file(&s, encoder, file);
+    s.max_new_tokens = max_new_tokens;
+    TESS_GOTO(tess_encoder_create(mem, s.m.tokenizer, &encoder), opened);
+    bool special = add != TESS_ADD_BOS_FALSE;
+    status = prompt != NULL ? generate_texts_add(&s.texts, encoder, &bos, special, prompt, strlen(prompt))
+                            : generate_texts_load(&s.texts, encoder, &bos, special, file);
     if (status == TESS_OK)
-        status = generate(&s, max_new_tokens, asked, &sampling, batch);
-    if (status == TESS_OK)
-        status = show_results(&s);
+        status = generate(&s, asked, &sampling, batch, stats != NULL);
 opened:
-    for (int i = 0; i < s.n_prompts; i++) {
-        tess_ids_free(&s.prompts[i]);
-        tess_ids_free(&s.texts[i]);
-    }
+    generate_texts_free(&s.texts);
     tess_encoder_destroy(&encoder);
     tess_model_folder_close(&s.m);
 parsed:

@@ -7,6 +7,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "cli/tokenize_template.h"
 #include "data/tokenizer/tokenizer.h"
 
 /* Reads a whole file; NULL and "-": standard input. */
@@ -119,21 +120,28 @@ opened:
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const char *out = NULL, *literal = NULL, *special = NULL;
-    int64_t vocab = 4096;
+    const char *out = NULL, *literal = NULL, *special = NULL, *messages = NULL, *spans = NULL;
+    int64_t vocab = 4096, now_s = 0;
     const cli_flag flags[] = {
         {"--vocab-size", "N", "train: tokens, the 256 bytes and <|endoftext|> included (4096)", .integer = &vocab,
          .min = 257, .max = 1000000},
         {"--out", "FILE", "train: where the tokenizer.json goes (tokenizer.json)", .text = &out},
         {"--text", "TEXT", "encode, decode: this instead of a file", .text = &literal},
         {"--special", NULL, "encode: add the special tokens of the template; decode: keep them", .text = &special},
+        {"--messages", "FILE", "template: JSON, a list of messages, or an object with messages, tools and variables",
+         .text = &messages},
+        {"--spans", NULL, "template: as JSON, with where in bytes generation blocks begin and end", .text = &spans},
+        {"--now", "SECONDS", "template: what strftime_now tells, in seconds since 1970 (0)", .integer = &now_s,
+         .min = 0, .max = 1LL << 40},
     };
     int n = cli_parse(argc, argv, &cli_tokenize, flags, sizeof(flags) / sizeof(flags[0]));
     if (n < 2)
         return cli_misuse(&cli_tokenize, "say what to do, and with which file");
     tess_status status;
     const char *file = n > 2 ? argv[3] : NULL;
-    bool training = strcmp(argv[1], "train") == 0;
+    bool training = strcmp(argv[1], "train") == 0, templates = strcmp(argv[1], "template") == 0;
+    if (templates && (n > 2 || messages == NULL))
+        return cli_misuse(&cli_tokenize, "template takes one template and --messages FILE");
     if (!training && (n > 3 || (file != NULL && literal != NULL)))
         return cli_misuse(&cli_tokenize, "%s takes one file or --text", argv[1]);
     if (training)
@@ -142,14 +150,19 @@ static int run(tess_mem *mem, int argc, char **argv)
         status = encode(mem, argv[2], file, literal, special != NULL);
     else if (strcmp(argv[1], "decode") == 0)
         status = decode(mem, argv[2], file, literal, special == NULL);
+    else if (templates)
+        status = cli_tokenize_template(mem, argv[2], messages, spans != NULL, now_s);
     else
-        return cli_misuse(&cli_tokenize, "'%s' is neither train, encode nor decode", argv[1]);
+        return cli_misuse(&cli_tokenize, "'%s' is neither train, encode, decode nor template", argv[1]);
     return cli_end(status);
 }
 
-const cli_command cli_tokenize = {"tokenize", "train FILE ... | encode TOKENIZER [FILE] | decode TOKENIZER [FILE]",
-                                  "train a byte-level BPE, or turn text into ids and back\n"
-                                  "TOKENIZER is a tokenizer.json or a folder that holds one, or vocab.json and "
-                                  "merges.txt; without FILE, standard input is "
-                                  "read.",
-                                  .run = run};
+const cli_command cli_tokenize = {
+    "tokenize",
+    "train FILE ... | encode TOKENIZER [FILE] | decode TOKENIZER [FILE] | template TEMPLATE --messages FILE",
+    "train a byte-level BPE, or turn text into ids and back\n"
+    "TOKENIZER is a tokenizer.json or a folder that holds one, or vocab.json and "
+    "merges.txt; without FILE, standard input is "
+    "read. template writes a conversation as TEMPLATE does, a .jinja file or a model's "
+    "folder.",
+    .run = run};

@@ -92,10 +92,13 @@ size_t tess_gemm_fused_work(int64_t m, int64_t n, bool terms, tess_then then, te
 
 /* One sequence of a batch: queries q_begin .. q_begin+q_len of the batch's rows see keys 0..k_len of k/v; query i
  * stands at key position k_len - q_len + i (causal, aligned at the end). In training k_len == q_len and k/v point at
- * the sequence's first row; in generation k/v point into the cache. */
+ * the sequence's first row. In generation keys and values lie in pages of a cache, TESS_ATTENTION_BLOCK rows each: key
+ * j is row j % TESS_ATTENTION_BLOCK of page pages[j / TESS_ATTENTION_BLOCK], and k/v point at page 0. Pages are
+ * descriptors, as the sequence is. */
 typedef struct tess_attention_seq {
     int64_t q_begin, q_len, k_len;
-    const void *k, *v; /* (k_len, G, D), rows k_stride / v_stride elements apart */
+    const void *k, *v;    /* (k_len, G, D), rows k_stride / v_stride elements apart, pages page_stride */
+    const int32_t *pages; /* (one for each block of keys) or NULL: all rows behind each other */
 } tess_attention_seq;
 
 /* out[t,h] = sum_j softmax_j(scale * q[t,h].k[j,h*G/H]) v[j]: online softmax over key blocks of TESS_ATTENTION_BLOCK
@@ -113,12 +116,20 @@ typedef struct tess_attention {
     const void *q;
     void *out;
     int64_t q_stride, k_stride, v_stride, out_stride; /* elements between rows (tokens) */
-    float *lse;                                       /* (T, H); may be NULL in forward */
+    int64_t page_stride; /* elements between pages of k, and of v; 0: no sequence has any */
+    float *lse;          /* (T, H); may be NULL in forward */
     tess_dtype dtype;
 } tess_attention;
 
-/* Gradients of the same call (training: k_len == q_len). dk, dv rows line up with the batch's rows (q_begin); gradients
- * of a shared key head are the sum over its query heads in ascending order. */
+/* Elements from a sequence's k or v (of this stride) to the block of keys that begins with key `base`. */
+static inline int64_t tess_attention_block(const tess_attention *a, const tess_attention_seq *s, int64_t base,
+                                           int64_t stride)
+{
+    return s->pages == NULL ? base * stride : s->pages[base / TESS_ATTENTION_BLOCK] * a->page_stride;
+}
+
+/* Gradients of the same call (training: k_len == q_len, no pages). dk, dv rows line up with the batch's rows (q_begin);
+ * gradients of a shared key head are the sum over its query heads in ascending order. */
 typedef struct tess_attention_grad {
     const void *dout; /* (T, H, D) */
     void *dq, *dk, *dv;

@@ -178,10 +178,10 @@ static tess_status check_sequences(const tess_executor *e, const tess_batch *bat
                    (long long)i, begin, end, (long long)T);
         if (batch->cache == NULL)
             continue;
-        TESS_CHECK(batch->cache_slot[i] >= 0 && batch->pos[begin] + (int64_t)(end - begin) <= batch->cache->max_length,
-                   TESS_E_INVALID, "batch: sequence %lld: %d tokens from position %d in slot %d; the cache holds %lld",
-                   (long long)i, end - begin, batch->pos[begin], batch->cache_slot[i],
-                   (long long)batch->cache->max_length);
+        for (int32_t j = 0; j <= (batch->pos[begin] + (end - begin) - 1) / TESS_ATTENTION_BLOCK; j++)
+            TESS_CHECK(batch->pages[i][j] >= 0 && batch->pages[i][j] < batch->cache->n_pages, TESS_E_INVALID,
+                       "batch: block %d of sequence %lld lies in page %d; the cache has %lld", j, (long long)i,
+                       batch->pages[i][j], (long long)batch->cache->n_pages);
         for (int32_t t = begin + 1; t < end; t++)
             TESS_CHECK(batch->pos[t] == batch->pos[t - 1] + 1, TESS_E_INVALID,
                        "batch: token %d is at position %d after %d; cached sequences run on", t, batch->pos[t],

@@ -339,20 +339,22 @@ tess_status tess_executor_backward(tess_executor *e, const tess_range *r, const 
     return backward_range(e, r, b);
 }
 
-/* The task of the head in evaluation: log-probabilities of targets, the logits of some rows, or values. */
+/* The task of the head in evaluation: log-probabilities of targets, the logits of some rows, or both; or values. */
 typedef struct head_task {
     float inv_temperature;
-    float *logprob, *entropy;
+    float *logprob, *entropy; /* NULL: not wanted */
     const int32_t *rows;
     int64_t n_rows;
-    float *logits, *values;
+    float *logits, *values; /* NULL: not wanted */
 } head_task;
 
 static tess_status pick_logits(tess_executor *e, tess_layer_call call, const head_task *task)
 {
     int64_t C = call.config->hidden_size;
     void *picked = e->split.stream != NULL ? e->split.stream : e->work.branch;
-    TESS_TRY(call.kernels->gather_rows(call.stream, e->work.y, task->rows, picked, task->n_rows,
+    int32_t *index = e->ids; /* which nobody needs behind the embedding */
+    TESS_TRY(tess_upload(e->stream, index, task->rows, (size_t)task->n_rows * sizeof(int32_t)));
+    TESS_TRY(call.kernels->gather_rows(call.stream, e->work.y, index, picked, task->n_rows,
                                        (size_t)C * tess_dtype_size(call.dtype)));
     call.T = task->n_rows;
     return tess_head_logits(&call, &e->head, picked, task->logits);
@@ -371,7 +373,7 @@ static tess_status evaluate_head(tess_executor *e, const tess_range *r, const he
         TESS_TRY(tess_value_forward(&call, e->work.y, task->values));
     else if (task->logits != NULL)
         TESS_TRY(pick_logits(e, call, task));
-    else
+    if (task->logprob != NULL)
         TESS_TRY(tess_head_forward(&call, &e->head, e->work.y, task->inv_temperature, task->logprob, task->entropy));
     if (tied)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
@@ -462,18 +464,26 @@ tess_status tess_executor_score(tess_executor *e, const tess_range *r, const voi
     return TESS_OK;
 }
 
-tess_status tess_executor_logits(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
-                                 float *logits)
+tess_status tess_executor_predict(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
+                                  float *logits, float inv_temperature, float *logprob)
 {
+    TESS_CHECK(logprob == NULL || batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
     TESS_TRY(tess_executor_take_batch(e, batch));
     TESS_CHECK(n_rows >= 0 && n_rows <= e->options.max_tokens, TESS_E_INVALID,
                "logits of %lld rows; at most %lld at once", (long long)n_rows, (long long)e->options.max_tokens);
     for (int64_t i = 0; i < n_rows; i++)
         TESS_CHECK(rows[i] >= 0 && rows[i] < batch->n_tokens, TESS_E_INVALID, "logits of row %d; the batch has %lld",
                    rows[i], (long long)batch->n_tokens);
-    int32_t *index = e->targets; /* which logits do not need */
-    TESS_TRY(tess_upload(e->stream, index, rows, (size_t)n_rows * sizeof(int32_t)));
-    return evaluate(e, batch, &(head_task){.rows = index, .n_rows = n_rows, .logits = logits});
+    return evaluate(
+        e, batch,
+        &(head_task){
+            .inv_temperature = inv_temperature, .logprob = logprob, .rows = rows, .n_rows = n_rows, .logits = logits});
+}
+
+tess_status tess_executor_logits(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
+                                 float *logits)
+{
+    return tess_executor_predict(e, batch, rows, n_rows, logits, 1, NULL);
 }
 
 tess_status tess_executor_values(tess_executor *e, const tess_batch *batch, float *value)

@@ -108,11 +108,11 @@ typedef struct tess_watch {
 /* A batch is memory of the host, consumed before a call returns. What a call gives and takes beside it (log-
  * probabilities, logits, the stream, keys and values, weights and gradients) is memory of the executor's device. */
 
-/* Keys and values of past tokens, one slot per sequence (infer/ owns the memory): layer l of slot s starts at
- * k[l] + s * slot_stride elements; rows (positions) of n_kv_heads * head_size elements. */
+/* Keys and values of past tokens, in pages of TESS_ATTENTION_BLOCK positions (infer/ owns the memory): page p of layer
+ * l starts at k[l] + p * page_stride elements; rows (positions) of n_kv_heads * head_size elements. */
 typedef struct tess_kv_cache {
     void *const *k, *const *v; /* (L) */
-    int64_t slot_stride, max_length;
+    int64_t page_stride, n_pages;
     tess_dtype dtype;
 } tess_kv_cache;
 
@@ -123,8 +123,10 @@ typedef struct tess_batch {
     const int32_t *pos;         /* (T) position inside the sequence */
     const int32_t *targets;     /* (T) next token, -1: no loss here; may be NULL in generation */
     const int32_t *cu_seqlens;  /* (n_seqs + 1) */
-    const int32_t *cache_slot;  /* (n_seqs) of each sequence; its first new position is pos[cu_seqlens[i]] */
     const tess_kv_cache *cache; /* NULL in training */
+    const int32_t *const
+        *pages; /* (n_seqs) with a cache: sequence i has position p in page pages[i][p / BLOCK], for all
+                 * of its tokens; those of this batch, from pos[cu_seqlens[i]] on, are written there */
     /* What a training step minimises over this batch; NULL: the sum of -log p(target). For those who run steps of many
      * batches: tess_executor_train takes the loss beside the batch, and evaluation has none. */
     const tess_token_loss *loss;
@@ -253,6 +255,9 @@ tess_status tess_executor_logits(tess_executor *executor, const tess_batch *batc
  * training.
  */
 tess_status tess_executor_values(tess_executor *executor, const tess_batch *batch, float *value);
+/* Both of one forward: logits of some rows, and log-probabilities of all targets. */
+tess_status tess_executor_predict(tess_executor *executor, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
+                                  float *logits, float inv_temperature, float *logprob);
 
 /* Hooks for weights that are whole in this process: w[i] for parameter i of the model in compute dtype, dw[i] float32
  * or NULL. The arrays are borrowed. *hooks->self is allocated; free with tess_static_hooks_free. */

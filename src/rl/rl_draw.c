@@ -4,24 +4,46 @@
 #include "base/os/os.h"
 #include "rl/rl_impl.h"
 
-typedef struct drawing {
+typedef struct rl_drawing {
     rl *r;
     const rl_draw_options *options;
     rl_sample *const *samples;
     int64_t n, next;
+    rl_sample **again; /* (n) samples that have another turn */
+    int64_t n_again;
     int32_t version;
     tess_buffer tail; /* the newest tokens' text, to find a stop text in */
     tess_status journal;
-} drawing;
+} rl_drawing;
+
+/* ---- Text ---- */
+tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text)
+{
+    const tess_tokenizer *tokenizer = tess_trainer_tokenizer_of(r->trainer);
+    const int64_t vocabulary = tess_tokenizer_vocab_size(tokenizer);
+    for (int64_t begin = 0, end; begin < n; begin = end + 1) {
+        for (end = begin; end < n && ids[end] < vocabulary; end++)
+            continue;
+        TESS_TRY(tess_decode(tokenizer, ids + begin, (size_t)(end - begin), true, text));
+    }
+    return tess_buffer_append(text, "", 0); /* a text, even if there is none */
+}
 
 /* ---- What the generator asks ---- */
+static rl_sample *next_sample(rl_drawing *d)
+{
+    if (d->n_again > 0)
+        return d->again[--d->n_again];
+    return d->next < d->n ? d->samples[d->next++] : NULL;
+}
+
 static tess_status next(void *self, tess_request *request, bool *none)
 {
-    drawing *d = self;
-    *none = d->next == d->n;
+    rl_drawing *d = self;
+    rl_sample *s = next_sample(d);
+    *none = s == NULL;
     if (*none)
         return TESS_OK;
-    rl_sample *s = d->samples[d->next++];
     TESS_TRY(rl_sample_reserve(d->r->mem, s, s->n_prompt + d->options->max_new_tokens)); /* ids are borrowed */
     *request = (tess_request){.id = d->options->numbers + (uint64_t)s->number,
                               .ids = s->ids,
@@ -36,7 +58,7 @@ static tess_status next(void *self, tess_request *request, bool *none)
 
 /* Whether the answer's text ends with a stop text. Enough tokens are decoded for the longest one: each is a byte at
  * least, but for special ones, which end answers. */
-static tess_status find_stop(drawing *d, const rl_sample *s, bool *stop)
+static tess_status find_stop(rl_drawing *d, const rl_sample *s, bool *stop)
 {
     const tess_text_list *stops = &d->r->config->rollout.stop;
     size_t longest = 0;
@@ -47,8 +69,7 @@ static tess_status find_stop(drawing *d, const rl_sample *s, bool *stop)
     int64_t first = s->n - (int64_t)longest - 4;
     first = first > s->n_prompt ? first : s->n_prompt;
     d->tail.size = 0;
-    TESS_TRY(
-        tess_decode(tess_trainer_tokenizer_of(d->r->trainer), s->ids + first, (size_t)(s->n - first), true, &d->tail));
+    TESS_TRY(rl_text(d->r, s->ids + first, s->n - first, &d->tail));
     for (int i = 0; i < stops->n && d->tail.data != NULL; i++)
         *stop |= tess_text_ends_with(d->tail.data, stops->item[i]);
     return TESS_OK;
@@ -57,7 +78,7 @@ static tess_status find_stop(drawing *d, const rl_sample *s, bool *stop)
 static tess_status token(void *self, const tess_request *request, int64_t position, int32_t id, float logprob,
                          bool generated, bool *stop)
 {
-    drawing *d = self;
+    rl_drawing *d = self;
     rl_sample *s = request->user;
     (void)position;
     if (!generated)
@@ -66,17 +87,49 @@ static tess_status token(void *self, const tess_request *request, int64_t positi
     return find_stop(d, s, stop);
 }
 
+/* The tokens of the sample's newest turn begin behind what was said to it last. */
+static int64_t turn_begin(const rl_sample *s)
+{
+    int64_t first = s->n;
+    while (first > s->n_prompt && s->version[first - 1] != RL_NOT_DRAWN)
+        first--;
+    return first;
+}
+
+/* Whether the sample goes on with another turn, and has room for one. */
+static tess_status turn_over(rl_drawing *d, rl_sample *s, tess_finish why, bool *goes_on)
+{
+    *goes_on = false;
+    if (d->r->environment == NULL || (why != TESS_FINISH_END && why != TESS_FINISH_STOP))
+        return TESS_OK;
+    const int64_t turn = s->turns++;
+    if (s->turns >= d->r->config->rollout.max_turns)
+        return TESS_OK;
+    TESS_TRY(rl_turn(d->r, d->options->prompts, s, turn, turn_begin(s), goes_on));
+    if (*goes_on && s->n - s->n_prompt >= d->options->max_new_tokens) {
+        *goes_on = false; /* what it was told has filled it */
+        s->finish = TESS_FINISH_LENGTH;
+    }
+    return TESS_OK;
+}
+
 static tess_status finished(void *self, const tess_request *request, tess_finish why)
 {
-    drawing *d = self;
+    rl_drawing *d = self;
     rl_sample *s = request->user;
+    bool goes_on;
     s->finish = why == TESS_FINISH_BUDGET ? RL_UNFINISHED : (int32_t)why;
+    TESS_TRY(turn_over(d, s, why, &goes_on));
     tess_runtime_phase(tess_trainer_runtime(d->r->trainer), "rollout", d->r->engine->step + 1, d->r->state.rollout);
+    if (goes_on) {
+        d->again[d->n_again++] = s;
+        return TESS_OK;
+    }
     return d->options->journal != NULL ? rl_journal_append(d->options->journal, d->options->round, s) : TESS_OK;
 }
 
 /* ---- Drawing ---- */
-static tess_status run(drawing *d, const tess_held_weights *held)
+static tess_status run(rl_drawing *d, const tess_held_weights *held)
 {
     const tess_config *c = d->r->config;
     const tess_model_config *model = tess_trainer_model(d->r->trainer);
@@ -100,16 +153,18 @@ static tess_status run(drawing *d, const tess_held_weights *held)
 
 tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n)
 {
-    drawing d = {.r = r, .options = options, .samples = samples, .n = n, .version = (int32_t)r->engine->step};
+    rl_drawing d = {.r = r, .options = options, .samples = samples, .n = n, .version = (int32_t)r->engine->step};
     tess_held_weights held;
     double begin_s = tess_os_now_s();
     d.tail.mem = r->mem;
     tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", r->engine->step + 1, r->state.rollout);
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
     tess_status status = tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && n > 0)
         status = run(&d, &held);
     tess_status freed = tess_weights_let_go(&held);
     tess_buffer_free(&d.tail);
+    tess_mem_free(r->mem, d.again);
     r->facts.draw_s += tess_os_now_s() - begin_s;
     return status != TESS_OK ? status : freed;
 }
@@ -127,8 +182,7 @@ static tess_status decode_answers(rl *r, grading *g, rl_sample *const *samples, 
     for (int64_t i = 0; i < n; i++) {
         const rl_sample *s = samples[i];
         g->text[i] = g->answers.size;
-        TESS_TRY(tess_decode(tess_trainer_tokenizer_of(r->trainer), s->ids + s->n_prompt, (size_t)(s->n - s->n_prompt),
-                             true, &g->answers));
+        TESS_TRY(rl_text(r, s->ids + s->n_prompt, s->n - s->n_prompt, &g->answers));
         TESS_TRY(tess_buffer_append(&g->answers, "", 1)); /* ends a text */
     }
     g->text[n] = g->answers.size;

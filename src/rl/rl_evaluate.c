@@ -11,14 +11,14 @@
 
 static const uint64_t evaluation_numbers = (uint64_t)1 << 62; /* no sample of a rollout has such a number */
 
-typedef struct evaluation {
+typedef struct rl_evaluation {
     rl_sample *samples; /* (n) of all ranks */
     rl_sample **listed; /* (n) */
     int32_t *owner;
     int64_t n;
-} evaluation;
+} rl_evaluation;
 
-static tess_status begin(rl *r, evaluation *e)
+static tess_status begin(rl *r, rl_evaluation *e)
 {
     const int64_t n = r->config->evaluation.n;
     const size_t count = (size_t)e->n;
@@ -37,12 +37,13 @@ static tess_status begin(rl *r, evaluation *e)
     return TESS_OK;
 }
 
-static tess_status answer(rl *r, evaluation *e)
+static tess_status answer(rl *r, rl_evaluation *e)
 {
     const tess_config *c = r->config;
     const rl_draw_options options = {.temperature = c->evaluation.temperature,
                                      .max_new_tokens = c->rollout.max_new_tokens,
                                      .numbers = evaluation_numbers,
+                                     .prompts = r->held_out,
                                      .prefix_n = c->evaluation.n};
     rl_sample **mine;
     int64_t n = 0;
@@ -62,7 +63,7 @@ typedef struct evaluation_result {
     double accuracy, reward, pass_at_n, length, truncated;
 } evaluation_result;
 
-static evaluation_result measure(const rl *r, const evaluation *e)
+static evaluation_result measure(const rl *r, const rl_evaluation *e)
 {
     const int64_t n = r->config->evaluation.n, n_prompts = e->n / n;
     evaluation_result sum = {0};
@@ -85,7 +86,7 @@ static evaluation_result measure(const rl *r, const evaluation *e)
                                .truncated = sum.truncated / (double)e->n};
 }
 
-static void report(rl *r, const evaluation *e, double seconds)
+static void report(rl *r, const rl_evaluation *e, double seconds)
 {
     const evaluation_result result = measure(r, e);
     const int64_t n = r->config->evaluation.n, k = n < 8 ? n : 8;
@@ -107,9 +108,20 @@ static void report(rl *r, const evaluation *e, double seconds)
     tess_trainer_add_metrics(r->trainer, metrics, (int)(sizeof(metrics) / sizeof(metrics[0])));
 }
 
+/* What programs outside do wrong costs the evaluation, never the training. All ranks have the same status. */
+static tess_status tolerate(const rl *r, tess_status status)
+{
+    if (status != TESS_E_IO && status != TESS_E_TIMEOUT && status != TESS_E_FORMAT && status != TESS_E_INVALID)
+        return status == TESS_OK ? TESS_OK : tess_fail_context(status, "evaluation");
+    tess_trainer_warn(r->trainer, "the evaluation of step %lld is missing: %s", (long long)r->engine->step,
+                      tess_error_message());
+    tess_error_clear();
+    return TESS_OK;
+}
+
 tess_status rl_evaluate(rl *r)
 {
-    evaluation e = {.n = tess_prompts_count(r->held_out) * r->config->evaluation.n};
+    rl_evaluation e = {.n = tess_prompts_count(r->held_out) * r->config->evaluation.n};
     const double begin_s = tess_os_now_s();
     tess_status status = begin(r, &e);
     if (status == TESS_OK)
@@ -121,5 +133,5 @@ tess_status rl_evaluate(rl *r)
     tess_mem_free(r->mem, e.samples);
     tess_mem_free(r->mem, e.listed);
     tess_mem_free(r->mem, e.owner);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "evaluation");
+    return tolerate(r, status);
 }

@@ -3,6 +3,7 @@
  *   rl_task.c      the task that the trainer drives: rollouts, then the optimizer steps that learn from them
  *   rl_rollout.c   which samples a rollout has: prompts in order, filter, budget, what the journal knows
  *   rl_draw.c      this rank's share of them drawn and graded
+ *   rl_turns.c     an environment between the turns of a sample
  *   rl_exchange.c  what every rank has drawn becomes everybody's
  *   rl_rows.c      a rollout as rows to train on: log-probabilities of others, advantages
  *   rl_micro.c     micro-batches of a step
@@ -20,6 +21,7 @@
 #include "rl/algo/rl_tuner.h"
 #include "rl/algo/rl_value.h"
 #include "rl/critic/critic.h"
+#include "rl/env/rl_environment.h"
 #include "rl/reference/reference.h"
 #include "rl/reward/reward.h"
 #include "rl/rl_journal.h"
@@ -52,6 +54,7 @@ typedef struct rl_state {
 typedef struct rl_rollout_facts {
     int64_t rounds, dropped[2]; /* dropped: prompts that the filter left out, all rewards alike: low, high */
     int64_t drawn_tokens, known_samples;
+    int64_t turns, failed_turns; /* with an environment, of this rank */
     double draw_s, grade_s, prepare_s;
     tess_generator_stats stats; /* of this rank */
 } rl_rollout_facts;
@@ -85,9 +88,10 @@ struct rl {
     tess_engine *engine;              /* once it is ready */
     tess_prompts *prompts, *held_out; /* held_out NULL: none */
     tess_rewarder *rewarder;
-    tess_reference *reference;  /* NULL: none */
-    tess_critic *critic;        /* NULL: none */
-    tess_value_sums value_sums; /* of its newest step, over all ranks */
+    tess_rl_environment *environment; /* NULL: answers have one turn */
+    tess_reference *reference;        /* NULL: none */
+    tess_critic *critic;              /* NULL: none */
+    tess_value_sums value_sums;       /* of its newest step, over all ranks */
     tess_policy_options policy;
     char folder[1024]; /* of journals */
     uint64_t identity; /* of all rollouts of this run */
@@ -138,6 +142,7 @@ tess_status rl_check(tess_config *config); /* may set what is open */
 tess_policy_options rl_policy_of(const tess_config *config, double kl_beta);
 tess_dpo_options rl_dpo_of(const tess_config *config);
 tess_reward_options rl_reward_of(const tess_config *config);
+tess_rl_environment_options rl_environment_of(const tess_config *config);
 bool rl_wants_reference(const tess_config *config);
 
 /* ---- rl_rollout.c ---- */
@@ -151,17 +156,26 @@ void rl_groups_free(tess_mem *mem, rl_groups *groups, int64_t n);
 /* ---- rl_draw.c ---- */
 typedef struct rl_draw_options {
     double temperature;
-    int64_t max_new_tokens; /* of a sample in all */
-    int64_t budget_tokens;  /* of a sample now; 0: all */
-    uint64_t numbers;       /* added to samples' numbers, so that evaluation draws others */
-    int64_t prefix_n;       /* samples of a prompt */
-    rl_journal *journal;    /* NULL: none */
+    int64_t max_new_tokens;      /* of a sample in all */
+    int64_t budget_tokens;       /* of a sample now; 0: all */
+    uint64_t numbers;            /* added to samples' numbers, so that evaluation draws others */
+    const tess_prompts *prompts; /* that samples' records are of */
+    int64_t prefix_n;            /* samples of a prompt */
+    rl_journal *journal;         /* NULL: none */
     int64_t round;
 } rl_draw_options;
 
 /* Draws on with `n` unfinished samples, which are this rank's, and grades those that it finishes. The weights are held
  * meanwhile. Collective, also with n = 0. */
 tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n);
+/* Appends the text of n ids. Those that a padded vocabulary has beyond the tokenizer's stand for nothing. */
+tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text);
+
+/* ---- rl_turns.c ---- */
+/* What the environment says to a sample that has finished its turn `turn`, whose tokens begin at `first`; it becomes
+ * part of the sample, drawn by nobody. *goes_on: the model has another turn. A turn that fails ends the sample. */
+tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *sample, int64_t turn, int64_t first, bool *goes_on);
+
 /* Grades samples whose record is of `prompts`. */
 tess_status rl_grade(rl *r, const tess_prompts *prompts, rl_sample *const *samples, int64_t n);
 

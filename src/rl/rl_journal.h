@@ -12,8 +12,8 @@
 
 #include "rl/rl_sample.h"
 
-/* What samples of a rollout depend on. identity: the run's settings, its prompts and its kernels; chain: all samples
- * and rewards before; weights: the digest of those that drew them, 0: any, when they are looked for later. */
+/* What samples of a rollout depend on. identity: the run's settings and its prompts; chain: all samples and rewards
+ * before; weights: a digest of those that drew them, and of how; 0: any, when they are looked for later. */
 typedef struct rl_origin {
     uint64_t identity, chain, weights;
 } rl_origin;

@@ -64,6 +64,10 @@ static tess_status check_drawing(tess_config *c)
     TESS_CHECK(c->rollout.in_flight >= c->rollout.prompts, TESS_E_INVALID,
                "rollout.in_flight: %lld prompts under way never make a rollout of %lld",
                (long long)c->rollout.in_flight, (long long)c->rollout.prompts);
+    TESS_CHECK(!c->rl.filter || c->rollout.n > 1, TESS_E_INVALID,
+               "rl.filter: one sample of a prompt has no other to differ from: set rollout.n=2 or more");
+    TESS_CHECK(c->rl.kl_beta == 0 || c->rl.kl != TESS_KL_K1 || c->rl.kl_in_reward, TESS_E_INVALID,
+               "rl.kl=k1: its gradient says nothing on average: set rl.kl=k2 or k3, or rl.kl_in_reward=true");
     TESS_CHECK(c->rollout.budget_tokens == 0 || c->rollout.lag == 0, TESS_E_INVALID,
                "rollout.lag=1 and rollout.budget_tokens: samples that go on from rollout to rollout are drawn by the "
                "newest weights; leave one of the two out");
@@ -132,4 +136,17 @@ tess_reward_options rl_reward_of(const tess_config *c)
                                  .max_memory_bytes = c->reward.max_memory_bytes,
                                  .max_cpu_s = c->reward.max_cpu_s,
                                  .max_processes = c->reward.max_processes};
+}
+
+tess_rl_environment_options rl_environment_of(const tess_config *c)
+{
+    return (tess_rl_environment_options){.command = &c->rollout.env_command,
+                                         .timeout_s = c->reward.timeout_s,
+                                         .start_s = c->reward.start_s,
+                                         .max_answer_bytes = c->reward.max_answer_bytes,
+                                         .max_memory_bytes = c->reward.max_memory_bytes,
+                                         .max_cpu_s = c->reward.max_cpu_s,
+                                         .max_processes = c->reward.max_processes,
+                                         .max_file_bytes = 256 << 20,
+                                         .sandbox = c->reward.sandbox == 1 ? "bwrap" : ""};
 }

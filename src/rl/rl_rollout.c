@@ -195,6 +195,7 @@ static tess_status draw(rollout *o, int64_t n_known)
     const rl_draw_options options = {.temperature = c->rollout.temperature,
                                      .max_new_tokens = c->rollout.max_new_tokens,
                                      .budget_tokens = c->rollout.budget_tokens,
+                                     .prompts = o->r->prompts,
                                      .prefix_n = c->rollout.n,
                                      .journal = o->journal,
                                      .round = o->round};
@@ -210,7 +211,7 @@ static tess_status draw(rollout *o, int64_t n_known)
     }
     tess_status status = n_known < o->n ? rl_draw(o->r, &options, mine, n) : TESS_OK;
     tess_mem_free(o->r->mem, mine);
-    return status;
+    return tess_team_agree(o->r->team, status); /* an environment that fails ends all ranks at once */
 }
 
 static tess_status run_round(rollout *o)
@@ -420,11 +421,21 @@ static tess_status collect(rollout *o)
     return TESS_OK;
 }
 
+/* Other weights, kernels or numbers draw other samples. */
+static tess_status identify_drawer(const rl *r, uint64_t *drawer)
+{
+    const char *kernels = tess_stream_kernels(r->engine->compute.stream)->name;
+    TESS_TRY(tess_weights_digest(r->engine, drawer));
+    *drawer = tess_hash_bytes(drawer, sizeof(*drawer),
+                              tess_hash_text(kernels) + (uint64_t)r->config->training.mixed_precision_param);
+    return TESS_OK;
+}
+
 tess_status rl_collect(rl *r, bool may_draw)
 {
     rollout o = {.r = r, .may_draw = may_draw, .origin = {r->identity, r->state.chain, 0}};
     if (may_draw)
-        TESS_TRY(tess_weights_digest(r->engine, &o.origin.weights));
+        TESS_TRY(identify_drawer(r, &o.origin.weights));
     rl_groups_free(r->mem, &r->chosen, r->config->rollout.n);
     r->facts = (rl_rollout_facts){.rounds = 0};
     r->after = r->state;
@@ -442,7 +453,7 @@ static tess_status fill_side(rl *r, rl_sample *s, const tess_prompt_record *prom
     const int64_t n = chosen ? prompt->n_chosen : prompt->n_rejected;
     TESS_TRY(rl_sample_begin(r->mem, s, prompt->ids, prompt->n));
     for (int64_t i = 0; i < n; i++)
-        TESS_TRY(rl_sample_add(r->mem, s, ids[i], 0, -1)); /* nobody drew it */
+        TESS_TRY(rl_sample_add(r->mem, s, ids[i], 0, RL_NOT_DRAWN));
     s->finish = TESS_FINISH_END;
     s->grade = RL_SCORED;
     s->reward = chosen;

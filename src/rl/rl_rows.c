@@ -63,29 +63,31 @@ static tess_status list_sequences(rl *r)
     return TESS_OK;
 }
 
-static void fill_rows(rl_rows *rows)
+static void fill_rows(rl_rows *rows, bool pairs)
 {
     for (int64_t i = 0; i < rows->n_seqs; i++) {
         const rl_sample *s = rows->samples[i];
         const int64_t first = rows->begin[i], n = s->n - 1;
-        for (int64_t t = 0; t < n; t++)
-            rows->mask[first + t] = t + 1 >= s->n_prompt;
+        rows->n_targets[i] = 0;
+        for (int64_t t = 0; t < n; t++) {
+            rows->mask[first + t] = t + 1 >= s->n_prompt && (pairs || s->version[t + 1] != RL_NOT_DRAWN);
+            rows->n_targets[i] += rows->mask[first + t];
+        }
         memcpy(rows->version + first, s->version + 1, (size_t)n * sizeof(int32_t));
         memcpy(rows->drawn + first, s->logprob + 1, (size_t)n * sizeof(float));
-        rows->n_targets[i] = s->n - s->n_prompt;
     }
     memcpy(rows->old, rows->drawn, (size_t)rows->n_rows * sizeof(float));
 }
 
 /* ---- What models say of them ---- */
-typedef struct scoring {
+typedef struct rl_scoring {
     float *into, *logprob; /* (n_rows), (a micro-batch) */
     bool of_reference;
-} scoring;
+} rl_scoring;
 
 static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, void *self)
 {
-    scoring *s = self;
+    rl_scoring *s = self;
     const float inv_temperature = rl_inv_temperature(r->config);
     const size_t bytes = (size_t)batch->n_tokens * sizeof(float);
     if (s->of_reference && batch->n_tokens > 0)
@@ -103,7 +105,7 @@ static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, v
 /* Log-probabilities of all rows, by the reference or the present weights. */
 static tess_status score_all(rl *r, bool of_reference, float **into)
 {
-    scoring s = {.of_reference = of_reference};
+    rl_scoring s = {.of_reference = of_reference};
     const size_t most = (size_t)(r->config->training.local_batch_size * r->config->training.seq_len);
     const array_of_rows arrays[] = {{(void **)into, (size_t)r->rows.n_rows, sizeof(float)},
                                     {(void **)&s.logprob, most, sizeof(float)}};
@@ -124,8 +126,9 @@ static tess_status score_all(rl *r, bool of_reference, float **into)
 typedef struct rewards {
     double *reward, *advantage; /* (n_seqs) */
     bool *scored;
-    int32_t *cu;  /* (n_seqs + 1) */
-    float *token; /* (n_rows) */
+    int32_t *cu;   /* (n_seqs + 1) */
+    float *token;  /* (n_rows) */
+    uint8_t *mask; /* (n_rows) of sequences that have a reward */
 } rewards;
 
 static double reward_of(const rl *r, const rl_sample *s)
@@ -158,11 +161,11 @@ static tess_advantage_kind kind_of(int algorithm)
     }
 }
 
-static void whiten(rl *r)
+static void whiten(rl *r, const uint8_t *mask)
 {
     tess_moments moments = {.n = 0};
-    tess_moments_add_rows(&moments, r->rows.advantage, r->rows.mask, r->rows.n_rows);
-    tess_whiten(&moments, 1e-8, r->rows.mask, r->rows.advantage, r->rows.n_rows);
+    tess_moments_add_rows(&moments, r->rows.advantage, mask, r->rows.n_rows);
+    tess_whiten(&moments, 1e-8, mask, r->rows.advantage, r->rows.n_rows);
 }
 
 /* Rewards of tokens first: -beta (log p - log p_ref), and the sample's at its end. */
@@ -171,13 +174,13 @@ static void advantages_of_tokens(rl *r, const rewards *w)
     const tess_config *c = r->config;
     rl_rows *rows = &r->rows;
     const double beta = c->rl.kl_in_reward ? r->training.kl_beta : 0;
-    tess_token_rewards(beta, (tess_kl_kind)c->rl.kl, rows->n_seqs, w->cu, rows->mask, w->advantage, rows->old,
+    tess_token_rewards(beta, (tess_kl_kind)c->rl.kl, rows->n_seqs, w->cu, w->mask, w->advantage, rows->old,
                        beta > 0 ? rows->reference : NULL, w->token);
     if (rows->value != NULL)
-        tess_gae(c->rl.gamma, c->rl.lambda, rows->n_seqs, w->cu, rows->mask, w->token, rows->value, rows->advantage,
+        tess_gae(c->rl.gamma, c->rl.lambda, rows->n_seqs, w->cu, w->mask, w->token, rows->value, rows->advantage,
                  rows->returns);
     else
-        tess_returns_to_go(c->rl.gamma, rows->n_seqs, w->cu, rows->mask, w->token, rows->advantage);
+        tess_returns_to_go(c->rl.gamma, rows->n_seqs, w->cu, w->mask, w->token, rows->advantage);
 }
 
 static tess_status fill_advantages(rl *r, const rewards *w)
@@ -189,16 +192,18 @@ static tess_status fill_advantages(rl *r, const rewards *w)
         w->scored[i] = rows->samples[i]->grade == RL_SCORED;
         w->reward[i] = w->scored[i] ? reward_of(r, rows->samples[i]) : 0;
         w->cu[i + 1] = (int32_t)rows->begin[i + 1];
+        for (int64_t t = rows->begin[i]; t < rows->begin[i + 1]; t++)
+            w->mask[t] = w->scored[i] && rows->mask[t];
     }
     TESS_TRY(tess_group_advantages(kind, c->rl.eps, w->reward, w->scored, rows->n_seqs, rows->group, rows->n_groups,
                                    w->advantage));
     if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || c->rl.kl_in_reward)
         advantages_of_tokens(r, w);
     else
-        tess_token_spread(rows->n_seqs, w->cu, rows->mask, w->advantage, rows->advantage);
+        tess_token_spread(rows->n_seqs, w->cu, w->mask, w->advantage, rows->advantage);
     if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_REINFORCE_PP_BASELINE || kind == TESS_ADV_GAE ||
         c->rl.norm_advantages)
-        whiten(r);
+        whiten(r, w->mask);
     return TESS_OK;
 }
 
@@ -210,11 +215,12 @@ static tess_status make_advantages(rl *r)
                                     {(void **)&w.advantage, n, sizeof(double)},
                                     {(void **)&w.scored, n, sizeof(bool)},
                                     {(void **)&w.cu, n, sizeof(int32_t)},
-                                    {(void **)&w.token, (size_t)r->rows.n_rows, sizeof(float)}};
-    tess_status status = alloc_arrays(r, arrays, 5);
+                                    {(void **)&w.token, (size_t)r->rows.n_rows, sizeof(float)},
+                                    {(void **)&w.mask, (size_t)r->rows.n_rows, 1}};
+    tess_status status = alloc_arrays(r, arrays, 6);
     if (status == TESS_OK)
         status = fill_advantages(r, &w);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         tess_mem_free(r->mem, *arrays[i].at);
     return status;
 }
@@ -226,7 +232,7 @@ static tess_status make(rl *r)
     TESS_CHECK(r->rows.n_rows < INT32_MAX, TESS_E_INVALID,
                "a rollout of %lld tokens is too large: fewer rollout.prompts or rollout.n", (long long)r->rows.n_rows);
     TESS_TRY(alloc_rows(r));
-    fill_rows(&r->rows);
+    fill_rows(&r->rows, rl_has_pairs(r->config));
     if (r->config->rl.on_mismatch == TESS_MISMATCH_CORRECT)
         TESS_TRY_CTX(score_all(r, false, &r->rows.old), "log-probabilities of samples");
     if (r->reference != NULL) /* of the temperature that the loss has */

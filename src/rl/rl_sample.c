@@ -5,7 +5,7 @@
 /* What stands before the arrays. */
 typedef struct sample_header {
     int64_t number, record, n_prompt, n;
-    int32_t finish, grade, n_parts, zero;
+    int32_t finish, grade, n_parts, turns;
     double reward;
     rl_reward_part part[RL_PARTS];
 } sample_header;
@@ -63,6 +63,7 @@ tess_status rl_sample_write(const rl_sample *s, tess_buffer *out)
     header.finish = s->finish;
     header.grade = s->grade;
     header.n_parts = s->n_parts;
+    header.turns = s->turns;
     header.reward = s->reward;
     for (int i = 0; i < s->n_parts; i++) {
         strncpy(header.part[i].name, s->part[i].name, RL_PART_NAME - 1);
@@ -96,6 +97,7 @@ tess_status rl_sample_read(tess_mem *mem, const void *bytes, size_t size, rl_sam
                    .finish = h.finish,
                    .grade = h.grade,
                    .n_parts = h.n_parts,
+                   .turns = h.turns,
                    .reward = h.reward};
     tess_status status = rl_sample_reserve(mem, &s, h.n);
     if (status != TESS_OK) {

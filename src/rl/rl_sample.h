@@ -5,7 +5,7 @@
 #include "base/text/text.h"
 #include "infer/generate.h"
 
-enum { RL_PARTS = 8, RL_PART_NAME = 32, RL_UNFINISHED = -1 };
+enum { RL_PARTS = 8, RL_PART_NAME = 32, RL_UNFINISHED = -1, RL_NOT_DRAWN = -1 };
 
 typedef enum rl_grade_kind {
     RL_UNGRADED,
@@ -26,9 +26,10 @@ typedef struct rl_sample {
     int32_t finish;            /* tess_finish, or RL_UNFINISHED */
     int32_t grade;             /* rl_grade_kind */
     int32_t n_parts;
+    int32_t turns; /* of the model that are over */
     int32_t *ids;
     float *logprob;   /* of each token as it was drawn */
-    int32_t *version; /* optimizer steps behind the weights that drew it */
+    int32_t *version; /* optimizer steps behind the weights that drew it; RL_NOT_DRAWN */
     double reward;
     rl_reward_part part[RL_PARTS];
 } rl_sample;

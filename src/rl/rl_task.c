@@ -47,21 +47,25 @@ static tess_status open_data(rl *r)
 {
     const tess_config *c = r->config;
     const tess_reward_options reward = rl_reward_of(c);
+    const tess_rl_environment_options environment = rl_environment_of(c);
     TESS_TRY_CTX(open_prompts(r, &c->data.files, &r->prompts), "data.files");
     if (c->validation.enable && c->validation.files.n > 0 && !rl_has_pairs(c))
         TESS_TRY_CTX(open_prompts(r, &c->validation.files, &r->held_out), "validation.files");
-    return rl_has_pairs(c) ? TESS_OK : tess_rewarder_create(r->mem, &reward, &r->rewarder);
+    if (rl_has_pairs(c))
+        return TESS_OK;
+    if (c->rollout.env_command.n > 0)
+        TESS_TRY(tess_rl_environment_create(r->mem, &environment, &r->environment));
+    return tess_rewarder_create(r->mem, &reward, &r->rewarder);
 }
 
-/* What samples are a function of, beside weights and earlier samples. */
+/* What samples are a function of, beside earlier samples and who draws them (rl_rollout.c). */
 static uint64_t identify(const rl *r)
 {
-    static const char *const sections[] = {"rollout", "reward", "tokenizer", "data"};
-    json_t *config = tess_config_to_json(r->config);
-    const uint64_t words[] = {
-        tess_prompts_hash(r->prompts),         (uint64_t)r->config->debug.seed,
-        (uint64_t)r->config->training.seq_len, (uint64_t)r->config->training.mixed_precision_param,
-        (uint64_t)r->config->rl.filter,        (uint64_t)r->config->rl.max_rounds};
+    static const char *const sections[] = {"rollout", "reward"};
+    const tess_config *c = r->config;
+    json_t *config = tess_config_to_json(c);
+    const uint64_t words[] = {tess_prompts_hash(r->prompts), (uint64_t)c->debug.seed, (uint64_t)c->training.seq_len,
+                              (uint64_t)c->data.shuffle,     (uint64_t)c->rl.filter,  (uint64_t)c->rl.max_rounds};
     uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(TESS_VERSION));
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         char *text = json_dumps(json_object_get(config, sections[i]), JSON_SORT_KEYS | JSON_COMPACT);
@@ -125,7 +129,6 @@ static tess_status ready(void *self, tess_engine *engine)
     const tess_reference_options reference = {c->reference.path, c->reference.update_interval, c->reference.ema};
     const tess_critic_options critic = {.path = c->critic.path, .lr = c->critic.lr};
     r->engine = engine;
-    r->identity = tess_hash_text(tess_stream_kernels(engine->compute.stream)->name) ^ r->identity;
     if (rl_wants_reference(c))
         TESS_TRY_CTX(tess_reference_create(engine, &reference, &reporter, &r->reference), "reference");
     if (c->rl.algorithm == TESS_RL_PPO)
@@ -160,11 +163,14 @@ static tess_status begin(void *self)
 {
     rl *r = self;
     const tess_config *c = r->config;
-    tess_trainer_note(r->trainer,
-                      "prompts: %lld, %lld a rollout x %lld samples of at most %lld tokens, %lld step%s each",
-                      (long long)tess_prompts_count(r->prompts), (long long)c->rollout.prompts, (long long)c->rollout.n,
-                      (long long)c->rollout.max_new_tokens, (long long)rl_steps_per_rollout(c),
-                      rl_steps_per_rollout(c) == 1 ? "" : "s");
+    const long long count = (long long)tess_prompts_count(r->prompts), prompts = (long long)c->rollout.prompts;
+    if (rl_has_pairs(c))
+        tess_trainer_note(r->trainer, "pairs: %lld, %lld a step", count, prompts);
+    else
+        tess_trainer_note(r->trainer,
+                          "prompts: %lld, %lld a rollout x %lld samples of at most %lld tokens, %lld step%s each",
+                          count, prompts, (long long)c->rollout.n, (long long)c->rollout.max_new_tokens,
+                          (long long)rl_steps_per_rollout(c), rl_steps_per_rollout(c) == 1 ? "" : "s");
     if (c->rl.phase == TESS_RL_ROLLOUT)
         return draw_all(r);
     return r->held_out != NULL && c->evaluation.at_start && r->engine->step == 0 ? rl_evaluate(r) : TESS_OK;
@@ -181,6 +187,7 @@ static void close_task(void *self)
     rl_groups_free(r->mem, &r->under_way, n);
     tess_critic_destroy(&r->critic);
     tess_reference_destroy(&r->reference);
+    tess_rl_environment_destroy(&r->environment);
     tess_rewarder_destroy(&r->rewarder);
     tess_prompts_close(&r->held_out);
     tess_prompts_close(&r->prompts);
@@ -376,4 +383,4 @@ static void report(void *self, tess_step_report *step)
 }
 
 const tess_task_kind tess_rl_task_kind = {
-    .check = rl_check, .open = open_task, .ready = ready, .begin = begin, .close = close_task};
+    .has_own_batches = true, .check = rl_check, .open = open_task, .ready = ready, .begin = begin, .close = close_task};

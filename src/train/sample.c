@@ -8,13 +8,33 @@
 #include "infer/generation_config.h"
 #include "train/model_folder.h"
 
-static tess_status append_token(void *context, int prompt, int64_t position, int32_t token, float logprob,
-                                bool generated)
+/* The one request, and the text that it becomes. */
+typedef struct sample_source {
+    tess_request request;
+    bool begun;
+    tess_ids *text;
+} sample_source;
+
+static tess_status next_request(void *self, tess_request *request, bool *none)
 {
-    (void)prompt;
-    (void)position;
-    (void)logprob;
-    return generated ? tess_ids_append(context, token) : TESS_OK;
+    sample_source *s = self;
+    *none = s->begun;
+    s->begun = true;
+    *request = s->request;
+    return TESS_OK;
+}
+
+static tess_status append_token(void *self, const tess_request *request, int64_t position, int32_t token, float logprob,
+                                bool generated, bool *stop)
+{
+    (void)request, (void)position, (void)logprob, (void)generated, (void)stop;
+    return tess_ids_append(((sample_source *)self)->text, token);
+}
+
+static tess_status no_more(void *self, const tess_request *request, tess_finish why)
+{
+    (void)self, (void)request, (void)why;
+    return TESS_OK;
 }
 
 static tess_status encode_prompt(const tess_trainer *t, const tess_tokenizer *tokenizer, tess_ids *ids)
@@ -51,7 +71,7 @@ static tess_status continue_prompt(tess_trainer *t, const char *folder, tess_mod
     int64_t prompt_length = (int64_t)ids->size, longest = tess_model_config_max_length(&m->config);
     int64_t length =
         prompt_length + c->sample.max_new_tokens < longest ? prompt_length + c->sample.max_new_tokens : longest;
-    tess_generator_options options = {.dtype = m->dtype, .max_length = length > 2 ? length : 2, .n_slots = 1};
+    tess_generator_options options = {.dtype = m->dtype, .max_length = length > 2 ? length : 2, .max_sequences = 1};
     tess_sampling sampling = {.temperature = c->sample.temperature,
                               .top_k = c->sample.top_k,
                               .top_p = c->sample.top_p,
@@ -67,9 +87,13 @@ static tess_status continue_prompt(tess_trainer *t, const char *folder, tess_mod
         tess_mem_alloc_array(t->mem, TESS_POOL_MISC, ids->size + 1, sizeof(int32_t), "prompt", (void **)&prompt_ids),
         opened);
     memcpy(prompt_ids, ids->data, ids->size * sizeof(int32_t));
-    tess_prompt prompt = {prompt_ids, prompt_length};
-    status =
-        tess_generate(generator, &prompt, 1, c->sample.max_new_tokens, &sampling, end_tokens, n_end, append_token, ids);
+    sample_source one = {.request = {.ids = prompt_ids,
+                                     .n = prompt_length,
+                                     .n_prompt = prompt_length,
+                                     .max_new_tokens = c->sample.max_new_tokens},
+                         .text = ids};
+    const tess_request_source source = {&one, next_request, append_token, no_more};
+    status = tess_generator_run(generator, &sampling, end_tokens, n_end, &source);
     tess_mem_free(t->mem, prompt_ids);
 opened:
     tess_generator_destroy(&generator);

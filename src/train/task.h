@@ -40,6 +40,7 @@ typedef struct tess_trainer tess_trainer;
 
 /* What makes a task: the command that runs it names it. */
 typedef struct tess_task_kind {
+    bool has_own_batches; /* a step is what the task makes it: training.global_batch_size says nothing */
     /* What tess_config_check cannot know, before anything is started; may set what is open. NULL: nothing. */
     tess_status (*check)(tess_config *config);
     /* Opens the data, once the tokenizer is there, and gives the task. Weights do not exist yet. Every rank calls it.

@@ -236,7 +236,7 @@ static const tess_option rl[] = {
            "what the losses of a step's tokens are divided by: all of its tokens; each sequence's tokens, then the "
            "sequences; the sequences; rl.constant"),
     FLOAT("rl.constant", rl.constant, "1", 1e-12, 1e12,
-          "reduction=constant: divides the sum of a step's tokens (Dr. GRPO)"),
+          "reduction=constant: divides, with the sequences, the sum of a step's tokens (Dr. GRPO)"),
     INT("rl.updates", rl.updates, "1", 1, 65536,
         "optimizer steps that share one rollout, each on its part of the prompts"),
     INT("rl.epochs", rl.epochs, "1", 1, 65536, "times that each part is trained on"),

@@ -30,7 +30,8 @@ same "few sequences at once" narrow plain
 # ---- Filter, budget, lag, several updates ----
 i=0
 for options in "rl.filter=true" "rollout.budget_tokens=2 rollout.in_flight=9" "rollout.lag=1" "rl.updates=2 rl.epochs=2 rl.algorithm=gspo" \
-    "rl.algorithm=reinforce_pp rl.kl_beta=0.01 rl.kl_in_reward=true" "rl.algorithm=cispo rl.kl_beta=0.05 reference.update_interval=2 rl.kl_target=0.01"; do
+    "rl.algorithm=reinforce_pp rl.kl_beta=0.01 rl.kl_in_reward=true" "rl.algorithm=ppo rl.lambda=0.95 critic.lr=1e-3" \
+    "rl.algorithm=cispo rl.kl_beta=0.05 reference.update_interval=2 rl.kl_target=0.01"; do
     i=$((i + 1))
     # shellcheck disable=SC2086
     { rl "one$i" -n 1 $options && rl "three$i" -n 3 $options; } || fail "$options: $(cat "one$i.out" "three$i.out" | tail -n 1)"
@@ -44,6 +45,26 @@ for options in "rl.filter=true" "rollout.budget_tokens=2 rollout.in_flight=9" "r
     rl "cut$i" -n 1 $options || fail "going on: $(tail -n 1 "cut$i.out")"
     same "killed twice, $options" "cut$i" "one$i"
     rm -rf "one$i" "three$i" "cut$i"
+done
+
+# The value model learns: of a reward that the prompt decides (the first digit is copied), it explains more and more.
+rl values -n 2 rl.algorithm=ppo critic.lr=3e-3 optimizer.lr=0 training.steps=30 validation.enable=false rollout.prompts=20 \
+    reward.kind=regex 'reward.regex=^[1-4]'
+explained=$(grep -o '"train/explained_variance": [-0-9.e]*' values/metrics.jsonl | cut -d' ' -f2 | tr '\n' ' ')
+awk -v v="$explained" 'BEGIN { n = split(v, x, " "); exit !(n == 30 && x[1] < 0.1 && x[n] > 0.5) }' &&
+    pass "the critic explains more and more" || fail "explained variance: $explained"
+
+# ---- Killed at random points, on other numbers of ranks each time ----
+x=7
+for run in 1 2 3; do
+    for attempt in 1 2 3 4 5 6 7 8; do
+        x=$(((x * 1103515245 + 12345) % 2147483648))
+        setsid timeout -s KILL "$((x / 65536 % 3)).$((x / 1024 % 10))$((x / 64 % 10))" "$tessera" rl rl.yaml job.dump_folder=random \
+            -n $((1 + x / 4096 % 4)) checkpoint.interval=1 >random.out 2>&1 </dev/null && break
+    done
+    [ -e random/model/model.safetensors ] || rl random -n 2 checkpoint.interval=1 || fail "the run after the kills: $(tail -n 1 random.out)"
+    same "killed $((attempt - 1)) times at random" random plain
+    rm -rf random
 done
 
 # ---- A rank is replaced ----
@@ -73,6 +94,30 @@ asked=$(wc -l <"$COUNT")
 rl judged -n 2 "${grade[@]}" || fail "graded: $(tail -n 1 judged.out)"
 [ "$asked" = 48 ] && [ "$(wc -l <"$COUNT")" = 48 ] && pass "what was graded is not graded again" ||
     fail "graded $asked answers, then $(($(wc -l <"$COUNT") - asked)) more"
+
+# ---- Several turns ----
+# What the environment says is part of the text and is not learned: the model has two turns of one token or more.
+cat >world.sh <<'WORLD'
+#!/bin/sh
+while read -r line; do
+    id=${line#*\"id\":}
+    case $line in
+    *\"turn\":0,*) echo "{\"id\": ${id%%,*}, \"observation\": \"=9:\"}" ;;
+    *) echo "{\"id\": ${id%%,*}, \"observation\": null}" ;;
+    esac
+done
+WORLD
+chmod +x world.sh
+for n in 1 3; do
+    rl "turns$n" -n $n "rollout.env_command=[$work/world.sh]" rollout.max_new_tokens=14 training.seq_len=32 training.steps=3 ||
+        fail "turns: $(tail -n 1 "turns$n.out")"
+done
+same "two turns on 3 ranks" turns3 turns1
+exact turns1 3
+mean=$(grep -o 'length: [0-9.]*' turns1.out | tail -n 1 | cut -d' ' -f2)
+awk -v m="$mean" 'BEGIN { exit !(m > 7) }' && pass "both turns are learned" || fail "turns of $mean tokens"
+expect "a world that ends is named" 1 "environment '$work/dead.sh', sample" "$tessera" rl rl.yaml job.dump_folder=dead \
+    "rollout.env_command=[$(printf '#!/bin/sh\nexit 3\n' >dead.sh && chmod +x dead.sh && echo "$work/dead.sh")]"
 
 # ---- Rollouts drawn by one run and learned from by another ----
 rl drawn -n 2 rl.phase=rollout training.steps=3

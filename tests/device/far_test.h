@@ -73,8 +73,9 @@ static tess_status call_attention(tess_stream *s, const tess_kernels *k, void *c
     tess_attention_seq seqs[2];
     for (int i = 0; i < 2; i++) {
         int64_t begin = i * half, n = i == 0 ? half : p->T - half;
-        seqs[i] = (tess_attention_seq){begin, n, n, (char *)x[1] + (size_t)(begin * G * D) * size,
-                                       (char *)x[2] + (size_t)(begin * G * D) * size};
+        seqs[i] = (tess_attention_seq){
+            begin, n, n, (char *)x[1] + (size_t)(begin * G * D) * size, (char *)x[2] + (size_t)(begin * G * D) * size,
+            NULL};
     }
     tess_attention a = {.n_seqs = 2,
                         .seqs = seqs,

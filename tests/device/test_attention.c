@@ -320,6 +320,93 @@ static void levels_agree_bit_for_bit(void)
     tess_stream_destroy(&ref);
 }
 
+/* A problem's keys and values in pages that lie across one another, from behind, with NaN in whatever no key has. */
+typedef struct paged {
+    tess_attention a;
+    tess_attention_seq seqs[MAX_SEQS];
+    int32_t tables[MAX_SEQS][16];
+    char *k, *v;
+} paged;
+
+static void copy_into_pages(paged *g, const problem *p, int i, int64_t j)
+{
+    const int64_t page = g->tables[i][j / TESS_ATTENTION_BLOCK], row = j % TESS_ATTENTION_BLOCK;
+    const size_t size = p->size, width = (size_t)(p->s.G * p->s.D) * size;
+    memcpy(g->k + (size_t)(page * g->a.page_stride + row * p->a.k_stride) * size,
+           (const char *)p->seqs[i].k + (size_t)(j * p->a.k_stride) * size, width);
+    memcpy(g->v + (size_t)(page * g->a.page_stride + row * p->a.v_stride) * size,
+           (const char *)p->seqs[i].v + (size_t)(j * p->a.v_stride) * size, width);
+}
+
+static void lay_out_in_pages(paged *g, const problem *p)
+{
+    int64_t n_pages = 0, next = 0;
+    const int64_t stride = p->a.k_stride > p->a.v_stride ? p->a.k_stride : p->a.v_stride;
+    for (int i = 0; i < p->s.n_seqs; i++)
+        n_pages += (p->seqs[i].k_len + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK;
+    g->a = p->a;
+    g->a.seqs = g->seqs;
+    g->a.page_stride = TESS_ATTENTION_BLOCK * stride + 9;
+    const size_t bytes = (size_t)((n_pages + 1) * g->a.page_stride) * p->size;
+    g->k = take(bytes);
+    g->v = take(bytes);
+    memset(g->k, 0xff, bytes);
+    memset(g->v, 0xff, bytes);
+    for (int64_t j = 0; j < 16; j++) /* a page of each in turn */
+        for (int i = 0; i < p->s.n_seqs; i++)
+            g->tables[i][j] = j * TESS_ATTENTION_BLOCK < p->seqs[i].k_len ? (int32_t)(n_pages - next++) : INT32_MIN;
+    for (int i = 0; i < p->s.n_seqs; i++) {
+        g->seqs[i] = p->seqs[i];
+        g->seqs[i].k = g->k;
+        g->seqs[i].v = g->v;
+        g->seqs[i].pages = g->tables[i];
+        for (int64_t j = 0; j < p->seqs[i].k_len; j++)
+            copy_into_pages(g, p, i, j);
+    }
+}
+
+static void expect_same_in_pages(const char *level, const shape *s, tess_dtype dtype)
+{
+    if (!worth_computing(level, s))
+        return;
+    tess_stream *stream = stream_create(level, 2);
+    if (stream == NULL)
+        return;
+    static paged g;
+    problem *p = problem_create(s, dtype);
+    forward(stream, &p->a);
+    const size_t out_bytes = (size_t)(p->T * p->a.out_stride) * p->size, n_lse = (size_t)(p->T * s->H);
+    char *out = take(out_bytes);
+    float *lse = take(n_lse * sizeof(float));
+    memcpy(out, p->out, out_bytes);
+    memcpy(lse, p->lse, n_lse * sizeof(float));
+    memset(p->out, 0xff, out_bytes);
+    lay_out_in_pages(&g, p);
+    forward(stream, &g.a);
+    for (int64_t r = 0; r < p->T; r++)
+        EXPECT_SAME((const uint16_t *)(p->out + (size_t)(r * p->a.out_stride) * p->size),
+                    (const uint16_t *)(out + (size_t)(r * p->a.out_stride) * p->size),
+                    (size_t)(s->H * s->D) * p->size / 2);
+    EXPECT_SAME(p->lse, lse, n_lse);
+    free(out);
+    free(lse);
+    free(g.k);
+    free(g.v);
+    problem_destroy(p);
+    tess_stream_destroy(&stream);
+}
+
+static void keys_in_pages_give_the_bits_of_keys_in_a_row(void)
+{
+    for (int l = 0; l < N_LEVELS; l++)
+        for (int d = 0; d < 2; d++) {
+            for (int i = 0; i < N_SHAPES; i++)
+                expect_same_in_pages(levels[l], &shapes[i], dtypes[d]);
+            for (int i = 0; i < N_CACHE_SHAPES; i++)
+                expect_same_in_pages(levels[l], &cache_shapes[i], dtypes[d]);
+        }
+}
+
 /* Scores so far apart that all but one probability is 0, and some products underflow. */
 static void extreme_scores_stay_finite(void)
 {
@@ -364,6 +451,12 @@ static void impossible_arguments_are_refused(void)
         EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_INVALID,
                      "sequence 1 has 4 queries and 3 keys");
         p->seqs[1].k_len = 4;
+        p->seqs[1].pages = (const int32_t[]){0};
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_INVALID, "0 elements apart");
+        p->a.lse = p->lse;
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_backward(stream, &p->a, &p->g), TESS_E_INVALID,
+                     "the keys of sequence 1 lie in pages");
+        p->seqs[1].pages = NULL;
         p->a.n_kv_heads = 3;
         EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_INVALID, "do not share 3");
         p->a.n_kv_heads = 2;
@@ -385,6 +478,7 @@ static const test_case cases[] = {
     {"a_row_has_the_same_bits_in_pieces_of_any_length", a_row_has_the_same_bits_in_pieces_of_any_length, 0, 0},
     {"gradients_have_the_same_bits_in_any_batch", gradients_have_the_same_bits_in_any_batch, 0, 0},
     {"levels_agree_bit_for_bit", levels_agree_bit_for_bit, 0, 0},
+    {"keys_in_pages_give_the_bits_of_keys_in_a_row", keys_in_pages_give_the_bits_of_keys_in_a_row, 0, 0},
     {"extreme_scores_stay_finite", extreme_scores_stay_finite, 0, 0},
     {"impossible_arguments_are_refused", impossible_arguments_are_refused, 0, 0},
 };

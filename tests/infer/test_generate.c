@@ -3,6 +3,7 @@
 #include "infer/generate.h"
 
 #include "base/core/rng.h"
+#include "infer/kv_pages.h"
 #include "nn/fixture.h"
 
 enum { MAX_PROMPTS = 8, MAX_TOKENS = 96, V = 301 };
@@ -32,10 +33,15 @@ typedef struct story {
     float logprob[MAX_PROMPTS][MAX_TOKENS];
 } story;
 
+typedef struct prompt {
+    const int32_t *ids;
+    int64_t n;
+} prompt;
+
 typedef struct prompts {
     int n;
     int32_t ids[MAX_PROMPTS][MAX_TOKENS];
-    tess_prompt list[MAX_PROMPTS];
+    prompt list[MAX_PROMPTS];
 } prompts;
 
 static void make_prompts(prompts *p, int n, const int64_t *lengths)
@@ -44,32 +50,83 @@ static void make_prompts(prompts *p, int n, const int64_t *lengths)
     for (int i = 0; i < n; i++) {
         for (int64_t t = 0; t < lengths[i]; t++)
             p->ids[i][t] = (int32_t)(tess_rng_u64(8, TESS_RNG_TEST, (uint64_t)i, (uint64_t)t) % V);
-        p->list[i] = (tess_prompt){p->ids[i], lengths[i]};
+        p->list[i] = (prompt){p->ids[i], lengths[i]};
     }
 }
 
+/* A source of prompts, which are requests 0, 1, ..., and what is heard of them. */
 typedef struct listener {
     const prompts *prompts;
     story *story;
+    int64_t max_new, budget;
     int64_t refuse_at; /* position at which the callback fails, 0: never */
+    int64_t stop_at;   /* position whose token ends a text, 0: none */
+    uint64_t prefix;   /* of all of them, 0: none */
+    bool quiet;        /* about log-probabilities of prompts */
+    int next, n_finished;
+    tess_finish why[MAX_PROMPTS];
 } listener;
 
-static tess_status listen(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
+static tess_status next(void *self, tess_request *r, bool *none)
 {
-    listener *l = context;
-    EXPECT(prompt >= 0 && prompt < l->prompts->n && position < MAX_TOKENS);
-    const tess_prompt *p = &l->prompts->list[prompt];
+    listener *l = self;
+    *none = l->next == l->prompts->n;
+    if (*none)
+        return TESS_OK;
+    const prompt *p = &l->prompts->list[l->next];
+    *r = (tess_request){.id = (uint64_t)l->next++,
+                        .ids = p->ids,
+                        .n = p->n,
+                        .n_prompt = p->n,
+                        .max_new_tokens = l->max_new,
+                        .budget = l->budget,
+                        .prefix = l->prefix,
+                        .want_prompt_logprobs = !l->quiet,
+                        .user = l};
+    return TESS_OK;
+}
+
+static tess_status token(void *self, const tess_request *r, int64_t position, int32_t token, float logprob,
+                         bool generated, bool *stop)
+{
+    listener *l = self;
+    int i = (int)r->id;
+    EXPECT(r->id < (uint64_t)l->prompts->n && position < MAX_TOKENS && r->user == self && !*stop);
+    const prompt *p = &l->prompts->list[i];
     story *s = l->story;
-    if (s->n[prompt] == 0)
-        s->ids[prompt][s->n[prompt]++] = p->ids[0];
-    EXPECT_INT(position, s->n[prompt]); /* in order, without gaps */
+    if (s->n[i] == 0) {
+        s->n[i] = l->quiet ? p->n : 1;
+        memcpy(s->ids[i], p->ids, (size_t)s->n[i] * sizeof(int32_t));
+    }
+    EXPECT_INT(position, s->n[i]); /* in order, without gaps */
     EXPECT(generated == (position >= p->n));
     if (!generated)
         EXPECT_INT(token, p->ids[position]);
     TESS_CHECK(l->refuse_at == 0 || position < l->refuse_at, TESS_E_INTERRUPTED, "enough");
-    s->ids[prompt][position] = token;
-    s->logprob[prompt][position] = logprob;
-    s->n[prompt]++;
+    s->ids[i][position] = token;
+    s->logprob[i][position] = logprob;
+    s->n[i]++;
+    *stop = l->stop_at > 0 && position == l->stop_at;
+    return TESS_OK;
+}
+
+static tess_status finished(void *self, const tess_request *r, tess_finish why)
+{
+    listener *l = self;
+    EXPECT((int)l->why[r->id] == 0);
+    l->why[r->id] = why + 1;
+    l->n_finished++;
+    return TESS_OK;
+}
+
+static tess_status generate(tess_generator *g, const tess_sampling *sampling, const int64_t *end_tokens, int n_end,
+                            listener *l)
+{
+    l->next = l->n_finished = 0;
+    memset(l->why, 0, sizeof(l->why));
+    const tess_request_source source = {l, next, token, finished};
+    TESS_TRY(tess_generator_run(g, sampling, end_tokens, n_end, &source));
+    EXPECT_INT(l->n_finished, l->prompts->n);
     return TESS_OK;
 }
 
@@ -77,11 +134,14 @@ typedef struct setting {
     const char *level; /* of kernels */
     tess_dtype dtype;
     int n_threads;
-    int64_t n_slots, chunk_tokens, max_length, max_new;
+    int64_t max_sequences, pass_tokens, max_length, max_new;
     tess_sampling sampling;
     const int64_t *end_tokens;
     int n_end;
-    float inv_temperature; /* of score; 0: 1 */
+    int64_t n_pages; /* of the cache; 0: enough */
+    uint64_t prefix; /* of all prompts */
+    bool quiet;
+    tess_generator_stats *stats;
 } setting;
 
 static void run(const setting *with, const prompts *p, story *s)
@@ -91,11 +151,13 @@ static void run(const setting *with, const prompts *p, story *s)
     memset(s, 0, sizeof(*s));
     s->n_prompts = p->n;
     rig_open(&r, &tiny, with->dtype, with->level, with->n_threads);
-    tess_generator_options options = {with->dtype, with->max_length, with->n_slots, with->chunk_tokens};
+    tess_generator_options options = {with->dtype, with->max_length, with->max_sequences, with->pass_tokens,
+                                      (size_t)with->n_pages * tess_kv_page_bytes(&tiny, with->dtype)};
     EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
-    listener l = {p, s, 0};
-    EXPECT_OK(tess_generate(generator, p->list, p->n, with->max_new, &with->sampling, with->end_tokens, with->n_end,
-                            listen, &l));
+    listener l = {.prompts = p, .story = s, .max_new = with->max_new, .prefix = with->prefix, .quiet = with->quiet};
+    EXPECT_OK(generate(generator, &with->sampling, with->end_tokens, with->n_end, &l));
+    if (with->stats != NULL)
+        *with->stats = tess_generator_get_stats(generator);
     tess_generator_destroy(&generator);
     rig_close(&r);
 }
@@ -115,8 +177,7 @@ static void score(const setting *with, const story *s, int i, float *logprob, fl
     rig_open(&r, &tiny, with->dtype, with->level, 1);
     tess_executor *executor =
         rig_executor(&r, (tess_executor_options){.max_tokens = MAX_TOKENS, .max_position = MAX_TOKENS});
-    EXPECT_OK(
-        tess_executor_logprobs(executor, &batch, with->inv_temperature > 0 ? with->inv_temperature : 1, logprob, NULL));
+    EXPECT_OK(tess_executor_logprobs(executor, &batch, tess_sampling_inv_temperature(&with->sampling), logprob, NULL));
     EXPECT_OK(tess_executor_logits(executor, &batch, rows, T, logits));
     tess_executor_destroy(&executor);
     rig_close(&r);
@@ -144,8 +205,8 @@ static void greedy_takes_the_argmax_and_reports_the_models_own_bits(void)
     for (int k = 0; k < N_LEVELS; k++)
         for (int d = 0; d < 2 && have_level(kernel_levels[k]); d++) {
             setting with = {.level = kernel_levels[k], .dtype = d == 0 ? TESS_F32 : TESS_BF16, .n_threads = 1};
-            with.n_slots = 2;
-            with.chunk_tokens = 16;
+            with.max_sequences = 2;
+            with.pass_tokens = 16;
             with.max_length = 64;
             with.max_new = 11;
             run(&with, &p, &s);
@@ -172,7 +233,7 @@ static void repetition_penalty_sees_the_prompt_and_what_is_new(void)
     int n_moved = 0;
     make_prompts(&p, 5, lengths);
     setting with = {
-        .dtype = TESS_F32, .n_threads = 1, .n_slots = 2, .chunk_tokens = 16, .max_length = 64, .max_new = 20};
+        .dtype = TESS_F32, .n_threads = 1, .max_sequences = 2, .pass_tokens = 16, .max_length = 64, .max_new = 20};
     with.sampling.repetition_penalty = 1.4;
     run(&with, &p, &s);
     for (int i = 0; i < p.n; i++) {
@@ -199,67 +260,25 @@ static void repetition_penalty_sees_the_prompt_and_what_is_new(void)
     EXPECT(n_moved > 5);
 }
 
-/* The policy that draws is the one that a loss of its temperature trains. */
-static void exact_log_probabilities_are_those_of_the_temperature(void)
-{
-    static float logits[MAX_TOKENS * V];
-    float logprob[MAX_TOKENS];
-    prompts p;
-    story s, usual;
-    make_prompts(&p, 5, lengths);
-    for (int d = 0; d < 2; d++) {
-        setting with = {.dtype = d == 0 ? TESS_F32 : TESS_BF16,
-                        .n_threads = 1,
-                        .n_slots = 3,
-                        .chunk_tokens = 16,
-                        .max_length = 64,
-                        .max_new = 9,
-                        .inv_temperature = (float)(1 / 0.6)};
-        with.sampling = (tess_sampling){.temperature = 0.6, .top_p = 1, .seed = 3, .exact = true};
-        run(&with, &p, &s);
-        for (int i = 0; i < p.n; i++) {
-            score(&with, &s, i, logprob, logits);
-            EXPECT_SAME(s.logprob[i] + 1, logprob, (size_t)s.n[i] - 1);
-        }
-        with.sampling.exact = false; /* draws the same, and reports what the model says */
-        with.inv_temperature = 1;
-        run(&with, &p, &usual);
-        for (int i = 0; i < p.n; i++) {
-            score(&with, &usual, i, logprob, logits);
-            EXPECT_SAME(usual.ids[i], s.ids[i], (size_t)s.n[i]);
-            EXPECT_SAME(usual.logprob[i] + 1, logprob, (size_t)s.n[i] - 1);
-            EXPECT(memcmp(usual.logprob[i] + 1, s.logprob[i] + 1, ((size_t)s.n[i] - 1) * sizeof(float)) != 0);
-        }
-    }
-    EXPECT(tess_sampling_inv_temperature(&(tess_sampling){.temperature = 0, .exact = true}) == 1); /* greedy */
-}
-
-static tess_status collect(void *context, int prompt, int64_t position, int32_t token, float logprob, bool generated)
-{
-    int32_t **next = context;
-    (void)prompt, (void)position, (void)logprob;
-    if (generated)
-        *(*next)++ = token;
-    return TESS_OK;
-}
-
 static void penalized_tokens_agree_with_transformers(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
         fixture f;
         rig r;
+        story s = {0};
         tess_generator *generator = NULL;
-        int32_t expected[FIXTURE_TOKENS], got[FIXTURE_TOKENS], *next = got;
+        int32_t expected[FIXTURE_TOKENS];
         fixture_open(&f, fixture_names[i]);
         int64_t n_new = fixture_list(f.json, "penalized", expected, FIXTURE_TOKENS);
-        const tess_prompt prompt = {f.ids, json_integer_value(json_object_get(f.json, "prompt"))};
+        const prompts p = {.n = 1, .list = {{f.ids, json_integer_value(json_object_get(f.json, "prompt"))}}};
         const tess_sampling greedy = {.repetition_penalty = json_real_value(json_object_get(f.json, "penalty"))};
+        listener l = {.prompts = &p, .story = &s, .max_new = n_new, .quiet = true};
         rig_open(&r, &f.config, TESS_F32, NULL, 1);
-        const tess_generator_options options = {TESS_F32, prompt.n + 11, 1, 0};
+        const tess_generator_options options = {TESS_F32, p.list[0].n + 11, 1, 0, 0};
         EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
-        EXPECT_OK(tess_generate(generator, &prompt, 1, n_new, &greedy, NULL, 0, collect, &next));
-        EXPECT_INT(next - got, n_new);
-        EXPECT_SAME(got, expected, (size_t)n_new);
+        EXPECT_OK(generate(generator, &greedy, NULL, 0, &l));
+        EXPECT_INT(s.n[0], n_new > 0 ? p.list[0].n + n_new : 0);
+        EXPECT_SAME(s.ids[0] + p.list[0].n, expected, (size_t)n_new);
         tess_generator_destroy(&generator);
         rig_close(&r);
         fixture_close(&f);
@@ -274,13 +293,14 @@ static void company_chunks_slots_and_threads_change_no_bit(void)
     make_prompts(&p, 5, lengths);
     for (int warm = 0; warm < 2; warm++)
         for (int d = 0; d < 2; d++) {
-            setting with = {.dtype = d == 0 ? TESS_F32 : TESS_BF16, .n_threads = 1, .n_slots = 1, .max_length = 64};
+            setting with = {
+                .dtype = d == 0 ? TESS_F32 : TESS_BF16, .n_threads = 1, .max_sequences = 1, .max_length = 64};
             with.max_new = 9;
             with.sampling = (tess_sampling){.temperature = warm, .top_p = 0.97, .seed = 12, .repetition_penalty = 1.2};
             run(&with, &p, &reference);
             for (size_t i = 0; i < 4; i++) {
-                with.n_slots = slots[i];
-                with.chunk_tokens = chunks[i];
+                with.max_sequences = slots[i];
+                with.pass_tokens = chunks[i];
                 with.n_threads = 1 + (int)i % 2;
                 with.max_length = i % 2 == 0 ? 64 : 49;
                 run(&with, &p, &other);
@@ -295,6 +315,143 @@ static void company_chunks_slots_and_threads_change_no_bit(void)
         }
 }
 
+/* Log-probabilities of a story's new tokens are those of one forward, of the temperature that they were drawn at. */
+static void expect_models_bits(const setting *with, const prompts *p, const story *s)
+{
+    static float logits[MAX_TOKENS * V];
+    float logprob[MAX_TOKENS];
+    for (int i = 0; i < p->n; i++) {
+        score(with, s, i, logprob, logits);
+        EXPECT_SAME(s->logprob[i] + p->list[i].n, logprob + p->list[i].n - 1, (size_t)(s->n[i] - p->list[i].n));
+    }
+}
+
+static void expect_same_new_tokens(const story *got, const story *want, const prompts *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        int64_t first = p->list[i].n;
+        EXPECT_INT(got->n[i], want->n[i]);
+        EXPECT_SAME(got->ids[i], want->ids[i], (size_t)want->n[i]);
+        EXPECT_SAME(got->logprob[i] + first, want->logprob[i] + first, (size_t)(want->n[i] - first));
+    }
+}
+
+static void exact_sampling_reports_training_at_every_temperature(void)
+{
+    static const double temperatures[] = {0.6, 1, 1.3};
+    prompts p;
+    story s;
+    make_prompts(&p, 5, lengths);
+    for (int k = 0; k < N_LEVELS; k++)
+        for (int d = 0; d < 2 && have_level(kernel_levels[k]); d++)
+            for (int i = 0; i < 3; i++) {
+                setting with = {.level = kernel_levels[k], .dtype = d == 0 ? TESS_F32 : TESS_BF16, .n_threads = 1};
+                with.max_sequences = 3;
+                with.pass_tokens = 16;
+                with.max_length = 64;
+                with.max_new = 9;
+                with.quiet = i == 1;
+                with.sampling = (tess_sampling){.temperature = temperatures[i], .top_p = 1, .seed = 3, .exact = true};
+                run(&with, &p, &s);
+                expect_models_bits(&with, &p, &s);
+            }
+}
+
+static void make_group(prompts *p, int n, int64_t length)
+{
+    const int64_t all[] = {length, length, length, length, length, length, length, length};
+    make_prompts(p, n, all);
+    for (int i = 1; i < n; i++)
+        memcpy(p->ids[i], p->ids[0], sizeof(p->ids[0]));
+}
+
+/* Prompts that end inside of a page, at its end, and behind it; with places for all, and for fewer. */
+static void a_shared_prompt_is_read_once_and_changes_no_bit(void)
+{
+    static const int64_t prompt_lengths[] = {1, 37, 63, 64, 65, 70};
+    for (size_t i = 0; i < sizeof(prompt_lengths) / sizeof(prompt_lengths[0]); i++)
+        for (int d = 0; d < 2; d++) {
+            prompts p;
+            story own, together;
+            tess_generator_stats stats;
+            setting with = {
+                .dtype = d == 0 ? TESS_F32 : TESS_BF16, .n_threads = 1, .max_sequences = 6, .max_length = 96};
+            make_group(&p, 6, prompt_lengths[i]);
+            with.max_new = 20;
+            with.quiet = true;
+            with.stats = &stats;
+            with.sampling = (tess_sampling){.temperature = 1, .top_p = 1, .seed = 9, .exact = true};
+            run(&with, &p, &own);
+            EXPECT_INT(stats.prefilled, 6 * prompt_lengths[i]);
+            EXPECT(memcmp(own.ids[0], own.ids[1], sizeof(own.ids[0])) != 0);
+            with.prefix = 77;
+            for (with.max_sequences = 6; with.max_sequences >= 2; with.max_sequences -= 4)
+                for (with.pass_tokens = 0; with.pass_tokens <= 7; with.pass_tokens += 7) {
+                    run(&with, &p, &together);
+                    expect_same_new_tokens(&together, &own, &p);
+                    EXPECT_INT(stats.prefilled, prompt_lengths[i]);
+                    EXPECT_INT(stats.shared, 6 * prompt_lengths[i]);
+                    EXPECT_INT(stats.drawn, 120);
+                    EXPECT_INT(stats.preemptions, 0);
+                    /* Each writes into a page that it shares, unless the prompt ends with one; the last one left owns
+                     * it. */
+                    EXPECT(prompt_lengths[i] % 64 == 0 ? stats.copied_pages == 0 : stats.copied_pages >= 5);
+                }
+            expect_models_bits(&with, &p, &together);
+        }
+}
+
+/* A cache for one text and a little more: texts are dropped and read again. */
+static void pages_that_run_out_change_no_bit(void)
+{
+    static const int64_t long_ones[] = {60, 2, 40, 63, 64, 1, 33, 50};
+    prompts p;
+    story free, tight;
+    make_prompts(&p, 8, long_ones);
+    for (int shared = 0; shared < 2; shared++)
+        for (int d = 0; d < 2; d++) {
+            tess_generator_stats stats;
+            setting with = {
+                .dtype = d == 0 ? TESS_F32 : TESS_BF16, .n_threads = 2, .max_sequences = 8, .max_length = 96};
+            if (shared == 1)
+                make_group(&p, 8, 60);
+            with.max_new = 31;
+            with.quiet = true;
+            with.stats = &stats;
+            with.sampling = (tess_sampling){.temperature = 1, .top_p = 1, .seed = 2, .exact = true};
+            run(&with, &p, &free);
+            EXPECT_INT(stats.preemptions, 0);
+            expect_models_bits(&with, &p, &free);
+            with.prefix = (uint64_t)shared;
+            int64_t most = 0;
+            for (with.n_pages = 2; with.n_pages < 8; with.n_pages++)
+                for (with.pass_tokens = 8; with.pass_tokens <= 40; with.pass_tokens += 32) {
+                    run(&with, &p, &tight);
+                    expect_same_new_tokens(&tight, &free, &p);
+                    EXPECT(stats.peak_pages <= with.n_pages);
+                    most = stats.preemptions > most ? stats.preemptions : most;
+                }
+            EXPECT(most > 0);
+        }
+}
+
+static void prompts_are_scored_again_after_they_were_dropped(void)
+{
+    static const int64_t long_ones[] = {50, 60, 70, 63};
+    prompts p;
+    story free, tight;
+    tess_generator_stats stats;
+    make_prompts(&p, 4, long_ones);
+    setting with = {.dtype = TESS_F32, .n_threads = 1, .max_sequences = 4, .max_length = 96, .max_new = 25};
+    with.stats = &stats;
+    run(&with, &p, &free);
+    with.n_pages = 3;
+    with.pass_tokens = 16;
+    run(&with, &p, &tight);
+    EXPECT(stats.preemptions > 0);
+    expect_same_story(&tight, &free);
+}
+
 static void seeds_decide_the_text(void)
 {
     static const int64_t two[] = {5, 5};
@@ -302,7 +459,7 @@ static void seeds_decide_the_text(void)
     story a, b;
     make_prompts(&p, 2, two);
     p.list[1] = p.list[0];
-    setting with = {.dtype = TESS_F32, .n_threads = 1, .n_slots = 2, .max_length = 64, .max_new = 20};
+    setting with = {.dtype = TESS_F32, .n_threads = 1, .max_sequences = 2, .max_length = 64, .max_new = 20};
     with.sampling = (tess_sampling){.temperature = 1.5, .top_p = 1, .seed = 1};
     run(&with, &p, &a);
     run(&with, &p, &b);
@@ -318,7 +475,7 @@ static void generation_ends_where_it_should(void)
     prompts p;
     story s, cut;
     make_prompts(&p, 5, lengths);
-    setting with = {.dtype = TESS_F32, .n_threads = 1, .n_slots = 2, .max_length = 64, .max_new = 12};
+    setting with = {.dtype = TESS_F32, .n_threads = 1, .max_sequences = 2, .max_length = 64, .max_new = 12};
     run(&with, &p, &s);
 
     with.max_new = 0; /* scores the prompt and adds nothing */
@@ -359,41 +516,48 @@ static void bad_requests_are_refused(void)
     rig r;
     prompts p;
     story s = {0};
-    listener l = {&p, &s, 0};
     tess_sampling greedy = {.top_p = 1};
     tess_generator *generator = NULL;
     make_prompts(&p, 5, lengths);
+    listener l = {.prompts = &p, .story = &s, .max_new = 4};
     rig_open(&r, &tiny, TESS_F32, NULL, 1);
-    EXPECT_FAILS(
-        tess_generator_create(r.stream, r.model, &r.hooks, &(tess_generator_options){TESS_F32, 64, 0, 0}, &generator),
-        TESS_E_INVALID, "0 prompts at once");
-    EXPECT_FAILS(tess_generator_create(r.stream, r.model, &r.hooks,
-                                       &(tess_generator_options){TESS_F32, MAX_TOKENS + 1, 1, 0}, &generator),
-                 TESS_E_INVALID, "97 tokens");
-    EXPECT_OK(
-        tess_generator_create(r.stream, r.model, &r.hooks, &(tess_generator_options){TESS_F32, 40, 2, 0}, &generator));
-    EXPECT_FAILS(tess_generate(generator, p.list, 5, 4, &greedy, NULL, 0, listen, &l), TESS_E_INVALID,
-                 "prompt 1 has 40 tokens");
-    EXPECT_FAILS(tess_generate(generator, p.list, 1, -1, &greedy, NULL, 0, listen, &l), TESS_E_INVALID, "-1 new");
-    const tess_prompt empty = {p.ids[0], 0};
-    EXPECT_FAILS(tess_generate(generator, &empty, 1, 4, &greedy, NULL, 0, listen, &l), TESS_E_INVALID,
-                 "prompt 0 has 0 tokens");
-    p.ids[2][3] = V;
-    EXPECT_FAILS(tess_generate(generator, &p.list[2], 1, 4, &greedy, NULL, 0, listen, &l), TESS_E_INVALID,
-                 "prompt 0: batch: the target of token 2 is id 301");
-    p.ids[2][3] = 5;
-    memset(&s, 0, sizeof(s));
-    l.refuse_at = 9; /* the error of the callback is returned, and the generator stays usable */
+    const struct {
+        tess_generator_options options;
+        const char *message;
+    } bad[] = {{{TESS_F32, 64, 0, 0, 0}, "0 sequences at once"},
+               {{TESS_F32, MAX_TOKENS + 1, 1, 0, 0}, "97 tokens"},
+               {{TESS_F32, 96, 1, 0, 20000}, "one text of 96 tokens are 2 pages of 16384 bytes"}};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT_FAILS(tess_generator_create(r.stream, r.model, &r.hooks, &bad[i].options, &generator), TESS_E_INVALID,
+                     bad[i].message);
+    EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &(tess_generator_options){TESS_F32, 40, 2, 0, 0},
+                                    &generator));
+    EXPECT_FAILS(generate(generator, &greedy, NULL, 0, &l), TESS_E_INVALID, "request 1: 4 new tokens");
     prompts one = {.n = 1, .list = {p.list[2]}};
     l.prompts = &one;
-    EXPECT_FAILS(tess_generate(generator, &p.list[2], 1, 4, &greedy, NULL, 0, listen, &l), TESS_E_INTERRUPTED,
-                 "enough");
+    l.max_new = -1;
+    EXPECT_FAILS(generate(generator, &greedy, NULL, 0, &l), TESS_E_INVALID, "-1 new");
+    l.max_new = 4;
+    one.list[0].n = 0;
+    EXPECT_FAILS(generate(generator, &greedy, NULL, 0, &l), TESS_E_INVALID, "request 0: a text of 0 tokens");
+    one.list[0].n = 41;
+    EXPECT_FAILS(generate(generator, &greedy, NULL, 0, &l), TESS_E_INVALID, "request 0: a text of 41 tokens");
+    one.list[0].n = 7;
+    p.ids[2][3] = V;
+    EXPECT_FAILS(generate(generator, &greedy, NULL, 0, &l), TESS_E_INVALID, "the target of token 2 is id 301");
+    p.ids[2][3] = 5;
+    const tess_sampling exact = {.temperature = 1, .top_p = 0.9, .exact = true};
+    EXPECT_FAILS(generate(generator, &exact, NULL, 0, &l), TESS_E_INVALID, "ask for inexact sampling");
+    memset(&s, 0, sizeof(s));
+    l.refuse_at = 9; /* the error of the callback is returned, and the generator stays usable */
+    EXPECT_FAILS(generate(generator, &greedy, NULL, 0, &l), TESS_E_INTERRUPTED, "enough");
     EXPECT_INT(s.n[0], 9);
     memset(&s, 0, sizeof(s));
     l.refuse_at = 0;
-    EXPECT_OK(tess_generate(generator, &p.list[2], 1, 4, &greedy, NULL, 0, listen, &l));
+    EXPECT_OK(generate(generator, &greedy, NULL, 0, &l));
     EXPECT_INT(s.n[0], 11);
-    EXPECT_OK(tess_generate(generator, NULL, 0, 4, &greedy, NULL, 0, listen, &l));
+    one.n = 0;
+    EXPECT_OK(generate(generator, &greedy, NULL, 0, &l));
     tess_generator_destroy(&generator);
     rig_close(&r);
 }
@@ -402,9 +566,13 @@ static const test_case cases[] = {
     {"greedy_takes_the_argmax_and_reports_the_models_own_bits", greedy_takes_the_argmax_and_reports_the_models_own_bits,
      0, 0},
     {"repetition_penalty_sees_the_prompt_and_what_is_new", repetition_penalty_sees_the_prompt_and_what_is_new, 0, 0},
-    {"exact_log_probabilities_are_those_of_the_temperature", exact_log_probabilities_are_those_of_the_temperature},
     {"penalized_tokens_agree_with_transformers", penalized_tokens_agree_with_transformers, 0, 0},
     {"company_chunks_slots_and_threads_change_no_bit", company_chunks_slots_and_threads_change_no_bit, 0, 0},
+    {"exact_sampling_reports_training_at_every_temperature", exact_sampling_reports_training_at_every_temperature, 0,
+     0},
+    {"a_shared_prompt_is_read_once_and_changes_no_bit", a_shared_prompt_is_read_once_and_changes_no_bit, 0, 0},
+    {"pages_that_run_out_change_no_bit", pages_that_run_out_change_no_bit, 0, 0},
+    {"prompts_are_scored_again_after_they_were_dropped", prompts_are_scored_again_after_they_were_dropped, 0, 0},
     {"seeds_decide_the_text", seeds_decide_the_text, 0, 0},
     {"generation_ends_where_it_should", generation_ends_where_it_should, 0, 0},
     {"bad_requests_are_refused", bad_requests_are_refused, 0, 0},

@@ -7,16 +7,30 @@
 static int32_t draw(tess_sampler *sampler, tess_sampling options, const float *logits, uint64_t stream,
                     uint64_t position)
 {
-    int32_t token = -1;
-    EXPECT_OK(tess_sampler_draw(sampler, &options, logits, NULL, stream, position, &token));
-    return token;
+    tess_draw row = {.logits = logits, .id = stream, .position = position};
+    EXPECT_OK(tess_sampler_draw(sampler, &options, &row, 1));
+    return row.token;
+}
+
+static tess_threads *threads;
+
+static tess_sampler *make_sampler_with(int n_threads, int64_t vocab_size)
+{
+    tess_sampler *sampler = NULL;
+    EXPECT_OK(tess_threads_create(test_mem(), n_threads, &threads));
+    EXPECT_OK(tess_sampler_create(test_mem(), threads, vocab_size, &sampler));
+    return sampler;
 }
 
 static tess_sampler *make_sampler(int64_t vocab_size)
 {
-    tess_sampler *sampler = NULL;
-    EXPECT_OK(tess_sampler_create(test_mem(), vocab_size, &sampler));
-    return sampler;
+    return make_sampler_with(1, vocab_size);
+}
+
+static void end_sampler(tess_sampler *sampler)
+{
+    tess_sampler_destroy(&sampler);
+    tess_threads_destroy(&threads);
 }
 
 static void fill_logits(float *logits, int n, uint64_t stream)
@@ -31,7 +45,7 @@ static void temperature_zero_takes_the_likeliest_and_of_equals_the_lowest_id(voi
     tess_sampler *sampler = make_sampler(5);
     EXPECT_INT(draw(sampler, (tess_sampling){.top_p = 1}, logits, 0, 0), 1);
     EXPECT_INT(draw(sampler, (tess_sampling){.top_p = 0.5, .top_k = 3, .seed = 9}, logits, 7, 3), 1);
-    tess_sampler_destroy(&sampler);
+    end_sampler(sampler);
 }
 
 /* Compares a token's share of 20,000 draws with its probability: Pearson's statistic is below the 99.9% quantile. */
@@ -59,7 +73,7 @@ static void draws_follow_the_probabilities(void)
         if (chi2 > 31.26) /* 11 degrees of freedom */
             test_fail(__FILE__, __LINE__, "temperature %g: chi-square is %g", temperatures[round], chi2);
     }
-    tess_sampler_destroy(&sampler);
+    end_sampler(sampler);
 }
 
 /* The set of tokens in 3,000 draws. */
@@ -98,7 +112,7 @@ static void top_k_leaves_the_k_likeliest(void)
     }
     options.top_k = 0;
     EXPECT_INT(reach(sampler, options, logits, V, reached), 8);
-    tess_sampler_destroy(&sampler);
+    end_sampler(sampler);
 }
 
 static void top_p_leaves_the_shortest_beginning_that_reaches_it(void)
@@ -122,30 +136,35 @@ static void top_p_leaves_the_shortest_beginning_that_reaches_it(void)
     tess_sampling both = {.temperature = 1, .top_p = 0.6, .top_k = 2, .seed = 1};
     EXPECT_INT(reach(sampler, both, logits, V, reached), 1);
     EXPECT(reached[1]);
-    tess_sampler_destroy(&sampler);
+    end_sampler(sampler);
 }
 
-/* The draw by brute force: u walks down the sorted probabilities, for a vocabulary that is no power of 2. */
+/* The draw by brute force: u walks down the sorted probabilities, or over all of them by ids where there is no limit,
+ * for a vocabulary that is no power of 2. */
 static int32_t draw_by_sorting(const float *logits, int n, const tess_sampling *o, double u)
 {
-    static int32_t order[1500];
+    static int32_t order[2500];
+    bool limited = (o->top_k > 0 && o->top_k < n) || o->top_p < 1 || o->min_p > 0;
+    float top = -INFINITY;
     for (int i = 0; i < n; i++) {
         int k = i;
-        for (; k > 0 && logits[order[k - 1]] < logits[i]; k--)
+        for (; limited && k > 0 && logits[order[k - 1]] < logits[i]; k--)
             order[k] = order[k - 1];
         order[k] = i;
+        top = logits[i] > top ? logits[i] : top;
     }
     if (o->top_k > 0 && o->top_k < n)
         n = (int)o->top_k;
-    double total = 0, kept = 0, top = logits[order[0]];
+    double total = 0, kept = 0;
     for (int i = 0; i < n; i++)
-        total += exp((logits[order[i]] - top) / o->temperature);
+        total += exp(((double)logits[order[i]] - top) / o->temperature);
     int left = 0;
-    while (left < n && (left == 0 || kept < o->top_p * total || o->top_p >= 1))
-        kept += exp((logits[order[left++]] - top) / o->temperature);
+    while (left < n && (left == 0 || kept < o->top_p * total || o->top_p >= 1) &&
+           exp(((double)logits[order[left]] - top) / o->temperature) >= o->min_p)
+        kept += exp(((double)logits[order[left++]] - top) / o->temperature);
     double sum = 0;
     for (int i = 0; i < left; i++) {
-        sum += exp((logits[order[i]] - top) / o->temperature);
+        sum += exp(((double)logits[order[i]] - top) / o->temperature);
         if (u * kept < sum)
             return order[i];
     }
@@ -154,19 +173,74 @@ static int32_t draw_by_sorting(const float *logits, int n, const tess_sampling *
 
 static void draws_are_those_of_a_sorted_vocabulary(void)
 {
-    enum { V = 1499 };
-    static const tess_sampling options[] = {{1, 0, 1, 4},     {0.8, 0, 0.95, 4}, {0.5, 40, 1, 4},
-                                            {3, 100, 0.5, 4}, {2, V, 0.999, 4},  {0.01, 0, 0.9, 4}};
+    enum { V = 2477 };
+    static const tess_sampling options[] = {{1, 0, 1, 4},
+                                            {0.8, 0, 0.95, 4},
+                                            {0.5, 40, 1, 4},
+                                            {3, 100, 0.5, 4},
+                                            {2, V, 0.999, 4},
+                                            {0.01, 0, 0.9, 4},
+                                            {40, 0, 1, 4},
+                                            {1.5, 0, 1, 4, .min_p = 0.02},
+                                            {1.5, 30, 0.9, 4, .min_p = 0.05}};
     static float logits[V];
     tess_sampler *sampler = make_sampler(V);
     for (uint64_t i = 0; i < 60; i++) {
         fill_logits(logits, V, i / 10);
         for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++) {
-            double u = tess_rng_uniform(options[o].seed, TESS_RNG_SAMPLE, 2, i);
+            double u = tess_rng_uniform_double(options[o].seed, TESS_RNG_SAMPLE, 2, i);
             EXPECT_INT(draw(sampler, options[o], logits, 2, i), draw_by_sorting(logits, V, &options[o], u));
         }
     }
-    tess_sampler_destroy(&sampler);
+    end_sampler(sampler);
+}
+
+static void company_and_threads_change_no_draw(void)
+{
+    enum { V = 5003, N = 37 };
+    static float logits[N][V];
+    static const tess_sampling options[] = {{1, 0, 1, 4}, {1, 20, 0.9, 4, .repetition_penalty = 1.3}, {.seed = 4}};
+    for (uint64_t i = 0; i < N; i++)
+        fill_logits(logits[i], V, i);
+    for (size_t o = 0; o < 3; o++) {
+        const int32_t text[] = {3, 9, 4711, 3};
+        tess_draw all[N], alone;
+        tess_sampler *sampler = make_sampler_with(3, V);
+        for (int i = 0; i < N; i++)
+            all[i] = (tess_draw){
+                .logits = logits[i], .text = text, .n_text = 4, .id = (uint64_t)i, .position = (uint64_t)(5 * i)};
+        EXPECT_OK(tess_sampler_draw(sampler, &options[o], all, N));
+        end_sampler(sampler);
+        sampler = make_sampler(V);
+        for (int i = 0; i < N; i++) {
+            alone = all[i];
+            alone.token = -1;
+            EXPECT_OK(tess_sampler_draw(sampler, &options[o], &alone, 1));
+            EXPECT_INT(alone.token, all[i].token);
+        }
+        end_sampler(sampler);
+    }
+}
+
+/* 53 bits reach what 24 would not: the last of very many equal tokens, and one beside a likely one. */
+static void draws_reach_unlikely_tokens(void)
+{
+    enum { V = 70000 };
+    static float logits[V];
+    tess_sampler *sampler = make_sampler(V);
+    const tess_sampling plain = {.temperature = 1, .top_p = 1, .seed = 5};
+    int n_high = 0;
+    for (uint64_t i = 0; i < 400; i++)
+        n_high += draw(sampler, plain, logits, 0, i) >= V / 2;
+    EXPECT(n_high > 150 && n_high < 250);
+    for (int i = 0; i < V; i++)
+        logits[i] = i == 1030 ? 0 : -INFINITY;
+    for (uint64_t i = 0; i < 20; i++)
+        EXPECT_INT(draw(sampler, plain, logits, 0, i), 1030);
+    logits[V - 1] = -700; /* possible, and never drawn */
+    for (uint64_t i = 0; i < 20; i++)
+        EXPECT_INT(draw(sampler, plain, logits, 0, i), 1030);
+    end_sampler(sampler);
 }
 
 static void a_draw_is_a_function_of_seed_stream_and_position(void)
@@ -175,7 +249,8 @@ static void a_draw_is_a_function_of_seed_stream_and_position(void)
     float logits[V];
     int n_differ[3] = {0};
     fill_logits(logits, V, 1);
-    tess_sampler *sampler = make_sampler(V), *other = make_sampler(V);
+    tess_sampler *sampler = make_sampler(V), *other = NULL;
+    EXPECT_OK(tess_sampler_create(test_mem(), threads, V, &other));
     for (uint64_t i = 0; i < 50; i++) {
         tess_sampling a = {.temperature = 2, .top_p = 1, .seed = 6}, b = {.temperature = 2, .top_p = 1, .seed = 7};
         int32_t token = draw(sampler, a, logits, 1, i);
@@ -188,46 +263,51 @@ static void a_draw_is_a_function_of_seed_stream_and_position(void)
     for (int i = 0; i < 3; i++)
         EXPECT(n_differ[i] > 25);
     tess_sampler_destroy(&other);
-    tess_sampler_destroy(&sampler);
+    end_sampler(sampler);
 }
 
 static void repetition_penalty_makes_seen_tokens_less_likely(void)
 {
     static const struct {
         float logits[3];
-        bool seen[3];
+        int32_t seen[3];
+        int64_t n_seen;
         double penalty;
         int32_t token;
-    } rows[] = {{{2, 1.5f, -1}, {true, false, false}, 1.5, 1},       {{2, 1.5f, -1}, {true, false, false}, 1.3, 0},
-                {{-1, -1.2f, -3}, {true, false, false}, 1.3, 1},     {{-1, -1.2f, -3}, {true, true, false}, 1.3, 0},
-                {{2, 1.5f, -1}, {true, false, false}, 1, 0},         {{2, 1.5f, -1}, {true, false, false}, 0, 0},
-                {{-INFINITY, -9, -9}, {false, true, false}, 1.1, 2}, {{1, 2, -1}, {true, false, false}, 0.4, 0}};
+    } rows[] = {{{2, 1.5f, -1}, {0}, 1, 1.5, 1},       {{2, 1.5f, -1}, {0}, 1, 1.3, 0},
+                {{-1, -1.2f, -3}, {0}, 1, 1.3, 1},     {{-1, -1.2f, -3}, {0, 1, 0}, 3, 1.3, 0},
+                {{2, 1.5f, -1}, {0}, 1, 1, 0},         {{2, 1.5f, -1}, {0}, 1, 0, 0},
+                {{-INFINITY, -9, -9}, {1}, 1, 1.1, 2}, {{1, 2, -1}, {0}, 1, 0.4, 0}};
     tess_sampler *sampler = make_sampler(3);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const tess_sampling greedy = {.repetition_penalty = rows[i].penalty},
                             warm = {.temperature = 1e-3, .top_p = 1, .repetition_penalty = rows[i].penalty};
-        int32_t token = -1;
-        EXPECT_OK(tess_sampler_draw(sampler, &greedy, rows[i].logits, rows[i].seen, 0, 0, &token));
-        EXPECT_INT(token, rows[i].token);
-        EXPECT_OK(tess_sampler_draw(sampler, &warm, rows[i].logits, rows[i].seen, 0, 0, &token));
-        EXPECT_INT(token, rows[i].token);
+        tess_draw row = {.logits = rows[i].logits, .text = rows[i].seen, .n_text = rows[i].n_seen, .token = -1};
+        EXPECT_OK(tess_sampler_draw(sampler, &greedy, &row, 1));
+        EXPECT_INT(row.token, rows[i].token);
+        EXPECT_OK(tess_sampler_draw(sampler, &warm, &row, 1));
+        EXPECT_INT(row.token, rows[i].token);
     }
-    tess_sampler_destroy(&sampler);
+    end_sampler(sampler);
 }
 
 static void broken_logits_are_refused(void)
 {
     float logits[] = {0, NAN, 1};
-    int32_t token;
-    tess_sampling greedy = {.top_p = 1}, warm = {.temperature = 1, .top_p = 1};
+    tess_draw row = {.logits = logits};
+    const tess_sampling greedy = {.top_p = 1}, warm = {.temperature = 1, .top_p = 1};
     tess_sampler *sampler = make_sampler(3);
-    EXPECT_FAILS(tess_sampler_draw(sampler, &greedy, logits, NULL, 0, 0, &token), TESS_E_INVALID, "token 1 is nan");
+    EXPECT_FAILS(tess_sampler_draw(sampler, &greedy, &row, 1), TESS_E_INVALID, "token 1 is nan");
     logits[1] = INFINITY;
-    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, logits, NULL, 0, 0, &token), TESS_E_INVALID, "token 1 is inf");
+    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, &row, 1), TESS_E_INVALID, "token 1 is inf");
     for (int i = 0; i < 3; i++)
         logits[i] = -INFINITY;
-    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, logits, NULL, 0, 0, &token), TESS_E_INVALID, "all logits");
-    tess_sampler_destroy(&sampler);
+    EXPECT_FAILS(tess_sampler_draw(sampler, &warm, &row, 1), TESS_E_INVALID, "all logits");
+    logits[0] = 1e38f;
+    const tess_sampling steep = {.top_p = 1, .repetition_penalty = 1e-3};
+    row = (tess_draw){.logits = logits, .text = &(int32_t){0}, .n_text = 1};
+    EXPECT_FAILS(tess_sampler_draw(sampler, &steep, &row, 1), TESS_E_INVALID, "makes a logit infinite");
+    end_sampler(sampler);
 }
 
 static void a_vocabulary_of_one_token_gives_that_token(void)
@@ -236,7 +316,32 @@ static void a_vocabulary_of_one_token_gives_that_token(void)
     tess_sampler *sampler = make_sampler(1);
     EXPECT_INT(draw(sampler, (tess_sampling){.temperature = 1, .top_p = 0.5, .top_k = 5}, &logit, 0, 0), 0);
     EXPECT_INT(draw(sampler, (tess_sampling){.top_p = 1}, &logit, 0, 0), 0);
-    tess_sampler_destroy(&sampler);
+    end_sampler(sampler);
+}
+
+static void impossible_sampling_is_refused(void)
+{
+    static const struct {
+        tess_sampling options;
+        const char *message;
+    } rows[] = {{{.temperature = -1, .top_p = 1}, "temperature of -1"},
+                {{.temperature = NAN, .top_p = 1}, "temperature of nan"},
+                {{.temperature = 1e-45, .top_p = 1}, "temperature of 1e-45"},
+                {{.temperature = 1, .top_p = 1.5}, "top_p 1.5"},
+                {{.temperature = 1, .top_p = 1, .top_k = -3}, "top_k -3"},
+                {{.temperature = 1, .top_p = 1, .min_p = 2}, "min_p 2"},
+                {{.temperature = 1, .top_p = 1, .repetition_penalty = -1}, "penalty of -1"},
+                {{.temperature = 1, .top_p = 1, .top_k = 3, .exact = true}, "inexact"},
+                {{.temperature = 1, .top_p = 0.9, .exact = true}, "inexact"},
+                {{.temperature = 1, .top_p = 1, .min_p = 0.1, .exact = true}, "inexact"},
+                {{.temperature = 1, .top_p = 1, .repetition_penalty = 1.1, .exact = true}, "inexact"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        EXPECT_FAILS(tess_sampling_check(&rows[i].options), TESS_E_INVALID, rows[i].message);
+    const tess_sampling good = {.temperature = 0.7, .top_p = 1, .repetition_penalty = 1, .exact = true};
+    EXPECT_OK(tess_sampling_check(&good));
+    EXPECT(tess_sampling_inv_temperature(&good) == (float)(1 / 0.7));
+    EXPECT(tess_sampling_inv_temperature(&(tess_sampling){.temperature = 0.7}) == 1);
+    EXPECT(tess_sampling_inv_temperature(&(tess_sampling){.exact = true}) == 1);
 }
 
 static const test_case cases[] = {
@@ -246,6 +351,9 @@ static const test_case cases[] = {
     {"top_k_leaves_the_k_likeliest", top_k_leaves_the_k_likeliest, 0, 0},
     {"top_p_leaves_the_shortest_beginning_that_reaches_it", top_p_leaves_the_shortest_beginning_that_reaches_it, 0, 0},
     {"draws_are_those_of_a_sorted_vocabulary", draws_are_those_of_a_sorted_vocabulary, 0, 0},
+    {"company_and_threads_change_no_draw", company_and_threads_change_no_draw, 0, 0},
+    {"draws_reach_unlikely_tokens", draws_reach_unlikely_tokens, 0, 0},
+    {"impossible_sampling_is_refused", impossible_sampling_is_refused, 0, 0},
     {"a_draw_is_a_function_of_seed_stream_and_position", a_draw_is_a_function_of_seed_stream_and_position, 0, 0},
     {"repetition_penalty_makes_seen_tokens_less_likely", repetition_penalty_makes_seen_tokens_less_likely, 0, 0},
     {"broken_logits_are_refused", broken_logits_are_refused, 0, 0},

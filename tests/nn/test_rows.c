@@ -27,24 +27,31 @@ static tess_executor_options options_for(const text *f, bool train)
         .max_tokens = f->batch.n_tokens + 8, .max_position = f->max_position, .train = train};
 }
 
+enum { MAX_PAGES = 16 };
+
 typedef struct cache {
     tess_kv_cache kv;
     void **k, **v;
     int64_t n_layers;
+    int32_t table[2][MAX_PAGES]; /* of two sequences, whose pages lie across one another, from behind */
 } cache;
 
-static void cache_open(cache *c, const rig *r, int64_t n_slots, int64_t max_length)
+static void cache_open(cache *c, const rig *r, int64_t max_length)
 {
     const tess_model_config *config = &r->config;
     int64_t row = config->n_kv_heads * config->head_size;
+    int32_t n = (int32_t)((max_length + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK);
+    EXPECT(n <= MAX_PAGES);
     c->n_layers = config->n_layers;
     c->k = test_alloc((size_t)c->n_layers * sizeof(void *));
     c->v = test_alloc((size_t)c->n_layers * sizeof(void *));
     for (int64_t l = 0; l < c->n_layers; l++) {
-        c->k[l] = test_alloc((size_t)(n_slots * max_length * row) * sizeof(float));
-        c->v[l] = test_alloc((size_t)(n_slots * max_length * row) * sizeof(float));
+        c->k[l] = test_alloc((size_t)(2 * n * TESS_ATTENTION_BLOCK * row) * sizeof(float));
+        c->v[l] = test_alloc((size_t)(2 * n * TESS_ATTENTION_BLOCK * row) * sizeof(float));
     }
-    c->kv = (tess_kv_cache){c->k, c->v, max_length * row, max_length, r->dtype};
+    for (int32_t j = 0; j < 2 * n; j++)
+        c->table[j % 2][j / 2] = 2 * n - 1 - j;
+    c->kv = (tess_kv_cache){c->k, c->v, TESS_ATTENTION_BLOCK * row, 2 * n, r->dtype};
 }
 
 static void cache_close(cache *c)
@@ -57,12 +64,12 @@ static void cache_close(cache *c)
     test_free(c->v);
 }
 
-/* The sequence in pieces through a cache slot, beside another sequence that grows in slot 0. */
+/* The sequence in pieces through a cache, beside another sequence that grows there. */
 static void logprobs_by_cache(const text *f, rig *r, const pieces *cut, bool with_neighbour, float *logprob)
 {
     tess_executor *executor = rig_executor(r, options_for(f, false));
     cache c;
-    cache_open(&c, r, 3, f->max_position);
+    cache_open(&c, r, f->max_position);
     int32_t begin = f->batch.cu_seqlens[f->batch.n_seqs - 1], length = (int32_t)f->batch.n_tokens - begin;
     int32_t ids[MAX_T], pos[MAX_T], targets[MAX_T];
     float out[MAX_T];
@@ -81,7 +88,8 @@ static void logprobs_by_cache(const text *f, rig *r, const pieces *cut, bool wit
             pos[front + t] = done + t;
             targets[front + t] = f->batch.targets[begin + done + t];
         }
-        int32_t cu_seqlens[] = {0, front, front + n}, slots[] = {0, 2};
+        int32_t cu_seqlens[] = {0, front, front + n};
+        const int32_t *tables[] = {c.table[0], c.table[1]};
         int skip = with_neighbour ? 0 : 1;
         tess_batch batch = {.n_tokens = front + n,
                             .n_seqs = 2 - skip,
@@ -89,8 +97,8 @@ static void logprobs_by_cache(const text *f, rig *r, const pieces *cut, bool wit
                             .pos = pos,
                             .targets = targets,
                             .cu_seqlens = cu_seqlens + skip,
-                            .cache_slot = slots + skip,
-                            .cache = &c.kv};
+                            .cache = &c.kv,
+                            .pages = tables + skip};
         EXPECT_OK(tess_executor_logprobs(executor, &batch, 1, out, NULL));
         memcpy(logprob + done, out + front, (size_t)n * sizeof(float));
         done += n;

@@ -91,7 +91,8 @@ static void expect_one_policy(const tess_on_policy_result *r)
                   first->max_abs, first->layer);
     for (int i = 0; i < r->n; i++)
         if (r->cases[i].skipped[0] == '\0')
-            EXPECT_INT(r->cases[i].n_tokens, 29 + 3 + 16 + 1 + N_PROMPTS * NEW_TOKENS); /* each but the first */
+            EXPECT_INT(r->cases[i].n_tokens, (r->cases[i].shared > 0 ? 0 : 29 + 3 + 16 + 1) +
+                                                 N_PROMPTS * NEW_TOKENS); /* each but the first */
 }
 
 static void settings_of_one_policy(void)
@@ -105,9 +106,11 @@ static void settings_of_one_policy(void)
             const tess_on_policy_result *r = verify(b);
             expect_one_policy(r);
             EXPECT_INT(count(r, "batch size", true), 9); /* 1, 2, 3 of 5 texts by three engines */
-            EXPECT_INT(count(r, "chunk size", true), 4);
-            EXPECT_INT(count(r, "order", true), 4);
-            EXPECT_INT(count(r, "neighbours", true), 4);
+            EXPECT_INT(count(r, "chunk size", true), 5);
+            EXPECT_INT(count(r, "cache", true), 3);
+            EXPECT(find(r, "prompts read once")->shared >= 30); /* at least the longest prompt */
+            EXPECT_INT(count(r, "order", true), 6);
+            EXPECT_INT(count(r, "neighbours", true), 6);
             EXPECT_INT(count(r, "threads", true), 6);
             EXPECT_INT(count(r, "temperature", true), 4);
             const tess_on_policy_case *other = find(r, d == TESS_F32 ? "bfloat16 against" : "float32 against");
@@ -124,6 +127,37 @@ static void temperatures_change_the_policy(void)
     EXPECT_INT(warm->n_different, warm->n_tokens);
     EXPECT(warm->max_abs > 1e-3);
     EXPECT_CONTAINS(warm->layer, "the log-probabilities (all layers are the same)");
+    bench_close(b);
+}
+
+/* Texts that grow from one page to four, in a cache for one of them. */
+static void full_caches(void)
+{
+    enum { LONG = 200, DRAWN = 140, N = 3 };
+    static const int64_t long_ones[N] = {60, 50, 7};
+    bench *b = bench_open("llama_dynamic", TESS_BF16);
+    int32_t ids[N][LONG];
+    EXPECT_OK(tess_model_config_set_max_length(&b->f.config, LONG, "the case"));
+    for (int d = 0; d < 2; d++) {
+        rig_close(&b->rigs[d]);
+        rig_open(&b->rigs[d], &b->f.config, d == 0 ? TESS_F32 : TESS_BF16, NULL, 1);
+        b->plan.w[d] = (const void *const *)b->rigs[d].w;
+    }
+    b->plan.model = b->rigs[0].model;
+    for (int i = 0; i < N; i++) {
+        for (int64_t t = 0; t < long_ones[i]; t++)
+            ids[i][t] = (int32_t)((t * 31 + i * 7) % b->f.config.vocab_size);
+        b->prompts[i] = (tess_on_policy_prompt){ids[i], long_ones[i]};
+    }
+    b->plan.n_prompts = N;
+    b->plan.new_tokens = DRAWN;
+    const tess_on_policy_result *r = verify(b);
+    EXPECT(tess_on_policy_first(r) == NULL);
+    const tess_on_policy_case *full = find(r, "pages for one text alone"), *shared = find(r, "prompts read once");
+    EXPECT(full->turned_out > 0);
+    EXPECT_INT(full->n_tokens, 59 + 49 + 6 + N * DRAWN);
+    EXPECT(shared->shared >= 60 && shared->turned_out == 0);
+    EXPECT_INT(shared->n_tokens, N * DRAWN);
     bench_close(b);
 }
 
@@ -285,6 +319,7 @@ static void bad_plans(void)
 static const test_case cases[] = {
     {"settings_of_one_policy_have_the_bits_of_training", settings_of_one_policy},
     {"another_temperature_is_another_policy_with_the_same_layers", temperatures_change_the_policy},
+    {"a_cache_that_turns_texts_out_changes_no_bit", full_caches},
     {"every_kernel_table_is_a_policy_of_its_own", tables_are_policies},
     {"a_planted_fault_is_named_by_its_first_layer", planted_faults},
     {"a_kernel_that_sums_in_another_order_in_a_crowd_is_found", reordered_sum},

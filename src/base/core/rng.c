@@ -39,6 +39,11 @@ float tess_rng_uniform(uint64_t seed, tess_purpose purpose, uint64_t stream, uin
     return (float)(words[0] >> 8) * 0x1p-24f;
 }
 
+double tess_rng_uniform_double(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index)
+{
+    return (double)(tess_rng_u64(seed, purpose, stream, index) >> 11) * 0x1p-53;
+}
+
 uint64_t tess_rng_permute(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t n, uint64_t index)
 {
     if (n < 2)

@@ -23,6 +23,8 @@ void tess_philox(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t 
 uint64_t tess_rng_u64(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);
 /* In [0, 1), 24 random bits. */
 float tess_rng_uniform(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);
+/* In [0, 1), 53 random bits. */
+double tess_rng_uniform_double(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);
 /* Standard normal by Box-Muller in float32 (tails to 6.6 standard deviations). Only additions, multiplications,
  * divisions and square roots, each rounded alone: the same bits on every machine and compiler. */
 float tess_rng_normal(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);

@@ -128,12 +128,14 @@ void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *
     memset(out, 0, sizeof(float) * (size_t)(TILE_ROWS * ld));
     for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
         const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), whole = divide_up(n, TILE_K) * TILE_K;
+        const int64_t k_at = tess_attention_block(a, t->seq, base, a->k_stride) + t->kv_head * D;
+        const int64_t v_at = tess_attention_block(a, t->seq, base, a->v_stride) + t->kv_head * D;
         for (int64_t j = 0; j < whole; j += TILE_K) {
             const uint16_t *rows[TILE_K] = {NULL};
-            score_keys(a, (const uint16_t *)t->seq->k + (base + j) * a->k_stride + t->kv_head * D, n - j, q, k_buffer,
+            score_keys(a, (const uint16_t *)t->seq->k + k_at + j * a->k_stride, n - j, q, k_buffer,
                        m->scores + j / TILE_ROWS * TILE_FLOATS);
             for (int64_t i = 0; i < TILE_K && j + i < n; i++)
-                rows[i] = (const uint16_t *)t->seq->v + (base + j + i) * a->v_stride + t->kv_head * D;
+                rows[i] = (const uint16_t *)t->seq->v + v_at + (j + i) * a->v_stride;
             pack_pairs(rows, 1, D, false, v + j * ld, TILE_BF16);
         }
         for (int64_t j = 0; j < whole && some_hidden(a, t, base, whole); j++)

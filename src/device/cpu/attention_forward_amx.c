@@ -28,12 +28,14 @@ static void pack_block(const tess_attention *a, const tess_attention_seq *s, int
                        uint16_t *packed)
 {
     const int64_t D = a->head_size, ld = padded_head(a);
+    const uint16_t *keys = (const uint16_t *)s->k + tess_attention_block(a, s, base, a->k_stride) + kv_head * D,
+                   *all_values = (const uint16_t *)s->v + tess_attention_block(a, s, base, a->v_stride) + kv_head * D;
     uint16_t *values = packed + ATTENTION_KEYS * ld;
     for (int64_t j = 0; j < n; j += TILE_K) {
         const uint16_t *k[TILE_K] = {NULL}, *v[TILE_K] = {NULL};
         for (int64_t i = 0; i < TILE_K && j + i < n; i++) {
-            k[i] = (const uint16_t *)s->k + (base + j + i) * a->k_stride + kv_head * D;
-            v[i] = (const uint16_t *)s->v + (base + j + i) * a->v_stride + kv_head * D;
+            k[i] = keys + (j + i) * a->k_stride;
+            v[i] = all_values + (j + i) * a->v_stride;
         }
         pack_rows(k, D, packed + j * ld);
         pack_rows(k + TILE_ROWS, D, packed + (j + TILE_ROWS) * ld);

@@ -125,14 +125,14 @@ static void forward_tile(const attention_forward_job *job, const attention_tile 
     }
     for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
         const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), n4 = divide_up(n, 4) * 4;
-        const matrix k =
-            widen_rows(t->seq->k, base * a->k_stride + t->kv_head * D, a->k_stride, n, D, a->dtype, m.keys);
+        const matrix k = widen_rows(t->seq->k, tess_attention_block(a, t->seq, base, a->k_stride) + t->kv_head * D,
+                                    a->k_stride, n, D, a->dtype, m.keys);
         product(n, lanes, D, k, m.q, ATTENTION_ROWS, m.scores, ATTENTION_ROWS, false, NULL);
         if (n < n4 || !sees_all(&keys, base, n))
             mask_scores(m.scores, n4, base, &keys);
         softmax_block(m.scores, n4, groups, a->scale, a->dtype == TESS_BF16, &state);
-        const matrix v =
-            widen_rows(t->seq->v, base * a->v_stride + t->kv_head * D, a->v_stride, n, D, a->dtype, m.keys);
+        const matrix v = widen_rows(t->seq->v, tess_attention_block(a, t->seq, base, a->v_stride) + t->kv_head * D,
+                                    a->v_stride, n, D, a->dtype, m.keys);
         product(D, lanes, n, transposed(v), m.scores, ATTENTION_ROWS, m.out, ATTENTION_ROWS, true, state.correction);
     }
     end_tile(a, t, &m, &state);

@@ -30,6 +30,13 @@ static __m256 load(const void *x, int64_t i, int64_t n, tess_dtype dtype)
     return widen(_mm_loadu_si128((const __m128i *)part));
 }
 
+/* 8 elements, all of them there. */
+static inline __m256 load_whole(const void *x, int64_t i, tess_dtype dtype)
+{
+    return dtype == TESS_F32 ? _mm256_loadu_ps((const float *)x + i)
+                             : widen(_mm_loadu_si128((const __m128i *)((const uint16_t *)x + i)));
+}
+
 static inline void transpose_8x8(__m256 x[LANES])
 {
     __m256 y[LANES];
@@ -55,6 +62,12 @@ static inline void transpose_8x8(__m256 x[LANES])
 static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
                                  int64_t k_begin, int64_t k, float *panel)
 {
+    if (n == width && width % LANES == 0) {
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t c = 0; c < width; c += LANES)
+                _mm256_storeu_ps(panel + p * width + c, load_whole(x, (k_begin + p) * ld + begin + c, dtype));
+        return;
+    }
     for (int64_t c = 0; c < width; c += LANES)
         for (int64_t p = 0; p < k; p++)
             _mm256_maskstore_ps(panel + p * width + c, first(width - c),
@@ -66,7 +79,16 @@ static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int6
                                int64_t k_begin, int64_t k, float *panel)
 {
     for (int64_t c = 0; c < width; c += LANES) {
-        for (int64_t p = 0; p < k; p += LANES) {
+        int64_t p = 0;
+        for (; c + LANES <= n && p + LANES <= k; p += LANES) {
+            __m256 block[LANES];
+            for (int r = 0; r < LANES; r++)
+                block[r] = load_whole(x, (begin + c + r) * ld + k_begin + p, dtype);
+            transpose_8x8(block);
+            for (int r = 0; r < LANES; r++)
+                _mm256_storeu_ps(panel + (p + r) * width + c, block[r]);
+        }
+        for (; p < k; p += LANES) {
             __m256 block[LANES];
             for (int r = 0; r < LANES; r++)
                 block[r] = c + r < n ? load(x, (begin + c + r) * ld + k_begin + p, k - p, dtype) : _mm256_setzero_ps();

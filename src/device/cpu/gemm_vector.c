@@ -423,7 +423,9 @@ static void plan_blocks(vector_plan *p)
     p->n_ahead = divide_up(depth, GEMM_AHEAD_STEP);
     p->one_panel = p->part_rows == e->tile_rows && p->n_terms == 1;
     p->sums_in_c = g->c_dtype == TESS_F32 && p->n_leaves == 1;
-    p->column_block = equal_blocks(p->part_columns, p->one_panel ? e->tile_columns : most_columns, e->tile_columns);
+    /* Few rows: a panel of B is used at once, while it is in L1, unless its rows would lie too far apart. */
+    bool narrow = p->one_panel && g->trans_b;
+    p->column_block = equal_blocks(p->part_columns, narrow ? e->tile_columns : most_columns, e->tile_columns);
     p->row_block = p->sums_in_c ? p->part_rows : equal_blocks(p->part_rows, ROW_BLOCK, e->tile_rows);
     p->group_rows = g->trans_a && !p->one_panel ? STRIDED_PANELS * e->tile_rows : e->tile_rows;
 

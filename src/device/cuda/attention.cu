@@ -37,7 +37,7 @@ typedef struct attention_call {
     float scale;
     const void *q, *dout;
     void *out, *dq, *dk, *dv;
-    int64_t q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, dk_stride, dv_stride;
+    int64_t page_stride, q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, dk_stride, dv_stride;
     float *lse, *delta; /* (T, H) */
 } attention_call;
 
@@ -62,6 +62,13 @@ static __device__ inline attention_range range_in(int64_t first, int64_t last, i
 {
     int64_t begin = first > base ? first - base : 0, end = cuda_least(last - base, OTHERS);
     return begin < end ? attention_range{(int)begin, (int)end} : attention_range{0, 0};
+}
+
+/* tess_attention_block */
+static __device__ inline int64_t block_at(const attention_call &c, const tess_attention_seq &s, int64_t base,
+                                          int64_t stride)
+{
+    return s.pages == NULL ? base * stride : s.pages[base / OTHERS] * c.page_stride;
 }
 
 static __device__ inline int64_t first_key(const attention_call &c, int64_t position)
@@ -205,8 +212,8 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
     for (int r = 0; r < ROWS; r++)
         row[r] = {-INFINITY, 0};
     for (int64_t base = first_key(c, position0) / OTHERS * OTHERS; base < position0 + n; base += OTHERS) {
-        const E *keys = (const E *)s.k + base * c.k_stride + kv * D,
-                *values = (const E *)s.v + base * c.v_stride + kv * D;
+        const E *keys = (const E *)s.k + block_at(c, s, base, c.k_stride) + kv * D,
+                *values = (const E *)s.v + block_at(c, s, base, c.v_stride) + kv * D;
         float score[ROWS][PER_LANE] = {};
         attention_range range[ROWS];
         for (int64_t d = 0; d < D; d += WARP) {
@@ -459,6 +466,7 @@ static attention_call call_of(const tess_attention *a)
     c.scale = a->scale;
     c.q = a->q;
     c.out = a->out;
+    c.page_stride = a->page_stride;
     c.q_stride = a->q_stride;
     c.k_stride = a->k_stride;
     c.v_stride = a->v_stride;
@@ -475,6 +483,29 @@ static void take_seqs(attention_call *c, const tess_attention *a, int64_t first)
         c->seqs[i].s = a->seqs[first + i];
 }
 
+/* The page tables of what the launch takes become memory of the device. */
+static tess_status upload_pages(tess_stream *s, attention_call *c)
+{
+    int64_t n_pages = 0;
+    for (int i = 0; i < c->n_seqs; i++)
+        n_pages += c->seqs[i].s.pages != NULL ? (c->seqs[i].s.k_len + OTHERS - 1) / OTHERS : 0;
+    if (n_pages == 0)
+        return TESS_OK;
+    void *memory;
+    TESS_TRY(tess_cuda_scratch(s, (size_t)n_pages * sizeof(int32_t), &memory));
+    int32_t *next = (int32_t *)memory;
+    for (int i = 0; i < c->n_seqs; i++) {
+        tess_attention_seq *seq = &c->seqs[i].s;
+        const int64_t n = seq->pages != NULL ? (seq->k_len + OTHERS - 1) / OTHERS : 0;
+        if (n == 0)
+            continue;
+        TESS_TRY(tess_cuda_upload(s, next, seq->pages, (size_t)n * sizeof(int32_t)));
+        seq->pages = next;
+        next += n;
+    }
+    return TESS_OK;
+}
+
 static tess_status check(const tess_attention *a, const tess_attention_grad *g)
 {
     TESS_TRY(tess_attention_check(a, g));
@@ -489,6 +520,7 @@ static tess_status attention_forward(tess_stream *s, const tess_attention *a)
     attention_call c = call_of(a);
     for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
         take_seqs(&c, a, i);
+        TESS_TRY(upload_pages(s, &c));
         TESS_TRY(a->dtype == TESS_F32 ? launch<float>(s, &c, FORWARD) : launch<cuda_bf16>(s, &c, FORWARD));
     }
     return TESS_OK;

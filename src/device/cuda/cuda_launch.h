@@ -9,6 +9,8 @@
 extern "C" {
 /* Memory of the device, aligned to 64 bytes: for the inside of one row, until the stream's next row asks. */
 tess_status tess_cuda_scratch(tess_stream *s, size_t bytes, void **memory);
+/* As tess_upload: memory of the host reaches the device in the stream's order, and may be changed on return. */
+tess_status tess_cuda_upload(tess_stream *s, void *to, const void *from, size_t bytes);
 }
 
 #ifdef __CUDACC__

@@ -1,5 +1,7 @@
 /* The rows of the far device: each takes its arguments by value, adds the constant to the pointers of the device, and
  * enqueues the row of the host's table. */
+#include <string.h>
+
 #include "device/far/far_impl.h"
 
 /* From the caller's pointers to the kernels'. */
@@ -79,33 +81,59 @@ static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
 }
 
 /* ---- Attention ---- */
-/* Sequences are descriptors that hold pointers: they travel as the call's tail. */
+static int64_t pages_of(const tess_attention_seq *s)
+{
+    return s->pages != NULL && s->k_len > 0 ? (s->k_len + TESS_ATTENTION_BLOCK - 1) / TESS_ATTENTION_BLOCK : 0;
+}
+
+/* Sequences are descriptors that hold pointers: they travel as the call's tail, and behind them their pages. */
 static tess_status enqueue_attention(tess_stream *s, far_call *c, far_mover *m)
 {
     tess_attention *a = &c->attention.a;
     int64_t n = a->n_seqs > 0 ? a->n_seqs : 0;
+    size_t bytes = (size_t)n * sizeof(*a->seqs);
+    for (int64_t i = 0; i < n; i++)
+        bytes += (size_t)pages_of(&a->seqs[i]) * sizeof(int32_t);
     void *block;
-    TESS_TRY(tess_mem_alloc_array(s->mem, TESS_POOL_MISC, (size_t)n, sizeof(*a->seqs), "sequences", &block));
+    TESS_TRY(tess_mem_alloc(s->mem, TESS_POOL_MISC, bytes, "sequences", &block));
     tess_attention_seq *seqs = block;
+    int32_t *pages = (int32_t *)(seqs + n);
     for (int64_t i = 0; i < n; i++) {
         seqs[i] = a->seqs[i];
         seqs[i].k = move(m, seqs[i].k);
         seqs[i].v = move(m, seqs[i].v);
+        int64_t n_pages = pages_of(&seqs[i]);
+        if (n_pages > 0)
+            memcpy(pages, seqs[i].pages, (size_t)n_pages * sizeof(int32_t));
+        pages += n_pages;
     }
     a->q = move(m, a->q);
     a->out = move(m, a->out);
     a->lse = move(m, a->lse);
     tess_status status = m->status;
     if (status == TESS_OK)
-        status = far_enqueue((far_stream *)s, c, seqs, (size_t)n * sizeof(*seqs));
+        status = far_enqueue((far_stream *)s, c, seqs, bytes);
     tess_mem_free(s->mem, seqs);
     return status;
+}
+
+/* The sequences of a call's tail, each with its own pages. */
+static const tess_attention_seq *arrived_seqs(const far_call *c)
+{
+    tess_attention_seq *seqs = (void *)(uintptr_t)c->tail; /* the call's own copy */
+    const int32_t *pages = (const int32_t *)(seqs + c->attention.a.n_seqs);
+    for (int64_t i = 0; i < c->attention.a.n_seqs; i++) {
+        int64_t n = pages_of(&seqs[i]);
+        seqs[i].pages = n > 0 ? pages : NULL;
+        pages += n;
+    }
+    return seqs;
 }
 
 static tess_status run_attention_forward(tess_stream *s, const far_call *c)
 {
     tess_attention a = c->attention.a;
-    a.seqs = c->tail;
+    a.seqs = arrived_seqs(c);
     return s->kernels->attention_forward(s, &a);
 }
 

@@ -30,6 +30,12 @@ tess_status tess_attention_check(const tess_attention *a, const tess_attention_g
                    "attention backward: sequence %lld has %lld queries and %lld keys; gradients are for training, "
                    "where they are equal",
                    (long long)i, (long long)s->q_len, (long long)s->k_len);
+        TESS_CHECK(g == NULL || s->pages == NULL, TESS_E_INVALID,
+                   "attention backward: the keys of sequence %lld lie in pages; gradients are for training",
+                   (long long)i);
+        TESS_CHECK(s->pages == NULL || a->page_stride > 0, TESS_E_INVALID,
+                   "attention: the keys of sequence %lld lie in pages, which are %lld elements apart", (long long)i,
+                   (long long)a->page_stride);
     }
     return TESS_OK;
 }
@@ -77,12 +83,13 @@ static void forward_row(const tess_attention *a, const tess_attention_seq *s, in
         o[d] = 0;
     for (int64_t block = lo / TESS_ATTENTION_BLOCK; block * TESS_ATTENTION_BLOCK <= p; block++) {
         const int64_t base = block * TESS_ATTENTION_BLOCK;
+        const int64_t k_at = tess_attention_block(a, s, base, a->k_stride) + kv_at;
+        const int64_t v_at = tess_attention_block(a, s, base, a->v_stride) + kv_at;
         const int64_t begin = lo > base ? lo - base : 0;
         const int64_t end = p + 1 - base < TESS_ATTENTION_BLOCK ? p + 1 - base : TESS_ATTENTION_BLOCK;
         float m_new = m, sum[4] = {0}; /* key j of the block in sum j % 4 */
         for (int64_t j = begin; j < end; j++) {
-            score[j] =
-                a->scale * dot(a->q, row * a->q_stride + h * D, s->k, (base + j) * a->k_stride + kv_at, D, a->dtype);
+            score[j] = a->scale * dot(a->q, row * a->q_stride + h * D, s->k, k_at + j * a->k_stride, D, a->dtype);
             m_new = fmaxf(m_new, score[j]);
         }
         const float correction = v_exp(m - m_new);
@@ -92,7 +99,7 @@ static void forward_row(const tess_attention *a, const tess_attention_seq *s, in
             const float probability = v_exp(score[j] - m_new), rounded = round_to(probability, a->dtype);
             sum[j % 4] += probability;
             for (int64_t d = 0; d < D; d++)
-                o[d] = fmaf(rounded, load(s->v, (base + j) * a->v_stride + kv_at + d, a->dtype), o[d]);
+                o[d] = fmaf(rounded, load(s->v, v_at + j * a->v_stride + d, a->dtype), o[d]);
         }
         l = fmaf(l, correction, (sum[0] + sum[1]) + (sum[2] + sum[3]));
         m = m_new;

@@ -129,6 +129,7 @@ static tess_attention describe(const tess_layer_call *c, const tess_layer_saved 
         .k_stride = kv_stride,
         .v_stride = kv_stride,
         .out_stride = p->n_heads * p->head_size,
+        .page_stride = c->batch->cache != NULL ? c->batch->cache->page_stride : 0,
         .lse = s->lse,
         .dtype = c->dtype,
     };
@@ -140,8 +141,8 @@ static void sequences_of_batch(const tess_layer_call *c, const tess_layer_saved 
     int64_t stride = strides_of(c->block).kv;
     for (int64_t i = 0; i < c->batch->n_seqs; i++) {
         int64_t begin = c->batch->cu_seqlens[i], length = c->batch->cu_seqlens[i + 1] - begin;
-        seqs[i] = (tess_attention_seq){begin, length, length, tess_at(c, s->k, begin * stride),
-                                       tess_at(c, s->v, begin * stride)};
+        seqs[i] = (tess_attention_seq){
+            begin, length, length, tess_at(c, s->k, begin * stride), tess_at(c, s->v, begin * stride), NULL};
     }
 }
 
@@ -153,19 +154,32 @@ static tess_status copy_rows(const tess_layer_call *c, const void *from, int64_t
                                  (size_t)width * element);
 }
 
-/* Appends new keys and values to the sequence's slot, where attention reads all of them. */
+/* Keys and values of `length` tokens, from the batch's row `row` on, become positions from `past` on of a sequence. */
+static tess_status append_rows(const tess_layer_call *c, const tess_layer_saved *s, const int32_t *pages, int64_t row,
+                               int64_t past, int64_t length)
+{
+    const tess_kv_cache *cache = c->batch->cache;
+    int64_t stride = strides_of(c->block).kv, width = c->block->n_kv_heads * c->block->head_size;
+    for (int64_t done = 0, n; done < length; done += n) {
+        int64_t at = (past + done) % TESS_ATTENTION_BLOCK, from = (row + done) * stride;
+        int64_t to = pages[(past + done) / TESS_ATTENTION_BLOCK] * cache->page_stride + at * width;
+        n = length - done < TESS_ATTENTION_BLOCK - at ? length - done : TESS_ATTENTION_BLOCK - at;
+        TESS_TRY(copy_rows(c, tess_at(c, s->k, from), stride, tess_at(c, cache->k[c->block->layer], to), width, n));
+        TESS_TRY(copy_rows(c, tess_at(c, s->v, from), stride, tess_at(c, cache->v[c->block->layer], to), width, n));
+    }
+    return TESS_OK;
+}
+
+/* Appends new keys and values to the sequences' pages, where attention reads all of them. */
 static tess_status sequences_of_cache(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
     const tess_batch *batch = c->batch;
-    int64_t stride = strides_of(c->block).kv, width = c->block->n_kv_heads * c->block->head_size;
     for (int64_t i = 0; i < batch->n_seqs; i++) {
         int64_t begin = batch->cu_seqlens[i], length = batch->cu_seqlens[i + 1] - begin, past = batch->pos[begin];
-        int64_t slot = batch->cache_slot[i] * batch->cache->slot_stride;
-        void *k = tess_at(c, batch->cache->k[c->block->layer], slot),
-             *v = tess_at(c, batch->cache->v[c->block->layer], slot);
-        TESS_TRY(copy_rows(c, tess_at(c, s->k, begin * stride), stride, tess_at(c, k, past * width), width, length));
-        TESS_TRY(copy_rows(c, tess_at(c, s->v, begin * stride), stride, tess_at(c, v, past * width), width, length));
-        seqs[i] = (tess_attention_seq){begin, length, past + length, k, v};
+        TESS_TRY(append_rows(c, s, batch->pages[i], begin, past, length));
+        seqs[i] = (tess_attention_seq){
+            begin,          length, past + length, batch->cache->k[c->block->layer], batch->cache->v[c->block->layer],
+            batch->pages[i]};
     }
     return TESS_OK;
 }

@@ -26,18 +26,24 @@ typedef struct on_policy_job {
 } on_policy_job;
 
 /* ---- One run ---- */
-static tess_status run(const on_policy_job *j, const on_policy_setting *setting, on_policy_texts *texts)
+static on_policy_watch watch_of(const on_policy_job *j, const on_policy_setting *setting)
 {
     const tess_on_policy_fault *fault = &j->plan->fault;
     bool faulty = fault->what[0] != '\0' && fault->engine == setting->engine;
-    on_policy_watch watch = {.mem = j->mem, .fault = faulty ? fault : NULL};
-    return setting->engine == TESS_ENGINE_GENERATION ? on_policy_generate(j->mem, j->plan, setting, &watch, texts)
-                                                     : on_policy_score(j->mem, j->plan, setting, &watch, texts);
+    return (on_policy_watch){.mem = j->mem, .fault = faulty ? fault : NULL};
+}
+
+static tess_status run(const on_policy_job *j, const on_policy_setting *setting, on_policy_watch *watch,
+                       on_policy_texts *texts)
+{
+    return setting->engine == TESS_ENGINE_GENERATION ? on_policy_generate(j->mem, j->plan, setting, watch, texts)
+                                                     : on_policy_score(j->mem, j->plan, setting, watch, texts);
 }
 
 static void copy_ids(const on_policy_texts *from, on_policy_texts *to)
 {
     memcpy(to->length, from->length, (size_t)from->n * sizeof(int64_t));
+    memcpy(to->scored, from->scored, (size_t)from->n * sizeof(int64_t));
     memcpy(to->ids, from->ids, (size_t)from->n * (size_t)from->room * sizeof(int32_t));
     memset(to->logprob, 0, (size_t)from->n * (size_t)from->room * sizeof(float));
 }
@@ -65,8 +71,11 @@ static tess_on_policy_case *add_case(on_policy_job *j, const char *group, bool m
 static tess_status compare_run(on_policy_job *j, const on_policy_setting *setting, const on_policy_setting *reference,
                                const on_policy_texts *texts, tess_on_policy_case *c)
 {
+    on_policy_watch watch = watch_of(j, setting);
     copy_ids(texts, &j->other);
-    TESS_TRY_CTX(run(j, setting, &j->other), "%s: %s", c->group, c->setting);
+    TESS_TRY_CTX(run(j, setting, &watch, &j->other), "%s: %s", c->group, c->setting);
+    c->turned_out = watch.turned_out;
+    c->shared = watch.shared;
     on_policy_compare(&j->other, texts, c);
     if (c->n_different == 0 || setting->dtype != reference->dtype) /* another precision rounds from the first on */
         return TESS_OK;
@@ -126,21 +135,36 @@ static tess_status check_batches(on_policy_job *j)
 
 static tess_status check_chunks(on_policy_job *j)
 {
-    static const int64_t chunks[] = {1, 7, 64, 65};
+    static const int64_t rows[] = {1, 7, 64, 65};
     char words[48];
-    for (size_t i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         on_policy_setting s = setting_of(j, TESS_ENGINE_GENERATION);
-        s.chunk = chunks[i];
+        s.pass = rows[i];
         s.batch = 1;
-        snprintf(words, sizeof(words), "prompts in chunks of %lld", (long long)s.chunk);
+        snprintf(words, sizeof(words), "prompts in chunks of %lld", (long long)s.pass);
         TESS_TRY(check(j, "chunk size", &s, words));
     }
-    return TESS_OK;
+    on_policy_setting s = setting_of(j, TESS_ENGINE_GENERATION);
+    s.pass = j->texts.n + 3;
+    snprintf(words, sizeof(words), "all at once, in passes of %lld rows", (long long)s.pass);
+    return check(j, "chunk size", &s, words);
+}
+
+static tess_status check_pages(on_policy_job *j)
+{
+    on_policy_setting s = setting_of(j, TESS_ENGINE_GENERATION);
+    s.few_pages = true;
+    TESS_TRY(check(j, "cache", &s, "pages for one text alone"));
+    s.few_pages = false;
+    s.shared = true;
+    TESS_TRY(check(j, "cache", &s, "prompts read once for two"));
+    s.few_pages = true;
+    return check(j, "cache", &s, "both");
 }
 
 static tess_status check_order(on_policy_job *j)
 {
-    for (int engine = TESS_ENGINE_TRAINING; engine <= TESS_ENGINE_EVALUATION; engine++) {
+    for (int engine = 0; engine < TESS_ENGINE_COUNT; engine++) {
         on_policy_setting s = setting_of(j, (tess_on_policy_engine)engine);
         s.reversed = true;
         TESS_TRY(check(j, "order", &s, "texts last to first"));
@@ -152,7 +176,7 @@ static tess_status check_order(on_policy_job *j)
 
 static tess_status check_neighbours(on_policy_job *j)
 {
-    for (int engine = TESS_ENGINE_TRAINING; engine <= TESS_ENGINE_EVALUATION; engine++) {
+    for (int engine = 0; engine < TESS_ENGINE_COUNT; engine++) {
         on_policy_setting s = setting_of(j, (tess_on_policy_engine)engine);
         s.strangers = true;
         TESS_TRY(check(j, "neighbours", &s, "among other texts"));
@@ -183,10 +207,11 @@ static tess_status check_within(on_policy_job *j, const char *group, const on_po
     on_policy_texts own;
     generation.engine = TESS_ENGINE_GENERATION;
     evaluation.engine = TESS_ENGINE_EVALUATION;
+    on_policy_watch drawn = watch_of(j, &generation), scored = watch_of(j, policy);
     tess_status status;
     TESS_GOTO(on_policy_texts_make(j->mem, j->texts.n, j->room, &own), made);
-    TESS_GOTO(run(j, &generation, &own), made);
-    TESS_GOTO(run(j, policy, &own), made);
+    TESS_GOTO(run(j, &generation, &drawn, &own), made);
+    TESS_GOTO(run(j, policy, &scored, &own), made);
     TESS_GOTO(compare_run(j, &evaluation, policy, &own, add_case(j, group, true, "%s: evaluation as training", name)),
               made);
     status = compare_run(j, &generation, policy, &own, add_case(j, group, true, "%s: generation as training", name));
@@ -303,12 +328,13 @@ static tess_status check_plan(const tess_on_policy_plan *plan, int64_t *room)
 static tess_status make_reference(on_policy_job *j)
 {
     on_policy_setting generation = setting_of(j, TESS_ENGINE_GENERATION);
+    on_policy_watch drawn = watch_of(j, &generation), scored = watch_of(j, &j->reference);
     TESS_TRY(on_policy_texts_make(j->mem, j->plan->n_prompts, j->room, &j->texts));
     TESS_TRY(on_policy_texts_make(j->mem, j->plan->n_prompts, j->room, &j->other));
-    TESS_TRY(run(j, &generation, &j->texts));
+    TESS_TRY(run(j, &generation, &drawn, &j->texts));
     for (int i = 0; i < j->texts.n; i++)
         j->result->n_tokens += j->texts.length[i] - 1;
-    return run(j, &j->reference, &j->texts);
+    return run(j, &j->reference, &scored, &j->texts);
 }
 
 static tess_status check_all(on_policy_job *j)
@@ -317,6 +343,7 @@ static tess_status check_all(on_policy_job *j)
     TESS_TRY(check_engines(j));
     TESS_TRY(check_batches(j));
     TESS_TRY(check_chunks(j));
+    TESS_TRY(check_pages(j));
     TESS_TRY(check_order(j));
     TESS_TRY(check_neighbours(j));
     TESS_TRY(check_threads(j));

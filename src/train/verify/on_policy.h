@@ -60,6 +60,7 @@ typedef struct tess_on_policy_case {
     char setting[72]; /* what was compared: "generation, 2 at once" */
     bool must_equal;
     char skipped[TESS_ON_POLICY_TEXT]; /* why it was not run, "" */
+    int64_t turned_out, shared;        /* generation: texts that gave their pages back; tokens read for another */
     int64_t n_tokens, n_different;     /* a text that was drawn otherwise differs from there on */
     double max_abs;                    /* over tokens that both have; infinite if a value is not finite */
     /* The first that differs, by sequence, then position. */

@@ -10,8 +10,9 @@ typedef struct on_policy_texts {
     int n;
     int64_t room;    /* tokens of the longest */
     int64_t *length; /* (n) */
+    int64_t *scored; /* (n) the first position that has a log-probability: 1, or behind a prompt that was shared */
     int32_t *ids;    /* (n, room) */
-    float *logprob;  /* (n, room); [0] of a text is 0 */
+    float *logprob;  /* (n, room) */
 } on_policy_texts;
 
 static inline int32_t *on_policy_ids(const on_policy_texts *texts, int i)
@@ -37,9 +38,11 @@ typedef struct on_policy_setting {
     int n_threads;
     float inv_temperature;
     int batch;           /* texts of a micro-batch; of generation: at once. 0: all */
-    bool reversed;       /* texts last to first; not of generation, whose draws are numbered */
-    bool strangers;      /* other texts between them, likewise */
-    int64_t chunk;       /* generation: prompt tokens of a forward; 0: its default */
+    bool reversed;       /* texts last to first */
+    bool strangers;      /* other texts between them */
+    int64_t pass;        /* generation: rows of a forward, of prompts and texts together; 0: its default */
+    bool shared;         /* generation: each prompt is read once, for its text and one that is drawn otherwise */
+    bool few_pages;      /* generation: a cache for the longest text alone, which the others are turned out of */
     bool recompute;      /* training: each layer's forward runs twice */
     on_policy_loss loss; /* training; NONE has temperature 1 */
     int64_t longest;     /* that the executor is made for; 0: of the texts */
@@ -72,7 +75,8 @@ typedef struct on_policy_watch {
     bool collects;
     on_policy_row *rows;
     size_t n, capacity;
-    tess_status status; /* of collecting */
+    tess_status status;         /* of collecting */
+    int64_t turned_out, shared; /* generation: texts that gave their pages back; tokens read for another */
 } on_policy_watch;
 
 /* on_policy_watch.c: the watch to set; see NULL: nothing to be seen. */

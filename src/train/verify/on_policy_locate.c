@@ -20,7 +20,7 @@ static bool same_bits(float a, float b)
 static int64_t first_difference(const on_policy_texts *got, const on_policy_texts *want, int i)
 {
     int64_t n = want->length[i] > got->length[i] ? want->length[i] : got->length[i];
-    for (int64_t p = 1; p < n; p++)
+    for (int64_t p = got->scored[i]; p < n; p++)
         if (p >= got->length[i] || p >= want->length[i] || on_policy_ids(got, i)[p] != on_policy_ids(want, i)[p] ||
             !same_bits(on_policy_logprob(got, i)[p], on_policy_logprob(want, i)[p]))
             return p;
@@ -45,7 +45,7 @@ void on_policy_compare(const on_policy_texts *got, const on_policy_texts *want, 
         int64_t n = want->length[i];
         bool parted = false;
         int64_t first = first_difference(got, want, i);
-        c->n_tokens += n - 1;
+        c->n_tokens += n - got->scored[i];
         if (first < 0)
             continue;
         if (c->n_different == 0)
@@ -148,7 +148,7 @@ static void name_layer(const tess_on_policy_plan *plan, located_run *reference, 
                  (long long)position);
     else
         snprintf(layer, TESS_ON_POLICY_TEXT, "%s",
-                 again ? "the log-probabilities (all layers are the same)" : "nowhere (made again, it was the same)");
+                 again ? "the log-probabilities (all layers are the same)" : "no layer (made again, it was the same)");
 }
 
 tess_status on_policy_locate(tess_mem *mem, const tess_on_policy_plan *plan, const on_policy_setting *reference,

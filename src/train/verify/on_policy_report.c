@@ -26,13 +26,18 @@ static tess_status print_case(const tess_on_policy_case *c, const char *before, 
 {
     PUT("  %-13s %-46s %-8s", strcmp(before, c->group) != 0 ? c->group : "", c->setting, verdict_of(c));
     if (c->skipped[0] != '\0')
-        PUT("%s\n", c->skipped);
+        PUT("%s", c->skipped);
     else if (c->n_different == 0)
-        PUT("0 of %" PRId64 "\n", c->n_tokens);
+        PUT("0 of %" PRId64, c->n_tokens);
     else
-        PUT("%" PRId64 " of %" PRId64 ", at most by %.2e\n", c->n_different, c->n_tokens, c->max_abs);
+        PUT("%" PRId64 " of %" PRId64 ", at most by %.2e", c->n_different, c->n_tokens, c->max_abs);
+    if (c->turned_out > 0)
+        PUT(", %" PRId64 " turned out of the cache", c->turned_out);
+    if (c->shared > 0)
+        PUT(", %" PRId64 " tokens read for two", c->shared);
+    PUT("\n");
     if (c->layer[0] != '\0')
-        PUT("  %-13s   from %s on\n", "", c->layer);
+        PUT("  %-13s   first in %s\n", "", c->layer);
     return TESS_OK;
 }
 
@@ -98,9 +103,10 @@ tess_status tess_on_policy_print(const tess_on_policy_result *r, tess_buffer *ou
 
 static json_t *case_json(const tess_on_policy_case *c)
 {
-    json_t *json = json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:o}", "group", c->group, "setting", c->setting, "verdict",
-                             verdict_of(c), "must_equal", c->must_equal, "tokens", (json_int_t)c->n_tokens, "different",
-                             (json_int_t)c->n_different, "max_abs", tess_json_number(c->max_abs));
+    json_t *json = json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:o, s:I, s:I}", "group", c->group, "setting", c->setting,
+                             "verdict", verdict_of(c), "must_equal", c->must_equal, "tokens", (json_int_t)c->n_tokens,
+                             "different", (json_int_t)c->n_different, "max_abs", tess_json_number(c->max_abs),
+                             "turned_out", (json_int_t)c->turned_out, "shared", (json_int_t)c->shared);
     if (c->skipped[0] != '\0')
         json_object_set_new(json, "skipped", tess_json_text(c->skipped));
     if (c->n_different == 0)

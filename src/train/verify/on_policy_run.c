@@ -13,6 +13,9 @@ tess_status on_policy_texts_make(tess_mem *mem, int n, int64_t room, on_policy_t
     *texts = (on_policy_texts){.n = n, .room = room};
     size_t count = (size_t)n * (size_t)room;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(int64_t), "texts", (void **)&texts->length));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(int64_t), "texts", (void **)&texts->scored));
+    for (int i = 0; i < n; i++)
+        texts->scored[i] = 1;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, count, sizeof(int32_t), "texts", (void **)&texts->ids));
     return tess_mem_alloc_array(mem, TESS_POOL_MISC, count, sizeof(float), "texts", (void **)&texts->logprob);
 }
@@ -20,6 +23,7 @@ tess_status on_policy_texts_make(tess_mem *mem, int n, int64_t room, on_policy_t
 void on_policy_texts_free(tess_mem *mem, on_policy_texts *texts)
 {
     tess_mem_free(mem, texts->length);
+    tess_mem_free(mem, texts->scored);
     tess_mem_free(mem, texts->ids);
     tess_mem_free(mem, texts->logprob);
     *texts = (on_policy_texts){0};

@@ -1,6 +1,7 @@
 #include "device/cuda_shim/cuda_shim_stream.h"
 
 #include "device/cuda/cuda_rows.h"
+#include "device/device.h"
 #include "device/stream_impl.h"
 
 tess_status cuda_shim_stream(tess_mem *mem, tess_stream **stream)
@@ -27,4 +28,10 @@ tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory);
 tess_status tess_cuda_scratch(tess_stream *stream, size_t bytes, void **memory)
 {
     return tess_stream_scratch(stream, bytes, memory);
+}
+
+tess_status tess_cuda_upload(tess_stream *stream, void *to, const void *from, size_t bytes);
+tess_status tess_cuda_upload(tess_stream *stream, void *to, const void *from, size_t bytes)
+{
+    return tess_upload(stream, to, from, bytes);
 }

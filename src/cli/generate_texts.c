@@ -1,0 +1,269 @@
+#include "cli/generate_texts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+
+enum { FILE_LIMIT = 1 << 30, MOST_PROMPTS = 1 << 20 };
+
+void generate_texts_free(generate_texts *t)
+{
+    for (int64_t i = 0; i < t->n_prompts; i++)
+        tess_ids_free(&t->prompts[i]);
+    for (int64_t i = 0; t->texts != NULL && i < t->n_prompts * t->n_each; i++) {
+        tess_ids_free(&t->texts[i].ids);
+        tess_buffer_free(&t->texts[i].logprobs);
+    }
+    tess_mem_free(t->mem, t->prompts);
+    tess_mem_free(t->mem, t->texts);
+}
+
+/* ---- Prompts ---- */
+tess_status generate_texts_add(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
+                               const char *text, size_t size)
+{
+    TESS_CHECK(t->n_prompts < MOST_PROMPTS, TESS_E_INVALID, "more than %d prompts", MOST_PROMPTS);
+    if (t->n_prompts == t->room) {
+        int64_t room = t->room > 0 ? 2 * t->room : 64;
+        TESS_TRY(
+            tess_mem_grow(t->mem, TESS_POOL_MISC, (size_t)room * sizeof(*t->prompts), "prompts", (void **)&t->prompts));
+        t->room = room;
+    }
+    int64_t i = t->n_prompts++;
+    tess_ids *ids = &t->prompts[i];
+    *ids = (tess_ids){.mem = t->mem};
+    for (int k = 0; k < begin->n; k++)
+        TESS_TRY(tess_ids_append(ids, begin->id[k]));
+    TESS_TRY(tess_encode(encoder, text, size, add_special, ids));
+    TESS_CHECK(ids->size > 0, TESS_E_INVALID, "prompt %lld is empty: a model continues text", (long long)i);
+    return TESS_OK;
+}
+
+/* A line of JSON. */
+static tess_status add_object(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
+                              const char *what, const char *line, size_t size)
+{
+    json_t *object;
+    const char *prompt = NULL;
+    TESS_TRY(tess_json_parse(line, size, what, false, &object));
+    tess_status status = tess_json_get_string(object, "prompt", what, &prompt);
+    if (status == TESS_OK && prompt == NULL)
+        status = TESS_FAIL(TESS_E_FORMAT, "%s: no \"prompt\"; each line is an object that has one", what);
+    if (status == TESS_OK)
+        status = generate_texts_add(t, encoder, begin, add_special, prompt,
+                                    json_string_length(json_object_get(object, "prompt")));
+    json_decref(object);
+    return status;
+}
+
+tess_status generate_texts_load(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
+                                const char *path)
+{
+    char *text, what[512];
+    size_t size;
+    bool json = tess_text_ends_with(path, ".jsonl");
+    TESS_TRY_CTX(tess_os_read(t->mem, path, FILE_LIMIT, &text, &size), "--prompts");
+    tess_status status = TESS_OK;
+    long long number = 0;
+    for (size_t at = 0; at < size && status == TESS_OK;) {
+        const char *newline = memchr(text + at, '\n', size - at);
+        size_t n = newline != NULL ? (size_t)(newline - text) - at : size - at;
+        snprintf(what, sizeof(what), "%s, line %lld", path, ++number);
+        if (n > 0 && json)
+            status = add_object(t, encoder, begin, add_special, what, text + at, n);
+        else if (n > 0)
+            status = generate_texts_add(t, encoder, begin, add_special, text + at, n);
+        at += n + 1;
+    }
+    tess_mem_free(t->mem, text);
+    TESS_TRY(status);
+    TESS_CHECK(t->n_prompts > 0, TESS_E_INVALID, "%s holds no prompt: one a line", path);
+    return TESS_OK;
+}
+
+/* ---- Printing ---- */
+static bool is_single(const generate_texts *t)
+{
+    return t->n_prompts * t->n_each == 1 && t->format == GENERATE_TEXT;
+}
+
+/* The text up to the first stop string behind its prompt. *begin: where what is new begins. */
+static tess_status decode(const generate_texts *t, int64_t number, tess_buffer *text, size_t *begin)
+{
+    const tess_ids *prompt = &t->prompts[number / t->n_each], *ids = &t->texts[number].ids;
+    tess_buffer before = {.mem = t->mem};
+    tess_status status = tess_decode(t->tokenizer, prompt->data, prompt->size, true, &before);
+    if (status == TESS_OK)
+        status = tess_decode(t->tokenizer, ids->data, ids->size, true, text);
+    *begin = 0;
+    while (status == TESS_OK && *begin < before.size && *begin < text->size &&
+           before.data[*begin] == text->data[*begin])
+        ++*begin;
+    tess_buffer_free(&before);
+    TESS_TRY(status);
+    for (int i = 0; t->stops[i] != NULL; i++) {
+        const char *found = memmem(text->data + *begin, text->size - *begin, t->stops[i], strlen(t->stops[i]));
+        if (found != NULL)
+            text->size = (size_t)(found - text->data);
+    }
+    return TESS_OK;
+}
+
+static size_t longest_stop(const generate_texts *t)
+{
+    size_t longest = 0;
+    for (int i = 0; t->stops[i] != NULL; i++)
+        longest = strlen(t->stops[i]) > longest ? strlen(t->stops[i]) : longest;
+    return longest;
+}
+
+static tess_status show_new_text(generate_texts *t, bool last)
+{
+    tess_buffer text = {.mem = t->mem};
+    size_t begin;
+    tess_status status = decode(t, 0, &text, &begin);
+    size_t end = text.size, stop = longest_stop(t);
+    /* A character may still be incomplete: U+FFFD at the end waits for its other bytes. So may a stop string. */
+    if (status == TESS_OK && !last && end >= 3 && memcmp(text.data + end - 3, "\xef\xbf\xbd", 3) == 0)
+        end -= 3;
+    if (!last && stop > 0)
+        end = end - begin > stop - 1 ? end - (stop - 1) : begin;
+    if (status == TESS_OK && end > t->shown) {
+        fwrite(text.data + t->shown, 1, end - t->shown, stdout);
+        fflush(stdout);
+        t->shown = end;
+    }
+    tess_buffer_free(&text);
+    return status;
+}
+
+static tess_status print_text(const generate_texts *t, int64_t number)
+{
+    tess_buffer text = {.mem = t->mem};
+    size_t begin;
+    tess_status status = decode(t, number, &text, &begin);
+    if (status == TESS_OK) {
+        printf("--- prompt %lld", (long long)(number / t->n_each));
+        if (t->n_each > 1)
+            printf(", text %lld", (long long)(number % t->n_each));
+        putchar('\n');
+        fwrite(text.data, 1, text.size, stdout); /* may hold zero bytes */
+        putchar('\n');
+    }
+    tess_buffer_free(&text);
+    return status;
+}
+
+static tess_status json_line(const generate_texts *t, int64_t number, const char *text, size_t size, tess_buffer *line)
+{
+    static const char *const ends[] = {"end", "length", "stop", "budget"};
+    const generate_text *g = &t->texts[number];
+    const float *logprobs = (const float *)(const void *)g->logprobs.data;
+    size_t n = g->logprobs.size / sizeof(float), first = g->ids.size - n;
+    char digits[40];
+    json_t *string = json_stringn(text, size);
+    char *quoted = string != NULL ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    json_decref(string);
+    TESS_CHECK(quoted != NULL, TESS_E_NOMEM, "no memory for a text of %zu bytes", size);
+    tess_status status = tess_buffer_printf(line, "{\"prompt\": %lld, \"index\": %lld, \"text\": %s, \"ids\": [",
+                                            (long long)(number / t->n_each), (long long)(number % t->n_each), quoted);
+    free(quoted);
+    for (size_t i = 0; i < n && status == TESS_OK; i++)
+        status = tess_buffer_printf(line, "%s%d", i > 0 ? ", " : "", g->ids.data[first + i]);
+    if (status == TESS_OK)
+        status = tess_buffer_printf(line, "], \"logprobs\": [");
+    for (size_t i = 0; i < n && status == TESS_OK; i++)
+        status =
+            tess_buffer_printf(line, "%s%s", i > 0 ? ", " : "", tess_format_float(logprobs[i], digits, sizeof(digits)));
+    return status == TESS_OK ? tess_buffer_printf(line, "], \"finish\": \"%s\"}\n", ends[g->finish]) : status;
+}
+
+static tess_status print_json(const generate_texts *t, int64_t number)
+{
+    tess_buffer text = {.mem = t->mem}, line = {.mem = t->mem};
+    size_t begin;
+    tess_status status = decode(t, number, &text, &begin);
+    if (status == TESS_OK)
+        status = json_line(t, number, text.data + begin, text.size - begin, &line);
+    if (status == TESS_OK)
+        fwrite(line.data, 1, line.size, stdout);
+    tess_buffer_free(&text);
+    tess_buffer_free(&line);
+    return status;
+}
+
+static tess_status print_one(generate_texts *t, int64_t number)
+{
+    if (t->format == GENERATE_JSONL)
+        return print_json(t, number);
+    if (!is_single(t))
+        return print_text(t, number);
+    TESS_TRY(show_new_text(t, true));
+    putchar('\n');
+    return TESS_OK;
+}
+
+/* ---- Texts ---- */
+tess_status generate_texts_begin(generate_texts *t)
+{
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)t->n_prompts, (size_t)t->n_each * sizeof(*t->texts),
+                                  "texts", (void **)&t->texts));
+    for (int64_t i = 0; i < t->n_prompts * t->n_each; i++) {
+        t->texts[i].ids.mem = t->texts[i].logprobs.mem = t->mem;
+        const tess_ids *prompt = &t->prompts[i / t->n_each];
+        for (size_t k = 0; k < prompt->size; k++)
+            TESS_TRY(tess_ids_append(&t->texts[i].ids, prompt->data[k]));
+    }
+    return is_single(t) ? show_new_text(t, false) : TESS_OK;
+}
+
+/* Whether what is new ends with a stop string, or has one that its last token completed. A token has a byte at least,
+ * so the last few are enough to look at. */
+static tess_status look_for_stop(const generate_texts *t, const generate_text *g, int64_t n_new, bool *stop)
+{
+    size_t longest = longest_stop(t), window = longest + 8, n = (size_t)n_new < window ? (size_t)n_new : window;
+    if (longest == 0)
+        return TESS_OK;
+    tess_buffer text = {.mem = t->mem};
+    tess_status status = tess_decode(t->tokenizer, g->ids.data + g->ids.size - n, n, true, &text);
+    for (int i = 0; t->stops[i] != NULL && status == TESS_OK; i++)
+        *stop |= text.size > 0 && memmem(text.data, text.size, t->stops[i], strlen(t->stops[i])) != NULL;
+    tess_buffer_free(&text);
+    return status;
+}
+
+tess_status generate_texts_token(generate_texts *t, const tess_request *r, int64_t position, int32_t token,
+                                 float logprob, bool generated, bool *stop)
+{
+    char number[40], index[40] = "";
+    generate_text *g = &t->texts[r->id];
+    if (t->format == GENERATE_TOKEN) {
+        if (t->n_each > 1)
+            snprintf(index, sizeof(index), "\"index\": %lld, ", (long long)r->id % t->n_each);
+        printf("{\"prompt\": %lld, %s\"position\": %lld, \"token\": %d, \"logprob\": %s, \"generated\": %s}\n",
+               (long long)r->id / t->n_each, index, (long long)position, token,
+               tess_format_float(logprob, number, sizeof(number)), generated ? "true" : "false");
+    }
+    if (!generated)
+        return TESS_OK;
+    TESS_TRY(tess_ids_append(&g->ids, token));
+    TESS_TRY(tess_buffer_append(&g->logprobs, &logprob, sizeof(logprob)));
+    TESS_TRY(look_for_stop(t, g, (int64_t)g->ids.size - r->n, stop));
+    return is_single(t) ? show_new_text(t, false) : TESS_OK;
+}
+
+tess_status generate_texts_finished(generate_texts *t, const tess_request *r, tess_finish why)
+{
+    t->texts[r->id].done = true;
+    t->texts[r->id].finish = why;
+    for (; t->n_printed < t->n_prompts * t->n_each && t->texts[t->n_printed].done; t->n_printed++) {
+        if (t->format != GENERATE_TOKEN)
+            TESS_TRY(print_one(t, t->n_printed));
+        tess_ids_free(&t->texts[t->n_printed].ids);
+        tess_buffer_free(&t->texts[t->n_printed].logprobs);
+    }
+    fflush(stdout);
+    return TESS_OK;
+}

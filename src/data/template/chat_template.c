@@ -1,0 +1,96 @@
+#include "data/template/chat_template.h"
+
+#include "data/template/template_impl.h"
+
+static tess_status parse(tess_chat_template *chat, template_text text)
+{
+    template_tokens tokens;
+    template_node *root;
+    TESS_CHECK(text.size <= TEMPLATE_BYTES, TESS_E_INVALID, "a template of %zu bytes; at most %d MiB are read",
+               text.size, TEMPLATE_BYTES >> 20);
+    for (size_t at = 0, n; at < text.size; at += n) {
+        uint32_t code_point;
+        n = (size_t)tess_utf8_decode((const uint8_t *)text.data + at, text.size - at, &code_point);
+        TESS_CHECK(n > 0, TESS_E_FORMAT, "byte %zu is not UTF-8", at);
+    }
+    TESS_TRY(template_lex(&chat->arena, text, &tokens));
+    template_parser parser = {.arena = &chat->arena, .token = tokens.item};
+    TESS_TRY(template_parse(&parser, &root));
+    chat->root = root;
+    chat->marks = parser.marks;
+    return TESS_OK;
+}
+
+tess_status tess_chat_template_parse(tess_mem *mem, const char *text, size_t size, tess_chat_template **out)
+{
+    void *block;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_chat_template), "chat template", &block));
+    tess_chat_template *chat = block;
+    *chat = (tess_chat_template){.arena = {.mem = mem, .limit = TEMPLATE_PARSED_MEMORY}};
+    tess_status status = parse(chat, (template_text){text, size});
+    if (status != TESS_OK)
+        tess_chat_template_destroy(&chat);
+    *out = chat;
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "chat template");
+}
+
+void tess_chat_template_destroy(tess_chat_template **chat)
+{
+    if (*chat == NULL)
+        return;
+    tess_mem *mem = (*chat)->arena.mem;
+    template_arena_free(&(*chat)->arena);
+    tess_mem_free(mem, *chat);
+    *chat = NULL;
+}
+
+bool tess_chat_template_marks(const tess_chat_template *chat)
+{
+    return chat->marks;
+}
+
+void tess_chat_spans_free(tess_chat_spans *spans)
+{
+    tess_mem_free(spans->mem, spans->item);
+    *spans = (tess_chat_spans){.mem = spans->mem};
+}
+
+static tess_status set_json(template_run *run, template_scope *scope, const char *name, const json_t *json)
+{
+    template_value value = template_none();
+    if (json != NULL)
+        TESS_TRY(template_from_json(run, json, &value));
+    return template_scope_set(run, scope, template_text_of(name), &value);
+}
+
+/* As transformers calls a template: tools and documents are None where there are none. */
+static tess_status make_globals(template_run *run, const tess_chat_input *input, template_scope **globals)
+{
+    const template_value prompt = template_bool(input->add_generation_prompt);
+    TESS_TRY(template_scope_new(run, NULL, globals));
+    for (void *at = json_object_iter((json_t *)input->extra); at != NULL;
+         at = json_object_iter_next((json_t *)input->extra, at))
+        TESS_TRY(set_json(run, *globals, json_object_iter_key(at), json_object_iter_value(at)));
+    TESS_TRY(set_json(run, *globals, "messages", input->messages));
+    TESS_TRY(set_json(run, *globals, "tools", input->tools));
+    TESS_TRY(set_json(run, *globals, "documents", input->documents));
+    return template_scope_set(run, *globals, template_text_of("add_generation_prompt"), &prompt);
+}
+
+tess_status tess_chat_template_render(const tess_chat_template *chat, const tess_chat_input *input, tess_buffer *out,
+                                      tess_chat_spans *spans)
+{
+    template_scope *globals;
+    template_run run = {.arena = {.mem = out->mem, .limit = TEMPLATE_MEMORY}, .out = out, .now_s = input->now_s};
+    size_t size = out->size;
+    tess_status status;
+    TESS_GOTO(make_globals(&run, input, &globals), made);
+    status = template_run_all(&run, globals, chat->root, spans);
+made:
+    template_arena_free(&run.arena);
+    if (status == TESS_OK)
+        return TESS_OK;
+    out->size = size;
+    return tess_fail_context(status, "chat template");
+}

@@ -1,0 +1,342 @@
+/* Filters of one value: texts and numbers. Those of many are in template_sequences.c. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/template/template_impl.h"
+
+typedef struct filter_call {
+    template_run *run;
+    const template_value *value;
+    const template_args *args;
+    template_value *out;
+    int variant;
+} filter_call;
+
+static tess_status change_case(const filter_call *c)
+{
+    template_value text;
+    TESS_TRY(template_str(c->run, c->value, &text));
+    return template_change_case(c->run, text.text, (template_case)c->variant, c->out);
+}
+
+/* Words begin behind spaces, hyphens and opening brackets. */
+static tess_status put_title(const filter_call *c, template_text text, tess_buffer *out)
+{
+    template_value piece;
+    for (size_t at = 0; at < text.size;) {
+        size_t end = at;
+        for (uint32_t code; end < text.size; end += (size_t)template_decode(text, end, &code)) {
+            template_decode(text, end, &code);
+            if (end > at && (template_is_space(code) || (code < 128 && code > 0 && strchr("-({[<", (int)code) != NULL)))
+                break;
+        }
+        TESS_TRY(template_change_case(c->run, (template_text){text.data + at, end - at}, CASE_CAPITAL, &piece));
+        TESS_TRY(template_print(c->run, &piece, out));
+        uint32_t code;
+        for (at = end; at < text.size; at += (size_t)template_decode(text, at, &code)) {
+            size_t n = (size_t)template_decode(text, at, &code);
+            if (!template_is_space(code) && (code >= 128 || code == 0 || strchr("-({[<", (int)code) == NULL))
+                break;
+            TESS_TRY(tess_buffer_append(out, text.data + at, n));
+        }
+    }
+    return TESS_OK;
+}
+
+static tess_status title(const filter_call *c)
+{
+    template_value text;
+    tess_buffer buffer = {.mem = c->run->arena.mem};
+    TESS_TRY(template_str(c->run, c->value, &text));
+    return template_take(c->run, &buffer, put_title(c, text.text, &buffer), c->out);
+}
+
+static tess_status trim(const filter_call *c)
+{
+    template_value text;
+    const template_value *set = template_arg(c->args, 0, "chars");
+    TESS_TRY(template_str(c->run, c->value, &text));
+    template_text chars = set != NULL && set->kind == TEMPLATE_STRING ? set->text : (template_text){0};
+    text.text = template_strip(text.text, chars, SIDE_BOTH);
+    *c->out = text;
+    return TESS_OK;
+}
+
+static tess_status replace(const filter_call *c)
+{
+    template_value text, args[3];
+    const template_value *count = template_arg(c->args, 2, "count");
+    const char *const names[] = {"old", "new"};
+    TESS_TRY(template_str(c->run, c->value, &text));
+    for (size_t i = 0; i < 2; i++) {
+        const template_value *given = template_arg(c->args, i, names[i]);
+        TEMPLATE_CHECK(given != NULL, c->run, "replace takes what is replaced and by what");
+        TESS_TRY(template_str(c->run, given, &args[i]));
+    }
+    args[2] = count != NULL ? *count : template_none();
+    const template_args call = {.item = args, .n = 3};
+    return template_string_method(c->run, text.text, template_text_of("replace"), &call, c->out);
+}
+
+static tess_status to_string(const filter_call *c)
+{
+    return template_str(c->run, c->value, c->out);
+}
+
+static tess_status to_json(const filter_call *c)
+{
+    return template_tojson(c->run, c->value, c->args, c->out);
+}
+
+static tess_status use_default(const filter_call *c)
+{
+    const template_value *other = template_arg(c->args, 0, "default_value");
+    const template_value *falsy = template_arg(c->args, 1, "boolean");
+    bool missing =
+        c->value->kind == TEMPLATE_UNDEFINED || (falsy != NULL && template_truth(falsy) && !template_truth(c->value));
+    *c->out = !missing ? *c->value : other != NULL ? *other : template_string("", 0);
+    return TESS_OK;
+}
+
+/* ---- Numbers ---- */
+/* The number that all of a text is, but for spaces around it and single underscores between digits. */
+static bool read_number(template_text text, int base, bool real, template_value *out)
+{
+    char digits[400], *end;
+    size_t n = 0;
+    text = template_strip(text, (template_text){0}, SIDE_BOTH);
+    for (size_t i = 0; i < text.size && n + 1 < sizeof(digits); i++) {
+        bool between = i > 0 && i + 1 < text.size && text.data[i] == '_' && text.data[i - 1] != '_';
+        if (!between)
+            digits[n++] = text.data[i];
+    }
+    digits[n] = '\0';
+    if (n == 0 || n + 1 == sizeof(digits) || memchr(digits, 0, n) != NULL || (real && strpbrk(digits, "xXpP(") != NULL))
+        return false;
+    if (real)
+        *out = TEMPLATE_OF(TEMPLATE_FLOAT, real, strtod(digits, &end));
+    else
+        *out = template_int(strtoll(digits, &end, base));
+    bool saturated = !real && (out->integer == INT64_MAX || out->integer == INT64_MIN);
+    return *end == '\0' && !template_is_space((unsigned char)digits[0]) && !saturated;
+}
+
+static bool to_whole(double real, template_value *out)
+{
+    bool fits = real > -0x1p63 && real < 0x1p63;
+    if (fits)
+        *out = template_int((int64_t)real);
+    return fits;
+}
+
+static tess_status to_int(const filter_call *c)
+{
+    const template_value *other = template_arg(c->args, 0, "default"), *base = template_arg(c->args, 1, "base");
+    const template_value *v = c->value;
+    template_value number;
+    int64_t radix = 10, whole;
+    TEMPLATE_CHECK(base == NULL || (template_as_int(base, &radix) && radix >= 2 && radix <= 36), c->run,
+                   "int: the base is 2 to 36");
+    *c->out = other != NULL ? *other : template_int(0);
+    if (v->kind == TEMPLATE_STRING) {
+        if (read_number(v->text, (int)radix, false, c->out))
+            return TESS_OK;
+        if (read_number(v->text, 10, true, &number))
+            to_whole(number.real, c->out);
+        else
+            *c->out = other != NULL ? *other : template_int(0);
+    } else if (template_as_int(v, &whole)) {
+        *c->out = template_int(whole);
+    } else if (v->kind == TEMPLATE_FLOAT) {
+        to_whole(v->real, c->out);
+    }
+    return TESS_OK;
+}
+
+static tess_status to_float(const filter_call *c)
+{
+    const template_value *other = template_arg(c->args, 0, "default");
+    template_value number = other != NULL ? *other : TEMPLATE_OF(TEMPLATE_FLOAT, real, 0.0);
+    *c->out = number;
+    if (template_is_number(c->value))
+        *c->out = TEMPLATE_OF(TEMPLATE_FLOAT, real, template_as_real(c->value));
+    else if (c->value->kind == TEMPLATE_STRING && read_number(c->value->text, 10, true, &number))
+        *c->out = number;
+    return TESS_OK;
+}
+
+static tess_status to_absolute(const filter_call *c)
+{
+    int64_t whole;
+    if (!template_is_number(c->value))
+        return template_wrong(c->run, c->value, "abs");
+    if (!template_as_int(c->value, &whole))
+        *c->out = TEMPLATE_OF(TEMPLATE_FLOAT, real, fabs(c->value->real));
+    else
+        *c->out = template_int(whole < 0 && whole != INT64_MIN ? -whole : whole);
+    return TESS_OK;
+}
+
+/* To `precision` digits behind the point: the nearest, of two as near the even one, by the decimal digits of the float
+ * as Python does it; or up, or down. */
+static tess_status round_number(const filter_call *c)
+{
+    const template_value *digits = template_arg(c->args, 0, "precision"), *how = template_arg(c->args, 1, "method");
+    int64_t precision = 0;
+    char text[400];
+    if (!template_is_number(c->value))
+        return template_wrong(c->run, c->value, "round");
+    TEMPLATE_CHECK(digits == NULL || (template_as_int(digits, &precision) && precision >= 0 && precision <= 15), c->run,
+                   "round: 0 to 15 digits are possible");
+    double value = template_as_real(c->value), scale = pow(10, (double)precision);
+    if (how != NULL && how->kind == TEMPLATE_STRING && !template_text_is(how->text, "common")) {
+        bool up = template_text_is(how->text, "ceil");
+        TEMPLATE_CHECK(up || template_text_is(how->text, "floor"), c->run, "round: common, ceil or floor");
+        value = (up ? ceil(value * scale) : floor(value * scale)) / scale;
+    } else {
+        snprintf(text, sizeof(text), "%.*f", (int)precision, value);
+        value = strtod(text, NULL);
+    }
+    *c->out = TEMPLATE_OF(TEMPLATE_FLOAT, real, value);
+    return TESS_OK;
+}
+
+/* ---- Lines ---- */
+/* Lines behind the first get `width` before them, empty ones if `blank`. jinja2 adds a line end first, so that the text
+ * has a last line. */
+static tess_status put_indented(template_text text, template_text width, bool first, bool blank, tess_buffer *out)
+{
+    template_text line;
+    size_t at = 0, with_end;
+    for (bool begins = true; template_next_line(text, &at, &line, &with_end); begins = false) {
+        if (!begins)
+            TESS_TRY(tess_buffer_append(out, "\n", 1));
+        if (begins ? first : blank || line.size > 0)
+            TESS_TRY(tess_buffer_append(out, width.data, width.size));
+        TESS_TRY(tess_buffer_append(out, line.data, line.size));
+    }
+    return TESS_OK;
+}
+
+static tess_status indent(const filter_call *c)
+{
+    const template_value *width = template_arg(c->args, 0, "width"), *first = template_arg(c->args, 1, "first");
+    const template_value *blank = template_arg(c->args, 2, "blank");
+    tess_buffer buffer = {.mem = c->run->arena.mem};
+    template_value text, line_end = template_string("\n", 1);
+    char spaces[64];
+    int64_t n = 4;
+    bool string = width != NULL && width->kind == TEMPLATE_STRING;
+    TESS_TRY(template_str(c->run, c->value, &text));
+    TEMPLATE_CHECK(width == NULL || string || (template_as_int(width, &n) && n <= (int64_t)sizeof(spaces)), c->run,
+                   "indent: the width is a string or a number up to 64");
+    memset(spaces, ' ', sizeof(spaces));
+    const template_text by = string ? width->text : (template_text){spaces, n > 0 ? (size_t)n : 0};
+    TESS_TRY(template_step(c->run, text.text.size * (1 + by.size) / 64));
+    TESS_TRY(template_add(c->run, &text, &line_end, &text));
+    return template_take(c->run, &buffer,
+                         put_indented(text.text, by, first != NULL && template_truth(first),
+                                      blank != NULL && template_truth(blank), &buffer),
+                         c->out);
+}
+
+static tess_status count_words(const filter_call *c)
+{
+    template_value text, words;
+    const template_args none = {0};
+    TESS_TRY(template_str(c->run, c->value, &text));
+    TESS_TRY(template_string_method(c->run, text.text, template_text_of("split"), &none, &words));
+    *c->out = template_int((int64_t)words.list->n);
+    return TESS_OK;
+}
+
+static tess_status put_escaped(template_text text, tess_buffer *out)
+{
+    static const char *const escapes[] = {"&&amp;", "<&lt;", ">&gt;", "\"&#34;", "'&#39;"};
+    for (size_t at = 0; at < text.size; at++) {
+        const char *with = NULL;
+        for (int i = 0; i < 5; i++)
+            with = escapes[i][0] == text.data[at] ? escapes[i] + 1 : with;
+        TESS_TRY(with != NULL ? tess_buffer_append(out, with, strlen(with))
+                              : tess_buffer_append(out, text.data + at, 1));
+    }
+    return TESS_OK;
+}
+
+static tess_status escape(const filter_call *c)
+{
+    template_value text;
+    tess_buffer buffer = {.mem = c->run->arena.mem};
+    TESS_TRY(template_str(c->run, c->value, &text));
+    return template_take(c->run, &buffer, put_escaped(text.text, &buffer), c->out);
+}
+
+/* value | format(a, b) */
+static tess_status format(const filter_call *c)
+{
+    template_value text, values;
+    TESS_TRY(template_str(c->run, c->value, &text));
+    TESS_TRY(template_list_new(c->run, TEMPLATE_TUPLE, &values));
+    for (size_t i = 0; i < c->args->n; i++)
+        TESS_TRY(template_list_add(c->run, values.list, &c->args->item[i]));
+    return template_format(c->run, text.text, &values, c->out);
+}
+
+/* ---- The table ---- */
+static const struct {
+    const char *name;
+    tess_status (*call)(const filter_call *call);
+    int variant;
+    size_t least, most;
+    const char *names[4];
+} filters[] = {{"upper", change_case, CASE_UPPER, 0, 0, {NULL}},
+               {"lower", change_case, CASE_LOWER, 0, 0, {NULL}},
+               {"capitalize", change_case, CASE_CAPITAL, 0, 0, {NULL}},
+               {"title", title, 0, 0, 0, {NULL}},
+               {"trim", trim, 0, 0, 1, {"chars"}},
+               {"replace", replace, 0, 2, 3, {"old", "new", "count"}},
+               {"string", to_string, 0, 0, 0, {NULL}},
+               {"safe", to_string, 0, 0, 0, {NULL}},
+               {"tojson", to_json, 0, 0, 4, {"ensure_ascii", "indent", "separators"}},
+               {"default", use_default, 0, 0, 2, {"default_value", "boolean"}},
+               {"d", use_default, 0, 0, 2, {"default_value", "boolean"}},
+               {"int", to_int, 0, 0, 2, {"default", "base"}},
+               {"float", to_float, 0, 0, 1, {"default"}},
+               {"abs", to_absolute, 0, 0, 0, {NULL}},
+               {"round", round_number, 0, 0, 2, {"precision", "method"}},
+               {"indent", indent, 0, 0, 3, {"width", "first", "blank"}},
+               {"wordcount", count_words, 0, 0, 0, {NULL}},
+               {"escape", escape, 0, 0, 0, {NULL}},
+               {"e", escape, 0, 0, 0, {NULL}},
+               {"format", format, 0, 0, 64, {NULL}}};
+enum { N_FILTERS = sizeof(filters) / sizeof(filters[0]) };
+
+bool template_has_filter(template_text name)
+{
+    for (size_t i = 0; i < N_FILTERS; i++)
+        if (template_text_is(name, filters[i].name))
+            return true;
+    return template_has_sequence_filter(name);
+}
+
+tess_status template_filter(template_run *run, template_text name, const template_value *value,
+                            const template_args *args, template_value *out)
+{
+    bool known;
+    TESS_TRY(template_step(run, 1));
+    for (size_t i = 0; i < N_FILTERS; i++) {
+        if (!template_text_is(name, filters[i].name))
+            continue;
+        const filter_call call = {run, value, args, out, filters[i].variant};
+        if (filters[i].call != to_json) /* which looks itself: it has more arguments */
+            TESS_TRY(
+                template_check_args(run, args, filters[i].least, filters[i].most, filters[i].names, filters[i].name));
+        return filters[i].call(&call);
+    }
+    TESS_TRY(template_filter_sequence(run, name, value, args, out, &known));
+    if (!known)
+        return template_fail(run->line, TESS_E_UNSUPPORTED, "the filter '%.*s' is not supported", (int)name.size,
+                             name.data);
+    return TESS_OK;
+}

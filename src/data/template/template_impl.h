@@ -1,0 +1,449 @@
+/* The parts of a chat template: text -> tokens -> tree -> output. Private to this folder.
+ *
+ *   template_lexer.c        tokens, with jinja2's control of whitespace
+ *   template_expression.c   expressions of the tree; template_parse.c: its statements
+ *   template_value.c        values: Python's None, bool, int, float, str, list, tuple, dict, and what stands between
+ * them template_text.c         strings: characters, spaces, case; template_print.c: str() and repr(); template_json.c:
+ * tojson template_evaluate.c     expressions; template_run.c: statements; template_scope.c: names template_call.c
+ * functions and methods; template_methods.c: those of strings; template_filters.c and template_sequences.c: filters;
+ * template_tests.c: tests
+ *
+ * Everything lives in an arena, the tree in the template's, values in that of a rendering: nothing is freed alone. */
+#ifndef TESS_DATA_TEMPLATE_TEMPLATE_IMPL_H
+#define TESS_DATA_TEMPLATE_TEMPLATE_IMPL_H
+
+#include "data/template/chat_template.h"
+
+enum {
+    TEMPLATE_BYTES = 1 << 20,    /* of a template */
+    TEMPLATE_DEPTH = 200,        /* of the tree */
+    TEMPLATE_RUN_DEPTH = 600,    /* of what is evaluated, calls of macros included, and of values */
+    TEMPLATE_STEPS = 20 << 20,   /* of a rendering: nodes evaluated, items visited, and 64 bytes written are one each */
+    TEMPLATE_MEMORY = 256 << 20, /* of a rendering's values */
+    TEMPLATE_PARSED_MEMORY = 64 << 20,
+    TEMPLATE_RANGE = 100000 /* longest range(), as jinja2's sandbox */
+};
+
+/* ---- template_arena.c ---- */
+typedef struct template_chunk template_chunk;
+typedef struct template_arena {
+    tess_mem *mem;
+    template_chunk *newest;
+    size_t used, limit; /* bytes of all chunks */
+} template_arena;
+/* Zeroed memory. TESS_E_INVALID: beyond the limit. */
+tess_status template_alloc(template_arena *arena, size_t size, void *out);
+void template_arena_free(template_arena *arena);
+
+/* ---- Text ---- */
+typedef struct template_text {
+    const char *data;
+    size_t size;
+} template_text;
+
+static inline template_text template_text_of(const char *text)
+{
+    return (template_text){text, __builtin_strlen(text)};
+}
+bool template_text_is(template_text text, const char *word);
+
+/* ---- Values ---- */
+typedef enum template_kind {
+    TEMPLATE_UNDEFINED, /* text: what is undefined, for messages */
+    TEMPLATE_NONE,
+    TEMPLATE_BOOL,
+    TEMPLATE_INT,
+    TEMPLATE_FLOAT,
+    TEMPLATE_STRING,
+    TEMPLATE_LIST,
+    TEMPLATE_TUPLE,
+    TEMPLATE_RANGE_OF, /* a range(): a tuple that prints and compares otherwise */
+    TEMPLATE_VIEW,     /* keys(), values(), items(): no index */
+    TEMPLATE_ITERATOR, /* what a generator gives, once */
+    TEMPLATE_DICT,
+    TEMPLATE_NAMESPACE,
+    TEMPLATE_LOOP,
+    TEMPLATE_MACRO,
+    TEMPLATE_FUNCTION, /* text: its name */
+    TEMPLATE_METHOD
+} template_kind;
+
+typedef struct template_value {
+    template_kind kind;
+    union {
+        bool truth;
+        int64_t integer;
+        double real;
+        template_text text;
+        struct template_list *list;
+        struct template_dict *dict;
+        struct template_loop *loop;
+        struct template_macro *macro;
+        struct template_method *method;
+    };
+} template_value;
+
+typedef struct template_list {
+    template_value *item;
+    size_t n, room;
+    size_t next; /* of an iterator */
+} template_list;
+
+/* In the order of insertion. */
+typedef struct template_dict {
+    template_value *key, *value;
+    size_t n, room;
+} template_dict;
+
+typedef struct template_loop {
+    const template_list *items;
+    size_t index;                  /* of the current item */
+    const template_value *changed; /* what loop.changed saw last; NULL: nothing */
+} template_loop;
+
+typedef struct template_method {
+    template_value self;
+    template_text name;
+} template_method;
+
+typedef struct template_macro {
+    const struct template_node *node; /* MACRO or CALL_BLOCK */
+    struct template_scope *scope;     /* where it was defined */
+} template_macro;
+
+/* Arguments of a call, filter or test. */
+typedef struct template_args {
+    const template_value *item;
+    size_t n;
+    const template_text *name; /* (n_named) of the named ones */
+    const template_value *named;
+    size_t n_named;
+} template_args;
+
+/* ---- The tree ---- */
+typedef enum template_node_kind {
+    NODE_LITERAL,      /* value */
+    NODE_NAME,         /* text */
+    NODE_LIST,         /* a: items */
+    NODE_TUPLE,        /* a: items */
+    NODE_DICT,         /* a: PAIRs */
+    NODE_PAIR,         /* a: key, b: value */
+    NODE_ATTRIBUTE,    /* a.text */
+    NODE_ITEM,         /* a[b] */
+    NODE_SLICE,        /* a:b:c, each may be NULL */
+    NODE_CALL,         /* a(b: arguments) */
+    NODE_NAMED,        /* text=a, an argument; or a parameter with its default (or NULL) */
+    NODE_FILTER,       /* a | text(b); a NULL: of a filter or set block */
+    NODE_TEST,         /* a is text(b) */
+    NODE_NOT,          /* not a */
+    NODE_NEGATIVE,     /* -a */
+    NODE_POSITIVE,     /* +a */
+    NODE_AND,          /* a and b */
+    NODE_OR,           /* a or b */
+    NODE_BINARY,       /* a op b */
+    NODE_CONCAT,       /* a: items, joined by ~ */
+    NODE_COMPARE,      /* a, b: OPERANDs */
+    NODE_OPERAND,      /* op a */
+    NODE_CONDITION,    /* b if a else c; c may be NULL */
+    NODE_TEXT,         /* text */
+    NODE_OUTPUT,       /* {{ a }} */
+    NODE_IF,           /* a: test, b: body, c: else */
+    NODE_FOR,          /* a: target, b: iterable, c: test or NULL, d: body, e: else */
+    NODE_SET,          /* a: target, b: value */
+    NODE_SET_BLOCK,    /* a: target, b: filter or NULL, d: body */
+    NODE_MACRO,        /* text, b: parameters, d: body */
+    NODE_CALL_BLOCK,   /* a: call, b: parameters of the caller, d: body */
+    NODE_FILTER_BLOCK, /* b: filter, d: body */
+    NODE_WITH,         /* a: PAIRs of target and value, d: body */
+    NODE_GENERATION,   /* d: body */
+    NODE_BREAK,
+    NODE_CONTINUE
+} template_node_kind;
+
+typedef enum template_op {
+    OP_NONE,
+    OP_ADD,
+    OP_SUB,
+    OP_MUL,
+    OP_DIV,
+    OP_FLOORDIV,
+    OP_MOD,
+    OP_POW,
+    OP_EQ,
+    OP_NE,
+    OP_LT,
+    OP_LE,
+    OP_GT,
+    OP_GE,
+    OP_IN,
+    OP_NOT_IN
+} template_op;
+
+typedef struct template_node {
+    template_node_kind kind;
+    template_op op;
+    uint32_t line;
+    struct template_node *a, *b, *c, *d, *e;
+    struct template_node *next; /* in a list */
+    template_text text;
+    template_value value;
+} template_node;
+
+struct tess_chat_template {
+    template_arena arena;
+    const template_node *root; /* list of statements */
+    bool marks;
+};
+
+/* ---- template_lexer.c ---- */
+typedef enum template_token_kind {
+    TOKEN_DATA,
+    TOKEN_OUTPUT_BEGIN, /* {{ */
+    TOKEN_OUTPUT_END,
+    TOKEN_BLOCK_BEGIN, /* {% */
+    TOKEN_BLOCK_END,
+    TOKEN_NAME,
+    TOKEN_STRING, /* text: without quotes and escapes */
+    TOKEN_INT,
+    TOKEN_FLOAT,
+    TOKEN_OPERATOR, /* text */
+    TOKEN_END
+} template_token_kind;
+
+typedef struct template_token {
+    template_token_kind kind;
+    uint32_t line;
+    template_text text;
+    int64_t integer;
+    double real;
+} template_token;
+
+typedef struct template_tokens {
+    template_token *item;
+    size_t n, room;
+} template_tokens;
+
+/* The last token is TOKEN_END. */
+tess_status template_lex(template_arena *arena, template_text text, template_tokens *tokens);
+
+/* ---- template_expression.c ---- */
+typedef struct template_parser {
+    template_arena *arena;
+    const template_token *token; /* the current one */
+    int depth, loops;            /* loops: around the current statement, inside the same macro */
+    bool marks;
+} template_parser;
+
+tess_status template_node_new(template_parser *p, template_node_kind kind, template_node **node);
+bool template_at(const template_parser *p, const char *op_or_name);
+bool template_skip(template_parser *p, const char *op_or_name);
+tess_status template_expect(template_parser *p, const char *op_or_name);
+tess_status template_expect_kind(template_parser *p, template_token_kind kind, const char *what);
+tess_status template_expect_name(template_parser *p, template_text *name);
+tess_status template_unexpected(const template_parser *p, const char *wanted);
+/* One expression, or several with commas, which are a tuple. with_condition: "a if b else c" is part of it. */
+tess_status template_parse_tuple(template_parser *p, bool with_condition, template_node **node);
+tess_status template_parse_expression(template_parser *p, template_node **node);
+tess_status template_parse_unary(template_parser *p, template_node **node);
+/* A name and perhaps arguments, then more of them behind "|": the last node's innermost `a` is NULL. */
+tess_status template_parse_filters(template_parser *p, template_node **node);
+
+/* ---- template_parse.c ---- */
+tess_status template_parse(template_parser *p, template_node **root);
+
+/* ---- A rendering ---- */
+typedef struct template_scope {
+    struct template_scope *parent;
+    template_dict names;
+} template_scope;
+
+typedef struct template_run template_run;
+struct template_run {
+    template_arena arena;
+    int64_t steps;
+    int depth;
+    uint32_t line; /* being evaluated */
+    int64_t now_s;
+    tess_buffer *out;            /* of the innermost block that is captured */
+    tess_buffer *root;           /* the output itself */
+    struct template_mark *marks; /* newest generation block */
+    bool breaks, continues;      /* the innermost loop is being left, or its next item is due */
+    /* What files further up do for those further down, which may not know them. */
+    tess_status (*call_macro)(template_run *run, const template_macro *macro, const template_args *args,
+                              const template_value *caller, template_value *out);
+    tess_status (*filter)(template_run *run, template_text name, const template_value *value, const template_args *args,
+                          template_value *out);
+    tess_status (*test)(template_run *run, template_text name, const template_value *value, const template_args *args,
+                        bool *out);
+    tess_status (*call)(template_run *run, const template_value *function, const template_args *args,
+                        template_value *out);
+};
+
+/* ---- template_value.c ---- */
+tess_status template_step(template_run *run, size_t n); /* TESS_E_INVALID: too many */
+tess_status template_enter(template_run *run);          /* one level deeper; TESS_E_INVALID: too deep */
+static inline void template_leave(template_run *run)
+{
+    run->depth--;
+}
+
+#define TEMPLATE_OF(kind_, field_, value_) ((template_value){.kind = (kind_), .field_ = (value_)})
+static inline template_value template_bool(bool truth)
+{
+    return TEMPLATE_OF(TEMPLATE_BOOL, truth, truth);
+}
+static inline template_value template_int(int64_t integer)
+{
+    return TEMPLATE_OF(TEMPLATE_INT, integer, integer);
+}
+static inline template_value template_string(const char *data, size_t size)
+{
+    return (template_value){.kind = TEMPLATE_STRING, .text = {data, size}};
+}
+static inline template_value template_none(void)
+{
+    return (template_value){.kind = TEMPLATE_NONE};
+}
+/* `what` names it in messages: a format without line ends. */
+tess_status template_undefined(template_run *run, template_value *out, const char *what, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A copy of text in the arena. */
+tess_status template_copy(template_run *run, const char *data, size_t size, template_value *out);
+/* Moves what was written to `text` into the arena, and frees it. */
+tess_status template_take(template_run *run, tess_buffer *text, tess_status status, template_value *out);
+
+tess_status template_list_new(template_run *run, template_kind kind, template_value *out);
+tess_status template_list_add(template_run *run, template_list *list, const template_value *value);
+tess_status template_dict_new(template_run *run, template_kind kind, template_value *out);
+tess_status template_dict_set(template_run *run, template_dict *dict, const template_value *key,
+                              const template_value *value);
+/* NULL: not there. */
+const template_value *template_dict_get(const template_dict *dict, const template_value *key);
+const template_value *template_dict_find(const template_dict *dict, template_text key);
+
+tess_status template_from_json(template_run *run, const json_t *json, template_value *out);
+
+const char *template_type(const template_value *value);          /* Python's name of its type */
+bool template_is_number(const template_value *value);            /* bool, int or float */
+bool template_as_int(const template_value *value, int64_t *out); /* bool or int */
+double template_as_real(const template_value *value);
+bool template_truth(const template_value *value);
+bool template_is_list(const template_value *value); /* list, tuple, range or view */
+/* Python's ==, and `is` for what has an identity. */
+bool template_equal(const template_value *a, const template_value *b);
+/* Sets *order below, at or above 0. TESS_E_INVALID: Python cannot order them. */
+tess_status template_compare(template_run *run, const template_value *a, const template_value *b, int *order);
+tess_status template_contains(template_run *run, const template_value *container, const template_value *item,
+                              bool *out);
+/* The items of what can be iterated: a list that may be the value's own. An iterator gives what is left of it. */
+tess_status template_items(template_run *run, const template_value *value, const template_list **items);
+tess_status template_length(template_run *run, const template_value *value, int64_t *length);
+tess_status template_add(template_run *run, const template_value *a, const template_value *b, template_value *out);
+
+/* Errors: "line N: ..." */
+#define TEMPLATE_FAIL(run_, ...) template_fail((run_)->line, TESS_E_INVALID, __VA_ARGS__)
+#define TEMPLATE_CHECK(cond_, run_, ...)               \
+    do {                                               \
+        if (!(cond_))                                  \
+            return TEMPLATE_FAIL((run_), __VA_ARGS__); \
+    } while (0)
+tess_status template_fail(uint32_t line, tess_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What an operation on an undefined value says; or that its type does not support it. */
+tess_status template_wrong(template_run *run, const template_value *value, const char *operation);
+
+/* ---- template_parts.c ---- */
+/* value.name and value[key], as jinja2's sandbox looks them up. */
+tess_status template_attribute(template_run *run, const template_value *value, template_text name, template_value *out);
+tess_status template_item(template_run *run, const template_value *value, const template_value *key,
+                          template_value *out);
+
+/* ---- template_text.c ---- */
+bool template_is_space(uint32_t code_point); /* as str.isspace */
+size_t template_characters(template_text text);
+/* Bytes before character `n`, at most all. */
+size_t template_offset(template_text text, int64_t n);
+typedef enum template_side { SIDE_LEFT = 1, SIDE_RIGHT = 2, SIDE_BOTH = 3 } template_side;
+/* Without the characters of `set` at its sides; data NULL: spaces. */
+template_text template_strip(template_text text, template_text set, template_side side);
+/* First place of `needle` in text from `from`, SIZE_MAX: none; from the end. */
+size_t template_find_text(template_text text, template_text needle, size_t from);
+size_t template_find_last(template_text text, template_text needle, size_t end);
+/* The line that begins at *at, and moves on behind its end; false: there is none. As str.splitlines. */
+bool template_next_line(template_text text, size_t *at, template_text *line, size_t *with_end);
+bool template_is_letter(uint32_t code_point);
+bool template_is_upper(uint32_t code_point);
+bool template_is_lower(uint32_t code_point);
+bool template_is_digit(uint32_t code_point);
+/* Decodes one character of valid UTF-8; returns its bytes. */
+int template_decode(template_text text, size_t at, uint32_t *code_point);
+
+/* ---- template_case.c ---- */
+typedef enum template_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL, CASE_SWAP } template_case;
+tess_status template_change_case(template_run *run, template_text text, template_case how, template_value *out);
+
+/* ---- template_print.c ---- */
+tess_status template_print(template_run *run, const template_value *value, tess_buffer *out); /* str() */
+tess_status template_repr(template_run *run, const template_value *value, tess_buffer *out);
+/* str() as a value. */
+tess_status template_str(template_run *run, const template_value *value, template_value *out);
+const char *template_float(double value, char *text, size_t size); /* repr() of a float */
+
+/* ---- template_json.c ---- */
+tess_status template_tojson(template_run *run, const template_value *value, const template_args *args,
+                            template_value *out);
+
+/* ---- template_scope.c ---- */
+tess_status template_scope_new(template_run *run, template_scope *parent, template_scope **scope);
+tess_status template_scope_set(template_run *run, template_scope *scope, template_text name,
+                               const template_value *value);
+const template_value *template_scope_find(const template_scope *scope, template_text name);
+
+/* ---- template_args.c ---- */
+/* The argument at `place`, or of `name`; NULL: not given. */
+const template_value *template_arg(const template_args *args, size_t place, const char *name);
+/* At most `most` by place, and only names of the list of them, which NULL ends. */
+tess_status template_check_args(template_run *run, const template_args *args, size_t least, size_t most,
+                                const char *const *names, const char *what);
+
+/* ---- template_methods.c ---- */
+/* Whether strings have a method of this name. */
+bool template_has_string_method(template_text name);
+tess_status template_string_method(template_run *run, template_text self, template_text name, const template_args *args,
+                                   template_value *out);
+/* "..." % values. */
+tess_status template_format(template_run *run, template_text format, const template_value *values, template_value *out);
+
+/* ---- template_call.c ---- */
+tess_status template_call(template_run *run, const template_value *function, const template_args *args,
+                          template_value *out);
+bool template_is_function(template_text name);
+
+/* ---- template_tests.c ---- */
+tess_status template_test(template_run *run, template_text name, const template_value *value, const template_args *args,
+                          bool *out);
+
+/* ---- template_filters.c, template_sequences.c ---- */
+tess_status template_filter(template_run *run, template_text name, const template_value *value,
+                            const template_args *args, template_value *out);
+/* Sets *known to false for another filter than those of sequences. */
+tess_status template_filter_sequence(template_run *run, template_text name, const template_value *value,
+                                     const template_args *args, template_value *out, bool *known);
+bool template_has_sequence_filter(template_text name);
+bool template_has_filter(template_text name);
+bool template_has_test(template_text name);
+
+/* ---- template_evaluate.c ---- */
+tess_status template_evaluate(template_run *run, template_scope *scope, const template_node *node, template_value *out);
+/* A filter node's arguments are evaluated in `scope`; `value` goes into its innermost filter. */
+tess_status template_apply_filters(template_run *run, template_scope *scope, const template_node *node,
+                                   const template_value *value, template_value *out);
+tess_status template_collect_args(template_run *run, template_scope *scope, const template_node *list,
+                                  template_args *args);
+
+/* ---- template_run.c ---- */
+/* Writes to run->out. The arena, the buffer and now_s are set. */
+tess_status template_run_all(template_run *run, template_scope *globals, const template_node *root,
+                             tess_chat_spans *spans);
+
+#endif

@@ -1,0 +1,143 @@
+/* Attributes and items of values, as jinja2's immutable sandbox finds them: value.name is a method, or what a
+ * dictionary has under that name; value[key] the other way round. What changes a list or a dictionary is not there. */
+#include "data/template/template_impl.h"
+
+static const char *const dict_methods[] = {"keys", "values", "items", "get", "copy", NULL};
+static const char *const list_methods[] = {"index", "count", "copy", NULL};
+
+static bool is_one_of(template_text name, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (template_text_is(name, *names))
+            return true;
+    return false;
+}
+
+static bool has_method(const template_value *value, template_text name)
+{
+    static const char *const loops[] = {"cycle", "changed", NULL};
+    switch (value->kind) {
+    case TEMPLATE_STRING:
+        return template_has_string_method(name);
+    case TEMPLATE_DICT:
+        return is_one_of(name, dict_methods);
+    case TEMPLATE_LIST:
+    case TEMPLATE_TUPLE:
+        return is_one_of(name, list_methods);
+    case TEMPLATE_LOOP:
+        return is_one_of(name, loops);
+    default:
+        return false;
+    }
+}
+
+static tess_status bind_method(template_run *run, const template_value *self, template_text name, template_value *out)
+{
+    out->kind = TEMPLATE_METHOD;
+    TESS_TRY(template_alloc(&run->arena, sizeof(template_method), &out->method));
+    *out->method = (template_method){*self, name};
+    return TESS_OK;
+}
+
+static tess_status no_part(template_run *run, const template_value *value, template_text name, template_value *out)
+{
+    if (value->kind == TEMPLATE_UNDEFINED)
+        return template_wrong(run, value, "taking a part");
+    return template_undefined(run, out, "'%.*s' of a value of type %s", (int)(name.size < 80 ? name.size : 80),
+                              name.data, template_type(value));
+}
+
+static tess_status loop_attribute(template_run *run, const template_value *value, template_text name,
+                                  template_value *out)
+{
+    const template_loop *loop = value->loop;
+    int64_t index = (int64_t)loop->index, n = (int64_t)loop->items->n;
+    const struct {
+        const char *name;
+        template_value value;
+    } parts[] = {{"index", template_int(index + 1)},
+                 {"index0", template_int(index)},
+                 {"revindex", template_int(n - index)},
+                 {"revindex0", template_int(n - index - 1)},
+                 {"first", template_bool(index == 0)},
+                 {"last", template_bool(index == n - 1)},
+                 {"length", template_int(n)},
+                 {"depth", template_int(1)},
+                 {"depth0", template_int(0)}};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (template_text_is(name, parts[i].name)) {
+            *out = parts[i].value;
+            return TESS_OK;
+        }
+    }
+    bool previous = template_text_is(name, "previtem"), next = template_text_is(name, "nextitem");
+    if ((previous && index > 0) || (next && index + 1 < n)) {
+        *out = loop->items->item[previous ? index - 1 : index + 1];
+        return TESS_OK;
+    }
+    return no_part(run, value, name, out);
+}
+
+/* What lies under a name: of a dict or a namespace. */
+static const template_value *find_named(const template_value *value, template_text name)
+{
+    return value->kind == TEMPLATE_DICT || value->kind == TEMPLATE_NAMESPACE ? template_dict_find(value->dict, name)
+                                                                             : NULL;
+}
+
+tess_status template_attribute(template_run *run, const template_value *value, template_text name, template_value *out)
+{
+    if (has_method(value, name))
+        return bind_method(run, value, name, out);
+    const template_value *found = find_named(value, name);
+    if (found != NULL) {
+        *out = *found;
+        return TESS_OK;
+    }
+    return value->kind == TEMPLATE_LOOP ? loop_attribute(run, value, name, out) : no_part(run, value, name, out);
+}
+
+/* A place in a list of n, counted from the end where it is negative; false: outside. */
+static bool place_of(int64_t index, size_t n, size_t *place)
+{
+    int64_t at = index < 0 ? index + (int64_t)n : index;
+    *place = (size_t)at;
+    return at >= 0 && at < (int64_t)n;
+}
+
+static tess_status index_item(template_run *run, const template_value *value, int64_t index, template_value *out)
+{
+    size_t place;
+    bool string = value->kind == TEMPLATE_STRING;
+    TESS_TRY(template_step(run, string ? value->text.size / 64 : 0));
+    size_t n = string ? template_characters(value->text) : value->list->n;
+    if (!place_of(index, n, &place))
+        return template_undefined(run, out, "item %lld of a %s of %zu", (long long)index, template_type(value), n);
+    if (!string) {
+        *out = value->list->item[place];
+        return TESS_OK;
+    }
+    size_t begin = template_offset(value->text, (int64_t)place), end = template_offset(value->text, (int64_t)place + 1);
+    *out = template_string(value->text.data + begin, end - begin);
+    return TESS_OK;
+}
+
+tess_status template_item(template_run *run, const template_value *value, const template_value *key,
+                          template_value *out)
+{
+    int64_t index;
+    bool indexed = value->kind == TEMPLATE_STRING || (template_is_list(value) && value->kind != TEMPLATE_VIEW);
+    if (indexed && template_as_int(key, &index))
+        return index_item(run, value, index, out);
+    if (value->kind == TEMPLATE_DICT) {
+        TESS_TRY(template_step(run, value->dict->n / 16));
+        const template_value *found = template_dict_get(value->dict, key);
+        if (found != NULL) {
+            *out = *found;
+            return TESS_OK;
+        }
+    }
+    if (key->kind != TEMPLATE_STRING)
+        return no_part(run, value, template_text_of("an item"), out);
+    return template_attribute(run, value, key->text, out);
+}

@@ -1,0 +1,261 @@
+/* One forward of what was planned, and what follows from it: log-probabilities of prompts, new tokens, ends. */
+#include "device/device.h"
+#include "infer/generate_impl.h"
+
+static int64_t vocab_of(const tess_generator *g)
+{
+    return tess_model_get_config(g->model)->vocab_size;
+}
+
+/* ---- The forward ---- */
+/* A prompt's own next tokens are its targets. Whether there are any. */
+static bool fill_text(tess_generator *g, text *t, int64_t at)
+{
+    const sequence *s = t->of == NULL ? tess_sequence_of(t) : NULL;
+    bool scores = s != NULL && s->request.want_prompt_logprobs, any = false;
+    for (int64_t i = 0; i < t->take; i++) {
+        int64_t position = t->table.length + i, next = position + 1;
+        bool scored = scores && next < s->request.n && next >= s->reported;
+        g->ids[at + i] = t->ids[position];
+        g->pos[at + i] = (int32_t)position;
+        g->targets[at + i] = scored ? t->ids[next] : -1;
+        any |= scored;
+    }
+    return any;
+}
+
+/* Rows whose logits are wanted: of the last token that is known. */
+static void want_row(tess_generator *g, text *t, int64_t last, int64_t *n_rows)
+{
+    t->row = -1;
+    if (t->table.length + t->take != t->n || t->take == 0)
+        return;
+    t->row = *n_rows;
+    g->rows[(*n_rows)++] = (int32_t)last;
+    if (t->of == NULL)
+        tess_sequence_of(t)->draws = true;
+}
+
+static tess_status forward(tess_generator *g, const generate_run *run, int64_t n_tokens, int64_t *n_rows, bool *scores)
+{
+    tess_batch batch = {.n_tokens = n_tokens,
+                        .ids = g->ids,
+                        .pos = g->pos,
+                        .targets = g->targets,
+                        .cu_seqlens = g->cu_seqlens,
+                        .cache = tess_kv_pages_cache(g->cache),
+                        .pages = g->pages};
+    int64_t at = 0;
+    *n_rows = 0;
+    *scores = false;
+    for (int64_t i = 0; i < g->n_running; i++) {
+        text *t = g->running[i];
+        t->row = -1;
+        if (t->take == 0)
+            continue;
+        *scores |= fill_text(g, t, at);
+        g->pages[batch.n_seqs] = t->table.pages;
+        g->cu_seqlens[batch.n_seqs++] = (int32_t)at;
+        bool grows = t->take == 1 && t->of == NULL && t->table.length >= tess_sequence_of(t)->request.n;
+        g->stats.decoded += grows;
+        g->stats.prefilled += grows ? 0 : t->take;
+        at += t->take;
+        want_row(g, t, at - 1, n_rows);
+    }
+    g->cu_seqlens[batch.n_seqs] = (int32_t)at;
+    g->stats.passes++;
+    TESS_TRY(tess_executor_predict(g->executor, &batch, g->rows, *n_rows, g->logits,
+                                   tess_sampling_inv_temperature(run->sampling), *scores ? g->logprobs : NULL));
+    return TESS_OK;
+}
+
+/* ---- Reports ---- */
+static tess_status report(const generate_run *run, sequence *s, int64_t position, float logprob, bool generated,
+                          bool *stop)
+{
+    *stop = false;
+    return run->source->token(run->source->self, &s->request, position, s->text.ids[position], logprob, generated,
+                              stop);
+}
+
+static tess_status finish(tess_generator *g, const generate_run *run, sequence *s, tess_finish why)
+{
+    tess_generate_remove(g, s);
+    return run->source->finished(run->source->self, &s->request, why);
+}
+
+/* Log-probabilities of the prompts' tokens that this pass has read. */
+static tess_status report_prompts(tess_generator *g, const generate_run *run, int64_t n_tokens)
+{
+    const void *read;
+    TESS_TRY(tess_view(g->stream, g->logprobs, (size_t)n_tokens * sizeof(float), g->room, &read));
+    const float *logprobs = read;
+    int64_t at = 0;
+    for (int64_t i = 0; i < g->n_running; i++) {
+        text *t = g->running[i];
+        bool stop = false;
+        for (int64_t k = 0; k < t->take; k++, at++)
+            if (g->targets[at] >= 0 && !stop) {
+                sequence *s = tess_sequence_of(t);
+                TESS_TRY(report(run, s, s->reported, logprobs[at], false, &stop));
+                s->reported++;
+            }
+        if (!stop)
+            continue;
+        TESS_TRY(finish(g, run, tess_sequence_of(t), TESS_FINISH_STOP));
+        i--;
+    }
+    return TESS_OK;
+}
+
+/* ---- Draws ---- */
+static tess_status copy_logits(tess_generator *g, float *to, const float *from)
+{
+    return tess_stream_kernels(g->stream)->copy(g->stream, to, from, (size_t)vocab_of(g) * sizeof(float), false);
+}
+
+/* Texts have moved on; prompts that are ready keep their logits. */
+static tess_status move_on(tess_generator *g)
+{
+    for (int64_t i = 0; i < g->n_running; i++) {
+        text *t = g->running[i];
+        t->table.length += t->take;
+        t->take = 0;
+    }
+    for (int64_t i = 0; i < g->options.max_sequences; i++) {
+        shared *p = &g->prompts[i];
+        if (p->ready)
+            p->text.row = -1;
+        if (p->text.row < 0)
+            continue;
+        TESS_TRY(copy_logits(g, p->logits, g->logits + p->text.row * vocab_of(g)));
+        tess_generate_retire(g, p);
+    }
+    return TESS_OK;
+}
+
+/* The logits of a sequence that begins at a shared prompt's end: the first finds them in the pass, others get copies.
+ */
+static tess_status first_logits(tess_generator *g, sequence *s, int64_t *n_rows)
+{
+    shared *p = s->waits_for;
+    s->waits_for = NULL;
+    s->text.row = p->text.row >= 0 ? p->text.row : (*n_rows)++;
+    if (p->text.row < 0)
+        return copy_logits(g, g->logits + s->text.row * vocab_of(g), p->logits);
+    p->text.row = -1;
+    return TESS_OK;
+}
+
+/* New tokens of all sequences that draw, and their log-probabilities, from the kernel that training uses. */
+static tess_status draw(tess_generator *g, const generate_run *run, int64_t n_rows, int64_t *n_draws,
+                        const float **logprobs)
+{
+    int64_t V = vocab_of(g), n = 0;
+    for (int64_t i = 0; i < g->n_running; i++) {
+        sequence *s = tess_sequence_of(g->running[i]);
+        if (g->running[i]->of != NULL || !s->draws)
+            continue;
+        if (s->waits_for != NULL)
+            TESS_TRY(first_logits(g, s, &n_rows));
+        n++;
+    }
+    *n_draws = n;
+    if (n == 0)
+        return TESS_OK;
+    n = 0;
+    const void *read;
+    TESS_TRY(tess_view(g->stream, g->logits, (size_t)(n_rows * V) * sizeof(float), g->room, &read));
+    for (int64_t i = 0; i < g->n_running; i++) {
+        const text *t = g->running[i];
+        const sequence *s = tess_sequence_of(g->running[i]);
+        if (t->of == NULL && s->draws)
+            g->draws[n++] = (tess_draw){.logits = (const float *)read + t->row * V,
+                                        .text = t->ids,
+                                        .n_text = t->n,
+                                        .id = s->request.id,
+                                        .position = (uint64_t)t->n};
+    }
+    TESS_TRY(tess_sampler_draw(g->sampler, run->sampling, g->draws, n));
+    for (int64_t i = 0; i < n_rows; i++)
+        g->picked[i] = -1;
+    for (int64_t i = 0; i < n; i++)
+        g->picked[(g->draws[i].logits - (const float *)read) / V] = g->draws[i].token;
+    TESS_TRY(tess_upload(g->stream, g->drawn, g->picked, (size_t)n_rows * sizeof(int32_t)));
+    tess_cross_entropy rows = {.n = n_rows,
+                               .V = V,
+                               .logits = g->logits,
+                               .ld = V,
+                               .targets = g->drawn,
+                               .inv_temperature = tess_sampling_inv_temperature(run->sampling),
+                               .logprob = g->logprobs};
+    TESS_TRY(tess_stream_kernels(g->stream)->cross_entropy(g->stream, &rows));
+    TESS_TRY(tess_view(g->stream, g->logprobs, (size_t)n_rows * sizeof(float), g->room, &read));
+    *logprobs = read;
+    return TESS_OK;
+}
+
+/* Takes a new token: reports it and decides whether the sequence goes on. */
+static tess_status accept(tess_generator *g, const generate_run *run, sequence *s, int32_t token, float logprob)
+{
+    text *t = &s->text;
+    bool stop, ends = false;
+    s->draws = false;
+    t->ids[t->n] = token;
+    t->goal = ++t->n;
+    s->n_new++;
+    g->stats.drawn++;
+    TESS_TRY(report(run, s, t->n - 1, logprob, true, &stop));
+    for (int i = 0; i < run->n_end; i++)
+        ends |= run->end_tokens[i] == token;
+    if (ends || stop)
+        return finish(g, run, s, ends ? TESS_FINISH_END : TESS_FINISH_STOP);
+    if (s->n_new >= s->request.max_new_tokens || t->n >= g->options.max_length)
+        return finish(g, run, s, TESS_FINISH_LENGTH);
+    if (s->request.budget > 0 && s->n_new >= s->request.budget)
+        return finish(g, run, s, TESS_FINISH_BUDGET);
+    return TESS_OK;
+}
+
+static tess_status draw_and_accept(tess_generator *g, const generate_run *run, int64_t n_rows)
+{
+    int64_t n_draws = 0;
+    const float *logprobs = NULL;
+    TESS_TRY(draw(g, run, n_rows, &n_draws, &logprobs));
+    for (int64_t i = 0, k = 0; k < n_draws; i++) {
+        text *t = g->running[i];
+        if (t->of != NULL || !tess_sequence_of(t)->draws)
+            continue;
+        int64_t n_running = g->n_running;
+        TESS_TRY(accept(g, run, tess_sequence_of(t), g->draws[k++].token, logprobs[t->row]));
+        i -= n_running - g->n_running; /* it has left */
+    }
+    return TESS_OK;
+}
+
+/* Requests that only wanted the log-probabilities of what they brought. */
+static tess_status finish_scored(tess_generator *g, const generate_run *run)
+{
+    for (int64_t i = 0; i < g->n_running; i++) {
+        text *t = g->running[i];
+        if (t->of != NULL || t->goal == t->n || t->table.length < t->goal)
+            continue;
+        TESS_TRY(finish(g, run, tess_sequence_of(t), TESS_FINISH_LENGTH));
+        i--;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_generate_pass(tess_generator *g, const generate_run *run, int64_t n_tokens)
+{
+    int64_t n_rows = 0;
+    bool scores = false;
+    if (n_tokens > 0)
+        TESS_TRY(forward(g, run, n_tokens, &n_rows, &scores));
+    if (scores)
+        TESS_TRY(report_prompts(g, run, n_tokens));
+    TESS_TRY(move_on(g));
+    tess_generate_join(g);
+    TESS_TRY(draw_and_accept(g, run, n_rows));
+    return finish_scored(g, run);
+}

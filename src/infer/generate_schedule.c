@@ -1,0 +1,270 @@
+/* Who runs, and on which pages. Texts are ordered by age: an older one may take the pages of a younger one, which is
+ * read again when there is room. So the oldest always goes on, and the order decides time alone, never a bit. */
+#include <string.h>
+
+#include "infer/generate_impl.h"
+
+/* ---- The order ---- */
+static void append(tess_generator *g, text *t)
+{
+    g->running[g->n_running++] = t;
+}
+
+static void withdraw(tess_generator *g, const text *t)
+{
+    int64_t i = 0;
+    while (i < g->n_running && g->running[i] != t)
+        i++;
+    if (i == g->n_running)
+        return;
+    g->n_running--;
+    memmove(g->running + i, g->running + i + 1, (size_t)(g->n_running - i) * sizeof(*g->running));
+}
+
+static bool is_waiting(text *t)
+{
+    return t->of == NULL && tess_sequence_of(t)->waits_for != NULL;
+}
+
+/* ---- Shared prompts ---- */
+static void forget(tess_generator *g, shared *p)
+{
+    tess_kv_pages_release(g->cache, &p->text.table);
+    withdraw(g, &p->text);
+    p->number = 0;
+    p->ready = false;
+    p->waiting = 0;
+    p->text.row = -1;
+}
+
+void tess_generate_retire(tess_generator *g, shared *p)
+{
+    withdraw(g, &p->text);
+    p->ready = true;
+}
+
+static shared *find_prompt(tess_generator *g, uint64_t number)
+{
+    for (int64_t i = 0; i < g->options.max_sequences; i++)
+        if (g->prompts[i].number == number)
+            return &g->prompts[i];
+    return NULL;
+}
+
+/* The one that was asked for longest ago, of those that nobody waits for; with `frees`, whose pages nobody else has. */
+static shared *idle_prompt(const tess_generator *g, bool frees)
+{
+    shared *found = NULL;
+    for (int64_t i = 0; i < g->options.max_sequences; i++) {
+        shared *p = &g->prompts[i];
+        if (p->number == 0 || p->waiting > 0 || (frees && tess_kv_pages_own(g->cache, &p->text.table) == 0))
+            continue;
+        if (found == NULL || p->used < found->used)
+            found = p;
+    }
+    return found;
+}
+
+/* As many entries as sequences: one that does not wait yet leaves an entry free or idle. */
+static shared *begin_prompt(tess_generator *g, const tess_request *r)
+{
+    shared *p = find_prompt(g, 0);
+    if (p == NULL) {
+        p = idle_prompt(g, false);
+        forget(g, p);
+    }
+    p->number = r->prefix;
+    p->text.n = p->text.goal = r->n_prompt;
+    memcpy(p->text.ids, r->ids, (size_t)r->n_prompt * sizeof(*r->ids));
+    append(g, &p->text);
+    return p;
+}
+
+static void wait_for(tess_generator *g, sequence *s, shared *p)
+{
+    s->waits_for = p;
+    p->waiting++;
+    p->used = g->n_asked;
+}
+
+static tess_status ask_for_prompt(tess_generator *g, sequence *s)
+{
+    const tess_request *r = &s->request;
+    shared *p = find_prompt(g, r->prefix);
+    if (p == NULL)
+        p = begin_prompt(g, r);
+    TESS_CHECK(p->text.n == r->n_prompt && memcmp(p->text.ids, r->ids, (size_t)r->n_prompt * sizeof(*r->ids)) == 0,
+               TESS_E_INVALID,
+               "request %llu: its prompt of %lld tokens is not that of the other requests with prefix %llu",
+               (unsigned long long)r->id, (long long)r->n_prompt, (unsigned long long)r->prefix);
+    wait_for(g, s, p);
+    return TESS_OK;
+}
+
+/* ---- Coming and going ---- */
+tess_status tess_generate_check(const tess_generator *g, const tess_request *r)
+{
+    TESS_CHECK(r->n_prompt >= 1 && r->n_prompt <= r->n && r->n <= g->options.max_length, TESS_E_INVALID,
+               "request %llu: a text of %lld tokens, a prompt of %lld; 1 to %lld are possible",
+               (unsigned long long)r->id, (long long)r->n, (long long)r->n_prompt, (long long)g->options.max_length);
+    TESS_CHECK(r->max_new_tokens >= 0 && r->budget >= 0 && (r->max_new_tokens == 0 || r->n < g->options.max_length),
+               TESS_E_INVALID, "request %llu: %lld new tokens, a budget of %lld, behind %lld tokens of %lld",
+               (unsigned long long)r->id, (long long)r->max_new_tokens, (long long)r->budget, (long long)r->n,
+               (long long)g->options.max_length);
+    return TESS_OK;
+}
+
+tess_status tess_generate_admit(tess_generator *g, const tess_request *r)
+{
+    sequence *s = g->sequences;
+    while (s->live)
+        s++;
+    g->n_asked++;
+    s->request = *r;
+    s->n_new = 0;
+    s->reported = 1; /* a first token has none */
+    s->waits_for = NULL;
+    s->draws = false;
+    s->text.n = r->n;
+    s->text.goal = r->max_new_tokens > 0 ? r->n : r->n - 1;
+    memcpy(s->text.ids, r->ids, (size_t)r->n * sizeof(*r->ids));
+    if (r->prefix != 0 && r->max_new_tokens > 0 && !r->want_prompt_logprobs)
+        TESS_TRY(ask_for_prompt(g, s));
+    s->live = true;
+    g->n_live++;
+    append(g, &s->text);
+    return TESS_OK;
+}
+
+void tess_generate_remove(tess_generator *g, sequence *s)
+{
+    tess_kv_pages_release(g->cache, &s->text.table);
+    withdraw(g, &s->text);
+    s->live = false;
+    g->n_live--;
+}
+
+void tess_generate_clear(tess_generator *g)
+{
+    for (int64_t i = 0; i < g->options.max_sequences; i++) {
+        if (g->sequences[i].live)
+            tess_generate_remove(g, &g->sequences[i]);
+        if (g->prompts[i].number != 0)
+            forget(g, &g->prompts[i]);
+    }
+}
+
+void tess_generate_join(tess_generator *g)
+{
+    for (int64_t i = 0; i < g->n_running; i++) {
+        sequence *s = tess_sequence_of(g->running[i]);
+        if (!is_waiting(&s->text) || !s->waits_for->ready)
+            continue;
+        shared *p = s->waits_for;
+        tess_kv_pages_fork(g->cache, &p->text.table, p->text.n, &s->text.table);
+        g->stats.shared += p->text.n;
+        s->draws = s->text.n == p->text.n;
+        p->waiting--;
+        if (!s->draws)
+            s->waits_for = NULL; /* else the pass still needs to know whose logits it draws from */
+    }
+}
+
+/* ---- Pages ---- */
+/* The text gives its pages back. One that shares a prompt which is still there, or on its way, waits for it. */
+static void drop(tess_generator *g, text *t)
+{
+    tess_kv_pages_release(g->cache, &t->table);
+    t->take = 0;
+    g->stats.preemptions++;
+    if (t->of != NULL)
+        return;
+    sequence *s = tess_sequence_of(t);
+    bool shares = s->request.prefix != 0 && !s->request.want_prompt_logprobs;
+    shared *p = shares ? find_prompt(g, s->request.prefix) : NULL;
+    if (p != NULL)
+        wait_for(g, s, p);
+}
+
+/* The youngest text that is younger than number `age`, and has pages of its own (or any). */
+static text *youngest_victim(const tess_generator *g, int64_t age, bool own)
+{
+    for (int64_t i = g->n_running - 1; i > age; i--) {
+        text *t = g->running[i];
+        if (own ? tess_kv_pages_own(g->cache, &t->table) > 0 : t->table.n_pages > 0)
+            return t;
+    }
+    return NULL;
+}
+
+/* Frees some pages for text number `age`; false: nothing may be freed. First what frees pages at once. */
+static bool make_room(tess_generator *g, int64_t age)
+{
+    for (int frees = 1; frees >= 0; frees--) {
+        shared *p = idle_prompt(g, frees);
+        if (p != NULL) { /* it is not in `running`: it is ready */
+            forget(g, p);
+            return true;
+        }
+        text *t = youngest_victim(g, age, frees);
+        if (t != NULL) {
+            drop(g, t);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Text number `age` takes n tokens, if it can have pages for them. */
+static tess_status take(tess_generator *g, int64_t age, int64_t n, int64_t *left)
+{
+    text *t = g->running[age];
+    bool enough;
+    do
+        TESS_TRY(tess_kv_pages_reserve(g->cache, &t->table, t->table.length + n, &enough));
+    while (!enough && make_room(g, age));
+    if (enough) {
+        t->take = n;
+        *left -= n;
+    }
+    return TESS_OK;
+}
+
+/* Whether to begin a text: it would soon be dropped again if those that run needed the last pages. */
+static bool may_begin(const tess_generator *g, const text *t)
+{
+    int64_t holders = 0;
+    for (int64_t i = 0; i < g->n_running; i++)
+        holders += g->running[i]->table.n_pages > 0;
+    if (t->table.n_pages > 0 || holders == 0) /* it has begun, or is alone */
+        return true;
+    int64_t idle = 0;
+    for (int64_t i = 0; i < g->options.max_sequences; i++)
+        if (g->prompts[i].number != 0 && g->prompts[i].waiting == 0)
+            idle += tess_kv_pages_own(g->cache, &g->prompts[i].text.table);
+    return tess_kv_pages_free(g->cache) + idle >= tess_kv_pages_of(t->n) + holders;
+}
+
+tess_status tess_generate_plan(tess_generator *g, int64_t *n_tokens)
+{
+    int64_t left = g->options.pass_tokens;
+    bool held_back = false; /* younger texts do not begin before an older one that waits for room */
+    for (int64_t i = 0; i < g->n_running; i++)
+        g->running[i]->take = 0;
+    for (int pieces = 0; pieces < 2; pieces++) /* texts that grow by a token first, then pieces of those to be read */
+        for (int64_t i = 0; i < g->n_running && left > 0; i++) {
+            text *t = g->running[i];
+            int64_t n = t->goal - t->table.length;
+            bool grows = n == 1 && t->table.length > 0;
+            if (is_waiting(t) || n == 0 || grows == (pieces == 1))
+                continue;
+            held_back |= !may_begin(g, t);
+            if (t->table.n_pages == 0 && held_back)
+                continue;
+            TESS_TRY(take(g, i, n < left ? n : left, &left));
+        }
+    *n_tokens = 0;
+    for (int64_t i = 0; i < g->n_running; i++)
+        *n_tokens += g->running[i]->take;
+    return TESS_OK;
+}

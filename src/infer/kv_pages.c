@@ -1,0 +1,160 @@
+#include "infer/kv_pages.h"
+
+#include <string.h>
+
+#include "device/device.h"
+
+struct tess_kv_pages {
+    tess_stream *stream;
+    void *memory; /* (n_pages, L, 2, BLOCK, width) */
+    size_t page_bytes;
+    void **k, **v;   /* (L) of page 0 */
+    int32_t *shares; /* (n_pages) tables that have it */
+    int32_t *free;   /* (n_free) a stack */
+    int64_t n_free, peak, copied;
+    tess_kv_cache cache;
+};
+
+size_t tess_kv_page_bytes(const tess_model_config *config, tess_dtype dtype)
+{
+    size_t row = (size_t)(config->n_kv_heads * config->head_size) * tess_dtype_size(dtype), bytes;
+    return __builtin_mul_overflow(row * TESS_ATTENTION_BLOCK, (size_t)config->n_layers * 2, &bytes) ? SIZE_MAX : bytes;
+}
+
+static tess_status make(tess_kv_pages *p, const tess_model_config *config, tess_dtype dtype, int64_t n_pages)
+{
+    tess_mem *mem = tess_stream_mem(p->stream);
+    size_t n = (size_t)n_pages, L = (size_t)config->n_layers, bytes;
+    TESS_CHECK(!__builtin_mul_overflow(p->page_bytes, n, &bytes), TESS_E_NOMEM,
+               "a cache of %lld pages of %zu bytes is too large", (long long)n_pages, p->page_bytes);
+    TESS_TRY(
+        tess_device_alloc(tess_stream_device(p->stream), TESS_POOL_KV_CACHE, bytes, "keys and values", &p->memory));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, L, sizeof(void *), "pages", (void **)&p->k));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, L, sizeof(void *), "pages", (void **)&p->v));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(int32_t), "pages", (void **)&p->shares));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(int32_t), "pages", (void **)&p->free));
+    size_t part = p->page_bytes / (2 * L);
+    for (size_t l = 0; l < L; l++) {
+        p->k[l] = (char *)p->memory + 2 * l * part;
+        p->v[l] = (char *)p->memory + (2 * l + 1) * part;
+    }
+    for (int64_t i = 0; i < n_pages; i++) /* page 0 is taken first */
+        p->free[i] = (int32_t)(n_pages - 1 - i);
+    p->n_free = n_pages;
+    p->cache = (tess_kv_cache){.k = p->k,
+                               .v = p->v,
+                               .page_stride = (int64_t)(p->page_bytes / tess_dtype_size(dtype)),
+                               .n_pages = n_pages,
+                               .dtype = dtype};
+    return TESS_OK;
+}
+
+tess_status tess_kv_pages_create(tess_stream *stream, const tess_model_config *config, tess_dtype dtype,
+                                 int64_t n_pages, tess_kv_pages **out)
+{
+    TESS_CHECK(n_pages >= 1 && n_pages <= INT32_MAX, TESS_E_INVALID, "a cache of %lld pages; 1 to 2^31-1 are possible",
+               (long long)n_pages);
+    tess_kv_pages *p;
+    TESS_TRY(tess_mem_alloc(tess_stream_mem(stream), TESS_POOL_MISC, sizeof(*p), "pages", (void **)&p));
+    *p = (tess_kv_pages){.stream = stream, .page_bytes = tess_kv_page_bytes(config, dtype)};
+    tess_status status = make(p, config, dtype, n_pages);
+    if (status != TESS_OK)
+        tess_kv_pages_destroy(&p);
+    *out = p;
+    return status;
+}
+
+void tess_kv_pages_destroy(tess_kv_pages **handle)
+{
+    tess_kv_pages *p = *handle;
+    if (p == NULL)
+        return;
+    tess_mem *mem = tess_stream_mem(p->stream);
+    tess_device_free(tess_stream_device(p->stream), p->memory);
+    tess_mem_free(mem, p->k);
+    tess_mem_free(mem, p->v);
+    tess_mem_free(mem, p->shares);
+    tess_mem_free(mem, p->free);
+    tess_mem_free(mem, p);
+    *handle = NULL;
+}
+
+const tess_kv_cache *tess_kv_pages_cache(const tess_kv_pages *p)
+{
+    return &p->cache;
+}
+
+tess_kv_stats tess_kv_pages_stats(const tess_kv_pages *p)
+{
+    return (tess_kv_stats){p->cache.n_pages, p->cache.n_pages - p->n_free, p->peak, p->copied};
+}
+
+int64_t tess_kv_pages_free(const tess_kv_pages *p)
+{
+    return p->n_free;
+}
+
+static int32_t take(tess_kv_pages *p)
+{
+    int32_t page = p->free[--p->n_free];
+    p->shares[page] = 1;
+    int64_t used = p->cache.n_pages - p->n_free;
+    p->peak = used > p->peak ? used : p->peak;
+    return page;
+}
+
+static void give_back(tess_kv_pages *p, int32_t page)
+{
+    if (--p->shares[page] == 0)
+        p->free[p->n_free++] = page;
+}
+
+static void *page_at(const tess_kv_pages *p, int32_t page)
+{
+    return (char *)p->memory + (size_t)page * p->page_bytes;
+}
+
+tess_status tess_kv_pages_reserve(tess_kv_pages *p, tess_kv_table *table, int64_t n, bool *enough)
+{
+    int64_t partial = table->length / TESS_ATTENTION_BLOCK, wanted = tess_kv_pages_of(n);
+    bool shared = n > table->length && partial < table->n_pages && p->shares[table->pages[partial]] > 1;
+    int64_t more = wanted > table->n_pages ? wanted - table->n_pages : 0;
+    *enough = more + (shared ? 1 : 0) <= p->n_free;
+    if (!*enough)
+        return TESS_OK;
+    if (shared) {
+        int32_t from = table->pages[partial], to = take(p);
+        table->pages[partial] = to;
+        give_back(p, from);
+        p->copied++;
+        TESS_TRY(
+            tess_stream_kernels(p->stream)->copy(p->stream, page_at(p, to), page_at(p, from), p->page_bytes, false));
+    }
+    while (table->n_pages < wanted)
+        table->pages[table->n_pages++] = take(p);
+    return TESS_OK;
+}
+
+void tess_kv_pages_fork(tess_kv_pages *p, const tess_kv_table *from, int64_t length, tess_kv_table *to)
+{
+    to->n_pages = tess_kv_pages_of(length);
+    to->length = length;
+    memcpy(to->pages, from->pages, (size_t)to->n_pages * sizeof(*to->pages));
+    for (int64_t i = 0; i < to->n_pages; i++)
+        p->shares[to->pages[i]]++;
+}
+
+void tess_kv_pages_release(tess_kv_pages *p, tess_kv_table *table)
+{
+    for (int64_t i = table->n_pages - 1; i >= 0; i--)
+        give_back(p, table->pages[i]);
+    table->n_pages = table->length = 0;
+}
+
+int64_t tess_kv_pages_own(const tess_kv_pages *p, const tess_kv_table *table)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < table->n_pages; i++)
+        n += p->shares[table->pages[i]] == 1;
+    return n;
+}

@@ -1,0 +1,64 @@
+/* From rewards to advantages. Every rank has the rewards of all samples of a step and computes the same, in double.
+ *
+ * A sample's reward may be missing (`scored` false: its grader failed): it leaves every mean and deviation, and its
+ * advantage is 0. Deviations are unbiased (n - 1). Groups are consecutive runs of samples of one prompt. */
+#ifndef TESS_RL_ALGO_RL_ADVANTAGE_H
+#define TESS_RL_ALGO_RL_ADVANTAGE_H
+
+#include <stdbool.h>
+
+#include "rl/algo/rl_kl.h"
+#include "tessera/status.h"
+
+/* With the mean and deviation of a group's scored rewards: */
+typedef enum tess_advantage_kind {
+    TESS_ADV_GRPO,                  /* (r - mean) / (std + eps); DeepSeekMath, arXiv:2402.03300 */
+    TESS_ADV_DR_GRPO,               /* r - mean; arXiv:2503.20783 */
+    TESS_ADV_RLOO,                  /* r - mean of the others = n / (n - 1) (r - mean); arXiv:2402.14740 */
+    TESS_ADV_BATCH_STD,             /* (r - mean) / (std of all of the step's rewards + eps) */
+    TESS_ADV_REINFORCE_PP,          /* r: tokens follow (tess_token_rewards, tess_returns_to_go, tess_whiten) */
+    TESS_ADV_REINFORCE_PP_BASELINE, /* r - mean: tokens follow (tess_token_spread, tess_whiten); arXiv:2501.03262 */
+    TESS_ADV_GAE                    /* r: tokens follow (tess_token_rewards, tess_gae, tess_whiten) */
+} tess_advantage_kind;
+
+/* One number a sample. reward (n); scored (n), NULL: all; group (n_groups + 1) ascends from 0 to n; advantage (n,
+ * written). Kinds with a mean give exactly 0 where a group's rewards are equal; one with a single scored reward has no
+ * baseline and keeps it. TESS_E_INVALID: the groups do not cover the samples; TESS_E_NOT_FINITE names the sample whose
+ * reward is not finite. */
+tess_status tess_group_advantages(tess_advantage_kind kind, double eps, const double *reward, const bool *scored,
+                                  int64_t n, const int64_t *group, int64_t n_groups, double *advantage);
+
+/* Normalises a step's advantages in place: (A - mean) / (std + eps), centred alone where std < eps, untouched where
+ * fewer than two are scored. */
+void tess_advantage_normalize(double eps, const bool *scored, int64_t n, double *advantage);
+
+/* DAPO's filter (arXiv:2503.14476): whether two scored rewards of a group differ, so that it has a gradient. */
+bool tess_group_has_spread(const double *reward, const bool *scored, int64_t n);
+/* DAPO's penalty of long responses, to be added to the reward: 0 up to max_length - buffer tokens, then linear, -factor
+ * at max_length and beyond that still further. buffer > 0. */
+double tess_overlong_penalty(int64_t length, int64_t max_length, int64_t buffer, double factor);
+/* sum_j weight[j] value[j] over the objectives that have a value; *scored: at least one of them does. has (n), NULL:
+ * all. */
+double tess_reward_combine(const double *value, const bool *has, const double *weight, int n, bool *scored);
+
+/* Advantages of tokens. Sequence i is rows [cu[i], cu[i + 1]) of whatever sequences the caller has: one, a micro-batch,
+ * a step. mask (rows) is 1 for response tokens: others (prompt, output of tools) are no moments in time, what comes
+ * behind them is passed on unchanged, and what is written for them is 0. A sequence whose reward is missing is given a
+ * mask of zeros here and to the moments that whiten: its advantages are 0, whatever mask the loss has. */
+
+/* token[row] = sequence[i]. */
+void tess_token_spread(int64_t n_seqs, const int32_t *cu, const uint8_t *mask, const double *sequence, float *token);
+/* reward[row] = -beta KL(log p, log p_ref), and terminal[i] more at the sequence's last response token. logprob is that
+ * of the policy that drew the token; reference NULL: no KL. */
+void tess_token_rewards(double beta, tess_kl_kind kind, int64_t n_seqs, const int32_t *cu, const uint8_t *mask,
+                        const double *terminal, const float *logprob, const float *reference, float *reward);
+/* ret_t = reward_t + gamma ret_{t+1}. May be in place. */
+void tess_returns_to_go(double gamma, int64_t n_seqs, const int32_t *cu, const uint8_t *mask, const float *reward,
+                        float *ret);
+/* Generalised advantage estimation (arXiv:1506.02438), a sequence being an episode:
+ *   delta_t = reward_t + gamma value_{t+1} - value_t, advantage_t = delta_t + gamma lambda advantage_{t+1}
+ * and ret_t = advantage_t + value_t, which is what the value is fitted to. */
+void tess_gae(double gamma, double lambda, int64_t n_seqs, const int32_t *cu, const uint8_t *mask, const float *reward,
+              const float *value, float *advantage, float *ret);
+
+#endif

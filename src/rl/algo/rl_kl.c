@@ -1,0 +1,52 @@
+#include "rl/algo/rl_kl.h"
+
+#include <math.h>
+
+static const double largest_exponent = 20, largest_k3 = 10;
+
+static double clamp(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+double tess_safe_exp(double x)
+{
+    return exp(clamp(x, -largest_exponent, largest_exponent));
+}
+
+double tess_log_sum_exp(const double *x, int64_t n)
+{
+    double top = x[0], sum = 0;
+    for (int64_t i = 1; i < n; i++)
+        top = x[i] > top ? x[i] : top;
+    if (isinf(top))
+        return top; /* inf - inf would be NaN */
+    for (int64_t i = 0; i < n; i++)
+        sum += exp(x[i] - top);
+    return top + log(sum);
+}
+
+double tess_kl_estimate(tess_kl_kind kind, double d, double *slope)
+{
+    double held = clamp(d, -largest_exponent, largest_exponent);
+    double open = fabs(d) < largest_exponent; /* derivative of the clamp */
+    switch (kind) {
+    case TESS_KL_K1:
+        *slope = 1;
+        return d;
+    case TESS_KL_K2:
+        *slope = d;
+        return d * d / 2;
+    case TESS_KL_K3:
+        break;
+    }
+    double excess = expm1(-held), k3 = excess + held; /* expm1: near d = 0 the difference is what counts */
+    *slope = k3 >= largest_k3 ? 0 : -excess * open;
+    return k3 > largest_k3 ? largest_k3 : k3 < 0 ? 0 : k3; /* rounding may leave -1e-17 */
+}
+
+void tess_kl_controller_update(tess_kl_controller *controller, double kl, int64_t n)
+{
+    double error = clamp(kl / controller->target - 1, -0.2, 0.2);
+    controller->beta *= 1 + error * (double)n / controller->horizon;
+}

@@ -1,0 +1,104 @@
+#include "rl/algo/rl_balance.h"
+
+#include <stdlib.h>
+
+static tess_status check_lengths(const int64_t *lengths, int64_t n, int64_t max_tokens, int together)
+{
+    TESS_CHECK(together >= 1 && n % together == 0, TESS_E_INVALID,
+               "packing: %lld samples do not divide into groups of %d", (long long)n, together);
+    TESS_CHECK(n <= INT32_MAX, TESS_E_INVALID, "packing: %lld samples are too many", (long long)n);
+    for (int64_t first = 0; first < n; first += together) {
+        int64_t sum = 0;
+        for (int64_t i = first; i < first + together; i++) {
+            TESS_CHECK(lengths[i] >= 0, TESS_E_INVALID, "packing: sample %lld has %lld tokens", (long long)i,
+                       (long long)lengths[i]);
+            TESS_CHECK(lengths[i] <= max_tokens - sum, TESS_E_INVALID,
+                       "packing: sample %lld%s has %lld tokens, and a micro-batch at most %lld; raise max_tokens or "
+                       "shorten the samples",
+                       (long long)i, together > 1 ? " with its pair" : "", (long long)(sum + lengths[i]),
+                       (long long)max_tokens);
+            sum += lengths[i];
+        }
+    }
+    return TESS_OK;
+}
+
+static int64_t sum_of(const int64_t *lengths, int64_t first, int n)
+{
+    int64_t sum = 0;
+    for (int64_t i = first; i < first + n; i++)
+        sum += lengths[i];
+    return sum;
+}
+
+/* Gives bin `b` to all samples from `begin` on that have none and fit. */
+static void fill_bin(const int64_t *lengths, int64_t begin, int64_t n, int64_t room, int together, int32_t b,
+                     int32_t *bin)
+{
+    for (int64_t i = begin; i < n; i += together) {
+        int64_t size = sum_of(lengths, i, together);
+        if (bin[i] >= 0 || size > room)
+            continue;
+        room -= size;
+        for (int k = 0; k < together; k++)
+            bin[i + k] = b;
+    }
+}
+
+tess_status tess_pack_first_fit(const int64_t *lengths, int64_t n, int64_t max_tokens, int together, int32_t *bin,
+                                int32_t *n_bins)
+{
+    TESS_TRY(check_lengths(lengths, n, max_tokens, together));
+    for (int64_t i = 0; i < n; i++)
+        bin[i] = -1;
+    *n_bins = 0;
+    /* One bin after the other takes of what is left all that fits: that is first fit, without a list of bins. */
+    for (int64_t begin = 0; begin < n; begin += together) {
+        if (bin[begin] < 0)
+            fill_bin(lengths, begin, n, max_tokens, together, (*n_bins)++, bin);
+    }
+    return TESS_OK;
+}
+
+int64_t tess_sequence_cost(int64_t length, int64_t width)
+{
+    return length * (width + length);
+}
+
+typedef struct pack_cost {
+    int64_t cost;
+    int32_t bin;
+} pack_cost;
+
+static int by_cost(const void *x, const void *y)
+{
+    const pack_cost *a = x, *b = y;
+    if (a->cost != b->cost)
+        return a->cost > b->cost ? -1 : 1;
+    return a->bin < b->bin ? -1 : 1;
+}
+
+tess_status tess_pack_by_cost(tess_mem *mem, const int64_t *cost, int64_t n, int32_t *bin, int32_t n_bins)
+{
+    pack_cost *bins = NULL;
+    int32_t *number = NULL;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_bins, sizeof(*bins), "costs of micro-batches",
+                                  (void **)&bins));
+    tess_status status;
+    TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_bins, sizeof(*number), "order of micro-batches",
+                                   (void **)&number),
+              bins);
+    for (int32_t b = 0; b < n_bins; b++)
+        bins[b].bin = b;
+    for (int64_t i = 0; i < n; i++)
+        bins[bin[i]].cost += cost[i];
+    qsort(bins, (size_t)n_bins, sizeof(*bins), by_cost);
+    for (int32_t b = 0; b < n_bins; b++)
+        number[bins[b].bin] = b;
+    for (int64_t i = 0; i < n; i++)
+        bin[i] = number[bin[i]];
+    tess_mem_free(mem, number);
+bins:
+    tess_mem_free(mem, bins);
+    return status;
+}

@@ -1,0 +1,69 @@
+/* What the numbers of a run say about its hyperparameters: advice as sentences, starting points, when to stop. Pure. */
+#ifndef TESS_RL_ALGO_RL_TUNER_H
+#define TESS_RL_ALGO_RL_TUNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One step of a run, oldest first in a history. NaN: not measured. */
+typedef struct tess_tuner_step {
+    double clip_fraction, kl, ratio_mean, entropy, reward, loss;
+} tess_tuner_step;
+
+/* Limits of the mean over the newest `window` steps, unless it says otherwise. */
+typedef struct tess_tuner_limits {
+    int window;
+    double clip_high, clip_low; /* share of tokens */
+    double kl_high, kl_low;
+    double ratio_high, ratio_low;
+    double entropy_share; /* collapse: the entropy is below this share of what it was in the first `window` steps */
+    int plateau;          /* steps: the reward does not rise from their first half to their second, beyond the noise */
+    double spike;         /* the newest loss is so many standard deviations from the mean of the window before it */
+} tess_tuner_limits;
+
+/* 10 steps; .5/.05, .5/.01, 2/.5; a tenth; 100 steps; 6. */
+extern const tess_tuner_limits tess_tuner_default_limits;
+
+typedef enum tess_advice_kind {
+    TESS_ADVICE_STABLE, /* alone: nothing to say */
+    TESS_ADVICE_CLIP_HIGH,
+    TESS_ADVICE_CLIP_LOW,
+    TESS_ADVICE_KL_HIGH,
+    TESS_ADVICE_KL_LOW,
+    TESS_ADVICE_RATIO,
+    TESS_ADVICE_ENTROPY_COLLAPSE,
+    TESS_ADVICE_REWARD_PLATEAU,
+    TESS_ADVICE_LOSS_SPIKE
+} tess_advice_kind;
+
+typedef struct tess_advice {
+    tess_advice_kind kind;
+    char text[192]; /* "clip fraction 0.62 is above 0.5: updates are too large; lower ..." */
+} tess_advice;
+
+enum { TESS_ADVICE_MAX = 8 };
+
+/* Writes what is to be said of a history of n steps to advice (TESS_ADVICE_MAX), returns how much: 0 where n is 0, else
+ * at least 1. What was not measured is not judged, and on policy (every ratio 1) an empty clip and a KL of 0 are as
+ * they should be. */
+int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *history, int64_t n,
+                        tess_advice *advice);
+
+/* Whether the rest of a rollout's updates should be left out: approx_kl (mean of r - 1 - log r) is above 1.5 times the
+ * target. target 0: never. NaN stops. */
+bool tess_kl_too_far(double approx_kl, double target);
+
+/* A starting point for a kind of task. */
+typedef struct tess_tuner_preset {
+    const char *task;                       /* "llm_rlhf", "llm_grpo", "game_ai", "default" */
+    double clip, kl_beta, entropy_coef, lr; /* clip: both sides */
+    double correction_high;                 /* of TIS; 0: none */
+} tess_tuner_preset;
+
+enum { TESS_TUNER_PRESETS = 4 };
+extern const tess_tuner_preset tess_tuner_presets[TESS_TUNER_PRESETS];
+
+/* NULL: there is none of that name. */
+const tess_tuner_preset *tess_tuner_preset_find(const char *task);
+
+#endif

@@ -1,0 +1,153 @@
+#include "rl/env/rl_environment.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "base/text/json.h"
+#include "rl/reward/grader_worker.h"
+
+struct tess_rl_environment {
+    tess_mem *mem;
+    grader_command command;
+    grader_worker worker;
+    double timeout_s, start_s;
+};
+
+tess_status tess_rl_environment_create(tess_mem *mem, const tess_rl_environment_options *o, tess_rl_environment **out)
+{
+    tess_rl_environment *e;
+    const grader_limits limits = {.memory_bytes = (uint64_t)o->max_memory_bytes,
+                                  .file_bytes = (uint64_t)o->max_file_bytes,
+                                  .cpu_s = (uint64_t)o->max_cpu_s,
+                                  .processes = (uint64_t)o->max_processes};
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*e), "environment", (void **)&e));
+    *e = (tess_rl_environment){.mem = mem, .timeout_s = o->timeout_s, .start_s = o->start_s};
+    tess_status status = grader_command_create(mem, o->command, o->sandbox, &limits, &e->command);
+    if (status == TESS_OK)
+        status = grader_worker_init(mem, (size_t)o->max_answer_bytes + 1, &e->worker);
+    if (status != TESS_OK) {
+        tess_rl_environment_destroy(&e);
+        return tess_fail_context(status, "rollout.env_command");
+    }
+    *out = e;
+    return TESS_OK;
+}
+
+void tess_rl_environment_destroy(tess_rl_environment **handle)
+{
+    tess_rl_environment *e = *handle;
+    if (e == NULL)
+        return;
+    if (e->worker.from != NULL)
+        grader_worker_free(e->mem, &e->worker);
+    grader_command_free(&e->command);
+    tess_mem_free(e->mem, e);
+    *handle = NULL;
+}
+
+static tess_status write_turn(const tess_turn *turn, tess_buffer *to)
+{
+    json_t *line =
+        json_pack("{s:I, s:I, s:o*, s:o*, s:o*, s:o*}", "id", (json_int_t)turn->id, "turn", (json_int_t)turn->turn,
+                  "prompt", tess_json_text(turn->prompt), "response", tess_json_text(turn->response), "answer",
+                  tess_json_text(turn->answer), "label", tess_json_text(turn->label));
+    int put = line == NULL ? -1
+                           : json_object_set_new(line, "metadata",
+                                                 turn->metadata != NULL ? json_deep_copy(turn->metadata) : json_null());
+    char *text = put == 0 && json_object_size(line) == 7 ? json_dumps(line, JSON_COMPACT) : NULL;
+    json_decref(line);
+    TESS_CHECK(text != NULL, TESS_E_NOMEM, "no memory for a turn");
+    tess_status status = tess_buffer_printf(to, "%s\n", text);
+    free(text);
+    return status;
+}
+
+/* The one line of the answer. */
+static tess_status take_answer(const grader_worker *worker, size_t size, const tess_turn *turn,
+                               tess_buffer *observation, bool *goes_on)
+{
+    json_t *answer;
+    TESS_TRY(tess_json_parse(worker->from, size, "its answer", true, &answer));
+    const json_t *id = json_object_get(answer, "id"), *text = json_object_get(answer, "observation");
+    tess_status status = TESS_OK;
+    if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)turn->id ||
+        !(json_is_string(text) || json_is_null(text)))
+        status = TESS_FAIL(
+            TESS_E_FORMAT, "its answer to id %llu is no {\"id\": %llu, \"observation\": text or null}: '%.*s'",
+            (unsigned long long)turn->id, (unsigned long long)turn->id, (int)(size < 80 ? size : 80), worker->from);
+    observation->size = 0;
+    *goes_on = status == TESS_OK && json_is_string(text);
+    if (*goes_on)
+        status = tess_buffer_append(observation, json_string_value(text), json_string_length(text));
+    json_decref(answer);
+    return status;
+}
+
+/* Reads what has come; *size: of the line, once it is whole. */
+static tess_status listen_once(grader_worker *worker, size_t *size)
+{
+    const bool ended = grader_process_has_ended(&worker->process);
+    const size_t before = worker->got;
+    grader_worker_read_errors(worker);
+    const bool open = grader_worker_read(worker);
+    const char *end = worker->got > 0 ? memchr(worker->from, '\n', worker->got) : NULL;
+    if (end != NULL) {
+        *size = (size_t)(end - worker->from);
+        return TESS_OK;
+    }
+    TESS_CHECK(worker->got < worker->room, TESS_E_FORMAT, "more than %zu bytes without a line end", worker->room - 1);
+    TESS_CHECK(!ended || worker->got > before, TESS_E_IO, "it has ended");
+    TESS_CHECK(open || !grader_worker_is_mute(worker), TESS_E_IO, "it closed its standard output");
+    return TESS_OK;
+}
+
+static tess_status exchange(tess_rl_environment *e, const tess_turn *turn, tess_buffer *observation, bool *goes_on)
+{
+    enum { LOOK_MS = 100 };
+    grader_worker *worker = &e->worker;
+    size_t size = 0;
+    while (worker->process.pid == 0 && tess_os_now_s() < worker->not_before_s)
+        poll(NULL, 0, LOOK_MS);
+    if (worker->process.pid == 0)
+        TESS_TRY(grader_worker_start(&e->command, worker));
+    const double allowed_s = e->timeout_s + (worker->n_answers == 0 ? e->start_s : 0);
+    const double deadline_s = tess_os_now_s() + allowed_s;
+    TESS_TRY(write_turn(turn, &worker->to));
+    while (size == 0) {
+        grader_worker_write(worker);
+        TESS_TRY(listen_once(worker, &size));
+        TESS_CHECK(size > 0 || tess_os_now_s() < deadline_s, TESS_E_TIMEOUT, "no answer after %g s", allowed_s);
+        struct pollfd wanted[2] = {{worker->process.out, POLLIN, 0},
+                                   {worker->written < worker->to.size ? worker->process.in : -1, POLLOUT, 0}};
+        if (size == 0)
+            poll(wanted, 2, LOOK_MS);
+    }
+    TESS_CHECK(worker->got == size + 1, TESS_E_FORMAT, "more than one line for a turn");
+    TESS_TRY(take_answer(worker, size, turn, observation, goes_on));
+    worker->got = 0;
+    worker->n_answers++;
+    return TESS_OK;
+}
+
+tess_status tess_rl_environment_answer(tess_rl_environment *e, const tess_turn *turn, tess_buffer *observation,
+                                       bool *goes_on)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before; /* a program that has ended must not end us */
+    sigaction(SIGPIPE, &ignore, &before);
+    *goes_on = false;
+    tess_status status = exchange(e, turn, observation, goes_on);
+    sigaction(SIGPIPE, &before, NULL);
+    if (status == TESS_OK)
+        return TESS_OK;
+    char wrote[512];
+    int state;
+    grader_worker_read_errors(&e->worker);
+    grader_worker_tail(&e->worker, wrote, sizeof(wrote));
+    if (e->worker.process.pid != 0)
+        grader_worker_end(&e->worker, &state);
+    return tess_fail_context(status, "environment '%s', sample %llu, turn %lld%s", e->command.program,
+                             (unsigned long long)turn->id, (long long)turn->turn, wrote);
+}

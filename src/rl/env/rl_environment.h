@@ -1,0 +1,45 @@
+/* What answers the model between its turns: a program of the user's (tools, a game, a simulated user), one persistent
+ * process, a line of JSON each way:
+ *
+ *     {"id": 12, "turn": 0, "prompt": "...", "response": "all so far", "answer": "this turn's", "label": "...",
+ *      "metadata": ...}                                ->   {"id": 12, "observation": "4"}     the model goes on behind
+ * it
+ *                                                           {"id": 12, "observation": null}    the sample is finished
+ *
+ * Its processes are started, limited and killed as graders are (reward/grader_process.h). */
+#ifndef TESS_RL_RL_ENVIRONMENT_H
+#define TESS_RL_RL_ENVIRONMENT_H
+
+#include <jansson.h>
+
+#include "base/core/options.h"
+#include "base/text/text.h"
+
+typedef struct tess_rl_environment_options {
+    const tess_text_list *command; /* argv; no shell is involved */
+    double timeout_s, start_s;     /* for an answer; on top of that for a process's first */
+    int64_t max_answer_bytes;      /* a line */
+    int64_t max_memory_bytes, max_cpu_s, max_processes, max_file_bytes;
+    const char *sandbox; /* "" or "bwrap" */
+} tess_rl_environment_options;
+
+typedef struct tess_turn {
+    uint64_t id;                                    /* of the sample */
+    int64_t turn;                                   /* from 0 */
+    const char *prompt, *response, *answer, *label; /* texts; label "": none */
+    const json_t *metadata;                         /* NULL: none */
+} tess_turn;
+
+typedef struct tess_rl_environment tess_rl_environment;
+
+/* Starts nothing yet. Options are copied. Errors as of a grader's command. */
+tess_status tess_rl_environment_create(tess_mem *mem, const tess_rl_environment_options *options,
+                                       tess_rl_environment **environment);
+/* Waits for the answer to a turn. *goes_on: there is an observation, in `observation`, which is overwritten. TESS_E_IO,
+ * TESS_E_TIMEOUT, TESS_E_FORMAT: the message has what the program said, which was killed; the next turn starts it anew.
+ * Not thread-safe. */
+tess_status tess_rl_environment_answer(tess_rl_environment *environment, const tess_turn *turn,
+                                       tess_buffer *observation, bool *goes_on);
+void tess_rl_environment_destroy(tess_rl_environment **environment); /* NULL is fine */
+
+#endif

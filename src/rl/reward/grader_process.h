@@ -1,0 +1,51 @@
+/* A process of the user's that grades, and whatever it starts.
+ *
+ * It leads a session of its own, so it has no terminal and its group can be killed at once, which a fork bomb in the
+ * group does not outrun. A descendant that has left the group is found by its parents, or by a mark in its environment.
+ * One that has lost its parents and cleared its environment gets away, unless the grader runs in a sandbox: there all
+ * end with the first process. */
+#ifndef TESS_RL_REWARD_GRADER_PROCESS_H
+#define TESS_RL_REWARD_GRADER_PROCESS_H
+
+#include <sys/types.h>
+
+#include "base/core/options.h"
+
+enum { GRADER_MARK = 64 };
+
+typedef struct grader_limits {
+    uint64_t memory_bytes, file_bytes, cpu_s, processes; /* cpu_s 0: none */
+} grader_limits;
+
+/* How to start one. */
+typedef struct grader_command {
+    tess_mem *mem;
+    char program[TESS_TEXT_SIZE]; /* path */
+    char **argv;                  /* with its texts, one block of `mem` */
+    grader_limits limits;
+    bool sandboxed;
+} grader_command;
+
+typedef struct grader_process {
+    pid_t pid;        /* 0: none */
+    int in, out, err; /* our ends of its standard streams, non-blocking; -1: closed */
+    char mark[GRADER_MARK];
+} grader_process;
+
+/* sandbox: "" or "bwrap". TESS_E_NOT_FOUND: argv's program; TESS_E_UNSUPPORTED: no bwrap, another sandbox. */
+tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, const char *sandbox,
+                                  const grader_limits *limits, grader_command *command);
+void grader_command_free(grader_command *command);
+
+/* TESS_E_IO: the system gives no process, or the program cannot be run. */
+tess_status grader_process_start(const grader_command *command, grader_process *process);
+
+/* It has ended, though others may hold its streams. */
+bool grader_process_has_ended(const grader_process *process);
+
+/* Kills it with all that it has started, reaps it, closes the streams. *state: as of wait(2), what it ended by itself
+ * with, or SIGKILL. Takes some seconds at
+ * most, but where the kernel holds it. */
+void grader_process_end(grader_process *process, int *state);
+
+#endif

@@ -1,0 +1,55 @@
+/* A place in the pool: its process, what was sent to it and what it has said. */
+#ifndef TESS_RL_REWARD_GRADER_WORKER_H
+#define TESS_RL_REWARD_GRADER_WORKER_H
+
+#include "base/text/text.h"
+#include "rl/reward/grader_process.h"
+
+enum { GRADER_MOST_IN_FLIGHT = 64, GRADER_STDERR = 400 };
+
+typedef struct grader_sent {
+    int64_t item;
+    double allowed_s, deadline_s;
+} grader_sent;
+
+typedef struct grader_worker {
+    grader_process process;
+    int n_starts, n_answers; /* n_answers: of this process */
+    int strikes;             /* ends without an answer, one after the other */
+    double not_before_s;     /* of the next start */
+    double closed_s;         /* when its standard output was closed; 0: it is open */
+    grader_sent sent[GRADER_MOST_IN_FLIGHT];
+    int n_sent;
+    bool alone;     /* its one item must not have another beside it */
+    tess_buffer to; /* lines for it */
+    size_t written; /* of them */
+    char *from;     /* (room) what it printed and is not yet a whole line */
+    size_t got, room;
+    char tail[GRADER_STDERR]; /* the last that it wrote to standard error */
+    size_t tail_size;
+} grader_worker;
+
+/* room: the longest answer with its line end. */
+tess_status grader_worker_init(tess_mem *mem, size_t room, grader_worker *worker);
+void grader_worker_free(tess_mem *mem, grader_worker *worker); /* ends the process */
+
+tess_status grader_worker_start(const grader_command *command, grader_worker *worker);
+/* Ends the process and forgets what was in flight; the next start waits, the longer the more often this happened
+ * without an answer between. *state as of grader_process_end. Reads the rest of standard error before. */
+void grader_worker_end(grader_worker *worker, int *state);
+
+/* Both do what can be done without waiting. Reading is false when standard output is closed. */
+void grader_worker_write(grader_worker *worker);
+bool grader_worker_read(grader_worker *worker);
+void grader_worker_read_errors(grader_worker *worker);
+
+/* Its standard output has been closed for longer than a process needs to end. */
+bool grader_worker_is_mute(const grader_worker *worker);
+
+/* The last lines of standard error as "; it wrote: '...'", or "". Returns text. */
+const char *grader_worker_tail(const grader_worker *worker, char *text, size_t size);
+
+/* Forgets sent[i], keeping the order of the others. */
+void grader_worker_drop(grader_worker *worker, int i);
+
+#endif

@@ -1,0 +1,104 @@
+/* Rewards: what a response is worth. Built-in graders, a pool of the user's own grader processes, and a reward model
+ * over HTTP, alone or as a weighted sum.
+ *
+ * Responses and what graders print are hostile. Built-in graders take time linear in the response (a regex: bounded)
+ * and are pure functions of the item, so a reward has the same bits on any rank. External graders are not pure: callers
+ * journal what they said. How a grader is written, and what is guaranteed of its processes: docs/howto/rewards.md. */
+#ifndef TESS_RL_REWARD_REWARD_H
+#define TESS_RL_REWARD_REWARD_H
+
+#include <jansson.h>
+
+#include "base/core/options.h"
+
+enum { TESS_REWARD_PARTS = 8, TESS_REWARD_WHY = 160 };
+
+/* The words of tess_reward_options.kind:
+ *   exact      1: the response is the label, white space around both aside
+ *   number     1: the number after the last "####" is the label's (GSM8K); compared as decimals of any length
+ *   boxed      1: the content of the last \boxed{} is the label, as numbers or as text without white space
+ *   regex      1: `regex` matches; when it has a group, the group of its last match must be the label
+ *   format     1: `format` matches the whole response ('.' matches line ends)
+ *   countdown  1: the expression in the last <answer></answer>, or the whole response, has the value `target` and uses
+ * each of `numbers` at most once (both of the metadata); 0.1: another value signs      1: prompt "7 2 5=4:", response
+ * "7+2-5"; 0.1: these numbers in this order, another value f1         token overlap with the label, as SQuAD and slime
+ * count it length     -tokens / max_tokens, at least -1 overlong   DAPO's: 0 up to max_tokens - overlong_tokens, from
+ * there linearly to -1 at max_tokens; truncated: -1 command    what a process of `command` says http       what `url`
+ * says */
+typedef struct tess_reward_options {
+    const char *kind;              /* one word, or several with weights: "number:1.0,format:0.1" */
+    const char *regex, *format;    /* PCRE2 */
+    bool number_fallback;          /* number: without "####" the response's last number is taken */
+    int64_t max_tokens;            /* length, overlong: of a response */
+    int64_t overlong_tokens;       /* overlong: the last ones, that cost */
+    double max_failures;           /* share of a call's items that may fail before the call does; 0: none */
+    int64_t workers;               /* processes of `command`, requests of `url` at a time; 0: 1 */
+    int64_t in_flight;             /* items that a process is given before it answers; 0: 1 */
+    double timeout_s;              /* for one answer, however it arrives; 0: 30 */
+    double start_s;                /* on top of that for a process's first answer; 0: 30 */
+    const tess_text_list *command; /* argv; no shell is involved */
+    const char *url;               /* http:// or https:// */
+    int64_t retries;               /* of a request that failed, with growing pauses; -1: none, 0: 3 */
+    const char *sandbox;           /* of `command`: NULL or "" none, "bwrap" */
+    int64_t max_answer_bytes;      /* 0: 64 KiB */
+    int64_t max_memory_bytes;      /* address space of each process of a grader; 0: 8 GiB */
+    int64_t max_file_bytes;        /* that it may write; 0: 256 MiB */
+    int64_t max_cpu_s;             /* of each process over its whole life; 0: no limit */
+    int64_t max_processes;         /* that a grader may have; 0: 1024. Not held to by root */
+} tess_reward_options;
+
+/* One response. Texts may hold any bytes and are borrowed for the call. */
+typedef struct tess_reward_item {
+    uint64_t id; /* no other item of the call has it */
+    const char *prompt;
+    size_t prompt_size;
+    const char *response;
+    size_t response_size;
+    const char *label; /* "" when the data has none */
+    size_t label_size;
+    const json_t *metadata; /* NULL: none */
+    bool truncated;         /* the response ended at a length limit */
+    int64_t n_tokens;       /* of the response */
+} tess_reward_item;
+
+typedef struct tess_reward_part {
+    char name[32]; /* the kind, or a name that an external grader gave; cut to fit, other bytes than ASCII's letters as
+                      '?' */
+    double value;  /* without its weight */
+} tess_reward_part;
+
+typedef struct tess_reward_result {
+    bool scored;  /* false: a grader said null, or failed */
+    double value; /* weighted sum of the parts, 0 when not scored; finite */
+    int n_parts;
+    tess_reward_part part[TESS_REWARD_PARTS];
+    char why[TESS_REWARD_WHY]; /* of a failure; "": null, or scored */
+} tess_reward_result;
+
+typedef struct tess_reward_failures {
+    int64_t n_items, n_failed; /* since the rewarder was made */
+    int64_t n_restarts;        /* of processes: beyond the first start of each worker */
+    char newest[1024];         /* newest failure: grader, item and what it said; "": none */
+} tess_reward_failures;
+
+typedef struct tess_rewarder tess_rewarder;
+
+/* Starts nothing yet. Options are copied. TESS_E_INVALID: an option names no grader, lacks what its grader needs or is
+ * out of range, or a regex does not compile; TESS_E_NOT_FOUND: no such program; TESS_E_UNSUPPORTED: bwrap is not
+ * installed, or http in a build without libcurl. All name the key. */
+tess_status tess_rewarder_create(tess_mem *mem, const tess_reward_options *options, tess_rewarder **rewarder);
+
+/* Scores `n` items into out[0..n) and waits for it. An item's failure is in its result; when more than max_failures * n
+ * of a call's items fail the call stops at once: TESS_E_TIMEOUT, TESS_E_IO, TESS_E_FORMAT or TESS_E_INVALID, as the
+ * last of them failed, and the message names grader, item and what it said. Also TESS_E_NOMEM. Not thread-safe. Call it
+ * always from the thread that will live longest: when that ends, so do the processes. */
+tess_status tess_rewarder_score(tess_rewarder *rewarder, const tess_reward_item *items, int64_t n,
+                                tess_reward_result *out);
+
+/* For a warning line. */
+void tess_rewarder_failures(const tess_rewarder *rewarder, tess_reward_failures *failures);
+
+/* Kills the processes, with what they have started. NULL is fine. */
+void tess_rewarder_destroy(tess_rewarder **rewarder);
+
+#endif

@@ -1,0 +1,102 @@
+/* F1 of the words that a response and a label share: SQuAD's and HotpotQA's measure. Upper case and punctuation are
+ * ASCII's; the articles are left out. */
+#include "rl/reward/reward_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct word_list {
+    char *text; /* the words' bytes */
+    reward_text *word;
+    size_t n;
+} word_list;
+
+static bool is_punctuation(char c)
+{
+    return c > ' ' && c <= '~' && !reward_is_digit(c) && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+}
+
+static bool is_article(reward_text word)
+{
+    return reward_same(word, (reward_text){"a", 1}) || reward_same(word, (reward_text){"an", 2}) ||
+           reward_same(word, (reward_text){"the", 3});
+}
+
+static int compare_words(const void *x, const void *y)
+{
+    const reward_text *a = x, *b = y;
+    int order = memcmp(a->at, b->at, a->size < b->size ? a->size : b->size);
+    return order != 0 ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+static void add_word(word_list *words, char *begin, const char *end)
+{
+    reward_text word = {begin, (size_t)(end - begin)};
+    if (word.size > 0 && !is_article(word))
+        words->word[words->n++] = word;
+}
+
+/* Lower case, without punctuation, cut at white space. */
+static tess_status normalise(tess_mem *mem, reward_text text, word_list *words)
+{
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, text.size + 1, "words", (void **)&words->text));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, text.size / 2 + 1, sizeof(reward_text), "words",
+                                  (void **)&words->word));
+    char *begin = words->text, *end = begin;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.at[i];
+        if (reward_is_space(c)) {
+            add_word(words, begin, end);
+            begin = end;
+        } else if (!is_punctuation(c)) {
+            *end++ = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+        }
+    }
+    add_word(words, begin, end);
+    return TESS_OK;
+}
+
+/* Answers of one word that are right or wrong, with nothing between. */
+static bool is_verdict(const word_list *words)
+{
+    static const char *const verdicts[] = {"yes", "no", "noanswer"};
+    for (int i = 0; words->n == 1 && i < 3; i++)
+        if (reward_same(words->word[0], (reward_text){verdicts[i], strlen(verdicts[i])}))
+            return true;
+    return false;
+}
+
+static double overlap(word_list *a, word_list *b)
+{
+    bool same_verdict = a->n == 1 && b->n == 1 && compare_words(a->word, b->word) == 0;
+    if ((is_verdict(a) || is_verdict(b)) && !same_verdict)
+        return 0;
+    qsort(a->word, a->n, sizeof(reward_text), compare_words);
+    qsort(b->word, b->n, sizeof(reward_text), compare_words);
+    size_t shared = 0;
+    for (size_t i = 0, j = 0; i < a->n && j < b->n;) {
+        int order = compare_words(&a->word[i], &b->word[j]);
+        shared += order == 0;
+        i += order <= 0;
+        j += order >= 0;
+    }
+    if (shared == 0)
+        return 0;
+    double precision = (double)shared / (double)a->n, recall = (double)shared / (double)b->n;
+    return 2 * precision * recall / (precision + recall);
+}
+
+tess_status reward_f1(tess_mem *mem, reward_text response, reward_text label, double *value)
+{
+    word_list a = {0}, b = {0};
+    tess_status status = normalise(mem, response, &a);
+    if (status == TESS_OK)
+        status = normalise(mem, label, &b);
+    if (status == TESS_OK)
+        *value = overlap(&a, &b);
+    tess_mem_free(mem, a.word);
+    tess_mem_free(mem, a.text);
+    tess_mem_free(mem, b.word);
+    tess_mem_free(mem, b.text);
+    return status;
+}

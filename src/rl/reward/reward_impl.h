@@ -1,0 +1,104 @@
+/* Shared by the graders. */
+#ifndef TESS_RL_REWARD_REWARD_IMPL_H
+#define TESS_RL_REWARD_REWARD_IMPL_H
+
+#include "base/text/text.h"
+#include "rl/reward/reward.h"
+
+/* Bytes of a prompt, a response or a label. */
+typedef struct reward_text {
+    const char *at;
+    size_t size;
+} reward_text;
+
+reward_text reward_trim(reward_text text); /* ASCII white space at both ends */
+bool reward_is_space(char c);
+bool reward_is_digit(char c); /* ASCII: other scripts' digits are no numbers here */
+bool reward_same(reward_text a, reward_text b);
+/* Start of the last `needle` that begins before `end`, or SIZE_MAX. */
+size_t reward_find_last(reward_text text, const char *needle, size_t end);
+
+/* At most `most` characters of it for a message: other bytes than printable ASCII as '?', "..." where it is cut.
+ * Returns `out`, of `most` + 4 bytes. */
+const char *reward_snippet(const char *text, size_t size, int most, char *out);
+
+/* A JSON string, whatever the bytes: what is not UTF-8 becomes U+FFFD. A new reference; NULL: no memory. */
+json_t *reward_json_text(tess_mem *mem, const char *text, size_t size);
+
+/* ---- What an external grader said ---- */
+typedef struct reward_answer {
+    bool is_null;
+    double value; /* sum of the parts */
+    int n_parts;
+    tess_reward_part part[TESS_REWARD_PARTS];
+} reward_answer;
+
+/* Parses number | {name: number} | null; a number is one part called `name`. TESS_E_FORMAT. */
+tess_status reward_answer_of(const json_t *reward, const char *name, reward_answer *answer);
+/* Parses a line {"id": integer, "reward": as above}; other members are ignored. TESS_E_FORMAT quotes the line. */
+tess_status reward_answer_parse(const char *line, size_t size, const char *name, uint64_t *id, reward_answer *answer);
+/* Parses a body: as above, or {"reward": as above}. */
+tess_status reward_body_parse(const char *body, size_t size, const char *name, reward_answer *answer);
+
+/* ---- A call of tess_rewarder_score ---- */
+typedef struct reward_call {
+    const tess_reward_item *items;
+    int64_t n;
+    tess_reward_result *out;
+    int64_t failed, allowed; /* items */
+    double max_failures;
+    tess_reward_failures *failures;
+} reward_call;
+
+/* Item i gets one grader's parts, or is without a reward. */
+tess_status reward_call_answered(reward_call *call, int64_t i, const char *grader, double weight,
+                                 const reward_answer *answer);
+/* Item i gets no reward, because of the newest error message, whose status is `cause`. Returns TESS_OK while the policy
+ * tolerates it; then the message is cleared. */
+tess_status reward_call_failed(reward_call *call, int64_t i, const char *grader, tess_status cause);
+
+/* ---- Built-in graders ---- */
+typedef struct reward_regex reward_regex;
+
+/* `what` is the option's name. TESS_E_INVALID: it does not compile. */
+tess_status reward_regex_create(tess_mem *mem, const char *pattern, const char *what, reward_regex **regex);
+void reward_regex_destroy(reward_regex **regex); /* NULL is fine */
+/* TESS_E_INVALID: matching took too many steps or too much memory. */
+tess_status reward_regex_grade(reward_regex *regex, reward_text response, reward_text label, double *value);
+tess_status reward_format_grade(reward_regex *regex, reward_text response, double *value);
+
+/* A decimal number as text: [sign] digits [. digits], without commas or needless zeros. */
+typedef struct reward_decimal {
+    bool negative;
+    reward_text whole, fraction; /* digits; `whole` may hold commas */
+} reward_decimal;
+
+/* Reads the number that starts at text.at[0]; *used: its bytes. False: there is none, or it goes on in a way that makes
+ * it another thing ("1e1", "1.2.3", "1,23"). A unit may follow ("5kg"). */
+bool reward_decimal_read(reward_text text, reward_decimal *number, size_t *used);
+bool reward_decimal_same(const reward_decimal *a, const reward_decimal *b);
+
+double reward_exact(reward_text response, reward_text label);
+/* TESS_E_INVALID: the label holds no number. */
+tess_status reward_number(reward_text response, reward_text label, bool fallback, double *value);
+/* The content of the last \boxed{}; false: there is none, or it never closes. */
+bool reward_boxed_content(reward_text text, reward_text *content);
+double reward_boxed(reward_text response, reward_text label);
+tess_status reward_f1(tess_mem *mem, reward_text response, reward_text label, double *value);
+
+/* A task's numbers. */
+enum { REWARD_MOST_NUMBERS = 64 };
+typedef struct reward_numbers {
+    int64_t target;
+    int n;
+    int64_t number[REWARD_MOST_NUMBERS];
+} reward_numbers;
+
+/* TESS_E_INVALID: metadata without "target" and "numbers". */
+tess_status reward_countdown_task(const json_t *metadata, reward_numbers *task);
+double reward_countdown(reward_text response, const reward_numbers *task);
+/* TESS_E_INVALID: the prompt is not of this task. */
+tess_status reward_signs_task(reward_text prompt, reward_numbers *task);
+double reward_signs(reward_text response, const reward_numbers *task);
+
+#endif

@@ -1,0 +1,60 @@
+/* A sample of several turns: what the environment says between two of them becomes part of the text, and no target. */
+#include "rl/rl_impl.h"
+
+/* Texts of the sample: all of the response, and its newest turn. */
+static tess_status decode(const rl *r, const rl_sample *s, int64_t first, tess_buffer *response, tess_buffer *answer)
+{
+    TESS_TRY(rl_text(r, s->ids + s->n_prompt, s->n - s->n_prompt, response));
+    return rl_text(r, s->ids + first, s->n - first, answer);
+}
+
+/* The observation's own ids: nothing that the model drew is ever tokenized again. */
+static tess_status append(rl *r, rl_sample *s, const tess_buffer *observation)
+{
+    tess_ids ids = {.mem = r->mem};
+    tess_status status =
+        tess_encode_text(tess_trainer_tokenizer_of(r->trainer), observation->data, observation->size, false, &ids);
+    const int64_t room = r->config->training.seq_len - s->n;
+    for (size_t i = 0; i < ids.size && (int64_t)i < room && status == TESS_OK; i++)
+        status = rl_sample_add(r->mem, s, ids.data[i], 0, RL_NOT_DRAWN);
+    tess_ids_free(&ids);
+    return status;
+}
+
+/* A failed turn ends its sample; too many of them end the run. */
+static tess_status tolerate(rl *r, tess_status status)
+{
+    if (status != TESS_E_IO && status != TESS_E_TIMEOUT && status != TESS_E_FORMAT)
+        return status;
+    r->facts.failed_turns++;
+    if ((double)r->facts.failed_turns >
+        r->config->reward.max_failures * (double)(r->config->rollout.prompts * r->config->rollout.n))
+        return tess_fail_context(status, "%lld turns of rollout %lld failed (reward.max_failures)",
+                                 (long long)r->facts.failed_turns, (long long)r->state.rollout);
+    tess_trainer_warn(r->trainer, "a sample ends here: %s", tess_error_message());
+    tess_error_clear();
+    return TESS_OK;
+}
+
+tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *s, int64_t turn, int64_t first, bool *goes_on)
+{
+    tess_buffer response = {.mem = r->mem}, answer = {.mem = r->mem}, observation = {.mem = r->mem};
+    const tess_prompt_record *record = tess_prompts_at(prompts, s->record);
+    tess_status status = decode(r, s, first, &response, &answer);
+    const tess_turn said = {.id = (uint64_t)s->number,
+                            .turn = turn,
+                            .prompt = record->text,
+                            .response = response.data,
+                            .answer = answer.data,
+                            .label = record->label != NULL ? record->label : "",
+                            .metadata = record->metadata};
+    r->facts.turns++;
+    if (status == TESS_OK)
+        status = tolerate(r, tess_rl_environment_answer(r->environment, &said, &observation, goes_on));
+    if (status == TESS_OK && *goes_on)
+        status = append(r, s, &observation);
+    tess_buffer_free(&response);
+    tess_buffer_free(&answer);
+    tess_buffer_free(&observation);
+    return status;
+}
