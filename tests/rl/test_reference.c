@@ -24,7 +24,15 @@ static scores score_policy(rig *r, float inv_temperature)
     scores s;
     tess_batch batch;
     next_batch(r, &batch);
-    EXPECT_OK(tess_executor_logprobs(r->engine->executor, &batch, inv_temperature, s.logprob, s.entropy));
+    const tess_compute *c = &r->engine->compute;
+    float *logprob, *entropy; /* of the device */
+    EXPECT_OK(tess_device_alloc(c->device, TESS_POOL_MISC, sizeof(s.logprob), "test", (void **)&logprob));
+    EXPECT_OK(tess_device_alloc(c->device, TESS_POOL_MISC, sizeof(s.entropy), "test", (void **)&entropy));
+    EXPECT_OK(tess_executor_logprobs(r->engine->executor, &batch, inv_temperature, logprob, entropy));
+    EXPECT_OK(tess_fetch(c->stream, s.logprob, logprob, sizeof(s.logprob)));
+    EXPECT_OK(tess_fetch(c->stream, s.entropy, entropy, sizeof(s.entropy)));
+    tess_device_free(c->device, entropy);
+    tess_device_free(c->device, logprob);
     return s;
 }
 
