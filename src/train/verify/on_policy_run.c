@@ -63,7 +63,7 @@ typedef struct scored_batch {
     int64_t n_tokens, n_seqs;
 } scored_batch;
 
-typedef struct scoring {
+typedef struct on_policy_scoring {
     tess_mem *mem;
     const tess_on_policy_plan *plan;
     const on_policy_setting *setting;
@@ -72,20 +72,20 @@ typedef struct scoring {
     tess_executor *executor;
     int64_t most; /* tokens of a micro-batch */
     scored_batch batch;
-} scoring;
+} on_policy_scoring;
 
-static int batch_of(const scoring *s)
+static int batch_of(const on_policy_scoring *s)
 {
     return s->setting->batch > 0 && s->setting->batch < s->texts->n ? s->setting->batch : s->texts->n;
 }
 
 /* An upper bound that needs no look at which texts meet. */
-static int64_t most_tokens(const scoring *s)
+static int64_t most_tokens(const on_policy_scoring *s)
 {
     return batch_of(s) * (s->texts->room + (s->setting->strangers ? STRANGER_TOKENS : 0));
 }
 
-static tess_status make_batch(scoring *s)
+static tess_status make_batch(on_policy_scoring *s)
 {
     scored_batch *b = &s->batch;
     size_t n = (size_t)s->most;
@@ -107,7 +107,7 @@ static void add_row(scored_batch *b, int text, int32_t id, int64_t pos, int32_t 
     b->cu_seqlens[b->n_seqs] = (int32_t)b->n_tokens;
 }
 
-static void add_text(scoring *s, int text)
+static void add_text(on_policy_scoring *s, int text)
 {
     const int32_t *ids = on_policy_ids(s->texts, text);
     int64_t n = s->texts->length[text];
@@ -117,7 +117,7 @@ static void add_text(scoring *s, int text)
 }
 
 /* A text that nobody asks about, of a length of its own. */
-static void add_stranger(scoring *s, int number)
+static void add_stranger(on_policy_scoring *s, int number)
 {
     int64_t V = tess_model_get_config(s->plan->model)->vocab_size;
     int64_t n = 1 + (int64_t)(number * 11) % STRANGER_TOKENS;
@@ -139,7 +139,7 @@ static tess_status grade(void *self, int64_t begin, int64_t n, const float *logp
     return TESS_OK;
 }
 
-static tess_status run_batch(scoring *s)
+static tess_status run_batch(on_policy_scoring *s)
 {
     scored_batch *b = &s->batch;
     const on_policy_setting *setting = s->setting;
@@ -163,7 +163,7 @@ static tess_status run_batch(scoring *s)
     return TESS_OK;
 }
 
-static tess_status run_batches(scoring *s)
+static tess_status run_batches(on_policy_scoring *s)
 {
     int n = s->texts->n, batch = batch_of(s);
     for (int begin = 0; begin < n; begin += batch) {
@@ -178,7 +178,7 @@ static tess_status run_batches(scoring *s)
     return TESS_OK;
 }
 
-static tess_status make_executor(scoring *s)
+static tess_status make_executor(on_policy_scoring *s)
 {
     const on_policy_setting *setting = s->setting;
     const tess_executor_options options = {.dtype = setting->dtype,
@@ -193,7 +193,7 @@ static tess_status make_executor(scoring *s)
 tess_status on_policy_score(tess_mem *mem, const tess_on_policy_plan *plan, const on_policy_setting *setting,
                             on_policy_watch *watch, const on_policy_texts *texts)
 {
-    scoring s = {.mem = mem, .plan = plan, .setting = setting, .texts = texts};
+    on_policy_scoring s = {.mem = mem, .plan = plan, .setting = setting, .texts = texts};
     tess_watch seen = on_policy_watch_of(watch);
     s.most = most_tokens(&s);
     tess_status status;
