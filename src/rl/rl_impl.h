@@ -209,7 +209,7 @@ tess_status rl_values_make(rl *r);
 tess_status rl_values_step(rl *r);
 
 /* ---- rl_report.c ---- */
-void rl_report_rollout(rl *r);
+tess_status rl_report_rollout(rl *r);
 /* checked, differ: tokens drawn by the present weights, and those of them with another log-probability now. */
 void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t checked, int64_t differ);
 void rl_report_pairs(rl *r, const tess_dpo_sums *sums);

@@ -6,6 +6,7 @@
 
 #include "base/mem/make_room.h"
 #include "rl/rl_impl.h"
+#include "train/verify/policy_lag.h"
 
 void rl_add_metric(rl *r, const char *name, double value)
 {
@@ -68,19 +69,25 @@ static double zero_spread(const rl_rows *rows)
     return rows->n_groups > 0 ? (double)n / (double)rows->n_groups : 0;
 }
 
-static void report_ages(rl *r)
+/* Ages of the weights that drew the rollout, when it begins to be learned. Samples of another run have none. */
+static tess_status report_ages(rl *r)
 {
     const rl_rows *rows = &r->rows;
-    const int64_t now = r->training.rollout * rl_steps_per_rollout(r->config); /* steps when it begins to be learned */
-    spread age = {.n = 0};
-    for (int64_t t = 0; t < rows->n_rows; t++)
-        if (rows->mask[t])
-            see(&age, (double)(now - rows->version[t]));
-    rl_add_metric(r, "rollout/weight_version_age/mean", mean(&age));
-    rl_add_metric(r, "rollout/weight_version_age/max", age.most);
+    const int64_t now = r->training.rollout * rl_steps_per_rollout(r->config);
+    const tess_policy_lag_limits limits = {.mean = r->config->rl.max_lag};
+    tess_policy_lag lag = {0};
+    char text[256];
+    if (r->config->rl.phase == TESS_RL_TRAIN)
+        return TESS_OK;
+    TESS_TRY(tess_policy_lag_count(rows->version, rows->mask, rows->n_rows, now, 1, &lag));
+    rl_add_metric(r, "rollout/weight_version_age/mean", tess_policy_lag_mean(&lag));
+    rl_add_metric(r, "rollout/weight_version_age/max", (double)lag.max);
+    if (tess_policy_lag_judge(&lag, -1, &limits, text, sizeof(text)) == TESS_LAG_SYNC)
+        tess_trainer_note(r->trainer, "advice: rollout %lld: %s", (long long)r->training.rollout, text);
+    return TESS_OK;
 }
 
-void rl_report_rollout(rl *r)
+tess_status rl_report_rollout(rl *r)
 {
     const rl_rows *rows = &r->rows;
     spread reward = {.n = 0}, length = {.n = 0};
@@ -108,11 +115,12 @@ void rl_report_rollout(rl *r)
         rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_low", (double)r->facts.dropped[0]);
         rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_high", (double)r->facts.dropped[1]);
     }
-    report_ages(r);
+    TESS_TRY(report_ages(r));
     rl_add_metric(r, "perf/rollout_time", r->facts.draw_s);
     rl_add_metric(r, "perf/reward_time", r->facts.grade_s);
     rl_add_metric(r, "perf/log_probs_time", r->facts.prepare_s);
     r->n_rollout_metrics = r->n_metrics;
+    return TESS_OK;
 }
 
 /* ---- A step ---- */

@@ -230,7 +230,7 @@ static tess_status begin_rollout(rl *r, int64_t rollout, bool is_first_step)
     r->policy = rl_policy_of(r->config, kl_beta);
     TESS_TRY(rl_rows_make(r));
     if (!rl_has_pairs(r->config))
-        rl_report_rollout(r);
+        TESS_TRY(rl_report_rollout(r));
     return lags ? collect(r, &r->next, is_first_step) : TESS_OK;
 }
 

@@ -161,7 +161,7 @@ typedef struct tess_config {
         double overlong_penalty;
         double gamma, lambda, value_clip, eps;
         bool norm_advantages;
-        double dpo_beta, label_smoothing;
+        double dpo_beta, label_smoothing, max_lag;
         int64_t keep_journals;
         int phase; /* both, rollout, train */
     } rl;

@@ -266,6 +266,8 @@ static const tess_option rl[] = {
          "advantages of a rollout's tokens get mean 0 and deviation 1"),
     FLOAT("rl.dpo_beta", rl.dpo_beta, "0.1", 0, 1e6, "dpo, ipo, hinge: weight of the divergence from the reference"),
     FLOAT("rl.label_smoothing", rl.label_smoothing, "0", 0, 0.5, "dpo: share of pairs that may be the wrong way round"),
+    FLOAT("rl.max_lag", rl.max_lag, "0", 0, 1e12,
+          "advise when the weights that drew a rollout are older than this many steps in the mean; 0: never"),
     INT("rl.keep_journals", rl.keep_journals, "0", 0, 1e9,
         "newest rollouts whose samples stay in job.dump_folder/rl; 0: all"),
     CHOICE("rl.phase", rl.phase, "both", "both|rollout|train",

@@ -65,8 +65,8 @@ static void bands(void)
 /* ---- Lag ---- */
 static void ages(void)
 {
-    const int64_t versions[] = {10, 7, 10, 4, 9, 0};
-    const float mask[] = {1, 1, 1, 1, 0, 1};
+    const int32_t versions[] = {10, 7, 10, 4, 9, 0};
+    const uint8_t mask[] = {1, 1, 1, 1, 0, 1};
     tess_policy_lag whole = {0}, parts = {0}, half = {0};
     EXPECT_OK(tess_policy_lag_count(versions, mask, 5, 10, 3, &whole));
     EXPECT_INT(whole.n_tokens, 4);

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-tess_status tess_policy_lag_count(const int64_t *version, const float *mask, int64_t n, int64_t now, int64_t stale,
+tess_status tess_policy_lag_count(const int32_t *version, const uint8_t *mask, int64_t n, int64_t now, int64_t stale,
                                   tess_policy_lag *lag)
 {
     tess_policy_lag more = {0};
@@ -14,7 +14,7 @@ tess_status tess_policy_lag_count(const int64_t *version, const float *mask, int
             continue;
         int64_t age = now - version[i];
         TESS_CHECK(age >= 0, TESS_E_INVALID,
-                   "token %" PRId64 " was drawn by weights of version %" PRId64
+                   "token %" PRId64 " was drawn by weights of version %" PRId32
                    ", but those that train are version %" PRId64 ": the journal belongs to a later state of the run",
                    i, version[i], now);
         more.n_tokens++;
@@ -67,7 +67,6 @@ tess_policy_lag_verdict tess_policy_lag_judge(const tess_policy_lag *lag, double
     if (verdict != TESS_LAG_BEARABLE && at > 0 && (size_t)at < size)
         snprintf(text + at, size - (size_t)at, "; %s %.3g, limit %.3g: %s", measures[worst].what, measures[worst].value,
                  measures[worst].limit,
-                 verdict == TESS_LAG_SYNC ? "give the generator new weights, or lower rl.rollout_lag"
-                                          : "near the limit");
+                 verdict == TESS_LAG_SYNC ? "give the generator new weights, or lower rollout.lag" : "near the limit");
     return verdict;
 }

@@ -18,7 +18,7 @@ typedef struct tess_policy_lag {
 /* Counts the rows with a mask (mask NULL: all): version[i] (n) drew token i, `now` trains on it. `stale` is the age
  * from which on a token counts as stale, at least 1. TESS_E_INVALID: a token of weights that are not there yet; nothing
  * is counted. */
-tess_status tess_policy_lag_count(const int64_t *version, const float *mask, int64_t n, int64_t now, int64_t stale,
+tess_status tess_policy_lag_count(const int32_t *version, const uint8_t *mask, int64_t n, int64_t now, int64_t stale,
                                   tess_policy_lag *lag);
 /* Adds what another rank has counted. */
 void tess_policy_lag_merge(const tess_policy_lag *more, tess_policy_lag *lag);
