@@ -44,11 +44,13 @@ line() { # NAME LINE TEXT...: in the second line of bad.jsonl
 }
 line "a text that is a number" '{"text": 5}' "bad.jsonl: line 2: " "'text' is an integer: expected a string"
 echo '{"text": 5}' >bad.jsonl
+{ echo '{"messages": [{"role": "user", "content": "a"}]}' && echo '{"text": "the ship sailed"}'; } >talk.jsonl
+bad "a conversation to train a tokenizer on" "talk.jsonl: line 1: a conversation: there is no tokenizer" data.files=talk.jsonl
 bad "a number alone" "bad.jsonl: line 1: document: 'text' is an integer" data.files=bad.jsonl
 line "another member" '{"body": "a b"}' "bad.jsonl: line 2: it has no 'text', but 'body'" "data.text_key"
 line "no JSON" '{"text": "a b}' "bad.jsonl: line 2: document: not valid JSON"
-line "a conversation" '{"messages": [{"role": "user", "content": "a"}]}' "line 2: a conversation: there is no tokenizer" \
-    "tokenizer.path"
+line "a conversation" '{"messages": [{"role": "user", "content": "a"}]}' "line 2: a conversation, but there is no chat template" \
+    "data.chat_template"
 line "a conversation of ShareGPT" '{"conversations": [{"from": "human", "value": "a"}]}' "'conversations' are not supported"
 line "a pair without a completion" '{"prompt": "a", "response": "b"}' "but 'prompt', 'response'" "data.completion_key"
 line "a pair of lists" '{"prompt": [], "completion": "b"}' "line 2: document: 'prompt' is an array: expected a string"

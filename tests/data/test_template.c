@@ -144,6 +144,15 @@ static void a_template_without_end_is_stopped(void)
          ""},
         {"{{ 9223372036854775807 + 1 }}", "64 bits"},
         {"{{ 2 ** 100000000000 }}", ""},
+        {"{% set a = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set a.x = [a.x, a.x] %}{% set a.y = [a.y, "
+         "a.y] "
+         "%}{% endfor %}{{ a.x == a.y }}",
+         "too many steps"},
+        {"{% set a = namespace(x=[1], y=[1]) %}{% for i in range(9999) %}{% set a.x = [a.x] %}{% set a.y = [a.y] %}{% "
+         "endfor "
+         "%}{{ a.x == a.y }}",
+         "too many steps"},
+        {"{% set s = 'a' * 9000000 %}{{ s.rfind('a' * 4000000 + 'b') }}", "too many steps"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const tess_chat_input input = {0};

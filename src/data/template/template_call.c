@@ -123,7 +123,7 @@ static tess_status call_dict_method(template_run *run, const template_method *m,
     if (!get)
         return make_view(run, dict, m->name, out);
     TESS_TRY(template_step(run, dict->n / 16));
-    const template_value *found = template_dict_get(dict, &args->item[0]);
+    const template_value *found = template_dict_get(run, dict, &args->item[0]);
     *out = found != NULL ? *found : args->n == 2 ? args->item[1] : template_none();
     return TESS_OK;
 }
@@ -142,7 +142,7 @@ static tess_status call_list_method(template_run *run, const template_method *m,
         return template_add(run, &m->self, &empty, out);
     }
     for (size_t i = 0; i < list->n; i++) {
-        bool same = template_equal(&list->item[i], &args->item[0]);
+        bool same = template_equal(run, &list->item[i], &args->item[0]);
         first = same && first < 0 ? (int64_t)i : first;
         n += same;
     }
@@ -158,7 +158,7 @@ static tess_status call_changed(template_run *run, template_loop *loop, const te
     TESS_TRY(template_list_new(run, TEMPLATE_TUPLE, &now));
     for (size_t i = 0; i < args->n; i++)
         TESS_TRY(template_list_add(run, now.list, &args->item[i]));
-    bool changed = loop->changed == NULL || !template_equal(loop->changed, &now);
+    bool changed = loop->changed == NULL || !template_equal(run, loop->changed, &now);
     if (changed) {
         template_value *kept;
         TESS_TRY(template_alloc(&run->arena, sizeof(*kept), &kept));

@@ -36,7 +36,7 @@ static tess_status evaluate_dict(template_run *run, template_scope *scope, const
 static tess_status evaluate_name(template_run *run, const template_scope *scope, template_text name,
                                  template_value *out)
 {
-    const template_value *found = template_scope_find(scope, name);
+    const template_value *found = template_scope_find(run, scope, name);
     if (found != NULL) {
         *out = *found;
         return TESS_OK;
@@ -351,7 +351,7 @@ static tess_status compare(template_run *run, template_op op, const template_val
 {
     int order;
     if (op == OP_EQ || op == OP_NE) {
-        *holds = template_equal(a, b) == (op == OP_EQ);
+        *holds = template_equal(run, a, b) == (op == OP_EQ);
         return TESS_OK;
     }
     if (op == OP_IN || op == OP_NOT_IN) {

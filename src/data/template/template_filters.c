@@ -58,6 +58,7 @@ static tess_status trim(const filter_call *c)
     const template_value *set = template_arg(c->args, 0, "chars");
     TESS_TRY(template_str(c->run, c->value, &text));
     template_text chars = set != NULL && set->kind == TEMPLATE_STRING ? set->text : (template_text){0};
+    TESS_TRY(template_step(c->run, text.text.size / 64 * (1 + chars.size / 16)));
     text.text = template_strip(text.text, chars, SIDE_BOTH);
     *c->out = text;
     return TESS_OK;

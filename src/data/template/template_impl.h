@@ -18,7 +18,7 @@ enum {
     TEMPLATE_BYTES = 1 << 20,    /* of a template */
     TEMPLATE_DEPTH = 200,        /* of the tree */
     TEMPLATE_RUN_DEPTH = 600,    /* of what is evaluated, calls of macros included, and of values */
-    TEMPLATE_STEPS = 20 << 20,   /* of a rendering: nodes evaluated, items visited, and 64 bytes written are one each */
+    TEMPLATE_STEPS = 4 << 20,    /* of a rendering: nodes evaluated, items visited, and 64 bytes written are one each */
     TEMPLATE_MEMORY = 256 << 20, /* of a rendering's values */
     TEMPLATE_PARSED_MEMORY = 64 << 20,
     TEMPLATE_RANGE = 100000 /* longest range(), as jinja2's sandbox */
@@ -320,8 +320,8 @@ tess_status template_dict_new(template_run *run, template_kind kind, template_va
 tess_status template_dict_set(template_run *run, template_dict *dict, const template_value *key,
                               const template_value *value);
 /* NULL: not there. */
-const template_value *template_dict_get(const template_dict *dict, const template_value *key);
-const template_value *template_dict_find(const template_dict *dict, template_text key);
+const template_value *template_dict_get(template_run *run, const template_dict *dict, const template_value *key);
+const template_value *template_dict_find(template_run *run, const template_dict *dict, template_text key);
 
 tess_status template_from_json(template_run *run, const json_t *json, template_value *out);
 
@@ -331,8 +331,9 @@ bool template_as_int(const template_value *value, int64_t *out); /* bool or int 
 double template_as_real(const template_value *value);
 bool template_truth(const template_value *value);
 bool template_is_list(const template_value *value); /* list, tuple, range or view */
-/* Python's ==, and `is` for what has an identity. */
-bool template_equal(const template_value *a, const template_value *b);
+/* Python's ==, and `is` for what has an identity. Where it takes too many steps, or is too deep, the next
+ * template_step says so. */
+bool template_equal(template_run *run, const template_value *a, const template_value *b);
 /* Sets *order below, at or above 0. TESS_E_INVALID: Python cannot order them. */
 tess_status template_compare(template_run *run, const template_value *a, const template_value *b, int *order);
 tess_status template_contains(template_run *run, const template_value *container, const template_value *item,
@@ -402,7 +403,7 @@ tess_status template_tojson(template_run *run, const template_value *value, cons
 tess_status template_scope_new(template_run *run, template_scope *parent, template_scope **scope);
 tess_status template_scope_set(template_run *run, template_scope *scope, template_text name,
                                const template_value *value);
-const template_value *template_scope_find(const template_scope *scope, template_text name);
+const template_value *template_scope_find(template_run *run, const template_scope *scope, template_text name);
 
 /* ---- template_args.c ---- */
 /* The argument at `place`, or of `name`; NULL: not given. */

@@ -60,11 +60,18 @@ static tess_status add_text(const method_call *c, template_text text)
     return template_list_add(c->run, c->out->list, &value);
 }
 
+/* Steps for a search that may look at all of `other` at each place of the string. */
+static tess_status pay_search(const method_call *c, template_text other)
+{
+    return template_step(c->run, c->self.size / 64 * (1 + other.size / 16));
+}
+
 /* ---- Cutting ---- */
 static tess_status strip(const method_call *c)
 {
     template_text set;
     TESS_TRY(take_text(c, 0, &set));
+    TESS_TRY(pay_search(c, set));
     return give_text(c, template_strip(c->self, set, (template_side)c->variant));
 }
 
@@ -127,6 +134,7 @@ static tess_status rsplit(const method_call *c)
     if (separator.data == NULL)
         return template_fail(c->run->line, TESS_E_UNSUPPORTED, "rsplit with a limit needs a separator");
     TEMPLATE_CHECK(separator.size > 0, c->run, "rsplit: the separator is empty");
+    TESS_TRY(pay_search(c, separator));
     TESS_TRY(template_list_new(c->run, TEMPLATE_LIST, c->out));
     while ((int64_t)c->out->list->n < most && (at = template_find_last(c->self, separator, end)) != SIZE_MAX) {
         TESS_TRY(add_text(c, part(c->self, at + separator.size, end)));
@@ -157,6 +165,7 @@ static tess_status partition(const method_call *c)
     template_text separator;
     TESS_TRY(need_text(c, 0, &separator));
     TEMPLATE_CHECK(separator.size > 0, c->run, "partition: the separator is empty");
+    TESS_TRY(pay_search(c, separator));
     TESS_TRY(template_list_new(c->run, TEMPLATE_TUPLE, c->out));
     size_t at = c->variant == 1 ? template_find_last(c->self, separator, c->self.size)
                                 : template_find_text(c->self, separator, 0);
@@ -198,6 +207,7 @@ static tess_status find(const method_call *c)
     template_text needle;
     TESS_TRY(need_text(c, 0, &needle));
     TEMPLATE_CHECK(c->args->n == 1, c->run, "find and index take one argument here");
+    TESS_TRY(pay_search(c, needle));
     size_t at = (c->variant & 1) != 0 ? template_find_last(c->self, needle, c->self.size)
                                       : template_find_text(c->self, needle, 0);
     TEMPLATE_CHECK(at != SIZE_MAX || (c->variant & 2) == 0, c->run, "index: the string is not there");

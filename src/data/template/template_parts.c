@@ -79,17 +79,18 @@ static tess_status loop_attribute(template_run *run, const template_value *value
 }
 
 /* What lies under a name: of a dict or a namespace. */
-static const template_value *find_named(const template_value *value, template_text name)
+static const template_value *find_named(template_run *run, const template_value *value, template_text name)
 {
-    return value->kind == TEMPLATE_DICT || value->kind == TEMPLATE_NAMESPACE ? template_dict_find(value->dict, name)
-                                                                             : NULL;
+    return value->kind == TEMPLATE_DICT || value->kind == TEMPLATE_NAMESPACE
+               ? template_dict_find(run, value->dict, name)
+               : NULL;
 }
 
 tess_status template_attribute(template_run *run, const template_value *value, template_text name, template_value *out)
 {
     if (has_method(value, name))
         return bind_method(run, value, name, out);
-    const template_value *found = find_named(value, name);
+    const template_value *found = find_named(run, value, name);
     if (found != NULL) {
         *out = *found;
         return TESS_OK;
@@ -131,7 +132,7 @@ tess_status template_item(template_run *run, const template_value *value, const 
         return index_item(run, value, index, out);
     if (value->kind == TEMPLATE_DICT) {
         TESS_TRY(template_step(run, value->dict->n / 16));
-        const template_value *found = template_dict_get(value->dict, key);
+        const template_value *found = template_dict_get(run, value->dict, key);
         if (found != NULL) {
             *out = *found;
             return TESS_OK;

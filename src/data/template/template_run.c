@@ -20,7 +20,7 @@ static tess_status run_list(template_run *run, template_scope *scope, const temp
 static tess_status assign_attribute(template_run *run, template_scope *scope, const template_node *target,
                                     const template_value *value)
 {
-    const template_value *space = template_scope_find(scope, target->a->text);
+    const template_value *space = template_scope_find(run, scope, target->a->text);
     TEMPLATE_CHECK(space != NULL && space->kind == TEMPLATE_NAMESPACE, run, "set: '%.*s' is no namespace",
                    (int)target->a->text.size, target->a->text.data);
     TEMPLATE_CHECK(target->text.data[0] != '_', run, "set: a name in a namespace may not begin with _");

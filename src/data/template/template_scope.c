@@ -15,10 +15,10 @@ tess_status template_scope_set(template_run *run, template_scope *scope, templat
     return template_dict_set(run, &scope->names, &key, value);
 }
 
-const template_value *template_scope_find(const template_scope *scope, template_text name)
+const template_value *template_scope_find(template_run *run, const template_scope *scope, template_text name)
 {
     const template_value *found = NULL;
     for (; scope != NULL && found == NULL; scope = scope->parent)
-        found = template_dict_find(&scope->names, name);
+        found = template_dict_find(run, &scope->names, name);
     return found;
 }

@@ -320,7 +320,7 @@ static tess_status unique(const sequence_call *c)
         bool seen = false;
         TESS_TRY(template_step(c->run, 1 + i / 8));
         for (size_t k = 0; k < i && !seen; k++)
-            seen = template_equal(&keys[k], &keys[i]);
+            seen = template_equal(c->run, &keys[k], &keys[i]);
         if (!seen)
             TESS_TRY(template_list_add(c->run, c->out->list, &items->item[i]));
     }

@@ -63,7 +63,7 @@ static tess_status is_callable(const test_call *c)
 
 static tess_status is_equal(const test_call *c)
 {
-    *c->out = template_equal(c->value, &c->args->item[0]) == (c->variant != 0);
+    *c->out = template_equal(c->run, c->value, &c->args->item[0]) == (c->variant != 0);
     return TESS_OK;
 }
 
@@ -71,7 +71,8 @@ static tess_status is_same(const test_call *c)
 {
     const template_value *a = c->value, *b = &c->args->item[0];
     bool boxed = a->kind >= TEMPLATE_LIST && a->kind <= TEMPLATE_MACRO;
-    *c->out = a->kind == b->kind && (boxed ? (const void *)a->list == (const void *)b->list : template_equal(a, b));
+    *c->out =
+        a->kind == b->kind && (boxed ? (const void *)a->list == (const void *)b->list : template_equal(c->run, a, b));
     return TESS_OK;
 }
 

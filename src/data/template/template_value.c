@@ -26,7 +26,7 @@ tess_status template_wrong(template_run *run, const template_value *value, const
 
 tess_status template_step(template_run *run, size_t n)
 {
-    TEMPLATE_CHECK(n < TEMPLATE_STEPS && (run->steps += (int64_t)n) <= TEMPLATE_STEPS, run, "it takes too many steps");
+    TEMPLATE_CHECK(n < TEMPLATE_STEPS && (run->steps += (int64_t)n) < TEMPLATE_STEPS, run, "it takes too many steps");
     return TESS_OK;
 }
 
@@ -107,7 +107,7 @@ tess_status template_dict_new(template_run *run, template_kind kind, template_va
 tess_status template_dict_set(template_run *run, template_dict *dict, const template_value *key,
                               const template_value *value)
 {
-    template_value *old = (template_value *)template_dict_get(dict, key);
+    template_value *old = (template_value *)template_dict_get(run, dict, key);
     TESS_TRY(template_step(run, 1 + dict->n / 16));
     if (old != NULL) {
         *old = *value;
@@ -123,18 +123,22 @@ tess_status template_dict_set(template_run *run, template_dict *dict, const temp
     return TESS_OK;
 }
 
-const template_value *template_dict_get(const template_dict *dict, const template_value *key)
+const template_value *template_dict_get(template_run *run, const template_dict *dict, const template_value *key)
 {
     for (size_t i = 0; i < dict->n; i++)
-        if (template_equal(&dict->key[i], key))
+        if (template_equal(run, &dict->key[i], key))
             return &dict->value[i];
     return NULL;
 }
 
-const template_value *template_dict_find(const template_dict *dict, template_text key)
+const template_value *template_dict_find(template_run *run, const template_dict *dict, template_text key)
 {
-    const template_value name = template_string(key.data, key.size);
-    return template_dict_get(dict, &name);
+    run->steps += (int64_t)dict->n / 16;
+    for (size_t i = 0; i < dict->n; i++)
+        if (dict->key[i].kind == TEMPLATE_STRING && dict->key[i].text.size == key.size &&
+            memcmp(dict->key[i].text.data, key.data, key.size) == 0)
+            return &dict->value[i];
+    return NULL;
 }
 
 static tess_status from_object(template_run *run, const json_t *json, template_value *out)
@@ -237,21 +241,21 @@ bool template_truth(const template_value *value)
 }
 
 /* ---- Comparing ---- */
-static bool equal_dicts(const template_dict *a, const template_dict *b)
+static bool equal_dicts(template_run *run, const template_dict *a, const template_dict *b)
 {
     bool equal = a->n == b->n;
     for (size_t i = 0; i < a->n && equal; i++) {
-        const template_value *other = template_dict_get(b, &a->key[i]);
-        equal = other != NULL && template_equal(&a->value[i], other);
+        const template_value *other = template_dict_get(run, b, &a->key[i]);
+        equal = other != NULL && template_equal(run, &a->value[i], other);
     }
     return equal;
 }
 
-static bool equal_lists(const template_list *a, const template_list *b)
+static bool equal_lists(template_run *run, const template_list *a, const template_list *b)
 {
     bool equal = a->n == b->n;
     for (size_t i = 0; i < a->n && equal; i++)
-        equal = template_equal(&a->item[i], &b->item[i]);
+        equal = template_equal(run, &a->item[i], &b->item[i]);
     return equal;
 }
 
@@ -265,23 +269,34 @@ static int order_numbers(const template_value *a, const template_value *b)
     return (u > v) - (u < v);
 }
 
-bool template_equal(const template_value *a, const template_value *b)
+static bool equal_inside(template_run *run, const template_value *a, const template_value *b)
 {
+    bool equal = false;
+    if (run->depth++ >= TEMPLATE_RUN_DEPTH)
+        run->steps = TEMPLATE_STEPS; /* the next step fails */
+    else if (run->steps < TEMPLATE_STEPS)
+        equal = a->kind == TEMPLATE_DICT ? equal_dicts(run, a->dict, b->dict) : equal_lists(run, a->list, b->list);
+    run->depth--;
+    return equal;
+}
+
+bool template_equal(template_run *run, const template_value *a, const template_value *b)
+{
+    run->steps++;
     if (template_is_number(a) && template_is_number(b))
         return order_numbers(a, b) == 0 && !isnan(template_as_real(a)) && !isnan(template_as_real(b));
     if (a->kind != b->kind)
         return false;
-    if (template_is_list(a))
-        return equal_lists(a->list, b->list);
+    if (template_is_list(a) || a->kind == TEMPLATE_DICT)
+        return equal_inside(run, a, b);
     switch (a->kind) {
     case TEMPLATE_UNDEFINED:
     case TEMPLATE_NONE:
         return true;
     case TEMPLATE_STRING:
     case TEMPLATE_FUNCTION:
+        run->steps += (int64_t)a->text.size / 64;
         return a->text.size == b->text.size && memcmp(a->text.data, b->text.data, a->text.size) == 0;
-    case TEMPLATE_DICT:
-        return equal_dicts(a->dict, b->dict);
     default: /* an identity */
         return (const void *)a->list == (const void *)b->list;
     }
@@ -312,7 +327,7 @@ tess_status template_compare(template_run *run, const template_value *a, const t
     size_t n = a->list->n < b->list->n ? a->list->n : b->list->n;
     TESS_TRY(template_enter(run));
     for (size_t i = 0; i < n && *order == 0; i++)
-        if (!template_equal(&a->list->item[i], &b->list->item[i]))
+        if (!template_equal(run, &a->list->item[i], &b->list->item[i]))
             TESS_TRY(template_compare(run, &a->list->item[i], &b->list->item[i], order));
     template_leave(run);
     if (*order == 0)
@@ -325,7 +340,7 @@ tess_status template_contains(template_run *run, const template_value *container
     *out = false;
     if (container->kind == TEMPLATE_DICT) {
         TESS_TRY(template_step(run, container->dict->n / 16));
-        *out = template_dict_get(container->dict, item) != NULL;
+        *out = template_dict_get(run, container->dict, item) != NULL;
         return TESS_OK;
     }
     if (container->kind == TEMPLATE_STRING) {
@@ -339,7 +354,7 @@ tess_status template_contains(template_run *run, const template_value *container
     TESS_TRY(template_items(run, container, &items));
     TESS_TRY(template_step(run, items->n));
     for (size_t i = 0; i < items->n && !*out; i++)
-        *out = template_equal(&items->item[i], item);
+        *out = template_equal(run, &items->item[i], item);
     return TESS_OK;
 }
 
