@@ -3,6 +3,7 @@
  *   rl_task.c      the task that the trainer drives: rollouts, then the optimizer steps that learn from them
  *   rl_rollout.c   which samples a rollout has: prompts in order, filter, budget, what the journal knows
  *   rl_draw.c      this rank's share of them drawn and graded
+ *   rl_text.c      text of ids
  *   rl_turns.c     an environment between the turns of a sample
  *   rl_exchange.c  what every rank has drawn becomes everybody's
  *   rl_rows.c      a rollout as rows to train on: log-probabilities of others, advantages
@@ -168,6 +169,7 @@ typedef struct rl_draw_options {
 /* Draws on with `n` unfinished samples, which are this rank's, and grades those that it finishes. The weights are held
  * meanwhile. Collective, also with n = 0. */
 tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n);
+/* ---- rl_text.c ---- */
 /* Appends the text of n ids. Those that a padded vocabulary has beyond the tokenizer's stand for nothing. */
 tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text);
 

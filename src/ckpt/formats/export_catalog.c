@@ -138,6 +138,13 @@ static tess_status add_state(builder *b, const export_name *read, const tess_cat
     return add_scalar(b, name, "F32", &step);
 }
 
+/* Of a model beside the policy, which a checkpoint of `tessera rl` holds for the run alone. */
+static bool is_beside(const tess_catalog *catalog, const export_name *read)
+{
+    return strcmp(catalog->format, "tessera") == 0 &&
+           (strncmp(read->name, "critic.", 7) == 0 || strncmp(read->name, "reference.", 10) == 0);
+}
+
 static tess_status add_all(builder *b)
 {
     char name[NAME_SIZE];
@@ -149,7 +156,7 @@ static tess_status add_all(builder *b)
     for (int i = 0; i < catalog->n_tensors; i++) {
         const tess_catalog_tensor *source = &catalog->tensors[i];
         export_read_name(source->name, &b->place, &read);
-        if ((model_only && read.kind != EXPORT_MODEL) ||
+        if ((model_only && (read.kind != EXPORT_MODEL || is_beside(catalog, &read))) ||
             !export_write_name(&read, source->name, b->options->names, name, sizeof(name)))
             continue;
         TESS_TRY(add_source(b, source, &read, name));
