@@ -80,7 +80,7 @@ void rl_groups_free(tess_mem *mem, rl_groups *groups, int64_t n)
     for (size_t i = 0; i < groups->n; i++)
         free_group(mem, &groups->group[i], n);
     tess_mem_free(mem, groups->group);
-    *groups = (rl_groups){NULL};
+    *groups = (rl_groups){.n = 0};
 }
 
 /* Prompts that are to be under way in this round. */

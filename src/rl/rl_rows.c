@@ -209,7 +209,7 @@ static tess_status fill_advantages(rl *r, const rewards *w)
 
 static tess_status make_advantages(rl *r)
 {
-    rewards w = {NULL};
+    rewards w = {.reward = NULL};
     const size_t n = (size_t)r->rows.n_seqs;
     const array_of_rows arrays[] = {{(void **)&w.reward, n, sizeof(double)},
                                     {(void **)&w.advantage, n, sizeof(double)},

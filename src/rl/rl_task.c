@@ -211,7 +211,7 @@ static void take_newest(rl *r)
     rl_rows_free(r);
     rl_groups_free(r->mem, &r->trained, r->config->rollout.n);
     r->trained = r->chosen;
-    r->chosen = (rl_groups){NULL};
+    r->chosen = (rl_groups){.n = 0};
     r->training = r->state;
     r->next = r->after;
 }
