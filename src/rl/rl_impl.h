@@ -54,7 +54,7 @@ typedef struct rl_state {
 /* What a rollout says of itself, for metrics. */
 typedef struct rl_rollout_facts {
     int64_t rounds, dropped[2]; /* dropped: prompts that the filter left out, all rewards alike: low, high */
-    int64_t drawn_tokens, known_samples;
+    int64_t known_samples;
     int64_t turns, failed_turns; /* with an environment, of this rank */
     double draw_s, grade_s, prepare_s;
     tess_generator_stats stats; /* of this rank */
@@ -198,7 +198,6 @@ tess_status rl_micro_plan(rl *r, int64_t first, int64_t n, rl_micro_batches **mi
 void rl_micro_free(rl *r, rl_micro_batches **micro);
 /* As tess_batch_source has it. */
 tess_batch_source rl_micro_source(rl *r);
-int64_t rl_micro_count(const rl_micro_batches *micro);
 /* Calls `visit` with each micro-batch of this rank, and with empty ones so that all ranks make as many calls. place:
  * (n_tokens) where its rows are among all. */
 typedef tess_status (*rl_visit_fn)(rl *r, const tess_batch *batch, const int64_t *place, void *self);

@@ -85,11 +85,6 @@ void rl_micro_free(rl *r, rl_micro_batches **handle)
     *handle = NULL;
 }
 
-int64_t rl_micro_count(const rl_micro_batches *m)
-{
-    return m->n;
-}
-
 /* ---- A micro-batch ---- */
 static tess_status alloc_micro_batch(rl *r, rl_micro_batch *b, int64_t n_seqs, int64_t n_rows)
 {
