@@ -48,7 +48,8 @@ typedef struct tess_model_config {
     uint64_t full[TESS_MAX_LAYERS / 64]; /* and so do those with a bit here (layer_types in any order) */
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
     int64_t
-        n_outputs; /* of a head "score.weight" (n_outputs, C) in place of lm_head: what HF calls labels; 0: logits */
+        n_outputs;   /* of a head "score.weight" (n_outputs, C) in place of lm_head: what HF calls labels; 0: logits */
+    bool value_head; /* "v_head.summary" (1, C) with a bias beside lm_head, as trl has it; no key of config.json */
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
     int n_eos;

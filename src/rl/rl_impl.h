@@ -9,7 +9,7 @@
  *   rl_rows.c      a rollout as rows to train on: log-probabilities of others, advantages
  *   rl_micro.c     micro-batches of a step
  *   rl_loss.c      what a step minimises
- *   rl_values.c    the critic of PPO
+ *   rl_values.c    values of PPO: of a critic, or of a head on the policy
  *   rl_options.c   from the configuration to what these parts want
  *   rl_report.c    what people and metrics.jsonl see of it
  *   rl_evaluate.c  held-out prompts */
@@ -74,7 +74,7 @@ typedef struct rl_rows {
     float *drawn;           /* (n_rows) log-probabilities as they were drawn */
     float *old;             /* before the first update; drawn, unless they were computed again */
     float *reference;       /* NULL: there is none */
-    float *value, *returns; /* of a critic; NULL: there is none */
+    float *value, *returns; /* of PPO, else NULL */
     float *advantage;
 } rl_rows;
 
@@ -91,7 +91,7 @@ struct rl {
     tess_rewarder *rewarder;
     tess_rl_environment *environment; /* NULL: answers have one turn */
     tess_reference *reference;        /* NULL: none */
-    tess_critic *critic;              /* NULL: none */
+    tess_critic *critic;              /* NULL: none, or the policy has the value head */
     tess_value_sums value_sums;       /* of its newest step, over all ranks */
     tess_policy_options policy;
     char folder[1024]; /* of journals */
@@ -124,6 +124,17 @@ struct rl {
 static inline bool rl_has_pairs(const tess_config *c)
 {
     return c->rl.algorithm >= TESS_RL_DPO;
+}
+
+static inline bool rl_has_values(const tess_config *c)
+{
+    return c->rl.algorithm == TESS_RL_PPO;
+}
+
+/* Values come from a head on the policy's last layer. */
+static inline bool rl_shares_trunk(const tess_config *c)
+{
+    return rl_has_values(c) && c->critic.trunk == 1;
 }
 
 /* Of the policy, in drawing and in training. */
@@ -208,6 +219,8 @@ tess_status rl_micro_visit(rl *r, rl_visit_fn visit, void *self);
 tess_status rl_values_make(rl *r);
 /* The critic's step on the micro-batches of the policy's. Collective. */
 tess_status rl_values_step(rl *r);
+/* r->value_sums, once all micro-batches have run. Collective. */
+tess_status rl_values_sum(rl *r);
 
 /* ---- rl_report.c ---- */
 tess_status rl_report_rollout(rl *r);

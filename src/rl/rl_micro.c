@@ -35,6 +35,8 @@ static tess_status plan(rl *r, rl_micro_batches *m)
     m->n_own = (m->n + n_data - 1) / n_data;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)m->n_own, sizeof(*m->own), "micro-batches",
                                   (void **)&m->own));
+    for (int64_t i = m->first; i < m->first + m->n_seqs; i++)
+        m->n_valued += r->rows.samples[i]->grade == RL_SCORED ? r->rows.n_targets[i] : 0;
     m->divisor = (double)m->n_seqs / 2;
     if (rl_has_pairs(c))
         return TESS_OK;
@@ -65,8 +67,8 @@ made:
 
 static void free_micro_batch(tess_mem *mem, rl_micro_batch *b)
 {
-    void *const blocks[] = {b->ids, b->pos,   b->targets,   b->cu,    b->place, b->mask,   b->advantage,
-                            b->old, b->drawn, b->reference, b->scale, b->value, b->returns};
+    void *const blocks[] = {b->ids, b->pos,   b->targets,   b->cu,    b->place, b->mask,    b->advantage,
+                            b->old, b->drawn, b->reference, b->scale, b->value, b->returns, b->valued};
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
         tess_mem_free(mem, blocks[i]);
 }
@@ -98,7 +100,7 @@ static tess_status alloc_micro_batch(rl *r, rl_micro_batch *b, int64_t n_seqs, i
                   {(void **)&b->advantage, rows, sizeof(float)}, {(void **)&b->old, rows, sizeof(float)},
                   {(void **)&b->drawn, rows, sizeof(float)},     {(void **)&b->reference, rows, sizeof(float)},
                   {(void **)&b->scale, seqs, sizeof(float)},     {(void **)&b->value, rows, sizeof(float)},
-                  {(void **)&b->returns, rows, sizeof(float)}};
+                  {(void **)&b->returns, rows, sizeof(float)},   {(void **)&b->valued, rows, 1}};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, arrays[i].count + 1, arrays[i].size, "micro-batch",
                                       arrays[i].at));
@@ -124,6 +126,8 @@ static void add_sequence(rl_micro_batch *b, const rl_rows *rows, int64_t i, floa
     if (rows->value != NULL) {
         memcpy(b->value + at, rows->value + first, (size_t)n * sizeof(float));
         memcpy(b->returns + at, rows->returns + first, (size_t)n * sizeof(float));
+        if (s->grade == RL_SCORED)
+            memcpy(b->valued + at, rows->mask + first, (size_t)n);
     }
     b->scale[b->batch.n_seqs++] = scale;
     b->cu[b->batch.n_seqs] = (int32_t)(at + n);

@@ -171,7 +171,7 @@ void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t
     r->n_metrics = r->n_rollout_metrics;
     for (int i = 0; i < n; i++)
         rl_add_metric(r, metrics[i].name, metrics[i].value);
-    if (r->critic != NULL) {
+    if (r->rows.value != NULL) {
         tess_metric values[TESS_VALUE_METRICS];
         tess_value_metrics(&r->value_sums, values);
         for (int i = 0; i < TESS_VALUE_METRICS; i++)

@@ -237,7 +237,7 @@ static tess_status make(rl *r)
         TESS_TRY_CTX(score_all(r, false, &r->rows.old), "log-probabilities of samples");
     if (r->reference != NULL) /* of the temperature that the loss has */
         TESS_TRY_CTX(score_all(r, true, &r->rows.reference), "log-probabilities of the reference");
-    if (r->critic != NULL)
+    if (rl_has_values(r->config))
         TESS_TRY_CTX(rl_values_make(r), "values");
     return rl_has_pairs(r->config) ? TESS_OK : make_advantages(r);
 }

@@ -132,7 +132,7 @@ static tess_status ready(void *self, tess_engine *engine)
     r->engine = engine;
     if (rl_wants_reference(c))
         TESS_TRY_CTX(tess_reference_create(engine, &reference, &reporter, &r->reference), "reference");
-    if (c->rl.algorithm == TESS_RL_PPO)
+    if (rl_has_values(c) && !rl_shares_trunk(c))
         TESS_TRY_CTX(tess_critic_create(engine, &critic, &reporter, &r->critic), "critic");
     return TESS_OK;
 }

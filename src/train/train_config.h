@@ -58,6 +58,7 @@ typedef struct tess_config {
         char path[TESS_TEXT_SIZE];
         int save_dtype; /* tess_precision */
         int64_t max_length, sum_leaves;
+        bool value_head; /* no key: the task's check sets it */
     } model;
     struct {
         char path[TESS_TEXT_SIZE];
@@ -189,8 +190,9 @@ typedef struct tess_config {
         double ema;
     } reference;
     struct {
+        int trunk; /* own, shared */
         char path[TESS_TEXT_SIZE];
-        double lr;
+        double lr, coef;
     } critic;
     struct {
         int64_t n;

@@ -338,8 +338,11 @@ static const tess_option reference[] = {
 };
 
 static const tess_option critic[] = {
+    CHOICE("critic.trunk", critic.trunk, "own", "own|shared",
+           "ppo: own: values come from a second model; shared: from a head on the policy's last layer"),
     TEXT("critic.path", critic.path, "", "ppo: folder of the value model; empty: model.path, with a new head"),
-    FLOAT("critic.lr", critic.lr, "1e-5", 0, 1e6, "its learning rate"),
+    FLOAT("critic.lr", critic.lr, "1e-5", 0, 1e6, "its learning rate; shared: the policy's"),
+    FLOAT("critic.coef", critic.coef, "0.5", 0, 1e6, "shared: weight of the value loss beside the policy's"),
 };
 
 static const tess_option evaluation[] = {

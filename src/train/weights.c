@@ -47,7 +47,7 @@ static tess_status match(tess_weights *w, const char *may_miss)
         const tess_param *param = tess_model_param(w->model, i);
         const tess_catalog_tensor *tensor = tess_weights_find(w->list, param->name);
         char expected[128], found[200];
-        if (tensor == NULL && may_miss != NULL && strcmp(param->name, may_miss) == 0)
+        if (tensor == NULL && (param->beside || (may_miss != NULL && strcmp(param->name, may_miss) == 0)))
             continue;
         if (tensor == NULL) {
             missing = n_missing++ == 0 ? param->name : missing;
@@ -172,6 +172,10 @@ tess_status tess_weights_fill(void *context, const char *name, const tess_box *b
     int index;
     TESS_TRY(find_param(w->model, name, &index));
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
+    if (tensor == NULL && tess_model_param(w->model, index)->beside) {
+        tess_param_fill(tess_model_param(w->model, index), 0, box, dst);
+        return TESS_OK;
+    }
     TESS_CHECK(tensor != NULL, TESS_E_NOT_FOUND, "%s: no tensor '%s'", w->catalog->path, name);
     TESS_TRY(tess_catalog_read_floats(w->catalog, tensor, box, dst));
     int64_t n = tess_box_count(tensor->n_dims, box);
@@ -217,7 +221,7 @@ tess_status tess_weights_map(tess_weights *w, tess_dtype dtype, int index, const
 {
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
     *data = NULL;
-    return is_stored_as(tensor, dtype) ? tess_catalog_map(w->catalog, tensor, data) : TESS_OK;
+    return tensor != NULL && is_stored_as(tensor, dtype) ? tess_catalog_map(w->catalog, tensor, data) : TESS_OK;
 }
 
 /* Maps a tensor if kernels can read it in place, else reads it into memory. */

@@ -12,8 +12,9 @@ typedef struct tess_reporter {
 
 typedef struct tess_weights tess_weights;
 
-/* Opens the checkpoint at `path`. Every parameter must be there with its shape; TESS_E_NOT_FOUND and TESS_E_FORMAT name
- * the first that is not. Reports tensors that the model does not use. `model` is borrowed. */
+/* Opens the checkpoint at `path`. Every parameter must be there with its shape, but for those that stand beside a
+ * model (tess_param.beside), which then begin as they are made; TESS_E_NOT_FOUND and TESS_E_FORMAT name the first that
+ * is not. Reports tensors that the model does not use. `model` is borrowed. */
 tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
                               tess_weights **weights);
 /* The same, where one parameter may be missing. If it is, nothing may be asked of it: tess_weights_fill fails with

@@ -26,15 +26,13 @@ static double wanted(int32_t target)
     return (double)target / VOCABULARY;
 }
 
-static tess_status grade(void *self, int64_t begin, int64_t n, const float *value, const float *entropy, float *dvalue,
-                         float *dentropy)
+static tess_status grade(void *self, int64_t n, const float *value, float *dvalue)
 {
     value_loss *v = self;
-    (void)entropy, (void)dentropy;
     for (int64_t i = 0; i < n; i++) {
-        if (v->targets[begin + i] < 0)
+        if (v->targets[i] < 0)
             continue;
-        double off = (double)value[i] - wanted(v->targets[begin + i]);
+        double off = (double)value[i] - wanted(v->targets[i]);
         v->sum += off * off / 2;
         dvalue[i] = (float)off;
     }
@@ -46,7 +44,7 @@ static tess_status next(void *self, int64_t index, tess_batch *batch)
     lesson *l = self;
     value_loss *v = &l->losses[index % MICRO];
     EXPECT_OK(rig_next(l->rig, l->fixed >= 0 ? l->fixed + index % MICRO : index, batch));
-    *v = (value_loss){{v, 1, true, grade, TESS_LOSS_VALUE}, {0}, 0};
+    *v = (value_loss){.loss = {.self = v, .grade_values = grade}};
     memcpy(v->targets, batch->targets, sizeof(v->targets));
     batch->loss = &v->loss;
     return TESS_OK;

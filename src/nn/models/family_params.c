@@ -151,6 +151,18 @@ tess_block *tess_family_embedding(tess_model *model, const char *table)
     return block;
 }
 
+/* Begins at 0, so that the values of a model that has not learned any are. */
+static tess_linear add_value_head(tess_model *model, int unit)
+{
+    int64_t C = model->config.hidden_size;
+    tess_linear value = {.in = {C, 0}, .out = {1, 0}, .n_in = C, .n_out = 1, .ld = C};
+    value.weight = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, 1, C, "v_head.summary.weight");
+    value.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, 1, 0, "v_head.summary.bias");
+    for (int i = value.weight; i <= value.bias && model->built == TESS_OK; i++)
+        model->params[model->blocks[unit].first + i].beside = true;
+    return value;
+}
+
 void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table)
 {
     const tess_model_config *c = &model->config;
@@ -173,4 +185,9 @@ void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, co
                                 .n_in = width,
                                 .n_out = rows,
                                 .ld = width};
+    block->value.weight = -1;
+    if (c->n_outputs > 0)
+        block->value = block->head;
+    else if (c->value_head)
+        block->value = add_value_head(model, unit);
 }

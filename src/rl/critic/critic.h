@@ -34,7 +34,7 @@ void tess_critic_destroy(tess_critic **critic);
  * asked, its targets may be NULL. Between steps of the critic. Collective: units may be gathered. */
 tess_status tess_critic_values(tess_critic *critic, const tess_batch *batch, float *value);
 
-/* tess_engine_step on the critic: each batch has a loss of kind TESS_LOSS_VALUE; report->loss means nothing but what
+/* tess_engine_step on the critic: each batch has a loss with grade_values; report->loss means nothing but what
  * the source's judge says. At least one row has a target, whose number is the divisor unless the source has one. */
 tess_status tess_critic_step(tess_critic *critic, const tess_batch_source *source, tess_engine_report *report);
 
