@@ -6,19 +6,24 @@
 #include "rl/rl_micro.h"
 
 /* ---- The plan ---- */
-/* cost (n_seqs) holds lengths first. Micro-batches that ranks take side by side cost about the same. */
-static tess_status deal_out(rl *r, rl_micro_batches *m, int64_t *cost)
+/* length, cost (n_seqs): work space. Micro-batches that ranks take side by side cost about the same. */
+static tess_status deal_out(rl *r, rl_micro_batches *m, int64_t *length, int64_t *cost)
 {
+    static const tess_balance_fn balances[] = {NULL, tess_balance_lpt, tess_balance_differencing};
     const tess_config *c = r->config;
+    const tess_balance_fn balance = balances[c->rl.balance];
     const int64_t *begin = r->rows.begin + m->first, width = 6 * tess_trainer_model(r->trainer)->hidden_size;
+    const int64_t most = c->training.local_batch_size * c->training.seq_len;
+    const int together = rl_has_pairs(c) ? 2 : 1;
     int32_t n_bins;
-    for (int64_t i = 0; i < m->n_seqs; i++)
-        cost[i] = begin[i + 1] - begin[i];
-    TESS_TRY(tess_pack_first_fit(cost, m->n_seqs, c->training.local_batch_size * c->training.seq_len,
-                                 rl_has_pairs(c) ? 2 : 1, m->bin, &n_bins));
+    for (int64_t i = 0; i < m->n_seqs; i++) {
+        length[i] = begin[i + 1] - begin[i];
+        cost[i] = tess_sequence_cost(length[i], width);
+    }
+    TESS_TRY(balance == NULL
+                 ? tess_pack_first_fit(length, m->n_seqs, most, together, m->bin, &n_bins)
+                 : tess_pack_balanced(r->mem, balance, length, cost, m->n_seqs, most, together, m->bin, &n_bins));
     m->n = n_bins;
-    for (int64_t i = 0; i < m->n_seqs; i++)
-        cost[i] = tess_sequence_cost(cost[i], width);
     return tess_pack_by_cost(r->mem, cost, m->n_seqs, m->bin, n_bins);
 }
 
@@ -26,11 +31,11 @@ static tess_status plan(rl *r, rl_micro_batches *m)
 {
     const tess_config *c = r->config;
     const int64_t n_data = r->engine->at.n_data;
-    int64_t *cost;
-    TESS_TRY(
-        tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)m->n_seqs + 1, sizeof(*cost), "lengths", (void **)&cost));
-    tess_status status = deal_out(r, m, cost);
-    tess_mem_free(r->mem, cost);
+    int64_t *lengths;
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, 2 * (size_t)m->n_seqs + 1, sizeof(*lengths), "lengths",
+                                  (void **)&lengths));
+    tess_status status = deal_out(r, m, lengths, lengths + m->n_seqs);
+    tess_mem_free(r->mem, lengths);
     TESS_TRY(status);
     m->n_own = (m->n + n_data - 1) / n_data;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)m->n_own, sizeof(*m->own), "micro-batches",

@@ -164,7 +164,8 @@ typedef struct tess_config {
         bool norm_advantages;
         double dpo_beta, label_smoothing, max_lag;
         int64_t keep_journals;
-        int phase; /* both, rollout, train */
+        int phase;   /* both, rollout, train */
+        int balance; /* cost, lpt, karmarkar_karp */
     } rl;
     struct {
         int64_t prompts, n, max_new_tokens, max_prompt_tokens;
