@@ -28,11 +28,8 @@ static tess_status value_rows(rl *r, const tess_batch *batch, const int64_t *pla
 tess_status rl_values_make(rl *r)
 {
     rl_rows *rows = &r->rows;
-    const size_t n = (size_t)rows->n_rows + 1;
     const size_t most = (size_t)(r->config->training.local_batch_size * r->config->training.seq_len);
     valuing v;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(float), "values", (void **)&rows->value));
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(float), "returns", (void **)&rows->returns));
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, most, sizeof(float), "values", (void **)&v.value));
     v.into = rows->value;
     tess_status status = rl_micro_plan(r, 0, rows->n_seqs, &r->micro);
