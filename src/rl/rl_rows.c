@@ -202,6 +202,7 @@ static tess_status fill_advantages(rl *r, const rewards *w)
     const tess_config *c = r->config;
     rl_rows *rows = &r->rows;
     const tess_advantage_kind kind = kind_of(c->rl.algorithm);
+    const bool baseline = kind == TESS_ADV_REINFORCE_PP_BASELINE;
     for (int64_t i = 0; i < rows->n_seqs; i++) {
         w->scored[i] = rows->samples[i]->grade == RL_SCORED;
         w->reward[i] = w->scored[i] ? reward_of(r, rows->samples[i]) : 0;
@@ -211,12 +212,14 @@ static tess_status fill_advantages(rl *r, const rewards *w)
     }
     TESS_TRY(tess_group_advantages(kind, c->rl.eps, w->reward, w->scored, rows->n_seqs, rows->group, rows->n_groups,
                                    w->advantage));
-    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || c->rl.kl_in_reward)
+    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || (c->rl.kl_in_reward && !baseline))
         advantages_of_tokens(r, w);
     else
         tess_token_spread(rows->n_seqs, w->cu, w->mask, w->advantage, rows->advantage);
-    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_REINFORCE_PP_BASELINE || kind == TESS_ADV_GAE ||
-        c->rl.norm_advantages)
+    if (c->rl.kl_in_reward && baseline)
+        tess_token_penalize(r->training.kl_beta, (tess_kl_kind)c->rl.kl, rows->n_rows, w->mask, rows->old,
+                            rows->reference, rows->advantage);
+    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || baseline || c->rl.norm_advantages)
         whiten(r, w->mask);
     return TESS_OK;
 }
