@@ -170,7 +170,7 @@ static size_t take_logits(tess_executor *e, cursor *at, const tess_block *block,
     e->head.dentropy = floats(at, n, 1);
     if (block->value.weight >= 0)
         e->head.dvalue = elements(at, n, 1);
-    if (e->model->config.value_head)
+    if (e->model->config.value_head && e->model->config.n_outputs == 0)
         e->head.value = floats(at, n, 1);
     return at->used;
 }

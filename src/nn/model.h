@@ -30,7 +30,7 @@ typedef struct tess_param {
     tess_init init;
     float init_std;
     bool decay;  /* matrices and embeddings yes, norms and biases no */
-    bool beside; /* of a value head beside a language model: not in the model's files, unless trl wrote them */
+    bool beside; /* of a value head beside a language model: missing in its files, unless trl wrote them */
     int unit;
 } tess_param;
 

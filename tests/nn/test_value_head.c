@@ -126,6 +126,64 @@ static void values_are_a_column_of_logits(void)
     }
 }
 
+/* ---- Values of others ---- */
+/* tools/make_value_fixtures.py: trl's head stands beside a language model's, and may also be a model's only one. */
+static void compare_case(const char *name, const json_t *json, bool alone)
+{
+    tess_model_config config;
+    rig r;
+    const json_t *sequences = json_object_get(json, "sequences"), *values = json_object_get(json, "values");
+    bool trl = strcmp(json_string_value(json_object_get(json, "kind")), "trl") == 0;
+    size_t at = 0;
+    EXPECT_OK(tess_model_config_parse(json_object_get(json, "config"), name, &config));
+    EXPECT(trl ? config.n_outputs == 0 : config.n_outputs == 1);
+    config.value_head = trl;
+    if (alone) {
+        config.n_outputs = 1;
+        config.tied = false;
+    }
+    rig_open(&r, &config, TESS_F32, NULL, 2);
+    tess_executor *e = rig_executor(&r, (tess_executor_options){.max_tokens = 16, .max_position = 16});
+    for (size_t i = 0; i < json_array_size(sequences); i++) {
+        int32_t ids[16], pos[16];
+        float value[16];
+        const int64_t n = (int64_t)json_array_size(json_array_get(sequences, i));
+        const int32_t cu[] = {0, (int32_t)n};
+        for (int32_t t = 0; t < n; t++) {
+            ids[t] = (int32_t)json_integer_value(json_array_get(json_array_get(sequences, i), (size_t)t));
+            pos[t] = t;
+        }
+        const tess_batch batch = {.n_tokens = n, .n_seqs = 1, .ids = ids, .pos = pos, .cu_seqlens = cu};
+        EXPECT_OK(tess_executor_values(e, &batch, value));
+        for (int64_t t = 0; t < n; t++) {
+            double want = json_real_value(json_array_get(values, at++));
+            if (!(fabs(value[t] - want) <= 1e-5 * (1 + fabs(want))))
+                test_fail(__FILE__, __LINE__, "%s: sequence %zu, token %d: value %.9g, expected %.9g", name, i, (int)t,
+                          (double)value[t], want);
+        }
+    }
+    EXPECT(at == json_array_size(values) && at > 0);
+    tess_executor_destroy(&e);
+    rig_close(&r);
+}
+
+static void values_of_others(void)
+{
+    json_t *cases;
+    const char *name;
+    json_t *one;
+    int n = 0;
+    EXPECT_OK(tess_json_load(test_path("nn/fixtures/values.json"), 1 << 20, &cases));
+    json_object_foreach (cases, name, one) {
+        compare_case(name, one, false);
+        if (strcmp(json_string_value(json_object_get(one, "kind")), "trl") == 0)
+            compare_case(name, one, true);
+        n++;
+    }
+    EXPECT_INT(n, 8);
+    json_decref(cases);
+}
+
 /* ---- More rows than two chunks ---- */
 enum { LONG = 2500, LENGTH = 25 };
 
@@ -368,7 +426,7 @@ static void heads_are_not_mistaken(void)
     EXPECT_FAILS(tess_model_create_part(test_mem(), &joined, &part, &model), TESS_E_UNSUPPORTED,
                  "a value head is not cut over tensor-parallel ranks");
     config.value_head = true;
-    EXPECT_FAILS(tess_model_create(test_mem(), &config, &model), TESS_E_INVALID, "beside a language model's");
+    EXPECT_FAILS(tess_model_create(test_mem(), &config, &model), TESS_E_INVALID, "a value head has one output");
     config.value_head = false;
     config.tied = true;
     EXPECT_FAILS(tess_model_create(test_mem(), &config, &model), TESS_E_INVALID, "tie_word_embeddings is true");
@@ -381,6 +439,7 @@ static void heads_are_not_mistaken(void)
 static const test_case cases[] = {
     {"derivatives_by_values_arrive_in_the_weights", derivatives_arrive, 0, 0},
     {"values_are_the_bits_of_a_column_of_logits", values_are_a_column_of_logits, 0, 0},
+    {"values_are_those_of_verl_s_and_trl_s_models", values_of_others, 0, 0},
     {"gradients_of_more_rows_than_a_chunk_add_up", chunks_add_up, 0, 0},
     {"derivatives_of_both_heads_arrive_in_the_weights", both_heads_derive, 0, 0},
     {"a_value_head_without_derivatives_changes_no_bit_beside_it", a_silent_head_changes_nothing, 0, 0},

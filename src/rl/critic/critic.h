@@ -14,12 +14,12 @@
 typedef struct tess_critic tess_critic;
 
 typedef struct tess_critic_options {
-    const char *path; /* a model with a score of one output, or a language model whose head is left out; "": what the
-                         policy begins with (checkpoint.initial_load_path, else model.path, else random weights) */
-    double lr;        /* under the run's lr_scheduler; all else of the optimizer is the policy's */
-    int64_t steps;    /* of its schedule; 0: training.steps */
-    bool random_head; /* a head that is in no file is random as debug.seed makes it; else zero, so that all values are 0
-                       */
+    /* A model for classification (of sequences, or as verl has it of tokens) with one output; or a language model,
+     * whose head is left out, with trl's value head, which is 0 where it is missing, so that all values are. "": what
+     * the policy begins with (checkpoint.initial_load_path, else model.path, else random weights). */
+    const char *path;
+    double lr;     /* under the run's lr_scheduler; all else of the optimizer is the policy's */
+    int64_t steps; /* of its schedule; 0: training.steps */
 } tess_critic_options;
 
 /* `policy` is borrowed until destroy; the path is read here alone. `reporter` gets warnings about weights; it may be
