@@ -24,6 +24,9 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
     TESS_CHECK(part->tp_degree >= 0 && part->tp_rank >= 0 &&
                    part->tp_rank < (part->tp_degree > 1 ? part->tp_degree : 1),
                TESS_E_INVALID, "part of a model: tensor-parallel rank %d of %d", part->tp_rank, part->tp_degree);
+    TESS_CHECK(part->tp_degree <= 1 || !config->value_head, TESS_E_UNSUPPORTED,
+               "part of a model: a value head is not cut over tensor-parallel ranks: set "
+               "parallelism.tensor_parallel_degree=1");
     TESS_CHECK(part->tp_degree <= 1 || config->n_outputs == 0, TESS_E_UNSUPPORTED,
                "part of a model: a head of %lld outputs (score.weight) is not cut over tensor-parallel ranks: set "
                "parallelism.tensor_parallel_degree=1",

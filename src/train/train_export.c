@@ -190,11 +190,12 @@ static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, int ind
 
 static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_tensor *tensors, void *encoded)
 {
-    int n = tess_model_n_params(t->engine->whole);
-    for (int i = 0; i < n; i++) {
+    int n = 0; /* those that stand beside the model are the last */
+    for (int i = 0; i < tess_model_n_params(t->engine->whole); i++) {
         const tess_param *param = tess_model_param(t->engine->whole, i);
         tess_st_entry entry = {param->name, tess_precision_dtype(t->config.model.save_dtype), param->shape};
-        TESS_TRY(tess_st_describe(&entry, &tensors[i]));
+        if (!param->beside)
+            TESS_TRY(tess_st_describe(&entry, &tensors[n++]));
     }
     tess_st_writer *writer;
     TESS_TRY(tess_st_write_begin(t->mem, t->team, folder, "model", tensors, n, 0, NULL, &writer));

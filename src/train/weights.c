@@ -38,8 +38,7 @@ const tess_catalog_tensor *tess_weights_find(const tess_export *list, const char
     return found != NULL ? found->source : NULL;
 }
 
-/* may_miss: the parameter that need not be there; NULL: none. */
-static tess_status match(tess_weights *w, const char *may_miss)
+static tess_status match(tess_weights *w)
 {
     int n_missing = 0, n = tess_model_n_params(w->model);
     const char *missing = NULL;
@@ -47,7 +46,7 @@ static tess_status match(tess_weights *w, const char *may_miss)
         const tess_param *param = tess_model_param(w->model, i);
         const tess_catalog_tensor *tensor = tess_weights_find(w->list, param->name);
         char expected[128], found[200];
-        if (tensor == NULL && may_miss != NULL && strcmp(param->name, may_miss) == 0)
+        if (tensor == NULL && param->beside)
             continue;
         if (tensor == NULL) {
             missing = n_missing++ == 0 ? param->name : missing;
@@ -97,8 +96,8 @@ static void report_unused(const tess_weights *w)
     w->reporter.line(w->reporter.self, text);
 }
 
-tess_status tess_weights_open_without(tess_mem *mem, const char *path, const tess_model *model, const char *missing,
-                                      const tess_reporter *reporter, tess_weights **out)
+tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
+                              tess_weights **out)
 {
     tess_weights *w;
     size_t n = (size_t)tess_model_n_params(model);
@@ -112,24 +111,13 @@ tess_status tess_weights_open_without(tess_mem *mem, const char *path, const tes
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->broken), "weights", (void **)&w->broken), opened);
     TESS_GOTO(tess_catalog_open(mem, path, &w->catalog), opened);
     TESS_GOTO(tess_weights_list(w->catalog, model, &w->list), opened);
-    TESS_GOTO(match(w, missing), opened);
+    TESS_GOTO(match(w), opened);
     report_unused(w);
     *out = w;
     return TESS_OK;
 opened:
     tess_weights_close(&w);
     return status;
-}
-
-tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
-                              tess_weights **weights)
-{
-    return tess_weights_open_without(mem, path, model, NULL, reporter, weights);
-}
-
-bool tess_weights_has(const tess_weights *w, int index)
-{
-    return w->requests[index].tensor != NULL;
 }
 
 void tess_weights_close(tess_weights **handle)
@@ -172,6 +160,10 @@ tess_status tess_weights_fill(void *context, const char *name, const tess_box *b
     int index;
     TESS_TRY(find_param(w->model, name, &index));
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
+    if (tensor == NULL && tess_model_param(w->model, index)->beside) {
+        tess_param_fill(tess_model_param(w->model, index), 0, box, dst);
+        return TESS_OK;
+    }
     TESS_CHECK(tensor != NULL, TESS_E_NOT_FOUND, "%s: no tensor '%s'", w->catalog->path, name);
     TESS_TRY(tess_catalog_read_floats(w->catalog, tensor, box, dst));
     int64_t n = tess_box_count(tensor->n_dims, box);
@@ -217,7 +209,7 @@ tess_status tess_weights_map(tess_weights *w, tess_dtype dtype, int index, const
 {
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
     *data = NULL;
-    return is_stored_as(tensor, dtype) ? tess_catalog_map(w->catalog, tensor, data) : TESS_OK;
+    return tensor != NULL && is_stored_as(tensor, dtype) ? tess_catalog_map(w->catalog, tensor, data) : TESS_OK;
 }
 
 /* Maps a tensor if kernels can read it in place, else reads it into memory. */
