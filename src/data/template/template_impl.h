@@ -194,7 +194,7 @@ struct tess_chat_template {
     template_arena arena;
     const template_node *root; /* list of statements */
     bool marks;
-    uint64_t hash; /* of its text */
+    template_text source;
 };
 
 /* ---- template_lexer.c ---- */
@@ -440,6 +440,8 @@ bool template_has_filter(template_text name);
 bool template_has_test(template_text name);
 
 /* ---- template_evaluate.c ---- */
+/* Whether <, <=, > or >= holds of two values that template_compare has put in this order. */
+bool template_order_holds(template_op op, int order);
 tess_status template_evaluate(template_run *run, template_scope *scope, const template_node *node, template_value *out);
 /* A filter node's arguments are evaluated in `scope`; `value` goes into its innermost filter. */
 tess_status template_apply_filters(template_run *run, template_scope *scope, const template_node *node,
