@@ -38,7 +38,7 @@ static tess_status judge_pairs(rl *r, tess_engine_report *report)
     tess_dpo_sums_unpack(all, &sums);
     report->loss = tess_exact_value(&sums.sum[TESS_DPO_SUM_LOSS]) / report->divisor;
     rl_report_pairs(r, &sums);
-    return TESS_OK;
+    return rl_report_drift(r);
 }
 
 /* ---- Samples ---- */
@@ -131,6 +131,7 @@ tess_status rl_judge(void *self, tess_engine_report *report)
     }
     r->loss = report->loss;
     rl_report_step(r, &sums, r->micro->divisor, all.checked, all.differ);
+    TESS_TRY(rl_report_drift(r));
     return check_on_policy(r, &all, &sums, first_differs);
 }
 

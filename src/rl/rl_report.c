@@ -40,19 +40,16 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of n_targets, which is sorted in a copy; without memory NaN. */
-static double median(const int64_t *lengths, int64_t n)
+/* Of n > 0 lengths, which are sorted in a copy. */
+static tess_status add_median(rl *r, const char *name, const int64_t *lengths, int64_t n)
 {
-    int64_t *sorted = malloc((size_t)(n + 1) * sizeof(*sorted));
-    if (sorted == NULL || n == 0) {
-        free(sorted);
-        return NAN;
-    }
+    int64_t *sorted;
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n, sizeof(*sorted), "lengths", (void **)&sorted));
     memcpy(sorted, lengths, (size_t)n * sizeof(*sorted));
     qsort(sorted, (size_t)n, sizeof(*sorted), by_value);
-    double value = (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-    free(sorted);
-    return value;
+    rl_add_metric(r, name, (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2);
+    tess_mem_free(r->mem, sorted);
+    return TESS_OK;
 }
 
 /* The share of prompts all of whose rewards are the same: they teach nothing. */
@@ -91,11 +88,12 @@ tess_status rl_report_rollout(rl *r)
 {
     const rl_rows *rows = &r->rows;
     spread reward = {.n = 0}, length = {.n = 0};
-    int64_t truncated = 0, none = 0;
+    int64_t truncated = 0, none = 0, turns = 0;
     for (int64_t i = 0; i < rows->n_seqs; i++) {
         const rl_sample *s = rows->samples[i];
         truncated += s->finish == TESS_FINISH_LENGTH;
         none += s->grade != RL_SCORED;
+        turns += s->turns;
         see(&length, (double)rows->n_targets[i]);
         if (s->grade == RL_SCORED)
             see(&reward, s->reward);
@@ -104,13 +102,15 @@ tess_status rl_report_rollout(rl *r)
     rl_add_metric(r, "rollout/raw_reward", mean(&reward)); /* RL_METRIC_REWARD */
     rl_add_metric(r, "rollout/step", (double)r->training.rollout);
     rl_add_metric(r, "rollout/response_len/mean", mean(&length));
-    rl_add_metric(r, "rollout/response_len/median", median(rows->n_targets, rows->n_seqs));
+    TESS_TRY(add_median(r, "rollout/response_len/median", rows->n_targets, rows->n_seqs));
     rl_add_metric(r, "rollout/response_len/max", length.most);
     rl_add_metric(r, "rollout/response_len/min", length.least);
     rl_add_metric(r, "rollout/truncated_ratio", (double)truncated / (double)rows->n_seqs);
     rl_add_metric(r, "rollout/no_reward_ratio", (double)none / (double)rows->n_seqs);
     rl_add_metric(r, "rollout/zero_std_ratio", zero_spread(rows));
     rl_add_metric(r, "rollout/rounds", (double)r->facts.rounds);
+    if (r->environment != NULL)
+        rl_add_metric(r, "rollout/turns/mean", (double)turns / (double)rows->n_seqs);
     if (r->config->rl.filter) {
         rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_low", (double)r->facts.dropped[0]);
         rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_high", (double)r->facts.dropped[1]);
@@ -132,28 +132,14 @@ static double value_of(const rl *r, const char *name)
     return NAN;
 }
 
-/* "12,288" */
-static const char *with_commas(int64_t n, char text[32])
-{
-    char digits[24];
-    const int length = snprintf(digits, sizeof(digits), "%lld", (long long)n);
-    int used = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            text[used++] = ',';
-        text[used++] = digits[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
 static void say(rl *r, int64_t checked, int64_t differ, double diff)
 {
     char n[32], m[32];
     size_t at = tess_text_add(r->words, sizeof(r->words), 0, "reward: %.4f  ", value_of(r, "rollout/raw_reward"));
     if (checked > 0)
         at = tess_text_add(r->words, sizeof(r->words), at, "logprob_diff %.3g (%s of %s tokens)  ",
-                           differ > 0 ? diff : 0, with_commas(differ, m), with_commas(checked, n));
+                           differ > 0 ? diff : 0, tess_format_grouped(differ, m, sizeof(m)),
+                           tess_format_grouped(checked, n, sizeof(n)));
     else
         at = tess_text_add(r->words, sizeof(r->words), at, "off-policy  ");
     at = tess_text_add(r->words, sizeof(r->words), at, "entropy: %.3f  clipped: %.1f%%  length: %.1f  zero_std: %.0f%%",
@@ -194,6 +180,18 @@ void rl_report_pairs(rl *r, const tess_dpo_sums *sums)
     snprintf(r->words, sizeof(r->words), "accuracy: %.3f  margin: %.4f  chosen: %.4f  rejected: %.4f",
              value_of(r, "rewards/accuracies"), value_of(r, "rewards/margins"), value_of(r, "rewards/chosen"),
              value_of(r, "rewards/rejected"));
+}
+
+/* Of the weights that the step's gradient is of. */
+tess_status rl_report_drift(rl *r)
+{
+    double drift;
+    if (r->reference == NULL || (r->engine->step + 1) % r->config->metrics.log_freq != 0)
+        return TESS_OK;
+    TESS_TRY(tess_reference_drift(r->reference, &drift));
+    if (!isnan(drift)) /* another model has none */
+        rl_add_metric(r, "train/ref_drift", drift);
+    return TESS_OK;
 }
 
 /* ---- Advice ---- */

@@ -156,15 +156,15 @@ static tess_status share_out(rollout *o, int64_t *n_known)
 }
 
 /* ---- A round ---- */
-static tess_status write_down(rollout *o, const rl_sample *sample)
+tess_status rl_write_down(rl *r, rl_journal **journal, int64_t round, const rl_sample *sample)
 {
-    tess_status status = o->journal != NULL ? rl_journal_append(o->journal, o->round, sample) : TESS_OK;
+    tess_status status = *journal != NULL ? rl_journal_append(*journal, round, sample) : TESS_OK;
     if (status != TESS_E_NO_SPACE && status != TESS_E_IO)
         return status;
-    tess_trainer_warn(o->r->trainer, "samples of rollout %lld are not kept on disk any more: %s",
-                      (long long)o->r->after.rollout, tess_error_message());
+    tess_trainer_warn(r->trainer, "samples of rollout %lld are not kept on disk any more: %s",
+                      (long long)r->after.rollout, tess_error_message());
     tess_error_clear();
-    rl_journal_close(&o->journal);
+    rl_journal_close(journal);
     return TESS_OK;
 }
 
@@ -181,7 +181,7 @@ static tess_status grade(rollout *o)
             mine[n++] = o->samples[i];
     tess_status status = rl_grade(o->r, o->r->prompts, mine, n);
     for (int64_t i = 0; i < n && status == TESS_OK; i++)
-        status = write_down(o, mine[i]);
+        status = rl_write_down(o->r, &o->journal, o->round, mine[i]);
     tess_mem_free(o->r->mem, mine);
     return tess_team_agree(o->r->team, status); /* a grader that fails ends all ranks at once */
 }
@@ -195,7 +195,7 @@ static tess_status draw(rollout *o, int64_t n_known)
                                      .budget_tokens = c->rollout.budget_tokens,
                                      .prompts = o->r->prompts,
                                      .prefix_n = c->rollout.n,
-                                     .journal = o->journal,
+                                     .journal = &o->journal,
                                      .round = o->round};
     rl_sample **mine;
     int64_t n = 0;
@@ -349,10 +349,10 @@ static tess_status read_carried(rollout *o)
 
 static tess_status write_carried(rollout *o)
 {
-    const rl *r = o->r;
-    for (size_t g = 0; g < r->under_way.n && tess_team_rank(r->team) == 0 && o->journal != NULL; g++)
+    rl *r = o->r;
+    for (size_t g = 0; g < r->under_way.n && tess_team_rank(r->team) == 0; g++)
         for (int64_t k = 0; k < r->config->rollout.n; k++)
-            TESS_TRY(rl_journal_append(o->journal, RL_ROUND_CARRIED, &r->under_way.group[g].samples[k]));
+            TESS_TRY(rl_write_down(r, &o->journal, RL_ROUND_CARRIED, &r->under_way.group[g].samples[k]));
     return TESS_OK;
 }
 
