@@ -57,11 +57,8 @@ static double zero_spread(const rl_rows *rows)
 {
     int64_t n = 0;
     for (int64_t g = 0; g < rows->n_groups; g++) {
-        const rl_sample *const *s = rows->samples + rows->group[g];
-        bool differs = false;
-        for (int64_t k = 1; k < rows->group[g + 1] - rows->group[g]; k++)
-            differs |= s[k]->reward != s[0]->reward;
-        n += !differs;
+        const int64_t first = rows->group[g]; /* those of a prompt lie together */
+        n += !rl_rewards_differ(rows->samples[first], rows->group[g + 1] - first);
     }
     return rows->n_groups > 0 ? (double)n / (double)rows->n_groups : 0;
 }
@@ -198,8 +195,10 @@ tess_status rl_report_drift(rl *r)
 tess_status rl_advise(rl *r)
 {
     const bool reuses = rl_steps_per_rollout(r->config) > 1 || r->config->rollout.lag > 0; /* else the ratio is 1 */
+    tess_tuner_limits limits = tess_tuner_default_limits;
     tess_advice advice[TESS_ADVICE_MAX];
     unsigned held = 0;
+    limits.kl_target = r->config->rl.kl_target;
     TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, r->n_history, sizeof(*r->history), "history", &r->history_room,
                                 &r->history));
     r->history[r->n_history++] = (tess_tuner_step){.clip_fraction = reuses ? value_of(r, "train/pg_clipfrac") : NAN,
@@ -207,8 +206,9 @@ tess_status rl_advise(rl *r)
                                                    .ratio_mean = reuses ? value_of(r, "train/ratio_mean") : NAN,
                                                    .entropy = value_of(r, "train/entropy_loss"),
                                                    .reward = r->metrics[RL_METRIC_REWARD].value,
-                                                   .loss = r->loss};
-    const int n = tess_tuner_diagnose(&tess_tuner_default_limits, r->history, (int64_t)r->n_history, advice);
+                                                   .loss = r->loss,
+                                                   .approx_kl = reuses ? value_of(r, "train/approx_kl") : NAN};
+    const int n = tess_tuner_diagnose(&limits, r->history, (int64_t)r->n_history, advice);
     for (int i = 0; i < n; i++) {
         held |= 1u << advice[i].kind;
         if (advice[i].kind != TESS_ADVICE_STABLE && (r->advised & 1u << advice[i].kind) == 0)

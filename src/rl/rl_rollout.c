@@ -247,18 +247,12 @@ static bool is_finished(const rl_group *g, int64_t n)
 static bool passes(rl *r, const rl_group *g)
 {
     const int64_t n = r->config->rollout.n;
-    const rl_sample *first = NULL;
-    if (!r->config->rl.filter)
+    bool right = false;
+    if (!r->config->rl.filter || rl_rewards_differ(g->samples, n))
         return true;
-    for (int64_t k = 0; k < n; k++) {
-        const rl_sample *s = &g->samples[k];
-        if (s->grade != RL_SCORED)
-            continue;
-        if (first != NULL && s->reward != first->reward)
-            return true;
-        first = s;
-    }
-    r->facts.dropped[first != NULL && first->reward >= r->config->evaluation.threshold]++;
+    for (int64_t k = 0; k < n; k++)
+        right |= g->samples[k].grade == RL_SCORED && g->samples[k].reward >= r->config->evaluation.threshold;
+    r->facts.dropped[right]++;
     return false;
 }
 

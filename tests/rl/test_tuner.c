@@ -128,6 +128,17 @@ static void early_stop(void)
 {
     EXPECT(!tess_kl_too_far(0.014, 0.01) && tess_kl_too_far(0.0151, 0.01));
     EXPECT(!tess_kl_too_far(1e9, 0) && tess_kl_too_far(NAN, 0.01));
+    tess_tuner_step h[STEPS];
+    tess_tuner_limits limits = tess_tuner_default_limits;
+    tess_advice advice[TESS_ADVICE_MAX];
+    healthy(h);
+    h[STEPS - 1].approx_kl = 0.16;
+    EXPECT(tess_tuner_diagnose(&limits, h, STEPS, advice) == 1 && advice[0].kind == TESS_ADVICE_STABLE);
+    limits.kl_target = 0.1;
+    EXPECT(tess_tuner_diagnose(&limits, h, STEPS, advice) == 1 && advice[0].kind == TESS_ADVICE_KL_TOO_FAR);
+    EXPECT_CONTAINS(advice[0].text, "above 1.5 times the target 0.1");
+    h[STEPS - 1].approx_kl = NAN; /* not measured */
+    EXPECT(tess_tuner_diagnose(&limits, h, STEPS, advice) == 1 && advice[0].kind == TESS_ADVICE_STABLE);
 }
 
 static void passes(void)

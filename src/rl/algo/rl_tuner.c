@@ -183,6 +183,17 @@ static void judge_loss(tuner_case *c)
                before.mean, spread);
 }
 
+static void judge_distance(tuner_case *c)
+{
+    const double approx_kl = c->history[c->n - 1].approx_kl;
+    if (!isnan(approx_kl) && tess_kl_too_far(approx_kl, c->limits->kl_target))
+        advise(
+            c, TESS_ADVICE_KL_TOO_FAR,
+            "KL %.3g from the weights that drew the rollout is above 1.5 times the target %g: its further updates do "
+            "harm; fewer rl.updates or rl.epochs",
+            approx_kl, c->limits->kl_target);
+}
+
 int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *history, int64_t n, tess_advice *advice)
 {
     tuner_case c = {.limits = limits, .history = history, .n = n, .advice = advice};
@@ -194,6 +205,7 @@ int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *
     judge_entropy(&c);
     judge_reward(&c);
     judge_loss(&c);
+    judge_distance(&c);
     if (c.n_advice == 0)
         advise(&c, TESS_ADVICE_STABLE, "all metrics are normal: training is stable");
     return c.n_advice;

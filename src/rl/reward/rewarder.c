@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/text/text.h"
+#include "rl/algo/rl_advantage.h"
 #include "rl/reward/grader_pool.h"
 #include "rl/reward/reward_http.h"
 #include "rl/reward/reward_impl.h"
@@ -100,9 +101,8 @@ static tess_status length(tess_rewarder *r, const tess_reward_item *item, double
 /* Yu et al., DAPO (2025), equation 13. */
 static tess_status overlong(tess_rewarder *r, const tess_reward_item *item, double *value)
 {
-    int64_t over = item->n_tokens - (r->max_tokens - r->overlong_tokens);
-    *value = over <= 0 ? 0 : -(double)over / (double)r->overlong_tokens;
-    *value = item->truncated || *value < -1 ? -1 : *value;
+    const double penalty = tess_overlong_penalty(item->n_tokens, r->max_tokens, r->overlong_tokens, 1);
+    *value = item->truncated ? -1 : fmax(penalty, -1);
     return TESS_OK;
 }
 
