@@ -207,7 +207,8 @@ tess_status rl_advise(rl *r)
                                                    .entropy = value_of(r, "train/entropy_loss"),
                                                    .reward = r->metrics[RL_METRIC_REWARD].value,
                                                    .loss = r->loss,
-                                                   .approx_kl = reuses ? value_of(r, "train/approx_kl") : NAN};
+                                                   .approx_kl = reuses ? value_of(r, "train/approx_kl") : NAN,
+                                                   .kl_pull = value_of(r, "train/kl_pull")};
     const int n = tess_tuner_diagnose(&limits, r->history, (int64_t)r->n_history, advice);
     for (int i = 0; i < n; i++) {
         held |= 1u << advice[i].kind;

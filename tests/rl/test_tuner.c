@@ -54,6 +54,10 @@ static void each_limit(void)
     expect_advice(h, TESS_ADVICE_RATIO, "generate more often");
     OF_THE_LAST(entropy, 0.1)
     expect_advice(h, TESS_ADVICE_ENTROPY_COLLAPSE, "collapses");
+    OF_THE_LAST(kl_pull, 1.5)
+    expect_advice(h, TESS_ADVICE_KL_DOMINATES, "1.5 times as hard as the rewards");
+    OF_THE_LAST(kl_pull, 1)
+    expect_advice(h, TESS_ADVICE_STABLE, "stable");
 #undef OF_THE_LAST
     healthy(h);
     h[STEPS - 1].loss = 3;
@@ -99,7 +103,7 @@ static void little_history(void)
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, NULL, 0, advice), 0);
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, &one, 1, advice), 1);
     EXPECT_INT(advice[0].kind, TESS_ADVICE_STABLE); /* what was not measured is not judged */
-    one = (tess_tuner_step){NAN, NAN, NAN, NAN, NAN, NAN};
+    one = (tess_tuner_step){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, &one, 1, advice), 1);
     EXPECT_INT(advice[0].kind, TESS_ADVICE_STABLE);
     tess_tuner_step bad[STEPS];

@@ -15,6 +15,7 @@ const tess_tuner_limits tess_tuner_default_limits = {.window = 10,
                                                      .ratio_low = 0.5,
                                                      .entropy_share = 0.1,
                                                      .plateau = 100,
+                                                     .pull_high = 1,
                                                      .spike = 6};
 
 const tess_tuner_preset tess_tuner_presets[TESS_TUNER_PRESETS] = {
@@ -194,6 +195,17 @@ static void judge_distance(tuner_case *c)
             approx_kl, c->limits->kl_target);
 }
 
+static void judge_balance(tuner_case *c)
+{
+    const double pull = recent(c, offsetof(tess_tuner_step, kl_pull));
+    if (pull > c->limits->pull_high)
+        advise(
+            c, TESS_ADVICE_KL_DOMINATES,
+            "the KL pulls at log-probabilities %.3g times as hard as the rewards do: lower its weight, or the policy "
+            "learns the reference alone",
+            pull);
+}
+
 int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *history, int64_t n, tess_advice *advice)
 {
     tuner_case c = {.limits = limits, .history = history, .n = n, .advice = advice};
@@ -206,6 +218,7 @@ int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *
     judge_reward(&c);
     judge_loss(&c);
     judge_distance(&c);
+    judge_balance(&c);
     if (c.n_advice == 0)
         advise(&c, TESS_ADVICE_STABLE, "all metrics are normal: training is stable");
     return c.n_advice;
