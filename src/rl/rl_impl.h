@@ -2,6 +2,7 @@
  *
  *   rl_task.c      the task that the trainer drives: rollouts, then the optimizer steps that learn from them
  *   rl_rollout.c   which samples a rollout has: prompts in order, filter, budget, what the journal knows
+ *   rl_keep.c      what a full disk costs
  *   rl_draw.c      this rank's share of them drawn and graded
  *   rl_text.c      text of ids
  *   rl_turns.c     an environment between the turns of a sample
@@ -163,9 +164,13 @@ tess_status rl_collect(rl *r, bool may_draw);
 /* The same with pairs of the data in place of samples. */
 tess_status rl_collect_pairs(rl *r);
 void rl_groups_free(tess_mem *mem, rl_groups *groups, int64_t n);
-/* Appends to the journal of the newest rollout. On a full disk the run goes on without one: a warning says so, and
- * *journal is closed. NULL there: nothing is done. */
-tess_status rl_write_down(rl *r, rl_journal **journal, int64_t round, const rl_sample *sample);
+
+/* ---- rl_keep.c ---- */
+/* A full disk costs what was to be kept, never the run: TESS_E_NO_SPACE and TESS_E_IO become the warning "WHAT: why".
+ */
+tess_status rl_keep_or_warn(const rl *r, tess_status status, const char *what);
+/* Appends to the journal of the newest rollout, and closes it where that fails so. *journal NULL: nothing is done. */
+tess_status rl_write_down(const rl *r, rl_journal **journal, int64_t round, const rl_sample *sample);
 
 /* ---- rl_draw.c ---- */
 typedef struct rl_draw_options {
@@ -232,8 +237,6 @@ tess_status rl_scores_recall(rl *r);
 tess_status rl_values_make(rl *r);
 /* The critic's step on the micro-batches of the policy's. Collective. */
 tess_status rl_values_step(rl *r);
-/* r->value_sums, once all micro-batches have run. Collective. */
-tess_status rl_values_sum(rl *r);
 
 /* ---- rl_report.c ---- */
 tess_status rl_report_rollout(rl *r);

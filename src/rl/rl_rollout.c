@@ -156,18 +156,6 @@ static tess_status share_out(rollout *o, int64_t *n_known)
 }
 
 /* ---- A round ---- */
-tess_status rl_write_down(rl *r, rl_journal **journal, int64_t round, const rl_sample *sample)
-{
-    tess_status status = *journal != NULL ? rl_journal_append(*journal, round, sample) : TESS_OK;
-    if (status != TESS_E_NO_SPACE && status != TESS_E_IO)
-        return status;
-    tess_trainer_warn(r->trainer, "samples of rollout %lld are not kept on disk any more: %s",
-                      (long long)r->after.rollout, tess_error_message());
-    tess_error_clear();
-    rl_journal_close(journal);
-    return TESS_OK;
-}
-
 /* Grades what this rank has of the round, and writes it down. */
 static tess_status grade(rollout *o)
 {
@@ -381,11 +369,7 @@ static tess_status open_journal(rollout *o)
     rl *r = o->r;
     tess_status status =
         rl_journal_open(r->mem, r->folder, r->state.rollout, tess_team_rank(r->team), &o->origin, &o->journal);
-    if (status != TESS_E_NO_SPACE && status != TESS_E_IO)
-        return status;
-    tess_trainer_warn(r->trainer, "samples are not kept on disk: %s", tess_error_message());
-    tess_error_clear();
-    return TESS_OK;
+    return rl_keep_or_warn(r, status, "samples are not kept on disk");
 }
 
 static tess_status collect(rollout *o)

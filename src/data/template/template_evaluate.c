@@ -350,11 +350,6 @@ static tess_status evaluate_concat(template_run *run, template_scope *scope, con
     return template_take(run, &buffer, put_all(run, scope, node->a, &buffer), out);
 }
 
-bool template_order_holds(template_op op, int order)
-{
-    return op == OP_LT ? order < 0 : op == OP_LE ? order <= 0 : op == OP_GT ? order > 0 : order >= 0;
-}
-
 static tess_status compare(template_run *run, template_op op, const template_value *a, const template_value *b,
                            bool *holds)
 {

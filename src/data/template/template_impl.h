@@ -336,6 +336,8 @@ bool template_is_list(const template_value *value); /* list, tuple, range or vie
 bool template_equal(template_run *run, const template_value *a, const template_value *b);
 /* Sets *order below, at or above 0. TESS_E_INVALID: Python cannot order them. */
 tess_status template_compare(template_run *run, const template_value *a, const template_value *b, int *order);
+/* Whether <, <=, > or >= holds of two values that template_compare has put in this order. */
+bool template_order_holds(template_op op, int order);
 tess_status template_contains(template_run *run, const template_value *container, const template_value *item,
                               bool *out);
 /* The items of what can be iterated: a list that may be the value's own. An iterator gives what is left of it. */
@@ -440,8 +442,6 @@ bool template_has_filter(template_text name);
 bool template_has_test(template_text name);
 
 /* ---- template_evaluate.c ---- */
-/* Whether <, <=, > or >= holds of two values that template_compare has put in this order. */
-bool template_order_holds(template_op op, int order);
 tess_status template_evaluate(template_run *run, template_scope *scope, const template_node *node, template_value *out);
 /* A filter node's arguments are evaluated in `scope`; `value` goes into its innermost filter. */
 tess_status template_apply_filters(template_run *run, template_scope *scope, const template_node *node,
