@@ -88,7 +88,8 @@ def case(kind, config):
 
 def main():
     cases = {name: case(*what) for name, what in CASES.items()}
-    pathlib.Path(sys.argv[1]).write_text(json.dumps(cases, indent=1) + "\n")
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in cases.items())
+    pathlib.Path(sys.argv[1]).write_text("{\n" + lines + "\n}\n")
 
 
 main()

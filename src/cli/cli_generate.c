@@ -83,6 +83,7 @@ static tess_status settle(generate_session *s, const char *folder, tess_sampling
         {"temperature", &sampling->temperature, file.sampling.temperature, 0.8},
         {"top_k", &top_k, (double)file.sampling.top_k, 0},
         {"top_p", &sampling->top_p, file.sampling.top_p, 0.95},
+        {"min_p", &sampling->min_p, file.sampling.min_p, 0},
         {"repetition_penalty", &sampling->repetition_penalty, file.sampling.repetition_penalty, 1},
         {"max_new_tokens", &n_new, (double)file.max_new_tokens, 128},
     };
@@ -170,7 +171,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     const char *prompt = NULL, *file = NULL, *device = NULL, *dtype_text = NULL, *add_bos = NULL;
     const char *logprobs = NULL, *jsonl = NULL, *stats = NULL, *stops[CLI_REPEATS + 1] = {NULL};
     int64_t max_new_tokens = -1, max_length = 0, seed = 0, threads = 0, batch = 8, n_each = 1;
-    tess_sampling sampling = {.temperature = -1, .top_k = -1, .top_p = -1, .repetition_penalty = -1};
+    tess_sampling sampling = {.temperature = -1, .top_k = -1, .top_p = -1, .min_p = -1, .repetition_penalty = -1};
     const cli_flag flags[] = {
         {"--prompt", "TEXT", "text to continue", .text = &prompt},
         {"--prompts", "FILE",
@@ -184,6 +185,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--top-k", "K", "draw from the K likeliest tokens; 0: all (0)", .integer = &sampling.top_k, .max = 1 << 30},
         {"--top-p", "P", "draw from the likeliest tokens that reach probability P (0.95)", .number = &sampling.top_p,
          .most = 1},
+        {"--min-p", "P", "and from those with this share of the likeliest one's probability or more (0)",
+         .number = &sampling.min_p, .most = 1},
         {"--repetition-penalty", "P", "divides the logits of tokens that the text has (1)",
          .number = &sampling.repetition_penalty, .least = 0.01, .most = 100},
         {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",

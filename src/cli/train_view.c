@@ -8,21 +8,6 @@
 #include "base/text/text.h"
 #include "cli/cli.h"
 
-/* "1,234,567" */
-static const char *with_commas(double value, char *text, size_t size)
-{
-    char digits[32];
-    int n = snprintf(digits, sizeof(digits), "%.0f", value);
-    size_t used = 0;
-    for (int i = 0; i < n && used + 2 < size; i++) {
-        if (i > 0 && (n - i) % 3 == 0)
-            text[used++] = ',';
-        text[used++] = digits[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
 static const char *format_duration(double seconds, char *text, size_t size)
 {
     long s = lround(seconds > 0 ? seconds : 0);
@@ -41,8 +26,9 @@ static void draw_bar(const tess_step_report *r)
     for (int i = 0; i < CELLS; i++)
         snprintf(bar + 3 * i, 4, "%s", (i + 0.5) / CELLS < share ? "\xe2\x96\x88" : "\xe2\x96\x91"); /* blocks */
     cli_status_line("%s %3.0f%%  step %lld/%lld  loss %.4f  %s tok/s  mfu %.1f%%  ETA %s", bar, 100 * share,
-                    (long long)r->step, (long long)r->steps, r->loss, with_commas(r->tps, tps, sizeof(tps)),
-                    100 * r->mfu, format_duration(r->eta_s, eta, sizeof(eta)));
+                    (long long)r->step, (long long)r->steps, r->loss,
+                    tess_format_grouped(llrint(r->tps), tps, sizeof(tps)), 100 * r->mfu,
+                    format_duration(r->eta_s, eta, sizeof(eta)));
 }
 
 /* Adds a step to the curve; merges pairs of points when it is full. */
@@ -85,10 +71,10 @@ static void on_step(void *self, const tess_step_report *r)
         printf("step: %5lld  loss: %8.4f%s  grad_norm: %8.4f%s  ", (long long)r->step, r->loss,
                format_z(r->zloss, zloss, sizeof(zloss)), r->grad_norm, format_z(r->zgrad, zgrad, sizeof(zgrad)));
         if (r->words != NULL)
-            printf("%s  tps: %s\n", r->words, with_commas(r->tps, tps, sizeof(tps)));
+            printf("%s  tps: %s\n", r->words, tess_format_grouped(llrint(r->tps), tps, sizeof(tps)));
         else
             printf("memory: %6.2fGiB  tps: %s  tflops: %.3f  mfu: %.2f%%\n", (double)r->total_peak_bytes / 0x1p30,
-                   with_commas(r->tps, tps, sizeof(tps)), r->tflops, 100 * r->mfu);
+                   tess_format_grouped(llrint(r->tps), tps, sizeof(tps)), r->tflops, 100 * r->mfu);
         fflush(stdout);
     }
     draw_bar(r);

@@ -9,12 +9,13 @@
 enum { FILE_LIMIT = 1 << 20 };
 
 /* null, false, 0 and an empty list ask for nothing; nor do keys that describe the file, or say what transformers
- * returns and keeps. The first seven are read below. */
+ * returns and keeps. The first eight are read below. */
 static bool ignores(const char *key, const json_t *value)
 {
     static const char *const known[] = {"do_sample",
                                         "eos_token_id",
                                         "max_new_tokens",
+                                        "min_p",
                                         "repetition_penalty",
                                         "temperature",
                                         "top_k",
@@ -45,17 +46,20 @@ static tess_status check_range(const json_t *json, const char *what, const char 
 
 static tess_status parse_sampling(const json_t *json, const char *what, tess_sampling *s)
 {
-    bool do_sample = tess_json_has(json, "temperature") || tess_json_has(json, "top_k") || tess_json_has(json, "top_p");
+    bool do_sample = tess_json_has(json, "temperature") || tess_json_has(json, "top_k") ||
+                     tess_json_has(json, "top_p") || tess_json_has(json, "min_p");
     TESS_TRY(tess_json_get_bool(json, "do_sample", what, &do_sample));
     if (do_sample)
-        *s = (tess_sampling){.temperature = 1, .top_k = 50, .top_p = 1, .repetition_penalty = -1};
+        *s = (tess_sampling){.temperature = 1, .top_k = 50, .top_p = 1, .min_p = -1, .repetition_penalty = -1};
     TESS_TRY(tess_json_get_double(json, "temperature", what, &s->temperature));
     TESS_TRY(tess_json_get_int(json, "top_k", what, &s->top_k));
     TESS_TRY(tess_json_get_double(json, "top_p", what, &s->top_p));
+    TESS_TRY(tess_json_get_double(json, "min_p", what, &s->min_p));
     TESS_TRY(tess_json_get_double(json, "repetition_penalty", what, &s->repetition_penalty));
     TESS_TRY(check_range(json, what, "temperature", s->temperature, 0, 100));
     TESS_TRY(check_range(json, what, "top_k", (double)s->top_k, 0, INT32_MAX));
     TESS_TRY(check_range(json, what, "top_p", s->top_p, 0, 1));
+    TESS_TRY(check_range(json, what, "min_p", s->min_p, 0, 1));
     TESS_TRY(check_range(json, what, "repetition_penalty", s->repetition_penalty, 0.01, 100));
     if (tess_json_has(json, "do_sample") && !do_sample)
         s->temperature = 0;
@@ -64,7 +68,7 @@ static tess_status parse_sampling(const json_t *json, const char *what, tess_sam
 
 tess_status tess_generation_config_parse(const json_t *json, const char *what, tess_generation_config *config)
 {
-    const tess_sampling nothing = {.temperature = -1, .top_k = -1, .top_p = -1, .repetition_penalty = -1};
+    const tess_sampling nothing = {.temperature = -1, .top_k = -1, .top_p = -1, .min_p = -1, .repetition_penalty = -1};
     *config = (tess_generation_config){.sampling = nothing, .max_new_tokens = -1};
     TESS_CHECK(json_is_object(json), TESS_E_FORMAT, "%s: expected a JSON object", what);
     TESS_TRY(parse_sampling(json, what, &config->sampling));

@@ -11,7 +11,7 @@ typedef struct tess_generation_config {
     int64_t max_new_tokens; /* negative: nothing */
     int64_t end_tokens[8];
     int n_end;         /* 0: none are named, and config.json's hold */
-    char ignored[256]; /* "min_p, num_beams": what the file asks for and Tessera does not do */
+    char ignored[256]; /* "typical_p, num_beams": what the file asks for and Tessera does not do */
 } tess_generation_config;
 
 /* A file that speaks of sampling means transformers' defaults where it is silent: temperature 1, top_k 50, top_p 1.

@@ -70,6 +70,14 @@ static tess_status fill_rope_tables(tess_executor *e)
     return status;
 }
 
+static tess_status alloc_activations(tess_executor *e)
+{
+    TESS_TRY(tess_device_alloc(tess_stream_device(e->stream), TESS_POOL_ACTIVATIONS,
+                               device_bytes(e->model, &e->options), "activations", &e->memory));
+    tess_executor_plan(e, e->memory);
+    return tess_executor_rotates(e) ? fill_rope_tables(e) : TESS_OK;
+}
+
 static tess_status alloc_memory(tess_executor *e)
 {
     tess_mem *mem = tess_stream_mem(e->stream);
@@ -85,12 +93,9 @@ static tess_status alloc_memory(tess_executor *e)
         e->options.slot_units = e->slots;
     }
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, host_bytes(&e->options), "sequences", &e->host_memory));
-    TESS_TRY(tess_device_alloc(tess_stream_device(e->stream), TESS_POOL_ACTIVATIONS,
-                               device_bytes(e->model, &e->options), "activations", &e->memory));
     e->work.seqs = e->host_memory;
     e->head.graded = e->options.train ? (void *)(e->work.seqs + e->options.max_tokens) : NULL;
-    tess_executor_plan(e, e->memory);
-    return tess_executor_rotates(e) ? fill_rope_tables(e) : TESS_OK;
+    return alloc_activations(e);
 }
 
 tess_status tess_executor_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
@@ -126,6 +131,17 @@ void tess_executor_destroy(tess_executor **executor)
     tess_mem_free(mem, (*executor)->units);
     tess_mem_free(mem, *executor);
     *executor = NULL;
+}
+
+void tess_executor_sleep(tess_executor *e)
+{
+    tess_device_free(tess_stream_device(e->stream), e->memory);
+    e->memory = NULL;
+}
+
+tess_status tess_executor_wake(tess_executor *e)
+{
+    return e->memory == NULL ? alloc_activations(e) : TESS_OK;
 }
 
 const tess_executor_options *tess_executor_get_options(const tess_executor *e)
@@ -208,6 +224,7 @@ static tess_status upload_batch(tess_executor *e, const tess_batch *batch)
 tess_status tess_executor_take_batch(tess_executor *e, const tess_batch *batch)
 {
     int64_t V = e->model->config.vocab_size;
+    TESS_CHECK(e->memory != NULL, TESS_E_INVALID, "executor: it sleeps (tess_executor_wake)");
     TESS_CHECK(batch->n_tokens >= 0 && batch->n_tokens <= e->options.max_tokens, TESS_E_INVALID,
                "batch: %lld tokens; the executor was made for %lld", (long long)batch->n_tokens,
                (long long)e->options.max_tokens);

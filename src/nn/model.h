@@ -165,6 +165,10 @@ typedef struct tess_executor tess_executor;
 tess_status tess_executor_create(tess_stream *stream, const tess_model *model, const tess_hooks *hooks,
                                  const tess_executor_options *options, tess_executor **executor);
 void tess_executor_destroy(tess_executor **executor);
+/* Gives the activations back, and takes as many again, between micro-batches: others may have the memory meanwhile. A
+ * sleeping executor refuses batches. Wake: TESS_E_NOMEM, and it sleeps on; it does nothing where nothing sleeps. */
+void tess_executor_sleep(tess_executor *executor);
+tess_status tess_executor_wake(tess_executor *executor);
 const tess_executor_options *tess_executor_get_options(const tess_executor *executor);
 /* Sets the watch (copied) that sees what training computes; NULL: none. */
 void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);

@@ -13,7 +13,6 @@ typedef struct rl_drawing {
     int64_t n_again;
     int32_t version;
     tess_buffer tail; /* the newest tokens' text, to find a stop text in */
-    tess_status journal;
 } rl_drawing;
 
 /* ---- What the generator asks ---- */
@@ -112,7 +111,7 @@ static tess_status finished(void *self, const tess_request *request, tess_finish
         d->again[d->n_again++] = s;
         return TESS_OK;
     }
-    return d->options->journal != NULL ? rl_journal_append(d->options->journal, d->options->round, s) : TESS_OK;
+    return d->options->journal != NULL ? rl_write_down(d->r, d->options->journal, d->options->round, s) : TESS_OK;
 }
 
 /* ---- Drawing ---- */
@@ -133,8 +132,21 @@ static tess_status run(rl_drawing *d, const tess_held_weights *held)
     TESS_TRY(
         tess_generator_create(held->compute.stream, d->r->engine->model, &held->compute.hooks, &options, &generator));
     tess_status status = tess_generator_run(generator, &sampling, model->eos_token_id, model->n_eos, &source);
-    d->r->facts.stats = tess_generator_get_stats(generator);
     tess_generator_destroy(&generator);
+    return status;
+}
+
+/* Activations of training and the memory of drawing have their turns: what the one gives back, the other takes. */
+static tess_status run_while_training_sleeps(rl_drawing *d, const tess_held_weights *held)
+{
+    rl *r = d->r;
+    tess_executor_sleep(r->engine->executor);
+    if (r->critic != NULL)
+        tess_critic_sleep(r->critic);
+    tess_status status = run(d, held);
+    TESS_TRY(tess_executor_wake(r->engine->executor));
+    if (r->critic != NULL)
+        TESS_TRY(tess_critic_wake(r->critic));
     return status;
 }
 
@@ -148,7 +160,7 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
     tess_status status = tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && n > 0)
-        status = run(&d, &held);
+        status = run_while_training_sleeps(&d, &held);
     tess_status freed = tess_weights_let_go(&held);
     tess_buffer_free(&d.tail);
     tess_mem_free(r->mem, d.again);

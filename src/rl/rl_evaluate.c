@@ -1,7 +1,6 @@
 /* Held-out prompts: the policy answers each of them several times, and the answers are graded. Their draws are the same
  * in every evaluation, so that two of them differ by the weights alone. */
 #include <math.h>
-#include <stdio.h>
 
 #include "base/os/os.h"
 #include "comm/agree.h"
@@ -88,22 +87,21 @@ static evaluation_result measure(const rl *r, const rl_evaluation *e)
 
 static void report(rl *r, const rl_evaluation *e, double seconds)
 {
+    static const char *const pass_names[] = {"eval/held_out-pass@1", "eval/held_out-pass@2", "eval/held_out-pass@3",
+                                             "eval/held_out-pass@4", "eval/held_out-pass@5", "eval/held_out-pass@6",
+                                             "eval/held_out-pass@7", "eval/held_out-pass@8"};
     const evaluation_result result = measure(r, e);
     const int64_t n = r->config->evaluation.n, k = n < 8 ? n : 8;
-    char pass[32];
-    static char pass_name[32];
-    snprintf(pass, sizeof(pass), "pass@%lld", (long long)k);
-    snprintf(pass_name, sizeof(pass_name), "eval/held_out-pass@%lld", (long long)k);
     const tess_metric metrics[] = {{"eval/held_out", result.accuracy},
                                    {"eval/held_out-reward", result.reward},
-                                   {pass_name, result.pass_at_n},
+                                   {pass_names[k - 1], result.pass_at_n},
                                    {"eval/held_out-truncated_ratio", result.truncated},
                                    {"eval/held_out-response_len", result.length}};
     tess_trainer_note(
         r->trainer,
-        "evaluation: step: %5lld  accuracy: %.4f  %s: %.4f  reward: %.4f  length: %.1f  (%lld prompts x %lld "
+        "evaluation: step: %5lld  accuracy: %.4f  pass@%lld: %.4f  reward: %.4f  length: %.1f  (%lld prompts x %lld "
         "samples, %.1f s)",
-        (long long)r->engine->step, result.accuracy, pass, result.pass_at_n, result.reward, result.length,
+        (long long)r->engine->step, result.accuracy, (long long)k, result.pass_at_n, result.reward, result.length,
         (long long)(e->n / n), (long long)n, seconds);
     tess_trainer_add_metrics(r->trainer, metrics, (int)(sizeof(metrics) / sizeof(metrics[0])));
 }

@@ -2,6 +2,7 @@
  *
  *   rl_task.c      the task that the trainer drives: rollouts, then the optimizer steps that learn from them
  *   rl_rollout.c   which samples a rollout has: prompts in order, filter, budget, what the journal knows
+ *   rl_keep.c      what a full disk costs
  *   rl_draw.c      this rank's share of them drawn and graded
  *   rl_text.c      text of ids
  *   rl_turns.c     an environment between the turns of a sample
@@ -56,9 +57,8 @@ typedef struct rl_state {
 typedef struct rl_rollout_facts {
     int64_t rounds, dropped[2]; /* dropped: prompts that the filter left out, all rewards alike: low, high */
     int64_t known_samples;
-    int64_t turns, failed_turns; /* with an environment, of this rank */
+    int64_t failed_turns; /* with an environment, of this rank */
     double draw_s, grade_s, prepare_s;
-    tess_generator_stats stats; /* of this rank */
 } rl_rollout_facts;
 
 /* A rollout as rows to train on, the same on every rank: whole sequences, a row for each token but the last; row t
@@ -155,7 +155,6 @@ tess_status rl_check(tess_config *config); /* may set what is open */
 tess_policy_options rl_policy_of(const tess_config *config, double kl_beta);
 tess_dpo_options rl_dpo_of(const tess_config *config);
 tess_reward_options rl_reward_of(const tess_config *config);
-tess_rl_environment_options rl_environment_of(const tess_config *config);
 bool rl_wants_reference(const tess_config *config);
 
 /* ---- rl_rollout.c ---- */
@@ -166,6 +165,13 @@ tess_status rl_collect(rl *r, bool may_draw);
 tess_status rl_collect_pairs(rl *r);
 void rl_groups_free(tess_mem *mem, rl_groups *groups, int64_t n);
 
+/* ---- rl_keep.c ---- */
+/* A full disk costs what was to be kept, never the run: TESS_E_NO_SPACE and TESS_E_IO become the warning "WHAT: why".
+ */
+tess_status rl_keep_or_warn(const rl *r, tess_status status, const char *what);
+/* Appends to the journal of the newest rollout, and closes it where that fails so. *journal NULL: nothing is done. */
+tess_status rl_write_down(const rl *r, rl_journal **journal, int64_t round, const rl_sample *sample);
+
 /* ---- rl_draw.c ---- */
 typedef struct rl_draw_options {
     double temperature;
@@ -174,7 +180,7 @@ typedef struct rl_draw_options {
     uint64_t numbers;            /* added to samples' numbers, so that evaluation draws others */
     const tess_prompts *prompts; /* that samples' records are of */
     int64_t prefix_n;            /* samples of a prompt */
-    rl_journal *journal;         /* NULL: none */
+    rl_journal **journal;        /* NULL: none */
     int64_t round;
 } rl_draw_options;
 
@@ -231,14 +237,14 @@ tess_status rl_scores_recall(rl *r);
 tess_status rl_values_make(rl *r);
 /* The critic's step on the micro-batches of the policy's. Collective. */
 tess_status rl_values_step(rl *r);
-/* r->value_sums, once all micro-batches have run. Collective. */
-tess_status rl_values_sum(rl *r);
 
 /* ---- rl_report.c ---- */
 tess_status rl_report_rollout(rl *r);
 /* checked, differ: tokens drawn by the present weights, and those of them with another log-probability now. */
 void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t checked, int64_t differ);
 void rl_report_pairs(rl *r, const tess_dpo_sums *sums);
+/* How far the policy is from the reference, every metrics.log_freq steps. Collective. */
+tess_status rl_report_drift(rl *r);
 /* After a step: a note for each thing that its numbers have begun to say about the settings. */
 tess_status rl_advise(rl *r);
 void rl_add_metric(rl *r, const char *name, double value);

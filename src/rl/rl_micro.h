@@ -39,12 +39,12 @@ struct rl_micro_batches {
 /* The micro-batch of that index, which is this rank's. */
 tess_status rl_micro_take(rl *r, int64_t index, rl_micro_batch **batch);
 
-/* rl_values.c: a token loss's grade_values, of a micro-batch. */
-tess_status rl_grade_values(void *self, int64_t n, const float *value, float *dvalue);
-
 /* rl_loss.c: the loss of a micro-batch whose arrays are filled; and what is known of a step when all of them have run,
  * as tess_batch_source's judge. */
 tess_token_loss rl_loss_of(rl_micro_batch *b);
+/* A token loss's grade_values, of a micro-batch; and r->value_sums, once all of them have run. Sum: collective. */
+tess_status rl_grade_values(void *self, int64_t n, const float *value, float *dvalue);
+tess_status rl_values_sum(rl *r);
 tess_status rl_judge(void *self, tess_engine_report *report);
 
 #endif

@@ -15,11 +15,8 @@ static tess_policy_kind policy_of(const tess_config *c)
 
 static tess_correction correction_of(const tess_config *c)
 {
-    static const tess_correction choices[] = {TESS_CORRECT_NONE, TESS_CORRECT_TIS, TESS_CORRECT_ICEPOP,
-                                              TESS_CORRECT_SEQUENCE_MASK};
-    if (c->rl.on_mismatch == TESS_MISMATCH_CORRECT && c->rl.correction == 0)
-        return TESS_CORRECT_TIS;
-    return choices[c->rl.correction];
+    const tess_correction asked = (tess_correction)c->rl.correction;
+    return c->rl.on_mismatch == TESS_MISMATCH_CORRECT && asked == TESS_CORRECT_NONE ? TESS_CORRECT_TIS : asked;
 }
 
 tess_policy_options rl_policy_of(const tess_config *c, double kl_beta)
@@ -154,17 +151,4 @@ tess_reward_options rl_reward_of(const tess_config *c)
                                  .max_memory_bytes = c->reward.max_memory_bytes,
                                  .max_cpu_s = c->reward.max_cpu_s,
                                  .max_processes = c->reward.max_processes};
-}
-
-tess_rl_environment_options rl_environment_of(const tess_config *c)
-{
-    return (tess_rl_environment_options){.command = &c->rollout.env_command,
-                                         .timeout_s = c->reward.timeout_s,
-                                         .start_s = c->reward.start_s,
-                                         .max_answer_bytes = c->reward.max_answer_bytes,
-                                         .max_memory_bytes = c->reward.max_memory_bytes,
-                                         .max_cpu_s = c->reward.max_cpu_s,
-                                         .max_processes = c->reward.max_processes,
-                                         .max_file_bytes = 256 << 20,
-                                         .sandbox = c->reward.sandbox == 1 ? "bwrap" : ""};
 }

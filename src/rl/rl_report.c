@@ -40,19 +40,16 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of n_targets, which is sorted in a copy; without memory NaN. */
-static double median(const int64_t *lengths, int64_t n)
+/* Of n > 0 lengths, which are sorted in a copy. */
+static tess_status add_median(rl *r, const char *name, const int64_t *lengths, int64_t n)
 {
-    int64_t *sorted = malloc((size_t)(n + 1) * sizeof(*sorted));
-    if (sorted == NULL || n == 0) {
-        free(sorted);
-        return NAN;
-    }
+    int64_t *sorted;
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n, sizeof(*sorted), "lengths", (void **)&sorted));
     memcpy(sorted, lengths, (size_t)n * sizeof(*sorted));
     qsort(sorted, (size_t)n, sizeof(*sorted), by_value);
-    double value = (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-    free(sorted);
-    return value;
+    rl_add_metric(r, name, (double)(sorted[(n - 1) / 2] + sorted[n / 2]) / 2);
+    tess_mem_free(r->mem, sorted);
+    return TESS_OK;
 }
 
 /* The share of prompts all of whose rewards are the same: they teach nothing. */
@@ -60,11 +57,8 @@ static double zero_spread(const rl_rows *rows)
 {
     int64_t n = 0;
     for (int64_t g = 0; g < rows->n_groups; g++) {
-        const rl_sample *const *s = rows->samples + rows->group[g];
-        bool differs = false;
-        for (int64_t k = 1; k < rows->group[g + 1] - rows->group[g]; k++)
-            differs |= s[k]->reward != s[0]->reward;
-        n += !differs;
+        const int64_t first = rows->group[g]; /* those of a prompt lie together */
+        n += !rl_rewards_differ(rows->samples[first], rows->group[g + 1] - first);
     }
     return rows->n_groups > 0 ? (double)n / (double)rows->n_groups : 0;
 }
@@ -91,11 +85,12 @@ tess_status rl_report_rollout(rl *r)
 {
     const rl_rows *rows = &r->rows;
     spread reward = {.n = 0}, length = {.n = 0};
-    int64_t truncated = 0, none = 0;
+    int64_t truncated = 0, none = 0, turns = 0;
     for (int64_t i = 0; i < rows->n_seqs; i++) {
         const rl_sample *s = rows->samples[i];
         truncated += s->finish == TESS_FINISH_LENGTH;
         none += s->grade != RL_SCORED;
+        turns += s->turns;
         see(&length, (double)rows->n_targets[i]);
         if (s->grade == RL_SCORED)
             see(&reward, s->reward);
@@ -104,13 +99,15 @@ tess_status rl_report_rollout(rl *r)
     rl_add_metric(r, "rollout/raw_reward", mean(&reward)); /* RL_METRIC_REWARD */
     rl_add_metric(r, "rollout/step", (double)r->training.rollout);
     rl_add_metric(r, "rollout/response_len/mean", mean(&length));
-    rl_add_metric(r, "rollout/response_len/median", median(rows->n_targets, rows->n_seqs));
+    TESS_TRY(add_median(r, "rollout/response_len/median", rows->n_targets, rows->n_seqs));
     rl_add_metric(r, "rollout/response_len/max", length.most);
     rl_add_metric(r, "rollout/response_len/min", length.least);
     rl_add_metric(r, "rollout/truncated_ratio", (double)truncated / (double)rows->n_seqs);
     rl_add_metric(r, "rollout/no_reward_ratio", (double)none / (double)rows->n_seqs);
     rl_add_metric(r, "rollout/zero_std_ratio", zero_spread(rows));
     rl_add_metric(r, "rollout/rounds", (double)r->facts.rounds);
+    if (r->environment != NULL)
+        rl_add_metric(r, "rollout/turns/mean", (double)turns / (double)rows->n_seqs);
     if (r->config->rl.filter) {
         rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_low", (double)r->facts.dropped[0]);
         rl_add_metric(r, "rollout/dynamic_filter/drop_zero_std_high", (double)r->facts.dropped[1]);
@@ -132,28 +129,14 @@ static double value_of(const rl *r, const char *name)
     return NAN;
 }
 
-/* "12,288" */
-static const char *with_commas(int64_t n, char text[32])
-{
-    char digits[24];
-    const int length = snprintf(digits, sizeof(digits), "%lld", (long long)n);
-    int used = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            text[used++] = ',';
-        text[used++] = digits[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
 static void say(rl *r, int64_t checked, int64_t differ, double diff)
 {
     char n[32], m[32];
     size_t at = tess_text_add(r->words, sizeof(r->words), 0, "reward: %.4f  ", value_of(r, "rollout/raw_reward"));
     if (checked > 0)
         at = tess_text_add(r->words, sizeof(r->words), at, "logprob_diff %.3g (%s of %s tokens)  ",
-                           differ > 0 ? diff : 0, with_commas(differ, m), with_commas(checked, n));
+                           differ > 0 ? diff : 0, tess_format_grouped(differ, m, sizeof(m)),
+                           tess_format_grouped(checked, n, sizeof(n)));
     else
         at = tess_text_add(r->words, sizeof(r->words), at, "off-policy  ");
     at = tess_text_add(r->words, sizeof(r->words), at, "entropy: %.3f  clipped: %.1f%%  length: %.1f  zero_std: %.0f%%",
@@ -196,12 +179,26 @@ void rl_report_pairs(rl *r, const tess_dpo_sums *sums)
              value_of(r, "rewards/rejected"));
 }
 
+/* Of the weights that the step's gradient is of. */
+tess_status rl_report_drift(rl *r)
+{
+    double drift;
+    if (r->reference == NULL || (r->engine->step + 1) % r->config->metrics.log_freq != 0)
+        return TESS_OK;
+    TESS_TRY(tess_reference_drift(r->reference, &drift));
+    if (!isnan(drift)) /* another model has none */
+        rl_add_metric(r, "train/ref_drift", drift);
+    return TESS_OK;
+}
+
 /* ---- Advice ---- */
 tess_status rl_advise(rl *r)
 {
     const bool reuses = rl_steps_per_rollout(r->config) > 1 || r->config->rollout.lag > 0; /* else the ratio is 1 */
+    tess_tuner_limits limits = tess_tuner_default_limits;
     tess_advice advice[TESS_ADVICE_MAX];
     unsigned held = 0;
+    limits.kl_target = r->config->rl.kl_target;
     TESS_TRY(tess_mem_make_room(r->mem, TESS_POOL_MISC, r->n_history, sizeof(*r->history), "history", &r->history_room,
                                 &r->history));
     r->history[r->n_history++] = (tess_tuner_step){.clip_fraction = reuses ? value_of(r, "train/pg_clipfrac") : NAN,
@@ -209,8 +206,10 @@ tess_status rl_advise(rl *r)
                                                    .ratio_mean = reuses ? value_of(r, "train/ratio_mean") : NAN,
                                                    .entropy = value_of(r, "train/entropy_loss"),
                                                    .reward = r->metrics[RL_METRIC_REWARD].value,
-                                                   .loss = r->loss};
-    const int n = tess_tuner_diagnose(&tess_tuner_default_limits, r->history, (int64_t)r->n_history, advice);
+                                                   .loss = r->loss,
+                                                   .approx_kl = reuses ? value_of(r, "train/approx_kl") : NAN,
+                                                   .kl_pull = value_of(r, "train/kl_pull")};
+    const int n = tess_tuner_diagnose(&limits, r->history, (int64_t)r->n_history, advice);
     for (int i = 0; i < n; i++) {
         held |= 1u << advice[i].kind;
         if (advice[i].kind != TESS_ADVICE_STABLE && (r->advised & 1u << advice[i].kind) == 0)

@@ -156,18 +156,6 @@ static tess_status share_out(rollout *o, int64_t *n_known)
 }
 
 /* ---- A round ---- */
-static tess_status write_down(rollout *o, const rl_sample *sample)
-{
-    tess_status status = o->journal != NULL ? rl_journal_append(o->journal, o->round, sample) : TESS_OK;
-    if (status != TESS_E_NO_SPACE && status != TESS_E_IO)
-        return status;
-    tess_trainer_warn(o->r->trainer, "samples of rollout %lld are not kept on disk any more: %s",
-                      (long long)o->r->after.rollout, tess_error_message());
-    tess_error_clear();
-    rl_journal_close(&o->journal);
-    return TESS_OK;
-}
-
 /* Grades what this rank has of the round, and writes it down. */
 static tess_status grade(rollout *o)
 {
@@ -181,7 +169,7 @@ static tess_status grade(rollout *o)
             mine[n++] = o->samples[i];
     tess_status status = rl_grade(o->r, o->r->prompts, mine, n);
     for (int64_t i = 0; i < n && status == TESS_OK; i++)
-        status = write_down(o, mine[i]);
+        status = rl_write_down(o->r, &o->journal, o->round, mine[i]);
     tess_mem_free(o->r->mem, mine);
     return tess_team_agree(o->r->team, status); /* a grader that fails ends all ranks at once */
 }
@@ -195,7 +183,7 @@ static tess_status draw(rollout *o, int64_t n_known)
                                      .budget_tokens = c->rollout.budget_tokens,
                                      .prompts = o->r->prompts,
                                      .prefix_n = c->rollout.n,
-                                     .journal = o->journal,
+                                     .journal = &o->journal,
                                      .round = o->round};
     rl_sample **mine;
     int64_t n = 0;
@@ -247,18 +235,12 @@ static bool is_finished(const rl_group *g, int64_t n)
 static bool passes(rl *r, const rl_group *g)
 {
     const int64_t n = r->config->rollout.n;
-    const rl_sample *first = NULL;
-    if (!r->config->rl.filter)
+    bool right = false;
+    if (!r->config->rl.filter || rl_rewards_differ(g->samples, n))
         return true;
-    for (int64_t k = 0; k < n; k++) {
-        const rl_sample *s = &g->samples[k];
-        if (s->grade != RL_SCORED)
-            continue;
-        if (first != NULL && s->reward != first->reward)
-            return true;
-        first = s;
-    }
-    r->facts.dropped[first != NULL && first->reward >= r->config->evaluation.threshold]++;
+    for (int64_t k = 0; k < n; k++)
+        right |= g->samples[k].grade == RL_SCORED && g->samples[k].reward >= r->config->evaluation.threshold;
+    r->facts.dropped[right]++;
     return false;
 }
 
@@ -349,10 +331,10 @@ static tess_status read_carried(rollout *o)
 
 static tess_status write_carried(rollout *o)
 {
-    const rl *r = o->r;
-    for (size_t g = 0; g < r->under_way.n && tess_team_rank(r->team) == 0 && o->journal != NULL; g++)
+    rl *r = o->r;
+    for (size_t g = 0; g < r->under_way.n && tess_team_rank(r->team) == 0; g++)
         for (int64_t k = 0; k < r->config->rollout.n; k++)
-            TESS_TRY(rl_journal_append(o->journal, RL_ROUND_CARRIED, &r->under_way.group[g].samples[k]));
+            TESS_TRY(rl_write_down(r, &o->journal, RL_ROUND_CARRIED, &r->under_way.group[g].samples[k]));
     return TESS_OK;
 }
 
@@ -387,11 +369,7 @@ static tess_status open_journal(rollout *o)
     rl *r = o->r;
     tess_status status =
         rl_journal_open(r->mem, r->folder, r->state.rollout, tess_team_rank(r->team), &o->origin, &o->journal);
-    if (status != TESS_E_NO_SPACE && status != TESS_E_IO)
-        return status;
-    tess_trainer_warn(r->trainer, "samples are not kept on disk: %s", tess_error_message());
-    tess_error_clear();
-    return TESS_OK;
+    return rl_keep_or_warn(r, status, "samples are not kept on disk");
 }
 
 static tess_status collect(rollout *o)

@@ -52,6 +52,19 @@ void rl_sample_free(tess_mem *mem, rl_sample *s)
     *s = (rl_sample){.finish = RL_UNFINISHED};
 }
 
+bool rl_rewards_differ(const rl_sample *samples, int64_t n)
+{
+    const rl_sample *first = NULL;
+    for (int64_t k = 0; k < n; k++) {
+        if (samples[k].grade != RL_SCORED)
+            continue;
+        if (first != NULL && samples[k].reward != first->reward)
+            return true;
+        first = &samples[k];
+    }
+    return false;
+}
+
 tess_status rl_sample_write(const rl_sample *s, tess_buffer *out)
 {
     sample_header header;

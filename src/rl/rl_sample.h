@@ -41,6 +41,9 @@ tess_status rl_sample_reserve(tess_mem *mem, rl_sample *sample, int64_t n);
 tess_status rl_sample_add(tess_mem *mem, rl_sample *sample, int32_t token, float logprob, int32_t version);
 void rl_sample_free(tess_mem *mem, rl_sample *sample);
 
+/* Whether two of n samples have different rewards; those without one are as good as not there. */
+bool rl_rewards_differ(const rl_sample *samples, int64_t n);
+
 /* Appends the sample's bytes: the same sample, the same bytes. */
 tess_status rl_sample_write(const rl_sample *sample, tess_buffer *out);
 /* Reads one from the beginning of `bytes`; *used: how many it took. Frees what the sample held before. TESS_E_FORMAT:

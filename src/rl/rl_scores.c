@@ -48,18 +48,12 @@ static tess_status write_scores(const rl *r, tess_buffer *bytes)
     return status;
 }
 
-/* Without room on the disk the run goes on, and a warning says what that costs. */
 tess_status rl_scores_keep(rl *r)
 {
     tess_buffer bytes = {.mem = r->mem};
     tess_status status = tess_team_rank(r->team) == 0 ? write_scores(r, &bytes) : TESS_OK;
     tess_buffer_free(&bytes);
-    if (status == TESS_E_NO_SPACE || status == TESS_E_IO) {
-        tess_trainer_warn(r->trainer, "a restart in the middle of rollout %lld will not be possible: %s",
-                          (long long)r->training.rollout, tess_error_message());
-        tess_error_clear();
-        status = TESS_OK;
-    }
+    status = rl_keep_or_warn(r, status, "a restart in the middle of this rollout will not be possible");
     return tess_team_agree(r->team, status);
 }
 

@@ -48,14 +48,13 @@ static tess_status open_data(rl *r)
 {
     const tess_config *c = r->config;
     const tess_reward_options reward = rl_reward_of(c);
-    const tess_rl_environment_options environment = rl_environment_of(c);
     TESS_TRY_CTX(open_prompts(r, &c->data.files, &r->prompts), "data.files");
     if (c->validation.enable && c->validation.files.n > 0 && !rl_has_pairs(c))
         TESS_TRY_CTX(open_prompts(r, &c->validation.files, &r->held_out), "validation.files");
     if (rl_has_pairs(c))
         return TESS_OK;
     if (c->rollout.env_command.n > 0)
-        TESS_TRY(tess_rl_environment_create(r->mem, &environment, &r->environment));
+        TESS_TRY(tess_rl_environment_create(r->mem, &c->rollout.env_command, &reward, &r->environment));
     return tess_rewarder_create(r->mem, &reward, &r->rewarder);
 }
 

@@ -48,7 +48,6 @@ tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *s, int64_t tu
                             .answer = answer.data,
                             .label = record->label != NULL ? record->label : "",
                             .metadata = record->metadata};
-    r->facts.turns++;
     if (status == TESS_OK)
         status = tolerate(r, tess_rl_environment_answer(r->environment, &said, &observation, goes_on));
     if (status == TESS_OK && *goes_on)

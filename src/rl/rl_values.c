@@ -1,5 +1,5 @@
-/* Values of PPO: of a rollout's rows, and what is learned of them. They come from a critic, whose step goes over the
- * policy's micro-batches, or from a head on the policy, whose loss goes with the policy's. */
+/* Values of PPO: of a rollout's rows, by a critic or by a head on the policy; and the critic's step, which goes over
+ * the policy's micro-batches. */
 #include <string.h>
 
 #include "rl/rl_micro.h"
@@ -38,44 +38,6 @@ tess_status rl_values_make(rl *r)
     rl_micro_free(r, &r->micro);
     tess_mem_free(r->mem, v.value);
     return status == TESS_OK ? rl_share_floats(r, rows->value, rows->n_rows) : status;
-}
-
-/* ---- Learning them ---- */
-/* A critic's loss is the mean over the step's rows. Beside the policy's, whose divisor the step has, it is that mean
- * with its weight. */
-static float scale_of(const rl *r)
-{
-    const rl_micro_batches *m = r->micro;
-    if (!rl_shares_trunk(r->config))
-        return 1;
-    return m->n_valued > 0 ? (float)(r->config->critic.coef * m->divisor / (double)m->n_valued) : 0;
-}
-
-tess_status rl_grade_values(void *self, int64_t n, const float *value, float *dvalue)
-{
-    rl_micro_batch *b = self;
-    const float scale = scale_of(b->r);
-    memset(&b->value_sums, 0, sizeof(b->value_sums)); /* a step may run again */
-    TESS_TRY(tess_value_grade(b->r->config->rl.value_clip, b->valued, value, b->value, b->returns, n, dvalue,
-                              &b->value_sums));
-    for (int64_t t = 0; t < n; t++)
-        dvalue[t] *= scale;
-    return TESS_OK;
-}
-
-tess_status rl_values_sum(rl *r)
-{
-    int64_t all[TESS_VALUE_SUM_WORDS] = {0}, words[TESS_VALUE_SUM_WORDS];
-    for (int64_t i = 0; i < r->micro->n_own; i++) {
-        if (r->micro->own[i].r == NULL)
-            continue;
-        tess_value_sums_pack(&r->micro->own[i].value_sums, words);
-        for (int k = 0; k < TESS_VALUE_SUM_WORDS; k++)
-            all[k] += words[k];
-    }
-    TESS_TRY(tess_all_reduce(r->team, all, all, TESS_VALUE_SUM_WORDS, TESS_I64, TESS_SUM, NULL));
-    tess_value_sums_unpack(all, &r->value_sums);
-    return TESS_OK;
 }
 
 /* ---- The critic's step ---- */

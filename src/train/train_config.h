@@ -153,7 +153,7 @@ typedef struct tess_config {
         int reduction; /* token_mean, seq_mean_token_mean, seq_mean_token_sum, constant */
         double constant;
         int64_t updates, epochs;
-        int correction; /* none, tis, mask */
+        int correction; /* tess_correction */
         double correction_low, correction_high, opsm_delta;
         int on_mismatch; /* stop, warn, correct */
         bool filter;

@@ -64,6 +64,18 @@ static tess_status write_composed(const tess_trainer *t, const char *folder)
     return status;
 }
 
+/* The one that the run names: transformers takes it before that of a tokenizer_config.json. */
+static tess_status write_chat_template(const tess_trainer *t, const char *folder)
+{
+    char path[1024];
+    size_t size;
+    if (t->config.data.chat_template[0] == '\0')
+        return TESS_OK;
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, "chat_template.jinja"));
+    const char *text = tess_chat_template_source(t->chat.chat, &size);
+    return tess_os_write_atomic(path, text, size);
+}
+
 static tess_status write_tokenizer(const tess_trainer *t, const char *folder)
 {
     char source[1024];
@@ -85,6 +97,7 @@ static tess_status write_tokenizer(const tess_trainer *t, const char *folder)
                                              "chat_template.jinja"};
     for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]); i++)
         TESS_TRY(copy_file(source, companions[i], folder, companions[i], &found));
+    TESS_TRY(write_chat_template(t, folder));
     TESS_TRY(copy_file(source, "tokenizer_config.json", folder, "tokenizer_config.json", &found));
     return found ? TESS_OK : write_tokenizer_config(t, folder);
 }

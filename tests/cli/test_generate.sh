@@ -34,17 +34,20 @@ differs "the command line wins" greedy asked
 file '{"do_sample": true, "temperature": 1.3, "top_p": 0.9, "top_k": 20, "repetition_penalty": 1.2, "min_p": 0.05,
        "typical_p": 0.9, "num_beams": 2, "early_stopping": false, "max_new_tokens": 9, "pad_token_id": 3}'
 tokens >of_file
-same "temperature, top_p, top_k and repetition_penalty of the file" of_file \
-    <(tokens --temperature 1.3 --top-p 0.9 --top-k 20 --repetition-penalty 1.2)
+same "temperature, top_p, top_k, min_p and repetition_penalty of the file" of_file \
+    <(tokens --temperature 1.3 --top-p 0.9 --top-k 20 --min-p 0.05 --repetition-penalty 1.2)
 differs "which is not the usual" of_file usual
 expect "the note names them, and what is ignored" 0 "$(printf '%s' \
-    'generation_config.json: temperature 1.3, top_k 20, top_p 0.9, repetition_penalty 1.2; ignored: min_p, typical_p, num_beams')" \
+    'generation_config.json: temperature 1.3, top_k 20, top_p 0.9, min_p 0.05, repetition_penalty 1.2; ignored: typical_p, num_beams')" \
     sh -c "'$tessera' generate m --prompt the --max-new-tokens 1"
-expect "what the command line says is not taken from it" 0 "generation_config.json: top_k 20, repetition_penalty 1.2;" \
+expect "what the command line says is not taken from it" 0 "generation_config.json: top_k 20, min_p 0.05, repetition_penalty 1.2;" \
     sh -c "'$tessera' generate m --prompt the --max-new-tokens 1 --temperature 2 --top-p 1"
 [ "$("$tessera" generate m --prompt the --logprobs 2>notes | grep -c '"generated": true')" = 9 ] &&
     pass "max_new_tokens of the file" || fail "max_new_tokens: $(cat notes)"
-same "--temperature wins" <(tokens --temperature 0.7) <(tokens --temperature 0.7 --top-p 0.9 --top-k 20 --repetition-penalty 1.2)
+same "--temperature wins" <(tokens --temperature 0.7) <(tokens --temperature 0.7 --top-p 0.9 --top-k 20 --min-p 0.05 --repetition-penalty 1.2)
+tokens --min-p 0.9 >narrow
+differs "--min-p wins" of_file narrow
+same "--min-p 1 takes the likeliest alone" <(tokens --min-p 1) <(tokens --top-k 1)
 
 file '{"do_sample": true}'
 same "do_sample alone: transformers' defaults" <(tokens) <(tokens --temperature 1 --top-k 50 --top-p 1)

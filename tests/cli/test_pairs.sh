@@ -84,6 +84,14 @@ go pairs_alone validation.enable=false
 go chats $chat
 same "a conversation is trained on as its pair is" chats.txt pairs_alone.txt
 same "to the same weights" chats/model/model.safetensors pairs_alone/model/model.safetensors
+same "its template goes with the model" chats/model/chat_template.jinja chat.jinja
+awk -F'"' '{ printf "{\"prompt\": [{\"role\": \"user\", \"content\": \"%s\"}], \"completion\": [{\"role\": \"assistant\", \"content\": \"%s\"}]}\n", $4, $8 }' \
+    pairs.jsonl >chat_pairs.jsonl
+go chat_pairs $chat data.files=chat_pairs.jsonl
+same "a pair of messages is trained on as that of its texts" chat_pairs/model/model.safetensors pairs_alone/model/model.safetensors
+sed '1s/"prompt": \[[^]]*\]/"prompt": "the"/' chat_pairs.jsonl >mixed.jsonl
+expect "half a pair of messages" 2 "mixed.jsonl: line 1: one of 'prompt' and 'completion' is a list of messages" "$tessera" train \
+    run.yaml job.dump_folder=refused $chat data.files=mixed.jsonl tokenizer.path=tokenizer.json data.shuffle=false
 for n in 2 4; do
     go chats_$n -n $n $chat
     same "conversations, $n ranks: weights" chats_$n/model/model.safetensors chats/model/model.safetensors

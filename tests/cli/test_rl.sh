@@ -129,6 +129,8 @@ for n in 1 3; do
 done
 same "two turns on 3 ranks" turns3 turns1
 exact turns1 3
+[ "$(grep -cE '"rollout/turns/mean": 1\.[1-9]' turns1/metrics.jsonl)" = 3 ] && pass "turns are counted, and some samples have two" ||
+    fail "turns: $(grep -o 'rollout/turns/mean": [0-9.]*' turns1/metrics.jsonl | tr '\n' ' ')"
 mean=$(grep -o 'length: [0-9.]*' turns1.out | tail -n 1 | cut -d' ' -f2)
 awk -v m="$mean" 'BEGIN { exit !(m > 7) }' && pass "both turns are learned" || fail "turns of $mean tokens"
 expect "a world that ends is named" 1 "environment '$work/dead.sh', sample" "$tessera" rl rl.yaml job.dump_folder=dead \

@@ -186,11 +186,11 @@ static tess_tokenizer *tokenizer_of(const char *name)
     return tokenizer;
 }
 
-static void encode(const tess_chat *how, const json_t *messages, tess_ids *ids, tess_buffer *loss)
+static void encode(const tess_chat *how, const json_t *messages, size_t n_prompt, tess_ids *ids, tess_buffer *loss)
 {
     tess_encoder *encoder;
     EXPECT_OK(tess_encoder_create(test_mem(), how->tokenizer, &encoder));
-    EXPECT_OK(tess_conversation_encode(how, encoder, messages, NULL, ids, loss));
+    EXPECT_OK(tess_conversation_encode(how, encoder, messages, n_prompt, NULL, ids, loss));
     EXPECT_INT(loss->size, ids->size);
     tess_encoder_destroy(&encoder);
 }
@@ -209,7 +209,7 @@ static void conversations_have_the_ids_and_the_mask_of_transformers(void)
         tess_ids ids = {.mem = test_mem()};
         tess_buffer loss = {.mem = test_mem()};
         int n_marked = 0;
-        encode(&how, json_object_get(item, "messages"), &ids, &loss);
+        encode(&how, json_object_get(item, "messages"), 0, &ids, &loss);
         EXPECT_INT(ids.size, json_array_size(want));
         for (size_t k = 0; k < ids.size; k++) {
             EXPECT_INT(ids.data[k], json_integer_value(json_array_get(want, k)));
@@ -253,10 +253,39 @@ static void without_generation_blocks_a_turn_is_what_the_template_adds(void)
         const tess_chat how = {chat, tokenizer, NULL, 0};
         tess_ids ids = {.mem = test_mem()};
         tess_buffer loss = {.mem = test_mem()}, text = {.mem = test_mem()};
-        encode(&how, messages, &ids, &loss);
+        encode(&how, messages, 0, &ids, &loss);
         marked(tokenizer, &ids, &loss, &text);
         EXPECT_CONTAINS(text.data, i == 0 ? "of stone.\n|lights.\n" : "stone");
         EXPECT(strstr(text.data, "river") == NULL && strstr(text.data, "and") == NULL);
+        tess_buffer_free(&text);
+        tess_buffer_free(&loss);
+        tess_ids_free(&ids);
+        tess_chat_template_destroy(&chat);
+        tess_tokenizer_destroy(&tokenizer);
+    }
+    json_decref(messages);
+}
+
+/* Of a prompt of three messages, one of them the assistant's, with or without generation blocks. */
+static void a_completion_is_all_behind_its_prompt(void)
+{
+    static const char *const templates[] = {
+        TURN, "{% for m in messages %}<{{ m.role }}>\n{% generation %}{{ m.content }}{% endgeneration %}.\n{% endfor %}"
+              "{% if add_generation_prompt %}<assistant>\n{% endif %}"};
+    json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s}]", "role", "user", "content",
+                                 "the river", "role", "assistant", "content", "of stone", "role", "user", "content",
+                                 "and", "role", "assistant", "content", "lights");
+    for (int i = 0; i < 2; i++) {
+        tess_tokenizer *tokenizer = tokenizer_of("gpt2");
+        tess_chat_template *chat = parse(templates[i]);
+        const tess_chat how = {chat, tokenizer, NULL, 0};
+        tess_ids ids = {.mem = test_mem()};
+        tess_buffer loss = {.mem = test_mem()}, text = {.mem = test_mem()};
+        size_t size;
+        encode(&how, messages, 3, &ids, &loss);
+        marked(tokenizer, &ids, &loss, &text);
+        EXPECT_TEXT(text.data, "lights.\n");
+        EXPECT(strcmp(tess_chat_template_source(chat, &size), templates[i]) == 0 && size == strlen(templates[i]));
         tess_buffer_free(&text);
         tess_buffer_free(&loss);
         tess_ids_free(&ids);
@@ -287,11 +316,11 @@ static void a_template_that_does_not_preserve_prefixes_is_refused(void)
         tess_ids ids = {.mem = test_mem()};
         tess_buffer loss = {.mem = test_mem()};
         EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
-        EXPECT_FAILS(tess_conversation_encode(&how, encoder, messages, NULL, &ids, &loss), TESS_E_UNSUPPORTED,
+        EXPECT_FAILS(tess_conversation_encode(&how, encoder, messages, 0, NULL, &ids, &loss), TESS_E_UNSUPPORTED,
                      "does not preserve prefixes");
         EXPECT_CONTAINS(tess_error_message(), templates[i].needle);
         json_t *odd = json_pack("[i]", 1);
-        EXPECT_FAILS(tess_conversation_encode(&how, encoder, odd, NULL, &ids, &loss), TESS_E_FORMAT,
+        EXPECT_FAILS(tess_conversation_encode(&how, encoder, odd, 0, NULL, &ids, &loss), TESS_E_FORMAT,
                      "message 1 is not");
         json_decref(odd);
         tess_encoder_destroy(&encoder);
@@ -351,6 +380,7 @@ static const test_case cases[] = {
      0, 0},
     {"without_generation_blocks_a_turn_is_what_the_template_adds",
      without_generation_blocks_a_turn_is_what_the_template_adds, 0, 0},
+    {"a_completion_is_all_behind_its_prompt", a_completion_is_all_behind_its_prompt, 0, 0},
     {"a_template_that_does_not_preserve_prefixes_is_refused", a_template_that_does_not_preserve_prefixes_is_refused, 0,
      0},
     {"prompts_of_messages_are_written_up_to_the_answer", prompts_of_messages_are_written_up_to_the_answer, 0, 0},

@@ -97,6 +97,37 @@ static bool is_frozen(const tess_param *param, int way)
     }
 }
 
+/* All but the host's descriptors is given back; what wakes has the bits of what never slept, angles too. */
+static void sleep_gives_activations_back(void)
+{
+    fixture f;
+    rig awake, asleep;
+    float expected[MAX_T], got[MAX_T];
+    fixture_open(&f, "llama3");
+    rig_open(&awake, &f.config, TESS_BF16, NULL, 1);
+    rig_open(&asleep, &f.config, TESS_BF16, NULL, 1);
+    train_once(&f, &awake, training(&f), expected);
+    tess_executor *executor = rig_executor(&asleep, training(&f));
+    EXPECT_OK(tess_executor_train(executor, &f.batch, NULL, got));
+    const size_t own = tess_executor_bytes(asleep.model, tess_executor_get_options(executor));
+    const size_t all = tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes;
+    EXPECT_OK(tess_executor_wake(executor)); /* nothing sleeps */
+    tess_executor_sleep(executor);
+    tess_executor_sleep(executor);
+    EXPECT(all - tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes > own * 9 / 10);
+    EXPECT_FAILS(tess_executor_train(executor, &f.batch, NULL, got), TESS_E_INVALID, "it sleeps");
+    EXPECT_OK(tess_executor_wake(executor));
+    EXPECT_INT(tess_mem_stats(test_mem(), TESS_POOL_ACTIVATIONS).bytes, all);
+    memset(got, 0, sizeof(got));
+    EXPECT_OK(tess_executor_train(executor, &f.batch, NULL, got));
+    EXPECT_SAME(got, expected, (size_t)f.batch.n_tokens);
+    expect_same_gradients(&asleep, &awake);
+    tess_executor_destroy(&executor);
+    rig_close(&asleep);
+    rig_close(&awake);
+    fixture_close(&f);
+}
+
 static void frozen_parameters_change_no_other_gradient(void)
 {
     for (int i = 0; i < N_FIXTURES; i++) {
@@ -479,6 +510,7 @@ static void bad_batches_are_refused(void)
 static const test_case cases[] = {
     {"recomputing_layers_changes_no_bit", recompute_changes_no_bit, 0, 0},
     {"activation_bytes_are_what_the_plan_says", memory_is_planned, 0, 0},
+    {"sleep_gives_activations_back_and_changes_no_bit", sleep_gives_activations_back, 0, 0},
     {"frozen_parameters_change_no_other_gradient", frozen_parameters_change_no_other_gradient, 0, 0},
     {"lower_units_may_be_frozen", lower_units_may_be_frozen, 0, 0},
     {"hooks_come_in_order_and_their_errors_name_the_unit", hooks_come_in_order, 0, 0},

@@ -86,44 +86,10 @@ static void small_groups(void)
     EXPECT(zero[0] == 0 && zero[1] == 0 && zero[2] == 0);
 }
 
-static void normalised(void)
+static void long_responses(void)
 {
-    double a[9], mean = 0, squares = 0;
-    bool scored[9];
-    for (int i = 0; i < 9; i++) {
-        a[i] = i * i;
-        scored[i] = i != 4;
-    }
-    tess_advantage_normalize(1e-8, scored, 9, a);
-    EXPECT(a[4] == 0);
-    for (int i = 0; i < 9; i++)
-        mean += a[i] / 8;
-    for (int i = 0; i < 9; i++)
-        squares += scored[i] ? (a[i] - mean) * (a[i] - mean) / 7 : 0;
-    EXPECT(fabs(mean) < 1e-12 && fabs(sqrt(squares) - 1) < 1e-8);
-    double one = 3, equal[] = {3, 3}, close[] = {3, 3 + 1e-10};
-    tess_advantage_normalize(1e-8, NULL, 1, &one);
-    EXPECT(one == 3);
-    tess_advantage_normalize(1e-8, NULL, 2, equal);
-    EXPECT(equal[0] == 0 && equal[1] == 0);
-    tess_advantage_normalize(1e-8, NULL, 2, close); /* centred, not blown up */
-    EXPECT(fabs(close[0] + 5e-11) < 1e-14 && fabs(close[1] - 5e-11) < 1e-14);
-}
-
-static void filters(void)
-{
-    const double same[] = {1, 1, 1}, two[] = {0, 1, 1};
-    EXPECT(!tess_group_has_spread(same, NULL, 3) && tess_group_has_spread(two, NULL, 3));
-    EXPECT(!tess_group_has_spread(two, (const bool[]){false, true, true}, 3) && !tess_group_has_spread(two, NULL, 1));
-    EXPECT(!tess_group_has_spread(NULL, NULL, 0));
     EXPECT(tess_overlong_penalty(100, 512, 128, 1) == 0 && tess_overlong_penalty(384, 512, 128, 1) == 0);
     EXPECT(tess_overlong_penalty(448, 512, 128, 1) == -0.5 && tess_overlong_penalty(512, 512, 128, 2) == -2);
-    const double value[] = {1, 0.5, NAN}, weight[] = {0.7, 0.2, 0.1};
-    bool scored;
-    EXPECT(fabs(tess_reward_combine(value, (const bool[]){true, true, false}, weight, 3, &scored) - 0.8) < 1e-15);
-    EXPECT(scored);
-    EXPECT(tess_reward_combine(value, (const bool[]){false, false, false}, weight, 3, &scored) == 0 && !scored);
-    EXPECT(tess_reward_combine(value, NULL, weight, 2, &scored) > 0 && scored);
 }
 
 /* A step of tokens from the fixture. */
@@ -288,8 +254,7 @@ static const test_case cases[] = {
     {"advantages_of_groups_are_those_of_verl", group_fixtures, 0, 0},
     {"a_missing_reward_is_as_good_as_no_sample", missing_rewards, 0, 0},
     {"groups_of_one_keep_their_reward_and_equal_ones_give_zero", small_groups, 0, 0},
-    {"normalised_advantages_have_mean_0_and_deviation_1", normalised, 0, 0},
-    {"filters_penalties_and_weights", filters, 0, 0},
+    {"long_responses_are_penalised_linearly", long_responses, 0, 0},
     {"advantages_of_tokens_are_those_of_verl", token_fixtures, 0, 0},
     {"a_penalty_is_of_its_token_alone", penalties, 0, 0},
     {"the_output_of_a_tool_takes_no_time", tool_output, 0, 0},

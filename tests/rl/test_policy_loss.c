@@ -361,6 +361,32 @@ static void on_policy(void)
     EXPECT(metric(&ppo, &g, 8, "train/ratio_mean") == 1);
 }
 
+/* Of two losses that differ in the KL's weight alone: what it adds to the derivatives, beside the rest of them. */
+static void pulls(void)
+{
+    static batch b;
+    static graded with, without;
+    tess_policy_options ppo = {
+        .kind = TESS_POLICY_PPO, .clip_low = 0.2, .clip_high = 0.2, .kl = TESS_KL_K2, .kl_beta = 0.5};
+    double rewards = 0, kl = 0;
+    plain_batch(&b, 8);
+    for (int row = 0; row < 8; row++)
+        b.reference[row] = b.logprob[row] - 0.25f * (float)(row % 3);
+    point(&b, true);
+    grade(&ppo, &b, &with);
+    ppo.kl_beta = 0;
+    grade(&ppo, &b, &without);
+    EXPECT(metric(&ppo, &without, 8, "train/kl_pull") == 0);
+    ppo.kl_beta = 0.5;
+    for (int row = 0; row < 8; row++) {
+        const double added = (double)with.dlogprob[row] - without.dlogprob[row];
+        kl += added * added;
+        rewards += (double)without.dlogprob[row] * without.dlogprob[row];
+    }
+    EXPECT(kl > 0);
+    rl_expect_near("pulls", "kl_pull", 0, metric(&ppo, &with, 8, "train/kl_pull"), sqrt(kl / rewards));
+}
+
 static void documents(void)
 {
     /* loss = policy + KL penalty - entropy bonus: 0.0856 + 0.0048 - 0.0329 = 0.0575, from one token that has them. */
@@ -530,6 +556,7 @@ static const test_case cases[] = {
     {"chunks_of_rows_give_the_bits_of_all_at_once", chunks_of_rows, 0, 0},
     {"micro_batches_on_ranks_give_the_bits_of_one", micro_batches_on_ranks, 0, 0},
     {"on_policy_the_ratio_is_exactly_1_and_one_bit_is_seen", on_policy, 0, 0},
+    {"the_pull_of_the_kl_is_told_beside_that_of_the_rewards", pulls, 0, 0},
     {"the_documents_values_come_out", documents, 0, 0},
     {"tis_weighs_clips_and_reports", weights, 0, 0},
     {"reductions_count_sequences_with_tokens", reductions, 0, 0},

@@ -54,6 +54,10 @@ static void each_limit(void)
     expect_advice(h, TESS_ADVICE_RATIO, "generate more often");
     OF_THE_LAST(entropy, 0.1)
     expect_advice(h, TESS_ADVICE_ENTROPY_COLLAPSE, "collapses");
+    OF_THE_LAST(kl_pull, 1.5)
+    expect_advice(h, TESS_ADVICE_KL_DOMINATES, "1.5 times as hard as the rewards");
+    OF_THE_LAST(kl_pull, 1)
+    expect_advice(h, TESS_ADVICE_STABLE, "stable");
 #undef OF_THE_LAST
     healthy(h);
     h[STEPS - 1].loss = 3;
@@ -99,7 +103,7 @@ static void little_history(void)
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, NULL, 0, advice), 0);
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, &one, 1, advice), 1);
     EXPECT_INT(advice[0].kind, TESS_ADVICE_STABLE); /* what was not measured is not judged */
-    one = (tess_tuner_step){NAN, NAN, NAN, NAN, NAN, NAN};
+    one = (tess_tuner_step){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     EXPECT_INT(tess_tuner_diagnose(&tess_tuner_default_limits, &one, 1, advice), 1);
     EXPECT_INT(advice[0].kind, TESS_ADVICE_STABLE);
     tess_tuner_step bad[STEPS];
@@ -128,6 +132,17 @@ static void early_stop(void)
 {
     EXPECT(!tess_kl_too_far(0.014, 0.01) && tess_kl_too_far(0.0151, 0.01));
     EXPECT(!tess_kl_too_far(1e9, 0) && tess_kl_too_far(NAN, 0.01));
+    tess_tuner_step h[STEPS];
+    tess_tuner_limits limits = tess_tuner_default_limits;
+    tess_advice advice[TESS_ADVICE_MAX];
+    healthy(h);
+    h[STEPS - 1].approx_kl = 0.16;
+    EXPECT(tess_tuner_diagnose(&limits, h, STEPS, advice) == 1 && advice[0].kind == TESS_ADVICE_STABLE);
+    limits.kl_target = 0.1;
+    EXPECT(tess_tuner_diagnose(&limits, h, STEPS, advice) == 1 && advice[0].kind == TESS_ADVICE_KL_TOO_FAR);
+    EXPECT_CONTAINS(advice[0].text, "above 1.5 times the target 0.1");
+    h[STEPS - 1].approx_kl = NAN; /* not measured */
+    EXPECT(tess_tuner_diagnose(&limits, h, STEPS, advice) == 1 && advice[0].kind == TESS_ADVICE_STABLE);
 }
 
 static void passes(void)

@@ -161,3 +161,14 @@ const char *tess_format_count(double count, char *text, size_t size)
     static const char *const units[] = {"", " k", " M", " B", " T"};
     return format_scaled(count, 1000, units, 5, text, size);
 }
+
+const char *tess_format_grouped(int64_t n, char *text, size_t size)
+{
+    char digits[24];
+    const int length = snprintf(digits, sizeof(digits), "%lld", (long long)n), first = n < 0;
+    size_t at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < length; i++)
+        at = tess_text_add(text, size, at, "%s%c", i > first && (length - i) % 3 == 0 ? "," : "", digits[i]);
+    return text;
+}

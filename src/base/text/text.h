@@ -29,8 +29,9 @@ int tess_text_distance(const char *a, const char *b);
 int tess_utf8_decode(const uint8_t *s, size_t n, uint32_t *code_point);
 int tess_utf8_encode(uint32_t code_point, uint8_t out[4]);
 
-/* "1.5 GiB", "312 B"; "12.3 M". Return text. */
+/* "1.5 GiB", "312 B"; "12.3 M"; "-1,234,567". Return text. */
 const char *tess_format_bytes(double bytes, char *text, size_t size);
 const char *tess_format_count(double count, char *text, size_t size);
+const char *tess_format_grouped(int64_t n, char *text, size_t size);
 
 #endif

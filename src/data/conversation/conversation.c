@@ -170,15 +170,39 @@ static tess_status mark(const tess_chat *how, tess_encoder *encoder, const tess_
     return status;
 }
 
+/* All behind the first n messages and the prompt to answer them. */
+static tess_status find_completion(const tess_chat *how, const json_t *messages, size_t n, const json_t *tools,
+                                   const tess_buffer *text, tess_chat_spans *spans)
+{
+    tess_buffer before = {.mem = spans->mem};
+    json_t *head = json_array();
+    tess_status status = head != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
+    for (size_t i = 0; i < n && status == TESS_OK; i++)
+        if (json_array_append(head, json_array_get(messages, i)) != 0)
+            status = TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
+    if (status == TESS_OK)
+        status = tess_conversation_write(how, head, tools, true, &before, NULL);
+    if (status == TESS_OK && !begins(text, &before))
+        status = TESS_FAIL(TESS_E_UNSUPPORTED, "the chat template does not preserve prefixes: with its completion the "
+                                               "prompt is written otherwise than alone");
+    if (status == TESS_OK && before.size < text->size)
+        status = add_span(spans, before.size, text->size);
+    json_decref(head);
+    tess_buffer_free(&before);
+    return status;
+}
+
 tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages,
-                                     const json_t *tools, tess_ids *ids, tess_buffer *loss)
+                                     size_t n_prompt, const json_t *tools, tess_ids *ids, tess_buffer *loss)
 {
     tess_buffer text = {.mem = loss->mem};
     tess_chat_spans spans = {.mem = loss->mem};
     size_t begin = ids->size;
     tess_status status;
-    TESS_GOTO(tess_conversation_write(how, messages, tools, false, &text, &spans), written);
-    if (!tess_chat_template_marks(how->chat))
+    TESS_GOTO(tess_conversation_write(how, messages, tools, false, &text, n_prompt == 0 ? &spans : NULL), written);
+    if (n_prompt > 0)
+        TESS_GOTO(find_completion(how, messages, n_prompt, tools, &text, &spans), written);
+    else if (!tess_chat_template_marks(how->chat))
         TESS_GOTO(find_turns(how, messages, tools, &text, &spans), written);
     TESS_GOTO(tess_encode(encoder, text.size > 0 ? text.data : "", text.size, false, ids), written);
     if (ids->size > begin)

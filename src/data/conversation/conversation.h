@@ -19,11 +19,12 @@ typedef struct tess_chat {
     int64_t now_s;           /* see tess_chat_input */
 } tess_chat;
 
-/* Appends the ids of a conversation to `ids`, and to `loss` a byte for each: 1: the assistant wrote it. `messages` is a
- * list, `tools` too, or NULL. TESS_E_FORMAT: messages are not a list of objects. TESS_E_INVALID: the template refuses
+/* Appends the ids of a conversation to `ids`, and to `loss` a byte for each: 1: the assistant wrote it; with n_prompt
+ * above 0: it is behind the first n_prompt messages and the prompt to answer them. `messages` is a list, `tools` too,
+ * or NULL. TESS_E_FORMAT: messages are not a list of objects. TESS_E_INVALID: the template refuses
  * the conversation. TESS_E_UNSUPPORTED: what the assistant wrote cannot be told. */
 tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages,
-                                     const json_t *tools, tess_ids *ids, tess_buffer *loss);
+                                     size_t n_prompt, const json_t *tools, tess_ids *ids, tess_buffer *loss);
 
 /* Appends the text of a conversation to `text`; prompts: up to where the assistant's answer begins. */
 tess_status tess_conversation_write(const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,

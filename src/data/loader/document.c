@@ -39,11 +39,31 @@ static void take_string(const json_t *line, const char *key, const char **text, 
     *size = json_string_length(value);
 }
 
+/* Both halves are messages: one conversation. */
+static tess_status take_messages(const json_t *prompt, json_t *completion, tess_document *document)
+{
+    json_t *all = json_copy((json_t *)prompt);
+    bool failed = all == NULL || json_array_extend(all, completion) != 0;
+    document->n_prompt = json_array_size(prompt);
+    document->messages = all;
+    document->tools = json_object_get(document->line, "tools");
+    if (json_object_set_new(document->line, "messages", all) != 0 || failed)
+        return TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
+    TESS_CHECK(document->n_prompt > 0, TESS_E_FORMAT, "the prompt has no message");
+    return TESS_OK;
+}
+
 static tess_status take_pair(const tess_document_keys *keys, tess_document *document)
 {
     const char *unused = NULL;
+    json_t *prompt = json_object_get(document->line, keys->prompt);
+    json_t *completion = json_object_get(document->line, keys->completion);
     TESS_CHECK(strcmp(keys->prompt, keys->completion) != 0, TESS_E_INVALID,
                "data.prompt_key and data.completion_key are both '%s'", keys->prompt);
+    TESS_CHECK(json_is_array(prompt) == json_is_array(completion), TESS_E_FORMAT,
+               "one of '%s' and '%s' is a list of messages and the other is not", keys->prompt, keys->completion);
+    if (json_is_array(prompt))
+        return take_messages(prompt, completion, document);
     TESS_TRY(tess_json_get_string(document->line, keys->prompt, "document", &unused));
     TESS_TRY(tess_json_get_string(document->line, keys->completion, "document", &unused));
     take_string(document->line, keys->prompt, &document->prompt, &document->prompt_size);

@@ -23,12 +23,13 @@ typedef struct tess_document {
     const char *text; /* NULL: a conversation */
     size_t size;
     const json_t *messages, *tools; /* of a conversation; tools NULL: none */
+    size_t n_prompt;                /* of its messages, those of a prompt, whose completion alone is trained on */
 } tess_document;
 
 /* *document: an object whose member keys->text is a string, which is the text; or else whose members keys->prompt and
- * keys->completion are; or else whose member "messages" is a list. tess_document_free it. TESS_E_FORMAT: the line is
- * too long, not JSON, or has no such members. TESS_E_UNSUPPORTED: another conversation, or a loss_mask; the message
- * says the way around. */
+ * keys->completion are, or are both lists of messages; or else whose member "messages" is a list. tess_document_free
+ * it. TESS_E_FORMAT: the line is too long, not JSON, or has no such members. TESS_E_UNSUPPORTED: another conversation,
+ * or a loss_mask; the message says the way around. */
 tess_status tess_document_parse(const char *line, size_t size, const tess_document_keys *keys, tess_document *document);
 void tess_document_free(tess_document *document);
 

@@ -51,7 +51,8 @@ static tess_status add_conversation(tess_window *window, const tess_chat *chat, 
     TESS_CHECK(chat != NULL, TESS_E_UNSUPPORTED,
                "a conversation, but there is no chat template: name one, or a model's folder that has one, with "
                "data.chat_template (eval: --chat-template)");
-    return tess_conversation_encode(chat, encoder, document->messages, document->tools, &window->tokens, &window->loss);
+    return tess_conversation_encode(chat, encoder, document->messages, document->n_prompt, document->tools,
+                                    &window->tokens, &window->loss);
 }
 
 static tess_status add_tokens(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,

@@ -1,7 +1,19 @@
 #include "data/template/chat_template.h"
 
+#include <string.h>
+
 #include "base/core/rng.h"
 #include "data/template/template_impl.h"
+
+static tess_status keep_source(tess_chat_template *chat, template_text text)
+{
+    char *copy;
+    TESS_TRY(template_alloc(&chat->arena, text.size + 1, &copy));
+    if (text.size > 0)
+        memcpy(copy, text.data, text.size);
+    chat->source = (template_text){copy, text.size};
+    return TESS_OK;
+}
 
 static tess_status parse(tess_chat_template *chat, template_text text)
 {
@@ -14,12 +26,12 @@ static tess_status parse(tess_chat_template *chat, template_text text)
         n = (size_t)tess_utf8_decode((const uint8_t *)text.data + at, text.size - at, &code_point);
         TESS_CHECK(n > 0, TESS_E_FORMAT, "byte %zu is not UTF-8", at);
     }
+    TESS_TRY(keep_source(chat, text));
     TESS_TRY(template_lex(&chat->arena, text, &tokens));
     template_parser parser = {.arena = &chat->arena, .token = tokens.item};
     TESS_TRY(template_parse(&parser, &root));
     chat->root = root;
     chat->marks = parser.marks;
-    chat->hash = tess_hash_bytes(text.data, text.size, 0);
     return TESS_OK;
 }
 
@@ -54,7 +66,13 @@ bool tess_chat_template_marks(const tess_chat_template *chat)
 
 uint64_t tess_chat_template_hash(const tess_chat_template *chat)
 {
-    return chat->hash;
+    return tess_hash_bytes(chat->source.data, chat->source.size, 0);
+}
+
+const char *tess_chat_template_source(const tess_chat_template *chat, size_t *size)
+{
+    *size = chat->source.size;
+    return chat->source.data;
 }
 
 void tess_chat_spans_free(tess_chat_spans *spans)

@@ -25,6 +25,8 @@ tess_status tess_chat_template_parse(tess_mem *mem, const char *text, size_t siz
 void tess_chat_template_destroy(tess_chat_template **chat);
 /* Whether it has `{% generation %}` blocks. */
 bool tess_chat_template_marks(const tess_chat_template *chat);
+/* Its text, which it owns. */
+const char *tess_chat_template_source(const tess_chat_template *chat, size_t *size);
 /* A hash of its text. */
 uint64_t tess_chat_template_hash(const tess_chat_template *chat);
 

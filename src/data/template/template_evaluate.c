@@ -152,14 +152,22 @@ tess_status template_collect_args(template_run *run, template_scope *scope, cons
     return TESS_OK;
 }
 
+/* What is called, filtered or tested, and the arguments. */
+static tess_status evaluate_operands(template_run *run, template_scope *scope, const template_node *node,
+                                     template_value *value, template_args *args)
+{
+    TESS_TRY(template_evaluate(run, scope, node->a, value));
+    TESS_TRY(template_collect_args(run, scope, node->b, args));
+    run->line = node->line;
+    return TESS_OK;
+}
+
 static tess_status evaluate_call(template_run *run, template_scope *scope, const template_node *node,
                                  template_value *out)
 {
     template_value function;
     template_args args;
-    TESS_TRY(template_evaluate(run, scope, node->a, &function));
-    TESS_TRY(template_collect_args(run, scope, node->b, &args));
-    run->line = node->line;
+    TESS_TRY(evaluate_operands(run, scope, node, &function, &args));
     return template_call(run, &function, &args, out);
 }
 
@@ -186,9 +194,7 @@ static tess_status evaluate_filter(template_run *run, template_scope *scope, con
 {
     template_value value;
     template_args args;
-    TESS_TRY(template_evaluate(run, scope, node->a, &value));
-    TESS_TRY(template_collect_args(run, scope, node->b, &args));
-    run->line = node->line;
+    TESS_TRY(evaluate_operands(run, scope, node, &value, &args));
     return template_filter(run, node->text, &value, &args, out);
 }
 
@@ -198,9 +204,7 @@ static tess_status evaluate_test(template_run *run, template_scope *scope, const
     template_value value;
     template_args args;
     bool passes;
-    TESS_TRY(template_evaluate(run, scope, node->a, &value));
-    TESS_TRY(template_collect_args(run, scope, node->b, &args));
-    run->line = node->line;
+    TESS_TRY(evaluate_operands(run, scope, node, &value, &args));
     TESS_TRY(template_test(run, node->text, &value, &args, &passes));
     *out = template_bool(passes);
     return TESS_OK;
@@ -360,7 +364,7 @@ static tess_status compare(template_run *run, template_op op, const template_val
         return TESS_OK;
     }
     TESS_TRY(template_compare(run, a, b, &order));
-    *holds = op == OP_LT ? order < 0 : op == OP_LE ? order <= 0 : op == OP_GT ? order > 0 : order >= 0;
+    *holds = template_order_holds(op, order);
     return TESS_OK;
 }
 

@@ -194,7 +194,7 @@ struct tess_chat_template {
     template_arena arena;
     const template_node *root; /* list of statements */
     bool marks;
-    uint64_t hash; /* of its text */
+    template_text source;
 };
 
 /* ---- template_lexer.c ---- */
@@ -336,6 +336,8 @@ bool template_is_list(const template_value *value); /* list, tuple, range or vie
 bool template_equal(template_run *run, const template_value *a, const template_value *b);
 /* Sets *order below, at or above 0. TESS_E_INVALID: Python cannot order them. */
 tess_status template_compare(template_run *run, const template_value *a, const template_value *b, int *order);
+/* Whether <, <=, > or >= holds of two values that template_compare has put in this order. */
+bool template_order_holds(template_op op, int order);
 tess_status template_contains(template_run *run, const template_value *container, const template_value *item,
                               bool *out);
 /* The items of what can be iterated: a list that may be the value's own. An iterator gives what is left of it. */

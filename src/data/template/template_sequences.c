@@ -57,6 +57,15 @@ static template_args behind(const template_args *args, size_t skipped)
     return rest;
 }
 
+/* An empty iterator, and the items that decide what it becomes; those of None, too, are none. */
+static tess_status begin_iterator(const sequence_call *c, const template_list **items)
+{
+    static const template_list none = {.n = 0};
+    *items = &none;
+    TESS_TRY(template_list_new(c->run, TEMPLATE_ITERATOR, c->out));
+    return template_truth(c->value) ? own_items(c, items) : TESS_OK;
+}
+
 /* Variant bit 0: keep what fails; bit 1: test an attribute, which the first argument names. */
 static tess_status choose(const sequence_call *c)
 {
@@ -67,10 +76,7 @@ static tess_status choose(const sequence_call *c)
     const template_value *test = c->args->n > skipped ? &c->args->item[skipped] : NULL;
     TEMPLATE_CHECK(test == NULL || test->kind == TEMPLATE_STRING, c->run, "the name of a test is a string");
     const template_args rest = behind(c->args, skipped + 1);
-    TESS_TRY(template_list_new(c->run, TEMPLATE_ITERATOR, c->out));
-    if (!template_truth(c->value)) /* None, too */
-        return TESS_OK;
-    TESS_TRY(own_items(c, &items));
+    TESS_TRY(begin_iterator(c, &items));
     for (size_t i = 0; i < items->n; i++) {
         template_value value;
         bool passes;
@@ -94,10 +100,7 @@ static tess_status map(const sequence_call *c)
     TEMPLATE_CHECK(attribute != NULL || c->args->item[0].kind == TEMPLATE_STRING, c->run,
                    "the name of a filter is a string");
     const template_args rest = behind(c->args, 1);
-    TESS_TRY(template_list_new(c->run, TEMPLATE_ITERATOR, c->out));
-    if (!template_truth(c->value)) /* None, too */
-        return TESS_OK;
-    TESS_TRY(own_items(c, &items));
+    TESS_TRY(begin_iterator(c, &items));
     for (size_t i = 0; i < items->n; i++) {
         template_value value;
         if (attribute == NULL)
@@ -112,23 +115,15 @@ static tess_status map(const sequence_call *c)
 }
 
 /* ---- Ends and lengths ---- */
-static tess_status first(const sequence_call *c)
+/* Variant 1: the last one. */
+static tess_status end(const sequence_call *c)
 {
     const template_list *items;
+    bool last = c->variant == 1;
     TESS_TRY(own_items(c, &items));
     if (items->n == 0)
-        return template_undefined(c->run, c->out, "the first item of nothing");
-    *c->out = items->item[0];
-    return TESS_OK;
-}
-
-static tess_status last(const sequence_call *c)
-{
-    const template_list *items;
-    TESS_TRY(own_items(c, &items));
-    if (items->n == 0)
-        return template_undefined(c->run, c->out, "the last item of nothing");
-    *c->out = items->item[items->n - 1];
+        return template_undefined(c->run, c->out, "the %s item of nothing", last ? "last" : "first");
+    *c->out = items->item[last ? items->n - 1 : 0];
     return TESS_OK;
 }
 
@@ -275,17 +270,24 @@ static tess_status sort(const sequence_call *c)
     return sort_by(c, items, keys, flag(c, 0, "reverse"));
 }
 
+/* (key, value) of each entry of a dictionary. */
+static tess_status pairs_of(const sequence_call *c, template_value *pairs)
+{
+    template_value method;
+    const template_args none = {0};
+    TESS_TRY(template_attribute(c->run, c->value, template_text_of("items"), &method));
+    return c->run->call(c->run, &method, &none, pairs);
+}
+
 static tess_status sort_dict(const sequence_call *c)
 {
     const template_value *by = template_arg(c->args, 1, "by");
-    template_value pairs, index, items_method;
+    template_value pairs, index;
     template_value *keys;
-    const template_args none = {0};
     if (c->value->kind != TEMPLATE_DICT)
         return template_wrong(c->run, c->value, "dictsort");
     index = template_int(by != NULL && by->kind == TEMPLATE_STRING && template_text_is(by->text, "value"));
-    TESS_TRY(template_attribute(c->run, c->value, template_text_of("items"), &items_method));
-    TESS_TRY(c->run->call(c->run, &items_method, &none, &pairs));
+    TESS_TRY(pairs_of(c, &pairs));
     TESS_TRY(make_keys(c, pairs.list, &index, flag(c, 0, "case_sensitive"), &keys));
     return sort_by(c, pairs.list, keys, flag(c, 2, "reverse"));
 }
@@ -349,14 +351,11 @@ static tess_status add_numbers(const sequence_call *c)
 
 static tess_status items(const sequence_call *c)
 {
-    template_value method;
-    const template_args none = {0};
     if (c->value->kind == TEMPLATE_UNDEFINED)
         return template_list_new(c->run, TEMPLATE_ITERATOR, c->out);
     if (c->value->kind != TEMPLATE_DICT)
         return template_wrong(c->run, c->value, "items");
-    TESS_TRY(template_attribute(c->run, c->value, template_text_of("items"), &method));
-    TESS_TRY(c->run->call(c->run, &method, &none, c->out));
+    TESS_TRY(pairs_of(c, c->out));
     c->out->kind = TEMPLATE_ITERATOR;
     return TESS_OK;
 }
@@ -380,8 +379,8 @@ static const struct {
                {"selectattr", choose, 2, 1, 8, {NULL}},
                {"rejectattr", choose, 3, 1, 8, {NULL}},
                {"map", map, 0, 1, 8, {"attribute", "default", "width", "separators"}},
-               {"first", first, 0, 0, 0, {NULL}},
-               {"last", last, 0, 0, 0, {NULL}},
+               {"first", end, 0, 0, 0, {NULL}},
+               {"last", end, 1, 0, 0, {NULL}},
                {"length", length, 0, 0, 0, {NULL}},
                {"count", length, 0, 0, 0, {NULL}},
                {"list", to_list, 0, 0, 0, {NULL}},

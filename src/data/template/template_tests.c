@@ -80,10 +80,7 @@ static tess_status is_ordered(const test_call *c)
 {
     int order;
     TESS_TRY(template_compare(c->run, c->value, &c->args->item[0], &order));
-    *c->out = c->variant == OP_LT   ? order < 0
-              : c->variant == OP_LE ? order <= 0
-              : c->variant == OP_GT ? order > 0
-                                    : order >= 0;
+    *c->out = template_order_holds((template_op)c->variant, order);
     return TESS_OK;
 }
 

@@ -335,6 +335,11 @@ tess_status template_compare(template_run *run, const template_value *a, const t
     return TESS_OK;
 }
 
+bool template_order_holds(template_op op, int order)
+{
+    return op == OP_LT ? order < 0 : op == OP_LE ? order <= 0 : op == OP_GT ? order > 0 : order >= 0;
+}
+
 tess_status template_contains(template_run *run, const template_value *container, const template_value *item, bool *out)
 {
     *out = false;

@@ -5,17 +5,17 @@
 
 static const tess_family_row families[] = {
     {TESS_FAMILY_LLAMA, "llama", "LlamaForCausalLM", "LlamaForSequenceClassification", "LlamaForTokenClassification",
-     "score", tess_llama_parse, tess_llama_write, tess_llama_build},
+     tess_llama_parse, tess_llama_write, tess_llama_build},
     {TESS_FAMILY_MISTRAL, "mistral", "MistralForCausalLM", "MistralForSequenceClassification",
-     "MistralForTokenClassification", "score", tess_llama_parse, tess_llama_write, tess_llama_build},
+     "MistralForTokenClassification", tess_llama_parse, tess_llama_write, tess_llama_build},
     {TESS_FAMILY_QWEN2, "qwen2", "Qwen2ForCausalLM", "Qwen2ForSequenceClassification", "Qwen2ForTokenClassification",
-     "score", tess_llama_parse, tess_llama_write, tess_llama_build},
+     tess_llama_parse, tess_llama_write, tess_llama_build},
     {TESS_FAMILY_QWEN3, "qwen3", "Qwen3ForCausalLM", "Qwen3ForSequenceClassification", "Qwen3ForTokenClassification",
-     "score", tess_llama_parse, tess_llama_write, tess_llama_build},
+     tess_llama_parse, tess_llama_write, tess_llama_build},
     {TESS_FAMILY_GPT2, "gpt2", "GPT2LMHeadModel", "GPT2ForSequenceClassification", "GPT2ForTokenClassification",
-     "classifier", tess_gpt2_parse, tess_gpt2_write, tess_gpt2_build},
+     tess_gpt2_parse, tess_gpt2_write, tess_gpt2_build},
     {TESS_FAMILY_MINISTRAL, "ministral", "MinistralForCausalLM", "MinistralForSequenceClassification",
-     "MinistralForTokenClassification", "score", tess_llama_parse, tess_llama_write, tess_llama_build},
+     "MinistralForTokenClassification", tess_llama_parse, tess_llama_write, tess_llama_build},
 };
 enum { N_FAMILIES = sizeof(families) / sizeof(families[0]) };
 

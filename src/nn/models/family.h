@@ -12,7 +12,6 @@ typedef struct tess_family_row {
     const char
         *classifier; /* "LlamaForSequenceClassification": the same trunk with config->n_outputs numbers a token */
     const char *token_classifier; /* "LlamaForTokenClassification": those with a bias */
-    const char *token_head;       /* its head: "score" */
     /* Fills `config` (zeroed, family set) from the family's own keys. */
     tess_status (*parse)(const json_t *json, const char *what, tess_model_config *config);
     /* Adds the family's own keys; 0, or -1 when memory ran out. */
@@ -54,9 +53,15 @@ typedef struct tess_family_linear {
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map);
 /* Once gate, up and down are there: sums over the feed-forward channels are the config's tree. */
 void tess_family_sum_leaves(const tess_model *model, tess_block *block);
+/* What the families' names differ in, of the head and what is before it. */
+typedef struct tess_family_head_names {
+    const char *prefix, *norm; /* "model", "norm" */
+    const char *table;         /* the embedding's, of tied weights */
+    const char *token_head;    /* of ...ForTokenClassification: "score" */
+} tess_family_head_names;
 /* Last of all, if it is in this part: the final norm, and lm_head, or with tied weights the embedding's table; score or
  * its like where the config has n_outputs; a value head where it has one. */
-void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table);
+void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head_names *names);
 
 tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config);
 int tess_llama_write(const tess_model_config *config, json_t *json);

@@ -163,7 +163,7 @@ static tess_linear add_value_head(tess_model *model, int unit)
     return value;
 }
 
-void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table)
+void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head_names *names)
 {
     const tess_model_config *c = &model->config;
     int unit = model->n_units - 1;
@@ -173,26 +173,26 @@ void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, co
     block->kind = TESS_BLOCK_HEAD;
     snprintf(block->name, sizeof(block->name), "head");
     block->layer_norm = layer_norm;
-    block->final_norm = tess_family_add_norm(model, unit, prefix, norm, c->hidden_size);
+    block->final_norm = tess_family_add_norm(model, unit, names->prefix, names->norm, c->hidden_size);
     block->value.weight = -1;
     if (c->value_head && c->n_outputs > 0) {
         block->head = block->value = add_value_head(model, unit);
         return;
     }
     bool reads_embedding = c->tied && model->part.embedding;
-    const char *score = c->output_bias ? tess_family_find(c->family)->token_head : "score";
+    const char *score = c->output_bias ? names->token_head : "score";
     char name[TESS_PARAM_NAME_SIZE];
     snprintf(name, sizeof(name), "%s.weight", c->n_outputs > 0 ? score : "lm_head");
     int64_t width = share(model, table_columns(model)), rows = tess_model_config_outputs(c);
-    block->head =
-        (tess_linear){.in = table_columns(model),
-                      .out = {rows, 0},
-                      .weight = reads_embedding ? model->blocks[0].table
-                                                : tess_family_add_table(model, unit, rows, c->tied ? table : name),
-                      .bias = -1,
-                      .n_in = width,
-                      .n_out = rows,
-                      .ld = width};
+    block->head = (tess_linear){.in = table_columns(model),
+                                .out = {rows, 0},
+                                .weight = reads_embedding
+                                              ? model->blocks[0].table
+                                              : tess_family_add_table(model, unit, rows, c->tied ? names->table : name),
+                                .bias = -1,
+                                .n_in = width,
+                                .n_out = rows,
+                                .ld = width};
     if (c->output_bias)
         block->head.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, rows, 0, "%s.bias", score);
     if (c->n_outputs > 0)

@@ -87,36 +87,8 @@ tess_status tess_group_advantages(tess_advantage_kind kind, double eps, const do
     return TESS_OK;
 }
 
-void tess_advantage_normalize(double eps, const bool *scored, int64_t n, double *advantage)
-{
-    reward_stats stats = stats_of(advantage, scored, 0, n);
-    if (stats.n < 2)
-        return;
-    double scale = stats.std < eps ? 1 : 1 / (stats.std + eps);
-    for (int64_t i = 0; i < n; i++)
-        advantage[i] = has_reward(scored, i) ? (advantage[i] - stats.mean) * scale : 0;
-}
-
-bool tess_group_has_spread(const double *reward, const bool *scored, int64_t n)
-{
-    return !stats_of(reward, scored, 0, n).equal;
-}
-
 double tess_overlong_penalty(int64_t length, int64_t max_length, int64_t buffer, double factor)
 {
     int64_t excess = length - (max_length - buffer);
     return excess > 0 ? -factor * (double)excess / (double)buffer : 0;
-}
-
-double tess_reward_combine(const double *value, const bool *has, const double *weight, int n, bool *scored)
-{
-    double sum = 0;
-    *scored = false;
-    for (int j = 0; j < n; j++) {
-        if (!has_reward(has, j))
-            continue;
-        *scored = true;
-        sum += weight[j] * value[j];
-    }
-    return sum;
 }

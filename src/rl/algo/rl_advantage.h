@@ -29,19 +29,9 @@ typedef enum tess_advantage_kind {
 tess_status tess_group_advantages(tess_advantage_kind kind, double eps, const double *reward, const bool *scored,
                                   int64_t n, const int64_t *group, int64_t n_groups, double *advantage);
 
-/* Normalises a step's advantages in place: (A - mean) / (std + eps), centred alone where std < eps, untouched where
- * fewer than two are scored. */
-void tess_advantage_normalize(double eps, const bool *scored, int64_t n, double *advantage);
-
-/* DAPO's filter (arXiv:2503.14476): whether two scored rewards of a group differ, so that it has a gradient. */
-bool tess_group_has_spread(const double *reward, const bool *scored, int64_t n);
 /* DAPO's penalty of long responses, to be added to the reward: 0 up to max_length - buffer tokens, then linear, -factor
  * at max_length and beyond that still further. buffer > 0. */
 double tess_overlong_penalty(int64_t length, int64_t max_length, int64_t buffer, double factor);
-/* sum_j weight[j] value[j] over the objectives that have a value; *scored: at least one of them does. has (n), NULL:
- * all. */
-double tess_reward_combine(const double *value, const bool *has, const double *weight, int n, bool *scored);
-
 /* Advantages of tokens. Sequence i is rows [cu[i], cu[i + 1]) of whatever sequences the caller has: one, a micro-batch,
  * a step. mask (rows) is 1 for response tokens: others (prompt, output of tools) are no moments in time, what comes
  * behind them is passed on unchanged, and what is written for them is 0. A sequence whose reward is missing is given a

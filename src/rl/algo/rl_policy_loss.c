@@ -174,7 +174,9 @@ static double grade_token(const tess_policy_options *o, const policy_token *t, c
     add_ratio(t, log_ratio, sums);
     add_rollout(o, t, w, weight, sums);
     tess_exact_add(&sums->sum[TESS_POLICY_SUM_H], t->scale * t->entropy);
-    return used * term.slope;
+    const double pull = used * term.slope;
+    tess_exact_add(&sums->sum[TESS_POLICY_SUM_PULL_SQUARED], pull * pull);
+    return pull;
 }
 
 /* beta times the KL's derivative by log p. */
@@ -184,7 +186,9 @@ static double grade_kl(const tess_policy_options *o, const policy_token *t, doub
     tess_exact_add(&sums->sum[TESS_POLICY_SUM_KL], t->scale * tess_kl_estimate(o->kl, d, &slope));
     tess_exact_add(&sums->sum[TESS_POLICY_SUM_REFERENCE_K1], d);
     sums->count[TESS_POLICY_N_REFERENCE]++;
-    return o->kl_beta * slope;
+    const double pull = o->kl_beta * slope;
+    tess_exact_add(&sums->sum[TESS_POLICY_SUM_KL_PULL_SQUARED], pull * pull);
+    return pull;
 }
 
 static const float *rollout_of(const tess_policy_rows *rows)

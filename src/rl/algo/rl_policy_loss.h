@@ -92,6 +92,8 @@ typedef enum tess_policy_sum {
     TESS_POLICY_SUM_W_ABS,        /* |w - 1| */
     TESS_POLICY_SUM_ADVANTAGE,
     TESS_POLICY_SUM_ADVANTAGE_SQUARED,
+    TESS_POLICY_SUM_PULL_SQUARED,    /* of the policy gradient's derivative by log p */
+    TESS_POLICY_SUM_KL_PULL_SQUARED, /* of kl_beta times the KL's */
     TESS_POLICY_SUM_COUNT
 } tess_policy_sum;
 

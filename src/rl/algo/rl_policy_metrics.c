@@ -58,6 +58,15 @@ static double ratio_mean(const policy_report *report)
     return 1 + sum_of(report, TESS_POLICY_SUM_EXCESS) / report->n;
 }
 
+/* How hard the KL pulls at log-probabilities beside the rewards: 1 where their derivatives are as large, as root mean
+ * squares over tokens. */
+static void put_pull(policy_report *report)
+{
+    const double of_rewards = sum_of(report, TESS_POLICY_SUM_PULL_SQUARED);
+    if (of_rewards > 0)
+        put(report, "train/kl_pull", sqrt(sum_of(report, TESS_POLICY_SUM_KL_PULL_SQUARED) / of_rewards));
+}
+
 static void put_losses(policy_report *report, const tess_policy_options *o)
 {
     put(report, "train/loss", tess_policy_loss(o, report->sums, report->divisor));
@@ -66,6 +75,7 @@ static void put_losses(policy_report *report, const tess_policy_options *o)
     if (report->sums->count[TESS_POLICY_N_REFERENCE] > 0) {
         put(report, "train/kl_loss", sum_of(report, TESS_POLICY_SUM_KL) / report->divisor);
         put_mean(report, "train/ref_k1", TESS_POLICY_SUM_REFERENCE_K1);
+        put_pull(report);
     }
 }
 

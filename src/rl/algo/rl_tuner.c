@@ -15,6 +15,7 @@ const tess_tuner_limits tess_tuner_default_limits = {.window = 10,
                                                      .ratio_low = 0.5,
                                                      .entropy_share = 0.1,
                                                      .plateau = 100,
+                                                     .pull_high = 1,
                                                      .spike = 6};
 
 const tess_tuner_preset tess_tuner_presets[TESS_TUNER_PRESETS] = {
@@ -183,6 +184,28 @@ static void judge_loss(tuner_case *c)
                before.mean, spread);
 }
 
+static void judge_distance(tuner_case *c)
+{
+    const double approx_kl = c->history[c->n - 1].approx_kl;
+    if (!isnan(approx_kl) && tess_kl_too_far(approx_kl, c->limits->kl_target))
+        advise(
+            c, TESS_ADVICE_KL_TOO_FAR,
+            "KL %.3g from the weights that drew the rollout is above 1.5 times the target %g: its further updates do "
+            "harm; fewer rl.updates or rl.epochs",
+            approx_kl, c->limits->kl_target);
+}
+
+static void judge_balance(tuner_case *c)
+{
+    const double pull = recent(c, offsetof(tess_tuner_step, kl_pull));
+    if (pull > c->limits->pull_high)
+        advise(
+            c, TESS_ADVICE_KL_DOMINATES,
+            "the KL pulls at log-probabilities %.3g times as hard as the rewards do: lower its weight, or the policy "
+            "learns the reference alone",
+            pull);
+}
+
 int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *history, int64_t n, tess_advice *advice)
 {
     tuner_case c = {.limits = limits, .history = history, .n = n, .advice = advice};
@@ -194,6 +217,8 @@ int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *
     judge_entropy(&c);
     judge_reward(&c);
     judge_loss(&c);
+    judge_distance(&c);
+    judge_balance(&c);
     if (c.n_advice == 0)
         advise(&c, TESS_ADVICE_STABLE, "all metrics are normal: training is stable");
     return c.n_advice;

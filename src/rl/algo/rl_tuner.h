@@ -8,6 +8,8 @@
 /* One step of a run, oldest first in a history. NaN: not measured. */
 typedef struct tess_tuner_step {
     double clip_fraction, kl, ratio_mean, entropy, reward, loss;
+    double approx_kl; /* from the weights that drew the rollout: mean of r - 1 - log r */
+    double kl_pull;   /* of the KL's derivative by log p, what it is of that of the rewards */
 } tess_tuner_step;
 
 /* Limits of the mean over the newest `window` steps, unless it says otherwise. */
@@ -18,10 +20,12 @@ typedef struct tess_tuner_limits {
     double ratio_high, ratio_low;
     double entropy_share; /* collapse: the entropy is below this share of what it was in the first `window` steps */
     int plateau;          /* steps: the reward does not rise from their first half to their second, beyond the noise */
+    double pull_high;     /* one term of the loss dominates */
+    double kl_target;     /* the newest step's approx_kl is too far from this; 0: anything goes */
     double spike;         /* the newest loss is so many standard deviations from the mean of the window before it */
 } tess_tuner_limits;
 
-/* 10 steps; .5/.05, .5/.01, 2/.5; a tenth; 100 steps; 6. */
+/* 10 steps; .5/.05, .5/.01, 2/.5; a tenth; 100 steps; 1; no target; 6. */
 extern const tess_tuner_limits tess_tuner_default_limits;
 
 typedef enum tess_advice_kind {
@@ -33,7 +37,9 @@ typedef enum tess_advice_kind {
     TESS_ADVICE_RATIO,
     TESS_ADVICE_ENTROPY_COLLAPSE,
     TESS_ADVICE_REWARD_PLATEAU,
-    TESS_ADVICE_LOSS_SPIKE
+    TESS_ADVICE_LOSS_SPIKE,
+    TESS_ADVICE_KL_TOO_FAR,
+    TESS_ADVICE_KL_DOMINATES
 } tess_advice_kind;
 
 typedef struct tess_advice {
@@ -41,7 +47,7 @@ typedef struct tess_advice {
     char text[192]; /* "clip fraction 0.62 is above 0.5: updates are too large; lower ..." */
 } tess_advice;
 
-enum { TESS_ADVICE_MAX = 8 };
+enum { TESS_ADVICE_MAX = 10 };
 
 /* Writes what is to be said of a history of n steps to advice (TESS_ADVICE_MAX), returns how much: 0 where n is 0, else
  * at least 1. What was not measured is not judged, and on policy (every ratio 1) an empty clip and a KL of 0 are as
@@ -49,8 +55,8 @@ enum { TESS_ADVICE_MAX = 8 };
 int tess_tuner_diagnose(const tess_tuner_limits *limits, const tess_tuner_step *history, int64_t n,
                         tess_advice *advice);
 
-/* Whether the rest of a rollout's updates should be left out: approx_kl (mean of r - 1 - log r) is above 1.5 times the
- * target. target 0: never. NaN stops. */
+/* Whether the rest of a rollout's updates should be left out: approx_kl is above 1.5 times the target. target 0: never.
+ * NaN stops. */
 bool tess_kl_too_far(double approx_kl, double target);
 
 /* A starting point for a kind of task. */

@@ -150,6 +150,17 @@ tess_status tess_critic_step(tess_critic *c, const tess_batch_source *source, te
     return TESS_OK;
 }
 
+void tess_critic_sleep(tess_critic *c)
+{
+    tess_executor_sleep(c->engine->executor);
+}
+
+tess_status tess_critic_wake(tess_critic *c)
+{
+    TESS_TRY_CTX(tess_executor_wake(c->engine->executor), "critic");
+    return TESS_OK;
+}
+
 const tess_engine *tess_critic_engine(const tess_critic *c)
 {
     return c->engine;

@@ -38,6 +38,10 @@ tess_status tess_critic_values(tess_critic *critic, const tess_batch *batch, flo
  * the source's judge says. At least one row has a target, whose number is the divisor unless the source has one. */
 tess_status tess_critic_step(tess_critic *critic, const tess_batch_source *source, tess_engine_report *report);
 
+/* As of the executor: its activations are given back, and taken again. */
+void tess_critic_sleep(tess_critic *critic);
+tess_status tess_critic_wake(tess_critic *critic);
+
 /* Its engine, to be read: steps done, peaks of memory, configuration. */
 const tess_engine *tess_critic_engine(const tess_critic *critic);
 

@@ -16,18 +16,17 @@ struct tess_rl_environment {
     double timeout_s, start_s;
 };
 
-tess_status tess_rl_environment_create(tess_mem *mem, const tess_rl_environment_options *o, tess_rl_environment **out)
+tess_status tess_rl_environment_create(tess_mem *mem, const tess_text_list *command, const tess_reward_options *options,
+                                       tess_rl_environment **out)
 {
     tess_rl_environment *e;
-    const grader_limits limits = {.memory_bytes = (uint64_t)o->max_memory_bytes,
-                                  .file_bytes = (uint64_t)o->max_file_bytes,
-                                  .cpu_s = (uint64_t)o->max_cpu_s,
-                                  .processes = (uint64_t)o->max_processes};
+    tess_reward_options o = *options;
+    TESS_TRY(tess_reward_options_complete(&o));
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*e), "environment", (void **)&e));
-    *e = (tess_rl_environment){.mem = mem, .timeout_s = o->timeout_s, .start_s = o->start_s};
-    tess_status status = grader_command_create(mem, o->command, o->sandbox, &limits, &e->command);
+    *e = (tess_rl_environment){.mem = mem, .timeout_s = o.timeout_s, .start_s = o.start_s};
+    tess_status status = grader_command_create(mem, command, &o, &e->command);
     if (status == TESS_OK)
-        status = grader_worker_init(mem, (size_t)o->max_answer_bytes + 1, &e->worker);
+        status = grader_worker_init(mem, (size_t)o.max_answer_bytes + 1, &e->worker);
     if (status != TESS_OK) {
         tess_rl_environment_destroy(&e);
         return tess_fail_context(status, "rollout.env_command");

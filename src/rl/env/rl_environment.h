@@ -2,9 +2,9 @@
  * process, a line of JSON each way:
  *
  *     {"id": 12, "turn": 0, "prompt": "...", "response": "all so far", "answer": "this turn's", "label": "...",
- *      "metadata": ...}                                ->   {"id": 12, "observation": "4"}     the model goes on behind
- * it
- *                                                           {"id": 12, "observation": null}    the sample is finished
+ *      "metadata": ...}
+ *     {"id": 12, "observation": "4"}     it says so, and the model goes on behind it
+ *     {"id": 12, "observation": null}    the sample is finished
  *
  * Its processes are started, limited and killed as graders are (reward/grader_process.h). */
 #ifndef TESS_RL_RL_ENVIRONMENT_H
@@ -12,16 +12,8 @@
 
 #include <jansson.h>
 
-#include "base/core/options.h"
 #include "base/text/text.h"
-
-typedef struct tess_rl_environment_options {
-    const tess_text_list *command; /* argv; no shell is involved */
-    double timeout_s, start_s;     /* for an answer; on top of that for a process's first */
-    int64_t max_answer_bytes;      /* a line */
-    int64_t max_memory_bytes, max_cpu_s, max_processes, max_file_bytes;
-    const char *sandbox; /* "" or "bwrap" */
-} tess_rl_environment_options;
+#include "rl/reward/reward.h"
 
 typedef struct tess_turn {
     uint64_t id;                                    /* of the sample */
@@ -32,8 +24,9 @@ typedef struct tess_turn {
 
 typedef struct tess_rl_environment tess_rl_environment;
 
-/* Starts nothing yet. Options are copied. Errors as of a grader's command. */
-tess_status tess_rl_environment_create(tess_mem *mem, const tess_rl_environment_options *options,
+/* command: argv; no shell is involved. Timeouts, limits and sandbox are as those of a grader with these options.
+ * Starts nothing yet. Options are copied. Errors as of a grader's command. */
+tess_status tess_rl_environment_create(tess_mem *mem, const tess_text_list *command, const tess_reward_options *options,
                                        tess_rl_environment **environment);
 /* Waits for the answer to a turn. *goes_on: there is an observation, in `observation`, which is overwritten. TESS_E_IO,
  * TESS_E_TIMEOUT, TESS_E_FORMAT: the message has what the program said, which was killed; the next turn starts it anew.

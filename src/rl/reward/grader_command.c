@@ -62,13 +62,17 @@ static void add(grader_command *command, int *n, char **text, const char *word)
     *text = stpcpy(*text, word) + 1;
 }
 
-tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, const char *sandbox,
-                                  const grader_limits *limits, grader_command *command)
+tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, const tess_reward_options *o,
+                                  grader_command *command)
 {
-    *command = (grader_command){.mem = mem, .limits = *limits, .sandboxed = sandbox[0] != '\0'};
+    const grader_limits limits = {.memory_bytes = (uint64_t)o->max_memory_bytes,
+                                  .file_bytes = (uint64_t)o->max_file_bytes,
+                                  .cpu_s = (uint64_t)o->max_cpu_s,
+                                  .processes = (uint64_t)o->max_processes};
+    *command = (grader_command){.mem = mem, .limits = limits, .sandboxed = o->sandbox[0] != '\0'};
     TESS_TRY(find_program(argv->item[0], command->program, sizeof(command->program)));
     if (command->sandboxed)
-        TESS_TRY(check_sandbox(sandbox));
+        TESS_TRY(check_sandbox(o->sandbox));
     enum { MOST_WORDS = TESS_LIST_SIZE + N_BWRAP + 3 };
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, MOST_WORDS * (sizeof(char *) + TESS_TEXT_SIZE), "a grader's command",
                             (void **)&command->argv));
@@ -77,7 +81,7 @@ tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, con
     for (int i = 0; command->sandboxed && i < N_BWRAP; i++)
         add(command, &n, &text, bwrap[i]);
     if (command->sandboxed) {
-        snprintf(limit, sizeof(limit), "--nproc=%llu", (unsigned long long)limits->processes);
+        snprintf(limit, sizeof(limit), "--nproc=%llu", (unsigned long long)limits.processes);
         add(command, &n, &text, prlimit_path);
         add(command, &n, &text, limit);
         add(command, &n, &text, command->program);

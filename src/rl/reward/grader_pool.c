@@ -54,10 +54,8 @@ tess_status grader_pool_create(tess_mem *mem, const tess_reward_options *o, grad
                           .start_s = o->start_s,
                           .max_answer_bytes = (size_t)o->max_answer_bytes};
     snprintf(pool->name, sizeof(pool->name), "%s", o->command->item[0]);
-    const grader_limits limits = {(uint64_t)o->max_memory_bytes, (uint64_t)o->max_file_bytes, (uint64_t)o->max_cpu_s,
-                                  (uint64_t)o->max_processes};
     size_t n = (size_t)o->workers;
-    tess_status status = grader_command_create(mem, o->command, o->sandbox, &limits, &pool->command);
+    tess_status status = grader_command_create(mem, o->command, o, &pool->command);
     if (status == TESS_OK)
         status = tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(grader_worker), "graders", (void **)&pool->worker);
     if (status == TESS_OK)

@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "base/core/options.h"
+#include "rl/reward/reward.h"
 
 enum { GRADER_MARK = 64 };
 
@@ -32,9 +32,10 @@ typedef struct grader_process {
     char mark[GRADER_MARK];
 } grader_process;
 
-/* sandbox: "" or "bwrap". TESS_E_NOT_FOUND: argv's program; TESS_E_UNSUPPORTED: no bwrap, another sandbox. */
-tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, const char *sandbox,
-                                  const grader_limits *limits, grader_command *command);
+/* Limits and sandbox are those of `options`, which are complete. TESS_E_NOT_FOUND: argv's program; TESS_E_UNSUPPORTED:
+ * no bwrap, another sandbox. */
+tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, const tess_reward_options *options,
+                                  grader_command *command);
 void grader_command_free(grader_command *command);
 
 /* TESS_E_IO: the system gives no process, or the program cannot be run. */

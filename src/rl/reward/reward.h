@@ -19,12 +19,14 @@ enum { TESS_REWARD_PARTS = 8, TESS_REWARD_WHY = 160 };
  *   boxed      1: the content of the last \boxed{} is the label, as numbers or as text without white space
  *   regex      1: `regex` matches; when it has a group, the group of its last match must be the label
  *   format     1: `format` matches the whole response ('.' matches line ends)
- *   countdown  1: the expression in the last <answer></answer>, or the whole response, has the value `target` and uses
- * each of `numbers` at most once (both of the metadata); 0.1: another value signs      1: prompt "7 2 5=4:", response
- * "7+2-5"; 0.1: these numbers in this order, another value f1         token overlap with the label, as SQuAD and slime
- * count it length     -tokens / max_tokens, at least -1 overlong   DAPO's: 0 up to max_tokens - overlong_tokens, from
- * there linearly to -1 at max_tokens; truncated: -1 command    what a process of `command` says http       what `url`
- * says */
+ *   countdown  1: the expression in the last <answer></answer>, or the whole response, has the value `target`
+ *              and uses each of `numbers` at most once (both of the metadata); 0.1: another value
+ *   signs      1: prompt "7 2 5=4:", response "7+2-5"; 0.1: these numbers in this order, another value
+ *   f1         token overlap with the label, as SQuAD and slime count it
+ *   length     -tokens / max_tokens, at least -1
+ *   overlong   DAPO's: 0 up to max_tokens - overlong_tokens, from there linearly to -1 at max_tokens; truncated: -1
+ *   command    what a process of `command` says
+ *   http       what `url` says */
 typedef struct tess_reward_options {
     const char *kind;              /* one word, or several with weights: "number:1.0,format:0.1" */
     const char *regex, *format;    /* PCRE2 */
@@ -46,6 +48,9 @@ typedef struct tess_reward_options {
     int64_t max_cpu_s;             /* of each process over its whole life; 0: no limit */
     int64_t max_processes;         /* that a grader may have; 0: 1024. Not held to by root */
 } tess_reward_options;
+
+/* Fills in what is 0 or NULL. TESS_E_INVALID names what is out of range. */
+tess_status tess_reward_options_complete(tess_reward_options *options);
 
 /* One response. Texts may hold any bytes and are borrowed for the call. */
 typedef struct tess_reward_item {

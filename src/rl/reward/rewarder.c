@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/text/text.h"
+#include "rl/algo/rl_advantage.h"
 #include "rl/reward/grader_pool.h"
 #include "rl/reward/reward_http.h"
 #include "rl/reward/reward_impl.h"
@@ -100,9 +101,8 @@ static tess_status length(tess_rewarder *r, const tess_reward_item *item, double
 /* Yu et al., DAPO (2025), equation 13. */
 static tess_status overlong(tess_rewarder *r, const tess_reward_item *item, double *value)
 {
-    int64_t over = item->n_tokens - (r->max_tokens - r->overlong_tokens);
-    *value = over <= 0 ? 0 : -(double)over / (double)r->overlong_tokens;
-    *value = item->truncated || *value < -1 ? -1 : *value;
+    const double penalty = tess_overlong_penalty(item->n_tokens, r->max_tokens, r->overlong_tokens, 1);
+    *value = item->truncated ? -1 : fmax(penalty, -1);
     return TESS_OK;
 }
 
@@ -162,7 +162,7 @@ static void fall_back(int64_t *value, int64_t otherwise)
         *value = otherwise;
 }
 
-static tess_status complete(tess_reward_options *o)
+tess_status tess_reward_options_complete(tess_reward_options *o)
 {
     const int64_t counts[] = {o->workers,        o->in_flight, o->max_answer_bytes, o->max_memory_bytes,
                               o->max_file_bytes, o->max_cpu_s, o->max_processes};
@@ -213,7 +213,7 @@ static tess_status prepare(tess_rewarder *r, const char *kind, const tess_reward
 tess_status tess_rewarder_create(tess_mem *mem, const tess_reward_options *options, tess_rewarder **out)
 {
     tess_reward_options o = *options;
-    TESS_TRY(complete(&o));
+    TESS_TRY(tess_reward_options_complete(&o));
     tess_rewarder *r;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*r), "rewards", (void **)&r));
     *r = (tess_rewarder){.mem = mem,
