@@ -24,6 +24,9 @@ typedef struct tess_axis {
  * arithmetic), a name twice, more than one -1; also the errors of tess_team_split. The runtime is borrowed and must
  * outlive the mesh; names are copied. */
 TESS_API tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *axes, int n_axes, tess_mesh **mesh);
+/* The same over the ranks of `team` alone: the numbers of its ranks are those in the team, which is borrowed and must
+ * outlive the mesh. Collective over the team. */
+TESS_API tess_status tess_mesh_create_over(tess_team *team, const tess_axis *axes, int n_axes, tess_mesh **mesh);
 /* Destroys the mesh and its teams, and nulls the handle. NULL is fine. */
 TESS_API void tess_mesh_destroy(tess_mesh **mesh);
 

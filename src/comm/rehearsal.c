@@ -11,6 +11,7 @@
 enum { COUNTED = 2 }; /* the flag of a number (tess_rehearsal_count); no operation has it */
 
 struct tess_rehearsal {
+    tess_team *whole;
     int group;
     const char *counted; /* the noun of the line with COUNTED, NULL: there is none */
     tess_fingerprint *lines;
@@ -36,19 +37,21 @@ static tess_status record_work(tess_work *work, tess_work **handle)
     return tess_work_pretend(work, handle);
 }
 
-tess_status tess_rehearsal_begin(tess_runtime *rt)
+tess_status tess_rehearsal_begin(tess_team *whole)
 {
     void *memory;
+    tess_runtime *rt = whole->runtime;
     TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(struct tess_rehearsal), "rehearsal", &memory));
     rt->rehearsal = memory;
-    *rt->rehearsal = (struct tess_rehearsal){.submit = rt->submit};
+    *rt->rehearsal = (struct tess_rehearsal){.whole = whole, .submit = rt->submit};
     rt->submit = record_work;
     return TESS_OK;
 }
 
 tess_status tess_rehearsal_count(tess_runtime *rt, const char *what, int64_t number)
 {
-    tess_fingerprint line = {.team = rt->team->hash, .root = -1, .count = (uint64_t)number, .flags = COUNTED};
+    tess_fingerprint line = {
+        .team = rt->rehearsal->whole->hash, .root = -1, .count = (uint64_t)number, .flags = COUNTED};
     rt->rehearsal->counted = what;
     return add(rt, &line);
 }
@@ -70,7 +73,7 @@ void tess_rehearsal_drop(tess_runtime *rt)
 /* What ranks must rehearse alike: all members of a team, or those of a group among them. */
 typedef struct rehearsal_view {
     tess_team *team;
-    const int *groups; /* (world) by the job's ranks; NULL: one group */
+    const int *groups; /* by the job's ranks; NULL: one group */
     tess_fingerprint *lines;
     size_t n;
 } rehearsal_view;
@@ -94,7 +97,7 @@ static tess_team *team_of(const tess_runtime *rt, uint64_t hash)
     tess_team *team = rt->teams;
     while (team != NULL && team->hash != hash)
         team = team->next;
-    return team != NULL ? team : rt->team;
+    return team != NULL ? team : rt->rehearsal->whole;
 }
 
 /* All ranks must use their teams in one order. The arguments of a call of a smaller team concern its members alone:
@@ -102,7 +105,7 @@ static tess_team *team_of(const tess_runtime *rt, uint64_t hash)
 static tess_fingerprint seen_by_all(const tess_runtime *rt, const tess_fingerprint *line)
 {
     const tess_team *team = team_of(rt, line->team);
-    if (team->size == rt->world)
+    if (team->size == rt->rehearsal->whole->size)
         return *line;
     return (tess_fingerprint){.team = tess_hash_text(team->name), .root = -1, .kind = line->kind, .label = line->label};
 }
@@ -116,7 +119,7 @@ static void add_line(rehearsal_view *v, tess_fingerprint line)
 /* The order in which all teams are used. */
 static void view_order(const tess_runtime *rt, const int *groups, rehearsal_view *v)
 {
-    *v = (rehearsal_view){.team = rt->team, .groups = groups, .lines = v->lines};
+    *v = (rehearsal_view){.team = rt->rehearsal->whole, .groups = groups, .lines = v->lines};
     for (size_t i = 0; i < rt->rehearsal->n; i++)
         add_line(v, seen_by_all(rt, &rt->rehearsal->lines[i]));
 }
@@ -287,19 +290,22 @@ static tess_status compare_team(tess_runtime *rt, tess_team *team, const int *gr
 /* Lists of teams have the same order on every rank. */
 static tess_status compare_all(tess_runtime *rt)
 {
-    int groups[JOB_MAX_RANKS], mine = rt->rehearsal->group;
+    tess_team *whole = rt->rehearsal->whole;
+    int all[JOB_MAX_RANKS], groups[JOB_MAX_RANKS] = {0}, mine = rt->rehearsal->group;
     rehearsal_view v = {0};
-    TESS_TRY(tess_all_gather(rt->team, &mine, groups, 1, TESS_I32, NULL));
+    TESS_TRY(tess_all_gather(whole, &mine, all, 1, TESS_I32, NULL));
+    for (int r = 0; r < whole->size; r++)
+        groups[whole->ranks[r]] = all[r];
     TESS_TRY(tess_mem_alloc_array(rt->mem, TESS_POOL_MISC, rt->rehearsal->n + 1, sizeof(*v.lines),
                                   "rehearsal to compare", (void **)&v.lines));
-    view_team(rt, rt->team, false, &v); /* by all groups */
+    view_team(rt, whole, false, &v); /* by all groups */
     tess_status status = compare(&v);
     if (status == TESS_OK) {
         view_order(rt, groups, &v);
         status = compare(&v);
     }
     for (tess_team *team = rt->teams; team != NULL && status == TESS_OK; team = team->next)
-        if (team != rt->team && team->size > 1)
+        if (team != rt->team && team != whole && team->size > 1)
             status = compare_team(rt, team, groups, &v);
     tess_mem_free(rt->mem, v.lines);
     return status;

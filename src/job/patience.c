@@ -12,6 +12,8 @@ watchdog_kind watchdog_kind_of(const char *phase)
         watchdog_kind kind;
     } kinds[] = {{"validation", WATCHDOG_EVALUATION},
                  {"evaluation", WATCHDOG_EVALUATION},
+                 {"rollout", WATCHDOG_EVALUATION},
+                 {"weights", WATCHDOG_EVALUATION},
                  {"checkpoint", WATCHDOG_CHECKPOINT},
                  {"export", WATCHDOG_CHECKPOINT},
                  {"setup", WATCHDOG_SETUP}};

@@ -49,7 +49,7 @@ double watchdog_deadline_by_bytes(uint64_t bytes, double bytes_per_s);
 
 /* Deadline in seconds of a collective of n_elements and `bytes` while its rank is in `phase` (NULL: none). timeout_s is
  * the deadline of a small collective in training. The result is the longest of
- *   by phase:  1 x in training and setup, 3 x in evaluation and checkpoints;
+ *   by phase:  1 x in training and setup, 3 x in evaluation, which drawing samples counts as, and checkpoints;
  *   by size:   3/2 x from 1e7 elements on, 3 x from 1e8 on;
  *   by bytes:  20 x the time at 100 MB/s, or at bytes_per_s where recent operations were slower than that
  *              (0: not known; below 1 MB/s it is a fault and no link).

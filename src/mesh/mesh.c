@@ -40,14 +40,20 @@ static tess_status find_hosts_and_make_teams(tess_mesh *mesh)
 
 tess_status tess_mesh_create(tess_runtime *runtime, const tess_axis *axes, int n_axes, tess_mesh **out)
 {
-    TESS_CHECK(runtime != NULL && out != NULL, TESS_E_INVALID, "tess_mesh_create: a NULL argument");
+    TESS_CHECK(runtime != NULL, TESS_E_INVALID, "tess_mesh_create: a NULL argument");
+    return tess_mesh_create_over(tess_runtime_team(runtime), axes, n_axes, out);
+}
+
+tess_status tess_mesh_create_over(tess_team *team, const tess_axis *axes, int n_axes, tess_mesh **out)
+{
+    TESS_CHECK(team != NULL && out != NULL, TESS_E_INVALID, "tess_mesh_create: a NULL argument");
     *out = NULL;
     tess_mesh_layout grid;
-    TESS_TRY(tess_mesh_layout_fit(axes, n_axes, tess_runtime_world(runtime), &grid));
+    TESS_TRY(tess_mesh_layout_fit(axes, n_axes, tess_team_size(team), &grid));
     tess_mesh *mesh;
-    TESS_TRY(new_mesh(runtime, &mesh));
+    TESS_TRY(new_mesh(tess_team_runtime(team), &mesh));
     mesh->grid = grid;
-    mesh->all = tess_runtime_team(runtime);
+    mesh->all = team;
     tess_mesh_layout_coordinates(&mesh->grid, tess_team_rank(mesh->all), mesh->mine);
     tess_status status = find_hosts_and_make_teams(mesh);
     if (status != TESS_OK) {

@@ -26,6 +26,7 @@ static rl_sample *next_sample(rl_drawing *d)
 static tess_status next(void *self, tess_request *request, bool *none)
 {
     rl_drawing *d = self;
+    TESS_TRY(rl_copy_look(d->r));
     rl_sample *s = next_sample(d);
     *none = s == NULL;
     if (*none)
@@ -67,6 +68,7 @@ static tess_status token(void *self, const tess_request *request, int64_t positi
     rl_drawing *d = self;
     rl_sample *s = request->user;
     (void)position;
+    TESS_TRY(rl_copy_look(d->r));
     if (!generated)
         return TESS_OK;
     TESS_TRY(rl_sample_add(d->r->mem, s, id, logprob, d->version));
@@ -106,7 +108,7 @@ static tess_status finished(void *self, const tess_request *request, tess_finish
     bool goes_on;
     s->finish = why == TESS_FINISH_BUDGET ? RL_UNFINISHED : (int32_t)why;
     TESS_TRY(turn_over(d, s, why, &goes_on));
-    tess_runtime_phase(tess_trainer_runtime(d->r->trainer), "rollout", d->r->engine->step + 1, d->r->state.rollout);
+    tess_runtime_phase(tess_trainer_runtime(d->r->trainer), "rollout", rl_step(d->r) + 1, d->r->state.rollout);
     if (goes_on) {
         d->again[d->n_again++] = s;
         return TESS_OK;
@@ -129,8 +131,7 @@ static tess_status run(rl_drawing *d, const tess_held_weights *held)
         .temperature = d->options->temperature, .top_p = 1, .seed = (uint64_t)c->debug.seed, .exact = true};
     const tess_request_source source = {d, next, token, finished};
     tess_generator *generator;
-    TESS_TRY(
-        tess_generator_create(held->compute.stream, d->r->engine->model, &held->compute.hooks, &options, &generator));
+    TESS_TRY(tess_generator_create(held->compute.stream, held->model, &held->compute.hooks, &options, &generator));
     tess_status status = tess_generator_run(generator, &sampling, model->eos_token_id, model->n_eos, &source);
     tess_generator_destroy(&generator);
     return status;
@@ -152,13 +153,13 @@ static tess_status run_while_training_sleeps(rl_drawing *d, const tess_held_weig
 
 tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n)
 {
-    rl_drawing d = {.r = r, .options = options, .samples = samples, .n = n, .version = (int32_t)r->engine->step};
+    rl_drawing d = {.r = r, .options = options, .samples = samples, .n = n, .version = (int32_t)rl_step(r)};
     tess_held_weights held;
     double begin_s = tess_os_now_s();
     d.tail.mem = r->mem;
-    tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", r->engine->step + 1, r->state.rollout);
+    tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", rl_step(r) + 1, r->state.rollout);
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
-    tess_status status = tess_weights_hold(r->engine, &held);
+    tess_status status = r->copy != NULL ? rl_copy_hold(r, &held) : tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && n > 0)
         status = run_while_training_sleeps(&d, &held);
     tess_status freed = tess_weights_let_go(&held);
@@ -236,7 +237,7 @@ tess_status rl_grade(rl *r, const tess_prompts *prompts, rl_sample *const *sampl
     double begin_s = tess_os_now_s();
     if (n == 0)
         return TESS_OK;
-    tess_runtime_phase(tess_trainer_runtime(r->trainer), "reward", r->engine->step + 1, r->state.rollout);
+    tess_runtime_phase(tess_trainer_runtime(r->trainer), "reward", rl_step(r) + 1, r->state.rollout);
     tess_status status = grade(r, &g, prompts, samples, n);
     tess_mem_free(r->mem, g.items);
     tess_mem_free(r->mem, g.results);

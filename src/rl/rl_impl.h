@@ -4,6 +4,9 @@
  *   rl_rollout.c   which samples a rollout has: prompts in order, filter, budget, what the journal knows
  *   rl_keep.c      what a full disk costs
  *   rl_draw.c      this rank's share of them drawn and graded
+ *   rl_order.c     rollouts ordered from ranks that only draw (rollout.ranks), and what they get for it: weights
+ *   rl_serve.c     such a rank
+ *   rl_copy.c      its weights
  *   rl_text.c      text of ids
  *   rl_turns.c     an environment between the turns of a sample
  *   rl_exchange.c  what every rank has drawn becomes everybody's
@@ -61,6 +64,12 @@ typedef struct rl_rollout_facts {
     double draw_s, grade_s, prepare_s;
 } rl_rollout_facts;
 
+/* Of ranks that only draw, since the newest report. */
+typedef struct rl_sync_facts {
+    double send_s, wait_s; /* of this trainer: for weights to be sent, for samples to come */
+    int64_t sent_bytes;    /* by all trainers */
+} rl_sync_facts;
+
 /* A rollout as rows to train on, the same on every rank: whole sequences, a row for each token but the last; row t
  * predicts the token behind it. */
 typedef struct rl_rows {
@@ -80,14 +89,19 @@ typedef struct rl_rows {
 } rl_rows;
 
 typedef struct rl_micro_batches rl_micro_batches; /* rl_micro.c */
+typedef struct rl_orders rl_orders;               /* rl_order.c */
+typedef struct rl_copy rl_copy;                   /* rl_copy.h */
 typedef struct rl rl;
 
 struct rl {
     tess_trainer *trainer;
     const tess_config *config;
     tess_mem *mem;
-    tess_team *team;
-    tess_engine *engine;              /* once it is ready */
+    tess_team *team;     /* those who train, or those who only draw */
+    tess_engine *engine; /* once it is ready; NULL: this rank only draws */
+    rl_orders *orders;   /* NULL: those who train draw too */
+    rl_copy *copy;       /* the weights of a rank that only draws; NULL: this one trains */
+    rl_sync_facts sync;
     tess_prompts *prompts, *held_out; /* held_out NULL: none */
     tess_rewarder *rewarder;
     tess_rl_environment *environment; /* NULL: answers have one turn */
@@ -164,6 +178,9 @@ tess_status rl_collect(rl *r, bool may_draw);
 /* The same with pairs of the data in place of samples. */
 tess_status rl_collect_pairs(rl *r);
 void rl_groups_free(tess_mem *mem, rl_groups *groups, int64_t n);
+/* Samples as bytes, group after group, and back: appends to `groups`, which ends with `most` of them. */
+tess_status rl_groups_write(const rl *r, const rl_groups *groups, tess_buffer *bytes);
+tess_status rl_groups_read(rl *r, const tess_buffer *bytes, size_t most, rl_groups *groups);
 
 /* ---- rl_keep.c ---- */
 /* A full disk costs what was to be kept, never the run: TESS_E_NO_SPACE and TESS_E_IO become the warning "WHAT: why".
@@ -187,6 +204,35 @@ typedef struct rl_draw_options {
 /* Draws on with `n` unfinished samples, which are this rank's, and grades those that it finishes. The weights are held
  * meanwhile. Collective, also with n = 0. */
 tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *samples, int64_t n);
+
+/* ---- rl_order.c ---- */
+/* NULL stays where all ranks draw. Collective. */
+tess_status rl_orders_create(rl *r);
+void rl_orders_free(rl *r);
+/* The present weights go to those who draw, unless they have them. They draw on meanwhile. Collective. */
+tess_status rl_send_weights(rl *r);
+/* They are to draw rollout `of`, as in rl_collect. The one ordered before was taken. Collective. */
+tess_status rl_order(rl *r, const rl_state *of, bool may_draw);
+/* Waits for the rollout that was ordered, if any: the newest one, as rl_collect would leave it. Collective. */
+tess_status rl_take_order(rl *r);
+/* No more orders follow. Collective. */
+tess_status rl_dismiss(rl *r, bool interrupted);
+
+/* ---- rl_copy.c ---- */
+/* Of a rank that only draws: its weights, held; their digest, as tess_weights_digest has it. */
+tess_status rl_copy_hold(const rl *r, tess_held_weights *held);
+uint64_t rl_copy_digest(const rl *r);
+/* Newer weights that have come are taken in, while it draws. A rank that trains: nothing. */
+tess_status rl_copy_look(rl *r);
+void rl_copy_free(rl *r);
+/* Of any rank: optimizer steps behind the weights that it draws with, and where it computes. */
+int64_t rl_step(const rl *r);
+tess_stream *rl_stream(const rl *r);
+
+/* ---- rl_serve.c ---- */
+/* As tess_task_kind has it. */
+tess_status rl_serve(void *self, bool *interrupted);
+
 /* ---- rl_text.c ---- */
 /* Appends the text of n ids. Those that a padded vocabulary has beyond the tokenizer's stand for nothing. */
 tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text);

@@ -87,6 +87,30 @@ static tess_status check_pairs(tess_config *c)
     return TESS_OK;
 }
 
+/* Ranks that only draw. */
+static tess_status check_ranks(tess_config *c)
+{
+    const long long n = (long long)c->rollout.ranks;
+    if (n == 0)
+        return TESS_OK;
+    TESS_CHECK(!rl_has_pairs(c), TESS_E_INVALID, "rollout.ranks: pairs are not drawn: leave it out");
+    TESS_CHECK(c->rl.phase == TESS_RL_BOTH, TESS_E_INVALID,
+               "rollout.ranks: with rl.phase=%s no rank has anything to do beside the others: leave one of the two out",
+               c->rl.phase == TESS_RL_TRAIN ? "train" : "rollout");
+    TESS_CHECK(
+        c->elastic.min_ranks == 0 || c->elastic.min_ranks > n, TESS_E_INVALID,
+        "elastic.min_ranks: of %lld ranks, rollout.ranks=%lld leave none to train: set elastic.min_ranks=%lld or "
+        "more",
+        (long long)c->elastic.min_ranks, n, n + 1);
+    TESS_CHECK(!c->checkpoint.memory_copies, TESS_E_INVALID,
+               "checkpoint.memory_copies: memory that outlives a launch does not say which of its ranks only drew: "
+               "leave it or "
+               "rollout.ranks out");
+    if (c->rollout.lag > 0) /* the weights that a rollout is drawn with are older than those that outlive a rank */
+        c->recovery.hot = false;
+    return TESS_OK;
+}
+
 static tess_status check_critic(tess_config *c)
 {
     c->model.value_head = rl_shares_trunk(c);
@@ -122,6 +146,7 @@ tess_status rl_check(tess_config *c)
                "tokenizer.path: name the policy's tokenizer; none is trained on prompts");
     TESS_CHECK(!c->rl.kl_in_reward || c->rl.kl_beta > 0, TESS_E_INVALID,
                "rl.kl_in_reward: set rl.kl_beta, its weight, too");
+    TESS_TRY(check_ranks(c));
     TESS_TRY(rl_has_pairs(c) ? check_pairs(c) : check_drawing(c));
     TESS_TRY(check_critic(c));
     TESS_TRY(check_recovery(c));

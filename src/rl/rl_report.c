@@ -116,6 +116,12 @@ tess_status rl_report_rollout(rl *r)
     rl_add_metric(r, "perf/rollout_time", r->facts.draw_s);
     rl_add_metric(r, "perf/reward_time", r->facts.grade_s);
     rl_add_metric(r, "perf/log_probs_time", r->facts.prepare_s);
+    if (r->orders != NULL) {
+        rl_add_metric(r, "perf/update_weights_time", r->sync.send_s);
+        rl_add_metric(r, "perf/update_weights_bytes", (double)r->sync.sent_bytes);
+        rl_add_metric(r, "perf/train_wait_time", r->sync.wait_s);
+        r->sync = (rl_sync_facts){.sent_bytes = 0};
+    }
     r->n_rollout_metrics = r->n_metrics;
     return TESS_OK;
 }

@@ -81,6 +81,31 @@ void rl_groups_free(tess_mem *mem, rl_groups *groups, int64_t n)
     *groups = (rl_groups){.n = 0};
 }
 
+tess_status rl_groups_write(const rl *r, const rl_groups *groups, tess_buffer *bytes)
+{
+    for (size_t g = 0; g < groups->n; g++)
+        for (int64_t k = 0; k < r->config->rollout.n; k++)
+            TESS_TRY(rl_sample_write(&groups->group[g].samples[k], bytes));
+    return TESS_OK;
+}
+
+tess_status rl_groups_read(rl *r, const tess_buffer *bytes, size_t most, rl_groups *groups)
+{
+    const int64_t n = r->config->rollout.n;
+    size_t at = 0, used;
+    while (at < bytes->size && groups->n <= most) {
+        rl_sample s = {.finish = RL_UNFINISHED};
+        rl_group *g;
+        TESS_TRY(rl_sample_read(r->mem, bytes->data + at, bytes->size - at, &s, &used));
+        at += used;
+        g = groups->n > 0 ? &groups->group[groups->n - 1] : NULL;
+        if (g == NULL || g->ordinal != s.number / n)
+            TESS_TRY(add_group(r, groups, s.number / n, &g));
+        g->samples[s.number % n] = s;
+    }
+    return TESS_OK;
+}
+
 /* Prompts that are to be under way in this round. */
 static tess_status fill_up(rl *r)
 {
@@ -290,24 +315,6 @@ static tess_status take_carried(void *self, int64_t round, const void *bytes, si
     return round == RL_ROUND_CARRIED ? tess_buffer_append(self, bytes, size) : TESS_OK;
 }
 
-/* bytes: samples, the prompts in their order. */
-static tess_status parse_carried(rl *r, const tess_buffer *bytes)
-{
-    const int64_t n = r->config->rollout.n;
-    size_t at = 0, used;
-    while (at < bytes->size && (int64_t)r->under_way.n <= r->state.carried) {
-        rl_sample s = {.finish = RL_UNFINISHED};
-        rl_group *g;
-        TESS_TRY(rl_sample_read(r->mem, bytes->data + at, bytes->size - at, &s, &used));
-        at += used;
-        g = r->under_way.n > 0 ? &r->under_way.group[r->under_way.n - 1] : NULL;
-        if (g == NULL || g->ordinal != s.number / n)
-            TESS_TRY(add_group(r, &r->under_way, s.number / n, &g));
-        g->samples[s.number % n] = s;
-    }
-    return TESS_OK;
-}
-
 static tess_status read_carried(rollout *o)
 {
     rl *r = o->r;
@@ -319,7 +326,7 @@ static tess_status read_carried(rollout *o)
     if (status == TESS_OK)
         status = rl_share_bytes(r, &bytes);
     if (status == TESS_OK)
-        status = parse_carried(r, &bytes);
+        status = rl_groups_read(r, &bytes, (size_t)r->state.carried, &r->under_way);
     tess_buffer_free(&bytes);
     TESS_TRY(status);
     TESS_CHECK((int64_t)r->under_way.n == r->state.carried, TESS_E_NOT_FOUND,
@@ -389,9 +396,13 @@ static tess_status collect(rollout *o)
 /* Other weights, kernels or numbers draw other samples. */
 static tess_status identify_drawer(const rl *r, uint64_t *drawer)
 {
-    const char *kernels = tess_stream_kernels(r->engine->compute.stream)->name;
-    TESS_TRY(tess_weights_digest(r->engine, drawer));
-    *drawer = tess_hash_bytes(drawer, sizeof(*drawer),
+    const char *kernels = tess_stream_kernels(rl_stream(r))->name;
+    uint64_t weights = 0;
+    if (r->copy != NULL)
+        weights = rl_copy_digest(r);
+    else
+        TESS_TRY(tess_weights_digest(r->engine, &weights));
+    *drawer = tess_hash_bytes(&weights, sizeof(weights),
                               tess_hash_text(kernels) + (uint64_t)r->config->training.mixed_precision_param);
     return TESS_OK;
 }

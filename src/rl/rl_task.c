@@ -1,5 +1,5 @@
 /* Rollouts and steps in turn. Step s learns from rollout s / (updates * epochs). With rollout.lag the next rollout is
- * drawn before the step that changes the weights. */
+ * drawn before the step that changes the weights; by ranks that do nothing else (rollout.ranks), beside that step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +64,8 @@ static uint64_t identify(const rl *r)
     static const char *const sections[] = {"rollout", "reward"};
     const tess_config *c = r->config;
     json_t *config = tess_config_to_json(c);
+    json_object_del(json_object_get(config, "rollout"), "ranks"); /* who draws does not matter */
+    json_object_del(json_object_get(config, "rollout"), "sync_bytes");
     const uint64_t words[] = {tess_prompts_hash(r->prompts), (uint64_t)c->debug.seed, (uint64_t)c->training.seq_len,
                               (uint64_t)c->data.shuffle,     (uint64_t)c->rl.filter,  (uint64_t)c->rl.max_rounds};
     uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(TESS_VERSION));
@@ -86,6 +88,7 @@ static tess_status tensors(void *self, tess_ckpt_tensor *tensors);
 static tess_status loaded(void *self, const json_t *meta);
 static tess_status after_step(void *self, bool last, tess_validation_report *report);
 static void report(void *self, tess_step_report *report);
+static tess_status finish(void *self, bool interrupted);
 
 static tess_status open_task(tess_trainer *trainer, tess_task *task)
 {
@@ -96,7 +99,7 @@ static tess_status open_task(tess_trainer *trainer, tess_task *task)
     *r = (rl){.trainer = trainer,
               .config = tess_trainer_config(trainer),
               .mem = tess_runtime_mem(runtime),
-              .team = tess_runtime_team(runtime)};
+              .team = tess_trainer_team(trainer)};
     r->training.rollout = -1;
     r->next = (rl_state){.chain = (uint64_t)r->config->debug.seed, .kl_beta = r->config->rl.kl_beta};
     *task = (tess_task){.self = r,
@@ -109,7 +112,8 @@ static tess_status open_task(tess_trainer *trainer, tess_task *task)
                         .n_tensors = n_tensors,
                         .tensors = tensors,
                         .loaded = loaded,
-                        .report = report};
+                        .report = report,
+                        .finish = finish};
     TESS_TRY(tess_trainer_path(trainer, "rl", r->folder, sizeof(r->folder)));
     TESS_TRY(open_data(r));
     r->identity = identify(r);
@@ -129,6 +133,7 @@ static tess_status ready(void *self, tess_engine *engine)
     const tess_reference_options reference = {c->reference.path, c->reference.update_interval, c->reference.ema};
     const tess_critic_options critic = {.path = c->critic.path, .lr = c->critic.lr};
     r->engine = engine;
+    TESS_TRY(rl_orders_create(r));
     if (rl_wants_reference(c))
         TESS_TRY_CTX(tess_reference_create(engine, &reference, &reporter, &r->reference), "reference");
     if (rl_has_values(c) && !rl_shares_trunk(c))
@@ -171,6 +176,11 @@ static tess_status begin(void *self)
                           "prompts: %lld, %lld a rollout x %lld samples of at most %lld tokens, %lld step%s each",
                           count, prompts, (long long)c->rollout.n, (long long)c->rollout.max_new_tokens,
                           (long long)rl_steps_per_rollout(c), rl_steps_per_rollout(c) == 1 ? "" : "s");
+    if (r->orders != NULL) {
+        const int n_ranks = tess_runtime_world(tess_trainer_runtime(r->trainer));
+        tess_trainer_note(r->trainer, "rollout ranks: the last %lld of %d draw; %s", (long long)c->rollout.ranks,
+                          n_ranks, c->rollout.lag > 0 ? "the others train meanwhile" : "the others wait for them");
+    }
     if (c->rl.phase == TESS_RL_ROLLOUT)
         return draw_all(r);
     return r->held_out != NULL && c->evaluation.at_start && r->engine->step == 0 ? rl_evaluate(r) : TESS_OK;
@@ -185,6 +195,8 @@ static void close_task(void *self)
     rl_groups_free(r->mem, &r->trained, n);
     rl_groups_free(r->mem, &r->chosen, n);
     rl_groups_free(r->mem, &r->under_way, n);
+    rl_orders_free(r);
+    rl_copy_free(r);
     tess_critic_destroy(&r->critic);
     tess_reference_destroy(&r->reference);
     tess_rl_environment_destroy(&r->environment);
@@ -199,6 +211,10 @@ static void close_task(void *self)
 /* The newest rollout becomes `of`, drawn now or read from the journal. */
 static tess_status collect(rl *r, const rl_state *of, bool may_draw)
 {
+    if (r->orders != NULL) {
+        TESS_TRY(rl_order(r, of, may_draw));
+        return rl_take_order(r);
+    }
     r->state = *of;
     return rl_has_pairs(r->config) ? rl_collect_pairs(r)
                                    : rl_collect(r, may_draw && r->config->rl.phase != TESS_RL_TRAIN);
@@ -215,13 +231,24 @@ static void take_newest(rl *r)
     r->next = r->after;
 }
 
-/* With a lag it has been drawn before the newest update, unless the run has just begun. */
+/* The rollout behind the one that is learned now. */
+static tess_status begin_next(rl *r, bool may_draw)
+{
+    return r->orders != NULL ? rl_order(r, &r->next, may_draw) : collect(r, &r->next, may_draw);
+}
+
+/* With a lag it has been drawn before the newest update, unless the run has just begun. Ranks that only draw may be at
+ * it still, and get the weights for the one behind it meanwhile. */
 static tess_status begin_rollout(rl *r, int64_t rollout, bool is_first_step)
 {
-    const bool lags = r->config->rollout.lag > 0, is_here = lags && r->state.rollout == rollout && r->chosen.n > 0;
+    const bool lags = r->config->rollout.lag > 0;
     const double kl_beta = r->next.kl_beta; /* newer than what the rollout was drawn with */
     TESS_CHECK(r->next.rollout == rollout, TESS_E_INTERNAL, "step %lld is of rollout %lld, the newest state of %lld",
                (long long)r->engine->step + 1, (long long)rollout, (long long)r->next.rollout);
+    if (lags && is_first_step)
+        TESS_TRY(rl_send_weights(r));
+    TESS_TRY(rl_take_order(r));
+    const bool is_here = lags && r->state.rollout == rollout && r->chosen.n > 0;
     if (!is_here)
         TESS_TRY(collect(r, &r->next, is_first_step && (!lags || rollout == 0)));
     take_newest(r);
@@ -230,7 +257,7 @@ static tess_status begin_rollout(rl *r, int64_t rollout, bool is_first_step)
     TESS_TRY(rl_rows_make(r, is_first_step));
     if (!rl_has_pairs(r->config))
         TESS_TRY(rl_report_rollout(r));
-    return lags ? collect(r, &r->next, is_first_step) : TESS_OK;
+    return lags ? begin_next(r, is_first_step) : TESS_OK;
 }
 
 static tess_status next_step(void *self, tess_batch_source *source)
@@ -280,10 +307,12 @@ static tess_status go_to(void *self, const tess_task_place *at)
     return TESS_OK;
 }
 
+/* A rollout that is being drawn must be in the journal before a checkpoint follows: no later one has its weights. */
 static tess_status describe(void *self, json_t *meta)
 {
-    const rl *r = self;
+    rl *r = self;
     char chain[24];
+    TESS_TRY(rl_take_order(r));
     const rl_state *s = state_for(r, r->engine->step);
     snprintf(chain, sizeof(chain), "%016llx", (unsigned long long)s->chain);
     json_t *mine =
@@ -370,6 +399,12 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
     return r->held_out != NULL && due ? rl_evaluate(r) : TESS_OK;
 }
 
+static tess_status finish(void *self, bool interrupted)
+{
+    TESS_TRY(rl_take_order(self));
+    return rl_dismiss(self, interrupted);
+}
+
 static void report(void *self, tess_step_report *step)
 {
     const rl *r = self;
@@ -382,5 +417,10 @@ static void report(void *self, tess_step_report *step)
     }
 }
 
-const tess_task_kind tess_rl_task_kind = {
-    .has_own_batches = true, .check = rl_check, .open = open_task, .ready = ready, .begin = begin, .close = close_task};
+const tess_task_kind tess_rl_task_kind = {.has_own_batches = true,
+                                          .check = rl_check,
+                                          .open = open_task,
+                                          .ready = ready,
+                                          .begin = begin,
+                                          .serve = rl_serve,
+                                          .close = close_task};

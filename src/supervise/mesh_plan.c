@@ -68,7 +68,7 @@ static tess_status plan_stages(tess_mesh_plan *plan, tess_config *config, int wo
 }
 
 static tess_status axes_of_config(tess_mesh_plan *plan, const tess_mesh_request *request,
-                                  const tess_launch_hosts *hosts, int world, tess_axis_list *axes)
+                                  const tess_launch_hosts *hosts, int *world, tess_axis_list *axes)
 {
     static tess_config config;
     int slots[LAUNCH_MOST_HOSTS];
@@ -76,9 +76,11 @@ static tess_status axes_of_config(tess_mesh_plan *plan, const tess_mesh_request 
         slots[h] = hosts->hosts[h].slots;
     TESS_TRY(tess_config_load(plan->mem, request->config, request->overrides, request->n_overrides, &config));
     TESS_TRY(tess_config_fit_hosts(&config, slots, hosts->n > 0 ? hosts->n : 1));
-    TESS_TRY(tess_config_check_degrees(&config, world));
+    TESS_TRY(tess_config_check_degrees(&config, *world));
     axes->n = tess_config_axes(&config, axes->axis);
-    return plan_stages(plan, &config, world);
+    TESS_TRY(plan_stages(plan, &config, *world));
+    *world = tess_config_trainers(&config, *world);
+    return TESS_OK;
 }
 
 static tess_status make(tess_mesh_plan *plan, const tess_mesh_request *request, tess_launch_hosts *hosts)
@@ -90,7 +92,7 @@ static tess_status make(tess_mesh_plan *plan, const tess_mesh_request *request, 
     TESS_TRY(read_axes(request, &axes));
     TESS_TRY(count_ranks(request, hosts, &axes, &world));
     if (request->axes == NULL)
-        TESS_TRY(axes_of_config(plan, request, hosts, world, &axes));
+        TESS_TRY(axes_of_config(plan, request, hosts, &world, &axes));
     TESS_TRY(tess_mesh_layout_fit(axes.axis, axes.n, world, &plan->layout));
     if (request->axis != NULL)
         TESS_TRY_CTX(tess_mesh_layout_axis(&plan->layout, request->axis, &plan->axis), "--axis");

@@ -153,7 +153,8 @@ static tess_status check_stages(const tess_config *checked, char *ends, size_t s
 static void add_batch(const config_check *l, const tess_config *checked)
 {
     char ends[256], of[64];
-    int n_data = l->world / tess_config_model_ranks(checked), tp = (int)checked->parallelism.tensor_parallel_degree;
+    int n_data = tess_config_trainers(checked, l->world) / tess_config_model_ranks(checked),
+        tp = (int)checked->parallelism.tensor_parallel_degree;
     int64_t local = checked->training.local_batch_size, global = checked->training.global_batch_size;
     int64_t n_micro = tess_config_micro_batches(checked);
     size_t at = tess_text_add(of, sizeof(of), 0, "%s%s", tp > 1 ? "group" : "rank", n_data == 1 ? "" : "s");

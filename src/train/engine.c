@@ -120,8 +120,8 @@ tess_executor_options tess_engine_activations(const tess_config *c)
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
-    TESS_TRY(tess_mesh_create(e->runtime, axes, tess_config_axes(e->config, axes), &e->mesh));
-    e->at = tess_coordinates_of(e->mesh, tess_runtime_rank(e->runtime));
+    TESS_TRY(tess_mesh_create_over(e->team, axes, tess_config_axes(e->config, axes), &e->mesh));
+    e->at = tess_coordinates_of(e->mesh, tess_team_rank(e->team));
     TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
     TESS_TRY(tess_stage_plan_create(e->mem, e->config, e->whole, e->at.stage, e->stage_plan));
@@ -241,15 +241,16 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
     return e->is_second ? TESS_OK : measure_peak(e);
 }
 
-static tess_status create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
+static tess_status create(tess_team *team, const tess_config *config, const tess_model_config *model_config,
                           const weights_source *source, tess_engine **out)
 {
     tess_engine *e;
+    tess_runtime *runtime = tess_team_runtime(team);
     *out = NULL;
     TESS_TRY(tess_mem_alloc(tess_runtime_mem(runtime), TESS_POOL_MISC, sizeof(*e), "engine", (void **)&e));
     *e = (tess_engine){.config = config,
                        .runtime = runtime,
-                       .team = tess_runtime_team(runtime),
+                       .team = team,
                        .mem = tess_runtime_mem(runtime),
                        .is_second = source->fill != NULL};
     tess_phase_start(&e->clock);
@@ -265,14 +266,19 @@ static tess_status create(tess_runtime *runtime, const tess_config *config, cons
 tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
                                const tess_reporter *reporter, tess_engine **engine)
 {
-    return create(runtime, config, model_config, &(weights_source){.reporter = reporter}, engine);
+    return tess_engine_create_over(tess_runtime_team(runtime), config, model_config, reporter, engine);
 }
 
-tess_status tess_engine_create_second(tess_runtime *runtime, const tess_config *config,
-                                      const tess_model_config *model_config, tess_fill_fn fill, void *context,
-                                      tess_engine **engine)
+tess_status tess_engine_create_over(tess_team *team, const tess_config *config, const tess_model_config *model_config,
+                                    const tess_reporter *reporter, tess_engine **engine)
 {
-    return create(runtime, config, model_config, &(weights_source){.fill = fill, .context = context}, engine);
+    return create(team, config, model_config, &(weights_source){.reporter = reporter}, engine);
+}
+
+tess_status tess_engine_create_second(tess_team *team, const tess_config *config, const tess_model_config *model_config,
+                                      tess_fill_fn fill, void *context, tess_engine **engine)
+{
+    return create(team, config, model_config, &(weights_source){.fill = fill, .context = context}, engine);
 }
 
 void tess_engine_destroy(tess_engine **handle)

@@ -102,12 +102,14 @@ typedef struct tess_engine_report {
  * and is borrowed. Collective. */
 tess_status tess_engine_create(tess_runtime *runtime, const tess_config *config, const tess_model_config *model_config,
                                const tess_reporter *reporter, tess_engine **engine);
-/* An engine beside the one of tess_engine_create, for another model that this run trains; its first weights are those
- * of `fill` (borrowed, as `context`, for the call). Its memory ends with the process, the job's board does not show its
- * steps, and faults and drills pass it by. Collective. */
-tess_status tess_engine_create_second(tess_runtime *runtime, const tess_config *config,
-                                      const tess_model_config *model_config, tess_fill_fn fill, void *context,
-                                      tess_engine **engine);
+/* The same over the ranks of `team` alone (borrowed), the first ones of the job. Collective over it. */
+tess_status tess_engine_create_over(tess_team *team, const tess_config *config, const tess_model_config *model_config,
+                                    const tess_reporter *reporter, tess_engine **engine);
+/* An engine beside the one of tess_engine_create, over the same team, for another model that this run trains; its first
+ * weights are those of `fill` (borrowed, as `context`, for the call). Its memory ends with the process, the job's board
+ * does not show its steps, and faults and drills pass it by. Collective. */
+tess_status tess_engine_create_second(tess_team *team, const tess_config *config, const tess_model_config *model_config,
+                                      tess_fill_fn fill, void *context, tess_engine **engine);
 void tess_engine_destroy(tess_engine **engine);
 
 /* The next step's micro-batches as the configuration has them: training.global_batch_size rows, numbered on from step

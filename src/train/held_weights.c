@@ -19,39 +19,69 @@ static tess_status hold_units(tess_held_weights *held)
     return TESS_OK;
 }
 
+static tess_status alloc_pointers(tess_held_weights *held)
+{
+    return tess_mem_alloc_array(tess_stream_mem(held->compute.stream), TESS_POOL_MISC,
+                                (size_t)tess_model_n_params(held->model), sizeof(*held->w), "held weights",
+                                (void **)&held->w);
+}
+
+static tess_status make_hooks(tess_held_weights *held, tess_dtype dtype)
+{
+    const tess_staging_options staging = {.dtype = dtype, .constant = true};
+    TESS_TRY(tess_static_hooks(tess_stream_mem(held->compute.stream), held->model, held->w, NULL, &held->of_host));
+    return tess_compute_hooks(&held->compute, held->model, &held->of_host, &staging);
+}
+
+static tess_compute beside(const tess_compute *owner)
+{
+    return (tess_compute){.device = owner->device, .stream = owner->stream, .apart = owner->apart};
+}
+
 tess_status tess_weights_hold(tess_engine *e, tess_held_weights *held)
 {
-    const tess_staging_options staging = {.dtype = tess_engine_activations(e->config).dtype, .constant = true};
-    *held = (tess_held_weights){.engine = e};
+    *held = (tess_held_weights){.engine = e, .model = e->model, .compute = beside(&e->compute)};
     TESS_CHECK(e->stage == NULL && e->at.n_tp == 1, TESS_E_UNSUPPORTED,
                "drawing samples needs whole layers on every rank: set parallelism.pipeline_parallel_degree=1 and "
                "tensor_parallel_degree=1 (sharding strategies do not matter)");
-    TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)tess_model_n_params(e->model), sizeof(*held->w),
-                                  "held weights", (void **)&held->w));
+    TESS_TRY(alloc_pointers(held));
     TESS_TRY_CTX(hold_units(held), "gather all units");
-    TESS_TRY(tess_static_hooks(e->mem, e->model, held->w, NULL, &held->of_host));
-    held->compute = (tess_compute){.device = e->compute.device, .stream = e->compute.stream, .apart = e->compute.apart};
-    return tess_compute_hooks(&held->compute, e->model, &held->of_host, &staging);
+    return make_hooks(held, tess_engine_activations(e->config).dtype);
+}
+
+tess_status tess_weights_hold_copy(const tess_compute *compute, const tess_model *model, const void *const *w,
+                                   tess_dtype dtype, tess_held_weights *held)
+{
+    *held = (tess_held_weights){.model = model, .compute = beside(compute)};
+    TESS_TRY(alloc_pointers(held));
+    memcpy(held->w, w, (size_t)tess_model_n_params(model) * sizeof(*w));
+    return make_hooks(held, dtype);
+}
+
+static tess_status let_units_go(const tess_held_weights *held)
+{
+    tess_engine *e = held->engine;
+    for (int unit = tess_model_n_units(e->model) - 1; unit >= 0; unit--) {
+        int first, n;
+        tess_model_unit_params(e->model, unit, &first, &n);
+        if (n == 0 || held->w[first] != NULL) /* it is held: an error may have ended the gathers */
+            TESS_TRY(tess_unit_post_forward(e->units[unit]));
+    }
+    return tess_fsdp_trim(e->fsdp);
 }
 
 tess_status tess_weights_let_go(tess_held_weights *held)
 {
-    tess_engine *e = held->engine;
-    tess_status status = TESS_OK;
-    if (e == NULL || held->w == NULL)
+    if (held->w == NULL)
         return TESS_OK;
+    tess_mem *mem = tess_stream_mem(held->compute.stream);
     tess_staging_destroy(&held->compute.staging);
     if (held->of_host.self != NULL)
-        tess_static_hooks_free(e->mem, &held->of_host);
-    for (int unit = tess_model_n_units(e->model) - 1; unit >= 0 && status == TESS_OK; unit--) {
-        int first, n;
-        tess_model_unit_params(e->model, unit, &first, &n);
-        if (n == 0 || held->w[first] != NULL) /* it is held: an error may have ended the gathers */
-            status = tess_unit_post_forward(e->units[unit]);
-    }
-    tess_mem_free(e->mem, held->w);
+        tess_static_hooks_free(mem, &held->of_host);
+    tess_status status = held->engine != NULL ? let_units_go(held) : TESS_OK;
+    tess_mem_free(mem, held->w);
     *held = (tess_held_weights){.engine = NULL};
-    return status == TESS_OK ? tess_fsdp_trim(e->fsdp) : status;
+    return status;
 }
 
 /* ---- Their digest ---- */
@@ -82,14 +112,14 @@ static uint64_t digest_shard(const tess_shard *shard)
 
 tess_status tess_weights_digest(const tess_engine *e, uint64_t *digest)
 {
-    int64_t sum = 0;
+    uint64_t sum = 0;
     for (int i = 0; i < tess_model_n_params(e->whole); i++) {
         tess_shard shard;
         float *moments[2];
         TESS_TRY(tess_engine_shard(e, i, &shard, moments));
-        sum += (int64_t)digest_shard(&shard);
+        sum += digest_shard(&shard);
     }
     TESS_TRY(tess_all_reduce(e->team, &sum, &sum, 1, TESS_I64, TESS_SUM, NULL));
-    *digest = (uint64_t)sum;
+    *digest = sum;
     return TESS_OK;
 }

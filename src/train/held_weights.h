@@ -1,21 +1,26 @@
 /* Weights of all units, gathered at once and held: what a rank draws samples with, alone and for as long as it likes,
- * from the same copies that training reads. */
+ * from the same copies that training reads, or from a copy of its own where it does not train. */
 #ifndef TESS_TRAIN_HELD_WEIGHTS_H
 #define TESS_TRAIN_HELD_WEIGHTS_H
 
 #include "train/engine.h"
 
 typedef struct tess_held_weights {
-    tess_engine *engine;
+    tess_engine *engine; /* whose units are held; NULL: none is */
+    const tess_model *model;
     const void **w;       /* (n_params) of the host */
     tess_hooks of_host;   /* with w */
-    tess_compute compute; /* the engine's device and stream, and hooks of its own */
+    tess_compute compute; /* the owner's device and stream, and hooks of its own */
 } tess_held_weights;
 
 /* Gathers. Between steps; the engine makes no step until they are let go. compute.hooks never meet other ranks. A part
  * of a model (pipeline, tensor parallelism) is refused: TESS_E_UNSUPPORTED. Collective. */
 tess_status tess_weights_hold(tess_engine *engine, tess_held_weights *held);
-/* Frees the copies that training does not need. Collective, also after an error. */
+/* Holds parameters that lie in this rank's memory already: w (n_params) of `dtype`, which stay as they are until they
+ * are let go; the array is copied. compute: device and stream; borrowed, as the model is. Not collective. */
+tess_status tess_weights_hold_copy(const tess_compute *compute, const tess_model *model, const void *const *w,
+                                   tess_dtype dtype, tess_held_weights *held);
+/* Frees the copies that training does not need. Collective over the ranks of the engine, also after an error. */
 tess_status tess_weights_let_go(tess_held_weights *held);
 
 /* A digest of all master weights, the same on any number of ranks: equal weights have equal digests, and others hardly

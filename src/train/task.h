@@ -34,6 +34,8 @@ typedef struct tess_task {
     tess_status (*loaded)(void *self, const json_t *meta);
     /* Adds what the task knows of a step: metrics, and words for people. Rank 0 alone. NULL: nothing. */
     void (*report)(void *self, tess_step_report *report);
+    /* No step follows in this process; `interrupted`: the run is to go on later. Collective. NULL: nothing. */
+    tess_status (*finish)(void *self, bool interrupted);
 } tess_task;
 
 typedef struct tess_trainer tess_trainer;
@@ -50,6 +52,10 @@ typedef struct tess_task_kind {
     tess_status (*ready)(void *self, tess_engine *engine);
     /* The run goes on from its state, or begins; before the first step. Collective. NULL: nothing. */
     tess_status (*begin)(void *self);
+    /* What a rank does after `open` that is not to train (tess_config_trainers), in place of all others: it has no
+     * engine, and its team is of such ranks. Returns when those that train have finished; *interrupted as there. NULL:
+     * this kind has no such ranks. */
+    tess_status (*serve)(void *self, bool *interrupted);
     /* Frees the task; before the engine is freed. */
     void (*close)(void *self);
 } tess_task_kind;

@@ -153,4 +153,11 @@ static void close_text(void *self)
     tess_loader_destroy(&t->loader);
 }
 
-const tess_task_kind tess_text_task_kind = {.open = open_text, .close = close_text};
+static tess_status check_text(tess_config *config)
+{
+    TESS_CHECK(config->rollout.ranks == 0, TESS_E_INVALID,
+               "rollout.ranks: text is not drawn: leave it out, or use `tessera rl`");
+    return TESS_OK;
+}
+
+const tess_task_kind tess_text_task_kind = {.check = check_text, .open = open_text, .close = close_text};

@@ -14,8 +14,9 @@
 enum { CONFIG_LIMIT = 1 << 20, DEFAULT_WARMUP = 100 };
 
 const char *const tess_train_phases[] = {
-    "setup",   "data",   "forward", "backward", "optimizer", "log",        "validation", "checkpoint", "export",
-    "rollout", "reward", "judging", "judged",   "shard",     "shard-done", "updated", /* moments of the optimizer's */
+    "setup",   "data",   "forward", "backward", "optimizer", "log",   "validation", "checkpoint", "export",
+    "rollout", "reward", "weights", "judging",  "judged",    "shard", "shard-done", "updated", /* moments of the
+                                                                                                  optimizer's */
     NULL};
 
 typedef struct parse_context {
@@ -139,10 +140,24 @@ static tess_status check_model_ranks(const tess_config *config, int world)
     return TESS_OK;
 }
 
+tess_status tess_config_check_trainers(const tess_config *config, int ranks)
+{
+    const int64_t apart = config->rollout.ranks;
+    TESS_CHECK(
+        apart < ranks, TESS_E_INVALID,
+        "rollout.ranks: %lld rank%s that only draw%s leave%s none of %d to train: start %lld or more (-n), or set "
+        "rollout.ranks=%d%s",
+        (long long)apart, apart == 1 ? "" : "s", apart == 1 ? "s" : "", apart == 1 ? "s" : "", ranks,
+        (long long)apart + 1, ranks - 1, ranks > 2 ? " or less" : "");
+    return TESS_OK;
+}
+
 tess_status tess_config_check_degrees(tess_config *config, int ranks)
 {
-    TESS_TRY(check_model_ranks(config, ranks));
-    int world = ranks / tess_config_model_ranks(config); /* that share the data */
+    TESS_TRY(tess_config_check_trainers(config, ranks));
+    const int trainers = tess_config_trainers(config, ranks);
+    TESS_TRY(check_model_ranks(config, trainers));
+    int world = trainers / tess_config_model_ranks(config); /* that share the data */
     int64_t *shards = &config->parallelism.data_parallel_shard_degree;
     TESS_CHECK(config->parallelism.data_parallel_replicate_degree != 0, TESS_E_INVALID,
                "parallelism.data_parallel_replicate_degree: 0; -1 leaves it to the strategy");
@@ -167,11 +182,11 @@ tess_status tess_config_check_degrees(tess_config *config, int ranks)
     return TESS_OK;
 }
 
-static tess_status check_batch(tess_config *config, int world)
+static tess_status check_batch(tess_config *config, int trainers)
 {
     int64_t local = config->training.local_batch_size, *global = &config->training.global_batch_size;
     if (*global == 0)
-        *global = local * (world / tess_config_model_ranks(config));
+        *global = local * (trainers / tess_config_model_ranks(config));
     TESS_CHECK(*global % local == 0, TESS_E_INVALID,
                "training.global_batch_size: %lld rows are not a multiple of training.local_batch_size=%lld",
                (long long)*global, (long long)local);
@@ -186,10 +201,10 @@ static tess_status check_batch(tess_config *config, int world)
     return TESS_OK;
 }
 
-tess_status tess_config_check_step(tess_config *config, int world)
+tess_status tess_config_check_step(tess_config *config, int ranks)
 {
-    TESS_TRY(tess_config_check_degrees(config, world));
-    TESS_TRY(check_batch(config, world));
+    TESS_TRY(tess_config_check_degrees(config, ranks));
+    TESS_TRY(check_batch(config, tess_config_trainers(config, ranks)));
     int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = config->training.steps;
     if (*warmup < 0)
         *warmup = steps < DEFAULT_WARMUP ? steps : DEFAULT_WARMUP;
@@ -198,7 +213,7 @@ tess_status tess_config_check_step(tess_config *config, int world)
     return TESS_OK;
 }
 
-tess_status tess_config_check(tess_config *config, int world)
+tess_status tess_config_check(tess_config *config, int ranks)
 {
     TESS_CHECK(config->data.files.n > 0, TESS_E_INVALID, "data.files: name at least one file to train on");
     TESS_CHECK(config->model.config[0] != '\0' || config->model.path[0] != '\0', TESS_E_INVALID,
@@ -206,10 +221,10 @@ tess_status tess_config_check(tess_config *config, int world)
                "weights)");
     TESS_CHECK(config->model.config[0] == '\0' || config->model.path[0] == '\0', TESS_E_INVALID,
                "model: both model.config and model.path are set; keep one");
-    TESS_TRY(tess_config_check_step(config, world));
+    TESS_TRY(tess_config_check_step(config, ranks));
     tess_fault faults[TESS_FAULTS_MAX];
     int n_faults = 0;
-    const tess_fault_spec spec = {config->fault.spec, (uint64_t)config->fault.seed, world, tess_train_phases};
+    const tess_fault_spec spec = {config->fault.spec, (uint64_t)config->fault.seed, ranks, tess_train_phases};
     return tess_faults_parse(&spec, faults, TESS_FAULTS_MAX, &n_faults);
 }
 

@@ -176,6 +176,7 @@ typedef struct tess_config {
         char prompt_key[TESS_TEXT_SIZE], label_key[TESS_TEXT_SIZE];
         tess_text_list env_command;
         int64_t max_turns;
+        int64_t ranks, sync_bytes;
     } rollout;
     struct {
         char kind[TESS_TEXT_SIZE], regex[TESS_TEXT_SIZE], format[TESS_TEXT_SIZE], url[TESS_TEXT_SIZE];
@@ -247,9 +248,17 @@ tess_status tess_config_override(tess_config *config, const char *assignment);
  * replicates across them. TESS_E_INVALID: the hosts do not have the same number of ranks. */
 tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts);
 
-/* After tess_config_fit_hosts: sets the degrees that are open (-1) for `world` ranks. TESS_E_INVALID: they do not make
- * so many. tess_config_check does it too. */
-tess_status tess_config_check_degrees(tess_config *config, int world);
+/* Of the job's `ranks`, how many train: the first ones. The others only draw samples (rollout.ranks). */
+static inline int tess_config_trainers(const tess_config *config, int ranks)
+{
+    return ranks - (int)config->rollout.ranks;
+}
+/* TESS_E_INVALID: that leaves none to train. */
+tess_status tess_config_check_trainers(const tess_config *config, int ranks);
+
+/* After tess_config_fit_hosts: sets the degrees that are open (-1) for those of the job's `ranks` that train.
+ * TESS_E_INVALID: they do not make so many. tess_config_check does it too. */
+tess_status tess_config_check_degrees(tess_config *config, int ranks);
 /* Ranks that one copy of the model's layers takes: those of a pipeline, times those that share a layer. */
 int tess_config_model_ranks(const tess_config *config);
 /* The axes of the run's mesh, once its degrees are checked; returns their number. */
@@ -274,11 +283,11 @@ static inline int64_t tess_config_pass_rows(const tess_config *config)
     return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;
 }
 
-/* Checks the values against each other and the world size, and sets open ones: a global_batch_size of 0 to local *
- * world, and degrees of -1. */
-tess_status tess_config_check(tess_config *config, int world);
+/* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
+ * the ranks that train, and degrees of -1. */
+tess_status tess_config_check(tess_config *config, int ranks);
 /* The same for what a step alone needs: no model, no data. */
-tess_status tess_config_check_step(tess_config *config, int world);
+tess_status tess_config_check_step(tess_config *config, int ranks);
 
 /* The name of each phase (tess_runtime_phase) and of each moment between phases (tess_inject_moment) of a rank that
  * trains; NULL behind the last. A fault at any other name is refused (tess_runtime_options.phases). */

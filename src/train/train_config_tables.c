@@ -300,6 +300,10 @@ static const tess_option rollout[] = {
     LIST("rollout.env_command", rollout.env_command,
          "words of a program that answers each turn of the model (docs/rl.md); empty: one turn"),
     INT("rollout.max_turns", rollout.max_turns, "8", 1, 65536, "most turns with env_command"),
+    INT("rollout.ranks", rollout.ranks, "0", 0, 65536,
+        "the job's last ranks, so many, only draw and grade samples; the others train; 0: all do both"),
+    INT("rollout.sync_bytes", rollout.sync_bytes, "33554432", 4096, 1e12,
+        "bytes of weights in a message to those ranks; two are under way at once"),
 };
 
 static const tess_option reward[] = {

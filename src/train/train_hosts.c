@@ -55,7 +55,7 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
     if (t->rank == 0) /* for all: hosts may see different ages of a shared folder */
         tess_train_take_batch(t->mem, &t->config);
     TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));
-    return tess_config_check(&t->config, t->world);
+    return tess_config_check(&t->config, tess_runtime_world(t->runtime));
 }
 
 static tess_status check_list(const tess_trainer *t, const tess_text_list *list, const char *what)

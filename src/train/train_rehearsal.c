@@ -69,7 +69,7 @@ tess_status tess_engine_rehearse(tess_engine *e, int64_t n_micro)
 {
     if (e->at.world == 1)
         return TESS_OK;
-    TESS_TRY(tess_rehearsal_begin(e->runtime));
+    TESS_TRY(tess_rehearsal_begin(e->team));
     /* Stages do not call alike, and with uneven shares of layers neither do the ranks that share them. */
     tess_rehearsal_group(e->runtime, e->at.stage * e->at.n_tp + e->at.tp);
     tess_status status = rehearse_step(e, n_micro);

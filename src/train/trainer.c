@@ -27,7 +27,7 @@ static void report_line(void *self, const char *text)
 tess_status tess_trainer_check_memory(const tess_trainer *t)
 {
     tess_status status = TESS_OK;
-    if (t->goes_on || tess_runtime_life(t->runtime) > 1)
+    if (t->goes_on || t->is_aside || tess_runtime_life(t->runtime) > 1)
         return TESS_OK;
     if (tess_ckpt_hosts_is_first(t->hosts))
         status = tess_memory_check_here(t->mem, &t->model_config, &t->config, tess_team_size(t->hosts->mine));
@@ -161,7 +161,8 @@ static tess_status open_trace(const tess_trainer *t)
     return TESS_OK;
 }
 
-static tess_status build(tess_trainer *t)
+/* What ranks need whether they train or not. */
+static tess_status open_task(tess_trainer *t)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
     if (t->kind->check != NULL)
@@ -174,9 +175,14 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_chat_setup_open(t->mem, t->config.data.chat_template, t->config.model.path, t->tokenizer, &t->chat));
     TESS_TRY(tess_trainer_describe_data(t));
-    TESS_TRY(t->kind->open(t, &t->task));
+    return t->kind->open(t, &t->task);
+}
+
+static tess_status build(tess_trainer *t)
+{
     tess_reporter reporter = {report_line, t};
-    TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, &reporter, &t->engine));
+    TESS_TRY(open_task(t));
+    TESS_TRY(tess_engine_create_over(t->team, &t->config, &t->model_config, &reporter, &t->engine));
     if (t->kind->ready != NULL)
         TESS_TRY(t->kind->ready(t->task.self, t->engine));
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
@@ -228,6 +234,8 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
         tess_buffer_free(&t->trained_tokenizer);
     tess_logbook_close(t->mem, &t->book);
     tess_ckpt_hosts_destroy(&t->hosts);
+    if (t->team != tess_runtime_team(t->runtime))
+        tess_team_destroy(&t->team);
     return status;
 }
 
@@ -262,12 +270,13 @@ static tess_status fill_memory(const tess_trainer *t, tess_step_report *report)
     return TESS_OK;
 }
 
-/* One line: peak bytes of each pool, all ranks together. */
-static tess_status describe_pools(const tess_trainer *t, const char *what, int64_t peaks[TESS_POOL_COUNT])
+/* One line: peak bytes of each pool, all ranks of the team together. */
+static tess_status describe_pools(const tess_trainer *t, tess_team *team, const char *what,
+                                  int64_t peaks[TESS_POOL_COUNT])
 {
     char line[512] = "", bytes[32];
     size_t used = 0;
-    TESS_TRY(tess_all_reduce(t->team, peaks, peaks, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
+    TESS_TRY(tess_all_reduce(team, peaks, peaks, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         if (peaks[pool] > 0)
             used = tess_text_add(line, sizeof(line), used, "%s%s %s", used > 0 ? ", " : "",
@@ -277,15 +286,23 @@ static tess_status describe_pools(const tess_trainer *t, const char *what, int64
     return TESS_OK;
 }
 
+/* Collective over the job. */
+static tess_status describe_host_memory(const tess_trainer *t)
+{
+    int64_t peaks[TESS_POOL_COUNT];
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        peaks[pool] = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
+    return describe_pools(t, tess_runtime_team(t->runtime), "ranks", peaks);
+}
+
 static tess_status describe_memory(const tess_trainer *t)
 {
     const tess_compute *compute = &t->engine->compute;
     int64_t peaks[TESS_POOL_COUNT];
-    tess_engine_peaks(t->engine, peaks);
-    TESS_TRY(describe_pools(t, "ranks", peaks));
+    TESS_TRY(describe_host_memory(t));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         peaks[pool] = (int64_t)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;
-    return compute->apart ? describe_pools(t, "devices", peaks) : TESS_OK;
+    return compute->apart ? describe_pools(t, t->team, "devices", peaks) : TESS_OK;
 }
 
 /* One line: where rank 0 spent the time of all steps. */
@@ -467,6 +484,8 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     finish_metrics(t);
     result->steps = t->engine->step;
     result->interrupted = t->stopping && t->engine->step < c->training.steps;
+    if (t->task.finish != NULL)
+        TESS_TRY(t->task.finish(t->task.self, result->interrupted));
     if (result->interrupted || t->ends_here)
         return TESS_OK;
     TESS_TRY(describe_memory(t));
@@ -477,6 +496,41 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     return tess_barrier(t->team, NULL);
 }
 
+/* The job's first ranks train. Each role is a team of its own, and sets itself up alone. Collective over the job. */
+static tess_status take_role(tess_trainer *t)
+{
+    tess_team *all = tess_runtime_team(t->runtime), *team;
+    TESS_TRY(tess_config_check_trainers(&t->config, t->world));
+    const int n_trainers = tess_config_trainers(&t->config, t->world);
+    if (n_trainers == t->world || t->kind->serve == NULL)
+        return TESS_OK;
+    t->is_aside = t->rank >= n_trainers;
+    TESS_TRY(tess_team_split(all, t->is_aside, t->rank, "role", &team));
+    t->team = team;
+    t->rank = tess_team_rank(team);
+    t->world = tess_team_size(team);
+    return TESS_OK;
+}
+
+static tess_status train(tess_trainer *t, tess_train_result *result)
+{
+    TESS_TRY(build(t));
+    return run(t, result);
+}
+
+static tess_status serve(tess_trainer *t, tess_train_result *result)
+{
+    const tess_train_observer *observer = t->observer;
+    t->observer = NULL; /* those that train say the same of their setup */
+    TESS_TRY(open_task(t));
+    t->observer = observer;
+    TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
+    TESS_TRY(open_trace(t));
+    TESS_TRY(t->kind->serve(t->task.self, &result->interrupted));
+    t->observer = NULL; /* they say that, too */
+    return result->interrupted ? TESS_OK : describe_host_memory(t);
+}
+
 tess_status tess_train(tess_runtime *runtime, const tess_task_kind *kind, const tess_config *config,
                        const tess_train_observer *observer, tess_train_result *result)
 {
@@ -484,8 +538,8 @@ tess_status tess_train(tess_runtime *runtime, const tess_task_kind *kind, const 
     tess_trainer_begin(&t, runtime, kind, config, observer);
     memset(result, 0, sizeof(*result));
     tess_runtime_phase(runtime, "setup", -1, -1);
-    tess_status status = build(&t);
+    tess_status status = take_role(&t);
     if (status == TESS_OK)
-        status = run(&t, result);
+        status = t.is_aside ? serve(&t, result) : train(&t, result);
     return tess_trainer_end(&t, status);
 }

@@ -8,6 +8,7 @@
 
 /* Borrowed, and there as soon as the task is opened. */
 tess_runtime *tess_trainer_runtime(const tess_trainer *t);
+tess_team *tess_trainer_team(const tess_trainer *t);           /* the ranks that do what this one does */
 const tess_config *tess_trainer_config(const tess_trainer *t); /* checked */
 const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t);
 const tess_model_config *tess_trainer_model(const tess_trainer *t);

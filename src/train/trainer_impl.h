@@ -19,9 +19,10 @@ struct tess_trainer {
     tess_config config; /* checked */
     const tess_train_observer *observer;
     tess_runtime *runtime;
-    tess_team *team;
+    tess_team *team; /* the ranks that do what this one does: all of the job's, or those that train, or the others */
     tess_mem *mem;
-    int rank, world; /* of the job; the engine has the other coordinates */
+    int rank, world; /* in the team; the engine has the other coordinates */
+    bool is_aside;   /* this rank does not train: it serves those that do (tess_task_kind.serve) */
     tess_ckpt_hosts *hosts;
 
     tess_tokenizer *tokenizer;

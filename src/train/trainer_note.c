@@ -11,6 +11,11 @@ tess_runtime *tess_trainer_runtime(const tess_trainer *t)
     return t->runtime;
 }
 
+tess_team *tess_trainer_team(const tess_trainer *t)
+{
+    return t->team;
+}
+
 const tess_config *tess_trainer_config(const tess_trainer *t)
 {
     return &t->config;

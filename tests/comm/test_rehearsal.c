@@ -34,7 +34,7 @@ static void equal_rehearsals_agree_and_move_nothing(void)
     float x = 1;
     tess_work *work = NULL;
     void *window;
-    EXPECT_OK(tess_rehearsal_begin(rt));
+    EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
     rehearse_sums(team, -1, -1, -1);
     EXPECT_OK(tess_barrier(team, &work));
     EXPECT(tess_work_done(work));
@@ -51,7 +51,7 @@ static void equal_rehearsals_agree_and_move_nothing(void)
 static void the_first_line_that_differs_is_shown(void)
 {
     tess_runtime *rt = join();
-    EXPECT_OK(tess_rehearsal_begin(rt));
+    EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
     rehearse_sums(tess_runtime_team(rt), 2, -1, 17);
     EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH,
                  "the odd one out: rank 2: ranks 0 1 3 called all_reduce #17 of team 'world' for 'sum 17': 63 float32");
@@ -62,7 +62,7 @@ static void the_first_line_that_differs_is_shown(void)
 static void a_line_that_is_left_out_is_shown(void)
 {
     tess_runtime *rt = join();
-    EXPECT_OK(tess_rehearsal_begin(rt));
+    EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
     rehearse_sums(tess_runtime_team(rt), 1, 5, -1);
     EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH, "rank 1 called all_reduce #5 of team 'world' for 'sum 6'");
     tess_runtime_destroy(&rt);
@@ -71,7 +71,7 @@ static void a_line_that_is_left_out_is_shown(void)
 static void a_rehearsal_that_ends_early_is_shown(void)
 {
     tess_runtime *rt = join();
-    EXPECT_OK(tess_rehearsal_begin(rt));
+    EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
     rehearse_sums(tess_runtime_team(rt), 0, LINES - 1, -1);
     EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH,
                  "rank 0 planned nothing more; ranks 1 2 called all_reduce #39 of team 'world'");
@@ -81,7 +81,7 @@ static void a_rehearsal_that_ends_early_is_shown(void)
 /* Each rank rehearses the calls of `n` micro-batches. */
 static void expect_counts(tess_runtime *rt, int64_t n, const char *needle)
 {
-    EXPECT_OK(tess_rehearsal_begin(rt));
+    EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
     EXPECT_OK(tess_rehearsal_count(rt, "a step's micro-batches", n));
     rehearse_sums(tess_runtime_team(rt), n == 3 ? tess_runtime_rank(rt) : -1, 7, -1);
     EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH, needle);
@@ -115,7 +115,7 @@ static void teams_are_compared_among_their_members(void)
     EXPECT_OK(tess_team_split(tess_runtime_team(rt), rank % 2, rank, "pair", &team));
     for (int odd = 0; odd < 2; odd++) {
         size_t n = (size_t)(10 + rank % 2 + (odd != 0 && rank == 3 ? 1 : 0));
-        EXPECT_OK(tess_rehearsal_begin(rt));
+        EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
         EXPECT_OK(tess_all_reduce(team, x, x, n, TESS_F32, TESS_SUM, NULL));
         if (odd != 0 && rank % 2 == 1)
             EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH, "team 'pair': ranks disagree, a tie: rank 1 called");
@@ -123,6 +123,27 @@ static void teams_are_compared_among_their_members(void)
             EXPECT_OK(tess_rehearsal_end(rt));
     }
     tess_team_destroy(&team);
+    tess_runtime_destroy(&rt);
+}
+
+/* Ranks 0 and 1 plan their calls; ranks 2 and 3 do other things meanwhile. */
+static void some_ranks_rehearse_without_the_others(void)
+{
+    tess_runtime *rt = join();
+    tess_team *role = NULL;
+    float x[N] = {0};
+    int rank = tess_runtime_rank(rt);
+    EXPECT_OK(tess_team_split(tess_runtime_team(rt), rank / 2, rank, "role", &role));
+    for (int odd = 0; odd < 2 && rank / 2 == 0; odd++) {
+        EXPECT_OK(tess_rehearsal_begin(role));
+        EXPECT_OK(tess_all_reduce(role, x, x, odd != 0 && rank == 1 ? 2 : 1, TESS_F32, TESS_SUM, NULL));
+        if (odd != 0)
+            EXPECT_FAILS(tess_rehearsal_end(rt), TESS_E_MISMATCH, "team 'role': ranks disagree, a tie: rank 0 called");
+        else
+            EXPECT_OK(tess_rehearsal_end(rt));
+    }
+    EXPECT_OK(tess_barrier(tess_runtime_team(rt), NULL));
+    tess_team_destroy(&role);
     tess_runtime_destroy(&rt);
 }
 
@@ -134,7 +155,7 @@ static void rehearse_stages(tess_runtime *rt, tess_team *stage, tess_team *pair,
     float x[N] = {0};
     int rank = tess_runtime_rank(rt), first = rank / 2 == 0, here = rank == 3;
     tess_work *work = NULL;
-    EXPECT_OK(tess_rehearsal_begin(rt));
+    EXPECT_OK(tess_rehearsal_begin(tess_runtime_team(rt)));
     tess_rehearsal_group(rt, rank / 2);
     for (int i = 0; i < (first ? 4 : 2); i++) /* the stages differ */
         EXPECT_OK(tess_all_reduce(stage, x, x, (size_t)(3 + first + (odd == STAGE_SUM && here && i == 1)), TESS_F32,
@@ -209,6 +230,7 @@ static const test_case cases[] = {
     {"a_rehearsal_that_ends_early_is_shown", a_rehearsal_that_ends_early_is_shown, 3, 0, TEST_ALONE},
     {"who_has_other_numbers_is_told_in_plain_words", who_has_other_numbers_is_told_in_plain_words, 4, 0, TEST_ALONE},
     {"other_numbers_may_be_nobodys_fault", other_numbers_may_be_nobodys_fault, 4, 0, TEST_ALONE},
+    {"some_ranks_rehearse_without_the_others", some_ranks_rehearse_without_the_others, 4, 0, TEST_ALONE},
     {"teams_are_compared_among_their_members", teams_are_compared_among_their_members, 4, 0, TEST_ALONE},
     {"stages_may_differ", stages_may_differ, 4, 0},
     {"ranks_of_a_stage_may_not_differ", ranks_of_a_stage_may_not_differ, 4, 0, TEST_ALONE},

@@ -120,6 +120,26 @@ static void slices_keep_the_meshs_order(void)
     tess_runtime_destroy(&rt);
 }
 
+static void a_mesh_over_a_team_knows_no_other_ranks(void)
+{
+    tess_runtime *rt = join();
+    tess_team *role;
+    tess_mesh *mesh;
+    int me = tess_runtime_rank(rt), trains = me < 4;
+    EXPECT_OK(tess_team_split(tess_runtime_team(rt), trains, me, "role", &role));
+    if (trains) {
+        EXPECT_FAILS(tess_mesh_create_over(role, (const tess_axis[]){{"dp", 5}}, 1, &mesh), TESS_E_INVALID, "4 ranks");
+        EXPECT_OK(tess_mesh_create_over(role, (const tess_axis[]){{"dp", -1}, {"tp", 2}}, 2, &mesh));
+        EXPECT_INT(tess_mesh_axis_size(mesh, 0), 2);
+        EXPECT(tess_mesh_all(mesh) == role);
+        EXPECT_INT(sum_of_ranks(tess_mesh_team(mesh, "dp"), me), me % 2 * 2 + 2);
+        EXPECT_INT(sum_of_ranks(tess_mesh_team(mesh, "tp"), me), me / 2 * 4 + 1);
+        tess_mesh_destroy(&mesh);
+    }
+    tess_team_destroy(&role);
+    tess_runtime_destroy(&rt);
+}
+
 static void one_axis_takes_any_world(void)
 {
     tess_runtime *rt = join();
@@ -223,6 +243,7 @@ static const test_case cases[] = {
     {"the_last_axis_varies_fastest", the_last_axis_varies_fastest, 8, 0},
     {"axes_sum_and_gather_their_own_ranks", axes_sum_and_gather_their_own_ranks, 8, 0},
     {"slices_keep_the_meshs_order", slices_keep_the_meshs_order, 8, 0},
+    {"a_mesh_over_a_team_knows_no_other_ranks", a_mesh_over_a_team_knows_no_other_ranks, 6, 0},
     {"one_axis_takes_any_world", one_axis_takes_any_world, -1, 0},
     {"axes_know_which_of_them_cross_hosts", axes_know_which_of_them_cross_hosts, 8, 0, TEST_NEVER},
     {"data_ranks_are_numbered_over_their_two_axes", data_ranks_are_numbered_over_their_two_axes, 8, 0},

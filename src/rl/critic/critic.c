@@ -97,7 +97,7 @@ static tess_status name_tensors(tess_critic *c)
 static tess_status build(tess_critic *c, const tess_engine *policy, const tess_model_config *config,
                          critic_source *source)
 {
-    TESS_TRY(tess_engine_create_second(policy->runtime, &c->config, config, fill, source, &c->engine));
+    TESS_TRY(tess_engine_create_second(policy->team, &c->config, config, fill, source, &c->engine));
     TESS_TRY(report_broken(policy->team, source));
     return name_tensors(c);
 }

@@ -1,0 +1,50 @@
+/* What ranks that train and ranks that only draw say to each other, beside weights (sync/weight_sync.h). A rank that
+ * draws hears one trainer alone (tess_weight_sync_source), in order; the first of them answers the first trainer. */
+#ifndef TESS_RL_RL_MESSAGES_H
+#define TESS_RL_RL_MESSAGES_H
+
+#include "base/core/rng.h"
+#include "rl/rl_impl.h"
+#include "rl/sync/weight_sync.h"
+
+enum { RL_TAG_MESSAGE = 1, RL_TAG_RESULT = 2 };
+
+typedef enum rl_message_kind {
+    RL_MESSAGE_WEIGHTS, /* of `step`, with digest `weights`, follow */
+    RL_MESSAGE_ORDER,   /* rollout `state` is to be collected; with may_draw, by the weights of `step` */
+    RL_MESSAGE_END
+} rl_message_kind;
+
+/* To a rank that draws. */
+typedef struct rl_message {
+    int64_t kind;
+    int64_t step;               /* optimizer steps behind weights */
+    uint64_t weights;           /* tess_weights_digest */
+    uint64_t identity, kernels; /* of the trainers: must be the same here */
+    rl_state state;
+    int64_t may_draw, restored; /* as rl_collect and rl have them */
+    int64_t interrupted;        /* with the end */
+} rl_message;
+
+/* From the first of them, once all have collected; then `bytes` of the chosen samples. */
+typedef struct rl_result {
+    int64_t bytes;
+    rl_state after;
+    rl_rollout_facts facts;
+} rl_result;
+
+/* All ranks of the job, in the order of the two roles. */
+static inline tess_weight_sync rl_sync_of(const rl *r)
+{
+    tess_runtime *runtime = tess_trainer_runtime(r->trainer);
+    return (tess_weight_sync){.all = tess_runtime_team(runtime),
+                              .n_trainers = tess_config_trainers(r->config, tess_runtime_world(runtime)),
+                              .bucket_bytes = (size_t)r->config->rollout.sync_bytes};
+}
+
+static inline uint64_t rl_kernels_of(const rl *r)
+{
+    return tess_hash_text(tess_stream_kernels(rl_stream(r))->name);
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* A rank that only draws: it takes in weights whenever they come, and collects the rollouts that are ordered, together
+ * with the others of its kind. */
+#include "rl/rl_copy.h"
+#include "tessera/comm.h"
+
+/* What the first of them has answered last. */
+typedef struct rl_answer {
+    rl_result result;
+    tess_buffer samples;
+    tess_work *works[2];
+} rl_answer;
+
+/* Before the next one: no order comes before this one was taken. */
+static tess_status wait_for(rl_answer *a)
+{
+    for (int i = 0; i < 2; i++)
+        if (a->works[i] != NULL)
+            TESS_TRY(tess_work_wait(&a->works[i], 0));
+    return TESS_OK;
+}
+
+static tess_status answer(rl *r, rl_answer *a)
+{
+    tess_team *all = r->copy->sync.all;
+    TESS_TRY(wait_for(a));
+    if (tess_team_rank(r->team) != 0)
+        return TESS_OK;
+    a->samples.size = 0;
+    TESS_TRY(rl_groups_write(r, &r->chosen, &a->samples));
+    a->result = (rl_result){.bytes = (int64_t)a->samples.size, .after = r->after, .facts = r->facts};
+    TESS_TRY(tess_send(all, &a->result, sizeof(a->result), TESS_U8, 0, RL_TAG_RESULT, &a->works[0]));
+    return tess_send(all, a->samples.data, a->samples.size, TESS_U8, 0, RL_TAG_RESULT, &a->works[1]);
+}
+
+static tess_status check_order(const rl *r, const rl_message *order)
+{
+    TESS_CHECK(order->identity == r->identity, TESS_E_MISMATCH,
+               "rollout.ranks: this rank has other prompts or settings than those that train: are data.files the same "
+               "on all hosts?");
+    TESS_CHECK(order->kernels == rl_kernels_of(r), TESS_E_MISMATCH,
+               "rollout.ranks: this rank computes with kernels '%s', and those that train with others: set TESSERA_CPU "
+               "on all hosts to what all of them have (`tessera info` lists it)",
+               tess_stream_kernels(rl_stream(r))->name);
+    return TESS_OK;
+}
+
+static tess_status obey(rl *r, rl_answer *a)
+{
+    const rl_message order = r->copy->message;
+    TESS_TRY(check_order(r, &order));
+    if (order.may_draw && r->copy->step != order.step)
+        TESS_TRY(rl_copy_take(r->copy));
+    r->state = order.state;
+    r->restored = order.restored != 0;
+    TESS_TRY(rl_copy_listen(r->copy));
+    TESS_TRY(rl_collect(r, order.may_draw != 0));
+    return answer(r, a);
+}
+
+/* Weights are received to their end before the next message is waited for: those who train wait for that. */
+static tess_status serve(rl *r, rl_answer *a)
+{
+    rl_copy *c = r->copy;
+    TESS_TRY(rl_copy_listen(c));
+    for (;;) {
+        tess_runtime_phase(tess_trainer_runtime(r->trainer), "weights", c->step + 1, -1);
+        TESS_TRY_CTX(tess_weights_receive_rest(c->receiver), "weights");
+        TESS_TRY_CTX(tess_work_wait(&c->incoming, 0), "wait for the ranks that train");
+        if (c->message.kind == RL_MESSAGE_END)
+            return wait_for(a);
+        TESS_TRY(c->message.kind == RL_MESSAGE_WEIGHTS ? rl_copy_begin(c) : obey(r, a));
+    }
+}
+
+tess_status rl_serve(void *self, bool *interrupted)
+{
+    rl *r = self;
+    rl_answer a = {.samples = {.mem = r->mem}};
+    TESS_TRY(rl_copy_create(r));
+    tess_status status = serve(r, &a);
+    *interrupted = r->copy->message.interrupted != 0;
+    for (int i = 0; i < 2; i++)
+        tess_work_cancel(&a.works[i]);
+    tess_buffer_free(&a.samples);
+    return status;
+}

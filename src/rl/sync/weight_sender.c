@@ -1,0 +1,163 @@
+/* The trainers' end: units are gathered in forward order, and leave in buckets. */
+#include <string.h>
+
+#include "rl/sync/weight_sync_impl.h"
+#include "tessera/comm.h"
+
+struct tess_weight_sender {
+    tess_engine *engine;
+    tess_weight_sync sync;
+    weight_layout layout;
+    int n_mine, *mine; /* ranks of `all` that this one serves */
+    char *buckets[WEIGHT_SYNC_SLOTS];
+    tess_work **works[WEIGHT_SYNC_SLOTS]; /* (n_mine) of the bucket in the slot; NULL: it has arrived */
+    int64_t open;                         /* the bucket that is being filled */
+    const void **w;                       /* of the unit at hand */
+    uint64_t *digests;                    /* (n_units) */
+};
+
+/* ---- Buckets ---- */
+static tess_status wait_for_slot(tess_weight_sender *s, int slot)
+{
+    for (int i = 0; i < s->n_mine; i++)
+        if (s->works[slot][i] != NULL)
+            TESS_TRY(tess_work_wait(&s->works[slot][i], 0));
+    return TESS_OK;
+}
+
+/* The open bucket leaves; the one after it is opened once its slot is free. */
+static tess_status send_open(tess_weight_sender *s)
+{
+    const int slot = (int)(s->open % WEIGHT_SYNC_SLOTS);
+    const size_t size = weight_layout_bucket_size(&s->layout, s->open);
+    for (int i = 0; i < s->n_mine; i++)
+        TESS_TRY(
+            tess_send(s->sync.all, s->buckets[slot], size, TESS_U8, s->mine[i], WEIGHT_SYNC_TAG, &s->works[slot][i]));
+    s->open++;
+    return wait_for_slot(s, (int)(s->open % WEIGHT_SYNC_SLOTS));
+}
+
+/* Bytes of the copy from `at` on; what lies between parameters is undefined. */
+static tess_status put(tess_weight_sender *s, size_t at, const char *bytes, size_t size)
+{
+    const size_t room = s->layout.bucket_bytes;
+    for (size_t done = 0; done < size;) {
+        const size_t from = (at + done) % room, n = size - done < room - from ? size - done : room - from;
+        while (s->open < (int64_t)((at + done) / room))
+            TESS_TRY(send_open(s));
+        memcpy(s->buckets[s->open % WEIGHT_SYNC_SLOTS] + from, bytes + done, n);
+        done += n;
+    }
+    return TESS_OK;
+}
+
+/* ---- Units ---- */
+static tess_status put_unit(tess_weight_sender *s, int unit)
+{
+    int first, n;
+    tess_model_unit_params(s->engine->model, unit, &first, &n);
+    for (int i = 0; i < n; i++)
+        s->w[i] = tess_unit_param(s->engine->units[unit], i);
+    s->digests[unit] = weight_layout_digest(&s->layout, unit, s->w);
+    for (int i = 0; i < n; i++)
+        TESS_TRY(put(s, s->layout.at[first + i], s->w[i], s->layout.size[first + i]));
+    return TESS_OK;
+}
+
+static tess_status put_all(tess_weight_sender *s)
+{
+    for (int unit = 0; unit < tess_model_n_units(s->engine->model); unit++) {
+        TESS_TRY(tess_unit_pre_forward(s->engine->units[unit]));
+        if (s->n_mine > 0)
+            TESS_TRY(put_unit(s, unit));
+        TESS_TRY(tess_unit_post_forward(s->engine->units[unit]));
+    }
+    return TESS_OK;
+}
+
+/* What is still open, and the digests behind it. */
+static tess_status send_rest(tess_weight_sender *s)
+{
+    const size_t n_units = (size_t)tess_model_n_units(s->engine->model);
+    while (s->n_mine > 0 && s->open < s->layout.n_buckets)
+        TESS_TRY(send_open(s));
+    for (int slot = 0; slot < WEIGHT_SYNC_SLOTS; slot++)
+        TESS_TRY(wait_for_slot(s, slot));
+    for (int i = 0; i < s->n_mine; i++)
+        TESS_TRY(tess_send(s->sync.all, s->digests, n_units, TESS_I64, s->mine[i], WEIGHT_SYNC_TAG, &s->works[0][i]));
+    return wait_for_slot(s, 0);
+}
+
+tess_status tess_weights_send(tess_weight_sender *s, int64_t *bytes)
+{
+    s->open = 0;
+    *bytes = (int64_t)s->layout.bytes * s->n_mine;
+    TESS_TRY_CTX(put_all(s), "send weights");
+    TESS_TRY_CTX(send_rest(s), "send weights");
+    return TESS_OK;
+}
+
+/* ---- Making ---- */
+static tess_status list_mine(tess_weight_sender *s)
+{
+    const int n = tess_team_size(s->sync.all) - s->sync.n_trainers, me = tess_team_rank(s->sync.all);
+    TESS_TRY(tess_mem_alloc_array(s->engine->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "receivers of weights",
+                                  (void **)&s->mine));
+    for (int i = 0; i < n; i++)
+        if (tess_weight_sync_source(&s->sync, i) == me)
+            s->mine[s->n_mine++] = s->sync.n_trainers + i;
+    return TESS_OK;
+}
+
+static tess_status make(tess_weight_sender *s)
+{
+    const tess_model *model = s->engine->model;
+    tess_mem *mem = s->engine->mem;
+    TESS_TRY(
+        weight_layout_create(mem, model, tess_fsdp_param_dtype(s->engine->fsdp), s->sync.bucket_bytes, &s->layout));
+    TESS_TRY(list_mine(s));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_params(model), sizeof(*s->w), "weights",
+                                  (void **)&s->w));
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*s->digests),
+                                  "digests of weights", (void **)&s->digests));
+    for (int slot = 0; slot < WEIGHT_SYNC_SLOTS && s->n_mine > 0; slot++) {
+        TESS_TRY(tess_mem_alloc(mem, TESS_POOL_COMM, s->layout.bucket_bytes, "bucket of weights",
+                                (void **)&s->buckets[slot]));
+        TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)s->n_mine, sizeof(tess_work *), "bucket of weights",
+                                      (void **)&s->works[slot]));
+    }
+    return TESS_OK;
+}
+
+tess_status tess_weight_sender_create(tess_engine *engine, const tess_weight_sync *sync, tess_weight_sender **out)
+{
+    tess_weight_sender *s;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(engine->mem, TESS_POOL_MISC, sizeof(*s), "sender of weights", (void **)&s));
+    *s = (tess_weight_sender){.engine = engine, .sync = *sync};
+    tess_status status = make(s);
+    if (status != TESS_OK)
+        tess_weight_sender_destroy(&s);
+    *out = s;
+    return status;
+}
+
+void tess_weight_sender_destroy(tess_weight_sender **handle)
+{
+    tess_weight_sender *s = *handle;
+    if (s == NULL)
+        return;
+    tess_mem *mem = s->engine->mem;
+    for (int slot = 0; slot < WEIGHT_SYNC_SLOTS; slot++) {
+        for (int i = 0; s->works[slot] != NULL && i < s->n_mine; i++)
+            tess_work_cancel(&s->works[slot][i]);
+        tess_mem_free(mem, s->works[slot]);
+        tess_mem_free(mem, s->buckets[slot]);
+    }
+    tess_mem_free(mem, s->digests);
+    tess_mem_free(mem, s->w);
+    tess_mem_free(mem, s->mine);
+    weight_layout_free(&s->layout);
+    tess_mem_free(mem, s);
+    *handle = NULL;
+}

@@ -1,0 +1,43 @@
+/* Private to this folder, and its test. */
+#ifndef TESS_RL_SYNC_WEIGHT_SYNC_IMPL_H
+#define TESS_RL_SYNC_WEIGHT_SYNC_IMPL_H
+
+#include "rl/sync/weight_sync.h"
+
+enum {
+    WEIGHT_SYNC_TAG = 0x5753, /* of messages: no others of `all` have it */
+    WEIGHT_SYNC_SLOTS = 2     /* buckets under way */
+};
+
+/* Where parameters lie in a copy. */
+typedef struct weight_layout {
+    tess_mem *mem;
+    const tess_model *model;
+    size_t *at, *size; /* (n_params) at: multiples of 64 */
+    size_t bytes, bucket_bytes;
+    int64_t n_buckets;
+} weight_layout;
+
+struct tess_weight_receiver {
+    tess_weight_sync sync;
+    int source;
+    weight_layout layout;
+    char *copy[2];
+    const void **w[2]; /* (n_params) */
+    int present;       /* -1: none */
+    bool is_receiving;
+    int64_t n_posted, n_come; /* buckets */
+    tess_work *works[WEIGHT_SYNC_SLOTS], *digests_work;
+    uint64_t *digests; /* (n_units) as they were sent */
+};
+
+/* ---- weight_layout.c ---- */
+tess_status weight_layout_create(tess_mem *mem, const tess_model *model, tess_dtype dtype, size_t bucket_bytes,
+                                 weight_layout *layout);
+void weight_layout_free(weight_layout *layout);
+/* Of the last bucket less than of the others. */
+size_t weight_layout_bucket_size(const weight_layout *layout, int64_t bucket);
+/* Of unit `unit` whose parameters w (of the unit) are. */
+uint64_t weight_layout_digest(const weight_layout *layout, int unit, const void *const *w);
+
+#endif
