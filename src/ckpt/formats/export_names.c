@@ -14,7 +14,9 @@ static const char *const wrappers[] = {
     "_orig_mod.",                 /* torch.compile */
     "_fsdp_wrapped_module.",      /* FSDP */
     "_fpw_module.",               /* its first versions, and FairScale's */
-    "_checkpoint_wrapped_module." /* activation checkpointing */
+    "_checkpoint_wrapped_module.", /* activation checkpointing */
+    "base_model.model.",           /* PEFT */
+    "base_layer."                  /* its adapted layers' own */
 };
 /* DDP's and DataParallel's word. Only leading ones go: a part of a model may have the name, too. */
 static const char ddp[] = "module.";
