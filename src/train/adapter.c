@@ -68,8 +68,8 @@ static tess_status check_freeze(const tess_config *c, const tess_model *model)
         for (int i = 0; i < n && !known; i++)
             known = tess_matches_name(pattern, tess_model_param(model, i)->name);
         TESS_CHECK(known, TESS_E_INVALID,
-                   "training.freeze: '%s' fits no parameter of the model: they are called like '%s' and '%s'; * and ? "
-                   "stand for any characters",
+                   "training.freeze: '%s' fits no parameter of the model: they are called like '%s' and '%s'; *, ? and "
+                   "[0-9] stand for characters",
                    pattern, tess_model_param(model, 0)->name, tess_model_param(model, n / 2)->name);
     }
     TESS_CHECK(tess_model_first_trainable_unit(model) < tess_model_n_units(model), TESS_E_INVALID,

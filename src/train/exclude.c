@@ -1,6 +1,7 @@
 #include "train/exclude.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 bool tess_excludes(const tess_text_list *patterns, const char *word)
@@ -13,8 +14,9 @@ bool tess_excludes(const tess_text_list *patterns, const char *word)
 
 bool tess_matches_name(const char *pattern, const char *name)
 {
-    size_t n = strlen(pattern);
-    return fnmatch(pattern, name, 0) == 0 || (strncmp(pattern, name, n) == 0 && name[n] == '.');
+    char below[TESS_TEXT_SIZE + 2];
+    snprintf(below, sizeof(below), "%s.*", pattern);
+    return fnmatch(pattern, name, 0) == 0 || fnmatch(below, name, 0) == 0;
 }
 
 static bool matches(const char *pattern, const tess_ckpt_tensor *tensor)

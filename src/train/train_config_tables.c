@@ -74,7 +74,7 @@ static const tess_option training[] = {
            "dtype of gradients on their way to their owner"),
     INT("training.threads", training.threads, "0", 0, 1024, "compute threads of a rank; 0: cores divided by ranks"),
     LIST("training.freeze", training.freeze,
-         "parameters that do not train: names with * and ?, or the first words of names (model.layers.0)"),
+         "parameters that do not train: names or their first words, with *, ? and [0-9]: model.layers.[0-3]"),
 };
 
 static const tess_option lora[] = {
