@@ -48,8 +48,11 @@ test: tests-built
 	sed -n '/^Command:/d; s/.*SKIPPED: //p' $(TEST_BUILD)/Testing/Temporary/LastTest.log | sort | uniq -c | \
 	    sed 's/^ *\([0-9]*\) /SKIPPED \1 of the tests: /'; exit $$code
 
-# The bits of one rank on 1 to 8 ranks, with every strategy, dtype and recomputation: two to ten minutes.
+# The bits of one rank on 1 to 8 ranks, with every strategy, dtype and recomputation, and the recorded bits with every kernel
+# table too: five to fifteen minutes.
 test-ranks: all
+	@for model in llama mistral qwen2 qwen3 gpt2; do \
+	    tests/golden/test_bits.sh $(BUILD)/tessera $(CURDIR) $$model all || exit 1; done
 	@tests/cli/test_any_ranks.sh $(BUILD)/tessera $(CURDIR) all
 
 # The bits of one rank under every pipeline schedule, with every strategy and dtype: five to twenty minutes.

@@ -1,10 +1,15 @@
 #include "base/text/json.h"
+#include "base/text/text.h"
 #include "cli/cli.h"
 #include "cli/cli_verify.h"
+#include "rl/algo/rl_tuner.h"
+#include "rl/reference/reference_choice.h"
 #include "train/verify/on_policy_choice.h"
 
 typedef struct advise_flags {
     const char *algorithm, *size, *budget, *json, *measured;
+    const char *preset, *reference, *critical, *no_offload;
+    int64_t steps;
     double slowdown;
 } advise_flags;
 
@@ -67,25 +72,101 @@ static tess_status advise(tess_mem *mem, const advise_flags *f)
     return cli_print_text(status, &text);
 }
 
+/* ---- Where to begin ---- */
+/* As the command line takes it. */
+static tess_status print_preset(const tess_tuner_preset *p, tess_buffer *out)
+{
+    TESS_TRY(tess_buffer_printf(out, "rl.clip_low=%g rl.clip_high=%g rl.kl_beta=%g rl.entropy_coef=%g optimizer.lr=%g",
+                                p->clip, p->clip, p->kl_beta, p->entropy_coef, p->lr));
+    if (p->correction_high > 0)
+        TESS_TRY(tess_buffer_printf(out, " rl.correction=tis rl.correction_high=%g", p->correction_high));
+    return tess_buffer_printf(out, "\n");
+}
+
+static tess_status advise_settings(tess_mem *mem, const char *task)
+{
+    char known[128] = "";
+    size_t at = 0;
+    tess_buffer text = {.mem = mem};
+    const tess_tuner_preset *preset = tess_tuner_preset_find(task);
+    for (int i = 0; i < TESS_TUNER_PRESETS; i++)
+        at = tess_text_add(known, sizeof(known), at, "%s%s", i > 0 ? ", " : "", tess_tuner_presets[i].task);
+    TESS_CHECK(preset != NULL, TESS_E_INVALID, "--preset: there is none for '%.60s'; known are %s", task, known);
+    return cli_print_text(print_preset(preset, &text), &text);
+}
+
+/* ---- Which reference ---- */
+static tess_status print_choice(const tess_reference_choice *c, tess_buffer *out)
+{
+    TESS_TRY(tess_buffer_printf(out, "reference model: %s (votes for swapping %d, for an instance of its own %d)\n",
+                                tess_reference_kind_name(c->kind), c->n_swap, c->n_independent));
+    for (int i = 0; i < c->n_votes; i++)
+        TESS_TRY(tess_buffer_printf(out, "  %s: %s\n", c->votes[i].factor, tess_reference_kind_name(c->votes[i].kind)));
+    if (c->saved_gb > 0)
+        TESS_TRY(tess_buffer_printf(out, "  swapping saves %.1f GB\n", c->saved_gb));
+    return tess_buffer_printf(
+        out, "in Tessera it is neither: one copy a host, mapped from its file or shared by the ranks\n");
+}
+
+static json_t *choice_json(const tess_reference_choice *c)
+{
+    json_t *votes = json_array();
+    for (int i = 0; i < c->n_votes; i++)
+        json_array_append_new(votes, json_pack("{s:s, s:s}", "factor", c->votes[i].factor, "kind",
+                                               tess_reference_kind_name(c->votes[i].kind)));
+    return json_pack("{s:s, s:i, s:i, s:f, s:o}", "kind", tess_reference_kind_name(c->kind), "swap", c->n_swap,
+                     "independent", c->n_independent, "saved_gb", c->saved_gb, "votes", votes);
+}
+
+static tess_status advise_reference(tess_mem *mem, const advise_flags *f)
+{
+    tess_buffer text = {.mem = mem};
+    tess_reference_case of = {
+        .steps_per_rollout = f->steps, .kl_is_critical = f->critical != NULL, .forbids_offload = f->no_offload != NULL};
+    char rest;
+    TESS_CHECK(sscanf(f->reference, "%lf,%lf%c", &of.model_gb, &of.available_gb, &rest) == 2 && of.model_gb > 0 &&
+                   of.available_gb >= 0 && of.model_gb < 1e9 && of.available_gb < 1e9,
+               TESS_E_INVALID, "--reference: '%.60s' is not MODEL,AVAILABLE: the model's weights and the memory, in GB",
+               f->reference);
+    const tess_reference_choice choice = tess_reference_choose(&of);
+    return cli_print_text(f->json != NULL ? tess_json_print(choice_json(&choice), JSON_INDENT(2), &text)
+                                          : print_choice(&choice, &text),
+                          &text);
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    advise_flags f = {.size = "medium", .budget = "medium", .slowdown = 30};
+    advise_flags f = {.size = "medium", .budget = "medium", .slowdown = 30, .steps = 1};
     const cli_flag flags[] = {
         {"--algorithm", "NAME", "ppo, grpo, dpo or sft", .text = &f.algorithm},
         {"--size", "CLASS", "small (below 1 B parameters), medium (to 10 B) or large (medium)", .text = &f.size},
         {"--budget", "CLASS", "of training: tight, medium or abundant (medium)", .text = &f.budget},
         {"--slowdown", "PERCENT", "that may be paid (30)", .number = &f.slowdown, .least = 0, .most = 1e6},
         {"--measured", "STANDARD,EXACT", "times of a step, without and with: what they mean", .text = &f.measured},
+        {"--preset", "TASK", "instead: settings to begin with: llm_rlhf, llm_grpo, game_ai or default",
+         .text = &f.preset},
+        {"--reference", "MODEL,AVAILABLE", "instead: which kind of reference model; GB of weights and of memory",
+         .text = &f.reference},
+        {"--steps", "N", "reference: steps that learn from one rollout (1)", .integer = &f.steps, .min = 1,
+         .max = 1000000},
+        {"--critical-kl", NULL, "reference: the divergence must be precise", .text = &f.critical},
+        {"--no-offload", NULL, "reference: weights may not leave the device", .text = &f.no_offload},
         {"--json", NULL, "print JSON", .text = &f.json}};
     if (cli_parse(argc, argv, &cli_verify_advise, flags, sizeof(flags) / sizeof(flags[0])) > 0)
         return cli_misuse(&cli_verify_advise, "'%.60s' is no option", argv[1]);
+    if (f.preset != NULL)
+        return cli_end(advise_settings(mem, f.preset));
+    if (f.reference != NULL)
+        return cli_end(advise_reference(mem, &f));
     if (f.algorithm == NULL)
-        return cli_misuse(&cli_verify_advise, "--algorithm says what is trained");
+        return cli_misuse(&cli_verify_advise, "--algorithm says what is trained (or ask for --preset or --reference)");
     return cli_end(advise(mem, &f));
 }
 
 const cli_command cli_verify_advise = {
-    "verify advise", "--algorithm NAME [--size CLASS] [--budget CLASS] [--slowdown PERCENT]",
+    "verify advise",
+    "--algorithm NAME [--size CLASS] [--budget CLASS] [--slowdown PERCENT] | --preset TASK | --reference "
+    "MODEL,AVAILABLE",
     "should two engines, one that generates and one that trains, pay for exactly equal log-probabilities?\n"
-    "For stacks in which equality costs time.",
+    "For stacks in which equality costs time. Also: settings of RL to begin with, and kinds of reference models.",
     .run = run};

@@ -46,6 +46,8 @@ typedef struct tess_block {
     bool tied;            /* embedding: the head multiplies by its table */
     tess_norm final_norm; /* head */
     tess_linear head;     /* of this block, or of the embedding when tied */
+    tess_linear value;    /* head: to the value of a row; the head itself where that is no language model's; else weight
+                             -1: there is none */
     /* A layer's. */
     int64_t layer;                                             /* its number in the whole model */
     int64_t n_heads, n_kv_heads, head_size, intermediate_size; /* of this rank */

@@ -152,7 +152,7 @@ static size_t take_phases(cursor *at, const plan_sizes *n, tess_unit_memory *m)
 }
 
 /* Of the head: a chunk of logits, and what a loss says of each row. */
-static size_t take_logits(tess_executor *e, cursor *at, const plan_sizes *n)
+static size_t take_logits(tess_executor *e, cursor *at, const tess_block *block, const plan_sizes *n)
 {
     size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
     size_t rows = n->T < chunk ? n->T : chunk;
@@ -163,11 +163,15 @@ static size_t take_logits(tess_executor *e, cursor *at, const plan_sizes *n)
         e->head.own_weight = take(at, (size_t)own * n->C, n->element);
         e->head.own_logits = take(at, rows * (size_t)own, sizeof(float));
     }
-    if (n->train) {
-        e->head.entropy = floats(at, n, 1);
-        e->head.dlogprob = floats(at, n, 1);
-        e->head.dentropy = floats(at, n, 1);
-    }
+    if (!n->train)
+        return at->used;
+    e->head.entropy = floats(at, n, 1);
+    e->head.dlogprob = floats(at, n, 1);
+    e->head.dentropy = floats(at, n, 1);
+    if (block->value.weight >= 0)
+        e->head.dvalue = elements(at, n, 1);
+    if (e->model->config.value_head && e->model->config.n_outputs == 0)
+        e->head.value = floats(at, n, 1);
     return at->used;
 }
 
@@ -203,7 +207,7 @@ static size_t plan_shared_unit(tess_executor *e, cursor *at, plan_share what, in
     const tess_block *block = &e->model->blocks[unit];
     plan_sizes n = sizes_of(e, block);
     if (what == SHARE_PHASES && block->kind == TESS_BLOCK_HEAD)
-        return take_logits(e, at, &n);
+        return take_logits(e, at, block, &n);
     if (what == SHARE_PHASES && block->kind == TESS_BLOCK_LAYER)
         return take_phases(at, &n, m);
     if (what == SHARE_SAVED && tess_executor_recomputes(e, unit))
@@ -316,7 +320,7 @@ static void plan_split(tess_executor *e, cursor *at)
 /* A layer's maps; `qkv` where q, k and v are one. */
 static size_t widest_adapted(const tess_block *block, bool train)
 {
-    const tess_linear *const maps[] = {&block->q,    &block->k,  &block->v,   &block->qkv,
+    const tess_linear *const maps[] = {&block->q, &block->k,    &block->v,  &block->qkv,
                                        &block->o, &block->gate, &block->up, &block->down};
     size_t widest = 0;
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)

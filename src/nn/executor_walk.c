@@ -158,18 +158,31 @@ static tess_status final_norm(tess_executor *e, const tess_layer_call *call, con
     return tess_norm_forward(call, &call->block->final_norm, s->h, NULL, NULL, e->work.y, s->input_stats);
 }
 
+/* A number a row of the batch. */
+static void show_column(const tess_layer_call *call, const char *what, float *column)
+{
+    if (call->watch->see != NULL)
+        call->watch->see(call->watch->self, call->unit, what, column, TESS_F32, 0, call->T, 1);
+}
+
 /* From work.y to the gradient of the stream. `last`: the window of the norm, `head`: that of the head's weight. */
 static tess_status compute_head(tess_executor *e, tess_layer_call *last, const tess_layer_call *head,
                                 const tess_layer_saved *s, const tess_layer_work *w, const tess_backward *b)
 {
     const tess_norm *norm = &last->block->final_norm;
     bool want_dy = e->options.first_trainable_unit < last->unit || b->din != NULL || tess_norm_trains(last, norm);
-    bool values = e->model->config.n_outputs > 0;
-    TESS_TRY(values ? tess_value_train(head, b->loss, &e->head, w->y, want_dy, b->logprob)
-                    : tess_head_train(head, b->loss, &e->head, w->y, want_dy, b->logprob));
-    if (e->shown.see != NULL)
-        e->shown.see(e->shown.self, last->unit, values ? "values" : "log-probabilities", b->logprob, TESS_F32, 0,
-                     last->T, 1);
+    bool logits = e->model->config.n_outputs == 0, values = last->block->value.weight >= 0;
+    float *value = logits ? e->head.value : b->logprob;
+    if (values) {
+        TESS_TRY(tess_value_train(last, b->loss, &e->head, w->y, value));
+        show_column(last, "values", value);
+    }
+    if (logits) {
+        TESS_TRY(tess_head_train(head, b->loss, &e->head, w->y, want_dy, b->logprob));
+        show_column(last, "log-probabilities", b->logprob);
+    }
+    if (values && want_dy)
+        TESS_TRY(tess_value_backward(last, &e->head, w->y, logits ? w->branch : NULL));
     if (!want_dy)
         return TESS_OK;
     TESS_TRY(tess_norm_backward(last, norm, s->h, s->input_stats, tess_own_part(last, w->y), NULL, w->dh));
@@ -278,27 +291,38 @@ static tess_status take_range(tess_executor *e, const tess_range *r)
 }
 
 /* What is asked of the head is what it has. */
-static tess_status check_head(const tess_executor *e, tess_loss_kind asked)
+static tess_status check_logits(const tess_executor *e)
 {
     int64_t n = e->model->config.n_outputs;
-    if (asked == TESS_LOSS_LOGPROB)
-        TESS_CHECK(n == 0, TESS_E_INVALID,
-                   "head: the model has a score of %lld outputs (num_labels) in place of logits: no token has a "
-                   "probability",
-                   (long long)n);
-    else
-        TESS_CHECK(n == 1, TESS_E_INVALID,
-                   "head: values need a score of one output; the model has %lld (num_labels; 0: a language model)",
-                   (long long)n);
+    TESS_CHECK(n == 0, TESS_E_INVALID,
+               "head: the model has a score of %lld outputs (num_labels) in place of logits: no token has a "
+               "probability",
+               (long long)n);
     return TESS_OK;
 }
 
-/* An empty micro-batch, which ranks run for others to meet, has no loss to be of a kind. */
+static tess_status check_values(const tess_executor *e)
+{
+    const tess_model_config *config = &e->model->config;
+    TESS_CHECK(config->value_head || config->n_outputs == 1, TESS_E_INVALID,
+               "head: values need a score of one output; the model has %lld (num_labels; 0: a language model)",
+               (long long)config->n_outputs);
+    return TESS_OK;
+}
+
+/* An empty micro-batch, which ranks run for others to meet, has no loss. */
 static tess_status check_loss(const tess_executor *e, const tess_batch *batch, const tess_token_loss *loss)
 {
+    const bool values = loss != NULL && loss->grade_values != NULL;
     if (batch->n_tokens == 0)
         return TESS_OK;
-    return check_head(e, loss != NULL ? loss->kind : TESS_LOSS_LOGPROB);
+    if (values)
+        TESS_TRY(check_values(e));
+    if (!values || loss->grade != NULL)
+        TESS_TRY(check_logits(e));
+    TESS_CHECK(values == (e->model->config.n_outputs > 0 || e->model->config.value_head), TESS_E_INVALID,
+               "head: the model has a value head, and the loss says nothing of values");
+    return TESS_OK;
 }
 
 static tess_status check_ends(const tess_executor *e, const tess_range *r, const void *in, const void *out)
@@ -368,11 +392,11 @@ static tess_status evaluate_head(tess_executor *e, const tess_range *r, const he
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
     TESS_TRY(final_norm(e, &call, &tess_executor_memory(e, r->slot, call.unit)->saved));
     tess_layer_show(&call, "final norm", tess_own_part(&call, e->work.y), call.config->hidden_size);
-    if (tied)
-        TESS_TRY(e->hooks.pre_forward(e->hooks.self, 0, &call.w));
     if (task->values != NULL)
         TESS_TRY(tess_value_forward(&call, e->work.y, task->values));
-    else if (task->logits != NULL)
+    if (tied)
+        TESS_TRY(e->hooks.pre_forward(e->hooks.self, 0, &call.w));
+    if (task->logits != NULL)
         TESS_TRY(pick_logits(e, call, task));
     if (task->logprob != NULL)
         TESS_TRY(tess_head_forward(&call, &e->head, e->work.y, task->inv_temperature, task->logprob, task->entropy));
@@ -435,7 +459,7 @@ static tess_status evaluate(tess_executor *e, const tess_batch *batch, const hea
 {
     tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
-    TESS_TRY(check_head(e, task->values != NULL ? TESS_LOSS_VALUE : TESS_LOSS_LOGPROB));
+    TESS_TRY(task->values != NULL ? check_values(e) : check_logits(e));
     TESS_TRY(forward_range(e, &all, NULL, NULL));
     TESS_TRY_CTX(evaluate_head(e, &all, task), "head: forward");
     return TESS_OK;
@@ -459,7 +483,7 @@ tess_status tess_executor_score(tess_executor *e, const tess_range *r, const voi
     TESS_TRY(forward_range(e, r, in, out));
     if (kind_of(e, r->end - 1) != TESS_BLOCK_HEAD)
         return TESS_OK;
-    TESS_TRY(check_head(e, TESS_LOSS_LOGPROB));
+    TESS_TRY(check_logits(e));
     const head_task task = {.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy};
     TESS_TRY_CTX(evaluate_head(e, r, &task), "head: forward");
     return TESS_OK;

@@ -33,9 +33,10 @@ bool tess_lora_adapts(const tess_lora *lora, const char *name)
 tess_status tess_lora_add_target(tess_lora *lora, const char *target, const char *key)
 {
     size_t n = strlen(target);
-    TESS_CHECK(n > 0 && n < TESS_LORA_NAME, TESS_E_INVALID,
-               "%s: '%.40s%s' is no name of a linear map: such as q_proj, or all-linear", key, target,
-               n > 40 ? "..." : "");
+    TESS_CHECK(n > 0 && n<TESS_LORA_NAME, TESS_E_INVALID,
+                          "%s: '%.40s%s' is no name of a linear map: such as q_proj, or all-linear", key, target, n> 40
+                   ? "..."
+                   : "");
     TESS_CHECK(lora->n_targets < TESS_LORA_TARGETS, TESS_E_INVALID, "%s: more than %d names; all-linear means all", key,
                TESS_LORA_TARGETS);
     snprintf(lora->targets[lora->n_targets++], TESS_LORA_NAME, "%s", target);
@@ -149,8 +150,7 @@ tess_status tess_lora_to_json(const tess_lora *lora, const char *base, bool in_o
     for (int i = 0; i < lora->n_targets; i++)
         failed |= json_array_append_new(targets, json_string(lora->targets[i]));
     /* PEFT takes its numbers as they are, and its own alpha is an integer. */
-    json_t *alpha =
-        lora->alpha == floor(lora->alpha) ? json_integer((json_int_t)lora->alpha) : json_real(lora->alpha);
+    json_t *alpha = lora->alpha == floor(lora->alpha) ? json_integer((json_int_t)lora->alpha) : json_real(lora->alpha);
     *out = json_pack("{s:s, s:s, s:I, s:o, s:f, s:b, s:o, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type",
                      "CAUSAL_LM", "r", (json_int_t)lora->rank, "lora_alpha", alpha, "lora_dropout", 0.0, "use_rslora",
                      (int)lora->rslora, "target_modules", targets, "bias", "none", "fan_in_fan_out", (int)in_out,

@@ -26,6 +26,9 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
     TESS_CHECK(part->tp_degree >= 0 && part->tp_rank >= 0 &&
                    part->tp_rank < (part->tp_degree > 1 ? part->tp_degree : 1),
                TESS_E_INVALID, "part of a model: tensor-parallel rank %d of %d", part->tp_rank, part->tp_degree);
+    TESS_CHECK(part->tp_degree <= 1 || !config->value_head, TESS_E_UNSUPPORTED,
+               "part of a model: a value head is not cut over tensor-parallel ranks: set "
+               "parallelism.tensor_parallel_degree=1");
     TESS_CHECK(part->tp_degree <= 1 || config->n_outputs == 0, TESS_E_UNSUPPORTED,
                "part of a model: a head of %lld outputs (score.weight) is not cut over tensor-parallel ranks: set "
                "parallelism.tensor_parallel_degree=1",
@@ -222,9 +225,9 @@ int64_t tess_model_count(const tess_model *model)
     return count;
 }
 
-/* 6 N + 12 L H D T as torchtitan counts (forward 2, backward 4 a weight, 2 a frozen one; two T-long products a head, not halved for the
- * causal mask, but no longer than the layer's window): N are the weights of matrices that multiply each token, with the
- * head and without the embeddings' look-ups. */
+/* 6 N + 12 L H D T as torchtitan counts (forward 2, backward 4 a weight, 2 a frozen one; two T-long products a head,
+ * not halved for the causal mask, but no longer than the layer's window): N are the weights of matrices that multiply
+ * each token, with the head and without the embeddings' look-ups. */
 double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_t seq_len)
 {
     const tess_block *block = &model->blocks[unit];

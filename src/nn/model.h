@@ -30,6 +30,7 @@ typedef struct tess_param {
     tess_init init;
     float init_std; /* UNIFORM: the bound, in [-bound, bound) */
     bool decay;     /* matrices and embeddings yes, norms and biases no */
+    bool beside;    /* of a value head beside a language model: missing in its files, unless trl wrote them */
     bool adapter;   /* of LoRA: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), lora_B (out, rank) */
     bool frozen;    /* it gets no gradient */
     int unit;
@@ -190,8 +191,8 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
 
 /* Forward and backward of one micro-batch: gradients of `loss` reach the hooks; NULL: of the SUM of -log p(target) over
  * the batch's target tokens. logprob (T) gets the log-probability of each target, of the loss's temperature (0 where
- * there is none); of a loss of kind TESS_LOSS_VALUE the value of each row. TESS_E_INVALID: a temperature that is none,
- * or, where there are tokens, a loss of another kind than the model's head; else what the loss or a hook returns. */
+ * there is none); of a value model the value of each row. TESS_E_INVALID: a temperature that is none, or, where there
+ * are tokens, a loss that grades something else than what the model has; else what the loss or a hook returns. */
 tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, const tess_token_loss *loss,
                                 float *logprob);
 
@@ -264,9 +265,8 @@ tess_status tess_executor_score(tess_executor *executor, const tess_range *range
 tess_status tess_executor_logits(tess_executor *executor, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
                                  float *logits);
 
-/* Forward only, of a model with one output (tess_model_config.n_outputs): the value of each row (T). The bits of
- * training.
- */
+/* Forward only, of a model with a value head (tess_model_config.n_outputs 1, or value_head): the value of each row (T).
+ * The bits of training. */
 tess_status tess_executor_values(tess_executor *executor, const tess_batch *batch, float *value);
 /* Both of one forward: logits of some rows, and log-probabilities of all targets. */
 tess_status tess_executor_predict(tess_executor *executor, const tess_batch *batch, const int32_t *rows, int64_t n_rows,

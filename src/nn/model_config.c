@@ -57,6 +57,8 @@ tess_status tess_model_config_check(const tess_model_config *c, const char *what
     TESS_CHECK(c->n_outputs == 0 || !c->tied, TESS_E_INVALID,
                "%s: tie_word_embeddings is true, but a head of %lld outputs is not the embedding", what,
                (long long)c->n_outputs);
+    TESS_CHECK(c->n_outputs <= 1 || !c->value_head, TESS_E_INVALID,
+               "%s: a value head has one output, and this one has %lld", what, (long long)c->n_outputs);
     TESS_CHECK(c->n_heads % c->n_kv_heads == 0, TESS_E_INVALID,
                "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld", what,
                (long long)c->n_heads, (long long)c->n_kv_heads);

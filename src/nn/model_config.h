@@ -1,5 +1,6 @@
 /* tess_model_config: an architecture as its HF config.json says it (Llama 2/3, Mistral, Ministral, Qwen2, Qwen3
- * dense, GPT-2), with a language model's head, or one of a few numbers (...ForSequenceClassification). */
+ * dense, GPT-2), with a language model's head, or one of a few numbers (...ForSequenceClassification,
+ * ...ForTokenClassification). */
 #ifndef TESS_NN_MODEL_CONFIG_H
 #define TESS_NN_MODEL_CONFIG_H
 
@@ -46,7 +47,10 @@ typedef struct tess_model_config {
     uint64_t full[TESS_MAX_LAYERS / 64]; /* and so do those with a bit here (layer_types in any order) */
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
     int64_t
-        n_outputs; /* of a head "score.weight" (n_outputs, C) in place of lm_head: what HF calls labels; 0: logits */
+        n_outputs;    /* of a head "score.weight" (n_outputs, C) in place of lm_head: what HF calls labels; 0: logits */
+    bool output_bias; /* of that head: ...ForTokenClassification */
+    bool value_head;  /* trl's "v_head.summary" (1, C) with a bias, beside lm_head, or with n_outputs 1 in place of a
+                         score; no key of config.json */
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
     int n_eos;

@@ -69,7 +69,8 @@ static tess_status parse_outputs(const json_t *json, const char *what, const tes
 {
     const char *architecture = json_string_value(json_array_get(json_object_get(json, "architectures"), 0));
     const json_t *labels = json_object_get(json, "id2label");
-    if (architecture == NULL || strcmp(architecture, row->classifier) != 0)
+    config->output_bias = architecture != NULL && strcmp(architecture, row->token_classifier) == 0;
+    if (!config->output_bias && (architecture == NULL || strcmp(architecture, row->classifier) != 0))
         return TESS_OK;
     config->n_outputs = json_is_object(labels) ? (int64_t)json_object_size(labels) : 2;
     TESS_TRY(tess_json_get_int(json, "num_labels", what, &config->n_outputs));
@@ -159,9 +160,8 @@ tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtyp
     *json = NULL;
     TESS_TRY(tess_model_config_check(config, "model"));
     const tess_family_row *row = tess_family_find(config->family);
-    json_t *out =
-        json_pack("{s:[s], s:s, s:I}", "architectures", config->n_outputs > 0 ? row->classifier : row->architecture,
-                  "model_type", row->model_type, "vocab_size", (json_int_t)config->vocab_size);
+    json_t *out = json_pack("{s:[s], s:s, s:I}", "architectures", tess_family_architecture(config), "model_type",
+                            row->model_type, "vocab_size", (json_int_t)config->vocab_size);
     if (out == NULL || row->write(config, out) != 0 || (config->n_outputs > 0 && write_outputs(config, out) != 0) ||
         (config->max_length > 0 && json_object_set_new(out, max_length_key, json_integer(config->max_length)) != 0) ||
         (config->sum_leaves > 1 && json_object_set_new(out, sum_leaves_key, json_integer(config->sum_leaves)) != 0) ||

@@ -7,11 +7,6 @@
 
 #include "tessera/status.h"
 
-typedef enum tess_loss_kind {
-    TESS_LOSS_LOGPROB, /* of a language model */
-    TESS_LOSS_VALUE    /* of a model whose head has one output (tess_model_config.n_outputs) */
-} tess_loss_kind;
-
 /* A loss that is a function of log p(target) and of the entropy of p at each row of a micro-batch, with
  * p = softmax(logits / T). Its derivatives by them say all that backward needs.
  *
@@ -25,16 +20,19 @@ typedef enum tess_loss_kind {
  * it is called for a chunk at a time, rows ascending; how many rows a chunk has must not matter to it. It is not called
  * for a micro-batch without tokens.
  *
- * Of kind TESS_LOSS_VALUE it is a function of the head's output, the value of the row: `logprob` has values, what goes
- * to dlogprob is the derivative by them, entropy is 0, and dentropy and the temperature are not read. Rows without a
- * target have values like all others, and what is written for them counts. grade is called once, with all rows. */
+ * grade_values: the same of what a value head says (tess_model_config.n_outputs 1, or value_head): given value (n) of
+ * all rows of the micro-batch, writes the loss's derivatives by them to dvalue (n), which are 0 when it is called. Rows
+ * without a target have values like all others, and what is written for them counts.
+ *
+ * A language model's loss has grade; one with a value head beside it has both, and a value model's has grade_values
+ * alone. */
 typedef struct tess_token_loss {
     void *self;
-    float inv_temperature; /* 1 / T, finite and above 0 */
+    float inv_temperature; /* 1 / T, finite and above 0; not read without grade */
     bool whole;
     tess_status (*grade)(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                          float *dlogprob, float *dentropy);
-    tess_loss_kind kind;
+    tess_status (*grade_values)(void *self, int64_t n, const float *value, float *dvalue);
 } tess_token_loss;
 
 #endif

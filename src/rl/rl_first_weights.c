@@ -33,6 +33,7 @@ tess_status rl_first_weights_find(const tess_engine *policy, const char *path, c
     TESS_TRY(tess_model_config_load(file, &first->config));
     TESS_TRY(tess_model_config_set_max_length(&first->config, c->model.max_length, "model.max_length"));
     TESS_TRY(tess_model_config_set_sum_leaves(&first->config, of_policy->sum_leaves, "model.sum_leaves"));
+    first->config.value_head = of_policy->value_head;
     TESS_CHECK(first->config.vocab_size == of_policy->vocab_size, TESS_E_INVALID,
                "%s: the %s has %lld tokens, the policy %lld: both must have the same tokenizer", file, model,
                (long long)first->config.vocab_size, (long long)of_policy->vocab_size);

@@ -7,9 +7,10 @@
  *   rl_turns.c     an environment between the turns of a sample
  *   rl_exchange.c  what every rank has drawn becomes everybody's
  *   rl_rows.c      a rollout as rows to train on: log-probabilities of others, advantages
+ *   rl_scores.c    what models said of them, kept for the rollout's later steps
  *   rl_micro.c     micro-batches of a step
  *   rl_loss.c      what a step minimises
- *   rl_values.c    the critic of PPO
+ *   rl_values.c    values of PPO: of a critic, or of a head on the policy
  *   rl_options.c   from the configuration to what these parts want
  *   rl_report.c    what people and metrics.jsonl see of it
  *   rl_evaluate.c  held-out prompts */
@@ -74,7 +75,7 @@ typedef struct rl_rows {
     float *drawn;           /* (n_rows) log-probabilities as they were drawn */
     float *old;             /* before the first update; drawn, unless they were computed again */
     float *reference;       /* NULL: there is none */
-    float *value, *returns; /* of a critic; NULL: there is none */
+    float *value, *returns; /* of PPO, else NULL */
     float *advantage;
 } rl_rows;
 
@@ -91,7 +92,7 @@ struct rl {
     tess_rewarder *rewarder;
     tess_rl_environment *environment; /* NULL: answers have one turn */
     tess_reference *reference;        /* NULL: none */
-    tess_critic *critic;              /* NULL: none */
+    tess_critic *critic;              /* NULL: none, or the policy has the value head */
     tess_value_sums value_sums;       /* of its newest step, over all ranks */
     tess_policy_options policy;
     char folder[1024]; /* of journals */
@@ -124,6 +125,17 @@ struct rl {
 static inline bool rl_has_pairs(const tess_config *c)
 {
     return c->rl.algorithm >= TESS_RL_DPO;
+}
+
+static inline bool rl_has_values(const tess_config *c)
+{
+    return c->rl.algorithm == TESS_RL_PPO;
+}
+
+/* Values come from a head on the policy's last layer. */
+static inline bool rl_shares_trunk(const tess_config *c)
+{
+    return rl_has_values(c) && c->critic.trunk == 1;
 }
 
 /* Of the policy, in drawing and in training. */
@@ -187,9 +199,13 @@ tess_status rl_exchange(rl *r, rl_sample *const *samples, const int32_t *owner, 
 /* Arrays (n) of which each rank has filled its own elements, others 0. Collective. */
 tess_status rl_share_floats(rl *r, float *values, int64_t n);
 
+/* Those that rank 0 has become everybody's. Collective. */
+tess_status rl_share_bytes(rl *r, tess_buffer *bytes);
+
 /* ---- rl_rows.c ---- */
-/* Of the samples of r->trained, with the advantages of their rewards. Collective. */
-tess_status rl_rows_make(rl *r);
+/* Of the samples of r->trained, with the advantages of their rewards. first_step: no step has learned from them yet, so
+ * the weights are those that they begin with. Collective. */
+tess_status rl_rows_make(rl *r, bool first_step);
 void rl_rows_free(rl *r);
 
 /* ---- rl_micro.c ---- */
@@ -203,11 +219,20 @@ tess_batch_source rl_micro_source(rl *r);
 typedef tess_status (*rl_visit_fn)(rl *r, const tess_batch *batch, const int64_t *place, void *self);
 tess_status rl_micro_visit(rl *r, rl_visit_fn visit, void *self);
 
+/* ---- rl_scores.c ---- */
+/* Whether a step needs what models said of the rollout's rows before its first one, and could not ask them again. */
+bool rl_scores_are_kept(const tess_config *config);
+/* Writes that to the rollout's journal, or reads it from there. Collective. */
+tess_status rl_scores_keep(rl *r);
+tess_status rl_scores_recall(rl *r);
+
 /* ---- rl_values.c ---- */
-/* r->rows.value, and room for returns. Collective. */
+/* r->rows.value. Collective. */
 tess_status rl_values_make(rl *r);
 /* The critic's step on the micro-batches of the policy's. Collective. */
 tess_status rl_values_step(rl *r);
+/* r->value_sums, once all micro-batches have run. Collective. */
+tess_status rl_values_sum(rl *r);
 
 /* ---- rl_report.c ---- */
 tess_status rl_report_rollout(rl *r);

@@ -20,7 +20,7 @@ typedef struct file_header {
 typedef struct record_header {
     uint64_t bytes;
     int64_t round;
-    uint64_t digest; /* of round and sample */
+    uint64_t digest; /* of round and bytes */
 } record_header;
 
 struct rl_journal {
@@ -129,16 +129,34 @@ void rl_journal_close(rl_journal **handle)
     *handle = NULL;
 }
 
-tess_status rl_journal_append(rl_journal *j, int64_t round, const rl_sample *sample)
+/* ---- Writing ---- */
+static tess_status begin_record(rl_journal *j)
 {
-    record_header header = {.round = round};
+    const record_header header = {.round = 0};
     j->line.size = 0;
-    TESS_TRY(tess_buffer_append(&j->line, &header, sizeof(header)));
-    TESS_TRY(rl_sample_write(sample, &j->line));
-    header.bytes = j->line.size - sizeof(header);
+    return tess_buffer_append(&j->line, &header, sizeof(header));
+}
+
+static tess_status end_record(rl_journal *j, int64_t round)
+{
+    record_header header = {.round = round, .bytes = j->line.size - sizeof(header)};
     header.digest = digest(round, j->line.data + sizeof(header), header.bytes);
     memcpy(j->line.data, &header, sizeof(header));
     return tess_os_append(j->fd, j->line.data, j->line.size, j->path);
+}
+
+tess_status rl_journal_append(rl_journal *j, int64_t round, const rl_sample *sample)
+{
+    TESS_TRY(begin_record(j));
+    TESS_TRY(rl_sample_write(sample, &j->line));
+    return end_record(j, round);
+}
+
+tess_status rl_journal_append_bytes(rl_journal *j, int64_t round, const void *bytes, size_t size)
+{
+    TESS_TRY(begin_record(j));
+    TESS_TRY(tess_buffer_append(&j->line, bytes, size));
+    return end_record(j, round);
 }
 
 /* ---- Reading ---- */

@@ -3,7 +3,8 @@
  *
  * job.dump_folder/rl/rollout-00000012/rank-00003.samples, one a rank; each begins with what its samples depend on:
  *
- *     "TESSRL01"  identity (8)  chain (8)  weights (8)      then records:  bytes (8)  round (8)  XXH3-64 (8)  sample
+ *     "TESSRL01"  identity (8)  chain (8)  weights (8)      then records:  bytes (8)  round (8)  XXH3-64 (8)  sample,
+ * or others
  *
  * A record is written when its sample is finished, and once more with its reward: the last one counts. The end of a
  * file that a kill cut off is ignored, and overwritten. */
@@ -18,6 +19,10 @@ typedef struct rl_origin {
     uint64_t identity, chain, weights;
 } rl_origin;
 
+/* Rounds of records that are no samples drawn: those under way when the rollout began; what models said of its rows
+ * (rl_scores.c). */
+enum { RL_ROUND_CARRIED = -1, RL_ROUND_SCORES = -2 };
+
 typedef struct rl_journal rl_journal;
 
 /* Opens the rollout's folder, to append as `rank`. A file of another origin is begun anew. */
@@ -28,6 +33,8 @@ void rl_journal_close(rl_journal **journal);
 /* Appends a sample of the rollout's `round`-th drawing; it survives a kill of this process when the call returns.
  * TESS_E_NO_SPACE, TESS_E_IO: the file is as before. */
 tess_status rl_journal_append(rl_journal *journal, int64_t round, const rl_sample *sample);
+/* The same of other bytes. */
+tess_status rl_journal_append_bytes(rl_journal *journal, int64_t round, const void *bytes, size_t size);
 
 /* Every whole record of that origin in the rollout's folder, of all ranks' files, in the order of file names and
  * writing. A folder that is not there has none. */

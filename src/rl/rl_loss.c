@@ -124,7 +124,12 @@ tess_status rl_judge(void *self, tess_engine_report *report)
     if (rl_has_pairs(r->config))
         return judge_pairs(r, report);
     TESS_TRY(sum_up(r, &all, &sums, &first_differs));
-    r->loss = report->loss = tess_policy_loss(&r->policy, &sums, r->micro->divisor);
+    report->loss = tess_policy_loss(&r->policy, &sums, r->micro->divisor);
+    if (rl_shares_trunk(r->config)) {
+        TESS_TRY(rl_values_sum(r));
+        report->loss += r->config->critic.coef * tess_value_mean_loss(&r->value_sums);
+    }
+    r->loss = report->loss;
     rl_report_step(r, &sums, r->micro->divisor, all.checked, all.differ);
     return check_on_policy(r, &all, &sums, first_differs);
 }
@@ -135,5 +140,6 @@ tess_token_loss rl_loss_of(rl_micro_batch *b)
     return (tess_token_loss){.self = b,
                              .inv_temperature = rl_inv_temperature(b->r->config),
                              .whole = pairs || tess_policy_needs_whole(&b->r->policy),
-                             .grade = pairs ? grade_pairs : grade};
+                             .grade = pairs ? grade_pairs : grade,
+                             .grade_values = rl_shares_trunk(b->r->config) ? rl_grade_values : NULL};
 }

@@ -6,19 +6,24 @@
 #include "rl/rl_micro.h"
 
 /* ---- The plan ---- */
-/* cost (n_seqs) holds lengths first. Micro-batches that ranks take side by side cost about the same. */
-static tess_status deal_out(rl *r, rl_micro_batches *m, int64_t *cost)
+/* length, cost (n_seqs): work space. Micro-batches that ranks take side by side cost about the same. */
+static tess_status deal_out(rl *r, rl_micro_batches *m, int64_t *length, int64_t *cost)
 {
+    static const tess_balance_fn balances[] = {NULL, tess_balance_lpt, tess_balance_differencing};
     const tess_config *c = r->config;
+    const tess_balance_fn balance = balances[c->rl.balance];
     const int64_t *begin = r->rows.begin + m->first, width = 6 * tess_trainer_model(r->trainer)->hidden_size;
+    const int64_t most = c->training.local_batch_size * c->training.seq_len;
+    const int together = rl_has_pairs(c) ? 2 : 1;
     int32_t n_bins;
-    for (int64_t i = 0; i < m->n_seqs; i++)
-        cost[i] = begin[i + 1] - begin[i];
-    TESS_TRY(tess_pack_first_fit(cost, m->n_seqs, c->training.local_batch_size * c->training.seq_len,
-                                 rl_has_pairs(c) ? 2 : 1, m->bin, &n_bins));
+    for (int64_t i = 0; i < m->n_seqs; i++) {
+        length[i] = begin[i + 1] - begin[i];
+        cost[i] = tess_sequence_cost(length[i], width);
+    }
+    TESS_TRY(balance == NULL
+                 ? tess_pack_first_fit(length, m->n_seqs, most, together, m->bin, &n_bins)
+                 : tess_pack_balanced(r->mem, balance, length, cost, m->n_seqs, most, together, m->bin, &n_bins));
     m->n = n_bins;
-    for (int64_t i = 0; i < m->n_seqs; i++)
-        cost[i] = tess_sequence_cost(cost[i], width);
     return tess_pack_by_cost(r->mem, cost, m->n_seqs, m->bin, n_bins);
 }
 
@@ -26,15 +31,17 @@ static tess_status plan(rl *r, rl_micro_batches *m)
 {
     const tess_config *c = r->config;
     const int64_t n_data = r->engine->at.n_data;
-    int64_t *cost;
-    TESS_TRY(
-        tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)m->n_seqs + 1, sizeof(*cost), "lengths", (void **)&cost));
-    tess_status status = deal_out(r, m, cost);
-    tess_mem_free(r->mem, cost);
+    int64_t *lengths;
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, 2 * (size_t)m->n_seqs + 1, sizeof(*lengths), "lengths",
+                                  (void **)&lengths));
+    tess_status status = deal_out(r, m, lengths, lengths + m->n_seqs);
+    tess_mem_free(r->mem, lengths);
     TESS_TRY(status);
     m->n_own = (m->n + n_data - 1) / n_data;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)m->n_own, sizeof(*m->own), "micro-batches",
                                   (void **)&m->own));
+    for (int64_t i = m->first; i < m->first + m->n_seqs; i++)
+        m->n_valued += r->rows.samples[i]->grade == RL_SCORED ? r->rows.n_targets[i] : 0;
     m->divisor = (double)m->n_seqs / 2;
     if (rl_has_pairs(c))
         return TESS_OK;
@@ -65,8 +72,8 @@ made:
 
 static void free_micro_batch(tess_mem *mem, rl_micro_batch *b)
 {
-    void *const blocks[] = {b->ids, b->pos,   b->targets,   b->cu,    b->place, b->mask,   b->advantage,
-                            b->old, b->drawn, b->reference, b->scale, b->value, b->returns};
+    void *const blocks[] = {b->ids, b->pos,   b->targets,   b->cu,    b->place, b->mask,    b->advantage,
+                            b->old, b->drawn, b->reference, b->scale, b->value, b->returns, b->valued};
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
         tess_mem_free(mem, blocks[i]);
 }
@@ -98,7 +105,7 @@ static tess_status alloc_micro_batch(rl *r, rl_micro_batch *b, int64_t n_seqs, i
                   {(void **)&b->advantage, rows, sizeof(float)}, {(void **)&b->old, rows, sizeof(float)},
                   {(void **)&b->drawn, rows, sizeof(float)},     {(void **)&b->reference, rows, sizeof(float)},
                   {(void **)&b->scale, seqs, sizeof(float)},     {(void **)&b->value, rows, sizeof(float)},
-                  {(void **)&b->returns, rows, sizeof(float)}};
+                  {(void **)&b->returns, rows, sizeof(float)},   {(void **)&b->valued, rows, 1}};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, arrays[i].count + 1, arrays[i].size, "micro-batch",
                                       arrays[i].at));
@@ -124,6 +131,8 @@ static void add_sequence(rl_micro_batch *b, const rl_rows *rows, int64_t i, floa
     if (rows->value != NULL) {
         memcpy(b->value + at, rows->value + first, (size_t)n * sizeof(float));
         memcpy(b->returns + at, rows->returns + first, (size_t)n * sizeof(float));
+        if (s->grade == RL_SCORED)
+            memcpy(b->valued + at, rows->mask + first, (size_t)n);
     }
     b->scale[b->batch.n_seqs++] = scale;
     b->cu[b->batch.n_seqs] = (int32_t)(at + n);

@@ -11,7 +11,8 @@ typedef struct rl_micro_batch {
     int64_t *place;                    /* of each row among those of the rollout */
     uint8_t *mask;
     float *advantage, *old, *drawn, *reference, *scale; /* scale (n_seqs) */
-    float *value, *returns;                             /* with a critic */
+    float *value, *returns;                             /* of PPO, */
+    uint8_t *valued;                                    /* which learns those of samples that have a reward */
     tess_batch batch;
     tess_policy_rows rows;
     tess_token_loss loss;
@@ -30,12 +31,16 @@ struct rl_micro_batches {
     int32_t *bin;          /* (n_seqs) */
     float *scale;          /* (n_seqs) */
     double divisor;
+    int64_t n_valued;    /* rows whose value is learned */
     rl_micro_batch *own; /* (n_own) every n_data-th, made when asked for */
     int64_t n_own;
 };
 
 /* The micro-batch of that index, which is this rank's. */
 tess_status rl_micro_take(rl *r, int64_t index, rl_micro_batch **batch);
+
+/* rl_values.c: a token loss's grade_values, of a micro-batch. */
+tess_status rl_grade_values(void *self, int64_t n, const float *value, float *dvalue);
 
 /* rl_loss.c: the loss of a micro-batch whose arrays are filled; and what is known of a step when all of them have run,
  * as tess_batch_source's judge. */

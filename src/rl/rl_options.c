@@ -90,6 +90,28 @@ static tess_status check_pairs(tess_config *c)
     return TESS_OK;
 }
 
+static tess_status check_critic(tess_config *c)
+{
+    c->model.value_head = rl_shares_trunk(c);
+    TESS_CHECK(
+        !c->model.value_head || c->critic.path[0] == '\0', TESS_E_INVALID,
+        "critic.path: with critic.trunk=shared values come from the policy's layers, and there is no other model: "
+        "leave critic.path out");
+    return TESS_OK;
+}
+
+/* What only checkpoints hold is lost with a rank. */
+static tess_status check_recovery(tess_config *c)
+{
+    if ((rl_has_values(c) && !rl_shares_trunk(c)) || (rl_wants_reference(c) && c->reference.update_interval > 0))
+        c->recovery.hot = false;
+    TESS_CHECK(
+        c->recovery.hot || !c->checkpoint.memory_copies, TESS_E_INVALID,
+        "checkpoint.memory_copies: a critic with a trunk of its own, and a reference that follows the policy, are "
+        "kept in checkpoints alone: leave one of the two out");
+    return TESS_OK;
+}
+
 tess_status rl_check(tess_config *c)
 {
     TESS_CHECK(c->parallelism.tensor_parallel_degree == 1 && c->parallelism.pipeline_parallel_degree == 1,
@@ -106,12 +128,8 @@ tess_status rl_check(tess_config *c)
     TESS_CHECK(!c->rl.kl_in_reward || c->rl.kl_beta > 0, TESS_E_INVALID,
                "rl.kl_in_reward: set rl.kl_beta, its weight, too");
     TESS_TRY(rl_has_pairs(c) ? check_pairs(c) : check_drawing(c));
-    if (c->rl.algorithm == TESS_RL_PPO || (rl_wants_reference(c) && c->reference.update_interval > 0))
-        c->recovery.hot = false; /* their weights are in checkpoints, not in the memory that outlives a rank */
-    TESS_CHECK(
-        c->recovery.hot || !c->checkpoint.memory_copies, TESS_E_INVALID,
-        "checkpoint.memory_copies: a reference that follows the policy is kept in checkpoints alone: leave one of the "
-        "two out");
+    TESS_TRY(check_critic(c));
+    TESS_TRY(check_recovery(c));
     const tess_policy_options policy = rl_policy_of(c, c->rl.kl_beta);
     const tess_dpo_options dpo = rl_dpo_of(c);
     return rl_has_pairs(c) ? tess_dpo_options_check(&dpo) : tess_policy_options_check(&policy);

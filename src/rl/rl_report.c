@@ -169,9 +169,9 @@ void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t
     const int n = tess_policy_metrics(&r->policy, sums, divisor, metrics);
     r->kl = tess_exact_value(&sums->sum[TESS_POLICY_SUM_KL]) / divisor;
     r->n_metrics = r->n_rollout_metrics;
-    for (int i = 0; i < n; i++)
-        rl_add_metric(r, metrics[i].name, metrics[i].value);
-    if (r->critic != NULL) {
+    for (int i = 0; i < n; i++) /* the loss has that of a shared trunk's values in it */
+        rl_add_metric(r, metrics[i].name, strcmp(metrics[i].name, "train/loss") == 0 ? r->loss : metrics[i].value);
+    if (r->rows.value != NULL) {
         tess_metric values[TESS_VALUE_METRICS];
         tess_value_metrics(&r->value_sums, values);
         for (int i = 0; i < TESS_VALUE_METRICS; i++)

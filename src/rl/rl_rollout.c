@@ -15,8 +15,6 @@
 #include "rl/rl_impl.h"
 #include "tessera/comm.h"
 
-enum { CARRIED = -1 }; /* the round of records that say what a rollout begins with */
-
 typedef struct rollout {
     rl *r;
     rl_origin origin;
@@ -307,7 +305,7 @@ static tess_status run_rounds(rollout *o)
 /* ---- What is carried over ---- */
 static tess_status take_carried(void *self, int64_t round, const void *bytes, size_t size)
 {
-    return round == CARRIED ? tess_buffer_append(self, bytes, size) : TESS_OK;
+    return round == RL_ROUND_CARRIED ? tess_buffer_append(self, bytes, size) : TESS_OK;
 }
 
 /* bytes: samples, the prompts in their order. */
@@ -328,17 +326,6 @@ static tess_status parse_carried(rl *r, const tess_buffer *bytes)
     return TESS_OK;
 }
 
-static tess_status share_bytes(rl *r, tess_buffer *bytes)
-{
-    int64_t size = (int64_t)bytes->size;
-    TESS_TRY(tess_broadcast(r->team, &size, 1, TESS_I64, 0, NULL));
-    if (tess_team_rank(r->team) != 0) {
-        TESS_TRY(tess_mem_grow(r->mem, TESS_POOL_MISC, (size_t)size + 1, "carried samples", (void **)&bytes->data));
-        bytes->size = bytes->capacity = (size_t)size;
-    }
-    return tess_broadcast(r->team, bytes->data, (size_t)size, TESS_U8, 0, NULL);
-}
-
 static tess_status read_carried(rollout *o)
 {
     rl *r = o->r;
@@ -348,7 +335,7 @@ static tess_status read_carried(rollout *o)
         status = rl_journal_read(r->folder, r->state.rollout, &o->origin, take_carried, &bytes);
     status = tess_team_agree(r->team, status);
     if (status == TESS_OK)
-        status = share_bytes(r, &bytes);
+        status = rl_share_bytes(r, &bytes);
     if (status == TESS_OK)
         status = parse_carried(r, &bytes);
     tess_buffer_free(&bytes);
@@ -365,7 +352,7 @@ static tess_status write_carried(rollout *o)
     const rl *r = o->r;
     for (size_t g = 0; g < r->under_way.n && tess_team_rank(r->team) == 0 && o->journal != NULL; g++)
         for (int64_t k = 0; k < r->config->rollout.n; k++)
-            TESS_TRY(rl_journal_append(o->journal, CARRIED, &r->under_way.group[g].samples[k]));
+            TESS_TRY(rl_journal_append(o->journal, RL_ROUND_CARRIED, &r->under_way.group[g].samples[k]));
     return TESS_OK;
 }
 

@@ -39,6 +39,13 @@ static tess_status alloc_rows(rl *r)
         {(void **)&rows->mask, n_rows, sizeof(*rows->mask)}, {(void **)&rows->version, n_rows, sizeof(*rows->version)},
         {(void **)&rows->drawn, n_rows, sizeof(float)},      {(void **)&rows->old, n_rows, sizeof(float)},
         {(void **)&rows->advantage, n_rows, sizeof(float)},  {(void **)&rows->n_targets, n_seqs, sizeof(int64_t)}};
+    const array_of_rows of_values[] = {{(void **)&rows->value, n_rows, sizeof(float)},
+                                       {(void **)&rows->returns, n_rows, sizeof(float)}};
+    const array_of_rows of_reference[] = {{(void **)&rows->reference, n_rows, sizeof(float)}};
+    if (rl_has_values(r->config))
+        TESS_TRY(alloc_arrays(r, of_values, 2));
+    if (r->reference != NULL)
+        TESS_TRY(alloc_arrays(r, of_reference, 1));
     return alloc_arrays(r, arrays, (int)(sizeof(arrays) / sizeof(arrays[0])));
 }
 
@@ -103,23 +110,30 @@ static tess_status score(rl *r, const tess_batch *batch, const int64_t *place, v
 }
 
 /* Log-probabilities of all rows, by the reference or the present weights. */
-static tess_status score_all(rl *r, bool of_reference, float **into)
+static tess_status score_all(rl *r, bool of_reference, float *into)
 {
-    rl_scoring s = {.of_reference = of_reference};
+    rl_scoring s = {.into = into, .of_reference = of_reference};
     const size_t most = (size_t)(r->config->training.local_batch_size * r->config->training.seq_len);
-    const array_of_rows arrays[] = {{(void **)into, (size_t)r->rows.n_rows, sizeof(float)},
-                                    {(void **)&s.logprob, most, sizeof(float)}};
-    tess_mem_free(r->mem, *into);
-    *into = NULL;
-    tess_status status = alloc_arrays(r, arrays, 2);
-    s.into = *into;
-    if (status == TESS_OK)
-        status = rl_micro_plan(r, 0, r->rows.n_seqs, &r->micro);
+    const array_of_rows arrays[] = {{(void **)&s.logprob, most, sizeof(float)}};
+    TESS_TRY(alloc_arrays(r, arrays, 1));
+    memset(into, 0, (size_t)r->rows.n_rows * sizeof(*into)); /* rows of other ranks are added */
+    tess_status status = rl_micro_plan(r, 0, r->rows.n_seqs, &r->micro);
     if (status == TESS_OK)
         status = rl_micro_visit(r, score, &s);
     rl_micro_free(r, &r->micro);
     tess_mem_free(r->mem, s.logprob);
-    return status == TESS_OK ? rl_share_floats(r, *into, r->rows.n_rows) : status;
+    return status == TESS_OK ? rl_share_floats(r, into, r->rows.n_rows) : status;
+}
+
+static tess_status ask_models(rl *r)
+{
+    if (r->config->rl.on_mismatch == TESS_MISMATCH_CORRECT)
+        TESS_TRY_CTX(score_all(r, false, r->rows.old), "log-probabilities of samples");
+    if (r->reference != NULL) /* of the temperature that the loss has */
+        TESS_TRY_CTX(score_all(r, true, r->rows.reference), "log-probabilities of the reference");
+    if (rl_has_values(r->config))
+        TESS_TRY_CTX(rl_values_make(r), "values");
+    return TESS_OK;
 }
 
 /* ---- Rewards to advantages ---- */
@@ -188,6 +202,7 @@ static tess_status fill_advantages(rl *r, const rewards *w)
     const tess_config *c = r->config;
     rl_rows *rows = &r->rows;
     const tess_advantage_kind kind = kind_of(c->rl.algorithm);
+    const bool baseline = kind == TESS_ADV_REINFORCE_PP_BASELINE;
     for (int64_t i = 0; i < rows->n_seqs; i++) {
         w->scored[i] = rows->samples[i]->grade == RL_SCORED;
         w->reward[i] = w->scored[i] ? reward_of(r, rows->samples[i]) : 0;
@@ -197,12 +212,14 @@ static tess_status fill_advantages(rl *r, const rewards *w)
     }
     TESS_TRY(tess_group_advantages(kind, c->rl.eps, w->reward, w->scored, rows->n_seqs, rows->group, rows->n_groups,
                                    w->advantage));
-    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || c->rl.kl_in_reward)
+    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || (c->rl.kl_in_reward && !baseline))
         advantages_of_tokens(r, w);
     else
         tess_token_spread(rows->n_seqs, w->cu, w->mask, w->advantage, rows->advantage);
-    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_REINFORCE_PP_BASELINE || kind == TESS_ADV_GAE ||
-        c->rl.norm_advantages)
+    if (c->rl.kl_in_reward && baseline)
+        tess_token_penalize(r->training.kl_beta, (tess_kl_kind)c->rl.kl, rows->n_rows, w->mask, rows->old,
+                            rows->reference, rows->advantage);
+    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || baseline || c->rl.norm_advantages)
         whiten(r, w->mask);
     return TESS_OK;
 }
@@ -226,27 +243,25 @@ static tess_status make_advantages(rl *r)
 }
 
 /* ---- The whole ---- */
-static tess_status make(rl *r)
+static tess_status make(rl *r, bool first_step)
 {
+    const bool kept = rl_scores_are_kept(r->config);
     TESS_TRY(list_sequences(r));
     TESS_CHECK(r->rows.n_rows < INT32_MAX, TESS_E_INVALID,
                "a rollout of %lld tokens is too large: fewer rollout.prompts or rollout.n", (long long)r->rows.n_rows);
     TESS_TRY(alloc_rows(r));
     fill_rows(&r->rows, rl_has_pairs(r->config));
-    if (r->config->rl.on_mismatch == TESS_MISMATCH_CORRECT)
-        TESS_TRY_CTX(score_all(r, false, &r->rows.old), "log-probabilities of samples");
-    if (r->reference != NULL) /* of the temperature that the loss has */
-        TESS_TRY_CTX(score_all(r, true, &r->rows.reference), "log-probabilities of the reference");
-    if (r->critic != NULL)
-        TESS_TRY_CTX(rl_values_make(r), "values");
+    TESS_TRY(kept && !first_step ? rl_scores_recall(r) : ask_models(r));
+    if (kept && first_step)
+        TESS_TRY(rl_scores_keep(r));
     return rl_has_pairs(r->config) ? TESS_OK : make_advantages(r);
 }
 
-tess_status rl_rows_make(rl *r)
+tess_status rl_rows_make(rl *r, bool first_step)
 {
     double begin_s = tess_os_now_s();
     rl_rows_free(r);
-    tess_status status = make(r);
+    tess_status status = make(r, first_step);
     r->facts.prepare_s = tess_os_now_s() - begin_s;
     return status == TESS_OK ? TESS_OK : tess_fail_context(status, "rollout %lld", (long long)r->training.rollout);
 }

@@ -132,7 +132,7 @@ static tess_status ready(void *self, tess_engine *engine)
     r->engine = engine;
     if (rl_wants_reference(c))
         TESS_TRY_CTX(tess_reference_create(engine, &reference, &reporter, &r->reference), "reference");
-    if (c->rl.algorithm == TESS_RL_PPO)
+    if (rl_has_values(c) && !rl_shares_trunk(c))
         TESS_TRY_CTX(tess_critic_create(engine, &critic, &reporter, &r->critic), "critic");
     return TESS_OK;
 }
@@ -228,7 +228,7 @@ static tess_status begin_rollout(rl *r, int64_t rollout, bool is_first_step)
     take_newest(r);
     r->training.kl_beta = r->next.kl_beta = kl_beta;
     r->policy = rl_policy_of(r->config, kl_beta);
-    TESS_TRY(rl_rows_make(r));
+    TESS_TRY(rl_rows_make(r, is_first_step));
     if (!rl_has_pairs(r->config))
         TESS_TRY(rl_report_rollout(r));
     return lags ? collect(r, &r->next, is_first_step) : TESS_OK;

@@ -10,9 +10,9 @@ struct tess_adapter_merge {
     tess_model_config config;
     tess_model *model; /* with the adapter */
     tess_weights *weights;
-    int newest;      /* parameter whose factors are here; -1: none */
-    float *a, *b;    /* (rank, in), (out, rank) */
-    double *row;     /* (in) */
+    int newest;   /* parameter whose factors are here; -1: none */
+    float *a, *b; /* (rank, in), (out, rank) */
+    double *row;  /* (in) */
     int64_t n_in, n_out;
 };
 
@@ -66,8 +66,8 @@ static tess_status take_factors(tess_adapter_merge *m, int a, int b)
     m->n_out = tess_model_param(m->model, b)->shape.dim[0];
     TESS_TRY(read_factor(m, a, &m->a));
     TESS_TRY(read_factor(m, b, &m->b));
-    TESS_TRY(tess_mem_alloc_array(m->mem, TESS_POOL_MISC, (size_t)m->n_in, sizeof(double), "adapter",
-                                  (void **)&m->row));
+    TESS_TRY(
+        tess_mem_alloc_array(m->mem, TESS_POOL_MISC, (size_t)m->n_in, sizeof(double), "adapter", (void **)&m->row));
     m->newest = a;
     return TESS_OK;
 }

@@ -164,7 +164,8 @@ tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard
 {
     int own = e->own_param[index];
     const tess_param *param = tess_model_param(e->whole, index);
-    *shard = (tess_shard){.name = param->name, .shape = param->shape, .trainable = !param->frozen, .decay = param->decay};
+    *shard =
+        (tess_shard){.name = param->name, .shape = param->shape, .trainable = !param->frozen, .decay = param->decay};
     moments[0] = moments[1] = NULL;
     if (own < 0)
         return TESS_OK;

@@ -8,7 +8,8 @@
 /* Whether a word ("optimizer", "lr_scheduler", "data") is listed. */
 bool tess_excludes(const tess_text_list *patterns, const char *word);
 
-/* Whether a pattern (with *, ? and [0-9]) fits a name, or its first words up to a dot: "optimizer", "model.layers.[0-3]".
+/* Whether a pattern (with *, ? and [0-9]) fits a name, or its first words up to a dot: "optimizer",
+ * "model.layers.[0-3]".
  */
 bool tess_matches_name(const char *pattern, const char *name);
 

@@ -52,6 +52,7 @@ tess_status tess_config_load_model(const tess_config *config, tess_model_config 
     TESS_TRY(tess_model_config_set_max_length(model, config->model.max_length, "model.max_length"));
     TESS_TRY(tess_model_config_set_sum_leaves(model, config->model.sum_leaves, "model.sum_leaves"));
     TESS_TRY(tess_config_load_lora(config, &model->lora));
+    model->value_head = config->model.value_head;
     int64_t longest = tess_model_config_max_length(model);
     TESS_CHECK(config->training.seq_len <= longest, TESS_E_INVALID,
                "training.seq_len: %lld is more than the %lld positions of %s (max_position_embeddings): shorten the "

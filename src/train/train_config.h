@@ -58,6 +58,7 @@ typedef struct tess_config {
         char path[TESS_TEXT_SIZE];
         int save_dtype; /* tess_precision */
         int64_t max_length, sum_leaves;
+        bool value_head; /* no key: the task's check sets it */
     } model;
     struct {
         char path[TESS_TEXT_SIZE];
@@ -171,7 +172,8 @@ typedef struct tess_config {
         bool norm_advantages;
         double dpo_beta, label_smoothing, max_lag;
         int64_t keep_journals;
-        int phase; /* both, rollout, train */
+        int phase;   /* both, rollout, train */
+        int balance; /* cost, lpt, karmarkar_karp */
     } rl;
     struct {
         int64_t prompts, n, max_new_tokens, max_prompt_tokens;
@@ -197,8 +199,9 @@ typedef struct tess_config {
         double ema;
     } reference;
     struct {
+        int trunk; /* own, shared */
         char path[TESS_TEXT_SIZE];
-        double lr;
+        double lr, coef;
     } critic;
     struct {
         int64_t n;

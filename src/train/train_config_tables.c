@@ -283,6 +283,8 @@ static const tess_option rl[] = {
           "advise when the weights that drew a rollout are older than this many steps in the mean; 0: never"),
     INT("rl.keep_journals", rl.keep_journals, "0", 0, 1e9,
         "newest rollouts whose samples stay in job.dump_folder/rl; 0: all"),
+    CHOICE("rl.balance", rl.balance, "cost", "cost|lpt|karmarkar_karp",
+           "micro-batches: cost: as full as they get, the dearest first; lpt, karmarkar_karp: all cost about the same"),
     CHOICE("rl.phase", rl.phase, "both", "both|rollout|train",
            "rollout: draw and keep samples, train nothing; train: on samples that were kept, drawing none"),
 };
@@ -351,8 +353,11 @@ static const tess_option reference[] = {
 };
 
 static const tess_option critic[] = {
+    CHOICE("critic.trunk", critic.trunk, "own", "own|shared",
+           "ppo: own: values come from a second model; shared: from a head on the policy's last layer"),
     TEXT("critic.path", critic.path, "", "ppo: folder of the value model; empty: model.path, with a new head"),
-    FLOAT("critic.lr", critic.lr, "1e-5", 0, 1e6, "its learning rate"),
+    FLOAT("critic.lr", critic.lr, "1e-5", 0, 1e6, "its learning rate; shared: the policy's"),
+    FLOAT("critic.coef", critic.coef, "0.5", 0, 1e6, "shared: weight of the value loss beside the policy's"),
 };
 
 static const tess_option evaluation[] = {

@@ -1,5 +1,5 @@
-/* Writes the trained model as a Hugging Face folder, or its adapter as PEFT's. Each rank writes its primary boxes. With host-local folders the
- * other ranks send theirs to rank 0, which writes them all. */
+/* Writes the trained model as a Hugging Face folder, or its adapter as PEFT's. Each rank writes its primary boxes. With
+ * host-local folders the other ranks send theirs to rank 0, which writes them all. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -205,7 +205,7 @@ static tess_status list_tensors(const tess_trainer *t, export_list *list)
     for (int i = 0; i < tess_model_n_params(t->engine->whole); i++) {
         const tess_param *param = tess_model_param(t->engine->whole, i);
         export_tensor *tensor = &list->tensors[list->n];
-        if (param->adapter != list->adapter)
+        if (param->beside || param->adapter != list->adapter)
             continue;
         tensor->param = i;
         snprintf(tensor->name, sizeof(tensor->name), "%s%s", list->adapter ? "base_model.model." : "", param->name);
@@ -241,8 +241,8 @@ static tess_status write_tensors(tess_trainer *t, const char *folder, export_lis
     size_t shard_bytes = list->adapter ? SIZE_MAX : 0; /* PEFT reads one file */
     tess_st_writer *writer;
     TESS_TRY(list_tensors(t, list));
-    TESS_TRY(tess_st_write_begin(t->mem, t->team, folder, list->stem, list->in_files, list->n, shard_bytes, NULL,
-                                 &writer));
+    TESS_TRY(
+        tess_st_write_begin(t->mem, t->team, folder, list->stem, list->in_files, list->n, shard_bytes, NULL, &writer));
     tess_status status = TESS_OK, written = TESS_OK;
     for (int i = 0; i < list->n && status == TESS_OK; i++)
         status = write_tensor(t, writer, list, i, &written);
@@ -253,12 +253,12 @@ static tess_status write_folder(tess_trainer *t, const char *folder, export_list
 {
     size_t n = (size_t)tess_model_n_params(t->engine->whole);
     tess_status status;
-    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, n, sizeof(*list->tensors), "export",
-                                   (void **)&list->tensors),
-              allocated);
-    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, n, sizeof(*list->in_files), "export",
-                                   (void **)&list->in_files),
-              allocated);
+    TESS_GOTO(
+        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, n, sizeof(*list->tensors), "export", (void **)&list->tensors),
+        allocated);
+    TESS_GOTO(
+        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, n, sizeof(*list->in_files), "export", (void **)&list->in_files),
+        allocated);
     TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, CHUNK_VALUES, sizeof(float), "export", &list->encoded),
               allocated);
     status = write_tensors(t, folder, list);

@@ -59,6 +59,14 @@ static tess_status match(warm_start *w)
     return TESS_OK;
 }
 
+/* Of a value head that the other run had none of: it begins as it was made. */
+static bool is_left_out(const warm_start *w, const tess_ckpt_tensor *tensor)
+{
+    const tess_model *model = w->t->engine->whole;
+    const int index = tess_model_find_param(model, tensor->name);
+    return index >= 0 && tess_model_param(model, index)->beside && find_tensor(w, tensor) == NULL;
+}
+
 static tess_status prepare(warm_start *w)
 {
     tess_trainer *t = w->t;
@@ -68,7 +76,8 @@ static tess_status prepare(warm_start *w)
     TESS_TRY(tess_exclude_tensors(&t->without, w->tensors, &w->n));
     int n = 0;
     for (int i = 0; i < w->n; i++)
-        if (w->tensors[i].kind == TESS_CKPT_WEIGHT || !t->config.checkpoint.initial_load_model_only)
+        if ((w->tensors[i].kind == TESS_CKPT_WEIGHT || !t->config.checkpoint.initial_load_model_only) &&
+            !is_left_out(w, &w->tensors[i]))
             w->tensors[n++] = w->tensors[i];
     w->n = n;
     TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)w->n, sizeof(w->requests[0]), "tensors to read",

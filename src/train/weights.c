@@ -17,7 +17,7 @@ struct tess_weights {
     tess_mem *mem;
     const tess_model *model;
     tess_reporter reporter;
-    weights_files files[2]; /* of the model, of its adapter */
+    weights_files files[2];         /* of the model, of its adapter */
     tess_catalog_request *requests; /* (n_params) each tensor whole */
     int32_t *broken;                /* (n_params) 1: NaN or infinite values */
     const void **whole;             /* (n_params), NULL until asked for */
@@ -49,8 +49,8 @@ static const weights_files *files_of(const tess_weights *w, int index)
     return &w->files[tess_model_param(w->model, index)->adapter];
 }
 
-/* The parameters of the model, or of its adapter. may_miss: the one that need not be there; NULL: none. */
-static tess_status match(tess_weights *w, bool adapter, const char *may_miss)
+/* The parameters of the model, or of its adapter. */
+static tess_status match(tess_weights *w, bool adapter)
 {
     const weights_files *files = &w->files[adapter];
     const char *described = adapter ? "adapter_config.json" : "config.json", *missing = NULL;
@@ -62,7 +62,7 @@ static tess_status match(tess_weights *w, bool adapter, const char *may_miss)
             continue;
         n_asked++;
         const tess_catalog_tensor *tensor = tess_weights_find(files->list, param->name);
-        if (tensor == NULL && may_miss != NULL && strcmp(param->name, may_miss) == 0)
+        if (tensor == NULL && param->beside)
             continue;
         if (tensor == NULL) {
             missing = n_missing++ == 0 ? param->name : missing;
@@ -112,8 +112,8 @@ static void report_unused(const tess_weights *w)
     w->reporter.line(w->reporter.self, text);
 }
 
-tess_status tess_weights_open_without(tess_mem *mem, const char *path, const tess_model *model, const char *missing,
-                                      const tess_reporter *reporter, tess_weights **out)
+tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
+                              tess_weights **out)
 {
     tess_weights *w;
     size_t n = (size_t)tess_model_n_params(model);
@@ -127,19 +127,13 @@ tess_status tess_weights_open_without(tess_mem *mem, const char *path, const tes
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->broken), "weights", (void **)&w->broken), opened);
     TESS_GOTO(tess_catalog_open(mem, path, &w->files[0].catalog), opened);
     TESS_GOTO(tess_weights_list(w->files[0].catalog, model, &w->files[0].list), opened);
-    TESS_GOTO(match(w, false, missing), opened);
+    TESS_GOTO(match(w, false), opened);
     report_unused(w);
     *out = w;
     return TESS_OK;
 opened:
     tess_weights_close(&w);
     return status;
-}
-
-tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
-                              tess_weights **weights)
-{
-    return tess_weights_open_without(mem, path, model, NULL, reporter, weights);
 }
 
 tess_status tess_weights_add_adapter(tess_weights *w, const char *folder)
@@ -151,16 +145,13 @@ tess_status tess_weights_add_adapter(tess_weights *w, const char *folder)
     TESS_CHECK(tess_os_is_file(path), TESS_E_NOT_FOUND, "%s: no such file: the adapter is not whole", path);
     TESS_TRY(tess_catalog_open(w->mem, path, &files->catalog));
     TESS_TRY(tess_weights_list(files->catalog, w->model, &files->list));
-    TESS_TRY(match(w, true, NULL));
+    TESS_TRY(match(w, true));
     int n = tess_weights_count_unused(files->list, w->requests, tess_model_n_params(w->model), false, &first);
-    TESS_CHECK(n == 0, TESS_E_FORMAT, "%s: %d tensors fit nothing in this model, the first is '%s': it is an adapter of "
-               "another model", path, n, first);
+    TESS_CHECK(n == 0, TESS_E_FORMAT,
+               "%s: %d tensors fit nothing in this model, the first is '%s': it is an adapter of "
+               "another model",
+               path, n, first);
     return TESS_OK;
-}
-
-bool tess_weights_has(const tess_weights *w, int index)
-{
-    return w->requests[index].tensor != NULL;
 }
 
 void tess_weights_close(tess_weights **handle)
@@ -206,6 +197,10 @@ tess_status tess_weights_fill(void *context, const char *name, const tess_box *b
     TESS_TRY(find_param(w->model, name, &index));
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
     const tess_catalog *catalog = files_of(w, index)->catalog;
+    if (tensor == NULL && tess_model_param(w->model, index)->beside) {
+        tess_param_fill(tess_model_param(w->model, index), 0, box, dst);
+        return TESS_OK;
+    }
     TESS_CHECK(tensor != NULL, TESS_E_NOT_FOUND, "%s: no tensor '%s'", w->files[0].catalog->path, name);
     TESS_TRY(tess_catalog_read_floats(catalog, tensor, box, dst));
     int64_t n = tess_box_count(tensor->n_dims, box);
@@ -251,7 +246,8 @@ tess_status tess_weights_map(tess_weights *w, tess_dtype dtype, int index, const
 {
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
     *data = NULL;
-    return is_stored_as(tensor, dtype) ? tess_catalog_map(files_of(w, index)->catalog, tensor, data) : TESS_OK;
+    return tensor != NULL && is_stored_as(tensor, dtype) ? tess_catalog_map(files_of(w, index)->catalog, tensor, data)
+                                                         : TESS_OK;
 }
 
 /* Maps a tensor if kernels can read it in place, else reads it into memory. */

@@ -12,18 +12,14 @@ typedef struct tess_reporter {
 
 typedef struct tess_weights tess_weights;
 
-/* Opens the checkpoint at `path`. Every parameter but those of adapters must be there with its shape; TESS_E_NOT_FOUND
- * and TESS_E_FORMAT name the first that is not. Reports tensors that the model does not use. `model` is borrowed. */
+/* Opens the checkpoint at `path`. Every parameter must be there with its shape, but for those of adapters, and those
+ * that stand beside a model (tess_param.beside), which then begin as they are made; TESS_E_NOT_FOUND and TESS_E_FORMAT
+ * name the first that is not. Reports tensors that the model does not use. `model` is borrowed. */
 tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
                               tess_weights **weights);
-/* The same, where one parameter may be missing. If it is, nothing may be asked of it: tess_weights_fill fails with
- * TESS_E_NOT_FOUND, and the calls on all parameters are not for such weights. */
-tess_status tess_weights_open_without(tess_mem *mem, const char *path, const tess_model *model, const char *missing,
-                                      const tess_reporter *reporter, tess_weights **weights);
 /* The adapter's parameters from a folder of PEFT's, or a run's. TESS_E_NOT_FOUND, TESS_E_FORMAT: it is not one of this
  * model, whole. Before this call nothing may be asked of them. */
 tess_status tess_weights_add_adapter(tess_weights *weights, const char *folder);
-bool tess_weights_has(const tess_weights *weights, int index);
 void tess_weights_close(tess_weights **weights);
 
 /* A tess_fill_fn: context is the tess_weights. Remembers which tensors hold NaN or infinite values. */

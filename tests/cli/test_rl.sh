@@ -30,8 +30,9 @@ same "few sequences at once" narrow plain
 # ---- Filter, budget, lag, several updates ----
 i=0
 for options in "rl.filter=true" "rollout.budget_tokens=2 rollout.in_flight=9" "rollout.lag=1" "rl.updates=2 rl.epochs=2 rl.algorithm=gspo" \
-    "rl.algorithm=reinforce_pp rl.kl_beta=0.01 rl.kl_in_reward=true" "rl.algorithm=ppo rl.lambda=0.95 critic.lr=1e-3" \
-    "rl.algorithm=cispo rl.kl_beta=0.05 reference.update_interval=2 rl.kl_target=0.01"; do
+    "rl.algorithm=reinforce_pp rl.kl_beta=0.01 rl.kl_in_reward=true" "rl.algorithm=ppo rl.lambda=0.95 critic.lr=1e-3 rl.updates=2 rl.epochs=2 rl.balance=lpt" \
+    "rl.algorithm=ppo rl.lambda=0.95 critic.trunk=shared rl.updates=2 rl.epochs=2 rl.balance=karmarkar_karp" \
+    "rl.algorithm=cispo rl.kl_beta=0.05 reference.update_interval=1 rl.epochs=4 rl.kl_target=0.01"; do
     i=$((i + 1))
     # shellcheck disable=SC2086
     { rl "one$i" -n 1 $options && rl "three$i" -n 3 $options; } || fail "$options: $(cat "one$i.out" "three$i.out" | tail -n 1)"
@@ -44,7 +45,14 @@ for options in "rl.filter=true" "rollout.budget_tokens=2 rollout.in_flight=9" "r
     # shellcheck disable=SC2086
     rl "cut$i" -n 1 $options || fail "going on: $(tail -n 1 "cut$i.out")"
     same "killed twice, $options" "cut$i" "one$i"
-    rm -rf "one$i" "three$i" "cut$i"
+    if [[ $options = *shared* ]]; then # all that it learns lies in memory that outlives a rank
+        # shellcheck disable=SC2086
+        rl "hot$i" -n 3 $options recovery.enable=true "fault.spec=rank=1 step=4 point=phase:backward kind=sigkill"
+        same "a rank is replaced, $options" "hot$i" "one$i"
+        grep -q "replaced in " "hot$i.out" && pass "in the middle of a rollout" || fail "no rank was replaced"
+        grep -q v_head "one$i/model/model.safetensors" && fail "the value head is exported" || pass "the value head stays here"
+    fi
+    rm -rf "one$i" "three$i" "cut$i" "hot$i"
 done
 
 # The value model learns: of a reward that the prompt decides (the first digit is copied), it explains more and more.
@@ -53,6 +61,13 @@ rl values -n 2 rl.algorithm=ppo critic.lr=3e-3 optimizer.lr=0 training.steps=30 
 explained=$(grep -o '"train/explained_variance": [-0-9.e]*' values/metrics.jsonl | cut -d' ' -f2 | tr '\n' ' ')
 awk -v v="$explained" 'BEGIN { n = split(v, x, " "); exit !(n == 30 && x[1] < 0.1 && x[n] > 0.5) }' &&
     pass "the critic explains more and more" || fail "explained variance: $explained"
+
+# So do values of the policy's own last layer.
+rl shared -n 2 rl.algorithm=ppo critic.trunk=shared optimizer.lr=3e-3 training.steps=30 validation.enable=false \
+    rollout.prompts=20 reward.kind=regex 'reward.regex=^[1-4]'
+losses=$(grep -o '"train/value_loss": [-0-9.e]*' shared/metrics.jsonl | cut -d' ' -f2 | tr '\n' ' ')
+awk -v v="$losses" 'BEGIN { n = split(v, x, " "); exit !(n == 30 && x[n] < x[1] / 10) }' &&
+    pass "a shared trunk learns values" || fail "value losses: $losses"
 
 # ---- Killed at random points, on other numbers of ranks each time ----
 x=7
@@ -147,6 +162,7 @@ bad "answers longer than a sequence" "leave no room for a prompt" rollout.max_ne
 bad "uneven updates" "give a divisor of rollout.prompts" rl.updates=4
 bad "tensor parallelism" "every sharding strategy will do" -n 2 parallelism.tensor_parallel_degree=2
 bad "lag with a budget" "leave one of the two out" rollout.lag=1 rollout.budget_tokens=2
+bad "a folder for a shared trunk" "leave critic.path out" rl.algorithm=ppo critic.trunk=shared critic.path=sft/model
 bad "a grader that is none" "reward" reward.kind=sings
 bad "an unknown algorithm" "rl.algorithm" rl.algorithm=grop
 bad "prompts that are none" "not valid JSON" data.files=sft/model/config.json

@@ -110,5 +110,11 @@ grep -qF "the price: +30.2%, large (20 to 40%)" output && pass "and its price" |
 expect "not for DPO" 0 "instead: standard training" "$tessera" verify advise --algorithm dpo
 expect "as JSON" 0 '"use_true_on_policy": true' "$tessera" verify advise --algorithm ppo --json
 expect "an unknown algorithm" 2 "did you mean 'grpo'" "$tessera" verify advise --algorithm gpro
+expect "settings that the command line takes" 0 "rl.clip_high=0.1 rl.kl_beta=0.05 rl.entropy_coef=0.005 optimizer.lr=5e-06 rl.correction=tis" \
+    "$tessera" verify advise --preset llm_grpo
+expect "an unknown task" 2 "known are llm_rlhf, llm_grpo, game_ai, default" "$tessera" verify advise --preset chess
+expect "the documents' reference: 30 GB in 40" 0 "swapping saves 21.0 GB" "$tessera" verify advise --reference 30,40 --steps 5
+expect "5 GB in 40, often, to be precise" 0 '"independent": 3' "$tessera" verify advise --reference 5,40 --steps 20 --critical-kl --json
+expect "no sizes" 2 "MODEL,AVAILABLE" "$tessera" verify advise --reference 30
 expect "no times" 2 "STANDARD,EXACT" "$tessera" verify advise --algorithm grpo --measured 45
 finish

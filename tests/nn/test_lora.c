@@ -7,7 +7,8 @@ static const char *const adapters[] = {"lora_llama", "lora_qwen2", "lora_gpt2"};
 enum { N_ADAPTERS = sizeof(adapters) / sizeof(adapters[0]) };
 
 static const double logit_limit = 2e-5, gradient_limit = 1e-4;
-/* PEFT in bf16 differs from its own float64 by up to 0.056 (logits, llama) and 0.39 (gradients, B of qwen2's q_proj). */
+/* PEFT in bf16 differs from its own float64 by up to 0.056 (logits, llama) and 0.39 (gradients, B of qwen2's q_proj).
+ */
 static const double bf16_logits = 0.06, bf16_gradients = 0.4;
 
 static void open_case(fixture *f, int index)
@@ -118,8 +119,7 @@ static float *train_once(rig *r, const fixture *f, tess_executor_options options
     if (options.split_backward) {
         const tess_range all = {.begin = 0, .end = tess_model_n_units(r->model), .batch = &f->batch};
         EXPECT_OK(tess_executor_forward(e, &all, NULL, NULL));
-        EXPECT_OK(
-            tess_executor_backward(e, &all, &(tess_backward){.part = TESS_BACKWARD_INPUT, .logprob = logprob}));
+        EXPECT_OK(tess_executor_backward(e, &all, &(tess_backward){.part = TESS_BACKWARD_INPUT, .logprob = logprob}));
         EXPECT_OK(tess_executor_backward(e, &all, &(tess_backward){.part = TESS_BACKWARD_WEIGHTS}));
     } else {
         EXPECT_OK(tess_executor_train(e, &f->batch, NULL, logprob));

@@ -1,5 +1,5 @@
-/* A head of one output: its values are a column of logits, its derivatives arrive in the weights, chunks change no bit,
- * and it is not taken for a language model's. */
+/* A head of one output: its values are a column of logits, its derivatives arrive in the weights, also where it stands
+ * beside a language model's, and the two are not mistaken. */
 #include "derivative.h"
 
 enum { MAX_T = FIXTURE_TOKENS };
@@ -28,19 +28,17 @@ typedef struct graded {
 } graded;
 
 /* (v - 0.3 (t mod 5))^2 / 2 + v / 8 of every row, with a target or not. */
-static tess_status grade_values(void *self, int64_t begin, int64_t n, const float *value, const float *entropy,
-                                float *dvalue, float *dentropy)
+static tess_status grade_values(void *self, int64_t n, const float *value, float *dvalue)
 {
     graded *g = self;
-    EXPECT(begin == 0 && n == g->batch->n_tokens);
+    EXPECT(n == g->batch->n_tokens);
     g->n_calls++;
     for (int64_t i = 0; i < n; i++) {
         double off = value[i] - 0.3 * (double)(i % 5);
-        EXPECT(entropy[i] == 0 && dvalue[i] == 0 && dentropy[i] == 0);
+        EXPECT(dvalue[i] == 0);
         g->shown[i] = value[i];
         g->value += off * off / 2 + value[i] / 8;
         dvalue[i] = (float)(off + 0.125);
-        dentropy[i] = NAN; /* not read */
     }
     return TESS_OK;
 }
@@ -48,7 +46,7 @@ static tess_status grade_values(void *self, int64_t begin, int64_t n, const floa
 static void open_graded(graded *g, rig *r, const tess_batch *batch, tess_executor_options options)
 {
     *g = (graded){.batch = batch, .executor = rig_executor(r, options)};
-    g->loss = (tess_token_loss){.self = g, .inv_temperature = 1, .grade = grade_values, .kind = TESS_LOSS_VALUE};
+    g->loss = (tess_token_loss){.self = g, .grade_values = grade_values};
 }
 
 static double train_graded(void *self)
@@ -128,6 +126,64 @@ static void values_are_a_column_of_logits(void)
     }
 }
 
+/* ---- Values of others ---- */
+/* tools/make_value_fixtures.py: trl's head stands beside a language model's, and may also be a model's only one. */
+static void compare_case(const char *name, const json_t *json, bool alone)
+{
+    tess_model_config config;
+    rig r;
+    const json_t *sequences = json_object_get(json, "sequences"), *values = json_object_get(json, "values");
+    bool trl = strcmp(json_string_value(json_object_get(json, "kind")), "trl") == 0;
+    size_t at = 0;
+    EXPECT_OK(tess_model_config_parse(json_object_get(json, "config"), name, &config));
+    EXPECT(trl ? config.n_outputs == 0 : config.n_outputs == 1);
+    config.value_head = trl;
+    if (alone) {
+        config.n_outputs = 1;
+        config.tied = false;
+    }
+    rig_open(&r, &config, TESS_F32, NULL, 2);
+    tess_executor *e = rig_executor(&r, (tess_executor_options){.max_tokens = 16, .max_position = 16});
+    for (size_t i = 0; i < json_array_size(sequences); i++) {
+        int32_t ids[16], pos[16];
+        float value[16];
+        const int64_t n = (int64_t)json_array_size(json_array_get(sequences, i));
+        const int32_t cu[] = {0, (int32_t)n};
+        for (int32_t t = 0; t < n; t++) {
+            ids[t] = (int32_t)json_integer_value(json_array_get(json_array_get(sequences, i), (size_t)t));
+            pos[t] = t;
+        }
+        const tess_batch batch = {.n_tokens = n, .n_seqs = 1, .ids = ids, .pos = pos, .cu_seqlens = cu};
+        EXPECT_OK(tess_executor_values(e, &batch, value));
+        for (int64_t t = 0; t < n; t++) {
+            double want = json_real_value(json_array_get(values, at++));
+            if (!(fabs(value[t] - want) <= 1e-5 * (1 + fabs(want))))
+                test_fail(__FILE__, __LINE__, "%s: sequence %zu, token %d: value %.9g, expected %.9g", name, i, (int)t,
+                          (double)value[t], want);
+        }
+    }
+    EXPECT(at == json_array_size(values) && at > 0);
+    tess_executor_destroy(&e);
+    rig_close(&r);
+}
+
+static void values_of_others(void)
+{
+    json_t *cases;
+    const char *name;
+    json_t *one;
+    int n = 0;
+    EXPECT_OK(tess_json_load(test_path("nn/fixtures/values.json"), 1 << 20, &cases));
+    json_object_foreach (cases, name, one) {
+        compare_case(name, one, false);
+        if (strcmp(json_string_value(json_object_get(one, "kind")), "trl") == 0)
+            compare_case(name, one, true);
+        n++;
+    }
+    EXPECT_INT(n, 8);
+    json_decref(cases);
+}
+
 /* ---- More rows than two chunks ---- */
 enum { LONG = 2500, LENGTH = 25 };
 
@@ -194,23 +250,142 @@ static void chunks_add_up(void)
     fixture_close(&f);
 }
 
-/* ---- Edges ---- */
-static tess_status grade_in_vain(void *self, int64_t begin, int64_t n, const float *value, const float *entropy,
-                                 float *dvalue, float *dentropy)
+/* ---- Beside a language model's head ---- */
+typedef struct joint {
+    graded values;
+    bool silent; /* no derivative by the values */
+    double sum;
+} joint;
+
+/* -log p (1 + (t mod 3) / 4) + H / 8 of every row that has a target. */
+static tess_status grade_tokens(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
+                                float *dlogprob, float *dentropy)
 {
-    (void)self, (void)begin, (void)n, (void)value, (void)entropy, (void)dvalue, (void)dentropy;
+    joint *j = self;
+    for (int64_t i = 0; i < n; i++) {
+        if (j->values.batch->targets[begin + i] < 0)
+            continue;
+        const double weight = 1 + (double)((begin + i) % 3) / 4;
+        j->sum += -weight * logprob[i] + entropy[i] / 8;
+        dlogprob[i] = (float)-weight;
+        dentropy[i] = 0.125f;
+    }
+    return TESS_OK;
+}
+
+static tess_status grade_joint_values(void *self, int64_t n, const float *value, float *dvalue)
+{
+    joint *j = self;
+    TESS_TRY(grade_values(&j->values, n, value, dvalue));
+    if (j->silent)
+        memset(dvalue, 0, (size_t)n * sizeof(*dvalue));
+    return TESS_OK;
+}
+
+static void open_joint(joint *j, rig *r, const tess_batch *batch, tess_executor_options options)
+{
+    *j = (joint){.values = {.batch = batch, .executor = rig_executor(r, options)}};
+    j->values.loss = (tess_token_loss){
+        .self = j, .inv_temperature = 1.25f, .grade = grade_tokens, .grade_values = grade_joint_values};
+}
+
+static double train_joint(void *self)
+{
+    joint *j = self;
+    float logprob[MAX_T];
+    j->sum = j->values.value = 0;
+    EXPECT_OK(tess_executor_train(j->values.executor, j->values.batch, &j->values.loss, logprob));
+    return j->sum + j->values.value;
+}
+
+static tess_model_config with_value_head(const tess_model_config *config)
+{
+    tess_model_config both = *config;
+    both.value_head = true;
+    return both;
+}
+
+/* Weights of a value head, which begin at 0, so that values reach the trunk. */
+static void set_value_head(rig *r)
+{
+    for (int p = r->n_params - 2; p < r->n_params; p++) {
+        int64_t n = tess_shape_count(&tess_model_param(r->model, p)->shape);
+        tess_rng_fill_normal(7, TESS_RNG_TEST, (uint64_t)p, 0, n, 0, 1, r->w32[p]);
+    }
+    rig_refresh(r);
+}
+
+static void both_heads_derive(void)
+{
+    for (int i = 0; i < N_FIXTURES; i++) {
+        fixture f;
+        rig r;
+        joint j;
+        fixture_open(&f, fixture_names[i]);
+        tess_model_config config = with_value_head(&f.config);
+        rig_open(&r, &config, TESS_F32, "ref", 1);
+        EXPECT_TEXT(tess_model_param(r.model, r.n_params - 1)->name, "v_head.summary.bias");
+        set_value_head(&r);
+        open_joint(&j, &r, &f.batch, training(&f));
+        EXPECT(train_joint(&j) != 0);
+        EXPECT(r.dw[r.n_params - 1][0] != 0);
+        expect_derivative(fixture_names[i], &r, train_joint, &j);
+        tess_executor_destroy(&j.values.executor);
+        rig_close(&r);
+        fixture_close(&f);
+    }
+}
+
+/* A value head that says nothing changes no bit of the language model; its values are a linear map of what the watch
+ * sees, and evaluation has the bits of training. */
+static void a_silent_head_changes_nothing(void)
+{
+    for (int i = 0; i < 2 * N_FIXTURES; i++) {
+        fixture f;
+        rig both, lm;
+        joint j, plain;
+        float value[MAX_T];
+        fixture_open(&f, fixture_names[i / 2]);
+        tess_model_config config = with_value_head(&f.config);
+        rig_open(&both, &config, i % 2 == 0 ? TESS_F32 : TESS_BF16, NULL, 2);
+        rig_open(&lm, &f.config, both.dtype, NULL, 2);
+        set_value_head(&both);
+        EXPECT_INT(both.n_params, lm.n_params + 2);
+        open_joint(&j, &both, &f.batch, training(&f));
+        open_joint(&plain, &lm, &f.batch, training(&f));
+        j.silent = true;
+        plain.values.loss.grade_values = NULL;
+        train_joint(&j);
+        train_joint(&plain);
+        EXPECT(j.sum == plain.sum && j.values.n_calls == 1);
+        for (int p = 0; p < lm.n_params; p++)
+            EXPECT_SAME(both.dw[p], lm.dw[p], (size_t)tess_shape_count(&tess_model_param(lm.model, p)->shape));
+        EXPECT_OK(tess_executor_values(j.values.executor, &f.batch, value));
+        EXPECT_SAME(value, j.values.shown, (size_t)f.batch.n_tokens);
+        tess_executor_destroy(&plain.values.executor);
+        tess_executor_destroy(&j.values.executor);
+        rig_close(&lm);
+        rig_close(&both);
+        fixture_close(&f);
+    }
+}
+
+/* ---- Edges ---- */
+static tess_status grade_in_vain(void *self, int64_t n, const float *value, float *dvalue)
+{
+    (void)self, (void)n, (void)value, (void)dvalue;
     return TESS_FAIL(TESS_E_NOT_FOUND, "sample 7 has no return");
 }
 
 static void heads_are_not_mistaken(void)
 {
     fixture f;
-    rig one, lm, two;
+    rig one, lm, two, both;
     float out[MAX_T * 128];
     int32_t row = 0;
     fixture_open(&f, "llama");
     tess_model_config config = of_one_output(&f.config);
-    tess_token_loss values = {.inv_temperature = 1, .grade = grade_in_vain, .kind = TESS_LOSS_VALUE};
+    tess_token_loss values = {.grade_values = grade_in_vain};
     rig_open(&one, &config, TESS_F32, NULL, 1);
     rig_open(&lm, &f.config, TESS_F32, NULL, 1);
     config.n_outputs = 2;
@@ -236,10 +411,23 @@ static void heads_are_not_mistaken(void)
     e = rig_executor(&two, training(&f));
     EXPECT_FAILS(tess_executor_values(e, &f.batch, out), TESS_E_INVALID, "the model has 2");
     tess_executor_destroy(&e);
+    tess_model_config joined = with_value_head(&f.config);
+    rig_open(&both, &joined, TESS_F32, NULL, 1);
+    e = rig_executor(&both, training(&f));
+    EXPECT_FAILS(tess_executor_train(e, &f.batch, NULL, out), TESS_E_INVALID, "says nothing of values");
+    EXPECT_OK(tess_executor_train(e, &empty, NULL, out));
+    EXPECT(both.dw[both.n_params - 1][0] == 0 && both.dw[both.n_params - 2][0] == 0);
+    tess_executor_destroy(&e);
+    rig_close(&both);
     tess_model *model;
     const tess_model_part part = {0, config.n_layers, true, true, NULL, 0, 2};
     EXPECT_FAILS(tess_model_create_part(test_mem(), &config, &part, &model), TESS_E_UNSUPPORTED,
                  "set parallelism.tensor_parallel_degree=1");
+    EXPECT_FAILS(tess_model_create_part(test_mem(), &joined, &part, &model), TESS_E_UNSUPPORTED,
+                 "a value head is not cut over tensor-parallel ranks");
+    config.value_head = true;
+    EXPECT_FAILS(tess_model_create(test_mem(), &config, &model), TESS_E_INVALID, "a value head has one output");
+    config.value_head = false;
     config.tied = true;
     EXPECT_FAILS(tess_model_create(test_mem(), &config, &model), TESS_E_INVALID, "tie_word_embeddings is true");
     rig_close(&two);
@@ -251,7 +439,10 @@ static void heads_are_not_mistaken(void)
 static const test_case cases[] = {
     {"derivatives_by_values_arrive_in_the_weights", derivatives_arrive, 0, 0},
     {"values_are_the_bits_of_a_column_of_logits", values_are_a_column_of_logits, 0, 0},
+    {"values_are_those_of_verl_s_and_trl_s_models", values_of_others, 0, 0},
     {"gradients_of_more_rows_than_a_chunk_add_up", chunks_add_up, 0, 0},
+    {"derivatives_of_both_heads_arrive_in_the_weights", both_heads_derive, 0, 0},
+    {"a_value_head_without_derivatives_changes_no_bit_beside_it", a_silent_head_changes_nothing, 0, 0},
     {"heads_of_values_and_of_language_models_are_not_mistaken", heads_are_not_mistaken, 0, 0},
 };
 TEST_MAIN(cases)

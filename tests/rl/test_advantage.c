@@ -194,6 +194,18 @@ static void token_fixtures(void)
     json_decref(document);
 }
 
+/* slime's ones * reward - kl_coef * kl, by token: none of it is passed on to the tokens before. */
+static void penalties(void)
+{
+    const uint8_t mask[] = {1, 0, 1, 1};
+    const float logprob[] = {-1, -9, -0.5f, -2}, reference[] = {-1.5f, 7, -0.5f, -1};
+    float a[] = {2, 0, 2, -3};
+    tess_token_penalize(0.25, TESS_KL_K1, 4, mask, logprob, reference, a);
+    EXPECT(a[0] == 1.875f && a[1] == 0 && a[2] == 2 && a[3] == -2.75f);
+    tess_token_penalize(2, TESS_KL_K2, 4, mask, logprob, reference, a);
+    EXPECT(a[0] == 1.625f && a[1] == 0 && a[2] == 2 && a[3] == -3.75f);
+}
+
 static void tool_output(void)
 {
     /* What a tool wrote is no moment in time: without its rows all others have the same numbers. */
@@ -279,6 +291,7 @@ static const test_case cases[] = {
     {"normalised_advantages_have_mean_0_and_deviation_1", normalised, 0, 0},
     {"filters_penalties_and_weights", filters, 0, 0},
     {"advantages_of_tokens_are_those_of_verl", token_fixtures, 0, 0},
+    {"a_penalty_is_of_its_token_alone", penalties, 0, 0},
     {"the_output_of_a_tool_takes_no_time", tool_output, 0, 0},
     {"moments_of_ranks_are_the_bits_of_one", moments_of_ranks, 0, 0},
     {"whitening_of_little_is_no_nan", whiten_little, 0, 0},

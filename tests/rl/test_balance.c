@@ -102,6 +102,51 @@ static void edges(void)
     EXPECT_FAILS(tess_balance_differencing(test_mem(), negative, 2, 2, bin, total), TESS_E_INVALID, "item 1 costs -1");
 }
 
+/* All below max_tokens, pairs together, and the dearest bin is no dearer than first fit's. */
+static void balanced_bins(void)
+{
+    static const tess_balance_fn balances[] = {tess_balance_lpt, tess_balance_differencing};
+    enum { N = 60, MOST = 1000 };
+    for (uint64_t trial = 0; trial < 40; trial++) {
+        const int together = 1 + (int)(trial % 2);
+        int64_t length[N], cost[N], spread[3], total[3][N] = {{0}}, filled[N] = {0};
+        int32_t bin[N], n_bins[3];
+        for (uint64_t i = 0; i < N; i++) {
+            length[i] = 1 + (int64_t)(tess_rng_u64(3, TESS_RNG_TEST, trial, i) % 400);
+            cost[i] = tess_sequence_cost(length[i], 600);
+        }
+        for (int b = 0; b < 3; b++) {
+            if (b == 0)
+                EXPECT_OK(tess_pack_first_fit(length, N, MOST, together, bin, &n_bins[b]));
+            else
+                EXPECT_OK(
+                    tess_pack_balanced(test_mem(), balances[b - 1], length, cost, N, MOST, together, bin, &n_bins[b]));
+            memset(filled, 0, sizeof(filled));
+            for (int i = 0; i < N; i++) {
+                EXPECT(bin[i] >= 0 && bin[i] < n_bins[b]);
+                filled[bin[i]] += length[i];
+                total[b][bin[i]] += cost[i];
+                EXPECT(together == 1 || bin[i] == bin[i ^ 1]);
+            }
+            EXPECT(largest(filled, n_bins[b]) <= MOST);
+            int64_t low = INT64_MAX;
+            for (int k = 0; k < n_bins[b]; k++)
+                low = total[b][k] < low ? total[b][k] : low;
+            spread[b] = largest(total[b], n_bins[b]) - low;
+            EXPECT(b == 0 || (n_bins[b] >= n_bins[0] && n_bins[b] <= n_bins[0] + 3));
+            EXPECT(b == 0 || spread[b] < spread[0]);
+        }
+    }
+    const int64_t full[] = {10, 10, 10};
+    int32_t bin[3], n_bins;
+    EXPECT_OK(tess_pack_balanced(test_mem(), tess_balance_lpt, full, full, 3, 10, 1, bin, &n_bins));
+    EXPECT(n_bins == 3 && bin[0] == 0 && bin[1] == 1 && bin[2] == 2);
+    EXPECT_OK(tess_pack_balanced(test_mem(), tess_balance_lpt, full, full, 0, 10, 1, bin, &n_bins));
+    EXPECT_INT(n_bins, 0);
+    EXPECT_FAILS(tess_pack_balanced(test_mem(), tess_balance_lpt, full, full, 3, 9, 1, bin, &n_bins), TESS_E_INVALID,
+                 "sample 0 has 10 tokens");
+}
+
 static void first_fit(void)
 {
     const int64_t lengths[] = {6, 5, 4, 3, 5, 2, 10, 0};
@@ -164,5 +209,6 @@ static const test_case cases[] = {
     {"first_fit_takes_the_first_bin_with_room", first_fit, 0, 0},
     {"first_fit_is_its_definition", definition, 0, 0},
     {"expensive_micro_batches_come_first", by_cost, 0, 0},
+    {"balanced_bins_hold_no_more_and_spread_less", balanced_bins, 0, 0},
 };
 TEST_MAIN(cases)

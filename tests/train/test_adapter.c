@@ -171,7 +171,8 @@ static void refuse(void)
         snprintf(text, sizeof(text), "{\"peft_type\": \"LORA\", \"r\": %d, \"target_modules\": [\"q_proj\"]}", 4 + k);
         EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
         expect_refused(base, broken, TESS_E_FORMAT,
-                       k == 0 ? "it is an adapter of another model" : "has shape [4, 24], but adapter_config.json asks");
+                       k == 0 ? "it is an adapter of another model"
+                              : "has shape [4, 24], but adapter_config.json asks");
     }
     folder_of(2, llama);
     snprintf(from, sizeof(from), "%s/adapter_model.safetensors", llama);

@@ -83,6 +83,12 @@ static double take_partings(const tess_engine *e, double got, double want)
     return got;
 }
 
+/* Kernels' own memory, which is not predicted: tables differ in it. */
+static double scratch_of(const tess_engine *e)
+{
+    return (double)(e->stream->scratch_bytes + e->stream->outer_scratch_bytes);
+}
+
 static void compare(const tess_engine *e, const size_t before[], const tess_memory_need *need, const char *what)
 {
     for (int pool = 0; pool <= TESS_POOL_COMM; pool++) {
@@ -90,7 +96,7 @@ static void compare(const tess_engine *e, const size_t before[], const tess_memo
         if (pool == TESS_POOL_COMM)
             want += need->copies;
         if (pool == TESS_POOL_ACTIVATIONS)
-            want += (double)e->stream->scratch_bytes;
+            want += scratch_of(e);
         if (pool == TESS_POOL_COMM)
             got = take_partings(e, got, want);
         if (got != want) {
@@ -141,7 +147,7 @@ static void run_layout(const char *overrides, tess_model_config sizes)
     double all = 0;
     for (int pool = 0; pool <= TESS_POOL_COMM; pool++)
         all += (double)(in_use(rt, pool) - before[pool]);
-    all -= (double)engine->stream->scratch_bytes;
+    all -= scratch_of(engine);
     int64_t of_host = (int64_t)all;
     EXPECT_OK(tess_all_reduce(tess_runtime_team(rt), &of_host, &of_host, 1, TESS_I64, TESS_SUM, NULL));
     if (!((double)of_host >= 0.97 * need.host && (double)of_host <= 1.03 * need.host)) {
@@ -198,7 +204,7 @@ static void what_trains_is_predicted(void)
         "activation_checkpoint.mode=full training.mixed_precision_reduce=bfloat16",
     };
     int world = tess_runtime_world(join());
-    for (int i = 0; i < 9; i++) {
+    for (int i = world > 1; i < 9; i += 1 + (world > 1)) {
         tess_model_config model = model_of(i != 2 && (i + world) % 2 > 0, VOCABULARY, LAYERS);
         if (i > 3) {
             model.lora = (tess_lora){.rank = 3, .alpha = 3};

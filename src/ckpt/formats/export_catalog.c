@@ -138,11 +138,14 @@ static tess_status add_state(builder *b, const export_name *read, const tess_cat
     return add_scalar(b, name, "F32", &step);
 }
 
-/* Of a model beside the policy, which a checkpoint of `tessera rl` holds for the run alone. */
+/* Of a model or a value head beside the policy, which a checkpoint of `tessera rl` holds for the run alone. */
 static bool is_beside(const tess_catalog *catalog, const export_name *read)
 {
-    return strcmp(catalog->format, "tessera") == 0 &&
-           (strncmp(read->name, "critic.", 7) == 0 || strncmp(read->name, "reference.", 10) == 0);
+    static const char *const prefixes[] = {"critic.", "reference.", "v_head."};
+    bool beside = false;
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+        beside |= strncmp(read->name, prefixes[i], strlen(prefixes[i])) == 0;
+    return beside && strcmp(catalog->format, "tessera") == 0;
 }
 
 static tess_status add_all(builder *b)

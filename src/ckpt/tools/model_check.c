@@ -13,8 +13,7 @@ enum { MAX_CONFIG = 16 << 20, N_LISTED = 10 };
 static tess_status parse_config(const json_t *json, const char *path, tess_model_config *config)
 {
     TESS_TRY(tess_model_config_parse(json, path, config));
-    const tess_family_row *family = tess_family_find(config->family);
-    const char *of = config->n_outputs > 0 ? family->classifier : family->architecture;
+    const char *of = tess_family_architecture(config);
     const char *asked = json_string_value(json_array_get(json_object_get(json, "architectures"), 0));
     TESS_CHECK(asked == NULL || strcmp(asked, of) == 0, TESS_E_UNSUPPORTED, "%s: architectures is '%s'; known is '%s'",
                path, asked, of);

@@ -152,8 +152,7 @@ static tess_status rewrite(rewriting *r, const tess_catalog *catalog)
 {
     const tess_rewrite_options *o = r->options;
     r->same_model = o->target == TESS_TO_HF && !o->bare_names && o->assets == NULL && o->change.concerns == NULL &&
-                    tess_os_is_dir(r->in) &&
-                    strcmp(catalog->format, "safetensors") == 0;
+                    tess_os_is_dir(r->in) && strcmp(catalog->format, "safetensors") == 0;
     bool bare = !r->same_model && (o->bare_names || o->target == TESS_TO_HF);
     tess_export_options as = {.names = targets[o->target].names,
                               .weights_dtype = o->weights_dtype,

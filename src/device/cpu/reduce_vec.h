@@ -1,5 +1,5 @@
-/* Multiples, and sums: of two tensors, of columns, of the same element of many inputs, of a row's squares. Compiled once per
- * instruction set, by its table. */
+/* Multiples, and sums: of two tensors, of columns, of the same element of many inputs, of a row's squares. Compiled
+ * once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_REDUCE_VEC_H
 #define TESS_DEVICE_CPU_REDUCE_VEC_H
 

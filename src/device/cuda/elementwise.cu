@@ -193,8 +193,7 @@ template <typename E> static __global__ void scale_kernel(const E *x, float fact
 
 template <typename E> static tess_status launch_scale(tess_stream *s, const void *x, float factor, void *y, int64_t n)
 {
-    return TESS_CUDA_LAUNCH(scale_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, (const E *)x, factor, (E *)y,
-                            n);
+    return TESS_CUDA_LAUNCH(scale_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, (const E *)x, factor, (E *)y, n);
 }
 
 static tess_status scale(tess_stream *s, const void *x, float factor, void *y, int64_t n, tess_dtype dtype)

@@ -200,9 +200,9 @@ static tess_status layernorm_forward(tess_stream *s, const void *x, const void *
                                      const void *b, void *y, float *mean, float *rstd, int64_t T, int64_t C, float eps,
                                      tess_dtype dtype)
 {
-    return enqueue(s,
-                   (far_call){"layernorm_forward", run_layernorm_forward,
-                              .p = {x, residual, h_out, w, b, y, mean, rstd}, .n = {T, C}, .number = eps, .dtype = dtype});
+    return enqueue(s, (far_call){"layernorm_forward", run_layernorm_forward,
+                                 .p = {x, residual, h_out, w, b, y, mean, rstd}, .n = {T, C}, .number = eps,
+                                 .dtype = dtype});
 }
 
 static tess_status run_layernorm_backward(tess_stream *s, const far_call *c)

@@ -164,24 +164,22 @@ tess_status tess_head_forward(const tess_layer_call *c, const tess_head_work *wo
     return score(c, work, y, inv_temperature, logprob, entropy);
 }
 
-tess_status tess_head_grade(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work,
-                            int64_t begin, int64_t n, const float *logprob)
+/* A loss's derivatives for n rows from `begin` on, whose logprob (T) and work->entropy it is shown, to work->dlogprob
+ * and work->dentropy. */
+static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work,
+                         int64_t begin, int64_t n, const float *logprob)
 {
-    bool values = loss->kind == TESS_LOSS_VALUE;
     size_t bytes = (size_t)n * sizeof(float);
     float *shown[2] = {work->graded, work->graded + n}, *said[2] = {work->graded + 2 * n, work->graded + 3 * n};
     if (n == 0)
         return TESS_OK;
     TESS_TRY(tess_fetch(c->stream, shown[0], logprob + begin, bytes));
-    if (values)
-        memset(shown[1], 0, bytes);
-    else
-        TESS_TRY(tess_fetch(c->stream, shown[1], work->entropy + begin, bytes));
+    TESS_TRY(tess_fetch(c->stream, shown[1], work->entropy + begin, bytes));
     memset(said[0], 0, 2 * bytes);
     TESS_TRY_CTX(loss->grade(loss->self, begin, n, shown[0], shown[1], said[0], said[1]),
                  "token loss: rows %lld to %lld", (long long)begin, (long long)(begin + n - 1));
     TESS_TRY(tess_upload(c->stream, work->dlogprob + begin, said[0], bytes));
-    return values ? TESS_OK : tess_upload(c->stream, work->dentropy + begin, said[1], bytes);
+    return tess_upload(c->stream, work->dentropy + begin, said[1], bytes);
 }
 
 /* The gradient of a chunk's logits, in their place. A loss that grades chunk by chunk does so here, from logprob and
@@ -195,7 +193,7 @@ static tess_status train_rows(const tess_layer_call *part, const tess_token_loss
     tess_cross_entropy rows = own_rows(part, work, &own, &first, inv_temperature, logprob);
     if (loss != NULL && !loss->whole) {
         TESS_TRY(score_rows(part, work, begin, inv_temperature, logprob, work->entropy));
-        TESS_TRY(tess_head_grade(part, loss, work, begin, part->T, logprob));
+        TESS_TRY(grade(part, loss, work, begin, part->T, logprob));
     }
     rows.dlogprob = loss != NULL ? work->dlogprob + own : NULL;
     rows.dentropy = loss != NULL ? work->dentropy + own : NULL;
@@ -231,7 +229,7 @@ tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *los
     TESS_TRY(gather_weight(c, work));
     if (loss != NULL && loss->whole) {
         TESS_TRY(score(c, work, y, loss->inv_temperature, logprob, work->entropy));
-        TESS_TRY(tess_head_grade(c, loss, work, 0, c->T, logprob));
+        TESS_TRY(grade(c, loss, work, 0, c->T, logprob));
     }
     do { /* once even without tokens: the gradient buffer must be written */
         tess_layer_call part = chunk_of(c, begin);

@@ -303,6 +303,8 @@ int64_t tess_head_row(int64_t vocab_size);
 typedef struct tess_head_work {
     float *logits;                        /* (chunk, V), rows tess_head_row(V) apart */
     float *entropy, *dlogprob, *dentropy; /* (T) of a token loss */
+    float *value;                         /* (T) of a value head beside a language model's; else NULL */
+    void *dvalue;                         /* (T) in the compute dtype, of any value head */
     float *graded;                        /* (4, T) of the host: what a token loss is shown, and what it says */
     void *own_weight;                     /* (V / degree, C) where ranks share the head; else NULL */
     float *own_logits;                    /* (chunk, V / degree), likewise */
@@ -317,17 +319,17 @@ tess_status tess_head_forward(const tess_layer_call *call, const tess_head_work 
  * logits, in the compute dtype, overwrite them. loss NULL: the sum of -log p(target). */
 tess_status tess_head_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
                             void *y, bool want_dy, float *logprob);
-/* A loss's derivatives for n rows from `begin` on, whose logprob (T) and work->entropy it is shown, to work->dlogprob
- * and work->dentropy. The one place where values of the head meet the host. */
-tess_status tess_head_grade(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
-                            int64_t begin, int64_t n, const float *logprob);
 
-/* ---- A head of one output, which one rank has whole ---- */
+/* ---- A value head, which one rank has whole ---- */
 /* y (T, C) -> value (T). */
 tess_status tess_value_forward(const tess_layer_call *call, const void *y, float *value);
-/* As tess_head_train, for a loss of kind TESS_LOSS_VALUE, which may be NULL where there are no tokens. */
+/* The values, their derivatives, and the gradients of the head's parameters. loss may be NULL where there are no
+ * tokens. */
 tess_status tess_value_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
-                             void *y, bool want_dy, float *value);
+                             const void *y, float *value);
+/* Then dy (T, C) from those derivatives; aside (T, C), work space: they are added to what dy has; NULL: they are all.
+ */
+tess_status tess_value_backward(const tess_layer_call *call, const tess_head_work *work, void *dy, void *aside);
 
 /* ---- Rotary positions ---- */
 /* cos, sin (length, D/2) as transformers computes them for this config and a text of `limit` tokens. Dynamic scaling

@@ -25,24 +25,18 @@ static tess_status into_low(const tess_layer_call *c, const tess_low_rank *adapt
 /* z */
 static tess_status project(const tess_layer_call *c, const tess_linear *l, const void *x)
 {
-    return into_low(c, &l->adapter,
-                    (tess_gemm){.k = l->n_in,
-                                .a = x,
-                                .lda = l->n_in,
-                                .b = c->w[l->adapter.a],
-                                .ldb = l->n_in,
-                                .trans_b = true});
+    return into_low(
+        c, &l->adapter,
+        (tess_gemm){.k = l->n_in, .a = x, .lda = l->n_in, .b = c->w[l->adapter.a], .ldb = l->n_in, .trans_b = true});
 }
 
 /* dz */
 static tess_status project_gradient(const tess_layer_call *c, const tess_linear *l, const void *dy)
 {
-    return into_low(c, &l->adapter,
-                    (tess_gemm){.k = l->n_out,
-                                .a = dy,
-                                .lda = tess_linear_row(l),
-                                .b = c->w[l->adapter.b],
-                                .ldb = l->adapter.rank});
+    return into_low(
+        c, &l->adapter,
+        (tess_gemm){
+            .k = l->n_out, .a = dy, .lda = tess_linear_row(l), .b = c->w[l->adapter.b], .ldb = l->adapter.rank});
 }
 
 /* sum (T, n) += low F, of a factor F that is stored (r, n), or with trans_b (n, r). */

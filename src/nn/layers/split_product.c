@@ -6,7 +6,7 @@ typedef struct split_term {
     const tess_linear *linear;
     bool forward;
     const void *x;
-    void *operand; /* (m, K) */
+    void *operand; /* (m, K), beside those of the other terms */
     void *weight;  /* (K, n), or (n, K) */
     int64_t ld;    /* of weight */
 } split_term;
@@ -41,7 +41,7 @@ static bool stores_depth_first(const split_term *t)
     return t->forward == t->linear->in_out;
 }
 
-static tess_status gather_operand(const tess_layer_call *c, const split_share *s, const split_term *t)
+static tess_status gather_operand(const tess_layer_call *c, const split_share *s, const split_term *t, int64_t width)
 {
     tess_cut depth = contracted(t);
     return tess_meet(c, (tess_exchange){.what = "operand",
@@ -51,7 +51,7 @@ static tess_status gather_operand(const tess_layer_call *c, const split_share *s
                                         .mine = t->x,
                                         .ld = t->forward ? t->linear->n_in : tess_linear_row(t->linear),
                                         .into = t->operand,
-                                        .into_ld = depth.size});
+                                        .into_ld = width});
 }
 
 /* All of the contracted index, for this rank's outputs: of what every rank stores, a view. */
@@ -79,18 +79,19 @@ static tess_status find_weight(const tess_layer_call *c, const split_share *s, s
                                         .into_ld = t->ld});
 }
 
-/* y (m, n) */
+/* y (m, n). Terms of one stored matrix, as GPT-2's q, k and v, are one product, as they are for one rank: where a term
+ * ends can matter to the order of a sum. */
 static tess_status product(const tess_layer_call *c, const split_share *s, const split_term *terms, int n_terms,
-                           const void *bias, void *fusing, void *y)
+                           int64_t width, const void *bias, void *fusing, void *y)
 {
-    tess_gemm_fused f = {.n_terms = n_terms - 1, .work = fusing};
-    for (int i = 0; i < n_terms; i++) {
-        int64_t k = contracted(&terms[i]).size;
+    bool whole = terms[0].linear->stored_whole;
+    tess_gemm_fused f = {.work = fusing, .n_terms = whole ? 0 : n_terms - 1};
+    for (int i = 0; i <= f.n_terms; i++) {
         tess_gemm g = {.m = s->m,
                        .n = s->n,
-                       .k = k,
+                       .k = whole ? width : contracted(&terms[i]).size,
                        .a = terms[i].operand,
-                       .lda = k,
+                       .lda = width,
                        .b = terms[i].weight,
                        .ldb = terms[i].ld,
                        .c = y,
@@ -105,7 +106,7 @@ static tess_status product(const tess_layer_call *c, const split_share *s, const
         else
             f.terms[i - 1] = (tess_gemm_term){g.a, g.lda, g.b, g.ldb, g.k};
     }
-    return n_terms == 1 ? c->kernels->gemm(c->stream, &f.g) : c->kernels->gemm_fused(c->stream, &f);
+    return f.n_terms == 0 ? c->kernels->gemm(c->stream, &f.g) : c->kernels->gemm_fused(c->stream, &f);
 }
 
 /* y (R, size) = the sum of the terms, and bias (size) or NULL. */
@@ -114,15 +115,17 @@ static tess_status split_product(const tess_layer_call *c, split_term *terms, in
 {
     split_share s = share_of(c, size);
     void *mine = c->split.by_rows ? y : c->split.slice;
-    int64_t depth = 0;
+    int64_t width = 0, depth = 0;
+    for (int i = 0; i < n_terms; i++)
+        width += contracted(&terms[i]).size;
     for (int i = 0; i < n_terms; i++) {
-        terms[i].operand = tess_at(c, c->split.operands, s.m * depth);
+        terms[i].operand = tess_at(c, c->split.operands, depth);
         terms[i].weight = tess_at(c, c->split.weights, s.n * depth);
         depth += contracted(&terms[i]).size;
-        TESS_TRY(gather_operand(c, &s, &terms[i]));
+        TESS_TRY(gather_operand(c, &s, &terms[i], width));
         TESS_TRY(find_weight(c, &s, &terms[i]));
     }
-    TESS_TRY(product(c, &s, terms, n_terms, bias != NULL ? tess_at(c, bias, s.first) : NULL, fusing, mine));
+    TESS_TRY(product(c, &s, terms, n_terms, width, bias != NULL ? tess_at(c, bias, s.first) : NULL, fusing, mine));
     return c->split.by_rows ? TESS_OK : tess_stream_from_columns(c, s.outputs, mine, y);
 }
 

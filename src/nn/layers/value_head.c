@@ -1,29 +1,43 @@
-/* A head of one output: the value of each row. All values of a micro-batch take as much memory as a column of logits,
- * so they exist at once; gradients run a chunk of rows at a time, as a language model's do. */
+/* A value head: the value of each row, a linear map of the final norm's output to one number. It is a model's only
+ * head, or stands beside a language model's, whose product runs between its two calls. All values of a micro-batch take
+ * as much memory as a column of logits, so they exist at once. */
+#include <string.h>
+
+#include "device/device.h"
 #include "nn/layers/layers.h"
 
 tess_status tess_value_forward(const tess_layer_call *c, const void *y, float *value)
 {
-    return tess_linear_own_forward(c, &c->block->head, y, value, TESS_F32);
+    return tess_linear_own_forward(c, &c->block->value, y, value, TESS_F32);
 }
 
-tess_status tess_value_train(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work, void *y,
-                             bool want_dy, float *value)
+/* The loss's derivatives by the values, in the compute dtype, to work->dvalue. */
+static tess_status grade(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work,
+                         const float *value)
 {
-    const tess_linear *head = &c->block->head;
-    int64_t chunk = tess_head_chunk(head->n_out), begin = 0;
+    const size_t bytes = (size_t)c->T * sizeof(float);
+    float *shown = work->graded, *said = work->graded + c->T;
+    TESS_TRY(tess_fetch(c->stream, shown, value, bytes));
+    memset(said, 0, bytes);
+    TESS_TRY_CTX(loss->grade_values(loss->self, c->T, shown, said), "token loss: values");
+    TESS_TRY(tess_upload(c->stream, work->dlogprob, said, bytes));
+    return c->kernels->convert(c->stream, work->dlogprob, TESS_F32, work->dvalue, c->dtype, c->T);
+}
+
+tess_status tess_value_train(const tess_layer_call *c, const tess_token_loss *loss, const tess_head_work *work,
+                             const void *y, float *value)
+{
     TESS_TRY(tess_value_forward(c, y, value));
     if (c->T > 0)
-        TESS_TRY(tess_head_grade(c, loss, work, 0, c->T, value));
-    do { /* once even without tokens: the gradient buffer must be written */
-        tess_layer_call part = *c;
-        part.T = c->T - begin < chunk ? c->T - begin : chunk;
-        void *rows = tess_at(c, y, begin * head->n_in);
-        TESS_TRY(c->kernels->convert(c->stream, work->dlogprob + begin, TESS_F32, work->logits, c->dtype, part.T));
-        TESS_TRY(tess_linear_backward_params(&part, head, rows, work->logits, begin > 0));
-        if (want_dy)
-            TESS_TRY(tess_linear_backward_input(&part, head, work->logits, rows));
-        begin += part.T;
-    } while (begin < c->T);
-    return TESS_OK;
+        TESS_TRY(grade(c, loss, work, value));
+    /* Even without tokens: the gradient buffer must be written. */
+    return tess_linear_backward_params(c, &c->block->value, y, work->dvalue, false);
+}
+
+tess_status tess_value_backward(const tess_layer_call *c, const tess_head_work *work, void *dy, void *aside)
+{
+    TESS_TRY(tess_linear_backward_input(c, &c->block->value, work->dvalue, aside != NULL ? aside : dy));
+    if (aside == NULL)
+        return TESS_OK;
+    return c->kernels->add(c->stream, dy, aside, dy, c->T * c->config->hidden_size, c->dtype);
 }

@@ -11,6 +11,8 @@ typedef struct tess_family_row {
     const char *architecture; /* "LlamaForCausalLM" */
     const char
         *classifier; /* "LlamaForSequenceClassification": the same trunk with config->n_outputs numbers a token */
+    const char *token_classifier; /* "LlamaForTokenClassification": those with a bias */
+    const char *token_head;       /* its head: "score" */
     /* Fills `config` (zeroed, family set) from the family's own keys. */
     tess_status (*parse)(const json_t *json, const char *what, tess_model_config *config);
     /* Adds the family's own keys; 0, or -1 when memory ran out. */
@@ -22,6 +24,8 @@ typedef struct tess_family_row {
 /* NULL: none. */
 const tess_family_row *tess_family_find(tess_family family);
 const tess_family_row *tess_family_find_type(const char *model_type);
+/* The name of what the config describes. */
+const char *tess_family_architecture(const tess_model_config *config);
 /* "llama, mistral, ...". Returns text. */
 const char *tess_family_list(char *text, size_t size);
 
@@ -50,8 +54,8 @@ typedef struct tess_family_linear {
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map);
 /* Once gate, up and down are there: sums over the feed-forward channels are the config's tree. */
 void tess_family_sum_leaves(const tess_model *model, tess_block *block);
-/* Last of all, if it is in this part: the final norm, and lm_head, or with tied weights the embedding's table; score
- * where the config has n_outputs. */
+/* Last of all, if it is in this part: the final norm, and lm_head, or with tied weights the embedding's table; score or
+ * its like where the config has n_outputs; a value head where it has one. */
 void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table);
 
 tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config);

@@ -183,6 +183,18 @@ tess_block *tess_family_embedding(tess_model *model, const char *table)
     return block;
 }
 
+/* Begins at 0, so that the values of a model that has not learned any are. */
+static tess_linear add_value_head(tess_model *model, int unit)
+{
+    int64_t C = model->config.hidden_size;
+    tess_linear value = {.in = {C, 0}, .out = {1, 0}, .n_in = C, .n_out = 1, .ld = C};
+    value.weight = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, 1, C, "v_head.summary.weight");
+    value.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, 1, 0, "v_head.summary.bias");
+    for (int i = value.weight; i <= value.bias && model->built == TESS_OK; i++)
+        model->params[model->blocks[unit].first + i].beside = true;
+    return value;
+}
+
 void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, const char *norm, const char *table)
 {
     const tess_model_config *c = &model->config;
@@ -194,15 +206,29 @@ void tess_family_head(tess_model *model, bool layer_norm, const char *prefix, co
     snprintf(block->name, sizeof(block->name), "head");
     block->layer_norm = layer_norm;
     block->final_norm = tess_family_add_norm(model, unit, prefix, norm, c->hidden_size);
+    block->value.weight = -1;
+    if (c->value_head && c->n_outputs > 0) {
+        block->head = block->value = add_value_head(model, unit);
+        return;
+    }
     bool reads_embedding = c->tied && model->part.embedding;
-    const char *name = c->tied ? table : c->n_outputs > 0 ? "score.weight" : "lm_head.weight";
+    const char *score = c->output_bias ? tess_family_find(c->family)->token_head : "score";
+    char name[TESS_PARAM_NAME_SIZE];
+    snprintf(name, sizeof(name), "%s.weight", c->n_outputs > 0 ? score : "lm_head");
     int64_t width = share(model, table_columns(model)), rows = tess_model_config_outputs(c);
-    block->head = (tess_linear){.in = table_columns(model),
-                                .out = {rows, 0},
-                                .weight = reads_embedding ? model->blocks[0].table
-                                                          : tess_family_add_table(model, unit, rows, name),
-                                .bias = -1,
-                                .n_in = width,
-                                .n_out = rows,
-                                .ld = width};
+    block->head =
+        (tess_linear){.in = table_columns(model),
+                      .out = {rows, 0},
+                      .weight = reads_embedding ? model->blocks[0].table
+                                                : tess_family_add_table(model, unit, rows, c->tied ? table : name),
+                      .bias = -1,
+                      .n_in = width,
+                      .n_out = rows,
+                      .ld = width};
+    if (c->output_bias)
+        block->head.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, rows, 0, "%s.bias", score);
+    if (c->n_outputs > 0)
+        block->value = block->head;
+    else if (c->value_head)
+        block->value = add_value_head(model, unit);
 }

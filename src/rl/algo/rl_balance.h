@@ -20,6 +20,15 @@ int64_t tess_sequence_cost(int64_t length, int64_t width);
  * the number of ranks. cost (n) of samples; bin (n) in [0, n_bins), changed. TESS_E_NOMEM. */
 tess_status tess_pack_by_cost(tess_mem *mem, const int64_t *cost, int64_t n, int32_t *bin, int32_t n_bins);
 
+/* A way to share items out, as below. */
+typedef tess_status (*tess_balance_fn)(tess_mem *mem, const int64_t *cost, int64_t n, int32_t n_bins, int32_t *bin,
+                                       int64_t *total);
+
+/* As tess_pack_first_fit, in as many bins or the fewest more in which `balance` of the samples' costs (n) keeps all
+ * below max_tokens. So all bins cost about the same. Errors as of both. */
+tess_status tess_pack_balanced(tess_mem *mem, tess_balance_fn balance, const int64_t *lengths, const int64_t *cost,
+                               int64_t n, int64_t max_tokens, int together, int32_t *bin, int32_t *n_bins);
+
 /* n items to n_bins bins so that the largest bin is small; cost (n) >= 0, bin (n, written), total (n_bins, written;
  * NULL is fine). Longest processing time first: each item, largest first, to the bin with least. At most 4/3 - 1/(3
  * n_bins) times the best (Graham 1969). TESS_E_INVALID: no bins, or a negative cost; TESS_E_NOMEM. */

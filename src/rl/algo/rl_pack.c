@@ -1,6 +1,7 @@
 #include "rl/algo/rl_balance.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static tess_status check_lengths(const int64_t *lengths, int64_t n, int64_t max_tokens, int together)
 {
@@ -60,6 +61,83 @@ tess_status tess_pack_first_fit(const int64_t *lengths, int64_t n, int64_t max_t
     return TESS_OK;
 }
 
+/* ---- Bins that cost the same ---- */
+/* Samples that share a bin are one item. */
+typedef struct pack_items {
+    int64_t *length, *cost; /* (n) */
+    int32_t *bin;           /* (n) */
+    int64_t *filled;        /* (n) tokens of each bin, of which there are at most n */
+    int64_t n;
+} pack_items;
+
+static tess_status alloc_items(tess_mem *mem, int64_t n, pack_items *items)
+{
+    const struct {
+        void **at;
+        size_t size;
+    } arrays[] = {{(void **)&items->length, sizeof(int64_t)},
+                  {(void **)&items->cost, sizeof(int64_t)},
+                  {(void **)&items->bin, sizeof(int32_t)},
+                  {(void **)&items->filled, sizeof(int64_t)}};
+    items->n = n;
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+        TESS_TRY(
+            tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, arrays[i].size, "items to balance", arrays[i].at));
+    return TESS_OK;
+}
+
+static void free_items(tess_mem *mem, pack_items *items)
+{
+    tess_mem_free(mem, items->length);
+    tess_mem_free(mem, items->cost);
+    tess_mem_free(mem, items->bin);
+    tess_mem_free(mem, items->filled);
+}
+
+static bool fits(const pack_items *items, int64_t max_tokens, int32_t n_bins)
+{
+    memset(items->filled, 0, (size_t)n_bins * sizeof(*items->filled));
+    for (int64_t i = 0; i < items->n; i++) {
+        int64_t *filled = &items->filled[items->bin[i]];
+        *filled += items->length[i];
+        if (*filled > max_tokens)
+            return false;
+    }
+    return true;
+}
+
+/* From *n_bins on; with a bin for each item all fit. */
+static tess_status find_balance(tess_mem *mem, tess_balance_fn balance, const pack_items *items, int64_t max_tokens,
+                                int32_t *n_bins)
+{
+    TESS_TRY(balance(mem, items->cost, items->n, *n_bins, items->bin, NULL));
+    while (*n_bins < items->n && !fits(items, max_tokens, *n_bins))
+        TESS_TRY(balance(mem, items->cost, items->n, ++*n_bins, items->bin, NULL));
+    return TESS_OK;
+}
+
+tess_status tess_pack_balanced(tess_mem *mem, tess_balance_fn balance, const int64_t *lengths, const int64_t *cost,
+                               int64_t n, int64_t max_tokens, int together, int32_t *bin, int32_t *n_bins)
+{
+    pack_items items = {.length = NULL};
+    TESS_TRY(tess_pack_first_fit(lengths, n, max_tokens, together, bin, n_bins));
+    if (n == 0)
+        return TESS_OK;
+    tess_status status;
+    TESS_GOTO(alloc_items(mem, n / together, &items), allocated);
+    for (int64_t i = 0; i < items.n; i++) {
+        items.length[i] = sum_of(lengths, i * together, together);
+        items.cost[i] = sum_of(cost, i * together, together);
+    }
+    TESS_GOTO(find_balance(mem, balance, &items, max_tokens, n_bins), allocated);
+    for (int64_t i = 0; i < n; i++)
+        bin[i] = items.bin[i / together];
+allocated:
+    free_items(mem, &items);
+    return status;
+}
+
+/* ---- Costs ---- */
 int64_t tess_sequence_cost(int64_t length, int64_t width)
 {
     return length * (width + length);

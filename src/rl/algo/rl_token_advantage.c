@@ -11,15 +11,29 @@ void tess_token_spread(int64_t n_seqs, const int32_t *cu, const uint8_t *mask, c
     }
 }
 
+static double penalty(double beta, tess_kl_kind kind, float logprob, float reference)
+{
+    double slope;
+    return beta * tess_kl_estimate(kind, (double)logprob - reference, &slope);
+}
+
+void tess_token_penalize(double beta, tess_kl_kind kind, int64_t n_rows, const uint8_t *mask, const float *logprob,
+                         const float *reference, float *token)
+{
+    for (int64_t row = 0; row < n_rows; row++)
+        if (mask[row])
+            token[row] = (float)(token[row] - penalty(beta, kind, logprob[row], reference[row]));
+}
+
 void tess_token_rewards(double beta, tess_kl_kind kind, int64_t n_seqs, const int32_t *cu, const uint8_t *mask,
                         const double *terminal, const float *logprob, const float *reference, float *reward)
 {
     for (int64_t s = 0; s < n_seqs; s++) {
         double at_end = terminal[s]; /* until the last response token has taken it */
         for (int64_t row = (int64_t)cu[s + 1] - 1; row >= cu[s]; row--) {
-            double slope, r = 0;
+            double r = 0;
             if (mask[row] && reference != NULL)
-                r = -beta * tess_kl_estimate(kind, (double)logprob[row] - reference[row], &slope);
+                r = -penalty(beta, kind, logprob[row], reference[row]);
             reward[row] = (float)(mask[row] ? r + at_end : 0);
             at_end = mask[row] ? 0 : at_end;
         }

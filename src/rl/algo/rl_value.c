@@ -62,6 +62,11 @@ void tess_value_sums_unpack(const int64_t *words, tess_value_sums *sums)
     sums->n_clipped = words[3 * TESS_MOMENTS_WORDS];
 }
 
+double tess_value_mean_loss(const tess_value_sums *sums)
+{
+    return tess_exact_value(&sums->loss) / (double)(sums->ret.n > 0 ? sums->ret.n : 1);
+}
+
 double tess_explained_variance(const tess_value_sums *sums)
 {
     double all = tess_moments_variance(&sums->ret);
@@ -71,7 +76,7 @@ double tess_explained_variance(const tess_value_sums *sums)
 void tess_value_metrics(const tess_value_sums *sums, tess_metric *out)
 {
     double n = sums->ret.n > 0 ? (double)sums->ret.n : 1;
-    out[0] = (tess_metric){"train/value_loss", tess_exact_value(&sums->loss) / n};
+    out[0] = (tess_metric){"train/value_loss", tess_value_mean_loss(sums)};
     out[1] = (tess_metric){"train/value_clipfrac", (double)sums->n_clipped / n};
     out[2] = (tess_metric){"train/value_mean", tess_moments_mean(&sums->value)};
     out[3] = (tess_metric){"train/return_mean", tess_moments_mean(&sums->ret)};

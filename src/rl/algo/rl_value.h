@@ -18,8 +18,7 @@ typedef struct tess_value_sums {
 enum { TESS_VALUE_SUM_WORDS = TESS_EXACT_LIMBS + 3 * TESS_MOMENTS_WORDS + 1, TESS_VALUE_METRICS = 5 };
 
 /* The loss of n rows as a sum: writes its derivative by value to dvalue (n), 0 where mask is 0, and adds to *sums.
- * old_value (n), NULL or clip 0: no clip. All arrays (n); how rows are cut changes nothing. The loss of a step is
- * the sum divided by its number of tokens, sums->ret.n over all ranks.
+ * old_value (n), NULL or clip 0: no clip. All arrays (n); how rows are cut changes nothing.
  * TESS_E_NOT_FINITE names the row; then what was written is of no use. */
 tess_status tess_value_grade(double clip, const uint8_t *mask, const float *value, const float *old_value,
                              const float *ret, int64_t n, float *dvalue, tess_value_sums *sums);
@@ -28,6 +27,8 @@ tess_status tess_value_grade(double clip, const uint8_t *mask, const float *valu
 void tess_value_sums_pack(const tess_value_sums *sums, int64_t *words);
 void tess_value_sums_unpack(const int64_t *words, tess_value_sums *sums);
 
+/* The loss of a step: the mean over its tokens; 0 without any. */
+double tess_value_mean_loss(const tess_value_sums *sums);
 /* 1 - variance(R - V) / variance(R): 1 for a perfect value, 0 for a constant one; 0 where R does not vary. */
 double tess_explained_variance(const tess_value_sums *sums);
 /* Writes TESS_VALUE_METRICS metrics. */

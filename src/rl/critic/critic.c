@@ -1,13 +1,10 @@
 #include "rl/critic/critic.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "comm/agree.h"
 #include "rl/rl_first_weights.h"
 #include "tessera/comm.h"
-
-static const char head_name[] = "score.weight";
 
 struct tess_critic {
     tess_mem *mem;
@@ -19,23 +16,16 @@ struct tess_critic {
 /* ---- First weights ---- */
 typedef struct critic_source {
     tess_model *model;
-    int head; /* its parameter */
     tess_random_weights random;
     tess_weights *weights; /* NULL: random */
-    bool random_head;
 } critic_source;
 
 /* A tess_fill_fn. */
 static tess_status fill(void *context, const char *name, const tess_box *box, float *dst)
 {
     critic_source *s = context;
-    bool is_head = strcmp(name, head_name) == 0;
-    if (s->weights != NULL && (!is_head || tess_weights_has(s->weights, s->head)))
-        return tess_weights_fill(s->weights, name, box, dst);
-    if (!is_head || s->random_head)
-        return tess_random_weights_fill(&s->random, name, box, dst);
-    memset(dst, 0, (size_t)tess_box_count(2, box) * sizeof(*dst));
-    return TESS_OK;
+    return s->weights != NULL ? tess_weights_fill(s->weights, name, box, dst)
+                              : tess_random_weights_fill(&s->random, name, box, dst);
 }
 
 static tess_status open_source(const tess_engine *policy, const tess_critic_options *o, const tess_reporter *reporter,
@@ -47,16 +37,14 @@ static tess_status open_source(const tess_engine *policy, const tess_critic_opti
                "critic: the head of %s has %lld outputs (num_labels); a value is one", first.path,
                (long long)first.config.n_outputs);
     *config = first.config;
+    config->value_head = config->n_outputs == 0; /* a language model: trl's head, in place of its own */
     config->n_outputs = 1;
     config->tied = false;
     TESS_TRY(tess_model_create(policy->mem, config, &s->model));
-    s->head = tess_model_find_param(s->model, head_name);
     s->random =
         (tess_random_weights){s->model, (uint64_t)policy->config->debug.seed, tess_stream_threads(policy->stream)};
-    s->random_head = o->random_head;
-    return first.path[0] != '\0'
-               ? tess_weights_open_without(policy->mem, first.path, s->model, head_name, reporter, &s->weights)
-               : TESS_OK;
+    return first.path[0] != '\0' ? tess_weights_open(policy->mem, first.path, s->model, reporter, &s->weights)
+                                 : TESS_OK;
 }
 
 static void close_source(critic_source *s)
@@ -119,7 +107,7 @@ tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *o
 {
     tess_critic *c;
     tess_model_config config;
-    critic_source source = {.head = -1};
+    critic_source source = {.model = NULL};
     *out = NULL;
     TESS_TRY(check(policy, o));
     TESS_TRY(tess_mem_alloc(policy->mem, TESS_POOL_MISC, sizeof(*c), "critic", (void **)&c));

@@ -14,12 +14,12 @@
 typedef struct tess_critic tess_critic;
 
 typedef struct tess_critic_options {
-    const char *path; /* a model with a score of one output, or a language model whose head is left out; "": what the
-                         policy begins with (checkpoint.initial_load_path, else model.path, else random weights) */
-    double lr;        /* under the run's lr_scheduler; all else of the optimizer is the policy's */
-    int64_t steps;    /* of its schedule; 0: training.steps */
-    bool random_head; /* a head that is in no file is random as debug.seed makes it; else zero, so that all values are 0
-                       */
+    /* A model for classification (of sequences, or as verl has it of tokens) with one output; or a language model,
+     * whose head is left out, with trl's value head, which is 0 where it is missing, so that all values are. "": what
+     * the policy begins with (checkpoint.initial_load_path, else model.path, else random weights). */
+    const char *path;
+    double lr;     /* under the run's lr_scheduler; all else of the optimizer is the policy's */
+    int64_t steps; /* of its schedule; 0: training.steps */
 } tess_critic_options;
 
 /* `policy` is borrowed until destroy; the path is read here alone. `reporter` gets warnings about weights; it may be
@@ -34,7 +34,7 @@ void tess_critic_destroy(tess_critic **critic);
  * asked, its targets may be NULL. Between steps of the critic. Collective: units may be gathered. */
 tess_status tess_critic_values(tess_critic *critic, const tess_batch *batch, float *value);
 
-/* tess_engine_step on the critic: each batch has a loss of kind TESS_LOSS_VALUE; report->loss means nothing but what
+/* tess_engine_step on the critic: each batch has a loss with grade_values; report->loss means nothing but what
  * the source's judge says. At least one row has a target, whose number is the divisor unless the source has one. */
 tess_status tess_critic_step(tess_critic *critic, const tess_batch_source *source, tess_engine_report *report);
 
