@@ -47,8 +47,8 @@ tess_status tess_lora_check(const tess_lora *lora, const char *what)
 {
     TESS_CHECK(lora->rank >= 1 && lora->rank <= TESS_LORA_MAX_RANK, TESS_E_INVALID,
                "%s: rank %lld; 1 to %d are possible", what, (long long)lora->rank, TESS_LORA_MAX_RANK);
-    TESS_CHECK(isfinite(lora->alpha) && lora->alpha > 0 && lora->alpha <= 1e6, TESS_E_INVALID,
-               "%s: alpha %g; it must be above 0, and at most 1e6", what, lora->alpha);
+    TESS_CHECK(lora->alpha >= 1e-6 && lora->alpha <= 1e6, TESS_E_INVALID, "%s: alpha %g; 1e-6 to 1e6 are possible",
+               what, lora->alpha);
     TESS_CHECK(lora->n_targets > 0, TESS_E_INVALID, "%s: no linear map is named", what);
     for (int i = 0; i < lora->n_targets; i++)
         TESS_CHECK(lora->n_targets == 1 || strcmp(lora->targets[i], all_linear) != 0, TESS_E_INVALID,

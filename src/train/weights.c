@@ -276,7 +276,7 @@ tess_status tess_weights_whole(tess_weights *w, tess_stream *stream, tess_dtype 
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, n, sizeof(void *), "weights", (void **)&w->whole));
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, n, sizeof(void *), "weights", (void **)&w->owned));
     for (size_t i = 0; i < n; i++)
-        TESS_TRY_CTX(make_whole(w, stream, dtype, (int)i), "load %s", files_of(w, (int)i)->catalog->path);
+        TESS_TRY_CTX(make_whole(w, stream, dtype, (int)i), "load %s", w->files[0].catalog->path);
     tess_weights_report_broken(w);
     *out = w->whole;
     return TESS_OK;
