@@ -79,6 +79,13 @@ fresh "frozen: 2 stages" part -n 2 run.yaml $few "$freeze" parallelism.pipeline_
 rm -rf out/checkpoint/step-00000010 out/model
 same "frozen: resumed" part run.yaml $few "$freeze"
 
+expect "frozen: another part does not go on" 2 "training.freeze: the checkpoint of step 10 was made with another" "$tessera" \
+    train run.yaml $few job.dump_folder=out training.steps=11 training.freeze=lm_head
+expect "frozen: another part, with new moments" 0 "resumed from step 10" "$tessera" train run.yaml $few job.dump_folder=out \
+    training.steps=11 training.freeze=lm_head checkpoint.exclude_from_loading=optimizer
+expect "frozen: and none" 0 "resumed from step 11" "$tessera" train run.yaml $few job.dump_folder=out training.steps=12 \
+    checkpoint.exclude_from_loading=optimizer
+
 # ---- Refused, with nothing written
 cp -r bf16/adapter half
 truncate -s 6000 half/adapter_model.safetensors
