@@ -1,10 +1,11 @@
 #include "ckpt/store/tensor.h"
 #include "cli/ckpt_rewrite.h"
 #include "cli/cli.h"
+#include "train/adapter_merge.h"
 
 typedef struct convert_options {
     const char *to, *dtype_text;
-    const char *assets, *model_only, *no_check;
+    const char *assets, *adapter, *model_only, *no_check;
     tess_target target;
     tess_dtype dtype;
     int64_t shard_mb, files, step;
@@ -20,7 +21,18 @@ static int convert(tess_mem *mem, const char *in, const char *out, const convert
                                     .shard_bytes = (size_t)o->shard_mb * 1000000,
                                     .assets = o->assets,
                                     .unchecked = o->no_check != NULL};
-    return cli_rewrite(mem, in, out, &rewrite);
+    if (o->adapter == NULL)
+        return cli_rewrite(mem, in, out, &rewrite);
+    tess_adapter_merge *merge;
+    const tess_reporter reporter = {cli_print_line, NULL};
+    tess_status status =
+        tess_adapter_merge_open(mem, in, o->assets != NULL ? o->assets : in, o->adapter, &reporter, &merge);
+    if (status != TESS_OK)
+        return cli_end(status);
+    rewrite.change = tess_adapter_merge_change(merge);
+    int code = cli_rewrite(mem, in, out, &rewrite);
+    tess_adapter_merge_close(&merge);
+    return code;
 }
 
 /* Without --to the ending of `out` says the format; anything else is a model folder. */
@@ -34,6 +46,8 @@ static tess_status read_options(const char *out, convert_options *o)
     bool cut = o->target == TESS_TO_DCP || o->target == TESS_TO_MEGATRON || o->target == TESS_TO_TESSERA;
     TESS_CHECK(o->files == 0 || cut, TESS_E_INVALID, "--files: --to %s has no data files of ranks",
                tess_target_name(o->target));
+    TESS_CHECK(o->adapter == NULL || o->target == TESS_TO_HF, TESS_E_INVALID,
+               "--adapter: the merged model is a Hugging Face folder; convert that to %s", tess_target_name(o->target));
     return TESS_OK;
 }
 
@@ -51,6 +65,8 @@ static int run(tess_mem *mem, int argc, char **argv)
          .integer = &o.files, .min = 1, .max = 65536},
         {"--step", "N", "the training's step, where IN does not state it", .integer = &o.step, .max = INT64_MAX},
         {"--assets", "DIR", "hf: the folder of config.json and tokenizer (default: around IN)", .text = &o.assets},
+        {"--adapter", "DIR", "hf: an adapter (LoRA) of the model, PEFT's or a run's, to merge into it",
+         .text = &o.adapter},
         {"--no-check", NULL, "do not read the output again to compare it", .text = &o.no_check},
     };
     int n = cli_parse(argc, argv, &cli_convert, flags, sizeof(flags) / sizeof(flags[0]));

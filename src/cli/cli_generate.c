@@ -168,7 +168,7 @@ static tess_status generate(generate_session *s, bool asked, const tess_sampling
 static int run(tess_mem *mem, int argc, char **argv)
 {
     static generate_session s;
-    const char *prompt = NULL, *file = NULL, *device = NULL, *dtype_text = NULL, *add_bos = NULL;
+    const char *prompt = NULL, *file = NULL, *device = NULL, *dtype_text = NULL, *add_bos = NULL, *adapter = NULL;
     const char *logprobs = NULL, *jsonl = NULL, *stats = NULL, *stops[CLI_REPEATS + 1] = {NULL};
     int64_t max_new_tokens = -1, max_length = 0, seed = 0, threads = 0, batch = 8, n_each = 1;
     tess_sampling sampling = {.temperature = -1, .top_k = -1, .top_p = -1, .min_p = -1, .repetition_penalty = -1};
@@ -199,6 +199,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          .text = &add_bos},
         {"--batch", "N", "texts that run at once (8)", .integer = &batch, .min = 1, .max = 4096},
         {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", .text = &dtype_text},
+        {"--adapter", "DIR", "an adapter (LoRA) of the model, PEFT's or a run's", .text = &adapter},
         {"--device", "NAME", "where the model computes: cpu, far or cuda (cpu)", .text = &device},
         {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
     };
@@ -224,7 +225,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     sampling.seed = (uint64_t)seed;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(cli_add_bos(add_bos, &add), parsed);
-    const tess_model_folder_options folder = {dtype, max_length, (int)threads, device};
+    const tess_model_folder_options folder = {dtype, max_length, (int)threads, device, adapter};
     TESS_GOTO(tess_model_folder_open(mem, argv[1], &folder, &reporter, &s.m), parsed);
     TESS_GOTO(tess_model_begin_of_text(&s.m.config, s.m.tokenizer, add, &bos), opened);
     if (tess_tokenizer_prefix(s.m.tokenizer).n > 0) /* its template begins texts */

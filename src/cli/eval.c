@@ -24,7 +24,7 @@ static void show_progress(void *context, int64_t n_tokens)
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    const char *per_token = NULL, *device = NULL, *dtype_text = NULL, *json = NULL, *add_bos = NULL;
+    const char *per_token = NULL, *device = NULL, *dtype_text = NULL, *json = NULL, *add_bos = NULL, *adapter = NULL;
     tess_reporter reporter = {cli_print_line, NULL};
     tess_evaluation_options options = {.progress = show_progress, .reporter = &reporter};
     int64_t threads = 0, max_length = 0;
@@ -47,6 +47,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          "begin documents with the bos token: true, false, or auto: if the tokenizer does (auto)", .text = &add_bos},
         {"--json", NULL, "the result as one JSON line", .text = &json},
         {"--dtype", "TYPE", "float32 or bfloat16; default: what the files hold", .text = &dtype_text},
+        {"--adapter", "DIR", "an adapter (LoRA) of the model, PEFT's or a run's", .text = &adapter},
         {"--device", "NAME", "where the model computes: cpu, far or cuda (cpu)", .text = &device},
         {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
     };
@@ -60,7 +61,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_status status;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(cli_add_bos(add_bos, &options.add_bos), parsed);
-    const tess_model_folder_options folder = {dtype, max_length, (int)threads, device};
+    const tess_model_folder_options folder = {dtype, max_length, (int)threads, device, adapter};
     TESS_GOTO(tess_model_folder_open(mem, argv[1], &folder, &reporter, &m), parsed);
     options.per_token = per_token != NULL ? print_token : NULL;
     status = tess_evaluate_file(&m, &options, &result);

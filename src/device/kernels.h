@@ -241,6 +241,8 @@ typedef struct tess_kernels {
 
     /* y = a + b (rounded), n elements; in place allowed. */
     tess_status (*add)(tess_stream *s, const void *a, const void *b, void *y, int64_t n, tess_dtype dtype);
+    /* y = factor * x (rounded), n elements; in place allowed. */
+    tess_status (*scale)(tess_stream *s, const void *x, float factor, void *y, int64_t n, tess_dtype dtype);
 
     /* out[t] = table[ids[t]] (+ positions[pos[t]] when positions is not NULL). Ids are in range (the caller checked).
      */

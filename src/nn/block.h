@@ -6,6 +6,13 @@
 #include "device/kernels.h"
 #include "nn/model.h"
 
+/* The adapter of a linear map (lora.h). */
+typedef struct tess_low_rank {
+    int a, b;     /* index in the block: (rank, in), (out, rank) */
+    int64_t rank; /* 0: there is none */
+    float scale;
+} tess_low_rank;
+
 /* A linear map as a view on one stored matrix: GPT-2's fused c_attn is three of these. */
 typedef struct tess_linear {
     int weight, bias;    /* index in the block; -1: none */
@@ -18,6 +25,7 @@ typedef struct tess_linear {
     int64_t out_stride;  /* elements between rows of y and dy; 0: n_out */
     /* Of sums over all its inputs (forward), over all its outputs (the input's gradient); as tess_gemm's. */
     int64_t in_leaf, out_leaf;
+    tess_low_rank adapter;
 } tess_linear;
 
 typedef struct tess_norm {

@@ -34,6 +34,7 @@ struct tess_executor {
     tess_slot_units *slots;  /* (n_slots), or NULL */
     tess_points points;      /* degree 1: none */
     tess_split_work split;
+    tess_low_rank_work low_rank;
     tess_layer_work work; /* the part that all units share */
     float **none;         /* NULL for every parameter of a unit: frozen */
     tess_open_table open;

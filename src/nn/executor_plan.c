@@ -317,6 +317,37 @@ static void plan_split(tess_executor *e, cursor *at)
         e->split.stream = take(at, T * (size_t)C, element);
 }
 
+/* A layer's maps; `qkv` where q, k and v are one. */
+static size_t widest_adapted(const tess_block *block, bool train)
+{
+    const tess_linear *const maps[] = {&block->q, &block->k,    &block->v,  &block->qkv,
+                                       &block->o, &block->gate, &block->up, &block->down};
+    size_t widest = 0;
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+        if (maps[i]->adapter.rank > 0) {
+            widest = larger(widest, (size_t)maps[i]->n_out);
+            widest = larger(widest, train ? (size_t)maps[i]->n_in : 0);
+        }
+    return widest;
+}
+
+/* float32 sums into their place, but for the gradient of an activation. */
+static void plan_low_rank(tess_executor *e, cursor *at)
+{
+    plan_sizes n = sizes_of(e, &e->model->blocks[0]);
+    size_t widest = 0;
+    bool narrow = e->options.dtype != TESS_F32, sums = narrow;
+    for (int unit = 0; unit < e->model->n_units; unit++) {
+        widest = larger(widest, widest_adapted(&e->model->blocks[unit], n.train));
+        sums |= n.train && e->model->blocks[unit].down.adapter.rank > 0;
+    }
+    e->low_rank.low = elements(at, &n, (size_t)e->model->config.lora.rank);
+    if (sums)
+        e->low_rank.sum = floats(at, &n, widest);
+    if (narrow)
+        e->low_rank.wide = elements(at, &n, widest);
+}
+
 /* What all blocks work in. */
 static void plan_common(tess_executor *e, cursor *at)
 {
@@ -336,6 +367,8 @@ static void plan_common(tess_executor *e, cursor *at)
     }
     if (e->model->part.tp_degree > 1)
         plan_split(e, at);
+    if (e->model->config.lora.rank > 0)
+        plan_low_rank(e, at);
     e->ids = take(at, n.T, sizeof(int32_t));
     e->pos = take(at, n.T, sizeof(int32_t));
     e->targets = take(at, n.T, sizeof(int32_t));

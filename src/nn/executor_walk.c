@@ -20,6 +20,7 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .watch = &e->shown,
         .points = &e->points,
         .split = e->split,
+        .low_rank = e->low_rank,
     };
 }
 

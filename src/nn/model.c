@@ -1,7 +1,9 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "base/core/flat.h"
 #include "base/core/rng.h"
+#include "base/text/text.h"
 #include "nn/models/family.h"
 
 static tess_status check_layers(int64_t L, const tess_model_part *part)
@@ -31,6 +33,9 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
                "part of a model: a head of %lld outputs (score.weight) is not cut over tensor-parallel ranks: set "
                "parallelism.tensor_parallel_degree=1",
                (long long)config->n_outputs);
+    TESS_CHECK(part->tp_degree <= 1 || config->lora.rank == 0, TESS_E_UNSUPPORTED,
+               "part of a model: adapters are not cut over tensor-parallel ranks: set "
+               "parallelism.tensor_parallel_degree=1, or train without lora.rank and lora.path");
     if (part->layers != NULL)
         return check_layers(L, part);
     TESS_CHECK(first >= 0 && n >= 0 && first <= L && n <= L - first && (n > 0 || part->embedding || part->head),
@@ -43,9 +48,89 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
     return TESS_OK;
 }
 
+/* "model.layers.0.mlp.up_proj" of its weight, and of its adapter's A and B. */
+static void name_of_map(const tess_param *param, char name[TESS_PARAM_NAME_SIZE])
+{
+    snprintf(name, TESS_PARAM_NAME_SIZE, "%s", param->name);
+    char *end = strstr(name, param->adapter ? ".lora_" : ".weight");
+    if (end != NULL)
+        *end = '\0';
+}
+
+/* The last words of the names of all maps that may have adapters, each once. */
+static void list_maps(const tess_model *model, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < model->n_params; i++) {
+        const tess_param *param = &model->params[i];
+        char name[TESS_PARAM_NAME_SIZE];
+        name_of_map(param, name);
+        const char *dot = strrchr(name, '.');
+        bool is_map = param->shape.n_dims == 2 && model->blocks[param->unit].kind == TESS_BLOCK_LAYER;
+        if (is_map && dot != NULL && strstr(text, dot + 1) == NULL)
+            used = tess_text_add(text, size, used, "%s%s", used > 0 ? ", " : "", dot + 1);
+    }
+}
+
+/* Every target has found a map. */
+static tess_status check_targets(const tess_model *model)
+{
+    char known[256], name[TESS_PARAM_NAME_SIZE];
+    list_maps(model, known, sizeof(known));
+    for (int t = 0; t < model->config.lora.n_targets; t++) {
+        tess_lora one = {.n_targets = 1};
+        memcpy(one.targets[0], model->config.lora.targets[t], TESS_LORA_NAME);
+        bool found = false;
+        for (int i = 0; i < model->n_params && !found; i++) {
+            name_of_map(&model->params[i], name);
+            found = model->params[i].adapter && tess_lora_adapts(&one, name);
+        }
+        TESS_CHECK(found, TESS_E_INVALID,
+                   "lora.targets: '%s' is no linear map of this model's layers: they are %s; all-linear means all",
+                   one.targets[0], known);
+    }
+    return TESS_OK;
+}
+
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model)
 {
-    return tess_model_create_part(mem, config, &(tess_model_part){0, config->n_layers, true, true, NULL, 0, 1}, model);
+    const tess_model_part all = {0, config->n_layers, true, true, NULL, 0, 1};
+    TESS_TRY(tess_model_create_part(mem, config, &all, model));
+    tess_status status = check_targets(*model);
+    if (status != TESS_OK)
+        tess_model_destroy(model);
+    return status;
+}
+
+tess_status tess_model_lora(const tess_model *model, tess_lora *lora)
+{
+    *lora = model->config.lora;
+    lora->n_targets = 0;
+    for (int t = 0; t < model->config.lora.n_targets; t++)
+        if (strcmp(model->config.lora.targets[t], "all-linear") != 0)
+            TESS_TRY(tess_lora_add_target(lora, model->config.lora.targets[t], "lora.targets"));
+    for (int i = 0; i < model->n_params; i++) {
+        char name[TESS_PARAM_NAME_SIZE];
+        name_of_map(&model->params[i], name);
+        const char *dot = strrchr(name, '.');
+        if (model->params[i].adapter && dot != NULL && !tess_lora_adapts(lora, name))
+            TESS_TRY(tess_lora_add_target(lora, dot + 1, "lora.targets"));
+    }
+    return TESS_OK;
+}
+
+void tess_model_freeze(tess_model *model, int index)
+{
+    model->params[index].frozen = true;
+}
+
+int tess_model_first_trainable_unit(const tess_model *model)
+{
+    for (int i = 0; i < model->n_params; i++)
+        if (!model->params[i].frozen)
+            return model->params[i].unit;
+    return model->n_units;
 }
 
 tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *config, const tess_model_part *part,
@@ -140,9 +225,9 @@ int64_t tess_model_count(const tess_model *model)
     return count;
 }
 
-/* 6 N + 12 L H D T as torchtitan counts (forward 2, backward 4 a weight; two T-long products a head, not halved for the
- * causal mask, but no longer than the layer's window): N are the weights of matrices that multiply each token, with the
- * head and without the embeddings' look-ups. */
+/* 6 N + 12 L H D T as torchtitan counts (forward 2, backward 4 a weight, 2 a frozen one; two T-long products a head,
+ * not halved for the causal mask, but no longer than the layer's window): N are the weights of matrices that multiply
+ * each token, with the head and without the embeddings' look-ups. */
 double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_t seq_len)
 {
     const tess_block *block = &model->blocks[unit];
@@ -153,9 +238,9 @@ double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_
         return 0;
     for (int i = block->first; i < block->first + block->n_params; i++)
         if (model->params[i].shape.n_dims == 2)
-            n += (double)tess_shape_count(&model->params[i].shape);
+            n += (model->params[i].frozen ? 4.0 : 6.0) * (double)tess_shape_count(&model->params[i].shape);
     bool windowed = block->window > 0 && block->window < seq_len;
-    return 6 * n + 12.0 * (double)(block->n_heads * block->head_size) * (double)(windowed ? block->window : seq_len);
+    return n + 12.0 * (double)(block->n_heads * block->head_size) * (double)(windowed ? block->window : seq_len);
 }
 
 double tess_model_flops_per_token(const tess_model *model, int64_t seq_len)
@@ -166,7 +251,18 @@ double tess_model_flops_per_token(const tess_model *model, int64_t seq_len)
     return sum;
 }
 
-static void fill_normal(const tess_param *param, uint64_t seed, const tess_box *box, float *dst)
+/* n elements from `first` on, of the stream of the parameter's name. */
+static void fill_run(const tess_param *param, uint64_t seed, uint64_t stream, uint64_t first, int64_t n, float *dst)
+{
+    if (param->init == TESS_INIT_NORMAL) {
+        tess_rng_fill_normal(seed, TESS_RNG_INIT, stream, first, n, 0, param->init_std, dst);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = param->init_std * (2 * tess_rng_uniform(seed, TESS_RNG_INIT, stream, first + (uint64_t)i) - 1);
+}
+
+static void fill_random(const tess_param *param, uint64_t seed, const tess_box *box, float *dst)
 {
     const tess_shape shape = tess_shape_atleast_1d(&param->shape);
     const tess_box whole = tess_box_whole(&shape);
@@ -176,14 +272,14 @@ static void fill_normal(const tess_param *param, uint64_t seed, const tess_box *
         tess_box slice;
         tess_flat_slice(shape.n_dims, box, at, run, &slice);
         int64_t first = tess_flat_offset(shape.n_dims, &whole, &slice);
-        tess_rng_fill_normal(seed, TESS_RNG_INIT, stream, (uint64_t)first, run, 0, param->init_std, dst + at);
+        fill_run(param, seed, stream, (uint64_t)first, run, dst + at);
     }
 }
 
 void tess_param_fill(const tess_param *param, uint64_t seed, const tess_box *box, float *dst)
 {
-    if (param->init == TESS_INIT_NORMAL) {
-        fill_normal(param, seed, box, dst);
+    if (param->init == TESS_INIT_NORMAL || param->init == TESS_INIT_UNIFORM) {
+        fill_random(param, seed, box, dst);
         return;
     }
     float value = param->init == TESS_INIT_ONE ? 1 : 0;

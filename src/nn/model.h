@@ -12,7 +12,7 @@
 
 enum { TESS_PARAM_NAME_SIZE = 96 };
 
-typedef enum tess_init { TESS_INIT_NORMAL, TESS_INIT_ZERO, TESS_INIT_ONE } tess_init;
+typedef enum tess_init { TESS_INIT_NORMAL, TESS_INIT_ZERO, TESS_INIT_ONE, TESS_INIT_UNIFORM } tess_init;
 
 /* The whole parameter, of which ranks that share the model have parts of dimension `dim`, dealt out in units of so many
  * (points.h). Unit 0: each has all of it. */
@@ -28,17 +28,30 @@ typedef struct tess_param {
     tess_shape shape;                /* of this rank */
     tess_param_slice slice;
     tess_init init;
-    float init_std;
-    bool decay;  /* matrices and embeddings yes, norms and biases no */
-    bool beside; /* of a value head beside a language model: missing in its files, unless trl wrote them */
+    float init_std; /* UNIFORM: the bound, in [-bound, bound) */
+    bool decay;     /* matrices and embeddings yes, norms and biases no */
+    bool beside;    /* of a value head beside a language model: missing in its files, unless trl wrote them */
+    bool adapter;   /* of LoRA: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), lora_B (out, rank) */
+    bool frozen;    /* it gets no gradient */
     int unit;
 } tess_param;
 
 typedef struct tess_model tess_model;
 
-/* Units in forward order: 0 the embedding(s), 1..L the layers, L+1 the final norm and head. With tied weights the head
+/* With config->lora every adapted linear map has two more parameters, and all others are frozen. TESS_E_INVALID: a
+ * target of lora is no linear map of a layer (the message lists them); TESS_E_UNSUPPORTED: parts with tp_degree > 1.
+ *
+ * Units in forward order: 0 the embedding(s), 1..L the layers, L+1 the final norm and head. With tied weights the head
  * uses the embedding unit as well. Owns nothing but descriptions: no weights. */
 tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, tess_model **model);
+
+/* The adapter's description with all-linear spelled out. */
+tess_status tess_model_lora(const tess_model *model, tess_lora *lora);
+
+/* From here on the parameter is frozen. */
+void tess_model_freeze(tess_model *model, int index);
+/* The first unit with a parameter that trains: units below it need no backward; n_units: none trains. */
+int tess_model_first_trainable_unit(const tess_model *model);
 
 /* What one rank of a pipeline holds: layers, with the embedding before the first and the head behind the last. Its
  * units count from 0; names, initial values and layers' numbers stay those of the whole model. A tied head without the
@@ -69,8 +82,8 @@ int64_t tess_model_unit_layer(const tess_model *model, int unit); /* its number 
 /* Parameters of a unit are contiguous: [first, first + n). */
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n);
 int64_t tess_model_count(const tess_model *model); /* parameters in all */
-/* Floating-point operations of one trained token (forward + backward, 6 a matrix weight + attention at length seq_len),
- * in all units and in one. */
+/* Floating-point operations of one trained token (forward + backward, 6 a matrix weight, 4 a frozen one, + attention at
+ * length seq_len), in all units and in one. */
 double tess_model_flops_per_token(const tess_model *model, int64_t seq_len);
 double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_t seq_len);
 

@@ -4,9 +4,7 @@
 #ifndef TESS_NN_MODEL_CONFIG_H
 #define TESS_NN_MODEL_CONFIG_H
 
-#include <jansson.h>
-
-#include "tessera/memory.h"
+#include "nn/lora.h"
 
 typedef enum tess_family {
     TESS_FAMILY_LLAMA,
@@ -56,6 +54,7 @@ typedef struct tess_model_config {
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
     int n_eos;
+    tess_lora lora; /* of a run, not of config.json: rank 0, or all but the adapters is frozen */
 } tess_model_config;
 
 /* Reads config.json (v4 and v5 keys). `what` names it in messages. TESS_E_FORMAT / TESS_E_UNSUPPORTED name the key and

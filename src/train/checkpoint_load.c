@@ -110,18 +110,29 @@ static tess_status ask(const step_search *s, int64_t step,
     return TESS_OK;
 }
 
+static bool is_same_list(const json_t *saved, const tess_text_list *now)
+{
+    bool same = json_array_size(saved) == (size_t)now->n;
+    for (int i = 0; i < now->n && same; i++) {
+        const char *item = json_string_value(json_array_get(saved, (size_t)i));
+        same = item != NULL && strcmp(item, now->item[i]) == 0;
+    }
+    return same;
+}
+
+/* Other parameters train than when it was saved. */
+static bool has_other_freeze(const tess_config *config, const json_t *meta)
+{
+    const json_t *training = json_object_get(json_object_get(meta, "config"), "training");
+    return !is_same_list(json_object_get(training, "freeze"), &config->training.freeze);
+}
+
 /* A run that is started again with the same configuration loses nothing: exclude_from_loading and load_step are obeyed
  * once. If the checkpoint's description has the same setting, its run has obeyed it. */
 static bool has_excluded(const tess_config *config, const json_t *meta)
 {
-    const json_t *saved = json_object_get(meta, "excluded");
-    const tess_text_list *patterns = &config->checkpoint.exclude_from_loading;
-    bool same = json_array_size(saved) == (size_t)patterns->n;
-    for (int i = 0; i < patterns->n && same; i++) {
-        const char *pattern = json_string_value(json_array_get(saved, (size_t)i));
-        same = pattern != NULL && strcmp(pattern, patterns->item[i]) == 0;
-    }
-    return same;
+    return is_same_list(json_object_get(meta, "excluded"), &config->checkpoint.exclude_from_loading) &&
+           !has_other_freeze(config, meta);
 }
 
 static bool has_gone_back(const tess_config *config, const json_t *meta)
@@ -174,12 +185,26 @@ static tess_status choose_exclusions(const step_search *s, int64_t step)
     return TESS_OK;
 }
 
+/* The moments are of what trained. */
+static tess_status check_freeze(const step_search *s, int64_t step)
+{
+    bool other;
+    TESS_TRY(ask(s, step, has_other_freeze, &other));
+    TESS_CHECK(
+        !other || tess_excludes(&s->t->without, "optimizer"), TESS_E_INVALID,
+        "training.freeze: the checkpoint of step %lld was made with another: give the same, or begin all moments "
+        "anew with checkpoint.exclude_from_loading=optimizer",
+        (long long)step);
+    return TESS_OK;
+}
+
 static tess_status load(const step_search *s, int64_t step, json_t **meta)
 {
     tess_trainer *t = s->t;
     tess_ckpt_tensor *tensors;
     int n;
     TESS_TRY(choose_exclusions(s, step));
+    TESS_TRY(check_freeze(s, step));
     TESS_TRY(tess_trainer_list_tensors(t, &tensors, &n));
     const tess_ckpt_load_options options = {tess_stream_threads(t->engine->stream), t->hosts, t->without.n == 0,
                                             t->config.checkpoint.host_local};

@@ -36,7 +36,10 @@ static json_t *describe(const tess_trainer *t)
     json_t *optimizer = /* for formats that keep such settings with the moments (ckpt/formats) */
         json_pack("{s:f, s:f, s:f, s:f, s:f}", "lr", c->optimizer.lr, "beta1", c->optimizer.beta1, "beta2",
                   c->optimizer.beta2, "eps", c->optimizer.eps, "weight_decay", c->optimizer.weight_decay);
-    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i, s:o, s:o}", "step",
+    const tess_lora *lora = &t->model_config.lora;
+    json_t *adapter = json_pack("{s:I, s:f, s:b}", "rank", (json_int_t)lora->rank, "alpha", lora->alpha, "use_rslora",
+                                (int)lora->rslora);
+    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i, s:o, s:o, s:o}", "step",
                      (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin",
                      (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "newest_losses",
                      describe_spikes(tess_numbers_losses(e->numbers)), "newest_grad_norms",
@@ -44,7 +47,7 @@ static json_t *describe(const tess_trainer *t)
                      (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size,
                      "load_step", (json_int_t)c->checkpoint.load_step, "excluded",
                      tess_text_list_to_json(&c->checkpoint.exclude_from_loading), "world_size", t->world, "optimizer",
-                     optimizer, "config", tess_config_to_json(c));
+                     optimizer, "adapter", adapter, "config", tess_config_to_json(c));
 }
 
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, int *n_out)
@@ -61,6 +64,8 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
         status = tess_engine_shard(t->engine, i, &shard, moments);
         if (status != TESS_OK)
             break;
+        if (t->model_config.lora.rank > 0 && !shard.trainable)
+            continue; /* it is in model.path */
         tess_ckpt_tensor tensor = {.name = shard.name,
                                    .kind = TESS_CKPT_WEIGHT,
                                    .stored = tess_precision_dtype(t->config.checkpoint.weights_dtype),

@@ -11,6 +11,7 @@
 #include "device/peak.h"
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"
+#include "train/adapter.h"
 #include "train/numbers/numbers.h"
 #include "train/train_stage.h"
 #include "train/train_peak.h"
@@ -32,7 +33,7 @@ tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_f
         for (int i = 0; i < n; i++) {
             const tess_param *param = tess_model_param(model, first + i);
             descs[i] = (tess_param_desc){
-                .name = param->name, .shape = param->slice.whole, .trainable = true, .decay = param->decay};
+                .name = param->name, .shape = param->slice.whole, .trainable = !param->frozen, .decay = param->decay};
             if (param->slice.unit > 0)
                 descs[i].tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
         }
@@ -59,15 +60,34 @@ typedef struct weights_source {
     void *context;
 } weights_source;
 
+/* A model's, with an adapter that begins. */
+typedef struct adapted_weights {
+    tess_weights *base;
+    tess_random_weights adapter;
+} adapted_weights;
+
+static tess_status fill_adapted(void *context, const char *name, const tess_box *box, float *dst)
+{
+    adapted_weights *w = context;
+    const tess_model *model = w->adapter.model;
+    bool begins = tess_model_param(model, tess_model_find_param(model, name))->adapter;
+    return begins ? tess_random_weights_fill(&w->adapter, name, box, dst) : tess_weights_fill(w->base, name, box, dst);
+}
+
 static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)
 {
-    if (e->config->model.path[0] == '\0') {
-        tess_random_weights random = {e->whole, (uint64_t)e->config->debug.seed, tess_stream_threads(e->stream)};
+    tess_random_weights random = {e->whole, (uint64_t)e->config->debug.seed, tess_stream_threads(e->stream)};
+    if (e->config->model.path[0] == '\0')
         return tess_fsdp_materialize(e->fsdp, tess_random_weights_fill, &random);
-    }
     tess_weights *weights;
     TESS_TRY(tess_weights_open(e->mem, e->config->model.path, e->whole, reporter, &weights));
-    tess_status status = tess_fsdp_materialize(e->fsdp, tess_weights_fill, weights);
+    adapted_weights beginning = {weights, random};
+    bool stored = e->config->lora.path[0] != '\0';
+    tess_status status = stored ? tess_weights_add_adapter(weights, e->config->lora.path) : TESS_OK;
+    if (status == TESS_OK && stored)
+        status = tess_fsdp_materialize(e->fsdp, tess_weights_fill, weights);
+    else if (status == TESS_OK)
+        status = tess_fsdp_materialize(e->fsdp, fill_adapted, &beginning);
     if (status == TESS_OK) {
         int32_t *broken = tess_weights_broken(weights); /* each rank has seen its own rows only */
         status =
@@ -123,11 +143,15 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     TESS_TRY(tess_mesh_create_over(e->team, axes, tess_config_axes(e->config, axes), &e->mesh));
     e->at = tess_coordinates_of(e->mesh, tess_team_rank(e->team));
     TESS_TRY(tess_model_create(e->mem, model_config, &e->whole));
+    if (!e->is_second)
+        tess_config_freeze(e->config, e->whole);
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
     TESS_TRY(tess_stage_plan_create(e->mem, e->config, e->whole, e->at.stage, e->stage_plan));
     e->stage_plan->part.tp_rank = e->at.tp;
     e->stage_plan->part.tp_degree = e->at.n_tp;
     TESS_TRY(tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model));
+    if (!e->is_second)
+        tess_config_freeze(e->config, e->model);
     int n = tess_model_n_params(e->whole);
     TESS_TRY(
         tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "parameters", (void **)&e->own_param));
@@ -140,7 +164,8 @@ tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard
 {
     int own = e->own_param[index];
     const tess_param *param = tess_model_param(e->whole, index);
-    *shard = (tess_shard){.name = param->name, .shape = param->shape, .trainable = true, .decay = param->decay};
+    *shard =
+        (tess_shard){.name = param->name, .shape = param->shape, .trainable = !param->frozen, .decay = param->decay};
     moments[0] = moments[1] = NULL;
     if (own < 0)
         return TESS_OK;
@@ -171,6 +196,8 @@ static tess_status build_executor(tess_engine *e)
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
     int n_local = (int)((tess_config_micro_batches(e->config) + e->at.n_data - 1) / e->at.n_data);
+    /* Stages hand each other the stream's gradient, whatever trains in them. */
+    options.first_trainable_unit = e->at.n_stages > 1 ? 0 : tess_model_first_trainable_unit(e->model);
     if (e->at.n_stages > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, n_local, &options, &e->stage_slots));
     e->n_stage_slots = options.n_slots;

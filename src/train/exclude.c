@@ -1,6 +1,7 @@
 #include "train/exclude.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 bool tess_excludes(const tess_text_list *patterns, const char *word)
@@ -11,18 +12,18 @@ bool tess_excludes(const tess_text_list *patterns, const char *word)
     return false;
 }
 
-/* "optimizer" stands for "optimizer.*". */
-static bool matches_name(const char *pattern, const char *name)
+bool tess_matches_name(const char *pattern, const char *name)
 {
-    size_t n = strlen(pattern);
-    return fnmatch(pattern, name, 0) == 0 || (strncmp(pattern, name, n) == 0 && name[n] == '.');
+    char below[TESS_TEXT_SIZE + 2];
+    snprintf(below, sizeof(below), "%s.*", pattern);
+    return fnmatch(pattern, name, 0) == 0 || fnmatch(below, name, 0) == 0;
 }
 
 static bool matches(const char *pattern, const tess_ckpt_tensor *tensor)
 {
     char name[TESS_STORE_NAME];
     tess_store_tensor_name(tensor->kind, tensor->name, name);
-    return matches_name(pattern, name) || matches_name(pattern, tensor->name);
+    return tess_matches_name(pattern, name) || tess_matches_name(pattern, tensor->name);
 }
 
 tess_status tess_exclude_tensors(const tess_text_list *patterns, tess_ckpt_tensor *tensors, int *n)

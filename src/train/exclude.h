@@ -8,6 +8,11 @@
 /* Whether a word ("optimizer", "lr_scheduler", "data") is listed. */
 bool tess_excludes(const tess_text_list *patterns, const char *word);
 
+/* Whether a pattern (with *, ? and [0-9]) fits a name, or its first words up to a dot: "optimizer",
+ * "model.layers.[0-3]".
+ */
+bool tess_matches_name(const char *pattern, const char *name);
+
 /* Removes the tensors that a pattern matches: by the name in a checkpoint ("optimizer.layers.0.w.exp_avg",
  * "model.layers.0.w"), by the first words of that name ("optimizer"), or by the parameter's name ("layers.0.*"), with
  * its moments. *n becomes the number of those left. TESS_E_INVALID names a pattern that is none of the words and

@@ -44,6 +44,12 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
     *identity = tess_hash_bytes(words, sizeof(words), 0);
     *identity = tess_hash_bytes(layout.value, sizeof(layout.value), *identity);
     *identity = tess_hash_bytes(&trained_share, sizeof(trained_share), *identity);
+    const tess_lora *lora = &t->model_config.lora;
+    const double adapter[] = {(double)lora->rank, lora->alpha, (double)lora->rslora};
+    *identity = tess_hash_bytes(adapter, sizeof(adapter), *identity);
+    *identity = tess_hash_bytes(lora->targets, sizeof(lora->targets), *identity);
+    for (int i = 0; i < c->training.freeze.n; i++)
+        *identity = tess_hash_bytes(c->training.freeze.item[i], strlen(c->training.freeze.item[i]) + 1, *identity);
     return TESS_OK;
 }
 

@@ -1,6 +1,7 @@
 /* The prediction: what each rank needs that has other stages or another share of layers, the others being alike, and
  * the host whose ranks need most. */
 #include "base/text/text.h"
+#include "train/adapter.h"
 #include "train/memory_need.h"
 #include "train/train_stage.h"
 
@@ -33,7 +34,8 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     tess_fsdp *fsdp = NULL;
     tess_unit **units = NULL;
     tess_status status;
-    bool shares_table = tess_model_get_config(model)->tied && part->embedding && part->head;
+    bool shares_table = tess_model_get_config(model)->tied && part->embedding && part->head &&
+                        tess_model_first_trainable_unit(model) == 0;
     int open = shares_table ? 0 : -1; /* the head writes the embedding's gradient first */
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
                                   (void **)&units));
@@ -117,6 +119,7 @@ static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const te
     stages.part.tp_degree = plan->n_tp;
     tess_status status = tess_model_create_part(mem, config, &stages.part, &part);
     if (status == TESS_OK) {
+        tess_config_freeze(plan->config, part);
         status = predict_part(mem, plan, &stages, part, need);
         tess_model_destroy(&part);
     }

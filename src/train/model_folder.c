@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "train/adapter.h"
 
 /* "org/name", as the hub's models are called. */
 static bool is_hub_name(const char *path)
@@ -50,6 +51,7 @@ tess_status tess_config_load_model(const tess_config *config, tess_model_config 
     TESS_TRY(tess_model_config_load(path, model));
     TESS_TRY(tess_model_config_set_max_length(model, config->model.max_length, "model.max_length"));
     TESS_TRY(tess_model_config_set_sum_leaves(model, config->model.sum_leaves, "model.sum_leaves"));
+    TESS_TRY(tess_config_load_lora(config, &model->lora));
     model->value_head = config->model.value_head;
     int64_t longest = tess_model_config_max_length(model);
     TESS_CHECK(config->training.seq_len <= longest, TESS_E_INVALID,
@@ -97,12 +99,16 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, const tess
     TESS_GOTO(tess_model_folder_file(folder, "config.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_model_config_load(path, &m->config), opened);
     TESS_GOTO(tess_model_config_set_max_length(&m->config, o->max_length, "--max-length"), opened);
+    if (o->adapter != NULL)
+        TESS_GOTO(tess_lora_load(o->adapter, &m->config.lora), opened);
     TESS_GOTO(tess_model_create(mem, &m->config, &m->model), opened);
     TESS_GOTO(tess_model_folder_file(folder, "tokenizer.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_tokenizer_load(mem, path, &m->tokenizer), opened);
     TESS_GOTO(tess_stream_create(mem, o->n_threads > 0 ? o->n_threads : tess_os_cores(), NULL, &m->stream), opened);
     TESS_GOTO(tess_compute_open(o->device, m->stream, &m->compute), opened);
     TESS_GOTO(tess_weights_open(mem, folder, m->model, reporter, &m->weights), opened);
+    if (o->adapter != NULL)
+        TESS_GOTO(tess_weights_add_adapter(m->weights, o->adapter), opened);
     m->dtype = o->dtype != TESS_DTYPE_COUNT ? o->dtype : tess_weights_dtype(m->weights);
     TESS_GOTO(tess_weights_whole(m->weights, m->stream, m->dtype, &w), opened);
     TESS_GOTO(tess_static_hooks(mem, m->model, w, NULL, &m->hooks), opened);

@@ -52,10 +52,11 @@ typedef struct tess_model_folder {
 } tess_model_folder;
 
 typedef struct tess_model_folder_options {
-    tess_dtype dtype;   /* TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: that of the files (float32 if they are mixed) */
-    int64_t max_length; /* the position limit that --max-length states; 0: the model's */
-    int n_threads;      /* 0: all cores */
-    const char *device; /* as in tess_device_open */
+    tess_dtype dtype;    /* TESS_F32 or TESS_BF16; TESS_DTYPE_COUNT: that of the files (float32 if they are mixed) */
+    int64_t max_length;  /* the position limit that --max-length states; 0: the model's */
+    int n_threads;       /* 0: all cores */
+    const char *device;  /* as in tess_device_open */
+    const char *adapter; /* folder with an adapter of the model, as PEFT or a run writes it; NULL: none */
 } tess_model_folder_options;
 
 tess_status tess_model_folder_open(tess_mem *mem, const char *folder, const tess_model_folder_options *options,

@@ -46,11 +46,30 @@ static tess_status check_sums(const tess_trainer *t, const json_t *meta)
     return TESS_OK;
 }
 
+/* Shapes are compared where tensors are read. */
+static tess_status check_adapter(const tess_trainer *t, const json_t *meta)
+{
+    const tess_lora *now = &t->model_config.lora;
+    const json_t *saved = json_object_get(meta, "adapter");
+    double alpha = now->alpha;
+    bool rslora = now->rslora;
+    if (saved == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_json_get_double(saved, "alpha", what, &alpha));
+    TESS_TRY(tess_json_get_bool(saved, "use_rslora", what, &rslora));
+    TESS_CHECK(alpha == now->alpha && rslora == now->rslora, TESS_E_INVALID,
+               "the checkpoint's adapter was trained with lora.alpha=%g lora.use_rslora=%s, now it is %g and %s: it "
+               "would go on as another; keep the values",
+               alpha, rslora ? "true" : "false", now->alpha, now->rslora ? "true" : "false");
+    return TESS_OK;
+}
+
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
 {
     const tess_text_list *without = &t->without;
     TESS_CHECK(json_is_object(meta), TESS_E_FORMAT, "%s is missing: it is not of a training run", what);
     TESS_TRY(check_sums(t, meta));
+    TESS_TRY(check_adapter(t, meta));
     TESS_TRY(restore_counters(t->engine, without, meta));
     int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
     int64_t now = t->config.training.global_batch_size;

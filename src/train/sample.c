@@ -105,14 +105,17 @@ tess_status tess_trainer_sample(tess_trainer *t, const char *folder)
     tess_model_folder m;
     tess_ids ids = {.mem = t->mem};
     tess_buffer text = {.mem = t->mem};
+    bool adapter = t->model_config.lora.rank > 0;
+    const char *model = adapter ? t->config.model.path : folder;
     const tess_model_folder_options options = {.dtype = TESS_DTYPE_COUNT,
+                                               .adapter = adapter ? folder : NULL,
                                                .max_length = t->config.model.max_length,
                                                .n_threads = tess_threads_count(tess_stream_threads(t->engine->stream)),
                                                .device = tess_config_device(&t->config)};
-    TESS_TRY(tess_model_folder_open(t->mem, folder, &options, NULL, &m));
+    TESS_TRY(tess_model_folder_open(t->mem, model, &options, NULL, &m));
     tess_status status = tess_buffer_printf(&text, "sample:\n");
     if (status == TESS_OK)
-        status = continue_prompt(t, folder, &m, &ids);
+        status = continue_prompt(t, model, &m, &ids);
     if (status == TESS_OK)
         status = tess_decode(m.tokenizer, ids.data, ids.size, true, &text);
     if (status == TESS_OK && t->observer != NULL && t->observer->note != NULL)

@@ -76,7 +76,15 @@ typedef struct tess_config {
         int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
         double max_norm;
         int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
+        tess_text_list freeze;
     } training;
+    struct {
+        char path[TESS_TEXT_SIZE];
+        int64_t rank;
+        double alpha, dropout;
+        bool use_rslora;
+        tess_text_list targets;
+    } lora;
     struct {
         double lr, beta1, beta2, eps, weight_decay;
     } optimizer;

@@ -73,6 +73,19 @@ static const tess_option training[] = {
     CHOICE("training.mixed_precision_reduce", training.mixed_precision_reduce, "float32", "bfloat16|float32",
            "dtype of gradients on their way to their owner"),
     INT("training.threads", training.threads, "0", 0, 1024, "compute threads of a rank; 0: cores divided by ranks"),
+    LIST("training.freeze", training.freeze,
+         "parameters that do not train: names or their first words, with *, ? and [0-9]: model.layers.[0-3]"),
+};
+
+static const tess_option lora[] = {
+    INT("lora.rank", lora.rank, "0", 0, 65536, "train an adapter of this rank and nothing else; 0: the model itself"),
+    FLOAT("lora.alpha", lora.alpha, "0", 0, 1e6, "the adapter's part counts alpha / rank times; 0: once"),
+    LIST("lora.targets", lora.targets,
+         "linear maps that have an adapter: names or ends of names (q_proj), or all-linear; empty: all-linear"),
+    BOOL("lora.use_rslora", lora.use_rslora, "false", "count it alpha / sqrt(rank) times"),
+    FLOAT("lora.dropout", lora.dropout, "0", 0, 1, "PEFT's; 0 alone"),
+    TEXT("lora.path", lora.path, "",
+         "folder with an adapter to start from, as PEFT or an earlier run wrote it, which says all of the above"),
 };
 
 static const tess_option optimizer[] = {
@@ -436,6 +449,7 @@ static const tess_option_table tables[] = {
     TABLE(tokenizer, "text to ids"),
     TABLE(data, "what it is trained on"),
     TABLE(training, "sizes and precision of a step"),
+    TABLE(lora, "adapters"),
     TABLE(optimizer, "AdamW"),
     TABLE(lr_scheduler, "learning rate over time"),
     TABLE(parallelism, "how ranks share the model"),

@@ -1,5 +1,5 @@
-/* Writes the trained model as a Hugging Face folder. Each rank writes its primary boxes. With host-local folders the
- * other ranks send theirs to rank 0, which writes them all. */
+/* Writes the trained model as a Hugging Face folder, or its adapter as PEFT's. Each rank writes its primary boxes. With
+ * host-local folders the other ranks send theirs to rank 0, which writes them all. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -131,13 +131,24 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
     return write_tokenizer(t, folder);
 }
 
+static tess_status write_adapter_config(const tess_trainer *t, const char *folder)
+{
+    tess_lora lora;
+    json_t *json;
+    TESS_TRY(tess_os_make_dirs(folder));
+    TESS_TRY(tess_model_lora(t->engine->whole, &lora));
+    TESS_TRY(tess_lora_to_json(&lora, t->config.model.path, t->model_config.family == TESS_FAMILY_GPT2, &json));
+    return write_json(folder, "adapter_config.json", json);
+}
+
 /* A box of a parameter, which rank `from` has and rank `to` writes. It lies in one run in memory (tess_shard), and in
  * runs of equal length in the file. */
 typedef struct box_transfer {
     tess_trainer *t;
     tess_st_writer *writer;
     void *encoded; /* (CHUNK_VALUES) in the dtype of the file */
-    int index;     /* of the parameter */
+    tess_dtype dtype;
+    int index; /* of the tensor in the file */
     int from, to;
     tess_shape shape;
     tess_box box;
@@ -149,15 +160,14 @@ typedef struct box_transfer {
 static tess_status transfer_chunk(const box_transfer *p, int64_t done, int64_t count, tess_status *written)
 {
     const tess_trainer *t = p->t;
-    tess_dtype dtype = tess_precision_dtype(t->config.model.save_dtype);
     if (t->rank == p->from)
-        TESS_TRY(tess_st_encode(p->values + done, count, dtype, p->encoded));
+        TESS_TRY(tess_st_encode(p->values + done, count, p->dtype, p->encoded));
     if (t->rank == p->from && p->from != p->to)
-        return tess_send(t->team, p->encoded, (size_t)count, dtype, p->to, (uint32_t)p->index, NULL);
+        return tess_send(t->team, p->encoded, (size_t)count, p->dtype, p->to, (uint32_t)p->index, NULL);
     if (t->rank != p->to)
         return TESS_OK;
     if (p->from != p->to)
-        TESS_TRY(tess_recv(t->team, p->encoded, (size_t)count, dtype, p->from, (uint32_t)p->index, NULL));
+        TESS_TRY(tess_recv(t->team, p->encoded, (size_t)count, p->dtype, p->from, (uint32_t)p->index, NULL));
     if (*written == TESS_OK)
         *written = tess_st_write_box(p->writer, p->index, &p->box, done, count, p->encoded);
     return TESS_OK;
@@ -187,12 +197,50 @@ static tess_status collect(box_transfer *p, tess_status *written)
     return status;
 }
 
-static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, int index, void *encoded, tess_status *written)
+/* What is written: the model, or its adapter under PEFT's names, in float32 as PEFT trains it. */
+typedef struct export_tensor {
+    int param;
+    char name[TESS_PARAM_NAME_SIZE + 20];
+} export_tensor;
+
+typedef struct export_list {
+    bool adapter;
+    const char *stem;
+    tess_dtype dtype;
+    int n;
+    export_tensor *tensors;   /* (n_params) */
+    tess_st_tensor *in_files; /* (n_params) */
+    void *encoded;            /* (CHUNK_VALUES) */
+} export_list;
+
+static tess_status list_tensors(const tess_trainer *t, export_list *list)
+{
+    for (int i = 0; i < tess_model_n_params(t->engine->whole); i++) {
+        const tess_param *param = tess_model_param(t->engine->whole, i);
+        export_tensor *tensor = &list->tensors[list->n];
+        if (param->beside || param->adapter != list->adapter)
+            continue;
+        tensor->param = i;
+        snprintf(tensor->name, sizeof(tensor->name), "%s%s", list->adapter ? "base_model.model." : "", param->name);
+        tess_st_entry entry = {tensor->name, list->dtype, param->shape};
+        TESS_TRY(tess_st_describe(&entry, &list->in_files[list->n++]));
+    }
+    return TESS_OK;
+}
+
+static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, const export_list *list, int index,
+                                tess_status *written)
 {
     tess_shard shard;
     float *moments[2];
-    TESS_TRY(tess_engine_shard(t->engine, index, &shard, moments));
-    box_transfer p = {.t = t, .writer = writer, .encoded = encoded, .index = index, .from = t->rank, .to = t->rank};
+    TESS_TRY(tess_engine_shard(t->engine, list->tensors[index].param, &shard, moments));
+    box_transfer p = {.t = t,
+                      .writer = writer,
+                      .encoded = list->encoded,
+                      .dtype = list->dtype,
+                      .index = index,
+                      .from = t->rank,
+                      .to = t->rank};
     p.shape = tess_shape_atleast_1d(&shard.shape);
     p.box = shard.primary;
     p.values =
@@ -201,42 +249,51 @@ static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, int ind
     return own_folders ? collect(&p, written) : transfer_box(&p, written);
 }
 
-static tess_status write_weights(tess_trainer *t, const char *folder, tess_st_tensor *tensors, void *encoded)
+static tess_status write_tensors(tess_trainer *t, const char *folder, export_list *list)
 {
-    int n = 0; /* those that stand beside the model are the last */
-    for (int i = 0; i < tess_model_n_params(t->engine->whole); i++) {
-        const tess_param *param = tess_model_param(t->engine->whole, i);
-        tess_st_entry entry = {param->name, tess_precision_dtype(t->config.model.save_dtype), param->shape};
-        if (!param->beside)
-            TESS_TRY(tess_st_describe(&entry, &tensors[n++]));
-    }
+    size_t shard_bytes = list->adapter ? SIZE_MAX : 0; /* PEFT reads one file */
     tess_st_writer *writer;
-    TESS_TRY(tess_st_write_begin(t->mem, t->team, folder, "model", tensors, n, 0, NULL, &writer));
+    TESS_TRY(list_tensors(t, list));
+    TESS_TRY(
+        tess_st_write_begin(t->mem, t->team, folder, list->stem, list->in_files, list->n, shard_bytes, NULL, &writer));
     tess_status status = TESS_OK, written = TESS_OK;
-    for (int i = 0; i < n && status == TESS_OK; i++)
-        status = write_tensor(t, writer, i, encoded, &written);
+    for (int i = 0; i < list->n && status == TESS_OK; i++)
+        status = write_tensor(t, writer, list, i, &written);
     return tess_st_write_finish(&writer, status != TESS_OK ? status : written);
+}
+
+static tess_status write_folder(tess_trainer *t, const char *folder, export_list *list)
+{
+    size_t n = (size_t)tess_model_n_params(t->engine->whole);
+    tess_status status;
+    TESS_GOTO(
+        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, n, sizeof(*list->tensors), "export", (void **)&list->tensors),
+        allocated);
+    TESS_GOTO(
+        tess_mem_alloc_array(t->mem, TESS_POOL_MISC, n, sizeof(*list->in_files), "export", (void **)&list->in_files),
+        allocated);
+    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, CHUNK_VALUES, sizeof(float), "export", &list->encoded),
+              allocated);
+    status = write_tensors(t, folder, list);
+allocated:
+    tess_mem_free(t->mem, list->encoded);
+    tess_mem_free(t->mem, list->in_files);
+    tess_mem_free(t->mem, list->tensors);
+    return status;
 }
 
 tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size)
 {
-    tess_st_tensor *tensors = NULL;
-    void *encoded = NULL;
+    bool adapter = t->model_config.lora.rank > 0;
+    export_list list = {.adapter = adapter,
+                        .stem = adapter ? "adapter_model" : "model",
+                        .dtype = adapter ? TESS_F32 : tess_precision_dtype(t->config.model.save_dtype)};
+    tess_status (*describe)(const tess_trainer *, const char *) = adapter ? write_adapter_config : write_descriptions;
     tess_runtime_phase(t->runtime, "export", t->engine->step, -1);
-    TESS_TRY(tess_trainer_path(t, "model", folder, size));
-    tess_status status;
-    TESS_TRY(tess_team_agree(t->team, t->rank == 0 ? write_descriptions(t, folder) : TESS_OK));
-
-    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)tess_model_n_params(t->engine->whole),
-                                   sizeof(*tensors), "export", (void **)&tensors),
-              allocated);
-    TESS_GOTO(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, CHUNK_VALUES, sizeof(float), "export", &encoded), allocated);
-    status = write_weights(t, folder, tensors, encoded);
-    if (status == TESS_OK)
-        tess_trainer_note(t, "model: %s (Hugging Face format, %s)", folder,
-                          tess_dtype_name(tess_precision_dtype(t->config.model.save_dtype)));
-allocated:
-    tess_mem_free(t->mem, encoded);
-    tess_mem_free(t->mem, tensors);
-    return status;
+    TESS_TRY(tess_trainer_path(t, adapter ? "adapter" : "model", folder, size));
+    TESS_TRY(tess_team_agree(t->team, t->rank == 0 ? describe(t, folder) : TESS_OK));
+    TESS_TRY(write_folder(t, folder, &list));
+    tess_trainer_note(t, "%s: %s (%s format, %s)", adapter ? "adapter" : "model", folder,
+                      adapter ? "PEFT" : "Hugging Face", tess_dtype_name(list.dtype));
+    return TESS_OK;
 }

@@ -14,6 +14,7 @@
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
 #include "tessera/comm.h"
+#include "train/adapter.h"
 #include "train/memory_need.h"
 #include "train/model_folder.h"
 #include "train/train_stage.h"
@@ -115,6 +116,18 @@ static void describe_batch(const tess_trainer *t)
                           n_data - last == 1 ? " is" : "s are");
 }
 
+static void describe_trainable(const tess_trainer *t)
+{
+    char trains[32];
+    const tess_lora *lora = &t->model_config.lora;
+    int64_t n = tess_model_count_trainable(t->engine->whole), all = tess_model_count(t->engine->whole);
+    if (lora->rank > 0)
+        tess_trainer_note(t, "adapter: rank %lld, counted %g times", (long long)lora->rank, tess_lora_scale(lora));
+    if (n < all)
+        tess_trainer_note(t, "%s parameters train (%.2f%%): the others have neither gradients nor moments",
+                          tess_format_count((double)n, trains, sizeof(trains)), 100 * (double)n / (double)all);
+}
+
 static tess_status describe(const tess_trainer *t)
 {
     char params[32];
@@ -124,6 +137,7 @@ static tess_status describe(const tess_trainer *t)
                       tess_family_name(t->model_config.family),
                       tess_format_count((double)tess_model_count(t->engine->whole), params, sizeof(params)),
                       (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
+    describe_trainable(t);
     tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s%s, peak %.2f TFLOP/s",
                       t->world, tess_runtime_backend(t->runtime),
                       tess_threads_count(tess_stream_threads(t->engine->stream)),
@@ -169,6 +183,7 @@ static tess_status open_task(tess_trainer *t)
         TESS_TRY(t->kind->check(&t->config));
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
+    TESS_TRY(tess_config_check_trainable(t->mem, &t->config, &t->model_config));
     TESS_TRY(tess_trainer_list_data(t));
     TESS_TRY(tess_trainer_find_persistent(t));
     TESS_TRY(tess_trainer_check_memory(t));

@@ -118,8 +118,8 @@ bool tess_trainer_can_validate(const tess_trainer *t);
 /* Shows the timeline of the newest step, if there is one, and writes it to pipeline/. A failure is a warning. */
 void tess_trainer_draw_timeline(const tess_trainer *t);
 
-/* What a checkpoint holds of this rank: every weight, and after each trainable one both of its moments. Free with
- * tess_mem_free. */
+/* What a checkpoint holds of this rank: every weight, and after each trainable one both of its moments; with an adapter
+ * that alone. Free with tess_mem_free. */
 tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **tensors, int *n);
 /* Whether this rank manages a folder of checkpoints: rank 0, or with host-local folders each host's first. */
 bool tess_trainer_manages_folder(const tess_trainer *t);

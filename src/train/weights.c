@@ -3,15 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/os.h"
 #include "ckpt/store/tensor.h"
 #include "device/finite.h"
+
+/* A checkpoint under the model's names. */
+typedef struct weights_files {
+    tess_catalog *catalog;
+    tess_export *list;
+} weights_files;
 
 struct tess_weights {
     tess_mem *mem;
     const tess_model *model;
     tess_reporter reporter;
-    tess_catalog *catalog;
-    tess_export *list;
+    weights_files files[2];         /* of the model, of its adapter */
     tess_catalog_request *requests; /* (n_params) each tensor whole */
     int32_t *broken;                /* (n_params) 1: NaN or infinite values */
     const void **whole;             /* (n_params), NULL until asked for */
@@ -38,14 +44,24 @@ const tess_catalog_tensor *tess_weights_find(const tess_export *list, const char
     return found != NULL ? found->source : NULL;
 }
 
-static tess_status match(tess_weights *w)
+static const weights_files *files_of(const tess_weights *w, int index)
 {
-    int n_missing = 0, n = tess_model_n_params(w->model);
-    const char *missing = NULL;
-    for (int i = 0; i < n; i++) {
+    return &w->files[tess_model_param(w->model, index)->adapter];
+}
+
+/* The parameters of the model, or of its adapter. */
+static tess_status match(tess_weights *w, bool adapter)
+{
+    const weights_files *files = &w->files[adapter];
+    const char *described = adapter ? "adapter_config.json" : "config.json", *missing = NULL;
+    int n_missing = 0, n_asked = 0;
+    for (int i = 0; i < tess_model_n_params(w->model); i++) {
         const tess_param *param = tess_model_param(w->model, i);
-        const tess_catalog_tensor *tensor = tess_weights_find(w->list, param->name);
         char expected[128], found[200];
+        if (param->adapter != adapter)
+            continue;
+        n_asked++;
+        const tess_catalog_tensor *tensor = tess_weights_find(files->list, param->name);
         if (tensor == NULL && param->beside)
             continue;
         if (tensor == NULL) {
@@ -53,16 +69,16 @@ static tess_status match(tess_weights *w)
             continue;
         }
         TESS_CHECK(tess_catalog_has_shape(tensor, &param->shape), TESS_E_FORMAT,
-                   "%s: tensor '%s' has shape %s, but config.json asks for %s: the file and config.json are not of "
-                   "the same model",
-                   tess_catalog_file_of(w->catalog, tensor), tensor->name,
-                   tess_dims_format(tensor->n_dims, tensor->dim, found, sizeof(found)),
-                   tess_shape_format(&param->shape, expected, sizeof(expected)));
+                   "%s: tensor '%s' has shape %s, but %s asks for %s: the file and %s are not of the same model",
+                   tess_catalog_file_of(files->catalog, tensor), tensor->name,
+                   tess_dims_format(tensor->n_dims, tensor->dim, found, sizeof(found)), described,
+                   tess_shape_format(&param->shape, expected, sizeof(expected)),
+                   adapter ? "the model's folder" : described);
         w->requests[i] = (tess_catalog_request){.tensor = tensor, .box = tess_catalog_whole(tensor)};
     }
     TESS_CHECK(n_missing == 0, TESS_E_NOT_FOUND,
-               "%s: %d of the %d tensors that config.json asks for are missing, the first is '%s'", w->catalog->path,
-               n_missing, n, missing);
+               "%s: %d of the %d tensors that %s asks for are missing, the first is '%s'", files->catalog->path,
+               n_missing, n_asked, described, missing);
     return TESS_OK;
 }
 
@@ -87,12 +103,12 @@ static void report_unused(const tess_weights *w)
     const char *first;
     char text[512];
     const tess_model_config *config = tess_model_get_config(w->model);
-    int n = tess_weights_count_unused(w->list, w->requests, tess_model_n_params(w->model),
+    int n = tess_weights_count_unused(w->files[0].list, w->requests, tess_model_n_params(w->model),
                                       config->tied || config->n_outputs > 0, &first);
     if (n == 0 || w->reporter.line == NULL)
         return;
     snprintf(text, sizeof(text), "warning: %s: %d tensors are not used by this model, the first is '%s'",
-             w->catalog->path, n, first);
+             w->files[0].catalog->path, n, first);
     w->reporter.line(w->reporter.self, text);
 }
 
@@ -109,15 +125,33 @@ tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model 
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->requests), "weights", (void **)&w->requests),
               opened);
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(*w->broken), "weights", (void **)&w->broken), opened);
-    TESS_GOTO(tess_catalog_open(mem, path, &w->catalog), opened);
-    TESS_GOTO(tess_weights_list(w->catalog, model, &w->list), opened);
-    TESS_GOTO(match(w), opened);
+    TESS_GOTO(tess_catalog_open(mem, path, &w->files[0].catalog), opened);
+    TESS_GOTO(tess_weights_list(w->files[0].catalog, model, &w->files[0].list), opened);
+    TESS_GOTO(match(w, false), opened);
     report_unused(w);
     *out = w;
     return TESS_OK;
 opened:
     tess_weights_close(&w);
     return status;
+}
+
+tess_status tess_weights_add_adapter(tess_weights *w, const char *folder)
+{
+    weights_files *files = &w->files[1];
+    char path[1024];
+    const char *first;
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, "adapter_model.safetensors"));
+    TESS_CHECK(tess_os_is_file(path), TESS_E_NOT_FOUND, "%s: no such file: the adapter is not whole", path);
+    TESS_TRY(tess_catalog_open(w->mem, path, &files->catalog));
+    TESS_TRY(tess_weights_list(files->catalog, w->model, &files->list));
+    TESS_TRY(match(w, true));
+    int n = tess_weights_count_unused(files->list, w->requests, tess_model_n_params(w->model), false, &first);
+    TESS_CHECK(n == 0, TESS_E_FORMAT,
+               "%s: %d tensors fit nothing in this model, the first is '%s': it is an adapter of "
+               "another model",
+               path, n, first);
+    return TESS_OK;
 }
 
 void tess_weights_close(tess_weights **handle)
@@ -131,8 +165,10 @@ void tess_weights_close(tess_weights **handle)
     tess_mem_free(w->mem, w->whole);
     tess_mem_free(w->mem, w->broken);
     tess_mem_free(w->mem, w->requests);
-    tess_export_destroy(&w->list);
-    tess_catalog_destroy(&w->catalog);
+    for (int i = 0; i < 2; i++) {
+        tess_export_destroy(&w->files[i].list);
+        tess_catalog_destroy(&w->files[i].catalog);
+    }
     tess_mem_free(w->mem, w);
     *handle = NULL;
 }
@@ -149,7 +185,7 @@ void tess_weights_report_broken(const tess_weights *w)
         if (!w->broken[i])
             continue;
         snprintf(text, sizeof(text), "warning: %s: tensor '%s' holds NaN or infinite values",
-                 tess_catalog_file_of(w->catalog, w->requests[i].tensor), w->requests[i].tensor->name);
+                 tess_catalog_file_of(files_of(w, i)->catalog, w->requests[i].tensor), w->requests[i].tensor->name);
         w->reporter.line(w->reporter.self, text);
     }
 }
@@ -160,12 +196,13 @@ tess_status tess_weights_fill(void *context, const char *name, const tess_box *b
     int index;
     TESS_TRY(find_param(w->model, name, &index));
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
+    const tess_catalog *catalog = files_of(w, index)->catalog;
     if (tensor == NULL && tess_model_param(w->model, index)->beside) {
         tess_param_fill(tess_model_param(w->model, index), 0, box, dst);
         return TESS_OK;
     }
-    TESS_CHECK(tensor != NULL, TESS_E_NOT_FOUND, "%s: no tensor '%s'", w->catalog->path, name);
-    TESS_TRY(tess_catalog_read_floats(w->catalog, tensor, box, dst));
+    TESS_CHECK(tensor != NULL, TESS_E_NOT_FOUND, "%s: no tensor '%s'", w->files[0].catalog->path, name);
+    TESS_TRY(tess_catalog_read_floats(catalog, tensor, box, dst));
     int64_t n = tess_box_count(tensor->n_dims, box);
     w->broken[index] |= !tess_all_finite(dst, TESS_F32, n);
     return TESS_OK;
@@ -174,7 +211,7 @@ tess_status tess_weights_fill(void *context, const char *name, const tess_box *b
 tess_dtype tess_weights_dtype(const tess_weights *w)
 {
     for (int i = 0; i < tess_model_n_params(w->model); i++)
-        if (strcmp(w->requests[i].tensor->dtype, "BF16") != 0)
+        if (!tess_model_param(w->model, i)->adapter && strcmp(w->requests[i].tensor->dtype, "BF16") != 0)
             return TESS_F32;
     return TESS_BF16;
 }
@@ -184,7 +221,7 @@ static tess_status read_whole(tess_weights *w, tess_stream *stream, int index, b
     tess_catalog_request *request = &w->requests[index];
     request->floats = floats;
     request->dst = dst;
-    return tess_catalog_read_all(w->catalog, tess_stream_threads(stream), request, 1);
+    return tess_catalog_read_all(files_of(w, index)->catalog, tess_stream_threads(stream), request, 1);
 }
 
 /* Reads float32 and converts it to `dtype` in w->owned. */
@@ -209,13 +246,16 @@ tess_status tess_weights_map(tess_weights *w, tess_dtype dtype, int index, const
 {
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
     *data = NULL;
-    return tensor != NULL && is_stored_as(tensor, dtype) ? tess_catalog_map(w->catalog, tensor, data) : TESS_OK;
+    return tensor != NULL && is_stored_as(tensor, dtype) ? tess_catalog_map(files_of(w, index)->catalog, tensor, data)
+                                                         : TESS_OK;
 }
 
 /* Maps a tensor if kernels can read it in place, else reads it into memory. */
 static tess_status make_whole(tess_weights *w, tess_stream *stream, tess_dtype dtype, int index)
 {
     int64_t n = tess_shape_count(&tess_model_param(w->model, index)->shape);
+    TESS_CHECK(w->requests[index].tensor != NULL, TESS_E_NOT_FOUND, "no tensor '%s'",
+               tess_model_param(w->model, index)->name);
     bool same = is_stored_as(w->requests[index].tensor, dtype);
     TESS_TRY(tess_weights_map(w, dtype, index, &w->whole[index]));
     if (w->whole[index] == NULL) {
@@ -236,7 +276,7 @@ tess_status tess_weights_whole(tess_weights *w, tess_stream *stream, tess_dtype 
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, n, sizeof(void *), "weights", (void **)&w->whole));
     TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, n, sizeof(void *), "weights", (void **)&w->owned));
     for (size_t i = 0; i < n; i++)
-        TESS_TRY_CTX(make_whole(w, stream, dtype, (int)i), "load %s", w->catalog->path);
+        TESS_TRY_CTX(make_whole(w, stream, dtype, (int)i), "load %s", w->files[0].catalog->path);
     tess_weights_report_broken(w);
     *out = w->whole;
     return TESS_OK;

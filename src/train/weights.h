@@ -12,11 +12,14 @@ typedef struct tess_reporter {
 
 typedef struct tess_weights tess_weights;
 
-/* Opens the checkpoint at `path`. Every parameter must be there with its shape, but for those that stand beside a
- * model (tess_param.beside), which then begin as they are made; TESS_E_NOT_FOUND and TESS_E_FORMAT name the first that
- * is not. Reports tensors that the model does not use. `model` is borrowed. */
+/* Opens the checkpoint at `path`. Every parameter must be there with its shape, but for those of adapters, and those
+ * that stand beside a model (tess_param.beside), which then begin as they are made; TESS_E_NOT_FOUND and TESS_E_FORMAT
+ * name the first that is not. Reports tensors that the model does not use. `model` is borrowed. */
 tess_status tess_weights_open(tess_mem *mem, const char *path, const tess_model *model, const tess_reporter *reporter,
                               tess_weights **weights);
+/* The adapter's parameters from a folder of PEFT's, or a run's. TESS_E_NOT_FOUND, TESS_E_FORMAT: it is not one of this
+ * model, whole. Before this call nothing may be asked of them. */
+tess_status tess_weights_add_adapter(tess_weights *weights, const char *folder);
 void tess_weights_close(tess_weights **weights);
 
 /* A tess_fill_fn: context is the tess_weights. Remembers which tensors hold NaN or infinite values. */
@@ -27,7 +30,7 @@ tess_status tess_weights_fill(void *weights, const char *name, const tess_box *b
 int32_t *tess_weights_broken(tess_weights *weights);
 void tess_weights_report_broken(const tess_weights *weights);
 
-/* BF16 if every weight of the model is stored in it, else F32. */
+/* BF16 if every weight of the model, without its adapter, is stored in it, else F32. */
 tess_dtype tess_weights_dtype(const tess_weights *weights);
 
 /* A whole parameter where it lies in its file, mapped until `weights` is closed; *data NULL: it is stored in another

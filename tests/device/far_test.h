@@ -127,6 +127,11 @@ static tess_status call_act(tess_stream *s, const tess_kernels *k, void *const *
     return k->act_backward(s, x[0], x[2], x[3], p->T * p->C, TESS_ACT_GELU_TANH, p->dtype);
 }
 
+static tess_status call_scale(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    return k->scale(s, x[0], 0.7f, x[0], p->T * p->C, p->dtype);
+}
+
 static tess_status call_add(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
     return k->add(s, x[0], x[1], x[0], p->T * p->C, p->dtype);
@@ -245,6 +250,7 @@ static const far_row far_rows_tested[] = {
     {"glu", call_glu},
     {"act", call_act},
     {"add", call_add},
+    {"scale", call_scale},
     {"embedding", call_embedding},
     {"column_sum", call_column_sum},
     {"cross_entropy", call_cross_entropy},

@@ -27,6 +27,30 @@ static void adds(void)
     }
 }
 
+static void scales(void)
+{
+    static const float factor = 0.7f;
+    for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
+        tess_dtype dtype = both_dtypes[i % 2];
+        int64_t n = sizes[i / 2];
+        void *x = random_array(1, n, 0, 1, dtype), *want = new_array(n, tess_dtype_size(dtype));
+        for (int64_t k = 0; k < n; k++)
+            put_value(want, k, factor * (float)value_at(x, k, dtype), dtype);
+        for (size_t v = 0; v < COUNT(variants); v++) {
+            tess_stream *s = open_variant(v);
+            if (s == NULL)
+                continue;
+            void *y = copy_array(x, n, dtype);
+            EXPECT_OK(tess_stream_kernels(s)->scale(s, y, factor, y, n, dtype));
+            expect_bits("factor x over x", v, y, want, n, dtype);
+            free(y);
+            tess_stream_destroy(&s);
+        }
+        free(x);
+        free(want);
+    }
+}
+
 /* The order that the table states, spelled out once more here: blocks of 32 tokens, ascending. */
 static void sums_columns(void)
 {
@@ -154,6 +178,7 @@ static void sums_squares(void)
 
 static const test_case cases[] = {
     {"add_rounds_once_and_works_in_place", adds, 0, 0},
+    {"scale_rounds_once_and_works_in_place", scales, 0, 0},
     {"column_sums_run_in_blocks_of_32_tokens", sums_columns, 0, 0},
     {"reduce_adds_neighbours_first_for_any_number_of_inputs", reduces, 0, 0},
     {"row_sums_of_squares_have_16_partial_sums", sums_squares, 0, 0},

@@ -189,6 +189,55 @@ static void each_pool_is_predicted(void)
         run_layout(overrides[i], model_of((i + world) % 3 > 0, (i + world) % 3 > 1 ? 1200 : VOCABULARY, LAYERS));
 }
 
+/* Gradients and moments are those of what trains: a part of the model, or an adapter. */
+static void what_trains_is_predicted(void)
+{
+    static const char *const overrides[] = {
+        "training.freeze=model.embed_tokens,model.layers.[0-1]",
+        "training.freeze=model.layers.[1-3],*norm* parallelism.shard_strategy=none",
+        "training.freeze=lm_head,model.norm parallelism.shard_strategy=zero1",
+        "training.freeze=*.self_attn parallelism.fsdp_reshard_after_forward=0 activation_checkpoint.mode=full",
+        "",
+        "training.mixed_precision_param=float32",
+        "parallelism.shard_strategy=none training.global_batch_size=20",
+        "parallelism.shard_strategy=zero2 training.passes=2",
+        "activation_checkpoint.mode=full training.mixed_precision_reduce=bfloat16",
+    };
+    int world = tess_runtime_world(join());
+    for (int i = world > 1; i < 9; i += 1 + (world > 1)) {
+        tess_model_config model = model_of(i != 2 && (i + world) % 2 > 0, VOCABULARY, LAYERS);
+        if (i > 3) {
+            model.lora = (tess_lora){.rank = 3, .alpha = 3};
+            EXPECT_OK(tess_lora_add_target(&model.lora, i % 2 > 0 ? "all-linear" : "q_proj", "lora.targets"));
+        }
+        run_layout(overrides[i], model);
+    }
+}
+
+/* The formula: 8 bytes of moments a number of A and B, whatever the model's size. */
+static void moments_are_those_of_the_adapter(void)
+{
+    static tess_config config;
+    tess_model *model;
+    tess_memory_need need, whole;
+    tess_model_config sizes = model_of(false, VOCABULARY, LAYERS);
+    configure("", 1, &config);
+    const tess_memory_plan plan = tess_memory_plan_of(&config, 1);
+    for (int k = 0; k < 2; k++) {
+        EXPECT_OK(tess_model_create(test_mem(), &sizes, &model));
+        EXPECT_OK(tess_memory_predict(test_mem(), model, &plan, k == 0 ? &whole : &need));
+        tess_model_destroy(&model);
+        sizes.lora = (tess_lora){.rank = 6, .alpha = 6};
+        EXPECT_OK(tess_lora_add_target(&sizes.lora, "q_proj", "lora.targets"));
+        EXPECT_OK(tess_lora_add_target(&sizes.lora, "down_proj", "lora.targets"));
+    }
+    double adapter = LAYERS * 6 * (128 + 128 + 352 + 128), all = 1435008; /* 2 * 2000 * 128, 5 layers, 11 norms */
+    EXPECT(whole.rank[TESS_POOL_OPTIMIZER] == 8 * all);
+    EXPECT(need.rank[TESS_POOL_OPTIMIZER] == 8 * adapter);
+    EXPECT(need.rank[TESS_POOL_PARAMS] == 4 * (all + adapter));
+    EXPECT(need.rank[TESS_POOL_GRADS] / adapter <= whole.rank[TESS_POOL_GRADS] / all);
+}
+
 static void replicas_are_predicted(void)
 {
     static const char *const batches[] = {"", "training.global_batch_size=48", "training.global_batch_size=44"};
@@ -329,6 +378,9 @@ static const test_case cases[] = {
     {"each_pool_of_2_ranks_is_predicted", each_pool_is_predicted, 2, 0},
     {"each_pool_of_3_ranks_is_predicted", each_pool_is_predicted, 3, 0},
     {"each_pool_of_4_ranks_is_predicted", each_pool_is_predicted, 4, 0},
+    {"what_trains_of_1_rank_is_predicted", what_trains_is_predicted, 1, 0},
+    {"what_trains_of_3_ranks_is_predicted", what_trains_is_predicted, 3, 0},
+    {"moments_are_those_of_the_adapter", moments_are_those_of_the_adapter, 0, 0},
     {"replicas_of_4_ranks_are_predicted", replicas_are_predicted, 4, 0},
     {"replicas_of_6_ranks_are_predicted", replicas_are_predicted, 6, 0},
     {"layers_of_2_ranks_are_predicted", shared_layers_are_predicted, 2, 0},

@@ -11,10 +11,12 @@
 static const char *const model_keys[] = {"model", "model_state_dict", "state_dict", "module", "net", "network", "app"};
 /* Words that wrappers of modules leave in names, at any place. */
 static const char *const wrappers[] = {
-    "_orig_mod.",                 /* torch.compile */
-    "_fsdp_wrapped_module.",      /* FSDP */
-    "_fpw_module.",               /* its first versions, and FairScale's */
-    "_checkpoint_wrapped_module." /* activation checkpointing */
+    "_orig_mod.",                  /* torch.compile */
+    "_fsdp_wrapped_module.",       /* FSDP */
+    "_fpw_module.",                /* its first versions, and FairScale's */
+    "_checkpoint_wrapped_module.", /* activation checkpointing */
+    "base_model.model.",           /* PEFT */
+    "base_layer."                  /* its adapted layers' own */
 };
 /* DDP's and DataParallel's word. Only leading ones go: a part of a model may have the name, too. */
 static const char ddp[] = "module.";

@@ -89,7 +89,7 @@ typedef struct check {
 static void look_at(void *self, const tess_diff_tensor *t)
 {
     check *c = self;
-    if (t->kind != TESS_DIFF_SAME && c->first[0] == '\0')
+    if (t->kind != TESS_DIFF_SAME && c->first[0] == '\0' && !rewrite_changes(c->r, t->name))
         snprintf(c->first, sizeof(c->first), "%s", t->name);
 }
 
@@ -151,8 +151,8 @@ static tess_status check_complete(const tess_catalog *catalog)
 static tess_status rewrite(rewriting *r, const tess_catalog *catalog)
 {
     const tess_rewrite_options *o = r->options;
-    r->same_model = o->target == TESS_TO_HF && !o->bare_names && o->assets == NULL && tess_os_is_dir(r->in) &&
-                    strcmp(catalog->format, "safetensors") == 0;
+    r->same_model = o->target == TESS_TO_HF && !o->bare_names && o->assets == NULL && o->change.concerns == NULL &&
+                    tess_os_is_dir(r->in) && strcmp(catalog->format, "safetensors") == 0;
     bool bare = !r->same_model && (o->bare_names || o->target == TESS_TO_HF);
     tess_export_options as = {.names = targets[o->target].names,
                               .weights_dtype = o->weights_dtype,

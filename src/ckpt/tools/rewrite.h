@@ -2,7 +2,7 @@
 #ifndef TESS_CKPT_TOOLS_REWRITE_H
 #define TESS_CKPT_TOOLS_REWRITE_H
 
-#include "tessera/memory.h"
+#include "tessera/dtensor.h"
 
 typedef enum tess_target {
     TESS_TO_HF,          /* a model folder: safetensors, config.json, tokenizer */
@@ -17,18 +17,27 @@ typedef enum tess_target {
 const char *tess_target_name(tess_target target);                     /* "hf", ... */
 tess_status tess_target_parse(const char *text, tess_target *target); /* TESS_E_INVALID lists the names */
 
+/* A change of values on their way to a Hugging Face folder. apply: adds to (or else changes) the values of a slice of a
+ * tensor of 2 dimensions, row-major, that `concerns`; a tensor's slices come one behind the other. */
+typedef struct tess_rewrite_change {
+    void *self;
+    bool (*concerns)(void *self, const char *name); /* NULL: nothing is changed */
+    tess_status (*apply)(void *self, const char *name, const tess_box *slice, float *values);
+} tess_rewrite_change;
+
 typedef struct tess_rewrite_options {
     tess_target target;
-    const char *weights_dtype; /* "F32", "BF16" or "F16" for the model's floating-point tensors; NULL: as they are */
-    bool model_only;           /* without the optimizer; HF implies it */
-    bool bare_names;           /* "layers.0.w" and not "model.layers.0.w"; implies model_only; HF implies it */
-    int n_files;               /* TESSERA: number of data files; DCP, MEGATRON: as in tess_write_options.
-                                  0: as many as the source has ranks */
-    int64_t step;              /* -1: that of the source */
-    size_t shard_bytes;        /* HF: largest weight file; 0: 5 GB */
-    const char *assets;        /* HF: folder with config.json and tokenizer; NULL: searched around the source */
-    bool unchecked;            /* does not read back what was written */
-    void *self;                /* of the two below, either may be NULL */
+    const char *weights_dtype;  /* "F32", "BF16" or "F16" for the model's floating-point tensors; NULL: as they are */
+    bool model_only;            /* without the optimizer; HF implies it */
+    bool bare_names;            /* "layers.0.w" and not "model.layers.0.w"; implies model_only; HF implies it */
+    int n_files;                /* TESSERA: number of data files; DCP, MEGATRON: as in tess_write_options.
+                                   0: as many as the source has ranks */
+    int64_t step;               /* -1: that of the source */
+    size_t shard_bytes;         /* HF: largest weight file; 0: 5 GB */
+    const char *assets;         /* HF: folder with config.json and tokenizer; NULL: searched around the source */
+    tess_rewrite_change change; /* HF: tensors that it concerns are written changed, and not compared */
+    bool unchecked;             /* does not read back what was written */
+    void *self;                 /* of the two below, either may be NULL */
     void (*report)(void *self, const char *line); /* NaN, overflows, files and dtypes that stay as they are */
     void (*progress)(void *self, const char *doing, uint64_t done, uint64_t all); /* "write", "check"; bytes */
 } tess_rewrite_options;

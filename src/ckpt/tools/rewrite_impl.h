@@ -21,6 +21,12 @@ typedef struct rewriting {
     uint64_t done;               /* bytes written */
 } rewriting;
 
+static inline bool rewrite_changes(const rewriting *r, const char *name)
+{
+    const tess_rewrite_change *change = &r->options->change;
+    return change->concerns != NULL && change->concerns(change->self, name);
+}
+
 /* ---- rewrite_report.c */
 /* Reports progress: `bytes` more are written. */
 void rewrite_progress(rewriting *r, uint64_t bytes);

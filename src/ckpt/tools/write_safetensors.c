@@ -62,13 +62,15 @@ static tess_status read_slice(weights *w, const tess_export_tensor *t, const tes
                               specials *before, specials *after)
 {
     const char *from = t->source->dtype;
-    bool same = strcmp(from, t->dtype) == 0;
+    bool changes = rewrite_changes(w->r, t->name), same = strcmp(from, t->dtype) == 0 && !changes;
     uint8_t *raw = same ? w->encoded : w->raw;
     TESS_TRY(tess_catalog_read(w->r->export->catalog, t->source, slice, raw));
     count_specials(from, raw, n, before);
     if (same)
         return TESS_OK;
     tess_st_decode(from, raw, n, w->floats);
+    if (changes)
+        TESS_TRY(w->r->options->change.apply(w->r->options->change.self, t->name, slice, w->floats));
     TESS_TRY(tess_st_encode(w->floats, n, tess_st_dtype_parse(t->dtype), w->encoded));
     count_specials(t->dtype, w->encoded, n, after);
     return TESS_OK;

@@ -25,6 +25,7 @@ static void override_elementwise(tess_kernels *k)
     k->act_forward = act_forward;
     k->act_backward = act_backward;
     k->add = add;
+    k->scale = scale;
     k->embedding_forward = embedding_forward;
     k->embedding_backward = embedding_backward;
     k->column_sum = column_sum;

@@ -1,5 +1,5 @@
-/* Sums: of two tensors, of columns, of the same element of many inputs, of a row's squares. Compiled once per
- * instruction set, by its table. */
+/* Multiples, and sums: of two tensors, of columns, of the same element of many inputs, of a row's squares. Compiled
+ * once per instruction set, by its table. */
 #ifndef TESS_DEVICE_CPU_REDUCE_VEC_H
 #define TESS_DEVICE_CPU_REDUCE_VEC_H
 
@@ -38,6 +38,38 @@ static tess_status add(tess_stream *s, const void *a, const void *b, void *y, in
     TESS_TRY(tess_check_dtype("add", dtype));
     addition context = {a, b, y, dtype};
     tess_threads_run(s->threads, add_loop, &context, n, tess_loop_grain(0));
+    return TESS_OK;
+}
+
+typedef struct multiple {
+    const void *x;
+    float factor;
+    void *y;
+    tess_dtype dtype;
+} multiple;
+
+TESS_INLINE void scale_part(const void *context, int64_t i, int64_t n)
+{
+    const multiple *m = context;
+    p_ahead(m->x, i, m->dtype);
+    p_put(m->y, i, p_scale(p_get(m->x, i, n, m->dtype), m->factor), n, m->dtype);
+}
+
+static void scale_loop(void *context, int64_t begin, int64_t end, int worker)
+{
+    multiple m = *(const multiple *)context;
+    (void)worker;
+    if (m.dtype == TESS_F32)
+        row_pairs(scale_part, &(multiple){m.x, m.factor, m.y, TESS_F32}, begin, end);
+    else
+        row_pairs(scale_part, &(multiple){m.x, m.factor, m.y, TESS_BF16}, begin, end);
+}
+
+static tess_status scale(tess_stream *s, const void *x, float factor, void *y, int64_t n, tess_dtype dtype)
+{
+    TESS_TRY(tess_check_dtype("scale", dtype));
+    multiple context = {x, factor, y, dtype};
+    tess_threads_run(s->threads, scale_loop, &context, n, tess_loop_grain(0));
     return TESS_OK;
 }
 

@@ -184,6 +184,24 @@ static tess_status add(tess_stream *s, const void *a, const void *b, void *y, in
     return n > 0 ? TESS_CUDA_OF(dtype, launch_add, s, a, b, y, n) : TESS_OK;
 }
 
+/* ---- Multiples ---- */
+template <typename E> static __global__ void scale_kernel(const E *x, float factor, E *y, int64_t n)
+{
+    TESS_CUDA_EACH(i, n)
+    cuda_store(&y[i], factor * cuda_load(&x[i]));
+}
+
+template <typename E> static tess_status launch_scale(tess_stream *s, const void *x, float factor, void *y, int64_t n)
+{
+    return TESS_CUDA_LAUNCH(scale_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, (const E *)x, factor, (E *)y, n);
+}
+
+static tess_status scale(tess_stream *s, const void *x, float factor, void *y, int64_t n, tess_dtype dtype)
+{
+    TESS_TRY(tess_check_dtype("scale", dtype));
+    return n > 0 ? TESS_CUDA_OF(dtype, launch_scale, s, x, factor, y, n) : TESS_OK;
+}
+
 /* ---- Other dtypes ---- */
 template <typename N> static __global__ void copy_kernel(const N *x, N *y, int64_t n)
 {
@@ -274,6 +292,7 @@ void tess_kernels_cuda_elementwise(tess_kernels *k)
     k->glu_backward = glu_backward;
     k->rope = rope;
     k->add = add;
+    k->scale = scale;
     k->convert = convert;
     k->adamw = adamw;
 }

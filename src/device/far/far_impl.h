@@ -29,7 +29,7 @@ typedef struct far_call {
     bool always; /* even after an error: others may wait for it */
     const void *p[FAR_POINTERS];
     int64_t n[FAR_SIZES];
-    float eps;
+    float number; /* eps, or a factor */
     tess_dtype dtype, to;
     tess_activation act;
     bool flag;

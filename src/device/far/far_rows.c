@@ -167,14 +167,14 @@ static tess_status attention_backward(tess_stream *s, const tess_attention *a, c
 static tess_status run_rmsnorm_forward(tess_stream *s, const far_call *c)
 {
     return s->kernels->rmsnorm_forward(s, c->p[0], c->p[1], (void *)c->p[2], c->p[3], (void *)c->p[4], (void *)c->p[5],
-                                       c->n[0], c->n[1], c->eps, c->dtype);
+                                       c->n[0], c->n[1], c->number, c->dtype);
 }
 
 static tess_status rmsnorm_forward(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
                                    void *y, float *rstd, int64_t T, int64_t C, float eps, tess_dtype dtype)
 {
     return enqueue(s, (far_call){"rmsnorm_forward", run_rmsnorm_forward, .p = {x, residual, h_out, w, y, rstd},
-                                 .n = {T, C}, .eps = eps, .dtype = dtype});
+                                 .n = {T, C}, .number = eps, .dtype = dtype});
 }
 
 static tess_status run_rmsnorm_backward(tess_stream *s, const far_call *c)
@@ -193,16 +193,16 @@ static tess_status rmsnorm_backward(tess_stream *s, const void *h, const void *w
 static tess_status run_layernorm_forward(tess_stream *s, const far_call *c)
 {
     return s->kernels->layernorm_forward(s, c->p[0], c->p[1], (void *)c->p[2], c->p[3], c->p[4], (void *)c->p[5],
-                                         (void *)c->p[6], (void *)c->p[7], c->n[0], c->n[1], c->eps, c->dtype);
+                                         (void *)c->p[6], (void *)c->p[7], c->n[0], c->n[1], c->number, c->dtype);
 }
 
 static tess_status layernorm_forward(tess_stream *s, const void *x, const void *residual, void *h_out, const void *w,
                                      const void *b, void *y, float *mean, float *rstd, int64_t T, int64_t C, float eps,
                                      tess_dtype dtype)
 {
-    return enqueue(s,
-                   (far_call){"layernorm_forward", run_layernorm_forward,
-                              .p = {x, residual, h_out, w, b, y, mean, rstd}, .n = {T, C}, .eps = eps, .dtype = dtype});
+    return enqueue(s, (far_call){"layernorm_forward", run_layernorm_forward,
+                                 .p = {x, residual, h_out, w, b, y, mean, rstd}, .n = {T, C}, .number = eps,
+                                 .dtype = dtype});
 }
 
 static tess_status run_layernorm_backward(tess_stream *s, const far_call *c)
@@ -290,6 +290,16 @@ static tess_status run_add(tess_stream *s, const far_call *c)
 static tess_status add(tess_stream *s, const void *a, const void *b, void *y, int64_t n, tess_dtype dtype)
 {
     return enqueue(s, (far_call){"add", run_add, .p = {a, b, y}, .n = {n}, .dtype = dtype});
+}
+
+static tess_status run_scale(tess_stream *s, const far_call *c)
+{
+    return s->kernels->scale(s, c->p[0], c->number, (void *)c->p[1], c->n[0], c->dtype);
+}
+
+static tess_status scale(tess_stream *s, const void *x, float factor, void *y, int64_t n, tess_dtype dtype)
+{
+    return enqueue(s, (far_call){"scale", run_scale, .p = {x, y}, .n = {n}, .number = factor, .dtype = dtype});
 }
 
 static tess_status run_convert(tess_stream *s, const far_call *c)
@@ -493,6 +503,7 @@ void far_rows(tess_kernels *table, const tess_kernels *inner)
         .act_forward = act_forward,
         .act_backward = act_backward,
         .add = add,
+        .scale = scale,
         .embedding_forward = embedding_forward,
         .embedding_backward = embedding_backward,
         .column_sum = column_sum,

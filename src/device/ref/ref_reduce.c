@@ -12,6 +12,15 @@ static tess_status add(tess_stream *s, const void *a, const void *b, void *y, in
     return TESS_OK;
 }
 
+static tess_status scale(tess_stream *s, const void *x, float factor, void *y, int64_t n, tess_dtype dtype)
+{
+    (void)s;
+    TESS_TRY(tess_check_dtype("scale", dtype));
+    for (int64_t i = 0; i < n; i++)
+        ref_put(y, i, factor * ref_get(x, i, dtype), dtype);
+    return TESS_OK;
+}
+
 static tess_status column_sum(tess_stream *s, const void *dy, int64_t stride, float *db, int64_t T, int64_t C,
                               tess_dtype dtype)
 {
@@ -140,6 +149,7 @@ static tess_status row_sumsq(tess_stream *s, const float *x, double *out, int64_
 void tess_ref_sums(tess_kernels *k)
 {
     k->add = add;
+    k->scale = scale;
     k->column_sum = column_sum;
     k->reduce = tess_ref_reduce;
     k->copy = copy;

@@ -27,6 +27,13 @@ typedef struct tess_split_work {
     float *partial; /* (T, C), then (degree, rows, C), where partial sums are exchanged; else NULL */
 } tess_split_work;
 
+/* Work space of maps with adapters; NULL where there are none. */
+typedef struct tess_low_rank_work {
+    void *low;  /* (T, rank) */
+    float *sum; /* (T, n), n the widest input or output of such a map; NULL: not needed */
+    void *wide; /* the same in the compute dtype; NULL where that is float32 */
+} tess_low_rank_work;
+
 /* One unit of a model on one batch. */
 typedef struct tess_layer_call {
     tess_stream *stream;
@@ -45,6 +52,7 @@ typedef struct tess_layer_call {
     const tess_watch *watch;
     const tess_points *points; /* degree 1: nobody to meet */
     tess_split_work split;
+    tess_low_rank_work low_rank;
 } tess_layer_call;
 
 static inline void *tess_at(const tess_layer_call *call, const void *base, int64_t element)
@@ -186,6 +194,8 @@ static inline int64_t tess_linear_row(const tess_linear *linear)
     return linear->out_stride > 0 ? linear->out_stride : linear->n_out;
 }
 bool tess_linear_trains(const tess_layer_call *call, const tess_linear *linear);
+/* Whether parameter gradients need x: that of a bias does not. */
+bool tess_linear_reads_input(const tess_layer_call *call, const tess_linear *linear);
 
 /* Several maps of one input (at most 1 + TESS_GEMM_TERMS, stored alike): its gradient is their sum, added up in float32
  * and rounded once. `fusing` as tess_gemm_fused_work says. */
@@ -206,6 +216,19 @@ tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_line
  * product. */
 tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *gate,
                                      void *up, void *act, void *fusing);
+
+/* ---- Maps with an adapter: the same as the functions without `low_rank`, which call them ---- */
+tess_status tess_low_rank_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
+/* Of the adapter alone. */
+tess_status tess_low_rank_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
+                                          const void *dy);
+/* One of the maps has an adapter. */
+tess_status tess_low_rank_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n,
+                                          void *fusing, void *dx);
+tess_status tess_low_rank_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *gate,
+                                      void *up, void *act);
+tess_status tess_low_rank_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy,
+                                       void *gate, void *up, void *act, void *fusing);
 
 /* ---- Where ranks share a layer: what the cut runs across. Arguments and bits are those of the functions without
  * `split`; x, dy and the weight are this rank's part, y and dx of the stream. ---- */

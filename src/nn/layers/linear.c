@@ -58,6 +58,8 @@ tess_status tess_linear_own_forward(const tess_layer_call *call, const tess_line
 tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *gate,
                                     void *up, void *act)
 {
+    if (linear->adapter.rank > 0)
+        return tess_low_rank_act_forward(call, linear, x, gate, up, act);
     tess_gemm_fused f = {.g = product(call, linear, x, up, call->dtype),
                          .then = TESS_THEN_ACT,
                          .act = call->block->activation,
@@ -69,6 +71,8 @@ tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_line
 tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *gate,
                                      void *up, void *act, void *fusing)
 {
+    if (linear->adapter.rank > 0)
+        return tess_low_rank_act_backward(call, linear, dy, gate, up, act, fusing);
     tess_gemm_fused f = {.g = input_product(call, linear, dy, act, call->dtype),
                          .then = TESS_THEN_ACT_BACKWARD,
                          .act = call->block->activation,
@@ -86,6 +90,8 @@ tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_
         TESS_TRY(call->kernels->column_sum(call->stream, dy, tess_linear_row(linear),
                                            call->dw[linear->bias] + linear->offset, call->T, linear->n_out,
                                            call->dtype));
+    if (linear->adapter.rank > 0)
+        TESS_TRY(tess_low_rank_backward_params(call, linear, x, dy));
     if (!tess_wants(call, linear->weight))
         return TESS_OK;
     /* (in, out): x^T dy; (out, in): dy^T x. */
@@ -109,6 +115,9 @@ tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_
 
 tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *dx)
 {
+    const tess_linear_grad grad = {linear, dy};
+    if (linear->adapter.rank > 0)
+        return tess_low_rank_backward_inputs(call, &grad, 1, NULL, dx);
     tess_gemm g = input_product(call, linear, dy, dx, call->dtype);
     return call->kernels->gemm(call->stream, &g);
 }
@@ -127,5 +136,10 @@ tess_status tess_linear_own_backward_inputs(const tess_layer_call *call, const t
 
 bool tess_linear_trains(const tess_layer_call *call, const tess_linear *linear)
 {
-    return tess_wants(call, linear->weight) || tess_wants(call, linear->bias);
+    return tess_linear_reads_input(call, linear) || tess_wants(call, linear->bias);
+}
+
+bool tess_linear_reads_input(const tess_layer_call *call, const tess_linear *linear)
+{
+    return tess_wants(call, linear->weight) || (linear->adapter.rank > 0 && tess_wants(call, linear->adapter.a));
 }

@@ -60,15 +60,15 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
                                 bool want_dh)
 {
     const tess_block *p = c->block;
-    void *y = w->y, *act = w->deferred || tess_wants(c, p->down.weight) ? w->act : NULL; /* (T, C), (T, F) */
-    const void *dh3, *dh2;                                                               /* (T, C) */
+    void *y = w->y, *act = w->deferred || tess_linear_reads_input(c, &p->down) ? w->act : NULL; /* (T, C), (T, F) */
+    const void *dh3, *dh2;                                                                      /* (T, C) */
     bool gated = p->gate.weight >= 0;
     bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
 
     /* y = norm(h2), and before it all that a checkpointed layer has not saved */
     if (s->recompute)
         TESS_TRY(forward(c, NULL, s, w, TO_THE_SAVED));
-    else if (tess_wants(c, p->gate.weight) || tess_wants(c, p->up.weight))
+    else if ((gated && tess_linear_reads_input(c, &p->gate)) || tess_linear_reads_input(c, &p->up))
         TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
 
     /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which take the place of gate, up;  dWdown = act^T dh3 */
@@ -86,7 +86,7 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     TESS_TRY(tess_norm_backward(c, &p->mlp_norm, s->h2, s->mlp_stats, w->dy_mlp, w->dh3, w->dh2));
 
     /* dWo = out^T dh2;  dout (T, H, D) = dh2 Wo^T */
-    if (tess_wants(c, p->q.weight) || tess_wants(c, p->k.weight) || tess_wants(c, p->v.weight))
+    if (tess_linear_reads_input(c, &p->q) || tess_linear_reads_input(c, &p->k) || tess_linear_reads_input(c, &p->v))
         TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
     TESS_TRY(tess_stream_gather(c, w->dh2, c->split.stream, &dh2));
     TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh2, false));

@@ -1,4 +1,5 @@
 /* Adds parameters, for the builders of all families. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -27,6 +28,7 @@ int tess_model_add_param(tess_model *model, int unit, tess_init init, double std
         .init = init,
         .init_std = (float)std,
         .decay = columns > 0,
+        .frozen = model->config.lora.rank > 0,
         .unit = unit,
     };
     param->slice = (tess_param_slice){.whole = param->shape};
@@ -67,9 +69,36 @@ static void cut_param(tess_model *model, int unit, int index, int dim, tess_cut 
     param->slice.unit = cut.unit;
 }
 
+static int add_factor(tess_model *model, int unit, const char *map, const char *factor, tess_init init, double bound,
+                      int64_t rows, int64_t columns)
+{
+    int index = tess_model_add_param(model, unit, init, bound, rows, columns, "%s.lora_%s.weight", map, factor);
+    if (model->built == TESS_OK) {
+        tess_param *param = &model->params[model->blocks[unit].first + index];
+        param->adapter = true;
+        param->frozen = false;
+    }
+    return index;
+}
+
+/* As PEFT begins: A uniform as a Linear's weight (kaiming_uniform_ with a = sqrt(5): bound 1 / sqrt(in)), B zero, so
+ * that nothing changes. */
+static tess_low_rank add_adapter(tess_model *model, int unit, const char *map, int64_t n_in, int64_t n_out)
+{
+    const tess_lora *lora = &model->config.lora;
+    double bound = 1 / sqrt((double)n_in);
+    return (tess_low_rank){
+        .a = add_factor(model, unit, map, "A", TESS_INIT_UNIFORM, bound, lora->rank, n_in),
+        .b = add_factor(model, unit, map, "B", TESS_INIT_ZERO, 0, n_out, lora->rank),
+        .rank = lora->rank,
+        .scale = (float)tess_lora_scale(lora),
+    };
+}
+
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map)
 {
     const char *prefix = model->blocks[unit].name;
+    char full[TESS_PARAM_NAME_SIZE];
     int64_t n_in = map->in.size, n_out = map->out.size;
     bool in_out = map->in_out;
     tess_linear linear = {.bias = -1, .in = map->in, .out = map->out, .in_out = in_out};
@@ -84,6 +113,9 @@ tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name
     linear.n_in = share(model, map->in);
     linear.n_out = share(model, map->out);
     linear.ld = in_out ? linear.n_out : linear.n_in;
+    snprintf(full, sizeof(full), "%s.%s", prefix, name);
+    if (tess_lora_adapts(&model->config.lora, full))
+        linear.adapter = add_adapter(model, unit, full, n_in, n_out);
     return linear;
 }
 

@@ -88,6 +88,11 @@ static tess_status add(const invariance_call *c)
     return c->kernels->add(c->stream, c->in[0], c->in[1], c->out[0], c->n * C, c->of->dtype);
 }
 
+static tess_status scale(const invariance_call *c)
+{
+    return c->kernels->scale(c->stream, c->in[0], 0.7f, c->out[0], c->n * C, c->of->dtype);
+}
+
 static tess_status convert(const invariance_call *c)
 {
     return c->kernels->convert(c->stream, c->in[0], c->of->in[0].dtype, c->out[0], c->of->out[0].dtype, c->n * C);
@@ -324,6 +329,7 @@ static const invariance_case cases[] = {
      .arg = {TESS_ACT_GELU_TANH},
      .run = act_backward},
     {.name = "add", .shape = "203 elements", .both = true, .in = {ROW("a"), ROW("b")}, .out = {ROW("y")}, .run = add},
+    {.name = "scale", .shape = "203 elements", .both = true, .in = {ROW("x")}, .out = {ROW("y")}, .run = scale},
     {.name = "rope",
      .shape = "3 heads of 32",
      .both = true,

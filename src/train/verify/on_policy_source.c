@@ -86,6 +86,9 @@ tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config,
     *s = (tess_on_policy_source){.mem = mem};
     s->dtype = tess_precision_dtype(config->training.mixed_precision_param);
     TESS_TRY(tess_config_load_model(config, &s->config));
+    TESS_CHECK(s->config.lora.rank == 0, TESS_E_UNSUPPORTED,
+               "tessera verify on-policy: leave out lora.rank and lora.path; `tessera convert --adapter` merges an "
+               "adapter into its model");
     TESS_CHECK(s->config.vocab_size > 0, TESS_E_INVALID,
                "the model's vocab_size is open until the run has trained its tokenizer: name the folder that a run has "
                "left in 'model', or state vocab_size in its config.json");

@@ -38,9 +38,9 @@ typedef struct run_header {
 typedef enum run_values { RUN_NO_VALUES, RUN_WRITES_VALUES, RUN_COMPARES_VALUES } run_values;
 
 /* What ranks at a place of a pipeline are to hold of a tensor: nothing, or what "tp" leaves them of dimension `dim` in
- * units of so many, 0: all. */
+ * units of so many, 0: all; and whether it trains. */
 typedef struct run_plan {
-    bool held;
+    bool held, trains;
     int dim;
     int64_t unit;
 } run_plan;
@@ -92,9 +92,9 @@ tess_status verify_run_steps(verify_run *run);
 tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_result *result);
 
 /* verify_shards.c: what is wrong with who holds what of a tensor, "": nothing; and the elements of the rank that is to
- * hold most. */
+ * hold most, of all tensors and of those that train. */
 tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int tensor, char text[TESS_VERIFY_TEXT]);
-tess_status verify_most_planned(const verify_run *layout, int64_t *elements);
+tess_status verify_most_planned(const verify_run *layout, int64_t *elements, int64_t *trained);
 
 /* verify_rank.c: the main function of a rank; `context` is the verify_run. Returns the exit code. */
 int verify_rank_main(void *context);

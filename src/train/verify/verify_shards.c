@@ -144,19 +144,29 @@ tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int ten
     return check_cover(mem, layout, tensor, text);
 }
 
-tess_status verify_most_planned(const verify_run *layout, int64_t *elements)
+/* The most elements of any rank. */
+static int64_t most_planned(const verify_run *layout, const tess_mesh_layout *mesh, bool trained)
 {
-    tess_mesh_layout mesh;
-    *elements = 0;
-    TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
+    int64_t most = 0;
     for (int rank = 0; rank < layout->ranks; rank++) {
         int64_t sum = 0;
         for (int i = 0; i < layout->n_tensors; i++) {
-            const tess_shape *shape = &layout->tensors[i].shape;
-            const tess_box box = planned_box(layout, &mesh, i, rank);
-            sum += tess_box_count(shape->n_dims, &box);
+            const tess_box box = planned_box(layout, mesh, i, rank);
+            bool counts = !trained;
+            for (int stage = 0; stage < layout->n_stages; stage++)
+                counts |= layout->planned[stage * layout->n_tensors + i].trains;
+            sum += counts ? tess_box_count(layout->tensors[i].shape.n_dims, &box) : 0;
         }
-        *elements = sum > *elements ? sum : *elements;
+        most = sum > most ? sum : most;
     }
+    return most;
+}
+
+tess_status verify_most_planned(const verify_run *layout, int64_t *elements, int64_t *trained)
+{
+    tess_mesh_layout mesh;
+    TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
+    *elements = most_planned(layout, &mesh, false);
+    *trained = most_planned(layout, &mesh, true);
     return TESS_OK;
 }

@@ -1,6 +1,7 @@
 /* Which stage of a pipeline each tensor is planned for, and how ranks that share its layer cut it. */
 #include <stdio.h>
 
+#include "train/adapter.h"
 #include "train/model_folder.h"
 #include "train/train_stage.h"
 #include "train/verify/verify_impl.h"
@@ -21,11 +22,13 @@ static tess_status plan_place(tess_mem *mem, const tess_model *whole, int place,
     TESS_TRY(tess_stage_plan_create(mem, &run->config, whole, place, &plan));
     plan.part.tp_degree = (int)run->config.parallelism.tensor_parallel_degree;
     tess_status status = tess_model_create_part(mem, tess_model_get_config(whole), &plan.part, &part);
+    if (status == TESS_OK)
+        tess_config_freeze(&run->config, part);
     for (int i = 0; status == TESS_OK && i < run->n_tensors; i++) {
         int own = tess_model_find_param(part, tess_model_param(whole, i)->name);
-        const tess_param_slice *slice = own >= 0 ? &tess_model_param(part, own)->slice : NULL;
+        const tess_param *param = own >= 0 ? tess_model_param(part, own) : NULL;
         run->planned[place * run->n_tensors + i] =
-            slice != NULL ? (run_plan){true, slice->dim, slice->unit} : (run_plan){0};
+            param != NULL ? (run_plan){true, !param->frozen, param->slice.dim, param->slice.unit} : (run_plan){0};
         int stage = own >= 0 ? stage_of(&plan, tess_model_param(part, own)) : -1;
         if (stage >= 0 && (r->tensors[i].stage < 0 || stage < r->tensors[i].stage))
             r->tensors[i].stage = stage;

@@ -1,0 +1,148 @@
+/* Linear maps with an adapter (nn/lora.h). With z (T, r) = scale x A^T and dz (T, r) = scale dy B:
+ *
+ *     y = x W + b + z B^T;   dB = dy^T z;   dA = dz^T x;   dx = dy W^T + dz A
+ *
+ * z and dz are rounded to the compute dtype, as every operand of a product. All products of y, and all of dx, add up in
+ * float32 and are rounded once. Backward makes z again, for 2 T r (in + out) operations and no memory. */
+#include "nn/layers/layers.h"
+
+static bool is_narrow(const tess_layer_call *c)
+{
+    return c->dtype != TESS_F32;
+}
+
+static tess_status into_low(const tess_layer_call *c, const tess_low_rank *adapter, tess_gemm g)
+{
+    g.m = c->T;
+    g.n = adapter->rank;
+    g.c = c->low_rank.low;
+    g.ldc = adapter->rank;
+    g.ab_dtype = g.c_dtype = c->dtype;
+    TESS_TRY(c->kernels->gemm(c->stream, &g));
+    return c->kernels->scale(c->stream, g.c, adapter->scale, g.c, g.m * g.n, c->dtype);
+}
+
+/* z */
+static tess_status project(const tess_layer_call *c, const tess_linear *l, const void *x)
+{
+    return into_low(
+        c, &l->adapter,
+        (tess_gemm){.k = l->n_in, .a = x, .lda = l->n_in, .b = c->w[l->adapter.a], .ldb = l->n_in, .trans_b = true});
+}
+
+/* dz */
+static tess_status project_gradient(const tess_layer_call *c, const tess_linear *l, const void *dy)
+{
+    return into_low(
+        c, &l->adapter,
+        (tess_gemm){
+            .k = l->n_out, .a = dy, .lda = tess_linear_row(l), .b = c->w[l->adapter.b], .ldb = l->adapter.rank});
+}
+
+/* sum (T, n) += low F, of a factor F that is stored (r, n), or with trans_b (n, r). */
+static tess_status add_low(const tess_layer_call *c, int64_t rank, const void *factor, int64_t n, bool trans_b,
+                           float *sum, int64_t ld)
+{
+    const tess_gemm g = {.m = c->T,
+                         .n = n,
+                         .k = rank,
+                         .a = c->low_rank.low,
+                         .lda = rank,
+                         .b = factor,
+                         .ldb = trans_b ? rank : n,
+                         .c = sum,
+                         .ldc = ld,
+                         .trans_b = trans_b,
+                         .accumulate = true,
+                         .ab_dtype = c->dtype,
+                         .c_dtype = TESS_F32};
+    return c->kernels->gemm(c->stream, &g);
+}
+
+/* Rounds the sum (T, n) to rows of y. */
+static tess_status round_rows(const tess_layer_call *c, int64_t n, void *y, int64_t ld)
+{
+    size_t element = tess_dtype_size(c->dtype);
+    void *rounded = ld == n ? y : c->low_rank.wide;
+    TESS_TRY(c->kernels->convert(c->stream, c->low_rank.sum, TESS_F32, rounded, c->dtype, c->T * n));
+    return ld == n ? TESS_OK
+                   : c->kernels->copy_rows(c->stream, rounded, (size_t)n * element, y, (size_t)ld * element, c->T,
+                                           (size_t)n * element);
+}
+
+tess_status tess_low_rank_forward(const tess_layer_call *c, const tess_linear *l, const void *x, void *y)
+{
+    tess_linear map = *l;
+    float *sum = y;
+    if (is_narrow(c)) {
+        sum = c->low_rank.sum;
+        map.out_stride = 0;
+    }
+    TESS_TRY(tess_linear_own_forward(c, &map, x, sum, TESS_F32));
+    TESS_TRY(project(c, l, x));
+    TESS_TRY(add_low(c, l->adapter.rank, c->w[l->adapter.b], l->n_out, true, sum, tess_linear_row(&map)));
+    return is_narrow(c) ? round_rows(c, l->n_out, y, tess_linear_row(l)) : TESS_OK;
+}
+
+tess_status tess_low_rank_backward_params(const tess_layer_call *c, const tess_linear *l, const void *x, const void *dy)
+{
+    int64_t r = l->adapter.rank;
+    tess_gemm g = {.k = c->T, .trans_a = true, .ab_dtype = c->dtype, .c_dtype = TESS_F32};
+    if (!tess_wants(c, l->adapter.a))
+        return TESS_OK;
+    TESS_TRY(project(c, l, x));
+    g.m = l->n_out, g.a = dy, g.lda = tess_linear_row(l);
+    g.n = r, g.b = c->low_rank.low, g.ldb = r;
+    g.c = c->dw[l->adapter.b], g.ldc = r;
+    TESS_TRY(c->kernels->gemm(c->stream, &g));
+
+    TESS_TRY(project_gradient(c, l, dy));
+    g.m = r, g.a = c->low_rank.low, g.lda = r;
+    g.n = l->n_in, g.b = x, g.ldb = l->n_in;
+    g.c = c->dw[l->adapter.a], g.ldc = l->n_in;
+    return c->kernels->gemm(c->stream, &g);
+}
+
+tess_status tess_low_rank_backward_inputs(const tess_layer_call *c, const tess_linear_grad *grads, int n, void *fusing,
+                                          void *dx)
+{
+    int64_t n_in = grads[0].linear->n_in;
+    float *sum = is_narrow(c) ? c->low_rank.sum : dx;
+    TESS_TRY(tess_linear_own_backward_inputs(c, grads, n, fusing, sum, TESS_F32));
+    for (int i = 0; i < n; i++) {
+        const tess_linear *l = grads[i].linear;
+        if (l->adapter.rank == 0)
+            continue;
+        TESS_TRY(project_gradient(c, l, grads[i].dy));
+        TESS_TRY(add_low(c, l->adapter.rank, c->w[l->adapter.a], n_in, false, sum, n_in));
+    }
+    return is_narrow(c) ? round_rows(c, n_in, dx, n_in) : TESS_OK;
+}
+
+static tess_status activate(const tess_layer_call *c, int64_t F, const void *gate, const void *up, void *act)
+{
+    tess_activation kind = c->block->activation;
+    return gate != NULL ? c->kernels->glu_forward(c->stream, gate, up, F, act, c->T, F, kind, c->dtype)
+                        : c->kernels->act_forward(c->stream, up, act, c->T * F, kind, c->dtype);
+}
+
+tess_status tess_low_rank_act_forward(const tess_layer_call *c, const tess_linear *l, const void *x, void *gate,
+                                      void *up, void *act)
+{
+    TESS_TRY(tess_low_rank_forward(c, l, x, up));
+    return activate(c, l->n_out, gate, up, act);
+}
+
+tess_status tess_low_rank_act_backward(const tess_layer_call *c, const tess_linear *l, const void *dy, void *gate,
+                                       void *up, void *act, void *fusing)
+{
+    int64_t F = l->n_in;
+    void *dact = is_narrow(c) ? c->low_rank.wide : c->low_rank.sum;
+    const tess_linear_grad grad = {l, dy};
+    TESS_TRY(tess_low_rank_backward_inputs(c, &grad, 1, fusing, dact));
+    if (act != NULL)
+        TESS_TRY(activate(c, F, gate, up, act));
+    if (gate == NULL)
+        return c->kernels->act_backward(c->stream, up, dact, up, c->T * F, c->block->activation, c->dtype);
+    return c->kernels->glu_backward(c->stream, gate, up, F, dact, gate, up, F, c->T, F, c->block->activation, c->dtype);
+}
