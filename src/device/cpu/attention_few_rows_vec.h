@@ -67,29 +67,6 @@ static vec few_rows_softmax(float *scores, int64_t base, int64_t n, float scale,
     return correction;
 }
 
-/* Heads are short pieces of far rows, which the hardware does not foresee. */
-static void ask_for_rows(const tess_attention *a, const void *x, int64_t at, int64_t stride, int64_t n)
-{
-    const int64_t size = (int64_t)tess_dtype_size(a->dtype);
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t byte = 0; byte < a->head_size * size; byte += 64)
-            __builtin_prefetch((const char *)x + (at + j * stride) * size + byte);
-}
-
-/* What is multiplied after the block of keys `base`: the next block, or that of the next head, which the same thread
- * usually takes. */
-static void ask_for_next_keys(const tess_attention *a, const attention_tile *t, int64_t base)
-{
-    int64_t head = t->kv_head, next = base + ATTENTION_KEYS;
-    if (next >= t->key_end) {
-        head++;
-        next = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS;
-    }
-    if (head < a->n_kv_heads)
-        ask_for_rows(a, t->seq->k, tess_attention_block(a, t->seq, next, a->k_stride) + head * a->head_size,
-                     a->k_stride, min64(ATTENTION_KEYS, t->key_end - next));
-}
-
 static few_rows_state begin_row(const tess_attention *a, const attention_tile *t, int64_t r, const few_rows_memory *m)
 {
     const int64_t D = a->head_size, p = attention_position(t, r);
@@ -132,13 +109,13 @@ static void few_rows_of_tile(const tess_attention *a, const attention_tile *t, v
         const int64_t v_at = tess_attention_block(a, t->seq, base, a->v_stride) + t->kv_head * D;
         const matrix k = widen_rows(t->seq->k, tess_attention_block(a, t->seq, base, a->k_stride) + t->kv_head * D,
                                     a->k_stride, n, D, a->dtype, m.keys);
-        ask_for_rows(a, t->seq->v, v_at, a->v_stride, n);
+        attention_ask_for_rows(a, t->seq->v, v_at, a->v_stride, n);
         turn_rows(k.at, k.row, n, D, m.turned, width);
         for (int64_t r = 0; r < t->n_rows; r++) {
             row_product(width, D, m.q + r * D, m.turned, width, scores[r], false);
             correction[r] = few_rows_softmax(scores[r], base, n, a->scale, a->dtype == TESS_BF16, &state[r]);
         }
-        ask_for_next_keys(a, t, base);
+        attention_ask_for_keys(a, t, base);
         const matrix v = widen_rows(t->seq->v, v_at, a->v_stride, n, D, a->dtype, m.keys);
         for (int64_t r = 0; r < t->n_rows; r++) {
             for (int64_t d = 0; d < D; d += LANES)
