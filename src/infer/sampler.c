@@ -4,29 +4,25 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "infer/sampler_weights.h"
 
-enum { CHUNK = 1024, LANES = 8 };
+enum { CHUNK = 1024 };
 
 typedef struct candidate {
     float logit;
     int32_t token;
 } candidate;
 
-/* Weights of a chunk are relative to its own largest logit, so that a row is read once. */
-typedef struct chunk {
-    float largest;
-    double sum;
-} chunk;
-
 typedef struct workspace {
-    candidate *candidates; /* (V) */
-    float *penalized;      /* (V) logits after the repetition penalty */
-    chunk *chunks;         /* (V / CHUNK, up) */
+    candidate *candidates;   /* (V) */
+    float *penalized;        /* (V) logits after the repetition penalty */
+    tess_weight_sum *chunks; /* (V / CHUNK, up) */
 } workspace;
 
 struct tess_sampler {
     tess_mem *mem;
     tess_threads *threads;
+    tess_weight_sum_fn sum;
     int64_t vocab_size;
     void *memory;
     workspace *spaces; /* (workers) */
@@ -42,9 +38,9 @@ tess_status tess_sampler_create(tess_mem *mem, tess_threads *threads, int64_t vo
     tess_sampler *s;
     *out = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*s), "sampler", (void **)&s));
-    *s = (tess_sampler){.mem = mem, .threads = threads, .vocab_size = vocab_size};
+    *s = (tess_sampler){.mem = mem, .threads = threads, .sum = tess_weight_sum_select(), .vocab_size = vocab_size};
     size_t V = (size_t)vocab_size, chunks = (size_t)n_chunks(vocab_size), n = (size_t)tess_threads_count(threads);
-    size_t bytes = chunks * sizeof(chunk) + V * (sizeof(candidate) + sizeof(float));
+    size_t bytes = chunks * sizeof(tess_weight_sum) + V * (sizeof(candidate) + sizeof(float));
     bytes = (bytes + 63) / 64 * 64;
     tess_status status =
         tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(workspace), "sampler", (void **)&s->spaces);
@@ -99,94 +95,22 @@ tess_status tess_sampling_check(const tess_sampling *o)
     return TESS_OK;
 }
 
-/* ---- Weights ---- */
-/* exp(x), x <= 0, with a relative error below 1e-12; 0 from -700 on. Additions and multiplications, each rounded alone,
- * in an order that vectors keep: the same bits on every machine. */
-static inline double exp_of(double x)
-{
-    const double magic = 0x1.8p52; /* adding it rounds to an integer, which lies in the lowest bits */
-    double bounded = x < -700 ? -700 : x, shifted = bounded * 0x1.71547652b82fep0 + magic, n = shifted - magic;
-    double r = bounded - n * 0x1.62e42fefa0000p-1 - n * 0x1.cf79abc9e3b3ap-40;
-    double p = 1.0 / 3628800;
-    p = p * r + 1.0 / 362880;
-    p = p * r + 1.0 / 40320;
-    p = p * r + 1.0 / 5040;
-    p = p * r + 1.0 / 720;
-    p = p * r + 1.0 / 120;
-    p = p * r + 1.0 / 24;
-    p = p * r + 1.0 / 6;
-    p = p * r + 0.5;
-    p = p * r + 1;
-    p = p * r + 1;
-    uint64_t bits, power;
-    memcpy(&bits, &p, sizeof(bits));
-    memcpy(&power, &shifted, sizeof(power));
-    bits += power << 52;
-    memcpy(&p, &bits, sizeof(p));
-    return x < -700 ? 0 : p;
-}
-
-/* Relative to a logit that is not smaller. */
-static inline double weight(float logit, float top, double inv_temperature)
-{
-    return exp_of(((double)logit - (double)top) * inv_temperature);
-}
-
-static float largest_of(const float *x, int64_t n, bool *broken)
-{
-    float largest[LANES];
-    int bad[LANES] = {0}, any = 0;
-    for (int k = 0; k < LANES; k++)
-        largest[k] = -INFINITY;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) {
-            largest[k] = x[i + k] > largest[k] ? x[i + k] : largest[k];
-            bad[k] |= !(x[i + k] < INFINITY);
-        }
-    for (; i < n; i++) {
-        largest[0] = x[i] > largest[0] ? x[i] : largest[0];
-        bad[0] |= !(x[i] < INFINITY);
-    }
-    for (int k = 0; k < LANES; k++) {
-        largest[0] = largest[k] > largest[0] ? largest[k] : largest[0];
-        any |= bad[k];
-    }
-    *broken |= any != 0;
-    return largest[0];
-}
-
-/* Element i in sum i % LANES, then the sums in order. */
-static double sum_of(const float *x, int64_t n, float top, double inv_temperature)
-{
-    double sum[LANES] = {0}, total = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            sum[k] += weight(x[i + k], top, inv_temperature);
-    for (int k = 0; i < n; i++, k++)
-        sum[k] += weight(x[i], top, inv_temperature);
-    for (int k = 0; k < LANES; k++)
-        total += sum[k];
-    return total;
-}
-
 /* A row that has been looked at. */
 typedef struct row {
     const float *logits;
     int64_t n;
-    const chunk *chunks;
+    const tess_weight_sum *chunks;
     float top;
     double inv_temperature, total; /* total: of weights relative to `top` */
 } row;
 
 static double share_of(const row *r, int64_t c)
 {
-    return r->chunks[c].sum * weight(r->chunks[c].largest, r->top, r->inv_temperature);
+    return r->chunks[c].sum * tess_weight(r->chunks[c].largest, r->top, r->inv_temperature);
 }
 
 /* Returns whether all logits are possible ones. */
-static bool look(row *r, chunk *chunks, bool greedy)
+static bool look(row *r, tess_weight_sum_fn sum, tess_weight_sum *chunks, bool greedy)
 {
     bool broken = false;
     r->chunks = chunks;
@@ -194,10 +118,8 @@ static bool look(row *r, chunk *chunks, bool greedy)
     for (int64_t c = 0; c < n_chunks(r->n); c++) {
         const float *x = r->logits + c * CHUNK;
         int64_t n = r->n - c * CHUNK < CHUNK ? r->n - c * CHUNK : CHUNK;
-        chunks[c].largest = largest_of(x, n, &broken);
+        chunks[c] = sum(x, n, r->inv_temperature, !greedy, &broken);
         r->top = chunks[c].largest > r->top ? chunks[c].largest : r->top;
-        chunks[c].sum =
-            greedy || chunks[c].largest == -INFINITY ? 0 : sum_of(x, n, chunks[c].largest, r->inv_temperature);
     }
     r->total = 0;
     for (int64_t c = 0; !greedy && !broken && r->top != -INFINITY && c < n_chunks(r->n); c++)
@@ -227,7 +149,7 @@ static int32_t draw_any(const row *r, double u)
         c--;
     int64_t end = c == last ? r->n : (c + 1) * CHUNK, token = -1;
     for (int64_t i = c * CHUNK; i < end && left >= 0; i++) {
-        double w = weight(r->logits[i], r->top, r->inv_temperature);
+        double w = tess_weight(r->logits[i], r->top, r->inv_temperature);
         if (w > 0) {
             token = i;
             left -= w;
@@ -292,11 +214,11 @@ static int64_t take_weighty(const row *r, double least, candidate *found)
 {
     int64_t n = 0;
     for (int64_t c = 0; c < n_chunks(r->n); c++) {
-        if (weight(r->chunks[c].largest, r->top, r->inv_temperature) < least)
+        if (tess_weight(r->chunks[c].largest, r->top, r->inv_temperature) < least)
             continue;
         int64_t end = c == n_chunks(r->n) - 1 ? r->n : (c + 1) * CHUNK;
         for (int64_t i = c * CHUNK; i < end; i++)
-            if (weight(r->logits[i], r->top, r->inv_temperature) >= least)
+            if (tess_weight(r->logits[i], r->top, r->inv_temperature) >= least)
                 found[n++] = (candidate){r->logits[i], (int32_t)i};
     }
     return n;
@@ -338,12 +260,12 @@ static int32_t draw_limited(const row *r, const tess_sampling *o, double u, cand
     if (o->top_k > 0 && o->top_k < r->n) {
         total = 0;
         for (int64_t i = 0; i < n; i++)
-            total += weight(ranked(&ranks, i)->logit, r->top, r->inv_temperature);
+            total += tess_weight(ranked(&ranks, i)->logit, r->top, r->inv_temperature);
     }
     double kept = 1, enough = o->top_p < 1 ? o->top_p * total : INFINITY; /* the shortest prefix, never empty */
     int64_t left = 1;
     for (; left < n && kept < enough; left++) {
-        double w = weight(ranked(&ranks, left)->logit, r->top, r->inv_temperature);
+        double w = tess_weight(ranked(&ranks, left)->logit, r->top, r->inv_temperature);
         if (w < o->min_p || w == 0)
             break;
         kept += w;
@@ -351,7 +273,7 @@ static int32_t draw_limited(const row *r, const tess_sampling *o, double u, cand
     kept *= u;
     for (int64_t place = 0;; place++) {
         const candidate *here = ranked(&ranks, place);
-        kept -= weight(here->logit, r->top, r->inv_temperature);
+        kept -= tess_weight(here->logit, r->top, r->inv_temperature);
         if (kept < 0 || place == left - 1)
             return here->token;
     }
@@ -375,14 +297,15 @@ static const float *penalize(const tess_draw *d, float penalty, int64_t n, float
 }
 
 /* -1: a logit is not possible; -2: no token is. */
-static int32_t draw_row(const tess_sampling *o, const tess_draw *d, int64_t n, const workspace *w)
+static int32_t draw_row(const tess_sampler *s, const tess_sampling *o, const tess_draw *d, const workspace *w)
 {
+    int64_t n = s->vocab_size;
     bool greedy = o->temperature <= 0;
     float penalty = (float)o->repetition_penalty;
     row r = {.logits = d->logits, .n = n, .inv_temperature = greedy ? 1 : (double)(float)(1 / o->temperature)};
     if (penalty > 0 && penalty != 1)
         r.logits = penalize(d, penalty, n, w->penalized);
-    if (!look(&r, w->chunks, greedy))
+    if (!look(&r, s->sum, w->chunks, greedy))
         return -1;
     if (r.top == -INFINITY)
         return -2;
@@ -397,7 +320,7 @@ static void draw_rows(void *context, int64_t begin, int64_t end, int worker)
 {
     const draw_job *j = context;
     for (int64_t i = begin; i < end; i++)
-        j->draws[i].token = draw_row(j->options, &j->draws[i], j->sampler->vocab_size, &j->sampler->spaces[worker]);
+        j->draws[i].token = draw_row(j->sampler, j->options, &j->draws[i], &j->sampler->spaces[worker]);
 }
 
 tess_status tess_sampler_draw(tess_sampler *s, const tess_sampling *options, tess_draw *draws, int64_t n)

@@ -252,6 +252,27 @@ static void awkward_sizes_are_right(void)
     close_all(streams);
 }
 
+/* Below and above what tiles of few rows, their columns and their stretches of k hold. */
+static void few_rows_are_right(void)
+{
+    static const int rows[] = {1, 2, 3, 4, 6, 7, 8, 9, 12, 13, 16, 17, 33, 64, 65},
+                     sizes[][2] = {{1, 1}, {129, 33}, {40, 300}, {1300, 8}};
+    tess_stream *streams[N_TABLES];
+    open_all(streams, 2);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (size_t j = 0; j < sizeof(sizes) / sizeof(sizes[0]); j++)
+            for (int types = 0; types < 3; types++) {
+                for (int turn = 0; turn < 2; turn++) {
+                    problem p = problem_make(rows[i], sizes[j][0], sizes[j][1], types == 0 ? TESS_F32 : TESS_BF16,
+                                             types == 1 ? TESS_BF16 : TESS_F32, false, turn, draw(2) != 0, false,
+                                             draw(2) != 0 ? 3 : 0);
+                    check_problem(streams, &p);
+                    problem_free(&p);
+                }
+            }
+    close_all(streams);
+}
+
 static void blocks_of_k_rows_and_columns_join(void)
 {
     /* Above and below every blocking factor: 384, 512 and 1024 of k, 48, 112, 512 and 1024 rows, 256 and 512 columns.
@@ -515,6 +536,7 @@ static void what_cannot_be_computed_is_refused(void)
 
 static const test_case cases[] = {
     {.name = "awkward_sizes_are_right", .run = awkward_sizes_are_right},
+    {.name = "few_rows_are_right", .run = few_rows_are_right},
     {.name = "blocks_of_k_rows_and_columns_join", .run = blocks_of_k_rows_and_columns_join},
     {.name = "training_shapes_are_right_on_every_fast_table", .run = training_shapes_are_right_on_every_fast_table},
     {.name = "avx512_bf16_sums_pairs_of_products", .run = avx512_bf16_sums_pairs_of_products},

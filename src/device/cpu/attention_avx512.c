@@ -8,16 +8,6 @@
 #define ATTENTION_MR 8
 #define ATTENTION_NV 2
 
-static inline void turn_square(vec x[16])
-{
-    __m512i y[16];
-    for (int i = 0; i < 16; i++)
-        y[i] = _mm512_castps_si512(x[i]);
-    transpose_16x16_avx512(y);
-    for (int i = 0; i < 16; i++)
-        x[i] = _mm512_castsi512_ps(y[i]);
-}
-
 #include "device/cpu/attention_backward_vec.h"
 #include "device/cpu/attention_forward_vec.h"
 

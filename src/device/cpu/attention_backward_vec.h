@@ -90,8 +90,8 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, voi
         widen_row(u->g->dout, token * u->g->dout_stride + head * D, D, a->dtype, q.dout_rows + r * ld, ld);
         q.lse[r] = a->lse[token * a->n_heads + head];
     }
-    turn_rows(q.q_rows, ld, n, D, q.q_turned);
-    turn_rows(q.dout_rows, ld, n, D, q.dout_turned);
+    turn_rows(q.q_rows, ld, n, D, q.q_turned, ATTENTION_ROWS);
+    turn_rows(q.dout_rows, ld, n, D, q.dout_turned, ATTENTION_ROWS);
     for (int g = 0; g < GROUPS; g++) {
         vec delta = v_set(0);
         for (int64_t d = 0; d < D; d++)
@@ -101,7 +101,7 @@ static void pack_queries(const attention_unit *u, int64_t rep, int64_t tile, voi
     }
     for (int64_t r = 0; r < n; r++)
         widen_row(a->q, (begin + r) * a->q_stride + head * D, D, a->dtype, q.q_rows + r * ld, ld);
-    turn_rows(q.q_rows, ld, n, D, q.q_turned);
+    turn_rows(q.q_rows, ld, n, D, q.q_turned, ATTENTION_ROWS);
 }
 
 typedef struct backward_memory {

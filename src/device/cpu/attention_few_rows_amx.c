@@ -6,7 +6,11 @@
 
 #include <string.h>
 
-enum { KEY_TILES = ATTENTION_KEYS / TILE_ROWS, KEY_STEPS = ATTENTION_KEYS / TILE_K };
+enum {
+    KEY_TILES = ATTENTION_KEYS / TILE_ROWS,
+    KEY_STEPS = ATTENTION_KEYS / TILE_K,
+    FEWEST_ROWS = 4 /* up to here a softmax has keys in its lanes, where queries would leave most of them empty */
+};
 
 typedef struct few_memory {
     float scores[KEY_TILES * TILE_FLOATS];
@@ -115,21 +119,91 @@ static void turn_tile(const uint16_t *from, uint16_t *to)
     store_tile(to, square);
 }
 
+/* Keys base .. base + n of query r (scores: C tiles of 16 keys by 16 queries), with the functions of softmax_block and
+ * its two sums. p: A tiles. True when the row's correction is not 1. */
+static bool softmax_row(const attention_tile *t, int64_t first, int64_t r, int64_t base, int64_t n, const float *scores,
+                        float scale_log2, softmax_lanes *x, uint16_t *p)
+{
+    const __m512 none = _mm512_set1_ps(-__builtin_inff()), scale = _mm512_set1_ps(scale_log2);
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i columns = _mm512_slli_epi32(lane, 4);
+    const __m512i begin = _mm512_set1_epi32((int32_t)(first - base)),
+                  end = _mm512_set1_epi32((int32_t)(attention_position(t, r) - base));
+    __m512 score[KEY_TILES], most = none, from;
+    float exponentials[ATTENTION_KEYS], even = 0, odd = 0;
+    for (int64_t i = 0; i < n / TILE_ROWS; i++) {
+        const __m512i key = _mm512_add_epi32(lane, _mm512_set1_epi32((int32_t)(i * TILE_ROWS)));
+        const __mmask16 seen = _mm512_cmple_epi32_mask(begin, key) & _mm512_cmple_epi32_mask(key, end);
+        score[i] = _mm512_mask_i32gather_ps(none, seen, columns, scores + i * TILE_FLOATS + r, sizeof(float));
+        most = _mm512_max_ps(most, score[i]);
+    }
+    const bool moved = softmax_move(x, _mm512_mul_ps(_mm512_set1_ps(v_largest(most)), scale), &from);
+    for (int64_t i = 0; i < n / TILE_ROWS; i++) {
+        const __m512 e = exp2_bf16(_mm512_fmsub_ps(score[i], scale, from));
+        _mm512_storeu_ps(exponentials + i * TILE_ROWS, e);
+        _mm256_store_si256((void *)(p + i / 2 * TILE_BF16 + r * TILE_K + i % 2 * TILE_ROWS),
+                           _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bits(e), 16)));
+    }
+    for (int64_t j = 0; j < n; j += 2) {
+        even += exponentials[j];
+        odd += exponentials[j + 1];
+    }
+    x->l = _mm512_add_ps(x->l, _mm512_set1_ps(even + odd));
+    return moved;
+}
+
+/* Scores of n keys become probabilities, as A tiles. True when some row's correction is not 1. */
+static bool softmax_few(const tess_attention *a, const attention_tile *t, int64_t base, int64_t n, few_memory *m,
+                        softmax_lanes *state, float correction[TILE_ROWS])
+{
+    const float scale_log2 = a->scale * 0x1.715476p+0f;
+    product_stream no_products = products_none(NULL);
+    bool moved = false;
+    if (t->n_rows <= FEWEST_ROWS) {
+        for (int64_t r = 0; r < t->n_rows; r++) {
+            moved |= softmax_row(t, attention_first_key(a, attention_position(t, r)), r, base, n, m->scores, scale_log2,
+                                 &state[r], m->p);
+            correction[r] = _mm512_cvtss_f32(state[r].correction);
+        }
+        tess_tiles_fence();
+        return moved;
+    }
+    const lane_keys keys = lane_keys_of(a, t, 0);
+    for (int64_t j = 0; j < n && some_hidden(a, t, base, n); j++)
+        _mm512_store_ps(m->scores + j * 16, hide(_mm512_load_ps(m->scores + j * 16), &keys, base + j));
+    moved = softmax_block(m->scores, 1, n, scale_log2, state, m->p_turned, &no_products);
+    for (int64_t step = 0; step < n / TILE_K; step++)
+        turn_tile(m->p_turned + step * TILE_BF16, m->p + step * TILE_BF16);
+    _mm512_storeu_ps(correction, state->correction);
+    return moved;
+}
+
+/* Rows' states, of which each lane has its row's, in the lanes of one. */
+static void join_rows(softmax_lanes *state, int64_t n_rows)
+{
+    for (int64_t r = 1; r < n_rows; r++) {
+        state->m = _mm512_mask_mov_ps(state->m, (__mmask16)(1u << r), state[r].m);
+        state->l = _mm512_mask_mov_ps(state->l, (__mmask16)(1u << r), state[r].l);
+    }
+}
+
 void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *t, void *memory)
 {
     const int64_t D = a->head_size, ld = padded_head(a);
     few_memory *m = memory;
     float *out = (float *)m->rest;
     uint16_t *q = (uint16_t *)(out + TILE_ROWS * ld), *k_buffer = q + TILE_ROWS * ld, *v = k_buffer + TILE_K * ld;
-    const lane_keys keys = lane_keys_of(a, t, 0);
-    softmax_lanes state = softmax_begin();
-    product_stream no_products = products_none(NULL);
+    softmax_lanes state[FEWEST_ROWS]; /* of each row, or with more of them the first is of all */
+    for (int r = 0; r < FEWEST_ROWS; r++)
+        state[r] = softmax_begin();
+    memset(m->p, 0, sizeof(m->p));
     pack_query_rows(a, t, 0, q);
     memset(out, 0, sizeof(float) * (size_t)(TILE_ROWS * ld));
     for (int64_t base = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS; base < t->key_end; base += ATTENTION_KEYS) {
         const int64_t n = min64(ATTENTION_KEYS, t->key_end - base), whole = divide_up(n, TILE_K) * TILE_K;
         const int64_t k_at = tess_attention_block(a, t->seq, base, a->k_stride) + t->kv_head * D;
         const int64_t v_at = tess_attention_block(a, t->seq, base, a->v_stride) + t->kv_head * D;
+        attention_ask_for_rows(a, t->seq->v, v_at, a->v_stride, n);
         for (int64_t j = 0; j < whole; j += TILE_K) {
             const uint16_t *rows[TILE_K] = {NULL};
             score_keys(a, (const uint16_t *)t->seq->k + k_at + j * a->k_stride, n - j, q, k_buffer,
@@ -138,18 +212,13 @@ void tess_attention_few_rows_amx(const tess_attention *a, const attention_tile *
                 rows[i] = (const uint16_t *)t->seq->v + v_at + (j + i) * a->v_stride;
             pack_pairs(rows, 1, D, false, v + j * ld, TILE_BF16);
         }
-        for (int64_t j = 0; j < whole && some_hidden(a, t, base, whole); j++)
-            _mm512_store_ps(m->scores + j * 16, hide(_mm512_load_ps(m->scores + j * 16), &keys, base + j));
-        const bool moved =
-            softmax_block(m->scores, 1, whole, a->scale * 0x1.715476p+0f, &state, m->p_turned, &no_products);
-        for (int64_t step = 0; step < whole / TILE_K; step++)
-            turn_tile(m->p_turned + step * TILE_BF16, m->p + step * TILE_BF16);
-        if (moved) {
-            float correction[TILE_ROWS];
-            _mm512_storeu_ps(correction, state.correction);
+        float correction[TILE_ROWS];
+        if (softmax_few(a, t, base, whole, m, state, correction))
             correct(correction, t->n_rows, ld, out);
-        }
+        attention_ask_for_keys(a, t, base);
         add_values(m->p, v, ld, whole, out);
     }
-    write_rows(a, t, &state, out);
+    if (t->n_rows <= FEWEST_ROWS)
+        join_rows(state, t->n_rows);
+    write_rows(a, t, state, out);
 }

@@ -3,6 +3,7 @@
 #ifndef TESS_DEVICE_CPU_ATTENTION_FORWARD_VEC_H
 #define TESS_DEVICE_CPU_ATTENTION_FORWARD_VEC_H
 
+#include "device/cpu/attention_few_rows_vec.h"
 #include "device/cpu/attention_vec.h"
 #include "device/stream_impl.h"
 
@@ -73,7 +74,7 @@ static void begin_tile(const tess_attention *a, const attention_tile *t, const f
         attention_row(t, r, &token, &head);
         widen_row(a->q, token * a->q_stride + head * D, D, a->dtype, m->rows + r * ld, ld);
     }
-    turn_rows(m->rows, ld, t->n_rows, D, m->q);
+    turn_rows(m->rows, ld, t->n_rows, D, m->q, ATTENTION_ROWS);
     for (int64_t r = 0; r < ATTENTION_ROWS; r++) {
         const int64_t p = attention_position(t, min64(r, t->n_rows - 1));
         keys->first[r] = attention_first_key(a, p);
@@ -113,6 +114,10 @@ static void end_tile(const tess_attention *a, const attention_tile *t, const for
 static void forward_tile(const attention_forward_job *job, const attention_tile *t, void *memory)
 {
     const tess_attention *a = job->a;
+    if (attention_takes_few_rows(a, t)) {
+        few_rows_of_tile(a, t, memory);
+        return;
+    }
     const forward_memory m = lay_out_forward(a, memory);
     const int64_t D = a->head_size;
     const int groups = t->n_rows > LANES ? GROUPS : 1, lanes = groups * LANES;

@@ -71,6 +71,30 @@ static inline int64_t attention_position(const attention_tile *t, int64_t r)
     return t->seq->k_len - t->seq->q_len + (t->row_begin + r) / t->n_rep;
 }
 
+/* ---- Generation: a tile reads its keys and values once ---- */
+/* Heads are short pieces of far rows, which the hardware does not foresee. */
+static inline void attention_ask_for_rows(const tess_attention *a, const void *x, int64_t at, int64_t stride, int64_t n)
+{
+    const int64_t size = (int64_t)tess_dtype_size(a->dtype);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t byte = 0; byte < a->head_size * size; byte += 64)
+            __builtin_prefetch((const char *)x + (at + j * stride) * size + byte);
+}
+
+/* What is multiplied after the block of keys `base`: the next block, or that of the next head, which the same thread
+ * usually takes. */
+static inline void attention_ask_for_keys(const tess_attention *a, const attention_tile *t, int64_t base)
+{
+    int64_t head = t->kv_head, next = base + ATTENTION_KEYS;
+    if (next >= t->key_end) {
+        head++;
+        next = t->key_begin / ATTENTION_KEYS * ATTENTION_KEYS;
+    }
+    if (head < a->n_kv_heads)
+        attention_ask_for_rows(a, t->seq->k, tess_attention_block(a, t->seq, next, a->k_stride) + head * a->head_size,
+                               a->k_stride, min64(ATTENTION_KEYS, t->key_end - next));
+}
+
 void tess_attention_run_forward(tess_stream *stream, const attention_forward_job *job);
 
 /* ---- Backward ---- */

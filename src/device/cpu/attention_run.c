@@ -7,8 +7,8 @@
 
 typedef struct forward_run {
     const attention_forward_job *job;
-    atomic_llong next; /* tile of the longest remaining sequence, counted over all sequences */
-    int64_t n_rep;
+    atomic_llong next;    /* tile of the longest remaining sequence, counted over all sequences */
+    int64_t n_rep, grain; /* grain: tiles that are taken at once */
 } forward_run;
 
 static int64_t tiles_of(const tess_attention_seq *s, int64_t n_rep)
@@ -42,8 +42,11 @@ static void forward_worker(void *context, int64_t begin, int64_t end, int worker
     if (run->job->enter != NULL)
         run->job->enter();
     int64_t seq_index = 0, first = 0; /* first: number of the sequence's first tile */
-    for (;;) {
-        const int64_t index = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
+    for (int64_t index = 0, left = 0;; index++, left--) {
+        if (left == 0) {
+            index = atomic_fetch_add_explicit(&run->next, run->grain, memory_order_relaxed);
+            left = run->grain;
+        }
         while (seq_index < a->n_seqs) {
             const int64_t n = tiles_of(&a->seqs[seq_index], run->n_rep) * a->n_kv_heads;
             if (index < first + n)
@@ -61,9 +64,17 @@ static void forward_worker(void *context, int64_t begin, int64_t end, int worker
 
 void tess_attention_run_forward(tess_stream *stream, const attention_forward_job *job)
 {
-    forward_run run = {.job = job, .n_rep = job->a->n_heads / job->a->n_kv_heads};
+    const tess_attention *a = job->a;
+    const int n_threads = tess_threads_count(stream->threads);
+    forward_run run = {.job = job, .n_rep = a->n_heads / a->n_kv_heads, .grain = 1};
+    int64_t n_tiles = 0;
+    for (int64_t i = 0; i < a->n_seqs; i++)
+        n_tiles += tiles_of(&a->seqs[i], run.n_rep);
+    /* In generation a sequence has one tile a head, and its heads are neighbours in memory. */
+    if (n_tiles == a->n_seqs && a->n_seqs >= 4 * n_threads)
+        run.grain = a->n_kv_heads;
     atomic_init(&run.next, 0);
-    tess_threads_run(stream->threads, forward_worker, &run, tess_threads_count(stream->threads), 1);
+    tess_threads_run(stream->threads, forward_worker, &run, n_threads, 1);
 }
 
 /* ---- Backward ---- */

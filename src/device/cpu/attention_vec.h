@@ -11,41 +11,9 @@
 #include <string.h>
 
 #include "device/cpu/attention_impl.h"
+#include "device/cpu/product_vec.h"
 
-enum { LANES = 16, GROUPS = ATTENTION_ROWS / LANES };
-
-/* A float matrix seen through two strides. */
-typedef struct matrix {
-    const float *at;
-    int64_t row, column;
-} matrix;
-
-/* (mr, 16 nv) of c = [c * correction +] a b, correction a factor for each lane. mr and nv are constants. */
-static inline __attribute__((always_inline)) void product_tile(int mr, int nv, int64_t k, matrix a, const float *b,
-                                                               int64_t ldb, float *c, int64_t ldc, bool add,
-                                                               const vec *correction)
-{
-    vec sum[ATTENTION_MR][ATTENTION_NV];
-    for (int i = 0; i < mr; i++)
-        for (int j = 0; j < nv; j++) {
-            sum[i][j] = add ? v_load(c + i * ldc + j * LANES, LANES) : v_set(0);
-            if (correction != NULL)
-                sum[i][j] = v_mul(sum[i][j], correction[j]);
-        }
-    for (int64_t l = 0; l < k; l++) {
-        vec row[ATTENTION_NV];
-        for (int j = 0; j < nv; j++)
-            row[j] = v_load(b + l * ldb + j * LANES, LANES);
-        for (int i = 0; i < mr; i++) {
-            const vec factor = v_set(a.at[i * a.row + l * a.column]);
-            for (int j = 0; j < nv; j++)
-                sum[i][j] = v_fma(factor, row[j], sum[i][j]);
-        }
-    }
-    for (int i = 0; i < mr; i++)
-        for (int j = 0; j < nv; j++)
-            v_store(c + i * ldc + j * LANES, sum[i][j], LANES);
-}
+enum { GROUPS = ATTENTION_ROWS / LANES };
 
 static inline __attribute__((always_inline)) void product_columns(int nv, int64_t m, int64_t k, matrix a,
                                                                   const float *b, int64_t ldb, float *c, int64_t ldc,
@@ -109,17 +77,17 @@ static inline matrix transposed(matrix a)
     return (matrix){a.at, a.column, a.row};
 }
 
-/* out (d, 32) for d < D up to a vector = the transpose of `n` rows that lie `ld` apart; absent lanes are 0. */
-static void turn_rows(const float *rows, int64_t ld, int64_t n, int64_t D, float *out)
+/* out (d, width) for d < D up to a vector = the transpose of `n` rows that lie `ld` apart; absent lanes are 0. */
+static void turn_rows(const float *rows, int64_t ld, int64_t n, int64_t D, float *out, int64_t width)
 {
     for (int64_t d = 0; d < D; d += LANES)
-        for (int64_t r = 0; r < ATTENTION_ROWS; r += LANES) {
+        for (int64_t r = 0; r < width; r += LANES) {
             vec square[LANES];
             for (int64_t i = 0; i < LANES; i++)
                 square[i] = r + i < n ? v_load(rows + (r + i) * ld + d, LANES) : v_set(0);
             turn_square(square);
             for (int64_t i = 0; i < LANES; i++)
-                v_store(out + (d + i) * ATTENTION_ROWS + r, square[i], LANES);
+                v_store(out + (d + i) * width + r, square[i], LANES);
         }
 }
 

@@ -1,13 +1,14 @@
 /* float32 FMA products: 6 x 16 sums in 12 registers; bf16 is widened while it is packed. Both give the bits of
  * ref/ref_gemm.c. */
+#include "device/cpu/transpose_avx2_impl.h"
 #include "device/cpu/vec_avx2.h"
 #include "device/cpu/gemm_finish_vec.h"
 
-enum { ROWS = 6, COLUMNS = 16, LANES = 8 };
+enum { ROWS = 6, COLUMNS = 16, HALF = 8 /* lanes of a register */ };
 
 static __m256i first(int64_t n)
 {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > LANES ? LANES : (int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > HALF ? HALF : (int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
 static __m256 widen(__m128i bf16)
@@ -23,9 +24,9 @@ static __m256 load(const void *x, int64_t i, int64_t n, tess_dtype dtype)
     if (dtype == TESS_F32)
         return _mm256_maskload_ps((const float *)x + i, first(n));
     const uint16_t *from = (const uint16_t *)x + i;
-    if (n >= LANES)
+    if (n >= HALF)
         return widen(_mm_loadu_si128((const __m128i *)from));
-    uint16_t part[LANES] = {0};
+    uint16_t part[HALF] = {0};
     memcpy(part, from, (size_t)n * sizeof(part[0]));
     return widen(_mm_loadu_si128((const __m128i *)part));
 }
@@ -37,38 +38,17 @@ static inline __m256 load_whole(const void *x, int64_t i, tess_dtype dtype)
                              : widen(_mm_loadu_si128((const __m128i *)((const uint16_t *)x + i)));
 }
 
-static inline void transpose_8x8(__m256 x[LANES])
-{
-    __m256 y[LANES];
-    for (int i = 0; i < LANES; i += 2) {
-        y[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
-        y[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
-    }
-    for (int i = 0; i < LANES; i += 4) {
-        x[i] = _mm256_shuffle_ps(y[i], y[i + 2], 0x44);
-        x[i + 1] = _mm256_shuffle_ps(y[i], y[i + 2], 0xee);
-        x[i + 2] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0x44);
-        x[i + 3] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0xee);
-    }
-    for (int i = 0; i < 4; i++) {
-        y[i] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x20);
-        y[i + 4] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x31);
-    }
-    for (int i = 0; i < LANES; i++)
-        x[i] = y[i];
-}
-
 /* Packs to (k, width) what is stored (k, n) from element (k_begin, begin). */
 static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
                                  int64_t k_begin, int64_t k, float *panel)
 {
-    if (n == width && width % LANES == 0) {
+    if (n == width && width % HALF == 0) {
         for (int64_t p = 0; p < k; p++)
-            for (int64_t c = 0; c < width; c += LANES)
+            for (int64_t c = 0; c < width; c += HALF)
                 _mm256_storeu_ps(panel + p * width + c, load_whole(x, (k_begin + p) * ld + begin + c, dtype));
         return;
     }
-    for (int64_t c = 0; c < width; c += LANES)
+    for (int64_t c = 0; c < width; c += HALF)
         for (int64_t p = 0; p < k; p++)
             _mm256_maskstore_ps(panel + p * width + c, first(width - c),
                                 load(x, (k_begin + p) * ld + begin + c, n - c, dtype));
@@ -78,22 +58,22 @@ static inline void pack_straight(const void *x, tess_dtype dtype, int64_t ld, in
 static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int64_t begin, int64_t n, int64_t width,
                                int64_t k_begin, int64_t k, float *panel)
 {
-    for (int64_t c = 0; c < width; c += LANES) {
+    for (int64_t c = 0; c < width; c += HALF) {
         int64_t p = 0;
-        for (; c + LANES <= n && p + LANES <= k; p += LANES) {
-            __m256 block[LANES];
-            for (int r = 0; r < LANES; r++)
+        for (; c + HALF <= n && p + HALF <= k; p += HALF) {
+            __m256 block[HALF];
+            for (int r = 0; r < HALF; r++)
                 block[r] = load_whole(x, (begin + c + r) * ld + k_begin + p, dtype);
             transpose_8x8(block);
-            for (int r = 0; r < LANES; r++)
+            for (int r = 0; r < HALF; r++)
                 _mm256_storeu_ps(panel + (p + r) * width + c, block[r]);
         }
-        for (; p < k; p += LANES) {
-            __m256 block[LANES];
-            for (int r = 0; r < LANES; r++)
+        for (; p < k; p += HALF) {
+            __m256 block[HALF];
+            for (int r = 0; r < HALF; r++)
                 block[r] = c + r < n ? load(x, (begin + c + r) * ld + k_begin + p, k - p, dtype) : _mm256_setzero_ps();
             transpose_8x8(block);
-            for (int r = 0; r < LANES && p + r < k; r++)
+            for (int r = 0; r < HALF && p + r < k; r++)
                 _mm256_maskstore_ps(panel + (p + r) * width + c, first(width - c), block[r]);
         }
     }
@@ -103,12 +83,12 @@ static inline void pack_turned(const void *x, tess_dtype dtype, int64_t ld, int6
 
 static inline __m256 load_sums(const float *c, int64_t n)
 {
-    return n >= LANES ? _mm256_loadu_ps(c) : _mm256_maskload_ps(c, first(n));
+    return n >= HALF ? _mm256_loadu_ps(c) : _mm256_maskload_ps(c, first(n));
 }
 
 static inline void store_sums(float *c, int64_t n, __m256 x)
 {
-    if (n >= LANES)
+    if (n >= HALF)
         _mm256_storeu_ps(c, x);
     else
         _mm256_maskstore_ps(c, first(n), x);
@@ -123,12 +103,12 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
     for (int r = 0; r < rows; r++) {
         float *c = t->c + r * t->ldc;
         s[r][0] = t->add ? load_sums(c, t->columns) : _mm256_setzero_ps();
-        s[r][1] = t->add ? load_sums(c + LANES, t->columns - LANES) : _mm256_setzero_ps();
+        s[r][1] = t->add ? load_sums(c + HALF, t->columns - HALF) : _mm256_setzero_ps();
     }
     for (int64_t p = 0; p < t->k; p++, a += ROWS, b += COLUMNS) {
         if (p % GEMM_AHEAD_STEP == 0)
             _mm_prefetch((const char *)t->ahead[p / GEMM_AHEAD_STEP], _MM_HINT_T0);
-        __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + LANES);
+        __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + HALF);
         GEMM_UNROLLED
         for (int r = 0; r < rows; r++) {
             __m256 x = _mm256_broadcast_ss(a + r);
@@ -141,14 +121,14 @@ static inline __attribute__((always_inline)) void multiply_rows(const gemm_tile 
         for (int r = 0; r < rows; r++) {
             const float *c = t->before[i].at + r * t->before[i].stride;
             s[r][0] = _mm256_add_ps(load_sums(c, t->columns), s[r][0]);
-            s[r][1] = _mm256_add_ps(load_sums(c + LANES, t->columns - LANES), s[r][1]);
+            s[r][1] = _mm256_add_ps(load_sums(c + HALF, t->columns - HALF), s[r][1]);
         }
     }
     GEMM_UNROLLED
     for (int r = 0; r < rows; r++) {
         float *c = t->c + r * t->ldc;
         store_sums(c, t->columns, s[r][0]);
-        store_sums(c + LANES, t->columns - LANES, s[r][1]);
+        store_sums(c + HALF, t->columns - HALF, s[r][1]);
     }
 }
 
@@ -183,8 +163,15 @@ static const gemm_engine engine = {
     .finish = finish,
 };
 
+#define FEW_SUMS 6
+#define FEW_TILE_ROWS 6
+#define FEW_TURNED_VECTORS 1
+#include "device/cpu/gemm_few_rows_vec.h"
+
 static tess_status gemm_avx2(tess_stream *s, const tess_gemm *g)
 {
+    if (takes_few_rows(g))
+        return gemm_few_rows(s, g);
     return tess_gemm_vector(s, g, &engine);
 }
 

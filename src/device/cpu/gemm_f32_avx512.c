@@ -21,8 +21,15 @@ static inline __m512 add_products(__m512 sum, __m512 x, __m512 y)
     return _mm512_fmadd_ps(x, y, sum);
 }
 
+#define FEW_SUMS 24
+#define FEW_TILE_ROWS 12
+#define FEW_TURNED_VECTORS 4
+#include "device/cpu/gemm_few_rows_vec.h"
+
 tess_status tess_gemm_avx512(tess_stream *s, const tess_gemm *g)
 {
+    if (takes_few_rows(g))
+        return gemm_few_rows(s, g);
     return tess_gemm_vector(s, g, &engine);
 }
 

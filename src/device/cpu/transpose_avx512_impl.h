@@ -32,4 +32,15 @@ static inline void transpose_16x16_avx512(__m512i x[16])
         x[i] = y[i];
 }
 
+/* The same of floats: row i becomes column i. */
+static inline void turn_square(__m512 x[16])
+{
+    __m512i y[16];
+    for (int i = 0; i < 16; i++)
+        y[i] = _mm512_castps_si512(x[i]);
+    transpose_16x16_avx512(y);
+    for (int i = 0; i < 16; i++)
+        x[i] = _mm512_castsi512_ps(y[i]);
+}
+
 #endif
