@@ -10,7 +10,7 @@
 #include "base/text/text.h"
 #include "comm/agree.h"
 #include "data/loader/document.h"
-#include "data/shards/shard.h"
+#include "data/shards/token_shard.h"
 #include "tessera/comm.h"
 #include "train/model_folder.h"
 
@@ -69,7 +69,7 @@ static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
         const char *path = t->files.paths[i];
         tess_mapping file;
         bool is_shard;
-        TESS_TRY_CTX(tess_shard_is_at(path, (tess_data_format)config->data.format, &is_shard), "data.files");
+        TESS_TRY_CTX(tess_token_shard_is_at(path, (tess_data_format)config->data.format, &is_shard), "data.files");
         TESS_CHECK(
             !is_shard, TESS_E_INVALID,
             "data.files: %s holds token ids, and no text to train a tokenizer on: name the tokenizer that it was "

@@ -55,7 +55,10 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
     if (t->rank == 0) /* for all: hosts may see different ages of a shared folder */
         tess_train_take_batch(t->mem, &t->config);
     TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));
-    return tess_config_check(&t->config, t->world);
+    TESS_TRY(tess_config_check(&t->config, t->world));
+    TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.data.files, &t->files), "data.files");
+    TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.validation.files, &t->held_files), "validation.files");
+    return TESS_OK;
 }
 
 /* A pattern may match more on one host than on another. */

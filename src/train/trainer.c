@@ -166,8 +166,6 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_join_hosts(t));
     if (t->kind->check != NULL)
         TESS_TRY(t->kind->check(&t->config));
-    TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.data.files, &t->files), "data.files");
-    TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.validation.files, &t->held_files), "validation.files");
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
     TESS_TRY(tess_trainer_list_data(t));

@@ -76,7 +76,8 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status);
 
 /* Checks that the memory of each host suffices. Collective. */
 tess_status tess_trainer_check_memory(const tess_trainer *t);
-/* Finds which ranks are on which host, then fits and checks the configuration. Collective. */
+/* Finds which ranks are on which host, then fits and checks the configuration, and lists the files that
+ * it names. Collective. */
 tess_status tess_trainer_join_hosts(tess_trainer *t);
 /* Checks that hosts read the same files, and share the folder unless folders are host-local. Collective. */
 tess_status tess_trainer_check_hosts(tess_trainer *t);

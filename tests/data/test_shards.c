@@ -258,18 +258,18 @@ static void parts_of_a_shard_share_no_token_and_leave_none_out(void)
     const double cuts[] = {0, 0.03, 0.31, 0.5, 0.77, 0.9999, 1};
     uint64_t n_tokens = 0, hash = 0, whole = 0;
     for (int k = 0; k < 7; k++) { /* 6 parts, and all */
-        const tess_shard_options options = {
+        const tess_token_shard_options options = {
             .tokenizer = tokenizer, .end_id = -1, .begin = k < 6 ? cuts[k] : 0, .end = k < 6 ? cuts[k + 1] : 1};
-        tess_shard *shard;
+        tess_token_shard *shard;
         uint64_t *sum = k < 6 ? &hash : &whole;
-        EXPECT_OK(tess_shard_open(test_mem(), out, &options, &shard));
-        for (uint64_t i = 0; i < tess_shard_blocks(shard); i++) {
-            EXPECT_OK(tess_shard_read(shard, i, &block));
+        EXPECT_OK(tess_token_shard_open(test_mem(), out, &options, &shard));
+        for (uint64_t i = 0; i < tess_token_shard_blocks(shard); i++) {
+            EXPECT_OK(tess_token_shard_read(shard, i, &block));
             n_tokens += k < 6 ? block.ids.size : 0;
             for (size_t t = 0; t < block.ids.size; t++)
                 *sum = *sum * 31 + (uint64_t)block.ids.data[t];
         }
-        tess_shard_close(&shard);
+        tess_token_shard_close(&shard);
     }
     EXPECT_INT(n_tokens, result.n_tokens);
     EXPECT(hash == whole);
@@ -346,14 +346,14 @@ static void make_documents(tess_ids *ids, int64_t *starts)
 static void expect_documents(const tess_tokenizer *tokenizer, const char *path, tess_data_format format,
                              const tess_ids *ids, const int64_t *starts)
 {
-    const tess_shard_options options = {.tokenizer = tokenizer, .format = format, .end_id = END, .end = 1};
-    tess_shard *shard;
+    const tess_token_shard_options options = {.tokenizer = tokenizer, .format = format, .end_id = END, .end = 1};
+    tess_token_shard *shard;
     tess_token_block block = tess_token_block_of(test_mem());
     int64_t at = 0, n_documents = 0;
-    EXPECT_OK(tess_shard_open(test_mem(), path, &options, &shard));
-    EXPECT(tess_shard_blocks(shard) > 3);
-    for (uint64_t i = 0; i < tess_shard_blocks(shard); i++) {
-        EXPECT_OK(tess_shard_read(shard, i, &block));
+    EXPECT_OK(tess_token_shard_open(test_mem(), path, &options, &shard));
+    EXPECT(tess_token_shard_blocks(shard) > 3);
+    for (uint64_t i = 0; i < tess_token_shard_blocks(shard); i++) {
+        EXPECT_OK(tess_token_shard_read(shard, i, &block));
         EXPECT(memcmp(block.ids.data, ids->data + at, block.ids.size * 4) == 0);
         for (size_t d = 0; d < block.n_documents; d++) {
             EXPECT_INT(at, starts[n_documents++]);
@@ -363,7 +363,7 @@ static void expect_documents(const tess_tokenizer *tokenizer, const char *path, 
     EXPECT_INT(n_documents, N_DOCUMENTS);
     EXPECT_INT(at, (int64_t)ids->size);
     tess_token_block_free(&block);
-    tess_shard_close(&shard);
+    tess_token_shard_close(&shard);
 }
 
 static void files_of_other_programs_give_their_documents(void)
@@ -415,19 +415,19 @@ static void the_bos_of_other_programs_begins_documents_and_is_left_to_the_loader
     const int32_t bos = tess_tokenizer_prefix(tokenizer).id[0], ids[] = {bos, 5, 6, bos, 8, 9, 10, bos, 11, 12};
     tess_buffer out = {.mem = test_mem()};
     tess_token_block block = tess_token_block_of(test_mem());
-    tess_shard *shard;
+    tess_token_shard *shard;
     EXPECT_INT(tess_tokenizer_prefix(tokenizer).n, 1);
     put_llmc(&out, 20240801, 7, ids, 10, 4);
     const char *path = write_file("bos.bin", out.data, out.size);
-    const tess_shard_options options = {.tokenizer = tokenizer, .end_id = -1, .end = 1};
-    EXPECT_OK(tess_shard_open(test_mem(), path, &options, &shard));
-    EXPECT_OK(tess_shard_read(shard, 0, &block));
+    const tess_token_shard_options options = {.tokenizer = tokenizer, .end_id = -1, .end = 1};
+    EXPECT_OK(tess_token_shard_open(test_mem(), path, &options, &shard));
+    EXPECT_OK(tess_token_shard_read(shard, 0, &block));
     static const int32_t want[] = {5, 6, 8, 9, 10, 11, 12};
     EXPECT_INT(block.n_documents, 3);
     EXPECT_INT(block.ids.size, 7);
     EXPECT_SAME(block.ids.data, want, 7);
     EXPECT_INT(block.documents[1].n_tokens, 3);
-    tess_shard_close(&shard);
+    tess_token_shard_close(&shard);
     tess_token_block_free(&block);
     tess_buffer_free(&out);
     tess_tokenizer_destroy(&tokenizer);
@@ -440,8 +440,8 @@ static void twenty_gigabytes_are_opened_without_being_read(void)
     tess_tokenizer *tokenizer = load_tokenizer("data/fixtures/gpt2.json");
     const char *files[FILES];
     uint32_t header[256] = {20240520, 1, 2000000000};
-    tess_shard *shards[FILES];
-    const tess_shard_options options = {.tokenizer = tokenizer, .end_id = -1, .end = 1};
+    tess_token_shard *shards[FILES];
+    const tess_token_shard_options options = {.tokenizer = tokenizer, .end_id = -1, .end = 1};
     size_t before = tess_mem_stats(test_mem(), TESS_POOL_MISC).bytes;
     for (int i = 0; i < FILES; i++) {
         char name[32];
@@ -451,14 +451,14 @@ static void twenty_gigabytes_are_opened_without_being_read(void)
     }
     double begin_s = tess_os_now_s();
     for (int i = 0; i < FILES; i++)
-        EXPECT_OK(tess_shard_open(test_mem(), files[i], &options, &shards[i]));
+        EXPECT_OK(tess_token_shard_open(test_mem(), files[i], &options, &shards[i]));
     double opened_s = tess_os_now_s() - begin_s;
     printf("opened in %.6f s\n", opened_s);
     EXPECT(opened_s < 1); /* a tenth on a machine that has nothing else to do: docs/performance.md */
     EXPECT(tess_mem_stats(test_mem(), TESS_POOL_MISC).bytes - before < 64 << 10);
-    EXPECT_INT(tess_shard_blocks(shards[0]), (2000000000 + 65535) / 65536);
+    EXPECT_INT(tess_token_shard_blocks(shards[0]), (2000000000 + 65535) / 65536);
     for (int i = 0; i < FILES; i++)
-        tess_shard_close(&shards[i]);
+        tess_token_shard_close(&shards[i]);
     tess_loader *loader;
     tess_micro_batch batch;
     bool end;
@@ -476,15 +476,15 @@ static void twenty_gigabytes_are_opened_without_being_read(void)
 static void expect_refused(const tess_tokenizer *tokenizer, const char *path, tess_data_format format,
                            tess_status status, const char *text)
 {
-    const tess_shard_options options = {.tokenizer = tokenizer, .format = format, .end_id = END, .end = 1};
-    tess_shard *shard;
+    const tess_token_shard_options options = {.tokenizer = tokenizer, .format = format, .end_id = END, .end = 1};
+    tess_token_shard *shard;
     tess_token_block block = tess_token_block_of(test_mem());
-    tess_status got = tess_shard_open(test_mem(), path, &options, &shard);
-    for (uint64_t i = 0; got == TESS_OK && shard != NULL && i < tess_shard_blocks(shard); i++)
-        got = tess_shard_read(shard, i, &block);
+    tess_status got = tess_token_shard_open(test_mem(), path, &options, &shard);
+    for (uint64_t i = 0; got == TESS_OK && shard != NULL && i < tess_token_shard_blocks(shard); i++)
+        got = tess_token_shard_read(shard, i, &block);
     EXPECT_FAILS(got, status, text);
     EXPECT_CONTAINS(tess_error_message(), path);
-    tess_shard_close(&shard);
+    tess_token_shard_close(&shard);
     tess_token_block_free(&block);
 }
 

@@ -22,13 +22,13 @@ typedef struct corpus_job {
 
     /* Under `input`: */
     tess_text_stream *stream; /* of files[place.source]; NULL: not open */
-    tess_shard_place place;
+    tess_token_shard_place place;
     uint64_t n_taken;
     uint64_t done_before, all_bytes; /* of files on disk: those before this one, and all */
     bool ended;
 
     /* Under `output`: */
-    tess_shard_writer *writer;
+    tess_token_shard_writer *writer;
     uint64_t n_written; /* of those taken */
     tess_status status;
     char error[1024];
@@ -38,7 +38,7 @@ typedef struct corpus_job {
 /* A block on its way through a thread. */
 typedef struct corpus_block {
     uint64_t number, done, line;
-    tess_shard_place place;
+    tess_token_shard_place place;
     bool jsonl;
     tess_buffer text;
     tess_token_block tokens;
@@ -67,7 +67,7 @@ static tess_status take_text(corpus_job *job, corpus_block *block)
         job->ended = job->place.source + 1 == (uint32_t)o->n_files;
         if (job->ended)
             return TESS_OK;
-        job->place = (tess_shard_place){.source = job->place.source + 1};
+        job->place = (tess_token_shard_place){.source = job->place.source + 1};
     }
     job->place.n_blocks++;
     job->place.source_at = tess_text_stream_at(job->stream);
@@ -93,7 +93,7 @@ static tess_status fail_line(const corpus_job *job, const corpus_block *block, s
 static tess_status write_block(corpus_job *job, const corpus_block *block)
 {
     const tess_corpus_options *o = job->options;
-    TESS_TRY(tess_shard_writer_append(job->writer, &block->tokens, &block->place));
+    TESS_TRY(tess_token_shard_writer_append(job->writer, &block->tokens, &block->place));
     job->result->text_bytes += block->text.size;
     if (job->result->mask[0] == '\0')
         memcpy(job->result->mask, block->tokens.mask, sizeof(job->result->mask));
@@ -222,11 +222,11 @@ static tess_status run_job(corpus_job *job)
 {
     TESS_TRY(count_done(job));
     TESS_TRY(run_threads(job));
-    job->result->n_tokens = tess_shard_writer_tokens(job->writer);
-    job->result->n_documents = tess_shard_writer_documents(job->writer);
+    job->result->n_tokens = tess_token_shard_writer_tokens(job->writer);
+    job->result->n_documents = tess_token_shard_writer_documents(job->writer);
     TESS_CHECK(job->result->n_tokens > 1, TESS_E_INVALID, "%s: there is no pair of tokens to train on",
                job->options->files[0]);
-    return tess_shard_writer_finish(job->writer);
+    return tess_token_shard_writer_finish(job->writer);
 }
 
 tess_status tess_corpus_tokenize(tess_mem *mem, const tess_corpus_options *options, tess_corpus_result *result)
@@ -235,12 +235,12 @@ tess_status tess_corpus_tokenize(tess_mem *mem, const tess_corpus_options *optio
     corpus_job job = {.mem = mem, .options = options, .result = result};
     *result = (tess_corpus_result){0};
     TESS_TRY(hash_source(options, &source, &job.all_bytes));
-    TESS_TRY(tess_shard_writer_open(mem, options->out, options->tokenizer, source, &job.writer, &job.place));
+    TESS_TRY(tess_token_shard_writer_open(mem, options->out, options->tokenizer, source, &job.writer, &job.place));
     tess_status status = run_job(&job);
     bool bad_text = status == TESS_E_FORMAT || status == TESS_E_INVALID || status == TESS_E_UNSUPPORTED;
-    if (bad_text || (status != TESS_OK && tess_shard_writer_tokens(job.writer) == 0))
-        tess_shard_writer_discard(job.writer);
+    if (bad_text || (status != TESS_OK && tess_token_shard_writer_tokens(job.writer) == 0))
+        tess_token_shard_writer_discard(job.writer);
     tess_text_stream_close(&job.stream);
-    tess_shard_writer_close(&job.writer);
+    tess_token_shard_writer_close(&job.writer);
     return status;
 }

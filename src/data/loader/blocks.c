@@ -97,11 +97,11 @@ static tess_status open_text(tess_block_file *file, const tess_loader_options *o
 static tess_status open_file(tess_blocks *blocks, const char *path, const tess_tokenizer *tokenizer,
                              const tess_loader_options *options)
 {
-    const tess_shard_options of_shard = {.tokenizer = tokenizer,
-                                         .format = options->format,
-                                         .end_id = options->end_id,
-                                         .begin = options->begin,
-                                         .end = options->end};
+    const tess_token_shard_options of_shard = {.tokenizer = tokenizer,
+                                               .format = options->format,
+                                               .end_id = options->end_id,
+                                               .begin = options->begin,
+                                               .end = options->end};
     tess_block_file *file = &blocks->files[blocks->n_files];
     size_t length = strlen(path);
     void *copy;
@@ -109,9 +109,9 @@ static tess_status open_file(tess_blocks *blocks, const char *path, const tess_t
     memcpy(copy, path, length + 1);
     *file = (tess_block_file){.path = copy, .jsonl = length >= 6 && strcmp(path + length - 6, ".jsonl") == 0};
     blocks->n_files++;
-    TESS_TRY(tess_shard_open(blocks->mem, path, &of_shard, &file->shard));
+    TESS_TRY(tess_token_shard_open(blocks->mem, path, &of_shard, &file->shard));
     if (file->shard != NULL)
-        file->n_blocks = tess_shard_blocks(file->shard);
+        file->n_blocks = tess_token_shard_blocks(file->shard);
     else
         TESS_TRY(open_text(file, options));
     blocks->n_blocks += file->n_blocks;
@@ -138,7 +138,7 @@ tess_status tess_blocks_open(tess_blocks *blocks, const tess_tokenizer *tokenize
 void tess_blocks_close(tess_blocks *blocks)
 {
     for (int i = 0; i < blocks->n_files; i++) {
-        tess_shard_close(&blocks->files[i].shard);
+        tess_token_shard_close(&blocks->files[i].shard);
         tess_mem_free(blocks->mem, blocks->files[i].path);
     }
     tess_mem_free(blocks->mem, blocks->files);

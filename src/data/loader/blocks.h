@@ -6,11 +6,11 @@
 
 #include "data/loader/document.h"
 #include "data/loader/loader.h"
-#include "data/shards/shard.h"
+#include "data/shards/token_shard.h"
 
 typedef struct tess_block_file {
     char *path;
-    tess_shard *shard; /* NULL: text */
+    tess_token_shard *shard; /* NULL: text */
     bool jsonl;
     uint64_t size;       /* at the first opening: a file that changes later is an error */
     uint64_t begin, end; /* the part in use, at line ends */
@@ -29,7 +29,7 @@ typedef struct tess_blocks {
 enum { TESS_BLOCK_BYTES = 256 << 10 };
 
 /* TESS_E_NOT_FOUND, TESS_E_INVALID (empty, one byte, no whole line in the part of any file), TESS_E_IO, and the errors
- * of tess_shard_open. */
+ * of tess_token_shard_open. */
 tess_status tess_blocks_open(tess_blocks *blocks, const tess_tokenizer *tokenizer, const tess_loader_options *options);
 void tess_blocks_close(tess_blocks *blocks);
 

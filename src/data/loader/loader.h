@@ -32,15 +32,15 @@
 #define TESS_DATA_LOADER_LOADER_H
 
 #include "data/conversation/conversation.h"
-#include "data/shards/shard.h"
+#include "data/shards/token_shard.h"
 
 /* Whether a document may be split over rows. AUTO: a text may, a completion may not. */
 typedef enum tess_split { TESS_SPLIT_AUTO, TESS_SPLIT_TRUE, TESS_SPLIT_FALSE } tess_split;
 
 typedef struct tess_loader_options {
-    const char *const *files; /* plain text, *.jsonl with a document per line, or shards (shards/shard.h) */
+    const char *const *files; /* plain text, *.jsonl with a document per line, or shards (shards/token_shard.h) */
     int n_files;
-    tess_data_format format; /* of files that do not say what they hold */
+    tess_data_format format; /* of .bin that do not say what they hold */
     int32_t end_id;          /* ends each document in shards that do not say where one ends; -1: none */
     /* A mixture: n_weights sources, of which the first has counts[0] files, and so on. NULL: all files are one. */
     const int64_t *weights; /* >= 1 */

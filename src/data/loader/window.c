@@ -95,7 +95,7 @@ static tess_status read_block(tess_window *window, const tess_loader_options *op
     uint64_t offset;
     size_t line_at;
     if (file->shard != NULL)
-        return tess_shard_read(file->shard, index, &window->block);
+        return tess_token_shard_read(file->shard, index, &window->block);
     TESS_TRY(tess_blocks_read(file, index, text, &offset));
     tess_status status = tess_encode_block(&rules, encoder, file->jsonl, text, &window->block, &line_at);
     if (status != TESS_OK && file->jsonl)

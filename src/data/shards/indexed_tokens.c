@@ -6,11 +6,11 @@
  * core/datasets/indexed_dataset.py. Entries are checked where they are used. */
 #include <string.h>
 
-#include "data/shards/shard_impl.h"
+#include "data/shards/token_shard_impl.h"
 
 enum { HEADER = 34 };
 
-bool tess_shard_is_index(const uint8_t *head, size_t size)
+bool tess_token_shard_is_index(const uint8_t *head, size_t size)
 {
     return size >= 9 && memcmp(head, "MMIDIDX\0\0", 9) == 0;
 }
@@ -22,7 +22,7 @@ static int width_of(uint8_t code)
 }
 
 /* First token of document d; of the last entry, the end of all. Damage gives a number beyond the tokens. */
-static uint64_t start_of(const tess_shard *shard, uint64_t d)
+static uint64_t start_of(const tess_token_shard *shard, uint64_t d)
 {
     uint64_t sequence = shard_u64(shard->documents + 8 * d);
     if (sequence >= shard->n_sequences)
@@ -31,7 +31,7 @@ static uint64_t start_of(const tess_shard *shard, uint64_t d)
 }
 
 /* The first document that begins at or behind token x. */
-static uint64_t document_at(const tess_shard *shard, uint64_t x)
+static uint64_t document_at(const tess_token_shard *shard, uint64_t x)
 {
     uint64_t low = 0, high = shard->n_documents;
     while (low < high) {
@@ -44,14 +44,14 @@ static uint64_t document_at(const tess_shard *shard, uint64_t x)
     return low;
 }
 
-static tess_status cut(const tess_shard *shard, uint64_t x, uint64_t *at)
+static tess_status cut(const tess_token_shard *shard, uint64_t x, uint64_t *at)
 {
     *at = start_of(shard, document_at(shard, x));
     *at = *at < shard->n_tokens ? *at : shard->n_tokens;
     return TESS_OK;
 }
 
-static tess_status read(const tess_shard *shard, uint64_t index, tess_token_block *out)
+static tess_status read(const tess_token_shard *shard, uint64_t index, tess_token_block *out)
 {
     uint64_t from, to, end;
     TESS_TRY(tess_spans_of(shard, index, &from, &to));
@@ -67,7 +67,7 @@ static tess_status read(const tess_shard *shard, uint64_t index, tess_token_bloc
 }
 
 /* The last sequence ends where the ids do. */
-static tess_status check_end(const tess_shard *shard)
+static tess_status check_end(const tess_token_shard *shard)
 {
     uint64_t last = shard->n_sequences - 1, width = (uint64_t)shard->width;
     uint64_t at = shard_u64(shard->pointers + 8 * last), n = shard_u32(shard->sizes + 4 * last);
@@ -80,13 +80,13 @@ static tess_status check_end(const tess_shard *shard)
     return TESS_OK;
 }
 
-tess_status tess_shard_open_indexed(tess_shard *shard)
+tess_status tess_token_shard_open_indexed(tess_token_shard *shard)
 {
-    static const tess_shard_kind kind = {tess_spans_divide, cut, read};
+    static const tess_token_shard_kind kind = {tess_spans_divide, cut, read};
     const tess_mapping *index = &shard->index;
     const char *path = shard->path;
     shard->kind = &kind;
-    TESS_CHECK(tess_shard_is_index(index->data, index->size), TESS_E_FORMAT, "%s: its .idx is none of Megatron's",
+    TESS_CHECK(tess_token_shard_is_index(index->data, index->size), TESS_E_FORMAT, "%s: its .idx is none of Megatron's",
                path);
     TESS_CHECK(index->size >= HEADER, TESS_E_FORMAT, "%s: its .idx is cut off: %zu bytes", path, index->size);
     uint64_t version = shard_u64(index->data + 9), documents = shard_u64(index->data + 26);

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "data/shards/shard_impl.h"
+#include "data/shards/token_shard_impl.h"
 
-bool tess_shard_is_own(const uint8_t *head, size_t size)
+bool tess_token_shard_is_own(const uint8_t *head, size_t size)
 {
     return size >= 8 && shard_u64(head) == TESS_SHARD_MAGIC;
 }
@@ -19,7 +19,7 @@ typedef struct block_view {
     const uint8_t *documents, *ids, *loss; /* loss NULL: all may be targets */
 } block_view;
 
-static tess_status view(const tess_shard *shard, uint64_t number, block_view *v)
+static tess_status view(const tess_token_shard *shard, uint64_t number, block_view *v)
 {
     const shard_index *entry = &shard->blocks[number];
     const uint8_t *at = shard->file.data + entry->at;
@@ -47,7 +47,7 @@ static tess_token_document document(const block_view *v, uint64_t d)
 }
 
 /* The block that holds token x: the last one that begins at or before it. */
-static uint64_t block_of(const tess_shard *shard, uint64_t x)
+static uint64_t block_of(const tess_token_shard *shard, uint64_t x)
 {
     uint64_t low = 0, high = shard->all_blocks;
     while (high - low > 1) {
@@ -60,7 +60,7 @@ static uint64_t block_of(const tess_shard *shard, uint64_t x)
     return low;
 }
 
-static tess_status cut(const tess_shard *shard, uint64_t x, uint64_t *at)
+static tess_status cut(const tess_token_shard *shard, uint64_t x, uint64_t *at)
 {
     block_view v;
     uint64_t number = block_of(shard, x), end = shard->blocks[number].first_token;
@@ -76,7 +76,7 @@ static tess_status cut(const tess_shard *shard, uint64_t x, uint64_t *at)
 }
 
 /* Those with tokens of the part; the whole file has all, the empty ones too. */
-static void divide(tess_shard *shard)
+static void divide(tess_token_shard *shard)
 {
     bool any = shard->begin < shard->end;
     shard->first_block = shard->begin == 0 ? 0 : block_of(shard, shard->begin);
@@ -84,7 +84,7 @@ static void divide(tess_shard *shard)
     shard->n_blocks = any ? end - shard->first_block : 0;
 }
 
-static tess_status read(const tess_shard *shard, uint64_t index, tess_token_block *out)
+static tess_status read(const tess_token_shard *shard, uint64_t index, tess_token_block *out)
 {
     block_view v;
     uint64_t number = shard->first_block + index, first = shard->blocks[number].first_token, done = 0;
@@ -101,7 +101,7 @@ static tess_status read(const tess_shard *shard, uint64_t index, tess_token_bloc
         to = first + to > shard->end ? shard->end - first : to;
         if (from > to || (from == to && it.n_tokens > 0))
             continue; /* not of the part */
-        TESS_TRY(tess_shard_append(shard, v.ids + from * width, first + from, to - from, &out->ids));
+        TESS_TRY(tess_token_shard_append(shard, v.ids + from * width, first + from, to - from, &out->ids));
         if (v.loss != NULL)
             TESS_TRY(tess_buffer_append(&out->loss, v.loss + from, to - from));
         TESS_TRY(tess_token_block_end(out, start, (tess_document_kind)it.kind));
@@ -110,7 +110,7 @@ static tess_status read(const tess_shard *shard, uint64_t index, tess_token_bloc
 }
 
 /* ---- The file ---- */
-static tess_status check_header(const tess_shard *shard, const tess_tokenizer *tokenizer, shard_header *header)
+static tess_status check_header(const tess_token_shard *shard, const tess_tokenizer *tokenizer, shard_header *header)
 {
     const tess_mapping *file = &shard->file;
     uint64_t digest;
@@ -130,7 +130,7 @@ static tess_status check_header(const tess_shard *shard, const tess_tokenizer *t
     return TESS_OK;
 }
 
-static tess_status check_trailer(const tess_shard *shard, const shard_header *header, shard_trailer *t)
+static tess_status check_trailer(const tess_token_shard *shard, const shard_header *header, shard_trailer *t)
 {
     const tess_mapping *file = &shard->file;
     uint64_t at = file->size - sizeof(*t);
@@ -151,7 +151,7 @@ static tess_status check_trailer(const tess_shard *shard, const shard_header *he
     return TESS_OK;
 }
 
-static bool is_in_order(const tess_shard *shard, uint64_t index_at)
+static bool is_in_order(const tess_token_shard *shard, uint64_t index_at)
 {
     const shard_index *index = shard->blocks;
     bool sound = index[0].at == sizeof(shard_header) && index[0].first_token == 0 &&
@@ -163,9 +163,9 @@ static bool is_in_order(const tess_shard *shard, uint64_t index_at)
     return sound;
 }
 
-tess_status tess_shard_open_own(tess_shard *shard, const tess_tokenizer *tokenizer)
+tess_status tess_token_shard_open_own(tess_token_shard *shard, const tess_tokenizer *tokenizer)
 {
-    static const tess_shard_kind kind = {divide, cut, read};
+    static const tess_token_shard_kind kind = {divide, cut, read};
     shard_header header;
     shard_trailer trailer;
     shard->kind = &kind;

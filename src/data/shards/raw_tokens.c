@@ -1,16 +1,16 @@
 /* Ids and nothing else, behind llm.c's header or none (nanoGPT): documents end behind end_id or ahead of begin_id. */
-#include "data/shards/shard_impl.h"
+#include "data/shards/token_shard_impl.h"
 
 /* github.com/karpathy/llm.c, dev/data/data_common.py: 256 int32, of which three say something. */
 enum { LLMC_HEADER = 1024, LLMC_GPT2 = 20240520, LLMC_LLAMA3 = 20240801 };
 
-bool tess_shard_is_llmc(const uint8_t *head, size_t size)
+bool tess_token_shard_is_llmc(const uint8_t *head, size_t size)
 {
     return size >= 8 && (shard_u32(head) == LLMC_GPT2 || shard_u32(head) == LLMC_LLAMA3);
 }
 
 /* Whether a document begins at token i, i > 0. */
-static bool begins_at(const tess_shard *shard, uint64_t i)
+static bool begins_at(const tess_token_shard *shard, uint64_t i)
 {
     const uint8_t *tokens = shard->tokens;
     return (shard->end_id >= 0 && shard_id(tokens, shard->width, i - 1) == (uint32_t)shard->end_id) ||
@@ -18,7 +18,7 @@ static bool begins_at(const tess_shard *shard, uint64_t i)
 }
 
 /* A text without documents is cut where it may be. */
-static tess_status cut(const tess_shard *shard, uint64_t x, uint64_t *at)
+static tess_status cut(const tess_token_shard *shard, uint64_t x, uint64_t *at)
 {
     for (*at = x; *at < shard->n_tokens && *at - x < TESS_SHARD_SPAN; ++*at)
         if (begins_at(shard, *at))
@@ -27,7 +27,7 @@ static tess_status cut(const tess_shard *shard, uint64_t x, uint64_t *at)
     return TESS_OK;
 }
 
-static tess_status read(const tess_shard *shard, uint64_t index, tess_token_block *out)
+static tess_status read(const tess_token_shard *shard, uint64_t index, tess_token_block *out)
 {
     uint64_t from, to;
     TESS_TRY(tess_spans_of(shard, index, &from, &to));
@@ -41,7 +41,7 @@ static tess_status read(const tess_shard *shard, uint64_t index, tess_token_bloc
     return TESS_OK;
 }
 
-static tess_status read_llmc(tess_shard *shard)
+static tess_status read_llmc(tess_token_shard *shard)
 {
     const tess_mapping *file = &shard->file;
     TESS_CHECK(file->size >= LLMC_HEADER, TESS_E_FORMAT, "%s: half-written: %zu bytes, but llm.c's header has %d",
@@ -61,9 +61,9 @@ static tess_status read_llmc(tess_shard *shard)
     return TESS_OK;
 }
 
-tess_status tess_shard_open_raw(tess_shard *shard, tess_data_format format)
+tess_status tess_token_shard_open_raw(tess_token_shard *shard, tess_data_format format)
 {
-    static const tess_shard_kind kind = {tess_spans_divide, cut, read};
+    static const tess_token_shard_kind kind = {tess_spans_divide, cut, read};
     const tess_mapping *file = &shard->file;
     shard->kind = &kind;
     if (format == TESS_DATA_AUTO)

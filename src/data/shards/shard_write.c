@@ -9,9 +9,9 @@
 
 #include "base/mem/make_room.h"
 #include "base/os/os.h"
-#include "data/shards/shard_impl.h"
+#include "data/shards/token_shard_impl.h"
 
-struct tess_shard_writer {
+struct tess_token_shard_writer {
     tess_mem *mem;
     char path[TESS_SHARD_PATH], partial[TESS_SHARD_PATH];
     int fd;
@@ -24,7 +24,7 @@ struct tess_shard_writer {
 };
 
 /* ---- Going on ---- */
-static tess_status add_entry(tess_shard_writer *w, const shard_block *head)
+static tess_status add_entry(tess_token_shard_writer *w, const shard_block *head)
 {
     TESS_TRY(tess_mem_reserve(w->mem, TESS_POOL_MISC, w->n_blocks + 1, sizeof(shard_index), "index of a shard",
                               &w->capacity, &w->index));
@@ -37,7 +37,7 @@ static tess_status add_entry(tess_shard_writer *w, const shard_block *head)
 }
 
 /* Takes the whole blocks of what a killed writer has left. */
-static tess_status take_blocks(tess_shard_writer *w, const tess_mapping *file, tess_shard_place *place)
+static tess_status take_blocks(tess_token_shard_writer *w, const tess_mapping *file, tess_token_shard_place *place)
 {
     while (file->size - w->at >= sizeof(shard_block)) {
         shard_block head;
@@ -46,14 +46,14 @@ static tess_status take_blocks(tess_shard_writer *w, const tess_mapping *file, t
         if (head.magic != TESS_SHARD_BLOCK_MAGIC || bytes > file->size - w->at ||
             XXH3_64bits(file->data + w->at + 8, bytes - 8) != head.hash)
             return TESS_OK;
-        *place =
-            (tess_shard_place){head.source, head.source == place->source ? place->n_blocks + 1 : 1, head.source_at};
+        *place = (tess_token_shard_place){head.source, head.source == place->source ? place->n_blocks + 1 : 1,
+                                          head.source_at};
         TESS_TRY(add_entry(w, &head));
     }
     return TESS_OK;
 }
 
-static tess_status go_on(tess_shard_writer *w, tess_shard_place *place)
+static tess_status go_on(tess_token_shard_writer *w, tess_token_shard_place *place)
 {
     tess_mapping file;
     tess_status status = TESS_OK;
@@ -71,7 +71,7 @@ static tess_status go_on(tess_shard_writer *w, tess_shard_place *place)
     return status;
 }
 
-static tess_status open_file(tess_shard_writer *w, tess_shard_place *place)
+static tess_status open_file(tess_token_shard_writer *w, tess_token_shard_place *place)
 {
     TESS_CHECK(!tess_os_is_file(w->path) && !tess_os_is_dir(w->path), TESS_E_INVALID,
                "%s: it is there already: remove it, or name another file", w->path);
@@ -84,16 +84,16 @@ static tess_status open_file(tess_shard_writer *w, tess_shard_place *place)
     return is_there ? go_on(w, place) : TESS_OK;
 }
 
-tess_status tess_shard_writer_open(tess_mem *mem, const char *path, const tess_tokenizer *tokenizer, uint64_t source,
-                                   tess_shard_writer **out, tess_shard_place *place)
+tess_status tess_token_shard_writer_open(tess_mem *mem, const char *path, const tess_tokenizer *tokenizer,
+                                         uint64_t source, tess_token_shard_writer **out, tess_token_shard_place *place)
 {
     void *block;
     *out = NULL;
-    *place = (tess_shard_place){0};
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_shard_writer), "shard", &block));
-    tess_shard_writer *w = block;
+    *place = (tess_token_shard_place){0};
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_token_shard_writer), "shard", &block));
+    tess_token_shard_writer *w = block;
     uint64_t vocab_size = (uint64_t)tess_tokenizer_vocab_size(tokenizer);
-    *w = (tess_shard_writer){.mem = mem, .fd = -1, .bytes = {.mem = mem}};
+    *w = (tess_token_shard_writer){.mem = mem, .fd = -1, .bytes = {.mem = mem}};
     w->header = (shard_header){.magic = TESS_SHARD_MAGIC,
                                .version = TESS_SHARD_VERSION,
                                .width = vocab_size <= 1 << 16 ? 2 : 4,
@@ -111,13 +111,13 @@ tess_status tess_shard_writer_open(tess_mem *mem, const char *path, const tess_t
         status = tess_os_write_at(w->fd, 0, &w->header, sizeof(w->header), w->partial);
 opened:
     if (status != TESS_OK)
-        tess_shard_writer_close(&w);
+        tess_token_shard_writer_close(&w);
     *out = w;
     return status;
 }
 
 /* ---- Blocks ---- */
-static tess_status put_ids(tess_shard_writer *w, const tess_ids *ids, uint32_t *max_id)
+static tess_status put_ids(tess_token_shard_writer *w, const tess_ids *ids, uint32_t *max_id)
 {
     for (size_t i = 0; i < ids->size; i++)
         *max_id = (uint32_t)ids->data[i] > *max_id ? (uint32_t)ids->data[i] : *max_id;
@@ -133,7 +133,8 @@ static tess_status put_ids(tess_shard_writer *w, const tess_ids *ids, uint32_t *
     return TESS_OK;
 }
 
-tess_status tess_shard_writer_append(tess_shard_writer *w, const tess_token_block *block, const tess_shard_place *place)
+tess_status tess_token_shard_writer_append(tess_token_shard_writer *w, const tess_token_block *block,
+                                           const tess_token_shard_place *place)
 {
     const tess_buffer *loss = &block->loss;
     bool has_loss = loss->size > 0 && memchr(loss->data, 0, loss->size) != NULL;
@@ -158,18 +159,18 @@ tess_status tess_shard_writer_append(tess_shard_writer *w, const tess_token_bloc
     return add_entry(w, &head);
 }
 
-uint64_t tess_shard_writer_tokens(const tess_shard_writer *writer)
+uint64_t tess_token_shard_writer_tokens(const tess_token_shard_writer *writer)
 {
     return writer->n_tokens;
 }
 
-uint64_t tess_shard_writer_documents(const tess_shard_writer *writer)
+uint64_t tess_token_shard_writer_documents(const tess_token_shard_writer *writer)
 {
     return writer->n_documents;
 }
 
 /* ---- The end ---- */
-tess_status tess_shard_writer_finish(tess_shard_writer *w)
+tess_status tess_token_shard_writer_finish(tess_token_shard_writer *w)
 {
     shard_trailer trailer = {.n_blocks = w->n_blocks,
                              .n_tokens = w->n_tokens,
@@ -195,14 +196,14 @@ tess_status tess_shard_writer_finish(tess_shard_writer *w)
     return tess_os_fsync_dir(folder);
 }
 
-void tess_shard_writer_discard(tess_shard_writer *w)
+void tess_token_shard_writer_discard(tess_token_shard_writer *w)
 {
     tess_os_remove(w->partial);
 }
 
-void tess_shard_writer_close(tess_shard_writer **out)
+void tess_token_shard_writer_close(tess_token_shard_writer **out)
 {
-    tess_shard_writer *w = *out;
+    tess_token_shard_writer *w = *out;
     if (w == NULL)
         return;
     tess_os_close(&w->fd);

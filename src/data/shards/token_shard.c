@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "data/shards/shard_impl.h"
+#include "data/shards/token_shard_impl.h"
 
 enum { HEAD = 16 };
 
@@ -46,12 +46,12 @@ static bool has_index(const char *path)
     size_t size = 0;
     if (!sibling(path, ".bin", ".idx", other, sizeof(other)) || !tess_os_is_file(other))
         return false;
-    bool is = read_head(other, head, &size) == TESS_OK && tess_shard_is_index(head, size);
+    bool is = read_head(other, head, &size) == TESS_OK && tess_token_shard_is_index(head, size);
     tess_error_clear();
     return is;
 }
 
-static tess_status map_indexed(tess_shard *shard, const char *path)
+static tess_status map_indexed(tess_token_shard *shard, const char *path)
 {
     char bin[TESS_SHARD_PATH], idx[TESS_SHARD_PATH];
     bool by_index = !tess_text_ends_with(path, ".bin");
@@ -62,37 +62,35 @@ static tess_status map_indexed(tess_shard *shard, const char *path)
         TESS_E_INVALID, "%s: an index of Megatron's, whose name has to end in .idx", path);
     TESS_TRY_CTX(tess_os_map(idx, &shard->index), "%s", path);
     TESS_TRY_CTX(tess_os_map(bin, &shard->file), "%s", path);
-    return tess_shard_open_indexed(shard);
+    return tess_token_shard_open_indexed(shard);
 }
 
 typedef enum file_kind { TEXT, OWN, LLMC, INDEXED, RAW } file_kind;
 
-/* By its content, or else by what `format` says. */
+/* By its content; a .bin that does not say holds what `format` does. */
 static tess_status kind_of(const char *path, tess_data_format format, file_kind *kind)
 {
     uint8_t head[HEAD];
     size_t size = 0;
+    bool is_bin = tess_text_ends_with(path, ".bin");
     TESS_CHECK(!tess_os_is_dir(path), TESS_E_INVALID, "%s: a folder, not a file of text", path);
     TESS_TRY(read_head(path, head, &size));
-    bool unsaid = format == TESS_DATA_AUTO;
-    *kind = tess_shard_is_own(head, size)                        ? OWN
-            : format == TESS_DATA_TEXT                           ? TEXT
-            : tess_shard_is_llmc(head, size)                     ? LLMC
-            : tess_shard_is_index(head, size) || has_index(path) ? INDEXED
-            : unsaid                                             ? TEXT
-                                                                 : RAW;
-    if (*kind != TEXT || !unsaid)
-        return TESS_OK;
-    TESS_TRY(refuse_compressed(path, head, size));
+    *kind = tess_token_shard_is_own(head, size)                        ? OWN
+            : tess_token_shard_is_llmc(head, size)                     ? LLMC
+            : tess_token_shard_is_index(head, size) || has_index(path) ? INDEXED
+            : is_bin && format != TESS_DATA_TEXT                       ? RAW
+                                                                       : TEXT;
+    if (*kind == TEXT)
+        return refuse_compressed(path, head, size);
     TESS_CHECK(
-        !tess_text_ends_with(path, ".bin"), TESS_E_INVALID,
+        *kind != RAW || format != TESS_DATA_AUTO, TESS_E_INVALID,
         "%s: does not say what it holds: set data.format to uint16 (token ids as nanoGPT writes them) or uint32, "
         "or to text",
         path);
     return TESS_OK;
 }
 
-tess_status tess_shard_is_at(const char *path, tess_data_format format, bool *is)
+tess_status tess_token_shard_is_at(const char *path, tess_data_format format, bool *is)
 {
     file_kind kind = TEXT;
     TESS_TRY(kind_of(path, format, &kind));
@@ -100,18 +98,18 @@ tess_status tess_shard_is_at(const char *path, tess_data_format format, bool *is
     return TESS_OK;
 }
 
-static tess_status open_kind(tess_shard *shard, const tess_shard_options *options, file_kind kind)
+static tess_status open_kind(tess_token_shard *shard, const tess_token_shard_options *options, file_kind kind)
 {
     if (kind == INDEXED)
         return map_indexed(shard, shard->path);
     TESS_TRY(tess_os_map(shard->path, &shard->file));
     if (kind == OWN)
-        return tess_shard_open_own(shard, options->tokenizer);
-    return tess_shard_open_raw(shard, kind == LLMC ? TESS_DATA_AUTO : options->format);
+        return tess_token_shard_open_own(shard, options->tokenizer);
+    return tess_token_shard_open_raw(shard, kind == LLMC ? TESS_DATA_AUTO : options->format);
 }
 
 /* ---- The part in use ---- */
-static tess_status cut_at(const tess_shard *shard, double share, uint64_t *at)
+static tess_status cut_at(const tess_token_shard *shard, double share, uint64_t *at)
 {
     uint64_t x = share >= 1 ? shard->n_tokens : (uint64_t)(share * (double)shard->n_tokens);
     *at = x;
@@ -121,7 +119,7 @@ static tess_status cut_at(const tess_shard *shard, double share, uint64_t *at)
     return TESS_OK;
 }
 
-static tess_status set_part(tess_shard *shard, double begin, double end)
+static tess_status set_part(tess_token_shard *shard, double begin, double end)
 {
     TESS_CHECK(shard->n_tokens > 1, TESS_E_INVALID, "%s: a shard of %llu tokens holds no pair of them", shard->path,
                (unsigned long long)shard->n_tokens);
@@ -132,7 +130,8 @@ static tess_status set_part(tess_shard *shard, double begin, double end)
     return TESS_OK;
 }
 
-tess_status tess_shard_open(tess_mem *mem, const char *path, const tess_shard_options *options, tess_shard **out)
+tess_status tess_token_shard_open(tess_mem *mem, const char *path, const tess_token_shard_options *options,
+                                  tess_token_shard **out)
 {
     size_t length = strlen(path);
     file_kind kind = TEXT;
@@ -141,27 +140,27 @@ tess_status tess_shard_open(tess_mem *mem, const char *path, const tess_shard_op
     TESS_TRY(kind_of(path, options->format, &kind));
     if (kind == TEXT)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_shard) + length + 1, "shard", &block));
-    tess_shard *shard = block;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_token_shard) + length + 1, "shard", &block));
+    tess_token_shard *shard = block;
     tess_prefix bos = tess_tokenizer_prefix(options->tokenizer);
-    *shard = (tess_shard){.mem = mem,
-                          .path = (char *)(shard + 1),
-                          .vocab_size = tess_tokenizer_vocab_size(options->tokenizer),
-                          .begin_id = bos.n == 1 && bos.id[0] != options->end_id ? bos.id[0] : -1,
-                          .end_id = options->end_id};
+    *shard = (tess_token_shard){.mem = mem,
+                                .path = (char *)(shard + 1),
+                                .vocab_size = tess_tokenizer_vocab_size(options->tokenizer),
+                                .begin_id = bos.n == 1 && bos.id[0] != options->end_id ? bos.id[0] : -1,
+                                .end_id = options->end_id};
     memcpy(shard->path, path, length + 1);
     tess_status status = open_kind(shard, options, kind);
     if (status == TESS_OK)
         status = set_part(shard, options->begin, options->end);
     if (status != TESS_OK)
-        tess_shard_close(&shard);
+        tess_token_shard_close(&shard);
     *out = shard;
     return status;
 }
 
-void tess_shard_close(tess_shard **out)
+void tess_token_shard_close(tess_token_shard **out)
 {
-    tess_shard *shard = *out;
+    tess_token_shard *shard = *out;
     if (shard == NULL)
         return;
     tess_os_unmap(&shard->file);
@@ -171,12 +170,13 @@ void tess_shard_close(tess_shard **out)
 }
 
 /* ---- Reading ---- */
-uint64_t tess_shard_blocks(const tess_shard *shard)
+uint64_t tess_token_shard_blocks(const tess_token_shard *shard)
 {
     return shard->n_blocks;
 }
 
-tess_status tess_shard_append(const tess_shard *shard, const uint8_t *from, uint64_t first, uint64_t n, tess_ids *ids)
+tess_status tess_token_shard_append(const tess_token_shard *shard, const uint8_t *from, uint64_t first, uint64_t n,
+                                    tess_ids *ids)
 {
     TESS_TRY(tess_ids_reserve(ids, n));
     for (uint64_t i = 0; i < n; i++) {
@@ -192,7 +192,7 @@ tess_status tess_shard_append(const tess_shard *shard, const uint8_t *from, uint
 }
 
 /* A page that is no longer in the file would end the process. */
-static tess_status check_size(const tess_shard *shard)
+static tess_status check_size(const tess_token_shard *shard)
 {
     uint64_t size = 0;
     char bin[TESS_SHARD_PATH];
@@ -203,7 +203,7 @@ static tess_status check_size(const tess_shard *shard)
     return TESS_OK;
 }
 
-tess_status tess_shard_read(const tess_shard *shard, uint64_t index, tess_token_block *out)
+tess_status tess_token_shard_read(const tess_token_shard *shard, uint64_t index, tess_token_block *out)
 {
     tess_token_block_clear(out);
     TESS_TRY(check_size(shard));

@@ -1,9 +1,9 @@
 /* The kinds of shards. Private to this folder. */
-#ifndef TESS_DATA_SHARDS_SHARD_IMPL_H
-#define TESS_DATA_SHARDS_SHARD_IMPL_H
+#ifndef TESS_DATA_SHARDS_TOKEN_SHARD_IMPL_H
+#define TESS_DATA_SHARDS_TOKEN_SHARD_IMPL_H
 
 #include "base/os/os.h"
-#include "data/shards/shard.h"
+#include "data/shards/token_shard.h"
 #include "data/shards/shard_layout.h"
 
 enum {
@@ -11,19 +11,19 @@ enum {
     TESS_SHARD_PATH = 4096
 };
 
-typedef struct tess_shard_kind {
+typedef struct tess_token_shard_kind {
     /* Sets n_blocks of the part begin..end. */
-    void (*divide)(tess_shard *shard);
+    void (*divide)(tess_token_shard *shard);
     /* *at: where documents may be cut, at or behind token x. */
-    tess_status (*cut)(const tess_shard *shard, uint64_t x, uint64_t *at);
-    tess_status (*read)(const tess_shard *shard, uint64_t index, tess_token_block *out);
-} tess_shard_kind;
+    tess_status (*cut)(const tess_token_shard *shard, uint64_t x, uint64_t *at);
+    tess_status (*read)(const tess_token_shard *shard, uint64_t index, tess_token_block *out);
+} tess_token_shard_kind;
 
-struct tess_shard {
+struct tess_token_shard {
     tess_mem *mem;
     char *path;
     tess_mapping file, index; /* index: Megatron's .idx, else nothing */
-    const tess_shard_kind *kind;
+    const tess_token_shard_kind *kind;
     int width;             /* bytes of an id */
     const uint8_t *tokens; /* of foreign files: (n_tokens) of `width` */
     uint64_t n_tokens, begin, end, n_blocks;
@@ -38,23 +38,24 @@ struct tess_shard {
 };
 
 /* Each takes a mapped file that is of its kind, by its magic or by options->format. */
-tess_status tess_shard_open_own(tess_shard *shard, const tess_tokenizer *tokenizer);
-tess_status tess_shard_open_raw(tess_shard *shard, tess_data_format format);
-tess_status tess_shard_open_indexed(tess_shard *shard);
+tess_status tess_token_shard_open_own(tess_token_shard *shard, const tess_tokenizer *tokenizer);
+tess_status tess_token_shard_open_raw(tess_token_shard *shard, tess_data_format format);
+tess_status tess_token_shard_open_indexed(tess_token_shard *shard);
 
 /* Whether the file begins as tessera's own does, llm.c's, Megatron's index. */
-bool tess_shard_is_own(const uint8_t *head, size_t size);
-bool tess_shard_is_llmc(const uint8_t *head, size_t size);
-bool tess_shard_is_index(const uint8_t *head, size_t size);
+bool tess_token_shard_is_own(const uint8_t *head, size_t size);
+bool tess_token_shard_is_llmc(const uint8_t *head, size_t size);
+bool tess_token_shard_is_index(const uint8_t *head, size_t size);
 
 /* Appends n ids of shard->width. `first`: the number of the first one in the file, for messages. */
-tess_status tess_shard_append(const tess_shard *shard, const uint8_t *from, uint64_t first, uint64_t n, tess_ids *ids);
+tess_status tess_token_shard_append(const tess_token_shard *shard, const uint8_t *from, uint64_t first, uint64_t n,
+                                    tess_ids *ids);
 
 /* spans.c: blocks of files that have none, by `cut`. */
-void tess_spans_divide(tess_shard *shard);
-tess_status tess_spans_of(const tess_shard *shard, uint64_t index, uint64_t *from, uint64_t *to);
+void tess_spans_divide(tess_token_shard *shard);
+tess_status tess_spans_of(const tess_token_shard *shard, uint64_t index, uint64_t *from, uint64_t *to);
 /* Appends tokens from..to as a document, without the bos that it begins with. */
-tess_status tess_spans_document(const tess_shard *shard, uint64_t from, uint64_t to, tess_token_block *out);
+tess_status tess_spans_document(const tess_token_shard *shard, uint64_t from, uint64_t to, tess_token_block *out);
 
 static inline uint64_t shard_u64(const uint8_t *at)
 {
