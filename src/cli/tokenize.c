@@ -7,6 +7,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "cli/tokenize_shard.h"
 #include "cli/tokenize_template.h"
 #include "data/tokenizer/tokenizer.h"
 
@@ -122,10 +123,20 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *out = NULL, *literal = NULL, *special = NULL, *messages = NULL, *spans = NULL;
     int64_t vocab = 4096, now_s = 0;
+    cli_shard_options shard = {0};
     const cli_flag flags[] = {
         {"--vocab-size", "N", "train: tokens, the 256 bytes and <|endoftext|> included (4096)", .integer = &vocab,
          .min = 257, .max = 1000000},
-        {"--out", "FILE", "train: where the tokenizer.json goes (tokenizer.json)", .text = &out},
+        {"--out", "FILE", "train: where the tokenizer.json goes (tokenizer.json); shard: where the shard goes",
+         .text = &out},
+        {"--text-key", "KEY", "shard: member of each jsonl line that holds the document (text)",
+         .text = &shard.text_key},
+        {"--prompt-key", "KEY", "shard: without it: member that holds a prompt (prompt)", .text = &shard.prompt_key},
+        {"--completion-key", "KEY", "shard: member that holds its completion (completion)",
+         .text = &shard.completion_key},
+        {"--chat-template", "PATH", "shard: of lines with messages: a .jinja file or a model's folder (TOKENIZER)",
+         .text = &shard.chat_template},
+        {"--threads", "N", "shard: default: all cores", .integer = &shard.threads, .min = 1, .max = 256},
         {"--text", "TEXT", "encode, decode: this instead of a file", .text = &literal},
         {"--special", NULL, "encode: add the special tokens of the template; decode: keep them", .text = &special},
         {"--messages", "FILE", "template: JSON, a list of messages, or an object with messages, tools and variables",
@@ -142,25 +153,37 @@ static int run(tess_mem *mem, int argc, char **argv)
     bool training = strcmp(argv[1], "train") == 0, templates = strcmp(argv[1], "template") == 0;
     if (templates && (n > 2 || messages == NULL))
         return cli_misuse(&cli_tokenize, "template takes one template and --messages FILE");
-    if (!training && (n > 3 || (file != NULL && literal != NULL)))
+    bool shards = strcmp(argv[1], "shard") == 0;
+    if (shards && (n < 3 || out == NULL))
+        return cli_misuse(&cli_tokenize, "shard takes a tokenizer, files and --out FILE");
+    if (!training && !shards && (n > 3 || (file != NULL && literal != NULL)))
         return cli_misuse(&cli_tokenize, "%s takes one file or --text", argv[1]);
     if (training)
         status = train(mem, (const char *const *)argv + 2, n - 1, vocab, out != NULL ? out : "tokenizer.json");
-    else if (strcmp(argv[1], "encode") == 0)
+    else if (shards) {
+        shard.tokenizer = argv[2];
+        shard.files = (const char *const *)argv + 3;
+        shard.n_files = n - 2;
+        shard.out = out;
+        status = cli_tokenize_shard(mem, &shard);
+    } else if (strcmp(argv[1], "encode") == 0)
         status = encode(mem, argv[2], file, literal, special != NULL);
     else if (strcmp(argv[1], "decode") == 0)
         status = decode(mem, argv[2], file, literal, special == NULL);
     else if (templates)
         status = cli_tokenize_template(mem, argv[2], messages, spans != NULL, now_s);
     else
-        return cli_misuse(&cli_tokenize, "'%s' is neither train, encode, decode nor template", argv[1]);
+        return cli_misuse(&cli_tokenize, "'%s' is neither train, shard, encode, decode nor template", argv[1]);
     return cli_end(status);
 }
 
 const cli_command cli_tokenize = {
     "tokenize",
-    "train FILE ... | encode TOKENIZER [FILE] | decode TOKENIZER [FILE] | template TEMPLATE --messages FILE",
+    "train FILE ... | shard TOKENIZER FILE ... --out FILE | encode TOKENIZER [FILE] | decode TOKENIZER [FILE] | "
+    "template TEMPLATE --messages FILE",
     "train a byte-level BPE, or turn text into ids and back\n"
+    "shard tokenizes text and .jsonl files, also .gz and .zst, into a file that data.files takes; killed and given "
+    "again, it goes on where it was. "
     "TOKENIZER is a tokenizer.json or a folder that holds one, or vocab.json and "
     "merges.txt; without FILE, standard input is "
     "read. template writes a conversation as TEMPLATE does, a .jinja file or a model's "

@@ -7,6 +7,7 @@
 #include "base/text/text.h"
 #include "ckpt/store/store.h"
 #include "nn/model.h"
+#include "train/data_files.h"
 #include "train/memory_need.h"
 #include "train/model_folder.h"
 #include "train/train_stage.h"
@@ -221,15 +222,30 @@ static void survey(file_survey *s, const char *path)
         snprintf(s->first, sizeof(s->first), "%s %s", path, problem);
 }
 
+static void survey_list(file_survey *s, const tess_text_list *list)
+{
+    tess_mem *mem;
+    tess_data_files files = {0};
+    tess_status status = tess_mem_create(&mem);
+    if (status == TESS_OK)
+        status = tess_data_files_open(mem, list, &files);
+    for (size_t i = 0; i < files.n; i++)
+        survey(s, files.paths[i]);
+    if (status != TESS_OK && s->n_bad++ == 0)
+        snprintf(s->first, sizeof(s->first), "%s", tess_error_message());
+    tess_error_clear();
+    tess_data_files_close(&files);
+    tess_mem_destroy(&mem);
+}
+
 static void check_data(const config_check *l)
 {
     file_survey s = {0};
     char size[32];
     const tess_config *config = &l->read->config;
-    for (int i = 0; i < config->data.files.n; i++)
-        survey(&s, config->data.files.item[i]);
-    for (int i = 0; config->validation.enable && i < config->validation.files.n; i++)
-        survey(&s, config->validation.files.item[i]);
+    survey_list(&s, &config->data.files);
+    if (config->validation.enable)
+        survey_list(&s, &config->validation.files);
     if (config->tokenizer.path[0] != '\0' && !tess_os_is_dir(config->tokenizer.path))
         survey(&s, config->tokenizer.path);
     tess_format_bytes(s.bytes, size, sizeof(size));

@@ -1,4 +1,5 @@
 /* The texts of a run: what is trained on, and what is held out. */
+#include "train/data_files.h"
 #include "train/model_folder.h"
 #include "train/trainer_impl.h"
 
@@ -18,42 +19,51 @@ static void warn(void *self, const char *text)
     tess_trainer_warn(self, "%s", text);
 }
 
-/* Opens part [begin, end) of each file. The training text repeats without end. */
-static tess_status open_text(tess_trainer *t, const tess_text_list *list, double begin, double end, bool trains,
-                             tess_loader **loader)
+/* What loaders of the run have in common. */
+static tess_loader_options options_of(tess_trainer *t)
 {
     const tess_config *config = &t->config;
-    const char *files[TESS_LIST_SIZE];
-    for (int i = 0; i < list->n; i++)
-        files[i] = list->item[i];
-    tess_loader_options options = {.files = files,
-                                   .n_files = list->n,
-                                   .text_key = config->data.text_key,
-                                   .prompt_key = config->data.prompt_key,
-                                   .completion_key = config->data.completion_key,
-                                   .split = (tess_split)config->data.split,
-                                   .chat = t->chat.chat != NULL ? &t->chat.how : NULL,
-                                   .seq_len = config->training.seq_len,
-                                   .micro_batch = config->training.local_batch_size,
-                                   .seed = (uint64_t)config->debug.seed,
-                                   .shuffle = trains && config->data.shuffle,
-                                   .repeat = trains,
-                                   .begin = begin,
-                                   .end = end,
-                                   .eos_id = tess_model_end_of_text(&t->model_config, t->tokenizer),
-                                   .bos = t->bos,
-                                   .warn = trains || list != &config->data.files ? warn : NULL, /* of a file once */
-                                   .warn_self = t};
-    return tess_loader_create(t->mem, t->tokenizer, &options, loader);
+    int32_t eos_id = tess_model_end_of_text(&t->model_config, t->tokenizer);
+    return (tess_loader_options){.format = (tess_data_format)config->data.format,
+                                 .end_id = config->data.end_token >= 0 ? (int32_t)config->data.end_token : eos_id,
+                                 .text_key = config->data.text_key,
+                                 .prompt_key = config->data.prompt_key,
+                                 .completion_key = config->data.completion_key,
+                                 .split = (tess_split)config->data.split,
+                                 .chat = t->chat.chat != NULL ? &t->chat.how : NULL,
+                                 .seq_len = config->training.seq_len,
+                                 .micro_batch = config->training.local_batch_size,
+                                 .seed = (uint64_t)config->debug.seed,
+                                 .eos_id = eos_id,
+                                 .bos = t->bos,
+                                 .warn_self = t};
+}
+
+static void name_files(const tess_data_files *files, tess_loader_options *options)
+{
+    options->files = (const char *const *)files->paths;
+    options->n_files = (int)files->n;
 }
 
 tess_status tess_trainer_open_data(tess_trainer *t)
 {
-    double share = tess_trainer_trained_share(t);
+    int64_t weights[TESS_LIST_SIZE];
     TESS_TRY_CTX(
         tess_model_begin_of_text(&t->model_config, t->tokenizer, (tess_add_bos)t->config.data.add_bos, &t->bos),
         "data.add_bos=true");
-    TESS_TRY_CTX(open_text(t, &t->config.data.files, 0, share, true, &t->loader), "data.files");
+    TESS_TRY(tess_data_weights(&t->config, weights));
+    tess_loader_options options = options_of(t);
+    name_files(&t->files, &options);
+    options.shuffle = t->config.data.shuffle;
+    options.repeat = true;
+    options.end = tess_trainer_trained_share(t);
+    options.warn = warn;
+    if (t->config.data.weights.n > 0) {
+        options.weights = weights;
+        options.counts = t->files.counts;
+        options.n_weights = t->config.data.weights.n;
+    }
+    TESS_TRY_CTX(tess_loader_create(t->mem, t->tokenizer, &options, &t->loader), "data.files");
     return TESS_OK;
 }
 
@@ -61,10 +71,13 @@ tess_status tess_trainer_open_validation(tess_trainer *t)
 {
     const tess_config *config = &t->config;
     bool own_files = config->validation.files.n > 0;
+    tess_loader_options options = options_of(t);
+    name_files(own_files ? &t->held_files : &t->files, &options);
+    options.begin = own_files ? 0 : 1 - config->validation.fraction;
+    options.end = 1;
+    options.warn = own_files ? warn : NULL; /* of a file once */
     if (tess_trainer_can_validate(t))
-        TESS_TRY_CTX(open_text(t, own_files ? &config->validation.files : &config->data.files,
-                               own_files ? 0 : 1 - config->validation.fraction, 1, false, &t->held_out),
-                     "validation");
+        TESS_TRY_CTX(tess_loader_create(t->mem, t->tokenizer, &options, &t->held_out), "validation");
     return TESS_OK;
 }
 

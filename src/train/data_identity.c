@@ -38,10 +38,9 @@ static tess_status describe_file(const char *path, json_t *files)
 
 tess_status tess_trainer_list_data(tess_trainer *t)
 {
-    const tess_text_list *list = &t->config.data.files;
     t->data_files = json_array();
-    for (int i = 0; i < list->n; i++)
-        TESS_TRY(describe_file(list->item[i], t->data_files));
+    for (size_t i = 0; i < t->files.n; i++)
+        TESS_TRY(describe_file(t->files.paths[i], t->data_files));
     return TESS_OK;
 }
 
@@ -55,12 +54,12 @@ uint64_t tess_trainer_hash_data(const tess_trainer *t)
     return hash;
 }
 
-/* A hash of the ids at the beginning of the first file. */
+/* A hash of the ids at the beginning of the first file: how older checkpoints know their tokenizer. */
 static tess_status hash_ids(const tess_trainer *t, uint64_t *hash)
 {
     tess_mapping file;
     tess_ids ids = {.mem = t->mem};
-    TESS_TRY_CTX(tess_os_map(t->config.data.files.item[0], &file), "data.files");
+    TESS_TRY_CTX(tess_os_map(t->files.paths[0], &file), "data.files");
     size_t n = file.size < SAMPLE_BYTES ? file.size : SAMPLE_BYTES;
     tess_status status = tess_encode_text(t->tokenizer, (const char *)file.data, n, false, &ids);
     *hash = tess_hash_bytes(ids.data, ids.size * sizeof(*ids.data), 0);
@@ -75,16 +74,28 @@ static uint64_t chat_hash(const tess_trainer *t)
     return t->chat.chat != NULL ? tess_chat_template_hash(t->chat.chat) : 0;
 }
 
+/* Of a mixture, the weight and the number of files of each source; NULL: it is none. */
+static json_t *describe_sources(const tess_trainer *t)
+{
+    const tess_text_list *weights = &t->config.data.weights;
+    json_t *sources = weights->n > 0 ? json_array() : NULL;
+    for (int i = 0; i < weights->n; i++)
+        json_array_append_new(sources,
+                              json_pack("{s:s, s:i}", "weight", weights->item[i], "files", t->files.counts[i]));
+    return sources;
+}
+
 tess_status tess_trainer_describe_data(tess_trainer *t)
 {
     const tess_config *c = &t->config;
-    uint64_t ids = 0;
-    TESS_TRY(hash_ids(t, &ids));
-    t->data = json_pack("{s:b, s:o, s:o, s:o, s:i, s:o, s:f, s:o, s:O}", "shuffle", (int)c->data.shuffle, "text_key",
-                        tess_json_text(c->data.text_key), "prompt_key", tess_json_text(c->data.prompt_key),
-                        "completion_key", tess_json_text(c->data.completion_key), "split", c->data.split,
-                        "chat_template", json_hash(chat_hash(t)), "trained_share", tess_trainer_trained_share(t), "ids",
-                        json_hash(ids), "files", t->data_files);
+    uint64_t tokenizer = 0;
+    TESS_TRY(tess_tokenizer_digest(t->tokenizer, &tokenizer));
+    t->data = json_pack("{s:b, s:o, s:o, s:o, s:i, s:i, s:I, s:o, s:f, s:o, s:O, s:o*}", "shuffle",
+                        (int)c->data.shuffle, "text_key", tess_json_text(c->data.text_key), "prompt_key",
+                        tess_json_text(c->data.prompt_key), "completion_key", tess_json_text(c->data.completion_key),
+                        "split", c->data.split, "format", c->data.format, "end_token", (json_int_t)c->data.end_token,
+                        "chat_template", json_hash(chat_hash(t)), "trained_share", tess_trainer_trained_share(t),
+                        "tokenizer", json_hash(tokenizer), "files", t->data_files, "sources", describe_sources(t));
     TESS_CHECK(t->data != NULL, TESS_E_NOMEM, "no memory to describe the data");
     return TESS_OK;
 }
@@ -145,6 +156,37 @@ static tess_status check_keys(const tess_trainer *t, const json_t *saved)
     return TESS_OK;
 }
 
+/* Older checkpoints do not say: all was text. */
+static tess_status check_format(const tess_trainer *t, const json_t *saved)
+{
+    int64_t format = TESS_DATA_AUTO, end_token = -1;
+    TESS_TRY(tess_json_get_int(saved, "format", what, &format));
+    TESS_TRY(tess_json_get_int(saved, "end_token", what, &end_token));
+    TESS_CHECK(format == t->config.data.format && end_token == t->config.data.end_token, TESS_E_INVALID,
+               "the checkpoint was made with another data.format or data.end_token; %s", way_out);
+    return TESS_OK;
+}
+
+static tess_status check_tokenizer(const tess_trainer *t, const json_t *saved)
+{
+    const json_t *before = json_object_get(saved, "tokenizer");
+    bool same;
+    if (before != NULL) {
+        same = json_equal(before, json_object_get(t->data, "tokenizer")) != 0;
+    } else {
+        uint64_t hash = 0;
+        TESS_TRY(hash_ids(t, &hash));
+        json_t *ids = json_hash(hash);
+        same = json_equal(json_object_get(saved, "ids"), ids) != 0;
+        json_decref(ids);
+    }
+    TESS_CHECK(same, TESS_E_INVALID,
+               "the checkpoint was made with another tokenizer (tokenizer.path, model.path): the same text has other "
+               "ids now; %s",
+               way_out);
+    return TESS_OK;
+}
+
 /* Compares how samples are cut from the files. */
 static tess_status check_cut(const tess_trainer *t, const json_t *saved)
 {
@@ -156,6 +198,7 @@ static tess_status check_cut(const tess_trainer *t, const json_t *saved)
                "the checkpoint was made with data.shuffle=%s: the data could not go on from the same sample; %s",
                shuffle ? "true" : "false", way_out);
     TESS_TRY(check_keys(t, saved));
+    TESS_TRY(check_format(t, saved));
     TESS_CHECK(share == share_now, TESS_E_INVALID,
                "the checkpoint was made with %g%% of the text held out for validation, now it is %g%% "
                "(validation.enable, validation.fraction, validation.files): the data could not go on from the same "
@@ -171,11 +214,57 @@ tess_status tess_trainer_check_data(const tess_trainer *t, const json_t *saved)
                "data anew",
                what);
     TESS_TRY(check_cut(t, saved));
-    TESS_TRY(check_files(json_object_get(saved, "files"), t->data_files));
+    bool mixes = t->config.data.weights.n > 0;
+    TESS_CHECK(mixes == tess_json_has(saved, "sources"), TESS_E_INVALID,
+               "the checkpoint was made %s data.weights: a mixture has a position for each source, a text has one; %s",
+               mixes ? "without" : "with", way_out);
+    if (!mixes)
+        TESS_TRY(check_files(json_object_get(saved, "files"), t->data_files));
     TESS_TRY(check_chat(saved, t->data));
-    TESS_CHECK(json_equal(json_object_get(saved, "ids"), json_object_get(t->data, "ids")) != 0, TESS_E_INVALID,
-               "the checkpoint was made with another tokenizer (tokenizer.path, model.path): the same text has other "
-               "ids now; %s",
-               way_out);
+    return check_tokenizer(t, saved);
+}
+
+/* ---- Sources of a mixture ---- */
+/* Whether n files from `a` on in one list are those from `b` on in the other, under any names. */
+static bool same_files(const json_t *one, size_t a, const json_t *other, size_t b, int n)
+{
+    for (size_t i = 0; i < (size_t)n; i++) {
+        const json_t *x = json_array_get(one, a + i), *y = json_array_get(other, b + i);
+        if (json_equal(json_object_get(x, "bytes"), json_object_get(y, "bytes")) == 0 ||
+            json_equal(json_object_get(x, "hash"), json_object_get(y, "hash")) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* The number of the saved source whose files are the n from `at` on; -1: none. */
+static int saved_source(const tess_trainer *t, const json_t *saved, size_t at, int n)
+{
+    const json_t *sources = json_object_get(saved, "sources"), *files = json_object_get(saved, "files");
+    size_t before = 0;
+    for (size_t i = 0; i < json_array_size(sources); i++) {
+        json_int_t count = json_integer_value(json_object_get(json_array_get(sources, i), "files"));
+        if (count == n && same_files(t->data_files, at, files, before, n))
+            return (int)i;
+        before += count > 0 ? (size_t)count : 0;
+    }
+    return -1;
+}
+
+tess_status tess_trainer_match_sources(const tess_trainer *t, const json_t *saved, int *from, bool *same)
+{
+    int n = t->config.data.weights.n, n_old = 0;
+    size_t at = 0;
+    *same = json_equal(json_object_get(saved, "sources"), json_object_get(t->data, "sources")) != 0;
+    for (int i = 0; i < n; at += (size_t)t->files.counts[i++]) {
+        from[i] = saved_source(t, saved, at, t->files.counts[i]);
+        n_old += from[i] >= 0;
+        *same = *same && from[i] == i;
+    }
+    TESS_CHECK(
+        n_old > 0, TESS_E_INVALID,
+        "data.files: none of the sources is one that the checkpoint was made with: there is no position to go on "
+        "from; %s",
+        way_out);
     return TESS_OK;
 }

@@ -90,6 +90,7 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
                "rows of %lld tokens: the model takes 2 to %lld (with dynamic rope scaling, --max-length takes more)",
                (long long)seq_len, (long long)longest);
     int64_t rows = seq_len >= 4096 ? 1 : 4096 / seq_len;
+    int32_t eos_id = tess_model_end_of_text(&m->config, m->tokenizer);
     tess_loader_options data = {.files = &o->path,
                                 .n_files = 1,
                                 .text_key = o->text_key,
@@ -99,7 +100,8 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
                                 .seq_len = seq_len,
                                 .micro_batch = rows,
                                 .end = 1,
-                                .eos_id = tess_model_end_of_text(&m->config, m->tokenizer),
+                                .eos_id = eos_id,
+                                .end_id = eos_id,
                                 .warn = o->reporter != NULL ? warn : NULL,
                                 .warn_self = (void *)o->reporter};
     tess_executor_options options = {.dtype = m->dtype, .max_tokens = rows * seq_len, .max_position = seq_len};

@@ -10,6 +10,7 @@
 #include "base/os/os.h"
 #include "nn/model_config.h"
 #include "tessera/comm.h"
+#include "train/data_files.h"
 #include "train/numbers/numbers.h"
 
 /* A hash of everything that decides the layout of persistent memory and the result of each step. */
@@ -17,6 +18,8 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
 {
     const tess_config *c = &t->config;
     json_t *json = NULL;
+    int64_t weights[TESS_LIST_SIZE] = {0};
+    TESS_TRY(tess_data_weights(c, weights));
     double trained_share = tess_trainer_trained_share(t);
     TESS_TRY(tess_model_config_to_json(&t->model_config, TESS_F32, &json));
     char *text = json_dumps(json, JSON_SORT_KEYS | JSON_COMPACT);
@@ -37,6 +40,9 @@ static tess_status identify(const tess_trainer *t, uint64_t *identity)
                              (int64_t)tess_hash_text(c->data.prompt_key),
                              (int64_t)tess_hash_text(c->data.completion_key),
                              c->data.split,
+                             c->data.format,
+                             c->data.end_token,
+                             (int64_t)tess_hash_bytes(weights, sizeof(weights), 0),
                              (int64_t)tess_hash_text(c->data.chat_template),
                              (int64_t)tess_trainer_hash_data(t)};
     tess_run_layout layout;

@@ -10,7 +10,7 @@
 
 /* Where a rank is in its task, for the process that replaces it. */
 typedef struct tess_task_place {
-    int64_t word[8]; /* the task knows what they mean */
+    int64_t word[136]; /* the task knows what they mean */
 } tess_task_place;
 
 typedef struct tess_task {

@@ -1,4 +1,6 @@
 /* Text as a task: micro-batches by the loader, in the order of the data, and validation at intervals. */
+#include <string.h>
+
 #include "base/text/json.h"
 #include "tessera/comm.h"
 #include "train/batches.h"
@@ -38,38 +40,56 @@ static tess_status after_step(void *self, bool last, tess_validation_report *rep
 }
 
 /* ---- The place of a rank ---- */
+enum { PLACE_CURSOR = 2 }; /* behind the next micro-batch, and whether documents begin with a bos token */
+_Static_assert(PLACE_CURSOR * sizeof(int64_t) + sizeof(tess_data_cursor) <= sizeof(tess_task_place),
+               "a place holds it");
+
 static void place(const void *self, tess_task_place *at)
 {
     const tess_trainer *t = self;
     tess_data_cursor cursor;
     tess_loader_cursor(t->loader, &cursor);
-    *at = (tess_task_place){
-        {t->loader_position, (int64_t)cursor.epoch, (int64_t)cursor.window, (int64_t)cursor.row, t->bos.n > 0}};
+    *at = (tess_task_place){{t->loader_position, t->bos.n > 0}};
+    memcpy(at->word + PLACE_CURSOR, &cursor, sizeof(cursor));
 }
 
 static tess_status go_to(void *self, const tess_task_place *at)
 {
     tess_trainer *t = self;
-    const tess_data_cursor cursor = {(uint64_t)at->word[1], (uint64_t)at->word[2], (uint64_t)at->word[3]};
-    TESS_TRY(tess_trainer_keep_bos(t, at->word[4] != 0));
+    tess_data_cursor cursor;
+    memcpy(&cursor, at->word + PLACE_CURSOR, sizeof(cursor));
+    TESS_TRY(tess_trainer_keep_bos(t, at->word[1] != 0));
     TESS_TRY(tess_loader_seek(t->loader, &cursor));
     t->loader_position = at->word[0];
     return TESS_OK;
 }
 
 /* ---- Checkpoints ---- */
+/* Of a text: [epoch, window, row]. Of a mixture: a list of these, each with the rows taken. */
+static json_t *cursor_to_json(const tess_trainer *t, const tess_data_cursor *cursor)
+{
+    const tess_source_cursor *at = cursor->source;
+    bool mixes = t->config.data.weights.n > 0;
+    json_t *list = mixes ? json_array() : NULL;
+    if (!mixes)
+        return json_pack("[I,I,I]", (json_int_t)at->epoch, (json_int_t)at->window, (json_int_t)at->row);
+    for (int i = 0; i < cursor->n; i++, at++)
+        json_array_append_new(list, json_pack("[I,I,I,I]", (json_int_t)at->epoch, (json_int_t)at->window,
+                                              (json_int_t)at->row, (json_int_t)at->taken));
+    return list;
+}
+
 /* The cursor of the rank that has read the step's last micro-batch is where the next step begins. */
 static tess_status describe(void *self, json_t *meta)
 {
     tess_trainer *t = self;
     tess_data_cursor cursor;
     tess_loader_cursor(t->loader, &cursor);
-    int64_t words[] = {(int64_t)cursor.epoch, (int64_t)cursor.window, (int64_t)cursor.row};
     const tess_coordinates *at = &t->engine->at;
     int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % at->n_data) * at->n_tp;
-    TESS_TRY(tess_broadcast(t->team, words, 3, TESS_I64, last_reader, NULL));
-    json_t *mine = json_pack("{s:[I,I,I], s:b, s:O}", "data_cursor", (json_int_t)words[0], (json_int_t)words[1],
-                             (json_int_t)words[2], "adds_bos", t->bos.n > 0, "data", t->data);
+    TESS_TRY(tess_broadcast(t->team, &cursor, sizeof(cursor), TESS_U8, last_reader, NULL));
+    json_t *mine = json_pack("{s:o, s:b, s:O}", "data_cursor", cursor_to_json(t, &cursor), "adds_bos", t->bos.n > 0,
+                             "data", t->data);
     bool failed = mine == NULL || json_object_update(meta, mine) != 0;
     json_decref(mine);
     TESS_CHECK(!failed, TESS_E_NOMEM, "no memory to describe the checkpoint");
@@ -85,27 +105,58 @@ static tess_status check_same(const char *key, int64_t saved, int64_t now)
     return TESS_OK;
 }
 
-static tess_status seek_data(tess_trainer *t, const json_t *meta)
+/* n words: [epoch, window, row, rows taken]. */
+static tess_status read_cursor(const json_t *json, size_t n, tess_source_cursor *cursor)
 {
-    int64_t seed = 0, seq_len = 0, words[3] = {0};
-    bool adds_bos = false; /* older checkpoints do not say: documents never began with a bos token */
-    const json_t *cursor = json_object_get(meta, "data_cursor");
-    TESS_TRY(tess_json_get_int(meta, "seed", what, &seed));
-    TESS_TRY(tess_json_get_int(meta, "seq_len", what, &seq_len));
-    TESS_TRY(tess_json_get_bool(meta, "adds_bos", what, &adds_bos));
-    TESS_CHECK(json_array_size(cursor) == 3, TESS_E_FORMAT,
+    uint64_t *const words[] = {&cursor->epoch, &cursor->window, &cursor->row, &cursor->taken};
+    TESS_CHECK(json_array_size(json) == n, TESS_E_FORMAT,
                "%s holds no place in the data: to begin with its weights use checkpoint.initial_load_path, to go on at "
                "the data's beginning checkpoint.exclude_from_loading=data",
                what);
-    for (size_t i = 0; i < 3; i++) {
-        words[i] = json_integer_value(json_array_get(cursor, i));
-        TESS_CHECK(words[i] >= 0, TESS_E_FORMAT, "%s: data_cursor holds a negative number", what);
+    for (size_t i = 0; i < n; i++) {
+        json_int_t word = json_integer_value(json_array_get(json, i));
+        TESS_CHECK(word >= 0, TESS_E_FORMAT, "%s: data_cursor holds a negative number", what);
+        *words[i] = (uint64_t)word;
     }
+    return TESS_OK;
+}
+
+/* Each source goes on where it was, whatever the mixture is now; the shares count from here where it has changed. */
+static tess_status read_mixture(tess_trainer *t, const json_t *meta, tess_data_cursor *cursor)
+{
+    const json_t *saved = json_object_get(meta, "data_cursor");
+    int from[TESS_DATA_SOURCES], n_new = 0;
+    bool same;
+    TESS_TRY(tess_trainer_match_sources(t, json_object_get(meta, "data"), from, &same));
+    for (int i = 0; i < cursor->n; i++) {
+        cursor->source[i] = (tess_source_cursor){0};
+        if (from[i] >= 0)
+            TESS_TRY(read_cursor(json_array_get(saved, (size_t)from[i]), 4, &cursor->source[i]));
+        cursor->source[i].taken = same ? cursor->source[i].taken : 0;
+        n_new += from[i] < 0;
+    }
+    if (!same)
+        tess_trainer_note(t, "the mixture has changed: %d source%s where %s, %d begin%s", cursor->n - n_new,
+                          cursor->n - n_new == 1 ? " goes on" : "s go on",
+                          cursor->n - n_new == 1 ? "it was" : "they were", n_new, n_new == 1 ? "s" : "");
+    return TESS_OK;
+}
+
+static tess_status seek_data(tess_trainer *t, const json_t *meta)
+{
+    int64_t seed = 0, seq_len = 0;
+    tess_data_cursor position;
+    bool adds_bos = false; /* older checkpoints do not say: documents never began with a bos token */
+    TESS_TRY(tess_json_get_int(meta, "seed", what, &seed));
+    TESS_TRY(tess_json_get_int(meta, "seq_len", what, &seq_len));
+    TESS_TRY(tess_json_get_bool(meta, "adds_bos", what, &adds_bos));
     TESS_TRY(check_same("debug.seed", seed, t->config.debug.seed));
     TESS_TRY(check_same("training.seq_len", seq_len, t->config.training.seq_len));
     TESS_TRY(tess_trainer_check_data(t, json_object_get(meta, "data")));
     TESS_TRY(tess_trainer_keep_bos(t, adds_bos));
-    tess_data_cursor position = {(uint64_t)words[0], (uint64_t)words[1], (uint64_t)words[2]};
+    tess_loader_cursor(t->loader, &position);
+    TESS_TRY(t->config.data.weights.n > 0 ? read_mixture(t, meta, &position)
+                                          : read_cursor(json_object_get(meta, "data_cursor"), 3, &position.source[0]));
     return tess_loader_seek(t->loader, &position);
 }
 

@@ -10,6 +10,7 @@
 #include "base/text/text.h"
 #include "comm/agree.h"
 #include "data/loader/document.h"
+#include "data/shards/token_shard.h"
 #include "tessera/comm.h"
 #include "train/model_folder.h"
 
@@ -64,9 +65,16 @@ static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
     const tess_document_keys keys = {config->data.text_key, config->data.prompt_key, config->data.completion_key};
     double share = tess_trainer_trained_share(t);
     jsonl_line cut = {0};
-    for (int i = 0; i < config->data.files.n && text->size < BPE_TEXT_LIMIT; i++) {
-        const char *path = config->data.files.item[i];
+    for (size_t i = 0; i < t->files.n && text->size < BPE_TEXT_LIMIT; i++) {
+        const char *path = t->files.paths[i];
         tess_mapping file;
+        bool is_shard;
+        TESS_TRY_CTX(tess_token_shard_is_at(path, (tess_data_format)config->data.format, &is_shard), "data.files");
+        TESS_CHECK(
+            !is_shard, TESS_E_INVALID,
+            "data.files: %s holds token ids, and no text to train a tokenizer on: name the tokenizer that it was "
+            "written with by tokenizer.path",
+            path);
         TESS_TRY_CTX(tess_os_map(path, &file), "data.files");
         TESS_CHECK(file.size > 0, TESS_E_INVALID, "data.files: %s is empty", path);
         size_t size = (size_t)((double)file.size * share);
@@ -88,7 +96,7 @@ static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
         cut.path, cut.number, cut.size, 100 * share);
     TESS_CHECK(text->size >= 2, TESS_E_INVALID,
                "data.files: %s%s: %zu bytes of text are too few to train a tokenizer on: are the documents empty?",
-               config->data.files.item[0], config->data.files.n > 1 ? " and the others" : "", text->size);
+               t->files.paths[0], t->files.n > 1 ? " and the others" : "", text->size);
     return TESS_OK;
 }
 

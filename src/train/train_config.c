@@ -10,6 +10,7 @@
 #include "base/text/yaml.h"
 #include "inject/inject.h"
 #include "tessera/fsdp.h"
+#include "train/data_files.h"
 
 enum { CONFIG_LIMIT = 1 << 20, DEFAULT_WARMUP = 100 };
 
@@ -216,6 +217,8 @@ tess_status tess_config_check_step(tess_config *config, int ranks)
 tess_status tess_config_check(tess_config *config, int ranks)
 {
     TESS_CHECK(config->data.files.n > 0, TESS_E_INVALID, "data.files: name at least one file to train on");
+    int64_t weights[TESS_LIST_SIZE];
+    TESS_TRY(tess_data_weights(config, weights));
     TESS_CHECK(config->model.config[0] != '\0' || config->model.path[0] != '\0', TESS_E_INVALID,
                "model: set model.config (a config.json, random weights) or model.path (a folder with config.json and "
                "weights)");

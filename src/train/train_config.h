@@ -65,7 +65,9 @@ typedef struct tess_config {
         int64_t vocab_size;
     } tokenizer;
     struct {
-        tess_text_list files;
+        tess_text_list files, weights;
+        int format; /* tess_data_format */
+        int64_t end_token;
         char text_key[TESS_TEXT_SIZE], prompt_key[TESS_TEXT_SIZE], completion_key[TESS_TEXT_SIZE];
         char chat_template[TESS_TEXT_SIZE];
         bool shuffle;

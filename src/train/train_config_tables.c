@@ -44,7 +44,14 @@ static const tess_option tokenizer[] = {
 };
 
 static const tess_option data[] = {
-    LIST("data.files", data.files, "text files, or .jsonl with one document a line"),
+    LIST("data.files", data.files,
+         "text files, .jsonl with one document a line, or shards of token ids; patterns such as web/*.bin"),
+    LIST("data.weights", data.weights,
+         "shares of the entries of data.files in the rows that are trained on; empty: all are one text"),
+    CHOICE("data.format", data.format, "auto", "auto|text|uint16|uint32",
+           "what a .bin holds that does not say so: uint16: token ids as nanoGPT writes them; auto: it is refused"),
+    INT("data.end_token", data.end_token, "-1", -1, 1 << 22,
+        "id that ends each document in shards of llm.c or nanoGPT; -1: the model's eos"),
     TEXT("data.text_key", data.text_key, "text", "member of each jsonl line that holds the document"),
     TEXT("data.prompt_key", data.prompt_key, "prompt",
          "without it: member that holds a prompt, whose completion alone is trained on"),

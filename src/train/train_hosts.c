@@ -55,15 +55,20 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
     if (t->rank == 0) /* for all: hosts may see different ages of a shared folder */
         tess_train_take_batch(t->mem, &t->config);
     TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));
-    return tess_config_check(&t->config, tess_runtime_world(t->runtime));
+    TESS_TRY(tess_config_check(&t->config, tess_runtime_world(t->runtime)));
+    TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.data.files, &t->files), "data.files");
+    TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.validation.files, &t->held_files), "validation.files");
+    return TESS_OK;
 }
 
-static tess_status check_list(const tess_trainer *t, const tess_text_list *list, const char *what)
+/* A pattern may match more on one host than on another. */
+static tess_status check_files(const tess_trainer *t, const tess_data_files *files, const char *what)
 {
-    const char *paths[TESS_LIST_SIZE];
-    for (int i = 0; i < list->n; i++)
-        paths[i] = list->item[i];
-    return tess_ckpt_check_same_files(t->hosts, paths, list->n, what);
+    int64_t n[] = {(int64_t)files->n, -(int64_t)files->n};
+    TESS_TRY(tess_all_reduce(t->team, n, n, 2, TESS_I64, TESS_MIN, NULL));
+    TESS_CHECK(n[0] == -n[1], TESS_E_INVALID, "%s: %lld files on one host, %lld on another", what, (long long)n[0],
+               -(long long)n[1]);
+    return tess_ckpt_check_same_files(t->hosts, (const char *const *)files->paths, (int)files->n, what);
 }
 
 tess_status tess_trainer_check_hosts(tess_trainer *t)
@@ -72,9 +77,9 @@ tess_status tess_trainer_check_hosts(tess_trainer *t)
     bool from_weights = c->model.path[0] != '\0';
     const char *model = from_weights ? c->model.path : c->model.config;
     TESS_TRY(tess_ckpt_check_same_files(t->hosts, &model, 1, from_weights ? "model.path" : "model.config"));
-    TESS_TRY(check_list(t, &c->data.files, "data.files"));
+    TESS_TRY(check_files(t, &t->files, "data.files"));
     if (c->validation.enable)
-        TESS_TRY(check_list(t, &c->validation.files, "validation.files"));
+        TESS_TRY(check_files(t, &t->held_files, "validation.files"));
     if (c->checkpoint.host_local)
         return TESS_OK;
     return tess_ckpt_check_shared_folder(t->hosts, c->job.dump_folder, "job.dump_folder");

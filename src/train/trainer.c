@@ -241,6 +241,8 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
     if (t->task.self != NULL)
         t->kind->close(t->task.self);
     tess_engine_destroy(&t->engine);
+    tess_data_files_close(&t->files);
+    tess_data_files_close(&t->held_files);
     json_decref(t->data_files);
     json_decref(t->data);
     tess_chat_setup_close(&t->chat);

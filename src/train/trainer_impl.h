@@ -7,6 +7,7 @@
 #include "ckpt/ckpt_hosts.h"
 #include "ckpt/store/store.h"
 #include "data/loader/loader.h"
+#include "train/data_files.h"
 #include "train/engine.h"
 #include "train/logbook.h"
 #include "train/metrics.h"
@@ -38,10 +39,12 @@ struct tess_trainer {
     tess_prefix bos; /* begins each document, see tess_trainer_keep_bos */
     tess_chat_setup chat;
     tess_loader *loader;
-    tess_loader *held_out;   /* the text to validate on, NULL: none */
-    json_t *data_files;      /* by tess_trainer_list_data */
-    json_t *data;            /* by tess_trainer_describe_data */
-    int64_t loader_position; /* the next global micro-batch of the loader */
+    tess_loader *held_out;      /* the text to validate on, NULL: none */
+    tess_data_files files;      /* of data.files */
+    tess_data_files held_files; /* of validation.files */
+    json_t *data_files;         /* by tess_trainer_list_data */
+    json_t *data;               /* by tess_trainer_describe_data */
+    int64_t loader_position;    /* the next global micro-batch of the loader */
 
     tess_text_list without; /* what was not loaded of a checkpoint: see exclude.h */
     tess_metrics *metrics;
@@ -74,7 +77,8 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status);
 
 /* Checks that the memory of each host suffices. Collective. */
 tess_status tess_trainer_check_memory(const tess_trainer *t);
-/* Finds which ranks are on which host, then fits and checks the configuration. Collective. */
+/* Finds which ranks are on which host, then fits and checks the configuration, and lists the files that
+ * it names. Collective. */
 tess_status tess_trainer_join_hosts(tess_trainer *t);
 /* Checks that hosts read the same files, and share the folder unless folders are host-local. Collective. */
 tess_status tess_trainer_check_hosts(tess_trainer *t);
@@ -89,11 +93,15 @@ tess_status tess_trainer_write_tokenizer(tess_trainer *t);
 tess_status tess_trainer_list_data(tess_trainer *t);
 /* A hash over all of them, without their names. */
 uint64_t tess_trainer_hash_data(const tess_trainer *t);
-/* Describes what samples depend on beside debug.seed and training.seq_len: the files, how they are cut, and the ids of
- * the first text. After the tokenizer. */
+/* Describes what samples depend on beside debug.seed and training.seq_len: the files, how they are cut and mixed, and
+ * the tokenizer. After the tokenizer. */
 tess_status tess_trainer_describe_data(tess_trainer *t);
-/* TESS_E_INVALID names what differs from `saved`, the description in a checkpoint. */
+/* TESS_E_INVALID names what differs from `saved`, the description in a checkpoint. The files of a mixture may differ:
+ * see tess_trainer_match_sources. */
 tess_status tess_trainer_check_data(const tess_trainer *t, const json_t *saved);
+/* from (TESS_DATA_SOURCES): for each source of a mixture, its number among those of `saved`; -1: it is new. *same: the
+ * mixture has not changed. TESS_E_INVALID: none was in it. */
+tess_status tess_trainer_match_sources(const tess_trainer *t, const json_t *saved, int *from, bool *same);
 /* The share of each file, from its beginning, that is trained on; the rest is held out. */
 double tess_trainer_trained_share(const tess_trainer *t);
 

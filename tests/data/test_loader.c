@@ -236,7 +236,7 @@ static void seek_to_a_cursor_goes_on_with_the_next_batch(void)
         EXPECT_OK(tess_loader_seek(second, &(tess_data_cursor){0}));
         EXPECT_OK(tess_loader_next(second, N_BATCHES - 1, &batch, &end)); /* one long skip */
         EXPECT(hash_batch(&batch) == want[N_BATCHES - 1]);
-        EXPECT_FAILS(tess_loader_seek(second, &(tess_data_cursor){.window = 2}), TESS_E_INVALID, "windows");
+        EXPECT_FAILS(tess_loader_seek(second, &(tess_data_cursor){1, {{.window = 2}}}), TESS_E_INVALID, "windows");
         EXPECT_FAILS(tess_loader_next(second, -1, &batch, &end), TESS_E_INVALID, "skip");
         tess_loader_destroy(&first);
         tess_loader_destroy(&second);

@@ -85,24 +85,40 @@ static tess_status open_stream(const char *path, FILE **stream)
     return TESS_OK;
 }
 
-static tess_status open_file(tess_blocks *blocks, const char *path, const tess_loader_options *options)
+static tess_status open_text(tess_block_file *file, const tess_loader_options *options)
 {
+    FILE *stream = NULL;
+    TESS_TRY(open_stream(file->path, &stream));
+    tess_status status = open_part(file, options->begin, options->end, stream);
+    fclose(stream);
+    return status;
+}
+
+static tess_status open_file(tess_blocks *blocks, const char *path, const tess_tokenizer *tokenizer,
+                             const tess_loader_options *options)
+{
+    const tess_token_shard_options of_shard = {.tokenizer = tokenizer,
+                                               .format = options->format,
+                                               .end_id = options->end_id,
+                                               .begin = options->begin,
+                                               .end = options->end};
     tess_block_file *file = &blocks->files[blocks->n_files];
     size_t length = strlen(path);
     void *copy;
-    FILE *stream = NULL;
     TESS_TRY(tess_mem_alloc(blocks->mem, TESS_POOL_MISC, length + 1, "data files", &copy));
     memcpy(copy, path, length + 1);
     *file = (tess_block_file){.path = copy, .jsonl = length >= 6 && strcmp(path + length - 6, ".jsonl") == 0};
     blocks->n_files++;
-    TESS_TRY(open_stream(path, &stream));
-    tess_status status = open_part(file, options->begin, options->end, stream);
-    fclose(stream);
+    TESS_TRY(tess_token_shard_open(blocks->mem, path, &of_shard, &file->shard));
+    if (file->shard != NULL)
+        file->n_blocks = tess_token_shard_blocks(file->shard);
+    else
+        TESS_TRY(open_text(file, options));
     blocks->n_blocks += file->n_blocks;
-    return status;
+    return TESS_OK;
 }
 
-tess_status tess_blocks_open(tess_blocks *blocks, const tess_loader_options *options)
+tess_status tess_blocks_open(tess_blocks *blocks, const tess_tokenizer *tokenizer, const tess_loader_options *options)
 {
     TESS_CHECK(options->n_files > 0, TESS_E_INVALID, "no data files");
     TESS_CHECK(options->begin >= 0 && options->begin < options->end && options->end <= 1, TESS_E_INVALID,
@@ -112,7 +128,7 @@ tess_status tess_blocks_open(tess_blocks *blocks, const tess_loader_options *opt
                                   "data files", &files));
     blocks->files = files;
     for (int i = 0; i < options->n_files; i++)
-        TESS_TRY(open_file(blocks, options->files[i], options));
+        TESS_TRY(open_file(blocks, options->files[i], tokenizer, options));
     TESS_CHECK(blocks->n_blocks > 0, TESS_E_INVALID,
                "%s: the part %g..%g holds no whole line; use more text or another share for validation",
                options->files[0], options->begin, options->end);
@@ -121,8 +137,10 @@ tess_status tess_blocks_open(tess_blocks *blocks, const tess_loader_options *opt
 
 void tess_blocks_close(tess_blocks *blocks)
 {
-    for (int i = 0; i < blocks->n_files; i++)
+    for (int i = 0; i < blocks->n_files; i++) {
+        tess_token_shard_close(&blocks->files[i].shard);
         tess_mem_free(blocks->mem, blocks->files[i].path);
+    }
     tess_mem_free(blocks->mem, blocks->files);
     *blocks = (tess_blocks){.mem = blocks->mem};
 }
@@ -154,13 +172,16 @@ static tess_status read_block(FILE *stream, const tess_block_file *file, uint64_
     return TESS_OK;
 }
 
-tess_status tess_blocks_read(const tess_blocks *blocks, uint64_t index, tess_buffer *text, tess_block_file **out,
-                             uint64_t *offset)
+tess_block_file *tess_blocks_find(const tess_blocks *blocks, uint64_t *index)
 {
     tess_block_file *file = blocks->files;
-    while (index >= file->n_blocks)
-        index -= (file++)->n_blocks;
-    *out = file;
+    while (*index >= file->n_blocks)
+        *index -= (file++)->n_blocks;
+    return file;
+}
+
+tess_status tess_blocks_read(const tess_block_file *file, uint64_t index, tess_buffer *text, uint64_t *offset)
+{
     text->size = 0;
     FILE *stream = NULL;
     TESS_TRY(open_stream(file->path, &stream));

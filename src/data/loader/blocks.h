@@ -1,13 +1,16 @@
-/* Files cut into blocks of about 256 KiB that end at line ends. Only a file's size is stored: a block's ends are found
- * by looking at the file around their nominal places. Private to this folder. */
+/* Files cut into blocks: of text, about 256 KiB that end at line ends, of which only the file's size is stored (a
+ * block's ends are found by looking at the file around their nominal places); of a shard, its own. Private to
+ * src/data. */
 #ifndef TESS_DATA_LOADER_BLOCKS_H
 #define TESS_DATA_LOADER_BLOCKS_H
 
 #include "data/loader/document.h"
 #include "data/loader/loader.h"
+#include "data/shards/token_shard.h"
 
 typedef struct tess_block_file {
     char *path;
+    tess_token_shard *shard; /* NULL: text */
     bool jsonl;
     uint64_t size;       /* at the first opening: a file that changes later is an error */
     uint64_t begin, end; /* the part in use, at line ends */
@@ -25,13 +28,16 @@ typedef struct tess_blocks {
 
 enum { TESS_BLOCK_BYTES = 256 << 10 };
 
-/* TESS_E_NOT_FOUND, TESS_E_INVALID (empty, one byte, no whole line in the part of any file), TESS_E_IO. */
-tess_status tess_blocks_open(tess_blocks *blocks, const tess_loader_options *options);
+/* TESS_E_NOT_FOUND, TESS_E_INVALID (empty, one byte, no whole line in the part of any file), TESS_E_IO, and the errors
+ * of tess_token_shard_open. */
+tess_status tess_blocks_open(tess_blocks *blocks, const tess_tokenizer *tokenizer, const tess_loader_options *options);
 void tess_blocks_close(tess_blocks *blocks);
 
-/* Reads a block (empty when one line spans several blocks) and replaces `text` with it. */
-tess_status tess_blocks_read(const tess_blocks *blocks, uint64_t index, tess_buffer *text, tess_block_file **file,
-                             uint64_t *offset);
+/* The file of block `index`, which becomes the number of the block in it. */
+tess_block_file *tess_blocks_find(const tess_blocks *blocks, uint64_t *index);
+/* Reads a block of a text file (empty when one line spans several blocks) and replaces `text` with it; *offset: where
+ * it begins. */
+tess_status tess_blocks_read(const tess_block_file *file, uint64_t index, tess_buffer *text, uint64_t *offset);
 
 /* Number (from 1) of the line that holds byte `offset`; 0 when the file cannot be read. For messages. */
 uint64_t tess_blocks_line(const tess_block_file *file, uint64_t offset);

@@ -20,6 +20,10 @@
  * 16 MiB of text each); a thread reads and tokenizes the next one. Rank and world arrive as integers: rank r of W takes
  * micro-batches g with g % W == r.
  *
+ * Files of one source are one text. In a mixture each source has its own windows, epochs and position, and rows are
+ * taken from them in the order of mixture.h: after any number of rows each has given its exact share, rounded to a row,
+ * and every token of a source once an epoch of that source.
+ *
  * Without shuffle the blocks and rows come in file order. Without repeat there is one epoch, whose last micro-batch is
  * filled up with rows without targets. Text is read as tess_encode does (invalid UTF-8 is U+FFFD; specials such as
  * "<|endoftext|>" in the text are recognized). Lines of jsonl may be blank; every other line must be an object with a
@@ -28,13 +32,20 @@
 #define TESS_DATA_LOADER_LOADER_H
 
 #include "data/conversation/conversation.h"
+#include "data/shards/token_shard.h"
 
 /* Whether a document may be split over rows. AUTO: a text may, a completion may not. */
 typedef enum tess_split { TESS_SPLIT_AUTO, TESS_SPLIT_TRUE, TESS_SPLIT_FALSE } tess_split;
 
 typedef struct tess_loader_options {
-    const char *const *files; /* plain text, or *.jsonl with a document per line */
+    const char *const *files; /* plain text, *.jsonl with a document per line, or shards (shards/token_shard.h) */
     int n_files;
+    tess_data_format format; /* of .bin that do not say what they hold */
+    int32_t end_id;          /* ends each document in shards that do not say where one ends; -1: none */
+    /* A mixture: n_weights sources, of which the first has counts[0] files, and so on. NULL: all files are one. */
+    const int64_t *weights; /* >= 1 */
+    const int *counts;
+    int n_weights;
     const char *text_key, *prompt_key, *completion_key; /* NULL: "text", "prompt", "completion" */
     tess_split split;
     const tess_chat *chat; /* writes conversations; NULL: they are refused. Borrowed */
@@ -52,9 +63,17 @@ typedef struct tess_loader_options {
     void *warn_self;
 } tess_loader_options;
 
+enum { TESS_DATA_SOURCES = 32 }; /* of a mixture */
+
 /* The loader's position: all that a resume needs. */
-typedef struct tess_data_cursor {
+typedef struct tess_source_cursor {
     uint64_t epoch, window, row; /* next row: number `row` of the permuted rows of window `window` */
+    uint64_t taken;              /* rows that came from it since the mixture began */
+} tess_source_cursor;
+
+typedef struct tess_data_cursor {
+    int n; /* 0: the beginning of all */
+    tess_source_cursor source[TESS_DATA_SOURCES];
 } tess_data_cursor;
 
 typedef struct tess_micro_batch {
@@ -64,7 +83,7 @@ typedef struct tess_micro_batch {
     int64_t n_targets;                               /* tokens with a target */
     const int32_t *ids, *pos, *targets, *cu_seqlens; /* owned by the loader until the next call */
     uint64_t n_bytes; /* of text that the targets stand for (validation: bits per byte) */
-    uint64_t epoch;
+    uint64_t epoch;   /* of the source of its first row */
 } tess_micro_batch;
 
 typedef struct tess_loader tess_loader;

@@ -1,14 +1,23 @@
 #include "data/loader/window.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/core/rng.h"
 #include "base/mem/make_room.h"
+#include "data/loader/encode_block.h"
 
 uint64_t tess_rows_window_count(const tess_blocks *blocks)
 {
     return (blocks->n_blocks + TESS_WINDOW_BLOCKS - 1) / TESS_WINDOW_BLOCKS;
+}
+
+tess_window tess_rows_window_of(tess_mem *mem)
+{
+    return (tess_window){.mem = mem,
+                         .tokens = {.mem = mem},
+                         .loss = {.mem = mem},
+                         .whole = {.mem = mem},
+                         .block = tess_token_block_of(mem)};
 }
 
 static tess_status end_document(tess_window *window, bool whole)
@@ -45,67 +54,64 @@ static void omit_without_targets(tess_window *window, size_t start, int64_t seq_
     }
 }
 
-static tess_status add_conversation(tess_window *window, const tess_chat *chat, tess_encoder *encoder,
-                                    const tess_document *document)
+/* Appends n tokens of the block, from number `at` on, with bos and eos as their kind has them. */
+static tess_status add_tokens(tess_window *window, const tess_loader_options *options, size_t at, size_t n,
+                              tess_document_kind kind)
 {
-    TESS_CHECK(chat != NULL, TESS_E_UNSUPPORTED,
-               "a conversation, but there is no chat template: name one, or a model's folder that has one, with "
-               "data.chat_template (eval: --chat-template)");
-    return tess_conversation_encode(chat, encoder, document->messages, document->n_prompt, document->tools,
-                                    &window->tokens, &window->loss);
-}
-
-static tess_status add_tokens(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
-                              const tess_document *document, bool ends)
-{
-    if (document->text == NULL)
-        return add_conversation(window, options->chat, encoder, document);
-    for (int i = 0; i < options->bos.n; i++)
+    const tess_token_block *block = &window->block;
+    for (int i = 0; i < options->bos.n && kind != TESS_DOCUMENT_CONVERSATION; i++)
         TESS_TRY(tess_ids_append(&window->tokens, options->bos.id[i]));
-    if (document->prompt != NULL) {
-        TESS_TRY(tess_encode(encoder, document->prompt, document->prompt_size, false, &window->tokens));
-        TESS_TRY(mark(window, false));
-    }
-    TESS_TRY(tess_encode(encoder, document->text, document->size, false, &window->tokens));
-    return ends && options->eos_id >= 0 ? tess_ids_append(&window->tokens, options->eos_id) : TESS_OK;
+    TESS_TRY(mark(window, kind != TESS_DOCUMENT_PAIR));
+    TESS_TRY(tess_ids_reserve(&window->tokens, n));
+    if (n > 0)
+        memcpy(window->tokens.data + window->tokens.size, block->ids.data + at, n * sizeof(*block->ids.data));
+    window->tokens.size += n;
+    if (n > 0 && block->loss.size > 0)
+        TESS_TRY(tess_buffer_append(&window->loss, block->loss.data + at, n));
+    if (options->eos_id >= 0 && (kind == TESS_DOCUMENT_LINE || kind == TESS_DOCUMENT_PAIR))
+        TESS_TRY(tess_ids_append(&window->tokens, options->eos_id));
+    return mark(window, true);
 }
 
-/* ends: with the eos, if there is one. */
-static tess_status add_document(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
-                                const tess_document *document, bool ends)
+static tess_status add_document(tess_window *window, const tess_loader_options *options, size_t at,
+                                tess_token_document document)
 {
     size_t start = window->tokens.size;
-    bool omitted = false, paired = document->prompt != NULL || document->text == NULL;
+    tess_document_kind kind = (tess_document_kind)document.kind;
+    bool omitted = false, paired = kind == TESS_DOCUMENT_PAIR || kind == TESS_DOCUMENT_CONVERSATION;
     bool whole = options->split == TESS_SPLIT_FALSE || (options->split == TESS_SPLIT_AUTO && paired);
-    TESS_TRY(add_tokens(window, options, encoder, document, ends));
-    TESS_TRY(mark(window, true));
+    TESS_TRY(add_tokens(window, options, at, document.n_tokens, kind));
     if (whole || paired)
         omit_without_targets(window, start, whole ? options->seq_len : INT64_MAX, &omitted);
     return omitted ? TESS_OK : end_document(window, whole);
 }
 
-static tess_status add_lines(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
-                             tess_block_file *file, uint64_t offset, const tess_buffer *text)
+/* Reads a block, tokenized or not. */
+static tess_status read_block(tess_window *window, const tess_loader_options *options, tess_encoder *encoder,
+                              tess_buffer *text, tess_block_file *file, uint64_t index)
 {
-    const tess_document_keys keys =
-        tess_document_keys_of(options->text_key, options->prompt_key, options->completion_key);
-    for (size_t at = 0; at < text->size;) {
-        const char *line = text->data + at, *end = memchr(line, '\n', text->size - at);
-        size_t size = end != NULL ? (size_t)(end - line) : text->size - at;
-        tess_document document;
-        tess_status status = tess_document_parse(line, size, &keys, &document);
-        if (document.line != NULL) {
-            status = add_document(window, options, encoder, &document, true);
-            const char *mask = file->mask[0] == '\0' ? tess_document_mask(&document, &keys) : NULL;
-            if (mask != NULL)
-                snprintf(file->mask, sizeof(file->mask), "%s", mask);
-            tess_document_free(&document);
-        }
-        if (status != TESS_OK)
-            return tess_fail_context(status, "%s: line %llu", file->path,
-                                     (unsigned long long)tess_blocks_line(file, offset + at));
-        at += size + 1;
-    }
+    const tess_text_rules rules = {
+        tess_document_keys_of(options->text_key, options->prompt_key, options->completion_key), options->chat};
+    uint64_t offset;
+    size_t line_at;
+    if (file->shard != NULL)
+        return tess_token_shard_read(file->shard, index, &window->block);
+    TESS_TRY(tess_blocks_read(file, index, text, &offset));
+    tess_status status = tess_encode_block(&rules, encoder, file->jsonl, text, &window->block, &line_at);
+    if (status != TESS_OK && file->jsonl)
+        tess_fail_context(status, "%s: line %llu", file->path,
+                          (unsigned long long)tess_blocks_line(file, offset + line_at));
+    if (file->mask[0] == '\0')
+        memcpy(file->mask, window->block.mask, sizeof(file->mask));
+    return status;
+}
+
+static tess_status add_block(tess_window *window, const tess_loader_options *options)
+{
+    const tess_token_block *block = &window->block;
+    size_t at = 0;
+    for (size_t d = 0; d < block->n_documents; at += block->documents[d++].n_tokens)
+        TESS_TRY(add_document(window, options, at, block->documents[d]));
     return TESS_OK;
 }
 
@@ -119,15 +125,9 @@ tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks
     for (uint64_t i = first; i < first + TESS_WINDOW_BLOCKS && i < blocks->n_blocks; i++) {
         uint64_t block =
             options->shuffle ? tess_rng_permute(options->seed, TESS_RNG_SHUFFLE, epoch, blocks->n_blocks, i) : i;
-        tess_block_file *file;
-        uint64_t offset;
-        TESS_TRY(tess_blocks_read(blocks, block, text, &file, &offset));
-        if (file->jsonl) {
-            TESS_TRY(add_lines(window, options, encoder, file, offset, text));
-        } else {
-            const tess_document all = {.text = text->data != NULL ? text->data : "", .size = text->size};
-            TESS_TRY(add_document(window, options, encoder, &all, false));
-        }
+        tess_block_file *file = tess_blocks_find(blocks, &block);
+        TESS_TRY(read_block(window, options, encoder, text, file, block));
+        TESS_TRY(add_block(window, options));
     }
     if (window->n_documents == 0) /* lines that are all blank, or nothing to train on */
         TESS_TRY(end_document(window, false));
@@ -159,7 +159,8 @@ void tess_rows_window_free(tess_window *window)
     tess_ids_free(&window->tokens);
     tess_buffer_free(&window->loss);
     tess_buffer_free(&window->whole);
+    tess_token_block_free(&window->block);
     tess_mem_free(window->mem, window->starts);
     tess_mem_free(window->mem, window->places);
-    *window = (tess_window){.mem = window->mem};
+    *window = tess_rows_window_of(window->mem);
 }

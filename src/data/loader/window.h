@@ -19,13 +19,16 @@ typedef struct tess_window {
     size_t n_documents, starts_capacity, places_capacity;
     int64_t n_cut, n_omitted; /* documents longer than a row, and those of them without a target before their cut */
     int64_t n_rows;
-    uint64_t order; /* stream of the permutation of its rows */
+    uint64_t order;         /* stream of the permutation of its rows */
+    tess_token_block block; /* the newest */
 } tess_window;
+
+tess_window tess_rows_window_of(tess_mem *mem);
 
 /* Windows of an epoch. */
 uint64_t tess_rows_window_count(const tess_blocks *blocks);
 
-/* Reads and tokenizes. `text` is scratch. */
+/* Reads, and tokenizes what is text. `text` is scratch. */
 tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
                                   tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index);
 tess_documents tess_rows_window_documents(const tess_window *window);

@@ -27,6 +27,9 @@ bool tess_tokenizer_is_special(const tess_tokenizer *tokenizer, int64_t id); /* 
 /* Bytes of (normalized) text that a token stands for: for bits per byte. 0 for special tokens and unknown ids. */
 int64_t tess_tokenizer_bytes(const tess_tokenizer *tokenizer, int32_t id);
 
+/* A hash of what it makes of text, equal for equal vocabularies, merges and steps however the file is written. */
+tess_status tess_tokenizer_digest(const tess_tokenizer *tokenizer, uint64_t *digest);
+
 /* The tokens that begin a text: bos, as a rule, or none. */
 enum { TESS_PREFIX_TOKENS = 16 };
 typedef struct tess_prefix {
@@ -42,6 +45,8 @@ typedef struct tess_ids {
     size_t size, capacity;
 } tess_ids;
 tess_status tess_ids_append(tess_ids *ids, int32_t id);
+/* Makes room for n more. */
+tess_status tess_ids_reserve(tess_ids *ids, size_t n);
 void tess_ids_free(tess_ids *ids);
 
 /* Scratch and word cache of one thread. */

@@ -1,0 +1,55 @@
+#include "cli/tokenize_shard.h"
+
+#include <stdio.h>
+
+#include "base/os/os.h"
+#include "cli/cli.h"
+#include "data/corpus/corpus.h"
+#include "train/model_folder.h"
+
+static void report(const tess_corpus_result *result, const char *out, double seconds)
+{
+    char tokens[32], documents[32], bytes[32];
+    uint64_t size = 0;
+    (void)tess_os_file_size(out, &size);
+    cli_status_clear();
+    printf("%s: %s tokens of %s documents, %s; %.1f MB of text in %.1f s, %.1f MB/s%s\n", out,
+           tess_format_count((double)result->n_tokens, tokens, sizeof(tokens)),
+           tess_format_count((double)result->n_documents, documents, sizeof(documents)),
+           tess_format_bytes((double)size, bytes, sizeof(bytes)), (double)result->text_bytes / 1e6, seconds,
+           (double)result->text_bytes / 1e6 / (seconds > 0 ? seconds : 1),
+           result->resumed ? ", behind what was there" : "");
+    if (result->mask[0] != '\0')
+        fprintf(stderr,
+                "warning: lines with a member '%s', which is not obeyed: every token of the text counts alike\n",
+                result->mask);
+}
+
+tess_status cli_tokenize_shard(tess_mem *mem, const cli_shard_options *o)
+{
+    tess_tokenizer *tokenizer = NULL;
+    tess_chat_setup chat = {0};
+    cli_progress progress = {.doing = "tokenize"};
+    tess_corpus_result result;
+    double begin_s = tess_os_now_s();
+    tess_status status;
+    TESS_GOTO(tess_tokenizer_load(mem, o->tokenizer, &tokenizer), opened);
+    const char *folder = tess_os_is_dir(o->tokenizer) ? o->tokenizer : "";
+    TESS_GOTO(tess_chat_setup_open(mem, o->chat_template, folder, tokenizer, &chat), opened);
+    const tess_corpus_options options = {.tokenizer = tokenizer,
+                                         .files = o->files,
+                                         .n_files = o->n_files,
+                                         .rules = {tess_document_keys_of(o->text_key, o->prompt_key, o->completion_key),
+                                                   chat.chat != NULL ? &chat.how : NULL},
+                                         .out = o->out,
+                                         .n_threads = o->threads > 0 ? (int)o->threads : tess_os_cores(),
+                                         .progress = cli_progress_report,
+                                         .progress_self = &progress};
+    status = tess_corpus_tokenize(mem, &options, &result);
+    if (status == TESS_OK)
+        report(&result, o->out, tess_os_now_s() - begin_s);
+opened:
+    tess_chat_setup_close(&chat);
+    tess_tokenizer_destroy(&tokenizer);
+    return status;
+}

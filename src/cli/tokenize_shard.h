@@ -1,0 +1,16 @@
+/* `tessera tokenize shard`: text files become a shard. */
+#ifndef TESS_CLI_TOKENIZE_SHARD_H
+#define TESS_CLI_TOKENIZE_SHARD_H
+
+#include "tessera/memory.h"
+
+typedef struct cli_shard_options {
+    const char *tokenizer, *const *files, *out;
+    int n_files;
+    const char *text_key, *prompt_key, *completion_key, *chat_template; /* NULL: not given */
+    int64_t threads;                                                    /* 0: all cores */
+} cli_shard_options;
+
+tess_status cli_tokenize_shard(tess_mem *mem, const cli_shard_options *options);
+
+#endif

@@ -1,0 +1,31 @@
+/* Text files become a shard (shards/shard_write.h): several threads tokenize, and blocks are written in order, so the
+ * bytes depend on the text, the tokenizer and the rules alone. Memory holds a block a thread. */
+#ifndef TESS_DATA_CORPUS_CORPUS_H
+#define TESS_DATA_CORPUS_CORPUS_H
+
+#include "data/loader/encode_block.h"
+
+typedef struct tess_corpus_options {
+    const tess_tokenizer *tokenizer;
+    const char *const *files; /* as tess_text_stream_open reads them */
+    int n_files;
+    tess_text_rules rules;
+    const char *out;
+    int n_threads;
+    /* Of the files' bytes, as they lie on disk. One call at a time, from any thread. NULL: none. */
+    void (*progress)(void *self, uint64_t done, uint64_t all);
+    void *progress_self;
+} tess_corpus_options;
+
+typedef struct tess_corpus_result {
+    uint64_t n_tokens, n_documents;
+    uint64_t text_bytes; /* of text tokenized by this call */
+    bool resumed;        /* behind what an earlier call, which was killed, had written */
+    char mask[64];       /* see tess_token_block */
+} tess_corpus_result;
+
+/* Goes on where a killed call with the same text and options stopped. Bad text leaves nothing; what stopped for another
+ * reason may go on later. Errors: those of the stream, of the documents (file and line), and of the writer. */
+tess_status tess_corpus_tokenize(tess_mem *mem, const tess_corpus_options *options, tess_corpus_result *result);
+
+#endif

@@ -1,0 +1,28 @@
+/* One stream of rows from some files, an epoch after the other (loader.h). Private to this folder. */
+#ifndef TESS_DATA_LOADER_SOURCE_H
+#define TESS_DATA_LOADER_SOURCE_H
+
+#include "data/loader/loader.h"
+#include "data/packing/packing.h"
+
+typedef struct tess_source tess_source;
+
+/* Reads the first window; errors of tess_loader_create. The tokenizer and the options, but for their files, are
+ * borrowed: a change of options->bos becomes valid with tess_source_forget. */
+tess_status tess_source_create(tess_mem *mem, const tess_tokenizer *tokenizer, const tess_loader_options *options,
+                               const char *const *files, int n_files, tess_source **source);
+void tess_source_destroy(tess_source **source);
+
+/* Writes the next row, padding behind the last, and moves on. */
+tess_status tess_source_row(tess_source *source, const tess_row *row, int64_t *n_seqs);
+tess_status tess_source_skip(tess_source *source, uint64_t rows);
+/* Moves to a row that exists; *end: none does. */
+tess_status tess_source_settle(tess_source *source, bool *end);
+
+const tess_source_cursor *tess_source_cursor_of(const tess_source *source);
+tess_status tess_source_seek(tess_source *source, const tess_source_cursor *cursor);
+/* Back to the beginning; what was read is read again. */
+void tess_source_forget(tess_source *source);
+int64_t tess_source_estimate_rows(const tess_source *source);
+
+#endif
