@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 
-.PHONY: all run rl bench tests-built test test-ranks test-layouts test-far install clean
+.PHONY: all run rl bench tests-built test test-ranks test-layouts test-far test-gpu install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -65,6 +65,15 @@ test-layouts: all
 test-far: tests-built
 	@ctest --test-dir $(TEST_BUILD) -C far -R test_far_ --parallel $(TEST_JOBS) --output-on-failure --no-label-summary \
 	    --no-tests=error
+
+# What a GPU computes: every row of the kernel table against the definition, and whole runs against the recorded bits, with both
+# dtypes, 1 to 4 ranks on one GPU, and recomputation. Skipped without a GPU.
+test-gpu: tests-built
+	@$(TEST_BUILD)/tessera info | grep -q '^gpu 0' || { echo "SKIPPED: no NVIDIA GPU that Tessera can use:"; \
+	    $(TEST_BUILD)/tessera info | grep -E '^(driver|plug-in)'; exit 0; }; \
+	$(TEST_BUILD)/tests/test_device_cuda every_row && $(TEST_BUILD)/tests/test_device_cuda uploads && \
+	for model in llama mistral qwen2 qwen3 gpt2; do \
+	    tests/golden/test_cuda_bits.sh $(TEST_BUILD)/tessera $(CURDIR) $$model all || exit 1; done
 
 install: all
 	@cmake --build $(BUILD) --parallel $(JOBS)

@@ -5,9 +5,25 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "device/cuda/cuda_report.h"
 #include "device/kernels.h"
 #include "nn/model.h"
 #include "train/model_folder.h"
+
+static void print_facts(const tess_cuda_fact *facts, int n)
+{
+    for (int i = 0; i < n; i++)
+        printf("%s:%*s%s\n", facts[i].name, (int)(8 - strlen(facts[i].name)), "", facts[i].text);
+}
+
+/* What is missing is no failure: the CPU computes without it. */
+static void print_gpus(void)
+{
+    static tess_cuda_fact software[TESS_CUDA_SOFTWARE], hardware[TESS_CUDA_GPUS + 2];
+    print_facts(hardware, tess_cuda_hardware(hardware));
+    tess_cuda_software(software);
+    print_facts(software, TESS_CUDA_SOFTWARE);
+}
 
 static tess_status print_machine(void)
 {
@@ -17,6 +33,7 @@ static tess_status print_machine(void)
     printf("tessera %s\n", TESS_VERSION);
     printf("cpu:     %d cores; %s\n", tess_os_cores(), tess_cpu_features(features, sizeof(features)));
     printf("kernels: %s (TESSERA_CPU=ref|avx2|avx512|avx512_bf16|amx overrides)\n", kernels->name);
+    print_gpus();
     return TESS_OK;
 }
 

@@ -137,24 +137,40 @@ tess_pool_stats tess_device_mem_stats(const tess_device *d, tess_pool pool)
     return tess_mem_stats(d->counted, pool);
 }
 
+/* Pages that are prepared for a device are nobody else's: a copy from a range that is prepared in part is an error. The
+ * block of the pool is remembered in front of them. */
+static tess_status alloc_pages(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
+{
+    enum { PAGE = 4096 };
+    size_t whole = (bytes + PAGE - 1 + (bytes == 0)) / PAGE * PAGE;
+    void *block;
+    TESS_CHECK(bytes < SIZE_MAX - 3 * PAGE, TESS_E_NOMEM, "cannot allocate %zu bytes for %s", bytes, what);
+    TESS_TRY(tess_mem_alloc(d->mem, pool, sizeof(block) + PAGE - 1 + whole, what, &block));
+    void **pages = (void **)(((uintptr_t)block + sizeof(block) + PAGE - 1) / PAGE * PAGE);
+    tess_status status = d->table->pin(d, pages, whole);
+    if (status != TESS_OK) {
+        tess_mem_free(d->mem, block);
+        return status;
+    }
+    pages[-1] = block;
+    *out = pages;
+    return TESS_OK;
+}
+
 tess_status tess_device_alloc_pinned(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
 {
-    TESS_TRY(tess_mem_alloc(d->mem, pool, bytes, what, out));
-    if (d->table->pin == NULL)
-        return TESS_OK;
-    tess_status status = d->table->pin(d, *out, bytes);
-    if (status != TESS_OK) {
-        tess_mem_free(d->mem, *out);
-        *out = NULL;
-    }
-    return status;
+    *out = NULL;
+    return d->table->pin == NULL ? tess_mem_alloc(d->mem, pool, bytes, what, out)
+                                 : alloc_pages(d, pool, bytes, what, out);
 }
 
 void tess_device_free_pinned(tess_device *d, void *host)
 {
-    if (host != NULL && d->table->unpin != NULL)
+    if (host == NULL)
+        return;
+    if (d->table->unpin != NULL)
         d->table->unpin(d, host);
-    tess_mem_free(d->mem, host);
+    tess_mem_free(d->mem, d->table->unpin != NULL ? ((void **)host)[-1] : host);
 }
 
 /* ---- Streams ---- */

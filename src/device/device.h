@@ -21,7 +21,7 @@
 typedef struct tess_event tess_event;
 
 typedef struct tess_device_properties {
-    char name[64];       /* "cpu", "far", or what the maker calls it */
+    char name[64];       /* "cpu", "far", "cuda:0 (NVIDIA H100 PCIe)" */
     bool host_memory;    /* the host may touch its memory, and whatever is called is complete on return */
     size_t memory_bytes; /* 0: unknown */
     bool peers;          /* memory can be shown to other processes */
@@ -38,7 +38,7 @@ typedef struct tess_device_table {
     tess_status (*alloc)(tess_device *device, size_t bytes, const char *what, void **out);
     /* Nothing that is enqueued uses the memory when this returns. */
     void (*free)(tess_device *device, void *memory, size_t bytes);
-    /* Memory of the host gets ready for fast copies. NULL: needs no preparation. */
+    /* Memory of the host, whole pages, gets ready for fast copies. NULL: needs no preparation. */
     tess_status (*pin)(tess_device *device, void *host, size_t bytes);
     void (*unpin)(tess_device *device, void *host);
 
@@ -85,9 +85,11 @@ struct tess_device {
     tess_device_block *_Atomic blocks;
 };
 
-/* Opens "cpu" or "far"; NULL: what the environment's TESSERA_DEVICE names, else "cpu". `mem` is the host's memory and
- * outlives the device. TESS_E_INVALID: an unknown name; TESS_E_UNSUPPORTED: a device that this build cannot have. */
-tess_status tess_device_open(tess_mem *mem, const char *name, tess_device **device);
+/* Opens "cpu", "far", "cuda" or "cuda:1"; NULL: what the environment's TESSERA_DEVICE names, else "cpu". `mem` is the
+ * host's memory and outlives the device. `number`: of the caller among those of its host that open the same name; GPUs
+ * are dealt out by it. TESS_E_INVALID: an unknown name; TESS_E_UNSUPPORTED, TESS_E_NOT_FOUND: a device that this build
+ * or this machine does not have, and what to install. */
+tess_status tess_device_open(tess_mem *mem, const char *name, int number, tess_device **device);
 
 /* All streams and events are destroyed. Returns how many blocks of its memory were never freed (0 when all is well;
  * those of the host are counted in its pools instead). */

@@ -2,10 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda/cuda_device.h"
 #include "device/far/far_device.h"
 #include "device/host_device.h"
 
-tess_status tess_device_open(tess_mem *mem, const char *name, tess_device **device)
+tess_status tess_device_open(tess_mem *mem, const char *name, int number, tess_device **device)
 {
     *device = NULL;
     const char *from = "device";
@@ -17,7 +18,9 @@ tess_status tess_device_open(tess_mem *mem, const char *name, tess_device **devi
         return tess_host_device_open(mem, device);
     if (strcmp(name, "far") == 0)
         return tess_far_device_open(mem, device);
-    TESS_CHECK(strcmp(name, "cuda") != 0, TESS_E_UNSUPPORTED,
-               "%s 'cuda': this build has no plug-in for NVIDIA GPUs; choose cpu", from);
+    if (strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", strlen("cuda:")) == 0) {
+        TESS_TRY_CTX(tess_cuda_device_open(mem, name, number, device), "%s '%s'", from, name);
+        return TESS_OK;
+    }
     return TESS_FAIL(TESS_E_INVALID, "%s '%s' is unknown: choose cpu, far or cuda", from, name);
 }

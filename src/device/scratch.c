@@ -1,29 +1,29 @@
 /* Scratch memory of a stream: kernels ask for it, so it stands apart from what chooses kernels. */
 #include "device/stream_impl.h"
 
-static tess_status grow(tess_mem *mem, size_t bytes, void **block, size_t *block_bytes)
+static tess_status grow(tess_device *device, size_t bytes, void **block, size_t *block_bytes)
 {
     if (*block != NULL && bytes <= *block_bytes)
         return TESS_OK;
     /* The old content is dead: freeing first keeps the pool's peak at one block. */
-    tess_mem_free(mem, *block);
+    tess_device_free(device, *block);
     *block = NULL;
     *block_bytes = 0;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_ACTIVATIONS, bytes, "kernel scratch", block));
+    TESS_TRY(tess_device_alloc(device, TESS_POOL_ACTIVATIONS, bytes, "kernel scratch", block));
     *block_bytes = bytes;
     return TESS_OK;
 }
 
 tess_status tess_stream_scratch(tess_stream *s, size_t bytes, void **scratch)
 {
-    TESS_TRY(grow(s->mem, bytes, &s->scratch, &s->scratch_bytes));
+    TESS_TRY(grow(s->device, bytes, &s->scratch, &s->scratch_bytes));
     *scratch = s->scratch;
     return TESS_OK;
 }
 
 tess_status tess_stream_outer_scratch(tess_stream *s, size_t bytes, void **scratch)
 {
-    TESS_TRY(grow(s->mem, bytes, &s->outer_scratch, &s->outer_scratch_bytes));
+    TESS_TRY(grow(s->device, bytes, &s->outer_scratch, &s->outer_scratch_bytes));
     *scratch = s->outer_scratch;
     return TESS_OK;
 }

@@ -18,8 +18,8 @@ struct tess_event {
     tess_device *device;
 };
 
-/* Work space of at least `bytes` (aligned to 64), valid until the next kernel on this stream asks for its own: for the
- * inside of one kernel only. Grows and stays (activations pool). */
+/* Work space of the stream's device of at least `bytes` (aligned to 64), valid until the next kernel on this stream
+ * asks for its own: for the inside of one kernel only. Grows and stays (activations pool). */
 tess_status tess_stream_scratch(tess_stream *stream, size_t bytes, void **scratch);
 /* The same for a kernel that calls others: apart from theirs. */
 tess_status tess_stream_outer_scratch(tess_stream *stream, size_t bytes, void **scratch);

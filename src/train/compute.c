@@ -1,9 +1,9 @@
 #include "train/compute.h"
 
-tess_status tess_compute_open(const char *name, tess_stream *host, tess_compute *c)
+tess_status tess_compute_open(const char *name, int number, tess_stream *host, tess_compute *c)
 {
     *c = (tess_compute){.stream = host};
-    TESS_TRY(tess_device_open(tess_stream_mem(host), name, &c->device));
+    TESS_TRY(tess_device_open(tess_stream_mem(host), name, number, &c->device));
     c->apart = !tess_device_get_properties(c->device)->host_memory;
     return c->apart ? tess_device_stream(c->device, tess_threads_count(tess_stream_threads(host)),
                                          tess_stream_kernels(host)->name, &c->stream)

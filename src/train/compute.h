@@ -13,9 +13,9 @@ typedef struct tess_compute {
     bool apart;            /* the device is not the host, and the stream is this one's own */
 } tess_compute;
 
-/* Opens the device that is called `name` (as in tess_device_open). On the host the stream is `host`, else one with as
- * many threads. */
-tess_status tess_compute_open(const char *name, tess_stream *host, tess_compute *compute);
+/* Opens the device that is called `name`, for caller `number` of the host (as in tess_device_open). On the host the
+ * stream is `host`, else one with as many threads. */
+tess_status tess_compute_open(const char *name, int number, tess_stream *host, tess_compute *compute);
 /* Makes the executor's hooks from those of the host. */
 tess_status tess_compute_hooks(tess_compute *compute, const tess_model *model, const tess_hooks *hooks,
                                const tess_staging_options *options);

@@ -105,7 +105,7 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, const tess
     TESS_GOTO(tess_model_folder_file(folder, "tokenizer.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_tokenizer_load(mem, path, &m->tokenizer), opened);
     TESS_GOTO(tess_stream_create(mem, o->n_threads > 0 ? o->n_threads : tess_os_cores(), NULL, &m->stream), opened);
-    TESS_GOTO(tess_compute_open(o->device, m->stream, &m->compute), opened);
+    TESS_GOTO(tess_compute_open(o->device, 0, m->stream, &m->compute), opened);
     TESS_GOTO(tess_weights_open(mem, folder, m->model, reporter, &m->weights), opened);
     if (o->adapter != NULL)
         TESS_GOTO(tess_weights_add_adapter(m->weights, o->adapter), opened);

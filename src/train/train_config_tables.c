@@ -19,7 +19,8 @@ static const tess_option job[] = {
     TEXT("job.dump_folder", job.dump_folder, "out", "folder for everything that the run writes"),
     TEXT("job.description", job.description, "", "a line for people, shown when the run starts"),
     CHOICE("job.device", job.device, "auto", "auto|cpu|far|cuda",
-           "where the model computes; auto: cpu; far: the CPU behind a queue, to find errors that a GPU would show"),
+           "where the model computes; auto: cpu; cuda: NVIDIA GPUs (docs/gpu.md); far: the CPU behind a queue, to find "
+           "errors that a GPU would show"),
     BOOL("job.ignore_memory", job.ignore_memory, "false",
          "start although the memory that is left does not seem to suffice"),
 };

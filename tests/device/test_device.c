@@ -8,7 +8,7 @@
 static void the_host_is_a_device_whose_memory_is_the_pools(void)
 {
     tess_device *d;
-    EXPECT_OK(tess_device_open(test_mem(), "cpu", &d));
+    EXPECT_OK(tess_device_open(test_mem(), "cpu", 0, &d));
     EXPECT(tess_device_get_properties(d)->host_memory);
     EXPECT_TEXT(tess_device_get_properties(d)->name, "cpu");
     float *x, *y, back[3];
@@ -54,13 +54,14 @@ static void events_of_the_host_have_always_happened(void)
 static void bad_names_and_wishes_are_refused(void)
 {
     tess_device *d;
-    EXPECT_FAILS(tess_device_open(test_mem(), "gpu", &d), TESS_E_INVALID, "device 'gpu' is unknown: choose cpu, far");
-    EXPECT_FAILS(tess_device_open(test_mem(), "cuda", &d), TESS_E_UNSUPPORTED, "no plug-in for NVIDIA GPUs");
+    EXPECT_FAILS(tess_device_open(test_mem(), "gpu", 0, &d), TESS_E_INVALID,
+                 "device 'gpu' is unknown: choose cpu, far");
+    EXPECT_FAILS(tess_device_open(test_mem(), "cuda", 0, &d), TESS_E_UNSUPPORTED, "no plug-in for NVIDIA GPUs");
     EXPECT(d == NULL);
     EXPECT_INT(setenv("TESSERA_DEVICE", "tpu", 1), 0);
-    EXPECT_FAILS(tess_device_open(test_mem(), NULL, &d), TESS_E_INVALID, "TESSERA_DEVICE 'tpu'");
+    EXPECT_FAILS(tess_device_open(test_mem(), NULL, 0, &d), TESS_E_INVALID, "TESSERA_DEVICE 'tpu'");
     EXPECT_INT(unsetenv("TESSERA_DEVICE"), 0);
-    EXPECT_OK(tess_device_open(test_mem(), NULL, &d));
+    EXPECT_OK(tess_device_open(test_mem(), NULL, 0, &d));
     tess_stream *s;
     EXPECT_FAILS(tess_device_stream(d, 0, "ref", &s), TESS_E_INVALID, "0 threads");
     tess_peer_handle handle;

@@ -12,7 +12,7 @@ static tess_device *open_far(const char *delays)
 {
     tess_device *d;
     EXPECT_INT(setenv("TESSERA_FAR_DELAYS", delays, 1), 0);
-    EXPECT_OK(tess_device_open(test_mem(), "far", &d));
+    EXPECT_OK(tess_device_open(test_mem(), "far", 0, &d));
     return d;
 }
 
@@ -32,7 +32,7 @@ static char *compute(const char *device, int first, int last, const far_shape *p
     void *x[OPERANDS];
     char *bytes = malloc((size_t)OPERANDS * OPERAND_BYTES);
     EXPECT(bytes != NULL);
-    EXPECT_OK(tess_device_open(test_mem(), device, &d));
+    EXPECT_OK(tess_device_open(test_mem(), device, 0, &d));
     EXPECT_OK(tess_device_stream(d, 2, NULL, &s));
     for (int i = 0; i < OPERANDS; i++) {
         x[i] = new_on(d, OPERAND_BYTES, "operand");
@@ -272,10 +272,10 @@ static void bad_input_is_named(void)
     new_on(d, 3, "forgotten");
     EXPECT_INT(tess_device_close(&d), 1);
     EXPECT_INT(setenv("TESSERA_FAR_DELAYS", "often", 1), 0);
-    EXPECT_FAILS(tess_device_open(test_mem(), "far", &d), TESS_E_INVALID, "'often' is not SEED:MICROSECONDS");
+    EXPECT_FAILS(tess_device_open(test_mem(), "far", 0, &d), TESS_E_INVALID, "'often' is not SEED:MICROSECONDS");
     EXPECT_INT(setenv("TESSERA_FAR_DELAYS", "", 1), 0);
     EXPECT_INT(setenv("TESSERA_DEVICE", "far", 1), 0);
-    EXPECT_OK(tess_device_open(test_mem(), NULL, &d));
+    EXPECT_OK(tess_device_open(test_mem(), NULL, 0, &d));
     EXPECT_TEXT(tess_device_get_properties(d)->name, "far");
     EXPECT_INT(tess_device_close(&d), 0);
 }

@@ -44,7 +44,7 @@ static void healthy_gpus_have_no_complaint(void)
     probe_gpu_parse_matrix("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n", &gpus.topology);
     probe_gpu_parse_matrix("\tGPU0\tGPU1\nGPU0\tX\tOK\nGPU1\tOK\tX\n", &gpus.peers);
     probe_gpu_judge(&gpus, NULL, &findings);
-    EXPECT_INT(findings.n, 9);
+    EXPECT_INT(findings.n, 10);
     for (int i = 0; i < findings.n; i++)
         if (findings.at[i].outcome != TESS_PROBE_OK)
             test_fail(__FILE__, __LINE__, "%s: %s", findings.at[i].name, findings.at[i].text);
@@ -80,7 +80,9 @@ static void faults_of_gpus_are_found(void)
     probe_gpu_parse_matrix(peers, &gpus.peers);
     EXPECT_INT(gpus.topology.n, 3);
     EXPECT_INT(gpus.peers.n, 3);
+    gpus.software[1] = (tess_cuda_fact){"cublas", true, "not found: install cuBLAS"};
     probe_gpu_judge(&gpus, NULL, &findings);
+    expect(&findings, "gpu-plugin", TESS_PROBE_WARN, "cublas: not found: install cuBLAS");
     expect(&findings, "gpu", TESS_PROBE_WARN, "GPU 2 is a NVIDIA A100-SXM4-40GB");
     expect(&findings, "gpu-temperature", TESS_PROBE_WARN, "GPU 0 is at 88 C");
     expect(&findings, "gpu-ecc", TESS_PROBE_FAIL, "GPU 1: 3 uncorrected errors");

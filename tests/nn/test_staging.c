@@ -103,7 +103,7 @@ static void far_open(far_rig *f, const fixture *x, tess_dtype dtype, bool consta
     EXPECT_INT(setenv("TESSERA_FAR_DELAYS", "5:400", 1), 0);
     rig_open(&f->r, &x->config, dtype, NULL, 1);
     lender_open(&f->lender, &f->r);
-    EXPECT_OK(tess_device_open(test_mem(), "far", &f->device));
+    EXPECT_OK(tess_device_open(test_mem(), "far", 0, &f->device));
     EXPECT_OK(tess_device_stream(f->device, 2, NULL, &f->stream));
     const tess_hooks hooks = {&f->lender, lend, take_back, lend_both, take_both_back};
     const tess_staging_options options = {dtype, constant};

@@ -21,7 +21,7 @@ static void open_points(const char *name)
     tess_team *team = tess_runtime_team(runtime);
     rank = tess_team_rank(team);
     degree = tess_team_size(team);
-    EXPECT_OK(tess_device_open(tess_runtime_mem(runtime), name, &device));
+    EXPECT_OK(tess_device_open(tess_runtime_mem(runtime), name, 0, &device));
     EXPECT_OK(tess_device_stream(device, 1, NULL, &stream));
     EXPECT_OK(tess_tensor_create(tess_runtime_mem(runtime), team, stream, MOST, &tensor));
 }

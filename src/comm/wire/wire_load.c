@@ -1,12 +1,11 @@
 #include "comm/wire/wire_load.h"
 
 #include <dlfcn.h>
-#include <glob.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/os/plugins.h"
 
 typedef struct kind {
     const char *word; /* of TESSERA_MPI */
@@ -17,49 +16,6 @@ typedef struct kind {
 static const kind open_mpi = {"openmpi", "Open MPI", "libtessera_mpi_openmpi.so", "openmpi-bin and libopenmpi-dev",
                               true};
 static const kind mpich = {"mpich", "MPICH", "libtessera_mpi_mpich.so", "mpich and libmpich-dev", false};
-
-/* ---- Paths ---- */
-
-static bool is_there(const char *path)
-{
-    return access(path, R_OK) == 0;
-}
-
-/* `folder`/../lib/<architecture>/tessera, as installed. */
-static bool find_installed(const char *folder, const char *file, char path[PATH_MAX])
-{
-    char pattern[PATH_MAX];
-    if (snprintf(pattern, sizeof(pattern), "%s/../lib/*/tessera/%s", folder, file) >= (int)sizeof(pattern))
-        return false;
-    glob_t found;
-    bool any = glob(pattern, 0, NULL, &found) == 0 && strlen(found.gl_pathv[0]) < PATH_MAX;
-    if (any)
-        strcpy(path, found.gl_pathv[0]);
-    globfree(&found);
-    return any;
-}
-
-/* Beside the object `of` (the command, or libtessera), or in the folders that belong to it. */
-static bool find_near(const char *of, const char *file, char path[PATH_MAX])
-{
-    char folder[PATH_MAX];
-    if (realpath(of, folder) == NULL)
-        return false;
-    *strrchr(folder, '/') = '\0';
-    const char *const places[] = {"", "/tessera", "/../lib/tessera"};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        if (snprintf(path, PATH_MAX, "%s%s/%s", folder, places[i], file) < PATH_MAX && is_there(path))
-            return true;
-    }
-    return find_installed(folder, file, path);
-}
-
-static bool find(const char *file, char path[PATH_MAX])
-{
-    Dl_info self;
-    return find_near("/proc/self/exe", file, path) ||
-           (dladdr(&open_mpi, &self) != 0 && find_near(self.dli_fname, file, path));
-}
 
 /* ---- Choice ---- */
 
@@ -74,7 +30,7 @@ static const kind *choose(tess_starter starter)
         return &mpich;
     bool speaks_pmi = starter == TESS_STARTER_SLURM && getenv("PMI_RANK") != NULL && getenv("PMIX_RANK") == NULL;
     const kind *first = speaks_pmi ? &mpich : &open_mpi, *second = speaks_pmi ? &open_mpi : &mpich;
-    return !find(first->file, path) && find(second->file, path) ? second : first;
+    return !tess_plugin_find(first->file, path) && tess_plugin_find(second->file, path) ? second : first;
 }
 
 /* Refuses a second MPI in the process: it would bind to symbols of the first, and work on the first one's data. */
@@ -112,7 +68,8 @@ static tess_status load_path(const char *path, const wire_table **table)
 {
     void *library = dlopen(path, OPEN_FLAGS);
     if (library == NULL)
-        return TESS_FAIL(is_there(path) ? TESS_E_UNSUPPORTED : TESS_E_NOT_FOUND, "cannot load %s: %s", path, dlerror());
+        return TESS_FAIL(access(path, R_OK) == 0 ? TESS_E_UNSUPPORTED : TESS_E_NOT_FOUND, "cannot load %s: %s", path,
+                         dlerror());
     return read_table(library, path, table);
 }
 
@@ -133,7 +90,7 @@ static tess_status load_kind(const kind *wanted, const wire_table **table)
 {
     char path[PATH_MAX];
     TESS_TRY(refuse_second(wanted));
-    if (find(wanted->file, path))
+    if (tess_plugin_find(wanted->file, path))
         return load_path(path, table);
     void *library = dlopen(wanted->file, OPEN_FLAGS); /* LD_LIBRARY_PATH, /etc/ld.so.conf */
     return library != NULL ? read_table(library, wanted->file, table) : fail_missing(wanted);

@@ -6,26 +6,25 @@
 
 #include "device/kernels.h"
 
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#endif
+
 extern "C" {
 /* Memory of the device, aligned to 64 bytes: for the inside of one row, until the stream's next row asks. */
 tess_status tess_cuda_scratch(tess_stream *s, size_t bytes, void **memory);
 /* As tess_upload: memory of the host reaches the device in the stream's order, and may be changed on return. */
 tess_status tess_cuda_upload(tess_stream *s, void *to, const void *from, size_t bytes);
+cudaStream_t tess_cuda_queue(tess_stream *s);
+/* What the newest launch said of itself: its shape, not its run. */
+tess_status tess_cuda_launched(tess_stream *s, const char *kernel);
 }
 
 #ifdef __CUDACC__
-#include <cuda_runtime.h>
-
-extern "C" {
-cudaStream_t tess_cuda_queue(tess_stream *s);
-/* What the newest launch said of itself: its shape, not its run. */
-tess_status tess_cuda_launched(const char *kernel);
-}
-
 /* kernel: the name of a __global__ function. Gives a tess_status. */
 #define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...)                                    \
     (kernel<<<(unsigned)(blocks), (unsigned)(threads), (shared_bytes), tess_cuda_queue(s)>>>(__VA_ARGS__), \
-     tess_cuda_launched(#kernel))
+     tess_cuda_launched((s), #kernel))
 #define TESS_CUDA_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #define TESS_CUDA_UNROLL _Pragma("unroll")
 #define TESS_CUDA_UNROLL_BY_4 _Pragma("unroll 4")

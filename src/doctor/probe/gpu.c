@@ -111,5 +111,6 @@ void probe_gpu_look(const char *only, tess_probe_findings *findings)
     }
     gpus.cuda = version_of("libcuda.so.1", "cuDriverGetVersion");
     gpus.nccl = version_of("libnccl.so.2", "ncclGetVersion");
+    tess_cuda_software(gpus.software);
     probe_gpu_judge(&gpus, only, findings);
 }

@@ -2,6 +2,7 @@
 #ifndef TESS_DOCTOR_PROBE_GPU_IMPL_H
 #define TESS_DOCTOR_PROBE_GPU_IMPL_H
 
+#include "device/cuda/cuda_report.h"
 #include "doctor/probe/probe.h"
 
 enum { PROBE_GPUS = 32, PROBE_LINK_BYTES = 8 };
@@ -29,6 +30,7 @@ typedef struct probe_gpus {
     probe_gpu gpu[PROBE_GPUS];
     probe_gpu_matrix topology, peers; /* n 0: unknown */
     int cuda, nccl;                   /* versions reported by the libraries; 0: not installed */
+    tess_cuda_fact software[TESS_CUDA_SOFTWARE];
 } probe_gpus;
 
 /* Fields to ask nvidia-smi for; the old ones have the former name of the clock reasons. */

@@ -159,6 +159,18 @@ static void judge_software(const probe_gpus *g, tess_probe_finding *finding)
     probe_say(finding, TESS_PROBE_OK, "driver %s%s%s", g->gpu[0].driver, cuda, nccl);
 }
 
+/* What Tessera itself needs: the first that is missing. */
+static void judge_plugin(const probe_gpus *g, tess_probe_finding *finding)
+{
+    for (int i = 0; i < TESS_CUDA_SOFTWARE; i++) {
+        if (!g->software[i].missing)
+            continue;
+        probe_say(finding, TESS_PROBE_WARN, "%s: %s", g->software[i].name, g->software[i].text);
+        return;
+    }
+    probe_say(finding, TESS_PROBE_OK, "plug-in, cuBLAS and NCCL are here");
+}
+
 static const struct {
     tess_probe_check check;
     void (*judge)(const probe_gpus *gpus, tess_probe_finding *finding);
@@ -184,6 +196,9 @@ static const struct {
      judge_peers},
     {{"gpu-software", "versions of driver, CUDA and NCCL", "for information", "install one version on all hosts"},
      judge_software},
+    {{"gpu-plugin", "Tessera's plug-in for GPUs, cuBLAS and NCCL", "warn when one is missing",
+      "install what it names; `tessera info` has the whole list"},
+     judge_plugin},
 };
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };

@@ -36,7 +36,7 @@ tess_status on_policy_place_open(tess_mem *mem, const tess_on_policy_plan *plan,
     tess_status status;
     *place = (on_policy_place){.mem = mem};
     TESS_GOTO(tess_stream_create(mem, s->n_threads, s->kernels, &place->host), opened);
-    TESS_GOTO(tess_compute_open(plan->device, place->host, &place->compute), opened);
+    TESS_GOTO(tess_compute_open(plan->device, 0, place->host, &place->compute), opened);
     TESS_GOTO(tess_static_hooks(mem, plan->model, plan->w[s->dtype == TESS_BF16], NULL, &place->inner), opened);
     const tess_staging_options staging = {.dtype = s->dtype, .constant = true};
     TESS_GOTO(tess_compute_hooks(&place->compute, plan->model, &place->inner, &staging), opened);

@@ -14,6 +14,13 @@
 #define __shared__ static /* one block runs at a time */
 #define __launch_bounds__(...)
 
+#define CUDART_VERSION 13000
+
+typedef struct CUstream_st *cudaStream_t;
+
+/* Of the newest launch. CUDA_SHIM_ERROR=LAUNCH:ERROR in the environment has one of them fail, counted from 1. */
+int cudaGetLastError(void);
+
 typedef struct cuda_shim_index {
     unsigned x;
 } cuda_shim_index;
@@ -39,9 +46,10 @@ void cuda_shim_meet_warp(void);
 /* Every thread of the warp gives up to 8 bytes, and gets those of thread `from` of it. */
 uint64_t cuda_shim_exchange(uint64_t mine, unsigned from);
 
-#define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...) \
-    ((void)(s),                                                         \
-     cuda_shim_launch((unsigned)(blocks), (unsigned)(threads), (shared_bytes), [=] { kernel(__VA_ARGS__); }), TESS_OK)
+#define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...)                                       \
+    (tess_cuda_queue(s),                                                                                      \
+     cuda_shim_launch((unsigned)(blocks), (unsigned)(threads), (shared_bytes), [=] { kernel(__VA_ARGS__); }), \
+     tess_cuda_launched((s), #kernel))
 #define TESS_CUDA_DYNAMIC_SHARED(type, name) type *name = (type *)cuda_shim_dynamic_shared()
 #define TESS_CUDA_UNROLL
 #define TESS_CUDA_UNROLL_BY_4

@@ -1,0 +1,12 @@
+/* Where the project's plug-ins lie: shared objects that are loaded at run time. */
+#ifndef TESS_BASE_OS_PLUGINS_H
+#define TESS_BASE_OS_PLUGINS_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* Looks for `file` beside the program and beside the shared object that holds this code, and in the folders that belong
+ * to them (tessera, ../lib/tessera, ../lib/ARCHITECTURE/tessera). */
+bool tess_plugin_find(const char *file, char path[PATH_MAX]);
+
+#endif

@@ -1,0 +1,393 @@
+#include "device/cuda/cuda_device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "device/cuda/cuda_driver.h"
+#include "device/cuda/cuda_load.h"
+#include "device/ref/ref_attention.h"
+#include "device/stream_impl.h"
+
+/* Bytes of a stream for uploads on their way. */
+enum { UPLOAD_BYTES = 256 << 10, UPLOAD_ALIGN = 64 };
+
+typedef struct cuda_device {
+    tess_device base;
+    const cuda_driver *cu;
+    const cuda_plugin *plugin;
+    cuda_context context; /* the GPU's primary one, which CUDA's runtime in the plug-in uses, too */
+} cuda_device;
+
+typedef struct cuda_stream {
+    tess_stream base;
+    tess_kernels table;
+    cuda_queue queue;
+    const char *newest; /* kernel, for messages */
+    char *uploads;      /* (UPLOAD_BYTES) pinned; NULL: none yet */
+    size_t uploaded;    /* bytes of it that the queue may still read */
+} cuda_stream;
+
+typedef struct cuda_event {
+    tess_event base;
+    cuda_ticket ticket;
+} cuda_event;
+
+static tess_status check(const cuda_device *d, int error, const char *what)
+{
+    return tess_cuda_check(d->cu, error, d->base.properties.name, what);
+}
+
+/* Before every call that works in the context of the thread. */
+static tess_status enter(const cuda_device *d)
+{
+    return check(d, d->cu->context_set(d->context), "make its context the thread's");
+}
+
+static cuda_address address(const void *memory)
+{
+    return (cuda_address)(uintptr_t)memory;
+}
+
+/* ---- Memory ---- */
+static tess_status fail_alloc(const cuda_device *d, int error, size_t bytes)
+{
+    size_t left = 0, whole = 0;
+    char wanted[32], free[32], all[32];
+    tess_status status = check(d, error, "allocate");
+    if (error != CUDA_OUT_OF_MEMORY || d->cu->memory_info(&left, &whole) != 0)
+        return status;
+    return tess_fail_context(
+        status, "%s wanted, %s of %s free", tess_format_bytes((double)bytes, wanted, sizeof(wanted)),
+        tess_format_bytes((double)left, free, sizeof(free)), tess_format_bytes((double)whole, all, sizeof(all)));
+}
+
+static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *what, void **out)
+{
+    cuda_device *d = (cuda_device *)device;
+    cuda_address memory = 0;
+    (void)what;
+    TESS_TRY(enter(d));
+    int error = d->cu->memory_alloc(&memory, bytes > 0 ? bytes : 1);
+    if (error != 0)
+        return fail_alloc(d, error, bytes);
+    error = bytes > 0 ? d->cu->fill(memory, 0, bytes, NULL) : 0;
+    if (error == 0)
+        error = d->cu->queue_synchronize(NULL); /* our queues do not wait for the default one */
+    if (error != 0) {
+        d->cu->memory_free(memory);
+        return check(d, error, "zero new memory");
+    }
+    *out = (void *)(uintptr_t)memory;
+    return TESS_OK;
+}
+
+/* Errors of the queues are for those who wait for them. */
+static void cuda_free(tess_device *device, void *memory, size_t bytes)
+{
+    cuda_device *d = (cuda_device *)device;
+    (void)bytes;
+    d->cu->context_set(d->context);
+    d->cu->context_synchronize();
+    d->cu->memory_free(address(memory));
+}
+
+static tess_status pin(tess_device *device, void *host, size_t bytes)
+{
+    cuda_device *d = (cuda_device *)device;
+    TESS_TRY(enter(d));
+    return check(d, d->cu->host_register(host, bytes, 0), "lock memory of the host for copies");
+}
+
+static void unpin(tess_device *device, void *host)
+{
+    cuda_device *d = (cuda_device *)device;
+    d->cu->context_set(d->context);
+    d->cu->context_synchronize();
+    d->cu->host_unregister(host);
+}
+
+/* ---- Streams ---- */
+static void stream_destroy(tess_stream *stream)
+{
+    cuda_stream *s = (cuda_stream *)stream;
+    cuda_device *d = (cuda_device *)stream->device;
+    d->cu->context_set(d->context);
+    d->cu->queue_synchronize(s->queue);
+    d->cu->queue_destroy(s->queue);
+    tess_device_free(stream->device, stream->scratch);
+    tess_device_free(stream->device, stream->outer_scratch);
+    tess_device_free_pinned(stream->device, s->uploads);
+    tess_threads_destroy(&stream->threads);
+    tess_mem_free(stream->mem, s);
+}
+
+/* A row that the plug-in forgot must not run on the host, which cannot reach the memory. */
+static tess_status fill_table(const cuda_device *d, tess_kernels *table)
+{
+    const tess_kernels *ref;
+    TESS_TRY(tess_kernels_select("ref", &ref));
+    *table = (tess_kernels){.name = "cuda", .peak_f32 = ref->peak_f32, .peak_bf16 = ref->peak_bf16};
+    d->plugin->fill(table);
+    void *rows[sizeof(*table) / sizeof(void *)];
+    memcpy(rows, table, sizeof(rows));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        TESS_CHECK(rows[i] != NULL, TESS_E_INTERNAL, "the plug-in for NVIDIA GPUs lacks row %zu of the kernel table",
+                   i);
+    return TESS_OK;
+}
+
+static tess_status stream_create(tess_device *device, int n_threads, const char *kernels, tess_stream **stream)
+{
+    cuda_device *d = (cuda_device *)device;
+    tess_status status;
+    cuda_stream *s;
+    (void)kernels; /* of the host */
+    TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*s), "stream", (void **)&s));
+    s->base.device = device;
+    s->base.mem = device->mem;
+    s->base.kernels = &s->table;
+    s->newest = "none";
+    TESS_GOTO(fill_table(d, &s->table), block);
+    TESS_GOTO(tess_threads_create(device->mem, n_threads, &s->base.threads), block);
+    TESS_GOTO(enter(d), threads);
+    TESS_GOTO(check(d, d->cu->queue_create(&s->queue, CUDA_QUEUE_NON_BLOCKING), "create a queue"), threads);
+    *stream = &s->base;
+    return TESS_OK;
+threads:
+    tess_threads_destroy(&s->base.threads);
+block:
+    tess_mem_free(device->mem, s);
+    return status;
+}
+
+static tess_status copy(tess_stream *stream, void *to, const void *from, size_t bytes)
+{
+    cuda_device *d = (cuda_device *)stream->device;
+    TESS_TRY(enter(d));
+    return check(d, d->cu->copy(address(to), address(from), bytes, ((cuda_stream *)stream)->queue), "copy");
+}
+
+static tess_status fill(tess_stream *stream, void *to, int byte, size_t bytes)
+{
+    cuda_device *d = (cuda_device *)stream->device;
+    TESS_TRY(enter(d));
+    return check(d, d->cu->fill(address(to), (unsigned char)byte, bytes, ((cuda_stream *)stream)->queue), "fill");
+}
+
+static tess_status synchronize(tess_stream *stream)
+{
+    cuda_stream *s = (cuda_stream *)stream;
+    cuda_device *d = (cuda_device *)stream->device;
+    char what[160];
+    TESS_TRY(enter(d));
+    int error = d->cu->queue_synchronize(s->queue);
+    snprintf(what, sizeof(what), "wait for a stream, newest kernel %s", s->newest);
+    TESS_TRY(check(d, error, what));
+    s->uploaded = 0;
+    return TESS_OK;
+}
+
+/* Through pinned memory of the stream's own: the queue reads memory of the host when it comes to it. */
+static tess_status upload(tess_stream *stream, void *to, const void *from, size_t bytes)
+{
+    cuda_stream *s = (cuda_stream *)stream;
+    if (s->uploads == NULL)
+        TESS_TRY(
+            tess_device_alloc_pinned(stream->device, TESS_POOL_COMM, UPLOAD_BYTES, "uploads", (void **)&s->uploads));
+    for (size_t done = 0, part; done < bytes; done += part) {
+        part = bytes - done < UPLOAD_BYTES ? bytes - done : UPLOAD_BYTES;
+        if (part > UPLOAD_BYTES - s->uploaded)
+            TESS_TRY(synchronize(stream));
+        memcpy(s->uploads + s->uploaded, (const char *)from + done, part);
+        TESS_TRY(copy(stream, (char *)to + done, s->uploads + s->uploaded, part));
+        s->uploaded += (part + UPLOAD_ALIGN - 1) / UPLOAD_ALIGN * UPLOAD_ALIGN;
+    }
+    return TESS_OK;
+}
+
+/* ---- Events ---- */
+static tess_status event_create(tess_device *device, tess_event **event)
+{
+    cuda_device *d = (cuda_device *)device;
+    cuda_event *e;
+    TESS_TRY(enter(d));
+    TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*e), "event", (void **)&e));
+    tess_status status = check(d, d->cu->ticket_create(&e->ticket, CUDA_TICKET_DISABLE_TIMING), "create an event");
+    if (status != TESS_OK) {
+        tess_mem_free(device->mem, e);
+        return status;
+    }
+    *event = &e->base;
+    return TESS_OK;
+}
+
+static void event_destroy(tess_event *event)
+{
+    cuda_device *d = (cuda_device *)event->device;
+    d->cu->context_set(d->context);
+    d->cu->ticket_destroy(((cuda_event *)event)->ticket);
+    tess_mem_free(d->base.mem, event);
+}
+
+static tess_status event_record(tess_event *event, tess_stream *stream)
+{
+    cuda_device *d = (cuda_device *)event->device;
+    TESS_TRY(enter(d));
+    return check(d, d->cu->ticket_record(((cuda_event *)event)->ticket, ((cuda_stream *)stream)->queue),
+                 "record an event");
+}
+
+static tess_status event_wait(tess_event *event, tess_stream *stream)
+{
+    cuda_device *d = (cuda_device *)event->device;
+    TESS_TRY(enter(d));
+    return check(d, d->cu->queue_wait(((cuda_stream *)stream)->queue, ((cuda_event *)event)->ticket, 0),
+                 "have a stream wait for an event");
+}
+
+static tess_status event_query(tess_event *event, bool *done)
+{
+    cuda_device *d = (cuda_device *)event->device;
+    TESS_TRY(enter(d));
+    int error = d->cu->ticket_query(((cuda_event *)event)->ticket);
+    *done = error == 0;
+    return error == CUDA_NOT_READY ? TESS_OK : check(d, error, "ask for an event");
+}
+
+static tess_status event_synchronize(tess_event *event)
+{
+    cuda_device *d = (cuda_device *)event->device;
+    TESS_TRY(enter(d));
+    return check(d, d->cu->ticket_synchronize(((cuda_event *)event)->ticket), "wait for an event");
+}
+
+/* ---- What kernels ask for ---- */
+static tess_status service_fail(const char *file, int line, tess_status status, const char *text)
+{
+    return tess_fail_at(file, line, status, "%s", text);
+}
+
+static void *service_queue(tess_stream *stream)
+{
+    const cuda_device *d = (const cuda_device *)stream->device;
+    d->cu->context_set(d->context); /* its error is the launch's, too */
+    return ((cuda_stream *)stream)->queue;
+}
+
+static tess_status service_launched(tess_stream *stream, const char *kernel, int error)
+{
+    char what[160];
+    ((cuda_stream *)stream)->newest = kernel;
+    snprintf(what, sizeof(what), "launch %s", kernel);
+    return check((const cuda_device *)stream->device, error, what);
+}
+
+static const cuda_services services = {
+    .fail = service_fail,
+    .dtype_name = tess_dtype_name,
+    .gemm_check = tess_gemm_check,
+    .gemm_fused_check = tess_gemm_fused_check,
+    .gemm_fused_by_rows = tess_gemm_fused_by_rows,
+    .attention_check = tess_attention_check,
+    .scratch = tess_stream_scratch,
+    .upload = tess_upload,
+    .queue = service_queue,
+    .launched = service_launched,
+};
+
+/* ---- Opening ---- */
+/* The context stays for the next device of the process: CUDA's runtime in the plug-in has its kernels there. */
+static void close_cuda(tess_device *device)
+{
+    tess_mem_destroy(&device->counted);
+    pthread_mutex_destroy(&device->lock);
+    tess_mem_free(device->mem, device);
+}
+
+static const tess_device_table cuda_table = {
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .pin = pin,
+    .unpin = unpin,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .copy = copy,
+    .upload = upload,
+    .fill = fill,
+    .synchronize = synchronize,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .event_query = event_query,
+    .event_synchronize = event_synchronize,
+    .close = close_cuda,
+};
+
+/* Which of n GPUs a name and a number mean. */
+static tess_status choose(const char *name, int number, int n, int *chosen)
+{
+    char rest;
+    *chosen = number % n;
+    if (strcmp(name, "cuda") == 0)
+        return TESS_OK;
+    TESS_CHECK(sscanf(name, "cuda:%d%c", chosen, &rest) == 1 && *chosen >= 0, TESS_E_INVALID,
+               "device '%s': write cuda, or cuda:NUMBER", name);
+    TESS_CHECK(*chosen<n, TESS_E_INVALID, "device '%s': this process sees %d GPU%s, numbered from 0%s", name, n, n> 1
+                   ? "s"
+                   : "",
+               n > 1 ? "" : ": choose cuda:0");
+    return TESS_OK;
+}
+
+static tess_status describe(cuda_device *d, int number)
+{
+    const cuda_driver *cu = d->cu;
+    char name[40] = "", where[16];
+    int handle = 0, major = 0, minor = 0, error;
+    tess_device_properties *p = &d->base.properties;
+    snprintf(where, sizeof(where), "cuda:%d", number);
+    if ((error = cu->device_get(&handle, number)) == 0 && (error = cu->device_name(name, sizeof(name), handle)) == 0 &&
+        (error = cu->device_memory(&p->memory_bytes, handle)) == 0 &&
+        (error = cu->device_attribute(&major, CUDA_ATTRIBUTE_MAJOR, handle)) == 0)
+        error = cu->device_attribute(&minor, CUDA_ATTRIBUTE_MINOR, handle);
+    TESS_TRY(tess_cuda_check(cu, error, where, "describe the GPU"));
+    snprintf(p->name, sizeof(p->name), "%s (%s)", where, name);
+    TESS_TRY_CTX(tess_cuda_check_architecture(d->plugin, major, minor), "%s", p->name);
+    return check(d, cu->context_retain(&d->context, handle), "create a context");
+}
+
+/* The plug-in, then the driver, then the GPU: what is missing first is named first. */
+static tess_status start(cuda_device *d, const char *name, int number)
+{
+    int version, n;
+    const char *path;
+    TESS_TRY(tess_cuda_load(&d->plugin, &path));
+    TESS_TRY(tess_cuda_driver_open(&d->cu));
+    TESS_TRY(tess_cuda_check(d->cu, d->cu->version(&version), "cuda", "ask the driver for its version"));
+    TESS_TRY(tess_cuda_check_driver(d->plugin, version));
+    TESS_TRY(tess_cuda_devices(d->cu, &n));
+    TESS_TRY(choose(name, number, n, &number));
+    return describe(d, number);
+}
+
+tess_status tess_cuda_device_open(tess_mem *mem, const char *name, int number, tess_device **device)
+{
+    tess_status status;
+    cuda_device *d;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*d), "device", (void **)&d));
+    d->base.table = &cuda_table;
+    d->base.mem = mem;
+    TESS_GOTO(tess_mem_create(&d->base.counted), block);
+    TESS_GOTO(start(d, name, number), counted);
+    d->plugin->begin(&services);
+    pthread_mutex_init(&d->base.lock, NULL);
+    *device = &d->base;
+    return TESS_OK;
+counted:
+    tess_mem_destroy(&d->base.counted);
+block:
+    tess_mem_free(mem, d);
+    return status;
+}

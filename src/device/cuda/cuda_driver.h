@@ -1,0 +1,86 @@
+/* NVIDIA's driver, libcuda.so.1, opened at run time: its functions, and what its errors mean. The declarations are
+ * ours, so that nothing here needs CUDA to be built; kernels are in a plug-in of their own (device/cuda/cuda_plugin.h).
+ */
+#ifndef TESS_DEVICE_CUDA_CUDA_DRIVER_H
+#define TESS_DEVICE_CUDA_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tessera/status.h"
+
+/* Handles of the driver. */
+typedef struct CUctx_st *cuda_context;
+typedef struct CUstream_st *cuda_queue;
+typedef struct CUevent_st *cuda_ticket;
+typedef uint64_t cuda_address;
+
+/* X(our name, the driver's, parameters). All return 0 or an error's number. */
+#define CUDA_DRIVER_LIST(X)                                                                    \
+    X(init, "cuInit", (unsigned flags))                                                        \
+    X(version, "cuDriverGetVersion", (int *version))                                           \
+    X(error_name, "cuGetErrorName", (int error, const char **name))                            \
+    X(error_text, "cuGetErrorString", (int error, const char **text))                          \
+    X(device_count, "cuDeviceGetCount", (int *n))                                              \
+    X(device_get, "cuDeviceGet", (int *device, int number))                                    \
+    X(device_name, "cuDeviceGetName", (char *name, int bytes, int device))                     \
+    X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))       \
+    X(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                      \
+    X(device_bus, "cuDeviceGetPCIBusId", (char *id, int bytes, int device))                    \
+    X(device_reaches, "cuDeviceCanAccessPeer", (int *can, int device, int peer))               \
+    X(context_retain, "cuDevicePrimaryCtxRetain", (cuda_context * context, int device))        \
+    X(context_set, "cuCtxSetCurrent", (cuda_context context))                                  \
+    X(context_synchronize, "cuCtxSynchronize", (void))                                         \
+    X(memory_alloc, "cuMemAlloc_v2", (cuda_address * memory, size_t bytes))                    \
+    X(memory_free, "cuMemFree_v2", (cuda_address memory))                                      \
+    X(memory_info, "cuMemGetInfo_v2", (size_t * left, size_t * whole))                         \
+    X(host_register, "cuMemHostRegister_v2", (void *host, size_t bytes, unsigned flags))       \
+    X(host_unregister, "cuMemHostUnregister", (void *host))                                    \
+    X(copy, "cuMemcpyAsync", (cuda_address to, cuda_address from, size_t bytes, cuda_queue q)) \
+    X(fill, "cuMemsetD8Async", (cuda_address to, unsigned char byte, size_t n, cuda_queue q))  \
+    X(queue_create, "cuStreamCreate", (cuda_queue * q, unsigned flags))                        \
+    X(queue_destroy, "cuStreamDestroy_v2", (cuda_queue q))                                     \
+    X(queue_synchronize, "cuStreamSynchronize", (cuda_queue q))                                \
+    X(queue_wait, "cuStreamWaitEvent", (cuda_queue q, cuda_ticket ticket, unsigned flags))     \
+    X(ticket_create, "cuEventCreate", (cuda_ticket * ticket, unsigned flags))                  \
+    X(ticket_destroy, "cuEventDestroy_v2", (cuda_ticket ticket))                               \
+    X(ticket_record, "cuEventRecord", (cuda_ticket ticket, cuda_queue q))                      \
+    X(ticket_query, "cuEventQuery", (cuda_ticket ticket))                                      \
+    X(ticket_synchronize, "cuEventSynchronize", (cuda_ticket ticket))
+
+typedef struct cuda_driver {
+#define X(name, symbol, parameters) int(*name) parameters;
+    CUDA_DRIVER_LIST(X)
+#undef X
+} cuda_driver;
+
+/* Numbers of the driver that are named here. */
+enum {
+    CUDA_OUT_OF_MEMORY = 2,
+    CUDA_NO_DEVICE = 100,
+    CUDA_NOT_READY = 600,
+    CUDA_ATTRIBUTE_CLOCK_KHZ = 13,
+    CUDA_ATTRIBUTE_PROCESSORS = 16,
+    CUDA_ATTRIBUTE_ECC = 32,
+    CUDA_ATTRIBUTE_MEMORY_CLOCK_KHZ = 36,
+    CUDA_ATTRIBUTE_MAJOR = 75,
+    CUDA_ATTRIBUTE_MINOR = 76,
+    CUDA_QUEUE_NON_BLOCKING = 1,
+    CUDA_TICKET_DISABLE_TIMING = 2
+};
+
+/* Opens the driver once a process; it stays. Does not initialise it: a process that forks ranks may look.
+ * TESS_E_NOT_FOUND: no driver is installed; TESS_E_UNSUPPORTED: its file does not load, or lacks a function. */
+tess_status tess_cuda_driver_open(const cuda_driver **driver);
+
+/* Initialises the driver, and counts the GPUs that this process may use (at least 1). TESS_E_NOT_FOUND: none;
+ * TESS_E_INVALID: CUDA_VISIBLE_DEVICES hides all of them, or names some that are not there. */
+tess_status tess_cuda_devices(const cuda_driver *driver, int *n);
+
+/* Fails unless `error` is 0: what was done, where, what happened, what to do. `where`: "cuda:0 (NVIDIA H100)". */
+tess_status tess_cuda_check(const cuda_driver *driver, int error, const char *where, const char *what);
+
+/* The version of CUDA as people write it, 13000 as "13.0". Returns text. */
+const char *tess_cuda_version_text(int version, char *text, size_t size);
+
+#endif

@@ -1,0 +1,180 @@
+#include "device/cuda/cuda_report.h"
+
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "device/cuda/cuda_driver.h"
+#include "device/cuda/cuda_load.h"
+
+static void begin(tess_cuda_fact *f, const char *name)
+{
+    *f = (tess_cuda_fact){.missing = false};
+    snprintf(f->name, sizeof(f->name), "%s", name);
+}
+
+/* The thread's newest failure becomes the fact. */
+static void report_failure(tess_cuda_fact *f)
+{
+    f->missing = true;
+    snprintf(f->text, sizeof(f->text), "%s", tess_error_message());
+    tess_error_clear();
+}
+
+/* ---- Software ---- */
+/* A file's folder: below an environment's variable where one is named, else absolute; patterns of glob(3). */
+static const struct {
+    const char *variable, *pattern;
+} folders[] = {
+    {"CUDA_HOME", "/lib64"},
+    {"CUDA_PATH", "/lib64"},
+    {NULL, "/usr/local/cuda/lib64"},
+    {NULL, "/usr/lib/*-linux-gnu"},
+    {NULL, "/usr/lib64"},
+    {"VIRTUAL_ENV", "/lib/python3*/site-packages/nvidia/*/lib"},
+    {"CONDA_PREFIX", "/lib"},
+    {"CONDA_PREFIX", "/lib/python3*/site-packages/nvidia/*/lib"},
+    {"HOME", "/.local/lib/python3*/site-packages/nvidia/*/lib"},
+    {NULL, "/usr/local/lib/python3*/dist-packages/nvidia/*/lib"},
+};
+
+static bool find_in(const char *folder, const char *pattern, const char *file, char path[PATH_MAX])
+{
+    char whole[PATH_MAX];
+    glob_t found;
+    if (snprintf(whole, sizeof(whole), "%s%s/%s", folder, pattern, file) >= (int)sizeof(whole))
+        return false;
+    bool any = glob(whole, 0, NULL, &found) == 0 && realpath(found.gl_pathv[0], path) != NULL;
+    globfree(&found);
+    return any;
+}
+
+static bool find_in_library_path(const char *file, char path[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    const char *at = getenv("LD_LIBRARY_PATH");
+    for (size_t n; at != NULL && *at != '\0'; at += n + (at[n] == ':')) {
+        n = strcspn(at, ":");
+        snprintf(folder, sizeof(folder), "%.*s", (int)n, at);
+        if (n > 0 && find_in(folder, "", file, path))
+            return true;
+    }
+    return false;
+}
+
+static bool find_library(const char *file, char path[PATH_MAX])
+{
+    bool found = find_in_library_path(file, path);
+    for (size_t i = 0; !found && i < sizeof(folders) / sizeof(folders[0]); i++) {
+        const char *folder = folders[i].variable != NULL ? getenv(folders[i].variable) : "";
+        found = folder != NULL && find_in(folder, folders[i].pattern, file, path);
+    }
+    return found;
+}
+
+/* The file of a library, which bears its version. Loading it would take longer than all else here. */
+static void look_for_library(tess_cuda_fact *f, const char *name, const char *file, const char *packages)
+{
+    char path[PATH_MAX];
+    begin(f, name);
+    f->missing = !find_library(file, path);
+    if (f->missing)
+        snprintf(f->text, sizeof(f->text),
+                 "not found in LD_LIBRARY_PATH, CUDA_HOME, /usr/local/cuda, the system's folders and Python's "
+                 "nvidia/*/lib: install %s",
+                 packages);
+    else
+        snprintf(f->text, sizeof(f->text), "%s", path);
+}
+
+static void look_for_plugin(tess_cuda_fact *f)
+{
+    const cuda_plugin *plugin;
+    const char *path;
+    char version[16];
+    begin(f, "plug-in");
+    if (tess_cuda_load(&plugin, &path) != TESS_OK)
+        report_failure(f);
+    else
+        snprintf(f->text, sizeof(f->text), "%s, CUDA %s, %s", path,
+                 tess_cuda_version_text(plugin->cuda, version, sizeof(version)), plugin->architectures);
+}
+
+void tess_cuda_software(tess_cuda_fact facts[TESS_CUDA_SOFTWARE])
+{
+    look_for_plugin(&facts[0]);
+    look_for_library(&facts[1], "cublas", "libcublasLt.so.1[0-9]*",
+                     "cuBLAS (NVIDIA's repository: libcublas-13-0; Debian: libcublaslt12; pip: nvidia-cublas)");
+    look_for_library(&facts[2], "nccl", "libnccl.so.2*", "NCCL (Debian: libnccl2; pip: nvidia-nccl-cu13)");
+}
+
+/* ---- Hardware ---- */
+static int attribute(const cuda_driver *cu, int which, int device)
+{
+    int value = 0;
+    return cu->device_attribute(&value, which, device) == 0 ? value : 0;
+}
+
+static void describe(tess_cuda_fact *f, const cuda_driver *cu, int number)
+{
+    char where[16], name[64] = "", bus[32] = "", memory[32];
+    size_t bytes = 0;
+    int device = 0, error;
+    snprintf(where, sizeof(where), "gpu %d", number);
+    begin(f, where);
+    if ((error = cu->device_get(&device, number)) == 0 && (error = cu->device_name(name, sizeof(name), device)) == 0 &&
+        (error = cu->device_memory(&bytes, device)) == 0)
+        error = cu->device_bus(bus, sizeof(bus), device);
+    if (tess_cuda_check(cu, error, where, "describe the GPU") != TESS_OK) {
+        report_failure(f);
+        return;
+    }
+    snprintf(f->text, sizeof(f->text),
+             "%s (%s), compute capability %d.%d, %s, ECC %s, %d processors at up to %d MHz, memory at %d MHz", name,
+             bus, attribute(cu, CUDA_ATTRIBUTE_MAJOR, device), attribute(cu, CUDA_ATTRIBUTE_MINOR, device),
+             tess_format_bytes((double)bytes, memory, sizeof(memory)),
+             attribute(cu, CUDA_ATTRIBUTE_ECC, device) != 0 ? "on" : "off",
+             attribute(cu, CUDA_ATTRIBUTE_PROCESSORS, device), attribute(cu, CUDA_ATTRIBUTE_CLOCK_KHZ, device) / 1000,
+             attribute(cu, CUDA_ATTRIBUTE_MEMORY_CLOCK_KHZ, device) / 1000);
+}
+
+static void describe_peers(tess_cuda_fact *f, const cuda_driver *cu, int n)
+{
+    size_t at = 0;
+    begin(f, "peers");
+    for (int i = 0; i < n; i++) {
+        for (int k = i + 1; k < n; k++) {
+            int there = 0, back = 0;
+            if (cu->device_reaches(&there, i, k) != 0 || cu->device_reaches(&back, k, i) != 0 || !there || !back)
+                at = tess_text_add(f->text, sizeof(f->text), at, "%s%d and %d", at > 0 ? ", " : "", i, k);
+        }
+    }
+    if (at > 0)
+        tess_text_add(f->text, sizeof(f->text), at, " do not read each other's memory");
+    else
+        snprintf(f->text, sizeof(f->text), "all read each other's memory");
+}
+
+int tess_cuda_hardware(tess_cuda_fact facts[TESS_CUDA_GPUS + 2])
+{
+    const cuda_driver *cu;
+    int version = 0, n = 0, n_facts = 1;
+    char text[16];
+    begin(&facts[0], "driver");
+    if (tess_cuda_driver_open(&cu) != TESS_OK || tess_cuda_devices(cu, &n) != TESS_OK) {
+        report_failure(&facts[0]);
+        return n_facts;
+    }
+    cu->version(&version);
+    snprintf(facts[0].text, sizeof(facts[0].text), "supports CUDA %s",
+             tess_cuda_version_text(version, text, sizeof(text)));
+    n = n < TESS_CUDA_GPUS ? n : TESS_CUDA_GPUS;
+    for (int i = 0; i < n; i++)
+        describe(&facts[n_facts++], cu, i);
+    if (n > 1)
+        describe_peers(&facts[n_facts++], cu, n);
+    return n_facts;
+}

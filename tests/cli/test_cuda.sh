@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# NVIDIA GPUs without one: what is missing is named, exit code 2, and nothing is written; and with a driver that plays GPUs in
+# the host's memory and a plug-in with rows for the host ($TESS_CUDA_FAKE), whole runs have the bits of the CPU's `ref`.
+. "$(dirname "$0")/support.sh"
+make_text 200 >text.txt
+make_model model.json
+make_config run.yaml
+fake=$TESS_CUDA_FAKE
+unset LD_LIBRARY_PATH TESSERA_CUDA TESSERA_DEVICE CUDA_VISIBLE_DEVICES
+args=(train run.yaml job.dump_folder=out job.device=cuda training.steps=3 lr_scheduler.warmup_steps=1 validation.enable=false
+    training.mixed_precision_param=float32)
+
+bad() { # NAME TEXT VARIABLE=VALUE...
+    local name=$1 text=$2
+    shift 2
+    expect "$name" 2 "$text" env "$@" "$tessera" "${args[@]}" -n 2
+    [ ! -e out ] || fail "$name: wrote $(find out | head -n 3)"
+    rm -rf out
+}
+
+readelf -d "$tessera" | grep -iE 'NEEDED.*(cuda|nvidia|nccl|cublas)' && fail "the command links CUDA" || pass "the command links no CUDA"
+
+# ---- What is missing
+plugin=$fake/libtessera_cuda.so
+mkdir alone old
+cp "$tessera" alone/
+cp "$fake/libtessera_cuda_other_build.so" old/libcuda.so.1
+tessera_here=$tessera tessera=$work/alone/tessera
+bad "no plug-in" "this build has no plug-in for NVIDIA GPUs (libtessera_cuda.so): install CUDA's nvcc" A=
+tessera=$tessera_here
+bad "a plug-in by its name" "TESSERA_CUDA is 'mine', expected the path" TESSERA_CUDA=mine
+bad "a plug-in that is not there" "there is no such file" TESSERA_CUDA=/nowhere/x.so
+bad "a plug-in that is no library" "cannot load the plug-in" TESSERA_CUDA="$work/text.txt"
+bad "a library that is no plug-in" "is no plug-in of Tessera" TESSERA_CUDA="$fake/libcuda.so.1"
+bad "a plug-in of another version" "belongs to another version of Tessera (its table is version 99, ours" \
+    TESSERA_CUDA="$fake/libtessera_cuda_other_version.so"
+bad "a plug-in of another build" "belongs to another build of Tessera (0.0.0-other, ours is" \
+    TESSERA_CUDA="$fake/libtessera_cuda_other_build.so"
+if ldconfig -p | grep -q 'libcuda\.so\.1'; then
+    echo "SKIPPED: this machine has NVIDIA's driver, so it cannot be missing"
+else
+    bad "no driver" "NVIDIA's driver is missing" TESSERA_CUDA="$plugin"
+    if [ -e "$(dirname "$tessera")/libtessera_cuda.so" ]; then
+        bad "the plug-in beside the command is its own" "NVIDIA's driver is missing" A=
+    else
+        echo "SKIPPED: nvcc is not installed, so there is no plug-in for GPUs"
+    fi
+fi
+bad "a driver from before" "NVIDIA's driver (libcuda.so.1) is too old: it has no cuInit" TESSERA_CUDA="$plugin" \
+    LD_LIBRARY_PATH="$work/old"
+export TESSERA_CUDA=$plugin LD_LIBRARY_PATH=$fake
+bad "a driver of another CUDA" "it supports CUDA 12.4" CUDA_FAKE=version=12040
+bad "no GPU" "finds no GPU" CUDA_FAKE=devices=0
+bad "GPUs that are hidden" "CUDA_VISIBLE_DEVICES is ''" CUDA_VISIBLE_DEVICES=
+bad "GPUs of a wrong list" "CUDA_VISIBLE_DEVICES is '0,x', which lists 2 GPUs" CUDA_VISIBLE_DEVICES=0,x
+bad "a GPU of another kind" "needs an Ampere GPU" CUDA_FAKE=major=7,minor=5
+bad "a busy GPU" "another process has this GPU to itself" CUDA_FAKE=fail=cuDevicePrimaryCtxRetain:1:46
+
+# ---- What there is
+export CUDA_FAKE=devices=2
+"$tessera" info >info
+for text in 'driver:  supports CUDA 13.0' 'gpu 1:   Fake GPU B (0000:11:00.0), compute capability 9.0, 1.00 GiB, ECC on, 132' \
+    'peers:   all read' "plug-in: $plugin, CUDA 13.0, sm_80" 'cublas:  '; do
+    grep -qF "$text" info && pass "info: $text" || fail "info: no \"$text\" in: $(head -n 12 info)"
+done
+
+# ---- Whole runs: test_golden_cuda has more
+TESSERA_CPU=ref "$tessera" "${args[@]}" job.dump_folder=ref job.device=cpu >log 2>&1 || { cat log; exit 1; }
+generate() { "$tessera" generate ref/model --prompt "the ship" --max-new-tokens 8 --temperature 0 --dtype float32 "$@" 2>notes; }
+TESSERA_CPU=ref generate --device cpu >want
+cmp -s want <(generate --device cuda:1) && [ -s want ] && pass "generation: the text of the CPU" || fail "generation: $(tail -n 2 notes)"
+expect "too little memory" 1 "a smaller training.local_batch_size" env CUDA_FAKE=memory=50000 "$tessera" "${args[@]}"
+cp output refused
+expect "and how much there is" 0 "of 48.8 KiB free: cuda:0 (Fake GPU A): allocate: CUDA_ERROR_OUT_OF_MEMORY" cat refused
+finish

@@ -1,0 +1,298 @@
+/* A libcuda.so.1 for tests without a GPU: its GPUs' memory is the host's, and its queues are always done. What it shall
+ * be is in the environment, CUDA_FAKE="devices=2,major=9,minor=0,version=13000,memory=1000000,fail=cuMemAlloc_v2:3:2":
+ * the third call of that function gives error 2. As the real one does, it honours CUDA_VISIBLE_DEVICES, wants a context
+ * in each thread, and does not work in a process that was forked after it had started. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/cuda/cuda_driver.h"
+
+#define EXPORT __attribute__((visibility("default")))
+enum { NO_DEVICE = 100, INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, ALIGN = 256 };
+
+static int starter; /* the process that initialised it */
+static size_t used;
+static _Thread_local cuda_context current;
+static struct CUctx_st {
+    bool retained;
+} contexts[16];
+
+static long setting(const char *key, long fallback)
+{
+    const char *text = getenv("CUDA_FAKE");
+    for (size_t n = strlen(key); text != NULL && *text != '\0'; text += strcspn(text, ","), text += *text == ',')
+        if (strncmp(text, key, n) == 0 && text[n] == '=')
+            return strtol(text + n + 1, NULL, 0);
+    return fallback;
+}
+
+/* The error that this call shall give. */
+static int due(const char *function)
+{
+    static int n_calls; /* since the wish is the same */
+    static char wish[128];
+    char name[64];
+    int call, error;
+    const char *text = getenv("CUDA_FAKE"), *fail = text != NULL ? strstr(text, "fail=") : NULL;
+    if (fail != NULL && strcmp(fail, wish) != 0) {
+        snprintf(wish, sizeof(wish), "%s", fail);
+        n_calls = 0;
+    }
+    if (fail == NULL || sscanf(fail, "fail=%63[^:]:%d:%d", name, &call, &error) != 3 || strcmp(name, function) != 0)
+        return 0;
+    return ++n_calls == call ? error : 0;
+}
+
+static int n_devices(void)
+{
+    int n = (int)setting("devices", 1), n_visible = 0;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (visible == NULL)
+        return n;
+    for (char *end; *visible != '\0'; visible = end + (*end == ',')) {
+        long number = strtol(visible, &end, 10);
+        if (end == visible || number < 0 || number >= n)
+            break;
+        n_visible++;
+    }
+    return n_visible;
+}
+
+static int works(const char *function)
+{
+    int error = starter != getpid() ? NOT_INITIALIZED : current == NULL || !current->retained ? INVALID_CONTEXT : 0;
+    return error != 0 ? error : due(function);
+}
+
+#define ANSWER(error)         \
+    do {                      \
+        int error_ = (error); \
+        if (error_ != 0)      \
+            return error_;    \
+    } while (0)
+
+/* Each function of the list, under the driver's name. */
+#define X(name, symbol, parameters) EXPORT int fake_##name parameters __asm__(symbol);
+CUDA_DRIVER_LIST(X)
+#undef X
+
+int fake_init(unsigned flags)
+{
+    (void)flags;
+    ANSWER(due("cuInit"));
+    if (starter != 0 && starter != getpid())
+        return NOT_INITIALIZED;
+    starter = getpid();
+    return n_devices() > 0 ? 0 : NO_DEVICE;
+}
+
+int fake_version(int *version)
+{
+    *version = (int)setting("version", 13000);
+    return 0;
+}
+
+int fake_error_name(int error, const char **name)
+{
+    *name = error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_FAKE";
+    return 0;
+}
+
+int fake_error_text(int error, const char **text)
+{
+    *text = "as the test wished";
+    return error == 0;
+}
+
+int fake_device_count(int *n)
+{
+    *n = n_devices();
+    return starter == getpid() ? 0 : NOT_INITIALIZED;
+}
+
+int fake_device_get(int *device, int number)
+{
+    *device = number;
+    return number < n_devices() ? due("cuDeviceGet") : 101;
+}
+
+int fake_device_name(char *name, int bytes, int device)
+{
+    snprintf(name, (size_t)bytes, "Fake GPU %c", 'A' + device);
+    return 0;
+}
+
+int fake_device_attribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == CUDA_ATTRIBUTE_MAJOR              ? (int)setting("major", 9)
+             : attribute == CUDA_ATTRIBUTE_MINOR            ? (int)setting("minor", 0)
+             : attribute == CUDA_ATTRIBUTE_ECC              ? (int)setting("ecc", 1)
+             : attribute == CUDA_ATTRIBUTE_CLOCK_KHZ        ? 1980000
+             : attribute == CUDA_ATTRIBUTE_MEMORY_CLOCK_KHZ ? 2619000
+             : attribute == CUDA_ATTRIBUTE_PROCESSORS       ? 132
+                                                            : 0;
+    return 0;
+}
+
+int fake_device_memory(size_t *bytes, int device)
+{
+    (void)device;
+    *bytes = (size_t)setting("memory", 1 << 30);
+    return 0;
+}
+
+int fake_device_bus(char *id, int bytes, int device)
+{
+    snprintf(id, (size_t)bytes, "0000:%02X:00.0", 16 + device);
+    return 0;
+}
+
+int fake_device_reaches(int *can, int device, int peer)
+{
+    (void)device;
+    (void)peer;
+    *can = (int)setting("peers", 1);
+    return 0;
+}
+
+int fake_context_retain(cuda_context *context, int device)
+{
+    ANSWER(due("cuDevicePrimaryCtxRetain"));
+    *context = &contexts[device];
+    contexts[device].retained = true;
+    return 0;
+}
+
+int fake_context_set(cuda_context context)
+{
+    current = context;
+    return starter != getpid() ? NOT_INITIALIZED : due("cuCtxSetCurrent");
+}
+
+int fake_context_synchronize(void)
+{
+    return works("cuCtxSynchronize");
+}
+
+/* In front of a block is its size. */
+int fake_memory_alloc(cuda_address *memory, size_t bytes)
+{
+    ANSWER(works("cuMemAlloc_v2"));
+    if (bytes == 0)
+        return INVALID_VALUE;
+    char *block = used + bytes <= (size_t)setting("memory", 1 << 30) ? aligned_alloc(ALIGN, ALIGN + bytes) : NULL;
+    if (block == NULL)
+        return CUDA_OUT_OF_MEMORY;
+    used += bytes;
+    memcpy(block, &bytes, sizeof(bytes));
+    memset(block + ALIGN, 0xa5, bytes);
+    *memory = (cuda_address)(uintptr_t)(block + ALIGN);
+    return 0;
+}
+
+int fake_memory_free(cuda_address memory)
+{
+    ANSWER(works("cuMemFree_v2"));
+    char *block = (char *)(uintptr_t)memory - ALIGN;
+    size_t bytes;
+    memcpy(&bytes, block, sizeof(bytes));
+    used -= bytes;
+    free(block);
+    return 0;
+}
+
+int fake_memory_info(size_t *left, size_t *whole)
+{
+    *whole = (size_t)setting("memory", 1 << 30);
+    *left = *whole - used;
+    return works("cuMemGetInfo_v2");
+}
+
+int fake_host_register(void *host, size_t bytes, unsigned flags)
+{
+    if ((uintptr_t)host % 4096 != 0 || bytes == 0 || bytes % 4096 != 0 || flags != 0)
+        return INVALID_VALUE;
+    return works("cuMemHostRegister_v2");
+}
+
+int fake_host_unregister(void *host)
+{
+    return (uintptr_t)host % 4096 != 0 ? INVALID_VALUE : works("cuMemHostUnregister");
+}
+
+int fake_copy(cuda_address to, cuda_address from, size_t bytes, cuda_queue q)
+{
+    ANSWER(works("cuMemcpyAsync"));
+    (void)q;
+    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+int fake_fill(cuda_address to, unsigned char byte, size_t n, cuda_queue q)
+{
+    ANSWER(works("cuMemsetD8Async"));
+    (void)q;
+    memset((void *)(uintptr_t)to, byte, n);
+    return 0;
+}
+
+int fake_queue_create(cuda_queue *q, unsigned flags)
+{
+    ANSWER(works("cuStreamCreate"));
+    if (flags != CUDA_QUEUE_NON_BLOCKING)
+        return INVALID_VALUE;
+    *q = malloc(1);
+    return *q != NULL ? 0 : CUDA_OUT_OF_MEMORY;
+}
+
+int fake_queue_destroy(cuda_queue q)
+{
+    free(q);
+    return works("cuStreamDestroy_v2");
+}
+
+int fake_queue_synchronize(cuda_queue q)
+{
+    (void)q;
+    return works("cuStreamSynchronize");
+}
+
+int fake_queue_wait(cuda_queue q, cuda_ticket ticket, unsigned flags)
+{
+    return q == NULL || ticket == NULL || flags != 0 ? INVALID_VALUE : works("cuStreamWaitEvent");
+}
+
+int fake_ticket_create(cuda_ticket *ticket, unsigned flags)
+{
+    ANSWER(works("cuEventCreate"));
+    if (flags != CUDA_TICKET_DISABLE_TIMING)
+        return INVALID_VALUE;
+    *ticket = malloc(1);
+    return *ticket != NULL ? 0 : CUDA_OUT_OF_MEMORY;
+}
+
+int fake_ticket_destroy(cuda_ticket ticket)
+{
+    free(ticket);
+    return works("cuEventDestroy_v2");
+}
+
+int fake_ticket_record(cuda_ticket ticket, cuda_queue q)
+{
+    return q == NULL || ticket == NULL ? INVALID_VALUE : works("cuEventRecord");
+}
+
+int fake_ticket_query(cuda_ticket ticket)
+{
+    return ticket == NULL ? INVALID_VALUE : works("cuEventQuery");
+}
+
+int fake_ticket_synchronize(cuda_ticket ticket)
+{
+    return ticket == NULL ? INVALID_VALUE : works("cuEventSynchronize");
+}
