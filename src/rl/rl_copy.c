@@ -72,7 +72,8 @@ tess_status rl_copy_create(rl *r)
     *c = (rl_copy){.sync = rl_sync_of(r), .step = -1};
     c->source = tess_weight_sync_source(&c->sync, tess_team_rank(r->team));
     TESS_TRY(tess_stream_create(r->mem, tess_runtime_threads(runtime), tess_runtime_kernels(runtime), &c->stream));
-    TESS_TRY(tess_compute_open(tess_config_device(r->config), c->stream, &c->compute));
+    TESS_TRY(
+        tess_compute_open_of_rank(tess_config_device(r->config), tess_runtime_rank(runtime), c->stream, &c->compute));
     TESS_TRY(tess_model_create(r->mem, tess_trainer_model(r->trainer), &c->model));
     return tess_weight_receiver_create(
         r->mem, c->model, tess_precision_dtype(r->config->training.mixed_precision_param), &c->sync, &c->receiver);

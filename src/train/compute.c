@@ -1,5 +1,7 @@
 #include "train/compute.h"
 
+#include "job/environment.h"
+
 tess_status tess_compute_open(const char *name, int number, tess_stream *host, tess_compute *c)
 {
     *c = (tess_compute){.stream = host};
@@ -8,6 +10,15 @@ tess_status tess_compute_open(const char *name, int number, tess_stream *host, t
     return c->apart ? tess_device_stream(c->device, tess_threads_count(tess_stream_threads(host)),
                                          tess_stream_kernels(host)->name, &c->stream)
                     : TESS_OK;
+}
+
+/* Ranks of a host have consecutive numbers, so those of a starter that tells nobody its place there are dealt out well,
+ * too. */
+tess_status tess_compute_open_of_rank(const char *name, int rank, tess_stream *host, tess_compute *c)
+{
+    tess_environment environment;
+    TESS_TRY(tess_environment_read(&environment));
+    return tess_compute_open(name, environment.local_rank >= 0 ? environment.local_rank : rank, host, c);
 }
 
 tess_status tess_compute_hooks(tess_compute *c, const tess_model *model, const tess_hooks *hooks,

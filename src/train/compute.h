@@ -16,6 +16,8 @@ typedef struct tess_compute {
 /* Opens the device that is called `name`, for caller `number` of the host (as in tess_device_open). On the host the
  * stream is `host`, else one with as many threads. */
 tess_status tess_compute_open(const char *name, int number, tess_stream *host, tess_compute *compute);
+/* The same for a rank of the job, whose environment says its number on the host. */
+tess_status tess_compute_open_of_rank(const char *name, int rank, tess_stream *host, tess_compute *compute);
 /* Makes the executor's hooks from those of the host. */
 tess_status tess_compute_hooks(tess_compute *compute, const tess_model *model, const tess_hooks *hooks,
                                const tess_staging_options *options);

@@ -9,7 +9,6 @@
 #include "comm/rejoin.h"
 #include "inject/inject.h"
 #include "device/peak.h"
-#include "job/environment.h"
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"
 #include "train/adapter.h"
@@ -257,23 +256,14 @@ static tess_status agree_on_kernels(tess_engine *e)
     return tess_team_agree(e->team, status);
 }
 
-/* Ranks of a host have consecutive numbers, so those of a starter that tells nobody its place there are dealt out well,
- * too. */
-static tess_status open_compute(tess_engine *e)
-{
-    tess_environment environment;
-    TESS_TRY(tess_environment_read(&environment));
-    int number = environment.local_rank >= 0 ? environment.local_rank : tess_runtime_rank(e->runtime);
-    return tess_compute_open(tess_config_device(e->config), number, e->stream, &e->compute);
-}
-
 static tess_status build(tess_engine *e, const tess_model_config *model_config, const weights_source *source)
 {
     TESS_TRY(build_model(e, model_config));
     TESS_TRY(
         tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
     TESS_TRY(agree_on_kernels(e));
-    TESS_TRY(open_compute(e));
+    TESS_TRY(tess_compute_open_of_rank(tess_config_device(e->config), tess_runtime_rank(e->runtime), e->stream,
+                                       &e->compute));
     TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
     return e->is_second ? TESS_OK : measure_peak(e);
