@@ -141,6 +141,8 @@ static tess_status run(rl_drawing *d, const tess_held_weights *held)
 static tess_status run_while_training_sleeps(rl_drawing *d, const tess_held_weights *held)
 {
     rl *r = d->r;
+    if (r->engine == NULL) /* this rank only draws */
+        return run(d, held);
     tess_executor_sleep(r->engine->executor);
     if (r->critic != NULL)
         tess_critic_sleep(r->critic);
