@@ -6,6 +6,7 @@
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
+#include "base/text/json.h"
 #include "base/text/text.h"
 #include "data/corpus/corpus.h"
 #include "data/loader/loader.h"
@@ -275,6 +276,31 @@ static void parts_of_a_shard_share_no_token_and_leave_none_out(void)
     EXPECT(hash == whole);
     tess_token_block_free(&block);
     tess_tokenizer_destroy(&tokenizer);
+}
+
+static void a_digest_is_of_what_a_tokenizer_does_and_not_of_its_file(void)
+{
+    static const char *const names[] = {"gpt2", "llama2", "llama3", "qwen2", "trained"};
+    uint64_t digests[5];
+    for (int i = 0; i < 5; i++) {
+        char name[64];
+        json_t *json;
+        uint64_t again;
+        snprintf(name, sizeof(name), "data/fixtures/%s.json", names[i]);
+        tess_tokenizer *tokenizer = load_tokenizer(name), *rewritten;
+        EXPECT_OK(tess_tokenizer_digest(tokenizer, &digests[i]));
+        for (int k = 0; k < i; k++)
+            EXPECT(digests[k] != digests[i]);
+        EXPECT_OK(tess_json_load(test_path(name), 1 << 26, &json));
+        char *text = json_dumps(json, JSON_SORT_KEYS | JSON_INDENT(2) | JSON_ENSURE_ASCII);
+        EXPECT_OK(tess_tokenizer_parse(test_mem(), text, strlen(text), "rewritten", &rewritten));
+        EXPECT_OK(tess_tokenizer_digest(rewritten, &again));
+        EXPECT(again == digests[i]);
+        free(text);
+        json_decref(json);
+        tess_tokenizer_destroy(&rewritten);
+        tess_tokenizer_destroy(&tokenizer);
+    }
 }
 
 /* ---- Those of others ---- */
@@ -596,6 +622,8 @@ static const test_case cases[] = {
     {"a_killed_writer_is_followed_to_the_same_bytes", a_killed_writer_is_followed_to_the_same_bytes, 0, 0},
     {"compressed_text_gives_the_blocks_of_plain_text", compressed_text_gives_the_blocks_of_plain_text, 0, 0},
     {"parts_of_a_shard_share_no_token_and_leave_none_out", parts_of_a_shard_share_no_token_and_leave_none_out, 0, 0},
+    {"a_digest_is_of_what_a_tokenizer_does_and_not_of_its_file",
+     a_digest_is_of_what_a_tokenizer_does_and_not_of_its_file, 0, 0},
     {"files_of_other_programs_give_their_documents", files_of_other_programs_give_their_documents, 0, 0},
     {"the_bos_of_other_programs_begins_documents_and_is_left_to_the_loader",
      the_bos_of_other_programs_begins_documents_and_is_left_to_the_loader, 0, 0},
