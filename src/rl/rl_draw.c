@@ -163,7 +163,7 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
     tess_status status = r->copy != NULL ? rl_copy_hold(r, &held) : tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && n > 0)
-        status = r->copy != NULL ? run(&d, &held) : run_while_training_sleeps(&d, &held);
+        status = run_while_training_sleeps(&d, &held);
     tess_status freed = tess_weights_let_go(&held);
     tess_buffer_free(&d.tail);
     tess_mem_free(r->mem, d.again);
