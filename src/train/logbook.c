@@ -198,12 +198,12 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
     book_page *page = book->page;
     const logbook_step *entry = &page->step[step % 2];
     const tess_span *spans;
-    if (atomic_load(&page->done) == step)
+    if (atomic_load(&page->done) == step && !tess_optimizer_meets(e->optimizer))
         return TESS_OK;
     if (!entry->report.skipped) {
         TESS_TRY(tess_fsdp_find_gradients(e->fsdp, entry->report.n_micro));
         TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
-        TESS_TRY(tess_adamw_step(e->adamw, spans, step - entry->optimizer_begin, entry->lr, entry->scale));
+        TESS_TRY(tess_optimizer_step(e->optimizer, spans, step - entry->optimizer_begin, entry->lr, entry->scale));
     }
     atomic_store(&page->done, step);
     return TESS_OK;

@@ -88,7 +88,10 @@ typedef struct tess_config {
         tess_text_list targets;
     } lora;
     struct {
-        double lr, beta1, beta2, eps, weight_decay;
+        int name; /* tess_optimizer_kind */
+        double lr, beta1, beta2, eps, weight_decay, momentum;
+        bool nesterov;
+        int muon_rate, state_dtype; /* tess_muon_rate, tess_precision */
     } optimizer;
     struct {
         int64_t warmup_steps;

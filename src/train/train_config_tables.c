@@ -97,11 +97,20 @@ static const tess_option lora[] = {
 };
 
 static const tess_option optimizer[] = {
-    FLOAT("optimizer.lr", optimizer.lr, "3e-4", 0, 1e6, "AdamW's peak learning rate"),
+    CHOICE("optimizer.name", optimizer.name, "adamw", "adamw|adam|sgd|muon|adamw8bit",
+           "muon: matrices of layers, the rest by adamw; adamw8bit: 8-bit moments of matrices of layers"),
+    FLOAT("optimizer.lr", optimizer.lr, "3e-4", 0, 1e6, "peak learning rate"),
     FLOAT("optimizer.beta1", optimizer.beta1, "0.9", 0, 0.999999, "decay of the first moment"),
     FLOAT("optimizer.beta2", optimizer.beta2, "0.95", 0, 0.999999, "decay of the second moment"),
     FLOAT("optimizer.eps", optimizer.eps, "1e-8", 0, 1, "added to the root of the second moment"),
-    FLOAT("optimizer.weight_decay", optimizer.weight_decay, "0.1", 0, 1e3, "decoupled; never on norms and biases"),
+    FLOAT("optimizer.weight_decay", optimizer.weight_decay, "0.1", 0, 1e3,
+          "decoupled (adam, sgd: added to the gradient); never on norms and biases"),
+    FLOAT("optimizer.momentum", optimizer.momentum, "0.95", 0, 0.999999, "of sgd and muon; sgd without state: 0"),
+    BOOL("optimizer.nesterov", optimizer.nesterov, "true", "sgd, muon: Nesterov's momentum"),
+    CHOICE("optimizer.muon_rate", optimizer.muon_rate, "match_rms", "match_rms|original",
+           "muon's step for a matrix of R by C: lr 0.2 sqrt(max(R, C)), as far as adamw; or lr sqrt(max(1, R / C))"),
+    CHOICE("optimizer.state_dtype", optimizer.state_dtype, "float32", "bfloat16|float32",
+           "dtype of moments; bfloat16: rounded up or down at random, the same on any number of ranks"),
 };
 
 static const tess_option lr_scheduler[] = {
@@ -458,7 +467,7 @@ static const tess_option_table tables[] = {
     TABLE(data, "what it is trained on"),
     TABLE(training, "sizes and precision of a step"),
     TABLE(lora, "adapters"),
-    TABLE(optimizer, "AdamW"),
+    TABLE(optimizer, "what is done with a gradient"),
     TABLE(lr_scheduler, "learning rate over time"),
     TABLE(parallelism, "how ranks share the model"),
     TABLE(activation_checkpoint, "memory for time"),

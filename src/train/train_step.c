@@ -29,8 +29,8 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
         report->lr = tess_schedule_lr(&schedule, e->step + 1 - e->schedule_begin);
     tess_logbook_committed(e->book, e, report, (float)report->lr, (float)scale);
     return report->skipped ? TESS_OK
-                           : tess_fsdp_adamw_step(e->fsdp, e->adamw, e->step + 1 - e->optimizer_begin,
-                                                  (float)report->lr, (float)scale);
+                           : tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->optimizer_begin,
+                                                      (float)report->lr, (float)scale);
 }
 
 static uint64_t exchanged(const tess_engine *e)

@@ -298,6 +298,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->shape = params[i].shape;
         p->trainable = params[i].trainable;
         p->decay = params[i].decay;
+        p->hidden = params[i].hidden;
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;
