@@ -39,9 +39,10 @@ static json_t *describe(const tess_trainer *t)
     const tess_lora *lora = &t->model_config.lora;
     json_t *adapter = json_pack("{s:I, s:f, s:b}", "rank", (json_int_t)lora->rank, "alpha", lora->alpha, "use_rslora",
                                 (int)lora->rslora);
-    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i, s:o, s:o, s:o}", "step",
+    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i, s:o, s:o, s:o}", "step",
                      (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin",
-                     (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "newest_losses",
+                     (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "loss_scale",
+                     e->scaler.scale, "loss_scale_finite", (json_int_t)e->scaler.n_finite, "newest_losses",
                      describe_spikes(tess_numbers_losses(e->numbers)), "newest_grad_norms",
                      describe_spikes(tess_numbers_norms(e->numbers)), "seed", (json_int_t)c->debug.seed, "seq_len",
                      (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size,

@@ -19,7 +19,7 @@
 
 tess_dtype tess_precision_dtype(int precision)
 {
-    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : TESS_F32;
+    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
 }
 
 static bool is_hidden(const tess_model *model, const tess_param *param)
@@ -317,7 +317,9 @@ static tess_status create(tess_team *team, const tess_config *config, const tess
                        .runtime = runtime,
                        .team = team,
                        .mem = tess_runtime_mem(runtime),
+                       .scaler = tess_loss_scaler_of(config),
                        .is_second = source->fill != NULL};
+    e->scaled_loss = tess_scaled_loss(&e->scaler.scale);
     tess_phase_start(&e->clock);
     tess_status status = build(e, model_config, source);
     if (status != TESS_OK) {

@@ -10,6 +10,7 @@
 #include "tessera/optim.h"
 #include "train/compute.h"
 #include "train/loss.h"
+#include "train/loss_scale.h"
 #include "train/train.h"
 #include "train/weights.h"
 
@@ -58,7 +59,9 @@ typedef struct tess_engine {
     /* Steps done when the learning rate's schedule and the optimizer's moments began. Not 0 if a resumed run excluded
      * them from loading. */
     int64_t schedule_begin, optimizer_begin;
-    bool has_news; /* this rank has something to tell all ranks after the step */
+    tess_loss_scaler scaler;     /* of the next step */
+    tess_token_loss scaled_loss; /* of text, where the scale is not 1 */
+    bool has_news;               /* this rank has something to tell all ranks after the step */
 } tess_engine;
 
 struct tess_engine_report;
@@ -87,6 +90,7 @@ typedef struct tess_engine_report {
     double loss, grad_norm, lr; /* loss: sum of -log p over the step's target tokens, by the divisor; or what the
                                    source's judge says */
     double divisor;             /* the step's */
+    double loss_scale;          /* of the step's gradients on their way; grad_norm is without it */
     int64_t n_micro, n_tokens;  /* micro-batches and target tokens of the step, over all ranks */
     double zloss, zgrad;        /* z-scores of loss and norm (numbers/numbers.h); NaN: not known yet */
     bool skipped;               /* the weights did not change; lr is 0 */

@@ -99,6 +99,7 @@ static logbook_step entry_of(const tess_engine *e)
                           .n_tokens = e->n_tokens,
                           .schedule_begin = e->schedule_begin,
                           .optimizer_begin = e->optimizer_begin,
+                          .scaler = e->scaler,
                           .losses = *tess_numbers_losses(e->numbers),
                           .norms = *tess_numbers_norms(e->numbers),
                           .report = {.n_tokens = -1}};
@@ -223,6 +224,7 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, tess_task_pla
     e->n_tokens = last->n_tokens;
     e->schedule_begin = last->schedule_begin;
     e->optimizer_begin = last->optimizer_begin;
+    e->scaler = last->scaler;
     *tess_numbers_losses(e->numbers) = last->losses;
     *tess_numbers_norms(e->numbers) = last->norms;
     if (last->report.n_tokens < 0)
