@@ -36,7 +36,7 @@ template <typename T, void (*destroy)(T **)> using owned = std::unique_ptr<T, de
 using runtime_handle = owned<tess_runtime, tess_runtime_destroy>;
 using mesh_handle = owned<tess_mesh, tess_mesh_destroy>;
 using fsdp_handle = owned<tess_fsdp, tess_fsdp_destroy>;
-using adamw_handle = owned<tess_adamw, tess_adamw_destroy>;
+using optimizer_handle = owned<tess_optimizer, tess_optimizer_destroy>;
 using saver_handle = owned<tess_checkpoint_saver, tess_checkpoint_saver_destroy>;
 
 // Calls a function of the library whose last argument receives a handle.
@@ -74,7 +74,7 @@ struct model {
         return tess_fsdp_create(mesh.get(), &policy, out);
     });
     tess_unit *unit = nullptr; // belongs to fsdp
-    adamw_handle adamw;
+    optimizer_handle optimizer;
     int rank = tess_runtime_rank(runtime.get()), world = tess_runtime_world(runtime.get());
 
     model()
@@ -82,9 +82,13 @@ struct model {
         const tess_param_desc weight{"map.weight", {2, {rows, columns}}, true, true, {TESS_REPLICATE, 0, 0}};
         check(tess_fsdp_add_unit(fsdp.get(), "map", &weight, 1, &unit));
         check(tess_fsdp_materialize(fsdp.get(), init_rows, nullptr));
-        adamw = made<adamw_handle>([this](auto out) {
-            const tess_adamw_options options{0.9f, 0.999f, 1e-8f, 0.01f};
-            return tess_fsdp_adamw_create(fsdp.get(), &options, out);
+        optimizer = made<optimizer_handle>([this](auto out) {
+            tess_optimizer_options options{};
+            options.beta1 = 0.9f;
+            options.beta2 = 0.999f;
+            options.eps = 1e-8f;
+            options.weight_decay = 0.01f;
+            return tess_fsdp_optimizer_create(fsdp.get(), &options, out);
         });
     }
 
@@ -126,7 +130,8 @@ struct model {
             local[size_t(s)] = run(uint64_t(number * micro_batches + s * world + rank));
         }
         check(tess_fsdp_step_end(fsdp.get()));
-        check(tess_fsdp_adamw_step(fsdp.get(), adamw.get(), number, 0.03f, 1.0f / (micro_batches * batch * rows)));
+        check(tess_fsdp_optimizer_step(fsdp.get(), optimizer.get(), number, 0.03f,
+                                       1.0f / (micro_batches * batch * rows)));
         check(tess_all_gather(tess_runtime_team(runtime.get()), local.data(), all.data(), size_t(n_local), TESS_F32,
                               nullptr));
         float loss = 0;
@@ -148,7 +153,7 @@ void train(const char *folder, int64_t last_step)
         throw std::runtime_error(std::to_string(m.world) + " ranks do not divide 4 micro-batches");
     tess_checkpoint_state state{};
     state.fsdp = m.fsdp.get();
-    state.adamw = m.adamw.get();
+    state.optimizer = m.optimizer.get();
     int64_t step = 0;
     check(tess_checkpoint_resume(m.runtime.get(), folder, &state, &step));
     const auto saver = made<saver_handle>([&](auto out) {

@@ -38,11 +38,14 @@ class Cut(Structure):
 
 
 class Param(Structure):
-    _fields_ = [("name", c_char_p), ("shape", Shape), ("trainable", c_bool), ("decay", c_bool), ("tp", Cut)]
+    _fields_ = [("name", c_char_p), ("shape", Shape), ("trainable", c_bool), ("decay", c_bool), ("tp", Cut),
+                ("hidden", c_bool)]
 
 
-class AdamW(Structure):
-    _fields_ = [(name, c_float) for name in ("beta1", "beta2", "eps", "weight_decay")]
+class OptimizerOptions(Structure):
+    """kind 0: AdamW."""
+    _fields_ = [("kind", c_int), *[(name, c_float) for name in ("beta1", "beta2", "eps", "weight_decay", "momentum")],
+                ("nesterov", c_bool), ("muon_rate", c_int), ("state_dtype", c_int), ("seed", ctypes.c_uint64)]
 
 
 class Box(Structure):
@@ -54,7 +57,7 @@ class CheckpointTensor(Structure):
 
 
 class CheckpointState(Structure):
-    _fields_ = [("fsdp", c_void_p), ("adamw", c_void_p), ("tensors", POINTER(CheckpointTensor)), ("n_tensors", c_int),
+    _fields_ = [("fsdp", c_void_p), ("optimizer", c_void_p), ("tensors", POINTER(CheckpointTensor)), ("n_tensors", c_int),
                 ("partial", c_bool)]
 
 
@@ -82,11 +85,11 @@ mesh_create = function("tess_mesh_create", HANDLE, POINTER(Axis), c_int, OUT)
 fsdp_create = function("tess_fsdp_create", HANDLE, POINTER(Policy), OUT)
 fsdp_add_unit = function("tess_fsdp_add_unit", HANDLE, c_char_p, POINTER(Param), c_int, OUT)
 fsdp_materialize = function("tess_fsdp_materialize", HANDLE, FILL, c_void_p)
-fsdp_adamw_create = function("tess_fsdp_adamw_create", HANDLE, POINTER(AdamW), OUT)
+fsdp_optimizer_create = function("tess_fsdp_optimizer_create", HANDLE, POINTER(OptimizerOptions), OUT)
 fsdp_step_begin = function("tess_fsdp_step_begin", HANDLE, c_int)
 fsdp_micro_begin = function("tess_fsdp_micro_begin", HANDLE, c_int)
 fsdp_step_end = function("tess_fsdp_step_end", HANDLE)
-fsdp_adamw_step = function("tess_fsdp_adamw_step", HANDLE, HANDLE, c_int64, c_float, c_float)
+fsdp_optimizer_step = function("tess_fsdp_optimizer_step", HANDLE, HANDLE, c_int64, c_float, c_float)
 unit_hook = {name: function(f"tess_unit_{name}", HANDLE)
              for name in ("pre_forward", "post_forward", "pre_backward", "post_backward")}
 unit_param = function("tess_unit_param", HANDLE, c_int, result=POINTER(c_float))
@@ -154,11 +157,11 @@ def main(folder, last_step):
     weight = Param(b"map.weight", Shape(2, (ROWS, COLUMNS)), True, True)
     unit = made(fsdp_add_unit, fsdp, b"map", byref(weight), 1)  # belongs to fsdp
     fsdp_materialize(fsdp, init_rows, None)
-    adamw = made(fsdp_adamw_create, fsdp, byref(AdamW(0.9, 0.999, 1e-8, 0.01)))
+    optimizer = made(fsdp_optimizer_create, fsdp, byref(OptimizerOptions(0, 0.9, 0.999, 1e-8, 0.01)))
 
     seen = c_int64()  # samples so far: a tensor of our own, which all ranks hold
     own = CheckpointTensor(b"seen", I64, Shape(1, (1,)), Box((0,), (1,)), ctypes.addressof(seen))
-    state = CheckpointState(fsdp=fsdp, adamw=adamw, tensors=ctypes.pointer(own), n_tensors=1)
+    state = CheckpointState(fsdp=fsdp, optimizer=optimizer, tensors=ctypes.pointer(own), n_tensors=1)
     step = c_int64()
     checkpoint_resume(runtime, folder.encode(), byref(state), byref(step))
     if seen.value != step.value * MICRO_BATCHES * BATCH:
@@ -171,7 +174,7 @@ def main(folder, last_step):
             local[s] = run_micro_batch(unit, number * MICRO_BATCHES + s * world + rank)
         fsdp_step_end(fsdp)
         elements = MICRO_BATCHES * BATCH * ROWS
-        fsdp_adamw_step(fsdp, adamw, number, 0.03, 1 / elements)
+        fsdp_optimizer_step(fsdp, optimizer, number, 0.03, 1 / elements)
         all_gather(runtime_team(runtime), local, losses, n_local, F32, None)
         # In the order of the micro-batches: the same sum on any number of ranks.
         loss = sum(losses[i % world * n_local + i // world] for i in range(MICRO_BATCHES)) / elements
@@ -181,7 +184,7 @@ def main(folder, last_step):
         if number % SAVE_EVERY == 0:
             checkpoint_save(runtime, folder.encode(), number, byref(state), b'{"example": "embed_ckpt"}')
 
-    destroy("adamw", adamw)
+    destroy("optimizer", optimizer)
     destroy("fsdp", fsdp)
     destroy("mesh", mesh)
     destroy("runtime", runtime)

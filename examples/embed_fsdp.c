@@ -105,7 +105,7 @@ int main(void)
     tess_mesh *mesh;
     tess_fsdp *fsdp;
     tess_unit *up, *down;
-    tess_adamw *adamw;
+    tess_optimizer *adamw;
     TRY(tess_runtime_create(NULL, &runtime));
     int rank = tess_runtime_rank(runtime), world = tess_runtime_world(runtime), n_local = MICRO_BATCHES / world;
     if (n_local * world != MICRO_BATCHES)
@@ -118,7 +118,8 @@ int main(void)
     TRY(tess_fsdp_add_unit(fsdp, "up", layers[0], 2, &up));
     TRY(tess_fsdp_add_unit(fsdp, "down", layers[1], 2, &down));
     TRY(tess_fsdp_materialize(fsdp, init_rows, NULL));
-    TRY(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.01f}, &adamw));
+    TRY(tess_fsdp_optimizer_create(
+        fsdp, &(tess_optimizer_options){.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .weight_decay = 0.01f}, &adamw));
 
     for (int step = 1; step <= STEPS; step++) {
         TRY(tess_fsdp_step_begin(fsdp, n_local));
@@ -133,7 +134,7 @@ int main(void)
                 return 1;
         }
         TRY(tess_fsdp_step_end(fsdp));
-        TRY(tess_fsdp_adamw_step(fsdp, adamw, step, 1e-3f, 1.0f / (MICRO_BATCHES * BATCH * WIDTH)));
+        TRY(tess_fsdp_optimizer_step(fsdp, adamw, step, 1e-3f, 1.0f / (MICRO_BATCHES * BATCH * WIDTH)));
         TRY(tess_all_gather(tess_runtime_team(runtime), local, losses, (size_t)n_local, TESS_F32, NULL));
         float loss = 0;
         for (int i = 0; i < MICRO_BATCHES;
@@ -142,7 +143,7 @@ int main(void)
         if (rank == 0 && step % 10 == 0)
             printf("Step %d, Loss: %.9g\n", step, (double)loss / (MICRO_BATCHES * BATCH * WIDTH));
     }
-    tess_adamw_destroy(&adamw);
+    tess_optimizer_destroy(&adamw);
     tess_fsdp_destroy(&fsdp);
     tess_mesh_destroy(&mesh);
     tess_runtime_destroy(&runtime);

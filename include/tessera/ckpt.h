@@ -1,4 +1,4 @@
-/* Checkpoints of an engine of your own: a tess_fsdp with its tess_adamw, tensors that you hold yourself, and a JSON
+/* Checkpoints of an engine of your own: a tess_fsdp with its tess_optimizer, tensors that you hold yourself, and a JSON
  * object. They are the checkpoints of `tessera train`: `tessera ckpt`, `tessera convert` and any number of ranks read
  * them, however the ranks that saved were sharded.
  *
@@ -6,8 +6,8 @@
  * complete or does not exist: it gets its name when every byte is on disk. Each piece has a checksum, which a load
  * verifies.
  *
- * In a checkpoint a tensor NAME is "model.NAME", and AdamW's moments are "optimizer.NAME.exp_avg" and
- * "optimizer.NAME.exp_avg_sq".
+ * In a checkpoint a tensor NAME is "model.NAME", and a state of its optimizer "optimizer.NAME.exp_avg" and so on
+ * (tess_optimizer_state).
  *
  * Errors name the file, the tensor, the rank that wrote it and the bytes. After one of a call that is collective, all
  * ranks have the same status. One thread of a rank at a time. */
@@ -38,8 +38,8 @@ TESS_API tess_status tess_checkpoint_describe(const char *name, tess_dtensor *te
 /* What a checkpoint holds. All members may be 0. Ranks pass the same tensors in the same order, boxes and data aside.
  */
 typedef struct tess_checkpoint_state {
-    tess_fsdp *fsdp;   /* its weights: float32 masters */
-    tess_adamw *adamw; /* the moments, of tess_fsdp_adamw_create for `fsdp`; of another one: TESS_E_INVALID */
+    tess_fsdp *fsdp;           /* its weights: float32 masters */
+    tess_optimizer *optimizer; /* of tess_fsdp_optimizer_create for `fsdp`; of another one: TESS_E_INVALID */
     const tess_checkpoint_tensor *tensors;
     int n_tensors;
     bool partial; /* a load leaves out what the checkpoint holds besides; false: that is TESS_E_INVALID, because a model

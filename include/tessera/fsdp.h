@@ -50,8 +50,9 @@ TESS_API const char *tess_strategy_name(tess_strategy strategy);
 
 typedef struct tess_fsdp_policy {
     tess_strategy strategy;
-    tess_dtype param_dtype;    /* of gathered parameters: TESS_F32 or TESS_BF16 */
-    tess_dtype reduce_dtype;   /* of gradients in flight: TESS_F32 (or TESS_BF16: half the traffic, other bits) */
+    tess_dtype param_dtype; /* of gathered parameters: TESS_F32 or TESS_BF16 */
+    tess_dtype
+        reduce_dtype; /* of gradients in flight: TESS_F32 (or TESS_BF16, TESS_F16: half the traffic, other bits) */
     int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: as torch's int, keep sharded
                                 * over n ranks. On one host gathered parameters exist once, so n > 1 acts as 0 */
     int prefetch;              /* units gathered ahead of use, 0.. */
@@ -72,6 +73,7 @@ typedef struct tess_param_desc {
     bool trainable;   /* false: frozen, no gradient, no optimizer state */
     bool decay;       /* weight decay applies */
     tess_param_cut tp;
+    bool hidden; /* a matrix of a layer, not of the embedding or the head: as in tess_span */
 } tess_param_desc;
 
 /* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it) and "tp"; other axes are left alone: ranks that
@@ -139,7 +141,7 @@ TESS_API tess_status tess_fsdp_step_end(tess_fsdp *fsdp);
 typedef struct tess_shard {
     const char *name;
     tess_shape shape; /* global */
-    bool trainable, decay;
+    bool trainable, decay, hidden;
     /* Boxes are those of tess_shape_atleast_1d(shape). They differ from each other along dimension 0 alone, so that
      * each lies in one run of the memory of `box`. */
     tess_box box;      /* what `master` holds on this rank */
@@ -170,11 +172,14 @@ TESS_API tess_status tess_fsdp_update_end(tess_fsdp *fsdp);
  * TESS_E_NOMEM. */
 TESS_API tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans);
 
-/* AdamW over all shards, in their order, with the threads of `fsdp`. Destroy it (tess_adamw_destroy) before `fsdp`. */
-TESS_API tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw);
-/* tess_adamw_step over all shards, between update_begin and update_end. Collective. TESS_E_INVALID: `adamw` was made
- * for another fsdp; between step_begin and step_end; or there are no gradients. */
-TESS_API tess_status tess_fsdp_adamw_step(tess_fsdp *fsdp, tess_adamw *adamw, int64_t step, float lr, float grad_scale);
+/* An optimizer over all shards, in their order, with the threads of `fsdp`. Destroy it (tess_optimizer_destroy) before
+ * `fsdp`. TESS_E_UNSUPPORTED: Muon where the mesh's "tp" cuts a hidden matrix. */
+TESS_API tess_status tess_fsdp_optimizer_create(tess_fsdp *fsdp, const tess_optimizer_options *options,
+                                                tess_optimizer **optimizer);
+/* tess_optimizer_step over all shards, between update_begin and update_end. Collective. TESS_E_INVALID: `optimizer` was
+ * made for another fsdp; between step_begin and step_end; or there are no gradients. */
+TESS_API tess_status tess_fsdp_optimizer_step(tess_fsdp *fsdp, tess_optimizer *optimizer, int64_t step, float lr,
+                                              float grad_scale);
 
 /* Global L2 norm of the gradients, exact up to one final rounding: sums of squares per row are added exactly, so no
  * shard boundary can change a bit. Rows that "tp" cuts are put together first. Not finite when any gradient is not. */

@@ -24,6 +24,7 @@ size_t tess_bench_cache_bytes(int level);
 /* The path of a file in the folder of this program; "": not known. Returns `path`. */
 const char *tess_bench_beside(const char *file, char *path, size_t size);
 
-extern const tess_bench tess_bench_machine, tess_bench_kernels, tess_bench_comm, tess_bench_step, tess_bench_ckpt;
+extern const tess_bench tess_bench_machine, tess_bench_kernels, tess_bench_comm, tess_bench_step, tess_bench_precision,
+    tess_bench_ckpt;
 
 #endif

@@ -82,12 +82,13 @@ static void fill(void *context, int64_t begin, int64_t end, int worker)
  * this rank. */
 static int64_t shard(rank *r, bool point)
 {
+    static const char *const states[KINDS] = {NULL, "exp_avg", "exp_avg_sq"};
     int64_t at = 0;
     for (int i = 0; i < r->n; i++) {
         const tess_param *p = tess_model_param(r->model, i / KINDS);
         tess_ckpt_tensor *t = &r->tensors[i];
-        *t = (tess_ckpt_tensor){.name = p->name, .kind = (tess_ckpt_kind)(i % KINDS), .shape = p->shape};
-        t->stored = t->kind == TESS_CKPT_WEIGHT ? r->plan->weights : TESS_F32;
+        *t = (tess_ckpt_tensor){.name = p->name, .state = states[i % KINDS], .shape = p->shape};
+        t->stored = t->state == NULL ? r->plan->weights : TESS_F32;
         const tess_shape shape = tess_shape_atleast_1d(&p->shape);
         t->box = tess_box_whole(&shape);
         tess_shard_rows(shape.dim[0], tess_team_size(r->team), tess_team_rank(r->team), &t->box.begin[0],

@@ -55,6 +55,16 @@ static const tess_option step[] = {
     INT("--steps", step.steps, "5", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),
 };
 
+static const tess_option precision[] = {
+    ROW("--model", TESS_OPTION_TEXT, precision.model, .fallback = "llama-5m",
+        .help = "gpt2-124m, llama-1b, llama-5m (default), a config.json or a Hugging Face folder"),
+    INT("--batch", precision.batch, "4", 1, 1 << 20, "rows of a step over all ranks"),
+    INT("--micro", precision.micro, "2", 1, 65536, "rows of a micro-batch"),
+    INT("--seq", precision.seq, "256", 2, 1 << 20, "tokens of a row"),
+    INT("-n", precision.ranks, "1", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    INT("--steps", precision.steps, "50", 1, 1000, "timed steps, after ten to warm up (--quick: one after one)"),
+};
+
 static const tess_option ckpt[] = {
     ROW("--model", TESS_OPTION_TEXT, ckpt.model, .fallback = "gpt2-124m",
         .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
@@ -73,10 +83,7 @@ static const tess_option ckpt[] = {
     }
 
 static const tess_option_table tables[] = {
-    TABLE(common),
-    TABLE(step),
-    TABLE(ckpt),
-    TABLE(comm),
+    TABLE(common), TABLE(step), TABLE(precision), TABLE(ckpt), TABLE(comm),
 };
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 

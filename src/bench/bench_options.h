@@ -20,6 +20,10 @@ typedef struct tess_bench_options {
         int precision, recompute, strategy; /* tess_precision, tess_recompute, tess_strategy */
     } step;
     struct {
+        char model[TESS_TEXT_SIZE];
+        int64_t batch, micro, seq, ranks, steps;
+    } precision;
+    struct {
         char model[TESS_TEXT_SIZE], folder[TESS_TEXT_SIZE];
         int64_t ranks;
         bool bf16, zstd, buffered, keep;

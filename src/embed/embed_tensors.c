@@ -32,11 +32,12 @@ static tess_status check_all(const tess_checkpoint_state *state)
 {
     TESS_CHECK(state->n_tensors >= 0 && (state->n_tensors == 0 || state->tensors != NULL), TESS_E_INVALID,
                "checkpoint: %d tensors, but no list of them", state->n_tensors);
-    TESS_CHECK(state->adamw == NULL || state->fsdp != NULL, TESS_E_INVALID,
-               "checkpoint: an adamw without the fsdp whose moments it has");
-    TESS_CHECK(state->adamw == NULL || tess_adamw_is_of(state->adamw, state->fsdp), TESS_E_INVALID,
-               "checkpoint: the adamw was not made for the fsdp that is saved or loaded with it, so its moments are of "
-               "other parameters: give the one of tess_fsdp_adamw_create for this fsdp");
+    TESS_CHECK(state->optimizer == NULL || state->fsdp != NULL, TESS_E_INVALID,
+               "checkpoint: an optimizer without the fsdp whose state it has");
+    TESS_CHECK(
+        state->optimizer == NULL || tess_optimizer_is_of(state->optimizer, state->fsdp), TESS_E_INVALID,
+        "checkpoint: the optimizer was not made for the fsdp that is saved or loaded with it, so its state is of "
+        "other parameters: give the one of tess_fsdp_optimizer_create for this fsdp");
     for (int i = 0; i < state->n_tensors; i++)
         TESS_TRY(check(&state->tensors[i]));
     return TESS_OK;
@@ -49,7 +50,6 @@ static tess_status divide(const tess_team *team, const tess_checkpoint_tensor *t
     int n_dims = tess_shape_atleast_1d(&t->shape).n_dims, me = tess_team_rank(team), n_sharing = 0, number = 0;
     bool holds = tess_box_count(n_dims, &t->box) > 0;
     *out = (tess_ckpt_tensor){.name = t->name,
-                              .kind = TESS_CKPT_WEIGHT,
                               .dtype = t->dtype,
                               .stored = t->dtype,
                               .shape = t->shape,
@@ -100,23 +100,15 @@ static tess_status add_own(tess_team *team, const tess_checkpoint_state *state, 
 static tess_status add_shard(const tess_checkpoint_state *state, int index, embed_tensors *list)
 {
     tess_shard shard;
-    float *moments[2];
+    tess_optimizer_state states[TESS_OPTIMIZER_STATES];
     TESS_TRY(tess_fsdp_shard(state->fsdp, index, &shard));
-    tess_ckpt_tensor tensor = {.name = shard.name,
-                               .kind = TESS_CKPT_WEIGHT,
-                               .shape = shard.shape,
-                               .box = shard.box,
-                               .primary = shard.primary,
-                               .data = shard.master};
-    list->items[list->n++] = tensor;
-    if (!shard.trainable || state->adamw == NULL)
+    const tess_ckpt_tensor weights = {
+        .name = shard.name, .shape = shard.shape, .box = shard.box, .primary = shard.primary, .data = shard.master};
+    list->items[list->n++] = weights;
+    if (state->optimizer == NULL)
         return TESS_OK;
-    tess_adamw_moments(state->adamw, index, &moments[0], &moments[1]);
-    for (int k = 0; k < 2; k++) {
-        tensor.kind = k == 0 ? TESS_CKPT_EXP_AVG : TESS_CKPT_EXP_AVG_SQ;
-        tensor.data = moments[k];
-        list->items[list->n++] = tensor;
-    }
+    for (int k = 0, n = tess_optimizer_states(state->optimizer, index, states); k < n; k++)
+        list->items[list->n++] = tess_ckpt_state_tensor(&weights, &states[k]);
     return TESS_OK;
 }
 
@@ -125,7 +117,7 @@ static tess_status check_names(const embed_tensors *list, int n_own)
 {
     for (int i = 0; i < n_own; i++)
         for (int k = i + 1; k < list->n; k++)
-            TESS_CHECK(list->items[k].kind != TESS_CKPT_WEIGHT || strcmp(list->items[i].name, list->items[k].name) != 0,
+            TESS_CHECK(list->items[k].state != NULL || strcmp(list->items[i].name, list->items[k].name) != 0,
                        TESS_E_INVALID, "checkpoint: two tensors have the name '%s'", list->items[i].name);
     return TESS_OK;
 }

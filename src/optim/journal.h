@@ -5,8 +5,9 @@
  * thread's work and has a record of its current block (device/undo.h). A tensor begins when all lanes have finished the
  * one before.
  *
- * AdamW keeps a journal where named memory outlives the process (base/mem/named.h): a process that finds the same
- * memory completes the tess_adamw_step of its predecessor by making the same call. */
+ * Optimizers keep a journal where named memory outlives the process (base/mem/named.h): a process that finds the same
+ * memory completes the tess_optimizer_step of its predecessor by making the same call. This one is of the device's
+ * AdamW row, which records what it is about to change itself; block_journal.h has the other rules. */
 #ifndef TESS_OPTIM_JOURNAL_H
 #define TESS_OPTIM_JOURNAL_H
 

@@ -6,21 +6,56 @@
 #include "job/persist/persist.h"
 #include "tessera/optim.h"
 
-/* As tess_adamw_create, with moments that end with the process, even where there is a store (base/mem/named.h): it has
- * those of another optimizer. */
-tess_status tess_adamw_create_private(tess_mem *mem, const tess_span *spans, int n_spans,
-                                      const tess_adamw_options *options, tess_adamw **adamw);
-
 /* Runs updates on `stream` (borrowed until destroy) instead of a stream of the optimizer's own. */
-void tess_adamw_set_stream(tess_adamw *adamw, tess_stream *stream);
+void tess_optimizer_set_stream(tess_optimizer *optimizer, tess_stream *stream);
 
-/* Whoever has the spans of the optimizer says so, to tell later whether moments are of its parameters. */
-void tess_adamw_set_owner(tess_adamw *adamw, const void *owner);
-bool tess_adamw_is_of(const tess_adamw *adamw, const void *owner);
+/* Whoever has the spans of the optimizer says so, to tell later whether its state is of its parameters. */
+void tess_optimizer_set_owner(tess_optimizer *optimizer, const void *owner);
+bool tess_optimizer_is_of(const tess_optimizer *optimizer, const void *owner);
+
+/* Matrices whose turn it is: rank i of the exchange computes on the i-th. */
+typedef struct optim_turn {
+    const int *which; /* (n) spans */
+    int n;
+    float *const *part; /* (n) this rank's elements of each */
+    float *whole;       /* the matrix of this rank's number, if there is one */
+} optim_turn;
+
+/* How ranks that have rows of the same matrices put them together: gather fills `whole` from all ranks' parts, scatter
+ * fills their parts from it. Collective, in the order of calls of a step. */
+typedef struct optim_exchange {
+    void *self;
+    int n_ranks, rank; /* 1 and 0: every span is whole */
+    tess_status (*gather)(void *self, const optim_turn *turn);
+    tess_status (*scatter)(void *self, const optim_turn *turn);
+} optim_exchange;
+
+/* Where an optimizer is. Private state ends with the process, even where there is a store (base/mem/named.h): it has
+ * that of another optimizer. The exchange is copied; its self is borrowed until destroy. */
+typedef struct optim_place {
+    bool is_private;
+    optim_exchange exchange;
+} optim_place;
+tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int n_spans,
+                                     const tess_optimizer_options *options, const optim_place *place,
+                                     tess_optimizer **optimizer);
+
+/* Whether a step meets other ranks: then all of them make it, also those that have made it (its journal leaves their
+ * weights and state alone). */
+bool tess_optimizer_meets(const tess_optimizer *optimizer);
+
+/* tess_optimizer_states of a tensor that this rank has nothing of: without data. */
+int tess_optimizer_describe(const tess_optimizer *optimizer, const tess_shape *shape, bool hidden,
+                            tess_optimizer_state *states);
+
+/* What create takes from the optimizer pool: state and, with Muon, work space. A span counts as trainable where `param`
+ * is not NULL; it is not read. */
+tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,
+                                 const tess_optimizer_options *options, int n_ranks, size_t *bytes);
 
 /* Called during an update with a journal: before ("shard") and after ("shard-done") each span that has elements; these
- * spans are numbered from 0. */
-typedef void (*tess_adamw_observer)(void *self, const char *moment, int64_t number);
-void tess_adamw_set_observer(tess_adamw *adamw, tess_adamw_observer observer, void *self);
+ * spans are numbered from 0, and Muon's count once for the momentum and once for the weights. */
+typedef void (*tess_optimizer_observer)(void *self, const char *moment, int64_t number);
+void tess_optimizer_set_observer(tess_optimizer *optimizer, tess_optimizer_observer observer, void *self);
 
 #endif

@@ -144,6 +144,8 @@ tess_status rl_check(tess_config *c)
     TESS_CHECK(c->training.passes == 1, TESS_E_INVALID,
                "training.passes: a loss of sequences is of whole micro-batches: set training.passes=1 and a smaller "
                "training.local_batch_size");
+    TESS_CHECK(c->training.loss_scale == 1, TESS_E_INVALID,
+               "training.loss_scale: only the loss of text is scaled; leave it at 1");
     TESS_CHECK(c->model.path[0] != '\0' || c->tokenizer.path[0] != '\0', TESS_E_INVALID,
                "tokenizer.path: name the policy's tokenizer; none is trained on prompts");
     TESS_CHECK(!c->rl.kl_in_reward || c->rl.kl_beta > 0, TESS_E_INVALID,

@@ -39,9 +39,10 @@ static json_t *describe(const tess_trainer *t)
     const tess_lora *lora = &t->model_config.lora;
     json_t *adapter = json_pack("{s:I, s:f, s:b}", "rank", (json_int_t)lora->rank, "alpha", lora->alpha, "use_rslora",
                                 (int)lora->rslora);
-    return json_pack("{s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i, s:o, s:o, s:o}", "step",
+    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i, s:o, s:o, s:o}", "step",
                      (json_int_t)e->step, "n_tokens", (json_int_t)e->n_tokens, "schedule_begin",
-                     (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "newest_losses",
+                     (json_int_t)e->schedule_begin, "optimizer_begin", (json_int_t)e->optimizer_begin, "loss_scale",
+                     e->scaler.scale, "loss_scale_finite", (json_int_t)e->scaler.n_finite, "newest_losses",
                      describe_spikes(tess_numbers_losses(e->numbers)), "newest_grad_norms",
                      describe_spikes(tess_numbers_norms(e->numbers)), "seed", (json_int_t)c->debug.seed, "seq_len",
                      (json_int_t)c->training.seq_len, "global_batch_size", (json_int_t)c->training.global_batch_size,
@@ -55,33 +56,27 @@ tess_status tess_trainer_list_tensors(tess_trainer *t, tess_ckpt_tensor **out, i
     int n_shards = tess_model_n_params(t->engine->whole), n = 0;
     int n_task = t->task.n_tensors != NULL ? t->task.n_tensors(t->task.self) : 0;
     tess_ckpt_tensor *tensors;
-    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, 3 * (size_t)n_shards + (size_t)n_task, sizeof(*tensors),
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC,
+                                  (1 + TESS_OPTIMIZER_STATES) * (size_t)n_shards + (size_t)n_task, sizeof(*tensors),
                                   "checkpoint", (void **)&tensors));
     tess_status status = TESS_OK;
     for (int i = 0; i < n_shards && status == TESS_OK; i++) {
         tess_shard shard;
-        float *moments[2];
-        status = tess_engine_shard(t->engine, i, &shard, moments);
+        tess_optimizer_state states[TESS_OPTIMIZER_STATES];
+        status = tess_engine_shard(t->engine, i, &shard);
         if (status != TESS_OK)
             break;
         if (t->model_config.lora.rank > 0 && !shard.trainable)
             continue; /* it is in model.path */
-        tess_ckpt_tensor tensor = {.name = shard.name,
-                                   .kind = TESS_CKPT_WEIGHT,
-                                   .stored = tess_precision_dtype(t->config.checkpoint.weights_dtype),
-                                   .shape = shard.shape,
-                                   .box = shard.box,
-                                   .primary = shard.primary,
-                                   .data = shard.master};
-        tensors[n++] = tensor;
-        if (!shard.trainable)
-            continue;
-        for (int k = 0; k < 2; k++) {
-            tensor.stored = TESS_F32;
-            tensor.kind = k == 0 ? TESS_CKPT_EXP_AVG : TESS_CKPT_EXP_AVG_SQ;
-            tensor.data = moments[k];
-            tensors[n++] = tensor;
-        }
+        const tess_ckpt_tensor weights = {.name = shard.name,
+                                          .stored = tess_precision_dtype(t->config.checkpoint.weights_dtype),
+                                          .shape = shard.shape,
+                                          .box = shard.box,
+                                          .primary = shard.primary,
+                                          .data = shard.master};
+        tensors[n++] = weights;
+        for (int k = 0, n_states = tess_engine_states(t->engine, i, states); k < n_states; k++)
+            tensors[n++] = tess_ckpt_state_tensor(&weights, &states[k]);
     }
     if (status == TESS_OK && n_task > 0)
         status = t->task.tensors(t->task.self, tensors + n);

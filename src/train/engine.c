@@ -18,7 +18,12 @@
 
 tess_dtype tess_precision_dtype(int precision)
 {
-    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : TESS_F32;
+    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
+}
+
+static bool is_hidden(const tess_model *model, const tess_param *param)
+{
+    return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2 && !param->adapter;
 }
 
 tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units)
@@ -32,8 +37,11 @@ tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_f
         tess_model_unit_params(model, unit, &first, &n);
         for (int i = 0; i < n; i++) {
             const tess_param *param = tess_model_param(model, first + i);
-            descs[i] = (tess_param_desc){
-                .name = param->name, .shape = param->slice.whole, .trainable = !param->frozen, .decay = param->decay};
+            descs[i] = (tess_param_desc){.name = param->name,
+                                         .shape = param->slice.whole,
+                                         .trainable = !param->frozen,
+                                         .decay = param->decay,
+                                         .hidden = is_hidden(model, param)};
             if (param->slice.unit > 0)
                 descs[i].tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
         }
@@ -105,14 +113,26 @@ static void inject_moment(void *self, const char *moment, int64_t number)
     tess_inject_moment(self, moment, number);
 }
 
+tess_optimizer_options tess_engine_optimizer(const tess_config *c)
+{
+    return (tess_optimizer_options){.kind = (tess_optimizer_kind)c->optimizer.name,
+                                    .beta1 = (float)c->optimizer.beta1,
+                                    .beta2 = (float)c->optimizer.beta2,
+                                    .eps = (float)c->optimizer.eps,
+                                    .weight_decay = (float)c->optimizer.weight_decay,
+                                    .momentum = (float)c->optimizer.momentum,
+                                    .nesterov = c->optimizer.nesterov,
+                                    .muon_rate = (tess_muon_rate)c->optimizer.muon_rate,
+                                    .state_dtype = tess_precision_dtype(c->optimizer.state_dtype),
+                                    .seed = (uint64_t)c->debug.seed};
+}
+
 static tess_status build_optimizer(tess_engine *e)
 {
-    const tess_config *c = e->config;
-    tess_adamw_options options = {(float)c->optimizer.beta1, (float)c->optimizer.beta2, (float)c->optimizer.eps,
-                                  (float)c->optimizer.weight_decay};
-    TESS_TRY(tess_fsdp_adamw_create(e->fsdp, &options, &e->adamw));
+    const tess_optimizer_options options = tess_engine_optimizer(e->config);
+    TESS_TRY(tess_fsdp_optimizer_create(e->fsdp, &options, &e->optimizer));
     if (!e->is_second)
-        tess_adamw_set_observer(e->adamw, inject_moment, e->runtime);
+        tess_optimizer_set_observer(e->optimizer, inject_moment, e->runtime);
     return TESS_OK;
 }
 
@@ -160,17 +180,24 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     return TESS_OK;
 }
 
-tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard, float *moments[2])
+tess_status tess_engine_shard(const tess_engine *e, int index, tess_shard *shard)
 {
     int own = e->own_param[index];
     const tess_param *param = tess_model_param(e->whole, index);
     *shard =
         (tess_shard){.name = param->name, .shape = param->shape, .trainable = !param->frozen, .decay = param->decay};
-    moments[0] = moments[1] = NULL;
-    if (own < 0)
-        return TESS_OK;
-    tess_adamw_moments(e->adamw, own, &moments[0], &moments[1]);
-    return tess_fsdp_shard(e->fsdp, own, shard);
+    return own < 0 ? TESS_OK : tess_fsdp_shard(e->fsdp, own, shard);
+}
+
+int tess_engine_states(const tess_engine *e, int index, tess_optimizer_state *states)
+{
+    int own = e->own_param[index];
+    const tess_param *param = tess_model_param(e->whole, index);
+    if (own >= 0)
+        return tess_optimizer_states(e->optimizer, own, states);
+    return param->frozen
+               ? 0
+               : tess_optimizer_describe(e->optimizer, &param->slice.whole, is_hidden(e->whole, param), states);
 }
 
 static tess_status build_sharding(tess_engine *e, const weights_source *source)
@@ -280,7 +307,9 @@ static tess_status create(tess_team *team, const tess_config *config, const tess
                        .runtime = runtime,
                        .team = team,
                        .mem = tess_runtime_mem(runtime),
+                       .scaler = tess_loss_scaler_of(config),
                        .is_second = source->fill != NULL};
+    e->scaled_loss = tess_scaled_loss(&e->scaler.scale);
     tess_phase_start(&e->clock);
     tess_status status = build(e, model_config, source);
     if (status != TESS_OK) {
@@ -318,7 +347,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_stage_destroy(&e->stage);
     tess_executor_destroy(&e->executor);
     tess_tensor_destroy(&e->tensor);
-    tess_adamw_destroy(&e->adamw);
+    tess_optimizer_destroy(&e->optimizer);
     tess_fsdp_destroy(&e->fsdp);
     tess_mesh_destroy(&e->mesh);
     tess_loss_meter_destroy(&e->meter);

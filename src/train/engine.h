@@ -10,6 +10,7 @@
 #include "tessera/optim.h"
 #include "train/compute.h"
 #include "train/loss.h"
+#include "train/loss_scale.h"
 #include "train/train.h"
 #include "train/weights.h"
 
@@ -39,7 +40,7 @@ typedef struct tess_engine {
     tess_unit **units; /* (n_units) */
     const void **w;    /* (n_params) gathered parameters, by the hooks */
     float **dw;        /* (n_params) */
-    tess_adamw *adamw;
+    tess_optimizer *optimizer;
     tess_executor *executor;
     tess_tensor *tensor;   /* exchanges of the ranks that share its layers; NULL: none do */
     tess_numbers *numbers; /* numbers/numbers.h */
@@ -58,7 +59,9 @@ typedef struct tess_engine {
     /* Steps done when the learning rate's schedule and the optimizer's moments began. Not 0 if a resumed run excluded
      * them from loading. */
     int64_t schedule_begin, optimizer_begin;
-    bool has_news; /* this rank has something to tell all ranks after the step */
+    tess_loss_scaler scaler;     /* of the next step */
+    tess_token_loss scaled_loss; /* of text, where the scale is not 1 */
+    bool has_news;               /* this rank has something to tell all ranks after the step */
 } tess_engine;
 
 struct tess_engine_report;
@@ -87,6 +90,7 @@ typedef struct tess_engine_report {
     double loss, grad_norm, lr; /* loss: sum of -log p over the step's target tokens, by the divisor; or what the
                                    source's judge says */
     double divisor;             /* the step's */
+    double loss_scale;          /* of the step's gradients on their way; grad_norm is without it */
     int64_t n_micro, n_tokens;  /* micro-batches and target tokens of the step, over all ranks */
     double zloss, zgrad;        /* z-scores of loss and norm (numbers/numbers.h); NaN: not known yet */
     bool skipped;               /* the weights did not change; lr is 0 */
@@ -145,18 +149,22 @@ tess_status tess_engine_add_loss(tess_engine *engine, const int32_t *targets, in
  * Collective, between steps. TESS_E_MISMATCH: the message shows the first one that differs, and on which rank. */
 tess_status tess_engine_rehearse(tess_engine *engine, int64_t n_micro);
 
-/* Parameter `index` of the whole model as this rank holds it: that of another stage as an empty box. moments: AdamW's,
- * or NULL. After materialize; the pointers are those of tess_fsdp_shard and tess_adamw_moments. */
-tess_status tess_engine_shard(const tess_engine *engine, int index, tess_shard *shard, float *moments[2]);
+/* Parameter `index` of the whole model as this rank holds it: that of another stage as an empty box. After materialize;
+ * the pointers are those of tess_fsdp_shard. */
+tess_status tess_engine_shard(const tess_engine *engine, int index, tess_shard *shard);
+/* What the optimizer keeps of it, in at most TESS_OPTIMIZER_STATES arrays; returns how many. The same on all ranks, but
+ * for the data: that of another stage's is NULL. */
+int tess_engine_states(const tess_engine *engine, int index, tess_optimizer_state *states);
 
 /* Hooks that gather and reduce through fsdp's units. */
 tess_hooks tess_engine_hooks(tess_engine *engine);
 /* Points that exchange with the ranks of the axis "tp". */
 tess_points tess_engine_points(tess_engine *engine);
 
-/* What an engine is built of: the policy, the activations' options, and the model's units added to `fsdp`; units
- * (n_units) gets their handles. */
+/* What an engine is built of: the policy, the optimizer's and the activations' options, and the model's units added to
+ * `fsdp`; units (n_units) gets their handles. */
 tess_fsdp_policy tess_engine_policy(const tess_config *config);
+tess_optimizer_options tess_engine_optimizer(const tess_config *config);
 tess_executor_options tess_engine_activations(const tess_config *config);
 tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units);
 

@@ -22,7 +22,7 @@ bool tess_matches_name(const char *pattern, const char *name)
 static bool matches(const char *pattern, const tess_ckpt_tensor *tensor)
 {
     char name[TESS_STORE_NAME];
-    tess_store_tensor_name(tensor->kind, tensor->name, name);
+    tess_store_tensor_name(tensor->state, tensor->name, name);
     return tess_matches_name(pattern, name) || tess_matches_name(pattern, tensor->name);
 }
 

@@ -115,8 +115,7 @@ tess_status tess_weights_digest(const tess_engine *e, uint64_t *digest)
     uint64_t sum = 0;
     for (int i = 0; i < tess_model_n_params(e->whole); i++) {
         tess_shard shard;
-        float *moments[2];
-        TESS_TRY(tess_engine_shard(e, i, &shard, moments));
+        TESS_TRY(tess_engine_shard(e, i, &shard));
         sum += digest_shard(&shard);
     }
     TESS_TRY(tess_all_reduce(e->team, &sum, &sum, 1, TESS_I64, TESS_SUM, NULL));

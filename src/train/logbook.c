@@ -99,6 +99,7 @@ static logbook_step entry_of(const tess_engine *e)
                           .n_tokens = e->n_tokens,
                           .schedule_begin = e->schedule_begin,
                           .optimizer_begin = e->optimizer_begin,
+                          .scaler = e->scaler,
                           .losses = *tess_numbers_losses(e->numbers),
                           .norms = *tess_numbers_norms(e->numbers),
                           .report = {.n_tokens = -1}};
@@ -198,12 +199,12 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
     book_page *page = book->page;
     const logbook_step *entry = &page->step[step % 2];
     const tess_span *spans;
-    if (atomic_load(&page->done) == step)
+    if (atomic_load(&page->done) == step && !tess_optimizer_meets(e->optimizer))
         return TESS_OK;
     if (!entry->report.skipped) {
         TESS_TRY(tess_fsdp_find_gradients(e->fsdp, entry->report.n_micro));
         TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
-        TESS_TRY(tess_adamw_step(e->adamw, spans, step - entry->optimizer_begin, entry->lr, entry->scale));
+        TESS_TRY(tess_optimizer_step(e->optimizer, spans, step - entry->optimizer_begin, entry->lr, entry->scale));
     }
     atomic_store(&page->done, step);
     return TESS_OK;
@@ -223,6 +224,7 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, tess_task_pla
     e->n_tokens = last->n_tokens;
     e->schedule_begin = last->schedule_begin;
     e->optimizer_begin = last->optimizer_begin;
+    e->scaler = last->scaler;
     *tess_numbers_losses(e->numbers) = last->losses;
     *tess_numbers_norms(e->numbers) = last->norms;
     if (last->report.n_tokens < 0)

@@ -23,8 +23,9 @@
 /* What all ranks have in common of a step. */
 typedef struct logbook_step {
     int64_t step, n_tokens;                  /* n_tokens: target tokens up to and with this step */
-    int64_t schedule_begin, optimizer_begin; /* as the engine's */
-    float lr, scale;                         /* of its update; a skipped step has none */
+    int64_t schedule_begin, optimizer_begin; /* as the engine's, and the next */
+    tess_loss_scaler scaler;
+    float lr, scale; /* of its update; a skipped step has none */
     tess_spikes losses, norms;
     tess_engine_report report; /* without times */
 } logbook_step;

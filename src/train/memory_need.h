@@ -12,6 +12,7 @@
 typedef struct tess_memory_plan {
     const tess_config *config; /* where it cuts stages; borrowed */
     tess_fsdp_policy policy;
+    tess_optimizer_options optimizer;
     tess_executor_options activations; /* of a pass */
     int passes;
     int n_stages; /* ranks of a pipeline */

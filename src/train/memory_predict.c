@@ -9,6 +9,7 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 {
     return (tess_memory_plan){.config = c,
                               .policy = tess_engine_policy(c),
+                              .optimizer = tess_engine_optimizer(c),
                               .activations = tess_engine_activations(c),
                               .passes = (int)c->training.passes,
                               .n_stages = (int)c->parallelism.pipeline_parallel_degree,
@@ -44,7 +45,8 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
         allocated);
     TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
     TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
-    *bytes = tess_fsdp_plan_bytes(fsdp, plan->global_batch / plan->local_batch, open);
+    TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, plan->global_batch / plan->local_batch, open, bytes),
+              allocated);
 allocated:
     tess_fsdp_destroy(&fsdp);
     tess_mem_free(mem, units);

@@ -224,6 +224,8 @@ static tess_status write_step(tess_metrics *metrics, const tess_step_report *rep
         TESS_TRY(put_number(line, "zloss", report->zloss));
         TESS_TRY(put_number(line, "zgrad", report->zgrad));
     }
+    if (report->loss_scale != 1)
+        TESS_TRY(put_number(line, "loss_scale", report->loss_scale));
     if (report->skipped)
         TESS_TRY(tess_buffer_printf(line, ", \"skipped\": true"));
     TESS_TRY(tess_buffer_printf(line, ", \"n_tokens\": %lld", (long long)report->n_tokens));

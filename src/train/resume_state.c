@@ -24,6 +24,13 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
     TESS_CHECK(e->step >= 0 && e->schedule_begin >= 0 && e->schedule_begin <= e->step && e->optimizer_begin >= 0 &&
                    e->optimizer_begin <= e->step,
                TESS_E_FORMAT, "%s: its steps do not fit together", what);
+    const json_t *scale = json_object_get(meta, "loss_scale"); /* older checkpoints have none */
+    if (scale != NULL && e->config->training.loss_scale == 0) {
+        e->scaler.scale = json_number_value(scale);
+        TESS_TRY(tess_json_get_int(meta, "loss_scale_finite", what, &e->scaler.n_finite));
+        TESS_CHECK(e->scaler.scale > 0 && e->scaler.n_finite >= 0, TESS_E_FORMAT, "%s: a loss scale of %g", what,
+                   e->scaler.scale);
+    }
     if (tess_excludes(without, "lr_scheduler"))
         e->schedule_begin = e->step;
     if (tess_excludes(without, "optimizer"))

@@ -23,6 +23,7 @@ typedef struct tess_step_times {
 typedef struct tess_step_report {
     int64_t step, steps;
     double loss, grad_norm, lr; /* loss: mean -log p over the step's target tokens */
+    double loss_scale;          /* of its gradients on their way; 1: none */
     double zloss, zgrad;        /* deviations above the newest 128; NaN: not known yet */
     bool skipped;               /* the step's update was left out */
     int64_t n_tokens;           /* target tokens trained on so far */

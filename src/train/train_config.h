@@ -7,7 +7,7 @@
 #include "base/core/options.h"
 #include "tessera/mesh.h"
 
-typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32 } tess_precision;
+typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_PRECISION_F16 } tess_precision;
 
 typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
 typedef enum tess_on_damage { TESS_DAMAGE_STOP, TESS_DAMAGE_PREVIOUS } tess_on_damage;
@@ -76,7 +76,8 @@ typedef struct tess_config {
     } data;
     struct {
         int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
-        double max_norm;
+        double max_norm, loss_scale, loss_scale_init;
+        int64_t loss_scale_interval;
         int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
         tess_text_list freeze;
     } training;
@@ -88,7 +89,10 @@ typedef struct tess_config {
         tess_text_list targets;
     } lora;
     struct {
-        double lr, beta1, beta2, eps, weight_decay;
+        int name; /* tess_optimizer_kind */
+        double lr, beta1, beta2, eps, weight_decay, momentum;
+        bool nesterov;
+        int muon_rate, state_dtype; /* tess_muon_rate, tess_precision */
     } optimizer;
     struct {
         int64_t warmup_steps;

@@ -232,8 +232,7 @@ static tess_status write_tensor(tess_trainer *t, tess_st_writer *writer, const e
                                 tess_status *written)
 {
     tess_shard shard;
-    float *moments[2];
-    TESS_TRY(tess_engine_shard(t->engine, list->tensors[index].param, &shard, moments));
+    TESS_TRY(tess_engine_shard(t->engine, list->tensors[index].param, &shard));
     box_transfer p = {.t = t,
                       .writer = writer,
                       .encoded = list->encoded,

@@ -94,7 +94,7 @@ tess_status tess_engine_measure(tess_engine *e, const tess_batch_source *source,
     TESS_CHECK(sum.n_tokens > 0, TESS_E_INVALID, "step %lld has no target tokens", (long long)e->step + 1);
     double divisor = source->divisor > 0 ? source->divisor : (double)sum.n_tokens;
     *report = (tess_engine_report){.loss = tess_exact_value(&sum.nll) / divisor,
-                                   .grad_norm = norm_of_sum / divisor,
+                                   .grad_norm = norm_of_sum / divisor / e->scaler.scale,
                                    .divisor = divisor,
                                    .n_micro = source->n_micro,
                                    .n_tokens = sum.n_tokens,

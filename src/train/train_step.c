@@ -21,7 +21,7 @@ static tess_schedule schedule_of(const tess_config *config, int64_t begin)
 
 static tess_status update(tess_engine *e, tess_engine_report *report)
 {
-    double scale = 1.0 / report->divisor, max_norm = e->config->training.max_norm;
+    double scale = 1.0 / report->divisor / report->loss_scale, max_norm = e->config->training.max_norm;
     if (max_norm > 0 && report->grad_norm > max_norm)
         scale *= max_norm / (report->grad_norm + 1e-6); /* as torch.nn.utils.clip_grad_norm_ */
     tess_schedule schedule = schedule_of(e->config, e->schedule_begin);
@@ -29,8 +29,8 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
         report->lr = tess_schedule_lr(&schedule, e->step + 1 - e->schedule_begin);
     tess_logbook_committed(e->book, e, report, (float)report->lr, (float)scale);
     return report->skipped ? TESS_OK
-                           : tess_fsdp_adamw_step(e->fsdp, e->adamw, e->step + 1 - e->optimizer_begin,
-                                                  (float)report->lr, (float)scale);
+                           : tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->optimizer_begin,
+                                                      (float)report->lr, (float)scale);
 }
 
 static uint64_t exchanged(const tess_engine *e)
@@ -79,6 +79,7 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     TESS_TRY(tess_engine_gradients(e, &recorded, &own));
     tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
     TESS_TRY(tess_engine_measure(e, source, &own, report));
+    TESS_TRY(tess_loss_scale_step(e, report));
     TESS_TRY(tess_numbers_check_step(e->numbers, &own, report));
     TESS_TRY(tess_numbers_compare_at_times(e->numbers));
     TESS_TRY(update(e, report));

@@ -18,9 +18,9 @@ typedef struct warm_start {
 static const tess_catalog_tensor *find_tensor(const warm_start *w, const tess_ckpt_tensor *tensor)
 {
     char name[TESS_STORE_NAME];
-    if (tensor->kind == TESS_CKPT_WEIGHT)
+    if (tensor->state == NULL)
         return tess_weights_find(w->list, tensor->name);
-    tess_store_tensor_name(tensor->kind, tensor->name, name);
+    tess_store_tensor_name(tensor->state, tensor->name, name);
     return tess_catalog_find(w->catalog, name);
 }
 
@@ -76,7 +76,7 @@ static tess_status prepare(warm_start *w)
     TESS_TRY(tess_exclude_tensors(&t->without, w->tensors, &w->n));
     int n = 0;
     for (int i = 0; i < w->n; i++)
-        if ((w->tensors[i].kind == TESS_CKPT_WEIGHT || !t->config.checkpoint.initial_load_model_only) &&
+        if ((w->tensors[i].state == NULL || !t->config.checkpoint.initial_load_model_only) &&
             !is_left_out(w, &w->tensors[i]))
             w->tensors[n++] = w->tensors[i];
     w->n = n;

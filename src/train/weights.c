@@ -39,7 +39,7 @@ tess_status tess_weights_list(const tess_catalog *catalog, const tess_model *mod
 const tess_catalog_tensor *tess_weights_find(const tess_export *list, const char *name)
 {
     char stored[TESS_STORE_NAME];
-    tess_store_tensor_name(TESS_CKPT_WEIGHT, name, stored);
+    tess_store_tensor_name(NULL, name, stored);
     const tess_export_tensor *found = tess_export_find(list, stored);
     return found != NULL ? found->source : NULL;
 }

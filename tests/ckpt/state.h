@@ -17,6 +17,8 @@ static const struct {
 };
 enum { PARAMS = sizeof(params) / sizeof(params[0]), N = 3 * PARAMS, LARGEST = 65 };
 
+static const char *const states[] = {NULL, "exp_avg", "exp_avg_sq"};
+
 typedef struct state {
     tess_ckpt_tensor tensors[N];
     float data[N][LARGEST];
@@ -33,8 +35,7 @@ static inline void make_state(state *s, int world, int rank, bool whole, int64_t
 {
     for (int i = 0; i < N; i++) {
         tess_ckpt_tensor *t = &s->tensors[i];
-        *t = (tess_ckpt_tensor){
-            .name = params[i / 3].name, .kind = (tess_ckpt_kind)(i % 3), .shape = params[i / 3].shape};
+        *t = (tess_ckpt_tensor){.name = params[i / 3].name, .state = states[i % 3], .shape = params[i / 3].shape};
         int64_t row = tess_shape_row_count(&t->shape);
         t->primary = chunk_of(&t->shape, world, rank);
         t->box = whole ? chunk_of(&t->shape, 1, 0) : t->primary;

@@ -63,7 +63,7 @@ static tess_status save_step(async_rank *r, int64_t step, tess_saver_outcome *ou
     if (by_column)
         cut_columns(&s, tess_team_size(r->team), tess_team_rank(r->team), step);
     for (int i = 0; i < N; i++)
-        s.tensors[i].stored = as_bf16 && s.tensors[i].kind == TESS_CKPT_WEIGHT ? TESS_BF16 : TESS_F32;
+        s.tensors[i].stored = as_bf16 && s.tensors[i].state == NULL ? TESS_BF16 : TESS_F32;
     snprintf(dir, sizeof(dir), "%s%s", the_folder, the_options.host_local && r->hosts->host == 1 ? "/h2" : "");
     EXPECT_OK(tess_saver_save(r->saver, dir, step, meta, s.tensors, N, &times));
     json_decref(meta);
@@ -76,7 +76,7 @@ static void expect_tensor(const tess_catalog *catalog, int i, int64_t step)
 {
     char name[TESS_STORE_NAME];
     float values[LARGEST], want[LARGEST];
-    tess_store_tensor_name((tess_ckpt_kind)(i % 3), params[i / 3].name, name);
+    tess_store_tensor_name(states[i % 3], params[i / 3].name, name);
     const tess_catalog_tensor *tensor = tess_catalog_find(catalog, name);
     EXPECT(tensor != NULL);
     tess_box box = {{0}};
@@ -84,7 +84,7 @@ static void expect_tensor(const tess_catalog *catalog, int i, int64_t step)
         box.size[d] = tensor->dim[d];
     EXPECT_OK(tess_catalog_read_floats(catalog, tensor, &box, values));
     int64_t n = tess_shape_count(&params[i / 3].shape);
-    bool rounded = as_bf16 && i % 3 == TESS_CKPT_WEIGHT;
+    bool rounded = as_bf16 && i % 3 == 0;
     EXPECT_TEXT(tensor->dtype, rounded ? "BF16" : "F32");
     for (int64_t k = 0; k < n; k++)
         want[k] = value_at(i, k, step);

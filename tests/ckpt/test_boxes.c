@@ -106,7 +106,7 @@ static void hold(holder *h, const layout *l, const tess_shape *shapes, int rank,
     point_of(l, rank, at);
     for (int i = 0; i < TENSORS; i++) {
         tess_ckpt_tensor *t = &h->tensors[i];
-        *t = (tess_ckpt_tensor){.name = names[i], .kind = TESS_CKPT_WEIGHT, .shape = shapes[i]};
+        *t = (tess_ckpt_tensor){.name = names[i], .shape = shapes[i]};
         t->box = tess_spec_box(&l->held[i], l->sizes, at);
         t->primary = tess_spec_box(&l->written[i], l->sizes, at);
         t->data = h->data[i];
@@ -141,7 +141,7 @@ static json_t *write_rank(const char *folder, const holder *h, int rank, tess_co
     const tess_store_options options = {.codec = codec};
     for (int i = 0; i < TENSORS; i++) {
         const tess_ckpt_tensor *t = &h->tensors[i];
-        tess_store_tensor_name(t->kind, t->name, full[i]);
+        tess_store_tensor_name(t->state, t->name, full[i]);
         pieces[i] = (tess_store_piece){full[i], "F32", false, t->shape.n_dims};
         memcpy(pieces[i].dim, t->shape.dim, sizeof(t->shape.dim));
         pieces[i].box = t->primary, pieces[i].held = t->box;

@@ -31,8 +31,8 @@ static json_t *write_part(const char *folder, int world, int rank, const tess_st
     make_state(&s, world, rank, false, STEP);
     for (int i = 0; i < N; i++) {
         const tess_ckpt_tensor *t = &s.tensors[i];
-        tess_store_tensor_name(t->kind, t->name, names[i]);
-        tess_dtype dtype = t->kind == TESS_CKPT_WEIGHT ? stored : TESS_F32;
+        tess_store_tensor_name(t->state, t->name, names[i]);
+        tess_dtype dtype = t->state == NULL ? stored : TESS_F32;
         pieces[i] = piece_of(t, names[i], dtype, rank);
     }
     snprintf(file, sizeof(file), "rank-%05d.data", rank);
@@ -120,7 +120,7 @@ static void save_little(const char *dir)
         make_state(&s, 2, rank, false, STEP);
         for (int i = 0; i < 3; i++) {
             const tess_ckpt_tensor *t = &s.tensors[3 + i];
-            tess_store_tensor_name(t->kind, t->name, names[i]);
+            tess_store_tensor_name(t->state, t->name, names[i]);
             pieces[i] = piece_of(t, names[i], TESS_F32, rank);
         }
         const char *file = rank == 0 ? "rank-00000.data" : "rank-00001.data";
@@ -215,7 +215,7 @@ static void what_is_not_a_checkpoint_of_this_model_is_told(void)
     make_state(&s, 1, 0, false, STEP);
     s.tensors[1].name = "nobody";
     EXPECT_FAILS(tess_ckpt_load(test_mem(), NULL, dir, STEP, s.tensors, N, NULL, NULL), TESS_E_INVALID,
-                 "no tensor 'optimizer.nobody.exp_avg': the checkpoint is of another model");
+                 "no tensor 'optimizer.nobody.exp_avg': the checkpoint is of another optimizer");
     EXPECT_FAILS(tess_ckpt_load(test_mem(), NULL, dir, 13, s.tensors, N, NULL, NULL), TESS_E_NOT_FOUND,
                  "step-00000013");
     EXPECT_OK(tess_os_rename(step, path_in(dir, "step-00000013")));

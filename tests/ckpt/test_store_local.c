@@ -205,7 +205,7 @@ static void the_files_of_a_host_are_of_its_rows_alone(void)
     static float values[ROWS * ROW];
     char name[64];
     const char *dir = join_hosts(1);
-    tess_ckpt_tensor big = {.name = "big", .kind = TESS_CKPT_WEIGHT, .shape = {2, {ROWS, ROW}}, .data = values};
+    tess_ckpt_tensor big = {.name = "big", .shape = {2, {ROWS, ROW}}, .data = values};
     big.box = big.primary = chunk_of(&big.shape, world_of(), rank_of());
     memset(values, 1, sizeof(values));
     EXPECT_OK(tess_ckpt_save(test_mem(), hosts->all, dir, 1, NULL, &big, 1, &(tess_store_options){.hosts = hosts}));

@@ -17,7 +17,7 @@ for point in phase:judging phase:judged phase:updated phase:forward phase:backwa
 done
 
 # Between the tensors of an update, in a life and a rank each. A step that was begun is never begun again, so the first
-# tensors come in successive lives. (Within a tensor: tests/parallel/test_adamw_kept.c.)
+# tensors come in successive lives. (Within a tensor: tests/parallel/test_optimizer_kept.c.)
 for moment in shard shard-done; do
     spec=""
     for shard in 0 1 2 7 15 22 28 29; do

@@ -47,7 +47,7 @@ expect flipped_bit_is_named 1 "step 8: replicas have diverged: rank 3: weight '$
 expect what_differs_is_not_saved 1 "step 10: replicas have diverged: rank 3: weight '$up_proj'" \
     train 4 parallelism.shard_strategy=none checkpoint.enable=true checkpoint.interval=10 job.dump_folder=differs \
     fault.spec="rank=3 step=9 point=state kind=flip bit=20 tensor=$up_proj"
-expect flipped_moment_is_named 1 "rank 1: second moment of '$up_proj'" \
+expect flipped_moment_is_named 1 "rank 1: exp_avg_sq of '$up_proj'" \
     train 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=4 \
     numbers.replica_check_interval=1 fault.spec="rank=1 step=6 point=state kind=flip tensor=$up_proj.exp_avg_sq"
 

@@ -8,6 +8,7 @@
 
 #include "base/core/flat.h"
 #include "base/core/rng.h"
+#include "support/moments.h"
 #include "tessera/ckpt.h"
 
 enum { STEP = 7 };
@@ -29,7 +30,7 @@ static float value(int tensor, int64_t element)
 typedef struct model {
     tess_mesh *mesh;
     tess_fsdp *fsdp;
-    tess_adamw *adamw;
+    tess_optimizer *adamw;
 } model;
 
 static tess_status fill_zero(void *context, const char *name, const tess_box *box, float *dst)
@@ -46,7 +47,8 @@ static void create_on(model *m, tess_strategy strategy, int tp)
     EXPECT_OK(tess_fsdp_create(m->mesh, &policy, &m->fsdp));
     EXPECT_OK(tess_fsdp_add_unit(m->fsdp, "all", params, PARAMS, &unit));
     EXPECT_OK(tess_fsdp_materialize(m->fsdp, fill_zero, NULL));
-    EXPECT_OK(tess_fsdp_adamw_create(m->fsdp, &(tess_adamw_options){0.9f, 0.99f, 1e-8f, 0}, &m->adamw));
+    EXPECT_OK(tess_fsdp_optimizer_create(
+        m->fsdp, &(tess_optimizer_options){.beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f}, &m->adamw));
 }
 
 static void create(model *m, tess_strategy strategy)
@@ -56,7 +58,7 @@ static void create(model *m, tess_strategy strategy)
 
 static void destroy(model *m)
 {
-    tess_adamw_destroy(&m->adamw);
+    tess_optimizer_destroy(&m->adamw);
     tess_fsdp_destroy(&m->fsdp);
     tess_mesh_destroy(&m->mesh);
 }
@@ -82,7 +84,7 @@ static void walk(model *m, void (*use)(float *data, int tensor, int64_t first, i
         tess_shard s;
         float *state[3];
         EXPECT_OK(tess_fsdp_shard(m->fsdp, i, &s));
-        tess_adamw_moments(m->adamw, i, &state[1], &state[2]);
+        moments_of(m->adamw, i, &state[1], &state[2]);
         state[0] = s.master;
         const tess_shape shape = tess_shape_atleast_1d(&s.shape);
         const tess_box whole = tess_box_whole(&shape);
@@ -113,7 +115,7 @@ static void save(const char *folder, tess_strategy strategy, int tp, const char 
     tess_shard_rows(11, tess_runtime_world(the_runtime), tess_runtime_rank(the_runtime), &begin, &n);
     put(data, 100, begin * 3, n * 3);
     tess_checkpoint_tensor own = own_tensor(data, begin, n);
-    const tess_checkpoint_state state = {.fsdp = m.fsdp, .adamw = m.adamw, .tensors = &own, .n_tensors = 1};
+    const tess_checkpoint_state state = {.fsdp = m.fsdp, .optimizer = m.adamw, .tensors = &own, .n_tensors = 1};
     EXPECT_OK(tess_checkpoint_save(the_runtime, folder, STEP, &state, meta));
     destroy(&m);
 }
@@ -140,7 +142,7 @@ static void any_layout_loads_what_any_other_saved(void)
             model m;
             create_on(&m, layouts[to].strategy, layouts[to].tp);
             tess_checkpoint_tensor own = own_tensor(data, 0, 11); /* whole on every rank */
-            const tess_checkpoint_state state = {.fsdp = m.fsdp, .adamw = m.adamw, .tensors = &own, .n_tensors = 1};
+            const tess_checkpoint_state state = {.fsdp = m.fsdp, .optimizer = m.adamw, .tensors = &own, .n_tensors = 1};
             EXPECT_OK(tess_checkpoint_resume(the_runtime, folder, &state, &step));
             EXPECT_INT(step, STEP);
             walk(&m, expect);
@@ -332,14 +334,14 @@ static void an_adamw_of_another_fsdp_is_refused(void)
     model a, b;
     create(&a, TESS_STRATEGY_FULL);
     create(&b, TESS_STRATEGY_FULL);
-    tess_checkpoint_state state = {.fsdp = a.fsdp, .adamw = b.adamw};
+    tess_checkpoint_state state = {.fsdp = a.fsdp, .optimizer = b.adamw};
     EXPECT_FAILS(tess_checkpoint_save(the_runtime, folder, STEP, &state, NULL), TESS_E_INVALID,
                  "was not made for the fsdp");
-    state.adamw = a.adamw;
+    state.optimizer = a.adamw;
     EXPECT_OK(tess_checkpoint_save(the_runtime, folder, STEP, &state, NULL));
     state.fsdp = b.fsdp;
     EXPECT_FAILS(tess_checkpoint_load(the_runtime, folder, STEP, &state), TESS_E_INVALID, "was not made for the fsdp");
-    EXPECT_FAILS(tess_fsdp_adamw_step(b.fsdp, a.adamw, 1, 1, 1), TESS_E_INVALID, "was not made for this fsdp");
+    EXPECT_FAILS(tess_fsdp_optimizer_step(b.fsdp, a.adamw, 1, 1, 1), TESS_E_INVALID, "was not made for this fsdp");
     destroy(&b);
     destroy(&a);
     leave_job();

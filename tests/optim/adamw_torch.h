@@ -1,4 +1,4 @@
-/* Made by tools/make_adamw_fixture.py with torch.optim.AdamW in float64:
+/* Made by tools/make_optimizer_fixtures.py with torch.optim.AdamW in float64:
  * lr 0.003, betas (0.9, 0.999), eps 1e-08, weight_decay 0.1. */
 #ifndef TESS_TESTS_OPTIM_ADAMW_TORCH_H
 #define TESS_TESTS_OPTIM_ADAMW_TORCH_H

@@ -173,12 +173,12 @@ static inline void reference_gradients(model_reference *ref, int step, int n_mic
     ref->norm = sqrt(tess_exact_value(&squares));
 }
 
-static const tess_adamw_options model_adamw = {.beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f};
+static const tess_optimizer_options model_adamw = {.beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f};
 static const float model_lr = 3e-3f, model_scale = 1.0f / 24;
 
 static inline void reference_update(model_reference *ref, int step, tess_stream *stream)
 {
-    const tess_adamw_options *o = &model_adamw;
+    const tess_optimizer_options *o = &model_adamw;
     for (int p = 0; p < MODEL_PARAMS; p++) {
         tess_adamw_update u = {.n = model_count(p),
                                .p = ref->weight[p],

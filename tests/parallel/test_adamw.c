@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "optim/adamw_torch.h"
+#include "support/moments.h"
 #include "support/test.h"
 #include "tessera/fsdp.h"
 
@@ -58,12 +59,13 @@ static void backward(const double *gradients, int n, double scale)
 static void torch(void)
 {
     tess_param_desc param = {"w", {1, {TORCH_ELEMENTS}}, true, true};
-    tess_adamw *adamw = NULL;
+    tess_optimizer *adamw = NULL;
     open_model(&param, 1, torch_start);
-    EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.1f}, &adamw));
+    EXPECT_OK(tess_fsdp_optimizer_create(
+        fsdp, &(tess_optimizer_options){.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .weight_decay = 0.1f}, &adamw));
     for (int s = 0; s < TORCH_STEPS; s++) {
         backward(torch_gradients[s], TORCH_ELEMENTS, 8); /* grad_scale undoes it */
-        EXPECT_OK(tess_fsdp_adamw_step(fsdp, adamw, s + 1, 3e-3f, 1.0f / 8));
+        EXPECT_OK(tess_fsdp_optimizer_step(fsdp, adamw, s + 1, 3e-3f, 1.0f / 8));
         tess_shard shard;
         EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
         for (int64_t i = 0; i < shard.box.size[0]; i++) {
@@ -74,7 +76,7 @@ static void torch(void)
                           (long long)(shard.box.begin[0] + i), (double)shard.master[i], want);
         }
     }
-    tess_adamw_destroy(&adamw);
+    tess_optimizer_destroy(&adamw);
     close_model();
 }
 
@@ -87,14 +89,15 @@ static void formula(void)
     for (int i = 0; i < N; i++) /* rounded to float32 */
         p[i] = (double)(float)p[i];
     tess_param_desc param = {"w", {1, {N}}, true, true};
-    tess_adamw *adamw = NULL;
+    tess_optimizer *adamw = NULL;
     open_model(&param, 1, start_values);
-    EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.95f, 1e-8f, 0.01f}, &adamw));
+    EXPECT_OK(tess_fsdp_optimizer_create(
+        fsdp, &(tess_optimizer_options){.beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.01f}, &adamw));
     for (int step = 1; step <= STEPS; step++) {
         for (int i = 0; i < N; i++)
             g[i] = cos(i * 0.3 + step) * pow(10, (i + step) % 6 - 4);
         backward(g, N, 1);
-        EXPECT_OK(tess_fsdp_adamw_step(fsdp, adamw, step, 1e-2f, 0.5f));
+        EXPECT_OK(tess_fsdp_optimizer_step(fsdp, adamw, step, 1e-2f, 0.5f));
         for (int i = 0; i < N; i++) {
             double grad = (double)(float)g[i] * 0.5;
             p[i] -= 1e-2 * 0.01 * p[i];
@@ -106,14 +109,14 @@ static void formula(void)
     tess_shard shard;
     float *got_m, *got_v;
     EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
-    tess_adamw_moments(adamw, 0, &got_m, &got_v);
+    moments_of(adamw, 0, &got_m, &got_v);
     for (int64_t i = 0; i < shard.box.size[0]; i++) {
         int64_t at = shard.box.begin[0] + i;
         EXPECT(fabs((double)shard.master[i] - p[at]) <= 1e-6 * fabs(p[at]) + 2e-6 * 1e-2 * STEPS);
         EXPECT(fabs((double)got_m[i] - m[at]) <= 1e-5 * fabs(m[at]) + 1e-7);
         EXPECT(fabs((double)got_v[i] - v[at]) <= 1e-5 * v[at] + 1e-12);
     }
-    tess_adamw_destroy(&adamw);
+    tess_optimizer_destroy(&adamw);
     close_model();
 }
 
@@ -121,16 +124,17 @@ static void frozen(void)
 {
     static const double values[8] = {1, 2, 3, 4, 5, 6, 7, 8}, gradients[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     tess_param_desc params[] = {{"plain", {1, {8}}, true, false}, {"frozen", {1, {8}}, false, true}};
-    tess_adamw *adamw = NULL;
+    tess_optimizer *adamw = NULL;
     open_model(params, 2, values);
-    EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.999f, 1e-8f, 0.5f}, &adamw));
+    EXPECT_OK(tess_fsdp_optimizer_create(
+        fsdp, &(tess_optimizer_options){.beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .weight_decay = 0.5f}, &adamw));
     backward(gradients, 8, 1);
-    EXPECT_OK(tess_fsdp_adamw_step(fsdp, adamw, 1, 0.25f, 1));
+    EXPECT_OK(tess_fsdp_optimizer_step(fsdp, adamw, 1, 0.25f, 1));
     for (int p = 0; p < 2; p++) {
         tess_shard shard;
         float *m, *v;
         EXPECT_OK(tess_fsdp_shard(fsdp, p, &shard));
-        tess_adamw_moments(adamw, p, &m, &v);
+        moments_of(adamw, p, &m, &v);
         EXPECT((m == NULL) == (p == 1) && (v == NULL) == (p == 1));
         for (int64_t i = 0; i < shard.box.size[0]; i++) {
             double want = values[shard.box.begin[0] + i] - (p == 0 ? 0.25 : 0); /* without decay the first step is lr */
@@ -139,7 +143,7 @@ static void frozen(void)
     }
     EXPECT_INT(tess_mem_stats(tess_runtime_mem(runtime), TESS_POOL_OPTIMIZER).bytes,
                8 * 2 * sizeof(float) / (size_t)tess_runtime_world(runtime));
-    tess_adamw_destroy(&adamw);
+    tess_optimizer_destroy(&adamw);
     close_model();
 }
 
@@ -147,20 +151,29 @@ static void misuse(void)
 {
     static const double values[4] = {1, 2, 3, 4};
     tess_param_desc param = {"w", {1, {4}}, true, true};
-    tess_adamw *adamw = NULL;
+    tess_optimizer *adamw = NULL;
     open_model(&param, 1, values);
-    EXPECT_FAILS(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){1.0f, 0.9f, 1e-8f, 0}, &adamw), TESS_E_INVALID,
-                 "beta1 is 1");
-    EXPECT_FAILS(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, NAN, 1e-8f, 0}, &adamw), TESS_E_INVALID,
-                 "beta2");
-    EXPECT_FAILS(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.9f, -1, 0}, &adamw), TESS_E_INVALID,
-                 "eps is -1");
-    EXPECT_FAILS(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.9f, 1e-8f, -1}, &adamw), TESS_E_INVALID,
-                 "weight_decay is -1");
-    EXPECT_OK(tess_fsdp_adamw_create(fsdp, &(tess_adamw_options){0.9f, 0.9f, 1e-8f, 0}, &adamw));
-    EXPECT_FAILS(tess_fsdp_adamw_step(fsdp, adamw, 0, 1, 1), TESS_E_INVALID, "the first is 1");
-    EXPECT_FAILS(tess_fsdp_adamw_step(fsdp, adamw, 1, 1, 1), TESS_E_INVALID, "'w' has no gradient");
-    tess_adamw_destroy(&adamw);
+    EXPECT_FAILS(
+        tess_fsdp_optimizer_create(
+            fsdp, &(tess_optimizer_options){.beta1 = 1.0f, .beta2 = 0.9f, .eps = 1e-8f, .weight_decay = 0}, &adamw),
+        TESS_E_INVALID, "beta1 is 1");
+    EXPECT_FAILS(
+        tess_fsdp_optimizer_create(
+            fsdp, &(tess_optimizer_options){.beta1 = 0.9f, .beta2 = NAN, .eps = 1e-8f, .weight_decay = 0}, &adamw),
+        TESS_E_INVALID, "beta2");
+    EXPECT_FAILS(
+        tess_fsdp_optimizer_create(
+            fsdp, &(tess_optimizer_options){.beta1 = 0.9f, .beta2 = 0.9f, .eps = -1, .weight_decay = 0}, &adamw),
+        TESS_E_INVALID, "eps is -1");
+    EXPECT_FAILS(
+        tess_fsdp_optimizer_create(
+            fsdp, &(tess_optimizer_options){.beta1 = 0.9f, .beta2 = 0.9f, .eps = 1e-8f, .weight_decay = -1}, &adamw),
+        TESS_E_INVALID, "weight_decay is -1");
+    EXPECT_OK(tess_fsdp_optimizer_create(
+        fsdp, &(tess_optimizer_options){.beta1 = 0.9f, .beta2 = 0.9f, .eps = 1e-8f, .weight_decay = 0}, &adamw));
+    EXPECT_FAILS(tess_fsdp_optimizer_step(fsdp, adamw, 0, 1, 1), TESS_E_INVALID, "the first is 1");
+    EXPECT_FAILS(tess_fsdp_optimizer_step(fsdp, adamw, 1, 1, 1), TESS_E_INVALID, "'w' has no gradient");
+    tess_optimizer_destroy(&adamw);
     close_model();
 }
 

@@ -96,8 +96,8 @@ static void memory_of_all_ranks(void)
     static model_reference ref;
     reference_init(&ref);
     model_create(&m, mesh, full_f32);
-    tess_adamw *adamw = NULL;
-    EXPECT_OK(tess_fsdp_adamw_create(m.fsdp, &model_adamw, &adamw));
+    tess_optimizer *adamw = NULL;
+    EXPECT_OK(tess_fsdp_optimizer_create(m.fsdp, &model_adamw, &adamw));
     model_step(&m, &ref, 1, N_MICRO);
 
     int64_t all = 0, trainable = 0;
@@ -117,7 +117,7 @@ static void memory_of_all_ranks(void)
     if (m.world == 8)
         EXPECT_INT(grads, 4 * trainable);
     EXPECT((double)(params + grads + optimizer) <= 1.03 * (double)one_rank);
-    tess_adamw_destroy(&adamw);
+    tess_optimizer_destroy(&adamw);
     tess_fsdp_destroy(&m.fsdp);
     close_mesh();
 }
@@ -180,13 +180,13 @@ static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
 {
     static model_reference ref;
     model m;
-    tess_adamw *adamw = NULL;
+    tess_optimizer *adamw = NULL;
     tess_shard shard;
     model_create(&m, mesh, policy);
     reference_init(&ref);
-    EXPECT_OK(tess_fsdp_adamw_create(m.fsdp, &model_adamw, &adamw));
+    EXPECT_OK(tess_fsdp_optimizer_create(m.fsdp, &model_adamw, &adamw));
     model_step(&m, &ref, 1, m.world);
-    EXPECT_OK(tess_fsdp_adamw_step(m.fsdp, adamw, 1, model_lr, model_scale));
+    EXPECT_OK(tess_fsdp_optimizer_step(m.fsdp, adamw, 1, model_lr, model_scale));
     EXPECT_OK(tess_fsdp_shard(m.fsdp, 0, &shard));
     EXPECT(shard.copy == NULL); /* between steps only readers use it */
     uint64_t bytes = bytes_of_a_forward(&m);
@@ -198,7 +198,7 @@ static void gathers_after_an_update(tess_fsdp_policy policy, bool lasting)
     EXPECT(on_one_host ? all > bytes : all == bytes);
     EXPECT_OK(tess_fsdp_update_begin(m.fsdp)); /* no update_end: the optimizer failed */
     EXPECT(bytes_of_a_forward(&m) > 0);
-    tess_adamw_destroy(&adamw);
+    tess_optimizer_destroy(&adamw);
     tess_fsdp_destroy(&m.fsdp);
 }
 

@@ -18,8 +18,8 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
     m.fsdp->spans_hosts |= over_hosts;
     m.fsdp->uses_wire |= over_hosts;
     reference_init(&ref);
-    tess_adamw *adamw = NULL;
-    EXPECT_OK(tess_fsdp_adamw_create(m.fsdp, &model_adamw, &adamw));
+    tess_optimizer *adamw = NULL;
+    EXPECT_OK(tess_fsdp_optimizer_create(m.fsdp, &model_adamw, &adamw));
     tess_stream *stream = NULL;
     EXPECT_OK(tess_stream_create(tess_runtime_mem(tess_fsdp_runtime(m.fsdp)), 1, NULL, &stream));
     for (int step = 1; step <= STEPS; step++) {
@@ -33,12 +33,12 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
         if (memcmp(&norm, &ref.norm, sizeof(norm)) != 0)
             test_fail(__FILE__, __LINE__, "grad_norm is %a, expected %a (world %d)", norm, ref.norm, m.world);
         reference_update(&ref, step, stream);
-        EXPECT_OK(tess_fsdp_adamw_step(m.fsdp, adamw, step, model_lr, model_scale));
+        EXPECT_OK(tess_fsdp_optimizer_step(m.fsdp, adamw, step, model_lr, model_scale));
         model_check_shards(&m, &ref);
         model_forward(&m, &ref, (uint64_t)step); /* an evaluation between steps */
     }
     tess_stream_destroy(&stream);
-    tess_adamw_destroy(&adamw);
+    tess_optimizer_destroy(&adamw);
     tess_fsdp_destroy(&m.fsdp);
 }
 
@@ -260,15 +260,15 @@ static int threads_of_this_process(void)
 static void with_threads(tess_mesh *mesh)
 {
     model m;
-    tess_adamw *adamw = NULL;
+    tess_optimizer *adamw = NULL;
     int before = threads_of_this_process();
     model_create(&m, mesh, (tess_fsdp_policy){.strategy = TESS_STRATEGY_FULL});
-    EXPECT_OK(tess_fsdp_adamw_create(m.fsdp, &model_adamw, &adamw));
+    EXPECT_OK(tess_fsdp_optimizer_create(m.fsdp, &model_adamw, &adamw));
     EXPECT_INT(threads_of_this_process(), before + 2);
-    EXPECT_FAILS(tess_adamw_set_threads(adamw, 0), TESS_E_INVALID, "0 threads; it takes at least 1");
-    EXPECT_OK(tess_adamw_set_threads(adamw, 2)); /* of its own */
+    EXPECT_FAILS(tess_optimizer_set_threads(adamw, 0), TESS_E_INVALID, "0 threads; it takes at least 1");
+    EXPECT_OK(tess_optimizer_set_threads(adamw, 2)); /* of its own */
     EXPECT_INT(threads_of_this_process(), before + 3);
-    tess_adamw_destroy(&adamw);
+    tess_optimizer_destroy(&adamw);
     tess_fsdp_destroy(&m.fsdp);
     EXPECT_INT(threads_of_this_process(), before);
     all_policies(mesh);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/text/json.h"
+#include "support/moments.h"
 #include "support/test.h"
 #include "tessera/comm.h"
 #include "device/finite.h"
@@ -486,7 +487,7 @@ static void votes_go_by_majority(void)
     EXPECT_INT(tess_vote_on(one + 1, 2, 2, odd), TESS_VOTE_SAME);
 }
 
-static const char *const kinds[] = {"weight", "first moment of", "second moment of"};
+static const char *const kinds[] = {"weight", "exp_avg of", "exp_avg_sq of"};
 
 /* The bits of parameter `index` on this rank: weights or a moment. */
 static uint32_t *state_of(rig *r, int index, int kind, int64_t *n)
@@ -494,7 +495,7 @@ static uint32_t *state_of(rig *r, int index, int kind, int64_t *n)
     tess_shard shard;
     float *m, *v;
     EXPECT_OK(tess_fsdp_shard(r->engine->fsdp, index, &shard));
-    tess_adamw_moments(r->engine->adamw, index, &m, &v);
+    moments_of(r->engine->optimizer, index, &m, &v);
     *n = shard.box.size[0] * tess_shape_row_count(&shard.shape);
     return (uint32_t *)(kind == 0 ? shard.master : kind == 1 ? m : v);
 }
@@ -550,9 +551,8 @@ static void two_replicas_that_differ_are_a_tie(void)
     if (tess_runtime_rank(r.runtime) == 3)
         *state_of(&r, 2, 2, &n) ^= 1;
     EXPECT_INT(tess_numbers_compare(r.engine->numbers), TESS_E_MISMATCH);
-    EXPECT_CONTAINS(tess_error_message(),
-                    "ranks 1 and 3 hold second moment of 'model.layers.0.self_attn.q_proj.weight' "
-                    "with different bits; no majority says who is right (a tie)");
+    EXPECT_CONTAINS(tess_error_message(), "ranks 1 and 3 hold exp_avg_sq of 'model.layers.0.self_attn.q_proj.weight' "
+                                          "with different bits; no majority says who is right (a tie)");
     close_rig(&r);
     leave();
 }

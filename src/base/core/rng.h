@@ -13,8 +13,9 @@ typedef enum tess_purpose {
     TESS_RNG_SHUFFLE = 2, /* data order: stream = epoch */
     TESS_RNG_SAMPLE = 3,  /* token sampling: stream = prompt, index = position */
     TESS_RNG_TEST = 4,
-    TESS_RNG_FAULT = 5,  /* random choices of an injected fault */
-    TESS_RNG_RECOVER = 6 /* pauses before a restart: stream = failures in a row */
+    TESS_RNG_FAULT = 5,   /* random choices of an injected fault */
+    TESS_RNG_RECOVER = 6, /* pauses before a restart: stream = failures in a row */
+    TESS_RNG_ROUND = 7    /* stochastic rounding: stream = hash of name, moment and step, index = element */
 } tess_purpose;
 
 /* Four independent 32-bit words for one counter. */

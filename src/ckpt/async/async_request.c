@@ -10,7 +10,7 @@ static json_t *describe_piece(const async_piece *p)
     const tess_ckpt_tensor *t = &p->tensor;
     char name[TESS_STORE_NAME];
     int n_dims = tess_ckpt_dims(t);
-    tess_store_tensor_name(t->kind, t->name, name);
+    tess_store_tensor_name(t->state, t->name, name);
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:I}", "name", name, "dtype", tess_store_dtype_text(t->stored),
                      "shape", tess_dims_to_json(t->shape.n_dims, t->shape.dim), "begin",
                      tess_dims_to_json(n_dims, t->primary.begin), "size", tess_dims_to_json(n_dims, t->primary.size),

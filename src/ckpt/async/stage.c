@@ -25,7 +25,7 @@ static bool is_planned(const tess_saver *s, const tess_ckpt_tensor *tensors, int
         return false;
     for (int i = 0; i < n; i++) {
         const tess_ckpt_tensor *p = &s->pieces[i].tensor, *t = &tensors[i];
-        if (p->name != t->name || p->kind != t->kind || p->dtype != t->dtype || p->stored != t->stored ||
+        if (p->name != t->name || p->state != t->state || p->dtype != t->dtype || p->stored != t->stored ||
             !tess_shape_equal(&p->shape, &t->shape) || !tess_box_equal(tess_ckpt_dims(t), &p->primary, &t->primary))
             return false;
     }

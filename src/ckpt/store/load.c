@@ -48,8 +48,13 @@ static tess_status make_request(load *l, int i)
 {
     char name[TESS_STORE_NAME], asked[96], there[96];
     const tess_ckpt_tensor *t = &l->tensors[i];
-    tess_store_tensor_name(t->kind, t->name, name);
+    tess_store_tensor_name(t->state, t->name, name);
     const tess_catalog_tensor *found = tess_catalog_find(l->catalog, name);
+    TESS_CHECK(
+        found != NULL || t->state == NULL, TESS_E_INVALID,
+        "%s: no tensor '%s': the checkpoint is of another optimizer; set the optimizer that it was saved with, or "
+        "start it anew with checkpoint.exclude_from_loading=optimizer",
+        l->catalog->path, name);
     TESS_CHECK(found != NULL, TESS_E_INVALID, "%s: no tensor '%s': the checkpoint is of another model; %s",
                l->catalog->path, name, way_out);
     TESS_CHECK(found->n_dims <= TESS_MAX_DIMS, TESS_E_FORMAT, "%s: tensor '%s' has more than %d dimensions",

@@ -45,9 +45,11 @@ static uint64_t fingerprint(int64_t step, const tess_ckpt_tensor *tensors, int n
     uint64_t hash = (uint64_t)step * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < n; i++) {
         const tess_ckpt_tensor *t = &tensors[i];
-        int32_t facts[2] = {(int32_t)t->kind, (int32_t)t->stored};
+        const char *state = t->state != NULL ? t->state : "";
+        int32_t stored = (int32_t)t->stored;
         hash = tess_hash_bytes(t->name, strlen(t->name) + 1, hash);
-        hash = tess_hash_bytes(facts, sizeof(facts), hash);
+        hash = tess_hash_bytes(state, strlen(state) + 1, hash);
+        hash = tess_hash_bytes(&stored, sizeof(stored), hash);
         hash = tess_hash_bytes(t->shape.dim, (size_t)t->shape.n_dims * sizeof(t->shape.dim[0]), hash);
     }
     return hash;
@@ -81,7 +83,7 @@ static void describe_piece(rank_save *s, int i)
 {
     const tess_ckpt_tensor *t = &s->tensors[i];
     tess_store_piece *p = &s->pieces[i];
-    tess_store_tensor_name(t->kind, t->name, s->names[i]);
+    tess_store_tensor_name(t->state, t->name, s->names[i]);
     *p = (tess_store_piece){.name = s->names[i],
                             .dtype = tess_store_dtype_text(t->stored),
                             .rounds = t->stored != t->dtype,

@@ -6,11 +6,33 @@
 #include "base/core/flat.h"
 #include "ckpt/store/store_impl.h"
 
-void tess_store_tensor_name(tess_ckpt_kind kind, const char *parameter, char name[TESS_STORE_NAME])
+void tess_store_tensor_name(const char *state, const char *parameter, char name[TESS_STORE_NAME])
 {
-    static const char *const prefixes[] = {"model.", "optimizer.", "optimizer."};
-    static const char *const suffixes[] = {"", ".exp_avg", ".exp_avg_sq"};
-    snprintf(name, TESS_STORE_NAME, "%s%s%s", prefixes[kind], parameter, suffixes[kind]);
+    if (state == NULL)
+        snprintf(name, TESS_STORE_NAME, "model.%s", parameter);
+    else
+        snprintf(name, TESS_STORE_NAME, "optimizer.%s.%s", parameter, state);
+}
+
+/* What a block of columns is to a matrix of blocks. */
+static void count_blocks(tess_box *box, int64_t block)
+{
+    box->begin[1] /= block;
+    box->size[1] = (box->size[1] + block - 1) / block;
+}
+
+tess_ckpt_tensor tess_ckpt_state_tensor(const tess_ckpt_tensor *weights, const tess_optimizer_state *state)
+{
+    tess_ckpt_tensor t = *weights;
+    t.state = state->name;
+    t.dtype = t.stored = state->dtype;
+    t.data = state->data;
+    if (state->block > 1) {
+        t.shape.dim[1] = (t.shape.dim[1] + state->block - 1) / state->block;
+        count_blocks(&t.box, state->block);
+        count_blocks(&t.primary, state->block);
+    }
+    return t;
 }
 
 const char *tess_store_dtype_text(tess_dtype dtype)

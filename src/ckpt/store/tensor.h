@@ -2,15 +2,13 @@
 #ifndef TESS_CKPT_STORE_TENSOR_H
 #define TESS_CKPT_STORE_TENSOR_H
 
-#include "tessera/types.h"
+#include "tessera/optim.h"
 
 enum { TESS_STORE_NAME = 1024 };
 
-typedef enum tess_ckpt_kind { TESS_CKPT_WEIGHT, TESS_CKPT_EXP_AVG, TESS_CKPT_EXP_AVG_SQ } tess_ckpt_kind;
-
 typedef struct tess_ckpt_tensor {
-    const char *name; /* of the parameter */
-    tess_ckpt_kind kind;
+    const char *name;  /* of the parameter */
+    const char *state; /* which state of the optimizer, such as "exp_avg"; static. NULL: the parameter's weights */
     tess_dtype dtype;  /* of `data`; TESS_F32 (0) */
     tess_dtype stored; /* `dtype`; of float32 also TESS_BF16: rounded on the way */
     tess_shape shape;  /* global */
@@ -28,8 +26,11 @@ int64_t tess_ckpt_count(const tess_ckpt_tensor *tensor, const tess_box *box);
 void tess_ckpt_primary_copy(const tess_ckpt_tensor *tensor, int64_t first, int64_t count, void *to);
 const void *tess_ckpt_primary_run(const tess_ckpt_tensor *tensor);
 
-/* The name of a parameter's tensor: "model.layers.0.w", "optimizer.layers.0.w.exp_avg". */
-void tess_store_tensor_name(tess_ckpt_kind kind, const char *parameter, char name[TESS_STORE_NAME]);
+/* The name of a parameter's tensor: "model.layers.0.w", with a state "optimizer.layers.0.w.exp_avg". */
+void tess_store_tensor_name(const char *state, const char *parameter, char name[TESS_STORE_NAME]);
+
+/* A state of the optimizer beside the weights it is of, which say where it is sharded. */
+tess_ckpt_tensor tess_ckpt_state_tensor(const tess_ckpt_tensor *weights, const tess_optimizer_state *state);
 
 /* The dtype in a manifest: "F32"; NULL: never stored. */
 const char *tess_store_dtype_text(tess_dtype dtype);

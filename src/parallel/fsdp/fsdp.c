@@ -13,8 +13,8 @@ static tess_status check_policy(const tess_fsdp_policy *policy)
                "fsdp: %d is no sharding strategy", (int)policy->strategy);
     TESS_CHECK(policy->param_dtype == TESS_F32 || policy->param_dtype == TESS_BF16, TESS_E_INVALID,
                "fsdp: param_dtype is %s; choose float32 or bfloat16", tess_dtype_name(policy->param_dtype));
-    TESS_CHECK(policy->reduce_dtype == TESS_F32 || policy->reduce_dtype == TESS_BF16, TESS_E_INVALID,
-               "fsdp: reduce_dtype is %s; choose float32 or bfloat16", tess_dtype_name(policy->reduce_dtype));
+    TESS_CHECK(policy->reduce_dtype <= TESS_F16, TESS_E_INVALID,
+               "fsdp: reduce_dtype is %s; choose float32, bfloat16 or float16", tess_dtype_name(policy->reduce_dtype));
     TESS_CHECK(policy->reshard_after_forward >= 0, TESS_E_INVALID,
                "fsdp: reshard_after_forward is %d; choose 1 (free), 0 (keep) or a number of ranks",
                policy->reshard_after_forward);
@@ -298,6 +298,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->shape = params[i].shape;
         p->trainable = params[i].trainable;
         p->decay = params[i].decay;
+        p->hidden = params[i].hidden;
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;

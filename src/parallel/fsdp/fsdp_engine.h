@@ -67,14 +67,15 @@ tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy,
                                   int tp, tess_fsdp **fsdp);
 
 typedef struct tess_fsdp_bytes {
-    size_t params, grads, optimizer; /* of this rank; optimizer: AdamW's moments */
+    size_t params, grads, optimizer; /* of this rank; optimizer: state and work space */
     size_t windows;                  /* of gradients; in the comm pool, as the next */
     size_t copies;                   /* gathered parameters: once for the ranks of a shard team on a host */
 } tess_fsdp_bytes;
 
 /* At the peak of a step of n_micro_batches over all ranks. open_unit: the unit whose backward is open while others' run
  * (a tied embedding); -1: none. */
-tess_fsdp_bytes tess_fsdp_plan_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int open_unit);
+tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *optimizer, int64_t n_micro_batches,
+                                 int open_unit, tess_fsdp_bytes *bytes);
 
 /* What this rank has moved so far. */
 typedef struct tess_fsdp_traffic {

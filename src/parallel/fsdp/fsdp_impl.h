@@ -16,6 +16,7 @@
  * - unit.c: the four hooks
  * - fsdp_step.c: step_begin .. step_end
  * - shard.c: what optimizers and checkpoints see
+ * - fsdp_matrices.c: whole matrices, for optimizers that need them
  * - fsdp_norm.c: the exact gradient norm
  * - fsdp_cut_rows.c: rows for it of which ranks have parts
  * - fsdp_clock.c: phases, waits, bytes
@@ -32,12 +33,13 @@
 
 #include "base/core/exact_sum.h"
 #include "comm/leaf_sum.h"
+#include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
 
 typedef struct tess_fsdp_param {
     char *name;
     tess_shape shape;
-    bool trainable, decay;
+    bool trainable, decay, hidden;
     tess_param_cut tp;
     tess_box part;             /* what ranks that differ on the data axes alone hold together: all but for tp */
     int64_t rows, row;         /* of `part`: rows of dimension 0, elements of a row */
@@ -270,6 +272,14 @@ tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 /* fsdp_cut_rows.c: adds the squares of `rows`, the primary rows of a parameter of which every rank of the tp team has
  * some columns. Collective over that team. */
 tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum);
+
+/* shard.c: without the gathered copy */
+tess_span tess_fsdp_span(const tess_shard *shard);
+
+/* fsdp_matrices.c: what puts the rows of a shard team's ranks together. TESS_E_UNSUPPORTED: the options ask for whole
+ * matrices, and "tp" cuts one. */
+optim_exchange tess_fsdp_exchange_matrices(tess_fsdp *fsdp);
+tess_status tess_fsdp_check_matrices(const tess_fsdp *fsdp, const tess_optimizer_options *options);
 
 /* bad_gradient.c: as a step begins; once the unit's reduction over the shards is complete. */
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);

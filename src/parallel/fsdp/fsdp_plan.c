@@ -18,21 +18,45 @@ tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy,
     return TESS_OK;
 }
 
-tess_fsdp_bytes tess_fsdp_plan_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int open_unit)
+static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options *options, size_t *bytes)
+{
+    static float some; /* what a trainable span has, and a frozen one has not */
+    tess_span *spans;
+    int n = 0;
+    TESS_TRY(tess_fsdp_check_matrices(fsdp, options));
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)fsdp->n_params, sizeof(*spans), "spans",
+                                  (void **)&spans));
+    for (int u = 0; u < fsdp->n_units; u++)
+        for (int i = 0; i < fsdp->units[u]->n_params; i++) {
+            const tess_fsdp_param *p = &fsdp->units[u]->params[i];
+            const tess_shard shard = {.name = p->name,
+                                      .shape = p->shape,
+                                      .trainable = p->trainable,
+                                      .hidden = p->hidden,
+                                      .box = p->held,
+                                      .master = &some};
+            spans[n++] = tess_fsdp_span(&shard);
+        }
+    tess_status status = tess_optimizer_bytes(fsdp->mem, spans, n, options, fsdp->n_shards, bytes);
+    tess_mem_free(fsdp->mem, spans);
+    return status;
+}
+
+tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *optimizer, int64_t n_micro_batches,
+                                 int open_unit, tess_fsdp_bytes *bytes)
 {
     int64_t world = fsdp->n_shards * fsdp->n_replicas, n_micro = (n_micro_batches + world - 1) / world;
     size_t n_sums = (size_t)tess_fsdp_accumulators_needed(fsdp, n_micro_batches);
-    tess_fsdp_bytes bytes = {.grads = tess_fsdp_scratch_bytes(fsdp, open_unit),
-                             .windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
-                             .copies = tess_fsdp_slots_bytes(fsdp)};
+    *bytes = (tess_fsdp_bytes){.grads = tess_fsdp_scratch_bytes(fsdp, open_unit),
+                               .windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
+                               .copies = tess_fsdp_slots_bytes(fsdp)};
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
-        bytes.params += unit->master_elements * sizeof(float);
-        bytes.grads += n_sums * unit->accumulator_elements * sizeof(float);
-        bytes.grads += fsdp->replicated ? unit->gradient_elements * sizeof(float) : 0;
-        bytes.optimizer += 2 * unit->gradient_elements * sizeof(float);
+        bytes->params += unit->master_elements * sizeof(float);
+        bytes->grads += n_sums * unit->accumulator_elements * sizeof(float);
+        bytes->grads += fsdp->replicated ? unit->gradient_elements * sizeof(float) : 0;
     }
     if (tess_fsdp_exchanges_any(fsdp, n_micro_batches))
-        bytes.grads += tess_fsdp_exchange_bytes(fsdp);
-    return bytes;
+        bytes->grads += tess_fsdp_exchange_bytes(fsdp);
+    return plan_optimizer(fsdp, optimizer, &bytes->optimizer);
 }

@@ -1,5 +1,4 @@
 /* Shards: the box of each parameter that this rank holds, for optimizers, checkpoints and norms. */
-#include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 int tess_fsdp_shards(const tess_fsdp *fsdp)
@@ -19,6 +18,7 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
         .shape = p->shape,
         .trainable = p->trainable,
         .decay = p->decay,
+        .hidden = p->hidden,
         .box = p->held,
         .master = unit->master + p->master_offset,
         .grad = p->trainable && fsdp->gradients_ready ? (float *)gradient + p->gradient_offset : NULL,
@@ -45,6 +45,18 @@ int64_t tess_shard_count(const tess_shard *shard)
     return shard->box.size[0] * tess_shard_row(shard);
 }
 
+tess_span tess_fsdp_span(const tess_shard *shard)
+{
+    return (tess_span){.name = shard->name,
+                       .n = tess_shard_count(shard),
+                       .decay = shard->decay,
+                       .hidden = shard->hidden,
+                       .shape = tess_shape_atleast_1d(&shard->shape),
+                       .box = shard->box,
+                       .param = shard->trainable ? shard->master : NULL,
+                       .grad = shard->grad};
+}
+
 tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
 {
     if (fsdp->spans == NULL)
@@ -54,44 +66,44 @@ tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(fsdp, i, &shard));
         int64_t row = tess_shard_row(&shard);
-        tess_span span = {.name = shard.name,
-                          .n = tess_shard_count(&shard),
-                          .decay = shard.decay,
-                          .param = shard.trainable ? shard.master : NULL,
-                          .grad = shard.grad};
-        if (shard.copy != NULL) {
-            span.copy = shard.copy;
-            span.copy_begin = (shard.copy_box.begin[0] - shard.box.begin[0]) * row;
-            span.copy_n = shard.copy_box.size[0] * row;
-            span.copy_dtype = fsdp->policy.param_dtype;
-        }
-        fsdp->spans[i] = span;
+        tess_span *span = &fsdp->spans[i];
+        *span = tess_fsdp_span(&shard);
+        if (shard.copy == NULL)
+            continue;
+        span->copy = shard.copy;
+        span->copy_begin = (shard.copy_box.begin[0] - shard.box.begin[0]) * row;
+        span->copy_n = shard.copy_box.size[0] * row;
+        span->copy_dtype = fsdp->policy.param_dtype;
     }
     *spans = fsdp->spans;
     return TESS_OK;
 }
 
-tess_status tess_fsdp_adamw_create(tess_fsdp *fsdp, const tess_adamw_options *options, tess_adamw **adamw)
+tess_status tess_fsdp_optimizer_create(tess_fsdp *fsdp, const tess_optimizer_options *options,
+                                       tess_optimizer **optimizer)
 {
     const tess_span *spans;
     tess_stream *stream;
-    *adamw = NULL;
+    *optimizer = NULL;
+    TESS_TRY(tess_fsdp_check_matrices(fsdp, options));
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    TESS_TRY(fsdp->is_private ? tess_adamw_create_private(fsdp->mem, spans, fsdp->n_params, options, adamw)
-                              : tess_adamw_create(fsdp->mem, spans, fsdp->n_params, options, adamw));
-    tess_adamw_set_stream(*adamw, stream);
-    tess_adamw_set_owner(*adamw, fsdp);
+    const optim_place place = {fsdp->is_private, tess_fsdp_exchange_matrices(fsdp)};
+    TESS_TRY(tess_optimizer_create_at(fsdp->mem, spans, fsdp->n_params, options, &place, optimizer));
+    tess_optimizer_set_stream(*optimizer, stream);
+    tess_optimizer_set_owner(*optimizer, fsdp);
     return TESS_OK;
 }
 
-tess_status tess_fsdp_adamw_step(tess_fsdp *fsdp, tess_adamw *adamw, int64_t step, float lr, float grad_scale)
+tess_status tess_fsdp_optimizer_step(tess_fsdp *fsdp, tess_optimizer *optimizer, int64_t step, float lr,
+                                     float grad_scale)
 {
     const tess_span *spans;
-    TESS_CHECK(tess_adamw_is_of(adamw, fsdp), TESS_E_INVALID,
-               "tess_fsdp_adamw_step: the adamw was not made for this fsdp: make one with tess_fsdp_adamw_create");
+    TESS_CHECK(
+        tess_optimizer_is_of(optimizer, fsdp), TESS_E_INVALID,
+        "tess_fsdp_optimizer_step: the optimizer was not made for this fsdp: make one with tess_fsdp_optimizer_create");
     TESS_TRY(tess_fsdp_update_begin(fsdp));
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
-    TESS_TRY(tess_adamw_step(adamw, spans, step, lr, grad_scale));
+    TESS_TRY(tess_optimizer_step(optimizer, spans, step, lr, grad_scale));
     return tess_fsdp_update_end(fsdp);
 }

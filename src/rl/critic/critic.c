@@ -169,23 +169,27 @@ const tess_engine *tess_critic_engine(const tess_critic *c)
 /* ---- Checkpoints ---- */
 int tess_critic_n_tensors(const tess_critic *c)
 {
-    return 3 * tess_model_n_params(c->engine->model);
+    tess_optimizer_state states[TESS_OPTIMIZER_STATES];
+    int n = 0;
+    for (int i = 0; i < tess_model_n_params(c->engine->model); i++)
+        n += 1 + tess_engine_states(c->engine, i, states);
+    return n;
 }
 
 tess_status tess_critic_tensors(tess_critic *c, tess_ckpt_tensor *tensors)
 {
-    static const tess_ckpt_kind kinds[] = {TESS_CKPT_WEIGHT, TESS_CKPT_EXP_AVG, TESS_CKPT_EXP_AVG_SQ};
     for (int i = 0; i < tess_model_n_params(c->engine->model); i++) {
         tess_shard shard;
-        float *moments[2];
-        TESS_TRY(tess_engine_shard(c->engine, i, &shard, moments));
-        for (int k = 0; k < 3; k++)
-            *tensors++ = (tess_ckpt_tensor){.name = c->names[i],
-                                            .kind = kinds[k],
-                                            .shape = shard.shape,
-                                            .box = shard.box,
-                                            .primary = shard.primary,
-                                            .data = k == 0 ? shard.master : moments[k - 1]};
+        tess_optimizer_state states[TESS_OPTIMIZER_STATES];
+        TESS_TRY(tess_engine_shard(c->engine, i, &shard));
+        const tess_ckpt_tensor weights = {.name = c->names[i],
+                                          .shape = shard.shape,
+                                          .box = shard.box,
+                                          .primary = shard.primary,
+                                          .data = shard.master};
+        *tensors++ = weights;
+        for (int k = 0, n = tess_engine_states(c->engine, i, states); k < n; k++)
+            *tensors++ = tess_ckpt_state_tensor(&weights, &states[k]);
     }
     return TESS_OK;
 }

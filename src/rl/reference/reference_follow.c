@@ -17,8 +17,7 @@ typedef struct own_rows {
 
 static tess_status find_rows(const tess_reference *r, int i, own_rows *own)
 {
-    float *moments[2];
-    TESS_TRY(tess_engine_shard(r->engine, i, &own->shard, moments));
+    TESS_TRY(tess_engine_shard(r->engine, i, &own->shard));
     int64_t row = tess_shard_row(&own->shard);
     own->n = own->shard.primary.size[0] * row;
     own->master = own->n > 0 ? own->shard.master + (own->shard.primary.begin[0] - own->shard.box.begin[0]) * row : NULL;
@@ -178,7 +177,6 @@ tess_status tess_reference_tensors(tess_reference *r, tess_ckpt_tensor *tensors)
     for (int i = 0; i < tess_reference_n_tensors(r); i++) {
         TESS_TRY(find_rows(r, i, &own));
         tensors[i] = (tess_ckpt_tensor){.name = r->names[i],
-                                        .kind = TESS_CKPT_WEIGHT,
                                         .shape = own.shard.shape,
                                         .box = own.shard.primary,
                                         .primary = own.shard.primary,

@@ -41,24 +41,23 @@ void tess_numbers_drill_gradients(tess_numbers *n, int unit)
     }
 }
 
-/* Faults name the moments as optimizers do. */
+/* Faults name state as optimizers do. */
 void tess_numbers_drill_state(tess_numbers *n)
 {
-    static const char *const suffixes[] = {"", ".exp_avg", ".exp_avg_sq"};
     tess_engine *e = n->engine;
     tess_shard shard;
     char name[128];
     for (int i = 0; has_faults(e) && i < tess_fsdp_shards(e->fsdp); i++) {
-        float *m, *v;
+        tess_optimizer_state states[TESS_OPTIMIZER_STATES];
         if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
             return;
-        tess_adamw_moments(e->adamw, i, &m, &v);
-        float *state[] = {shard.master, m, v};
-        for (int k = 0; k < 3; k++) {
-            snprintf(name, sizeof(name), "%s%s", shard.name, suffixes[k]);
-            if (state[k] != NULL)
-                tess_inject_tensor(e->runtime, TESS_FAULT_STATE, name, state[k], (size_t)tess_shard_count(&shard),
-                                   TESS_F32);
+        size_t n = (size_t)tess_shard_count(&shard);
+        tess_inject_tensor(e->runtime, TESS_FAULT_STATE, shard.name, shard.master, n, TESS_F32);
+        int n_states = tess_optimizer_states(e->optimizer, i, states);
+        for (int k = 0; k < n_states; k++) {
+            snprintf(name, sizeof(name), "%s.%s", shard.name, states[k].name);
+            if (states[k].block == 1 && states[k].dtype <= TESS_F16)
+                tess_inject_tensor(e->runtime, TESS_FAULT_STATE, name, states[k].data, n, states[k].dtype);
         }
     }
 }

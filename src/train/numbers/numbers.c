@@ -180,6 +180,8 @@ static tess_status check_spikes(tess_numbers *n, tess_engine_report *report)
 tess_status tess_numbers_check_step(tess_numbers *n, const tess_loss_sum *own, tess_engine_report *report)
 {
     report->zloss = report->zgrad = NAN;
+    if (report->skipped) /* an overflow, which is part of finding the loss's scale */
+        return TESS_OK;
     if (!isfinite(report->loss) || !isfinite(report->grad_norm))
         TESS_TRY(handle_not_finite(n, own, report));
     if (!report->skipped)

@@ -1,8 +1,8 @@
 /* Compares all copies of weights and optimizer state.
  *
- * Ranks with the same master weights (strategy none, replicas of hybrid) hash them and both moments with XXH3 and
- * compare one number. If it differs, they compare the hash of each tensor, and the majority is right. Where ranks of a
- * host share a gathered copy of sharded weights, each compares the rows that it owns with what they round to.
+ * Ranks with the same master weights (strategy none, replicas of hybrid) hash them and the optimizer's state with XXH3
+ * and compare one number. If it differs, they compare the hash of each tensor, and the majority is right. Where ranks
+ * of a host share a gathered copy of sharded weights, each compares the rows that it owns with what they round to.
  *
  * State that exists once cannot be compared; checkpoints have checksums for it. */
 #include <stdio.h>
@@ -13,9 +13,7 @@
 #include "tessera/comm.h"
 #include "train/numbers/numbers_impl.h"
 
-enum { BLOCK_BYTES = 1 << 18, KINDS = 3 };
-
-static const char *const kind_names[KINDS] = {"weight", "first moment of", "second moment of"};
+enum { BLOCK_BYTES = 1 << 18, KINDS = 1 + TESS_OPTIMIZER_STATES };
 
 /* What a rank found, worst first. Ranks send it to each other as bytes. */
 typedef enum finding_kind { FOUND_ODD, FOUND_TIE, FOUND_COPY, FOUND_NOTHING } finding_kind;
@@ -42,18 +40,32 @@ static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* hashes (parameters, KINDS); 0 for moments that a parameter does not have. */
+/* Weights and state of parameter `index`; returns how many arrays. */
+static int arrays_of(const tess_engine *e, int index, const tess_shard *shard, tess_optimizer_state arrays[KINDS])
+{
+    arrays[0] = (tess_optimizer_state){"weight", TESS_F32, 1, shard->master};
+    return 1 + tess_optimizer_states(e->optimizer, index, arrays + 1);
+}
+
+static size_t bytes_of(const tess_shard *shard, const tess_optimizer_state *array)
+{
+    int64_t row = tess_shard_row(shard), rows = tess_shard_count(shard) > 0 ? shard->box.size[0] : 0;
+    return (size_t)(rows * ((row + array->block - 1) / array->block)) * tess_dtype_size(array->dtype);
+}
+
+/* hashes (parameters, KINDS); 0 for state that a parameter does not have. */
 static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
 {
     tess_shard shard;
     for (int i = 0; i < tess_fsdp_shards(e->fsdp); i++) {
-        float *m, *v;
+        tess_optimizer_state arrays[KINDS];
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        tess_adamw_moments(e->adamw, i, &m, &v);
-        const float *state[KINDS] = {shard.master, m, v};
+        int n = arrays_of(e, i, &shard, arrays);
         for (int k = 0; k < KINDS; k++) {
-            hashing h = {.data = (const char *)state[k], .bytes = (size_t)tess_shard_count(&shard) * sizeof(float)};
-            int64_t n_blocks = state[k] != NULL ? (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES) : 0;
+            hashing h = {.bytes = 0};
+            if (k < n)
+                h = (hashing){.data = arrays[k].data, .bytes = bytes_of(&shard, &arrays[k])};
+            int64_t n_blocks = (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES);
             tess_threads_run(tess_stream_threads(e->stream), hash_blocks, &h, n_blocks, 1);
             hashes[i * KINDS + k] = h.sum;
         }
@@ -110,11 +122,19 @@ static void list_ranks(const ballot *b, const bool *listed, char *text, size_t s
         }
 }
 
+static const char *name_state(const tess_engine *e, int tensor, char *text, size_t size)
+{
+    tess_optimizer_state states[TESS_OPTIMIZER_STATES];
+    tess_optimizer_states(e->optimizer, tensor / KINDS, states);
+    snprintf(text, size, "%s of", states[tensor % KINDS - 1].name);
+    return text;
+}
+
 /* The first tensor that differs decides who is named; the others are counted. */
 static void describe_vote(const tess_engine *e, const ballot *b, finding *found)
 {
     int first = -1, n_differ = 0, n_odd = 0;
-    char who[128], others[48] = "";
+    char who[128], others[48] = "", state[48];
     for (int t = b->n_tensors - 1; t >= 0; t--)
         if (vote_on(b, t) != TESS_VOTE_SAME) {
             first = t;
@@ -123,7 +143,8 @@ static void describe_vote(const tess_engine *e, const ballot *b, finding *found)
     if (first < 0)
         return;
     bool tie = vote_on(b, first) == TESS_VOTE_TIE;
-    const char *name = tess_model_param(e->model, first / KINDS)->name, *kind = kind_names[first % KINDS];
+    const char *name = tess_model_param(e->model, first / KINDS)->name;
+    const char *kind = first % KINDS == 0 ? "weight" : name_state(e, first, state, sizeof(state));
     for (int r = b->n_ranks - 1; r >= 0; r--)
         if (b->odd[r]) {
             n_odd++;

@@ -114,9 +114,8 @@ static tess_status handle_part(const verify_run *run, tess_engine *e, const tess
 
 static tess_status handle_values(const verify_run *run, tess_engine *e, int tensor)
 {
-    float *moments[2];
     tess_shard shard;
-    TESS_TRY(tess_engine_shard(e, tensor, &shard, moments));
+    TESS_TRY(tess_engine_shard(e, tensor, &shard));
     const run_tensor *t = &run->tensors[tensor], *last = &run->tensors[run->n_tensors - 1];
     const float *values[] = {shard.grad, shard.master};
     int64_t all = last->offset + tess_shape_count(&last->shape);
@@ -135,9 +134,8 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
     TESS_CHECK(tess_model_n_params(e->whole) == run->n_tensors, TESS_E_INTERNAL, "%d tensors, expected %d",
                tess_model_n_params(e->whole), run->n_tensors);
     for (int i = 0; i < run->n_tensors; i++) {
-        float *moments[2];
         tess_shard shard;
-        TESS_TRY(tess_engine_shard(e, i, &shard, moments));
+        TESS_TRY(tess_engine_shard(e, i, &shard));
         run->shards[e->at.rank * run->n_tensors + i] = (run_shard){.held = shard.box, .primary = shard.primary};
         if (e->at.rank != 0)
             continue;
@@ -169,9 +167,8 @@ static tess_status run_rank(verify_run *run, tess_trainer *t)
         TESS_TRY(tess_engine_step(e, &source, &report));
         TESS_CHECK(!report.stop, TESS_E_INTERRUPTED, "interrupted after step %lld", (long long)e->step);
         for (int k = 0; k < run->n_tensors; k++) {
-            float *moments[2];
             tess_shard shard;
-            TESS_TRY(tess_engine_shard(e, k, &shard, moments));
+            TESS_TRY(tess_engine_shard(e, k, &shard));
             add_digest(run, e, k, &shard);
         }
         if (e->at.rank == 0) {

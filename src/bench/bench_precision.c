@@ -1,0 +1,210 @@
+/* `tessera bench precision`: what narrower numbers save and what they cost. The same steps run in each precision; then
+ * the weights and gradients of the float32 run are cast to what hardware has, to see what of them is lost. */
+#include <math.h>
+#include <stdio.h>
+
+#include "bench/bench.h"
+#include "bench/measuring_ranks.h"
+#include "bench/samples.h"
+#include "bench/step_run.h"
+#include "device/fp8.h"
+
+/* ---- What runs ---- */
+static const struct {
+    const char *name;
+    tess_precision param, state;
+    tess_optimizer_kind optimizer;
+} runs[] = {{"float32", TESS_PRECISION_F32, TESS_PRECISION_F32, TESS_ADAMW},
+            {"bfloat16", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW},
+            {"bfloat16, bfloat16 state", TESS_PRECISION_BF16, TESS_PRECISION_BF16, TESS_ADAMW},
+            {"bfloat16, 8-bit state", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW_8BIT}};
+enum { N_RUNS = sizeof(runs) / sizeof(runs[0]) };
+
+/* ---- Casts ---- */
+enum { WHOLE_TENSOR = 0, CAST_BLOCK = 128, N_TENSORS = 2 };
+
+typedef struct cast_format {
+    const char *name;
+    double bytes;
+    float largest;
+    int fp8; /* tess_fp8; -1: a 16-bit format */
+    tess_dtype dtype;
+    bool scaled;
+    int64_t block; /* with a scale: elements that share one; WHOLE_TENSOR: all */
+} cast_format;
+
+static const cast_format formats[] = {
+    {"bfloat16", 2, 0x1.fep127f, -1, TESS_BF16, false, 0},
+    {"float16", 2, 65504, -1, TESS_F16, false, 0},
+    {"fp8 E4M3", 1, TESS_E4M3_MAX, TESS_E4M3, TESS_U8, false, 0},
+    {"fp8 E4M3, scale a tensor", 1, TESS_E4M3_MAX, TESS_E4M3, TESS_U8, true, WHOLE_TENSOR},
+    {"fp8 E4M3, scale a block", 1 + 4.0 / CAST_BLOCK, TESS_E4M3_MAX, TESS_E4M3, TESS_U8, true, CAST_BLOCK},
+    {"fp8 E5M2", 1, TESS_E5M2_MAX, TESS_E5M2, TESS_U8, false, 0},
+    {"fp8 E5M2, scale a tensor", 1, TESS_E5M2_MAX, TESS_E5M2, TESS_U8, true, WHOLE_TENSOR},
+    {"fp8 E5M2, scale a block", 1 + 4.0 / CAST_BLOCK, TESS_E5M2_MAX, TESS_E5M2, TESS_U8, true, CAST_BLOCK},
+};
+enum { N_FORMATS = sizeof(formats) / sizeof(formats[0]) };
+
+typedef struct cast_losses {
+    int64_t n, n_overflow, n_underflow; /* too large for the format; not 0 and cast to 0 */
+    double error, square;               /* sums of squares: of what the cast changes, and of what it is of */
+} cast_losses;
+
+static float cast(const cast_format *f, float x)
+{
+    if (f->fp8 >= 0)
+        return tess_fp8_to_float(tess_float_to_fp8(x, (tess_fp8)f->fp8), (tess_fp8)f->fp8);
+    return f->dtype == TESS_BF16 ? tess_bf16_to_float(tess_float_to_bf16(x)) : tess_f16_to_float(tess_float_to_f16(x));
+}
+
+static void cast_block(const cast_format *f, const float *x, int64_t n, cast_losses *losses)
+{
+    float most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    float scale = f->scaled && most > 0 ? most / f->largest : 1;
+    for (int64_t i = 0; i < n; i++) {
+        float y = cast(f, x[i] / scale) * scale;
+        losses->n++;
+        losses->n_underflow += x[i] != 0 && y == 0;
+        losses->n_overflow += fabsf(x[i] / scale) > f->largest;
+        if (!isfinite(y))
+            continue;
+        losses->error += ((double)x[i] - (double)y) * ((double)x[i] - (double)y);
+        losses->square += (double)x[i] * (double)x[i];
+    }
+}
+
+static void cast_all(const cast_format *f, const float *x, int64_t n, cast_losses *losses)
+{
+    int64_t block = f->block == WHOLE_TENSOR ? n : f->block;
+    for (int64_t i = 0; i < n; i += block)
+        cast_block(f, x + i, n - i < block ? n - i : block, losses);
+}
+
+/* ---- A run ---- */
+typedef struct precision_result {
+    step_result step;
+    cast_losses losses[N_TENSORS][N_FORMATS]; /* of rank 0's weights and gradients */
+} precision_result;
+
+static void look(const tess_engine *e, void *self)
+{
+    precision_result *r = self;
+    for (int i = 0; i < tess_fsdp_shards(e->fsdp); i++) {
+        tess_shard shard;
+        if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
+            return;
+        const float *const tensors[N_TENSORS] = {shard.master, shard.grad};
+        for (int k = 0; k < N_TENSORS; k++)
+            for (int f = 0; f < N_FORMATS && tensors[k] != NULL; f++)
+                cast_all(&formats[f], tensors[k], tess_shard_count(&shard), &r->losses[k][f]);
+    }
+}
+
+static tess_status run_rank(tess_runtime *rt, const void *of, void *to)
+{
+    const step_plan *plan = of;
+    precision_result *r = to;
+    bool is_float32 = plan->config.training.mixed_precision_param == TESS_PRECISION_F32;
+    return step_run(rt, plan, is_float32 ? look : NULL, r, &r->step);
+}
+
+static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, int run, step_plan *plan)
+{
+    tess_bench_options o = *options;
+    o.step.precision = (int)runs[run].param;
+    snprintf(o.step.model, sizeof(o.step.model), "%s", options->precision.model);
+    o.step.ranks = options->precision.ranks;
+    o.step.batch = options->precision.batch;
+    o.step.micro = options->precision.micro;
+    o.step.seq = options->precision.seq;
+    o.step.steps = options->precision.steps;
+    TESS_TRY(step_plan_make(mem, &o, plan));
+    plan->config.optimizer.name = (int)runs[run].optimizer;
+    plan->config.optimizer.state_dtype = (int)runs[run].state;
+    if (!options->common.quick)
+        plan->n_warm_up = 10;
+    plan->config.training.steps = plan->n_warm_up + plan->n_steps;
+    return TESS_OK;
+}
+
+/* ---- The report ---- */
+static double peak_bytes(const step_result *r)
+{
+    double bytes = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        bytes += (double)r->peak_bytes[pool];
+    return bytes;
+}
+
+static tess_status report_run(const char *name, const step_plan *plan, const step_result *r, const step_result *first,
+                              tess_bench_report *report)
+{
+    double median = tess_bench_median(r->step_s, plan->n_steps),
+           other = tess_bench_median(first->step_s, plan->n_steps);
+    const double values[] = {median * 1e3,
+                             1 / median,
+                             other / median,
+                             peak_bytes(r) / 0x1p20,
+                             100 * (1 - peak_bytes(r) / peak_bytes(first)),
+                             r->mean.gathered_bytes / 0x1p20,
+                             r->last_loss,
+                             fabs(r->last_loss - first->last_loss) / first->last_loss};
+    return tess_bench_report_row(report, name, values);
+}
+
+static tess_status report_casts(const precision_result *r, tess_bench_report *report)
+{
+    static const char *const tensors[N_TENSORS] = {"weights", "gradients"};
+    static const tess_bench_column columns[] = {{"bytes", "", TESS_BENCH_NEITHER},
+                                                {"overflow", "%", TESS_BENCH_NEITHER},
+                                                {"underflow", "%", TESS_BENCH_NEITHER},
+                                                {"error", "%", TESS_BENCH_NEITHER}};
+    TESS_TRY(tess_bench_report_table(report, "casts of the float32 run's last step, rank 0; error: of the norm",
+                                     columns, 4));
+    for (int k = 0; k < N_TENSORS; k++)
+        for (int f = 0; f < N_FORMATS; f++) {
+            const cast_losses *l = &r->losses[k][f];
+            char name[96];
+            double n = (double)l->n;
+            snprintf(name, sizeof(name), "%s to %s", tensors[k], formats[f].name);
+            TESS_TRY(
+                tess_bench_report_row(report, name,
+                                      (double[]){formats[f].bytes, 100 * (double)l->n_overflow / n,
+                                                 100 * (double)l->n_underflow / n, 100 * sqrt(l->error / l->square)}));
+        }
+    return TESS_OK;
+}
+
+static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+{
+    static step_plan plan;
+    static precision_result results[N_RUNS];
+    static const tess_bench_column columns[] = {
+        {"time", "ms", TESS_BENCH_LOWER},    {"steps", "1/s", TESS_BENCH_HIGHER}, {"speed", "x", TESS_BENCH_NEITHER},
+        {"memory", "MiB", TESS_BENCH_LOWER}, {"saved", "%", TESS_BENCH_NEITHER},  {"gathered", "MiB", TESS_BENCH_LOWER},
+        {"loss", "", TESS_BENCH_NEITHER},    {"off", "", TESS_BENCH_NEITHER},
+    };
+    for (int i = 0; i < N_RUNS; i++) {
+        TESS_TRY(make_plan(mem, options, i, &plan));
+        const tess_bench_ranks ranks = {.n = plan.ranks,
+                                        .options = {.n_threads = plan.threads, .kernels = plan.kernels},
+                                        .run = run_rank,
+                                        .plan = &plan};
+        TESS_TRY_CTX(tess_bench_ranks_run(&ranks, &results[i], sizeof(results[i])), "%s", runs[i].name);
+        if (i == 0)
+            TESS_TRY(tess_bench_report_fact(report, "job", "%s, %d ranks, %lld rows of %lld tokens, %d + %d steps",
+                                            options->precision.model, plan.ranks,
+                                            (long long)plan.config.training.global_batch_size,
+                                            (long long)plan.config.training.seq_len, plan.n_warm_up, plan.n_steps));
+        if (i == 0)
+            TESS_TRY(tess_bench_report_table(
+                report, "a step: medians; speed, saved, off (of the last loss): beside float32", columns, 8));
+        TESS_TRY(report_run(runs[i].name, &plan, &results[i].step, &results[0].step, report));
+    }
+    return report_casts(&results[0], report);
+}
+
+const tess_bench tess_bench_precision = {"precision", "training steps in each precision, and what casts lose", run,
+                                         NULL};

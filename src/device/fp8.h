@@ -1,0 +1,46 @@
+/* Scalar conversions between float32 and the two 8-bit formats (Micikevicius et al., arXiv:2209.05433), bit for bit
+ * those of torch 2.15: to nearest even. E4M3 has no infinity, and what is too large becomes 448 (older torch: NaN);
+ * E5M2 is the upper half of float16, and what is too large becomes infinite. */
+#ifndef TESS_DEVICE_FP8_H
+#define TESS_DEVICE_FP8_H
+
+#include "device/bf16.h"
+
+typedef enum tess_fp8 { TESS_E4M3, TESS_E5M2 } tess_fp8;
+
+#define TESS_E4M3_MAX 448.0f
+#define TESS_E5M2_MAX 57344.0f
+
+TESS_SHARED uint8_t tess_float_to_fp8(float x, tess_fp8 format)
+{
+    const bool e4m3 = format == TESS_E4M3;
+    const uint32_t mantissa = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, shift = 23 - mantissa;
+    uint32_t u = tess_float_bits(x), sign = u >> 24 & 0x80u, magnitude = u & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint8_t)(sign | 0x7fu);
+    if (e4m3 && magnitude > 0x43e00000u) /* 448 */
+        return (uint8_t)(sign | 0x7eu);
+    if (magnitude >= 0x47800000u) /* 65536 and more */
+        return (uint8_t)(sign | 0x7cu);
+    /* Below the smallest normal number: adding this power of two leaves multiples of the smallest subnormal one in the
+     * low bits, rounded to even. */
+    uint32_t power = (127 + 1 - bias - mantissa + 23) << 23;
+    if (magnitude < (127 + 1 - bias) << 23)
+        return (uint8_t)(sign | (tess_float_bits(tess_bits_float(magnitude) + tess_bits_float(power)) - power));
+    magnitude -= (127 - bias) << 23;
+    return (uint8_t)(sign | (magnitude + (1u << (shift - 1)) - 1 + (magnitude >> shift & 1u)) >> shift);
+}
+
+TESS_SHARED float tess_fp8_to_float(uint8_t code, tess_fp8 format)
+{
+    if (format == TESS_E5M2)
+        return tess_f16_to_float((uint16_t)(code << 8));
+    uint32_t sign = (uint32_t)(code & 0x80u) << 24, exponent = code >> 3 & 15u, mantissa = code & 7u;
+    if (exponent == 15 && mantissa == 7)
+        return tess_bits_float(sign | 0x7ff00000u);
+    if (exponent != 0)
+        return tess_bits_float(sign | (exponent + 120) << 23 | mantissa << 20);
+    return tess_bits_float(sign | tess_float_bits((float)mantissa * 0x1p-9f));
+}
+
+#endif

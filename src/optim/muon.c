@@ -1,0 +1,222 @@
+/* Muon (Keller Jordan et al. 2024, https://kellerjordan.github.io/posts/muon): a hidden matrix moves along its momentum
+ * with all singular values made about 1, by five steps of a Newton-Schulz iteration.
+ *
+ *     B = B + (1 - mu) (G - B);  U = G + mu (B - G), without Nesterov B
+ *     X = U / max(|U|, eps);  five times: A = X X', X = a X + (b A + c A A) X;  W = W (1 - lr decay) - rate X
+ *
+ * Float32 throughout (torch computes X in bfloat16). Of a matrix with more rows than columns X' X is taken instead: the
+ * smaller product. The iteration needs whole matrices. Ranks that have rows of them take turns: of n ranks each puts
+ * one of the next n matrices together, computes on it alone, and gives the others their rows back. So the bits do not
+ * depend on who computes, and ranks compute at the same time. */
+#include <math.h>
+#include <string.h>
+
+#include "base/core/exact_sum.h"
+#include "optim/optim_impl.h"
+
+enum { NS_STEPS = 5 };
+static const float ns_a = 3.4445f, ns_b = -4.7750f, ns_c = 2.0315f;
+static const double eps = 1e-7;
+
+/* ---- A whole matrix ---- */
+typedef struct muon_matrix {
+    int64_t rows, columns, least; /* least: the smaller of the two */
+    float *x;                     /* (rows, columns) */
+    float *next;                  /* likewise */
+    float *gram, *polynomial;     /* (least, least) */
+    double *sums;                 /* (rows) of squares */
+} muon_matrix;
+
+size_t optim_muon_work(int64_t rows, int64_t columns)
+{
+    int64_t least = rows < columns ? rows : columns;
+    return (size_t)(rows * columns + 2 * least * least + 2 * rows) + 2;
+}
+
+static muon_matrix matrix_at(int64_t rows, int64_t columns, float *x, float *work)
+{
+    int64_t least = rows < columns ? rows : columns;
+    muon_matrix m = {.rows = rows, .columns = columns, .least = least, .x = x};
+    m.sums = (double *)(((uintptr_t)work + 7) / 8 * 8);
+    m.next = (float *)(m.sums + rows);
+    m.gram = m.next + rows * columns;
+    m.polynomial = m.gram + least * least;
+    return m;
+}
+
+static tess_status product(tess_stream *s, const float *a, const float *b, float *c, tess_gemm g)
+{
+    g.a = a;
+    g.b = b;
+    g.c = c;
+    g.ldc = g.n;
+    return tess_stream_kernels(s)->gemm(s, &g);
+}
+
+/* x /= max(|x|, eps). The sum of the rows' squares is exact, up to its last rounding. */
+static tess_status normalise(tess_stream *s, muon_matrix *m)
+{
+    tess_exact_sum sum = {0};
+    TESS_TRY(tess_stream_kernels(s)->row_sumsq(s, m->x, m->sums, m->rows, m->columns));
+    for (int64_t i = 0; i < m->rows; i++)
+        tess_exact_add(&sum, m->sums[i]);
+    float norm = (float)fmax(sqrt(tess_exact_value(&sum)), eps);
+    for (int64_t i = 0; i < m->rows * m->columns; i++)
+        m->x[i] /= norm;
+    return TESS_OK;
+}
+
+static tess_status iterate(tess_stream *s, muon_matrix *m)
+{
+    int64_t R = m->rows, C = m->columns, n = m->least;
+    bool wide = R <= C;
+    const tess_gemm gram = {.m = n, .n = n, .k = wide ? C : R, .lda = C, .ldb = C, .trans_a = !wide, .trans_b = wide};
+    const tess_gemm square = {.m = n, .n = n, .k = n, .lda = n, .ldb = n};
+    const tess_gemm apply = {.m = R, .n = C, .k = n, .lda = wide ? n : C, .ldb = wide ? C : n};
+    TESS_TRY(product(s, m->x, m->x, m->gram, gram));
+    TESS_TRY(product(s, m->gram, m->gram, m->polynomial, square));
+    for (int64_t i = 0; i < n * n; i++)
+        m->polynomial[i] = ns_b * m->gram[i] + ns_c * m->polynomial[i];
+    TESS_TRY(wide ? product(s, m->polynomial, m->x, m->next, apply) : product(s, m->x, m->polynomial, m->next, apply));
+    for (int64_t i = 0; i < R * C; i++)
+        m->x[i] = ns_a * m->x[i] + m->next[i];
+    return TESS_OK;
+}
+
+static tess_status orthogonalise(tess_stream *s, muon_matrix *m)
+{
+    TESS_TRY(normalise(s, m));
+    for (int i = 0; i < NS_STEPS; i++)
+        TESS_TRY(iterate(s, m));
+    return TESS_OK;
+}
+
+/* ---- A span ---- */
+static void momentum(const optim_pass *pass, int64_t begin, int n)
+{
+    const optim_update *u = pass->u;
+    const float *g = pass->span->grad + begin;
+    float buffer[OPTIM_BLOCK], weight = (float)(1.0 - (double)u->optimizer->options.momentum);
+    optim_moment_load(pass, 0, begin, n, buffer);
+    for (int i = 0; i < n; i++)
+        buffer[i] = buffer[i] + weight * (g[i] * u->call.grad_scale - buffer[i]);
+    optim_moment_store(pass, 0, begin, n, buffer);
+}
+
+static void apply(const optim_pass *pass, int64_t begin, int n)
+{
+    float *p = pass->span->param + begin, decay = pass->u->constants[pass->span->decay].decay;
+    for (int i = 0; i < n; i++)
+        p[i] = p[i] * decay - pass->rate * pass->direction[begin + i];
+}
+
+/* The rank's elements of U, from gradient and momentum alone: they are the same however often they are asked for. */
+static void direction_of(const optim_pass *pass, float *to)
+{
+    const tess_optimizer_options *o = &pass->u->optimizer->options;
+    for (int64_t begin = 0; begin < pass->span->n; begin += OPTIM_BLOCK) {
+        int64_t left = pass->span->n - begin;
+        int n = left < OPTIM_BLOCK ? (int)left : OPTIM_BLOCK;
+        optim_moment_load(pass, 0, begin, n, to + begin);
+        for (int64_t i = begin; i < begin + n && o->nesterov; i++) {
+            float g = pass->span->grad[i] * pass->u->call.grad_scale;
+            to[i] = g + o->momentum * (to[i] - g);
+        }
+    }
+}
+
+static float rate_of(const optim_update *u, const tess_span *span)
+{
+    double rows = (double)span->shape.dim[0], columns = (double)span->shape.dim[1];
+    double factor = u->optimizer->options.muon_rate == TESS_MUON_ORIGINAL ? sqrt(fmax(1, rows / columns))
+                                                                          : 0.2 * sqrt(fmax(rows, columns));
+    return (float)((double)u->lr * factor);
+}
+
+/* ---- Matrices whose turn it is ---- */
+typedef struct turn {
+    optim_update *u;
+    const tess_span *spans;
+    int n;                       /* matrices, at most one a rank */
+    int which[OPTIM_MOST_TURNS]; /* their spans; rank i computes on the i-th */
+    float
+        *part[OPTIM_MOST_TURNS]; /* this rank's elements of each, one after the other in the optimizer's work memory */
+    float *behind;               /* the rest of that memory */
+} turn;
+
+static optim_pass pass_of(const turn *t, int i)
+{
+    const optim_param *param = &t->u->optimizer->params[t->which[i]];
+    return (optim_pass){.u = t->u, .span = &t->spans[t->which[i]], .param = param, .first = param->first};
+}
+
+static tess_status compute(const turn *t)
+{
+    const tess_optimizer *o = t->u->optimizer;
+    const optim_exchange *x = &o->exchange;
+    int own = x->rank;
+    bool alone = x->n_ranks == 1;
+    const tess_span *span = own < t->n ? &t->spans[t->which[own]] : NULL;
+    int64_t rows = span != NULL ? span->shape.dim[0] : 0, columns = span != NULL ? span->shape.dim[1] : 0;
+    float *whole = alone ? t->part[0] : t->behind, *work = alone ? t->behind : t->behind + rows * columns;
+    const optim_turn shared = {t->which, t->n, t->part, whole};
+    if (!alone)
+        TESS_TRY(x->gather(x->self, &shared));
+    if (span != NULL) {
+        muon_matrix m = matrix_at(rows, columns, whole, work);
+        TESS_TRY_CTX(orthogonalise(o->stream, &m), "muon: '%s'", span->name);
+    }
+    return alone ? TESS_OK : x->scatter(x->self, &shared);
+}
+
+static tess_status run_turn(turn *t, int64_t all_blocks)
+{
+    float *at = t->u->optimizer->work;
+    for (int i = 0; i < t->n; i++) {
+        optim_pass pass = pass_of(t, i);
+        t->part[i] = at;
+        at += pass.span->n;
+        direction_of(&pass, t->part[i]);
+    }
+    t->behind = at;
+    TESS_TRY(compute(t));
+    for (int i = 0; i < t->n; i++) {
+        optim_pass pass = pass_of(t, i);
+        pass.changes_weights = true;
+        pass.update = apply;
+        pass.direction = t->part[i];
+        pass.rate = rate_of(t->u, pass.span);
+        pass.first += all_blocks;
+        TESS_TRY(optim_blocks_run(&pass));
+    }
+    t->n = 0;
+    return TESS_OK;
+}
+
+tess_status optim_muon(optim_update *u, const tess_span *spans)
+{
+    const tess_optimizer *o = u->optimizer;
+    int64_t all_blocks = 0; /* of all its spans */
+    turn t = {.u = u, .spans = spans};
+    for (int i = 0; i < o->n_spans; i++) {
+        const optim_param *param = &o->params[i];
+        if (param->rule != OPTIM_MUON)
+            continue;
+        all_blocks += optim_blocks_count(param);
+        const optim_pass pass = {.u = u,
+                                 .span = &spans[i],
+                                 .param = param,
+                                 .changes_moments = true,
+                                 .update = momentum,
+                                 .first = param->first};
+        TESS_TRY(optim_blocks_run(&pass));
+    }
+    for (int i = 0; i < o->n_spans; i++) {
+        if (o->params[i].rule != OPTIM_MUON)
+            continue;
+        t.which[t.n++] = i;
+        if (t.n == optim_turns(o->exchange.n_ranks))
+            TESS_TRY(run_turn(&t, all_blocks));
+    }
+    return t.n > 0 ? run_turn(&t, all_blocks) : TESS_OK;
+}

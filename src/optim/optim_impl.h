@@ -1,0 +1,119 @@
+/* The private header of this folder: an optimizer, and the steps between its files.
+ *
+ * - optimizer.c: create, destroy, the order of a step
+ * - state_layout.c: which rule updates a span, and where its state lies
+ * - adamw.c: spans that the device's AdamW row updates
+ * - optim_blocks.c: all other spans, a block of elements at a time
+ * - rules.c: what becomes of a block in float32
+ * - state_coding.c: float32 to what a state is stored as, and back
+ * - muon.c: steps of whole matrices
+ * - journal.c, block_journal.c: updates that break off and are resumed */
+#ifndef TESS_OPTIM_OPTIM_IMPL_H
+#define TESS_OPTIM_OPTIM_IMPL_H
+
+#include "device/adamw.h"
+#include "optim/block_journal.h"
+#include "optim/journal.h"
+#include "optim/optim_internal.h"
+
+enum { OPTIM_BLOCK = TESS_STATE_BLOCK, OPTIM_MOMENTS = 2 };
+
+typedef enum optim_rule { OPTIM_FROZEN, OPTIM_ADAMW_ROW, OPTIM_ADAMW, OPTIM_ADAM, OPTIM_SGD, OPTIM_MUON } optim_rule;
+typedef enum optim_coding { OPTIM_F32, OPTIM_BF16, OPTIM_8BIT } optim_coding;
+
+/* A span of the optimizer. Its blocks are OPTIM_BLOCK elements each, the last of a run fewer: a run is as many elements
+ * as lie one after the other in the whole tensor, or an 8-bit matrix's row. */
+typedef struct optim_param {
+    optim_rule rule;
+    optim_coding coding;
+    int n_moments;
+    int64_t n, run;
+    size_t values[OPTIM_MOMENTS], absmax[OPTIM_MOMENTS]; /* where they begin, in bytes */
+    int64_t first; /* number of its first element among those of its kind (ADAMW_ROW), or of its first block */
+} optim_param;
+
+/* The values that 8-bit codes stand for, ascending, and the middles between neighbours. */
+typedef struct optim_code_map {
+    float value[256], middle[255];
+} optim_code_map;
+
+struct tess_optimizer {
+    tess_mem *mem;
+    bool is_private;
+    optim_journal *journal;             /* of ADAMW_ROW; NULL: no journal */
+    optim_block_journal *block_journal; /* of the other rules; NULL: no journal */
+    tess_optimizer_observer observer;   /* NULL: none */
+    void *observer_self;
+    tess_stream *stream, *own_stream;
+    const void *owner; /* of the spans; NULL: not known */
+    optim_exchange exchange;
+    tess_optimizer_options options;
+    char *state;
+    size_t state_bytes;
+    float *work;         /* of Muon; NULL: no span is its */
+    optim_param *params; /* (n_spans) */
+    int n_spans;
+    optim_code_map maps[OPTIM_MOMENTS]; /* of the first moment (signed) and of the second */
+};
+
+/* What all spans of a step share. */
+typedef struct optim_update {
+    tess_optimizer *optimizer;
+    int64_t step;
+    float lr;
+    adamw_step constants[2];    /* without and with weight decay, which Adam adds to the gradient instead */
+    tess_adamw_update call;     /* the row's arguments, without the elements */
+    int n_lanes, n_block_lanes; /* of the two journals */
+    int64_t number;             /* of the span, for the observer */
+} optim_update;
+
+/* state_layout.c: the sizes of everything, from what spans are. */
+typedef struct optim_layout {
+    size_t state_bytes, work_elements;
+    bool has_row, has_blocks, has_muon;
+} optim_layout;
+tess_status optim_layout_of(const tess_span *spans, int n_spans, const tess_optimizer_options *options, int n_ranks,
+                            optim_param *params, optim_layout *layout);
+
+/* adamw.c */
+tess_status optim_adamw_span(optim_update *u, const tess_span *span, const optim_param *param);
+
+/* optim_blocks.c: a pass over the blocks of a span. `update` changes block [begin, begin + n): weights, moments or
+ * both, as the pass says. */
+typedef struct optim_pass optim_pass;
+struct optim_pass {
+    optim_update *u;
+    const tess_span *span;
+    const optim_param *param;
+    bool changes_weights, changes_moments;
+    void (*update)(const optim_pass *pass, int64_t begin, int n);
+    const float *direction; /* (n) of Muon */
+    float rate;
+    int64_t first; /* number of its first block in the journal */
+};
+tess_status optim_blocks_run(const optim_pass *pass);
+int64_t optim_blocks_count(const optim_param *param);
+
+/* rules.c */
+void optim_rule_update(const optim_pass *pass, int64_t begin, int n);
+
+/* state_coding.c: moment `k` of elements [begin, begin + n), a block. */
+void optim_code_map_fill(bool is_signed, optim_code_map *map);
+void optim_moment_load(const optim_pass *pass, int k, int64_t begin, int n, float *to);
+void optim_moment_store(const optim_pass *pass, int k, int64_t begin, int n, const float *from);
+size_t optim_value_bytes(optim_coding coding);
+
+/* muon.c */
+tess_status optim_muon(optim_update *u, const tess_span *spans);
+/* Floats that the orthogonalisation of a matrix (rows, columns) takes beside it. */
+size_t optim_muon_work(int64_t rows, int64_t columns);
+/* Matrices whose turn it is at the same time: one a rank. */
+enum { OPTIM_MOST_TURNS = 4096 };
+static inline int optim_turns(int n_ranks)
+{
+    return n_ranks < OPTIM_MOST_TURNS ? n_ranks : OPTIM_MOST_TURNS;
+}
+
+void optim_notify(const optim_update *u, const char *moment);
+
+#endif

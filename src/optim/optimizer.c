@@ -1,0 +1,255 @@
+/* An optimizer: its state, and the order of a step. What happens to a span is in adamw.c, optim_blocks.c and muon.c. */
+#include <math.h>
+
+#include "base/mem/named.h"
+#include "optim/optim_impl.h"
+
+/* ---- Options ---- */
+static tess_status check_part(const char *name, double value, bool below_one)
+{
+    if (below_one)
+        TESS_CHECK(value >= 0 && value < 1, TESS_E_INVALID, "optimizer: %s is %g; it must be in [0, 1)", name, value);
+    TESS_CHECK(value >= 0 && isfinite(value), TESS_E_INVALID, "optimizer: %s is %g; it must not be negative", name,
+               value);
+    return TESS_OK;
+}
+
+static tess_status check_options(const tess_optimizer_options *o)
+{
+    TESS_CHECK((int)o->kind >= TESS_ADAMW && o->kind <= TESS_ADAMW_8BIT, TESS_E_INVALID,
+               "optimizer: kind %d is none of tess_optimizer_kind", (int)o->kind);
+    TESS_CHECK(o->state_dtype == TESS_F32 || o->state_dtype == TESS_BF16, TESS_E_INVALID,
+               "optimizer: state_dtype %s; it must be float32 or bfloat16", tess_dtype_name(o->state_dtype));
+    TESS_TRY(check_part("beta1", (double)o->beta1, true));
+    TESS_TRY(check_part("beta2", (double)o->beta2, true));
+    TESS_TRY(check_part("momentum", (double)o->momentum, true));
+    TESS_TRY(check_part("eps", (double)o->eps, false));
+    return check_part("weight_decay", (double)o->weight_decay, false);
+}
+
+/* ---- Memory ---- */
+static tess_status alloc_state(tess_optimizer *o)
+{
+    static const char name[] = "optimizer state";
+    bool found;
+    return o->is_private
+               ? tess_mem_alloc(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, name, (void **)&o->state)
+               : tess_mem_alloc_named(o->mem, TESS_POOL_OPTIMIZER, name, o->state_bytes, (void **)&o->state, &found);
+}
+
+static tess_status alloc_all(tess_optimizer *o, const tess_span *spans)
+{
+    optim_layout layout;
+    TESS_TRY(tess_mem_alloc_array(o->mem, TESS_POOL_MISC, (size_t)o->n_spans, sizeof(*o->params), "optimizer spans",
+                                  (void **)&o->params));
+    TESS_TRY(optim_layout_of(spans, o->n_spans, &o->options, o->exchange.n_ranks, o->params, &layout));
+    o->state_bytes = layout.state_bytes;
+    if (!o->is_private && layout.has_row)
+        TESS_TRY(optim_journal_open(o->mem, &o->journal));
+    if (!o->is_private && layout.has_blocks)
+        TESS_TRY(optim_block_journal_open(o->mem, &o->block_journal));
+    TESS_TRY(alloc_state(o));
+    if (!layout.has_muon)
+        return TESS_OK;
+    return tess_mem_alloc_array(o->mem, TESS_POOL_OPTIMIZER, layout.work_elements, sizeof(float), "muon",
+                                (void **)&o->work);
+}
+
+tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,
+                                 const tess_optimizer_options *options, int n_ranks, size_t *bytes)
+{
+    optim_layout layout;
+    optim_param *params;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_spans, sizeof(*params), "optimizer spans",
+                                  (void **)&params));
+    tess_status status = optim_layout_of(spans, n_spans, options, n_ranks, params, &layout);
+    *bytes = layout.state_bytes + layout.work_elements * sizeof(float);
+    tess_mem_free(mem, params);
+    return status;
+}
+
+tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int n_spans,
+                                     const tess_optimizer_options *options, const optim_place *place,
+                                     tess_optimizer **out)
+{
+    *out = NULL;
+    TESS_TRY(check_options(options));
+    tess_optimizer *o = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*o), "optimizer", (void **)&o));
+    *o = (tess_optimizer){.mem = mem,
+                          .is_private = place->is_private,
+                          .exchange = place->exchange,
+                          .options = *options,
+                          .n_spans = n_spans};
+    for (int k = 0; k < OPTIM_MOMENTS; k++)
+        optim_code_map_fill(k == 0, &o->maps[k]);
+    tess_status status = alloc_all(o, spans);
+    if (status != TESS_OK) {
+        tess_optimizer_destroy(&o);
+        return tess_fail_context(status, "optimizer");
+    }
+    *out = o;
+    return TESS_OK;
+}
+
+tess_status tess_optimizer_create(tess_mem *mem, const tess_span *spans, int n_spans,
+                                  const tess_optimizer_options *options, tess_optimizer **out)
+{
+    return tess_optimizer_create_at(mem, spans, n_spans, options, &(optim_place){.exchange = {.n_ranks = 1}}, out);
+}
+
+void tess_optimizer_destroy(tess_optimizer **handle)
+{
+    tess_optimizer *o = *handle;
+    if (o == NULL)
+        return;
+    tess_stream_destroy(&o->own_stream);
+    optim_block_journal_close(o->mem, &o->block_journal);
+    optim_journal_close(o->mem, &o->journal);
+    tess_mem_free(o->mem, o->work);
+    if (o->is_private)
+        tess_mem_free(o->mem, o->state);
+    else
+        tess_mem_free_named(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
+    tess_mem_free(o->mem, o->params);
+    tess_mem_free(o->mem, o);
+    *handle = NULL;
+}
+
+/* ---- What others set ---- */
+void tess_optimizer_set_stream(tess_optimizer *o, tess_stream *stream)
+{
+    o->stream = stream;
+}
+
+tess_status tess_optimizer_set_threads(tess_optimizer *o, int n_threads)
+{
+    tess_stream *stream;
+    TESS_TRY_CTX(tess_stream_create(o->mem, n_threads, NULL, &stream), "optimizer");
+    tess_stream_destroy(&o->own_stream);
+    o->stream = o->own_stream = stream;
+    return TESS_OK;
+}
+
+void tess_optimizer_set_observer(tess_optimizer *o, tess_optimizer_observer observer, void *self)
+{
+    o->observer = observer;
+    o->observer_self = self;
+}
+
+void tess_optimizer_set_owner(tess_optimizer *o, const void *owner)
+{
+    o->owner = owner;
+}
+
+bool tess_optimizer_is_of(const tess_optimizer *o, const void *owner)
+{
+    return o->owner == owner;
+}
+
+bool tess_optimizer_meets(const tess_optimizer *o)
+{
+    return o->work != NULL && o->exchange.n_ranks > 1;
+}
+
+/* ---- A step ---- */
+void optim_notify(const optim_update *u, const char *moment)
+{
+    if (u->optimizer->observer != NULL)
+        u->optimizer->observer(u->optimizer->observer_self, moment, u->number);
+}
+
+static tess_status update_span(optim_update *u, const tess_span *span, const optim_param *param)
+{
+    if (param->rule == OPTIM_FROZEN || param->rule == OPTIM_MUON)
+        return TESS_OK;
+    if (param->rule == OPTIM_ADAMW_ROW)
+        return optim_adamw_span(u, span, param);
+    const optim_pass pass = {.u = u,
+                             .span = span,
+                             .param = param,
+                             .changes_weights = true,
+                             .changes_moments = true,
+                             .update = optim_rule_update,
+                             .first = param->first};
+    return optim_blocks_run(&pass);
+}
+
+static optim_update begin_step(tess_optimizer *optimizer, int64_t step, float lr, float grad_scale)
+{
+    const tess_optimizer_options *o = &optimizer->options;
+    int n_threads = tess_threads_count(tess_stream_threads(optimizer->stream));
+    /* From the float betas that the kernel uses, so that the first step is lr * sign(g) as exactly as floats allow. */
+    optim_update u = {.optimizer = optimizer,
+                      .step = step,
+                      .lr = lr,
+                      .call = {.lr = lr,
+                               .beta1 = o->beta1,
+                               .beta2 = o->beta2,
+                               .eps = o->eps,
+                               .grad_scale = grad_scale,
+                               .bias1 = (float)(1 - pow((double)o->beta1, (double)step)),
+                               .bias2 = (float)(1 - pow((double)o->beta2, (double)step))}};
+    tess_adamw_update call = u.call;
+    u.constants[0] = adamw_step_of(&call);
+    call.weight_decay = o->weight_decay;
+    u.constants[1] = adamw_step_of(&call);
+    if (optimizer->journal != NULL)
+        u.n_lanes = optim_journal_begin(optimizer->journal, step, n_threads);
+    if (optimizer->block_journal != NULL)
+        u.n_block_lanes = optim_block_journal_begin(optimizer->block_journal, step, n_threads);
+    return u;
+}
+
+tess_status tess_optimizer_step(tess_optimizer *o, const tess_span *spans, int64_t step, float lr, float grad_scale)
+{
+    TESS_CHECK(step >= 1, TESS_E_INVALID, "optimizer: step %lld; the first is 1", (long long)step);
+    if (o->stream == NULL)
+        TESS_TRY(tess_optimizer_set_threads(o, 1));
+    optim_update u = begin_step(o, step, lr, grad_scale);
+    for (int i = 0; i < o->n_spans; i++)
+        TESS_TRY_CTX(update_span(&u, &spans[i], &o->params[i]), "optimizer: '%s'", spans[i].name);
+    if (o->work != NULL)
+        TESS_TRY(optim_muon(&u, spans));
+    if (o->journal != NULL)
+        optim_journal_end(o->journal);
+    if (o->block_journal != NULL)
+        optim_block_journal_end(o->block_journal);
+    return TESS_OK;
+}
+
+/* ---- State ---- */
+static int list_states(const optim_param *p, char *state, tess_optimizer_state *states)
+{
+    static const char *const moments[] = {"exp_avg", "exp_avg_sq"},
+                             *const codes[] = {"exp_avg_8bit", "exp_avg_sq_8bit"},
+                             *const most[] = {"exp_avg_absmax", "exp_avg_sq_absmax"};
+    static const tess_dtype dtypes[] = {[OPTIM_F32] = TESS_F32, [OPTIM_BF16] = TESS_BF16, [OPTIM_8BIT] = TESS_U8};
+    int n = 0;
+    for (int k = 0; k < p->n_moments; k++) {
+        const char *name = p->rule == OPTIM_SGD || p->rule == OPTIM_MUON ? "momentum_buffer" : moments[k];
+        bool coded = p->coding == OPTIM_8BIT;
+        states[n++] = (tess_optimizer_state){coded ? codes[k] : name, dtypes[p->coding], 1, state + p->values[k]};
+        if (coded)
+            states[n++] = (tess_optimizer_state){most[k], TESS_F32, OPTIM_BLOCK, state + p->absmax[k]};
+    }
+    return n;
+}
+
+int tess_optimizer_states(const tess_optimizer *o, int index, tess_optimizer_state *states)
+{
+    return index >= 0 && index < o->n_spans ? list_states(&o->params[index], o->state, states) : 0;
+}
+
+int tess_optimizer_describe(const tess_optimizer *o, const tess_shape *shape, bool hidden, tess_optimizer_state *states)
+{
+    float some;
+    const tess_span span = {.hidden = hidden, .shape = *shape, .param = &some};
+    optim_param param;
+    optim_layout layout;
+    optim_layout_of(&span, 1, &o->options, 1, &param, &layout); /* no elements: nothing that could be wrong */
+    int n = list_states(&param, o->state, states);
+    for (int k = 0; k < n; k++)
+        states[k].data = NULL;
+    return n;
+}

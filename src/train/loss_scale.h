@@ -1,0 +1,32 @@
+/* Loss scaling: the gradient of the loss is multiplied by a power of two before backward, so that gradients which
+ * travel in float16 neither vanish nor overflow, and divided again in the update. A power of two changes no bit of a
+ * float32 or bfloat16 gradient.
+ *
+ * training.loss_scale=0 finds the factor as torch.amp.GradScaler does: a step whose gradient is not finite is skipped
+ * and halves it; training.loss_scale_interval steps without one double it. */
+#ifndef TESS_TRAIN_LOSS_SCALE_H
+#define TESS_TRAIN_LOSS_SCALE_H
+
+#include "nn/model.h"
+#include "train/train_config.h"
+
+typedef struct tess_loss_scaler {
+    double scale;
+    int64_t n_finite; /* steps since the scale last changed */
+} tess_loss_scaler;
+
+/* Of a run's first step. */
+tess_loss_scaler tess_loss_scaler_of(const tess_config *config);
+/* After a step: torch.amp.GradScaler.update, with its growth of 2 and backoff of 0.5. Pure. */
+tess_loss_scaler tess_loss_scaler_next(tess_loss_scaler scaler, int64_t interval, bool overflow);
+
+/* Finds the next step's scale and skips a step whose gradient has overflowed. TESS_E_NOT_FINITE: the scale has become
+ * so small that it cannot be the reason. */
+struct tess_engine;
+struct tess_engine_report;
+tess_status tess_loss_scale_step(struct tess_engine *engine, struct tess_engine_report *report);
+
+/* The sum of -log p(target) times *scale, which is read when it is asked. */
+tess_token_loss tess_scaled_loss(const double *scale);
+
+#endif
