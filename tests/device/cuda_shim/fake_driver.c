@@ -185,9 +185,10 @@ int fake_memory_alloc(cuda_address *memory, size_t bytes)
     ANSWER(works("cuMemAlloc_v2"));
     if (bytes == 0)
         return INVALID_VALUE;
-    char *block = used + bytes <= (size_t)setting("memory", 1 << 30) ? aligned_alloc(ALIGN, ALIGN + bytes) : NULL;
-    if (block == NULL)
+    void *room;
+    if (used + bytes > (size_t)setting("memory", 1 << 30) || posix_memalign(&room, ALIGN, ALIGN + bytes) != 0)
         return CUDA_OUT_OF_MEMORY;
+    char *block = room;
     used += bytes;
     memcpy(block, &bytes, sizeof(bytes));
     memset(block + ALIGN, 0xa5, bytes);
