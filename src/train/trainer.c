@@ -181,6 +181,8 @@ static tess_status open_task(tess_trainer *t)
     TESS_TRY(tess_trainer_join_hosts(t));
     if (t->kind->check != NULL)
         TESS_TRY(t->kind->check(&t->config));
+    TESS_CHECK(!t->kind->has_own_batches || t->config.data.weights.n == 0, TESS_E_INVALID,
+               "data.weights: the prompts of all files are one list: leave the weights out");
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
     TESS_TRY(tess_config_check_trainable(t->mem, &t->config, &t->model_config));
