@@ -134,7 +134,7 @@ static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
     static run_tensor tensor;
     static run_plan all;
     static verify_run run;
-    all = (run_plan){.held = true};
+    all = (run_plan){.held = true, .trains = true};
     tensor = (run_tensor){.name = "w", .shape = {2, {ROWS, COLUMNS}}};
     run = (verify_run){.ranks = RANKS,
                        .n_tensors = 1,
@@ -168,11 +168,12 @@ static void parts_that_nobody_or_two_count_are_named(void)
 {
     run_shard shards[RANKS];
     run_digest digest = {0};
-    int64_t most;
+    int64_t most, trained;
     verify_run *run = sharded(shards, &digest);
     EXPECT_SHARDS(run, "");
-    EXPECT_OK(verify_most_planned(run, &most));
+    EXPECT_OK(verify_most_planned(run, &most, &trained));
     EXPECT_INT(most, 2 * COLUMNS);
+    EXPECT_INT(trained, 2 * COLUMNS);
     shards[1].primary.size[1] = 4; /* of 7 columns */
     EXPECT_SHARDS(run, "element [2, 4] is counted by no rank");
     shards[4].primary = (tess_box){{2, 4}, {2, 3}}; /* another counts them, and those of row 3 that it had */

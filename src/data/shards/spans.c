@@ -1,6 +1,22 @@
 /* Blocks of files that have none: about as many tokens each, cut where documents begin. */
 #include "data/shards/token_shard_impl.h"
 
+tess_status tess_token_shard_append(const tess_token_shard *shard, const uint8_t *from, uint64_t first, uint64_t n,
+                                    tess_ids *ids)
+{
+    TESS_TRY(tess_ids_reserve(ids, n));
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t id = shard_id(from, shard->width, i);
+        TESS_CHECK(
+            id < (uint64_t)shard->vocab_size, TESS_E_FORMAT,
+            "%s: token %llu is %lld, but the tokenizer has %lld: it was written with another tokenizer, or holds "
+            "no tokens of %d bytes (data.format)",
+            shard->path, (unsigned long long)(first + i), (long long)id, (long long)shard->vocab_size, shard->width);
+        ids->data[ids->size++] = (int32_t)id;
+    }
+    return TESS_OK;
+}
+
 void tess_spans_divide(tess_token_shard *shard)
 {
     shard->n_blocks = (shard->end - shard->begin + TESS_SHARD_SPAN - 1) / TESS_SHARD_SPAN;

@@ -175,22 +175,6 @@ uint64_t tess_token_shard_blocks(const tess_token_shard *shard)
     return shard->n_blocks;
 }
 
-tess_status tess_token_shard_append(const tess_token_shard *shard, const uint8_t *from, uint64_t first, uint64_t n,
-                                    tess_ids *ids)
-{
-    TESS_TRY(tess_ids_reserve(ids, n));
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t id = shard_id(from, shard->width, i);
-        TESS_CHECK(
-            id < (uint64_t)shard->vocab_size, TESS_E_FORMAT,
-            "%s: token %llu is %lld, but the tokenizer has %lld: it was written with another tokenizer, or holds "
-            "no tokens of %d bytes (data.format)",
-            shard->path, (unsigned long long)(first + i), (long long)id, (long long)shard->vocab_size, shard->width);
-        ids->data[ids->size++] = (int32_t)id;
-    }
-    return TESS_OK;
-}
-
 /* A page that is no longer in the file would end the process. */
 static tess_status check_size(const tess_token_shard *shard)
 {

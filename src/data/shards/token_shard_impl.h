@@ -47,11 +47,11 @@ bool tess_token_shard_is_own(const uint8_t *head, size_t size);
 bool tess_token_shard_is_llmc(const uint8_t *head, size_t size);
 bool tess_token_shard_is_index(const uint8_t *head, size_t size);
 
-/* Appends n ids of shard->width. `first`: the number of the first one in the file, for messages. */
+/* spans.c: appends n ids of shard->width. `first`: the number of the first one in the file, for messages. */
 tess_status tess_token_shard_append(const tess_token_shard *shard, const uint8_t *from, uint64_t first, uint64_t n,
                                     tess_ids *ids);
 
-/* spans.c: blocks of files that have none, by `cut`. */
+/* Blocks of files that have none, by `cut`. */
 void tess_spans_divide(tess_token_shard *shard);
 tess_status tess_spans_of(const tess_token_shard *shard, uint64_t index, uint64_t *from, uint64_t *to);
 /* Appends tokens from..to as a document, without the bos that it begins with. */

@@ -53,7 +53,7 @@ tess_status tess_qkv_backward(const tess_layer_call *c, const void *y, const tes
     const void *const from[] = {normed ? s->q : w->dq, normed ? s->k : w->dk, w->dv};
     tess_linear_grad grads[3];
     for (int i = 0; i < maps.n; i++) {
-        TESS_TRY(tess_linear_backward_params(c, &maps.linear[i], y, from[i], false));
+        TESS_TRY(tess_linear_backward_params(c, &maps.linear[i], y, from[i]));
         if (maps.linear[i].stored_whole && tess_is_split(c, maps.linear[i].out))
             TESS_TRY(tess_split_gather_params(c, &maps.linear[i]));
         grads[i] = (tess_linear_grad){&maps.linear[i], from[i]};

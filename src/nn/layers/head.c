@@ -213,10 +213,10 @@ static tess_status backward_rows(const tess_layer_call *part, const tess_linear 
     void *own = split ? part->split.slice : y;
     if (split)
         TESS_TRY(tess_split_own(part, head->in, y, own));
-    TESS_TRY(tess_linear_backward_params(part, head, own, dlogits, accumulate));
+    TESS_TRY(tess_linear_own_backward_params(part, head, own, dlogits, accumulate));
     if (!want_dy)
         return TESS_OK;
-    TESS_TRY(tess_linear_backward_input(part, head, dlogits, own));
+    TESS_TRY(tess_linear_own_backward_input(part, head, dlogits, own));
     return split ? tess_split_gather(part, head->in, tess_dtype_size(part->dtype), own, y, head->in.size) : TESS_OK;
 }
 

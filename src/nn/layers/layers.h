@@ -179,12 +179,9 @@ tess_status tess_attention_backward(const tess_layer_call *call, const tess_laye
 
 /* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous ---- */
 tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
-/* Of this rank's inputs and outputs alone, where ranks share them; y in its own dtype. */
-tess_status tess_linear_own_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
-                                    tess_dtype y_dtype);
-/* Parameter gradients; accumulate adds to what is there (weight only). */
+/* Parameter gradients, the adapter's too. */
 tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
-                                        const void *dy, bool accumulate);
+                                        const void *dy);
 /* dx = dy W^T. */
 tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy,
                                        void *dx);
@@ -205,9 +202,6 @@ typedef struct tess_linear_grad {
 } tess_linear_grad;
 tess_status tess_linear_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
                                         void *dx);
-/* Of this rank's outputs alone; dx in its own dtype. */
-tess_status tess_linear_own_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n,
-                                            void *fusing, void *dx, tess_dtype dx_dtype);
 
 /* up = x W + b, act = f(up), or f(gate) * up where there is a gate; in one product. */
 tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *gate,
@@ -217,7 +211,22 @@ tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_line
 tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *gate,
                                      void *up, void *act, void *fusing);
 
-/* ---- Maps with an adapter: the same as the functions without `low_rank`, which call them ---- */
+/* ---- The same of W and b alone, and of this rank's inputs and outputs where ranks share them ---- */
+tess_status tess_linear_own_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
+                                    tess_dtype y_dtype);
+/* accumulate adds to what is there (weight only). */
+tess_status tess_linear_own_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
+                                            const void *dy, bool accumulate);
+tess_status tess_linear_own_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy,
+                                           void *dx);
+tess_status tess_linear_own_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n,
+                                            void *fusing, void *dx, tess_dtype dx_dtype);
+tess_status tess_linear_own_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x,
+                                        void *gate, void *up, void *act);
+tess_status tess_linear_own_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy,
+                                         void *gate, void *up, void *act, void *fusing);
+
+/* ---- The same of maps with an adapter ---- */
 tess_status tess_low_rank_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
 /* Of the adapter alone. */
 tess_status tess_low_rank_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,

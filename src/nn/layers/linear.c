@@ -55,11 +55,9 @@ tess_status tess_linear_own_forward(const tess_layer_call *call, const tess_line
     return call->kernels->gemm(call->stream, &g);
 }
 
-tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *gate,
-                                    void *up, void *act)
+tess_status tess_linear_own_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x,
+                                        void *gate, void *up, void *act)
 {
-    if (linear->adapter.rank > 0)
-        return tess_low_rank_act_forward(call, linear, x, gate, up, act);
     tess_gemm_fused f = {.g = product(call, linear, x, up, call->dtype),
                          .then = TESS_THEN_ACT,
                          .act = call->block->activation,
@@ -68,11 +66,9 @@ tess_status tess_linear_act_forward(const tess_layer_call *call, const tess_line
     return call->kernels->gemm_fused(call->stream, &f);
 }
 
-tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *gate,
-                                     void *up, void *act, void *fusing)
+tess_status tess_linear_own_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy,
+                                         void *gate, void *up, void *act, void *fusing)
 {
-    if (linear->adapter.rank > 0)
-        return tess_low_rank_act_backward(call, linear, dy, gate, up, act, fusing);
     tess_gemm_fused f = {.g = input_product(call, linear, dy, act, call->dtype),
                          .then = TESS_THEN_ACT_BACKWARD,
                          .act = call->block->activation,
@@ -83,15 +79,13 @@ tess_status tess_linear_act_backward(const tess_layer_call *call, const tess_lin
     return call->kernels->gemm_fused(call->stream, &f);
 }
 
-tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
-                                        const void *dy, bool accumulate)
+tess_status tess_linear_own_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
+                                            const void *dy, bool accumulate)
 {
     if (tess_wants(call, linear->bias))
         TESS_TRY(call->kernels->column_sum(call->stream, dy, tess_linear_row(linear),
                                            call->dw[linear->bias] + linear->offset, call->T, linear->n_out,
                                            call->dtype));
-    if (linear->adapter.rank > 0)
-        TESS_TRY(tess_low_rank_backward_params(call, linear, x, dy));
     if (!tess_wants(call, linear->weight))
         return TESS_OK;
     /* (in, out): x^T dy; (out, in): dy^T x. */
@@ -113,11 +107,9 @@ tess_status tess_linear_backward_params(const tess_layer_call *call, const tess_
     return call->kernels->gemm(call->stream, &g);
 }
 
-tess_status tess_linear_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *dx)
+tess_status tess_linear_own_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy,
+                                           void *dx)
 {
-    const tess_linear_grad grad = {linear, dy};
-    if (linear->adapter.rank > 0)
-        return tess_low_rank_backward_inputs(call, &grad, 1, NULL, dx);
     tess_gemm g = input_product(call, linear, dy, dx, call->dtype);
     return call->kernels->gemm(call->stream, &g);
 }

@@ -1,4 +1,5 @@
-/* The two of a linear map's products that ranks may have to meet for: how they do. Ranks do not share adapters. */
+/* Which way a linear map's products go: with an adapter, with the ranks that share the map, or alone. Ranks do not
+ * share adapters. */
 #include "nn/layers/layers.h"
 
 tess_status tess_linear_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)
@@ -24,4 +25,32 @@ tess_status tess_linear_backward_inputs(const tess_layer_call *c, const tess_lin
     if (tess_is_split(c, linear->out))
         return tess_split_backward_inputs(c, grads, n, fusing, dx);
     return tess_linear_own_backward_inputs(c, grads, n, fusing, dx, c->dtype);
+}
+
+tess_status tess_linear_backward_input(const tess_layer_call *c, const tess_linear *linear, const void *dy, void *dx)
+{
+    const tess_linear_grad grad = {linear, dy};
+    return linear->adapter.rank > 0 ? tess_low_rank_backward_inputs(c, &grad, 1, NULL, dx)
+                                    : tess_linear_own_backward_input(c, linear, dy, dx);
+}
+
+tess_status tess_linear_backward_params(const tess_layer_call *c, const tess_linear *linear, const void *x,
+                                        const void *dy)
+{
+    TESS_TRY(tess_linear_own_backward_params(c, linear, x, dy, false));
+    return linear->adapter.rank > 0 ? tess_low_rank_backward_params(c, linear, x, dy) : TESS_OK;
+}
+
+tess_status tess_linear_act_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *gate,
+                                    void *up, void *act)
+{
+    return linear->adapter.rank > 0 ? tess_low_rank_act_forward(c, linear, x, gate, up, act)
+                                    : tess_linear_own_act_forward(c, linear, x, gate, up, act);
+}
+
+tess_status tess_linear_act_backward(const tess_layer_call *c, const tess_linear *linear, const void *dy, void *gate,
+                                     void *up, void *act, void *fusing)
+{
+    return linear->adapter.rank > 0 ? tess_low_rank_act_backward(c, linear, dy, gate, up, act, fusing)
+                                    : tess_linear_own_act_backward(c, linear, dy, gate, up, act, fusing);
 }

@@ -74,12 +74,12 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which take the place of gate, up;  dWdown = act^T dh3 */
     TESS_TRY(tess_stream_gather(c, w->dh3, c->split.stream, &dh3));
     TESS_TRY(tess_linear_act_backward(c, &p->down, dh3, s->gate, s->up, act, w->fusing));
-    TESS_TRY(tess_linear_backward_params(c, &p->down, act, dh3, false));
+    TESS_TRY(tess_linear_backward_params(c, &p->down, act, dh3));
 
     /* dWgate, dWup = y^T dgate, y^T dup;  dy = dgate Wgate^T + dup Wup^T */
     const tess_linear_grad terms[] = {{&p->gate, s->gate}, {&p->up, s->up}};
     for (int i = gated ? 0 : 1; i < 2; i++)
-        TESS_TRY(tess_linear_backward_params(c, terms[i].linear, y, terms[i].dy, false));
+        TESS_TRY(tess_linear_backward_params(c, terms[i].linear, y, terms[i].dy));
     TESS_TRY(tess_linear_backward_inputs(c, gated ? terms : terms + 1, gated ? 2 : 1, w->fusing, w->dy_mlp));
 
     /* dh2 = dh3 + norm'(dy) at h2 */
@@ -89,7 +89,7 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     if (tess_linear_reads_input(c, &p->q) || tess_linear_reads_input(c, &p->k) || tess_linear_reads_input(c, &p->v))
         TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
     TESS_TRY(tess_stream_gather(c, w->dh2, c->split.stream, &dh2));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh2, false));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh2));
     if (!want_dy && !tess_qkv_trains(c))
         return TESS_OK;
     TESS_TRY(tess_linear_backward_input(c, &p->o, dh2, w->dout));
@@ -122,17 +122,17 @@ tess_status tess_layer_backward_weights(const tess_layer_call *c, const tess_lay
     /* dWdown = act^T dh3;  dWgate, dWup = y^T dgate, y^T dup */
     TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
     TESS_TRY(tess_stream_gather(c, w->dh3, c->split.stream, &dh3));
-    TESS_TRY(tess_linear_backward_params(c, &p->down, w->act, dh3, false));
+    TESS_TRY(tess_linear_backward_params(c, &p->down, w->act, dh3));
     if (p->gate.weight >= 0)
-        TESS_TRY(tess_linear_backward_params(c, &p->gate, y, s->gate, false));
-    TESS_TRY(tess_linear_backward_params(c, &p->up, y, s->up, false));
+        TESS_TRY(tess_linear_backward_params(c, &p->gate, y, s->gate));
+    TESS_TRY(tess_linear_backward_params(c, &p->up, y, s->up));
     if (tess_norm_trains(c, &p->mlp_norm))
         TESS_TRY(tess_norm_backward(c, &p->mlp_norm, s->h2, s->mlp_stats, w->dy_mlp, NULL, again));
 
     /* dWo = out^T dh2;  dWq, dWk, dWv = y^T dq, y^T dk, y^T dv */
     TESS_TRY(tess_norm_again(c, &p->input_norm, s->h, y));
     TESS_TRY(tess_stream_gather(c, w->dh2, c->split.stream, &dh2));
-    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh2, false));
+    TESS_TRY(tess_linear_backward_params(c, &p->o, s->out, dh2));
     TESS_TRY(tess_head_norms_backward(c, s, w));
     TESS_TRY(tess_qkv_backward(c, y, s, w, NULL));
     if (!tess_norm_trains(c, &p->input_norm))

@@ -31,12 +31,12 @@ tess_status tess_value_train(const tess_layer_call *c, const tess_token_loss *lo
     if (c->T > 0)
         TESS_TRY(grade(c, loss, work, value));
     /* Even without tokens: the gradient buffer must be written. */
-    return tess_linear_backward_params(c, &c->block->value, y, work->dvalue, false);
+    return tess_linear_own_backward_params(c, &c->block->value, y, work->dvalue, false);
 }
 
 tess_status tess_value_backward(const tess_layer_call *c, const tess_head_work *work, void *dy, void *aside)
 {
-    TESS_TRY(tess_linear_backward_input(c, &c->block->value, work->dvalue, aside != NULL ? aside : dy));
+    TESS_TRY(tess_linear_own_backward_input(c, &c->block->value, work->dvalue, aside != NULL ? aside : dy));
     if (aside == NULL)
         return TESS_OK;
     return c->kernels->add(c->stream, dy, aside, dy, c->T * c->config->hidden_size, c->dtype);
