@@ -113,8 +113,9 @@ int main(void)
     TRY(tess_mesh_create(runtime, &(tess_axis){"dp_shard", -1}, 1, &mesh));
     TRY(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 1}, &fsdp));
     tess_param_desc layers[2][2] = {
-        {{"up.weight", {2, {WIDTH, WIDTH}}, true, true, {0}}, {"up.bias", {1, {WIDTH}}, true, false, {0}}},
-        {{"dn.weight", {2, {WIDTH, WIDTH}}, true, true, {0}}, {"dn.bias", {1, {WIDTH}}, true, false, {0}}}};
+        {{"up.weight", {2, {WIDTH, WIDTH}}, true, true, {0}, true}, {"up.bias", {1, {WIDTH}}, true, false, {0}, false}},
+        {{"dn.weight", {2, {WIDTH, WIDTH}}, true, true, {0}, true},
+         {"dn.bias", {1, {WIDTH}}, true, false, {0}, false}}};
     TRY(tess_fsdp_add_unit(fsdp, "up", layers[0], 2, &up));
     TRY(tess_fsdp_add_unit(fsdp, "down", layers[1], 2, &down));
     TRY(tess_fsdp_materialize(fsdp, init_rows, NULL));
