@@ -67,6 +67,12 @@ typedef struct optim_update {
     int64_t number;             /* of the span, for the observer */
 } optim_update;
 
+static inline void optim_notify(const optim_update *u, const char *moment)
+{
+    if (u->optimizer->observer != NULL)
+        u->optimizer->observer(u->optimizer->observer_self, moment, u->number);
+}
+
 /* state_layout.c: the sizes of everything, from what spans are. */
 typedef struct optim_layout {
     size_t state_bytes, work_elements;
@@ -113,7 +119,5 @@ static inline int optim_turns(int n_ranks)
 {
     return n_ranks < OPTIM_MOST_TURNS ? n_ranks : OPTIM_MOST_TURNS;
 }
-
-void optim_notify(const optim_update *u, const char *moment);
 
 #endif

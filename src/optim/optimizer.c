@@ -153,12 +153,6 @@ bool tess_optimizer_meets(const tess_optimizer *o)
 }
 
 /* ---- A step ---- */
-void optim_notify(const optim_update *u, const char *moment)
-{
-    if (u->optimizer->observer != NULL)
-        u->optimizer->observer(u->optimizer->observer_self, moment, u->number);
-}
-
 static tess_status update_span(optim_update *u, const tess_span *span, const optim_param *param)
 {
     if (param->rule == OPTIM_FROZEN || param->rule == OPTIM_MUON)
