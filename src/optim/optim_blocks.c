@@ -107,6 +107,11 @@ static void run_with_journal(const optim_pass *pass, int64_t n_blocks)
     pass->u->number++;
 }
 
+int64_t optim_blocks_count(const optim_param *p)
+{
+    return p->n == 0 ? 0 : p->n / p->run * ((p->run + OPTIM_BLOCK - 1) / OPTIM_BLOCK);
+}
+
 tess_status optim_blocks_run(const optim_pass *pass)
 {
     int64_t n_blocks = optim_blocks_count(pass->param);

@@ -57,11 +57,6 @@ static int64_t run_of(const tess_span *span, optim_coding coding)
                                 : tess_flat_run(span->shape.n_dims, span->shape.dim, span->box.size);
 }
 
-int64_t optim_blocks_count(const optim_param *p)
-{
-    return p->n == 0 ? 0 : p->n / p->run * ((p->run + OPTIM_BLOCK - 1) / OPTIM_BLOCK);
-}
-
 static size_t align_up(size_t bytes)
 {
     return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);

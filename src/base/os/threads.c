@@ -13,6 +13,7 @@ typedef struct worker {
     tess_threads *threads;
     int index;
     pthread_t handle;
+    _Atomic uint64_t open; /* the loop whose range of this number nobody has begun, as open_in has it; 0: none */
 } worker;
 
 struct tess_threads {
@@ -21,13 +22,16 @@ struct tess_threads {
     worker *workers;
     tess_loop_fn fn;
     void *context;
-    int64_t n, per_thread;
+    int64_t n, per_range;
     _Atomic uint32_t generation; /* counts loops; workers wait for it to change */
-    _Atomic uint32_t n_running;
+    _Atomic uint32_t n_left;     /* ranges that are not done; the caller waits for 0 */
+    _Atomic uint32_t workers_asleep, caller_asleep;
     _Atomic bool stop;
 };
 
-static void wait_while(const _Atomic uint32_t *word, uint32_t value)
+/* A sleeper is counted before it looks at the word for the last time: who changes the word and then sees nobody asleep
+ * need not wake anybody. */
+static void wait_while(const _Atomic uint32_t *word, uint32_t value, _Atomic uint32_t *n_asleep)
 {
     for (int spin = 0; spin < SPINS; spin++) {
         if (atomic_load_explicit(word, memory_order_acquire) != value)
@@ -36,17 +40,34 @@ static void wait_while(const _Atomic uint32_t *word, uint32_t value)
         __builtin_ia32_pause();
 #endif
     }
-    while (atomic_load_explicit(word, memory_order_acquire) == value)
+    atomic_fetch_add(n_asleep, 1);
+    while (atomic_load(word) == value)
         tess_os_futex_wait((const uint32_t *)word, value, UINT64_C(100000000));
+    atomic_fetch_sub(n_asleep, 1);
 }
 
-static void run_part(tess_threads *threads, int index)
+static uint64_t open_in(uint32_t generation)
 {
-    int64_t begin = index * threads->per_thread, end = begin + threads->per_thread;
-    if (end > threads->n)
-        end = threads->n;
-    if (begin < end)
-        threads->fn(threads->context, begin, end, index);
+    return (uint64_t)generation << 1 | 1;
+}
+
+/* A loop's fields stand still from before its ranges are open until each that was taken is done. */
+static void run_if_open(tess_threads *threads, uint32_t index, uint32_t generation)
+{
+    uint64_t open = open_in(generation);
+    if (!atomic_compare_exchange_strong(&threads->workers[index].open, &open, 0))
+        return;
+    int64_t begin = index * threads->per_range, end = begin + threads->per_range;
+    threads->fn(threads->context, begin, end < threads->n ? end : threads->n, (int)index);
+    if (atomic_fetch_sub(&threads->n_left, 1) == 1 && atomic_load(&threads->caller_asleep) > 0)
+        tess_os_futex_wake((const uint32_t *)&threads->n_left, 1);
+}
+
+/* A thread's own range, whose memory it knows, then what nobody has begun. */
+static void run_open(tess_threads *threads, int index, uint32_t generation)
+{
+    for (int i = 0; i < threads->n_threads; i++)
+        run_if_open(threads, (uint32_t)((index + i) % threads->n_threads), generation);
 }
 
 static void *work(void *argument)
@@ -55,13 +76,11 @@ static void *work(void *argument)
     tess_threads *threads = self->threads;
     uint32_t seen = 0;
     for (;;) {
-        wait_while(&threads->generation, seen);
+        wait_while(&threads->generation, seen, &threads->workers_asleep);
         seen = atomic_load_explicit(&threads->generation, memory_order_acquire);
         if (atomic_load_explicit(&threads->stop, memory_order_acquire))
             return NULL;
-        run_part(threads, self->index);
-        if (atomic_fetch_sub_explicit(&threads->n_running, 1, memory_order_acq_rel) == 1)
-            tess_os_futex_wake((const uint32_t *)&threads->n_running, 1);
+        run_open(threads, self->index, seen);
     }
 }
 
@@ -124,11 +143,16 @@ void tess_threads_run(tess_threads *threads, tess_loop_fn fn, void *context, int
     threads->fn = fn;
     threads->context = context;
     threads->n = n;
-    threads->per_thread = (grains + threads->n_threads - 1) / threads->n_threads * grain;
-    atomic_store_explicit(&threads->n_running, (uint32_t)threads->n_threads - 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&threads->generation, 1, memory_order_acq_rel);
-    tess_os_futex_wake((const uint32_t *)&threads->generation, threads->n_threads - 1);
-    run_part(threads, 0);
-    for (uint32_t left; (left = atomic_load_explicit(&threads->n_running, memory_order_acquire)) != 0;)
-        wait_while(&threads->n_running, left);
+    threads->per_range = (grains + threads->n_threads - 1) / threads->n_threads * grain;
+    uint32_t n_ranges = (uint32_t)((n + threads->per_range - 1) / threads->per_range);
+    uint32_t generation = atomic_load_explicit(&threads->generation, memory_order_relaxed) + 1;
+    atomic_store_explicit(&threads->n_left, n_ranges, memory_order_relaxed);
+    for (uint32_t i = 0; i < n_ranges; i++)
+        atomic_store_explicit(&threads->workers[i].open, open_in(generation), memory_order_release);
+    atomic_store(&threads->generation, generation);
+    if (atomic_load(&threads->workers_asleep) > 0)
+        tess_os_futex_wake((const uint32_t *)&threads->generation, threads->n_threads - 1);
+    run_open(threads, 0, generation);
+    for (uint32_t left; (left = atomic_load_explicit(&threads->n_left, memory_order_acquire)) != 0;)
+        wait_while(&threads->n_left, left, &threads->caller_asleep);
 }

@@ -52,63 +52,70 @@ static bool takes_few_rows(const tess_gemm *g)
 }
 
 /* ---- Tiles ---- */
-#define FEW_ROWS_CASE(rows)                                          \
-    case rows:                                                       \
-        if ((rows)*nv <= FEW_SUMS)                                   \
-            product_tile(rows, nv, k, a, b, ldb, c, ldc, add, NULL); \
-        break
-
-/* nv is a constant. */
-static inline __attribute__((always_inline)) void few_rows_tile(const int nv, int64_t mr, int64_t k, matrix a,
-                                                                const float *b, int64_t ldb, float *c, int64_t ldc,
-                                                                bool add)
+/* Rows of the tile that m rows of C take: a few heights are compiled, and lanes that are not there are 0. */
+static int64_t straight_rows(int64_t m)
 {
-    switch (mr) {
-        FEW_ROWS_CASE(1);
-        FEW_ROWS_CASE(2);
-        FEW_ROWS_CASE(3);
-        FEW_ROWS_CASE(4);
-        FEW_ROWS_CASE(5);
-        FEW_ROWS_CASE(6);
-        FEW_ROWS_CASE(7);
-        FEW_ROWS_CASE(8);
-        FEW_ROWS_CASE(9);
-        FEW_ROWS_CASE(10);
-        FEW_ROWS_CASE(11);
-        FEW_ROWS_CASE(12);
-    }
+    return m == 5 ? 6 : m == 7 ? 8 : m > 8 ? 12 : m;
 }
 
-#undef FEW_ROWS_CASE
+/* c (rows, 16 nv) = [c +] panel (k, 16) * b. Vectors that registers hold, for the height of the tile. */
+static int straight_vectors(int64_t rows)
+{
+    return rows == 1 ? FEW_SUMS < 8 ? 4 : 8 : rows <= 3 ? FEW_SUMS < 8 ? 2 : 8 : rows <= 6 ? FEW_SUMS / 6 : 2;
+}
 
-/* Panel: (k, 16), of which mr are factors. */
-static void straight_tile(int nv, int64_t mr, int64_t k, const float *panel, const float *b, int64_t ldb, float *c,
+static void straight_tile(int64_t rows, int64_t k, const float *panel, const float *b, int64_t ldb, float *c,
                           int64_t ldc, bool add)
 {
     const matrix a = {panel, 1, LANES};
-    switch (nv) {
+    switch (rows) {
     case 1:
-        return few_rows_tile(1, mr, k, a, b, ldb, c, ldc, add);
+        return product_tile(1, FEW_SUMS < 8 ? 4 : 8, k, a, b, ldb, c, ldc, add, NULL);
     case 2:
-        return few_rows_tile(2, mr, k, a, b, ldb, c, ldc, add);
+        return product_tile(2, FEW_SUMS < 8 ? 2 : 8, k, a, b, ldb, c, ldc, add, NULL);
+    case 3:
+        return product_tile(3, FEW_SUMS < 8 ? 2 : 8, k, a, b, ldb, c, ldc, add, NULL);
     case 4:
-        return few_rows_tile(4, mr, k, a, b, ldb, c, ldc, add);
+        return product_tile(4, FEW_SUMS / 6, k, a, b, ldb, c, ldc, add, NULL);
+    case 6:
+        return product_tile(6, FEW_SUMS / 6, k, a, b, ldb, c, ldc, add, NULL);
+#if FEW_TILE_ROWS > 6
+    case 8:
+        return product_tile(8, 2, k, a, b, ldb, c, ldc, add, NULL);
     default:
-        return few_rows_tile(8, mr, k, a, b, ldb, c, ldc, add);
+        return product_tile(12, 2, k, a, b, ldb, c, ldc, add, NULL);
+#endif
     }
 }
 
-/* Rows of B by a panel (k, 16 nv). */
-static void turned_tile(int nv, int64_t mr, int64_t k, matrix b, const float *panel, float *c, int64_t ldc, bool add)
+/* c (n, 16 nv) = [c +] n rows of B * panel (k, 16 nv), `high` rows at a time. Constants: high, nv. */
+static inline __attribute__((always_inline)) void turned_tiles(const int high, const int nv, int64_t n, int64_t k,
+                                                               matrix b, const float *panel, float *c, int64_t ldc,
+                                                               bool add)
 {
-    switch (nv) {
-    case 1:
-        return few_rows_tile(1, mr, k, b, panel, LANES, c, ldc, add);
-    case 2:
-        return few_rows_tile(2, mr, k, b, panel, 2 * LANES, c, ldc, add);
-    default:
-        return few_rows_tile(4, mr, k, b, panel, 4 * LANES, c, ldc, add);
+    if (n == high) {
+        product_tile(high, nv, k, b, panel, nv * LANES, c, ldc, add, NULL);
+        return;
     }
+    for (int64_t i = 0; i < n; i++, b.at += b.row)
+        product_tile(1, nv, k, b, panel, nv * LANES, c + i * ldc, ldc, add, NULL);
+}
+
+static int64_t turned_rows(int nv)
+{
+    return FEW_SUMS / nv < FEW_TURNED_ROWS ? FEW_SUMS / nv : FEW_TURNED_ROWS;
+}
+
+static void turned_tile(int nv, int64_t n, int64_t k, matrix b, const float *panel, float *c, int64_t ldc, bool add)
+{
+#if FEW_TURNED_VECTORS > 1
+    if (nv == 4)
+        return turned_tiles(6, 4, n, k, b, panel, c, ldc, add);
+    if (nv == 2)
+        return turned_tiles(8, 2, n, k, b, panel, c, ldc, add);
+#endif
+    (void)nv;
+    turned_tiles(FEW_SUMS < 8 ? FEW_SUMS : 8, 1, n, k, b, panel, c, ldc, add);
 }
 
 /* ---- A ---- */
@@ -159,10 +166,8 @@ static void multiply_straight(const few_rows_share *s, int64_t begin, int64_t en
 {
     const few_rows_plan *f = s->f;
     const tess_gemm *g = f->g;
-    int64_t ld_sums = straight_row(f);
-    int nv = 8;
-    while (g->m * nv > FEW_SUMS)
-        nv /= 2;
+    int64_t ld_sums = straight_row(f), rows = straight_rows(g->m);
+    int nv = straight_vectors(rows);
     turn_rows_of_a(g, 0, g->m, LANES, s->a);
     for (int64_t block = begin; block < end; block += f->block) {
         int64_t columns = min64(f->block, end - block), ld;
@@ -171,7 +176,7 @@ static void multiply_straight(const few_rows_share *s, int64_t begin, int64_t en
             for (int64_t j = 0; j < columns; j += FEW_STRIP) {
                 const float *b = strip_of(s, p, n_k, block + j, min64(FEW_STRIP, columns - j), &ld);
                 for (int64_t c = 0; c < FEW_STRIP; c += nv * LANES)
-                    straight_tile(nv, g->m, n_k, s->a + p * LANES, b + c, ld, s->sums + j + c, ld_sums, p > 0);
+                    straight_tile(rows, n_k, s->a + p * LANES, b + c, ld, s->sums + j + c, ld_sums, p > 0);
             }
         }
         finish(g, 0, block, g->m, columns, s->sums, ld_sums);
@@ -217,7 +222,7 @@ static void multiply_turned(const few_rows_share *s, int64_t begin, int64_t end)
 {
     const few_rows_plan *f = s->f;
     const tess_gemm *g = f->g;
-    int64_t width = f->vectors * LANES, lanes = f->panels * width, most = min64(FEW_TURNED_ROWS, FEW_SUMS / f->vectors);
+    int64_t width = f->vectors * LANES, lanes = f->panels * width, most = turned_rows(f->vectors);
     for (int64_t i = 0; i < lanes; i += LANES)
         turn_rows_of_a(g, i, min64(LANES, g->m - i), width, s->a + i / width * f->panel_floats + i % width);
     for (int64_t block = begin; block < end; block += f->block) {
@@ -263,7 +268,7 @@ static void plan_few_rows(few_rows_plan *f)
     f->block = min64(FEW_BLOCK, divide_up(g->n, FEW_STRIP) * FEW_STRIP);
     int64_t lanes = f->panels * f->vectors * LANES, widened = g->ab_dtype == TESS_F32 ? 0 : FEW_TURNED_ROWS;
     f->stretch = min64(FEW_PANEL_FLOATS / lanes, f->k_room);
-    f->sum_floats = g->trans_b ? f->block * lanes : g->m * straight_row(f);
+    f->sum_floats = g->trans_b ? f->block * lanes : straight_rows(g->m) * straight_row(f);
     f->work_floats =
         f->panels * f->panel_floats + f->sum_floats + (g->trans_b ? widened * f->stretch : FEW_STRIP * FEW_STRIP_K);
 }

@@ -6,8 +6,15 @@
 #include "device/gemm_check.h"
 #include "device/stream_impl.h"
 
-/* Before a loop over the rows of a tile: unrolled, its sums live in registers. */
-#if defined(__clang__)
+/* Before a loop over the rows of a tile: unrolled, its sums live in registers. Not where each access is checked, since
+ * compilers would take minutes. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GEMM_UNROLLED
+#endif
+#endif
+#if defined(GEMM_UNROLLED)
+#elif defined(__clang__)
 #define GEMM_UNROLLED _Pragma("clang loop unroll(full)")
 #else
 #define GEMM_UNROLLED _Pragma("GCC unroll 16")
