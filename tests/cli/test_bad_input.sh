@@ -53,7 +53,7 @@ line "a conversation" '{"messages": [{"role": "user", "content": "a"}]}' "line 2
     "data.chat_template"
 line "a conversation of ShareGPT" '{"conversations": [{"from": "human", "value": "a"}]}' "'conversations' are not supported"
 line "a pair without a completion" '{"prompt": "a", "response": "b"}' "but 'prompt', 'response'" "data.completion_key"
-line "a pair of lists" '{"prompt": [], "completion": "b"}' "line 2: document: 'prompt' is an array: expected a string"
+line "a pair of lists" '{"prompt": [], "completion": "b"}' "line 2: one of 'prompt' and 'completion' is a list of messages and the other is not"
 line "a loss_mask" '{"text": "a b", "loss_mask": [0, 1]}' "line 2: 'loss_mask' is not supported"
 long() { { printf '{"text": "'; head -c "$1" /dev/zero | tr '\0' 'a'; printf '"}\n'; } >long.jsonl; } # BYTES
 long 50000000

@@ -668,7 +668,7 @@ static void what_is_not_all_to_be_trained_on_is_refused_by_name(void)
         {"{\"prompt\": [\"a\"], \"completion\": \"b\"}",
          NULL,
          TESS_E_FORMAT,
-         {"'prompt' is an array: expected a string", "line 2", ""}},
+         {"one of 'prompt' and 'completion' is a list of messages and the other is not", "line 2", ""}},
         {"{\"prompt\": \"a\", \"completion\": \"b\", \"loss_mask\": [1]}",
          NULL,
          TESS_E_UNSUPPORTED,

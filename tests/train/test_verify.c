@@ -201,7 +201,7 @@ static void parts_that_nobody_or_two_count_are_named(void)
     run = sharded(shards, &digest); /* one unit of 7 columns: the first of two ranks has it */
     run->config.parallelism.data_parallel_replicate_degree = 1;
     run->config.parallelism.tensor_parallel_degree = 2;
-    *run->planned = (run_plan){true, 1, 7};
+    *run->planned = (run_plan){true, true, 1, 7};
     EXPECT_SHARDS(run, "rank 1 holds [2, 4) x [0, 7), planned is [0, 2) x [7, 7)");
     *run->planned = (run_plan){0};
     EXPECT_SHARDS(run, "rank 0 holds [0, 2) x [0, 7), planned is [0, 0) x [0, 0)");
