@@ -157,9 +157,6 @@ static void plan_writing(share *s, const tile_place *x)
     size_t size = tess_dtype_size(g->c_dtype);
     s->chores.sums = x->live.at;
     s->chores.bias = g->bias != NULL && s->p->last ? s->bias : NULL;
-    s->chores.c = g->c; /* NULL: y alone is wanted */
-    if (g->c != NULL)
-        s->chores.c = (char *)g->c + (size_t)(x->i * g->ldc + x->j) * size;
     s->chores.c_stride = g->ldc * (int64_t)size;
     s->chores.n_rows = x->rows;
     s->chores.columns = tess_gemm_columns(x->columns);
@@ -169,6 +166,8 @@ static void plan_writing(share *s, const tile_place *x)
         s->chores.end = GEMM_END_FUSED;
         s->chores.fused = s->p->f;
         s->chores.at = x->i * g->ldc + x->j;
+    } else {
+        s->chores.c = (char *)g->c + (size_t)(x->i * g->ldc + x->j) * size;
     }
 }
 

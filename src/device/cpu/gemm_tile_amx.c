@@ -37,9 +37,10 @@ static inline void write_rows(gemm_chores *w, int64_t n)
     for (n = n < w->n_rows ? n : w->n_rows; n > 0; n--, w->n_rows--) {
         write_row(w);
         w->sums += GEMM_SPAN;
-        w->c += w->c_stride;
         if (w->end == GEMM_END_FUSED)
-            w->at += w->fused->g.ldc;
+            w->at += w->fused->g.ldc; /* whose C may be NULL */
+        else
+            w->c += w->c_stride;
     }
 }
 
