@@ -342,6 +342,7 @@ static void close_whole(rig *whole, values *v)
     rig_close(whole);
 }
 
+/* Tables differ in products alone, so two of them have every degree, and the others one that divides nothing. */
 static void ranks_give_the_bits_of_one(void)
 {
     static const int degrees[] = {1, 2, 3, 4, 8};
@@ -355,8 +356,9 @@ static void ranks_give_the_bits_of_one(void)
         values v;
         fixture_open(&f, fixture_names[i / 2 / N_LEVELS]);
         run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
+        bool all = strcmp(level, "ref") == 0 || strcmp(level, "avx2") == 0;
         for (int d = 0; d < 5; d++)
-            for (int way = 0; way < 4; way++) {
+            for (int way = 0; way < 4 && (all || degrees[d] == 3); way++) {
                 const layout l = {.degree = degrees[d],
                                   .dtype = dtype,
                                   .level = level,
