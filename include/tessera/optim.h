@@ -20,9 +20,6 @@ typedef enum tess_optimizer_kind {
                       * al., arXiv:2110.02861), in blocks of TESS_STATE_BLOCK elements of a row; the rest is AdamW */
 } tess_optimizer_kind;
 
-/* "adamw", "adam", "sgd", "muon", "adamw8bit": the spelling of configurations. */
-TESS_API const char *tess_optimizer_kind_name(tess_optimizer_kind kind);
-
 /* How far a step of Muon goes, by the sizes of the matrix (R, C). */
 typedef enum tess_muon_rate {
     TESS_MUON_MATCH_RMS, /* lr * 0.2 sqrt(max(R, C)): as far as AdamW, so that one lr serves both (arXiv:2502.16982) */

@@ -59,15 +59,27 @@ static int64_t block_of(const optim_param *p, int64_t begin)
     return begin / p->run * per_run + begin % p->run / OPTIM_BLOCK;
 }
 
+/* Where moment k of element `begin` is stored, in elements of `bytes`. */
+static void *stored_at(const optim_pass *pass, int k, int64_t begin, size_t bytes)
+{
+    return pass->u->optimizer->state + pass->param->values[k] + (size_t)begin * bytes;
+}
+
+/* The largest magnitude of the block that begins there. */
+static float *most_at(const optim_pass *pass, int k, int64_t begin)
+{
+    char *absmax = pass->u->optimizer->state + pass->param->absmax[k];
+    return (float *)(void *)absmax + block_of(pass->param, begin);
+}
+
 static void encode_8bit(const optim_pass *pass, int k, int64_t begin, int n, const float *from)
 {
-    const tess_optimizer *o = pass->u->optimizer;
-    const optim_code_map *map = &o->maps[k];
-    uint8_t *codes = (uint8_t *)o->state + pass->param->values[k] + begin;
+    const optim_code_map *map = &pass->u->optimizer->maps[k];
+    uint8_t *codes = stored_at(pass, k, begin, sizeof(*codes));
     float most = 0;
     for (int i = 0; i < n; i++)
         most = fabsf(from[i]) > most ? fabsf(from[i]) : most;
-    ((float *)(void *)(o->state + pass->param->absmax[k]))[block_of(pass->param, begin)] = most;
+    *most_at(pass, k, begin) = most;
     for (int i = 0; i < n; i++) {
         codes[i] = nearest(map, most > 0 ? from[i] / most : 0);
         if (k == 1 && codes[i] == 0 && from[i] > 0)
@@ -77,11 +89,10 @@ static void encode_8bit(const optim_pass *pass, int k, int64_t begin, int n, con
 
 static void decode_8bit(const optim_pass *pass, int k, int64_t begin, int n, float *to)
 {
-    const tess_optimizer *o = pass->u->optimizer;
-    const uint8_t *codes = (const uint8_t *)o->state + pass->param->values[k] + begin;
-    float most = ((const float *)(const void *)(o->state + pass->param->absmax[k]))[block_of(pass->param, begin)];
+    const uint8_t *codes = stored_at(pass, k, begin, sizeof(*codes));
+    float most = *most_at(pass, k, begin);
     for (int i = 0; i < n; i++)
-        to[i] = o->maps[k].value[codes[i]] * most;
+        to[i] = pass->u->optimizer->maps[k].value[codes[i]] * most;
 }
 
 /* ---- bfloat16 ---- */
@@ -107,22 +118,21 @@ static uint16_t round_randomly(float x, uint32_t random)
 static void encode_bf16(const optim_pass *pass, int k, int64_t begin, int n, const float *from)
 {
     enum { NUMBERS = 8 }; /* of a counter */
-    const tess_optimizer *o = pass->u->optimizer;
-    uint16_t *to = (uint16_t *)(void *)(o->state + pass->param->values[k]) + begin;
+    uint16_t *to = stored_at(pass, k, begin, sizeof(*to));
     const uint64_t id[] = {tess_hash_text(pass->span->name), (uint64_t)k, (uint64_t)pass->u->step};
     uint64_t stream = tess_hash_bytes(id, sizeof(id), 0), element = element_of(pass->span, begin);
     uint32_t words[4];
     for (int i = 0; i < n; i++) {
         uint64_t number = element + (uint64_t)i;
         if (i == 0 || number % NUMBERS == 0)
-            tess_philox(o->options.seed, TESS_RNG_ROUND, stream, number / NUMBERS, words);
+            tess_philox(pass->u->optimizer->options.seed, TESS_RNG_ROUND, stream, number / NUMBERS, words);
         to[i] = round_randomly(from[i], words[number % NUMBERS / 2] >> 16 * (number % 2));
     }
 }
 
 static void decode_bf16(const optim_pass *pass, int k, int64_t begin, int n, float *to)
 {
-    const uint16_t *from = (const uint16_t *)(const void *)(pass->u->optimizer->state + pass->param->values[k]) + begin;
+    const uint16_t *from = stored_at(pass, k, begin, sizeof(*from));
     for (int i = 0; i < n; i++)
         to[i] = tess_bf16_to_float(from[i]);
 }
@@ -132,8 +142,7 @@ void optim_moment_load(const optim_pass *pass, int k, int64_t begin, int n, floa
 {
     switch (pass->param->coding) {
     case OPTIM_F32:
-        memcpy(to, (const float *)(const void *)(pass->u->optimizer->state + pass->param->values[k]) + begin,
-               (size_t)n * sizeof(float));
+        memcpy(to, stored_at(pass, k, begin, sizeof(*to)), (size_t)n * sizeof(*to));
         return;
     case OPTIM_BF16:
         decode_bf16(pass, k, begin, n, to);
@@ -148,8 +157,7 @@ void optim_moment_store(const optim_pass *pass, int k, int64_t begin, int n, con
 {
     switch (pass->param->coding) {
     case OPTIM_F32:
-        memcpy((float *)(void *)(pass->u->optimizer->state + pass->param->values[k]) + begin, from,
-               (size_t)n * sizeof(float));
+        memcpy(stored_at(pass, k, begin, sizeof(*from)), from, (size_t)n * sizeof(*from));
         return;
     case OPTIM_BF16:
         encode_bf16(pass, k, begin, n, from);

@@ -6,12 +6,6 @@
 
 enum { LEAST_8BIT = 4096 }; /* elements of a tensor below which 8 bits save nothing worth their error */
 
-const char *tess_optimizer_kind_name(tess_optimizer_kind kind)
-{
-    static const char *const names[] = {"adamw", "adam", "sgd", "muon", "adamw8bit"};
-    return names[kind];
-}
-
 static bool is_matrix(const tess_span *span)
 {
     return span->hidden && span->shape.n_dims == 2;
