@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Writes tests/data/fixtures/templates.json: small templates, what jinja2 makes of them as transformers sets it up, and
-conversations as transformers tokenizes them. Needs jinja2 and transformers."""
+conversations as transformers tokenizes them: with small templates, and in the formats of eleven model families. Needs
+jinja2, tokenizers and transformers."""
 import json
 import pathlib
 
 import chat_templates
+import tokenizers
 import transformers
 
 FIXTURES = pathlib.Path(__file__).parent.parent / "tests" / "data" / "fixtures"
@@ -115,6 +117,112 @@ CHATS = [
     [{"role": "assistant", "content": "\u65e5\u672c\u8a9e \U0001f600 caf\u00e9"}],
 ]
 
+# ---- The formats of model families
+# (special tokens, template): the family's turns in our words, with generation blocks around what the model writes.
+FAMILIES = {
+    "ChatML (SmolLM, Qwen2)": (
+        ["<|im_start|>", "<|im_end|>"],
+        "{% if messages[0].role != 'system' %}<|im_start|>system\nYou help.<|im_end|>\n{% endif %}"
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content + '<|im_end|>' }}{% endgeneration %}"
+        "{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+    ),
+    "Qwen3": (
+        ["<|im_start|>", "<|im_end|>", "<think>", "</think>"],
+        "{%- set ns = namespace(last=-1) %}\n{%- for m in messages if m.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endfor %}\n"
+        "{%- set seen = namespace(users=-1) %}\n{%- for m in messages %}\n"
+        "    {%- if m.role == 'user' %}{% set seen.users = seen.users + 1 %}{% endif %}\n"
+        "    {%- if m.role == 'assistant' %}\n"
+        "        {%- set parts = m.content.split('</think>') %}\n"
+        "        {%- set thought = parts[0].split('<think>')[-1].strip('\\n') if parts | length > 1 else '' %}\n"
+        "        {{- '<|im_start|>assistant\\n' }}\n        {%- generation %}\n"
+        "        {%- if seen.users >= ns.last %}{{- '<think>\\n' + thought + '\\n</think>\\n\\n' }}{% endif %}\n"
+        "        {{- parts[-1].lstrip('\\n') + '<|im_end|>\\n' }}\n        {%- endgeneration %}\n"
+        "    {%- else %}\n        {{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}\n    {%- endif %}\n{%- endfor %}\n"
+        "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% endif %}",
+    ),
+    "Llama 3": (
+        ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        "{{- '<|begin_of_text|>' }}{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' }}"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim + '<|eot_id|>' }}{% endgeneration %}"
+        "{% else %}{{ m.content | trim + '<|eot_id|>' }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}",
+    ),
+    "Mistral": (
+        ["<s>", "</s>", "[INST]", "[/INST]"],
+        "{%- set system = messages[0].content + '\\n\\n' if messages[0].role == 'system' else '' %}{{ '<s>' }}"
+        "{%- for m in messages if m.role != 'system' %}"
+        "{%- if m.role == 'user' %}{{ '[INST] ' + (system if loop.last else '') + m.content + '[/INST]' }}"
+        "{%- else %}{{ ' ' }}{% generation %}{{ m.content }}</s>{% endgeneration %}{% endif %}{% endfor %}",
+    ),
+    "Gemma": (
+        ["<bos>", "<start_of_turn>", "<end_of_turn>"],
+        "{{ '<bos>' }}{% set first = messages[0].content + '\\n\\n' if messages[0].role == 'system' else '' %}"
+        "{% for m in messages if m.role != 'system' %}"
+        "{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\\n' + (first if loop.first else '') }}"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim }}<end_of_turn>\n{% endgeneration %}"
+        "{% else %}{{ m.content | trim + '<end_of_turn>\\n' }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}",
+    ),
+    "Phi-3": (
+        ["<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "<|endoftext|>"],
+        "{% for m in messages %}{{ '<|' + m.role + '|>\\n' }}"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|end|>{% endgeneration %}\n\n"
+        "{% else %}{{ m.content + '<|end|>\\n' }}{% endif %}{% endfor %}"
+        "{{ '<|assistant|>\\n' if add_generation_prompt else '<|endoftext|>' }}",
+    ),
+    "DeepSeek": (
+        ["<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<\uff5cUser\uff5c>", "<\uff5cAssistant\uff5c>"],
+        "{{ '<\uff5cbegin\u2581of\u2581sentence\uff5c>' }}{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}{% endif %}{% endfor %}"
+        "{% for m in messages %}{% if m.role == 'user' %}{{ '<\uff5cUser\uff5c>' + m.content }}{% elif m.role == 'assistant' %}"
+        "{{ '<\uff5cAssistant\uff5c>' }}{% set answer = m.content.split('</think>')[-1] %}"
+        "{% generation %}{{ answer }}<\uff5cend\u2581of\u2581sentence\uff5c>{% endgeneration %}{% endif %}{% endfor %}",
+    ),
+    "Zephyr": (
+        ["</s>", "<|user|>", "<|system|>", "<|assistant|>"],
+        "{% for m in messages %}\n{{ '<|' + m.role + '|>' }}\n"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content + '</s>' }}\n{% endgeneration %}"
+        "{% else %}{{ m.content + '</s>' }}\n{% endif %}{% endfor %}",
+    ),
+    "OLMo": (
+        ["<|endoftext|>", "<|user|>", "<|system|>", "<|assistant|>"],
+        "{{ '<|endoftext|>' }}{% for m in messages %}{{ '<|' + m.role + '|>\\n' }}"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content + '<|endoftext|>' }}{% endgeneration %}{{ '\\n' if not loop.last }}"
+        "{% else %}{{ m.content + '\\n' }}{% endif %}{% endfor %}",
+    ),
+    "Granite": (
+        ["<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>"],
+        "{% for m in messages %}{{ '<|start_of_role|>' + m.role + '<|end_of_role|>' }}"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content + '<|end_of_text|>' }}{% endgeneration %}"
+        "{% else %}{{ m.content + '<|end_of_text|>' }}{% endif %}{{ '\\n' }}{% endfor %}",
+    ),
+    "Command R": (
+        ["<BOS_TOKEN>", "<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<|USER_TOKEN|>", "<|SYSTEM_TOKEN|>", "<|CHATBOT_TOKEN|>"],
+        "{% set who = {'user': '<|USER_TOKEN|>', 'system': '<|SYSTEM_TOKEN|>', 'assistant': '<|CHATBOT_TOKEN|>'} %}{{ '<BOS_TOKEN>' }}"
+        "{% for m in messages %}{{ '<|START_OF_TURN_TOKEN|>' + who[m.role] }}"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim + '<|END_OF_TURN_TOKEN|>' }}{% endgeneration %}"
+        "{% else %}{{ m.content | trim + '<|END_OF_TURN_TOKEN|>' }}{% endif %}{% endfor %}",
+    ),
+}
+TURNS = [
+    MESSAGES[:3] + [{"role": "user", "content": "Ok, stra\u00dfe"}, {"role": "assistant", "content": " the river\n"}],
+    [{"role": "user", "content": "a"}, {"role": "assistant", "content": "<think>\nseven\n</think>\n\nlights"}, {"role": "user", "content": "b"},
+     {"role": "assistant", "content": ""}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "\u65e5\u672c\u8a9e \U0001f600 caf\u00e9"}],
+]
+
+
+def family(name, specials, template):
+    """gpt2.json with the family's special tokens, behind its own: the test builds the same."""
+    inner = tokenizers.Tokenizer.from_file(str(FIXTURES / "gpt2.json"))
+    inner.add_special_tokens(specials)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="", eos_token="")
+    cases = []
+    for messages in TURNS:
+        out = tokenizer.apply_chat_template(messages, chat_template=template, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        cases.append({"messages": messages, "ids": out["input_ids"], "mask": "".join(map(str, out["assistant_masks"]))})
+    return {"family": name, "specials": [[s, inner.token_to_id(s)] for s in specials], "template": template, "cases": cases}
+
 
 def render(template):
     try:
@@ -134,10 +242,18 @@ def tokenize(name, template, messages):
     return {"tokenizer": name, "template": template, "messages": messages, "ids": out["input_ids"], "mask": out["assistant_masks"]}
 
 
+def member(name, value):
+    """Of the file: a list has a line for each item."""
+    compact = {"ensure_ascii": False, "separators": (",", ":")}
+    items = [json.dumps(item, **compact) for item in value] if isinstance(value, list) else None
+    return json.dumps(name) + ":" + ("[\n" + ",\n".join(items) + "]" if items else json.dumps(value, **compact))
+
+
 def main():
     tokens = [tokenize(name, template, messages) for name in ("gpt2", "qwen2", "llama3") for template in (GENERATION, INSIDE) for messages in CHATS]
     out = {"now": chat_templates.NOW, "chat": CHAT, "templates": [render(t) for t in TEMPLATES], "tokens": tokens}
-    (FIXTURES / "templates.json").write_text(json.dumps(out, ensure_ascii=False, indent=0).replace(",\n", ",\n") + "\n")
+    out["families"] = [family(name, *how) for name, how in FAMILIES.items()]
+    (FIXTURES / "templates.json").write_text("{" + ",\n".join(member(*item) for item in out.items()) + "}\n")
     print(sum("text" in t for t in out["templates"]), "templates,", sum("text" not in t for t in out["templates"]), "errors")
 
 

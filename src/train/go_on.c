@@ -160,6 +160,15 @@ void tess_trainer_begin_book(tess_trainer *t)
     t->marks = tess_logbook_marks(t->book);
 }
 
+void tess_trainer_place_evaluation(const tess_trainer *t)
+{
+    tess_task_place place;
+    if (t->book == NULL)
+        return;
+    t->task.place(t->task.self, &place);
+    tess_logbook_read(t->book, t->engine->step, &place);
+}
+
 /* Of the step that is under way: as it begins, for ranks without a micro-batch in it, and after each of them. */
 static void note_place(const tess_trainer *t)
 {

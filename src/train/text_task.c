@@ -34,13 +34,37 @@ static bool may_validate(const tess_trainer *t, bool last)
     return tess_trainer_can_validate(t) && (last || t->engine->step % t->config.validation.interval == 0);
 }
 
+/* The best model so far is kept, and the run ends when patience does. */
+static tess_status judge(tess_trainer *t, const tess_validation_report *report)
+{
+    char folder[TESS_TEXT_SIZE];
+    bool best = tess_early_stop_judge(&t->early_stop, report, t->config.validation.min_delta);
+    t->ends_early = tess_early_stop_is_due(&t->early_stop, t->config.validation.patience);
+    if (best)
+        TESS_TRY(tess_trainer_export(t, "best", folder, sizeof(folder)));
+    tess_trainer_place_evaluation(t);
+    return TESS_OK;
+}
+
 static tess_status after_step(void *self, bool last, tess_validation_report *report)
 {
-    return may_validate(self, last) ? tess_trainer_validate(self, report) : TESS_OK;
+    tess_trainer *t = self;
+    if (!may_validate(t, last))
+        return TESS_OK;
+    TESS_TRY(tess_trainer_validate(t, report));
+    return t->config.validation.patience > 0 ? judge(t, report) : TESS_OK;
+}
+
+/* As an earlier process left it. */
+static void take_early_stop(tess_trainer *t, const tess_early_stop *stop)
+{
+    t->early_stop = *stop;
+    t->ends_early = tess_early_stop_is_due(stop, t->config.validation.patience);
 }
 
 /* ---- The place of a rank ---- */
-enum { PLACE_CURSOR = 2 }; /* behind the next micro-batch, and whether documents begin with a bos token */
+/* Behind the next micro-batch, and whether documents begin with a bos token. */
+enum { PLACE_EARLY_STOP = 2, PLACE_CURSOR = PLACE_EARLY_STOP + TESS_EARLY_STOP_WORDS };
 _Static_assert(PLACE_CURSOR * sizeof(int64_t) + sizeof(tess_data_cursor) <= sizeof(tess_task_place),
                "a place holds it");
 
@@ -50,6 +74,7 @@ static void place(const void *self, tess_task_place *at)
     tess_data_cursor cursor;
     tess_loader_cursor(t->loader, &cursor);
     *at = (tess_task_place){{t->loader_position, t->bos.n > 0}};
+    tess_early_stop_pack(&t->early_stop, at->word + PLACE_EARLY_STOP);
     memcpy(at->word + PLACE_CURSOR, &cursor, sizeof(cursor));
 }
 
@@ -58,6 +83,8 @@ static tess_status go_to(void *self, const tess_task_place *at)
     tess_trainer *t = self;
     tess_data_cursor cursor;
     memcpy(&cursor, at->word + PLACE_CURSOR, sizeof(cursor));
+    const tess_early_stop stop = tess_early_stop_unpack(at->word + PLACE_EARLY_STOP);
+    take_early_stop(t, &stop);
     TESS_TRY(tess_trainer_keep_bos(t, at->word[1] != 0));
     TESS_TRY(tess_loader_seek(t->loader, &cursor));
     t->loader_position = at->word[0];
@@ -88,8 +115,8 @@ static tess_status describe(void *self, json_t *meta)
     const tess_coordinates *at = &t->engine->at;
     int last_reader = (int)((tess_config_micro_batches(&t->config) - 1) % at->n_data) * at->n_tp;
     TESS_TRY(tess_broadcast(t->team, &cursor, sizeof(cursor), TESS_U8, last_reader, NULL));
-    json_t *mine = json_pack("{s:o, s:b, s:O}", "data_cursor", cursor_to_json(t, &cursor), "adds_bos", t->bos.n > 0,
-                             "data", t->data);
+    json_t *mine = json_pack("{s:o, s:b, s:O, s:o}", "data_cursor", cursor_to_json(t, &cursor), "adds_bos",
+                             t->bos.n > 0, "data", t->data, "early_stop", tess_early_stop_to_json(&t->early_stop));
     bool failed = mine == NULL || json_object_update(meta, mine) != 0;
     json_decref(mine);
     TESS_CHECK(!failed, TESS_E_NOMEM, "no memory to describe the checkpoint");
@@ -177,6 +204,8 @@ static tess_status place_data(tess_trainer *t, const json_t *meta)
 static tess_status restore(void *self, const json_t *meta)
 {
     tess_trainer *t = self;
+    const tess_early_stop stop = tess_early_stop_from_json(json_object_get(meta, "early_stop"));
+    take_early_stop(t, &stop);
     TESS_TRY(place_data(t, meta));
     t->loader_position = t->engine->step * tess_config_micro_batches(&t->config);
     return TESS_OK;
@@ -192,6 +221,7 @@ static tess_status open_text(tess_trainer *t, tess_task *task)
                         .describe = describe,
                         .restore = restore,
                         .after_step = after_step};
+    t->early_stop = tess_early_stop_begin();
     TESS_TRY(tess_trainer_open_data(t));
     TESS_TRY(tess_trainer_open_validation(t));
     return tess_trainer_check_sample(t);
@@ -208,6 +238,10 @@ static tess_status check_text(tess_config *config)
 {
     TESS_CHECK(config->rollout.ranks == 0, TESS_E_INVALID,
                "rollout.ranks: text is not drawn: leave it out, or use `tessera rl`");
+    TESS_CHECK(config->validation.patience == 0 ||
+                   (config->validation.enable && (config->validation.files.n > 0 || config->validation.fraction > 0)),
+               TESS_E_INVALID,
+               "validation.patience: there is nothing to evaluate on: see validation.enable, files and fraction");
     return TESS_OK;
 }
 

@@ -143,8 +143,8 @@ typedef struct tess_config {
         bool enable;
         tess_text_list files;
         double fraction;
-        int64_t interval, steps, retries;
-        double timeout_s;
+        int64_t interval, steps, retries, patience;
+        double timeout_s, min_delta;
     } validation;
     struct {
         int64_t log_freq;

@@ -281,18 +281,19 @@ allocated:
     return status;
 }
 
-tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size)
+tess_status tess_trainer_export(tess_trainer *t, const char *name, char *folder, size_t size)
 {
     bool adapter = t->model_config.lora.rank > 0;
+    const char *usual = adapter ? "adapter" : "model";
     export_list list = {.adapter = adapter,
                         .stem = adapter ? "adapter_model" : "model",
                         .dtype = adapter ? TESS_F32 : tess_precision_dtype(t->config.model.save_dtype)};
     tess_status (*describe)(const tess_trainer *, const char *) = adapter ? write_adapter_config : write_descriptions;
     tess_runtime_phase(t->runtime, "export", t->engine->step, -1);
-    TESS_TRY(tess_trainer_path(t, adapter ? "adapter" : "model", folder, size));
+    TESS_TRY(tess_trainer_path(t, name != NULL ? name : usual, folder, size));
     TESS_TRY(tess_team_agree(t->team, t->rank == 0 ? describe(t, folder) : TESS_OK));
     TESS_TRY(write_folder(t, folder, &list));
-    tess_trainer_note(t, "%s: %s (%s format, %s)", adapter ? "adapter" : "model", folder,
-                      adapter ? "PEFT" : "Hugging Face", tess_dtype_name(list.dtype));
+    tess_trainer_note(t, "%s: %s (%s format, %s)", usual, folder, adapter ? "PEFT" : "Hugging Face",
+                      tess_dtype_name(list.dtype));
     return TESS_OK;
 }

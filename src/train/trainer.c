@@ -183,6 +183,8 @@ static tess_status open_task(tess_trainer *t)
         TESS_TRY(t->kind->check(&t->config));
     TESS_CHECK(!t->kind->has_own_batches || t->config.data.weights.n == 0, TESS_E_INVALID,
                "data.weights: the prompts of all files are one list: leave the weights out");
+    TESS_CHECK(!t->kind->has_own_batches || t->config.validation.patience == 0, TESS_E_INVALID,
+               "validation.patience: answers are graded, an evaluation has no loss: leave it out");
     TESS_TRY(tess_trainer_check_hosts(t));
     TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
     TESS_TRY(tess_config_check_trainable(t->mem, &t->config, &t->model_config));
@@ -452,6 +454,24 @@ static tess_status after_step(tess_trainer *t, bool last, speedometer *meter, te
     return TESS_OK;
 }
 
+/* What came of validation.patience. */
+static void describe_best(const tess_trainer *t)
+{
+    const tess_early_stop *stop = &t->early_stop;
+    char folder[TESS_TEXT_SIZE];
+    if (t->config.validation.patience == 0 || stop->best_step < 0)
+        return;
+    if (t->ends_early)
+        tess_trainer_note(t,
+                          "the run ends at step %lld of %lld: %lld evaluation%s without a better loss "
+                          "(validation.patience)",
+                          (long long)t->engine->step, (long long)t->config.training.steps, (long long)stop->n_worse,
+                          stop->n_worse == 1 ? "" : "s");
+    if (tess_trainer_path(t, "best", folder, sizeof(folder)) == TESS_OK)
+        tess_trainer_note(t, "best: step %lld, validation loss %.4f: %s", (long long)stop->best_step, stop->best_loss,
+                          folder);
+}
+
 static const logbook_marks nothing_done = {-1, -1, -1, -1};
 
 /* Does what the task wants after the step, and saves if that is due. `so_far`: what was done already. */
@@ -464,6 +484,7 @@ static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speed
     if (!t->stopping && so_far->validated < step)
         TESS_TRY(after_step(t, last, meter, result));
     tess_logbook_validated(t->book, step);
+    last = last || t->ends_early;
     if (c->checkpoint.enable && so_far->saved < step && (last || t->stopping || step % c->checkpoint.interval == 0)) {
         t->stopping = t->stopping || t->leaving;
         TESS_TRY_CTX(tess_trainer_save(t, last || t->stopping), "checkpoint of step %lld", (long long)step);
@@ -495,7 +516,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     TESS_TRY(tess_all_reduce(t->team, &stop, &stop, 1, TESS_I64, TESS_MAX, NULL));
     t->stopping = stop != 0 && t->engine->step < c->training.steps;
     TESS_TRY(end_persistent_step(t, &meter, result));
-    while (t->engine->step < c->training.steps && !t->stopping && !t->ends_here &&
+    while (t->engine->step < c->training.steps && !t->stopping && !t->ends_here && !t->ends_early &&
            !tess_inject_stops(t->runtime, t->engine->step + 1)) {
         TESS_TRY(run_step(t, &meter));
         TESS_TRY(follow_up(t, &nothing_done, &meter, result));
@@ -503,14 +524,15 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     TESS_TRY(tess_trainer_finish_saves(t));
     finish_metrics(t);
     result->steps = t->engine->step;
-    result->interrupted = t->stopping && t->engine->step < c->training.steps;
+    result->interrupted = t->stopping && !t->ends_early && t->engine->step < c->training.steps;
     if (t->task.finish != NULL)
         TESS_TRY(t->task.finish(t->task.self, result->interrupted));
     if (result->interrupted || t->ends_here)
         return TESS_OK;
     TESS_TRY(describe_memory(t));
     describe_time(t);
-    TESS_TRY_CTX(tess_trainer_export(t, result->model_folder, sizeof(result->model_folder)), "write the model");
+    TESS_TRY_CTX(tess_trainer_export(t, NULL, result->model_folder, sizeof(result->model_folder)), "write the model");
+    describe_best(t);
     if (c->sample.prompt[0] != '\0' && t->rank == 0)
         TESS_TRY_CTX(tess_trainer_sample(t, result->model_folder), "sample");
     return tess_barrier(t->team, NULL);

@@ -8,6 +8,7 @@
 #include "ckpt/store/store.h"
 #include "data/loader/loader.h"
 #include "train/data_files.h"
+#include "train/early_stop.h"
 #include "train/engine.h"
 #include "train/logbook.h"
 #include "train/metrics.h"
@@ -45,6 +46,7 @@ struct tess_trainer {
     json_t *data_files;         /* by tess_trainer_list_data */
     json_t *data;               /* by tess_trainer_describe_data */
     int64_t loader_position;    /* the next global micro-batch of the loader */
+    tess_early_stop early_stop;
 
     tess_text_list without; /* what was not loaded of a checkpoint: see exclude.h */
     tess_metrics *metrics;
@@ -65,6 +67,7 @@ struct tess_trainer {
     int64_t first_step; /* steps done when this process started */
     bool stopping;
     bool ends_here;                   /* without steps, see tess_trainer_end_here */
+    bool ends_early;                  /* before training.steps: validation.patience is over */
     bool leaving;                     /* after the next checkpoint */
     double phase_s[TESS_PHASE_COUNT]; /* of all steps of this process */
 };
@@ -153,6 +156,8 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta);
 /* The step of the newest checkpoint, -1: none. Collective. */
 tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step);
 
+/* This rank's place once more, after an evaluation that has changed it and before that is marked as done. */
+void tess_trainer_place_evaluation(const tess_trainer *t);
 /* Decides whether the run goes on from persistent memory, and clears that memory if not. Before the engine is made.
  * Collective. */
 tess_status tess_trainer_find_persistent(tess_trainer *t);
@@ -161,8 +166,9 @@ tess_status tess_trainer_go_on(tess_trainer *t);
 /* Makes persistent memory valid: weights, moments and the task are where the run begins. */
 void tess_trainer_begin_book(tess_trainer *t);
 
-/* Writes the Hugging Face folder <dump_folder>/model. Collective. */
-tess_status tess_trainer_export(tess_trainer *t, char *folder, size_t size);
+/* Writes the model to the folder `name` of job.dump_folder, as Hugging Face has it, or its adapter, as PEFT has it.
+ * NULL: model, or adapter. Collective. */
+tess_status tess_trainer_export(tess_trainer *t, const char *name, char *folder, size_t size);
 
 /* Checks before the first step that the model can continue sample.prompt. */
 tess_status tess_trainer_check_sample(const tess_trainer *t);

@@ -104,6 +104,22 @@ same "eval counts the same" got want
 cp chat.jinja one/model/chat_template.jinja
 "$tessera" eval one/model --data held_chats.jsonl --seq-len 30 --json >got 2>log
 same "with the template of the model's folder" got want
+# Conversations of 1 to 4 turns, packed into rows: each token has the bits that it has where its conversation is alone.
+awk -F'"' '{ turn = "{\"role\": \"user\", \"content\": \"" $4 "\"}, {\"role\": \"assistant\", \"content\": \"" $8 "\"}"
+             talk = talk (talk != "" ? ", " : "") turn
+             if (++k > n % 4) { print "{\"messages\": [" talk "]}"; talk = ""; k = 0; n++ } }' held.jsonl | head -n 8 >talks.jsonl
+tokens() { "$tessera" eval one/model --data "$1" --seq-len 64 --per-token 2>log | cut -d , -f 2-; }
+tokens talks.jsonl >got
+split -l 1 talks.jsonl talk_
+for talk in talk_*; do
+    mv $talk $talk.jsonl
+    tokens $talk.jsonl
+done >want
+[ "$(ls talk_* | wc -l)" -ge 4 ] && [ "$(wc -l <want)" -gt 60 ] || fail "$(ls talk_* | wc -l) conversations, $(wc -l <want) tokens"
+same "packed conversations: each token's log-probability as in a row of its own, in bits" got want
+(head -n 1 chats.jsonl; echo '{"messages": []}') >empty.jsonl
+expect "an empty conversation" 2 "empty.jsonl: line 2: 'messages' is empty" "$tessera" tokenize shard one/model empty.jsonl --out never.shard
+[ ! -e never.shard ] && [ ! -e never.shard.partial ] || fail "an empty conversation: something was written"
 expect "no template" 2 "chats.jsonl: line 1: a conversation, but there is no chat template" "$tessera" train run.yaml \
     job.dump_folder=refused data.files=chats.jsonl tokenizer.path=tokenizer.json
 echo '{% for m in messages %}{{ m.content }}{% endfor %}{# other #}{{ raise_exception("no") }}' >other.jinja

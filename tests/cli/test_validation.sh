@@ -68,6 +68,38 @@ for hot in true false; do
     same_training "crash-$hot"
 done
 
+# ---- Early stopping: with min_delta=10 nothing is better than the first evaluation
+early() { # FOLDER RANKS ARGUMENTS...
+    "$tessera" train config.yaml -n "$2" validation.files=held.txt validation.interval=2 validation.patience=2 validation.min_delta=10 \
+        training.steps=20 lr_scheduler.warmup_steps=2 lr_scheduler.decay_type=constant checkpoint.interval=1 job.dump_folder="$1" "${@:3}"
+}
+plain() { # FOLDER STEPS
+    "$tessera" train config.yaml validation.enable=false training.steps="$2" lr_scheduler.warmup_steps=2 lr_scheduler.decay_type=constant \
+        checkpoint.enable=false job.dump_folder="$1"
+}
+expect "to the second step" 0 "2 steps" plain two 2
+expect "to the sixth step" 0 "6 steps" plain six 6
+ended() { # NAME FOLDER
+    expect "$1 ends after two evaluations that are no better" 0 \
+        "the run ends at step 6 of 20: 2 evaluations without a better loss (validation.patience)" cat "$2.log"
+    expect "$1 names its best model" 0 "best: step 2, validation loss" cat "$2.log"
+    cmp -s "$2/best/model.safetensors" two/model/model.safetensors && cmp -s "$2/model/model.safetensors" six/model/model.safetensors &&
+        pass "$1: best/ is the model of step 2, model/ that of step 6" || fail "$1: best/ or model/ is another"
+}
+early one 1 >one.log 2>&1
+ended "a run of one rank" one
+early three 3 >three.log 2>&1
+ended "a run of three ranks" three
+early killed 2 fault.spec="rank=1 step=5 point=phase:forward:1 kind=crash" >killed.log 2>&1
+early killed 3 >killed.log 2>&1
+ended "a run that was killed and resumed" killed
+early hot 2 recovery.enable=true fault.spec="rank=1 step=5 point=step kind=sigkill" >hot.log 2>&1
+ended "a run that lost a rank" hot
+expect "it is over, and the same command says so" 0 "the run ends at step 6 of 20" early one 2
+expect "with more patience it goes on" 0 "the run ends at step 8 of 20" early one 2 validation.patience=3
+expect "without anything to evaluate on" 2 "validation.patience: there is nothing to evaluate on" early never 1 validation.enable=false
+[ ! -e never ] || fail "patience without evaluation: something was written"
+
 # A job that is asked to stop does not finish its evaluation: it reports the partial result, saves and ends.
 "$tessera" train config.yaml -n 2 validation.files=held.txt validation.interval=4 training.steps=8 job.dump_folder=asked \
     lr_scheduler.warmup_steps=2 fault.spec="rank=1 step=5 point=phase:forward:1 kind=sigstop" >asked.log 2>&1 &

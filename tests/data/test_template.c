@@ -195,6 +195,64 @@ static void encode(const tess_chat *how, const json_t *messages, size_t n_prompt
     tess_encoder_destroy(&encoder);
 }
 
+static void expect_conversation(const tess_chat *how, const json_t *messages, const json_t *ids, const char *mask)
+{
+    tess_ids got = {.mem = test_mem()};
+    tess_buffer loss = {.mem = test_mem()};
+    encode(how, messages, 0, &got, &loss);
+    EXPECT_INT(got.size, json_array_size(ids));
+    EXPECT_INT(strlen(mask), json_array_size(ids));
+    for (size_t k = 0; k < got.size; k++) {
+        EXPECT_INT(got.data[k], json_integer_value(json_array_get(ids, k)));
+        EXPECT_INT(loss.data[k], mask[k] - '0');
+    }
+    EXPECT(memchr(loss.data, 1, loss.size) != NULL && memchr(loss.data, 0, loss.size) != NULL);
+    tess_ids_free(&got);
+    tess_buffer_free(&loss);
+}
+
+/* gpt2.json with a family's special tokens behind its own. */
+static tess_tokenizer *tokenizer_with(const json_t *specials)
+{
+    json_t *json;
+    tess_tokenizer *tokenizer;
+    EXPECT_OK(tess_json_load(test_path("data/fixtures/gpt2.json"), 1 << 24, &json));
+    for (size_t i = 0; i < json_array_size(specials); i++) {
+        json_t *special = json_array_get(specials, i);
+        json_array_append_new(json_object_get(json, "added_tokens"),
+                              json_pack("{s:O, s:O, s:b, s:b, s:b, s:b, s:b}", "id", json_array_get(special, 1),
+                                        "content", json_array_get(special, 0), "single_word", 0, "lstrip", 0, "rstrip",
+                                        0, "normalized", 0, "special", 1));
+    }
+    char *text = json_dumps(json, JSON_COMPACT);
+    EXPECT_OK(tess_tokenizer_parse(test_mem(), text, strlen(text), "gpt2.json with specials", &tokenizer));
+    free(text);
+    json_decref(json);
+    return tokenizer;
+}
+
+static void eleven_families_formats_have_the_ids_and_the_mask_of_transformers(void)
+{
+    json_t *all = fixtures();
+    const json_t *families = json_object_get(all, "families");
+    EXPECT_INT(json_array_size(families), 11);
+    for (size_t i = 0; i < json_array_size(families); i++) {
+        const json_t *family = json_array_get(families, i), *cases = json_object_get(family, "cases");
+        tess_tokenizer *tokenizer = tokenizer_with(json_object_get(family, "specials"));
+        tess_chat_template *chat = parse(json_string_value(json_object_get(family, "template")));
+        const tess_chat how = {chat, tokenizer, NULL, 0};
+        printf("%s\n", json_string_value(json_object_get(family, "family")));
+        for (size_t k = 0; k < json_array_size(cases); k++) {
+            const json_t *one = json_array_get(cases, k);
+            expect_conversation(&how, json_object_get(one, "messages"), json_object_get(one, "ids"),
+                                json_string_value(json_object_get(one, "mask")));
+        }
+        tess_chat_template_destroy(&chat);
+        tess_tokenizer_destroy(&tokenizer);
+    }
+    json_decref(all);
+}
+
 static void conversations_have_the_ids_and_the_mask_of_transformers(void)
 {
     json_t *all = fixtures(), *variables = json_pack("{s:s, s:s}", "bos_token", "<s>", "eos_token", "<|im_end|>");
@@ -378,6 +436,8 @@ static const test_case cases[] = {
     {"a_template_without_end_is_stopped", a_template_without_end_is_stopped, 0, 0},
     {"conversations_have_the_ids_and_the_mask_of_transformers", conversations_have_the_ids_and_the_mask_of_transformers,
      0, 0},
+    {"eleven_families_formats_have_the_ids_and_the_mask_of_transformers",
+     eleven_families_formats_have_the_ids_and_the_mask_of_transformers, 0, 0},
     {"without_generation_blocks_a_turn_is_what_the_template_adds",
      without_generation_blocks_a_turn_is_what_the_template_adds, 0, 0},
     {"a_completion_is_all_behind_its_prompt", a_completion_is_all_behind_its_prompt, 0, 0},

@@ -5,6 +5,24 @@
 #include "base/mem/make_room.h"
 #include "base/text/json.h"
 
+/* A copy of the messages without members that are null, as transformers hands them to a template; NULL: no memory. */
+static json_t *without_nulls(const json_t *messages)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < json_array_size(messages) && all != NULL; i++) {
+        const char *key;
+        json_t *value, *message = json_object();
+        json_object_foreach (json_array_get(messages, i), key, value)
+            if (!json_is_null(value))
+                json_object_set(message, key, value);
+        if (json_array_append_new(all, message) == 0)
+            continue;
+        json_decref(all);
+        all = NULL;
+    }
+    return all;
+}
+
 tess_status tess_conversation_write(const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
                                     tess_buffer *text, tess_chat_spans *spans)
 {
@@ -13,12 +31,16 @@ tess_status tess_conversation_write(const tess_chat *how, const json_t *messages
     for (size_t i = 0; i < json_array_size(messages); i++)
         TESS_CHECK(json_is_string(json_object_get(json_array_get(messages, i), "role")), TESS_E_FORMAT,
                    "message %zu is not an object with a string 'role'", i + 1);
-    const tess_chat_input input = {.messages = messages,
+    json_t *present = without_nulls(messages);
+    TESS_CHECK(present != NULL, TESS_E_NOMEM, "no memory for a conversation");
+    const tess_chat_input input = {.messages = present,
                                    .tools = tools,
                                    .extra = how->variables,
                                    .add_generation_prompt = prompts,
                                    .now_s = how->now_s};
-    return tess_chat_template_render(how->chat, &input, text, spans);
+    tess_status status = tess_chat_template_render(how->chat, &input, text, spans);
+    json_decref(present);
+    return status;
 }
 
 /* ---- What the assistant wrote, in bytes ---- */

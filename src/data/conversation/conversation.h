@@ -26,7 +26,8 @@ typedef struct tess_chat {
 tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages,
                                      size_t n_prompt, const json_t *tools, tess_ids *ids, tess_buffer *loss);
 
-/* Appends the text of a conversation to `text`; prompts: up to where the assistant's answer begins. */
+/* Appends the text of a conversation to `text`; prompts: up to where the assistant's answer begins. A template does not
+ * see members of messages that are null (an OpenAI call of a tool has "content": null). */
 tess_status tess_conversation_write(const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
                                     tess_buffer *text, tess_chat_spans *spans);
 

@@ -62,6 +62,7 @@ static tess_status write_messages(reading *r, const json_t *line, const json_t *
 {
     TESS_CHECK(r->options->chat != NULL, TESS_E_UNSUPPORTED,
                "a list of messages, but there is no chat template: name one, or a model's folder that has one");
+    TESS_CHECK(json_array_size(messages) > 0, TESS_E_FORMAT, "a list of messages is empty");
     return tess_conversation_write(r->options->chat, messages, json_object_get(line, "tools"), prompts, text, NULL);
 }
 

@@ -94,8 +94,11 @@ static tess_status take(const tess_document_keys *keys, tess_document *document)
         return take_pair(keys, document);
     document->messages = json_object_get(line, "messages");
     document->tools = json_object_get(line, "tools");
-    if (json_is_array(document->messages))
+    if (json_is_array(document->messages)) {
+        TESS_CHECK(json_array_size(document->messages) > 0, TESS_E_FORMAT,
+                   "'messages' is empty: a conversation has one message or more");
         return TESS_OK;
+    }
     TESS_CHECK(!tess_json_has(line, "conversations"), TESS_E_UNSUPPORTED,
                "'conversations' are not supported: give each as 'messages', a list of objects with 'role' (system, "
                "user, assistant, tool) and 'content'");
