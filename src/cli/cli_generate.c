@@ -5,7 +5,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "cli/generate_texts.h"
-#include "infer/generation_config.h"
+#include "cli/sampling_flags.h"
 #include "train/model_folder.h"
 
 typedef struct generate_session {
@@ -69,51 +69,6 @@ static tess_status on_finished(void *self, const tess_request *r, tess_finish wh
     return generate_texts_finished(&s->texts, r, why);
 }
 
-/* How to sample: what the command line leaves open (negative) is as generation_config.json says, or by default. Says
- * what of that file holds. */
-static tess_status settle(generate_session *s, const char *folder, tess_sampling *sampling, int64_t *max_new_tokens)
-{
-    tess_generation_config file;
-    TESS_TRY(tess_generation_config_load(folder, &file));
-    double top_k = (double)sampling->top_k, n_new = (double)*max_new_tokens;
-    const struct {
-        const char *name;
-        double *value, said, fallback;
-    } settings[] = {
-        {"temperature", &sampling->temperature, file.sampling.temperature, 0.8},
-        {"top_k", &top_k, (double)file.sampling.top_k, 0},
-        {"top_p", &sampling->top_p, file.sampling.top_p, 0.95},
-        {"min_p", &sampling->min_p, file.sampling.min_p, 0},
-        {"repetition_penalty", &sampling->repetition_penalty, file.sampling.repetition_penalty, 1},
-        {"max_new_tokens", &n_new, (double)file.max_new_tokens, 128},
-    };
-    char note[1024];
-    size_t at = 0;
-    for (int i = 0; i < file.n_end; i++)
-        at = tess_text_add(note, sizeof(note), at, "%s%lld", i > 0 ? ", " : " end tokens ",
-                           (long long)file.end_tokens[i]);
-    size_t ends = at;
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-        if (*settings[i].value >= 0)
-            continue;
-        const char *separator = at == 0 ? "" : at == ends ? ";" : ",";
-        *settings[i].value = settings[i].said >= 0 ? settings[i].said : settings[i].fallback;
-        if (settings[i].said >= 0)
-            at = tess_text_add(note, sizeof(note), at, "%s %s %.9g", separator, settings[i].name, settings[i].said);
-    }
-    if (file.ignored[0] != '\0')
-        at = tess_text_add(note, sizeof(note), at, "%s ignored: %s", at > 0 ? ";" : "", file.ignored);
-    sampling->top_k = (int64_t)top_k;
-    *max_new_tokens = (int64_t)n_new;
-    if (file.n_end > 0) { /* of instruct models, the only ones that stop them */
-        memcpy(s->m.config.eos_token_id, file.end_tokens, sizeof(file.end_tokens));
-        s->m.config.n_eos = file.n_end;
-    }
-    if (at > 0)
-        fprintf(stderr, "generation_config.json:%s\n", note);
-    return TESS_OK;
-}
-
 /* Room for the longest prompt and what is new. asked: the command line says how much; else it is cut to what the model
  * has room for. */
 static tess_status find_length(generate_session *s, bool asked, int64_t *length)
@@ -170,28 +125,19 @@ static int run(tess_mem *mem, int argc, char **argv)
     static generate_session s;
     const char *prompt = NULL, *file = NULL, *device = NULL, *dtype_text = NULL, *add_bos = NULL, *adapter = NULL;
     const char *logprobs = NULL, *jsonl = NULL, *stats = NULL, *stops[CLI_REPEATS + 1] = {NULL};
-    int64_t max_new_tokens = -1, max_length = 0, seed = 0, threads = 0, batch = 8, n_each = 1;
-    tess_sampling sampling = {.temperature = -1, .top_k = -1, .top_p = -1, .min_p = -1, .repetition_penalty = -1};
-    const cli_flag flags[] = {
+    int64_t max_length = 0, threads = 0, batch = 8, n_each = 1;
+    cli_sampling how;
+    cli_flag flags[CLI_SAMPLING_FLAGS + 15] = {
         {"--prompt", "TEXT", "text to continue", .text = &prompt},
         {"--prompts", "FILE",
          "one prompt a line (blank lines are passed over), generated together; of FILE.jsonl each line's \"prompt\"",
          .text = &file},
         {"--n", "N", "texts of each prompt, which is read once (1)", .integer = &n_each, .min = 1, .max = 1 << 20},
         {"--stop", "TEXT ...", "a text ends before this; may be given often", .text = stops},
-        {"--max-new-tokens", "N", "at most; 0 scores the prompt with --logprobs (128)", .integer = &max_new_tokens,
+        {"--max-new-tokens", "N", "at most; 0 scores the prompt with --logprobs (128)", .integer = &how.max_new_tokens,
          .max = 1 << 24},
-        {"--temperature", "T", "0 is greedy (0.8)", .number = &sampling.temperature, .most = 100},
-        {"--top-k", "K", "draw from the K likeliest tokens; 0: all (0)", .integer = &sampling.top_k, .max = 1 << 30},
-        {"--top-p", "P", "draw from the likeliest tokens that reach probability P (0.95)", .number = &sampling.top_p,
-         .most = 1},
-        {"--min-p", "P", "and from those with this share of the likeliest one's probability or more (0)",
-         .number = &sampling.min_p, .most = 1},
-        {"--repetition-penalty", "P", "divides the logits of tokens that the text has (1)",
-         .number = &sampling.repetition_penalty, .least = 0.01, .most = 100},
         {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",
          .integer = &max_length, .min = 2, .max = 1 << 27},
-        {"--seed", "N", "the same seed draws the same text (0)", .integer = &seed, .max = INT64_MAX},
         {"--logprobs", NULL, "JSON lines: position, token, log-probability, instead of text", .text = &logprobs},
         {"--jsonl", NULL, "JSON lines: prompt, index, text, ids, logprobs, finish of each text", .text = &jsonl},
         {"--stats", NULL, "a line of JSON on standard error: tokens read, shared and drawn, seconds", .text = &stats},
@@ -203,6 +149,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--device", "NAME", "where the model computes: cpu, far or cuda (cpu)", .text = &device},
         {"--threads", "N", "default: all cores", .integer = &threads, .min = 1, .max = 1024},
     };
+    cli_sampling_flags(&how, flags + 15);
     int n = cli_parse(argc, argv, &cli_generate, flags, sizeof(flags) / sizeof(flags[0]));
     if (n != 1 || (prompt == NULL) == (file == NULL))
         return cli_misuse(&cli_generate, n != 1 ? "name one model folder" : "give either --prompt or --prompts");
@@ -222,7 +169,6 @@ static int run(tess_mem *mem, int argc, char **argv)
     for (int i = 0; stops[i] != NULL; i++)
         if (stops[i][0] == '\0')
             return cli_misuse(&cli_generate, "--stop: an empty text ends nothing");
-    sampling.seed = (uint64_t)seed;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(cli_add_bos(add_bos, &add), parsed);
     const tess_model_folder_options folder = {dtype, max_length, (int)threads, device, adapter};
@@ -231,15 +177,15 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (tess_tokenizer_prefix(s.m.tokenizer).n > 0) /* its template begins texts */
         bos.n = 0;
     s.texts.tokenizer = s.m.tokenizer;
-    bool asked = max_new_tokens >= 0;
-    TESS_GOTO(settle(&s, argv[1], &sampling, &max_new_tokens), opened);
-    s.max_new_tokens = max_new_tokens;
+    bool asked = how.max_new_tokens >= 0;
+    TESS_GOTO(cli_sampling_settle(&how, argv[1], 128, &s.m.config), opened);
+    s.max_new_tokens = how.max_new_tokens;
     TESS_GOTO(tess_encoder_create(mem, s.m.tokenizer, &encoder), opened);
     bool special = add != TESS_ADD_BOS_FALSE;
     status = prompt != NULL ? generate_texts_add(&s.texts, encoder, &bos, special, prompt, strlen(prompt))
                             : generate_texts_load(&s.texts, encoder, &bos, special, file);
     if (status == TESS_OK)
-        status = generate(&s, asked, &sampling, batch, stats != NULL);
+        status = generate(&s, asked, &how.sampling, batch, stats != NULL);
 opened:
     generate_texts_free(&s.texts);
     tess_encoder_destroy(&encoder);

@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
+#include "cli/whole_text.h"
 
 enum { FILE_LIMIT = 1 << 30, MOST_PROMPTS = 1 << 20 };
 
@@ -125,9 +126,8 @@ static tess_status show_new_text(generate_texts *t, bool last)
     size_t begin;
     tess_status status = decode(t, 0, &text, &begin);
     size_t end = text.size, stop = longest_stop(t);
-    /* A character may still be incomplete: U+FFFD at the end waits for its other bytes. So may a stop string. */
-    if (status == TESS_OK && !last && end >= 3 && memcmp(text.data + end - 3, "\xef\xbf\xbd", 3) == 0)
-        end -= 3;
+    if (status == TESS_OK && !last)
+        end = cli_whole_text(text.data, end); /* a stop string may be incomplete, too */
     if (!last && stop > 0)
         end = end - begin > stop - 1 ? end - (stop - 1) : begin;
     if (status == TESS_OK && end > t->shown) {

@@ -22,9 +22,10 @@ static const cli_command *const doctor_verbs[] = {&cli_doctor_log, &cli_doctor_e
 static const cli_command doctor = {"doctor", "VERB ...", "before, during and after a run: logs, variables, machines",
                                    .verbs = doctor_verbs, .n_verbs = COUNT(doctor_verbs)};
 
-static const cli_command *const commands[] = {
-    &cli_train, &cli_rl, &cli_eval, &cli_generate, &cli_tokenize, &cli_convert, &cli_run,   &cli_launch, &cli_info,
-    &cli_bench, &doctor, &cli_mesh, &cli_pipeline, &cli_top,      &cli_verify,  &cli_trace, &ckpt};
+static const cli_command *const commands[] = {&cli_train,    &cli_rl,      &cli_eval, &cli_generate, &cli_chat,
+                                              &cli_tokenize, &cli_convert, &cli_run,  &cli_launch,   &cli_info,
+                                              &cli_bench,    &doctor,      &cli_mesh, &cli_pipeline, &cli_top,
+                                              &cli_verify,   &cli_trace,   &ckpt};
 
 static void print_help(FILE *out)
 {

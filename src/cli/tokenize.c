@@ -107,6 +107,10 @@ static tess_status decode(tess_mem *mem, const char *tokenizer_path, const char 
     status = literal != NULL ? tess_buffer_append(&input, literal, strlen(literal)) : read_input(mem, file, &input);
     if (status == TESS_OK)
         status = parse_ids(&input, &ids);
+    for (size_t i = 0; i < ids.size && status == TESS_OK; i++)
+        if (!tess_tokenizer_has(tokenizer, ids.data[i]))
+            status = TESS_FAIL(TESS_E_INVALID, "id %d (number %zu) is not in the vocabulary of %lld tokens",
+                               ids.data[i], i, (long long)tess_tokenizer_vocab_size(tokenizer));
     if (status == TESS_OK)
         status = tess_decode(tokenizer, ids.data, ids.size, skip_special, &text);
     if (status == TESS_OK && text.size > 0)

@@ -61,6 +61,8 @@ void tess_generator_sleep(tess_generator *g)
     tess_sampler_destroy(&g->sampler);
     tess_device_free(tess_stream_device(g->stream), g->results);
     tess_mem_free(tess_stream_mem(g->stream), g->room);
+    for (int64_t i = 0; i < g->options.max_sequences && g->sequences != NULL; i++) /* their pages are gone */
+        g->sequences[i].text.table.n_pages = g->sequences[i].text.table.length = 0;
     g->results = NULL;
     g->room = NULL;
 }
@@ -229,6 +231,6 @@ tess_status tess_generator_run(tess_generator *g, const tess_sampling *sampling,
     TESS_TRY(tess_sampling_check(sampling));
     TESS_TRY(tess_generator_wake(g));
     tess_status status = serve(g, &run);
-    tess_generate_clear(g);
+    tess_generate_clear(g, status != TESS_OK);
     return status;
 }

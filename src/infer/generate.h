@@ -36,6 +36,9 @@ typedef struct tess_request {
     int64_t budget;         /* new tokens after which it ends with TESS_FINISH_BUDGET; 0: no budget */
     uint64_t prefix;        /* not 0: requests of this number begin with the same n_prompt ids, which are read once */
     bool want_prompt_logprobs; /* reports ids, too; the prompt is then read for this request alone */
+    bool keep; /* its keys and values stay when it has finished, after the run too, while nobody else needs their pages:
+                  the next request of this kind reads only what it does not have in common with such a text. The model
+                  must be the same then. With a prefix, or want_prompt_logprobs, it says nothing */
     void *user;
 } tess_request;
 
@@ -72,8 +75,8 @@ tess_status tess_generator_create(tess_stream *stream, const tess_model *model, 
                                   const tess_generator_options *options, tess_generator **generator);
 void tess_generator_destroy(tess_generator **generator);
 
-/* Gives keys, values and activations back until tess_generator_wake, which takes them again. Both may be called twice;
- * tess_generator_run wakes. */
+/* Gives keys, values (those that were kept, too) and activations back until tess_generator_wake, which takes them
+ * again. Both may be called twice; tess_generator_run wakes. */
 void tess_generator_sleep(tess_generator *generator);
 tess_status tess_generator_wake(tess_generator *generator);
 

@@ -28,7 +28,7 @@ typedef struct shared {
 } shared;
 
 typedef struct sequence {
-    text text;
+    text text; /* of one that is not live: what was kept, up to table.length */
     tess_request request;
     bool live;
     shared *waits_for; /* NULL: it runs */
@@ -80,10 +80,10 @@ struct tess_generator {
 tess_status tess_generate_check(const tess_generator *g, const tess_request *request);
 /* The request takes a place; there is one. */
 tess_status tess_generate_admit(tess_generator *g, const tess_request *request);
-/* The sequence leaves; its place and pages are free. */
+/* The sequence has finished; its place is free, and so are its pages, unless they are to be kept. */
 void tess_generate_remove(tess_generator *g, sequence *s);
-/* Everything leaves. */
-void tess_generate_clear(tess_generator *g);
+/* Everything leaves; `all`: also what was kept. */
+void tess_generate_clear(tess_generator *g, bool all);
 /* Decides what each running text takes of the next pass, and reserves pages for it. Gives the number of tokens. */
 tess_status tess_generate_plan(tess_generator *g, int64_t *n_tokens);
 /* The prompt has been read. */

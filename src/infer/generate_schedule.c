@@ -101,6 +101,50 @@ static tess_status ask_for_prompt(tess_generator *g, sequence *s)
     return TESS_OK;
 }
 
+/* ---- What was kept ---- */
+static bool may_keep(const tess_request *r)
+{
+    return r->keep && r->prefix == 0 && !r->want_prompt_logprobs;
+}
+
+/* Tokens that a request has in common with what a place has kept. It computes one at least: to draw from. */
+static int64_t in_common(const sequence *s, const tess_request *r)
+{
+    int64_t n = 0, most = s->text.table.length < r->n - 1 ? s->text.table.length : r->n - 1;
+    while (n < most && s->text.ids[n] == r->ids[n])
+        n++;
+    return n;
+}
+
+/* The place for a request, of which one is free: that which has kept most of its beginning; else one that has kept
+ * nothing. */
+static sequence *find_place(const tess_generator *g, const tess_request *r)
+{
+    sequence *found = NULL;
+    int64_t most = 0;
+    bool reuses = may_keep(r) && r->max_new_tokens > 0;
+    for (sequence *s = g->sequences; s < g->sequences + g->options.max_sequences; s++) {
+        int64_t n = s->live ? 0 : reuses ? in_common(s, r) : 0;
+        bool emptier = found != NULL && n == most && s->text.table.n_pages < found->text.table.n_pages;
+        if (s->live || (found != NULL && n <= most && !emptier))
+            continue;
+        found = s;
+        most = n;
+    }
+    return found;
+}
+
+/* Frees the pages of a text that was kept; false: there is none. */
+static bool forget_kept(tess_generator *g)
+{
+    for (sequence *s = g->sequences; s < g->sequences + g->options.max_sequences; s++)
+        if (!s->live && s->text.table.n_pages > 0) {
+            tess_kv_pages_release(g->cache, &s->text.table);
+            return true;
+        }
+    return false;
+}
+
 /* ---- Coming and going ---- */
 tess_status tess_generate_check(const tess_generator *g, const tess_request *r)
 {
@@ -116,9 +160,10 @@ tess_status tess_generate_check(const tess_generator *g, const tess_request *r)
 
 tess_status tess_generate_admit(tess_generator *g, const tess_request *r)
 {
-    sequence *s = g->sequences;
-    while (s->live)
-        s++;
+    sequence *s = find_place(g, r);
+    int64_t kept = may_keep(r) && r->max_new_tokens > 0 ? in_common(s, r) : 0;
+    tess_kv_pages_truncate(g->cache, &s->text.table, kept);
+    g->stats.shared += kept;
     g->n_asked++;
     s->request = *r;
     s->n_new = 0;
@@ -138,13 +183,14 @@ tess_status tess_generate_admit(tess_generator *g, const tess_request *r)
 
 void tess_generate_remove(tess_generator *g, sequence *s)
 {
-    tess_kv_pages_release(g->cache, &s->text.table);
+    if (!may_keep(&s->request))
+        tess_kv_pages_release(g->cache, &s->text.table);
     withdraw(g, &s->text);
     s->live = false;
     g->n_live--;
 }
 
-void tess_generate_clear(tess_generator *g)
+void tess_generate_clear(tess_generator *g, bool all)
 {
     for (int64_t i = 0; i < g->options.max_sequences; i++) {
         if (g->sequences[i].live)
@@ -152,6 +198,8 @@ void tess_generate_clear(tess_generator *g)
         if (g->prompts[i].number != 0)
             forget(g, &g->prompts[i]);
     }
+    while (all && forget_kept(g))
+        continue;
 }
 
 void tess_generate_join(tess_generator *g)
@@ -200,6 +248,8 @@ static text *youngest_victim(const tess_generator *g, int64_t age, bool own)
 /* Frees some pages for text number `age`; false: nothing may be freed. First what frees pages at once. */
 static bool make_room(tess_generator *g, int64_t age)
 {
+    if (forget_kept(g))
+        return true;
     for (int frees = 1; frees >= 0; frees--) {
         shared *p = idle_prompt(g, frees);
         if (p != NULL) { /* it is not in `running`: it is ready */
@@ -242,6 +292,9 @@ static bool may_begin(const tess_generator *g, const text *t)
     for (int64_t i = 0; i < g->options.max_sequences; i++)
         if (g->prompts[i].number != 0 && g->prompts[i].waiting == 0)
             idle += tess_kv_pages_own(g->cache, &g->prompts[i].text.table);
+    for (int64_t i = 0; i < g->options.max_sequences; i++)
+        if (!g->sequences[i].live)
+            idle += g->sequences[i].text.table.n_pages;
     return tess_kv_pages_free(g->cache) + idle >= tess_kv_pages_of(t->n) + holders;
 }
 

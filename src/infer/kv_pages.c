@@ -144,11 +144,16 @@ void tess_kv_pages_fork(tess_kv_pages *p, const tess_kv_table *from, int64_t len
         p->shares[to->pages[i]]++;
 }
 
+void tess_kv_pages_truncate(tess_kv_pages *p, tess_kv_table *table, int64_t length)
+{
+    for (int64_t keep = tess_kv_pages_of(length); table->n_pages > keep; table->n_pages--)
+        give_back(p, table->pages[table->n_pages - 1]);
+    table->length = length;
+}
+
 void tess_kv_pages_release(tess_kv_pages *p, tess_kv_table *table)
 {
-    for (int64_t i = table->n_pages - 1; i >= 0; i--)
-        give_back(p, table->pages[i]);
-    table->n_pages = table->length = 0;
+    tess_kv_pages_truncate(p, table, 0);
 }
 
 int64_t tess_kv_pages_own(const tess_kv_pages *p, const tess_kv_table *table)

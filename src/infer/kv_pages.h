@@ -48,6 +48,9 @@ tess_status tess_kv_pages_reserve(tess_kv_pages *pages, tess_kv_table *table, in
 /* `to`, which is empty, shares the first `length` positions of `from`. */
 void tess_kv_pages_fork(tess_kv_pages *pages, const tess_kv_table *from, int64_t length, tess_kv_table *to);
 
+/* The table keeps its first `length` positions, at most those that it has. */
+void tess_kv_pages_truncate(tess_kv_pages *pages, tess_kv_table *table, int64_t length);
+
 /* Empties the table. */
 void tess_kv_pages_release(tess_kv_pages *pages, tess_kv_table *table);
 

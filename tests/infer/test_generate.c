@@ -63,6 +63,7 @@ typedef struct listener {
     int64_t stop_at;   /* position whose token ends a text, 0: none */
     uint64_t prefix;   /* of all of them, 0: none */
     bool quiet;        /* about log-probabilities of prompts */
+    bool keep;
     int next, n_finished;
     tess_finish why[MAX_PROMPTS];
 } listener;
@@ -82,6 +83,7 @@ static tess_status next(void *self, tess_request *r, bool *none)
                         .budget = l->budget,
                         .prefix = l->prefix,
                         .want_prompt_logprobs = !l->quiet,
+                        .keep = l->keep,
                         .user = l};
     return TESS_OK;
 }
@@ -549,6 +551,62 @@ static void a_text_goes_on_where_it_ended(void)
     rig_close(&r);
 }
 
+/* A conversation: each request begins with the text of the one before it. */
+static void what_is_kept_is_not_read_again_and_changes_no_bit(void)
+{
+    rig r;
+    prompts p;
+    tess_generator *generator = NULL;
+    const tess_sampling sampling = {.temperature = 1, .top_p = 1, .seed = 8, .exact = true};
+    const int64_t one[] = {MAX_TOKENS};
+    static story kept, fresh;
+    int32_t text[MAX_TOKENS];
+    make_prompts(&p, 1, one);
+    memcpy(text, p.ids[0], sizeof(text));
+    rig_open(&r, &tiny, TESS_F32, NULL, 1);
+    /* Two places and one page to spare, so that others' pages are taken back, too. */
+    const tess_generator_options options = {TESS_F32, 96, 2, 0, 3 * tess_kv_page_bytes(&tiny, TESS_F32)};
+    EXPECT_OK(tess_generator_create(r.stream, r.model, &r.hooks, &options, &generator));
+    static const struct {
+        int64_t n, shared; /* tokens of the request, of which so many were kept */
+        int64_t from;      /* first token that differs from the text so far; -1: it goes on */
+        bool keep, sleeps;
+    } turns[] = {{20, 0, -1, true, false},  /* draws 5: positions 20 .. 24, of which the last is not computed */
+                 {40, 24, -1, true, false}, /* all of it, and 16 more */
+                 {40, 39, -1, true, false}, /* once more: one is computed */
+                 {35, 30, 30, true, false}, /* parts from it at 30 */
+                 {36, 0, -1, false, false}, /* one that keeps nothing, and shares nothing */
+                 {45, 39, -1, true, false}, /* what the last but one left */
+                 {50, 0, -1, true, true}};  /* after a sleep nothing is left */
+    for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
+        for (int64_t t = turns[i].from; t >= 0 && t < MAX_TOKENS; t++)
+            text[t] = (text[t] + 1) % V;
+        p.list[0] = (prompt){text, turns[i].n};
+        memset(&kept, 0, sizeof(kept));
+        memset(&fresh, 0, sizeof(fresh));
+        if (turns[i].sleeps)
+            tess_generator_sleep(generator);
+        int64_t shared = tess_generator_get_stats(generator).shared;
+        listener l = {.prompts = &p, .story = &kept, .max_new = 5, .quiet = true, .keep = turns[i].keep};
+        EXPECT_OK(generate(generator, &sampling, NULL, 0, &l));
+        EXPECT_INT(tess_generator_get_stats(generator).shared - shared, turns[i].shared);
+        const setting alone = {.dtype = TESS_F32,
+                               .n_threads = 1,
+                               .max_sequences = 1,
+                               .max_length = 96,
+                               .max_new = 5,
+                               .sampling = sampling,
+                               .quiet = true};
+        run(&alone, &p, &fresh);
+        EXPECT_INT(kept.n[0], turns[i].n + 5);
+        expect_same_new_tokens(&kept, &fresh, &p);
+        if (turns[i].keep)
+            memcpy(text, kept.ids[0], (size_t)kept.n[0] * sizeof(*text));
+    }
+    tess_generator_destroy(&generator);
+    rig_close(&r);
+}
+
 static void sleep_gives_all_of_the_cache_back(void)
 {
     rig r;
@@ -651,6 +709,7 @@ static const test_case cases[] = {
     {"seeds_decide_the_text", seeds_decide_the_text, 0, 0},
     {"generation_ends_where_it_should", generation_ends_where_it_should, 0, 0},
     {"a_text_goes_on_where_it_ended", a_text_goes_on_where_it_ended, 0, 0},
+    {"what_is_kept_is_not_read_again_and_changes_no_bit", what_is_kept_is_not_read_again_and_changes_no_bit, 0, 0},
     {"sleep_gives_all_of_the_cache_back", sleep_gives_all_of_the_cache_back, 0, 0},
     {"bad_requests_are_refused", bad_requests_are_refused, 0, 0},
 };

@@ -172,11 +172,10 @@ static tess_status run_step(const tess_decode_step *step, const list *in, list *
 static tess_status collect(const tess_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, list *out)
 {
     for (size_t i = 0; i < n; i++) {
-        TESS_CHECK(ids[i] >= 0 && ids[i] < t->n_tokens && t->tokens[ids[i]].text != NULL, TESS_E_INVALID,
-                   "decode: id %d (number %zu) is not in the vocabulary of %lld tokens", ids[i], i,
-                   (long long)t->n_tokens);
-        const tess_token *token = &t->tokens[ids[i]];
-        if (!(skip_special && token->special))
+        const tess_token *token = tess_tokenizer_has(t, ids[i]) ? &t->tokens[ids[i]] : NULL;
+        if (token == NULL)
+            TESS_TRY(add_string(out, "\xef\xbf\xbd", 3));
+        else if (!(skip_special && token->special))
             TESS_TRY(add_string(out, token->text, token->size));
     }
     return TESS_OK;

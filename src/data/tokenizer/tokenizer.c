@@ -222,9 +222,14 @@ int32_t tess_tokenizer_id(const tess_tokenizer *tokenizer, const char *text)
     return -1;
 }
 
+bool tess_tokenizer_has(const tess_tokenizer *tokenizer, int64_t id)
+{
+    return id >= 0 && id < tokenizer->n_tokens && tokenizer->tokens[id].text != NULL;
+}
+
 bool tess_tokenizer_is_special(const tess_tokenizer *tokenizer, int64_t id)
 {
-    return id >= 0 && id < tokenizer->n_tokens && tokenizer->tokens[id].special;
+    return tess_tokenizer_has(tokenizer, id) && tokenizer->tokens[id].special;
 }
 
 tess_prefix tess_tokenizer_prefix(const tess_tokenizer *tokenizer)

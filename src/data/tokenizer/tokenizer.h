@@ -23,6 +23,7 @@ void tess_tokenizer_destroy(tess_tokenizer **tokenizer);
 int64_t tess_tokenizer_vocab_size(const tess_tokenizer *tokenizer); /* highest id + 1, added tokens included */
 /* Id of a token by its text, -1: none. */
 int32_t tess_tokenizer_id(const tess_tokenizer *tokenizer, const char *token);
+bool tess_tokenizer_has(const tess_tokenizer *tokenizer, int64_t id);
 bool tess_tokenizer_is_special(const tess_tokenizer *tokenizer, int64_t id); /* an added token that is no text */
 /* Bytes of (normalized) text that a token stands for: for bits per byte. 0 for special tokens and unknown ids. */
 int64_t tess_tokenizer_bytes(const tess_tokenizer *tokenizer, int32_t id);
@@ -61,8 +62,9 @@ tess_status tess_encode(tess_encoder *encoder, const char *text, size_t size, bo
 tess_status tess_encode_text(const tess_tokenizer *tokenizer, const char *text, size_t size, bool add_special,
                              tess_ids *ids);
 
-/* Text of ids; invalid UTF-8 comes out as U+FFFD, as HF's decode. skip_special drops special added tokens. Unknown ids
- * are TESS_E_INVALID. `text` is a tess_buffer (base/text/text.h). */
+/* Text of ids; invalid UTF-8 comes out as U+FFFD, as HF's decode, and so does an id that the tokenizer does not have:
+ * models often have more (their vocabulary is padded, say), and may draw one. skip_special drops special added tokens.
+ * `text` is a tess_buffer (base/text/text.h). */
 tess_status tess_decode(const tess_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                         struct tess_buffer *text);
 
