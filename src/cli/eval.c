@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text/json.h"
 #include "base/text/text.h"
@@ -22,14 +23,30 @@ static void show_progress(void *context, int64_t n_tokens)
     cli_status_line("evaluated %s tokens", tess_format_count((double)n_tokens, text, sizeof(text)));
 }
 
+static tess_status find_format(const char *name, tess_data_format *format)
+{
+    static const char *const names[] = {"auto", "text", "uint16", "uint32"};
+    for (int i = 0; i < 4; i++)
+        if (name == NULL || strcmp(name, names[i]) == 0) {
+            *format = (tess_data_format)i;
+            return TESS_OK;
+        }
+    return TESS_FAIL(TESS_E_INVALID, "--format: '%s' is neither auto, text, uint16 nor uint32", name);
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     const char *per_token = NULL, *device = NULL, *dtype_text = NULL, *json = NULL, *add_bos = NULL, *adapter = NULL;
+    const char *format = NULL;
     tess_reporter reporter = {cli_print_line, NULL};
-    tess_evaluation_options options = {.progress = show_progress, .reporter = &reporter};
+    tess_evaluation_options options = {.end_token = -1, .progress = show_progress, .reporter = &reporter};
     int64_t threads = 0, max_length = 0;
     const cli_flag flags[] = {
-        {"--data", "FILE", "text, or .jsonl with one document a line", .text = &options.path},
+        {"--data", "FILE", "text, .jsonl with one document a line, or a shard of ids", .text = &options.path},
+        {"--format", "NAME", "of a .bin that does not say what it holds: text, uint16 or uint32 (data.format)",
+         .text = &format},
+        {"--end-token", "ID", "ends documents in files of ids that do not say where one ends (the model's)",
+         .integer = &options.end_token, .max = INT32_MAX},
         {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", .text = &options.text_key},
         {"--prompt-key", "KEY", "without it: member that holds a prompt, whose completion alone counts (prompt)",
          .text = &options.prompt_key},
@@ -61,6 +78,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_status status;
     TESS_GOTO(cli_dtype("--dtype", dtype_text, false, &dtype), parsed);
     TESS_GOTO(cli_add_bos(add_bos, &options.add_bos), parsed);
+    TESS_GOTO(find_format(format, &options.format), parsed);
     const tess_model_folder_options folder = {dtype, max_length, (int)threads, device, adapter};
     TESS_GOTO(tess_model_folder_open(mem, argv[1], &folder, &reporter, &m), parsed);
     options.per_token = per_token != NULL ? print_token : NULL;

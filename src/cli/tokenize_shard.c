@@ -1,6 +1,7 @@
 #include "cli/tokenize_shard.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/os/os.h"
 #include "cli/cli.h"
@@ -25,15 +26,41 @@ static void report(const tess_corpus_result *result, const char *out, double sec
                 result->mask);
 }
 
+static tess_status find_format(const char *name, tess_shard_format *format)
+{
+    static const char *const names[] = {"tessera", "llmc", "nanogpt", "megatron"};
+    for (int i = 0; i < 4; i++)
+        if (name == NULL || strcmp(name, names[i]) == 0) {
+            *format = (tess_shard_format)i;
+            return TESS_OK;
+        }
+    return TESS_FAIL(TESS_E_INVALID, "--format: '%s' is neither tessera, llmc, nanogpt nor megatron", name);
+}
+
+/* The token between documents of other programs' files. */
+static tess_status find_end(const cli_shard_options *o, const tess_tokenizer *tokenizer, int32_t *id)
+{
+    const char *name = o->end_token != NULL ? o->end_token : "<|endoftext|>";
+    *id = tess_tokenizer_id(tokenizer, name);
+    TESS_CHECK(*id >= 0, TESS_E_INVALID,
+               "the tokenizer has no '%s': name the token that ends a document with --end-token", name);
+    return TESS_OK;
+}
+
 tess_status cli_tokenize_shard(tess_mem *mem, const cli_shard_options *o)
 {
+    tess_shard_format format = TESS_SHARD_TESSERA;
+    int32_t end_id = -1;
     tess_tokenizer *tokenizer = NULL;
     tess_chat_setup chat = {0};
     cli_progress progress = {.doing = "tokenize"};
     tess_corpus_result result;
     double begin_s = tess_os_now_s();
     tess_status status;
+    TESS_GOTO(find_format(o->format, &format), opened);
     TESS_GOTO(tess_tokenizer_load(mem, o->tokenizer, &tokenizer), opened);
+    if (format != TESS_SHARD_TESSERA)
+        TESS_GOTO(find_end(o, tokenizer, &end_id), opened);
     const char *folder = tess_os_is_dir(o->tokenizer) ? o->tokenizer : "";
     TESS_GOTO(tess_chat_setup_open(mem, o->chat_template, folder, tokenizer, &chat), opened);
     const tess_corpus_options options = {.tokenizer = tokenizer,
@@ -42,6 +69,8 @@ tess_status cli_tokenize_shard(tess_mem *mem, const cli_shard_options *o)
                                          .rules = {tess_document_keys_of(o->text_key, o->prompt_key, o->completion_key),
                                                    chat.chat != NULL ? &chat.how : NULL},
                                          .out = o->out,
+                                         .format = format,
+                                         .end_id = end_id,
                                          .n_threads = o->threads > 0 ? (int)o->threads : tess_os_cores(),
                                          .progress = cli_progress_report,
                                          .progress_self = &progress};

@@ -8,6 +8,7 @@ typedef struct cli_shard_options {
     const char *tokenizer, *const *files, *out;
     int n_files;
     const char *text_key, *prompt_key, *completion_key, *chat_template; /* NULL: not given */
+    const char *format, *end_token;                                     /* NULL: tessera; <|endoftext|> */
     int64_t threads;                                                    /* 0: all cores */
 } cli_shard_options;
 

@@ -93,6 +93,7 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
     int32_t eos_id = tess_model_end_of_text(&m->config, m->tokenizer);
     tess_loader_options data = {.files = &o->path,
                                 .n_files = 1,
+                                .format = o->format,
                                 .text_key = o->text_key,
                                 .prompt_key = o->prompt_key,
                                 .completion_key = o->completion_key,
@@ -101,7 +102,7 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
                                 .micro_batch = rows,
                                 .end = 1,
                                 .eos_id = eos_id,
-                                .end_id = eos_id,
+                                .end_id = o->end_token >= 0 ? (int32_t)o->end_token : eos_id,
                                 .warn = o->reporter != NULL ? warn : NULL,
                                 .warn_self = (void *)o->reporter};
     tess_executor_options options = {.dtype = m->dtype, .max_tokens = rows * seq_len, .max_position = seq_len};

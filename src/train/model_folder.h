@@ -65,7 +65,9 @@ void tess_model_folder_close(tess_model_folder *opened);
 
 typedef tess_status (*tess_eval_token_fn)(void *context, int64_t position, int32_t token, float logprob, float entropy);
 typedef struct tess_evaluation_options {
-    const char *path;
+    const char *path;                                   /* text, jsonl or a shard, as in tess_loader_options */
+    tess_data_format format;                            /* of a .bin that does not say what it holds */
+    int64_t end_token;                                  /* ends documents in such a file; -1: the model's end of text */
     const char *text_key, *prompt_key, *completion_key; /* of jsonl, as in tess_loader_options */
     tess_split split;
     const char *chat_template; /* of lines with messages; NULL: the model's */

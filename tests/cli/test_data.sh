@@ -67,6 +67,47 @@ go mega -n 3 data.files=mega.idx
 same "nanoGPT's file: as llm.c's" nano llmc
 same "Megatron's files: as llm.c's" mega llmc
 
+# ---- Written for other programs: read back by an independent reader, and by ours
+cat >plain.jsonl <<'JSONL'
+{"text": "the ship sailed over a calm dark sea"}
+{"text": ""}
+{"text": "stars wrote slow letters"}
+JSONL
+for format in llmc nanogpt megatron; do
+    expect "a file for $format" 0 "tokens of" "$tessera" tokenize shard tok.json text.txt plain.jsonl --format $format --out for_$format.bin
+done
+cat >read.py <<'PY'
+import json, struct, subprocess, sys
+def encode(text):
+    return list(map(int, subprocess.run([sys.argv[1], "tokenize", "encode", "tok.json", "--text", text], capture_output=True, check=True).stdout.split()))
+documents = [encode(open("text.txt").read())] + [encode(t) for line in open("plain.jsonl") if (t := json.loads(line)["text"])]
+words = lambda code, data: list(struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data))
+read = lambda name: open(name, "rb").read()
+llmc = read("for_llmc.bin")
+assert words("i", llmc[:1024])[:4] == [20240520, 1, sum(map(len, documents)) + 3, 0]
+assert words("H", llmc[1024:]) == [t for d in documents for t in [0] + d]
+assert words("H", read("for_nanogpt.bin")) == [t for d in documents for t in d + [0]]
+index, ids = read("for_megatron.idx"), words("H", read("for_megatron.bin"))
+assert index[:9] == b"MMIDIDX\0\0" and struct.unpack("<QBQQ", index[9:34]) == (1, 8, 3, 4) and len(index) == 34 + 3 * 12 + 4 * 8
+sizes, pointers, starts = words("i", index[34:46]), words("q", index[46:70]), words("q", index[70:])
+assert starts == [0, 1, 2, 3] and [ids[p // 2 : p // 2 + n] for p, n in zip(pointers, sizes)] == [d + [0] for d in documents]
+print("equal")
+PY
+expect "its bytes are those of its format" 0 "equal" python3 read.py "$tessera"
+loss() { "$tessera" eval text/model --seq-len 19 --json "$@" 2>log | grep -o '"loss".*"n_tokens": [0-9]*'; }
+loss --data for_megatron.idx >want
+for format in llmc nanogpt; do
+    loss --data for_$format.bin $([ $format = llmc ] || echo --format uint16) >got_$format
+done
+[ -s want ] && cmp -s want got_nanogpt && pass "eval: nanoGPT's as Megatron's" || fail "eval: $(cat want got_nanogpt log)"
+[ -s got_llmc ] && pass "eval of llm.c's" || fail "eval of llm.c's: $(cat log)"
+expect "eval of ids that do not say what they are" 2 "data.format" "$tessera" eval text/model --data for_nanogpt.bin
+expect "prompts for other programs" 2 "lines.jsonl: prompts and conversations say which tokens are trained on" \
+    "$tessera" tokenize shard tok.json lines.jsonl --format megatron --out never.bin
+expect "a format that is none" 2 "'arrow' is neither" "$tessera" tokenize shard tok.json text.txt --format arrow --out never.bin
+expect "an end token that is none" 2 "the tokenizer has no '</s>'" "$tessera" tokenize shard tok.json text.txt --format llmc --end-token '</s>' --out never.bin
+ls never* >/dev/null 2>&1 && fail "something was written: $(ls never*)"
+
 # ---- A mixture
 mix="data.files=[te*.txt,data.shard,llmc.bin] data.weights=[0.5,0.3,0.2]"
 go mixed -n 2 $mix

@@ -392,6 +392,156 @@ static void expect_documents(const tess_tokenizer *tokenizer, const char *path, 
     tess_token_shard_close(&shard);
 }
 
+/* ---- Written for others ---- */
+static tess_status tokenize_for(const tess_tokenizer *tokenizer, const char *const *files, int n_files,
+                                tess_shard_format format, const char *out, tess_corpus_result *result)
+{
+    const tess_corpus_options options = {.tokenizer = tokenizer,
+                                         .files = files,
+                                         .n_files = n_files,
+                                         .rules = {tess_document_keys_of(NULL, NULL, NULL), NULL},
+                                         .out = out,
+                                         .format = format,
+                                         .end_id = END,
+                                         .n_threads = 2};
+    return tess_corpus_tokenize(test_mem(), &options, result);
+}
+
+/* Files of a text of two blocks, lines of which one is empty, and a short text: documents of ids, each followed by
+ * END. */
+static int write_plain_corpus(const tess_tokenizer *tokenizer, const char **files, tess_ids *ids, int64_t *starts)
+{
+    static const char lines[] = "{\"text\": \"the river\"}\n\n{\"text\": \"\"}\n{\"text\": \"seven lights\"}\n";
+    static const char *const documents[] = {NULL, "the river", "seven lights", "of stone\n"};
+    tess_buffer text = make_text(1, 12000);
+    EXPECT(text.size > 300000);
+    files[0] = write_file("long.txt", text.data, text.size);
+    files[1] = write_file("lines.jsonl", lines, sizeof(lines) - 1);
+    files[2] = write_file("short.txt", documents[3], strlen(documents[3]));
+    ids->mem = test_mem();
+    for (int d = 0; d < 4; d++) {
+        starts[d] = (int64_t)ids->size;
+        if (d == 0) { /* blocks are tokenized apart, cut at line ends, where this tokenizer never joins */
+            EXPECT_OK(tess_encode_text(tokenizer, text.data, text.size, false, ids));
+        } else {
+            EXPECT_OK(tess_encode_text(tokenizer, documents[d], strlen(documents[d]), false, ids));
+        }
+        EXPECT_OK(tess_ids_append(ids, END));
+    }
+    starts[4] = (int64_t)ids->size;
+    tess_buffer_free(&text);
+    return 3;
+}
+
+/* The bytes of a file, which `want` has. */
+static void expect_bytes(const char *path, const tess_buffer *want)
+{
+    tess_mapping file;
+    EXPECT_OK(tess_os_map(path, &file));
+    EXPECT_INT(file.size, want->size);
+    EXPECT_SAME((const char *)file.data, want->data, want->size);
+    tess_os_unmap(&file);
+}
+
+static void what_is_written_for_others_has_their_bytes(void)
+{
+    tess_tokenizer *tokenizer = load_tokenizer("data/fixtures/gpt2.json");
+    tess_ids ids = {0}, ahead = {.mem = test_mem()};
+    tess_buffer want = {.mem = test_mem()};
+    tess_corpus_result result;
+    int64_t starts[5];
+    const char *files[3], *llmc = path_of("out_llmc.bin"), *nano = path_of("out_nano.bin"),
+                          *mega = path_of("out_mega.bin");
+    int n = write_plain_corpus(tokenizer, files, &ids, starts);
+
+    EXPECT_OK(tokenize_for(tokenizer, files, n, TESS_SHARD_NANOGPT, nano, &result));
+    EXPECT_INT(result.n_tokens, ids.size - 4);
+    put_ids(&want, ids.data, ids.size, 2);
+    expect_bytes(nano, &want);
+    EXPECT_OK(tokenize_for(tokenizer, files, n, TESS_SHARD_MEGATRON, mega, &result));
+    expect_bytes(mega, &want);
+
+    EXPECT_OK(tess_ids_append(&ahead, END)); /* the same, with each END at the other end of its document */
+    for (size_t i = 0; i + 1 < ids.size; i++)
+        EXPECT_OK(tess_ids_append(&ahead, ids.data[i]));
+    put_llmc(&want, 20240520, 1, ahead.data, ahead.size, 2);
+    EXPECT_OK(tokenize_for(tokenizer, files, n, TESS_SHARD_LLMC, llmc, &result));
+    expect_bytes(llmc, &want);
+
+    /* Our readers find the documents, and nothing else is left. */
+    const struct {
+        const char *path;
+        tess_data_format format;
+        int n_documents;
+    } made[] = {{nano, TESS_DATA_UINT16, 4}, {mega, TESS_DATA_AUTO, 4}, {llmc, TESS_DATA_AUTO, 5}};
+    for (int i = 0; i < 3; i++) {
+        const tess_token_shard_options options = {
+            .tokenizer = tokenizer, .format = made[i].format, .end_id = END, .end = 1};
+        tess_token_block block = tess_token_block_of(test_mem());
+        tess_token_shard *shard;
+        int64_t at = 0, n_documents = 0;
+        char path[600];
+        EXPECT_OK(tess_token_shard_open(test_mem(), made[i].path, &options, &shard));
+        for (uint64_t k = 0; k < tess_token_shard_blocks(shard); k++) {
+            tess_token_block_clear(&block);
+            EXPECT_OK(tess_token_shard_read(shard, k, &block));
+            EXPECT(memcmp(block.ids.data, (i < 2 ? ids : ahead).data + at, block.ids.size * 4) == 0);
+            at += (int64_t)block.ids.size;
+            n_documents += (int64_t)block.n_documents;
+        }
+        EXPECT_INT(at, (int64_t)ids.size);
+        EXPECT(i == 1 ? n_documents == 4 : n_documents >= made[i].n_documents); /* long ones are cut, but by an index */
+        tess_token_block_free(&block);
+        tess_token_shard_close(&shard);
+        snprintf(path, sizeof(path), "%s.shard", made[i].path);
+        EXPECT(!tess_os_is_file(path));
+        snprintf(path, sizeof(path), "%s.partial", made[i].path);
+        EXPECT(!tess_os_is_file(path));
+    }
+    tess_ids_free(&ids);
+    tess_ids_free(&ahead);
+    tess_buffer_free(&want);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+static void a_killed_writer_for_others_is_followed_to_the_same_bytes(void)
+{
+    tess_tokenizer *tokenizer = load_tokenizer("data/fixtures/gpt2.json");
+    tess_corpus_result result;
+    tess_ids ids = {0};
+    int64_t starts[5];
+    const char *files[3], *out = path_of("k.bin"), *whole = path_of("w.bin");
+    int n = write_plain_corpus(tokenizer, files, &ids, starts);
+    tess_mapping own;
+    EXPECT_OK(tokenize_for(tokenizer, files, n, TESS_SHARD_MEGATRON, whole, &result));
+    EXPECT_OK(tokenize(tokenizer, files, n, path_of("own.shard"), 1, &result));
+    EXPECT_OK(tess_os_map(path_of("own.shard"), &own));
+    for (int state = 0; state < 3; state++) { /* while it tokenized; while it wrote the ids; before the index */
+        write_file(state == 0 ? "k.bin.shard.partial" : "k.bin.shard", own.data,
+                   state == 0 ? own.size * 2 / 3 : own.size);
+        write_file(state == 2 ? "k.bin" : "k.bin.partial", "half", 4);
+        EXPECT_OK(tokenize_for(tokenizer, files, n, TESS_SHARD_MEGATRON, out, &result));
+        EXPECT(result.resumed && result.n_tokens == ids.size - 4);
+        EXPECT(same_bytes(out, whole) && same_bytes(path_of("k.idx"), path_of("w.idx")));
+        EXPECT(!tess_os_is_file(path_of("k.bin.shard")) && !tess_os_is_file(path_of("k.bin.partial")));
+        tess_os_remove(out);
+        tess_os_remove(path_of("k.idx"));
+    }
+    tess_os_unmap(&own);
+    EXPECT_FAILS(tokenize_for(tokenizer, files, n, TESS_SHARD_MEGATRON, whole, &result), TESS_E_INVALID,
+                 "w.idx: it is there already");
+    EXPECT_FAILS(tokenize_for(tokenizer, files, n, TESS_SHARD_MEGATRON, path_of("k.data"), &result), TESS_E_INVALID,
+                 "give NAME.bin");
+    static const char pair[] = "{\"prompt\": \"a\", \"completion\": \"b\"}\n";
+    const char *pairs = write_file("pairs.jsonl", pair, sizeof(pair) - 1);
+    EXPECT_FAILS(tokenize_for(tokenizer, &pairs, 1, TESS_SHARD_LLMC, path_of("p.bin"), &result), TESS_E_UNSUPPORTED,
+                 "pairs.jsonl: prompts and conversations");
+    EXPECT(!tess_os_is_file(path_of("p.bin.shard")) && !tess_os_is_file(path_of("p.bin.shard.partial")) &&
+           !tess_os_is_file(path_of("p.bin")));
+    tess_ids_free(&ids);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
 static void files_of_other_programs_give_their_documents(void)
 {
     tess_tokenizer *tokenizer = load_tokenizer("data/fixtures/gpt2.json");
@@ -495,6 +645,58 @@ static void twenty_gigabytes_are_opened_without_being_read(void)
     tess_loader_destroy(&loader);
     for (int i = 0; i < FILES; i++)
         tess_os_remove(files[i]);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
+/* How often each id is a target in an epoch, of all ranks. */
+static void count_targets(const tess_tokenizer *tokenizer, const tess_loader_options *options, int64_t world,
+                          int64_t *counts)
+{
+    for (int64_t rank = 0; rank < world; rank++) {
+        tess_loader *loader;
+        tess_micro_batch batch;
+        bool end = false;
+        EXPECT_OK(tess_loader_create(test_mem(), tokenizer, options, &loader));
+        for (int64_t skip = rank;; skip = world - 1) {
+            EXPECT_OK(tess_loader_next(loader, skip, &batch, &end));
+            if (end)
+                break;
+            for (int64_t i = 0; i < batch.n_tokens; i++)
+                if (batch.targets[i] >= 0)
+                    counts[batch.targets[i]]++;
+        }
+        tess_loader_destroy(&loader);
+    }
+}
+
+/* Files of each kind together. The end token ends a document, and the first token of one is no target. */
+static void an_epoch_of_shards_feeds_each_token_once_to_any_number_of_ranks(void)
+{
+    enum { MOST = 1024 };
+    tess_tokenizer *tokenizer = load_tokenizer("data/fixtures/gpt2.json");
+    tess_buffer out = {.mem = test_mem()};
+    tess_ids ids = {0};
+    int64_t starts[N_DOCUMENTS + 1], want[MOST] = {0};
+    make_documents(&ids, starts);
+    for (int d = 0; d < N_DOCUMENTS; d++)
+        for (int64_t i = starts[d] + 1; i < starts[d + 1]; i++)
+            want[ids.data[i]] += 2; /* in both files */
+    put_llmc(&out, 20240520, 1, ids.data, ids.size, 2);
+    const char *files[] = {write_file("once.bin", out.data, out.size), path_of("once_mega.idx")};
+    out.size = 0;
+    put_ids(&out, ids.data, ids.size, 4);
+    write_file("once_mega.bin", out.data, out.size);
+    put_index(&out, starts, N_DOCUMENTS, 4, 4);
+    write_file("once_mega.idx", out.data, out.size);
+    tess_loader_options options = options_for(files, 2);
+    options.repeat = false;
+    for (int64_t world = 1; world <= 4; world *= 2) {
+        int64_t got[MOST] = {0};
+        count_targets(tokenizer, &options, world, got);
+        EXPECT_SAME(got, want, MOST);
+    }
+    tess_buffer_free(&out);
+    tess_ids_free(&ids);
     tess_tokenizer_destroy(&tokenizer);
 }
 
@@ -624,10 +826,15 @@ static const test_case cases[] = {
     {"parts_of_a_shard_share_no_token_and_leave_none_out", parts_of_a_shard_share_no_token_and_leave_none_out, 0, 0},
     {"a_digest_is_of_what_a_tokenizer_does_and_not_of_its_file",
      a_digest_is_of_what_a_tokenizer_does_and_not_of_its_file, 0, 0},
+    {"what_is_written_for_others_has_their_bytes", what_is_written_for_others_has_their_bytes, 0, 0},
+    {"a_killed_writer_for_others_is_followed_to_the_same_bytes",
+     a_killed_writer_for_others_is_followed_to_the_same_bytes, 0, 0},
     {"files_of_other_programs_give_their_documents", files_of_other_programs_give_their_documents, 0, 0},
     {"the_bos_of_other_programs_begins_documents_and_is_left_to_the_loader",
      the_bos_of_other_programs_begins_documents_and_is_left_to_the_loader, 0, 0},
     {"twenty_gigabytes_are_opened_without_being_read", twenty_gigabytes_are_opened_without_being_read, 0, 0},
+    {"an_epoch_of_shards_feeds_each_token_once_to_any_number_of_ranks",
+     an_epoch_of_shards_feeds_each_token_once_to_any_number_of_ranks, 0, 0},
     {"bad_shards_are_refused_by_name", bad_shards_are_refused_by_name, 0, 0},
     {"bad_files_of_other_programs_are_refused_by_name", bad_files_of_other_programs_are_refused_by_name, 0, 0},
     {"bad_lines_leave_nothing_behind", bad_lines_leave_nothing_behind, 0, 0},

@@ -93,6 +93,12 @@ static tess_status fail_line(const corpus_job *job, const corpus_block *block, s
 static tess_status write_block(corpus_job *job, const corpus_block *block)
 {
     const tess_corpus_options *o = job->options;
+    const tess_buffer *loss = &block->tokens.loss;
+    TESS_CHECK(o->format == TESS_SHARD_TESSERA || loss->size == 0 || memchr(loss->data, 0, loss->size) == NULL,
+               TESS_E_UNSUPPORTED,
+               "%s: prompts and conversations say which tokens are trained on, which files of other programs cannot: "
+               "leave --format out",
+               o->files[block->place.source]);
     TESS_TRY(tess_token_shard_writer_append(job->writer, &block->tokens, &block->place));
     job->result->text_bytes += block->text.size;
     if (job->result->mask[0] == '\0')
@@ -229,12 +235,18 @@ static tess_status run_job(corpus_job *job)
     return tess_token_shard_writer_finish(job->writer);
 }
 
-tess_status tess_corpus_tokenize(tess_mem *mem, const tess_corpus_options *options, tess_corpus_result *result)
+static tess_status tokenize(tess_mem *mem, const tess_corpus_options *options, tess_corpus_result *result)
 {
     uint64_t source;
     corpus_job job = {.mem = mem, .options = options, .result = result};
-    *result = (tess_corpus_result){0};
+    bool whole = false;
     TESS_TRY(hash_source(options, &source, &job.all_bytes));
+    if (options->format != TESS_SHARD_TESSERA) /* it was killed while it wrote the other one */
+        TESS_TRY(tess_token_shard_is_of(options->out, options->tokenizer, source, &whole, &result->n_tokens,
+                                        &result->n_documents));
+    result->resumed = whole;
+    if (whole)
+        return TESS_OK;
     TESS_TRY(tess_token_shard_writer_open(mem, options->out, options->tokenizer, source, &job.writer, &job.place));
     tess_status status = run_job(&job);
     bool bad_text = status == TESS_E_FORMAT || status == TESS_E_INVALID || status == TESS_E_UNSUPPORTED;
@@ -243,4 +255,21 @@ tess_status tess_corpus_tokenize(tess_mem *mem, const tess_corpus_options *optio
     tess_text_stream_close(&job.stream);
     tess_token_shard_writer_close(&job.writer);
     return status;
+}
+
+tess_status tess_corpus_tokenize(tess_mem *mem, const tess_corpus_options *options, tess_corpus_result *result)
+{
+    char own[4096];
+    tess_corpus_options first = *options;
+    *result = (tess_corpus_result){0};
+    if (options->format == TESS_SHARD_TESSERA)
+        return tokenize(mem, options, result);
+    TESS_TRY(tess_shard_export_check(options->out, options->tokenizer, options->format));
+    TESS_CHECK((size_t)snprintf(own, sizeof(own), "%s.shard", options->out) < sizeof(own), TESS_E_INVALID,
+               "%s: the path is too long", options->out);
+    first.out = own;
+    TESS_TRY(tokenize(mem, &first, result));
+    TESS_TRY(tess_shard_export(mem, own, options->tokenizer, options->format, options->end_id, options->out));
+    tess_os_remove(own);
+    return TESS_OK;
 }

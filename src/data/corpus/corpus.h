@@ -4,6 +4,7 @@
 #define TESS_DATA_CORPUS_CORPUS_H
 
 #include "data/loader/encode_block.h"
+#include "data/shards/shard_export.h"
 
 typedef struct tess_corpus_options {
     const tess_tokenizer *tokenizer;
@@ -11,6 +12,8 @@ typedef struct tess_corpus_options {
     int n_files;
     tess_text_rules rules;
     const char *out;
+    tess_shard_format format; /* of another program: `out` is made of out.shard, which is then removed */
+    int32_t end_id;           /* the token that ends a document in them */
     int n_threads;
     /* Of the files' bytes, as they lie on disk. One call at a time, from any thread. NULL: none. */
     void (*progress)(void *self, uint64_t done, uint64_t all);

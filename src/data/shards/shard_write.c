@@ -116,6 +116,29 @@ opened:
     return status;
 }
 
+tess_status tess_token_shard_is_of(const char *path, const tess_tokenizer *tokenizer, uint64_t source, bool *is,
+                                   uint64_t *n_tokens, uint64_t *n_documents)
+{
+    tess_mapping file;
+    shard_header header = {0};
+    shard_trailer trailer = {0};
+    uint64_t digest;
+    *is = false;
+    if (!tess_os_is_file(path))
+        return TESS_OK;
+    TESS_TRY(tess_tokenizer_digest(tokenizer, &digest));
+    TESS_TRY(tess_os_map(path, &file));
+    if (file.size >= sizeof(header) + sizeof(trailer)) {
+        memcpy(&header, file.data, sizeof(header));
+        memcpy(&trailer, file.data + file.size - sizeof(trailer), sizeof(trailer));
+    }
+    tess_os_unmap(&file);
+    *is = header.magic == TESS_SHARD_MAGIC && header.source == source && header.tokenizer == digest;
+    *n_tokens = trailer.n_tokens;
+    *n_documents = trailer.n_documents;
+    return TESS_OK;
+}
+
 /* ---- Blocks ---- */
 static tess_status put_ids(tess_token_shard_writer *w, const tess_ids *ids, uint32_t *max_id)
 {

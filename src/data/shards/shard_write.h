@@ -19,6 +19,9 @@ typedef struct tess_token_shard_place {
 tess_status tess_token_shard_writer_open(tess_mem *mem, const char *path, const tess_tokenizer *tokenizer,
                                          uint64_t source, tess_token_shard_writer **writer,
                                          tess_token_shard_place *place);
+/* *is: a shard of this source and tokenizer is at `path`, with so many tokens and documents. */
+tess_status tess_token_shard_is_of(const char *path, const tess_tokenizer *tokenizer, uint64_t source, bool *is,
+                                   uint64_t *n_tokens, uint64_t *n_documents);
 /* Appends a block, behind which the text file is read up to `place`. */
 tess_status tess_token_shard_writer_append(tess_token_shard_writer *writer, const tess_token_block *block,
                                            const tess_token_shard_place *place);
