@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 
-.PHONY: all run rl bench tests-built test test-ranks test-layouts test-far test-gpu install clean
+.PHONY: all run rl chat bench tests-built test test-ranks test-layouts test-far test-gpu install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -30,6 +30,18 @@ rl:
 	@awk -v folder=out/signs -f examples/signs.awk
 	@$(BUILD)/tessera train examples/signs_sft.yaml -n 2
 	@$(BUILD)/tessera rl examples/signs_rl.yaml -n 2
+
+# Teaches a small model to answer questions on what it has read (docs/howto/conversations.md): about three minutes.
+chat:
+	@tools/deps build
+	@$(MAKE) --no-print-directory all
+	@mkdir -p out/places
+	@awk -v folder=out/places -f examples/places.awk
+	@$(BUILD)/tessera train examples/places_base.yaml -n 2
+	@$(BUILD)/tessera train examples/places_sft.yaml -n 2
+	@for model in base/model chat/best; do echo "$$model on conversations that are held out:"; \
+	    $(BUILD)/tessera eval out/places/$$model --data out/places/held_out.jsonl --chat-template examples/places.jinja || exit 1; done
+	@echo "tessera chat out/places/chat/best"
 
 # What this machine can do and what Tessera makes of it, beside oneDNN, OpenBLAS and MPI: some minutes.
 bench:

@@ -65,6 +65,16 @@ static const tess_option precision[] = {
     INT("--steps", precision.steps, "50", 1, 1000, "timed steps, after ten to warm up (--quick: one after one)"),
 };
 
+static const tess_option packing[] = {
+    ROW("--model", TESS_OPTION_TEXT, packing.model, .fallback = "llama-5m",
+        .help = "gpt2-124m, llama-1b, llama-5m (default), a config.json or a Hugging Face folder"),
+    INT("--documents", packing.documents, "32", 4, 1 << 20, "documents of a step: rows, where they are padded"),
+    INT("--micro", packing.micro, "2", 1, 65536, "rows of a micro-batch"),
+    INT("--seq", packing.seq, "2048", 8, 1 << 20, "tokens of a row; documents have half and a quarter on average"),
+    INT("-n", packing.ranks, "1", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    INT("--steps", packing.steps, "3", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),
+};
+
 static const tess_option ckpt[] = {
     ROW("--model", TESS_OPTION_TEXT, ckpt.model, .fallback = "gpt2-124m",
         .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
@@ -83,7 +93,7 @@ static const tess_option ckpt[] = {
     }
 
 static const tess_option_table tables[] = {
-    TABLE(common), TABLE(step), TABLE(precision), TABLE(ckpt), TABLE(comm),
+    TABLE(common), TABLE(step), TABLE(precision), TABLE(packing), TABLE(ckpt), TABLE(comm),
 };
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 

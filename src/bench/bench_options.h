@@ -24,6 +24,10 @@ typedef struct tess_bench_options {
         int64_t batch, micro, seq, ranks, steps;
     } precision;
     struct {
+        char model[TESS_TEXT_SIZE];
+        int64_t documents, micro, seq, ranks, steps;
+    } packing;
+    struct {
         char model[TESS_TEXT_SIZE], folder[TESS_TEXT_SIZE];
         int64_t ranks;
         bool bf16, zstd, buffered, keep;

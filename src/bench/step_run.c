@@ -12,8 +12,24 @@
 
 typedef struct token_source {
     int64_t rows, seq_len, vocab; /* of a micro-batch */
+    int64_t n_rows;               /* of a step */
     int32_t *ids, *pos, *targets, *cu_seqlens;
+    step_documents documents; /* memory NULL: all rows are full */
 } token_source;
+
+static tess_status next_documents(void *self, int64_t index, tess_batch *batch)
+{
+    token_source *s = self;
+    int64_t first = index * s->rows % s->n_rows;
+    int64_t n = step_documents_rows(&s->documents, first, s->rows, s->ids, s->pos, s->targets, s->cu_seqlens);
+    *batch = (tess_batch){.n_tokens = s->rows * s->seq_len,
+                          .n_seqs = n,
+                          .ids = s->ids,
+                          .pos = s->pos,
+                          .targets = s->targets,
+                          .cu_seqlens = s->cu_seqlens};
+    return TESS_OK;
+}
 
 static tess_status next_tokens(void *self, int64_t index, tess_batch *batch)
 {
@@ -39,9 +55,10 @@ static tess_status open_tokens(tess_mem *mem, const step_plan *plan, token_sourc
     const tess_config *c = &plan->config;
     *s = (token_source){
         .rows = c->training.local_batch_size, .seq_len = c->training.seq_len, .vocab = plan->model.vocab_size};
+    s->n_rows = c->training.global_batch_size;
     int64_t n = s->rows * s->seq_len;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)(3 * n + s->rows + 1), sizeof(int32_t), "tokens",
-                                  (void **)&s->ids));
+    TESS_TRY(
+        tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)(4 * n + 1), sizeof(int32_t), "tokens", (void **)&s->ids));
     s->pos = s->ids + n;
     s->targets = s->pos + n;
     s->cu_seqlens = s->targets + n;
@@ -49,7 +66,7 @@ static tess_status open_tokens(tess_mem *mem, const step_plan *plan, token_sourc
         s->pos[i] = (int32_t)(i % s->seq_len);
     for (int64_t r = 0; r <= s->rows; r++)
         s->cu_seqlens[r] = (int32_t)(r * s->seq_len);
-    return TESS_OK;
+    return plan->shape.n > 0 ? step_documents_open(mem, &plan->shape, s->seq_len, s->vocab, &s->documents) : TESS_OK;
 }
 
 /* ---- Steps ---- */
@@ -57,7 +74,7 @@ static tess_status open_tokens(tess_mem *mem, const step_plan *plan, token_sourc
 static tess_status run_step(tess_engine *e, token_source *tokens, int i, const step_plan *plan, step_result *result)
 {
     tess_engine_report report;
-    tess_batch_source source = tess_engine_source(e, tokens, next_tokens);
+    tess_batch_source source = tess_engine_source(e, tokens, plan->shape.n > 0 ? next_documents : next_tokens);
     TESS_TRY(tess_engine_step(e, &source, &report));
     if (i == 0) {
         result->first_step_s = tess_os_now_s() - plan->begin_s;
@@ -102,10 +119,10 @@ static tess_status average(tess_engine *e, int n_steps, tess_step_times *times)
 static tess_status run_steps(tess_engine *e, const step_plan *plan, step_result *result)
 {
     token_source tokens;
-    TESS_TRY(open_tokens(e->mem, plan, &tokens));
-    tess_status status = TESS_OK;
+    tess_status status = open_tokens(e->mem, plan, &tokens);
     for (int i = 0; i < plan->n_warm_up + plan->n_steps && status == TESS_OK; i++)
         status = run_step(e, &tokens, i, plan, result);
+    step_documents_close(e->mem, &tokens.documents);
     tess_mem_free(e->mem, tokens.ids);
     return status;
 }

@@ -3,6 +3,7 @@
 #define TESS_BENCH_STEP_RUN_H
 
 #include "bench/bench_options.h"
+#include "bench/step_documents.h"
 #include "train/engine.h"
 
 enum { STEP_RUN_MOST = 1000 };
@@ -13,7 +14,8 @@ typedef struct step_plan {
     const char *kernels; /* NULL: the best */
     int ranks, threads;  /* threads of a rank; 0: cores divided by ranks */
     int n_warm_up, n_steps;
-    double begin_s; /* when the command was started, on the monotonic clock */
+    step_shape shape; /* of its documents; the rows of a step are step_shape_rows() */
+    double begin_s;   /* when the command was started, on the monotonic clock */
 } step_plan;
 
 typedef struct step_result {

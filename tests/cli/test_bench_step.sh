@@ -73,4 +73,14 @@ expect "no such model" 2 "gpt2-124m, llama-1b, llama-5m" "$tessera" bench step -
 expect "ranks that share the batch unevenly" 0 "MFU" "$tessera" bench step $small --quick -n 3
 expect "rows longer than the model" 2 "the model allows 1 to 64" "$tessera" bench step $small --seq 65
 expect "--repeat" 2 "--steps" "$tessera" bench step $small --repeat 3
+# Packing: 8 documents of 24 tokens on average in rows of 48, and of 12.
+expect "bench packing" 0 "packed, mean 12" "$tessera" bench packing --model model.json --documents 8 --micro 2 --seq 48 --quick --json=packing.json
+for mean in 24:50:2 12:75:4; do
+    IFS=: read -r length waste fewer <<<$mean
+    got="$(value packing "padded, mean $length" waste) $(value packing "packed, mean $length" waste) $(value packing "packed, mean $length" fewer)"
+    [ "$got" = "$waste 0 $fewer" ] && pass "padding to 48 wastes $waste% at a mean of $length" || fail "packing, mean $length: $got"
+    [ "$(value packing "padded, mean $length" loss)" = "$(value packing "packed, mean $length" loss)" ] && pass "the loss is the same" || fail "the loss differs"
+done
+expect "rows that do not fill" 2 "multiples of 8 and 4" "$tessera" bench packing --model model.json --documents 6 --quick
+
 finish

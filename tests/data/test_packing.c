@@ -95,6 +95,30 @@ static void a_row_goes_on_where_the_last_one_ended(void)
     EXPECT_INT(targets[0], -1);
 }
 
+/* The documents' example: sequences of 5, 3 and 8 tokens in a row of 16; padded to 8 each, a third of 24 is waste. */
+static void packed_sequences_are_found_again_by_their_bounds(void)
+{
+    const int32_t tokens[] = {1,  2,  3,  4,  5,  0,  10, 11, 12, 0,
+                              20, 21, 22, 23, 24, 25, 26, 27, 0}; /* 0: the last target */
+    const int64_t starts[] = {0, 6, 10, 19}, padded[] = {0, 8, 16, 24};
+    int64_t places[4], n_targets = 0;
+    int32_t ids[16], pos[16], targets[16], cu_seqlens[17] = {0};
+    EXPECT_INT(tess_pack_place(starts, NULL, 3, 16, places), 16);
+    tess_documents documents = {.tokens = tokens, .starts = starts, .places = places, .n = 3};
+    EXPECT_INT(tess_pack_rows(&documents, 16), 1);
+    tess_row row = {.ids = ids, .pos = pos, .targets = targets, .ends = cu_seqlens + 1};
+    EXPECT_INT(tess_pack_row(&documents, 0, 16, PAD, &row), 3);
+    EXPECT_SAME(cu_seqlens, ((const int32_t[]){0, 5, 8, 16}), 4);
+    EXPECT_SAME(ids + cu_seqlens[1], ((const int32_t[]){10, 11, 12}), 3);
+    documents.places = padded;
+    for (int64_t r = 0; r < 3; r++) {
+        tess_pack_row(&documents, r, 8, PAD, &row);
+        for (int i = 0; i < 8; i++)
+            n_targets += targets[i] >= 0;
+    }
+    EXPECT_INT(n_targets, 16); /* of 24 */
+}
+
 static void tokens_outside_the_loss_mask_are_no_targets(void)
 {
     const int sizes[] = {6, 4};
@@ -169,6 +193,7 @@ static const test_case cases[] = {
     {"every_token_is_a_target_once_and_no_sequence_crosses_documents",
      every_token_is_a_target_once_and_no_sequence_crosses_documents, 0, 0},
     {"a_row_goes_on_where_the_last_one_ended", a_row_goes_on_where_the_last_one_ended, 0, 0},
+    {"packed_sequences_are_found_again_by_their_bounds", packed_sequences_are_found_again_by_their_bounds, 0, 0},
     {"tokens_outside_the_loss_mask_are_no_targets", tokens_outside_the_loss_mask_are_no_targets, 0, 0},
 };
 TEST_MAIN(cases)
