@@ -16,6 +16,9 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
         (long long)o->max_position, (long long)longest);
     TESS_CHECK(o->recompute != TESS_RECOMPUTE_EVERY_N || o->recompute_every >= 1, TESS_E_INVALID,
                "executor: recomputing every %d layers; it must be at least 1", o->recompute_every);
+    TESS_CHECK(o->recompute != TESS_RECOMPUTE_SELECTIVE ||
+                   (o->recompute_groups & TESS_GROUP_ALL && o->recompute_choices >= 0),
+               TESS_E_INVALID, "executor: recomputing selectively needs groups of tensors");
     TESS_CHECK(o->n_slots >= 0 && o->n_slots <= TESS_MAX_SLOTS, TESS_E_INVALID,
                "executor: %d slots; 1 to %d micro-batches may be under way", o->n_slots, TESS_MAX_SLOTS);
     for (int slot = 0; o->slot_units != NULL && slot < o->n_slots; slot++)

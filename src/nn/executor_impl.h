@@ -11,6 +11,7 @@ typedef enum tess_unit_state { TESS_UNIT_EMPTY, TESS_UNIT_FORWARD, TESS_UNIT_OWE
 typedef struct tess_unit_memory {
     tess_layer_saved saved; /* of the head: h and input_stats */
     tess_layer_work work;
+    void *own_rows;   /* of h: all that is kept of it, and h is the slot's, for forward and backward; NULL: h is kept */
     const void *dout; /* the caller's, of the last unit of a range without the head: its dh3 */
     tess_unit_state state;
 } tess_unit_memory;
@@ -73,8 +74,17 @@ static inline tess_slot_units tess_executor_units_of(const tess_executor *execut
     return given != NULL ? given[slot] : (tess_slot_units){0, executor->model->n_units};
 }
 
-/* The layer of this unit saves its input alone. */
-bool tess_executor_recomputes(const tess_executor *executor, int unit);
+/* Groups of this unit's layer that backward computes again. */
+unsigned tess_executor_recomputes(const tess_executor *executor, int unit);
+
+/* No backward reads what the unit computes. */
+static inline bool tess_executor_is_frozen(const tess_executor *executor, int unit)
+{
+    return !executor->options.train || unit < executor->options.first_trainable_unit;
+}
+
+/* SELECTIVE: those groups of the unit's layer that are among the first so many choices. */
+unsigned tess_executor_chosen(const tess_executor *executor, int unit);
 
 /* A layer rotates q and k. */
 bool tess_executor_rotates(const tess_executor *executor);

@@ -61,6 +61,31 @@ static tess_status leave_stream(const tess_executor *e, const tess_batch *batch,
                                                to, rows_of(e, batch) * e->model->config.hidden_size, e->options.dtype);
 }
 
+/* ---- The input of a layer, of which ranks keep their rows ---- */
+static tess_layer_call by_rows(tess_layer_call call)
+{
+    call.rows = (tess_cut){call.T, 1};
+    return call;
+}
+
+static tess_status keep_rows(const tess_layer_call *call, const tess_unit_memory *m)
+{
+    const tess_layer_call cut = by_rows(*call);
+    int64_t begin, n = tess_own_rows(&cut, &begin);
+    if (m->own_rows == NULL)
+        return TESS_OK;
+    return call->kernels->copy(call->stream, m->own_rows, tess_own_part(&cut, m->saved.h),
+                               (size_t)(n * call->config->hidden_size) * tess_dtype_size(call->dtype), false);
+}
+
+/* Collective where rows are kept. */
+static tess_status bring_rows(const tess_layer_call *call, const tess_unit_memory *m)
+{
+    const tess_layer_call cut = by_rows(*call);
+    const void *whole;
+    return m->own_rows != NULL ? tess_stream_gather(&cut, m->own_rows, m->saved.h, &whole) : TESS_OK;
+}
+
 /* ---- Embedding and layers ---- */
 /* A layer adds what the one before it left, or its h is ready (`first`). */
 static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit, bool first)
@@ -73,6 +98,8 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
         TESS_TRY(tess_embedding_forward(&call, embedded(e, r->slot)));
     else if (r->batch != NULL)
         TESS_TRY(tess_layer_forward(&call, ready ? NULL : &m[-1].saved, &m->saved, &m->work));
+    if (r->batch != NULL)
+        TESS_TRY(keep_rows(&call, m));
     if (r->batch != NULL)
         m->state = TESS_UNIT_FORWARD;
     return e->hooks.post_forward(e->hooks.self, unit);
@@ -110,8 +137,15 @@ static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int 
     return work;
 }
 
+static tess_status backward_layer(const tess_layer_call *call, const tess_unit_memory *m, const tess_layer_work *work,
+                                  bool want_dh)
+{
+    TESS_TRY(bring_rows(call, m));
+    return tess_layer_backward(call, &m->saved, work, want_dh);
+}
+
 /* The input part: no gradient of a parameter is wanted, so weights are all that the layer needs. */
-static tess_status backward_input(tess_executor *e, tess_layer_call *call, const tess_layer_saved *saved,
+static tess_status backward_input(tess_executor *e, tess_layer_call *call, const tess_unit_memory *m,
                                   const tess_layer_work *work)
 {
     if (call->block->kind == TESS_BLOCK_EMBEDDING)
@@ -119,20 +153,20 @@ static tess_status backward_input(tess_executor *e, tess_layer_call *call, const
     call->dw = e->none;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call->unit, &call->w));
     if (call->batch != NULL)
-        TESS_TRY(tess_layer_backward(call, saved, work, true));
+        TESS_TRY(backward_layer(call, m, work, true));
     return e->hooks.post_forward(e->hooks.self, call->unit);
 }
 
 /* Whole, or the weight part. A tied embedding's window is open: the head has written its part of the gradient. */
 static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, const tess_backward *b)
 {
-    const tess_layer_saved *saved = &tess_executor_memory(e, r->slot, unit)->saved;
+    const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
     const tess_layer_work work = work_of(e, r, unit, b->din);
     tess_layer_call call = call_of(e, r->batch, unit);
     bool embeds = call.block->kind == TESS_BLOCK_EMBEDDING;
     bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
     if (b->part == TESS_BACKWARD_INPUT)
-        return backward_input(e, &call, saved, &work);
+        return backward_input(e, &call, m, &work);
     if (embeds && call.block->tied) {
         TESS_CHECK(e->open.is_open && e->open.slot == r->slot, TESS_E_INVALID,
                    "the head's backward on slot %d has not run, and it writes a tied table's gradient first", r->slot);
@@ -145,9 +179,9 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     if (r->batch != NULL && embeds)
         TESS_TRY(tess_embedding_backward(&call, work.dh3));
     else if (r->batch != NULL && b->part == TESS_BACKWARD_WEIGHTS && work.deferred)
-        TESS_TRY(tess_layer_backward_weights(&call, saved, &work));
+        TESS_TRY(tess_layer_backward_weights(&call, &m->saved, &work));
     else if (r->batch != NULL)
-        TESS_TRY(tess_layer_backward(&call, saved, &work, want_dh));
+        TESS_TRY(backward_layer(&call, m, &work, want_dh));
     return e->hooks.post_backward(e->hooks.self, unit);
 }
 

@@ -66,7 +66,7 @@ static double stream_bytes(const tess_stage_plan *stages, const tess_model *mode
         tess_stage_ends(stages, chunk, &below, &above);
         n += below + above;
     }
-    return (double)n * (double)tess_executor_stream_rows(model, o, o->max_tokens) *
+    return (double)n * (double)tess_executor_stream_room(model, o) *
            (double)tess_model_get_config(model)->hidden_size * (double)tess_dtype_size(o->dtype);
 }
 

@@ -211,15 +211,16 @@ static void on_all(bool split)
         make_micros(&f, micros);
         int n_units = (int)f.config.n_layers + 2;
         unsigned head = 1u << (n_units - 1), cuts[] = {0, 1u << 2, head, 1u << 1 | 1u << 2 | head};
-        for (int way = 0; way < 2 * 3 * 3; way++) {
+        for (int way = 0; way < 2 * 4 * 3; way++) {
             rig r;
             expected e;
             tess_executor_options options = {.max_tokens = MAX_T,
                                              .max_position = f.max_position,
                                              .train = true,
-                                             .recompute = (tess_recompute)(way / 2 % 3),
+                                             .recompute = (tess_recompute)(way / 2 % 4),
                                              .recompute_every = 2,
-                                             .first_trainable_unit = way / 6};
+                                             .recompute_groups = (unsigned)(1 + (i + way) % TESS_GROUP_ALL),
+                                             .first_trainable_unit = way / 8};
             rig_open(&r, &f.config, way % 2 == 0 ? TESS_F32 : TESS_BF16, NULL, 1);
             expect_open(&e, &r, &options, micros);
             options.split_backward = split;
