@@ -79,6 +79,15 @@ static int count_choices(const tess_executor *e)
     return n;
 }
 
+int tess_executor_count_dropped(const tess_model *model, const tess_executor_options *options, tess_layer_group group)
+{
+    const tess_executor counted = {.model = model, .options = *options};
+    int n = 0;
+    for (int unit = 0; unit < model->n_units; unit++)
+        n += (tess_executor_recomputes(&counted, unit) & group) != 0;
+    return n;
+}
+
 static size_t bytes_with(const tess_model *model, tess_executor_options options, int n)
 {
     options.recompute = n > 0 ? TESS_RECOMPUTE_SELECTIVE : TESS_RECOMPUTE_NONE;

@@ -214,6 +214,8 @@ size_t tess_executor_bytes(const tess_model *model, const tess_executor_options 
  * ranks that share a model ask it for the part of the first of them, which has most. TESS_E_INVALID: all of them are
  * not enough; the message says how much they take. */
 tess_status tess_executor_fit(const tess_model *model, size_t budget, tess_executor_options *options);
+/* Layers that drop the group. */
+int tess_executor_count_dropped(const tess_model *model, const tess_executor_options *options, tess_layer_group group);
 /* Rows of the stream that are this rank's, of a batch of n_tokens. */
 int64_t tess_executor_stream_rows(const tess_model *model, const tess_executor_options *options, int64_t n_tokens);
 /* The most that a rank may have of a batch: of fewer tokens the last ranks may have more rows than of max_tokens. */

@@ -145,18 +145,6 @@ tess_fsdp_policy tess_engine_policy(const tess_config *c)
                               .prefetch = (int)c->parallelism.fsdp_prefetch};
 }
 
-tess_executor_options tess_engine_activations(const tess_config *c)
-{
-    return (tess_executor_options){.dtype = tess_precision_dtype(c->training.mixed_precision_param),
-                                   .recompute = (tess_recompute)c->activation_checkpoint.mode,
-                                   .recompute_every = (int)c->activation_checkpoint.every_n,
-                                   .max_tokens = tess_config_pass_rows(c) * c->training.seq_len,
-                                   .max_position = c->training.seq_len,
-                                   .train = true,
-                                   .sequence_parallel = c->parallelism.tensor_parallel_degree > 1 &&
-                                                        c->parallelism.enable_sequence_parallel};
-}
-
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
@@ -223,10 +211,9 @@ static tess_status build_executor(tess_engine *e)
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
     int n_local = (int)((tess_config_micro_batches(e->config) + e->at.n_data - 1) / e->at.n_data);
-    /* Stages hand each other the stream's gradient, whatever trains in them. */
-    options.first_trainable_unit = e->at.n_stages > 1 ? 0 : tess_model_first_trainable_unit(e->model);
     if (e->at.n_stages > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, n_local, &options, &e->stage_slots));
+    TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
     e->n_stage_slots = options.n_slots;
     e->pass_tokens = options.max_tokens;
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));

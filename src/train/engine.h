@@ -8,6 +8,7 @@
 #include "parallel/fsdp/fsdp_engine.h"
 #include "parallel/tensor/tensor_points.h"
 #include "tessera/optim.h"
+#include "train/activations.h"
 #include "train/compute.h"
 #include "train/loss.h"
 #include "train/loss_scale.h"
@@ -161,11 +162,10 @@ tess_hooks tess_engine_hooks(tess_engine *engine);
 /* Points that exchange with the ranks of the axis "tp". */
 tess_points tess_engine_points(tess_engine *engine);
 
-/* What an engine is built of: the policy, the optimizer's and the activations' options, and the model's units added to
- * `fsdp`; units (n_units) gets their handles. */
+/* What an engine is built of: the policy, the optimizer's options (those of activations: activations.h), and the
+ * model's units added to `fsdp`; units (n_units) gets their handles. */
 tess_fsdp_policy tess_engine_policy(const tess_config *config);
 tess_optimizer_options tess_engine_optimizer(const tess_config *config);
-tess_executor_options tess_engine_activations(const tess_config *config);
 tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units);
 
 /* Peak bytes of every pool of the host, of this rank. */

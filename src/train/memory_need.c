@@ -1,5 +1,6 @@
 #include "train/memory_need.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/os/memory_group.h"
@@ -233,10 +234,12 @@ tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model
     tess_model *model;
     uint64_t available = tess_memory_available(&by_group);
     const tess_memory_plan plan = tess_memory_plan_of(config, n_local);
-    if (config->job.ignore_memory || available == UINT64_MAX)
+    const bool unbounded = config->job.ignore_memory || available == UINT64_MAX;
+    if (unbounded && config->activation_checkpoint.budget == 0)
         return TESS_OK;
     TESS_TRY(tess_model_create(mem, model_config, &model));
-    tess_status status = tess_memory_check(mem, model, &plan, (double)available, by_group ? "its control group" : "it");
+    tess_status status = tess_memory_check(mem, model, &plan, unbounded ? INFINITY : (double)available,
+                                           by_group ? "its control group" : "it");
     tess_model_destroy(&model);
     return status;
 }

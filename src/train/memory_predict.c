@@ -66,8 +66,8 @@ static double stream_bytes(const tess_stage_plan *stages, const tess_model *mode
         tess_stage_ends(stages, chunk, &below, &above);
         n += below + above;
     }
-    return (double)n * (double)tess_executor_stream_room(model, o) *
-           (double)tess_model_get_config(model)->hidden_size * (double)tess_dtype_size(o->dtype);
+    return (double)n * (double)tess_executor_stream_room(model, o) * (double)tess_model_get_config(model)->hidden_size *
+           (double)tess_dtype_size(o->dtype);
 }
 
 static void name_stages(const tess_stage_plan *stages, rank_need *need)
@@ -93,6 +93,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
     TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b));
     if (cut)
         TESS_TRY(tess_stage_slots(mem, stages, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
+    tess_status status = tess_activations_fit(mem, plan->config, model, &stages->part, &o);
     *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b.params,
                                  [TESS_POOL_GRADS] = (double)b.grads,
                                  [TESS_POOL_OPTIMIZER] = (double)b.optimizer,
@@ -107,7 +108,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
     if (cut)
         name_stages(stages, need);
     tess_mem_free(mem, slots);
-    return TESS_OK;
+    return status;
 }
 
 static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, int place, int tp,

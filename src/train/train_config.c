@@ -10,6 +10,7 @@
 #include "base/text/text.h"
 #include "base/text/yaml.h"
 #include "inject/inject.h"
+#include "nn/model.h"
 #include "tessera/fsdp.h"
 #include "train/data_files.h"
 
@@ -228,9 +229,46 @@ static tess_status check_precision(const tess_config *c)
     return TESS_OK;
 }
 
+const char *const tess_group_names[TESS_N_GROUPS] = {"feed_forward", "attention_inputs", "residual", "attention"};
+
+tess_status tess_config_groups(const tess_config *c, unsigned *groups)
+{
+    const tess_text_list *list = &c->activation_checkpoint.recompute;
+    *groups = list->n == 0 ? TESS_GROUP_ALL : 0;
+    for (int i = 0; i < list->n; i++) {
+        int chosen;
+        TESS_TRY_CTX(
+            tess_options_choose("group of activations", list->item[i], tess_group_names, TESS_N_GROUPS, &chosen),
+            "activation_checkpoint.recompute");
+        *groups |= 1u << chosen;
+    }
+    return TESS_OK;
+}
+
+static tess_status check_activations(const tess_config *c)
+{
+    unsigned groups;
+    int mode = c->activation_checkpoint.mode;
+    bool selects = c->activation_checkpoint.recompute.n > 0 || c->activation_checkpoint.budget > 0;
+    TESS_TRY(tess_config_groups(c, &groups));
+    TESS_CHECK(mode != TESS_RECOMPUTE_SELECTIVE || selects, TESS_E_INVALID,
+               "activation_checkpoint.mode=selective: name what is computed again in activation_checkpoint.recompute "
+               "(feed_forward, attention_inputs, residual, attention), or set activation_checkpoint.budget");
+    TESS_CHECK(mode == TESS_RECOMPUTE_SELECTIVE || !selects, TESS_E_INVALID,
+               "activation_checkpoint.%s needs activation_checkpoint.mode=selective",
+               c->activation_checkpoint.budget > 0 ? "budget" : "recompute");
+    TESS_CHECK(!c->activation_checkpoint.partition || c->parallelism.tensor_parallel_degree > 1, TESS_E_INVALID,
+               "activation_checkpoint.partition: there are no ranks that share layers; set "
+               "parallelism.tensor_parallel_degree, or leave it out");
+    TESS_CHECK(!c->activation_checkpoint.partition || mode != TESS_RECOMPUTE_NONE, TESS_E_INVALID,
+               "activation_checkpoint.partition is for layers that run again: set activation_checkpoint.mode");
+    return TESS_OK;
+}
+
 tess_status tess_config_check_step(tess_config *config, int ranks)
 {
     TESS_TRY(check_precision(config));
+    TESS_TRY(check_activations(config));
     TESS_TRY(tess_config_check_degrees(config, ranks));
     TESS_TRY(check_batch(config, tess_config_trainers(config, ranks)));
     int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = config->training.steps;
@@ -279,6 +317,7 @@ static json_t *value_to_json(const tess_option *option, const tess_config *confi
     case TESS_OPTION_BOOL:
         return json_boolean(*(const bool *)field);
     case TESS_OPTION_INT:
+    case TESS_OPTION_BYTES:
         return json_integer(*(const int64_t *)field);
     case TESS_OPTION_FLOAT:
         return json_real(*(const double *)field);

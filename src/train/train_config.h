@@ -112,6 +112,9 @@ typedef struct tess_config {
     struct {
         int mode; /* tess_recompute */
         int64_t every_n;
+        tess_text_list recompute; /* see tess_config_groups */
+        int64_t budget;
+        bool partition;
     } activation_checkpoint;
     struct {
         bool enable;
@@ -296,6 +299,11 @@ static inline int64_t tess_config_pass_rows(const tess_config *config)
 {
     return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;
 }
+
+/* activation_checkpoint.recompute, in the order of tess_layer_group. */
+extern const char *const tess_group_names[];
+/* As a set of tess_layer_group; empty: all. TESS_E_INVALID: a word that is none. */
+tess_status tess_config_groups(const tess_config *config, unsigned *groups);
 
 /* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
  * the ranks that train, and degrees of -1. */

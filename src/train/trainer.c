@@ -116,6 +116,17 @@ static void describe_batch(const tess_trainer *t)
                           n_data - last == 1 ? " is" : "s are");
 }
 
+static void describe_activations(const tess_trainer *t)
+{
+    char bytes[32], again[TESS_ACTIVATIONS_TEXT];
+    const tess_engine *e = t->engine;
+    const tess_executor_options *o = tess_executor_get_options(e->executor);
+    if (t->config.activation_checkpoint.mode == TESS_RECOMPUTE_SELECTIVE)
+        tess_trainer_note(t, "activations: %s a rank; computed again: %s",
+                          tess_format_bytes((double)tess_executor_bytes(e->model, o), bytes, sizeof(bytes)),
+                          tess_activations_describe(e->model, o, again));
+}
+
 static void describe_trainable(const tess_trainer *t)
 {
     char trains[32];
@@ -138,6 +149,7 @@ static tess_status describe(const tess_trainer *t)
                       tess_format_count((double)tess_model_count(t->engine->whole), params, sizeof(params)),
                       (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
     describe_trainable(t);
+    describe_activations(t);
     tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s%s, peak %.2f TFLOP/s",
                       t->world, tess_runtime_backend(t->runtime),
                       tess_threads_count(tess_stream_threads(t->engine->stream)),

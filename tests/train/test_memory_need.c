@@ -178,6 +178,8 @@ static void each_pool_is_predicted(void)
         "optimizer.name=sgd optimizer.state_dtype=bfloat16",
         "activation_checkpoint.mode=full",
         "activation_checkpoint.mode=every_n activation_checkpoint.every_n=2",
+        "activation_checkpoint.mode=selective activation_checkpoint.recompute=attention,feed_forward",
+        "activation_checkpoint.mode=selective activation_checkpoint.budget=2MiB",
         "training.local_batch_size=2 training.global_batch_size=48",
         "training.global_batch_size=4",
         "training.global_batch_size=20",
@@ -265,7 +267,8 @@ static void stages_are_predicted(void)
                                          "parallelism.shard_strategy=none",
                                          "parallelism.shard_strategy=zero1 training.mixed_precision_reduce=bfloat16",
                                          "parallelism.shard_strategy=zero2",
-                                         "parallelism.fsdp_prefetch=2 activation_checkpoint.mode=every_n"};
+                                         "parallelism.fsdp_prefetch=2 activation_checkpoint.mode=selective "
+                                         "activation_checkpoint.recompute=attention_inputs"};
     char overrides[384];
     int world = tess_runtime_world(join()), n = 0;
     for (int stages = 2; stages <= world && stages <= 3; stages++)
@@ -283,9 +286,11 @@ static void stages_are_predicted(void)
 static void shared_layers_are_predicted(void)
 {
     static const char *const others[] = {"", "training.mixed_precision_param=float32 activation_checkpoint.mode=full",
-                                         "parallelism.shard_strategy=zero1 parallelism.enable_sequence_parallel=false",
+                                         "parallelism.shard_strategy=zero1 parallelism.enable_sequence_parallel=false "
+                                         "activation_checkpoint.mode=selective activation_checkpoint.budget=2700KiB "
+                                         "activation_checkpoint.partition=true",
                                          "parallelism.pipeline_parallel_degree=2"};
-    char overrides[256];
+    char overrides[384];
     int world = tess_runtime_world(join());
     for (int tp = 2; tp <= world; tp++)
         for (int i = 0; world % tp == 0 && i < 3 + (world % (2 * tp) == 0); i++) {
