@@ -2,7 +2,6 @@
  * bytes for their time. Time is counted in operations of the products and of attention, which grows with the length of
  * a sequence; what only passes over memory counts nothing. The order is that of whole layers, so it is the same for all
  * ranks that share them. */
-#include "base/text/text.h"
 #include "nn/executor_impl.h"
 
 typedef struct choice {
@@ -57,7 +56,8 @@ static int count_before(const tess_executor *e, const choice *c)
     return n;
 }
 
-unsigned tess_executor_chosen(const tess_executor *e, int unit)
+/* SELECTIVE: those of the unit's layer that are among the first so many choices. */
+static unsigned chosen(const tess_executor *e, int unit)
 {
     unsigned groups = 0;
     if (e->options.recompute_choices == 0)
@@ -70,7 +70,27 @@ unsigned tess_executor_chosen(const tess_executor *e, int unit)
     return groups;
 }
 
-static int count_choices(const tess_executor *e)
+unsigned tess_executor_recomputes(const tess_executor *e, int unit)
+{
+    const tess_executor_options *o = &e->options;
+    if (tess_executor_is_frozen(e, unit) || e->model->blocks[unit].kind != TESS_BLOCK_LAYER)
+        return 0;
+    switch (o->recompute) {
+    case TESS_RECOMPUTE_NONE:
+        return 0;
+    case TESS_RECOMPUTE_FULL:
+        return TESS_GROUP_ALL;
+    case TESS_RECOMPUTE_EVERY_N:
+        return e->model->blocks[unit].layer % o->recompute_every == 0 ? TESS_GROUP_ALL : 0;
+    case TESS_RECOMPUTE_SELECTIVE:
+        break;
+    }
+    unsigned groups = chosen(e, unit);
+    /* The input part of a backward leaves gradients in the place of gate and up. */
+    return groups != 0 && o->split_backward ? groups | TESS_GROUP_FEED_FORWARD : groups;
+}
+
+int tess_executor_count_choices(const tess_executor *e)
 {
     int n = 0;
     for (int unit = 0; unit < e->model->n_units; unit++)
@@ -86,30 +106,4 @@ int tess_executor_count_dropped(const tess_model *model, const tess_executor_opt
     for (int unit = 0; unit < model->n_units; unit++)
         n += (tess_executor_recomputes(&counted, unit) & group) != 0;
     return n;
-}
-
-static size_t bytes_with(const tess_model *model, tess_executor_options options, int n)
-{
-    options.recompute = n > 0 ? TESS_RECOMPUTE_SELECTIVE : TESS_RECOMPUTE_NONE;
-    options.recompute_choices = n;
-    return tess_executor_bytes(model, &options);
-}
-
-/* More choices never take more: of a group that one layer drops, the memory that layers share holds at most as much. */
-tess_status tess_executor_fit(const tess_model *model, size_t budget, tess_executor_options *options)
-{
-    const tess_executor counted = {.model = model, .options = *options};
-    int below = -1, enough = count_choices(&counted);
-    size_t least = bytes_with(model, *options, enough);
-    char has[32], needs[32];
-    TESS_CHECK(
-        least <= budget, TESS_E_INVALID, "%s for activations, but with all that may be computed again they take %s",
-        tess_format_bytes((double)budget, has, sizeof(has)), tess_format_bytes((double)least, needs, sizeof(needs)));
-    while (enough - below > 1) {
-        int middle = below + (enough - below) / 2;
-        *(bytes_with(model, *options, middle) <= budget ? &enough : &below) = middle;
-    }
-    options->recompute = enough > 0 ? TESS_RECOMPUTE_SELECTIVE : TESS_RECOMPUTE_NONE;
-    options->recompute_choices = enough;
-    return TESS_OK;
 }

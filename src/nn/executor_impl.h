@@ -83,8 +83,8 @@ static inline bool tess_executor_is_frozen(const tess_executor *executor, int un
     return !executor->options.train || unit < executor->options.first_trainable_unit;
 }
 
-/* SELECTIVE: those groups of the unit's layer that are among the first so many choices. */
-unsigned tess_executor_chosen(const tess_executor *executor, int unit);
+/* SELECTIVE: pairs of a layer and a group that may be dropped. */
+int tess_executor_count_choices(const tess_executor *executor);
 
 /* A layer rotates q and k. */
 bool tess_executor_rotates(const tess_executor *executor);

@@ -410,26 +410,6 @@ bool tess_executor_rotates(const tess_executor *e)
     return false;
 }
 
-unsigned tess_executor_recomputes(const tess_executor *e, int unit)
-{
-    const tess_executor_options *o = &e->options;
-    if (tess_executor_is_frozen(e, unit) || e->model->blocks[unit].kind != TESS_BLOCK_LAYER)
-        return 0;
-    switch (o->recompute) {
-    case TESS_RECOMPUTE_NONE:
-        return 0;
-    case TESS_RECOMPUTE_FULL:
-        return TESS_GROUP_ALL;
-    case TESS_RECOMPUTE_EVERY_N:
-        return e->model->blocks[unit].layer % o->recompute_every == 0 ? TESS_GROUP_ALL : 0;
-    case TESS_RECOMPUTE_SELECTIVE:
-        break;
-    }
-    unsigned groups = tess_executor_chosen(e, unit);
-    /* The input part of a backward leaves gradients in the place of gate and up. */
-    return groups != 0 && o->split_backward ? groups | TESS_GROUP_FEED_FORWARD : groups;
-}
-
 size_t tess_executor_plan(tess_executor *e, char *base)
 {
     cursor at = {base, 0};

@@ -16,11 +16,6 @@
 #include "train/train_stage.h"
 #include "train/train_peak.h"
 
-tess_dtype tess_precision_dtype(int precision)
-{
-    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
-}
-
 static bool is_hidden(const tess_model *model, const tess_param *param)
 {
     return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2 && !param->adapter;

@@ -171,6 +171,4 @@ tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_f
 /* Peak bytes of every pool of the host, of this rank. */
 void tess_engine_peaks(const tess_engine *engine, int64_t peak_bytes[TESS_POOL_COUNT]);
 
-tess_dtype tess_precision_dtype(int precision);
-
 #endif

@@ -229,6 +229,11 @@ static tess_status check_precision(const tess_config *c)
     return TESS_OK;
 }
 
+tess_dtype tess_precision_dtype(int precision)
+{
+    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
+}
+
 const char *const tess_group_names[TESS_N_GROUPS] = {"feed_forward", "attention_inputs", "residual", "attention"};
 
 tess_status tess_config_groups(const tess_config *c, unsigned *groups)

@@ -300,6 +300,9 @@ static inline int64_t tess_config_pass_rows(const tess_config *config)
     return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;
 }
 
+/* Of a tess_precision. */
+tess_dtype tess_precision_dtype(int precision);
+
 /* activation_checkpoint.recompute, in the order of tess_layer_group. */
 extern const char *const tess_group_names[];
 /* As a set of tess_layer_group; empty: all. TESS_E_INVALID: a word that is none. */
