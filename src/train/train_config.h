@@ -114,6 +114,11 @@ typedef struct tess_config {
         int64_t every_n;
     } activation_checkpoint;
     struct {
+        char folder[TESS_TEXT_SIZE];
+        bool params, grads, optimizer;
+        int64_t resident;
+    } offload;
+    struct {
         bool enable;
         char folder[TESS_TEXT_SIZE];
         int64_t interval, keep_latest_k;
@@ -296,6 +301,9 @@ static inline int64_t tess_config_pass_rows(const tess_config *config)
 {
     return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;
 }
+
+/* Whether some of the state lies on disk. */
+bool tess_config_offloads(const tess_config *config);
 
 /* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
  * the ranks that train, and degrees of -1. */

@@ -140,6 +140,27 @@ static void an_overwritten_range_is_zero_and_is_not_read(void)
     destroy(&d);
 }
 
+/* The same memory may be read and then begin anew in one list of requests. */
+static void what_is_read_first_is_not_dropped(void)
+{
+    enum { N = 3 << 18 };
+    paged d = make(12 * N, 4 * N);
+    write_words(&d, 0, N, 9);
+    tess_pager_fetch(d.pager, d.words, 4 * N, TESS_PAGE_UPDATE);
+    tess_pager_fetch(d.pager, d.words, 4 * N, TESS_PAGE_OVERWRITE);
+    EXPECT_OK(tess_pager_wait(d.pager, d.words, 4 * N));
+    EXPECT_INT(first_wrong(&d, 0, N, 9), N);
+    tess_pager_release(d.pager, d.words, 4 * N);
+    tess_pager_drain(d.pager);
+    write_words(&d, 2 * N, N, 9); /* stays: no room for the other until it is waited for */
+    tess_pager_fetch(d.pager, d.words + 2 * N, 4 * N, TESS_PAGE_READ);
+    tess_pager_fetch(d.pager, d.words, 4 * N, TESS_PAGE_READ);
+    tess_pager_fetch(d.pager, d.words, 4 * N, TESS_PAGE_OVERWRITE);
+    EXPECT_OK(tess_pager_wait(d.pager, d.words, 4 * N));
+    EXPECT_INT(first_wrong(&d, 0, N, 9), N);
+    destroy(&d);
+}
+
 static void neighbours_may_share_pages(void)
 {
     enum { N = 12345 };
@@ -255,6 +276,7 @@ static const test_case cases[] = {
     {"what_is_waited_for_comes_even_where_memory_is_too_small", what_is_waited_for_comes_even_where_memory_is_too_small,
      0, 0},
     {"an_overwritten_range_is_zero_and_is_not_read", an_overwritten_range_is_zero_and_is_not_read, 0, 0},
+    {"what_is_read_first_is_not_dropped", what_is_read_first_is_not_dropped, 0, 0},
     {"neighbours_may_share_pages", neighbours_may_share_pages, 0, 0},
     {"other_memory_is_left_alone", other_memory_is_left_alone, 0, 0},
     {"words_are_right_whatever_is_asked_for", words_are_right_whatever_is_asked_for, 0, 0},

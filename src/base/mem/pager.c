@@ -38,14 +38,14 @@ typedef struct pager_file {
     char name[NAME_BYTES];
 } pager_file;
 
-typedef enum range_state { WANTED, COMING, HERE, LEAVING, GOING } range_state;
+typedef enum range_state { NEW, WANTED, COMING, HERE, LEAVING, GOING } range_state;
 
 typedef struct pager_range {
     struct pager_range *next;
     const pager_file *file;
     char *begin, *end;
     range_state state;
-    tess_page_use use; /* the last that it was fetched for */
+    tess_page_use use; /* what it was first fetched for; a reader may become a writer */
     bool is_dirty;     /* it may have been written */
     bool is_urgent;    /* somebody waits for it */
     bool counted;      /* among the resident bytes */
@@ -121,9 +121,8 @@ static pager_range *find(const tess_pager *p, const char *begin, const char *end
     return r;
 }
 
-/* A range that is not in the list begins as `state`; what nobody fetched is here as far as anybody knows, and may have
- * been written. NULL: not of a file, or no memory for it, which costs the caller time later. */
-static pager_range *find_or_add(tess_pager *p, const void *at, size_t bytes, range_state state)
+/* NULL: not of a file, or no memory for it, which costs the caller time later. */
+static pager_range *find_or_add(tess_pager *p, const void *at, size_t bytes)
 {
     char *begin = (char *)at;
     const pager_file *file = bytes > 0 ? file_of(p, at) : NULL;
@@ -134,9 +133,8 @@ static pager_range *find_or_add(tess_pager *p, const void *at, size_t bytes, ran
         tess_error_clear();
         return NULL;
     }
-    *r = (pager_range){.file = file, .begin = begin, .end = begin + bytes, .state = state, .is_dirty = state == HERE};
+    *r = (pager_range){.file = file, .begin = begin, .end = begin + bytes, .state = NEW};
     append(p, r);
-    count(p, r, state == HERE);
     return r;
 }
 
@@ -362,6 +360,16 @@ tess_status tess_pager_create(tess_mem *mem, size_t resident, tess_pager **out)
     return TESS_FAIL(TESS_E_NOMEM, "cannot start the threads that move state to and from disk");
 }
 
+void tess_pager_make_room(tess_pager *p, size_t resident)
+{
+    if (p == NULL)
+        return;
+    pthread_mutex_lock(&p->lock);
+    p->limit = resident > p->limit ? resident : p->limit;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
 void tess_pager_destroy(tess_pager **handle)
 {
     tess_pager *p = *handle;
@@ -439,13 +447,17 @@ void tess_pager_fetch(tess_pager *p, const void *at, size_t bytes, tess_page_use
     if (p == NULL)
         return;
     pthread_mutex_lock(&p->lock);
-    pager_range *r = find_or_add(p, at, bytes, WANTED);
+    pager_range *r = find_or_add(p, at, bytes);
     if (r != NULL) {
-        r->use = use;
+        bool is_first = r->state == NEW || (r->state == GOING && !r->then_want);
+        if (is_first || (r->use == TESS_PAGE_READ && use == TESS_PAGE_UPDATE))
+            r->use = use;
         r->is_dirty |= use != TESS_PAGE_READ;
         r->then_leave = false;
         r->then_want = r->state == GOING;
-        if (r->state == LEAVING)
+        if (r->state == NEW)
+            r->state = WANTED;
+        else if (r->state == LEAVING)
             r->state = HERE;
         pthread_cond_broadcast(&p->changed);
     }
@@ -492,7 +504,7 @@ void tess_pager_release(tess_pager *p, const void *at, size_t bytes)
     if (p == NULL)
         return;
     pthread_mutex_lock(&p->lock);
-    pager_range *r = find_or_add(p, at, bytes, HERE);
+    pager_range *r = find(p, at, (const char *)at + bytes);
     if (r != NULL) {
         r->then_want = r->is_urgent = false;
         r->then_leave = r->state == COMING;

@@ -32,6 +32,8 @@ typedef enum tess_page_use {
 /* Two threads, one for each direction of the disk. Pages in memory are counted in TESS_POOL_COMM of `mem` (borrowed).
  * TESS_E_NOMEM. */
 tess_status tess_pager_create(tess_mem *mem, size_t resident, tess_pager **pager);
+/* Raises the bound to `resident`, if it is lower. */
+void tess_pager_make_room(tess_pager *pager, size_t resident);
 /* Drops all requests; what is under way completes. NULL is fine. */
 void tess_pager_destroy(tess_pager **pager);
 
@@ -42,12 +44,14 @@ tess_status tess_pager_add(tess_pager *pager, void *base, size_t bytes, int fd, 
 void tess_pager_remove(tess_pager *pager, const void *base);
 
 /* Ranges are told apart by both of their ends: release what was fetched. A range that is fetched again is there once.
- */
+ * The first fetch since it left says whether its content is dropped, so that who reads it before may ask first. Whoever
+ * overwrites waits first, or the range may become zero under what it writes. */
 void tess_pager_fetch(tess_pager *pager, const void *at, size_t bytes, tess_page_use use);
 /* All fetches that touch the range are complete. TESS_E_IO, TESS_E_NO_SPACE: an earlier write to some file has failed
  * (pages that were to be written may be lost); every later wait says so, too. */
 tess_status tess_pager_wait(tess_pager *pager, const void *at, size_t bytes);
-/* The caller is done with the range for now. Pages that were written go to disk, then all leave memory. */
+/* The caller is done with the range for now. Pages that were written go to disk, then all leave memory. What was not
+ * fetched is left alone. */
 void tess_pager_release(tess_pager *pager, const void *at, size_t bytes);
 /* All releases are complete. */
 void tess_pager_drain(tess_pager *pager);

@@ -45,6 +45,12 @@ tess_status tess_os_check_disk(const char *folder, const char *key)
     return TESS_OK;
 }
 
+bool tess_os_is_in_memory(int fd)
+{
+    struct statfs info;
+    return fstatfs(fd, &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == HUGETLBFS_MAGIC);
+}
+
 tess_status tess_os_open_disk(const char *folder, size_t bytes, int *fd)
 {
     *fd = tess_os_open_nameless(folder, O_RDWR);

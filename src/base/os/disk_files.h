@@ -12,6 +12,9 @@ int tess_os_open_nameless(const char *folder, int flags);
  * both, and begins with `key`, the option that says so. */
 tess_status tess_os_check_disk(const char *folder, const char *key);
 
+/* Whether the file is one of memory, such as a memfd. */
+bool tess_os_is_in_memory(int fd);
+
 /* Opens a nameless file of `bytes`, sparse, for memory that is on disk: TESS_E_NO_SPACE, TESS_E_IO. */
 tess_status tess_os_open_disk(const char *folder, size_t bytes, int *fd);
 /* What a sparse file that serves as memory in `folder` may be sized: enough for all of the disk twice, since space that
