@@ -13,6 +13,7 @@
 #include "tessera/comm.h"
 #include "train/adapter.h"
 #include "train/numbers/numbers.h"
+#include "train/offload.h"
 #include "train/train_stage.h"
 #include "train/train_peak.h"
 
@@ -194,7 +195,10 @@ static tess_status build_sharding(tess_engine *e, const weights_source *source)
     tess_fsdp_set_clock(e->fsdp, &e->clock);
     if (e->is_second)
         tess_fsdp_set_private(e->fsdp);
+    TESS_TRY(tess_offload_begin(e->runtime, c, &e->offload));
+    tess_fsdp_set_offload(e->fsdp, tess_offload_pools(c));
     TESS_TRY(add_units(e));
+    tess_offload_make_room(e->mem, c, e->fsdp);
     TESS_TRY_CTX(source->fill != NULL ? tess_fsdp_materialize(e->fsdp, source->fill, source->context)
                                       : fill_weights(e, source->reporter),
                  "weights");
@@ -331,6 +335,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_tensor_destroy(&e->tensor);
     tess_optimizer_destroy(&e->optimizer);
     tess_fsdp_destroy(&e->fsdp);
+    tess_offload_end(&e->offload);
     tess_mesh_destroy(&e->mesh);
     tess_loss_meter_destroy(&e->meter);
     if (e->compute.device != NULL)

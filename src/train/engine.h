@@ -38,9 +38,10 @@ typedef struct tess_engine {
     tess_compute compute;
     tess_mesh *mesh;
     tess_fsdp *fsdp;
-    tess_unit **units; /* (n_units) */
-    const void **w;    /* (n_params) gathered parameters, by the hooks */
-    float **dw;        /* (n_params) */
+    tess_unit **units;            /* (n_units) */
+    const void **w;               /* (n_params) gathered parameters, by the hooks */
+    float **dw;                   /* (n_params) */
+    struct tess_offload *offload; /* offload.h; NULL: nothing is on disk, or another engine has it */
     tess_optimizer *optimizer;
     tess_executor *executor;
     tess_tensor *tensor;   /* exchanges of the ranks that share its layers; NULL: none do */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/os/disk_files.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
@@ -270,6 +271,21 @@ static tess_status check_activations(const tess_config *c)
     return TESS_OK;
 }
 
+bool tess_config_offloads(const tess_config *c)
+{
+    return c->offload.params || c->offload.grads || c->offload.optimizer;
+}
+
+static tess_status check_offload(const tess_config *c)
+{
+    if (!tess_config_offloads(c))
+        return TESS_OK;
+    TESS_CHECK(!c->checkpoint.memory_copies, TESS_E_INVALID,
+               "checkpoint.memory_copies keeps the state in memory for a later launch, offload.* has it on disk: set "
+               "one of them to false");
+    return tess_os_check_disk(c->offload.folder, "offload.folder");
+}
+
 tess_status tess_config_check_step(tess_config *config, int ranks)
 {
     TESS_TRY(check_precision(config));
@@ -295,6 +311,7 @@ tess_status tess_config_check(tess_config *config, int ranks)
     TESS_CHECK(config->model.config[0] == '\0' || config->model.path[0] == '\0', TESS_E_INVALID,
                "model: both model.config and model.path are set; keep one");
     TESS_TRY(tess_config_check_step(config, ranks));
+    TESS_TRY(check_offload(config));
     tess_fault faults[TESS_FAULTS_MAX];
     int n_faults = 0;
     const tess_fault_spec spec = {config->fault.spec, (uint64_t)config->fault.seed, ranks, tess_train_phases};

@@ -117,6 +117,11 @@ typedef struct tess_config {
         bool partition;
     } activation_checkpoint;
     struct {
+        char folder[TESS_TEXT_SIZE];
+        bool params, grads, optimizer;
+        int64_t resident;
+    } offload;
+    struct {
         bool enable;
         char folder[TESS_TEXT_SIZE];
         int64_t interval, keep_latest_k;
@@ -307,6 +312,9 @@ tess_dtype tess_precision_dtype(int precision);
 extern const char *const tess_group_names[];
 /* As a set of tess_layer_group; empty: all. TESS_E_INVALID: a word that is none. */
 tess_status tess_config_groups(const tess_config *config, unsigned *groups);
+
+/* Whether some of the state lies on disk. */
+bool tess_config_offloads(const tess_config *config);
 
 /* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
  * the ranks that train, and degrees of -1. */

@@ -176,6 +176,15 @@ static const tess_option activation_checkpoint[] = {
          "parallelism.enable_sequence_parallel they do anyway"),
 };
 
+static const tess_option offload[] = {
+    TEXT("offload.folder", offload.folder, "", "folder on a disk for what is offloaded; its files have no names"),
+    BOOL("offload.params", offload.params, "false", "master weights lie on disk: 4 bytes a parameter"),
+    BOOL("offload.grads", offload.grads, "false", "sums of gradients lie on disk: 4 bytes a parameter, or more"),
+    BOOL("offload.optimizer", offload.optimizer, "false", "moments lie on disk: 8 bytes a parameter (adamw)"),
+    INT("offload.resident", offload.resident, "0", 0, 1LL << 50,
+        "bytes of them in a rank's memory at a time; 0: enough for the largest unit and its neighbours"),
+};
+
 static const tess_option checkpoint[] = {
     BOOL("checkpoint.enable", checkpoint.enable, "true", "save at intervals and when interrupted"),
     TEXT("checkpoint.folder", checkpoint.folder, "checkpoint", "inside job.dump_folder"),
@@ -488,6 +497,7 @@ static const tess_option_table tables[] = {
     TABLE(lr_scheduler, "learning rate over time"),
     TABLE(parallelism, "how ranks share the model"),
     TABLE(activation_checkpoint, "memory for time"),
+    TABLE(offload, "state on disk"),
     TABLE(checkpoint, "saving and resuming"),
     TABLE(recovery, "after a failure"),
     TABLE(elastic, "another number of ranks"),
