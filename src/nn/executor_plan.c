@@ -239,8 +239,32 @@ static bool partitions(const tess_executor *e, int unit)
            tess_executor_recomputes(e, unit) != 0;
 }
 
+/* Whole pages: units come and go one by one. */
+enum { PAGES = 1 << 16 };
+
+/* Tensors of a layer from its forward to the end of its backward. */
+static void plan_layer(tess_executor *e, cursor *at, int unit, tess_unit_memory *m, void *passing)
+{
+    plan_sizes n = sizes_of(e, unit);
+    m->saved.h = partitions(e, unit) ? passing : stream_of(at, &n);
+    if (partitions(e, unit))
+        m->own_rows = take(at, first_share(e->model, (tess_cut){(int64_t)n.T, 1}) * n.C, n.element);
+    m->saved.dropped = tess_executor_recomputes(e, unit);
+    take_groups(at, &n, TESS_GROUP_ALL & ~m->saved.dropped, &m->saved);
+}
+
+static void plan_layer_on_disk(tess_executor *e, cursor *disk, int unit, tess_unit_memory *m, void *passing)
+{
+    size_t begin = disk->used;
+    plan_layer(e, disk, unit, m, passing);
+    (void)take(disk, (PAGES - disk->used % PAGES) % PAGES, 1);
+    m->on_disk = disk->base != NULL ? disk->base + begin : NULL;
+    m->disk_bytes = disk->used - begin;
+    e->largest_on_disk = larger(e->largest_on_disk, m->disk_bytes);
+}
+
 /* What one micro-batch keeps of a unit from its forward to the end of its backward. */
-static void plan_unit(tess_executor *e, cursor *at, int slot, int unit, void *passing)
+static void plan_unit(tess_executor *e, cursor *at, cursor *disk, int slot, int unit, void *passing)
 {
     tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
     const tess_block *block = &e->model->blocks[unit];
@@ -259,15 +283,14 @@ static void plan_unit(tess_executor *e, cursor *at, int slot, int unit, void *pa
         take_deferred(at, &n, &m->work);
     if (block->kind == TESS_BLOCK_EMBEDDING)
         return;
-    m->saved.h = partitions(e, unit) ? passing : stream_of(at, &n);
-    if (partitions(e, unit))
-        m->own_rows = take(at, first_share(e->model, (tess_cut){(int64_t)n.T, 1}) * n.C, n.element);
     if (block->kind == TESS_BLOCK_HEAD) {
+        m->saved.h = stream_of(at, &n);
         m->saved.input_stats = take_stats(at, &n);
-        return;
+    } else if (e->options.on_disk) {
+        plan_layer_on_disk(e, disk, unit, m, passing);
+    } else {
+        plan_layer(e, at, unit, m, passing);
     }
-    m->saved.dropped = tess_executor_recomputes(e, unit);
-    take_groups(at, &n, TESS_GROUP_ALL & ~m->saved.dropped, &m->saved);
 }
 
 /* The stream where it is not kept: of one micro-batch, from unit to unit. */
@@ -281,7 +304,7 @@ static void *plan_passing(tess_executor *e, cursor *at, tess_slot_units units)
 }
 
 /* Micro-batches take turns where none has a backward, and pass through one tensor. */
-static void plan_slots(tess_executor *e, cursor *at)
+static void plan_slots(tess_executor *e, cursor *at, cursor *disk)
 {
     void *passing = NULL;
     for (int slot = 0; slot < tess_executor_slots(&e->options); slot++) {
@@ -289,7 +312,7 @@ static void plan_slots(tess_executor *e, cursor *at)
         if (slot == 0 || e->options.train)
             passing = plan_passing(e, at, units);
         for (int unit = units.begin; unit < units.end; unit++)
-            plan_unit(e, at, slot, unit, passing);
+            plan_unit(e, at, disk, slot, unit, passing);
     }
 }
 
@@ -410,16 +433,17 @@ bool tess_executor_rotates(const tess_executor *e)
     return false;
 }
 
-size_t tess_executor_plan(tess_executor *e, char *base)
+size_t tess_executor_plan(tess_executor *e, char *base, char *on_disk)
 {
-    cursor at = {base, 0};
+    cursor at = {base, 0}, disk = {on_disk, 0};
     plan_common(e, &at);
     if (tess_executor_rotates(e)) {
         size_t count = (size_t)e->options.max_position * (size_t)(e->model->config.head_size / 2);
         e->cos_table = take(&at, count, sizeof(float));
         e->sin_table = take(&at, count, sizeof(float));
     }
-    plan_slots(e, &at);
+    plan_slots(e, &at, &disk);
+    e->disk_bytes = disk.used;
     plan_shared(e, &at, SHARE_SAVED);
     plan_shared(e, &at, SHARE_PHASES);
     return at.used;

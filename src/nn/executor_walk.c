@@ -93,6 +93,8 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
     tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
     tess_layer_call call = call_of(e, r->batch, unit);
     bool ready = first || kind_of(e, unit - 1) == TESS_BLOCK_EMBEDDING;
+    if (r->batch != NULL)
+        TESS_TRY(tess_executor_page_forward(e, r, unit));
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, unit, &call.w));
     if (r->batch != NULL && call.block->kind == TESS_BLOCK_EMBEDDING)
         TESS_TRY(tess_embedding_forward(&call, embedded(e, r->slot)));
@@ -102,6 +104,8 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
         TESS_TRY(keep_rows(&call, m));
     if (r->batch != NULL)
         m->state = TESS_UNIT_FORWARD;
+    if (r->batch != NULL && unit > r->begin)
+        tess_executor_page_kept(e, r, unit - 1);
     return e->hooks.post_forward(e->hooks.self, unit);
 }
 
@@ -112,7 +116,7 @@ static tess_status forward_range(tess_executor *e, const tess_range *r, const vo
     int last = head ? r->end - 2 : r->end - 1; /* below r->begin: the head alone */
     tess_unit_memory *m = r->batch != NULL ? tess_executor_memory(e, r->slot, r->begin) : NULL;
     if (r->batch != NULL && kind_of(e, r->begin) != TESS_BLOCK_EMBEDDING && in != m->saved.h)
-        TESS_TRY(copy_stream(e, r->batch, m->saved.h, in));
+        TESS_TRY(copy_stream(e, r->batch, tess_executor_input(e, r->slot, r->begin), in));
     for (int unit = r->begin; unit <= last; unit++)
         TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin), "%s: forward", title_of(e, unit));
     if (r->batch == NULL)
@@ -122,7 +126,19 @@ static tess_status forward_range(tess_executor *e, const tess_range *r, const vo
         m->state = TESS_UNIT_FORWARD;
         out = m->saved.h;
     }
-    return last >= r->begin ? leave_stream(e, r->batch, r->slot, last, out) : TESS_OK;
+    if (last >= r->begin)
+        TESS_TRY(leave_stream(e, r->batch, r->slot, last, out));
+    if (last >= r->begin && (!head || e->forgets)) /* else its backward comes next */
+        tess_executor_page_kept(e, r, last);
+    return TESS_OK;
+}
+
+static tess_status forward_alone(tess_executor *e, const tess_range *r, const void *in, void *out)
+{
+    e->forgets = true;
+    tess_status status = forward_range(e, r, in, out);
+    e->forgets = false;
+    return status;
 }
 
 /* At its ends a range works in the caller's memory. */
@@ -165,8 +181,14 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     tess_layer_call call = call_of(e, r->batch, unit);
     bool embeds = call.block->kind == TESS_BLOCK_EMBEDDING;
     bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
-    if (b->part == TESS_BACKWARD_INPUT)
-        return backward_input(e, &call, m, &work);
+    if (r->batch != NULL)
+        TESS_TRY(tess_executor_page_backward(e, r, unit, b->part));
+    if (b->part == TESS_BACKWARD_INPUT) {
+        TESS_TRY(backward_input(e, &call, m, &work));
+        if (r->batch != NULL)
+            tess_executor_page_done(e, r, unit, b->part);
+        return TESS_OK;
+    }
     if (embeds && call.block->tied) {
         TESS_CHECK(e->open.is_open && e->open.slot == r->slot, TESS_E_INVALID,
                    "the head's backward on slot %d has not run, and it writes a tied table's gradient first", r->slot);
@@ -182,6 +204,8 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
         TESS_TRY(tess_layer_backward_weights(&call, &m->saved, &work));
     else if (r->batch != NULL)
         TESS_TRY(backward_layer(&call, m, &work, want_dh));
+    if (r->batch != NULL)
+        tess_executor_page_done(e, r, unit, b->part);
     return e->hooks.post_backward(e->hooks.self, unit);
 }
 
@@ -284,13 +308,16 @@ static tess_status backward_range(tess_executor *e, const tess_range *r, const t
 {
     bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD;
     int first = e->options.first_trainable_unit > r->begin ? e->options.first_trainable_unit : r->begin;
+    int last = head ? r->end - 2 : r->end - 1;
     if (r->batch != NULL)
         TESS_TRY(advance_states(e, r, b->part));
+    if (r->batch != NULL)
+        tess_executor_page_ahead(e, r, last, b->part);
     if (head && b->part != TESS_BACKWARD_WEIGHTS)
         TESS_TRY_CTX(train_head(e, r, b), "head");
     else if (b->dout != NULL)
         tess_executor_memory(e, r->slot, r->end - 1)->dout = b->dout;
-    for (int unit = head ? r->end - 2 : r->end - 1; unit >= first; unit--)
+    for (int unit = last; unit >= first; unit--)
         TESS_TRY_CTX(backward_unit(e, r, unit, b), "%s: backward", title_of(e, unit));
     return e->seen;
 }
@@ -298,6 +325,7 @@ static tess_status backward_range(tess_executor *e, const tess_range *r, const t
 /* ---- Ranges on slots ---- */
 void *tess_executor_input(const tess_executor *e, int slot, int unit)
 {
+    tess_executor_page_input(e, slot, unit);
     return tess_executor_memory(e, slot, unit)->saved.h;
 }
 
@@ -494,7 +522,7 @@ static tess_status evaluate(tess_executor *e, const tess_batch *batch, const hea
     tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
     TESS_TRY(task->values != NULL ? check_values(e) : check_logits(e));
-    TESS_TRY(forward_range(e, &all, NULL, NULL));
+    TESS_TRY(forward_alone(e, &all, NULL, NULL));
     TESS_TRY_CTX(evaluate_head(e, &all, task), "head: forward");
     return TESS_OK;
 }
@@ -514,7 +542,7 @@ tess_status tess_executor_score(tess_executor *e, const tess_range *r, const voi
     TESS_CHECK(r->batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
     TESS_TRY(tess_executor_take_batch(e, r->batch));
     TESS_TRY(check_ends(e, r, in, out));
-    TESS_TRY(forward_range(e, r, in, out));
+    TESS_TRY(forward_alone(e, r, in, out));
     if (kind_of(e, r->end - 1) != TESS_BLOCK_HEAD)
         return TESS_OK;
     TESS_TRY(check_logits(e));

@@ -189,6 +189,8 @@ typedef struct tess_executor_options {
     const tess_points *points;         /* of the ranks that share a model with tp_degree > 1; else NULL. Copied */
     bool sequence_parallel;            /* each of them has some rows of the stream; else all */
     bool split_backward;               /* keep what a backward in two parts needs between them */
+    bool on_disk; /* what layers keep lies on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h), and what is in use
+                   * in memory; for devices whose memory is the host's */
 } tess_executor_options;
 
 enum { TESS_MAX_SLOTS = 4096 };
@@ -209,6 +211,8 @@ void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 /* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
  */
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
+/* on_disk: the bytes of it there, and how many of them are in memory at a time; else 0. */
+size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_options *options, size_t *resident);
 /* Selective recomputation by bytes: the fewest choices among recompute_groups with which tess_executor_bytes is at most
  * `budget`, in recompute and recompute_choices (without any: TESS_RECOMPUTE_NONE). A pure function of its arguments;
  * ranks that share a model ask it for the part of the first of them, which has most. TESS_E_INVALID: all of them are
@@ -248,7 +252,8 @@ typedef struct tess_range {
 } tess_range;
 
 /* Where `unit` of a slot reads the stream in its forward, (max_tokens, C) of the device: what is put there need not be
- * copied. From then to the end of its backward the place is the executor's. Not the embedding's. */
+ * copied. Ask for it when the slot is free: from its forward to the end of its backward the place is the executor's.
+ * Not the embedding's. */
 void *tess_executor_input(const tess_executor *executor, int slot, int unit);
 
 /* in: what unit `begin` reads, which is copied unless it is tess_executor_input(); NULL with the embedding. out: gets
