@@ -8,7 +8,8 @@
 #include "job/environment.h"
 
 static const tess_bench *const benches[] = {&tess_bench_machine, &tess_bench_kernels,   &tess_bench_comm,
-                                            &tess_bench_step,    &tess_bench_precision, &tess_bench_ckpt};
+                                            &tess_bench_step,    &tess_bench_precision, &tess_bench_ckpt,
+                                            &tess_bench_offload};
 enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]), MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
 
 /* A bench's flags for cli_parse: those of the report, the common options, the bench's own. */

@@ -90,6 +90,10 @@ expect "a folder in memory" 2 "/dev/shm is a tmpfs, whose files are memory" \
 expect "copies in memory besides" 2 "checkpoint.memory_copies keeps the state in memory" \
     "$tessera" train run.yaml job.dump_folder=refused offload.grads=true offload.folder="$disk" \
     checkpoint.memory_copies=true
+sed 's/"num_hidden_layers": *[0-9]*/"num_hidden_layers": 900/; s/"vocab_size": *[0-9]*/"vocab_size": 4000000/' model.json |
+    sed 's/"intermediate_size": *[0-9]*/"intermediate_size": 4000000/' >large.json
+expect "a disk that is too small" 2 "on the disk of $disk, which has" \
+    "$tessera" train run.yaml job.dump_folder=refused model.config=large.json "${everything[@]}" offload.folder="$disk"
 [ -e refused ] && fail "something was written by runs that were refused" || pass "nothing was written"
 [ -z "$(ls -A "$disk")" ] && pass "nothing is left on the disk" || fail "left on the disk: $(ls -A "$disk")"
 finish

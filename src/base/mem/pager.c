@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/falloc.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,6 +25,7 @@ enum {
     PIECE = 8 << 20, /* large enough for full speed, small enough to start the way back early */
     UNDER_WAY = 2,   /* pieces whose writing has begun while the next is started */
     LARGEST_FOLIO = 2 << 20,
+    ZEROES = 1 << 20,
     NAME_BYTES = 256
 };
 
@@ -156,33 +156,44 @@ static uint64_t place_of(const pager_file *f, const char *at)
 }
 
 /* Where populating is not known, a byte of each page is read; writers then take their faults themselves. */
-static void populate(const tess_pager *p, char *from, char *to, bool write)
+static void populate(const tess_pager *p, char *from, char *to, int how)
 {
-    /* Reading first: the kernel reads ahead, in large folios, for reads only. */
-    if (madvise(from, (size_t)(to - from), MADV_POPULATE_READ) != 0 && errno == EINVAL)
+    if (madvise(from, (size_t)(to - from), how) != 0 && errno == EINVAL)
         for (volatile char *at = from; at < to; at += p->page)
             (void)*at;
-    else if (write)
-        (void)madvise(from, (size_t)(to - from), MADV_POPULATE_WRITE);
 }
 
-/* The file keeps its blocks, so that a full disk is no matter, and reads as zero without a read. A file system that
- * cannot do this reads what nobody wants. */
-static void drop_content(const tess_pager *p, const pager_range *r)
+/* Reading first: the kernel reads ahead, in large folios, for reads only. */
+static void bring_piece(const tess_pager *p, char *from, char *to, bool write)
 {
-    char *from = page_up(p, r->begin), *to = page_down(p, r->end);
-    if (from < to)
-        (void)fallocate(r->file->fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, (off_t)place_of(r->file, from),
-                        to - from);
+    populate(p, from, to, MADV_POPULATE_READ);
+    if (write)
+        populate(p, from, to, MADV_POPULATE_WRITE);
+}
+
+/* Zeroes are written to the file, in the page cache: whole pages that are written are not read first, and come in large
+ * folios. (Extents that were zeroed instead, FALLOC_FL_ZERO_RANGE, cost ten times as much: each of their pages has its
+ * own transaction in ext4's journal.) A write that fails leaves what is there, which nobody reads. */
+static void drop_content(const pager_file *f, char *from, char *to)
+{
+    static const char zeroes[ZEROES];
+    for (char *at = from; at < to; at += ZEROES)
+        (void)!pwrite(f->fd, zeroes, to - at < ZEROES ? (size_t)(to - at) : ZEROES, (off_t)place_of(f, at));
 }
 
 static void bring(const tess_pager *p, const pager_range *r, tess_page_use use)
 {
-    char *end = page_up(p, r->end);
-    if (use == TESS_PAGE_OVERWRITE)
-        drop_content(p, r);
-    for (char *from = page_down(p, r->begin); from < end; from += PIECE)
-        populate(p, from, end - from < PIECE ? end : from + PIECE, use != TESS_PAGE_READ);
+    char *begin = page_down(p, r->begin), *end = page_up(p, r->end);
+    char *first_whole = page_up(p, r->begin), *last_whole = page_down(p, r->end);
+    for (char *from = begin; from < end; from += PIECE) {
+        char *to = end - from < PIECE ? end : from + PIECE;
+        if (use == TESS_PAGE_OVERWRITE) {
+            drop_content(r->file, from > first_whole ? from : first_whole, to < last_whole ? to : last_whole);
+            populate(p, from, to, MADV_POPULATE_WRITE);
+        } else {
+            bring_piece(p, from, to, use == TESS_PAGE_UPDATE);
+        }
+    }
 }
 
 /* Waits for the writing of [from, to), which has begun if it `was_written`, and drops it. A folio leaves as a whole, so
