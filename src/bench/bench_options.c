@@ -87,13 +87,18 @@ static const tess_option ckpt[] = {
     SWITCH("--keep", ckpt.keep, "leave the checkpoints in the folder"),
 };
 
+static const tess_option offload[] = {
+    ROW("--folder", TESS_OPTION_TEXT, offload.folder, .fallback = ".", .help = "a folder on the disk to measure (.)"),
+    INT("--max", offload.max_mb, "2000", 10, 2000, "MB of the largest transfer"),
+};
+
 #define TABLE(rows)                                       \
     {                                                     \
 #rows, "", rows, sizeof(rows) / sizeof((rows)[0]) \
     }
 
 static const tess_option_table tables[] = {
-    TABLE(common), TABLE(step), TABLE(precision), TABLE(packing), TABLE(ckpt), TABLE(comm),
+    TABLE(common), TABLE(step), TABLE(precision), TABLE(packing), TABLE(ckpt), TABLE(offload), TABLE(comm),
 };
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 

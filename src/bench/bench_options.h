@@ -33,6 +33,10 @@ typedef struct tess_bench_options {
         bool bf16, zstd, buffered, keep;
     } ckpt;
     struct {
+        char folder[TESS_TEXT_SIZE];
+        int64_t max_mb;
+    } offload;
+    struct {
         tess_text_list ranks;
         int64_t min_bytes, max_bytes, factor;
         double link_gbit, iperf_gbit; /* of a host's link: nominal, and by iperf3; 0: not given */

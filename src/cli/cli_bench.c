@@ -9,7 +9,7 @@
 
 static const tess_bench *const benches[] = {&tess_bench_machine, &tess_bench_kernels,   &tess_bench_comm,
                                             &tess_bench_step,    &tess_bench_precision, &tess_bench_packing,
-                                            &tess_bench_ckpt};
+                                            &tess_bench_ckpt,    &tess_bench_offload};
 enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]), MAX_FLAGS = 32, N_OUTPUT_FLAGS = 3 };
 
 /* A bench's flags for cli_parse: those of the report, the common options, the bench's own. */
@@ -23,8 +23,9 @@ typedef struct flag_set {
 static const char *value_name(const tess_option *row)
 {
     static const char *const names[] = {
-        [TESS_OPTION_BOOL] = NULL,   [TESS_OPTION_INT] = "N",         [TESS_OPTION_FLOAT] = "X",
-        [TESS_OPTION_TEXT] = "TEXT", [TESS_OPTION_CHOICE] = "CHOICE", [TESS_OPTION_LIST] = "A,B,...",
+        [TESS_OPTION_BOOL] = NULL,      [TESS_OPTION_INT] = "N",     [TESS_OPTION_FLOAT] = "X",
+        [TESS_OPTION_BYTES] = "BYTES",  [TESS_OPTION_TEXT] = "TEXT", [TESS_OPTION_CHOICE] = "CHOICE",
+        [TESS_OPTION_LIST] = "A,B,...",
     };
     return names[row->type];
 }

@@ -56,8 +56,9 @@ struct tess_runtime {
     comm_observer observer;                                     /* zeroes: none */
     struct tess_rehearsal *rehearsal;                           /* NULL: none (rehearsal.h) */
     tess_mem *mem;
-    tess_stream *stream;          /* of collectives: one thread, the kernel table of this rank */
-    struct tess_persist *persist; /* this rank's persistent memory, NULL: none (job/persist/persist.h) */
+    tess_stream *stream;               /* of collectives: one thread, the kernel table of this rank */
+    struct tess_persist *persist;      /* this rank's persistent memory, NULL: none (job/persist/persist.h) */
+    struct tess_persist *persist_disk; /* the same on disk */
     const struct comm_transport *transport;
     tess_job job;
     tess_job_row *row;

@@ -17,19 +17,26 @@
 
 static const comm_transport one_host = {.longest_sleep_ns = COMM_LONGEST_SLEEP_NS};
 
-static tess_status open_persist(tess_runtime *rt)
+static tess_status open_block(tess_runtime *rt, const char *variable, tess_persist **block)
 {
     int fd;
-    tess_status status = TESS_OK;
-    if (getenv("TESSERA_PERSIST_FD") == NULL)
+    if (getenv(variable) == NULL)
         return TESS_OK;
-    status = tess_environment_number("TESSERA_PERSIST_FD", 0, INT_MAX, &fd);
+    TESS_TRY(tess_environment_number(variable, 0, INT_MAX, &fd));
+    return tess_persist_open(rt->mem, fd, block);
+}
+
+static tess_status open_persist(tess_runtime *rt)
+{
+    tess_status status = open_block(rt, "TESSERA_PERSIST_FD", &rt->persist);
     if (status == TESS_OK)
-        status = tess_persist_open(rt->mem, fd, &rt->persist);
-    if (status == TESS_OK)
-        tess_persist_attach(rt->persist, rt->mem);
-    else
+        status = open_block(rt, "TESSERA_PERSIST_DISK_FD", &rt->persist_disk);
+    if (status != TESS_OK) {
+        tess_persist_close(&rt->persist);
         tess_job_close(&rt->job, false);
+    } else if (rt->persist != NULL) {
+        tess_persist_attach(rt->persist, rt->mem);
+    }
     return status;
 }
 

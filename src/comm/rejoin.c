@@ -75,3 +75,8 @@ tess_persist *tess_persist_of(const tess_runtime *runtime)
 {
     return runtime->persist;
 }
+
+tess_persist *tess_persist_disk_of(const tess_runtime *runtime)
+{
+    return runtime->persist_disk;
+}

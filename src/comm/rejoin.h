@@ -20,5 +20,7 @@ void tess_launch_resumed(tess_runtime *runtime, int64_t step);
 
 /* This rank's block of persistent memory, mapped as long as the runtime lives; NULL: none. */
 tess_persist *tess_persist_of(const tess_runtime *runtime);
+/* The one on disk. */
+tess_persist *tess_persist_disk_of(const tess_runtime *runtime);
 
 #endif

@@ -106,6 +106,7 @@ joined:
     tess_recorder_end(rt);
 job:
     tess_persist_close(&rt->persist);
+    tess_persist_close(&rt->persist_disk);
     tess_job_close(&rt->job, rt->owns_fd);
     tess_mem_free(mem, rt->processes);
 tuning:
@@ -137,6 +138,7 @@ void tess_runtime_destroy(tess_runtime **handle)
         rt->transport->leave(rt);
     tess_recorder_end(rt);
     tess_persist_close(&rt->persist);
+    tess_persist_close(&rt->persist_disk);
     tess_job_close(&rt->job, rt->owns_fd);
     if (rt->observer.self != NULL)
         rt->observer.end(rt, rt->observer.self, orderly);

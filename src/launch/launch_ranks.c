@@ -17,6 +17,12 @@ static void set_number(const char *name, int number)
     setenv(name, text, 1);
 }
 
+static void hand_down(const char *name, int fd)
+{
+    set_number(name, fd);
+    tess_os_inherit(fd);
+}
+
 static void run_rank(const launcher *l, int rank, pid_t parent)
 {
     const launch_payload *what = &l->what;
@@ -26,10 +32,10 @@ static void run_rank(const launcher *l, int rank, pid_t parent)
     set_number("TESSERA_SHM_FD", l->job.fd);
     if (l->options.trace_folder != NULL)
         setenv("TESSERA_TRACE", l->options.trace_folder, 1);
-    if (l->options.persist != NULL) {
-        set_number("TESSERA_PERSIST_FD", l->options.persist->fds[rank]);
-        tess_os_inherit(l->options.persist->fds[rank]);
-    }
+    if (l->options.persist != NULL)
+        hand_down("TESSERA_PERSIST_FD", l->options.persist->fds[rank]);
+    if (l->options.persist != NULL && l->options.persist->disk_fds != NULL)
+        hand_down("TESSERA_PERSIST_DISK_FD", l->options.persist->disk_fds[rank]);
     if (what->fn != NULL) {
         tess_job job = l->job;
         tess_job_close(&job, false);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/mem/named.h"
+
 static tess_status check_options(const tess_model *model, const tess_executor_options *o)
 {
     const tess_model_config *config = &model->config;
@@ -16,6 +18,9 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
         (long long)o->max_position, (long long)longest);
     TESS_CHECK(o->recompute != TESS_RECOMPUTE_EVERY_N || o->recompute_every >= 1, TESS_E_INVALID,
                "executor: recomputing every %d layers; it must be at least 1", o->recompute_every);
+    TESS_CHECK(o->recompute != TESS_RECOMPUTE_SELECTIVE ||
+                   (o->recompute_groups & TESS_GROUP_ALL && o->recompute_choices >= 0),
+               TESS_E_INVALID, "executor: recomputing selectively needs groups of tensors");
     TESS_CHECK(o->n_slots >= 0 && o->n_slots <= TESS_MAX_SLOTS, TESS_E_INVALID,
                "executor: %d slots; 1 to %d micro-batches may be under way", o->n_slots, TESS_MAX_SLOTS);
     for (int slot = 0; o->slot_units != NULL && slot < o->n_slots; slot++)
@@ -44,7 +49,16 @@ static size_t host_bytes(const tess_executor_options *o)
 static size_t device_bytes(const tess_model *model, const tess_executor_options *options)
 {
     tess_executor counted = {.model = model, .options = *options};
-    return tess_executor_plan(&counted, NULL);
+    return tess_executor_plan(&counted, NULL, NULL);
+}
+
+/* In memory are the layer that is computed, the one behind it, which leaves, and the one ahead. */
+size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_options *options, size_t *resident)
+{
+    tess_executor counted = {.model = model, .options = *options};
+    (void)tess_executor_plan(&counted, NULL, NULL);
+    *resident = counted.disk_bytes / 3 < counted.largest_on_disk ? counted.disk_bytes : 3 * counted.largest_on_disk;
+    return counted.disk_bytes;
 }
 
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options)
@@ -70,11 +84,35 @@ static tess_status fill_rope_tables(tess_executor *e)
     return status;
 }
 
+static tess_status alloc_on_disk(tess_executor *e)
+{
+    tess_mem *mem = tess_stream_mem(e->stream);
+    const tess_device *device = tess_stream_device(e->stream);
+    size_t resident, bytes = tess_executor_disk_bytes(e->model, &e->options, &resident);
+    TESS_CHECK(tess_device_get_properties(device)->host_memory, TESS_E_UNSUPPORTED,
+               "activations on disk: kernels read the host's memory there, and device %s has its own",
+               tess_device_get_properties(device)->name);
+    TESS_CHECK(tess_mem_on_disk(mem, TESS_POOL_ACTIVATIONS), TESS_E_INVALID,
+               "activations on disk: there is no disk for them");
+    e->pager = tess_mem_pager(mem);
+    tess_pager_make_room(e->pager, resident);
+    return tess_mem_alloc_private(mem, TESS_POOL_ACTIVATIONS, "activations", bytes, &e->disk);
+}
+
+static void free_activations(tess_executor *e)
+{
+    tess_device_free(tess_stream_device(e->stream), e->memory);
+    tess_mem_free_private(tess_stream_mem(e->stream), TESS_POOL_ACTIVATIONS, e->disk_bytes, e->disk);
+    e->memory = e->disk = NULL;
+}
+
 static tess_status alloc_activations(tess_executor *e)
 {
+    if (e->options.on_disk)
+        TESS_TRY(alloc_on_disk(e));
     TESS_TRY(tess_device_alloc(tess_stream_device(e->stream), TESS_POOL_ACTIVATIONS,
                                device_bytes(e->model, &e->options), "activations", &e->memory));
-    tess_executor_plan(e, e->memory);
+    tess_executor_plan(e, e->memory, e->disk);
     return tess_executor_rotates(e) ? fill_rope_tables(e) : TESS_OK;
 }
 
@@ -124,7 +162,7 @@ void tess_executor_destroy(tess_executor **executor)
     if (*executor == NULL)
         return;
     tess_mem *mem = tess_stream_mem((*executor)->stream);
-    tess_device_free(tess_stream_device((*executor)->stream), (*executor)->memory);
+    free_activations(*executor);
     tess_mem_free(mem, (*executor)->host_memory);
     tess_mem_free(mem, (*executor)->none);
     tess_mem_free(mem, (*executor)->slots);
@@ -135,13 +173,17 @@ void tess_executor_destroy(tess_executor **executor)
 
 void tess_executor_sleep(tess_executor *e)
 {
-    tess_device_free(tess_stream_device(e->stream), e->memory);
-    e->memory = NULL;
+    free_activations(e);
 }
 
 tess_status tess_executor_wake(tess_executor *e)
 {
-    return e->memory == NULL ? alloc_activations(e) : TESS_OK;
+    if (e->memory != NULL)
+        return TESS_OK;
+    tess_status status = alloc_activations(e);
+    if (status != TESS_OK)
+        free_activations(e);
+    return status;
 }
 
 const tess_executor_options *tess_executor_get_options(const tess_executor *e)

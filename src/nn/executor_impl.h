@@ -2,6 +2,7 @@
 #ifndef TESS_NN_EXECUTOR_IMPL_H
 #define TESS_NN_EXECUTOR_IMPL_H
 
+#include "base/mem/pager.h"
 #include "device/device.h"
 #include "nn/layers/layers.h"
 
@@ -11,6 +12,9 @@ typedef enum tess_unit_state { TESS_UNIT_EMPTY, TESS_UNIT_FORWARD, TESS_UNIT_OWE
 typedef struct tess_unit_memory {
     tess_layer_saved saved; /* of the head: h and input_stats */
     tess_layer_work work;
+    void *own_rows; /* of h: all that is kept of it, and h is the slot's, for forward and backward; NULL: h is kept */
+    char *on_disk;  /* what is kept of a layer, where it is on disk; else NULL */
+    size_t disk_bytes;
     const void *dout; /* the caller's, of the last unit of a range without the head: its dh3 */
     tess_unit_state state;
 } tess_unit_memory;
@@ -28,11 +32,15 @@ struct tess_executor {
     const tess_model *model;
     tess_hooks hooks;
     tess_executor_options options;
-    void *memory;            /* of the device: all activations */
-    void *host_memory;       /* descriptors, and what a token loss is shown */
-    tess_unit_memory *units; /* (n_slots, n_units) */
-    tess_slot_units *slots;  /* (n_slots), or NULL */
-    tess_points points;      /* degree 1: none */
+    void *memory;                       /* of the device: all activations */
+    void *host_memory;                  /* descriptors, and what a token loss is shown */
+    tess_pager *pager;                  /* of what is on disk; NULL: nothing */
+    void *disk;                         /* all that is there */
+    size_t disk_bytes, largest_on_disk; /* of it, and of a layer, as planned */
+    bool forgets;                       /* no backward follows */
+    tess_unit_memory *units;            /* (n_slots, n_units) */
+    tess_slot_units *slots;             /* (n_slots), or NULL */
+    tess_points points;                 /* degree 1: none */
     tess_split_work split;
     tess_low_rank_work low_rank;
     tess_layer_work work; /* the part that all units share */
@@ -46,9 +54,25 @@ struct tess_executor {
     tess_status seen;             /* the first failure of a fetch for the watch */
 };
 
-/* Places all activations from `base` on and sets the pointers (units[] only if it exists). base NULL only counts.
- * Returns the bytes, or SIZE_MAX if they overflow. */
-size_t tess_executor_plan(tess_executor *executor, char *base);
+/* Places all activations from `base` and, what is on disk, `disk` on, and sets the pointers (units[] only if it
+ * exists). NULL only counts. Sets disk_bytes and largest_on_disk. Returns the bytes from base on, or SIZE_MAX if they
+ * overflow.
+ */
+size_t tess_executor_plan(tess_executor *executor, char *base, char *disk);
+
+/* ---- Pages of what is kept on disk (executor_paging.c): each call is about one unit, and one ahead of it ---- */
+/* Before the forward of a unit of the range. */
+tess_status tess_executor_page_forward(tess_executor *executor, const tess_range *range, int unit);
+/* Nothing of the range's forward reads the unit any more. */
+void tess_executor_page_kept(tess_executor *executor, const tess_range *range, int unit);
+/* Before the backward of a unit, and ahead of that of the range's last one. */
+tess_status tess_executor_page_backward(tess_executor *executor, const tess_range *range, int unit,
+                                        tess_backward_part part);
+void tess_executor_page_ahead(tess_executor *executor, const tess_range *range, int unit, tess_backward_part part);
+/* Behind its backward. */
+void tess_executor_page_done(tess_executor *executor, const tess_range *range, int unit, tess_backward_part part);
+/* Before the stream is put where the unit reads it. */
+void tess_executor_page_input(const tess_executor *executor, int slot, int unit);
 
 static inline tess_unit_memory *tess_executor_memory(const tess_executor *executor, int slot, int unit)
 {
@@ -73,8 +97,17 @@ static inline tess_slot_units tess_executor_units_of(const tess_executor *execut
     return given != NULL ? given[slot] : (tess_slot_units){0, executor->model->n_units};
 }
 
-/* The layer of this unit saves its input alone. */
-bool tess_executor_recomputes(const tess_executor *executor, int unit);
+/* Groups of this unit's layer that backward computes again. */
+unsigned tess_executor_recomputes(const tess_executor *executor, int unit);
+
+/* No backward reads what the unit computes. */
+static inline bool tess_executor_is_frozen(const tess_executor *executor, int unit)
+{
+    return !executor->options.train || unit < executor->options.first_trainable_unit;
+}
+
+/* SELECTIVE: pairs of a layer and a group that may be dropped. */
+int tess_executor_count_choices(const tess_executor *executor);
 
 /* A layer rotates q and k. */
 bool tess_executor_rotates(const tess_executor *executor);

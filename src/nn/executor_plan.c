@@ -24,17 +24,26 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Of ranks that share it, the first holds the most. */
+static size_t first_share(const tess_model *model, tess_cut cut)
+{
+    int64_t begin, size;
+    tess_cut_range(cut, model->part.tp_degree, 0, &begin, &size);
+    return (size_t)size;
+}
+
 typedef struct plan_sizes {
     size_t T, R, C, Q, K, H, G, F, V, element; /* R: rows of the stream */
-    bool train, gated, qk_norm, layer_norm;
+    bool kept, gated, qk_norm, layer_norm;     /* kept: a backward reads what the unit computes */
 } plan_sizes;
 
-static plan_sizes sizes_of(const tess_executor *e, const tess_block *block)
+static plan_sizes sizes_of(const tess_executor *e, int unit)
 {
     const tess_model_config *c = &e->model->config;
+    const tess_block *block = &e->model->blocks[unit];
     return (plan_sizes){
         .T = (size_t)e->options.max_tokens,
-        .R = (size_t)tess_executor_stream_rows(e->model, &e->options, e->options.max_tokens),
+        .R = (size_t)tess_executor_stream_room(e->model, &e->options),
         .C = (size_t)c->hidden_size,
         .Q = (size_t)(block->n_heads * block->head_size),
         .K = (size_t)(block->n_kv_heads * block->head_size),
@@ -43,7 +52,7 @@ static plan_sizes sizes_of(const tess_executor *e, const tess_block *block)
         .F = (size_t)block->intermediate_size,
         .V = (size_t)tess_model_config_outputs(c),
         .element = tess_dtype_size(e->options.dtype),
-        .train = e->options.train,
+        .kept = !tess_executor_is_frozen(e, unit),
         .gated = block->gate.weight >= 0,
         .qk_norm = tess_block_norms_heads(block),
         .layer_norm = block->layer_norm,
@@ -71,7 +80,7 @@ static float *floats(cursor *at, const plan_sizes *n, size_t width)
 static tess_norm_stats take_stats(cursor *at, const plan_sizes *n)
 {
     tess_norm_stats stats = {NULL, NULL};
-    if (!n->train)
+    if (!n->kept)
         return stats;
     stats.rstd = take(at, n->R, sizeof(float));
     if (n->layer_norm)
@@ -94,58 +103,53 @@ static void take_qkv(cursor *at, const plan_sizes *n, void **q, void **k, void *
     *v = row != NULL ? row + (n->Q + n->K) * n->element : NULL;
 }
 
-static void take_attention(cursor *at, const plan_sizes *n, tess_layer_saved *saved)
+/* Groups of a layer's tensors: all of it but its input. */
+static void take_groups(cursor *at, const plan_sizes *n, unsigned groups, tess_layer_saved *saved)
 {
-    take_qkv(at, n, &saved->q_raw, &saved->k_raw, &saved->v);
-    saved->q = saved->q_raw;
-    saved->k = saved->k_raw;
-    saved->out = elements(at, n, n->Q);
-    if (!n->train)
-        return;
-    saved->lse = floats(at, n, n->H);
-    if (n->qk_norm) {
+    if (groups & TESS_GROUP_ATTENTION_INPUTS) {
+        saved->input_stats = take_stats(at, n);
+        take_qkv(at, n, &saved->q_raw, &saved->k_raw, &saved->v);
+        saved->q = saved->q_raw;
+        saved->k = saved->k_raw;
+    }
+    if ((groups & TESS_GROUP_ATTENTION_INPUTS) && n->kept && n->qk_norm) {
         saved->q_rstd = floats(at, n, n->H);
         saved->k_rstd = floats(at, n, n->G);
     }
-}
-
-static void take_mlp(cursor *at, const plan_sizes *n, tess_layer_saved *saved)
-{
-    if (n->gated)
+    if (groups & TESS_GROUP_ATTENTION)
+        saved->out = elements(at, n, n->Q);
+    if ((groups & TESS_GROUP_ATTENTION) && n->kept)
+        saved->lse = floats(at, n, n->H);
+    if (groups & TESS_GROUP_RESIDUAL) {
+        saved->h2 = stream_of(at, n);
+        saved->mlp_stats = take_stats(at, n);
+    }
+    if ((groups & TESS_GROUP_FEED_FORWARD) && n->gated)
         saved->gate = elements(at, n, n->F);
-    saved->up = elements(at, n, n->F);
+    if (groups & TESS_GROUP_FEED_FORWARD)
+        saved->up = elements(at, n, n->F);
 }
 
-/* All of a layer but its input. */
-static void take_layer(cursor *at, const plan_sizes *n, tess_layer_saved *saved)
-{
-    saved->input_stats = take_stats(at, n);
-    saved->mlp_stats = take_stats(at, n);
-    saved->h2 = stream_of(at, n);
-    take_attention(at, n, saved);
-    take_mlp(at, n, saved);
-}
-
-/* Work space of one phase of a layer at a time: attention, feed-forward. Without backward, what the layer saves is part
- * of the work space of its phase. */
+/* Work space of one phase of a layer at a time: attention, feed-forward. What no backward reads of a layer is part of
+ * the work space of its phase. */
 static size_t take_phases(cursor *at, const plan_sizes *n, tess_unit_memory *m)
 {
     size_t start = at->used, attention;
-    if (!n->train)
-        take_attention(at, n, &m->saved);
+    if (!n->kept)
+        take_groups(at, n, TESS_GROUP_ATTENTION_INPUTS | TESS_GROUP_ATTENTION, &m->saved);
     if (n->qk_norm) {
         m->saved.q = elements(at, n, n->Q);
         m->saved.k = elements(at, n, n->K);
     }
-    if (n->train)
+    if (n->kept)
         m->work.dout = elements(at, n, n->Q);
-    if (n->train && !m->work.deferred)
+    if (n->kept && !m->work.deferred)
         take_qkv(at, n, &m->work.dq, &m->work.dk, &m->work.dv);
     attention = at->used;
 
     at->used = start;
-    if (!n->train)
-        take_mlp(at, n, &m->saved);
+    if (!n->kept)
+        take_groups(at, n, TESS_GROUP_FEED_FORWARD, &m->saved);
     if (!m->work.deferred)
         m->work.act = elements(at, n, n->F);
     return larger(attention, at->used);
@@ -163,7 +167,7 @@ static size_t take_logits(tess_executor *e, cursor *at, const tess_block *block,
         e->head.own_weight = take(at, (size_t)own * n->C, n->element);
         e->head.own_logits = take(at, rows * (size_t)own, sizeof(float));
     }
-    if (!n->train)
+    if (!n->kept)
         return at->used;
     e->head.entropy = floats(at, n, 1);
     e->head.dlogprob = floats(at, n, 1);
@@ -187,8 +191,8 @@ static void take_deferred(cursor *at, const plan_sizes *n, tess_layer_work *w)
 
 static bool defers(const tess_executor *e, int unit)
 {
-    return e->options.train && e->options.split_backward && e->model->blocks[unit].kind == TESS_BLOCK_LAYER &&
-           !tess_executor_recomputes(e, unit);
+    return e->options.split_backward && e->model->blocks[unit].kind == TESS_BLOCK_LAYER &&
+           !tess_executor_is_frozen(e, unit) && tess_executor_recomputes(e, unit) == 0;
 }
 
 /* The memory of a unit; without memory to plan for, what is only counted. */
@@ -205,13 +209,13 @@ static size_t plan_shared_unit(tess_executor *e, cursor *at, plan_share what, in
 {
     tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
     const tess_block *block = &e->model->blocks[unit];
-    plan_sizes n = sizes_of(e, block);
+    plan_sizes n = sizes_of(e, unit);
     if (what == SHARE_PHASES && block->kind == TESS_BLOCK_HEAD)
         return take_logits(e, at, block, &n);
     if (what == SHARE_PHASES && block->kind == TESS_BLOCK_LAYER)
         return take_phases(at, &n, m);
-    if (what == SHARE_SAVED && tess_executor_recomputes(e, unit))
-        take_layer(at, &n, &m->saved);
+    if (what == SHARE_SAVED)
+        take_groups(at, &n, tess_executor_recomputes(e, unit), &m->saved);
     return at->used;
 }
 
@@ -228,14 +232,49 @@ static void plan_shared(tess_executor *e, cursor *at, plan_share what)
     at->used = most;
 }
 
+/* Of its input a rank keeps the rows that are its own. */
+static bool partitions(const tess_executor *e, int unit)
+{
+    return e->options.partition_inputs && e->model->part.tp_degree > 1 && !e->options.sequence_parallel &&
+           tess_executor_recomputes(e, unit) != 0;
+}
+
+/* Whole pages: units come and go one by one. */
+enum { PAGES = 1 << 16 };
+
+/* Tensors of a layer from its forward to the end of its backward. */
+static void plan_layer(tess_executor *e, cursor *at, int unit, tess_unit_memory *m, void *passing)
+{
+    plan_sizes n = sizes_of(e, unit);
+    m->saved.h = partitions(e, unit) ? passing : stream_of(at, &n);
+    if (partitions(e, unit))
+        m->own_rows = take(at, first_share(e->model, (tess_cut){(int64_t)n.T, 1}) * n.C, n.element);
+    m->saved.dropped = tess_executor_recomputes(e, unit);
+    take_groups(at, &n, TESS_GROUP_ALL & ~m->saved.dropped, &m->saved);
+}
+
+static void plan_layer_on_disk(tess_executor *e, cursor *disk, int unit, tess_unit_memory *m, void *passing)
+{
+    size_t begin = disk->used;
+    plan_layer(e, disk, unit, m, passing);
+    (void)take(disk, (PAGES - disk->used % PAGES) % PAGES, 1);
+    m->on_disk = disk->base != NULL ? disk->base + begin : NULL;
+    m->disk_bytes = disk->used - begin;
+    e->largest_on_disk = larger(e->largest_on_disk, m->disk_bytes);
+}
+
 /* What one micro-batch keeps of a unit from its forward to the end of its backward. */
-static void plan_unit(tess_executor *e, cursor *at, int slot, int unit)
+static void plan_unit(tess_executor *e, cursor *at, cursor *disk, int slot, int unit, void *passing)
 {
     tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
     const tess_block *block = &e->model->blocks[unit];
-    plan_sizes n = sizes_of(e, block);
+    plan_sizes n = sizes_of(e, unit);
     m->work = e->work;
     m->work.deferred = defers(e, unit);
+    if (!n.kept) {
+        m->saved.h = m->saved.h2 = passing;
+        return;
+    }
     if (unit > tess_executor_units_of(e, slot).begin && e->units != NULL)
         m->work.dh = tess_executor_memory(e, slot, unit - 1)->work.dh3;
     if (e->options.split_backward && block->kind != TESS_BLOCK_HEAD && unit < tess_executor_units_of(e, slot).end - 1)
@@ -244,25 +283,37 @@ static void plan_unit(tess_executor *e, cursor *at, int slot, int unit)
         take_deferred(at, &n, &m->work);
     if (block->kind == TESS_BLOCK_EMBEDDING)
         return;
-    m->saved.h = stream_of(at, &n);
-    m->saved.recompute = tess_executor_recomputes(e, unit);
-    if (block->kind == TESS_BLOCK_HEAD)
+    if (block->kind == TESS_BLOCK_HEAD) {
+        m->saved.h = stream_of(at, &n);
         m->saved.input_stats = take_stats(at, &n);
-    else if (!m->saved.recompute)
-        take_layer(at, &n, &m->saved);
+    } else if (e->options.on_disk) {
+        plan_layer_on_disk(e, disk, unit, m, passing);
+    } else {
+        plan_layer(e, at, unit, m, passing);
+    }
 }
 
-/* Without backward nothing is kept: the stream is one tensor. */
-static void plan_stream(tess_executor *e, cursor *at)
+/* The stream where it is not kept: of one micro-batch, from unit to unit. */
+static void *plan_passing(tess_executor *e, cursor *at, tess_slot_units units)
 {
-    plan_sizes n = sizes_of(e, &e->model->blocks[0]);
-    void *stream = stream_of(at, &n);
-    for (int slot = 0; slot < tess_executor_slots(&e->options); slot++)
-        for (int unit = 0; unit < e->model->n_units; unit++) {
-            tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
-            m->work = e->work;
-            m->saved.h = m->saved.h2 = stream;
-        }
+    bool passes = false;
+    for (int unit = units.begin; unit < units.end; unit++)
+        passes |= tess_executor_is_frozen(e, unit) || partitions(e, unit);
+    plan_sizes n = sizes_of(e, units.begin);
+    return passes ? stream_of(at, &n) : NULL;
+}
+
+/* Micro-batches take turns where none has a backward, and pass through one tensor. */
+static void plan_slots(tess_executor *e, cursor *at, cursor *disk)
+{
+    void *passing = NULL;
+    for (int slot = 0; slot < tess_executor_slots(&e->options); slot++) {
+        tess_slot_units units = tess_executor_units_of(e, slot);
+        if (slot == 0 || e->options.train)
+            passing = plan_passing(e, at, units);
+        for (int unit = units.begin; unit < units.end; unit++)
+            plan_unit(e, at, disk, slot, unit, passing);
+    }
 }
 
 /* Layers have one size of feed-forward. */
@@ -293,7 +344,7 @@ static void plan_split(tess_executor *e, cursor *at)
     e->split.by_rows = cuts_products_by_rows(e);
     size_t rows = T, columns = (size_t)slice, operands = T * 2 * (size_t)slice, weights = 0;
     if (e->split.by_rows) {
-        rows = (size_t)tess_executor_stream_rows(model, &e->options, e->options.max_tokens);
+        rows = (size_t)tess_executor_stream_room(model, &e->options);
         columns = (size_t)C;
     }
     for (int unit = 0; unit < model->n_units; unit++) {
@@ -334,12 +385,12 @@ static size_t widest_adapted(const tess_block *block, bool train)
 /* float32 sums into their place, but for the gradient of an activation. */
 static void plan_low_rank(tess_executor *e, cursor *at)
 {
-    plan_sizes n = sizes_of(e, &e->model->blocks[0]);
+    plan_sizes n = sizes_of(e, 0);
     size_t widest = 0;
     bool narrow = e->options.dtype != TESS_F32, sums = narrow;
     for (int unit = 0; unit < e->model->n_units; unit++) {
-        widest = larger(widest, widest_adapted(&e->model->blocks[unit], n.train));
-        sums |= n.train && e->model->blocks[unit].down.adapter.rank > 0;
+        widest = larger(widest, widest_adapted(&e->model->blocks[unit], e->options.train));
+        sums |= e->options.train && e->model->blocks[unit].down.adapter.rank > 0;
     }
     e->low_rank.low = elements(at, &n, (size_t)e->model->config.lora.rank);
     if (sums)
@@ -351,11 +402,11 @@ static void plan_low_rank(tess_executor *e, cursor *at)
 /* What all blocks work in. */
 static void plan_common(tess_executor *e, cursor *at)
 {
-    plan_sizes n = sizes_of(e, &e->model->blocks[0]);
+    plan_sizes n = sizes_of(e, 0);
     tess_layer_work *w = &e->work;
     w->branch = stream_of(at, &n);
     w->y = elements(at, &n, n.C);
-    if (n.train) {
+    if (e->options.train) {
         int64_t T = (int64_t)n.T;
         size_t fusing = tess_gemm_fused_work(T, (int64_t)n.C, true, TESS_THEN_NOTHING, e->options.dtype);
         for (int unit = 0; unit < e->model->n_units; unit++)
@@ -382,33 +433,18 @@ bool tess_executor_rotates(const tess_executor *e)
     return false;
 }
 
-bool tess_executor_recomputes(const tess_executor *e, int unit)
+size_t tess_executor_plan(tess_executor *e, char *base, char *on_disk)
 {
-    const tess_executor_options *o = &e->options;
-    return o->train && e->model->blocks[unit].kind == TESS_BLOCK_LAYER &&
-           (o->recompute == TESS_RECOMPUTE_FULL ||
-            (o->recompute == TESS_RECOMPUTE_EVERY_N && e->model->blocks[unit].layer % o->recompute_every == 0));
-}
-
-size_t tess_executor_plan(tess_executor *e, char *base)
-{
-    cursor at = {base, 0};
+    cursor at = {base, 0}, disk = {on_disk, 0};
     plan_common(e, &at);
     if (tess_executor_rotates(e)) {
         size_t count = (size_t)e->options.max_position * (size_t)(e->model->config.head_size / 2);
         e->cos_table = take(&at, count, sizeof(float));
         e->sin_table = take(&at, count, sizeof(float));
     }
-    if (e->options.train) {
-        for (int slot = 0; slot < tess_executor_slots(&e->options); slot++) {
-            tess_slot_units units = tess_executor_units_of(e, slot);
-            for (int unit = units.begin; unit < units.end; unit++)
-                plan_unit(e, &at, slot, unit);
-        }
-        plan_shared(e, &at, SHARE_SAVED);
-    } else {
-        plan_stream(e, &at);
-    }
+    plan_slots(e, &at, &disk);
+    e->disk_bytes = disk.used;
+    plan_shared(e, &at, SHARE_SAVED);
     plan_shared(e, &at, SHARE_PHASES);
     return at.used;
 }
@@ -421,12 +457,9 @@ int64_t tess_executor_stream_rows(const tess_model *model, const tess_executor_o
     return R;
 }
 
-/* Of ranks that share it, the first holds the most. */
-static size_t first_share(const tess_model *model, tess_cut cut)
+int64_t tess_executor_stream_room(const tess_model *model, const tess_executor_options *options)
 {
-    int64_t begin, size;
-    tess_cut_range(cut, model->part.tp_degree, 0, &begin, &size);
-    return (size_t)size;
+    return (int64_t)first_share(model, tess_executor_rows(options, options->max_tokens));
 }
 
 size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options)
@@ -444,6 +477,8 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
         size_t layer = larger(larger(T, C) * widest * element, block->q.stored_whole ? C * q * sizeof(float) : 0);
         size_t head = larger(V * stream * element, larger(lines * logits * sizeof(float), own_lines * V * element));
         most = larger(most, larger(T * stream, rows * C) * element);
+        if (options->partition_inputs)
+            most = larger(most, first_share(model, (tess_cut){options->max_tokens, 1}) * C * element);
         most = larger(most, exchanges_sums(model) ? T * C * sizeof(float) : 0);
         most = larger(most, block->kind == TESS_BLOCK_LAYER ? layer : block->kind == TESS_BLOCK_HEAD ? head : 0);
     }

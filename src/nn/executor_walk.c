@@ -61,6 +61,31 @@ static tess_status leave_stream(const tess_executor *e, const tess_batch *batch,
                                                to, rows_of(e, batch) * e->model->config.hidden_size, e->options.dtype);
 }
 
+/* ---- The input of a layer, of which ranks keep their rows ---- */
+static tess_layer_call by_rows(tess_layer_call call)
+{
+    call.rows = (tess_cut){call.T, 1};
+    return call;
+}
+
+static tess_status keep_rows(const tess_layer_call *call, const tess_unit_memory *m)
+{
+    const tess_layer_call cut = by_rows(*call);
+    int64_t begin, n = tess_own_rows(&cut, &begin);
+    if (m->own_rows == NULL)
+        return TESS_OK;
+    return call->kernels->copy(call->stream, m->own_rows, tess_own_part(&cut, m->saved.h),
+                               (size_t)(n * call->config->hidden_size) * tess_dtype_size(call->dtype), false);
+}
+
+/* Collective where rows are kept. */
+static tess_status bring_rows(const tess_layer_call *call, const tess_unit_memory *m)
+{
+    const tess_layer_call cut = by_rows(*call);
+    const void *whole;
+    return m->own_rows != NULL ? tess_stream_gather(&cut, m->own_rows, m->saved.h, &whole) : TESS_OK;
+}
+
 /* ---- Embedding and layers ---- */
 /* A layer adds what the one before it left, or its h is ready (`first`). */
 static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit, bool first)
@@ -68,13 +93,19 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
     tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
     tess_layer_call call = call_of(e, r->batch, unit);
     bool ready = first || kind_of(e, unit - 1) == TESS_BLOCK_EMBEDDING;
+    if (r->batch != NULL)
+        TESS_TRY(tess_executor_page_forward(e, r, unit));
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, unit, &call.w));
     if (r->batch != NULL && call.block->kind == TESS_BLOCK_EMBEDDING)
         TESS_TRY(tess_embedding_forward(&call, embedded(e, r->slot)));
     else if (r->batch != NULL)
         TESS_TRY(tess_layer_forward(&call, ready ? NULL : &m[-1].saved, &m->saved, &m->work));
     if (r->batch != NULL)
+        TESS_TRY(keep_rows(&call, m));
+    if (r->batch != NULL)
         m->state = TESS_UNIT_FORWARD;
+    if (r->batch != NULL && unit > r->begin)
+        tess_executor_page_kept(e, r, unit - 1);
     return e->hooks.post_forward(e->hooks.self, unit);
 }
 
@@ -85,7 +116,7 @@ static tess_status forward_range(tess_executor *e, const tess_range *r, const vo
     int last = head ? r->end - 2 : r->end - 1; /* below r->begin: the head alone */
     tess_unit_memory *m = r->batch != NULL ? tess_executor_memory(e, r->slot, r->begin) : NULL;
     if (r->batch != NULL && kind_of(e, r->begin) != TESS_BLOCK_EMBEDDING && in != m->saved.h)
-        TESS_TRY(copy_stream(e, r->batch, m->saved.h, in));
+        TESS_TRY(copy_stream(e, r->batch, tess_executor_input(e, r->slot, r->begin), in));
     for (int unit = r->begin; unit <= last; unit++)
         TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin), "%s: forward", title_of(e, unit));
     if (r->batch == NULL)
@@ -95,7 +126,19 @@ static tess_status forward_range(tess_executor *e, const tess_range *r, const vo
         m->state = TESS_UNIT_FORWARD;
         out = m->saved.h;
     }
-    return last >= r->begin ? leave_stream(e, r->batch, r->slot, last, out) : TESS_OK;
+    if (last >= r->begin)
+        TESS_TRY(leave_stream(e, r->batch, r->slot, last, out));
+    if (last >= r->begin && (!head || e->forgets)) /* else its backward comes next */
+        tess_executor_page_kept(e, r, last);
+    return TESS_OK;
+}
+
+static tess_status forward_alone(tess_executor *e, const tess_range *r, const void *in, void *out)
+{
+    e->forgets = true;
+    tess_status status = forward_range(e, r, in, out);
+    e->forgets = false;
+    return status;
 }
 
 /* At its ends a range works in the caller's memory. */
@@ -110,8 +153,15 @@ static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int 
     return work;
 }
 
+static tess_status backward_layer(const tess_layer_call *call, const tess_unit_memory *m, const tess_layer_work *work,
+                                  bool want_dh)
+{
+    TESS_TRY(bring_rows(call, m));
+    return tess_layer_backward(call, &m->saved, work, want_dh);
+}
+
 /* The input part: no gradient of a parameter is wanted, so weights are all that the layer needs. */
-static tess_status backward_input(tess_executor *e, tess_layer_call *call, const tess_layer_saved *saved,
+static tess_status backward_input(tess_executor *e, tess_layer_call *call, const tess_unit_memory *m,
                                   const tess_layer_work *work)
 {
     if (call->block->kind == TESS_BLOCK_EMBEDDING)
@@ -119,20 +169,26 @@ static tess_status backward_input(tess_executor *e, tess_layer_call *call, const
     call->dw = e->none;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call->unit, &call->w));
     if (call->batch != NULL)
-        TESS_TRY(tess_layer_backward(call, saved, work, true));
+        TESS_TRY(backward_layer(call, m, work, true));
     return e->hooks.post_forward(e->hooks.self, call->unit);
 }
 
 /* Whole, or the weight part. A tied embedding's window is open: the head has written its part of the gradient. */
 static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, const tess_backward *b)
 {
-    const tess_layer_saved *saved = &tess_executor_memory(e, r->slot, unit)->saved;
+    const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
     const tess_layer_work work = work_of(e, r, unit, b->din);
     tess_layer_call call = call_of(e, r->batch, unit);
     bool embeds = call.block->kind == TESS_BLOCK_EMBEDDING;
     bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
-    if (b->part == TESS_BACKWARD_INPUT)
-        return backward_input(e, &call, saved, &work);
+    if (r->batch != NULL)
+        TESS_TRY(tess_executor_page_backward(e, r, unit, b->part));
+    if (b->part == TESS_BACKWARD_INPUT) {
+        TESS_TRY(backward_input(e, &call, m, &work));
+        if (r->batch != NULL)
+            tess_executor_page_done(e, r, unit, b->part);
+        return TESS_OK;
+    }
     if (embeds && call.block->tied) {
         TESS_CHECK(e->open.is_open && e->open.slot == r->slot, TESS_E_INVALID,
                    "the head's backward on slot %d has not run, and it writes a tied table's gradient first", r->slot);
@@ -145,9 +201,11 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     if (r->batch != NULL && embeds)
         TESS_TRY(tess_embedding_backward(&call, work.dh3));
     else if (r->batch != NULL && b->part == TESS_BACKWARD_WEIGHTS && work.deferred)
-        TESS_TRY(tess_layer_backward_weights(&call, saved, &work));
+        TESS_TRY(tess_layer_backward_weights(&call, &m->saved, &work));
     else if (r->batch != NULL)
-        TESS_TRY(tess_layer_backward(&call, saved, &work, want_dh));
+        TESS_TRY(backward_layer(&call, m, &work, want_dh));
+    if (r->batch != NULL)
+        tess_executor_page_done(e, r, unit, b->part);
     return e->hooks.post_backward(e->hooks.self, unit);
 }
 
@@ -250,13 +308,16 @@ static tess_status backward_range(tess_executor *e, const tess_range *r, const t
 {
     bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD;
     int first = e->options.first_trainable_unit > r->begin ? e->options.first_trainable_unit : r->begin;
+    int last = head ? r->end - 2 : r->end - 1;
     if (r->batch != NULL)
         TESS_TRY(advance_states(e, r, b->part));
+    if (r->batch != NULL)
+        tess_executor_page_ahead(e, r, last, b->part);
     if (head && b->part != TESS_BACKWARD_WEIGHTS)
         TESS_TRY_CTX(train_head(e, r, b), "head");
     else if (b->dout != NULL)
         tess_executor_memory(e, r->slot, r->end - 1)->dout = b->dout;
-    for (int unit = head ? r->end - 2 : r->end - 1; unit >= first; unit--)
+    for (int unit = last; unit >= first; unit--)
         TESS_TRY_CTX(backward_unit(e, r, unit, b), "%s: backward", title_of(e, unit));
     return e->seen;
 }
@@ -264,6 +325,7 @@ static tess_status backward_range(tess_executor *e, const tess_range *r, const t
 /* ---- Ranges on slots ---- */
 void *tess_executor_input(const tess_executor *e, int slot, int unit)
 {
+    tess_executor_page_input(e, slot, unit);
     return tess_executor_memory(e, slot, unit)->saved.h;
 }
 
@@ -460,7 +522,7 @@ static tess_status evaluate(tess_executor *e, const tess_batch *batch, const hea
     tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
     TESS_TRY(task->values != NULL ? check_values(e) : check_logits(e));
-    TESS_TRY(forward_range(e, &all, NULL, NULL));
+    TESS_TRY(forward_alone(e, &all, NULL, NULL));
     TESS_TRY_CTX(evaluate_head(e, &all, task), "head: forward");
     return TESS_OK;
 }
@@ -480,7 +542,7 @@ tess_status tess_executor_score(tess_executor *e, const tess_range *r, const voi
     TESS_CHECK(r->batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
     TESS_TRY(tess_executor_take_batch(e, r->batch));
     TESS_TRY(check_ends(e, r, in, out));
-    TESS_TRY(forward_range(e, r, in, out));
+    TESS_TRY(forward_alone(e, r, in, out));
     if (kind_of(e, r->end - 1) != TESS_BLOCK_HEAD)
         return TESS_OK;
     TESS_TRY(check_logits(e));

@@ -147,7 +147,23 @@ typedef struct tess_batch {
 } tess_batch;
 
 /* ---- Running ---- */
-typedef enum tess_recompute { TESS_RECOMPUTE_NONE, TESS_RECOMPUTE_FULL, TESS_RECOMPUTE_EVERY_N } tess_recompute;
+/* Activation checkpointing: what a layer does not keep for its backward runs again there, with the same bits. */
+typedef enum tess_recompute {
+    TESS_RECOMPUTE_NONE,
+    TESS_RECOMPUTE_FULL,     /* layers keep their input alone */
+    TESS_RECOMPUTE_EVERY_N,  /* layers 0, n, 2n, ... do */
+    TESS_RECOMPUTE_SELECTIVE /* layers drop groups of tensors */
+} tess_recompute;
+
+/* What a layer keeps beside its input, in groups that are computed again together. */
+typedef enum tess_layer_group {
+    TESS_GROUP_FEED_FORWARD = 1,     /* gate and up: their products */
+    TESS_GROUP_ATTENTION_INPUTS = 2, /* q, k and v: theirs */
+    TESS_GROUP_RESIDUAL = 4,         /* the stream behind attention: the product of its output */
+    TESS_GROUP_ATTENTION = 8,        /* its output and log-sum-exp: attention itself */
+    TESS_GROUP_ALL = 15              /* the layer, as TESS_RECOMPUTE_FULL */
+} tess_layer_group;
+enum { TESS_N_GROUPS = 4 };
 
 /* Units [begin, end). */
 typedef struct tess_slot_units {
@@ -155,19 +171,26 @@ typedef struct tess_slot_units {
 } tess_slot_units;
 
 typedef struct tess_executor_options {
-    tess_dtype dtype;         /* of parameters and activations: TESS_F32 or TESS_BF16 */
-    tess_recompute recompute; /* activation checkpointing: keep only the layer's input, run its forward again */
-    int recompute_every;      /* EVERY_N: layers 0, n, 2n, ... are checkpointed */
-    int64_t max_tokens;       /* T of the largest batch */
-    int64_t max_position;     /* longest sequence, at most the model's limit */
-    bool train;               /* allocate for backward */
-    int first_trainable_unit; /* units below are frozen: they get no gradient, and their backward hooks are not called
-                               */
+    tess_dtype dtype; /* of parameters and activations: TESS_F32 or TESS_BF16 */
+    tess_recompute recompute;
+    int recompute_every;       /* EVERY_N */
+    unsigned recompute_groups; /* SELECTIVE: tess_layer_group, of every layer */
+    int recompute_choices; /* SELECTIVE: of all pairs of a group and a layer, the so many that give most bytes for their
+                            * time; 0: all of them */
+    bool partition_inputs; /* of ranks that share a model and do not share the stream, each keeps its rows alone of the
+                            * input of a layer that computes again, which all have alike */
+    int64_t max_tokens;    /* T of the largest batch */
+    int64_t max_position;  /* longest sequence, at most the model's limit */
+    bool train;            /* allocate for backward */
+    int first_trainable_unit; /* units below are frozen: they get no gradient, their backward hooks are not called, and
+                               * they keep nothing */
     int n_slots;              /* micro-batches that may be under way at once; 0: one */
     const tess_slot_units *slot_units; /* (n_slots) the units that each is for; NULL: all. Copied by create */
     const tess_points *points;         /* of the ranks that share a model with tp_degree > 1; else NULL. Copied */
     bool sequence_parallel;            /* each of them has some rows of the stream; else all */
     bool split_backward;               /* keep what a backward in two parts needs between them */
+    bool on_disk; /* what layers keep lies on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h), and what is in use
+                   * in memory; for devices whose memory is the host's */
 } tess_executor_options;
 
 enum { TESS_MAX_SLOTS = 4096 };
@@ -188,8 +211,19 @@ void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 /* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
  */
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
+/* on_disk: the bytes of it there, and how many of them are in memory at a time; else 0. */
+size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_options *options, size_t *resident);
+/* Selective recomputation by bytes: the fewest choices among recompute_groups with which tess_executor_bytes is at most
+ * `budget`, in recompute and recompute_choices (without any: TESS_RECOMPUTE_NONE). A pure function of its arguments;
+ * ranks that share a model ask it for the part of the first of them, which has most. TESS_E_INVALID: all of them are
+ * not enough; the message says how much they take. */
+tess_status tess_executor_fit(const tess_model *model, size_t budget, tess_executor_options *options);
+/* Layers that drop the group. */
+int tess_executor_count_dropped(const tess_model *model, const tess_executor_options *options, tess_layer_group group);
 /* Rows of the stream that are this rank's, of a batch of n_tokens. */
 int64_t tess_executor_stream_rows(const tess_model *model, const tess_executor_options *options, int64_t n_tokens);
+/* The most that a rank may have of a batch: of fewer tokens the last ranks may have more rows than of max_tokens. */
+int64_t tess_executor_stream_room(const tess_model *model, const tess_executor_options *options);
 /* The most bytes that a rank which shares the model holds of what it exchanges at a point, the same for all of them. */
 size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options);
 
@@ -217,8 +251,9 @@ typedef struct tess_range {
     const tess_batch *batch; /* the same in all calls of a micro-batch */
 } tess_range;
 
-/* Where `unit` of a slot reads the stream, (max_tokens, C) of the device, from its forward to the end of its backward:
- * what is put there need not be copied. Not the embedding's. */
+/* Where `unit` of a slot reads the stream in its forward, (max_tokens, C) of the device: what is put there need not be
+ * copied. Ask for it when the slot is free: from its forward to the end of its backward the place is the executor's.
+ * Not the embedding's. */
 void *tess_executor_input(const tess_executor *executor, int slot, int unit);
 
 /* in: what unit `begin` reads, which is copied unless it is tess_executor_input(); NULL with the embedding. out: gets
@@ -228,8 +263,8 @@ tess_status tess_executor_forward(tess_executor *executor, const tess_range *ran
 /* In two parts: the input part first, for all ranges below to go on; the weight part of the same range at any time
  * later, from what the slot keeps until then (options.split_backward). The input part calls pre_forward and
  * post_forward of a layer, the weight part pre_backward and post_backward. The head is whole in the input part, the
- * embedding in the weight part. The weight part of a checkpointed layer computes its forward and input part again:
- * keeping them is what it saves. */
+ * embedding in the weight part. A layer that drops a group drops its feed-forward too, and its weight part computes
+ * what it dropped and its input part again: keeping them is what it saves. */
 typedef enum tess_backward_part { TESS_BACKWARD_WHOLE, TESS_BACKWARD_INPUT, TESS_BACKWARD_WEIGHTS } tess_backward_part;
 
 typedef struct tess_backward {

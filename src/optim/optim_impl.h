@@ -7,10 +7,12 @@
  * - rules.c: what becomes of a block in float32
  * - state_coding.c: float32 to what a state is stored as, and back
  * - muon.c: steps of whole matrices
+ * - optim_paging.c: spans on disk
  * - journal.c, block_journal.c: updates that break off and are resumed */
 #ifndef TESS_OPTIM_OPTIM_IMPL_H
 #define TESS_OPTIM_OPTIM_IMPL_H
 
+#include "base/mem/pager.h"
 #include "device/adamw.h"
 #include "optim/block_journal.h"
 #include "optim/journal.h"
@@ -29,6 +31,7 @@ typedef struct optim_param {
     int n_moments;
     int64_t n, run;
     size_t values[OPTIM_MOMENTS], absmax[OPTIM_MOMENTS]; /* where they begin, in bytes */
+    size_t state_bytes;                                  /* of all of them, from the first on */
     int64_t first; /* number of its first element among those of its kind (ADAMW_ROW), or of its first block */
 } optim_param;
 
@@ -39,6 +42,7 @@ typedef struct optim_code_map {
 
 struct tess_optimizer {
     tess_mem *mem;
+    tess_pager *pager; /* of state that is on disk; NULL: none is */
     bool is_private;
     optim_journal *journal;             /* of ADAMW_ROW; NULL: no journal */
     optim_block_journal *block_journal; /* of the other rules; NULL: no journal */
@@ -108,6 +112,16 @@ void optim_code_map_fill(bool is_signed, optim_code_map *map);
 void optim_moment_load(const optim_pass *pass, int k, int64_t begin, int n, float *to);
 void optim_moment_store(const optim_pass *pass, int k, int64_t begin, int n, const float *from);
 size_t optim_value_bytes(optim_coding coding);
+
+/* optim_paging.c: of span `i`, as the pager's functions of these names. */
+typedef enum optim_touch {
+    OPTIM_ALL,
+    OPTIM_MOMENTA, /* not the weights */
+    OPTIM_WEIGHTS  /* the moments are read */
+} optim_touch;
+void optim_page_fetch(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
+tess_status optim_page_wait(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
+void optim_page_release(const optim_update *u, const tess_span *spans, int i, optim_touch touch);
 
 /* muon.c */
 tess_status optim_muon(optim_update *u, const tess_span *spans);

@@ -48,10 +48,10 @@ bool tess_optimizer_meets(const tess_optimizer *optimizer);
 int tess_optimizer_describe(const tess_optimizer *optimizer, const tess_shape *shape, bool hidden,
                             tess_optimizer_state *states);
 
-/* What create takes from the optimizer pool: state and, with Muon, work space. A span counts as trainable where `param`
- * is not NULL; it is not read. */
+/* What create takes from the optimizer pool: state and, with Muon, work space; `state`: the first alone, which may be
+ * on disk. A span counts as trainable where `param` is not NULL; it is not read. */
 tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,
-                                 const tess_optimizer_options *options, int n_ranks, size_t *bytes);
+                                 const tess_optimizer_options *options, int n_ranks, size_t *bytes, size_t *state);
 
 /* Called during an update with a journal: before ("shard") and after ("shard-done") each span that has elements; these
  * spans are numbered from 0, and Muon's count once for the momentum and once for the weights. */

@@ -33,7 +33,7 @@ static tess_status alloc_state(tess_optimizer *o)
     static const char name[] = "optimizer state";
     bool found;
     return o->is_private
-               ? tess_mem_alloc(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, name, (void **)&o->state)
+               ? tess_mem_alloc_private(o->mem, TESS_POOL_OPTIMIZER, name, o->state_bytes, (void **)&o->state)
                : tess_mem_alloc_named(o->mem, TESS_POOL_OPTIMIZER, name, o->state_bytes, (void **)&o->state, &found);
 }
 
@@ -56,13 +56,14 @@ static tess_status alloc_all(tess_optimizer *o, const tess_span *spans)
 }
 
 tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,
-                                 const tess_optimizer_options *options, int n_ranks, size_t *bytes)
+                                 const tess_optimizer_options *options, int n_ranks, size_t *bytes, size_t *state)
 {
     optim_layout layout;
     optim_param *params;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_spans, sizeof(*params), "optimizer spans",
                                   (void **)&params));
     tess_status status = optim_layout_of(spans, n_spans, options, n_ranks, params, &layout);
+    *state = layout.state_bytes;
     *bytes = layout.state_bytes + layout.work_elements * sizeof(float);
     tess_mem_free(mem, params);
     return status;
@@ -77,6 +78,7 @@ tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int 
     tess_optimizer *o = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*o), "optimizer", (void **)&o));
     *o = (tess_optimizer){.mem = mem,
+                          .pager = tess_mem_pager(mem),
                           .is_private = place->is_private,
                           .exchange = place->exchange,
                           .options = *options,
@@ -108,7 +110,7 @@ void tess_optimizer_destroy(tess_optimizer **handle)
     optim_journal_close(o->mem, &o->journal);
     tess_mem_free(o->mem, o->work);
     if (o->is_private)
-        tess_mem_free(o->mem, o->state);
+        tess_mem_free_private(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
     else
         tess_mem_free_named(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
     tess_mem_free(o->mem, o->params);
@@ -169,6 +171,23 @@ static tess_status update_span(optim_update *u, const tess_span *span, const opt
     return optim_blocks_run(&pass);
 }
 
+/* All spans whose elements are updated for themselves. */
+static tess_status update_spans(optim_update *u, const tess_span *spans)
+{
+    const tess_optimizer *o = u->optimizer;
+    for (int i = 0; i < o->n_spans; i++)
+        if (o->params[i].rule != OPTIM_FROZEN && o->params[i].rule != OPTIM_MUON)
+            optim_page_fetch(u, spans, i, OPTIM_ALL);
+    for (int i = 0; i < o->n_spans; i++) {
+        if (o->params[i].rule == OPTIM_FROZEN || o->params[i].rule == OPTIM_MUON)
+            continue;
+        TESS_TRY(optim_page_wait(u, spans, i, OPTIM_ALL));
+        TESS_TRY_CTX(update_span(u, &spans[i], &o->params[i]), "optimizer: '%s'", spans[i].name);
+        optim_page_release(u, spans, i, OPTIM_ALL);
+    }
+    return TESS_OK;
+}
+
 static optim_update begin_step(tess_optimizer *optimizer, int64_t step, float lr, float grad_scale)
 {
     const tess_optimizer_options *o = &optimizer->options;
@@ -201,8 +220,7 @@ tess_status tess_optimizer_step(tess_optimizer *o, const tess_span *spans, int64
     if (o->stream == NULL)
         TESS_TRY(tess_optimizer_set_threads(o, 1));
     optim_update u = begin_step(o, step, lr, grad_scale);
-    for (int i = 0; i < o->n_spans; i++)
-        TESS_TRY_CTX(update_span(&u, &spans[i], &o->params[i]), "optimizer: '%s'", spans[i].name);
+    TESS_TRY(update_spans(&u, spans));
     if (o->work != NULL)
         TESS_TRY(optim_muon(&u, spans));
     if (o->journal != NULL)

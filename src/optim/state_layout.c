@@ -58,12 +58,14 @@ static size_t align_up(size_t bytes)
 
 static void place_state(optim_param *p, size_t *at)
 {
+    size_t begin = *at;
     for (int k = 0; k < p->n_moments; k++) {
         p->values[k] = *at;
         *at += align_up((size_t)p->n * optim_value_bytes(p->coding));
         p->absmax[k] = *at;
         *at += p->coding == OPTIM_8BIT ? (size_t)optim_blocks_count(p) * sizeof(float) : 0;
     }
+    p->state_bytes = *at - begin;
 }
 
 /* A block of codes has one largest magnitude, so one rank holds all of it. */

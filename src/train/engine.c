@@ -13,13 +13,9 @@
 #include "tessera/comm.h"
 #include "train/adapter.h"
 #include "train/numbers/numbers.h"
+#include "train/offload.h"
 #include "train/train_stage.h"
 #include "train/train_peak.h"
-
-tess_dtype tess_precision_dtype(int precision)
-{
-    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
-}
 
 static bool is_hidden(const tess_model *model, const tess_param *param)
 {
@@ -145,18 +141,6 @@ tess_fsdp_policy tess_engine_policy(const tess_config *c)
                               .prefetch = (int)c->parallelism.fsdp_prefetch};
 }
 
-tess_executor_options tess_engine_activations(const tess_config *c)
-{
-    return (tess_executor_options){.dtype = tess_precision_dtype(c->training.mixed_precision_param),
-                                   .recompute = (tess_recompute)c->activation_checkpoint.mode,
-                                   .recompute_every = (int)c->activation_checkpoint.every_n,
-                                   .max_tokens = tess_config_pass_rows(c) * c->training.seq_len,
-                                   .max_position = c->training.seq_len,
-                                   .train = true,
-                                   .sequence_parallel = c->parallelism.tensor_parallel_degree > 1 &&
-                                                        c->parallelism.enable_sequence_parallel};
-}
-
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)
 {
     tess_axis axes[TESS_MESH_MAX_AXES];
@@ -211,7 +195,10 @@ static tess_status build_sharding(tess_engine *e, const weights_source *source)
     tess_fsdp_set_clock(e->fsdp, &e->clock);
     if (e->is_second)
         tess_fsdp_set_private(e->fsdp);
+    TESS_TRY(tess_offload_begin(e->runtime, c, &e->offload));
+    tess_fsdp_set_offload(e->fsdp, tess_offload_pools(c));
     TESS_TRY(add_units(e));
+    tess_offload_make_room(e->mem, c, e->fsdp);
     TESS_TRY_CTX(source->fill != NULL ? tess_fsdp_materialize(e->fsdp, source->fill, source->context)
                                       : fill_weights(e, source->reporter),
                  "weights");
@@ -223,10 +210,9 @@ static tess_status build_executor(tess_engine *e)
     tess_hooks hooks = tess_engine_hooks(e);
     tess_executor_options options = tess_engine_activations(e->config);
     int n_local = (int)((tess_config_micro_batches(e->config) + e->at.n_data - 1) / e->at.n_data);
-    /* Stages hand each other the stream's gradient, whatever trains in them. */
-    options.first_trainable_unit = e->at.n_stages > 1 ? 0 : tess_model_first_trainable_unit(e->model);
     if (e->at.n_stages > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, n_local, &options, &e->stage_slots));
+    TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
     e->n_stage_slots = options.n_slots;
     e->pass_tokens = options.max_tokens;
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));
@@ -349,6 +335,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_tensor_destroy(&e->tensor);
     tess_optimizer_destroy(&e->optimizer);
     tess_fsdp_destroy(&e->fsdp);
+    tess_offload_end(&e->offload);
     tess_mesh_destroy(&e->mesh);
     tess_loss_meter_destroy(&e->meter);
     if (e->compute.device != NULL)

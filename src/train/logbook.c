@@ -89,6 +89,8 @@ logbook_marks tess_logbook_marks(const tess_logbook *book)
 tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book)
 {
     tess_persist_clear(tess_persist_of(runtime));
+    if (tess_persist_disk_of(runtime) != NULL)
+        tess_persist_clear(tess_persist_disk_of(runtime));
     return open_page(book);
 }
 

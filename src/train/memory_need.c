@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "job/job_memory.h"
 #include "parallel/pipeline/pipeline.h"
+#include "train/offload.h"
 
 /* ---- What would fit ---- */
 typedef struct memory_search {
@@ -86,6 +87,24 @@ static void offer_schedule(memory_search *s, const tess_memory_plan *plan)
     tess_mem_free(s->mem, config);
 }
 
+/* The state on disk, all of it. */
+static void offer_offload(memory_search *s, const tess_memory_plan *plan)
+{
+    tess_config *config;
+    tess_memory_plan p = *plan;
+    if (tess_config_offloads(plan->config) || s->status != TESS_OK)
+        return;
+    s->status = tess_mem_alloc(s->mem, TESS_POOL_MISC, sizeof(*config), "configuration", (void **)&config);
+    if (s->status != TESS_OK)
+        return;
+    *config = *plan->config;
+    config->offload.params = config->offload.grads = config->offload.optimizer = true;
+    p.config = config;
+    if (fits(s, &p))
+        OFFER(s, "offload.params=true offload.grads=true offload.optimizer=true offload.folder=A_DISK");
+    tess_mem_free(s->mem, config);
+}
+
 /* Each setting by itself. */
 static void offer_settings(memory_search *s, const tess_memory_plan *plan)
 {
@@ -108,6 +127,7 @@ static void offer_settings(memory_search *s, const tess_memory_plan *plan)
     p.activations.recompute = TESS_RECOMPUTE_FULL;
     if (fits(s, &p))
         OFFER(s, "activation_checkpoint.mode=full");
+    offer_offload(s, plan);
     p = *plan;
     for (p.local_batch--; p.local_batch >= p.passes; p.local_batch--)
         if (plan->local_batch % p.local_batch == 0 && fits(s, &p)) {
@@ -201,6 +221,9 @@ static void describe(const tess_memory_need *need, char *text, size_t size)
                                tess_format_bytes(need->rank[pool], bytes, sizeof(bytes)));
             separator = ", ";
         }
+    if (need->resident > 0)
+        at = tess_text_add(text, size, at, "; of what is on disk %s at a time (offload.resident)",
+                           tess_format_bytes(need->resident, bytes, sizeof(bytes)));
     if (need->copies > 0)
         tess_text_add(text, size, at, "; gathered parameters that ranks share %s",
                       tess_format_bytes(need->copies, bytes, sizeof(bytes)));
@@ -213,6 +236,7 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess
     char needed[32], free_bytes[32], pools[448], offers[640];
     memory_search search = {.mem = mem, .model = model, .room = room, .text = offers, .size = sizeof(offers)};
     TESS_TRY(tess_memory_predict(mem, model, plan, &need));
+    TESS_TRY(tess_offload_check_space(plan->config, need.host_disk));
     if (need.host <= room)
         return TESS_OK;
     describe(&need, pools, sizeof(pools));
@@ -233,7 +257,9 @@ tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model
     tess_model *model;
     uint64_t available = tess_memory_available(&by_group);
     const tess_memory_plan plan = tess_memory_plan_of(config, n_local);
-    if (config->job.ignore_memory || available == UINT64_MAX)
+    if (config->job.ignore_memory)
+        available = UINT64_MAX;
+    if (available == UINT64_MAX && !tess_config_offloads(config) && config->activation_checkpoint.budget == 0)
         return TESS_OK;
     TESS_TRY(tess_model_create(mem, model_config, &model));
     tess_status status = tess_memory_check(mem, model, &plan, (double)available, by_group ? "its control group" : "it");

@@ -1,8 +1,8 @@
 /* How much memory a training will take, before any of it is taken: by pool and rank, from the layouts and rules by
  * which it is allocated. Weights, gradients, moments, gathered copies and windows are exact. Activations lack the
  * kernels' work space, and all of it what does not grow with the model: the tokenizer, rows of text, buffers of a
- * network. Ranks of a pipeline have the layers of their stages, and as many slots of activations as the schedule keeps
- * under way. */
+ * network. Of what is offloaded memory has a window, which is counted as if it were always full. Ranks of a pipeline
+ * have the layers of their stages, and as many slots of activations as the schedule keeps under way. */
 #ifndef TESS_TRAIN_MEMORY_NEED_H
 #define TESS_TRAIN_MEMORY_NEED_H
 
@@ -31,6 +31,9 @@ typedef struct tess_memory_need {
     double rank[TESS_POOL_COUNT]; /* bytes of the rank that needs most, without `copies` */
     double copies; /* gathered parameters: in the comm pool of the first rank of a host that shares them */
     double host;   /* of all ranks of a host together: of the host that needs most */
+    double disk[TESS_POOL_COUNT];    /* offload: bytes of that rank on disk, which are no memory */
+    double resident;                 /* the most of them in its memory at a time, in the comm pool; not in `rank` */
+    double host_disk;                /* of all ranks of a host together: of the host that needs most */
     char stages[TESS_MEMORY_STAGES]; /* "stages 0, 3 of 4", which that rank has; "": no pipeline */
 } tess_memory_need;
 

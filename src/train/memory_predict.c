@@ -3,6 +3,7 @@
 #include "base/text/text.h"
 #include "train/adapter.h"
 #include "train/memory_need.h"
+#include "train/offload.h"
 #include "train/train_stage.h"
 
 tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
@@ -24,13 +25,13 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 
 /* What a rank needs: of each pool without what it shares, the copies and the memory of exchanges. */
 typedef struct rank_need {
-    double pool[TESS_POOL_COUNT], copies, exchanges, sum;
+    double pool[TESS_POOL_COUNT], disk[TESS_POOL_COUNT], resident, copies, exchanges, sum, disk_sum;
     char stages[TESS_MEMORY_STAGES];
 } rank_need;
 
 /* ---- A rank ---- */
 static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
-                                 const tess_model_part *part, tess_fsdp_bytes *bytes)
+                                 const tess_model_part *part, tess_fsdp_bytes *bytes, size_t *resident)
 {
     tess_fsdp *fsdp = NULL;
     tess_unit **units = NULL;
@@ -44,7 +45,9 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
         tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, plan->n_replicas, plan->n_tp, part->tp_rank, &fsdp),
         allocated);
     TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
+    tess_fsdp_set_offload(fsdp, tess_offload_pools(plan->config));
     TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
+    *resident = tess_offload_resident(plan->config, fsdp);
     TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, plan->global_batch / plan->local_batch, open, bytes),
               allocated);
 allocated:
@@ -66,8 +69,8 @@ static double stream_bytes(const tess_stage_plan *stages, const tess_model *mode
         tess_stage_ends(stages, chunk, &below, &above);
         n += below + above;
     }
-    return (double)n * (double)tess_executor_stream_rows(model, o, o->max_tokens) *
-           (double)tess_model_get_config(model)->hidden_size * (double)tess_dtype_size(o->dtype);
+    return (double)n * (double)tess_executor_stream_room(model, o) * (double)tess_model_get_config(model)->hidden_size *
+           (double)tess_dtype_size(o->dtype);
 }
 
 static void name_stages(const tess_stage_plan *stages, rank_need *need)
@@ -85,14 +88,16 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
                                 const tess_model *model, rank_need *need)
 {
     tess_fsdp_bytes b;
+    size_t resident = 0;
     tess_slot_units *slots = NULL;
     tess_executor_options o = plan->activations;
     int64_t n_data = plan->n_shards * plan->n_replicas, n_micro = plan->global_batch / plan->local_batch;
     bool cut = plan->n_stages > 1;
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
-    TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b));
+    TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b, &resident));
     if (cut)
         TESS_TRY(tess_stage_slots(mem, stages, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
+    tess_status status = tess_activations_fit(mem, plan->config, model, &stages->part, &o);
     *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b.params,
                                  [TESS_POOL_GRADS] = (double)b.grads,
                                  [TESS_POOL_OPTIMIZER] = (double)b.optimizer,
@@ -102,12 +107,17 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
                         .copies = (double)b.copies};
     if (plan->n_tp > 1)
         need->exchanges = (double)tess_tensor_shared_bytes(plan->n_tp, tess_executor_exchange_bytes(model, &o));
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         need->sum += need->pool[pool];
+        need->disk[pool] = (double)b.on_disk[pool];
+        need->disk_sum += need->disk[pool];
+    }
+    need->resident = need->disk_sum < (double)resident ? need->disk_sum : (double)resident;
+    need->sum += need->resident;
     if (cut)
         name_stages(stages, need);
     tess_mem_free(mem, slots);
-    return TESS_OK;
+    return status;
 }
 
 static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, int place, int tp,
@@ -132,14 +142,16 @@ static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const te
 /* ---- A host ---- */
 /* The ranks [first, end). Those that share a layer come one behind the other and have one memory of exchanges; those of
  * a shard team, so many apart, have one copy. */
-static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, int end)
+static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, int end, double *disk)
 {
     int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp;
     double sum = 0;
+    *disk = 0;
     for (int rank = first; rank < end; rank++) {
         int replica = rank / n_replica, begin = replica * n_replica > first ? replica * n_replica : first;
         const rank_need *each = &needs[replica / plan->n_replicas * n_tp + rank % n_tp];
         sum += each->sum;
+        *disk += each->disk_sum;
         sum += rank - n_tp < begin ? each->copies : 0;
         sum += rank == first || rank % n_tp == 0 ? each->exchanges : 0;
     }
@@ -152,15 +164,18 @@ static void take_largest(const tess_memory_plan *plan, const rank_need *needs, t
     int world = plan->n_stages * plan->n_shards * plan->n_replicas * plan->n_tp;
     for (int place = 1; place < plan->n_stages * plan->n_tp; place++)
         most = needs[place].sum + needs[place].copies > most->sum + most->copies ? &needs[place] : most;
-    *need = (tess_memory_need){.copies = most->copies};
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+    *need = (tess_memory_need){.copies = most->copies, .resident = most->resident};
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         need->rank[pool] = most->pool[pool];
+        need->disk[pool] = most->disk[pool];
+    }
     need->rank[TESS_POOL_COMM] += most->exchanges;
     tess_text_add(need->stages, sizeof(need->stages), 0, "%s", most->stages);
     for (int first = 0; first < world; first += plan->n_local) {
         int end = first + plan->n_local < world ? first + plan->n_local : world;
-        double host = predict_host(plan, needs, first, end);
+        double disk, host = predict_host(plan, needs, first, end, &disk);
         need->host = host > need->host ? host : need->host;
+        need->host_disk = disk > need->host_disk ? disk : need->host_disk;
     }
 }
 

@@ -16,7 +16,10 @@ static const char *const keys[TESS_LAYOUT_KEYS] = {"parallelism.shard_strategy",
                                                    "training.mixed_precision_reduce",
                                                    "training.local_batch_size",
                                                    "training.global_batch_size",
-                                                   "training.passes"};
+                                                   "training.passes",
+                                                   "offload.params",
+                                                   "offload.grads",
+                                                   "offload.optimizer"};
 
 static const tess_option *option_of(const char *key)
 {
@@ -31,6 +34,7 @@ void tess_run_layout_of(const tess_config *config, tess_run_layout *layout)
         const tess_option *option = option_of(keys[i]);
         const char *field = (const char *)config + option->offset;
         layout->value[i] = option->type == TESS_OPTION_CHOICE ? *(const int *)(const void *)field
+                           : option->type == TESS_OPTION_BOOL ? *(const bool *)field
                                                               : *(const int64_t *)(const void *)field;
     }
 }
@@ -38,6 +42,10 @@ void tess_run_layout_of(const tess_config *config, tess_run_layout *layout)
 /* Writes the value as a user would. Returns false if the option cannot have it. */
 static bool format_value(const tess_option *option, int64_t value, char *text, size_t size)
 {
+    if (option->type == TESS_OPTION_BOOL) {
+        snprintf(text, size, "%s", value != 0 ? "true" : "false");
+        return value == 0 || value == 1;
+    }
     if (option->type != TESS_OPTION_CHOICE) {
         snprintf(text, size, "%lld", (long long)value);
         return value >= option->least && value <= option->most;

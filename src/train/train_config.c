@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/os/disk_files.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "base/text/yaml.h"
 #include "inject/inject.h"
+#include "nn/model.h"
 #include "tessera/fsdp.h"
 #include "train/data_files.h"
 
@@ -228,9 +230,66 @@ static tess_status check_precision(const tess_config *c)
     return TESS_OK;
 }
 
+tess_dtype tess_precision_dtype(int precision)
+{
+    return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
+}
+
+const char *const tess_group_names[TESS_N_GROUPS] = {"feed_forward", "attention_inputs", "residual", "attention"};
+
+tess_status tess_config_groups(const tess_config *c, unsigned *groups)
+{
+    const tess_text_list *list = &c->activation_checkpoint.recompute;
+    *groups = list->n == 0 ? TESS_GROUP_ALL : 0;
+    for (int i = 0; i < list->n; i++) {
+        int chosen;
+        TESS_TRY_CTX(
+            tess_options_choose("group of activations", list->item[i], tess_group_names, TESS_N_GROUPS, &chosen),
+            "activation_checkpoint.recompute");
+        *groups |= 1u << chosen;
+    }
+    return TESS_OK;
+}
+
+static tess_status check_activations(const tess_config *c)
+{
+    unsigned groups;
+    int mode = c->activation_checkpoint.mode;
+    bool selects = c->activation_checkpoint.recompute.n > 0 || c->activation_checkpoint.budget > 0;
+    TESS_TRY(tess_config_groups(c, &groups));
+    TESS_CHECK(mode != TESS_RECOMPUTE_SELECTIVE || selects, TESS_E_INVALID,
+               "activation_checkpoint.mode=selective: name what is computed again in activation_checkpoint.recompute "
+               "(feed_forward, attention_inputs, residual, attention), or set activation_checkpoint.budget");
+    TESS_CHECK(mode == TESS_RECOMPUTE_SELECTIVE || !selects, TESS_E_INVALID,
+               "activation_checkpoint.%s needs activation_checkpoint.mode=selective",
+               c->activation_checkpoint.budget > 0 ? "budget" : "recompute");
+    TESS_CHECK(!c->activation_checkpoint.partition || c->parallelism.tensor_parallel_degree > 1, TESS_E_INVALID,
+               "activation_checkpoint.partition: there are no ranks that share layers; set "
+               "parallelism.tensor_parallel_degree, or leave it out");
+    TESS_CHECK(!c->activation_checkpoint.partition || mode != TESS_RECOMPUTE_NONE, TESS_E_INVALID,
+               "activation_checkpoint.partition is for layers that run again: set activation_checkpoint.mode");
+    return TESS_OK;
+}
+
+bool tess_config_offloads(const tess_config *c)
+{
+    return c->offload.params || c->offload.grads || c->offload.optimizer;
+}
+
+static tess_status check_offload(const tess_config *c)
+{
+    if (!tess_config_offloads(c))
+        return TESS_OK;
+    TESS_CHECK(!c->checkpoint.memory_copies, TESS_E_INVALID,
+               "checkpoint.memory_copies keeps the state in memory for a later launch, offload.* has it on disk: set "
+               "one of them to false");
+    return tess_os_check_disk(c->offload.folder, "offload.folder");
+}
+
 tess_status tess_config_check_step(tess_config *config, int ranks)
 {
     TESS_TRY(check_precision(config));
+    TESS_TRY(check_activations(config));
     TESS_TRY(tess_config_check_degrees(config, ranks));
     TESS_TRY(check_batch(config, tess_config_trainers(config, ranks)));
     int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = config->training.steps;
@@ -252,6 +311,7 @@ tess_status tess_config_check(tess_config *config, int ranks)
     TESS_CHECK(config->model.config[0] == '\0' || config->model.path[0] == '\0', TESS_E_INVALID,
                "model: both model.config and model.path are set; keep one");
     TESS_TRY(tess_config_check_step(config, ranks));
+    TESS_TRY(check_offload(config));
     tess_fault faults[TESS_FAULTS_MAX];
     int n_faults = 0;
     const tess_fault_spec spec = {config->fault.spec, (uint64_t)config->fault.seed, ranks, tess_train_phases};
@@ -279,6 +339,7 @@ static json_t *value_to_json(const tess_option *option, const tess_config *confi
     case TESS_OPTION_BOOL:
         return json_boolean(*(const bool *)field);
     case TESS_OPTION_INT:
+    case TESS_OPTION_BYTES:
         return json_integer(*(const int64_t *)field);
     case TESS_OPTION_FLOAT:
         return json_real(*(const double *)field);

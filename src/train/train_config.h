@@ -112,7 +112,15 @@ typedef struct tess_config {
     struct {
         int mode; /* tess_recompute */
         int64_t every_n;
+        tess_text_list recompute; /* see tess_config_groups */
+        int64_t budget;
+        bool partition;
     } activation_checkpoint;
+    struct {
+        char folder[TESS_TEXT_SIZE];
+        bool params, grads, optimizer;
+        int64_t resident;
+    } offload;
     struct {
         bool enable;
         char folder[TESS_TEXT_SIZE];
@@ -296,6 +304,17 @@ static inline int64_t tess_config_pass_rows(const tess_config *config)
 {
     return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;
 }
+
+/* Of a tess_precision. */
+tess_dtype tess_precision_dtype(int precision);
+
+/* activation_checkpoint.recompute, in the order of tess_layer_group. */
+extern const char *const tess_group_names[];
+/* As a set of tess_layer_group; empty: all. TESS_E_INVALID: a word that is none. */
+tess_status tess_config_groups(const tess_config *config, unsigned *groups);
+
+/* Whether some of the state lies on disk. */
+bool tess_config_offloads(const tess_config *config);
 
 /* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
  * the ranks that train, and degrees of -1. */

@@ -10,6 +10,8 @@
 #define LIST(key_, field_, help_) ROW(key_, TESS_OPTION_LIST, field_, .fallback = "", .help = help_)
 #define INT(key_, field_, fallback_, min_, max_, help_) \
     ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
+#define BYTES(key_, field_, fallback_, min_, max_, help_) \
+    ROW(key_, TESS_OPTION_BYTES, field_, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
 #define FLOAT(key_, field_, fallback_, min_, max_, help_) \
     ROW(key_, TESS_OPTION_FLOAT, field_, .fallback = fallback_, .min = min_, .max = max_, .help = help_)
 #define CHOICE(key_, field_, fallback_, choices_, help_) \
@@ -160,9 +162,27 @@ static const tess_option parallelism[] = {
 };
 
 static const tess_option activation_checkpoint[] = {
-    CHOICE("activation_checkpoint.mode", activation_checkpoint.mode, "none", "none|full|every_n",
-           "layers whose forward runs again in backward instead of keeping its activations"),
+    CHOICE("activation_checkpoint.mode", activation_checkpoint.mode, "none", "none|full|every_n|selective",
+           "layers whose forward runs again in backward instead of keeping its activations; selective: parts of it"),
     INT("activation_checkpoint.every_n", activation_checkpoint.every_n, "2", 1, 65536, "every_n: layers 0, n, 2n, ..."),
+    LIST("activation_checkpoint.recompute", activation_checkpoint.recompute,
+         "selective: what is computed again, of feed_forward, attention_inputs, residual, attention; empty: all that "
+         "budget asks for"),
+    BYTES("activation_checkpoint.budget", activation_checkpoint.budget, "0", 0, INT64_MAX,
+          "selective: bytes of activations of a rank, as 2GiB; as little is computed again as they allow; 0: all of "
+          "recompute is"),
+    BOOL("activation_checkpoint.partition", activation_checkpoint.partition, "false",
+         "ranks that share layers each keep their rows of the input of a layer that runs again, not all of it; with "
+         "parallelism.enable_sequence_parallel they do anyway"),
+};
+
+static const tess_option offload[] = {
+    TEXT("offload.folder", offload.folder, "", "folder on a disk for what is offloaded; its files have no names"),
+    BOOL("offload.params", offload.params, "false", "master weights lie on disk: 4 bytes a parameter"),
+    BOOL("offload.grads", offload.grads, "false", "sums of gradients lie on disk: 4 bytes a parameter, or more"),
+    BOOL("offload.optimizer", offload.optimizer, "false", "moments lie on disk: 8 bytes a parameter (adamw)"),
+    INT("offload.resident", offload.resident, "0", 0, 1LL << 50,
+        "bytes of them in a rank's memory at a time; 0: enough for the largest unit and its neighbours"),
 };
 
 static const tess_option checkpoint[] = {
@@ -481,6 +501,7 @@ static const tess_option_table tables[] = {
     TABLE(lr_scheduler, "learning rate over time"),
     TABLE(parallelism, "how ranks share the model"),
     TABLE(activation_checkpoint, "memory for time"),
+    TABLE(offload, "state on disk"),
     TABLE(checkpoint, "saving and resuming"),
     TABLE(recovery, "after a failure"),
     TABLE(elastic, "another number of ranks"),

@@ -58,19 +58,28 @@ static bool is_last(const tess_stage *s, const stage_slot *slot)
 }
 
 /* ---- Memory ---- */
-static size_t stream_bytes(const tess_stage *s, int64_t n_tokens)
+static size_t rows_bytes(const tess_stage *s, int64_t n_rows)
 {
     const tess_engine *e = s->e;
-    const tess_executor_options *options = tess_executor_get_options(e->executor);
-    return (size_t)(tess_executor_stream_rows(e->model, options, n_tokens) *
-                    tess_model_get_config(e->model)->hidden_size) *
-           tess_dtype_size(options->dtype);
+    return (size_t)(n_rows * tess_model_get_config(e->model)->hidden_size) *
+           tess_dtype_size(tess_executor_get_options(e->executor)->dtype);
+}
+
+static size_t stream_bytes(const tess_stage *s, int64_t n_tokens)
+{
+    return rows_bytes(s, tess_executor_stream_rows(s->e->model, tess_executor_get_options(s->e->executor), n_tokens));
+}
+
+/* Of any micro-batch. */
+static size_t room_bytes(const tess_stage *s)
+{
+    return rows_bytes(s, tess_executor_stream_room(s->e->model, tess_executor_get_options(s->e->executor)));
 }
 
 static tess_status alloc_slot(tess_stage *s, stage_slot *slot)
 {
     bool below, above;
-    size_t bytes = stream_bytes(s, s->e->pass_tokens);
+    size_t bytes = room_bytes(s);
     tess_stage_ends(plan_of(s), slot->chunk, &below, &above);
     if (below)
         TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->below));
@@ -101,8 +110,7 @@ static tess_status alloc_slots(tess_stage *s)
     s->first_slot[chunks] = s->n_slots;
     if (!e->compute.apart)
         return TESS_OK;
-    return tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, stream_bytes(s, e->pass_tokens), "the stream",
-                             &s->out);
+    return tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, room_bytes(s), "the stream", &s->out);
 }
 
 tess_status tess_stage_create(tess_engine *e, tess_stage **out)
@@ -186,8 +194,7 @@ static tess_status part_with(tess_stage *s, stage_slot *slot)
     } else {
         TESS_TRY(tess_mem_grow(s->e->mem, TESS_POOL_MISC, (size_t)(s->n_partings + 1) * sizeof(*s->partings),
                                "messages", (void **)&s->partings));
-        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, stream_bytes(s, s->e->pass_tokens), "the stream",
-                                (void **)&unread.buffer));
+        TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, room_bytes(s), "the stream", (void **)&unread.buffer));
         s->n_partings++;
     }
     s->partings[i] = (stage_parting){slot->below, slot->sent_below};

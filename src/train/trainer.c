@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/named.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "comm/agree.h"
@@ -116,6 +117,17 @@ static void describe_batch(const tess_trainer *t)
                           n_data - last == 1 ? " is" : "s are");
 }
 
+static void describe_activations(const tess_trainer *t)
+{
+    char bytes[32], again[TESS_ACTIVATIONS_TEXT];
+    const tess_engine *e = t->engine;
+    const tess_executor_options *o = tess_executor_get_options(e->executor);
+    if (t->config.activation_checkpoint.mode == TESS_RECOMPUTE_SELECTIVE)
+        tess_trainer_note(t, "activations: %s a rank; computed again: %s",
+                          tess_format_bytes((double)tess_executor_bytes(e->model, o), bytes, sizeof(bytes)),
+                          tess_activations_describe(e->model, o, again));
+}
+
 static void describe_trainable(const tess_trainer *t)
 {
     char trains[32];
@@ -138,6 +150,7 @@ static tess_status describe(const tess_trainer *t)
                       tess_format_count((double)tess_model_count(t->engine->whole), params, sizeof(params)),
                       (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
     describe_trainable(t);
+    describe_activations(t);
     tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s%s, peak %.2f TFLOP/s",
                       t->world, tess_runtime_backend(t->runtime),
                       tess_threads_count(tess_stream_threads(t->engine->stream)),
@@ -291,7 +304,7 @@ static tess_status fill_memory(const tess_trainer *t, tess_step_report *report)
     return TESS_OK;
 }
 
-/* One line: peak bytes of each pool, all ranks of the team together. */
+/* One line: bytes of each pool, all ranks of the team together. */
 static tess_status describe_pools(const tess_trainer *t, tess_team *team, const char *what,
                                   int64_t peaks[TESS_POOL_COUNT])
 {
@@ -303,17 +316,40 @@ static tess_status describe_pools(const tess_trainer *t, tess_team *team, const 
             used = tess_text_add(line, sizeof(line), used, "%s%s %s", used > 0 ? ", " : "",
                                  tess_pool_name((tess_pool)pool),
                                  tess_format_bytes((double)peaks[pool], bytes, sizeof(bytes)));
-    tess_trainer_note(t, "memory of all %s at the peak: %s", what, line);
+    tess_trainer_note(t, "%s: %s", what, line);
+    return TESS_OK;
+}
+
+/* One line: what all ranks have moved to and from disk, at what speed, and how long the first waited for it. */
+static tess_status describe_transfers(const tess_trainer *t)
+{
+    char read[32], written[32];
+    tess_pager_stats s = tess_pager_get_stats(tess_mem_pager(t->mem));
+    int64_t bytes[] = {(int64_t)s.read_bytes, (int64_t)s.written_bytes};
+    TESS_TRY(tess_all_reduce(tess_runtime_team(t->runtime), bytes, bytes, 2, TESS_I64, TESS_SUM, NULL));
+    tess_trainer_note(
+        t,
+        "disk: all ranks read %s and wrote %s; rank 0 read for %.1f s, wrote for %.1f s, and waited %.1f s "
+        "for it",
+        tess_format_bytes((double)bytes[0], read, sizeof(read)),
+        tess_format_bytes((double)bytes[1], written, sizeof(written)), (double)s.read_ns * 1e-9,
+        (double)s.write_ns * 1e-9, (double)s.waited_ns * 1e-9);
     return TESS_OK;
 }
 
 /* Collective over the job. */
 static tess_status describe_host_memory(const tess_trainer *t)
 {
-    int64_t peaks[TESS_POOL_COUNT];
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+    int64_t peaks[TESS_POOL_COUNT], on_disk[TESS_POOL_COUNT];
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         peaks[pool] = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
-    return describe_pools(t, tess_runtime_team(t->runtime), "ranks", peaks);
+        on_disk[pool] = (int64_t)tess_mem_disk_bytes(t->mem, (tess_pool)pool);
+    }
+    TESS_TRY(describe_pools(t, tess_runtime_team(t->runtime), "memory of all ranks at the peak", peaks));
+    if (!tess_config_offloads(&t->config))
+        return TESS_OK;
+    TESS_TRY(describe_pools(t, tess_runtime_team(t->runtime), "state of all ranks on disk", on_disk));
+    return describe_transfers(t);
 }
 
 static tess_status describe_memory(const tess_trainer *t)
@@ -323,7 +359,7 @@ static tess_status describe_memory(const tess_trainer *t)
     TESS_TRY(describe_host_memory(t));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         peaks[pool] = (int64_t)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;
-    return compute->apart ? describe_pools(t, t->team, "devices", peaks) : TESS_OK;
+    return compute->apart ? describe_pools(t, t->team, "memory of all devices at the peak", peaks) : TESS_OK;
 }
 
 /* One line: where rank 0 spent the time of all steps. */

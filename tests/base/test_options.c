@@ -4,7 +4,7 @@
 #include "support/test.h"
 
 typedef struct config {
-    int64_t n;
+    int64_t n, bytes;
     double x;
     char text[8], after;
     char word[TESS_TEXT_SIZE];
@@ -24,6 +24,7 @@ static const tess_option rows[] = {
     {"text", TESS_OPTION_TEXT, AT(text), .fallback = "", .text_size = 8},
     {"word", TESS_OPTION_TEXT, AT(word)},
     {"length", TESS_OPTION_OWN, .parse = parse_length},
+    {"bytes", TESS_OPTION_BYTES, AT(bytes), .least = 1, .most = (int64_t)8 << 40},
 };
 static const tess_option_table table = {.section = "test", .rows = rows, .n_rows = sizeof(rows) / sizeof(rows[0])};
 
@@ -84,13 +85,40 @@ static void keys_need_no_section(void)
     EXPECT_FAILS(set(&c, "lenght", "1"), TESS_E_INVALID, "here: unknown key 'lenght': did you mean 'length'?");
     EXPECT_FAILS(set(&c, "test.word", "1"), TESS_E_INVALID, "unknown key 'test.word': did you mean 'word'?");
     EXPECT_FAILS(set(&c, "qqqqqqqq", "1"), TESS_E_INVALID,
-                 "unknown key 'qqqqqqqq': there are n, x, text, word, length");
+                 "unknown key 'qqqqqqqq': there are n, x, text, word, length, bytes");
+}
+
+static void bytes_have_units(void)
+{
+    static const struct {
+        const char *text;
+        int64_t value;
+    } good[] = {{"2GiB", (int64_t)2 << 30}, {"1.5 MiB", 3 << 19}, {"8TiB", (int64_t)8 << 40},
+                {"1_000KiB", 1024000},      {"512B", 512},        {"512", 512},
+                {"1e9", 1000000000}};
+    static const char *const bad[] = {"2GB", "GiB", "2 GiB GiB", "-2GiB", "", "0x10KiB", "1.5.5KiB", "inf", "2GiB "};
+    config c = {0};
+    char text[32];
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        EXPECT_OK(set(&c, "bytes", good[i].text));
+        EXPECT_INT(c.bytes, good[i].value);
+    }
+    EXPECT_OK(tess_options_format(&rows[5], &c, text, sizeof(text)));
+    EXPECT_TEXT(text, "1000000000");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT(set(&c, "bytes", bad[i]) == TESS_E_INVALID);
+    EXPECT_FAILS(set(&c, "bytes", "2GB"), TESS_E_INVALID, "here: bytes: '2GB' is no number of bytes, KiB, MiB, GiB or");
+    EXPECT_FAILS(set(&c, "bytes", "0.3KiB"), TESS_E_INVALID, "'0.3KiB' is no whole number of bytes");
+    EXPECT_FAILS(set(&c, "bytes", "9TiB"), TESS_E_INVALID, "9TiB is outside 1 .. 8796093022208 bytes");
+    EXPECT_FAILS(set(&c, "bytes", "0"), TESS_E_INVALID, "0 is outside");
+    EXPECT_INT(c.bytes, 1000000000);
 }
 
 static const test_case cases[] = {
     {"integers_of_64_bits_are_exact", integers_of_64_bits_are_exact, 0, 0},
     {"a_text_fills_its_own_size", a_text_fills_its_own_size, 0, 0},
     {"a_row_may_have_its_own_parser_and_no_default", a_row_may_have_its_own_parser_and_no_default, 0, 0},
+    {"bytes_have_units", bytes_have_units, 0, 0},
     {"keys_need_no_section", keys_need_no_section, 0, 0},
 };
 TEST_MAIN(cases)

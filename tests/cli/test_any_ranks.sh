@@ -89,7 +89,7 @@ if [ "$all" = all ]; then
     for n in 2 3 4 5 6 7 8; do
         for dtype in bfloat16 float32; do
             for strategy in none zero1 zero2 full hybrid; do
-                for recompute in none full; do
+                for recompute in none full "selective activation_checkpoint.recompute=feed_forward,attention"; do
                     degrees=1
                     [ $strategy = hybrid ] && case $n in 4 | 6 | 8) degrees="2 $((n / 2))" ;; *) degrees=$n ;; esac
                     for degree in $degrees; do

@@ -22,6 +22,7 @@ staged() {
 
 strategy=parallelism.shard_strategy replicas=parallelism.data_parallel_replicate_degree
 recompute="activation_checkpoint.mode=full"
+selective="activation_checkpoint.mode=selective activation_checkpoint.recompute=attention_inputs,attention"
 half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
 reference bf16 $half
 reference fp32 $single
@@ -32,6 +33,7 @@ if [ -n "$all" ]; then
         for schedule in gpipe 1f1b interleaved zb_h1 zbv dualpipev; do
             staged "$dtype" $dtype 4 4 $schedule $precision
             staged "$dtype, recompute" $dtype 4 4 $schedule $precision $recompute
+            staged "$dtype, selective" $dtype 4 4 $schedule $precision $selective
             [ $schedule != interleaved ] && staged "$dtype" $dtype 5 5 $schedule $precision
             for s in none zero1 zero2 full; do
                 staged "$dtype, $s" $dtype 4 2 $schedule $precision $strategy=$s
@@ -49,7 +51,7 @@ staged "bf16, zero1" bf16 6 2 1f1b $half $strategy=zero1 parallelism.fsdp_prefet
 staged "fp32, kept after forward" fp32 4 2 1f1b $single $strategy=full parallelism.fsdp_reshard_after_forward=0
 staged "bf16, hybrid" bf16 8 2 interleaved $half $strategy=hybrid $replicas=2
 staged "fp32, none" fp32 4 4 interleaved $single $strategy=none
-staged "bf16" bf16 5 5 zb_h1 $half
+staged "bf16, selective" bf16 5 5 zb_h1 $half $selective
 staged "fp32, zero2" fp32 6 3 zb_h1 $single $strategy=zero2 $recompute
 staged "bf16" bf16 8 4 zbv $half
 staged "fp32, three stages a rank" fp32 2 2 interleaved $single parallelism.pipeline_parallel_layers_per_stage=2

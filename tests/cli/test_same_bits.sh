@@ -40,6 +40,8 @@ for dtype in bfloat16 float32; do
     same "$dtype: 2 ranks of 2 threads" "ref_$dtype" -n 2 training.threads=2 $base
     same "$dtype: activation checkpointing, full" "ref_$dtype" -n 2 activation_checkpoint.mode=full $base
     same "$dtype: activation checkpointing, every 2" "ref_$dtype" -n 2 activation_checkpoint.mode=every_n $base
+    same "$dtype: activation checkpointing, selective" "ref_$dtype" -n 4 $base activation_checkpoint.mode=selective \
+        activation_checkpoint.budget=$([ $dtype = float32 ] && echo 160 || echo 120)KiB
     same "$dtype: keep parameters until backward" "ref_$dtype" -n 2 parallelism.fsdp_reshard_after_forward=0 $base
     same "$dtype: no prefetch" "ref_$dtype" -n 2 parallelism.fsdp_prefetch=0 $base
     same "$dtype: prefetch 3" "ref_$dtype" -n 4 parallelism.fsdp_prefetch=3 $base

@@ -23,6 +23,8 @@ tp=parallelism.tensor_parallel_degree pp=parallelism.pipeline_parallel_degree
 schedule=parallelism.pipeline_parallel_schedule whole=parallelism.enable_sequence_parallel=false strategy=parallelism.shard_strategy
 replicas=parallelism.data_parallel_replicate_degree prefetch=parallelism.fsdp_prefetch
 recompute="activation_checkpoint.mode=full"
+selective="activation_checkpoint.mode=selective activation_checkpoint.recompute=residual,feed_forward"
+partition="$whole activation_checkpoint.partition=true"
 half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
 for model in llama qwen3 gpt2; do
     reference $model-bf16 model.config=$model.json $half
@@ -44,11 +46,14 @@ if [ -n "$all" ]; then
             shared $run $degree $degree
             shared $run $degree $degree $recompute
             shared $run $degree $degree $whole
+            shared $run $degree $degree $selective
+            shared $run $degree $degree $selective $partition
         done
         for s in none zero1 zero2 full; do
             shared $run 4 2 $strategy=$s
             shared $run 6 2 $strategy=$s $prefetch=3
             shared $run 6 3 $strategy=$s $whole $recompute
+            shared $run 6 3 $strategy=$s $partition $recompute
             shared $run 6 3 $strategy=$s parallelism.fsdp_reshard_after_forward=0
         done
         shared $run 8 2 $strategy=hybrid $replicas=2
@@ -57,6 +62,7 @@ if [ -n "$all" ]; then
             shared $run 4 2 $pp=2 $schedule=$s
             shared $run 8 2 $pp=2 $schedule=$s $recompute
             shared $run 4 2 $pp=2 $schedule=$s $whole
+            shared $run 4 2 $pp=2 $schedule=$s $partition $recompute
             shared $run 6 2 $pp=3 $schedule=$s
         done
     done
@@ -76,9 +82,10 @@ shared llama-bf16 8 2 $pp=2 $schedule=zb_h1
 shared llama-bf16 4 2 $pp=2 $schedule=zb_h1 $whole
 shared llama-fp32 6 3 $pp=2
 shared qwen3-bf16 4 2
-shared qwen3-fp32 3 3
+shared qwen3-fp32 3 3 $selective
 shared gpt2-bf16 2 2
-shared gpt2-bf16 4 4 $whole
+shared gpt2-bf16 4 4 $partition $recompute
+shared llama-bf16 4 2 $pp=2 $partition $selective
 shared gpt2-fp32 6 3 $strategy=zero1
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 shared llama-bf16 2 2
 

@@ -64,14 +64,15 @@ debug: {trace: false}
 YAML
 }
 
-# bits TABLE DTYPE RANKS STRATEGY RECOMPUTE: trains, and prints a record: "STEP LOSS GRAD_NORM" 30 times, "weights SHA256".
+# bits TABLE DTYPE RANKS STRATEGY RECOMPUTE: trains; RECOMPUTE is none, full, or groups of a layer, and prints a record: "STEP LOSS GRAD_NORM" 30 times, "weights SHA256".
 bits() {
-    local replicas=-1 header
+    local replicas=-1 header mode=$5
+    case $5 in none | full) ;; *) mode="selective activation_checkpoint.recompute=$5" ;; esac
     [ "$4" = hybrid ] && replicas=2
     rm -rf out
     TESSERA_CPU=$1 timeout 300 "$tessera" train run.yaml -n "$3" job.dump_folder=out \
         training.mixed_precision_param="$2" parallelism.shard_strategy="$4" \
-        parallelism.data_parallel_replicate_degree=$replicas activation_checkpoint.mode="$5" >log 2>&1 </dev/null || return 1
+        parallelism.data_parallel_replicate_degree=$replicas activation_checkpoint.mode=$mode >log 2>&1 </dev/null || return 1
     sed -E 's/^\{"step": ([0-9]+), "loss": ([^,]*), "grad_norm": ([^,]*),.*/\1 \2 \3/' out/metrics.jsonl
     header=$(od -An -t u8 -N 8 out/model/model.safetensors) # of the JSON before the tensors
     echo "weights $(tail -c +$((9 + header)) out/model/model.safetensors | sha256sum | cut -d ' ' -f 1)"

@@ -60,7 +60,7 @@ for table in "${tables[@]}"; do
             expected_by="the first run with these kernels: there is no record"
         fi
         if [ "$table" = ref ] || [ -n "$all" ]; then
-            for recompute in none full; do
+            for recompute in none full ${all:+feed_forward,attention attention_inputs,residual}; do
                 for strategy in none zero1 zero2; do
                     compare "$dtype" "$table" 2 "$strategy" "$recompute"
                 done
@@ -71,6 +71,7 @@ for table in "${tables[@]}"; do
         else
             compare "$dtype" "$table" 2 zero2 none
             compare "$dtype" "$table" 4 hybrid full
+            compare "$dtype" "$table" 2 full feed_forward,attention_inputs
         fi
     done
 done

@@ -53,11 +53,79 @@ static void recompute_changes_no_bit(void)
                 EXPECT_SAME(got, expected, (size_t)f.batch.n_tokens);
                 expect_same_gradients(&again, &plain);
             }
+            for (int way = 1; way <= 2 * TESS_GROUP_ALL; way++) { /* each set of groups, of all layers and of some */
+                tess_executor_options options = training(&f);
+                options.recompute = TESS_RECOMPUTE_SELECTIVE;
+                options.recompute_groups = (unsigned)(way + 1) / 2;
+                options.recompute_choices = way % 2 == 0 ? (way + 2) / 4 : 0;
+                train_once(&f, &again, options, got);
+                EXPECT_SAME(got, expected, (size_t)f.batch.n_tokens);
+                expect_same_gradients(&again, &plain);
+            }
             rig_close(&again);
             rig_close(&plain);
         }
         fixture_close(&f);
     }
+}
+
+/* What a budget takes first costs least a byte, by hand; and a byte less takes a choice more. */
+static void a_budget_takes_the_cheapest_first(void)
+{
+    /* A layer of a float32 Llama with C = 64, Q = 64, K = 32, F = 256: operations a byte of gate and up, and of q, k
+     * and v: 2 C / 4 = 32; of the stream behind attention 2 Q / 4 = 32; of attention 4 Q (length / 2) / (4 Q + 4 H) =
+     * 32 / (1 + 4 / 64) = 30.1 at length 64, 120 at 256. */
+    static const unsigned orders[2][TESS_N_GROUPS] = {
+        {TESS_GROUP_ATTENTION, TESS_GROUP_FEED_FORWARD, TESS_GROUP_ATTENTION_INPUTS, TESS_GROUP_RESIDUAL},
+        {TESS_GROUP_FEED_FORWARD, TESS_GROUP_ATTENTION_INPUTS, TESS_GROUP_RESIDUAL, TESS_GROUP_ATTENTION}};
+    enum { T = 256, L = 3, C = 64, Q = 64, K = 32, H = 4, F = 256 };
+    const size_t widths[] = {[TESS_GROUP_FEED_FORWARD] = 2 * F,
+                             [TESS_GROUP_ATTENTION_INPUTS] = Q + 2 * K + 1,
+                             [TESS_GROUP_RESIDUAL] = C + 1,
+                             [TESS_GROUP_ATTENTION] = Q + H};
+    fixture f;
+    fixture_open(&f, "llama");
+    f.config.n_layers = L;
+    f.config.hidden_size = C;
+    f.config.n_heads = H;
+    f.config.n_kv_heads = K / 16;
+    f.config.head_size = 16;
+    f.config.intermediate_size = F;
+    f.config.max_position = T;
+    rig r;
+    rig_open(&r, &f.config, TESS_F32, NULL, 1);
+    for (int i = 0; i < 2; i++) {
+        const tess_executor_options plain = {.dtype = TESS_F32,
+                                             .max_tokens = T,
+                                             .max_position = i == 0 ? 64 : T,
+                                             .train = true,
+                                             .recompute_groups = TESS_GROUP_ALL};
+        size_t expected = tess_executor_bytes(r.model, &plain);
+        tess_executor_options o = plain;
+        EXPECT_OK(tess_executor_fit(r.model, expected, &o));
+        EXPECT_INT(o.recompute, TESS_RECOMPUTE_NONE);
+        /* The first layer's share of each group is memory that all layers share. */
+        for (int n = 2; n <= L * TESS_N_GROUPS; n++) {
+            o = plain;
+            expected -= (n - 1) % L == 0 ? 0 : widths[orders[i][(n - 1) / L]] * T * sizeof(float);
+            if ((n - 1) % L == 0)
+                continue;
+            EXPECT_OK(tess_executor_fit(r.model, expected, &o));
+            EXPECT_INT(o.recompute, TESS_RECOMPUTE_SELECTIVE);
+            EXPECT_INT(o.recompute_choices, n);
+            EXPECT_INT(tess_executor_bytes(r.model, &o), expected);
+        }
+        o = plain;
+        o.recompute = TESS_RECOMPUTE_FULL;
+        EXPECT_INT(tess_executor_bytes(r.model, &o), expected);
+        o = plain;
+        EXPECT_FAILS(tess_executor_fit(r.model, expected - 1, &o), TESS_E_INVALID,
+                     "for activations, but with all that may be computed again they take");
+        o.recompute_groups = TESS_GROUP_RESIDUAL;
+        EXPECT_FAILS(tess_executor_fit(r.model, expected, &o), TESS_E_INVALID, "for activations");
+    }
+    rig_close(&r);
+    fixture_close(&f);
 }
 
 static void memory_is_planned(void)
@@ -156,6 +224,26 @@ static void frozen_parameters_change_no_other_gradient(void)
         rig_close(&all);
         fixture_close(&f);
     }
+}
+
+/* By hand, in floats a token: what a frozen layer of this Llama does not keep. One tensor passes through all. */
+static void frozen_units_keep_nothing(void)
+{
+    enum { T = 256, C = 24, F = 40, H = 3, Q = 24, K = 8, L = 2 };
+    fixture f;
+    fixture_open(&f, "llama");
+    rig r;
+    rig_open(&r, &f.config, TESS_F32, NULL, 1);
+    tess_executor_options options = {.dtype = TESS_F32, .max_tokens = T, .max_position = f.max_position, .train = true};
+    size_t all = tess_executor_bytes(r.model, &options);
+    for (int first = 1; first <= L + 1; first++) {
+        options.first_trainable_unit = first;
+        int n_frozen = first - 1;
+        size_t layers = (size_t)n_frozen * (C + 1 + Q + 2 * K + Q + H + C + 1 + 2 * F) * T * sizeof(float);
+        EXPECT_INT(tess_executor_bytes(r.model, &options), all - layers + C * T * sizeof(float));
+    }
+    rig_close(&r);
+    fixture_close(&f);
 }
 
 static void lower_units_may_be_frozen(void)
@@ -509,9 +597,11 @@ static void bad_batches_are_refused(void)
 
 static const test_case cases[] = {
     {"recomputing_layers_changes_no_bit", recompute_changes_no_bit, 0, 0},
+    {"a_budget_takes_the_cheapest_first", a_budget_takes_the_cheapest_first, 0, 0},
     {"activation_bytes_are_what_the_plan_says", memory_is_planned, 0, 0},
     {"sleep_gives_activations_back_and_changes_no_bit", sleep_gives_activations_back, 0, 0},
     {"frozen_parameters_change_no_other_gradient", frozen_parameters_change_no_other_gradient, 0, 0},
+    {"frozen_units_keep_nothing", frozen_units_keep_nothing, 0, 0},
     {"lower_units_may_be_frozen", lower_units_may_be_frozen, 0, 0},
     {"hooks_come_in_order_and_their_errors_name_the_unit", hooks_come_in_order, 0, 0},
     {"ranges_call_the_hooks_of_their_units", ranges_call_the_hooks_of_their_units, 0, 0},

@@ -134,12 +134,17 @@ static void ways_of_backward_agree(const fixture *f, tess_dtype dtype)
     size_t n, again;
     rig_open(&r, &f->config, dtype, NULL, 1);
     float *whole = train_once(&r, f, training(f), &n);
-    tess_executor_options options[3] = {training(f), training(f), training(f)};
+    tess_executor_options options[5] = {training(f), training(f), training(f), training(f), training(f)};
     options[0].recompute = TESS_RECOMPUTE_FULL;
+    for (int i = 3; i < 5; i++) {
+        options[i].recompute = TESS_RECOMPUTE_SELECTIVE;
+        options[i].recompute_groups =
+            i == 3 ? TESS_GROUP_FEED_FORWARD | TESS_GROUP_ATTENTION : TESS_GROUP_ATTENTION_INPUTS | TESS_GROUP_RESIDUAL;
+    }
     options[1].split_backward = true;
     options[2].first_trainable_unit = tess_model_first_trainable_unit(r.model);
     EXPECT_INT(options[2].first_trainable_unit, 1);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         for (int p = 0; i == 2 && p < r.n_params; p++)
             if (tess_model_param(r.model, p)->frozen) {
                 test_free(r.dw[p]);

@@ -32,6 +32,8 @@ typedef struct layout {
     bool rows; /* of the stream are shared too */
     bool split;
     tess_recompute recompute;
+    unsigned groups; /* SELECTIVE */
+    bool partition;
     loss loss;
     bool frozen;       /* tables have no gradients */
     bool two_slots;    /* another micro-batch is under way */
@@ -194,6 +196,8 @@ static tess_executor *executor_of(rig *r, const fixture *f, const layout *l, con
                                                    .max_position = f->max_position,
                                                    .train = !l->forward_only,
                                                    .recompute = l->recompute,
+                                                   .recompute_groups = l->groups,
+                                                   .partition_inputs = l->partition,
                                                    .n_slots = l->two_slots ? 2 : 1,
                                                    .split_backward = l->split,
                                                    .sequence_parallel = l->rows && l->degree > 1,
@@ -358,13 +362,17 @@ static void ranks_give_the_bits_of_one(void)
         run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
         bool all = strcmp(level, "ref") == 0 || strcmp(level, "avx2") == 0;
         for (int d = 0; d < 5; d++)
-            for (int way = 0; way < 4 && (all || degrees[d] == 3); way++) {
+            for (int way = 0; way < 6 && (all || degrees[d] == 3); way++) {
+                static const tess_recompute recompute[] = {
+                    [2] = TESS_RECOMPUTE_FULL, [4] = TESS_RECOMPUTE_FULL, [5] = TESS_RECOMPUTE_SELECTIVE};
                 const layout l = {.degree = degrees[d],
                                   .dtype = dtype,
                                   .level = level,
-                                  .rows = way >= 2,
+                                  .rows = way == 2 || way == 3,
                                   .split = way % 2 == 1,
-                                  .recompute = way == 2 ? TESS_RECOMPUTE_FULL : TESS_RECOMPUTE_NONE};
+                                  .recompute = recompute[way],
+                                  .groups = (unsigned)(1 + (i + d) % TESS_GROUP_ALL),
+                                  .partition = way >= 4};
                 run(&f, &whole, &v, &l, NO_FAULT, 0);
             }
         close_whole(&whole, &v);
@@ -508,6 +516,8 @@ static void every_use_of_shared_tables_gives_the_bits_of_one(void)
         {.degree = 3, .frozen = true, .loss = LOSS_OF_ROWS, .recompute = TESS_RECOMPUTE_FULL},
         {.degree = 2, .two_slots = true},
         {.degree = 7, .two_slots = true, .split = true},
+        {.degree = 5, .two_slots = true, .recompute = TESS_RECOMPUTE_FULL, .partition = true},
+        {.degree = 3, .split = true, .recompute = TESS_RECOMPUTE_SELECTIVE, .groups = TESS_GROUP_RESIDUAL},
         {.degree = 3, .forward_only = true},
         {.degree = 8, .forward_only = true},
     };
@@ -621,6 +631,32 @@ static void points_of_other_ranks_are_refused(void)
     fixture_close(&f);
 }
 
+/* A rank whose memory were that of its rows of the largest batch would have too little for a smaller one: of 10 rows
+ * over 4 the last has 1, of 8 it has 2. */
+static void ranks_have_room_for_their_rows_of_any_batch(void)
+{
+    fixture f;
+    fixture_open(&f, "llama");
+    for (int degree = 2; degree <= MAX_RANKS; degree++)
+        for (int rank = 0; rank < degree; rank++) {
+            rig r;
+            tess_model_part part = {0, f.config.n_layers, true, true, NULL, rank, degree};
+            rig_open_part(&r, &f.config, &part, TESS_F32, NULL, 1);
+            for (int64_t most = 1; most < 20; most++) {
+                const tess_executor_options options = {.max_tokens = most, .sequence_parallel = true};
+                int64_t room = tess_executor_stream_room(r.model, &options), rows = 0;
+                for (int64_t n = 0; n <= most; n++) {
+                    int64_t own = tess_executor_stream_rows(r.model, &options, n);
+                    rows = own > rows ? own : rows;
+                }
+                EXPECT(rows <= room);
+                EXPECT_INT(room, (most + degree - 1) / degree);
+            }
+            rig_close(&r);
+        }
+    fixture_close(&f);
+}
+
 static const test_case cases[] = {
     {"ranks_that_share_layers_give_the_bits_of_one", ranks_give_the_bits_of_one, 0, 0},
     {"larger_layers_give_the_bits_of_one", larger_layers_give_the_bits_of_one, 0, 0},
@@ -631,6 +667,7 @@ static const test_case cases[] = {
      0},
     {"a_stale_gather_or_another_order_of_sums_changes_bits", faults_between_ranks_change_bits, 0, 0},
     {"every_exchange_of_training_matters", every_exchange_of_training_matters, 0, 0},
+    {"ranks_have_room_for_their_rows_of_any_batch", ranks_have_room_for_their_rows_of_any_batch, 0, 0},
     {"points_of_other_ranks_are_refused", points_of_other_ranks_are_refused, 0, 0},
 };
 TEST_MAIN(cases)

@@ -1,5 +1,6 @@
 /* Training in pieces: ranges of blocks on slots, in any order that a schedule may take, and backward in two parts give
  * the bits of tess_executor_train. */
+#include "base/mem/named.h"
 #include "fixture.h"
 
 enum { N_SLOTS = 4, MAX_RANGES = 4, MAX_T = FIXTURE_TOKENS };
@@ -211,15 +212,16 @@ static void on_all(bool split)
         make_micros(&f, micros);
         int n_units = (int)f.config.n_layers + 2;
         unsigned head = 1u << (n_units - 1), cuts[] = {0, 1u << 2, head, 1u << 1 | 1u << 2 | head};
-        for (int way = 0; way < 2 * 3 * 3; way++) {
+        for (int way = 0; way < 2 * 4 * 3; way++) {
             rig r;
             expected e;
             tess_executor_options options = {.max_tokens = MAX_T,
                                              .max_position = f.max_position,
                                              .train = true,
-                                             .recompute = (tess_recompute)(way / 2 % 3),
+                                             .recompute = (tess_recompute)(way / 2 % 4),
                                              .recompute_every = 2,
-                                             .first_trainable_unit = way / 6};
+                                             .recompute_groups = (unsigned)(1 + (i + way) % TESS_GROUP_ALL),
+                                             .first_trainable_unit = way / 8};
             rig_open(&r, &f.config, way % 2 == 0 ? TESS_F32 : TESS_BF16, NULL, 1);
             expect_open(&e, &r, &options, micros);
             options.split_backward = split;
@@ -230,6 +232,106 @@ static void on_all(bool split)
         }
         fixture_close(&f);
     }
+}
+
+/* ---- What layers keep, on disk ---- */
+static tess_mem_disk disk_open(void)
+{
+    tess_mem_disk d = {.pools = 1u << TESS_POOL_ACTIVATIONS};
+    EXPECT_OK(tess_pager_create(test_mem(), 0, &d.pager));
+    EXPECT_OK(tess_disk_create(test_mem(), test_folder(), d.pager, &d.disk));
+    return d;
+}
+
+static void disk_close(tess_mem_disk *d)
+{
+    tess_mem_set_disk(test_mem(), NULL);
+    tess_disk_destroy(&d->disk);
+    tess_pager_destroy(&d->pager);
+}
+
+/* A window of three layers, of all slots. */
+static void activations_on_disk_have_the_same_bits(void)
+{
+    static const char *const names[] = {"llama", "qwen3", "gpt2"};
+    tess_mem_disk d = disk_open();
+    tess_mem_set_disk(test_mem(), &d);
+    for (int i = 0; i < 3 * 2; i++) {
+        fixture f;
+        micro micros[N_SLOTS] = {0};
+        rig r;
+        expected e;
+        fixture_open(&f, names[i / 2]);
+        make_micros(&f, micros);
+        tess_executor_options options = {.max_tokens = MAX_T,
+                                         .max_position = f.max_position,
+                                         .train = true,
+                                         .recompute_groups = TESS_GROUP_RESIDUAL | TESS_GROUP_ATTENTION_INPUTS,
+                                         .first_trainable_unit = i % 2};
+        rig_open(&r, &f.config, i % 2 == 0 ? TESS_F32 : TESS_BF16, NULL, 1);
+        expect_open(&e, &r, &options, micros);
+        options.on_disk = true;
+        for (int way = 0; way < 6; way++) {
+            static const tess_recompute recompute[] = {TESS_RECOMPUTE_NONE, TESS_RECOMPUTE_FULL,
+                                                       TESS_RECOMPUTE_SELECTIVE};
+            unsigned head = 1u << (f.config.n_layers + 1);
+            options.recompute = recompute[(i + way) % 3];
+            options.split_backward = way % 2 == 1;
+            run_schedule(&r, &e, micros, options, way < 4 ? 1u << 1 | 1u << 2 | head : way % 2 == 1 ? head : 0);
+        }
+        expect_close_all(&e, &r);
+        rig_close(&r);
+        fixture_close(&f);
+    }
+    EXPECT(tess_pager_get_stats(d.pager).written_bytes > 0);
+    disk_close(&d);
+}
+
+/* A layer of float32 that is kept whole moves once to disk and once back, but for the last, whose backward comes next;
+ * what no backward follows moves nowhere. */
+static void only_what_a_backward_reads_moves(void)
+{
+    fixture f;
+    rig r;
+    float logprob[MAX_T];
+    tess_mem_disk d = disk_open();
+    fixture_open(&f, "ministral");
+    rig_open(&r, &f.config, TESS_F32, NULL, 1);
+    tess_executor_options options = {
+        .dtype = TESS_F32, .max_tokens = MAX_T, .max_position = f.max_position, .train = true};
+    size_t in_memory = tess_executor_bytes(r.model, &options), resident, n_layers = (size_t)f.config.n_layers;
+    tess_executor *e = NULL;
+    options.on_disk = true;
+    size_t on_disk = tess_executor_disk_bytes(r.model, &options, &resident), each = on_disk / n_layers;
+    EXPECT_FAILS(tess_executor_create(r.stream, r.model, &r.hooks, &options, &e), TESS_E_INVALID, "there is no disk");
+    EXPECT(each * n_layers == on_disk && resident == 3 * each);
+    size_t kept = in_memory - tess_executor_bytes(r.model, &options);
+    EXPECT(kept <= on_disk && on_disk < kept + (n_layers << 16));
+    tess_mem_set_disk(test_mem(), &d);
+    e = rig_executor(&r, options);
+    const tess_range all = {0, 0, (int)n_layers + 2, &f.batch};
+    for (uint64_t n = 1; n <= 2; n++) {
+        EXPECT_OK(tess_executor_logprobs(e, &f.batch, 1, logprob, NULL));
+        tess_pager_drain(d.pager);
+        EXPECT_INT(tess_pager_get_stats(d.pager).written_bytes, (n - 1) * (n_layers - 1) * each);
+        EXPECT_OK(tess_executor_forward(e, &all, NULL, NULL));
+        tess_pager_drain(d.pager);
+        EXPECT_OK(tess_executor_backward(e, &all, &(tess_backward){.logprob = logprob}));
+        tess_pager_drain(d.pager);
+        const tess_pager_stats stats = tess_pager_get_stats(d.pager);
+        EXPECT_INT(stats.written_bytes, n * (n_layers - 1) * each);
+        EXPECT_INT(stats.read_bytes, n * (n_layers - 1) * each);
+        EXPECT_INT(stats.resident, 0);
+        EXPECT(stats.peak <= resident);
+    }
+    tess_executor_sleep(e);
+    EXPECT_INT(tess_mem_disk_bytes(test_mem(), TESS_POOL_ACTIVATIONS), 0);
+    EXPECT_OK(tess_executor_wake(e));
+    EXPECT_OK(tess_executor_train(e, &f.batch, NULL, logprob));
+    tess_executor_destroy(&e);
+    disk_close(&d);
+    rig_close(&r);
+    fixture_close(&f);
 }
 
 static void ranges_on_slots(void)
@@ -363,6 +465,8 @@ static void bad_ranges_are_refused(void)
 static const test_case cases[] = {
     {"ranges_on_interleaved_slots_give_the_bits_of_plain_training", ranges_on_slots, 0, 0},
     {"backward_in_two_parts_gives_the_bits_of_plain_training", backward_in_two_parts, 0, 0},
+    {"activations_on_disk_have_the_same_bits", activations_on_disk_have_the_same_bits, 0, 0},
+    {"only_what_a_backward_reads_moves", only_what_a_backward_reads_moves, 0, 0},
     {"a_slot_takes_what_its_blocks_save", a_slot_takes_what_its_blocks_save, 0, 0},
     {"bad_ranges_are_refused", bad_ranges_are_refused, 0, 0},
 };

@@ -1,5 +1,6 @@
 #include "support/test.h"
 
+#include "nn/model.h"
 #include "train/train_config.h"
 
 static tess_config config;
@@ -117,6 +118,41 @@ static void only_a_warm_up_that_was_asked_for_can_be_too_long(void)
     EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "21 is more than training.steps=20");
 }
 
+static void activations_are_chosen_by_settings_that_agree(void)
+{
+    static const struct {
+        const char *overrides[3];
+        const char *needle;
+    } bad[] = {
+        {{"activation_checkpoint.mode=selective"}, "or set activation_checkpoint.budget"},
+        {{"activation_checkpoint.budget=1GiB"},
+         "activation_checkpoint.budget needs activation_checkpoint.mode=selective"},
+        {{"activation_checkpoint.recompute=attention", "activation_checkpoint.mode=full"},
+         "activation_checkpoint.recompute needs activation_checkpoint.mode=selective"},
+        {{"activation_checkpoint.recompute=attention,feed_foward", "activation_checkpoint.mode=selective"},
+         "activation_checkpoint.recompute: unknown group of activations 'feed_foward'"},
+        {{"activation_checkpoint.partition=true", "activation_checkpoint.mode=full"}, "no ranks that share layers"},
+        {{"activation_checkpoint.partition=true", "parallelism.tensor_parallel_degree=2"},
+         "is for layers that run again"},
+    };
+    unsigned groups;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json}\n"));
+        for (int k = 0; k < 3 && bad[i].overrides[k] != NULL; k++)
+            EXPECT_OK(tess_config_override(&config, bad[i].overrides[k]));
+        EXPECT_FAILS(tess_config_check(&config, 2), TESS_E_INVALID, bad[i].needle);
+    }
+    EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json}\nactivation_checkpoint: {mode: selective, recompute: "
+                    "[attention, feed_forward], budget: 2GiB}\n"));
+    EXPECT_OK(tess_config_check(&config, 1));
+    EXPECT_OK(tess_config_groups(&config, &groups));
+    EXPECT_INT(groups, TESS_GROUP_FEED_FORWARD | TESS_GROUP_ATTENTION);
+    EXPECT_INT(config.activation_checkpoint.budget, (int64_t)2 << 30);
+    config.activation_checkpoint.recompute.n = 0;
+    EXPECT_OK(tess_config_groups(&config, &groups));
+    EXPECT_INT(groups, TESS_GROUP_ALL);
+}
+
 static void a_command_may_begin_with_its_first_override(void)
 {
     char *const words[] = {"model.path=m", "data.files=a"}, *const file[] = {"run.yaml", "training.steps=3"};
@@ -185,6 +221,7 @@ static const test_case cases[] = {
     {"mistakes_name_the_line_and_the_fix", mistakes_name_the_line_and_the_fix, 0, 0},
     {"relations_are_checked_for_the_world_size", relations_are_checked_for_the_world_size, 0, 0},
     {"only_a_warm_up_that_was_asked_for_can_be_too_long", only_a_warm_up_that_was_asked_for_can_be_too_long, 0, 0},
+    {"activations_are_chosen_by_settings_that_agree", activations_are_chosen_by_settings_that_agree, 0, 0},
     {"a_command_may_begin_with_its_first_override", a_command_may_begin_with_its_first_override, 0, 0},
     {"hybrid_shards_inside_hosts_and_replicates_across_them", hybrid_shards_inside_hosts_and_replicates_across_them, 0,
      0},

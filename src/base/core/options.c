@@ -141,6 +141,32 @@ tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t
     return TESS_OK;
 }
 
+/* A number of bytes, with a unit or without. */
+static tess_status parse_bytes(const tess_option *option, const char *text, int64_t *value)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    char digits[NUMBER_BYTES];
+    size_t n = strspn(text, "0123456789._");
+    const char *unit = text + n + strspn(text + n, " ");
+    double number, scale = *unit == '\0' ? 1 : 0;
+    for (int i = 0; i < 5; i++)
+        scale = strcmp(unit, units[i]) == 0 ? exp2(10 * i) : scale;
+    if (*unit == 'e') /* 1e9 */
+        return tess_options_int(text, option->least, option->most, value);
+    TESS_CHECK(scale > 0 && n > 0 && n < sizeof(digits), TESS_E_INVALID,
+               "'%.60s' is no number of bytes, KiB, MiB, GiB or TiB", text);
+    char amount[NUMBER_BYTES];
+    memcpy(amount, text, n);
+    amount[n] = '\0';
+    TESS_TRY(parse_number(amount, digits, &number));
+    number *= scale;
+    TESS_CHECK(number == floor(number), TESS_E_INVALID, "'%.60s' is no whole number of bytes", text);
+    TESS_CHECK(number >= (double)option->least && number < 0x1p63 && (int64_t)number <= option->most, TESS_E_INVALID,
+               "%.60s is outside %lld .. %lld bytes", text, (long long)option->least, (long long)option->most);
+    *value = (int64_t)number;
+    return TESS_OK;
+}
+
 /* The place of a text of n bytes in "none|full|every_n"; -1: it is not there. An empty place has no name. */
 static int find_choice(const char *choices, const char *text, size_t n,
                        int (*compare)(const char *a, const char *b, size_t n))
@@ -217,6 +243,8 @@ static tess_status set(const tess_option *option, void *config, const char *text
         return parse_bool(text, field);
     case TESS_OPTION_INT:
         return tess_options_int(text, option->least, option->most, field);
+    case TESS_OPTION_BYTES:
+        return parse_bytes(option, text, field);
     case TESS_OPTION_FLOAT:
         return parse_float(option, text, field);
     case TESS_OPTION_TEXT:
@@ -263,6 +291,7 @@ tess_status tess_options_format(const tess_option *option, const void *config, c
         n = snprintf(text, size, "%s", *(const bool *)field ? "true" : "false");
         break;
     case TESS_OPTION_INT:
+    case TESS_OPTION_BYTES:
         n = snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
         break;
     case TESS_OPTION_FLOAT:

@@ -9,6 +9,7 @@ enum { TESS_TEXT_SIZE = 512, TESS_LIST_SIZE = 32 };
 typedef enum tess_option_type {
     TESS_OPTION_BOOL,   /* bool */
     TESS_OPTION_INT,    /* int64_t in [min, max] */
+    TESS_OPTION_BYTES,  /* int64_t in [least, most]: "2GiB", "1.5 MiB", "500" */
     TESS_OPTION_FLOAT,  /* double in [min, max] */
     TESS_OPTION_TEXT,   /* char[text_size] */
     TESS_OPTION_CHOICE, /* int: index into choices */
@@ -29,7 +30,7 @@ typedef struct tess_option {
     const char *choices;                                  /* CHOICE: "none|full|every_n" */
     const char *also;                                     /* CHOICE: other programs' words for them, in any case */
     double min, max;                                      /* FLOAT */
-    int64_t least, most;                                  /* INT */
+    int64_t least, most;                                  /* INT, BYTES */
     size_t text_size;                                     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
     tess_status (*parse)(void *config, const char *text); /* OWN */
     const char *help;                                     /* one line; units where they could be doubted */

@@ -31,6 +31,8 @@ struct tess_mem {
     tess_pool_stats pools[TESS_POOL_COUNT];
     tess_mem_region_fn region; /* of the named store; NULL: no store */
     void *store;
+    tess_mem_disk disk;
+    size_t disk_bytes[TESS_POOL_COUNT];
 };
 
 const char *tess_pool_name(tess_pool pool)
@@ -191,22 +193,51 @@ void tess_mem_count(tess_mem *mem, tess_pool pool, int64_t bytes)
     count(mem, pool, bytes, 0);
 }
 
+static void count_disk(tess_mem *mem, tess_pool pool, int64_t bytes)
+{
+    pthread_mutex_lock(&mem->lock);
+    mem->disk_bytes[pool] += (size_t)bytes;
+    pthread_mutex_unlock(&mem->lock);
+}
+
+tess_status tess_mem_alloc_private(tess_mem *mem, tess_pool pool, const char *what, size_t bytes, void **out)
+{
+    if (!tess_mem_on_disk(mem, pool))
+        return tess_mem_alloc(mem, pool, bytes, what, out);
+    TESS_TRY(tess_disk_alloc(mem->disk.disk, bytes, what, out));
+    count_disk(mem, pool, (int64_t)bytes);
+    return TESS_OK;
+}
+
+void tess_mem_free_private(tess_mem *mem, tess_pool pool, size_t bytes, void *memory)
+{
+    if (!tess_mem_on_disk(mem, pool)) {
+        tess_mem_free(mem, memory);
+    } else if (memory != NULL) {
+        tess_disk_free(mem->disk.disk, memory);
+        count_disk(mem, pool, -(int64_t)bytes);
+    }
+}
+
 tess_status tess_mem_alloc_named(tess_mem *mem, tess_pool pool, const char *name, size_t bytes, void **out, bool *found)
 {
+    bool on_disk = tess_mem_on_disk(mem, pool);
+    tess_mem_region_fn region = on_disk ? mem->disk.region : mem->region;
     *found = false;
-    if (mem->region == NULL)
-        return tess_mem_alloc(mem, pool, bytes, name, out);
-    TESS_TRY(mem->region(mem->store, name, bytes, out, found));
-    tess_mem_count(mem, pool, (int64_t)bytes);
+    if (region == NULL)
+        return tess_mem_alloc_private(mem, pool, name, bytes, out);
+    TESS_TRY(region(on_disk ? mem->disk.store : mem->store, name, bytes, out, found));
+    (on_disk ? count_disk : tess_mem_count)(mem, pool, (int64_t)bytes);
     return TESS_OK;
 }
 
 void tess_mem_free_named(tess_mem *mem, tess_pool pool, size_t bytes, void *memory)
 {
-    if (mem->region == NULL)
-        tess_mem_free(mem, memory);
+    bool on_disk = tess_mem_on_disk(mem, pool);
+    if ((on_disk ? mem->disk.region : mem->region) == NULL)
+        tess_mem_free_private(mem, pool, bytes, memory);
     else if (memory != NULL)
-        tess_mem_count(mem, pool, -(int64_t)bytes);
+        (on_disk ? count_disk : tess_mem_count)(mem, pool, -(int64_t)bytes);
 }
 
 void tess_mem_set_store(tess_mem *mem, tess_mem_region_fn region, void *store)
@@ -218,6 +249,30 @@ void tess_mem_set_store(tess_mem *mem, tess_mem_region_fn region, void *store)
 bool tess_mem_has_store(const tess_mem *mem)
 {
     return mem->region != NULL;
+}
+
+void tess_mem_set_disk(tess_mem *mem, const tess_mem_disk *disk)
+{
+    mem->disk = disk != NULL ? *disk : (tess_mem_disk){0};
+}
+
+bool tess_mem_on_disk(const tess_mem *mem, tess_pool pool)
+{
+    return (mem->disk.pools >> pool & 1) != 0;
+}
+
+tess_pager *tess_mem_pager(const tess_mem *mem)
+{
+    return mem->disk.pager;
+}
+
+size_t tess_mem_disk_bytes(const tess_mem *mem, tess_pool pool)
+{
+    tess_mem *locked = (tess_mem *)mem;
+    pthread_mutex_lock(&locked->lock);
+    size_t bytes = mem->disk_bytes[pool];
+    pthread_mutex_unlock(&locked->lock);
+    return bytes;
 }
 
 tess_pool_stats tess_mem_stats(const tess_mem *mem, tess_pool pool)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem/named.h"
+#include "base/os/disk_files.h"
 #include "base/os/os.h"
 
 static uint64_t round_up(uint64_t n)
@@ -62,7 +62,8 @@ tess_status tess_persist_open(tess_mem *mem, int fd, tess_persist **out)
         return status;
     }
     *out = memory;
-    **out = (tess_persist){.mem = mem, .fd = fd, .header = base, .base = base, .bytes = bytes};
+    **out = (tess_persist){
+        .mem = mem, .fd = fd, .header = base, .base = base, .bytes = bytes, .is_on_disk = !tess_os_is_in_memory(fd)};
     return TESS_OK;
 }
 
@@ -114,6 +115,18 @@ void *tess_persist_find(const tess_persist *persist, const char *name, size_t *b
     return persist->base + entry->offset;
 }
 
+static tess_status reserve_blocks(const tess_persist *persist, const char *name, size_t bytes)
+{
+    uint64_t offset = persist->header->end;
+    if (persist->is_on_disk)
+        TESS_TRY_CTX(tess_os_reserve_disk(persist->fd, offset, bytes, PERSIST_ON_DISK), "'%s' of %zu bytes", name,
+                     bytes);
+    else
+        TESS_TRY_CTX(tess_os_reserve_shared(persist->fd, offset, persist->base + offset, bytes),
+                     "persistent memory: '%s' of %zu bytes", name, bytes);
+    return TESS_OK;
+}
+
 /* Reserves zeroed space behind the last region. */
 static tess_status reserve(tess_persist *persist, const char *name, size_t bytes, uint64_t *offset)
 {
@@ -123,8 +136,7 @@ static tess_status reserve(tess_persist *persist, const char *name, size_t bytes
                "persistent memory: no room for '%s' of %zu bytes: %llu of %zu are in use", name, bytes,
                (unsigned long long)h->end, persist->bytes);
     tess_os_punch(persist->fd, h->end, size);
-    TESS_TRY_CTX(tess_os_reserve_shared(persist->fd, h->end, persist->base + h->end, bytes),
-                 "persistent memory: '%s' of %zu bytes", name, bytes);
+    TESS_TRY(reserve_blocks(persist, name, bytes));
     *offset = h->end;
     h->end += size;
     return TESS_OK;
@@ -175,6 +187,13 @@ void tess_persist_clear(tess_persist *persist)
 static tess_status region_of(void *persist, const char *name, size_t bytes, void **address, bool *found)
 {
     return tess_persist_region(persist, name, bytes, address, found);
+}
+
+tess_status tess_persist_attach_disk(tess_persist *persist, tess_mem_disk *disk)
+{
+    disk->region = region_of;
+    disk->store = persist;
+    return tess_pager_add(disk->pager, persist->base, persist->bytes, persist->fd, 0, PERSIST_ON_DISK);
 }
 
 void tess_persist_attach(tess_persist *persist, tess_mem *mem)

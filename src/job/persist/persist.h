@@ -4,13 +4,14 @@
  *
  *     header | directory of regions | regions, each from a huge page on
  *
- * Blocks are memory files. With a folder (usually in /dev/shm) they have names there and outlive the launcher too. One
+ * Blocks are memory files. With a folder (usually in /dev/shm) they have names there and outlive the launcher too. A
+ * rank may have a second block in a nameless file on a disk, for pools that are not to be in memory. One
  * process at a time creates regions in a block; others may read it meanwhile. A region is entered last, so that a
  * process that dies at any moment leaves a valid directory. */
 #ifndef TESS_JOB_PERSIST_PERSIST_H
 #define TESS_JOB_PERSIST_PERSIST_H
 
-#include "tessera/memory.h"
+#include "base/mem/named.h"
 
 typedef struct tess_persist tess_persist; /* a mapped block */
 
@@ -19,9 +20,10 @@ enum { TESS_PERSIST_REGIONS = 4096, TESS_PERSIST_NAME = 112, TESS_PERSIST_MOST_B
 /* ---- The launcher's side ---- */
 typedef struct tess_persist_set { /* of all ranks of a host */
     int n;
-    int *fds;     /* (n), inherited by the rank as TESSERA_PERSIST_FD*/
-    char *folder; /* NULL: nameless */
-    int lock;     /* descriptor of the folder's lock, -1: nameless */
+    int *fds;      /* (n), inherited by the rank as TESSERA_PERSIST_FD */
+    int *disk_fds; /* (n), as TESSERA_PERSIST_DISK_FD; NULL: no second blocks */
+    char *folder;  /* NULL: nameless */
+    int lock;      /* descriptor of the folder's lock, -1: nameless */
     tess_mem *mem;
 } tess_persist_set;
 
@@ -29,6 +31,9 @@ typedef struct tess_persist_set { /* of all ranks of a host */
  * blocks of the same `identity` (of job and world) are taken over, others emptied. TESS_E_INVALID: another launch uses
  * the folder; TESS_E_NO_SPACE, TESS_E_IO name the path. */
 tess_status tess_persist_set_create(tess_mem *mem, int n, const char *folder, uint64_t identity, tess_persist_set *set);
+/* Second blocks on the disk of `folder`, unless there are some: nameless, so blocks with a folder have none.
+ * TESS_E_NO_SPACE, TESS_E_IO name the folder. */
+tess_status tess_persist_set_add_disk(tess_persist_set *set, const char *folder, uint64_t identity);
 /* Passes the blocks to the next launch, once the ranks of the last one have ended. Damaged blocks are emptied. */
 tess_status tess_persist_set_next(const tess_persist_set *set, uint64_t identity);
 /* remove: the named files are removed, too. A zeroed set is allowed. */
@@ -51,6 +56,9 @@ tess_status tess_persist_region(tess_persist *persist, const char *name, size_t 
 void *tess_persist_find(const tess_persist *persist, const char *name, size_t *bytes);
 /* Removes all regions (another layout) and frees their memory. */
 void tess_persist_clear(tess_persist *persist);
+
+/* Makes `persist`, which is on disk, the store of disk->pools; its mapping is entered in disk->pager. */
+tess_status tess_persist_attach_disk(tess_persist *persist, tess_mem_disk *disk);
 
 /* From now on `mem` places its named allocations (base/mem/named.h) in `persist`, which is borrowed. NULL: in private
  * memory again. */

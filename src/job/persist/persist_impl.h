@@ -6,6 +6,9 @@
 
 #include "job/persist/persist.h"
 
+/* What messages call a block on disk, whose folder the rank does not know. */
+#define PERSIST_ON_DISK "state on disk (offload.folder)"
+
 #define PERSIST_MAGIC "TESSKEP" /* and its NUL; written last */
 
 enum { PERSIST_VERSION = 1, PERSIST_HUGE_PAGE = 2 << 20 };
@@ -33,6 +36,7 @@ struct tess_persist {
     persist_header *header;
     uint8_t *base;
     size_t bytes;
+    bool is_on_disk;
 };
 
 /* Formats the file behind `fd` as an empty block. */

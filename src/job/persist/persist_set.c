@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/os/disk_files.h"
 #include "base/os/os.h"
 #include "job/persist/persist_impl.h"
 
@@ -32,16 +33,18 @@ static tess_status open_block(const tess_persist_set *set, int rank, int *fd)
 }
 
 /* Takes over the block of an earlier launch if it is valid and of the same job; else formats it. */
-static tess_status take_block(const tess_persist_set *set, int rank, uint64_t identity)
+static tess_status take_block(const tess_persist_set *set, int fd, uint64_t identity)
 {
     tess_persist *persist;
     bool taken = false;
-    if (tess_persist_open(set->mem, set->fds[rank], &persist) == TESS_OK) {
+    size_t bytes;
+    if (tess_persist_open(set->mem, fd, &persist) == TESS_OK) {
         taken = persist_take_over(persist, identity);
         tess_persist_close(&persist);
     }
     tess_error_clear();
-    return taken ? TESS_OK : persist_format(set->fds[rank], block_bytes(), identity);
+    TESS_TRY(tess_os_fd_size(fd, &bytes));
+    return taken ? TESS_OK : persist_format(fd, bytes, identity);
 }
 
 /* The descriptor holds the lock, so that one launch at a time uses the folder. No child inherits it. */
@@ -68,18 +71,41 @@ static void remove_from(const tess_persist_set *set, int first)
 
 tess_status tess_persist_set_next(const tess_persist_set *set, uint64_t identity)
 {
+    for (int r = 0; r < set->n; r++) {
+        TESS_TRY_CTX(take_block(set, set->fds[r], identity), "persistent memory of rank %d", r);
+        if (set->disk_fds != NULL)
+            TESS_TRY_CTX(take_block(set, set->disk_fds[r], identity), "persistent memory of rank %d, on disk", r);
+    }
+    return TESS_OK;
+}
+
+static tess_status alloc_descriptors(const tess_persist_set *set, int **fds)
+{
+    TESS_TRY(
+        tess_mem_alloc_array(set->mem, TESS_POOL_MISC, (size_t)set->n, sizeof(int), "persistent memory", (void **)fds));
     for (int r = 0; r < set->n; r++)
-        TESS_TRY_CTX(take_block(set, r, identity), "persistent memory of rank %d", r);
+        (*fds)[r] = -1;
+    return TESS_OK;
+}
+
+tess_status tess_persist_set_add_disk(tess_persist_set *set, const char *folder, uint64_t identity)
+{
+    size_t bytes = tess_os_disk_file_bytes(folder);
+    TESS_CHECK(set->folder == NULL, TESS_E_INVALID, "persistent memory with names, and on disk besides");
+    if (set->disk_fds != NULL)
+        return TESS_OK;
+    TESS_TRY(alloc_descriptors(set, &set->disk_fds));
+    for (int r = 0; r < set->n; r++) {
+        TESS_TRY_CTX(tess_os_open_disk(folder, bytes, &set->disk_fds[r]), "persistent memory of rank %d", r);
+        TESS_TRY_CTX(persist_format(set->disk_fds[r], bytes, identity), "persistent memory of rank %d", r);
+    }
     return TESS_OK;
 }
 
 static tess_status create(tess_persist_set *set, int n, const char *folder, uint64_t identity)
 {
-    TESS_TRY(tess_mem_alloc_array(set->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "persistent memory",
-                                  (void **)&set->fds));
-    for (int r = 0; r < n; r++)
-        set->fds[r] = -1;
     set->n = n;
+    TESS_TRY(alloc_descriptors(set, &set->fds));
     if (folder != NULL) {
         TESS_TRY(begin_folder(set, folder));
         remove_from(set, n);
@@ -112,8 +138,11 @@ void tess_persist_set_destroy(tess_persist_set *set, bool remove)
     }
     for (int r = 0; set->fds != NULL && r < set->n; r++)
         tess_os_close(&set->fds[r]);
+    for (int r = 0; set->disk_fds != NULL && r < set->n; r++)
+        tess_os_close(&set->disk_fds[r]);
     tess_os_close(&set->lock);
     tess_mem_free(set->mem, set->fds);
+    tess_mem_free(set->mem, set->disk_fds);
     tess_mem_free(set->mem, set->folder);
     *set = (tess_persist_set){.lock = -1};
 }

@@ -113,7 +113,7 @@ typedef struct tess_norm_stats {
 /* What a layer saves from its forward for its backward, a row per token. Backward recomputes norm outputs, normed q and
  * k, and the activation: each costs a pass over memory, and saving them would take 2C + F more per token. */
 typedef struct tess_layer_saved {
-    void *h;                     /* (R, C) the layer's input, all that a checkpointed layer saves */
+    void *h;                     /* (R, C) the layer's input */
     tess_norm_stats input_stats; /* (R) */
     void *q_raw, *k_raw, *v;     /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
     void *q, *k;                 /* of attention: q_raw and k_raw, or with norms, work space */
@@ -123,7 +123,7 @@ typedef struct tess_layer_saved {
     void *h2;                    /* (R, C) the stream between attention and feed-forward; h itself without backward */
     tess_norm_stats mlp_stats;   /* (R) */
     void *gate, *up;             /* (T, F); gate only where there is one */
-    bool recompute;              /* layers share all but h, and recompute it in backward */
+    unsigned dropped;            /* tess_layer_group: layers share these, and backward computes them again */
 } tess_layer_saved;
 
 /* Work space of one layer at a time: one stream's gradient for all layers, and `branch` for both dy. Where gradients of

@@ -8,15 +8,11 @@
  * share the stream, each has R of its T rows. */
 #include "nn/layers/layers.h"
 
-/* How far forward runs: to the end, or for a checkpointed layer, to the last tensor that backward reads. */
-typedef enum layer_reach { TO_THE_OUTPUT, TO_THE_SAVED } layer_reach;
-
-static tess_status forward(const tess_layer_call *c, const tess_layer_saved *before, const tess_layer_saved *s,
-                           const tess_layer_work *w, layer_reach reach)
+tess_status tess_layer_forward(const tess_layer_call *c, const tess_layer_saved *before, const tess_layer_saved *s,
+                               const tess_layer_work *w)
 {
     const tess_block *p = c->block;
     void *y = w->y, *branch = w->branch; /* (T, C), (R, C) */
-    bool gated = p->gate.weight >= 0;
 
     /* h (R, C) = h2 + branch of the layer before;  y = norm(h) */
     if (before != NULL)
@@ -31,27 +27,50 @@ static tess_status forward(const tess_layer_call *c, const tess_layer_saved *bef
     /* out (T, H, D) = softmax(q k^T / sqrt(D)) v, causal, each sequence by itself;  branch = out Wo */
     TESS_TRY(tess_attention_forward(c, s, w->seqs));
     TESS_TRY(tess_linear_forward(c, &p->o, s->out, branch));
-    if (reach == TO_THE_OUTPUT)
-        tess_layer_show(c, "attention output", branch, c->config->hidden_size);
+    tess_layer_show(c, "attention output", branch, c->config->hidden_size);
 
     /* h2 (R, C) = h + branch;  y = norm(h2) */
     TESS_TRY(tess_norm_forward(c, &p->mlp_norm, branch, s->h, s->h2, y, s->mlp_stats));
 
     /* gate, up (T, F) = y Wgate, y Wup;  act (T, F) = silu(gate) * up;  branch = act Wdown */
-    if (gated)
+    if (p->gate.weight >= 0)
         TESS_TRY(tess_linear_forward(c, &p->gate, y, s->gate));
-    if (reach == TO_THE_SAVED)
-        return tess_linear_forward(c, &p->up, y, s->up);
     TESS_TRY(tess_linear_act_forward(c, &p->up, y, s->gate, s->up, w->act));
     TESS_TRY(tess_linear_forward(c, &p->down, w->act, branch));
     tess_layer_show(c, "feed-forward output", branch, c->config->hidden_size);
     return TESS_OK;
 }
 
-tess_status tess_layer_forward(const tess_layer_call *call, const tess_layer_saved *before,
-                               const tess_layer_saved *saved, const tess_layer_work *work)
+/* Forward's lines once more, of the groups that the layer has dropped, each from h or what a group before it gives; and
+ * y = norm(h2), if backward reads it. Norms of q and k leave those of attention in work space, which is gone: backward
+ * makes them again, here they are for attention alone. */
+static tess_status compute_dropped(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
 {
-    return forward(call, before, saved, work, TO_THE_OUTPUT);
+    const tess_block *p = c->block;
+    void *y = w->y, *branch = w->branch; /* (T, C), (R, C) */
+    bool gated = p->gate.weight >= 0;
+    bool reads_y = (gated && tess_linear_reads_input(c, &p->gate)) || tess_linear_reads_input(c, &p->up);
+    unsigned rotates = tess_block_norms_heads(p) ? TESS_GROUP_ATTENTION : TESS_GROUP_ATTENTION_INPUTS;
+
+    if (s->dropped & TESS_GROUP_ATTENTION_INPUTS) {
+        TESS_TRY(tess_norm_forward(c, &p->input_norm, s->h, NULL, NULL, y, s->input_stats));
+        TESS_TRY(tess_qkv_forward(c, y, s));
+    }
+    if (s->dropped & rotates)
+        TESS_TRY(tess_heads_forward(c, s));
+    if (s->dropped & TESS_GROUP_ATTENTION)
+        TESS_TRY(tess_attention_forward(c, s, w->seqs));
+    if (s->dropped & TESS_GROUP_RESIDUAL) {
+        TESS_TRY(tess_linear_forward(c, &p->o, s->out, branch));
+        TESS_TRY(tess_norm_forward(c, &p->mlp_norm, branch, s->h, s->h2, y, s->mlp_stats));
+    } else if (reads_y || (s->dropped & TESS_GROUP_FEED_FORWARD)) {
+        TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
+    }
+    if (!(s->dropped & TESS_GROUP_FEED_FORWARD))
+        return TESS_OK;
+    if (gated)
+        TESS_TRY(tess_linear_forward(c, &p->gate, y, s->gate));
+    return tess_linear_forward(c, &p->up, y, s->up);
 }
 
 /* Forward's lines from the last to the first. The stream's gradient goes straight through both additions, and each
@@ -65,11 +84,8 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     bool gated = p->gate.weight >= 0;
     bool want_dy = want_dh || tess_norm_trains(c, &p->input_norm);
 
-    /* y = norm(h2), and before it all that a checkpointed layer has not saved */
-    if (s->recompute)
-        TESS_TRY(forward(c, NULL, s, w, TO_THE_SAVED));
-    else if ((gated && tess_linear_reads_input(c, &p->gate)) || tess_linear_reads_input(c, &p->up))
-        TESS_TRY(tess_norm_again(c, &p->mlp_norm, s->h2, y));
+    /* y = norm(h2), and what has been dropped */
+    TESS_TRY(compute_dropped(c, s, w));
 
     /* dact (T, F) = dh3 Wdown^T;  dgate, dup (T, F), which take the place of gate, up;  dWdown = act^T dh3 */
     TESS_TRY(tess_stream_gather(c, w->dh3, c->split.stream, &dh3));

@@ -89,7 +89,8 @@ void tess_fsdp_choose(tess_fsdp *fsdp)
     choose_leaves(fsdp);
     fsdp->alone = fsdp->n_shards == 1 && fsdp->n_replicas == 1;
     fsdp->replicated = strategy == TESS_STRATEGY_NONE && fsdp->n_shards > 1;
-    fsdp->persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) || fsdp->n_shards == 1;
+    fsdp->persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) ||
+                       (fsdp->n_shards == 1 && !fsdp->params_on_disk); /* copies would be what leaves memory */
     fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
     fsdp->keep = policy->reshard_after_forward != 1;
     fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;

@@ -20,6 +20,13 @@ void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team);
  * another tess_fsdp. Call before materialize. */
 void tess_fsdp_set_private(tess_fsdp *fsdp);
 
+/* Bits 1 << tess_pool: which of TESS_POOL_PARAMS, GRADS and OPTIMIZER the memory of this rank has on disk
+ * (base/mem/named.h). Call before the first unit. The bits of results do not depend on it. */
+void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools);
+/* Bytes of them that hooks and updates should find room for in memory: the unit in use, the next and the last. Call
+ * after the last unit. */
+size_t tess_fsdp_resident_bytes(const tess_fsdp *fsdp);
+
 /* Restores the finished gradients of a step of n_micro_batches, over all ranks, that a predecessor of this process had
  * summed: it had reached the end of step_end. Weights and sums lie in named memory (base/mem/named.h), which must
  * outlive a process. Not collective. */
@@ -68,6 +75,7 @@ tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy,
 
 typedef struct tess_fsdp_bytes {
     size_t params, grads, optimizer; /* of this rank; optimizer: state and work space */
+    size_t on_disk[TESS_POOL_COUNT]; /* beside them, of tess_fsdp_set_offload's pools */
     size_t windows;                  /* of gradients; in the comm pool, as the next */
     size_t copies;                   /* gathered parameters: once for the ranks of a shard team on a host */
 } tess_fsdp_bytes;

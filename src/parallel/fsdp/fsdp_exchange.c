@@ -130,6 +130,7 @@ tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream)
     tess_fsdp *fsdp = unit->fsdp;
     tess_status status = TESS_OK;
     int n_inputs = plan(unit);
+    TESS_TRY(tess_fsdp_sums_here(unit, unit->steps, unit->n_steps));
     tess_team_label(fsdp->replicate_team, unit->label, unit->number);
     for (size_t at = 0; at < unit->accumulator_elements && status == TESS_OK; at += AT_ONCE) {
         size_t left = unit->accumulator_elements - at;
@@ -137,5 +138,6 @@ tess_status tess_fsdp_exchange_add(tess_unit *unit, tess_stream *stream)
     }
     tess_team_label(fsdp->replicate_team, NULL, -1);
     unit->n_steps = 0;
+    tess_fsdp_sums_release(unit);
     return status;
 }

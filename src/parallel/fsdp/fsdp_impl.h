@@ -19,6 +19,7 @@
  * - fsdp_matrices.c: whole matrices, for optimizers that need them
  * - fsdp_norm.c: the exact gradient norm
  * - fsdp_cut_rows.c: rows for it of which ranks have parts
+ * - fsdp_paging.c: state on disk, ahead of its use and behind it
  * - fsdp_clock.c: phases, waits, bytes
  * - fsdp_memory.c: what peers can read, and what outlives the rank
  * - fsdp_persist.c: which of it is the finished gradient
@@ -32,6 +33,7 @@
 #define TESS_PARALLEL_FSDP_FSDP_IMPL_H
 
 #include "base/core/exact_sum.h"
+#include "base/mem/pager.h"
 #include "comm/leaf_sum.h"
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
@@ -151,6 +153,9 @@ struct tess_fsdp {
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica, n_tp, tp;
 
+    tess_pager *pager;                 /* NULL: none of it is on disk */
+    bool params_on_disk, sums_on_disk; /* master weights; accumulators and whole gradients */
+    bool moments_on_disk;
     bool is_private;  /* memory has no names */
     bool alone;       /* no peers: gradients are summed where they are */
     bool replicated;  /* master weights and gradients whole on each of several ranks */
@@ -221,6 +226,9 @@ size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp); /* of all, once every unit 
 /* gather.c */
 typedef enum tess_fsdp_use { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_use;
 tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use);
+/* The unit that comes `ahead` uses after the newest one: as in the pass before, else in the order of the units. NULL:
+ * none. */
+const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_use *use);
 void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
@@ -258,6 +266,22 @@ void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
 tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
                                     float **out, bool *found);
 void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);
+
+/* fsdp_paging.c: fetch, wait and release as the pager has them, for the master weights, for the sums that steps touch
+ * and for the finished gradient; ahead: fetches for units whose turn comes. None does anything for what is in memory.
+ */
+void tess_fsdp_master_fetch(const tess_unit *unit, tess_page_use use);
+tess_status tess_fsdp_master_wait(const tess_unit *unit);
+void tess_fsdp_master_release(const tess_unit *unit);
+void tess_fsdp_masters_ahead(const tess_fsdp *fsdp);
+void tess_fsdp_sums_fetch(const tess_unit *unit, const tess_leaf_step *steps, int n_steps);
+tess_status tess_fsdp_sums_here(const tess_unit *unit, const tess_leaf_step *steps, int n_steps); /* fetch and wait */
+void tess_fsdp_sums_release(const tess_unit *unit);                                               /* all of the unit */
+void tess_fsdp_sums_ahead(const tess_fsdp *fsdp);
+void tess_fsdp_total_ahead(const tess_unit *unit);
+void tess_fsdp_gradient_fetch(const tess_unit *unit, tess_page_use use);
+tess_status tess_fsdp_gradient_wait(const tess_unit *unit);
+void tess_fsdp_gradient_release(const tess_unit *unit);
 
 /* fsdp_persist.c: notes where the sums are, once they are complete. */
 tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp);

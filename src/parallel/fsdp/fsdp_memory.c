@@ -50,14 +50,14 @@ tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char 
         snprintf(name, sizeof(name), "%s of %s", what, unit->name);
     *found = false;
     if (unit->fsdp->is_private)
-        return tess_mem_alloc(unit->fsdp->mem, pool, bytes, name, (void **)out);
+        return tess_mem_alloc_private(unit->fsdp->mem, pool, name, bytes, (void **)out);
     return tess_mem_alloc_named(unit->fsdp->mem, pool, name, bytes, (void **)out, found);
 }
 
 void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory)
 {
     if (unit->fsdp->is_private)
-        tess_mem_free(unit->fsdp->mem, memory);
+        tess_mem_free_private(unit->fsdp->mem, pool, elements * sizeof(float), memory);
     else
         tess_mem_free_named(unit->fsdp->mem, pool, elements * sizeof(float), memory);
 }

@@ -34,6 +34,20 @@ static tess_status add_shard(tess_fsdp *fsdp, tess_stream *stream, int index, te
     return TESS_OK;
 }
 
+/* Unit by unit, as gradients on disk come and go. */
+static tess_status add_all(tess_fsdp *fsdp, tess_stream *stream, tess_exact_sum *sum)
+{
+    for (int u = 0; u < fsdp->n_units; u++)
+        tess_fsdp_gradient_fetch(fsdp->units[u], TESS_PAGE_READ);
+    for (int u = 0, i = 0; u < fsdp->n_units; u++) {
+        TESS_TRY(tess_fsdp_gradient_wait(fsdp->units[u]));
+        for (int end = i + fsdp->units[u]->n_params; i < end; i++)
+            TESS_TRY(add_shard(fsdp, stream, i, sum));
+        tess_fsdp_gradient_release(fsdp->units[u]);
+    }
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
 {
     TESS_CHECK(fsdp->gradients_ready, TESS_E_INVALID, "fsdp: grad_norm without gradients; call step_end first");
@@ -41,8 +55,7 @@ tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
     tess_exact_sum sum;
     tess_exact_clear(&sum);
-    for (int i = 0; i < fsdp->n_params; i++)
-        TESS_TRY(add_shard(fsdp, stream, i, &sum));
+    TESS_TRY(add_all(fsdp, stream, &sum));
     tess_exact_normalize(&sum);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
     tess_team_label(fsdp->norm_team, "norm", -1);

@@ -29,6 +29,10 @@ tess_status tess_fsdp_gradient_end(tess_unit *unit)
     if (s == NULL)
         return TESS_OK;
     TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
+    if (unit->in_place != NULL) {
+        const tess_leaf_step sum = {.accumulate = true, .y = unit->in_place};
+        TESS_TRY(tess_fsdp_sums_here(unit, &sum, 1));
+    }
     unit->scratch = NULL;
     s->unit = NULL;
     for (int i = 0; i < unit->n_params; i++) {

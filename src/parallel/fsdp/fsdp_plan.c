@@ -18,7 +18,7 @@ tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy,
     return TESS_OK;
 }
 
-static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options *options, size_t *bytes)
+static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options *options, size_t *bytes, size_t *state)
 {
     static float some; /* what a trainable span has, and a frozen one has not */
     tess_span *spans;
@@ -37,9 +37,15 @@ static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options 
                                       .master = &some};
             spans[n++] = tess_fsdp_span(&shard);
         }
-    tess_status status = tess_optimizer_bytes(fsdp->mem, spans, n, options, fsdp->n_shards, bytes);
+    tess_status status = tess_optimizer_bytes(fsdp->mem, spans, n, options, fsdp->n_shards, bytes, state);
     tess_mem_free(fsdp->mem, spans);
     return status;
+}
+
+static void to_disk(size_t *bytes, size_t *on_disk)
+{
+    *on_disk = *bytes;
+    *bytes = 0;
 }
 
 tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *optimizer, int64_t n_micro_batches,
@@ -47,8 +53,8 @@ tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *
 {
     int64_t world = fsdp->n_shards * fsdp->n_replicas, n_micro = (n_micro_batches + world - 1) / world;
     size_t n_sums = (size_t)tess_fsdp_accumulators_needed(fsdp, n_micro_batches);
-    *bytes = (tess_fsdp_bytes){.grads = tess_fsdp_scratch_bytes(fsdp, open_unit),
-                               .windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
+    size_t state;
+    *bytes = (tess_fsdp_bytes){.windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
                                .copies = tess_fsdp_slots_bytes(fsdp)};
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
@@ -56,7 +62,17 @@ tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *
         bytes->grads += n_sums * unit->accumulator_elements * sizeof(float);
         bytes->grads += fsdp->replicated ? unit->gradient_elements * sizeof(float) : 0;
     }
+    if (fsdp->params_on_disk)
+        to_disk(&bytes->params, &bytes->on_disk[TESS_POOL_PARAMS]);
+    if (fsdp->sums_on_disk)
+        to_disk(&bytes->grads, &bytes->on_disk[TESS_POOL_GRADS]);
+    bytes->grads += tess_fsdp_scratch_bytes(fsdp, open_unit);
     if (tess_fsdp_exchanges_any(fsdp, n_micro_batches))
         bytes->grads += tess_fsdp_exchange_bytes(fsdp);
-    return plan_optimizer(fsdp, optimizer, &bytes->optimizer);
+    TESS_TRY(plan_optimizer(fsdp, optimizer, &bytes->optimizer, &state));
+    if (fsdp->moments_on_disk) {
+        bytes->on_disk[TESS_POOL_OPTIMIZER] = state;
+        bytes->optimizer -= state;
+    }
+    return TESS_OK;
 }

@@ -21,6 +21,7 @@ static tess_status add(tess_unit *unit, const tess_leaf_step *step)
 
 static tess_status add_rest(tess_unit *unit)
 {
+    TESS_TRY(tess_fsdp_sums_here(unit, unit->steps + unit->n_sent, unit->n_steps - unit->n_sent));
     for (int i = unit->n_sent; i < unit->n_steps; i++)
         TESS_TRY(add(unit, &unit->steps[i]));
     unit->n_steps = unit->n_sent = 0;
@@ -69,6 +70,7 @@ static tess_status sum_alone(tess_unit *unit)
     tess_stream *stream = NULL;
     TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
     push(unit);
+    TESS_TRY(tess_fsdp_sums_here(unit, unit->steps, 1));
     count_traffic(unit, unit->steps, 1);
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
@@ -78,7 +80,9 @@ static tess_status sum_alone(tess_unit *unit)
                            unit->steps[0].accumulate));
     }
     tess_fsdp_window_release(unit);
-    return add_rest(unit);
+    TESS_TRY(add_rest(unit));
+    tess_fsdp_sums_release(unit);
+    return TESS_OK;
 }
 
 static tess_status send(tess_unit *unit, const tess_leaf_step *steps, int n_steps)
@@ -138,6 +142,7 @@ static tess_status send_to_replicas(tess_unit *unit)
     tess_fsdp *fsdp = unit->fsdp;
     unit->incoming = tess_leaf_unused(&unit->counter);
     const tess_leaf_step sum = {.n = fsdp->n_shards, .y = unit->incoming};
+    TESS_TRY(tess_fsdp_sums_here(unit, &sum, 1));
     TESS_TRY(send(unit, &sum, 1));
     TESS_TRY(tess_fsdp_reduce_flush(fsdp));
     fsdp->last_reduced = unit;
@@ -166,6 +171,7 @@ static tess_status reduce(tess_unit *unit)
     if (fsdp->n_replicas > 1)
         return send_to_replicas(unit);
     push(unit);
+    TESS_TRY(tess_fsdp_sums_here(unit, unit->steps, unit->n_sent));
     return send(unit, unit->steps, unit->n_sent);
 }
 
@@ -190,6 +196,7 @@ tess_status tess_fsdp_reduce_finish(tess_unit *unit)
         unit->incoming = NULL;
     }
     TESS_TRY(add_rest(unit));
+    tess_fsdp_sums_release(unit);
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
 }
@@ -204,7 +211,8 @@ tess_status tess_fsdp_in_place_begin(tess_unit *unit)
 {
     TESS_TRY(tess_fsdp_reduce_finish(unit)); /* of the micro-batch before */
     unit->in_place = tess_leaf_unused(&unit->counter);
-    return TESS_OK;
+    const tess_leaf_step sum = {.y = unit->in_place};
+    return tess_fsdp_sums_here(unit, &sum, 1);
 }
 
 tess_status tess_fsdp_in_place_end(tess_unit *unit)
@@ -212,16 +220,18 @@ tess_status tess_fsdp_in_place_end(tess_unit *unit)
     unit->reduce_micro = unit->micro;
     tess_leaf_place(&unit->counter, unit->in_place, unit->steps, &unit->n_steps);
     unit->in_place = NULL;
-    return add_rest(unit);
+    TESS_TRY(add_rest(unit));
+    tess_fsdp_sums_release(unit);
+    return TESS_OK;
 }
 
-tess_status tess_fsdp_reduce_total(tess_unit *unit)
+static tess_status gather_gradient(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    unit->total = tess_leaf_total(&unit->counter, unit->steps, &unit->n_steps);
-    TESS_TRY(add_rest(unit));
-    if (!fsdp->replicated)
-        return TESS_OK;
+    const tess_leaf_step total = {.accumulate = true, .y = unit->total};
+    tess_fsdp_gradient_fetch(unit, TESS_PAGE_OVERWRITE);
+    TESS_TRY(tess_fsdp_sums_here(unit, &total, 1));
+    TESS_TRY(tess_fsdp_gradient_wait(unit));
     uint64_t number = ++fsdp->n_issued;
     tess_team_label(fsdp->shard_team, unit->label, unit->number);
     tess_status status = tess_all_gather_pieces(fsdp->shard_team, unit->total, TESS_F32, unit->gradient, TESS_F32,
@@ -229,5 +239,16 @@ tess_status tess_fsdp_reduce_total(tess_unit *unit)
     tess_team_label(fsdp->shard_team, NULL, -1);
     TESS_TRY_CTX(status, "gradients of unit '%s'", unit->name);
     fsdp->n_proven = number;
+    tess_fsdp_gradient_release(unit);
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_reduce_total(tess_unit *unit)
+{
+    unit->total = tess_leaf_total(&unit->counter, unit->steps, &unit->n_steps);
+    TESS_TRY(add_rest(unit));
+    if (unit->fsdp->replicated)
+        TESS_TRY(gather_gradient(unit));
+    tess_fsdp_sums_release(unit);
     return TESS_OK;
 }

@@ -42,22 +42,29 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
     tess_fsdp *fsdp = unit->fsdp;
     slot->number = ++fsdp->n_issued;
     slot->released = slot->number; /* until somebody reads it */
+    tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
+    TESS_TRY(tess_fsdp_master_wait(unit));
     TESS_TRY_CTX(fsdp->alone ? convert_alone(unit, slot->data) : send(unit, slot), "gather of unit '%s'", unit->name);
     fsdp->traffic.gathered_bytes += own_elements(unit) * (sizeof(float) + tess_dtype_size(fsdp->policy.param_dtype));
+    tess_fsdp_master_release(unit);
     slot->valid = true;
     return TESS_OK;
 }
 
-/* The unit that comes `ahead` uses after the newest one: as in the pass before, else in the order of the units.
- * -1: none. */
-static int predict(const tess_fsdp *fsdp, int ahead)
+const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_use *use)
 {
     int now = fsdp->n_order - 1;
-    if (now < fsdp->n_last_order && fsdp->last_order[now] == fsdp->order[now])
-        return now + ahead < fsdp->n_last_order ? fsdp->last_order[now + ahead] / 2 : -1;
-    int unit = fsdp->order[now] / 2;
-    unit += fsdp->order[now] % 2 == TESS_FSDP_FORWARD ? ahead : -ahead;
-    return unit >= 0 && unit < fsdp->n_units ? unit : -1;
+    if (now < 0)
+        return NULL;
+    *use = (tess_fsdp_use)(fsdp->order[now] % 2);
+    if (now < fsdp->n_last_order && fsdp->last_order[now] == fsdp->order[now]) {
+        if (now + ahead >= fsdp->n_last_order)
+            return NULL;
+        *use = (tess_fsdp_use)(fsdp->last_order[now + ahead] % 2);
+        return fsdp->units[fsdp->last_order[now + ahead] / 2];
+    }
+    int unit = fsdp->order[now] / 2 + (*use == TESS_FSDP_FORWARD ? ahead : -ahead);
+    return unit >= 0 && unit < fsdp->n_units ? fsdp->units[unit] : NULL;
 }
 
 static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_use use)
@@ -87,10 +94,11 @@ void tess_fsdp_order_restart(tess_fsdp *fsdp)
 static tess_status prefetch(tess_fsdp *fsdp)
 {
     for (int ahead = 1; ahead <= fsdp->policy.prefetch; ahead++) {
-        int next = predict(fsdp, ahead);
-        if (next < 0)
+        tess_fsdp_use use;
+        const tess_unit *next = tess_fsdp_predict(fsdp, ahead, &use);
+        if (next == NULL)
             return TESS_OK;
-        tess_unit *unit = fsdp->units[next];
+        tess_unit *unit = fsdp->units[next->index];
         if (unit->slot != NULL && unit->slot->valid) {
             if (!unit->slot->held) /* as good as new: others shall go first */
                 unit->slot->released = fsdp->n_issued;
@@ -104,13 +112,29 @@ static tess_status prefetch(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
+/* Master weights that are the gathered copy only have to be in memory. */
+static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    if (fsdp->pager == NULL)
+        return TESS_OK;
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
+    TESS_TRY(remember(fsdp, unit, use));
+    tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
+    tess_fsdp_masters_ahead(fsdp);
+    TESS_TRY_CTX(tess_fsdp_master_wait(unit), "unit '%s'", unit->name);
+    tess_phase_switch(fsdp->clock, phase);
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;
     if (fsdp->direct)
-        return TESS_OK;
+        return hold_master(unit, use);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, use));
+    tess_fsdp_masters_ahead(fsdp);
     tess_fsdp_slot *slot = unit->slot;
     if (slot == NULL || !slot->valid) {
         TESS_TRY(tess_fsdp_slot_take(unit, false, &slot));
@@ -125,7 +149,11 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
 
 void tess_fsdp_release(tess_unit *unit)
 {
-    if (unit->n_forward > 0 || unit->in_backward || unit->kept || unit->slot == NULL)
+    if (unit->n_forward > 0 || unit->in_backward || unit->kept)
+        return;
+    if (unit->fsdp->direct)
+        tess_fsdp_master_release(unit);
+    if (unit->slot == NULL)
         return;
     unit->slot->held = false;
     unit->slot->released = unit->fsdp->n_issued;

@@ -2,6 +2,7 @@
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include "base/core/rng.h"
+#include "base/mem/named.h"
 #include "comm/agree.h"
 
 static uint64_t hash_layout(const tess_fsdp *fsdp)
@@ -51,12 +52,15 @@ static tess_status agree_on_layout(const tess_fsdp *fsdp)
 
 static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 {
+    tess_fsdp_master_fetch(unit, TESS_PAGE_OVERWRITE);
+    TESS_TRY(tess_fsdp_master_wait(unit));
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         if (p->held.size[0] * p->row > 0)
             TESS_TRY_CTX(fill(context, p->name, &p->held, unit->master + p->master_offset),
                          "materialize: parameter '%s'", p->name);
     }
+    tess_fsdp_master_release(unit);
     return TESS_OK;
 }
 
@@ -92,6 +96,7 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     TESS_CHECK(fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: materialize was called twice");
     TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
     TESS_TRY(agree_on_layout(fsdp));
+    fsdp->pager = tess_mem_pager(fsdp->mem);
     tess_status status = tess_team_agree(fsdp->model_team, alloc_and_fill(fsdp, fill, context));
     if (status == TESS_OK)
         status = tess_fsdp_stamps_alloc(fsdp);

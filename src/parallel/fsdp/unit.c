@@ -63,6 +63,7 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
     if (unit->n_trainable > 0)
         TESS_TRY(tess_fsdp_gradient_begin(unit));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_BACKWARD));
+    tess_fsdp_sums_ahead(unit->fsdp);
     unit->in_backward = true;
     return TESS_OK;
 }
@@ -110,6 +111,8 @@ tess_status tess_unit_post_backward(tess_unit *unit)
     TESS_TRY_CTX(tess_fsdp_gradient_end(unit), "unit '%s': post_backward", unit->name);
     if (fsdp->pass == fsdp->n_passes - 1)
         TESS_TRY(send_gradients(unit));
+    else if (unit->in_place != NULL)
+        tess_fsdp_sums_release(unit);
     unit->micro += fsdp->all_open;
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;

@@ -1,0 +1,186 @@
+/* `tessera bench offload`: how fast state on disk comes into memory and leaves it again, as training moves it
+ * (base/mem/pager.h), beside the disk's own speed: O_DIRECT, 8 MiB at a time, by one thread. */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem/pager.h"
+#include "base/os/disk_files.h"
+#include "base/os/os.h"
+#include "bench/bench.h"
+#include "bench/samples.h"
+
+enum { MAX_ROUNDS = 100, RAW_BLOCK = 8 << 20, PAGE = 4096, UNIT = 32 << 20, RESIDENT = 8 * UNIT };
+
+/* An update reads and writes every byte, at the same time; its limit is one after the other. */
+typedef enum transfer { READ, WRITE, UPDATE, N_TRANSFERS } transfer;
+
+static const char *const transfer_names[N_TRANSFERS] = {"read", "write", "update"};
+static const tess_page_use transfer_uses[N_TRANSFERS] = {TESS_PAGE_READ, TESS_PAGE_OVERWRITE, TESS_PAGE_UPDATE};
+
+typedef struct transfer_bench {
+    const char *folder;
+    tess_pager *pager;
+    char *base; /* the file, mapped */
+    void *block;
+    size_t bytes;
+    int fd, raw_fd; /* raw: with O_DIRECT, -1: the file system cannot */
+    int rounds;
+    double seconds[N_TRANSFERS][MAX_ROUNDS], raw[N_TRANSFERS][MAX_ROUNDS], waited[N_TRANSFERS][MAX_ROUNDS];
+} transfer_bench;
+
+/* ---- The pager ---- */
+/* Asks for everything in order, and passes over it unit by unit, as an optimizer does. */
+static tess_status pass(const transfer_bench *b, transfer t)
+{
+    for (size_t at = 0; at < b->bytes; at += UNIT)
+        tess_pager_fetch(b->pager, b->base + at, b->bytes - at < UNIT ? b->bytes - at : UNIT, transfer_uses[t]);
+    for (size_t at = 0; at < b->bytes; at += UNIT) {
+        size_t n = b->bytes - at < UNIT ? b->bytes - at : UNIT;
+        TESS_TRY(tess_pager_wait(b->pager, b->base + at, n));
+        for (size_t i = at; t != READ && i < at + n; i += PAGE)
+            b->base[i]++;
+        tess_pager_release(b->pager, b->base + at, n);
+    }
+    tess_pager_drain(b->pager);
+    return TESS_OK;
+}
+
+static tess_status time_pass(transfer_bench *b, transfer t, int round)
+{
+    uint64_t waited_ns = tess_pager_get_stats(b->pager).waited_ns;
+    double begin_s = tess_os_now_s();
+    TESS_TRY(pass(b, t));
+    b->seconds[t][round] = tess_os_now_s() - begin_s;
+    b->waited[t][round] = (double)(tess_pager_get_stats(b->pager).waited_ns - waited_ns) * 1e-9;
+    return TESS_OK;
+}
+
+/* ---- The disk ---- */
+static tess_status time_raw(transfer_bench *b, transfer t, int round)
+{
+    double begin_s = tess_os_now_s();
+    for (size_t at = 0; at < b->bytes; at += RAW_BLOCK) {
+        size_t n = b->bytes - at < RAW_BLOCK ? b->bytes - at : RAW_BLOCK;
+        TESS_TRY(t == READ ? tess_os_read_at(b->raw_fd, at, b->block, n, b->folder)
+                           : tess_os_write_at(b->raw_fd, at, b->block, n, b->folder));
+    }
+    b->raw[t][round] = tess_os_now_s() - begin_s;
+    return TESS_OK;
+}
+
+/* The same file once more, past the page cache. */
+static void open_raw(transfer_bench *b)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", b->fd);
+    b->raw_fd = open(path, O_RDWR | O_CLOEXEC | O_DIRECT);
+}
+
+/* ---- A size ---- */
+static tess_status measure_rounds(transfer_bench *b)
+{
+    open_raw(b);
+    for (int round = 0; round < b->rounds; round++) {
+        for (transfer t = WRITE; b->raw_fd >= 0; t = READ) { /* what is read was written */
+            TESS_TRY(time_raw(b, t, round));
+            if (t == READ)
+                break;
+        }
+        for (int t = 0; t < N_TRANSFERS; t++)
+            TESS_TRY(time_pass(b, (transfer)t, round));
+        if (b->raw_fd < 0)
+            b->raw[READ][round] = b->raw[WRITE][round] = NAN;
+        b->raw[UPDATE][round] = b->raw[READ][round] + b->raw[WRITE][round];
+    }
+    return TESS_OK;
+}
+
+static tess_status measure_mapped(tess_mem *mem, transfer_bench *b)
+{
+    tess_status status = tess_pager_create(mem, RESIDENT, &b->pager);
+    if (status == TESS_OK)
+        status = tess_pager_add(b->pager, b->base, b->bytes, b->fd, 0, b->folder);
+    if (status == TESS_OK)
+        status = measure_rounds(b);
+    tess_pager_destroy(&b->pager);
+    return status;
+}
+
+static tess_status measure(tess_mem *mem, transfer_bench *b)
+{
+    void *base = NULL;
+    b->raw_fd = -1;
+    TESS_TRY(tess_os_open_disk(b->folder, b->bytes, &b->fd));
+    tess_status status = tess_os_reserve_disk(b->fd, 0, b->bytes, b->folder);
+    if (status == TESS_OK)
+        status = tess_os_map_shared(b->fd, 0, b->bytes, &base);
+    if (status == TESS_OK) {
+        b->base = base;
+        status = measure_mapped(mem, b);
+        tess_os_unmap_shared(base, b->bytes);
+    }
+    tess_os_close(&b->raw_fd);
+    tess_os_close(&b->fd);
+    return status;
+}
+
+static tess_status report_size(const tess_bench_options *options, const transfer_bench *b, int64_t mb,
+                               tess_bench_report *report)
+{
+    for (int t = 0; t < N_TRANSFERS; t++) {
+        char name[48];
+        double moved = (double)b->bytes * (t == UPDATE ? 2 : 1), seconds = tess_bench_median(b->seconds[t], b->rounds);
+        double raw = tess_bench_median(b->raw[t], b->rounds);
+        const double values[] = {seconds * 1e3, moved / seconds * 1e-9, moved / raw * 1e-9,
+                                 100 * tess_bench_median_ratio(b->raw[t], b->seconds[t], b->rounds),
+                                 tess_bench_median(b->waited[t], b->rounds) * 1e3};
+        snprintf(name, sizeof(name), "%s %lld MB", transfer_names[t], (long long)mb);
+        if (tess_bench_wanted(options, name))
+            TESS_TRY(tess_bench_report_row(report, name, values));
+    }
+    return TESS_OK;
+}
+
+static tess_status run_sizes(tess_mem *mem, const tess_bench_options *options, transfer_bench *b,
+                             tess_bench_report *report)
+{
+    static const int64_t sizes_mb[] = {10, 100, 500, 1000, 2000};
+    for (size_t i = 0; i < sizeof(sizes_mb) / sizeof(sizes_mb[0]); i++) {
+        if (sizes_mb[i] > (options->common.quick ? sizes_mb[0] : options->offload.max_mb))
+            continue;
+        b->bytes = (size_t)sizes_mb[i] * 1000000 / PAGE * PAGE;
+        TESS_TRY(measure(mem, b));
+        TESS_TRY(report_size(options, b, sizes_mb[i], report));
+    }
+    return TESS_OK;
+}
+
+static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+{
+    static const tess_bench_column columns[] = {{"time", "ms", TESS_BENCH_LOWER},
+                                                {"rate", "GB/s", TESS_BENCH_HIGHER},
+                                                {"disk", "GB/s", TESS_BENCH_NEITHER},
+                                                {"of disk", "%", TESS_BENCH_HIGHER},
+                                                {"waited", "ms", TESS_BENCH_LOWER}};
+    static transfer_bench b;
+    b = (transfer_bench){.folder = options->offload.folder, .rounds = tess_bench_rounds(options, 3, 1)};
+    TESS_CHECK(b.rounds <= MAX_ROUNDS, TESS_E_INVALID, "--repeat: at most %d", MAX_ROUNDS);
+    TESS_TRY(tess_os_check_disk(b.folder, "--folder"));
+    TESS_CHECK(posix_memalign(&b.block, PAGE, RAW_BLOCK) == 0, TESS_E_NOMEM, "no memory to write from");
+    memset(b.block, 0x5a, RAW_BLOCK); /* a disk that compresses zeroes would look fast */
+    tess_status status = tess_bench_report_fact(report, "folder", "%s", b.folder);
+    if (status == TESS_OK)
+        status = tess_bench_report_table(
+            report, "transfers: medians; disk: O_DIRECT, 8 MiB at a time; an update's is reading, then writing",
+            columns, sizeof(columns) / sizeof(columns[0]));
+    if (status == TESS_OK)
+        status = run_sizes(mem, options, &b, report);
+    free(b.block);
+    return status;
+}
+
+const tess_bench tess_bench_offload = {"offload", "moving state between memory and a disk", run, NULL};

@@ -1,0 +1,109 @@
+/* Which tensors of which layers are computed again: of all pairs of a group and a layer, those first that give most
+ * bytes for their time. Time is counted in operations of the products and of attention, which grows with the length of
+ * a sequence; what only passes over memory counts nothing. The order is that of whole layers, so it is the same for all
+ * ranks that share them. */
+#include "nn/executor_impl.h"
+
+typedef struct choice {
+    int unit, group;     /* group: its number */
+    double bytes, flops; /* of a token, of all ranks that share the layer */
+} choice;
+
+/* Pairs that cost the same a byte come in the order of groups, then of layers. */
+static choice choice_of(const tess_executor *e, int unit, int group)
+{
+    const tess_block *b = &e->model->blocks[unit];
+    const double element = (double)tess_dtype_size(e->options.dtype), C = (double)e->model->config.hidden_size,
+                 Q = (double)b->q.out.size, K = (double)b->k.out.size,
+                 F = (double)b->up.out.size * (b->gate.weight >= 0 ? 2 : 1), heads = Q / (double)b->head_size,
+                 length = (double)e->options.max_position, window = (double)b->window,
+                 keys = b->window > 0 && window < length ? window : length / 2;
+    const int copies = e->options.sequence_parallel ? 1 : e->model->part.tp_degree; /* of the stream */
+    switch (1 << group) {
+    case TESS_GROUP_FEED_FORWARD:
+        return (choice){unit, group, F * element, 2 * C * F};
+    case TESS_GROUP_ATTENTION_INPUTS:
+        return (choice){unit, group, (Q + 2 * K) * element, 2 * C * (Q + 2 * K)};
+    case TESS_GROUP_RESIDUAL:
+        return (choice){unit, group, C * element * copies, 2 * C * Q};
+    default:
+        return (choice){unit, group, Q * element + heads * (double)sizeof(float), 4 * Q * keys};
+    }
+}
+
+static bool comes_before(const choice *a, const choice *b)
+{
+    double of_a = a->flops * b->bytes, of_b = b->flops * a->bytes;
+    if (of_a < of_b || of_a > of_b)
+        return of_a < of_b;
+    return a->group != b->group ? a->group < b->group : a->unit < b->unit;
+}
+
+static bool is_candidate(const tess_executor *e, int unit, int group)
+{
+    return e->model->blocks[unit].kind == TESS_BLOCK_LAYER && !tess_executor_is_frozen(e, unit) &&
+           (e->options.recompute_groups >> group & 1) != 0;
+}
+
+static int count_before(const tess_executor *e, const choice *c)
+{
+    int n = 0;
+    for (int unit = 0; unit < e->model->n_units; unit++)
+        for (int group = 0; group < TESS_N_GROUPS; group++) {
+            const choice other = choice_of(e, unit, group);
+            n += is_candidate(e, unit, group) && comes_before(&other, c);
+        }
+    return n;
+}
+
+/* SELECTIVE: those of the unit's layer that are among the first so many choices. */
+static unsigned chosen(const tess_executor *e, int unit)
+{
+    unsigned groups = 0;
+    if (e->options.recompute_choices == 0)
+        return e->options.recompute_groups & TESS_GROUP_ALL;
+    for (int group = 0; group < TESS_N_GROUPS; group++) {
+        const choice c = choice_of(e, unit, group);
+        if (is_candidate(e, unit, group) && count_before(e, &c) < e->options.recompute_choices)
+            groups |= 1u << group;
+    }
+    return groups;
+}
+
+unsigned tess_executor_recomputes(const tess_executor *e, int unit)
+{
+    const tess_executor_options *o = &e->options;
+    if (tess_executor_is_frozen(e, unit) || e->model->blocks[unit].kind != TESS_BLOCK_LAYER)
+        return 0;
+    switch (o->recompute) {
+    case TESS_RECOMPUTE_NONE:
+        return 0;
+    case TESS_RECOMPUTE_FULL:
+        return TESS_GROUP_ALL;
+    case TESS_RECOMPUTE_EVERY_N:
+        return e->model->blocks[unit].layer % o->recompute_every == 0 ? TESS_GROUP_ALL : 0;
+    case TESS_RECOMPUTE_SELECTIVE:
+        break;
+    }
+    unsigned groups = chosen(e, unit);
+    /* The input part of a backward leaves gradients in the place of gate and up. */
+    return groups != 0 && o->split_backward ? groups | TESS_GROUP_FEED_FORWARD : groups;
+}
+
+int tess_executor_count_choices(const tess_executor *e)
+{
+    int n = 0;
+    for (int unit = 0; unit < e->model->n_units; unit++)
+        for (int group = 0; group < TESS_N_GROUPS; group++)
+            n += is_candidate(e, unit, group);
+    return n;
+}
+
+int tess_executor_count_dropped(const tess_model *model, const tess_executor_options *options, tess_layer_group group)
+{
+    const tess_executor counted = {.model = model, .options = *options};
+    int n = 0;
+    for (int unit = 0; unit < model->n_units; unit++)
+        n += (tess_executor_recomputes(&counted, unit) & group) != 0;
+    return n;
+}

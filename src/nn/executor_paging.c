@@ -1,0 +1,81 @@
+/* Pages of layers whose tensors are on disk: they are written behind the forward, and there again a layer ahead of the
+ * backward. Behind the last backward nobody wants them: they are not written again, although gradients lie in the place
+ * of some. A request on a unit of which nothing is on disk is none. */
+#include "nn/executor_impl.h"
+
+static void fetch(const tess_executor *e, int slot, int unit, tess_page_use use)
+{
+    const tess_unit_memory *m = tess_executor_memory(e, slot, unit);
+    if (m->on_disk != NULL)
+        tess_pager_fetch(e->pager, m->on_disk, m->disk_bytes, use);
+}
+
+static tess_status await(const tess_executor *e, int slot, int unit)
+{
+    const tess_unit_memory *m = tess_executor_memory(e, slot, unit);
+    return m->on_disk != NULL ? tess_pager_wait(e->pager, m->on_disk, m->disk_bytes) : TESS_OK;
+}
+
+/* Of the range's first unit the input may be there already; the embedding writes that of the unit behind it. */
+tess_status tess_executor_page_forward(tess_executor *e, const tess_range *r, int unit)
+{
+    bool embeds = e->model->blocks[unit].kind == TESS_BLOCK_EMBEDDING;
+    int end = tess_executor_units_of(e, r->slot).end;
+    if (e->pager == NULL)
+        return TESS_OK;
+    fetch(e, r->slot, unit, unit == r->begin ? TESS_PAGE_UPDATE : TESS_PAGE_OVERWRITE);
+    if (unit + 1 < (embeds ? end : r->end))
+        fetch(e, r->slot, unit + 1, TESS_PAGE_OVERWRITE);
+    if (embeds && unit + 1 < end)
+        TESS_TRY(await(e, r->slot, unit + 1));
+    return await(e, r->slot, unit);
+}
+
+void tess_executor_page_kept(tess_executor *e, const tess_range *r, int unit)
+{
+    const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
+    if (m->on_disk != NULL && e->forgets)
+        tess_pager_discard(e->pager, m->on_disk, m->disk_bytes);
+    else if (m->on_disk != NULL)
+        tess_pager_release(e->pager, m->on_disk, m->disk_bytes);
+}
+
+/* The input part leaves gradients that the weight part reads. */
+static tess_page_use use_of(tess_backward_part part)
+{
+    return part == TESS_BACKWARD_INPUT ? TESS_PAGE_UPDATE : TESS_PAGE_READ;
+}
+
+void tess_executor_page_ahead(tess_executor *e, const tess_range *r, int unit, tess_backward_part part)
+{
+    if (e->pager != NULL && unit >= r->begin)
+        fetch(e, r->slot, unit, use_of(part));
+}
+
+tess_status tess_executor_page_backward(tess_executor *e, const tess_range *r, int unit, tess_backward_part part)
+{
+    if (e->pager == NULL)
+        return TESS_OK;
+    fetch(e, r->slot, unit, use_of(part));
+    tess_executor_page_ahead(e, r, unit - 1, part);
+    return await(e, r->slot, unit);
+}
+
+void tess_executor_page_done(tess_executor *e, const tess_range *r, int unit, tess_backward_part part)
+{
+    const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
+    if (m->on_disk != NULL && part == TESS_BACKWARD_INPUT)
+        tess_pager_release(e->pager, m->on_disk, m->disk_bytes);
+    else if (m->on_disk != NULL)
+        tess_pager_discard(e->pager, m->on_disk, m->disk_bytes);
+}
+
+/* What leaves must not take what is put there with it. */
+void tess_executor_page_input(const tess_executor *e, int slot, int unit)
+{
+    if (e->pager == NULL)
+        return;
+    fetch(e, slot, unit, TESS_PAGE_UPDATE);
+    if (await(e, slot, unit) != TESS_OK) /* the forward says it */
+        tess_error_clear();
+}

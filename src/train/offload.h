@@ -1,0 +1,29 @@
+/* State of a training on disk (offload.*): which pools, their files, and the pager. */
+#ifndef TESS_TRAIN_OFFLOAD_H
+#define TESS_TRAIN_OFFLOAD_H
+
+#include "parallel/fsdp/fsdp_engine.h"
+#include "tessera/runtime.h"
+#include "train/train_config.h"
+
+typedef struct tess_offload tess_offload;
+
+/* Bits 1 << tess_pool. */
+unsigned tess_offload_pools(const tess_config *config);
+
+/* Puts those pools of the runtime's memory on disk, before anything is allocated in them. Memory with names lies in
+ * this rank's persistent block on disk where the launcher has made one. *offload is NULL if nothing is offloaded, or
+ * another engine of this rank has begun it. TESS_E_NO_SPACE, TESS_E_IO name the folder. */
+tess_status tess_offload_begin(tess_runtime *runtime, const tess_config *config, tess_offload **offload);
+/* The most bytes of them in memory: offload.resident, or what the units of `fsdp` need. */
+size_t tess_offload_resident(const tess_config *config, const tess_fsdp *fsdp);
+/* Gives the pager of `mem` that much, if it has less. */
+void tess_offload_make_room(tess_mem *mem, const tess_config *config, const tess_fsdp *fsdp);
+/* Once that memory is freed. NULL is fine. */
+void tess_offload_end(tess_offload **offload);
+
+/* TESS_E_NO_SPACE: the file system of offload.folder has less than `bytes` free. The message names the folder, what is
+ * needed and what is there. */
+tess_status tess_offload_check_space(const tess_config *config, double bytes);
+
+#endif
