@@ -188,6 +188,11 @@ void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 /* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
  */
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
+/* The work space of its kernels on top, of a stream of the host with n_threads: what the largest batch of sequences of
+ * max_position tokens asks for, on their way through forward and backward of every slot. Computes nothing. `kernels` as
+ * in tess_kernels_select. TESS_E_NOMEM: this process may not have so many addresses. */
+tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int n_threads,
+                                     const char *kernels, size_t *bytes);
 /* Rows of the stream that are this rank's, of a batch of n_tokens. */
 int64_t tess_executor_stream_rows(const tess_model *model, const tess_executor_options *options, int64_t n_tokens);
 /* The most bytes that a rank which shares the model holds of what it exchanges at a point, the same for all of them. */

@@ -21,7 +21,7 @@ tess_dtype tess_precision_dtype(int precision)
     return precision == TESS_PRECISION_BF16 ? TESS_BF16 : precision == TESS_PRECISION_F16 ? TESS_F16 : TESS_F32;
 }
 
-static bool is_hidden(const tess_model *model, const tess_param *param)
+bool tess_engine_is_hidden(const tess_model *model, const tess_param *param)
 {
     return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2 && !param->adapter;
 }
@@ -41,7 +41,7 @@ tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_f
                                          .shape = param->slice.whole,
                                          .trainable = !param->frozen,
                                          .decay = param->decay,
-                                         .hidden = is_hidden(model, param)};
+                                         .hidden = tess_engine_is_hidden(model, param)};
             if (param->slice.unit > 0)
                 descs[i].tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
         }
@@ -197,7 +197,7 @@ int tess_engine_states(const tess_engine *e, int index, tess_optimizer_state *st
         return tess_optimizer_states(e->optimizer, own, states);
     return param->frozen
                ? 0
-               : tess_optimizer_describe(e->optimizer, &param->slice.whole, is_hidden(e->whole, param), states);
+               : tess_optimizer_describe(e->optimizer, &param->slice.whole, tess_engine_is_hidden(e->whole, param), states);
 }
 
 static tess_status build_sharding(tess_engine *e, const weights_source *source)

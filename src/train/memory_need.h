@@ -1,7 +1,6 @@
 /* How much memory a training will take, before any of it is taken: by pool and rank, from the layouts and rules by
- * which it is allocated. Weights, gradients, moments, gathered copies and windows are exact. Activations lack the
- * kernels' work space, and all of it what does not grow with the model: the tokenizer, rows of text, buffers of a
- * network. Ranks of a pipeline have the layers of their stages, and as many slots of activations as the schedule keeps
+ * which it is allocated. Weights, gradients, moments, gathered copies and windows are exact. So are activations and the
+ * kernels' work space of rows that one text fills: shorter texts may need less of it. Ranks of a pipeline have the layers of their stages, and as many slots of activations as the schedule keeps
  * under way. */
 #ifndef TESS_TRAIN_MEMORY_NEED_H
 #define TESS_TRAIN_MEMORY_NEED_H
@@ -19,6 +18,7 @@ typedef struct tess_memory_plan {
     int n_tp;     /* that share a layer */
     int n_shards, n_replicas;
     int n_local; /* ranks of a host */
+    int n_threads; /* of a rank; 0: the host's cores, shared out */
     int64_t local_batch, global_batch, seq_len;
 } tess_memory_plan;
 

@@ -1,6 +1,11 @@
 /* The prediction: what each rank needs that has other stages or another share of layers, the others being alike, and
  * the host whose ranks need most. */
+#include <string.h>
+
+#include "base/os/os.h"
 #include "base/text/text.h"
+#include "device/dry_device.h"
+#include "optim/optim_internal.h"
 #include "train/adapter.h"
 #include "train/memory_need.h"
 #include "train/train_stage.h"
@@ -17,6 +22,7 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
                               .n_shards = (int)c->parallelism.data_parallel_shard_degree,
                               .n_replicas = (int)c->parallelism.data_parallel_replicate_degree,
                               .n_local = n_local,
+                              .n_threads = (int)c->training.threads,
                               .local_batch = c->training.local_batch_size,
                               .global_batch = c->training.global_batch_size,
                               .seq_len = c->training.seq_len};
@@ -25,6 +31,7 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 /* What a rank needs: of each pool without what it shares, the copies and the memory of exchanges. */
 typedef struct rank_need {
     double pool[TESS_POOL_COUNT], copies, exchanges, sum;
+    double work; /* of kernels, in the pool of activations */
     char stages[TESS_MEMORY_STAGES];
 } rank_need;
 
@@ -81,6 +88,53 @@ static void name_stages(const tess_stage_plan *stages, rank_need *need)
     tess_text_add(need->stages, size, at, " of %d", shape->ranks * shape->chunks);
 }
 
+/* As a runtime shares the cores out. */
+static int threads_of(const tess_memory_plan *plan)
+{
+    int share = tess_os_cores() / plan->n_local;
+    return plan->n_threads > 0 ? plan->n_threads : share > 1 ? share : 1;
+}
+
+/* Of Muon's products, which are those of whole matrices. */
+static tess_status optimizer_work(tess_mem *mem, const tess_model *model, int n_threads, size_t *bytes)
+{
+    tess_device *device;
+    tess_stream *stream;
+    TESS_TRY(tess_dry_device_open(mem, &device));
+    tess_status status = tess_device_stream(device, n_threads, NULL, &stream);
+    for (int i = 0; status == TESS_OK && i < tess_model_n_params(model); i++) {
+        const tess_param *param = tess_model_param(model, i);
+        if (tess_engine_is_hidden(model, param) && !param->frozen)
+            status = tess_muon_ask(stream, param->slice.whole.dim[0], param->slice.whole.dim[1]);
+    }
+    *bytes = status == TESS_OK ? tess_stream_work_bytes(stream) : 0;
+    tess_stream_destroy(&stream);
+    tess_device_close(&device);
+    return status;
+}
+
+/* Kernels' own work space: there is one block, as large as any has asked for. Of the host alone: what other devices'
+ * kernels take is theirs to know. A process that may not have the addresses to ask counts none. */
+static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, const tess_model *model,
+                               const tess_executor_options *activations, double *bytes)
+{
+    size_t executor = 0, optimizer = 0;
+    tess_executor_options o = *activations;
+    const char *device = tess_config_device(plan->config);
+    *bytes = 0;
+    if (device != NULL && strcmp(device, "cpu") != 0)
+        return TESS_OK;
+    o.first_trainable_unit = plan->n_stages > 1 ? 0 : tess_model_first_trainable_unit(model);
+    tess_status status = tess_executor_work_bytes(model, &o, threads_of(plan), NULL, &executor);
+    if (status == TESS_OK && plan->optimizer.kind == TESS_MUON)
+        status = optimizer_work(mem, model, threads_of(plan), &optimizer);
+    *bytes = (double)(executor > optimizer ? executor : optimizer);
+    if (status != TESS_E_NOMEM)
+        return status;
+    tess_error_clear();
+    return TESS_OK;
+}
+
 static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, const tess_stage_plan *stages,
                                 const tess_model *model, rank_need *need)
 {
@@ -93,13 +147,16 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
     TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b));
     if (cut)
         TESS_TRY(tess_stage_slots(mem, stages, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
+    double work;
+    tess_status status = kernel_work(mem, plan, model, &o, &work);
     *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b.params,
                                  [TESS_POOL_GRADS] = (double)b.grads,
                                  [TESS_POOL_OPTIMIZER] = (double)b.optimizer,
-                                 [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) +
+                                 [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) + work +
                                                            (double)o.max_tokens * sizeof(float), /* log-probabilities */
                                  [TESS_POOL_COMM] = (double)b.windows + stream_bytes(stages, model, &o)},
-                        .copies = (double)b.copies};
+                        .copies = (double)b.copies,
+                        .work = work};
     if (plan->n_tp > 1)
         need->exchanges = (double)tess_tensor_shared_bytes(plan->n_tp, tess_executor_exchange_bytes(model, &o));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
@@ -107,7 +164,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
     if (cut)
         name_stages(stages, need);
     tess_mem_free(mem, slots);
-    return TESS_OK;
+    return status;
 }
 
 static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, int place, int tp,
@@ -139,7 +196,8 @@ static double predict_host(const tess_memory_plan *plan, const rank_need *needs,
     for (int rank = first; rank < end; rank++) {
         int replica = rank / n_replica, begin = replica * n_replica > first ? replica * n_replica : first;
         const rank_need *each = &needs[replica / plan->n_replicas * n_tp + rank % n_tp];
-        sum += each->sum;
+        bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < plan->global_batch / plan->local_batch;
+        sum += each->sum - (computes ? 0 : each->work);
         sum += rank - n_tp < begin ? each->copies : 0;
         sum += rank == first || rank % n_tp == 0 ? each->exchanges : 0;
     }
