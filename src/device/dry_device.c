@@ -14,7 +14,8 @@ static tess_status dry_alloc(tess_device *device, size_t bytes, const char *what
 {
     (void)device;
     (void)what;
-    *out = mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    *out =
+        mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     TESS_CHECK(*out != MAP_FAILED, TESS_E_NOMEM, "no addresses");
     return TESS_OK;
 }

@@ -64,8 +64,8 @@ static tess_status make_batch(dry_run *r)
         pos[i] = (int32_t)(i % L);
     for (int64_t i = 0; i <= n; i++)
         cu_seqlens[i] = (int32_t)(i * L < T ? i * L : T);
-    r->batch = (tess_batch){
-        .n_tokens = T, .n_seqs = n, .ids = zeros, .pos = pos, .targets = zeros, .cu_seqlens = cu_seqlens};
+    r->batch =
+        (tess_batch){.n_tokens = T, .n_seqs = n, .ids = zeros, .pos = pos, .targets = zeros, .cu_seqlens = cu_seqlens};
     return TESS_OK;
 }
 
@@ -130,7 +130,8 @@ tess_status tess_executor_work_bytes(const tess_model *model, const tess_executo
     tess_mem *apart; /* none of this is memory of the caller's */
     TESS_TRY(tess_mem_create(&apart));
     dry_run r = {.mem = apart, .model = model, .options = *options};
-    const tess_points points = {.rank = model->part.tp_rank, .degree = model->part.tp_degree, .exchange = exchange_nothing};
+    const tess_points points = {
+        .rank = model->part.tp_rank, .degree = model->part.tp_degree, .exchange = exchange_nothing};
     r.options.points = points.degree > 1 ? &points : NULL;
     tess_status status = run_dry(&r, n_threads, kernels, bytes);
     clean_up(&r);

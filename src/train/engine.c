@@ -195,9 +195,9 @@ int tess_engine_states(const tess_engine *e, int index, tess_optimizer_state *st
     const tess_param *param = tess_model_param(e->whole, index);
     if (own >= 0)
         return tess_optimizer_states(e->optimizer, own, states);
-    return param->frozen
-               ? 0
-               : tess_optimizer_describe(e->optimizer, &param->slice.whole, tess_engine_is_hidden(e->whole, param), states);
+    return param->frozen ? 0
+                         : tess_optimizer_describe(e->optimizer, &param->slice.whole,
+                                                   tess_engine_is_hidden(e->whole, param), states);
 }
 
 static tess_status build_sharding(tess_engine *e, const weights_source *source)

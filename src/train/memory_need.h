@@ -1,7 +1,7 @@
 /* How much memory a training will take, before any of it is taken: by pool and rank, from the layouts and rules by
  * which it is allocated. Weights, gradients, moments, gathered copies and windows are exact. So are activations and the
- * kernels' work space of rows that one text fills: shorter texts may need less of it. Ranks of a pipeline have the layers of their stages, and as many slots of activations as the schedule keeps
- * under way. */
+ * kernels' work space of rows that one text fills: shorter texts may need less of it. Ranks of a pipeline have the
+ * layers of their stages, and as many slots of activations as the schedule keeps under way. */
 #ifndef TESS_TRAIN_MEMORY_NEED_H
 #define TESS_TRAIN_MEMORY_NEED_H
 
@@ -17,9 +17,11 @@ typedef struct tess_memory_plan {
     int n_stages; /* ranks of a pipeline */
     int n_tp;     /* that share a layer */
     int n_shards, n_replicas;
-    int n_local; /* ranks of a host */
+    int n_local;   /* ranks of a host */
     int n_threads; /* of a rank; 0: the host's cores, shared out */
     int64_t local_batch, global_batch, seq_len;
+    bool saves_beside; /* count a second copy of what is saved, without which a run can do */
+    int n_drawing;     /* ranks of a host that only draw (rollout.ranks) */
 } tess_memory_plan;
 
 /* `config` has passed tess_config_check_step. */
@@ -30,22 +32,37 @@ enum { TESS_MEMORY_STAGES = 64 };
 typedef struct tess_memory_need {
     double rank[TESS_POOL_COUNT]; /* bytes of the rank that needs most, without `copies` */
     double copies; /* gathered parameters: in the comm pool of the first rank of a host that shares them */
-    double host;   /* of all ranks of a host together: of the host that needs most */
+    double host;   /* of all ranks of a host together, those that only draw with them: of the host that needs most */
     char stages[TESS_MEMORY_STAGES]; /* "stages 0, 3 of 4", which that rank has; "": no pipeline */
 } tess_memory_need;
+
+/* What one rank will have in each pool. Of memory that ranks share, the first of those who do has all of it. */
+typedef struct tess_memory_of_rank {
+    double pool[TESS_POOL_COUNT];
+    double work; /* of kernels: a part of the activations */
+    char stages[TESS_MEMORY_STAGES];
+} tess_memory_of_rank;
 
 /* Takes some KiB of `mem` for as long as it runs. TESS_E_INVALID: the pipeline cannot be cut so, or its schedule needs
  * other numbers of micro-batches. */
 tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                                 tess_memory_need *need);
 
+/* The same of every rank that trains; ranks (n_stages * n_tp * n_shards * n_replicas), in their order. */
+tess_status tess_memory_predict_ranks(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+                                      tess_memory_of_rank *ranks);
+
+/* What a rank needs that only draws: two copies of the weights, keys and values, activations of a pass and its logits.
+ */
+void tess_memory_of_drawing(const tess_model *model, const tess_config *config, tess_memory_of_rank *rank);
+
 /* TESS_E_INVALID: the ranks of a host need more than `room`. The message has the figures, and which settings, fewer
  * ranks or more hosts would make it fit. `room_of`: what has that room, such as "this host". */
 tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, double room,
                               const char *room_of);
 
-/* The same for a rank's own host, as it is now. */
+/* The same for a rank's own host, as it is now. n_local ranks of it train, and n_drawing only draw. */
 tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model, const tess_config *config,
-                                   int n_local);
+                                   int n_local, int n_drawing);
 
 #endif

@@ -1,5 +1,6 @@
 /* The prediction: what each rank needs that has other stages or another share of layers, the others being alike, and
  * the host whose ranks need most. */
+#include <math.h>
 #include <string.h>
 
 #include "base/os/os.h"
@@ -31,13 +32,26 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 /* What a rank needs: of each pool without what it shares, the copies and the memory of exchanges. */
 typedef struct rank_need {
     double pool[TESS_POOL_COUNT], copies, exchanges, sum;
-    double work; /* of kernels, in the pool of activations */
+    double work;    /* of kernels, in the pool of activations */
+    double windows; /* of gradients, in the comm pool */
     char stages[TESS_MEMORY_STAGES];
 } rank_need;
 
 /* ---- A rank ---- */
+enum { DISK_BLOCK = 4096, HUGE_PAGE = 2 << 20, WRITTEN_AT_ONCE = 8 << 20 /* of a file of a checkpoint */ };
+
+/* What a save copies: all weights, or the adapter alone, and the state of what trains, of which a rank that holds the
+ * same as others has its part. */
+static double saved_bytes(const tess_fsdp *fsdp, const tess_model *model, double optimizer)
+{
+    const tess_fsdp_counts n = tess_fsdp_plan_counts(fsdp);
+    double weights = n.primary + (tess_model_get_config(model)->lora.rank == 0 ? n.frozen : 0);
+    return weights * sizeof(float) + (n.held > 0 ? optimizer * n.primary / n.held : 0) +
+           DISK_BLOCK * (double)tess_model_n_params(model);
+}
+
 static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
-                                 const tess_model_part *part, tess_fsdp_bytes *bytes)
+                                 const tess_model_part *part, tess_fsdp_bytes *bytes, double *saved)
 {
     tess_fsdp *fsdp = NULL;
     tess_unit **units = NULL;
@@ -54,6 +68,7 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
     TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, plan->global_batch / plan->local_batch, open, bytes),
               allocated);
+    *saved = saved_bytes(fsdp, model, (double)bytes->optimizer);
 allocated:
     tess_fsdp_destroy(&fsdp);
     tess_mem_free(mem, units);
@@ -143,20 +158,23 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
     tess_executor_options o = plan->activations;
     int64_t n_data = plan->n_shards * plan->n_replicas, n_micro = plan->global_batch / plan->local_batch;
     bool cut = plan->n_stages > 1;
+    double work, saved, stage;
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
-    TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b));
+    TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b, &saved));
     if (cut)
         TESS_TRY(tess_stage_slots(mem, stages, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
-    double work;
     tess_status status = kernel_work(mem, plan, model, &o, &work);
+    stage = plan->saves_beside ? ceil(saved / HUGE_PAGE) * HUGE_PAGE + WRITTEN_AT_ONCE : 0;
     *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b.params,
                                  [TESS_POOL_GRADS] = (double)b.grads,
                                  [TESS_POOL_OPTIMIZER] = (double)b.optimizer,
                                  [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) + work +
                                                            (double)o.max_tokens * sizeof(float), /* log-probabilities */
-                                 [TESS_POOL_COMM] = (double)b.windows + stream_bytes(stages, model, &o)},
+                                 [TESS_POOL_COMM] = (double)b.windows + stream_bytes(stages, model, &o),
+                                 [TESS_POOL_MISC] = stage},
                         .copies = (double)b.copies,
-                        .work = work};
+                        .work = work,
+                        .windows = (double)b.windows};
     if (plan->n_tp > 1)
         need->exchanges = (double)tess_tensor_shared_bytes(plan->n_tp, tess_executor_exchange_bytes(model, &o));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
@@ -186,20 +204,41 @@ static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const te
     return status;
 }
 
-/* ---- A host ---- */
-/* The ranks [first, end). Those that share a layer come one behind the other and have one memory of exchanges; those of
- * a shard team, so many apart, have one copy. */
-static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, int end)
+/* ---- All ranks ---- */
+static int world_of(const tess_memory_plan *plan)
 {
-    int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp;
+    return plan->n_stages * plan->n_shards * plan->n_replicas * plan->n_tp;
+}
+
+/* Ranks that share a layer come one behind the other, and the first of them on a host has the memory of their
+ * exchanges. Of a shard team, whose ranks are so many apart, the first on a host has the copies. A rank without a
+ * micro-batch asks for no work space. */
+static void predict_of_rank(const tess_memory_plan *plan, const rank_need *needs, int rank, tess_memory_of_rank *out)
+{
+    int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp, replica = rank / n_replica;
+    int host = rank / plan->n_local * plan->n_local, begin = replica * n_replica;
+    const rank_need *need = &needs[replica / plan->n_replicas * n_tp + rank % n_tp];
+    int64_t n_micro = plan->global_batch / plan->local_batch, first = replica % plan->n_replicas * plan->n_shards;
+    bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < n_micro || plan->config->validation.enable;
+    *out = (tess_memory_of_rank){.work = computes ? need->work : 0};
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        out->pool[pool] = need->pool[pool];
+    out->pool[TESS_POOL_ACTIVATIONS] -= need->work - out->work;
+    out->pool[TESS_POOL_COMM] -= first < n_micro ? 0 : need->windows;
+    out->pool[TESS_POOL_COMM] += rank - n_tp < (begin > host ? begin : host) ? need->copies : 0;
+    out->pool[TESS_POOL_COMM] += rank == host || rank % n_tp == 0 ? need->exchanges : 0;
+    memcpy(out->stages, need->stages, sizeof(out->stages));
+}
+
+static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first)
+{
     double sum = 0;
+    int end = first + plan->n_local < world_of(plan) ? first + plan->n_local : world_of(plan);
     for (int rank = first; rank < end; rank++) {
-        int replica = rank / n_replica, begin = replica * n_replica > first ? replica * n_replica : first;
-        const rank_need *each = &needs[replica / plan->n_replicas * n_tp + rank % n_tp];
-        bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < plan->global_batch / plan->local_batch;
-        sum += each->sum - (computes ? 0 : each->work);
-        sum += rank - n_tp < begin ? each->copies : 0;
-        sum += rank == first || rank % n_tp == 0 ? each->exchanges : 0;
+        tess_memory_of_rank each;
+        predict_of_rank(plan, needs, rank, &each);
+        for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+            sum += each.pool[pool];
     }
     return sum;
 }
@@ -207,7 +246,6 @@ static double predict_host(const tess_memory_plan *plan, const rank_need *needs,
 static void take_largest(const tess_memory_plan *plan, const rank_need *needs, tess_memory_need *need)
 {
     const rank_need *most = needs;
-    int world = plan->n_stages * plan->n_shards * plan->n_replicas * plan->n_tp;
     for (int place = 1; place < plan->n_stages * plan->n_tp; place++)
         most = needs[place].sum + needs[place].copies > most->sum + most->copies ? &needs[place] : most;
     *need = (tess_memory_need){.copies = most->copies};
@@ -215,24 +253,49 @@ static void take_largest(const tess_memory_plan *plan, const rank_need *needs, t
         need->rank[pool] = most->pool[pool];
     need->rank[TESS_POOL_COMM] += most->exchanges;
     tess_text_add(need->stages, sizeof(need->stages), 0, "%s", most->stages);
-    for (int first = 0; first < world; first += plan->n_local) {
-        int end = first + plan->n_local < world ? first + plan->n_local : world;
-        double host = predict_host(plan, needs, first, end);
+    for (int first = 0; first < world_of(plan); first += plan->n_local) {
+        double host = predict_host(plan, needs, first);
         need->host = host > need->host ? host : need->host;
     }
+}
+
+/* Needs of ranks that differ: in their stage, or in their share of its layers. */
+static tess_status predict_kinds(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+                                 rank_need **needs)
+{
+    int n = plan->n_stages * plan->n_tp;
+    tess_status status = TESS_OK;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(**needs), "plan of memory", (void **)needs));
+    for (int place = 0; status == TESS_OK && place < n; place++)
+        status = predict_rank(mem, model, plan, place / plan->n_tp, place % plan->n_tp, &(*needs)[place]);
+    if (status != TESS_OK)
+        tess_mem_free(mem, *needs);
+    return status;
 }
 
 tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                                 tess_memory_need *need)
 {
     rank_need *needs;
-    tess_status status = TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->n_stages * (size_t)plan->n_tp, sizeof(*needs),
-                                  "plan of memory", (void **)&needs));
-    for (int place = 0; status == TESS_OK && place < plan->n_stages * plan->n_tp; place++)
-        status = predict_rank(mem, model, plan, place / plan->n_tp, place % plan->n_tp, &needs[place]);
-    if (status == TESS_OK)
-        take_largest(plan, needs, need);
+    TESS_TRY(predict_kinds(mem, model, plan, &needs));
+    take_largest(plan, needs, need);
+    if (plan->n_drawing > 0) {
+        tess_memory_of_rank drawing;
+        tess_memory_of_drawing(model, plan->config, &drawing);
+        for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+            need->host += plan->n_drawing * drawing.pool[pool];
+    }
     tess_mem_free(mem, needs);
-    return status;
+    return TESS_OK;
+}
+
+tess_status tess_memory_predict_ranks(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+                                      tess_memory_of_rank *ranks)
+{
+    rank_need *needs;
+    TESS_TRY(predict_kinds(mem, model, plan, &needs));
+    for (int rank = 0; rank < world_of(plan); rank++)
+        predict_of_rank(plan, needs, rank, &ranks[rank]);
+    tess_mem_free(mem, needs);
+    return TESS_OK;
 }

@@ -16,12 +16,23 @@
 #include "tessera/comm.h"
 #include "train/adapter.h"
 #include "train/memory_need.h"
+#include "train/memory_report.h"
 #include "train/model_folder.h"
 #include "train/train_stage.h"
 
 static void report_line(void *self, const char *text)
 {
     tess_trainer_note(self, "%s", text);
+}
+
+/* Ranks of this host that only draw: the job's last ones. */
+static int count_drawing(const tess_trainer *t)
+{
+    const tess_team *all = tess_runtime_team(t->runtime);
+    int n = 0;
+    for (int rank = t->kind->serve != NULL ? t->world : tess_team_size(all); rank < tess_team_size(all); rank++)
+        n += tess_team_host(all, rank) == tess_runtime_host(t->runtime);
+    return n;
 }
 
 /* Of the first life alone: later ones, and one that goes on from memory, find memory that is already theirs in use. */
@@ -31,7 +42,8 @@ tess_status tess_trainer_check_memory(const tess_trainer *t)
     if (t->goes_on || t->is_aside || tess_runtime_life(t->runtime) > 1)
         return TESS_OK;
     if (tess_ckpt_hosts_is_first(t->hosts))
-        status = tess_memory_check_here(t->mem, &t->model_config, &t->config, tess_team_size(t->hosts->mine));
+        status = tess_memory_check_here(t->mem, &t->model_config, &t->config, tess_team_size(t->hosts->mine),
+                                        count_drawing(t));
     return tess_team_agree(t->team, status);
 }
 
@@ -314,11 +326,13 @@ static tess_status describe_host_memory(const tess_trainer *t)
     return describe_pools(t, tess_runtime_team(t->runtime), "ranks", peaks);
 }
 
-static tess_status describe_memory(const tess_trainer *t)
+static tess_status describe_memory(tess_trainer *t)
 {
     const tess_compute *compute = &t->engine->compute;
     int64_t peaks[TESS_POOL_COUNT];
     TESS_TRY(describe_host_memory(t));
+    if (!t->kind->has_own_batches && !compute->apart)
+        TESS_TRY(tess_trainer_compare_memory(t));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         peaks[pool] = (int64_t)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;
     return compute->apart ? describe_pools(t, t->team, "devices", peaks) : TESS_OK;

@@ -60,6 +60,7 @@ static void configure(const char *overrides, int world, tess_config *config)
     char words[512];
     snprintf(words, sizeof(words),
              "training.local_batch_size=4 training.seq_len=32 training.steps=10 training.threads=1 "
+             "validation.enable=false "
              "lr_scheduler.warmup_steps=1 %s",
              overrides);
     EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", config));
