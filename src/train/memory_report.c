@@ -28,49 +28,44 @@ static tess_status predict_mine(tess_trainer *t, tess_memory_of_rank *mine)
     return status;
 }
 
-typedef struct compared_pools {
-    int64_t peak[N_COMPARED], predicted[N_COMPARED]; /* of all ranks */
-} compared_pools;
-
-static void add_metrics(tess_trainer *t, const compared_pools *all, double worst)
+/* The pool of a rank that is farthest from its prediction, in parts of a million of that. */
+static int64_t farthest(const tess_pool_numbers *peak, const tess_pool_numbers *predicted)
 {
-    static const char *const names[2][N_COMPARED] = {
-        {"memory_peak/params", "memory_peak/grads", "memory_peak/optimizer", "memory_peak/activations",
-         "memory_peak/comm"},
-        {"memory_predicted/params", "memory_predicted/grads", "memory_predicted/optimizer",
-         "memory_predicted/activations", "memory_predicted/comm"}};
-    tess_metric metrics[2 * N_COMPARED + 1];
-    for (int pool = 0; pool < N_COMPARED; pool++) {
-        metrics[pool] = (tess_metric){names[0][pool], (double)all->peak[pool]};
-        metrics[N_COMPARED + pool] = (tess_metric){names[1][pool], (double)all->predicted[pool]};
-    }
-    metrics[2 * N_COMPARED] = (tess_metric){"memory_predicted/worst", worst};
-    tess_trainer_add_metrics(t, metrics, 2 * N_COMPARED + 1);
+    double most = 0;
+    for (int pool = 0; pool < N_COMPARED; pool++)
+        most = fmax(most, 1e6 * fabs((double)(peak->bytes[pool] - predicted->bytes[pool])) /
+                              fmax((double)predicted->bytes[pool], 1));
+    return (int64_t)fmin(most, 1e15);
+}
+
+static void describe(const tess_trainer *t, const tess_pool_numbers all[2], int64_t worst)
+{
+    char line[256] = "";
+    size_t used = 0;
+    for (int pool = 0; pool < N_COMPARED; pool++)
+        if (all[1].bytes[pool] > 0)
+            used = tess_text_add(line, sizeof(line), used, "%s%s %+.1f%%", used > 0 ? ", " : "",
+                                 tess_pool_name((tess_pool)pool),
+                                 100 * ((double)all[0].bytes[pool] / (double)all[1].bytes[pool] - 1));
+    tess_trainer_note(t, "memory against its prediction: %s; each pool of a rank within %.1f%%", line,
+                      (double)worst * 1e-4);
 }
 
 tess_status tess_trainer_compare_memory(tess_trainer *t)
 {
     tess_memory_of_rank mine;
-    compared_pools all = {0};
-    char line[256] = "";
-    size_t used = 0;
-    int64_t worst = 0; /* parts of a million */
+    tess_pool_numbers all[2] = {{.name = "peak"}, {.name = "predicted"}};
     TESS_TRY(tess_team_agree(t->team, predict_mine(t, &mine)));
     for (int pool = 0; pool < N_COMPARED; pool++) {
-        all.peak[pool] = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
-        all.predicted[pool] = (int64_t)mine.pool[pool];
-        double most = fmax((double)all.predicted[pool], 1);
-        worst = (int64_t)fmax((double)worst, 1e6 * fabs((double)all.peak[pool] - most) / most);
+        all[0].bytes[pool] = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
+        all[1].bytes[pool] = (int64_t)mine.pool[pool];
     }
-    TESS_TRY(tess_all_reduce(t->team, &all, &all, 2 * N_COMPARED, TESS_I64, TESS_SUM, NULL));
+    int64_t worst = farthest(&all[0], &all[1]);
+    for (int i = 0; i < 2; i++)
+        TESS_TRY(tess_all_reduce(t->team, all[i].bytes, all[i].bytes, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
     TESS_TRY(tess_all_reduce(t->team, &worst, &worst, 1, TESS_I64, TESS_MAX, NULL));
-    for (int pool = 0; pool < N_COMPARED; pool++)
-        if (all.predicted[pool] > 0)
-            used = tess_text_add(line, sizeof(line), used, "%s%s %+.1f%%", used > 0 ? ", " : "",
-                                 tess_pool_name((tess_pool)pool),
-                                 100 * ((double)all.peak[pool] / (double)all.predicted[pool] - 1));
-    tess_trainer_note(t, "memory against its prediction: %s; each pool of a rank within %.1f%%", line,
-                      (double)worst * 1e-4);
-    add_metrics(t, &all, (double)worst * 1e-6);
+    describe(t, all, worst);
+    if (t->rank == 0 && tess_metrics_pools(t->memory, t->engine->step, all, 2) != TESS_OK)
+        tess_error_clear(); /* the note has said it */
     return TESS_OK;
 }

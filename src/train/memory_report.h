@@ -4,8 +4,8 @@
 
 #include "train/trainer_impl.h"
 
-/* A note, and metrics of the newest step: peak and prediction of each pool, all ranks that train together, and the pool
- * of a rank that is farthest from its prediction. Collective over those ranks. */
+/* A note, and a line of memory.jsonl: peak and prediction of each pool, all ranks that train together. The note says
+ * how far a pool of a rank is from its prediction at most. Collective over those ranks. */
 tess_status tess_trainer_compare_memory(tess_trainer *t);
 
 #endif

@@ -107,7 +107,7 @@ resume() {
     grep -o 'resumed from step.*' log
     cat "$1/metrics.jsonl"
     cksum "$1/model/model.safetensors" "$1/model/config.json" "$1/tokenizer.json"
-    diff <(sed -n 1p "$1/metrics.jsonl" | grep -oE '"[a-z_-]+":') <(grep '"loss"' "$1/metrics.jsonl" | tail -n 1 | grep -oE '"[a-z_-]+":') &&
+    diff <(sed -n 1p "$1/metrics.jsonl" | grep -oE '"[a-z_-]+":') <(tail -n 2 "$1/metrics.jsonl" | head -n 1 | grep -oE '"[a-z_-]+":') &&
         echo "a line of metrics.jsonl has the keys that it had"
 }
 

@@ -308,6 +308,17 @@ static void what_would_fit_fits(void)
                                           "activation_checkpoint.mode=full, or with training.local_batch_size=2. "
                                           "job.ignore_memory=true");
 
+    /* Ranks that only draw come on top. */
+    tess_memory_of_rank drawing;
+    plan.n_drawing = 2;
+    tess_memory_of_drawing(model, &config, &drawing);
+    double drawn =
+        2 * (drawing.pool[TESS_POOL_PARAMS] + drawing.pool[TESS_POOL_ACTIVATIONS] + drawing.pool[TESS_POOL_KV_CACHE]);
+    EXPECT(drawing.pool[TESS_POOL_PARAMS] >= 2 * 2.0 * (double)tess_model_count(model));
+    EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host + drawn, "it"));
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host + drawn - 1, "it"), TESS_E_INVALID,
+                 "2 of the ranks only draw (rollout.ranks)");
+
     /* Where no setting suffices by itself, all do together. */
     configure("parallelism.shard_strategy=none training.global_batch_size=32", 8, &config);
     plan = tess_memory_plan_of(&config, 4);
