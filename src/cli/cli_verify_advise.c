@@ -4,12 +4,14 @@
 #include "cli/cli_verify.h"
 #include "rl/algo/rl_tuner.h"
 #include "rl/reference/reference_choice.h"
+#include "train/offload_choice.h"
 #include "train/verify/on_policy_choice.h"
 
 typedef struct advise_flags {
     const char *algorithm, *size, *budget, *json, *measured;
     const char *preset, *reference, *critical, *no_offload;
-    int64_t steps;
+    const char *offload, *speed;
+    int64_t steps, batch;
     double slowdown;
 } advise_flags;
 
@@ -134,9 +136,53 @@ static tess_status advise_reference(tess_mem *mem, const advise_flags *f)
                           &text);
 }
 
+/* ---- Offload ---- */
+static tess_status print_offload(const tess_offload_choice *c, tess_buffer *out)
+{
+    TESS_TRY(tess_buffer_printf(out, "offload: %s\n", tess_offload_decision_name(c->decision)));
+    for (int i = 0; i < c->n_factors; i++)
+        TESS_TRY(tess_buffer_printf(out, "  %s: %s\n", c->factors[i].code, c->factors[i].reason));
+    if (c->saved_gb > 0)
+        TESS_TRY(tess_buffer_printf(out, "  saves %.2f GB of the device; %.0f to %.0f%% slower\n", c->saved_gb,
+                                    c->least_slower_pct, c->most_slower_pct));
+    for (int i = 0; i < c->n_advice; i++)
+        TESS_TRY(tess_buffer_printf(out, "  %s\n", c->advice[i]));
+    return tess_buffer_printf(out, "a rule of thumb; `tessera info CONFIG` counts what a run takes\n");
+}
+
+static json_t *offload_json(const tess_offload_choice *c)
+{
+    json_t *factors = json_array();
+    for (int i = 0; i < c->n_factors; i++)
+        json_array_append_new(factors,
+                              json_pack("{s:s, s:s}", "code", c->factors[i].code, "reason", c->factors[i].reason));
+    return json_pack("{s:s, s:f, s:f, s:f, s:[f, f], s:o, s:o}", "decision", tess_offload_decision_name(c->decision),
+                     "needed_gb", c->needed_gb, "saved_gb", c->saved_gb, "host_needed_gb", c->host_needed_gb,
+                     "slower_pct", c->least_slower_pct, c->most_slower_pct, "factors", factors, "advice",
+                     texts_json(c->advice, c->n_advice));
+}
+
+static tess_status advise_offload(tess_mem *mem, const advise_flags *f)
+{
+    tess_buffer text = {.mem = mem};
+    tess_offload_case of = {.batch = f->batch, .speed_is_critical = f->speed != NULL};
+    char rest;
+    TESS_CHECK(sscanf(f->offload, "%lf,%lf,%lf%c", &of.model_gb, &of.device_gb, &of.host_gb, &rest) == 3 &&
+                   of.model_gb > 0 && of.device_gb >= 0 && of.host_gb >= 0 && of.model_gb < 1e9 && of.device_gb < 1e9 &&
+                   of.host_gb < 1e9,
+               TESS_E_INVALID,
+               "--offload: '%.60s' is not MODEL,DEVICE,HOST: the model's weights, and the memory of the device and of "
+               "the host, in GB",
+               f->offload);
+    const tess_offload_choice choice = tess_offload_choose(&of);
+    return cli_print_text(f->json != NULL ? tess_json_print(offload_json(&choice), JSON_INDENT(2), &text)
+                                          : print_offload(&choice, &text),
+                          &text);
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    advise_flags f = {.size = "medium", .budget = "medium", .slowdown = 30, .steps = 1};
+    advise_flags f = {.batch = 1, .size = "medium", .budget = "medium", .slowdown = 30, .steps = 1};
     const cli_flag flags[] = {
         {"--algorithm", "NAME", "ppo, grpo, dpo or sft", .text = &f.algorithm},
         {"--size", "CLASS", "small (below 1 B parameters), medium (to 10 B) or large (medium)", .text = &f.size},
@@ -151,6 +197,10 @@ static int run(tess_mem *mem, int argc, char **argv)
          .max = 1000000},
         {"--critical-kl", NULL, "reference: the divergence must be precise", .text = &f.critical},
         {"--no-offload", NULL, "reference: weights may not leave the device", .text = &f.no_offload},
+        {"--offload", "MODEL,DEVICE,HOST", "instead: offload to the host's memory? GB of weights, and of memory",
+         .text = &f.offload},
+        {"--batch", "N", "offload: sequences a step of a device (1)", .integer = &f.batch, .min = 1, .max = 1000000},
+        {"--critical-speed", NULL, "offload: steps may not get slower", .text = &f.speed},
         {"--json", NULL, "print JSON", .text = &f.json}};
     if (cli_parse(argc, argv, &cli_verify_advise, flags, sizeof(flags) / sizeof(flags[0])) > 0)
         return cli_misuse(&cli_verify_advise, "'%.60s' is no option", argv[1]);
@@ -158,15 +208,18 @@ static int run(tess_mem *mem, int argc, char **argv)
         return cli_end(advise_settings(mem, f.preset));
     if (f.reference != NULL)
         return cli_end(advise_reference(mem, &f));
+    if (f.offload != NULL)
+        return cli_end(advise_offload(mem, &f));
     if (f.algorithm == NULL)
-        return cli_misuse(&cli_verify_advise, "--algorithm says what is trained (or ask for --preset or --reference)");
+        return cli_misuse(&cli_verify_advise,
+                          "--algorithm says what is trained (or ask for --preset, --reference or --offload)");
     return cli_end(advise(mem, &f));
 }
 
 const cli_command cli_verify_advise = {
     "verify advise",
     "--algorithm NAME [--size CLASS] [--budget CLASS] [--slowdown PERCENT] | --preset TASK | --reference "
-    "MODEL,AVAILABLE",
+    "MODEL,AVAILABLE | --offload MODEL,DEVICE,HOST",
     "should two engines, one that generates and one that trains, pay for exactly equal log-probabilities?\n"
-    "For stacks in which equality costs time. Also: settings of RL to begin with, and kinds of reference models.",
+    "For stacks in which equality costs time. Also: settings of RL to begin with, kinds of reference models, offload.",
     .run = run};

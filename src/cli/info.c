@@ -8,6 +8,7 @@
 #include "device/cuda/cuda_report.h"
 #include "device/kernels.h"
 #include "nn/model.h"
+#include "train/memory_table.h"
 #include "train/model_folder.h"
 
 static void print_facts(const tess_cuda_fact *facts, int n)
@@ -94,8 +95,19 @@ static tess_status print_model(tess_mem *mem, const char *path)
     return TESS_OK;
 }
 
+static tess_status print_memory(tess_mem *mem, tess_config *config, int n_ranks)
+{
+    tess_buffer text = {.mem = mem};
+    tess_status status = tess_memory_table(mem, config, n_ranks, &text);
+    if (status == TESS_OK)
+        printf("%s", (const char *)text.data);
+    tess_buffer_free(&text);
+    return status;
+}
+
 /* `target`: NULL, a model's folder or config.json, or a run's configuration. */
-static tess_status print_about(tess_mem *mem, const char *target, char *const *overrides, int n_overrides)
+static tess_status print_about(tess_mem *mem, const char *target, char *const *overrides, int n_overrides,
+                               const tess_ranks *ranks)
 {
     static tess_config config;
     char path[1024];
@@ -115,16 +127,23 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
     if (config.model.config[0] == '\0' && config.model.path[0] == '\0')
         return TESS_OK;
     TESS_TRY(tess_config_model_file(&config, path, sizeof(path)));
-    return print_model(mem, path);
+    TESS_TRY(print_model(mem, path));
+    return target != NULL || n_overrides > 0 ? print_memory(mem, &config, ranks->n) : TESS_OK;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    int n = cli_parse(argc, argv, &cli_info, NULL, 0);
+    const char *n_ranks = NULL;
+    tess_ranks ranks = {0};
+    const cli_flag flags[] = {
+        {"-n", "RANKS", "processes on this machine: whose memory is predicted (1)", .text = &n_ranks}};
+    int n = cli_parse(argc, argv, &cli_info, flags, 1);
     char *const *words = argv + 1;
     const char *target = tess_config_take_path(&words, &n);
-    return cli_end(print_about(mem, target, words, n));
+    tess_status status = cli_count_ranks(n_ranks, &ranks);
+    return cli_end(status == TESS_OK ? print_about(mem, target, words, n, &ranks) : status);
 }
 
-const cli_command cli_info = {"info", "[[CONFIG.yaml] [section.key=value ...] | MODEL_DIR | config.json]",
-                              "this machine, every option with its value, a model's parameters", .run = run};
+const cli_command cli_info = {"info", "[[CONFIG.yaml] [-n RANKS] [section.key=value ...] | MODEL_DIR | config.json]",
+                              "this machine, every option with its value, a model's parameters, the memory of a run",
+                              .run = run};

@@ -10,7 +10,7 @@ enum { NO_SUCH_JOB = 3 };
 
 typedef struct top_options {
     const char *what;
-    const char *once, *json, *interval;
+    const char *once, *json, *interval, *memory;
     double interval_s;
     int64_t n_columns; /* 0: all */
 } top_options;
@@ -70,6 +70,16 @@ static tess_status show_all(const top_options *o, tess_mem *mem)
     return status;
 }
 
+/* Of a run that may have ended: from its folder alone. */
+static tess_status show_memory(const char *folder)
+{
+    tess_top_memory memory;
+    TESS_TRY(tess_top_memory_read(folder, &memory));
+    TESS_CHECK(memory.n > 0, TESS_E_NOT_FOUND, "%s/memory.jsonl has no line of memory in use yet", folder);
+    tess_top_memory_print(&memory, stdout);
+    return TESS_OK;
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     top_options o = {.interval_s = 1};
@@ -78,12 +88,18 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--width", "COLUMNS", "of what --once prints: leaves out the least important columns (all)",
          .integer = &o.n_columns, .min = 1, .max = 10000},
         {"--json", NULL, "print it once as JSON, a line a job", .text = &o.json},
+        {"--memory", NULL, "print the memory of the run in FOLDER by pool over its steps, also when it has ended",
+         .text = &o.memory},
         {"--interval", "SECONDS", "between two snapshots (1); with --once: rates of that time", .text = &o.interval,
          .number = &o.interval_s, .least = 0.01, .most = 3600}};
-    int n = cli_parse(argc, argv, &cli_top, flags, 4);
+    int n = cli_parse(argc, argv, &cli_top, flags, 5);
     if (n > 1)
         return cli_misuse(&cli_top, "name one job");
     o.what = n == 1 ? argv[1] : NULL;
+    if (o.memory != NULL && n != 1)
+        return cli_misuse(&cli_top, "--memory: name the run's folder");
+    if (o.memory != NULL)
+        return cli_end(show_memory(o.what));
     bool once = o.once != NULL || o.json != NULL || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO);
     tess_status status = once ? show_all(&o, mem) : cli_top_view(mem, o.what, o.interval_s);
     int code = cli_end(status);
@@ -91,7 +107,7 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_top = {
-    "top", "[PID | FOLDER] [--once [--width COLUMNS] | --json] [--interval SECONDS]",
+    "top", "[PID | FOLDER] [--once [--width COLUMNS] | --json | --memory] [--interval SECONDS]",
     "watch running jobs from another terminal: who does what, who waits for whom\n"
     "PID is the launcher's or a rank's, FOLDER a run's job.dump_folder; without either, all of your jobs.\n"
     "It only reads, and does not disturb the job.\n"

@@ -94,7 +94,7 @@ static void close_host(tess_device *device)
     tess_mem_free(device->mem, device);
 }
 
-static const tess_device_table host_table = {
+const tess_device_table tess_host_device_table = {
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .copy = copy,
@@ -112,7 +112,7 @@ static const tess_device_table host_table = {
 
 static void describe(tess_mem *mem, tess_device *device)
 {
-    device->table = &host_table;
+    device->table = &tess_host_device_table;
     device->mem = device->counted = mem;
     device->properties.host_memory = true;
     snprintf(device->properties.name, sizeof(device->properties.name), "cpu");

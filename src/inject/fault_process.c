@@ -12,7 +12,7 @@
 #include "base/os/os.h"
 #include "inject/inject_impl.h"
 
-enum { HOG_BYTES = 256 << 20, HOG_PIECE = 1 << 20, READ_BYTES = 1 << 16 };
+enum { HOG_BYTES = 256 << 20, HOG_PIECE = 1 << 20, LEAK_BYTES = 64 << 10, READ_BYTES = 1 << 16 };
 
 static const double for_ever_ms = 1e12;
 
@@ -101,6 +101,14 @@ static __attribute__((noinline)) void tess_fault_hog(int64_t most)
     }
 }
 
+/* The same of a pool that is counted. */
+static void leak(tess_runtime *rt, size_t bytes)
+{
+    void *forgotten;
+    if (tess_mem_alloc(tess_runtime_mem(rt), TESS_POOL_COMM, bytes, "an injected leak", &forgotten) != TESS_OK)
+        tess_error_clear();
+}
+
 /* ---- One alone ---- */
 /* Breaks law 3 deliberately: the other ranks do not join this broadcast. */
 static void evaluate_alone(tess_runtime *rt, const tess_fault *fault)
@@ -147,6 +155,9 @@ void tess_fault_strike(tess_runtime *rt, const tess_fault *fault)
         break;
     case TESS_FAULT_FAIL:
         tess_inject_faults(rt)->failures += fault->n;
+        break;
+    case TESS_FAULT_LEAK:
+        leak(rt, fault->bytes > 0 ? (size_t)fault->bytes : LEAK_BYTES);
         break;
     case TESS_FAULT_HOG:
         tess_fault_hog(fault->bytes > 0 ? fault->bytes : HOG_BYTES);

@@ -53,6 +53,7 @@
     X(TESS_FAULT_IO, "io", MOMENT, "reads `path` to its end; no path: a pipe to which nobody writes, for `ms`") \
     X(TESS_FAULT_FAIL, "fail", MOMENT, "what the rank tries next and may fail does, n times (1)")               \
     X(TESS_FAULT_HOG, "hog", MOMENT, "allocates and touches `bytes` (256 MiB) and keeps them")                  \
+    X(TESS_FAULT_LEAK, "leak", MOMENT, "forgets `bytes` (64 KiB) of its pool of comm; times=0: each time")      \
     X(TESS_FAULT_SLOW, "slow", PHASE, "the phase takes `percent` longer (10) from `step` on")                   \
     X(TESS_FAULT_RANK0_EVAL, "rank0_eval", MOMENT, "evaluates alone for `ms`, then broadcasts what came of it") \
     X(TESS_FAULT_SLOW_LOG, "slow_log", PHASE, "writes its log line for `ms` (2000)")                            \

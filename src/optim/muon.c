@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/core/exact_sum.h"
+#include "device/device.h"
 #include "optim/optim_impl.h"
 
 enum { NS_STEPS = 5 };
@@ -66,18 +67,49 @@ static tess_status normalise(tess_stream *s, muon_matrix *m)
     return TESS_OK;
 }
 
+/* A or, of more rows than columns, X' X; A A; and what is added to X. */
+typedef struct muon_products {
+    tess_gemm gram, square, apply;
+} muon_products;
+
+static muon_products products_of(int64_t R, int64_t C)
+{
+    bool wide = R <= C;
+    int64_t n = wide ? R : C;
+    return (muon_products){
+        .gram = {.m = n, .n = n, .k = wide ? C : R, .lda = C, .ldb = C, .trans_a = !wide, .trans_b = wide},
+        .square = {.m = n, .n = n, .k = n, .lda = n, .ldb = n},
+        .apply = {.m = R, .n = C, .k = n, .lda = wide ? n : C, .ldb = wide ? C : n},
+    };
+}
+
+tess_status tess_muon_ask(tess_stream *s, int64_t rows, int64_t columns)
+{
+    void *x = NULL;
+    const muon_products p = products_of(rows, columns);
+    int64_t most = rows > columns ? rows : columns;
+    tess_device *device = tess_stream_device(s);
+    TESS_TRY(tess_device_alloc(device, TESS_POOL_OPTIMIZER, (size_t)(2 * most * most) * sizeof(float), "matrix", &x));
+    float *y = (float *)x + most * most;
+    tess_status status = product(s, x, x, y, p.gram);
+    if (status == TESS_OK)
+        status = product(s, x, x, y, p.square);
+    if (status == TESS_OK)
+        status = product(s, x, x, y, p.apply);
+    tess_device_free(device, x);
+    return status;
+}
+
 static tess_status iterate(tess_stream *s, muon_matrix *m)
 {
     int64_t R = m->rows, C = m->columns, n = m->least;
-    bool wide = R <= C;
-    const tess_gemm gram = {.m = n, .n = n, .k = wide ? C : R, .lda = C, .ldb = C, .trans_a = !wide, .trans_b = wide};
-    const tess_gemm square = {.m = n, .n = n, .k = n, .lda = n, .ldb = n};
-    const tess_gemm apply = {.m = R, .n = C, .k = n, .lda = wide ? n : C, .ldb = wide ? C : n};
-    TESS_TRY(product(s, m->x, m->x, m->gram, gram));
-    TESS_TRY(product(s, m->gram, m->gram, m->polynomial, square));
+    const muon_products p = products_of(R, C);
+    TESS_TRY(product(s, m->x, m->x, m->gram, p.gram));
+    TESS_TRY(product(s, m->gram, m->gram, m->polynomial, p.square));
     for (int64_t i = 0; i < n * n; i++)
         m->polynomial[i] = ns_b * m->gram[i] + ns_c * m->polynomial[i];
-    TESS_TRY(wide ? product(s, m->polynomial, m->x, m->next, apply) : product(s, m->x, m->polynomial, m->next, apply));
+    TESS_TRY(R <= C ? product(s, m->polynomial, m->x, m->next, p.apply)
+                    : product(s, m->x, m->polynomial, m->next, p.apply));
     for (int64_t i = 0; i < R * C; i++)
         m->x[i] = ns_a * m->x[i] + m->next[i];
     return TESS_OK;

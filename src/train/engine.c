@@ -17,7 +17,7 @@
 #include "train/train_stage.h"
 #include "train/train_peak.h"
 
-static bool is_hidden(const tess_model *model, const tess_param *param)
+bool tess_engine_is_hidden(const tess_model *model, const tess_param *param)
 {
     return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2 && !param->adapter;
 }
@@ -37,7 +37,7 @@ tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_f
                                          .shape = param->slice.whole,
                                          .trainable = !param->frozen,
                                          .decay = param->decay,
-                                         .hidden = is_hidden(model, param)};
+                                         .hidden = tess_engine_is_hidden(model, param)};
             if (param->slice.unit > 0)
                 descs[i].tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
         }
@@ -179,9 +179,9 @@ int tess_engine_states(const tess_engine *e, int index, tess_optimizer_state *st
     const tess_param *param = tess_model_param(e->whole, index);
     if (own >= 0)
         return tess_optimizer_states(e->optimizer, own, states);
-    return param->frozen
-               ? 0
-               : tess_optimizer_describe(e->optimizer, &param->slice.whole, is_hidden(e->whole, param), states);
+    return param->frozen ? 0
+                         : tess_optimizer_describe(e->optimizer, &param->slice.whole,
+                                                   tess_engine_is_hidden(e->whole, param), states);
 }
 
 static tess_status build_sharding(tess_engine *e, const weights_source *source)

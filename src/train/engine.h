@@ -166,6 +166,8 @@ tess_points tess_engine_points(tess_engine *engine);
 /* What an engine is built of: the policy, the optimizer's options (those of activations: activations.h), and the
  * model's units added to `fsdp`; units (n_units) gets their handles. */
 tess_fsdp_policy tess_engine_policy(const tess_config *config);
+/* A matrix of a layer: what Muon updates. */
+bool tess_engine_is_hidden(const tess_model *model, const tess_param *param);
 tess_optimizer_options tess_engine_optimizer(const tess_config *config);
 tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units);
 

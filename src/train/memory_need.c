@@ -210,7 +210,7 @@ static const char *find_what_fits(memory_search *s, const tess_memory_plan *plan
 }
 
 /* ---- The check ---- */
-static void describe(const tess_memory_need *need, char *text, size_t size)
+static void describe(const tess_memory_plan *plan, const tess_memory_need *need, char *text, size_t size)
 {
     char bytes[32];
     const char *separator = "";
@@ -225,8 +225,10 @@ static void describe(const tess_memory_need *need, char *text, size_t size)
         at = tess_text_add(text, size, at, "; of what is on disk %s at a time (offload.resident)",
                            tess_format_bytes(need->resident, bytes, sizeof(bytes)));
     if (need->copies > 0)
-        tess_text_add(text, size, at, "; gathered parameters that ranks share %s",
-                      tess_format_bytes(need->copies, bytes, sizeof(bytes)));
+        at = tess_text_add(text, size, at, "; gathered parameters that ranks share %s",
+                           tess_format_bytes(need->copies, bytes, sizeof(bytes)));
+    if (plan->n_drawing > 0)
+        tess_text_add(text, size, at, "; %d of the ranks only draw (rollout.ranks)", plan->n_drawing);
 }
 
 tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, double room,
@@ -239,24 +241,26 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess
     TESS_TRY(tess_offload_check_space(plan->config, need.host_disk));
     if (need.host <= room)
         return TESS_OK;
-    describe(&need, pools, sizeof(pools));
+    describe(plan, &need, pools, sizeof(pools));
     const char *what = find_what_fits(&search, plan);
     TESS_TRY(search.status);
     return TESS_FAIL(TESS_E_INVALID,
                      "%d rank%s of this host would need %s of memory, but %s has %s left (%s). It would "
                      "fit %s. job.ignore_memory=true starts it as it is",
-                     plan->n_local, plan->n_local > 1 ? "s" : "", tess_format_bytes(need.host, needed, sizeof(needed)),
-                     room_of, tess_format_bytes(room, free_bytes, sizeof(free_bytes)), pools,
+                     plan->n_local + plan->n_drawing, plan->n_local + plan->n_drawing > 1 ? "s" : "",
+                     tess_format_bytes(need.host, needed, sizeof(needed)), room_of,
+                     tess_format_bytes(room, free_bytes, sizeof(free_bytes)), pools,
                      what[0] != '\0' ? what : "on no number of hosts like this one");
 }
 
 tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model_config, const tess_config *config,
-                                   int n_local)
+                                   int n_local, int n_drawing)
 {
     bool by_group;
     tess_model *model;
     uint64_t available = tess_memory_available(&by_group);
-    const tess_memory_plan plan = tess_memory_plan_of(config, n_local);
+    tess_memory_plan plan = tess_memory_plan_of(config, n_local);
+    plan.n_drawing = n_drawing;
     if (config->job.ignore_memory)
         available = UINT64_MAX;
     if (available == UINT64_MAX && !tess_config_offloads(config) && config->activation_checkpoint.budget == 0)

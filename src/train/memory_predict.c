@@ -1,6 +1,12 @@
 /* The prediction: what each rank needs that has other stages or another share of layers, the others being alike, and
  * the host whose ranks need most. */
+#include <math.h>
+#include <string.h>
+
+#include "base/os/os.h"
 #include "base/text/text.h"
+#include "device/dry_device.h"
+#include "optim/optim_internal.h"
 #include "train/adapter.h"
 #include "train/memory_need.h"
 #include "train/offload.h"
@@ -18,6 +24,7 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
                               .n_shards = (int)c->parallelism.data_parallel_shard_degree,
                               .n_replicas = (int)c->parallelism.data_parallel_replicate_degree,
                               .n_local = n_local,
+                              .n_threads = (int)c->training.threads,
                               .local_batch = c->training.local_batch_size,
                               .global_batch = c->training.global_batch_size,
                               .seq_len = c->training.seq_len};
@@ -26,12 +33,26 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 /* What a rank needs: of each pool without what it shares, the copies and the memory of exchanges. */
 typedef struct rank_need {
     double pool[TESS_POOL_COUNT], disk[TESS_POOL_COUNT], resident, copies, exchanges, sum, disk_sum;
+    double work;    /* of kernels, in the pool of activations */
+    double windows; /* of gradients, in the comm pool */
     char stages[TESS_MEMORY_STAGES];
 } rank_need;
 
 /* ---- A rank ---- */
+enum { DISK_BLOCK = 4096, HUGE_PAGE = 2 << 20, WRITTEN_AT_ONCE = 8 << 20 /* of a file of a checkpoint */ };
+
+/* What a save copies: all weights, or the adapter alone, and the state of what trains, of which a rank that holds the
+ * same as others has its part. */
+static double saved_bytes(const tess_fsdp *fsdp, const tess_model *model, double optimizer)
+{
+    const tess_fsdp_counts n = tess_fsdp_plan_counts(fsdp);
+    double weights = n.primary + (tess_model_get_config(model)->lora.rank == 0 ? n.frozen : 0);
+    return weights * sizeof(float) + (n.held > 0 ? optimizer * n.primary / n.held : 0) +
+           DISK_BLOCK * (double)tess_model_n_params(model);
+}
+
 static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
-                                 const tess_model_part *part, tess_fsdp_bytes *bytes, size_t *resident)
+                                 const tess_model_part *part, tess_fsdp_bytes *bytes, size_t *resident, double *saved)
 {
     tess_fsdp *fsdp = NULL;
     tess_unit **units = NULL;
@@ -50,6 +71,7 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     *resident = tess_offload_resident(plan->config, fsdp);
     TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, plan->global_batch / plan->local_batch, open, bytes),
               allocated);
+    *saved = saved_bytes(fsdp, model, (double)(bytes->optimizer + bytes->on_disk[TESS_POOL_OPTIMIZER]));
 allocated:
     tess_fsdp_destroy(&fsdp);
     tess_mem_free(mem, units);
@@ -84,6 +106,53 @@ static void name_stages(const tess_stage_plan *stages, rank_need *need)
     tess_text_add(need->stages, size, at, " of %d", shape->ranks * shape->chunks);
 }
 
+/* As a runtime shares the cores out. */
+static int threads_of(const tess_memory_plan *plan)
+{
+    int share = tess_os_cores() / plan->n_local;
+    return plan->n_threads > 0 ? plan->n_threads : share > 1 ? share : 1;
+}
+
+/* Of Muon's products, which are those of whole matrices. */
+static tess_status optimizer_work(tess_mem *mem, const tess_model *model, int n_threads, size_t *bytes)
+{
+    tess_device *device;
+    tess_stream *stream;
+    TESS_TRY(tess_dry_device_open(mem, &device));
+    tess_status status = tess_device_stream(device, n_threads, NULL, &stream);
+    for (int i = 0; status == TESS_OK && i < tess_model_n_params(model); i++) {
+        const tess_param *param = tess_model_param(model, i);
+        if (tess_engine_is_hidden(model, param) && !param->frozen)
+            status = tess_muon_ask(stream, param->slice.whole.dim[0], param->slice.whole.dim[1]);
+    }
+    *bytes = status == TESS_OK ? tess_stream_work_bytes(stream) : 0;
+    tess_stream_destroy(&stream);
+    tess_device_close(&device);
+    return status;
+}
+
+/* Kernels' own work space: there is one block, as large as any has asked for. Of the host alone: what other devices'
+ * kernels take is theirs to know. A process that may not have the addresses to ask counts none. */
+static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, const tess_model *model,
+                               const tess_executor_options *activations, double *bytes)
+{
+    size_t executor = 0, optimizer = 0;
+    tess_executor_options o = *activations;
+    const char *device = tess_config_device(plan->config);
+    *bytes = 0;
+    if (device != NULL && strcmp(device, "cpu") != 0)
+        return TESS_OK;
+    o.first_trainable_unit = plan->n_stages > 1 ? 0 : tess_model_first_trainable_unit(model);
+    tess_status status = tess_executor_work_bytes(model, &o, threads_of(plan), NULL, &executor);
+    if (status == TESS_OK && plan->optimizer.kind == TESS_MUON)
+        status = optimizer_work(mem, model, threads_of(plan), &optimizer);
+    *bytes = (double)(executor > optimizer ? executor : optimizer);
+    if (status != TESS_E_NOMEM)
+        return status;
+    tess_error_clear();
+    return TESS_OK;
+}
+
 static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, const tess_stage_plan *stages,
                                 const tess_model *model, rank_need *need)
 {
@@ -93,18 +162,25 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
     tess_executor_options o = plan->activations;
     int64_t n_data = plan->n_shards * plan->n_replicas, n_micro = plan->global_batch / plan->local_batch;
     bool cut = plan->n_stages > 1;
+    double work = 0, saved, stage;
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
-    TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b, &resident));
+    TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b, &resident, &saved));
     if (cut)
         TESS_TRY(tess_stage_slots(mem, stages, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
     tess_status status = tess_activations_fit(mem, plan->config, model, &stages->part, &o);
+    if (status == TESS_OK)
+        status = kernel_work(mem, plan, model, &o, &work);
+    stage = plan->saves_beside ? ceil(saved / HUGE_PAGE) * HUGE_PAGE + WRITTEN_AT_ONCE : 0;
     *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b.params,
                                  [TESS_POOL_GRADS] = (double)b.grads,
                                  [TESS_POOL_OPTIMIZER] = (double)b.optimizer,
-                                 [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) +
+                                 [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) + work +
                                                            (double)o.max_tokens * sizeof(float), /* log-probabilities */
-                                 [TESS_POOL_COMM] = (double)b.windows + stream_bytes(stages, model, &o)},
-                        .copies = (double)b.copies};
+                                 [TESS_POOL_COMM] = (double)b.windows + stream_bytes(stages, model, &o),
+                                 [TESS_POOL_MISC] = stage},
+                        .copies = (double)b.copies,
+                        .work = work,
+                        .windows = (double)b.windows};
     if (plan->n_tp > 1)
         need->exchanges = (double)tess_tensor_shared_bytes(plan->n_tp, tess_executor_exchange_bytes(model, &o));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
@@ -139,21 +215,47 @@ static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const te
     return status;
 }
 
-/* ---- A host ---- */
-/* The ranks [first, end). Those that share a layer come one behind the other and have one memory of exchanges; those of
- * a shard team, so many apart, have one copy. */
-static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, int end, double *disk)
+/* ---- All ranks ---- */
+static int world_of(const tess_memory_plan *plan)
 {
-    int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp;
+    return plan->n_stages * plan->n_shards * plan->n_replicas * plan->n_tp;
+}
+
+/* Ranks that share a layer come one behind the other, and the first of them on a host has the memory of their
+ * exchanges. Of a shard team, whose ranks are so many apart, the first on a host has the copies. A rank without a
+ * micro-batch asks for no work space. */
+static void predict_of_rank(const tess_memory_plan *plan, const rank_need *needs, int rank, tess_memory_of_rank *out)
+{
+    int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp, replica = rank / n_replica;
+    int host = rank / plan->n_local * plan->n_local, begin = replica * n_replica;
+    const rank_need *need = &needs[replica / plan->n_replicas * n_tp + rank % n_tp];
+    int64_t n_micro = plan->global_batch / plan->local_batch, first = replica % plan->n_replicas * plan->n_shards;
+    bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < n_micro || plan->config->validation.enable;
+    *out = (tess_memory_of_rank){.work = computes ? need->work : 0};
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
+        out->pool[pool] = need->pool[pool];
+        out->disk[pool] = need->disk[pool];
+    }
+    out->pool[TESS_POOL_ACTIVATIONS] -= need->work - out->work;
+    out->pool[TESS_POOL_COMM] -= first < n_micro ? 0 : need->windows;
+    out->pool[TESS_POOL_COMM] += rank - n_tp < (begin > host ? begin : host) ? need->copies : 0;
+    out->pool[TESS_POOL_COMM] += need->resident;
+    out->pool[TESS_POOL_COMM] += rank == host || rank % n_tp == 0 ? need->exchanges : 0;
+    memcpy(out->stages, need->stages, sizeof(out->stages));
+}
+
+static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, double *disk)
+{
     double sum = 0;
+    int end = first + plan->n_local < world_of(plan) ? first + plan->n_local : world_of(plan);
     *disk = 0;
     for (int rank = first; rank < end; rank++) {
-        int replica = rank / n_replica, begin = replica * n_replica > first ? replica * n_replica : first;
-        const rank_need *each = &needs[replica / plan->n_replicas * n_tp + rank % n_tp];
-        sum += each->sum;
-        *disk += each->disk_sum;
-        sum += rank - n_tp < begin ? each->copies : 0;
-        sum += rank == first || rank % n_tp == 0 ? each->exchanges : 0;
+        tess_memory_of_rank each;
+        predict_of_rank(plan, needs, rank, &each);
+        for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
+            sum += each.pool[pool];
+            *disk += each.disk[pool];
+        }
     }
     return sum;
 }
@@ -161,7 +263,6 @@ static double predict_host(const tess_memory_plan *plan, const rank_need *needs,
 static void take_largest(const tess_memory_plan *plan, const rank_need *needs, tess_memory_need *need)
 {
     const rank_need *most = needs;
-    int world = plan->n_stages * plan->n_shards * plan->n_replicas * plan->n_tp;
     for (int place = 1; place < plan->n_stages * plan->n_tp; place++)
         most = needs[place].sum + needs[place].copies > most->sum + most->copies ? &needs[place] : most;
     *need = (tess_memory_need){.copies = most->copies, .resident = most->resident};
@@ -171,25 +272,50 @@ static void take_largest(const tess_memory_plan *plan, const rank_need *needs, t
     }
     need->rank[TESS_POOL_COMM] += most->exchanges;
     tess_text_add(need->stages, sizeof(need->stages), 0, "%s", most->stages);
-    for (int first = 0; first < world; first += plan->n_local) {
-        int end = first + plan->n_local < world ? first + plan->n_local : world;
-        double disk, host = predict_host(plan, needs, first, end, &disk);
+    for (int first = 0; first < world_of(plan); first += plan->n_local) {
+        double disk, host = predict_host(plan, needs, first, &disk);
         need->host = host > need->host ? host : need->host;
         need->host_disk = disk > need->host_disk ? disk : need->host_disk;
     }
+}
+
+/* Needs of ranks that differ: in their stage, or in their share of its layers. */
+static tess_status predict_kinds(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+                                 rank_need **needs)
+{
+    int n = plan->n_stages * plan->n_tp;
+    tess_status status = TESS_OK;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(**needs), "plan of memory", (void **)needs));
+    for (int place = 0; status == TESS_OK && place < n; place++)
+        status = predict_rank(mem, model, plan, place / plan->n_tp, place % plan->n_tp, &(*needs)[place]);
+    if (status != TESS_OK)
+        tess_mem_free(mem, *needs);
+    return status;
 }
 
 tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                                 tess_memory_need *need)
 {
     rank_need *needs;
-    tess_status status = TESS_OK;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->n_stages * (size_t)plan->n_tp, sizeof(*needs),
-                                  "plan of memory", (void **)&needs));
-    for (int place = 0; status == TESS_OK && place < plan->n_stages * plan->n_tp; place++)
-        status = predict_rank(mem, model, plan, place / plan->n_tp, place % plan->n_tp, &needs[place]);
-    if (status == TESS_OK)
-        take_largest(plan, needs, need);
+    TESS_TRY(predict_kinds(mem, model, plan, &needs));
+    take_largest(plan, needs, need);
+    if (plan->n_drawing > 0) {
+        tess_memory_of_rank drawing;
+        tess_memory_of_drawing(model, plan->config, &drawing);
+        for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+            need->host += plan->n_drawing * drawing.pool[pool];
+    }
     tess_mem_free(mem, needs);
-    return status;
+    return TESS_OK;
+}
+
+tess_status tess_memory_predict_ranks(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+                                      tess_memory_of_rank *ranks)
+{
+    rank_need *needs;
+    TESS_TRY(predict_kinds(mem, model, plan, &needs));
+    for (int rank = 0; rank < world_of(plan); rank++)
+        predict_of_rank(plan, needs, rank, &ranks[rank]);
+    tess_mem_free(mem, needs);
+    return TESS_OK;
 }

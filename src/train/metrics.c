@@ -70,29 +70,40 @@ static tess_status drop_later_lines(tess_metrics *metrics, int64_t step)
     return status;
 }
 
-tess_status tess_metrics_open(tess_mem *mem, const tess_config *config, int64_t step, tess_metrics **out)
+tess_status tess_metrics_open_lines(tess_mem *mem, const tess_config *config, const char *name, int64_t step,
+                                    tess_metrics **out)
 {
     tess_metrics *metrics;
-    char folder[1024];
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*metrics), "metrics", (void **)&metrics));
     *metrics = (tess_metrics){.mem = mem, .fd = -1, .line = {.mem = mem}, .waiting = {.mem = mem}};
     tess_status status;
-    TESS_GOTO(tess_os_join(metrics->path, sizeof(metrics->path), config->job.dump_folder, "metrics.jsonl"), opened);
+    TESS_GOTO(tess_os_join(metrics->path, sizeof(metrics->path), config->job.dump_folder, name), opened);
     TESS_GOTO(drop_later_lines(metrics, step), opened);
     metrics->fd = open(metrics->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (step == 0 ? O_TRUNC : 0), 0666);
     if (metrics->fd < 0) {
         status = tess_os_error("create", metrics->path);
         goto opened;
     }
-    if (config->metrics.enable_tensorboard) {
-        TESS_GOTO(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->metrics.tensorboard_folder),
-                  opened);
-        TESS_GOTO(tess_tensorboard_open(mem, folder, &metrics->board), opened);
-    }
     *out = metrics;
     return TESS_OK;
 opened:
     tess_metrics_close(&metrics);
+    return status;
+}
+
+static tess_status open_board(tess_metrics *metrics, const tess_config *config)
+{
+    char folder[1024];
+    TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->metrics.tensorboard_folder));
+    return tess_tensorboard_open(metrics->mem, folder, &metrics->board);
+}
+
+tess_status tess_metrics_open(tess_mem *mem, const tess_config *config, int64_t step, tess_metrics **metrics)
+{
+    TESS_TRY(tess_metrics_open_lines(mem, config, "metrics.jsonl", step, metrics));
+    tess_status status = config->metrics.enable_tensorboard ? open_board(*metrics, config) : TESS_OK;
+    if (status != TESS_OK)
+        tess_metrics_close(metrics);
     return status;
 }
 
@@ -212,6 +223,25 @@ static tess_status board_metrics(tess_metrics *metrics, int64_t step, const tess
     return TESS_OK;
 }
 
+static tess_status put_pools(tess_buffer *line, const tess_pool_numbers *numbers)
+{
+    TESS_TRY(tess_buffer_printf(line, ", \"%s\": {", numbers->name));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        TESS_TRY(tess_buffer_printf(line, "%s\"%s\": %lld", pool > 0 ? ", " : "", tess_pool_name((tess_pool)pool),
+                                    (long long)numbers->bytes[pool]));
+    return tess_buffer_append(line, "}", 1);
+}
+
+tess_status tess_metrics_pools(tess_metrics *metrics, int64_t step, const tess_pool_numbers *numbers, int n)
+{
+    tess_buffer *line = &metrics->line;
+    line->size = 0;
+    TESS_TRY(tess_buffer_printf(line, "{\"step\": %lld", (long long)step));
+    for (int i = 0; i < n; i++)
+        TESS_TRY(put_pools(line, &numbers[i]));
+    return write_line(metrics);
+}
+
 static tess_status write_step(tess_metrics *metrics, const tess_step_report *report)
 {
     tess_buffer *line = &metrics->line;
@@ -232,11 +262,10 @@ static tess_status write_step(tess_metrics *metrics, const tess_step_report *rep
     TESS_TRY(put_number(line, "tps", report->tps));
     TESS_TRY(put_number(line, "tflops", report->tflops));
     TESS_TRY(put_number(line, "mfu", report->mfu));
-    TESS_TRY(tess_buffer_printf(line, ", \"peak_bytes\": {"));
+    tess_pool_numbers peak = {.name = "peak_bytes"};
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        TESS_TRY(tess_buffer_printf(line, "%s\"%s\": %zu", pool > 0 ? ", " : "", tess_pool_name((tess_pool)pool),
-                                    report->peak_bytes[pool]));
-    TESS_TRY(tess_buffer_append(line, "}", 1));
+        peak.bytes[pool] = (int64_t)report->peak_bytes[pool];
+    TESS_TRY(put_pools(line, &peak));
     TESS_TRY(put_times(line, &report->times));
     TESS_TRY(put_metrics(line, report->metrics, report->n_metrics));
     return write_line(metrics);

@@ -17,12 +17,23 @@
 #include "tessera/comm.h"
 #include "train/adapter.h"
 #include "train/memory_need.h"
+#include "train/memory_report.h"
 #include "train/model_folder.h"
 #include "train/train_stage.h"
 
 static void report_line(void *self, const char *text)
 {
     tess_trainer_note(self, "%s", text);
+}
+
+/* Ranks of this host that only draw: the job's last ones. */
+static int count_drawing(const tess_trainer *t)
+{
+    const tess_team *all = tess_runtime_team(t->runtime);
+    int n = 0;
+    for (int rank = t->kind->serve != NULL ? t->world : tess_team_size(all); rank < tess_team_size(all); rank++)
+        n += tess_team_host(all, rank) == tess_runtime_host(t->runtime);
+    return n;
 }
 
 /* Of the first life alone: later ones, and one that goes on from memory, find memory that is already theirs in use. */
@@ -32,7 +43,8 @@ tess_status tess_trainer_check_memory(const tess_trainer *t)
     if (t->goes_on || t->is_aside || tess_runtime_life(t->runtime) > 1)
         return TESS_OK;
     if (tess_ckpt_hosts_is_first(t->hosts))
-        status = tess_memory_check_here(t->mem, &t->model_config, &t->config, tess_team_size(t->hosts->mine));
+        status = tess_memory_check_here(t->mem, &t->model_config, &t->config, tess_team_size(t->hosts->mine),
+                                        count_drawing(t));
     return tess_team_agree(t->team, status);
 }
 
@@ -232,6 +244,8 @@ static tess_status build(tess_trainer *t)
     if (t->rank == 0)
         TESS_TRY(tess_metrics_open(t->mem, &t->config, t->engine->step, &t->metrics));
     if (t->rank == 0)
+        TESS_TRY(tess_metrics_open_lines(t->mem, &t->config, "memory.jsonl", t->engine->step, &t->memory));
+    if (t->rank == 0)
         tess_launch_resumed(t->runtime, t->engine->step);
     return t->kind->begin != NULL ? t->kind->begin(t->task.self) : TESS_OK;
 }
@@ -254,6 +268,7 @@ tess_status tess_trainer_end(tess_trainer *t, tess_status status)
     if (status != TESS_OK)
         tess_runtime_report(t->runtime, tess_error_message());
     tess_metrics_close(&t->metrics);
+    tess_metrics_close(&t->memory);
     tess_saver_destroy(&t->saver);
     if (t->task.self != NULL)
         t->kind->close(t->task.self);
@@ -291,16 +306,36 @@ static void fill_speed(const tess_trainer *t, speedometer *meter, tess_step_repo
         *meter = (speedometer){tess_os_now_s(), t->engine->n_tokens, t->engine->step};
 }
 
-static tess_status fill_memory(const tess_trainer *t, tess_step_report *report)
+/* Once a pool. Every rank has a warning in the job's records; rank 0 prints its own. */
+static void look_for_leaks(tess_trainer *t)
 {
-    int64_t total = 0;
+    char text[256];
+    if (!tess_memory_watch_step(&t->leaks, t->mem, text, sizeof(text)))
+        return;
+    if (t->rank == 0)
+        tess_trainer_warn(t, "%s", text);
+    else
+        tess_runtime_warn(t->runtime, text);
+}
+
+/* With a line of the log all ranks say what they have, and what they had at most. */
+static tess_status fill_memory(tess_trainer *t, tess_step_report *report)
+{
+    tess_pool_numbers now = {.name = "in_use"};
+    int64_t all[TESS_POOL_COUNT + 1] = {0}; /* in use, and the sum of the peaks */
+    look_for_leaks(t);
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
-        report->peak_bytes[pool] = tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
-        total += (int64_t)report->peak_bytes[pool];
+        tess_pool_stats stats = tess_mem_stats(t->mem, (tess_pool)pool);
+        report->peak_bytes[pool] = stats.peak_bytes;
+        all[pool] = (int64_t)stats.bytes;
+        all[TESS_POOL_COUNT] += (int64_t)stats.peak_bytes;
     }
     if (report->log_line)
-        TESS_TRY(tess_all_reduce(t->team, &total, &total, 1, TESS_I64, TESS_SUM, NULL));
-    report->total_peak_bytes = (size_t)total;
+        TESS_TRY(tess_all_reduce(t->team, all, all, TESS_POOL_COUNT + 1, TESS_I64, TESS_SUM, NULL));
+    report->total_peak_bytes = (size_t)all[TESS_POOL_COUNT];
+    memcpy(now.bytes, all, sizeof(now.bytes));
+    if (report->log_line && t->rank == 0 && tess_metrics_pools(t->memory, t->engine->step, &now, 1) != TESS_OK)
+        tess_error_clear(); /* a full disk: metrics say so, and these lines wait as theirs do */
     return TESS_OK;
 }
 
@@ -352,11 +387,13 @@ static tess_status describe_host_memory(const tess_trainer *t)
     return describe_transfers(t);
 }
 
-static tess_status describe_memory(const tess_trainer *t)
+static tess_status describe_memory(tess_trainer *t)
 {
     const tess_compute *compute = &t->engine->compute;
     int64_t peaks[TESS_POOL_COUNT];
     TESS_TRY(describe_host_memory(t));
+    if (!t->kind->has_own_batches && !compute->apart)
+        TESS_TRY(tess_trainer_compare_memory(t));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         peaks[pool] = (int64_t)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;
     return compute->apart ? describe_pools(t, t->team, "memory of all devices at the peak", peaks) : TESS_OK;

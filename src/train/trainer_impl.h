@@ -11,6 +11,7 @@
 #include "train/early_stop.h"
 #include "train/engine.h"
 #include "train/logbook.h"
+#include "train/memory_watch.h"
 #include "train/metrics.h"
 #include "train/model_folder.h"
 #include "train/task.h"
@@ -50,6 +51,8 @@ struct tess_trainer {
 
     tess_text_list without; /* what was not loaded of a checkpoint: see exclude.h */
     tess_metrics *metrics;
+    tess_metrics *memory; /* memory.jsonl */
+    tess_memory_watch leaks;
     bool metrics_fail;           /* the newest line could not be written */
     int64_t n_waiting;           /* lines that wait since */
     int64_t metrics_lost;        /* lines that had been lost before */

@@ -263,7 +263,29 @@ static void figures_keep_to_their_columns(void)
     }
 }
 
+/* Other lines are passed over, a cut one too; only the newest are kept. */
+static void memory_over_time_is_a_bar_a_line(void)
+{
+    static tess_top_memory m;
+    char spark[TESS_TOP_SPARK], lines[100 * 64], *at = lines;
+    at += sprintf(at,
+                  "step\": 0}\n{\"step\": 1, \"in_use\": {\"params\": 8}}\n{\"step\": 1, \"peak\": {\"params\": 9}}\n");
+    at += sprintf(at, "{\"step\": 3, \"in_use\": {\"params\": 16, \"comm\": 1}}\n{\"step\": 4, \"in_u");
+    tess_top_memory_of(lines, (size_t)(at - lines), &m);
+    EXPECT(m.n == 2 && m.step[0] == 1 && m.step[1] == 3);
+    EXPECT(m.bytes[TESS_POOL_PARAMS][1] == 16 && m.bytes[TESS_POOL_COMM][0] == 0);
+    EXPECT_TEXT(tess_top_spark(m.bytes[TESS_POOL_PARAMS], 2, spark), "\u2585\u2588");
+    EXPECT_TEXT(tess_top_spark(m.bytes[TESS_POOL_GRADS], 2, spark), "\u2581\u2581");
+    at = lines;
+    for (int i = 0; i < 100; i++)
+        at += sprintf(at, "{\"step\": %d, \"in_use\": {\"params\": %d}}\n", i, i);
+    tess_top_memory_of(lines, (size_t)(at - lines), &m);
+    EXPECT(m.n == TESS_TOP_HISTORY && m.step[0] == 100 - TESS_TOP_HISTORY && m.step[m.n - 1] == 99);
+    EXPECT(m.bytes[TESS_POOL_PARAMS][0] == 100 - TESS_TOP_HISTORY && m.bytes[TESS_POOL_PARAMS][m.n - 1] == 99);
+}
+
 static const test_case cases[] = {
+    {"memory_over_time_is_a_bar_a_line", memory_over_time_is_a_bar_a_line},
     {"the_newest_alert_of_the_job_tells_its_health", the_newest_alert_of_the_job_tells_its_health},
     {"the_rank_that_waits_for_nobody_is_guilty", the_rank_that_waits_for_nobody_is_the_culprit},
     {"two_looks_give_the_rate_between_them", two_looks_give_the_rate_between_them},

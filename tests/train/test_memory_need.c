@@ -1,7 +1,6 @@
 /* The memory that is predicted is the memory that a step then has; what would fit is what fits. */
 #include <math.h>
 
-#include "device/stream_impl.h"
 #include "support/test.h"
 
 #include "base/mem/named.h"
@@ -61,7 +60,9 @@ static void configure(const char *overrides, int world, tess_config *config)
 {
     char words[512];
     snprintf(words, sizeof(words),
-             "training.local_batch_size=4 training.seq_len=32 training.steps=10 lr_scheduler.warmup_steps=1 %s",
+             "training.local_batch_size=4 training.seq_len=32 training.steps=10 training.threads=1 "
+             "validation.enable=false "
+             "lr_scheduler.warmup_steps=1 %s",
              overrides);
     EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", config));
     for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " "))
@@ -84,12 +85,6 @@ static double take_partings(const tess_engine *e, double got, double want)
     return got;
 }
 
-/* Kernels' own memory, which is not predicted: tables differ in it. */
-static double scratch_of(const tess_engine *e)
-{
-    return (double)(e->stream->scratch_bytes + e->stream->outer_scratch_bytes);
-}
-
 static void compare(const tess_engine *e, const size_t before[], const tess_memory_need *need, const char *what)
 {
     const tess_mem *mem = tess_runtime_mem(e->runtime);
@@ -98,8 +93,6 @@ static void compare(const tess_engine *e, const size_t before[], const tess_memo
         EXPECT_INT(tess_mem_disk_bytes(mem, (tess_pool)pool), (int64_t)need->disk[pool]);
         if (pool == TESS_POOL_COMM)
             want += need->copies;
-        if (pool == TESS_POOL_ACTIVATIONS)
-            want += scratch_of(e);
         if (pool == TESS_POOL_COMM)
             got = take_partings(e, got, want);
         if (got != want) {
@@ -152,7 +145,6 @@ static void run_layout(const char *overrides, tess_model_config sizes)
     double all = 0;
     for (int pool = 0; pool <= TESS_POOL_COMM; pool++)
         all += (double)(in_use(rt, pool) - before[pool]);
-    all -= scratch_of(engine);
     int64_t of_host = (int64_t)all;
     EXPECT_OK(tess_all_reduce(tess_runtime_team(rt), &of_host, &of_host, 1, TESS_I64, TESS_SUM, NULL));
     if (!((double)of_host >= 0.97 * need.host && (double)of_host <= 1.03 * need.host)) {
@@ -328,6 +320,17 @@ static void what_would_fit_fits(void)
     EXPECT_CONTAINS(tess_error_message(), "with -n 3, or with parallelism.shard_strategy=full, or with "
                                           "activation_checkpoint.mode=full, or with training.local_batch_size=2. "
                                           "job.ignore_memory=true");
+
+    /* Ranks that only draw come on top. */
+    tess_memory_of_rank drawing;
+    plan.n_drawing = 2;
+    tess_memory_of_drawing(model, &config, &drawing);
+    double drawn =
+        2 * (drawing.pool[TESS_POOL_PARAMS] + drawing.pool[TESS_POOL_ACTIVATIONS] + drawing.pool[TESS_POOL_KV_CACHE]);
+    EXPECT(drawing.pool[TESS_POOL_PARAMS] >= 2 * 2.0 * (double)tess_model_count(model));
+    EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host + drawn, "it"));
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host + drawn - 1, "it"), TESS_E_INVALID,
+                 "2 of the ranks only draw (rollout.ranks)");
 
     /* Where no setting suffices by itself, all do together. */
     configure("parallelism.shard_strategy=none training.global_batch_size=32", 8, &config);

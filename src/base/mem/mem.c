@@ -2,6 +2,7 @@
  * they start on a huge page, cost nothing until touched and go back to the system when freed. */
 #include "base/mem/make_room.h"
 #include "tessera/memory.h"
+#include "base/mem/mem_watch.h"
 #include "base/mem/named.h"
 #include "base/os/address_space.h"
 
@@ -21,13 +22,26 @@ typedef struct block_header {
     void *base;          /* what malloc or mmap returned */
     size_t mapped_bytes; /* 0: from malloc */
     tess_pool pool;
-    char padding[ALIGNMENT - 4 * 8 - 4];
+    uint16_t watch, name; /* the watch that has counted it, 0: none, and its number there */
+    char padding[ALIGNMENT - 4 * 8 - 8];
 } block_header;
 
 _Static_assert(sizeof(block_header) == ALIGNMENT, "the header keeps the block aligned");
 
+/* Blocks that were allocated with the same words since a watch began. */
+typedef struct watched_name {
+    char what[TESS_MEM_NAME];
+    int64_t bytes;
+} watched_name;
+
+enum { WATCHED_NAMES = 32 /* the last one takes all further words */ };
+
 struct tess_mem {
     pthread_mutex_t lock;
+    tess_pool watched; /* TESS_POOL_COUNT: none */
+    uint16_t watch;    /* counts watches */
+    int n_names;
+    watched_name names[WATCHED_NAMES];
     tess_pool_stats pools[TESS_POOL_COUNT];
     tess_mem_region_fn region; /* of the named store; NULL: no store */
     void *store;
@@ -54,6 +68,7 @@ tess_status tess_mem_create(tess_mem **mem)
     *mem = calloc(1, sizeof(**mem));
     TESS_CHECK(*mem != NULL, TESS_E_NOMEM, "no memory for the memory pools");
     pthread_mutex_init(&(*mem)->lock, NULL);
+    (*mem)->watched = TESS_POOL_COUNT;
     return TESS_OK;
 }
 
@@ -70,15 +85,62 @@ size_t tess_mem_destroy(tess_mem **mem)
     return blocks;
 }
 
-static void count(tess_mem *mem, tess_pool pool, int64_t bytes, int blocks)
+static void add(tess_mem *mem, tess_pool pool, int64_t bytes, int blocks)
 {
-    pthread_mutex_lock(&mem->lock);
     tess_pool_stats *stats = &mem->pools[pool];
     stats->bytes += (size_t)bytes;
     stats->n_blocks += (size_t)blocks;
     if (stats->bytes > stats->peak_bytes)
         stats->peak_bytes = stats->bytes;
+}
+
+/* ---- The watch; its callers have the lock ---- */
+static void watch_alloc(tess_mem *mem, block_header *header, const char *what)
+{
+    int i = 0;
+    if (header->pool != mem->watched)
+        return;
+    while (i < mem->n_names && strncmp(mem->names[i].what, what, TESS_MEM_NAME - 1) != 0)
+        i++;
+    if (i == WATCHED_NAMES)
+        i--;
+    if (i == mem->n_names) {
+        mem->names[i] = (watched_name){.bytes = 0};
+        memcpy(mem->names[i].what, what, strnlen(what, TESS_MEM_NAME - 1));
+        mem->n_names++;
+    }
+    mem->names[i].bytes += (int64_t)header->bytes;
+    header->watch = mem->watch;
+    header->name = (uint16_t)i;
+}
+
+static void watch_free(tess_mem *mem, const block_header *header)
+{
+    if (header->watch == mem->watch && header->watch > 0)
+        mem->names[header->name].bytes -= (int64_t)header->bytes;
+}
+
+void tess_mem_watch(tess_mem *mem, tess_pool pool)
+{
+    pthread_mutex_lock(&mem->lock);
+    mem->watched = pool;
+    mem->watch = (uint16_t)(mem->watch == UINT16_MAX ? 1 : mem->watch + 1);
+    mem->n_names = 0;
     pthread_mutex_unlock(&mem->lock);
+}
+
+bool tess_mem_watched(const tess_mem *mem, char what[TESS_MEM_NAME], int64_t *bytes)
+{
+    tess_mem *locked = (tess_mem *)mem;
+    *bytes = 0;
+    pthread_mutex_lock(&locked->lock);
+    for (int i = 0; i < mem->n_names; i++)
+        if (mem->names[i].bytes > *bytes) {
+            *bytes = mem->names[i].bytes;
+            memcpy(what, mem->names[i].what, TESS_MEM_NAME);
+        }
+    pthread_mutex_unlock(&locked->lock);
+    return *bytes > 0;
 }
 
 static block_header *map_block(size_t bytes)
@@ -120,7 +182,10 @@ tess_status tess_mem_alloc(tess_mem *mem, tess_pool pool, size_t bytes, const ch
     header->magic = block_magic;
     header->bytes = bytes;
     header->pool = pool;
-    count(mem, pool, (int64_t)bytes, 1);
+    pthread_mutex_lock(&mem->lock);
+    add(mem, pool, (int64_t)bytes, 1);
+    watch_alloc(mem, header, what);
+    pthread_mutex_unlock(&mem->lock);
     *out = header + 1;
     return TESS_OK;
 }
@@ -180,7 +245,10 @@ void tess_mem_free(tess_mem *mem, void *block)
     if (block == NULL)
         return;
     block_header *header = header_of(block);
-    count(mem, header->pool, -(int64_t)header->bytes, -1);
+    pthread_mutex_lock(&mem->lock);
+    add(mem, header->pool, -(int64_t)header->bytes, -1);
+    watch_free(mem, header);
+    pthread_mutex_unlock(&mem->lock);
     header->magic = freed_magic;
     if (header->mapped_bytes > 0)
         munmap(header->base, header->mapped_bytes);
@@ -190,7 +258,9 @@ void tess_mem_free(tess_mem *mem, void *block)
 
 void tess_mem_count(tess_mem *mem, tess_pool pool, int64_t bytes)
 {
-    count(mem, pool, bytes, 0);
+    pthread_mutex_lock(&mem->lock);
+    add(mem, pool, bytes, 0);
+    pthread_mutex_unlock(&mem->lock);
 }
 
 static void count_disk(tess_mem *mem, tess_pool pool, int64_t bytes)

@@ -27,6 +27,7 @@ struct tess_threads {
     _Atomic uint32_t n_left;     /* ranges that are not done; the caller waits for 0 */
     _Atomic uint32_t workers_asleep, caller_asleep;
     _Atomic bool stop;
+    bool idle; /* runs nothing */
 };
 
 /* A sleeper is counted before it looks at the word for the last time: who changes the word and then sees nobody asleep
@@ -84,13 +85,21 @@ static void *work(void *argument)
     }
 }
 
-tess_status tess_threads_create(tess_mem *mem, int n_threads, tess_threads **out)
+tess_status tess_threads_create_idle(tess_mem *mem, int n_threads, tess_threads **out)
 {
     TESS_CHECK(n_threads >= 1 && n_threads <= 1024, TESS_E_INVALID, "%d threads: choose 1 to 1024", n_threads);
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**out), "thread pool", (void **)out));
+    (*out)->mem = mem;
+    (*out)->n_threads = n_threads;
+    (*out)->idle = true;
+    return TESS_OK;
+}
+
+tess_status tess_threads_create(tess_mem *mem, int n_threads, tess_threads **out)
+{
     tess_threads *threads;
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*threads), "thread pool", (void **)&threads));
-    threads->mem = mem;
-    threads->n_threads = n_threads;
+    TESS_TRY(tess_threads_create_idle(mem, n_threads, &threads));
+    threads->idle = false;
     tess_status status = tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_threads, sizeof(worker), "thread pool",
                                               (void **)&threads->workers);
     if (status != TESS_OK) {
@@ -133,7 +142,7 @@ int tess_threads_count(const tess_threads *threads)
 
 void tess_threads_run(tess_threads *threads, tess_loop_fn fn, void *context, int64_t n, int64_t grain)
 {
-    if (n <= 0)
+    if (n <= 0 || threads->idle)
         return;
     if (threads->n_threads == 1 || n <= grain) {
         fn(context, 0, n, 0);

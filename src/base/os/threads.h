@@ -12,6 +12,8 @@ typedef void (*tess_loop_fn)(void *context, int64_t begin, int64_t end, int work
 
 /* n_threads >= 1, the caller counts as one: 1 starts no thread. */
 tess_status tess_threads_create(tess_mem *mem, int n_threads, tess_threads **threads);
+/* Counts as n_threads and runs no loop: for those who ask what a loop would take. */
+tess_status tess_threads_create_idle(tess_mem *mem, int n_threads, tess_threads **threads);
 void tess_threads_destroy(tess_threads **threads);
 int tess_threads_count(const tess_threads *threads);
 

@@ -345,6 +345,30 @@ static void draw_legend(pen *p)
     end_line(p);
 }
 
+static int count_pools(const tess_top_memory *m)
+{
+    int n = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT && m->n > 1; pool++)
+        n += m->bytes[pool][m->n - 1] > 0;
+    return n;
+}
+
+/* A line a pool, of its newest lines of the log. */
+static void draw_memory(pen *p)
+{
+    const tess_top_memory *m = &p->now->memory;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
+        char spark[TESS_TOP_SPARK], bytes[16];
+        double now = m->bytes[pool][m->n - 1];
+        if (now == 0)
+            continue;
+        put(p, TESS_TOP_DIM, "%-12s", tess_pool_name((tess_pool)pool));
+        put(p, TESS_TOP_PLAIN, "%5s ", tess_top_bytes(now, bytes, sizeof(bytes)));
+        put(p, TESS_TOP_PLAIN, "%s", tess_top_spark(m->bytes[pool], m->n, spark));
+        end_line(p);
+    }
+}
+
 int tess_top_draw(const tess_top_snapshot *now, const tess_top_snapshot *before, const tess_top_size *size,
                   const tess_top_canvas *canvas)
 {
@@ -358,13 +382,19 @@ int tess_top_draw(const tess_top_snapshot *now, const tess_top_snapshot *before,
     int rest = now->world;
     int head = draw_head(&p, size->height) + 1;
     bool legend = l.shown[N_COLUMNS - 1] && (size->height == 0 || size->height > head + 2);
-    if (size->height > 0)
+    int pools = count_pools(&now->memory);
+    if (size->height > 0) {
         rest = size->height - head - legend;
+        pools = rest - pools >= now->world ? pools : 0; /* ranks come first */
+        rest -= pools;
+    }
     draw_titles(&p, &l);
     for (int r = size->first_rank; r < now->world && r < size->first_rank + rest; r++)
         draw_rank(&p, r, &l);
     if (legend)
         draw_legend(&p);
+    if (pools > 0)
+        draw_memory(&p);
     return rest > 0 ? rest : 0;
 }
 

@@ -81,6 +81,9 @@ tess_status tess_top_snapshot_take(tess_mem *mem, const tess_live_job *live, tes
     s->cause = find_cause(live);
     take_notice(live, s);
     tess_top_health(live, s->health, sizeof(s->health));
+    char folder[JOB_FOLDER_BYTES];
+    if (tess_top_folder(live, folder) && tess_top_memory_read(folder, &s->memory) != TESS_OK)
+        tess_error_clear(); /* it has no line yet */
     *out = s;
     return TESS_OK;
 }

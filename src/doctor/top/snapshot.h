@@ -3,6 +3,7 @@
 #ifndef TESS_DOCTOR_TOP_SNAPSHOT_H
 #define TESS_DOCTOR_TOP_SNAPSHOT_H
 
+#include "doctor/top/top_memory.h"
 #include "job/find.h"
 #include "trace/places.h"
 
@@ -21,9 +22,10 @@ typedef struct tess_top_snapshot {
     bool running;
     int cause; /* rank that the job's diagnosis, or else the launcher, names as the first to fail; -1: none */
     char command[TESS_LIVE_COMMAND_BYTES];
-    char health[256];      /* what is wrong with its host; "": nothing known */
-    tess_notice reported;  /* the newest report on it; text "": none */
-    double reported_age_s; /* since its first report */
+    char health[256];       /* what is wrong with its host; "": nothing known */
+    tess_notice reported;   /* the newest report on it; text "": none */
+    double reported_age_s;  /* since its first report */
+    tess_top_memory memory; /* n 0: not known */
     tess_places places;
     tess_top_rank *ranks; /* (world) */
 } tess_top_snapshot;

@@ -40,16 +40,21 @@ const char *tess_top_health_of(const char *lines, size_t n, int pid, char *text,
     return text;
 }
 
-/* The traces are in the folder "trace" of the job's own folder. */
-static bool find_file(const tess_live_job *live, char *path, size_t size)
+bool tess_top_folder(const tess_live_job *live, char folder[JOB_FOLDER_BYTES])
 {
-    char folder[JOB_FOLDER_BYTES];
-    snprintf(folder, sizeof(folder), "%.*s", JOB_FOLDER_BYTES, live->job.header->trace_folder);
+    snprintf(folder, JOB_FOLDER_BYTES, "%.*s", JOB_FOLDER_BYTES, live->job.header->trace_folder);
     char *slash = strrchr(folder, '/');
     if (slash == NULL || strcmp(slash, "/trace") != 0)
         return false;
     *slash = '\0';
-    return tess_os_join(path, size, folder, "alerts.jsonl") == TESS_OK && tess_os_is_file(path);
+    return true;
+}
+
+static bool find_file(const tess_live_job *live, char *path, size_t size)
+{
+    char folder[JOB_FOLDER_BYTES];
+    return tess_top_folder(live, folder) && tess_os_join(path, size, folder, "alerts.jsonl") == TESS_OK &&
+           tess_os_is_file(path);
 }
 
 const char *tess_top_health(const tess_live_job *live, char *text, size_t size)

@@ -40,6 +40,9 @@ const char *tess_top_why(const tess_top_rank *rank, char *text, size_t size);
 /* How the job ended, or what it has lost so far; "" if all is well. */
 const char *tess_top_ending(const tess_top_snapshot *snapshot, char *text, size_t size);
 
+/* The folder of a job that keeps its traces there, in "trace". False: it keeps none. */
+bool tess_top_folder(const tess_live_job *live, char folder[JOB_FOLDER_BYTES]);
+
 /* ---- top_health.c: what is wrong with a live job's host, as its monitor wrote it into the job's folder ---- */
 /* "degraded: 2.1 GiB are free ...", clean; "" if all is well, or without a monitor. Returns text. */
 const char *tess_top_health(const tess_live_job *live, char *text, size_t size);

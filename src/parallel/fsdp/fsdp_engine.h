@@ -85,6 +85,14 @@ typedef struct tess_fsdp_bytes {
 tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *optimizer, int64_t n_micro_batches,
                                  int open_unit, tess_fsdp_bytes *bytes);
 
+/* Elements of this rank. */
+typedef struct tess_fsdp_counts {
+    double held;            /* of what trains */
+    double primary, frozen; /* that it saves: of what trains, and of what does not */
+} tess_fsdp_counts;
+
+tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp);
+
 /* What this rank has moved so far. */
 typedef struct tess_fsdp_traffic {
     uint64_t gathered_bytes; /* read and written by it to gather parameters */

@@ -76,3 +76,15 @@ tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *
     }
     return TESS_OK;
 }
+
+tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp)
+{
+    tess_fsdp_counts n = {0};
+    for (int u = 0; u < fsdp->n_units; u++)
+        for (int i = 0; i < fsdp->units[u]->n_params; i++) {
+            const tess_fsdp_param *p = &fsdp->units[u]->params[i];
+            *(p->trainable ? &n.primary : &n.frozen) += (double)tess_box_count(p->shape.n_dims, &p->primary);
+            n.held += p->trainable ? (double)tess_box_count(p->shape.n_dims, &p->held) : 0;
+        }
+    return n;
+}

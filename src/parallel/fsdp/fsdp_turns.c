@@ -18,15 +18,29 @@ static bool may_create(const tess_unit *unit, int n_windows)
     return n_windows < 2 && n_windows < units_of(unit, unit->fsdp->n_units);
 }
 
+/* Backward of a unit follows that of another of its class at once, in a micro-batch or from one to the next. */
+static bool has_neighbour(const tess_unit *unit, int n_micro)
+{
+    const tess_fsdp *fsdp = unit->fsdp;
+    tess_unit *const *u = fsdp->units;
+    int n = fsdp->n_units;
+    for (int i = 1; i < n; i++)
+        if (u[i]->window_class == unit->window_class && u[i - 1]->window_class == unit->window_class)
+            return true;
+    return n_micro > 1 && u[0]->window_class == unit->window_class && u[n - 1]->window_class == unit->window_class;
+}
+
 size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int n_micro, int open_unit)
 {
     size_t bytes = 0, element = tess_dtype_size(fsdp->policy.reduce_dtype);
     element += fsdp->policy.reduce_dtype != TESS_F32 ? sizeof(float) : 0; /* what the engine writes is float32 */
     bool none = fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && n_micro < 2;
     /* Where a reduction is complete when its call returns, one window takes all turns. */
-    bool waits = fsdp->alone || (fsdp->n_replicas > 1 && fsdp->portion > 1);
+    bool all_wait = fsdp->alone || (fsdp->n_replicas > 1 && fsdp->portion > 1);
     for (int u = 0; u < fsdp->n_units && !none; u++) {
         const tess_unit *unit = fsdp->units[u];
+        /* Replicas end a unit's reduction before the one after the next. */
+        bool waits = all_wait || (fsdp->n_replicas > 1 && !has_neighbour(unit, n_micro));
         bool by_open = open_unit >= 0 && fsdp->units[open_unit]->window_class == unit->window_class;
         if (unit->n_trainable > 0 && (fsdp->hold || units_of(unit, u) < (waits && !by_open ? 1 : 2)))
             bytes += tess_fsdp_window_elements(unit) * element;

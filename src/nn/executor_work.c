@@ -1,0 +1,140 @@
+/* What kernels ask for as work space: the executor itself says it, on a device that computes nothing. */
+#include "device/dry_device.h"
+#include "nn/block.h"
+
+/* One training of the largest batch. All weights have one address, and so have their gradients. */
+typedef struct dry_run {
+    tess_mem *mem;
+    const tess_model *model;
+    tess_executor_options options;
+    tess_device *device;
+    tess_stream *stream;
+    void *weight, *gradient; /* of the largest parameter */
+    const void **w;
+    float **dw;
+    void *in, *out, *din, *dout; /* the stream between ranges */
+    float *logprobs;
+    int32_t *numbers; /* positions, targets, sequences */
+    tess_batch batch;
+} dry_run;
+
+static tess_status exchange_nothing(void *self, const tess_exchange *exchange)
+{
+    (void)self;
+    (void)exchange;
+    return TESS_OK;
+}
+
+static tess_status take_addresses(dry_run *r)
+{
+    size_t largest = 1, stream = (size_t)(r->options.max_tokens * tess_model_get_config(r->model)->hidden_size) *
+                                 tess_dtype_size(r->options.dtype);
+    for (int i = 0; i < tess_model_n_params(r->model); i++) {
+        size_t count = (size_t)tess_shape_count(&tess_model_param(r->model, i)->slice.whole);
+        largest = count > largest ? count : largest;
+    }
+    void **const blocks[] = {&r->weight, &r->gradient, &r->in, &r->out, &r->din, &r->dout};
+    for (int i = 0; i < 6; i++)
+        TESS_TRY(tess_device_alloc(r->device, TESS_POOL_MISC, i < 2 ? largest * sizeof(float) : stream, "dry run",
+                                   blocks[i]));
+    return tess_device_alloc(r->device, TESS_POOL_MISC, (size_t)r->options.max_tokens * sizeof(float), "dry run",
+                             (void **)&r->logprobs);
+}
+
+static tess_status make_hooks(dry_run *r, tess_hooks *hooks)
+{
+    size_t n = (size_t)tess_model_n_params(r->model);
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(*r->w), "dry run", (void **)&r->w));
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(*r->dw), "dry run", (void **)&r->dw));
+    for (size_t i = 0; i < n; i++) {
+        r->w[i] = r->weight;
+        r->dw[i] = tess_model_param(r->model, (int)i)->frozen ? NULL : r->gradient;
+    }
+    return tess_static_hooks(r->mem, r->model, r->w, r->dw, hooks);
+}
+
+/* Sequences as long as they may be; the last one has what is left. */
+static tess_status make_batch(dry_run *r)
+{
+    int64_t T = r->options.max_tokens, L = r->options.max_position, n = (T + L - 1) / L;
+    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)(2 * T + n + 1), sizeof(int32_t), "dry run",
+                                  (void **)&r->numbers));
+    int32_t *pos = r->numbers, *zeros = pos + T, *cu_seqlens = zeros + T;
+    for (int64_t i = 0; i < T; i++)
+        pos[i] = (int32_t)(i % L);
+    for (int64_t i = 0; i <= n; i++)
+        cu_seqlens[i] = (int32_t)(i * L < T ? i * L : T);
+    r->batch =
+        (tess_batch){.n_tokens = T, .n_seqs = n, .ids = zeros, .pos = pos, .targets = zeros, .cu_seqlens = cu_seqlens};
+    return TESS_OK;
+}
+
+static tess_status train_slot(const dry_run *r, tess_executor *e, int slot)
+{
+    const tess_slot_units all = {0, tess_model_n_units(r->model)};
+    const tess_slot_units units = r->options.slot_units != NULL ? r->options.slot_units[slot] : all;
+    const tess_range range = {slot, units.begin, units.end, &r->batch};
+    bool embedding = r->model->part.embedding && units.begin == 0;
+    bool head = r->model->part.head && units.end == all.end;
+    tess_backward back = {.part = r->options.split_backward ? TESS_BACKWARD_INPUT : TESS_BACKWARD_WHOLE,
+                          .dout = head ? NULL : r->dout,
+                          .din = embedding ? NULL : r->din,
+                          .logprob = r->logprobs};
+    TESS_TRY(tess_executor_forward(e, &range, embedding ? NULL : r->in, head ? NULL : r->out));
+    TESS_TRY(tess_executor_backward(e, &range, &back));
+    back = (tess_backward){.part = TESS_BACKWARD_WEIGHTS};
+    return r->options.split_backward ? tess_executor_backward(e, &range, &back) : TESS_OK;
+}
+
+static tess_status train_all(dry_run *r, const tess_hooks *hooks)
+{
+    tess_executor *e;
+    tess_status status = TESS_OK;
+    int n_slots = r->options.n_slots > 1 ? r->options.n_slots : 1;
+    TESS_TRY(tess_executor_create(r->stream, r->model, hooks, &r->options, &e));
+    for (int slot = 0; status == TESS_OK && slot < n_slots; slot++)
+        status = train_slot(r, e, slot);
+    tess_executor_destroy(&e);
+    return status;
+}
+
+static tess_status run_dry(dry_run *r, int n_threads, const char *kernels, size_t *bytes)
+{
+    tess_hooks hooks;
+    TESS_TRY(tess_dry_device_open(r->mem, &r->device));
+    TESS_TRY(tess_device_stream(r->device, n_threads, kernels, &r->stream));
+    TESS_TRY(take_addresses(r));
+    TESS_TRY(make_batch(r));
+    TESS_TRY(make_hooks(r, &hooks));
+    tess_status status = train_all(r, &hooks);
+    *bytes = tess_stream_work_bytes(r->stream);
+    tess_static_hooks_free(r->mem, &hooks);
+    return status;
+}
+
+static void clean_up(dry_run *r)
+{
+    void *const blocks[] = {r->weight, r->gradient, r->in, r->out, r->din, r->dout, r->logprobs};
+    tess_mem_free(r->mem, r->w);
+    tess_mem_free(r->mem, r->dw);
+    tess_mem_free(r->mem, r->numbers);
+    for (int i = 0; i < 7 && r->device != NULL; i++)
+        tess_device_free(r->device, blocks[i]);
+    tess_stream_destroy(&r->stream);
+    tess_device_close(&r->device);
+}
+
+tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int n_threads,
+                                     const char *kernels, size_t *bytes)
+{
+    tess_mem *apart; /* none of this is memory of the caller's */
+    TESS_TRY(tess_mem_create(&apart));
+    dry_run r = {.mem = apart, .model = model, .options = *options};
+    const tess_points points = {
+        .rank = model->part.tp_rank, .degree = model->part.tp_degree, .exchange = exchange_nothing};
+    r.options.points = points.degree > 1 ? &points : NULL;
+    tess_status status = run_dry(&r, n_threads, kernels, bytes);
+    clean_up(&r);
+    tess_mem_destroy(&apart);
+    return status;
+}

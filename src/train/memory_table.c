@@ -1,0 +1,124 @@
+#include "train/memory_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/memory_group.h"
+#include "train/adapter.h"
+#include "train/memory_need.h"
+#include "train/model_folder.h"
+
+/* Pools with a column. */
+static const tess_pool columns[] = {TESS_POOL_PARAMS, TESS_POOL_GRADS,    TESS_POOL_OPTIMIZER, TESS_POOL_ACTIVATIONS,
+                                    TESS_POOL_COMM,   TESS_POOL_KV_CACHE, TESS_POOL_MISC};
+enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+
+static double sum_of(const tess_memory_of_rank *r)
+{
+    double sum = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        sum += r->pool[pool];
+    return sum;
+}
+
+static tess_status add_row(tess_buffer *text, const char *name, const tess_memory_of_rank *r)
+{
+    TESS_TRY(tess_buffer_printf(text, "  %-10s", name));
+    for (int i = 0; i < N_COLUMNS; i++)
+        TESS_TRY(tess_buffer_printf(text, " %11.3f", r->pool[columns[i]] / 0x1p30));
+    return tess_buffer_printf(text, " %11.3f%s%s\n", sum_of(r) / 0x1p30, r->stages[0] != '\0' ? "   " : "", r->stages);
+}
+
+/* Ranks that follow each other and are alike share a row. */
+static tess_status add_rows(tess_buffer *text, const tess_memory_of_rank *ranks, int n)
+{
+    for (int first = 0, end; first < n; first = end) {
+        char name[32];
+        for (end = first + 1; end < n && memcmp(&ranks[first], &ranks[end], sizeof(ranks[0])) == 0; end++)
+            ;
+        snprintf(name, sizeof(name), end - first > 1 ? "%d-%d" : "%d", first, end - 1);
+        TESS_TRY(add_row(text, name, &ranks[first]));
+    }
+    return TESS_OK;
+}
+
+static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, const tess_memory_of_rank *r)
+{
+    char bytes[32], optimizer[32];
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    const tess_option *name = tess_options_find(tables, n_tables, "optimizer.name");
+    TESS_TRY(tess_options_format(name, plan->config, optimizer, sizeof(optimizer)));
+    TESS_TRY(tess_buffer_printf(
+        text,
+        "\n  params       weights in float32, a rank's share\n"
+        "  grads        sums of gradients in float32, of what trains\n"
+        "  optimizer    state of %s, of what trains\n"
+        "  activations  of %lld tokens (%lld rows of %lld), and %s of work space for kernels\n"
+        "  comm         gathered weights and windows of gradients; what ranks share counts for the "
+        "first of them\n",
+        optimizer, (long long)((plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len),
+        (long long)((plan->local_batch + plan->passes - 1) / plan->passes), (long long)plan->seq_len,
+        tess_format_bytes(r->work, bytes, sizeof(bytes))));
+    return tess_buffer_printf(text, "  misc         %s; texts, tokenizer and buffers come on top: some tens of MiB\n",
+                              plan->saves_beside ? "the copy that a save writes from (checkpoint.async)" : "nothing");
+}
+
+static tess_status add_table(tess_buffer *text, const tess_memory_plan *plan, const tess_memory_of_rank *ranks, int n)
+{
+    char needed[32], room[32];
+    bool by_group;
+    uint64_t available = tess_memory_available(&by_group);
+    tess_memory_of_rank all = {.work = 0};
+    for (int rank = 0; rank < n; rank++)
+        for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+            all.pool[pool] += ranks[rank].pool[pool];
+    TESS_TRY(tess_buffer_printf(text, "\nmemory of %d rank%s at the peak, in GiB, sharding %s\n  %-10s", n,
+                                n > 1 ? "s" : "", tess_strategy_name(plan->policy.strategy), "rank"));
+    for (int i = 0; i < N_COLUMNS; i++)
+        TESS_TRY(tess_buffer_printf(text, " %11s", tess_pool_name(columns[i])));
+    TESS_TRY(tess_buffer_printf(text, " %11s\n", "sum"));
+    TESS_TRY(add_rows(text, ranks, n));
+    if (n > 1)
+        TESS_TRY(add_row(text, "all", &all));
+    TESS_TRY(explain(text, plan, &ranks[0]));
+    if (available == UINT64_MAX)
+        return TESS_OK;
+    return tess_buffer_printf(text, "  %s in all; %s has %s left%s\n",
+                              tess_format_bytes(sum_of(&all), needed, sizeof(needed)),
+                              by_group ? "the control group of this process" : "this host",
+                              tess_format_bytes((double)available, room, sizeof(room)),
+                              sum_of(&all) > (double)available ? ": TOO LITTLE" : "");
+}
+
+static tess_status predict(tess_mem *mem, const tess_config *config, const tess_model_config *sizes, int n,
+                           tess_memory_of_rank *ranks, tess_memory_plan *plan)
+{
+    tess_model *model;
+    *plan = tess_memory_plan_of(config, tess_config_trainers(config, n));
+    plan->saves_beside = config->checkpoint.enable && config->checkpoint.async;
+    TESS_TRY(tess_model_create(mem, sizes, &model));
+    int n_trainers = tess_config_trainers(config, n);
+    tess_status status = tess_memory_predict_ranks(mem, model, plan, ranks);
+    for (int rank = n_trainers; status == TESS_OK && rank < n; rank++)
+        tess_memory_of_drawing(model, config, &ranks[rank]);
+    tess_model_destroy(&model);
+    return status;
+}
+
+tess_status tess_memory_table(tess_mem *mem, tess_config *config, int n_ranks, tess_buffer *text)
+{
+    tess_model_config sizes;
+    tess_memory_plan plan;
+    tess_memory_of_rank *ranks;
+    TESS_TRY(tess_config_check_step(config, n_ranks));
+    TESS_TRY(tess_config_load_model(config, &sizes));
+    TESS_TRY(tess_config_check_trainable(mem, config, &sizes));
+    int n = n_ranks;
+    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*ranks), "memory of ranks", (void **)&ranks));
+    tess_status status = predict(mem, config, &sizes, n, ranks, &plan);
+    if (status == TESS_OK)
+        status = add_table(text, &plan, ranks, n);
+    tess_mem_free(mem, ranks);
+    return status;
+}
