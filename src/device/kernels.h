@@ -22,7 +22,9 @@
 #include "tessera/types.h"
 
 typedef struct tess_stream tess_stream;
-typedef struct tess_undo tess_undo; /* device/undo.h */
+typedef struct tess_undo tess_undo;         /* device/undo.h */
+typedef struct tess_code_map tess_code_map; /* device/moments.h */
+typedef struct tess_moment_random tess_moment_random;
 
 /* C (m,n) = op(A) op(B) + bias [+ C]. Each element starts from C (accumulate, C float only) or from 0, adds
  * a(i,k) * b(k,j) for k ascending in float32 (F32: one FMA each; BF16: the ISA's pairwise dot product, pairs
@@ -288,6 +290,12 @@ typedef struct tess_kernels {
     /* out[r] = sum of squares of row r of float x (rows, C), in double: 16 partial sums (element i in sum i % 16,
      * ascending), then folded in halves: i + (i + 8), then 4, 2, 1. */
     tess_status (*row_sumsq)(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C);
+
+    /* Of host memory on every device, by the caller's thread: a block of a moment of an optimizer, n elements, to what
+     * it is stored as and back (device/moments.h). The same bits on every table. *most: the largest magnitude. */
+    void (*encode_8bit)(const tess_code_map *map, const float *x, int n, uint8_t *codes, float *most);
+    void (*decode_8bit)(const tess_code_map *map, const uint8_t *codes, float most, int n, float *x);
+    void (*round_randomly)(const tess_moment_random *random, const float *x, int n, uint16_t *y);
 
     /* Loops that keep one core's arithmetic busy from registers; they return the floating-point operations done. */
     double (*peak_f32)(int64_t rounds);
