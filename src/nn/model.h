@@ -155,7 +155,7 @@ typedef struct tess_slot_units {
 } tess_slot_units;
 
 typedef struct tess_executor_options {
-    tess_dtype dtype;         /* of parameters and activations: TESS_F32 or TESS_BF16 */
+    tess_dtype dtype;         /* of parameters and activations: TESS_F32, TESS_BF16 or TESS_F16 */
     tess_recompute recompute; /* activation checkpointing: keep only the layer's input, run its forward again */
     int recompute_every;      /* EVERY_N: layers 0, n, 2n, ... are checkpointed */
     int64_t max_tokens;       /* T of the largest batch */

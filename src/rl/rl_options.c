@@ -144,6 +144,10 @@ tess_status rl_check(tess_config *c)
                "pipeline_parallel_degree=1 (every sharding strategy will do)");
     TESS_CHECK(c->lora.rank == 0 && c->lora.path[0] == '\0' && c->training.freeze.n == 0, TESS_E_UNSUPPORTED,
                "tessera rl trains all of the policy: leave out lora.rank, lora.path and training.freeze");
+    TESS_CHECK(
+        c->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_UNSUPPORTED,
+        "training.mixed_precision_param: samples are drawn in float32 or bfloat16 (keys and values in pages have "
+        "no float16): choose one of them");
     TESS_CHECK(c->training.passes == 1, TESS_E_INVALID,
                "training.passes: a loss of sequences is of whole micro-batches: set training.passes=1 and a smaller "
                "training.local_batch_size");

@@ -214,7 +214,7 @@ static tess_status check_precision(const tess_config *c)
     static const char *const names[] = {"bfloat16", "float32", "float16", "float8_e4m3"};
     int param = c->training.mixed_precision_param;
     TESS_CHECK(
-        param <= TESS_PRECISION_F32, TESS_E_INVALID,
+        param <= TESS_PRECISION_F16, TESS_E_INVALID,
         "training.mixed_precision_param: no kernel computes in %s: choose bfloat16, which has the range of float32 "
         "(`tessera bench precision` shows what casts to %s lose)",
         names[param], names[param]);

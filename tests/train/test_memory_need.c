@@ -86,7 +86,7 @@ static double take_partings(const tess_engine *e, double got, double want)
 /* Kernels' own memory, which is not predicted: tables differ in it. */
 static double scratch_of(const tess_engine *e)
 {
-    return (double)(e->stream->scratch_bytes + e->stream->outer_scratch_bytes);
+    return (double)(e->stream->scratch_bytes + e->stream->outer_scratch_bytes + e->stream->wide_scratch_bytes);
 }
 
 static void compare(const tess_engine *e, const size_t before[], const tess_memory_need *need, const char *what)
