@@ -50,7 +50,7 @@ TESS_API const char *tess_strategy_name(tess_strategy strategy);
 
 typedef struct tess_fsdp_policy {
     tess_strategy strategy;
-    tess_dtype param_dtype; /* of gathered parameters: TESS_F32 or TESS_BF16 */
+    tess_dtype param_dtype; /* of gathered parameters: TESS_F32, TESS_BF16 or TESS_F16 */
     tess_dtype
         reduce_dtype; /* of gradients in flight: TESS_F32 (or TESS_BF16, TESS_F16: half the traffic, other bits) */
     int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: as torch's int, keep sharded

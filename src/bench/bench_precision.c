@@ -16,6 +16,7 @@ static const struct {
     tess_optimizer_kind optimizer;
 } runs[] = {{"float32", TESS_PRECISION_F32, TESS_PRECISION_F32, TESS_ADAMW},
             {"bfloat16", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW},
+            {"float16", TESS_PRECISION_F16, TESS_PRECISION_F32, TESS_ADAMW},
             {"bfloat16, bfloat16 state", TESS_PRECISION_BF16, TESS_PRECISION_BF16, TESS_ADAMW},
             {"bfloat16, 8-bit state", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW_8BIT}};
 enum { N_RUNS = sizeof(runs) / sizeof(runs[0]) };
@@ -123,6 +124,7 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, i
     TESS_TRY(step_plan_make(mem, &o, plan));
     plan->config.optimizer.name = (int)runs[run].optimizer;
     plan->config.optimizer.state_dtype = (int)runs[run].state;
+    plan->config.training.loss_scale = runs[run].param == TESS_PRECISION_F16 ? 1024 : 1;
     if (!options->common.quick)
         plan->n_warm_up = 10;
     plan->config.training.steps = plan->n_warm_up + plan->n_steps;
@@ -144,6 +146,7 @@ static tess_status report_run(const char *name, const step_plan *plan, const ste
     double median = tess_bench_median(r->step_s, plan->n_steps),
            other = tess_bench_median(first->step_s, plan->n_steps);
     const double values[] = {median * 1e3,
+                             r->mean.phase_s[TESS_PHASE_OPTIMIZER] * 1e3,
                              1 / median,
                              other / median,
                              peak_bytes(r) / 0x1p20,
@@ -182,9 +185,9 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     static step_plan plan;
     static precision_result results[N_RUNS];
     static const tess_bench_column columns[] = {
-        {"time", "ms", TESS_BENCH_LOWER},    {"steps", "1/s", TESS_BENCH_HIGHER}, {"speed", "x", TESS_BENCH_NEITHER},
-        {"memory", "MiB", TESS_BENCH_LOWER}, {"saved", "%", TESS_BENCH_NEITHER},  {"gathered", "MiB", TESS_BENCH_LOWER},
-        {"loss", "", TESS_BENCH_NEITHER},    {"off", "", TESS_BENCH_NEITHER},
+        {"time", "ms", TESS_BENCH_LOWER},      {"update", "ms", TESS_BENCH_LOWER},  {"steps", "1/s", TESS_BENCH_HIGHER},
+        {"speed", "x", TESS_BENCH_NEITHER},    {"memory", "MiB", TESS_BENCH_LOWER}, {"saved", "%", TESS_BENCH_NEITHER},
+        {"gathered", "MiB", TESS_BENCH_LOWER}, {"loss", "", TESS_BENCH_NEITHER},    {"off", "", TESS_BENCH_NEITHER},
     };
     for (int i = 0; i < N_RUNS; i++) {
         TESS_TRY(make_plan(mem, options, i, &plan));
@@ -199,8 +202,10 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
                                             (long long)plan.config.training.global_batch_size,
                                             (long long)plan.config.training.seq_len, plan.n_warm_up, plan.n_steps));
         if (i == 0)
-            TESS_TRY(tess_bench_report_table(
-                report, "a step: medians; speed, saved, off (of the last loss): beside float32", columns, 8));
+            TESS_TRY(tess_bench_report_table(report,
+                                             "a step: medians; update: the mean of its optimizer; speed, saved, off "
+                                             "(of the last loss): beside float32",
+                                             columns, 9));
         TESS_TRY(report_run(runs[i].name, &plan, &results[i].step, &results[0].step, report));
     }
     return report_casts(&results[0], report);

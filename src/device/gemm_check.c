@@ -13,10 +13,12 @@ static tess_status check_rows(const char *name, int64_t rows, int64_t columns, i
 
 tess_status tess_gemm_check(const tess_gemm *g)
 {
-    bool known = (g->ab_dtype == TESS_F32 && g->c_dtype == TESS_F32) ||
-                 (g->ab_dtype == TESS_BF16 && (g->c_dtype == TESS_BF16 || g->c_dtype == TESS_F32));
+    bool known =
+        (g->ab_dtype == TESS_F32 && g->c_dtype == TESS_F32) || ((g->ab_dtype == TESS_BF16 || g->ab_dtype == TESS_F16) &&
+                                                                (g->c_dtype == g->ab_dtype || g->c_dtype == TESS_F32));
     TESS_CHECK(known, TESS_E_UNSUPPORTED,
-               "gemm: operands %s with result %s; there is float32 with float32, and bfloat16 with bfloat16 or float32",
+               "gemm: operands %s with result %s; there is float32 with float32, and bfloat16 or float16 with itself "
+               "or float32",
                tess_dtype_name(g->ab_dtype), tess_dtype_name(g->c_dtype));
     TESS_CHECK(!g->accumulate || g->c_dtype == TESS_F32, TESS_E_UNSUPPORTED,
                "gemm: cannot accumulate into %s; the result must be float32", tess_dtype_name(g->c_dtype));

@@ -56,8 +56,8 @@ static tess_status sum_terms(tess_stream *s, const tess_gemm_fused *f)
         return TESS_OK;
     int64_t whole = f->g.ldc == g.n ? g.m : 1; /* rows a call */
     for (int64_t i = 0; i < g.m; i += whole)
-        TESS_TRY(s->kernels->convert(s, (float *)g.c + i * g.n, TESS_F32, (uint16_t *)f->g.c + i * f->g.ldc, TESS_BF16,
-                                     whole * g.n));
+        TESS_TRY(s->kernels->convert(s, (float *)g.c + i * g.n, TESS_F32, (uint16_t *)f->g.c + i * f->g.ldc,
+                                     f->g.c_dtype, whole * g.n));
     return TESS_OK;
 }
 

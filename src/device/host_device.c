@@ -36,6 +36,7 @@ static void stream_destroy(tess_stream *s)
     tess_threads_destroy(&s->threads);
     tess_mem_free(s->mem, s->scratch);
     tess_mem_free(s->mem, s->outer_scratch);
+    tess_mem_free(s->mem, s->wide_scratch);
     tess_mem_free(s->mem, s);
 }
 

@@ -5,9 +5,10 @@
  * of rows nor the threads change; sums run in the order stated here (along a row: device/elementwise.h); FMA only where
  * stated, in row sums and in activations. Every row but gemm and attention gives the same bits on every table. Matrices
  * are row-major, `ld*` count elements between rows. Float means float32; "x" dtype is TESS_F32 or TESS_BF16 (both
- * operands alike), rounding to bf16 is to nearest even. Letters: T tokens, C channels, H query heads, G key/value
- * heads, D head size, V vocabulary, F feed-forward channels. Sizes may be 0. Errors: TESS_E_NOMEM for scratch,
- * TESS_E_UNSUPPORTED for a dtype, TESS_E_INVALID for a temperature.
+ * operands alike), rounding to bf16 is to nearest even; on the host it may be TESS_F16 too, whose bits are those of the
+ * float32 rows with operands widened and results rounded, on every table. Letters: T tokens, C channels, H query heads,
+ * G key/value heads, D head size, V vocabulary, F feed-forward channels. Sizes may be 0. Errors: TESS_E_NOMEM for
+ * scratch, TESS_E_UNSUPPORTED for a dtype, TESS_E_INVALID for a temperature.
  *
  * One rule for arguments: descriptors are memory of the host, consumed before the call returns; values are memory of
  * the stream's device. Descriptors are the structures below, the sequences of attention and the arrays `x` and `y` of a
@@ -22,7 +23,9 @@
 #include "tessera/types.h"
 
 typedef struct tess_stream tess_stream;
-typedef struct tess_undo tess_undo; /* device/undo.h */
+typedef struct tess_undo tess_undo;         /* device/undo.h */
+typedef struct tess_code_map tess_code_map; /* device/moments.h */
+typedef struct tess_moment_random tess_moment_random;
 
 /* C (m,n) = op(A) op(B) + bias [+ C]. Each element starts from C (accumulate, C float only) or from 0, adds
  * a(i,k) * b(k,j) for k ascending in float32 (F32: one FMA each; BF16: the ISA's pairwise dot product, pairs
@@ -43,7 +46,7 @@ typedef struct tess_gemm {
     int64_t ldc;
     const void *bias; /* (n) of ab_dtype, or NULL */
     bool trans_a, trans_b, accumulate;
-    tess_dtype ab_dtype, c_dtype; /* (F32,F32), (BF16,BF16), (BF16,F32) */
+    tess_dtype ab_dtype, c_dtype; /* (F32,F32), (BF16,BF16), (BF16,F32), (F16,F16), (F16,F32) */
     int64_t leaf;                 /* 0: none; else a multiple of TESS_LEAF_UNIT, without `accumulate` */
 } tess_gemm;
 
@@ -192,7 +195,8 @@ typedef struct tess_adamw_update {
 enum { TESS_NORM_BLOCK = 32 };
 
 typedef struct tess_kernels {
-    const char *name; /* "ref", "avx2", "avx512", "avx512_bf16", "amx" */
+    const char *name;                 /* "ref", "avx2", "avx512", "avx512_bf16", "amx" */
+    const struct tess_kernels *plain; /* the rows of float32 and bfloat16 by which those of float16 work (widen.c) */
 
     tess_status (*gemm)(tess_stream *s, const tess_gemm *g);
     tess_status (*gemm_fused)(tess_stream *s, const tess_gemm_fused *f);
@@ -289,6 +293,12 @@ typedef struct tess_kernels {
      * ascending), then folded in halves: i + (i + 8), then 4, 2, 1. */
     tess_status (*row_sumsq)(tess_stream *s, const float *x, double *out, int64_t rows, int64_t C);
 
+    /* Of host memory on every device, by the caller's thread: a block of a moment of an optimizer, n elements, to what
+     * it is stored as and back (device/moments.h). The same bits on every table. *most: the largest magnitude. */
+    void (*encode_8bit)(const tess_code_map *map, const float *x, int n, uint8_t *codes, float *most);
+    void (*decode_8bit)(const tess_code_map *map, const uint8_t *codes, float most, int n, float *x);
+    void (*round_randomly)(const tess_moment_random *random, const float *x, int n, uint16_t *y);
+
     /* Loops that keep one core's arithmetic busy from registers; they return the floating-point operations done. */
     double (*peak_f32)(int64_t rounds);
     double (*peak_bf16)(int64_t rounds);
@@ -301,6 +311,9 @@ tess_status tess_kernels_select(const char *name, const tess_kernels **kernels);
 
 /* "avx512f avx512bw ... amx_bf16": what this CPU has that matters here. Returns text. */
 const char *tess_cpu_features(char *text, size_t size);
+
+/* `table` with rows that know float16 too. Borrows it. */
+void tess_kernels_widen(const tess_kernels *table, tess_kernels *k);
 
 /* Overriders, one a file; each fills the rows that it has (only called when the CPU can run them). */
 void tess_kernels_ref(tess_kernels *k);

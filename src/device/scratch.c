@@ -27,3 +27,10 @@ tess_status tess_stream_outer_scratch(tess_stream *s, size_t bytes, void **scrat
     *scratch = s->outer_scratch;
     return TESS_OK;
 }
+
+tess_status tess_stream_wide_scratch(tess_stream *s, size_t bytes, void **scratch)
+{
+    TESS_TRY(grow(s->device, bytes, &s->wide_scratch, &s->wide_scratch_bytes));
+    *scratch = s->wide_scratch;
+    return TESS_OK;
+}

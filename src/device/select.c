@@ -21,7 +21,7 @@ static const level levels[CPU_LEVEL_COUNT] = {
     [CPU_AMX] = {"amx", {tess_kernels_amx_gemm, tess_kernels_amx_attention}},
 };
 
-static tess_kernels tables[CPU_LEVEL_COUNT];
+static tess_kernels plain[CPU_LEVEL_COUNT], tables[CPU_LEVEL_COUNT];
 static bool supported[CPU_LEVEL_COUNT];
 static char missing[CPU_LEVEL_COUNT][MISSING_BYTES];
 static pthread_once_t built = PTHREAD_ONCE_INIT;
@@ -33,10 +33,11 @@ static void build(void)
         if (!supported[l])
             continue;
         if (l > 0)
-            tables[l] = tables[l - 1];
+            plain[l] = plain[l - 1];
         for (int i = 0; i < MAX_OVERRIDERS && levels[l].overriders[i] != NULL; i++)
-            levels[l].overriders[i](&tables[l]);
-        tables[l].name = levels[l].name;
+            levels[l].overriders[i](&plain[l]);
+        plain[l].name = levels[l].name;
+        tess_kernels_widen(&plain[l], &tables[l]);
     }
 }
 

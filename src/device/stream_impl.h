@@ -9,8 +9,8 @@ struct tess_stream {
     tess_device *device;
     tess_threads *threads;
     tess_mem *mem;
-    void *scratch, *outer_scratch; /* one block each, see tess_stream_scratch */
-    size_t scratch_bytes, outer_scratch_bytes;
+    void *scratch, *outer_scratch, *wide_scratch; /* one block each, see tess_stream_scratch */
+    size_t scratch_bytes, outer_scratch_bytes, wide_scratch_bytes;
 };
 
 /* The same holds for an event. */
@@ -21,7 +21,8 @@ struct tess_event {
 /* Work space of the stream's device of at least `bytes` (aligned to 64), valid until the next kernel on this stream
  * asks for its own: for the inside of one kernel only. Grows and stays (activations pool). */
 tess_status tess_stream_scratch(tess_stream *stream, size_t bytes, void **scratch);
-/* The same for a kernel that calls others: apart from theirs. */
+/* The same for a kernel that calls others: apart from theirs. Widened operands (widen.c) are apart from both. */
 tess_status tess_stream_outer_scratch(tess_stream *stream, size_t bytes, void **scratch);
+tess_status tess_stream_wide_scratch(tess_stream *stream, size_t bytes, void **scratch);
 
 #endif

@@ -126,6 +126,8 @@ static tess_status make(tess_generator *g)
 static tess_status size(tess_generator *g)
 {
     tess_generator_options *o = &g->options;
+    TESS_CHECK(o->dtype == TESS_F32 || o->dtype == TESS_BF16, TESS_E_UNSUPPORTED,
+               "generation in %s: keys and values in pages are float32 or bfloat16", tess_dtype_name(o->dtype));
     TESS_CHECK(
         o->max_sequences >= 1 && o->max_sequences <= 65536 && o->max_length >= 2 && o->max_length <= INT32_MAX &&
             o->pass_tokens >= 0 && o->pass_tokens <= INT32_MAX,

@@ -7,8 +7,8 @@
 static tess_status check_options(const tess_model *model, const tess_executor_options *o)
 {
     const tess_model_config *config = &model->config;
-    TESS_CHECK(o->dtype == TESS_F32 || o->dtype == TESS_BF16, TESS_E_UNSUPPORTED,
-               "executor: dtype %s; supported: float32, bfloat16", tess_dtype_name(o->dtype));
+    TESS_CHECK(o->dtype <= TESS_F16, TESS_E_UNSUPPORTED, "executor: dtype %s; supported: float32, bfloat16, float16",
+               tess_dtype_name(o->dtype));
     TESS_CHECK(o->max_tokens >= 1 && o->max_tokens <= INT32_MAX, TESS_E_INVALID,
                "executor: batches of %lld tokens; 1 to 2^31-1 are possible", (long long)o->max_tokens);
     int64_t longest = tess_model_config_max_length(config);

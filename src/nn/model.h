@@ -171,7 +171,7 @@ typedef struct tess_slot_units {
 } tess_slot_units;
 
 typedef struct tess_executor_options {
-    tess_dtype dtype; /* of parameters and activations: TESS_F32 or TESS_BF16 */
+    tess_dtype dtype; /* of parameters and activations: TESS_F32, TESS_BF16 or TESS_F16 */
     tess_recompute recompute;
     int recompute_every;       /* EVERY_N */
     unsigned recompute_groups; /* SELECTIVE: tess_layer_group, of every layer */

@@ -124,37 +124,40 @@ static tess_status orthogonalise(tess_stream *s, muon_matrix *m)
 }
 
 /* ---- A span ---- */
-static void momentum(const optim_pass *pass, int64_t begin, int n)
+static tess_status momentum(const optim_pass *pass, int64_t begin, int n)
 {
     const optim_update *u = pass->u;
     const float *g = pass->span->grad + begin;
     float buffer[OPTIM_BLOCK], weight = (float)(1.0 - (double)u->optimizer->options.momentum);
-    optim_moment_load(pass, 0, begin, n, buffer);
+    TESS_TRY(optim_moment_load(pass, 0, begin, n, buffer));
     for (int i = 0; i < n; i++)
         buffer[i] = buffer[i] + weight * (g[i] * u->call.grad_scale - buffer[i]);
     optim_moment_store(pass, 0, begin, n, buffer);
+    return TESS_OK;
 }
 
-static void apply(const optim_pass *pass, int64_t begin, int n)
+static tess_status apply(const optim_pass *pass, int64_t begin, int n)
 {
-    float *p = pass->span->param + begin, decay = pass->u->constants[pass->span->decay].decay;
+    float *p = pass->span->param + begin, decay = pass->u->decay[pass->span->decay];
     for (int i = 0; i < n; i++)
         p[i] = p[i] * decay - pass->rate * pass->direction[begin + i];
+    return TESS_OK;
 }
 
 /* The rank's elements of U, from gradient and momentum alone: they are the same however often they are asked for. */
-static void direction_of(const optim_pass *pass, float *to)
+static tess_status direction_of(const optim_pass *pass, float *to)
 {
     const tess_optimizer_options *o = &pass->u->optimizer->options;
     for (int64_t begin = 0; begin < pass->span->n; begin += OPTIM_BLOCK) {
         int64_t left = pass->span->n - begin;
         int n = left < OPTIM_BLOCK ? (int)left : OPTIM_BLOCK;
-        optim_moment_load(pass, 0, begin, n, to + begin);
+        TESS_TRY(optim_moment_load(pass, 0, begin, n, to + begin));
         for (int64_t i = begin; i < begin + n && o->nesterov; i++) {
             float g = pass->span->grad[i] * pass->u->call.grad_scale;
             to[i] = g + o->momentum * (to[i] - g);
         }
     }
+    return TESS_OK;
 }
 
 static float rate_of(const optim_update *u, const tess_span *span)
@@ -209,7 +212,7 @@ static tess_status run_turn(turn *t, int64_t all_blocks)
         TESS_TRY(optim_page_wait(t->u, t->spans, t->which[i], OPTIM_WEIGHTS));
         t->part[i] = at;
         at += pass.span->n;
-        direction_of(&pass, t->part[i]);
+        TESS_TRY(direction_of(&pass, t->part[i]));
     }
     t->behind = at;
     TESS_TRY(compute(t));
@@ -246,12 +249,12 @@ tess_status optim_muon(optim_update *u, const tess_span *spans)
             continue;
         TESS_TRY(optim_page_wait(u, spans, i, OPTIM_MOMENTA));
         all_blocks += optim_blocks_count(param);
-        const optim_pass pass = {.u = u,
-                                 .span = &spans[i],
-                                 .param = param,
-                                 .changes_moments = true,
-                                 .update = momentum,
-                                 .first = param->first};
+        optim_pass pass = {.u = u,
+                           .span = &spans[i],
+                           .param = param,
+                           .changes_moments = true,
+                           .update = momentum,
+                           .first = param->first};
         TESS_TRY(optim_blocks_run(&pass));
         optim_page_release(u, spans, i, OPTIM_MOMENTA);
     }

@@ -1,7 +1,8 @@
 /* A pass over the blocks of a span: each is copied into the journal, if there is one, then changed, then its weights
  * are written into the gathered copy. Blocks do not see each other. */
+#include <stdatomic.h>
+
 #include "base/os/threads.h"
-#include "device/bf16.h"
 #include "device/elementwise.h"
 #include "optim/optim_impl.h"
 
@@ -17,26 +18,46 @@ static block_range range_of(const optim_param *p, int64_t block)
     return (block_range){block / per_run * p->run + in_run, left < OPTIM_BLOCK ? (int)left : OPTIM_BLOCK};
 }
 
-static void put_copy(const tess_span *span, const block_range *range)
+static tess_status put_copy(const optim_pass *pass, const block_range *range)
 {
-    for (int64_t i = range->begin; i < range->begin + range->n && span->copy != NULL; i++)
-        if (i >= span->copy_begin && i < span->copy_begin + span->copy_n)
-            tess_put_float(span->copy, span->copy_dtype, (size_t)(i - span->copy_begin), span->param[i]);
+    const tess_span *span = pass->span;
+    tess_stream *stream = pass->u->optimizer->stream;
+    int64_t begin = range->begin, end = begin + range->n, copy_end = span->copy_begin + span->copy_n;
+    begin = begin < span->copy_begin ? span->copy_begin : begin;
+    end = end < copy_end ? end : copy_end;
+    if (span->copy == NULL || begin >= end)
+        return TESS_OK;
+    void *to = (char *)span->copy + (size_t)(begin - span->copy_begin) * tess_dtype_size(span->copy_dtype);
+    return tess_stream_kernels(stream)->convert(stream, span->param + begin, TESS_F32, to, span->copy_dtype,
+                                                end - begin);
 }
 
-static void update_block(const optim_pass *pass, int64_t block)
+static tess_status update_block(const optim_pass *pass, int64_t block)
 {
     block_range range = range_of(pass->param, block);
-    pass->update(pass, range.begin, range.n);
-    if (pass->changes_weights)
-        put_copy(pass->span, &range);
+    TESS_TRY(pass->update(pass, range.begin, range.n));
+    return pass->changes_weights ? put_copy(pass, &range) : TESS_OK;
+}
+
+/* A pass over some threads. */
+typedef struct shared_pass {
+    const optim_pass *pass;
+    int64_t n_blocks, per_lane; /* of a lane of the journal */
+    _Atomic int status;         /* the last that was not TESS_OK */
+} shared_pass;
+
+static void keep_status(shared_pass *s, tess_status status)
+{
+    if (status != TESS_OK)
+        atomic_store(&s->status, status);
 }
 
 static void update_blocks(void *context, int64_t begin, int64_t end, int worker)
 {
+    shared_pass *s = context;
     (void)worker;
     for (int64_t block = begin; block < end; block++)
-        update_block(context, block);
+        keep_status(s, update_block(s->pass, block));
 }
 
 /* ---- With a journal ---- */
@@ -63,16 +84,11 @@ static optim_block_bytes bytes_of(const optim_pass *pass, int64_t number)
     return block;
 }
 
-typedef struct lanes {
-    const optim_pass *pass;
-    int64_t n_blocks, per_lane;
-} lanes;
-
-static void update_lane(const lanes *l, int lane)
+static void update_lane(shared_pass *s, int lane)
 {
-    const optim_pass *pass = l->pass;
+    const optim_pass *pass = s->pass;
     optim_block_journal *journal = pass->u->optimizer->block_journal;
-    int64_t from = lane * l->per_lane, to = from + l->per_lane < l->n_blocks ? from + l->per_lane : l->n_blocks;
+    int64_t from = lane * s->per_lane, to = from + s->per_lane < s->n_blocks ? from + s->per_lane : s->n_blocks;
     int64_t at = optim_block_journal_at(journal, lane) - pass->first;
     if (at >= from && at < to) {
         optim_block_bytes block = bytes_of(pass, at);
@@ -84,7 +100,7 @@ static void update_lane(const lanes *l, int lane)
     for (int64_t block = from; block < to; block++) {
         optim_block_bytes bytes = bytes_of(pass, block);
         optim_block_journal_record(journal, lane, pass->first + block, &bytes);
-        update_block(pass, block);
+        keep_status(s, update_block(pass, block));
     }
 }
 
@@ -96,15 +112,15 @@ static void update_lanes(void *context, int64_t begin, int64_t end, int worker)
 }
 
 /* The lanes are those of the interrupted update, whichever process resumes it. */
-static void run_with_journal(const optim_pass *pass, int64_t n_blocks)
+static void run_with_journal(shared_pass *s)
 {
-    tess_threads *threads = tess_stream_threads(pass->u->optimizer->stream);
-    int n_lanes = pass->u->n_block_lanes;
-    lanes l = {pass, n_blocks, (n_blocks + n_lanes - 1) / n_lanes};
-    optim_notify(pass->u, "shard");
-    tess_threads_run(threads, update_lanes, &l, (n_blocks + l.per_lane - 1) / l.per_lane, 1);
-    optim_notify(pass->u, "shard-done");
-    pass->u->number++;
+    const optim_update *u = s->pass->u;
+    s->per_lane = (s->n_blocks + u->n_block_lanes - 1) / u->n_block_lanes;
+    optim_notify(u, "shard");
+    tess_threads_run(tess_stream_threads(u->optimizer->stream), update_lanes, s,
+                     (s->n_blocks + s->per_lane - 1) / s->per_lane, 1);
+    optim_notify(u, "shard-done");
+    s->pass->u->number++;
 }
 
 int64_t optim_blocks_count(const optim_param *p)
@@ -112,17 +128,20 @@ int64_t optim_blocks_count(const optim_param *p)
     return p->n == 0 ? 0 : p->n / p->run * ((p->run + OPTIM_BLOCK - 1) / OPTIM_BLOCK);
 }
 
-tess_status optim_blocks_run(const optim_pass *pass)
+tess_status optim_blocks_run(optim_pass *pass)
 {
-    int64_t n_blocks = optim_blocks_count(pass->param);
+    const optim_param *p = pass->param;
+    shared_pass s = {.pass = pass, .n_blocks = optim_blocks_count(p)};
     TESS_CHECK(pass->span->grad != NULL, TESS_E_INVALID,
                "optimizer: '%s' has no gradient; end the step's sums first (tess_fsdp_step_end)", pass->span->name);
-    if (n_blocks == 0)
+    if (s.n_blocks == 0)
         return TESS_OK;
+    for (int k = 0; p->coding == OPTIM_BF16 && k < p->n_moments; k++)
+        pass->random[k] = optim_random_of(pass->u, pass->span, k);
     if (pass->u->optimizer->block_journal != NULL)
-        run_with_journal(pass, n_blocks);
+        run_with_journal(&s);
     else
-        tess_threads_run(tess_stream_threads(pass->u->optimizer->stream), update_blocks, (void *)pass, n_blocks,
+        tess_threads_run(tess_stream_threads(pass->u->optimizer->stream), update_blocks, &s, s.n_blocks,
                          tess_loop_grain(OPTIM_BLOCK));
-    return TESS_OK;
+    return atomic_load(&s.status);
 }

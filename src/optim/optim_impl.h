@@ -14,6 +14,7 @@
 
 #include "base/mem/pager.h"
 #include "device/adamw.h"
+#include "device/moments.h"
 #include "optim/block_journal.h"
 #include "optim/journal.h"
 #include "optim/optim_internal.h"
@@ -35,11 +36,6 @@ typedef struct optim_param {
     int64_t first; /* number of its first element among those of its kind (ADAMW_ROW), or of its first block */
 } optim_param;
 
-/* The values that 8-bit codes stand for, ascending, and the middles between neighbours. */
-typedef struct optim_code_map {
-    float value[256], middle[255];
-} optim_code_map;
-
 struct tess_optimizer {
     tess_mem *mem;
     tess_pager *pager; /* of state that is on disk; NULL: none is */
@@ -57,7 +53,7 @@ struct tess_optimizer {
     float *work;         /* of Muon; NULL: no span is its */
     optim_param *params; /* (n_spans) */
     int n_spans;
-    optim_code_map maps[OPTIM_MOMENTS]; /* of the first moment (signed) and of the second */
+    tess_code_map maps[OPTIM_MOMENTS]; /* of the first moment (signed) and of the second */
 };
 
 /* What all spans of a step share. */
@@ -65,7 +61,7 @@ typedef struct optim_update {
     tess_optimizer *optimizer;
     int64_t step;
     float lr;
-    adamw_step constants[2];    /* without and with weight decay, which Adam adds to the gradient instead */
+    float decay[2];             /* of Muon: what is left of a weight without and with weight decay */
     tess_adamw_update call;     /* the row's arguments, without the elements */
     int n_lanes, n_block_lanes; /* of the two journals */
     int64_t number;             /* of the span, for the observer */
@@ -96,20 +92,22 @@ struct optim_pass {
     const tess_span *span;
     const optim_param *param;
     bool changes_weights, changes_moments;
-    void (*update)(const optim_pass *pass, int64_t begin, int n);
-    const float *direction; /* (n) of Muon */
+    tess_status (*update)(const optim_pass *pass, int64_t begin, int n);
+    uint64_t random[OPTIM_MOMENTS]; /* streams of what bfloat16 moments are rounded by */
+    const float *direction;         /* (n) of Muon */
     float rate;
     int64_t first; /* number of its first block in the journal */
 };
-tess_status optim_blocks_run(const optim_pass *pass);
+tess_status optim_blocks_run(optim_pass *pass);
 int64_t optim_blocks_count(const optim_param *param);
 
 /* rules.c */
-void optim_rule_update(const optim_pass *pass, int64_t begin, int n);
+tess_status optim_rule_update(const optim_pass *pass, int64_t begin, int n);
 
-/* state_coding.c: moment `k` of elements [begin, begin + n), a block. */
-void optim_code_map_fill(bool is_signed, optim_code_map *map);
-void optim_moment_load(const optim_pass *pass, int k, int64_t begin, int n, float *to);
+/* state_coding.c: the stream of random numbers of a span's moment `k` in a step; moment `k` of elements [begin, begin +
+ * n), a block. */
+uint64_t optim_random_of(const optim_update *u, const tess_span *span, int k);
+tess_status optim_moment_load(const optim_pass *pass, int k, int64_t begin, int n, float *to);
 void optim_moment_store(const optim_pass *pass, int k, int64_t begin, int n, const float *from);
 size_t optim_value_bytes(optim_coding coding);
 

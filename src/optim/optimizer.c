@@ -84,7 +84,7 @@ tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int 
                           .options = *options,
                           .n_spans = n_spans};
     for (int k = 0; k < OPTIM_MOMENTS; k++)
-        optim_code_map_fill(k == 0, &o->maps[k]);
+        tess_code_map_fill(k == 0, &o->maps[k]);
     tess_status status = alloc_all(o, spans);
     if (status != TESS_OK) {
         tess_optimizer_destroy(&o);
@@ -161,13 +161,13 @@ static tess_status update_span(optim_update *u, const tess_span *span, const opt
         return TESS_OK;
     if (param->rule == OPTIM_ADAMW_ROW)
         return optim_adamw_span(u, span, param);
-    const optim_pass pass = {.u = u,
-                             .span = span,
-                             .param = param,
-                             .changes_weights = true,
-                             .changes_moments = true,
-                             .update = optim_rule_update,
-                             .first = param->first};
+    optim_pass pass = {.u = u,
+                       .span = span,
+                       .param = param,
+                       .changes_weights = true,
+                       .changes_moments = true,
+                       .update = optim_rule_update,
+                       .first = param->first};
     return optim_blocks_run(&pass);
 }
 
@@ -204,9 +204,9 @@ static optim_update begin_step(tess_optimizer *optimizer, int64_t step, float lr
                                .bias1 = (float)(1 - pow((double)o->beta1, (double)step)),
                                .bias2 = (float)(1 - pow((double)o->beta2, (double)step))}};
     tess_adamw_update call = u.call;
-    u.constants[0] = adamw_step_of(&call);
+    u.decay[0] = adamw_step_of(&call).decay;
     call.weight_decay = o->weight_decay;
-    u.constants[1] = adamw_step_of(&call);
+    u.decay[1] = adamw_step_of(&call).decay;
     if (optimizer->journal != NULL)
         u.n_lanes = optim_journal_begin(optimizer->journal, step, n_threads);
     if (optimizer->block_journal != NULL)

@@ -1,17 +1,26 @@
 /* What a step makes of a block, in float32 without FMA and in torch's order of operations. */
-#include <math.h>
-
 #include "optim/optim_impl.h"
 
-/* AdamW as device/adamw.h states it. l2: weight decay that is added to the gradient, as Adam's. */
-static void adam(const adamw_step *a, float l2, int n, float *p, const float *g, float *m, float *v)
+/* By the device's row, on this thread: a block is less than what it shares out. l2: weight decay that is added to the
+ * gradient, as Adam's. */
+static tess_status adam(const optim_update *u, float decay, float l2, int n, float *p, const float *g, float *m,
+                        float *v)
 {
-    for (int i = 0; i < n; i++) {
-        float grad = g[i] * a->grad_scale + l2 * p[i];
-        m[i] = m[i] + a->one_minus_beta1 * (grad - m[i]);
-        v[i] = v[i] * a->beta2 + a->one_minus_beta2 * grad * grad;
-        p[i] = p[i] * a->decay - a->step_size * m[i] / (sqrtf(v[i]) / a->sqrt_bias2 + a->eps);
+    float sum[OPTIM_BLOCK];
+    tess_adamw_update call = u->call;
+    call.n = n;
+    call.p = p;
+    call.m = m;
+    call.v = v;
+    call.g = g;
+    call.weight_decay = decay;
+    if (l2 > 0) {
+        for (int i = 0; i < n; i++)
+            sum[i] = g[i] * call.grad_scale + l2 * p[i];
+        call.g = sum;
+        call.grad_scale = 1;
     }
+    return tess_stream_kernels(u->optimizer->stream)->adamw(u->optimizer->stream, &call);
 }
 
 /* momentum NULL: none. */
@@ -29,7 +38,7 @@ static void sgd(const optim_update *u, float l2, int n, float *p, const float *g
     }
 }
 
-void optim_rule_update(const optim_pass *pass, int64_t begin, int n)
+tess_status optim_rule_update(const optim_pass *pass, int64_t begin, int n)
 {
     const optim_update *u = pass->u;
     const tess_span *span = pass->span;
@@ -37,13 +46,13 @@ void optim_rule_update(const optim_pass *pass, int64_t begin, int n)
     const float *g = span->grad + begin;
     float decay = span->decay ? u->optimizer->options.weight_decay : 0;
     for (int k = 0; k < pass->param->n_moments; k++)
-        optim_moment_load(pass, k, begin, n, moment[k]);
+        TESS_TRY(optim_moment_load(pass, k, begin, n, moment[k]));
+    bool adds_decay = pass->param->rule == OPTIM_ADAM;
     if (pass->param->rule == OPTIM_SGD)
         sgd(u, decay, n, p, g, pass->param->n_moments > 0 ? moment[0] : NULL);
-    else if (pass->param->rule == OPTIM_ADAM)
-        adam(&u->constants[0], decay, n, p, g, moment[0], moment[1]);
     else
-        adam(&u->constants[span->decay], 0, n, p, g, moment[0], moment[1]);
+        TESS_TRY(adam(u, adds_decay ? 0 : decay, adds_decay ? decay : 0, n, p, g, moment[0], moment[1]));
     for (int k = 0; k < pass->param->n_moments; k++)
         optim_moment_store(pass, k, begin, n, moment[k]);
+    return TESS_OK;
 }

@@ -118,6 +118,9 @@ static tess_status check_critic(tess_config *c)
         !c->model.value_head || c->critic.path[0] == '\0', TESS_E_INVALID,
         "critic.path: with critic.trunk=shared values come from the policy's layers, and there is no other model: "
         "leave critic.path out");
+    TESS_CHECK(c->training.loss_scale == 1 || !rl_has_values(c) || rl_shares_trunk(c), TESS_E_INVALID,
+               "training.loss_scale: a critic with a trunk of its own would have a scale of its own, which no "
+               "checkpoint holds: set critic.trunk=shared, or the scale to 1");
     return TESS_OK;
 }
 
@@ -141,11 +144,13 @@ tess_status rl_check(tess_config *c)
                "pipeline_parallel_degree=1 (every sharding strategy will do)");
     TESS_CHECK(c->lora.rank == 0 && c->lora.path[0] == '\0' && c->training.freeze.n == 0, TESS_E_UNSUPPORTED,
                "tessera rl trains all of the policy: leave out lora.rank, lora.path and training.freeze");
+    TESS_CHECK(
+        c->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_UNSUPPORTED,
+        "training.mixed_precision_param: samples are drawn in float32 or bfloat16 (keys and values in pages have "
+        "no float16): choose one of them");
     TESS_CHECK(c->training.passes == 1, TESS_E_INVALID,
                "training.passes: a loss of sequences is of whole micro-batches: set training.passes=1 and a smaller "
                "training.local_batch_size");
-    TESS_CHECK(c->training.loss_scale == 1, TESS_E_INVALID,
-               "training.loss_scale: only the loss of text is scaled; leave it at 1");
     TESS_CHECK(c->model.path[0] != '\0' || c->tokenizer.path[0] != '\0', TESS_E_INVALID,
                "tokenizer.path: name the policy's tokenizer; none is trained on prompts");
     TESS_CHECK(!c->rl.kl_in_reward || c->rl.kl_beta > 0, TESS_E_INVALID,

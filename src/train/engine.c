@@ -295,7 +295,7 @@ static tess_status create(tess_team *team, const tess_config *config, const tess
                        .mem = tess_runtime_mem(runtime),
                        .scaler = tess_loss_scaler_of(config),
                        .is_second = source->fill != NULL};
-    e->scaled_loss = tess_scaled_loss(&e->scaler.scale);
+    e->scaled_loss.scale = &e->scaler.scale;
     tess_phase_start(&e->clock);
     tess_status status = build(e, model_config, source);
     if (status != TESS_OK) {

@@ -61,9 +61,9 @@ typedef struct tess_engine {
     /* Steps done when the learning rate's schedule and the optimizer's moments began. Not 0 if a resumed run excluded
      * them from loading. */
     int64_t schedule_begin, optimizer_begin;
-    tess_loss_scaler scaler;     /* of the next step */
-    tess_token_loss scaled_loss; /* of text, where the scale is not 1 */
-    bool has_news;               /* this rank has something to tell all ranks after the step */
+    tess_loss_scaler scaler;      /* of the next step */
+    tess_scaled_loss scaled_loss; /* of the newest micro-batch, where the scale is not 1 */
+    bool has_news;                /* this rank has something to tell all ranks after the step */
 } tess_engine;
 
 struct tess_engine_report;

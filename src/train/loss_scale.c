@@ -44,17 +44,54 @@ tess_status tess_loss_scale_step(tess_engine *e, tess_engine_report *report)
     return TESS_OK;
 }
 
-static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
-                         float *dlogprob, float *dentropy)
+static void multiply(float *x, int64_t n, double factor)
 {
-    const double *scale = self;
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= (float)factor;
+}
+
+static tess_status grade_text(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
+                              float *dlogprob, float *dentropy)
+{
+    const tess_scaled_loss *s = self;
     (void)begin, (void)logprob, (void)entropy, (void)dentropy;
     for (int64_t i = 0; i < n; i++)
-        dlogprob[i] = -(float)*scale;
+        dlogprob[i] = -(float)*s->scale;
     return TESS_OK;
 }
 
-tess_token_loss tess_scaled_loss(const double *scale)
+static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
+                         float *dlogprob, float *dentropy)
 {
-    return (tess_token_loss){.self = (void *)scale, .inv_temperature = 1, .grade = grade};
+    const tess_scaled_loss *s = self;
+    TESS_TRY(s->inner->grade(s->inner->self, begin, n, logprob, entropy, dlogprob, dentropy));
+    multiply(dlogprob, n, *s->scale);
+    multiply(dentropy, n, *s->scale);
+    return TESS_OK;
+}
+
+static tess_status grade_values(void *self, int64_t n, const float *value, float *dvalue)
+{
+    const tess_scaled_loss *s = self;
+    TESS_TRY(s->inner->grade_values(s->inner->self, n, value, dvalue));
+    multiply(dvalue, n, *s->scale);
+    return TESS_OK;
+}
+
+const tess_token_loss *tess_loss_scaled(tess_scaled_loss *s, const tess_token_loss *inner)
+{
+    s->inner = inner;
+    s->outer = (tess_token_loss){.self = s, .inv_temperature = 1, .grade = grade_text};
+    if (inner != NULL)
+        s->outer = (tess_token_loss){.self = s,
+                                     .inv_temperature = inner->inv_temperature,
+                                     .whole = inner->whole,
+                                     .grade = inner->grade != NULL ? grade : NULL,
+                                     .grade_values = inner->grade_values != NULL ? grade_values : NULL};
+    return &s->outer;
+}
+
+bool tess_loss_is_text(const tess_token_loss *loss)
+{
+    return loss->grade == grade_text;
 }

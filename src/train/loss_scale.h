@@ -26,7 +26,17 @@ struct tess_engine;
 struct tess_engine_report;
 tess_status tess_loss_scale_step(struct tess_engine *engine, struct tess_engine_report *report);
 
-/* The sum of -log p(target) times *scale, which is read when it is asked. */
-tess_token_loss tess_scaled_loss(const double *scale);
+/* A loss times *scale, which is read when rows are graded. */
+typedef struct tess_scaled_loss {
+    const double *scale;
+    const tess_token_loss *inner; /* NULL: the sum of -log p(target) */
+    tess_token_loss outer;
+} tess_scaled_loss;
+
+/* The scaled form of `inner` (NULL: the sum of -log p(target)); borrows `scaled`, which holds it until the next call.
+ */
+const tess_token_loss *tess_loss_scaled(tess_scaled_loss *scaled, const tess_token_loss *inner);
+/* Whether a loss is the sum of -log p(target) with a scale: rows count alone, however many are graded together. */
+bool tess_loss_is_text(const tess_token_loss *loss);
 
 #endif

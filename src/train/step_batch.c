@@ -11,9 +11,11 @@ tess_status tess_engine_next_batch(tess_engine *e, const tess_batch_source *sour
         TESS_TRY_CTX(source->next(source->self, source->first + i, batch), "training data");
     if (e->config->training.loss_scale == 1 || i >= source->n_micro)
         return TESS_OK;
-    TESS_CHECK(batch->loss == NULL, TESS_E_INVALID,
-               "training.loss_scale: only the loss of text is scaled; set it to 1");
-    batch->loss = &e->scaled_loss;
+    TESS_CHECK(
+        batch->loss == NULL || e->stage == NULL, TESS_E_UNSUPPORTED,
+        "training.loss_scale: in a pipeline, which has several micro-batches under way, only the loss of text is "
+        "scaled; set it to 1");
+    batch->loss = tess_loss_scaled(&e->scaled_loss, batch->loss);
     return TESS_OK;
 }
 

@@ -215,14 +215,11 @@ static tess_status check_precision(const tess_config *c)
 {
     static const char *const names[] = {"bfloat16", "float32", "float16", "float8_e4m3"};
     int param = c->training.mixed_precision_param;
-    bool scaled = c->training.loss_scale != 1;
     TESS_CHECK(
-        param <= TESS_PRECISION_F32, TESS_E_INVALID,
+        param <= TESS_PRECISION_F16, TESS_E_INVALID,
         "training.mixed_precision_param: no kernel computes in %s: choose bfloat16, which has the range of float32 "
         "(`tessera bench precision` shows what casts to %s lose)",
         names[param], names[param]);
-    TESS_CHECK(!scaled || c->training.passes == 1, TESS_E_INVALID,
-               "training.loss_scale: a scaled loss and training.passes exclude each other: set one of them to 1");
     TESS_CHECK(c->training.loss_scale == 0 || is_power_of_two(c->training.loss_scale), TESS_E_INVALID,
                "training.loss_scale: %g is no power of two, and would change bits", c->training.loss_scale);
     TESS_CHECK(is_power_of_two(c->training.loss_scale_init), TESS_E_INVALID,

@@ -80,7 +80,7 @@ static const tess_option training[] = {
     FLOAT("training.max_norm", training.max_norm, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never"),
     CHOICE("training.mixed_precision_param", training.mixed_precision_param, "bfloat16",
            "bfloat16|float32|float16|float8_e4m3",
-           "dtype of gathered parameters and activations: one of the first two"),
+           "dtype of gathered parameters and activations; float16: with training.loss_scale=0; not float8_e4m3"),
     CHOICE("training.mixed_precision_reduce", training.mixed_precision_reduce, "float32", "bfloat16|float32|float16",
            "dtype of gradients on their way to their owner; float16: with training.loss_scale=0"),
     FLOAT("training.loss_scale", training.loss_scale, "1", 0, 0x1p60,

@@ -28,7 +28,7 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
     tess_phase_switch(&e->clock, TESS_PHASE_OTHER);
     int n_passes = (int)e->config->training.passes;
     TESS_CHECK(
-        batch.loss == NULL || n_passes == 1, TESS_E_INVALID,
+        batch.loss == NULL || tess_loss_is_text(batch.loss) || n_passes == 1, TESS_E_INVALID,
         "micro-batch %lld has a loss of its own, which counts the rows of a whole micro-batch, but training.passes "
         "is %d: set training.passes=1",
         (long long)(source->first + s * e->at.n_data + e->at.data), n_passes);

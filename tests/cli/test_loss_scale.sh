@@ -32,6 +32,14 @@ train plain
 train scaled training.loss_scale=1024 -n 2
 same "a fixed scale changes no bit" scaled plain
 
+train out training.loss_scale=1024 -n 2 parallelism.pipeline_parallel_degree=2
+same "a fixed scale changes no bit of a pipeline" out plain
+train passes training.passes=2
+rm -rf out
+train out training.passes=2 training.loss_scale=1024 -n 2
+same "a fixed scale changes no bit of passes" out passes
+rm -rf out
+
 half="training.mixed_precision_reduce=float16 training.loss_scale=0 training.loss_scale_init=262144 training.loss_scale_interval=2"
 train half $half
 first=$(scales half | cut -d, -f1)

@@ -24,6 +24,9 @@ for strategy in none zero2; do
     rm -rf ranks
 done
 # How much is drawn at once, and in which passes, is no part of the result.
+rl scaled -n 2 training.loss_scale=1024
+sed -i 's/, "loss_scale": 1024//' scaled/metrics.jsonl
+same "a scale of the loss changes no bit" scaled plain
 rl narrow -n 2 rollout.max_sequences=3 rollout.pass_tokens=5
 same "few sequences at once" narrow plain
 

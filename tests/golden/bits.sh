@@ -3,14 +3,19 @@
 # and the SHA-256 of the trained weights in float32. Sourced behind tests/cli/support.sh, in its folder $work.
 golden=$project/tests/golden
 models=(llama mistral qwen2 qwen3 gpt2)
-dtypes=(float32 bfloat16)
 tables=(ref avx2 avx512 avx512_bf16 amx)
+
+# Rows of float16 are those of float32 with converted operands, so one family stands for all.
+dtypes_of() { # MODEL
+    echo float32 bfloat16
+    [ "$1" != qwen3 ] || echo float16
+}
 
 # record_of DTYPE TABLE: the tables that share the record, as the laws have it. A product in float32 is one FMA for each k
 # on every table. One in bfloat16 follows the instructions, and the first three tables multiply in float32.
 record_of() {
     case $1:$2 in
-    float32:*) echo "ref avx2 avx512 avx512_bf16 amx" ;;
+    float32:* | float16:*) echo "ref avx2 avx512 avx512_bf16 amx" ;;
     bfloat16:ref | bfloat16:avx2 | bfloat16:avx512) echo "ref avx2 avx512" ;;
     *) echo "$2" ;;
     esac

@@ -47,7 +47,7 @@ for table in "${tables[@]}"; do
         echo "SKIPPED: $missing"
         continue
     fi
-    for dtype in "${dtypes[@]}"; do
+    for dtype in $(dtypes_of "$model"); do
         shared=$(record_of "$dtype" "$table")
         expected_by="record $dtype of tests/golden/$model.txt"
         recorded "$model" "$dtype" "$shared" >wanted

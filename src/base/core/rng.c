@@ -9,15 +9,15 @@ void tess_philox(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t 
     uint64_t high = stream ^ ((uint64_t)purpose << 56);
     uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)high, c3 = (uint32_t)(high >> 32);
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+    for (int round = 0; round < TESS_PHILOX_ROUNDS; round++) {
+        uint64_t p0 = (uint64_t)TESS_PHILOX_M0 * c0, p1 = (uint64_t)TESS_PHILOX_M1 * c2;
         uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
         c1 = (uint32_t)p1;
         c3 = (uint32_t)p0;
         c0 = n0;
         c2 = n2;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+        k0 += TESS_PHILOX_K0;
+        k1 += TESS_PHILOX_K1;
     }
     out[0] = c0;
     out[1] = c1;

@@ -18,6 +18,13 @@ typedef enum tess_purpose {
     TESS_RNG_ROUND = 7    /* stochastic rounding: stream = hash of name, moment and step, index = element */
 } tess_purpose;
 
+/* Philox4x32-10: what a round multiplies by, and what the two halves of the key grow by. */
+enum { TESS_PHILOX_ROUNDS = 10 };
+#define TESS_PHILOX_M0 0xD2511F53u
+#define TESS_PHILOX_M1 0xCD9E8D57u
+#define TESS_PHILOX_K0 0x9E3779B9u
+#define TESS_PHILOX_K1 0xBB67AE85u
+
 /* Four independent 32-bit words for one counter. */
 void tess_philox(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index, uint32_t out[4]);
 

@@ -66,16 +66,16 @@ static void philox(uint64_t seed, uint64_t high, uint64_t counter, __m512i words
     c1 = _mm512_mask_add_epi32(c1, carried, c1, _mm512_set1_epi32(1));
     __m512i c2 = _mm512_set1_epi32((int)(uint32_t)high), c3 = _mm512_set1_epi32((int)(uint32_t)(high >> 32));
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < TESS_PHILOX_ROUNDS; round++) {
         __m512i low0, high0, low1, high1;
-        multiply(c0, 0xD2511F53u, &low0, &high0);
-        multiply(c2, 0xCD9E8D57u, &low1, &high1);
+        multiply(c0, TESS_PHILOX_M0, &low0, &high0);
+        multiply(c2, TESS_PHILOX_M1, &low1, &high1);
         c0 = _mm512_xor_si512(_mm512_xor_si512(high1, c1), _mm512_set1_epi32((int)k0));
         c1 = low1;
         c2 = _mm512_xor_si512(_mm512_xor_si512(high0, c3), _mm512_set1_epi32((int)k1));
         c3 = low0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+        k0 += TESS_PHILOX_K0;
+        k1 += TESS_PHILOX_K1;
     }
     words[0] = c0;
     words[1] = c1;

@@ -61,6 +61,12 @@ TESS_INLINE void adamw_with_bf16(const void *context, int64_t i, int64_t n)
     v_put(a->u.copy, i, adamw_part(a, i, n), n, TESS_BF16);
 }
 
+TESS_INLINE void adamw_with_f16(const void *context, int64_t i, int64_t n)
+{
+    const adamw_call *a = context;
+    v_put(a->u.copy, i, adamw_part(a, i, n), n, TESS_F16);
+}
+
 static void adamw_loop(void *context, int64_t begin, int64_t end, int worker)
 {
     const adamw_call call = *(const adamw_call *)context; /* on the stack: the stores cannot alias its constants */
@@ -69,13 +75,15 @@ static void adamw_loop(void *context, int64_t begin, int64_t end, int worker)
         row_each(adamw_alone, &call, begin, end);
     else if (call.u.copy_dtype == TESS_F32)
         row_each(adamw_with_f32, &call, begin, end);
-    else
+    else if (call.u.copy_dtype == TESS_BF16)
         row_each(adamw_with_bf16, &call, begin, end);
+    else
+        row_each(adamw_with_f16, &call, begin, end);
 }
 
 static tess_status adamw(tess_stream *s, const tess_adamw_update *u)
 {
-    TESS_TRY(tess_check_dtype("adamw", u->copy_dtype));
+    TESS_TRY(tess_check_convert(TESS_F32, u->copy_dtype));
     adamw_call call = {*u, adamw_step_of(u)};
     if (u->undo != NULL)
         adamw_loop(&call, 0, u->n, 0);

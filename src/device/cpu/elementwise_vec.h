@@ -8,6 +8,7 @@
 #include "device/cpu/cross_entropy_vec.h"
 #include "device/cpu/embedding_vec.h"
 #include "device/cpu/glu_vec.h"
+#include "device/cpu/moments_vec.h"
 #include "device/cpu/norm_vec.h"
 #include "device/cpu/norm_backward_vec.h"
 #include "device/cpu/reduce_vec.h"
@@ -35,6 +36,9 @@ static void override_elementwise(tess_kernels *k)
     k->reduce = reduce;
     k->copy = copy;
     k->row_sumsq = row_sumsq;
+    k->encode_8bit = encode_8bit;
+    k->decode_8bit = decode_8bit;
+    k->round_randomly = round_randomly;
 }
 
 #endif

@@ -124,6 +124,58 @@ static inline ivec v_ishift_left23(ivec a)
     return (ivec){_mm256_slli_epi32(a.lo, 23), _mm256_slli_epi32(a.hi, 23)};
 }
 
+static inline ivec v_iadd(ivec a, ivec b)
+{
+    return (ivec){_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+
+static inline ivec v_imin(ivec a, ivec b)
+{
+    return (ivec){_mm256_min_epi32(a.lo, b.lo), _mm256_min_epi32(a.hi, b.hi)};
+}
+
+static inline ivec v_imax(ivec a, ivec b)
+{
+    return (ivec){_mm256_max_epi32(a.lo, b.lo), _mm256_max_epi32(a.hi, b.hi)};
+}
+
+static inline ivec v_ixor(ivec a, ivec b)
+{
+    return (ivec){_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
+}
+
+static inline ivec v_ishift_right16(ivec a)
+{
+    return (ivec){_mm256_srli_epi32(a.lo, 16), _mm256_srli_epi32(a.hi, 16)};
+}
+
+static inline void imul_wide_8(__m256i a, __m256i f, __m256i *low, __m256i *high)
+{
+    __m256i even = _mm256_mul_epu32(a, f), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), f);
+    *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
+
+static inline void v_imul_wide(ivec a, uint32_t factor, ivec *low, ivec *high)
+{
+    __m256i f = _mm256_set1_epi32((int)factor);
+    imul_wide_8(a.lo, f, &low->lo, &high->lo);
+    imul_wide_8(a.hi, f, &low->hi, &high->hi);
+}
+
+static inline vec v_look_up(const float *table, ivec a)
+{
+    return (vec){_mm256_i32gather_ps(table, a.lo, 4), _mm256_i32gather_ps(table, a.hi, 4)};
+}
+
+static inline ivec v_look_up_bytes(const uint8_t *table, ivec a)
+{
+    const int *words = (const int *)(const void *)table;
+    __m256i low = _mm256_set1_epi32(0xff);
+    return (ivec){_mm256_and_si256(_mm256_i32gather_epi32(words, a.lo, 1), low),
+                  _mm256_and_si256(_mm256_i32gather_epi32(words, a.hi, 1), low)};
+}
+
 static inline vec v_from_int(ivec a)
 {
     return (vec){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
@@ -197,6 +249,28 @@ static inline void v_store_u16(uint16_t *p, __m256i a, int64_t n)
     _mm256_storeu_si256((__m256i *)(n == 16 ? p : part), a);
     if (n != 16)
         memcpy(p, part, (size_t)n * sizeof(*p));
+}
+
+static inline ivec v_load_u8(const uint8_t *p, int64_t n)
+{
+    uint8_t part[16] = {0};
+    if (n != 16) {
+        memcpy(part, p, (size_t)n);
+        p = part;
+    }
+    __m128i a = _mm_loadu_si128((const __m128i *)p);
+    return (ivec){_mm256_cvtepu8_epi32(a), _mm256_cvtepu8_epi32(_mm_srli_si128(a, 8))};
+}
+
+static inline void v_store_u8(uint8_t *p, ivec a, int64_t n)
+{
+    uint8_t part[16];
+    /* packus interleaves the halves of both; 0xd8 puts them in order. */
+    __m256i u = _mm256_permute4x64_epi64(_mm256_packus_epi32(a.lo, a.hi), 0xd8);
+    __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1));
+    _mm_storeu_si128((__m128i *)(n == 16 ? p : part), bytes);
+    if (n != 16)
+        memcpy(p, part, (size_t)n);
 }
 
 static inline vec v_load_bf16(const uint16_t *p, int64_t n)

@@ -119,6 +119,52 @@ static inline ivec v_ishift_left23(ivec a)
     return _mm512_slli_epi32(a, 23);
 }
 
+static inline ivec v_iadd(ivec a, ivec b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+static inline ivec v_imin(ivec a, ivec b)
+{
+    return _mm512_min_epi32(a, b);
+}
+
+static inline ivec v_imax(ivec a, ivec b)
+{
+    return _mm512_max_epi32(a, b);
+}
+
+static inline ivec v_ixor(ivec a, ivec b)
+{
+    return _mm512_xor_si512(a, b);
+}
+
+/* 0 from the left. */
+static inline ivec v_ishift_right16(ivec a)
+{
+    return _mm512_srli_epi32(a, 16);
+}
+
+/* The halves of the 64 bits of each a * factor, without sign. */
+static inline void v_imul_wide(ivec a, uint32_t factor, ivec *low, ivec *high)
+{
+    ivec f = _mm512_set1_epi32((int)factor);
+    ivec even = _mm512_mul_epu32(a, f), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), f);
+    *low = _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+}
+
+/* table[a]. Of bytes, three more behind the last one wanted must be readable. */
+static inline vec v_look_up(const float *table, ivec a)
+{
+    return _mm512_i32gather_ps(a, table, 4);
+}
+
+static inline ivec v_look_up_bytes(const uint8_t *table, ivec a)
+{
+    return _mm512_and_si512(_mm512_i32gather_epi32(a, table, 1), _mm512_set1_epi32(0xff));
+}
+
 static inline vec v_from_int(ivec a)
 {
     return _mm512_cvtepi32_ps(a);
@@ -177,6 +223,17 @@ static inline void v_store_u16(uint16_t *p, __m256i a, int64_t n)
         _mm256_storeu_si256((__m256i *)p, a);
     else
         _mm256_mask_storeu_epi16(p, v_lanes(n), a);
+}
+
+static inline ivec v_load_u8(const uint8_t *p, int64_t n)
+{
+    return _mm512_cvtepu8_epi32(n == 16 ? _mm_loadu_si128((const __m128i *)p) : _mm_maskz_loadu_epi8(v_lanes(n), p));
+}
+
+/* The lowest 8 bits of each lane. */
+static inline void v_store_u8(uint8_t *p, ivec a, int64_t n)
+{
+    _mm_mask_storeu_epi8(p, v_lanes(n), _mm512_cvtepi32_epi8(a));
 }
 
 static inline vec v_load_bf16(const uint16_t *p, int64_t n)

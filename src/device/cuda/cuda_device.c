@@ -127,7 +127,12 @@ static tess_status fill_table(const cuda_device *d, tess_kernels *table)
 {
     const tess_kernels *ref;
     TESS_TRY(tess_kernels_select("ref", &ref));
-    *table = (tess_kernels){.name = "cuda", .peak_f32 = ref->peak_f32, .peak_bf16 = ref->peak_bf16};
+    *table = (tess_kernels){.name = "cuda",
+                            .encode_8bit = ref->encode_8bit,
+                            .decode_8bit = ref->decode_8bit,
+                            .round_randomly = ref->round_randomly,
+                            .peak_f32 = ref->peak_f32,
+                            .peak_bf16 = ref->peak_bf16};
     d->plugin->fill(table);
     void *rows[sizeof(*table) / sizeof(void *)];
     memcpy(rows, table, sizeof(rows));

@@ -517,6 +517,9 @@ void far_rows(tess_kernels *table, const tess_kernels *inner)
         .gather_rows = gather_rows,
         .exact_sum = exact_sum,
         .find_not_finite = find_not_finite,
+        .encode_8bit = inner->encode_8bit,
+        .decode_8bit = inner->decode_8bit,
+        .round_randomly = inner->round_randomly,
         .peak_f32 = inner->peak_f32,
         .peak_bf16 = inner->peak_bf16,
     };

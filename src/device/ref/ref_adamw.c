@@ -19,7 +19,7 @@ static void record(const tess_adamw_update *u, int64_t i)
 static tess_status adamw(tess_stream *s, const tess_adamw_update *u)
 {
     (void)s;
-    TESS_TRY(tess_check_dtype("adamw", u->copy_dtype));
+    TESS_TRY(tess_check_convert(TESS_F32, u->copy_dtype));
     adamw_step a = adamw_step_of(u);
     float *p = u->p, *m = u->m, *v = u->v;
     for (int64_t i = 0; i < u->n; i++) {
@@ -30,7 +30,7 @@ static tess_status adamw(tess_stream *s, const tess_adamw_update *u)
         v[i] = v[i] * a.beta2 + a.one_minus_beta2 * grad * grad;
         p[i] = p[i] * a.decay - a.step_size * m[i] / (sqrtf(v[i]) / a.sqrt_bias2 + a.eps);
         if (u->copy != NULL)
-            ref_put(u->copy, i, p[i], u->copy_dtype);
+            tess_put_float(u->copy, u->copy_dtype, (size_t)i, p[i]);
     }
     return TESS_OK;
 }

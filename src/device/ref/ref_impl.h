@@ -40,6 +40,7 @@ void tess_ref_cross_entropy(tess_kernels *k);
 void tess_ref_adamw(tess_kernels *k);
 void tess_ref_convert(tess_kernels *k);
 void tess_ref_sums(tess_kernels *k);
+void tess_ref_moments(tess_kernels *k);
 void tess_ref_copy_rows(tess_kernels *k);
 
 #endif

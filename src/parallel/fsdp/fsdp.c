@@ -11,8 +11,8 @@ static tess_status check_policy(const tess_fsdp_policy *policy)
 {
     TESS_CHECK(policy->strategy >= TESS_STRATEGY_NONE && policy->strategy <= TESS_STRATEGY_HYBRID, TESS_E_INVALID,
                "fsdp: %d is no sharding strategy", (int)policy->strategy);
-    TESS_CHECK(policy->param_dtype == TESS_F32 || policy->param_dtype == TESS_BF16, TESS_E_INVALID,
-               "fsdp: param_dtype is %s; choose float32 or bfloat16", tess_dtype_name(policy->param_dtype));
+    TESS_CHECK(policy->param_dtype <= TESS_F16, TESS_E_INVALID,
+               "fsdp: param_dtype is %s; choose float32, bfloat16 or float16", tess_dtype_name(policy->param_dtype));
     TESS_CHECK(policy->reduce_dtype <= TESS_F16, TESS_E_INVALID,
                "fsdp: reduce_dtype is %s; choose float32, bfloat16 or float16", tess_dtype_name(policy->reduce_dtype));
     TESS_CHECK(policy->reshard_after_forward >= 0, TESS_E_INVALID,

@@ -85,6 +85,10 @@ tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config,
 {
     *s = (tess_on_policy_source){.mem = mem};
     s->dtype = tess_precision_dtype(config->training.mixed_precision_param);
+    TESS_CHECK(
+        s->dtype != TESS_F16, TESS_E_UNSUPPORTED,
+        "training.mixed_precision_param: nothing is generated in float16, which training could be compared with: "
+        "choose bfloat16 or float32");
     TESS_TRY(tess_config_load_model(config, &s->config));
     TESS_CHECK(s->config.lora.rank == 0, TESS_E_UNSUPPORTED,
                "tessera verify on-policy: leave out lora.rank and lora.path; `tessera convert --adapter` merges an "
