@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 
-.PHONY: all run rl chat bench tests-built test test-ranks test-layouts test-far test-gpu install clean
+.PHONY: all run rl chat bench tests-built test test-ranks test-layouts test-far test-gpu bench-gpu install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -86,6 +86,13 @@ test-gpu: tests-built
 	$(TEST_BUILD)/tests/test_device_cuda every_row && $(TEST_BUILD)/tests/test_device_cuda uploads && \
 	for model in llama mistral qwen2 qwen3 gpt2; do \
 	    tests/golden/test_cuda_bits.sh $(TEST_BUILD)/tessera $(CURDIR) $$model all || exit 1; done
+
+# Kernels and a step of training on a GPU, against what its maker states and what a copy in its memory reaches. Skipped without a GPU.
+bench-gpu: all
+	@$(BUILD)/tessera info | grep -q '^gpu 0' || { echo "SKIPPED: no NVIDIA GPU that Tessera can use:"; \
+	    $(BUILD)/tessera info | grep -E '^(driver|plug-in)'; exit 0; }; \
+	mkdir -p out && $(BUILD)/tessera bench kernels --device cuda --json=out/bench-gpu-kernels.json && \
+	$(BUILD)/tessera bench step --device cuda --batch 16 --micro 8 --json=out/bench-gpu-step.json
 
 install: all
 	@cmake --build $(BUILD) --parallel $(JOBS)

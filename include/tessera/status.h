@@ -13,22 +13,23 @@ extern "C" {
 #endif
 
 /* Numbers are stable: they are part of the API. */
-#define TESS_STATUS_LIST(X)                                \
-    X(TESS_OK, 0, "ok")                                    \
-    X(TESS_E_INVALID, -1, "invalid input")                 \
-    X(TESS_E_NOMEM, -2, "out of memory")                   \
-    X(TESS_E_IO, -3, "input/output error")                 \
-    X(TESS_E_NOT_FOUND, -4, "not found")                   \
-    X(TESS_E_FORMAT, -5, "malformed data")                 \
-    X(TESS_E_UNSUPPORTED, -6, "not supported")             \
-    X(TESS_E_MISMATCH, -7, "ranks disagree")               \
-    X(TESS_E_PEER_LOST, -8, "a rank was lost")             \
-    X(TESS_E_TIMEOUT, -9, "deadline passed")               \
-    X(TESS_E_CANCELLED, -10, "cancelled")                  \
-    X(TESS_E_INTERRUPTED, -11, "interrupted")              \
-    X(TESS_E_NO_SPACE, -12, "no space left on the device") \
-    X(TESS_E_INTERNAL, -13, "internal error")              \
-    X(TESS_E_NOT_FINITE, -14, "a number is NaN or infinite")
+#define TESS_STATUS_LIST(X)                                  \
+    X(TESS_OK, 0, "ok")                                      \
+    X(TESS_E_INVALID, -1, "invalid input")                   \
+    X(TESS_E_NOMEM, -2, "out of memory")                     \
+    X(TESS_E_IO, -3, "input/output error")                   \
+    X(TESS_E_NOT_FOUND, -4, "not found")                     \
+    X(TESS_E_FORMAT, -5, "malformed data")                   \
+    X(TESS_E_UNSUPPORTED, -6, "not supported")               \
+    X(TESS_E_MISMATCH, -7, "ranks disagree")                 \
+    X(TESS_E_PEER_LOST, -8, "a rank was lost")               \
+    X(TESS_E_TIMEOUT, -9, "deadline passed")                 \
+    X(TESS_E_CANCELLED, -10, "cancelled")                    \
+    X(TESS_E_INTERRUPTED, -11, "interrupted")                \
+    X(TESS_E_NO_SPACE, -12, "no space left on the device")   \
+    X(TESS_E_INTERNAL, -13, "internal error")                \
+    X(TESS_E_NOT_FINITE, -14, "a number is NaN or infinite") \
+    X(TESS_E_DEVICE, -15, "a GPU failed")
 
 typedef enum tess_status {
 #define X(name, number, text) name = number,

@@ -39,6 +39,10 @@ static const tess_option comm[] = {
 #define CHOICE(key_, field_, fallback_, choices_, help_) \
     ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
 
+static const tess_option kernels[] = {
+    TEXT("--device", kernels.device, "cpu, far, cuda or cuda:NUMBER; default: what TESSERA_DEVICE says, else cpu"),
+};
+
 static const tess_option step[] = {
     ROW("--model", TESS_OPTION_TEXT, step.model, .fallback = "gpt2-124m",
         .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
@@ -50,6 +54,8 @@ static const tess_option step[] = {
     CHOICE("--precision", step.precision, "bf16", "bf16|fp32", "of gathered parameters and activations"),
     CHOICE("--recompute", step.recompute, "none", "none|full", "full: layers run forward again in backward"),
     CHOICE("--strategy", step.strategy, "full", "none|zero1|zero2|full", "what is sharded"),
+    CHOICE("--device", step.device, "auto", "auto|cpu|far|cuda",
+           "where the model computes; auto: as TESSERA_DEVICE says"),
     INT("--tp", step.tp, "1", 1, 128, "ranks that share every layer"),
     INT("--pp", step.pp, "1", 1, 128, "stages of a pipeline"),
     INT("--steps", step.steps, "5", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),
@@ -98,7 +104,8 @@ static const tess_option offload[] = {
     }
 
 static const tess_option_table tables[] = {
-    TABLE(common), TABLE(step), TABLE(precision), TABLE(packing), TABLE(ckpt), TABLE(offload), TABLE(comm),
+    TABLE(common),  TABLE(kernels), TABLE(step),    TABLE(precision),
+    TABLE(packing), TABLE(ckpt),    TABLE(offload), TABLE(comm),
 };
 enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
 

@@ -14,10 +14,13 @@ typedef struct tess_bench_options {
         bool quick;                  /* takes a fraction of the time; figures are not reliable */
     } common;
     struct {
+        char device[TESS_TEXT_SIZE]; /* "": TESSERA_DEVICE, else the host */
+    } kernels;
+    struct {
         char model[TESS_TEXT_SIZE];
         int64_t batch, micro, seq; /* rows of a step, of a micro-batch; tokens of a row */
         int64_t passes, ranks, steps, tp, pp;
-        int precision, recompute, strategy; /* tess_precision, tess_recompute, tess_strategy */
+        int precision, recompute, strategy, device; /* of tess_config: tess_precision, tess_device_choice, ... */
     } step;
     struct {
         char model[TESS_TEXT_SIZE];

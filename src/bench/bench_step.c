@@ -30,8 +30,10 @@ static tess_status facts(const tess_bench_options *options, const step_plan *pla
         report, "batch", "%lld rows of %lld tokens a step, in micro-batches of %lld, in %lld pass%s each",
         (long long)c->training.global_batch_size, (long long)c->training.seq_len,
         (long long)c->training.local_batch_size, (long long)c->training.passes, c->training.passes == 1 ? "" : "es"));
-    TESS_TRY(
-        tess_bench_report_fact(report, "peak", "%.3f TFLOP/s of all ranks, registers only", r->peak_flops * 1e-12));
+    if (r->device[0] != '\0')
+        TESS_TRY(tess_bench_report_fact(report, "device", "%s", r->device));
+    TESS_TRY(tess_bench_report_fact(report, "peak", "%.3f TFLOP/s of all ranks, %s", r->peak_flops * 1e-12,
+                                    strncmp(r->device, "cuda", 4) == 0 ? "as stated" : "registers only"));
     TESS_TRY(
         tess_bench_report_fact(report, "step 1", "loss %.17g, gradient norm %.17g", r->first_loss, r->first_grad_norm));
     char last[32];
@@ -43,8 +45,10 @@ static tess_status facts(const tess_bench_options *options, const step_plan *pla
 static void name_row(const tess_bench_options *options, const step_plan *plan, const step_result *r, char *name,
                      size_t size)
 {
-    char several[96] = "";
+    char several[96] = "", device[64];
     const tess_config *c = &plan->config;
+    snprintf(device, sizeof(device), "%s%.*s", r->device[0] != '\0' ? " " : "", (int)strcspn(r->device, ":"),
+             r->device);
     const struct {
         const char *what;
         int64_t n;
@@ -54,12 +58,12 @@ static void name_row(const tess_bench_options *options, const step_plan *plan, c
     for (size_t i = 0, at = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (parts[i].n > 1)
             at = tess_text_add(several, sizeof(several), at, " %lld %s", (long long)parts[i].n, parts[i].what);
-    snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s%s", tess_object_file_name(options->step.model),
+    snprintf(name, size, "%s %lldx%lld/%lld %s %dx%d %s%s%s%s", tess_object_file_name(options->step.model),
              (long long)c->training.global_batch_size, (long long)c->training.seq_len,
              (long long)c->training.local_batch_size,
              c->training.mixed_precision_param == TESS_PRECISION_BF16 ? "bf16" : "fp32", plan->ranks, r->threads,
              tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
-             c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? " recompute" : "", several);
+             c->activation_checkpoint.mode == TESS_RECOMPUTE_FULL ? " recompute" : "", several, device);
 }
 
 static tess_status speed(const tess_bench_options *options, const step_plan *plan, const step_result *r,

@@ -90,37 +90,66 @@ static tess_status run_family(const kernels_bench *bench, const kernel_family *f
 
 /* ---- The bench ---- */
 
-static tess_status run_with(const kernels_bench *bench)
+static tess_status facts_of_device(const kernels_bench *bench)
+{
+    const tess_device_properties *p = tess_device_get_properties(bench->apart->device);
+    TESS_TRY(tess_bench_report_fact(bench->report, "device", "%s, kernels %s, timed by %s", p->name,
+                                    tess_stream_kernels(bench->stream)->name,
+                                    bench->apart->from != NULL ? "its own events" : "the host"));
+    return tess_bench_report_fact(bench->report, "stated",
+                                  "%.1f TFLOP/s in bf16, %.1f in fp32, %.2f TB/s; a row that moves bytes is compared "
+                                  "with a copy in its memory",
+                                  p->flops_bf16 * 1e-12, p->flops_f32 * 1e-12, p->memory_rate * 1e-12);
+}
+
+static tess_status facts_of_host(const kernels_bench *bench)
 {
     TESS_TRY(
         tess_bench_report_fact(bench->report, "threads", "%d", tess_threads_count(tess_stream_threads(bench->stream))));
-    TESS_TRY(tess_bench_report_fact(bench->report, "peers", "%s",
-                                    bench->peers != NULL ? bench->peers->versions
-                                                         : "none: libtessera_bench_peers.so is not there"));
+    return tess_bench_report_fact(bench->report, "peers", "%s",
+                                  bench->peers != NULL ? bench->peers->versions
+                                                       : "none: libtessera_bench_peers.so is not there");
+}
+
+static tess_status run_with(const kernels_bench *bench)
+{
+    TESS_TRY(bench->apart->device != NULL ? facts_of_device(bench) : facts_of_host(bench));
     TESS_TRY(kernels_bench_gemm(bench));
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
         TESS_TRY(run_family(bench, families[i]));
     return TESS_OK;
 }
 
-static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+static tess_status run_on_host(kernels_bench *bench)
 {
-    kernels_bench bench = {.mem = mem, .options = options, .report = report};
+    const tess_bench_options *options = bench->options;
     int n_threads = tess_bench_threads(options);
     const char *table = options->common.table[0] != '\0' ? options->common.table : NULL;
-    bench.rounds = tess_bench_rounds(options, DEFAULT_ROUNDS, QUICK_ROUNDS);
-    TESS_TRY(tess_stream_create(mem, n_threads, table, &bench.stream));
+    TESS_TRY(tess_stream_create(bench->mem, n_threads, table, &bench->stream));
     /* Arrays that evict a kernel's operands from the caches. */
     size_t l3 = 2 * tess_bench_cache_bytes(3), least = (size_t)64 << 20;
     size_t bytes = options->common.quick ? 4 << 20 : l3 > least ? l3 : least;
-    tess_status status = tess_bench_arrays_create(mem, n_threads, bytes, &bench.arrays);
-    bench.peers = tess_bench_peers_open(tess_stream_kernels(bench.stream)->name);
-    if (bench.peers != NULL)
-        bench.peers->set_threads(n_threads);
+    tess_status status = tess_bench_arrays_create(bench->mem, n_threads, bytes, &bench->arrays);
+    bench->peers = tess_bench_peers_open(tess_stream_kernels(bench->stream)->name);
+    if (bench->peers != NULL)
+        bench->peers->set_threads(n_threads);
     if (status == TESS_OK)
-        status = run_with(&bench);
-    tess_bench_arrays_destroy(&bench.arrays);
-    tess_stream_destroy(&bench.stream);
+        status = run_with(bench);
+    tess_bench_arrays_destroy(&bench->arrays);
+    tess_stream_destroy(&bench->stream);
+    return status;
+}
+
+static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_bench_report *report)
+{
+    kernels_apart apart;
+    kernels_bench bench = {.mem = mem, .options = options, .report = report, .apart = &apart};
+    bench.rounds = tess_bench_rounds(options, DEFAULT_ROUNDS, QUICK_ROUNDS);
+    tess_status status = kernels_apart_open(&apart, mem, options);
+    bench.stream = apart.stream;
+    if (status == TESS_OK)
+        status = apart.device != NULL ? run_with(&bench) : run_on_host(&bench);
+    kernels_apart_close(&apart);
     return status;
 }
 

@@ -209,13 +209,11 @@ static tess_status create_rows(const kernels_bench *bench, kernel_operands *o)
 {
     int64_t T = o->shape->T, C = o->shape->C, angles = T * HEAD_SIZE / 2;
     tess_dtype dtype = o->shape->dtype;
-    const operand list[] = {{T * C, dtype}, {T * C, dtype},     {T * C, dtype},     {T * C, dtype}, {T * C, dtype},
-                            {C, dtype},     {C, dtype},         {C, TESS_F32},      {C, TESS_F32},  {T, TESS_F32},
-                            {T, TESS_F32},  {angles, TESS_F32}, {angles, TESS_F32}, {T, TESS_F32}};
+    const operand list[] = {{T * C, dtype}, {T * C, dtype},     {T * C, dtype},    {T * C, dtype}, {T * C, dtype},
+                            {C, dtype},     {C, dtype},         {C, TESS_F32},     {C, TESS_F32},  {T, TESS_F32},
+                            {T, TESS_F32},  {angles, TESS_F32}, {angles, TESS_F32}};
     TESS_TRY(create_all(bench, list, COUNT(list), o));
-    for (int64_t t = 0; t < T; t++)
-        ((int32_t *)o->x[POSITIONS])[t] = (int32_t)t;
-    return TESS_OK;
+    return kernels_bench_integers(bench, T, 1, T, &o->x[POSITIONS]);
 }
 
 const kernel_family kernels_rows = {
@@ -279,12 +277,9 @@ static tess_status create_vocab(const kernels_bench *bench, kernel_operands *o)
     int64_t T = o->shape->T, C = o->shape->C, V_ = o->shape->V, row = tess_head_row(V_);
     const operand list[] = {
         [LOGITS] = {T * row, TESS_F32}, [DLOGITS] = {T * 2 * row, TESS_BF16}, [LOGPROB] = {T, TESS_F32},
-        [TABLE] = {V_ * C, TESS_BF16},  [DTABLE] = {V_ * C, TESS_F32},        [TOKENS] = {T * C, TESS_BF16},
-        [IDS] = {T, TESS_F32}};
+        [TABLE] = {V_ * C, TESS_BF16},  [DTABLE] = {V_ * C, TESS_F32},        [TOKENS] = {T * C, TESS_BF16}};
     TESS_TRY(create_all(bench, list, COUNT(list), o));
-    for (int64_t t = 0; t < T; t++)
-        ((int32_t *)o->x[IDS])[t] = (int32_t)(t * 7919 % V_);
-    return TESS_OK;
+    return kernels_bench_integers(bench, T, 7919, V_, &o->x[IDS]);
 }
 
 const kernel_family kernels_vocab = {"vocabulary: tokens of V x C", false,      vocab_shapes,
@@ -417,8 +412,8 @@ static tess_status create_parameters(const kernels_bench *bench, kernel_operands
 {
     for (int i = 0; i < MAX_INPUTS; i++)
         TESS_TRY(kernels_bench_operand(bench, elements(o), TESS_F32, &o->x[i]));
-    return tess_mem_alloc_array(bench->mem, TESS_POOL_MISC, (size_t)elements(o), sizeof(float), "bench operand",
-                                &o->x[Y]);
+    return tess_device_alloc(tess_stream_device(bench->stream), TESS_POOL_MISC, (size_t)elements(o) * sizeof(float),
+                             "bench operand", &o->x[Y]);
 }
 
 const kernel_family kernels_parameters = {

@@ -7,18 +7,30 @@
 #include "bench/bench_memory.h"
 #include "bench/peers.h"
 #include "bench/race.h"
-#include "device/stream.h"
+#include "device/device.h"
 
 enum { KERNEL_MAX_OPERANDS = 16 };
+
+/* A device beside the host, and its own time. */
+typedef struct kernels_apart {
+    tess_device *device; /* NULL: the host's memory is the stream's */
+    tess_stream *stream;
+    tess_event *from, *to; /* NULL: the device tells no times */
+    double from_s;         /* of the host's clock, then */
+    char *x, *y;           /* (bytes) for the memory's limit; larger than caches */
+    size_t bytes;
+    tess_bench_clock clock;
+} kernels_apart;
 
 typedef struct kernels_bench {
     tess_mem *mem;
     const tess_bench_options *options;
     tess_bench_report *report;
     tess_stream *stream;
-    tess_bench_arrays *arrays;     /* for the memory's limit */
+    tess_bench_arrays *arrays;     /* for the memory's limit; NULL on a device apart */
     const tess_bench_peers *peers; /* or NULL */
     int rounds;
+    kernels_apart *apart;
 } kernels_bench;
 
 /* Sizes that the family does not use are 0. */
@@ -64,8 +76,16 @@ extern const kernel_family kernels_attention, kernels_rows, kernels_vocab, kerne
 /* Adds the tables of matrix products, raced against the peers as well. */
 tess_status kernels_bench_gemm(const kernels_bench *bench);
 
-/* Allocates an operand filled with numbers in (-1, 1); free it with tess_mem_free. */
+/* Opens the device that --device names: its stream, or, on the host, none. Close it in any case. */
+tess_status kernels_apart_open(kernels_apart *apart, tess_mem *mem, const tess_bench_options *options);
+void kernels_apart_close(kernels_apart *apart);
+/* What its maker states, or else what a copy within its memory reaches; by kernels_limit. */
+double kernels_apart_limit(const kernels_apart *apart, int limit);
+
+/* Allocates an operand of the stream's device, filled with numbers in (-1, 1), or with i * factor % modulus. */
 tess_status kernels_bench_operand(const kernels_bench *bench, int64_t count, tess_dtype dtype, void **out);
+tess_status kernels_bench_integers(const kernels_bench *bench, int64_t count, int64_t factor, int64_t modulus,
+                                   void **out);
 /* Frees operands; any may be NULL. */
 void kernels_bench_release(const kernels_bench *bench, void *const *operands, int n);
 

@@ -7,12 +7,19 @@
 
 static const double BATCH_S = 2e-3, PAUSE_S = 2e-3;
 
-static tess_status time_batch(const tess_bench_side *side, int64_t n, double *seconds)
+static tess_status time_batch(const tess_bench_race *race, int i_side, int64_t n, double *seconds)
 {
+    const tess_bench_side *side = &race->side[i_side];
+    const tess_bench_clock *clock = race->clock;
+    if (clock != NULL)
+        TESS_TRY(clock->begin(clock->self));
     double begin = tess_os_now_s();
     for (int64_t i = 0; i < n; i++)
         TESS_TRY(side->run(side->self));
-    *seconds = (tess_os_now_s() - begin) / (double)n;
+    *seconds = tess_os_now_s() - begin;
+    if (clock != NULL)
+        TESS_TRY(clock->end(clock->self, seconds));
+    *seconds /= (double)n;
     return TESS_OK;
 }
 
@@ -22,9 +29,9 @@ static tess_status warm_up(tess_bench_race *race, int64_t *batch, double *round_
     *round_s = 0;
     for (int i = 0; i < race->n_sides; i++) {
         double seconds;
-        TESS_TRY(time_batch(&race->side[i], 1, &seconds));
+        TESS_TRY(time_batch(race, i, 1, &seconds));
         if (seconds < BATCH_S) /* the first run paid for pages and threads */
-            TESS_TRY(time_batch(&race->side[i], 1, &seconds));
+            TESS_TRY(time_batch(race, i, 1, &seconds));
         batch[i] = race->cold || seconds > BATCH_S ? 1 : (int64_t)ceil(BATCH_S / fmax(seconds, 1e-8));
         *round_s += seconds * (double)batch[i];
     }
@@ -39,7 +46,7 @@ static tess_status run_round(tess_bench_race *race, const int64_t *batch, int ro
         double limit = race->cold || i == 0 ? race->measure_limit(race->limit_self, race->limit) : NAN;
         if (i == 0)
             race->limits[round] = limit;
-        TESS_TRY(time_batch(&race->side[i], batch[i], &race->seconds[i][round]));
+        TESS_TRY(time_batch(race, i, batch[i], &race->seconds[i][round]));
     }
     return TESS_OK;
 }

@@ -13,9 +13,17 @@ typedef struct tess_bench_side {
     void *self;
 } tess_bench_side;
 
+/* Times what runs somewhere else. */
+typedef struct tess_bench_clock {
+    tess_status (*begin)(void *self);
+    tess_status (*end)(void *self, double *seconds); /* waits for what ran since */
+    void *self;
+} tess_bench_clock;
+
 typedef struct tess_bench_race {
     int n_sides; /* side 0 is ours */
     tess_bench_side side[TESS_BENCH_MAX_SIDES];
+    const tess_bench_clock *clock; /* NULL: the host's */
     /* The machine's limit in units a second (flops, bytes), measured in every round. `cold`: measured before every
      * side, which evicts the caches, and a side runs once. */
     double (*measure_limit)(const void *self, int limit);

@@ -145,6 +145,8 @@ tess_status step_run(tess_runtime *rt, const step_plan *plan, step_look look, vo
     result->peak_flops = e->peak_flops;
     result->threads = tess_runtime_threads(rt);
     snprintf(result->kernels, sizeof(result->kernels), "%s", tess_stream_kernels(e->stream)->name);
+    if (e->compute.apart)
+        snprintf(result->device, sizeof(result->device), "%s", tess_device_get_properties(e->compute.device)->name);
     tess_engine_destroy(&e);
     return status;
 }
@@ -175,6 +177,7 @@ tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, ste
     c->lr_scheduler.decay_type = TESS_SCHEDULE_CONSTANT; /* so that losses do not depend on --steps */
     c->activation_checkpoint.mode = options->step.recompute;
     c->parallelism.shard_strategy = options->step.strategy;
+    c->job.device = options->step.device;
     c->parallelism.tensor_parallel_degree = options->step.tp;
     c->parallelism.pipeline_parallel_degree = options->step.pp;
     return tess_config_check_step(c, plan->ranks);

@@ -215,6 +215,21 @@ tess_status tess_view(tess_stream *s, const void *from, size_t bytes, void *room
 }
 
 /* ---- Events ---- */
+tess_status tess_event_create_timed(tess_device *d, tess_event **event)
+{
+    *event = NULL;
+    TESS_CHECK(d->table->event_create_timed != NULL, TESS_E_UNSUPPORTED, "device %s tells no times",
+               d->properties.name);
+    TESS_TRY(d->table->event_create_timed(d, event));
+    (*event)->device = d;
+    return TESS_OK;
+}
+
+tess_status tess_event_elapsed(const tess_event *from, const tess_event *to, double *seconds)
+{
+    return from->device->table->event_elapsed(from, to, seconds);
+}
+
 tess_status tess_event_create(tess_device *d, tess_event **event)
 {
     *event = NULL;

@@ -25,6 +25,9 @@ typedef struct tess_device_properties {
     bool host_memory;    /* the host may touch its memory, and whatever is called is complete on return */
     size_t memory_bytes; /* 0: unknown */
     bool peers;          /* memory can be shown to other processes */
+    double flops_f32,
+        flops_bf16;     /* operations a second as its maker states them, 0: unknown, or the host's to measure */
+    double memory_rate; /* bytes a second, likewise */
 } tess_device_properties;
 
 /* Names memory of a device to another process of the host. Plain bytes: send them as they are. */
@@ -55,6 +58,9 @@ typedef struct tess_device_table {
     tess_status (*event_wait)(tess_event *event, tess_stream *stream);
     tess_status (*event_query)(tess_event *event, bool *done);
     tess_status (*event_synchronize)(tess_event *event);
+    /* NULL: the device tells no times. */
+    tess_status (*event_create_timed)(tess_device *device, tess_event **event);
+    tess_status (*event_elapsed)(const tess_event *from, const tess_event *to, double *seconds);
 
     /* NULL where properties.peers is not set. */
     tess_status (*peer_export)(tess_device *device, void *memory, size_t bytes, tess_peer_handle *handle);
@@ -130,6 +136,8 @@ tess_status tess_stream_synchronize(tess_stream *stream);
 
 /* ---- Events ---- */
 tess_status tess_event_create(tess_device *device, tess_event **event);
+/* One for tess_event_elapsed. TESS_E_UNSUPPORTED: the device tells no times. */
+tess_status tess_event_create_timed(tess_device *device, tess_event **event);
 void tess_event_destroy(tess_event **event);
 /* The event is what the stream has been given so far; recorded again, it is that alone. */
 tess_status tess_event_record(tess_event *event, tess_stream *stream);
@@ -138,6 +146,8 @@ tess_status tess_event_record(tess_event *event, tess_stream *stream);
 tess_status tess_event_wait(tess_event *event, tess_stream *stream);
 tess_status tess_event_query(tess_event *event, bool *done);
 tess_status tess_event_synchronize(tess_event *event);
+/* The device's time from one to another; the streams have passed both. */
+tess_status tess_event_elapsed(const tess_event *from, const tess_event *to, double *seconds);
 
 /* ---- Other processes of the host ---- */
 /* TESS_E_UNSUPPORTED: the device has no peers. The exporter's block outlives all imports of it. */

@@ -95,5 +95,5 @@ tess_status tess_dry_device_open(tess_mem *mem, tess_device **device)
 
 size_t tess_stream_work_bytes(const tess_stream *stream)
 {
-    return stream->scratch_bytes + stream->outer_scratch_bytes;
+    return stream->scratch_bytes + stream->outer_scratch_bytes + stream->wide_scratch_bytes;
 }

@@ -40,6 +40,8 @@ static tess_failure_class classify_status(tess_status status)
         return TESS_FAILURE_MISMATCH;
     case TESS_E_NOT_FINITE:
         return TESS_FAILURE_NUMBERS;
+    case TESS_E_DEVICE:
+        return TESS_FAILURE_DEVICE;
     case TESS_E_TIMEOUT:
         return TESS_FAILURE_STUCK;
     case TESS_E_PEER_LOST:

@@ -51,6 +51,8 @@ typedef enum tess_action {
     X(TESS_FAILURE_STUCK, "stuck", TESS_ACTION_RESTART, true, "the message above says where that rank is")          \
     X(TESS_FAILURE_DISK_FULL, "disk full", TESS_ACTION_STOP, true, "free space, then start again: nothing is lost") \
     X(TESS_FAILURE_IO, "input/output error", TESS_ACTION_RESTART, true, "look at the disk or file system")          \
+    X(TESS_FAILURE_DEVICE, "GPU failed", TESS_ACTION_RESTART, false,                                                \
+      "hide that GPU from the job (CUDA_VISIBLE_DEVICES), and have it looked at")                                   \
     X(TESS_FAILURE_PREEMPTED, "asked to stop", TESS_ACTION_STOP, true, "the same command goes on from there")       \
     X(TESS_FAILURE_REFUSED, "refused", TESS_ACTION_STOP, true, "mend what the message above names")                 \
     X(TESS_FAILURE_UNKNOWN, "failed", TESS_ACTION_RESTART, true, "the message above is all that is known")

@@ -85,7 +85,8 @@ static void say(tess_recovery *recovery, const char *format, ...)
 static bool is_of_place(tess_failure_class class)
 {
     return class == TESS_FAILURE_CRASH || class == TESS_FAILURE_KILLED || class == TESS_FAILURE_LOST ||
-           class == TESS_FAILURE_STUCK || class == TESS_FAILURE_IO || class == TESS_FAILURE_UNKNOWN;
+           class == TESS_FAILURE_STUCK || class == TESS_FAILURE_IO || class == TESS_FAILURE_DEVICE ||
+           class == TESS_FAILURE_UNKNOWN;
 }
 
 /* The state to restart from. The ranks' memory is not used if it may have caused the failure, nor a second time if it

@@ -244,8 +244,12 @@ static tess_status measure_peak(tess_engine *e)
     double *peak = memory;
     tess_status status = TESS_OK;
     if (!found) {
-        double flops = tess_peak_flops(e->stream, tess_precision_dtype(e->config->training.mixed_precision_param));
-        status = tess_peak_of_team(e->mem, e->team, flops, tess_threads_count(tess_stream_threads(e->stream)), peak);
+        tess_dtype dtype = tess_precision_dtype(e->config->training.mixed_precision_param);
+        tess_rank_power power = tess_power_of_device(tess_device_get_properties(e->compute.device), dtype);
+        if (power.flops == 0)
+            power = tess_power_of_cores(tess_peak_flops(e->stream, dtype),
+                                        tess_threads_count(tess_stream_threads(e->stream)));
+        status = tess_peak_of_team(e->mem, e->team, power, peak);
     }
     e->peak_flops = *peak;
     tess_mem_free_named(e->mem, TESS_POOL_MISC, sizeof(*peak), peak);

@@ -1,5 +1,6 @@
 #include "train/train_peak.h"
 
+#include "base/core/rng.h"
 #include "base/os/os.h"
 
 static double peak_of_host(const tess_rank_power *ranks, int n, int64_t host)
@@ -31,15 +32,25 @@ double tess_peak_of_ranks(const tess_rank_power *ranks, int n)
     return sum;
 }
 
-tess_status tess_peak_of_team(tess_mem *mem, tess_team *team, double flops, int threads, double *peak)
+tess_rank_power tess_power_of_cores(double flops, int threads)
+{
+    return (tess_rank_power){
+        .cores_set = (int64_t)tess_os_cores_hash(), .cores = tess_os_cores(), .threads = threads, .flops = flops};
+}
+
+tess_rank_power tess_power_of_device(const tess_device_properties *device, tess_dtype dtype)
+{
+    return (tess_rank_power){.cores_set = (int64_t)tess_hash_text(device->name),
+                             .cores = 1,
+                             .threads = 1,
+                             .flops = dtype == TESS_BF16 ? device->flops_bf16 : device->flops_f32};
+}
+
+tess_status tess_peak_of_team(tess_mem *mem, tess_team *team, tess_rank_power mine, double *peak)
 {
     int n = tess_team_size(team);
-    tess_rank_power mine = {.host = tess_team_host(team, tess_team_rank(team)),
-                            .cores_set = (int64_t)tess_os_cores_hash(),
-                            .cores = tess_os_cores(),
-                            .threads = threads,
-                            .flops = flops},
-                    *all;
+    tess_rank_power *all;
+    mine.host = tess_team_host(team, tess_team_rank(team));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*all), "peak of ranks", (void **)&all));
     tess_status status = tess_all_gather(team, &mine, all, sizeof(mine) / sizeof(int64_t), TESS_I64, NULL);
     if (status == TESS_OK)

@@ -1,10 +1,11 @@
-/* The peak speed of a job's cores. */
+/* The peak speed of a job's cores, or of its GPUs. */
 #ifndef TESS_TRAIN_TRAIN_PEAK_H
 #define TESS_TRAIN_TRAIN_PEAK_H
 
+#include "device/device.h"
 #include "tessera/comm.h"
 
-/* What one rank measured, and on which cores. */
+/* What one rank measured, and on which cores. A GPU is one core, and its rank one thread. */
 typedef struct tess_rank_power {
     int64_t host, cores_set; /* ranks with the same two numbers run on the same cores */
     int64_t cores, threads;
@@ -15,7 +16,11 @@ typedef struct tess_rank_power {
  * are taken to be disjoint. */
 double tess_peak_of_ranks(const tess_rank_power *ranks, int n);
 
+/* Of the caller, on some host: what its cores were measured to do, or what a device states (0: it states nothing). */
+tess_rank_power tess_power_of_cores(double flops, int threads);
+tess_rank_power tess_power_of_device(const tess_device_properties *device, tess_dtype dtype);
+
 /* The same for the team's ranks. Collective; all ranks get the same result. */
-tess_status tess_peak_of_team(tess_mem *mem, tess_team *team, double flops, int threads, double *peak);
+tess_status tess_peak_of_team(tess_mem *mem, tess_team *team, tess_rank_power mine, double *peak);
 
 #endif

@@ -12,6 +12,9 @@ expect "kernels: a product" 0 "gemm bf16 dW gpt2 mlp.up 768x3072x512" "$tessera"
 expect "kernels: all tables" 0 "adamw" "$tessera" bench kernels --quick --json=kernels.json
 grep -q '"name": "attention bf16 backward gpt2 1x128x12x64"' kernels.json && pass "kernels: the JSON has rows" || fail "kernels: no row in the JSON"
 expect "kernels: another table" 0 "kernels  ref" "$tessera" bench kernels --quick --threads 1 --table ref --filter layernorm
+expect "kernels: on a device beside the host" 0 "timed by the host" "$tessera" bench kernels --quick --device far --filter bf16
+grep -q 'embedding backward\|attention bf16 backward gpt2' output && pass "kernels: attention there" || fail "kernels: $(cat output)"
+expect "kernels: on a device that is none" 2 "choose cpu, far or cuda" "$tessera" bench kernels --device tpu
 expect "precision: runs and casts" 0 "gradients to fp8 E5M2, scale a block" "$tessera" bench precision --quick --batch 2 --micro 1 --seq 16
 expect "a filter that nothing passes" 2 "no row's name contains it" "$tessera" bench kernels --quick --filter nonesuch
 expect "a number that is none" 2 "--threads" "$tessera" bench machine --threads two

@@ -72,4 +72,11 @@ cmp -s want <(generate --device cuda:1) && [ -s want ] && pass "generation: the 
 expect "too little memory" 1 "a smaller training.local_batch_size" env CUDA_FAKE=memory=50000 "$tessera" "${args[@]}"
 cp output refused
 expect "and how much there is" 0 "of 48.8 KiB free: cuda:0 (Fake GPU A): allocate: CUDA_ERROR_OUT_OF_MEMORY" cat refused
+
+# ---- Benches
+expect "bench kernels" 0 "stated   989.4 TFLOP/s in bf16" env CUDA_FAKE=devices=1 "$tessera" bench kernels --quick --device cuda --json=kernels.json --filter layernorm
+grep -q '"device": "cuda:0 (Fake GPU A), kernels cuda, timed by its own events"' kernels.json && grep -q '"name": "layernorm backward bf16' kernels.json &&
+    pass "bench kernels: its JSON" || fail "bench kernels: $(head -n 20 kernels.json)"
+expect "bench step" 0 "device   cuda:0 (Fake GPU A)" env CUDA_FAKE=devices=1 "$tessera" bench step --quick --device cuda --model model.json \
+    --batch 2 --micro 1 --seq 17 -n 2
 finish

@@ -3,6 +3,7 @@
 #include "far_test.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "device/cuda/cuda_driver.h"
 #include "device/stream_impl.h"
@@ -204,6 +205,38 @@ static void events_order_streams(void)
     close_all(&d, &s);
 }
 
+static void timed_events_tell_times(void)
+{
+    tess_device *d = open_cuda("devices=1"), *host;
+    tess_stream *s = stream_of(d);
+    tess_event *from, *to;
+    double seconds = -1;
+    EXPECT_OK(tess_event_create_timed(d, &from));
+    EXPECT_OK(tess_event_create_timed(d, &to));
+    EXPECT_OK(tess_event_record(from, s));
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    EXPECT_OK(tess_event_record(to, s));
+    EXPECT_OK(tess_event_elapsed(from, to, &seconds));
+    EXPECT(seconds > 1.99e-3 && seconds < 60);
+    tess_event_destroy(&from);
+    tess_event_destroy(&to);
+    close_all(&d, &s);
+    EXPECT_OK(tess_device_open(test_mem(), "cpu", 0, &host));
+    EXPECT_FAILS(tess_event_create_timed(host, &from), TESS_E_UNSUPPORTED, "tells no times");
+    EXPECT_INT(tess_device_close(&host), 0);
+}
+
+/* Of an H100 SXM: 989 TFLOP/s of bf16, 67 of fp32 at its highest clock, 3.35 TB/s. */
+static void peaks_are_those_of_the_data_sheet(void)
+{
+    tess_device *d = open_cuda("devices=1");
+    const tess_device_properties *p = tess_device_get_properties(d);
+    EXPECT(p->flops_bf16 > 989e12 && p->flops_bf16 < 990e12);
+    EXPECT(p->flops_f32 > 66e12 && p->flops_f32 < 67e12);
+    EXPECT(p->memory_rate > 3.35e12 && p->memory_rate < 3.36e12);
+    EXPECT_INT(tess_device_close(&d), 0);
+}
+
 /* ---- Errors ---- */
 static void an_error_of_a_kernel_names_it_and_what_to_do(void)
 {
@@ -216,9 +249,10 @@ static void an_error_of_a_kernel_names_it_and_what_to_do(void)
     EXPECT_OK(k->add(s, x, x, x, 16, TESS_F32));
     EXPECT_FAILS(k->add(s, x, x, x, 16, TESS_F32), TESS_E_INTERNAL, "cuda:0 (Fake GPU A): launch add_kernel");
     EXPECT_OK(tess_stream_synchronize(s));
-    EXPECT_FAILS(tess_stream_synchronize(s), TESS_E_INTERNAL, "newest kernel add_kernel");
+    EXPECT_FAILS(tess_stream_synchronize(s), TESS_E_INTERNAL, "newest kernel add_kernel: cuda:0 (Fake GPU A): wait");
     EXPECT_CONTAINS(tess_error_message(), "CUDA_ERROR_ILLEGAL_ADDRESS (700, ");
     EXPECT_CONTAINS(tess_error_message(), "compute-sanitizer");
+    EXPECT_FAILS(tess_stream_copy(s, x, x + 8, 16), TESS_E_INTERNAL, "newest kernel add_kernel: cuda:0");
     tess_device_free(d, x);
     close_all(&d, &s);
 }
@@ -233,11 +267,11 @@ static void each_error_has_its_status_and_advice(void)
         {2, TESS_E_NOMEM, "training.passes"},
         {46, TESS_E_UNSUPPORTED, "nvidia-smi -c DEFAULT"},
         {209, TESS_E_UNSUPPORTED, "TESS_CUDA_ARCHITECTURES"},
-        {214, TESS_E_IO, "nvidia-smi -r"},
+        {214, TESS_E_DEVICE, "nvidia-smi -r"},
         {702, TESS_E_TIMEOUT, "display"},
         {719, TESS_E_INTERNAL, "CUDA_LAUNCH_BLOCKING=1"},
         {803, TESS_E_UNSUPPORTED, "restart the host"},
-        {999, TESS_E_IO, "xid"},
+        {999, TESS_E_DEVICE, "xid"},
         {12345, TESS_E_INTERNAL, "xid"},
     };
     const cuda_driver *cu;
@@ -324,6 +358,8 @@ static const test_case cases[] = {
     {"work_space_is_memory_of_the_device", work_space_is_memory_of_the_device},
     {"uploads_are_consumed_when_they_return", uploads_are_consumed_when_they_return},
     {"events_order_streams", events_order_streams},
+    {"timed_events_tell_times", timed_events_tell_times},
+    {"peaks_are_those_of_the_data_sheet", peaks_are_those_of_the_data_sheet},
     {"an_error_of_a_kernel_names_it_and_what_to_do", an_error_of_a_kernel_names_it_and_what_to_do},
     {"each_error_has_its_status_and_advice", each_error_has_its_status_and_advice},
     {"a_failure_in_the_middle_leaves_nothing", a_failure_in_the_middle_leaves_nothing},

@@ -16,16 +16,16 @@ typedef struct cuda_device {
     tess_device base;
     const cuda_driver *cu;
     const cuda_plugin *plugin;
-    cuda_context context; /* the GPU's primary one, which CUDA's runtime in the plug-in uses, too */
+    cuda_context context;       /* the GPU's primary one, which CUDA's runtime in the plug-in uses, too */
+    const char *_Atomic newest; /* kernel that was enqueued, for messages */
 } cuda_device;
 
 typedef struct cuda_stream {
     tess_stream base;
     tess_kernels table;
     cuda_queue queue;
-    const char *newest; /* kernel, for messages */
-    char *uploads;      /* (UPLOAD_BYTES) pinned; NULL: none yet */
-    size_t uploaded;    /* bytes of it that the queue may still read */
+    char *uploads;   /* (UPLOAD_BYTES) pinned; NULL: none yet */
+    size_t uploaded; /* bytes of it that the queue may still read */
 } cuda_stream;
 
 typedef struct cuda_event {
@@ -35,7 +35,8 @@ typedef struct cuda_event {
 
 static tess_status check(const cuda_device *d, int error, const char *what)
 {
-    return tess_cuda_check(d->cu, error, d->base.properties.name, what);
+    tess_status status = tess_cuda_check(d->cu, error, d->base.properties.name, what);
+    return tess_cuda_is_of_queue(error) ? tess_fail_context(status, "newest kernel %s", d->newest) : status;
 }
 
 /* Before every call that works in the context of the thread. */
@@ -152,7 +153,6 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     s->base.device = device;
     s->base.mem = device->mem;
     s->base.kernels = &s->table;
-    s->newest = "none";
     TESS_GOTO(fill_table(d, &s->table), block);
     TESS_GOTO(tess_threads_create(device->mem, n_threads, &s->base.threads), block);
     TESS_GOTO(enter(d), threads);
@@ -184,11 +184,8 @@ static tess_status synchronize(tess_stream *stream)
 {
     cuda_stream *s = (cuda_stream *)stream;
     cuda_device *d = (cuda_device *)stream->device;
-    char what[160];
     TESS_TRY(enter(d));
-    int error = d->cu->queue_synchronize(s->queue);
-    snprintf(what, sizeof(what), "wait for a stream, newest kernel %s", s->newest);
-    TESS_TRY(check(d, error, what));
+    TESS_TRY(check(d, d->cu->queue_synchronize(s->queue), "wait for a stream"));
     s->uploaded = 0;
     return TESS_OK;
 }
@@ -212,19 +209,29 @@ static tess_status upload(tess_stream *stream, void *to, const void *from, size_
 }
 
 /* ---- Events ---- */
-static tess_status event_create(tess_device *device, tess_event **event)
+static tess_status create_event(tess_device *device, unsigned flags, tess_event **event)
 {
     cuda_device *d = (cuda_device *)device;
     cuda_event *e;
     TESS_TRY(enter(d));
     TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*e), "event", (void **)&e));
-    tess_status status = check(d, d->cu->ticket_create(&e->ticket, CUDA_TICKET_DISABLE_TIMING), "create an event");
+    tess_status status = check(d, d->cu->ticket_create(&e->ticket, flags), "create an event");
     if (status != TESS_OK) {
         tess_mem_free(device->mem, e);
         return status;
     }
     *event = &e->base;
     return TESS_OK;
+}
+
+static tess_status event_create(tess_device *device, tess_event **event)
+{
+    return create_event(device, CUDA_TICKET_DISABLE_TIMING, event);
+}
+
+static tess_status event_create_timed(tess_device *device, tess_event **event)
+{
+    return create_event(device, CUDA_TICKET_TIMED, event);
 }
 
 static void event_destroy(tess_event *event)
@@ -267,6 +274,17 @@ static tess_status event_synchronize(tess_event *event)
     return check(d, d->cu->ticket_synchronize(((cuda_event *)event)->ticket), "wait for an event");
 }
 
+static tess_status event_elapsed(const tess_event *from, const tess_event *to, double *seconds)
+{
+    cuda_device *d = (cuda_device *)from->device;
+    float ms = 0;
+    TESS_TRY(enter(d));
+    TESS_TRY(check(d, d->cu->ticket_elapsed(&ms, ((const cuda_event *)from)->ticket, ((const cuda_event *)to)->ticket),
+                   "ask for the time between two events"));
+    *seconds = (double)ms * 1e-3;
+    return TESS_OK;
+}
+
 /* ---- What kernels ask for ---- */
 static tess_status service_fail(const char *file, int line, tess_status status, const char *text)
 {
@@ -282,10 +300,12 @@ static void *service_queue(tess_stream *stream)
 
 static tess_status service_launched(tess_stream *stream, const char *kernel, int error)
 {
+    cuda_device *d = (cuda_device *)stream->device;
     char what[160];
-    ((cuda_stream *)stream)->newest = kernel;
     snprintf(what, sizeof(what), "launch %s", kernel);
-    return check((const cuda_device *)stream->device, error, what);
+    TESS_TRY(check(d, error, what));
+    d->newest = kernel;
+    return TESS_OK;
 }
 
 static const cuda_services services = {
@@ -327,6 +347,8 @@ static const tess_device_table cuda_table = {
     .event_wait = event_wait,
     .event_query = event_query,
     .event_synchronize = event_synchronize,
+    .event_create_timed = event_create_timed,
+    .event_elapsed = event_elapsed,
     .close = close_cuda,
 };
 
@@ -346,6 +368,36 @@ static tess_status choose(const char *name, int number, int n, int *chosen)
     return TESS_OK;
 }
 
+/* What NVIDIA's data sheets call the peak, without sparsity: operations of a processor in a clock, and the clock of
+ * tensor cores where the sheet has a lower one than the driver's highest. */
+static const struct speed {
+    int capability;
+    double f32, bf16, mhz;
+} speeds[] = {{80, 128, 2048, 1410}, {86, 256, 512, 0},      {87, 256, 1024, 0},     {89, 256, 1024, 0},
+              {90, 256, 4096, 1830}, {100, 256, 8192, 1850}, {103, 256, 8192, 1850}, {120, 256, 512, 0}};
+
+static int attribute(const cuda_device *d, int which, int handle)
+{
+    int value = 0;
+    return d->cu->device_attribute(&value, which, handle) == 0 ? value : 0;
+}
+
+static void describe_speed(cuda_device *d, int handle, int capability)
+{
+    tess_device_properties *p = &d->base.properties;
+    double mhz = attribute(d, CUDA_ATTRIBUTE_CLOCK_KHZ, handle) * 1e-3;
+    double memory_mhz = attribute(d, CUDA_ATTRIBUTE_MEMORY_CLOCK_KHZ, handle) * 1e-3;
+    p->memory_rate = memory_mhz * 1e6 * 2 * attribute(d, CUDA_ATTRIBUTE_MEMORY_BITS, handle) / 8;
+    for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
+        const struct speed *s = &speeds[i];
+        if (s->capability != capability)
+            continue;
+        double n = attribute(d, CUDA_ATTRIBUTE_PROCESSORS, handle);
+        p->flops_f32 = s->f32 * mhz * 1e6 * n;
+        p->flops_bf16 = s->bf16 * (s->mhz > 0 && s->mhz < mhz ? s->mhz : mhz) * 1e6 * n;
+    }
+}
+
 static tess_status describe(cuda_device *d, int number)
 {
     const cuda_driver *cu = d->cu;
@@ -359,6 +411,7 @@ static tess_status describe(cuda_device *d, int number)
         error = cu->device_attribute(&minor, CUDA_ATTRIBUTE_MINOR, handle);
     TESS_TRY(tess_cuda_check(cu, error, where, "describe the GPU"));
     snprintf(p->name, sizeof(p->name), "%s (%s)", where, name);
+    describe_speed(d, handle, 10 * major + minor);
     TESS_TRY_CTX(tess_cuda_check_architecture(d->plugin, major, minor), "%s", p->name);
     return check(d, cu->context_retain(&d->context, handle), "create a context");
 }
@@ -384,6 +437,7 @@ tess_status tess_cuda_device_open(tess_mem *mem, const char *name, int number, t
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*d), "device", (void **)&d));
     d->base.table = &cuda_table;
     d->base.mem = mem;
+    d->newest = "none";
     TESS_GOTO(tess_mem_create(&d->base.counted), block);
     TESS_GOTO(start(d, name, number), counted);
     d->plugin->begin(&services);

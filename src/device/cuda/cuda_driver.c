@@ -13,6 +13,7 @@
 typedef struct meaning {
     int error;
     tess_status status;
+    bool enqueued; /* it happens to what was enqueued: the call that gives it did not cause it */
     const char *advice;
 } meaning;
 
@@ -20,50 +21,63 @@ typedef struct meaning {
 #define FIND "CUDA_LAUNCH_BLOCKING=1 names the very kernel, compute-sanitizer the address; please report it"
 
 static const meaning meanings[] = {
-    {2, TESS_E_NOMEM,
+    {2, TESS_E_NOMEM, false,
      "close what else uses this GPU (nvidia-smi lists it), or use less: training.passes, a smaller "
      "training.local_batch_size, activation_checkpoint.mode=full"},
-    {3, TESS_E_INTERNAL, "this process was forked after CUDA had started in its parent: start it anew"},
-    {34, TESS_E_UNSUPPORTED,
+    {3, TESS_E_INTERNAL, false, "this process was forked after CUDA had started in its parent: start it anew"},
+    {34, TESS_E_UNSUPPORTED, false,
      "the libcuda.so.1 that was found is the toolkit's stub: take lib64/stubs out of LD_LIBRARY_PATH"},
-    {46, TESS_E_UNSUPPORTED,
+    {46, TESS_E_UNSUPPORTED, false,
      "another process has this GPU to itself: wait for it, choose another with CUDA_VISIBLE_DEVICES, or allow sharing "
      "(nvidia-smi -c DEFAULT)"},
-    {101, TESS_E_INVALID, "`nvidia-smi -L` lists the GPUs that are there"},
-    {200, TESS_E_UNSUPPORTED, "libtessera_cuda.so is damaged: build and install it again"},
-    {209, TESS_E_UNSUPPORTED,
+    {101, TESS_E_INVALID, false, "`nvidia-smi -L` lists the GPUs that are there"},
+    {200, TESS_E_UNSUPPORTED, false, "libtessera_cuda.so is damaged: build and install it again"},
+    {209, TESS_E_UNSUPPORTED, false,
      "libtessera_cuda.so was built for other GPUs: build it with -DTESS_CUDA_ARCHITECTURES for this one"},
-    {214, TESS_E_IO,
+    {214, TESS_E_DEVICE, true,
      "an error of the GPU's memory that ECC could not correct: reset the GPU (nvidia-smi -r), have it exchanged when "
      "it returns"},
-    {220, TESS_E_IO, "an error of NVLink that could not be corrected: " LOOK},
-    {226, TESS_E_IO, "an error of the hardware that ended this process's work alone: " LOOK},
-    {700, TESS_E_INTERNAL, "a kernel used an address that is not its: " FIND},
-    {701, TESS_E_INTERNAL, "a kernel asks for more registers or shared memory than this GPU has: please report it"},
-    {702, TESS_E_TIMEOUT, "a kernel ran longer than this GPU's display allows: use a GPU without a display"},
-    {712, TESS_E_INTERNAL, "memory of the host was prepared for copies twice: please report it"},
-    {715, TESS_E_INTERNAL, "a kernel met an instruction that this GPU does not have: " FIND},
-    {716, TESS_E_INTERNAL, "a kernel used an address that is not aligned: " FIND},
-    {717, TESS_E_INTERNAL, "a kernel used an address of another kind of memory: " FIND},
-    {718, TESS_E_INTERNAL, "a kernel lost its way: " FIND},
-    {719, TESS_E_INTERNAL, "a kernel failed: " FIND},
-    {802, TESS_E_UNSUPPORTED,
+    {220, TESS_E_DEVICE, true, "an error of NVLink that could not be corrected: " LOOK},
+    {226, TESS_E_DEVICE, true, "an error of the hardware that ended this process's work alone: " LOOK},
+    {700, TESS_E_INTERNAL, true, "a kernel used an address that is not its: " FIND},
+    {701, TESS_E_INTERNAL, false,
+     "a kernel asks for more registers or shared memory than this GPU has: please report it"},
+    {702, TESS_E_TIMEOUT, true, "a kernel ran longer than this GPU's display allows: use a GPU without a display"},
+    {712, TESS_E_INTERNAL, false, "memory of the host was prepared for copies twice: please report it"},
+    {714, TESS_E_INTERNAL, true, "a kernel's stack was overwritten, or the GPU's hardware is at fault: " FIND},
+    {715, TESS_E_INTERNAL, true, "a kernel met an instruction that this GPU does not have: " FIND},
+    {716, TESS_E_INTERNAL, true, "a kernel used an address that is not aligned: " FIND},
+    {717, TESS_E_INTERNAL, true, "a kernel used an address of another kind of memory: " FIND},
+    {718, TESS_E_INTERNAL, true, "a kernel lost its way: " FIND},
+    {719, TESS_E_INTERNAL, true, "a kernel failed: " FIND},
+    {802, TESS_E_UNSUPPORTED, false,
      "the driver is still starting; on hosts with NVSwitch start its service (nvidia-fabricmanager)"},
-    {803, TESS_E_UNSUPPORTED,
+    {803, TESS_E_UNSUPPORTED, false,
      "libcuda.so.1 and the kernel's driver have different versions, as after an update: restart the host"},
-    {804, TESS_E_UNSUPPORTED,
+    {804, TESS_E_UNSUPPORTED, false,
      "this GPU does not work with the compatibility package of CUDA: update the driver itself"},
-    {999, TESS_E_IO, "the GPU may have been lost: " LOOK},
+    {999, TESS_E_DEVICE, true, "the GPU may have been lost: " LOOK},
 };
+
+static const meaning *meaning_of(int error)
+{
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (meanings[i].error == error)
+            return &meanings[i];
+    return NULL;
+}
+
+bool tess_cuda_is_of_queue(int error)
+{
+    const meaning *m = meaning_of(error);
+    return m != NULL && m->enqueued;
+}
 
 tess_status tess_cuda_check(const cuda_driver *cu, int error, const char *where, const char *what)
 {
     if (error == 0)
         return TESS_OK;
-    const meaning *m = NULL;
-    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
-        if (meanings[i].error == error)
-            m = &meanings[i];
+    const meaning *m = meaning_of(error);
     const char *name = NULL, *text = NULL;
     if (cu->error_name(error, &name) != 0 || name == NULL)
         name = "an error that the driver does not know";

@@ -4,6 +4,7 @@
 #ifndef TESS_DEVICE_CUDA_CUDA_DRIVER_H
 #define TESS_DEVICE_CUDA_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,7 +47,8 @@ typedef uint64_t cuda_address;
     X(ticket_destroy, "cuEventDestroy_v2", (cuda_ticket ticket))                               \
     X(ticket_record, "cuEventRecord", (cuda_ticket ticket, cuda_queue q))                      \
     X(ticket_query, "cuEventQuery", (cuda_ticket ticket))                                      \
-    X(ticket_synchronize, "cuEventSynchronize", (cuda_ticket ticket))
+    X(ticket_synchronize, "cuEventSynchronize", (cuda_ticket ticket))                          \
+    X(ticket_elapsed, "cuEventElapsedTime", (float *ms, cuda_ticket from, cuda_ticket to))
 
 typedef struct cuda_driver {
 #define X(name, symbol, parameters) int(*name) parameters;
@@ -63,10 +65,12 @@ enum {
     CUDA_ATTRIBUTE_PROCESSORS = 16,
     CUDA_ATTRIBUTE_ECC = 32,
     CUDA_ATTRIBUTE_MEMORY_CLOCK_KHZ = 36,
+    CUDA_ATTRIBUTE_MEMORY_BITS = 37,
     CUDA_ATTRIBUTE_MAJOR = 75,
     CUDA_ATTRIBUTE_MINOR = 76,
     CUDA_QUEUE_NON_BLOCKING = 1,
-    CUDA_TICKET_DISABLE_TIMING = 2
+    CUDA_TICKET_DISABLE_TIMING = 2,
+    CUDA_TICKET_TIMED = 0
 };
 
 /* Opens the driver once a process; it stays. Does not initialise it: a process that forks ranks may look.
@@ -79,6 +83,9 @@ tess_status tess_cuda_devices(const cuda_driver *driver, int *n);
 
 /* Fails unless `error` is 0: what was done, where, what happened, what to do. `where`: "cuda:0 (NVIDIA H100)". */
 tess_status tess_cuda_check(const cuda_driver *driver, int error, const char *where, const char *what);
+
+/* True when a call gives this error for something that was enqueued before it. No further call of the process works. */
+bool tess_cuda_is_of_queue(int error);
 
 /* The version of CUDA as people write it, 13000 as "13.0". Returns text. */
 const char *tess_cuda_version_text(int version, char *text, size_t size);

@@ -117,9 +117,20 @@ TESS_SHARED vec v_from_int(ivec a)
     return (float)a;
 }
 
+/* 2^n, n in [-126, 127]. */
+TESS_SHARED vec v_power_of_2(int n)
+{
+    return tess_bits_float((uint32_t)(n + 127) << 23);
+}
+
+/* p 2^n, p in [1/2, 2), n whole in [-200, 200]: 2^n need not be a float, so it comes in halves. The first product is
+ * exact, which leaves one rounding. */
 TESS_SHARED vec v_scale2(vec p, vec n)
 {
-    return n == n ? ldexpf(p, (int)n) : p;
+    if (n != n)
+        return p;
+    int whole = (int)n, half = whole / 2;
+    return p * v_power_of_2(half) * v_power_of_2(whole - half);
 }
 
 #endif

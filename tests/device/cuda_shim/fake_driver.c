@@ -1,12 +1,15 @@
 /* A libcuda.so.1 for tests without a GPU: its GPUs' memory is the host's, and its queues are always done. What it shall
  * be is in the environment, CUDA_FAKE="devices=2,major=9,minor=0,version=13000,memory=1000000,fail=cuMemAlloc_v2:3:2":
- * the third call of that function gives error 2. As the real one does, it honours CUDA_VISIBLE_DEVICES, wants a context
- * in each thread, and does not work in a process that was forked after it had started. */
+ * the third call of that function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which
+ * makes that file. As the real one does, it honours CUDA_VISIBLE_DEVICES, wants a context in each thread, does not work
+ * in a process that was forked after it had started, nor any more after an error of a kernel or of the hardware. */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device/cuda/cuda_driver.h"
@@ -15,11 +18,16 @@
 enum { NO_DEVICE = 100, INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, ALIGN = 256 };
 
 static int starter; /* the process that initialised it */
+static int broken;  /* the error that ended all work */
 static size_t used;
 static _Thread_local cuda_context current;
 static struct CUctx_st {
     bool retained;
 } contexts[16];
+struct CUevent_st {
+    bool timed;
+    struct timespec when;
+};
 
 static long setting(const char *key, long fallback)
 {
@@ -30,21 +38,35 @@ static long setting(const char *key, long fallback)
     return fallback;
 }
 
+static bool was_given(void)
+{
+    const char *file = getenv("CUDA_FAKE_ONCE");
+    int fd = file != NULL ? open(file, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0)
+        close(fd);
+    return file != NULL && fd < 0;
+}
+
 /* The error that this call shall give. */
 static int due(const char *function)
 {
     static int n_calls; /* since the wish is the same */
     static char wish[128];
-    char name[64];
-    int call, error;
+    char name[64], what[16];
+    int call;
     const char *text = getenv("CUDA_FAKE"), *fail = text != NULL ? strstr(text, "fail=") : NULL;
     if (fail != NULL && strcmp(fail, wish) != 0) {
         snprintf(wish, sizeof(wish), "%s", fail);
         n_calls = 0;
     }
-    if (fail == NULL || sscanf(fail, "fail=%63[^:]:%d:%d", name, &call, &error) != 3 || strcmp(name, function) != 0)
+    if (fail == NULL || sscanf(fail, "fail=%63[^:]:%d:%15[a-z0-9]", name, &call, what) != 3 ||
+        strcmp(name, function) != 0 || ++n_calls != call || was_given())
         return 0;
-    return ++n_calls == call ? error : 0;
+    while (strcmp(what, "hang") == 0)
+        pause();
+    int error = atoi(what);
+    broken = error >= 700 || error == 214 ? error : 0;
+    return error;
 }
 
 static int n_devices(void)
@@ -64,7 +86,9 @@ static int n_devices(void)
 
 static int works(const char *function)
 {
-    int error = starter != getpid() ? NOT_INITIALIZED : current == NULL || !current->retained ? INVALID_CONTEXT : 0;
+    int error = starter != getpid()                     ? NOT_INITIALIZED
+                : current == NULL || !current->retained ? INVALID_CONTEXT
+                                                        : broken;
     return error != 0 ? error : due(function);
 }
 
@@ -98,7 +122,10 @@ int fake_version(int *version)
 
 int fake_error_name(int error, const char **name)
 {
-    *name = error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_FAKE";
+    *name = error == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+            : error == 214 ? "CUDA_ERROR_ECC_UNCORRECTABLE"
+                           : "CUDA_ERROR_FAKE";
     return 0;
 }
 
@@ -135,6 +162,7 @@ int fake_device_attribute(int *value, int attribute, int device)
              : attribute == CUDA_ATTRIBUTE_CLOCK_KHZ        ? 1980000
              : attribute == CUDA_ATTRIBUTE_MEMORY_CLOCK_KHZ ? 2619000
              : attribute == CUDA_ATTRIBUTE_PROCESSORS       ? 132
+             : attribute == CUDA_ATTRIBUTE_MEMORY_BITS      ? 5120
                                                             : 0;
     return 0;
 }
@@ -198,13 +226,13 @@ int fake_memory_alloc(cuda_address *memory, size_t bytes)
 
 int fake_memory_free(cuda_address memory)
 {
-    ANSWER(works("cuMemFree_v2"));
+    int error = works("cuMemFree_v2");
     char *block = (char *)(uintptr_t)memory - ALIGN;
     size_t bytes;
     memcpy(&bytes, block, sizeof(bytes));
     used -= bytes;
     free(block);
-    return 0;
+    return error;
 }
 
 int fake_memory_info(size_t *left, size_t *whole)
@@ -271,10 +299,13 @@ int fake_queue_wait(cuda_queue q, cuda_ticket ticket, unsigned flags)
 int fake_ticket_create(cuda_ticket *ticket, unsigned flags)
 {
     ANSWER(works("cuEventCreate"));
-    if (flags != CUDA_TICKET_DISABLE_TIMING)
+    if (flags != CUDA_TICKET_DISABLE_TIMING && flags != CUDA_TICKET_TIMED)
         return INVALID_VALUE;
-    *ticket = malloc(1);
-    return *ticket != NULL ? 0 : CUDA_OUT_OF_MEMORY;
+    *ticket = malloc(sizeof(**ticket));
+    if (*ticket == NULL)
+        return CUDA_OUT_OF_MEMORY;
+    **ticket = (struct CUevent_st){.timed = flags == CUDA_TICKET_TIMED};
+    return 0;
 }
 
 int fake_ticket_destroy(cuda_ticket ticket)
@@ -285,7 +316,19 @@ int fake_ticket_destroy(cuda_ticket ticket)
 
 int fake_ticket_record(cuda_ticket ticket, cuda_queue q)
 {
-    return q == NULL || ticket == NULL ? INVALID_VALUE : works("cuEventRecord");
+    if (q == NULL || ticket == NULL)
+        return INVALID_VALUE;
+    clock_gettime(CLOCK_MONOTONIC, &ticket->when);
+    return works("cuEventRecord");
+}
+
+int fake_ticket_elapsed(float *ms, cuda_ticket from, cuda_ticket to)
+{
+    if (!from->timed || !to->timed)
+        return 400;
+    *ms = (float)((double)(to->when.tv_sec - from->when.tv_sec) * 1e3 +
+                  (double)(to->when.tv_nsec - from->when.tv_nsec) * 1e-6);
+    return works("cuEventElapsedTime");
 }
 
 int fake_ticket_query(cuda_ticket ticket)
