@@ -31,6 +31,7 @@ static void stream_destroy(tess_stream *s)
     tess_threads_destroy(&s->threads);
     tess_device_free(s->device, s->scratch);
     tess_device_free(s->device, s->outer_scratch);
+    tess_device_free(s->device, s->wide_scratch);
     tess_mem_free(s->mem, s);
 }
 
