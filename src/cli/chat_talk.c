@@ -191,7 +191,7 @@ static tess_status write_prompt(chat_talk *t)
 {
     t->text.size = t->ids.size = 0;
     TESS_TRY(tess_conversation_write(t->how, t->messages, NULL, true, &t->text, NULL));
-    TESS_TRY(tess_encode(t->encoder, t->text.data, t->text.size, false, &t->ids));
+    TESS_TRY(tess_encode(t->encoder, t->text.size > 0 ? t->text.data : "", t->text.size, false, &t->ids));
     TESS_CHECK(t->ids.size > 0, TESS_E_INVALID, "the chat template writes nothing: there is nothing to go on from");
     TESS_CHECK((int64_t)t->ids.size < t->length, TESS_E_INVALID,
                "the conversation has %zu tokens, and there is room for %lld with an answer: /reset begins a new one, "

@@ -324,6 +324,25 @@ static void without_generation_blocks_a_turn_is_what_the_template_adds(void)
     json_decref(messages);
 }
 
+/* {"content": null} is an assistant's that only calls a tool. */
+static void a_template_does_not_see_members_that_are_null(void)
+{
+    json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:n, s:i}]", "role", "user", "content", "a", "role", "assistant",
+                                 "content", "calls", 3);
+    tess_tokenizer *tokenizer = tokenizer_of("gpt2");
+    tess_chat_template *chat = parse("{% for m in messages %}{{ m.role }}{{ m.content if m.content is defined else '-' "
+                                     "}}{{ m.calls }};{% endfor %}");
+    const tess_chat how = {chat, tokenizer, NULL, 0};
+    tess_buffer text = {.mem = test_mem()};
+    EXPECT_OK(tess_conversation_write(&how, messages, NULL, false, &text, NULL));
+    EXPECT_TEXT(text.data, "usera;assistant-3;");
+    EXPECT(json_object_get(json_array_get(messages, 1), "content") != NULL); /* the caller's are as they were */
+    tess_buffer_free(&text);
+    tess_chat_template_destroy(&chat);
+    tess_tokenizer_destroy(&tokenizer);
+    json_decref(messages);
+}
+
 /* Of a prompt of three messages, one of them the assistant's, with or without generation blocks. */
 static void a_completion_is_all_behind_its_prompt(void)
 {
@@ -440,6 +459,7 @@ static const test_case cases[] = {
      eleven_families_formats_have_the_ids_and_the_mask_of_transformers, 0, 0},
     {"without_generation_blocks_a_turn_is_what_the_template_adds",
      without_generation_blocks_a_turn_is_what_the_template_adds, 0, 0},
+    {"a_template_does_not_see_members_that_are_null", a_template_does_not_see_members_that_are_null, 0, 0},
     {"a_completion_is_all_behind_its_prompt", a_completion_is_all_behind_its_prompt, 0, 0},
     {"a_template_that_does_not_preserve_prefixes_is_refused", a_template_that_does_not_preserve_prefixes_is_refused, 0,
      0},
