@@ -233,7 +233,7 @@ static int send_away(const tess_pager *p, const pager_range *r, bool was_written
 static bool is_leaving(const tess_pager *p)
 {
     const pager_range *r = p->first;
-    while (r != NULL && r->state != LEAVING && r->state != GOING)
+    while (r != NULL && r->state != LEAVING && r->state != GOING && !r->then_leave)
         r = r->next;
     return r != NULL;
 }
