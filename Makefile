@@ -66,6 +66,7 @@ test-ranks: all
 	@for model in llama mistral qwen2 qwen3 gpt2; do \
 	    tests/golden/test_bits.sh $(BUILD)/tessera $(CURDIR) $$model all || exit 1; done
 	@tests/cli/test_any_ranks.sh $(BUILD)/tessera $(CURDIR) all
+	@tests/cli/test_offload.sh $(BUILD)/tessera $(CURDIR) all
 
 # The bits of one rank under every pipeline schedule, with every strategy and dtype: five to twenty minutes.
 test-layouts: all

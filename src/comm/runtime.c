@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/core/rng.h"
+#include "base/mem/named.h"
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
 #include "comm/hosts/choice.h"
@@ -100,9 +101,13 @@ void tess_runtime_progress(tess_runtime *rt, const tess_progress *progress)
     atomic_store_explicit(&row->step_ns, (uint64_t)(progress->step_s * 1e9), memory_order_relaxed);
     for (int i = 0; i < TESS_PROGRESS_PHASES; i++)
         atomic_fetch_add_explicit(&row->phase_ns[i], (uint64_t)(progress->phase_s[i] * 1e9), memory_order_relaxed);
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+    uint64_t disk_bytes = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         atomic_store_explicit(&row->pool_bytes[pool], tess_mem_stats(rt->mem, (tess_pool)pool).bytes,
                               memory_order_relaxed);
+        disk_bytes += tess_mem_disk_bytes(rt->mem, (tess_pool)pool);
+    }
+    atomic_store_explicit(&row->disk_bytes, disk_bytes, memory_order_relaxed);
     /* Last: a reader that sees the step sees its values. */
     atomic_store_explicit(&row->n_steps, (uint64_t)progress->n_steps, memory_order_release);
 }

@@ -184,6 +184,7 @@ void tess_board_export(const tess_job_row *row, tess_board_copy *copy)
     copy->step_ns = atomic_load_explicit(&row->step_ns, memory_order_relaxed);
     load_words(copy->phase_ns, row->phase_ns, TESS_PHASE_COUNT);
     load_words(copy->pool_bytes, row->pool_bytes, TESS_POOL_COUNT);
+    copy->disk_bytes = atomic_load_explicit(&row->disk_bytes, memory_order_relaxed);
     copy->situation = atomic_load_explicit(&row->situation, memory_order_acquire);
     copy->status = atomic_load(&row->status);
     load_text(copy->why, row->why, sizeof(copy->why));
@@ -205,6 +206,7 @@ bool tess_board_import(tess_job_row *row, const tess_board_copy *copy)
     atomic_store_explicit(&row->step_ns, copy->step_ns, memory_order_relaxed);
     store_words(row->phase_ns, copy->phase_ns, TESS_PHASE_COUNT);
     store_words(row->pool_bytes, copy->pool_bytes, TESS_POOL_COUNT);
+    atomic_store_explicit(&row->disk_bytes, copy->disk_bytes, memory_order_relaxed);
     tess_board_situation(row, copy->situation, copy->why);
     atomic_store(&row->status, copy->status);
     atomic_store_explicit(&row->heartbeat_ns, age(copy->age_ns, now), memory_order_relaxed);

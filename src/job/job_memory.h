@@ -20,7 +20,7 @@
 #include "trace/notice.h"
 
 enum {
-    JOB_VERSION = 9,
+    JOB_VERSION = 10,
     JOB_MAX_RANKS = 512, /* of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* steps */
@@ -88,6 +88,7 @@ typedef struct tess_job_row {
     _Atomic uint64_t loss, step_ns;                  /* of the newest step; the loss as the bits of a double */
     _Atomic uint64_t phase_ns[TESS_PHASE_COUNT];     /* of all steps */
     _Atomic uint64_t pool_bytes[TESS_POOL_COUNT];
+    _Atomic uint64_t disk_bytes; /* of all pools: what is not in them, because it lies on disk */
 
     /* What keeps it from coming, as the watchdog of its host sees it from outside. */
     _Alignas(64) _Atomic uint32_t situation; /* tess_situation */
@@ -227,7 +228,7 @@ typedef struct tess_board_copy {
     uint64_t broken_team;
     int64_t step, detail;
     uint64_t n_steps, n_tokens, loss, step_ns;
-    uint64_t phase_ns[TESS_PHASE_COUNT], pool_bytes[TESS_POOL_COUNT];
+    uint64_t phase_ns[TESS_PHASE_COUNT], pool_bytes[TESS_POOL_COUNT], disk_bytes;
     char phase[JOB_TEXT_BYTES], op_team[JOB_TEXT_BYTES], wait_team[JOB_TEXT_BYTES];
     char why[JOB_WHY_BYTES];
     tess_fingerprint op, wait_op;

@@ -95,7 +95,6 @@ static tess_status alloc_on_disk(tess_executor *e)
     TESS_CHECK(tess_mem_on_disk(mem, TESS_POOL_ACTIVATIONS), TESS_E_INVALID,
                "activations on disk: there is no disk for them");
     e->pager = tess_mem_pager(mem);
-    tess_pager_make_room(e->pager, resident);
     return tess_mem_alloc_private(mem, TESS_POOL_ACTIVATIONS, "activations", bytes, &e->disk);
 }
 

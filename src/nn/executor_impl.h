@@ -15,6 +15,8 @@ typedef struct tess_unit_memory {
     void *own_rows; /* of h: all that is kept of it, and h is the slot's, for forward and backward; NULL: h is kept */
     char *on_disk;  /* what is kept of a layer, where it is on disk; else NULL */
     size_t disk_bytes;
+    void *gate, *up;  /* there, backward reads those of `saved` from copies, which layers share: it leaves gradients in
+                       * their place, and pages that nobody writes leave without being written; NULL: it does not */
     const void *dout; /* the caller's, of the last unit of a range without the head: its dh3 */
     tess_unit_state state;
 } tess_unit_memory;
@@ -37,7 +39,6 @@ struct tess_executor {
     tess_pager *pager;                  /* of what is on disk; NULL: nothing */
     void *disk;                         /* all that is there */
     size_t disk_bytes, largest_on_disk; /* of it, and of a layer, as planned */
-    bool forgets;                       /* no backward follows */
     tess_unit_memory *units;            /* (n_slots, n_units) */
     tess_slot_units *slots;             /* (n_slots), or NULL */
     tess_points points;                 /* degree 1: none */
@@ -63,14 +64,12 @@ size_t tess_executor_plan(tess_executor *executor, char *base, char *disk);
 /* ---- Pages of what is kept on disk (executor_paging.c): each call is about one unit, and one ahead of it ---- */
 /* Before the forward of a unit of the range. */
 tess_status tess_executor_page_forward(tess_executor *executor, const tess_range *range, int unit);
-/* Nothing of the range's forward reads the unit any more. */
-void tess_executor_page_kept(tess_executor *executor, const tess_range *range, int unit);
 /* Before the backward of a unit, and ahead of that of the range's last one. */
 tess_status tess_executor_page_backward(tess_executor *executor, const tess_range *range, int unit,
                                         tess_backward_part part);
 void tess_executor_page_ahead(tess_executor *executor, const tess_range *range, int unit, tess_backward_part part);
-/* Behind its backward. */
-void tess_executor_page_done(tess_executor *executor, const tess_range *range, int unit, tess_backward_part part);
+/* Nothing of the range's forward, or backward, reads the unit any more. */
+void tess_executor_page_done(tess_executor *executor, const tess_range *range, int unit);
 /* Before the stream is put where the unit reads it. */
 void tess_executor_page_input(const tess_executor *executor, int slot, int unit);
 

@@ -1,6 +1,5 @@
-/* Pages of layers whose tensors are on disk: they are written behind the forward, and there again a layer ahead of the
- * backward. Behind the last backward nobody wants them: they are not written again, although gradients lie in the place
- * of some. A request on a unit of which nothing is on disk is none. */
+/* Pages of layers whose tensors are on disk: they are written behind the forward, there again a layer ahead of the
+ * backward, and leave behind it as they came. A request on a unit of which nothing is on disk is none. */
 #include "nn/executor_impl.h"
 
 static void fetch(const tess_executor *e, int slot, int unit, tess_page_use use)
@@ -31,15 +30,6 @@ tess_status tess_executor_page_forward(tess_executor *e, const tess_range *r, in
     return await(e, r->slot, unit);
 }
 
-void tess_executor_page_kept(tess_executor *e, const tess_range *r, int unit)
-{
-    const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
-    if (m->on_disk != NULL && e->forgets)
-        tess_pager_discard(e->pager, m->on_disk, m->disk_bytes);
-    else if (m->on_disk != NULL)
-        tess_pager_release(e->pager, m->on_disk, m->disk_bytes);
-}
-
 /* The input part leaves gradients that the weight part reads. */
 static tess_page_use use_of(tess_backward_part part)
 {
@@ -61,16 +51,14 @@ tess_status tess_executor_page_backward(tess_executor *e, const tess_range *r, i
     return await(e, r->slot, unit);
 }
 
-void tess_executor_page_done(tess_executor *e, const tess_range *r, int unit, tess_backward_part part)
+void tess_executor_page_done(tess_executor *e, const tess_range *r, int unit)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
-    if (m->on_disk != NULL && part == TESS_BACKWARD_INPUT)
+    if (m->on_disk != NULL)
         tess_pager_release(e->pager, m->on_disk, m->disk_bytes);
-    else if (m->on_disk != NULL)
-        tess_pager_discard(e->pager, m->on_disk, m->disk_bytes);
 }
 
-/* What leaves must not take what is put there with it. */
+/* Pages that come later must not take the place of what is put there. */
 void tess_executor_page_input(const tess_executor *e, int slot, int unit)
 {
     if (e->pager == NULL)

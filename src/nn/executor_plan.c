@@ -202,6 +202,23 @@ static tess_unit_memory *unit_at(const tess_executor *e, int slot, int unit, tes
     return e->units != NULL ? tess_executor_memory(e, slot, unit) : counted;
 }
 
+/* The layer below the head stays in memory: its backward comes next, but in a pipeline. */
+static bool lies_on_disk(const tess_executor *e, int unit)
+{
+    bool next = unit + 1 < e->model->n_units && e->model->blocks[unit + 1].kind == TESS_BLOCK_HEAD &&
+                tess_executor_slots(&e->options) == 1;
+    return e->options.on_disk && e->model->blocks[unit].kind == TESS_BLOCK_LAYER && !tess_executor_is_frozen(e, unit) &&
+           !next;
+}
+
+static void take_copies(cursor *at, const plan_sizes *n, unsigned dropped, tess_unit_memory *m)
+{
+    tess_layer_saved copies = {0};
+    take_groups(at, n, TESS_GROUP_FEED_FORWARD & ~dropped, &copies);
+    m->gate = copies.gate;
+    m->up = copies.up;
+}
+
 /* Blocks run one at a time, and so share what they do not save: each lays it out from the same place on. */
 typedef enum plan_share { SHARE_SAVED, SHARE_PHASES } plan_share;
 
@@ -214,8 +231,11 @@ static size_t plan_shared_unit(tess_executor *e, cursor *at, plan_share what, in
         return take_logits(e, at, block, &n);
     if (what == SHARE_PHASES && block->kind == TESS_BLOCK_LAYER)
         return take_phases(at, &n, m);
-    if (what == SHARE_SAVED)
+    if (what == SHARE_SAVED) {
         take_groups(at, &n, tess_executor_recomputes(e, unit), &m->saved);
+        if (lies_on_disk(e, unit) && !defers(e, unit))
+            take_copies(at, &n, tess_executor_recomputes(e, unit), m);
+    }
     return at->used;
 }
 
@@ -286,7 +306,7 @@ static void plan_unit(tess_executor *e, cursor *at, cursor *disk, int slot, int 
     if (block->kind == TESS_BLOCK_HEAD) {
         m->saved.h = stream_of(at, &n);
         m->saved.input_stats = take_stats(at, &n);
-    } else if (e->options.on_disk) {
+    } else if (lies_on_disk(e, unit)) {
         plan_layer_on_disk(e, disk, unit, m, passing);
     } else {
         plan_layer(e, at, unit, m, passing);

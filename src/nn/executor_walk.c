@@ -105,7 +105,7 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
     if (r->batch != NULL)
         m->state = TESS_UNIT_FORWARD;
     if (r->batch != NULL && unit > r->begin)
-        tess_executor_page_kept(e, r, unit - 1);
+        tess_executor_page_done(e, r, unit - 1);
     return e->hooks.post_forward(e->hooks.self, unit);
 }
 
@@ -126,19 +126,11 @@ static tess_status forward_range(tess_executor *e, const tess_range *r, const vo
         m->state = TESS_UNIT_FORWARD;
         out = m->saved.h;
     }
-    if (last >= r->begin)
-        TESS_TRY(leave_stream(e, r->batch, r->slot, last, out));
-    if (last >= r->begin && (!head || e->forgets)) /* else its backward comes next */
-        tess_executor_page_kept(e, r, last);
+    if (last < r->begin)
+        return TESS_OK;
+    TESS_TRY(leave_stream(e, r->batch, r->slot, last, out));
+    tess_executor_page_done(e, r, last);
     return TESS_OK;
-}
-
-static tess_status forward_alone(tess_executor *e, const tess_range *r, const void *in, void *out)
-{
-    e->forgets = true;
-    tess_status status = forward_range(e, r, in, out);
-    e->forgets = false;
-    return status;
 }
 
 /* At its ends a range works in the caller's memory. */
@@ -153,11 +145,26 @@ static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int 
     return work;
 }
 
+/* Of (T, F), where there is room for a copy: it stands for the tensor. */
+static tess_status copy_tensor(const tess_layer_call *call, void **tensor, void *room)
+{
+    const void *from = *tensor;
+    if (room == NULL)
+        return TESS_OK;
+    *tensor = room;
+    return call->kernels->copy(call->stream, room, from,
+                               (size_t)(call->T * call->block->intermediate_size) * tess_dtype_size(call->dtype),
+                               false);
+}
+
 static tess_status backward_layer(const tess_layer_call *call, const tess_unit_memory *m, const tess_layer_work *work,
                                   bool want_dh)
 {
+    tess_layer_saved saved = m->saved;
     TESS_TRY(bring_rows(call, m));
-    return tess_layer_backward(call, &m->saved, work, want_dh);
+    TESS_TRY(copy_tensor(call, &saved.gate, m->gate));
+    TESS_TRY(copy_tensor(call, &saved.up, m->up));
+    return tess_layer_backward(call, &saved, work, want_dh);
 }
 
 /* The input part: no gradient of a parameter is wanted, so weights are all that the layer needs. */
@@ -186,7 +193,7 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     if (b->part == TESS_BACKWARD_INPUT) {
         TESS_TRY(backward_input(e, &call, m, &work));
         if (r->batch != NULL)
-            tess_executor_page_done(e, r, unit, b->part);
+            tess_executor_page_done(e, r, unit);
         return TESS_OK;
     }
     if (embeds && call.block->tied) {
@@ -205,7 +212,7 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     else if (r->batch != NULL)
         TESS_TRY(backward_layer(&call, m, &work, want_dh));
     if (r->batch != NULL)
-        tess_executor_page_done(e, r, unit, b->part);
+        tess_executor_page_done(e, r, unit);
     return e->hooks.post_backward(e->hooks.self, unit);
 }
 
@@ -522,7 +529,7 @@ static tess_status evaluate(tess_executor *e, const tess_batch *batch, const hea
     tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
     TESS_TRY(task->values != NULL ? check_values(e) : check_logits(e));
-    TESS_TRY(forward_alone(e, &all, NULL, NULL));
+    TESS_TRY(forward_range(e, &all, NULL, NULL));
     TESS_TRY_CTX(evaluate_head(e, &all, task), "head: forward");
     return TESS_OK;
 }
@@ -542,7 +549,7 @@ tess_status tess_executor_score(tess_executor *e, const tess_range *r, const voi
     TESS_CHECK(r->batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
     TESS_TRY(tess_executor_take_batch(e, r->batch));
     TESS_TRY(check_ends(e, r, in, out));
-    TESS_TRY(forward_alone(e, r, in, out));
+    TESS_TRY(forward_range(e, r, in, out));
     if (kind_of(e, r->end - 1) != TESS_BLOCK_HEAD)
         return TESS_OK;
     TESS_TRY(check_logits(e));

@@ -211,7 +211,7 @@ void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 /* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
  */
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
-/* on_disk: the bytes of it there, and how many of them are in memory at a time; else 0. */
+/* on_disk: the bytes of it there, and how many of them the pager should have room for; else 0. */
 size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_options *options, size_t *resident);
 /* Selective recomputation by bytes: the fewest choices among recompute_groups with which tess_executor_bytes is at most
  * `budget`, in recompute and recompute_choices (without any: TESS_RECOMPUTE_NONE). A pure function of its arguments;

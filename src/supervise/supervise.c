@@ -2,8 +2,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/os/disk_files.h"
 #include "base/os/os.h"
 #include "supervise/exit.h"
 #include "supervise/run_health.h"
@@ -58,11 +60,49 @@ static void alert(const supervision *s, const tess_failure *failure)
                           &(tess_alert){.event = "recovery", .state = states[s->next.action], .text = text});
 }
 
+static const char *offload_folder(const supervision *s)
+{
+    return s->config->offload.folder[0] != '\0' ? s->config->offload.folder : s->config->job.dump_folder;
+}
+
+/* What the ladder may put on disk. State in memory that outlives ranks reaches the disk through a checkpoint. */
+static unsigned may_offload(const supervision *s)
+{
+    const tess_config *c = s->config;
+    bool on_host =
+        c->job.device == TESS_DEVICE_CPU || (c->job.device == TESS_DEVICE_AUTO && getenv("TESSERA_DEVICE") == NULL);
+    bool keeps_state = c->checkpoint.enable && !c->checkpoint.memory_copies;
+    unsigned what = on_host && !c->offload.activations ? TESS_LADDER_ACTIVATIONS : 0;
+    if (keeps_state && !c->offload.optimizer)
+        what |= TESS_LADDER_OPTIMIZER;
+    if (keeps_state && !(c->offload.params && c->offload.grads))
+        what |= TESS_LADDER_PARAMS;
+    bool usable = tess_os_check_disk(offload_folder(s), "offload.folder") == TESS_OK;
+    tess_error_clear();
+    return usable ? what : 0;
+}
+
+/* The configuration of the next life. */
+static const tess_config *next_config(const supervision *s)
+{
+    static tess_config next;
+    const tess_ladder *ladder = &s->recover.ladder;
+    next = *s->config;
+    next.training.local_batch_size = ladder->local_batch;
+    next.checkpoint.resume = next.checkpoint.resume || s->stepped;
+    snprintf(next.offload.folder, sizeof(next.offload.folder), "%s", offload_folder(s));
+    next.offload.optimizer |= (ladder->offloaded & TESS_LADDER_OPTIMIZER) != 0;
+    next.offload.params |= (ladder->offloaded & TESS_LADDER_PARAMS) != 0;
+    next.offload.grads |= (ladder->offloaded & TESS_LADDER_PARAMS) != 0;
+    return &next;
+}
+
 /* The launcher reports a replaced rank, once all have met; a rank that refuses reports that itself. */
 static void decide(void *self, const tess_failure *failure, tess_launch_decision *decision)
 {
     supervision *s = self;
     s->stepped = s->stepped || failure->steps_done > 0;
+    s->recover.ladder.may_offload = may_offload(s);
     tess_recover_decide(&s->recover, failure, tess_os_now_s(), &s->next);
     if (s->next.omits)
         s->omitted[s->n_omitted++ % JOB_OMITTED] = failure->step;
@@ -118,6 +158,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
                   supervision *s)
 {
     static const tess_ladder_recompute rungs[] = {[TESS_RECOMPUTE_NONE] = TESS_LADDER_NONE,
+                                                  [TESS_RECOMPUTE_SELECTIVE] = TESS_LADDER_SELECTIVE,
                                                   [TESS_RECOMPUTE_EVERY_N] = TESS_LADDER_EVERY_N,
                                                   [TESS_RECOMPUTE_FULL] = TESS_LADDER_FULL};
     bool here = s->starter.start == NULL;
@@ -152,7 +193,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
 
 /* Settings that have changed, appended to the command's words. */
 typedef struct changes {
-    char rungs[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT];
+    char rungs[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT], global[TESS_LADDER_TEXT], folder[TESS_TEXT_SIZE + 16];
 } changes;
 
 static void add_changes(const supervision *s, changes *c, tess_own_command *words)
@@ -161,6 +202,10 @@ static void add_changes(const supervision *s, changes *c, tess_own_command *word
     int n = tess_ladder_overrides(&s->recover.ladder, c->rungs);
     for (int i = 0; i < n; i++)
         words->word[words->n++] = c->rungs[i];
+    if (s->recover.ladder.offloaded != 0) {
+        snprintf(c->folder, sizeof(c->folder), "offload.folder=%s", offload_folder(s));
+        words->word[words->n++] = c->folder;
+    }
     if (s->resized) {
         snprintf(c->global, sizeof(c->global), "training.global_batch_size=%lld",
                  (long long)s->config->training.global_batch_size);
@@ -177,9 +222,7 @@ static void hand_over_memory(supervision *s, const tess_own_command *words)
     static tess_config next;
     if (s->memory.mem == NULL)
         return;
-    next = *s->config;
-    next.training.local_batch_size = s->recover.ladder.local_batch;
-    next.checkpoint.resume = next.checkpoint.resume || s->stepped;
+    next = *next_config(s);
     bool is_possible = tess_config_check_step(&next, s->ranks.n) == TESS_OK;
     tess_error_clear();
     const tess_persist_heir heir = {&next, s->ranks.n, words, &s->options};
@@ -196,7 +239,7 @@ static tess_status run_life(supervision *s, const tess_own_command *command, tes
     s->options.n_before = s->n_lives;
     if (s->starter.start == NULL) {
         hand_over_memory(s, &words);
-        TESS_TRY(tess_run_memory_begin(s->config, s->ranks.n, &s->options, &s->memory));
+        TESS_TRY(tess_run_memory_begin(next_config(s), s->ranks.n, &s->options, &s->memory));
     }
     tess_status status = s->starter.start != NULL
                              ? s->starter.start(s->starter.self, &s->recover.slots, words.word, &s->options, result)

@@ -198,7 +198,7 @@ static tess_status build_sharding(tess_engine *e, const weights_source *source)
     TESS_TRY(tess_offload_begin(e->runtime, c, &e->offload));
     tess_fsdp_set_offload(e->fsdp, tess_offload_pools(c));
     TESS_TRY(add_units(e));
-    tess_offload_make_room(e->mem, c, e->fsdp);
+    tess_offload_make_room(e->mem, c, e->fsdp, 0);
     TESS_TRY_CTX(source->fill != NULL ? tess_fsdp_materialize(e->fsdp, source->fill, source->context)
                                       : fill_weights(e, source->reporter),
                  "weights");
@@ -229,6 +229,9 @@ static tess_status build_executor(tess_engine *e)
         TESS_TRY(tess_tensor_create(e->mem, tess_mesh_team(e->mesh, "tp"), e->compute.stream, most, &e->tensor));
         options.points = &points;
     }
+    size_t resident;
+    (void)tess_executor_disk_bytes(e->model, &options, &resident);
+    tess_offload_make_room(e->mem, e->config, e->fsdp, resident);
     TESS_TRY(tess_executor_create(e->compute.stream, e->model, &e->compute.hooks, &options, &e->executor));
     if (e->at.n_stages > 1)
         TESS_TRY(tess_stage_create(e, &e->stage));

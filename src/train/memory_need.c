@@ -92,7 +92,7 @@ static void offer_offload(memory_search *s, const tess_memory_plan *plan)
 {
     tess_config *config;
     tess_memory_plan p = *plan;
-    if (tess_config_offloads(plan->config) || s->status != TESS_OK)
+    if (tess_config_offloads_state(plan->config) || s->status != TESS_OK)
         return;
     s->status = tess_mem_alloc(s->mem, TESS_POOL_MISC, sizeof(*config), "configuration", (void **)&config);
     if (s->status != TESS_OK)

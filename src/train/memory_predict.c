@@ -157,7 +157,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
                                 const tess_model *model, rank_need *need)
 {
     tess_fsdp_bytes b;
-    size_t resident = 0;
+    size_t resident = 0, activations_resident;
     tess_slot_units *slots = NULL;
     tess_executor_options o = plan->activations;
     int64_t n_data = plan->n_shards * plan->n_replicas, n_micro = plan->global_batch / plan->local_batch;
@@ -181,11 +181,15 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
                         .copies = (double)b.copies,
                         .work = work,
                         .windows = (double)b.windows};
+    size_t on_disk = tess_executor_disk_bytes(model, &o, &activations_resident);
+    if (plan->config->offload.resident == 0)
+        resident += activations_resident;
     if (plan->n_tp > 1)
         need->exchanges = (double)tess_tensor_shared_bytes(plan->n_tp, tess_executor_exchange_bytes(model, &o));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         need->sum += need->pool[pool];
         need->disk[pool] = (double)b.on_disk[pool];
+        need->disk[pool] += pool == TESS_POOL_ACTIVATIONS ? (double)on_disk : 0;
         need->disk_sum += need->disk[pool];
     }
     need->resident = need->disk_sum < (double)resident ? need->disk_sum : (double)resident;

@@ -13,13 +13,15 @@ struct tess_offload {
 unsigned tess_offload_pools(const tess_config *c)
 {
     return (unsigned)c->offload.params << TESS_POOL_PARAMS | (unsigned)c->offload.grads << TESS_POOL_GRADS |
-           (unsigned)c->offload.optimizer << TESS_POOL_OPTIMIZER;
+           (unsigned)c->offload.optimizer << TESS_POOL_OPTIMIZER |
+           (unsigned)c->offload.activations << TESS_POOL_ACTIVATIONS;
 }
 
 static tess_status open_disk(tess_offload *o, tess_runtime *runtime, const tess_config *config)
 {
     tess_persist *persist = tess_persist_disk_of(runtime);
-    TESS_CHECK(persist != NULL || tess_persist_of(runtime) == NULL, TESS_E_INTERNAL,
+    TESS_CHECK(persist != NULL || tess_persist_of(runtime) == NULL || !tess_config_offloads_state(config),
+               TESS_E_INTERNAL,
                "offload: this rank's state is kept in memory by a launcher that has made no room for it on disk");
     TESS_TRY(tess_pager_create(o->mem, (size_t)config->offload.resident, &o->disk.pager));
     TESS_TRY(tess_disk_create(o->mem, config->offload.folder, o->disk.pager, &o->disk.disk));
@@ -50,9 +52,10 @@ size_t tess_offload_resident(const tess_config *config, const tess_fsdp *fsdp)
     return config->offload.resident > 0 ? (size_t)config->offload.resident : tess_fsdp_resident_bytes(fsdp);
 }
 
-void tess_offload_make_room(tess_mem *mem, const tess_config *config, const tess_fsdp *fsdp)
+void tess_offload_make_room(tess_mem *mem, const tess_config *config, const tess_fsdp *fsdp, size_t activations)
 {
-    tess_pager_make_room(tess_mem_pager(mem), tess_offload_resident(config, fsdp));
+    size_t resident = tess_offload_resident(config, fsdp);
+    tess_pager_make_room(tess_mem_pager(mem), config->offload.resident > 0 ? resident : resident + activations);
 }
 
 void tess_offload_end(tess_offload **handle)

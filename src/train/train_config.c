@@ -268,16 +268,21 @@ static tess_status check_activations(const tess_config *c)
     return TESS_OK;
 }
 
-bool tess_config_offloads(const tess_config *c)
+bool tess_config_offloads_state(const tess_config *c)
 {
     return c->offload.params || c->offload.grads || c->offload.optimizer;
+}
+
+bool tess_config_offloads(const tess_config *c)
+{
+    return tess_config_offloads_state(c) || c->offload.activations;
 }
 
 static tess_status check_offload(const tess_config *c)
 {
     if (!tess_config_offloads(c))
         return TESS_OK;
-    TESS_CHECK(!c->checkpoint.memory_copies, TESS_E_INVALID,
+    TESS_CHECK(!c->checkpoint.memory_copies || !tess_config_offloads_state(c), TESS_E_INVALID,
                "checkpoint.memory_copies keeps the state in memory for a later launch, offload.* has it on disk: set "
                "one of them to false");
     return tess_os_check_disk(c->offload.folder, "offload.folder");

@@ -118,7 +118,7 @@ typedef struct tess_config {
     } activation_checkpoint;
     struct {
         char folder[TESS_TEXT_SIZE];
-        bool params, grads, optimizer;
+        bool params, grads, optimizer, activations;
         int64_t resident;
     } offload;
     struct {
@@ -313,8 +313,9 @@ extern const char *const tess_group_names[];
 /* As a set of tess_layer_group; empty: all. TESS_E_INVALID: a word that is none. */
 tess_status tess_config_groups(const tess_config *config, unsigned *groups);
 
-/* Whether some of the state lies on disk. */
+/* Whether something lies on disk; of it, the state that outlives a step. */
 bool tess_config_offloads(const tess_config *config);
+bool tess_config_offloads_state(const tess_config *config);
 
 /* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
  * the ranks that train, and degrees of -1. */

@@ -181,6 +181,8 @@ static const tess_option offload[] = {
     BOOL("offload.params", offload.params, "false", "master weights lie on disk: 4 bytes a parameter"),
     BOOL("offload.grads", offload.grads, "false", "sums of gradients lie on disk: 4 bytes a parameter, or more"),
     BOOL("offload.optimizer", offload.optimizer, "false", "moments lie on disk: 8 bytes a parameter (adamw)"),
+    BOOL("offload.activations", offload.activations, "false",
+         "what layers keep from forward to backward lies on disk, three layers of it in memory; of job.device=cpu"),
     INT("offload.resident", offload.resident, "0", 0, 1LL << 50,
         "bytes of them in a rank's memory at a time; 0: enough for the largest unit and its neighbours"),
 };

@@ -37,12 +37,23 @@ same() {
 }
 
 everything=(offload.params=true offload.grads=true offload.optimizer=true)
+kept=(offload.activations=true)
 strategy=parallelism.shard_strategy
 replicas=parallelism.data_parallel_replicate_degree
 train plain || { cat plain.out; exit 1; }
 train plain_32 training.mixed_precision_param=float32 || { cat plain_32.out; exit 1; }
 
 if [ "$all" = all ]; then
+    for n in 1 2 4 8; do
+        for s in none zero1 zero2 full; do
+            for mode in none full every_n "selective activation_checkpoint.recompute=feed_forward"; do
+                how=(-n $n "${kept[@]}" $strategy=$s activation_checkpoint.mode=${mode/ */} ${mode#${mode/ */}})
+                same "${how[*]}" plain "${how[@]}"
+                same "${how[*]}, float32" plain_32 "${how[@]}" training.mixed_precision_param=float32
+                same "${how[*]}, and the state" plain "${how[@]}" "${everything[@]}" offload.resident=1
+            done
+        done
+    done
     for bits in 1 2 3 4 5 6 7; do
         what=(offload.params=$((bits & 1)) offload.grads=$((bits >> 1 & 1)) offload.optimizer=$((bits >> 2)))
         for n in 1 2 4 8; do
@@ -62,7 +73,10 @@ fi
 same "1 rank, everything" plain "${everything[@]}" offload.resident=1
 same "1 rank, everything, weights in place" plain_32 "${everything[@]}" training.mixed_precision_param=float32
 same "1 rank, gradients, zero2" plain offload.grads=true $strategy=zero2
-same "2 ranks, everything" plain -n 2 "${everything[@]}"
+same "2 ranks, everything" plain -n 2 "${everything[@]}" "${kept[@]}"
+same "1 rank, activations" plain_32 training.mixed_precision_param=float32 "${kept[@]}" activation_checkpoint.mode=every_n
+TESSERA_DEVICE=far expect "activations of a device apart" 2 "kernels read the host's memory there, and device far has its own" \
+    "$tessera" train run.yaml job.dump_folder=refused "${kept[@]}" offload.folder="$disk"
 same "3 ranks, weights and moments, zero1" plain -n 3 offload.params=true offload.optimizer=true $strategy=zero1
 same "2 ranks, everything, none" plain -n 2 "${everything[@]}" $strategy=none
 same "2 x 2 ranks, everything" plain -n 4 "${everything[@]}" $strategy=hybrid $replicas=2

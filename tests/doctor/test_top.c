@@ -32,6 +32,7 @@ static tess_top_snapshot *stuck_job(tess_top_rank *ranks)
         b->phase_ns[TESS_PHASE_BACKWARD] = 6000000000;
         b->phase_ns[TESS_PHASE_WAIT] = 1000000000;
         b->pool_bytes[TESS_POOL_PARAMS] = 12 << 20;
+        b->disk_bytes = (uint64_t)24 << 20;
         ranks[r].process = 'S';
         ranks[r].rss_bytes = 300 << 20;
         if (r == 2)
@@ -146,7 +147,7 @@ static void the_page_says_who_and_why(void)
         "rank 2 keeps 3 ranks waiting for 2.30s: stopped, in backward 3; in all_gather_pieces #34 of 'world'\n");
     EXPECT_CONTAINS(page.data, "rank 0+1 all_gather");
     EXPECT_CONTAINS(page.data, "FFFFFFFBBBBBBBBBBBBBB...");
-    EXPECT_CONTAINS(page.data, "par 12M");
+    EXPECT_CONTAINS(page.data, "par 12M; on disk 24M");
     snprintf(ranks[2].board.why, sizeof(ranks[2].board.why), "state T since 2.1 s");
     draw(s, 0, 0, &page);
     EXPECT_CONTAINS(page.data, ": state T since 2.1 s; in all_gather");

@@ -53,6 +53,55 @@ static void a_region_is_found_again_with_its_content_by_another_mapping(void)
     tess_persist_set_destroy(&set, true);
 }
 
+/* The pool on disk alone: what it has is found again, as what is in memory, and counted apart. */
+static void pools_on_disk_outlive_a_rank_too(void)
+{
+    enum { BYTES = 3 << 20 };
+    tess_mem *mem = test_mem();
+    tess_persist_set set = make_set(1, NULL, 7);
+    EXPECT_OK(tess_persist_set_add_disk(&set, test_folder(), 7));
+    for (int life = 0; life < 3; life++) {
+        float *a, *b, *c;
+        bool found;
+        tess_persist *block = open_block(&set, 0), *on_disk;
+        tess_mem_disk disk = {.pools = 1u << TESS_POOL_OPTIMIZER};
+        EXPECT_OK(tess_persist_open(mem, set.disk_fds[0], &on_disk));
+        EXPECT_OK(tess_pager_create(mem, BYTES, &disk.pager));
+        EXPECT_OK(tess_disk_create(mem, test_folder(), disk.pager, &disk.disk));
+        EXPECT_OK(tess_persist_attach_disk(on_disk, &disk));
+        tess_persist_attach(block, mem);
+        tess_mem_set_disk(mem, &disk);
+        EXPECT_OK(tess_mem_alloc_named(mem, TESS_POOL_PARAMS, "a", BYTES, (void **)&a, &found));
+        EXPECT_INT(found, life > 0);
+        EXPECT_OK(tess_mem_alloc_named(mem, TESS_POOL_OPTIMIZER, "b", BYTES, (void **)&b, &found));
+        EXPECT_INT(found, life == 1);
+        EXPECT_OK(tess_mem_alloc_private(mem, TESS_POOL_OPTIMIZER, "c", BYTES, (void **)&c));
+        EXPECT(a[1] == (life > 0 ? 1 : 0) && b[1] == (life == 1 ? 2 : 0) && c[1] == 0);
+        EXPECT_INT(tess_mem_stats(mem, TESS_POOL_OPTIMIZER).bytes, 0);
+        EXPECT_INT(tess_mem_disk_bytes(mem, TESS_POOL_OPTIMIZER), 2 * BYTES);
+        tess_pager_fetch(disk.pager, b, BYTES, TESS_PAGE_UPDATE);
+        EXPECT_OK(tess_pager_wait(disk.pager, b, BYTES));
+        a[1] = 1;
+        b[1] = 2;
+        c[1] = 3;
+        tess_pager_release(disk.pager, b, BYTES);
+        tess_mem_free_named(mem, TESS_POOL_PARAMS, BYTES, a);
+        tess_mem_free_named(mem, TESS_POOL_OPTIMIZER, BYTES, b);
+        tess_mem_free_private(mem, TESS_POOL_OPTIMIZER, BYTES, c);
+        EXPECT_INT(tess_mem_disk_bytes(mem, TESS_POOL_OPTIMIZER), 0);
+        tess_mem_set_disk(mem, NULL);
+        tess_disk_destroy(&disk.disk);
+        tess_pager_destroy(&disk.pager);
+        tess_persist_attach(NULL, mem);
+        if (life == 1)
+            tess_persist_clear(on_disk);
+        tess_persist_close(&on_disk);
+        tess_persist_close(&block);
+        EXPECT_OK(tess_persist_set_next(&set, 7));
+    }
+    tess_persist_set_destroy(&set, true);
+}
+
 static void a_region_of_another_size_is_new_and_zero(void)
 {
     tess_persist_set set = make_set(1, NULL, 7);
@@ -197,6 +246,7 @@ static void what_is_allocated_by_name_is_found_in_a_block_and_nowhere_else(void)
 static const test_case cases[] = {
     {"a_region_is_found_again_with_its_content_by_another_mapping",
      a_region_is_found_again_with_its_content_by_another_mapping},
+    {"pools_on_disk_outlive_a_rank_too", pools_on_disk_outlive_a_rank_too, 0, 0},
     {"a_region_of_another_size_is_new_and_zero", a_region_of_another_size_is_new_and_zero},
     {"more_than_a_block_holds_is_refused_by_name", more_than_a_block_holds_is_refused_by_name},
     {"named_blocks_are_taken_over_by_the_next_launch_of_the_same_job_alone",

@@ -135,8 +135,8 @@ static void fields_out_of_range_are_refused(void)
                    {10, 200},
                    {11, TESS_TRACE_FAILED + 1},
                    {148, TESS_SITUATION_COUNT},
-                   {349, TESS_TRACE_OP_COUNT},
-                   {406, TESS_TRACE_OP_COUNT}};
+                   {357, TESS_TRACE_OP_COUNT},
+                   {414, TESS_TRACE_OP_COUNT}};
     agent_frame in = make_row(), out;
     uint8_t bytes[FRAME_MOST_BYTES];
     size_t used, n = agent_frame_encode(&in, bytes);
@@ -152,7 +152,7 @@ static void fields_out_of_range_are_refused(void)
 /* The first text follows the operations. Its length is made one too large, and the bytes exist. */
 static void a_text_that_does_not_fit_is_refused(void)
 {
-    enum { PHASE_AT = 419 };
+    enum { PHASE_AT = 427 };
     agent_frame in = make_row(), out;
     uint8_t bytes[FRAME_MOST_BYTES];
     size_t used, n = agent_frame_encode(&in, bytes);

@@ -329,7 +329,7 @@ static void what_ranks_remember_is_gone_on_from_once_and_where_it_is_not_what_fa
     fail_with(1, 0, TESS_E_NOMEM, 5, 10);
     EXPECT(now.from_memory);
     EXPECT_CONTAINS(now.what,
-                    "all ranks start again from what they keep in memory; activation_checkpoint.mode=every_n");
+                    "all ranks start again from what they keep in memory; activation_checkpoint.mode=selective");
     begin(&settings, 4, 2, 0);
     fail_with(3, SIGKILL, TESS_OK, 5, 10);
     fail_with(3, SIGKILL, TESS_OK, 9, 20);
@@ -338,22 +338,31 @@ static void what_ranks_remember_is_gone_on_from_once_and_where_it_is_not_what_fa
 
 static void want_of_memory_climbs_the_ladder_rung_by_rung(void)
 {
-    static const char *const rungs[][2] = {{"activation_checkpoint.mode=every_n", "activation_checkpoint.every_n=2"},
-                                           {"activation_checkpoint.mode=full", NULL},
-                                           {"training.local_batch_size=6", "training.global_batch_size=48"},
-                                           {"training.local_batch_size=3", "training.global_batch_size=48"},
-                                           {"training.local_batch_size=1", "training.global_batch_size=48"}};
+    static const char *const rungs[][2] = {
+        {"activation_checkpoint.mode=selective", "activation_checkpoint.recompute=attention_inputs,residual"},
+        {"activation_checkpoint.mode=every_n", "activation_checkpoint.every_n=2"},
+        {"activation_checkpoint.mode=full", NULL},
+        {"offload.activations=true", NULL},
+        {"offload.optimizer=true", "offload.activations=true"},
+        {"offload.params=true", "offload.grads=true"},
+        {"training.local_batch_size=6", "training.global_batch_size=48"},
+        {"training.local_batch_size=3", "training.global_batch_size=48"},
+        {"training.local_batch_size=1", "training.global_batch_size=48"}};
+    enum { RUNGS = sizeof(rungs) / sizeof(rungs[0]), SHRUNK = RUNGS - 3 };
     char overrides[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT];
     begin(&usual, 4, 0, 0);
+    job.ladder.may_offload = TESS_LADDER_ACTIVATIONS | TESS_LADDER_OPTIMIZER | TESS_LADDER_PARAMS;
     EXPECT_INT(tess_ladder_overrides(&job.ladder, overrides), 0);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < RUNGS; i++) {
         tess_failure killed = {.rank = 0, .signal = SIGKILL, .oom_killed = true, .step = 1};
         tess_failure refused = {.rank = 1, .exit_code = 1, .status = TESS_E_NOMEM, .step = 1};
         tess_recover_decide(&job, i % 2 == 0 ? &killed : &refused, i, &now);
         EXPECT_INT(now.action, TESS_ACTION_RESTART);
         EXPECT(now.reset);
-        EXPECT((strstr(now.what, "NOT the bits") != NULL) == (i >= 2));
+        EXPECT((strstr(now.what, "NOT the bits") != NULL) == (i >= SHRUNK));
+        EXPECT_CONTAINS(now.what, rungs[i][0]);
         int n = tess_ladder_overrides(&job.ladder, overrides), found = 0;
+        EXPECT(n <= TESS_LADDER_OVERRIDES);
         for (int k = 0; k < n; k++)
             for (int wanted = 0; wanted < 2; wanted++)
                 found += rungs[i][wanted] != NULL && strcmp(overrides[k], rungs[i][wanted]) == 0;
@@ -391,6 +400,18 @@ static void ladders_begin_where_the_configuration_stands(void)
     EXPECT(ladder.same_bits);
     EXPECT(tess_ladder_climb(&ladder));
     EXPECT_INT(ladder.local_batch, 1); /* 7 has no other divisor */
+    EXPECT(!tess_ladder_climb(&ladder));
+    /* Every second layer may take more than what somebody has selected. */
+    char overrides[TESS_LADDER_OVERRIDES][TESS_LADDER_TEXT];
+    tess_ladder_begin(&ladder, TESS_LADDER_SELECTIVE, 2, 1, 4);
+    EXPECT(tess_ladder_climb(&ladder));
+    EXPECT_INT(ladder.recompute, TESS_LADDER_FULL);
+    EXPECT_INT(tess_ladder_overrides(&ladder, overrides), 3);
+    EXPECT_TEXT(overrides[1], "activation_checkpoint.recompute=");
+    EXPECT_TEXT(overrides[2], "activation_checkpoint.budget=0");
+    ladder.may_offload = TESS_LADDER_PARAMS; /* what is on disk already is no rung */
+    EXPECT(tess_ladder_climb(&ladder));
+    EXPECT(ladder.offloaded == TESS_LADDER_PARAMS && ladder.same_bits);
     EXPECT(!tess_ladder_climb(&ladder));
     tess_ladder_begin(&ladder, TESS_LADDER_FULL, 2, 1, 4);
     EXPECT(!tess_ladder_climb(&ladder));

@@ -188,6 +188,8 @@ static void each_pool_is_predicted(void)
         "training.passes=2 training.global_batch_size=4",
         "offload.folder=. offload.params=true offload.grads=true offload.optimizer=true",
         "offload.folder=. offload.grads=true parallelism.shard_strategy=none training.passes=2",
+        "offload.folder=. offload.activations=true",
+        "offload.folder=. offload.params=true offload.activations=true activation_checkpoint.mode=full",
         "offload.folder=. offload.params=true offload.optimizer=true optimizer.name=muon",
     };
     int n = sizeof(overrides) / sizeof(overrides[0]), world = tess_runtime_world(join());

@@ -47,7 +47,6 @@ typedef struct pager_range {
     range_state state;
     tess_page_use use; /* what it was first fetched for; a reader may become a writer */
     bool is_dirty;     /* it may have been written */
-    bool is_discarded; /* nobody wants its content */
     bool is_urgent;    /* somebody waits for it */
     bool counted;      /* among the resident bytes */
     bool then_leave;   /* COMING, and released already */
@@ -289,12 +288,10 @@ static void bring_next(tess_pager *p, pager_range *r)
 
 static void send_next(tess_pager *p, pager_range *r)
 {
-    bool discard = r->is_discarded, was_written = r->is_dirty && !discard;
+    bool was_written = r->is_dirty;
     r->state = GOING;
     pthread_mutex_unlock(&p->lock);
     uint64_t began = tess_os_now_ns();
-    if (discard)
-        drop_content(p, r);
     int failed = send_away(p, r, was_written);
     uint64_t took = tess_os_now_ns() - began;
     pthread_mutex_lock(&p->lock);
@@ -467,7 +464,6 @@ void tess_pager_fetch(tess_pager *p, const void *at, size_t bytes, tess_page_use
         if (is_first || (r->use == TESS_PAGE_READ && use == TESS_PAGE_UPDATE))
             r->use = use;
         r->is_dirty |= use != TESS_PAGE_READ;
-        r->is_discarded = false;
         r->then_leave = false;
         r->then_want = r->state == GOING;
         if (r->state == NEW)
@@ -514,14 +510,13 @@ tess_status tess_pager_wait(tess_pager *p, const void *at, size_t bytes)
     return failed == 0 ? TESS_OK : tess_os_error("write", p->failed_name);
 }
 
-static void let_go(tess_pager *p, const void *at, size_t bytes, bool discard)
+void tess_pager_release(tess_pager *p, const void *at, size_t bytes)
 {
     if (p == NULL)
         return;
     pthread_mutex_lock(&p->lock);
     pager_range *r = find(p, at, (const char *)at + bytes);
     if (r != NULL) {
-        r->is_discarded = discard;
         r->then_want = r->is_urgent = false;
         r->then_leave = r->state == COMING;
         if (r->state == WANTED || r->state == HERE)
@@ -529,16 +524,6 @@ static void let_go(tess_pager *p, const void *at, size_t bytes, bool discard)
         pthread_cond_broadcast(&p->changed);
     }
     pthread_mutex_unlock(&p->lock);
-}
-
-void tess_pager_release(tess_pager *p, const void *at, size_t bytes)
-{
-    let_go(p, at, bytes, false);
-}
-
-void tess_pager_discard(tess_pager *p, const void *at, size_t bytes)
-{
-    let_go(p, at, bytes, true);
 }
 
 void tess_pager_drain(tess_pager *p)

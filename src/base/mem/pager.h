@@ -53,8 +53,6 @@ tess_status tess_pager_wait(tess_pager *pager, const void *at, size_t bytes);
 /* The caller is done with the range for now. Pages that were written go to disk, then all leave memory. What was not
  * fetched is left alone. */
 void tess_pager_release(tess_pager *pager, const void *at, size_t bytes);
-/* The same for what nobody wants again: it is not written, and the range holds anything. */
-void tess_pager_discard(tess_pager *pager, const void *at, size_t bytes);
 /* All releases are complete. */
 void tess_pager_drain(tess_pager *pager);
 

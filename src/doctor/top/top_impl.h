@@ -32,7 +32,7 @@ const char *tess_top_bytes(double bytes, char *text, size_t size);              
 const char *tess_top_seconds(double seconds, char *text, size_t size);          /* "2.1s", "4m05s"; in at most 6 */
 const char *tess_top_state(const tess_top_rank *rank, char *text, size_t size); /* "waits", "stopped", "SIGKILL" */
 const char *tess_top_phase(const tess_top_rank *rank, char *text, size_t size); /* "backward 12" */
-const char *tess_top_pools(const tess_top_rank *rank, char *text, size_t size); /* "par 12M gra 12M" */
+const char *tess_top_pools(const tess_top_rank *rank, char *text, size_t size); /* "par 12M gra 12M; on disk 24M" */
 /* "all_gather #34 of 'world', layers 12" */
 const char *tess_top_operation(const tess_fingerprint *op, const char *team, char *text, size_t size);
 /* Why the rank is late: the watchdog's diagnosis, or before there is one what can be seen: "stopped, in backward 1" */

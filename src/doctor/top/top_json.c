@@ -42,6 +42,8 @@ static void put_progress(json_t *object, const tess_board_copy *b)
         tess_json_put_int(pools, tess_pool_name((tess_pool)pool), (int64_t)b->pool_bytes[pool]);
     json_object_set_new(object, "phase_s", phases);
     json_object_set_new(object, "memory", pools);
+    if (b->disk_bytes > 0)
+        tess_json_put_int(object, "disk_bytes", (int64_t)b->disk_bytes);
 }
 
 static json_t *describe_rank(const tess_top_snapshot *s, int number)

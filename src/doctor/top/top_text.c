@@ -101,6 +101,10 @@ const char *tess_top_pools(const tess_top_rank *rank, char *text, size_t size)
         at = tess_text_add(text, size, at, "%s%.3s %s", at > 0 ? " " : "", tess_pool_name((tess_pool)pool),
                            tess_top_bytes((double)rank->board.pool_bytes[pool], bytes, sizeof(bytes)));
     }
+    char bytes[16];
+    if (rank->board.disk_bytes > 0 && at + 24 <= size)
+        tess_text_add(text, size, at, "%son disk %s", at > 0 ? "; " : "",
+                      tess_top_bytes((double)rank->board.disk_bytes, bytes, sizeof(bytes)));
     return text;
 }
 

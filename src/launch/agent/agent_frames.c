@@ -61,6 +61,7 @@ static const field row_fields[] = {
     NUMBER(row.copy.step_ns, 8),
     ARRAY(row.copy.phase_ns),
     ARRAY(row.copy.pool_bytes),
+    NUMBER(row.copy.disk_bytes, 8),
     OPERATION(row.copy.op),
     OPERATION(row.copy.wait_op),
     TEXT(row.copy.phase),

@@ -9,7 +9,7 @@
 
 #include "launch/agent/agent.h"
 
-enum { FRAME_VERSION = 4, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
+enum { FRAME_VERSION = 5, FRAME_HEAD_BYTES = 4, FRAME_MOST_BYTES = 2304 };
 
 typedef enum frame_kind { FRAME_HELLO = 1, FRAME_HOST, FRAME_ROW, FRAME_DIAGNOSIS } frame_kind;
 
