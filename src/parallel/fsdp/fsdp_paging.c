@@ -1,9 +1,9 @@
 /* State on disk: what a unit's hooks ask of the pager (base/mem/pager.h).
  *
- * Master weights are fetched ahead in the order in which units were used in the pass before, and released when they are
- * converted, or, where they are the gathered copy, when no hook holds the unit. Sums of gradients are fetched as the
- * unit's backward begins, since the counter says already then which of them its leaves will meet, and released when the
- * leaves are added. Where the strategy or the state is in memory the same calls do nothing. */
+ * Master weights are fetched ahead in the order in which units were used in the pass before (gather.c), and released
+ * when they are converted, or, where they are the gathered copy, when no hook holds the unit. Sums of gradients are
+ * fetched before the unit's backward begins, since the counter says already then which of them its leaves will meet
+ * (fsdp_reduce.c), and released when the leaves are added. For state in memory the same calls do nothing. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 /* ---- Master weights ---- */

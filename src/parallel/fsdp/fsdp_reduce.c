@@ -254,9 +254,10 @@ tess_status tess_fsdp_reduce_total(tess_unit *unit)
 }
 
 /* ---- State on disk: what is fetched before its turn ---- */
+/* Memory that is in use although the counter does not say so. */
 static bool is_under_way(const tess_unit *unit)
 {
-    return unit->reduce_work != NULL || unit->replica_work != NULL;
+    return unit->reduce_work != NULL || unit->replica_work != NULL || unit->incoming != NULL || unit->in_place != NULL;
 }
 
 /* A leaf in place is written from the first pass on, any other with the last. */
