@@ -1,12 +1,14 @@
 #include "train/offload.h"
 
-#include "base/mem/named.h"
+#include "base/mem/disk.h"
 #include "base/os/machine.h"
 #include "base/text/text.h"
 #include "comm/rejoin.h"
 
 struct tess_offload {
     tess_mem *mem;
+    tess_pager *pager;
+    tess_disk *files;
     tess_mem_disk disk;
 };
 
@@ -23,8 +25,9 @@ static tess_status open_disk(tess_offload *o, tess_runtime *runtime, const tess_
     TESS_CHECK(persist != NULL || tess_persist_of(runtime) == NULL || !tess_config_offloads_state(config),
                TESS_E_INTERNAL,
                "offload: this rank's state is kept in memory by a launcher that has made no room for it on disk");
-    TESS_TRY(tess_pager_create(o->mem, (size_t)config->offload.resident, &o->disk.pager));
-    TESS_TRY(tess_disk_create(o->mem, config->offload.folder, o->disk.pager, &o->disk.disk));
+    TESS_TRY(tess_pager_create(o->mem, (size_t)config->offload.resident, &o->pager));
+    TESS_TRY(tess_disk_create(o->mem, config->offload.folder, o->pager, &o->files));
+    tess_disk_attach(o->files, &o->disk);
     return persist != NULL ? tess_persist_attach_disk(persist, &o->disk) : TESS_OK;
 }
 
@@ -64,8 +67,8 @@ void tess_offload_end(tess_offload **handle)
     if (o == NULL)
         return;
     tess_mem_set_disk(o->mem, NULL);
-    tess_disk_destroy(&o->disk.disk);
-    tess_pager_destroy(&o->disk.pager);
+    tess_disk_destroy(&o->files);
+    tess_pager_destroy(&o->pager);
     tess_mem_free(o->mem, o);
     *handle = NULL;
 }

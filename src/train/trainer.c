@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem/named.h"
+#include "base/mem/pager.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "comm/agree.h"

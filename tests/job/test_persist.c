@@ -5,7 +5,7 @@
 
 #include "base/os/os.h"
 #include "job/persist/persist.h"
-#include "base/mem/named.h"
+#include "base/mem/disk.h"
 #include "support/test.h"
 
 static tess_persist_set make_set(int n, const char *folder, uint64_t identity)
@@ -65,9 +65,12 @@ static void pools_on_disk_outlive_a_rank_too(void)
         bool found;
         tess_persist *block = open_block(&set, 0), *on_disk;
         tess_mem_disk disk = {.pools = 1u << TESS_POOL_OPTIMIZER};
+        tess_pager *pager;
+        tess_disk *files;
         EXPECT_OK(tess_persist_open(mem, set.disk_fds[0], &on_disk));
-        EXPECT_OK(tess_pager_create(mem, BYTES, &disk.pager));
-        EXPECT_OK(tess_disk_create(mem, test_folder(), disk.pager, &disk.disk));
+        EXPECT_OK(tess_pager_create(mem, BYTES, &pager));
+        EXPECT_OK(tess_disk_create(mem, test_folder(), pager, &files));
+        tess_disk_attach(files, &disk);
         EXPECT_OK(tess_persist_attach_disk(on_disk, &disk));
         tess_persist_attach(block, mem);
         tess_mem_set_disk(mem, &disk);
@@ -79,19 +82,19 @@ static void pools_on_disk_outlive_a_rank_too(void)
         EXPECT(a[1] == (life > 0 ? 1 : 0) && b[1] == (life == 1 ? 2 : 0) && c[1] == 0);
         EXPECT_INT(tess_mem_stats(mem, TESS_POOL_OPTIMIZER).bytes, 0);
         EXPECT_INT(tess_mem_disk_bytes(mem, TESS_POOL_OPTIMIZER), 2 * BYTES);
-        tess_pager_fetch(disk.pager, b, BYTES, TESS_PAGE_UPDATE);
-        EXPECT_OK(tess_pager_wait(disk.pager, b, BYTES));
+        tess_pager_fetch(pager, b, BYTES, TESS_PAGE_UPDATE);
+        EXPECT_OK(tess_pager_wait(pager, b, BYTES));
         a[1] = 1;
         b[1] = 2;
         c[1] = 3;
-        tess_pager_release(disk.pager, b, BYTES);
+        tess_pager_release(pager, b, BYTES);
         tess_mem_free_named(mem, TESS_POOL_PARAMS, BYTES, a);
         tess_mem_free_named(mem, TESS_POOL_OPTIMIZER, BYTES, b);
         tess_mem_free_private(mem, TESS_POOL_OPTIMIZER, BYTES, c);
         EXPECT_INT(tess_mem_disk_bytes(mem, TESS_POOL_OPTIMIZER), 0);
         tess_mem_set_disk(mem, NULL);
-        tess_disk_destroy(&disk.disk);
-        tess_pager_destroy(&disk.pager);
+        tess_disk_destroy(&files);
+        tess_pager_destroy(&pager);
         tess_persist_attach(NULL, mem);
         if (life == 1)
             tess_persist_clear(on_disk);

@@ -4,6 +4,7 @@
 #include "support/test.h"
 
 #include "base/mem/named.h"
+#include "base/mem/pager.h"
 #include "base/text/json.h"
 #include "tessera/comm.h"
 #include "parallel/pipeline/pipeline.h"

@@ -100,3 +100,21 @@ void tess_disk_free(tess_disk *disk, void *memory)
     tess_os_punch(disk->fd, block->offset, block->bytes);
     tess_mem_free(disk->mem, block);
 }
+
+static tess_status alloc_in(void *disk, size_t bytes, const char *what, void **out)
+{
+    return tess_disk_alloc(disk, bytes, what, out);
+}
+
+static void free_in(void *disk, void *memory)
+{
+    tess_disk_free(disk, memory);
+}
+
+void tess_disk_attach(tess_disk *disk, tess_mem_disk *mem_disk)
+{
+    mem_disk->alloc = alloc_in;
+    mem_disk->free = free_in;
+    mem_disk->disk = disk;
+    mem_disk->pager = disk->pager;
+}

@@ -274,7 +274,7 @@ tess_status tess_mem_alloc_private(tess_mem *mem, tess_pool pool, const char *wh
 {
     if (!tess_mem_on_disk(mem, pool))
         return tess_mem_alloc(mem, pool, bytes, what, out);
-    TESS_TRY(tess_disk_alloc(mem->disk.disk, bytes, what, out));
+    TESS_TRY(mem->disk.alloc(mem->disk.disk, bytes, what, out));
     count_disk(mem, pool, (int64_t)bytes);
     return TESS_OK;
 }
@@ -284,7 +284,7 @@ void tess_mem_free_private(tess_mem *mem, tess_pool pool, size_t bytes, void *me
     if (!tess_mem_on_disk(mem, pool)) {
         tess_mem_free(mem, memory);
     } else if (memory != NULL) {
-        tess_disk_free(mem->disk.disk, memory);
+        mem->disk.free(mem->disk.disk, memory);
         count_disk(mem, pool, -(int64_t)bytes);
     }
 }
@@ -331,7 +331,7 @@ bool tess_mem_on_disk(const tess_mem *mem, tess_pool pool)
     return (mem->disk.pools >> pool & 1) != 0;
 }
 
-tess_pager *tess_mem_pager(const tess_mem *mem)
+struct tess_pager *tess_mem_pager(const tess_mem *mem)
 {
     return mem->disk.pager;
 }

@@ -8,7 +8,9 @@
 #ifndef TESS_BASE_MEM_NAMED_H
 #define TESS_BASE_MEM_NAMED_H
 
-#include "base/mem/disk.h"
+#include "tessera/memory.h"
+
+struct tess_pager; /* base/mem/pager.h */
 
 /* Counted in `pool` either way, or among its bytes on disk. *found: the store had this name with this size, and the
  * memory holds what was last stored there; else it is zero. Free it with tess_mem_free_named, which leaves the store's
@@ -30,18 +32,21 @@ bool tess_mem_has_store(const tess_mem *mem);
 
 /* Pools on disk. */
 typedef struct tess_mem_disk {
-    unsigned pools;            /* bit 1 << pool */
-    tess_disk *disk;           /* of private memory, and of all where there is no store */
+    unsigned pools; /* bit 1 << pool */
+    /* Of private memory, and of all where there is no store (tess_disk_attach, base/mem/disk.h). */
+    tess_status (*alloc)(void *disk, size_t bytes, const char *what, void **out);
+    void (*free)(void *disk, void *memory);
+    void *disk;
     tess_mem_region_fn region; /* of the store on disk; NULL: none */
     void *store;
-    tess_pager *pager; /* of both */
+    struct tess_pager *pager; /* of both */
 } tess_mem_disk;
 
 /* All of it is borrowed for as long as `mem` allocates in these pools, and until that is freed. NULL: none any more. */
 void tess_mem_set_disk(tess_mem *mem, const tess_mem_disk *disk);
 bool tess_mem_on_disk(const tess_mem *mem, tess_pool pool);
 /* NULL, which the pager's functions take: no pool is on disk. */
-tess_pager *tess_mem_pager(const tess_mem *mem);
+struct tess_pager *tess_mem_pager(const tess_mem *mem);
 size_t tess_mem_disk_bytes(const tess_mem *mem, tess_pool pool); /* in use now */
 
 #endif

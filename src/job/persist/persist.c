@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem/pager.h"
 #include "base/os/disk_files.h"
 #include "base/os/os.h"
 

@@ -134,6 +134,14 @@ tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes)
     return TESS_OK;
 }
 
+void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools)
+{
+    fsdp->params_on_disk = (pools >> TESS_POOL_PARAMS & 1) != 0;
+    fsdp->sums_on_disk = (pools >> TESS_POOL_GRADS & 1) != 0;
+    fsdp->moments_on_disk = (pools >> TESS_POOL_OPTIMIZER & 1) != 0;
+    tess_fsdp_choose(fsdp);
+}
+
 static void free_unit(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->mem;

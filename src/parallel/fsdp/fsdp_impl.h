@@ -268,17 +268,13 @@ tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char 
 void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);
 
 /* fsdp_paging.c: fetch, wait and release as the pager has them, for the master weights, for the sums that steps touch
- * and for the finished gradient; ahead: fetches for units whose turn comes. None does anything for what is in memory.
- */
+ * and for the finished gradient. None does anything for what is in memory. */
 void tess_fsdp_master_fetch(const tess_unit *unit, tess_page_use use);
 tess_status tess_fsdp_master_wait(const tess_unit *unit);
 void tess_fsdp_master_release(const tess_unit *unit);
-void tess_fsdp_masters_ahead(const tess_fsdp *fsdp);
 void tess_fsdp_sums_fetch(const tess_unit *unit, const tess_leaf_step *steps, int n_steps);
 tess_status tess_fsdp_sums_here(const tess_unit *unit, const tess_leaf_step *steps, int n_steps); /* fetch and wait */
 void tess_fsdp_sums_release(const tess_unit *unit);                                               /* all of the unit */
-void tess_fsdp_sums_ahead(const tess_fsdp *fsdp);
-void tess_fsdp_total_ahead(const tess_unit *unit);
 void tess_fsdp_gradient_fetch(const tess_unit *unit, tess_page_use use);
 tess_status tess_fsdp_gradient_wait(const tess_unit *unit);
 void tess_fsdp_gradient_release(const tess_unit *unit);
@@ -325,6 +321,9 @@ tess_status tess_fsdp_in_place_begin(tess_unit *unit);
 tess_status tess_fsdp_in_place_end(tess_unit *unit);
 tess_status tess_fsdp_reduce_finish(tess_unit *unit); /* waits for it and carries; nothing when none is under way */
 tess_status tess_fsdp_reduce_total(tess_unit *unit);  /* adds up the counter's levels */
+/* Fetch what the unit's next leaves, or the end of the step, will meet, where that is on disk. */
+void tess_fsdp_reduce_ahead(const tess_unit *unit);
+void tess_fsdp_reduce_total_ahead(const tess_unit *unit);
 /* How many of the ranks' micro-batches of local step `micro` count. */
 static inline int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
 {

@@ -2,6 +2,8 @@
  * nor weights. */
 #include "parallel/fsdp/fsdp_impl.h"
 
+enum { LEAST_RESIDENT = 64 << 20 };
+
 tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int n_replicas, int n_tp,
                                   int tp, tess_fsdp **out)
 {
@@ -87,4 +89,21 @@ tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp)
             n.held += p->trainable ? (double)tess_box_count(p->shape.n_dims, &p->held) : 0;
         }
     return n;
+}
+
+size_t tess_fsdp_resident_bytes(const tess_fsdp *fsdp)
+{
+    enum { UNITS = 3, ARRAYS = 4 }; /* in use, coming and leaving; weights, sum and two moments */
+    size_t unit = 0, span = 0;
+    for (int u = 0; u < fsdp->n_units; u++) {
+        const tess_unit *other = fsdp->units[u];
+        size_t elements = other->master_elements + 2 * other->accumulator_elements;
+        unit = elements > unit ? elements : unit;
+        for (int i = 0; i < other->n_params; i++) {
+            size_t n = (size_t)(other->params[i].held.size[0] * other->params[i].row);
+            span = n > span ? n : span;
+        }
+    }
+    size_t most = UNITS * (unit > ARRAYS * span ? unit : ARRAYS * span) * sizeof(float);
+    return most > (size_t)LEAST_RESIDENT ? most : LEAST_RESIDENT;
 }

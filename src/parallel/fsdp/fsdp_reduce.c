@@ -252,3 +252,44 @@ tess_status tess_fsdp_reduce_total(tess_unit *unit)
     tess_fsdp_sums_release(unit);
     return TESS_OK;
 }
+
+/* ---- State on disk: what is fetched before its turn ---- */
+/* Memory that is in use although the counter does not say so. */
+static bool is_under_way(const tess_unit *unit)
+{
+    return unit->reduce_work != NULL || unit->replica_work != NULL || unit->incoming != NULL || unit->in_place != NULL;
+}
+
+/* A leaf in place is written from the first pass on, any other with the last. */
+static bool begins_sum(const tess_unit *unit)
+{
+    const tess_fsdp *fsdp = unit->fsdp;
+    return tess_fsdp_in_place(unit) ? fsdp->pass == 0 : fsdp->pass == fsdp->n_passes - 1;
+}
+
+/* What the unit's next leaves will meet, by the counter as it is: the same call will be made on it then. */
+void tess_fsdp_reduce_ahead(const tess_unit *unit)
+{
+    const tess_fsdp *fsdp = unit->fsdp;
+    tess_leaf_counter counter = unit->counter;
+    tess_leaf_step steps[TESS_LEAF_STEPS];
+    int n = 0;
+    if (!fsdp->sums_on_disk || unit->n_trainable == 0 || unit->in_backward || is_under_way(unit) || !begins_sum(unit))
+        return;
+    if (tess_fsdp_in_place(unit) || fsdp->n_replicas > 1)
+        steps[n++] = (tess_leaf_step){.y = tess_leaf_unused(&counter)};
+    else
+        tess_leaf_push(&counter, tess_fsdp_leaves_of(fsdp, unit->micro), steps, &n);
+    tess_fsdp_sums_fetch(unit, steps, n);
+}
+
+void tess_fsdp_reduce_total_ahead(const tess_unit *unit)
+{
+    tess_leaf_counter counter = unit->counter;
+    tess_leaf_step steps[TESS_LEAF_STEPS];
+    int n = 0;
+    if (!unit->fsdp->sums_on_disk || is_under_way(unit))
+        return;
+    tess_leaf_total(&counter, steps, &n);
+    tess_fsdp_sums_fetch(unit, steps, n);
+}

@@ -141,7 +141,7 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
     for (int u = fsdp->n_units - 1; u >= 0; u--) {
         tess_unit *unit = fsdp->units[u];
         if (u > 0)
-            tess_fsdp_total_ahead(fsdp->units[u - 1]);
+            tess_fsdp_reduce_total_ahead(fsdp->units[u - 1]);
         if (unit->n_trainable == 0)
             continue;
         TESS_TRY(tess_fsdp_reduce_finish(unit));

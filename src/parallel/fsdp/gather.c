@@ -1,6 +1,8 @@
 /* Gathering a unit for use, and others ahead of it. */
 #include "parallel/fsdp/fsdp_impl.h"
 
+enum { MASTERS_AHEAD = 2 }; /* one on its way while another is waited for */
+
 static uint64_t own_elements(const tess_unit *unit)
 {
     uint64_t n = 0;
@@ -112,6 +114,18 @@ static tess_status prefetch(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
+/* Fetches of units whose gather is not to be issued yet. */
+static void masters_ahead(const tess_fsdp *fsdp)
+{
+    int first = fsdp->direct ? 1 : fsdp->policy.prefetch + 1;
+    for (int ahead = first; ahead < first + MASTERS_AHEAD && fsdp->params_on_disk; ahead++) {
+        tess_fsdp_use use;
+        const tess_unit *next = tess_fsdp_predict(fsdp, ahead, &use);
+        if (next != NULL && (fsdp->direct || next->slot == NULL || !next->slot->valid))
+            tess_fsdp_master_fetch(next, TESS_PAGE_READ);
+    }
+}
+
 /* Master weights that are the gathered copy only have to be in memory. */
 static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
 {
@@ -121,7 +135,7 @@ static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, use));
     tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
-    tess_fsdp_masters_ahead(fsdp);
+    masters_ahead(fsdp);
     TESS_TRY_CTX(tess_fsdp_master_wait(unit), "unit '%s'", unit->name);
     tess_phase_switch(fsdp->clock, phase);
     return TESS_OK;
@@ -134,7 +148,7 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
         return hold_master(unit, use);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, use));
-    tess_fsdp_masters_ahead(fsdp);
+    masters_ahead(fsdp);
     tess_fsdp_slot *slot = unit->slot;
     if (slot == NULL || !slot->valid) {
         TESS_TRY(tess_fsdp_slot_take(unit, false, &slot));

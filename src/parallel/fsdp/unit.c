@@ -49,6 +49,15 @@ tess_status tess_unit_post_forward(tess_unit *unit)
     return TESS_OK;
 }
 
+/* Of the unit whose backward is expected next. */
+static void sums_ahead(const tess_fsdp *fsdp)
+{
+    tess_fsdp_use use;
+    const tess_unit *next = fsdp->sums_on_disk ? tess_fsdp_predict(fsdp, 1, &use) : NULL;
+    if (next != NULL && use == TESS_FSDP_BACKWARD)
+        tess_fsdp_reduce_ahead(next);
+}
+
 tess_status tess_unit_pre_backward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "pre_backward"));
@@ -63,7 +72,7 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
     if (unit->n_trainable > 0)
         TESS_TRY(tess_fsdp_gradient_begin(unit));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_BACKWARD));
-    tess_fsdp_sums_ahead(unit->fsdp);
+    sums_ahead(unit->fsdp);
     unit->in_backward = true;
     return TESS_OK;
 }
