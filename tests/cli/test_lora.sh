@@ -106,7 +106,6 @@ refuse "an adapter of another model" "are not of the same model" "${train[@]}" \
 refuse "half an adapter" "half/adapter_model.safetensors" "${train[@]}" lora.path=half
 refuse "half an adapter, merged" "half/adapter_model.safetensors" "$tessera" convert base/model bad --adapter half
 refuse "no adapter" "adapter_config.json: no such file" "$tessera" eval base/model --data text.txt --adapter base/model
-refuse "reinforcement learning" "leave out lora.rank" "$tessera" rl lora.yaml job.dump_folder=bad lora.rank=4
 refuse "a pattern that fits nothing" "training.freeze: 'layers.9' fits no parameter" "${train[@]}" training.freeze=layers.9
 refuse "nothing trains" "training.freeze: nothing is left that trains" "${train[@]}" "training.freeze=*"
 finish
