@@ -364,6 +364,7 @@ static const test_case cases[] = {
     {"a_is_uniform_and_the_same_in_every_cut", a_is_uniform, 0, 0},
     {"all_but_the_adapter_is_frozen", all_but_the_adapter_is_frozen, 0, 0},
     {"targets_are_maps_of_the_model", targets_are_checked, 0, 0},
+    {"ranks_that_share_a_map_share_its_adapter", ranks_that_share_a_map_share_its_adapter, 0, 0},
     {"adapters_of_other_kinds_are_refused_by_name", other_adapters_are_refused, 0, 0},
     {"a_description_reads_back", a_description_reads_back, 0, 0},
 };
