@@ -402,13 +402,28 @@ static size_t widest_adapted(const tess_block *block, bool train)
     return widest;
 }
 
+/* The widest inputs or outputs of such a map that ranks share. */
+static size_t widest_shared(const tess_block *block)
+{
+    const tess_linear *const maps[] = {&block->q,    &block->k,  &block->v,   &block->o,
+                                       &block->gate, &block->up, &block->down};
+    size_t widest = 0;
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+        if (maps[i]->adapter.rank > 0) {
+            widest = larger(widest, maps[i]->in.unit > 0 ? (size_t)maps[i]->in.size : 0);
+            widest = larger(widest, maps[i]->out.unit > 0 ? (size_t)maps[i]->out.size : 0);
+        }
+    return widest;
+}
+
 /* float32 sums into their place, but for the gradient of an activation. */
 static void plan_low_rank(tess_executor *e, cursor *at)
 {
     plan_sizes n = sizes_of(e, 0);
-    size_t widest = 0;
+    size_t widest = 0, shared = 0;
     bool narrow = e->options.dtype != TESS_F32, sums = narrow;
     for (int unit = 0; unit < e->model->n_units; unit++) {
+        shared = larger(shared, widest_shared(&e->model->blocks[unit]));
         widest = larger(widest, widest_adapted(&e->model->blocks[unit], e->options.train));
         sums |= e->options.train && e->model->blocks[unit].down.adapter.rank > 0;
     }
@@ -417,6 +432,11 @@ static void plan_low_rank(tess_executor *e, cursor *at)
         e->low_rank.sum = floats(at, &n, widest);
     if (narrow)
         e->low_rank.wide = elements(at, &n, widest);
+    if (e->model->part.tp_degree == 1)
+        return;
+    e->low_rank.factor = take(at, (size_t)e->model->config.lora.rank * shared, n.element);
+    if (e->options.train)
+        e->low_rank.all = elements(at, &n, shared);
 }
 
 /* What all blocks work in. */
@@ -494,7 +514,8 @@ size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor
     for (int unit = 0; unit < model->n_units; unit++) {
         const tess_block *block = &model->blocks[unit];
         size_t q = first_share(model, block->o.in), mlp = first_share(model, block->down.in), widest = larger(q, mlp);
-        size_t layer = larger(larger(T, C) * widest * element, block->q.stored_whole ? C * q * sizeof(float) : 0);
+        size_t layer = larger(larger(larger(T, C), (size_t)model->config.lora.rank) * widest * element,
+                              block->q.stored_whole ? C * q * sizeof(float) : 0);
         size_t head = larger(V * stream * element, larger(lines * logits * sizeof(float), own_lines * V * element));
         most = larger(most, larger(T * stream, rows * C) * element);
         if (options->partition_inputs)

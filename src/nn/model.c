@@ -33,9 +33,6 @@ static tess_status check_part(const tess_model_config *config, const tess_model_
                "part of a model: a head of %lld outputs (score.weight) is not cut over tensor-parallel ranks: set "
                "parallelism.tensor_parallel_degree=1",
                (long long)config->n_outputs);
-    TESS_CHECK(part->tp_degree <= 1 || config->lora.rank == 0, TESS_E_UNSUPPORTED,
-               "part of a model: adapters are not cut over tensor-parallel ranks: set "
-               "parallelism.tensor_parallel_degree=1, or train without lora.rank and lora.path");
     if (part->layers != NULL)
         return check_layers(L, part);
     TESS_CHECK(first >= 0 && n >= 0 && first <= L && n <= L - first && (n > 0 || part->embedding || part->head),

@@ -39,7 +39,8 @@ typedef struct tess_param {
 typedef struct tess_model tess_model;
 
 /* With config->lora every adapted linear map has two more parameters, and all others are frozen. TESS_E_INVALID: a
- * target of lora is no linear map of a layer (the message lists them); TESS_E_UNSUPPORTED: parts with tp_degree > 1.
+ * target of lora is no linear map of a layer (the message lists them); TESS_E_UNSUPPORTED: GPT-2's c_attn has an
+ * adapter, in a part with tp_degree > 1.
  *
  * Units in forward order: 0 the embedding(s), 1..L the layers, L+1 the final norm and head. With tied weights the head
  * uses the embedding unit as well. Owns nothing but descriptions: no weights. */

@@ -6,7 +6,8 @@
 
 static tess_status find_path(const tess_config *c, const char *path, const char *model, rl_first_weights *first)
 {
-    bool from_checkpoint = path[0] == '\0' && c->checkpoint.initial_load_path[0] != '\0';
+    bool adapts = c->lora.rank > 0 || c->lora.path[0] != '\0'; /* a checkpoint then has the adapter alone */
+    bool from_checkpoint = path[0] == '\0' && c->checkpoint.initial_load_path[0] != '\0' && !adapts;
     TESS_CHECK(
         !from_checkpoint || c->checkpoint.exclude_from_loading.n == 0, TESS_E_UNSUPPORTED,
         "%s: the run begins with a part of %s alone (checkpoint.exclude_from_loading), which is in no file: name "
@@ -25,6 +26,7 @@ tess_status rl_first_weights_find(const tess_engine *policy, const char *path, c
     const tess_config *c = policy->config;
     const tess_model_config *of_policy = tess_model_get_config(policy->whole);
     *first = (rl_first_weights){.config = *of_policy};
+    first->config.lora = (tess_lora){.rank = 0};
     TESS_TRY(find_path(c, path, model, first));
     TESS_TRY(tess_os_join(file, sizeof(file), first->path, "config.json"));
     first->has_config = first->path[0] != '\0' && tess_os_is_file(file);

@@ -10,7 +10,8 @@ typedef struct rl_first_weights {
     bool has_config;           /* of its own */
 } rl_first_weights;
 
-/* path "": what the policy begins with: checkpoint.initial_load_path, else model.path, else random weights. `model`
+/* path "": what the policy begins with: checkpoint.initial_load_path, else model.path, else random weights; of a policy
+ * with an adapter model.path, without the adapter. `model`
  * ("reference") is the section of the configuration that has the path, for messages.
  *   TESS_E_INVALID      another vocabulary than the policy's
  *   TESS_E_UNSUPPORTED  path "" where checkpoint.exclude_from_loading keeps tensors of initial_load_path out: what the

@@ -136,14 +136,29 @@ static tess_status check_recovery(tess_config *c)
     return TESS_OK;
 }
 
+/* An adapter's reference is the model without it. */
+static tess_status check_adapter(const tess_config *c)
+{
+    if (c->lora.rank == 0 && c->lora.path[0] == '\0')
+        return TESS_OK;
+    TESS_CHECK(c->reference.update_interval == 0, TESS_E_INVALID,
+               "reference.update_interval: with lora the reference is the model without its adapter, which never "
+               "changes: leave it at 0");
+    TESS_CHECK(!rl_shares_trunk(c), TESS_E_INVALID,
+               "critic.trunk: with lora the policy's layers and its value head are frozen, and values could not learn: "
+               "set critic.trunk=own");
+    return TESS_OK;
+}
+
 tess_status rl_check(tess_config *c)
 {
     TESS_CHECK(c->parallelism.tensor_parallel_degree == 1 && c->parallelism.pipeline_parallel_degree == 1,
                TESS_E_UNSUPPORTED,
                "tessera rl draws samples with whole layers on every rank: set parallelism.tensor_parallel_degree=1 and "
                "pipeline_parallel_degree=1 (every sharding strategy will do)");
-    TESS_CHECK(c->lora.rank == 0 && c->lora.path[0] == '\0' && c->training.freeze.n == 0, TESS_E_UNSUPPORTED,
-               "tessera rl trains all of the policy: leave out lora.rank, lora.path and training.freeze");
+    TESS_CHECK(c->training.freeze.n == 0, TESS_E_UNSUPPORTED,
+               "tessera rl trains all of the policy, or its adapter (lora.rank): leave out training.freeze");
+    TESS_TRY(check_adapter(c));
     TESS_CHECK(
         c->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_UNSUPPORTED,
         "training.mixed_precision_param: samples are drawn in float32 or bfloat16 (keys and values in pages have "

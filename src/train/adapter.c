@@ -21,9 +21,6 @@ static tess_status check_others(const tess_config *c)
 {
     TESS_CHECK(c->model.path[0] != '\0', TESS_E_INVALID,
                "lora: an adapter belongs to a model with weights: name its folder with model.path");
-    TESS_CHECK(c->parallelism.tensor_parallel_degree == 1, TESS_E_UNSUPPORTED,
-               "lora: adapters are not cut over tensor-parallel ranks: set parallelism.tensor_parallel_degree=1 (every "
-               "sharding strategy will do)");
     TESS_CHECK(c->training.freeze.n == 0, TESS_E_INVALID,
                "training.freeze: with lora all but the adapter is frozen: leave it out");
     return TESS_OK;
@@ -77,9 +74,25 @@ static tess_status check_freeze(const tess_config *c, const tess_model *model)
     return TESS_OK;
 }
 
+/* Not all maps have adapters that ranks can share. */
+static tess_status check_shared(tess_mem *mem, const tess_config *c, const tess_model_config *config)
+{
+    const tess_model_part part = {.n_layers = config->n_layers,
+                                  .embedding = true,
+                                  .head = true,
+                                  .tp_degree = (int)c->parallelism.tensor_parallel_degree};
+    tess_model *model;
+    if (config->lora.rank == 0)
+        return TESS_OK;
+    TESS_TRY(tess_model_create_part(mem, config, &part, &model));
+    tess_model_destroy(&model);
+    return TESS_OK;
+}
+
 tess_status tess_config_check_trainable(tess_mem *mem, const tess_config *c, const tess_model_config *config)
 {
     tess_model *model;
+    TESS_TRY(check_shared(mem, c, config));
     TESS_TRY(tess_model_create(mem, config, &model));
     tess_config_freeze(c, model);
     tess_status status = check_freeze(c, model);

@@ -53,9 +53,9 @@ typedef struct tess_memory_of_rank {
 tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                                 tess_memory_need *need);
 
-/* The same of every rank that trains; ranks (n_stages * n_tp * n_shards * n_replicas), in their order. */
-tess_status tess_memory_predict_ranks(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
-                                      tess_memory_of_rank *ranks);
+/* The same of one rank that trains, with the rows that are its own. */
+tess_status tess_memory_predict_rank(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int rank,
+                                     tess_memory_of_rank *out);
 
 /* What a rank needs that only draws: two copies of the weights, keys and values, activations of a pass and its logits.
  */

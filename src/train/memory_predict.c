@@ -51,7 +51,7 @@ static double saved_bytes(const tess_fsdp *fsdp, const tess_model *model, double
            DISK_BLOCK * (double)tess_model_n_params(model);
 }
 
-static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int shard,
                                  const tess_model_part *part, tess_fsdp_bytes *bytes, size_t *resident, double *saved)
 {
     tess_fsdp *fsdp = NULL;
@@ -62,9 +62,9 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     int open = shares_table ? 0 : -1; /* the head writes the embedding's gradient first */
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
                                   (void **)&units));
-    TESS_GOTO(
-        tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, plan->n_replicas, plan->n_tp, part->tp_rank, &fsdp),
-        allocated);
+    TESS_GOTO(tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, shard, plan->n_replicas, plan->n_tp,
+                                    part->tp_rank, &fsdp),
+              allocated);
     TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
     tess_fsdp_set_offload(fsdp, tess_offload_pools(plan->config));
     TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
@@ -153,7 +153,7 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
     return TESS_OK;
 }
 
-static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, const tess_stage_plan *stages,
+static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int shard, const tess_stage_plan *stages,
                                 const tess_model *model, rank_need *need)
 {
     tess_fsdp_bytes b;
@@ -164,7 +164,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
     bool cut = plan->n_stages > 1;
     double work = 0, saved, stage;
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
-    TESS_TRY(plan_sharding(mem, model, plan, &stages->part, &b, &resident, &saved));
+    TESS_TRY(plan_sharding(mem, model, plan, shard, &stages->part, &b, &resident, &saved));
     if (cut)
         TESS_TRY(tess_stage_slots(mem, stages, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
     tess_status status = tess_activations_fit(mem, plan->config, model, &stages->part, &o);
@@ -200,19 +200,24 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, con
     return status;
 }
 
-static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, int place, int tp,
+/* Where ranks are that differ: in their stage, their share of its layers, or their rows of that. */
+typedef struct rank_place {
+    int stage, tp, shard;
+} rank_place;
+
+static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const tess_memory_plan *plan, rank_place at,
                                 rank_need *need)
 {
     const tess_model_config *config = tess_model_get_config(whole);
     tess_stage_plan stages;
     tess_model *part;
-    TESS_TRY(tess_stage_plan_create(mem, plan->config, whole, place, &stages));
-    stages.part.tp_rank = tp;
+    TESS_TRY(tess_stage_plan_create(mem, plan->config, whole, at.stage, &stages));
+    stages.part.tp_rank = at.tp;
     stages.part.tp_degree = plan->n_tp;
     tess_status status = tess_model_create_part(mem, config, &stages.part, &part);
     if (status == TESS_OK) {
         tess_config_freeze(plan->config, part);
-        status = predict_part(mem, plan, &stages, part, need);
+        status = predict_part(mem, plan, at.shard, &stages, part, need);
         tess_model_destroy(&part);
     }
     tess_stage_plan_free(mem, &stages);
@@ -228,11 +233,10 @@ static int world_of(const tess_memory_plan *plan)
 /* Ranks that share a layer come one behind the other, and the first of them on a host has the memory of their
  * exchanges. Of a shard team, whose ranks are so many apart, the first on a host has the copies. A rank without a
  * micro-batch asks for no work space. */
-static void predict_of_rank(const tess_memory_plan *plan, const rank_need *needs, int rank, tess_memory_of_rank *out)
+static void place_need(const tess_memory_plan *plan, const rank_need *need, int rank, tess_memory_of_rank *out)
 {
     int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp, replica = rank / n_replica;
     int host = rank / plan->n_local * plan->n_local, begin = replica * n_replica;
-    const rank_need *need = &needs[replica / plan->n_replicas * n_tp + rank % n_tp];
     int64_t n_micro = plan->global_batch / plan->local_batch, first = replica % plan->n_replicas * plan->n_shards;
     bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < n_micro || plan->config->validation.enable;
     *out = (tess_memory_of_rank){.work = computes ? need->work : 0};
@@ -248,6 +252,13 @@ static void predict_of_rank(const tess_memory_plan *plan, const rank_need *needs
     memcpy(out->stages, need->stages, sizeof(out->stages));
 }
 
+static rank_place place_of(const tess_memory_plan *plan, int rank)
+{
+    int n_replica = plan->n_shards * plan->n_tp;
+    return (rank_place){rank / n_replica / plan->n_replicas, rank % plan->n_tp, rank % n_replica / plan->n_tp};
+}
+
+/* As if all had the rows of their team's first. */
 static double predict_host(const tess_memory_plan *plan, const rank_need *needs, int first, double *disk)
 {
     double sum = 0;
@@ -255,7 +266,8 @@ static double predict_host(const tess_memory_plan *plan, const rank_need *needs,
     *disk = 0;
     for (int rank = first; rank < end; rank++) {
         tess_memory_of_rank each;
-        predict_of_rank(plan, needs, rank, &each);
+        const rank_place at = place_of(plan, rank);
+        place_need(plan, &needs[at.stage * plan->n_tp + at.tp], rank, &each);
         for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
             sum += each.pool[pool];
             *disk += each.disk[pool];
@@ -283,7 +295,7 @@ static void take_largest(const tess_memory_plan *plan, const rank_need *needs, t
     }
 }
 
-/* Needs of ranks that differ: in their stage, or in their share of its layers. */
+/* Needs of the first ranks of shard teams. */
 static tess_status predict_kinds(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                                  rank_need **needs)
 {
@@ -291,7 +303,8 @@ static tess_status predict_kinds(tess_mem *mem, const tess_model *model, const t
     tess_status status = TESS_OK;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(**needs), "plan of memory", (void **)needs));
     for (int place = 0; status == TESS_OK && place < n; place++)
-        status = predict_rank(mem, model, plan, place / plan->n_tp, place % plan->n_tp, &(*needs)[place]);
+        status =
+            predict_rank(mem, model, plan, (rank_place){place / plan->n_tp, place % plan->n_tp, 0}, &(*needs)[place]);
     if (status != TESS_OK)
         tess_mem_free(mem, *needs);
     return status;
@@ -313,13 +326,11 @@ tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const te
     return TESS_OK;
 }
 
-tess_status tess_memory_predict_ranks(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
-                                      tess_memory_of_rank *ranks)
+tess_status tess_memory_predict_rank(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int rank,
+                                     tess_memory_of_rank *out)
 {
-    rank_need *needs;
-    TESS_TRY(predict_kinds(mem, model, plan, &needs));
-    for (int rank = 0; rank < world_of(plan); rank++)
-        predict_of_rank(plan, needs, rank, &ranks[rank]);
-    tess_mem_free(mem, needs);
+    rank_need need;
+    TESS_TRY(predict_rank(mem, model, plan, place_of(plan, rank), &need));
+    place_need(plan, &need, rank, out);
     return TESS_OK;
 }

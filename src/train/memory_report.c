@@ -10,20 +10,13 @@
 /* Pools that a training fills; misc has what does not grow with the model, too: texts, the tokenizer. */
 enum { N_COMPARED = TESS_POOL_COMM + 1 };
 
-static tess_status predict_mine(tess_trainer *t, tess_memory_of_rank *mine)
+static tess_status predict_mine(const tess_trainer *t, tess_memory_of_rank *mine)
 {
-    tess_memory_of_rank *ranks;
     tess_mem *apart; /* this must not raise the peaks that it is compared with */
     tess_memory_plan plan = tess_memory_plan_of(&t->config, tess_team_size(t->hosts->mine));
     plan.n_threads = tess_threads_count(tess_stream_threads(t->engine->stream));
     TESS_TRY(tess_mem_create(&apart));
-    tess_status status = tess_mem_alloc_array(apart, TESS_POOL_MISC, (size_t)t->world, sizeof(*ranks),
-                                              "memory of ranks", (void **)&ranks);
-    if (status == TESS_OK) {
-        status = tess_memory_predict_ranks(apart, t->engine->whole, &plan, ranks);
-        *mine = ranks[t->rank];
-        tess_mem_free(apart, ranks);
-    }
+    tess_status status = tess_memory_predict_rank(apart, t->engine->whole, &plan, t->rank, mine);
     tess_mem_destroy(&apart);
     return status;
 }

@@ -99,7 +99,9 @@ static tess_status predict(tess_mem *mem, const tess_config *config, const tess_
     plan->saves_beside = config->checkpoint.enable && config->checkpoint.async;
     TESS_TRY(tess_model_create(mem, sizes, &model));
     int n_trainers = tess_config_trainers(config, n);
-    tess_status status = tess_memory_predict_ranks(mem, model, plan, ranks);
+    tess_status status = TESS_OK;
+    for (int rank = 0; status == TESS_OK && rank < n_trainers; rank++)
+        status = tess_memory_predict_rank(mem, model, plan, rank, &ranks[rank]);
     for (int rank = n_trainers; status == TESS_OK && rank < n; rank++)
         tess_memory_of_drawing(model, config, &ranks[rank]);
     tess_model_destroy(&model);

@@ -45,6 +45,11 @@ fresh "8 ranks, hybrid, checkpointed activations" bf16 -n 8 lora.yaml $lora para
     parallelism.data_parallel_replicate_degree=2 activation_checkpoint.mode=full
 fresh "2 stages, split backward" bf16 -n 2 lora.yaml $lora parallelism.pipeline_parallel_degree=2 \
     parallelism.pipeline_parallel_schedule=zb_h1
+fresh "2 ranks share layers, and the stream" bf16 -n 2 lora.yaml $lora parallelism.tensor_parallel_degree=2
+fresh "4 ranks, 2 share layers, of two stages" bf16 -n 4 lora.yaml $lora parallelism.tensor_parallel_degree=2 \
+    parallelism.enable_sequence_parallel=false parallelism.pipeline_parallel_degree=2
+fresh "float32: 4 ranks, 2 share layers" f32 -n 4 lora.yaml $lora $f32 parallelism.tensor_parallel_degree=2 \
+    parallelism.shard_strategy=zero2 activation_checkpoint.mode=full
 fresh "float32: 4 ranks, none" f32 -n 4 lora.yaml $lora $f32 parallelism.shard_strategy=none
 fresh "a device apart" bf16 lora.yaml $lora job.device=far
 rm -rf out/checkpoint/step-00000010 out/adapter
@@ -100,13 +105,16 @@ refuse "an unknown target" "'c_attn' is no linear map of this model's layers: th
     lora.targets=q_proj,c_attn
 refuse "rank 0" "lora.rank: it is 0, which is no adapter" "${train[@]}" lora.alpha=8
 refuse "dropout" "lora.dropout: 0.1; supported: 0" "${train[@]}" lora.rank=4 lora.dropout=0.1
-refuse "ranks that share layers" "tensor_parallel_degree=1" "${train[@]}" lora.rank=4 -n 2 parallelism.tensor_parallel_degree=2
+mkdir gpt2
+echo '{"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": 301, "n_embd": 42, "n_layer": 2, "n_head": 3,
+    "n_positions": 64}' >gpt2/config.json
+refuse "c_attn of ranks that share layers" "have no adapter of GPT-2's c_attn" "${train[@]}" lora.rank=4 model.path=gpt2 -n 2 \
+    parallelism.tensor_parallel_degree=2
 refuse "an adapter of another model" "are not of the same model" "${train[@]}" \
     "lora.path=$project/tests/nn/fixtures/lora_qwen2"
 refuse "half an adapter" "half/adapter_model.safetensors" "${train[@]}" lora.path=half
 refuse "half an adapter, merged" "half/adapter_model.safetensors" "$tessera" convert base/model bad --adapter half
 refuse "no adapter" "adapter_config.json: no such file" "$tessera" eval base/model --data text.txt --adapter base/model
-refuse "reinforcement learning" "leave out lora.rank" "$tessera" rl lora.yaml job.dump_folder=bad lora.rank=4
 refuse "a pattern that fits nothing" "training.freeze: 'layers.9' fits no parameter" "${train[@]}" training.freeze=layers.9
 refuse "nothing trains" "training.freeze: nothing is left that trains" "${train[@]}" "training.freeze=*"
 finish

@@ -67,11 +67,35 @@ lost "a place is left out: fewer train" 1 "is left out: 3 ranks go on" fewer -n 
     elastic.retry_s=1e6 "fault.spec=rank=2 step=1 point=phase:rollout kind=exit; \
 rank=2 step=1 point=phase:rollout kind=exit life=2"
 
+# ---- An adapter of the policy; the reference is the model without it ----
+# adapted NAME FOLDER ARGUMENTS...: has the bits of the folder "adapted".
+adapted() {
+    local name=$1 folder=$2
+    shift 2
+    rl "$folder" $lora "$@" || fail "$name: $(tail -n 1 "$folder.out")"
+    cmp -s adapted/adapter/adapter_model.safetensors "$folder/adapter/adapter_model.safetensors" &&
+        diff <(numbers adapted) <(numbers "$folder") >difference && pass "$name" || fail "$name: $(head -n 3 difference | cut -c1-300)"
+}
+lora="lora.rank=3 lora.alpha=6 rl.kl_beta=0.05 optimizer.lr=1e-2"
+rl adapted -n 1 $lora || fail "an adapter: $(tail -n 1 adapted.out)"
+grep -q "^step:     1 .* logprob_diff 0 .* kl: 0.0000" adapted.out && pass "it begins as its reference" || fail "$(grep -m 1 "^step:" adapted.out)"
+grep -q "^step:     6 .* logprob_diff 0 .* kl: 0.0[0-9]*[1-9]" adapted.out && pass "and leaves it" || fail "$(grep "^step:     6" adapted.out)"
+adapted "an adapter, 3 ranks train" adapted3 -n 3 parallelism.shard_strategy=zero2
+adapted "an adapter, 2 train, 1 draws" drawn -n 3 rollout.ranks=1 rollout.sync_bytes=4096
+bytes=($(grep -o '"perf/update_weights_bytes": [^,]*' drawn/metrics.jsonl | sed 's/.*: //'))
+awk -v all="${bytes[0]}" -v adapter="${bytes[5]}" 'BEGIN { exit !(adapter > 0 && adapter < all / 5) }' &&
+    pass "what is frozen is sent for each copy once" || fail "bytes sent: ${bytes[*]}"
+rm -rf cut
+adapted "an adapter, killed" cut -n 3 "fault.spec=rank=1 step=4 point=phase:backward kind=sigkill" recovery.enable=true recovery.backoff_s=0.1
+expect "one policy, with its adapter" 0 "exactly on-policy" "$tessera" verify on-policy rl.yaml lora.path=adapted/adapter
+
 # ---- Bad input ----
 bad() { local name=$1 text=$2; shift 2; expect "$name" 2 "$text" "$tessera" rl rl.yaml job.dump_folder=bad "$@"; }
 bad "none to train" "rollout.ranks: 2 ranks that only draw leave none of 2 to train" -n 2 rollout.ranks=2
 bad "one phase" "rollout.ranks: with rl.phase=train" -n 2 rollout.ranks=1 rl.phase=train
 bad "too few after a loss" "elastic.min_ranks: of 1 ranks" -n 3 rollout.ranks=1 elastic.min_ranks=1
+bad "an adapter whose reference follows" "lora the reference is the model without its adapter" $lora reference.update_interval=1
+bad "values on frozen layers" "set critic.trunk=own" $lora rl.algorithm=ppo critic.trunk=shared
 expect "text" 2 "rollout.ranks: text is not drawn" "$tessera" train rl.yaml job.dump_folder=bad -n 2 rollout.ranks=1
 [ -e bad ] && fail "something was written" || pass "nothing was written"
 finish

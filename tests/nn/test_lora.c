@@ -285,9 +285,37 @@ static void targets_are_checked(void)
     EXPECT_OK(tess_lora_add_target(&f.config.lora, "c_attn", "lora.targets"));
     EXPECT_FAILS(tess_model_create(test_mem(), &f.config, &model), TESS_E_INVALID,
                  "'c_attn' is no linear map of this model's layers: they are q_proj, k_proj, v_proj, o_proj");
-    const tess_model_part part = {0, f.config.n_layers, true, true, NULL, 0, 2};
-    EXPECT_FAILS(tess_model_create_part(test_mem(), &f.config, &part, &model), TESS_E_UNSUPPORTED,
-                 "set parallelism.tensor_parallel_degree=1");
+    fixture_close(&f);
+}
+
+/* Inputs that ranks share cut A by columns, outputs B by rows; the other factor is whole on each. */
+static void ranks_that_share_a_map_share_its_adapter(void)
+{
+    static const struct {
+        const char *name;
+        int dim; /* that is cut; -1: none */
+    } factors[] = {{"model.layers.1.self_attn.q_proj.lora_A.weight", -1},
+                   {"model.layers.1.self_attn.q_proj.lora_B.weight", 0},
+                   {"model.layers.1.mlp.down_proj.lora_A.weight", 1},
+                   {"model.layers.1.mlp.down_proj.lora_B.weight", -1}};
+    fixture f;
+    tess_model *model;
+    open_case(&f, 0);
+    f.config.lora.n_targets = 0;
+    EXPECT_OK(tess_lora_add_target(&f.config.lora, "all-linear", "lora.targets"));
+    for (int k = 0; k < 4; k++) {
+        int64_t sum = 0;
+        for (int rank = 0; rank < 2; rank++) {
+            const tess_model_part part = {0, f.config.n_layers, true, true, NULL, rank, 2};
+            EXPECT_OK(tess_model_create_part(test_mem(), &f.config, &part, &model));
+            const tess_param *param = tess_model_param(model, tess_model_find_param(model, factors[k].name));
+            EXPECT((param->slice.unit > 0) == (factors[k].dim >= 0) && param->slice.dim == (factors[k].dim > 0));
+            sum += param->shape.dim[factors[k].dim > 0];
+            if (rank == 1)
+                EXPECT_INT(sum, (factors[k].dim < 0 ? 2 : 1) * param->slice.whole.dim[factors[k].dim > 0]);
+            tess_model_destroy(&model);
+        }
+    }
     fixture_close(&f);
 }
 
@@ -341,6 +369,7 @@ static const test_case cases[] = {
     {"a_is_uniform_and_the_same_in_every_cut", a_is_uniform, 0, 0},
     {"all_but_the_adapter_is_frozen", all_but_the_adapter_is_frozen, 0, 0},
     {"targets_are_maps_of_the_model", targets_are_checked, 0, 0},
+    {"ranks_that_share_a_map_share_its_adapter", ranks_that_share_a_map_share_its_adapter, 0, 0},
     {"adapters_of_other_kinds_are_refused_by_name", other_adapters_are_refused, 0, 0},
     {"a_description_reads_back", a_description_reads_back, 0, 0},
 };

@@ -301,6 +301,10 @@ static void shared_layers_are_predicted(void)
             tess_model_config model = model_of(i == 1, VOCABULARY, LAYERS);
             model.sum_leaves = i == 2 ? 4 : 1; /* partial sums, where tp divides that */
             model.intermediate_size = i == 2 ? 4 * 64 : model.intermediate_size;
+            if (i % 2 > 0) {
+                model.lora = (tess_lora){.rank = 3, .alpha = 3};
+                EXPECT_OK(tess_lora_add_target(&model.lora, "all-linear", "lora.targets"));
+            }
             run_layout(overrides, model);
         }
 }

@@ -29,9 +29,12 @@ typedef struct tess_split_work {
 
 /* Work space of maps with adapters; NULL where there are none. */
 typedef struct tess_low_rank_work {
-    void *low;  /* (T, rank) */
-    float *sum; /* (T, n), n the widest input or output of such a map; NULL: not needed */
-    void *wide; /* the same in the compute dtype; NULL where that is float32 */
+    void *low;    /* (T, rank) */
+    float *sum;   /* (T, n), n the widest input or output of such a map; NULL: not needed */
+    void *wide;   /* the same in the compute dtype; NULL where that is float32 */
+    void *all;    /* (T, n), n the widest inputs or outputs that ranks share, of all of them; NULL: no gradients, or one
+                   * rank */
+    void *factor; /* (rank, n), likewise: A or B of all ranks; NULL: one rank */
 } tess_low_rank_work;
 
 /* One unit of a model on one batch. */
@@ -231,6 +234,11 @@ tess_status tess_low_rank_forward(const tess_layer_call *call, const tess_linear
 /* Of the adapter alone. */
 tess_status tess_low_rank_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
                                           const void *dy);
+/* What it adds to a product whose contracted index ranks share: sum (m, n) += scale (operand F) G, rounded between the
+ * two; of m rows of the operand, with all of the contracted index (`ld` elements apart), and the outputs [first, first
+ * + n). forward: F is A^T, G is B^T; else B and A. */
+tess_status tess_low_rank_add(const tess_layer_call *call, const tess_linear *linear, bool forward, const void *operand,
+                              int64_t ld, int64_t m, int64_t first, int64_t n, float *sum);
 /* One of the maps has an adapter. */
 tess_status tess_low_rank_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n,
                                           void *fusing, void *dx);

@@ -3,7 +3,11 @@
  *     y = x W + b + z B^T;   dB = dy^T z;   dA = dz^T x;   dx = dy W^T + dz A
  *
  * z and dz are rounded to the compute dtype, as every operand of a product. All products of y, and all of dx, add up in
- * float32 and are rounded once. Backward makes z again, for 2 T r (in + out) operations and no memory. */
+ * float32 and are rounded once. Backward makes z again, for 2 T r (in + out) operations and no memory.
+ *
+ * Of ranks that share the map each has its columns of A, or its rows of B, beside the inputs or outputs that are its
+ * own. z then contracts inputs that are cut, or dz outputs: every rank gathers the operand and the factor, and computes
+ * all of it. What contracts neither needs nobody. */
 #include "nn/layers/layers.h"
 
 static bool is_narrow(const tess_layer_call *c)
@@ -11,9 +15,9 @@ static bool is_narrow(const tess_layer_call *c)
     return c->dtype != TESS_F32;
 }
 
+/* low (m, rank) = scale g.a g.b */
 static tess_status into_low(const tess_layer_call *c, const tess_low_rank *adapter, tess_gemm g)
 {
-    g.m = c->T;
     g.n = adapter->rank;
     g.c = c->low_rank.low;
     g.ldc = adapter->rank;
@@ -22,34 +26,91 @@ static tess_status into_low(const tess_layer_call *c, const tess_low_rank *adapt
     return c->kernels->scale(c->stream, g.c, adapter->scale, g.c, g.m * g.n, c->dtype);
 }
 
+/* All of A (rank, in), or of B (out, rank): this rank's, or where ranks share it gathered. */
+static tess_status whole_factor(const tess_layer_call *c, const tess_linear *l, bool a, const void **factor)
+{
+    tess_cut cut = a ? l->in : l->out, all = {cut.size, 0}, ranks = {l->adapter.rank, 0};
+    *factor = c->w[a ? l->adapter.a : l->adapter.b];
+    if (!tess_is_split(c, cut))
+        return TESS_OK;
+    const tess_exchange exchange = {.what = "adapter",
+                                    .held = {a ? ranks : cut, a ? cut : ranks},
+                                    .wanted = {a ? ranks : all, a ? all : ranks},
+                                    .element = tess_dtype_size(c->dtype),
+                                    .mine = *factor,
+                                    .ld = a ? l->n_in : l->adapter.rank,
+                                    .into = c->low_rank.factor,
+                                    .into_ld = a ? cut.size : l->adapter.rank};
+    *factor = c->low_rank.factor;
+    return tess_meet(c, exchange);
+}
+
+/* Of m rows with all inputs. */
+static tess_status project_rows(const tess_layer_call *c, const tess_linear *l, const void *x, int64_t ld, int64_t m)
+{
+    const void *a;
+    TESS_TRY(whole_factor(c, l, true, &a));
+    return into_low(
+        c, &l->adapter,
+        (tess_gemm){.m = m, .k = l->in.size, .a = x, .lda = ld, .b = a, .ldb = l->in.size, .trans_b = true});
+}
+
+/* Of m rows with all outputs. */
+static tess_status project_gradient_rows(const tess_layer_call *c, const tess_linear *l, const void *dy, int64_t ld,
+                                         int64_t m)
+{
+    const void *b;
+    TESS_TRY(whole_factor(c, l, false, &b));
+    return into_low(c, &l->adapter,
+                    (tess_gemm){.m = m, .k = l->out.size, .a = dy, .lda = ld, .b = b, .ldb = l->adapter.rank});
+}
+
+/* All of an operand, of which ranks may share the columns. */
+static tess_status whole_operand(const tess_layer_call *c, tess_cut columns, const void **x, int64_t *ld)
+{
+    tess_cut rows = {c->T, 0};
+    if (!tess_is_split(c, columns))
+        return TESS_OK;
+    const tess_exchange exchange = {.what = "operand",
+                                    .held = {rows, columns},
+                                    .wanted = {rows, {columns.size, 0}},
+                                    .element = tess_dtype_size(c->dtype),
+                                    .mine = *x,
+                                    .ld = *ld,
+                                    .into = c->low_rank.all,
+                                    .into_ld = columns.size};
+    *x = c->low_rank.all;
+    *ld = columns.size;
+    return tess_meet(c, exchange);
+}
+
 /* z */
 static tess_status project(const tess_layer_call *c, const tess_linear *l, const void *x)
 {
-    return into_low(
-        c, &l->adapter,
-        (tess_gemm){.k = l->n_in, .a = x, .lda = l->n_in, .b = c->w[l->adapter.a], .ldb = l->n_in, .trans_b = true});
+    int64_t ld = l->n_in;
+    TESS_TRY(whole_operand(c, l->in, &x, &ld));
+    return project_rows(c, l, x, ld, c->T);
 }
 
 /* dz */
 static tess_status project_gradient(const tess_layer_call *c, const tess_linear *l, const void *dy)
 {
-    return into_low(
-        c, &l->adapter,
-        (tess_gemm){
-            .k = l->n_out, .a = dy, .lda = tess_linear_row(l), .b = c->w[l->adapter.b], .ldb = l->adapter.rank});
+    int64_t ld = tess_linear_row(l);
+    TESS_TRY(whole_operand(c, l->out, &dy, &ld));
+    return project_gradient_rows(c, l, dy, ld, c->T);
 }
 
-/* sum (T, n) += low F, of a factor F that is stored (r, n), or with trans_b (n, r). */
-static tess_status add_low(const tess_layer_call *c, int64_t rank, const void *factor, int64_t n, bool trans_b,
-                           float *sum, int64_t ld)
+/* sum (m, n) += low F, of n columns of a factor F that is stored (r, ldb), or with trans_b (n, ldb). */
+static tess_status add_low(const tess_layer_call *c, int64_t rank, int64_t m, const void *factor, int64_t ldb,
+                           int64_t n, bool trans_b, float *sum, int64_t ld)
 {
-    const tess_gemm g = {.m = c->T,
+    const tess_gemm g = {.m = m,
                          .n = n,
                          .k = rank,
                          .a = c->low_rank.low,
                          .lda = rank,
                          .b = factor,
-                         .ldb = trans_b ? rank : n,
+                         .ldb = ldb,
                          .c = sum,
                          .ldc = ld,
                          .trans_b = trans_b,
@@ -80,7 +141,8 @@ tess_status tess_low_rank_forward(const tess_layer_call *c, const tess_linear *l
     }
     TESS_TRY(tess_linear_own_forward(c, &map, x, sum, TESS_F32));
     TESS_TRY(project(c, l, x));
-    TESS_TRY(add_low(c, l->adapter.rank, c->w[l->adapter.b], l->n_out, true, sum, tess_linear_row(&map)));
+    TESS_TRY(add_low(c, l->adapter.rank, c->T, c->w[l->adapter.b], l->adapter.rank, l->n_out, true, sum,
+                     tess_linear_row(&map)));
     return is_narrow(c) ? round_rows(c, l->n_out, y, tess_linear_row(l)) : TESS_OK;
 }
 
@@ -103,6 +165,15 @@ tess_status tess_low_rank_backward_params(const tess_layer_call *c, const tess_l
     return c->kernels->gemm(c->stream, &g);
 }
 
+tess_status tess_low_rank_add(const tess_layer_call *c, const tess_linear *l, bool forward, const void *operand,
+                              int64_t ld, int64_t m, int64_t first, int64_t n, float *sum)
+{
+    int64_t r = l->adapter.rank;
+    TESS_TRY(forward ? project_rows(c, l, operand, ld, m) : project_gradient_rows(c, l, operand, ld, m));
+    const void *factor = c->w[forward ? l->adapter.b : l->adapter.a];
+    return add_low(c, r, m, tess_at(c, factor, forward ? first * r : first), forward ? r : l->n_in, n, forward, sum, n);
+}
+
 tess_status tess_low_rank_backward_inputs(const tess_layer_call *c, const tess_linear_grad *grads, int n, void *fusing,
                                           void *dx)
 {
@@ -114,7 +185,7 @@ tess_status tess_low_rank_backward_inputs(const tess_layer_call *c, const tess_l
         if (l->adapter.rank == 0)
             continue;
         TESS_TRY(project_gradient(c, l, grads[i].dy));
-        TESS_TRY(add_low(c, l->adapter.rank, c->w[l->adapter.a], n_in, false, sum, n_in));
+        TESS_TRY(add_low(c, l->adapter.rank, c->T, c->w[l->adapter.a], n_in, n_in, false, sum, n_in));
     }
     return is_narrow(c) ? round_rows(c, n_in, dx, n_in) : TESS_OK;
 }

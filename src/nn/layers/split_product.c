@@ -82,7 +82,7 @@ static tess_status find_weight(const tess_layer_call *c, const split_share *s, s
 /* y (m, n). Terms of one stored matrix, as GPT-2's q, k and v, are one product, as they are for one rank: where a term
  * ends can matter to the order of a sum. */
 static tess_status product(const tess_layer_call *c, const split_share *s, const split_term *terms, int n_terms,
-                           int64_t width, const void *bias, void *fusing, void *y)
+                           int64_t width, const void *bias, void *fusing, void *y, tess_dtype y_dtype)
 {
     bool whole = terms[0].linear->stored_whole;
     tess_gemm_fused f = {.work = fusing, .n_terms = whole ? 0 : n_terms - 1};
@@ -99,7 +99,7 @@ static tess_status product(const tess_layer_call *c, const split_share *s, const
                        .bias = bias,
                        .trans_b = !stores_depth_first(&terms[i]),
                        .ab_dtype = c->dtype,
-                       .c_dtype = c->dtype,
+                       .c_dtype = y_dtype,
                        .leaf = terms[i].forward ? terms[i].linear->in_leaf : terms[i].linear->out_leaf};
         if (i == 0)
             f.g = g;
@@ -109,6 +109,19 @@ static tess_status product(const tess_layer_call *c, const split_share *s, const
     return f.n_terms == 0 ? c->kernels->gemm(c->stream, &f.g) : c->kernels->gemm_fused(c->stream, &f);
 }
 
+/* The same of maps with adapters, whose parts are added in float32 before it is rounded. */
+static tess_status adapted_product(const tess_layer_call *c, const split_share *s, const split_term *terms, int n_terms,
+                                   int64_t width, const void *bias, void *fusing, void *y)
+{
+    float *sum = c->dtype == TESS_F32 ? y : c->low_rank.sum;
+    TESS_TRY(product(c, s, terms, n_terms, width, bias, fusing, sum, TESS_F32));
+    for (int i = 0; i < n_terms; i++)
+        if (terms[i].linear->adapter.rank > 0)
+            TESS_TRY(tess_low_rank_add(c, terms[i].linear, terms[i].forward, terms[i].operand, width, s->m, s->first,
+                                       s->n, sum));
+    return c->dtype == TESS_F32 ? TESS_OK : c->kernels->convert(c->stream, sum, TESS_F32, y, c->dtype, s->m * s->n);
+}
+
 /* y (R, size) = the sum of the terms, and bias (size) or NULL. */
 static tess_status split_product(const tess_layer_call *c, split_term *terms, int n_terms, int64_t size,
                                  const void *bias, void *fusing, void *y)
@@ -116,8 +129,11 @@ static tess_status split_product(const tess_layer_call *c, split_term *terms, in
     split_share s = share_of(c, size);
     void *mine = c->split.by_rows ? y : c->split.slice;
     int64_t width = 0, depth = 0;
-    for (int i = 0; i < n_terms; i++)
+    bool adapted = false;
+    for (int i = 0; i < n_terms; i++) {
         width += contracted(&terms[i]).size;
+        adapted |= terms[i].linear->adapter.rank > 0;
+    }
     for (int i = 0; i < n_terms; i++) {
         terms[i].operand = tess_at(c, c->split.operands, depth);
         terms[i].weight = tess_at(c, c->split.weights, s.n * depth);
@@ -125,7 +141,9 @@ static tess_status split_product(const tess_layer_call *c, split_term *terms, in
         TESS_TRY(gather_operand(c, &s, &terms[i], width));
         TESS_TRY(find_weight(c, &s, &terms[i]));
     }
-    TESS_TRY(product(c, &s, terms, n_terms, width, bias != NULL ? tess_at(c, bias, s.first) : NULL, fusing, mine));
+    bias = bias != NULL ? tess_at(c, bias, s.first) : NULL;
+    TESS_TRY(adapted ? adapted_product(c, &s, terms, n_terms, width, bias, fusing, mine)
+                     : product(c, &s, terms, n_terms, width, bias, fusing, mine, c->dtype));
     return c->split.by_rows ? TESS_OK : tess_stream_from_columns(c, s.outputs, mine, y);
 }
 

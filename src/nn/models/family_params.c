@@ -82,17 +82,20 @@ static int add_factor(tess_model *model, int unit, const char *map, const char *
 }
 
 /* As PEFT begins: A uniform as a Linear's weight (kaiming_uniform_ with a = sqrt(5): bound 1 / sqrt(in)), B zero, so
- * that nothing changes. */
-static tess_low_rank add_adapter(tess_model *model, int unit, const char *map, int64_t n_in, int64_t n_out)
+ * that nothing changes. Of ranks that share the map's inputs or outputs each has its columns of A or rows of B. */
+static tess_low_rank add_adapter(tess_model *model, int unit, const char *map, tess_cut in, tess_cut out)
 {
     const tess_lora *lora = &model->config.lora;
-    double bound = 1 / sqrt((double)n_in);
-    return (tess_low_rank){
-        .a = add_factor(model, unit, map, "A", TESS_INIT_UNIFORM, bound, lora->rank, n_in),
-        .b = add_factor(model, unit, map, "B", TESS_INIT_ZERO, 0, n_out, lora->rank),
+    double bound = 1 / sqrt((double)in.size);
+    const tess_low_rank adapter = {
+        .a = add_factor(model, unit, map, "A", TESS_INIT_UNIFORM, bound, lora->rank, in.size),
+        .b = add_factor(model, unit, map, "B", TESS_INIT_ZERO, 0, out.size, lora->rank),
         .rank = lora->rank,
         .scale = (float)tess_lora_scale(lora),
     };
+    cut_param(model, unit, adapter.a, 1, in);
+    cut_param(model, unit, adapter.b, 0, out);
+    return adapter;
 }
 
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map)
@@ -115,7 +118,7 @@ tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name
     linear.ld = in_out ? linear.n_out : linear.n_in;
     snprintf(full, sizeof(full), "%s.%s", prefix, name);
     if (tess_lora_adapts(&model->config.lora, full))
-        linear.adapter = add_adapter(model, unit, full, n_in, n_out);
+        linear.adapter = add_adapter(model, unit, full, map->in, map->out);
     return linear;
 }
 

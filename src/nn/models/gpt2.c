@@ -77,6 +77,16 @@ static tess_linear third_of(const tess_model *model, const tess_linear *c_attn, 
     return part;
 }
 
+/* Its q, k and v are parts of one map, and of one B. */
+static void refuse_adapter(tess_model *model, const tess_linear *c_attn)
+{
+    if (model->built == TESS_OK && model->part.tp_degree > 1 && c_attn->adapter.rank > 0)
+        model->built =
+            TESS_FAIL(TESS_E_UNSUPPORTED,
+                      "lora.targets: ranks that share layers have no adapter of GPT-2's c_attn, which is q, k and "
+                      "v in one: name c_proj and c_fc alone, or set parallelism.tensor_parallel_degree=1");
+}
+
 void tess_gpt2_build(tess_model *model)
 {
     static const char table[] = "transformer.wte.weight";
@@ -96,6 +106,7 @@ void tess_gpt2_build(tess_model *model)
         block->activation = TESS_ACT_GELU_TANH;
         block->input_norm = tess_family_add_norm(model, unit, block->name, "ln_1", C);
         block->qkv = add_conv1d(model, unit, "attn.c_attn", cut.stream, (tess_cut){3 * C, 0}, std);
+        refuse_adapter(model, &block->qkv);
         block->q = third_of(model, &block->qkv, cut.q, 0);
         block->k = third_of(model, &block->qkv, cut.q, 1);
         block->v = third_of(model, &block->qkv, cut.q, 2);

@@ -68,10 +68,10 @@ typedef struct tess_fsdp_bad_gradient {
 bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *bad);
 
 /* ---- How much memory a tess_fsdp will take ---- */
-/* One that is nobody's: units can be added to it, as to that of the first of n_shards * n_replicas ranks, which has the
- * most rows, at place `tp` of n_tp, and its bytes counted; nothing else. */
-tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int n_replicas, int n_tp,
-                                  int tp, tess_fsdp **fsdp);
+/* One that is nobody's: units can be added to it, as to that of a rank with shard `shard` (0 has the most rows), at
+ * place `tp` of n_tp, and its bytes counted; nothing else. */
+tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int shard,
+                                  int n_replicas, int n_tp, int tp, tess_fsdp **fsdp);
 
 typedef struct tess_fsdp_bytes {
     size_t params, grads, optimizer; /* of this rank; optimizer: state and work space */

@@ -4,13 +4,14 @@
 
 enum { LEAST_RESIDENT = 64 << 20 };
 
-tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int n_replicas, int n_tp,
-                                  int tp, tess_fsdp **out)
+tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int shard,
+                                  int n_replicas, int n_tp, int tp, tess_fsdp **out)
 {
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_fsdp), "plan of memory", (void **)out));
     **out = (tess_fsdp){.mem = mem,
                         .policy = *policy,
                         .n_shards = n_shards,
+                        .shard = shard,
                         .n_replicas = n_replicas,
                         .n_tp = n_tp,
                         .tp = tp,

@@ -27,7 +27,7 @@ static tess_status load_model(tess_reference *r, const char *path)
                "reference: %s is no language model: its head has %lld outputs (num_labels)", first.path,
                (long long)first.config.n_outputs);
     r->model = r->engine->whole;
-    if (first.has_config)
+    if (first.has_config || tess_model_get_config(r->model)->lora.rank > 0)
         TESS_TRY(tess_model_create(r->engine->mem, &first.config, &r->own_model));
     if (r->own_model != NULL)
         r->model = r->own_model;

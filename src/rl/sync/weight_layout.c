@@ -6,6 +6,18 @@
 
 enum { ALIGNMENT = 64 };
 
+/* Those that are frozen, or the others, from `at` on; returns where they end. */
+static size_t place(weight_layout *layout, bool frozen, size_t at)
+{
+    for (int i = 0; i < tess_model_n_params(layout->model); i++) {
+        if (tess_model_param(layout->model, i)->frozen != frozen)
+            continue;
+        layout->at[i] = at;
+        at += (layout->size[i] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return at;
+}
+
 tess_status weight_layout_create(tess_mem *mem, const tess_model *model, tess_dtype dtype, size_t bucket_bytes,
                                  weight_layout *layout)
 {
@@ -13,14 +25,20 @@ tess_status weight_layout_create(tess_mem *mem, const tess_model *model, tess_dt
     *layout = (weight_layout){.mem = mem, .model = model};
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(size_t), "layout of weights", (void **)&layout->at));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n, sizeof(size_t), "layout of weights", (void **)&layout->size));
-    for (size_t i = 0; i < n; i++) {
-        layout->at[i] = layout->bytes;
+    for (size_t i = 0; i < n; i++)
         layout->size[i] = (size_t)tess_shape_count(&tess_model_param(model, (int)i)->shape) * tess_dtype_size(dtype);
-        layout->bytes += (layout->size[i] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    }
-    layout->bucket_bytes = bucket_bytes < layout->bytes ? bucket_bytes : layout->bytes;
+    const size_t frozen = place(layout, true, 0), others = place(layout, false, 0);
+    const size_t most = frozen > others ? frozen : others;
+    layout->bucket_bytes = bucket_bytes < most ? bucket_bytes : most;
+    layout->n_frozen = (int64_t)((frozen + layout->bucket_bytes - 1) / layout->bucket_bytes);
+    layout->bytes = place(layout, false, (size_t)layout->n_frozen * layout->bucket_bytes);
     layout->n_buckets = (int64_t)((layout->bytes + layout->bucket_bytes - 1) / layout->bucket_bytes);
     return TESS_OK;
+}
+
+int64_t weight_layout_first_bucket(const weight_layout *layout, int64_t n)
+{
+    return n < WEIGHT_SYNC_COPIES ? 0 : layout->n_frozen;
 }
 
 void weight_layout_free(weight_layout *layout)

@@ -29,7 +29,7 @@ tess_status tess_weights_receive(tess_weight_receiver *r)
 {
     TESS_CHECK(!r->is_receiving, TESS_E_INTERNAL, "weights come before those on their way were taken");
     r->is_receiving = true;
-    r->n_posted = r->n_come = 0;
+    r->n_posted = r->n_come = weight_layout_first_bucket(&r->layout, r->n_taken);
     return post(r);
 }
 
@@ -77,6 +77,7 @@ tess_status tess_weights_take(tess_weight_receiver *r, int64_t step)
     r->is_receiving = false;
     TESS_TRY(compare(r, step));
     r->present = spare(r);
+    r->n_taken++;
     return TESS_OK;
 }
 
@@ -92,7 +93,7 @@ static tess_status make(tess_weight_receiver *r, tess_mem *mem, const tess_model
     TESS_TRY(weight_layout_create(mem, model, dtype, r->sync.bucket_bytes, &r->layout));
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*r->digests),
                                   "digests of weights", (void **)&r->digests));
-    for (int c = 0; c < 2; c++) {
+    for (int c = 0; c < WEIGHT_SYNC_COPIES; c++) {
         TESS_TRY(tess_mem_alloc(mem, TESS_POOL_PARAMS, r->layout.bytes, "copy of weights", (void **)&r->copy[c]));
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n_params, sizeof(*r->w[c]), "copy of weights",
                                       (void **)&r->w[c]));
@@ -126,7 +127,7 @@ void tess_weight_receiver_destroy(tess_weight_receiver **handle)
     for (int slot = 0; slot < WEIGHT_SYNC_SLOTS; slot++)
         tess_work_cancel(&r->works[slot]);
     tess_work_cancel(&r->digests_work);
-    for (int c = 0; c < 2; c++) {
+    for (int c = 0; c < WEIGHT_SYNC_COPIES; c++) {
         tess_mem_free(mem, r->w[c]);
         tess_mem_free(mem, r->copy[c]);
     }

@@ -12,6 +12,7 @@ struct tess_weight_sender {
     char *buckets[WEIGHT_SYNC_SLOTS];
     tess_work **works[WEIGHT_SYNC_SLOTS]; /* (n_mine) of the bucket in the slot; NULL: it has arrived */
     int64_t open;                         /* the bucket that is being filled */
+    int64_t n_sent;                       /* transfers */
     const void **w;                       /* of the unit at hand */
     uint64_t *digests;                    /* (n_units) */
 };
@@ -52,24 +53,28 @@ static tess_status put(tess_weight_sender *s, size_t at, const char *bytes, size
 }
 
 /* ---- Units ---- */
-static tess_status put_unit(tess_weight_sender *s, int unit)
+static tess_status put_unit(tess_weight_sender *s, int unit, bool frozen)
 {
     int first, n;
-    tess_model_unit_params(s->engine->model, unit, &first, &n);
+    const tess_model *model = s->engine->model;
+    tess_model_unit_params(model, unit, &first, &n);
     for (int i = 0; i < n; i++)
         s->w[i] = tess_unit_param(s->engine->units[unit], i);
-    s->digests[unit] = weight_layout_digest(&s->layout, unit, s->w);
+    if (!frozen)
+        s->digests[unit] = weight_layout_digest(&s->layout, unit, s->w);
     for (int i = 0; i < n; i++)
-        TESS_TRY(put(s, s->layout.at[first + i], s->w[i], s->layout.size[first + i]));
+        if (tess_model_param(model, first + i)->frozen == frozen)
+            TESS_TRY(put(s, s->layout.at[first + i], s->w[i], s->layout.size[first + i]));
     return TESS_OK;
 }
 
-static tess_status put_all(tess_weight_sender *s)
+/* Those that are frozen, or the others. */
+static tess_status put_all(tess_weight_sender *s, bool frozen)
 {
     for (int unit = 0; unit < tess_model_n_units(s->engine->model); unit++) {
         TESS_TRY(tess_unit_pre_forward(s->engine->units[unit]));
         if (s->n_mine > 0)
-            TESS_TRY(put_unit(s, unit));
+            TESS_TRY(put_unit(s, unit, frozen));
         TESS_TRY(tess_unit_post_forward(s->engine->units[unit]));
     }
     return TESS_OK;
@@ -90,9 +95,11 @@ static tess_status send_rest(tess_weight_sender *s)
 
 tess_status tess_weights_send(tess_weight_sender *s, int64_t *bytes)
 {
-    s->open = 0;
-    *bytes = (int64_t)s->layout.bytes * s->n_mine;
-    TESS_TRY_CTX(put_all(s), "send weights");
+    s->open = weight_layout_first_bucket(&s->layout, s->n_sent++);
+    *bytes = (int64_t)(s->layout.bytes - (size_t)s->open * s->layout.bucket_bytes) * s->n_mine;
+    if (s->open < s->layout.n_frozen)
+        TESS_TRY_CTX(put_all(s, true), "send weights");
+    TESS_TRY_CTX(put_all(s, false), "send weights");
     TESS_TRY_CTX(send_rest(s), "send weights");
     return TESS_OK;
 }

@@ -9,23 +9,26 @@ enum {
     WEIGHT_SYNC_SLOTS = 2     /* buckets under way */
 };
 
-/* Where parameters lie in a copy. */
+/* Where parameters lie in a copy: those that are frozen in buckets of their own, before all others. */
 typedef struct weight_layout {
     tess_mem *mem;
     const tess_model *model;
     size_t *at, *size; /* (n_params) at: multiples of 64 */
     size_t bytes, bucket_bytes;
-    int64_t n_buckets;
+    int64_t n_buckets, n_frozen; /* of them, with frozen parameters alone */
 } weight_layout;
+
+enum { WEIGHT_SYNC_COPIES = 2 }; /* a receiver has so many, and what is frozen is sent for each of them once */
 
 struct tess_weight_receiver {
     tess_weight_sync sync;
     int source;
     weight_layout layout;
-    char *copy[2];
-    const void **w[2]; /* (n_params) */
-    int present;       /* -1: none */
+    char *copy[WEIGHT_SYNC_COPIES];
+    const void **w[WEIGHT_SYNC_COPIES]; /* (n_params) */
+    int present;                        /* -1: none */
     bool is_receiving;
+    int64_t n_taken;          /* transfers */
     int64_t n_posted, n_come; /* buckets */
     tess_work *works[WEIGHT_SYNC_SLOTS], *digests_work;
     uint64_t *digests; /* (n_units) as they were sent */
@@ -35,6 +38,8 @@ struct tess_weight_receiver {
 tess_status weight_layout_create(tess_mem *mem, const tess_model *model, tess_dtype dtype, size_t bucket_bytes,
                                  weight_layout *layout);
 void weight_layout_free(weight_layout *layout);
+/* The first bucket of transfer number `n`, from 0. */
+int64_t weight_layout_first_bucket(const weight_layout *layout, int64_t n);
 /* Of the last bucket less than of the others. */
 size_t weight_layout_bucket_size(const weight_layout *layout, int64_t bucket);
 /* Of unit `unit` whose parameters w (of the unit) are. */

@@ -14,10 +14,14 @@ static const int64_t lengths[] = {1, 40, 5, 64, 17, 63, 2, 70};
 enum { N_LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
 
 /* ---- Weights ---- */
-static tess_status read_weights(tess_on_policy_source *s, const char *folder, const tess_reporter *reporter)
+/* adapter: a folder; "": the model has none. */
+static tess_status read_weights(tess_on_policy_source *s, const char *folder, const char *adapter,
+                                const tess_reporter *reporter)
 {
     for (int d = 0; d < 2; d++) {
         TESS_TRY(tess_weights_open(s->mem, folder, s->model, d == 0 ? reporter : NULL, &s->weights[d]));
+        if (adapter[0] != '\0')
+            TESS_TRY(tess_weights_add_adapter(s->weights[d], adapter));
         TESS_TRY(tess_weights_whole(s->weights[d], s->stream, d == 0 ? TESS_F32 : TESS_BF16, &s->w[d]));
     }
     return TESS_OK;
@@ -66,7 +70,7 @@ tess_status tess_on_policy_open_folder(tess_mem *mem, const char *folder, int64_
     TESS_TRY(tess_model_config_set_max_length(&s->config, max_length, "--max-length"));
     TESS_TRY(open_model(s, n_threads));
     TESS_TRY(tess_os_join(s->tokenizer, sizeof(s->tokenizer), folder, "tokenizer.json"));
-    TESS_TRY(read_weights(s, folder, reporter));
+    TESS_TRY(read_weights(s, folder, "", reporter));
     s->dtype = tess_weights_dtype(s->weights[0]);
     return TESS_OK;
 }
@@ -90,15 +94,16 @@ tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config,
         "training.mixed_precision_param: nothing is generated in float16, which training could be compared with: "
         "choose bfloat16 or float32");
     TESS_TRY(tess_config_load_model(config, &s->config));
-    TESS_CHECK(s->config.lora.rank == 0, TESS_E_UNSUPPORTED,
-               "tessera verify on-policy: leave out lora.rank and lora.path; `tessera convert --adapter` merges an "
-               "adapter into its model");
+    TESS_CHECK(
+        config->lora.rank == 0, TESS_E_INVALID,
+        "tessera verify on-policy: an adapter that nobody has trained changes nothing: name one with lora.path in "
+        "place of lora.rank");
     TESS_CHECK(s->config.vocab_size > 0, TESS_E_INVALID,
                "the model's vocab_size is open until the run has trained its tokenizer: name the folder that a run has "
                "left in 'model', or state vocab_size in its config.json");
     TESS_TRY(open_model(s, n_threads));
     TESS_TRY(find_tokenizer(s, config));
-    return config->model.path[0] != '\0' ? read_weights(s, config->model.path, reporter)
+    return config->model.path[0] != '\0' ? read_weights(s, config->model.path, config->lora.path, reporter)
                                          : draw_weights(s, (uint64_t)config->debug.seed);
 }
 
