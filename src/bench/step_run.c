@@ -146,7 +146,8 @@ tess_status step_run(tess_runtime *rt, const step_plan *plan, step_look look, vo
     result->threads = tess_runtime_threads(rt);
     snprintf(result->kernels, sizeof(result->kernels), "%s", tess_stream_kernels(e->stream)->name);
     if (e->compute.apart)
-        snprintf(result->device, sizeof(result->device), "%s", tess_device_get_properties(e->compute.device)->name);
+        snprintf(result->device, sizeof(result->device), "%s, kernels %s",
+                 tess_device_get_properties(e->compute.device)->name, tess_stream_kernels(e->compute.stream)->name);
     tess_engine_destroy(&e);
     return status;
 }

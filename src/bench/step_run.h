@@ -19,7 +19,7 @@ typedef struct step_plan {
 } step_plan;
 
 typedef struct step_result {
-    char kernels[16], device[64];       /* of rank 0; device "": the host */
+    char kernels[16], device[96];       /* of rank 0; device, and its kernels; "": the host */
     int threads;                        /* of a rank */
     int64_t n_params, n_tokens;         /* target tokens of a step */
     double flops_per_token, peak_flops; /* peak of all ranks together */

@@ -263,15 +263,17 @@ static tess_status measure_peak(tess_engine *e)
 static tess_status agree_on_kernels(tess_engine *e)
 {
     char first[32] = "";
-    const char *mine = tess_stream_kernels(e->stream)->name;
-    snprintf(first, sizeof(first), "%s", mine);
+    char mine[32];
+    snprintf(mine, sizeof(mine), "%s%s%s", tess_stream_kernels(e->stream)->name, e->compute.apart ? ", " : "",
+             e->compute.apart ? tess_stream_kernels(e->compute.stream)->name : "");
+    memcpy(first, mine, sizeof(first));
     TESS_TRY_CTX(tess_broadcast(e->team, first, sizeof(first), TESS_U8, 0, NULL), "compare kernels");
     tess_status status = TESS_OK;
     if (strcmp(first, mine) != 0)
         status =
             TESS_FAIL(TESS_E_MISMATCH,
                       "kernels '%s' on host %s, but '%s' on rank 0's: results would depend on who computes what; set "
-                      "TESSERA_CPU on all hosts to what all of them have (`tessera info` lists it)",
+                      "TESSERA_CPU on all hosts to what all of them have (`tessera info` lists it), and TESSERA_CUBLAS",
                       mine, tess_runtime_host_name(e->runtime, tess_runtime_host(e->runtime)), first);
     return tess_team_agree(e->team, status);
 }
@@ -281,9 +283,9 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
     TESS_TRY(build_model(e, model_config));
     TESS_TRY(
         tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
-    TESS_TRY(agree_on_kernels(e));
     TESS_TRY(tess_compute_open_of_rank(tess_config_device(e->config), tess_runtime_rank(e->runtime), e->stream,
                                        &e->compute));
+    TESS_TRY(agree_on_kernels(e));
     TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
     return e->is_second ? TESS_OK : measure_peak(e);

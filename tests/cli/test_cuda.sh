@@ -7,7 +7,8 @@ make_model model.json
 make_config run.yaml
 fake=$TESS_CUDA_FAKE
 unset LD_LIBRARY_PATH TESSERA_CUDA TESSERA_DEVICE CUDA_VISIBLE_DEVICES
-args=(train run.yaml job.dump_folder=out job.device=cuda training.steps=3 lr_scheduler.warmup_steps=1 validation.enable=false
+export TESSERA_CUBLAS=off
+args=(train run.yaml job.dump_folder=out job.device=cuda training.steps=3 training.global_batch_size=4 lr_scheduler.warmup_steps=1 validation.enable=false
     training.mixed_precision_param=float32)
 
 bad() { # NAME TEXT VARIABLE=VALUE...
@@ -63,6 +64,10 @@ for text in 'driver:  supports CUDA 13.0' 'gpu 1:   Fake GPU B (0000:11:00.0), c
     'peers:   all read' "plug-in: $plugin, CUDA 13.0, sm_80" 'cublas:  '; do
     grep -qF "$text" info && pass "info: $text" || fail "info: no \"$text\" in: $(head -n 12 info)"
 done
+expect "info: cuBLAS by its path" 0 "/cublas/libcublasLt.so.13: products in bfloat16" env LD_LIBRARY_PATH="$fake:$fake/cublas" TESSERA_CUBLAS= \
+    "$tessera" info
+expect "info: cuBLAS is not wanted" 0 "TESSERA_CUBLAS is off: products in bfloat16 by Tessera's own kernel" "$tessera" info
+bad "a cuBLAS that is none" "expected off or the path" TESSERA_CUBLAS=mine
 
 # ---- Whole runs: test_golden_cuda has more
 TESSERA_CPU=ref "$tessera" "${args[@]}" job.dump_folder=ref job.device=cpu >log 2>&1 || { cat log; exit 1; }
@@ -73,10 +78,17 @@ expect "too little memory" 1 "a smaller training.local_batch_size" env CUDA_FAKE
 cp output refused
 expect "and how much there is" 0 "of 48.8 KiB free: cuda:0 (Fake GPU A): allocate: CUDA_ERROR_OUT_OF_MEMORY" cat refused
 
+# ---- Errors of the hardware: memory that ECC cannot correct, once
+env CUDA_FAKE=devices=1,fail=cuStreamSynchronize:20:214 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 job.dump_folder=ecc recovery.enable=true \
+    recovery.backoff_s=0.1 debug.trace=false >log 2>&1 || fail "after an error of the GPU: $(tail -n 3 log)"
+grep -q 'CUDA_ERROR_ECC_UNCORRECTABLE (214, .*reset the GPU (nvidia-smi -r).*all ranks start again' log && pass "an error of the GPU is named" ||
+    fail "an error of the GPU: $(tail -n 3 log)"
+cmp -s ref/model/model.safetensors ecc/model/model.safetensors && pass "and leaves the bits" || fail "an error of the GPU leaves other bits"
+
 # ---- Benches
 expect "bench kernels" 0 "stated   989.4 TFLOP/s in bf16" env CUDA_FAKE=devices=1 "$tessera" bench kernels --quick --device cuda --json=kernels.json --filter layernorm
 grep -q '"device": "cuda:0 (Fake GPU A), kernels cuda, timed by its own events"' kernels.json && grep -q '"name": "layernorm backward bf16' kernels.json &&
     pass "bench kernels: its JSON" || fail "bench kernels: $(head -n 20 kernels.json)"
-expect "bench step" 0 "device   cuda:0 (Fake GPU A)" env CUDA_FAKE=devices=1 "$tessera" bench step --quick --device cuda --model model.json \
+expect "bench step" 0 "device   cuda:0 (Fake GPU A), kernels cuda" env CUDA_FAKE=devices=1 "$tessera" bench step --quick --device cuda --model model.json \
     --batch 2 --micro 1 --seq 17 -n 2
 finish

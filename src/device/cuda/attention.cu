@@ -101,9 +101,11 @@ template <typename E, int N>
 static __device__ inline void load_rows(float to[][N * WARP], int tile, const E *x, int64_t stride, int64_t rows,
                                         int64_t D)
 {
-    for (int64_t e = threadIdx.x; e < tile * D; e += THREADS)
-        if (e / D < rows)
-            to[e / D][e % D] = cuda_load(x + e / D * stride + e % D);
+    for (int64_t e = threadIdx.x; e < tile * D; e += THREADS) {
+        cuda_division row = cuda_divide(e, D);
+        if (row.quotient < rows)
+            to[row.quotient][row.rest] = cuda_load(x + row.quotient * stride + row.rest);
+    }
 }
 
 /* dot[r][i] goes on: row r of the warp with other i of this lane, over the stretch's channels. */
@@ -262,7 +264,8 @@ template <typename E> static __global__ void delta_kernel(attention_call c, int 
     const tess_attention_seq &s = c.seqs[seq].s;
     TESS_CUDA_EACH(i, s.q_len * c.H)
     {
-        int64_t row = s.q_begin + i / c.H, h = i % c.H;
+        cuda_division token = cuda_divide(i, c.H);
+        int64_t row = s.q_begin + token.quotient, h = token.rest;
         const E *x = (const E *)c.dout + row * c.dout_stride + h * c.D,
                 *y = (const E *)c.out + row * c.out_stride + h * c.D;
         float sum = 0;

@@ -22,9 +22,10 @@ template <typename W> static __global__ void move_rows_kernel(row_moves m)
     int64_t words = (int64_t)(m.row_bytes / sizeof(W));
     TESS_CUDA_EACH(i, m.n * words)
     {
-        int64_t row = i / words, from = m.index != NULL ? m.index[row] : row;
+        cuda_division row = cuda_divide(i, words);
+        int64_t from = m.index != NULL ? m.index[row.quotient] : row.quotient;
         const W *x = (const W *)(m.x + (size_t)from * m.x_stride);
-        ((W *)(m.y + (size_t)row * m.y_stride))[i % words] = x[i % words];
+        ((W *)(m.y + (size_t)row.quotient * m.y_stride))[row.rest] = x[row.rest];
     }
 }
 

@@ -4,29 +4,13 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "device/cuda/cuda_driver.h"
+#include "device/cuda/cuda_impl.h"
 #include "device/cuda/cuda_load.h"
+#include "device/cuda/cuda_products.h"
 #include "device/ref/ref_attention.h"
-#include "device/stream_impl.h"
 
 /* Bytes of a stream for uploads on their way. */
 enum { UPLOAD_BYTES = 256 << 10, UPLOAD_ALIGN = 64 };
-
-typedef struct cuda_device {
-    tess_device base;
-    const cuda_driver *cu;
-    const cuda_plugin *plugin;
-    cuda_context context;       /* the GPU's primary one, which CUDA's runtime in the plug-in uses, too */
-    const char *_Atomic newest; /* kernel that was enqueued, for messages */
-} cuda_device;
-
-typedef struct cuda_stream {
-    tess_stream base;
-    tess_kernels table;
-    cuda_queue queue;
-    char *uploads;   /* (UPLOAD_BYTES) pinned; NULL: none yet */
-    size_t uploaded; /* bytes of it that the queue may still read */
-} cuda_stream;
 
 typedef struct cuda_event {
     tess_event base;
@@ -39,8 +23,7 @@ static tess_status check(const cuda_device *d, int error, const char *what)
     return tess_cuda_is_of_queue(error) ? tess_fail_context(status, "newest kernel %s", d->newest) : status;
 }
 
-/* Before every call that works in the context of the thread. */
-static tess_status enter(const cuda_device *d)
+tess_status tess_cuda_enter(const cuda_device *d)
 {
     return check(d, d->cu->context_set(d->context), "make its context the thread's");
 }
@@ -68,7 +51,7 @@ static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *wha
     cuda_device *d = (cuda_device *)device;
     cuda_address memory = 0;
     (void)what;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     int error = d->cu->memory_alloc(&memory, bytes > 0 ? bytes : 1);
     if (error != 0)
         return fail_alloc(d, error, bytes);
@@ -96,7 +79,7 @@ static void cuda_free(tess_device *device, void *memory, size_t bytes)
 static tess_status pin(tess_device *device, void *host, size_t bytes)
 {
     cuda_device *d = (cuda_device *)device;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     return check(d, d->cu->host_register(host, bytes, 0), "lock memory of the host for copies");
 }
 
@@ -153,9 +136,12 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     s->base.device = device;
     s->base.mem = device->mem;
     s->base.kernels = &s->table;
-    TESS_GOTO(fill_table(d, &s->table), block);
+    TESS_GOTO(fill_table(d, &s->own), block);
+    s->table = s->own;
+    if (d->products != NULL)
+        tess_cuda_products_fill(d->products, s);
     TESS_GOTO(tess_threads_create(device->mem, n_threads, &s->base.threads), block);
-    TESS_GOTO(enter(d), threads);
+    TESS_GOTO(tess_cuda_enter(d), threads);
     TESS_GOTO(check(d, d->cu->queue_create(&s->queue, CUDA_QUEUE_NON_BLOCKING), "create a queue"), threads);
     *stream = &s->base;
     return TESS_OK;
@@ -169,14 +155,14 @@ block:
 static tess_status copy(tess_stream *stream, void *to, const void *from, size_t bytes)
 {
     cuda_device *d = (cuda_device *)stream->device;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     return check(d, d->cu->copy(address(to), address(from), bytes, ((cuda_stream *)stream)->queue), "copy");
 }
 
 static tess_status fill(tess_stream *stream, void *to, int byte, size_t bytes)
 {
     cuda_device *d = (cuda_device *)stream->device;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     return check(d, d->cu->fill(address(to), (unsigned char)byte, bytes, ((cuda_stream *)stream)->queue), "fill");
 }
 
@@ -184,7 +170,7 @@ static tess_status synchronize(tess_stream *stream)
 {
     cuda_stream *s = (cuda_stream *)stream;
     cuda_device *d = (cuda_device *)stream->device;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     TESS_TRY(check(d, d->cu->queue_synchronize(s->queue), "wait for a stream"));
     s->uploaded = 0;
     return TESS_OK;
@@ -213,7 +199,7 @@ static tess_status create_event(tess_device *device, unsigned flags, tess_event 
 {
     cuda_device *d = (cuda_device *)device;
     cuda_event *e;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*e), "event", (void **)&e));
     tess_status status = check(d, d->cu->ticket_create(&e->ticket, flags), "create an event");
     if (status != TESS_OK) {
@@ -245,7 +231,7 @@ static void event_destroy(tess_event *event)
 static tess_status event_record(tess_event *event, tess_stream *stream)
 {
     cuda_device *d = (cuda_device *)event->device;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     return check(d, d->cu->ticket_record(((cuda_event *)event)->ticket, ((cuda_stream *)stream)->queue),
                  "record an event");
 }
@@ -253,7 +239,7 @@ static tess_status event_record(tess_event *event, tess_stream *stream)
 static tess_status event_wait(tess_event *event, tess_stream *stream)
 {
     cuda_device *d = (cuda_device *)event->device;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     return check(d, d->cu->queue_wait(((cuda_stream *)stream)->queue, ((cuda_event *)event)->ticket, 0),
                  "have a stream wait for an event");
 }
@@ -261,7 +247,7 @@ static tess_status event_wait(tess_event *event, tess_stream *stream)
 static tess_status event_query(tess_event *event, bool *done)
 {
     cuda_device *d = (cuda_device *)event->device;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     int error = d->cu->ticket_query(((cuda_event *)event)->ticket);
     *done = error == 0;
     return error == CUDA_NOT_READY ? TESS_OK : check(d, error, "ask for an event");
@@ -270,7 +256,7 @@ static tess_status event_query(tess_event *event, bool *done)
 static tess_status event_synchronize(tess_event *event)
 {
     cuda_device *d = (cuda_device *)event->device;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     return check(d, d->cu->ticket_synchronize(((cuda_event *)event)->ticket), "wait for an event");
 }
 
@@ -278,7 +264,7 @@ static tess_status event_elapsed(const tess_event *from, const tess_event *to, d
 {
     cuda_device *d = (cuda_device *)from->device;
     float ms = 0;
-    TESS_TRY(enter(d));
+    TESS_TRY(tess_cuda_enter(d));
     TESS_TRY(check(d, d->cu->ticket_elapsed(&ms, ((const cuda_event *)from)->ticket, ((const cuda_event *)to)->ticket),
                    "ask for the time between two events"));
     *seconds = (double)ms * 1e-3;
@@ -325,6 +311,7 @@ static const cuda_services services = {
 /* The context stays for the next device of the process: CUDA's runtime in the plug-in has its kernels there. */
 static void close_cuda(tess_device *device)
 {
+    tess_cuda_products_destroy(&((cuda_device *)device)->products);
     tess_mem_destroy(&device->counted);
     pthread_mutex_destroy(&device->lock);
     tess_mem_free(device->mem, device);
@@ -441,6 +428,7 @@ tess_status tess_cuda_device_open(tess_mem *mem, const char *name, int number, t
     TESS_GOTO(tess_mem_create(&d->base.counted), block);
     TESS_GOTO(start(d, name, number), counted);
     d->plugin->begin(&services);
+    TESS_GOTO(tess_cuda_products_create(d, &d->products), counted);
     pthread_mutex_init(&d->base.lock, NULL);
     *device = &d->base;
     return TESS_OK;

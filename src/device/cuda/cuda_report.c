@@ -1,13 +1,12 @@
 #include "device/cuda/cuda_report.h"
 
-#include <glob.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text/text.h"
 #include "device/cuda/cuda_driver.h"
+#include "device/cuda/cuda_find.h"
 #include "device/cuda/cuda_load.h"
 
 static void begin(tess_cuda_fact *f, const char *name)
@@ -25,54 +24,28 @@ static void report_failure(tess_cuda_fact *f)
 }
 
 /* ---- Software ---- */
-/* A file's folder: below an environment's variable where one is named, else absolute; patterns of glob(3). */
-static const struct {
-    const char *variable, *pattern;
-} folders[] = {
-    {"CUDA_HOME", "/lib64"},
-    {"CUDA_PATH", "/lib64"},
-    {NULL, "/usr/local/cuda/lib64"},
-    {NULL, "/usr/lib/*-linux-gnu"},
-    {NULL, "/usr/lib64"},
-    {"VIRTUAL_ENV", "/lib/python3*/site-packages/nvidia/*/lib"},
-    {"CONDA_PREFIX", "/lib"},
-    {"CONDA_PREFIX", "/lib/python3*/site-packages/nvidia/*/lib"},
-    {"HOME", "/.local/lib/python3*/site-packages/nvidia/*/lib"},
-    {NULL, "/usr/local/lib/python3*/dist-packages/nvidia/*/lib"},
-};
+#define WHERE "in LD_LIBRARY_PATH, CUDA_HOME, /usr/local/cuda, the system's folders and Python's nvidia/*/lib"
 
-static bool find_in(const char *folder, const char *pattern, const char *file, char path[PATH_MAX])
-{
-    char whole[PATH_MAX];
-    glob_t found;
-    if (snprintf(whole, sizeof(whole), "%s%s/%s", folder, pattern, file) >= (int)sizeof(whole))
-        return false;
-    bool any = glob(whole, 0, NULL, &found) == 0 && realpath(found.gl_pathv[0], path) != NULL;
-    globfree(&found);
-    return any;
-}
+#define OWN_PRODUCTS "products in bfloat16 by Tessera's own kernel, which uses no tensor cores"
 
-static bool find_in_library_path(const char *file, char path[PATH_MAX])
+/* What TESSERA_CUBLAS says is right is only known where a device opens. */
+static void look_for_cublas(tess_cuda_fact *f)
 {
-    char folder[PATH_MAX];
-    const char *at = getenv("LD_LIBRARY_PATH");
-    for (size_t n; at != NULL && *at != '\0'; at += n + (at[n] == ':')) {
-        n = strcspn(at, ":");
-        snprintf(folder, sizeof(folder), "%.*s", (int)n, at);
-        if (n > 0 && find_in(folder, "", file, path))
-            return true;
+    char path[PATH_MAX];
+    const char *wish = getenv("TESSERA_CUBLAS");
+    begin(f, "cublas");
+    if (wish != NULL && strcmp(wish, "off") == 0)
+        snprintf(f->text, sizeof(f->text), "TESSERA_CUBLAS is off: " OWN_PRODUCTS);
+    else if (wish != NULL && wish[0] != '\0')
+        snprintf(f->text, sizeof(f->text), "%s, as TESSERA_CUBLAS says", wish);
+    else if (tess_cuda_find_library("libcublasLt.so.1[0-9]*", path))
+        snprintf(f->text, sizeof(f->text), "%s: products in bfloat16; TESSERA_CUBLAS=off does without", path);
+    else {
+        f->missing = true;
+        snprintf(f->text, sizeof(f->text),
+                 "not found " WHERE ": " OWN_PRODUCTS "; install cuBLAS (NVIDIA's repository: libcublas-13-0; Debian: "
+                 "libcublaslt12; pip: nvidia-cublas)");
     }
-    return false;
-}
-
-static bool find_library(const char *file, char path[PATH_MAX])
-{
-    bool found = find_in_library_path(file, path);
-    for (size_t i = 0; !found && i < sizeof(folders) / sizeof(folders[0]); i++) {
-        const char *folder = folders[i].variable != NULL ? getenv(folders[i].variable) : "";
-        found = folder != NULL && find_in(folder, folders[i].pattern, file, path);
-    }
-    return found;
 }
 
 /* The file of a library, which bears its version. Loading it would take longer than all else here. */
@@ -80,12 +53,9 @@ static void look_for_library(tess_cuda_fact *f, const char *name, const char *fi
 {
     char path[PATH_MAX];
     begin(f, name);
-    f->missing = !find_library(file, path);
+    f->missing = !tess_cuda_find_library(file, path);
     if (f->missing)
-        snprintf(f->text, sizeof(f->text),
-                 "not found in LD_LIBRARY_PATH, CUDA_HOME, /usr/local/cuda, the system's folders and Python's "
-                 "nvidia/*/lib: install %s",
-                 packages);
+        snprintf(f->text, sizeof(f->text), "not found " WHERE ": install %s", packages);
     else
         snprintf(f->text, sizeof(f->text), "%s", path);
 }
@@ -106,8 +76,7 @@ static void look_for_plugin(tess_cuda_fact *f)
 void tess_cuda_software(tess_cuda_fact facts[TESS_CUDA_SOFTWARE])
 {
     look_for_plugin(&facts[0]);
-    look_for_library(&facts[1], "cublas", "libcublasLt.so.1[0-9]*",
-                     "cuBLAS (NVIDIA's repository: libcublas-13-0; Debian: libcublaslt12; pip: nvidia-cublas)");
+    look_for_cublas(&facts[1]);
     look_for_library(&facts[2], "nccl", "libnccl.so.2*", "NCCL (Debian: libnccl2; pip: nvidia-nccl-cu13)");
 }
 

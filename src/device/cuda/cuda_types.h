@@ -56,6 +56,19 @@ TESS_SHARED int64_t cuda_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* a / b and what is left, of sizes from 0 on. A GPU divides 64 bits by a long sequence of instructions, 32 by a short
+ * one. */
+typedef struct cuda_division {
+    int64_t quotient, rest;
+} cuda_division;
+
+TESS_SHARED cuda_division cuda_divide(int64_t a, int64_t b)
+{
+    int64_t quotient = (uint64_t)(a | b) >> 32 == 0 ? (int64_t)((uint32_t)a / (uint32_t)b) : a / b;
+    cuda_division d = {quotient, a - quotient * b};
+    return d;
+}
+
 /* Into which sums over T tokens are cut. */
 TESS_SHARED int64_t cuda_token_blocks(int64_t T)
 {

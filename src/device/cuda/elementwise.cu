@@ -65,7 +65,8 @@ static __global__ void glu_forward_kernel(const E *gate, const E *up, int64_t st
 {
     TESS_CUDA_EACH(i, T * F)
     {
-        int64_t at = i / F * stride + i % F;
+        cuda_division row = cuda_divide(i, F);
+        int64_t at = row.quotient * stride + row.rest;
         cuda_store(&y[i], v_activate(cuda_load(&gate[at]), act) * cuda_load(&up[at]));
     }
 }
@@ -96,7 +97,8 @@ template <typename E> static __global__ void glu_backward_kernel(glu_gradient<E>
 {
     TESS_CUDA_EACH(i, g.T * g.F)
     {
-        int64_t at = i / g.F * g.stride + i % g.F, to = i / g.F * g.dstride + i % g.F;
+        cuda_division row = cuda_divide(i, g.F);
+        int64_t at = row.quotient * g.stride + row.rest, to = row.quotient * g.dstride + row.rest;
         float d = cuda_load(&g.dy[i]), u = cuda_load(&g.up[at]), slope;
         float activated = v_activate_with_slope(cuda_load(&g.gate[at]), g.act, &slope);
         cuda_store(&g.dgate[to], d * u * slope);
@@ -137,7 +139,8 @@ template <typename E> static __global__ void rope_kernel(rotation<E> r)
 {
     TESS_CUDA_EACH(i, r.T * r.n_heads * r.half)
     {
-        int64_t pair = i % r.half, head = i / r.half % r.n_heads, t = i / r.half / r.n_heads;
+        cuda_division by_pair = cuda_divide(i, r.half), by_head = cuda_divide(by_pair.quotient, r.n_heads);
+        int64_t pair = by_pair.rest, head = by_head.rest, t = by_head.quotient;
         int64_t angle = r.pos[t] * r.half + pair;
         E *x = r.x + t * r.stride + head * r.D + pair, *y = x + r.half;
         float a = cuda_load(x), b = cuda_load(y), c = r.cos_table[angle];

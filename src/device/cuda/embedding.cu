@@ -16,7 +16,8 @@ template <typename E> static __global__ void lookup_kernel(lookup<E> l)
 {
     TESS_CUDA_EACH(i, l.T * l.C)
     {
-        int64_t t = i / l.C, c = i % l.C;
+        cuda_division token = cuda_divide(i, l.C);
+        int64_t t = token.quotient, c = token.rest;
         float value = cuda_load(&l.table[l.ids[t] * l.C + c]);
         cuda_store(&l.out[i], l.positions != NULL ? value + cuda_load(&l.positions[l.pos[t] * l.C + c]) : value);
     }

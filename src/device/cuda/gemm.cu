@@ -108,8 +108,8 @@ template <typename E, typename C> static __global__ void add_leaves_kernel(produ
     TESS_CUDA_EACH(i, p.m * p.n)
     {
         float sum = cuda_tree<LEVELS>(p.n_leaves, [&](int64_t leaf) { return sums[leaf * p.m * p.n + i]; });
-        int64_t column = i % p.n;
-        cuda_store((C *)p.c + i / p.n * p.ldc + column, with_bias<E>(p.bias, column, sum));
+        cuda_division row = cuda_divide(i, p.n);
+        cuda_store((C *)p.c + row.quotient * p.ldc + row.rest, with_bias<E>(p.bias, row.rest, sum));
     }
 }
 

@@ -1,0 +1,78 @@
+/* NVIDIA's cublasLt, opened at run time: its functions and numbers that are used here. The declarations are ours. */
+#ifndef TESS_DEVICE_CUDA_CUBLAS_LT_H
+#define TESS_DEVICE_CUDA_CUBLAS_LT_H
+
+#include <limits.h>
+
+#include "device/cuda/cuda_driver.h"
+
+typedef struct cublasLtContext *cublas_handle;
+typedef struct cublas_product_desc *cublas_desc;
+typedef struct cublas_matrix_desc *cublas_matrix;
+typedef struct cublas_preference_desc *cublas_preference;
+
+/* How a product is computed: its size is part of the library's interface. */
+typedef struct cublas_algorithm {
+    uint64_t data[8];
+} cublas_algorithm;
+
+typedef struct cublas_proposal {
+    cublas_algorithm algorithm;
+    size_t workspace_bytes;
+    int state; /* CUBLAS_SUCCESS: the other fields are valid */
+    float waves;
+    int reserved[4];
+} cublas_proposal;
+
+/* X(what it returns, our name, the library's, parameters). An int is 0 or an error's number. */
+#define CUBLAS_LT_LIST(X)                                                                                              \
+    X(size_t, version, "cublasLtGetVersion", (void))                                                                   \
+    X(int, create, "cublasLtCreate", (cublas_handle * handle))                                                         \
+    X(int, destroy, "cublasLtDestroy", (cublas_handle handle))                                                         \
+    X(int, desc_create, "cublasLtMatmulDescCreate", (cublas_desc * desc, int compute, int scale))                      \
+    X(int, desc_destroy, "cublasLtMatmulDescDestroy", (cublas_desc desc))                                              \
+    X(int, desc_set, "cublasLtMatmulDescSetAttribute", (cublas_desc desc, int which, const void *value, size_t bytes)) \
+    X(int, matrix_create, "cublasLtMatrixLayoutCreate",                                                                \
+      (cublas_matrix * matrix, int type, uint64_t rows, uint64_t columns, int64_t ld))                                 \
+    X(int, matrix_destroy, "cublasLtMatrixLayoutDestroy", (cublas_matrix matrix))                                      \
+    X(int, preference_create, "cublasLtMatmulPreferenceCreate", (cublas_preference * preference))                      \
+    X(int, preference_destroy, "cublasLtMatmulPreferenceDestroy", (cublas_preference preference))                      \
+    X(int, preference_set, "cublasLtMatmulPreferenceSetAttribute",                                                     \
+      (cublas_preference preference, int which, const void *value, size_t bytes))                                      \
+    X(int, propose, "cublasLtMatmulAlgoGetHeuristic",                                                                  \
+      (cublas_handle handle, cublas_desc desc, cublas_matrix a, cublas_matrix b, cublas_matrix c, cublas_matrix d,     \
+       cublas_preference preference, int most, cublas_proposal *proposals, int *n))                                    \
+    X(int, multiply, "cublasLtMatmul",                                                                                 \
+      (cublas_handle handle, cublas_desc desc, const void *alpha, const void *a, cublas_matrix a_matrix,               \
+       const void *b, cublas_matrix b_matrix, const void *beta, const void *c, cublas_matrix c_matrix, void *d,        \
+       cublas_matrix d_matrix, const cublas_algorithm *algorithm, void *workspace, size_t workspace_bytes,             \
+       cuda_queue queue))
+
+typedef struct cublas_lt {
+#define X(type, name, symbol, parameters) type(*name) parameters;
+    CUBLAS_LT_LIST(X)
+#undef X
+    char path[PATH_MAX];
+} cublas_lt;
+
+enum {
+    CUBLAS_SUCCESS = 0,
+    CUBLAS_NOT_SUPPORTED = 15,
+    CUBLAS_COMPUTE_F32 = 68,
+    CUBLAS_TYPE_F32 = 0, /* as numbers of the driver's */
+    CUBLAS_TYPE_BF16 = 14,
+    CUBLAS_DESC_TRANS_A = 3,
+    CUBLAS_DESC_TRANS_B = 4,
+    CUBLAS_DESC_EPILOGUE = 7,
+    CUBLAS_DESC_BIAS = 8,
+    CUBLAS_EPILOGUE_BIAS = 4,
+    CUBLAS_PREFERENCE_WORKSPACE = 1,
+    CUBLAS_PREFERENCE_REDUCTIONS = 3, /* 0: no product is split along k */
+    CUBLAS_PREFERENCE_ALIGNMENT = 5   /* of a; then b, c, d */
+};
+
+/* Opens the library once a process; it stays. TESSERA_CUBLAS=off: none; TESSERA_CUBLAS=PATH: that file, which must be
+ * there. *lt NULL: there is none, and `why` says why. TESS_E_INVALID, TESS_E_UNSUPPORTED: the file named is not one. */
+tess_status tess_cublas_lt_open(const cublas_lt **lt, const char **why);
+
+#endif

@@ -1,0 +1,56 @@
+#include "device/cuda/cuda_find.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file's folder: below an environment's variable where one is named, else absolute; patterns of glob(3). */
+static const struct {
+    const char *variable, *pattern;
+} folders[] = {
+    {"CUDA_HOME", "/lib64"},
+    {"CUDA_PATH", "/lib64"},
+    {NULL, "/usr/local/cuda/lib64"},
+    {NULL, "/usr/lib/*-linux-gnu"},
+    {NULL, "/usr/lib64"},
+    {"VIRTUAL_ENV", "/lib/python3*/site-packages/nvidia/*/lib"},
+    {"CONDA_PREFIX", "/lib"},
+    {"CONDA_PREFIX", "/lib/python3*/site-packages/nvidia/*/lib"},
+    {"HOME", "/.local/lib/python3*/site-packages/nvidia/*/lib"},
+    {NULL, "/usr/local/lib/python3*/dist-packages/nvidia/*/lib"},
+};
+
+static bool find_in(const char *folder, const char *pattern, const char *file, char path[PATH_MAX])
+{
+    char whole[PATH_MAX];
+    glob_t found;
+    if (snprintf(whole, sizeof(whole), "%s%s/%s", folder, pattern, file) >= (int)sizeof(whole))
+        return false;
+    bool any = glob(whole, 0, NULL, &found) == 0 && realpath(found.gl_pathv[0], path) != NULL;
+    globfree(&found);
+    return any;
+}
+
+static bool find_in_library_path(const char *file, char path[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    const char *at = getenv("LD_LIBRARY_PATH");
+    for (size_t n; at != NULL && *at != '\0'; at += n + (at[n] == ':')) {
+        n = strcspn(at, ":");
+        snprintf(folder, sizeof(folder), "%.*s", (int)n, at);
+        if (n > 0 && find_in(folder, "", file, path))
+            return true;
+    }
+    return false;
+}
+
+bool tess_cuda_find_library(const char *file, char path[PATH_MAX])
+{
+    bool found = find_in_library_path(file, path);
+    for (size_t i = 0; !found && i < sizeof(folders) / sizeof(folders[0]); i++) {
+        const char *folder = folders[i].variable != NULL ? getenv(folders[i].variable) : "";
+        found = folder != NULL && find_in(folder, folders[i].pattern, file, path);
+    }
+    return found;
+}

@@ -1,0 +1,31 @@
+/* The structures behind a device and a stream of NVIDIA's, for this folder. */
+#ifndef TESS_DEVICE_CUDA_CUDA_IMPL_H
+#define TESS_DEVICE_CUDA_CUDA_IMPL_H
+
+#include "device/cuda/cuda_driver.h"
+#include "device/cuda/cuda_plugin.h"
+#include "device/stream_impl.h"
+
+typedef struct cuda_products cuda_products;
+
+typedef struct cuda_device {
+    tess_device base;
+    const cuda_driver *cu;
+    const cuda_plugin *plugin;
+    cuda_context context;       /* the GPU's primary one, which CUDA's runtime in the plug-in uses, too */
+    cuda_products *products;    /* NULL: cuBLAS is not there */
+    const char *_Atomic newest; /* kernel that was enqueued, for messages */
+} cuda_device;
+
+typedef struct cuda_stream {
+    tess_stream base;
+    tess_kernels table, own; /* own: all rows by the plug-in */
+    cuda_queue queue;
+    char *uploads;   /* (UPLOAD_BYTES) pinned; NULL: none yet */
+    size_t uploaded; /* bytes of it that the queue may still read */
+} cuda_stream;
+
+/* Before every call that works in the context of the thread. */
+tess_status tess_cuda_enter(const cuda_device *device);
+
+#endif

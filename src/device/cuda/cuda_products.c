@@ -1,0 +1,436 @@
+/* A row of C must not depend on how many rows there are (device/kernels.h), and cublasLt chooses a way of computing by
+ * that number. So each shape of weights has one plan, made at its first use: the first way proposed for many rows whose
+ * rows come out alike among 1, 7, 64, 129 and PROBE_ROWS of them, bit for bit; and, for a few rows, the first one
+ * proposed for these with the same bits. Where there is none, the plug-in's kernel computes. Proposals are a function
+ * of the GPU and the library's version, so every rank and every run has the same plans. No way splits k, and none needs
+ * work space.
+ *
+ * A gradient of weights sums over tokens: its rows do not change in number, and the first proposal is the plan. */
+#include "device/cuda/cuda_products.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "device/cuda/cublas_lt.h"
+
+enum { PROPOSALS = 8, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8 };
+
+/* Of a plan. m and n are those of C; m is 0 where a plan serves any number of rows. */
+typedef struct product_key {
+    int64_t m, n, k;
+    bool trans_a, trans_b, accumulate, bias, c_is_float;
+} product_key;
+
+typedef struct product_plan {
+    struct product_plan *next;
+    product_key key;
+    bool works; /* else the plug-in's kernel computes */
+    cublas_algorithm many, few;
+} product_plan;
+
+struct cuda_products {
+    cuda_device *device;
+    const cublas_lt *lt;
+    cublas_handle handle;
+    pthread_mutex_t lock;
+    product_plan *plans;
+    char name[16];
+};
+
+/* What the library is told of a product. It counts along columns first, so it computes C^T = B^T A^T. */
+typedef struct product_call {
+    cublas_desc desc;
+    cublas_matrix a, b, c; /* ours */
+} product_call;
+
+static tess_status check_lt(const cuda_products *p, int error, const tess_gemm *g)
+{
+    TESS_CHECK(error == CUBLAS_SUCCESS, TESS_E_INTERNAL,
+               "%s: cuBLAS (%s) gives error %d for a product of m %" PRId64 ", n %" PRId64 ", k %" PRId64
+               "; TESSERA_CUBLAS=off does without it",
+               p->device->base.properties.name, p->lt->path, error, g->m, g->n, g->k);
+    return TESS_OK;
+}
+
+/* ---- Calls ---- */
+static void unmake_call(const cuda_products *p, product_call *call)
+{
+    if (call->desc != NULL)
+        p->lt->desc_destroy(call->desc);
+    cublas_matrix matrices[] = {call->a, call->b, call->c};
+    for (size_t i = 0; i < sizeof(matrices) / sizeof(matrices[0]); i++)
+        if (matrices[i] != NULL)
+            p->lt->matrix_destroy(matrices[i]);
+    *call = (product_call){.desc = NULL};
+}
+
+static int describe_call(const cublas_lt *lt, const tess_gemm *g, product_call *call)
+{
+    const int32_t trans_a = g->trans_b, trans_b = g->trans_a, epilogue = CUBLAS_EPILOGUE_BIAS; /* of C^T */
+    const int c_type = g->c_dtype == TESS_F32 ? CUBLAS_TYPE_F32 : CUBLAS_TYPE_BF16;
+    const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
+    int error = lt->desc_create(&call->desc, CUBLAS_COMPUTE_F32, CUBLAS_TYPE_F32);
+    if (error == 0)
+        error = lt->desc_set(call->desc, CUBLAS_DESC_TRANS_A, &trans_a, sizeof(trans_a));
+    if (error == 0)
+        error = lt->desc_set(call->desc, CUBLAS_DESC_TRANS_B, &trans_b, sizeof(trans_b));
+    if (error == 0 && g->bias != NULL)
+        error = lt->desc_set(call->desc, CUBLAS_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
+    if (error == 0 && g->bias != NULL)
+        error = lt->desc_set(call->desc, CUBLAS_DESC_BIAS, &g->bias, sizeof(g->bias));
+    if (error == 0)
+        error = lt->matrix_create(&call->a, CUBLAS_TYPE_BF16, g->trans_a ? m : k, g->trans_a ? k : m, g->lda);
+    if (error == 0)
+        error = lt->matrix_create(&call->b, CUBLAS_TYPE_BF16, g->trans_b ? k : n, g->trans_b ? n : k, g->ldb);
+    return error != 0 ? error : lt->matrix_create(&call->c, c_type, n, m, g->ldc);
+}
+
+static tess_status make_call(const cuda_products *p, const tess_gemm *g, product_call *call)
+{
+    *call = (product_call){.desc = NULL};
+    tess_status status = check_lt(p, describe_call(p->lt, g, call), g);
+    if (status != TESS_OK)
+        unmake_call(p, call);
+    return status;
+}
+
+/* *fits NULL: a way that does not fit is an error. */
+static tess_status multiply(cuda_products *p, tess_stream *s, const tess_gemm *g, const cublas_algorithm *way,
+                            bool *fits)
+{
+    const float one = 1, start = g->accumulate ? 1 : 0;
+    product_call call;
+    TESS_TRY(tess_cuda_enter(p->device));
+    TESS_TRY(make_call(p, g, &call));
+    int error = p->lt->multiply(p->handle, call.desc, &one, g->b, call.b, g->a, call.a, &start, g->c, call.c, g->c,
+                                call.c, way, NULL, 0, ((cuda_stream *)s)->queue);
+    unmake_call(p, &call);
+    p->device->newest = "cublasLtMatmul";
+    if (fits != NULL) {
+        *fits = error != CUBLAS_NOT_SUPPORTED;
+        error = *fits ? error : CUBLAS_SUCCESS;
+    }
+    return check_lt(p, error, g);
+}
+
+/* Ways to compute a product of g's size, the best first, as the library estimates. */
+static tess_status propose(cuda_products *p, const tess_gemm *g, cublas_algorithm ways[PROPOSALS], int *n)
+{
+    const size_t workspace = 0;
+    const uint32_t reductions = 0, alignment = ALIGNMENT;
+    cublas_proposal proposals[PROPOSALS];
+    cublas_preference preference = NULL;
+    product_call call;
+    int n_proposals = 0;
+    *n = 0;
+    TESS_TRY(tess_cuda_enter(p->device));
+    TESS_TRY(make_call(p, g, &call));
+    int error = p->lt->preference_create(&preference);
+    if (error == 0)
+        error = p->lt->preference_set(preference, CUBLAS_PREFERENCE_WORKSPACE, &workspace, sizeof(workspace));
+    if (error == 0)
+        error = p->lt->preference_set(preference, CUBLAS_PREFERENCE_REDUCTIONS, &reductions, sizeof(reductions));
+    for (int i = 0; i < 4 && error == 0; i++)
+        error = p->lt->preference_set(preference, CUBLAS_PREFERENCE_ALIGNMENT + i, &alignment, sizeof(alignment));
+    if (error == 0)
+        error = p->lt->propose(p->handle, call.desc, call.b, call.a, call.c, call.c, preference, PROPOSALS, proposals,
+                               &n_proposals);
+    if (preference != NULL)
+        p->lt->preference_destroy(preference);
+    unmake_call(p, &call);
+    for (int i = 0; i < n_proposals && error == 0; i++)
+        if (proposals[i].state == CUBLAS_SUCCESS && proposals[i].workspace_bytes == 0)
+            ways[(*n)++] = proposals[i].algorithm;
+    return check_lt(p, error == CUBLAS_NOT_SUPPORTED ? CUBLAS_SUCCESS : error, g);
+}
+
+/* ---- Proof that rows do not depend on their number ---- */
+typedef struct product_probe {
+    tess_stream *stream;
+    tess_gemm g; /* of PROBE_ROWS rows, on operands of its own */
+    size_t row_bytes;
+    char *all, *some; /* (PROBE_ROWS, row_bytes) of the host */
+} product_probe;
+
+static int64_t whole_units(int64_t n)
+{
+    return (n + UNIT - 1) / UNIT * UNIT;
+}
+
+/* The product of a key, with rows behind each other. */
+static tess_gemm product_of(const product_key *key, int64_t m, int64_t n)
+{
+    return (tess_gemm){.m = m,
+                       .n = n,
+                       .k = key->k,
+                       .lda = whole_units(key->trans_a ? m : key->k),
+                       .ldb = whole_units(key->trans_b ? key->k : n),
+                       .ldc = whole_units(n),
+                       .trans_a = key->trans_a,
+                       .trans_b = key->trans_b,
+                       .accumulate = key->accumulate,
+                       .ab_dtype = TESS_BF16,
+                       .c_dtype = key->c_is_float ? TESS_F32 : TESS_BF16};
+}
+
+/* Of the number at k of row or column `other`. The second half of k repeats the first, in B with the other sign: exact
+ * sums would be 0, and what is left is what rounding has made of the order. 16 exponents, so that sums are rounded. */
+static uint16_t draw(const product_key *key, int64_t other, int64_t k, bool negates)
+{
+    const int64_t half = key->k / 2;
+    if (k >= 2 * half)
+        return 0;
+    uint32_t random = (uint32_t)(other * key->k + k % half) * 2654435761u;
+    uint32_t sign = negates && k >= half ? 0x8000u : 0, exponent = 112 + (random >> 8 & 15);
+    return (uint16_t)((random >> 16 & 0x807fu) ^ (sign | exponent << 7));
+}
+
+/* (rows, ld) */
+static tess_status create_operand(tess_stream *s, const product_key *key, int64_t rows, int64_t ld, bool is_b,
+                                  bool along_k, const void **out)
+{
+    size_t bytes = (size_t)(rows * ld) * sizeof(uint16_t);
+    uint16_t *numbers;
+    void *memory;
+    TESS_TRY(tess_device_alloc(tess_stream_device(s), TESS_POOL_MISC, bytes, "a product's proof", &memory));
+    *out = memory;
+    TESS_TRY(tess_mem_alloc(tess_stream_mem(s), TESS_POOL_MISC, bytes, "a product's proof", (void **)&numbers));
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < ld; j++)
+            numbers[i * ld + j] = draw(key, along_k ? i : j, along_k ? j : i, is_b);
+    tess_status status = tess_stream_copy(s, memory, numbers, bytes);
+    if (status == TESS_OK)
+        status = tess_stream_synchronize(s);
+    tess_mem_free(tess_stream_mem(s), numbers);
+    return status;
+}
+
+static void destroy_probe(product_probe *probe)
+{
+    const void *const operands[] = {probe->g.a, probe->g.b, probe->g.c, probe->g.bias};
+    for (size_t i = 0; i < sizeof(operands) / sizeof(operands[0]); i++)
+        tess_device_free(tess_stream_device(probe->stream), (void *)operands[i]);
+    tess_mem_free(tess_stream_mem(probe->stream), probe->all);
+    tess_mem_free(tess_stream_mem(probe->stream), probe->some);
+}
+
+static tess_status create_probe(tess_stream *s, const product_key *key, product_probe *probe)
+{
+    const int64_t n = key->n < PROBE_COLUMNS ? key->n : PROBE_COLUMNS;
+    *probe = (product_probe){.stream = s, .g = product_of(key, PROBE_ROWS, n)};
+    tess_gemm *g = &probe->g;
+    probe->row_bytes = (size_t)g->ldc * tess_dtype_size(g->c_dtype);
+    TESS_TRY(create_operand(s, key, PROBE_ROWS, g->lda, false, true, &g->a));
+    TESS_TRY(create_operand(s, key, g->trans_b ? n : g->k, g->ldb, true, g->trans_b, &g->b));
+    if (key->bias) { /* zeros */
+        void *bias;
+        TESS_TRY(tess_device_alloc(tess_stream_device(s), TESS_POOL_MISC, (size_t)n * sizeof(uint16_t),
+                                   "a product's proof", &bias));
+        g->bias = bias;
+    }
+    TESS_TRY(tess_device_alloc(tess_stream_device(s), TESS_POOL_MISC, PROBE_ROWS * probe->row_bytes,
+                               "a product's proof", &g->c));
+    TESS_TRY(tess_mem_alloc(tess_stream_mem(s), TESS_POOL_MISC, PROBE_ROWS * probe->row_bytes, "a product's proof",
+                            (void **)&probe->all));
+    return tess_mem_alloc(tess_stream_mem(s), TESS_POOL_MISC, PROBE_ROWS * probe->row_bytes, "a product's proof",
+                          (void **)&probe->some);
+}
+
+/* Rows first .. first + m alone, into `rows`. C begins as numbers that are none of its own. */
+static tess_status compute_rows(cuda_products *p, const product_probe *probe, const cublas_algorithm *way,
+                                int64_t first, int64_t m, char *rows, bool *fits)
+{
+    tess_gemm g = probe->g;
+    size_t bytes = (size_t)m * probe->row_bytes;
+    g.m = m;
+    g.a = (const uint16_t *)g.a + first * g.lda;
+    TESS_TRY(tess_stream_fill(probe->stream, g.c, 0x3c, bytes));
+    TESS_TRY(multiply(p, probe->stream, &g, way, fits));
+    return *fits ? tess_fetch(probe->stream, rows, g.c, bytes) : TESS_OK;
+}
+
+/* Rows of a few are those of all, which are `probe->all`; `sets` it first. */
+static tess_status proves(cuda_products *p, const product_probe *probe, const cublas_algorithm *way, bool sets,
+                          bool *good)
+{
+    static const struct {
+        int64_t first, m;
+    } parts[] = {{0, PROBE_ROWS}, {0, 1}, {129, 1}, {0, 7}, {0, 64}, {129, 64}, {0, 129}};
+    if (sets)
+        TESS_TRY(compute_rows(p, probe, way, 0, PROBE_ROWS, probe->all, good));
+    else
+        *good = true;
+    for (size_t i = sets ? 1 : 0; i < sizeof(parts) / sizeof(parts[0]) && *good; i++) {
+        TESS_TRY(compute_rows(p, probe, way, parts[i].first, parts[i].m, probe->some, good));
+        *good = *good && memcmp(probe->some, probe->all + (size_t)parts[i].first * probe->row_bytes,
+                                (size_t)parts[i].m * probe->row_bytes) == 0;
+    }
+    return TESS_OK;
+}
+
+/* The first of the ways proposed for m rows that proves good. */
+static tess_status choose(cuda_products *p, const product_probe *probe, const product_key *key, int64_t m, bool sets,
+                          cublas_algorithm *chosen, bool *found)
+{
+    cublas_algorithm ways[PROPOSALS];
+    tess_gemm g = product_of(key, m, key->n);
+    int n;
+    g.bias = key->bias ? probe->g.bias : NULL;
+    *found = false;
+    TESS_TRY(propose(p, &g, ways, &n));
+    for (int i = 0; i < n && !*found; i++) {
+        TESS_TRY(proves(p, probe, &ways[i], sets, found));
+        if (*found)
+            *chosen = ways[i];
+    }
+    return TESS_OK;
+}
+
+static tess_status prove_plan(cuda_products *p, const product_probe *probe, product_plan *plan)
+{
+    bool found;
+    TESS_TRY(choose(p, probe, &plan->key, PROBE_ROWS, true, &plan->many, &plan->works));
+    plan->few = plan->many;
+    return plan->works ? choose(p, probe, &plan->key, FEW_ROWS, false, &plan->few, &found) : TESS_OK;
+}
+
+/* ---- Plans ---- */
+static tess_status make_plan(cuda_products *p, tess_stream *s, product_plan *plan)
+{
+    cublas_algorithm ways[PROPOSALS];
+    int n;
+    if (plan->key.m == 0) {
+        product_probe probe;
+        tess_status status = create_probe(s, &plan->key, &probe);
+        if (status == TESS_OK)
+            status = prove_plan(p, &probe, plan);
+        destroy_probe(&probe);
+        return status;
+    }
+    tess_gemm g = product_of(&plan->key, plan->key.m, plan->key.n);
+    TESS_TRY(propose(p, &g, ways, &n));
+    plan->works = n > 0;
+    if (n > 0)
+        plan->many = plan->few = ways[0];
+    return TESS_OK;
+}
+
+static bool is_plan_of(const product_plan *plan, const product_key *key)
+{
+    const product_key *k = &plan->key;
+    return k->m == key->m && k->n == key->n && k->k == key->k && k->trans_a == key->trans_a &&
+           k->trans_b == key->trans_b && k->accumulate == key->accumulate && k->bias == key->bias &&
+           k->c_is_float == key->c_is_float;
+}
+
+static tess_status find_plan(cuda_products *p, tess_stream *s, const product_key *key, const product_plan **out)
+{
+    product_plan *plan = p->plans;
+    while (plan != NULL && !is_plan_of(plan, key))
+        plan = plan->next;
+    *out = plan;
+    if (plan != NULL)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc(p->device->base.mem, TESS_POOL_MISC, sizeof(*plan), "plan of a product", (void **)&plan));
+    plan->key = *key;
+    tess_status status = make_plan(p, s, plan);
+    if (status != TESS_OK) {
+        tess_mem_free(p->device->base.mem, plan);
+        return status;
+    }
+    plan->next = p->plans;
+    *out = p->plans = plan;
+    return TESS_OK;
+}
+
+/* ---- Rows of the table ---- */
+static bool is_aligned(const void *memory, int64_t ld, tess_dtype dtype)
+{
+    return (uintptr_t)memory % ALIGNMENT == 0 && (size_t)ld * tess_dtype_size(dtype) % ALIGNMENT == 0;
+}
+
+/* Where cublasLt computes. Strides of a product are alike wherever it runs, in training and in generation. */
+static bool takes(const tess_gemm *g)
+{
+    return g->ab_dtype == TESS_BF16 && g->leaf == 0 && g->m > 0 && g->n > 0 && g->k > 0 &&
+           (g->bias == NULL || (g->c_dtype == TESS_BF16 && is_aligned(g->bias, 0, TESS_BF16))) &&
+           is_aligned(g->a, g->lda, TESS_BF16) && is_aligned(g->b, g->ldb, TESS_BF16) &&
+           is_aligned(g->c, g->ldc, g->c_dtype);
+}
+
+static tess_status gemm(tess_stream *s, const tess_gemm *g)
+{
+    cuda_products *p = ((cuda_device *)s->device)->products;
+    const product_plan *plan = NULL;
+    TESS_TRY(tess_gemm_check(g));
+    if (takes(g)) {
+        const product_key key = {
+            g->trans_a ? g->m : 0, g->n, g->k, g->trans_a, g->trans_b, g->accumulate, g->bias != NULL,
+            g->c_dtype == TESS_F32};
+        pthread_mutex_lock(&p->lock);
+        tess_status status = find_plan(p, s, &key, &plan);
+        pthread_mutex_unlock(&p->lock);
+        TESS_TRY(status);
+    }
+    if (plan == NULL || !plan->works)
+        return ((cuda_stream *)s)->own.gemm(s, g);
+    return multiply(p, s, g, g->m <= FEW_ROWS ? &plan->few : &plan->many, NULL);
+}
+
+/* Leaves are the plug-in's, as they are in the row above. */
+static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
+{
+    return f->g.ab_dtype == TESS_BF16 && f->g.leaf == 0 ? tess_gemm_fused_by_rows(s, f)
+                                                        : ((cuda_stream *)s)->own.gemm_fused(s, f);
+}
+
+void tess_cuda_products_fill(cuda_products *p, cuda_stream *stream)
+{
+    stream->table.name = p->name;
+    stream->table.gemm = gemm;
+    stream->table.gemm_fused = gemm_fused;
+}
+
+/* ---- Creation ---- */
+tess_status tess_cuda_products_create(cuda_device *device, cuda_products **out)
+{
+    const cublas_lt *lt;
+    const char *why;
+    cuda_products *p;
+    *out = NULL;
+    TESS_TRY(tess_cublas_lt_open(&lt, &why));
+    if (lt == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_cuda_enter(device));
+    TESS_TRY(tess_mem_alloc(device->base.mem, TESS_POOL_MISC, sizeof(*p), "products by cuBLAS", (void **)&p));
+    p->device = device;
+    p->lt = lt;
+    snprintf(p->name, sizeof(p->name), "cuda-lt %zu", lt->version());
+    int error = lt->create(&p->handle);
+    if (error != CUBLAS_SUCCESS) {
+        tess_mem_free(device->base.mem, p);
+        return TESS_FAIL(TESS_E_UNSUPPORTED,
+                         "%s: cuBLAS (%s) does not start (error %d): install one for this GPU and its driver, or do "
+                         "without it (TESSERA_CUBLAS=off)",
+                         device->base.properties.name, lt->path, error);
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    *out = p;
+    return TESS_OK;
+}
+
+void tess_cuda_products_destroy(cuda_products **handle)
+{
+    cuda_products *p = *handle;
+    if (p == NULL)
+        return;
+    for (product_plan *plan = p->plans; plan != NULL; plan = p->plans) {
+        p->plans = plan->next;
+        tess_mem_free(p->device->base.mem, plan);
+    }
+    p->lt->destroy(p->handle);
+    pthread_mutex_destroy(&p->lock);
+    tess_mem_free(p->device->base.mem, p);
+    *handle = NULL;
+}

@@ -1,0 +1,176 @@
+/* A libcublasLt.so for tests without a GPU: matrices are the host's memory. Of the ways that it proposes, one has rows
+ * that depend on how many there are, one needs work space, and one has bits of its own: a program that takes the first
+ * which is proposed gives itself away. fake_cublas_calls counts by way. CUBLAS_FAKE=none: it proposes nothing; variant:
+ * only what is not to be taken. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/bf16.h"
+#include "device/cuda/cublas_lt.h"
+
+#define EXPORT __attribute__((visibility("default")))
+enum { INVALID = 7, WAYS = 8 };
+
+enum { VARIANT = 1, GREEDY, ASCENDING, DESCENDING, FEW }; /* ways; FEW has the bits of ASCENDING */
+
+EXPORT int fake_cublas_calls[WAYS];
+
+struct cublas_product_desc {
+    int32_t trans_a, trans_b;
+    const uint16_t *bias;
+};
+
+struct cublas_matrix_desc {
+    int type;
+    int64_t rows, columns, ld;
+};
+
+struct cublas_preference_desc {
+    size_t workspace;
+    uint32_t reductions, alignment[4];
+};
+
+#define X(type, name, symbol, parameters) EXPORT type fake_##name parameters __asm__(symbol);
+CUBLAS_LT_LIST(X)
+#undef X
+
+size_t fake_version(void)
+{
+    return 130099;
+}
+
+int fake_create(cublas_handle *handle)
+{
+    *handle = malloc(1);
+    return *handle != NULL && getenv("CUBLAS_FAKE_BROKEN") == NULL ? 0 : 1;
+}
+
+int fake_destroy(cublas_handle handle)
+{
+    free(handle);
+    return 0;
+}
+
+int fake_desc_create(cublas_desc *desc, int compute, int scale)
+{
+    *desc = calloc(1, sizeof(**desc));
+    return compute == CUBLAS_COMPUTE_F32 && scale == CUBLAS_TYPE_F32 ? 0 : INVALID;
+}
+
+int fake_desc_destroy(cublas_desc desc)
+{
+    free(desc);
+    return 0;
+}
+
+int fake_desc_set(cublas_desc desc, int which, const void *value, size_t bytes)
+{
+    if (which == CUBLAS_DESC_TRANS_A && bytes == sizeof(int32_t))
+        memcpy(&desc->trans_a, value, bytes);
+    else if (which == CUBLAS_DESC_TRANS_B && bytes == sizeof(int32_t))
+        memcpy(&desc->trans_b, value, bytes);
+    else if (which == CUBLAS_DESC_BIAS && bytes == sizeof(void *))
+        memcpy(&desc->bias, value, bytes);
+    else if (which != CUBLAS_DESC_EPILOGUE || bytes != sizeof(uint32_t))
+        return INVALID;
+    return 0;
+}
+
+int fake_matrix_create(cublas_matrix *matrix, int type, uint64_t rows, uint64_t columns, int64_t ld)
+{
+    *matrix = malloc(sizeof(**matrix));
+    **matrix = (struct cublas_matrix_desc){type, (int64_t)rows, (int64_t)columns, ld};
+    return ld >= (int64_t)rows ? 0 : INVALID;
+}
+
+int fake_matrix_destroy(cublas_matrix matrix)
+{
+    free(matrix);
+    return 0;
+}
+
+int fake_preference_create(cublas_preference *preference)
+{
+    *preference = calloc(1, sizeof(**preference));
+    (*preference)->workspace = (size_t)-1;
+    (*preference)->reductions = ~0u;
+    return 0;
+}
+
+int fake_preference_destroy(cublas_preference preference)
+{
+    free(preference);
+    return 0;
+}
+
+int fake_preference_set(cublas_preference preference, int which, const void *value, size_t bytes)
+{
+    if (which == CUBLAS_PREFERENCE_WORKSPACE && bytes == sizeof(size_t))
+        memcpy(&preference->workspace, value, bytes);
+    else if (which == CUBLAS_PREFERENCE_REDUCTIONS && bytes == sizeof(uint32_t))
+        memcpy(&preference->reductions, value, bytes);
+    else if (which >= CUBLAS_PREFERENCE_ALIGNMENT && which < CUBLAS_PREFERENCE_ALIGNMENT + 4 &&
+             bytes == sizeof(uint32_t))
+        memcpy(&preference->alignment[which - CUBLAS_PREFERENCE_ALIGNMENT], value, bytes);
+    else
+        return INVALID;
+    return 0;
+}
+
+/* Rows of ours are columns here. */
+int fake_propose(cublas_handle handle, cublas_desc desc, cublas_matrix a, cublas_matrix b, cublas_matrix c,
+                 cublas_matrix d, cublas_preference preference, int most, cublas_proposal *proposals, int *n)
+{
+    static const int many[] = {VARIANT, GREEDY, ASCENDING}, few[] = {DESCENDING, FEW};
+    const char *wish = getenv("CUBLAS_FAKE");
+    const int *ways = d->columns > 64 ? many : few;
+    *n = d->columns > 64 ? 3 : 2;
+    (void)handle, (void)desc, (void)a, (void)b, (void)c;
+    if (preference->workspace != 0 || preference->reductions != 0 || preference->alignment[3] != 16)
+        return INVALID;
+    if (wish != NULL)
+        *n = strcmp(wish, "none") == 0 ? 0 : 1;
+    for (int i = 0; i < *n && i < most; i++)
+        proposals[i] =
+            (cublas_proposal){.algorithm = {{(uint64_t)ways[i]}}, .workspace_bytes = ways[i] == GREEDY ? 100 : 0};
+    return 0;
+}
+
+static float at(const uint16_t *x, const struct cublas_matrix_desc *m, bool trans, int64_t i, int64_t j)
+{
+    return tess_bf16_to_float(x[trans ? j + i * m->ld : i + j * m->ld]);
+}
+
+int fake_multiply(cublas_handle handle, cublas_desc desc, const void *alpha, const void *a, cublas_matrix a_matrix,
+                  const void *b, cublas_matrix b_matrix, const void *beta, const void *c, cublas_matrix c_matrix,
+                  void *d, cublas_matrix d_matrix, const cublas_algorithm *algorithm, void *workspace,
+                  size_t workspace_bytes, cuda_queue queue)
+{
+    const int way = (int)algorithm->data[0];
+    const int64_t m = d_matrix->rows, n = d_matrix->columns, k = desc->trans_a ? a_matrix->rows : a_matrix->columns;
+    const bool backwards = way == DESCENDING || (way == VARIANT && n % 2 != 0);
+    const float start = *(const float *)beta;
+    (void)handle, (void)workspace, (void)workspace_bytes;
+    if (*(const float *)alpha != 1 || c != d || c_matrix != d_matrix || queue == NULL || way == GREEDY ||
+        a_matrix->type != CUBLAS_TYPE_BF16 || k != (desc->trans_b ? b_matrix->columns : b_matrix->rows))
+        return INVALID;
+    fake_cublas_calls[way]++;
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < m; i++) {
+            float sum = 0;
+            for (int64_t l = 0; l < k; l++) {
+                int64_t at_k = backwards ? k - 1 - l : l;
+                sum = fmaf(at(a, a_matrix, desc->trans_a, i, at_k), at(b, b_matrix, desc->trans_b, at_k, j), sum);
+            }
+            tess_dtype dtype = d_matrix->type == CUBLAS_TYPE_F32 ? TESS_F32 : TESS_BF16;
+            size_t place = (size_t)(i + j * d_matrix->ld);
+            if (start != 0)
+                sum += start * tess_get_float(d, dtype, place);
+            if (desc->bias != NULL)
+                sum += tess_bf16_to_float(desc->bias[i]);
+            tess_put_float(d, dtype, place, sum);
+        }
+    return 0;
+}
