@@ -133,6 +133,7 @@ tess_status tess_executor_work_bytes(const tess_model *model, const tess_executo
     const tess_points points = {
         .rank = model->part.tp_rank, .degree = model->part.tp_degree, .exchange = exchange_nothing};
     r.options.points = points.degree > 1 ? &points : NULL;
+    r.options.on_disk = false; /* where activations lie is nothing to kernels */
     tess_status status = run_dry(&r, n_threads, kernels, bytes);
     clean_up(&r);
     tess_mem_destroy(&apart);
