@@ -49,10 +49,11 @@ static int count_before(const tess_executor *e, const choice *c)
 {
     int n = 0;
     for (int unit = 0; unit < e->model->n_units; unit++)
-        for (int group = 0; group < TESS_N_GROUPS; group++) {
-            const choice other = choice_of(e, unit, group);
-            n += is_candidate(e, unit, group) && comes_before(&other, c);
-        }
+        for (int group = 0; group < TESS_N_GROUPS; group++)
+            if (is_candidate(e, unit, group)) {
+                const choice other = choice_of(e, unit, group);
+                n += comes_before(&other, c);
+            }
     return n;
 }
 
@@ -62,11 +63,11 @@ static unsigned chosen(const tess_executor *e, int unit)
     unsigned groups = 0;
     if (e->options.recompute_choices == 0)
         return e->options.recompute_groups & TESS_GROUP_ALL;
-    for (int group = 0; group < TESS_N_GROUPS; group++) {
-        const choice c = choice_of(e, unit, group);
-        if (is_candidate(e, unit, group) && count_before(e, &c) < e->options.recompute_choices)
-            groups |= 1u << group;
-    }
+    for (int group = 0; group < TESS_N_GROUPS; group++)
+        if (is_candidate(e, unit, group)) {
+            const choice c = choice_of(e, unit, group);
+            groups |= count_before(e, &c) < e->options.recompute_choices ? 1u << group : 0;
+        }
     return groups;
 }
 

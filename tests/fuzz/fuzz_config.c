@@ -30,6 +30,15 @@ static void use(const tess_model_config *config)
     const tess_executor_options options = {
         .dtype = TESS_BF16, .max_tokens = INT32_MAX, .max_position = longest, .train = true};
     must(tess_executor_bytes(model, &options) > 0);
+    tess_executor_options least = options;
+    least.recompute_groups = TESS_GROUP_ALL;
+    size_t window, budget = tess_executor_bytes(model, &options) / 2;
+    /* Its time grows with the square of the layers. */
+    if (config->n_layers <= 64 && tess_executor_fit(model, budget, &least) == TESS_OK)
+        must(tess_executor_bytes(model, &least) <= budget);
+    tess_error_clear();
+    least.on_disk = true;
+    must(tess_executor_disk_bytes(model, &least, &window) >= window);
     if (config->family != TESS_FAMILY_GPT2) {
         float inv_freq[512]; /* head_dim is at most 1024 */
         double scale = tess_rope_frequencies(&config->rope, config->head_size, longest, inv_freq);
