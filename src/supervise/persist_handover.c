@@ -12,6 +12,9 @@
 #include "supervise/stop_signals.h"
 #include "train/logbook.h"
 
+/* Beside the changes that the supervisor makes to the command. */
+_Static_assert(TESS_LAYOUT_KEYS + 2 + 12 <= TESS_OWN_COMMAND_WORDS_SPARE, "the former ranks' settings fit behind");
+
 /* What lies in persistent memory. */
 typedef struct saved_state {
     int64_t step; /* -1: nothing */

@@ -195,7 +195,8 @@ static tess_status build_sharding(tess_engine *e, const weights_source *source)
     tess_fsdp_set_clock(e->fsdp, &e->clock);
     if (e->is_second)
         tess_fsdp_set_private(e->fsdp);
-    TESS_TRY(tess_offload_begin(e->runtime, c, &e->offload));
+    if (tess_config_offloads(c))
+        TESS_TRY(tess_team_agree(e->team, tess_offload_begin(e->runtime, c, &e->offload)));
     tess_fsdp_set_offload(e->fsdp, tess_offload_pools(c));
     TESS_TRY(add_units(e));
     tess_offload_make_room(e->mem, c, e->fsdp, 0);
