@@ -9,8 +9,8 @@
 /* Runs updates on `stream` (borrowed until destroy) instead of a stream of the optimizer's own. */
 void tess_optimizer_set_stream(tess_optimizer *optimizer, tess_stream *stream);
 
-/* Calls the products that Muon takes of a matrix (rows, columns) on a device that computes nothing (dry_device.h), which
- * is how much work space they ask for. */
+/* Calls the products that Muon takes of a matrix (rows, columns) on a device that computes nothing (dry_device.h),
+ * which is how much work space they ask for. */
 tess_status tess_muon_ask(tess_stream *stream, int64_t rows, int64_t columns);
 
 /* Whoever has the spans of the optimizer says so, to tell later whether its state is of its parameters. */
