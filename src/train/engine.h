@@ -133,6 +133,10 @@ tess_status tess_engine_next_batch(tess_engine *engine, const tess_batch_source 
  * numbers by their sources. Also what the source, a batch's loss or the judge returns, with the weights as before. */
 tess_status tess_engine_step(tess_engine *engine, const tess_batch_source *source, tess_engine_report *report);
 
+/* training.max_value, on the gradients that the update multiplies by `scale`, in place. Done again it changes nothing.
+ */
+tess_status tess_engine_clip_values(tess_engine *engine, float scale);
+
 /* The parts of a step before its update, which can run again with the same result. gradients: also gives this rank's
  * part of the loss. measure: loss, norm and tokens of the whole step, on every rank, judged. Collective. */
 tess_status tess_engine_gradients(tess_engine *engine, const tess_batch_source *source, tess_loss_sum *own);

@@ -205,6 +205,7 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
         return TESS_OK;
     if (!entry->report.skipped) {
         TESS_TRY(tess_fsdp_find_gradients(e->fsdp, entry->report.n_micro));
+        TESS_TRY(tess_engine_clip_values(e, entry->scale));
         TESS_TRY(tess_fsdp_spans(e->fsdp, &spans));
         TESS_TRY(tess_optimizer_step(e->optimizer, spans, step - entry->optimizer_begin, entry->lr, entry->scale));
     }

@@ -76,7 +76,7 @@ typedef struct tess_config {
     } data;
     struct {
         int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
-        double max_norm, loss_scale, loss_scale_init;
+        double max_norm, max_value, loss_scale, loss_scale_init;
         int64_t loss_scale_interval;
         int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
         tess_text_list freeze;

@@ -78,6 +78,8 @@ static const tess_option training[] = {
         "parts that a micro-batch runs in, one after the other: activations of one part, gradients of the whole model"),
     INT("training.seq_len", training.seq_len, "512", 2, 1048576, "tokens of a row"),
     FLOAT("training.max_norm", training.max_norm, "1.0", 0, 1e30, "clip gradients to this global norm; 0: never"),
+    FLOAT("training.max_value", training.max_value, "0", 0, 1e30,
+          "then clip each element of a gradient to this magnitude; 0: never"),
     CHOICE("training.mixed_precision_param", training.mixed_precision_param, "bfloat16",
            "bfloat16|float32|float16|float8_e4m3",
            "dtype of gathered parameters and activations; float16: with training.loss_scale=0; not float8_e4m3"),

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "inject/inject.h"
+#include "optim/clip.h"
 #include "train/logbook.h"
 #include "train/numbers/numbers.h"
 
@@ -19,6 +20,19 @@ static tess_schedule schedule_of(const tess_config *config, int64_t begin)
     };
 }
 
+tess_status tess_engine_clip_values(tess_engine *e, float scale)
+{
+    double most = e->config->training.max_value;
+    for (int i = 0; most > 0 && i < tess_fsdp_shards(e->fsdp); i++) {
+        tess_shard shard;
+        TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
+        if (shard.grad != NULL)
+            tess_clip_values(tess_stream_threads(e->stream), shard.grad, tess_shard_count(&shard),
+                             (float)(most / (double)scale));
+    }
+    return TESS_OK;
+}
+
 static tess_status update(tess_engine *e, tess_engine_report *report)
 {
     double scale = 1.0 / report->divisor / report->loss_scale, max_norm = e->config->training.max_norm;
@@ -28,9 +42,11 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
     if (!report->skipped)
         report->lr = tess_schedule_lr(&schedule, e->step + 1 - e->schedule_begin);
     tess_logbook_committed(e->book, e, report, (float)report->lr, (float)scale);
-    return report->skipped ? TESS_OK
-                           : tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->optimizer_begin,
-                                                      (float)report->lr, (float)scale);
+    if (report->skipped)
+        return TESS_OK;
+    TESS_TRY(tess_engine_clip_values(e, (float)scale));
+    return tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->optimizer_begin, (float)report->lr,
+                                    (float)scale);
 }
 
 static uint64_t exchanged(const tess_engine *e)

@@ -68,8 +68,19 @@ train out training.loss_scale=0 training.loss_scale_init=1024 training.loss_scal
     "fault.spec=rank=0 step=2 point=gradient kind=inf; rank=1 step=5 point=gradient kind=inf"
 equal "planted infinities" "$(scales out)" "1024,1024 skipped,512,512,1024 skipped,512,512,1024"
 
-expect float16_parameters_are_refused 2 "no kernel computes in float16" \
-    "$tessera" train run.yaml job.dump_folder=out2 training.mixed_precision_param=float16
+# float16 of everything: the loss follows float32's, whatever the layout.
+half="training.mixed_precision_param=float16 training.mixed_precision_reduce=float16 training.loss_scale=0 training.loss_scale_init=512"
+rm -rf out half
+train half $half
+train out $half -n 3
+same "float16 parameters, -n 3" out half
+train float32 training.mixed_precision_param=float32
+awk 'NR == FNR { want[FNR] = $4; next } { off = $4 / want[FNR] - 1; if (off > 1e-2 || off < -1e-2) exit 1 }' \
+    <(columns float32 | tr -d ,) <(columns half | tr -d ,) && pass "float16 follows float32" ||
+    fail "float16 is far from float32: $(diff <(columns float32) <(columns half) | head -n 4)"
+
+expect float8_parameters_are_refused 2 "no kernel computes in float8_e4m3" \
+    "$tessera" train run.yaml job.dump_folder=out2 training.mixed_precision_param=float8_e4m3
 expect an_odd_scale_is_refused 2 "training.loss_scale: 1000 is no power of two" \
     "$tessera" train run.yaml job.dump_folder=out2 training.loss_scale=1000
 [ ! -e out2 ] && pass "nothing was written" || fail "out2 was written"

@@ -54,6 +54,18 @@ spec="$spec; rank=2 step=3 point=phase:shard-done:20 kind=sigkill life=0"
 as_alone muon -n 3 recovery.enable=true recovery.max_failures=0 "fault.spec=$spec"
 [ "$(grep -c 'replaced in' log)" = 3 ] && pass "three ranks were lost" || fail "no ranks were lost: $(tail -n 5 log)"
 
+# Clipped by value: the same on any number of ranks and where one is lost in its update; a bound that is never met changes nothing.
+name=clipped
+train clipped optimizer.name=sgd optimizer.lr=0.05 training.max_value=1e-3
+train free optimizer.name=sgd optimizer.lr=0.05
+rm -rf out
+train out optimizer.name=sgd optimizer.lr=0.05 training.max_value=1e3 && same "a bound that no element meets" free
+cmp -s clipped/model/model.safetensors free/model/model.safetensors && fail "nothing was clipped" || pass "elements were clipped"
+as_alone sgd optimizer.lr=0.05 training.max_value=1e-3 -n 3
+as_alone sgd optimizer.lr=0.05 training.max_value=1e-3 -n 2 recovery.enable=true recovery.max_failures=0 \
+    "fault.spec=rank=1 step=2 point=phase:shard-done:5 kind=sigkill life=0"
+has_text log 'replaced in' && pass "a rank was lost" || fail "no rank was lost: $(tail -n 3 log)"
+
 expect muon_and_tensor_parallelism_are_refused 2 "muon needs whole matrices" \
     "$tessera" train run.yaml job.dump_folder=out2 optimizer.name=muon -n 2 parallelism.tensor_parallel_degree=2
 expect an_unknown_optimizer_is_named 2 "optimizer.name: 'adamx' is not one of adamw|adam|sgd|muon|adamw8bit" \

@@ -168,6 +168,8 @@ bad "uneven updates" "give a divisor of rollout.prompts" rl.updates=4
 bad "tensor parallelism" "every sharding strategy will do" -n 2 parallelism.tensor_parallel_degree=2
 bad "lag with a budget" "leave one of the two out" rollout.lag=1 rollout.budget_tokens=2
 bad "a folder for a shared trunk" "leave critic.path out" rl.algorithm=ppo critic.trunk=shared critic.path=sft/model
+bad "float16" "have no float16" training.mixed_precision_param=float16
+bad "a scale beside a critic of its own" "set critic.trunk=shared" rl.algorithm=ppo training.loss_scale=0
 bad "a grader that is none" "reward" reward.kind=sings
 bad "an unknown algorithm" "rl.algorithm" rl.algorithm=grop
 bad "prompts that are none" "not valid JSON" data.files=sft/model/config.json

@@ -1,8 +1,10 @@
 /* Optimizers against torch and, with 8-bit state, against the same formulas in double. CLI tests compare bits over
  * ranks. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "optim/adamw_torch.h"
+#include "optim/clip.h"
 #include "optim/optimizer_references.h"
 #include "support/test.h"
 #include "tessera/optim.h"
@@ -298,9 +300,34 @@ static void bad_options_and_cut_blocks_are_named(void)
                  "'m' has columns [0, 300)");
 }
 
+/* ---- Clipping ---- */
+static void elements_are_clipped(void)
+{
+    tess_threads *threads;
+    enum { MANY = 40001 };
+    float *g = malloc(MANY * sizeof(*g));
+    EXPECT_OK(tess_threads_create(test_mem(), 3, &threads));
+    for (int i = 0; i < MANY; i++)
+        g[i] = (float)(i - MANY / 2) / 1000;
+    g[7] = NAN;
+    g[8] = INFINITY;
+    for (int again = 0; again < 2; again++) {
+        tess_clip_values(threads, g, MANY, 2.5f);
+        EXPECT(isnan(g[7]));
+        EXPECT(g[8] == 2.5f);
+        for (int i = 9; i < MANY; i++) {
+            float was = (float)(i - MANY / 2) / 1000;
+            EXPECT(g[i] == fminf(fmaxf(was, -2.5f), 2.5f));
+        }
+    }
+    tess_threads_destroy(&threads);
+    free(g);
+}
+
 static const test_case cases[] = {
     {"adam_follows_torch", adam_follows_torch},
     {"sgd_follows_torch", sgd_follows_torch},
+    {"gradients_are_clipped_by_their_elements", elements_are_clipped},
     {"muon_follows_torch", muon_follows_torch},
     {"moments_of_8_bits_follow_their_formulas", moments_of_8_bits_follow_their_formulas},
     {"rounding_is_right_on_average_and_differs_by_step", rounding_is_right_on_average_and_differs_by_step},
