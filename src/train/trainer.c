@@ -164,15 +164,16 @@ static tess_status describe(const tess_trainer *t)
                       (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
     describe_trainable(t);
     describe_activations(t);
-    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s%s%s, peak %.2f TFLOP/s",
-                      t->world, tess_runtime_backend(t->runtime),
-                      tess_threads_count(tess_stream_threads(t->engine->stream)),
+    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s, peak %.2f TFLOP/s", t->world,
+                      tess_runtime_backend(t->runtime), tess_threads_count(tess_stream_threads(t->engine->stream)),
                       tess_threads_count(tess_stream_threads(t->engine->stream)) > 1 ? "s" : "",
                       tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
                       tess_dtype_name(tess_precision_dtype(c->training.mixed_precision_param)),
-                      tess_stream_kernels(t->engine->stream)->name, t->engine->compute.apart ? ", device " : "",
-                      t->engine->compute.apart ? tess_device_get_properties(t->engine->compute.device)->name : "",
-                      t->engine->peak_flops * 1e-12);
+                      tess_stream_kernels(t->engine->stream)->name, t->engine->peak_flops * 1e-12);
+    const tess_compute *compute = &t->engine->compute;
+    if (compute->apart)
+        tess_trainer_note(t, "device %s: kernels %s", tess_device_get_properties(compute->device)->name,
+                          tess_stream_kernels(compute->stream)->name);
     if (t->hosts->n > 1)
         describe_mesh(t);
     if (t->hosts->n > 1 && c->comm.reduction == 1)

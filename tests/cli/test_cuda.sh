@@ -83,6 +83,7 @@ env CUDA_FAKE=devices=1,fail=cuStreamSynchronize:20:214 CUDA_FAKE_ONCE="$work/on
     recovery.backoff_s=0.1 debug.trace=false >log 2>&1 || fail "after an error of the GPU: $(tail -n 3 log)"
 grep -q 'CUDA_ERROR_ECC_UNCORRECTABLE (214, .*reset the GPU (nvidia-smi -r).*all ranks start again' log && pass "an error of the GPU is named" ||
     fail "an error of the GPU: $(tail -n 3 log)"
+grep -qxF 'device cuda:0 (Fake GPU A): kernels cuda' log && pass "the run says where it computes" || fail "where it computes: $(head -n 8 log)"
 cmp -s ref/model/model.safetensors ecc/model/model.safetensors && pass "and leaves the bits" || fail "an error of the GPU leaves other bits"
 
 # ---- Benches

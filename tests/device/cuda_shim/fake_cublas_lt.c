@@ -43,8 +43,8 @@ size_t fake_version(void)
 
 int fake_create(cublas_handle *handle)
 {
-    *handle = malloc(1);
-    return *handle != NULL && getenv("CUBLAS_FAKE_BROKEN") == NULL ? 0 : 1;
+    *handle = getenv("CUBLAS_FAKE_BROKEN") == NULL ? malloc(1) : NULL;
+    return *handle != NULL ? 0 : 1;
 }
 
 int fake_destroy(cublas_handle handle)
