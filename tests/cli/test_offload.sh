@@ -7,8 +7,8 @@ make_text 300 >text.txt
 make_model model.json
 make_config run.yaml
 all=${3:-}
-disk=$work/disk
-mkdir "$disk"
+disk=$(mktemp -d "$(dirname "$tessera")/offload-XXXXXX") # /tmp may be in memory
+trap 'rm -rf "$work" "$disk"' EXIT
 common=(training.steps=4 lr_scheduler.warmup_steps=2 training.threads=1 model.save_dtype=float32
     checkpoint.interval=1000 debug.trace=false validation.enable=false)
 
