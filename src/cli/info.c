@@ -95,19 +95,24 @@ static tess_status print_model(tess_mem *mem, const char *path)
     return TESS_OK;
 }
 
-static tess_status print_memory(tess_mem *mem, tess_config *config, int n_ranks)
+/* Whoever asks for the options of a job of several ranks need not say how many. */
+static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_ranks *ranks, bool is_counted)
 {
     tess_buffer text = {.mem = mem};
-    tess_status status = tess_memory_table(mem, config, n_ranks, &text);
+    tess_status status = tess_memory_table(mem, config, ranks->n, &text);
     if (status == TESS_OK)
         printf("%s", (const char *)text.data);
     tess_buffer_free(&text);
-    return status;
+    if (status != TESS_E_INVALID || is_counted)
+        return status;
+    printf("\nmemory: not of 1 rank (-n RANKS): %s\n", tess_error_message());
+    tess_error_clear();
+    return TESS_OK;
 }
 
 /* `target`: NULL, a model's folder or config.json, or a run's configuration. */
 static tess_status print_about(tess_mem *mem, const char *target, char *const *overrides, int n_overrides,
-                               const tess_ranks *ranks)
+                               const tess_ranks *ranks, bool is_counted)
 {
     static tess_config config;
     char path[1024];
@@ -128,7 +133,7 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
         return TESS_OK;
     TESS_TRY(tess_config_model_file(&config, path, sizeof(path)));
     TESS_TRY(print_model(mem, path));
-    return target != NULL || n_overrides > 0 ? print_memory(mem, &config, ranks->n) : TESS_OK;
+    return target != NULL || n_overrides > 0 ? print_memory(mem, &config, ranks, is_counted) : TESS_OK;
 }
 
 static int run(tess_mem *mem, int argc, char **argv)
@@ -141,7 +146,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     char *const *words = argv + 1;
     const char *target = tess_config_take_path(&words, &n);
     tess_status status = cli_count_ranks(n_ranks, &ranks);
-    return cli_end(status == TESS_OK ? print_about(mem, target, words, n, &ranks) : status);
+    return cli_end(status == TESS_OK ? print_about(mem, target, words, n, &ranks, n_ranks != NULL) : status);
 }
 
 const cli_command cli_info = {"info", "[[CONFIG.yaml] [-n RANKS] [section.key=value ...] | MODEL_DIR | config.json]",

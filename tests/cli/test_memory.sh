@@ -35,8 +35,9 @@ expect "info shows a row a rank" 0 "memory of 4 ranks at the peak, in GiB, shard
 expect "and stages" 0 "stage 1 of 2" "$tessera" info run.yaml -n 2 parallelism.pipeline_parallel_degree=2
 expect "and ranks that only draw" 0 "draws" "$tessera" info run.yaml -n 2 rollout.ranks=1
 expect "and what train would refuse" 2 "training.global_batch_size: 8 rows are not a multiple" \
-    "$tessera" info run.yaml training.local_batch_size=3
-expect "and an adapter's target that is none" 2 "nowhere" "$tessera" info run.yaml lora.rank=2 lora.targets=nowhere
+    "$tessera" info run.yaml -n 1 training.local_batch_size=3
+expect "but options alone need no number of ranks" 0 "memory: not of 1 rank (-n RANKS): " \
+    "$tessera" info run.yaml parallelism.pipeline_parallel_degree=2
 [ -e out ] && fail "info started something" || pass "info starts nothing"
 
 # ---- After: every pool of every rank within 2%
@@ -58,6 +59,8 @@ within llama -n 1 optimizer.name=adamw8bit training.mixed_precision_param=float3
 "$tessera" train run.yaml job.dump_folder=base model.save_dtype=float32 >log 2>&1 || fail "a base: $(tail -n 1 log)"
 sed -i 's|config: model.json|path: base/model|' run.yaml
 within llama -n 2 lora.rank=2
+within llama -n 4 lora.rank=3 parallelism.tensor_parallel_degree=2
+expect "an adapter's target that is none" 2 "'nowhere' is no linear map" "$tessera" info run.yaml -n 1 lora.rank=2 lora.targets=nowhere
 grep -q '"predicted": {"params": [1-9]' out/memory.jsonl && pass "the run keeps it" || fail "memory.jsonl: $(tail -n 1 out/memory.jsonl)"
 
 # ---- A leak
