@@ -17,17 +17,6 @@ typedef struct cuda_event {
     cuda_ticket ticket;
 } cuda_event;
 
-static tess_status check(const cuda_device *d, int error, const char *what)
-{
-    tess_status status = tess_cuda_check(d->cu, error, d->base.properties.name, what);
-    return tess_cuda_is_of_queue(error) ? tess_fail_context(status, "newest kernel %s", d->newest) : status;
-}
-
-tess_status tess_cuda_enter(const cuda_device *d)
-{
-    return check(d, d->cu->context_set(d->context), "make its context the thread's");
-}
-
 static cuda_address address(const void *memory)
 {
     return (cuda_address)(uintptr_t)memory;
@@ -38,7 +27,7 @@ static tess_status fail_alloc(const cuda_device *d, int error, size_t bytes)
 {
     size_t left = 0, whole = 0;
     char wanted[32], free[32], all[32];
-    tess_status status = check(d, error, "allocate");
+    tess_status status = tess_cuda_check_call(d, error, "allocate");
     if (error != CUDA_OUT_OF_MEMORY || d->cu->memory_info(&left, &whole) != 0)
         return status;
     return tess_fail_context(
@@ -60,7 +49,7 @@ static tess_status cuda_alloc(tess_device *device, size_t bytes, const char *wha
         error = d->cu->queue_synchronize(NULL); /* our queues do not wait for the default one */
     if (error != 0) {
         d->cu->memory_free(memory);
-        return check(d, error, "zero new memory");
+        return tess_cuda_check_call(d, error, "zero new memory");
     }
     *out = (void *)(uintptr_t)memory;
     return TESS_OK;
@@ -80,7 +69,7 @@ static tess_status pin(tess_device *device, void *host, size_t bytes)
 {
     cuda_device *d = (cuda_device *)device;
     TESS_TRY(tess_cuda_enter(d));
-    return check(d, d->cu->host_register(host, bytes, 0), "lock memory of the host for copies");
+    return tess_cuda_check_call(d, d->cu->host_register(host, bytes, 0), "lock memory of the host for copies");
 }
 
 static void unpin(tess_device *device, void *host)
@@ -142,7 +131,8 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
         tess_cuda_products_fill(d->products, s);
     TESS_GOTO(tess_threads_create(device->mem, n_threads, &s->base.threads), block);
     TESS_GOTO(tess_cuda_enter(d), threads);
-    TESS_GOTO(check(d, d->cu->queue_create(&s->queue, CUDA_QUEUE_NON_BLOCKING), "create a queue"), threads);
+    TESS_GOTO(tess_cuda_check_call(d, d->cu->queue_create(&s->queue, CUDA_QUEUE_NON_BLOCKING), "create a queue"),
+              threads);
     *stream = &s->base;
     return TESS_OK;
 threads:
@@ -156,14 +146,16 @@ static tess_status copy(tess_stream *stream, void *to, const void *from, size_t 
 {
     cuda_device *d = (cuda_device *)stream->device;
     TESS_TRY(tess_cuda_enter(d));
-    return check(d, d->cu->copy(address(to), address(from), bytes, ((cuda_stream *)stream)->queue), "copy");
+    return tess_cuda_check_call(d, d->cu->copy(address(to), address(from), bytes, ((cuda_stream *)stream)->queue),
+                                "copy");
 }
 
 static tess_status fill(tess_stream *stream, void *to, int byte, size_t bytes)
 {
     cuda_device *d = (cuda_device *)stream->device;
     TESS_TRY(tess_cuda_enter(d));
-    return check(d, d->cu->fill(address(to), (unsigned char)byte, bytes, ((cuda_stream *)stream)->queue), "fill");
+    return tess_cuda_check_call(d, d->cu->fill(address(to), (unsigned char)byte, bytes, ((cuda_stream *)stream)->queue),
+                                "fill");
 }
 
 static tess_status synchronize(tess_stream *stream)
@@ -171,7 +163,7 @@ static tess_status synchronize(tess_stream *stream)
     cuda_stream *s = (cuda_stream *)stream;
     cuda_device *d = (cuda_device *)stream->device;
     TESS_TRY(tess_cuda_enter(d));
-    TESS_TRY(check(d, d->cu->queue_synchronize(s->queue), "wait for a stream"));
+    TESS_TRY(tess_cuda_check_call(d, d->cu->queue_synchronize(s->queue), "wait for a stream"));
     s->uploaded = 0;
     return TESS_OK;
 }
@@ -201,7 +193,7 @@ static tess_status create_event(tess_device *device, unsigned flags, tess_event 
     cuda_event *e;
     TESS_TRY(tess_cuda_enter(d));
     TESS_TRY(tess_mem_alloc(device->mem, TESS_POOL_MISC, sizeof(*e), "event", (void **)&e));
-    tess_status status = check(d, d->cu->ticket_create(&e->ticket, flags), "create an event");
+    tess_status status = tess_cuda_check_call(d, d->cu->ticket_create(&e->ticket, flags), "create an event");
     if (status != TESS_OK) {
         tess_mem_free(device->mem, e);
         return status;
@@ -232,16 +224,16 @@ static tess_status event_record(tess_event *event, tess_stream *stream)
 {
     cuda_device *d = (cuda_device *)event->device;
     TESS_TRY(tess_cuda_enter(d));
-    return check(d, d->cu->ticket_record(((cuda_event *)event)->ticket, ((cuda_stream *)stream)->queue),
-                 "record an event");
+    return tess_cuda_check_call(d, d->cu->ticket_record(((cuda_event *)event)->ticket, ((cuda_stream *)stream)->queue),
+                                "record an event");
 }
 
 static tess_status event_wait(tess_event *event, tess_stream *stream)
 {
     cuda_device *d = (cuda_device *)event->device;
     TESS_TRY(tess_cuda_enter(d));
-    return check(d, d->cu->queue_wait(((cuda_stream *)stream)->queue, ((cuda_event *)event)->ticket, 0),
-                 "have a stream wait for an event");
+    return tess_cuda_check_call(d, d->cu->queue_wait(((cuda_stream *)stream)->queue, ((cuda_event *)event)->ticket, 0),
+                                "have a stream wait for an event");
 }
 
 static tess_status event_query(tess_event *event, bool *done)
@@ -250,14 +242,14 @@ static tess_status event_query(tess_event *event, bool *done)
     TESS_TRY(tess_cuda_enter(d));
     int error = d->cu->ticket_query(((cuda_event *)event)->ticket);
     *done = error == 0;
-    return error == CUDA_NOT_READY ? TESS_OK : check(d, error, "ask for an event");
+    return error == CUDA_NOT_READY ? TESS_OK : tess_cuda_check_call(d, error, "ask for an event");
 }
 
 static tess_status event_synchronize(tess_event *event)
 {
     cuda_device *d = (cuda_device *)event->device;
     TESS_TRY(tess_cuda_enter(d));
-    return check(d, d->cu->ticket_synchronize(((cuda_event *)event)->ticket), "wait for an event");
+    return tess_cuda_check_call(d, d->cu->ticket_synchronize(((cuda_event *)event)->ticket), "wait for an event");
 }
 
 static tess_status event_elapsed(const tess_event *from, const tess_event *to, double *seconds)
@@ -265,8 +257,9 @@ static tess_status event_elapsed(const tess_event *from, const tess_event *to, d
     cuda_device *d = (cuda_device *)from->device;
     float ms = 0;
     TESS_TRY(tess_cuda_enter(d));
-    TESS_TRY(check(d, d->cu->ticket_elapsed(&ms, ((const cuda_event *)from)->ticket, ((const cuda_event *)to)->ticket),
-                   "ask for the time between two events"));
+    TESS_TRY(tess_cuda_check_call(
+        d, d->cu->ticket_elapsed(&ms, ((const cuda_event *)from)->ticket, ((const cuda_event *)to)->ticket),
+        "ask for the time between two events"));
     *seconds = (double)ms * 1e-3;
     return TESS_OK;
 }
@@ -289,7 +282,7 @@ static tess_status service_launched(tess_stream *stream, const char *kernel, int
     cuda_device *d = (cuda_device *)stream->device;
     char what[160];
     snprintf(what, sizeof(what), "launch %s", kernel);
-    TESS_TRY(check(d, error, what));
+    TESS_TRY(tess_cuda_check_call(d, error, what));
     d->newest = kernel;
     return TESS_OK;
 }
@@ -400,7 +393,7 @@ static tess_status describe(cuda_device *d, int number)
     snprintf(p->name, sizeof(p->name), "%s (%s)", where, name);
     describe_speed(d, handle, 10 * major + minor);
     TESS_TRY_CTX(tess_cuda_check_architecture(d->plugin, major, minor), "%s", p->name);
-    return check(d, cu->context_retain(&d->context, handle), "create a context");
+    return tess_cuda_check_call(d, cu->context_retain(&d->context, handle), "create a context");
 }
 
 /* The plug-in, then the driver, then the GPU: what is missing first is named first. */

@@ -25,7 +25,9 @@ typedef struct cuda_stream {
     size_t uploaded; /* bytes of it that the queue may still read */
 } cuda_stream;
 
-/* Before every call that works in the context of the thread. */
+/* cuda_context.c. Enter: before every call that works in the context of the thread. Check: what the driver said of a
+ * call; an error of enqueued work names the newest kernel. */
 tess_status tess_cuda_enter(const cuda_device *device);
+tess_status tess_cuda_check_call(const cuda_device *device, int error, const char *what);
 
 #endif
