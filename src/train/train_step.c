@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "inject/inject.h"
-#include "optim/clip.h"
 #include "train/logbook.h"
 #include "train/numbers/numbers.h"
 
@@ -18,19 +17,6 @@ static tess_schedule schedule_of(const tess_config *config, int64_t begin)
         .steps = steps,
         .decay_steps = llround(config->lr_scheduler.decay_ratio * (double)steps),
     };
-}
-
-tess_status tess_engine_clip_values(tess_engine *e, float scale)
-{
-    double most = e->config->training.max_value;
-    for (int i = 0; most > 0 && i < tess_fsdp_shards(e->fsdp); i++) {
-        tess_shard shard;
-        TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        if (shard.grad != NULL)
-            tess_clip_values(tess_stream_threads(e->stream), shard.grad, tess_shard_count(&shard),
-                             (float)(most / (double)scale));
-    }
-    return TESS_OK;
 }
 
 static tess_status update(tess_engine *e, tess_engine_report *report)
