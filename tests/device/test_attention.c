@@ -464,8 +464,8 @@ static void impossible_arguments_are_refused(void)
         p->a.scale = 0;
         EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_INVALID, "scale");
         p->a.scale = 1;
-        p->a.dtype = TESS_F16;
-        EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_UNSUPPORTED, "float16");
+        p->a.dtype = TESS_U8;
+        EXPECT_FAILS(tess_stream_kernels(stream)->attention_forward(stream, &p->a), TESS_E_UNSUPPORTED, "uint8");
         problem_destroy(p);
         tess_stream_destroy(&stream);
     }

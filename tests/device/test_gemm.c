@@ -520,8 +520,9 @@ static void what_cannot_be_computed_is_refused(void)
         g.c_dtype = TESS_BF16;
         EXPECT_FAILS(tess_stream_kernels(s)->gemm(s, &g), TESS_E_UNSUPPORTED, "operands float32 with result bfloat16");
         g = good;
-        g.ab_dtype = g.c_dtype = TESS_F16;
-        EXPECT_FAILS(tess_stream_kernels(s)->gemm(s, &g), TESS_E_UNSUPPORTED, "float16");
+        g.ab_dtype = TESS_F16;
+        g.c_dtype = TESS_BF16;
+        EXPECT_FAILS(tess_stream_kernels(s)->gemm(s, &g), TESS_E_UNSUPPORTED, "operands float16 with result bfloat16");
         g = good;
         g.ab_dtype = g.c_dtype = TESS_BF16;
         g.accumulate = true;

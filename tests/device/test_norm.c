@@ -226,8 +226,8 @@ static void no_tokens(void)
         EXPECT_OK(tess_stream_kernels(s)->layernorm_backward(s, dw, dw, dw, dw, dw, NULL, dw, dw, db, 0, 3, TESS_F32));
         EXPECT_SAME(dw, zero, 3);
         EXPECT_SAME(db, zero, 3);
-        EXPECT_FAILS(tess_stream_kernels(s)->rmsnorm_forward(s, dw, NULL, NULL, dw, dw, NULL, 1, 3, eps, TESS_F16),
-                     TESS_E_UNSUPPORTED, "float16");
+        EXPECT_FAILS(tess_stream_kernels(s)->rmsnorm_forward(s, dw, NULL, NULL, dw, dw, NULL, 1, 3, eps, TESS_U8),
+                     TESS_E_UNSUPPORTED, "uint8");
         tess_stream_destroy(&s);
     }
 }

@@ -585,8 +585,8 @@ static void bad_batches_are_refused(void)
     EXPECT_FAILS(tess_executor_logprobs(executor, &f.batch, 1, out, NULL), TESS_E_INVALID, "cover 36 tokens");
     tess_executor_destroy(&executor);
 
-    tess_executor_options options = {.dtype = TESS_F16, .max_tokens = 8, .max_position = 8};
-    EXPECT_FAILS(tess_executor_create(r.stream, r.model, &r.hooks, &options, &executor), TESS_E_UNSUPPORTED, "float16");
+    tess_executor_options options = {.dtype = TESS_U8, .max_tokens = 8, .max_position = 8};
+    EXPECT_FAILS(tess_executor_create(r.stream, r.model, &r.hooks, &options, &executor), TESS_E_UNSUPPORTED, "uint8");
     options.dtype = TESS_F32;
     options.max_position = 65;
     EXPECT_FAILS(tess_executor_create(r.stream, r.model, &r.hooks, &options, &executor), TESS_E_INVALID,

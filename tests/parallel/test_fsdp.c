@@ -377,8 +377,8 @@ static void bad_policies(void)
     tess_fsdp_policy policy = full_f32;
     EXPECT_FAILS(tess_fsdp_create(NULL, &policy, &fsdp), TESS_E_INVALID, "NULL");
     EXPECT_FAILS(tess_fsdp_create(mesh, NULL, &fsdp), TESS_E_INVALID, "NULL");
-    policy.param_dtype = TESS_F16;
-    EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID, "param_dtype is float16");
+    policy.param_dtype = TESS_U8;
+    EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID, "param_dtype is uint8");
     policy = full_f32;
     policy.reduce_dtype = TESS_I32;
     EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID, "reduce_dtype");

@@ -101,6 +101,7 @@ static tess_status fill_table(const cuda_device *d, tess_kernels *table)
     const tess_kernels *ref;
     TESS_TRY(tess_kernels_select("ref", &ref));
     *table = (tess_kernels){.name = "cuda",
+                            .plain = ref,
                             .encode_8bit = ref->encode_8bit,
                             .decode_8bit = ref->decode_8bit,
                             .round_randomly = ref->round_randomly,

@@ -7,6 +7,7 @@
 
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/cuda_types.h"
+#include "device/elementwise.h"
 #include "device/gemm_check.h"
 
 enum {
@@ -184,6 +185,7 @@ static tess_status multiply(tess_stream *s, const tess_gemm_fused *f)
 static tess_status gemm(tess_stream *s, const tess_gemm *g)
 {
     TESS_TRY(tess_gemm_check(g));
+    TESS_TRY(tess_check_dtype("gemm", g->ab_dtype));
     tess_gemm_fused f = {};
     f.g = *g;
     return multiply(s, &f);
@@ -195,6 +197,7 @@ static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
     if (f->n_terms == 0)
         return tess_gemm_fused_by_rows(s, f);
     TESS_TRY(tess_gemm_fused_check(f));
+    TESS_TRY(tess_check_dtype("gemm", f->g.ab_dtype));
     return multiply(s, f);
 }
 

@@ -517,6 +517,7 @@ void far_rows(tess_kernels *table, const tess_kernels *inner)
         .gather_rows = gather_rows,
         .exact_sum = exact_sum,
         .find_not_finite = find_not_finite,
+        .plain = inner->plain,
         .encode_8bit = inner->encode_8bit,
         .decode_8bit = inner->decode_8bit,
         .round_randomly = inner->round_randomly,
