@@ -4,7 +4,6 @@
 
 #include "base/core/rng.h"
 #include "inject/inject.h"
-#include "optim/clip.h"
 #include "train/numbers/numbers.h"
 #include "train/passes.h"
 #include "train/train_stage.h"
@@ -113,17 +112,4 @@ tess_status tess_engine_score(tess_engine *e, const tess_batch *batch, tess_loss
         return tess_stage_score(e->stage, batch, sum);
     TESS_TRY(tess_executor_logprobs(e->executor, batch, 1, e->logprobs, NULL));
     return tess_engine_add_loss(e, batch->targets, batch->n_tokens, sum);
-}
-
-tess_status tess_engine_clip_values(tess_engine *e, float scale)
-{
-    double most = e->config->training.max_value;
-    for (int i = 0; most > 0 && i < tess_fsdp_shards(e->fsdp); i++) {
-        tess_shard shard;
-        TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        if (shard.grad != NULL)
-            tess_clip_values(tess_stream_threads(e->stream), shard.grad, tess_shard_count(&shard),
-                             (float)(most / (double)scale));
-    }
-    return TESS_OK;
 }

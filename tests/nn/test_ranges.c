@@ -1,6 +1,7 @@
 /* Training in pieces: ranges of blocks on slots, in any order that a schedule may take, and backward in two parts give
  * the bits of tess_executor_train. */
-#include "base/mem/named.h"
+#include "base/mem/disk.h"
+#include "base/mem/pager.h"
 #include "fixture.h"
 
 enum { N_SLOTS = 4, MAX_RANGES = 4, MAX_T = FIXTURE_TOKENS };
