@@ -1,7 +1,6 @@
 /* Training in pieces: ranges of blocks on slots, in any order that a schedule may take, and backward in two parts give
  * the bits of tess_executor_train. */
 #include "base/mem/disk.h"
-#include "base/mem/pager.h"
 #include "fixture.h"
 
 enum { N_SLOTS = 4, MAX_RANGES = 4, MAX_T = FIXTURE_TOKENS };
@@ -240,14 +239,17 @@ static tess_mem_disk disk_open(void)
 {
     tess_mem_disk d = {.pools = 1u << TESS_POOL_ACTIVATIONS};
     EXPECT_OK(tess_pager_create(test_mem(), 1, &d.pager));
-    EXPECT_OK(tess_disk_create(test_mem(), test_folder(), d.pager, &d.disk));
+    tess_disk *disk;
+    EXPECT_OK(tess_disk_create(test_mem(), test_folder(), d.pager, &disk));
+    tess_disk_attach(disk, &d);
     return d;
 }
 
 static void disk_close(tess_mem_disk *d)
 {
     tess_mem_set_disk(test_mem(), NULL);
-    tess_disk_destroy(&d->disk);
+    tess_disk *disk = d->disk;
+    tess_disk_destroy(&disk);
     tess_pager_destroy(&d->pager);
 }
 
