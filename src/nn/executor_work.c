@@ -25,6 +25,20 @@ static tess_status exchange_nothing(void *self, const tess_exchange *exchange)
     return TESS_OK;
 }
 
+/* Of a loss with derivatives 0. */
+static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
+                         float *dlogprob, float *dentropy)
+{
+    (void)self, (void)begin, (void)n, (void)logprob, (void)entropy, (void)dlogprob, (void)dentropy;
+    return TESS_OK;
+}
+
+static tess_status grade_values(void *self, int64_t n, const float *value, float *dvalue)
+{
+    (void)self, (void)n, (void)value, (void)dvalue;
+    return TESS_OK;
+}
+
 static tess_status take_addresses(dry_run *r)
 {
     size_t largest = 1, stream = (size_t)(r->options.max_tokens * tess_model_get_config(r->model)->hidden_size) *
@@ -74,11 +88,16 @@ static tess_status train_slot(const dry_run *r, tess_executor *e, int slot)
     const tess_slot_units all = {0, tess_model_n_units(r->model)};
     const tess_slot_units units = r->options.slot_units != NULL ? r->options.slot_units[slot] : all;
     const tess_range range = {slot, units.begin, units.end, &r->batch};
+    const tess_model_config *config = tess_model_get_config(r->model);
+    const bool has_tokens = config->n_outputs == 0, has_values = config->value_head || !has_tokens;
+    const tess_token_loss loss = {
+        .inv_temperature = 1, .grade = has_tokens ? grade : NULL, .grade_values = grade_values};
     bool embedding = r->model->part.embedding && units.begin == 0;
     bool head = r->model->part.head && units.end == all.end;
     tess_backward back = {.part = r->options.split_backward ? TESS_BACKWARD_INPUT : TESS_BACKWARD_WHOLE,
                           .dout = head ? NULL : r->dout,
                           .din = embedding ? NULL : r->din,
+                          .loss = has_values ? &loss : NULL,
                           .logprob = r->logprobs};
     TESS_TRY(tess_executor_forward(e, &range, embedding ? NULL : r->in, head ? NULL : r->out));
     TESS_TRY(tess_executor_backward(e, &range, &back));

@@ -21,12 +21,23 @@ static double sum_of(const tess_memory_of_rank *r)
     return sum;
 }
 
+static double disk_of(const tess_memory_of_rank *r)
+{
+    double sum = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        sum += r->disk[pool];
+    return sum;
+}
+
 static tess_status add_row(tess_buffer *text, const char *name, const tess_memory_of_rank *r)
 {
     TESS_TRY(tess_buffer_printf(text, "  %-10s", name));
     for (int i = 0; i < N_COLUMNS; i++)
         TESS_TRY(tess_buffer_printf(text, " %11.3f", r->pool[columns[i]] / 0x1p30));
-    return tess_buffer_printf(text, " %11.3f%s%s\n", sum_of(r) / 0x1p30, r->stages[0] != '\0' ? "   " : "", r->stages);
+    TESS_TRY(tess_buffer_printf(text, " %11.3f", sum_of(r) / 0x1p30));
+    if (disk_of(r) > 0)
+        TESS_TRY(tess_buffer_printf(text, " %11.3f", disk_of(r) / 0x1p30));
+    return tess_buffer_printf(text, "%s%s\n", r->stages[0] != '\0' ? "   " : "", r->stages);
 }
 
 /* Ranks that follow each other and are alike share a row. */
@@ -60,6 +71,10 @@ static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, cons
         optimizer, (long long)((plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len),
         (long long)((plan->local_batch + plan->passes - 1) / plan->passes), (long long)plan->seq_len,
         tess_format_bytes(r->work, bytes, sizeof(bytes))));
+    if (disk_of(r) > 0)
+        TESS_TRY(tess_buffer_printf(text,
+                                    "  disk         in offload.folder (docs/howto/offload.md): no memory, but for a "
+                                    "window in comm (offload.resident)\n"));
     return tess_buffer_printf(text, "  misc         %s; texts, tokenizer and buffers come on top: some tens of MiB\n",
                               plan->saves_beside ? "the copy that a save writes from (checkpoint.async)" : "nothing");
 }
@@ -71,13 +86,16 @@ static tess_status add_table(tess_buffer *text, const tess_memory_plan *plan, co
     uint64_t available = tess_memory_available(&by_group);
     tess_memory_of_rank all = {.work = 0};
     for (int rank = 0; rank < n; rank++)
-        for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
             all.pool[pool] += ranks[rank].pool[pool];
+            all.disk[pool] += ranks[rank].disk[pool];
+        }
     TESS_TRY(tess_buffer_printf(text, "\nmemory of %d rank%s at the peak, in GiB, sharding %s\n  %-10s", n,
                                 n > 1 ? "s" : "", tess_strategy_name(plan->policy.strategy), "rank"));
     for (int i = 0; i < N_COLUMNS; i++)
         TESS_TRY(tess_buffer_printf(text, " %11s", tess_pool_name(columns[i])));
-    TESS_TRY(tess_buffer_printf(text, " %11s\n", "sum"));
+    TESS_TRY(tess_buffer_printf(text, " %11s", "sum"));
+    TESS_TRY(tess_buffer_printf(text, disk_of(&all) > 0 ? "        disk\n" : "\n"));
     TESS_TRY(add_rows(text, ranks, n));
     if (n > 1)
         TESS_TRY(add_row(text, "all", &all));
