@@ -1,6 +1,6 @@
 /* Scalar conversions between float32 and the two 8-bit formats (Micikevicius et al., arXiv:2209.05433), bit for bit
  * those of torch 2.15: to nearest even. E4M3 has no infinity, and what is too large becomes 448 (older torch: NaN);
- * E5M2 is the upper half of float16, and what is too large becomes infinite. */
+ * E5M2 is the upper half of float16, and what is too large becomes infinite. Then blocks that share a scale. */
 #ifndef TESS_DEVICE_FP8_H
 #define TESS_DEVICE_FP8_H
 
@@ -41,6 +41,23 @@ TESS_SHARED float tess_fp8_to_float(uint8_t code, tess_fp8 format)
     if (exponent != 0)
         return tess_bits_float(sign | (exponent + 120) << 23 | mantissa << 20);
     return tess_bits_float(sign | tess_float_bits((float)mantissa * 0x1p-9f));
+}
+
+/* The scale of a block whose largest magnitude is `most`: the smallest power of two by which nothing becomes too large
+ * (DeepSeek-V3, arXiv:2412.19437, 3.3.2, with scales rounded up to E8M0). A code times a power of two is exact in
+ * bfloat16. Not below 2^-110: then what is rounded is 0 or a normal number. */
+enum { TESS_FP8_BLOCK = 128, TESS_FP8_LEAST_SCALE = -110 };
+
+TESS_SHARED float tess_fp8_scale(float most, tess_fp8 format)
+{
+    const uint32_t top = format == TESS_E4M3 ? 8 : 15, least = 127 + TESS_FP8_LEAST_SCALE; /* 1.75 x 2^top is largest */
+    uint32_t bits = tess_float_bits(most), exponent = (bits >> 23) + ((bits & 0x7fffffu) > 0x600000u);
+    return tess_bits_float((exponent > least + top ? exponent - top : least) << 23);
+}
+
+TESS_SHARED float tess_round_fp8(float x, float scale, tess_fp8 format)
+{
+    return scale * tess_fp8_to_float(tess_float_to_fp8(x * (1 / scale), format), format);
 }
 
 #endif

@@ -20,6 +20,7 @@
 #define TESS_DEVICE_KERNELS_H
 
 #include "base/core/exact_sum.h"
+#include "device/fp8.h"
 #include "tessera/types.h"
 
 typedef struct tess_stream tess_stream;
@@ -247,6 +248,12 @@ typedef struct tess_kernels {
     tess_status (*add)(tess_stream *s, const void *a, const void *b, void *y, int64_t n, tess_dtype dtype);
     /* y = factor * x (rounded), n elements; in place allowed. */
     tess_status (*scale)(tess_stream *s, const void *x, float factor, void *y, int64_t n, tess_dtype dtype);
+
+    /* y = x as it comes back from fp8: each row of x (rows, C), `stride` elements apart, in blocks of TESS_FP8_BLOCK
+     * from its begin on that have a scale each (tess_fp8_scale of the largest magnitude); the last one may be shorter.
+     * A block with an infinity or a NaN stays as it is. y (rows, C) contiguous, apart from x. */
+    tess_status (*round_fp8)(tess_stream *s, const void *x, int64_t stride, void *y, int64_t rows, int64_t C,
+                             tess_fp8 format, tess_dtype dtype);
 
     /* out[t] = table[ids[t]] (+ positions[pos[t]] when positions is not NULL). Ids are in range (the caller checked).
      */

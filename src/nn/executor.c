@@ -37,6 +37,8 @@ static tess_status check_options(const tess_model *model, const tess_executor_op
                degree, model->part.tp_rank, model->part.tp_degree);
     TESS_CHECK(!o->sequence_parallel || degree > 1, TESS_E_INVALID,
                "executor: sequence_parallel is for ranks that share a model; there is one");
+    TESS_CHECK(!o->fp8 || (degree == 1 && config->lora.rank == 0 && o->dtype != TESS_F16), TESS_E_UNSUPPORTED,
+               "executor: fp8 goes with float32 or bfloat16, one rank's layers and no adapter");
     return TESS_OK;
 }
 

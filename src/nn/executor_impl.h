@@ -44,6 +44,7 @@ struct tess_executor {
     tess_points points;                 /* degree 1: none */
     tess_split_work split;
     tess_low_rank_work low_rank;
+    void *rounded;        /* of tess_layer_call, for layers */
     tess_layer_work work; /* the part that all units share */
     float **none;         /* NULL for every parameter of a unit: frozen */
     tess_open_table open;

@@ -439,6 +439,24 @@ static void plan_low_rank(tess_executor *e, cursor *at)
         e->low_rank.all = elements(at, &n, shared);
 }
 
+/* A product of a layer reads two of (T, C), (T, W) and (C, W): gate and up, whose gradients are one sum of products,
+ * are W wide together, or q, k and v. */
+static size_t rounded_elements(const tess_executor *e, int unit)
+{
+    plan_sizes n = sizes_of(e, unit);
+    size_t W = larger(n.gated ? 2 * n.F : n.F, n.Q + 2 * n.K), inner = n.T * n.C, outer = n.T * W, weight = n.C * W;
+    return larger(larger(inner + outer, inner + weight), outer + weight);
+}
+
+static void plan_rounded(tess_executor *e, cursor *at)
+{
+    size_t most = 0;
+    for (int unit = 0; unit < e->model->n_units; unit++)
+        if (e->model->blocks[unit].kind == TESS_BLOCK_LAYER)
+            most = larger(most, rounded_elements(e, unit));
+    e->rounded = take(at, most, tess_dtype_size(e->options.dtype));
+}
+
 /* What all blocks work in. */
 static void plan_common(tess_executor *e, cursor *at)
 {
@@ -460,6 +478,8 @@ static void plan_common(tess_executor *e, cursor *at)
         plan_split(e, at);
     if (e->model->config.lora.rank > 0)
         plan_low_rank(e, at);
+    if (e->options.fp8)
+        plan_rounded(e, at);
     e->ids = take(at, n.T, sizeof(int32_t));
     e->pos = take(at, n.T, sizeof(int32_t));
     e->targets = take(at, n.T, sizeof(int32_t));

@@ -190,6 +190,9 @@ typedef struct tess_executor_options {
     const tess_points *points;         /* of the ranks that share a model with tp_degree > 1; else NULL. Copied */
     bool sequence_parallel;            /* each of them has some rows of the stream; else all */
     bool split_backward;               /* keep what a backward in two parts needs between them */
+    bool fp8; /* linear maps of layers round what they multiply through fp8, as hardware that multiplies it reads it:
+               * inputs and weights to E4M3, gradients to E5M2 (round_fp8 of the kernel table); float32 or bfloat16,
+               * no adapter, no ranks that share a model */
     bool on_disk; /* what layers keep lies on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h), and what is in use
                    * in memory; for devices whose memory is the host's */
 } tess_executor_options;

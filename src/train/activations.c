@@ -11,6 +11,7 @@ tess_executor_options tess_engine_activations(const tess_config *c)
     tess_executor_options options = {.dtype = tess_precision_dtype(c->training.mixed_precision_param),
                                      .recompute = (tess_recompute)c->activation_checkpoint.mode,
                                      .recompute_every = (int)c->activation_checkpoint.every_n,
+                                     .fp8 = c->training.fp8,
                                      .on_disk = c->offload.activations,
                                      .partition_inputs = c->activation_checkpoint.partition,
                                      .max_tokens = tess_config_pass_rows(c) * c->training.seq_len,

@@ -211,6 +211,22 @@ static bool is_power_of_two(double x)
     return frexp(x, &exponent) == 0.5;
 }
 
+static tess_status check_fp8(const tess_config *c)
+{
+    if (!c->training.fp8)
+        return TESS_OK;
+    TESS_CHECK(c->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_INVALID,
+               "training.fp8: scaled fp8 values are exact in bfloat16 and float32, not in float16: choose "
+               "training.mixed_precision_param=bfloat16");
+    TESS_CHECK(c->parallelism.tensor_parallel_degree == 1, TESS_E_UNSUPPORTED,
+               "training.fp8: ranks that share a layer may cut a block of 128 that has one scale: set "
+               "parallelism.tensor_parallel_degree=1 (every sharding strategy and pipelines will do)");
+    TESS_CHECK(c->lora.rank == 0 && c->lora.path[0] == '\0', TESS_E_UNSUPPORTED,
+               "training.fp8: an adapter's products are not rounded: leave out lora.%s, or set training.fp8=false",
+               c->lora.rank > 0 ? "rank" : "path");
+    return TESS_OK;
+}
+
 static tess_status check_precision(const tess_config *c)
 {
     static const char *const names[] = {"bfloat16", "float32", "float16", "float8_e4m3"};
@@ -220,6 +236,7 @@ static tess_status check_precision(const tess_config *c)
         "training.mixed_precision_param: no kernel computes in %s: choose bfloat16, which has the range of float32 "
         "(`tessera bench precision` shows what casts to %s lose)",
         names[param], names[param]);
+    TESS_TRY(check_fp8(c));
     TESS_CHECK(c->training.loss_scale == 0 || is_power_of_two(c->training.loss_scale), TESS_E_INVALID,
                "training.loss_scale: %g is no power of two, and would change bits", c->training.loss_scale);
     TESS_CHECK(is_power_of_two(c->training.loss_scale_init), TESS_E_INVALID,

@@ -79,6 +79,7 @@ typedef struct tess_config {
         double max_norm, max_value, loss_scale, loss_scale_init;
         int64_t loss_scale_interval;
         int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
+        bool fp8;
         tess_text_list freeze;
     } training;
     struct {

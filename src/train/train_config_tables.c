@@ -83,6 +83,8 @@ static const tess_option training[] = {
     CHOICE("training.mixed_precision_param", training.mixed_precision_param, "bfloat16",
            "bfloat16|float32|float16|float8_e4m3",
            "dtype of gathered parameters and activations; float16: with training.loss_scale=0; not float8_e4m3"),
+    BOOL("training.fp8", training.fp8, "false",
+         "linear maps of layers read inputs and weights as E4M3 and gradients as E5M2, in emulation: it saves no time"),
     CHOICE("training.mixed_precision_reduce", training.mixed_precision_reduce, "float32", "bfloat16|float32|float16",
            "dtype of gradients on their way to their owner; float16: with training.loss_scale=0"),
     FLOAT("training.loss_scale", training.loss_scale, "1", 0, 0x1p60,

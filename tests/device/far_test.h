@@ -193,6 +193,12 @@ static tess_status call_convert(tess_stream *s, const tess_kernels *k, void *con
     return k->convert(s, x[7], TESS_F32, x[1], p->dtype, p->T * p->C);
 }
 
+static tess_status call_round_fp8(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    TESS_TRY(k->round_fp8(s, x[0], p->C, x[1], p->T, p->C, TESS_E4M3, p->dtype));
+    return k->round_fp8(s, x[2], p->C, x[3], p->T, p->C, TESS_E5M2, p->dtype);
+}
+
 static tess_status call_reduce(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
     const void *in[3] = {x[0], x[1], x[2]};
@@ -256,6 +262,7 @@ static const far_row far_rows_tested[] = {
     {"cross_entropy", call_cross_entropy},
     {"adamw", call_adamw},
     {"convert", call_convert},
+    {"round_fp8", call_round_fp8},
     {"reduce", call_reduce},
     {"copy", call_copy},
     {"row_sumsq", call_row_sumsq},

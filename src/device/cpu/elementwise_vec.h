@@ -7,6 +7,7 @@
 #include "device/cpu/convert_vec.h"
 #include "device/cpu/cross_entropy_vec.h"
 #include "device/cpu/embedding_vec.h"
+#include "device/cpu/fp8_vec.h"
 #include "device/cpu/glu_vec.h"
 #include "device/cpu/moments_vec.h"
 #include "device/cpu/norm_vec.h"
@@ -33,6 +34,7 @@ static void override_elementwise(tess_kernels *k)
     k->cross_entropy = cross_entropy;
     k->adamw = adamw;
     k->convert = convert;
+    k->round_fp8 = round_fp8;
     k->reduce = reduce;
     k->copy = copy;
     k->row_sumsq = row_sumsq;

@@ -205,6 +205,49 @@ static tess_status scale(tess_stream *s, const void *x, float factor, void *y, i
     return n > 0 ? TESS_CUDA_OF(dtype, launch_scale, s, x, factor, y, n) : TESS_OK;
 }
 
+/* ---- fp8 ---- */
+typedef struct fp8_rows {
+    int64_t stride, C, blocks; /* blocks: of a row */
+    tess_fp8 format;
+} fp8_rows;
+
+/* A thread has a block. */
+template <typename E> static __global__ void round_fp8_kernel(const E *x, E *y, int64_t n, fp8_rows rows)
+{
+    TESS_CUDA_EACH(i, n)
+    {
+        int64_t row = i / rows.blocks, begin = i % rows.blocks * TESS_FP8_BLOCK;
+        int64_t end = begin + TESS_FP8_BLOCK < rows.C ? begin + TESS_FP8_BLOCK : rows.C;
+        float most = 0, none = 0; /* none: NaN where something is not finite */
+        for (int64_t c = begin; c < end; c++) {
+            float value = cuda_load(&x[row * rows.stride + c]);
+            most = fmaxf(fabsf(value), most);
+            none += value - value;
+        }
+        float scale = tess_fp8_scale(most, rows.format);
+        for (int64_t c = begin; c < end; c++) {
+            float value = cuda_load(&x[row * rows.stride + c]);
+            cuda_store(&y[row * rows.C + c], none == 0 ? tess_round_fp8(value, scale, rows.format) : value);
+        }
+    }
+}
+
+template <typename E>
+static tess_status launch_round_fp8(tess_stream *s, const void *x, void *y, int64_t n_rows, fp8_rows rows)
+{
+    int64_t n = n_rows * rows.blocks;
+    return TESS_CUDA_LAUNCH(round_fp8_kernel, tess_cuda_blocks(n, THREADS), THREADS, 0, s, (const E *)x, (E *)y, n,
+                            rows);
+}
+
+static tess_status round_fp8(tess_stream *s, const void *x, int64_t stride, void *y, int64_t n_rows, int64_t C,
+                             tess_fp8 format, tess_dtype dtype)
+{
+    TESS_TRY(tess_check_dtype("round_fp8", dtype));
+    fp8_rows rows = {stride, C, (C + TESS_FP8_BLOCK - 1) / TESS_FP8_BLOCK, format};
+    return n_rows * C > 0 ? TESS_CUDA_OF(dtype, launch_round_fp8, s, x, y, n_rows, rows) : TESS_OK;
+}
+
 /* ---- Other dtypes ---- */
 template <typename N> static __global__ void copy_kernel(const N *x, N *y, int64_t n)
 {
@@ -297,5 +340,6 @@ void tess_kernels_cuda_elementwise(tess_kernels *k)
     k->add = add;
     k->scale = scale;
     k->convert = convert;
+    k->round_fp8 = round_fp8;
     k->adamw = adamw;
 }

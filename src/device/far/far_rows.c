@@ -302,6 +302,18 @@ static tess_status scale(tess_stream *s, const void *x, float factor, void *y, i
     return enqueue(s, (far_call){"scale", run_scale, .p = {x, y}, .n = {n}, .number = factor, .dtype = dtype});
 }
 
+static tess_status run_round_fp8(tess_stream *s, const far_call *c)
+{
+    return s->kernels->round_fp8(s, c->p[0], c->n[0], (void *)c->p[1], c->n[1], c->n[2], (tess_fp8)c->n[3], c->dtype);
+}
+
+static tess_status round_fp8(tess_stream *s, const void *x, int64_t stride, void *y, int64_t rows, int64_t C,
+                             tess_fp8 format, tess_dtype dtype)
+{
+    return enqueue(s,
+                   (far_call){"round_fp8", run_round_fp8, .p = {x, y}, .n = {stride, rows, C, format}, .dtype = dtype});
+}
+
 static tess_status run_convert(tess_stream *s, const far_call *c)
 {
     return s->kernels->convert(s, c->p[0], c->dtype, (void *)c->p[1], c->to, c->n[0]);
@@ -510,6 +522,7 @@ void far_rows(tess_kernels *table, const tess_kernels *inner)
         .cross_entropy = cross_entropy,
         .adamw = adamw,
         .convert = convert,
+        .round_fp8 = round_fp8,
         .reduce = reduce,
         .copy = copy,
         .row_sumsq = row_sumsq,

@@ -39,6 +39,7 @@ void tess_ref_embedding(tess_kernels *k);
 void tess_ref_cross_entropy(tess_kernels *k);
 void tess_ref_adamw(tess_kernels *k);
 void tess_ref_convert(tess_kernels *k);
+void tess_ref_fp8(tess_kernels *k);
 void tess_ref_sums(tess_kernels *k);
 void tess_ref_moments(tess_kernels *k);
 void tess_ref_copy_rows(tess_kernels *k);

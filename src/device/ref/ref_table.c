@@ -24,6 +24,7 @@ void tess_kernels_ref(tess_kernels *k)
     tess_ref_cross_entropy(k);
     tess_ref_adamw(k);
     tess_ref_convert(k);
+    tess_ref_fp8(k);
     tess_ref_sums(k);
     tess_ref_moments(k);
     tess_ref_copy_rows(k);

@@ -1,22 +1,60 @@
 #include "nn/layers/layers.h"
 
-static const void *weight_of(const tess_layer_call *call, const tess_linear *linear)
+/* A matrix that a product reads. */
+typedef struct factor {
+    const void *at;
+    int64_t ld;
+} factor;
+
+/* (rows, columns) as it is, or from fp8: in the work space behind what is used of it. */
+static tess_status read_factor(const tess_layer_call *call, factor stored, int64_t rows, int64_t columns,
+                               tess_fp8 format, int64_t *used, factor *read)
 {
-    return tess_at(call, call->w[linear->weight], linear->offset);
+    *read = stored;
+    if (call->rounded == NULL)
+        return TESS_OK;
+    void *room = tess_at(call, call->rounded, *used);
+    *used += rows * columns;
+    *read = (factor){room, columns};
+    return call->kernels->round_fp8(call->stream, stored.at, stored.ld, room, rows, columns, format, call->dtype);
+}
+
+static tess_status read_weight(const tess_layer_call *call, const tess_linear *linear, int64_t *used, factor *w)
+{
+    const factor stored = {tess_at(call, call->w[linear->weight], linear->offset), linear->ld};
+    return read_factor(call, stored, linear->in_out ? linear->n_in : linear->n_out,
+                       linear->in_out ? linear->n_out : linear->n_in, TESS_E4M3, used, w);
+}
+
+static tess_status read_input(const tess_layer_call *call, const tess_linear *linear, const void *x, int64_t *used,
+                              factor *read)
+{
+    return read_factor(call, (factor){x, linear->n_in}, call->T, linear->n_in, TESS_E4M3, used, read);
+}
+
+/* Gradients have more range than inputs, and bear less precision. */
+static tess_status read_gradient(const tess_layer_call *call, const tess_linear *linear, const void *dy, int64_t *used,
+                                 factor *read)
+{
+    return read_factor(call, (factor){dy, tess_linear_row(linear)}, call->T, linear->n_out, TESS_E5M2, used, read);
 }
 
 /* y = x W + b. */
-static tess_gemm product(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
-                         tess_dtype y_dtype)
+static tess_status product(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
+                           tess_dtype y_dtype, tess_gemm *g)
 {
-    return (tess_gemm){
+    factor a, b;
+    int64_t used = 0;
+    TESS_TRY(read_input(call, linear, x, &used, &a));
+    TESS_TRY(read_weight(call, linear, &used, &b));
+    *g = (tess_gemm){
         .m = call->T,
         .n = linear->n_out,
         .k = linear->n_in,
-        .a = x,
-        .lda = linear->n_in,
-        .b = weight_of(call, linear),
-        .ldb = linear->ld,
+        .a = a.at,
+        .lda = a.ld,
+        .b = b.at,
+        .ldb = b.ld,
         .c = y,
         .ldc = tess_linear_row(linear),
         .bias = linear->bias >= 0 ? tess_at(call, call->w[linear->bias], linear->offset) : NULL,
@@ -25,20 +63,24 @@ static tess_gemm product(const tess_layer_call *call, const tess_linear *linear,
         .c_dtype = y_dtype,
         .leaf = linear->in_leaf,
     };
+    return TESS_OK;
 }
 
-/* dx = dy W^T. */
-static tess_gemm input_product(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *dx,
-                               tess_dtype dx_dtype)
+/* dx = dy W^T; `used` as in read_factor. */
+static tess_status input_product(const tess_layer_call *call, const tess_linear *linear, const void *dy, void *dx,
+                                 tess_dtype dx_dtype, int64_t *used, tess_gemm *g)
 {
-    return (tess_gemm){
+    factor a, b;
+    TESS_TRY(read_gradient(call, linear, dy, used, &a));
+    TESS_TRY(read_weight(call, linear, used, &b));
+    *g = (tess_gemm){
         .m = call->T,
         .n = linear->n_in,
         .k = linear->n_out,
-        .a = dy,
-        .lda = tess_linear_row(linear),
-        .b = weight_of(call, linear),
-        .ldb = linear->ld,
+        .a = a.at,
+        .lda = a.ld,
+        .b = b.at,
+        .ldb = b.ld,
         .c = dx,
         .ldc = linear->n_in,
         .trans_b = linear->in_out,
@@ -46,36 +88,36 @@ static tess_gemm input_product(const tess_layer_call *call, const tess_linear *l
         .c_dtype = dx_dtype,
         .leaf = linear->out_leaf,
     };
+    return TESS_OK;
 }
 
 tess_status tess_linear_own_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y,
                                     tess_dtype y_dtype)
 {
-    tess_gemm g = product(call, linear, x, y, y_dtype);
+    tess_gemm g;
+    TESS_TRY(product(call, linear, x, y, y_dtype, &g));
     return call->kernels->gemm(call->stream, &g);
 }
 
 tess_status tess_linear_own_act_forward(const tess_layer_call *call, const tess_linear *linear, const void *x,
                                         void *gate, void *up, void *act)
 {
-    tess_gemm_fused f = {.g = product(call, linear, x, up, call->dtype),
-                         .then = TESS_THEN_ACT,
-                         .act = call->block->activation,
-                         .gate = gate,
-                         .y = act};
+    tess_gemm_fused f = {.then = TESS_THEN_ACT, .act = call->block->activation, .gate = gate, .y = act};
+    TESS_TRY(product(call, linear, x, up, call->dtype, &f.g));
     return call->kernels->gemm_fused(call->stream, &f);
 }
 
 tess_status tess_linear_own_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy,
                                          void *gate, void *up, void *act, void *fusing)
 {
-    tess_gemm_fused f = {.g = input_product(call, linear, dy, act, call->dtype),
-                         .then = TESS_THEN_ACT_BACKWARD,
+    int64_t used = 0;
+    tess_gemm_fused f = {.then = TESS_THEN_ACT_BACKWARD,
                          .act = call->block->activation,
                          .gate = gate,
                          .up = up,
                          .y = act,
                          .work = fusing};
+    TESS_TRY(input_product(call, linear, dy, act, call->dtype, &used, &f.g));
     return call->kernels->gemm_fused(call->stream, &f);
 }
 
@@ -88,15 +130,19 @@ tess_status tess_linear_own_backward_params(const tess_layer_call *call, const t
                                            call->dtype));
     if (!tess_wants(call, linear->weight))
         return TESS_OK;
+    factor input, gradient;
+    int64_t used = 0;
+    TESS_TRY(read_input(call, linear, x, &used, &input));
+    TESS_TRY(read_gradient(call, linear, dy, &used, &gradient));
     /* (in, out): x^T dy; (out, in): dy^T x. */
     tess_gemm g = {
         .m = linear->in_out ? linear->n_in : linear->n_out,
         .n = linear->in_out ? linear->n_out : linear->n_in,
         .k = call->T,
-        .a = linear->in_out ? x : dy,
-        .lda = linear->in_out ? linear->n_in : tess_linear_row(linear),
-        .b = linear->in_out ? dy : x,
-        .ldb = linear->in_out ? tess_linear_row(linear) : linear->n_in,
+        .a = linear->in_out ? input.at : gradient.at,
+        .lda = linear->in_out ? input.ld : gradient.ld,
+        .b = linear->in_out ? gradient.at : input.at,
+        .ldb = linear->in_out ? gradient.ld : input.ld,
         .c = call->dw[linear->weight] + linear->offset,
         .ldc = linear->ld,
         .trans_a = true,
@@ -110,17 +156,21 @@ tess_status tess_linear_own_backward_params(const tess_layer_call *call, const t
 tess_status tess_linear_own_backward_input(const tess_layer_call *call, const tess_linear *linear, const void *dy,
                                            void *dx)
 {
-    tess_gemm g = input_product(call, linear, dy, dx, call->dtype);
+    tess_gemm g;
+    int64_t used = 0;
+    TESS_TRY(input_product(call, linear, dy, dx, call->dtype, &used, &g));
     return call->kernels->gemm(call->stream, &g);
 }
 
 tess_status tess_linear_own_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n,
                                             void *fusing, void *dx, tess_dtype dx_dtype)
 {
-    tess_gemm_fused f = {.g = input_product(call, grads[0].linear, grads[0].dy, dx, dx_dtype), .n_terms = n - 1};
-    f.work = fusing;
+    int64_t used = 0;
+    tess_gemm_fused f = {.n_terms = n - 1, .work = fusing};
+    TESS_TRY(input_product(call, grads[0].linear, grads[0].dy, dx, dx_dtype, &used, &f.g));
     for (int i = 1; i < n; i++) {
-        tess_gemm g = input_product(call, grads[i].linear, grads[i].dy, dx, dx_dtype);
+        tess_gemm g;
+        TESS_TRY(input_product(call, grads[i].linear, grads[i].dy, dx, dx_dtype, &used, &g));
         f.terms[i - 1] = (tess_gemm_term){g.a, g.lda, g.b, g.ldb, g.k};
     }
     return call->kernels->gemm_fused(call->stream, &f);

@@ -93,6 +93,11 @@ static tess_status scale(const invariance_call *c)
     return c->kernels->scale(c->stream, c->in[0], 0.7f, c->out[0], c->n * C, c->of->dtype);
 }
 
+static tess_status round_fp8(const invariance_call *c)
+{
+    return c->kernels->round_fp8(c->stream, c->in[0], C, c->out[0], c->n, C, (tess_fp8)c->of->arg[0], c->of->dtype);
+}
+
 static tess_status convert(const invariance_call *c)
 {
     return c->kernels->convert(c->stream, c->in[0], c->of->in[0].dtype, c->out[0], c->of->out[0].dtype, c->n * C);
@@ -373,6 +378,13 @@ static const invariance_case cases[] = {
      .in = {OWN("x", PEERS)},
      .out = {FLOAT("y")},
      .run = reduce},
+    {.name = "round_fp8",
+     .shape = "E5M2, C 203",
+     .both = true,
+     .in = {ROW("x")},
+     .out = {ROW("y")},
+     .arg = {TESS_E5M2},
+     .run = round_fp8},
     {.name = "convert",
      .shape = "float32 to bfloat16",
      .in = {ROW_OF(TESS_F32, "x")},

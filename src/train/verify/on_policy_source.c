@@ -93,6 +93,8 @@ tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config,
         s->dtype != TESS_F16, TESS_E_UNSUPPORTED,
         "training.mixed_precision_param: nothing is generated in float16, which training could be compared with: "
         "choose bfloat16 or float32");
+    TESS_CHECK(!config->training.fp8, TESS_E_UNSUPPORTED,
+               "training.fp8: what is generated is not rounded, so it could not be compared: set training.fp8=false");
     TESS_TRY(tess_config_load_model(config, &s->config));
     TESS_CHECK(
         config->lora.rank == 0, TESS_E_INVALID,
