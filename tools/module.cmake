@@ -4,7 +4,7 @@
 set(TESS_ISA_avx2 -mavx2 -mfma -mf16c)
 # A kernel is thousands of accesses to memory: ASan's checks of them as calls take a quarter of the time to compile.
 if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND TESS_SANITIZE MATCHES "address")
-  list(APPEND TESS_ISA_avx2 "SHELL:-mllvm -asan-instrumentation-with-call-threshold=0")
+  list(APPEND TESS_ISA_avx2 -mllvm -asan-instrumentation-with-call-threshold=0)
 endif()
 set(TESS_ISA_avx512 ${TESS_ISA_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq)
 set(TESS_ISA_avx512_bf16 ${TESS_ISA_avx512} -mavx512bf16)
