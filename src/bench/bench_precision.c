@@ -14,11 +14,13 @@ static const struct {
     const char *name;
     tess_precision param, state;
     tess_optimizer_kind optimizer;
-} runs[] = {{"float32", TESS_PRECISION_F32, TESS_PRECISION_F32, TESS_ADAMW},
-            {"bfloat16", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW},
-            {"float16", TESS_PRECISION_F16, TESS_PRECISION_F32, TESS_ADAMW},
-            {"bfloat16, bfloat16 state", TESS_PRECISION_BF16, TESS_PRECISION_BF16, TESS_ADAMW},
-            {"bfloat16, 8-bit state", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW_8BIT}};
+    bool fp8;
+} runs[] = {{"float32", TESS_PRECISION_F32, TESS_PRECISION_F32, TESS_ADAMW, false},
+            {"bfloat16", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW, false},
+            {"float16", TESS_PRECISION_F16, TESS_PRECISION_F32, TESS_ADAMW, false},
+            {"bfloat16, fp8 products", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW, true},
+            {"bfloat16, bfloat16 state", TESS_PRECISION_BF16, TESS_PRECISION_BF16, TESS_ADAMW, false},
+            {"bfloat16, 8-bit state", TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_ADAMW_8BIT, false}};
 enum { N_RUNS = sizeof(runs) / sizeof(runs[0]) };
 
 /* ---- Casts ---- */
@@ -124,6 +126,7 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, i
     TESS_TRY(step_plan_make(mem, &o, plan));
     plan->config.optimizer.name = (int)runs[run].optimizer;
     plan->config.optimizer.state_dtype = (int)runs[run].state;
+    plan->config.training.fp8 = runs[run].fp8;
     plan->config.training.loss_scale = runs[run].param == TESS_PRECISION_F16 ? 1024 : 1;
     if (!options->common.quick)
         plan->n_warm_up = 10;

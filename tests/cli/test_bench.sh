@@ -25,7 +25,7 @@ awk -F': ' '/"name"/ { name = $2 } /^ *"gathered": / { gathered[name] = $2 + 0 }
             half = name ~ /float32/ ? 1 : 0.75
             if (!(f > 0 && gathered[name] > f * half * 0.999 && gathered[name] < f * half * 1.001 && off[name] < 1e-2)) exit 1
         }
-        exit n != 5 }' precision.json && pass "precision: half the bytes, and the loss" || fail "precision: $(cat precision.json)"
+        exit n != 6 }' precision.json && pass "precision: half the bytes, and the loss" || fail "precision: $(cat precision.json)"
 expect "a filter that nothing passes" 2 "no row's name contains it" "$tessera" bench kernels --quick --filter nonesuch
 expect "a number that is none" 2 "--threads" "$tessera" bench machine --threads two
 expect "a table that is none" 2 "choose ref, avx2, avx512, avx512_bf16 or amx" "$tessera" bench kernels --table sse

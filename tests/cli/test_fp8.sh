@@ -45,6 +45,7 @@ awk -v x="$off" 'BEGIN { exit !(x != "" && x <= 2) }' && pass "memory as predict
 same "4 ranks, weights whole, run again" plain -n 4 parallelism.shard_strategy=none activation_checkpoint.mode=full
 same "2 stages, weights' gradients later" plain -n 2 parallelism.pipeline_parallel_degree=2 \
     parallelism.pipeline_parallel_schedule=zb_h1
+same "a device beside the host" plain job.device=far
 train single $single training.fp8=true
 near "in float32 too" single bfloat16
 same "float32, 3 ranks, some run again" single $single -n 3 activation_checkpoint.mode=every_n

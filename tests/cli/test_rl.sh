@@ -169,6 +169,7 @@ bad "tensor parallelism" "every sharding strategy will do" -n 2 parallelism.tens
 bad "lag with a budget" "leave one of the two out" rollout.lag=1 rollout.budget_tokens=2
 bad "a folder for a shared trunk" "leave critic.path out" rl.algorithm=ppo critic.trunk=shared critic.path=sft/model
 bad "float16" "have no float16" training.mixed_precision_param=float16
+bad "fp8" "set training.fp8=false" training.fp8=true
 bad "a scale beside a critic of its own" "set critic.trunk=shared" rl.algorithm=ppo training.loss_scale=0
 bad "a grader that is none" "reward" reward.kind=sings
 bad "an unknown algorithm" "rl.algorithm" rl.algorithm=grop

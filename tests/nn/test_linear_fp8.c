@@ -170,6 +170,33 @@ static void layers_run_again_with_the_same_bits(void)
     }
 }
 
+/* A stage that is the head alone. */
+static void the_head_does_not_round(void)
+{
+    fixture f;
+    float in[FIXTURE_TOKENS * 64], logprob[2][FIXTURE_TOKENS], din[2][FIXTURE_TOKENS * 64];
+    fixture_open(&f, "llama");
+    const size_t n = (size_t)(f.batch.n_tokens * f.config.hidden_size);
+    EXPECT(f.config.hidden_size <= 64);
+    fill(in, n, 0);
+    for (int i = 0; i < 2; i++) {
+        rig r;
+        rig_open_part(&r, &f.config, &(tess_model_part){.first_layer = f.config.n_layers, .head = true}, TESS_F32, NULL,
+                      1);
+        tess_executor *e = rig_executor(
+            &r, (tess_executor_options){
+                    .max_tokens = FIXTURE_TOKENS, .max_position = f.max_position, .train = true, .fp8 = i == 1});
+        const tess_range range = {0, 0, tess_model_n_units(r.model), &f.batch};
+        EXPECT_OK(tess_executor_forward(e, &range, in, NULL));
+        EXPECT_OK(tess_executor_backward(e, &range, &(tess_backward){.din = din[i], .logprob = logprob[i]}));
+        tess_executor_destroy(&e);
+        rig_close(&r);
+    }
+    EXPECT_SAME(logprob[1], logprob[0], (size_t)f.batch.n_tokens);
+    EXPECT_SAME(din[1], din[0], n);
+    fixture_close(&f);
+}
+
 static void float16_is_refused(void)
 {
     fixture f;
@@ -187,6 +214,7 @@ static void float16_is_refused(void)
 static const test_case cases[] = {
     {"products_are_of_rounded_operands", products_are_of_rounded_operands, 0, 0},
     {"layers_run_again_with_the_same_bits", layers_run_again_with_the_same_bits, 0, 0},
+    {"the_head_does_not_round", the_head_does_not_round, 0, 0},
     {"float16_is_refused", float16_is_refused, 0, 0},
 };
 
