@@ -127,7 +127,8 @@ static tess_status make_plan(tess_mem *mem, const tess_bench_options *options, i
     plan->config.optimizer.name = (int)runs[run].optimizer;
     plan->config.optimizer.state_dtype = (int)runs[run].state;
     plan->config.training.fp8 = runs[run].fp8;
-    plan->config.training.loss_scale = runs[run].param == TESS_PRECISION_F16 ? 1024 : 1;
+    plan->config.training.loss_scale = runs[run].param == TESS_PRECISION_F16 ? 0 : 1;
+    plan->config.training.loss_scale_init = 512;
     if (!options->common.quick)
         plan->n_warm_up = 10;
     plan->config.training.steps = plan->n_warm_up + plan->n_steps;

@@ -2,8 +2,8 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <string.h>
 
+#include "device/bf16.h"
 #include "device/elementwise.h"
 #include "device/stream_impl.h"
 
@@ -38,14 +38,7 @@ bool tess_all_finite(const void *data, tess_dtype dtype, int64_t n)
 
 double tess_value_at(const void *data, tess_dtype dtype, int64_t i)
 {
-    float value;
-    uint32_t bits;
-    if (dtype == TESS_F32)
-        bits = ((const uint32_t *)data)[i];
-    else
-        bits = (uint32_t)((const uint16_t *)data)[i] << 16;
-    memcpy(&value, &bits, sizeof(value));
-    return (double)value;
+    return (double)tess_get_float(data, dtype, (size_t)i);
 }
 
 typedef struct finite_search {

@@ -1,5 +1,5 @@
 /* Values in the host's memory that are not finite, and the row that finds them at the speed of memory. `dtype` is
- * TESS_F32 or TESS_BF16. */
+ * TESS_F32, TESS_BF16 or, but for tess_all_finite, TESS_F16. */
 #ifndef TESS_DEVICE_FINITE_H
 #define TESS_DEVICE_FINITE_H
 

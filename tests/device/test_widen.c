@@ -1,5 +1,6 @@
 /* Rows of float16: on every table the bits of the reference's float32 rows with operands widened and results rounded.
  */
+#include "device/finite.h"
 #include "elementwise_test.h"
 
 enum { T = 37, C = 45, F = 51, V = 301, HEADS = 6, KV_HEADS = 2, D = 8 };
@@ -295,6 +296,8 @@ static void elements(const scene *x)
     a.half[n - 3] = 0x7c00;
     EXPECT_OK(x->k->find_not_finite(x->s, a.half, TESS_F16, n, &first));
     EXPECT_INT(first, n - 3);
+    EXPECT_INT(tess_count_not_finite(a.half, TESS_F16, n), 1);
+    EXPECT(tess_value_at(a.half, TESS_F16, first) == INFINITY);
     free_twin(&a), free_twin(&b), free_twin(&y);
 }
 
