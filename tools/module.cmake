@@ -2,10 +2,6 @@
 # A file's instruction set is in its name: *_avx2.c, *_avx512.c, *_avx512_bf16.c, *_amx.c get the flags; nothing else
 # does, so one binary serves every x86-64 machine and the kernel table chooses at run time.
 set(TESS_ISA_avx2 -mavx2 -mfma -mf16c)
-# A kernel is thousands of accesses to memory: ASan's checks of them as calls take a quarter of the time to compile.
-if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND TESS_SANITIZE MATCHES "address")
-  list(APPEND TESS_ISA_avx2 -mllvm -asan-instrumentation-with-call-threshold=0)
-endif()
 set(TESS_ISA_avx512 ${TESS_ISA_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq)
 set(TESS_ISA_avx512_bf16 ${TESS_ISA_avx512} -mavx512bf16)
 set(TESS_ISA_amx ${TESS_ISA_avx512_bf16} -mamx-tile -mamx-bf16)
@@ -39,7 +35,12 @@ function(tess_module name)
   foreach(isa avx2 avx512 avx512_bf16 amx)
     foreach(source ${sources})
       if(source MATCHES "_${isa}\\.c$")
-        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${TESS_ISA_${isa}}")
+        set(options ${TESS_ISA_${isa}})
+        if(source MATCHES "/table_" AND CMAKE_C_COMPILER_ID STREQUAL "Clang" AND TESS_SANITIZE MATCHES "address")
+          # Hundreds of kernels in one file: ASan's checks as calls take a quarter of the time to compile.
+          list(APPEND options -mllvm -asan-instrumentation-with-call-threshold=0)
+        endif()
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}")
       endif()
     endforeach()
   endforeach()

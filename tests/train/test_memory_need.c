@@ -270,8 +270,8 @@ static void stages_are_predicted(void)
                                          "parallelism.shard_strategy=none",
                                          "parallelism.shard_strategy=zero1 training.mixed_precision_reduce=bfloat16",
                                          "parallelism.shard_strategy=zero2",
-                                         "parallelism.fsdp_prefetch=2 activation_checkpoint.mode=selective "
-                                         "activation_checkpoint.recompute=attention_inputs"};
+                                         ("parallelism.fsdp_prefetch=2 activation_checkpoint.mode=selective "
+                                          "activation_checkpoint.recompute=attention_inputs")};
     char overrides[384];
     int world = tess_runtime_world(join()), n = 0;
     for (int stages = 2; stages <= world && stages <= 3; stages++)
