@@ -311,37 +311,36 @@ static void send_next(tess_pager *p, pager_range *r)
     to_end(p, r, WANTED);
 }
 
-static void *read_ahead(void *self)
+static pager_range *next_to_send(const tess_pager *p)
 {
-    tess_pager *p = self;
+    return next_in(p, LEAVING, false);
+}
+
+/* Until the pager stops. */
+static void move_all(tess_pager *p, pager_range *(*next)(const tess_pager *), void (*move)(tess_pager *, pager_range *))
+{
     pthread_mutex_lock(&p->lock);
     while (!p->stop) {
-        pager_range *r = next_to_bring(p);
-        if (r != NULL)
-            bring_next(p, r);
-        else
+        pager_range *r = next(p);
+        if (r == NULL) {
             pthread_cond_wait(&p->changed, &p->lock);
-        if (r != NULL)
-            pthread_cond_broadcast(&p->changed);
+            continue;
+        }
+        move(p, r);
+        pthread_cond_broadcast(&p->changed);
     }
     pthread_mutex_unlock(&p->lock);
+}
+
+static void *read_ahead(void *self)
+{
+    move_all(self, next_to_bring, bring_next);
     return NULL;
 }
 
 static void *write_behind(void *self)
 {
-    tess_pager *p = self;
-    pthread_mutex_lock(&p->lock);
-    while (!p->stop) {
-        pager_range *r = next_in(p, LEAVING, false);
-        if (r != NULL)
-            send_next(p, r);
-        else
-            pthread_cond_wait(&p->changed, &p->lock);
-        if (r != NULL)
-            pthread_cond_broadcast(&p->changed);
-    }
-    pthread_mutex_unlock(&p->lock);
+    move_all(self, next_to_send, send_next);
     return NULL;
 }
 
