@@ -53,6 +53,18 @@ static tess_status add_rows(tess_buffer *text, const tess_memory_of_rank *ranks,
     return TESS_OK;
 }
 
+static tess_status explain_units(tess_buffer *text, const tess_memory_of_rank *r)
+{
+    char bytes[32];
+    TESS_TRY(tess_buffer_printf(text, "  units        %lld of %lld blocks, the largest %s when gathered",
+                                (long long)r->units.n_units, (long long)r->n_blocks,
+                                tess_format_bytes((double)r->units.largest_bytes, bytes, sizeof(bytes))));
+    if (r->units.reductions > 0)
+        TESS_TRY(tess_buffer_printf(text, "; collectives of a micro-batch: at most %lld gathers, %lld reductions",
+                                    (long long)r->units.gathers, (long long)r->units.reductions));
+    return tess_buffer_printf(text, "\n");
+}
+
 static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, const tess_memory_of_rank *r)
 {
     char bytes[32], optimizer[32];
@@ -71,6 +83,7 @@ static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, cons
         optimizer, (long long)((plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len),
         (long long)((plan->local_batch + plan->passes - 1) / plan->passes), (long long)plan->seq_len,
         tess_format_bytes(r->work, bytes, sizeof(bytes))));
+    TESS_TRY(explain_units(text, r));
     if (disk_of(r) > 0)
         TESS_TRY(tess_buffer_printf(text,
                                     "  disk         in offload.folder (docs/howto/offload.md): no memory, but for a "

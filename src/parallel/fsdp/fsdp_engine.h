@@ -93,6 +93,15 @@ typedef struct tess_fsdp_counts {
 
 tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp);
 
+/* What its units cost. On one host, and at most: a copy that is still there is not gathered again. */
+typedef struct tess_fsdp_unit_costs {
+    int64_t n_units;
+    int64_t largest_bytes;       /* of a unit's gathered parameters */
+    int64_t gathers, reductions; /* collectives of a micro-batch */
+} tess_fsdp_unit_costs;
+
+tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp);
+
 /* What this rank has moved so far. */
 typedef struct tess_fsdp_traffic {
     uint64_t gathered_bytes; /* read and written by it to gather parameters */

@@ -92,6 +92,20 @@ tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp)
     return n;
 }
 
+tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp)
+{
+    const bool gathers = fsdp->n_shards > 1 && !fsdp->persistent; /* else copies last, and updates write them */
+    tess_fsdp_unit_costs costs = {.n_units = fsdp->n_units};
+    for (int u = 0; u < fsdp->n_units; u++) {
+        const tess_unit *unit = fsdp->units[u];
+        const int64_t bytes = (int64_t)(unit->full_elements * tess_dtype_size(fsdp->policy.param_dtype));
+        costs.largest_bytes = bytes > costs.largest_bytes ? bytes : costs.largest_bytes;
+        costs.gathers += gathers ? fsdp->n_passes * (fsdp->keep ? 1 : 2) : 0;
+        costs.reductions += !fsdp->alone && unit->n_trainable > 0;
+    }
+    return costs;
+}
+
 size_t tess_fsdp_resident_bytes(const tess_fsdp *fsdp)
 {
     enum { UNITS = 3, ARRAYS = 4 }; /* in use, coming and leaving; weights, sum and two moments */
