@@ -35,6 +35,7 @@ typedef struct rank_need {
     double pool[TESS_POOL_COUNT], disk[TESS_POOL_COUNT], resident, copies, exchanges, sum, disk_sum;
     double work;    /* of kernels, in the pool of activations */
     double windows; /* of gradients, in the comm pool */
+    double held, n_primary;
     tess_fsdp_unit_costs units;
     int64_t n_blocks;
     char stages[TESS_MEMORY_STAGES];
@@ -57,7 +58,7 @@ typedef struct sharding_need {
     tess_fsdp_bytes bytes;
     tess_fsdp_unit_costs units;
     size_t resident;
-    double saved;
+    double saved, n_primary;
 } sharding_need;
 
 static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int shard,
@@ -81,6 +82,8 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
               allocated);
     need->resident = tess_offload_resident(plan->config, fsdp);
     need->units = tess_fsdp_plan_units(fsdp);
+    const tess_fsdp_counts counts = tess_fsdp_plan_counts(fsdp);
+    need->n_primary = counts.primary + counts.frozen;
     TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, plan->global_batch / plan->local_batch, open, &need->bytes),
               allocated);
     need->saved = saved_bytes(fsdp, model, (double)(need->bytes.optimizer + need->bytes.on_disk[TESS_POOL_OPTIMIZER]));
@@ -194,6 +197,8 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
                         .copies = (double)b->copies,
                         .work = work,
                         .windows = (double)b->windows,
+                        .held = (double)b->held,
+                        .n_primary = sharding.n_primary,
                         .units = sharding.units,
                         .n_blocks = tess_model_n_units(model)};
     size_t on_disk = tess_executor_disk_bytes(model, &o, &activations_resident);
@@ -253,14 +258,19 @@ static void place_need(const tess_memory_plan *plan, const rank_need *need, int 
     int host = rank / plan->n_local * plan->n_local, begin = replica * n_replica;
     int64_t n_micro = plan->global_batch / plan->local_batch, first = replica % plan->n_replicas * plan->n_shards;
     bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < n_micro || plan->config->validation.enable;
-    *out = (tess_memory_of_rank){.work = computes ? need->work : 0, .units = need->units, .n_blocks = need->n_blocks};
+    const bool is_first = rank - n_tp < (begin > host ? begin : host);
+    *out = (tess_memory_of_rank){.work = computes ? need->work : 0,
+                                 .held = is_first ? need->held : 0,
+                                 .n_primary = need->n_primary,
+                                 .units = need->units,
+                                 .n_blocks = need->n_blocks};
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         out->pool[pool] = need->pool[pool];
         out->disk[pool] = need->disk[pool];
     }
     out->pool[TESS_POOL_ACTIVATIONS] -= need->work - out->work;
     out->pool[TESS_POOL_COMM] -= first < n_micro ? 0 : need->windows;
-    out->pool[TESS_POOL_COMM] += rank - n_tp < (begin > host ? begin : host) ? need->copies : 0;
+    out->pool[TESS_POOL_COMM] += is_first ? need->copies : 0;
     out->pool[TESS_POOL_COMM] += need->resident;
     out->pool[TESS_POOL_COMM] += rank == host || rank % n_tp == 0 ? need->exchanges : 0;
     memcpy(out->stages, need->stages, sizeof(out->stages));

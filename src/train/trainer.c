@@ -394,7 +394,7 @@ static tess_status describe_memory(tess_trainer *t)
     const tess_compute *compute = &t->engine->compute;
     int64_t peaks[TESS_POOL_COUNT];
     TESS_TRY(describe_host_memory(t));
-    if (!t->kind->has_own_batches && !compute->apart)
+    if (!compute->apart)
         TESS_TRY(tess_trainer_compare_memory(t));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
         peaks[pool] = (int64_t)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;

@@ -78,6 +78,7 @@ typedef struct tess_fsdp_bytes {
     size_t on_disk[TESS_POOL_COUNT]; /* beside them, of tess_fsdp_set_offload's pools */
     size_t windows;                  /* of gradients; in the comm pool, as the next */
     size_t copies;                   /* gathered parameters: once for the ranks of a shard team on a host */
+    size_t held;                     /* beside these, where all units are held at once */
 } tess_fsdp_bytes;
 
 /* At the peak of a step of n_micro_batches over all ranks. open_unit: the unit whose backward is open while others' run

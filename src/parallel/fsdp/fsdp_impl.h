@@ -230,7 +230,8 @@ void tess_fsdp_slots_stale(tess_fsdp *fsdp);
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid ones for writing, once nobody reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
-size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp); /* of all, once every unit was used in a step */
+size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp);     /* of all, once every unit was used in a step */
+size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp); /* where each unit has one */
 
 /* gather.c */
 typedef enum tess_fsdp_use { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_use;

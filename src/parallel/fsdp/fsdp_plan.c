@@ -59,6 +59,7 @@ tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *
     size_t state;
     *bytes = (tess_fsdp_bytes){.windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
                                .copies = tess_fsdp_slots_bytes(fsdp)};
+    bytes->held = tess_fsdp_slots_all_bytes(fsdp) - bytes->copies;
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
         bytes->params += unit->master_elements * sizeof(float);
