@@ -38,7 +38,8 @@ if [ -n "$all" ]; then
             [ $schedule != interleaved ] && staged "$dtype" $dtype 5 5 $schedule $precision
             for s in none zero1 zero2 full; do
                 staged "$dtype, $s" $dtype 4 2 $schedule $precision $strategy=$s
-                staged "$dtype, $s" $dtype 6 2 $schedule $precision $strategy=$s parallelism.fsdp_prefetch=3
+                staged "$dtype, $s, units of 2" $dtype 6 2 $schedule $precision $strategy=$s $units=2 \
+                    parallelism.fsdp_prefetch=3
             done
             staged "$dtype, hybrid" $dtype 8 2 $schedule $precision $strategy=hybrid $replicas=2
         done
