@@ -54,7 +54,7 @@ static tess_status print_options(const tess_config *config)
             printf("  %-34s %s", setting, row->help);
             if (row->choices != NULL)
                 printf(" (%s)", row->choices);
-            if (strcmp(value, row->fallback) != 0)
+            if (!tess_options_is_default(row, config))
                 printf(" [default %s]", row->fallback[0] != '\0' ? row->fallback : "empty");
             putchar('\n');
         }
@@ -96,30 +96,11 @@ static tess_status print_model(tess_mem *mem, const char *path)
     return TESS_OK;
 }
 
-/* `tessera rl` reads these; they say nothing to a run on text. */
-static tess_status find_kind(const tess_config *config, const tess_task_kind **kind)
-{
-    static const char *const sections[] = {"rollout", "reward", "rl", "reference", "critic"};
-    int n_tables;
-    const tess_option_table *tables = tess_config_tables(&n_tables);
-    *kind = &tess_text_task_kind;
-    for (int t = 0; t < n_tables; t++)
-        for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++)
-            for (int i = 0; strcmp(tables[t].section, sections[s]) == 0 && i < tables[t].n_rows; i++) {
-                char value[2048];
-                TESS_TRY(tess_options_format(&tables[t].rows[i], config, value, sizeof(value)));
-                if (strcmp(value, tables[t].rows[i].fallback) != 0)
-                    *kind = &tess_rl_task_kind;
-            }
-    return TESS_OK;
-}
-
 /* Whoever asks for the options of a job of several ranks need not say how many. */
 static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_ranks *ranks, bool is_counted)
 {
     tess_buffer text = {.mem = mem};
-    const tess_task_kind *kind;
-    TESS_TRY(find_kind(config, &kind));
+    const tess_task_kind *kind = tess_rl_is_meant(config) ? &tess_rl_task_kind : &tess_text_task_kind;
     tess_status status = tess_memory_table(mem, kind, config, ranks->n, &text);
     if (status == TESS_OK)
         printf("%s", (const char *)text.data);
