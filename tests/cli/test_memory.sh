@@ -35,7 +35,8 @@ expect "info shows a row a rank" 0 "memory of 4 ranks at the peak, in GiB, shard
 expect "and units" 0 "units        3 of 4 blocks, the largest 277 KiB when gathered; collectives of a micro-batch: at most 6 gathers, 3 reductions" \
     "$tessera" info run.yaml -n 2 parallelism.fsdp_unit_blocks=2
 expect "and stages" 0 "stage 1 of 2" "$tessera" info run.yaml -n 2 parallelism.pipeline_parallel_degree=2
-expect "and ranks that only draw" 0 "draws" "$tessera" info run.yaml -n 2 rollout.ranks=1 tokenizer.path=.
+expect "and ranks that only draw" 0 "draws" "$tessera" info run.yaml -n 2 rollout.ranks=1 tokenizer.path=. \
+    rollout.max_new_tokens=9
 expect "and what train would refuse" 2 "training.global_batch_size: 8 rows are not a multiple" \
     "$tessera" info run.yaml -n 1 training.local_batch_size=3
 expect "but options alone need no number of ranks" 0 "memory: not of 1 rank (-n RANKS): " \
