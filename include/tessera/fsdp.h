@@ -95,6 +95,32 @@ TESS_API tess_status tess_fsdp_set_passes(tess_fsdp *fsdp, int n_passes);
 TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_param_desc *params, int n_params,
                                         tess_unit **unit);
 
+/* The engine calls the unit's hooks around each of n_blocks >= 1 of its own layers, one after the other, before
+ * materialize; 1 if never called. A backward of the unit then begins with the first pre_backward of a pass and ends
+ * with the n_blocks-th post_backward: in between all its parameters and gradient buffers stay. TESS_E_INVALID: less
+ * than 1, or after materialize. All ranks pass the same. */
+TESS_API tess_status tess_unit_set_blocks(tess_unit *unit, int n_blocks);
+
+/* ---- Which blocks make a unit ---- */
+/* A block: what an engine calls hooks around, in forward order. */
+typedef struct tess_unit_block {
+    int kind;           /* in the engine's own numbers: embedding, layer, head */
+    int64_t n_elements; /* of its parameters */
+} tess_unit_block;
+
+/* Small blocks each in a unit of their own cost a collective each; all in one unit are gathered all at once. */
+typedef struct tess_unit_policy {
+    int64_t min_blocks;   /* neighbours join until a unit has so many blocks, and */
+    int64_t min_elements; /* so many elements; both 0: each block is a unit */
+    bool mixes_kinds;     /* false: blocks of different kinds never join */
+} tess_unit_policy;
+
+/* Deals blocks out to units: unit_of (n_blocks) gets the number of each block's unit, ascending from 0; returns how
+ * many units there are. The last unit of a run of one kind has what is left, however little. A pure function of its
+ * arguments; bits of results do not depend on what it chooses. Thread-safe. */
+TESS_API int tess_unit_policy_deal(const tess_unit_policy *policy, const tess_unit_block *blocks, int n_blocks,
+                                   int *unit_of);
+
 /* Writes the elements of `box`, a part of tess_shape_atleast_1d(shape) of a parameter, into dst (float32, row-major).
  * Must be a pure function of its arguments: each rank calls it for what it holds only (tess_shard.box, when that is not
  * empty), so no rank ever holds a whole model. */
@@ -132,6 +158,34 @@ TESS_API tess_status tess_unit_post_backward(tess_unit *unit);
 TESS_API const void *tess_unit_param(const tess_unit *unit, int index);
 TESS_API float *tess_unit_grad(const tess_unit *unit, int index);
 
+TESS_API const char *tess_unit_name(const tess_unit *unit);
+TESS_API int tess_unit_params(const tess_unit *unit);
+/* Elements of what tess_unit_param gives; 0: there is no such parameter. After add_unit. */
+TESS_API int64_t tess_unit_count(const tess_unit *unit, int index);
+
+/* ---- The engine's or its users' own hooks ---- */
+typedef enum tess_unit_moment {
+    TESS_BEFORE_FORWARD,  /* the parameters have been gathered */
+    TESS_AFTER_FORWARD,   /* they are still there */
+    TESS_BEFORE_BACKWARD, /* parameters and gradient buffers are there */
+    TESS_AFTER_BACKWARD   /* the gradient of the pass is complete, of this rank alone, and may be changed */
+} tess_unit_moment;
+
+/* Called at the end of a unit's pre hook and at the beginning of its post hook, for every unit, in the order of
+ * addition; for a unit of several blocks forward moments come for each of them, backward moments once. It may read
+ * parameters, change gradients, and prefetch; it calls no hook of a unit. When it fails, the hook that called it
+ * returns its status, and the only valid call is destroy: let it fail on all ranks or on none. */
+typedef tess_status (*tess_unit_hook)(void *context, tess_unit *unit, tess_unit_moment moment);
+
+/* `context` is borrowed until destroy. TESS_E_NOMEM; TESS_E_INVALID: inside a step. */
+TESS_API tess_status tess_fsdp_add_hook(tess_fsdp *fsdp, tess_unit_hook hook, void *context);
+
+/* Begins to gather the unit ahead of its next hook, beside what policy.prefetch does, where memory for a copy is free
+ * or already holds it; else does nothing. The bits do not depend on it. Collective, like hooks: all ranks call it at
+ * the same place. */
+TESS_API tess_status tess_unit_prefetch(tess_unit *unit);
+
+/* ---- The end of a step ---- */
 /* Completes the gradient sums of the step. */
 TESS_API tess_status tess_fsdp_step_end(tess_fsdp *fsdp);
 

@@ -39,18 +39,26 @@ static const tess_option comm[] = {
 #define CHOICE(key_, field_, fallback_, choices_, help_) \
     ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
 
+/* Rows that benches share; `usual` is a model that step_models.h knows. */
+#define MODEL(field_, usual)                                    \
+    ROW("--model", TESS_OPTION_TEXT, field_, .fallback = usual, \
+        .help = "gpt2-124m, llama-1b, llama-5m, a config.json or a Hugging Face folder; default: " usual)
+#define RANKS(field_, usual) \
+    INT("-n", field_, usual, 1, 128, "ranks, processes on this machine; --threads are those of one rank")
+#define BATCH(field_, usual) INT("--batch", field_, usual, 1, 1 << 20, "rows of a step over all ranks")
+#define MICRO(field_, usual) INT("--micro", field_, usual, 1, 65536, "rows of a micro-batch")
+
 static const tess_option kernels[] = {
     TEXT("--device", kernels.device, "cpu, far, cuda or cuda:NUMBER; default: what TESSERA_DEVICE says, else cpu"),
 };
 
 static const tess_option step[] = {
-    ROW("--model", TESS_OPTION_TEXT, step.model, .fallback = "gpt2-124m",
-        .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
-    INT("--batch", step.batch, "8", 1, 1 << 20, "rows of a step over all ranks"),
-    INT("--micro", step.micro, "4", 1, 65536, "rows of a micro-batch"),
+    MODEL(step.model, "gpt2-124m"),
+    BATCH(step.batch, "8"),
+    MICRO(step.micro, "4"),
     INT("--passes", step.passes, "1", 1, 65536, "parts that a micro-batch runs in, one after another, of whole rows"),
     INT("--seq", step.seq, "1024", 2, 1 << 20, "tokens of a row"),
-    INT("-n", step.ranks, "1", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    RANKS(step.ranks, "1"),
     CHOICE("--precision", step.precision, "bf16", "bf16|fp32", "of gathered parameters and activations"),
     CHOICE("--recompute", step.recompute, "none", "none|full", "full: layers run forward again in backward"),
     CHOICE("--strategy", step.strategy, "full", "none|zero1|zero2|full", "what is sharded"),
@@ -62,31 +70,28 @@ static const tess_option step[] = {
 };
 
 static const tess_option precision[] = {
-    ROW("--model", TESS_OPTION_TEXT, precision.model, .fallback = "llama-5m",
-        .help = "gpt2-124m, llama-1b, llama-5m (default), a config.json or a Hugging Face folder"),
-    INT("--batch", precision.batch, "4", 1, 1 << 20, "rows of a step over all ranks"),
-    INT("--micro", precision.micro, "2", 1, 65536, "rows of a micro-batch"),
+    MODEL(precision.model, "llama-5m"),
+    BATCH(precision.batch, "4"),
+    MICRO(precision.micro, "2"),
     INT("--seq", precision.seq, "256", 2, 1 << 20, "tokens of a row"),
-    INT("-n", precision.ranks, "1", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    RANKS(precision.ranks, "1"),
     INT("--steps", precision.steps, "50", 1, 1000, "timed steps, after ten to warm up (--quick: one after one)"),
 };
 
 static const tess_option packing[] = {
-    ROW("--model", TESS_OPTION_TEXT, packing.model, .fallback = "llama-5m",
-        .help = "gpt2-124m, llama-1b, llama-5m (default), a config.json or a Hugging Face folder"),
+    MODEL(packing.model, "llama-5m"),
     INT("--documents", packing.documents, "32", 4, 1 << 20, "documents of a step: rows, where they are padded"),
-    INT("--micro", packing.micro, "2", 1, 65536, "rows of a micro-batch"),
+    MICRO(packing.micro, "2"),
     INT("--seq", packing.seq, "2048", 8, 1 << 20, "tokens of a row; documents have half and a quarter on average"),
-    INT("-n", packing.ranks, "1", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    RANKS(packing.ranks, "1"),
     INT("--steps", packing.steps, "3", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),
 };
 
 static const tess_option ckpt[] = {
-    ROW("--model", TESS_OPTION_TEXT, ckpt.model, .fallback = "gpt2-124m",
-        .help = "gpt2-124m (default), llama-1b, llama-5m, a config.json or a Hugging Face folder"),
+    MODEL(ckpt.model, "gpt2-124m"),
     ROW("--folder", TESS_OPTION_TEXT, ckpt.folder, .fallback = "bench-ckpt",
         .help = "where to write, on the disk to measure (bench-ckpt)"),
-    INT("-n", ckpt.ranks, "2", 1, 128, "ranks, processes on this machine; --threads are those of one rank"),
+    RANKS(ckpt.ranks, "2"),
     SWITCH("--bf16", ckpt.bf16, "weights as bfloat16"),
     SWITCH("--zstd", ckpt.zstd, "packed"),
     SWITCH("--buffered", ckpt.buffered, "through the page cache"),

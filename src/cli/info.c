@@ -8,6 +8,7 @@
 #include "device/cuda/cuda_report.h"
 #include "device/kernels.h"
 #include "nn/model.h"
+#include "rl/rl_task.h"
 #include "train/memory_table.h"
 #include "train/model_folder.h"
 
@@ -53,7 +54,7 @@ static tess_status print_options(const tess_config *config)
             printf("  %-34s %s", setting, row->help);
             if (row->choices != NULL)
                 printf(" (%s)", row->choices);
-            if (strcmp(value, row->fallback) != 0)
+            if (!tess_options_is_default(row, config))
                 printf(" [default %s]", row->fallback[0] != '\0' ? row->fallback : "empty");
             putchar('\n');
         }
@@ -99,7 +100,8 @@ static tess_status print_model(tess_mem *mem, const char *path)
 static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_ranks *ranks, bool is_counted)
 {
     tess_buffer text = {.mem = mem};
-    tess_status status = tess_memory_table(mem, config, ranks->n, &text);
+    const tess_task_kind *kind = tess_rl_is_meant(config) ? &tess_rl_task_kind : &tess_text_task_kind;
+    tess_status status = tess_memory_table(mem, kind, config, ranks->n, &text);
     if (status == TESS_OK)
         printf("%s", (const char *)text.data);
     tess_buffer_free(&text);

@@ -71,7 +71,7 @@ tess_status tess_executor_page_backward(tess_executor *executor, const tess_rang
 void tess_executor_page_ahead(tess_executor *executor, const tess_range *range, int unit, tess_backward_part part);
 /* Nothing of the range's forward, or backward, reads the unit any more. */
 void tess_executor_page_done(tess_executor *executor, const tess_range *range, int unit);
-/* Before the stream is put where the unit reads it. */
+/* Before the stream is put where the unit reads it, or an evaluation works in its memory. */
 void tess_executor_page_input(const tess_executor *executor, int slot, int unit);
 
 static inline tess_unit_memory *tess_executor_memory(const tess_executor *executor, int slot, int unit)

@@ -47,19 +47,31 @@ static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, 
     return tess_stream_kernels(e->stream)->copy(e->stream, to, from, (size_t)rows_of(e, batch) * row, false);
 }
 
-/* Where the embedding writes the stream. */
-static void *embedded(const tess_executor *e, int slot)
+/* What a forward is for: a backward later, or no more than what it gives. Then nobody reads what layers keep, and all
+ * of the range work in the memory of its last one: in a cache's reach, and on no disk. */
+typedef enum walk_aim { FOR_BACKWARD, FOR_RESULT } walk_aim;
+
+static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, int unit, walk_aim aim)
 {
-    return tess_executor_units_of(e, slot).end > 1 ? tess_executor_memory(e, slot, 1)->saved.h : e->work.y;
+    const int last = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD ? r->end - 2 : r->end - 1;
+    const bool shared = aim == FOR_RESULT && kind_of(e, unit) == TESS_BLOCK_LAYER && last >= r->begin &&
+                        kind_of(e, last) == TESS_BLOCK_LAYER;
+    return tess_executor_memory(e, r->slot, shared ? last : unit);
+}
+
+/* Where the embedding writes the stream. */
+static void *embedded(const tess_executor *e, const tess_range *r, walk_aim aim)
+{
+    return tess_executor_units_of(e, r->slot).end > 1 ? memory_in(e, r, 1, aim)->saved.h : e->work.y;
 }
 
 /* What `unit`, which has just run, leaves: a layer's h2 and branch are added by whoever reads them next. */
-static tess_status leave_stream(const tess_executor *e, const tess_batch *batch, int slot, int unit, void *to)
+static tess_status leave_stream(const tess_executor *e, const tess_range *r, int unit, walk_aim aim, void *to)
 {
     if (kind_of(e, unit) == TESS_BLOCK_EMBEDDING)
-        return to != embedded(e, slot) ? copy_stream(e, batch, to, embedded(e, slot)) : TESS_OK;
-    return tess_stream_kernels(e->stream)->add(e->stream, tess_executor_memory(e, slot, unit)->saved.h2, e->work.branch,
-                                               to, rows_of(e, batch) * e->model->config.hidden_size, e->options.dtype);
+        return to != embedded(e, r, aim) ? copy_stream(e, r->batch, to, embedded(e, r, aim)) : TESS_OK;
+    return tess_stream_kernels(e->stream)->add(e->stream, memory_in(e, r, unit, aim)->saved.h2, e->work.branch, to,
+                                               rows_of(e, r->batch) * e->model->config.hidden_size, e->options.dtype);
 }
 
 /* ---- The input of a layer, of which ranks keep their rows ---- */
@@ -89,47 +101,67 @@ static tess_status bring_rows(const tess_layer_call *call, const tess_unit_memor
 
 /* ---- Embedding and layers ---- */
 /* A layer adds what the one before it left, or its h is ready (`first`). */
-static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit, bool first)
+static tess_status compute_forward(tess_executor *e, const tess_range *r, tess_layer_call *call, bool first,
+                                   walk_aim aim)
 {
-    tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
+    tess_unit_memory *m = memory_in(e, r, call->unit, aim);
+    if (call->block->kind == TESS_BLOCK_EMBEDDING)
+        return tess_embedding_forward(call, embedded(e, r, aim));
+    const bool ready = first || kind_of(e, call->unit - 1) == TESS_BLOCK_EMBEDDING;
+    const tess_layer_saved *before = ready ? NULL : &memory_in(e, r, call->unit - 1, aim)->saved;
+    TESS_TRY(tess_layer_forward(call, before, &m->saved, &m->work));
+    return aim == FOR_BACKWARD ? keep_rows(call, m) : TESS_OK;
+}
+
+static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit, bool first, walk_aim aim)
+{
+    const bool keeps = r->batch != NULL && aim == FOR_BACKWARD;
     tess_layer_call call = call_of(e, r->batch, unit);
-    bool ready = first || kind_of(e, unit - 1) == TESS_BLOCK_EMBEDDING;
-    if (r->batch != NULL)
+    if (keeps)
         TESS_TRY(tess_executor_page_forward(e, r, unit));
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, unit, &call.w));
-    if (r->batch != NULL && call.block->kind == TESS_BLOCK_EMBEDDING)
-        TESS_TRY(tess_embedding_forward(&call, embedded(e, r->slot)));
-    else if (r->batch != NULL)
-        TESS_TRY(tess_layer_forward(&call, ready ? NULL : &m[-1].saved, &m->saved, &m->work));
     if (r->batch != NULL)
-        TESS_TRY(keep_rows(&call, m));
-    if (r->batch != NULL)
-        m->state = TESS_UNIT_FORWARD;
-    if (r->batch != NULL && unit > r->begin)
+        TESS_TRY(compute_forward(e, r, &call, first, aim));
+    if (keeps)
+        tess_executor_memory(e, r->slot, unit)->state = TESS_UNIT_FORWARD;
+    if (keeps && unit > r->begin)
         tess_executor_page_done(e, r, unit - 1);
     return e->hooks.post_forward(e->hooks.self, unit);
 }
 
+/* The stream that a range reads is put where its first unit finds it. */
+static tess_status take_stream(const tess_executor *e, const tess_range *r, const void *in, walk_aim aim)
+{
+    const tess_unit_memory *m = memory_in(e, r, r->begin, aim);
+    if (kind_of(e, r->begin) == TESS_BLOCK_EMBEDDING || in == m->saved.h)
+        return TESS_OK;
+    tess_executor_page_input(e, r->slot, (int)(m - tess_executor_memory(e, r->slot, 0)));
+    return copy_stream(e, r->batch, m->saved.h, in);
+}
+
 /* The head only gets its input: it runs in backward or evaluation. */
-static tess_status forward_range(tess_executor *e, const tess_range *r, const void *in, void *out)
+static tess_status forward_range(tess_executor *e, const tess_range *r, const void *in, void *out, walk_aim aim)
 {
     bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD;
     int last = head ? r->end - 2 : r->end - 1; /* below r->begin: the head alone */
-    tess_unit_memory *m = r->batch != NULL ? tess_executor_memory(e, r->slot, r->begin) : NULL;
-    if (r->batch != NULL && kind_of(e, r->begin) != TESS_BLOCK_EMBEDDING && in != m->saved.h)
-        TESS_TRY(copy_stream(e, r->batch, tess_executor_input(e, r->slot, r->begin), in));
+    if (r->batch != NULL && aim == FOR_RESULT && last >= r->begin)
+        tess_executor_page_input(e, r->slot, last);
+    if (r->batch != NULL)
+        TESS_TRY(take_stream(e, r, in, aim));
     for (int unit = r->begin; unit <= last; unit++)
-        TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin), "%s: forward", title_of(e, unit));
+        TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin, aim), "%s: forward", title_of(e, unit));
     if (r->batch == NULL)
         return TESS_OK;
     if (head) {
-        m = tess_executor_memory(e, r->slot, r->end - 1);
+        tess_unit_memory *m = tess_executor_memory(e, r->slot, r->end - 1);
         m->state = TESS_UNIT_FORWARD;
         out = m->saved.h;
     }
     if (last < r->begin)
         return TESS_OK;
-    TESS_TRY(leave_stream(e, r->batch, r->slot, last, out));
+    TESS_TRY(leave_stream(e, r, last, aim, out));
+    if (aim == FOR_RESULT) /* where the stream came in */
+        tess_executor_page_done(e, r, r->begin);
     tess_executor_page_done(e, r, last);
     return TESS_OK;
 }
@@ -410,7 +442,7 @@ tess_status tess_executor_forward(tess_executor *e, const tess_range *r, const v
     TESS_TRY(take_range(e, r));
     TESS_TRY(check_ends(e, r, in, out));
     e->open.is_open &= e->open.slot != r->slot; /* a backward that failed */
-    return forward_range(e, r, in, out);
+    return forward_range(e, r, in, out, FOR_BACKWARD);
 }
 
 tess_status tess_executor_backward(tess_executor *e, const tess_range *r, const tess_backward *b)
@@ -492,7 +524,7 @@ static tess_status check_whole(const tess_executor *e)
 static tess_status train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
 {
     tess_range all = whole(e, batch);
-    TESS_TRY(forward_range(e, &all, NULL, NULL));
+    TESS_TRY(forward_range(e, &all, NULL, NULL, FOR_BACKWARD));
     return backward_range(e, &all, &(tess_backward){.loss = loss, .logprob = logprob});
 }
 
@@ -520,7 +552,8 @@ tess_status tess_executor_rehearse_range(tess_executor *e, const tess_hooks *hoo
     const tess_hooks own = e->hooks;
     empty.batch = NULL;
     e->hooks = *hooks;
-    tess_status status = backward == NULL ? forward_range(e, &empty, NULL, NULL) : backward_range(e, &empty, backward);
+    tess_status status =
+        backward == NULL ? forward_range(e, &empty, NULL, NULL, FOR_BACKWARD) : backward_range(e, &empty, backward);
     e->hooks = own;
     return status;
 }
@@ -530,7 +563,7 @@ static tess_status evaluate(tess_executor *e, const tess_batch *batch, const hea
     tess_range all = whole(e, batch);
     TESS_TRY(check_whole(e));
     TESS_TRY(task->values != NULL ? check_values(e) : check_logits(e));
-    TESS_TRY(forward_range(e, &all, NULL, NULL));
+    TESS_TRY(forward_range(e, &all, NULL, NULL, FOR_RESULT));
     TESS_TRY_CTX(evaluate_head(e, &all, task), "head: forward");
     return TESS_OK;
 }
@@ -550,7 +583,7 @@ tess_status tess_executor_score(tess_executor *e, const tess_range *r, const voi
     TESS_CHECK(r->batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
     TESS_TRY(tess_executor_take_batch(e, r->batch));
     TESS_TRY(check_ends(e, r, in, out));
-    TESS_TRY(forward_range(e, r, in, out));
+    TESS_TRY(forward_range(e, r, in, out, FOR_RESULT));
     if (kind_of(e, r->end - 1) != TESS_BLOCK_HEAD)
         return TESS_OK;
     TESS_TRY(check_logits(e));

@@ -19,12 +19,10 @@ static tess_status find_path(const tess_config *c, const char *path, const char 
     return TESS_OK;
 }
 
-tess_status rl_first_weights_find(const tess_engine *policy, const char *path, const char *model,
-                                  rl_first_weights *first)
+tess_status rl_first_weights_find(const tess_config *c, const tess_model_config *of_policy, const char *path,
+                                  const char *model, rl_first_weights *first)
 {
     char file[TESS_TEXT_SIZE + 16];
-    const tess_config *c = policy->config;
-    const tess_model_config *of_policy = tess_model_get_config(policy->whole);
     *first = (rl_first_weights){.config = *of_policy};
     first->config.lora = (tess_lora){.rank = 0};
     TESS_TRY(find_path(c, path, model, first));

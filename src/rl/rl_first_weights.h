@@ -17,7 +17,7 @@ typedef struct rl_first_weights {
  *   TESS_E_UNSUPPORTED  path "" where checkpoint.exclude_from_loading keeps tensors of initial_load_path out: what the
  *                       run began with is in no file
  *   and the errors of reading config.json. Not collective. */
-tess_status rl_first_weights_find(const tess_engine *policy, const char *path, const char *model,
-                                  rl_first_weights *first);
+tess_status rl_first_weights_find(const tess_config *config, const tess_model_config *policy, const char *path,
+                                  const char *model, rl_first_weights *first);
 
 #endif

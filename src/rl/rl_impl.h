@@ -32,6 +32,7 @@
 #include "rl/reward/reward.h"
 #include "rl/rl_journal.h"
 #include "train/held_weights.h"
+#include "train/memory_need.h"
 #include "train/trainer.h"
 
 /* The samples of one prompt. */
@@ -233,8 +234,13 @@ tess_stream *rl_stream(const rl *r);
 /* As tess_task_kind has it. */
 tess_status rl_serve(void *self, bool *interrupted);
 
+/* ---- rl_memory.c ---- */
+/* As tess_task_kind has it. */
+tess_status rl_predict_memory(tess_mem *mem, const tess_model *policy, const tess_memory_plan *plan, int rank,
+                              tess_memory_of_rank *of_rank);
+
 /* ---- rl_text.c ---- */
-/* Appends the text of n ids. Those that a padded vocabulary has beyond the tokenizer's stand for nothing. */
+/* Appends the text of n ids, without special ones, as tess_decode. */
 tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *text);
 
 /* ---- rl_turns.c ---- */

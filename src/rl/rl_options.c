@@ -1,5 +1,8 @@
 /* From the configuration to what the parts of reinforcement learning want, and what of it does not fit together. */
+#include <string.h>
+
 #include "rl/rl_impl.h"
+#include "rl/rl_task.h"
 
 static tess_policy_kind policy_of(const tess_config *c)
 {
@@ -41,6 +44,26 @@ tess_dpo_options rl_dpo_of(const tess_config *c)
     return (tess_dpo_options){.kind = (tess_dpo_kind)(c->rl.algorithm - TESS_RL_DPO),
                               .beta = c->rl.dpo_beta,
                               .label_smoothing = c->rl.label_smoothing};
+}
+
+static bool is_set(const tess_option_table *table, const tess_config *c)
+{
+    for (int i = 0; i < table->n_rows; i++)
+        if (!tess_options_is_default(&table->rows[i], c))
+            return true;
+    return false;
+}
+
+bool tess_rl_is_meant(const tess_config *c)
+{
+    static const char *const sections[] = {"rollout", "reward", "rl", "reference", "critic"};
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    for (int t = 0; t < n_tables; t++)
+        for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++)
+            if (strcmp(tables[t].section, sections[s]) == 0 && is_set(&tables[t], c))
+                return true;
+    return false;
 }
 
 bool rl_wants_reference(const tess_config *c)

@@ -423,4 +423,5 @@ const tess_task_kind tess_rl_task_kind = {.has_own_batches = true,
                                           .ready = ready,
                                           .begin = begin,
                                           .serve = rl_serve,
+                                          .predict_memory = rl_predict_memory,
                                           .close = close_task};

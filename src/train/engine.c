@@ -17,36 +17,6 @@
 #include "train/train_stage.h"
 #include "train/train_peak.h"
 
-bool tess_engine_is_hidden(const tess_model *model, const tess_param *param)
-{
-    return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2 && !param->adapter;
-}
-
-tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units)
-{
-    int n_units = tess_model_n_units(model), n_params = tess_model_n_params(model);
-    tess_param_desc *descs;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*descs), "units", (void **)&descs));
-    tess_status status = TESS_OK;
-    for (int unit = 0; status == TESS_OK && unit < n_units; unit++) {
-        int first, n;
-        tess_model_unit_params(model, unit, &first, &n);
-        for (int i = 0; i < n; i++) {
-            const tess_param *param = tess_model_param(model, first + i);
-            descs[i] = (tess_param_desc){.name = param->name,
-                                         .shape = param->slice.whole,
-                                         .trainable = !param->frozen,
-                                         .decay = param->decay,
-                                         .hidden = tess_engine_is_hidden(model, param)};
-            if (param->slice.unit > 0)
-                descs[i].tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
-        }
-        status = tess_fsdp_add_unit(fsdp, tess_model_unit_name(model, unit), descs, n, &units[unit]);
-    }
-    tess_mem_free(mem, descs);
-    return status;
-}
-
 static tess_status add_units(tess_engine *e)
 {
     int n_units = tess_model_n_units(e->model), n_params = tess_model_n_params(e->model);
@@ -54,7 +24,8 @@ static tess_status add_units(tess_engine *e)
         tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*e->units), "units", (void **)&e->units));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->w), "units", (void **)&e->w));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->dw), "units", (void **)&e->dw));
-    return tess_engine_add_units(e->mem, e->model, e->fsdp, e->units);
+    return tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks, e->fsdp,
+                                e->units);
 }
 
 /* Where the first weights come from. */
@@ -181,7 +152,7 @@ int tess_engine_states(const tess_engine *e, int index, tess_optimizer_state *st
         return tess_optimizer_states(e->optimizer, own, states);
     return param->frozen ? 0
                          : tess_optimizer_describe(e->optimizer, &param->slice.whole,
-                                                   tess_engine_is_hidden(e->whole, param), states);
+                                                   tess_param_is_hidden(e->whole, param), states);
 }
 
 static tess_status build_sharding(tess_engine *e, const weights_source *source)

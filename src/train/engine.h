@@ -9,6 +9,7 @@
 #include "parallel/tensor/tensor_points.h"
 #include "tessera/optim.h"
 #include "train/activations.h"
+#include "train/block_units.h"
 #include "train/compute.h"
 #include "train/loss.h"
 #include "train/loss_scale.h"
@@ -38,7 +39,7 @@ typedef struct tess_engine {
     tess_compute compute;
     tess_mesh *mesh;
     tess_fsdp *fsdp;
-    tess_unit **units;            /* (n_units) */
+    tess_block_unit *units;       /* (n_units of the model) */
     const void **w;               /* (n_params) gathered parameters, by the hooks */
     float **dw;                   /* (n_params) */
     struct tess_offload *offload; /* offload.h; NULL: nothing is on disk, or another engine has it */
@@ -167,13 +168,10 @@ tess_hooks tess_engine_hooks(tess_engine *engine);
 /* Points that exchange with the ranks of the axis "tp". */
 tess_points tess_engine_points(tess_engine *engine);
 
-/* What an engine is built of: the policy, the optimizer's options (those of activations: activations.h), and the
- * model's units added to `fsdp`; units (n_units) gets their handles. */
+/* What an engine is built of: the policy and the optimizer's options (those of activations: activations.h; units of
+ * fsdp: block_units.h). */
 tess_fsdp_policy tess_engine_policy(const tess_config *config);
-/* A matrix of a layer: what Muon updates. */
-bool tess_engine_is_hidden(const tess_model *model, const tess_param *param);
 tess_optimizer_options tess_engine_optimizer(const tess_config *config);
-tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units);
 
 /* Peak bytes of every pool of the host, of this rank. */
 void tess_engine_peaks(const tess_engine *engine, int64_t peak_bytes[TESS_POOL_COUNT]);

@@ -12,10 +12,10 @@ static tess_status pre_forward(void *self, int unit, const void *const **w)
     tess_engine *e = self;
     int first, n;
     enter(e, TESS_PHASE_FORWARD, "forward", unit);
-    TESS_TRY(tess_unit_pre_forward(e->units[unit]));
+    TESS_TRY(tess_unit_pre_forward(e->units[unit].unit));
     tess_model_unit_params(e->model, unit, &first, &n);
     for (int i = 0; i < n; i++)
-        e->w[first + i] = tess_unit_param(e->units[unit], i);
+        e->w[first + i] = tess_block_unit_param(&e->units[unit], i);
     *w = e->w + first;
     tess_numbers_see_params(e->numbers, unit);
     return TESS_OK;
@@ -23,7 +23,7 @@ static tess_status pre_forward(void *self, int unit, const void *const **w)
 
 static tess_status post_forward(void *self, int unit)
 {
-    return tess_unit_post_forward(((tess_engine *)self)->units[unit]);
+    return tess_unit_post_forward(((tess_engine *)self)->units[unit].unit);
 }
 
 static tess_status pre_backward(void *self, int unit, const void *const **w, float *const **dw)
@@ -31,11 +31,11 @@ static tess_status pre_backward(void *self, int unit, const void *const **w, flo
     tess_engine *e = self;
     int first, n;
     enter(e, TESS_PHASE_BACKWARD, "backward", unit);
-    TESS_TRY(tess_unit_pre_backward(e->units[unit]));
+    TESS_TRY(tess_unit_pre_backward(e->units[unit].unit));
     tess_model_unit_params(e->model, unit, &first, &n);
     for (int i = 0; i < n; i++) {
-        e->w[first + i] = tess_unit_param(e->units[unit], i);
-        e->dw[first + i] = tess_unit_grad(e->units[unit], i);
+        e->w[first + i] = tess_block_unit_param(&e->units[unit], i);
+        e->dw[first + i] = tess_block_unit_grad(&e->units[unit], i);
     }
     *w = e->w + first;
     *dw = e->dw + first;
@@ -47,7 +47,7 @@ static tess_status post_backward(void *self, int unit)
 {
     tess_engine *e = self;
     tess_numbers_see_gradients(e->numbers, unit);
-    return tess_unit_post_backward(e->units[unit]);
+    return tess_unit_post_backward(e->units[unit].unit);
 }
 
 /* What ranks that share a layer exchange. */

@@ -45,6 +45,10 @@ typedef struct tess_memory_of_rank {
     double pool[TESS_POOL_COUNT];
     double disk[TESS_POOL_COUNT]; /* offload: of these, bytes on disk, of which memory has a window in the comm pool */
     double work;                  /* of kernels: a part of the activations */
+    double held;                  /* comm besides, while all units are held at once (held_weights.h) */
+    double n_primary;             /* elements that the rank writes to disk */
+    tess_fsdp_unit_costs units;
+    int64_t n_blocks; /* in these */
     char stages[TESS_MEMORY_STAGES];
 } tess_memory_of_rank;
 

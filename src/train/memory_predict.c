@@ -35,6 +35,9 @@ typedef struct rank_need {
     double pool[TESS_POOL_COUNT], disk[TESS_POOL_COUNT], resident, copies, exchanges, sum, disk_sum;
     double work;    /* of kernels, in the pool of activations */
     double windows; /* of gradients, in the comm pool */
+    double held, n_primary;
+    tess_fsdp_unit_costs units;
+    int64_t n_blocks;
     char stages[TESS_MEMORY_STAGES];
 } rank_need;
 
@@ -51,11 +54,19 @@ static double saved_bytes(const tess_fsdp *fsdp, const tess_model *model, double
            DISK_BLOCK * (double)tess_model_n_params(model);
 }
 
+typedef struct sharding_need {
+    tess_fsdp_bytes bytes;
+    tess_fsdp_unit_costs units;
+    size_t resident;
+    double saved, n_primary;
+} sharding_need;
+
 static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int shard,
-                                 const tess_model_part *part, tess_fsdp_bytes *bytes, size_t *resident, double *saved)
+                                 const tess_stage_plan *stages, sharding_need *need)
 {
+    const tess_model_part *part = &stages->part;
     tess_fsdp *fsdp = NULL;
-    tess_unit **units = NULL;
+    tess_block_unit *units = NULL;
     tess_status status;
     bool shares_table = tess_model_get_config(model)->tied && part->embedding && part->head &&
                         tess_model_first_trainable_unit(model) == 0;
@@ -67,11 +78,15 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
               allocated);
     TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
     tess_fsdp_set_offload(fsdp, tess_offload_pools(plan->config));
-    TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
-    *resident = tess_offload_resident(plan->config, fsdp);
-    TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, plan->global_batch / plan->local_batch, open, bytes),
+    TESS_GOTO(tess_block_units_add(mem, plan->config, model, stages->units, stages->shape.chunks, fsdp, units),
               allocated);
-    *saved = saved_bytes(fsdp, model, (double)(bytes->optimizer + bytes->on_disk[TESS_POOL_OPTIMIZER]));
+    need->resident = tess_offload_resident(plan->config, fsdp);
+    need->units = tess_fsdp_plan_units(fsdp);
+    const tess_fsdp_counts counts = tess_fsdp_plan_counts(fsdp);
+    need->n_primary = counts.primary + counts.frozen;
+    TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, plan->global_batch / plan->local_batch, open, &need->bytes),
+              allocated);
+    need->saved = saved_bytes(fsdp, model, (double)(need->bytes.optimizer + need->bytes.on_disk[TESS_POOL_OPTIMIZER]));
 allocated:
     tess_fsdp_destroy(&fsdp);
     tess_mem_free(mem, units);
@@ -122,7 +137,7 @@ static tess_status optimizer_work(tess_mem *mem, const tess_model *model, int n_
     tess_status status = tess_device_stream(device, n_threads, NULL, &stream);
     for (int i = 0; status == TESS_OK && i < tess_model_n_params(model); i++) {
         const tess_param *param = tess_model_param(model, i);
-        if (tess_engine_is_hidden(model, param) && !param->frozen)
+        if (tess_param_is_hidden(model, param) && !param->frozen)
             status = tess_muon_ask(stream, param->slice.whole.dim[0], param->slice.whole.dim[1]);
     }
     *bytes = status == TESS_OK ? tess_stream_work_bytes(stream) : 0;
@@ -156,39 +171,43 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
 static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int shard, const tess_stage_plan *stages,
                                 const tess_model *model, rank_need *need)
 {
-    tess_fsdp_bytes b;
-    size_t resident = 0, activations_resident;
+    sharding_need sharding;
+    const tess_fsdp_bytes *b = &sharding.bytes;
+    size_t activations_resident;
     tess_slot_units *slots = NULL;
     tess_executor_options o = plan->activations;
     int64_t n_data = plan->n_shards * plan->n_replicas, n_micro = plan->global_batch / plan->local_batch;
     bool cut = plan->n_stages > 1;
-    double work = 0, saved, stage;
+    double work = 0, stage;
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
-    TESS_TRY(plan_sharding(mem, model, plan, shard, &stages->part, &b, &resident, &saved));
+    TESS_TRY(plan_sharding(mem, model, plan, shard, stages, &sharding));
     if (cut)
         TESS_TRY(tess_stage_slots(mem, stages, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
     tess_status status = tess_activations_fit(mem, plan->config, model, &stages->part, &o);
     if (status == TESS_OK)
         status = kernel_work(mem, plan, model, &o, &work);
-    stage = plan->saves_beside ? ceil(saved / HUGE_PAGE) * HUGE_PAGE + WRITTEN_AT_ONCE : 0;
-    *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b.params,
-                                 [TESS_POOL_GRADS] = (double)b.grads,
-                                 [TESS_POOL_OPTIMIZER] = (double)b.optimizer,
+    stage = plan->saves_beside ? ceil(sharding.saved / HUGE_PAGE) * HUGE_PAGE + WRITTEN_AT_ONCE : 0;
+    *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b->params,
+                                 [TESS_POOL_GRADS] = (double)b->grads,
+                                 [TESS_POOL_OPTIMIZER] = (double)b->optimizer,
                                  [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) + work +
                                                            (double)o.max_tokens * sizeof(float), /* log-probabilities */
-                                 [TESS_POOL_COMM] = (double)b.windows + stream_bytes(stages, model, &o),
+                                 [TESS_POOL_COMM] = (double)b->windows + stream_bytes(stages, model, &o),
                                  [TESS_POOL_MISC] = stage},
-                        .copies = (double)b.copies,
+                        .copies = (double)b->copies,
                         .work = work,
-                        .windows = (double)b.windows};
+                        .windows = (double)b->windows,
+                        .held = (double)b->held,
+                        .n_primary = sharding.n_primary,
+                        .units = sharding.units,
+                        .n_blocks = tess_model_n_units(model)};
     size_t on_disk = tess_executor_disk_bytes(model, &o, &activations_resident);
-    if (plan->config->offload.resident == 0)
-        resident += activations_resident;
+    const size_t resident = sharding.resident + (plan->config->offload.resident == 0 ? activations_resident : 0);
     if (plan->n_tp > 1)
         need->exchanges = (double)tess_tensor_shared_bytes(plan->n_tp, tess_executor_exchange_bytes(model, &o));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         need->sum += need->pool[pool];
-        need->disk[pool] = (double)b.on_disk[pool];
+        need->disk[pool] = (double)b->on_disk[pool];
         need->disk[pool] += pool == TESS_POOL_ACTIVATIONS ? (double)on_disk : 0;
         need->disk_sum += need->disk[pool];
     }
@@ -239,14 +258,19 @@ static void place_need(const tess_memory_plan *plan, const rank_need *need, int 
     int host = rank / plan->n_local * plan->n_local, begin = replica * n_replica;
     int64_t n_micro = plan->global_batch / plan->local_batch, first = replica % plan->n_replicas * plan->n_shards;
     bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < n_micro || plan->config->validation.enable;
-    *out = (tess_memory_of_rank){.work = computes ? need->work : 0};
+    const bool is_first = rank - n_tp < (begin > host ? begin : host);
+    *out = (tess_memory_of_rank){.work = computes ? need->work : 0,
+                                 .held = is_first ? need->held : 0,
+                                 .n_primary = need->n_primary,
+                                 .units = need->units,
+                                 .n_blocks = need->n_blocks};
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         out->pool[pool] = need->pool[pool];
         out->disk[pool] = need->disk[pool];
     }
     out->pool[TESS_POOL_ACTIVATIONS] -= need->work - out->work;
     out->pool[TESS_POOL_COMM] -= first < n_micro ? 0 : need->windows;
-    out->pool[TESS_POOL_COMM] += rank - n_tp < (begin > host ? begin : host) ? need->copies : 0;
+    out->pool[TESS_POOL_COMM] += is_first ? need->copies : 0;
     out->pool[TESS_POOL_COMM] += need->resident;
     out->pool[TESS_POOL_COMM] += rank == host || rank % n_tp == 0 ? need->exchanges : 0;
     memcpy(out->stages, need->stages, sizeof(out->stages));

@@ -53,6 +53,18 @@ static tess_status add_rows(tess_buffer *text, const tess_memory_of_rank *ranks,
     return TESS_OK;
 }
 
+static tess_status explain_units(tess_buffer *text, const tess_memory_of_rank *r)
+{
+    char bytes[32];
+    TESS_TRY(tess_buffer_printf(text, "  units        %lld of %lld blocks, the largest %s when gathered",
+                                (long long)r->units.n_units, (long long)r->n_blocks,
+                                tess_format_bytes((double)r->units.largest_bytes, bytes, sizeof(bytes))));
+    if (r->units.reductions > 0)
+        TESS_TRY(tess_buffer_printf(text, "; collectives of a micro-batch: at most %lld gathers, %lld reductions",
+                                    (long long)r->units.gathers, (long long)r->units.reductions));
+    return tess_buffer_printf(text, "\n");
+}
+
 static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, const tess_memory_of_rank *r)
 {
     char bytes[32], optimizer[32];
@@ -71,6 +83,7 @@ static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, cons
         optimizer, (long long)((plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len),
         (long long)((plan->local_batch + plan->passes - 1) / plan->passes), (long long)plan->seq_len,
         tess_format_bytes(r->work, bytes, sizeof(bytes))));
+    TESS_TRY(explain_units(text, r));
     if (disk_of(r) > 0)
         TESS_TRY(tess_buffer_printf(text,
                                     "  disk         in offload.folder (docs/howto/offload.md): no memory, but for a "
@@ -109,8 +122,8 @@ static tess_status add_table(tess_buffer *text, const tess_memory_plan *plan, co
                               sum_of(&all) > (double)available ? ": TOO LITTLE" : "");
 }
 
-static tess_status predict(tess_mem *mem, const tess_config *config, const tess_model_config *sizes, int n,
-                           tess_memory_of_rank *ranks, tess_memory_plan *plan)
+static tess_status predict(tess_mem *mem, const tess_task_kind *kind, const tess_config *config,
+                           const tess_model_config *sizes, int n, tess_memory_of_rank *ranks, tess_memory_plan *plan)
 {
     tess_model *model;
     *plan = tess_memory_plan_of(config, tess_config_trainers(config, n));
@@ -119,24 +132,27 @@ static tess_status predict(tess_mem *mem, const tess_config *config, const tess_
     int n_trainers = tess_config_trainers(config, n);
     tess_status status = TESS_OK;
     for (int rank = 0; status == TESS_OK && rank < n_trainers; rank++)
-        status = tess_memory_predict_rank(mem, model, plan, rank, &ranks[rank]);
+        status = kind->predict_memory(mem, model, plan, rank, &ranks[rank]);
     for (int rank = n_trainers; status == TESS_OK && rank < n; rank++)
         tess_memory_of_drawing(model, config, &ranks[rank]);
     tess_model_destroy(&model);
     return status;
 }
 
-tess_status tess_memory_table(tess_mem *mem, tess_config *config, int n_ranks, tess_buffer *text)
+tess_status tess_memory_table(tess_mem *mem, const tess_task_kind *kind, tess_config *config, int n_ranks,
+                              tess_buffer *text)
 {
     tess_model_config sizes;
     tess_memory_plan plan;
     tess_memory_of_rank *ranks;
     TESS_TRY(tess_config_check_step(config, n_ranks));
+    if (kind->has_own_batches) /* a text's data may come later */
+        TESS_TRY(kind->check(config));
     TESS_TRY(tess_config_load_model(config, &sizes));
     TESS_TRY(tess_config_check_trainable(mem, config, &sizes));
     int n = n_ranks;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*ranks), "memory of ranks", (void **)&ranks));
-    tess_status status = predict(mem, config, &sizes, n, ranks, &plan);
+    tess_status status = predict(mem, kind, config, &sizes, n, ranks, &plan);
     if (status == TESS_OK)
         status = add_table(text, &plan, ranks, n);
     tess_mem_free(mem, ranks);

@@ -5,7 +5,7 @@
 
 #include "base/text/json.h"
 #include "ckpt/store/tensor.h"
-#include "train/engine.h"
+#include "train/memory_need.h"
 #include "train/train.h"
 
 /* Where a rank is in its task, for the process that replaces it. */
@@ -56,6 +56,9 @@ typedef struct tess_task_kind {
      * engine, and its team is of such ranks. Returns when those that train have finished; *interrupted as there. NULL:
      * this kind has no such ranks. */
     tess_status (*serve)(void *self, bool *interrupted);
+    /* As tess_memory_predict_rank, of all that the task takes; needs no task. */
+    tess_status (*predict_memory)(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int rank,
+                                  tess_memory_of_rank *of_rank);
     /* Frees the task; before the engine is freed. */
     void (*close)(void *self);
 } tess_task_kind;

@@ -245,4 +245,5 @@ static tess_status check_text(tess_config *config)
     return TESS_OK;
 }
 
-const tess_task_kind tess_text_task_kind = {.check = check_text, .open = open_text, .close = close_text};
+const tess_task_kind tess_text_task_kind = {
+    .check = check_text, .open = open_text, .predict_memory = tess_memory_predict_rank, .close = close_text};

@@ -103,6 +103,8 @@ typedef struct tess_config {
     struct {
         int64_t data_parallel_replicate_degree, data_parallel_shard_degree;
         int64_t fsdp_reshard_after_forward, fsdp_prefetch;
+        int64_t fsdp_unit_blocks, fsdp_unit_bytes;
+        bool fsdp_unit_mixed;
         int shard_strategy; /* tess_strategy */
         int64_t tensor_parallel_degree;
         bool enable_sequence_parallel, enable_async_tensor_parallel;

@@ -142,6 +142,12 @@ static const tess_option parallelism[] = {
     INT("parallelism.fsdp_reshard_after_forward", parallelism.fsdp_reshard_after_forward, "1", 0, 65536,
         "1: free gathered parameters after forward; 0: keep them until backward; n: as torch's int"),
     INT("parallelism.fsdp_prefetch", parallelism.fsdp_prefetch, "1", 0, 64, "units gathered ahead of use"),
+    INT("parallelism.fsdp_unit_blocks", parallelism.fsdp_unit_blocks, "1", 1, 1 << 20,
+        "neighbouring layers join until a unit, which is gathered and freed as one, has so many of them"),
+    BYTES("parallelism.fsdp_unit_bytes", parallelism.fsdp_unit_bytes, "0", 0, 1LL << 50,
+          "and so many bytes of gathered parameters, as 25MiB"),
+    BOOL("parallelism.fsdp_unit_mixed", parallelism.fsdp_unit_mixed, "false",
+         "the embedding and the head join layers too, not only layers each other"),
     CHOICE(
         "parallelism.shard_strategy", parallelism.shard_strategy, "full", "none|zero1|zero2|full|hybrid",
         "none: DDP; zero1: optimizer state; zero2: and gradients; full: and parameters; hybrid: full within replicas"),

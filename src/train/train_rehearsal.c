@@ -15,19 +15,19 @@ enum { MOST_MICRO_BATCHES = 2 }; /* the third repeats the second */
 static tess_status pre_forward(void *self, int unit, const void *const **w)
 {
     (void)w;
-    return tess_unit_pre_forward(((tess_engine *)self)->units[unit]);
+    return tess_unit_pre_forward(((tess_engine *)self)->units[unit].unit);
 }
 
 static tess_status pre_backward(void *self, int unit, const void *const **w, float *const **dw)
 {
     (void)w;
     (void)dw;
-    return tess_unit_pre_backward(((tess_engine *)self)->units[unit]);
+    return tess_unit_pre_backward(((tess_engine *)self)->units[unit].unit);
 }
 
 static tess_status post_backward(void *self, int unit)
 {
-    return tess_unit_post_backward(((tess_engine *)self)->units[unit]);
+    return tess_unit_post_backward(((tess_engine *)self)->units[unit].unit);
 }
 
 static tess_status rehearse_micro_batches(tess_engine *e, int n)

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem/named.h"
-#include "base/mem/pager.h"
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "comm/agree.h"
@@ -47,143 +45,6 @@ tess_status tess_trainer_check_memory(const tess_trainer *t)
         status = tess_memory_check_here(t->mem, &t->model_config, &t->config, tess_team_size(t->hosts->mine),
                                         count_drawing(t));
     return tess_team_agree(t->team, status);
-}
-
-/* The first two lines of the mesh: its shape, and which ranks are on which host. */
-static void describe_mesh(const tess_trainer *t)
-{
-    char text[800], *end = text;
-    tess_mesh_format(t->engine->mesh, text, sizeof(text));
-    for (int line = 0; line < 2 && end != NULL; line++) {
-        char *begin = end + strspn(end, "\n ");
-        end = strchr(begin, '\n');
-        if (end != NULL)
-            *end++ = '\0';
-        tess_trainer_note(t, "%s", begin);
-    }
-}
-
-static tess_status describe_stages(const tess_trainer *t, int64_t n_local)
-{
-    const tess_engine *e = t->engine;
-    tess_buffer text = {.mem = t->mem};
-    if (e->stage == NULL && t->config.metrics.pipeline_timeline > 0)
-        tess_trainer_note(t, "warning: metrics.pipeline_timeline: there is no pipeline to draw; see "
-                             "parallelism.pipeline_parallel_degree");
-    if (e->stage == NULL || t->rank != 0)
-        return TESS_OK;
-    TESS_TRY(
-        tess_stage_plan_describe(t->mem, e->stage_plan, e->whole, t->config.training.seq_len, (int)n_local, &text));
-    tess_trainer_note(t, "%s", text.data);
-    tess_buffer_free(&text);
-    return TESS_OK;
-}
-
-/* Of n, what the last of n_ranks gets: the least. */
-static int64_t least_share(int64_t n, int n_ranks)
-{
-    int64_t begin, least;
-    tess_shard_rows(n, n_ranks, n_ranks - 1, &begin, &least);
-    return least;
-}
-
-/* "2 to 3 of 8" */
-static const char *share_text(int64_t n, int n_ranks, char text[48])
-{
-    long long most = (long long)((n + n_ranks - 1) / n_ranks), least = (long long)least_share(n, n_ranks);
-    if (most == least)
-        snprintf(text, 48, "%lld of %lld", most, (long long)n);
-    else
-        snprintf(text, 48, "%lld to %lld of %lld", least, most, (long long)n);
-    return text;
-}
-
-static void describe_tensor(const tess_trainer *t)
-{
-    int n_tp = t->engine->at.n_tp, all = n_tp;
-    char heads[48], channels[48];
-    const tess_model_config *m = &t->model_config;
-    if (n_tp == 1)
-        return;
-    tess_trainer_note(t, "tensor: %d ranks share every layer; each has %s key heads with their queries, %s channels%s",
-                      n_tp, share_text(m->n_kv_heads, n_tp, heads), share_text(m->intermediate_size, n_tp, channels),
-                      t->config.parallelism.enable_sequence_parallel ? ", and its rows of the stream" : "");
-    while (least_share(m->n_kv_heads, all) == 0)
-        all--;
-    if (all < n_tp)
-        tess_trainer_note(t,
-                          "warning: parallelism.tensor_parallel_degree=%d leaves ranks without heads, which wait while "
-                          "others attend; with %d each would have some",
-                          n_tp, all);
-}
-
-static void describe_batch(const tess_trainer *t)
-{
-    const tess_config *c = &t->config;
-    tess_trainer_note(t, "batch: %lld rows of %lld tokens a step, in micro-batches of %lld",
-                      (long long)c->training.global_batch_size, (long long)c->training.seq_len,
-                      (long long)c->training.local_batch_size);
-    int64_t n_micro = tess_config_micro_batches(c), n_data = t->engine->at.n_data, last = n_micro % n_data;
-    if (last != 0)
-        tess_trainer_note(t, "%lld micro-batches over %d ranks: %lld rank%s without one at the end of each step",
-                          (long long)n_micro, (int)n_data, (long long)(n_data - last),
-                          n_data - last == 1 ? " is" : "s are");
-}
-
-static void describe_activations(const tess_trainer *t)
-{
-    char bytes[32], again[TESS_ACTIVATIONS_TEXT];
-    const tess_engine *e = t->engine;
-    const tess_executor_options *o = tess_executor_get_options(e->executor);
-    if (t->config.activation_checkpoint.mode == TESS_RECOMPUTE_SELECTIVE)
-        tess_trainer_note(t, "activations: %s a rank; computed again: %s",
-                          tess_format_bytes((double)tess_executor_bytes(e->model, o), bytes, sizeof(bytes)),
-                          tess_activations_describe(e->model, o, again));
-}
-
-static void describe_trainable(const tess_trainer *t)
-{
-    char trains[32];
-    const tess_lora *lora = &t->model_config.lora;
-    int64_t n = tess_model_count_trainable(t->engine->whole), all = tess_model_count(t->engine->whole);
-    if (lora->rank > 0)
-        tess_trainer_note(t, "adapter: rank %lld, counted %g times", (long long)lora->rank, tess_lora_scale(lora));
-    if (n < all)
-        tess_trainer_note(t, "%s parameters train (%.2f%%): the others have neither gradients nor moments",
-                          tess_format_count((double)n, trains, sizeof(trains)), 100 * (double)n / (double)all);
-}
-
-static tess_status describe(const tess_trainer *t)
-{
-    char params[32];
-    const tess_config *c = &t->config;
-    const int64_t n_micro = tess_config_micro_batches(c), n_data = t->engine->at.n_data;
-    tess_trainer_note(t, "model: %s, %s parameters, %lld layers, vocabulary %lld",
-                      tess_family_name(t->model_config.family),
-                      tess_format_count((double)tess_model_count(t->engine->whole), params, sizeof(params)),
-                      (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
-    describe_trainable(t);
-    describe_activations(t);
-    tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s, peak %.2f TFLOP/s", t->world,
-                      tess_runtime_backend(t->runtime), tess_threads_count(tess_stream_threads(t->engine->stream)),
-                      tess_threads_count(tess_stream_threads(t->engine->stream)) > 1 ? "s" : "",
-                      tess_strategy_name((tess_strategy)c->parallelism.shard_strategy),
-                      tess_dtype_name(tess_precision_dtype(c->training.mixed_precision_param)),
-                      tess_stream_kernels(t->engine->stream)->name, t->engine->peak_flops * 1e-12);
-    const tess_compute *compute = &t->engine->compute;
-    if (compute->apart)
-        tess_trainer_note(t, "device %s: kernels %s", tess_device_get_properties(compute->device)->name,
-                          tess_stream_kernels(compute->stream)->name);
-    if (t->hosts->n > 1)
-        describe_mesh(t);
-    if (t->hosts->n > 1 && c->comm.reduction == 1)
-        tess_trainer_note(t,
-                          "comm.reduction=native: MPI adds between hosts in an order of its own; results depend on the "
-                          "number of ranks and hosts");
-    if (!t->kind->has_own_batches)
-        describe_batch(t);
-    describe_tensor(t);
-    return describe_stages(t, (n_micro + n_data - 1) / n_data);
 }
 
 /* Opens the trace. A run that goes on from memory does without if the disk is full: its state is worth more. */
@@ -235,7 +96,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(open_trace(t));
     TESS_TRY(tess_trainer_write_tokenizer(t));
     if (!t->goes_on)
-        TESS_TRY(describe(t));
+        TESS_TRY(tess_trainer_describe(t));
     TESS_TRY(tess_trainer_open_saver(t));
     TESS_TRY(t->goes_on ? tess_trainer_go_on(t) : tess_trainer_resume(t));
     if (!t->goes_on)
@@ -339,81 +200,6 @@ static tess_status fill_memory(tess_trainer *t, tess_step_report *report)
     if (report->log_line && t->rank == 0 && tess_metrics_pools(t->memory, t->engine->step, &now, 1) != TESS_OK)
         tess_error_clear(); /* a full disk: metrics say so, and these lines wait as theirs do */
     return TESS_OK;
-}
-
-/* One line: bytes of each pool, all ranks of the team together. */
-static tess_status describe_pools(const tess_trainer *t, tess_team *team, const char *what,
-                                  int64_t peaks[TESS_POOL_COUNT])
-{
-    char line[512] = "", bytes[32];
-    size_t used = 0;
-    TESS_TRY(tess_all_reduce(team, peaks, peaks, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        if (peaks[pool] > 0)
-            used = tess_text_add(line, sizeof(line), used, "%s%s %s", used > 0 ? ", " : "",
-                                 tess_pool_name((tess_pool)pool),
-                                 tess_format_bytes((double)peaks[pool], bytes, sizeof(bytes)));
-    tess_trainer_note(t, "%s: %s", what, line);
-    return TESS_OK;
-}
-
-/* One line: what all ranks have moved to and from disk, at what speed, and how long the first waited for it. */
-static tess_status describe_transfers(const tess_trainer *t)
-{
-    char read[32], written[32];
-    tess_pager_stats s = tess_pager_get_stats(tess_mem_pager(t->mem));
-    int64_t bytes[] = {(int64_t)s.read_bytes, (int64_t)s.written_bytes};
-    TESS_TRY(tess_all_reduce(tess_runtime_team(t->runtime), bytes, bytes, 2, TESS_I64, TESS_SUM, NULL));
-    tess_trainer_note(
-        t,
-        "disk: all ranks read %s and wrote %s; rank 0 read for %.1f s, wrote for %.1f s, and waited %.1f s "
-        "for it",
-        tess_format_bytes((double)bytes[0], read, sizeof(read)),
-        tess_format_bytes((double)bytes[1], written, sizeof(written)), (double)s.read_ns * 1e-9,
-        (double)s.write_ns * 1e-9, (double)s.waited_ns * 1e-9);
-    return TESS_OK;
-}
-
-/* Collective over the job. */
-static tess_status describe_host_memory(const tess_trainer *t)
-{
-    int64_t peaks[TESS_POOL_COUNT], on_disk[TESS_POOL_COUNT];
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
-        peaks[pool] = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
-        on_disk[pool] = (int64_t)tess_mem_disk_bytes(t->mem, (tess_pool)pool);
-    }
-    TESS_TRY(describe_pools(t, tess_runtime_team(t->runtime), "memory of all ranks at the peak", peaks));
-    if (!tess_config_offloads(&t->config))
-        return TESS_OK;
-    TESS_TRY(describe_pools(t, tess_runtime_team(t->runtime), "state of all ranks on disk", on_disk));
-    return describe_transfers(t);
-}
-
-static tess_status describe_memory(tess_trainer *t)
-{
-    const tess_compute *compute = &t->engine->compute;
-    int64_t peaks[TESS_POOL_COUNT];
-    TESS_TRY(describe_host_memory(t));
-    if (!t->kind->has_own_batches && !compute->apart)
-        TESS_TRY(tess_trainer_compare_memory(t));
-    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
-        peaks[pool] = (int64_t)tess_device_mem_stats(compute->device, (tess_pool)pool).peak_bytes;
-    return compute->apart ? describe_pools(t, t->team, "memory of all devices at the peak", peaks) : TESS_OK;
-}
-
-/* One line: where rank 0 spent the time of all steps. */
-static void describe_time(const tess_trainer *t)
-{
-    char line[512];
-    double total = 0;
-    size_t used = 0;
-    for (int phase = 0; phase < TESS_PHASE_COUNT; phase++)
-        total += t->phase_s[phase];
-    for (int phase = 0; phase < TESS_PHASE_COUNT && total > 0; phase++)
-        used = tess_text_add(line, sizeof(line), used, "%s%s %.1f%%", used > 0 ? ", " : "",
-                             tess_phase_name((tess_phase)phase), 100 * t->phase_s[phase] / total);
-    if (used > 0)
-        tess_trainer_note(t, "time of the steps: %s", line);
 }
 
 static void fill_report(const tess_trainer *t, const tess_engine_report *done, tess_step_report *report)
@@ -529,24 +315,6 @@ static tess_status after_step(tess_trainer *t, bool last, speedometer *meter, te
     return TESS_OK;
 }
 
-/* What came of validation.patience. */
-static void describe_best(const tess_trainer *t)
-{
-    const tess_early_stop *stop = &t->early_stop;
-    char folder[TESS_TEXT_SIZE];
-    if (t->config.validation.patience == 0 || stop->best_step < 0)
-        return;
-    if (t->ends_early)
-        tess_trainer_note(t,
-                          "the run ends at step %lld of %lld: %lld evaluation%s without a better loss "
-                          "(validation.patience)",
-                          (long long)t->engine->step, (long long)t->config.training.steps, (long long)stop->n_worse,
-                          stop->n_worse == 1 ? "" : "s");
-    if (tess_trainer_path(t, "best", folder, sizeof(folder)) == TESS_OK)
-        tess_trainer_note(t, "best: step %lld, validation loss %.4f: %s", (long long)stop->best_step, stop->best_loss,
-                          folder);
-}
-
 static const logbook_marks nothing_done = {-1, -1, -1, -1};
 
 /* Does what the task wants after the step, and saves if that is due. `so_far`: what was done already. */
@@ -604,10 +372,9 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
         TESS_TRY(t->task.finish(t->task.self, result->interrupted));
     if (result->interrupted || t->ends_here)
         return TESS_OK;
-    TESS_TRY(describe_memory(t));
-    describe_time(t);
+    TESS_TRY(tess_trainer_describe_end(t));
     TESS_TRY_CTX(tess_trainer_export(t, NULL, result->model_folder, sizeof(result->model_folder)), "write the model");
-    describe_best(t);
+    tess_trainer_describe_best(t);
     if (c->sample.prompt[0] != '\0' && t->rank == 0)
         TESS_TRY_CTX(tess_trainer_sample(t, result->model_folder), "sample");
     return tess_barrier(t->team, NULL);
@@ -645,7 +412,7 @@ static tess_status serve(tess_trainer *t, tess_train_result *result)
     TESS_TRY(open_trace(t));
     TESS_TRY(t->kind->serve(t->task.self, &result->interrupted));
     t->observer = NULL; /* they say that, too */
-    return result->interrupted ? TESS_OK : describe_host_memory(t);
+    return result->interrupted ? TESS_OK : tess_trainer_describe_memory(t);
 }
 
 tess_status tess_train(tess_runtime *runtime, const tess_task_kind *kind, const tess_config *config,

@@ -81,6 +81,14 @@ void tess_trainer_begin(tess_trainer *t, tess_runtime *runtime, const tess_task_
                         const tess_train_observer *observer);
 tess_status tess_trainer_end(tess_trainer *t, tess_status status);
 
+/* trainer_describe.c: notes on what the run is, before its first step; where memory and time went, behind its last one;
+ * and which evaluation was the best. describe_memory: that of the host and on disk alone, of all ranks of the job. The
+ * first two and the last are collective. */
+tess_status tess_trainer_describe(const tess_trainer *t);
+tess_status tess_trainer_describe_end(tess_trainer *t);
+void tess_trainer_describe_best(const tess_trainer *t);
+tess_status tess_trainer_describe_memory(const tess_trainer *t);
+
 /* Checks that the memory of each host suffices. Collective. */
 tess_status tess_trainer_check_memory(const tess_trainer *t);
 /* Finds which ranks are on which host, then fits and checks the configuration, and lists the files that

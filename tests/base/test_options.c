@@ -114,7 +114,22 @@ static void bytes_have_units(void)
     EXPECT_INT(c.bytes, 1000000000);
 }
 
+static void defaults_are_known_however_they_are_written(void)
+{
+    config c = {.n = 3, .x = 0.5, .bytes = 7};
+    const tess_option half = {"x", TESS_OPTION_FLOAT, AT(x), .fallback = "5e-1", .min = -1, .max = 1};
+    EXPECT(tess_options_is_default(&rows[0], &c) && tess_options_is_default(&rows[2], &c));
+    EXPECT(tess_options_is_default(&rows[1], &c) && tess_options_is_default(&half, &c));
+    EXPECT_OK(set(&c, "n", "4"));
+    EXPECT_OK(set(&c, "x", "0.25"));
+    EXPECT_OK(set(&c, "text", "a"));
+    for (int i = 0; i < 6; i++) /* the last three have none */
+        EXPECT(!tess_options_is_default(&rows[i], &c));
+    EXPECT(!tess_options_is_default(&half, &c));
+}
+
 static const test_case cases[] = {
+    {"defaults_are_known_however_they_are_written", defaults_are_known_however_they_are_written, 0, 0},
     {"integers_of_64_bits_are_exact", integers_of_64_bits_are_exact, 0, 0},
     {"a_text_fills_its_own_size", a_text_fills_its_own_size, 0, 0},
     {"a_row_may_have_its_own_parser_and_no_default", a_row_may_have_its_own_parser_and_no_default, 0, 0},

@@ -71,3 +71,11 @@ same() {
         pass "$1"
     fi
 }
+
+# foretold FOLDER: no pool was 5% above its prediction. (Of short samples a step has fewer micro-batches to sum.)
+foretold() {
+    local line
+    line=$(grep 'memory against its prediction' "$1.out")
+    grep -q params <<<"$line" && ! grep -oE '\+[0-9.]+%' <<<"$line" | awk '$1 + 0 > 5 { off = 1 } END { exit !off }' &&
+        pass "$1: memory as foretold" || fail "$1: $line"
+}

@@ -95,7 +95,8 @@ if [ "$all" = all ]; then
                     for degree in $degrees; do
                         same "$n ranks, $strategy, $degree replicas, $dtype, recompute $recompute" "ref_$dtype" -n $n \
                             training.mixed_precision_param=$dtype parallelism.shard_strategy=$strategy \
-                            activation_checkpoint.mode=$recompute $replicas=$degree
+                            activation_checkpoint.mode=$recompute $replicas=$degree \
+                            parallelism.fsdp_unit_blocks=$((n % 3 + 1))
                     done
                 done
             done

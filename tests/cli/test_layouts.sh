@@ -22,6 +22,7 @@ staged() {
 
 strategy=parallelism.shard_strategy replicas=parallelism.data_parallel_replicate_degree
 recompute="activation_checkpoint.mode=full"
+units="parallelism.fsdp_unit_mixed=true parallelism.fsdp_unit_blocks"
 selective="activation_checkpoint.mode=selective activation_checkpoint.recompute=attention_inputs,attention"
 half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
 reference bf16 $half
@@ -37,7 +38,8 @@ if [ -n "$all" ]; then
             [ $schedule != interleaved ] && staged "$dtype" $dtype 5 5 $schedule $precision
             for s in none zero1 zero2 full; do
                 staged "$dtype, $s" $dtype 4 2 $schedule $precision $strategy=$s
-                staged "$dtype, $s" $dtype 6 2 $schedule $precision $strategy=$s parallelism.fsdp_prefetch=3
+                staged "$dtype, $s, units of 2" $dtype 6 2 $schedule $precision $strategy=$s $units=2 \
+                    parallelism.fsdp_prefetch=3
             done
             staged "$dtype, hybrid" $dtype 8 2 $schedule $precision $strategy=hybrid $replicas=2
         done
@@ -48,11 +50,12 @@ fi
 staged "bf16" bf16 3 3 gpipe $half
 staged "bf16, recompute" bf16 2 2 1f1b $half $recompute
 staged "bf16, zero1" bf16 6 2 1f1b $half $strategy=zero1 parallelism.fsdp_prefetch=3
-staged "fp32, kept after forward" fp32 4 2 1f1b $single $strategy=full parallelism.fsdp_reshard_after_forward=0
-staged "bf16, hybrid" bf16 8 2 interleaved $half $strategy=hybrid $replicas=2
+staged "fp32, kept after forward, units of 2" fp32 4 2 1f1b $single $strategy=full $units=2 \
+    parallelism.fsdp_reshard_after_forward=0
+staged "bf16, hybrid, a unit a stage" bf16 8 2 interleaved $half $strategy=hybrid $replicas=2 $units=99
 staged "fp32, none" fp32 4 4 interleaved $single $strategy=none
 staged "bf16, selective" bf16 5 5 zb_h1 $half $selective
-staged "fp32, zero2" fp32 6 3 zb_h1 $single $strategy=zero2 $recompute
+staged "fp32, zero2, units of 2" fp32 6 3 zb_h1 $single $strategy=zero2 $recompute $units=2
 staged "bf16" bf16 8 4 zbv $half
 staged "fp32, three stages a rank" fp32 2 2 interleaved $single parallelism.pipeline_parallel_layers_per_stage=2
 staged "bf16" bf16 2 2 dualpipev $half

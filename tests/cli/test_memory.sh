@@ -32,8 +32,11 @@ YAML
 
 # ---- Before
 expect "info shows a row a rank" 0 "memory of 4 ranks at the peak, in GiB, sharding full" "$tessera" info run.yaml -n 4
+expect "and units" 0 "units        3 of 4 blocks, the largest 277 KiB when gathered; collectives of a micro-batch: at most 6 gathers, 3 reductions" \
+    "$tessera" info run.yaml -n 2 parallelism.fsdp_unit_blocks=2
 expect "and stages" 0 "stage 1 of 2" "$tessera" info run.yaml -n 2 parallelism.pipeline_parallel_degree=2
-expect "and ranks that only draw" 0 "draws" "$tessera" info run.yaml -n 2 rollout.ranks=1
+expect "and ranks that only draw" 0 "draws" "$tessera" info run.yaml -n 2 rollout.ranks=1 tokenizer.path=. \
+    rollout.max_new_tokens=9
 expect "and what train would refuse" 2 "training.global_batch_size: 8 rows are not a multiple" \
     "$tessera" info run.yaml -n 1 training.local_batch_size=3
 expect "but options alone need no number of ranks" 0 "memory: not of 1 rank (-n RANKS): " \
@@ -51,8 +54,8 @@ within() { # FAMILY WORDS...
 }
 within llama -n 1
 within llama -n 4 parallelism.shard_strategy=none activation_checkpoint.mode=full
-within gpt2 -n 2 parallelism.shard_strategy=zero1
-within qwen2 -n 2 parallelism.tensor_parallel_degree=2
+within gpt2 -n 2 parallelism.shard_strategy=zero1 parallelism.fsdp_unit_blocks=2 parallelism.fsdp_unit_mixed=true
+within qwen2 -n 2 parallelism.fsdp_unit_bytes=200KiB parallelism.tensor_parallel_degree=2
 within qwen3 -n 2 parallelism.pipeline_parallel_degree=2 optimizer.name=muon
 within mistral -n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2
 within llama -n 1 optimizer.name=adamw8bit training.mixed_precision_param=float32

@@ -45,9 +45,11 @@ for dtype in bfloat16 float32; do
     same "$dtype: keep parameters until backward" "ref_$dtype" -n 2 parallelism.fsdp_reshard_after_forward=0 $base
     same "$dtype: no prefetch" "ref_$dtype" -n 2 parallelism.fsdp_prefetch=0 $base
     same "$dtype: prefetch 3" "ref_$dtype" -n 4 parallelism.fsdp_prefetch=3 $base
+    same "$dtype: units of two layers" "ref_$dtype" -n 3 parallelism.fsdp_unit_blocks=2 $base
 done
 same "bfloat16: 1 rank, zero2" ref_bfloat16 parallelism.shard_strategy=zero2 model.save_dtype=float32
-same "bfloat16: 8 ranks, none" ref_bfloat16 -n 8 parallelism.shard_strategy=none model.save_dtype=float32
+same "bfloat16: 8 ranks, none, the model in one unit" ref_bfloat16 -n 8 parallelism.shard_strategy=none \
+    parallelism.fsdp_unit_blocks=99 parallelism.fsdp_unit_mixed=true model.save_dtype=float32
 same "bfloat16: 8 ranks, 4 x 2 hybrid" ref_bfloat16 -n 8 parallelism.shard_strategy=hybrid \
     parallelism.data_parallel_replicate_degree=4 model.save_dtype=float32
 

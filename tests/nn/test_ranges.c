@@ -327,6 +327,12 @@ static void only_what_a_backward_reads_moves(void)
         EXPECT_INT(stats.read_bytes, n * on_disk);
         EXPECT_INT(stats.resident, 0);
         EXPECT(stats.peak <= resident);
+        float evaluated[MAX_T]; /* for no backward: nothing moves */
+        EXPECT_OK(tess_executor_logprobs(e, &f.batch, 1, evaluated, NULL));
+        tess_pager_drain(d.pager);
+        EXPECT_SAME(evaluated, logprob, (size_t)f.batch.n_tokens);
+        EXPECT_INT(tess_pager_get_stats(d.pager).written_bytes, n * on_disk);
+        EXPECT_INT(tess_pager_get_stats(d.pager).read_bytes, n * on_disk);
     }
     tess_executor_sleep(e);
     EXPECT_INT(tess_mem_disk_bytes(test_mem(), TESS_POOL_ACTIVATIONS), 0);

@@ -71,6 +71,9 @@ static inline float model_value(uint64_t stream, uint64_t index)
 /* Of every micro-batch. */
 static int model_passes = 1;
 
+/* (MODEL_UNITS) ascending: the fsdp's unit that each unit of the model is a block of; NULL: each is its own. */
+static const int *model_unit_of;
+
 static inline float model_pass_gradient(int step, int64_t micro, int pass, int param, int64_t element)
 {
     return model_value((uint64_t)(1000 + pass * 10000000 + step * 100000 + micro * 100 + param), (uint64_t)element);
@@ -201,7 +204,8 @@ static inline void reference_update(model_reference *ref, int step, tess_stream 
 /* ---- The same through fsdp ---- */
 typedef struct model {
     tess_fsdp *fsdp;
-    tess_unit *units[MODEL_UNITS];
+    tess_unit *units[MODEL_UNITS]; /* of the fsdp: the same for blocks of one */
+    int first[MODEL_UNITS];        /* of a block's parameters in it */
     tess_fsdp_policy policy;
     int rank, world;  /* canonical data rank */
     int tp, n_tp;     /* on the axis "tp"; 0 and 1 without one */
@@ -223,15 +227,23 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
     m->n_tp = tp >= 0 ? tess_mesh_axis_size(mesh, tp) : 1;
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &m->fsdp));
     EXPECT_OK(tess_fsdp_set_passes(m->fsdp, model_passes));
-    for (int u = 0; u < MODEL_UNITS; u++) {
+    for (int u = 0, end; u < MODEL_UNITS; u = end) {
         tess_param_desc descs[MODEL_PARAMS];
         int n = 0;
-        for (int p = 0; p < MODEL_PARAMS; p++)
-            if (model_params[p].unit == u) {
-                descs[n] = model_params[p].desc;
-                descs[n++].tp = model_tp[p];
-            }
+        for (end = u;
+             end < MODEL_UNITS && (end == u || (model_unit_of != NULL && model_unit_of[end] == model_unit_of[u]));
+             end++) {
+            m->first[end] = n;
+            for (int p = 0; p < MODEL_PARAMS; p++)
+                if (model_params[p].unit == end) {
+                    descs[n] = model_params[p].desc;
+                    descs[n++].tp = model_tp[p];
+                }
+        }
         EXPECT_OK(tess_fsdp_add_unit(m->fsdp, model_units[u], descs, n, &m->units[u]));
+        EXPECT_OK(tess_unit_set_blocks(m->units[u], end - u));
+        for (int block = u + 1; block < end; block++)
+            m->units[block] = m->units[u];
     }
     EXPECT_OK(tess_fsdp_materialize(m->fsdp, model_fill, &m->n_filled));
 }
@@ -261,7 +273,7 @@ static inline tess_box model_part(const model *m, int param)
 
 static inline void model_check_params(const model *m, const model_reference *ref, int unit)
 {
-    for (int p = 0, index = 0; p < MODEL_PARAMS; p++) {
+    for (int p = 0, index = m->first[unit]; p < MODEL_PARAMS; p++) {
         if (model_params[p].unit != unit)
             continue;
         const void *got = tess_unit_param(m->units[unit], index++);
@@ -285,7 +297,7 @@ static inline void model_check_params(const model *m, const model_reference *ref
 
 static inline void model_write_grads(const model *m, int unit, int step, int64_t micro, int pass)
 {
-    for (int p = 0, index = 0; p < MODEL_PARAMS; p++) {
+    for (int p = 0, index = m->first[unit]; p < MODEL_PARAMS; p++) {
         if (model_params[p].unit != unit)
             continue;
         float *grad = tess_unit_grad(m->units[unit], index++);

@@ -324,6 +324,108 @@ static void all_open(tess_mesh *mesh)
     model_all_open = false;
 }
 
+/* Hooks around each block, and one gather and one reduction for all blocks of a unit. */
+static void joined_blocks(tess_mesh *mesh)
+{
+    static const int joined[][MODEL_UNITS] = {{0, 1, 1, 2, 3, 3}, {0, 0, 0, 1, 1, 1}, {0, 0, 0, 0, 0, 0}};
+    const int W = world_of(mesh);
+    for (int i = 0; i < 3; i++) {
+        model_unit_of = joined[i];
+        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, i}, 2 * W);
+        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_BF16, 0, 1}, W + 1);
+        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_ZERO1, TESS_F32, TESS_F32, 1, 1}, 2 * W);
+        model_passes = 2;
+        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_NONE, TESS_F32, TESS_F32, 1, 1}, W);
+        model_passes = 1;
+        model_all_open = i < 2; /* the last has blocks of both chunks */
+        train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, 1, 1}, 2 * W);
+        model_all_open = false;
+    }
+    model_unit_of = NULL;
+}
+
+static void blocks_that_share_units(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, joined_blocks);
+}
+
+/* ---- What joining saves ---- */
+enum { SMALL = 100 };
+
+static tess_status fill_one(void *context, const char *name, const tess_box *box, float *dst)
+{
+    (void)context, (void)name;
+    for (int64_t i = 0; i < box->size[0]; i++)
+        dst[i] = 1;
+    return TESS_OK;
+}
+
+/* 100 small layers in units as the policy deals them: a step of one micro-batch a rank, with a hook around each. */
+static void step_of_small_layers(tess_fsdp *fsdp, tess_unit **units)
+{
+    EXPECT_OK(tess_fsdp_params_changed(fsdp));
+    EXPECT_OK(tess_fsdp_step_begin(fsdp, 1));
+    EXPECT_OK(tess_fsdp_micro_begin(fsdp, 0));
+    for (int i = 0; i < SMALL; i++) {
+        EXPECT_OK(tess_unit_pre_forward(units[i]));
+        EXPECT_OK(tess_unit_post_forward(units[i]));
+    }
+    for (int i = SMALL - 1; i >= 0; i--) {
+        EXPECT_OK(tess_unit_pre_backward(units[i]));
+        for (int k = 0; k < tess_unit_params(units[i]); k++)
+            memset(tess_unit_grad(units[i], k), 0, sizeof(float) * (size_t)tess_unit_count(units[i], k));
+        EXPECT_OK(tess_unit_post_backward(units[i]));
+    }
+    EXPECT_OK(tess_fsdp_step_end(fsdp));
+}
+
+static void count_collectives(tess_mesh *mesh, const tess_unit_policy *policy, uint64_t want)
+{
+    char names[SMALL][8];
+    tess_unit_block blocks[SMALL];
+    tess_param_desc descs[SMALL];
+    int unit_of[SMALL];
+    tess_unit *units[SMALL];
+    tess_fsdp *fsdp;
+    for (int i = 0; i < SMALL; i++) {
+        snprintf(names[i], sizeof(names[i]), "w%d", i);
+        blocks[i] = (tess_unit_block){0, 5};
+        descs[i] = (tess_param_desc){.name = names[i], .shape = {1, {5}}, .trainable = true};
+    }
+    EXPECT_OK(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 0, 1}, &fsdp));
+    int n_units = tess_unit_policy_deal(policy, blocks, SMALL, unit_of);
+    for (int i = 0, end; i < SMALL; i = end) {
+        for (end = i + 1; end < SMALL && unit_of[end] == unit_of[i]; end++)
+            ;
+        EXPECT_OK(tess_fsdp_add_unit(fsdp, names[i], descs + i, end - i, &units[i]));
+        EXPECT_OK(tess_unit_set_blocks(units[i], end - i));
+        for (int k = i + 1; k < end; k++)
+            units[k] = units[i];
+    }
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_one, NULL));
+    step_of_small_layers(fsdp, units);
+    uint64_t before = fsdp->n_issued;
+    step_of_small_layers(fsdp, units);
+    EXPECT_INT(fsdp->n_issued - before, want);
+    const tess_fsdp_unit_costs costs = tess_fsdp_plan_units(fsdp);
+    EXPECT_INT(costs.n_units, n_units);
+    EXPECT_INT(costs.gathers + costs.reductions, want);
+    tess_fsdp_destroy(&fsdp);
+}
+
+/* The documents' example (a 1.1.8): 100 layers wrapped one each make 200 collectives a step, by tens 20. */
+static void collectives_of_units(tess_mesh *mesh)
+{
+    count_collectives(mesh, &(tess_unit_policy){0}, 200);
+    count_collectives(mesh, &(tess_unit_policy){.min_blocks = 10}, 20);
+    count_collectives(mesh, &(tess_unit_policy){.min_elements = 46}, 20); /* 10 layers of 5 */
+}
+
+static void hundred_small_layers(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, collectives_of_units);
+}
+
 static void micro_batches_all_open(void)
 {
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, all_open);
@@ -341,6 +443,8 @@ static void all_open_over_hosts(void)
 }
 
 static const test_case cases[] = {
+    {"blocks_that_share_units_give_the_bits_of_a_plain_loop", blocks_that_share_units, -1, 0},
+    {"a_hundred_small_layers_cost_200_collectives_and_by_tens_20", hundred_small_layers, 3, 0},
     {"micro_batches_under_way_at_once_give_the_bits_of_a_plain_loop", micro_batches_all_open, -1, 0},
     {"hybrid_2x2_with_micro_batches_under_way_at_once", hybrid_all_open, 4, 0},
     {"micro_batches_under_way_at_once_over_hosts", all_open_over_hosts, 3, 0},

@@ -17,7 +17,7 @@ static const char model_json[] =
     "\"rope_theta\": 10000.0, \"tie_word_embeddings\": false}";
 
 /* ---- A step's micro-batches and their losses ---- */
-typedef enum loss_kind { NO_LOSS, PLAIN_LOSS, OWN_LOSS } loss_kind;
+typedef enum loss_kind { NO_LOSS, PLAIN_LOSS, OWN_LOSS, COLD_LOSS, VALUE_LOSS, VALUES_UNASKED } loss_kind;
 
 typedef struct graded {
     tess_token_loss loss;
@@ -51,12 +51,23 @@ static tess_status grade(void *self, int64_t begin, int64_t n, const float *logp
     return TESS_OK;
 }
 
+static tess_status grade_values(void *self, int64_t n, const float *value, float *dvalue)
+{
+    (void)self;
+    memcpy(dvalue, value, (size_t)n * sizeof(*value));
+    return TESS_OK;
+}
+
 static tess_status next(void *self, int64_t index, tess_batch *batch)
 {
     rig *r = self;
     uint32_t x = 2654435761u * (uint32_t)(index + 1);
     graded *g = &r->losses[index % MICRO];
     *g = (graded){{g, r->kind == OWN_LOSS ? 0.8f : 1, index % 2 == 0, grade}, r->kind, (int32_t)(index % MICRO), 0};
+    if (r->kind == COLD_LOSS)
+        g->loss.inv_temperature = 0;
+    if (r->kind == VALUE_LOSS)
+        g->loss.grade_values = grade_values;
     for (int i = 0; i < TOKENS; i++) {
         x = x * 1103515245u + 12345u;
         r->ids[i] = (int32_t)(x >> 16) % VOCABULARY;
@@ -114,12 +125,14 @@ static void open_rig(rig *r, const char *overrides, loss_kind kind)
              "lr_scheduler.warmup_steps=0 optimizer.lr=0.01 training.mixed_precision_param=float32 %s",
              overrides);
     EXPECT_OK(tess_config_parse(test_mem(), "", 0, "test", &r->config));
+    r->config.model.value_head = kind == VALUES_UNASKED;
     for (char *save = NULL, *word = strtok_r(words, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save))
         EXPECT_OK(tess_config_override(&r->config, word));
     EXPECT_OK(tess_config_check_step(&r->config, tess_runtime_world(r->runtime)));
     EXPECT_OK(tess_json_parse(model_json, sizeof(model_json) - 1, "test", true, &json));
     EXPECT_OK(tess_model_config_parse(json, "test", &r->model));
     json_decref(json);
+    r->model.value_head = r->config.model.value_head;
     EXPECT_OK(tess_engine_create(r->runtime, &r->config, &r->model, NULL, &r->engine));
 }
 
@@ -185,15 +198,41 @@ static void any_way_to_share_the_model(void)
     leave();
 }
 
-static void passes_and_a_loss(void)
+/* The batch itself is refused, before anything meets; else the step. */
+typedef struct refusal {
+    const char *overrides;
+    loss_kind kind;
+    bool is_batch;
+    tess_status status;
+    const char *message;
+} refusal;
+
+static void losses_that_cannot_be(void)
 {
-    rig r;
-    tess_engine_report report;
-    open_rig(&r, "training.passes=3", OWN_LOSS);
-    EXPECT_FAILS(step(&r, false, &report), TESS_E_INVALID,
-                 "micro-batch 0 has a loss of its own, which counts the rows of a whole micro-batch, but "
-                 "training.passes is 3: set training.passes=1");
-    tess_engine_destroy(&r.engine);
+    static const refusal refusals[] = {
+        {"training.passes=3", OWN_LOSS, false, TESS_E_INVALID,
+         " has a loss of its own, which counts the rows of a whole micro-batch, but "
+         "training.passes is 3: set training.passes=1"},
+        {"parallelism.pipeline_parallel_degree=2 training.loss_scale=2", OWN_LOSS, true, TESS_E_UNSUPPORTED,
+         "training.loss_scale: in a pipeline, which has several micro-batches under way, only the loss of text is "
+         "scaled; set it to 1"},
+        {"", COLD_LOSS, false, TESS_E_INVALID, "finite and above 0"},
+        {"training.loss_scale=2", COLD_LOSS, false, TESS_E_INVALID, "finite and above 0"},
+        {"", VALUE_LOSS, false, TESS_E_INVALID, "head: values need a score of one output; the model has 0"},
+        {"", VALUES_UNASKED, false, TESS_E_INVALID, "the model has a value head, and the loss says nothing of values"},
+    };
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        const refusal *c = &refusals[i];
+        rig r;
+        tess_engine_report report;
+        tess_batch batch;
+        open_rig(&r, c->overrides, c->kind);
+        tess_batch_source source = tess_engine_source(r.engine, &r, next);
+        EXPECT_FAILS(c->is_batch ? tess_engine_next_batch(r.engine, &source, 0, &batch) : step(&r, false, &report),
+                     c->status, c->message);
+        EXPECT_INT(r.engine->step, 0);
+        tess_engine_destroy(&r.engine);
+    }
     leave();
 }
 
@@ -279,7 +318,7 @@ static void the_second_run(void)
 static const test_case cases[] = {
     {"the_plain_loss_as_a_batch_s_own_changes_no_bit", the_plain_loss_as_a_batch_s_own, -1, 0},
     {"a_batch_s_own_loss_gives_the_same_bits_however_ranks_share_the_model", any_way_to_share_the_model, 2, 0},
-    {"passes_and_a_loss_of_the_batch_are_refused", passes_and_a_loss, 1, 0},
+    {"losses_that_cannot_be_are_refused", losses_that_cannot_be, 2, 0},
     {"the_judge_says_what_the_loss_is_and_changes_nothing_else", the_judge_s_loss, -1, 0},
     {"a_step_that_the_judge_refuses_leaves_no_trace", a_refused_step, -1, 0},
     {"a_second_run_asks_the_losses_and_the_judge_again", the_second_run, -1, 0},

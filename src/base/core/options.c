@@ -320,3 +320,20 @@ tess_status tess_options_format(const tess_option *option, const void *config, c
     TESS_CHECK(n >= 0 && (size_t)n < size, TESS_E_INVALID, "%s: the value does not fit", option->key);
     return TESS_OK;
 }
+
+bool tess_options_is_default(const tess_option *option, const void *config)
+{
+    char text[2048];
+    const void *field = (const char *)config + option->offset;
+    if (option->fallback == NULL)
+        return false;
+    if (option->type == TESS_OPTION_FLOAT) {
+        const double value = *(const double *)field, fallback = strtod(option->fallback, NULL);
+        return value <= fallback && value >= fallback;
+    }
+    if (tess_options_format(option, config, text, sizeof(text)) != TESS_OK) {
+        tess_error_clear();
+        return false;
+    }
+    return strcmp(text, option->fallback) == 0;
+}

@@ -56,6 +56,9 @@ tess_status tess_options_set(const tess_option_table *tables, int n_tables, void
 
 /* The current value as a user would write it. */
 tess_status tess_options_format(const tess_option *option, const void *config, char *text, size_t size);
+/* Whether the current value is the default, however that is written. A value that cannot be formatted is not, nor is
+ * one of a row without a default. */
+bool tess_options_is_default(const tess_option *option, const void *config);
 
 /* Parses an integer in [min, max]: "12", "10_000", "1e6". */
 tess_status tess_options_int(const char *text, int64_t min, int64_t max, int64_t *value);

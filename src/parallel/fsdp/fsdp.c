@@ -182,6 +182,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_mem_free(mem, fsdp->units);
     tess_mem_free(mem, fsdp->params);
     tess_mem_free(mem, fsdp->spans);
+    tess_mem_free(mem, fsdp->hooks);
     tess_mem_free_named(mem, TESS_POOL_MISC, (size_t)fsdp->n_units * sizeof(int32_t), fsdp->persist_totals);
     tess_mem_free(mem, fsdp->order);
     tess_mem_free(mem, fsdp->last_order);
@@ -329,7 +330,7 @@ tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const tess_par
                            "parameters", (void **)&fsdp->params));
     tess_unit *unit = NULL;
     TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*unit), "unit", (void **)&unit));
-    *unit = (tess_unit){.fsdp = fsdp, .index = fsdp->n_units};
+    *unit = (tess_unit){.fsdp = fsdp, .index = fsdp->n_units, .n_blocks = 1};
     tess_status status = fill_unit(unit, name, params, n_params);
     if (status != TESS_OK) {
         free_unit(unit);

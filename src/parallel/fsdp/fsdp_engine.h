@@ -78,6 +78,7 @@ typedef struct tess_fsdp_bytes {
     size_t on_disk[TESS_POOL_COUNT]; /* beside them, of tess_fsdp_set_offload's pools */
     size_t windows;                  /* of gradients; in the comm pool, as the next */
     size_t copies;                   /* gathered parameters: once for the ranks of a shard team on a host */
+    size_t held;                     /* beside these, where all units are held at once */
 } tess_fsdp_bytes;
 
 /* At the peak of a step of n_micro_batches over all ranks. open_unit: the unit whose backward is open while others' run
@@ -92,6 +93,15 @@ typedef struct tess_fsdp_counts {
 } tess_fsdp_counts;
 
 tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp);
+
+/* What its units cost. On one host, and at most: a copy that is still there is not gathered again. */
+typedef struct tess_fsdp_unit_costs {
+    int64_t n_units;
+    int64_t largest_bytes;       /* of a unit's gathered parameters */
+    int64_t gathers, reductions; /* collectives of a micro-batch */
+} tess_fsdp_unit_costs;
+
+tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp);
 
 /* What this rank has moved so far. */
 typedef struct tess_fsdp_traffic {

@@ -14,6 +14,7 @@
  * - fsdp_reduce.c: reduce-scatter and the counter
  * - fsdp_exchange.c: leaves that replicas exchange
  * - unit.c: the four hooks
+ * - unit_policy.c: which blocks make a unit
  * - fsdp_step.c: step_begin .. step_end
  * - shard.c: what optimizers and checkpoints see
  * - fsdp_matrices.c: whole matrices, for optimizers that need them
@@ -111,11 +112,14 @@ struct tess_unit {
     float *master;
     tess_fsdp_slot *slot;
 
-    int n_forward;      /* forwards open */
-    bool in_backward;   /* between pre_backward and post_backward */
-    bool kept;          /* not resharded after forward */
-    bool backward_done; /* in this pass; of all micro-batches where all are open */
-    int micro;          /* of the newest backward, or of the next */
+    int n_blocks;         /* of the engine */
+    int n_forward;        /* forwards open */
+    int n_forwarded;      /* of its blocks in a row; 0: all */
+    bool in_backward;     /* between its first pre_backward and its last post_backward */
+    int n_begun, n_ended; /* blocks of that backward */
+    bool kept;            /* not resharded after forward */
+    bool backward_done;   /* in this pass; of all micro-batches where all are open */
+    int micro;            /* of the newest backward, or of the next */
 
     tess_fsdp_window *window;
     bool deferred;           /* gradients wait in the window for the end of the micro-batch */
@@ -185,6 +189,11 @@ struct tess_fsdp {
     tess_fsdp_exchange *exchange; /* NULL: none yet */
     tess_fsdp_scratch *scratch;
     bool gradients_ready;
+    struct {
+        tess_unit_hook call;
+        void *context;
+    } * hooks; /* (n_hooks) of the user */
+    int n_hooks;
 
     tess_fsdp_slot *slots;
     tess_fsdp_window *windows;
@@ -221,11 +230,13 @@ void tess_fsdp_slots_stale(tess_fsdp *fsdp);
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid ones for writing, once nobody reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
-size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp); /* of all, once every unit was used in a step */
+size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp);     /* of all, once every unit was used in a step */
+size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp); /* where each unit has one */
 
 /* gather.c */
 typedef enum tess_fsdp_use { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_use;
 tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use);
+tess_status tess_fsdp_gather_ahead(tess_unit *unit); /* if there is memory for it */
 /* The unit that comes `ahead` uses after the newest one: as in the pass before, else in the order of the units. NULL:
  * none. */
 const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_use *use);

@@ -59,6 +59,7 @@ tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *
     size_t state;
     *bytes = (tess_fsdp_bytes){.windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
                                .copies = tess_fsdp_slots_bytes(fsdp)};
+    bytes->held = tess_fsdp_slots_all_bytes(fsdp) - bytes->copies;
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
         bytes->params += unit->master_elements * sizeof(float);
@@ -90,6 +91,20 @@ tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp)
             n.held += p->trainable ? (double)tess_box_count(p->shape.n_dims, &p->held) : 0;
         }
     return n;
+}
+
+tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp)
+{
+    const bool gathers = fsdp->n_shards > 1 && !fsdp->persistent; /* else copies last, and updates write them */
+    tess_fsdp_unit_costs costs = {.n_units = fsdp->n_units};
+    for (int u = 0; u < fsdp->n_units; u++) {
+        const tess_unit *unit = fsdp->units[u];
+        const int64_t bytes = (int64_t)(unit->full_elements * tess_dtype_size(fsdp->policy.param_dtype));
+        costs.largest_bytes = bytes > costs.largest_bytes ? bytes : costs.largest_bytes;
+        costs.gathers += gathers ? fsdp->n_passes * (fsdp->keep ? 1 : 2) : 0;
+        costs.reductions += !fsdp->alone && unit->n_trainable > 0;
+    }
+    return costs;
 }
 
 size_t tess_fsdp_resident_bytes(const tess_fsdp *fsdp)

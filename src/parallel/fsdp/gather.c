@@ -69,8 +69,12 @@ const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_u
     return unit >= 0 && unit < fsdp->n_units ? fsdp->units[unit] : NULL;
 }
 
+/* Blocks of a unit use it once. */
 static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_use use)
 {
+    const int now = 2 * unit->index + (int)use;
+    if (unit->n_blocks > 1 && fsdp->n_order > 0 && fsdp->order[fsdp->n_order - 1] == now)
+        return TESS_OK;
     if (fsdp->n_order == fsdp->order_capacity) {
         int capacity = fsdp->order_capacity == 0 ? 4 * fsdp->n_units : 2 * fsdp->order_capacity;
         size_t bytes = (size_t)capacity * sizeof(int);
@@ -78,7 +82,7 @@ static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_us
         TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, bytes, "order of units", (void **)&fsdp->last_order));
         fsdp->order_capacity = capacity;
     }
-    fsdp->order[fsdp->n_order++] = 2 * unit->index + (int)use;
+    fsdp->order[fsdp->n_order++] = now;
     return TESS_OK;
 }
 
@@ -93,6 +97,23 @@ void tess_fsdp_order_restart(tess_fsdp *fsdp)
     fsdp->n_order = 0;
 }
 
+tess_status tess_fsdp_gather_ahead(tess_unit *unit)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    tess_fsdp_slot *slot = unit->slot;
+    if (fsdp->direct) {
+        tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
+        return TESS_OK;
+    }
+    if (slot != NULL && slot->valid) {
+        if (!slot->held) /* as good as new: others shall go first */
+            slot->released = fsdp->n_issued;
+        return TESS_OK;
+    }
+    TESS_TRY(tess_fsdp_slot_take(unit, true, &slot));
+    return slot != NULL ? issue(unit, slot) : TESS_OK;
+}
+
 static tess_status prefetch(tess_fsdp *fsdp)
 {
     for (int ahead = 1; ahead <= fsdp->policy.prefetch; ahead++) {
@@ -100,16 +121,7 @@ static tess_status prefetch(tess_fsdp *fsdp)
         const tess_unit *next = tess_fsdp_predict(fsdp, ahead, &use);
         if (next == NULL)
             return TESS_OK;
-        tess_unit *unit = fsdp->units[next->index];
-        if (unit->slot != NULL && unit->slot->valid) {
-            if (!unit->slot->held) /* as good as new: others shall go first */
-                unit->slot->released = fsdp->n_issued;
-            continue;
-        }
-        tess_fsdp_slot *slot = NULL;
-        TESS_TRY(tess_fsdp_slot_take(unit, true, &slot));
-        if (slot != NULL)
-            TESS_TRY(issue(unit, slot));
+        TESS_TRY(tess_fsdp_gather_ahead(fsdp->units[next->index]));
     }
     return TESS_OK;
 }
@@ -165,7 +177,7 @@ void tess_fsdp_release(tess_unit *unit)
 {
     if (unit->n_forward > 0 || unit->in_backward || unit->kept)
         return;
-    if (unit->fsdp->direct)
+    if (unit->fsdp->direct && unit->n_forwarded == 0)
         tess_fsdp_master_release(unit);
     if (unit->slot == NULL)
         return;

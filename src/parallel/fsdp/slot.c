@@ -111,6 +111,14 @@ size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp)
     return bytes;
 }
 
+size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp)
+{
+    size_t bytes = 0;
+    for (int u = 0; u < fsdp->n_units && !fsdp->direct; u++)
+        bytes += slot_bytes(fsdp, fsdp->units[u]);
+    return bytes;
+}
+
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **out)
 {
     tess_fsdp *fsdp = unit->fsdp;

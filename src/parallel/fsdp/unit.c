@@ -1,4 +1,4 @@
-/* The four hooks of a unit, and what is open between them. */
+/* The four hooks of a unit, what is open between them, and the hooks of users at their ends. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 /* Over a network a collective advances only when a rank looks at it: rounds that have arrived are added or copied, and
@@ -30,19 +30,57 @@ static tess_status begin_hook(tess_unit *unit, const char *call)
     return TESS_OK;
 }
 
+tess_status tess_unit_set_blocks(tess_unit *unit, int n_blocks)
+{
+    TESS_CHECK(n_blocks >= 1, TESS_E_INVALID, "unit '%s': %d blocks; it has 1 or more", unit->name, n_blocks);
+    TESS_CHECK(unit->fsdp->state == TESS_FSDP_BUILDING, TESS_E_INVALID, "unit '%s': set_blocks after materialize",
+               unit->name);
+    unit->n_blocks = n_blocks;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_add_hook(tess_fsdp *fsdp, tess_unit_hook hook, void *context)
+{
+    TESS_CHECK(hook != NULL, TESS_E_INVALID, "fsdp: add_hook without a function");
+    TESS_CHECK(fsdp->state != TESS_FSDP_STEP, TESS_E_INVALID, "fsdp: add_hook inside a step; add hooks between steps");
+    TESS_TRY(tess_mem_grow(fsdp->mem, TESS_POOL_MISC, sizeof(*fsdp->hooks) * (size_t)(fsdp->n_hooks + 1), "hooks",
+                           (void **)&fsdp->hooks));
+    fsdp->hooks[fsdp->n_hooks].call = hook;
+    fsdp->hooks[fsdp->n_hooks++].context = context;
+    return TESS_OK;
+}
+
+static tess_status call_hooks(tess_unit *unit, tess_unit_moment moment)
+{
+    static const char *const names[] = {"before forward", "after forward", "before backward", "after backward"};
+    const tess_fsdp *fsdp = unit->fsdp;
+    for (int i = 0; i < fsdp->n_hooks; i++)
+        TESS_TRY_CTX(fsdp->hooks[i].call(fsdp->hooks[i].context, unit, moment), "unit '%s': hook %d, %s", unit->name, i,
+                     names[moment]);
+    return TESS_OK;
+}
+
+tess_status tess_unit_prefetch(tess_unit *unit)
+{
+    TESS_TRY(begin_hook(unit, "prefetch"));
+    return tess_fsdp_gather_ahead(unit);
+}
+
 tess_status tess_unit_pre_forward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "pre_forward"));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_FORWARD));
     unit->n_forward++;
-    return TESS_OK;
+    return call_hooks(unit, TESS_BEFORE_FORWARD);
 }
 
 tess_status tess_unit_post_forward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "post_forward"));
     TESS_CHECK(unit->n_forward > 0, TESS_E_INVALID, "unit '%s': post_forward without pre_forward", unit->name);
+    TESS_TRY(call_hooks(unit, TESS_AFTER_FORWARD));
     unit->n_forward--;
+    unit->n_forwarded = (unit->n_forwarded + 1) % unit->n_blocks;
     if (unit->fsdp->keep && unit->fsdp->state == TESS_FSDP_STEP && !unit->backward_done)
         unit->kept = true;
     tess_fsdp_release(unit);
@@ -63,18 +101,22 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
     TESS_TRY(begin_hook(unit, "pre_backward"));
     TESS_CHECK(unit->fsdp->state == TESS_FSDP_STEP, TESS_E_INVALID,
                "unit '%s': pre_backward outside a step; call tess_fsdp_step_begin first", unit->name);
-    TESS_CHECK(!unit->in_backward, TESS_E_INVALID, "unit '%s': pre_backward twice without post_backward", unit->name);
+    TESS_CHECK(unit->n_begun < unit->n_blocks, TESS_E_INVALID, "unit '%s': pre_backward twice without post_backward",
+               unit->name);
     TESS_CHECK(
         !unit->backward_done, TESS_E_INVALID,
         "unit '%s': pre_backward after post_backward of the same pass of a micro-batch; its gradients are on their way",
         unit->name);
+    unit->n_begun++;
+    if (unit->in_backward)
+        return TESS_OK;
     /* The window first: waiting for it may prove that a slot is free. */
     if (unit->n_trainable > 0)
         TESS_TRY(tess_fsdp_gradient_begin(unit));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_BACKWARD));
     sums_ahead(unit->fsdp);
     unit->in_backward = true;
-    return TESS_OK;
+    return call_hooks(unit, TESS_BEFORE_BACKWARD);
 }
 
 static tess_status convert_gradients(tess_unit *unit)
@@ -107,9 +149,14 @@ static tess_status send_gradients(tess_unit *unit)
 tess_status tess_unit_post_backward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "post_backward"));
-    TESS_CHECK(unit->in_backward, TESS_E_INVALID, "unit '%s': post_backward without pre_backward", unit->name);
+    TESS_CHECK(unit->in_backward && unit->n_ended < unit->n_begun, TESS_E_INVALID,
+               "unit '%s': post_backward without pre_backward", unit->name);
+    if (++unit->n_ended < unit->n_blocks)
+        return TESS_OK;
+    TESS_TRY(call_hooks(unit, TESS_AFTER_BACKWARD));
     const tess_fsdp *fsdp = unit->fsdp;
     unit->in_backward = false;
+    unit->n_begun = unit->n_ended = unit->n_forwarded = 0;
     unit->backward_done = !fsdp->all_open || unit->micro == fsdp->n_micro - 1;
     unit->kept = unit->kept && !unit->backward_done;
     /* Let go before the reduce-scatter: its completion then proves that all ranks have. */
@@ -142,4 +189,21 @@ float *tess_unit_grad(const tess_unit *unit, int index)
     if (index < 0 || index >= unit->n_params || !unit->in_backward || !unit->params[index].trainable)
         return NULL;
     return tess_fsdp_gradient(unit, &unit->params[index]);
+}
+
+const char *tess_unit_name(const tess_unit *unit)
+{
+    return unit->name;
+}
+
+int tess_unit_params(const tess_unit *unit)
+{
+    return unit->n_params;
+}
+
+int64_t tess_unit_count(const tess_unit *unit, int index)
+{
+    if (index < 0 || index >= unit->n_params)
+        return 0;
+    return unit->params[index].rows * unit->params[index].row;
 }

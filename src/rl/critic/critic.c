@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "comm/agree.h"
-#include "rl/rl_first_weights.h"
 #include "tessera/comm.h"
 
 struct tess_critic {
@@ -28,18 +27,25 @@ static tess_status fill(void *context, const char *name, const tess_box *box, fl
                               : tess_random_weights_fill(&s->random, name, box, dst);
 }
 
+tess_status tess_critic_find(const tess_config *config, const tess_model_config *policy, const char *path,
+                             rl_first_weights *first)
+{
+    TESS_TRY(rl_first_weights_find(config, policy, path, "critic", first));
+    TESS_CHECK(first->config.n_outputs <= 1, TESS_E_INVALID,
+               "critic: the head of %s has %lld outputs (num_labels); a value is one", first->path,
+               (long long)first->config.n_outputs);
+    first->config.value_head = first->config.n_outputs == 0; /* a language model: trl's head, in place of its own */
+    first->config.n_outputs = 1;
+    first->config.tied = false;
+    return TESS_OK;
+}
+
 static tess_status open_source(const tess_engine *policy, const tess_critic_options *o, const tess_reporter *reporter,
                                tess_model_config *config, critic_source *s)
 {
     rl_first_weights first;
-    TESS_TRY(rl_first_weights_find(policy, o->path, "critic", &first));
-    TESS_CHECK(first.config.n_outputs <= 1, TESS_E_INVALID,
-               "critic: the head of %s has %lld outputs (num_labels); a value is one", first.path,
-               (long long)first.config.n_outputs);
+    TESS_TRY(tess_critic_find(policy->config, tess_model_get_config(policy->whole), o->path, &first));
     *config = first.config;
-    config->value_head = config->n_outputs == 0; /* a language model: trl's head, in place of its own */
-    config->n_outputs = 1;
-    config->tied = false;
     TESS_TRY(tess_model_create(policy->mem, config, &s->model));
     s->random =
         (tess_random_weights){s->model, (uint64_t)policy->config->debug.seed, tess_stream_threads(policy->stream)};

@@ -9,6 +9,7 @@
 
 #include "base/text/json.h"
 #include "ckpt/store/tensor.h"
+#include "rl/rl_first_weights.h"
 #include "train/engine.h"
 
 typedef struct tess_critic tess_critic;
@@ -27,6 +28,9 @@ typedef struct tess_critic_options {
  * head of several outputs; another vocabulary than the policy's; lr below 0 and the errors of tess_engine_create */
 tess_status tess_critic_create(tess_engine *policy, const tess_critic_options *options, const tess_reporter *reporter,
                                tess_critic **critic);
+/* What its model is, and where its weights come from, for whoever predicts its memory. Errors as in create. */
+tess_status tess_critic_find(const tess_config *config, const tess_model_config *policy, const char *path,
+                             rl_first_weights *first);
 /* Collective, as tess_engine_destroy. NULL is fine. */
 void tess_critic_destroy(tess_critic **critic);
 

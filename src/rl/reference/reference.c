@@ -21,7 +21,8 @@ static tess_status check_options(const tess_reference_options *o)
 static tess_status load_model(tess_reference *r, const char *path)
 {
     rl_first_weights first;
-    TESS_TRY(rl_first_weights_find(r->engine, path, "reference", &first));
+    TESS_TRY(
+        rl_first_weights_find(r->engine->config, tess_model_get_config(r->engine->whole), path, "reference", &first));
     snprintf(r->source.path, sizeof(r->source.path), "%s", first.path);
     TESS_CHECK(first.config.n_outputs == 0, TESS_E_INVALID,
                "reference: %s is no language model: its head has %lld outputs (num_labels)", first.path,

@@ -59,7 +59,7 @@ static tess_status put_unit(tess_weight_sender *s, int unit, bool frozen)
     const tess_model *model = s->engine->model;
     tess_model_unit_params(model, unit, &first, &n);
     for (int i = 0; i < n; i++)
-        s->w[i] = tess_unit_param(s->engine->units[unit], i);
+        s->w[i] = tess_block_unit_param(&s->engine->units[unit], i);
     if (!frozen)
         s->digests[unit] = weight_layout_digest(&s->layout, unit, s->w);
     for (int i = 0; i < n; i++)
@@ -72,10 +72,10 @@ static tess_status put_unit(tess_weight_sender *s, int unit, bool frozen)
 static tess_status put_all(tess_weight_sender *s, bool frozen)
 {
     for (int unit = 0; unit < tess_model_n_units(s->engine->model); unit++) {
-        TESS_TRY(tess_unit_pre_forward(s->engine->units[unit]));
+        TESS_TRY(tess_unit_pre_forward(s->engine->units[unit].unit));
         if (s->n_mine > 0)
             TESS_TRY(put_unit(s, unit, frozen));
-        TESS_TRY(tess_unit_post_forward(s->engine->units[unit]));
+        TESS_TRY(tess_unit_post_forward(s->engine->units[unit].unit));
     }
     return TESS_OK;
 }

@@ -19,6 +19,8 @@
 typedef struct tess_weight_sender tess_weight_sender;
 typedef struct tess_weight_receiver tess_weight_receiver;
 
+enum { TESS_WEIGHT_SYNC_BUCKETS = 2 }; /* under way */
+
 /* The same on all ranks. */
 typedef struct tess_weight_sync {
     tess_team *all;      /* borrowed: those who train, then those who receive */

@@ -6,7 +6,7 @@
 
 enum {
     WEIGHT_SYNC_TAG = 0x5753, /* of messages: no others of `all` have it */
-    WEIGHT_SYNC_SLOTS = 2     /* buckets under way */
+    WEIGHT_SYNC_SLOTS = TESS_WEIGHT_SYNC_BUCKETS
 };
 
 /* Where parameters lie in a copy: those that are frozen in buckets of their own, before all others. */

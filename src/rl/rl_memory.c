@@ -1,0 +1,126 @@
+/* What a rank takes beside the training of the policy: reference, critic, and drawing, for which training's activations
+ * make room. */
+#include "rl/rl_impl.h"
+#include "rl/sync/weight_sync.h"
+
+enum { ALIGNMENT = 64 };
+
+/* ---- The reference ---- */
+/* Of the host's copy what is not mapped from its file. */
+static tess_status copy_bytes(tess_mem *mem, const tess_config *c, const tess_model *model, const char *path,
+                              double *bytes)
+{
+    const tess_dtype dtype = tess_engine_activations(c).dtype;
+    tess_weights *weights = NULL;
+    tess_status status = TESS_OK;
+    if (c->reference.update_interval == 0 && path[0] != '\0')
+        TESS_TRY(tess_weights_open(mem, path, model, NULL, &weights));
+    *bytes = 0;
+    for (int i = 0; status == TESS_OK && i < tess_model_n_params(model); i++) {
+        const void *mapped = NULL;
+        const int64_t n = tess_shape_count(&tess_model_param(model, i)->shape) * (int64_t)tess_dtype_size(dtype);
+        if (weights != NULL)
+            status = tess_weights_map(weights, dtype, i, &mapped);
+        *bytes += mapped == NULL ? (double)((n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT) : 0;
+    }
+    tess_weights_close(&weights);
+    return status;
+}
+
+/* Log-probabilities and entropies beside the executor's. */
+static double evaluating_bytes(const tess_model *model, const tess_config *c)
+{
+    const tess_executor_options o = tess_engine_activations(c);
+    const tess_executor_options pass = {.dtype = o.dtype, .max_tokens = o.max_tokens, .max_position = o.max_position};
+    return (double)tess_executor_bytes(model, &pass) + 2.0 * (double)o.max_tokens * sizeof(float);
+}
+
+/* The first of a host's ranks counts the copy. */
+static tess_status add_reference(tess_mem *mem, const tess_model *policy, const tess_memory_plan *plan, int rank,
+                                 tess_memory_of_rank *r)
+{
+    const tess_config *c = plan->config;
+    rl_first_weights first;
+    tess_model *model;
+    double copy = 0;
+    TESS_TRY(rl_first_weights_find(c, tess_model_get_config(policy), c->reference.path, "reference", &first));
+    TESS_TRY(tess_model_create(mem, &first.config, &model));
+    tess_status status = copy_bytes(mem, c, model, first.path, &copy);
+    r->pool[TESS_POOL_PARAMS] += rank % plan->n_local == 0 ? copy : 0;
+    r->pool[TESS_POOL_PARAMS] += c->reference.update_interval > 0 ? r->n_primary * sizeof(float) : 0;
+    r->pool[TESS_POOL_ACTIVATIONS] += evaluating_bytes(model, c);
+    tess_model_destroy(&model);
+    return status;
+}
+
+/* ---- The critic ---- */
+/* A training of its own. */
+static tess_status predict_critic(tess_mem *mem, const tess_model *policy, const tess_memory_plan *plan, int rank,
+                                  tess_memory_of_rank *r)
+{
+    const tess_config *c = plan->config;
+    tess_memory_plan own = *plan;
+    rl_first_weights first;
+    tess_model *model;
+    own.saves_beside = false;
+    TESS_TRY(tess_critic_find(c, tess_model_get_config(policy), c->critic.path, &first));
+    TESS_TRY(tess_model_create(mem, &first.config, &model));
+    tess_status status = tess_memory_predict_rank(mem, model, &own, rank, r);
+    tess_model_destroy(&model);
+    return status;
+}
+
+/* ---- Drawing ---- */
+/* Held-out prompts are answered by those who train, whoever draws the rollouts. */
+static bool draws(const tess_config *c)
+{
+    const bool evaluates = c->validation.enable && c->validation.files.n > 0;
+    return !rl_has_pairs(c) && (evaluates || (c->rollout.ranks == 0 && c->rl.phase != TESS_RL_TRAIN));
+}
+
+/* Buckets of weights for ranks that only draw, of which the first trainers serve one each. */
+static double sending_bytes(const tess_model *policy, const tess_config *c, int rank)
+{
+    double bytes[2] = {0}; /* of what trains, and of what is frozen */
+    const double size = (double)tess_dtype_size(tess_engine_activations(c).dtype);
+    for (int i = 0; i < tess_model_n_params(policy); i++) {
+        const tess_param *param = tess_model_param(policy, i);
+        bytes[param->frozen] += (double)tess_shape_count(&param->shape) * size;
+    }
+    const double most = bytes[0] > bytes[1] ? bytes[0] : bytes[1], bucket = (double)c->rollout.sync_bytes;
+    return rank < c->rollout.ranks ? TESS_WEIGHT_SYNC_BUCKETS * (bucket < most ? bucket : most) : 0;
+}
+
+/* ---- All ---- */
+/* A step has the most micro-batches where all sequences are as long as they may be. */
+static int64_t most_rows(const tess_config *c)
+{
+    const int64_t n = c->rollout.prompts / c->rl.updates * c->rollout.n, local = c->training.local_batch_size;
+    return (n + local - 1) / local * local;
+}
+
+tess_status rl_predict_memory(tess_mem *mem, const tess_model *policy, const tess_memory_plan *given, int rank,
+                              tess_memory_of_rank *r)
+{
+    const tess_config *c = given->config;
+    tess_memory_plan plan = *given;
+    plan.global_batch = most_rows(c);
+    TESS_TRY(tess_memory_predict_rank(mem, policy, &plan, rank, r));
+    tess_memory_of_rank beside = {.n_primary = r->n_primary}, critic = {.work = 0}, drawing = {.work = 0};
+    if (rl_wants_reference(c))
+        TESS_TRY_CTX(add_reference(mem, policy, &plan, rank, &beside), "reference");
+    if (rl_has_values(c) && !rl_shares_trunk(c))
+        TESS_TRY_CTX(predict_critic(mem, policy, &plan, rank, &critic), "critic");
+    if (draws(c))
+        tess_memory_of_drawing(policy, c, &drawing);
+    const double trains = r->pool[TESS_POOL_ACTIVATIONS] + critic.pool[TESS_POOL_ACTIVATIONS];
+    const double draws_in = drawing.pool[TESS_POOL_ACTIVATIONS] + r->work + critic.work; /* kernels keep theirs */
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
+        r->pool[pool] += beside.pool[pool] + critic.pool[pool];
+        r->disk[pool] += critic.disk[pool];
+    }
+    r->pool[TESS_POOL_ACTIVATIONS] += draws(c) && draws_in > trains ? draws_in - trains : 0;
+    r->pool[TESS_POOL_KV_CACHE] += drawing.pool[TESS_POOL_KV_CACHE];
+    r->pool[TESS_POOL_COMM] += (draws(c) ? r->held : 0) + sending_bytes(policy, c, rank);
+    return TESS_OK;
+}

@@ -1,0 +1,39 @@
+/* Which blocks of a rank's model make a unit of fsdp (parallelism.fsdp_unit_*). */
+#ifndef TESS_TRAIN_BLOCK_UNITS_H
+#define TESS_TRAIN_BLOCK_UNITS_H
+
+#include "nn/model.h"
+#include "parallel/fsdp/fsdp_engine.h"
+#include "train/train_config.h"
+
+/* Where a block's parameters are gathered: the unit's from `first` on. */
+typedef struct tess_block_unit {
+    tess_unit *unit;
+    int first;
+} tess_block_unit;
+
+static inline const void *tess_block_unit_param(const tess_block_unit *block, int index)
+{
+    return tess_unit_param(block->unit, block->first + index);
+}
+
+static inline float *tess_block_unit_grad(const tess_block_unit *block, int index)
+{
+    return tess_unit_grad(block->unit, block->first + index);
+}
+
+/* Of each block the number of its unit, into unit_of (tess_model_n_units), and how many units there are: the same on
+ * all ranks of a stage. Blocks of different chunks of it run apart, so no unit has both; and in a
+ * pipeline the head keeps to itself, because schedules that split the backward leave the layers' gradients for later.
+ * TESS_E_NOMEM. */
+tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, const tess_model *model,
+                                  const tess_slot_units *chunks, int n_chunks, int *unit_of, int *n_units);
+
+/* Adds them to `fsdp`; blocks (tess_model_n_units) gets where they are. TESS_E_NOMEM. */
+tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const tess_model *model,
+                                 const tess_slot_units *chunks, int n_chunks, tess_fsdp *fsdp, tess_block_unit *blocks);
+
+/* A matrix of a layer: what Muon updates. */
+bool tess_param_is_hidden(const tess_model *model, const tess_param *param);
+
+#endif
