@@ -260,7 +260,7 @@ static tess_status measure_peak(tess_engine *e)
     return status;
 }
 
-/* Machines of different kinds choose different tables, and each table has its own bits. */
+/* CPUs have voted when they joined (comm/join.c); devices may still have different tables, each with its own bits. */
 static tess_status agree_on_kernels(tess_engine *e)
 {
     char first[32] = "";
@@ -271,11 +271,11 @@ static tess_status agree_on_kernels(tess_engine *e)
     TESS_TRY_CTX(tess_broadcast(e->team, first, sizeof(first), TESS_U8, 0, NULL), "compare kernels");
     tess_status status = TESS_OK;
     if (strcmp(first, mine) != 0)
-        status =
-            TESS_FAIL(TESS_E_MISMATCH,
-                      "kernels '%s' on host %s, but '%s' on rank 0's: results would depend on who computes what; set "
-                      "TESSERA_CPU on all hosts to what all of them have (`tessera info` lists it), and TESSERA_CUBLAS",
-                      mine, tess_runtime_host_name(e->runtime, tess_runtime_host(e->runtime)), first);
+        status = TESS_FAIL(
+            TESS_E_MISMATCH,
+            "kernels '%s' on host %s, but '%s' on rank 0's: results would depend on who computes what; choose one "
+            "job.device and one TESSERA_CUBLAS for all hosts",
+            mine, tess_runtime_host_name(e->runtime, tess_runtime_host(e->runtime)), first);
     return tess_team_agree(e->team, status);
 }
 

@@ -1,4 +1,6 @@
 /* Restores a run from a checkpoint's description: counters, the task's part, newest losses and norms. */
+#include <string.h>
+
 #include "base/text/json.h"
 #include "train/exclude.h"
 #include "train/numbers/numbers.h"
@@ -71,12 +73,23 @@ static tess_status check_adapter(const tess_trainer *t, const json_t *meta)
     return TESS_OK;
 }
 
+/* Older checkpoints do not say. */
+static void compare_kernels(const tess_trainer *t, const json_t *meta)
+{
+    const char *saved = json_string_value(json_object_get(meta, "kernels"));
+    const char *now = tess_stream_kernels(t->engine->compute.stream)->name;
+    if (saved != NULL && strcmp(saved, now) != 0 && t->config.training.mixed_precision_param == TESS_PRECISION_BF16)
+        tess_trainer_warn(t, "kernels '%s' computed until here, now '%s': bits in bfloat16 are others from here on",
+                          saved, now);
+}
+
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
 {
     const tess_text_list *without = &t->without;
     TESS_CHECK(json_is_object(meta), TESS_E_FORMAT, "%s is missing: it is not of a training run", what);
     TESS_TRY(check_sums(t, meta));
     TESS_TRY(check_adapter(t, meta));
+    compare_kernels(t, meta);
     TESS_TRY(restore_counters(t->engine, without, meta));
     int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
     int64_t now = t->config.training.global_batch_size;

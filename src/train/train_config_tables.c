@@ -81,8 +81,9 @@ static const tess_option training[] = {
     FLOAT("training.max_value", training.max_value, "0", 0, 1e30,
           "then clip each element of a gradient to this magnitude; 0: never"),
     CHOICE("training.mixed_precision_param", training.mixed_precision_param, "bfloat16",
-           "bfloat16|float32|float16|float8_e4m3",
-           "dtype of gathered parameters and activations; float16: with training.loss_scale=0; not float8_e4m3"),
+           "bfloat16|float32|float16|float8_e4m3|auto",
+           "dtype of gathered parameters and activations; float16: with training.loss_scale=0; not float8_e4m3; auto: "
+           "bfloat16 where all ranks multiply it in hardware, else float32"),
     BOOL("training.fp8", training.fp8, "false",
          "linear maps of layers read inputs and weights as E4M3 and gradients as E5M2, in emulation: it saves no time"),
     CHOICE("training.mixed_precision_reduce", training.mixed_precision_reduce, "float32", "bfloat16|float32|float16",
