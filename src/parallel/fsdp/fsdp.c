@@ -188,6 +188,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_stream_destroy(&fsdp->own_stream);
     tess_mesh_destroy(&fsdp->data_mesh);
     tess_mesh_destroy(&fsdp->model_mesh);
+    tess_mesh_destroy(&fsdp->matrix_mesh);
     tess_mem_free(mem, fsdp);
     *handle = NULL;
 }

@@ -143,9 +143,11 @@ struct tess_fsdp {
     tess_mesh *data_mesh;  /* slice over both data axes, when both are there */
     tess_mesh *model_mesh; /* slice over these and "tp", when it is there */
     tess_team *shard_team, *replicate_team, *data_team;
-    tess_team *tp_team;    /* NULL: one rank */
-    tess_team *model_team; /* all that hold parts of these parameters */
-    tess_team *norm_team;  /* these, and who has other parameters of the same model */
+    tess_team *tp_team;     /* NULL: one rank */
+    tess_team *model_team;  /* all that hold parts of these parameters */
+    tess_mesh *matrix_mesh; /* slice over "dp_shard" and "tp", once an optimizer needs it and both are there */
+    tess_team *matrix_team; /* all that have parts of the same replica's matrices; NULL: no optimizer needs them */
+    tess_team *norm_team;   /* these, and who has other parameters of the same model */
     tess_runtime *runtime;
     tess_mem *mem;
     int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
@@ -296,10 +298,10 @@ tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, co
 /* shard.c: without the gathered copy */
 tess_span tess_fsdp_span(const tess_shard *shard);
 
-/* fsdp_matrices.c: what puts the rows of a shard team's ranks together. TESS_E_UNSUPPORTED: the options ask for whole
- * matrices, and "tp" cuts one. */
-optim_exchange tess_fsdp_exchange_matrices(tess_fsdp *fsdp);
-tess_status tess_fsdp_check_matrices(const tess_fsdp *fsdp, const tess_optimizer_options *options);
+/* fsdp_matrices.c: what puts the parts of matrices together, if the options ask for whole ones. Collective over the
+ * mesh. */
+tess_status tess_fsdp_exchange_matrices(tess_fsdp *fsdp, const tess_optimizer_options *options,
+                                        optim_exchange *exchange);
 
 /* bad_gradient.c: as a step begins; once the unit's reduction over the shards is complete. */
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);

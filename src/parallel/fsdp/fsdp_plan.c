@@ -26,7 +26,6 @@ static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options 
     static float some; /* what a trainable span has, and a frozen one has not */
     tess_span *spans;
     int n = 0;
-    TESS_TRY(tess_fsdp_check_matrices(fsdp, options));
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)fsdp->n_params, sizeof(*spans), "spans",
                                   (void **)&spans));
     for (int u = 0; u < fsdp->n_units; u++)
@@ -40,7 +39,7 @@ static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options 
                                       .master = &some};
             spans[n++] = tess_fsdp_span(&shard);
         }
-    tess_status status = tess_optimizer_bytes(fsdp->mem, spans, n, options, fsdp->n_shards, bytes, state);
+    tess_status status = tess_optimizer_bytes(fsdp->mem, spans, n, options, fsdp->n_shards * fsdp->n_tp, bytes, state);
     tess_mem_free(fsdp->mem, spans);
     return status;
 }

@@ -85,10 +85,10 @@ tess_status tess_fsdp_optimizer_create(tess_fsdp *fsdp, const tess_optimizer_opt
     const tess_span *spans;
     tess_stream *stream;
     *optimizer = NULL;
-    TESS_TRY(tess_fsdp_check_matrices(fsdp, options));
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    const optim_place place = {fsdp->is_private, tess_fsdp_exchange_matrices(fsdp)};
+    optim_place place = {.is_private = fsdp->is_private};
+    TESS_TRY(tess_fsdp_exchange_matrices(fsdp, options, &place.exchange));
     TESS_TRY(tess_optimizer_create_at(fsdp->mem, spans, fsdp->n_params, options, &place, optimizer));
     tess_optimizer_set_stream(*optimizer, stream);
     tess_optimizer_set_owner(*optimizer, fsdp);
