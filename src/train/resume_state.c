@@ -30,8 +30,10 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
     if (scale != NULL && e->config->training.loss_scale == 0) {
         e->scaler.scale = json_number_value(scale);
         TESS_TRY(tess_json_get_int(meta, "loss_scale_finite", what, &e->scaler.n_finite));
-        TESS_CHECK(e->scaler.scale > 0 && e->scaler.n_finite >= 0, TESS_E_FORMAT, "%s: a loss scale of %g", what,
-                   e->scaler.scale);
+        if (json_object_get(meta, "loss_scale_endured") != NULL)
+            TESS_TRY(tess_json_get_int(meta, "loss_scale_endured", what, &e->scaler.n_endured));
+        TESS_CHECK(e->scaler.scale > 0 && e->scaler.n_finite >= 0 && e->scaler.n_endured >= 0, TESS_E_FORMAT,
+                   "%s: a loss scale of %g", what, e->scaler.scale);
     }
     if (tess_excludes(without, "lr_scheduler"))
         e->schedule_begin = e->step;

@@ -244,6 +244,11 @@ static tess_status check_precision(const tess_config *c)
                "training.loss_scale: %g is no power of two, and would change bits", c->training.loss_scale);
     TESS_CHECK(is_power_of_two(c->training.loss_scale_init), TESS_E_INVALID,
                "training.loss_scale_init: %g is no power of two, and would change bits", c->training.loss_scale_init);
+    TESS_CHECK(c->training.loss_scale_min == 0 || is_power_of_two(c->training.loss_scale_min), TESS_E_INVALID,
+               "training.loss_scale_min: %g is no power of two, and would change bits", c->training.loss_scale_min);
+    TESS_CHECK(c->training.loss_scale_min <= c->training.loss_scale_init, TESS_E_INVALID,
+               "training.loss_scale_min: %g is more than training.loss_scale_init=%g", c->training.loss_scale_min,
+               c->training.loss_scale_init);
     return TESS_OK;
 }
 

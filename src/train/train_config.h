@@ -83,7 +83,9 @@ typedef struct tess_config {
     struct {
         int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
         double max_norm, max_value, loss_scale, loss_scale_init;
-        int64_t loss_scale_interval;
+        double loss_scale_min;
+        int64_t loss_scale_interval, loss_scale_hysteresis;
+        bool loss_scale_in_a_row;
         int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
         bool fp8;
         tess_text_list freeze;

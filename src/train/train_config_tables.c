@@ -93,6 +93,14 @@ static const tess_option training[] = {
     FLOAT("training.loss_scale_init", training.loss_scale_init, "65536", 0x1p-40, 0x1p60, "loss_scale=0: the first"),
     INT("training.loss_scale_interval", training.loss_scale_interval, "2000", 1, 1e12,
         "loss_scale=0: steps with finite gradients after which it doubles"),
+    INT("training.loss_scale_hysteresis", training.loss_scale_hysteresis, "1", 1, 1e9,
+        "loss_scale=0: which of the steps that are skipped is the first to halve it, counted anew once it has grown; "
+        "1: "
+        "as torch, 2: as DeepSpeed"),
+    BOOL("training.loss_scale_in_a_row", training.loss_scale_in_a_row, "false",
+         "loss_scale_hysteresis: only steps that are skipped in a row count (DeepSpeed's consecutive_hysteresis)"),
+    FLOAT("training.loss_scale_min", training.loss_scale_min, "0", 0, 0x1p60,
+          "loss_scale=0: the least; a step that overflows with it ends the run; 0: 2^-40"),
     INT("training.threads", training.threads, "0", 0, 1024, "compute threads of a rank; 0: cores divided by ranks"),
     LIST("training.freeze", training.freeze,
          "parameters that do not train: names or their first words, with *, ? and [0-9]: model.layers.[0-3]"),
