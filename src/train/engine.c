@@ -22,7 +22,18 @@ bool tess_engine_is_hidden(const tess_model *model, const tess_param *param)
     return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2 && !param->adapter;
 }
 
-tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_fsdp *fsdp, tess_unit **units)
+static bool gathers_codes(const tess_config *config, const tess_fsdp *fsdp)
+{
+    return config->training.fp8_gather && !tess_fsdp_reads_masters(fsdp);
+}
+
+bool tess_engine_is_coded(const tess_engine *e, int param)
+{
+    return gathers_codes(e->config, e->fsdp) && tess_model_owns_rows(e->model, param);
+}
+
+tess_status tess_engine_add_units(tess_mem *mem, const tess_config *config, const tess_model *model, tess_fsdp *fsdp,
+                                  tess_unit **units)
 {
     int n_units = tess_model_n_units(model), n_params = tess_model_n_params(model);
     tess_param_desc *descs;
@@ -37,7 +48,8 @@ tess_status tess_engine_add_units(tess_mem *mem, const tess_model *model, tess_f
                                          .shape = param->slice.whole,
                                          .trainable = !param->frozen,
                                          .decay = param->decay,
-                                         .hidden = tess_engine_is_hidden(model, param)};
+                                         .hidden = tess_engine_is_hidden(model, param),
+                                         .fp8 = gathers_codes(config, fsdp) && tess_model_owns_rows(model, first + i)};
             if (param->slice.unit > 0)
                 descs[i].tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
         }
@@ -54,7 +66,7 @@ static tess_status add_units(tess_engine *e)
         tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*e->units), "units", (void **)&e->units));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->w), "units", (void **)&e->w));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->dw), "units", (void **)&e->dw));
-    return tess_engine_add_units(e->mem, e->model, e->fsdp, e->units);
+    return tess_engine_add_units(e->mem, e->config, e->model, e->fsdp, e->units);
 }
 
 /* Where the first weights come from. */
@@ -214,6 +226,7 @@ static tess_status build_executor(tess_engine *e)
     if (e->at.n_stages > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, n_local, &options, &e->stage_slots));
     TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
+    options.fp8_codes = gathers_codes(e->config, e->fsdp);
     e->n_stage_slots = options.n_slots;
     e->pass_tokens = options.max_tokens;
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));

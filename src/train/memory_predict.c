@@ -67,7 +67,7 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
               allocated);
     TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
     tess_fsdp_set_offload(fsdp, tess_offload_pools(plan->config));
-    TESS_GOTO(tess_engine_add_units(mem, model, fsdp, units), allocated);
+    TESS_GOTO(tess_engine_add_units(mem, plan->config, model, fsdp, units), allocated);
     *resident = tess_offload_resident(plan->config, fsdp);
     TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, plan->global_batch / plan->local_batch, open, bytes),
               allocated);

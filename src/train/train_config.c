@@ -214,8 +214,24 @@ static bool is_power_of_two(double x)
     return frexp(x, &exponent) == 0.5;
 }
 
+static tess_status check_fp8_gather(const tess_config *c)
+{
+    const char *device = tess_config_device(c);
+    if (device == NULL)
+        device = getenv("TESSERA_DEVICE");
+    TESS_CHECK(c->training.fp8, TESS_E_INVALID,
+               "training.fp8_gather: weights that are gathered in fp8 are rounded, which only products of "
+               "training.fp8=true do not notice: set it, or leave fp8_gather out");
+    TESS_CHECK(device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0, TESS_E_UNSUPPORTED,
+               "training.fp8_gather: codes are read by the CPU's products alone, not on job.device=%s: leave it out",
+               device);
+    return TESS_OK;
+}
+
 static tess_status check_fp8(const tess_config *c)
 {
+    if (c->training.fp8_gather)
+        TESS_TRY(check_fp8_gather(c));
     if (!c->training.fp8)
         return TESS_OK;
     TESS_CHECK(c->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_INVALID,

@@ -87,7 +87,7 @@ typedef struct tess_config {
         int64_t loss_scale_interval, loss_scale_hysteresis;
         bool loss_scale_in_a_row;
         int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
-        bool fp8;
+        bool fp8, fp8_gather;
         tess_text_list freeze;
     } training;
     struct {

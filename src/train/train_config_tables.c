@@ -86,6 +86,8 @@ static const tess_option training[] = {
            "bfloat16 where all ranks multiply it in hardware, else float32"),
     BOOL("training.fp8", training.fp8, "false",
          "linear maps of layers read inputs and weights as E4M3 and gradients as E5M2, in emulation: it saves no time"),
+    BOOL("training.fp8_gather", training.fp8_gather, "false",
+         "with fp8: ranks gather such weights as E4M3, a byte each, with the same bits"),
     CHOICE("training.mixed_precision_reduce", training.mixed_precision_reduce, "float32", "bfloat16|float32|float16",
            "dtype of gradients on their way to their owner; float16: with training.loss_scale=0"),
     FLOAT("training.loss_scale", training.loss_scale, "1", 0, 0x1p60,

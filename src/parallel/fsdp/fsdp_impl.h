@@ -6,6 +6,7 @@
  * - materialize.c: memory and first weights
  * - slot.c: memory of gathered copies, and when it may be rewritten
  * - gather.c: gathering and prefetching
+ * - fsdp_codes.c: gathering weights as fp8
  * - fsdp_window.c: memory of gradients on their way
  * - fsdp_turns.c: which unit has which window
  * - fsdp_passes.c: micro-batches in several passes
@@ -48,7 +49,9 @@ typedef struct tess_fsdp_param {
     tess_box own;              /* this rank's share of it on the shard axis */
     tess_box held;             /* of the master weights here: own, or part when the strategy replicates them */
     tess_box primary;          /* as in tess_shard */
-    size_t full_offset;        /* in the gathered copy, elements */
+    bool fp8;                  /* gathered as codes */
+    size_t full_at;            /* in the gathered copy, bytes */
+    size_t codes_at;           /* own rows in the unit's codes, bytes */
     size_t master_offset;      /* in the unit's master weights */
     size_t window_offset;      /* in the gradient window (trainable only, as the next two) */
     size_t accumulator_offset; /* in an accumulator: own rows */
@@ -102,13 +105,17 @@ struct tess_unit {
     tess_fsdp_param *params;
     int n_params, n_trainable;
 
-    size_t full_elements, master_elements, window_elements, accumulator_elements, gradient_elements;
+    size_t full_bytes, codes_bytes;
+    size_t master_elements, window_elements, accumulator_elements, gradient_elements;
     int full_class, window_class;
     tess_piece *gather_pieces;   /* (n_params) master weights -> gathered copy */
     tess_piece *reduce_pieces;   /* (n_trainable) window -> accumulator */
     tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
 
     float *master;
+    bool coded;       /* something is fp8: gathers are of bytes */
+    uint8_t *codes;   /* own rows as they are gathered; NULL without peers */
+    bool codes_fresh; /* made of the weights that there are */
     tess_fsdp_slot *slot;
 
     int n_forward;      /* forwards open */
@@ -233,6 +240,13 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use);
 const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_use *use);
 void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
+
+/* fsdp_codes.c: a row of the gathered copy, and rows of master weights in its form; own rows of a coded unit that has
+ * peers, made anew if the weights have changed. */
+size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p);
+tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to);
+tess_status tess_fsdp_codes_alloc(tess_unit *unit);
+tess_status tess_fsdp_codes_refresh(tess_unit *unit);
 
 /* fsdp_passes.c: begin gives the memory that this pass's gradients of the unit are written to; end adds them to those
  * of the passes before. */

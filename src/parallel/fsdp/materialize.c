@@ -19,7 +19,7 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
         uint64_t words[] = {hash,
                             (uint64_t)unit->index,
                             tess_hash_text(p->name),
-                            p->trainable,
+                            (uint64_t)p->trainable | (uint64_t)p->fp8 << 1,
                             (uint64_t)p->tp.kind,
                             p->tp.kind == TESS_SHARD ? (uint64_t)p->tp.dim : 0,
                             (uint64_t)p->tp.unit,
@@ -71,6 +71,7 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
         bool found, gradient_found;
         TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "weights", -1, unit->master_elements, &unit->master,
                                          &found));
+        TESS_TRY(tess_fsdp_codes_alloc(unit));
         if (fsdp->replicated)
             TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->gradient_elements,
                                              &unit->gradient, &gradient_found));
@@ -87,7 +88,9 @@ static void release(tess_fsdp *fsdp)
         tess_unit *unit = fsdp->units[u];
         tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
         tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
+        tess_mem_free(fsdp->mem, unit->codes);
         unit->master = unit->gradient = NULL;
+        unit->codes = NULL;
     }
 }
 

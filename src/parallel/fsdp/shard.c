@@ -25,8 +25,8 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
         .primary = p->primary,
     };
     if (unit->slot != NULL && unit->slot->updating) {
-        size_t own = p->full_offset + (size_t)((p->own.begin[0] - p->part.begin[0]) * p->row);
-        shard->copy = (char *)unit->slot->data + own * tess_dtype_size(fsdp->policy.param_dtype);
+        size_t before_own = (size_t)(p->own.begin[0] - p->part.begin[0]);
+        shard->copy = (char *)unit->slot->data + p->full_at + before_own * tess_fsdp_row_bytes(fsdp, p);
         shard->copy_box = p->own;
     }
     return TESS_OK;
