@@ -74,6 +74,8 @@ typedef struct tess_param_desc {
     bool decay;       /* weight decay applies */
     tess_param_cut tp;
     bool hidden; /* a matrix of a layer, not of the embedding or the head: as in tess_span */
+    bool narrow; /* frozen, and kept in param_dtype alone: no float32 weights, so its tess_shard has no `master`. With
+                  * float32, or trainable, it is as any other */
     bool fp8;    /* a matrix (R, C) that is gathered as E4M3, a byte a weight: each row as its C codes, then a byte for
                   * each block of 128, the exponent of a float32: the power of two that its codes count. What each stands
                   * for is the weight in param_dtype, rounded; with float32 the weights may not be read in place */

@@ -32,6 +32,13 @@ bool tess_engine_is_coded(const tess_engine *e, int param)
     return gathers_codes(e->config, e->fsdp) && tess_model_owns_rows(e->model, param);
 }
 
+/* The model below an adapter is neither saved nor written, and read in the compute dtype alone. On disk (offload) it is
+ * paged as master weights are. */
+static bool is_narrow(const tess_config *config, const tess_model *model, const tess_param *param)
+{
+    return tess_model_get_config(model)->lora.rank > 0 && param->frozen && !config->offload.params;
+}
+
 tess_status tess_engine_add_units(tess_mem *mem, const tess_config *config, const tess_model *model, tess_fsdp *fsdp,
                                   tess_unit **units)
 {
@@ -49,6 +56,7 @@ tess_status tess_engine_add_units(tess_mem *mem, const tess_config *config, cons
                                          .trainable = !param->frozen,
                                          .decay = param->decay,
                                          .hidden = tess_engine_is_hidden(model, param),
+                                         .narrow = is_narrow(config, model, param),
                                          .fp8 = gathers_codes(config, fsdp) && tess_model_owns_rows(model, first + i)};
             if (param->slice.unit > 0)
                 descs[i].tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};

@@ -148,7 +148,7 @@ static void free_unit(tess_unit *unit)
     tess_fsdp_accumulators_free(unit);
     tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
     tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
-    tess_mem_free(mem, unit->codes);
+    tess_fsdp_codes_free(unit);
     tess_mem_free(mem, unit->gather_pieces);
     tess_mem_free(mem, unit->reduce_pieces);
     tess_mem_free(mem, unit->gradient_pieces);
@@ -322,7 +322,9 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->decay = params[i].decay;
         p->hidden = params[i].hidden;
         p->fp8 = params[i].fp8;
-        unit->coded = unit->coded || p->fp8;
+        p->narrow = params[i].narrow && !params[i].trainable && fsdp->policy.param_dtype != TESS_F32;
+        unit->fp8 = unit->fp8 || p->fp8;
+        unit->coded = unit->coded || p->fp8 || p->narrow;
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;

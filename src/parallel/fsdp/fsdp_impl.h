@@ -6,7 +6,7 @@
  * - materialize.c: memory and first weights
  * - slot.c: memory of gathered copies, and when it may be rewritten
  * - gather.c: gathering and prefetching
- * - fsdp_codes.c: gathering weights as fp8
+ * - fsdp_codes.c: units that are gathered as bytes: weights as fp8, weights without masters
  * - fsdp_window.c: memory of gradients on their way
  * - fsdp_turns.c: which unit has which window
  * - fsdp_passes.c: micro-batches in several passes
@@ -50,6 +50,7 @@ typedef struct tess_fsdp_param {
     tess_box held;             /* of the master weights here: own, or part when the strategy replicates them */
     tess_box primary;          /* as in tess_shard */
     bool fp8;                  /* gathered as codes */
+    bool narrow;               /* its own rows are in the unit's codes alone */
     size_t full_at;            /* in the gathered copy, bytes */
     size_t codes_at;           /* own rows in the unit's codes, bytes */
     size_t master_offset;      /* in the unit's master weights */
@@ -113,8 +114,8 @@ struct tess_unit {
     tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
 
     float *master;
-    bool coded;       /* something is fp8: gathers are of bytes */
-    uint8_t *codes;   /* own rows as they are gathered; NULL without peers */
+    bool coded, fp8;  /* something is fp8 or narrow: gathers are of bytes; something is fp8 */
+    uint8_t *codes;   /* own rows as they are gathered, and without other shards the gathered copy */
     bool codes_fresh; /* made of the weights that there are */
     tess_fsdp_slot *slot;
 
@@ -241,12 +242,16 @@ const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_u
 void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
-/* fsdp_codes.c: a row of the gathered copy, and rows of master weights in its form; own rows of a coded unit that has
- * peers, made anew if the weights have changed. */
+/* fsdp_codes.c: a row of the gathered copy, and rows of master weights in its form; own rows of a coded unit, made anew
+ * if the weights have changed; whether they are the copy. */
 size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p);
 tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to);
 tess_status tess_fsdp_codes_alloc(tess_unit *unit);
+void tess_fsdp_codes_free(tess_unit *unit);
 tess_status tess_fsdp_codes_refresh(tess_unit *unit);
+bool tess_fsdp_reads_codes(const tess_unit *unit);
+/* Fills the own rows of a narrow parameter. */
+tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess_fill_fn fill, void *context);
 
 /* fsdp_passes.c: begin gives the memory that this pass's gradients of the unit are written to; end adds them to those
  * of the passes before. */

@@ -86,15 +86,15 @@ static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param 
     for (int d = 1; d < p->shape.n_dims; d++)
         p->row *= p->part.size[d];
     p->own = box_of(fsdp, p, TESS_SHARD, TESS_REPLICATE);
-    p->held = fsdp->replicated ? p->part : p->own;
+    p->held = fsdp->replicated && !p->narrow ? p->part : p->own;
     p->primary = primary_of(fsdp, p);
 
     p->full_at = unit->full_bytes;
     unit->full_bytes += copy_bytes(fsdp, p, p->rows);
     p->codes_at = unit->codes_bytes;
-    unit->codes_bytes += unit->coded && !fsdp->alone ? copy_bytes(fsdp, p, p->own.size[0]) : 0;
+    unit->codes_bytes += unit->coded ? copy_bytes(fsdp, p, p->own.size[0]) : 0;
     p->master_offset = unit->master_elements;
-    unit->master_elements += (size_t)(p->held.size[0] * p->row);
+    unit->master_elements += p->narrow ? 0 : (size_t)(p->held.size[0] * p->row);
     if (!p->trainable)
         return;
     p->window_offset = unit->window_elements;

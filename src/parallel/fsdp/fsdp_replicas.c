@@ -37,7 +37,7 @@ tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
     const char *copy = own_rows_of_copy(unit, p);
     const float *master = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
     size_t bytes = tess_fsdp_row_bytes(fsdp, p), size = p->fp8 ? 1 : tess_dtype_size(fsdp->policy.param_dtype);
-    int64_t n = copy != NULL ? p->own.size[0] : 0;
+    int64_t n = copy != NULL && p->row > 0 ? p->own.size[0] : 0;
     char *row = NULL;
     *at = -1;
     if (n == 0)
@@ -45,7 +45,10 @@ tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
     TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, bytes, "a row", (void **)&row));
     tess_status status = TESS_OK;
     for (int64_t r = 0; r < n && *at < 0 && status == TESS_OK; r++) {
-        status = tess_fsdp_convert_rows(fsdp, p, master + r * p->row, 1, row);
+        if (p->narrow)
+            memcpy(row, unit->codes + p->codes_at + (size_t)r * bytes, bytes);
+        else
+            status = tess_fsdp_convert_rows(fsdp, p, master + r * p->row, 1, row);
         int64_t found = first_difference(copy + (size_t)r * bytes, row, (int64_t)(bytes / size), size);
         if (found >= p->row) /* a scale: its block's first */
             found = (found - p->row) * TESS_FP8_BLOCK;

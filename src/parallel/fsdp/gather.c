@@ -33,13 +33,13 @@ static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
 /* Read and written by this rank: weights to be converted, codes to be copied. */
 static uint64_t gathered_bytes(const tess_unit *unit)
 {
-    bool converts = !unit->coded || unit->fsdp->alone || !unit->codes_fresh;
+    bool converts = !unit->coded || !unit->codes_fresh;
     uint64_t bytes = 0, own;
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         own = (uint64_t)p->own.size[0] * tess_fsdp_row_bytes(unit->fsdp, p);
-        bytes += own + (converts ? (uint64_t)(p->own.size[0] * p->row) * sizeof(float) : 0);
-        bytes += unit->codes != NULL ? own * (converts ? 2 : 1) : 0;
+        bytes += converts && !p->narrow ? own + (uint64_t)(p->own.size[0] * p->row) * sizeof(float) : 0;
+        bytes += unit->coded && !tess_fsdp_reads_codes(unit) ? 2 * own : 0;
     }
     return bytes;
 }
@@ -106,6 +106,8 @@ static tess_status prefetch(tess_fsdp *fsdp)
         if (next == NULL)
             return TESS_OK;
         tess_unit *unit = fsdp->units[next->index];
+        if (tess_fsdp_reads_codes(unit))
+            continue;
         if (unit->slot != NULL && unit->slot->valid) {
             if (!unit->slot->held) /* as good as new: others shall go first */
                 unit->slot->released = fsdp->n_issued;
@@ -146,11 +148,32 @@ static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
     return TESS_OK;
 }
 
+/* What this rank owns is all that there is: only what trains is put into its form anew. */
+static tess_status make_codes(tess_unit *unit, tess_fsdp_use use)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
+    TESS_TRY(remember(fsdp, unit, use));
+    masters_ahead(fsdp);
+    if (!unit->codes_fresh) {
+        fsdp->traffic.gathered_bytes += gathered_bytes(unit);
+        tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
+        TESS_TRY(tess_fsdp_master_wait(unit));
+        TESS_TRY_CTX(tess_fsdp_codes_refresh(unit), "gather of unit '%s'", unit->name);
+        tess_fsdp_master_release(unit);
+    }
+    TESS_TRY(prefetch(fsdp));
+    tess_phase_switch(fsdp->clock, phase);
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;
     if (fsdp->direct)
         return hold_master(unit, use);
+    if (tess_fsdp_reads_codes(unit))
+        return make_codes(unit, use);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, use));
     masters_ahead(fsdp);

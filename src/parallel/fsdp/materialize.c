@@ -19,7 +19,7 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
         uint64_t words[] = {hash,
                             (uint64_t)unit->index,
                             tess_hash_text(p->name),
-                            (uint64_t)p->trainable | (uint64_t)p->fp8 << 1,
+                            (uint64_t)p->trainable | (uint64_t)p->fp8 << 1 | (uint64_t)p->narrow << 2,
                             (uint64_t)p->tp.kind,
                             p->tp.kind == TESS_SHARD ? (uint64_t)p->tp.dim : 0,
                             (uint64_t)p->tp.unit,
@@ -56,7 +56,9 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
     TESS_TRY(tess_fsdp_master_wait(unit));
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        if (p->held.size[0] * p->row > 0)
+        if (p->narrow)
+            TESS_TRY_CTX(tess_fsdp_codes_fill(unit, p, fill, context), "materialize: parameter '%s'", p->name);
+        else if (p->held.size[0] * p->row > 0)
             TESS_TRY_CTX(fill(context, p->name, &p->held, unit->master + p->master_offset),
                          "materialize: parameter '%s'", p->name);
     }
@@ -88,9 +90,8 @@ static void release(tess_fsdp *fsdp)
         tess_unit *unit = fsdp->units[u];
         tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
         tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
-        tess_mem_free(fsdp->mem, unit->codes);
+        tess_fsdp_codes_free(unit);
         unit->master = unit->gradient = NULL;
-        unit->codes = NULL;
     }
 }
 

@@ -20,7 +20,7 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
         .decay = p->decay,
         .hidden = p->hidden,
         .box = p->held,
-        .master = unit->master + p->master_offset,
+        .master = p->narrow ? NULL : unit->master + p->master_offset,
         .grad = p->trainable && fsdp->gradients_ready ? (float *)gradient + p->gradient_offset : NULL,
         .primary = p->primary,
     };

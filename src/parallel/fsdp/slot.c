@@ -105,6 +105,8 @@ size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp)
     bool one_each = fsdp->persistent || fsdp->keep;
     for (int u = 0; u < fsdp->n_units && !fsdp->direct; u++) {
         const tess_unit *unit = fsdp->units[u];
+        if (tess_fsdp_reads_codes(unit))
+            continue;
         if (one_each || units_of(fsdp, unit->full_class, u) < slot_limit(fsdp, unit->full_class))
             bytes += slot_bytes(fsdp, unit);
     }
@@ -164,7 +166,7 @@ tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 {
     codes_stale(fsdp);
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
-        slot->updating = slot->valid && !fsdp->spans_hosts && !slot->unit->coded;
+        slot->updating = slot->valid && !fsdp->spans_hosts && !slot->unit->fp8;
         slot->valid = false;
         if (slot->updating)
             TESS_TRY(make_safe(fsdp, slot));

@@ -134,6 +134,8 @@ const void *tess_unit_param(const tess_unit *unit, int index)
     const tess_fsdp_param *p = &unit->params[index];
     if (unit->fsdp->direct)
         return unit->master + p->master_offset;
+    if (tess_fsdp_reads_codes(unit))
+        return unit->codes + p->codes_at;
     return (const char *)unit->slot->data + p->full_at;
 }
 
