@@ -74,6 +74,11 @@ typedef struct tess_param_desc {
     bool decay;       /* weight decay applies */
     tess_param_cut tp;
     bool hidden; /* a matrix of a layer, not of the embedding or the head: as in tess_span */
+    bool narrow; /* frozen, and kept in param_dtype alone: no float32 weights, so its tess_shard has no `master`. With
+                  * float32, or trainable, it is as any other */
+    bool fp8;    /* a matrix (R, C) that is gathered as E4M3, a byte a weight: each row as its C codes, then a byte for
+                  * each block of 128, the exponent of a float32: the power of two that its codes count. What each stands
+                  * for is the weight in param_dtype, rounded; with float32 the weights may not be read in place */
 } tess_param_desc;
 
 /* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it) and "tp"; other axes are left alone: ranks that
@@ -152,9 +157,9 @@ TESS_API tess_status tess_unit_pre_backward(tess_unit *unit);
 TESS_API tess_status tess_unit_post_backward(tess_unit *unit);
 
 /* Valid between a pre hook and its post hook: the whole parameter (of one that "tp" cuts this rank's chunk, row-major)
- * in param dtype and, in backward, its gradient buffer in float32 and of that shape, with undefined content that the
- * engine overwrites. Both are NULL at any other time; a frozen parameter has no gradient buffer. They belong to the
- * unit. */
+ * in param dtype, or as fp8 codes, and, in backward, its gradient buffer in float32 and of that shape, with undefined
+ * content that the engine overwrites. Both are NULL at any other time; a frozen parameter has no gradient buffer. They
+ * belong to the unit. */
 TESS_API const void *tess_unit_param(const tess_unit *unit, int index);
 TESS_API float *tess_unit_grad(const tess_unit *unit, int index);
 

@@ -35,7 +35,8 @@ typedef struct tess_runtime_options {
     const char *tuning;     /* file that `tessera bench comm --tune` wrote; NULL: TESSERA_TUNING, or none */
     bool native_reductions; /* over several hosts, MPI does all_reduce and reduce_scatter where it knows the dtype; the
                                sums then depend on the number of ranks */
-    const char *kernels;    /* "ref", "avx2", "avx512", "avx512_bf16", "amx"; NULL: TESSERA_CPU or the CPU's best */
+    const char *kernels;    /* "ref", "avx2", "avx512", "avx512_bf16", "amx"; NULL: TESSERA_CPU, or the best table that
+                               all ranks' CPUs have */
     const char
         *fault; /* fault to inject in a drill ("rank=3 step=12 point=before:all_reduce kind=skip"; docs/debugging.md);
                    "": none; NULL: TESSERA_FAULT, or none */
@@ -46,7 +47,8 @@ typedef struct tess_runtime_options {
 } tess_runtime_options;
 
 /* Joins the job. Collective over the job's ranks. `options` may be NULL.
- * TESS_E_MISMATCH: ranks differ in config hash or library version (names who); TESS_E_TIMEOUT: a rank never came;
+ * TESS_E_MISMATCH: ranks differ in config hash or library version, or one names a kernel table that another does not
+ * have (names who); TESS_E_TIMEOUT: a rank never came;
  * TESS_E_INVALID: contradictory environment. Destroy with tess_runtime_destroy, after everything created from it. */
 TESS_API tess_status tess_runtime_create(const tess_runtime_options *options, tess_runtime **runtime);
 
@@ -58,7 +60,7 @@ TESS_API int tess_runtime_rank(const tess_runtime *runtime);
 TESS_API int tess_runtime_world(const tess_runtime *runtime);
 TESS_API const char *tess_runtime_backend(const tess_runtime *runtime); /* "self", "shm"; "mpi": over several hosts */
 TESS_API int tess_runtime_threads(const tess_runtime *runtime);         /* compute threads of this rank */
-TESS_API const char *tess_runtime_kernels(const tess_runtime *runtime); /* as asked for in the options, or NULL */
+TESS_API const char *tess_runtime_kernels(const tess_runtime *runtime); /* the table that all ranks compute with */
 TESS_API int tess_runtime_hosts(const tess_runtime *runtime);           /* number of hosts of the job */
 TESS_API int tess_runtime_host(const tess_runtime *runtime);            /* number of this rank's host */
 TESS_API const char *tess_runtime_host_name(const tess_runtime *runtime, int host); /* "?": no such host */

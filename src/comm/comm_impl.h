@@ -49,14 +49,16 @@ struct tess_runtime {
     int *processes; /* MPI's number of each rank, when the job is on several hosts */
     int warden;     /* its descriptor, when MPI started this rank and it has one */
     double timeout_s;
-    const char *kernels;
+    tess_kernels_offer offer;                                   /* of this rank, before all have met */
+    const char *kernels;                                        /* the table that all ranks take */
+    char kernels_vote[256];                                     /* why it is not the best that a rank has; "": it is */
     struct tess_tuning *tuning;                                 /* NULL: no table */
     bool native_reductions;                                     /* between hosts MPI adds */
     tess_status (*submit)(tess_work *work, tess_work **handle); /* in place of tess_work_post; NULL: nothing is */
     comm_observer observer;                                     /* zeroes: none */
     struct tess_rehearsal *rehearsal;                           /* NULL: none (rehearsal.h) */
     tess_mem *mem;
-    tess_stream *stream;               /* of collectives: one thread, the kernel table of this rank */
+    tess_stream *stream;               /* of collectives: one thread */
     struct tess_persist *persist;      /* this rank's persistent memory, NULL: none (job/persist/persist.h) */
     struct tess_persist *persist_disk; /* the same on disk */
     const struct comm_transport *transport;

@@ -119,6 +119,7 @@ static tess_status take_seat(tess_runtime *rt, uint64_t config_hash)
     row->version_hash = tess_hash_text(TESS_VERSION);
     row->ways_hash = tess_runtime_ways_hash(rt);
     row->cores_hash = tess_os_cores_hash();
+    row->kernels = rt->offer;
     if (rt->world > 1)
         tess_os_allow_reading(rt->job.header->launcher_pid); /* its children: the peers */
     rt->token = tess_os_now_ns() ^ (uint64_t)getpid() << 40;
@@ -258,6 +259,43 @@ static tess_status compare_ranks(const tess_runtime *rt)
     return TESS_OK;
 }
 
+static const char *describe_rank(const tess_runtime *rt, int rank, char *text, size_t size)
+{
+    if (tess_runtime_hosts(rt) == 1)
+        snprintf(text, size, "rank %d", rank);
+    else
+        snprintf(text, size, "rank %d (host %s)", rank, tess_runtime_host_name(rt, rt->job.rows[rank].host));
+    return text;
+}
+
+/* Every rank counts for itself, and comes to the same. */
+static tess_status vote_on_kernels(tess_runtime *rt)
+{
+    tess_kernels_offer offers[JOB_MAX_RANKS];
+    char odd[128], other[128];
+    for (int r = 0; r < rt->world; r++)
+        offers[r] = rt->job.rows[r].kernels;
+    const tess_kernels_choice c = tess_kernels_vote(offers, rt->world);
+    if (c.refused_by >= 0) {
+        describe_rank(rt, c.fixed_by, other, sizeof(other));
+        describe_rank(rt, c.refused_by, odd, sizeof(odd));
+        return give_up(
+            rt,
+            TESS_FAIL(TESS_E_MISMATCH,
+                      "%s names kernels '%s' (TESSERA_CPU), but %s %s '%s': name one table on all hosts that "
+                      "all have (`tessera info` lists it), or none: ranks then take the best that all have",
+                      other, tess_kernels_name(c.level), odd,
+                      offers[c.refused_by].is_fixed ? "was told" : "has no better ones than",
+                      tess_kernels_name(offers[c.refused_by].level)),
+            -1);
+    }
+    rt->kernels = tess_kernels_name(c.level);
+    if (c.fixed_by < 0 && c.level < c.most)
+        snprintf(rt->kernels_vote, sizeof(rt->kernels_vote), "%s has no kernels '%s': all ranks compute with '%s'",
+                 describe_rank(rt, c.least_of, odd, sizeof(odd)), tess_kernels_name(c.most), rt->kernels);
+    return TESS_OK;
+}
+
 /* A process id may mean another process elsewhere; the token proves that it is the right one. */
 static void try_reading_peers(tess_runtime *rt)
 {
@@ -281,6 +319,8 @@ tess_status tess_runtime_join(tess_runtime *rt, uint64_t config_hash)
     tess_status status = wait_for_all(rt);
     if (status == TESS_OK)
         status = compare_ranks(rt);
+    if (status == TESS_OK)
+        status = vote_on_kernels(rt);
     if (status != TESS_OK) {
         tess_runtime_part(rt);
         return status;

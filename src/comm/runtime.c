@@ -43,6 +43,11 @@ const char *tess_runtime_kernels(const tess_runtime *rt)
     return rt->kernels;
 }
 
+const char *tess_runtime_kernels_vote(const tess_runtime *rt)
+{
+    return rt->kernels_vote;
+}
+
 const char *tess_runtime_backend(const tess_runtime *rt)
 {
     return rt->team->backend->name;

@@ -73,21 +73,21 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
     rt->mem = mem;
     atomic_flag_clear(&rt->list_lock);
     rt->timeout_s = options->comm_timeout_s > 0 ? options->comm_timeout_s : 600;
-    rt->kernels = options->kernels;
     rt->native_reductions = options->native_reductions;
     tess_object program;
     tess_object_program(&program);
     rt->program_begin = program.begin;
     rt->program_end = program.end;
-    TESS_GOTO(tess_stream_create(mem, 1, rt->kernels, &rt->stream), runtime);
+    TESS_GOTO(tess_kernels_offer_of(options->kernels, &rt->offer), runtime);
     const char *tuning = option_or_variable(options->tuning, "TESSERA_TUNING");
-    TESS_GOTO(tuning != NULL ? tess_tuning_load(mem, tuning, &rt->tuning) : TESS_OK, stream);
+    TESS_GOTO(tuning != NULL ? tess_tuning_load(mem, tuning, &rt->tuning) : TESS_OK, runtime);
     TESS_GOTO(tess_runtime_find_job(rt, options), tuning);
     rt->row = &rt->job.rows[rt->rank];
     TESS_GOTO(tess_runtime_join(rt, options->config_hash), job);
     set_limits(rt, options);
     tess_recorder_begin(rt);
-    TESS_GOTO(make_world(rt), joined);
+    TESS_GOTO(tess_stream_create(mem, 1, rt->kernels, &rt->stream), joined);
+    TESS_GOTO(make_world(rt), stream);
     const char *folder = option_or_variable(NULL, "TESSERA_TRACE");
     TESS_GOTO(folder != NULL ? tess_runtime_keep_trace(rt, folder) : TESS_OK, world);
     if (rt->launched) {
@@ -101,6 +101,8 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
 
 world:
     tess_team_destroy(&rt->team);
+stream:
+    tess_stream_destroy(&rt->stream);
 joined:
     tess_runtime_part(rt);
     tess_recorder_end(rt);
@@ -111,8 +113,6 @@ job:
     tess_mem_free(mem, rt->processes);
 tuning:
     tess_tuning_free(&rt->tuning);
-stream:
-    tess_stream_destroy(&rt->stream);
 runtime:
     tess_mem_free(mem, rt);
 pools:

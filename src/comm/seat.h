@@ -6,6 +6,9 @@
 
 /* As tess_runtime_create, without an observer (comm/work.h). */
 tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runtime **runtime);
+/* "rank 3 (host b) has no kernels 'amx': all ranks compute with 'avx512_bf16'"; "": all ranks have what the best has,
+ * or a table was named. The same on all ranks. */
+const char *tess_runtime_kernels_vote(const tess_runtime *runtime);
 /* 1 + the number of restarts of the job. */
 int64_t tess_runtime_life(const tess_runtime *runtime);
 

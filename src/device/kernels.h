@@ -311,9 +311,9 @@ typedef struct tess_kernels {
     double (*peak_bf16)(int64_t rounds);
 } tess_kernels;
 
-/* The best table of this machine, or the one named ("ref", "avx2", "avx512", "avx512_bf16", "amx"). NULL: the
- * environment's TESSERA_CPU, else the best. TESS_E_UNSUPPORTED names what the CPU lacks. The table is static. Threads
- * must have asked for AMX first: this call does. */
+/* The best table of this machine that the environment's TESSERA_CPU_MOST allows, or the one named ("ref", "avx2",
+ * "avx512", "avx512_bf16", "amx"). NULL: the environment's TESSERA_CPU, else the best. TESS_E_UNSUPPORTED names what
+ * the CPU lacks. The table is static. Threads must have asked for AMX first: this call does. */
 tess_status tess_kernels_select(const char *name, const tess_kernels **kernels);
 
 /* "avx512f avx512bw ... amx_bf16": what this CPU has that matters here. Returns text. */

@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "device/cpuid.h"
+#include "device/kernel_vote.h"
 #include "device/kernels.h"
 
 enum { MISSING_BYTES = 256, MAX_OVERRIDERS = 3 };
+
+#define LEVELS "ref, avx2, avx512, avx512_bf16 or amx"
 
 typedef struct level {
     const char *name;
@@ -41,23 +44,90 @@ static void build(void)
     }
 }
 
-tess_status tess_kernels_select(const char *name, const tess_kernels **kernels)
+static int find_level(const char *name)
 {
+    int l = CPU_LEVEL_COUNT - 1;
+    while (l >= 0 && strcmp(name, levels[l].name) != 0)
+        l--;
+    return l;
+}
+
+/* The best level that this process may take. */
+static tess_status find_best(int *best)
+{
+    const char *most = getenv("TESSERA_CPU_MOST");
+    int limit = most == NULL || most[0] == '\0' ? CPU_LEVEL_COUNT - 1 : find_level(most);
+    TESS_CHECK(limit >= 0, TESS_E_INVALID, "TESSERA_CPU_MOST '%s' is unknown: choose " LEVELS, most);
     pthread_once(&built, build);
+    for (*best = limit; !supported[*best];)
+        --*best; /* down to `ref`, which every machine can run */
+    return TESS_OK;
+}
+
+static tess_status find_chosen(const char *name, int *chosen, bool *is_fixed)
+{
     const char *from = "kernels";
+    int best = CPU_REF;
     if (name == NULL) {
         name = getenv("TESSERA_CPU");
         from = "TESSERA_CPU";
     }
-    int chosen = -1;
-    for (int l = 0; l < CPU_LEVEL_COUNT; l++) {
-        if (name == NULL || name[0] == '\0' ? supported[l] : strcmp(name, levels[l].name) == 0)
-            chosen = l;
-    }
-    TESS_CHECK(chosen >= 0, TESS_E_INVALID, "%s '%s' is unknown: choose ref, avx2, avx512, avx512_bf16 or amx", from,
-               name);
-    TESS_CHECK(supported[chosen], TESS_E_UNSUPPORTED,
-               "%s '%s': this machine lacks %s; leave it unset for the best it has", from, name, missing[chosen]);
+    TESS_TRY(find_best(&best));
+    *is_fixed = name != NULL && name[0] != '\0';
+    *chosen = *is_fixed ? find_level(name) : best;
+    TESS_CHECK(*chosen >= 0, TESS_E_INVALID, "%s '%s' is unknown: choose " LEVELS, from, name);
+    TESS_CHECK(supported[*chosen], TESS_E_UNSUPPORTED,
+               "%s '%s': this machine lacks %s; leave it unset for the best it has", from, name, missing[*chosen]);
+    TESS_CHECK(*chosen <= best, TESS_E_UNSUPPORTED, "%s '%s': TESSERA_CPU_MOST allows '%s' at most", from, name,
+               levels[best].name);
+    return TESS_OK;
+}
+
+tess_status tess_kernels_select(const char *name, const tess_kernels **kernels)
+{
+    int chosen;
+    bool is_fixed;
+    TESS_TRY(find_chosen(name, &chosen, &is_fixed));
     *kernels = &tables[chosen];
     return TESS_OK;
+}
+
+tess_status tess_kernels_offer_of(const char *name, tess_kernels_offer *offer)
+{
+    int chosen;
+    bool is_fixed;
+    TESS_TRY(find_chosen(name, &chosen, &is_fixed));
+    *offer = (tess_kernels_offer){.level = chosen, .is_fixed = is_fixed};
+    return TESS_OK;
+}
+
+tess_kernels_choice tess_kernels_vote(const tess_kernels_offer *offers, int n)
+{
+    int least = 0, most = 0, fixed = -1, odd = -1;
+    for (int i = 0; i < n; i++) {
+        if (offers[i].level < offers[least].level)
+            least = i;
+        if (offers[i].level > offers[most].level)
+            most = i;
+        if (offers[i].is_fixed && fixed < 0)
+            fixed = i;
+    }
+    for (int i = 0; i < n && fixed >= 0 && odd < 0; i++)
+        if (offers[i].level < offers[fixed].level || (offers[i].is_fixed && offers[i].level > offers[fixed].level))
+            odd = i;
+    return (tess_kernels_choice){.level = offers[fixed < 0 ? least : fixed].level,
+                                 .most = offers[most].level,
+                                 .least_of = least,
+                                 .fixed_by = fixed,
+                                 .refused_by = odd};
+}
+
+const char *tess_kernels_name(int level)
+{
+    return level >= 0 && level < CPU_LEVEL_COUNT ? levels[level].name : "?";
+}
+
+bool tess_kernels_have_bf16(const char *name)
+{
+    return find_level(name) >= CPU_AVX512_BF16;
 }

@@ -115,7 +115,8 @@ tess_status tess_dtensor_matmul(const tess_dtensor *a, const tess_dtensor *b, te
     operation op;
     TESS_TRY(prepare(a, b, matmul_rules, sizeof(matmul_rules) / sizeof(matmul_rules[0]), &m_n, &op));
     tess_stream *stream;
-    tess_status st = tess_stream_create(a->mem, 1, NULL, &stream);
+    tess_status st =
+        tess_stream_create(a->mem, 1, tess_runtime_kernels(tess_team_runtime(tess_mesh_all(a->mesh))), &stream);
     if (st == TESS_OK) {
         const tess_box *x = &op.a->box, *y = &op.b->box;
         tess_gemm gemm = {.m = x->size[0],

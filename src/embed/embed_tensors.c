@@ -102,6 +102,8 @@ static tess_status add_shard(const tess_checkpoint_state *state, int index, embe
     tess_shard shard;
     tess_optimizer_state states[TESS_OPTIMIZER_STATES];
     TESS_TRY(tess_fsdp_shard(state->fsdp, index, &shard));
+    TESS_CHECK(tess_fsdp_narrow(state->fsdp, index) == NULL, TESS_E_UNSUPPORTED,
+               "checkpoint: '%s' is narrow: weights without float32 are read from where they came from", shard.name);
     const tess_ckpt_tensor weights = {
         .name = shard.name, .shape = shard.shape, .box = shard.box, .primary = shard.primary, .data = shard.master};
     list->items[list->n++] = weights;

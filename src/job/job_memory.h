@@ -15,6 +15,7 @@
 
 #include "job/fingerprint.h"
 #include "base/os/phase_clock.h"
+#include "device/kernel_vote.h"
 #include "tessera/memory.h"
 #include "tessera/types.h"
 #include "trace/notice.h"
@@ -61,8 +62,9 @@ typedef struct tess_job_row {
     _Atomic uint32_t ended;       /* 1: its process has ended (LEFT may come long before) */
     _Atomic uint64_t broken_team; /* hash of the team that failed here (see error), 0: none */
     uint64_t config_hash, version_hash, program_hash;
-    uint64_t ways_hash;            /* of the settings that decide how teams over hosts move data */
-    uint64_t cores_hash;           /* of the set of cores that it may run on */
+    uint64_t ways_hash;  /* of the settings that decide how teams over hosts move data */
+    uint64_t cores_hash; /* of the set of cores that it may run on */
+    tess_kernels_offer kernels;
     uint64_t token, token_address; /* a word of its private memory, and its address */
     _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all other ranks */
     _Atomic uint32_t awaits;       /* 1: it has left and waits for the recovery */

@@ -10,7 +10,8 @@ typedef struct tess_card {
     uint64_t host_key;    /* equal on two processes that can share memory */
     uint64_t config_hash; /* 0: not compared */
     uint64_t version_hash, program_hash, ways_hash;
-    uint64_t cores_hash;    /* of the set of cores that it may run on */
+    uint64_t cores_hash; /* of the set of cores that it may run on */
+    tess_kernels_offer kernels;
     int32_t core;           /* first core that it may run on, in the machine's order (hwloc); -1: not known */
     int32_t pid;            /* on its host */
     int32_t torchrun_rank;  /* RANK as it sees it, -1: none */

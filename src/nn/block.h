@@ -61,6 +61,9 @@ typedef struct tess_block {
     tess_linear gate, up, down; /* gate.weight -1: down(act(up)); else down(act(gate) * up) */
 } tess_block;
 
+/* Whether every linear map of a layer that reads this parameter reads whole rows of it. */
+bool tess_block_owns_rows(const tess_block *block, int weight);
+
 /* Norms of q and k. */
 static inline bool tess_block_norms_heads(const tess_block *block)
 {

@@ -21,6 +21,7 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
         .points = &e->points,
         .split = e->split,
         .low_rank = e->low_rank,
+        .reads_codes = e->options.fp8_codes,
         .rounded = e->model->blocks[unit].kind == TESS_BLOCK_LAYER ? e->rounded : NULL,
     };
 }

@@ -208,6 +208,27 @@ int64_t tess_model_unit_layer(const tess_model *model, int unit)
     return block->kind == TESS_BLOCK_LAYER ? block->layer : -1;
 }
 
+bool tess_block_owns_rows(const tess_block *block, int weight)
+{
+    const tess_linear *const maps[] = {&block->q, &block->k,    &block->v,  &block->qkv,
+                                       &block->o, &block->gate, &block->up, &block->down};
+    bool reads = false, owns = true;
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        const tess_linear *map = maps[i];
+        if (map->weight != weight)
+            continue;
+        reads = true;
+        owns = owns && map->offset == 0 && map->ld == (map->in_out ? map->n_out : map->n_in);
+    }
+    return reads && owns;
+}
+
+bool tess_model_owns_rows(const tess_model *model, int index)
+{
+    const tess_block *block = &model->blocks[model->params[index].unit];
+    return block->kind == TESS_BLOCK_LAYER && tess_block_owns_rows(block, index - block->first);
+}
+
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n)
 {
     *first = model->blocks[unit].first;

@@ -78,6 +78,8 @@ int tess_model_n_params(const tess_model *model);
 const tess_param *tess_model_param(const tess_model *model, int index);
 int tess_model_find_param(const tess_model *model, const char *name); /* -1: there is none of that name */
 int tess_model_n_units(const tess_model *model);
+/* Whether it is the weight of linear maps of a layer that read whole rows of it, which GPT-2's c_attn is not. */
+bool tess_model_owns_rows(const tess_model *model, int index);
 const char *tess_model_unit_name(const tess_model *model, int unit);
 int64_t tess_model_unit_layer(const tess_model *model, int unit); /* its number in the whole model; -1: no layer */
 /* Parameters of a unit are contiguous: [first, first + n). */
@@ -193,8 +195,10 @@ typedef struct tess_executor_options {
     bool fp8; /* linear maps of layers round what they multiply through fp8, as hardware that multiplies it reads it:
                * inputs and weights to E4M3, gradients to E5M2 (round_fp8 of the kernel table); float32 or bfloat16,
                * no adapter, no ranks that share a model */
-    bool on_disk; /* what layers keep lies on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h), and what is in use
-                   * in memory; for devices whose memory is the host's */
+    bool fp8_codes; /* with fp8: weights of maps that have rows of their own (tess_model_owns_rows) come as codes
+                     * (device/fp8_rows.h), with the same results; for devices whose memory is the host's */
+    bool on_disk;   /* what layers keep lies on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h), and what is in use
+                     * in memory; for devices whose memory is the host's */
 } tess_executor_options;
 
 enum { TESS_MAX_SLOTS = 4096 };

@@ -5,8 +5,8 @@
  *     X = U / max(|U|, eps);  five times: A = X X', X = a X + (b A + c A A) X;  W = W (1 - lr decay) - rate X
  *
  * Float32 throughout (torch computes X in bfloat16). Of a matrix with more rows than columns X' X is taken instead: the
- * smaller product. The iteration needs whole matrices. Ranks that have rows of them take turns: of n ranks each puts
- * one of the next n matrices together, computes on it alone, and gives the others their rows back. So the bits do not
+ * smaller product. The iteration needs whole matrices. Ranks that have parts of them take turns: of n ranks each puts
+ * one of the next n matrices together, computes on it alone, and gives the others their parts back. So the bits do not
  * depend on who computes, and ranks compute at the same time. */
 #include <math.h>
 #include <string.h>
@@ -194,7 +194,7 @@ static tess_status compute(const turn *t)
     const tess_span *span = own < t->n ? &t->spans[t->which[own]] : NULL;
     int64_t rows = span != NULL ? span->shape.dim[0] : 0, columns = span != NULL ? span->shape.dim[1] : 0;
     float *whole = alone ? t->part[0] : t->behind, *work = alone ? t->behind : t->behind + rows * columns;
-    const optim_turn shared = {t->which, t->n, t->part, whole};
+    const optim_turn shared = {t->which, t->n, t->part, whole, work};
     if (!alone)
         TESS_TRY(x->gather(x->self, &shared));
     if (span != NULL) {

@@ -23,9 +23,10 @@ typedef struct optim_turn {
     int n;
     float *const *part; /* (n) this rank's elements of each */
     float *whole;       /* the matrix of this rank's number, if there is one */
+    float *room;        /* as large, for the exchange to use */
 } optim_turn;
 
-/* How ranks that have rows of the same matrices put them together: gather fills `whole` from all ranks' parts, scatter
+/* How ranks that have parts of the same matrices put them together: gather fills `whole` from all ranks' parts, scatter
  * fills their parts from it. Collective, in the order of calls of a step. */
 typedef struct optim_exchange {
     void *self;

@@ -38,8 +38,8 @@ static tess_status check_order(const rl *r, const rl_message *order)
                "rollout.ranks: this rank has other prompts or settings than those that train: are data.files the same "
                "on all hosts?");
     TESS_CHECK(order->kernels == rl_kernels_of(r), TESS_E_MISMATCH,
-               "rollout.ranks: this rank computes with kernels '%s', and those that train with others: set TESSERA_CPU "
-               "on all hosts to what all of them have (`tessera info` lists it)",
+               "rollout.ranks: this rank computes with kernels '%s', and those that train with others: choose one "
+               "job.device and one TESSERA_CUBLAS for all hosts",
                tess_stream_kernels(rl_stream(r))->name);
     return TESS_OK;
 }

@@ -66,13 +66,34 @@ tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, cons
 }
 
 /* ---- Their parameters ---- */
-static tess_param_desc describe_param(const tess_model *model, const tess_param *param)
+bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp)
 {
+    return config->training.fp8_gather && !tess_fsdp_reads_masters(fsdp);
+}
+
+bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model, int param)
+{
+    return tess_gathers_codes(config, fsdp) && tess_model_owns_rows(model, param);
+}
+
+/* The model below an adapter is neither saved nor written, and read in the compute dtype alone. On disk (offload) it is
+ * paged as master weights are. */
+static bool is_narrow(const tess_config *config, const tess_model *model, const tess_param *param)
+{
+    return tess_model_get_config(model)->lora.rank > 0 && param->frozen && !config->offload.params;
+}
+
+static tess_param_desc describe_param(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model,
+                                      int index)
+{
+    const tess_param *param = tess_model_param(model, index);
     tess_param_desc desc = {.name = param->name,
                             .shape = param->slice.whole,
                             .trainable = !param->frozen,
                             .decay = param->decay,
-                            .hidden = tess_param_is_hidden(model, param)};
+                            .hidden = tess_param_is_hidden(model, param),
+                            .narrow = is_narrow(config, model, param),
+                            .fp8 = tess_param_is_coded(config, fsdp, model, index)};
     if (param->slice.unit > 0)
         desc.tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
     return desc;
@@ -108,7 +129,7 @@ static tess_status add_unit(const tess_config *config, const tess_model *model, 
     tess_model_unit_params(model, begin, &first, &n);
     tess_model_unit_params(model, end - 1, &last, &n);
     for (int i = first; i < last + n; i++)
-        descs[i - first] = describe_param(model, tess_model_param(model, i));
+        descs[i - first] = describe_param(config, fsdp, model, i);
     name_unit(model, begin, end, name, sizeof(name));
     TESS_TRY(tess_fsdp_add_unit(fsdp, name, descs, last + n - first, &unit));
     for (int block = begin; block < end; block++) {

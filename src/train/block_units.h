@@ -33,6 +33,10 @@ tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, cons
 tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const tess_model *model,
                                  const tess_slot_units *chunks, int n_chunks, tess_fsdp *fsdp, tess_block_unit *blocks);
 
+/* Whether ranks gather what can be as fp8 codes, and whether parameter `param` of the model is. */
+bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp);
+bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model, int param);
+
 /* A matrix of a layer: what Muon updates. */
 bool tess_param_is_hidden(const tess_model *model, const tess_param *param);
 

@@ -17,6 +17,11 @@
 #include "train/train_stage.h"
 #include "train/train_peak.h"
 
+bool tess_engine_is_coded(const tess_engine *e, int param)
+{
+    return tess_param_is_coded(e->config, e->fsdp, e->model, param);
+}
+
 static tess_status add_units(tess_engine *e)
 {
     int n_units = tess_model_n_units(e->model), n_params = tess_model_n_params(e->model);
@@ -185,6 +190,7 @@ static tess_status build_executor(tess_engine *e)
     if (e->at.n_stages > 1)
         TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, n_local, &options, &e->stage_slots));
     TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
+    options.fp8_codes = tess_gathers_codes(e->config, e->fsdp);
     e->n_stage_slots = options.n_slots;
     e->pass_tokens = options.max_tokens;
     TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));
@@ -231,7 +237,7 @@ static tess_status measure_peak(tess_engine *e)
     return status;
 }
 
-/* Machines of different kinds choose different tables, and each table has its own bits. */
+/* CPUs have voted when they joined (comm/join.c); devices may still have different tables, each with its own bits. */
 static tess_status agree_on_kernels(tess_engine *e)
 {
     char first[32] = "";
@@ -242,11 +248,11 @@ static tess_status agree_on_kernels(tess_engine *e)
     TESS_TRY_CTX(tess_broadcast(e->team, first, sizeof(first), TESS_U8, 0, NULL), "compare kernels");
     tess_status status = TESS_OK;
     if (strcmp(first, mine) != 0)
-        status =
-            TESS_FAIL(TESS_E_MISMATCH,
-                      "kernels '%s' on host %s, but '%s' on rank 0's: results would depend on who computes what; set "
-                      "TESSERA_CPU on all hosts to what all of them have (`tessera info` lists it), and TESSERA_CUBLAS",
-                      mine, tess_runtime_host_name(e->runtime, tess_runtime_host(e->runtime)), first);
+        status = TESS_FAIL(
+            TESS_E_MISMATCH,
+            "kernels '%s' on host %s, but '%s' on rank 0's: results would depend on who computes what; choose one "
+            "job.device and one TESSERA_CUBLAS for all hosts",
+            mine, tess_runtime_host_name(e->runtime, tess_runtime_host(e->runtime)), first);
     return tess_team_agree(e->team, status);
 }
 

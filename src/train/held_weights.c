@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "device/bf16.h"
 #include "tessera/comm.h"
 
 /* ---- Holding ---- */
@@ -95,16 +96,17 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 33;
 }
 
-/* The rows that this rank counts, each element with its place in the whole tensor: sums wrap, so shards add up. */
-static uint64_t digest_shard(const tess_shard *shard)
+/* The rows that this rank counts, each element with its place in the whole tensor: sums wrap, so shards add up. Weights
+ * count as float32; `narrow`: where they are, if they have no masters. */
+static uint64_t digest_shard(const tess_shard *shard, const void *narrow, tess_dtype dtype)
 {
     const uint64_t name = tess_hash_text(shard->name);
     const int64_t row = tess_shard_row(shard), first = shard->primary.begin[0] * row;
-    const float *values = shard->master + (shard->primary.begin[0] - shard->box.begin[0]) * row;
+    const void *weights = narrow != NULL ? narrow : shard->master;
+    const int64_t at = (shard->primary.begin[0] - shard->box.begin[0]) * row;
     uint64_t sum = 0;
     for (int64_t i = 0; i < shard->primary.size[0] * row; i++) {
-        uint32_t bits;
-        memcpy(&bits, &values[i], sizeof(bits));
+        uint32_t bits = tess_float_bits(tess_get_float(weights, narrow != NULL ? dtype : TESS_F32, (size_t)(at + i)));
         sum += mix(name + mix((uint64_t)(first + i) << 32 ^ bits));
     }
     return sum;
@@ -116,7 +118,8 @@ tess_status tess_weights_digest(const tess_engine *e, uint64_t *digest)
     for (int i = 0; i < tess_model_n_params(e->whole); i++) {
         tess_shard shard;
         TESS_TRY(tess_engine_shard(e, i, &shard));
-        sum += digest_shard(&shard);
+        int own = e->own_param[i];
+        sum += digest_shard(&shard, own >= 0 ? tess_fsdp_narrow(e->fsdp, own) : NULL, tess_fsdp_param_dtype(e->fsdp));
     }
     TESS_TRY(tess_all_reduce(e->team, &sum, &sum, 1, TESS_I64, TESS_SUM, NULL));
     *digest = sum;

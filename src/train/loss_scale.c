@@ -5,42 +5,57 @@
 
 #include "train/engine.h"
 
-static const double least_scale = 0x1p-40;
-
 tess_loss_scaler tess_loss_scaler_of(const tess_config *c)
 {
     return (tess_loss_scaler){.scale =
                                   c->training.loss_scale > 0 ? c->training.loss_scale : c->training.loss_scale_init};
 }
 
-tess_loss_scaler tess_loss_scaler_next(tess_loss_scaler s, int64_t interval, bool overflow)
+tess_loss_scale_rule tess_loss_scale_rule_of(const tess_config *c)
 {
+    return (tess_loss_scale_rule){.interval = c->training.loss_scale_interval,
+                                  .hysteresis = c->training.loss_scale_hysteresis,
+                                  .in_a_row = c->training.loss_scale_in_a_row,
+                                  .least = c->training.loss_scale_min > 0 ? c->training.loss_scale_min : 0x1p-40};
+}
+
+tess_loss_scaler tess_loss_scaler_next(tess_loss_scaler s, const tess_loss_scale_rule *rule, bool overflow)
+{
+    bool endures = s.n_endured + 1 < rule->hysteresis;
+    if (overflow && endures)
+        return (tess_loss_scaler){.scale = s.scale, .n_endured = s.n_endured + 1};
     if (overflow)
-        return (tess_loss_scaler){.scale = s.scale / 2};
-    if (s.n_finite + 1 < interval)
-        return (tess_loss_scaler){s.scale, s.n_finite + 1};
+        return (tess_loss_scaler){.scale = fmax(s.scale / 2, rule->least), .n_endured = s.n_endured};
+    if (rule->in_a_row)
+        s.n_endured = 0;
+    if (s.n_finite + 1 < rule->interval)
+        return (tess_loss_scaler){s.scale, s.n_finite + 1, s.n_endured};
     return (tess_loss_scaler){.scale = isfinite((float)(s.scale * 2)) ? s.scale * 2 : s.scale};
 }
 
 tess_status tess_loss_scale_step(tess_engine *e, tess_engine_report *report)
 {
     const tess_config *c = e->config;
+    const tess_loss_scale_rule rule = tess_loss_scale_rule_of(c);
+    const tess_loss_scaler before = e->scaler;
     bool overflow = isfinite(report->loss) && !isfinite(report->grad_norm);
-    report->loss_scale = e->scaler.scale;
+    report->loss_scale = before.scale;
     if (c->training.loss_scale > 0 || !isfinite(report->loss))
         return TESS_OK;
-    e->scaler = tess_loss_scaler_next(e->scaler, c->training.loss_scale_interval, overflow);
+    e->scaler = tess_loss_scaler_next(before, &rule, overflow);
     if (!overflow)
         return TESS_OK;
-    TESS_CHECK(e->scaler.scale >= least_scale, TESS_E_NOT_FINITE,
-               "step %lld: the gradient is not finite with a loss scale of %g: it is no overflow of float16; see "
-               "which value is bad with training.mixed_precision_reduce=float32 training.loss_scale=1",
+    bool endured = e->scaler.n_endured > before.n_endured;
+    TESS_CHECK(endured || e->scaler.scale < before.scale, TESS_E_NOT_FINITE,
+               "step %lld: the gradient is not finite with a loss scale of %g, the least (training.loss_scale_min): it "
+               "is no overflow of float16; see which value is bad with training.mixed_precision_reduce=float32 "
+               "training.loss_scale=1",
                (long long)e->step + 1, report->loss_scale);
     report->skipped = true;
     e->optimizer_begin++; /* bias correction counts updates */
     snprintf(report->note, sizeof(report->note),
-             "step %lld: gradients overflow with a loss scale of %g; its update is skipped, and the scale becomes %g",
-             (long long)e->step + 1, report->loss_scale, e->scaler.scale);
+             "step %lld: gradients overflow with a loss scale of %g; its update is skipped, and the scale %s %g",
+             (long long)e->step + 1, report->loss_scale, endured ? "stays" : "becomes", e->scaler.scale);
     return TESS_OK;
 }
 

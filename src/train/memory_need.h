@@ -18,8 +18,9 @@ typedef struct tess_memory_plan {
     int n_stages; /* ranks of a pipeline */
     int n_tp;     /* that share a layer */
     int n_shards, n_replicas;
-    int n_local;   /* ranks of a host */
-    int n_threads; /* of a rank; 0: the host's cores, shared out */
+    int n_local;         /* ranks of a host */
+    int n_threads;       /* of a rank; 0: the host's cores, shared out */
+    const char *kernels; /* NULL: this host's best */
     int64_t local_batch, global_batch, seq_len;
     bool saves_beside; /* count a second copy of what is saved, without which a run can do */
     int n_drawing;     /* ranks of a host that only draw (rollout.ranks) */

@@ -129,12 +129,12 @@ static int threads_of(const tess_memory_plan *plan)
 }
 
 /* Of Muon's products, which are those of whole matrices. */
-static tess_status optimizer_work(tess_mem *mem, const tess_model *model, int n_threads, size_t *bytes)
+static tess_status optimizer_work(tess_mem *mem, const tess_memory_plan *plan, const tess_model *model, size_t *bytes)
 {
     tess_device *device;
     tess_stream *stream;
     TESS_TRY(tess_dry_device_open(mem, &device));
-    tess_status status = tess_device_stream(device, n_threads, NULL, &stream);
+    tess_status status = tess_device_stream(device, threads_of(plan), plan->kernels, &stream);
     for (int i = 0; status == TESS_OK && i < tess_model_n_params(model); i++) {
         const tess_param *param = tess_model_param(model, i);
         if (tess_param_is_hidden(model, param) && !param->frozen)
@@ -158,9 +158,9 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
     if (device != NULL && strcmp(device, "cpu") != 0)
         return TESS_OK;
     o.first_trainable_unit = plan->n_stages > 1 ? 0 : tess_model_first_trainable_unit(model);
-    tess_status status = tess_executor_work_bytes(model, &o, threads_of(plan), NULL, &executor);
+    tess_status status = tess_executor_work_bytes(model, &o, threads_of(plan), plan->kernels, &executor);
     if (status == TESS_OK && plan->optimizer.kind == TESS_MUON)
-        status = optimizer_work(mem, model, threads_of(plan), &optimizer);
+        status = optimizer_work(mem, plan, model, &optimizer);
     *bytes = (double)(executor > optimizer ? executor : optimizer);
     if (status != TESS_E_NOMEM)
         return status;

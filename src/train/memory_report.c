@@ -14,6 +14,7 @@ static tess_status predict_mine(const tess_trainer *t, tess_memory_of_rank *mine
 {
     tess_mem *apart; /* this must not raise the peaks that it is compared with */
     tess_memory_plan plan = tess_memory_plan_of(&t->config, tess_team_size(t->hosts->mine));
+    plan.kernels = tess_runtime_kernels(t->runtime);
     plan.n_threads = tess_threads_count(tess_stream_threads(t->engine->stream));
     TESS_TRY(tess_mem_create(&apart));
     tess_status status = t->kind->predict_memory(apart, t->engine->whole, &plan, t->rank, mine);

@@ -1,4 +1,6 @@
 /* Restores a run from a checkpoint's description: counters, the task's part, newest losses and norms. */
+#include <string.h>
+
 #include "base/text/json.h"
 #include "train/exclude.h"
 #include "train/numbers/numbers.h"
@@ -28,8 +30,10 @@ static tess_status restore_counters(tess_engine *e, const tess_text_list *withou
     if (scale != NULL && e->config->training.loss_scale == 0) {
         e->scaler.scale = json_number_value(scale);
         TESS_TRY(tess_json_get_int(meta, "loss_scale_finite", what, &e->scaler.n_finite));
-        TESS_CHECK(e->scaler.scale > 0 && e->scaler.n_finite >= 0, TESS_E_FORMAT, "%s: a loss scale of %g", what,
-                   e->scaler.scale);
+        if (json_object_get(meta, "loss_scale_endured") != NULL)
+            TESS_TRY(tess_json_get_int(meta, "loss_scale_endured", what, &e->scaler.n_endured));
+        TESS_CHECK(e->scaler.scale > 0 && e->scaler.n_finite >= 0 && e->scaler.n_endured >= 0, TESS_E_FORMAT,
+                   "%s: a loss scale of %g", what, e->scaler.scale);
     }
     if (tess_excludes(without, "lr_scheduler"))
         e->schedule_begin = e->step;
@@ -71,12 +75,23 @@ static tess_status check_adapter(const tess_trainer *t, const json_t *meta)
     return TESS_OK;
 }
 
+/* Older checkpoints do not say. */
+static void compare_kernels(const tess_trainer *t, const json_t *meta)
+{
+    const char *saved = json_string_value(json_object_get(meta, "kernels"));
+    const char *now = tess_stream_kernels(t->engine->compute.stream)->name;
+    if (saved != NULL && strcmp(saved, now) != 0 && t->config.training.mixed_precision_param == TESS_PRECISION_BF16)
+        tess_trainer_warn(t, "kernels '%s' computed until here, now '%s': bits in bfloat16 are others from here on",
+                          saved, now);
+}
+
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
 {
     const tess_text_list *without = &t->without;
     TESS_CHECK(json_is_object(meta), TESS_E_FORMAT, "%s is missing: it is not of a training run", what);
     TESS_TRY(check_sums(t, meta));
     TESS_TRY(check_adapter(t, meta));
+    compare_kernels(t, meta);
     TESS_TRY(restore_counters(t->engine, without, meta));
     int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
     int64_t now = t->config.training.global_batch_size;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/core/rng.h"
@@ -10,6 +11,8 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "base/text/yaml.h"
+#include "device/kernel_vote.h"
+#include "device/kernels.h"
 #include "inject/inject.h"
 #include "nn/model.h"
 #include "tessera/fsdp.h"
@@ -211,8 +214,24 @@ static bool is_power_of_two(double x)
     return frexp(x, &exponent) == 0.5;
 }
 
+static tess_status check_fp8_gather(const tess_config *c)
+{
+    const char *device = tess_config_device(c);
+    if (device == NULL)
+        device = getenv("TESSERA_DEVICE");
+    TESS_CHECK(c->training.fp8, TESS_E_INVALID,
+               "training.fp8_gather: weights that are gathered in fp8 are rounded, which only products of "
+               "training.fp8=true do not notice: set it, or leave fp8_gather out");
+    TESS_CHECK(device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0, TESS_E_UNSUPPORTED,
+               "training.fp8_gather: codes are read by the CPU's products alone, not on job.device=%s: leave it out",
+               device);
+    return TESS_OK;
+}
+
 static tess_status check_fp8(const tess_config *c)
 {
+    if (c->training.fp8_gather)
+        TESS_TRY(check_fp8_gather(c));
     if (!c->training.fp8)
         return TESS_OK;
     TESS_CHECK(c->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_INVALID,
@@ -232,7 +251,7 @@ static tess_status check_precision(const tess_config *c)
     static const char *const names[] = {"bfloat16", "float32", "float16", "float8_e4m3"};
     int param = c->training.mixed_precision_param;
     TESS_CHECK(
-        param <= TESS_PRECISION_F16, TESS_E_INVALID,
+        param != TESS_PRECISION_F8, TESS_E_INVALID,
         "training.mixed_precision_param: no kernel computes in %s: choose bfloat16, which has the range of float32 "
         "(`tessera bench precision` shows what casts to %s lose)",
         names[param], names[param]);
@@ -241,6 +260,34 @@ static tess_status check_precision(const tess_config *c)
                "training.loss_scale: %g is no power of two, and would change bits", c->training.loss_scale);
     TESS_CHECK(is_power_of_two(c->training.loss_scale_init), TESS_E_INVALID,
                "training.loss_scale_init: %g is no power of two, and would change bits", c->training.loss_scale_init);
+    TESS_CHECK(c->training.loss_scale_min == 0 || is_power_of_two(c->training.loss_scale_min), TESS_E_INVALID,
+               "training.loss_scale_min: %g is no power of two, and would change bits", c->training.loss_scale_min);
+    TESS_CHECK(c->training.loss_scale_min <= c->training.loss_scale_init, TESS_E_INVALID,
+               "training.loss_scale_min: %g is more than training.loss_scale_init=%g", c->training.loss_scale_min,
+               c->training.loss_scale_init);
+    return TESS_OK;
+}
+
+tess_precision tess_config_precision(const tess_config *config, const char *kernels)
+{
+    tess_precision named = (tess_precision)config->training.mixed_precision_param;
+    const char *device = tess_config_device(config);
+    if (device == NULL)
+        device = getenv("TESSERA_DEVICE");
+    bool on_gpu = device != NULL && strncmp(device, "cuda", strlen("cuda")) == 0; /* those that are supported have it */
+    if (named != TESS_PRECISION_AUTO)
+        return named;
+    return on_gpu || tess_kernels_have_bf16(kernels) ? TESS_PRECISION_BF16 : TESS_PRECISION_F32;
+}
+
+/* For processes that are no ranks; those have chosen by then. */
+static tess_status choose_precision(tess_config *config)
+{
+    const tess_kernels *kernels;
+    if (config->training.mixed_precision_param != TESS_PRECISION_AUTO)
+        return TESS_OK;
+    TESS_TRY(tess_kernels_select(NULL, &kernels));
+    config->training.mixed_precision_param = (int)tess_config_precision(config, kernels->name);
     return TESS_OK;
 }
 
@@ -307,6 +354,7 @@ static tess_status check_offload(const tess_config *c)
 
 tess_status tess_config_check_step(tess_config *config, int ranks)
 {
+    TESS_TRY(choose_precision(config));
     TESS_TRY(check_precision(config));
     TESS_TRY(check_activations(config));
     TESS_TRY(tess_config_check_degrees(config, ranks));

@@ -7,7 +7,13 @@
 #include "base/core/options.h"
 #include "tessera/mesh.h"
 
-typedef enum tess_precision { TESS_PRECISION_BF16, TESS_PRECISION_F32, TESS_PRECISION_F16 } tess_precision;
+typedef enum tess_precision {
+    TESS_PRECISION_BF16,
+    TESS_PRECISION_F32,
+    TESS_PRECISION_F16,
+    TESS_PRECISION_F8,  /* refused */
+    TESS_PRECISION_AUTO /* until it is chosen */
+} tess_precision;
 
 typedef enum tess_numbers_check { TESS_NUMBERS_REPLAY, TESS_NUMBERS_ALWAYS } tess_numbers_check;
 typedef enum tess_on_damage { TESS_DAMAGE_STOP, TESS_DAMAGE_PREVIOUS } tess_on_damage;
@@ -77,9 +83,11 @@ typedef struct tess_config {
     struct {
         int64_t steps, local_batch_size, global_batch_size, passes, seq_len, threads;
         double max_norm, max_value, loss_scale, loss_scale_init;
-        int64_t loss_scale_interval;
+        double loss_scale_min;
+        int64_t loss_scale_interval, loss_scale_hysteresis;
+        bool loss_scale_in_a_row;
         int mixed_precision_param, mixed_precision_reduce; /* tess_precision */
-        bool fp8;
+        bool fp8, fp8_gather;
         tess_text_list freeze;
     } training;
     struct {
@@ -308,7 +316,11 @@ static inline int64_t tess_config_pass_rows(const tess_config *config)
     return (config->training.local_batch_size + config->training.passes - 1) / config->training.passes;
 }
 
-/* Of a tess_precision. */
+/* training.mixed_precision_param; `auto` is bfloat16 where the device (job.device) multiplies it in hardware, the CPU
+ * with these kernels, else float32, which is no slower there and loses nothing. */
+tess_precision tess_config_precision(const tess_config *config, const char *kernels);
+
+/* Of a tess_precision that is chosen. */
 tess_dtype tess_precision_dtype(int precision);
 
 /* activation_checkpoint.recompute, in the order of tess_layer_group. */
@@ -321,7 +333,7 @@ bool tess_config_offloads(const tess_config *config);
 bool tess_config_offloads_state(const tess_config *config);
 
 /* Checks the values against each other and the job's ranks, and sets open ones: a global_batch_size of 0 to local *
- * the ranks that train, and degrees of -1. */
+ * the ranks that train, degrees of -1, a precision of `auto` to this machine's. */
 tess_status tess_config_check(tess_config *config, int ranks);
 /* The same for what a step alone needs: no model, no data. */
 tess_status tess_config_check_step(tess_config *config, int ranks);

@@ -20,6 +20,14 @@ static tess_status fit_config(tess_trainer *t)
     return status;
 }
 
+static void choose_precision(tess_trainer *t)
+{
+    int named = t->config.training.mixed_precision_param;
+    tess_precision chosen = tess_config_precision(&t->config, tess_runtime_kernels(t->runtime));
+    t->config.training.mixed_precision_param = (int)chosen;
+    t->fell_back = named == TESS_PRECISION_AUTO && chosen == TESS_PRECISION_F32;
+}
+
 static tess_status read_batch(tess_mem *mem, const tess_config *config, int64_t *rows)
 {
     char folder[TESS_CKPT_PATH];
@@ -52,6 +60,7 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
     int host = tess_runtime_host(t->runtime);
     TESS_TRY(tess_ckpt_hosts_create(t->mem, t->team, host, tess_runtime_host_name(t->runtime, host), &t->hosts));
     TESS_TRY(fit_config(t));
+    choose_precision(t);
     if (t->rank == 0) /* for all: hosts may see different ages of a shared folder */
         tess_train_take_batch(t->mem, &t->config);
     TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));

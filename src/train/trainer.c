@@ -41,9 +41,13 @@ tess_status tess_trainer_check_memory(const tess_trainer *t)
     tess_status status = TESS_OK;
     if (t->goes_on || t->is_aside || tess_runtime_life(t->runtime) > 1)
         return TESS_OK;
+    tess_mem *apart = NULL; /* what is asked must not raise the run's peaks */
     if (tess_ckpt_hosts_is_first(t->hosts))
-        status = tess_memory_check_here(t->mem, &t->model_config, &t->config, tess_team_size(t->hosts->mine),
+        status = tess_mem_create(&apart);
+    if (apart != NULL)
+        status = tess_memory_check_here(apart, &t->model_config, &t->config, tess_team_size(t->hosts->mine),
                                         count_drawing(t));
+    tess_mem_destroy(&apart);
     return tess_team_agree(t->team, status);
 }
 

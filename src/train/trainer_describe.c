@@ -115,6 +115,19 @@ static void describe_trainable(const tess_trainer *t)
                           tess_format_count((double)n, trains, sizeof(trains)), 100 * (double)n / (double)all);
 }
 
+/* How unequal ranks have come to one table of kernels and one dtype. */
+static void describe_vote(const tess_trainer *t)
+{
+    const char *vote = tess_runtime_kernels_vote(t->runtime);
+    if (vote[0] != '\0')
+        tess_trainer_note(t, "%s", vote);
+    if (t->fell_back)
+        tess_trainer_note(t,
+                          "Falling back to float32: kernels '%s' have no products of bfloat16 in hardware "
+                          "(training.mixed_precision_param=auto)",
+                          tess_runtime_kernels(t->runtime));
+}
+
 tess_status tess_trainer_describe(const tess_trainer *t)
 {
     char params[32];
@@ -126,6 +139,7 @@ tess_status tess_trainer_describe(const tess_trainer *t)
                       (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
     describe_trainable(t);
     describe_activations(t);
+    describe_vote(t);
     tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s, peak %.2f TFLOP/s", t->world,
                       tess_runtime_backend(t->runtime), tess_threads_count(tess_stream_threads(t->engine->stream)),
                       tess_threads_count(tess_stream_threads(t->engine->stream)) > 1 ? "s" : "",

@@ -63,6 +63,7 @@ struct tess_trainer {
     tess_logbook *book;     /* NULL: none */
     uint64_t identity;      /* of the run, see go_on.c */
     bool goes_on;           /* the run continues from that state */
+    bool fell_back;         /* to float32, from training.mixed_precision_param=auto */
     char not_taken[128];    /* for messages: the other state that exists, in memory or on disk */
     logbook_marks marks;    /* of all ranks, when this process began */
     logbook_step last_step; /* the newest that an earlier process committed; step -1: none */

@@ -54,6 +54,22 @@ train out $single training.fp8=true -n 2
 has_text log 'resumed from step 4' && cmp -s out/model/model.safetensors single/model/model.safetensors &&
     pass "stopped and resumed" || fail "stopped and resumed: $(tail -n 3 log)"
 
+# Gathered as codes: the bits of weights that are gathered in bfloat16 and rounded by each that reads them.
+wide=model.config=wide.json
+sed 's/"intermediate_size": 53/"intermediate_size": 301/' model.json >wide.json # rows of three blocks
+rm -rf plain
+train plain $wide training.fp8=true
+for layout in "-n 1" "-n 3 parallelism.shard_strategy=none" \
+    "-n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2" "-n 2"; do
+    same "codes, $layout" plain $wide training.fp8_gather=true $layout
+done
+off=$(grep -o 'each pool of a rank within [0-9.]*' log | grep -o '[0-9.]*$')
+awk -v x="$off" 'BEGIN { exit !(x != "" && x <= 2) }' && pass "memory as predicted" || fail "memory: $(grep against log)"
+rm -rf single
+train single $single training.fp8=true
+same "codes of float32 weights" single $single training.fp8_gather=true -n 2 parallelism.shard_strategy=zero1
+same "codes of float32 weights that are read in place" single $single training.fp8_gather=true
+
 bad() { # NAME TEXT ARGUMENTS...
     local name=$1 text=$2
     shift 2
@@ -62,5 +78,7 @@ bad() { # NAME TEXT ARGUMENTS...
 bad float16_is_refused "not in float16" training.mixed_precision_param=float16 training.loss_scale=0
 bad shared_layers_are_refused "set parallelism.tensor_parallel_degree=1" -n 2 parallelism.tensor_parallel_degree=2
 bad adapters_are_refused "leave out lora.rank" lora.rank=4
+bad codes_are_of_the_cpu "training.fp8_gather: codes are read by the CPU's products alone" training.fp8_gather=true job.device=far
+bad codes_are_of_fp8 "training.fp8_gather: weights that are gathered in fp8 are rounded" training.fp8=false training.fp8_gather=true
 [ ! -e none ] && pass "nothing was written" || fail "a folder was written"
 finish

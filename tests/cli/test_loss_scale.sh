@@ -68,6 +68,21 @@ train out training.loss_scale=0 training.loss_scale_init=1024 training.loss_scal
     "fault.spec=rank=0 step=2 point=gradient kind=inf; rank=1 step=5 point=gradient kind=inf"
 equal "planted infinities" "$(scales out)" "1024,1024 skipped,512,512,1024 skipped,512,512,1024"
 
+# As DeepSpeed: the first of two is endured, on a resumed run too.
+rm -rf out
+hysteresis="training.loss_scale=0 training.loss_scale_init=1024 training.loss_scale_interval=9 training.loss_scale_hysteresis=2"
+infinite="rank=0 step=2 point=gradient kind=inf; rank=0 step=5 point=gradient kind=inf life=0"
+train out $hysteresis -n 2 "fault.spec=$infinite"
+equal "the first infinity is endured" "$(scales out)" "1024,1024 skipped,1024,1024,1024 skipped,512,512,512"
+rm -rf out/checkpoint/step-00000008 out/model
+train out $hysteresis "fault.spec=$infinite"
+has_text log 'resumed from step 4' && equal "it is remembered" "$(scales out)" "1024,1024 skipped,1024,1024,1024 skipped,512,512,512" ||
+    fail "it did not go on: $(tail -n 3 log)"
+expect the_least_scale_ends_the_run 2 "with a loss scale of 1024, the least (training.loss_scale_min)" \
+    "$tessera" train run.yaml job.dump_folder=out2 training.loss_scale=0 training.loss_scale_init=1024 training.loss_scale_min=1024 \
+    "fault.spec=rank=0 step=2 point=gradient kind=inf"
+rm -rf out2
+
 # float16 of everything: the loss follows float32's, whatever the layout.
 half="training.mixed_precision_param=float16 training.mixed_precision_reduce=float16 training.loss_scale=0 training.loss_scale_init=512"
 rm -rf out half

@@ -47,6 +47,15 @@ name=muon
 as_alone muon -n 4 parallelism.shard_strategy=zero1
 as_alone muon -n 2 parallelism.shard_strategy=zero2
 
+# Matrices that ranks share by columns or rows, of which those that shard have rows.
+tensor=parallelism.tensor_parallel_degree=2
+as_alone muon -n 2 $tensor
+as_alone muon -n 4 $tensor parallelism.shard_strategy=none
+as_alone muon -n 6 $tensor recovery.enable=true recovery.max_failures=0 \
+    "fault.spec=rank=2 step=2 point=phase:shard-done:20 kind=sigkill life=0"
+has_text log 'replaced in' && pass "a rank was lost" || fail "no rank was lost: $(tail -n 3 log)"
+as_alone muon -n 8 $tensor parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2
+
 # Ranks die between the tensors of an update: those that have ended it compute its matrices once more.
 spec="rank=0 step=1 point=phase:shard-done:35 kind=sigkill life=0"
 spec="$spec; rank=1 step=2 point=phase:shard-done:1 kind=sigkill life=0"
@@ -66,8 +75,6 @@ as_alone sgd optimizer.lr=0.05 training.max_value=1e-3 -n 2 recovery.enable=true
     "fault.spec=rank=1 step=2 point=phase:shard-done:5 kind=sigkill life=0"
 has_text log 'replaced in' && pass "a rank was lost" || fail "no rank was lost: $(tail -n 3 log)"
 
-expect muon_and_tensor_parallelism_are_refused 2 "muon needs whole matrices" \
-    "$tessera" train run.yaml job.dump_folder=out2 optimizer.name=muon -n 2 parallelism.tensor_parallel_degree=2
 expect an_unknown_optimizer_is_named 2 "optimizer.name: 'adamx' is not one of adamw|adam|sgd|muon|adamw8bit" \
     "$tessera" train run.yaml job.dump_folder=out2 optimizer.name=adamx
 [ ! -e out2 ] && pass "nothing was written" || fail "out2 was written: $(ls out2)"

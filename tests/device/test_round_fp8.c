@@ -1,6 +1,7 @@
 /* Rounding through fp8 in blocks: against float64 with no cast in it, and what each row and block is to the others. */
 #include <float.h>
 
+#include "device/fp8_rows.h"
 #include "elementwise_test.h"
 
 static const tess_fp8 formats[] = {TESS_E4M3, TESS_E5M2};
@@ -102,7 +103,52 @@ static void ends_of_the_range(void)
     }
 }
 
+static void codes_of_rows_are_what_rounding_gives(void)
+{
+    const int64_t sizes[] = {0, 1, 127, 128, 129, 300};
+    enum { ROWS = 5 };
+    for (size_t i = 0; i < COUNT(sizes) * 2; i++) {
+        tess_dtype dtype = both_dtypes[i % 2];
+        int64_t C = sizes[i / 2];
+        tess_stream *s = open_variant(i % 4 == 0 ? 1 : 0);
+        if (s == NULL)
+            continue;
+        float *wide = wide_array(ROWS * C, TESS_F32);
+        void *x = blank_array(ROWS * C, dtype), *want = blank_array(ROWS * C, dtype), *y = blank_array(ROWS * C, dtype);
+        uint8_t *codes = new_array(ROWS * (int64_t)tess_fp8_row_bytes(C) + 1, 1);
+        for (int64_t k = 0; k < ROWS * C; k++)
+            put_value(x, k, (double)wide[k], dtype);
+        EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, x, C, want, ROWS, C, TESS_E4M3, dtype));
+        tess_fp8_encode_rows(s, wide, ROWS, C, dtype, codes);
+        tess_fp8_decode_rows(s, codes, ROWS, C, dtype, y);
+        expect_bits("codes", 0, y, want, ROWS * C, dtype);
+        tess_stream_destroy(&s);
+        free(codes);
+        free(wide);
+        free(x);
+        free(want);
+        free(y);
+    }
+    EXPECT_INT(tess_fp8_row_bytes(256), 258); /* a byte each, and 2 scales */
+    EXPECT_INT(tess_fp8_row_bytes(257), 260);
+}
+
+static void a_block_that_is_not_finite_is_not_a_number(void)
+{
+    float x[200] = {1, INFINITY, 2}, y[200];
+    uint8_t codes[202];
+    tess_stream *s = open_variant(0);
+    x[199] = -3;
+    tess_fp8_encode_rows(s, x, 1, 200, TESS_F32, codes);
+    tess_fp8_decode_rows(s, codes, 1, 200, TESS_F32, y);
+    for (int i = 0; i < 200; i++)
+        EXPECT(i < 128 ? isnan(y[i]) : y[i] == x[i]);
+    tess_stream_destroy(&s);
+}
+
 static const test_case cases[] = {
+    {"codes_of_rows_are_what_rounding_gives", codes_of_rows_are_what_rounding_gives},
+    {"a_block_that_is_not_finite_is_not_a_number", a_block_that_is_not_finite_is_not_a_number},
     {"blocks_have_the_nearest_codes_of_their_scale_on_any_level", blocks_of_any_length, 0, 0},
     {"the_ends_of_the_range_and_what_is_not_finite", ends_of_the_range, 0, 0},
 };

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "device/kernel_vote.h"
 #include "device/stream_impl.h"
 
 static const char *const names[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx"};
@@ -71,6 +72,55 @@ static void unknown_names_list_the_choices(void)
     EXPECT_FAILS(tess_stream_create(test_mem(), 1, "sse", &s), TESS_E_INVALID, "create stream: ");
     EXPECT_FAILS(tess_stream_create(test_mem(), 0, "ref", &s), TESS_E_INVALID, "0 threads");
     EXPECT(s == NULL);
+}
+
+static void a_limit_stands_for_a_lesser_machine(void)
+{
+    const tess_kernels *kernels;
+    tess_kernels_offer offer;
+    EXPECT_INT(unsetenv("TESSERA_CPU"), 0);
+    EXPECT_INT(setenv("TESSERA_CPU_MOST", "ref", 1), 0);
+    EXPECT_OK(tess_kernels_select(NULL, &kernels));
+    EXPECT_TEXT(kernels->name, "ref");
+    EXPECT_OK(tess_kernels_offer_of(NULL, &offer));
+    EXPECT_INT(offer.level, 0);
+    EXPECT(!offer.is_fixed);
+    EXPECT_OK(tess_kernels_offer_of("ref", &offer));
+    EXPECT(offer.is_fixed);
+    if (tess_kernels_offer_of("avx2", &offer) != TESS_OK && strstr(tess_error_message(), "lacks") == NULL)
+        EXPECT_CONTAINS(tess_error_message(), "TESSERA_CPU_MOST allows 'ref' at most");
+    EXPECT_INT(setenv("TESSERA_CPU_MOST", "amx", 1), 0);
+    EXPECT_OK(tess_kernels_select(NULL, &kernels)); /* a limit is no demand */
+    EXPECT_INT(setenv("TESSERA_CPU_MOST", "sse", 1), 0);
+    EXPECT_FAILS(tess_kernels_select("ref", &kernels), TESS_E_INVALID, "TESSERA_CPU_MOST 'sse' is unknown");
+}
+
+static void all_take_the_best_that_all_have(void)
+{
+    static const struct {
+        tess_kernels_offer offers[4];
+        int n, level, most, least_of, fixed_by, refused_by;
+    } votes[] = {
+        {{{4, 0}}, 1, 4, 4, 0, -1, -1},
+        {{{4, 0}, {4, 0}, {2, 0}, {2, 0}}, 4, 2, 4, 2, -1, -1},
+        {{{1, 0}, {4, 0}, {3, 0}}, 3, 1, 4, 0, -1, -1},
+        {{{4, 0}, {1, 1}}, 2, 1, 4, 1, 1, -1},         /* told less than others have: they can follow */
+        {{{4, 1}, {1, 0}}, 2, 4, 4, 1, 0, 1},          /* one that cannot */
+        {{{3, 1}, {4, 1}}, 2, 3, 4, 0, 0, 1},          /* two were told different ones */
+        {{{2, 1}, {2, 1}, {4, 0}}, 3, 2, 4, 0, 0, -1}, /* the same */
+    };
+    for (size_t i = 0; i < sizeof(votes) / sizeof(votes[0]); i++) {
+        const tess_kernels_choice c = tess_kernels_vote(votes[i].offers, votes[i].n);
+        EXPECT_INT(c.level, votes[i].level);
+        EXPECT_INT(c.most, votes[i].most);
+        EXPECT_INT(c.least_of, votes[i].least_of);
+        EXPECT_INT(c.fixed_by, votes[i].fixed_by);
+        EXPECT_INT(c.refused_by, votes[i].refused_by);
+    }
+    EXPECT_TEXT(tess_kernels_name(2), "avx512");
+    EXPECT_TEXT(tess_kernels_name(-1), "?");
+    EXPECT(tess_kernels_have_bf16("amx") && tess_kernels_have_bf16("avx512_bf16"));
+    EXPECT(!tess_kernels_have_bf16("avx512") && !tess_kernels_have_bf16("none"));
 }
 
 static void *select_best(void *out)
@@ -149,6 +199,8 @@ static const test_case cases[] = {
     {.name = "every_table_is_complete_or_says_what_lacks", .run = every_table_is_complete_or_says_what_lacks},
     {.name = "the_best_is_chosen_unless_the_environment_says", .run = the_best_is_chosen_unless_the_environment_says},
     {.name = "unknown_names_list_the_choices", .run = unknown_names_list_the_choices},
+    {.name = "a_limit_stands_for_a_lesser_machine", .run = a_limit_stands_for_a_lesser_machine},
+    {.name = "all_take_the_best_that_all_have", .run = all_take_the_best_that_all_have},
     {.name = "threads_may_select_at_once", .run = threads_may_select_at_once},
     {.name = "features_are_those_the_system_reports", .run = features_are_those_the_system_reports},
     {.name = "scratch_grows_and_stays", .run = scratch_grows_and_stays},

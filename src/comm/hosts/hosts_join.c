@@ -63,6 +63,7 @@ static tess_status exchange_cards(joining *j, const tess_environment *e, const t
     card.core = j->process->first_core;
     card.config_hash = options->config_hash;
     card.ways_hash = tess_runtime_ways_hash(j->rt);
+    card.kernels = j->rt->offer;
     if (options->backend == TESS_BACKEND_MPI) /* no rank shares memory with it */
         card.host_key = tess_hash_bytes(&(uint64_t){(uint64_t)j->process->rank}, sizeof(uint64_t), card.host_key);
     if (e->has_torchrun) {
@@ -116,6 +117,7 @@ static void fill_board(const joining *j)
         row->version_hash = card->version_hash;
         row->ways_hash = card->ways_hash;
         row->cores_hash = card->cores_hash;
+        row->kernels = card->kernels;
         atomic_store(&row->pid, card->pid);
         atomic_store(&row->heartbeat_ns, tess_os_now_ns());
         atomic_store(&row->state, JOB_RANK_JOINED);

@@ -56,6 +56,7 @@ typedef struct tess_layer_call {
     const tess_points *points; /* degree 1: nobody to meet */
     tess_split_work split;
     tess_low_rank_work low_rank;
+    bool reads_codes; /* weights that tess_block_owns_rows names are fp8 codes (device/fp8_rows.h) */
     void *rounded; /* a layer's linear maps round their operands through fp8, to this work space: what one product, or
                     * one sum of products, reads; NULL: they do not */
 } tess_layer_call;

@@ -1,3 +1,4 @@
+#include "device/fp8_rows.h"
 #include "nn/layers/layers.h"
 
 /* A matrix that a product reads. */
@@ -22,8 +23,15 @@ static tess_status read_factor(const tess_layer_call *call, factor stored, int64
 static tess_status read_weight(const tess_layer_call *call, const tess_linear *linear, int64_t *used, factor *w)
 {
     const factor stored = {tess_at(call, call->w[linear->weight], linear->offset), linear->ld};
-    return read_factor(call, stored, linear->in_out ? linear->n_in : linear->n_out,
-                       linear->in_out ? linear->n_out : linear->n_in, TESS_E4M3, used, w);
+    int64_t rows = linear->in_out ? linear->n_in : linear->n_out,
+            columns = linear->in_out ? linear->n_out : linear->n_in;
+    if (!call->reads_codes || !tess_block_owns_rows(call->block, linear->weight))
+        return read_factor(call, stored, rows, columns, TESS_E4M3, used, w);
+    void *room = tess_at(call, call->rounded, *used);
+    *used += rows * columns;
+    *w = (factor){room, columns};
+    tess_fp8_decode_rows(call->stream, call->w[linear->weight], rows, columns, call->dtype, room);
+    return TESS_OK;
 }
 
 static tess_status read_input(const tess_layer_call *call, const tess_linear *linear, const void *x, int64_t *used,

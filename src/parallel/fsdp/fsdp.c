@@ -148,6 +148,7 @@ static void free_unit(tess_unit *unit)
     tess_fsdp_accumulators_free(unit);
     tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
     tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
+    tess_fsdp_codes_free(unit);
     tess_mem_free(mem, unit->gather_pieces);
     tess_mem_free(mem, unit->reduce_pieces);
     tess_mem_free(mem, unit->gradient_pieces);
@@ -189,6 +190,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_stream_destroy(&fsdp->own_stream);
     tess_mesh_destroy(&fsdp->data_mesh);
     tess_mesh_destroy(&fsdp->model_mesh);
+    tess_mesh_destroy(&fsdp->matrix_mesh);
     tess_mem_free(mem, fsdp);
     *handle = NULL;
 }
@@ -212,6 +214,11 @@ tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
 {
     fsdp->stream = stream;
+}
+
+bool tess_fsdp_reads_masters(const tess_fsdp *fsdp)
+{
+    return fsdp->direct;
 }
 
 void tess_fsdp_set_private(tess_fsdp *fsdp)
@@ -283,6 +290,12 @@ static tess_status check_params(const tess_fsdp *fsdp, const char *unit, const t
                        tess_shape_atleast_1d(shape).dim[tp->dim] % tp->unit == 0,
                    TESS_E_INVALID, "fsdp: parameter '%s' of shape %s: units of %lld do not divide dimension %d",
                    params[i].name, tess_shape_format(shape, text, sizeof(text)), (long long)tp->unit, tp->dim);
+        TESS_CHECK(!params[i].fp8 ||
+                       (shape->n_dims == 2 && fsdp->n_tp == 1 && fsdp->policy.param_dtype != TESS_F16 && !fsdp->direct),
+                   TESS_E_UNSUPPORTED,
+                   "fsdp: parameter '%s' in fp8: a matrix can be, of which no rank has columns, and which is not read "
+                   "as float16 or in place",
+                   params[i].name);
         bool taken = name_is_taken(fsdp, params[i].name);
         for (int k = 0; k < i; k++)
             taken = taken || strcmp(params[k].name, params[i].name) == 0;
@@ -309,6 +322,10 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->trainable = params[i].trainable;
         p->decay = params[i].decay;
         p->hidden = params[i].hidden;
+        p->fp8 = params[i].fp8;
+        p->narrow = params[i].narrow && !params[i].trainable && fsdp->policy.param_dtype != TESS_F32;
+        unit->fp8 = unit->fp8 || p->fp8;
+        unit->coded = unit->coded || p->fp8 || p->narrow;
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;

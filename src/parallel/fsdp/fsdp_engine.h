@@ -20,6 +20,13 @@ void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team);
  * another tess_fsdp. Call before materialize. */
 void tess_fsdp_set_private(tess_fsdp *fsdp);
 
+/* Whether units read the master weights in place: then nothing is gathered, and nothing can be gathered as fp8. Known
+ * once offload is set. */
+bool tess_fsdp_reads_masters(const tess_fsdp *fsdp);
+
+/* The elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype; NULL: it is none. */
+const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
+
 /* Bits 1 << tess_pool: which of TESS_POOL_PARAMS, GRADS and OPTIMIZER the memory of this rank has on disk
  * (base/mem/named.h). Call before the first unit. The bits of results do not depend on it. */
 void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools);

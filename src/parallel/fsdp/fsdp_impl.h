@@ -6,6 +6,7 @@
  * - materialize.c: memory and first weights
  * - slot.c: memory of gathered copies, and when it may be rewritten
  * - gather.c: gathering and prefetching
+ * - fsdp_codes.c: units that are gathered as bytes: weights as fp8, weights without masters
  * - fsdp_window.c: memory of gradients on their way
  * - fsdp_turns.c: which unit has which window
  * - fsdp_passes.c: micro-batches in several passes
@@ -49,7 +50,10 @@ typedef struct tess_fsdp_param {
     tess_box own;              /* this rank's share of it on the shard axis */
     tess_box held;             /* of the master weights here: own, or part when the strategy replicates them */
     tess_box primary;          /* as in tess_shard */
-    size_t full_offset;        /* in the gathered copy, elements */
+    bool fp8;                  /* gathered as codes */
+    bool narrow;               /* its own rows are in the unit's codes alone */
+    size_t full_at;            /* in the gathered copy, bytes */
+    size_t codes_at;           /* own rows in the unit's codes, bytes */
     size_t master_offset;      /* in the unit's master weights */
     size_t window_offset;      /* in the gradient window (trainable only, as the next two) */
     size_t accumulator_offset; /* in an accumulator: own rows */
@@ -103,13 +107,17 @@ struct tess_unit {
     tess_fsdp_param *params;
     int n_params, n_trainable;
 
-    size_t full_elements, master_elements, window_elements, accumulator_elements, gradient_elements;
+    size_t full_bytes, codes_bytes;
+    size_t master_elements, window_elements, accumulator_elements, gradient_elements;
     int full_class, window_class;
     tess_piece *gather_pieces;   /* (n_params) master weights -> gathered copy */
     tess_piece *reduce_pieces;   /* (n_trainable) window -> accumulator */
     tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
 
     float *master;
+    bool coded, fp8;  /* something is fp8 or narrow: gathers are of bytes; something is fp8 */
+    uint8_t *codes;   /* own rows as they are gathered, and without other shards the gathered copy */
+    bool codes_fresh; /* made of the weights that there are */
     tess_fsdp_slot *slot;
 
     int n_blocks;         /* of the engine */
@@ -147,9 +155,11 @@ struct tess_fsdp {
     tess_mesh *data_mesh;  /* slice over both data axes, when both are there */
     tess_mesh *model_mesh; /* slice over these and "tp", when it is there */
     tess_team *shard_team, *replicate_team, *data_team;
-    tess_team *tp_team;    /* NULL: one rank */
-    tess_team *model_team; /* all that hold parts of these parameters */
-    tess_team *norm_team;  /* these, and who has other parameters of the same model */
+    tess_team *tp_team;     /* NULL: one rank */
+    tess_team *model_team;  /* all that hold parts of these parameters */
+    tess_mesh *matrix_mesh; /* slice over "dp_shard" and "tp", once an optimizer needs it and both are there */
+    tess_team *matrix_team; /* all that have parts of the same replica's matrices; NULL: no optimizer needs them */
+    tess_team *norm_team;   /* these, and who has other parameters of the same model */
     tess_runtime *runtime;
     tess_mem *mem;
     int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
@@ -243,6 +253,17 @@ const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_u
 void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
+/* fsdp_codes.c: a row of the gathered copy, and rows of master weights in its form; own rows of a coded unit, made anew
+ * if the weights have changed; whether they are the copy. */
+size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p);
+tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to);
+tess_status tess_fsdp_codes_alloc(tess_unit *unit);
+void tess_fsdp_codes_free(tess_unit *unit);
+tess_status tess_fsdp_codes_refresh(tess_unit *unit);
+bool tess_fsdp_reads_codes(const tess_unit *unit);
+/* Fills the own rows of a narrow parameter. */
+tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess_fill_fn fill, void *context);
+
 /* fsdp_passes.c: begin gives the memory that this pass's gradients of the unit are written to; end adds them to those
  * of the passes before. */
 tess_status tess_fsdp_gradient_begin(tess_unit *unit);
@@ -307,10 +328,10 @@ tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, co
 /* shard.c: without the gathered copy */
 tess_span tess_fsdp_span(const tess_shard *shard);
 
-/* fsdp_matrices.c: what puts the rows of a shard team's ranks together. TESS_E_UNSUPPORTED: the options ask for whole
- * matrices, and "tp" cuts one. */
-optim_exchange tess_fsdp_exchange_matrices(tess_fsdp *fsdp);
-tess_status tess_fsdp_check_matrices(const tess_fsdp *fsdp, const tess_optimizer_options *options);
+/* fsdp_matrices.c: what puts the parts of matrices together, if the options ask for whole ones. Collective over the
+ * mesh. */
+tess_status tess_fsdp_exchange_matrices(tess_fsdp *fsdp, const tess_optimizer_options *options,
+                                        optim_exchange *exchange);
 
 /* bad_gradient.c: as a step begins; once the unit's reduction over the shards is complete. */
 void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);

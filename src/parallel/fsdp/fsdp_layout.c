@@ -16,6 +16,14 @@ static size_t align_up(size_t n)
     return (n + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
 }
 
+/* Of rows in the gathered copy, up to where another parameter may begin. */
+static size_t copy_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p, int64_t rows)
+{
+    size_t bytes = (size_t)rows * tess_fsdp_row_bytes(fsdp, p), line = LINE_ELEMENTS;
+    line *= tess_dtype_size(fsdp->policy.param_dtype);
+    return (bytes + line - 1) / line * line;
+}
+
 /* Sizes within a factor of two share memory: few slots, and none more than twice too large. */
 static int size_class_of(size_t bytes)
 {
@@ -78,13 +86,15 @@ static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param 
     for (int d = 1; d < p->shape.n_dims; d++)
         p->row *= p->part.size[d];
     p->own = box_of(fsdp, p, TESS_SHARD, TESS_REPLICATE);
-    p->held = fsdp->replicated ? p->part : p->own;
+    p->held = fsdp->replicated && !p->narrow ? p->part : p->own;
     p->primary = primary_of(fsdp, p);
 
-    p->full_offset = unit->full_elements;
-    unit->full_elements += align_up((size_t)(p->rows * p->row));
+    p->full_at = unit->full_bytes;
+    unit->full_bytes += copy_bytes(fsdp, p, p->rows);
+    p->codes_at = unit->codes_bytes;
+    unit->codes_bytes += unit->coded ? copy_bytes(fsdp, p, p->own.size[0]) : 0;
     p->master_offset = unit->master_elements;
-    unit->master_elements += (size_t)(p->held.size[0] * p->row);
+    unit->master_elements += p->narrow ? 0 : (size_t)(p->held.size[0] * p->row);
     if (!p->trainable)
         return;
     p->window_offset = unit->window_elements;
@@ -111,8 +121,15 @@ tess_status tess_fsdp_layout(tess_unit *unit)
         const tess_fsdp_param *p = &unit->params[i];
         size_t rows = (size_t)p->rows, row = (size_t)p->row;
         size_t before_own = (size_t)(p->own.begin[0] - p->held.begin[0]) * row;
-        unit->gather_pieces[i] = (tess_piece){
-            .offset = p->full_offset, .n_rows = rows, .row = row, .shard_offset = p->master_offset + before_own};
+        unit->gather_pieces[i] = unit->coded
+                                     ? (tess_piece){.offset = p->full_at,
+                                                    .n_rows = rows,
+                                                    .row = tess_fsdp_row_bytes(fsdp, p),
+                                                    .shard_offset = p->codes_at}
+                                     : (tess_piece){.offset = p->full_at / tess_dtype_size(fsdp->policy.param_dtype),
+                                                    .n_rows = rows,
+                                                    .row = row,
+                                                    .shard_offset = p->master_offset + before_own};
         if (!p->trainable)
             continue;
         unit->reduce_pieces[k] =
@@ -121,7 +138,7 @@ tess_status tess_fsdp_layout(tess_unit *unit)
             .offset = p->gradient_offset, .n_rows = rows, .row = row, .shard_offset = p->accumulator_offset};
         k++;
     }
-    unit->full_class = size_class_of(unit->full_elements * tess_dtype_size(fsdp->policy.param_dtype));
+    unit->full_class = size_class_of(unit->full_bytes);
     unit->window_class = size_class_of(unit->window_elements * sizeof(float));
     return TESS_OK;
 }

@@ -1,6 +1,6 @@
-/* Whole matrices for optimizers that need them (optim/muon.c): the ranks of the shard team put the rows that they own
- * together, a matrix for each rank at the same time, and get back the rows that they hold. Replicas do the same beside
- * each other, so a step needs nobody of another replica. */
+/* Whole matrices for optimizers that need them (optim/muon.c): the ranks that have parts of the same parameters, which
+ * are those of the shard team and of "tp", put together what they own, a matrix for each rank at the same time, and get
+ * back what they hold. Replicas do the same beside each other, so a step needs nobody of another replica. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 static const tess_fsdp_param *param_of(const tess_fsdp *fsdp, int span)
@@ -11,12 +11,12 @@ static const tess_fsdp_param *param_of(const tess_fsdp *fsdp, int span)
 /* Elements and their place, of each rank of the team. */
 typedef struct matrix_parcels {
     size_t *parts, *part_at; /* what this rank sends, or gets: of the matrix of each rank */
-    size_t *rows, *row_at;   /* of its own matrix: the rows of each rank */
+    size_t *rows, *row_at;   /* of its own matrix: the rows of each rank's part */
 } matrix_parcels;
 
 static tess_status alloc_parcels(const tess_fsdp *fsdp, matrix_parcels *p)
 {
-    size_t n = (size_t)fsdp->n_shards;
+    size_t n = (size_t)tess_team_size(fsdp->matrix_team);
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, 4 * n, sizeof(size_t), "matrices", (void **)&p->parts));
     p->part_at = p->parts + n;
     p->rows = p->part_at + n;
@@ -24,39 +24,104 @@ static tess_status alloc_parcels(const tess_fsdp *fsdp, matrix_parcels *p)
     return TESS_OK;
 }
 
-/* own: rows go from their owners to the matrix; else from the matrix to all that hold them. */
+/* Where rank `r` of the team is. */
+static void find_rank(const tess_fsdp *fsdp, int r, int *shard, int *tp)
+{
+    int at[TESS_MESH_MAX_AXES];
+    *shard = r;
+    *tp = 0;
+    if (fsdp->matrix_mesh == NULL)
+        return;
+    (void)tess_mesh_coordinates(fsdp->matrix_mesh, r, at);
+    *shard = at[tess_mesh_axis(fsdp->matrix_mesh, "dp_shard")];
+    *tp = at[tess_mesh_axis(fsdp->matrix_mesh, "tp")];
+}
+
+/* Of what all tp ranks have alike, the first of them gives it. */
+static bool gives(const tess_fsdp_param *p, int tp)
+{
+    return p->tp.kind == TESS_SHARD || tp == 0;
+}
+
+/* Whether the parts of tp ranks, one behind the other, are no matrix yet. */
+static bool is_cut_by_columns(const tess_fsdp_param *p)
+{
+    return p->tp.kind == TESS_SHARD && p->tp.dim > 0;
+}
+
+/* Elements of the parts of tp ranks before this one. */
+static size_t part_begin(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
+{
+    size_t n = 0;
+    for (int t = 0; t < tp && p->tp.kind == TESS_SHARD; t++) {
+        const tess_box part = tess_fsdp_part(fsdp, p, t);
+        n += (size_t)tess_box_count(p->shape.n_dims, &part);
+    }
+    return n;
+}
+
+/* own: what is owned goes to the matrix; else the matrix goes to all that hold it. */
 static void describe_parcels(const tess_fsdp *fsdp, const optim_turn *turn, bool own, matrix_parcels *p)
 {
-    for (int r = 0; r < fsdp->n_shards; r++) {
+    int me = tess_team_rank(fsdp->matrix_team), n = tess_team_size(fsdp->matrix_team);
+    for (int r = 0; r < n; r++) {
+        int shard, tp;
         p->parts[r] = p->part_at[r] = p->rows[r] = p->row_at[r] = 0;
+        find_rank(fsdp, r, &shard, &tp);
         if (r < turn->n) {
             const tess_fsdp_param *param = param_of(fsdp, turn->which[r]);
             const tess_box *box = own ? &param->own : &param->held;
-            p->parts[r] = (size_t)(box->size[0] * param->row);
+            p->parts[r] = !own || gives(param, fsdp->tp) ? (size_t)(box->size[0] * param->row) : 0;
             p->part_at[r] =
                 (size_t)(turn->part[r] - turn->part[0] + (box->begin[0] - param->held.begin[0]) * param->row);
         }
-        if (fsdp->shard >= turn->n)
+        if (me >= turn->n)
             continue;
-        const tess_fsdp_param *mine = param_of(fsdp, turn->which[fsdp->shard]);
-        int64_t begin = 0, n = mine->rows;
+        const tess_fsdp_param *mine = param_of(fsdp, turn->which[me]);
+        const tess_box part = tess_fsdp_part(fsdp, mine, tp);
+        int64_t begin = 0, n_rows = part.size[0], row = tess_box_count(mine->shape.n_dims, &part) / (n_rows + !n_rows);
         if (own || !fsdp->replicated)
-            tess_shard_rows(mine->rows, fsdp->n_shards, r, &begin, &n);
-        p->rows[r] = (size_t)(n * mine->row);
-        p->row_at[r] = (size_t)(begin * mine->row);
+            tess_shard_rows(part.size[0], fsdp->n_shards, shard, &begin, &n_rows);
+        p->rows[r] = !own || gives(mine, tp) ? (size_t)(n_rows * row) : 0;
+        p->row_at[r] = part_begin(fsdp, mine, tp) + (size_t)(begin * row);
     }
+}
+
+/* Between the parts of tp ranks, one behind the other in `parts`, and the matrix. */
+static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *parts, float *whole, bool to_whole)
+{
+    const tess_box all = tess_box_whole(&p->shape);
+    for (int t = 0; t < fsdp->n_tp; t++) {
+        const tess_box part = tess_fsdp_part(fsdp, p, t);
+        float *at = parts + part_begin(fsdp, p, t);
+        if (to_whole)
+            tess_box_copy(p->shape.n_dims, sizeof(float), &part, &part, at, &all, whole);
+        else
+            tess_box_copy(p->shape.n_dims, sizeof(float), &part, &all, whole, &part, at);
+    }
+}
+
+/* This rank's matrix, if columns of it come from several ranks; NULL: it comes and goes as it is, or there is none. */
+static const tess_fsdp_param *cut_matrix(const tess_fsdp *fsdp, const optim_turn *turn)
+{
+    int me = tess_team_rank(fsdp->matrix_team);
+    const tess_fsdp_param *p = me < turn->n ? param_of(fsdp, turn->which[me]) : NULL;
+    return p != NULL && is_cut_by_columns(p) ? p : NULL;
 }
 
 static tess_status gather(void *self, const optim_turn *turn)
 {
     tess_fsdp *fsdp = self;
+    const tess_fsdp_param *cut = cut_matrix(fsdp, turn);
     matrix_parcels p;
     TESS_TRY(alloc_parcels(fsdp, &p));
     describe_parcels(fsdp, turn, true, &p);
-    tess_team_label(fsdp->shard_team, "matrices", -1);
-    tess_status status = tess_all_to_all_v(fsdp->shard_team, turn->part[0], p.parts, p.part_at, turn->whole, p.rows,
-                                           p.row_at, TESS_F32, NULL);
-    tess_team_label(fsdp->shard_team, NULL, -1);
+    tess_team_label(fsdp->matrix_team, "matrices", -1);
+    tess_status status = tess_all_to_all_v(fsdp->matrix_team, turn->part[0], p.parts, p.part_at,
+                                           cut != NULL ? turn->room : turn->whole, p.rows, p.row_at, TESS_F32, NULL);
+    if (status == TESS_OK && cut != NULL)
+        copy_parts(fsdp, cut, turn->room, turn->whole, true);
+    tess_team_label(fsdp->matrix_team, NULL, -1);
     tess_mem_free(fsdp->mem, p.parts);
     return status;
 }
@@ -64,30 +129,40 @@ static tess_status gather(void *self, const optim_turn *turn)
 static tess_status scatter(void *self, const optim_turn *turn)
 {
     tess_fsdp *fsdp = self;
+    const tess_fsdp_param *cut = cut_matrix(fsdp, turn);
     matrix_parcels p;
     TESS_TRY(alloc_parcels(fsdp, &p));
     describe_parcels(fsdp, turn, false, &p);
-    tess_team_label(fsdp->shard_team, "matrices", -1);
-    tess_status status = tess_all_to_all_v(fsdp->shard_team, turn->whole, p.rows, p.row_at, turn->part[0], p.parts,
-                                           p.part_at, TESS_F32, NULL);
-    tess_team_label(fsdp->shard_team, NULL, -1);
+    if (cut != NULL)
+        copy_parts(fsdp, cut, turn->room, turn->whole, false);
+    tess_team_label(fsdp->matrix_team, "matrices", -1);
+    tess_status status = tess_all_to_all_v(fsdp->matrix_team, cut != NULL ? turn->room : turn->whole, p.rows, p.row_at,
+                                           turn->part[0], p.parts, p.part_at, TESS_F32, NULL);
+    tess_team_label(fsdp->matrix_team, NULL, -1);
     tess_mem_free(fsdp->mem, p.parts);
     return status;
 }
 
-optim_exchange tess_fsdp_exchange_matrices(tess_fsdp *fsdp)
+/* Once; only optimizers of matrices need the team. */
+static tess_status find_matrix_team(tess_fsdp *fsdp)
 {
-    return (optim_exchange){fsdp, fsdp->n_shards, fsdp->shard, gather, scatter};
+    static const char *const names[] = {"dp_shard", "tp"};
+    if (fsdp->matrix_team != NULL)
+        return TESS_OK;
+    if (fsdp->n_tp > 1)
+        TESS_TRY_CTX(tess_mesh_slice(fsdp->mesh, names, 2, &fsdp->matrix_mesh), "fsdp: team for whole matrices");
+    fsdp->matrix_team = fsdp->matrix_mesh != NULL ? tess_mesh_all(fsdp->matrix_mesh) : fsdp->shard_team;
+    return TESS_OK;
 }
 
-tess_status tess_fsdp_check_matrices(const tess_fsdp *fsdp, const tess_optimizer_options *options)
+tess_status tess_fsdp_exchange_matrices(tess_fsdp *fsdp, const tess_optimizer_options *options,
+                                        optim_exchange *exchange)
 {
-    for (int i = 0; i < fsdp->n_params && options->kind == TESS_MUON; i++) {
-        const tess_fsdp_param *p = param_of(fsdp, i);
-        TESS_CHECK(fsdp->n_tp == 1 || !p->hidden || p->tp.kind != TESS_SHARD, TESS_E_UNSUPPORTED,
-                   "muon needs whole matrices, and ranks that share layers have parts of '%s': use adamw, or "
-                   "parallelism.tensor_parallel_degree=1",
-                   p->name);
-    }
+    *exchange = (optim_exchange){.n_ranks = 1};
+    if (options->kind != TESS_MUON)
+        return TESS_OK;
+    TESS_TRY(find_matrix_team(fsdp));
+    *exchange =
+        (optim_exchange){fsdp, tess_team_size(fsdp->matrix_team), tess_team_rank(fsdp->matrix_team), gather, scatter};
     return TESS_OK;
 }

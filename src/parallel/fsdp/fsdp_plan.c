@@ -26,7 +26,6 @@ static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options 
     static float some; /* what a trainable span has, and a frozen one has not */
     tess_span *spans;
     int n = 0;
-    TESS_TRY(tess_fsdp_check_matrices(fsdp, options));
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)fsdp->n_params, sizeof(*spans), "spans",
                                   (void **)&spans));
     for (int u = 0; u < fsdp->n_units; u++)
@@ -40,7 +39,7 @@ static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options 
                                       .master = &some};
             spans[n++] = tess_fsdp_span(&shard);
         }
-    tess_status status = tess_optimizer_bytes(fsdp->mem, spans, n, options, fsdp->n_shards, bytes, state);
+    tess_status status = tess_optimizer_bytes(fsdp->mem, spans, n, options, fsdp->n_shards * fsdp->n_tp, bytes, state);
     tess_mem_free(fsdp->mem, spans);
     return status;
 }
@@ -56,18 +55,20 @@ tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *
 {
     int64_t world = fsdp->n_shards * fsdp->n_replicas, n_micro = (n_micro_batches + world - 1) / world;
     size_t n_sums = (size_t)tess_fsdp_accumulators_needed(fsdp, n_micro_batches);
-    size_t state;
+    size_t state, codes = 0;
     *bytes = (tess_fsdp_bytes){.windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
                                .copies = tess_fsdp_slots_bytes(fsdp)};
     bytes->held = tess_fsdp_slots_all_bytes(fsdp) - bytes->copies;
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
         bytes->params += unit->master_elements * sizeof(float);
+        codes += unit->codes_bytes;
         bytes->grads += n_sums * unit->accumulator_elements * sizeof(float);
         bytes->grads += fsdp->replicated ? unit->gradient_elements * sizeof(float) : 0;
     }
     if (fsdp->params_on_disk)
         to_disk(&bytes->params, &bytes->on_disk[TESS_POOL_PARAMS]);
+    bytes->params += codes;
     if (fsdp->sums_on_disk)
         to_disk(&bytes->grads, &bytes->on_disk[TESS_POOL_GRADS]);
     bytes->grads += tess_fsdp_scratch_bytes(fsdp, open_unit);

@@ -1,6 +1,7 @@
 /* What several ranks hold alike, for the checks that it still is. */
 #include <string.h>
 
+#include "device/fp8.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 tess_team *tess_fsdp_replicas_agree(const tess_fsdp *fsdp)
@@ -14,8 +15,8 @@ static const char *own_rows_of_copy(const tess_unit *unit, const tess_fsdp_param
     const tess_fsdp_slot *slot = unit->slot;
     if (unit->fsdp->direct || slot == NULL || !slot->valid || slot->work != NULL)
         return NULL;
-    size_t own = p->full_offset + (size_t)((p->own.begin[0] - p->part.begin[0]) * p->row);
-    return (const char *)slot->data + own * tess_dtype_size(unit->fsdp->policy.param_dtype);
+    size_t before_own = (size_t)(p->own.begin[0] - p->part.begin[0]);
+    return (const char *)slot->data + p->full_at + before_own * tess_fsdp_row_bytes(unit->fsdp, p);
 }
 
 static int64_t first_difference(const char *a, const char *b, int64_t n, size_t size)
@@ -28,25 +29,32 @@ static int64_t first_difference(const char *a, const char *b, int64_t n, size_t 
     return i;
 }
 
+/* A row at a time: it may be codes. */
 tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
 {
-    enum { AT_ONCE = 8192 };
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
     const char *copy = own_rows_of_copy(unit, p);
     const float *master = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
-    tess_dtype dtype = fsdp->policy.param_dtype;
-    size_t size = tess_dtype_size(dtype);
-    int64_t n = copy != NULL ? p->own.size[0] * p->row : 0;
-    tess_stream *stream = NULL;
-    char rounded[AT_ONCE * sizeof(float)];
+    size_t bytes = tess_fsdp_row_bytes(fsdp, p), size = p->fp8 ? 1 : tess_dtype_size(fsdp->policy.param_dtype);
+    int64_t n = copy != NULL && p->row > 0 ? p->own.size[0] : 0;
+    char *row = NULL;
     *at = -1;
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    for (int64_t begin = 0; begin < n && *at < 0; begin += AT_ONCE) {
-        int64_t now = n - begin < AT_ONCE ? n - begin : AT_ONCE;
-        TESS_TRY(tess_stream_kernels(stream)->convert(stream, master + begin, TESS_F32, rounded, dtype, now));
-        int64_t found = first_difference(copy + (size_t)begin * size, rounded, now, size);
-        *at = found >= 0 ? tess_fsdp_element(p, &p->own, begin + found) : -1;
+    if (n == 0)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, bytes, "a row", (void **)&row));
+    tess_status status = TESS_OK;
+    for (int64_t r = 0; r < n && *at < 0 && status == TESS_OK; r++) {
+        if (p->narrow)
+            memcpy(row, unit->codes + p->codes_at + (size_t)r * bytes, bytes);
+        else
+            status = tess_fsdp_convert_rows(fsdp, p, master + r * p->row, 1, row);
+        int64_t found = first_difference(copy + (size_t)r * bytes, row, (int64_t)(bytes / size), size);
+        if (found >= p->row) /* a scale: its block's first */
+            found = (found - p->row) * TESS_FP8_BLOCK;
+        if (status == TESS_OK && found >= 0)
+            *at = tess_fsdp_element(p, &p->own, r * p->row + found);
     }
-    return TESS_OK;
+    tess_mem_free(fsdp->mem, row);
+    return status;
 }

@@ -3,25 +3,13 @@
 
 enum { MASTERS_AHEAD = 2 }; /* one on its way while another is waited for */
 
-static uint64_t own_elements(const tess_unit *unit)
-{
-    uint64_t n = 0;
-    for (int i = 0; i < unit->n_params; i++)
-        n += (uint64_t)(unit->params[i].own.size[0] * unit->params[i].row);
-    return n;
-}
-
 /* Without peers the weights only have to be converted; on all threads of the stream. */
 static tess_status convert_alone(tess_unit *unit, void *full)
 {
-    tess_dtype dtype = unit->fsdp->policy.param_dtype;
-    tess_stream *stream = NULL;
-    TESS_TRY(tess_fsdp_stream(unit->fsdp, &stream));
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        TESS_TRY(tess_stream_kernels(stream)->convert(stream, unit->master + p->master_offset, TESS_F32,
-                                                      (char *)full + p->full_offset * tess_dtype_size(dtype), dtype,
-                                                      p->rows * p->row));
+        TESS_TRY(
+            tess_fsdp_convert_rows(unit->fsdp, p, unit->master + p->master_offset, p->rows, (char *)full + p->full_at));
     }
     return TESS_OK;
 }
@@ -29,14 +17,31 @@ static tess_status convert_alone(tess_unit *unit, void *full)
 static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
 {
     tess_fsdp *fsdp = unit->fsdp;
+    if (unit->coded)
+        TESS_TRY(tess_fsdp_codes_refresh(unit));
     tess_team_label(fsdp->shard_team, unit->label, unit->number);
-    tess_status status =
-        tess_all_gather_pieces(fsdp->shard_team, unit->master, TESS_F32, slot->data, fsdp->policy.param_dtype,
-                               unit->gather_pieces, (size_t)unit->n_params, &slot->work);
+    tess_status status = tess_all_gather_pieces(
+        fsdp->shard_team, unit->coded ? (const void *)unit->codes : unit->master, unit->coded ? TESS_U8 : TESS_F32,
+        slot->data, unit->coded ? TESS_U8 : fsdp->policy.param_dtype, unit->gather_pieces, (size_t)unit->n_params,
+        &slot->work);
     tess_team_label(fsdp->shard_team, NULL, -1);
     TESS_TRY(status);
     tess_fsdp_stamp_now(fsdp, slot->number); /* the call has written this rank's rows */
     return TESS_OK;
+}
+
+/* Read and written by this rank: weights to be converted, codes to be copied. */
+static uint64_t gathered_bytes(const tess_unit *unit)
+{
+    bool converts = !unit->coded || !unit->codes_fresh;
+    uint64_t bytes = 0, own;
+    for (int i = 0; i < unit->n_params; i++) {
+        const tess_fsdp_param *p = &unit->params[i];
+        own = (uint64_t)p->own.size[0] * tess_fsdp_row_bytes(unit->fsdp, p);
+        bytes += converts && !p->narrow ? own + (uint64_t)(p->own.size[0] * p->row) * sizeof(float) : 0;
+        bytes += unit->coded && !tess_fsdp_reads_codes(unit) ? 2 * own : 0;
+    }
+    return bytes;
 }
 
 static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
@@ -44,10 +49,10 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
     tess_fsdp *fsdp = unit->fsdp;
     slot->number = ++fsdp->n_issued;
     slot->released = slot->number; /* until somebody reads it */
+    fsdp->traffic.gathered_bytes += gathered_bytes(unit);
     tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
     TESS_TRY(tess_fsdp_master_wait(unit));
     TESS_TRY_CTX(fsdp->alone ? convert_alone(unit, slot->data) : send(unit, slot), "gather of unit '%s'", unit->name);
-    fsdp->traffic.gathered_bytes += own_elements(unit) * (sizeof(float) + tess_dtype_size(fsdp->policy.param_dtype));
     tess_fsdp_master_release(unit);
     slot->valid = true;
     return TESS_OK;
@@ -121,7 +126,9 @@ static tess_status prefetch(tess_fsdp *fsdp)
         const tess_unit *next = tess_fsdp_predict(fsdp, ahead, &use);
         if (next == NULL)
             return TESS_OK;
-        TESS_TRY(tess_fsdp_gather_ahead(fsdp->units[next->index]));
+        tess_unit *unit = fsdp->units[next->index];
+        if (!tess_fsdp_reads_codes(unit))
+            TESS_TRY(tess_fsdp_gather_ahead(unit));
     }
     return TESS_OK;
 }
@@ -153,11 +160,32 @@ static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
     return TESS_OK;
 }
 
+/* What this rank owns is all that there is: only what trains is put into its form anew. */
+static tess_status make_codes(tess_unit *unit, tess_fsdp_use use)
+{
+    tess_fsdp *fsdp = unit->fsdp;
+    tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
+    TESS_TRY(remember(fsdp, unit, use));
+    masters_ahead(fsdp);
+    if (!unit->codes_fresh) {
+        fsdp->traffic.gathered_bytes += gathered_bytes(unit);
+        tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
+        TESS_TRY(tess_fsdp_master_wait(unit));
+        TESS_TRY_CTX(tess_fsdp_codes_refresh(unit), "gather of unit '%s'", unit->name);
+        tess_fsdp_master_release(unit);
+    }
+    TESS_TRY(prefetch(fsdp));
+    tess_phase_switch(fsdp->clock, phase);
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;
     if (fsdp->direct)
         return hold_master(unit, use);
+    if (tess_fsdp_reads_codes(unit))
+        return make_codes(unit, use);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, use));
     masters_ahead(fsdp);

@@ -19,7 +19,7 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
         uint64_t words[] = {hash,
                             (uint64_t)unit->index,
                             tess_hash_text(p->name),
-                            p->trainable,
+                            (uint64_t)p->trainable | (uint64_t)p->fp8 << 1 | (uint64_t)p->narrow << 2,
                             (uint64_t)p->tp.kind,
                             p->tp.kind == TESS_SHARD ? (uint64_t)p->tp.dim : 0,
                             (uint64_t)p->tp.unit,
@@ -56,7 +56,9 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
     TESS_TRY(tess_fsdp_master_wait(unit));
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
-        if (p->held.size[0] * p->row > 0)
+        if (p->narrow)
+            TESS_TRY_CTX(tess_fsdp_codes_fill(unit, p, fill, context), "materialize: parameter '%s'", p->name);
+        else if (p->held.size[0] * p->row > 0)
             TESS_TRY_CTX(fill(context, p->name, &p->held, unit->master + p->master_offset),
                          "materialize: parameter '%s'", p->name);
     }
@@ -71,6 +73,7 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
         bool found, gradient_found;
         TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "weights", -1, unit->master_elements, &unit->master,
                                          &found));
+        TESS_TRY(tess_fsdp_codes_alloc(unit));
         if (fsdp->replicated)
             TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->gradient_elements,
                                              &unit->gradient, &gradient_found));
@@ -87,6 +90,7 @@ static void release(tess_fsdp *fsdp)
         tess_unit *unit = fsdp->units[u];
         tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
         tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
+        tess_fsdp_codes_free(unit);
         unit->master = unit->gradient = NULL;
     }
 }

@@ -20,13 +20,13 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
         .decay = p->decay,
         .hidden = p->hidden,
         .box = p->held,
-        .master = unit->master + p->master_offset,
+        .master = p->narrow ? NULL : unit->master + p->master_offset,
         .grad = p->trainable && fsdp->gradients_ready ? (float *)gradient + p->gradient_offset : NULL,
         .primary = p->primary,
     };
     if (unit->slot != NULL && unit->slot->updating) {
-        size_t own = p->full_offset + (size_t)((p->own.begin[0] - p->part.begin[0]) * p->row);
-        shard->copy = (char *)unit->slot->data + own * tess_dtype_size(fsdp->policy.param_dtype);
+        size_t before_own = (size_t)(p->own.begin[0] - p->part.begin[0]);
+        shard->copy = (char *)unit->slot->data + p->full_at + before_own * tess_fsdp_row_bytes(fsdp, p);
         shard->copy_box = p->own;
     }
     return TESS_OK;
@@ -85,10 +85,10 @@ tess_status tess_fsdp_optimizer_create(tess_fsdp *fsdp, const tess_optimizer_opt
     const tess_span *spans;
     tess_stream *stream;
     *optimizer = NULL;
-    TESS_TRY(tess_fsdp_check_matrices(fsdp, options));
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    const optim_place place = {fsdp->is_private, tess_fsdp_exchange_matrices(fsdp)};
+    optim_place place = {.is_private = fsdp->is_private};
+    TESS_TRY(tess_fsdp_exchange_matrices(fsdp, options, &place.exchange));
     TESS_TRY(tess_optimizer_create_at(fsdp->mem, spans, fsdp->n_params, options, &place, optimizer));
     tess_optimizer_set_stream(*optimizer, stream);
     tess_optimizer_set_owner(*optimizer, fsdp);

@@ -17,7 +17,7 @@
  *
  * That holds on one host. Every host has a gathered copy of its own, and the optimizer writes the rows of its host's
  * ranks there and no others: where the shard team spans hosts an update makes slots stale, and the next use gathers
- * them anew, with the same bits. */
+ * them anew, with the same bits. So it is with units that are gathered as fp8 codes. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 static bool is_safe(const tess_fsdp *fsdp, const tess_fsdp_slot *slot)
@@ -59,11 +59,11 @@ static tess_status make_safe(tess_fsdp *fsdp, tess_fsdp_slot *slot)
 /* A slot that rotates has room for each unit of its class. */
 static size_t slot_bytes(const tess_fsdp *fsdp, const tess_unit *unit)
 {
-    size_t elements = unit->full_elements;
+    size_t bytes = unit->full_bytes;
     for (int u = 0; !fsdp->persistent && u < fsdp->n_units; u++)
-        if (fsdp->units[u]->full_class == unit->full_class && fsdp->units[u]->full_elements > elements)
-            elements = fsdp->units[u]->full_elements;
-    return elements * tess_dtype_size(fsdp->policy.param_dtype);
+        if (fsdp->units[u]->full_class == unit->full_class && fsdp->units[u]->full_bytes > bytes)
+            bytes = fsdp->units[u]->full_bytes;
+    return bytes;
 }
 
 static tess_status create_slot(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_slot **out)
@@ -105,6 +105,8 @@ size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp)
     bool one_each = fsdp->persistent || fsdp->keep;
     for (int u = 0; u < fsdp->n_units && !fsdp->direct; u++) {
         const tess_unit *unit = fsdp->units[u];
+        if (tess_fsdp_reads_codes(unit))
+            continue;
         if (one_each || units_of(fsdp, unit->full_class, u) < slot_limit(fsdp, unit->full_class))
             bytes += slot_bytes(fsdp, unit);
     }
@@ -155,16 +157,24 @@ tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot *
     return TESS_OK;
 }
 
+static void codes_stale(tess_fsdp *fsdp)
+{
+    for (int u = 0; u < fsdp->n_units; u++)
+        fsdp->units[u]->codes_fresh = false;
+}
+
 void tess_fsdp_slots_stale(tess_fsdp *fsdp)
 {
+    codes_stale(fsdp);
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
         slot->valid = slot->updating = false;
 }
 
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 {
+    codes_stale(fsdp);
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
-        slot->updating = slot->valid && !fsdp->spans_hosts;
+        slot->updating = slot->valid && !fsdp->spans_hosts && !slot->unit->fp8;
         slot->valid = false;
         if (slot->updating)
             TESS_TRY(make_safe(fsdp, slot));

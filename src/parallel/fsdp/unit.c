@@ -181,7 +181,9 @@ const void *tess_unit_param(const tess_unit *unit, int index)
     const tess_fsdp_param *p = &unit->params[index];
     if (unit->fsdp->direct)
         return unit->master + p->master_offset;
-    return (const char *)unit->slot->data + p->full_offset * tess_dtype_size(unit->fsdp->policy.param_dtype);
+    if (tess_fsdp_reads_codes(unit))
+        return unit->codes + p->codes_at;
+    return (const char *)unit->slot->data + p->full_at;
 }
 
 float *tess_unit_grad(const tess_unit *unit, int index)

@@ -18,6 +18,8 @@ void tess_numbers_drill_weights(tess_numbers *n)
     for (int i = 0; wanted && i < tess_fsdp_shards(e->fsdp); i++) {
         if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
             return;
+        if (shard.master == NULL) /* narrow */
+            continue;
         if (has_faults(e))
             tess_inject_tensor(e->runtime, TESS_FAULT_PARAMETER, shard.name, shard.master,
                                (size_t)tess_shard_count(&shard), TESS_F32);
@@ -52,7 +54,8 @@ void tess_numbers_drill_state(tess_numbers *n)
         if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)
             return;
         size_t n = (size_t)tess_shard_count(&shard);
-        tess_inject_tensor(e->runtime, TESS_FAULT_STATE, shard.name, shard.master, n, TESS_F32);
+        if (shard.master != NULL)
+            tess_inject_tensor(e->runtime, TESS_FAULT_STATE, shard.name, shard.master, n, TESS_F32);
         int n_states = tess_optimizer_states(e->optimizer, i, states);
         for (int k = 0; k < n_states; k++) {
             snprintf(name, sizeof(name), "%s.%s", shard.name, states[k].name);

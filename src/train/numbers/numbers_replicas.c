@@ -40,9 +40,11 @@ static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Weights and state of parameter `index`; returns how many arrays. */
+/* Weights and state of parameter `index`; returns how many arrays: none of what is narrow, which is shared out. */
 static int arrays_of(const tess_engine *e, int index, const tess_shard *shard, tess_optimizer_state arrays[KINDS])
 {
+    if (shard->master == NULL)
+        return 0;
     arrays[0] = (tess_optimizer_state){"weight", TESS_F32, 1, shard->master};
     return 1 + tess_optimizer_states(e->optimizer, index, arrays + 1);
 }

@@ -90,6 +90,8 @@ void tess_numbers_see_params(tess_numbers *n, int unit)
     for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
         const tess_param *p = tess_model_param(e->model, i);
         tess_shard shard;
+        if (tess_engine_is_coded(e, i)) /* its master weights are looked at */
+            continue;
         if (see_part(n, unit, "parameter", p, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp)) &&
             tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
             n->first.owner = is_primary(&shard, n->first.row);
@@ -110,14 +112,14 @@ void tess_numbers_see_gradients(tess_numbers *n, int unit)
 
 /* Reports a place in the whole parameter. */
 static void look_at_shard(tess_numbers *n, tess_bad_stage stage, const char *what, const tess_shard *shard,
-                          const float *data, tess_bad_number *bad)
+                          const void *data, tess_dtype dtype, tess_bad_number *bad)
 {
     bool was_well = bad->stage == TESS_BAD_NONE;
     const tess_shape shape = tess_shape_atleast_1d(&shard->shape);
     const tess_box whole = tess_box_whole(&shape);
     int64_t own_row = tess_shard_row(shard), row = tess_shape_row_count(&shape);
     tess_box element;
-    look(n, stage, what, shard->name, data, TESS_F32, 0, shard->box.size[0], own_row, bad);
+    look(n, stage, what, shard->name, data, dtype, 0, shard->box.size[0], own_row, bad);
     if (!was_well || bad->stage == TESS_BAD_NONE)
         return;
     tess_flat_slice(shape.n_dims, &shard->box, bad->row * own_row + bad->column, 1, &element);
@@ -132,7 +134,9 @@ tess_status tess_bad_weights(tess_numbers *n, tess_bad_number *bad)
     tess_shard shard;
     for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
         TESS_TRY(tess_fsdp_shard(n->engine->fsdp, i, &shard));
-        look_at_shard(n, TESS_BAD_WEIGHT, "weight", &shard, shard.master, bad);
+        const void *narrow = tess_fsdp_narrow(n->engine->fsdp, i);
+        look_at_shard(n, TESS_BAD_WEIGHT, "weight", &shard, narrow != NULL ? narrow : shard.master,
+                      narrow != NULL ? tess_fsdp_param_dtype(n->engine->fsdp) : TESS_F32, bad);
     }
     return TESS_OK;
 }
@@ -164,7 +168,7 @@ tess_status tess_bad_sums(tess_numbers *n, tess_bad_number *bad)
     for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
         TESS_TRY(tess_fsdp_shard(n->engine->fsdp, i, &shard));
         if (shard.grad != NULL)
-            look_at_shard(n, TESS_BAD_SUM, "summed gradient", &shard, shard.grad, bad);
+            look_at_shard(n, TESS_BAD_SUM, "summed gradient", &shard, shard.grad, TESS_F32, bad);
     }
     return TESS_OK;
 }

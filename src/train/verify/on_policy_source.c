@@ -88,9 +88,8 @@ tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config,
                                        const tess_reporter *reporter, tess_on_policy_source *s)
 {
     *s = (tess_on_policy_source){.mem = mem};
-    s->dtype = tess_precision_dtype(config->training.mixed_precision_param);
     TESS_CHECK(
-        s->dtype != TESS_F16, TESS_E_UNSUPPORTED,
+        config->training.mixed_precision_param != TESS_PRECISION_F16, TESS_E_UNSUPPORTED,
         "training.mixed_precision_param: nothing is generated in float16, which training could be compared with: "
         "choose bfloat16 or float32");
     TESS_CHECK(!config->training.fp8, TESS_E_UNSUPPORTED,
@@ -104,6 +103,7 @@ tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config,
                "the model's vocab_size is open until the run has trained its tokenizer: name the folder that a run has "
                "left in 'model', or state vocab_size in its config.json");
     TESS_TRY(open_model(s, n_threads));
+    s->dtype = tess_precision_dtype((int)tess_config_precision(config, tess_stream_kernels(s->stream)->name));
     TESS_TRY(find_tokenizer(s, config));
     return config->model.path[0] != '\0' ? read_weights(s, config->model.path, config->lora.path, reporter)
                                          : draw_weights(s, (uint64_t)config->debug.seed);

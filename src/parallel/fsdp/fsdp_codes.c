@@ -1,0 +1,90 @@
+/* Units that are gathered as bytes, because something of them is gathered as fp8 codes (device/fp8_rows.h), or frozen
+ * and kept in the dtype of the gathered copy alone. What this rank owns is put into the form of the copy once its
+ * weights have changed, not at each gather; where no other rank has shards it is the copy itself. */
+#include "device/fp8_rows.h"
+#include "parallel/fsdp/fsdp_impl.h"
+
+size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p)
+{
+    return p->fp8 ? tess_fp8_row_bytes(p->row) : (size_t)p->row * tess_dtype_size(fsdp->policy.param_dtype);
+}
+
+tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to)
+{
+    tess_dtype dtype = fsdp->policy.param_dtype;
+    tess_stream *stream = NULL;
+    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
+    if (!p->fp8)
+        return tess_stream_kernels(stream)->convert(stream, rows, TESS_F32, to, dtype, n * p->row);
+    tess_fp8_encode_rows(stream, rows, n, p->row, dtype, to);
+    return TESS_OK;
+}
+
+static size_t codes_elements(const tess_unit *unit)
+{
+    return (unit->codes_bytes + sizeof(float) - 1) / sizeof(float);
+}
+
+/* By name, as master weights: of what is narrow there is nothing else. */
+tess_status tess_fsdp_codes_alloc(tess_unit *unit)
+{
+    bool found;
+    return unit->codes_bytes == 0 ? TESS_OK
+                                  : tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "gathered form", -1,
+                                                            codes_elements(unit), (float **)&unit->codes, &found);
+}
+
+void tess_fsdp_codes_free(tess_unit *unit)
+{
+    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, codes_elements(unit), (float *)(void *)unit->codes);
+    unit->codes = NULL;
+}
+
+bool tess_fsdp_reads_codes(const tess_unit *unit)
+{
+    return unit->coded && unit->fsdp->n_shards == 1;
+}
+
+tess_status tess_fsdp_codes_refresh(tess_unit *unit)
+{
+    for (int i = 0; i < unit->n_params && !unit->codes_fresh; i++) {
+        const tess_fsdp_param *p = &unit->params[i];
+        const float *own = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
+        if (!p->narrow)
+            TESS_TRY(tess_fsdp_convert_rows(unit->fsdp, p, own, p->own.size[0], unit->codes + p->codes_at));
+    }
+    unit->codes_fresh = true;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess_fill_fn fill, void *context)
+{
+    enum { AT_ONCE = 1 << 20 }; /* elements, or one row */
+    int64_t n = p->own.size[0], at_once = p->row < AT_ONCE ? AT_ONCE / (p->row + 1) + 1 : 1;
+    size_t row_bytes = tess_fsdp_row_bytes(unit->fsdp, p);
+    float *rows = NULL;
+    at_once = at_once < n ? at_once : n;
+    if (n * p->row == 0)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc_array(unit->fsdp->mem, TESS_POOL_MISC, (size_t)(at_once * p->row), sizeof(float),
+                                  "weights to be narrowed", (void **)&rows));
+    tess_status status = TESS_OK;
+    for (int64_t r = 0; r < n && status == TESS_OK; r += at_once) {
+        tess_box box = p->own;
+        box.begin[0] += r;
+        box.size[0] = n - r < at_once ? n - r : at_once;
+        status = fill(context, p->name, &box, rows);
+        if (status == TESS_OK)
+            status = tess_fsdp_convert_rows(unit->fsdp, p, rows, box.size[0],
+                                            unit->codes + p->codes_at + (size_t)r * row_bytes);
+    }
+    tess_mem_free(unit->fsdp->mem, rows);
+    return status;
+}
+
+const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)
+{
+    const tess_unit *unit = fsdp->params[index].unit;
+    const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
+    return p->narrow ? unit->codes + p->codes_at : NULL;
+}
