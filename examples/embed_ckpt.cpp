@@ -79,7 +79,10 @@ struct model {
 
     model()
     {
-        const tess_param_desc weight{"map.weight", {2, {rows, columns}}, true, true, {TESS_REPLICATE, 0, 0}, true};
+        tess_param_desc weight{};
+        weight.name = "map.weight";
+        weight.shape = {2, {rows, columns}};
+        weight.trainable = weight.decay = weight.hidden = true;
         check(tess_fsdp_add_unit(fsdp.get(), "map", &weight, 1, &unit));
         check(tess_fsdp_materialize(fsdp.get(), init_rows, nullptr));
         optimizer = made<optimizer_handle>([this](auto out) {

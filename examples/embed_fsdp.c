@@ -112,10 +112,12 @@ int main(void)
         return fprintf(stderr, "embed_fsdp: %d ranks do not divide %d micro-batches\n", world, MICRO_BATCHES), 2;
     TRY(tess_mesh_create(runtime, &(tess_axis){"dp_shard", -1}, 1, &mesh));
     TRY(tess_fsdp_create(mesh, &(tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_F32, 1, 1}, &fsdp));
-    tess_param_desc layers[2][2] = {
-        {{"up.weight", {2, {WIDTH, WIDTH}}, true, true, {0}, true}, {"up.bias", {1, {WIDTH}}, true, false, {0}, false}},
-        {{"dn.weight", {2, {WIDTH, WIDTH}}, true, true, {0}, true},
-         {"dn.bias", {1, {WIDTH}}, true, false, {0}, false}}};
+    const tess_shape square = {2, {WIDTH, WIDTH}}, row = {1, {WIDTH}};
+    const tess_param_desc layers[2][2] = {
+        {{.name = "up.weight", .shape = square, .trainable = true, .decay = true, .hidden = true},
+         {.name = "up.bias", .shape = row, .trainable = true}},
+        {{.name = "dn.weight", .shape = square, .trainable = true, .decay = true, .hidden = true},
+         {.name = "dn.bias", .shape = row, .trainable = true}}};
     TRY(tess_fsdp_add_unit(fsdp, "up", layers[0], 2, &up));
     TRY(tess_fsdp_add_unit(fsdp, "down", layers[1], 2, &down));
     TRY(tess_fsdp_materialize(fsdp, init_rows, NULL));
