@@ -137,11 +137,12 @@ tess_pool_stats tess_device_mem_stats(const tess_device *d, tess_pool pool)
     return tess_mem_stats(d->counted, pool);
 }
 
+enum { PAGE = 4096 };
+
 /* Pages that are prepared for a device are nobody else's: a copy from a range that is prepared in part is an error. The
  * block of the pool is remembered in front of them. */
 static tess_status alloc_pages(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
 {
-    enum { PAGE = 4096 };
     size_t whole = (bytes + PAGE - 1 + (bytes == 0)) / PAGE * PAGE;
     void *block;
     TESS_CHECK(bytes < SIZE_MAX - 3 * PAGE, TESS_E_NOMEM, "cannot allocate %zu bytes for %s", bytes, what);
@@ -171,6 +172,64 @@ void tess_device_free_pinned(tess_device *d, void *host)
     if (d->table->unpin != NULL)
         d->table->unpin(d, host);
     tess_mem_free(d->mem, d->table->unpin != NULL ? ((void **)host)[-1] : host);
+}
+
+/* Where the range that meets [pages, pages + bytes) is linked, or could be. */
+static tess_pinned **find_pinned(tess_device *d, const char *pages, size_t bytes)
+{
+    tess_pinned **at = &d->pinned;
+    while (*at != NULL && (pages + bytes <= (*at)->pages || pages >= (*at)->pages + (*at)->bytes))
+        at = &(*at)->next;
+    return at;
+}
+
+static tess_status pin_locked(tess_device *d, char *pages, size_t bytes)
+{
+    tess_pinned *p = *find_pinned(d, pages, bytes);
+    if (p != NULL) {
+        TESS_CHECK(pages >= p->pages && pages + bytes <= p->pages + p->bytes, TESS_E_INVALID,
+                   "device %s: %zu bytes of the host's memory at %p are pinned in part", d->properties.name, bytes,
+                   (void *)pages);
+        p->n_users++;
+        return TESS_OK;
+    }
+    TESS_TRY(tess_mem_alloc(d->mem, TESS_POOL_MISC, sizeof(*p), "pinned memory", (void **)&p));
+    tess_status status = d->table->pin(d, pages, bytes);
+    if (status != TESS_OK) {
+        tess_mem_free(d->mem, p);
+        return status;
+    }
+    *p = (tess_pinned){.next = d->pinned, .pages = pages, .bytes = bytes, .n_users = 1};
+    d->pinned = p;
+    return TESS_OK;
+}
+
+tess_status tess_device_pin(tess_device *d, void *host, size_t bytes)
+{
+    if (d->table->pin == NULL || bytes == 0)
+        return TESS_OK;
+    char *pages = (char *)((uintptr_t)host / PAGE * PAGE);
+    size_t whole = ((size_t)((char *)host - pages) + bytes + PAGE - 1) / PAGE * PAGE;
+    pthread_mutex_lock(&d->lock);
+    tess_status status = pin_locked(d, pages, whole);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+void tess_device_unpin(tess_device *d, void *host)
+{
+    if (d->table->pin == NULL)
+        return;
+    pthread_mutex_lock(&d->lock);
+    tess_pinned **at = find_pinned(d, host, 1), *p = *at;
+    if (p == NULL)
+        __builtin_trap(); /* unpinned twice: pages that the device may still copy would be given back */
+    if (--p->n_users == 0) {
+        *at = p->next;
+        d->table->unpin(d, p->pages);
+        tess_mem_free(d->mem, p);
+    }
+    pthread_mutex_unlock(&d->lock);
 }
 
 /* ---- Streams ---- */

@@ -81,6 +81,14 @@ typedef struct tess_device_block {
     char what[64];
 } tess_device_block;
 
+/* Memory of the host that is pinned. */
+typedef struct tess_pinned {
+    struct tess_pinned *next;
+    char *pages;
+    size_t bytes; /* whole pages */
+    int n_users;
+} tess_pinned;
+
 /* A device that needs more puts this first in its own structure. */
 struct tess_device {
     const tess_device_table *table;
@@ -89,6 +97,7 @@ struct tess_device {
     tess_mem *counted; /* counts the device's memory in the same pools; the host's own: `mem` */
     pthread_mutex_t lock;
     tess_device_block *_Atomic blocks;
+    tess_pinned *pinned;
 };
 
 /* Opens "cpu", "far", "cuda" or "cuda:1"; NULL: what the environment's TESSERA_DEVICE names, else "cpu". `mem` is the
@@ -113,6 +122,15 @@ tess_pool_stats tess_device_mem_stats(const tess_device *device, tess_pool pool)
 /* Memory of the host that the device copies from and to at full speed, counted in the host's pool. */
 tess_status tess_device_alloc_pinned(tess_device *device, tess_pool pool, size_t bytes, const char *what, void **out);
 void tess_device_free_pinned(tess_device *device, void *host);
+
+/* The same for memory that is there already: the pages of [host, host + bytes), on which nothing else lies that the
+ * device copies, get ready for copies at full speed, and stay in memory. Where they are pinned already this counts one
+ * user more. Before the memory is freed there is an unpin for each pin, with an address in it, which waits for the
+ * device when it is the last. On a device that needs no preparation both do nothing.
+ * TESS_E_INVALID: a part of the range is pinned, with other ends; else the system has refused, and copies work, but
+ * slower. */
+tess_status tess_device_pin(tess_device *device, void *host, size_t bytes);
+void tess_device_unpin(tess_device *device, void *host);
 
 /* ---- Streams ---- */
 /* A stream of the device. n_threads: of the host, for its loops. `kernels` as in tess_kernels_select. */

@@ -216,7 +216,11 @@ static tess_status build_executor(tess_engine *e)
     TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
     e->n_stage_slots = options.n_slots;
     e->pass_tokens = options.max_tokens;
-    TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));
+    const unsigned on_disk = tess_offload_pools(e->config);
+    const tess_staging_options staging = {.dtype = options.dtype,
+                                          .pins_params = (on_disk & 1u << TESS_POOL_PARAMS) == 0,
+                                          .pins_grads = (on_disk & 1u << TESS_POOL_GRADS) == 0};
+    TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &staging));
     TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens * sizeof(float),
                                "log-probabilities", (void **)&e->logprobs));
     TESS_TRY(tess_loss_meter_create(e->compute.stream, &e->meter));
@@ -344,6 +348,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_executor_destroy(&e->executor);
     tess_tensor_destroy(&e->tensor);
     tess_optimizer_destroy(&e->optimizer);
+    tess_staging_destroy(&e->compute.staging); /* unpins memory of fsdp's */
     tess_fsdp_destroy(&e->fsdp);
     tess_offload_end(&e->offload);
     tess_mesh_destroy(&e->mesh);

@@ -79,6 +79,18 @@ expect "too little memory" 1 "a smaller training.local_batch_size" env CUDA_FAKE
 cp output refused
 expect "and how much there is" 0 "of 48.8 KiB free: cuda:0 (Fake GPU A): allocate: CUDA_ERROR_OUT_OF_MEMORY" cat refused
 
+# ---- Pinned memory: a unit of 4.2 MiB; the driver refuses large copies from and to other memory
+sed 's/"hidden_size": 42/"hidden_size": 128/; s/"intermediate_size": 53/"intermediate_size": 2730/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/' model.json >wide.json
+wide=("${args[@]}" model.config=wide.json training.steps=1 training.local_batch_size=1 training.global_batch_size=2 training.seq_len=3)
+wide() { env CUDA_FAKE="$1" "$tessera" "${wide[@]}" job.dump_folder="$2" "${@:3}" >log 2>&1; }
+for n in 1 2; do
+    wide devices=2,pageable=4000000 pinned$n -n $n && pass "large copies of $n ranks are from and to pinned memory" || fail "pinned memory, $n ranks: $(tail -n 3 log)"
+done
+wide devices=2,fail=cuMemHostRegister_v2:3:304 unpinned -n 2 && grep -q 'warning: copies to and from the GPU are slower: [0-9.]* MiB of this rank.s memory cannot be pinned: .*lock memory of the host' log &&
+    pass "memory that cannot be pinned is told of" || fail "memory that cannot be pinned: $(tail -n 3 log)"
+cmp -s pinned1/model/model.safetensors unpinned/model/model.safetensors && cmp -s pinned1/model/model.safetensors pinned2/model/model.safetensors && pass "and leaves the bits" ||
+    fail "memory that cannot be pinned leaves other bits"
+
 # ---- Errors of the hardware: memory that ECC cannot correct, once
 env CUDA_FAKE=devices=1,fail=cuStreamSynchronize:20:214 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 job.dump_folder=ecc recovery.enable=true \
     recovery.backoff_s=0.1 debug.trace=false >log 2>&1 || fail "after an error of the GPU: $(tail -n 3 log)"
