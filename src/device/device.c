@@ -140,7 +140,7 @@ tess_pool_stats tess_device_mem_stats(const tess_device *d, tess_pool pool)
 enum { PAGE = 4096 };
 
 /* Pages that are prepared for a device are nobody else's: a copy from a range that is prepared in part is an error. The
- * block of the pool is remembered in front of them. */
+ * block of the pool is remembered in front of them. Copies work, but slower, where the system refuses. */
 static tess_status alloc_pages(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
 {
     size_t whole = (bytes + PAGE - 1 + (bytes == 0)) / PAGE * PAGE;
@@ -148,11 +148,8 @@ static tess_status alloc_pages(tess_device *d, tess_pool pool, size_t bytes, con
     TESS_CHECK(bytes < SIZE_MAX - 3 * PAGE, TESS_E_NOMEM, "cannot allocate %zu bytes for %s", bytes, what);
     TESS_TRY(tess_mem_alloc(d->mem, pool, sizeof(block) + PAGE - 1 + whole, what, &block));
     void **pages = (void **)(((uintptr_t)block + sizeof(block) + PAGE - 1) / PAGE * PAGE);
-    tess_status status = d->table->pin(d, pages, whole);
-    if (status != TESS_OK) {
-        tess_mem_free(d->mem, block);
-        return status;
-    }
+    if (d->table->pin(d, pages, whole) != TESS_OK)
+        tess_error_clear();
     pages[-1] = block;
     *out = pages;
     return TESS_OK;

@@ -136,8 +136,10 @@ static void pinned_memory_is_whole_pages_and_freed(void)
     }
     size_t bytes = tess_mem_stats(test_mem(), TESS_POOL_COMM).bytes;
     EXPECT(bytes >= 4098);
-    EXPECT_FAILS(tess_device_alloc_pinned(d, TESS_POOL_COMM, 1, "staging", (void **)&last), TESS_E_INTERNAL, "cuda:0");
-    EXPECT_INT(tess_mem_stats(test_mem(), TESS_POOL_COMM).bytes, bytes);
+    EXPECT_OK(
+        tess_device_alloc_pinned(d, TESS_POOL_COMM, 1, "staging", (void **)&last)); /* refused, and done without */
+    EXPECT(tess_mem_stats(test_mem(), TESS_POOL_COMM).bytes > bytes);
+    tess_device_free_pinned(d, last);
     for (int i = 0; i < 3; i++)
         tess_device_free_pinned(d, x[i]);
     tess_device_free_pinned(d, NULL);
