@@ -21,6 +21,8 @@ size_t tess_device_close(tess_device **device)
         left += !b->freed;
         tess_mem_free(d->mem, b);
     }
+    if (d->log != NULL)
+        tess_device_unpin(d, d->log);
     d->table->close(d);
     *device = NULL;
     return left;
@@ -139,6 +141,12 @@ tess_pool_stats tess_device_mem_stats(const tess_device *d, tess_pool pool)
 
 enum { PAGE = 4096 };
 
+tess_status tess_device_memory_left(tess_device *d, size_t *bytes)
+{
+    *bytes = SIZE_MAX;
+    return d->table->memory_left != NULL ? d->table->memory_left(d, bytes) : TESS_OK;
+}
+
 /* Pages that are prepared for a device are nobody else's: a copy from a range that is prepared in part is an error. The
  * block of the pool is remembered in front of them. Copies work, but slower, where the system refuses. */
 static tess_status alloc_pages(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
@@ -234,6 +242,53 @@ tess_status tess_device_stream(tess_device *d, int n_threads, const char *kernel
 {
     *stream = NULL;
     return d->table->stream_create(d, n_threads, kernels, stream);
+}
+
+void tess_device_set_log(tess_device *d, tess_device_log *log)
+{
+    if (d->table->log_stream == NULL || log == NULL)
+        return;
+    memset(log, 0, sizeof(*log));
+    if (tess_device_pin(d, log, sizeof(*log)) == TESS_OK)
+        d->log = log;
+    else
+        tess_error_clear();
+}
+
+/* A stream beyond the log's room goes without. */
+static tess_stream_log *take_log(tess_device_log *log)
+{
+    for (int i = 0; i < TESS_LOG_STREAMS; i++)
+        if (atomic_exchange(&log->streams[i].is_used, 1) == 0)
+            return &log->streams[i];
+    return NULL;
+}
+
+void tess_stream_set_name(tess_stream *s, const char *name)
+{
+    tess_device *d = s->device;
+    if (d->log == NULL || s->log != NULL || (s->log = take_log(d->log)) == NULL)
+        return;
+    snprintf(s->log->name, sizeof(s->log->name), "%s", name);
+    tess_stream_log_unit(s->log, "", -1);
+    if (d->table->log_stream(s) == TESS_OK)
+        return;
+    tess_error_clear();
+    tess_stream_log_close(s);
+}
+
+void tess_stream_log_close(tess_stream *s)
+{
+    if (s->log == NULL)
+        return;
+    memset(s->log, 0, sizeof(*s->log));
+    s->log = NULL;
+}
+
+void tess_stream_set_unit(tess_stream *s, const char *unit, int number)
+{
+    if (s->log != NULL)
+        tess_stream_log_unit(s->log, unit, number);
 }
 
 tess_status tess_stream_copy(tess_stream *s, void *to, const void *from, size_t bytes)

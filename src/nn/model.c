@@ -4,6 +4,7 @@
 #include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "base/text/text.h"
+#include "device/device.h"
 #include "nn/models/family.h"
 
 static tess_status check_layers(int64_t L, const tess_model_part *part)
@@ -206,6 +207,13 @@ int64_t tess_model_unit_layer(const tess_model *model, int unit)
 {
     const tess_block *block = &model->blocks[unit];
     return block->kind == TESS_BLOCK_LAYER ? block->layer : -1;
+}
+
+void tess_model_name_unit(const tess_model *model, int unit, tess_stream *stream)
+{
+    static const char *const words[] = {
+        [TESS_BLOCK_EMBEDDING] = "embedding", [TESS_BLOCK_LAYER] = "layer", [TESS_BLOCK_HEAD] = "head"};
+    tess_stream_set_unit(stream, words[model->blocks[unit].kind], (int)tess_model_unit_layer(model, unit));
 }
 
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n)

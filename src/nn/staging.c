@@ -179,6 +179,26 @@ static int place_limit(const tess_staging *s, size_t bytes, tess_dtype dtype)
     return n < 2 || s->options.constant ? n : 2;
 }
 
+/* Of all places for values of a type: of each size as many as units share. */
+static size_t places_bytes(const tess_staging *s, tess_dtype dtype)
+{
+    size_t sum = 0;
+    for (int unit = 0; unit < tess_model_n_units(s->model); unit++) {
+        size_t bytes = unit_bytes(s, unit, dtype);
+        int n_before = 0;
+        for (int other = 0; other < unit; other++)
+            n_before += unit_bytes(s, other, dtype) == bytes;
+        sum += n_before < place_limit(s, bytes, dtype) ? bytes : 0;
+    }
+    return sum;
+}
+
+size_t tess_staging_bytes(const tess_model *model, const tess_staging_options *options)
+{
+    const tess_staging s = {.model = model, .options = *options};
+    return places_bytes(&s, options->dtype) + (options->constant ? 0 : places_bytes(&s, TESS_F32));
+}
+
 /* The unit's own, else the one of its size that was let go of first, once there are enough. */
 static tess_status take_place(tess_staging *s, tess_stage_place **list, int unit, tess_dtype dtype,
                               tess_stage_place **out)
@@ -209,6 +229,7 @@ static tess_status upload(tess_staging *s, tess_stage_place *place, int unit, co
     int first, n;
     char *at = place->data;
     tess_model_unit_params(s->model, unit, &first, &n);
+    tess_model_name_unit(s->model, unit, s->up);
     if (s->options.pins_params)
         TESS_TRY(pin_tensors(s, host, first, n, s->options.dtype));
     TESS_TRY(tess_event_wait(place->used, s->up));
@@ -281,6 +302,7 @@ static tess_status download_gradients(tess_staging *s, int unit)
     int first, n;
     tess_stage_place *place = s->grad_at[unit];
     tess_model_unit_params(s->model, unit, &first, &n);
+    tess_model_name_unit(s->model, unit, s->down);
     if (s->options.pins_grads)
         TESS_TRY(pin_tensors(s, (const void *const *)s->host_dw[unit], first, n, TESS_F32));
     TESS_TRY(tess_event_record(place->used, s->stream));
@@ -347,7 +369,10 @@ static tess_status build(tess_staging *s)
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, arrays[i].n, sizeof(void *), "staging", arrays[i].pointer));
     TESS_TRY(tess_device_stream(device, 1, NULL, &s->up));
-    return tess_device_stream(device, 1, NULL, &s->down);
+    TESS_TRY(tess_device_stream(device, 1, NULL, &s->down));
+    tess_stream_set_name(s->up, "upload");
+    tess_stream_set_name(s->down, "download");
+    return TESS_OK;
 }
 
 tess_status tess_staging_create(tess_stream *stream, const tess_model *model, const tess_hooks *inner,

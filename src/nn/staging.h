@@ -34,6 +34,9 @@ void tess_staging_destroy(tess_staging **staging);
 
 tess_hooks tess_staging_hooks(tess_staging *staging);
 
+/* Of the device's memory, once every unit has run. A unit whose gradients are never asked for takes less. */
+size_t tess_staging_bytes(const tess_model *model, const tess_staging_options *options);
+
 const tess_staging_pins *tess_staging_pinned(const tess_staging *staging);
 
 #endif

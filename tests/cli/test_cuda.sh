@@ -75,7 +75,14 @@ TESSERA_CPU=ref "$tessera" "${args[@]}" job.dump_folder=ref job.device=cpu >log 
 generate() { "$tessera" generate ref/model --prompt "the ship" --max-new-tokens 8 --temperature 0 --dtype float32 "$@" 2>notes; }
 TESSERA_CPU=ref generate --device cpu >want
 cmp -s want <(generate --device cuda:1) && [ -s want ] && pass "generation: the text of the CPU" || fail "generation: $(tail -n 2 notes)"
-expect "too little memory" 1 "a smaller training.local_batch_size" env CUDA_FAKE=memory=50000 "$tessera" "${args[@]}"
+expect "one policy" 0 "exactly on-policy" env TESSERA_DEVICE=cuda "$tessera" verify on-policy ref/model --against-kernels none --new-tokens 3
+bad "too many ranks for a GPU's memory" "device cuda:0 (Fake GPU A): 2 ranks on it would need" CUDA_FAKE=devices=1,memory=300000
+cp output refused
+expect "and how much there is, and what would help" 0 "293 KiB is free (a rank: activations" grep -F "fewer ranks a GPU, less of training.local_batch_size" refused
+bad "a GPU that is in use" "293 KiB is free: process $$ (bash) has 67.0 GiB of it (a rank" CUDA_FAKE=devices=1,memory=300000 NVML_FAKE=$$:71940702208
+bad "a busy GPU, and whose" "process $$ (bash) has 67.0 GiB of it: cuda:0 (Fake GPU A): create a context" \
+    CUDA_FAKE=devices=1,fail=cuDevicePrimaryCtxRetain:1:46 NVML_FAKE=$$:71940702208
+expect "too little memory" 1 "a smaller training.local_batch_size" env CUDA_FAKE=memory=50000 "$tessera" "${args[@]}" job.ignore_memory=true
 cp output refused
 expect "and how much there is" 0 "of 48.8 KiB free: cuda:0 (Fake GPU A): allocate: CUDA_ERROR_OUT_OF_MEMORY" cat refused
 
@@ -98,6 +105,22 @@ grep -q 'CUDA_ERROR_ECC_UNCORRECTABLE (214, .*reset the GPU (nvidia-smi -r).*all
     fail "an error of the GPU: $(tail -n 3 log)"
 grep -qxF 'device cuda:0 (Fake GPU A): kernels cuda' log && pass "the run says where it computes" || fail "where it computes: $(head -n 8 log)"
 cmp -s ref/model/model.safetensors ecc/model/model.safetensors && pass "and leaves the bits" || fail "an error of the GPU leaves other bits"
+
+# ---- A kernel, or a copy, that never ends
+hangs=(training.steps=6 checkpoint.enable=false comm.timeout_s=3 job.dump_folder=hung)
+expect "a kernel that hangs" 1 "of layer 1, enqueued " \
+    env TESSERA_FAR_STALL=1:attention_forward:5:3600 "$tessera" "${args[@]}" -n 2 job.device=far "${hangs[@]}"
+grep -qE "rank 1 never came to .* waiting for its device: stream compute: attention_forward of layer 1, .* has not finished; behind it [0-9]+ operations; rank 0 gave up" output &&
+    pass "rank, stream and operation are named at the end" || fail "a kernel that hangs: $(tail -n 5 output)"
+rm -f once
+expect "a GPU that hangs" 1 "waiting for its device: stream compute: one of " \
+    env CUDA_FAKE=devices=2,stuck=20 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 "${hangs[@]}"
+TESSERA_FAR_STALL=0:copy:40:3600 "$tessera" "${args[@]}" job.device=far "${hangs[@]}" >alone.log 2>&1 </dev/null &
+launcher=$!
+await $launcher has_text alone.log "rank 0 has kept the job waiting for [0-9.]+ s for its device; it is in phase .*, waiting for its device: stream [a-z]+: copy " &&
+    pass "a copy that hangs, of a rank alone" || fail "a copy that hangs: $(tail -n 3 alone.log)"
+kill $launcher
+wait $launcher 2>/dev/null
 
 # ---- Benches
 expect "bench kernels" 0 "stated   989.4 TFLOP/s in bf16" env CUDA_FAKE=devices=1 "$tessera" bench kernels --quick --device cuda --json=kernels.json --filter layernorm

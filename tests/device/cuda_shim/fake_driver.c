@@ -2,9 +2,10 @@
  * be is in the environment, CUDA_FAKE="devices=2,major=9,minor=0,version=13000,memory=1000000,fail=cuMemAlloc_v2:3:2":
  * the third call of that function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which
  * makes that file. pageable=BYTES: copies of so many bytes or more from or to memory of the host are refused unless it
- * is registered. As the real one does, it wants a copy's memory registered whole or not at all, honours
- * CUDA_VISIBLE_DEVICES, wants a context in each thread, does not work in a process that was forked after it had
- * started, nor any more after an error of a kernel or of the hardware. */
+ * is registered. stuck=N: from the Nth write of a queue on nothing is done any more. As the real one does, it wants a
+ * copy's memory registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants a context in each thread, does not
+ * work in a process that was forked after it had started, nor any more after an error of a kernel or of the hardware.
+ */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -308,7 +309,7 @@ static registration **find_registration(const char *at, size_t bytes)
 
 int fake_host_register(void *host, size_t bytes, unsigned flags)
 {
-    if ((uintptr_t)host % 4096 != 0 || bytes == 0 || bytes % 4096 != 0 || flags != 0)
+    if ((uintptr_t)host % 4096 != 0 || bytes == 0 || bytes % 4096 != 0 || flags != CUDA_REGISTER_MAPPED)
         return INVALID_VALUE;
     ANSWER(works("cuMemHostRegister_v2"));
     registration *r = malloc(sizeof(*r));
@@ -370,6 +371,32 @@ int fake_copy(cuda_address to, cuda_address from, size_t bytes, cuda_queue q)
     return 0;
 }
 
+int fake_host_address(cuda_address *memory, void *host, unsigned flags)
+{
+    pthread_mutex_lock(&lock);
+    bool found = flags == 0 && *find_registration(host, 1) != NULL;
+    pthread_mutex_unlock(&lock);
+    *memory = (cuda_address)(uintptr_t)host;
+    return found ? works("cuMemHostGetDevicePointer_v2") : INVALID_VALUE;
+}
+
+/* A queue that is stuck gets work, and does none of it. */
+static bool is_stuck;
+
+int fake_queue_write(cuda_queue q, cuda_address to, uint32_t value, unsigned flags)
+{
+    static long n_writes;
+    long stuck = setting("stuck", LONG_MAX);
+    uint32_t *at = (uint32_t *)(uintptr_t)to;
+    ANSWER(works("cuStreamWriteValue32_v2"));
+    if (q == NULL || flags != 0)
+        return INVALID_VALUE;
+    is_stuck = is_stuck || (++n_writes >= stuck && !was_given());
+    if (!is_stuck)
+        __atomic_store_n(at, value, __ATOMIC_RELEASE);
+    return 0;
+}
+
 int fake_fill(cuda_address to, unsigned char byte, size_t n, cuda_queue q)
 {
     ANSWER(works("cuMemsetD8Async"));
@@ -395,6 +422,8 @@ int fake_queue_destroy(cuda_queue q)
 
 int fake_queue_synchronize(cuda_queue q)
 {
+    while (is_stuck)
+        pause();
     if (q != NULL)
         end_copies(q, LONG_MAX);
     return works("cuStreamSynchronize");
@@ -451,6 +480,8 @@ int fake_ticket_query(cuda_ticket ticket)
 
 int fake_ticket_synchronize(cuda_ticket ticket)
 {
+    while (is_stuck)
+        pause();
     if (ticket != NULL && ticket->queue != NULL)
         end_copies(ticket->queue, ticket->n_copies);
     return ticket == NULL ? INVALID_VALUE : works("cuEventSynchronize");
