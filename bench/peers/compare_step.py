@@ -3,6 +3,7 @@
 
     python3 bench/peers/compare_step.py --tessera build/tessera --model gpt2-124m --batch 8 --micro 4 --seq 1024
     python3 bench/peers/compare_step.py --model llama-1b --batch 1 --micro 1 --recompute full --restart --ours 1x2
+    python3 bench/peers/compare_step.py --model gpt2-124m --batch 64 --micro 16 --device cuda
 
 Every variant of torch_step.py is started and warmed up, then steps of ours and of theirs alternate for --pairs turns
 (with --restart both start anew for every turn: for models that do not fit in memory twice). What counts is the ratio of
@@ -30,7 +31,8 @@ class Ours:
         self.report = None
         self.command = [args.tessera, "bench", "step", "--quick", "--json", "--model", model, "--batch",
                         str(args.batch), "--micro", str(args.micro), "--seq", str(args.seq), "-n", str(ranks),
-                        "--threads", str(threads), "--precision", args.precision, "--recompute", args.recompute]
+                        "--threads", str(threads), "--precision", args.precision, "--recompute", args.recompute,
+                        "--device", args.device]
 
     def step(self):
         done = subprocess.run(self.command, capture_output=True, text=True)
@@ -55,7 +57,8 @@ class Theirs:
         self.process = None
         self.command = [sys.executable, os.path.join(HERE, "torch_step.py"), "--serve", "--variant", variant, "--model",
                         model, "--batch", str(args.batch), "--micro", str(args.torch_micro), "--seq", str(args.seq),
-                        "--precision", args.precision, "--recompute", args.recompute, "--warm-up", str(args.warm_up)]
+                        "--precision", args.precision, "--recompute", args.recompute, "--warm-up", str(args.warm_up),
+                        "--device", args.device]
 
     def line(self):
         line = self.process.stdout.readline()
@@ -156,21 +159,26 @@ def parse():
     cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tessera", default="build/tessera", help="the binary (build/tessera)")
-    parser.add_argument("--model", default="gpt2-124m", help="gpt2-124m, llama-1b, llama-5m")
+    parser.add_argument("--model", default="gpt2-124m", help="gpt2-124m, gpt2-1.5b, llama-1b, llama-5m")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--micro", type=int, default=4, help="our rows of a micro-batch")
     parser.add_argument("--torch-micro", type=int, default=0, help="theirs (default: as few micro-batches as they can)")
     parser.add_argument("--seq", type=int, default=1024)
     parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
     parser.add_argument("--recompute", choices=("none", "full"), default="none")
-    parser.add_argument("--ours", default=f"{cores}x1,1x{cores}", help="ranks x threads, a comma between")
-    parser.add_argument("--variants", default="eager,compiled,fsdp2,fsdp2-compiled")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: one GPU, one process of each")
+    parser.add_argument("--ours", help="ranks x threads, a comma between (all cores as either; cuda: 1x1)")
+    parser.add_argument("--variants", help="of torch_step.py (all; cuda: compiled)")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=2, help="steps of theirs before the first turn")
     parser.add_argument("--restart", action="store_true", help="start theirs anew for every turn")
     parser.add_argument("--check", action="store_true", help="give both the same weights and compare the first losses")
     parser.add_argument("--json", metavar="FILE", help="write the result there")
-    return parser.parse_args()
+    args = parser.parse_args()
+    on_gpu = args.device == "cuda"
+    args.ours = args.ours or ("1x1" if on_gpu else f"{cores}x1,1x{cores}")
+    args.variants = args.variants or ("compiled" if on_gpu else "eager,compiled,fsdp2,fsdp2-compiled")
+    return args
 
 
 def main():

@@ -3,9 +3,10 @@
 
     python3 bench/peers/torch_step.py --model gpt2-124m --batch 8 --seq 1024 --micro 4 --variant compiled
     python3 bench/peers/torch_step.py --model llama-1b --batch 1 --micro 1 --recompute full --variant fsdp2
+    python3 bench/peers/torch_step.py --model llama-1b --batch 16 --micro 8 --variant compiled --device cuda
 
-Variants: eager and compiled run in one process with all threads; fsdp2 and fsdp2-compiled run one process a core with
-`fully_shard` over gloo (bf16 parameters, fp32 reduction). All have float32 master weights, fused AdamW (betas 0.9 0.95,
+Variants: eager and compiled run in one process with all threads, or on one GPU; fsdp2 and fsdp2-compiled run one process
+a core with `fully_shard` over gloo (bf16 parameters, fp32 reduction). All have float32 master weights, fused AdamW (betas 0.9 0.95,
 weight decay 0.1 but for norms and biases) and gradients clipped to 1.0.
 
 Prints a line "step N: SECONDS s, LOSS" for every step and a last line of JSON. With --serve it makes its first steps,
@@ -40,6 +41,9 @@ def named_config(name):
             rope_scaling={"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                           "original_max_position_embeddings": 8192},
             tie_word_embeddings=True, use_cache=False)
+    if name == "gpt2-1.5b":
+        return GPT2Config(n_embd=1600, n_layer=48, n_head=25, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+                          use_cache=False)
     if name == "llama-5m":
         return LlamaConfig(
             vocab_size=4096, hidden_size=256, intermediate_size=704, num_hidden_layers=6, num_attention_heads=4,
@@ -96,7 +100,7 @@ class Trainer:
         self.sharded = args.variant.startswith("fsdp2")
         self.rank = dist.get_rank() if self.sharded else 0
         self.world = dist.get_world_size() if self.sharded else 1
-        self.model = make_model(args.model)
+        self.model = make_model(args.model).to(args.device)
         self.vocab = self.model.config.vocab_size
         self.steps_done = 0
         if args.recompute == "full":
@@ -118,9 +122,9 @@ class Trainer:
 
     def micro_batch(self, index):
         """Loss summed over the target tokens of global micro-batch `index`."""
-        rows = tokens(index * self.args.micro, self.args.micro, self.args.seq, self.vocab)
+        rows = tokens(index * self.args.micro, self.args.micro, self.args.seq, self.vocab).to(self.args.device)
         autocast = self.args.precision == "bf16" and not self.sharded
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        with torch.autocast(self.args.device, torch.bfloat16, enabled=autocast):
             logits = self.run(input_ids=rows[:, :-1]).logits
         return F.cross_entropy(logits.float().view(-1, self.vocab), rows[:, 1:].reshape(-1), reduction="sum")
 
@@ -129,7 +133,7 @@ class Trainer:
         n_micro = args.batch // args.micro
         first = self.steps_done * n_micro
         n_tokens = args.batch * args.seq
-        total = torch.zeros((), dtype=torch.float64)
+        total = torch.zeros((), dtype=torch.float64, device=args.device)
         for s in range(n_micro // self.world):
             # fully_shard averages over ranks: the factor makes it the sum of all tokens, divided once.
             loss = self.micro_batch(first + s * self.world + self.rank)
@@ -173,6 +177,7 @@ def report(args, trainer, seconds, losses):
     print(json.dumps({"variant": args.variant, "model": args.model, "batch": args.batch, "seq": args.seq,
                       "micro": args.micro, "precision": args.precision, "recompute": args.recompute,
                       "ranks": trainer.world, "threads": torch.get_num_threads(), "torch": torch.__version__,
+                      "device": torch.cuda.get_device_name() if args.device == "cuda" else "cpu",
                       "seconds": median, "tokens_per_s": args.batch * args.seq / median, "first_loss": losses[0],
                       "last_loss": losses[-1]}), flush=True)
 
@@ -217,7 +222,7 @@ def start_ranks(args):
 def parse():
     cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="gpt2-124m", help="gpt2-124m, llama-1b, llama-5m or a Hugging Face folder")
+    parser.add_argument("--model", default="gpt2-124m", help="gpt2-124m, gpt2-1.5b, llama-1b, llama-5m or a Hugging Face folder")
     parser.add_argument("--variant", choices=VARIANTS, default="eager")
     parser.add_argument("--batch", type=int, default=8, help="rows of a step over all ranks")
     parser.add_argument("--micro", type=int, default=0, help="rows of a micro-batch (default: as few as the ranks allow)")
@@ -228,11 +233,14 @@ def parse():
     parser.add_argument("--ranks", type=int, default=cores, help="of the fsdp2 variants")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--port", type=int, default=29571)
     parser.add_argument("--serve", action="store_true", help="a step for every line \"go\" on standard input")
     parser.add_argument("--save", metavar="FOLDER", help="write the initial weights there and end")
     args = parser.parse_args()
     ranks = args.ranks if args.variant.startswith("fsdp2") else 1
+    if args.device == "cuda" and args.variant.startswith("fsdp2"):
+        parser.error("--device cuda is one process on one GPU: --variant eager or compiled")
     args.micro = args.micro or max(1, args.batch // ranks)
     if args.batch % (args.micro * ranks) != 0:
         parser.error(f"--batch {args.batch} is not a multiple of {args.micro} rows on {ranks} ranks")

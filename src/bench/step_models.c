@@ -13,6 +13,10 @@ static const struct {
     {"gpt2-124m", "{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", \"vocab_size\": 50257, "
                   "\"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, \"n_positions\": 1024, "
                   "\"layer_norm_epsilon\": 1e-05, \"initializer_range\": 0.02}"},
+    /* openai-community/gpt2-xl */
+    {"gpt2-1.5b", "{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\", \"vocab_size\": 50257, "
+                  "\"n_embd\": 1600, \"n_layer\": 48, \"n_head\": 25, \"n_positions\": 1024, "
+                  "\"layer_norm_epsilon\": 1e-05, \"initializer_range\": 0.02}"},
     /* meta-llama/Llama-3.2-1B */
     {"llama-1b",
      "{\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": \"llama\", \"vocab_size\": 128256, "

@@ -139,6 +139,11 @@ int64_t tess_runtime_life(const tess_runtime *rt)
     return 1 + (int64_t)atomic_load(&rt->job.header->epoch);
 }
 
+tess_device_log *tess_runtime_device_log(const tess_runtime *rt)
+{
+    return tess_job_device_log(&rt->job, rt->rank);
+}
+
 bool tess_runtime_stop_requested(const tess_runtime *rt)
 {
     return atomic_load_explicit(&rt->job.header->stop, memory_order_relaxed) == JOB_STOP_NOW;

@@ -3,6 +3,7 @@
 #define TESS_COMM_SEAT_H
 
 #include "tessera/runtime.h"
+#include "trace/stream_log.h"
 
 /* As tess_runtime_create, without an observer (comm/work.h). */
 tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runtime **runtime);
@@ -11,6 +12,8 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
 const char *tess_runtime_kernels_vote(const tess_runtime *runtime);
 /* 1 + the number of restarts of the job. */
 int64_t tess_runtime_life(const tess_runtime *runtime);
+/* For tess_device_set_log: this rank's part of the job's memory, where the watchdog reads it. */
+tess_device_log *tess_runtime_device_log(const tess_runtime *runtime);
 
 /* Sets the tuning table for the next operations between hosts (hosts/choice.h). All ranks set the same table between
  * the same operations. Takes ownership of `tuning` (NULL: none) and gives the caller the previous table. */

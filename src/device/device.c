@@ -21,6 +21,8 @@ size_t tess_device_close(tess_device **device)
         left += !b->freed;
         tess_mem_free(d->mem, b);
     }
+    if (d->log != NULL)
+        tess_device_unpin(d, d->log);
     d->table->close(d);
     *device = NULL;
     return left;
@@ -137,21 +139,25 @@ tess_pool_stats tess_device_mem_stats(const tess_device *d, tess_pool pool)
     return tess_mem_stats(d->counted, pool);
 }
 
+enum { PAGE = 4096 };
+
+tess_status tess_device_memory_left(tess_device *d, size_t *bytes)
+{
+    *bytes = SIZE_MAX;
+    return d->table->memory_left != NULL ? d->table->memory_left(d, bytes) : TESS_OK;
+}
+
 /* Pages that are prepared for a device are nobody else's: a copy from a range that is prepared in part is an error. The
- * block of the pool is remembered in front of them. */
+ * block of the pool is remembered in front of them. Copies work, but slower, where the system refuses. */
 static tess_status alloc_pages(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
 {
-    enum { PAGE = 4096 };
     size_t whole = (bytes + PAGE - 1 + (bytes == 0)) / PAGE * PAGE;
     void *block;
     TESS_CHECK(bytes < SIZE_MAX - 3 * PAGE, TESS_E_NOMEM, "cannot allocate %zu bytes for %s", bytes, what);
     TESS_TRY(tess_mem_alloc(d->mem, pool, sizeof(block) + PAGE - 1 + whole, what, &block));
     void **pages = (void **)(((uintptr_t)block + sizeof(block) + PAGE - 1) / PAGE * PAGE);
-    tess_status status = d->table->pin(d, pages, whole);
-    if (status != TESS_OK) {
-        tess_mem_free(d->mem, block);
-        return status;
-    }
+    if (d->table->pin(d, pages, whole) != TESS_OK)
+        tess_error_clear();
     pages[-1] = block;
     *out = pages;
     return TESS_OK;
@@ -173,11 +179,116 @@ void tess_device_free_pinned(tess_device *d, void *host)
     tess_mem_free(d->mem, d->table->unpin != NULL ? ((void **)host)[-1] : host);
 }
 
+/* Where the range that meets [pages, pages + bytes) is linked, or could be. */
+static tess_pinned **find_pinned(tess_device *d, const char *pages, size_t bytes)
+{
+    tess_pinned **at = &d->pinned;
+    while (*at != NULL && (pages + bytes <= (*at)->pages || pages >= (*at)->pages + (*at)->bytes))
+        at = &(*at)->next;
+    return at;
+}
+
+static tess_status pin_locked(tess_device *d, char *pages, size_t bytes)
+{
+    tess_pinned *p = *find_pinned(d, pages, bytes);
+    if (p != NULL) {
+        TESS_CHECK(pages >= p->pages && pages + bytes <= p->pages + p->bytes, TESS_E_INVALID,
+                   "device %s: %zu bytes of the host's memory at %p are pinned in part", d->properties.name, bytes,
+                   (void *)pages);
+        p->n_users++;
+        return TESS_OK;
+    }
+    TESS_TRY(tess_mem_alloc(d->mem, TESS_POOL_MISC, sizeof(*p), "pinned memory", (void **)&p));
+    tess_status status = d->table->pin(d, pages, bytes);
+    if (status != TESS_OK) {
+        tess_mem_free(d->mem, p);
+        return status;
+    }
+    *p = (tess_pinned){.next = d->pinned, .pages = pages, .bytes = bytes, .n_users = 1};
+    d->pinned = p;
+    return TESS_OK;
+}
+
+tess_status tess_device_pin(tess_device *d, void *host, size_t bytes)
+{
+    if (d->table->pin == NULL || bytes == 0)
+        return TESS_OK;
+    char *pages = (char *)((uintptr_t)host / PAGE * PAGE);
+    size_t whole = ((size_t)((char *)host - pages) + bytes + PAGE - 1) / PAGE * PAGE;
+    pthread_mutex_lock(&d->lock);
+    tess_status status = pin_locked(d, pages, whole);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+void tess_device_unpin(tess_device *d, void *host)
+{
+    if (d->table->pin == NULL)
+        return;
+    pthread_mutex_lock(&d->lock);
+    tess_pinned **at = find_pinned(d, host, 1), *p = *at;
+    if (p == NULL)
+        __builtin_trap(); /* unpinned twice: pages that the device may still copy would be given back */
+    if (--p->n_users == 0) {
+        *at = p->next;
+        d->table->unpin(d, p->pages);
+        tess_mem_free(d->mem, p);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
 /* ---- Streams ---- */
 tess_status tess_device_stream(tess_device *d, int n_threads, const char *kernels, tess_stream **stream)
 {
     *stream = NULL;
     return d->table->stream_create(d, n_threads, kernels, stream);
+}
+
+void tess_device_set_log(tess_device *d, tess_device_log *log)
+{
+    if (d->table->log_stream == NULL || log == NULL)
+        return;
+    memset(log, 0, sizeof(*log));
+    if (tess_device_pin(d, log, sizeof(*log)) == TESS_OK)
+        d->log = log;
+    else
+        tess_error_clear();
+}
+
+/* A stream beyond the log's room goes without. */
+static tess_stream_log *take_log(tess_device_log *log)
+{
+    for (int i = 0; i < TESS_LOG_STREAMS; i++)
+        if (atomic_exchange(&log->streams[i].is_used, 1) == 0)
+            return &log->streams[i];
+    return NULL;
+}
+
+void tess_stream_set_name(tess_stream *s, const char *name)
+{
+    tess_device *d = s->device;
+    if (d->log == NULL || s->log != NULL || (s->log = take_log(d->log)) == NULL)
+        return;
+    snprintf(s->log->name, sizeof(s->log->name), "%s", name);
+    tess_stream_log_unit(s->log, "", -1);
+    if (d->table->log_stream(s) == TESS_OK)
+        return;
+    tess_error_clear();
+    tess_stream_log_close(s);
+}
+
+void tess_stream_log_close(tess_stream *s)
+{
+    if (s->log == NULL)
+        return;
+    memset(s->log, 0, sizeof(*s->log));
+    s->log = NULL;
+}
+
+void tess_stream_set_unit(tess_stream *s, const char *unit, int number)
+{
+    if (s->log != NULL)
+        tess_stream_log_unit(s->log, unit, number);
 }
 
 tess_status tess_stream_copy(tess_stream *s, void *to, const void *from, size_t bytes)

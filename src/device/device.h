@@ -17,11 +17,13 @@
 #include <pthread.h>
 
 #include "device/stream.h"
+#include "trace/stream_log.h"
 
 typedef struct tess_event tess_event;
 
 typedef struct tess_device_properties {
     char name[64];       /* "cpu", "far", "cuda:0 (NVIDIA H100 PCIe)" */
+    char place[32];      /* "0000:10:00.0": the same for all processes of the host that use it; "": it is this one's */
     bool host_memory;    /* the host may touch its memory, and whatever is called is complete on return */
     size_t memory_bytes; /* 0: unknown */
     bool peers;          /* memory can be shown to other processes */
@@ -67,6 +69,11 @@ typedef struct tess_device_table {
     tess_status (*peer_import)(tess_device *device, const tess_peer_handle *handle, size_t bytes, void **out);
     void (*peer_release)(tess_device *device, void *memory, size_t bytes);
 
+    /* NULL: it is not known. */
+    tess_status (*memory_left)(tess_device *device, size_t *bytes);
+    /* From here on the device writes how far the stream has come to stream->log. NULL: it cannot. */
+    tess_status (*log_stream)(tess_stream *stream);
+
     void (*close)(tess_device *device);
 } tess_device_table;
 
@@ -81,6 +88,14 @@ typedef struct tess_device_block {
     char what[64];
 } tess_device_block;
 
+/* Memory of the host that is pinned. */
+typedef struct tess_pinned {
+    struct tess_pinned *next;
+    char *pages;
+    size_t bytes; /* whole pages */
+    int n_users;
+} tess_pinned;
+
 /* A device that needs more puts this first in its own structure. */
 struct tess_device {
     const tess_device_table *table;
@@ -89,6 +104,8 @@ struct tess_device {
     tess_mem *counted; /* counts the device's memory in the same pools; the host's own: `mem` */
     pthread_mutex_t lock;
     tess_device_block *_Atomic blocks;
+    tess_pinned *pinned;
+    tess_device_log *log; /* NULL: none is kept */
 };
 
 /* Opens "cpu", "far", "cuda" or "cuda:1"; NULL: what the environment's TESSERA_DEVICE names, else "cpu". `mem` is the
@@ -109,10 +126,21 @@ tess_status tess_device_alloc(tess_device *device, tess_pool pool, size_t bytes,
 /* Waits for what is enqueued on the device; NULL is fine. */
 void tess_device_free(tess_device *device, void *memory);
 tess_pool_stats tess_device_mem_stats(const tess_device *device, tess_pool pool);
+/* Memory that nobody uses, of this process or another; SIZE_MAX: it is not known. */
+tess_status tess_device_memory_left(tess_device *device, size_t *bytes);
 
 /* Memory of the host that the device copies from and to at full speed, counted in the host's pool. */
 tess_status tess_device_alloc_pinned(tess_device *device, tess_pool pool, size_t bytes, const char *what, void **out);
 void tess_device_free_pinned(tess_device *device, void *host);
+
+/* The same for memory that is there already: the pages of [host, host + bytes), on which nothing else lies that the
+ * device copies, get ready for copies at full speed, and stay in memory. Where they are pinned already this counts one
+ * user more. Before the memory is freed there is an unpin for each pin, with an address in it, which waits for the
+ * device when it is the last. On a device that needs no preparation both do nothing.
+ * TESS_E_INVALID: a part of the range is pinned, with other ends; else the system has refused, and copies work, but
+ * slower. */
+tess_status tess_device_pin(tess_device *device, void *host, size_t bytes);
+void tess_device_unpin(tess_device *device, void *host);
 
 /* ---- Streams ---- */
 /* A stream of the device. n_threads: of the host, for its loops. `kernels` as in tess_kernels_select. */
@@ -133,6 +161,15 @@ tess_status tess_fetch(tess_stream *stream, void *to, const void *from, size_t b
 tess_status tess_view(tess_stream *stream, const void *from, size_t bytes, void *room, const void **seen);
 /* Waits until all that is enqueued is done. */
 tess_status tess_stream_synchronize(tess_stream *stream);
+
+/* ---- What streams do, for others to see ---- */
+/* The device's streams write to `log`, whole pages that outlive the device, zeroed here. Before any stream has a name.
+ * A device that cannot say how far it has come keeps none. */
+void tess_device_set_log(tess_device *device, tess_device_log *log);
+/* From here on what the stream is given is logged under this name ("compute"), where the device has a log. */
+void tess_stream_set_name(tess_stream *stream, const char *name);
+/* What comes next belongs to this unit: a static text ("layer"), and its number, -1: none. */
+void tess_stream_set_unit(tess_stream *stream, const char *unit, int number);
 
 /* ---- Events ---- */
 tess_status tess_event_create(tess_device *device, tess_event **event);

@@ -9,6 +9,7 @@ struct tess_stream {
     tess_device *device;
     tess_threads *threads;
     tess_mem *mem;
+    tess_stream_log *log;                         /* NULL: none is kept */
     void *scratch, *outer_scratch, *wide_scratch; /* one block each, see tess_stream_scratch */
     size_t scratch_bytes, outer_scratch_bytes, wide_scratch_bytes;
 };
@@ -24,5 +25,8 @@ tess_status tess_stream_scratch(tess_stream *stream, size_t bytes, void **scratc
 /* The same for a kernel that calls others: apart from theirs. Widened operands (widen.c) are apart from both. */
 tess_status tess_stream_outer_scratch(tess_stream *stream, size_t bytes, void **scratch);
 tess_status tess_stream_wide_scratch(tess_stream *stream, size_t bytes, void **scratch);
+
+/* Before the stream is destroyed, once all that it was given is done. */
+void tess_stream_log_close(tess_stream *stream);
 
 #endif

@@ -61,9 +61,20 @@ static void describe_silence(const tess_job *job, int rank, char *text, size_t s
         snprintf(text, size, ", nothing heard of host %s for %.1f s (down, or the link is cut)", host->name, heard_s);
 }
 
+size_t tess_board_describe_device(const tess_job *job, int rank, char *text, size_t size, uint64_t *since_ns)
+{
+    text[0] = '\0';
+    *since_ns = 0;
+    return job->rows[rank].host != (int32_t)job->header->host
+               ? 0
+               : tess_device_log_describe(tess_job_device_log(job, rank), tess_os_now_ns(), 1, text, size, since_ns);
+}
+
 const char *tess_board_describe(const tess_job *job, int rank, char *text, size_t size)
 {
     tess_board_copy copy;
+    char device[200];
+    uint64_t since_ns;
     tess_board_export(&job->rows[rank], &copy);
     size_t at = describe_host(job, rank, text, size);
     if (copy.state == JOB_RANK_ABSENT) {
@@ -75,6 +86,8 @@ const char *tess_board_describe(const tess_job *job, int rank, char *text, size_
     if (copy.run_state == 'T' || copy.run_state == 't')
         at = tess_text_add(text, size, at, ", is stopped (state %c)", (char)copy.run_state);
     at = tess_text_add(text, size, at, ", last seen %.1f s ago", (double)copy.age_ns * 1e-9);
+    if (tess_board_describe_device(job, rank, device, sizeof(device), &since_ns) > 0)
+        at = tess_text_add(text, size, at, "; of its device, %s", device);
     describe_silence(job, rank, text + at, size - at);
     return text;
 }

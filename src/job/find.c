@@ -20,7 +20,7 @@ static const char memory_name[] = "/memfd:tessera";
 /* ---- Inspecting a descriptor ---- */
 typedef enum memory_kind { NO_JOB, OTHER_VERSION, A_JOB } memory_kind;
 
-/* Header, board and rings must follow each other inside the file, even when a broken program wrote the header. */
+/* Header, board, rings and logs must follow each other inside the file, even when a broken program wrote the header. */
 static bool fits(const tess_job_header *h, uint64_t file_bytes)
 {
     uint64_t world = h->world;
@@ -29,7 +29,9 @@ static bool fits(const tess_job_header *h, uint64_t file_bytes)
            h->rows >= sizeof(tess_job_header) && h->rows % 64 == 0 && h->rings % 64 == 0 && h->ring_bytes % 64 == 0 &&
            h->rows <= h->rings && h->rings - h->rows >= world * sizeof(tess_job_row) &&
            h->ring_bytes >= tess_trace_bytes(JOB_RING_EVENTS) && h->ring_bytes <= h->heap && h->rings <= h->heap &&
-           h->heap - h->rings >= world * h->ring_bytes;
+           h->device_logs % JOB_PAGE == 0 && h->rings <= h->device_logs && h->device_logs <= h->heap &&
+           h->device_logs - h->rings >= world * h->ring_bytes &&
+           h->heap - h->device_logs >= world * sizeof(tess_device_log);
 }
 
 /* Reads before mapping: a job still being created, or other memory, is not worth a map. */

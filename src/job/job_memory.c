@@ -26,6 +26,9 @@ static tess_status begin(tess_job *job)
     return TESS_OK;
 }
 
+/* Of one rank: whole pages. */
+static const uint64_t device_log_bytes = (sizeof(tess_device_log) + JOB_PAGE - 1) / JOB_PAGE * JOB_PAGE;
+
 tess_status tess_job_create(int world, tess_job *job)
 {
     TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible", world,
@@ -33,7 +36,8 @@ tess_status tess_job_create(int world, tess_job *job)
     uint64_t rows = round_up(sizeof(tess_job_header), JOB_PAGE);
     uint64_t rings = round_up(rows + (uint64_t)world * sizeof(tess_job_row), JOB_PAGE);
     uint64_t ring_bytes = tess_trace_bytes(JOB_RING_EVENTS);
-    uint64_t heap = round_up(rings + (uint64_t)world * ring_bytes, JOB_HUGE_PAGE);
+    uint64_t device_logs = round_up(rings + (uint64_t)world * ring_bytes, JOB_PAGE);
+    uint64_t heap = round_up(device_logs + (uint64_t)world * device_log_bytes, JOB_HUGE_PAGE);
     /* Windows come and go, and address space must not fragment before memory runs out: it is eight times as large. */
     uint64_t limit = tess_os_memory_bytes(), bytes = heap + round_up(limit * 8, JOB_HUGE_PAGE);
 
@@ -54,6 +58,7 @@ tess_status tess_job_create(int world, tess_job *job)
     h->rows = rows;
     h->rings = rings;
     h->ring_bytes = ring_bytes;
+    h->device_logs = device_logs;
     h->heap = heap;
     h->heap_limit = limit;
     job->rows = (tess_job_row *)(job->base + rows);
@@ -114,6 +119,11 @@ void tess_job_close(tess_job *job, bool close_fd)
     if (close_fd)
         tess_os_close(&job->fd);
     *job = (tess_job){.fd = -1};
+}
+
+tess_device_log *tess_job_device_log(const tess_job *job, int rank)
+{
+    return (tess_device_log *)(job->base + job->header->device_logs + (uint64_t)rank * device_log_bytes);
 }
 
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank)

@@ -1,7 +1,7 @@
 /* A job's shared memory on one host: one sparse memfd, created by the launcher, or by the host's first rank when MPI
  * started the job. Every rank of the host maps all of it.
  *
- *     header | board (a row a rank) | event rings | heap: windows, shared memory, teams
+ *     header | board (a row a rank) | event rings | logs of devices | heap: windows, shared memory, teams
  *
  * A job over several hosts has one of these on each. The board has rows for all ranks of the job. Rows of other hosts'
  * ranks are copies, which the host's agent (agent/) updates every tenth of a second.
@@ -19,9 +19,10 @@
 #include "tessera/memory.h"
 #include "tessera/types.h"
 #include "trace/notice.h"
+#include "trace/stream_log.h"
 
 enum {
-    JOB_VERSION = 10,
+    JOB_VERSION = 11,
     JOB_MAX_RANKS = 512, /* of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* steps */
@@ -141,9 +142,9 @@ typedef enum tess_diagnosis_state {
 typedef struct tess_job_header {
     char magic[8]; /* JOB_MAGIC */
     uint32_t version, world;
-    uint32_t n_hosts, host;                 /* of the job; index of this one */
-    uint64_t bytes;                         /* of the whole memory */
-    uint64_t rows, rings, ring_bytes, heap; /* offsets */
+    uint32_t n_hosts, host;                              /* of the job; index of this one */
+    uint64_t bytes;                                      /* of the whole memory */
+    uint64_t rows, rings, ring_bytes, device_logs, heap; /* offsets */
     uint64_t world_team;  /* offset of the world team's shared state, 0: the host's first rank has not created it yet */
     int32_t launcher_pid; /* ancestor of all ranks of the host; 0: none (a job of one) */
     _Atomic uint32_t agent_state; /* tess_agent_state */
@@ -187,6 +188,9 @@ void tess_job_close(tess_job *job, bool close_fd);
 
 /* The event ring of `rank` in this memory; unused when there is a trace folder. */
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank);
+
+/* What the streams of the rank's device do: whole pages. The rank writes them, and its device. */
+tess_device_log *tess_job_device_log(const tess_job *job, int rank);
 
 /* The first rank of this host: its warden finds the diagnosis for the host, and is its agent. */
 int tess_job_first_rank(const tess_job *job);
@@ -250,6 +254,10 @@ size_t tess_board_describe_phase(const tess_board_copy *copy, char *text, size_t
 /* "after all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3)". The caller puts "is " in front.
  * Returns its length. */
 size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t size);
+/* "stream compute: attention of layer 3, enqueued 12.3 s ago, has not finished; behind it 41 operations"; "" where the
+ * rank is of another host, or its device has done what is older than a second. Returns its length; *since_ns: when it
+ * was enqueued, 0: "". */
+size_t tess_board_describe_device(const tess_job *job, int rank, char *text, size_t size, uint64_t *since_ns);
 /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 of team ...", "rank 3 on host h2 ...". */
 const char *tess_board_describe_end(const tess_job *job, int rank, char *text, size_t size);
 

@@ -118,6 +118,8 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
 {
     const bool keeps = r->batch != NULL && aim == FOR_BACKWARD;
     tess_layer_call call = call_of(e, r->batch, unit);
+    if (r->batch != NULL)
+        tess_model_name_unit(e->model, unit, e->stream);
     if (keeps)
         TESS_TRY(tess_executor_page_forward(e, r, unit));
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, unit, &call.w));
@@ -223,6 +225,8 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     bool embeds = call.block->kind == TESS_BLOCK_EMBEDDING;
     bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
     if (r->batch != NULL)
+        tess_model_name_unit(e->model, unit, e->stream);
+    if (r->batch != NULL)
         TESS_TRY(tess_executor_page_backward(e, r, unit, b->part));
     if (b->part == TESS_BACKWARD_INPUT) {
         TESS_TRY(backward_input(e, &call, m, &work));
@@ -311,6 +315,7 @@ static tess_status train_head(tess_executor *e, const tess_range *r, const tess_
     const tess_layer_work work = work_of(e, r, last.unit, b->din);
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, last.unit, &last.w));
     if (r->batch != NULL) {
+        tess_model_name_unit(e->model, last.unit, e->stream);
         TESS_TRY(final_norm(e, &last, saved));
         tess_layer_show(&last, "final norm", tess_own_part(&last, e->work.y), last.config->hidden_size);
     }
@@ -493,6 +498,7 @@ static tess_status evaluate_head(tess_executor *e, const tess_range *r, const he
     tess_layer_call call = call_of(e, r->batch, e->model->n_units - 1);
     bool tied = e->model->blocks[0].tied;
     TESS_TRY(e->hooks.pre_forward(e->hooks.self, call.unit, &call.w));
+    tess_model_name_unit(e->model, call.unit, e->stream);
     TESS_TRY(final_norm(e, &call, &tess_executor_memory(e, r->slot, call.unit)->saved));
     tess_layer_show(&call, "final norm", tess_own_part(&call, e->work.y), call.config->hidden_size);
     if (task->values != NULL)

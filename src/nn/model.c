@@ -4,6 +4,7 @@
 #include "base/core/flat.h"
 #include "base/core/rng.h"
 #include "base/text/text.h"
+#include "device/device.h"
 #include "nn/models/family.h"
 
 static tess_status check_layers(int64_t L, const tess_model_part *part)
@@ -227,6 +228,13 @@ bool tess_model_owns_rows(const tess_model *model, int index)
 {
     const tess_block *block = &model->blocks[model->params[index].unit];
     return block->kind == TESS_BLOCK_LAYER && tess_block_owns_rows(block, index - block->first);
+}
+
+void tess_model_name_unit(const tess_model *model, int unit, tess_stream *stream)
+{
+    static const char *const words[] = {
+        [TESS_BLOCK_EMBEDDING] = "embedding", [TESS_BLOCK_LAYER] = "layer", [TESS_BLOCK_HEAD] = "head"};
+    tess_stream_set_unit(stream, words[model->blocks[unit].kind], (int)tess_model_unit_layer(model, unit));
 }
 
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n)

@@ -82,6 +82,8 @@ int tess_model_n_units(const tess_model *model);
 bool tess_model_owns_rows(const tess_model *model, int index);
 const char *tess_model_unit_name(const tess_model *model, int unit);
 int64_t tess_model_unit_layer(const tess_model *model, int unit); /* its number in the whole model; -1: no layer */
+/* What the stream is given next is the unit's, for the log of its device. */
+void tess_model_name_unit(const tess_model *model, int unit, tess_stream *stream);
 /* Parameters of a unit are contiguous: [first, first + n). */
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n);
 int64_t tess_model_count(const tess_model *model); /* parameters in all */

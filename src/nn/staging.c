@@ -2,6 +2,8 @@
  * in two: one computes while the next is copied. */
 #include "nn/staging.h"
 
+#include <stdio.h>
+
 #include "device/device.h"
 
 typedef struct tess_stage_place {
@@ -13,6 +15,13 @@ typedef struct tess_stage_place {
     uint64_t released;
     tess_event *copied, *used;
 } tess_stage_place;
+
+/* Memory of the host that was met, whole or in part. */
+typedef struct staging_range {
+    struct staging_range *next;
+    char *begin, *end;
+    bool pinned; /* else the system has refused */
+} staging_range;
 
 struct tess_staging {
     tess_stream *stream, *up, *down;
@@ -26,6 +35,8 @@ struct tess_staging {
     const void *const **host_w; /* (n_units) the inner hooks' */
     float *const **host_dw;
     uint64_t n_released;
+    staging_range *ranges;
+    tess_staging_pins pins;
 };
 
 static size_t aligned(size_t bytes)
@@ -46,6 +57,88 @@ static size_t unit_bytes(const tess_staging *s, int unit, tess_dtype dtype)
     for (int i = first; i < first + n; i++)
         bytes += aligned(param_bytes(s, i, dtype));
     return bytes;
+}
+
+/* ---- Pinned memory of the host ---- */
+/* Blocks from this size on lie on pages of their own (tessera/memory.h). */
+enum { LEAST_PINNED = 4 << 20, PAGE = 4096 };
+
+static void count_pinned(tess_staging *s, const staging_range *r, int sign)
+{
+    size_t *bytes = r->pinned ? &s->pins.pinned_bytes : &s->pins.refused_bytes;
+    *bytes += (size_t)(sign * (r->end - r->begin));
+}
+
+/* Copies work without, so a refusal is no error. */
+static void pin_range(tess_staging *s, staging_range *r)
+{
+    r->pinned = tess_device_pin(tess_stream_device(s->stream), r->begin, (size_t)(r->end - r->begin)) == TESS_OK;
+    if (!r->pinned && s->pins.refusal[0] == '\0')
+        snprintf(s->pins.refusal, sizeof(s->pins.refusal), "%s", tess_error_message());
+    if (!r->pinned)
+        tess_error_clear();
+    count_pinned(s, r, 1);
+}
+
+static void unpin_range(tess_staging *s, const staging_range *r)
+{
+    if (r->pinned)
+        tess_device_unpin(tess_stream_device(s->stream), r->begin);
+    count_pinned(s, r, -1);
+}
+
+/* Units of a size class take turns in one memory, and may be larger than those that were there before. */
+static tess_status meet_range(tess_staging *s, char *begin, char *end)
+{
+    staging_range *r = s->ranges;
+    if ((uintptr_t)begin % PAGE != 0 || end - begin < LEAST_PINNED)
+        return TESS_OK;
+    while (r != NULL && r->begin != begin)
+        r = r->next;
+    if (r == NULL) {
+        TESS_TRY(tess_mem_alloc(tess_stream_mem(s->stream), TESS_POOL_MISC, sizeof(*r), "staging", (void **)&r));
+        *r = (staging_range){.next = s->ranges, .begin = begin, .end = begin};
+        s->ranges = r;
+    }
+    if (end <= r->end)
+        return TESS_OK;
+    unpin_range(s, r);
+    r->end = end;
+    pin_range(s, r);
+    return TESS_OK;
+}
+
+/* The memory of a unit's n tensors: NULL, or behind each other, with less than a page between them. */
+static tess_status pin_tensors(tess_staging *s, const void *const *tensors, int first, int n, tess_dtype dtype)
+{
+    const char *begin = NULL, *end = NULL;
+    for (int i = 0; i < n; i++) {
+        const char *at = tensors[i];
+        if (at == NULL)
+            continue;
+        if (begin == NULL)
+            begin = end = at;
+        if (at < end || at - end >= PAGE)
+            return TESS_OK;
+        end = at + param_bytes(s, first + i, dtype);
+    }
+    return begin != NULL ? meet_range(s, (char *)(uintptr_t)begin, (char *)(uintptr_t)end) : TESS_OK;
+}
+
+/* Newest first. */
+static void unpin_all(tess_staging *s)
+{
+    while (s->ranges != NULL) {
+        staging_range *r = s->ranges;
+        s->ranges = r->next;
+        unpin_range(s, r);
+        tess_mem_free(tess_stream_mem(s->stream), r);
+    }
+}
+
+const tess_staging_pins *tess_staging_pinned(const tess_staging *s)
+{
+    return &s->pins;
 }
 
 /* ---- Places ---- */
@@ -86,6 +179,26 @@ static int place_limit(const tess_staging *s, size_t bytes, tess_dtype dtype)
     return n < 2 || s->options.constant ? n : 2;
 }
 
+/* Of all places for values of a type: of each size as many as units share. */
+static size_t places_bytes(const tess_staging *s, tess_dtype dtype)
+{
+    size_t sum = 0;
+    for (int unit = 0; unit < tess_model_n_units(s->model); unit++) {
+        size_t bytes = unit_bytes(s, unit, dtype);
+        int n_before = 0;
+        for (int other = 0; other < unit; other++)
+            n_before += unit_bytes(s, other, dtype) == bytes;
+        sum += n_before < place_limit(s, bytes, dtype) ? bytes : 0;
+    }
+    return sum;
+}
+
+size_t tess_staging_bytes(const tess_model *model, const tess_staging_options *options)
+{
+    const tess_staging s = {.model = model, .options = *options};
+    return places_bytes(&s, options->dtype) + (options->constant ? 0 : places_bytes(&s, TESS_F32));
+}
+
 /* The unit's own, else the one of its size that was let go of first, once there are enough. */
 static tess_status take_place(tess_staging *s, tess_stage_place **list, int unit, tess_dtype dtype,
                               tess_stage_place **out)
@@ -116,6 +229,9 @@ static tess_status upload(tess_staging *s, tess_stage_place *place, int unit, co
     int first, n;
     char *at = place->data;
     tess_model_unit_params(s->model, unit, &first, &n);
+    tess_model_name_unit(s->model, unit, s->up);
+    if (s->options.pins_params)
+        TESS_TRY(pin_tensors(s, host, first, n, s->options.dtype));
     TESS_TRY(tess_event_wait(place->used, s->up));
     for (int i = 0; i < n; i++) {
         size_t bytes = param_bytes(s, first + i, s->options.dtype);
@@ -186,6 +302,9 @@ static tess_status download_gradients(tess_staging *s, int unit)
     int first, n;
     tess_stage_place *place = s->grad_at[unit];
     tess_model_unit_params(s->model, unit, &first, &n);
+    tess_model_name_unit(s->model, unit, s->down);
+    if (s->options.pins_grads)
+        TESS_TRY(pin_tensors(s, (const void *const *)s->host_dw[unit], first, n, TESS_F32));
     TESS_TRY(tess_event_record(place->used, s->stream));
     TESS_TRY(tess_event_wait(place->used, s->down));
     for (int i = 0; i < n; i++)
@@ -250,7 +369,10 @@ static tess_status build(tess_staging *s)
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, arrays[i].n, sizeof(void *), "staging", arrays[i].pointer));
     TESS_TRY(tess_device_stream(device, 1, NULL, &s->up));
-    return tess_device_stream(device, 1, NULL, &s->down);
+    TESS_TRY(tess_device_stream(device, 1, NULL, &s->down));
+    tess_stream_set_name(s->up, "upload");
+    tess_stream_set_name(s->down, "download");
+    return TESS_OK;
 }
 
 tess_status tess_staging_create(tess_stream *stream, const tess_model *model, const tess_hooks *inner,
@@ -274,6 +396,7 @@ void tess_staging_destroy(tess_staging **handle)
         return;
     destroy_places(s, s->params);
     destroy_places(s, s->grads);
+    unpin_all(s);
     if (s->up != NULL)
         tess_stream_destroy(&s->up);
     if (s->down != NULL)

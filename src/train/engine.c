@@ -7,11 +7,13 @@
 #include "base/mem/named.h"
 #include "comm/agree.h"
 #include "comm/rejoin.h"
+#include "comm/seat.h"
 #include "inject/inject.h"
 #include "device/peak.h"
 #include "optim/optim_internal.h"
 #include "tessera/comm.h"
 #include "train/adapter.h"
+#include "train/device_memory.h"
 #include "train/numbers/numbers.h"
 #include "train/offload.h"
 #include "train/train_stage.h"
@@ -193,7 +195,12 @@ static tess_status build_executor(tess_engine *e)
     options.fp8_codes = tess_gathers_codes(e->config, e->fsdp);
     e->n_stage_slots = options.n_slots;
     e->pass_tokens = options.max_tokens;
-    TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &(tess_staging_options){.dtype = options.dtype}));
+    const unsigned on_disk = tess_offload_pools(e->config);
+    const tess_staging_options staging = {.dtype = options.dtype,
+                                          .pins_params = (on_disk & 1u << TESS_POOL_PARAMS) == 0,
+                                          .pins_grads = (on_disk & 1u << TESS_POOL_GRADS) == 0};
+    TESS_TRY(tess_device_memory_check(e, &options));
+    TESS_TRY(tess_compute_hooks(&e->compute, e->model, &hooks, &staging));
     TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, (size_t)options.max_tokens * sizeof(float),
                                "log-probabilities", (void **)&e->logprobs));
     TESS_TRY(tess_loss_meter_create(e->compute.stream, &e->meter));
@@ -263,6 +270,9 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
         tess_stream_create(e->mem, tess_runtime_threads(e->runtime), tess_runtime_kernels(e->runtime), &e->stream));
     TESS_TRY(tess_compute_open_of_rank(tess_config_device(e->config), tess_runtime_rank(e->runtime), e->stream,
                                        &e->compute));
+    if (!e->is_second)
+        tess_device_set_log(e->compute.device, tess_runtime_device_log(e->runtime));
+    tess_stream_set_name(e->compute.stream, "compute");
     TESS_TRY(agree_on_kernels(e));
     TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
@@ -321,6 +331,7 @@ void tess_engine_destroy(tess_engine **handle)
     tess_executor_destroy(&e->executor);
     tess_tensor_destroy(&e->tensor);
     tess_optimizer_destroy(&e->optimizer);
+    tess_staging_destroy(&e->compute.staging); /* unpins memory of fsdp's */
     tess_fsdp_destroy(&e->fsdp);
     tess_offload_end(&e->offload);
     tess_mesh_destroy(&e->mesh);

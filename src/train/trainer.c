@@ -261,6 +261,19 @@ static void show_step(tess_trainer *t, const tess_step_report *report)
     check_metrics(t, tess_metrics_step(t->metrics, report));
 }
 
+/* Once: by the end of its first step a run has met the memory that it copies from and to. */
+static void report_refused_pins(tess_trainer *t)
+{
+    char bytes[32];
+    const tess_staging *staging = t->engine->compute.staging;
+    if (staging == NULL || t->engine->step != t->first_step + 1)
+        return;
+    const tess_staging_pins *pins = tess_staging_pinned(staging);
+    if (pins->refused_bytes > 0)
+        tess_trainer_warn(t, "copies to and from the GPU are slower: %s of this rank's memory cannot be pinned: %s",
+                          tess_format_bytes((double)pins->refused_bytes, bytes, sizeof(bytes)), pins->refusal);
+}
+
 static tess_status run_step(tess_trainer *t, speedometer *meter)
 {
     tess_engine_report done;
@@ -282,6 +295,7 @@ static tess_status run_step(tess_trainer *t, speedometer *meter)
                       t->engine->step == report.steps;
     fill_speed(t, meter, &report);
     TESS_TRY(fill_memory(t, &report));
+    report_refused_pins(t);
     if (t->rank != 0)
         return TESS_OK;
     if (t->task.report != NULL)

@@ -64,9 +64,10 @@ for text in 'driver:  supports CUDA 13.0' 'gpu 1:   Fake GPU B (0000:11:00.0), c
     'peers:   all read' "plug-in: $plugin, CUDA 13.0, sm_80" 'cublas:  '; do
     grep -qF "$text" info && pass "info: $text" || fail "info: no \"$text\" in: $(head -n 12 info)"
 done
-expect "info: cuBLAS by its path" 0 "/cublas/libcublasLt.so.13: products in bfloat16" env LD_LIBRARY_PATH="$fake:$fake/cublas" TESSERA_CUBLAS= \
+expect "info: cuBLAS by its path" 0 "/cublas/libcublasLt.so.13: products in bfloat16; TESSERA_CUBLAS=off" env LD_LIBRARY_PATH="$fake:$fake/cublas" TESSERA_CUBLAS= \
     "$tessera" info
 expect "info: cuBLAS is not wanted" 0 "TESSERA_CUBLAS is off: products in bfloat16 by Tessera's own kernel" "$tessera" info
+expect "info: NCCL by its path" 0 "/nccl/libnccl.so.2: bytes between the GPUs of several hosts" env LD_LIBRARY_PATH="$fake:$fake/nccl" "$tessera" info
 bad "a cuBLAS that is none" "expected off or the path" TESSERA_CUBLAS=mine
 
 # ---- Whole runs: test_golden_cuda has more
@@ -74,9 +75,28 @@ TESSERA_CPU=ref "$tessera" "${args[@]}" job.dump_folder=ref job.device=cpu >log 
 generate() { "$tessera" generate ref/model --prompt "the ship" --max-new-tokens 8 --temperature 0 --dtype float32 "$@" 2>notes; }
 TESSERA_CPU=ref generate --device cpu >want
 cmp -s want <(generate --device cuda:1) && [ -s want ] && pass "generation: the text of the CPU" || fail "generation: $(tail -n 2 notes)"
-expect "too little memory" 1 "a smaller training.local_batch_size" env CUDA_FAKE=memory=50000 "$tessera" "${args[@]}"
+expect "one policy" 0 "exactly on-policy" env TESSERA_DEVICE=cuda "$tessera" verify on-policy ref/model --against-kernels none --new-tokens 3
+bad "too many ranks for a GPU's memory" "device cuda:0 (Fake GPU A): 2 ranks on it would need" CUDA_FAKE=devices=1,memory=300000
+cp output refused
+expect "and how much there is, and what would help" 0 "293 KiB is free (a rank: activations" grep -F "fewer ranks a GPU, less of training.local_batch_size" refused
+bad "a GPU that is in use" "293 KiB is free: process $$ (bash) has 67.0 GiB of it (a rank" CUDA_FAKE=devices=1,memory=300000 NVML_FAKE=$$:71940702208
+bad "a busy GPU, and whose" "process $$ (bash) has 67.0 GiB of it: cuda:0 (Fake GPU A): create a context" \
+    CUDA_FAKE=devices=1,fail=cuDevicePrimaryCtxRetain:1:46 NVML_FAKE=$$:71940702208
+expect "too little memory" 1 "a smaller training.local_batch_size" env CUDA_FAKE=memory=50000 "$tessera" "${args[@]}" job.ignore_memory=true
 cp output refused
 expect "and how much there is" 0 "of 48.8 KiB free: cuda:0 (Fake GPU A): allocate: CUDA_ERROR_OUT_OF_MEMORY" cat refused
+
+# ---- Pinned memory: a unit of 4.2 MiB; the driver refuses large copies from and to other memory
+sed 's/"hidden_size": 42/"hidden_size": 128/; s/"intermediate_size": 53/"intermediate_size": 2730/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/' model.json >wide.json
+wide=("${args[@]}" model.config=wide.json training.steps=1 training.local_batch_size=1 training.global_batch_size=2 training.seq_len=3)
+wide() { env CUDA_FAKE="$1" "$tessera" "${wide[@]}" job.dump_folder="$2" "${@:3}" >log 2>&1; }
+for n in 1 2; do
+    wide devices=2,pageable=1000000 pinned$n -n $n && pass "large copies of $n ranks are from and to pinned memory" || fail "pinned memory, $n ranks: $(tail -n 3 log)"
+done
+wide devices=2,fail=cuMemHostRegister_v2:3:304 unpinned -n 2 && grep -q 'warning: copies to and from the GPU are slower: [0-9.]* MiB of this rank.s memory cannot be pinned: .*lock memory of the host' log &&
+    pass "memory that cannot be pinned is told of" || fail "memory that cannot be pinned: $(tail -n 3 log)"
+cmp -s pinned1/model/model.safetensors unpinned/model/model.safetensors && cmp -s pinned1/model/model.safetensors pinned2/model/model.safetensors && pass "and leaves the bits" ||
+    fail "memory that cannot be pinned leaves other bits"
 
 # ---- Errors of the hardware: memory that ECC cannot correct, once
 env CUDA_FAKE=devices=1,fail=cuStreamSynchronize:20:214 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 job.dump_folder=ecc recovery.enable=true \
@@ -85,6 +105,22 @@ grep -q 'CUDA_ERROR_ECC_UNCORRECTABLE (214, .*reset the GPU (nvidia-smi -r).*all
     fail "an error of the GPU: $(tail -n 3 log)"
 grep -qxF 'device cuda:0 (Fake GPU A): kernels cuda' log && pass "the run says where it computes" || fail "where it computes: $(head -n 8 log)"
 cmp -s ref/model/model.safetensors ecc/model/model.safetensors && pass "and leaves the bits" || fail "an error of the GPU leaves other bits"
+
+# ---- A kernel, or a copy, that never ends
+hangs=(training.steps=6 checkpoint.enable=false comm.timeout_s=3 job.dump_folder=hung)
+expect "a kernel that hangs" 1 "of layer 1, enqueued " \
+    env TESSERA_FAR_STALL=1:attention_forward:5:3600 "$tessera" "${args[@]}" -n 2 job.device=far "${hangs[@]}"
+grep -qE "rank 1 never came to .* waiting for its device: stream compute: attention_forward of layer 1, .* has not finished; behind it [0-9]+ operations; rank 0 gave up" output &&
+    pass "rank, stream and operation are named at the end" || fail "a kernel that hangs: $(tail -n 5 output)"
+rm -f once
+expect "a GPU that hangs" 1 "waiting for its device: stream compute: one of " \
+    env CUDA_FAKE=devices=2,stuck=20 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 "${hangs[@]}"
+TESSERA_FAR_STALL=0:copy:40:3600 "$tessera" "${args[@]}" job.device=far "${hangs[@]}" >alone.log 2>&1 </dev/null &
+launcher=$!
+await $launcher has_text alone.log "rank 0 has kept the job waiting for [0-9.]+ s for its device; it is in phase .*, waiting for its device: stream [a-z]+: copy " &&
+    pass "a copy that hangs, of a rank alone" || fail "a copy that hangs: $(tail -n 3 alone.log)"
+kill $launcher
+wait $launcher 2>/dev/null
 
 # ---- Benches
 expect "bench kernels" 0 "stated   989.4 TFLOP/s in bf16" env CUDA_FAKE=devices=1 "$tessera" bench kernels --quick --device cuda --json=kernels.json --filter layernorm

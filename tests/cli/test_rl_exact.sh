@@ -52,6 +52,11 @@ for temperature in 0.6 1.3; do
 done
 exact "few pages, texts that give theirs back" model.path= model.config=qwen3.json tokenizer.path=sft/model "${long[@]}" \
     rollout.cache_bytes=60000 rollout.pass_tokens=7
+# Pages of keys and values on the device, shared and given back there.
+TESSERA_FAR_DELAYS=3:200 exact "few pages, on a device apart" rollout.cache_bytes=60000 rollout.pass_tokens=7 job.device=far
+fake=$TESS_CUDA_FAKE
+TESSERA_CUDA=$fake/libtessera_cuda.so LD_LIBRARY_PATH=$fake TESSERA_CUBLAS=off exact "on what plays a GPU" job.device=cuda \
+    rollout.prompts=2 rollout.n=2
 exact "recomputed activations" activation_checkpoint.mode=full
 exact "8 ranks" -n 8
 exact "hybrid, 4 ranks" -n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2

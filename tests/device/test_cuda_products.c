@@ -178,6 +178,7 @@ static const int *calls_of_fake(void)
 
 static void a_way_is_taken_once_it_is_proven(void)
 {
+    EXPECT_INT(setenv("TESSERA_CUBLAS_TIMING", "off", 1), 0);
     operands o = create(&shapes[0]);
     const int *calls = calls_of_fake();
     free(rows(&o, 0, 300)); /* the proof, and the product */
@@ -193,6 +194,36 @@ static void a_way_is_taken_once_it_is_proven(void)
     EXPECT_INT(calls[FEW], before[FEW] + 1);
     EXPECT_INT(calls[VARIANT], before[VARIANT]);
     destroy(&o);
+}
+
+/* Of the ways that are proven to have the same bits, whichever is proposed for these rows. A product that adds to what
+ * is there is computed once. */
+static void the_fastest_proven_way_computes(void)
+{
+    const int *calls = calls_of_fake();
+    for (int slow = ASCENDING; slow <= FEW; slow += FEW - ASCENDING) {
+        char text[8];
+        int fast = ASCENDING + FEW - slow, before[WAYS];
+        snprintf(text, sizeof(text), "%d", slow);
+        EXPECT_INT(setenv("CUBLAS_FAKE_SLOW", text, 1), 0);
+        operands o = create(&shapes[1]);
+        o.g.accumulate = true;
+        char *first = rows(&o, 0, 65), *again;
+        EXPECT(distance(&o, first) < 5e-3);
+        free(first);
+        o.g.accumulate = false;
+        first = rows(&o, 0, 65);
+        free(rows(&o, 0, 20));
+        memcpy(before, calls, sizeof(before));
+        again = rows(&o, 0, 65);
+        free(rows(&o, 0, 20));
+        EXPECT_INT(calls[fast], before[fast] + 2);
+        EXPECT_INT(calls[slow], before[slow]);
+        EXPECT_SAME(again, first, (size_t)65 * (size_t)o.g.ldc * sizeof(float));
+        free(again);
+        free(first);
+        destroy(&o);
+    }
 }
 
 /* Its name says so, and its bits are the library's: here those of float32 chains, which the plug-in's kernel has, too.
@@ -261,6 +292,7 @@ static const test_case cases[] = {
     {"products_are_within_5e_3_of_float64", products_are_within_5e_3_of_float64},
     {"rows_do_not_depend_on_their_number", rows_do_not_depend_on_their_number},
     {"a_way_is_taken_once_it_is_proven", a_way_is_taken_once_it_is_proven},
+    {"the_fastest_proven_way_computes", the_fastest_proven_way_computes},
     {"without_a_proven_way_the_plug_in_computes", without_a_proven_way_the_plug_in_computes},
     {"without_a_proposal_the_plug_in_computes", without_a_proposal_the_plug_in_computes},
     {"other_products_are_the_plug_ins", other_products_are_the_plug_ins},

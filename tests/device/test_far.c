@@ -332,6 +332,84 @@ static void peers_see_the_same_memory(void)
     EXPECT_INT(tess_device_close(&theirs), 1);
 }
 
+/* Until the worker is in the stall, which has begun when what is before it is done. */
+static void await_done(const tess_device_log *log, uint32_t n)
+{
+    while (atomic_load(&log->streams[0].done) < n)
+        usleep(1000);
+}
+
+static void an_operation_that_does_not_end_has_a_name(void)
+{
+    enum { N = 1000 };
+    tess_device_log *log = aligned_alloc(4096, (sizeof(*log) + 4095) / 4096 * 4096);
+    char text[256];
+    uint64_t since_ns, now_ns = 0;
+    EXPECT(log != NULL);
+    EXPECT_INT(setenv("TESSERA_FAR_STALL", "0:add:2:0.3", 1), 0);
+    tess_device *d = open_far("");
+    tess_device_set_log(d, log);
+    tess_stream *s, *t;
+    EXPECT_OK(tess_device_stream(d, 1, "ref", &s));
+    EXPECT_OK(tess_device_stream(d, 1, "ref", &t));
+    tess_stream_set_name(s, "compute");
+    tess_stream_set_name(t, "upload");
+    float *x = new_on(d, N * sizeof(float), "x");
+    const tess_kernels *k = tess_stream_kernels(s);
+    EXPECT_INT((int)tess_device_log_describe(log, UINT64_MAX, 0, text, sizeof(text), &since_ns), 0);
+    tess_stream_set_unit(s, "layer", 3);
+    EXPECT_OK(k->add(s, x, x, x, N, TESS_F32));
+    EXPECT_OK(k->add(s, x, x, x, N, TESS_F32)); /* stalls */
+    tess_stream_set_unit(s, "head", -1);
+    EXPECT_OK(tess_stream_fill(s, x, 0, N));
+    EXPECT_OK(k->add(s, x, x, x, N, TESS_F32));
+    EXPECT_OK(tess_stream_fill(t, x, 0, 0));
+    await_done(log, 1);
+    EXPECT(tess_device_log_describe(log, UINT64_MAX, 0, text, sizeof(text), &since_ns) > 0);
+    EXPECT(strncmp(text, "stream compute: add of layer 3, enqueued ", 41) == 0);
+    EXPECT_CONTAINS(text, " s ago, has not finished; behind it 2 operations");
+    now_ns = since_ns + 1500000000;
+    EXPECT(tess_device_log_describe(log, now_ns, 1, text, sizeof(text), &since_ns) > 0);
+    EXPECT_CONTAINS(text, "enqueued 1.5 s ago");
+    EXPECT_INT((int)tess_device_log_describe(log, now_ns, 2, text, sizeof(text), &since_ns), 0);
+    EXPECT_OK(tess_stream_synchronize(s));
+    EXPECT_INT((int)tess_device_log_describe(log, UINT64_MAX, 0, text, sizeof(text), &since_ns), 0);
+    tess_device_free(d, x);
+    tess_stream_destroy(&s);
+    tess_stream_destroy(&t);
+    EXPECT_INT(tess_device_close(&d), 0);
+    free(log);
+}
+
+/* More operations than the log holds, of more kinds than it has names: what is told is of the newest. */
+static void a_log_that_is_full_tells_of_the_newest(void)
+{
+    tess_stream_log *s;
+    static tess_device_log log;
+    static char names[2 * TESS_LOG_NAMES][8];
+    char text[256];
+    uint64_t since_ns;
+    s = &log.streams[2];
+    snprintf(s->name, sizeof(s->name), "download");
+    s->is_used = 1;
+    s->stride = 8;
+    tess_stream_log_unit(s, "", -1);
+    for (int i = 0; i < 2 * TESS_LOG_NAMES; i++)
+        snprintf(names[i], sizeof(names[i]), "op %d", i);
+    for (int i = 0; i < TESS_LOG_OPS + 10; i++)
+        tess_stream_log_add(s, names[i % (2 * TESS_LOG_NAMES)], i == 12 ? 3 << 20 : 0);
+    EXPECT_INT((int)tess_device_log_describe(&log, UINT64_MAX, 0, text, sizeof(text), &since_ns), 0); /* no mark */
+    s->marked = TESS_LOG_OPS + 8;
+    EXPECT(tess_device_log_describe(&log, UINT64_MAX, 0, text, sizeof(text), &since_ns) > 0);
+    EXPECT_CONTAINS(text, "stream download: one of 8 operations from op 10 to op 17, enqueued");
+    EXPECT_CONTAINS(text, "behind them 2040 operations");
+    s->done = TESS_LOG_OPS + 5;
+    EXPECT(tess_device_log_describe(&log, UINT64_MAX, 0, text, sizeof(text), &since_ns) > 0);
+    EXPECT_CONTAINS(text, "one of 3 operations from op 5 to op 7, enqueued");
+    s->done = TESS_LOG_OPS + 8;
+    EXPECT_INT((int)tess_device_log_describe(&log, UINT64_MAX, 0, text, sizeof(text), &since_ns), 0);
+}
+
 static const test_case cases[] = {
     {.name = "every_row_gives_the_bits_of_the_cpu", .run = every_row_gives_the_bits_of_the_cpu},
     {.name = "all_rows_in_one_queue_give_the_bits_of_the_cpu", .run = all_rows_in_one_queue_give_the_bits_of_the_cpu},
@@ -345,6 +423,8 @@ static const test_case cases[] = {
     {.name = "bad_input_is_named", .run = bad_input_is_named},
     {.name = "an_error_in_the_queue_comes_with_the_next_wait", .run = an_error_in_the_queue_comes_with_the_next_wait},
     {.name = "peers_see_the_same_memory", .run = peers_see_the_same_memory},
+    {.name = "an_operation_that_does_not_end_has_a_name", .run = an_operation_that_does_not_end_has_a_name},
+    {.name = "a_log_that_is_full_tells_of_the_newest", .run = a_log_that_is_full_tells_of_the_newest},
 };
 
 TEST_MAIN(cases)

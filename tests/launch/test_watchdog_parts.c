@@ -142,7 +142,7 @@ static void let_wait(const tess_job *job, int rank, int missing, uint64_t since_
 static void chains_of_waits_lead_to_their_end(void)
 {
     tess_job job;
-    watchdog_waits waits;
+    watchdog_waits waits = {.n = 0};
     EXPECT_OK(tess_job_create(4, &job));
     for (int r = 0; r < 4; r++)
         atomic_store(&job.rows[r].state, JOB_RANK_JOINED);
@@ -197,7 +197,7 @@ static void no_watchdog_looks_at_nothing(void)
 static void ranks_that_have_not_joined_are_waited_for(void)
 {
     tess_job job;
-    watchdog_waits waits;
+    watchdog_waits waits = {.n = 0};
     EXPECT_OK(tess_job_create(3, &job));
     watchdog_find_waits(&job, 0, &waits);
     EXPECT_INT(waits.n, 0);

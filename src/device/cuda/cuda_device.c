@@ -7,6 +7,7 @@
 #include "device/cuda/cuda_impl.h"
 #include "device/cuda/cuda_load.h"
 #include "device/cuda/cuda_products.h"
+#include "device/cuda/cuda_users.h"
 #include "device/ref/ref_attention.h"
 
 /* Bytes of a stream for uploads on their way. */
@@ -65,11 +66,20 @@ static void cuda_free(tess_device *device, void *memory, size_t bytes)
     d->cu->memory_free(address(memory));
 }
 
+static tess_status memory_left(tess_device *device, size_t *bytes)
+{
+    cuda_device *d = (cuda_device *)device;
+    size_t whole;
+    TESS_TRY(tess_cuda_enter(d));
+    return tess_cuda_check_call(d, d->cu->memory_info(bytes, &whole), "ask for its free memory");
+}
+
 static tess_status pin(tess_device *device, void *host, size_t bytes)
 {
     cuda_device *d = (cuda_device *)device;
     TESS_TRY(tess_cuda_enter(d));
-    return tess_cuda_check_call(d, d->cu->host_register(host, bytes, 0), "lock memory of the host for copies");
+    return tess_cuda_check_call(d, d->cu->host_register(host, bytes, CUDA_REGISTER_MAPPED),
+                                "lock memory of the host for copies");
 }
 
 static void unpin(tess_device *device, void *host)
@@ -88,6 +98,7 @@ static void stream_destroy(tess_stream *stream)
     d->cu->context_set(d->context);
     d->cu->queue_synchronize(s->queue);
     d->cu->queue_destroy(s->queue);
+    tess_stream_log_close(stream);
     tess_device_free(stream->device, stream->scratch);
     tess_device_free(stream->device, stream->outer_scratch);
     tess_device_free_pinned(stream->device, s->uploads);
@@ -147,6 +158,7 @@ static tess_status copy(tess_stream *stream, void *to, const void *from, size_t 
 {
     cuda_device *d = (cuda_device *)stream->device;
     TESS_TRY(tess_cuda_enter(d));
+    tess_cuda_note(stream, "copy", bytes);
     return tess_cuda_check_call(d, d->cu->copy(address(to), address(from), bytes, ((cuda_stream *)stream)->queue),
                                 "copy");
 }
@@ -155,6 +167,7 @@ static tess_status fill(tess_stream *stream, void *to, int byte, size_t bytes)
 {
     cuda_device *d = (cuda_device *)stream->device;
     TESS_TRY(tess_cuda_enter(d));
+    tess_cuda_note(stream, "fill", bytes);
     return tess_cuda_check_call(d, d->cu->fill(address(to), (unsigned char)byte, bytes, ((cuda_stream *)stream)->queue),
                                 "fill");
 }
@@ -164,6 +177,7 @@ static tess_status synchronize(tess_stream *stream)
     cuda_stream *s = (cuda_stream *)stream;
     cuda_device *d = (cuda_device *)stream->device;
     TESS_TRY(tess_cuda_enter(d));
+    tess_cuda_mark(stream);
     TESS_TRY(tess_cuda_check_call(d, d->cu->queue_synchronize(s->queue), "wait for a stream"));
     s->uploaded = 0;
     return TESS_OK;
@@ -225,6 +239,7 @@ static tess_status event_record(tess_event *event, tess_stream *stream)
 {
     cuda_device *d = (cuda_device *)event->device;
     TESS_TRY(tess_cuda_enter(d));
+    tess_cuda_mark(stream);
     return tess_cuda_check_call(d, d->cu->ticket_record(((cuda_event *)event)->ticket, ((cuda_stream *)stream)->queue),
                                 "record an event");
 }
@@ -285,6 +300,7 @@ static tess_status service_launched(tess_stream *stream, const char *kernel, int
     snprintf(what, sizeof(what), "launch %s", kernel);
     TESS_TRY(tess_cuda_check_call(d, error, what));
     d->newest = kernel;
+    tess_cuda_note(stream, kernel, 0);
     return TESS_OK;
 }
 
@@ -330,8 +346,24 @@ static const tess_device_table cuda_table = {
     .event_synchronize = event_synchronize,
     .event_create_timed = event_create_timed,
     .event_elapsed = event_elapsed,
+    .memory_left = memory_left,
+    .log_stream = tess_cuda_log_stream,
     .close = close_cuda,
 };
+
+tess_status tess_cuda_device_enter(tess_device *device)
+{
+    TESS_CHECK(device->table == &cuda_table, TESS_E_INVALID, "device %s is not a GPU of NVIDIA's",
+               device->properties.name);
+    return tess_cuda_enter((const cuda_device *)device);
+}
+
+tess_status tess_cuda_stream_queue(tess_stream *stream, void **queue)
+{
+    TESS_TRY(tess_cuda_device_enter(stream->device));
+    *queue = ((cuda_stream *)stream)->queue;
+    return TESS_OK;
+}
 
 /* Which of n GPUs a name and a number mean. */
 static tess_status choose(const char *name, int number, int n, int *chosen)
@@ -379,6 +411,17 @@ static void describe_speed(cuda_device *d, int handle, int capability)
     }
 }
 
+/* One that another process has to itself, or has filled, gives none. */
+static tess_status retain_context(cuda_device *d, int handle)
+{
+    char users[320];
+    int error = d->cu->context_retain(&d->context, handle);
+    tess_status status = tess_cuda_check_call(d, error, "create a context");
+    if (error == 0 || tess_cuda_describe_users(d->base.properties.place, users, sizeof(users)) == 0)
+        return status;
+    return tess_fail_context(status, "%s", users);
+}
+
 static tess_status describe(cuda_device *d, int number)
 {
     const cuda_driver *cu = d->cu;
@@ -388,13 +431,14 @@ static tess_status describe(cuda_device *d, int number)
     snprintf(where, sizeof(where), "cuda:%d", number);
     if ((error = cu->device_get(&handle, number)) == 0 && (error = cu->device_name(name, sizeof(name), handle)) == 0 &&
         (error = cu->device_memory(&p->memory_bytes, handle)) == 0 &&
+        (error = cu->device_bus(p->place, sizeof(p->place), handle)) == 0 &&
         (error = cu->device_attribute(&major, CUDA_ATTRIBUTE_MAJOR, handle)) == 0)
         error = cu->device_attribute(&minor, CUDA_ATTRIBUTE_MINOR, handle);
     TESS_TRY(tess_cuda_check(cu, error, where, "describe the GPU"));
     snprintf(p->name, sizeof(p->name), "%s (%s)", where, name);
     describe_speed(d, handle, 10 * major + minor);
     TESS_TRY_CTX(tess_cuda_check_architecture(d->plugin, major, minor), "%s", p->name);
-    return tess_cuda_check_call(d, cu->context_retain(&d->context, handle), "create a context");
+    return retain_context(d, handle);
 }
 
 /* The plug-in, then the driver, then the GPU: what is missing first is named first. */

@@ -21,13 +21,20 @@ typedef struct cuda_stream {
     tess_stream base;
     tess_kernels table, own; /* own: all rows by the plug-in */
     cuda_queue queue;
-    char *uploads;   /* (UPLOAD_BYTES) pinned; NULL: none yet */
-    size_t uploaded; /* bytes of it that the queue may still read */
+    char *uploads;     /* (UPLOAD_BYTES) pinned; NULL: none yet */
+    size_t uploaded;   /* bytes of it that the queue may still read */
+    cuda_address done; /* the log's, as the GPU reaches it; 0: no log */
 } cuda_stream;
 
 /* cuda_context.c. Enter: before every call that works in the context of the thread. Check: what the driver said of a
  * call; an error of enqueued work names the newest kernel. */
 tess_status tess_cuda_enter(const cuda_device *device);
 tess_status tess_cuda_check_call(const cuda_device *device, int error, const char *what);
+
+/* cuda_log.c. What was enqueued, for the stream's log. Mark: the GPU will write how far it has come; before the host
+ * waits, and before others may. `log` is the device's table's. */
+void tess_cuda_note(tess_stream *stream, const char *what, size_t bytes);
+void tess_cuda_mark(tess_stream *stream);
+tess_status tess_cuda_log_stream(tess_stream *stream);
 
 #endif

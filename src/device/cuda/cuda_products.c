@@ -10,11 +10,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/cublas_lt.h"
 
-enum { PROPOSALS = 8, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8 };
+enum { PROPOSALS = 8, MEMBERS = 6, PROBE_ROWS = 2048, PROBE_COLUMNS = 1024, FEW_ROWS = 64, ALIGNMENT = 16, UNIT = 8 };
 
 /* Of a plan. m and n are those of C; m is 0 where a plan serves any number of rows. */
 typedef struct product_key {
@@ -22,11 +23,18 @@ typedef struct product_key {
     bool trans_a, trans_b, accumulate, bias, c_is_float;
 } product_key;
 
+/* Which member computes: the one proposed for so many rows, until the clock has chosen. */
+typedef struct product_choice {
+    int member;
+    bool is_timed;
+} product_choice;
+
 typedef struct product_plan {
     struct product_plan *next;
     product_key key;
-    bool works; /* else the plug-in's kernel computes */
-    cublas_algorithm many, few;
+    int n_members; /* 0: the plug-in's kernel computes */
+    cublas_algorithm members[MEMBERS];
+    product_choice many, few;
 } product_plan;
 
 struct cuda_products {
@@ -35,6 +43,7 @@ struct cuda_products {
     cublas_handle handle;
     pthread_mutex_t lock;
     product_plan *plans;
+    bool times; /* TESSERA_CUBLAS_TIMING is not off */
     char name[16];
 };
 
@@ -107,6 +116,7 @@ static tess_status multiply(cuda_products *p, tess_stream *s, const tess_gemm *g
                                 call.c, way, NULL, 0, ((cuda_stream *)s)->queue);
     unmake_call(p, &call);
     p->device->newest = "cublasLtMatmul";
+    tess_cuda_note(s, "cublasLtMatmul", 0);
     if (fits != NULL) {
         *fits = error != CUBLAS_NOT_SUPPORTED;
         error = *fits ? error : CUBLAS_SUCCESS;
@@ -269,30 +279,32 @@ static tess_status proves(cuda_products *p, const product_probe *probe, const cu
     return TESS_OK;
 }
 
-/* The first of the ways proposed for m rows that proves good. */
-static tess_status choose(cuda_products *p, const product_probe *probe, const product_key *key, int64_t m, bool sets,
-                          cublas_algorithm *chosen, bool *found)
+/* The ways proposed for m rows that prove good become members; the first of all sets the bits. */
+static tess_status add_members(cuda_products *p, const product_probe *probe, product_plan *plan, int64_t m)
 {
     cublas_algorithm ways[PROPOSALS];
-    tess_gemm g = product_of(key, m, key->n);
+    tess_gemm g = product_of(&plan->key, m, plan->key.n);
     int n;
-    g.bias = key->bias ? probe->g.bias : NULL;
-    *found = false;
+    g.bias = plan->key.bias ? probe->g.bias : NULL;
     TESS_TRY(propose(p, &g, ways, &n));
-    for (int i = 0; i < n && !*found; i++) {
-        TESS_TRY(proves(p, probe, &ways[i], sets, found));
-        if (*found)
-            *chosen = ways[i];
+    for (int i = 0; i < n && plan->n_members < MEMBERS; i++) {
+        bool good;
+        TESS_TRY(proves(p, probe, &ways[i], plan->n_members == 0, &good));
+        if (good)
+            plan->members[plan->n_members++] = ways[i];
     }
     return TESS_OK;
 }
 
 static tess_status prove_plan(cuda_products *p, const product_probe *probe, product_plan *plan)
 {
-    bool found;
-    TESS_TRY(choose(p, probe, &plan->key, PROBE_ROWS, true, &plan->many, &plan->works));
-    plan->few = plan->many;
-    return plan->works ? choose(p, probe, &plan->key, FEW_ROWS, false, &plan->few, &found) : TESS_OK;
+    TESS_TRY(add_members(p, probe, plan, PROBE_ROWS));
+    int n_many = plan->n_members;
+    if (n_many == 0)
+        return TESS_OK;
+    TESS_TRY(add_members(p, probe, plan, FEW_ROWS));
+    plan->few.member = n_many < plan->n_members ? n_many : 0;
+    return TESS_OK;
 }
 
 /* ---- Plans ---- */
@@ -310,9 +322,8 @@ static tess_status make_plan(cuda_products *p, tess_stream *s, product_plan *pla
     }
     tess_gemm g = product_of(&plan->key, plan->key.m, plan->key.n);
     TESS_TRY(propose(p, &g, ways, &n));
-    plan->works = n > 0;
-    if (n > 0)
-        plan->many = plan->few = ways[0];
+    plan->n_members = n > 0;
+    plan->members[0] = ways[0];
     return TESS_OK;
 }
 
@@ -324,7 +335,7 @@ static bool is_plan_of(const product_plan *plan, const product_key *key)
            k->c_is_float == key->c_is_float;
 }
 
-static tess_status find_plan(cuda_products *p, tess_stream *s, const product_key *key, const product_plan **out)
+static tess_status find_plan(cuda_products *p, tess_stream *s, const product_key *key, product_plan **out)
 {
     product_plan *plan = p->plans;
     while (plan != NULL && !is_plan_of(plan, key))
@@ -342,6 +353,46 @@ static tess_status find_plan(cuda_products *p, tess_stream *s, const product_key
     plan->next = p->plans;
     *out = p->plans = plan;
     return TESS_OK;
+}
+
+/* ---- The clock ---- */
+/* Seconds of a product, which is computed more than once. */
+static tess_status time_member(cuda_products *p, tess_stream *s, const tess_gemm *g, const cublas_algorithm *way,
+                               tess_event *const between[2], bool *fits, double *seconds)
+{
+    TESS_TRY(multiply(p, s, g, way, fits));
+    TESS_TRY(tess_event_record(between[0], s));
+    for (int i = 0; i < 2 && *fits; i++)
+        TESS_TRY(multiply(p, s, g, way, fits));
+    TESS_TRY(tess_event_record(between[1], s));
+    TESS_TRY(tess_event_synchronize(between[1]));
+    return tess_event_elapsed(between[0], between[1], seconds);
+}
+
+/* Computes the product, by all members. */
+static tess_status choose_by_time(cuda_products *p, tess_stream *s, const tess_gemm *g, product_plan *plan,
+                                  product_choice *choice)
+{
+    tess_event *between[2] = {NULL, NULL};
+    double best_s = 0;
+    bool found = false;
+    tess_status status = tess_event_create_timed(&p->device->base, &between[0]);
+    if (status == TESS_OK)
+        status = tess_event_create_timed(&p->device->base, &between[1]);
+    for (int i = 0; i < plan->n_members && status == TESS_OK; i++) {
+        bool fits;
+        double seconds;
+        status = time_member(p, s, g, &plan->members[i], between, &fits, &seconds);
+        if (status == TESS_OK && fits && (!found || seconds < best_s)) {
+            choice->member = i;
+            best_s = seconds;
+            found = true;
+        }
+    }
+    tess_event_destroy(&between[0]);
+    tess_event_destroy(&between[1]);
+    choice->is_timed = status == TESS_OK && found;
+    return status;
 }
 
 /* ---- Rows of the table ---- */
@@ -362,7 +413,9 @@ static bool takes(const tess_gemm *g)
 static tess_status gemm(tess_stream *s, const tess_gemm *g)
 {
     cuda_products *p = ((cuda_device *)s->device)->products;
-    const product_plan *plan = NULL;
+    product_plan *plan = NULL;
+    product_choice *choice = NULL;
+    bool is_computed = false;
     TESS_TRY(tess_gemm_check(g));
     if (takes(g)) {
         const product_key key = {
@@ -370,12 +423,18 @@ static tess_status gemm(tess_stream *s, const tess_gemm *g)
             g->c_dtype == TESS_F32};
         pthread_mutex_lock(&p->lock);
         tess_status status = find_plan(p, s, &key, &plan);
+        if (status == TESS_OK && plan->n_members > 0)
+            choice = g->m <= FEW_ROWS ? &plan->few : &plan->many;
+        if (choice != NULL && p->times && !choice->is_timed && plan->n_members > 1 && !g->accumulate) {
+            status = choose_by_time(p, s, g, plan, choice);
+            is_computed = choice->is_timed;
+        }
         pthread_mutex_unlock(&p->lock);
         TESS_TRY(status);
     }
-    if (plan == NULL || !plan->works)
+    if (choice == NULL)
         return ((cuda_stream *)s)->own.gemm(s, g);
-    return multiply(p, s, g, g->m <= FEW_ROWS ? &plan->few : &plan->many, NULL);
+    return is_computed ? TESS_OK : multiply(p, s, g, &plan->members[choice->member], NULL);
 }
 
 /* Leaves are the plug-in's, as they are in the row above. */
@@ -396,16 +455,17 @@ void tess_cuda_products_fill(cuda_products *p, cuda_stream *stream)
 tess_status tess_cuda_products_create(cuda_device *device, cuda_products **out)
 {
     const cublas_lt *lt;
-    const char *why;
     cuda_products *p;
     *out = NULL;
-    TESS_TRY(tess_cublas_lt_open(&lt, &why));
+    TESS_TRY(tess_cublas_lt_open(&lt));
     if (lt == NULL)
         return TESS_OK;
     TESS_TRY(tess_cuda_enter(device));
     TESS_TRY(tess_mem_alloc(device->base.mem, TESS_POOL_MISC, sizeof(*p), "products by cuBLAS", (void **)&p));
     p->device = device;
     p->lt = lt;
+    const char *timing = getenv("TESSERA_CUBLAS_TIMING");
+    p->times = timing == NULL || strcmp(timing, "off") != 0;
     snprintf(p->name, sizeof(p->name), "cuda-lt %zu", lt->version());
     int error = lt->create(&p->handle);
     if (error != CUBLAS_SUCCESS) {

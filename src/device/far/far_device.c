@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,7 @@ static void destroy(tess_stream *stream)
         link = &(*link)->next;
     *link = s->next;
     pthread_mutex_unlock(&d->base.lock);
+    tess_stream_log_close(&s->base);
     tess_threads_destroy(&s->base.threads);
     tess_stream_destroy(&s->inner);
     tess_mem_free(s->base.mem, s);
@@ -218,6 +220,7 @@ static const tess_device_table far_table = {
     .upload = upload,
     .fill = fill,
     .synchronize = far_synchronize,
+    .log_stream = far_log_stream,
     .event_create = far_event_create,
     .event_destroy = far_event_destroy,
     .event_record = far_event_record,
@@ -243,6 +246,22 @@ static tess_status read_delays(far_device *d)
                text);
     d->delay_seed = seed;
     d->delay_us = longest;
+    return TESS_OK;
+}
+
+/* Of another rank, which is 0 where there is none: no stall. */
+static tess_status read_stall(far_device *d)
+{
+    const char *text = getenv("TESSERA_FAR_STALL"), *rank = getenv("TESSERA_RANK");
+    if (text == NULL || text[0] == '\0')
+        return TESS_OK;
+    int whose;
+    char rest, row[sizeof(d->stall.row)];
+    int n = sscanf(text, "%d:%31[^:]:%" SCNd64 ":%lf%c", &whose, row, &d->stall.left, &d->stall.seconds, &rest);
+    TESS_CHECK(n == 4 && d->stall.left > 0 && d->stall.seconds >= 0 && d->stall.seconds <= 3600, TESS_E_INVALID,
+               "TESSERA_FAR_STALL '%s' is not RANK:ROW:NUMBER:SECONDS, such as 1:attention:3:20", text);
+    if (whose == (rank != NULL ? atoi(rank) : 0))
+        memcpy(d->stall.row, row, sizeof(row));
     return TESS_OK;
 }
 
@@ -273,6 +292,7 @@ tess_status tess_far_device_open(tess_mem *mem, tess_device **device)
     d->base.mem = mem;
     d->base.properties = (tess_device_properties){.name = "far", .memory_bytes = FAR_RANGE, .peers = true};
     TESS_GOTO(read_delays(d), block);
+    TESS_GOTO(read_stall(d), block);
     TESS_GOTO(tess_mem_create(&d->base.counted), block);
     TESS_GOTO(tess_os_memfd("tessera-far", FAR_RANGE, &d->file), counted);
     TESS_GOTO(map_ranges(d), file);

@@ -17,6 +17,11 @@ typedef struct far_device {
     far_stream *streams; /* under base.lock */
     uint64_t delay_seed;
     int64_t delay_us; /* longest pause before a command, 0: none */
+    struct {
+        char row[32]; /* "": none */
+        int64_t left; /* commands of that row until the one that stalls */
+        double seconds;
+    } stall;
 } far_device;
 
 enum { FAR_POINTERS = 10, FAR_SIZES = 5 };
@@ -49,6 +54,7 @@ typedef struct far_call {
 
 typedef struct far_command {
     struct far_command *next;
+    uint64_t logged; /* its number in the stream's log, 0: none */
     far_call call;
     _Alignas(16) char tail[];
 } far_command;
@@ -83,6 +89,8 @@ tess_status far_enqueue(far_stream *stream, const far_call *call, const void *ta
 void far_drain(far_stream *stream);
 /* Waits, and hands out the error. */
 tess_status far_synchronize(tess_stream *stream);
+/* The worker says after each command how far it has come. */
+tess_status far_log_stream(tess_stream *stream);
 
 /* ---- far_events.c ---- */
 tess_status far_event_create(tess_device *device, tess_event **event);

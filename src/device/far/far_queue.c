@@ -16,6 +16,19 @@ static void pause_at_random(const far_stream *s, uint64_t command)
         usleep((useconds_t)(draw / 16 % (uint64_t)(d->delay_us + 1)));
 }
 
+/* The one command of the process that stalls. */
+static void stall(const far_stream *s, const far_call *call)
+{
+    far_device *d = (far_device *)s->base.device;
+    if (strcmp(call->row, d->stall.row) != 0)
+        return;
+    pthread_mutex_lock(&d->base.lock);
+    bool now = --d->stall.left == 0;
+    pthread_mutex_unlock(&d->base.lock);
+    if (now)
+        usleep((useconds_t)(d->stall.seconds * 1e6));
+}
+
 static void execute(far_stream *s, const far_call *call)
 {
     tess_status status = call->run(s->inner, call);
@@ -44,8 +57,11 @@ static void *work(void *context)
         uint64_t number = s->done;
         pthread_mutex_unlock(&s->lock);
         pause_at_random(s, number);
+        stall(s, &command->call);
         if (wanted)
             execute(s, &command->call);
+        if (command->logged > 0)
+            atomic_store_explicit(&s->base.log->done, (uint32_t)command->logged, memory_order_release);
         tess_mem_free(s->base.mem, command);
         pthread_mutex_lock(&s->lock);
         s->done++;
@@ -75,6 +91,25 @@ void far_queue_stop(far_stream *s)
     pthread_mutex_destroy(&s->lock);
 }
 
+/* With the stream's lock. */
+static uint64_t log_command(const far_stream *s, const far_call *call)
+{
+    tess_stream_log *log = s->base.log;
+    if (log == NULL)
+        return 0;
+    bool has_bytes = strcmp(call->row, "copy") == 0 || strcmp(call->row, "fill") == 0;
+    tess_stream_log_add(log, call->row, has_bytes ? (size_t)call->n[0] : 0);
+    uint64_t number = atomic_load(&log->enqueued);
+    atomic_store_explicit(&log->marked, number, memory_order_release);
+    return number;
+}
+
+tess_status far_log_stream(tess_stream *stream)
+{
+    stream->log->stride = 1;
+    return TESS_OK;
+}
+
 tess_status far_enqueue(far_stream *s, const far_call *call, const void *tail, size_t bytes)
 {
     far_command *command;
@@ -84,6 +119,7 @@ tess_status far_enqueue(far_stream *s, const far_call *call, const void *tail, s
         memcpy(command->tail, tail, bytes);
     command->call.tail = command->tail;
     pthread_mutex_lock(&s->lock);
+    command->logged = log_command(s, call);
     if (s->first == NULL)
         s->first = command;
     else

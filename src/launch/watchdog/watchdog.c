@@ -122,6 +122,16 @@ static void end_stall(tess_watchdog *w, int rank, uint64_t now_ns)
         watchdog_report_came(w, rank, lasted_s);
 }
 
+/* A rank that sleeps or turns in a call of its device's driver waits for what it gave the device. */
+static void look_at_device(const tess_watchdog *w, int rank, watchdog_finding *finding)
+{
+    char text[JOB_WHY_BYTES - 32];
+    uint64_t since_ns;
+    bool may_wait = finding->situation == TESS_RANK_SLEEPING || finding->situation == TESS_RANK_COMPUTING;
+    if (may_wait && tess_board_describe_device(w->job, rank, text, sizeof(text), &since_ns) > 0)
+        snprintf(finding->why, sizeof(finding->why), "waiting for its device: %s", text);
+}
+
 /* Takes two looks at the rank's process, a moment apart, and again every second. */
 static void look_into(tess_watchdog *w, int rank, uint64_t now_ns)
 {
@@ -140,6 +150,7 @@ static void look_into(tess_watchdog *w, int rank, uint64_t now_ns)
     }
     tess_board_export(&w->job->rows[rank], &row);
     watchdog_classify(&row, &stall->first, &now, &stall->finding);
+    look_at_device(w, rank, &stall->finding);
     tess_board_situation(&w->job->rows[rank], stall->finding.situation, stall->finding.why);
 }
 

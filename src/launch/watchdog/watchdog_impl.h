@@ -15,9 +15,13 @@
 typedef struct watchdog_waits {
     int n; /* ranks that are waited for and wait for none themselves */
     tess_missed list[JOB_MAX_RANKS];
+    /* Of each rank: when the oldest operation that its device had not ended was enqueued, and since when it is that. */
+    struct {
+        uint64_t enqueued_ns, since_ns;
+    } devices[JOB_MAX_RANKS];
 } watchdog_waits;
 
-/* `joined_ns`: when the first rank was seen to have joined, 0: none yet. */
+/* `joined_ns`: when the first rank was seen to have joined, 0: none yet. `waits` is zeroed before the first call. */
 void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits *waits);
 /* How many ranks wait for `rank`, directly or through others. */
 int watchdog_count_waiters(const tess_job *job, int rank);

@@ -62,13 +62,15 @@ static void report_whom(const watchdog_stall *stall, int n_waiting, char *text, 
         snprintf(text, size, "%d ranks", n_waiting);
 }
 
-/* "in all_reduce #7 of team 'world'", or at the start of the job. */
-static void report_where(const tess_watchdog *w, const watchdog_stall *stall, char *text, size_t size)
+/* "in all_reduce #7 of team 'world'", or at the start of the job; or, once it has begun, for a device. */
+static void report_where(const tess_watchdog *w, int rank, char *text, size_t size)
 {
     char op[256];
     tess_board_copy waiter;
+    const watchdog_stall *stall = &w->stalls[rank];
     if (stall->waiter < 0) {
-        snprintf(text, size, "at the start of the job");
+        bool has_joined = atomic_load(&w->job->rows[rank].state) != JOB_RANK_ABSENT;
+        snprintf(text, size, has_joined ? "for its device" : "at the start of the job");
         return;
     }
     tess_board_export(&w->job->rows[stall->waiter], &waiter);
@@ -112,7 +114,7 @@ void watchdog_report_stall(const tess_watchdog *w, const int *ranks, int n, doub
     if (w->job->header->n_hosts > 1)
         tess_sentence_add(&names, " on host %s", host_of(w, ranks[0]));
     report_whom(stall, stall->waiter >= 0 ? watchdog_count_waiters(w->job, ranks[0]) : 0, whom, sizeof(whom));
-    report_where(w, stall, where, sizeof(where));
+    report_where(w, ranks[0], where, sizeof(where));
     report_doing(w, ranks[0], doing, sizeof(doing));
     if (n > 1)
         snprintf(whose, sizeof(whose), "rank %d", ranks[0]);

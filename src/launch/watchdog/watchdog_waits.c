@@ -1,4 +1,5 @@
 /* Finds the ranks that are waited for, from the board. */
+#include "base/os/os.h"
 #include "launch/watchdog/watchdog_impl.h"
 
 /* Since when `rank` has waited, and for which ranks; 0: it waits for none. */
@@ -31,6 +32,25 @@ static bool is_local(const tess_job *job, int rank, uint32_t state)
     return job->rows[rank].host == (int32_t)job->header->host && atomic_load(&job->rows[rank].state) == state;
 }
 
+/* Where nobody waits for a rank: those whose device does not go on. One that has much to do, and does it, is none. */
+static void find_devices(const tess_job *job, watchdog_waits *w)
+{
+    static const uint64_t least_ns = 1000000000;
+    char text[8];
+    uint64_t enqueued_ns, now_ns = tess_os_now_ns();
+    for (int r = 0; r < (int)job->header->world; r++) {
+        if (!is_local(job, r, JOB_RANK_JOINED) || atomic_load(&job->rows[r].ended) != 0)
+            continue;
+        tess_board_describe_device(job, r, text, sizeof(text), &enqueued_ns);
+        if (enqueued_ns != w->devices[r].enqueued_ns) {
+            w->devices[r].enqueued_ns = enqueued_ns;
+            w->devices[r].since_ns = now_ns;
+        }
+        if (enqueued_ns != 0 && now_ns - w->devices[r].since_ns > least_ns)
+            w->list[w->n++] = (tess_missed){.rank = r, .waiter = -1, .since_ns = w->devices[r].since_ns};
+    }
+}
+
 void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits *w)
 {
     wait_graph graph;
@@ -44,6 +64,8 @@ void watchdog_find_waits(const tess_job *job, uint64_t joined_ns, watchdog_waits
     for (int r = 0; joined_ns != 0 && r < world; r++)
         if (is_local(job, r, JOB_RANK_ABSENT))
             w->list[w->n++] = (tess_missed){.rank = r, .waiter = -1, .since_ns = joined_ns};
+    if (w->n == 0 && n_missed == 0)
+        find_devices(job, w);
     if (w->n > 0 || n == 0 || job->header->n_hosts > 1)
         return;
     w->list[0] = w->list[tess_missed_most(w->list, n)]; /* all wait, in a circle */

@@ -1,11 +1,12 @@
 /* A libcublasLt.so for tests without a GPU: matrices are the host's memory. Of the ways that it proposes, one has rows
  * that depend on how many there are, one needs work space, and one has bits of its own: a program that takes the first
  * which is proposed gives itself away. fake_cublas_calls counts by way. CUBLAS_FAKE=none: it proposes nothing; variant:
- * only what is not to be taken. */
+ * only what is not to be taken. CUBLAS_FAKE_SLOW=WAY: that one takes a millisecond more. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "device/bf16.h"
 #include "device/cuda/cublas_lt.h"
@@ -157,6 +158,9 @@ int fake_multiply(cublas_handle handle, cublas_desc desc, const void *alpha, con
         a_matrix->type != CUBLAS_TYPE_BF16 || k != (desc->trans_b ? b_matrix->columns : b_matrix->rows))
         return INVALID;
     fake_cublas_calls[way]++;
+    const char *slow = getenv("CUBLAS_FAKE_SLOW");
+    if (slow != NULL && atoi(slow) == way)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < m; i++) {
             float sum = 0;

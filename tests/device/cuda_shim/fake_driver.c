@@ -1,9 +1,14 @@
 /* A libcuda.so.1 for tests without a GPU: its GPUs' memory is the host's, and its queues are always done. What it shall
  * be is in the environment, CUDA_FAKE="devices=2,major=9,minor=0,version=13000,memory=1000000,fail=cuMemAlloc_v2:3:2":
  * the third call of that function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which
- * makes that file. As the real one does, it honours CUDA_VISIBLE_DEVICES, wants a context in each thread, does not work
- * in a process that was forked after it had started, nor any more after an error of a kernel or of the hardware. */
+ * makes that file. pageable=BYTES: copies of so many bytes or more from or to memory of the host are refused unless it
+ * is registered. stuck=N: from the Nth write of a queue on nothing is done any more. As the real one does, it wants a
+ * copy's memory registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants a context in each thread, does not
+ * work in a process that was forked after it had started, nor any more after an error of a kernel or of the hardware.
+ */
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,9 +18,37 @@
 #include <unistd.h>
 
 #include "device/cuda/cuda_driver.h"
+#include "fake_wishes.h"
 
 #define EXPORT __attribute__((visibility("default")))
-enum { NO_DEVICE = 100, INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, ALIGN = 256 };
+enum {
+    NO_DEVICE = 100,
+    INVALID_VALUE = 1,
+    NOT_INITIALIZED = 3,
+    INVALID_CONTEXT = 201,
+    ALREADY_REGISTERED = 712,
+    ALIGN = 256
+};
+
+/* Memory of a GPU. */
+typedef struct block {
+    struct block *next;
+    size_t bytes;
+} block;
+
+/* Registered memory of the host. A copy uses it until the host has waited for what is behind the copy. */
+typedef struct registration {
+    struct registration *next;
+    char *begin;
+    size_t bytes;
+    cuda_queue queue; /* of the newest copy; NULL: it is over */
+    long number;      /* of that copy */
+} registration;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static block *blocks;
+static registration *registrations;
+static long n_copies;
 
 static int starter; /* the process that initialised it */
 static int broken;  /* the error that ended all work */
@@ -26,16 +59,14 @@ static struct CUctx_st {
 } contexts[16];
 struct CUevent_st {
     bool timed;
+    cuda_queue queue; /* that it was recorded on, and how many copies there had been */
+    long n_copies;
     struct timespec when;
 };
 
 static long setting(const char *key, long fallback)
 {
-    const char *text = getenv("CUDA_FAKE");
-    for (size_t n = strlen(key); text != NULL && *text != '\0'; text += strcspn(text, ","), text += *text == ',')
-        if (strncmp(text, key, n) == 0 && text[n] == '=')
-            return strtol(text + n + 1, NULL, 0);
-    return fallback;
+    return fake_number("CUDA_FAKE", key, fallback);
 }
 
 static bool was_given(void)
@@ -50,21 +81,11 @@ static bool was_given(void)
 /* The error that this call shall give. */
 static int due(const char *function)
 {
-    static int n_calls; /* since the wish is the same */
-    static char wish[128];
-    char name[64], what[16];
-    int call;
-    const char *text = getenv("CUDA_FAKE"), *fail = text != NULL ? strstr(text, "fail=") : NULL;
-    if (fail != NULL && strcmp(fail, wish) != 0) {
-        snprintf(wish, sizeof(wish), "%s", fail);
-        n_calls = 0;
-    }
-    if (fail == NULL || sscanf(fail, "fail=%63[^:]:%d:%15[a-z0-9]", name, &call, what) != 3 ||
-        strcmp(name, function) != 0 || ++n_calls != call || was_given())
+    int error = fake_due("CUDA_FAKE", function);
+    if (error == 0 || was_given())
         return 0;
-    while (strcmp(what, "hang") == 0)
+    while (error == FAKE_HANGS)
         pause();
-    int error = atoi(what);
     broken = error >= 700 || error == 214 ? error : 0;
     return error;
 }
@@ -202,12 +223,31 @@ int fake_context_set(cuda_context context)
     return starter != getpid() ? NOT_INITIALIZED : due("cuCtxSetCurrent");
 }
 
+/* Of the real driver's, too, but only libraries that lie above it call it. */
+EXPORT int cuCtxGetDevice(int *device);
+int cuCtxGetDevice(int *device)
+{
+    *device = (int)(current - contexts);
+    return current == NULL ? INVALID_CONTEXT : 0;
+}
+
+/* The host has waited for the first n copies of a queue; NULL: of all. */
+static void end_copies(cuda_queue q, long n)
+{
+    pthread_mutex_lock(&lock);
+    for (registration *r = registrations; r != NULL; r = r->next)
+        if ((q == NULL || r->queue == q) && r->number <= n)
+            r->queue = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
 int fake_context_synchronize(void)
 {
+    end_copies(NULL, LONG_MAX);
     return works("cuCtxSynchronize");
 }
 
-/* In front of a block is its size. */
+/* In front of a block is its entry. */
 int fake_memory_alloc(cuda_address *memory, size_t bytes)
 {
     ANSWER(works("cuMemAlloc_v2"));
@@ -216,23 +256,31 @@ int fake_memory_alloc(cuda_address *memory, size_t bytes)
     void *room;
     if (used + bytes > (size_t)setting("memory", 1 << 30) || posix_memalign(&room, ALIGN, ALIGN + bytes) != 0)
         return CUDA_OUT_OF_MEMORY;
-    char *block = room;
+    memset((char *)room + ALIGN, 0xa5, bytes);
+    *memory = (cuda_address)(uintptr_t)((char *)room + ALIGN);
+    pthread_mutex_lock(&lock);
+    *(block *)room = (block){.next = blocks, .bytes = bytes};
+    blocks = room;
     used += bytes;
-    memcpy(block, &bytes, sizeof(bytes));
-    memset(block + ALIGN, 0xa5, bytes);
-    *memory = (cuda_address)(uintptr_t)(block + ALIGN);
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
 int fake_memory_free(cuda_address memory)
 {
     int error = works("cuMemFree_v2");
-    char *block = (char *)(uintptr_t)memory - ALIGN;
-    size_t bytes;
-    memcpy(&bytes, block, sizeof(bytes));
-    used -= bytes;
-    free(block);
-    return error;
+    pthread_mutex_lock(&lock);
+    block **at = &blocks;
+    while (*at != NULL && (char *)*at + ALIGN != (char *)(uintptr_t)memory)
+        at = &(*at)->next;
+    block *b = *at;
+    if (b != NULL) {
+        *at = b->next;
+        used -= b->bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    free(b);
+    return b == NULL ? INVALID_VALUE : error;
 }
 
 int fake_memory_info(size_t *left, size_t *whole)
@@ -242,23 +290,110 @@ int fake_memory_info(size_t *left, size_t *whole)
     return works("cuMemGetInfo_v2");
 }
 
+static bool is_of_gpu(const char *at)
+{
+    const block *b = blocks;
+    while (b != NULL && (at < (const char *)b + ALIGN || at >= (const char *)b + ALIGN + b->bytes))
+        b = b->next;
+    return b != NULL;
+}
+
+/* The first that meets the range. */
+static registration **find_registration(const char *at, size_t bytes)
+{
+    registration **r = &registrations;
+    while (*r != NULL && (at + bytes <= (*r)->begin || at >= (*r)->begin + (*r)->bytes))
+        r = &(*r)->next;
+    return r;
+}
+
 int fake_host_register(void *host, size_t bytes, unsigned flags)
 {
-    if ((uintptr_t)host % 4096 != 0 || bytes == 0 || bytes % 4096 != 0 || flags != 0)
+    if ((uintptr_t)host % 4096 != 0 || bytes == 0 || bytes % 4096 != 0 || flags != CUDA_REGISTER_MAPPED)
         return INVALID_VALUE;
-    return works("cuMemHostRegister_v2");
+    ANSWER(works("cuMemHostRegister_v2"));
+    registration *r = malloc(sizeof(*r));
+    *r = (registration){.begin = host, .bytes = bytes};
+    pthread_mutex_lock(&lock);
+    bool is_new = *find_registration(host, bytes) == NULL;
+    if (is_new) {
+        r->next = registrations;
+        registrations = r;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!is_new)
+        free(r);
+    return is_new ? 0 : ALREADY_REGISTERED;
 }
 
 int fake_host_unregister(void *host)
 {
-    return (uintptr_t)host % 4096 != 0 ? INVALID_VALUE : works("cuMemHostUnregister");
+    pthread_mutex_lock(&lock);
+    registration **at = find_registration(host, 1), *r = *at;
+    if (r == NULL || r->begin != host) {
+        pthread_mutex_unlock(&lock);
+        return INVALID_VALUE;
+    }
+    if (r->queue != NULL) {
+        fprintf(stderr, "cuMemHostUnregister: a copy from or to the memory may be under way\n");
+        abort();
+    }
+    *at = r->next;
+    pthread_mutex_unlock(&lock);
+    free(r);
+    return works("cuMemHostUnregister");
+}
+
+/* Whether the host's end of a copy is one that copies may have. */
+static int use_end(const char *at, size_t bytes, cuda_queue q)
+{
+    registration *r = *find_registration(at, bytes);
+    if (is_of_gpu(at))
+        return 0;
+    if (r == NULL)
+        return bytes >= (size_t)setting("pageable", LONG_MAX) ? INVALID_VALUE : 0;
+    r->queue = q;
+    r->number = n_copies;
+    return at >= r->begin && at + bytes <= r->begin + r->bytes ? 0 : INVALID_VALUE;
 }
 
 int fake_copy(cuda_address to, cuda_address from, size_t bytes, cuda_queue q)
 {
     ANSWER(works("cuMemcpyAsync"));
-    (void)q;
+    pthread_mutex_lock(&lock);
+    n_copies++;
+    int error = use_end((const char *)(uintptr_t)from, bytes, q);
+    if (error == 0)
+        error = use_end((const char *)(uintptr_t)to, bytes, q);
+    pthread_mutex_unlock(&lock);
+    ANSWER(error);
     memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+int fake_host_address(cuda_address *memory, void *host, unsigned flags)
+{
+    pthread_mutex_lock(&lock);
+    bool found = flags == 0 && *find_registration(host, 1) != NULL;
+    pthread_mutex_unlock(&lock);
+    *memory = (cuda_address)(uintptr_t)host;
+    return found ? works("cuMemHostGetDevicePointer_v2") : INVALID_VALUE;
+}
+
+/* A queue that is stuck gets work, and does none of it. */
+static bool is_stuck;
+
+int fake_queue_write(cuda_queue q, cuda_address to, uint32_t value, unsigned flags)
+{
+    static long n_writes;
+    long stuck = setting("stuck", LONG_MAX);
+    uint32_t *at = (uint32_t *)(uintptr_t)to;
+    ANSWER(works("cuStreamWriteValue32_v2"));
+    if (q == NULL || flags != 0)
+        return INVALID_VALUE;
+    is_stuck = is_stuck || (++n_writes >= stuck && !was_given());
+    if (!is_stuck)
+        __atomic_store_n(at, value, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -287,7 +422,10 @@ int fake_queue_destroy(cuda_queue q)
 
 int fake_queue_synchronize(cuda_queue q)
 {
-    (void)q;
+    while (is_stuck)
+        pause();
+    if (q != NULL)
+        end_copies(q, LONG_MAX);
     return works("cuStreamSynchronize");
 }
 
@@ -319,6 +457,10 @@ int fake_ticket_record(cuda_ticket ticket, cuda_queue q)
     if (q == NULL || ticket == NULL)
         return INVALID_VALUE;
     clock_gettime(CLOCK_MONOTONIC, &ticket->when);
+    pthread_mutex_lock(&lock);
+    ticket->queue = q;
+    ticket->n_copies = n_copies;
+    pthread_mutex_unlock(&lock);
     return works("cuEventRecord");
 }
 
@@ -338,5 +480,9 @@ int fake_ticket_query(cuda_ticket ticket)
 
 int fake_ticket_synchronize(cuda_ticket ticket)
 {
+    while (is_stuck)
+        pause();
+    if (ticket != NULL && ticket->queue != NULL)
+        end_copies(ticket->queue, ticket->n_copies);
     return ticket == NULL ? INVALID_VALUE : works("cuEventSynchronize");
 }
