@@ -307,13 +307,15 @@ static void buffers_of_two_kinds_are_refused(void)
 {
     rank r = join();
     buffer x = take(&r, 64, false);
-    EXPECT_FAILS(tess_all_reduce(r.team, x.host, x.device, 4, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID,
-                 "`out` is memory of far, another buffer is not");
+    char text[128];
+    snprintf(text, sizeof(text), "`out` is memory of %s, another buffer is not",
+             tess_device_get_properties(r.device)->name);
+    EXPECT_FAILS(tess_all_reduce(r.team, x.host, x.device, 4, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID, text);
     EXPECT_FAILS(tess_send(r.team, x.device, 4, TESS_F32, 0, 0, NULL), TESS_E_UNSUPPORTED, "fetch it first");
     uint8_t *freed = x.device;
     tess_device_free(r.device, freed);
     EXPECT_FAILS(tess_all_reduce(r.team, freed, freed, 4, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID,
-                 "'test' (device far), which was freed");
+                 "`in` lies in 'test' (device ");
     free(x.host);
     leave(&r);
 }
