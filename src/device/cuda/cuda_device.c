@@ -337,6 +337,20 @@ static const tess_device_table cuda_table = {
     .close = close_cuda,
 };
 
+tess_status tess_cuda_device_enter(tess_device *device)
+{
+    TESS_CHECK(device->table == &cuda_table, TESS_E_INVALID, "device %s is not a GPU of NVIDIA's",
+               device->properties.name);
+    return tess_cuda_enter((const cuda_device *)device);
+}
+
+tess_status tess_cuda_stream_queue(tess_stream *stream, void **queue)
+{
+    TESS_TRY(tess_cuda_device_enter(stream->device));
+    *queue = ((cuda_stream *)stream)->queue;
+    return TESS_OK;
+}
+
 /* Which of n GPUs a name and a number mean. */
 static tess_status choose(const char *name, int number, int n, int *chosen)
 {

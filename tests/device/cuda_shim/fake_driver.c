@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "device/cuda/cuda_driver.h"
+#include "fake_wishes.h"
 
 #define EXPORT __attribute__((visibility("default")))
 enum {
@@ -40,11 +41,7 @@ struct CUevent_st {
 
 static long setting(const char *key, long fallback)
 {
-    const char *text = getenv("CUDA_FAKE");
-    for (size_t n = strlen(key); text != NULL && *text != '\0'; text += strcspn(text, ","), text += *text == ',')
-        if (strncmp(text, key, n) == 0 && text[n] == '=')
-            return strtol(text + n + 1, NULL, 0);
-    return fallback;
+    return fake_number("CUDA_FAKE", key, fallback);
 }
 
 static bool was_given(void)
@@ -59,21 +56,11 @@ static bool was_given(void)
 /* The error that this call shall give. */
 static int due(const char *function)
 {
-    static int n_calls; /* since the wish is the same */
-    static char wish[128];
-    char name[64], what[16];
-    int call;
-    const char *text = getenv("CUDA_FAKE"), *fail = text != NULL ? strstr(text, "fail=") : NULL;
-    if (fail != NULL && strcmp(fail, wish) != 0) {
-        snprintf(wish, sizeof(wish), "%s", fail);
-        n_calls = 0;
-    }
-    if (fail == NULL || sscanf(fail, "fail=%63[^:]:%d:%15[a-z0-9]", name, &call, what) != 3 ||
-        strcmp(name, function) != 0 || ++n_calls != call || was_given())
+    int error = fake_due("CUDA_FAKE", function);
+    if (error == 0 || was_given())
         return 0;
-    while (strcmp(what, "hang") == 0)
+    while (error == FAKE_HANGS)
         pause();
-    int error = atoi(what);
     broken = error >= 700 || error == 214 ? error : 0;
     return error;
 }
@@ -209,6 +196,14 @@ int fake_context_set(cuda_context context)
 {
     current = context;
     return starter != getpid() ? NOT_INITIALIZED : due("cuCtxSetCurrent");
+}
+
+/* Of the real driver's, too, but only libraries that lie above it call it. */
+EXPORT int cuCtxGetDevice(int *device);
+int cuCtxGetDevice(int *device)
+{
+    *device = (int)(current - contexts);
+    return current == NULL ? INVALID_CONTEXT : 0;
 }
 
 int fake_context_synchronize(void)
