@@ -25,6 +25,8 @@ int tess_work_missing(const tess_work *work, int *ranks)
 {
     const tess_team *team = work->team;
     const tess_work *oldest = team->head != NULL ? team->head : work;
+    if (!tess_work_is_message(work) && oldest->backend->missing != NULL && !oldest->device.waits)
+        return oldest->backend->missing(oldest, ranks);
     if (tess_work_is_message(work) || !oldest->device.waits)
         return team->backend->missing(work, ranks);
     ranks[0] = team->rank;

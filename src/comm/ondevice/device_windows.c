@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/core/rng.h"
-#include "comm/ondevice/ondevice_impl.h"
+#include "comm/ondevice/ondevice.h"
 
 /* What a rank tells the others of its block. */
 typedef struct shown {
@@ -139,7 +139,7 @@ static tess_status show(tess_team *team, tess_status status, void *memory, size_
     rt->device->windows = w;
     tess_runtime_unlock(rt);
     tess_mem_free(rt->mem, all);
-    return TESS_OK;
+    return tess_team_is_local(team) ? TESS_OK : tess_hosts_link(team);
 opened:
     close_peers(w);
 window:

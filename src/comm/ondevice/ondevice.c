@@ -1,5 +1,5 @@
 /* The device of a runtime, and which operations are on it. */
-#include "comm/ondevice/ondevice_impl.h"
+#include "comm/ondevice/ondevice.h"
 
 #include <string.h>
 #include <time.h>
@@ -64,6 +64,7 @@ void tess_ondevice_end(tess_team *team)
     if (t == NULL)
         return;
     tess_device *device = team->runtime->device->device;
+    tess_hosts_unlink(team, team->broken == TESS_OK);
     for (int i = 0; i <= CONTROL_IN_FLIGHT; i++)
         tess_event_destroy(&t->ready[i]);
     tess_event_destroy(&t->moved);
@@ -135,7 +136,8 @@ static tess_status find_kind(const tess_work *work, bool *is_device)
 static bool goes_direct(const tess_work *work)
 {
     const tess_team *team = work->team;
-    bool shows = team->size == 1 || (tess_team_is_local(team) && ondevice_find(team, work->in) != NULL);
+    bool local = tess_team_is_local(team), linked = tess_hosts_is_linked(team);
+    bool shows = team->size == 1 || ((local || linked) && ondevice_find(team, work->in) != NULL);
     switch (work->fp.kind) {
     case TESS_TRACE_ALL_GATHER:
     case TESS_TRACE_REDUCE_SCATTER_PIECES:
@@ -143,7 +145,8 @@ static bool goes_direct(const tess_work *work)
     case TESS_TRACE_ALL_GATHER_PIECES:
         return shows && work->pieces.n <= CONTROL_INLINE / sizeof(uint64_t);
     case TESS_TRACE_ALL_REDUCE:
-        return shows && work->in == work->out;
+        return shows && work->in == work->out &&
+               (local || (work->dtype == TESS_F32 && (work->op == TESS_SUM || work->op == TESS_AVG)));
     default:
         return false;
     }
@@ -162,7 +165,9 @@ tess_status tess_ondevice_place(tess_work *work)
     bool direct = goes_direct(work);
     work->fp.flags &= TESS_FINGERPRINT_ACCUMULATE;
     work->device.is = true;
-    work->backend = direct ? &ondevice_direct : &ondevice_staged;
+    work->backend = !direct                          ? &ondevice_staged
+                    : tess_team_is_local(work->team) ? &ondevice_direct
+                                                     : &tess_backend_linked;
     work->fp.flags |= (uint8_t)(TESS_FINGERPRINT_DEVICE | (direct ? TESS_FINGERPRINT_WINDOWS : 0));
     return TESS_OK;
 }
