@@ -144,11 +144,12 @@ static int missing(const tess_work *work, int *ranks)
 {
     const comm_hosts *h = hosts_of(work->team);
     const hosts_way *way = &h->ways[HOSTS_STRIPED];
+    const tess_work *oldest = work->team->head != NULL ? work->team->head : work;
     int n = 0;
-    if (work->device.step == STEP_MEET)
+    if (oldest->device.step == STEP_MEET)
         return shm_missing(work, hosts_late, ranks);
     for (int i = 0; i < hosts_n_local(h, h->mine); i++)
-        if (!has_arrived(h, i, linked_of(work)->stage))
+        if (!has_arrived(h, i, linked_of(oldest)->stage))
             ranks[n++] = hosts_local_rank(h, i);
     for (int k = 0; n == 0 && k < way->n_sources; k++)
         ranks[k] = way->sources[k];

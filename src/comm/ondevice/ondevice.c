@@ -103,18 +103,17 @@ tess_status tess_ondevice_begin(tess_team *team)
 }
 
 /* ---- Which operations ---- */
-/* *is: live memory of the device. NULL leaves it as it is. */
+/* *is: live memory of the device. NULL leaves it as it is. What was freed may be the host's by now. */
 static tess_status look_at(const tess_device *device, const char *which, const void *memory, int *is)
 {
     if (memory == NULL)
         return TESS_OK;
     const tess_device_block *block = tess_device_find(device, memory);
-    TESS_CHECK(block == NULL || !block->freed, TESS_E_INVALID, "`%s` lies in '%s' (device %s), which was freed", which,
-               block->what, device->properties.name);
-    TESS_CHECK(*is < 0 || *is == (block != NULL), TESS_E_INVALID,
+    bool found = block != NULL && !block->freed;
+    TESS_CHECK(*is < 0 || *is == found, TESS_E_INVALID,
                "`%s` is memory of %s, another buffer is not: give both of one kind", which,
-               block != NULL ? device->properties.name : "the host");
-    *is = block != NULL;
+               found ? device->properties.name : "the host");
+    *is = found;
     return TESS_OK;
 }
 
