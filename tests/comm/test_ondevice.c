@@ -376,6 +376,24 @@ static void a_rank_that_does_not_come_is_named(void)
     leave(&r);
 }
 
+/* NCCL fails on rank 1 after all have met: the team breaks on both, and the next operation says why. */
+static void an_error_of_nccl_is_the_teams(void)
+{
+    rank r = join();
+    buffer x = take(&r, 64, true);
+    if (tess_hosts_is_linked(r.team)) {
+        EXPECT_OK(tess_all_reduce(r.team, x.device, x.device, 4, TESS_F32, TESS_SUM, NULL));
+        if (r.me == 1)
+            EXPECT_INT(setenv("NCCL_FAKE", "fail=ncclGroupEnd:1:6", 1), 0);
+        tess_status status = tess_all_reduce(r.team, x.device, x.device, 4, TESS_F32, TESS_SUM, NULL);
+        EXPECT(status == TESS_E_PEER_LOST || (status == TESS_E_CANCELLED && r.me == 0));
+        EXPECT_CONTAINS(tess_error_message(), "another rank has ended, or its connection broke");
+        EXPECT_FAILS(tess_barrier(r.team, NULL), status, "another rank has ended, or its connection broke");
+    }
+    give(&r, &x);
+    leave(&r);
+}
+
 /* The last rank dies when it has shown its window: its siblings are told, and go on with their own devices. */
 static int survivor_or_victim(void *context)
 {
@@ -424,6 +442,7 @@ static const test_case cases[] = {
     {"buffers_of_two_kinds_are_refused", buffers_of_two_kinds_are_refused, 1, 0},
     {"ranks_that_differ_are_named", ranks_that_differ_are_named, 3, 0, TEST_ALONE},
     {"devices_of_two_kinds_are_refused", devices_of_two_kinds_are_refused, 2, 0, TEST_ALONE},
+    {"an_error_of_nccl_is_the_teams", an_error_of_nccl_is_the_teams, 2, 0, TEST_ALONE},
     {"a_rank_that_does_not_come_is_named", a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER},
     {"a_rank_that_dies_is_named", a_rank_that_dies_is_named, 0, 0},
 };
