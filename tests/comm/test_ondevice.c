@@ -376,6 +376,26 @@ static void a_rank_that_does_not_come_is_named(void)
     leave(&r);
 }
 
+/* GPUs that do not reach each other: the same bits, and a warning that says why. */
+static void memory_that_peers_cannot_open_goes_through_the_host(void)
+{
+    static tess_notice notices[TESS_NOTICES];
+    EXPECT_INT(setenv("CUDA_FAKE", "devices=8", 1), 0);
+    rank r = join();
+    buffer x = take_floats(&r, 1000, 6, true);
+    bool opens = tess_device_get_properties(r.device)->name[0] != 'c';
+    EXPECT_OK(tess_all_reduce(r.team, x.host, x.host, 1000, TESS_F32, TESS_SUM, NULL));
+    EXPECT_OK(tess_all_reduce(r.team, x.device, x.device, 1000, TESS_F32, TESS_SUM, NULL));
+    expect_same(&r, "sums", &x);
+    EXPECT_INT(tess_notices_read(&r.rt->job.header->notices, notices), !opens);
+    if (!opens) {
+        EXPECT_CONTAINS(notices[0].text, "go through memory of the host, because");
+        EXPECT_CONTAINS(notices[0].text, "show memory to other processes (CUDA IPC)");
+    }
+    give(&r, &x);
+    leave(&r);
+}
+
 /* NCCL fails on rank 1 after all have met: the team breaks on both, and the next operation says why. */
 static void an_error_of_nccl_is_the_teams(void)
 {
@@ -442,6 +462,8 @@ static const test_case cases[] = {
     {"buffers_of_two_kinds_are_refused", buffers_of_two_kinds_are_refused, 1, 0},
     {"ranks_that_differ_are_named", ranks_that_differ_are_named, 3, 0, TEST_ALONE},
     {"devices_of_two_kinds_are_refused", devices_of_two_kinds_are_refused, 2, 0, TEST_ALONE},
+    {"memory_that_peers_cannot_open_goes_through_the_host", memory_that_peers_cannot_open_goes_through_the_host, 2, 0,
+     TEST_NEVER},
     {"an_error_of_nccl_is_the_teams", an_error_of_nccl_is_the_teams, 2, 0, TEST_ALONE},
     {"a_rank_that_does_not_come_is_named", a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER},
     {"a_rank_that_dies_is_named", a_rank_that_dies_is_named, 0, 0},
