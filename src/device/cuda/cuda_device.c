@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "device/cuda/cuda_impl.h"
 #include "device/cuda/cuda_load.h"
+#include "device/cuda/cuda_peers.h"
 #include "device/cuda/cuda_products.h"
 #include "device/cuda/cuda_users.h"
 #include "device/ref/ref_attention.h"
@@ -346,6 +347,9 @@ static const tess_device_table cuda_table = {
     .event_synchronize = event_synchronize,
     .event_create_timed = event_create_timed,
     .event_elapsed = event_elapsed,
+    .peer_export = tess_cuda_peer_export,
+    .peer_import = tess_cuda_peer_import,
+    .peer_release = tess_cuda_peer_release,
     .memory_left = memory_left,
     .log_stream = tess_cuda_log_stream,
     .close = close_cuda,
@@ -462,6 +466,7 @@ tess_status tess_cuda_device_open(tess_mem *mem, const char *name, int number, t
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*d), "device", (void **)&d));
     d->base.table = &cuda_table;
     d->base.mem = mem;
+    d->base.properties.peers = true;
     d->newest = "none";
     TESS_GOTO(tess_mem_create(&d->base.counted), block);
     TESS_GOTO(start(d, name, number), counted);

@@ -16,6 +16,11 @@ typedef struct CUstream_st *cuda_queue;
 typedef struct CUevent_st *cuda_ticket;
 typedef uint64_t cuda_address;
 
+/* Names memory of a GPU to another process. */
+typedef struct cuda_ipc {
+    char bytes[64];
+} cuda_ipc;
+
 /* X(our name, the driver's, parameters). All return 0 or an error's number. */
 #define CUDA_DRIVER_LIST(X)                                                                                    \
     X(init, "cuInit", (unsigned flags))                                                                        \
@@ -35,6 +40,9 @@ typedef uint64_t cuda_address;
     X(memory_alloc, "cuMemAlloc_v2", (cuda_address * memory, size_t bytes))                                    \
     X(memory_free, "cuMemFree_v2", (cuda_address memory))                                                      \
     X(memory_info, "cuMemGetInfo_v2", (size_t * left, size_t * whole))                                         \
+    X(ipc_get, "cuIpcGetMemHandle", (cuda_ipc * ipc, cuda_address memory))                                     \
+    X(ipc_open, "cuIpcOpenMemHandle_v2", (cuda_address * memory, cuda_ipc ipc, unsigned flags))                \
+    X(ipc_close, "cuIpcCloseMemHandle", (cuda_address memory))                                                 \
     X(host_register, "cuMemHostRegister_v2", (void *host, size_t bytes, unsigned flags))                       \
     X(host_unregister, "cuMemHostUnregister", (void *host))                                                    \
     X(host_address, "cuMemHostGetDevicePointer_v2", (cuda_address * memory, void *host, unsigned flags))       \
@@ -72,6 +80,7 @@ enum {
     CUDA_ATTRIBUTE_MINOR = 76,
     CUDA_QUEUE_NON_BLOCKING = 1,
     CUDA_REGISTER_MAPPED = 2,
+    CUDA_IPC_ENABLE_PEER_ACCESS = 1,
     CUDA_TICKET_DISABLE_TIMING = 2,
     CUDA_TICKET_TIMED = 0
 };

@@ -100,7 +100,7 @@ tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp)
     tess_fsdp_unit_costs costs = {.n_units = fsdp->n_units};
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
-        const int64_t bytes = (int64_t)(unit->full_elements * tess_dtype_size(fsdp->policy.param_dtype));
+        const int64_t bytes = (int64_t)unit->full_bytes;
         costs.largest_bytes = bytes > costs.largest_bytes ? bytes : costs.largest_bytes;
         costs.gathers += gathers ? fsdp->n_passes * (fsdp->keep ? 1 : 2) : 0;
         costs.reductions += !fsdp->alone && unit->n_trainable > 0;

@@ -66,11 +66,12 @@ static void tick(void)
 }
 
 /* ---- Meeting ---- */
+/* A file: the hosts that tests make of network namespaces have one file system. */
 static struct sockaddr_un address_of(uint64_t number, int rank, socklen_t *size)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "fake-nccl-%016llx-%d", (unsigned long long)number, rank);
-    *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    snprintf(a.sun_path, sizeof(a.sun_path), "/tmp/fake-nccl-%016llx-%d", (unsigned long long)number, rank);
+    *size = (socklen_t)sizeof(a);
     return a;
 }
 
@@ -325,6 +326,8 @@ int fake_abort(nccl_communicator c)
         if (c->fd[peer] >= 0)
             close(c->fd[peer]);
     }
+    socklen_t bytes;
+    unlink(address_of(c->number, c->rank, &bytes).sun_path);
     close(c->listener);
     free(c);
     return NCCL_SUCCESS;

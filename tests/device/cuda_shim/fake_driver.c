@@ -2,10 +2,10 @@
  * be is in the environment, CUDA_FAKE="devices=2,major=9,minor=0,version=13000,memory=1000000,fail=cuMemAlloc_v2:3:2":
  * the third call of that function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which
  * makes that file. pageable=BYTES: copies of so many bytes or more from or to memory of the host are refused unless it
- * is registered. stuck=N: from the Nth write of a queue on nothing is done any more. As the real one does, it wants a
- * copy's memory registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants a context in each thread, does not
- * work in a process that was forked after it had started, nor any more after an error of a kernel or of the hardware.
- */
+ * is registered. stuck=N: from the Nth write of a queue on nothing is done any more. ipc=1: other processes may open
+ * its memory, which then has no room around it that finds strays. As the real one does, it wants a copy's memory
+ * registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants a context in each thread, does not work in a
+ * process that was forked after it had started, nor any more after an error of a kernel or of the hardware. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #define EXPORT __attribute__((visibility("default")))
 enum {
     NO_DEVICE = 100,
+    NOT_SUPPORTED = 801,
     INVALID_VALUE = 1,
     NOT_INITIALIZED = 3,
     INVALID_CONTEXT = 201,
@@ -30,10 +32,12 @@ enum {
     ALIGN = 256
 };
 
-/* Memory of a GPU. */
+/* Memory of a GPU, of this process or opened by it. */
 typedef struct block {
     struct block *next;
+    char *begin;
     size_t bytes;
+    int file, owner; /* file -1: it cannot be shown to others, or is another's */
 } block;
 
 /* Registered memory of the host. A copy uses it until the host has waited for what is behind the copy. */
@@ -247,40 +251,122 @@ int fake_context_synchronize(void)
     return works("cuCtxSynchronize");
 }
 
-/* In front of a block is its entry. */
+static char *map_block(int file, size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return at != MAP_FAILED ? at : NULL;
+}
+
+/* Memory for a block, and its file where others may open it; NULL: none is left. */
+static char *take_room(size_t bytes, int *file)
+{
+    void *room = NULL;
+    *file = -1;
+    if (setting("ipc", 0) == 0)
+        return posix_memalign(&room, ALIGN, bytes) == 0 ? room : NULL;
+    *file = memfd_create("fake GPU", MFD_CLOEXEC);
+    return *file >= 0 && ftruncate(*file, (off_t)bytes) == 0 ? map_block(*file, bytes) : NULL;
+}
+
+static void list_block(block about)
+{
+    block *b = malloc(sizeof(*b));
+    pthread_mutex_lock(&lock);
+    about.next = blocks;
+    *b = about;
+    blocks = b;
+    used += about.owner == getpid() ? about.bytes : 0;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Takes it off the list; NULL: it is not there. */
+static block *unlist_block(cuda_address memory)
+{
+    pthread_mutex_lock(&lock);
+    block **at = &blocks;
+    while (*at != NULL && (*at)->begin != (char *)(uintptr_t)memory)
+        at = &(*at)->next;
+    block *b = *at;
+    if (b != NULL) {
+        *at = b->next;
+        used -= b->owner == getpid() ? b->bytes : 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return b;
+}
+
 int fake_memory_alloc(cuda_address *memory, size_t bytes)
 {
     ANSWER(works("cuMemAlloc_v2"));
     if (bytes == 0)
         return INVALID_VALUE;
-    void *room;
-    if (used + bytes > (size_t)setting("memory", 1 << 30) || posix_memalign(&room, ALIGN, ALIGN + bytes) != 0)
+    int file = -1;
+    char *room = used + bytes <= (size_t)setting("memory", 1 << 30) ? take_room(bytes, &file) : NULL;
+    if (room == NULL)
         return CUDA_OUT_OF_MEMORY;
-    memset((char *)room + ALIGN, 0xa5, bytes);
-    *memory = (cuda_address)(uintptr_t)((char *)room + ALIGN);
-    pthread_mutex_lock(&lock);
-    *(block *)room = (block){.next = blocks, .bytes = bytes};
-    blocks = room;
-    used += bytes;
-    pthread_mutex_unlock(&lock);
+    memset(room, 0xa5, bytes);
+    *memory = (cuda_address)(uintptr_t)room;
+    list_block((block){.begin = room, .bytes = bytes, .file = file, .owner = getpid()});
     return 0;
 }
 
 int fake_memory_free(cuda_address memory)
 {
     int error = works("cuMemFree_v2");
-    pthread_mutex_lock(&lock);
-    block **at = &blocks;
-    while (*at != NULL && (char *)*at + ALIGN != (char *)(uintptr_t)memory)
-        at = &(*at)->next;
-    block *b = *at;
-    if (b != NULL) {
-        *at = b->next;
-        used -= b->bytes;
+    block *b = unlist_block(memory);
+    if (b == NULL)
+        return INVALID_VALUE;
+    if (b->file >= 0) {
+        close(b->file);
+        munmap(b->begin, b->bytes);
+    } else {
+        free(b->begin);
     }
-    pthread_mutex_unlock(&lock);
     free(b);
-    return b == NULL ? INVALID_VALUE : error;
+    return error;
+}
+
+int fake_ipc_get(cuda_ipc *ipc, cuda_address memory)
+{
+    ANSWER(works("cuIpcGetMemHandle"));
+    if (setting("ipc", 0) == 0)
+        return NOT_SUPPORTED;
+    const block *b = blocks;
+    while (b != NULL && b->begin != (char *)(uintptr_t)memory)
+        b = b->next;
+    if (b == NULL)
+        return INVALID_VALUE;
+    memcpy(ipc->bytes, b, sizeof(*b));
+    return 0;
+}
+
+int fake_ipc_open(cuda_address *memory, cuda_ipc ipc, unsigned flags)
+{
+    ANSWER(works("cuIpcOpenMemHandle_v2"));
+    block theirs;
+    char path[64];
+    memcpy(&theirs, ipc.bytes, sizeof(theirs));
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", theirs.owner, theirs.file);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    char *room = file >= 0 ? map_block(file, theirs.bytes) : NULL;
+    if (file >= 0)
+        close(file);
+    if (room == NULL || flags != CUDA_IPC_ENABLE_PEER_ACCESS || theirs.owner == getpid())
+        return INVALID_CONTEXT;
+    list_block((block){.begin = room, .bytes = theirs.bytes, .file = -1, .owner = theirs.owner});
+    *memory = (cuda_address)(uintptr_t)room;
+    return 0;
+}
+
+int fake_ipc_close(cuda_address memory)
+{
+    int error = works("cuIpcCloseMemHandle");
+    block *b = unlist_block(memory);
+    if (b == NULL)
+        return INVALID_VALUE;
+    munmap(b->begin, b->bytes);
+    free(b);
+    return error;
 }
 
 int fake_memory_info(size_t *left, size_t *whole)
@@ -293,7 +379,7 @@ int fake_memory_info(size_t *left, size_t *whole)
 static bool is_of_gpu(const char *at)
 {
     const block *b = blocks;
-    while (b != NULL && (at < (const char *)b + ALIGN || at >= (const char *)b + ALIGN + b->bytes))
+    while (b != NULL && (at < b->begin || at >= b->begin + b->bytes))
         b = b->next;
     return b != NULL;
 }
