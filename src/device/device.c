@@ -137,11 +137,12 @@ tess_pool_stats tess_device_mem_stats(const tess_device *d, tess_pool pool)
     return tess_mem_stats(d->counted, pool);
 }
 
+enum { PAGE = 4096 };
+
 /* Pages that are prepared for a device are nobody else's: a copy from a range that is prepared in part is an error. The
  * block of the pool is remembered in front of them. */
 static tess_status alloc_pages(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
 {
-    enum { PAGE = 4096 };
     size_t whole = (bytes + PAGE - 1 + (bytes == 0)) / PAGE * PAGE;
     void *block;
     TESS_CHECK(bytes < SIZE_MAX - 3 * PAGE, TESS_E_NOMEM, "cannot allocate %zu bytes for %s", bytes, what);
@@ -171,6 +172,17 @@ void tess_device_free_pinned(tess_device *d, void *host)
     if (d->table->unpin != NULL)
         d->table->unpin(d, host);
     tess_mem_free(d->mem, d->table->unpin != NULL ? ((void **)host)[-1] : host);
+}
+
+tess_status tess_device_pin(tess_device *d, void *host, size_t bytes)
+{
+    return d->table->pin != NULL && bytes > 0 ? d->table->pin(d, host, (bytes + PAGE - 1) / PAGE * PAGE) : TESS_OK;
+}
+
+void tess_device_unpin(tess_device *d, void *host)
+{
+    if (d->table->unpin != NULL)
+        d->table->unpin(d, host);
 }
 
 /* ---- Streams ---- */

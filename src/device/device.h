@@ -113,6 +113,9 @@ tess_pool_stats tess_device_mem_stats(const tess_device *device, tess_pool pool)
 /* Memory of the host that the device copies from and to at full speed, counted in the host's pool. */
 tess_status tess_device_alloc_pinned(tess_device *device, tess_pool pool, size_t bytes, const char *what, void **out);
 void tess_device_free_pinned(tess_device *device, void *host);
+/* The same for whole pages that there are, until unpin. */
+tess_status tess_device_pin(tess_device *device, void *host, size_t bytes);
+void tess_device_unpin(tess_device *device, void *host);
 
 /* ---- Streams ---- */
 /* A stream of the device. n_threads: of the host, for its loops. `kernels` as in tess_kernels_select. */

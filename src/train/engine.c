@@ -14,6 +14,7 @@
 #include "train/adapter.h"
 #include "train/numbers/numbers.h"
 #include "train/offload.h"
+#include "train/shards.h"
 #include "train/train_stage.h"
 #include "train/train_peak.h"
 
@@ -190,7 +191,7 @@ static tess_status build_sharding(tess_engine *e, const weights_source *source)
     const tess_fsdp_policy policy = tess_engine_policy(c);
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     TESS_TRY(tess_fsdp_set_passes(e->fsdp, (int)c->training.passes));
-    tess_fsdp_set_stream(e->fsdp, e->stream);
+    tess_fsdp_set_stream(e->fsdp, e->compute.resident ? e->compute.stream : e->stream);
     tess_fsdp_set_norm_team(e->fsdp, e->team);
     tess_fsdp_set_clock(e->fsdp, &e->clock);
     if (e->is_second)
@@ -287,6 +288,7 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
     TESS_TRY(tess_compute_open_of_rank(tess_config_device(e->config), tess_runtime_rank(e->runtime), e->stream,
                                        &e->compute));
     TESS_TRY(agree_on_kernels(e));
+    TESS_TRY(tess_shards_choose(e));
     TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
     return e->is_second ? TESS_OK : measure_peak(e);

@@ -10,6 +10,7 @@
 #include "train/adapter.h"
 #include "train/memory_need.h"
 #include "train/offload.h"
+#include "train/shards.h"
 #include "train/train_stage.h"
 
 tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
@@ -25,6 +26,7 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
                               .n_replicas = (int)c->parallelism.data_parallel_replicate_degree,
                               .n_local = n_local,
                               .n_threads = (int)c->training.threads,
+                              .resident = tess_shards_expected(c),
                               .local_batch = c->training.local_batch_size,
                               .global_batch = c->training.global_batch_size,
                               .seq_len = c->training.seq_len};
@@ -33,8 +35,9 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 /* What a rank needs: of each pool without what it shares, the copies and the memory of exchanges. */
 typedef struct rank_need {
     double pool[TESS_POOL_COUNT], disk[TESS_POOL_COUNT], resident, copies, exchanges, sum, disk_sum;
-    double work;    /* of kernels, in the pool of activations */
-    double windows; /* of gradients, in the comm pool */
+    double work;                    /* of kernels, in the pool of activations */
+    double windows;                 /* of gradients, in the comm pool */
+    double device[TESS_POOL_COUNT]; /* of the device's memory */
     char stages[TESS_MEMORY_STAGES];
 } rank_need;
 
@@ -153,6 +156,28 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
     return TESS_OK;
 }
 
+/* The host has copies of weights and moments: of two steps where they outlive the process. */
+static void move_to_device(const tess_config *c, rank_need *need)
+{
+    double copies = (c->recovery.enable && c->recovery.hot) || c->checkpoint.memory_copies ? 2 : 1;
+    for (int pool = 0; pool <= TESS_POOL_ACTIVATIONS; pool++) {
+        bool copied = pool == TESS_POOL_PARAMS || pool == TESS_POOL_OPTIMIZER;
+        need->device[pool] = need->pool[pool];
+        need->pool[pool] *= copied ? copies : 0;
+    }
+    need->device[TESS_POOL_COMM] = need->windows + need->copies;
+    need->pool[TESS_POOL_COMM] -= need->windows;
+    need->windows = need->copies = 0;
+}
+
+double tess_memory_of_device(const tess_memory_of_rank *rank)
+{
+    double sum = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        sum += rank->device[pool];
+    return sum;
+}
+
 static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int shard, const tess_stage_plan *stages,
                                 const tess_model *model, rank_need *need)
 {
@@ -181,6 +206,8 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
                         .copies = (double)b.copies,
                         .work = work,
                         .windows = (double)b.windows};
+    if (plan->resident)
+        move_to_device(plan->config, need);
     size_t on_disk = tess_executor_disk_bytes(model, &o, &activations_resident);
     if (plan->config->offload.resident == 0)
         resident += activations_resident;
@@ -243,6 +270,7 @@ static void place_need(const tess_memory_plan *plan, const rank_need *need, int 
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         out->pool[pool] = need->pool[pool];
         out->disk[pool] = need->disk[pool];
+        out->device[pool] = need->device[pool];
     }
     out->pool[TESS_POOL_ACTIVATIONS] -= need->work - out->work;
     out->pool[TESS_POOL_COMM] -= first < n_micro ? 0 : need->windows;

@@ -174,6 +174,8 @@ static tess_status describe(const tess_trainer *t)
     if (compute->apart)
         tess_trainer_note(t, "device %s: kernels %s", tess_device_get_properties(compute->device)->name,
                           tess_stream_kernels(compute->stream)->name);
+    if (t->engine->shards_note[0] != '\0')
+        tess_trainer_note(t, "%s", t->engine->shards_note);
     if (t->hosts->n > 1)
         describe_mesh(t);
     if (t->hosts->n > 1 && c->comm.reduction == 1)
@@ -239,7 +241,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_open_saver(t));
     TESS_TRY(t->goes_on ? tess_trainer_go_on(t) : tess_trainer_resume(t));
     if (!t->goes_on)
-        tess_trainer_begin_book(t);
+        TESS_TRY(tess_trainer_begin_book(t));
     t->engine->book = t->book;
     TESS_TRY(tess_engine_rehearse(t->engine, tess_config_micro_batches(&t->config)));
     t->first_step = t->engine->step;
@@ -547,7 +549,7 @@ static void describe_best(const tess_trainer *t)
                           folder);
 }
 
-static const logbook_marks nothing_done = {-1, -1, -1, -1};
+static const logbook_marks nothing_done = {.done = -1, .committed = -1, .validated = -1, .saved = -1};
 
 /* Does what the task wants after the step, and saves if that is due. `so_far`: what was done already. */
 static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speedometer *meter,
@@ -596,6 +598,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
         TESS_TRY(run_step(t, &meter));
         TESS_TRY(follow_up(t, &nothing_done, &meter, result));
     }
+    TESS_TRY(tess_engine_kept(t->engine));
     TESS_TRY(tess_trainer_finish_saves(t));
     finish_metrics(t);
     result->steps = t->engine->step;

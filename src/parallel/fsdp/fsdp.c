@@ -118,7 +118,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     }
     tess_fsdp_choose(fsdp);
     fsdp->norm_team = fsdp->model_team;
-    fsdp->spans_hosts = !tess_team_is_local(fsdp->shard_team);
+    fsdp->splits_copies = !tess_team_is_local(fsdp->shard_team);
     fsdp->uses_wire = !tess_team_is_local(fsdp->data_team);
     *out = fsdp;
     return TESS_OK;
@@ -176,6 +176,9 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_fsdp_windows_free(fsdp);
     tess_fsdp_scratch_free(fsdp);
     tess_fsdp_stamps_free(fsdp);
+    tess_fsdp_mirror_close(fsdp);
+    if (fsdp->device != NULL)
+        tess_device_free(fsdp->device, fsdp->row_sums);
     for (int i = 0; i < fsdp->n_units; i++)
         free_unit(fsdp->units[i]);
     tess_mem *mem = fsdp->mem;
@@ -210,7 +213,10 @@ tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
 
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
 {
+    tess_device *device = tess_stream_device(stream);
     fsdp->stream = stream;
+    fsdp->device = tess_device_get_properties(device)->host_memory ? NULL : device;
+    fsdp->splits_copies = fsdp->splits_copies || (fsdp->device != NULL && fsdp->n_shards > 1);
 }
 
 void tess_fsdp_set_private(tess_fsdp *fsdp)

@@ -19,11 +19,56 @@ static tess_status add_rows(tess_stream *stream, const float *rows, int64_t n_ro
     return TESS_OK;
 }
 
+/* ---- Of a device: all rows are enqueued, then fetched at once ---- */
+/* The sums of the next rows of the parameter, at *at; without fsdp->row_sums they are counted alone. */
+static tess_status enqueue_rows(tess_fsdp *fsdp, int index, int64_t *at)
+{
+    const tess_fsdp_param *p = &fsdp->params[index].unit->params[fsdp->params[index].index];
+    tess_shard shard;
+    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
+    int64_t n = shard.grad != NULL ? shard.primary.size[0] : 0;
+    if (fsdp->row_sums != NULL && n > 0)
+        TESS_TRY_CTX(tess_stream_kernels(fsdp->stream)
+                         ->row_sumsq(fsdp->stream, shard.grad + (shard.primary.begin[0] - shard.box.begin[0]) * p->row,
+                                     fsdp->row_sums + *at, n, p->row),
+                     "grad_norm: '%s'", shard.name);
+    *at += n;
+    return TESS_OK;
+}
+
+static tess_status enqueue_all(tess_fsdp *fsdp, int64_t *n)
+{
+    *n = 0;
+    for (int i = 0; i < fsdp->n_params; i++)
+        TESS_TRY(enqueue_rows(fsdp, i, n));
+    return TESS_OK;
+}
+
+static tess_status add_of_device(tess_fsdp *fsdp, tess_exact_sum *sum)
+{
+    int64_t n;
+    double *sums;
+    TESS_TRY(enqueue_all(fsdp, &n));
+    if (fsdp->row_sums == NULL) {
+        TESS_TRY(tess_device_alloc(fsdp->device, TESS_POOL_GRADS, (size_t)n * sizeof(double), "squares of rows",
+                                   (void **)&fsdp->row_sums));
+        TESS_TRY(enqueue_all(fsdp, &n));
+    }
+    TESS_TRY(
+        tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, (size_t)n, sizeof(double), "squares of rows", (void **)&sums));
+    tess_status status = tess_fetch(fsdp->stream, sums, fsdp->row_sums, (size_t)n * sizeof(double));
+    for (int64_t i = 0; i < n && status == TESS_OK; i++)
+        tess_exact_add(sum, sums[i]);
+    tess_mem_free(fsdp->mem, sums);
+    return status;
+}
+
+/* ---- Of the host ---- */
 static tess_status add_shard(tess_fsdp *fsdp, tess_stream *stream, int index, tess_exact_sum *sum)
 {
     const tess_fsdp_param *p = &fsdp->params[index].unit->params[fsdp->params[index].index];
     tess_shard shard;
-    TESS_TRY(tess_fsdp_shard(fsdp, index, &shard));
+    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
     if (shard.grad == NULL)
         return TESS_OK;
     const float *rows = shard.grad + (shard.primary.begin[0] - shard.box.begin[0]) * p->row;
@@ -55,7 +100,7 @@ tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
     tess_exact_sum sum;
     tess_exact_clear(&sum);
-    TESS_TRY(add_all(fsdp, stream, &sum));
+    TESS_TRY(fsdp->device != NULL ? add_of_device(fsdp, &sum) : add_all(fsdp, stream, &sum));
     tess_exact_normalize(&sum);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
     tess_team_label(fsdp->norm_team, "norm", -1);

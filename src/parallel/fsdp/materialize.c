@@ -52,13 +52,14 @@ static tess_status agree_on_layout(const tess_fsdp *fsdp)
 
 static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 {
+    float *master = unit->fsdp->device != NULL ? tess_fsdp_mirror_master(unit) : unit->master;
     tess_fsdp_master_fetch(unit, TESS_PAGE_OVERWRITE);
     TESS_TRY(tess_fsdp_master_wait(unit));
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         if (p->held.size[0] * p->row > 0)
-            TESS_TRY_CTX(fill(context, p->name, &p->held, unit->master + p->master_offset),
-                         "materialize: parameter '%s'", p->name);
+            TESS_TRY_CTX(fill(context, p->name, &p->held, master + p->master_offset), "materialize: parameter '%s'",
+                         p->name);
     }
     tess_fsdp_master_release(unit);
     return TESS_OK;
@@ -66,6 +67,8 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 
 static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *context)
 {
+    if (fsdp->device != NULL)
+        TESS_TRY(tess_fsdp_mirror_open(fsdp));
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
         bool found, gradient_found;
@@ -74,15 +77,18 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
         if (fsdp->replicated)
             TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->gradient_elements,
                                              &unit->gradient, &gradient_found));
+        if (fsdp->device != NULL)
+            TESS_TRY(tess_fsdp_mirror_unit(unit, &found));
         if (!found)
             TESS_TRY(fill_unit(unit, fill, context));
     }
-    return TESS_OK;
+    return tess_fsdp_upload(fsdp);
 }
 
 /* Back to where it can be tried again. */
 static void release(tess_fsdp *fsdp)
 {
+    tess_fsdp_mirror_close(fsdp);
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
         tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
