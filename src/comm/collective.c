@@ -323,7 +323,7 @@ tess_status tess_reduce_scatter_pieces(tess_team *team, const void *full, tess_d
     tess_work *work;
     TESS_TRY(begin_pieces_sum(team, full, in_dtype, shard, pieces, n_pieces, SITE, &work));
     work->accumulate = accumulate;
-    work->fp.flags = accumulate ? 1 : 0;
+    work->fp.flags = accumulate ? TESS_FINGERPRINT_ACCUMULATE : 0;
     return tess_work_submit(work, handle);
 }
 
@@ -335,7 +335,7 @@ tess_status tess_reduce_scatter_leaves(tess_team *team, const void *full, tess_d
     TESS_TRY(begin_pieces_sum(team, full, in_dtype, steps->y, pieces, n_pieces, SITE, &work));
     if (n_steps == 1 && steps->n == team->size) {
         work->accumulate = steps->accumulate;
-        work->fp.flags = steps->accumulate ? 1 : 0;
+        work->fp.flags = steps->accumulate ? TESS_FINGERPRINT_ACCUMULATE : 0;
         return tess_work_submit(work, handle);
     }
     work->steps = steps;

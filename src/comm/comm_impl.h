@@ -57,6 +57,7 @@ struct tess_runtime {
     struct tess_rehearsal *rehearsal;                           /* NULL: none (rehearsal.h) */
     tess_mem *mem;
     tess_stream *stream;               /* of collectives: one thread, the kernel table of this rank */
+    struct comm_device *device;        /* NULL: collectives know memory of the host alone (ondevice/) */
     struct tess_persist *persist;      /* this rank's persistent memory, NULL: none (job/persist/persist.h) */
     struct tess_persist *persist_disk; /* the same on disk */
     const struct comm_transport *transport;
@@ -97,7 +98,8 @@ struct tess_team {
     uint64_t label; /* of the next operations */
     uint64_t control_offset;
     tess_control *control;
-    void *state; /* the backend's, NULL: none */
+    void *state;                        /* the backend's, NULL: none */
+    struct comm_device_team *on_device; /* for operations on memory of the device, NULL: none yet */
     int n_local, local_index,
         local_first; /* members on this host, this rank's place among them, team rank of the first */
     double timeout_s;
@@ -260,6 +262,22 @@ void tess_work_look_for_trouble(tess_work *work, double waited_s, double timeout
 /* Polls while the work is likely to be done soon (wait_look.c); true: it is done. `has_slept`: this wait has slept
  * before. */
 bool tess_work_look(tess_work *work, bool has_slept);
+
+/* Team ranks that an incomplete work waits for; returns how many. This rank itself, when its device is late. */
+int tess_work_missing(const tess_work *work, int *ranks);
+
+/* ---- ondevice/ondevice.c ---- */
+/* Chooses how a work goes that was begun and not posted, when the runtime has a device. */
+tess_status tess_ondevice_place(tess_work *work);
+/* Makes what the team needs for operations on the device; takes it away. */
+tess_status tess_ondevice_begin(tess_team *team);
+void tess_ondevice_end(tess_team *team);
+/* One of its operations is complete or failed. */
+void tess_ondevice_over(const tess_work *work);
+/* A team that breaks waits until nothing enqueued uses its operations' buffers. */
+void tess_ondevice_settle(const tess_team *team);
+/* Of a waiting rank: no event of a device wakes it. */
+uint64_t tess_ondevice_sleep_ns(const tess_runtime *runtime, uint64_t most_ns);
 
 /* ---- bad_addend.c ---- */
 /* Called when a sum of run->count elements of piece `piece` (rows[r] from team rank r) is not finite. Records the first

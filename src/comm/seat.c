@@ -8,6 +8,7 @@
 #include "base/os/objects.h"
 #include "base/os/os.h"
 #include "comm/comm_impl.h"
+#include "comm/device_windows.h"
 #include "comm/hosts/choice.h"
 #include "job/persist/persist.h"
 
@@ -131,6 +132,7 @@ void tess_runtime_destroy(tess_runtime **handle)
         rt->regions = region->next;
         tess_mem_free(rt->mem, region);
     }
+    tess_runtime_forget_device(rt);
     bool orderly = rt->team->broken == TESS_OK;
     tess_team_destroy(&rt->team);
     tess_runtime_part(rt);

@@ -189,6 +189,7 @@ void tess_team_destroy(tess_team **handle)
     tess_runtime *rt = team->runtime;
     *handle = NULL;
     remove_team(team);
+    tess_ondevice_end(team);
     if (team->backend->detach != NULL)
         team->backend->detach(team);
 

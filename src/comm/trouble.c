@@ -21,13 +21,23 @@ static bool has_lasted(double *since_s, bool is, double least_s)
     return now_s - *since_s >= least_s;
 }
 
+int tess_work_missing(const tess_work *work, int *ranks)
+{
+    const tess_team *team = work->team;
+    const tess_work *oldest = team->head != NULL ? team->head : work;
+    if (tess_work_is_message(work) || !oldest->device.waits)
+        return team->backend->missing(work, ranks);
+    ranks[0] = team->rank;
+    return 1;
+}
+
 /* True when a member that `work` waits for has ended, so that it can never come. */
 static bool find_ended(const tess_work *work, int *ended)
 {
     tess_team *team = work->team;
     bool left = false;
     int ranks[JOB_MAX_RANKS];
-    int n = tess_work_is_message(work) || team->size > 1 ? team->backend->missing(work, ranks) : 0;
+    int n = tess_work_is_message(work) || team->size > 1 ? tess_work_missing(work, ranks) : 0;
     for (int i = 0; i < n; i++) {
         int rank = team->ranks[ranks[i]];
         uint32_t state = atomic_load(&team->runtime->job.rows[rank].state);
@@ -62,7 +72,7 @@ static void fail_timeout(tess_team *team, const tess_work *work, const char *wha
     const tess_job *job = &team->runtime->job;
     char text[700] = "";
     int ranks[JOB_MAX_RANKS];
-    int n = team->backend->missing(work, ranks);
+    int n = tess_work_missing(work, ranks);
     size_t at = 0;
     for (int i = 0; i < n && at + 160 < sizeof(text); i++) {
         char state[400];

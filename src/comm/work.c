@@ -71,6 +71,7 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
     }
     memset(work, 0, bytes);
     work->team = team;
+    work->backend = team->backend;
     work->root = -1;
     work->fp = (tess_fingerprint){.team = team->hash,
                                   .kind = (uint8_t)kind,
@@ -85,6 +86,14 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
 
 tess_status tess_work_submit(tess_work *work, tess_work **handle)
 {
+    tess_team *team = work->team;
+    tess_status status = team->runtime->device != NULL ? tess_ondevice_place(work) : TESS_OK;
+    if (status != TESS_OK) {
+        status = tess_fail_context(status, "%s", tess_trace_op_name(work->fp.kind));
+        tess_work_release(work);
+        tess_team_unlock(team);
+        return status;
+    }
     tess_status (*submit)(tess_work *, tess_work **) = work->team->runtime->submit;
     return submit != NULL ? submit(work, handle) : tess_work_post(work, handle);
 }
@@ -110,7 +119,7 @@ tess_status tess_work_post(tess_work *work, tess_work **handle)
             team->head = work;
         team->tail = work;
         team->n_in_flight++;
-        team->backend->start(work);
+        work->backend->start(work);
     }
     record_request_time(work);
     tess_team_progress(team);
@@ -136,6 +145,8 @@ tess_status tess_work_repeat(const tess_work *request, bool detached, tess_work 
     TESS_TRY(tess_work_begin(request->team, request->fp.kind, NULL, &work));
     *work = *request;
     work->detached = detached;
+    if (work->device.is)
+        TESS_TRY(tess_ondevice_place(work)); /* it may be another team's */
     return tess_work_post(work, handle);
 }
 

@@ -16,9 +16,19 @@ typedef struct comm_pieces {
     size_t n;
 } comm_pieces;
 
+/* Of an operation on memory of the device (comm/ondevice). */
+typedef struct comm_on_device {
+    bool is;    /* it is one */
+    bool waits; /* for this rank's own device */
+    bool moves; /* something is enqueued for it */
+    int step;
+} comm_on_device;
+
 struct tess_work {
     tess_work *next;
     tess_team *team;
+    const struct comm_backend *backend; /* whose start and advance it gets: the team's, or of memory of the device */
+    comm_on_device device;
     tess_fingerprint fp;
     tess_status status;
     bool done;

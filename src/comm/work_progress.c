@@ -35,6 +35,8 @@ static void note_speed(const tess_work *work)
 static void finish(tess_work *work)
 {
     work->done = true;
+    if (work->device.is && !tess_work_is_message(work))
+        tess_ondevice_over(work);
     note_speed(work);
     tess_work_record(work, work->status == TESS_OK ? TESS_TRACE_COMPLETED : TESS_TRACE_FAILED);
     if (work->detached)
@@ -50,6 +52,7 @@ tess_status tess_team_break(tess_team *team, tess_status status, int blames)
     /* A rank that blames itself has failed alone, before any meeting (tess_runtime_report). */
     tess_board_error(team->runtime->row, team->error, blames == team->runtime->rank ? -1 : blames);
     atomic_store(&team->runtime->row->broken_team, team->hash);
+    tess_ondevice_settle(team);
     if (team->backend->give_up != NULL)
         team->backend->give_up(team);
     while (team->head != NULL) {
@@ -75,7 +78,7 @@ void tess_team_progress(tess_team *team)
 {
     while (team->head != NULL) {
         tess_work *work = team->head;
-        if (!team->backend->advance(work))
+        if (!work->backend->advance(work))
             break;
         if (work->status != TESS_OK) {
             tess_team_break(team, work->status, -1);

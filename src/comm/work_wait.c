@@ -25,7 +25,7 @@ static void show_wait(const tess_work *work, uint64_t since_ns)
 {
     tess_team *team = work->team;
     uint64_t missing[JOB_RANK_WORDS] = {0};
-    int ranks[JOB_MAX_RANKS], n = team->size > 1 ? team->backend->missing(work, ranks) : 0;
+    int ranks[JOB_MAX_RANKS], n = team->size > 1 ? tess_work_missing(work, ranks) : 0;
     for (int i = 0; i < n; i++)
         missing[team->ranks[ranks[i]] / 64] |= UINT64_C(1) << team->ranks[ranks[i]] % 64;
     tess_board_wait(team->runtime->row, &work->fp, team->name, since_ns, missing);
@@ -77,7 +77,7 @@ void tess_work_wait_for(tess_work *work, double timeout_s)
             show_wait(work, since_ns);
         if (!work->done) {
             double left_ns = (timeout_s - waited_s) * 1e9;
-            uint64_t most_ns = rt->transport->longest_sleep_ns;
+            uint64_t most_ns = tess_ondevice_sleep_ns(rt, rt->transport->longest_sleep_ns);
             uint64_t sleep_ns = left_ns < (double)most_ns ? (left_ns > 1000 ? (uint64_t)left_ns : 1000) : most_ns;
             tess_job_sleep(&rt->job, rt->rank, ticket, sleep_ns);
         }

@@ -52,6 +52,23 @@ static inline tess_status tess_check_reduction(const tess_reduction *r)
     return TESS_OK;
 }
 
+static inline tess_status tess_check_convert_runs(tess_dtype from, tess_dtype to)
+{
+    return from == to ? TESS_OK : tess_check_convert(from, to);
+}
+
+enum { TESS_REDUCE_RUNS_INPUTS = 512 };
+
+static inline tess_status tess_check_reduce_runs(const tess_reduction *r)
+{
+    TESS_CHECK(r->n_outputs == 1 && r->n_inputs <= TESS_REDUCE_RUNS_INPUTS, TESS_E_UNSUPPORTED,
+               "reduce_runs: %d inputs to %d outputs: it takes %d and 1", r->n_inputs, r->n_outputs,
+               (int)TESS_REDUCE_RUNS_INPUTS);
+    TESS_CHECK(tess_reduces_floats(r) && (r->op == TESS_SUM || r->op == TESS_AVG), TESS_E_UNSUPPORTED,
+               "reduce_runs of %s: it sums floats", tess_dtype_name(r->dtype));
+    return tess_check_reduction(r);
+}
+
 /* The definition: what a table's row leaves to it (device/ref/ref_reduce.c). */
 tess_status tess_ref_reduce(tess_stream *s, const tess_reduction *r, bool *finite);
 

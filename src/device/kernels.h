@@ -11,11 +11,11 @@
  * scratch, TESS_E_UNSUPPORTED for a dtype, TESS_E_INVALID for a temperature.
  *
  * One rule for arguments: descriptors are memory of the host, consumed before the call returns; values are memory of
- * the stream's device. Descriptors are the structures below, the sequences of attention and the arrays `x` and `y` of a
- * reduction. Values are whatever these and the other arguments point at: matrices, ids, positions, targets, tables of
- * angles, work space, and what a row says of them (`finite`, `first`, sums). No row returns a value of a tensor. The
- * one exception is AdamW's `undo`, which the host keeps: rows of other devices refuse it. On a device a call enqueues,
- * so what a row finds wrong with its sizes comes from the next wait (device/device.h). */
+ * the stream's device. Descriptors are the structures below, the sequences of attention, runs, and the arrays `x` and
+ * `y` of a reduction. Values are whatever these and the other arguments point at: matrices, ids, positions, targets,
+ * tables of angles, work space, and what a row says of them (`finite`, `first`, sums). No row returns a value of a
+ * tensor. The one exception is AdamW's `undo`, which the host keeps: rows of other devices refuse it. On a device a
+ * call enqueues, so what a row finds wrong with its sizes comes from the next wait (device/device.h). */
 #ifndef TESS_DEVICE_KERNELS_H
 #define TESS_DEVICE_KERNELS_H
 
@@ -179,6 +179,18 @@ typedef struct tess_reduction {
     bool streams;    /* past the caches, for results that nobody reads soon */
 } tess_reduction;
 
+/* A run of n contiguous values, from x to y. */
+typedef struct tess_value_run {
+    const void *x;
+    void *y;
+    int64_t n;
+} tess_value_run;
+
+/* Elements x .. x + n of every input of a reduction go to elements y .. y + n of its output. */
+typedef struct tess_reduce_run {
+    int64_t x, y, n;
+} tess_reduce_run;
+
 /* torch.optim.AdamW with g * grad_scale as gradient: p -= lr*wd*p; m = m + (1-b1)(g-m); v = b2 v + (1-b2) g g;
  * p -= lr / bias1 * m / (sqrt(v) / sqrt(bias2) + eps). device/adamw.h has the order of operations. */
 typedef struct tess_adamw_update {
@@ -277,6 +289,14 @@ typedef struct tess_kernels {
 
     /* finite: set false when a sum of floats is NaN or infinite, else left alone; NULL: not looked at. */
     tess_status (*reduce)(tess_stream *s, const tess_reduction *r, bool *finite);
+
+    /* Many runs in one call. convert_runs: as `convert`, or bytes of any dtype where `from` is `to`; the runs' y are
+     * apart from each other and from every x. reduce_runs: as `reduce` of floats to one sum, whose x[r] and y[0] are
+     * where the runs count from; r->n says nothing. */
+    tess_status (*convert_runs)(tess_stream *s, const tess_value_run *runs, int64_t n_runs, tess_dtype from,
+                                tess_dtype to);
+    tess_status (*reduce_runs)(tess_stream *s, const tess_reduction *r, const tess_reduce_run *runs, int64_t n_runs,
+                               bool *finite);
 
     /* memcpy. streams: past the caches, and in the memory once the call returns. */
     tess_status (*copy)(tess_stream *s, void *to, const void *from, size_t bytes, bool streams);

@@ -54,7 +54,8 @@ static tess_fault *find_due(tess_faults *faults, const tess_fingerprint *fp)
 }
 
 /* ---- Skipped, repeated, held back ---- */
-/* A blocking call returns its buffers at once, so a held operation needs copies. Pieces live longer. */
+/* A blocking call returns its buffers at once, so a held operation needs copies. Pieces live longer, and so does memory
+ * of a device. */
 static bool copy_buffers(tess_mem *mem, tess_faults *faults, const tess_work *work)
 {
     if (faults->held_in != NULL || /* another held operation may still be under way */
@@ -73,7 +74,7 @@ static tess_status hold(tess_work *work, tess_work **handle)
     tess_runtime *rt = tess_team_runtime(work->team);
     tess_faults *faults = tess_inject_faults(rt);
     faults->held = *work;
-    if (work->pieces.pieces == NULL && !copy_buffers(tess_runtime_mem(rt), faults, work))
+    if (work->pieces.pieces == NULL && !work->device.is && !copy_buffers(tess_runtime_mem(rt), faults, work))
         return tess_work_post(work, handle);
     faults->holds = true;
     return tess_work_pretend(work, handle);

@@ -71,9 +71,12 @@ const char *tess_fingerprint_format(const tess_fingerprint *fp, const char *team
         at = tess_text_add(text, size, at, ", root %d", fp->root);
     if (kind == TESS_TRACE_ALL_GATHER_PIECES || kind == TESS_TRACE_REDUCE_SCATTER_PIECES)
         at = tess_text_add(text, size, at, ", pieces %08llx%s", (unsigned long long)(fp->tag & 0xffffffff),
-                           (fp->flags & 1) != 0 ? ", accumulate" : "");
+                           (fp->flags & TESS_FINGERPRINT_ACCUMULATE) != 0 ? ", accumulate" : "");
     if (kind == TESS_TRACE_ALL_REDUCE && fp->tag != 0)
         at = tess_text_add(text, size, at, ", tag %llx", (unsigned long long)fp->tag);
+    if ((fp->flags & TESS_FINGERPRINT_DEVICE) != 0)
+        at = tess_text_add(text, size, at, ", %s",
+                           (fp->flags & TESS_FINGERPRINT_WINDOWS) != 0 ? "device windows" : "device memory");
     if (fp->call_site != 0) {
         char name[128], where[160];
         tess_object_name(tess_call_site_object(fp->call_site), name, sizeof(name));

@@ -6,6 +6,12 @@
 #include "tessera/types.h"
 #include "trace/ring.h"
 
+enum {
+    TESS_FINGERPRINT_ACCUMULATE = 1,
+    TESS_FINGERPRINT_DEVICE = 2, /* on memory of a device */
+    TESS_FINGERPRINT_WINDOWS = 4 /* which lies in windows that peers read */
+};
+
 /* 64 bytes, passed through shared memory. Two are equal when all fields but the call site are. */
 typedef struct tess_fingerprint {
     uint64_t team;      /* hash */
@@ -18,7 +24,7 @@ typedef struct tess_fingerprint {
     uint8_t dtype;
     uint8_t in_dtype; /* of the coalesced forms; else equal to dtype */
     uint8_t op;       /* tess_op */
-    uint8_t flags;    /* bit 0: accumulate */
+    uint8_t flags;    /* TESS_FINGERPRINT_... */
     uint8_t spare[7];
     uint64_t label; /* what the operation is for (trace/label.h), 0: not given */
 } tess_fingerprint;

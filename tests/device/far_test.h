@@ -218,6 +218,40 @@ static tess_status call_reduce(tess_stream *s, const tess_kernels *k, void *cons
     return status;
 }
 
+/* Runs of 0, 1 and more elements, more of them than a GPU takes in a launch. */
+static tess_status call_runs(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
+{
+    enum { RUNS = 70 };
+    size_t size = tess_dtype_size(p->dtype);
+    int64_t at = 0, all = p->T * p->C;
+    tess_value_run values[RUNS], copies[RUNS];
+    tess_reduce_run sums[RUNS];
+    for (int i = 0; i < RUNS; i++) {
+        int64_t n = i == 40 ? all : i % 5 * 3;
+        values[i] = (tess_value_run){(char *)x[7] + 4 * at, (char *)x[0] + size * (size_t)at, n};
+        copies[i] = (tess_value_run){(char *)x[1] + size * (size_t)at, (char *)x[2] + size * (size_t)at, n};
+        sums[i] = (tess_reduce_run){at, all + 600 - at - n, n};
+        at += n;
+    }
+    const void *in[3] = {x[3], x[4], x[5]};
+    void *out = x[8];
+    const tess_reduction r = {.x = in,
+                              .n_inputs = 3,
+                              .dtype = p->dtype,
+                              .divisor = 1,
+                              .y = &out,
+                              .n_outputs = 1,
+                              .y_dtype = TESS_F32,
+                              .accumulate = p->C % 2 == 1};
+    TESS_TRY(k->convert_runs(s, values, RUNS, TESS_F32, p->dtype));
+    TESS_TRY(k->convert_runs(s, copies, RUNS, p->dtype, p->dtype));
+    tess_status status = k->reduce_runs(s, &r, sums, RUNS, x[BYTES]);
+    memset(values, 0xff, sizeof(values));
+    memset(sums, 0xff, sizeof(sums));
+    memset(in, 0xff, sizeof(in));
+    return status;
+}
+
 static tess_status call_copy(tess_stream *s, const tess_kernels *k, void *const *x, const far_shape *p)
 {
     return k->copy(s, x[1], x[0], (size_t)(p->T * p->C), p->C % 2 == 1);
@@ -264,6 +298,7 @@ static const far_row far_rows_tested[] = {
     {"convert", call_convert},
     {"round_fp8", call_round_fp8},
     {"reduce", call_reduce},
+    {"runs", call_runs},
     {"copy", call_copy},
     {"row_sumsq", call_row_sumsq},
     {"copy_rows", call_copy_rows},

@@ -75,21 +75,28 @@ static bool shows_inline(const tess_work *work, const tess_post *post)
     return shm_of(work)->collective->may_be_inline && bytes <= (in_place ? INLINE_IN_PLACE_BYTES : CONTROL_INLINE);
 }
 
-void shm_post_request(tess_work *work)
+static void post_call(tess_work *work, const shm_collective *c)
 {
-    tess_team *team = work->team;
-    const shm_collective *c = collective_of(work->fp.kind);
-    tess_post *post = shm_post(work, team->rank);
+    tess_post *post = shm_post(work, work->team->rank);
     shm_of(work)->collective = c;
     shm_of(work)->path = SHM_STAGED;
     post->fingerprint = work->fp;
     post->digest = tess_fingerprint_digest(&work->fp);
     post->site = tess_fingerprint_site(&work->fp);
+    post->beside = 0;
+    post->shown = 0;
+}
+
+void shm_post_request(tess_work *work)
+{
+    tess_team *team = work->team;
+    const shm_collective *c = collective_of(work->fp.kind);
+    tess_post *post = shm_post(work, team->rank);
+    post_call(work, c);
     post->in_offset = c->never_direct ? CONTROL_PRIVATE : tess_offset_of(team->runtime, work->in, work->in_bytes);
     post->out_offset = tess_offset_of(team->runtime, work->out, work->out_bytes);
     post->in_address = (uint64_t)(uintptr_t)work->in;
     post->out_address = (uint64_t)(uintptr_t)work->out;
-    post->beside = 0;
     if (c->post != NULL)
         c->post(work, post);
     post->shown = shows_inline(work, post);
@@ -99,6 +106,21 @@ void shm_post_request(tess_work *work)
         shm_show(work, shm_inline(work, team->rank));
         post->beside = shm_blocks(work) * work->n * shm_element(work);
     }
+}
+
+/* The data does not go through the control area: the backend moves it. */
+static tess_status meet_on_device(tess_work *work)
+{
+    work->n = work->fp.count;
+    return TESS_OK;
+}
+
+static const shm_collective on_device = {.meet = meet_on_device};
+
+tess_post *shm_post_on_device(tess_work *work)
+{
+    post_call(work, &on_device);
+    return shm_post(work, work->team->rank);
 }
 
 static bool all_shown(const tess_work *work)

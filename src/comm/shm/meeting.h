@@ -44,6 +44,8 @@ static inline bool shm_phase_over(const tess_work *work)
 
 /* Fills this rank's post, and what lies beside it; shm_arrive shows it to the others. */
 void shm_post_request(tess_work *work);
+/* The same for memory of a device, of which nothing lies beside the post: the caller says where it is. */
+tess_post *shm_post_on_device(tess_work *work);
 /* This rank arrives in the next phase; the last rank wakes the others. */
 void shm_arrive(tess_work *work);
 /* The same for `rank`, whose post is in place. */

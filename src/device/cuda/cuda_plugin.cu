@@ -83,6 +83,7 @@ static void fill(tess_kernels *table)
     tess_kernels_cuda_embedding(table);
     tess_kernels_cuda_cross_entropy(table);
     tess_kernels_cuda_copies(table);
+    tess_kernels_cuda_runs(table);
 }
 
 extern "C" __attribute__((visibility("default"))) const cuda_plugin tess_cuda_plugin;

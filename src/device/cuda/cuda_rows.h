@@ -20,6 +20,7 @@ void tess_kernels_cuda_reduce(tess_kernels *k);
 void tess_kernels_cuda_embedding(tess_kernels *k);
 void tess_kernels_cuda_cross_entropy(tess_kernels *k);
 void tess_kernels_cuda_copies(tess_kernels *k);
+void tess_kernels_cuda_runs(tess_kernels *k);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
  * enqueues the row of the host's table. */
 #include <string.h>
 
+#include "device/elementwise.h"
 #include "device/far/far_impl.h"
 
 /* From the caller's pointers to the kernels'. */
@@ -442,6 +443,62 @@ static tess_status reduce(tess_stream *s, const tess_reduction *r, bool *finite)
     return status;
 }
 
+/* The tail: the runs, whose pointers are the kernels'. */
+static tess_status run_convert_runs(tess_stream *s, const far_call *c)
+{
+    return s->kernels->convert_runs(s, c->tail, c->n[0], c->dtype, c->to);
+}
+
+static tess_status convert_runs(tess_stream *s, const tess_value_run *runs, int64_t n_runs, tess_dtype from,
+                                tess_dtype to)
+{
+    far_call c = {.row = "convert_runs", .run = run_convert_runs, .n = {n_runs}, .dtype = from, .to = to};
+    far_mover m = {(far_stream *)s, c.row, TESS_OK};
+    size_t bytes = (size_t)n_runs * sizeof(tess_value_run);
+    void *block;
+    TESS_TRY(tess_mem_alloc(s->mem, TESS_POOL_MISC, bytes, "runs", &block));
+    tess_value_run *moved = block;
+    for (int64_t i = 0; i < n_runs; i++)
+        moved[i] = (tess_value_run){move(&m, runs[i].x), move(&m, runs[i].y), runs[i].n};
+    tess_status status = m.status;
+    if (status == TESS_OK)
+        status = far_enqueue((far_stream *)s, &c, moved, bytes);
+    tess_mem_free(s->mem, moved);
+    return status;
+}
+
+/* The tail: the inputs, the output, then the runs. */
+static tess_status run_reduce_runs(tess_stream *s, const far_call *c)
+{
+    tess_reduction r = c->reduction;
+    r.x = c->tail;
+    r.y = (void *const *)c->tail + r.n_inputs;
+    return s->kernels->reduce_runs(s, &r, (const tess_reduce_run *)(r.y + 1), c->n[0], (void *)c->p[0]);
+}
+
+static tess_status reduce_runs(tess_stream *s, const tess_reduction *r, const tess_reduce_run *runs, int64_t n_runs,
+                               bool *finite)
+{
+    far_call c = {.row = "reduce_runs", .run = run_reduce_runs, .n = {n_runs}, .reduction = *r};
+    far_mover m = {(far_stream *)s, c.row, TESS_OK};
+    size_t n = (size_t)r->n_inputs + 1, bytes = (size_t)n_runs * sizeof(tess_reduce_run);
+    void *block;
+    TESS_TRY(tess_check_reduce_runs(r));
+    TESS_TRY(tess_mem_alloc(s->mem, TESS_POOL_MISC, n * sizeof(void *) + bytes, "runs", &block));
+    void **moved = block;
+    for (int i = 0; i < r->n_inputs; i++)
+        moved[i] = move(&m, r->x[i]);
+    moved[r->n_inputs] = move(&m, r->y[0]);
+    if (n_runs > 0)
+        memcpy(moved + n, runs, bytes);
+    c.p[0] = move(&m, finite);
+    tess_status status = m.status;
+    if (status == TESS_OK)
+        status = far_enqueue((far_stream *)s, &c, moved, n * sizeof(void *) + bytes);
+    tess_mem_free(s->mem, moved);
+    return status;
+}
+
 static tess_status run_row_sumsq(tess_stream *s, const far_call *c)
 {
     return s->kernels->row_sumsq(s, c->p[0], (void *)c->p[1], c->n[0], c->n[1]);
@@ -524,6 +581,8 @@ void far_rows(tess_kernels *table, const tess_kernels *inner)
         .convert = convert,
         .round_fp8 = round_fp8,
         .reduce = reduce,
+        .convert_runs = convert_runs,
+        .reduce_runs = reduce_runs,
         .copy = copy,
         .row_sumsq = row_sumsq,
         .copy_rows = copy_rows,

@@ -43,5 +43,6 @@ void tess_ref_fp8(tess_kernels *k);
 void tess_ref_sums(tess_kernels *k);
 void tess_ref_moments(tess_kernels *k);
 void tess_ref_copy_rows(tess_kernels *k);
+void tess_ref_runs(tess_kernels *k);
 
 #endif

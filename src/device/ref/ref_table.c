@@ -28,6 +28,7 @@ void tess_kernels_ref(tess_kernels *k)
     tess_ref_sums(k);
     tess_ref_moments(k);
     tess_ref_copy_rows(k);
+    tess_ref_runs(k);
     tess_kernels_finite(k);
     k->peak_f32 = peak_loop;
     k->peak_bf16 = peak_loop;

@@ -1,0 +1,203 @@
+/* The device of a runtime, and which operations are on it. */
+#include "comm/ondevice/ondevice_impl.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/core/rng.h"
+
+enum { KIND_BYTES = 16, SLEEP_NS = 50000, LOOKS = 1000 };
+
+/* ---- The runtime's device ---- */
+/* "cuda" of "cuda:0 (NVIDIA H100 PCIe)". */
+static void kind_of(const tess_device *device, char kind[KIND_BYTES])
+{
+    const char *name = tess_device_get_properties(device)->name;
+    size_t n = strcspn(name, ": ");
+    memset(kind, 0, KIND_BYTES);
+    memcpy(kind, name, n < KIND_BYTES ? n : KIND_BYTES - 1);
+}
+
+static tess_status check_kinds(tess_runtime *rt, const tess_device *device)
+{
+    char mine[KIND_BYTES], all[JOB_MAX_RANKS][KIND_BYTES];
+    kind_of(device, mine);
+    TESS_TRY(tess_team_exchange(rt->team, TESS_TRACE_ALL_GATHER, 0, tess_hash_text("device"),
+                                __builtin_return_address(0), mine, all, KIND_BYTES));
+    for (int r = 1; r < rt->world; r++)
+        TESS_CHECK(memcmp(all[r], all[0], KIND_BYTES) == 0, TESS_E_MISMATCH,
+                   "rank 0 has device '%.15s' and rank %d '%.15s': all ranks of a job need devices of one kind; give "
+                   "all the same job.device",
+                   all[0], r, all[r]);
+    return TESS_OK;
+}
+
+tess_status tess_runtime_use_device(tess_runtime *rt, tess_device *device, tess_stream *stream)
+{
+    void *memory;
+    TESS_CHECK(rt != NULL && device != NULL && stream != NULL && rt->device == NULL, TESS_E_INVALID,
+               "tess_runtime_use_device: a NULL argument, or the runtime has a device");
+    TESS_TRY_CTX(check_kinds(rt, device), "devices of the ranks");
+    if (tess_device_get_properties(device)->host_memory)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(*rt->device), "device of collectives", &memory));
+    rt->device = memory;
+    rt->device->device = device;
+    rt->device->after = stream;
+    return TESS_OK;
+}
+
+void tess_runtime_forget_device(tess_runtime *rt)
+{
+    if (rt->device == NULL)
+        return;
+    for (tess_team *team = rt->teams; team != NULL; team = team->next)
+        tess_ondevice_end(team);
+    tess_mem_free(rt->mem, rt->device);
+    rt->device = NULL;
+}
+
+/* ---- What a team needs ---- */
+void tess_ondevice_end(tess_team *team)
+{
+    struct comm_device_team *t = team->on_device;
+    if (t == NULL)
+        return;
+    tess_device *device = team->runtime->device->device;
+    for (int i = 0; i <= CONTROL_IN_FLIGHT; i++)
+        tess_event_destroy(&t->ready[i]);
+    tess_event_destroy(&t->moved);
+    tess_stream_destroy(&t->stream);
+    tess_device_free(device, t->finite);
+    tess_device_free_pinned(device, t->finite_seen);
+    tess_device_free_pinned(device, t->stage);
+    tess_mem_free(team->runtime->mem, t->runs);
+    tess_mem_free(team->runtime->mem, t);
+    team->on_device = NULL;
+}
+
+static tess_status fill_team(tess_team *team)
+{
+    tess_device *device = team->runtime->device->device;
+    struct comm_device_team *t = team->on_device;
+    TESS_TRY(tess_device_stream(device, 1, team->runtime->kernels, &t->stream));
+    for (int i = 0; i <= CONTROL_IN_FLIGHT; i++)
+        TESS_TRY(tess_event_create(device, &t->ready[i]));
+    TESS_TRY(tess_event_create(device, &t->moved));
+    TESS_TRY(tess_device_alloc(device, TESS_POOL_COMM, sizeof(bool), "finite sums", (void **)&t->finite));
+    return tess_device_alloc_pinned(device, TESS_POOL_COMM, sizeof(bool), "finite sums", (void **)&t->finite_seen);
+}
+
+tess_status tess_ondevice_begin(tess_team *team)
+{
+    void *memory;
+    if (team->on_device != NULL)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc(team->runtime->mem, TESS_POOL_MISC, sizeof(*team->on_device), "team on a device", &memory));
+    team->on_device = memory;
+    tess_status status = fill_team(team);
+    if (status != TESS_OK)
+        tess_ondevice_end(team);
+    return status;
+}
+
+/* ---- Which operations ---- */
+/* *is: live memory of the device. NULL leaves it as it is. */
+static tess_status look_at(const tess_device *device, const char *which, const void *memory, int *is)
+{
+    if (memory == NULL)
+        return TESS_OK;
+    const tess_device_block *block = tess_device_find(device, memory);
+    TESS_CHECK(block == NULL || !block->freed, TESS_E_INVALID, "`%s` lies in '%s' (device %s), which was freed", which,
+               block->what, device->properties.name);
+    TESS_CHECK(*is < 0 || *is == (block != NULL), TESS_E_INVALID,
+               "`%s` is memory of %s, another buffer is not: give both of one kind", which,
+               block != NULL ? device->properties.name : "the host");
+    *is = block != NULL;
+    return TESS_OK;
+}
+
+static tess_status find_kind(const tess_work *work, bool *is_device)
+{
+    const tess_device *device = work->team->runtime->device->device;
+    int is = -1;
+    TESS_TRY(look_at(device, "in", work->in, &is));
+    TESS_TRY(look_at(device, "out", work->out, &is));
+    for (int i = 0; work->steps != NULL && i < work->n_steps; i++) {
+        TESS_TRY(look_at(device, "sum", work->steps[i].y, &is));
+        TESS_TRY(look_at(device, "addend", work->steps[i].x, &is));
+    }
+    *is_device = is == 1;
+    return TESS_OK;
+}
+
+/* By what all ranks know alike. */
+static bool goes_direct(const tess_work *work)
+{
+    const tess_team *team = work->team;
+    bool shows = team->size == 1 || (tess_team_is_local(team) && ondevice_find(team, work->in) != NULL);
+    switch (work->fp.kind) {
+    case TESS_TRACE_ALL_GATHER:
+    case TESS_TRACE_REDUCE_SCATTER_PIECES:
+        return shows;
+    case TESS_TRACE_ALL_GATHER_PIECES:
+        return shows && work->pieces.n <= CONTROL_INLINE / sizeof(uint64_t);
+    case TESS_TRACE_ALL_REDUCE:
+        return shows && work->in == work->out;
+    default:
+        return false;
+    }
+}
+
+tess_status tess_ondevice_place(tess_work *work)
+{
+    bool is_device = false;
+    TESS_TRY(find_kind(work, &is_device));
+    if (!is_device)
+        return TESS_OK;
+    TESS_CHECK(!tess_work_is_message(work), TESS_E_UNSUPPORTED,
+               "%s of memory of device %s: messages take memory of the host; fetch it first",
+               tess_trace_op_name(work->fp.kind), work->team->runtime->device->device->properties.name);
+    TESS_TRY(tess_ondevice_begin(work->team));
+    bool direct = goes_direct(work);
+    work->fp.flags &= TESS_FINGERPRINT_ACCUMULATE;
+    work->device.is = true;
+    work->backend = direct ? &ondevice_direct : &ondevice_staged;
+    work->fp.flags |= (uint8_t)(TESS_FINGERPRINT_DEVICE | (direct ? TESS_FINGERPRINT_WINDOWS : 0));
+    return TESS_OK;
+}
+
+/* ---- Progress ---- */
+bool ondevice_passed(tess_work *work, tess_event *event)
+{
+    bool passed = false;
+    work->status = tess_event_query(event, &passed);
+    if (work->status == TESS_OK && passed && event == ondevice_of(work)->moved)
+        work->status = tess_stream_synchronize(ondevice_of(work)->stream); /* it is idle: its errors */
+    return passed || work->status != TESS_OK;
+}
+
+void tess_ondevice_over(const tess_work *work)
+{
+    atomic_fetch_sub(&work->team->runtime->device->n_under_way, 1);
+}
+
+uint64_t tess_ondevice_sleep_ns(const tess_runtime *rt, uint64_t most_ns)
+{
+    bool awaits_event = rt->device != NULL && atomic_load(&rt->device->n_under_way) > 0;
+    return awaits_event && most_ns > SLEEP_NS ? SLEEP_NS : most_ns;
+}
+
+/* Kernels of a team that breaks may still read what peers show and write what callers own. They end by themselves,
+ * unless the device hangs. */
+void tess_ondevice_settle(const tess_team *team)
+{
+    static const struct timespec look = {.tv_nsec = 1000000};
+    bool done = team->head == NULL || !team->head->device.moves;
+    for (int i = 0; i < LOOKS && !done; i++) {
+        if (tess_event_query(team->on_device->moved, &done) != TESS_OK)
+            return;
+        if (!done)
+            nanosleep(&look, NULL);
+    }
+}

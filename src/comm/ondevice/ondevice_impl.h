@@ -1,0 +1,92 @@
+/* Operations on memory of the device.
+ *
+ * Each is a work of its team like any other: numbered, recorded, in flight with those on host memory. Only start and
+ * advance differ (tess_work.backend):
+ *
+ *   direct  meet   fingerprints are compared, as on host memory; a post says which window the rank shows, and where
+ *           ready  all ranks' devices have come to what they show
+ *           moved  one kernel (of each leaf step) has read the peers' windows
+ *           left   all have; the windows may be written again
+ *   staged  the device has copied what is shown to the host, the team's own backend does the operation there, and the
+ *           device copies the result back
+ *
+ * Between the phases stand events of the device. The host asks for them when it progresses, so nothing is enqueued that
+ * would wait for another rank, and a rank that does not come is found by the meeting's deadline. Every team has a
+ * stream of its own. An operation's kernels are enqueued when it is its team's oldest, so streams hold one at a time.
+ *
+ *   ondevice.c          the device of a runtime; which operations are on it, and how they go
+ *   device_windows.c    memory that peers read
+ *   ondevice_direct.c   start and advance by windows
+ *   ondevice_kernels.c  what is enqueued
+ *   ondevice_staged.c   start and advance through the host */
+#ifndef TESS_COMM_ONDEVICE_ONDEVICE_IMPL_H
+#define TESS_COMM_ONDEVICE_ONDEVICE_IMPL_H
+
+#include "comm/comm_impl.h"
+#include "comm/device_windows.h"
+#include "comm/shm/meeting.h"
+
+typedef struct ondevice_window {
+    struct ondevice_window *next;
+    tess_team *team;
+    uint64_t number; /* of the team's windows: equal on all ranks */
+    uint8_t *memory;
+    size_t bytes;
+    bool owned;       /* allocated by tess_device_window_alloc */
+    bool is_read;     /* the ranks of a host read each other's where they are */
+    uint8_t *peers[]; /* (size of the team) this rank's address of what each rank shows; NULL: it has none */
+} ondevice_window;
+
+struct comm_device {
+    tess_device *device;
+    tess_stream *after;       /* operations come after its work */
+    ondevice_window *windows; /* under the runtime's lock */
+    _Atomic int n_under_way;  /* operations, of all teams */
+};
+
+/* What a team has for its operations on the device. */
+struct comm_device_team {
+    tess_stream *stream;
+    tess_event *ready[CONTROL_IN_FLIGHT + 1]; /* by sequence */
+    tess_event *moved;                        /* of the oldest */
+    bool *finite, *finite_seen;               /* memory of the device, and pinned */
+    void *runs;                               /* descriptors of the oldest: runs, or steps */
+    uint8_t *stage;                           /* pinned: what is staged of the oldest */
+    size_t stage_bytes;
+    uint8_t *sums_stage; /* the sums there */
+    struct {
+        const uint8_t *in;
+        uint8_t *out;
+        const tess_leaf_step *steps;
+        float **sums; /* that the steps name */
+        int n_sums;
+    } given;            /* by the caller, while the work has the copies */
+    uint64_t n_windows; /* so far */
+};
+
+static inline struct comm_device_team *ondevice_of(const tess_work *work)
+{
+    return work->team->on_device;
+}
+
+static inline tess_event *ondevice_ready(const tess_work *work)
+{
+    return ondevice_of(work)->ready[work->fp.sequence % (CONTROL_IN_FLIGHT + 1)];
+}
+
+/* The window of the team that holds an address and that peers read; NULL: none. */
+const ondevice_window *ondevice_find(const tess_team *team, const void *memory);
+/* This rank's address of what `rank` shows in the work. */
+const uint8_t *ondevice_peer(const tess_work *work, int rank);
+
+/* True once the event has come, or the work has failed. */
+bool ondevice_passed(tess_work *work, tess_event *event);
+
+/* Enqueues what the work does with windows, once all are ready. */
+tess_status ondevice_enqueue(tess_work *work);
+/* Of a work that is moved: looks for addends that are not finite. */
+tess_status ondevice_look(tess_work *work);
+
+extern const comm_backend ondevice_direct, ondevice_staged;
+
+#endif

@@ -1,0 +1,178 @@
+/* Many runs of values in a launch. Runs are cut into parts of equal size, a block takes one part after the other; the
+ * runs themselves are arguments of the launch, so that nothing is uploaded. */
+#include <math.h>
+
+#include "device/cuda/cuda_rows.h"
+#include "device/cuda/cuda_types.h"
+
+enum { THREADS = 256, PART = 4096, RUNS = 64, MAX_INPUTS = 64, LEVELS = 7 }; /* 2^(LEVELS - 1) inputs */
+
+/* The runs of a launch by the parts before them. */
+typedef struct run_parts {
+    int64_t first[RUNS + 1];
+    int n;
+} run_parts;
+
+static void add_run(run_parts *p, int64_t n)
+{
+    p->first[p->n + 1] = p->first[p->n] + (n + PART - 1) / PART;
+    p->n++;
+}
+
+/* Of a part: its run, and where it begins and ends in it. */
+typedef struct run_part {
+    int run;
+    int64_t begin, end;
+} run_part;
+
+static __device__ run_part find_part(const run_parts &p, const int64_t *n, int64_t part)
+{
+    int low = 0, high = p.n - 1;
+    while (low < high) { /* the last run that begins at or before it; those without parts begin where the next does */
+        int middle = (low + high + 1) / 2;
+        if (p.first[middle] <= part)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    int64_t begin = (part - p.first[low]) * PART, end = begin + PART < n[low] ? begin + PART : n[low];
+    run_part found = {low, begin, end};
+    return found;
+}
+
+static unsigned blocks_of(const run_parts *p)
+{
+    return tess_cuda_blocks(p->first[p->n], 1);
+}
+
+/* ---- Conversions ---- */
+typedef struct convert_call {
+    const void *x[RUNS];
+    void *y[RUNS];
+    int64_t n[RUNS];
+    run_parts parts;
+    tess_dtype from, to;
+} convert_call;
+
+static __global__ void convert_runs_kernel(convert_call c)
+{
+    for (int64_t part = blockIdx.x; part < c.parts.first[c.parts.n]; part += gridDim.x) {
+        run_part p = find_part(c.parts, c.n, part);
+        for (int64_t i = p.begin + threadIdx.x; i < p.end; i += blockDim.x)
+            tess_put_float(c.y[p.run], c.to, (size_t)i, tess_get_float(c.x[p.run], c.from, (size_t)i));
+    }
+}
+
+template <typename W> static __global__ void copy_runs_kernel(convert_call c)
+{
+    for (int64_t part = blockIdx.x; part < c.parts.first[c.parts.n]; part += gridDim.x) {
+        run_part p = find_part(c.parts, c.n, part);
+        for (int64_t i = p.begin + threadIdx.x; i < p.end; i += blockDim.x)
+            ((W *)c.y[p.run])[i] = ((const W *)c.x[p.run])[i];
+    }
+}
+
+static tess_status launch_convert(tess_stream *s, const convert_call *c)
+{
+    unsigned blocks = blocks_of(&c->parts);
+    if (c->parts.first[c->parts.n] == 0)
+        return TESS_OK;
+    if (c->from != c->to)
+        return TESS_CUDA_LAUNCH(convert_runs_kernel, blocks, THREADS, 0, s, *c);
+    switch (c->from) {
+    case TESS_I64:
+        return TESS_CUDA_LAUNCH(copy_runs_kernel<uint64_t>, blocks, THREADS, 0, s, *c);
+    case TESS_F32:
+    case TESS_I32:
+        return TESS_CUDA_LAUNCH(copy_runs_kernel<uint32_t>, blocks, THREADS, 0, s, *c);
+    case TESS_BF16:
+    case TESS_F16:
+        return TESS_CUDA_LAUNCH(copy_runs_kernel<uint16_t>, blocks, THREADS, 0, s, *c);
+    default:
+        return TESS_CUDA_LAUNCH(copy_runs_kernel<uint8_t>, blocks, THREADS, 0, s, *c);
+    }
+}
+
+static tess_status convert_runs(tess_stream *s, const tess_value_run *runs, int64_t n_runs, tess_dtype from,
+                                tess_dtype to)
+{
+    TESS_TRY(tess_check_convert_runs(from, to));
+    for (int64_t begin = 0; begin < n_runs; begin += RUNS) {
+        convert_call c = {};
+        c.from = from;
+        c.to = to;
+        for (int64_t i = begin; i < n_runs && i < begin + RUNS; i++) {
+            c.x[c.parts.n] = runs[i].x;
+            c.y[c.parts.n] = runs[i].y;
+            c.n[c.parts.n] = runs[i].n;
+            add_run(&c.parts, runs[i].n);
+        }
+        TESS_TRY(launch_convert(s, &c));
+    }
+    return TESS_OK;
+}
+
+/* ---- Sums of floats ---- */
+typedef struct reduce_runs_call {
+    const void *x[MAX_INPUTS];
+    void *y;
+    int64_t from[RUNS], to[RUNS], n[RUNS];
+    run_parts parts;
+    int n_inputs, divisor;
+    tess_dtype dtype, y_dtype;
+    bool accumulate, *finite;
+} reduce_runs_call;
+
+static __global__ void reduce_runs_kernel(reduce_runs_call r)
+{
+    for (int64_t part = blockIdx.x; part < r.parts.first[r.parts.n]; part += gridDim.x) {
+        run_part p = find_part(r.parts, r.n, part);
+        for (int64_t i = p.begin + threadIdx.x; i < p.end; i += blockDim.x) {
+            size_t from = (size_t)(r.from[p.run] + i), to = (size_t)(r.to[p.run] + i);
+            auto input = [&](int64_t k) { return tess_get_float(r.x[k], r.dtype, from); };
+            float sum = r.n_inputs > 0 ? cuda_tree<LEVELS>(r.n_inputs, input) : 0.0f;
+            if (r.divisor != 1)
+                sum /= (float)r.divisor;
+            if (r.accumulate)
+                sum = sum + ((const float *)r.y)[to];
+            tess_put_float(r.y, r.y_dtype, to, sum);
+            if (r.finite != NULL && !isfinite(sum))
+                *r.finite = false; /* whoever writes, writes this */
+        }
+    }
+}
+
+static tess_status reduce_runs(tess_stream *s, const tess_reduction *r, const tess_reduce_run *runs, int64_t n_runs,
+                               bool *finite)
+{
+    TESS_TRY(tess_check_reduce_runs(r));
+    TESS_CHECK(r->n_inputs <= MAX_INPUTS, TESS_E_UNSUPPORTED, "reduce_runs of %d inputs: a GPU takes %d in a call",
+               r->n_inputs, (int)MAX_INPUTS);
+    for (int64_t begin = 0; begin < n_runs; begin += RUNS) {
+        reduce_runs_call c = {};
+        for (int k = 0; k < r->n_inputs; k++)
+            c.x[k] = r->x[k];
+        c.y = r->y[0];
+        c.n_inputs = r->n_inputs;
+        c.divisor = r->divisor;
+        c.dtype = r->dtype;
+        c.y_dtype = r->y_dtype;
+        c.accumulate = r->accumulate;
+        c.finite = finite;
+        for (int64_t i = begin; i < n_runs && i < begin + RUNS; i++) {
+            c.from[c.parts.n] = runs[i].x;
+            c.to[c.parts.n] = runs[i].y;
+            c.n[c.parts.n] = runs[i].n;
+            add_run(&c.parts, runs[i].n);
+        }
+        if (c.parts.first[c.parts.n] > 0)
+            TESS_TRY(TESS_CUDA_LAUNCH(reduce_runs_kernel, blocks_of(&c.parts), THREADS, 0, s, c));
+    }
+    return TESS_OK;
+}
+
+void tess_kernels_cuda_runs(tess_kernels *k)
+{
+    k->convert_runs = convert_runs;
+    k->reduce_runs = reduce_runs;
+}

@@ -1,0 +1,409 @@
+/* Collectives on memory of a device: the bits of the same calls on memory of the host, by windows and through the host,
+ * at sizes that do not divide. Device far delays its commands at random, and a read by the host faults. */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "comm/bad_addend.h"
+#include "comm/comm_impl.h"
+#include "comm/device_windows.h"
+#include "launch/launcher.h"
+#include "support/test.h"
+
+enum { N_PIECES = 5, GAP = 3, MOST = 8 };
+
+typedef struct rank {
+    tess_runtime *rt;
+    tess_team *team;
+    tess_device *device;
+    tess_stream *stream; /* of the caller: what it is given comes before the operations */
+    int W, me;
+} rank;
+
+static rank join(void)
+{
+    rank r = {.rt = NULL};
+    const char *name = getenv("TESS_TEST_DEVICE");
+    EXPECT_OK(tess_runtime_create(NULL, &r.rt));
+    r.team = tess_runtime_team(r.rt);
+    r.W = tess_team_size(r.team);
+    r.me = tess_team_rank(r.team);
+    EXPECT_INT(setenv("TESSERA_FAR_DELAYS", "7:300", 0), 0);
+    EXPECT_OK(tess_device_open(test_mem(), name != NULL ? name : "far", r.me, &r.device));
+    EXPECT_OK(tess_device_stream(r.device, 1, NULL, &r.stream));
+    EXPECT_OK(tess_runtime_use_device(r.rt, r.device, r.stream));
+    return r;
+}
+
+static void leave(rank *r)
+{
+    tess_runtime_forget_device(r->rt);
+    tess_stream_destroy(&r->stream);
+    EXPECT_INT(tess_device_close(&r->device), 0);
+    tess_runtime_destroy(&r->rt);
+}
+
+/* ---- Memory of the device, beside memory of the host with the same values ---- */
+typedef struct buffer {
+    uint8_t *host, *device;
+    size_t bytes;
+    bool window;
+} buffer;
+
+static buffer take(const rank *r, size_t bytes, bool window)
+{
+    buffer b = {.host = calloc(bytes + 1, 1), .bytes = bytes, .window = window};
+    EXPECT(b.host != NULL);
+    EXPECT_OK(window ? tess_device_window_alloc(r->team, TESS_POOL_COMM, bytes, "test", (void **)&b.device)
+                     : tess_device_alloc(r->device, TESS_POOL_COMM, bytes, "test", (void **)&b.device));
+    return b;
+}
+
+static buffer take_floats(const rank *r, size_t n, int seed, bool window)
+{
+    buffer b = take(r, n * sizeof(float), window);
+    for (size_t i = 0; i < n; i++)
+        ((float *)(void *)b.host)[i] = (float)((i * 7919 + (size_t)(seed + r->me) * 104729) % 20011) * 0x1.234p-7f - 90;
+    EXPECT_OK(tess_upload(r->stream, b.device, b.host, b.bytes)); /* the operation comes after it, without a wait */
+    return b;
+}
+
+static void expect_same(const rank *r, const char *what, const buffer *b)
+{
+    uint8_t *got = malloc(b->bytes + 1);
+    EXPECT(got != NULL);
+    EXPECT_OK(tess_fetch(r->stream, got, b->device, b->bytes));
+    test_expect_same(__FILE__, __LINE__, what, got, b->host, b->bytes, 1);
+    free(got);
+}
+
+static void give(const rank *r, buffer *b)
+{
+    if (b->window)
+        tess_device_window_free(r->team, b->device);
+    else
+        tess_device_free(r->device, b->device);
+    free(b->host);
+}
+
+/* Pieces with gaps between them, in shards that begin elsewhere on each rank. */
+typedef struct layout {
+    tess_piece pieces[N_PIECES];
+    size_t full, shard; /* elements */
+} layout;
+
+static layout make_layout(const rank *r, size_t scale)
+{
+    static const size_t rows[N_PIECES] = {16, 7, 1, 0, 13}, row[N_PIECES] = {5, 3, 11, 4, 1};
+    layout l = {.full = 2, .shard = (size_t)r->me};
+    for (int i = 0; i < N_PIECES; i++) {
+        int64_t begin, count;
+        size_t width = row[i] * (i == 0 ? scale : 1);
+        tess_shard_rows((int64_t)rows[i], r->W, r->me, &begin, &count);
+        l.pieces[i] = (tess_piece){.offset = l.full, .n_rows = rows[i], .row = width, .shard_offset = l.shard};
+        l.full += rows[i] * width + GAP;
+        l.shard += (size_t)count * width + GAP;
+    }
+    return l;
+}
+
+/* ---- Gathers ---- */
+static void check_gather_pieces(const rank *r, bool window, tess_dtype dtype, size_t scale)
+{
+    layout l = make_layout(r, scale);
+    buffer shard = take_floats(r, l.shard, 1, window), full = take(r, l.full * tess_dtype_size(dtype), false);
+    tess_work *work;
+    EXPECT_OK(tess_all_gather_pieces(r->team, shard.host, TESS_F32, full.host, dtype, l.pieces, N_PIECES, NULL));
+    EXPECT_OK(tess_all_gather_pieces(r->team, shard.device, TESS_F32, full.device, dtype, l.pieces, N_PIECES, &work));
+    EXPECT_OK(tess_work_wait(&work, 0));
+    expect_same(r, "gathered pieces", &full);
+    give(r, &shard);
+    give(r, &full);
+}
+
+static void gathered_pieces_have_the_bits_of_the_host(void)
+{
+    rank r = join();
+    for (int window = 0; window < 2; window++) {
+        check_gather_pieces(&r, window, TESS_BF16, 1);
+        check_gather_pieces(&r, window, TESS_F16, 3);
+        check_gather_pieces(&r, window, TESS_F32, 2000);
+    }
+    leave(&r);
+}
+
+static void blocks_are_gathered_and_exchanged(void)
+{
+    enum { N = 1001 };
+    rank r = join();
+    for (int window = 0; window < 2; window++) {
+        buffer in = take_floats(&r, (size_t)r.W * N, 2, window), out = take(&r, (size_t)r.W * N * 4, false);
+        EXPECT_OK(tess_all_gather(r.team, in.host + 4, out.host, N - 1, TESS_F32, NULL));
+        EXPECT_OK(tess_all_gather(r.team, in.device + 4, out.device, N - 1, TESS_F32, NULL));
+        expect_same(&r, "gathered blocks", &out);
+        EXPECT_OK(tess_all_to_all(r.team, in.host, out.host, N, TESS_F32, NULL));
+        EXPECT_OK(tess_all_to_all(r.team, in.device, out.device, N, TESS_F32, NULL));
+        expect_same(&r, "exchanged blocks", &out);
+        EXPECT_OK(tess_broadcast(r.team, in.host, N, TESS_F32, r.W - 1, NULL));
+        EXPECT_OK(tess_broadcast(r.team, in.device, N, TESS_F32, r.W - 1, NULL));
+        expect_same(&r, "a broadcast", &in);
+        give(&r, &in);
+        give(&r, &out);
+    }
+    leave(&r);
+}
+
+/* ---- Sums ---- */
+static void check_reduce_pieces(const rank *r, bool window, bool accumulate, size_t scale)
+{
+    layout l = make_layout(r, scale);
+    buffer full = take_floats(r, l.full, 3, window), shard = take_floats(r, l.shard, 4, false);
+    tess_work *work;
+    EXPECT_OK(tess_reduce_scatter_pieces(r->team, full.host, TESS_F32, (float *)(void *)shard.host, l.pieces, N_PIECES,
+                                         accumulate, NULL));
+    EXPECT_OK(tess_reduce_scatter_pieces(r->team, full.device, TESS_F32, (float *)(void *)shard.device, l.pieces,
+                                         N_PIECES, accumulate, &work));
+    EXPECT_OK(tess_work_wait(&work, 0));
+    EXPECT_OK(tess_stream_fill(r->stream, full.device, 0xff, full.bytes)); /* nobody may still read it */
+    EXPECT_OK(tess_barrier(r->team, NULL));
+    expect_same(r, "sums of pieces", &shard);
+    give(r, &full);
+    give(r, &shard);
+}
+
+static void summed_pieces_have_the_bits_of_the_host(void)
+{
+    rank r = join();
+    for (int window = 0; window < 2; window++)
+        for (int accumulate = 0; accumulate < 2; accumulate++) {
+            check_reduce_pieces(&r, window, accumulate, 1);
+            check_reduce_pieces(&r, window, accumulate, 2000);
+        }
+    leave(&r);
+}
+
+/* The counter of seven portions of W leaves, in bfloat16: the steps of each are one operation. */
+static void leaf_steps_have_the_bits_of_the_host(void)
+{
+    enum { SUMS = 8, PORTIONS = 7 };
+    rank r = join();
+    layout l = make_layout(&r, 40);
+    for (int window = 0; window < 2; window++) {
+        buffer full = take_floats(&r, l.full, 5, window), sums[SUMS]; /* its bits are two bfloat16 an element */
+        float *on_host[SUMS], *on_device[SUMS];
+        tess_leaf_counter counters[2] = {{.memory = on_host, .n_memory = SUMS},
+                                         {.memory = on_device, .n_memory = SUMS}};
+        for (int i = 0; i < SUMS; i++) {
+            sums[i] = take(&r, l.shard * 4, false);
+            on_host[i] = (float *)(void *)sums[i].host;
+            on_device[i] = (float *)(void *)sums[i].device;
+        }
+        for (int p = 0; p < PORTIONS; p++) {
+            tess_leaf_step steps[2][TESS_LEAF_STEPS];
+            for (int i = 0; i < 2; i++) {
+                int n = 0;
+                tess_leaf_push(&counters[i], r.W, steps[i], &n);
+                EXPECT_OK(tess_reduce_scatter_leaves(r.team, i == 0 ? full.host : full.device, TESS_BF16, steps[i], n,
+                                                     l.pieces, N_PIECES, NULL));
+            }
+        }
+        for (int i = 0; i < SUMS; i++) {
+            expect_same(&r, "a level of the counter", &sums[i]);
+            give(&r, &sums[i]);
+        }
+        give(&r, &full);
+    }
+    leave(&r);
+}
+
+static void sums_over_ranks_have_the_bits_of_the_host(void)
+{
+    rank r = join();
+    for (size_t n = 1; n <= 50001; n += 50000)
+        for (int window = 0; window < 2; window++) {
+            buffer x = take_floats(&r, n, 6, window);
+            EXPECT_OK(tess_all_reduce(r.team, x.host, x.host, n, TESS_F32, TESS_AVG, NULL));
+            EXPECT_OK(tess_all_reduce(r.team, x.device, x.device, n, TESS_F32, TESS_AVG, NULL));
+            expect_same(&r, "averages", &x);
+            EXPECT_OK(tess_all_reduce(r.team, x.host, x.host, n, TESS_F32, TESS_MAX, NULL));
+            EXPECT_OK(tess_all_reduce(r.team, x.device, x.device, n, TESS_F32, TESS_MAX, NULL));
+            expect_same(&r, "maxima", &x);
+            give(&r, &x);
+        }
+    leave(&r);
+}
+
+/* ---- Many in flight, two teams, a block that both read ---- */
+static void operations_in_flight_keep_their_order(void)
+{
+    enum { ROUNDS = 20 };
+    rank r = join();
+    layout l = make_layout(&r, 60);
+    tess_team *again;
+    EXPECT_OK(tess_team_split(r.team, 0, r.W - r.me, "again", &again));
+    buffer shard = take_floats(&r, l.shard, 8, true), full = take(&r, l.full * 4, false);
+    buffer window = take_floats(&r, l.full, 9, true), sum = take(&r, l.shard * 4, false);
+    EXPECT_OK(tess_device_window_show(again, window.device, window.bytes, "test"));
+    for (int i = 0; i < ROUNDS; i++) {
+        tess_work *works[3] = {0};
+        EXPECT_OK(tess_all_gather_pieces(r.team, shard.device, TESS_F32, full.device, TESS_F32, l.pieces, N_PIECES,
+                                         &works[0]));
+        EXPECT_OK(tess_reduce_scatter_pieces(r.team, window.device, TESS_F32, (float *)(void *)sum.device, l.pieces,
+                                             N_PIECES, true, &works[1]));
+        float between = 1; /* memory of the host */
+        EXPECT_OK(tess_all_reduce(r.team, &between, &between, 1, TESS_F32, TESS_SUM, NULL));
+        EXPECT_INT(between, r.W);
+        for (int k = 0; k < 2; k++)
+            EXPECT_OK(tess_work_wait(&works[k], 0));
+        EXPECT_OK(tess_all_reduce(again, window.device, window.device, l.full, TESS_F32, TESS_AVG, &works[2]));
+        EXPECT_OK(tess_work_wait(&works[2], 0));
+
+        EXPECT_OK(tess_reduce_scatter_pieces(r.team, window.host, TESS_F32, (float *)(void *)sum.host, l.pieces,
+                                             N_PIECES, true, NULL));
+        EXPECT_OK(tess_all_reduce(again, window.host, window.host, l.full, TESS_F32, TESS_AVG, NULL));
+    }
+    expect_same(&r, "sums", &sum);
+    expect_same(&r, "averages", &window);
+    tess_device_window_hide(again, window.device);
+    tess_team_destroy(&again);
+    give(&r, &shard);
+    give(&r, &full);
+    give(&r, &window);
+    give(&r, &sum);
+    leave(&r);
+}
+
+/* ---- What goes wrong ---- */
+static void a_gradient_that_is_not_finite_is_found(void)
+{
+    rank r = join();
+    layout l = make_layout(&r, 4);
+    for (int window = 0; window < 2; window++) {
+        buffer full = take_floats(&r, l.full, 3, window), shard = take(&r, l.shard * 4, false);
+        ((float *)(void *)full.host)[l.pieces[0].offset + 9 * l.pieces[0].row + 2] = r.me == r.W - 1 ? NAN : 1;
+        EXPECT_OK(tess_upload(r.stream, full.device, full.host, full.bytes));
+        EXPECT_OK(tess_reduce_scatter_pieces(r.team, full.device, TESS_F32, (float *)(void *)shard.device, l.pieces,
+                                             N_PIECES, false, NULL));
+        int64_t begin, count;
+        tess_shard_rows(16, r.W, r.me, &begin, &count);
+        const tess_bad_addend *bad = tess_team_bad_addend(r.team);
+        EXPECT_INT(bad->pieces != NULL, begin <= 9 && 9 < begin + count);
+        if (bad->pieces != NULL) {
+            EXPECT_INT(bad->rank, r.W - 1);
+            EXPECT_INT(bad->piece, 0);
+            EXPECT_INT(bad->row, 9);
+            EXPECT_INT(bad->column, 2);
+            EXPECT_INT(bad->n_bad, 1);
+        }
+        tess_team_forget_bad_addend(r.team);
+        give(&r, &full);
+        give(&r, &shard);
+    }
+    leave(&r);
+}
+
+static void buffers_of_two_kinds_are_refused(void)
+{
+    rank r = join();
+    buffer x = take(&r, 64, false);
+    EXPECT_FAILS(tess_all_reduce(r.team, x.host, x.device, 4, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID,
+                 "`out` is memory of far, another buffer is not");
+    EXPECT_FAILS(tess_send(r.team, x.device, 4, TESS_F32, 0, 0, NULL), TESS_E_UNSUPPORTED, "fetch it first");
+    uint8_t *freed = x.device;
+    tess_device_free(r.device, freed);
+    EXPECT_FAILS(tess_all_reduce(r.team, freed, freed, 4, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID,
+                 "'test' (device far), which was freed");
+    free(x.host);
+    leave(&r);
+}
+
+static void ranks_that_differ_are_named(void)
+{
+    rank r = join();
+    buffer x = take(&r, 64, true);
+    EXPECT_FAILS(tess_all_reduce(r.team, r.me == 1 ? x.host : x.device, r.me == 1 ? x.host : x.device, 4, TESS_F32,
+                                 TESS_SUM, NULL),
+                 TESS_E_MISMATCH, "device windows");
+    EXPECT_CONTAINS(tess_error_message(), "the odd one out: rank 1");
+    give(&r, &x);
+    leave(&r);
+}
+
+static void devices_of_two_kinds_are_refused(void)
+{
+    tess_runtime *rt;
+    tess_device *device;
+    tess_stream *stream;
+    EXPECT_OK(tess_runtime_create(NULL, &rt));
+    EXPECT_OK(tess_device_open(test_mem(), tess_runtime_rank(rt) == 1 ? "cpu" : "far", 0, &device));
+    EXPECT_OK(tess_device_stream(device, 1, NULL, &stream));
+    EXPECT_FAILS(tess_runtime_use_device(rt, device, stream), TESS_E_MISMATCH,
+                 "rank 0 has device 'far' and rank 1 'cpu'");
+    tess_stream_destroy(&stream);
+    EXPECT_INT(tess_device_close(&device), 0);
+    tess_runtime_destroy(&rt);
+}
+
+/* Rank 1 comes when the others have given up. */
+static void a_rank_that_does_not_come_is_named(void)
+{
+    rank r = join();
+    buffer x = take(&r, 64, true);
+    if (r.me != 1) {
+        tess_work *work;
+        EXPECT_OK(tess_all_reduce(r.team, x.device, x.device, 4, TESS_F32, TESS_SUM, &work));
+        EXPECT_FAILS(tess_work_wait(&work, 0.3), TESS_E_TIMEOUT, "1 of 3 ranks did not come within 0.3 s; rank 1");
+    } else {
+        while (atomic_load(&r.rt->job.rows[0].broken_team) == 0 || atomic_load(&r.rt->job.rows[2].broken_team) == 0)
+            usleep(1000);
+        EXPECT_FAILS(tess_all_reduce(r.team, x.device, x.device, 4, TESS_F32, TESS_SUM, NULL), TESS_E_PEER_LOST, "");
+    }
+    give(&r, &x);
+    leave(&r);
+}
+
+/* The last rank dies when it has shown its window: its siblings are told, and go on with their own devices. */
+static int survivor_or_victim(void *context)
+{
+    (void)context;
+    rank r = join();
+    buffer x = take(&r, 400000, true);
+    if (r.me == r.W - 1) {
+        tess_work *work;
+        EXPECT_OK(tess_all_reduce(r.team, x.device, x.device, 100000, TESS_F32, TESS_SUM, &work));
+        raise(SIGKILL);
+    }
+    while (atomic_load(&r.rt->job.rows[r.W - 1].ended) == 0)
+        usleep(1000);
+    EXPECT_FAILS(tess_all_reduce(r.team, x.device, x.device, 100000, TESS_F32, TESS_SUM, NULL), TESS_E_PEER_LOST,
+                 "rank 2 was killed by signal 9 (SIGKILL) in all_reduce #");
+    EXPECT_OK(tess_stream_fill(r.stream, x.device, 1, x.bytes));
+    give(&r, &x);
+    leave(&r);
+    return 7;
+}
+
+static void a_rank_that_dies_is_named(void)
+{
+    tess_launch_result result;
+    EXPECT_OK(tess_launch_function(3, survivor_or_victim, NULL, 1e6, 1e6, &result));
+    EXPECT_INT(result.failed_rank, 2);
+    EXPECT_CONTAINS(result.report, "(SIGKILL) in all_reduce");
+}
+
+static const test_case cases[] = {
+    {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, -1, 0},
+    {"blocks_are_gathered_and_exchanged", blocks_are_gathered_and_exchanged, 3, 0},
+    {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, -1, 0},
+    {"leaf_steps_have_the_bits_of_the_host", leaf_steps_have_the_bits_of_the_host, -1, 0},
+    {"sums_over_ranks_have_the_bits_of_the_host", sums_over_ranks_have_the_bits_of_the_host, -1, 0},
+    {"operations_in_flight_keep_their_order", operations_in_flight_keep_their_order, 4, 0},
+    {"a_gradient_that_is_not_finite_is_found", a_gradient_that_is_not_finite_is_found, 3, 0},
+    {"buffers_of_two_kinds_are_refused", buffers_of_two_kinds_are_refused, 1, 0},
+    {"ranks_that_differ_are_named", ranks_that_differ_are_named, 3, 0, TEST_ALONE},
+    {"devices_of_two_kinds_are_refused", devices_of_two_kinds_are_refused, 2, 0, TEST_ALONE},
+    {"a_rank_that_does_not_come_is_named", a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER},
+    {"a_rank_that_dies_is_named", a_rank_that_dies_is_named, 0, 0},
+};
+TEST_MAIN(cases)
