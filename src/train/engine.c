@@ -6,6 +6,7 @@
 
 #include "base/mem/named.h"
 #include "comm/agree.h"
+#include "comm/device_windows.h"
 #include "comm/rejoin.h"
 #include "inject/inject.h"
 #include "device/peak.h"
@@ -289,6 +290,8 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
                                        &e->compute));
     TESS_TRY(agree_on_kernels(e));
     TESS_TRY(tess_shards_choose(e));
+    if (e->compute.resident)
+        TESS_TRY(tess_runtime_use_device(e->runtime, e->compute.device, e->compute.stream));
     TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
     return e->is_second ? TESS_OK : measure_peak(e);
@@ -352,6 +355,8 @@ void tess_engine_destroy(tess_engine **handle)
     tess_loss_meter_destroy(&e->meter);
     if (e->compute.device != NULL)
         tess_device_free(e->compute.device, e->logprobs);
+    if (e->compute.resident)
+        tess_runtime_forget_device(e->runtime);
     tess_compute_close(&e->compute);
     tess_stream_destroy(&e->stream);
     tess_model_destroy(&e->model);

@@ -43,8 +43,8 @@ static tess_status check(const tess_engine *e)
 {
     TESS_CHECK(e->compute.apart, TESS_E_INVALID,
                "the memory of job.device=cpu is the host's: set job.device=cuda, or job.shards=host");
-    TESS_CHECK(e->at.world == 1, TESS_E_UNSUPPORTED,
-               "collectives of several ranks are of the host's memory: start one rank, or set job.shards=host");
+    TESS_CHECK(e->at.world == tess_team_size(tess_runtime_team(e->runtime)), TESS_E_UNSUPPORTED,
+               "ranks that only draw have no shards: set rollout.ranks=0, or job.shards=host");
     return check_config(e->config);
 }
 
@@ -119,6 +119,8 @@ tess_status tess_shards_choose(tess_engine *e)
 {
     tess_shards_choice choice;
     bool resident = false;
+    if (e->is_second) /* the runtime has one device */
+        return TESS_OK;
     tess_status status = read_choice(e->config, &choice);
     if (status == TESS_OK && choice == TESS_SHARDS_DEVICE)
         status = check(e);

@@ -4,9 +4,9 @@
 
 #include "train/engine.h"
 
-/* Sets engine->compute.resident, the same on all ranks, and engine->shards_note. The model and the device are there.
- * Collective. TESS_E_INVALID, TESS_E_UNSUPPORTED: job.shards=device asks for what does not work; the message names the
- * key and what to set. */
+/* Sets engine->compute.resident, the same on all ranks, and engine->shards_note. The model and the device are there. A
+ * second engine has its shards on the host. Collective. TESS_E_INVALID, TESS_E_UNSUPPORTED: job.shards=device asks for
+ * what does not work; the message names the key and what to set. */
 tess_status tess_shards_choose(tess_engine *engine);
 
 /* Whether a run of this configuration is expected to have its shards on a device, before there is one: where the

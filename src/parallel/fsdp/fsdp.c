@@ -146,6 +146,8 @@ static void free_unit(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->mem;
     tess_fsdp_accumulators_free(unit);
+    if (unit->master_shown)
+        tess_fsdp_hide(unit->fsdp, unit->fsdp->shard_team, unit->master);
     tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
     tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
     tess_mem_free(mem, unit->gather_pieces);

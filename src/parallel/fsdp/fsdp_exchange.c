@@ -8,10 +8,11 @@
 enum { AT_ONCE = 1 << 16 }; /* elements of each input */
 
 struct tess_fsdp_exchange {
-    int given;             /* inputs of a replica */
-    size_t elements;       /* of the largest unit's shard */
-    float *own;            /* (given, elements) */
-    float *sent;           /* (given, AT_ONCE) */
+    int given;       /* inputs of a replica */
+    size_t elements; /* of the largest unit's shard */
+    float *own;      /* (given, elements) */
+    float *sent;     /* (given, AT_ONCE) */
+    bool sent_shown;
     float *all;            /* (n_replicas, given, AT_ONCE) */
     const void **rows;     /* (n_replicas * given) of `all` */
     tess_leaf_step *steps; /* (given) */
@@ -48,6 +49,8 @@ static tess_status alloc_exchange(tess_fsdp *fsdp, tess_fsdp_exchange *x)
     size_t given = (size_t)x->given, all = given * (size_t)fsdp->n_replicas;
     TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, given * x->elements, "leaves", &x->own));
     TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, given * AT_ONCE, "leaves for replicas", &x->sent));
+    TESS_TRY(tess_fsdp_show(fsdp, fsdp->replicate_team, x->sent, given * AT_ONCE, "leaves for replicas"));
+    x->sent_shown = true;
     TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, all * AT_ONCE, "leaves of replicas", &x->all));
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, all, sizeof(void *), "leaves", (void **)&x->rows));
     return tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, given, sizeof(tess_leaf_step), "leaves", (void **)&x->steps);
@@ -74,6 +77,8 @@ void tess_fsdp_exchange_free(tess_fsdp *fsdp)
     tess_mem_free(fsdp->mem, x->steps);
     tess_mem_free(fsdp->mem, x->rows);
     tess_fsdp_free(fsdp, x->all);
+    if (x->sent_shown)
+        tess_fsdp_hide(fsdp, fsdp->replicate_team, x->sent);
     tess_fsdp_free(fsdp, x->sent);
     tess_fsdp_free(fsdp, x->own);
     tess_mem_free(fsdp->mem, x);

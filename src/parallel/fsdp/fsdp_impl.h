@@ -112,6 +112,7 @@ struct tess_unit {
     tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
 
     float *master;
+    bool master_shown; /* to the shard team */
     tess_fsdp_slot *slot;
 
     int n_forward;      /* forwards open */
@@ -226,6 +227,7 @@ tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none to be had */
 tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot);
 void tess_fsdp_slots_stale(tess_fsdp *fsdp);
+tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp); /* no gather is under way */
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid ones for writing, once nobody reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
@@ -273,6 +275,11 @@ void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
 /* Memory that this rank alone uses: of the device, or of the host. */
 tess_status tess_fsdp_alloc(tess_fsdp *fsdp, tess_pool pool, size_t elements, const char *what, float **out);
 void tess_fsdp_free(tess_fsdp *fsdp, float *memory);
+
+/* Memory of the device that the team's ranks read in collectives, until it is hidden; all else need not be shown.
+ * Collective over the team. */
+tess_status tess_fsdp_show(tess_fsdp *fsdp, tess_team *team, float *memory, size_t elements, const char *what);
+void tess_fsdp_hide(tess_fsdp *fsdp, tess_team *team, float *memory);
 
 /* Float32 arrays of a unit, in named memory, or in the device's. `what` and `number` (-1: none) make the name. */
 tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,

@@ -3,12 +3,13 @@
  * first. Weights and sums of gradients have names, by which they outlive the process where there is a store.
  *
  * With a device all of it is the device's, and ends with the process; fsdp_mirror.c has what outlives it. Every rank
- * has a gathered copy of its own there. */
+ * has gathered copies of its own there, and what collectives read is shown to the peers (comm/device_windows.h). */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <stdio.h>
 
 #include "base/mem/named.h"
+#include "comm/device_windows.h"
 
 tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **out)
 {
@@ -33,15 +34,18 @@ tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **out)
 {
     static const char what[] = "gradient window";
     if (fsdp->device != NULL)
-        return tess_device_alloc(fsdp->device, TESS_POOL_COMM, bytes, what, out);
+        return fsdp->alone ? tess_device_alloc(fsdp->device, TESS_POOL_COMM, bytes, what, out)
+                           : tess_device_window_alloc(fsdp->shard_team, TESS_POOL_COMM, bytes, what, out);
     return fsdp->alone ? tess_mem_alloc(fsdp->mem, TESS_POOL_COMM, bytes, what, out)
                        : tess_window_alloc(fsdp->shard_team, TESS_POOL_COMM, bytes, what, out);
 }
 
 void tess_fsdp_window_free(tess_fsdp *fsdp, void *window)
 {
-    if (fsdp->device != NULL)
+    if (fsdp->device != NULL && fsdp->alone)
         tess_device_free(fsdp->device, window);
+    else if (fsdp->device != NULL)
+        tess_device_window_free(fsdp->shard_team, window);
     else if (fsdp->alone)
         tess_mem_free(fsdp->mem, window);
     else
@@ -62,6 +66,18 @@ void tess_fsdp_free(tess_fsdp *fsdp, float *memory)
         tess_mem_free(fsdp->mem, memory);
     else
         tess_device_free(fsdp->device, memory);
+}
+
+tess_status tess_fsdp_show(tess_fsdp *fsdp, tess_team *team, float *memory, size_t elements, const char *what)
+{
+    return fsdp->device == NULL || fsdp->alone ? TESS_OK
+                                               : tess_device_window_show(team, memory, elements * sizeof(float), what);
+}
+
+void tess_fsdp_hide(tess_fsdp *fsdp, tess_team *team, float *memory)
+{
+    if (fsdp->device != NULL && !fsdp->alone)
+        tess_device_window_hide(team, memory);
 }
 
 tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,

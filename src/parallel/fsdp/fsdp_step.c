@@ -147,6 +147,9 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
         TESS_TRY(tess_fsdp_reduce_finish(unit));
         TESS_TRY(tess_fsdp_reduce_total(unit));
     }
+    /* On a device peers read master weights where they are. Who has come to the norm reads them no more. */
+    if (fsdp->device != NULL)
+        TESS_TRY(tess_fsdp_slots_settle(fsdp));
     TESS_TRY(tess_fsdp_persist_note_totals(fsdp));
     tess_phase_switch(fsdp->clock, phase);
     fsdp->state = TESS_FSDP_IDLE;

@@ -85,12 +85,26 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     return tess_fsdp_upload(fsdp);
 }
 
+static tess_status show_masters(tess_fsdp *fsdp)
+{
+    for (int u = 0; u < fsdp->n_units; u++) {
+        tess_unit *unit = fsdp->units[u];
+        TESS_TRY_CTX(tess_fsdp_show(fsdp, fsdp->shard_team, unit->master, unit->master_elements, "master weights"),
+                     "unit '%s'", unit->name);
+        unit->master_shown = true;
+    }
+    return TESS_OK;
+}
+
 /* Back to where it can be tried again. */
 static void release(tess_fsdp *fsdp)
 {
     tess_fsdp_mirror_close(fsdp);
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
+        if (unit->master_shown)
+            tess_fsdp_hide(fsdp, fsdp->shard_team, unit->master);
+        unit->master_shown = false;
         tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
         tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
         unit->master = unit->gradient = NULL;
@@ -104,6 +118,8 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     TESS_TRY(agree_on_layout(fsdp));
     fsdp->pager = tess_mem_pager(fsdp->mem);
     tess_status status = tess_team_agree(fsdp->model_team, alloc_and_fill(fsdp, fill, context));
+    if (status == TESS_OK)
+        status = show_masters(fsdp);
     if (status == TESS_OK)
         status = tess_fsdp_stamps_alloc(fsdp);
     if (status != TESS_OK) {

@@ -154,6 +154,13 @@ void tess_fsdp_slots_stale(tess_fsdp *fsdp)
         slot->valid = slot->updating = false;
 }
 
+tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp)
+{
+    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
+        TESS_TRY(tess_fsdp_slot_wait(fsdp, slot));
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 {
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
