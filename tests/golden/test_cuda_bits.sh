@@ -36,6 +36,12 @@ if [ "${4:-}" = all ]; then
             compare "$dtype" 4 hybrid $recompute
         done
     done
+elif [ "$TESSERA_DEVICE" = far ]; then
+    compare float32 1 full none
+    compare bfloat16 2 zero1 full
+    compare bfloat16 2 none none
+    compare float32 3 full none
+    compare float32 4 hybrid full
 else
     compare float32 2 zero2 none
 fi
