@@ -143,7 +143,7 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
     tess_executor_options o = *activations;
     const char *device = tess_config_device(plan->config);
     *bytes = 0;
-    if (device != NULL && strcmp(device, "cpu") != 0)
+    if (plan->resident || (device != NULL && strcmp(device, "cpu") != 0))
         return TESS_OK;
     o.first_trainable_unit = plan->n_stages > 1 ? 0 : tess_model_first_trainable_unit(model);
     tess_status status = tess_executor_work_bytes(model, &o, threads_of(plan), NULL, &executor);

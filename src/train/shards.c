@@ -33,9 +33,6 @@ static tess_status check_config(const tess_config *c)
     TESS_CHECK(!tess_config_offloads_state(c), TESS_E_UNSUPPORTED,
                "offload.params, offload.grads and offload.optimizer move the host's shards to a disk: set them to "
                "false, or job.shards=host");
-    TESS_CHECK(c->parallelism.tensor_parallel_degree <= 1, TESS_E_UNSUPPORTED,
-               "ranks that share layers exchange through the host: set parallelism.tensor_parallel_degree=1, or "
-               "job.shards=host");
     return tess_optimizer_check_device(&optimizer);
 }
 

@@ -222,6 +222,7 @@ int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t
  * made when first needed. */
 void tess_fsdp_choose(tess_fsdp *fsdp);
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
+tess_status tess_fsdp_host_stream(tess_fsdp *fsdp, tess_stream **stream); /* the same, where that is of the host */
 
 /* slot.c */
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none to be had */
@@ -319,8 +320,13 @@ void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has com
 /* Waits for it, and counts the part of it that was for peers to come. */
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 
-/* fsdp_cut_rows.c: adds the squares of `rows`, the primary rows of a parameter of which every rank of the tp team has
- * some columns. Collective over that team. */
+/* fsdp_cut_rows.c: adds the squares of `rows` (of the host), the primary rows of a parameter of which every rank of the
+ * tp team has some columns. Collective over that team. */
+static inline bool tess_fsdp_cuts_rows(const tess_fsdp *fsdp, const tess_fsdp_param *p)
+{
+    return fsdp->n_tp > 1 && p->tp.kind == TESS_SHARD && p->tp.dim > 0;
+}
+
 tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum);
 
 /* shard.c: a shard where it is computed with; a span without the gathered copy */

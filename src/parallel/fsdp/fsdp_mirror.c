@@ -89,7 +89,9 @@ static tess_status alloc_generation(const tess_fsdp *fsdp, mirrored *b, int g, c
         return tess_device_alloc_pinned(fsdp->device, b->pool, b->bytes, what, &b->copy[g]);
     snprintf(name, sizeof(name), "%s, copy %d", what, g);
     TESS_TRY(tess_mem_alloc_named(fsdp->mem, b->pool, name, b->bytes, &b->copy[g], found));
-    return tess_device_pin(fsdp->device, b->copy[g], b->bytes);
+    if (tess_device_pin(fsdp->device, b->copy[g], b->bytes) != TESS_OK)
+        tess_error_clear(); /* a limit of locked memory, say: copies are slower, and the step waits for them */
+    return TESS_OK;
 }
 
 /* *found: an earlier process has left it. */
