@@ -33,6 +33,7 @@ static const tess_option comm[] = {
            "Gbit/s of a host's link, to show the share that is used (jobs over several hosts)"),
     NUMBER("--iperf", comm.iperf_gbit, "Gbit/s that iperf3 moves over it in one direction, to compare with"),
     TEXT("--tune", comm.tune, "FILE: measure ways and round sizes over several hosts, and write the tuning table"),
+    TEXT("--device", comm.device, "far or cuda: buffers in memory of devices, beside a copy and the way by the host"),
     TEXT("--mpi", comm.mpi, "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
 };
 

@@ -44,6 +44,7 @@ typedef struct tess_bench_options {
         int64_t min_bytes, max_bytes, factor;
         double link_gbit, iperf_gbit; /* of a host's link: nominal, and by iperf3; 0: not given */
         char tune[TESS_TEXT_SIZE];    /* file of the tuning table to write; "": measure */
+        char device[TESS_TEXT_SIZE];  /* whose memory the buffers are; "": the host's */
         char mpi[TESS_TEXT_SIZE];     /* path of mpi_collectives; "": beside this program; "none" */
     } comm;
 } tess_bench_options;

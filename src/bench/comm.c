@@ -119,6 +119,8 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
     TESS_CHECK(options->comm.tune[0] == '\0', TESS_E_INVALID,
                "--tune %s: the table is for jobs over several hosts; start this with mpirun on two or more",
                options->comm.tune);
+    if (options->comm.device[0] != '\0')
+        return comm_device_run(mem, &b, ranks, n_ranks);
     TESS_TRY(find_mpi(&b, mpi_program, sizeof(mpi_program)));
     for (int i = 0; i < n_ranks; i++) {
         b.ranks = ranks[i];

@@ -65,6 +65,8 @@ tess_status comm_run_in_job(tess_runtime *runtime, const tess_bench_options *opt
     char title[64];
     TESS_CHECK(options->comm.ranks.n == 0, TESS_E_INVALID,
                "--ranks: the job has %d ranks already; leave it away, or start tessera without mpirun", b.ranks);
+    TESS_CHECK(options->comm.device[0] == '\0', TESS_E_INVALID,
+               "--device: the bench opens the devices of ranks that it starts itself; start tessera without mpirun");
     TESS_CHECK(b.ranks > 1, TESS_E_INVALID, "tessera bench comm: a job of one rank has no peers");
     TESS_TRY(comm_check_sizes(options));
     TESS_TRY(facts(runtime, options, report));

@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "bench/bench_memory.h"
+#include "comm/device_windows.h"
 #include "launch/launcher.h"
 #include "bench/measuring_ranks.h"
 
@@ -35,10 +36,35 @@ static tess_status measure(const comm_op *op, const comm_call *call, comm_time *
     return TESS_OK;
 }
 
+/* Sums over ranks are in place: so they go by windows. */
+static tess_status alloc_on_device(const comm_case *which, tess_team *team, bool window, size_t bytes, comm_call *call)
+{
+    if (window)
+        TESS_TRY(tess_device_window_alloc(team, TESS_POOL_COMM, bytes, "in", &call->in));
+    else
+        TESS_TRY(tess_device_alloc(which->device, TESS_POOL_COMM, bytes, "in", &call->in));
+    call->out = call->in;
+    return which->op->kind == TESS_TRACE_ALL_REDUCE
+               ? TESS_OK
+               : tess_device_alloc(which->device, TESS_POOL_COMM, bytes, "out", &call->out);
+}
+
+static void free_on_device(const comm_case *which, bool window, comm_call *call)
+{
+    if (call->out != call->in)
+        tess_device_free(which->device, call->out);
+    if (window)
+        tess_device_window_free(call->team, call->in);
+    else
+        tess_device_free(which->device, call->in);
+}
+
 static tess_status alloc_buffers(const comm_case *which, tess_team *team, bool window, size_t bytes, comm_call *call)
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(team));
     *call = (comm_call){.team = team, .dtype = which->dtype};
+    if (which->device != NULL)
+        return alloc_on_device(which, team, window, bytes, call);
     if (window)
         TESS_TRY(tess_window_alloc(team, TESS_POOL_COMM, bytes, "in", &call->in));
     else
@@ -58,6 +84,10 @@ static tess_status alloc_buffers(const comm_case *which, tess_team *team, bool w
 static void free_buffers(const comm_case *which, bool window, comm_call *call)
 {
     tess_mem *mem = tess_runtime_mem(tess_team_runtime(call->team));
+    if (which->device != NULL) {
+        free_on_device(which, window, call);
+        return;
+    }
     if (!window) {
         tess_mem_free(mem, call->in);
         tess_mem_free(mem, call->out);

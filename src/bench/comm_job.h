@@ -7,6 +7,7 @@
 #include "bench/comm_cross.h"
 #include "bench/comm_plan.h"
 #include "bench/samples.h"
+#include "device/device.h"
 #include "trace/ring.h"
 
 /* ---- Collectives ---- */
@@ -50,6 +51,7 @@ typedef struct comm_case {
     const comm_op *op;
     tess_dtype dtype;
     int ranks;
+    tess_device *device; /* of this rank, whose memory the buffers are; NULL: the host's */
     int n_sizes;
     size_t bytes[COMM_PLAN_SIZES];
 } comm_case;
@@ -114,6 +116,9 @@ tess_status comm_bench_table(comm_bench *bench, tess_mem *mem, const char *title
 
 /* TESS_E_INVALID: --min-bytes above --max-bytes. */
 tess_status comm_check_sizes(const tess_bench_options *options);
+
+/* --device: on one machine, with ranks that are started for it (comm_device.c). */
+tess_status comm_device_run(tess_mem *mem, comm_bench *bench, const int *ranks, int n_ranks);
 
 tess_status comm_run_in_job(tess_runtime *runtime, const tess_bench_options *options, tess_bench_report *report);
 

@@ -87,6 +87,14 @@ static tess_status measure(comm_bench *b, comm_case *which)
     return add_rows(b, which);
 }
 
+/* On memory of devices, those that windows serve: all others go through the host. */
+static bool is_measured(const comm_bench *b, const comm_op *op)
+{
+    bool windows = op->kind == TESS_TRACE_ALL_REDUCE || op->kind == TESS_TRACE_ALL_GATHER ||
+                   op->kind == TESS_TRACE_ALL_GATHER_PIECES || op->kind == TESS_TRACE_REDUCE_SCATTER_PIECES;
+    return windows || b->options->comm.device[0] == '\0';
+}
+
 tess_status comm_bench_table(comm_bench *b, tess_mem *mem, const char *title)
 {
     static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16};
@@ -102,7 +110,8 @@ tess_status comm_bench_table(comm_bench *b, tess_mem *mem, const char *title)
     tess_status status = TESS_OK;
     for (int i = 0; i < n_ops; i++)
         for (int d = 0; d < (ops[i].sized ? 2 : 1) && status == TESS_OK; d++)
-            status = measure(b, &(comm_case){.op = &ops[i], .dtype = dtypes[d], .ranks = b->ranks});
+            if (is_measured(b, &ops[i]))
+                status = measure(b, &(comm_case){.op = &ops[i], .dtype = dtypes[d], .ranks = b->ranks});
     tess_mem_free(mem, b->samples);
     return status;
 }

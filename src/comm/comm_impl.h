@@ -279,6 +279,14 @@ void tess_ondevice_settle(const tess_team *team);
 /* Of a waiting rank: no event of a device wakes it. */
 uint64_t tess_ondevice_sleep_ns(const tess_runtime *runtime, uint64_t most_ns);
 
+/* ---- hosts/linked.c: teams over several hosts ---- */
+/* Connects the ranks' GPUs through NCCL, where all have it; the first call tries. Collective. */
+tess_status tess_hosts_link(tess_team *team);
+/* Collective when `orderly`. A team without a link: nothing. */
+void tess_hosts_unlink(tess_team *team, bool orderly);
+bool tess_hosts_is_linked(const tess_team *team);
+extern const comm_backend tess_backend_linked;
+
 /* ---- bad_addend.c ---- */
 /* Called when a sum of run->count elements of piece `piece` (rows[r] from team rank r) is not finite. Records the first
  * rank whose addend was not, unless the team has a record. */

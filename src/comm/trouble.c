@@ -25,10 +25,12 @@ int tess_work_missing(const tess_work *work, int *ranks)
 {
     const tess_team *team = work->team;
     const tess_work *oldest = team->head != NULL ? team->head : work;
-    if (tess_work_is_message(work) || !oldest->device.waits)
-        return team->backend->missing(work, ranks);
-    ranks[0] = team->rank;
-    return 1;
+    if (!tess_work_is_message(work) && oldest->device.waits) {
+        ranks[0] = team->rank;
+        return 1;
+    }
+    bool own = !tess_work_is_message(work) && oldest->backend->missing != NULL;
+    return own ? oldest->backend->missing(work, ranks) : team->backend->missing(work, ranks);
 }
 
 /* True when a member that `work` waits for has ended, so that it can never come. */

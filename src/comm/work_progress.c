@@ -52,9 +52,9 @@ tess_status tess_team_break(tess_team *team, tess_status status, int blames)
     /* A rank that blames itself has failed alone, before any meeting (tess_runtime_report). */
     tess_board_error(team->runtime->row, team->error, blames == team->runtime->rank ? -1 : blames);
     atomic_store(&team->runtime->row->broken_team, team->hash);
-    tess_ondevice_settle(team);
     if (team->backend->give_up != NULL)
         team->backend->give_up(team);
+    tess_ondevice_settle(team);
     while (team->head != NULL) {
         tess_work *work = team->head;
         team->head = work->next;

@@ -30,10 +30,15 @@ size_t tess_device_close(tess_device **device)
 const tess_device_block *tess_device_find(const tess_device *device, const void *address)
 {
     const char *at = address;
-    for (const tess_device_block *b = atomic_load(&device->blocks); b != NULL; b = b->next)
-        if (at >= b->memory && at < b->memory + (b->bytes > 0 ? b->bytes : 1))
+    const tess_device_block *freed = NULL;
+    for (const tess_device_block *b = atomic_load(&device->blocks); b != NULL; b = b->next) {
+        if (at < b->memory || at >= b->memory + (b->bytes > 0 ? b->bytes : 1))
+            continue;
+        if (!b->freed)
             return b;
-    return NULL;
+        freed = freed != NULL ? freed : b;
+    }
+    return freed;
 }
 
 /* Enters a block; an address that is used again takes over its old entry. */

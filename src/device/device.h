@@ -159,7 +159,7 @@ tess_status tess_peer_export(tess_device *device, void *memory, tess_peer_handle
 tess_status tess_peer_import(tess_device *device, const tess_peer_handle *handle, size_t bytes, void **out);
 void tess_peer_release(tess_device *device, void *memory);
 
-/* The block that holds this address, freed or not; NULL: none. */
+/* The block that holds this address, else one that did and was freed; NULL: none. */
 const tess_device_block *tess_device_find(const tess_device *device, const void *address);
 
 #endif

@@ -16,6 +16,9 @@ if grep -q "1.00 KiB\|all_reduce" output; then fail "a filtered row is there"; e
 awk '$1 == "\"time\":" { $2 = $2 * 1e4 "," } { print }' report.json >slower.json
 expect "an older report is compared with" 0 "broadcast float32 256 B, 2 ranks" \
     $bench --filter broadcast --compare slower.json
+expect "a device's memory has rows of its own" 0 "all_gather_pieces bfloat16 1.00 KiB, 2 ranks" \
+    $bench --device far --min-bytes 1024 --filter "gather_pieces bfloat16"
+expect "the host's memory is no device's" 2 "leave --device out" $bench --device cpu --filter "gather_pieces bfloat16"
 expect "one rank has nobody to meet" 2 "2 to 512" $bench --ranks 1
 expect "a peer that does not run is told" 2 "did not run under mpirun" $bench --mpi ./nothing
 finish

@@ -64,9 +64,10 @@ for text in 'driver:  supports CUDA 13.0' 'gpu 1:   Fake GPU B (0000:11:00.0), c
     'peers:   all read' "plug-in: $plugin, CUDA 13.0, sm_80" 'cublas:  '; do
     grep -qF "$text" info && pass "info: $text" || fail "info: no \"$text\" in: $(head -n 12 info)"
 done
-expect "info: cuBLAS by its path" 0 "/cublas/libcublasLt.so.13: products in bfloat16" env LD_LIBRARY_PATH="$fake:$fake/cublas" TESSERA_CUBLAS= \
+expect "info: cuBLAS by its path" 0 "/cublas/libcublasLt.so.13: products in bfloat16; TESSERA_CUBLAS=off" env LD_LIBRARY_PATH="$fake:$fake/cublas" TESSERA_CUBLAS= \
     "$tessera" info
 expect "info: cuBLAS is not wanted" 0 "TESSERA_CUBLAS is off: products in bfloat16 by Tessera's own kernel" "$tessera" info
+expect "info: NCCL by its path" 0 "/nccl/libnccl.so.2: bytes between the GPUs of several hosts" env LD_LIBRARY_PATH="$fake:$fake/nccl" "$tessera" info
 bad "a cuBLAS that is none" "expected off or the path" TESSERA_CUBLAS=mine
 
 # ---- Whole runs: test_golden_cuda has more

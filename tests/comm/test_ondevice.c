@@ -8,6 +8,7 @@
 #include "comm/bad_addend.h"
 #include "comm/comm_impl.h"
 #include "comm/device_windows.h"
+#include "comm/hosts/linked.h"
 #include "launch/launcher.h"
 #include "support/test.h"
 
@@ -30,10 +31,19 @@ static rank join(void)
     r.W = tess_team_size(r.team);
     r.me = tess_team_rank(r.team);
     EXPECT_INT(setenv("TESSERA_FAR_DELAYS", "7:300", 0), 0);
+    EXPECT_INT(setenv("CUDA_FAKE", "devices=8,ipc=1", 0), 0); /* NCCL wants a GPU for each rank */
     EXPECT_OK(tess_device_open(test_mem(), name != NULL ? name : "far", r.me, &r.device));
     EXPECT_OK(tess_device_stream(r.device, 1, NULL, &r.stream));
     EXPECT_OK(tess_runtime_use_device(r.rt, r.device, r.stream));
     return r;
+}
+
+/* Makes rounds between hosts short, so that a few thousand elements are many of them. */
+static void shorten_rounds(const rank *r)
+{
+    enum { BYTES = 1 << 14 };
+    if (tess_hosts_is_linked(r->team))
+        ((comm_hosts *)r->team->state)->linked->bytes = BYTES;
 }
 
 static void leave(rank *r)
@@ -114,6 +124,7 @@ static void check_gather_pieces(const rank *r, bool window, tess_dtype dtype, si
     layout l = make_layout(r, scale);
     buffer shard = take_floats(r, l.shard, 1, window), full = take(r, l.full * tess_dtype_size(dtype), false);
     tess_work *work;
+    shorten_rounds(r);
     EXPECT_OK(tess_all_gather_pieces(r->team, shard.host, TESS_F32, full.host, dtype, l.pieces, N_PIECES, NULL));
     EXPECT_OK(tess_all_gather_pieces(r->team, shard.device, TESS_F32, full.device, dtype, l.pieces, N_PIECES, &work));
     EXPECT_OK(tess_work_wait(&work, 0));
@@ -160,6 +171,7 @@ static void check_reduce_pieces(const rank *r, bool window, bool accumulate, siz
     layout l = make_layout(r, scale);
     buffer full = take_floats(r, l.full, 3, window), shard = take_floats(r, l.shard, 4, false);
     tess_work *work;
+    shorten_rounds(r);
     EXPECT_OK(tess_reduce_scatter_pieces(r->team, full.host, TESS_F32, (float *)(void *)shard.host, l.pieces, N_PIECES,
                                          accumulate, NULL));
     EXPECT_OK(tess_reduce_scatter_pieces(r->team, full.device, TESS_F32, (float *)(void *)shard.device, l.pieces,
@@ -194,6 +206,7 @@ static void leaf_steps_have_the_bits_of_the_host(void)
         float *on_host[SUMS], *on_device[SUMS];
         tess_leaf_counter counters[2] = {{.memory = on_host, .n_memory = SUMS},
                                          {.memory = on_device, .n_memory = SUMS}};
+        shorten_rounds(&r);
         for (int i = 0; i < SUMS; i++) {
             sums[i] = take(&r, l.shard * 4, false);
             on_host[i] = (float *)(void *)sums[i].host;
@@ -223,6 +236,7 @@ static void sums_over_ranks_have_the_bits_of_the_host(void)
     for (size_t n = 1; n <= 50001; n += 50000)
         for (int window = 0; window < 2; window++) {
             buffer x = take_floats(&r, n, 6, window);
+            shorten_rounds(&r);
             EXPECT_OK(tess_all_reduce(r.team, x.host, x.host, n, TESS_F32, TESS_AVG, NULL));
             EXPECT_OK(tess_all_reduce(r.team, x.device, x.device, n, TESS_F32, TESS_AVG, NULL));
             expect_same(&r, "averages", &x);
@@ -307,14 +321,12 @@ static void buffers_of_two_kinds_are_refused(void)
 {
     rank r = join();
     buffer x = take(&r, 64, false);
-    EXPECT_FAILS(tess_all_reduce(r.team, x.host, x.device, 4, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID,
-                 "`out` is memory of far, another buffer is not");
+    char text[128];
+    snprintf(text, sizeof(text), "`out` is memory of %s, another buffer is not",
+             tess_device_get_properties(r.device)->name);
+    EXPECT_FAILS(tess_all_reduce(r.team, x.host, x.device, 4, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID, text);
     EXPECT_FAILS(tess_send(r.team, x.device, 4, TESS_F32, 0, 0, NULL), TESS_E_UNSUPPORTED, "fetch it first");
-    uint8_t *freed = x.device;
-    tess_device_free(r.device, freed);
-    EXPECT_FAILS(tess_all_reduce(r.team, freed, freed, 4, TESS_F32, TESS_SUM, NULL), TESS_E_INVALID,
-                 "'test' (device far), which was freed");
-    free(x.host);
+    give(&r, &x);
     leave(&r);
 }
 
@@ -322,9 +334,10 @@ static void ranks_that_differ_are_named(void)
 {
     rank r = join();
     buffer x = take(&r, 64, true);
+    bool by_nccl = tess_device_get_properties(r.device)->name[0] == 'c';
     EXPECT_FAILS(tess_all_reduce(r.team, r.me == 1 ? x.host : x.device, r.me == 1 ? x.host : x.device, 4, TESS_F32,
                                  TESS_SUM, NULL),
-                 TESS_E_MISMATCH, "device windows");
+                 TESS_E_MISMATCH, by_nccl || tess_team_is_local(r.team) ? "sum, device windows" : "sum, device memory");
     EXPECT_CONTAINS(tess_error_message(), "the odd one out: rank 1");
     give(&r, &x);
     leave(&r);
@@ -363,6 +376,44 @@ static void a_rank_that_does_not_come_is_named(void)
     leave(&r);
 }
 
+/* GPUs that do not reach each other: the same bits, and a warning that says why. */
+static void memory_that_peers_cannot_open_goes_through_the_host(void)
+{
+    static tess_notice notices[TESS_NOTICES];
+    EXPECT_INT(setenv("CUDA_FAKE", "devices=8", 1), 0);
+    rank r = join();
+    buffer x = take_floats(&r, 1000, 6, true);
+    bool opens = tess_device_get_properties(r.device)->name[0] != 'c';
+    EXPECT_OK(tess_all_reduce(r.team, x.host, x.host, 1000, TESS_F32, TESS_SUM, NULL));
+    EXPECT_OK(tess_all_reduce(r.team, x.device, x.device, 1000, TESS_F32, TESS_SUM, NULL));
+    expect_same(&r, "sums", &x);
+    EXPECT_INT(tess_notices_read(&r.rt->job.header->notices, notices), !opens);
+    if (!opens) {
+        EXPECT_CONTAINS(notices[0].text, "go through memory of the host, because");
+        EXPECT_CONTAINS(notices[0].text, "show memory to other processes (CUDA IPC)");
+    }
+    give(&r, &x);
+    leave(&r);
+}
+
+/* NCCL fails on rank 1 after all have met: the team breaks on both, and the next operation says why. */
+static void an_error_of_nccl_is_the_teams(void)
+{
+    rank r = join();
+    buffer x = take(&r, 64, true);
+    if (tess_hosts_is_linked(r.team)) {
+        EXPECT_OK(tess_all_reduce(r.team, x.device, x.device, 4, TESS_F32, TESS_SUM, NULL));
+        if (r.me == 1)
+            EXPECT_INT(setenv("NCCL_FAKE", "fail=ncclGroupEnd:1:6", 1), 0);
+        tess_status status = tess_all_reduce(r.team, x.device, x.device, 4, TESS_F32, TESS_SUM, NULL);
+        EXPECT(status == TESS_E_PEER_LOST || (status == TESS_E_CANCELLED && r.me == 0));
+        EXPECT_CONTAINS(tess_error_message(), "another rank has ended, or its connection broke");
+        EXPECT_FAILS(tess_barrier(r.team, NULL), status, "another rank has ended, or its connection broke");
+    }
+    give(&r, &x);
+    leave(&r);
+}
+
 /* The last rank dies when it has shown its window: its siblings are told, and go on with their own devices. */
 static int survivor_or_victim(void *context)
 {
@@ -393,16 +444,27 @@ static void a_rank_that_dies_is_named(void)
 }
 
 static const test_case cases[] = {
-    {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, -1, 0},
+    {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 1, 0},
+    {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 3, 0},
+    {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 4, 0},
     {"blocks_are_gathered_and_exchanged", blocks_are_gathered_and_exchanged, 3, 0},
-    {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, -1, 0},
-    {"leaf_steps_have_the_bits_of_the_host", leaf_steps_have_the_bits_of_the_host, -1, 0},
-    {"sums_over_ranks_have_the_bits_of_the_host", sums_over_ranks_have_the_bits_of_the_host, -1, 0},
+    {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 1, 0},
+    {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 2, 0},
+    {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 3, 0},
+    {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 8, 0},
+    {"leaf_steps_have_the_bits_of_the_host", leaf_steps_have_the_bits_of_the_host, 3, 0},
+    {"leaf_steps_have_the_bits_of_the_host", leaf_steps_have_the_bits_of_the_host, 4, 0},
+    {"sums_over_ranks_have_the_bits_of_the_host", sums_over_ranks_have_the_bits_of_the_host, 1, 0},
+    {"sums_over_ranks_have_the_bits_of_the_host", sums_over_ranks_have_the_bits_of_the_host, 3, 0},
+    {"sums_over_ranks_have_the_bits_of_the_host", sums_over_ranks_have_the_bits_of_the_host, 8, 0},
     {"operations_in_flight_keep_their_order", operations_in_flight_keep_their_order, 4, 0},
-    {"a_gradient_that_is_not_finite_is_found", a_gradient_that_is_not_finite_is_found, 3, 0},
+    {"a_gradient_that_is_not_finite_is_found", a_gradient_that_is_not_finite_is_found, 3, 0, TEST_NEVER},
     {"buffers_of_two_kinds_are_refused", buffers_of_two_kinds_are_refused, 1, 0},
     {"ranks_that_differ_are_named", ranks_that_differ_are_named, 3, 0, TEST_ALONE},
     {"devices_of_two_kinds_are_refused", devices_of_two_kinds_are_refused, 2, 0, TEST_ALONE},
+    {"memory_that_peers_cannot_open_goes_through_the_host", memory_that_peers_cannot_open_goes_through_the_host, 2, 0,
+     TEST_NEVER},
+    {"an_error_of_nccl_is_the_teams", an_error_of_nccl_is_the_teams, 2, 0, TEST_ALONE},
     {"a_rank_that_does_not_come_is_named", a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER},
     {"a_rank_that_dies_is_named", a_rank_that_dies_is_named, 0, 0},
 };

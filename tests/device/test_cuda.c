@@ -101,7 +101,7 @@ static void memory_is_zeroed_counted_and_named(void)
     tess_stream *s = stream_of(d);
     const tess_device_properties *p = tess_device_get_properties(d);
     EXPECT_TEXT(p->name, "cuda:0 (Fake GPU A)");
-    EXPECT(!p->host_memory && !p->peers);
+    EXPECT(!p->host_memory && p->peers);
     EXPECT_INT(p->memory_bytes, 1000000);
     char *x, *nothing, back[100];
     EXPECT_OK(tess_device_alloc(d, TESS_POOL_ACTIVATIONS, 100, "x", (void **)&x));

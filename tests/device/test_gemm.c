@@ -231,7 +231,7 @@ static void check_with_every_option(tess_stream *streams[N_TABLES], int64_t m, i
     for (int bits = 0; bits < 32; bits++) {
         for (int types = 0; types < 3; types++) {
             bool accumulate = bits & 8;
-            if ((accumulate && types == 1) || draw(keep_one_of) != 0)
+            if ((accumulate && types == 1) || draw(keep_one_of) != 0 || !test_takes())
                 continue;
             problem p = problem_make(m, n, k, types == 0 ? TESS_F32 : TESS_BF16, types == 1 ? TESS_BF16 : TESS_F32,
                                      bits & 1, bits & 2, bits & 4, accumulate, bits & 16 ? 1 + draw(9) : 0);
@@ -264,7 +264,7 @@ static void few_rows_are_right(void)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         for (size_t j = 0; j < sizeof(sizes) / sizeof(sizes[0]); j++)
             for (int types = 0; types < 3; types++) {
-                for (int turn = 0; turn < 2; turn++) {
+                for (int turn = 0; turn < 2 && test_takes(); turn++) {
                     problem p = problem_make(rows[i], sizes[j][0], sizes[j][1], types == 0 ? TESS_F32 : TESS_BF16,
                                              types == 1 ? TESS_BF16 : TESS_F32, false, turn, draw(2) != 0, false,
                                              draw(2) != 0 ? 3 : 0);

@@ -57,6 +57,9 @@ static void the_registry_knows_its_variables(void)
                                         "TORCH_NCCL_ASYNC_ERROR_HANDLING",
                                         "TESSERA_CPU",
                                         "TESSERA_GUARD_FD",
+                                        "TESSERA_CUDA",
+                                        "TESSERA_CUBLAS",
+                                        "TESSERA_NCCL",
                                         "TESSERA_AGENT_PORTS",
                                         "TESSERA_IFNAME",
                                         "TESSERA_SHM_FD",
@@ -134,6 +137,21 @@ static void void_advice_is_called_void(void)
     expect_grade("TORCH_DISTRIBUTED_TIMEOUT", TESS_ENV_VOID, "nobody");
     expect_grade("NCCL_IB_CUDA_SUPPORT", TESS_ENV_VOID, "removed in NCCL 2.4");
     EXPECT_CONTAINS(tess_env_find(&report, "NCCL_TIMEOUT")->known->note, "timeout=");
+    forget();
+}
+
+/* Tessera uses NCCL for messages alone, and never waits without a deadline. */
+static void what_a_variable_means_for_tessera_is_told(void)
+{
+    tess_buffer out = {.mem = test_mem()};
+    judge("NCCL_ALGO=Ring\nNCCL_COMM_BLOCKING=1\nNCCL_HOSTID=a\nNCCL_P2P_DISABLE=1\nNCCL_IB_DISABLE=1\n", 0);
+    EXPECT_OK(tess_env_print(&report, &registry, &out));
+    EXPECT_CONTAINS(out.data, "tessera: no effect: Tessera uses NCCL for messages alone, and sums by itself");
+    EXPECT_CONTAINS(out.data, "tessera: 1 is refused: a call would wait for ever");
+    EXPECT_CONTAINS(out.data, "tessera: one for each rank lets ranks share a GPU");
+    EXPECT_CONTAINS(out.data, "tessera: no effect on one host");
+    EXPECT_CONTAINS(out.data, "tessera: bytes between hosts go over TCP: slower, same bits");
+    tess_buffer_free(&out);
     forget();
 }
 
@@ -281,6 +299,7 @@ static const test_case cases[] = {
     {"invalid_values_are_flagged", invalid_values_are_flagged},
     {"lists_of_integers_are_parsed", lists_of_integers_are_parsed},
     {"void_advice_is_called_void", void_advice_is_called_void},
+    {"what_a_variable_means_for_tessera_is_told", what_a_variable_means_for_tessera_is_told},
     {"unknown_names_get_the_nearest_one", unknown_names_get_the_nearest_one},
     {"contradictions_are_named", contradictions_are_named},
     {"an_environment_is_read_in_all_its_forms", an_environment_is_read_in_all_its_forms},

@@ -363,6 +363,8 @@ static void ranks_give_the_bits_of_one(void)
         bool all = strcmp(level, "ref") == 0 || strcmp(level, "avx2") == 0;
         for (int d = 0; d < 5; d++)
             for (int way = 0; way < 6 && (all || degrees[d] == 3); way++) {
+                if (!test_takes())
+                    continue;
                 static const tess_recompute recompute[] = {
                     [2] = TESS_RECOMPUTE_FULL, [4] = TESS_RECOMPUTE_FULL, [5] = TESS_RECOMPUTE_SELECTIVE};
                 const layout l = {.degree = degrees[d],
@@ -431,6 +433,8 @@ static void larger_layers(int32_t n_tokens)
         take_tokens(&f, numbers, n_tokens, 201);
         run_whole(&f, &whole, &(layout){.dtype = dtype, .level = level}, &v);
         for (int way = 0; way < 6; way++) {
+            if (!test_takes())
+                continue;
             int degree = 2 + way / 2;
             const layout l = {
                 .degree = degree, .dtype = dtype, .level = level, .rows = way % 2 == 1, .split = degree == 2};
@@ -463,6 +467,8 @@ static void sums_of_leaves_give_the_bits_of_one(void)
         tess_dtype dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16;
         for (size_t z = 0; z < sizeof(sizes) / sizeof(sizes[0]) && have_level(level) && strcmp(level, "ref") != 0;
              z++) {
+            if (!test_takes())
+                continue;
             fixture f;
             rig whole;
             values v;
@@ -528,6 +534,8 @@ static void every_use_of_shared_tables_gives_the_bits_of_one(void)
             continue;
         fixture_open(&f, kinds_of_tables[i / 2 / N_LEVELS]);
         for (size_t u = 0; u < sizeof(uses) / sizeof(uses[0]); u++) {
+            if (!test_takes())
+                continue;
             layout l = uses[u];
             l.dtype = i % 2 == 0 ? TESS_F32 : TESS_BF16;
             l.level = level;

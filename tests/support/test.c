@@ -48,6 +48,19 @@ int test_rank(void)
     return 0;
 }
 
+bool test_takes(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    const bool slow = true;
+#elif defined(__has_feature)
+    const bool slow = __has_feature(address_sanitizer);
+#else
+    const bool slow = false;
+#endif
+    static uint32_t n;
+    return !slow || (n++ * 2654435761u >> 16) % 3 == 0; /* scattered: loops around loops have lengths of 3 */
+}
+
 void test_fail(const char *file, int line, const char *format, ...)
 {
     va_list args;

@@ -49,6 +49,10 @@ const char *test_path(const char *relative);
 /* This rank's number as its starter counts; 0 when it was started alone. Known before a runtime exists. */
 int test_rank(void);
 
+/* Whether a case of a matrix is to be run: always, but under address sanitizers, which make it five times as dear, one
+ * in three, the same ones each time. */
+bool test_takes(void);
+
 _Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void test_expect_status(const char *file, int line, const char *call, tess_status got, tess_status want,
                         const char *needle);

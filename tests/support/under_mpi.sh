@@ -9,7 +9,7 @@ need() { # MPI PACKAGE
 }
 
 export TESS_TEST_TESSERA=$tessera
-export LD_LIBRARY_PATH=$(dirname "$tessera") # the plug-ins lie beside the command, not beside the test
+export LD_LIBRARY_PATH=$(dirname "$tessera")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} # the plug-ins lie beside the command, not beside the test
 # After a failed job mpirun gives processes time to end; here all have, or will not.
 quick="-q --mca odls_base_sigkill_timeout 0"
 case $how in

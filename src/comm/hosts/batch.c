@@ -18,6 +18,22 @@ size_t hosts_block_of(const tess_work *work, int rank)
     }
 }
 
+bool hosts_next_run(const tess_work *work, int rank, size_t first, size_t count, tess_byte_run_cursor *cursor,
+                    tess_byte_run *run)
+{
+    if (work->pieces.pieces != NULL)
+        return tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, rank, first, count, cursor, run);
+    if (cursor->piece++ > 0 || count == 0)
+        return false;
+    bool parts = work->fp.kind == TESS_TRACE_ALL_REDUCE;
+    size_t begin = (size_t)rank * work->n;
+    if (parts)
+        hosts_part(work, rank, &begin);
+    *run =
+        (tess_byte_run){.full = begin + first, .packed = first, .shard = parts ? begin + first : first, .count = count};
+    return true;
+}
+
 static tess_status add_message(tess_work *work, hosts_batch *batch, int peer, wire_request *request)
 {
     tess_status status =

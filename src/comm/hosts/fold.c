@@ -28,23 +28,6 @@ static size_t partial_size(const tess_work *work)
     return tess_dtype_size(tess_reduce_partial_dtype(shown_dtype(work), op_of(work)));
 }
 
-/* The runs of a block's elements [first, first + count), as tess_pieces_next. `shard`: place in the result. */
-static bool next_run(const tess_work *work, int rank, size_t first, size_t count, tess_byte_run_cursor *cursor,
-                     tess_byte_run *run)
-{
-    if (work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES)
-        return tess_pieces_next(work->pieces.pieces, work->pieces.n, work->team->size, rank, first, count, cursor, run);
-    if (cursor->piece++ > 0 || count == 0)
-        return false;
-    bool parts = work->fp.kind == TESS_TRACE_ALL_REDUCE;
-    size_t begin = (size_t)rank * work->n;
-    if (parts)
-        hosts_part(work, rank, &begin);
-    *run =
-        (tess_byte_run){.full = begin + first, .packed = first, .shard = parts ? begin + first : first, .count = count};
-    return true;
-}
-
 /* ---- Where things lie ---- */
 static uint64_t offset_in_job(const tess_work *work, int rank)
 {
@@ -111,7 +94,7 @@ static tess_status show(tess_work *work, uint64_t round)
         uint8_t *to = shown_by(work, round, h->index, rank);
         tess_byte_run_cursor cursor = {0};
         tess_byte_run run;
-        while (rank != work->team->rank && next_run(work, rank, first, count, &cursor, &run))
+        while (rank != work->team->rank && hosts_next_run(work, rank, first, count, &cursor, &run))
             memcpy(to + (run.packed - first) * size, work->in + run.full * size, run.count * size);
     }
     return TESS_OK;
@@ -123,7 +106,7 @@ static void add_subtree(tess_work *work, uint64_t round, const hosts_subtree *su
     size_t first, count = hosts_span(work, round, hosts_block_of(work, block), &first);
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
-    while (next_run(work, block, first, count, &cursor, &run)) {
+    while (hosts_next_run(work, block, first, count, &cursor, &run)) {
         const void *leaves[JOB_MAX_RANKS];
         for (int rank = subtree->begin; rank < subtree->end; rank++)
             leaves[rank - subtree->begin] = leaf(work, round, rank, block, &run, first);
@@ -141,7 +124,7 @@ static const uint8_t *lone_leaf(const tess_work *work, const hosts_subtree *subt
     tess_byte_run run;
     bool fits = subtree->end - subtree->begin == 1 && subtree->begin == work->team->rank &&
                 tess_reduce_partial_dtype(shown_dtype(work), op_of(work)) == shown_dtype(work);
-    if (!fits || !next_run(work, block, first, count, &cursor, &run) || run.count != count)
+    if (!fits || !hosts_next_run(work, block, first, count, &cursor, &run) || run.count != count)
         return NULL;
     return work->in + run.full * shown_size(work);
 }
@@ -215,7 +198,7 @@ static void take(tess_work *work, uint64_t round)
             add_subtree(work, round, &subtrees->at[s], me, partial_got(work, round, s, count));
     tess_byte_run_cursor cursor = {0};
     tess_byte_run run;
-    while (next_run(work, me, first, count, &cursor, &run)) {
+    while (hosts_next_run(work, me, first, count, &cursor, &run)) {
         if (work->fp.kind == TESS_TRACE_REDUCE_SCATTER_PIECES) {
             take_steps(work, round, first, count, &run);
             continue;

@@ -12,6 +12,7 @@
  *   hosts_team.c   members, subtrees, memory       hosts_posts.c   posts to and from other hosts
  *   rounds.c       the pipeline (with batch.c)     hosts_gather.c  all_gather, broadcast and their like
  *   fold.c         reductions                      straight.c      all_to_all and its like, rank to rank
+ *   linked.c       memory of GPUs, by NCCL (with linked_kernels.c)
  *   native.c       reductions left to MPI          hosts_message.c send and recv
  *   choice.c       who carries what, by size       session.c       this process's MPI
  *   hosts_join.c   becoming a job */
@@ -64,9 +65,19 @@ typedef enum hosts_stage {
     HOSTS_STAGES
 } hosts_stage;
 
+/* Of an operation on memory of a device: what a rank shows is there; its messages have landed; it has read its
+ * siblings' memory. */
+typedef enum hosts_device_stage {
+    HOSTS_DEVICE_READY,
+    HOSTS_DEVICE_LANDED,
+    HOSTS_DEVICE_LEFT,
+    HOSTS_DEVICE_STAGES
+} hosts_device_stage;
+
 /* Rounds that a rank has completed since the team began, by stage. It alone writes them; a cache line a rank. */
 typedef struct hosts_counter {
     _Alignas(64) _Atomic uint64_t rounds[HOSTS_STAGES];
+    _Atomic uint64_t on_device[HOSTS_DEVICE_STAGES];
     _Atomic int32_t waits_for; /* 1 + the team rank whose message it awaits; 0: none */
 } hosts_counter;
 
@@ -122,6 +133,8 @@ typedef struct comm_hosts {
     size_t used;       /* bytes of this rank's areas that were ever used, and are counted */
     uint64_t n_rounds; /* of the operations before: equal on all ranks */
     hosts_rounds *rounds;
+    struct hosts_linked *linked; /* NULL: memory of devices goes through the host (linked.h) */
+    bool link_tried;
 } comm_hosts;
 
 static inline comm_hosts *hosts_of(const tess_team *team)
@@ -137,11 +150,19 @@ typedef struct hosts_message {
     bool agreed; /* sender: the data is in flight; receiver: it has requested it */
 } hosts_message;
 
+/* How far an operation through NCCL is. */
+typedef struct hosts_linked_work {
+    size_t per_round;         /* elements of a block */
+    uint64_t round, n;        /* under way, in all */
+    hosts_device_stage stage; /* that siblings are awaited in */
+} hosts_linked_work;
+
 /* Of an operation or a message. */
 typedef union hosts_work {
     struct {
         shm_work meeting; /* first: shm_of gives it */
         bool moves;       /* all have met, and the data is in flight */
+        hosts_linked_work linked;
     };
     channel_work local;
     hosts_message message;
@@ -247,12 +268,20 @@ static inline size_t hosts_span(const tess_work *work, uint64_t round, size_t bl
 /* Elements of the block that a rank shows (gathers), or that it gets (reductions). */
 size_t hosts_block_of(const tess_work *work, int rank);
 
+/* The runs of a block's elements [first, first + count), as tess_pieces_next. `shard`: place in the rank's part of the
+ * result. */
+bool hosts_next_run(const tess_work *work, int rank, size_t first, size_t count, tess_byte_run_cursor *cursor,
+                    tess_byte_run *run);
+
 /* Starts a message of the round; 0 bytes: nothing. `to`, `from`: team ranks. */
 tess_status hosts_send(tess_work *work, uint64_t round, const void *data, size_t bytes, int to);
 tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t bytes, int from);
 
 /* *done: all messages of the batch are. */
 tess_status hosts_test_batch(hosts_batch *batch, bool *done);
+
+/* linked.c: nothing is in flight on the link any more. */
+void hosts_linked_give_up(const tess_team *team);
 
 /* hosts_message.c */
 extern const comm_link hosts_link;

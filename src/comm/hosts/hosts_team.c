@@ -153,6 +153,7 @@ static void cancel_messages(comm_hosts *h)
 void hosts_give_up(tess_team *team)
 {
     cancel_messages(hosts_of(team));
+    hosts_linked_give_up(team);
     tess_wire_give_up();
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/core/rng.h"
-#include "comm/ondevice/ondevice_impl.h"
+#include "comm/ondevice/ondevice.h"
 
 /* What a rank tells the others of its block. */
 typedef struct shown {
@@ -115,7 +115,8 @@ static void warn_once(tess_runtime *rt, const ondevice_window *w)
 static tess_status reach_siblings(ondevice_window *w, const shown *all, const void *site)
 {
     tess_team *team = w->team;
-    int32_t mine = open_peers(w, all) == TESS_OK, everybody[JOB_MAX_RANKS];
+    bool shows = team->n_local == 1 || all[team->rank].is_shown != 0; /* else the error is that of showing */
+    int32_t mine = shows && open_peers(w, all) == TESS_OK, everybody[JOB_MAX_RANKS];
     if (!mine)
         warn_once(team->runtime, w);
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("reached"), site, &mine, everybody,
@@ -153,7 +154,7 @@ static tess_status show(tess_team *team, tess_status status, void *memory, size_
     rt->device->windows = w;
     unlock(rt);
     tess_mem_free(rt->mem, all);
-    return TESS_OK;
+    return tess_team_is_local(team) ? TESS_OK : tess_hosts_link(team);
 opened:
     close_peers(w);
 window:

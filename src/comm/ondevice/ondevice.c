@@ -1,5 +1,5 @@
 /* The device of a runtime, and which operations are on it. */
-#include "comm/ondevice/ondevice_impl.h"
+#include "comm/ondevice/ondevice.h"
 
 #include <string.h>
 #include <time.h>
@@ -64,6 +64,7 @@ void tess_ondevice_end(tess_team *team)
     if (t == NULL)
         return;
     tess_device *device = team->runtime->device->device;
+    tess_hosts_unlink(team, team->broken == TESS_OK);
     for (int i = 0; i <= CONTROL_IN_FLIGHT; i++)
         tess_event_destroy(&t->ready[i]);
     tess_event_destroy(&t->moved);
@@ -102,18 +103,17 @@ tess_status tess_ondevice_begin(tess_team *team)
 }
 
 /* ---- Which operations ---- */
-/* *is: live memory of the device. NULL leaves it as it is. */
+/* *is: live memory of the device. NULL leaves it as it is. What was freed may be the host's by now. */
 static tess_status look_at(const tess_device *device, const char *which, const void *memory, int *is)
 {
     if (memory == NULL)
         return TESS_OK;
     const tess_device_block *block = tess_device_find(device, memory);
-    TESS_CHECK(block == NULL || !block->freed, TESS_E_INVALID, "`%s` lies in '%s' (device %s), which was freed", which,
-               block->what, device->properties.name);
-    TESS_CHECK(*is < 0 || *is == (block != NULL), TESS_E_INVALID,
+    bool found = block != NULL && !block->freed;
+    TESS_CHECK(*is < 0 || *is == found, TESS_E_INVALID,
                "`%s` is memory of %s, another buffer is not: give both of one kind", which,
-               block != NULL ? device->properties.name : "the host");
-    *is = block != NULL;
+               found ? device->properties.name : "the host");
+    *is = found;
     return TESS_OK;
 }
 
@@ -135,7 +135,8 @@ static tess_status find_kind(const tess_work *work, bool *is_device)
 static bool goes_direct(const tess_work *work)
 {
     const tess_team *team = work->team;
-    bool shows = team->size == 1 || (tess_team_is_local(team) && ondevice_find(team, work->in) != NULL);
+    bool local = tess_team_is_local(team), linked = tess_hosts_is_linked(team);
+    bool shows = team->size == 1 || ((local || linked) && ondevice_find(team, work->in) != NULL);
     switch (work->fp.kind) {
     case TESS_TRACE_ALL_GATHER:
     case TESS_TRACE_REDUCE_SCATTER_PIECES:
@@ -143,7 +144,8 @@ static bool goes_direct(const tess_work *work)
     case TESS_TRACE_ALL_GATHER_PIECES:
         return shows && work->pieces.n <= CONTROL_INLINE / sizeof(uint64_t);
     case TESS_TRACE_ALL_REDUCE:
-        return shows && work->in == work->out;
+        return shows && work->in == work->out &&
+               (local || (work->dtype == TESS_F32 && (work->op == TESS_SUM || work->op == TESS_AVG)));
     default:
         return false;
     }
@@ -162,7 +164,9 @@ tess_status tess_ondevice_place(tess_work *work)
     bool direct = goes_direct(work);
     work->fp.flags &= TESS_FINGERPRINT_ACCUMULATE;
     work->device.is = true;
-    work->backend = direct ? &ondevice_direct : &ondevice_staged;
+    work->backend = !direct                          ? &ondevice_staged
+                    : tess_team_is_local(work->team) ? &ondevice_direct
+                                                     : &tess_backend_linked;
     work->fp.flags |= (uint8_t)(TESS_FINGERPRINT_DEVICE | (direct ? TESS_FINGERPRINT_WINDOWS : 0));
     return TESS_OK;
 }

@@ -1,5 +1,5 @@
 /* Operations by windows: ranks meet as on host memory, then one kernel reads what all show. */
-#include "comm/ondevice/ondevice_impl.h"
+#include "comm/ondevice/ondevice.h"
 
 enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_MOVED, STEP_LEAVE };
 

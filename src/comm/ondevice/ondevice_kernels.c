@@ -1,7 +1,7 @@
 /* What is enqueued when all ranks show their windows: bits and order of sums as on host memory. */
-#include "comm/ondevice/ondevice_impl.h"
+#include "comm/ondevice/ondevice.h"
 
-static tess_status take_runs(const tess_work *work, size_t n, size_t size, void **runs)
+tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs)
 {
     struct comm_device_team *t = ondevice_of(work);
     TESS_TRY(tess_mem_grow(work->team->runtime->mem, TESS_POOL_MISC, n * size + 1, "runs of a collective", &t->runs));
@@ -21,7 +21,7 @@ static tess_status gather(tess_work *work)
     size_t bytes = work->n * tess_dtype_size(work->dtype);
     int64_t n = 0;
     tess_value_run *runs;
-    TESS_TRY(take_runs(work, (size_t)W, sizeof(*runs), (void **)&runs));
+    TESS_TRY(ondevice_take_runs(work, (size_t)W, sizeof(*runs), (void **)&runs));
     for (int r = 0; r < W; r++) {
         const uint8_t *from = ondevice_peer(work, r);
         if (from != work->out + (size_t)r * bytes)
@@ -56,7 +56,7 @@ static tess_status gather_pieces(tess_work *work)
     size_t in_size = tess_dtype_size(work->in_dtype), size = tess_dtype_size(work->dtype), count;
     int64_t n = 0;
     tess_value_run *runs;
-    TESS_TRY(take_runs(work, (size_t)W * work->pieces.n, sizeof(*runs), (void **)&runs));
+    TESS_TRY(ondevice_take_runs(work, (size_t)W * work->pieces.n, sizeof(*runs), (void **)&runs));
     for (int i = 0; i < W; i++) {
         int r = (work->team->rank + i) % W;
         const uint8_t *shard = ondevice_peer(work, r);
@@ -111,7 +111,7 @@ static tess_status reduce_pieces(tess_work *work)
     tess_reduce_run *runs;
     tess_leaf_step sum;
     const tess_leaf_step *steps = tess_work_steps(work, W, &sum, &n_steps);
-    TESS_TRY(take_runs(work, work->pieces.n, sizeof(*runs), (void **)&runs));
+    TESS_TRY(ondevice_take_runs(work, work->pieces.n, sizeof(*runs), (void **)&runs));
     for (int r = 0; r < W; r++)
         rows[r] = ondevice_peer(work, r);
     TESS_TRY(tess_stream_fill(t->stream, t->finite, true, sizeof(bool)));

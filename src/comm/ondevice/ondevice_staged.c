@@ -1,6 +1,6 @@
 /* Operations through the host: what is on the device is copied to pinned memory, the team's own backend works there,
  * and what it wrote is copied back. */
-#include "comm/ondevice/ondevice_impl.h"
+#include "comm/ondevice/ondevice.h"
 
 enum { STEP_READY, STEP_FETCHED, STEP_HOST, STEP_RETURNED };
 enum { ALIGN = 256 };

@@ -1,71 +1,33 @@
 #include "device/cuda/cublas_lt.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "device/cuda/cuda_library.h"
 
-#include "device/cuda/cuda_find.h"
-
-#define FILE_PATTERN "libcublasLt.so.1[0-9]*"
-
-static const struct function {
-    const char *symbol;
-    size_t offset;
-} functions[] = {
+static const cuda_symbol symbols[] = {
 #define X(type, name, symbol, parameters) {symbol, offsetof(cublas_lt, name)},
     CUBLAS_LT_LIST(X)
 #undef X
 };
 
-static tess_status load(cublas_lt *lt)
+tess_status tess_cublas_lt_open(const cublas_lt **out)
 {
-    void *library = dlopen(lt->path, RTLD_NOW | RTLD_LOCAL);
-    TESS_CHECK(library != NULL, TESS_E_UNSUPPORTED, "cannot load cuBLAS: %s; TESSERA_CUBLAS=off does without",
-               dlerror());
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *found = dlsym(library, functions[i].symbol);
-        TESS_CHECK(found != NULL, TESS_E_UNSUPPORTED, "%s is no cublasLt that Tessera can use: it has no %s", lt->path,
-                   functions[i].symbol);
-        memcpy((char *)lt + functions[i].offset, &found, sizeof(found));
-    }
-    return TESS_OK;
-}
-
-/* *why stays NULL where there is a library. */
-static tess_status open_library(cublas_lt *lt, const char **why)
-{
-    const char *wish = getenv("TESSERA_CUBLAS");
-    *why = NULL;
-    if (wish != NULL && strcmp(wish, "off") == 0) {
-        *why = "TESSERA_CUBLAS is off";
+    static cublas_lt lt;
+    static cuda_library library = {.name = "cuBLAS",
+                                   .file = "libcublasLt.so",
+                                   .pattern = CUBLAS_LT_PATTERN,
+                                   .variable = "TESSERA_CUBLAS",
+                                   .packages = CUBLAS_LT_PACKAGES,
+                                   .symbols = symbols,
+                                   .n_symbols = sizeof(symbols) / sizeof(symbols[0]),
+                                   .table = &lt,
+                                   .lock = PTHREAD_MUTEX_INITIALIZER};
+    *out = NULL;
+    tess_status status = tess_cuda_library_open(&library);
+    if (status == TESS_E_NOT_FOUND) { /* done without */
+        tess_error_clear();
         return TESS_OK;
     }
-    if (wish != NULL && wish[0] != '\0') {
-        TESS_CHECK(strchr(wish, '/') != NULL, TESS_E_INVALID,
-                   "TESSERA_CUBLAS is '%s', expected off or the path of libcublasLt.so (with a '/' in it)", wish);
-        snprintf(lt->path, sizeof(lt->path), "%s", wish);
-        return load(lt);
-    }
-    if (tess_cuda_find_library(FILE_PATTERN, lt->path))
-        return load(lt);
-    *why = "cuBLAS is not installed";
+    TESS_TRY(status);
+    lt.path = library.path;
+    *out = &lt;
     return TESS_OK;
-}
-
-tess_status tess_cublas_lt_open(const cublas_lt **out, const char **why)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static cublas_lt lt;
-    static const char *lacks;
-    static bool is_known;
-    pthread_mutex_lock(&lock);
-    tess_status status = is_known ? TESS_OK : open_library(&lt, &lacks);
-    is_known = status == TESS_OK;
-    pthread_mutex_unlock(&lock);
-    *out = status == TESS_OK && lacks == NULL ? &lt : NULL;
-    *why = lacks;
-    return status;
 }

@@ -2,9 +2,10 @@
 #ifndef TESS_DEVICE_CUDA_CUBLAS_LT_H
 #define TESS_DEVICE_CUDA_CUBLAS_LT_H
 
-#include <limits.h>
-
 #include "device/cuda/cuda_driver.h"
+
+#define CUBLAS_LT_PATTERN "libcublasLt.so.1[0-9]*"
+#define CUBLAS_LT_PACKAGES "cuBLAS (NVIDIA's repository: libcublas-13-0; Debian: libcublaslt12; pip: nvidia-cublas)"
 
 typedef struct cublasLtContext *cublas_handle;
 typedef struct cublas_product_desc *cublas_desc;
@@ -52,7 +53,7 @@ typedef struct cublas_lt {
 #define X(type, name, symbol, parameters) type(*name) parameters;
     CUBLAS_LT_LIST(X)
 #undef X
-    char path[PATH_MAX];
+    const char *path;
 } cublas_lt;
 
 enum {
@@ -72,7 +73,7 @@ enum {
 };
 
 /* Opens the library once a process; it stays. TESSERA_CUBLAS=off: none; TESSERA_CUBLAS=PATH: that file, which must be
- * there. *lt NULL: there is none, and `why` says why. TESS_E_INVALID, TESS_E_UNSUPPORTED: the file named is not one. */
-tess_status tess_cublas_lt_open(const cublas_lt **lt, const char **why);
+ * there. *lt NULL: there is none, or none is wanted. TESS_E_INVALID, TESS_E_UNSUPPORTED: the file is not one. */
+tess_status tess_cublas_lt_open(const cublas_lt **lt);
 
 #endif

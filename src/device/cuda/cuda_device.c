@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "device/cuda/cuda_impl.h"
 #include "device/cuda/cuda_load.h"
+#include "device/cuda/cuda_peers.h"
 #include "device/cuda/cuda_products.h"
 #include "device/ref/ref_attention.h"
 
@@ -330,8 +331,25 @@ static const tess_device_table cuda_table = {
     .event_synchronize = event_synchronize,
     .event_create_timed = event_create_timed,
     .event_elapsed = event_elapsed,
+    .peer_export = tess_cuda_peer_export,
+    .peer_import = tess_cuda_peer_import,
+    .peer_release = tess_cuda_peer_release,
     .close = close_cuda,
 };
+
+tess_status tess_cuda_device_enter(tess_device *device)
+{
+    TESS_CHECK(device->table == &cuda_table, TESS_E_INVALID, "device %s is not a GPU of NVIDIA's",
+               device->properties.name);
+    return tess_cuda_enter((const cuda_device *)device);
+}
+
+tess_status tess_cuda_stream_queue(tess_stream *stream, void **queue)
+{
+    TESS_TRY(tess_cuda_device_enter(stream->device));
+    *queue = ((cuda_stream *)stream)->queue;
+    return TESS_OK;
+}
 
 /* Which of n GPUs a name and a number mean. */
 static tess_status choose(const char *name, int number, int n, int *chosen)
@@ -418,6 +436,7 @@ tess_status tess_cuda_device_open(tess_mem *mem, const char *name, int number, t
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*d), "device", (void **)&d));
     d->base.table = &cuda_table;
     d->base.mem = mem;
+    d->base.properties.peers = true;
     d->newest = "none";
     TESS_GOTO(tess_mem_create(&d->base.counted), block);
     TESS_GOTO(start(d, name, number), counted);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda/cuda_library.h"
+
 #define DRIVER_FILE "libcuda.so.1"
 
 /* ---- Errors ---- */
@@ -94,10 +96,7 @@ const char *tess_cuda_version_text(int version, char *text, size_t size)
 }
 
 /* ---- Opening ---- */
-static const struct function {
-    const char *symbol;
-    size_t offset;
-} functions[] = {
+static const cuda_symbol symbols[] = {
 #define X(name, symbol, parameters) {symbol, offsetof(cuda_driver, name)},
     CUDA_DRIVER_LIST(X)
 #undef X
@@ -114,13 +113,9 @@ static tess_status open_driver(cuda_driver *cu)
                          "non-free), or start the container with its GPUs (--gpus all)",
                          why);
     }
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *found = dlsym(library, functions[i].symbol);
-        TESS_CHECK(found != NULL, TESS_E_UNSUPPORTED,
-                   "NVIDIA's driver (" DRIVER_FILE ") is too old: it has no %s; install version 525 or newer",
-                   functions[i].symbol);
-        memcpy((char *)cu + functions[i].offset, &found, sizeof(found));
-    }
+    const char *missing = tess_cuda_library_bind(library, symbols, sizeof(symbols) / sizeof(symbols[0]), cu);
+    TESS_CHECK(missing == NULL, TESS_E_UNSUPPORTED,
+               "NVIDIA's driver (" DRIVER_FILE ") is too old: it has no %s; install version 525 or newer", missing);
     return TESS_OK;
 }
 

@@ -16,38 +16,46 @@ typedef struct CUstream_st *cuda_queue;
 typedef struct CUevent_st *cuda_ticket;
 typedef uint64_t cuda_address;
 
+/* Names memory of a GPU to another process. */
+typedef struct cuda_ipc {
+    char bytes[64];
+} cuda_ipc;
+
 /* X(our name, the driver's, parameters). All return 0 or an error's number. */
-#define CUDA_DRIVER_LIST(X)                                                                    \
-    X(init, "cuInit", (unsigned flags))                                                        \
-    X(version, "cuDriverGetVersion", (int *version))                                           \
-    X(error_name, "cuGetErrorName", (int error, const char **name))                            \
-    X(error_text, "cuGetErrorString", (int error, const char **text))                          \
-    X(device_count, "cuDeviceGetCount", (int *n))                                              \
-    X(device_get, "cuDeviceGet", (int *device, int number))                                    \
-    X(device_name, "cuDeviceGetName", (char *name, int bytes, int device))                     \
-    X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))       \
-    X(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                      \
-    X(device_bus, "cuDeviceGetPCIBusId", (char *id, int bytes, int device))                    \
-    X(device_reaches, "cuDeviceCanAccessPeer", (int *can, int device, int peer))               \
-    X(context_retain, "cuDevicePrimaryCtxRetain", (cuda_context * context, int device))        \
-    X(context_set, "cuCtxSetCurrent", (cuda_context context))                                  \
-    X(context_synchronize, "cuCtxSynchronize", (void))                                         \
-    X(memory_alloc, "cuMemAlloc_v2", (cuda_address * memory, size_t bytes))                    \
-    X(memory_free, "cuMemFree_v2", (cuda_address memory))                                      \
-    X(memory_info, "cuMemGetInfo_v2", (size_t * left, size_t * whole))                         \
-    X(host_register, "cuMemHostRegister_v2", (void *host, size_t bytes, unsigned flags))       \
-    X(host_unregister, "cuMemHostUnregister", (void *host))                                    \
-    X(copy, "cuMemcpyAsync", (cuda_address to, cuda_address from, size_t bytes, cuda_queue q)) \
-    X(fill, "cuMemsetD8Async", (cuda_address to, unsigned char byte, size_t n, cuda_queue q))  \
-    X(queue_create, "cuStreamCreate", (cuda_queue * q, unsigned flags))                        \
-    X(queue_destroy, "cuStreamDestroy_v2", (cuda_queue q))                                     \
-    X(queue_synchronize, "cuStreamSynchronize", (cuda_queue q))                                \
-    X(queue_wait, "cuStreamWaitEvent", (cuda_queue q, cuda_ticket ticket, unsigned flags))     \
-    X(ticket_create, "cuEventCreate", (cuda_ticket * ticket, unsigned flags))                  \
-    X(ticket_destroy, "cuEventDestroy_v2", (cuda_ticket ticket))                               \
-    X(ticket_record, "cuEventRecord", (cuda_ticket ticket, cuda_queue q))                      \
-    X(ticket_query, "cuEventQuery", (cuda_ticket ticket))                                      \
-    X(ticket_synchronize, "cuEventSynchronize", (cuda_ticket ticket))                          \
+#define CUDA_DRIVER_LIST(X)                                                                     \
+    X(init, "cuInit", (unsigned flags))                                                         \
+    X(version, "cuDriverGetVersion", (int *version))                                            \
+    X(error_name, "cuGetErrorName", (int error, const char **name))                             \
+    X(error_text, "cuGetErrorString", (int error, const char **text))                           \
+    X(device_count, "cuDeviceGetCount", (int *n))                                               \
+    X(device_get, "cuDeviceGet", (int *device, int number))                                     \
+    X(device_name, "cuDeviceGetName", (char *name, int bytes, int device))                      \
+    X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))        \
+    X(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                       \
+    X(device_bus, "cuDeviceGetPCIBusId", (char *id, int bytes, int device))                     \
+    X(device_reaches, "cuDeviceCanAccessPeer", (int *can, int device, int peer))                \
+    X(context_retain, "cuDevicePrimaryCtxRetain", (cuda_context * context, int device))         \
+    X(context_set, "cuCtxSetCurrent", (cuda_context context))                                   \
+    X(context_synchronize, "cuCtxSynchronize", (void))                                          \
+    X(memory_alloc, "cuMemAlloc_v2", (cuda_address * memory, size_t bytes))                     \
+    X(memory_free, "cuMemFree_v2", (cuda_address memory))                                       \
+    X(memory_info, "cuMemGetInfo_v2", (size_t * left, size_t * whole))                          \
+    X(ipc_get, "cuIpcGetMemHandle", (cuda_ipc * ipc, cuda_address memory))                      \
+    X(ipc_open, "cuIpcOpenMemHandle_v2", (cuda_address * memory, cuda_ipc ipc, unsigned flags)) \
+    X(ipc_close, "cuIpcCloseMemHandle", (cuda_address memory))                                  \
+    X(host_register, "cuMemHostRegister_v2", (void *host, size_t bytes, unsigned flags))        \
+    X(host_unregister, "cuMemHostUnregister", (void *host))                                     \
+    X(copy, "cuMemcpyAsync", (cuda_address to, cuda_address from, size_t bytes, cuda_queue q))  \
+    X(fill, "cuMemsetD8Async", (cuda_address to, unsigned char byte, size_t n, cuda_queue q))   \
+    X(queue_create, "cuStreamCreate", (cuda_queue * q, unsigned flags))                         \
+    X(queue_destroy, "cuStreamDestroy_v2", (cuda_queue q))                                      \
+    X(queue_synchronize, "cuStreamSynchronize", (cuda_queue q))                                 \
+    X(queue_wait, "cuStreamWaitEvent", (cuda_queue q, cuda_ticket ticket, unsigned flags))      \
+    X(ticket_create, "cuEventCreate", (cuda_ticket * ticket, unsigned flags))                   \
+    X(ticket_destroy, "cuEventDestroy_v2", (cuda_ticket ticket))                                \
+    X(ticket_record, "cuEventRecord", (cuda_ticket ticket, cuda_queue q))                       \
+    X(ticket_query, "cuEventQuery", (cuda_ticket ticket))                                       \
+    X(ticket_synchronize, "cuEventSynchronize", (cuda_ticket ticket))                           \
     X(ticket_elapsed, "cuEventElapsedTime", (float *ms, cuda_ticket from, cuda_ticket to))
 
 typedef struct cuda_driver {
@@ -69,6 +77,7 @@ enum {
     CUDA_ATTRIBUTE_MAJOR = 75,
     CUDA_ATTRIBUTE_MINOR = 76,
     CUDA_QUEUE_NON_BLOCKING = 1,
+    CUDA_IPC_ENABLE_PEER_ACCESS = 1,
     CUDA_TICKET_DISABLE_TIMING = 2,
     CUDA_TICKET_TIMED = 0
 };

@@ -396,10 +396,9 @@ void tess_cuda_products_fill(cuda_products *p, cuda_stream *stream)
 tess_status tess_cuda_products_create(cuda_device *device, cuda_products **out)
 {
     const cublas_lt *lt;
-    const char *why;
     cuda_products *p;
     *out = NULL;
-    TESS_TRY(tess_cublas_lt_open(&lt, &why));
+    TESS_TRY(tess_cublas_lt_open(&lt));
     if (lt == NULL)
         return TESS_OK;
     TESS_TRY(tess_cuda_enter(device));

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text/text.h"
-#include "device/cuda/cuda_driver.h"
+#include "device/cuda/cublas_lt.h"
 #include "device/cuda/cuda_find.h"
 #include "device/cuda/cuda_load.h"
 
@@ -26,38 +26,24 @@ static void report_failure(tess_cuda_fact *f)
 /* ---- Software ---- */
 #define WHERE "in LD_LIBRARY_PATH, CUDA_HOME, /usr/local/cuda, the system's folders and Python's nvidia/*/lib"
 
-#define OWN_PRODUCTS "products in bfloat16 by Tessera's own kernel, which uses no tensor cores"
-
-/* What TESSERA_CUBLAS says is right is only known where a device opens. */
-static void look_for_cublas(tess_cuda_fact *f)
+/* The file of a library, which bears its version. Loading it would take longer than all else here, so what `variable`
+ * says is right is only known where the library is used. */
+static void look_for_library(tess_cuda_fact *f, const char *name, const char *pattern, const char *variable,
+                             const char *use, const char *without, const char *packages)
 {
     char path[PATH_MAX];
-    const char *wish = getenv("TESSERA_CUBLAS");
-    begin(f, "cublas");
+    const char *wish = getenv(variable);
+    begin(f, name);
     if (wish != NULL && strcmp(wish, "off") == 0)
-        snprintf(f->text, sizeof(f->text), "TESSERA_CUBLAS is off: " OWN_PRODUCTS);
+        snprintf(f->text, sizeof(f->text), "%s is off: %s", variable, without);
     else if (wish != NULL && wish[0] != '\0')
-        snprintf(f->text, sizeof(f->text), "%s, as TESSERA_CUBLAS says", wish);
-    else if (tess_cuda_find_library("libcublasLt.so.1[0-9]*", path))
-        snprintf(f->text, sizeof(f->text), "%s: products in bfloat16; TESSERA_CUBLAS=off does without", path);
+        snprintf(f->text, sizeof(f->text), "%s, as %s says", wish, variable);
+    else if (tess_cuda_find_library(pattern, path))
+        snprintf(f->text, sizeof(f->text), "%s: %s; %s=off does without", path, use, variable);
     else {
         f->missing = true;
-        snprintf(f->text, sizeof(f->text),
-                 "not found " WHERE ": " OWN_PRODUCTS "; install cuBLAS (NVIDIA's repository: libcublas-13-0; Debian: "
-                 "libcublaslt12; pip: nvidia-cublas)");
+        snprintf(f->text, sizeof(f->text), "not found " WHERE ": %s; install %s", without, packages);
     }
-}
-
-/* The file of a library, which bears its version. Loading it would take longer than all else here. */
-static void look_for_library(tess_cuda_fact *f, const char *name, const char *file, const char *packages)
-{
-    char path[PATH_MAX];
-    begin(f, name);
-    f->missing = !tess_cuda_find_library(file, path);
-    if (f->missing)
-        snprintf(f->text, sizeof(f->text), "not found " WHERE ": install %s", packages);
-    else
-        snprintf(f->text, sizeof(f->text), "%s", path);
 }
 
 static void look_for_plugin(tess_cuda_fact *f)
@@ -76,8 +62,10 @@ static void look_for_plugin(tess_cuda_fact *f)
 void tess_cuda_software(tess_cuda_fact facts[TESS_CUDA_SOFTWARE])
 {
     look_for_plugin(&facts[0]);
-    look_for_cublas(&facts[1]);
-    look_for_library(&facts[2], "nccl", "libnccl.so.2*", "NCCL (Debian: libnccl2; pip: nvidia-nccl-cu13)");
+    look_for_library(&facts[1], "cublas", CUBLAS_LT_PATTERN, "TESSERA_CUBLAS", "products in bfloat16",
+                     "products in bfloat16 by Tessera's own kernel, which uses no tensor cores", CUBLAS_LT_PACKAGES);
+    look_for_library(&facts[2], "nccl", TESS_NCCL_PATTERN, "TESSERA_NCCL", "bytes between the GPUs of several hosts",
+                     "bytes between hosts by way of their memory", TESS_NCCL_PACKAGES);
 }
 
 /* ---- Hardware ---- */

@@ -6,6 +6,9 @@
 
 #include "tessera/status.h"
 
+#define TESS_NCCL_PATTERN "libnccl.so.2*"
+#define TESS_NCCL_PACKAGES "NCCL (Debian: libnccl2; pip: nvidia-nccl-cu13)"
+
 typedef struct tess_cuda_fact {
     char name[16]; /* "plug-in", "driver", "gpu 0", "peers", "cublas", "nccl" */
     bool missing;  /* the text says what to install */

@@ -15,6 +15,7 @@ typedef struct tess_env_variable {
     const char *values;   /* accepted values (env_values.h); NULL: any text */
     const char *state; /* NULL: it exists. Otherwise why setting it does nothing, or soon will: "removed in NCCL 2.5" */
     const char *note;  /* common advice that is wrong */
+    const char *ours;  /* what it means for Tessera */
     const char *source; /* NULL: that of its family, if the row is built in */
 } tess_env_variable;
 

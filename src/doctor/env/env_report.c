@@ -37,6 +37,15 @@ static tess_status print_known(const tess_env_setting *s, tess_buffer *out)
     return print_indented(out, text);
 }
 
+static tess_status print_remark(const char *name, const char *text, tess_buffer *out)
+{
+    if (text == NULL)
+        return TESS_OK;
+    int indent = INDENT + (int)strlen(name) + 2;
+    TESS_TRY(tess_buffer_printf(out, "%*s%s: ", INDENT, "", name));
+    return tess_wrap(out, indent, indent, text);
+}
+
 static tess_status print_setting(const tess_env_setting *s, tess_buffer *out)
 {
     char value[200];
@@ -47,10 +56,8 @@ static tess_status print_setting(const tess_env_setting *s, tess_buffer *out)
     if (s->known == NULL)
         return TESS_OK;
     TESS_TRY(print_known(s, out));
-    if (s->known->note == NULL)
-        return TESS_OK;
-    TESS_TRY(tess_buffer_printf(out, "%*snote: ", INDENT, ""));
-    return tess_wrap(out, INDENT + 6, INDENT + 6, s->known->note);
+    TESS_TRY(print_remark("note", s->known->note, out));
+    return print_remark("tessera", s->known->ours, out);
 }
 
 tess_status tess_env_print(const tess_env_report *report, const tess_env_registry *registry, tess_buffer *out)
@@ -85,6 +92,7 @@ static json_t *describe(const tess_env_setting *s)
         tess_clean_put(object, "does", s->known->does);
         tess_clean_put(object, "default", s->known->fallback);
         tess_clean_put(object, "note", s->known->note);
+        tess_clean_put(object, "tessera", s->known->ours);
         tess_clean_put(object, "source", s->source);
     }
     return object;

@@ -10,6 +10,7 @@ static const tess_table_field fields[] = {{"of", offsetof(tess_env_variable, of)
                                           {"values", offsetof(tess_env_variable, values), false},
                                           {"state", offsetof(tess_env_variable, state), false},
                                           {"note", offsetof(tess_env_variable, note), false},
+                                          {"tessera", offsetof(tess_env_variable, ours), false},
                                           {"source", offsetof(tess_env_variable, source), false}};
 
 /* The registry holds every name of a closed family, so another one is a mistake. Of an open family it holds the names

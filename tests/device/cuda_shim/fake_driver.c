@@ -1,6 +1,7 @@
 /* A libcuda.so.1 for tests without a GPU: its GPUs' memory is the host's, and its queues are always done. What it shall
  * be is in the environment, CUDA_FAKE="devices=2,major=9,minor=0,version=13000,memory=1000000,fail=cuMemAlloc_v2:3:2":
- * the third call of that function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which
+ * the third call of that function gives error 2 ("hang": never returns). ipc=1: other processes may open its memory,
+ * which then has no room around it that finds strays. CUDA_FAKE_ONCE=FILE: in one process, which
  * makes that file. As the real one does, it honours CUDA_VISIBLE_DEVICES, wants a context in each thread, does not work
  * in a process that was forked after it had started, nor any more after an error of a kernel or of the hardware. */
 #include <fcntl.h>
@@ -9,13 +10,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "device/cuda/cuda_driver.h"
+#include "fake_wishes.h"
 
 #define EXPORT __attribute__((visibility("default")))
-enum { NO_DEVICE = 100, INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, ALIGN = 256 };
+enum {
+    NO_DEVICE = 100,
+    NOT_SUPPORTED = 801,
+    INVALID_VALUE = 1,
+    NOT_INITIALIZED = 3,
+    INVALID_CONTEXT = 201,
+    ALIGN = 256
+};
 
 static int starter; /* the process that initialised it */
 static int broken;  /* the error that ended all work */
@@ -31,11 +41,7 @@ struct CUevent_st {
 
 static long setting(const char *key, long fallback)
 {
-    const char *text = getenv("CUDA_FAKE");
-    for (size_t n = strlen(key); text != NULL && *text != '\0'; text += strcspn(text, ","), text += *text == ',')
-        if (strncmp(text, key, n) == 0 && text[n] == '=')
-            return strtol(text + n + 1, NULL, 0);
-    return fallback;
+    return fake_number("CUDA_FAKE", key, fallback);
 }
 
 static bool was_given(void)
@@ -50,21 +56,11 @@ static bool was_given(void)
 /* The error that this call shall give. */
 static int due(const char *function)
 {
-    static int n_calls; /* since the wish is the same */
-    static char wish[128];
-    char name[64], what[16];
-    int call;
-    const char *text = getenv("CUDA_FAKE"), *fail = text != NULL ? strstr(text, "fail=") : NULL;
-    if (fail != NULL && strcmp(fail, wish) != 0) {
-        snprintf(wish, sizeof(wish), "%s", fail);
-        n_calls = 0;
-    }
-    if (fail == NULL || sscanf(fail, "fail=%63[^:]:%d:%15[a-z0-9]", name, &call, what) != 3 ||
-        strcmp(name, function) != 0 || ++n_calls != call || was_given())
+    int error = fake_due("CUDA_FAKE", function);
+    if (error == 0 || was_given())
         return 0;
-    while (strcmp(what, "hang") == 0)
+    while (error == FAKE_HANGS)
         pause();
-    int error = atoi(what);
     broken = error >= 700 || error == 214 ? error : 0;
     return error;
 }
@@ -202,36 +198,110 @@ int fake_context_set(cuda_context context)
     return starter != getpid() ? NOT_INITIALIZED : due("cuCtxSetCurrent");
 }
 
+/* Of the real driver's, too, but only libraries that lie above it call it. */
+EXPORT int cuCtxGetDevice(int *device);
+int cuCtxGetDevice(int *device)
+{
+    *device = (int)(current - contexts);
+    return current == NULL ? INVALID_CONTEXT : 0;
+}
+
 int fake_context_synchronize(void)
 {
     return works("cuCtxSynchronize");
 }
 
-/* In front of a block is its size. */
+/* In front of a block is its size, and its file where it can be shown to others. */
+typedef struct fake_block {
+    size_t bytes;
+    int file, owner;
+} fake_block;
+
+enum { PAGE = 4096 };
+
+static fake_block *block_of(cuda_address memory)
+{
+    return (fake_block *)(uintptr_t)(memory - (setting("ipc", 0) != 0 ? PAGE : ALIGN));
+}
+
+static void *map_block(int file, size_t bytes)
+{
+    void *at = mmap(NULL, PAGE + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return at != MAP_FAILED ? at : NULL;
+}
+
+/* The room of a block with what is in front; NULL: none is left. */
+static char *take_room(size_t bytes, int *file)
+{
+    void *room = NULL;
+    *file = -1;
+    if (setting("ipc", 0) == 0)
+        return posix_memalign(&room, ALIGN, ALIGN + bytes) == 0 ? room : NULL;
+    *file = memfd_create("fake GPU", MFD_CLOEXEC);
+    return *file >= 0 && ftruncate(*file, (off_t)(PAGE + bytes)) == 0 ? map_block(*file, bytes) : NULL;
+}
+
 int fake_memory_alloc(cuda_address *memory, size_t bytes)
 {
     ANSWER(works("cuMemAlloc_v2"));
     if (bytes == 0)
         return INVALID_VALUE;
-    void *room;
-    if (used + bytes > (size_t)setting("memory", 1 << 30) || posix_memalign(&room, ALIGN, ALIGN + bytes) != 0)
+    int file = -1;
+    char *room = used + bytes <= (size_t)setting("memory", 1 << 30) ? take_room(bytes, &file) : NULL;
+    if (room == NULL)
         return CUDA_OUT_OF_MEMORY;
-    char *block = room;
     used += bytes;
-    memcpy(block, &bytes, sizeof(bytes));
-    memset(block + ALIGN, 0xa5, bytes);
-    *memory = (cuda_address)(uintptr_t)(block + ALIGN);
+    *memory = (cuda_address)(uintptr_t)(room + (file >= 0 ? PAGE : ALIGN));
+    *block_of(*memory) = (fake_block){bytes, file, getpid()};
+    memset((void *)(uintptr_t)*memory, 0xa5, bytes);
     return 0;
 }
 
 int fake_memory_free(cuda_address memory)
 {
     int error = works("cuMemFree_v2");
-    char *block = (char *)(uintptr_t)memory - ALIGN;
-    size_t bytes;
-    memcpy(&bytes, block, sizeof(bytes));
-    used -= bytes;
-    free(block);
+    fake_block *block = block_of(memory);
+    used -= block->bytes;
+    if (block->file < 0) {
+        free(block);
+        return error;
+    }
+    close(block->file);
+    munmap(block, PAGE + block->bytes);
+    return error;
+}
+
+int fake_ipc_get(cuda_ipc *ipc, cuda_address memory)
+{
+    ANSWER(works("cuIpcGetMemHandle"));
+    if (setting("ipc", 0) == 0)
+        return NOT_SUPPORTED;
+    memcpy(ipc->bytes, block_of(memory), sizeof(fake_block));
+    return 0;
+}
+
+int fake_ipc_open(cuda_address *memory, cuda_ipc ipc, unsigned flags)
+{
+    ANSWER(works("cuIpcOpenMemHandle_v2"));
+    fake_block block;
+    char path[64];
+    memcpy(&block, ipc.bytes, sizeof(block));
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", block.owner, block.file);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    char *room = file >= 0 ? map_block(file, block.bytes) : NULL;
+    if (file >= 0)
+        close(file);
+    if (room == NULL || flags != CUDA_IPC_ENABLE_PEER_ACCESS || block.owner == getpid())
+        return INVALID_CONTEXT;
+    *memory = (cuda_address)(uintptr_t)(room + PAGE);
+    return 0;
+}
+
+int fake_ipc_close(cuda_address memory)
+{
+    fake_block *block = block_of(memory);
+    int error = works("cuIpcCloseMemHandle");
+    munmap(block, PAGE + block->bytes);
     return error;
 }
 

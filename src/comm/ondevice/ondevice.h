@@ -19,8 +19,8 @@
  *   ondevice_direct.c   start and advance by windows
  *   ondevice_kernels.c  what is enqueued
  *   ondevice_staged.c   start and advance through the host */
-#ifndef TESS_COMM_ONDEVICE_ONDEVICE_IMPL_H
-#define TESS_COMM_ONDEVICE_ONDEVICE_IMPL_H
+#ifndef TESS_COMM_ONDEVICE_ONDEVICE_H
+#define TESS_COMM_ONDEVICE_ONDEVICE_H
 
 #include "comm/comm_impl.h"
 #include <stdatomic.h>
@@ -84,6 +84,9 @@ const uint8_t *ondevice_peer(const tess_work *work, int rank);
 
 /* True once the event has come, or the work has failed. */
 bool ondevice_passed(tess_work *work, tess_event *event);
+
+/* Memory for n descriptors of the oldest work. */
+tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs);
 
 /* Enqueues what the work does with windows, once all are ready. */
 tess_status ondevice_enqueue(tess_work *work);

@@ -1,0 +1,256 @@
+#include "comm/hosts/linked.h"
+
+#include <stdio.h>
+
+#include "base/core/rng.h"
+#include "comm/device_windows.h"
+
+enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_LANDED, STEP_TAKE, STEP_TAKEN, STEP_LEAVE };
+
+/* ---- The link ---- */
+/* While NCCL connects: peers may need this rank's messages for their meeting. */
+static tess_status look(void *self, double waited_s)
+{
+    const tess_team *team = self;
+    const tess_runtime *rt = team->runtime;
+    int lost = atomic_load(&rt->job.header->first_lost);
+    char end[640];
+    (void)waited_s;
+    TESS_CHECK(lost < 0, TESS_E_PEER_LOST, "%s", tess_board_describe_end(&rt->job, lost, end, sizeof(end)));
+    if (rt->transport->poll != NULL)
+        rt->transport->poll();
+    return TESS_OK;
+}
+
+/* Says once why bytes take the long way. The message is the calling thread's. */
+static void explain(const tess_team *team)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "team '%s': between hosts, collectives on memory of devices go through memory of the host, because %s",
+             team->name, tess_error_message());
+    if (team->local_index == 0)
+        tess_runtime_warn(team->runtime, text);
+}
+
+/* True on all ranks, or on none: all have come this far. */
+static tess_status all_can(tess_team *team, tess_status mine, bool *can)
+{
+    int32_t status = mine, all[JOB_MAX_RANKS];
+    *can = true;
+    if (mine != TESS_OK)
+        explain(team);
+    TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("link"), __builtin_return_address(0),
+                                &status, all, sizeof(status)));
+    for (int r = 0; r < team->size; r++)
+        *can = *can && all[r] == TESS_OK;
+    return TESS_OK;
+}
+
+static tess_status connect(tess_team *team, hosts_linked *l, bool *can)
+{
+    tess_device *device = team->runtime->device->device;
+    tess_nccl_seat seat = {.name = team->name,
+                           .rank = team->rank,
+                           .size = team->size,
+                           .deadline_s = team->timeout_s,
+                           .look = look,
+                           .self = team};
+    const nccl_library *nccl;
+    TESS_TRY(all_can(team, tess_nccl_open(&nccl), can));
+    if (!*can)
+        return TESS_OK;
+    TESS_TRY(all_can(team, team->rank == 0 ? tess_nccl_id_create(&seat.id) : TESS_OK, can));
+    if (!*can)
+        return TESS_OK;
+    TESS_TRY(tess_broadcast(team, &seat.id, sizeof(seat.id), TESS_U8, 0, NULL));
+    return all_can(team, tess_nccl_link_create(team->runtime->mem, device, &seat, &l->link), can);
+}
+
+tess_status tess_hosts_link(tess_team *team)
+{
+    comm_hosts *h = hosts_of(team);
+    hosts_linked *l;
+    bool can = false;
+    if (h->link_tried)
+        return TESS_OK;
+    h->link_tried = true;
+    TESS_TRY(tess_mem_alloc(team->runtime->mem, TESS_POOL_MISC, sizeof(*l), "link", (void **)&l));
+    tess_status status = connect(team, l, &can);
+    if (status == TESS_OK && can)
+        status = tess_device_window_alloc(team, TESS_POOL_COMM, HOSTS_LINK_BYTES, "messages", (void **)&l->buffer);
+    if (status == TESS_OK && can)
+        l->window = ondevice_find(team, l->buffer);
+    l->bytes = HOSTS_LINK_BYTES;
+    h->linked = l;
+    if (l->window == NULL)
+        tess_hosts_unlink(team, status == TESS_OK);
+    return status;
+}
+
+void tess_hosts_unlink(tess_team *team, bool orderly)
+{
+    comm_hosts *h = team->state;
+    if (tess_team_is_local(team) || h == NULL || h->linked == NULL)
+        return;
+    tess_mem *mem = team->runtime->mem;
+    hosts_linked *l = h->linked;
+    h->linked = NULL;
+    tess_nccl_link_destroy(&l->link, orderly);
+    tess_device_window_free(team, l->buffer);
+    tess_mem_free(mem, l->messages);
+    tess_mem_free(mem, l);
+}
+
+void hosts_linked_give_up(const tess_team *team)
+{
+    if (hosts_of(team)->linked != NULL)
+        tess_nccl_link_destroy(&hosts_of(team)->linked->link, false);
+}
+
+bool tess_hosts_is_linked(const tess_team *team)
+{
+    return !tess_team_is_local(team) && hosts_of(team)->linked != NULL;
+}
+
+/* ---- Siblings ---- */
+static void arrive(tess_work *work, hosts_device_stage stage)
+{
+    const tess_team *team = work->team;
+    const comm_hosts *h = hosts_of(team);
+    atomic_store(&h->counters[h->index].on_device[stage], ++h->linked->done[stage]);
+    linked_of(work)->stage = stage;
+    for (int i = 0; i < hosts_n_local(h, h->mine); i++)
+        if (i != h->index)
+            tess_job_wake(&team->runtime->job, team->ranks[hosts_local_rank(h, i)]);
+}
+
+static bool has_arrived(const comm_hosts *h, int index, hosts_device_stage stage)
+{
+    return atomic_load(&h->counters[index].on_device[stage]) >= h->linked->done[stage];
+}
+
+static bool all_arrived(const tess_work *work)
+{
+    const comm_hosts *h = hosts_of(work->team);
+    bool all = true;
+    for (int i = 0; i < hosts_n_local(h, h->mine) && all; i++)
+        all = has_arrived(h, i, linked_of(work)->stage);
+    return all;
+}
+
+/* Siblings that are behind; when there is none, those whose messages this rank's GPU awaits. */
+static int missing(const tess_work *work, int *ranks)
+{
+    const comm_hosts *h = hosts_of(work->team);
+    const hosts_way *way = &h->ways[HOSTS_STRIPED];
+    const tess_work *oldest = work->team->head != NULL ? work->team->head : work;
+    int n = 0;
+    if (oldest->device.step == STEP_MEET)
+        return shm_missing(work, hosts_late, ranks);
+    for (int i = 0; i < hosts_n_local(h, h->mine); i++)
+        if (!has_arrived(h, i, linked_of(oldest)->stage))
+            ranks[n++] = hosts_local_rank(h, i);
+    for (int k = 0; n == 0 && k < way->n_sources; k++)
+        ranks[k] = way->sources[k];
+    return n > 0 ? n : way->n_sources;
+}
+
+/* ---- Progress ---- */
+static void start(tess_work *work)
+{
+    const ondevice_window *window = ondevice_find(work->team, work->in);
+    atomic_fetch_add(&work->team->runtime->device->n_under_way, 1);
+    work->status = tess_event_record(ondevice_ready(work), work->team->runtime->device->after);
+    tess_post *post = shm_post_on_device(work);
+    post->in_offset = window != NULL ? (uint64_t)(work->in - window->memory) : CONTROL_PRIVATE;
+    post->out_offset = window != NULL ? window->number : CONTROL_PRIVATE;
+    tess_work_note(work, hosts_send_post(work));
+    shm_arrive(work);
+}
+
+static void moved(tess_work *work, tess_status status)
+{
+    if (status == TESS_OK)
+        status = tess_event_record(ondevice_of(work)->moved, ondevice_of(work)->stream);
+    tess_work_note(work, status);
+    work->device.moves = work->status == TESS_OK;
+}
+
+/* Sums need no sibling between their rounds: all are enqueued at once. */
+static tess_status exchange(tess_work *work)
+{
+    hosts_linked_work *l = linked_of(work);
+    if (hosts_linked_gathers(work))
+        return hosts_linked_exchange(work, l->round);
+    for (l->round = 0; l->round < l->n; l->round++)
+        TESS_TRY(hosts_linked_exchange(work, l->round));
+    return TESS_OK;
+}
+
+/* The device has done what was enqueued. */
+static bool has_moved(tess_work *work)
+{
+    bool passed = ondevice_passed(work, ondevice_of(work)->moved);
+    if (!passed)
+        tess_work_note(work, tess_nccl_link_check(hosts_of(work->team)->linked->link));
+    work->device.moves = !passed;
+    return passed || work->status != TESS_OK;
+}
+
+static bool advance(tess_work *work)
+{
+    if (work->status == TESS_OK)
+        work->status = hosts_receive_posts(work->team);
+    while (work->status == TESS_OK) {
+        work->device.waits = false;
+        switch (work->device.step) {
+        case STEP_MEET:
+            if (!shm_phase_over(work))
+                return false;
+            if (shm_meet(work))
+                return true;
+            hosts_linked_plan(work);
+            break;
+        case STEP_READY:
+            work->device.waits = true;
+            if (!ondevice_passed(work, ondevice_ready(work)))
+                return false;
+            arrive(work, HOSTS_DEVICE_READY);
+            break;
+        case STEP_MOVE:
+            if (!all_arrived(work))
+                return false;
+            moved(work, exchange(work));
+            break;
+        case STEP_LANDED:
+            if (!has_moved(work))
+                return false;
+            arrive(work, HOSTS_DEVICE_LANDED);
+            break;
+        case STEP_TAKE:
+            if (!all_arrived(work))
+                return false;
+            if (hosts_linked_gathers(work))
+                moved(work, hosts_linked_take(work, linked_of(work)->round++));
+            break;
+        case STEP_TAKEN:
+            work->device.waits = true;
+            if (!ondevice_passed(work, ondevice_of(work)->moved))
+                return false;
+            work->device.moves = false;
+            arrive(work, HOSTS_DEVICE_LEFT);
+            break;
+        default:
+            if (!all_arrived(work))
+                return false;
+            if (linked_of(work)->round == linked_of(work)->n)
+                return shm_complete(work);
+            work->device.step = STEP_MOVE - 1;
+        }
+        work->device.step++;
+    }
+    return true;
+}
+
+const comm_backend tess_backend_linked = {.name = "nccl", .start = start, .advance = advance, .missing = missing};

@@ -1,0 +1,312 @@
+#include "comm/hosts/linked.h"
+
+#include "base/mem/make_room.h"
+#include "comm/reduce.h"
+
+/* ---- Where things lie in the buffer ---- */
+/* The subtrees of the operation's tree, or of the trees of its steps one after the other. */
+static const hosts_subtrees *subtrees_of(const tess_work *work)
+{
+    const comm_hosts *h = hosts_of(work->team);
+    return work->steps == NULL ? &h->all : &h->stepwise;
+}
+
+static size_t most_slots(const tess_work *work)
+{
+    const comm_hosts *h = hosts_of(work->team);
+    const hosts_way *way = &h->ways[HOSTS_STRIPED];
+    const hosts_subtrees *of = subtrees_of(work);
+    size_t sums = (size_t)way->most_sources * (size_t)of->most + (size_t)of->n;
+    return (hosts_linked_sums(work) ? sums : 0) + (hosts_linked_gathers(work) ? 1 + (size_t)way->most_sources : 0);
+}
+
+/* Slots are of float32, whatever they hold. */
+static size_t slot_bytes(const tess_work *work)
+{
+    return linked_of(work)->per_round * sizeof(float);
+}
+
+/* Of the buffer of a sibling: its own block in slot 0, behind it those of the ranks that it handles. */
+static const uint8_t *gathered(const tess_work *work, int rank)
+{
+    const comm_hosts *h = hosts_of(work->team);
+    const hosts_seat *seat = &h->ways[HOSTS_STRIPED].seats[rank];
+    int holder = hosts_local_rank(h, seat->holder);
+    const uint8_t *buffer = holder == work->team->rank ? h->linked->buffer : h->linked->window->peers[holder];
+    return buffer + (size_t)seat->slot * slot_bytes(work);
+}
+
+/* Behind what is gathered: the partials that are sent, those of the k-th rank that is handled; then those for this
+ * rank's own block, by subtree. */
+static uint8_t *partial_sent(const tess_work *work, int k, int n)
+{
+    const comm_hosts *h = hosts_of(work->team);
+    size_t gathers = hosts_linked_gathers(work) ? 1 + (size_t)h->ways[HOSTS_STRIPED].most_sources : 0;
+    return h->linked->buffer + (gathers + (size_t)k * (size_t)subtrees_of(work)->most + (size_t)n) * slot_bytes(work);
+}
+
+static float *partial_got(const tess_work *work, int subtree)
+{
+    int most = hosts_of(work->team)->ways[HOSTS_STRIPED].most_sources;
+    return (float *)(void *)(partial_sent(work, most, 0) + (size_t)subtree * slot_bytes(work));
+}
+
+void hosts_linked_plan(const tess_work *work)
+{
+    comm_hosts *h = hosts_of(work->team);
+    hosts_linked_work *l = linked_of(work);
+    size_t block = hosts_block_of(work, 0); /* no rank's is longer */
+    h->stepwise.n = 0;
+    for (int i = 0; work->steps != NULL && i < work->n_steps; i++)
+        if (work->steps[i].n > 0)
+            hosts_find_subtrees(h, work->steps[i].begin, work->steps[i].begin + work->steps[i].n, &h->stepwise);
+    hosts_count_subtrees(h, &h->stepwise);
+    size_t longest = h->linked->bytes / sizeof(float) / most_slots(work) / 64 * 64, all = (block + 63) / 64 * 64;
+    l->per_round = all < longest ? all : longest;
+    l->n = (block + l->per_round - 1) / l->per_round;
+}
+
+/* The elements of a rank's block that are in the round. */
+static size_t span(const tess_work *work, uint64_t round, int rank, size_t *first)
+{
+    size_t block = hosts_block_of(work, rank), per_round = linked_of(work)->per_round;
+    *first = (size_t)round * per_round;
+    size_t left = block > *first ? block - *first : 0;
+    return left < per_round ? left : per_round;
+}
+
+/* ---- Runs and messages ---- */
+static size_t n_runs_at_most(const tess_work *work)
+{
+    return work->pieces.n + 1;
+}
+
+static tess_status add_message(tess_work *work, const void *data, size_t bytes, int peer, bool sends)
+{
+    hosts_linked *l = hosts_of(work->team)->linked;
+    size_t room = (size_t)l->room;
+    TESS_TRY(tess_mem_make_room(work->team->runtime->mem, TESS_POOL_MISC, (size_t)l->n_messages, sizeof(l->messages[0]),
+                                "messages", &room, &l->messages));
+    l->room = (int)room;
+    l->messages[l->n_messages++] = (tess_nccl_message){(void *)(uintptr_t)data, bytes, peer, sends};
+    return TESS_OK;
+}
+
+static tess_status send_messages(tess_work *work)
+{
+    hosts_linked *l = hosts_of(work->team)->linked;
+    int n = l->n_messages;
+    l->n_messages = 0;
+    return tess_nccl_exchange(l->link, ondevice_of(work)->stream, l->messages, n);
+}
+
+static const tess_kernels *kernels_of(const tess_work *work)
+{
+    return tess_stream_kernels(ondevice_of(work)->stream);
+}
+
+/* ---- Sums ---- */
+/* y, packed = the sum over the subtree's ranks, siblings of this one, of a block's elements of the round. */
+static tess_status add_subtree(tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, void *y)
+{
+    const void *rows[JOB_MAX_RANKS];
+    size_t first, count = span(work, round, block, &first);
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
+    tess_reduce_run *runs;
+    int64_t n = 0;
+    TESS_TRY(ondevice_take_runs(work, n_runs_at_most(work), sizeof(*runs), (void **)&runs));
+    while (hosts_next_run(work, block, first, count, &cursor, &run))
+        runs[n++] = (tess_reduce_run){(int64_t)run.full, (int64_t)(run.packed - first), (int64_t)run.count};
+    for (int r = subtree->begin; r < subtree->end; r++)
+        rows[r - subtree->begin] = ondevice_peer(work, r);
+    const tess_reduction sum = {.x = rows,
+                                .n_inputs = subtree->end - subtree->begin,
+                                .dtype = work->in_dtype,
+                                .divisor = 1,
+                                .y = &y,
+                                .n_outputs = 1,
+                                .y_dtype = TESS_F32};
+    return kernels_of(work)->reduce_runs(ondevice_of(work)->stream, &sum, runs, n, NULL);
+}
+
+/* Partials of this host for the blocks of ranks that this rank handles, and for its own. */
+static tess_status add_partials(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = hosts_of(work->team);
+    const hosts_way *way = &h->ways[HOSTS_STRIPED];
+    const hosts_subtrees *of = subtrees_of(work);
+    size_t first;
+    for (int k = 0; k < way->n_sources; k++) {
+        size_t count = span(work, round, way->sources[k], &first);
+        for (int s = 0, n = 0; s < of->n && count > 0; s++) {
+            if (of->at[s].host != h->mine)
+                continue;
+            uint8_t *y = partial_sent(work, k, n++);
+            TESS_TRY(add_subtree(work, round, &of->at[s], way->sources[k], y));
+            TESS_TRY(add_message(work, y, count * sizeof(float), way->sources[k], true));
+        }
+    }
+    size_t count = span(work, round, work->team->rank, &first);
+    for (int s = 0; s < of->n && count > 0; s++) {
+        float *y = partial_got(work, s);
+        if (of->at[s].host == h->mine)
+            TESS_TRY(add_subtree(work, round, &of->at[s], work->team->rank, y));
+        else
+            TESS_TRY(add_message(work, y, count * sizeof(float),
+                                 hosts_handler(h, way, of->at[s].host, work->team->rank), false));
+    }
+    return TESS_OK;
+}
+
+/* The sum over ranks [begin, end), whose subtrees are from number *s on: in the place of the first of them. */
+static tess_status add_tree(tess_work *work, int begin, int end, size_t count, int *s, float **sum)
+{
+    if (subtrees_of(work)->at[*s].end == end) {
+        *sum = partial_got(work, (*s)++);
+        return TESS_OK;
+    }
+    int middle = begin + tess_reduce_half(end - begin);
+    float *left = NULL, *right = NULL;
+    TESS_TRY(add_tree(work, begin, middle, count, s, &left));
+    TESS_TRY(add_tree(work, middle, end, count, s, &right));
+    *sum = left;
+    return kernels_of(work)->add(ondevice_of(work)->stream, left, right, left, (int64_t)count, TESS_F32);
+}
+
+/* Runs of this rank's elements of the round: x packed, or in the shard. Returns how many. */
+static int64_t shard_runs(const tess_work *work, uint64_t round, bool packed, tess_reduce_run *runs)
+{
+    size_t first, count = span(work, round, work->team->rank, &first);
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
+    int64_t n = 0;
+    while (hosts_next_run(work, work->team->rank, first, count, &cursor, &run))
+        runs[n++] = (tess_reduce_run){(int64_t)(packed ? run.packed - first : run.shard), (int64_t)run.shard,
+                                      (int64_t)run.count};
+    return n;
+}
+
+/* y (+)= x, by a step of a sum of pieces. */
+static tess_status add_step(tess_work *work, uint64_t round, const tess_leaf_step *step, const float *sum)
+{
+    const void *x = sum != NULL ? sum : step->x;
+    void *y = step->y;
+    tess_reduce_run *runs;
+    const tess_reduction add = {.x = &x,
+                                .n_inputs = 1,
+                                .dtype = TESS_F32,
+                                .divisor = 1,
+                                .y = &y,
+                                .n_outputs = 1,
+                                .y_dtype = TESS_F32,
+                                .accumulate = step->accumulate};
+    TESS_TRY(ondevice_take_runs(work, n_runs_at_most(work), sizeof(*runs), (void **)&runs));
+    int64_t n = shard_runs(work, round, sum != NULL, runs);
+    return kernels_of(work)->reduce_runs(ondevice_of(work)->stream, &add, runs, n, NULL);
+}
+
+static tess_status finish_pieces(tess_work *work, uint64_t round)
+{
+    int n_steps, s = 0;
+    tess_leaf_step plain;
+    const tess_leaf_step *steps = tess_work_steps(work, work->team->size, &plain, &n_steps);
+    size_t first, count = span(work, round, work->team->rank, &first);
+    for (int i = 0; i < n_steps && count > 0; i++) {
+        float *sum = NULL;
+        if (steps[i].n > 0)
+            TESS_TRY(add_tree(work, steps[i].begin, steps[i].begin + steps[i].n, count, &s, &sum));
+        TESS_TRY(add_step(work, round, &steps[i], sum));
+    }
+    return TESS_OK;
+}
+
+/* Of an all_reduce: this rank's part of the result, where gathers take it from. */
+static tess_status finish_part(tess_work *work, uint64_t round)
+{
+    int s = 0;
+    float *sum = NULL;
+    size_t first, count = span(work, round, work->team->rank, &first);
+    if (count == 0)
+        return TESS_OK;
+    TESS_TRY(add_tree(work, 0, work->team->size, count, &s, &sum));
+    const void *x = sum;
+    void *y = hosts_of(work->team)->linked->buffer;
+    const tess_reduction divide = {.x = &x,
+                                   .n_inputs = 1,
+                                   .dtype = TESS_F32,
+                                   .op = work->op,
+                                   .divisor = work->op == TESS_AVG ? work->team->size : 1,
+                                   .y = &y,
+                                   .n_outputs = 1,
+                                   .y_dtype = TESS_F32,
+                                   .n = (int64_t)count};
+    return kernels_of(work)->reduce(ondevice_of(work)->stream, &divide, NULL);
+}
+
+/* ---- Gathers ---- */
+static tess_status pack(tess_work *work, uint64_t round)
+{
+    size_t first, count = span(work, round, work->team->rank, &first), in_size = tess_dtype_size(work->in_dtype);
+    tess_byte_run_cursor cursor = {0};
+    tess_byte_run run;
+    tess_value_run *runs;
+    int64_t n = 0;
+    uint8_t *to = hosts_of(work->team)->linked->buffer;
+    TESS_TRY(ondevice_take_runs(work, n_runs_at_most(work), sizeof(*runs), (void **)&runs));
+    while (hosts_next_run(work, work->team->rank, first, count, &cursor, &run))
+        runs[n++] = (tess_value_run){work->in + run.shard * in_size,
+                                     to + (run.packed - first) * tess_dtype_size(work->dtype), (int64_t)run.count};
+    return kernels_of(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->in_dtype, work->dtype);
+}
+
+static tess_status add_blocks(tess_work *work, uint64_t round)
+{
+    const comm_hosts *h = hosts_of(work->team);
+    const hosts_way *way = &h->ways[HOSTS_STRIPED];
+    size_t first, size = tess_dtype_size(work->dtype);
+    size_t count = span(work, round, work->team->rank, &first);
+    for (int host = 0; host < h->n_hosts; host++)
+        if (host != h->mine)
+            TESS_TRY(add_message(work, h->linked->buffer, count * size, hosts_handler(h, way, host, work->team->rank),
+                                 true));
+    for (int k = 0; k < way->n_sources; k++)
+        TESS_TRY(add_message(work, gathered(work, way->sources[k]), span(work, round, way->sources[k], &first) * size,
+                             way->sources[k], false));
+    return TESS_OK;
+}
+
+tess_status hosts_linked_exchange(tess_work *work, uint64_t round)
+{
+    bool gathers = hosts_linked_gathers(work);
+    if (hosts_linked_sums(work)) {
+        TESS_TRY(add_partials(work, round));
+        TESS_TRY(send_messages(work));
+        TESS_TRY(gathers ? finish_part(work, round) : finish_pieces(work, round));
+    } else {
+        TESS_TRY(pack(work, round));
+    }
+    if (!gathers)
+        return TESS_OK;
+    TESS_TRY(add_blocks(work, round));
+    return send_messages(work);
+}
+
+tess_status hosts_linked_take(tess_work *work, uint64_t round)
+{
+    size_t size = tess_dtype_size(work->dtype);
+    tess_value_run *runs;
+    int64_t n = 0;
+    int W = work->team->size;
+    TESS_TRY(ondevice_take_runs(work, (size_t)W * n_runs_at_most(work), sizeof(*runs), (void **)&runs));
+    for (int r = 0; r < W; r++) {
+        size_t first, count = span(work, round, r, &first);
+        const uint8_t *from = gathered(work, r);
+        tess_byte_run_cursor cursor = {0};
+        tess_byte_run run;
+        while (hosts_next_run(work, r, first, count, &cursor, &run))
+            runs[n++] =
+                (tess_value_run){from + (run.packed - first) * size, work->out + run.full * size, (int64_t)run.count};
+    }
+    return kernels_of(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->dtype, work->dtype);
+}

@@ -1,0 +1,184 @@
+/* NCCL's communicators are non-blocking here: a call that needs other ranks only begins, and the communicator's state
+ * says when it has ended. So the wait is ours, and ends when we want. */
+#include "comm/nccl/nccl_link.h"
+
+#include <time.h>
+
+#include "base/os/os.h"
+#include "device/cuda/cuda_device.h"
+
+struct tess_nccl_link {
+    const nccl_library *nccl;
+    tess_mem *mem;
+    tess_device *device;
+    tess_nccl_seat seat;
+    nccl_communicator communicator;
+    bool broken; /* NCCL promises nothing of it any more */
+};
+
+static const struct {
+    int error;
+    tess_status status;
+    const char *advice;
+} meanings[] = {
+    {NCCL_CUDA_ERROR, TESS_E_INTERNAL,
+     "a call of CUDA failed: NCCL_DEBUG=WARN names it; the GPU's memory may be full, or the driver older than this "
+     "NCCL"},
+    {NCCL_SYSTEM_ERROR, TESS_E_IO,
+     "NCCL_DEBUG=INFO names the address; NCCL_SOCKET_IFNAME chooses the network, and `tessera doctor env` explains the "
+     "variables that are set"},
+    {NCCL_INVALID_USAGE, TESS_E_INVALID,
+     "two ranks may share a GPU, which NCCL refuses: start one rank a GPU, or give each its own NCCL_HOSTID, with "
+     "which "
+     "they use the network"},
+    {NCCL_REMOTE_ERROR, TESS_E_PEER_LOST, "another rank has ended, or its connection broke"},
+};
+
+static tess_status fail_nccl(const nccl_library *nccl, nccl_communicator c, int error, const char *team,
+                             const char *what)
+{
+    tess_status status = TESS_E_INTERNAL;
+    const char *advice = "NCCL_DEBUG=WARN says more; all ranks need the same NCCL", *more = nccl->newest_error(c);
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+        if (meanings[i].error == error) {
+            status = meanings[i].status;
+            advice = meanings[i].advice;
+        }
+    }
+    return TESS_FAIL(status, "team '%s': %s: NCCL (%s): %s (%d)%s%s; %s", team, what, nccl->path,
+                     nccl->error_text(error), error, more != NULL && more[0] != '\0' ? ": " : "",
+                     more != NULL ? more : "", advice);
+}
+
+/* What a call on the link gave. */
+static tess_status check(tess_nccl_link *link, int error, const char *what)
+{
+    if (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS)
+        return TESS_OK;
+    link->broken = true;
+    return fail_nccl(link->nccl, link->communicator, error, link->seat.name, what);
+}
+
+static tess_status look(const tess_nccl_link *link, double waited_s, const char *what)
+{
+    const tess_nccl_seat *seat = &link->seat;
+    if (seat->look != NULL)
+        TESS_TRY_CTX(seat->look(seat->self, waited_s), "team '%s': %s", seat->name, what);
+    TESS_CHECK(waited_s < seat->deadline_s, TESS_E_TIMEOUT,
+               "team '%s': %s: not all %d ranks came within %.3g s; NCCL_DEBUG=INFO says who was reached", seat->name,
+               what, seat->size, seat->deadline_s);
+    return TESS_OK;
+}
+
+/* Until what was begun has ended. Most of it has at the first look. */
+static tess_status settle(tess_nccl_link *link, const char *what)
+{
+    enum { QUICK_LOOKS = 200 };
+    static const struct timespec quick = {.tv_nsec = 20000}, slow = {.tv_nsec = 2000000};
+    double begin_s = tess_os_now_s();
+    for (int n = 0;; n++) {
+        int state = NCCL_SUCCESS;
+        TESS_TRY(check(link, link->nccl->state(link->communicator, &state), what));
+        TESS_TRY(check(link, state, what));
+        if (state == NCCL_SUCCESS)
+            return TESS_OK;
+        tess_status status = n < QUICK_LOOKS ? TESS_OK : look(link, tess_os_now_s() - begin_s, what);
+        link->broken = status != TESS_OK;
+        TESS_TRY(status);
+        nanosleep(n < QUICK_LOOKS ? &quick : &slow, NULL);
+    }
+}
+
+tess_status tess_nccl_id_create(nccl_id *id)
+{
+    const nccl_library *nccl;
+    TESS_TRY(tess_nccl_open(&nccl));
+    int error = nccl->id_create(id);
+    return error == NCCL_SUCCESS ? TESS_OK : fail_nccl(nccl, NULL, error, "new", "make an id");
+}
+
+/* ---- Creation ---- */
+static tess_status begin(tess_nccl_link *link)
+{
+    static const char what[] = "connect to the other ranks";
+    const tess_nccl_seat *seat = &link->seat;
+    nccl_config config = {.size = sizeof(config),
+                          .magic = NCCL_MAGIC,
+                          .version = NCCL_LEAST_VERSION,
+                          .blocking = 0,
+                          .cluster_size = NCCL_UNDEFINED,
+                          .least_blocks = NCCL_UNDEFINED,
+                          .most_blocks = NCCL_UNDEFINED,
+                          .network = NULL,
+                          .shares_resources = NCCL_UNDEFINED};
+    TESS_TRY(tess_nccl_open(&link->nccl));
+    TESS_TRY(tess_cuda_device_enter(link->device));
+    TESS_TRY(check(link, link->nccl->create(&link->communicator, seat->size, seat->id, seat->rank, &config), what));
+    return settle(link, what);
+}
+
+tess_status tess_nccl_link_create(tess_mem *mem, tess_device *device, const tess_nccl_seat *seat, tess_nccl_link **out)
+{
+    tess_nccl_link *link;
+    *out = NULL;
+    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_COMM, sizeof(*link), "NCCL's link", (void **)&link));
+    *link = (tess_nccl_link){.mem = mem, .device = device, .seat = *seat};
+    tess_status status = begin(link);
+    if (status != TESS_OK)
+        tess_nccl_link_destroy(&link, false);
+    *out = link;
+    return status;
+}
+
+/* ---- Use ---- */
+static int enqueue(const tess_nccl_link *link, void *queue, const tess_nccl_message *m)
+{
+    return m->sends ? link->nccl->send(m->data, m->bytes, NCCL_BYTES, m->peer, link->communicator, queue)
+                    : link->nccl->recv(m->data, m->bytes, NCCL_BYTES, m->peer, link->communicator, queue);
+}
+
+tess_status tess_nccl_exchange(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n)
+{
+    static const char what[] = "exchange messages";
+    void *queue;
+    TESS_CHECK(!link->broken, TESS_E_INVALID, "team '%s': NCCL's link has failed before", link->seat.name);
+    TESS_CHECK(tess_stream_device(stream) == link->device, TESS_E_INVALID,
+               "team '%s': the stream belongs to another device than the link", link->seat.name);
+    TESS_TRY(tess_cuda_stream_queue(stream, &queue));
+    TESS_TRY(check(link, link->nccl->group_start(), what));
+    int error = NCCL_SUCCESS;
+    for (int i = 0; i < n && (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS); i++)
+        if (messages[i].bytes > 0)
+            error = enqueue(link, queue, &messages[i]);
+    int at_end = link->nccl->group_end(); /* also after an error: the group is the thread's */
+    TESS_TRY(check(link, error, what));
+    TESS_TRY(check(link, at_end, what));
+    return settle(link, what);
+}
+
+tess_status tess_nccl_link_check(tess_nccl_link *link)
+{
+    static const char what[] = "exchange messages on the GPU";
+    int state = NCCL_SUCCESS;
+    TESS_TRY(check(link, link->nccl->state(link->communicator, &state), what));
+    return check(link, state, what);
+}
+
+void tess_nccl_link_destroy(tess_nccl_link **handle, bool orderly)
+{
+    tess_nccl_link *link = *handle;
+    if (link == NULL)
+        return;
+    if (link->communicator != NULL) {
+        static const char what[] = "take leave of the other ranks";
+        tess_cuda_device_enter(link->device);
+        orderly = orderly && !link->broken && check(link, link->nccl->finalize(link->communicator), what) == TESS_OK &&
+                  settle(link, what) == TESS_OK;
+        if (orderly)
+            link->nccl->destroy(link->communicator);
+        else
+            link->nccl->abort(link->communicator);
+    }
+    tess_mem_free(link->mem, link);
+    *handle = NULL;
+}

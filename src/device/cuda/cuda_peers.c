@@ -1,0 +1,45 @@
+/* Memory of a GPU in several processes of a host: CUDA's IPC. The processes' GPUs may be one, or such that reach each
+ * other; what was opened is freed by the process that allocated it. */
+#include "device/cuda/cuda_peers.h"
+
+#include <string.h>
+
+#include "device/cuda/cuda_impl.h"
+
+_Static_assert(sizeof(cuda_ipc) <= sizeof(tess_peer_handle), "a handle of CUDA's fits");
+
+tess_status tess_cuda_peer_export(tess_device *device, void *memory, size_t bytes, tess_peer_handle *handle)
+{
+    cuda_device *d = (cuda_device *)device;
+    cuda_ipc ipc = {{0}};
+    (void)bytes;
+    TESS_TRY(tess_cuda_enter(d));
+    TESS_TRY(tess_cuda_check_call(d, d->cu->ipc_get(&ipc, (cuda_address)(uintptr_t)memory),
+                                  "show memory to other processes (CUDA IPC)"));
+    *handle = (tess_peer_handle){{0}};
+    memcpy(handle, &ipc, sizeof(ipc));
+    return TESS_OK;
+}
+
+tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *handle, size_t bytes, void **out)
+{
+    cuda_device *d = (cuda_device *)device;
+    cuda_ipc ipc;
+    cuda_address memory = 0;
+    (void)bytes; /* the driver knows them */
+    memcpy(&ipc, handle, sizeof(ipc));
+    TESS_TRY(tess_cuda_enter(d));
+    TESS_TRY(tess_cuda_check_call(d, d->cu->ipc_open(&memory, ipc, CUDA_IPC_ENABLE_PEER_ACCESS),
+                                  "open memory of another process (CUDA IPC)"));
+    *out = (void *)(uintptr_t)memory;
+    return TESS_OK;
+}
+
+void tess_cuda_peer_release(tess_device *device, void *memory, size_t bytes)
+{
+    cuda_device *d = (cuda_device *)device;
+    (void)bytes;
+    d->cu->context_set(d->context);
+    d->cu->context_synchronize();
+    d->cu->ipc_close((cuda_address)(uintptr_t)memory);
+}

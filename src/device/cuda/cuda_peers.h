@@ -1,0 +1,12 @@
+/* The functions of a device's table that show memory to other processes. */
+#ifndef TESS_DEVICE_CUDA_CUDA_PEERS_H
+#define TESS_DEVICE_CUDA_CUDA_PEERS_H
+
+#include "device/device.h"
+
+tess_status tess_cuda_peer_export(tess_device *device, void *memory, size_t bytes, tess_peer_handle *handle);
+tess_status tess_cuda_peer_import(tess_device *device, const tess_peer_handle *handle, size_t bytes, void **out);
+/* Nothing that is enqueued uses the memory when this returns. */
+void tess_cuda_peer_release(tess_device *device, void *memory, size_t bytes);
+
+#endif
