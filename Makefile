@@ -76,11 +76,11 @@ test-layouts: all
 
 # More tests with the model on the far device: waits and fetches that only a GPU would miss. Some minutes.
 test-far: tests-built
-	@ctest --test-dir $(TEST_BUILD) -C far -R test_far_ --parallel $(TEST_JOBS) --output-on-failure --no-label-summary \
+	@ctest --test-dir $(TEST_BUILD) -C far -R "test_(far|resident)_" --parallel $(TEST_JOBS) --output-on-failure --no-label-summary \
 	    --no-tests=error
 
 # What a GPU computes: every row of the kernel table against the definition, and whole runs against the recorded bits, with both
-# dtypes, 1 to 4 ranks on one GPU, and recomputation. Skipped without a GPU.
+# dtypes, 1 to 4 ranks on one GPU, and recomputation, with the shards in the GPU's memory, and a run with the host's. Skipped without a GPU.
 test-gpu: tests-built
 	@$(TEST_BUILD)/tessera info | grep -q '^gpu 0' || { echo "SKIPPED: no NVIDIA GPU that Tessera can use:"; \
 	    $(TEST_BUILD)/tessera info | grep -E '^(driver|plug-in)'; exit 0; }; \
@@ -88,7 +88,8 @@ test-gpu: tests-built
 	if $(TEST_BUILD)/tessera info | grep -q '^cublas:.*libcublasLt'; then for test in products_are_within rows_do_not; do \
 	    $(TEST_BUILD)/tests/test_device_cuda_products $$test || exit 1; done; fi; \
 	for model in llama mistral qwen2 qwen3 gpt2; do \
-	    tests/golden/test_cuda_bits.sh $(TEST_BUILD)/tessera $(CURDIR) $$model all || exit 1; done
+	    TESSERA_SHARDS=device tests/golden/test_cuda_bits.sh $(TEST_BUILD)/tessera $(CURDIR) $$model all || exit 1; done; \
+	TESSERA_SHARDS=host tests/golden/test_cuda_bits.sh $(TEST_BUILD)/tessera $(CURDIR) gpt2
 
 # Kernels and a step of training on a GPU, against what its maker states and what a copy in its memory reaches. Skipped without a GPU.
 bench-gpu: all

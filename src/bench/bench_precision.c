@@ -95,6 +95,8 @@ typedef struct precision_result {
 static void look(const tess_engine *e, void *self)
 {
     precision_result *r = self;
+    if (tess_fsdp_see_gradients(e->fsdp) != TESS_OK)
+        return;
     for (int i = 0; i < tess_fsdp_shards(e->fsdp); i++) {
         tess_shard shard;
         if (tess_fsdp_shard(e->fsdp, i, &shard) != TESS_OK)

@@ -14,6 +14,7 @@
 
 #include "base/mem/pager.h"
 #include "device/adamw.h"
+#include "device/device.h"
 #include "device/moments.h"
 #include "optim/block_journal.h"
 #include "optim/journal.h"
@@ -48,7 +49,9 @@ struct tess_optimizer {
     const void *owner; /* of the spans; NULL: not known */
     optim_exchange exchange;
     tess_optimizer_options options;
+    tess_device *device; /* of the state; NULL: the host */
     char *state;
+    char *shown; /* the state, or the host's copy of it */
     size_t state_bytes;
     float *work;         /* of Muon; NULL: no span is its */
     optim_param *params; /* (n_spans) */

@@ -6,9 +6,6 @@
 #include "job/persist/persist.h"
 #include "tessera/optim.h"
 
-/* Runs updates on `stream` (borrowed until destroy) instead of a stream of the optimizer's own. */
-void tess_optimizer_set_stream(tess_optimizer *optimizer, tess_stream *stream);
-
 /* Calls the products that Muon takes of a matrix (rows, columns) on a device that computes nothing (dry_device.h),
  * which is how much work space they ask for. */
 tess_status tess_muon_ask(tess_stream *stream, int64_t rows, int64_t columns);
@@ -36,10 +33,12 @@ typedef struct optim_exchange {
 } optim_exchange;
 
 /* Where an optimizer is. Private state ends with the process, even where there is a store (base/mem/named.h): it has
- * that of another optimizer. The exchange is copied; its self is borrowed until destroy. */
+ * that of another optimizer. The exchange is copied; its self is borrowed until destroy, as the stream: updates run on
+ * it, and state is memory of its device. NULL: a stream of the optimizer's own, of the host. */
 typedef struct optim_place {
     bool is_private;
     optim_exchange exchange;
+    tess_stream *stream;
 } optim_place;
 tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int n_spans,
                                      const tess_optimizer_options *options, const optim_place *place,
@@ -57,6 +56,15 @@ int tess_optimizer_describe(const tess_optimizer *optimizer, const tess_shape *s
  * on disk. A span counts as trainable where `param` is not NULL; it is not read. */
 tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,
                                  const tess_optimizer_options *options, int n_ranks, size_t *bytes, size_t *state);
+
+/* TESS_E_UNSUPPORTED: a device's memory cannot have the state, because no row of the device updates it; the message
+ * names what can. */
+tess_status tess_optimizer_check_device(const tess_optimizer_options *options);
+
+/* All of the state, as it lies in the memory of its device, and how much it is. */
+void *tess_optimizer_memory(const tess_optimizer *optimizer, size_t *bytes);
+/* tess_optimizer_states gives places in `copy` (borrowed), the host's copy of that memory. */
+void tess_optimizer_show(tess_optimizer *optimizer, void *copy);
 
 /* Called during an update with a journal: before ("shard") and after ("shard-done") each span that has elements; these
  * spans are numbered from 0, and Muon's count once for the momentum and once for the weights. */

@@ -32,27 +32,51 @@ static tess_status alloc_state(tess_optimizer *o)
 {
     static const char name[] = "optimizer state";
     bool found;
+    if (o->device != NULL)
+        return tess_device_alloc(o->device, TESS_POOL_OPTIMIZER, o->state_bytes, name, (void **)&o->state);
     return o->is_private
                ? tess_mem_alloc_private(o->mem, TESS_POOL_OPTIMIZER, name, o->state_bytes, (void **)&o->state)
                : tess_mem_alloc_named(o->mem, TESS_POOL_OPTIMIZER, name, o->state_bytes, (void **)&o->state, &found);
 }
 
+static void free_state(tess_optimizer *o)
+{
+    if (o->device != NULL)
+        tess_device_free(o->device, o->state);
+    else if (o->is_private)
+        tess_mem_free_private(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
+    else
+        tess_mem_free_named(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
+}
+
+/* A device has no journal: what it updates in place is lost with the process, and a copy of the host has what was
+ * before. */
 static tess_status alloc_all(tess_optimizer *o, const tess_span *spans)
 {
     optim_layout layout;
+    bool journals = !o->is_private && o->device == NULL;
     TESS_TRY(tess_mem_alloc_array(o->mem, TESS_POOL_MISC, (size_t)o->n_spans, sizeof(*o->params), "optimizer spans",
                                   (void **)&o->params));
     TESS_TRY(optim_layout_of(spans, o->n_spans, &o->options, o->exchange.n_ranks, o->params, &layout));
     o->state_bytes = layout.state_bytes;
-    if (!o->is_private && layout.has_row)
+    if (journals && layout.has_row)
         TESS_TRY(optim_journal_open(o->mem, &o->journal));
-    if (!o->is_private && layout.has_blocks)
+    if (journals && layout.has_blocks)
         TESS_TRY(optim_block_journal_open(o->mem, &o->block_journal));
     TESS_TRY(alloc_state(o));
+    o->shown = o->state;
     if (!layout.has_muon)
         return TESS_OK;
     return tess_mem_alloc_array(o->mem, TESS_POOL_OPTIMIZER, layout.work_elements, sizeof(float), "muon",
                                 (void **)&o->work);
+}
+
+tess_status tess_optimizer_check_device(const tess_optimizer_options *options)
+{
+    TESS_CHECK(options->kind == TESS_ADAMW && options->state_dtype == TESS_F32, TESS_E_UNSUPPORTED,
+               "a GPU updates weights by AdamW with moments in float32: set optimizer.name=adamw "
+               "optimizer.state_dtype=float32, or job.shards=host, where the host updates them");
+    return TESS_OK;
 }
 
 tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,
@@ -74,13 +98,20 @@ tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int 
                                      tess_optimizer **out)
 {
     *out = NULL;
+    tess_device *device = place->stream != NULL ? tess_stream_device(place->stream) : NULL;
+    if (device != NULL && tess_device_get_properties(device)->host_memory)
+        device = NULL;
     TESS_TRY(check_options(options));
+    if (device != NULL)
+        TESS_TRY(tess_optimizer_check_device(options));
     tess_optimizer *o = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*o), "optimizer", (void **)&o));
     *o = (tess_optimizer){.mem = mem,
                           .pager = tess_mem_pager(mem),
                           .is_private = place->is_private,
+                          .stream = place->stream,
                           .exchange = place->exchange,
+                          .device = device,
                           .options = *options,
                           .n_spans = n_spans};
     for (int k = 0; k < OPTIM_MOMENTS; k++)
@@ -109,21 +140,13 @@ void tess_optimizer_destroy(tess_optimizer **handle)
     optim_block_journal_close(o->mem, &o->block_journal);
     optim_journal_close(o->mem, &o->journal);
     tess_mem_free(o->mem, o->work);
-    if (o->is_private)
-        tess_mem_free_private(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
-    else
-        tess_mem_free_named(o->mem, TESS_POOL_OPTIMIZER, o->state_bytes, o->state);
+    free_state(o);
     tess_mem_free(o->mem, o->params);
     tess_mem_free(o->mem, o);
     *handle = NULL;
 }
 
 /* ---- What others set ---- */
-void tess_optimizer_set_stream(tess_optimizer *o, tess_stream *stream)
-{
-    o->stream = stream;
-}
-
 tess_status tess_optimizer_set_threads(tess_optimizer *o, int n_threads)
 {
     tess_stream *stream;
@@ -231,6 +254,17 @@ tess_status tess_optimizer_step(tess_optimizer *o, const tess_span *spans, int64
 }
 
 /* ---- State ---- */
+void *tess_optimizer_memory(const tess_optimizer *o, size_t *bytes)
+{
+    *bytes = o->state_bytes;
+    return o->state;
+}
+
+void tess_optimizer_show(tess_optimizer *o, void *copy)
+{
+    o->shown = copy;
+}
+
 static int list_states(const optim_param *p, char *state, tess_optimizer_state *states)
 {
     static const char *const moments[] = {"exp_avg", "exp_avg_sq"},
@@ -250,7 +284,7 @@ static int list_states(const optim_param *p, char *state, tess_optimizer_state *
 
 int tess_optimizer_states(const tess_optimizer *o, int index, tess_optimizer_state *states)
 {
-    return index >= 0 && index < o->n_spans ? list_states(&o->params[index], o->state, states) : 0;
+    return index >= 0 && index < o->n_spans ? list_states(&o->params[index], o->shown, states) : 0;
 }
 
 int tess_optimizer_describe(const tess_optimizer *o, const tess_shape *shape, bool hidden, tess_optimizer_state *states)

@@ -71,7 +71,7 @@ static unsigned may_offload(const supervision *s)
     const tess_config *c = s->config;
     bool on_host =
         c->job.device == TESS_DEVICE_CPU || (c->job.device == TESS_DEVICE_AUTO && getenv("TESSERA_DEVICE") == NULL);
-    bool keeps_state = c->checkpoint.enable && !c->checkpoint.memory_copies;
+    bool keeps_state = c->checkpoint.enable && !c->checkpoint.memory_copies && c->job.shards != TESS_SHARDS_DEVICE;
     unsigned what = on_host && !c->offload.activations ? TESS_LADDER_ACTIVATIONS : 0;
     if (keeps_state && !c->offload.optimizer)
         what |= TESS_LADDER_OPTIMIZER;

@@ -77,14 +77,14 @@ bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const
 }
 
 /* The model below an adapter is neither saved nor written, and read in the compute dtype alone. On disk (offload) it is
- * paged as master weights are. */
-static bool is_narrow(const tess_config *config, const tess_model *model, const tess_param *param)
+ * paged as master weights are; a device has master weights alone. */
+static bool is_narrow(const tess_config *config, const tess_model *model, const tess_param *param, bool resident)
 {
-    return tess_model_get_config(model)->lora.rank > 0 && param->frozen && !config->offload.params;
+    return tess_model_get_config(model)->lora.rank > 0 && param->frozen && !config->offload.params && !resident;
 }
 
 static tess_param_desc describe_param(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model,
-                                      int index)
+                                      int index, bool resident)
 {
     const tess_param *param = tess_model_param(model, index);
     tess_param_desc desc = {.name = param->name,
@@ -92,7 +92,7 @@ static tess_param_desc describe_param(const tess_config *config, const tess_fsdp
                             .trainable = !param->frozen,
                             .decay = param->decay,
                             .hidden = tess_param_is_hidden(model, param),
-                            .narrow = is_narrow(config, model, param),
+                            .narrow = is_narrow(config, model, param, resident),
                             .fp8 = tess_param_is_coded(config, fsdp, model, index)};
     if (param->slice.unit > 0)
         desc.tp = (tess_param_cut){TESS_SHARD, param->slice.dim, param->slice.unit};
@@ -120,7 +120,7 @@ static int with_backward(const tess_config *config, const tess_model *model, int
     return n > 1 ? n : 1;
 }
 
-static tess_status add_unit(const tess_config *config, const tess_model *model, int begin, int end,
+static tess_status add_unit(const tess_config *config, const tess_model *model, int begin, int end, bool resident,
                             tess_param_desc *descs, tess_fsdp *fsdp, tess_block_unit *blocks)
 {
     char name[96];
@@ -129,7 +129,7 @@ static tess_status add_unit(const tess_config *config, const tess_model *model, 
     tess_model_unit_params(model, begin, &first, &n);
     tess_model_unit_params(model, end - 1, &last, &n);
     for (int i = first; i < last + n; i++)
-        descs[i - first] = describe_param(config, fsdp, model, i);
+        descs[i - first] = describe_param(config, fsdp, model, i, resident);
     name_unit(model, begin, end, name, sizeof(name));
     TESS_TRY(tess_fsdp_add_unit(fsdp, name, descs, last + n - first, &unit));
     for (int block = begin; block < end; block++) {
@@ -141,7 +141,8 @@ static tess_status add_unit(const tess_config *config, const tess_model *model, 
 }
 
 tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const tess_model *model,
-                                 const tess_slot_units *chunks, int n_chunks, tess_fsdp *fsdp, tess_block_unit *blocks)
+                                 const tess_slot_units *chunks, int n_chunks, bool resident, tess_fsdp *fsdp,
+                                 tess_block_unit *blocks)
 {
     const int n_blocks = tess_model_n_units(model);
     int *unit_of = NULL, n_units;
@@ -156,7 +157,7 @@ tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const
     for (int begin = 0, end; begin < n_blocks; begin = end) {
         for (end = begin + 1; end < n_blocks && unit_of[end] == unit_of[begin]; end++)
             ;
-        TESS_GOTO(add_unit(config, model, begin, end, descs, fsdp, blocks), done);
+        TESS_GOTO(add_unit(config, model, begin, end, resident, descs, fsdp, blocks), done);
     }
 done:
     tess_mem_free(mem, descs);

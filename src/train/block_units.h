@@ -29,9 +29,11 @@ static inline float *tess_block_unit_grad(const tess_block_unit *block, int inde
 tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, const tess_model *model,
                                   const tess_slot_units *chunks, int n_chunks, int *unit_of, int *n_units);
 
-/* Adds them to `fsdp`; blocks (tess_model_n_units) gets where they are. TESS_E_NOMEM. */
+/* Adds them to `fsdp`; blocks (tess_model_n_units) gets where they are. `resident`: shards lie on a device.
+ * TESS_E_NOMEM. */
 tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const tess_model *model,
-                                 const tess_slot_units *chunks, int n_chunks, tess_fsdp *fsdp, tess_block_unit *blocks);
+                                 const tess_slot_units *chunks, int n_chunks, bool resident, tess_fsdp *fsdp,
+                                 tess_block_unit *blocks);
 
 /* Whether ranks gather what can be as fp8 codes, and whether parameter `param` of the model is. */
 bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp);

@@ -275,6 +275,7 @@ static tess_status save(tess_trainer *t, const json_t *meta)
 tess_status tess_trainer_save(tess_trainer *t, bool last)
 {
     tess_runtime_phase(t->runtime, "checkpoint", t->engine->step, -1);
+    TESS_TRY(tess_engine_kept(t->engine)); /* what is saved is never done again */
     TESS_TRY(tess_numbers_compare_for_save(t->engine->numbers));
     json_t *meta = describe(t);
     tess_status status = meta != NULL ? t->task.describe(t->task.self, meta)

@@ -25,7 +25,7 @@ tess_status tess_compute_hooks(tess_compute *c, const tess_model *model, const t
                                const tess_staging_options *options)
 {
     c->hooks = *hooks;
-    if (!c->apart)
+    if (!c->apart || c->resident)
         return TESS_OK;
     TESS_TRY(tess_staging_create(c->stream, model, hooks, options, &c->staging));
     c->hooks = tess_staging_hooks(c->staging);

@@ -6,6 +6,7 @@
 
 #include "base/mem/named.h"
 #include "comm/agree.h"
+#include "comm/device_windows.h"
 #include "comm/rejoin.h"
 #include "comm/seat.h"
 #include "inject/inject.h"
@@ -16,6 +17,7 @@
 #include "train/device_memory.h"
 #include "train/numbers/numbers.h"
 #include "train/offload.h"
+#include "train/shards.h"
 #include "train/train_stage.h"
 #include "train/train_peak.h"
 
@@ -31,8 +33,8 @@ static tess_status add_units(tess_engine *e)
         tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_units, sizeof(*e->units), "units", (void **)&e->units));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->w), "units", (void **)&e->w));
     TESS_TRY(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_params, sizeof(*e->dw), "units", (void **)&e->dw));
-    return tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks, e->fsdp,
-                                e->units);
+    return tess_block_units_add(e->mem, e->config, e->model, e->stage_plan->units, e->stage_plan->shape.chunks,
+                                e->compute.resident, e->fsdp, e->units);
 }
 
 /* Where the first weights come from. */
@@ -168,7 +170,7 @@ static tess_status build_sharding(tess_engine *e, const weights_source *source)
     const tess_fsdp_policy policy = tess_engine_policy(c);
     TESS_TRY(tess_fsdp_create(e->mesh, &policy, &e->fsdp));
     TESS_TRY(tess_fsdp_set_passes(e->fsdp, (int)c->training.passes));
-    tess_fsdp_set_stream(e->fsdp, e->stream);
+    tess_fsdp_set_stream(e->fsdp, e->compute.resident ? e->compute.stream : e->stream);
     tess_fsdp_set_norm_team(e->fsdp, e->team);
     tess_fsdp_set_clock(e->fsdp, &e->clock);
     if (e->is_second)
@@ -274,6 +276,9 @@ static tess_status build(tess_engine *e, const tess_model_config *model_config, 
         tess_device_set_log(e->compute.device, tess_runtime_device_log(e->runtime));
     tess_stream_set_name(e->compute.stream, "compute");
     TESS_TRY(agree_on_kernels(e));
+    TESS_TRY(tess_shards_choose(e));
+    if (e->compute.resident)
+        TESS_TRY(tess_runtime_use_device(e->runtime, e->compute.device, e->compute.stream));
     TESS_TRY(build_sharding(e, source));
     TESS_TRY(build_executor(e));
     return e->is_second ? TESS_OK : measure_peak(e);
@@ -338,6 +343,8 @@ void tess_engine_destroy(tess_engine **handle)
     tess_loss_meter_destroy(&e->meter);
     if (e->compute.device != NULL)
         tess_device_free(e->compute.device, e->logprobs);
+    if (e->compute.resident)
+        tess_runtime_forget_device(e->runtime);
     tess_compute_close(&e->compute);
     tess_stream_destroy(&e->stream);
     tess_model_destroy(&e->model);

@@ -21,6 +21,8 @@ typedef struct tess_stage tess_stage;
 typedef struct tess_stage_plan tess_stage_plan;
 struct tess_logbook; /* logbook.h */
 
+enum { TESS_SHARDS_TEXT = 320 };
+
 /* All members may be read. Others may set `has_news` and `book`, and a resumed run sets the counters. */
 typedef struct tess_engine {
     const tess_config *config; /* checked; borrowed */
@@ -35,8 +37,9 @@ typedef struct tess_engine {
     tess_stage_plan *stage_plan;
     tess_slot_units *stage_slots; /* (n_stage_slots) of the executor */
     int n_stage_slots;
-    tess_stream *stream; /* of the host: sharding, optimizer, checks */
+    tess_stream *stream; /* of the host: sharding and optimizer, unless the device has the shards; checks */
     tess_compute compute;
+    char shards_note[TESS_SHARDS_TEXT]; /* where its shards are, and why (shards.h); "": nothing to say */
     tess_mesh *mesh;
     tess_fsdp *fsdp;
     tess_block_unit *units;       /* (n_units of the model) */
@@ -143,6 +146,10 @@ tess_status tess_engine_clip_values(tess_engine *engine, float scale);
 tess_status tess_engine_gradients(tess_engine *engine, const tess_batch_source *source, tess_loss_sum *own);
 tess_status tess_engine_measure(tess_engine *engine, const tess_batch_source *source, const tess_loss_sum *own,
                                 tess_engine_report *report);
+
+/* Where the device has the shards: waits until the host has kept weights and moments of the newest step, which is then
+ * done in the book. */
+tess_status tess_engine_kept(tess_engine *engine);
 
 /* Adds the losses of a batch to e->meter and, on the ranks that have the head, its target tokens to *sum. Collective,
  * between steps. */

@@ -64,26 +64,27 @@ typedef struct resume_outlook {
     bool is_hot;         /* this launch wrote it, on every rank */
     bool is_here;        /* on every rank it is of a job in this folder, with these settings or others */
     logbook_marks least; /* of any rank */
-    int64_t committed;   /* the newest of any rank */
+    int64_t committed; /* the step to go on from: the newest of any rank, or the least where a device has the weights */
 } resume_outlook;
 
 static tess_status look(const tess_trainer *t, uint64_t folder, resume_outlook *all)
 {
     bool is_hot, is_of = tess_logbook_is_of(t->book, t->identity, folder, &is_hot);
     logbook_marks mine = tess_logbook_marks(t->book);
-    int64_t committed = mine.committed, least[] = {is_of ? mine.done : -1,
-                                                   mine.committed,
-                                                   mine.validated,
-                                                   mine.saved,
-                                                   is_hot,
-                                                   tess_logbook_is_in(t->book, folder)};
+    int64_t committed = mine.committed;
+    int64_t least[] = {is_of ? mine.done : -1,
+                       mine.committed,
+                       mine.validated,
+                       mine.saved,
+                       is_hot,
+                       tess_logbook_is_in(t->book, folder)};
     TESS_TRY(tess_all_reduce(t->team, least, least, 6, TESS_I64, TESS_MIN, NULL));
     TESS_TRY(tess_all_reduce(t->team, &committed, &committed, 1, TESS_I64, TESS_MAX, NULL));
     *all =
         (resume_outlook){.is_hot = least[4] != 0,
                          .is_here = least[5] != 0,
                          .least = {.done = least[0], .committed = least[1], .validated = least[2], .saved = least[3]},
-                         .committed = committed};
+                         .committed = mine.in_generations ? least[1] : committed};
     return TESS_OK;
 }
 
@@ -150,14 +151,15 @@ tess_status tess_trainer_go_on(tess_trainer *t)
     return TESS_OK;
 }
 
-void tess_trainer_begin_book(tess_trainer *t)
+tess_status tess_trainer_begin_book(tess_trainer *t)
 {
     tess_task_place place;
     if (t->book == NULL)
-        return;
+        return TESS_OK;
     t->task.place(t->task.self, &place);
-    tess_logbook_begin(t->book, t->engine, t->identity, tess_os_folder_id(t->config.job.dump_folder), &place);
+    TESS_TRY(tess_logbook_begin(t->book, t->engine, t->identity, tess_os_folder_id(t->config.job.dump_folder), &place));
     t->marks = tess_logbook_marks(t->book);
+    return TESS_OK;
 }
 
 void tess_trainer_place_evaluation(const tess_trainer *t)

@@ -36,7 +36,8 @@ static tess_status make_hooks(tess_held_weights *held, tess_dtype dtype)
 
 static tess_compute beside(const tess_compute *owner)
 {
-    return (tess_compute){.device = owner->device, .stream = owner->stream, .apart = owner->apart};
+    return (tess_compute){
+        .device = owner->device, .stream = owner->stream, .apart = owner->apart, .resident = owner->resident};
 }
 
 tess_status tess_weights_hold(tess_engine *e, tess_held_weights *held)

@@ -17,7 +17,7 @@ static tess_status pre_forward(void *self, int unit, const void *const **w)
     for (int i = 0; i < n; i++)
         e->w[first + i] = tess_block_unit_param(&e->units[unit], i);
     *w = e->w + first;
-    tess_numbers_see_params(e->numbers, unit);
+    TESS_TRY(tess_numbers_see_params(e->numbers, unit));
     return TESS_OK;
 }
 
@@ -39,14 +39,14 @@ static tess_status pre_backward(void *self, int unit, const void *const **w, flo
     }
     *w = e->w + first;
     *dw = e->dw + first;
-    tess_numbers_see_params(e->numbers, unit);
+    TESS_TRY(tess_numbers_see_params(e->numbers, unit));
     return TESS_OK;
 }
 
 static tess_status post_backward(void *self, int unit)
 {
     tess_engine *e = self;
-    tess_numbers_see_gradients(e->numbers, unit);
+    TESS_TRY(tess_numbers_see_gradients(e->numbers, unit));
     return tess_unit_post_backward(e->units[unit].unit);
 }
 

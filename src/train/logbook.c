@@ -10,14 +10,17 @@
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
 
+enum { ENTRIES = 4 };
+
 /* In persistent memory. */
 typedef struct book_page {
     _Atomic uint64_t identity; /* 0: not valid */
     uint64_t folder, launch;
     tess_run_layout layout;
     _Atomic int64_t done, committed, validated, saved;
-    logbook_step step[2];     /* of step s: [s % 2] */
-    tess_task_place place[2]; /* of this rank, likewise */
+    bool in_generations;            /* weights and moments are kept beside those of the step before */
+    logbook_step step[ENTRIES];     /* of step s: [s % ENTRIES] */
+    tess_task_place place[ENTRIES]; /* of this rank, likewise */
 } book_page;
 
 struct tess_logbook {
@@ -83,7 +86,8 @@ logbook_marks tess_logbook_marks(const tess_logbook *book)
     return (logbook_marks){.done = atomic_load(&page->done),
                            .committed = atomic_load(&page->committed),
                            .validated = atomic_load(&page->validated),
-                           .saved = atomic_load(&page->saved)};
+                           .saved = atomic_load(&page->saved),
+                           .in_generations = page->in_generations};
 }
 
 tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book)
@@ -107,14 +111,17 @@ static logbook_step entry_of(const tess_engine *e)
                           .report = {.n_tokens = -1}};
 }
 
-void tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t identity, uint64_t folder,
-                        const tess_task_place *place)
+tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t identity, uint64_t folder,
+                               const tess_task_place *place)
 {
     if (book == NULL)
-        return;
+        return TESS_OK;
     book_page *page = book->page;
-    page->step[e->step % 2] = entry_of(e);
-    page->place[e->step % 2] = *place;
+    TESS_TRY(tess_fsdp_keep(e->fsdp, e->step));
+    TESS_TRY(tess_fsdp_kept(e->fsdp));
+    page->in_generations = e->compute.resident;
+    page->step[e->step % ENTRIES] = entry_of(e);
+    page->place[e->step % ENTRIES] = *place;
     page->folder = folder;
     tess_run_layout_of(e->config, &page->layout);
     page->launch = tess_persist_launch(book->persist);
@@ -123,12 +130,13 @@ void tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_t ident
     atomic_store(&page->validated, e->step);
     atomic_store(&page->saved, e->step);
     atomic_store(&page->identity, identity);
+    return TESS_OK;
 }
 
 void tess_logbook_read(tess_logbook *book, int64_t step, const tess_task_place *place)
 {
     if (book != NULL)
-        book->page->place[step % 2] = *place;
+        book->page->place[step % ENTRIES] = *place;
 }
 
 void tess_logbook_committed(tess_logbook *book, const tess_engine *e, const tess_engine_report *report, float lr,
@@ -139,21 +147,25 @@ void tess_logbook_committed(tess_logbook *book, const tess_engine *e, const tess
     book_page *page = book->page;
     int64_t step = e->step + 1;
     tess_inject_moment(e->runtime, "judging", -1);
-    logbook_step *entry = &page->step[step % 2];
+    logbook_step *entry = &page->step[step % ENTRIES];
     *entry = entry_of(e);
     entry->step = step;
     entry->n_tokens += report->n_tokens;
     entry->lr = lr;
     entry->scale = scale;
     entry->report = *report;
-    atomic_store(&page->committed, step);
+    if (!page->in_generations)
+        atomic_store(&page->committed, step);
     tess_inject_moment(e->runtime, "judged", -1);
 }
 
 void tess_logbook_done(tess_logbook *book, int64_t step)
 {
-    if (book != NULL)
-        atomic_store(&book->page->done, step);
+    if (book == NULL)
+        return;
+    if (book->page->in_generations)
+        atomic_store(&book->page->committed, step);
+    atomic_store(&book->page->done, step);
 }
 
 void tess_logbook_validated(tess_logbook *book, int64_t step)
@@ -185,13 +197,13 @@ static tess_status find_committed(const tess_logbook *book, const tess_engine *e
 static tess_status share_commitment(tess_logbook *book, const tess_engine *e, int64_t step, int rank)
 {
     book_page *page = book->page;
-    logbook_step shared = page->step[step % 2];
+    logbook_step shared = page->step[step % ENTRIES];
     TESS_TRY(tess_broadcast(e->team, &shared, sizeof(shared), TESS_U8, rank, NULL));
     TESS_CHECK(shared.step == step, TESS_E_INTERNAL, "the logbook of rank %d is at step %lld, not at %lld", rank,
                (long long)shared.step, (long long)step);
     if (atomic_load(&page->committed) == step)
         return TESS_OK;
-    page->step[step % 2] = shared;
+    page->step[step % ENTRIES] = shared;
     atomic_store(&page->committed, step);
     return TESS_OK;
 }
@@ -199,7 +211,7 @@ static tess_status share_commitment(tess_logbook *book, const tess_engine *e, in
 static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t step)
 {
     book_page *page = book->page;
-    const logbook_step *entry = &page->step[step % 2];
+    const logbook_step *entry = &page->step[step % ENTRIES];
     const tess_span *spans;
     if (atomic_load(&page->done) == step && !tess_optimizer_meets(e->optimizer))
         return TESS_OK;
@@ -213,16 +225,40 @@ static tess_status finish_update(tess_logbook *book, tess_engine *e, int64_t ste
     return TESS_OK;
 }
 
+/* The newest step that every rank has kept; that of the others is older by one at most. */
+static tess_status take_up(tess_logbook *book, tess_engine *e, int64_t *step)
+{
+    book_page *page = book->page;
+    *step = atomic_load(&page->done);
+    TESS_TRY(tess_all_reduce(e->team, step, step, 1, TESS_I64, TESS_MIN, NULL));
+    TESS_CHECK(page->step[*step % ENTRIES].step == *step, TESS_E_INTERNAL, "the logbook has step %lld, not %lld",
+               (long long)page->step[*step % ENTRIES].step, (long long)*step);
+    TESS_TRY(tess_fsdp_take_up(e->fsdp, *step));
+    atomic_store(&page->committed, *step);
+    atomic_store(&page->done, *step);
+    return TESS_OK;
+}
+
+static tess_status complete(tess_logbook *book, tess_engine *e, int64_t *step)
+{
+    int rank;
+    TESS_TRY(find_committed(book, e, step, &rank));
+    TESS_TRY_CTX(share_commitment(book, e, *step, rank), "step %lld", (long long)*step);
+    TESS_TRY_CTX(finish_update(book, e, *step), "the rest of step %lld", (long long)*step);
+    return TESS_OK;
+}
+
 tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, tess_task_place *place, logbook_step *last)
 {
     book_page *page = book->page;
     int64_t step;
-    int rank;
-    TESS_TRY(find_committed(book, e, &step, &rank));
-    TESS_TRY_CTX(share_commitment(book, e, step, rank), "step %lld", (long long)step);
-    TESS_TRY_CTX(finish_update(book, e, step), "the rest of step %lld", (long long)step);
-    *last = page->step[step % 2];
-    *place = page->place[step % 2];
+    TESS_CHECK(page->in_generations == e->compute.resident, TESS_E_INVALID,
+               "weights and moments are kept in memory by a launch with job.shards=%s: start it with that, or without "
+               "them (checkpoint.memory_copies=false)",
+               page->in_generations ? "device" : "host");
+    TESS_TRY(e->compute.resident ? take_up(book, e, &step) : complete(book, e, &step));
+    *last = page->step[step % ENTRIES];
+    *place = page->place[step % ENTRIES];
     e->step = step;
     e->n_tokens = last->n_tokens;
     e->schedule_begin = last->schedule_begin;

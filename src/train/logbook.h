@@ -10,7 +10,12 @@
  *     (update)
  *     done        `done` = the step's number
  *
- * So either no rank has committed a step, and all do it again; or one has, and all finish it. */
+ * So either no rank has committed a step, and all do it again; or one has, and all finish it.
+ *
+ * Where a device has the weights, the update is lost with the process. The host keeps weights and moments of a step
+ * beside those of the step before (parallel/fsdp/fsdp_mirror.c), and `done`, with `committed`, says which of them are
+ * there: a rank says so before the ranks meet for the next step's loss, and overwrites the older ones after. So all
+ * ranks have those of the least `done`, and all do again what came after it. */
 #ifndef TESS_TRAIN_LOGBOOK_H
 #define TESS_TRAIN_LOGBOOK_H
 
@@ -33,6 +38,7 @@ typedef struct logbook_step {
 /* The newest step that was done, committed, ...; of one rank, or the least of all. */
 typedef struct logbook_marks {
     int64_t done, committed, validated, saved;
+    bool in_generations; /* of each rank: see above */
 } logbook_marks;
 
 typedef struct tess_logbook tess_logbook;
@@ -55,8 +61,8 @@ logbook_marks tess_logbook_marks(const tess_logbook *book);
 tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book);
 /* Makes the book valid: the engine's weights and moments are those after `engine->step`. Its configuration is checked.
  */
-void tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t identity, uint64_t folder,
-                        const tess_task_place *place);
+tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *engine, uint64_t identity, uint64_t folder,
+                               const tess_task_place *place);
 
 /* ---- In a step; `book` may be NULL ---- */
 void tess_logbook_read(tess_logbook *book, int64_t step, const tess_task_place *place);

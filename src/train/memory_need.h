@@ -21,6 +21,7 @@ typedef struct tess_memory_plan {
     int n_local;         /* ranks of a host */
     int n_threads;       /* of a rank; 0: the host's cores, shared out */
     const char *kernels; /* NULL: this host's best */
+    bool resident;       /* shards in the memory of a device, of which the host has copies */
     int64_t local_batch, global_batch, seq_len;
     bool saves_beside; /* count a second copy of what is saved, without which a run can do */
     int n_drawing;     /* ranks of a host that only draw (rollout.ranks) */
@@ -49,9 +50,13 @@ typedef struct tess_memory_of_rank {
     double held;                  /* comm besides, while all units are held at once (held_weights.h) */
     double n_primary;             /* elements that the rank writes to disk */
     tess_fsdp_unit_costs units;
-    int64_t n_blocks; /* in these */
+    int64_t n_blocks;               /* in these */
+    double device[TESS_POOL_COUNT]; /* of the device's memory, where it has the shards; without kernels' work space */
     char stages[TESS_MEMORY_STAGES];
 } tess_memory_of_rank;
+
+/* All pools of its device. */
+double tess_memory_of_device(const tess_memory_of_rank *rank);
 
 /* Takes some KiB of `mem` for as long as it runs. TESS_E_INVALID: the pipeline cannot be cut so, or its schedule needs
  * other numbers of micro-batches. */

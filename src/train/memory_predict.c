@@ -10,6 +10,7 @@
 #include "train/adapter.h"
 #include "train/memory_need.h"
 #include "train/offload.h"
+#include "train/shards.h"
 #include "train/train_stage.h"
 
 tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
@@ -25,6 +26,7 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
                               .n_replicas = (int)c->parallelism.data_parallel_replicate_degree,
                               .n_local = n_local,
                               .n_threads = (int)c->training.threads,
+                              .resident = tess_shards_expected(c),
                               .local_batch = c->training.local_batch_size,
                               .global_batch = c->training.global_batch_size,
                               .seq_len = c->training.seq_len};
@@ -38,6 +40,7 @@ typedef struct rank_need {
     double held, n_primary;
     tess_fsdp_unit_costs units;
     int64_t n_blocks;
+    double device[TESS_POOL_COUNT]; /* of the device's memory */
     char stages[TESS_MEMORY_STAGES];
 } rank_need;
 
@@ -78,7 +81,8 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
               allocated);
     TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
     tess_fsdp_set_offload(fsdp, tess_offload_pools(plan->config));
-    TESS_GOTO(tess_block_units_add(mem, plan->config, model, stages->units, stages->shape.chunks, fsdp, units),
+    TESS_GOTO(tess_block_units_add(mem, plan->config, model, stages->units, stages->shape.chunks, plan->resident, fsdp,
+                                   units),
               allocated);
     need->resident = tess_offload_resident(plan->config, fsdp);
     need->units = tess_fsdp_plan_units(fsdp);
@@ -155,7 +159,7 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
     tess_executor_options o = *activations;
     const char *device = tess_config_device(plan->config);
     *bytes = 0;
-    if (device != NULL && strcmp(device, "cpu") != 0)
+    if (plan->resident || (device != NULL && strcmp(device, "cpu") != 0))
         return TESS_OK;
     o.first_trainable_unit = plan->n_stages > 1 ? 0 : tess_model_first_trainable_unit(model);
     tess_status status = tess_executor_work_bytes(model, &o, threads_of(plan), plan->kernels, &executor);
@@ -166,6 +170,28 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
         return status;
     tess_error_clear();
     return TESS_OK;
+}
+
+/* The host has copies of weights and moments: of two steps where they outlive the process. */
+static void move_to_device(const tess_config *c, rank_need *need)
+{
+    double copies = (c->recovery.enable && c->recovery.hot) || c->checkpoint.memory_copies ? 2 : 1;
+    for (int pool = 0; pool <= TESS_POOL_ACTIVATIONS; pool++) {
+        bool copied = pool == TESS_POOL_PARAMS || pool == TESS_POOL_OPTIMIZER;
+        need->device[pool] = need->pool[pool];
+        need->pool[pool] *= copied ? copies : 0;
+    }
+    need->device[TESS_POOL_COMM] = need->windows + need->copies;
+    need->pool[TESS_POOL_COMM] -= need->windows;
+    need->windows = need->copies = 0;
+}
+
+double tess_memory_of_device(const tess_memory_of_rank *rank)
+{
+    double sum = 0;
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        sum += rank->device[pool];
+    return sum;
 }
 
 static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int shard, const tess_stage_plan *stages,
@@ -201,6 +227,8 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
                         .n_primary = sharding.n_primary,
                         .units = sharding.units,
                         .n_blocks = tess_model_n_units(model)};
+    if (plan->resident)
+        move_to_device(plan->config, need);
     size_t on_disk = tess_executor_disk_bytes(model, &o, &activations_resident);
     const size_t resident = sharding.resident + (plan->config->offload.resident == 0 ? activations_resident : 0);
     if (plan->n_tp > 1)
@@ -267,6 +295,7 @@ static void place_need(const tess_memory_plan *plan, const rank_need *need, int 
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         out->pool[pool] = need->pool[pool];
         out->disk[pool] = need->disk[pool];
+        out->device[pool] = need->device[pool];
     }
     out->pool[TESS_POOL_ACTIVATIONS] -= need->work - out->work;
     out->pool[TESS_POOL_COMM] -= first < n_micro ? 0 : need->windows;

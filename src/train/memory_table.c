@@ -92,6 +92,26 @@ static tess_status explain(tess_buffer *text, const tess_memory_plan *plan, cons
                               plan->saves_beside ? "the copy that a save writes from (checkpoint.async)" : "nothing");
 }
 
+/* Where the device has the shards. */
+static tess_status add_devices(tess_buffer *text, const tess_memory_of_rank *ranks, int n)
+{
+    if (tess_memory_of_device(&ranks[0]) == 0)
+        return TESS_OK;
+    TESS_TRY(tess_buffer_printf(text, "\nof the memory of devices, without work space of kernels; above, params and "
+                                      "optimizer are the host's copies\n"));
+    for (int first = 0, end; first < n; first = end) {
+        char name[32];
+        tess_memory_of_rank of_device = {.work = 0};
+        memcpy(of_device.pool, ranks[first].device, sizeof(of_device.pool));
+        for (end = first + 1; end < n && memcmp(ranks[first].device, ranks[end].device, sizeof(of_device.pool)) == 0;
+             end++)
+            ;
+        snprintf(name, sizeof(name), end - first > 1 ? "%d-%d" : "%d", first, end - 1);
+        TESS_TRY(add_row(text, name, &of_device));
+    }
+    return TESS_OK;
+}
+
 static tess_status add_table(tess_buffer *text, const tess_memory_plan *plan, const tess_memory_of_rank *ranks, int n)
 {
     char needed[32], room[32];
@@ -112,6 +132,7 @@ static tess_status add_table(tess_buffer *text, const tess_memory_plan *plan, co
     TESS_TRY(add_rows(text, ranks, n));
     if (n > 1)
         TESS_TRY(add_row(text, "all", &all));
+    TESS_TRY(add_devices(text, ranks, n));
     TESS_TRY(explain(text, plan, &ranks[0]));
     if (available == UINT64_MAX)
         return TESS_OK;

@@ -52,11 +52,15 @@ typedef enum tess_rl_algorithm {
 typedef enum tess_on_mismatch { TESS_MISMATCH_STOP, TESS_MISMATCH_WARN, TESS_MISMATCH_CORRECT } tess_on_mismatch;
 typedef enum tess_rl_phase { TESS_RL_BOTH, TESS_RL_ROLLOUT, TESS_RL_TRAIN } tess_rl_phase;
 
+/* AUTO: what the environment's TESSERA_SHARDS names, else what shards.h finds. */
+typedef enum tess_shards_choice { TESS_SHARDS_AUTO, TESS_SHARDS_HOST, TESS_SHARDS_DEVICE } tess_shards_choice;
+
 typedef struct tess_config {
     struct {
         char dump_folder[TESS_TEXT_SIZE];
         char description[TESS_TEXT_SIZE];
         int device; /* tess_device_choice */
+        int shards; /* tess_shards_choice */
         bool ignore_memory;
     } job;
     struct {

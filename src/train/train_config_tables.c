@@ -23,6 +23,10 @@ static const tess_option job[] = {
     CHOICE("job.device", job.device, "auto", "auto|cpu|far|cuda",
            "where the model computes; auto: cpu; cuda: NVIDIA GPUs (docs/gpu.md); far: the CPU behind a queue, to find "
            "errors that a GPU would show"),
+    CHOICE(
+        "job.shards", job.shards, "auto", "auto|host|device",
+        "whose memory has weights, gradients and moments; auto: a GPU's where they fit and all that is asked for works "
+        "there, else the host's (docs/gpu.md)"),
     BOOL("job.ignore_memory", job.ignore_memory, "false",
          "start although the memory that is left does not seem to suffice"),
 };

@@ -35,7 +35,7 @@ static tess_status run_micro_batch(tess_engine *e, const tess_batch_source *sour
     TESS_TRY_CTX(tess_cut_passes(&batch, n_passes, e->pass_tokens, e->pass_ends), "micro-batch %lld",
                  (long long)(source->first + s * e->at.n_data + e->at.data));
     TESS_TRY(tess_fsdp_micro_begin(e->fsdp, (int)s));
-    tess_numbers_micro_begin(e->numbers, s, 0);
+    TESS_TRY(tess_numbers_micro_begin(e->numbers, s, 0));
     for (int p = 0; p < n_passes; p++)
         TESS_TRY(run_pass(e, &batch, p, own));
     return TESS_OK;

@@ -305,7 +305,7 @@ static tess_status forward(tess_stage *s, stage_slot *slot)
 {
     tess_range range = range_of(s, slot);
     const void *in;
-    tess_numbers_micro_begin(s->e->numbers, slot->micro, stage_of(s, slot));
+    TESS_TRY(tess_numbers_micro_begin(s->e->numbers, slot->micro, stage_of(s, slot)));
     TESS_TRY(wait_for(s, &slot->sent_above)); /* of the micro-batch that had the slot before */
     TESS_TRY(give_stream(s, slot, &in));
     TESS_TRY(tess_executor_forward(s->e->executor, &range, in, place_for(s, slot->above)));
@@ -321,7 +321,8 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part 
         TESS_TRY(part_with(s, slot));
     char *below = weights ? NULL : below_of(s, slot);
     tess_backward b = {.part = part, .din = place_for(s, below), .loss = slot->batch.loss, .logprob = e->logprobs};
-    tess_numbers_micro_begin(e->numbers, slot->micro, (weights ? 3 : 2) * n_stages(s) - 1 - stage_of(s, slot));
+    TESS_TRY(
+        tess_numbers_micro_begin(e->numbers, slot->micro, (weights ? 3 : 2) * n_stages(s) - 1 - stage_of(s, slot)));
     if (!weights)
         TESS_TRY(give_gradient(s, slot, &b.dout));
     TESS_TRY(tess_executor_backward(e->executor, &range, &b));

@@ -62,6 +62,15 @@ static void report_times(tess_engine *e, const tess_fsdp_traffic *before, uint64
         tess_runtime_progress(e->runtime, &progress);
 }
 
+tess_status tess_engine_kept(tess_engine *e)
+{
+    if (!e->compute.resident)
+        return TESS_OK;
+    TESS_TRY(tess_fsdp_kept(e->fsdp));
+    tess_logbook_done(e->book, e->step);
+    return TESS_OK;
+}
+
 tess_batch_source tess_engine_source(const tess_engine *e, void *self,
                                      tess_status (*next)(void *self, int64_t index, tess_batch *batch))
 {
@@ -79,6 +88,8 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     tess_batch_source recorded = tess_numbers_record(e->numbers, source);
     tess_phase_start(&e->clock);
     TESS_TRY(tess_engine_gradients(e, &recorded, &own));
+    TESS_TRY(
+        tess_engine_kept(e)); /* before the ranks meet: whoever goes on from here has the newest step, or all have */
     tess_runtime_phase(e->runtime, "optimizer", e->step + 1, -1);
     TESS_TRY(tess_engine_measure(e, source, &own, report));
     TESS_TRY(tess_loss_scale_step(e, report));
@@ -89,7 +100,10 @@ tess_status tess_engine_step(tess_engine *e, const tess_batch_source *source, te
     e->n_tokens += report->n_tokens;
     if (!e->is_second)
         tess_inject_moment(e->runtime, "updated", -1);
-    tess_logbook_done(e->book, e->step);
+    if (e->compute.resident)
+        TESS_TRY(tess_fsdp_keep(e->fsdp, e->step));
+    else
+        tess_logbook_done(e->book, e->step);
     report_times(e, &traffic, exchanged_before, report);
     return TESS_OK;
 }

@@ -104,7 +104,7 @@ static tess_status build(tess_trainer *t)
     TESS_TRY(tess_trainer_open_saver(t));
     TESS_TRY(t->goes_on ? tess_trainer_go_on(t) : tess_trainer_resume(t));
     if (!t->goes_on)
-        tess_trainer_begin_book(t);
+        TESS_TRY(tess_trainer_begin_book(t));
     t->engine->book = t->book;
     TESS_TRY(tess_engine_rehearse(t->engine, tess_config_micro_batches(&t->config)));
     t->first_step = t->engine->step;
@@ -382,6 +382,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
         TESS_TRY(run_step(t, &meter));
         TESS_TRY(follow_up(t, &nothing_done, &meter, result));
     }
+    TESS_TRY(tess_engine_kept(t->engine));
     TESS_TRY(tess_trainer_finish_saves(t));
     finish_metrics(t);
     result->steps = t->engine->step;

@@ -150,6 +150,8 @@ tess_status tess_trainer_describe(const tess_trainer *t)
     if (compute->apart)
         tess_trainer_note(t, "device %s: kernels %s", tess_device_get_properties(compute->device)->name,
                           tess_stream_kernels(compute->stream)->name);
+    if (t->engine->shards_note[0] != '\0')
+        tess_trainer_note(t, "%s", t->engine->shards_note);
     if (t->hosts->n > 1)
         describe_mesh(t);
     if (t->hosts->n > 1 && c->comm.reduction == 1)

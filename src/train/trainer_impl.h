@@ -176,7 +176,7 @@ tess_status tess_trainer_find_persistent(tess_trainer *t);
 /* Takes the engine and the task to the newest step in persistent memory. Collective. */
 tess_status tess_trainer_go_on(tess_trainer *t);
 /* Makes persistent memory valid: weights, moments and the task are where the run begins. */
-void tess_trainer_begin_book(tess_trainer *t);
+tess_status tess_trainer_begin_book(tess_trainer *t);
 
 /* Writes the model to the folder `name` of job.dump_folder, as Hugging Face has it, or its adapter, as PEFT has it.
  * NULL: model, or adapter. Collective. */

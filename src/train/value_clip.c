@@ -5,6 +5,8 @@
 tess_status tess_engine_clip_values(tess_engine *e, float scale)
 {
     double most = e->config->training.max_value;
+    if (most > 0)
+        TESS_TRY(tess_fsdp_see_gradients(e->fsdp));
     for (int i = 0; most > 0 && i < tess_fsdp_shards(e->fsdp); i++) {
         tess_shard shard;
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
@@ -12,5 +14,5 @@ tess_status tess_engine_clip_values(tess_engine *e, float scale)
             tess_clip_values(tess_stream_threads(e->stream), shard.grad, tess_shard_count(&shard),
                              (float)(most / (double)scale));
     }
-    return TESS_OK;
+    return most > 0 ? tess_fsdp_upload_gradients(e->fsdp) : TESS_OK;
 }

@@ -99,7 +99,7 @@ cmp -s pinned1/model/model.safetensors unpinned/model/model.safetensors && cmp -
     fail "memory that cannot be pinned leaves other bits"
 
 # ---- Errors of the hardware: memory that ECC cannot correct, once
-env CUDA_FAKE=devices=1,fail=cuStreamSynchronize:20:214 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 job.dump_folder=ecc recovery.enable=true \
+env CUDA_FAKE=devices=1,fail=cuStreamSynchronize:20:214 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 job.shards=host job.dump_folder=ecc recovery.enable=true \
     recovery.backoff_s=0.1 debug.trace=false >log 2>&1 || fail "after an error of the GPU: $(tail -n 3 log)"
 grep -q 'CUDA_ERROR_ECC_UNCORRECTABLE (214, .*reset the GPU (nvidia-smi -r).*all ranks start again' log && pass "an error of the GPU is named" ||
     fail "an error of the GPU: $(tail -n 3 log)"

@@ -15,7 +15,7 @@ static void train(tess_mesh *mesh, tess_fsdp_policy policy, int n_micro)
     static model_reference ref;
     model m;
     model_create(&m, mesh, policy);
-    m.fsdp->spans_hosts |= over_hosts;
+    m.fsdp->splits_copies |= over_hosts;
     m.fsdp->uses_wire |= over_hosts;
     reference_init(&ref);
     tess_optimizer *adamw = NULL;

@@ -1,4 +1,6 @@
 /* Memory of a device that the ranks of a host read from each other. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/core/rng.h"
@@ -19,25 +21,37 @@ static bool holds(const ondevice_window *w, const tess_team *team, const void *m
     return w->team == team && at >= w->memory && (at < w->memory + w->bytes || at == w->memory);
 }
 
+/* Not the runtime's lock: who makes other teams' works progress holds that. */
+static void lock(tess_runtime *rt)
+{
+    while (atomic_flag_test_and_set_explicit(&rt->device->windows_lock, memory_order_acquire))
+        sched_yield();
+}
+
+static void unlock(tess_runtime *rt)
+{
+    atomic_flag_clear_explicit(&rt->device->windows_lock, memory_order_release);
+}
+
 const ondevice_window *ondevice_find(const tess_team *team, const void *memory)
 {
     tess_runtime *rt = team->runtime;
-    tess_runtime_lock(rt);
+    lock(rt);
     const ondevice_window *w = rt->device->windows;
     while (w != NULL && (!w->is_read || !holds(w, team, memory)))
         w = w->next;
-    tess_runtime_unlock(rt);
+    unlock(rt);
     return w;
 }
 
 static const ondevice_window *find_number(const tess_team *team, uint64_t number)
 {
     tess_runtime *rt = team->runtime;
-    tess_runtime_lock(rt);
+    lock(rt);
     const ondevice_window *w = rt->device->windows;
     while (w->team != team || w->number != number)
         w = w->next;
-    tess_runtime_unlock(rt);
+    unlock(rt);
     return w;
 }
 
@@ -135,10 +149,10 @@ static tess_status show(tess_team *team, tess_status status, void *memory, size_
     *w = (ondevice_window){.team = team, .memory = memory, .bytes = bytes, .owned = owned};
     w->number = team->on_device->n_windows++;
     TESS_GOTO(reach_siblings(w, all, site), opened);
-    tess_runtime_lock(rt);
+    lock(rt);
     w->next = rt->device->windows;
     rt->device->windows = w;
-    tess_runtime_unlock(rt);
+    unlock(rt);
     tess_mem_free(rt->mem, all);
     return tess_team_is_local(team) ? TESS_OK : tess_hosts_link(team);
 opened:
@@ -187,14 +201,14 @@ tess_status tess_device_window_show(tess_team *team, void *memory, size_t bytes,
 static ondevice_window *take_out(tess_team *team, const void *memory)
 {
     tess_runtime *rt = team->runtime;
-    tess_runtime_lock(rt);
+    lock(rt);
     ondevice_window **at = &rt->device->windows;
     while (*at != NULL && ((*at)->team != team || (*at)->memory != memory))
         at = &(*at)->next;
     ondevice_window *w = *at;
     if (w != NULL)
         *at = w->next;
-    tess_runtime_unlock(rt);
+    unlock(rt);
     return w;
 }
 

@@ -23,6 +23,8 @@
 #define TESS_COMM_ONDEVICE_ONDEVICE_H
 
 #include "comm/comm_impl.h"
+#include <stdatomic.h>
+
 #include "comm/device_windows.h"
 #include "comm/shm/meeting.h"
 
@@ -39,9 +41,10 @@ typedef struct ondevice_window {
 
 struct comm_device {
     tess_device *device;
-    tess_stream *after;       /* operations come after its work */
-    ondevice_window *windows; /* under the runtime's lock */
-    _Atomic int n_under_way;  /* operations, of all teams */
+    tess_stream *after; /* operations come after its work */
+    ondevice_window *windows;
+    atomic_flag windows_lock;
+    _Atomic int n_under_way; /* operations, of all teams */
 };
 
 /* What a team has for its operations on the device. */

@@ -118,7 +118,7 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     }
     tess_fsdp_choose(fsdp);
     fsdp->norm_team = fsdp->model_team;
-    fsdp->spans_hosts = !tess_team_is_local(fsdp->shard_team);
+    fsdp->splits_copies = !tess_team_is_local(fsdp->shard_team);
     fsdp->uses_wire = !tess_team_is_local(fsdp->data_team);
     *out = fsdp;
     return TESS_OK;
@@ -146,6 +146,8 @@ static void free_unit(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->mem;
     tess_fsdp_accumulators_free(unit);
+    if (unit->master_shown)
+        tess_fsdp_hide(unit->fsdp, unit->fsdp->shard_team, unit->master);
     tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
     tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
     tess_fsdp_codes_free(unit);
@@ -177,6 +179,9 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_fsdp_windows_free(fsdp);
     tess_fsdp_scratch_free(fsdp);
     tess_fsdp_stamps_free(fsdp);
+    tess_fsdp_mirror_close(fsdp);
+    if (fsdp->device != NULL)
+        tess_device_free(fsdp->device, fsdp->row_sums);
     for (int i = 0; i < fsdp->n_units; i++)
         free_unit(fsdp->units[i]);
     tess_mem *mem = fsdp->mem;
@@ -213,7 +218,10 @@ tess_dtype tess_fsdp_param_dtype(const tess_fsdp *fsdp)
 
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream)
 {
+    tess_device *device = tess_stream_device(stream);
     fsdp->stream = stream;
+    fsdp->device = tess_device_get_properties(device)->host_memory ? NULL : device;
+    fsdp->splits_copies = fsdp->splits_copies || (fsdp->device != NULL && fsdp->n_shards > 1);
 }
 
 bool tess_fsdp_reads_masters(const tess_fsdp *fsdp)
@@ -231,13 +239,20 @@ void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team)
     fsdp->norm_team = team;
 }
 
-tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream)
+tess_status tess_fsdp_host_stream(tess_fsdp *fsdp, tess_stream **stream)
 {
-    if (fsdp->stream == NULL) {
+    bool has_host = fsdp->stream != NULL && fsdp->device == NULL;
+    if (!has_host && fsdp->own_stream == NULL)
         TESS_TRY(tess_stream_create(fsdp->mem, tess_runtime_threads(fsdp->runtime), tess_runtime_kernels(fsdp->runtime),
                                     &fsdp->own_stream));
-        fsdp->stream = fsdp->own_stream;
-    }
+    *stream = has_host ? fsdp->stream : fsdp->own_stream;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream)
+{
+    if (fsdp->stream == NULL)
+        TESS_TRY(tess_fsdp_host_stream(fsdp, &fsdp->stream));
     *stream = fsdp->stream;
     return TESS_OK;
 }

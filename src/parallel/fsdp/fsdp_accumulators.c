@@ -3,25 +3,46 @@
 #include "base/mem/make_room.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
+/* Who reads a sum where it is: its replicas, or the ranks that all get the whole gradient. NULL: nobody. */
+static tess_team *reader_of_sums(const tess_fsdp *fsdp)
+{
+    return fsdp->n_replicas > 1 ? fsdp->replicate_team : fsdp->replicated ? fsdp->shard_team : NULL;
+}
+
+static tess_status add_accumulator(tess_unit *unit, int k)
+{
+    bool found;
+    tess_team *reader = reader_of_sums(unit->fsdp);
+    float **sum = &unit->accumulators[k];
+    TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "sum", k, unit->accumulator_elements, sum, &found));
+    tess_status status = reader != NULL
+                             ? tess_fsdp_show(unit->fsdp, reader, *sum, unit->accumulator_elements, "sum of gradients")
+                             : TESS_OK;
+    if (status != TESS_OK)
+        tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->accumulator_elements, *sum);
+    return status;
+}
+
 void tess_fsdp_accumulators_free(tess_unit *unit)
 {
     tess_mem *mem = unit->fsdp->mem;
-    for (int k = 0; k < unit->counter.n_memory; k++)
+    tess_team *reader = reader_of_sums(unit->fsdp);
+    for (int k = 0; k < unit->counter.n_memory; k++) {
+        if (reader != NULL)
+            tess_fsdp_hide(unit->fsdp, reader, unit->accumulators[k]);
         tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->accumulator_elements, unit->accumulators[k]);
+    }
     tess_mem_free(mem, unit->accumulators);
 }
 
 /* Gives the unit `n` accumulators. What it gets before a failure stays. */
 static tess_status grow(tess_unit *unit, int n)
 {
-    bool found;
     TESS_TRY(tess_mem_reserve(unit->fsdp->mem, TESS_POOL_MISC, (size_t)n, sizeof(float *), "accumulators",
                               &unit->accumulators_room, &unit->accumulators));
     unit->counter.memory = unit->accumulators;
     for (; unit->counter.n_memory < n; unit->counter.n_memory++)
-        TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "sum", unit->counter.n_memory,
-                                         unit->accumulator_elements, &unit->accumulators[unit->counter.n_memory],
-                                         &found));
+        TESS_TRY(add_accumulator(unit, unit->counter.n_memory));
     return TESS_OK;
 }
 

@@ -51,7 +51,7 @@ static tess_status add_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const flo
 {
     int64_t row = tess_shape_row_count(&p->shape), n_rows = p->primary.size[0], at_once = rows_at_once * fsdp->n_tp, n;
     tess_stream *stream = NULL;
-    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
+    TESS_TRY(tess_fsdp_host_stream(fsdp, &stream));
     for (int64_t begin = 0; begin < n_rows; begin += at_once) {
         int64_t now = n_rows - begin < at_once ? n_rows - begin : at_once;
         tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);

@@ -8,8 +8,10 @@
 #include "job/persist/persist.h"
 #include "tessera/fsdp.h"
 
-/* Conversions, additions and norms run on `stream` (borrowed until destroy) instead of a stream of fsdp's own, which
- * has the runtime's threads. Call before materialize. The bits do not depend on it. */
+/* Conversions, additions, norms and updates run on `stream` (borrowed until destroy) instead of a stream of fsdp's own,
+ * which has the runtime's threads. Where the stream is of a device that is not the host, its memory has the shards, and
+ * parameters and gradients of units are memory of that device, in the order of `stream`. Call before materialize. The
+ * bits do not depend on it. */
 void tess_fsdp_set_stream(tess_fsdp *fsdp, tess_stream *stream);
 
 /* grad_norm is of the parameters of all ranks of `team` (borrowed until destroy), which holds whole data axes; other
@@ -33,6 +35,23 @@ void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools);
 /* Bytes of them that hooks and updates should find room for in memory: the unit in use, the next and the last. Call
  * after the last unit. */
 size_t tess_fsdp_resident_bytes(const tess_fsdp *fsdp);
+
+/* ---- Shards in the memory of a device: what the host has of them ----
+ * tess_fsdp_shard and tess_optimizer_states give the host's copy of master weights and moments, as they are. All of
+ * these do nothing where the host has the shards. */
+/* What the caller has changed in these copies goes to the device. tess_fsdp_params_changed does that, too. */
+tess_status tess_fsdp_upload(tess_fsdp *fsdp);
+/* tess_shard.grad is a copy on the host from here on, until the next step; before, it is memory of the device. And what
+ * the caller has changed there goes back. */
+tess_status tess_fsdp_see_gradients(tess_fsdp *fsdp);
+tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp);
+/* Begins to copy weights and moments, which are those of `step`, into the memory that outlives the process, beside
+ * those of the step before, which stay valid; nothing where there is no such memory. kept: waits until they are there.
+ * The next keep overwrites those of the step before: no rank may need them any more. */
+tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step);
+tess_status tess_fsdp_kept(tess_fsdp *fsdp);
+/* Weights and moments are those of `step`, which a predecessor of this process has kept. */
+tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step);
 
 /* Restores the finished gradients of a step of n_micro_batches, over all ranks, that a predecessor of this process had
  * summed: it had reached the end of step_end. Weights and sums lie in named memory (base/mem/named.h), which must

@@ -3,17 +3,16 @@
  * would add, some elements at a time, and each adds all of it to its own counter.
  *
  * What a replica gives is the sum over its shards, where that is a subtree; else it is the leaf of each shard. */
-#include <string.h>
-
 #include "parallel/fsdp/fsdp_impl.h"
 
 enum { AT_ONCE = 1 << 16 }; /* elements of each input */
 
 struct tess_fsdp_exchange {
-    int given;             /* inputs of a replica */
-    size_t elements;       /* of the largest unit's shard */
-    float *own;            /* (given, elements) */
-    float *sent;           /* (given, AT_ONCE) */
+    int given;       /* inputs of a replica */
+    size_t elements; /* of the largest unit's shard */
+    float *own;      /* (given, elements) */
+    float *sent;     /* (given, AT_ONCE) */
+    bool sent_shown;
     float *all;            /* (n_replicas, given, AT_ONCE) */
     const void **rows;     /* (n_replicas * given) of `all` */
     tess_leaf_step *steps; /* (given) */
@@ -48,12 +47,11 @@ size_t tess_fsdp_exchange_bytes(const tess_fsdp *fsdp)
 static tess_status alloc_exchange(tess_fsdp *fsdp, tess_fsdp_exchange *x)
 {
     size_t given = (size_t)x->given, all = given * (size_t)fsdp->n_replicas;
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, given * x->elements, sizeof(float), "leaves",
-                                  (void **)&x->own));
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, given * AT_ONCE, sizeof(float), "leaves for replicas",
-                                  (void **)&x->sent));
-    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, all * AT_ONCE, sizeof(float), "leaves of replicas",
-                                  (void **)&x->all));
+    TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, given * x->elements, "leaves", &x->own));
+    TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, given * AT_ONCE, "leaves for replicas", &x->sent));
+    TESS_TRY(tess_fsdp_show(fsdp, fsdp->replicate_team, x->sent, given * AT_ONCE, "leaves for replicas"));
+    x->sent_shown = true;
+    TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_GRADS, all * AT_ONCE, "leaves of replicas", &x->all));
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, all, sizeof(void *), "leaves", (void **)&x->rows));
     return tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, given, sizeof(tess_leaf_step), "leaves", (void **)&x->steps);
 }
@@ -78,9 +76,11 @@ void tess_fsdp_exchange_free(tess_fsdp *fsdp)
         return;
     tess_mem_free(fsdp->mem, x->steps);
     tess_mem_free(fsdp->mem, x->rows);
-    tess_mem_free(fsdp->mem, x->all);
-    tess_mem_free(fsdp->mem, x->sent);
-    tess_mem_free(fsdp->mem, x->own);
+    tess_fsdp_free(fsdp, x->all);
+    if (x->sent_shown)
+        tess_fsdp_hide(fsdp, fsdp->replicate_team, x->sent);
+    tess_fsdp_free(fsdp, x->sent);
+    tess_fsdp_free(fsdp, x->own);
     tess_mem_free(fsdp->mem, x);
     fsdp->exchange = NULL;
 }
@@ -118,7 +118,8 @@ static tess_status add_elements(tess_unit *unit, tess_stream *stream, int n_inpu
     const tess_fsdp *fsdp = unit->fsdp;
     tess_fsdp_exchange *x = fsdp->exchange;
     for (int i = 0; i < x->given; i++)
-        memcpy(x->sent + (size_t)i * n, x->own + (size_t)i * x->elements + at, n * sizeof(float));
+        TESS_TRY(tess_stream_copy(stream, x->sent + (size_t)i * n, x->own + (size_t)i * x->elements + at,
+                                  n * sizeof(float)));
     TESS_TRY(tess_all_gather(fsdp->replicate_team, x->sent, x->all, (size_t)x->given * n, TESS_F32, NULL));
     for (int i = 0; i < n_inputs; i++)
         x->rows[i] = x->all + (size_t)i * n;

@@ -24,6 +24,7 @@
  * - fsdp_paging.c: state on disk, ahead of its use and behind it
  * - fsdp_clock.c: phases, waits, bytes
  * - fsdp_memory.c: what peers can read, and what outlives the rank
+ * - fsdp_mirror.c: the host's copy of what lies in the memory of a device
  * - fsdp_persist.c: which of it is the finished gradient
  * - fsdp_replicas.c: what several ranks hold alike
  * - fsdp_plan.c: how much of it all there will be
@@ -37,6 +38,7 @@
 #include "base/core/exact_sum.h"
 #include "base/mem/pager.h"
 #include "comm/leaf_sum.h"
+#include "device/device.h"
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
 
@@ -62,6 +64,7 @@ typedef struct tess_fsdp_param {
 
 typedef struct tess_fsdp_stamp tess_fsdp_stamp;
 typedef struct tess_fsdp_exchange tess_fsdp_exchange;
+typedef struct tess_fsdp_mirror tess_fsdp_mirror;
 
 /* Memory of one unit's gradients of one pass, which this rank alone reads. */
 typedef struct tess_fsdp_scratch {
@@ -115,9 +118,10 @@ struct tess_unit {
     tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
 
     float *master;
-    bool coded, fp8;  /* something is fp8 or narrow: gathers are of bytes; something is fp8 */
-    uint8_t *codes;   /* own rows as they are gathered, and without other shards the gathered copy */
-    bool codes_fresh; /* made of the weights that there are */
+    bool coded, fp8;   /* something is fp8 or narrow: gathers are of bytes; something is fp8 */
+    uint8_t *codes;    /* own rows as they are gathered, and without other shards the gathered copy */
+    bool codes_fresh;  /* made of the weights that there are */
+    bool master_shown; /* to the shard team */
     tess_fsdp_slot *slot;
 
     int n_blocks;         /* of the engine */
@@ -146,6 +150,7 @@ struct tess_unit {
     float *in_place; /* until the last pass's backward: the accumulator that is written instead of a window, or NULL */
     float *total;    /* after step_end */
     float *gradient; /* whole, where gradients are replicated */
+    float *gradient_copy; /* of the finished gradient, on the host; NULL: never asked for */
 };
 
 typedef enum tess_fsdp_state { TESS_FSDP_BUILDING, TESS_FSDP_IDLE, TESS_FSDP_STEP } tess_fsdp_state;
@@ -164,24 +169,27 @@ struct tess_fsdp {
     tess_mem *mem;
     int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
     tess_stream *stream, *own_stream;
+    tess_device *device;      /* whose memory has shards, copies, windows and sums; NULL: the host */
+    tess_fsdp_mirror *mirror; /* with a device, else NULL */
+    double *row_sums;         /* (n_rows, of the device), of the norm; NULL: not yet */
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica, n_tp, tp;
 
     tess_pager *pager;                 /* NULL: none of it is on disk */
     bool params_on_disk, sums_on_disk; /* master weights; accumulators and whole gradients */
     bool moments_on_disk;
-    bool is_private;  /* memory has no names */
-    bool alone;       /* no peers: gradients are summed where they are */
-    bool replicated;  /* master weights and gradients whole on each of several ranks */
-    bool persistent;  /* every unit keeps a gathered copy of its own */
-    bool direct;      /* master weights are the gathered copy */
-    bool keep;        /* not freed between forward and backward */
-    bool defer;       /* gradients are reduced at the end of the micro-batch */
-    bool hold;        /* each unit has a window of its own, through the whole micro-batch */
-    bool spans_hosts; /* the shard team does */
-    bool uses_wire;   /* the shards or the replicas are on different hosts */
-    int leaf;         /* micro-batches in a leaf of the counters */
-    int portion;      /* leaves that come at once */
+    bool is_private;    /* memory has no names */
+    bool alone;         /* no peers: gradients are summed where they are */
+    bool replicated;    /* master weights and gradients whole on each of several ranks */
+    bool persistent;    /* every unit keeps a gathered copy of its own */
+    bool direct;        /* master weights are the gathered copy */
+    bool keep;          /* not freed between forward and backward */
+    bool defer;         /* gradients are reduced at the end of the micro-batch */
+    bool hold;          /* each unit has a window of its own, through the whole micro-batch */
+    bool splits_copies; /* ranks of the shard team have gathered copies of their own: on several hosts, on a device */
+    bool uses_wire;     /* the shards or the replicas are on different hosts */
+    int leaf;           /* micro-batches in a leaf of the counters */
+    int portion;        /* leaves that come at once */
 
     tess_unit **units;
     int n_units, n_params;
@@ -204,6 +212,7 @@ struct tess_fsdp {
         void *context;
     } * hooks; /* (n_hooks) of the user */
     int n_hooks;
+    bool gradients_seen; /* their copies on the host are as they are */
 
     tess_fsdp_slot *slots;
     tess_fsdp_window *windows;
@@ -232,11 +241,13 @@ int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t
  * made when first needed. */
 void tess_fsdp_choose(tess_fsdp *fsdp);
 tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream);
+tess_status tess_fsdp_host_stream(tess_fsdp *fsdp, tess_stream **stream); /* the same, where that is of the host */
 
 /* slot.c */
 tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot **slot); /* NULL: none to be had */
 tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot);
 void tess_fsdp_slots_stale(tess_fsdp *fsdp);
+tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp); /* no gather is under way */
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid ones for writing, once nobody reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
@@ -294,7 +305,16 @@ void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy);
 tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **window);
 void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
 
-/* Float32 arrays of a unit, in named memory. `what` and `number` (-1: none) make the name. */
+/* Memory that this rank alone uses: of the device, or of the host. */
+tess_status tess_fsdp_alloc(tess_fsdp *fsdp, tess_pool pool, size_t elements, const char *what, float **out);
+void tess_fsdp_free(tess_fsdp *fsdp, float *memory);
+
+/* Memory of the device that the team's ranks read in collectives, until it is hidden; all else need not be shown.
+ * Collective over the team. */
+tess_status tess_fsdp_show(tess_fsdp *fsdp, tess_team *team, float *memory, size_t elements, const char *what);
+void tess_fsdp_hide(tess_fsdp *fsdp, tess_team *team, float *memory);
+
+/* Float32 arrays of a unit, in named memory, or in the device's. `what` and `number` (-1: none) make the name. */
 tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
                                     float **out, bool *found);
 void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory);
@@ -311,6 +331,17 @@ void tess_fsdp_gradient_fetch(const tess_unit *unit, tess_page_use use);
 tess_status tess_fsdp_gradient_wait(const tess_unit *unit);
 void tess_fsdp_gradient_release(const tess_unit *unit);
 
+/* fsdp_mirror.c, with a device: open once, then a block for each unit (*found: a predecessor has left it) and one for
+ * the optimizer. master: what the host reads and writes. refresh: that is as the device's memory, which is about to
+ * change after `outdate`. All but the first three do nothing without a device. */
+tess_status tess_fsdp_mirror_open(tess_fsdp *fsdp);
+tess_status tess_fsdp_mirror_unit(const tess_unit *unit, bool *found);
+float *tess_fsdp_mirror_master(const tess_unit *unit);
+tess_status tess_fsdp_mirror_optimizer(tess_fsdp *fsdp, tess_optimizer *optimizer);
+tess_status tess_fsdp_mirror_refresh(tess_fsdp *fsdp);
+tess_status tess_fsdp_mirror_outdate(tess_fsdp *fsdp);
+void tess_fsdp_mirror_close(tess_fsdp *fsdp);
+
 /* fsdp_persist.c: notes where the sums are, once they are complete. */
 tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp);
 
@@ -321,11 +352,17 @@ void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has com
 /* Waits for it, and counts the part of it that was for peers to come. */
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 
-/* fsdp_cut_rows.c: adds the squares of `rows`, the primary rows of a parameter of which every rank of the tp team has
- * some columns. Collective over that team. */
+/* fsdp_cut_rows.c: adds the squares of `rows` (of the host), the primary rows of a parameter of which every rank of the
+ * tp team has some columns. Collective over that team. */
+static inline bool tess_fsdp_cuts_rows(const tess_fsdp *fsdp, const tess_fsdp_param *p)
+{
+    return fsdp->n_tp > 1 && p->tp.kind == TESS_SHARD && p->tp.dim > 0;
+}
+
 tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum);
 
-/* shard.c: without the gathered copy */
+/* shard.c: a shard where it is computed with; a span without the gathered copy */
+tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shard *shard);
 tess_span tess_fsdp_span(const tess_shard *shard);
 
 /* fsdp_matrices.c: what puts the parts of matrices together, if the options ask for whole ones. Collective over the

@@ -1,22 +1,30 @@
 /* Memory of fsdp. Gathered copies and gradient windows are shared with the peers where there are any. Alone it is
  * private, as systems give huge pages to private memory far sooner than to shared: a third of the time to touch it
- * first. Weights and sums of gradients have names, by which they outlive the process where there is a store. */
+ * first. Weights and sums of gradients have names, by which they outlive the process where there is a store.
+ *
+ * With a device all of it is the device's, and ends with the process; fsdp_mirror.c has what outlives it. Every rank
+ * has gathered copies of its own there, and what collectives read is shown to the peers (comm/device_windows.h). */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <stdio.h>
 
 #include "base/mem/named.h"
+#include "comm/device_windows.h"
 
 tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **out)
 {
     static const char what[] = "gathered parameters";
+    if (fsdp->device != NULL)
+        return tess_device_alloc(fsdp->device, TESS_POOL_COMM, bytes, what, out);
     return fsdp->alone ? tess_mem_alloc(fsdp->mem, TESS_POOL_COMM, bytes, what, out)
                        : tess_shared_alloc(fsdp->shard_team, TESS_POOL_COMM, bytes, what, out);
 }
 
 void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy)
 {
-    if (fsdp->alone)
+    if (fsdp->device != NULL)
+        tess_device_free(fsdp->device, copy);
+    else if (fsdp->alone)
         tess_mem_free(fsdp->mem, copy);
     else
         tess_shared_free(fsdp->shard_team, copy);
@@ -25,16 +33,51 @@ void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy)
 tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **out)
 {
     static const char what[] = "gradient window";
+    if (fsdp->device != NULL)
+        return fsdp->alone ? tess_device_alloc(fsdp->device, TESS_POOL_COMM, bytes, what, out)
+                           : tess_device_window_alloc(fsdp->shard_team, TESS_POOL_COMM, bytes, what, out);
     return fsdp->alone ? tess_mem_alloc(fsdp->mem, TESS_POOL_COMM, bytes, what, out)
                        : tess_window_alloc(fsdp->shard_team, TESS_POOL_COMM, bytes, what, out);
 }
 
 void tess_fsdp_window_free(tess_fsdp *fsdp, void *window)
 {
-    if (fsdp->alone)
+    if (fsdp->device != NULL && fsdp->alone)
+        tess_device_free(fsdp->device, window);
+    else if (fsdp->device != NULL)
+        tess_device_window_free(fsdp->shard_team, window);
+    else if (fsdp->alone)
         tess_mem_free(fsdp->mem, window);
     else
         tess_window_free(fsdp->shard_team, window);
+}
+
+tess_status tess_fsdp_alloc(tess_fsdp *fsdp, tess_pool pool, size_t elements, const char *what, float **out)
+{
+    if (fsdp->device == NULL)
+        return tess_mem_alloc_array(fsdp->mem, pool, elements, sizeof(float), what, (void **)out);
+    TESS_CHECK(elements <= SIZE_MAX / sizeof(float), TESS_E_NOMEM, "%s: too many elements", what);
+    return tess_device_alloc(fsdp->device, pool, elements * sizeof(float), what, (void **)out);
+}
+
+void tess_fsdp_free(tess_fsdp *fsdp, float *memory)
+{
+    if (fsdp->device == NULL)
+        tess_mem_free(fsdp->mem, memory);
+    else
+        tess_device_free(fsdp->device, memory);
+}
+
+tess_status tess_fsdp_show(tess_fsdp *fsdp, tess_team *team, float *memory, size_t elements, const char *what)
+{
+    return fsdp->device == NULL || fsdp->alone ? TESS_OK
+                                               : tess_device_window_show(team, memory, elements * sizeof(float), what);
+}
+
+void tess_fsdp_hide(tess_fsdp *fsdp, tess_team *team, float *memory)
+{
+    if (fsdp->device != NULL && !fsdp->alone)
+        tess_device_window_hide(team, memory);
 }
 
 tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char *what, int number, size_t elements,
@@ -49,6 +92,8 @@ tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char 
     else
         snprintf(name, sizeof(name), "%s of %s", what, unit->name);
     *found = false;
+    if (unit->fsdp->device != NULL)
+        return tess_device_alloc(unit->fsdp->device, pool, bytes, name, (void **)out);
     if (unit->fsdp->is_private)
         return tess_mem_alloc_private(unit->fsdp->mem, pool, name, bytes, (void **)out);
     return tess_mem_alloc_named(unit->fsdp->mem, pool, name, bytes, (void **)out, found);
@@ -56,7 +101,9 @@ tess_status tess_fsdp_persist_alloc(tess_unit *unit, tess_pool pool, const char 
 
 void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, float *memory)
 {
-    if (unit->fsdp->is_private)
+    if (unit->fsdp->device != NULL)
+        tess_device_free(unit->fsdp->device, memory);
+    else if (unit->fsdp->is_private)
         tess_mem_free_private(unit->fsdp->mem, pool, elements * sizeof(float), memory);
     else
         tess_mem_free_named(unit->fsdp->mem, pool, elements * sizeof(float), memory);

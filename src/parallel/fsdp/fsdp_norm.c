@@ -19,17 +19,93 @@ static tess_status add_rows(tess_stream *stream, const float *rows, int64_t n_ro
     return TESS_OK;
 }
 
+/* ---- Of a device: all rows are enqueued, then fetched at once ---- */
+/* The gradient of the rows that this rank counts; *n_rows 0: of none. */
+static tess_status primary_rows(const tess_fsdp *fsdp, int index, const float **rows, int64_t *n_rows)
+{
+    const tess_fsdp_param *p = &fsdp->params[index].unit->params[fsdp->params[index].index];
+    tess_shard shard;
+    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
+    *n_rows = shard.grad != NULL ? shard.primary.size[0] : 0;
+    *rows = *n_rows > 0 ? shard.grad + (shard.primary.begin[0] - shard.box.begin[0]) * p->row : NULL;
+    return TESS_OK;
+}
+
+/* Sums of whole rows into `sums`, of the device; NULL: they are counted alone. */
+static tess_status enqueue_rows(const tess_fsdp *fsdp, double *sums, int64_t *n)
+{
+    *n = 0;
+    for (int i = 0; i < fsdp->n_params; i++) {
+        const tess_fsdp_param *p = &fsdp->params[i].unit->params[fsdp->params[i].index];
+        const float *rows;
+        int64_t n_rows;
+        TESS_TRY(primary_rows(fsdp, i, &rows, &n_rows));
+        if (tess_fsdp_cuts_rows(fsdp, p))
+            continue;
+        if (sums != NULL && n_rows > 0)
+            TESS_TRY_CTX(tess_stream_kernels(fsdp->stream)->row_sumsq(fsdp->stream, rows, sums + *n, n_rows, p->row),
+                         "grad_norm: '%s'", p->name);
+        *n += n_rows;
+    }
+    return TESS_OK;
+}
+
+static tess_status add_whole_rows(tess_fsdp *fsdp, tess_exact_sum *sum)
+{
+    int64_t n;
+    double *sums;
+    TESS_TRY(enqueue_rows(fsdp, NULL, &n));
+    if (fsdp->row_sums == NULL)
+        TESS_TRY(tess_device_alloc(fsdp->device, TESS_POOL_GRADS, (size_t)n * sizeof(double), "squares of rows",
+                                   (void **)&fsdp->row_sums));
+    TESS_TRY(enqueue_rows(fsdp, fsdp->row_sums, &n));
+    TESS_TRY(
+        tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, (size_t)n, sizeof(double), "squares of rows", (void **)&sums));
+    tess_status status = tess_fetch(fsdp->stream, sums, fsdp->row_sums, (size_t)n * sizeof(double));
+    for (int64_t i = 0; i < n && status == TESS_OK; i++)
+        tess_exact_add(sum, sums[i]);
+    tess_mem_free(fsdp->mem, sums);
+    return status;
+}
+
+/* Ranks put such rows together through the host. */
+static tess_status add_cut_rows(tess_fsdp *fsdp, int index, const tess_fsdp_param *p, tess_exact_sum *sum)
+{
+    const float *rows;
+    float *seen;
+    int64_t n_rows;
+    TESS_TRY(primary_rows(fsdp, index, &rows, &n_rows));
+    size_t n = (size_t)(n_rows * p->row);
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, n, sizeof(float), "rows of a gradient", (void **)&seen));
+    tess_status status = n > 0 ? tess_fetch(fsdp->stream, seen, rows, n * sizeof(float)) : TESS_OK;
+    if (status == TESS_OK)
+        status = tess_fsdp_add_cut_rows(fsdp, p, seen, sum);
+    tess_mem_free(fsdp->mem, seen);
+    return status;
+}
+
+static tess_status add_of_device(tess_fsdp *fsdp, tess_exact_sum *sum)
+{
+    TESS_TRY(add_whole_rows(fsdp, sum));
+    for (int i = 0; i < fsdp->n_params; i++) {
+        const tess_fsdp_param *p = &fsdp->params[i].unit->params[fsdp->params[i].index];
+        if (p->trainable && tess_fsdp_cuts_rows(fsdp, p))
+            TESS_TRY_CTX(add_cut_rows(fsdp, i, p, sum), "grad_norm: '%s'", p->name);
+    }
+    return TESS_OK;
+}
+
+/* ---- Of the host ---- */
 static tess_status add_shard(tess_fsdp *fsdp, tess_stream *stream, int index, tess_exact_sum *sum)
 {
     const tess_fsdp_param *p = &fsdp->params[index].unit->params[fsdp->params[index].index];
     tess_shard shard;
-    TESS_TRY(tess_fsdp_shard(fsdp, index, &shard));
+    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
     if (shard.grad == NULL)
         return TESS_OK;
     const float *rows = shard.grad + (shard.primary.begin[0] - shard.box.begin[0]) * p->row;
-    bool cut = fsdp->n_tp > 1 && p->tp.kind == TESS_SHARD && p->tp.dim > 0;
-    TESS_TRY_CTX(cut ? tess_fsdp_add_cut_rows(fsdp, p, rows, sum)
-                     : add_rows(stream, rows, shard.primary.size[0], p->row, sum),
+    TESS_TRY_CTX(tess_fsdp_cuts_rows(fsdp, p) ? tess_fsdp_add_cut_rows(fsdp, p, rows, sum)
+                                              : add_rows(stream, rows, shard.primary.size[0], p->row, sum),
                  "grad_norm: '%s'", shard.name);
     return TESS_OK;
 }
@@ -55,7 +131,7 @@ tess_status tess_fsdp_grad_norm(tess_fsdp *fsdp, double *norm)
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
     tess_exact_sum sum;
     tess_exact_clear(&sum);
-    TESS_TRY(add_all(fsdp, stream, &sum));
+    TESS_TRY(fsdp->device != NULL ? add_of_device(fsdp, &sum) : add_all(fsdp, stream, &sum));
     tess_exact_normalize(&sum);
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_WAIT);
     tess_team_label(fsdp->norm_team, "norm", -1);

@@ -18,7 +18,7 @@ static tess_status open_totals(tess_fsdp *fsdp, bool *found)
 tess_status tess_fsdp_persist_note_totals(tess_fsdp *fsdp)
 {
     bool found;
-    if (!tess_mem_has_store(fsdp->mem) || fsdp->is_private)
+    if (!tess_mem_has_store(fsdp->mem) || fsdp->is_private || fsdp->device != NULL)
         return TESS_OK;
     TESS_TRY(open_totals(fsdp, &found));
     for (int u = 0; u < fsdp->n_units; u++)

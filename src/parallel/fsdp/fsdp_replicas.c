@@ -29,32 +29,80 @@ static int64_t first_difference(const char *a, const char *b, int64_t n, size_t 
     return i;
 }
 
-/* A row at a time: it may be codes. */
+/* On the host: a row at a time, which may be codes. */
+static tess_status find_in_rows(tess_fsdp *fsdp, const tess_unit *unit, const tess_fsdp_param *p, const float *master,
+                                const char *copy, int64_t *found)
+{
+    size_t bytes = tess_fsdp_row_bytes(fsdp, p), size = p->fp8 ? 1 : tess_dtype_size(fsdp->policy.param_dtype);
+    char *row = NULL;
+    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, bytes, "a row", (void **)&row));
+    tess_status status = TESS_OK;
+    for (int64_t r = 0; r < p->own.size[0] && *found < 0 && status == TESS_OK; r++) {
+        if (p->narrow)
+            memcpy(row, unit->codes + p->codes_at + (size_t)r * bytes, bytes);
+        else
+            status = tess_fsdp_convert_rows(fsdp, p, master + r * p->row, 1, row);
+        int64_t at = first_difference(copy + (size_t)r * bytes, row, (int64_t)(bytes / size), size);
+        if (at >= p->row) /* a scale: its block's first */
+            at = (at - p->row) * TESS_FP8_BLOCK;
+        if (status == TESS_OK && at >= 0)
+            *found = r * p->row + at;
+    }
+    tess_mem_free(fsdp->mem, row);
+    return status;
+}
+
+/* On a device, a block at a time. */
+enum { AT_ONCE = 8192 };
+
+/* `room`: of the device. */
+static tess_status round_block(const tess_fsdp *fsdp, const float *master, int64_t n, void *room, char *rounded)
+{
+    tess_dtype dtype = fsdp->policy.param_dtype;
+    TESS_TRY(tess_stream_kernels(fsdp->stream)->convert(fsdp->stream, master, TESS_F32, room, dtype, n));
+    return tess_fetch(fsdp->stream, rounded, room, (size_t)n * tess_dtype_size(dtype));
+}
+
+/* `room`: of the device. */
+static tess_status compare_blocks(tess_fsdp *fsdp, const float *master, const char *copy, int64_t n, void *room,
+                                  int64_t *found)
+{
+    size_t size = tess_dtype_size(fsdp->policy.param_dtype);
+    char rounded[AT_ONCE * sizeof(float)], copied[AT_ONCE * sizeof(float)];
+    for (int64_t begin = 0; begin < n && *found < 0; begin += AT_ONCE) {
+        int64_t now = n - begin < AT_ONCE ? n - begin : AT_ONCE;
+        const void *seen;
+        TESS_TRY(round_block(fsdp, master + begin, now, room, rounded));
+        TESS_TRY(tess_view(fsdp->stream, copy + (size_t)begin * size, (size_t)now * size, copied, &seen));
+        int64_t at = first_difference(seen, rounded, now, size);
+        *found = at >= 0 ? begin + at : -1;
+    }
+    return TESS_OK;
+}
+
+static tess_status find_in_blocks(tess_fsdp *fsdp, const float *master, const char *copy, int64_t n, int64_t *found)
+{
+    float *room;
+    TESS_TRY(tess_fsdp_alloc(fsdp, TESS_POOL_MISC, AT_ONCE, "rounded weights", &room));
+    tess_status status = compare_blocks(fsdp, master, copy, n, room, found);
+    tess_fsdp_free(fsdp, room);
+    return status;
+}
+
 tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
 {
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
     const char *copy = own_rows_of_copy(unit, p);
     const float *master = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
-    size_t bytes = tess_fsdp_row_bytes(fsdp, p), size = p->fp8 ? 1 : tess_dtype_size(fsdp->policy.param_dtype);
-    int64_t n = copy != NULL && p->row > 0 ? p->own.size[0] : 0;
-    char *row = NULL;
+    int64_t n = copy != NULL ? p->own.size[0] * p->row : 0, found = -1;
+    tess_stream *stream = NULL;
     *at = -1;
     if (n == 0)
         return TESS_OK;
-    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, bytes, "a row", (void **)&row));
-    tess_status status = TESS_OK;
-    for (int64_t r = 0; r < n && *at < 0 && status == TESS_OK; r++) {
-        if (p->narrow)
-            memcpy(row, unit->codes + p->codes_at + (size_t)r * bytes, bytes);
-        else
-            status = tess_fsdp_convert_rows(fsdp, p, master + r * p->row, 1, row);
-        int64_t found = first_difference(copy + (size_t)r * bytes, row, (int64_t)(bytes / size), size);
-        if (found >= p->row) /* a scale: its block's first */
-            found = (found - p->row) * TESS_FP8_BLOCK;
-        if (status == TESS_OK && found >= 0)
-            *at = tess_fsdp_element(p, &p->own, r * p->row + found);
-    }
-    tess_mem_free(fsdp->mem, row);
+    TESS_TRY(tess_fsdp_stream(fsdp, &stream));
+    tess_status status = fsdp->device != NULL ? find_in_blocks(fsdp, master, copy, n, &found)
+                                              : find_in_rows(fsdp, unit, p, master, copy, &found);
+    *at = status == TESS_OK && found >= 0 ? tess_fsdp_element(p, &p->own, found) : -1;
     return status;
 }

@@ -12,7 +12,7 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
     for (int u = 0; u < fsdp->n_units; u++)
         TESS_CHECK(fsdp->units[u]->n_forward == 0, TESS_E_INVALID,
                    "unit '%s': step_begin while a forward is open; post_forward is missing", fsdp->units[u]->name);
-    fsdp->gradients_ready = false;
+    fsdp->gradients_ready = fsdp->gradients_seen = false;
     tess_fsdp_bad_gradient_forget(fsdp);
     for (int u = 0; u < fsdp->n_units; u++) {
         fsdp->units[u]->total = NULL;
@@ -147,6 +147,9 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
         TESS_TRY(tess_fsdp_reduce_finish(unit));
         TESS_TRY(tess_fsdp_reduce_total(unit));
     }
+    /* On a device peers read master weights where they are. Who has come to the norm reads them no more. */
+    if (fsdp->device != NULL)
+        TESS_TRY(tess_fsdp_slots_settle(fsdp));
     TESS_TRY(tess_fsdp_persist_note_totals(fsdp));
     tess_phase_switch(fsdp->clock, phase);
     fsdp->state = TESS_FSDP_IDLE;
@@ -169,12 +172,13 @@ tess_status tess_fsdp_params_changed(tess_fsdp *fsdp)
 {
     TESS_TRY(check_idle(fsdp, "params_changed"));
     tess_fsdp_slots_stale(fsdp);
-    return TESS_OK;
+    return tess_fsdp_upload(fsdp);
 }
 
 tess_status tess_fsdp_update_begin(tess_fsdp *fsdp)
 {
     TESS_TRY(check_idle(fsdp, "update_begin"));
+    TESS_TRY(tess_fsdp_mirror_outdate(fsdp));
     return tess_fsdp_slots_update(fsdp);
 }
 

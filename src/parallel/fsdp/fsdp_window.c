@@ -22,16 +22,14 @@ tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **out)
     tess_dtype dtype = fsdp->policy.reduce_dtype;
     tess_status status = TESS_OK;
     if (dtype != TESS_F32)
-        TESS_GOTO(tess_mem_alloc_array(fsdp->mem, TESS_POOL_COMM, elements, sizeof(float), "float32 gradients",
-                                       (void **)&window->staging),
-                  no_staging);
+        TESS_GOTO(tess_fsdp_alloc(fsdp, TESS_POOL_COMM, elements, "float32 gradients", &window->staging), no_staging);
     TESS_GOTO(tess_fsdp_window_alloc(fsdp, elements * tess_dtype_size(dtype), &window->data), no_data);
     window->next = fsdp->windows;
     fsdp->windows = window;
     *out = window;
     return TESS_OK;
 no_data:
-    tess_mem_free(fsdp->mem, window->staging);
+    tess_fsdp_free(fsdp, window->staging);
 no_staging:
     tess_mem_free(fsdp->mem, window);
     return status;
@@ -57,7 +55,7 @@ void tess_fsdp_windows_free(tess_fsdp *fsdp)
         tess_fsdp_window *window = fsdp->windows;
         fsdp->windows = window->next;
         tess_fsdp_window_free(fsdp, window->data);
-        tess_mem_free(fsdp->mem, window->staging);
+        tess_fsdp_free(fsdp, window->staging);
         tess_mem_free(fsdp->mem, window);
     }
 }

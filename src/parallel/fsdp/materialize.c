@@ -52,6 +52,7 @@ static tess_status agree_on_layout(const tess_fsdp *fsdp)
 
 static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 {
+    float *master = unit->fsdp->device != NULL ? tess_fsdp_mirror_master(unit) : unit->master;
     tess_fsdp_master_fetch(unit, TESS_PAGE_OVERWRITE);
     TESS_TRY(tess_fsdp_master_wait(unit));
     for (int i = 0; i < unit->n_params; i++) {
@@ -59,8 +60,8 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
         if (p->narrow)
             TESS_TRY_CTX(tess_fsdp_codes_fill(unit, p, fill, context), "materialize: parameter '%s'", p->name);
         else if (p->held.size[0] * p->row > 0)
-            TESS_TRY_CTX(fill(context, p->name, &p->held, unit->master + p->master_offset),
-                         "materialize: parameter '%s'", p->name);
+            TESS_TRY_CTX(fill(context, p->name, &p->held, master + p->master_offset), "materialize: parameter '%s'",
+                         p->name);
     }
     tess_fsdp_master_release(unit);
     return TESS_OK;
@@ -68,6 +69,8 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
 
 static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *context)
 {
+    if (fsdp->device != NULL)
+        TESS_TRY(tess_fsdp_mirror_open(fsdp));
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
         bool found, gradient_found;
@@ -77,8 +80,21 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
         if (fsdp->replicated)
             TESS_TRY(tess_fsdp_persist_alloc(unit, TESS_POOL_GRADS, "gradient", -1, unit->gradient_elements,
                                              &unit->gradient, &gradient_found));
+        if (fsdp->device != NULL)
+            TESS_TRY(tess_fsdp_mirror_unit(unit, &found));
         if (!found)
             TESS_TRY(fill_unit(unit, fill, context));
+    }
+    return tess_fsdp_upload(fsdp);
+}
+
+static tess_status show_masters(tess_fsdp *fsdp)
+{
+    for (int u = 0; u < fsdp->n_units; u++) {
+        tess_unit *unit = fsdp->units[u];
+        TESS_TRY_CTX(tess_fsdp_show(fsdp, fsdp->shard_team, unit->master, unit->master_elements, "master weights"),
+                     "unit '%s'", unit->name);
+        unit->master_shown = true;
     }
     return TESS_OK;
 }
@@ -86,8 +102,12 @@ static tess_status alloc_and_fill(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
 /* Back to where it can be tried again. */
 static void release(tess_fsdp *fsdp)
 {
+    tess_fsdp_mirror_close(fsdp);
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
+        if (unit->master_shown)
+            tess_fsdp_hide(fsdp, fsdp->shard_team, unit->master);
+        unit->master_shown = false;
         tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, unit->master_elements, unit->master);
         tess_fsdp_persist_free(unit, TESS_POOL_GRADS, unit->gradient_elements, unit->gradient);
         tess_fsdp_codes_free(unit);
@@ -102,6 +122,8 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     TESS_TRY(agree_on_layout(fsdp));
     fsdp->pager = tess_mem_pager(fsdp->mem);
     tess_status status = tess_team_agree(fsdp->model_team, alloc_and_fill(fsdp, fill, context));
+    if (status == TESS_OK)
+        status = show_masters(fsdp);
     if (status == TESS_OK)
         status = tess_fsdp_stamps_alloc(fsdp);
     if (status != TESS_OK) {

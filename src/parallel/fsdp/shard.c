@@ -6,7 +6,7 @@ int tess_fsdp_shards(const tess_fsdp *fsdp)
     return fsdp->n_params;
 }
 
-tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
+tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shard *shard)
 {
     TESS_CHECK(index >= 0 && index < fsdp->n_params, TESS_E_INVALID, "fsdp: shard %d of %d", index, fsdp->n_params);
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: shard %d before materialize", index);
@@ -29,6 +29,20 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
         shard->copy = (char *)unit->slot->data + p->full_at + before_own * tess_fsdp_row_bytes(fsdp, p);
         shard->copy_box = p->own;
     }
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
+{
+    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, shard));
+    if (fsdp->device == NULL)
+        return TESS_OK;
+    TESS_TRY(tess_fsdp_mirror_refresh(fsdp));
+    const tess_unit *unit = fsdp->params[index].unit;
+    const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
+    shard->master = tess_fsdp_mirror_master(unit) + p->master_offset;
+    if (shard->grad != NULL && fsdp->gradients_seen)
+        shard->grad = unit->gradient_copy + p->gradient_offset;
     return TESS_OK;
 }
 
@@ -64,7 +78,7 @@ tess_status tess_fsdp_spans(tess_fsdp *fsdp, const tess_span **spans)
                                       (void **)&fsdp->spans));
     for (int i = 0; i < fsdp->n_params; i++) {
         tess_shard shard;
-        TESS_TRY(tess_fsdp_shard(fsdp, i, &shard));
+        TESS_TRY(tess_fsdp_shard_in_place(fsdp, i, &shard));
         int64_t row = tess_shard_row(&shard);
         tess_span *span = &fsdp->spans[i];
         *span = tess_fsdp_span(&shard);
@@ -87,12 +101,11 @@ tess_status tess_fsdp_optimizer_create(tess_fsdp *fsdp, const tess_optimizer_opt
     *optimizer = NULL;
     TESS_TRY(tess_fsdp_spans(fsdp, &spans));
     TESS_TRY(tess_fsdp_stream(fsdp, &stream));
-    optim_place place = {.is_private = fsdp->is_private};
+    optim_place place = {.is_private = fsdp->is_private, .stream = stream};
     TESS_TRY(tess_fsdp_exchange_matrices(fsdp, options, &place.exchange));
     TESS_TRY(tess_optimizer_create_at(fsdp->mem, spans, fsdp->n_params, options, &place, optimizer));
-    tess_optimizer_set_stream(*optimizer, stream);
     tess_optimizer_set_owner(*optimizer, fsdp);
-    return TESS_OK;
+    return tess_fsdp_mirror_optimizer(fsdp, *optimizer);
 }
 
 tess_status tess_fsdp_optimizer_step(tess_fsdp *fsdp, tess_optimizer *optimizer, int64_t step, float lr,

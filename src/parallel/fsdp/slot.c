@@ -17,12 +17,14 @@
  *
  * That holds on one host. Every host has a gathered copy of its own, and the optimizer writes the rows of its host's
  * ranks there and no others: where the shard team spans hosts an update makes slots stale, and the next use gathers
- * them anew, with the same bits. So it is with units that are gathered as fp8 codes. */
+ * them anew, with the same bits. So it is with units that are gathered as fp8 codes, and on a device, where every rank
+ * has copies of its own; there a slot is safe as soon as nobody holds it, because what rewrites it comes after its
+ * readers in the order of the stream. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 static bool is_safe(const tess_fsdp *fsdp, const tess_fsdp_slot *slot)
 {
-    return fsdp->n_shards == 1 || slot->released < fsdp->n_proven || slot->released == 0;
+    return fsdp->n_shards == 1 || fsdp->device != NULL || slot->released < fsdp->n_proven || slot->released == 0;
 }
 
 tess_status tess_fsdp_slot_wait(tess_fsdp *fsdp, tess_fsdp_slot *slot)
@@ -170,11 +172,18 @@ void tess_fsdp_slots_stale(tess_fsdp *fsdp)
         slot->valid = slot->updating = false;
 }
 
+tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp)
+{
+    for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
+        TESS_TRY(tess_fsdp_slot_wait(fsdp, slot));
+    return TESS_OK;
+}
+
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 {
     codes_stale(fsdp);
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
-        slot->updating = slot->valid && !fsdp->spans_hosts && !slot->unit->fp8;
+        slot->updating = slot->valid && !fsdp->splits_copies && !slot->unit->fp8;
         slot->valid = false;
         if (slot->updating)
             TESS_TRY(make_safe(fsdp, slot));
@@ -185,7 +194,7 @@ tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 /* The other ranks have written their rows when they come to the barrier. */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp)
 {
-    if (fsdp->slots != NULL && fsdp->n_shards > 1 && !fsdp->spans_hosts)
+    if (fsdp->slots != NULL && fsdp->n_shards > 1 && !fsdp->splits_copies)
         TESS_TRY(meet(fsdp));
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
         slot->valid = slot->updating;

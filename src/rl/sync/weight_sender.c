@@ -1,6 +1,7 @@
 /* The trainers' end: units are gathered in forward order, and leave in buckets. */
 #include <string.h>
 
+#include "base/mem/make_room.h"
 #include "rl/sync/weight_sync_impl.h"
 #include "tessera/comm.h"
 
@@ -15,6 +16,8 @@ struct tess_weight_sender {
     int64_t n_sent;                       /* transfers */
     const void **w;                       /* of the unit at hand */
     uint64_t *digests;                    /* (n_units) */
+    char *seen;                           /* (seen_room) of the unit, from a device; NULL: the host has it */
+    size_t seen_room;
 };
 
 /* ---- Buckets ---- */
@@ -53,13 +56,33 @@ static tess_status put(tess_weight_sender *s, size_t at, const char *bytes, size
 }
 
 /* ---- Units ---- */
+/* The unit's parameters, where the host may read them. */
+static tess_status see_unit(tess_weight_sender *s, int unit, int first, int n)
+{
+    const tess_compute *c = &s->engine->compute;
+    size_t bytes = 0;
+    for (int i = 0; i < n; i++) {
+        s->w[i] = tess_block_unit_param(&s->engine->units[unit], i);
+        bytes += s->layout.size[first + i];
+    }
+    if (!c->resident)
+        return TESS_OK;
+    TESS_TRY(tess_mem_reserve(s->engine->mem, TESS_POOL_COMM, bytes, 1, "a unit's weights", &s->seen_room, &s->seen));
+    char *to = s->seen;
+    for (int i = 0; i < n; i++) {
+        TESS_TRY(tess_fetch(c->stream, to, s->w[i], s->layout.size[first + i]));
+        s->w[i] = to;
+        to += s->layout.size[first + i];
+    }
+    return TESS_OK;
+}
+
 static tess_status put_unit(tess_weight_sender *s, int unit, bool frozen)
 {
     int first, n;
     const tess_model *model = s->engine->model;
     tess_model_unit_params(model, unit, &first, &n);
-    for (int i = 0; i < n; i++)
-        s->w[i] = tess_block_unit_param(&s->engine->units[unit], i);
+    TESS_TRY(see_unit(s, unit, first, n));
     if (!frozen)
         s->digests[unit] = weight_layout_digest(&s->layout, unit, s->w);
     for (int i = 0; i < n; i++)
@@ -161,6 +184,7 @@ void tess_weight_sender_destroy(tess_weight_sender **handle)
         tess_mem_free(mem, s->works[slot]);
         tess_mem_free(mem, s->buckets[slot]);
     }
+    tess_mem_free(mem, s->seen);
     tess_mem_free(mem, s->digests);
     tess_mem_free(mem, s->w);
     tess_mem_free(mem, s->mine);

@@ -35,12 +35,12 @@ void tess_numbers_destroy(tess_numbers **numbers);
 tess_batch_source tess_numbers_record(tess_numbers *numbers, const tess_batch_source *source);
 
 /* For the engine's hooks: after a unit's parameters were gathered; before its gradients are reduced. */
-void tess_numbers_see_params(tess_numbers *numbers, int unit);
-void tess_numbers_see_gradients(tess_numbers *numbers, int unit);
+tess_status tess_numbers_see_params(tess_numbers *numbers, int unit);
+tess_status tess_numbers_see_gradients(tess_numbers *numbers, int unit);
 /* Begin a run over the step's micro-batches; begin this rank's micro-batch `local`, or its part `part` where several
  * ranks compute it one after the other; begin one of its passes. */
 void tess_numbers_run_begin(tess_numbers *numbers);
-void tess_numbers_micro_begin(tess_numbers *numbers, int64_t local, int part);
+tess_status tess_numbers_micro_begin(tess_numbers *numbers, int64_t local, int part);
 void tess_numbers_pass_begin(tess_numbers *numbers, int pass);
 
 /* Called between a step's gradients and its update. Sets the report's z-scores, `skipped` and `note`. `own` is this

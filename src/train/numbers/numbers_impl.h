@@ -61,9 +61,9 @@ struct tess_numbers {
 void tess_numbers_blame(const tess_numbers *numbers, int rank);
 
 /* drill.c: the points where the injector may spoil a number (fault.spec). */
-void tess_numbers_drill_weights(tess_numbers *numbers);
-void tess_numbers_drill_gradients(tess_numbers *numbers, int unit);
-void tess_numbers_drill_state(tess_numbers *numbers);
+tess_status tess_numbers_drill_weights(tess_numbers *numbers);
+tess_status tess_numbers_drill_gradients(tess_numbers *numbers, int unit);
+tess_status tess_numbers_drill_state(tess_numbers *numbers);
 
 /* watch.c */
 void tess_numbers_watch(tess_numbers *numbers); /* turns the executor's watch on or off, as checks and drills need */

@@ -267,7 +267,7 @@ tess_status tess_numbers_compare_for_save(tess_numbers *n)
 
 tess_status tess_numbers_compare_at_times(tess_numbers *n)
 {
-    tess_numbers_drill_state(n);
+    TESS_TRY(tess_numbers_drill_state(n));
     int64_t interval = n->engine->config->numbers.replica_check_interval;
     return interval > 0 && (n->engine->step + 1) % interval == 0 ? tess_numbers_compare(n) : TESS_OK;
 }

@@ -67,22 +67,45 @@ static bool is_primary(const tess_shard *shard, int64_t row)
     return row >= shard->primary.begin[0] && row < shard->primary.begin[0] + shard->primary.size[0];
 }
 
-/* Sees this rank's part of a parameter or its gradient. Returns whether it has the first bad value, whose place is then
- * in the whole. */
-static bool see_part(tess_numbers *n, int unit, const char *what, const tess_param *p, void *data, tess_dtype dtype)
+/* Memory of hooks as the host sees it, which may change it. */
+static tess_status see_whole(tess_numbers *n, int unit, const char *what, const tess_param *p, void *data,
+                             tess_dtype dtype)
+{
+    tess_engine *e = n->engine;
+    size_t bytes = (size_t)tess_shape_count(&p->shape) * tess_dtype_size(dtype);
+    void *room = NULL;
+    const void *seen;
+    if (e->compute.resident)
+        TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, bytes, "what the checks see", &room));
+    tess_status status = room != NULL ? tess_view(e->compute.stream, data, bytes, room, &seen) : TESS_OK;
+    if (status == TESS_OK)
+        see(n, unit, what, p->name, room != NULL ? room : data, dtype, 0, tess_shape_rows(&p->shape),
+            tess_shape_row_count(&p->shape));
+    if (status == TESS_OK && room != NULL)
+        status = tess_upload(e->compute.stream, data, room, bytes);
+    tess_mem_free(e->mem, room);
+    return status;
+}
+
+/* Sees this rank's part of a parameter or its gradient. *first: it has the first bad value, whose place is then in the
+ * whole. */
+static tess_status see_part(tess_numbers *n, int unit, const char *what, const tess_param *p, void *data,
+                            tess_dtype dtype, bool *first)
 {
     const tess_coordinates *at = &n->engine->at;
     bool was_well = n->first.stage == TESS_BAD_NONE;
     int64_t begin, size;
-    see(n, unit, what, p->name, data, dtype, 0, tess_shape_rows(&p->shape), tess_shape_row_count(&p->shape));
+    *first = false;
+    TESS_TRY(see_whole(n, unit, what, p, data, dtype));
     if (!was_well || n->first.stage == TESS_BAD_NONE)
-        return false;
+        return TESS_OK;
     tess_cut_range((tess_cut){p->slice.whole.dim[p->slice.dim], p->slice.unit}, at->n_tp, at->tp, &begin, &size);
     *(p->slice.dim == 0 ? &n->first.row : &n->first.column) += begin;
-    return true;
+    *first = true;
+    return TESS_OK;
 }
 
-void tess_numbers_see_params(tess_numbers *n, int unit)
+tess_status tess_numbers_see_params(tess_numbers *n, int unit)
 {
     tess_engine *e = n->engine;
     int first, count;
@@ -92,22 +115,25 @@ void tess_numbers_see_params(tess_numbers *n, int unit)
         tess_shard shard;
         if (tess_engine_is_coded(e, i)) /* its master weights are looked at */
             continue;
-        if (see_part(n, unit, "parameter", p, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp)) &&
-            tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
+        bool is_first;
+        TESS_TRY(see_part(n, unit, "parameter", p, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp), &is_first));
+        if (is_first && tess_fsdp_shard(e->fsdp, i, &shard) == TESS_OK)
             n->first.owner = is_primary(&shard, n->first.row);
     }
+    return TESS_OK;
 }
 
-void tess_numbers_see_gradients(tess_numbers *n, int unit)
+tess_status tess_numbers_see_gradients(tess_numbers *n, int unit)
 {
     tess_engine *e = n->engine;
     int first, count;
-    tess_numbers_drill_gradients(n, unit);
+    TESS_TRY(tess_numbers_drill_gradients(n, unit));
     tess_model_unit_params(e->model, unit, &first, &count);
     for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
-        const tess_param *p = tess_model_param(e->model, i);
-        see_part(n, unit, "gradient", p, e->dw[i], TESS_F32);
+        bool is_first;
+        TESS_TRY(see_part(n, unit, "gradient", tess_model_param(e->model, i), e->dw[i], TESS_F32, &is_first));
     }
+    return TESS_OK;
 }
 
 /* Reports a place in the whole parameter. */
@@ -165,6 +191,7 @@ tess_status tess_bad_sums(tess_numbers *n, tess_bad_number *bad)
 {
     tess_shard shard;
     look_at_addends(n, bad);
+    TESS_TRY(tess_fsdp_see_gradients(n->engine->fsdp));
     for (int i = 0; i < tess_fsdp_shards(n->engine->fsdp); i++) {
         TESS_TRY(tess_fsdp_shard(n->engine->fsdp, i, &shard));
         if (shard.grad != NULL)
@@ -184,13 +211,12 @@ void tess_numbers_pass_begin(tess_numbers *n, int pass)
     n->pass = pass;
 }
 
-void tess_numbers_micro_begin(tess_numbers *n, int64_t local, int part)
+tess_status tess_numbers_micro_begin(tess_numbers *n, int64_t local, int part)
 {
     bool first = n->local < 0; /* of the run */
     n->local = local;
     n->order = (int64_t)part << 32;
-    if (first)
-        tess_numbers_drill_weights(n);
+    return first ? tess_numbers_drill_weights(n) : TESS_OK;
 }
 
 tess_status tess_numbers_gather(const tess_engine *e, const char *label, const void *own, size_t bytes, void **all)

@@ -166,6 +166,7 @@ static tess_status run_rank(verify_run *run, tess_trainer *t)
         TESS_TRY(tess_trainer_next_step(t, &source));
         TESS_TRY(tess_engine_step(e, &source, &report));
         TESS_CHECK(!report.stop, TESS_E_INTERRUPTED, "interrupted after step %lld", (long long)e->step);
+        TESS_TRY(tess_fsdp_see_gradients(e->fsdp));
         for (int k = 0; k < run->n_tensors; k++) {
             tess_shard shard;
             TESS_TRY(tess_engine_shard(e, k, &shard));

@@ -1,0 +1,255 @@
+/* The host's copy of weights and moments that lie in the memory of a device. It is what the host reads and writes
+ * (first weights, checkpoints, exports, checks), and what outlives the process.
+ *
+ * Where named memory outlives the process (base/mem/named.h) there are two generations, of steps with even and with odd
+ * numbers: while one is copied, beside the next step's forward and backward, the other is whole. The next update waits
+ * for the copy on the device, the host nowhere but where it reads. Else there is one, copied when the host asks for it.
+ * Finished gradients are copied for the checks that look at them. */
+#include <stdio.h>
+
+#include "base/mem/named.h"
+#include "device/device.h"
+#include "parallel/fsdp/fsdp_impl.h"
+
+enum { GENERATIONS = 2 };
+
+/* Memory of the device, and its copies. */
+typedef struct mirrored {
+    tess_pool pool;
+    void *device;
+    size_t bytes;
+    void *copy[GENERATIONS];
+} mirrored;
+
+struct tess_fsdp_mirror {
+    tess_stream *stream; /* copies to the host run beside fsdp's stream */
+    tess_event *changed; /* the device's memory is as it is to be copied */
+    tess_event *copied;
+    mirrored *blocks; /* (n_units + 1): master weights; the optimizer's state */
+    int n_generations, now;
+    bool fresh;     /* generation `now` is as the device's memory, or will be: */
+    bool under_way; /* the copy */
+    tess_optimizer *optimizer;
+};
+
+/* ---- Memory ---- */
+static bool outlives(const tess_fsdp *fsdp)
+{
+    return tess_mem_has_store(fsdp->mem) && !fsdp->is_private;
+}
+
+tess_status tess_fsdp_mirror_open(tess_fsdp *fsdp)
+{
+    tess_fsdp_mirror *m;
+    TESS_TRY(tess_mem_alloc(fsdp->mem, TESS_POOL_MISC, sizeof(*m), "copies on the host", (void **)&m));
+    *m = (tess_fsdp_mirror){.n_generations = outlives(fsdp) ? GENERATIONS : 1, .fresh = true};
+    fsdp->mirror = m;
+    TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_MISC, (size_t)fsdp->n_units + 1, sizeof(*m->blocks),
+                                  "copies on the host", (void **)&m->blocks));
+    for (int i = 0; i <= fsdp->n_units; i++)
+        m->blocks[i] = (mirrored){.device = NULL};
+    TESS_TRY(tess_device_stream(fsdp->device, 1, NULL, &m->stream));
+    TESS_TRY(tess_event_create(fsdp->device, &m->changed));
+    return tess_event_create(fsdp->device, &m->copied);
+}
+
+static void free_block(const tess_fsdp *fsdp, const mirrored *b)
+{
+    for (int g = 0; g < fsdp->mirror->n_generations; g++)
+        if (!outlives(fsdp)) {
+            tess_device_free_pinned(fsdp->device, b->copy[g]);
+        } else if (b->copy[g] != NULL) {
+            tess_device_unpin(fsdp->device, b->copy[g]);
+            tess_mem_free_named(fsdp->mem, b->pool, b->bytes, b->copy[g]);
+        }
+}
+
+void tess_fsdp_mirror_close(tess_fsdp *fsdp)
+{
+    tess_fsdp_mirror *m = fsdp->mirror;
+    if (m == NULL)
+        return;
+    tess_stream_destroy(&m->stream); /* first: it may still copy */
+    for (int i = 0; m->blocks != NULL && i <= fsdp->n_units; i++)
+        free_block(fsdp, &m->blocks[i]);
+    for (int u = 0; u < fsdp->n_units; u++)
+        tess_device_free_pinned(fsdp->device, fsdp->units[u]->gradient_copy);
+    tess_event_destroy(&m->changed);
+    tess_event_destroy(&m->copied);
+    tess_mem_free(fsdp->mem, m->blocks);
+    tess_mem_free(fsdp->mem, m);
+    fsdp->mirror = NULL;
+}
+
+static tess_status alloc_generation(const tess_fsdp *fsdp, mirrored *b, int g, const char *what, bool *found)
+{
+    char name[128];
+    *found = false;
+    if (!outlives(fsdp))
+        return tess_device_alloc_pinned(fsdp->device, b->pool, b->bytes, what, &b->copy[g]);
+    snprintf(name, sizeof(name), "%s, copy %d", what, g);
+    TESS_TRY(tess_mem_alloc_named(fsdp->mem, b->pool, name, b->bytes, &b->copy[g], found));
+    if (tess_device_pin(fsdp->device, b->copy[g], b->bytes) != TESS_OK)
+        tess_error_clear(); /* a limit of locked memory, say: copies are slower, and the step waits for them */
+    return TESS_OK;
+}
+
+/* *found: an earlier process has left it. */
+static tess_status add_block(const tess_fsdp *fsdp, int index, const mirrored *block, const char *what, bool *found)
+{
+    mirrored *b = &fsdp->mirror->blocks[index];
+    *b = *block;
+    *found = true;
+    for (int g = 0; g < fsdp->mirror->n_generations; g++) {
+        bool here;
+        TESS_TRY(alloc_generation(fsdp, b, g, what, &here));
+        *found = *found && here;
+    }
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_mirror_unit(const tess_unit *unit, bool *found)
+{
+    char what[112];
+    const mirrored block = {TESS_POOL_PARAMS, unit->master, unit->master_elements * sizeof(float), {NULL}};
+    snprintf(what, sizeof(what), "weights of %s", unit->name);
+    return add_block(unit->fsdp, unit->index, &block, what, found);
+}
+
+tess_status tess_fsdp_mirror_optimizer(tess_fsdp *fsdp, tess_optimizer *optimizer)
+{
+    tess_fsdp_mirror *m = fsdp->mirror;
+    bool found;
+    mirrored block = {.pool = TESS_POOL_OPTIMIZER};
+    if (m == NULL)
+        return TESS_OK;
+    block.device = tess_optimizer_memory(optimizer, &block.bytes);
+    TESS_TRY(add_block(fsdp, fsdp->n_units, &block, "moments", &found));
+    m->optimizer = optimizer;
+    tess_optimizer_show(optimizer, m->blocks[fsdp->n_units].copy[m->now]);
+    return TESS_OK;
+}
+
+float *tess_fsdp_mirror_master(const tess_unit *unit)
+{
+    const tess_fsdp_mirror *m = unit->fsdp->mirror;
+    return m->blocks[unit->index].copy[m->now];
+}
+
+/* ---- Copies ---- */
+static void turn_to(tess_fsdp *fsdp, int generation)
+{
+    tess_fsdp_mirror *m = fsdp->mirror;
+    m->now = generation;
+    if (m->optimizer != NULL)
+        tess_optimizer_show(m->optimizer, m->blocks[fsdp->n_units].copy[generation]);
+}
+
+/* To generation `now`. */
+static tess_status begin_copy(tess_fsdp *fsdp)
+{
+    tess_fsdp_mirror *m = fsdp->mirror;
+    TESS_TRY(tess_event_record(m->changed, fsdp->stream));
+    TESS_TRY(tess_event_wait(m->changed, m->stream));
+    for (int i = 0; i <= fsdp->n_units; i++)
+        TESS_TRY(tess_stream_copy(m->stream, m->blocks[i].copy[m->now], m->blocks[i].device, m->blocks[i].bytes));
+    TESS_TRY(tess_event_record(m->copied, m->stream));
+    m->under_way = m->fresh = true;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_kept(tess_fsdp *fsdp)
+{
+    tess_fsdp_mirror *m = fsdp->mirror;
+    if (m == NULL || !m->under_way)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_event_synchronize(m->copied), "copy weights and moments to the host");
+    m->under_way = false;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_mirror_refresh(tess_fsdp *fsdp)
+{
+    if (fsdp->mirror == NULL)
+        return TESS_OK;
+    if (!fsdp->mirror->fresh)
+        TESS_TRY(begin_copy(fsdp));
+    return tess_fsdp_kept(fsdp);
+}
+
+tess_status tess_fsdp_mirror_outdate(tess_fsdp *fsdp)
+{
+    tess_fsdp_mirror *m = fsdp->mirror;
+    if (m == NULL)
+        return TESS_OK;
+    m->fresh = false;
+    return tess_event_wait(m->copied, fsdp->stream);
+}
+
+tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step)
+{
+    tess_fsdp_mirror *m = fsdp->mirror;
+    if (m == NULL || m->n_generations == 1)
+        return TESS_OK;
+    TESS_TRY(tess_fsdp_kept(fsdp));
+    turn_to(fsdp, (int)(step % GENERATIONS));
+    return begin_copy(fsdp);
+}
+
+tess_status tess_fsdp_upload(tess_fsdp *fsdp)
+{
+    const tess_fsdp_mirror *m = fsdp->mirror;
+    if (m == NULL)
+        return TESS_OK;
+    for (int i = 0; i <= fsdp->n_units; i++)
+        TESS_TRY(tess_stream_copy(fsdp->stream, m->blocks[i].device, m->blocks[i].copy[m->now], m->blocks[i].bytes));
+    return tess_stream_synchronize(fsdp->stream);
+}
+
+tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step)
+{
+    if (fsdp->mirror == NULL)
+        return TESS_OK;
+    turn_to(fsdp, (int)(step % GENERATIONS));
+    fsdp->mirror->fresh = true;
+    TESS_TRY_CTX(tess_fsdp_upload(fsdp), "weights and moments of step %lld", (long long)step);
+    return tess_fsdp_params_changed(fsdp);
+}
+
+/* ---- Gradients ---- */
+static float *gradient_of(const tess_unit *unit, size_t *bytes)
+{
+    *bytes = unit->gradient_elements * sizeof(float);
+    return unit->fsdp->replicated ? unit->gradient : unit->total;
+}
+
+tess_status tess_fsdp_see_gradients(tess_fsdp *fsdp)
+{
+    size_t bytes;
+    if (fsdp->mirror == NULL || !fsdp->gradients_ready || fsdp->gradients_seen)
+        return TESS_OK;
+    for (int u = 0; u < fsdp->n_units; u++) {
+        tess_unit *unit = fsdp->units[u];
+        const float *gradient = gradient_of(unit, &bytes);
+        if (gradient == NULL)
+            continue;
+        if (unit->gradient_copy == NULL)
+            TESS_TRY(tess_device_alloc_pinned(fsdp->device, TESS_POOL_GRADS, bytes, "gradients for a check",
+                                              (void **)&unit->gradient_copy));
+        TESS_TRY(tess_stream_copy(fsdp->stream, unit->gradient_copy, gradient, bytes));
+    }
+    TESS_TRY(tess_stream_synchronize(fsdp->stream));
+    fsdp->gradients_seen = true;
+    return TESS_OK;
+}
+
+tess_status tess_fsdp_upload_gradients(tess_fsdp *fsdp)
+{
+    size_t bytes;
+    for (int u = 0; u < fsdp->n_units && fsdp->gradients_seen; u++) {
+        float *gradient = gradient_of(fsdp->units[u], &bytes);
+        if (gradient != NULL)
+            TESS_TRY(tess_stream_copy(fsdp->stream, gradient, fsdp->units[u]->gradient_copy, bytes));
+    }
+    return fsdp->gradients_seen ? tess_stream_synchronize(fsdp->stream) : TESS_OK;
+}

@@ -1,0 +1,16 @@
+/* Whose memory has weights, gradients and moments (job.shards): the host's, or that of the device that computes. */
+#ifndef TESS_TRAIN_SHARDS_H
+#define TESS_TRAIN_SHARDS_H
+
+#include "train/engine.h"
+
+/* Sets engine->compute.resident, the same on all ranks, and engine->shards_note. The model and the device are there. A
+ * second engine has its shards on the host. Collective. TESS_E_INVALID, TESS_E_UNSUPPORTED: job.shards=device asks for
+ * what does not work; the message names the key and what to set. */
+tess_status tess_shards_choose(tess_engine *engine);
+
+/* Whether a run of this configuration is expected to have its shards on a device, before there is one: where the
+ * configuration or the environment asks for it, or for a GPU that can. */
+bool tess_shards_expected(const tess_config *config);
+
+#endif
