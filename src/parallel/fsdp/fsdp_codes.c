@@ -49,9 +49,10 @@ tess_status tess_fsdp_codes_refresh(tess_unit *unit)
 {
     for (int i = 0; i < unit->n_params && !unit->codes_fresh; i++) {
         const tess_fsdp_param *p = &unit->params[i];
+        if (p->narrow || p->own.size[0] * p->row == 0)
+            continue;
         const float *own = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
-        if (!p->narrow)
-            TESS_TRY(tess_fsdp_convert_rows(unit->fsdp, p, own, p->own.size[0], unit->codes + p->codes_at));
+        TESS_TRY(tess_fsdp_convert_rows(unit->fsdp, p, own, p->own.size[0], unit->codes + p->codes_at));
     }
     unit->codes_fresh = true;
     return TESS_OK;
@@ -86,5 +87,5 @@ const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)
 {
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
-    return p->narrow ? unit->codes + p->codes_at : NULL;
+    return p->narrow && unit->codes != NULL ? unit->codes + p->codes_at : NULL;
 }

@@ -26,7 +26,8 @@ void tess_fsdp_set_private(tess_fsdp *fsdp);
  * once offload is set. */
 bool tess_fsdp_reads_masters(const tess_fsdp *fsdp);
 
-/* The elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype; NULL: it is none. */
+/* The elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype; NULL: it is none, or
+ * this rank has none of its unit. */
 const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
 
 /* Bits 1 << tess_pool: which of TESS_POOL_PARAMS, GRADS and OPTIMIZER the memory of this rank has on disk
