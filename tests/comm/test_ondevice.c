@@ -139,7 +139,7 @@ static void gathered_pieces_have_the_bits_of_the_host(void)
     for (int window = 0; window < 2; window++) {
         check_gather_pieces(&r, window, TESS_BF16, 1);
         check_gather_pieces(&r, window, TESS_F16, 3);
-        check_gather_pieces(&r, window, TESS_F32, 2000);
+        check_gather_pieces(&r, window, TESS_F32, 400);
     }
     leave(&r);
 }
@@ -190,7 +190,7 @@ static void summed_pieces_have_the_bits_of_the_host(void)
     for (int window = 0; window < 2; window++)
         for (int accumulate = 0; accumulate < 2; accumulate++) {
             check_reduce_pieces(&r, window, accumulate, 1);
-            check_reduce_pieces(&r, window, accumulate, 2000);
+            check_reduce_pieces(&r, window, accumulate, 400);
         }
     leave(&r);
 }
@@ -202,7 +202,11 @@ static void leaf_steps_have_the_bits_of_the_host(void)
     rank r = join();
     layout l = make_layout(&r, 40);
     for (int window = 0; window < 2; window++) {
-        buffer full = take_floats(&r, l.full, 5, window), sums[SUMS]; /* its bits are two bfloat16 an element */
+        buffer full = take_floats(&r, l.full, 5, window), sums[SUMS];
+        uint16_t *halves = (uint16_t *)(void *)full.host; /* the higher one of a float32 is a bfloat16 */
+        for (size_t i = 0; i < l.full; i++)
+            halves[2 * i] = halves[2 * i + 1];
+        EXPECT_OK(tess_upload(r.stream, full.device, full.host, full.bytes));
         float *on_host[SUMS], *on_device[SUMS];
         tess_leaf_counter counters[2] = {{.memory = on_host, .n_memory = SUMS},
                                          {.memory = on_device, .n_memory = SUMS}};
@@ -233,7 +237,7 @@ static void leaf_steps_have_the_bits_of_the_host(void)
 static void sums_over_ranks_have_the_bits_of_the_host(void)
 {
     rank r = join();
-    for (size_t n = 1; n <= 50001; n += 50000)
+    for (size_t n = 1; n <= 12001; n += 12000)
         for (int window = 0; window < 2; window++) {
             buffer x = take_floats(&r, n, 6, window);
             shorten_rounds(&r);
@@ -251,7 +255,7 @@ static void sums_over_ranks_have_the_bits_of_the_host(void)
 /* ---- Many in flight, two teams, a block that both read ---- */
 static void operations_in_flight_keep_their_order(void)
 {
-    enum { ROUNDS = 20, N = 100 };
+    enum { ROUNDS = 6, N = 100 };
     rank r = join();
     layout l = make_layout(&r, 60);
     tess_team *again;
