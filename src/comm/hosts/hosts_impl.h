@@ -154,6 +154,7 @@ typedef struct hosts_message {
 typedef struct hosts_linked_work {
     size_t per_round;         /* elements of a block */
     uint64_t round, n;        /* under way, in all */
+    bool second;              /* the exchange of it that gathers what the first has summed */
     hosts_device_stage stage; /* that siblings are awaited in */
 } hosts_linked_work;
 

@@ -5,7 +5,7 @@
 #include "base/core/rng.h"
 #include "comm/device_windows.h"
 
-enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_LANDED, STEP_TAKE, STEP_TAKEN, STEP_LEAVE };
+enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_EXCHANGED, STEP_LANDED, STEP_TAKE, STEP_TAKEN, STEP_LEAVE };
 
 /* ---- The link ---- */
 /* While NCCL connects: peers may need this rank's messages for their meeting. */
@@ -177,15 +177,38 @@ static void moved(tess_work *work, tess_status status)
     work->device.moves = work->status == TESS_OK;
 }
 
-/* Sums need no sibling between their rounds: all are enqueued at once. */
-static tess_status exchange(tess_work *work)
+static tess_status begin(tess_work *work, bool second)
+{
+    linked_of(work)->second = second;
+    return hosts_linked_begin(work, linked_of(work)->round, second);
+}
+
+/* An exchange has settled: what follows it is enqueued. *more: that is another exchange. Rounds of sums that nobody
+ * gathers need no sibling between them. */
+static tess_status follow(tess_work *work, bool *more)
 {
     hosts_linked_work *l = linked_of(work);
-    if (hosts_linked_gathers(work))
-        return hosts_linked_exchange(work, l->round);
-    for (l->round = 0; l->round < l->n; l->round++)
-        TESS_TRY(hosts_linked_exchange(work, l->round));
-    return TESS_OK;
+    bool gathers = hosts_linked_gathers(work), first = !l->second;
+    *more = false;
+    if (!hosts_linked_sums(work) || !first)
+        return TESS_OK;
+    TESS_TRY(hosts_linked_finish(work, l->round));
+    *more = gathers || ++l->round < l->n;
+    return *more ? begin(work, gathers) : TESS_OK;
+}
+
+/* False: NCCL still connects, or waits for the peers' part. */
+static bool exchanged(tess_work *work)
+{
+    bool settled = false, more = true;
+    while (more && work->status == TESS_OK) {
+        work->status = tess_nccl_settled(hosts_of(work->team)->linked->link, &settled);
+        if (work->status != TESS_OK || !settled)
+            return work->status != TESS_OK;
+        tess_work_note(work, follow(work, &more));
+    }
+    moved(work, work->status);
+    return true;
 }
 
 /* The device has done what was enqueued. */
@@ -221,7 +244,11 @@ static bool advance(tess_work *work)
         case STEP_MOVE:
             if (!all_arrived(work))
                 return false;
-            moved(work, exchange(work));
+            work->status = begin(work, false);
+            break;
+        case STEP_EXCHANGED:
+            if (!exchanged(work))
+                return false;
             break;
         case STEP_LANDED:
             if (!has_moved(work))

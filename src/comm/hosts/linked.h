@@ -32,8 +32,10 @@ static inline hosts_linked_work *linked_of(const tess_work *work)
 /* ---- linked_kernels.c ---- */
 /* Chooses the elements of a round, so that the buffer holds them. */
 void hosts_linked_plan(const tess_work *work);
-/* Of a round: what is packed or added for others, the exchange, and sums of what has come. */
-tess_status hosts_linked_exchange(tess_work *work, uint64_t round);
+/* Of a round: packs or adds for others, and begins the exchange; `second`: of an all_reduce, the one that gathers. */
+tess_status hosts_linked_begin(tess_work *work, uint64_t round, bool second);
+/* Of a round of a sum, when the first exchange has settled: adds what comes. */
+tess_status hosts_linked_finish(tess_work *work, uint64_t round);
 /* Of a round of a gather, when all siblings' messages have landed. */
 tess_status hosts_linked_take(tess_work *work, uint64_t round);
 

@@ -97,7 +97,7 @@ static tess_status send_messages(tess_work *work)
     hosts_linked *l = hosts_of(work->team)->linked;
     int n = l->n_messages;
     l->n_messages = 0;
-    return tess_nccl_exchange(l->link, ondevice_of(work)->stream, l->messages, n);
+    return tess_nccl_begin(l->link, ondevice_of(work)->stream, l->messages, n);
 }
 
 static const tess_kernels *kernels_of(const tess_work *work)
@@ -276,20 +276,21 @@ static tess_status add_blocks(tess_work *work, uint64_t round)
     return TESS_OK;
 }
 
-tess_status hosts_linked_exchange(tess_work *work, uint64_t round)
+tess_status hosts_linked_begin(tess_work *work, uint64_t round, bool second)
 {
-    bool gathers = hosts_linked_gathers(work);
-    if (hosts_linked_sums(work)) {
+    if (hosts_linked_sums(work) && !second) {
         TESS_TRY(add_partials(work, round));
-        TESS_TRY(send_messages(work));
-        TESS_TRY(gathers ? finish_part(work, round) : finish_pieces(work, round));
-    } else {
-        TESS_TRY(pack(work, round));
+        return send_messages(work);
     }
-    if (!gathers)
-        return TESS_OK;
+    if (!second)
+        TESS_TRY(pack(work, round));
     TESS_TRY(add_blocks(work, round));
     return send_messages(work);
+}
+
+tess_status hosts_linked_finish(tess_work *work, uint64_t round)
+{
+    return hosts_linked_gathers(work) ? finish_part(work, round) : finish_pieces(work, round);
 }
 
 tess_status hosts_linked_take(tess_work *work, uint64_t round)

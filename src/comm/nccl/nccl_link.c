@@ -70,6 +70,15 @@ static tess_status look(const tess_nccl_link *link, double waited_s, const char 
     return TESS_OK;
 }
 
+static tess_status has_settled(tess_nccl_link *link, const char *what, bool *settled)
+{
+    int state = NCCL_SUCCESS;
+    TESS_TRY(check(link, link->nccl->state(link->communicator, &state), what));
+    TESS_TRY(check(link, state, what));
+    *settled = state == NCCL_SUCCESS;
+    return TESS_OK;
+}
+
 /* Until what was begun has ended. Most of it has at the first look. */
 static tess_status settle(tess_nccl_link *link, const char *what)
 {
@@ -77,10 +86,9 @@ static tess_status settle(tess_nccl_link *link, const char *what)
     static const struct timespec quick = {.tv_nsec = 20000}, slow = {.tv_nsec = 2000000};
     double begin_s = tess_os_now_s();
     for (int n = 0;; n++) {
-        int state = NCCL_SUCCESS;
-        TESS_TRY(check(link, link->nccl->state(link->communicator, &state), what));
-        TESS_TRY(check(link, state, what));
-        if (state == NCCL_SUCCESS)
+        bool settled = false;
+        TESS_TRY(has_settled(link, what, &settled));
+        if (settled)
             return TESS_OK;
         tess_status status = n < QUICK_LOOKS ? TESS_OK : look(link, tess_os_now_s() - begin_s, what);
         link->broken = status != TESS_OK;
@@ -137,31 +145,40 @@ static int enqueue(const tess_nccl_link *link, void *queue, const tess_nccl_mess
                     : link->nccl->recv(m->data, m->bytes, NCCL_BYTES, m->peer, link->communicator, queue);
 }
 
-tess_status tess_nccl_exchange(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n)
+static const char exchanges[] = "exchange messages";
+
+tess_status tess_nccl_begin(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n)
 {
-    static const char what[] = "exchange messages";
     void *queue;
     TESS_CHECK(!link->broken, TESS_E_INVALID, "team '%s': NCCL's link has failed before", link->seat.name);
     TESS_CHECK(tess_stream_device(stream) == link->device, TESS_E_INVALID,
                "team '%s': the stream belongs to another device than the link", link->seat.name);
     TESS_TRY(tess_cuda_stream_queue(stream, &queue));
-    TESS_TRY(check(link, link->nccl->group_start(), what));
+    TESS_TRY(check(link, link->nccl->group_start(), exchanges));
     int error = NCCL_SUCCESS;
     for (int i = 0; i < n && (error == NCCL_SUCCESS || error == NCCL_IN_PROGRESS); i++)
         if (messages[i].bytes > 0)
             error = enqueue(link, queue, &messages[i]);
     int at_end = link->nccl->group_end(); /* also after an error: the group is the thread's */
-    TESS_TRY(check(link, error, what));
-    TESS_TRY(check(link, at_end, what));
-    return settle(link, what);
+    TESS_TRY(check(link, error, exchanges));
+    return check(link, at_end, exchanges);
+}
+
+tess_status tess_nccl_settled(tess_nccl_link *link, bool *settled)
+{
+    return has_settled(link, exchanges, settled);
+}
+
+tess_status tess_nccl_exchange(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n)
+{
+    TESS_TRY(tess_nccl_begin(link, stream, messages, n));
+    return settle(link, exchanges);
 }
 
 tess_status tess_nccl_link_check(tess_nccl_link *link)
 {
-    static const char what[] = "exchange messages on the GPU";
-    int state = NCCL_SUCCESS;
-    TESS_TRY(check(link, link->nccl->state(link->communicator, &state), what));
-    return check(link, state, what);
+    bool settled;
+    return has_settled(link, "exchange messages on the GPU", &settled);
 }
 
 void tess_nccl_link_destroy(tess_nccl_link **handle, bool orderly)

@@ -51,6 +51,11 @@ tess_status tess_nccl_link_create(tess_mem *mem, tess_device *device, const tess
  * write, until what is enqueued here has run. After an error the link only takes tess_nccl_link_destroy. */
 tess_status tess_nccl_exchange(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n);
 
+/* The same in two parts, for a caller that may not wait: begin, then ask until *settled. Nothing else is enqueued on
+ * the stream, and no exchange of the link begun, before that. */
+tess_status tess_nccl_begin(tess_nccl_link *link, tess_stream *stream, const tess_nccl_message *messages, int n);
+tess_status tess_nccl_settled(tess_nccl_link *link, bool *settled);
+
 /* Whether NCCL has met an error of what was enqueued: to be asked while the host waits for the stream. */
 tess_status tess_nccl_link_check(tess_nccl_link *link);
 

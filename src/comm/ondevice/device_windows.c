@@ -1,6 +1,4 @@
 /* Memory of a device that the ranks of a host read from each other. */
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/core/rng.h"
@@ -15,43 +13,25 @@ typedef struct shown {
 } shown;
 
 /* ---- The list ---- */
-static bool holds(const ondevice_window *w, const tess_team *team, const void *memory)
+static bool holds(const ondevice_window *w, const void *memory)
 {
     const uint8_t *at = memory;
-    return w->team == team && at >= w->memory && (at < w->memory + w->bytes || at == w->memory);
-}
-
-/* Not the runtime's lock: who makes other teams' works progress holds that. */
-static void lock(tess_runtime *rt)
-{
-    while (atomic_flag_test_and_set_explicit(&rt->device->windows_lock, memory_order_acquire))
-        sched_yield();
-}
-
-static void unlock(tess_runtime *rt)
-{
-    atomic_flag_clear_explicit(&rt->device->windows_lock, memory_order_release);
+    return at >= w->memory && (at < w->memory + w->bytes || at == w->memory);
 }
 
 const ondevice_window *ondevice_find(const tess_team *team, const void *memory)
 {
-    tess_runtime *rt = team->runtime;
-    lock(rt);
-    const ondevice_window *w = rt->device->windows;
-    while (w != NULL && (!w->is_read || !holds(w, team, memory)))
+    const ondevice_window *w = team->on_device != NULL ? team->on_device->windows : NULL;
+    while (w != NULL && (!w->is_read || !holds(w, memory)))
         w = w->next;
-    unlock(rt);
     return w;
 }
 
 static const ondevice_window *find_number(const tess_team *team, uint64_t number)
 {
-    tess_runtime *rt = team->runtime;
-    lock(rt);
-    const ondevice_window *w = rt->device->windows;
-    while (w->team != team || w->number != number)
+    const ondevice_window *w = team->on_device->windows;
+    while (w->number != number)
         w = w->next;
-    unlock(rt);
     return w;
 }
 
@@ -65,9 +45,8 @@ const uint8_t *ondevice_peer(const tess_work *work, int rank)
 
 /* ---- Showing ---- */
 /* Opens what the siblings show. The first failure ends it: what is open then is let go with the window. */
-static tess_status open_peers(ondevice_window *w, const shown *all)
+static tess_status open_peers(const tess_team *team, ondevice_window *w, const shown *all)
 {
-    const tess_team *team = w->team;
     int host = tess_team_host(team, team->rank);
     for (int r = 0; r < team->size; r++) {
         if (r == team->rank || tess_team_host(team, r) != host)
@@ -80,11 +59,21 @@ static tess_status open_peers(ondevice_window *w, const shown *all)
     return TESS_OK;
 }
 
-static void close_peers(ondevice_window *w)
+static void close_peers(const tess_team *team, ondevice_window *w)
 {
-    for (int r = 0; r < w->team->size; r++)
-        if (r != w->team->rank && w->peers[r] != NULL)
-            tess_peer_release(w->team->runtime->device->device, w->peers[r]);
+    for (int r = 0; r < team->size; r++)
+        if (r != team->rank && w->peers[r] != NULL)
+            tess_peer_release(team->runtime->device->device, w->peers[r]);
+}
+
+void ondevice_forget_windows(tess_team *team)
+{
+    while (team->on_device->windows != NULL) {
+        ondevice_window *w = team->on_device->windows;
+        team->on_device->windows = w->next;
+        close_peers(team, w);
+        tess_mem_free(team->runtime->mem, w);
+    }
 }
 
 static tess_status first_failure(const tess_team *team, const shown *all, const char *what)
@@ -100,25 +89,24 @@ static tess_status first_failure(const tess_team *team, const shown *all, const 
 }
 
 /* Users should know when their GPUs do not reach each other: everything works, slowly. */
-static void warn_once(tess_runtime *rt, const ondevice_window *w)
+static void warn_once(const tess_team *team, const ondevice_window *w)
 {
     char text[512];
-    if (w->number > 0 || w->team->local_index > 0)
+    if (w->number > 0 || team->local_index > 0)
         return;
     snprintf(text, sizeof(text),
-             "team '%s': collectives on memory of devices go through memory of the host, because %s", w->team->name,
+             "team '%s': collectives on memory of devices go through memory of the host, because %s", team->name,
              tess_error_message());
-    tess_runtime_warn(rt, text);
+    tess_runtime_warn(team->runtime, text);
 }
 
 /* The siblings open each other's memory; *is_read: all could. */
-static tess_status reach_siblings(ondevice_window *w, const shown *all, const void *site)
+static tess_status reach_siblings(tess_team *team, ondevice_window *w, const shown *all, const void *site)
 {
-    tess_team *team = w->team;
     bool shows = team->n_local == 1 || all[team->rank].is_shown != 0; /* else the error is that of showing */
-    int32_t mine = shows && open_peers(w, all) == TESS_OK, everybody[JOB_MAX_RANKS];
+    int32_t mine = shows && open_peers(team, w, all) == TESS_OK, everybody[JOB_MAX_RANKS];
     if (!mine)
-        warn_once(team->runtime, w);
+        warn_once(team, w);
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("reached"), site, &mine, everybody,
                                 sizeof(mine)));
     w->is_read = true;
@@ -146,17 +134,17 @@ static tess_status show(tess_team *team, tess_status status, void *memory, size_
         tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("device"), site, &mine, all, sizeof(mine)),
         window);
     TESS_GOTO(first_failure(team, all, what), window);
-    *w = (ondevice_window){.team = team, .memory = memory, .bytes = bytes, .owned = owned};
+    *w = (ondevice_window){.memory = memory, .bytes = bytes, .owned = owned};
     w->number = team->on_device->n_windows++;
-    TESS_GOTO(reach_siblings(w, all, site), opened);
-    lock(rt);
-    w->next = rt->device->windows;
-    rt->device->windows = w;
-    unlock(rt);
+    TESS_GOTO(reach_siblings(team, w, all, site), opened);
+    tess_team_lock(team);
+    w->next = team->on_device->windows;
+    team->on_device->windows = w;
+    tess_team_unlock(team);
     tess_mem_free(rt->mem, all);
     return tess_team_is_local(team) ? TESS_OK : tess_hosts_link(team);
 opened:
-    close_peers(w);
+    close_peers(team, w);
 window:
     tess_mem_free(rt->mem, w);
 none:
@@ -200,15 +188,14 @@ tess_status tess_device_window_show(tess_team *team, void *memory, size_t bytes,
 /* ---- Hiding ---- */
 static ondevice_window *take_out(tess_team *team, const void *memory)
 {
-    tess_runtime *rt = team->runtime;
-    lock(rt);
-    ondevice_window **at = &rt->device->windows;
-    while (*at != NULL && ((*at)->team != team || (*at)->memory != memory))
+    tess_team_lock(team);
+    ondevice_window **at = &team->on_device->windows;
+    while (*at != NULL && (*at)->memory != memory)
         at = &(*at)->next;
     ondevice_window *w = *at;
     if (w != NULL)
         *at = w->next;
-    unlock(rt);
+    tess_team_unlock(team);
     return w;
 }
 
@@ -216,14 +203,14 @@ static ondevice_window *take_out(tess_team *team, const void *memory)
  */
 static void hide(tess_team *team, void *memory, const void *site)
 {
-    if (memory == NULL || team == NULL || team->runtime->device == NULL)
+    if (memory == NULL || team == NULL || team->on_device == NULL)
         return;
     ondevice_window *w = take_out(team, memory);
     if (w == NULL)
         return;
     uint64_t tag = tess_hash_text("device");
     tess_status status = tess_team_exchange(team, TESS_TRACE_WINDOW_FREE, 0, tag, site, NULL, NULL, 0);
-    close_peers(w);
+    close_peers(team, w);
     if (status == TESS_OK)
         tess_team_exchange(team, TESS_TRACE_WINDOW_FREE, 0, tag + 1, site, NULL, NULL, 0);
     if (w->owned)

@@ -65,6 +65,7 @@ void tess_ondevice_end(tess_team *team)
         return;
     tess_device *device = team->runtime->device->device;
     tess_hosts_unlink(team, team->broken == TESS_OK);
+    ondevice_forget_windows(team);
     for (int i = 0; i <= CONTROL_IN_FLIGHT; i++)
         tess_event_destroy(&t->ready[i]);
     tess_event_destroy(&t->moved);

@@ -23,14 +23,11 @@
 #define TESS_COMM_ONDEVICE_ONDEVICE_H
 
 #include "comm/comm_impl.h"
-#include <stdatomic.h>
-
 #include "comm/device_windows.h"
 #include "comm/shm/meeting.h"
 
 typedef struct ondevice_window {
     struct ondevice_window *next;
-    tess_team *team;
     uint64_t number; /* of the team's windows: equal on all ranks */
     uint8_t *memory;
     size_t bytes;
@@ -41,9 +38,7 @@ typedef struct ondevice_window {
 
 struct comm_device {
     tess_device *device;
-    tess_stream *after; /* operations come after its work */
-    ondevice_window *windows;
-    atomic_flag windows_lock;
+    tess_stream *after;      /* operations come after its work */
     _Atomic int n_under_way; /* operations, of all teams */
 };
 
@@ -63,8 +58,9 @@ struct comm_device_team {
         const tess_leaf_step *steps;
         float **sums; /* that the steps name */
         int n_sums;
-    } given;            /* by the caller, while the work has the copies */
-    uint64_t n_windows; /* so far */
+    } given;                  /* by the caller, while the work has the copies */
+    ondevice_window *windows; /* under the team's lock */
+    uint64_t n_windows;       /* so far */
 };
 
 static inline struct comm_device_team *ondevice_of(const tess_work *work)
@@ -77,10 +73,13 @@ static inline tess_event *ondevice_ready(const tess_work *work)
     return ondevice_of(work)->ready[work->fp.sequence % (CONTROL_IN_FLIGHT + 1)];
 }
 
-/* The window of the team that holds an address and that peers read; NULL: none. */
+/* The window of the locked team that holds an address and that peers read; NULL: none. */
 const ondevice_window *ondevice_find(const tess_team *team, const void *memory);
 /* This rank's address of what `rank` shows in the work. */
 const uint8_t *ondevice_peer(const tess_work *work, int rank);
+
+/* Lets go of what the peers show in windows that nobody hid. */
+void ondevice_forget_windows(tess_team *team);
 
 /* True once the event has come, or the work has failed. */
 bool ondevice_passed(tess_work *work, tess_event *event);

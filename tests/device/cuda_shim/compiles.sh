@@ -10,7 +10,7 @@ plugin=$build/libtessera_cuda.so
 nvcc=$(sed -n 's/^TESS_NVCC:FILEPATH=//p' "$build/CMakeCache.txt")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-plain=" copies embedding reduce sums "          # rows whose definition has no FMA
+plain=" copies embedding reduce runs sums "     # rows whose definition has no FMA
 divide=" elementwise norm cross_entropy "       # rows that divide
 failed=0
 
