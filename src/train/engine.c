@@ -89,20 +89,6 @@ static void inject_moment(void *self, const char *moment, int64_t number)
     tess_inject_moment(self, moment, number);
 }
 
-tess_optimizer_options tess_engine_optimizer(const tess_config *c)
-{
-    return (tess_optimizer_options){.kind = (tess_optimizer_kind)c->optimizer.name,
-                                    .beta1 = (float)c->optimizer.beta1,
-                                    .beta2 = (float)c->optimizer.beta2,
-                                    .eps = (float)c->optimizer.eps,
-                                    .weight_decay = (float)c->optimizer.weight_decay,
-                                    .momentum = (float)c->optimizer.momentum,
-                                    .nesterov = c->optimizer.nesterov,
-                                    .muon_rate = (tess_muon_rate)c->optimizer.muon_rate,
-                                    .state_dtype = tess_precision_dtype(c->optimizer.state_dtype),
-                                    .seed = (uint64_t)c->debug.seed};
-}
-
 static tess_status build_optimizer(tess_engine *e)
 {
     const tess_optimizer_options options = tess_engine_optimizer(e->config);
@@ -110,15 +96,6 @@ static tess_status build_optimizer(tess_engine *e)
     if (!e->is_second)
         tess_optimizer_set_observer(e->optimizer, inject_moment, e->runtime);
     return TESS_OK;
-}
-
-tess_fsdp_policy tess_engine_policy(const tess_config *c)
-{
-    return (tess_fsdp_policy){.strategy = (tess_strategy)c->parallelism.shard_strategy,
-                              .param_dtype = tess_precision_dtype(c->training.mixed_precision_param),
-                              .reduce_dtype = tess_precision_dtype(c->training.mixed_precision_reduce),
-                              .reshard_after_forward = (int)c->parallelism.fsdp_reshard_after_forward,
-                              .prefetch = (int)c->parallelism.fsdp_prefetch};
 }
 
 static tess_status build_model(tess_engine *e, const tess_model_config *model_config)

@@ -1,42 +1,15 @@
 #include "train/shards.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/core/rng.h"
 #include "base/text/text.h"
 #include "comm/agree.h"
-#include "optim/optim_internal.h"
 #include "tessera/comm.h"
 #include "train/memory_need.h"
 
 /* A GPU's own needs: contexts, libraries, work space of kernels. */
 static const double usable = 0.9;
-
-static tess_status read_choice(const tess_config *config, tess_shards_choice *choice)
-{
-    const char *text = getenv("TESSERA_SHARDS");
-    *choice = (tess_shards_choice)config->job.shards;
-    if (*choice != TESS_SHARDS_AUTO || text == NULL || text[0] == '\0')
-        return TESS_OK;
-    *choice = strcmp(text, "device") == 0 ? TESS_SHARDS_DEVICE : TESS_SHARDS_HOST;
-    TESS_CHECK(*choice == TESS_SHARDS_DEVICE || strcmp(text, "host") == 0, TESS_E_INVALID,
-               "TESSERA_SHARDS '%s' is unknown: choose host or device", text);
-    return TESS_OK;
-}
-
-/* What does not work with shards on a device. */
-static tess_status check_config(const tess_config *c)
-{
-    const tess_optimizer_options optimizer = tess_engine_optimizer(c);
-    TESS_CHECK(!tess_config_offloads_state(c), TESS_E_UNSUPPORTED,
-               "offload.params, offload.grads and offload.optimizer move the host's shards to a disk: set them to "
-               "false, or job.shards=host");
-    TESS_CHECK(!c->training.fp8_gather, TESS_E_UNSUPPORTED,
-               "training.fp8_gather gathers codes of the host's shards: set it to false, or job.shards=host");
-    return tess_optimizer_check_device(&optimizer);
-}
 
 static tess_status check(const tess_engine *e)
 {
@@ -44,23 +17,7 @@ static tess_status check(const tess_engine *e)
                "the memory of job.device=cpu is the host's: set job.device=cuda, or job.shards=host");
     TESS_CHECK(e->at.world == tess_team_size(tess_runtime_team(e->runtime)), TESS_E_UNSUPPORTED,
                "ranks that only draw have no shards: set rollout.ranks=0, or job.shards=host");
-    return check_config(e->config);
-}
-
-static bool is_gpu(const char *device)
-{
-    return device != NULL && strncmp(device, "cuda", strlen("cuda")) == 0;
-}
-
-bool tess_shards_expected(const tess_config *config)
-{
-    tess_shards_choice choice;
-    const char *device = tess_config_device(config) != NULL ? tess_config_device(config) : getenv("TESSERA_DEVICE");
-    bool expected = read_choice(config, &choice) == TESS_OK &&
-                    (choice == TESS_SHARDS_DEVICE ||
-                     (choice == TESS_SHARDS_AUTO && is_gpu(device) && check_config(config) == TESS_OK));
-    tess_error_clear();
-    return expected;
+    return tess_shards_check_config(e->config);
 }
 
 /* Ranks of this host whose device has the same name. */
@@ -102,7 +59,7 @@ static tess_status fits(tess_engine *e, bool *fit)
 
 static tess_status choose_for_gpu(tess_engine *e, bool *resident)
 {
-    *resident = is_gpu(tess_device_get_properties(e->compute.device)->name);
+    *resident = tess_shards_is_gpu(tess_device_get_properties(e->compute.device)->name);
     if (!*resident)
         return TESS_OK;
     if (check(e) == TESS_OK)
@@ -120,7 +77,7 @@ tess_status tess_shards_choose(tess_engine *e)
     bool resident = false;
     if (e->is_second) /* the runtime has one device */
         return TESS_OK;
-    tess_status status = read_choice(e->config, &choice);
+    tess_status status = tess_shards_read(e->config, &choice);
     if (status == TESS_OK && choice == TESS_SHARDS_DEVICE)
         status = check(e);
     TESS_TRY_CTX(tess_team_agree(e->team, status), "job.shards=device");

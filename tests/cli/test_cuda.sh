@@ -70,6 +70,17 @@ expect "info: cuBLAS is not wanted" 0 "TESSERA_CUBLAS is off: products in bfloat
 expect "info: NCCL by its path" 0 "/nccl/libnccl.so.2: bytes between the GPUs of several hosts" env LD_LIBRARY_PATH="$fake:$fake/nccl" "$tessera" info
 bad "a cuBLAS that is none" "expected off or the path" TESSERA_CUBLAS=mine
 
+# ---- Whose memory has the shards
+refused() { # NAME TEXT ARGUMENTS...
+    expect "$1" 2 "$2" "$tessera" "${args[@]}" -n 2 job.shards=device "${@:3}"
+    [ ! -e out ] || fail "$1: wrote $(find out | head -n 3)"
+    rm -rf out
+}
+refused "shards on a device that is none" "the memory of job.device=cpu is the host's: set job.device=cuda, or job.shards=host" job.device=cpu
+refused "shards that no row of a GPU updates" "set optimizer.name=adamw optimizer.state_dtype=float32, or job.shards=host" optimizer.name=sgd
+refused "shards on a disk and on a GPU" "set them to false, or job.shards=host" offload.params=true offload.folder="$work"
+bad "shards somewhere else" "TESSERA_SHARDS 'gpu' is unknown: choose host or device" TESSERA_SHARDS=gpu
+
 # ---- Whole runs: test_golden_cuda has more
 TESSERA_CPU=ref "$tessera" "${args[@]}" job.dump_folder=ref job.device=cpu >log 2>&1 || { cat log; exit 1; }
 generate() { "$tessera" generate ref/model --prompt "the ship" --max-new-tokens 8 --temperature 0 --dtype float32 "$@" 2>notes; }

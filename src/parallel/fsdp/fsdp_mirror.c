@@ -213,7 +213,8 @@ tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step)
     turn_to(fsdp, (int)(step % GENERATIONS));
     fsdp->mirror->fresh = true;
     TESS_TRY_CTX(tess_fsdp_upload(fsdp), "weights and moments of step %lld", (long long)step);
-    return tess_fsdp_params_changed(fsdp);
+    tess_fsdp_slots_stale(fsdp);
+    return TESS_OK;
 }
 
 /* ---- Gradients ---- */
