@@ -23,7 +23,7 @@ static const struct function {
 static tess_status load(cublas_lt *lt)
 {
     void *library = dlopen(lt->path, RTLD_NOW | RTLD_LOCAL);
-    TESS_CHECK(library != NULL, TESS_E_UNSUPPORTED, "cannot load cuBLAS: %s; TESSERA_CUBLAS=off does without",
+    TESS_CHECK(library != NULL, TESS_E_UNSUPPORTED, "cannot load cuBLAS: %s; TESSERA_CUBLAS=own does without",
                dlerror());
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         void *found = dlsym(library, functions[i].symbol);
@@ -34,38 +34,33 @@ static tess_status load(cublas_lt *lt)
     return TESS_OK;
 }
 
-/* *why stays NULL where there is a library. */
-static tess_status open_library(cublas_lt *lt, const char **why)
+static tess_status open_library(cublas_lt *lt, bool *is_there)
 {
     const char *wish = getenv("TESSERA_CUBLAS");
-    *why = NULL;
-    if (wish != NULL && strcmp(wish, "off") == 0) {
-        *why = "TESSERA_CUBLAS is off";
+    *is_there = true;
+    if (wish != NULL && (strcmp(wish, "off") == 0 || strcmp(wish, "own") == 0)) {
+        *is_there = false;
         return TESS_OK;
     }
     if (wish != NULL && wish[0] != '\0') {
         TESS_CHECK(strchr(wish, '/') != NULL, TESS_E_INVALID,
-                   "TESSERA_CUBLAS is '%s', expected off or the path of libcublasLt.so (with a '/' in it)", wish);
+                   "TESSERA_CUBLAS is '%s', expected off, own, or the path of libcublasLt.so (with a '/' in it)", wish);
         snprintf(lt->path, sizeof(lt->path), "%s", wish);
         return load(lt);
     }
-    if (tess_cuda_find_library(FILE_PATTERN, lt->path))
-        return load(lt);
-    *why = "cuBLAS is not installed";
-    return TESS_OK;
+    *is_there = tess_cuda_find_library(FILE_PATTERN, lt->path);
+    return *is_there ? load(lt) : TESS_OK;
 }
 
-tess_status tess_cublas_lt_open(const cublas_lt **out, const char **why)
+tess_status tess_cublas_lt_open(const cublas_lt **out)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static cublas_lt lt;
-    static const char *lacks;
-    static bool is_known;
+    static bool is_known, is_there;
     pthread_mutex_lock(&lock);
-    tess_status status = is_known ? TESS_OK : open_library(&lt, &lacks);
+    tess_status status = is_known ? TESS_OK : open_library(&lt, &is_there);
     is_known = status == TESS_OK;
     pthread_mutex_unlock(&lock);
-    *out = status == TESS_OK && lacks == NULL ? &lt : NULL;
-    *why = lacks;
+    *out = status == TESS_OK && is_there ? &lt : NULL;
     return status;
 }

@@ -71,8 +71,8 @@ enum {
     CUBLAS_PREFERENCE_ALIGNMENT = 5   /* of a; then b, c, d */
 };
 
-/* Opens the library once a process; it stays. TESSERA_CUBLAS=off: none; TESSERA_CUBLAS=PATH: that file, which must be
- * there. *lt NULL: there is none, and `why` says why. TESS_E_INVALID, TESS_E_UNSUPPORTED: the file named is not one. */
-tess_status tess_cublas_lt_open(const cublas_lt **lt, const char **why);
+/* Opens the library once a process; it stays. TESSERA_CUBLAS=off, own: none; TESSERA_CUBLAS=PATH: that file, which
+ * must be there. *lt NULL: there is none. TESS_E_INVALID, TESS_E_UNSUPPORTED: the file named is not one. */
+tess_status tess_cublas_lt_open(const cublas_lt **lt);
 
 #endif

@@ -26,7 +26,7 @@ static void report_failure(tess_cuda_fact *f)
 /* ---- Software ---- */
 #define WHERE "in LD_LIBRARY_PATH, CUDA_HOME, /usr/local/cuda, the system's folders and Python's nvidia/*/lib"
 
-#define OWN_PRODUCTS "products in bfloat16 by Tessera's own kernel, which uses no tensor cores"
+#define OWN_PRODUCTS "products in bfloat16 by Tessera's own kernels"
 
 /* What TESSERA_CUBLAS says is right is only known where a device opens. */
 static void look_for_cublas(tess_cuda_fact *f)
@@ -35,11 +35,14 @@ static void look_for_cublas(tess_cuda_fact *f)
     const char *wish = getenv("TESSERA_CUBLAS");
     begin(f, "cublas");
     if (wish != NULL && strcmp(wish, "off") == 0)
-        snprintf(f->text, sizeof(f->text), "TESSERA_CUBLAS is off: " OWN_PRODUCTS);
+        snprintf(f->text, sizeof(f->text),
+                 "TESSERA_CUBLAS is off: bfloat16 without tensor cores, with the bits of the CPU's table ref");
+    else if (wish != NULL && strcmp(wish, "own") == 0)
+        snprintf(f->text, sizeof(f->text), "TESSERA_CUBLAS is own: " OWN_PRODUCTS);
     else if (wish != NULL && wish[0] != '\0')
         snprintf(f->text, sizeof(f->text), "%s, as TESSERA_CUBLAS says", wish);
     else if (tess_cuda_find_library("libcublasLt.so.1[0-9]*", path))
-        snprintf(f->text, sizeof(f->text), "%s: products in bfloat16; TESSERA_CUBLAS=off does without", path);
+        snprintf(f->text, sizeof(f->text), "%s: products in bfloat16; TESSERA_CUBLAS=own does without", path);
     else {
         f->missing = true;
         snprintf(f->text, sizeof(f->text),
