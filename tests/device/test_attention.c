@@ -10,10 +10,11 @@ enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]) };
 static tess_stream *stream_create(const char *level, int n_threads)
 {
     tess_stream *stream = NULL;
-    if (strcmp(level, "cuda-tc") == 0 || (strcmp(level, "cuda") == 0 && !cuda_shim_is_slow()))
-        EXPECT_OK(cuda_shim_stream(test_mem(), strcmp(level, "cuda") != 0, &stream));
-    if (strncmp(level, "cuda", 4) == 0)
+    if (strncmp(level, "cuda", 4) == 0) {
+        if (!cuda_shim_is_slow())
+            EXPECT_OK(cuda_shim_stream(test_mem(), strcmp(level, "cuda") != 0, &stream));
         return stream;
+    }
     tess_status status = tess_stream_create(test_mem(), n_threads, level, &stream);
     if (status == TESS_E_UNSUPPORTED)
         return NULL;

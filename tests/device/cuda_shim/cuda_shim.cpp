@@ -184,26 +184,37 @@ static bool release(unsigned begin, unsigned end, fibre_state meeting)
     return true;
 }
 
-/* Every other launch runs its threads backwards, so that one that counts on another's having run shows. */
+/* A warp goes on until its threads wait for others of the block, or end. */
+static void run_warp(unsigned begin, unsigned end)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (unsigned k = begin; k < end; k++) {
+            unsigned i = backwards ? end - 1 - (k - begin) : k;
+            if (fibres[i].state == READY) {
+                enter_fibre(i);
+                moved = true;
+            }
+        }
+        moved = release(begin, end, AT_WARP) || moved;
+    }
+}
+
+/* Every other launch runs its threads backwards, and a warp goes as far as it can before another: one that counts on
+ * another's having run, or on its being no further, shows. */
 static void run_block(unsigned threads)
 {
     for (unsigned i = 0; i < threads; i++) {
         fibres[i].state = READY;
         fibres[i].n_copies = fibres[i].group = 0;
     }
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (unsigned k = 0; k < threads; k++) {
-            unsigned i = backwards ? threads - 1 - k : k;
-            if (fibres[i].state == READY) {
-                enter_fibre(i);
-                moved = true;
-            }
+    const unsigned warps = (threads + WARP - 1) / WARP;
+    do
+        for (unsigned k = 0; k < warps; k++) {
+            unsigned begin = (backwards ? warps - 1 - k : k) * WARP;
+            run_warp(begin, begin + WARP < threads ? begin + WARP : threads);
         }
-        for (unsigned i = 0; i < threads; i += WARP)
-            moved = release(i, i + WARP < threads ? i + WARP : threads, AT_WARP) || moved;
-        moved = release(0, threads, AT_BLOCK) || moved;
-    }
+    while (release(0, threads, AT_BLOCK));
     for (unsigned i = 0; i < threads; i++) {
         threadIdx.x = i;
         if (fibres[i].state != ENDED)
