@@ -85,6 +85,8 @@ test-gpu: tests-built
 	@$(TEST_BUILD)/tessera info | grep -q '^gpu 0' || { echo "SKIPPED: no NVIDIA GPU that Tessera can use:"; \
 	    $(TEST_BUILD)/tessera info | grep -E '^(driver|plug-in)'; exit 0; }; \
 	for test in every_row uploads timed_events; do TESSERA_CUBLAS=off $(TEST_BUILD)/tests/test_device_cuda $$test || exit 1; done; \
+	for run in test_device_cuda_tensor "test_device_cuda_products products_are_within" "test_device_cuda_products rows_do_not"; do \
+	    TESSERA_CUBLAS=own $(TEST_BUILD)/tests/$$run || exit 1; done; \
 	if $(TEST_BUILD)/tessera info | grep -q '^cublas:.*libcublasLt'; then for test in products_are_within rows_do_not; do \
 	    $(TEST_BUILD)/tests/test_device_cuda_products $$test || exit 1; done; fi; \
 	for model in llama mistral qwen2 qwen3 gpt2; do \

@@ -3,7 +3,8 @@
 
 enum { DEFAULT_ROUNDS = 5, QUICK_ROUNDS = 2 };
 
-static const kernel_family *const families[] = {&kernels_attention, &kernels_rows, &kernels_vocab, &kernels_parameters};
+static const kernel_family *const families[] = {&kernels_attention, &kernels_decode, &kernels_rows, &kernels_vocab,
+                                                &kernels_parameters};
 
 /* ---- The loop ---- */
 

@@ -60,18 +60,15 @@ static void name_attention(const kernel_subject *subject, const kernel_shape *s,
              (long long)s->seqs, (long long)s->T, (long long)s->H, (long long)s->C);
 }
 
-/* Backward needs what forward writes. */
-static tess_status create_attention(const kernels_bench *bench, kernel_operands *o)
+/* `queries` and `keys` of each sequence. */
+static void describe_attention(kernel_operands *o, int64_t queries, int64_t keys)
 {
     const kernel_shape *s = o->shape;
-    int64_t T = s->seqs * s->T, wide = s->H * s->C, narrow = s->H_kv * s->C;
-    operand list[] = {[LSE] = {T * s->H, TESS_F32}};
-    for (int i = Q; i < LSE; i++)
-        list[i] = (operand){T * (i < K ? wide : narrow), s->dtype};
-    TESS_TRY(create_all(bench, list, COUNT(list), o));
+    const int64_t wide = s->H * s->C, narrow = s->H_kv * s->C;
     for (int64_t i = 0; i < s->seqs; i++) {
-        size_t first = (size_t)(i * s->T * narrow) * tess_dtype_size(s->dtype);
-        o->seqs[i] = (tess_attention_seq){i * s->T, s->T, s->T, (char *)o->x[K] + first, (char *)o->x[V] + first, NULL};
+        size_t first = (size_t)(i * keys * narrow) * tess_dtype_size(s->dtype);
+        o->seqs[i] =
+            (tess_attention_seq){i * queries, queries, keys, (char *)o->x[K] + first, (char *)o->x[V] + first, NULL};
     }
     o->attention = (tess_attention){.n_seqs = s->seqs,
                                     .seqs = o->seqs,
@@ -87,6 +84,18 @@ static tess_status create_attention(const kernels_bench *bench, kernel_operands 
                                     .out_stride = wide,
                                     .lse = o->x[LSE],
                                     .dtype = s->dtype};
+}
+
+/* Backward needs what forward writes. */
+static tess_status create_attention(const kernels_bench *bench, kernel_operands *o)
+{
+    const kernel_shape *s = o->shape;
+    int64_t T = s->seqs * s->T, wide = s->H * s->C, narrow = s->H_kv * s->C;
+    operand list[] = {[LSE] = {T * s->H, TESS_F32}};
+    for (int i = Q; i < LSE; i++)
+        list[i] = (operand){T * (i < K ? wide : narrow), s->dtype};
+    TESS_TRY(create_all(bench, list, COUNT(list), o));
+    describe_attention(o, s->T, s->T);
     o->grad = (tess_attention_grad){o->x[DOUT], o->x[DQ], o->x[DK], o->x[DV], wide, wide, narrow, narrow};
     return attention_forward(o);
 }
@@ -97,6 +106,36 @@ const kernel_family kernels_attention = {"attention: sequences x tokens x heads 
                                          COUNT(attention_shapes),
                                          name_attention,
                                          create_attention};
+
+/* ---- Attention in generation: a token of each sequence, whose T keys and values of 8 heads are read once ---- */
+static const kernel_subject decode_of_one[] = {{"decode", attention_forward, .by_TC = 2 * 8}, {.name = NULL}};
+static const kernel_subject decode_of_eight[] = {{"decode", attention_forward, .by_TC = 2 * 8 * 8}, {.name = NULL}};
+
+static const kernel_shape decode_shapes[] = {
+    {decode_of_one, "llama-1b", TESS_BF16, .seqs = 1, .T = 4096, .H = 32, .H_kv = 8, .C = 64},
+    {decode_of_eight, "llama-1b", TESS_BF16, .seqs = 8, .T = 4096, .H = 32, .H_kv = 8, .C = 64},
+    {decode_of_eight, "llama-8b", TESS_BF16, .seqs = 8, .T = 4096, .H = 32, .H_kv = 8, .C = 128},
+    {decode_of_one, "llama-8b", TESS_BF16, .seqs = 1, .T = 300, .H = 32, .H_kv = 8, .C = 128, .quick = true},
+};
+
+static tess_status create_decode(const kernels_bench *bench, kernel_operands *o)
+{
+    const kernel_shape *s = o->shape;
+    int64_t wide = s->seqs * s->H * s->C, narrow = s->seqs * s->T * s->H_kv * s->C;
+    operand list[] = {[LSE] = {s->seqs * s->H, TESS_F32}};
+    for (int i = Q; i < LSE; i++)
+        list[i] = (operand){i == Q || i == OUT ? wide : i == K || i == V ? narrow : 1, s->dtype};
+    TESS_TRY(create_all(bench, list, COUNT(list), o));
+    describe_attention(o, 1, s->T);
+    return attention_forward(o);
+}
+
+const kernel_family kernels_decode = {"attention in generation: sequences x keys x heads x size",
+                                      false,
+                                      decode_shapes,
+                                      COUNT(decode_shapes),
+                                      name_attention,
+                                      create_decode};
 
 /* ---- Rows of tokens: x[0 .. 4] are (T, C); weights and their gradients (C), statistics (T) beside them ---- */
 

@@ -71,7 +71,7 @@ typedef struct kernel_family {
     tess_status (*create)(const kernels_bench *bench, kernel_operands *operands);
 } kernel_family;
 
-extern const kernel_family kernels_attention, kernels_rows, kernels_vocab, kernels_parameters;
+extern const kernel_family kernels_attention, kernels_decode, kernels_rows, kernels_vocab, kernels_parameters;
 
 /* Adds the tables of matrix products, raced against the peers as well. */
 tess_status kernels_bench_gemm(const kernels_bench *bench);

@@ -226,8 +226,8 @@ static tess_status measure_peak(tess_engine *e)
 /* CPUs have voted when they joined (comm/join.c); devices may still have different tables, each with its own bits. */
 static tess_status agree_on_kernels(tess_engine *e)
 {
-    char first[32] = "";
-    char mine[32];
+    char first[64] = "";
+    char mine[64];
     snprintf(mine, sizeof(mine), "%s%s%s", tess_stream_kernels(e->stream)->name, e->compute.apart ? ", " : "",
              e->compute.apart ? tess_stream_kernels(e->compute.stream)->name : "");
     memcpy(first, mine, sizeof(first));

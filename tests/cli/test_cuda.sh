@@ -64,11 +64,11 @@ for text in 'driver:  supports CUDA 13.0' 'gpu 1:   Fake GPU B (0000:11:00.0), c
     'peers:   all read' "plug-in: $plugin, CUDA 13.0, sm_80" 'cublas:  '; do
     grep -qF "$text" info && pass "info: $text" || fail "info: no \"$text\" in: $(head -n 12 info)"
 done
-expect "info: cuBLAS by its path" 0 "/cublas/libcublasLt.so.13: products in bfloat16; TESSERA_CUBLAS=off" env LD_LIBRARY_PATH="$fake:$fake/cublas" TESSERA_CUBLAS= \
+expect "info: cuBLAS by its path" 0 "/cublas/libcublasLt.so.13: products in bfloat16; TESSERA_CUBLAS=own" env LD_LIBRARY_PATH="$fake:$fake/cublas" TESSERA_CUBLAS= \
     "$tessera" info
-expect "info: cuBLAS is not wanted" 0 "TESSERA_CUBLAS is off: products in bfloat16 by Tessera's own kernel" "$tessera" info
+expect "info: cuBLAS is not wanted" 0 "TESSERA_CUBLAS is off: bfloat16 without tensor cores" "$tessera" info
 expect "info: NCCL by its path" 0 "/nccl/libnccl.so.2: bytes between the GPUs of several hosts" env LD_LIBRARY_PATH="$fake:$fake/nccl" "$tessera" info
-bad "a cuBLAS that is none" "expected off or the path" TESSERA_CUBLAS=mine
+bad "a cuBLAS that is none" "expected off, own, or the path" TESSERA_CUBLAS=mine
 
 # ---- Whose memory has the shards
 refused() { # NAME TEXT ARGUMENTS...
@@ -95,6 +95,18 @@ bad "a busy GPU, and whose" "process $$ (bash) has 67.0 GiB of it: cuda:0 (Fake 
 expect "too little memory" 1 "a smaller training.local_batch_size" env CUDA_FAKE=memory=50000 "$tessera" "${args[@]}" job.ignore_memory=true
 cp output refused
 expect "and how much there is" 0 "of 48.8 KiB free: cuda:0 (Fake GPU A): allocate: CUDA_ERROR_OUT_OF_MEMORY" cat refused
+
+# ---- Tensor cores: bits of their own, a loss near that of `ref`, and one policy in training, evaluation and generation
+last_loss() { sed -nE 's/^.*loss: *([0-9.]+).*$/\1/p' "$1" | tail -n 1; }
+echo "the ship" >prompts.txt
+short=(training.steps=2 training.mixed_precision_param=bfloat16)
+TESSERA_CPU=ref "$tessera" "${args[@]}" "${short[@]}" job.dump_folder=narrow job.device=cpu >narrow.log 2>&1 || fail "bfloat16 on ref: $(tail -n 3 narrow.log)"
+TESSERA_CUBLAS=own "$tessera" "${args[@]}" "${short[@]}" job.dump_folder=tensor >tensor.log 2>&1 || fail "tensor cores: $(tail -n 3 tensor.log)"
+grep -qF ': kernels cuda-tc 9.0' tensor.log && pass "tensor cores are in the name" || fail "which kernels: $(head -n 8 tensor.log)"
+awk -v a="$(last_loss narrow.log)" -v b="$(last_loss tensor.log)" 'BEGIN { exit !(a > 1 && b > 1 && (a - b) ^ 2 < 1e-4 * a ^ 2) }' &&
+    pass "tensor cores: a loss of $(last_loss tensor.log)" || fail "tensor cores: a loss of $(last_loss tensor.log), ref's is $(last_loss narrow.log)"
+expect "tensor cores: one policy" 0 "exactly on-policy" env TESSERA_CUBLAS=own "$tessera" verify on-policy narrow/model --device cuda --dtype bfloat16 \
+    --against-kernels none --new-tokens 2 --prompts prompts.txt
 
 # ---- Pinned memory: a unit of 4.2 MiB; the driver refuses large copies from and to other memory
 sed 's/"hidden_size": 42/"hidden_size": 128/; s/"intermediate_size": 53/"intermediate_size": 2730/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/' model.json >wide.json

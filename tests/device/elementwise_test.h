@@ -30,7 +30,7 @@ static inline tess_stream *open_variant(size_t index)
 {
     tess_stream *s = NULL;
     if (strcmp(variants[index].level, "cuda") == 0) {
-        EXPECT_OK(cuda_shim_stream(test_mem(), &s));
+        EXPECT_OK(cuda_shim_stream(test_mem(), false, &s));
         return s;
     }
     tess_status status = tess_stream_create(test_mem(), variants[index].threads, variants[index].level, &s);

@@ -147,7 +147,7 @@ static void a_gpu_refuses_a_record(void)
     tess_undo undo;
     float x[4] = {0};
     tess_adamw_update u = {.n = 1, .p = x, .m = x + 1, .v = x + 2, .g = x + 3, .undo = &undo};
-    EXPECT_OK(cuda_shim_stream(test_mem(), &s));
+    EXPECT_OK(cuda_shim_stream(test_mem(), false, &s));
     EXPECT_FAILS(tess_stream_kernels(s)->adamw(s, &u), TESS_E_UNSUPPORTED, "update on the host");
     tess_stream_destroy(&s);
 }

@@ -6,13 +6,13 @@
 static const char *const levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "amx", "cuda"};
 enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]) };
 
-/* NULL when this CPU cannot run the level. "cuda": the rows for GPUs, run on the host. */
+/* NULL when this CPU cannot run the level. "cuda": the rows for GPUs, run on the host; "cuda-tc": with tensor cores. */
 static tess_stream *stream_create(const char *level, int n_threads)
 {
     tess_stream *stream = NULL;
-    if (strcmp(level, "cuda") == 0) {
+    if (strncmp(level, "cuda", 4) == 0) {
         if (!cuda_shim_is_slow())
-            EXPECT_OK(cuda_shim_stream(test_mem(), &stream));
+            EXPECT_OK(cuda_shim_stream(test_mem(), strcmp(level, "cuda") != 0, &stream));
         return stream;
     }
     tess_status status = tess_stream_create(test_mem(), n_threads, level, &stream);
@@ -73,29 +73,33 @@ enum { N_CACHE_SHAPES = sizeof(cache_shapes) / sizeof(cache_shapes[0]) };
 
 static const tess_dtype dtypes[] = {TESS_F32, TESS_BF16};
 
-/* Every level against the definition: the forward pass, and the backward pass where every query has its key. */
+/* A level against the definition: the forward pass, and the backward pass where every query has its key. */
+static void expect_level_agrees(const char *level, problem *p, const naive *n, int n_threads, bool gradients)
+{
+    const shape *s = &p->s;
+    tess_stream *stream = stream_create(level, n_threads);
+    if (stream == NULL)
+        return;
+    forward(stream, &p->a);
+    expect_rows(level, "out", p, p->out, p->a.out_stride, n->out, s->H * s->D);
+    for (int64_t i = 0; i < p->T * s->H; i++)
+        expect_within(level, "lse", p, i, (double)p->lse[i], n->lse);
+    if (gradients) {
+        backward(stream, p);
+        expect_rows(level, "dq", p, p->dq, p->g.dq_stride, n->dq, s->H * s->D);
+        expect_rows(level, "dk", p, p->dk, p->g.dk_stride, n->dk, s->G * s->D);
+        expect_rows(level, "dv", p, p->dv, p->g.dv_stride, n->dv, s->G * s->D);
+    }
+    tess_stream_destroy(&stream);
+}
+
 static void expect_agreement(const shape *s, tess_dtype dtype, int n_threads, bool gradients)
 {
     problem *p = problem_create(s, dtype);
     naive n = naive_run(p);
-    for (int l = 0; l < N_LEVELS; l++) {
-        if (gradients && strcmp(levels[l], "cuda") == 0) /* slow here, and levels_agree_bit_for_bit has it */
-            continue;
-        tess_stream *stream = stream_create(levels[l], n_threads);
-        if (stream == NULL)
-            continue;
-        forward(stream, &p->a);
-        expect_rows(levels[l], "out", p, p->out, p->a.out_stride, n.out, s->H * s->D);
-        for (int64_t i = 0; i < p->T * s->H; i++)
-            expect_within(levels[l], "lse", p, i, (double)p->lse[i], n.lse);
-        if (gradients) {
-            backward(stream, p);
-            expect_rows(levels[l], "dq", p, p->dq, p->g.dq_stride, n.dq, s->H * s->D);
-            expect_rows(levels[l], "dk", p, p->dk, p->g.dk_stride, n.dk, s->G * s->D);
-            expect_rows(levels[l], "dv", p, p->dv, p->g.dv_stride, n.dv, s->G * s->D);
-        }
-        tess_stream_destroy(&stream);
-    }
+    for (int l = 0; l < N_LEVELS; l++)
+        if (!gradients || strcmp(levels[l], "cuda") != 0) /* slow here, and levels_agree_bit_for_bit has it */
+            expect_level_agrees(levels[l], p, &n, n_threads, gradients);
     naive_free(&n);
     problem_destroy(p);
 }
@@ -408,13 +412,70 @@ static void keys_in_pages_give_the_bits_of_keys_in_a_row(void)
         }
 }
 
+/* ---- Tensor cores ---------------------------------------------------------------------------------------------------
+ */
+static const shape tensor_shapes[] = {
+    {1, 1, 64, 0, 4, {1, 7, 17, 63}, {0}}, {3, 3, 64, 0, 2, {64, 65}, {0}},    {4, 1, 128, 0, 2, {33, 17}, {0}},
+    {2, 1, 128, 20, 1, {130}, {0}},        {1, 1, 40, 5, 3, {31, 0, 70}, {0}}, {3, 1, 97, 0, 1, {30}, {0}},
+};
+
+/* Few queries in front of many keys: with more than 1024 of them, a row's chunks are computed apart and merged. */
+static const shape tensor_cache_shapes[] = {
+    {4, 1, 64, 0, 4, {1, 2, 4, 0}, {200, 63, 60, 9}},
+    {8, 2, 128, 50, 3, {1, 1, 5}, {130, 1, 200}},
+    {2, 1, 64, 0, 2, {1, 9}, {2100, 1020}},
+    {2, 1, 128, 0, 1, {3}, {1100}},
+    {66, 66, 8, 40, 4, {1, 1, 1, 1}, {1030, 2050, 20, 1080}},
+};
+enum {
+    N_TENSOR_SHAPES = sizeof(tensor_shapes) / sizeof(tensor_shapes[0]),
+    N_TENSOR_CACHE_SHAPES = sizeof(tensor_cache_shapes) / sizeof(tensor_cache_shapes[0])
+};
+
+static void expect_tensor_agreement(const shape *s, bool gradients)
+{
+    problem *p = problem_create(s, TESS_BF16);
+    naive n = naive_run(p);
+    expect_level_agrees("cuda-tc", p, &n, 1, gradients);
+    naive_free(&n);
+    problem_destroy(p);
+}
+
+static void tensor_cores_agree_with_float64(void)
+{
+    for (int i = 0; i < N_TENSOR_SHAPES; i++)
+        expect_tensor_agreement(&tensor_shapes[i], true);
+    for (int i = 0; i < N_TENSOR_CACHE_SHAPES; i++)
+        expect_tensor_agreement(&tensor_cache_shapes[i], false);
+}
+
+/* Alone, in pieces, in pages: in training and in generation. */
+static void tensor_cores_give_a_row_the_same_bits_everywhere(void)
+{
+    static const int64_t steps[] = {3, 16, 17, 37};
+    for (int i = 0; i < N_TENSOR_SHAPES; i++)
+        expect_pieces("cuda-tc", &tensor_shapes[i], TESS_BF16, steps[i % 4]);
+    for (int i = 0; i < N_TENSOR_CACHE_SHAPES; i++) {
+        expect_pieces("cuda-tc", &tensor_cache_shapes[i], TESS_BF16, 1);
+        if (i < 2)
+            expect_same_in_pages("cuda-tc", &tensor_cache_shapes[i], TESS_BF16);
+    }
+}
+
+static void tensor_cores_give_gradients_the_same_bits_in_any_batch(void)
+{
+    for (int i = 0; i < N_TENSOR_SHAPES; i++)
+        if (tensor_shapes[i].n_seqs > 1)
+            expect_gradients_in_any_batch("cuda-tc", &tensor_shapes[i], TESS_BF16);
+}
+
 /* Scores so far apart that all but one probability is 0, and some products underflow. */
 static void extreme_scores_stay_finite(void)
 {
     const shape s = {2, 1, 32, 0, 1, {130}, {0}};
-    for (int l = 0; l < N_LEVELS; l++)
+    for (int l = 0; l <= N_LEVELS; l++)
         for (int d = 0; d < 2; d++) {
-            tess_stream *stream = stream_create(levels[l], 1);
+            tess_stream *stream = stream_create(l < N_LEVELS ? levels[l] : "cuda-tc", 1);
             if (stream == NULL)
                 continue;
             problem *p = problem_create(&s, dtypes[d]);
@@ -480,6 +541,10 @@ static const test_case cases[] = {
     {"gradients_have_the_same_bits_in_any_batch", gradients_have_the_same_bits_in_any_batch, 0, 0},
     {"levels_agree_bit_for_bit", levels_agree_bit_for_bit, 0, 0},
     {"keys_in_pages_give_the_bits_of_keys_in_a_row", keys_in_pages_give_the_bits_of_keys_in_a_row, 0, 0},
+    {"tensor_cores_agree_with_float64", tensor_cores_agree_with_float64, 0, 0},
+    {"tensor_cores_give_a_row_the_same_bits_everywhere", tensor_cores_give_a_row_the_same_bits_everywhere, 0, 0},
+    {"tensor_cores_give_gradients_the_same_bits_in_any_batch", tensor_cores_give_gradients_the_same_bits_in_any_batch,
+     0, 0},
     {"extreme_scores_stay_finite", extreme_scores_stay_finite, 0, 0},
     {"impossible_arguments_are_refused", impossible_arguments_are_refused, 0, 0},
 };

@@ -37,7 +37,7 @@ static tess_stream *open_stream(int table, int n_threads)
     if (strcmp(table_names[table], "cuda") == 0) {
         if (cuda_shim_is_slow())
             return NULL;
-        EXPECT_OK(cuda_shim_stream(test_mem(), &s));
+        EXPECT_OK(cuda_shim_stream(test_mem(), false, &s));
         return s;
     }
     if (tess_kernels_select(table_names[table], &kernels) != TESS_OK) {

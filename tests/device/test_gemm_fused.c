@@ -209,7 +209,7 @@ static tess_stream *open_stream(int table, int n_threads)
 {
     tess_stream *s;
     EXPECT_OK(strcmp(table_names[table], "cuda") == 0
-                  ? cuda_shim_stream(test_mem(), &s)
+                  ? cuda_shim_stream(test_mem(), false, &s)
                   : tess_stream_create(test_mem(), n_threads, table_names[table], &s));
     return s;
 }

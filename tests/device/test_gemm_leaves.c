@@ -248,7 +248,7 @@ static void open_all(tess_stream **streams, int n_threads)
         streams[t] = NULL;
         if (strcmp(table_names[t], "cuda") == 0) {
             if (n_threads == 2 && !cuda_shim_is_slow()) /* threads, which it has not: once is enough */
-                EXPECT_OK(cuda_shim_stream(test_mem(), &streams[t]));
+                EXPECT_OK(cuda_shim_stream(test_mem(), false, &streams[t]));
         } else if (tess_kernels_select(table_names[t], &kernels) == TESS_OK)
             EXPECT_OK(tess_stream_create(test_mem(), n_threads, table_names[t], &streams[t]));
     }

@@ -6,8 +6,8 @@
  * chain over them, a thread having every 32nd channel. */
 #include <math.h>
 
+#include "device/cuda/cuda_attention.h"
 #include "device/cuda/cuda_rows.h"
-#include "device/cuda/cuda_types.h"
 #include "device/ref/ref_attention.h"
 
 #include "device/ref/vec_ref.h"
@@ -20,26 +20,8 @@ enum {
     BLOCKS = 3, /* of a processor: leaves a thread 168 registers */
     OTHERS = TESS_ATTENTION_BLOCK,
     PER_LANE = OTHERS / WARP,
-    MAX_SEQS = 48, /* a launch */
     MAX_HEAD = 256
 };
-
-typedef struct attention_seq {
-    tess_attention_seq s;
-    int64_t first_tile; /* of the launch */
-} attention_seq;
-
-/* A launch's arguments. */
-typedef struct attention_call {
-    attention_seq seqs[MAX_SEQS];
-    int n_seqs;
-    int64_t H, G, D, window;
-    float scale;
-    const void *q, *dout;
-    void *out, *dq, *dk, *dv;
-    int64_t page_stride, q_stride, k_stride, v_stride, out_stride, dout_stride, dq_stride, dk_stride, dv_stride;
-    float *lse, *delta; /* (T, H) */
-} attention_call;
 
 /* A stretch of WARP channels of OTHERS rows. */
 typedef float attention_stretch[OTHERS][WARP + 1];
@@ -49,37 +31,11 @@ typedef struct attention_range {
     int begin, end;
 } attention_range;
 
-static __device__ inline const attention_seq *seq_of_tile(const attention_call &c, int64_t tile)
-{
-    int i = 0;
-    while (i + 1 < c.n_seqs && c.seqs[i + 1].first_tile <= tile)
-        i++;
-    return &c.seqs[i];
-}
-
 /* Others [first, last) of a row, within the block from `base`. */
 static __device__ inline attention_range range_in(int64_t first, int64_t last, int64_t base)
 {
     int64_t begin = first > base ? first - base : 0, end = cuda_least(last - base, OTHERS);
     return begin < end ? attention_range{(int)begin, (int)end} : attention_range{0, 0};
-}
-
-/* tess_attention_block */
-static __device__ inline int64_t block_at(const attention_call &c, const tess_attention_seq &s, int64_t base,
-                                          int64_t stride)
-{
-    return s.pages == NULL ? base * stride : s.pages[base / OTHERS] * c.page_stride;
-}
-
-static __device__ inline int64_t first_key(const attention_call &c, int64_t position)
-{
-    return c.window > 0 && position + 1 > c.window ? position + 1 - c.window : 0;
-}
-
-/* One behind the last query that sees a key. */
-static __device__ inline int64_t last_query(const attention_call &c, const tess_attention_seq &s, int64_t key)
-{
-    return c.window > 0 ? cuda_least(key + c.window, s.q_len) : s.q_len;
 }
 
 /* x: the first other's head; rows that do not exist are left as they are. All of the block call, and meet twice. */
@@ -258,7 +214,7 @@ template <typename E, int N> static __global__ void __launch_bounds__(THREADS, B
     }
 }
 
-/* delta[t,h] = dout[t,h] . out[t,h], a thread each. */
+/* delta[t,h] = dout[t,h] . out[t,h], a thread each; it is c.scratch (T, H). */
 template <typename E> static __global__ void delta_kernel(attention_call c, int seq)
 {
     const tess_attention_seq &s = c.seqs[seq].s;
@@ -271,7 +227,7 @@ template <typename E> static __global__ void delta_kernel(attention_call c, int 
         float sum = 0;
         for (int64_t d = 0; d < c.D; d++)
             sum = fmaf(cuda_load(x + d), cuda_load(y + d), sum);
-        c.delta[row * c.H + h] = sum;
+        c.scratch[row * c.H + h] = sum;
     }
 }
 
@@ -281,7 +237,7 @@ static __device__ inline void put_gradients(const attention_call &c, bool seen, 
                                             float dp, float *p, float *ds)
 {
     float probability = seen ? v_exp(c.scale * score - c.lse[query * c.H + h]) : 0;
-    *ds = seen ? cuda_round<E>(probability * (dp - c.delta[query * c.H + h])) : 0;
+    *ds = seen ? cuda_round<E>(probability * (dp - c.scratch[query * c.H + h])) : 0;
     *p = cuda_round<E>(probability);
 }
 
@@ -409,20 +365,9 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) backward_keys_kernel(a
 
 typedef enum attention_pass { FORWARD, BACKWARD_QUERIES, BACKWARD_KEYS } attention_pass;
 
-/* Tells the sequences where their tiles begin; gives the number of tiles. */
-static int64_t cut_tiles(attention_call *c, int64_t tile)
-{
-    int64_t tiles = 0;
-    for (int i = 0; i < c->n_seqs; i++) {
-        c->seqs[i].first_tile = tiles;
-        tiles += (c->seqs[i].s.q_len + tile - 1) / tile;
-    }
-    return tiles;
-}
-
 template <typename E, int N> static tess_status launch_sized(tess_stream *s, attention_call *c, attention_pass pass)
 {
-    const int64_t rows = N < 8 ? 4 : pass == FORWARD ? 2 : 1, tiles = cut_tiles(c, WARPS * rows);
+    const int64_t rows = N < 8 ? 4 : pass == FORWARD ? 2 : 1, tiles = attention_cut_tiles(c, 1, WARPS * rows);
     const int64_t blocks = tiles * (pass == BACKWARD_KEYS ? c->G : c->H);
     TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "attention: %lld heads of rows are more than a GPU takes",
                (long long)blocks);
@@ -459,56 +404,6 @@ template <typename E> static tess_status backward(tess_stream *s, attention_call
     return launch<E>(s, c, BACKWARD_KEYS);
 }
 
-static attention_call call_of(const tess_attention *a)
-{
-    attention_call c = {};
-    c.H = a->n_heads;
-    c.G = a->n_kv_heads;
-    c.D = a->head_size;
-    c.window = a->window;
-    c.scale = a->scale;
-    c.q = a->q;
-    c.out = a->out;
-    c.page_stride = a->page_stride;
-    c.q_stride = a->q_stride;
-    c.k_stride = a->k_stride;
-    c.v_stride = a->v_stride;
-    c.out_stride = a->out_stride;
-    c.lse = a->lse;
-    return c;
-}
-
-/* The next sequences that a launch takes, from `first` on. */
-static void take_seqs(attention_call *c, const tess_attention *a, int64_t first)
-{
-    c->n_seqs = (int)cuda_least(a->n_seqs - first, MAX_SEQS);
-    for (int i = 0; i < c->n_seqs; i++)
-        c->seqs[i].s = a->seqs[first + i];
-}
-
-/* The page tables of what the launch takes become memory of the device. */
-static tess_status upload_pages(tess_stream *s, attention_call *c)
-{
-    int64_t n_pages = 0;
-    for (int i = 0; i < c->n_seqs; i++)
-        n_pages += c->seqs[i].s.pages != NULL ? (c->seqs[i].s.k_len + OTHERS - 1) / OTHERS : 0;
-    if (n_pages == 0)
-        return TESS_OK;
-    void *memory;
-    TESS_TRY(tess_cuda_scratch(s, (size_t)n_pages * sizeof(int32_t), &memory));
-    int32_t *next = (int32_t *)memory;
-    for (int i = 0; i < c->n_seqs; i++) {
-        tess_attention_seq *seq = &c->seqs[i].s;
-        const int64_t n = seq->pages != NULL ? (seq->k_len + OTHERS - 1) / OTHERS : 0;
-        if (n == 0)
-            continue;
-        TESS_TRY(tess_cuda_upload(s, next, seq->pages, (size_t)n * sizeof(int32_t)));
-        seq->pages = next;
-        next += n;
-    }
-    return TESS_OK;
-}
-
 static tess_status check(const tess_attention *a, const tess_attention_grad *g)
 {
     TESS_TRY(tess_attention_check(a, g));
@@ -517,39 +412,25 @@ static tess_status check(const tess_attention *a, const tess_attention_grad *g)
     return TESS_OK;
 }
 
-static tess_status attention_forward(tess_stream *s, const tess_attention *a)
+tess_status tess_cuda_attention_forward(tess_stream *s, const tess_attention *a)
 {
     TESS_TRY(check(a, NULL));
-    attention_call c = call_of(a);
+    attention_call c = attention_call_of(a, NULL);
     for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
-        take_seqs(&c, a, i);
-        TESS_TRY(upload_pages(s, &c));
+        attention_take_seqs(&c, a, i);
+        TESS_TRY(attention_take_scratch(s, &c, 0));
         TESS_TRY(a->dtype == TESS_F32 ? launch<float>(s, &c, FORWARD) : launch<cuda_bf16>(s, &c, FORWARD));
     }
     return TESS_OK;
 }
 
-static tess_status attention_backward(tess_stream *s, const tess_attention *a, const tess_attention_grad *g)
+tess_status tess_cuda_attention_backward(tess_stream *s, const tess_attention *a, const tess_attention_grad *g)
 {
     TESS_TRY(check(a, g));
-    int64_t T = 0;
-    for (int64_t i = 0; i < a->n_seqs; i++)
-        if (a->seqs[i].q_begin + a->seqs[i].q_len > T)
-            T = a->seqs[i].q_begin + a->seqs[i].q_len;
-    attention_call c = call_of(a);
-    void *delta;
-    TESS_TRY(tess_cuda_scratch(s, (size_t)(T * a->n_heads) * sizeof(float), &delta));
-    c.delta = (float *)delta;
-    c.dout = g->dout;
-    c.dq = g->dq;
-    c.dk = g->dk;
-    c.dv = g->dv;
-    c.dout_stride = g->dout_stride;
-    c.dq_stride = g->dq_stride;
-    c.dk_stride = g->dk_stride;
-    c.dv_stride = g->dv_stride;
+    attention_call c = attention_call_of(a, g);
+    TESS_TRY(attention_take_scratch(s, &c, attention_tokens(a) * a->n_heads));
     for (int64_t i = 0; i < a->n_seqs; i += c.n_seqs) {
-        take_seqs(&c, a, i);
+        attention_take_seqs(&c, a, i);
         TESS_TRY(a->dtype == TESS_F32 ? backward<float>(s, &c) : backward<cuda_bf16>(s, &c));
     }
     return TESS_OK;
@@ -557,6 +438,6 @@ static tess_status attention_backward(tess_stream *s, const tess_attention *a, c
 
 void tess_kernels_cuda_attention(tess_kernels *k)
 {
-    k->attention_forward = attention_forward;
-    k->attention_backward = attention_backward;
+    k->attention_forward = tess_cuda_attention_forward;
+    k->attention_backward = tess_cuda_attention_backward;
 }

@@ -15,6 +15,7 @@ tess_status tess_cublas_lt_open(const cublas_lt **out)
                                    .file = "libcublasLt.so",
                                    .pattern = CUBLAS_LT_PATTERN,
                                    .variable = "TESSERA_CUBLAS",
+                                   .instead = "own",
                                    .packages = CUBLAS_LT_PACKAGES,
                                    .symbols = symbols,
                                    .n_symbols = sizeof(symbols) / sizeof(symbols[0]),

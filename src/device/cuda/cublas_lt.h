@@ -72,8 +72,9 @@ enum {
     CUBLAS_PREFERENCE_ALIGNMENT = 5   /* of a; then b, c, d */
 };
 
-/* Opens the library once a process; it stays. TESSERA_CUBLAS=off: none; TESSERA_CUBLAS=PATH: that file, which must be
- * there. *lt NULL: there is none, or none is wanted. TESS_E_INVALID, TESS_E_UNSUPPORTED: the file is not one. */
+/* Opens the library once a process; it stays. TESSERA_CUBLAS=off or own: none; TESSERA_CUBLAS=PATH: that file, which
+ * must be there. *lt NULL: there is none, or none is wanted. TESS_E_INVALID, TESS_E_UNSUPPORTED: the file is not one.
+ */
 tess_status tess_cublas_lt_open(const cublas_lt **lt);
 
 #endif

@@ -1,6 +1,7 @@
 #include "device/cuda/cuda_device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text/text.h"
@@ -112,7 +113,7 @@ static tess_status fill_table(const cuda_device *d, tess_kernels *table)
 {
     const tess_kernels *ref;
     TESS_TRY(tess_kernels_select("ref", &ref));
-    *table = (tess_kernels){.name = "cuda",
+    *table = (tess_kernels){.name = d->kernels,
                             .plain = ref,
                             .encode_8bit = ref->encode_8bit,
                             .decode_8bit = ref->decode_8bit,
@@ -120,6 +121,8 @@ static tess_status fill_table(const cuda_device *d, tess_kernels *table)
                             .peak_f32 = ref->peak_f32,
                             .peak_bf16 = ref->peak_bf16};
     d->plugin->fill(table);
+    if (d->tensor_cores)
+        d->plugin->fill_tensor(table);
     void *rows[sizeof(*table) / sizeof(void *)];
     memcpy(rows, table, sizeof(rows));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -141,7 +144,7 @@ static tess_status stream_create(tess_device *device, int n_threads, const char 
     TESS_GOTO(fill_table(d, &s->own), block);
     s->table = s->own;
     if (d->products != NULL)
-        tess_cuda_products_fill(d->products, s);
+        tess_cuda_products_fill(s);
     TESS_GOTO(tess_threads_create(device->mem, n_threads, &s->base.threads), block);
     TESS_GOTO(tess_cuda_enter(d), threads);
     TESS_GOTO(tess_cuda_check_call(d, d->cu->queue_create(&s->queue, CUDA_QUEUE_NON_BLOCKING), "create a queue"),
@@ -426,6 +429,16 @@ static tess_status retain_context(cuda_device *d, int handle)
     return tess_fail_context(status, "%s", users);
 }
 
+/* Without cuBLAS: it adds its own version. */
+static void name_kernels(cuda_device *d, int major, int minor)
+{
+    const char *wish = getenv("TESSERA_CUBLAS");
+    d->tensor_cores = wish == NULL || strcmp(wish, "off") != 0;
+    snprintf(d->kernels, sizeof(d->kernels), "cuda");
+    if (d->tensor_cores)
+        snprintf(d->kernels, sizeof(d->kernels), "cuda-tc %d.%d", major, minor);
+}
+
 static tess_status describe(cuda_device *d, int number)
 {
     const cuda_driver *cu = d->cu;
@@ -441,6 +454,7 @@ static tess_status describe(cuda_device *d, int number)
     TESS_TRY(tess_cuda_check(cu, error, where, "describe the GPU"));
     snprintf(p->name, sizeof(p->name), "%s (%s)", where, name);
     describe_speed(d, handle, 10 * major + minor);
+    name_kernels(d, major, minor);
     TESS_TRY_CTX(tess_cuda_check_architecture(d->plugin, major, minor), "%s", p->name);
     return retain_context(d, handle);
 }

@@ -13,6 +13,8 @@ typedef struct cuda_device {
     const cuda_driver *cu;
     const cuda_plugin *plugin;
     cuda_context context;       /* the GPU's primary one, which CUDA's runtime in the plug-in uses, too */
+    bool tensor_cores;          /* bfloat16 by them; else by kernels with the bits of ref */
+    char kernels[40];           /* the table's name, which says what its bits depend on (docs/gpu.md) */
     cuda_products *products;    /* NULL: cuBLAS is not there */
     const char *_Atomic newest; /* kernel that was enqueued, for messages */
 } cuda_device;

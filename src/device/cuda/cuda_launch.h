@@ -25,6 +25,10 @@ tess_status tess_cuda_launched(tess_stream *s, const char *kernel);
 #define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...)                                    \
     (kernel<<<(unsigned)(blocks), (unsigned)(threads), (shared_bytes), tess_cuda_queue(s)>>>(__VA_ARGS__), \
      tess_cuda_launched((s), #kernel))
+/* Before a launch of it with more than 48 KiB of shared memory, up to 99: GPUs want to be asked. The launch has the
+ * error. */
+#define TESS_CUDA_ASK_SHARED(kernel, bytes, s) \
+    (tess_cuda_queue(s), cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes)))
 #define TESS_CUDA_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #define TESS_CUDA_UNROLL _Pragma("unroll")
 #define TESS_CUDA_UNROLL_BY_4 _Pragma("unroll 4")

@@ -18,6 +18,11 @@ const char *tess_cuda_library_bind(void *library, const cuda_symbol *symbols, si
     return NULL;
 }
 
+static const char *does_without(const cuda_library *l)
+{
+    return l->instead != NULL ? l->instead : "off";
+}
+
 static tess_status find(cuda_library *l)
 {
     const char *wish = getenv(l->variable);
@@ -26,9 +31,12 @@ static tess_status find(cuda_library *l)
                    "%s is not installed: install %s, or name its file with %s", l->name, l->packages, l->variable);
         return TESS_OK;
     }
-    TESS_CHECK(strcmp(wish, "off") != 0, TESS_E_NOT_FOUND, "%s is off", l->variable);
+    TESS_CHECK(strcmp(wish, "off") != 0 && strcmp(wish, does_without(l)) != 0, TESS_E_NOT_FOUND, "%s is %s",
+               l->variable, wish);
     TESS_CHECK(strchr(wish, '/') != NULL, TESS_E_INVALID,
-               "%s is '%s', expected off or the path of %s (with a '/' in it)", l->variable, wish, l->file);
+               "%s is '%s', expected off%s%s%s or the path of %s (with a '/' in it)", l->variable, wish,
+               l->instead != NULL ? ", " : "", l->instead != NULL ? l->instead : "", l->instead != NULL ? "," : "",
+               l->file);
     snprintf(l->path, sizeof(l->path), "%s", wish);
     return TESS_OK;
 }
@@ -37,8 +45,8 @@ static tess_status load(cuda_library *l)
 {
     TESS_TRY(find(l));
     void *library = dlopen(l->path, RTLD_NOW | RTLD_LOCAL);
-    TESS_CHECK(library != NULL, TESS_E_UNSUPPORTED, "cannot load %s: %s; %s=off does without", l->name, dlerror(),
-               l->variable);
+    TESS_CHECK(library != NULL, TESS_E_UNSUPPORTED, "cannot load %s: %s; %s=%s does without", l->name, dlerror(),
+               l->variable, does_without(l));
     const char *missing = tess_cuda_library_bind(library, l->symbols, l->n_symbols, l->table);
     TESS_CHECK(missing == NULL, TESS_E_UNSUPPORTED, "%s is no %s that Tessera can use: it has no %s", l->path, l->name,
                missing);

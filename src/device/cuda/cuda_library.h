@@ -21,6 +21,7 @@ typedef struct cuda_library {
     const char *file;     /* likewise: "libcublasLt.so" */
     const char *pattern;  /* of the file, for glob(3) */
     const char *variable; /* of the environment, that names another file, or is "off" */
+    const char *instead;  /* another of its words that does without; NULL: none */
     const char *packages; /* that have it */
     const cuda_symbol *symbols;
     size_t n_symbols;

@@ -86,6 +86,13 @@ static void fill(tess_kernels *table)
     tess_kernels_cuda_runs(table);
 }
 
+static void fill_tensor(tess_kernels *table)
+{
+    tess_kernels_cuda_tensor_gemm(table);
+    tess_kernels_cuda_tensor_attention_forward(table);
+    tess_kernels_cuda_tensor_attention_backward(table);
+}
+
 extern "C" __attribute__((visibility("default"))) const cuda_plugin tess_cuda_plugin;
-const cuda_plugin tess_cuda_plugin = {CUDA_PLUGIN_VERSION, TESS_CUDA_BUILD, CUDART_VERSION,
-                                      TESS_CUDA_CODES,     begin,           fill};
+const cuda_plugin tess_cuda_plugin = {
+    CUDA_PLUGIN_VERSION, TESS_CUDA_BUILD, CUDART_VERSION, TESS_CUDA_CODES, begin, fill, fill_tensor};

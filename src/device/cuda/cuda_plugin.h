@@ -32,7 +32,8 @@ typedef struct cuda_plugin {
     int cuda;                  /* the version of CUDA that it was built with: 13000 */
     const char *architectures; /* "sm_80 sm_90a" */
     void (*begin)(const cuda_services *services);
-    void (*fill)(tess_kernels *table); /* every row but those that measure a core */
+    void (*fill)(tess_kernels *table);        /* every row but those that measure a core */
+    void (*fill_tensor)(tess_kernels *table); /* those that tensor cores have, over the others */
 } cuda_plugin;
 
 #endif

@@ -44,7 +44,6 @@ struct cuda_products {
     pthread_mutex_t lock;
     product_plan *plans;
     bool times; /* TESSERA_CUBLAS_TIMING is not off */
-    char name[16];
 };
 
 /* What the library is told of a product. It counts along columns first, so it computes C^T = B^T A^T. */
@@ -57,7 +56,7 @@ static tess_status check_lt(const cuda_products *p, int error, const tess_gemm *
 {
     TESS_CHECK(error == CUBLAS_SUCCESS, TESS_E_INTERNAL,
                "%s: cuBLAS (%s) gives error %d for a product of m %" PRId64 ", n %" PRId64 ", k %" PRId64
-               "; TESSERA_CUBLAS=off does without it",
+               "; TESSERA_CUBLAS=own does without it",
                p->device->base.properties.name, p->lt->path, error, g->m, g->n, g->k);
     return TESS_OK;
 }
@@ -444,9 +443,8 @@ static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
                                                         : ((cuda_stream *)s)->own.gemm_fused(s, f);
 }
 
-void tess_cuda_products_fill(cuda_products *p, cuda_stream *stream)
+void tess_cuda_products_fill(cuda_stream *stream)
 {
-    stream->table.name = p->name;
     stream->table.gemm = gemm;
     stream->table.gemm_fused = gemm_fused;
 }
@@ -466,13 +464,14 @@ tess_status tess_cuda_products_create(cuda_device *device, cuda_products **out)
     p->lt = lt;
     const char *timing = getenv("TESSERA_CUBLAS_TIMING");
     p->times = timing == NULL || strcmp(timing, "off") != 0;
-    snprintf(p->name, sizeof(p->name), "cuda-lt %zu", lt->version());
+    const size_t named = strlen(device->kernels);
+    snprintf(device->kernels + named, sizeof(device->kernels) - named, " lt %zu", lt->version());
     int error = lt->create(&p->handle);
     if (error != CUBLAS_SUCCESS) {
         tess_mem_free(device->base.mem, p);
         return TESS_FAIL(TESS_E_UNSUPPORTED,
                          "%s: cuBLAS (%s) does not start (error %d): install one for this GPU and its driver, or do "
-                         "without it (TESSERA_CUBLAS=off)",
+                         "without it (TESSERA_CUBLAS=own)",
                          device->base.properties.name, lt->path, error);
     }
     pthread_mutex_init(&p->lock, NULL);

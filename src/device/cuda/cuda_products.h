@@ -5,11 +5,11 @@
 
 #include "device/cuda/cuda_impl.h"
 
-/* *products NULL: cuBLAS is not installed, or shall not be used. */
+/* *products NULL: cuBLAS is not installed, or shall not be used. Else the device's kernels are named after it, too. */
 tess_status tess_cuda_products_create(cuda_device *device, cuda_products **products);
 void tess_cuda_products_destroy(cuda_products **products);
 
-/* Puts its rows into the stream's table, and its name. */
-void tess_cuda_products_fill(cuda_products *products, cuda_stream *stream);
+/* Puts its rows into the stream's table. */
+void tess_cuda_products_fill(cuda_stream *stream);
 
 #endif

@@ -26,23 +26,34 @@ static void report_failure(tess_cuda_fact *f)
 /* ---- Software ---- */
 #define WHERE "in LD_LIBRARY_PATH, CUDA_HOME, /usr/local/cuda, the system's folders and Python's nvidia/*/lib"
 
-/* The file of a library, which bears its version. Loading it would take longer than all else here, so what `variable`
- * says is right is only known where the library is used. */
-static void look_for_library(tess_cuda_fact *f, const char *name, const char *pattern, const char *variable,
-                             const char *use, const char *without, const char *packages)
+/* A library that is done without where it is not there. */
+typedef struct library_facts {
+    const char *name, *pattern, *variable, *packages;
+    const char *use;
+    const char *off; /* what becomes of it when the variable is "off" */
+    const char *own; /* and "own", or where it is not installed; NULL: as "off" */
+} library_facts;
+
+/* Its file bears its version. Loading it would take longer than all else here, so what the variable says is right is
+ * only known where the library is used. */
+static void look_for_library(tess_cuda_fact *f, const library_facts *l)
 {
     char path[PATH_MAX];
-    const char *wish = getenv(variable);
-    begin(f, name);
+    const char *wish = getenv(l->variable);
+    begin(f, l->name);
     if (wish != NULL && strcmp(wish, "off") == 0)
-        snprintf(f->text, sizeof(f->text), "%s is off: %s", variable, without);
+        snprintf(f->text, sizeof(f->text), "%s is off: %s", l->variable, l->off);
+    else if (wish != NULL && l->own != NULL && strcmp(wish, "own") == 0)
+        snprintf(f->text, sizeof(f->text), "%s is own: %s", l->variable, l->own);
     else if (wish != NULL && wish[0] != '\0')
-        snprintf(f->text, sizeof(f->text), "%s, as %s says", wish, variable);
-    else if (tess_cuda_find_library(pattern, path))
-        snprintf(f->text, sizeof(f->text), "%s: %s; %s=off does without", path, use, variable);
+        snprintf(f->text, sizeof(f->text), "%s, as %s says", wish, l->variable);
+    else if (tess_cuda_find_library(l->pattern, path))
+        snprintf(f->text, sizeof(f->text), "%s: %s; %s=%s does without", path, l->use, l->variable,
+                 l->own != NULL ? "own" : "off");
     else {
         f->missing = true;
-        snprintf(f->text, sizeof(f->text), "not found " WHERE ": %s; install %s", without, packages);
+        snprintf(f->text, sizeof(f->text), "not found " WHERE ": %s; install %s", l->own != NULL ? l->own : l->off,
+                 l->packages);
     }
 }
 
@@ -62,10 +73,21 @@ static void look_for_plugin(tess_cuda_fact *f)
 void tess_cuda_software(tess_cuda_fact facts[TESS_CUDA_SOFTWARE])
 {
     look_for_plugin(&facts[0]);
-    look_for_library(&facts[1], "cublas", CUBLAS_LT_PATTERN, "TESSERA_CUBLAS", "products in bfloat16",
-                     "products in bfloat16 by Tessera's own kernel, which uses no tensor cores", CUBLAS_LT_PACKAGES);
-    look_for_library(&facts[2], "nccl", TESS_NCCL_PATTERN, "TESSERA_NCCL", "bytes between the GPUs of several hosts",
-                     "bytes between hosts by way of their memory", TESS_NCCL_PACKAGES);
+    static const library_facts cublas = {.name = "cublas",
+                                         .pattern = CUBLAS_LT_PATTERN,
+                                         .variable = "TESSERA_CUBLAS",
+                                         .packages = CUBLAS_LT_PACKAGES,
+                                         .use = "products in bfloat16",
+                                         .off = "bfloat16 without tensor cores, with the bits of the CPU's table ref",
+                                         .own = "products in bfloat16 by Tessera's own kernels"},
+                               nccl = {.name = "nccl",
+                                       .pattern = TESS_NCCL_PATTERN,
+                                       .variable = "TESSERA_NCCL",
+                                       .packages = TESS_NCCL_PACKAGES,
+                                       .use = "bytes between the GPUs of several hosts",
+                                       .off = "bytes between hosts by way of their memory"};
+    look_for_library(&facts[1], &cublas);
+    look_for_library(&facts[2], &nccl);
 }
 
 /* ---- Hardware ---- */

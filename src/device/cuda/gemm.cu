@@ -182,7 +182,7 @@ static tess_status multiply(tess_stream *s, const tess_gemm_fused *f)
                                     : multiply_as<cuda_bf16, cuda_bf16>(s, &p);
 }
 
-static tess_status gemm(tess_stream *s, const tess_gemm *g)
+tess_status tess_cuda_gemm(tess_stream *s, const tess_gemm *g)
 {
     TESS_TRY(tess_gemm_check(g));
     TESS_TRY(tess_check_dtype("gemm", g->ab_dtype));
@@ -192,7 +192,7 @@ static tess_status gemm(tess_stream *s, const tess_gemm *g)
 }
 
 /* Further terms go on in the same sums; activations are rows of their own. */
-static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
+tess_status tess_cuda_gemm_fused(tess_stream *s, const tess_gemm_fused *f)
 {
     if (f->n_terms == 0)
         return tess_gemm_fused_by_rows(s, f);
@@ -203,6 +203,6 @@ static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
 
 void tess_kernels_cuda_gemm(tess_kernels *k)
 {
-    k->gemm = gemm;
-    k->gemm_fused = gemm_fused;
+    k->gemm = tess_cuda_gemm;
+    k->gemm_fused = tess_cuda_gemm_fused;
 }

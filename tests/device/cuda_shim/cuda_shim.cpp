@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
+#include "device/bf16.h"
+
 #ifndef __has_feature /* of clang */
 #define __has_feature(name) 0
 #endif
@@ -15,7 +17,7 @@
 #define SHIM_ASAN 0
 #endif
 
-enum { MAX_THREADS = 1024, WARP = 32, STACK_BYTES = 128 << 10 };
+enum { MAX_THREADS = 1024, WARP = 32, STACK_BYTES = 128 << 10, SHARED_BYTES = 99 << 10, COPIES = 256 };
 
 typedef enum fibre_state { READY, AT_BLOCK, AT_WARP, ENDED } fibre_state;
 
@@ -26,13 +28,22 @@ typedef struct place {
     bool begun;
 } place;
 
+/* Into shared memory, not made yet. */
+typedef struct copy {
+    char *to;
+    const char *from;
+    unsigned bytes, zeros, group;
+} copy;
+
 /* Made once, and runs a thread of each block that has so many. */
 typedef struct fibre {
     place here;
     char *stack;      /* NULL: not made yet */
     void *fake_stack; /* of AddressSanitizer */
     fibre_state state;
-    uint64_t gives;
+    unsigned n_shared; /* times that it gave words to its warp */
+    copy copies[COPIES];
+    unsigned n_copies, group; /* of the copies to come */
 } fibre;
 
 cuda_shim_index threadIdx, blockIdx, blockDim, gridDim;
@@ -42,6 +53,9 @@ static place scheduler;
 static void (*running)(const void *self);
 static const void *running_self;
 static char *dynamic_shared;
+static size_t asked_shared;
+static bool backwards;                         /* the launch runs its threads so */
+static cuda_shim_words shared[2][MAX_THREADS]; /* in turn: who is late still reads */
 
 [[noreturn]] static void stop(const char *why)
 {
@@ -170,24 +184,37 @@ static bool release(unsigned begin, unsigned end, fibre_state meeting)
     return true;
 }
 
-/* Every other launch runs its threads backwards, so that one that counts on another's having run shows. */
-static void run_block(unsigned threads, bool backwards)
+/* A warp goes on until its threads wait for others of the block, or end. */
+static void run_warp(unsigned begin, unsigned end)
 {
-    for (unsigned i = 0; i < threads; i++)
-        fibres[i].state = READY;
     for (bool moved = true; moved;) {
         moved = false;
-        for (unsigned k = 0; k < threads; k++) {
-            unsigned i = backwards ? threads - 1 - k : k;
+        for (unsigned k = begin; k < end; k++) {
+            unsigned i = backwards ? end - 1 - (k - begin) : k;
             if (fibres[i].state == READY) {
                 enter_fibre(i);
                 moved = true;
             }
         }
-        for (unsigned i = 0; i < threads; i += WARP)
-            moved = release(i, i + WARP < threads ? i + WARP : threads, AT_WARP) || moved;
-        moved = release(0, threads, AT_BLOCK) || moved;
+        moved = release(begin, end, AT_WARP) || moved;
     }
+}
+
+/* Every other launch runs its threads backwards, and a warp goes as far as it can before another: one that counts on
+ * another's having run, or on its being no further, shows. */
+static void run_block(unsigned threads)
+{
+    for (unsigned i = 0; i < threads; i++) {
+        fibres[i].state = READY;
+        fibres[i].n_copies = fibres[i].group = 0;
+    }
+    const unsigned warps = (threads + WARP - 1) / WARP;
+    do
+        for (unsigned k = 0; k < warps; k++) {
+            unsigned begin = (backwards ? warps - 1 - k : k) * WARP;
+            run_warp(begin, begin + WARP < threads ? begin + WARP : threads);
+        }
+    while (release(0, threads, AT_BLOCK));
     for (unsigned i = 0; i < threads; i++) {
         threadIdx.x = i;
         if (fibres[i].state != ENDED)
@@ -198,9 +225,11 @@ static void run_block(unsigned threads, bool backwards)
 void cuda_shim_run(unsigned blocks, unsigned threads, size_t shared_bytes, void (*kernel)(const void *self),
                    const void *self)
 {
-    if (blocks == 0 || threads == 0 || threads > MAX_THREADS || shared_bytes > 48 << 10)
-        stop("a launch of no threads, of more than 1024, or with more than 48 KiB of shared memory");
-    static bool backwards;
+    if (blocks == 0 || threads == 0 || threads > MAX_THREADS || shared_bytes > SHARED_BYTES)
+        stop("a launch of no threads, of more than 1024, or with more than 99 KiB of shared memory");
+    if (shared_bytes > 48 << 10 && shared_bytes > asked_shared)
+        stop("a launch with more than 48 KiB of shared memory, for which it did not ask");
+    asked_shared = 0;
     backwards = !backwards;
     gridDim.x = blocks;
     blockDim.x = threads;
@@ -211,9 +240,14 @@ void cuda_shim_run(unsigned blocks, unsigned threads, size_t shared_bytes, void 
         stop("no shared memory");
     for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) {
         memset(dynamic_shared, 0xab, shared_bytes); /* nobody may count on what another block left */
-        run_block(threads, backwards);
+        run_block(threads);
     }
     free(dynamic_shared);
+}
+
+void cuda_shim_ask_shared(size_t bytes)
+{
+    asked_shared = bytes;
 }
 
 void *cuda_shim_dynamic_shared(void)
@@ -238,17 +272,129 @@ void cuda_shim_meet_warp(void)
     meet(AT_WARP);
 }
 
-/* All have given before anyone takes, and taken before anyone gives again. */
-uint64_t cuda_shim_exchange(uint64_t mine, unsigned from)
+/* ---- What a warp does as one ---- */
+const cuda_shim_words *cuda_shim_share(const cuda_shim_words *mine)
 {
-    unsigned warp = threadIdx.x / WARP * WARP;
+    fibre *f = &fibres[threadIdx.x];
+    cuda_shim_words *words = shared[f->n_shared++ % 2];
     if (blockDim.x % WARP != 0)
         stop("a warp that is not whole shuffles");
-    fibres[threadIdx.x].gives = mine;
+    words[threadIdx.x] = *mine;
     meet(AT_WARP);
-    uint64_t got = fibres[warp + from].gives;
-    meet(AT_WARP);
-    return got;
+    return words + threadIdx.x / WARP * WARP;
+}
+
+static void widen(float x[2], uint32_t pair)
+{
+    x[0] = tess_bf16_to_float((uint16_t)pair);
+    x[1] = tess_bf16_to_float((uint16_t)(pair >> 16));
+}
+
+void tensor_multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    cuda_shim_words mine;
+    for (int i = 0; i < 4; i++)
+        widen(&mine.factors.a[2 * i], a[i]);
+    widen(&mine.factors.b[0], b0);
+    widen(&mine.factors.b[2], b1);
+    const cuda_shim_words *all = cuda_shim_share(&mine);
+    const unsigned lane = threadIdx.x % WARP, row = lane / 4 * 4, column = lane % 4 * 2 * 4;
+    for (unsigned k = 0; k < 16; k++) {
+        const unsigned at = k % 8 / 2, element = k / 8 * 2 + k % 2;
+        const float *left = &all[row + at].factors.a[k / 8 * 4 + k % 2]; /* and of the row 8 further, 2 further */
+        for (unsigned i = 0; i < 4; i++)                                 /* each product is exact */
+            c[i] += left[i / 2 * 2] * all[column + i % 2 * 4 + at].factors.b[element];
+    }
+}
+
+/* Element `column` of row `row` of a matrix whose rows the warp has named. */
+static uint32_t element(const cuda_shim_words *rows, unsigned matrix, unsigned row, unsigned column)
+{
+    uint16_t x;
+    memcpy(&x, rows[matrix * 8 + row].row + column * sizeof(x), sizeof(x));
+    return x;
+}
+
+static void load_matrices(uint32_t x[4], const void *row, bool transposed)
+{
+    cuda_shim_words mine;
+    mine.row = (const char *)row;
+    const cuda_shim_words *rows = cuda_shim_share(&mine);
+    const unsigned lane = threadIdx.x % WARP, other = lane / 4, pair = lane % 4 * 2;
+    if ((uintptr_t)row % 16 != 0)
+        stop("a matrix's row is not aligned to 16 bytes");
+    for (unsigned i = 0; i < 4; i++)
+        x[i] = transposed ? element(rows, i, pair, other) | element(rows, i, pair + 1, other) << 16
+                          : element(rows, i, other, pair) | element(rows, i, other, pair + 1) << 16;
+    meet(AT_WARP); /* a GPU reads at once: nobody may write in between */
+}
+
+void tensor_load(uint32_t x[4], const void *row)
+{
+    load_matrices(x, row, false);
+}
+
+void tensor_load_transposed(uint32_t x[4], const void *row)
+{
+    load_matrices(x, row, true);
+}
+
+/* ---- Copies that run beside the threads ---- */
+static void make_copy(const copy *c)
+{
+    memcpy(c->to, c->from, c->bytes);
+    memset(c->to + c->bytes, 0, c->zeros);
+}
+
+static void begin_copy(copy c)
+{
+    fibre *f = &fibres[threadIdx.x];
+    c.group = f->group;
+    if (((uintptr_t)c.to | (uintptr_t)c.from) % (c.bytes + c.zeros) != 0)
+        stop("an asynchronous copy is not aligned");
+    if (backwards)
+        make_copy(&c);
+    else if (f->n_copies == COPIES)
+        stop("more asynchronous copies than the host keeps");
+    else
+        f->copies[f->n_copies++] = c;
+}
+
+void tensor_copy(tensor_piece *to, const void *from, int bytes)
+{
+    begin_copy({(char *)to, (const char *)from, (unsigned)bytes, 16 - (unsigned)bytes, 0});
+}
+
+void tensor_copy_pair(float to[2], const float *from)
+{
+    begin_copy({(char *)to, (const char *)from, 8, 0, 0});
+}
+
+void tensor_copies_end(void)
+{
+    fibres[threadIdx.x].group++;
+}
+
+void cuda_shim_copies_wait(unsigned newest)
+{
+    fibre *f = &fibres[threadIdx.x];
+    unsigned left = 0;
+    for (unsigned i = 0; i < f->n_copies; i++)
+        if (f->copies[i].group + newest < f->group)
+            make_copy(&f->copies[i]);
+        else
+            f->copies[left++] = f->copies[i];
+    f->n_copies = left;
+}
+
+float tensor_exp2(float x)
+{
+    return x < -126 ? 0 : __builtin_exp2f(x);
+}
+
+uint32_t tensor_pack(float first, float second)
+{
+    return tess_float_to_bf16(first) | (uint32_t)tess_float_to_bf16(second) << 16;
 }
 
 int cudaGetLastError(void)

@@ -13,6 +13,7 @@
 #define __host__
 #define __shared__ static /* one block runs at a time */
 #define __launch_bounds__(...)
+#define __forceinline__ inline
 
 #define CUDART_VERSION 13000
 
@@ -39,17 +40,47 @@ static inline void cuda_shim_launch(unsigned blocks, unsigned threads, size_t sh
 }
 
 void *cuda_shim_dynamic_shared(void);
+/* For the next launch. */
+void cuda_shim_ask_shared(size_t bytes);
 
 /* The calling thread waits for all others of its block, or of its warp. */
 void cuda_shim_meet_block(void);
 void cuda_shim_meet_warp(void);
-/* Every thread of the warp gives up to 8 bytes, and gets those of thread `from` of it. */
-uint64_t cuda_shim_exchange(uint64_t mine, unsigned from);
+/* Every thread of the warp gives some words, and sees those of all 32 until it gives again. */
+typedef union cuda_shim_words {
+    char bytes[8];
+    const char *row;
+    struct {
+        float a[8], b[4];
+    } factors;
+} cuda_shim_words;
+
+const cuda_shim_words *cuda_shim_share(const cuda_shim_words *mine);
+
+/* Device functions of device/cuda/cuda_tensor.h. A product is added k ascending: a GPU has an order of its own. Copies
+ * are made at once in every other launch, and else when they are waited for, so that a thread that reads too early
+ * shows, and one that overwrites what is still read. */
+typedef struct tensor_piece tensor_piece;
+void tensor_multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1);
+void tensor_load(uint32_t x[4], const void *row);
+void tensor_load_transposed(uint32_t x[4], const void *row);
+void tensor_copy(tensor_piece *to, const void *from, int bytes);
+void tensor_copy_pair(float to[2], const float *from);
+void tensor_copies_end(void);
+void cuda_shim_copies_wait(unsigned newest);
+float tensor_exp2(float x);
+uint32_t tensor_pack(float first, float second);
+
+template <int NEWEST> static inline void tensor_copies_wait(void)
+{
+    cuda_shim_copies_wait(NEWEST);
+}
 
 #define TESS_CUDA_LAUNCH(kernel, blocks, threads, shared_bytes, s, ...)                                       \
     (tess_cuda_queue(s),                                                                                      \
      cuda_shim_launch((unsigned)(blocks), (unsigned)(threads), (shared_bytes), [=] { kernel(__VA_ARGS__); }), \
      tess_cuda_launched((s), #kernel))
+#define TESS_CUDA_ASK_SHARED(kernel, bytes, s) cuda_shim_ask_shared(bytes)
 #define TESS_CUDA_DYNAMIC_SHARED(type, name) type *name = (type *)cuda_shim_dynamic_shared()
 #define TESS_CUDA_UNROLL
 #define TESS_CUDA_UNROLL_BY_4
@@ -66,12 +97,11 @@ static inline void __syncwarp(void)
 
 template <typename N> static inline N __shfl_sync(unsigned mask, N mine, unsigned from)
 {
-    uint64_t bits = 0;
-    static_assert(sizeof(N) <= sizeof(bits), "a shuffle moves 4 or 8 bytes");
+    cuda_shim_words words = {};
+    static_assert(sizeof(N) <= sizeof(words), "a shuffle moves 4 or 8 bytes");
     (void)mask;
-    memcpy(&bits, &mine, sizeof(N));
-    bits = cuda_shim_exchange(bits, from);
-    memcpy(&mine, &bits, sizeof(N));
+    memcpy(&words, &mine, sizeof(N));
+    memcpy(&mine, &cuda_shim_share(&words)[from], sizeof(N));
     return mine;
 }
 

@@ -4,22 +4,28 @@
 #include "device/device.h"
 #include "device/stream_impl.h"
 
-tess_status cuda_shim_stream(tess_mem *mem, tess_stream **stream)
+tess_status cuda_shim_stream(tess_mem *mem, bool tensor, tess_stream **stream)
 {
-    static tess_kernels table;
+    static tess_kernels tables[2];
+    tess_kernels *table = &tables[tensor];
     TESS_TRY(tess_stream_create(mem, 1, "ref", stream));
-    table = *(*stream)->kernels;
-    table.name = "cuda";
-    tess_kernels_cuda_gemm(&table);
-    tess_kernels_cuda_attention(&table);
-    tess_kernels_cuda_elementwise(&table);
-    tess_kernels_cuda_norm(&table);
-    tess_kernels_cuda_sums(&table);
-    tess_kernels_cuda_reduce(&table);
-    tess_kernels_cuda_embedding(&table);
-    tess_kernels_cuda_cross_entropy(&table);
-    tess_kernels_cuda_copies(&table);
-    (*stream)->kernels = &table;
+    *table = *(*stream)->kernels;
+    table->name = tensor ? "cuda-tc" : "cuda";
+    tess_kernels_cuda_gemm(table);
+    tess_kernels_cuda_attention(table);
+    tess_kernels_cuda_elementwise(table);
+    tess_kernels_cuda_norm(table);
+    tess_kernels_cuda_sums(table);
+    tess_kernels_cuda_reduce(table);
+    tess_kernels_cuda_embedding(table);
+    tess_kernels_cuda_cross_entropy(table);
+    tess_kernels_cuda_copies(table);
+    if (tensor) {
+        tess_kernels_cuda_tensor_gemm(table);
+        tess_kernels_cuda_tensor_attention_forward(table);
+        tess_kernels_cuda_tensor_attention_backward(table);
+    }
+    (*stream)->kernels = table;
     return TESS_OK;
 }
 

@@ -1,10 +1,11 @@
-/* A stream whose table has the rows of src/device/cuda, run by the shim, and ref's peak loops. */
+/* A stream whose table has the rows of src/device/cuda, run by the shim, and ref's peak loops; `tensor`: those of
+ * tensor cores where there are any. */
 #ifndef TESS_TESTS_DEVICE_CUDA_SHIM_CUDA_SHIM_STREAM_H
 #define TESS_TESTS_DEVICE_CUDA_SHIM_CUDA_SHIM_STREAM_H
 
 #include "device/stream.h"
 
-tess_status cuda_shim_stream(tess_mem *mem, tess_stream **stream);
+tess_status cuda_shim_stream(tess_mem *mem, bool tensor, tess_stream **stream);
 
 /* Fibres take minutes for large products under clang's ASan; test_device_cuda has every row there, with small ones. */
 static inline bool cuda_shim_is_slow(void)

@@ -1,0 +1,175 @@
+/* Products of bfloat16 on tensor cores, where cuBLAS does not compute. Each element of C begins as C, or as 0, and adds
+ * its products in steps of 16 along k, ascending, whatever the number of rows: bits do not depend on the batch.
+ *
+ * A block of four warps has a tile of C, 128 columns wide. Stretches of STRETCH k of both operands come through two
+ * buffers, one of which is filled while the other is read; an operand whose rows run along k is a tile of STRETCH
+ * elements a row, any other one of STRETCH rows, which tensor cores load transposed.
+ *
+ * Cost. A warp of the large tile, 128 x 128, has 64 x 64: 32 flops a byte of shared memory, so 128 bytes a clock feed
+ * an H100's whole rate; 64 KiB of shared memory, 2 blocks of a processor. A byte of the GPU's memory, or of its cache,
+ * feeds 64 flops. Up to 16 rows have a tile of 16 x 128, because there the weights' bytes are the limit. */
+#include "device/cuda/cuda_rows.h"
+#include "device/cuda/tensor_tiles.h"
+#include "device/gemm_check.h"
+
+enum { STRETCH = 64, COLUMNS = 128, WARPS = 4, THREADS = WARPS * WARP, FEW_ROWS = ROWS };
+
+/* A launch's arguments. */
+typedef struct tensor_product {
+    tess_gemm g;
+    int64_t tiles_n;
+} tensor_product;
+
+/* N rows or columns of an operand, from `first` on, of which `count` exist, over STRETCH k from `begin` on. */
+template <int N>
+static __device__ __forceinline__ void copy_operand(tensor_piece *tile, const void *x, int64_t ld, bool along_k,
+                                                    int64_t first, int64_t count, int64_t begin, int64_t k)
+{
+    const uint16_t *at = (const uint16_t *)x + (along_k ? first * ld + begin : begin * ld + first);
+    const int left = (int)cuda_least(count - first, N), stretch = (int)cuda_least(k - begin, STRETCH);
+    if (along_k)
+        copy_tile<STRETCH, N, THREADS>(tile, stretch, [&](int row) { return row < left ? at + row * ld : NULL; });
+    else
+        copy_tile < N<64 ? 64 : N, STRETCH, THREADS>(
+                        tile, left, [&](int row) { return row < stretch ? at + row * ld : NULL; });
+}
+
+/* The left factor: rows row .. row + 16 of the tile, step `k` of the stretch. */
+template <int N>
+static __device__ __forceinline__ void load_rows(uint32_t x[4], tensor_piece *tile, bool along_k, int row, int k)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    if (along_k)
+        load_left<STRETCH>(x, tile, row, k);
+    else /* rows of the tile are k: its matrices (k, row) become (row, k) */
+        tensor_load_transposed(
+            x, piece_at < N < 64 ? 64 : N > (tile, k * 16 + lane / 16 * 8 + lane % 8, row / 8 + lane / 8 % 2));
+}
+
+/* The right factors of 16 columns: x[0], x[1] of the first 8, x[2], x[3] of the others. */
+static __device__ __forceinline__ void load_columns(uint32_t x[4], tensor_piece *tile, bool along_k, int column, int k)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    if (along_k)
+        tensor_load(x, piece_at<STRETCH>(tile, column + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+    else
+        tensor_load_transposed(x, piece_at<COLUMNS>(tile, k * 16 + lane % 16, column / 8 + lane / 16));
+}
+
+/* f(element of C, sum) for this thread's elements of a fragment's row. */
+template <typename F>
+static __device__ __forceinline__ void each_element(const tess_gemm &g, int64_t row, int64_t column, float (*sum)[4],
+                                                    int n_fragments, F f)
+{
+    TESS_CUDA_UNROLL
+    for (int n = 0; n < n_fragments; n++) {
+        TESS_CUDA_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const int64_t r = row + (int)threadIdx.x % WARP / 4 + i / 2 * 8,
+                          k = column + n * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
+            if (r < g.m && k < g.n)
+                f(r * g.ldc + k, k, &sum[n][i]);
+        }
+    }
+}
+
+/* A tile of WARPS_M warps of M fragments' rows each. */
+template <typename C, int WARPS_M, int M>
+static __global__ void __launch_bounds__(THREADS, 2) tensor_gemm_kernel(tensor_product p)
+{
+    enum {
+        TILE = WARPS_M * M * ROWS,
+        WARP_COLUMNS = COLUMNS * WARPS_M / WARPS,
+        A_PIECES = (TILE < 64 ? 64 : TILE) * STRETCH / PIECE,
+        PIECES = A_PIECES + COLUMNS * STRETCH / PIECE
+    };
+    TESS_CUDA_DYNAMIC_SHARED(tensor_piece, memory);
+    const tess_gemm &g = p.g;
+    const int64_t row0 = blockIdx.x / p.tiles_n * TILE, column0 = blockIdx.x % p.tiles_n * COLUMNS;
+    const int warp = (int)threadIdx.x / WARP, row = warp % WARPS_M * M * ROWS, column = warp / WARPS_M * WARP_COLUMNS;
+    C *c = (C *)g.c;
+    float sum[M][WARP_COLUMNS / 8][4] = {};
+    auto copy = [&](int64_t begin, int buffer) {
+        if (begin < g.k) {
+            tensor_piece *tile = memory + buffer * PIECES;
+            copy_operand<TILE>(tile, g.a, g.lda, !g.trans_a, row0, g.m, begin, g.k);
+            copy_operand<COLUMNS>(tile + A_PIECES, g.b, g.ldb, g.trans_b, column0, g.n, begin, g.k);
+        }
+        tensor_copies_end();
+    };
+    copy(0, 0);
+    if (g.accumulate) {
+        TESS_CUDA_UNROLL
+        for (int m = 0; m < M; m++)
+            each_element(g, row0 + row + m * ROWS, column0 + column, sum[m], WARP_COLUMNS / 8,
+                         [&](int64_t at, int64_t, float *x) { *x = cuda_load(c + at); });
+    }
+    int buffer = 0;
+    for (int64_t begin = 0; begin < g.k; begin += STRETCH, buffer ^= 1) {
+        tensor_piece *tile = memory + buffer * PIECES;
+        tensor_copies_wait<0>();
+        __syncthreads();
+        copy(begin + STRETCH, buffer ^ 1);
+        TESS_CUDA_UNROLL
+        for (int k = 0; k < STRETCH / 16; k++) {
+            uint32_t left[M][4];
+            TESS_CUDA_UNROLL
+            for (int m = 0; m < M; m++)
+                load_rows<TILE>(left[m], tile, !g.trans_a, row + m * ROWS, k);
+            TESS_CUDA_UNROLL
+            for (int n = 0; n < WARP_COLUMNS / 16; n++) {
+                uint32_t right[4];
+                load_columns(right, tile + A_PIECES, g.trans_b, column + n * 16, k);
+                TESS_CUDA_UNROLL
+                for (int m = 0; m < M; m++) {
+                    tensor_multiply(sum[m][2 * n], left[m], right[0], right[1]);
+                    tensor_multiply(sum[m][2 * n + 1], left[m], right[2], right[3]);
+                }
+            }
+        }
+    }
+    TESS_CUDA_UNROLL
+    for (int m = 0; m < M; m++)
+        each_element(g, row0 + row + m * ROWS, column0 + column, sum[m], WARP_COLUMNS / 8,
+                     [&](int64_t at, int64_t k, float *x) {
+                         cuda_store(c + at, g.bias != NULL ? *x + cuda_load((const cuda_bf16 *)g.bias + k) : *x);
+                     });
+}
+
+template <typename C, int WARPS_M, int M> static tess_status launch(tess_stream *s, const tess_gemm *g)
+{
+    enum { TILE = WARPS_M * M * ROWS };
+    const tensor_product p = {*g, (g->n + COLUMNS - 1) / COLUMNS};
+    const int64_t blocks = (g->m + TILE - 1) / TILE * p.tiles_n;
+    const size_t bytes = 2 * ((TILE < 64 ? 64 : TILE) + COLUMNS) * STRETCH * sizeof(uint16_t);
+    TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "gemm: C of %lld x %lld is more than a GPU takes in a call",
+               (long long)g->m, (long long)g->n);
+    TESS_CUDA_ASK_SHARED((tensor_gemm_kernel<C, WARPS_M, M>), bytes, s);
+    return TESS_CUDA_LAUNCH((tensor_gemm_kernel<C, WARPS_M, M>), blocks, THREADS, bytes, s, p);
+}
+
+template <typename C> static tess_status launch_sized(tess_stream *s, const tess_gemm *g)
+{
+    return g->m <= FEW_ROWS ? launch<C, 1, 1>(s, g) : launch<C, 2, 4>(s, g);
+}
+
+static tess_status gemm(tess_stream *s, const tess_gemm *g)
+{
+    if (g->ab_dtype != TESS_BF16 || g->leaf > 0)
+        return tess_cuda_gemm(s, g);
+    TESS_TRY(tess_gemm_check(g));
+    if (g->m == 0 || g->n == 0)
+        return TESS_OK;
+    return g->c_dtype == TESS_F32 ? launch_sized<float>(s, g) : launch_sized<cuda_bf16>(s, g);
+}
+
+static tess_status gemm_fused(tess_stream *s, const tess_gemm_fused *f)
+{
+    return f->g.ab_dtype == TESS_BF16 && f->g.leaf == 0 ? tess_gemm_fused_by_rows(s, f) : tess_cuda_gemm_fused(s, f);
+}
+
+void tess_kernels_cuda_tensor_gemm(tess_kernels *k)
+{
+    k->gemm = gemm;
+    k->gemm_fused = gemm_fused;
+}
