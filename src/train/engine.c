@@ -27,11 +27,6 @@ static bool gathers_codes(const tess_config *config, const tess_fsdp *fsdp)
     return config->training.fp8_gather && !tess_fsdp_reads_masters(fsdp);
 }
 
-bool tess_engine_is_coded(const tess_engine *e, int param)
-{
-    return gathers_codes(e->config, e->fsdp) && tess_model_owns_rows(e->model, param);
-}
-
 /* The model below an adapter is neither saved nor written, and read in the compute dtype alone. On disk (offload) it is
  * paged as master weights are. */
 static bool is_narrow(const tess_config *config, const tess_model *model, const tess_param *param)

@@ -170,8 +170,6 @@ tess_points tess_engine_points(tess_engine *engine);
 /* What an engine is built of: the policy, the optimizer's options (those of activations: activations.h), and the
  * model's units added to `fsdp`; units (n_units) gets their handles. */
 tess_fsdp_policy tess_engine_policy(const tess_config *config);
-/* Whether ranks gather this parameter of the engine's model as fp8 codes. */
-bool tess_engine_is_coded(const tess_engine *engine, int param);
 /* A matrix of a layer: what Muon updates. */
 bool tess_engine_is_hidden(const tess_model *model, const tess_param *param);
 tess_optimizer_options tess_engine_optimizer(const tess_config *config);
