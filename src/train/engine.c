@@ -21,11 +21,6 @@
 #include "train/train_stage.h"
 #include "train/train_peak.h"
 
-bool tess_engine_is_coded(const tess_engine *e, int param)
-{
-    return tess_param_is_coded(e->config, e->fsdp, e->model, param);
-}
-
 static tess_status add_units(tess_engine *e)
 {
     int n_units = tess_model_n_units(e->model), n_params = tess_model_n_params(e->model);

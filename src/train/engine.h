@@ -178,8 +178,6 @@ tess_points tess_engine_points(tess_engine *engine);
 /* What an engine is built of: the policy and the optimizer's options (those of activations: activations.h; units of
  * fsdp: block_units.h). */
 tess_fsdp_policy tess_engine_policy(const tess_config *config);
-/* Whether ranks gather this parameter of the engine's model as fp8 codes. */
-bool tess_engine_is_coded(const tess_engine *engine, int param);
 tess_optimizer_options tess_engine_optimizer(const tess_config *config);
 
 /* Peak bytes of every pool of the host, of this rank. */

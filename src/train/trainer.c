@@ -333,7 +333,7 @@ static tess_status after_step(tess_trainer *t, bool last, speedometer *meter, te
     return TESS_OK;
 }
 
-static const logbook_marks nothing_done = {-1, -1, -1, -1};
+static const logbook_marks nothing_done = {.done = -1, .committed = -1, .validated = -1, .saved = -1};
 
 /* Does what the task wants after the step, and saves if that is due. `so_far`: what was done already. */
 static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speedometer *meter,

@@ -4,6 +4,7 @@
 #include "base/mem/named.h"
 #include "base/mem/pager.h"
 #include "base/text/text.h"
+#include "comm/seat.h"
 #include "tessera/comm.h"
 #include "train/adapter.h"
 #include "train/memory_report.h"

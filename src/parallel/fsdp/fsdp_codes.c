@@ -1,13 +1,7 @@
 /* Units that are gathered as bytes, because something of them is gathered as fp8 codes (device/fp8_rows.h), or frozen
  * and kept in the dtype of the gathered copy alone. What this rank owns is put into the form of the copy once its
  * weights have changed, not at each gather; where no other rank has shards it is the copy itself. */
-#include "device/fp8_rows.h"
 #include "parallel/fsdp/fsdp_impl.h"
-
-size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p)
-{
-    return p->fp8 ? tess_fp8_row_bytes(p->row) : (size_t)p->row * tess_dtype_size(fsdp->policy.param_dtype);
-}
 
 tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to)
 {
@@ -18,31 +12,6 @@ tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, co
         return tess_stream_kernels(stream)->convert(stream, rows, TESS_F32, to, dtype, n * p->row);
     tess_fp8_encode_rows(stream, rows, n, p->row, dtype, to);
     return TESS_OK;
-}
-
-static size_t codes_elements(const tess_unit *unit)
-{
-    return (unit->codes_bytes + sizeof(float) - 1) / sizeof(float);
-}
-
-/* By name, as master weights: of what is narrow there is nothing else. */
-tess_status tess_fsdp_codes_alloc(tess_unit *unit)
-{
-    bool found;
-    return unit->codes_bytes == 0 ? TESS_OK
-                                  : tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "gathered form", -1,
-                                                            codes_elements(unit), (float **)&unit->codes, &found);
-}
-
-void tess_fsdp_codes_free(tess_unit *unit)
-{
-    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, codes_elements(unit), (float *)(void *)unit->codes);
-    unit->codes = NULL;
-}
-
-bool tess_fsdp_reads_codes(const tess_unit *unit)
-{
-    return unit->coded && unit->fsdp->n_shards == 1;
 }
 
 tess_status tess_fsdp_codes_refresh(tess_unit *unit)
@@ -88,4 +57,9 @@ const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
     return p->narrow && unit->codes != NULL ? unit->codes + p->codes_at : NULL;
+}
+
+bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index)
+{
+    return fsdp->params[index].unit->params[fsdp->params[index].index].fp8;
 }

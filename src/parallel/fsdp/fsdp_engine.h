@@ -26,6 +26,9 @@ void tess_fsdp_set_private(tess_fsdp *fsdp);
  * once offload is set. */
 bool tess_fsdp_reads_masters(const tess_fsdp *fsdp);
 
+/* Whether a parameter is gathered as fp8 codes. */
+bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index);
+
 /* The elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype; NULL: it is none, or
  * this rank has none of its unit. */
 const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);

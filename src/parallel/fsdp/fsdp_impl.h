@@ -39,6 +39,7 @@
 #include "base/mem/pager.h"
 #include "comm/leaf_sum.h"
 #include "device/device.h"
+#include "device/fp8_rows.h"
 #include "optim/optim_internal.h"
 #include "parallel/fsdp/fsdp_engine.h"
 
@@ -264,14 +265,22 @@ const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_u
 void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
-/* fsdp_codes.c: a row of the gathered copy, and rows of master weights in its form; own rows of a coded unit, made anew
- * if the weights have changed; whether they are the copy. */
-size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p);
+/* A row of the gathered copy. */
+static inline size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p)
+{
+    return p->fp8 ? tess_fp8_row_bytes(p->row) : (size_t)p->row * tess_dtype_size(fsdp->policy.param_dtype);
+}
+
+/* Whether the codes of a unit are its gathered copy. */
+static inline bool tess_fsdp_reads_codes(const tess_unit *unit)
+{
+    return unit->coded && unit->fsdp->n_shards == 1;
+}
+
+/* fsdp_codes.c: rows of master weights in the form of the gathered copy; own rows of a coded unit, made anew if the
+ * weights have changed. */
 tess_status tess_fsdp_convert_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n, void *to);
-tess_status tess_fsdp_codes_alloc(tess_unit *unit);
-void tess_fsdp_codes_free(tess_unit *unit);
 tess_status tess_fsdp_codes_refresh(tess_unit *unit);
-bool tess_fsdp_reads_codes(const tess_unit *unit);
 /* Fills the own rows of a narrow parameter. */
 tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess_fill_fn fill, void *context);
 
@@ -304,6 +313,10 @@ tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **copy);
 void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy);
 tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **window);
 void tess_fsdp_window_free(tess_fsdp *fsdp, void *window);
+
+/* The codes of a unit, if it has any. */
+tess_status tess_fsdp_codes_alloc(tess_unit *unit);
+void tess_fsdp_codes_free(tess_unit *unit);
 
 /* Memory that this rank alone uses: of the device, or of the host. */
 tess_status tess_fsdp_alloc(tess_fsdp *fsdp, tess_pool pool, size_t elements, const char *what, float **out);

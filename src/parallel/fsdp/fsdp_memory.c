@@ -108,3 +108,23 @@ void tess_fsdp_persist_free(tess_unit *unit, tess_pool pool, size_t elements, fl
     else
         tess_mem_free_named(unit->fsdp->mem, pool, elements * sizeof(float), memory);
 }
+
+static size_t codes_elements(const tess_unit *unit)
+{
+    return (unit->codes_bytes + sizeof(float) - 1) / sizeof(float);
+}
+
+/* By name, as master weights: of what is narrow there is nothing else. */
+tess_status tess_fsdp_codes_alloc(tess_unit *unit)
+{
+    bool found;
+    return unit->codes_bytes == 0 ? TESS_OK
+                                  : tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "gathered form", -1,
+                                                            codes_elements(unit), (float **)&unit->codes, &found);
+}
+
+void tess_fsdp_codes_free(tess_unit *unit)
+{
+    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, codes_elements(unit), (float *)(void *)unit->codes);
+    unit->codes = NULL;
+}

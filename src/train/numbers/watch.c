@@ -113,7 +113,7 @@ tess_status tess_numbers_see_params(tess_numbers *n, int unit)
     for (int i = first; i < first + count && (n->checking || n->drill.see != NULL); i++) {
         const tess_param *p = tess_model_param(e->model, i);
         tess_shard shard;
-        if (tess_engine_is_coded(e, i)) /* its master weights are looked at */
+        if (tess_fsdp_is_coded(e->fsdp, i)) /* its master weights are looked at */
             continue;
         bool is_first;
         TESS_TRY(see_part(n, unit, "parameter", p, (void *)e->w[i], tess_fsdp_param_dtype(e->fsdp), &is_first));
