@@ -196,34 +196,54 @@ static void a_way_is_taken_once_it_is_proven(void)
     destroy(&o);
 }
 
-/* Of the ways that are proven to have the same bits, whichever is proposed for these rows. A product that adds to what
- * is there is computed once. */
+/* Whether products of many rows and of few are computed by the other way than the slow one, once it was measured. The
+ * product has the same bits as while that was done. */
+static bool takes_the_fast(int slow)
+{
+    int before[WAYS], fast = ASCENDING + FEW - slow;
+    const int *calls = calls_of_fake();
+    operands o = create(&shapes[1]);
+    char *first = rows(&o, 0, 65), *again;
+    free(rows(&o, 0, 20));
+    memcpy(before, calls, sizeof(before));
+    again = rows(&o, 0, 65);
+    free(rows(&o, 0, 20));
+    EXPECT_INT(calls[fast] + calls[slow], before[fast] + before[slow] + 2);
+    EXPECT_SAME(again, first, (size_t)65 * (size_t)o.g.ldc * sizeof(float));
+    bool takes = calls[slow] == before[slow];
+    free(again);
+    free(first);
+    destroy(&o);
+    return takes;
+}
+
+/* Of the ways that are proven to have the same bits, whichever is proposed first. A machine that stands still while the
+ * fast one is measured is asked again. */
 static void the_fastest_proven_way_computes(void)
 {
-    const int *calls = calls_of_fake();
+    enum { MOST_TRIES = 20 };
     for (int slow = ASCENDING; slow <= FEW; slow += FEW - ASCENDING) {
         char text[8];
-        int fast = ASCENDING + FEW - slow, before[WAYS];
+        int n = 0;
         snprintf(text, sizeof(text), "%d", slow);
         EXPECT_INT(setenv("CUBLAS_FAKE_SLOW", text, 1), 0);
-        operands o = create(&shapes[1]);
-        o.g.accumulate = true;
-        char *first = rows(&o, 0, 65), *again;
-        EXPECT(distance(&o, first) < 5e-3);
-        free(first);
-        o.g.accumulate = false;
-        first = rows(&o, 0, 65);
-        free(rows(&o, 0, 20));
-        memcpy(before, calls, sizeof(before));
-        again = rows(&o, 0, 65);
-        free(rows(&o, 0, 20));
-        EXPECT_INT(calls[fast], before[fast] + 2);
-        EXPECT_INT(calls[slow], before[slow]);
-        EXPECT_SAME(again, first, (size_t)65 * (size_t)o.g.ldc * sizeof(float));
-        free(again);
-        free(first);
-        destroy(&o);
+        while (!takes_the_fast(slow))
+            EXPECT(++n < MOST_TRIES);
     }
+}
+
+/* A product is computed more than once to be measured, so none that adds to what is there is. */
+static void a_product_that_adds_is_computed_once(void)
+{
+    shape p = shapes[1];
+    p.accumulate = true;
+    operands o = create(&p);
+    for (int i = 0; i < 2; i++) {
+        char *c = rows(&o, 0, 65);
+        EXPECT(distance(&o, c) < 5e-3);
+        free(c);
+    }
+    destroy(&o);
 }
 
 /* Its name says so, and its bits are the library's: here those of float32 chains, which the plug-in's kernel has, too.
@@ -294,6 +314,7 @@ static const test_case cases[] = {
     {"rows_do_not_depend_on_their_number", rows_do_not_depend_on_their_number},
     {"a_way_is_taken_once_it_is_proven", a_way_is_taken_once_it_is_proven},
     {"the_fastest_proven_way_computes", the_fastest_proven_way_computes},
+    {"a_product_that_adds_is_computed_once", a_product_that_adds_is_computed_once},
     {"without_a_proven_way_the_plug_in_computes", without_a_proven_way_the_plug_in_computes},
     {"without_a_proposal_the_plug_in_computes", without_a_proposal_the_plug_in_computes},
     {"other_products_are_the_plug_ins", other_products_are_the_plug_ins},
