@@ -75,6 +75,13 @@ static struct sockaddr_un address_of(uint64_t number, int rank, socklen_t *size)
     return a;
 }
 
+/* Nobody comes any more. */
+static void forget_address(const struct ncclComm *c)
+{
+    socklen_t size;
+    unlink(address_of(c->number, c->rank, &size).sun_path);
+}
+
 static int swap_hellos(int fd, const hello *mine, hello *theirs)
 {
     return send(fd, mine, sizeof(*mine), MSG_NOSIGNAL) == (ssize_t)sizeof(*mine) &&
@@ -118,6 +125,7 @@ static int meet(struct ncclComm *c)
         error = greet(c, accept4(c->listener, NULL, NULL, SOCK_CLOEXEC));
         n_met++;
     }
+    forget_address(c);
     return error;
 }
 
@@ -326,8 +334,7 @@ int fake_abort(nccl_communicator c)
         if (c->fd[peer] >= 0)
             close(c->fd[peer]);
     }
-    socklen_t bytes;
-    unlink(address_of(c->number, c->rank, &bytes).sun_path);
+    forget_address(c);
     close(c->listener);
     free(c);
     return NCCL_SUCCESS;
