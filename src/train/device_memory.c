@@ -26,7 +26,8 @@ static tess_status make_claim(const tess_engine *e, const tess_executor_options 
     claim->is_known = left != SIZE_MAX;
     claim->left = left;
     claim->activations = tess_executor_bytes(e->model, o) + (size_t)o->max_tokens * sizeof(float);
-    claim->copies = tess_staging_bytes(e->model, &(tess_staging_options){.dtype = o->dtype});
+    if (!c->resident) /* else they have their memory by now */
+        claim->copies = tess_staging_bytes(e->model, &(tess_staging_options){.dtype = o->dtype});
     return TESS_OK;
 }
 
