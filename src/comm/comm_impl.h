@@ -58,10 +58,11 @@ struct tess_runtime {
     comm_observer observer;                                     /* zeroes: none */
     struct tess_rehearsal *rehearsal;                           /* NULL: none (rehearsal.h) */
     tess_mem *mem;
-    tess_stream *stream;               /* of collectives: one thread */
-    struct comm_device *device;        /* NULL: collectives know memory of the host alone (ondevice/) */
-    struct tess_persist *persist;      /* this rank's persistent memory, NULL: none (job/persist/persist.h) */
-    struct tess_persist *persist_disk; /* the same on disk */
+    tess_stream *stream;                   /* of collectives: one thread */
+    tess_status (*place)(tess_work *work); /* with a device: chooses how a work goes that was begun and not posted */
+    struct comm_device *device;            /* NULL: collectives know memory of the host alone (ondevice/) */
+    struct tess_persist *persist;          /* this rank's persistent memory, NULL: none (job/persist/persist.h) */
+    struct tess_persist *persist_disk;     /* the same on disk */
     const struct comm_transport *transport;
     tess_job job;
     tess_job_row *row;
@@ -269,11 +270,11 @@ bool tess_work_look(tess_work *work, bool has_slept);
 int tess_work_missing(const tess_work *work, int *ranks);
 
 /* ---- ondevice/ondevice.c ---- */
-/* Chooses how a work goes that was begun and not posted, when the runtime has a device. */
-tess_status tess_ondevice_place(tess_work *work);
 /* Makes what the team needs for operations on the device; takes it away. */
 tess_status tess_ondevice_begin(tess_team *team);
 void tess_ondevice_end(tess_team *team);
+
+/* ---- ondevice/ondevice_events.c ---- */
 /* One of its operations is complete or failed. */
 void tess_ondevice_over(const tess_work *work);
 /* A team that breaks waits until nothing enqueued uses its operations' buffers. */

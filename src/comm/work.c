@@ -87,7 +87,7 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
 tess_status tess_work_submit(tess_work *work, tess_work **handle)
 {
     tess_team *team = work->team;
-    tess_status status = team->runtime->device != NULL ? tess_ondevice_place(work) : TESS_OK;
+    tess_status status = team->runtime->place != NULL ? team->runtime->place(work) : TESS_OK;
     if (status != TESS_OK) {
         status = tess_fail_context(status, "%s", tess_trace_op_name(work->fp.kind));
         tess_work_release(work);
@@ -146,7 +146,7 @@ tess_status tess_work_repeat(const tess_work *request, bool detached, tess_work 
     *work = *request;
     work->detached = detached;
     if (work->device.is)
-        TESS_TRY(tess_ondevice_place(work)); /* it may be another team's */
+        TESS_TRY(work->team->runtime->place(work)); /* it may be another team's */
     return tess_work_post(work, handle);
 }
 

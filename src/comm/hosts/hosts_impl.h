@@ -281,9 +281,6 @@ tess_status hosts_receive(tess_work *work, uint64_t round, void *data, size_t by
 /* *done: all messages of the batch are. */
 tess_status hosts_test_batch(hosts_batch *batch, bool *done);
 
-/* linked.c: nothing is in flight on the link any more. */
-void hosts_linked_give_up(const tess_team *team);
-
 /* hosts_message.c */
 extern const comm_link hosts_link;
 

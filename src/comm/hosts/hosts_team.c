@@ -1,5 +1,5 @@
 #include "base/os/os.h"
-#include "comm/hosts/hosts_impl.h"
+#include "comm/hosts/linked.h"
 
 uint64_t hosts_bytes(int n_local)
 {
@@ -153,7 +153,8 @@ static void cancel_messages(comm_hosts *h)
 void hosts_give_up(tess_team *team)
 {
     cancel_messages(hosts_of(team));
-    hosts_linked_give_up(team);
+    if (hosts_of(team)->linked != NULL)
+        tess_nccl_link_destroy(&hosts_of(team)->linked->link, false);
     tess_wire_give_up();
 }
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/core/rng.h"
-#include "comm/device_windows.h"
 
 enum { STEP_MEET, STEP_READY, STEP_MOVE, STEP_EXCHANGED, STEP_LANDED, STEP_TAKE, STEP_TAKEN, STEP_LEAVE };
 
@@ -78,7 +77,8 @@ tess_status tess_hosts_link(tess_team *team)
     TESS_TRY(tess_mem_alloc(team->runtime->mem, TESS_POOL_MISC, sizeof(*l), "link", (void **)&l));
     tess_status status = connect(team, l, &can);
     if (status == TESS_OK && can)
-        status = tess_device_window_alloc(team, TESS_POOL_COMM, HOSTS_LINK_BYTES, "messages", (void **)&l->buffer);
+        status = ondevice_window_alloc(team, TESS_POOL_COMM, HOSTS_LINK_BYTES, "messages", __builtin_return_address(0),
+                                       (void **)&l->buffer);
     if (status == TESS_OK && can)
         l->window = ondevice_find(team, l->buffer);
     l->bytes = HOSTS_LINK_BYTES;
@@ -97,15 +97,9 @@ void tess_hosts_unlink(tess_team *team, bool orderly)
     hosts_linked *l = h->linked;
     h->linked = NULL;
     tess_nccl_link_destroy(&l->link, orderly);
-    tess_device_window_free(team, l->buffer);
+    ondevice_window_hide(team, l->buffer, __builtin_return_address(0));
     tess_mem_free(mem, l->messages);
     tess_mem_free(mem, l);
-}
-
-void hosts_linked_give_up(const tess_team *team)
-{
-    if (hosts_of(team)->linked != NULL)
-        tess_nccl_link_destroy(&hosts_of(team)->linked->link, false);
 }
 
 bool tess_hosts_is_linked(const tess_team *team)

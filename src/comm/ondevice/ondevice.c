@@ -2,60 +2,10 @@
 #include "comm/ondevice/ondevice.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/core/rng.h"
 
-enum { KIND_BYTES = 16, SLEEP_NS = 50000, LOOKS = 1000 };
-
-/* ---- The runtime's device ---- */
-/* "cuda" of "cuda:0 (NVIDIA H100 PCIe)". */
-static void kind_of(const tess_device *device, char kind[KIND_BYTES])
-{
-    const char *name = tess_device_get_properties(device)->name;
-    size_t n = strcspn(name, ": ");
-    memset(kind, 0, KIND_BYTES);
-    memcpy(kind, name, n < KIND_BYTES ? n : KIND_BYTES - 1);
-}
-
-static tess_status check_kinds(tess_runtime *rt, const tess_device *device)
-{
-    char mine[KIND_BYTES], all[JOB_MAX_RANKS][KIND_BYTES];
-    kind_of(device, mine);
-    TESS_TRY(tess_team_exchange(rt->team, TESS_TRACE_ALL_GATHER, 0, tess_hash_text("device"),
-                                __builtin_return_address(0), mine, all, KIND_BYTES));
-    for (int r = 1; r < rt->world; r++)
-        TESS_CHECK(memcmp(all[r], all[0], KIND_BYTES) == 0, TESS_E_MISMATCH,
-                   "rank 0 has device '%.15s' and rank %d '%.15s': all ranks of a job need devices of one kind; give "
-                   "all the same job.device",
-                   all[0], r, all[r]);
-    return TESS_OK;
-}
-
-tess_status tess_runtime_use_device(tess_runtime *rt, tess_device *device, tess_stream *stream)
-{
-    void *memory;
-    TESS_CHECK(rt != NULL && device != NULL && stream != NULL && rt->device == NULL, TESS_E_INVALID,
-               "tess_runtime_use_device: a NULL argument, or the runtime has a device");
-    TESS_TRY_CTX(check_kinds(rt, device), "devices of the ranks");
-    if (tess_device_get_properties(device)->host_memory)
-        return TESS_OK;
-    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(*rt->device), "device of collectives", &memory));
-    rt->device = memory;
-    rt->device->device = device;
-    rt->device->after = stream;
-    return TESS_OK;
-}
-
-void tess_runtime_forget_device(tess_runtime *rt)
-{
-    if (rt->device == NULL)
-        return;
-    for (tess_team *team = rt->teams; team != NULL; team = team->next)
-        tess_ondevice_end(team);
-    tess_mem_free(rt->mem, rt->device);
-    rt->device = NULL;
-}
+enum { KIND_BYTES = 16 };
 
 /* ---- What a team needs ---- */
 void tess_ondevice_end(tess_team *team)
@@ -152,7 +102,7 @@ static bool goes_direct(const tess_work *work)
     }
 }
 
-tess_status tess_ondevice_place(tess_work *work)
+static tess_status place(tess_work *work)
 {
     bool is_device = false;
     TESS_TRY(find_kind(work, &is_device));
@@ -172,37 +122,53 @@ tess_status tess_ondevice_place(tess_work *work)
     return TESS_OK;
 }
 
-/* ---- Progress ---- */
-bool ondevice_passed(tess_work *work, tess_event *event)
+/* ---- The runtime's device ---- */
+/* "cuda" of "cuda:0 (NVIDIA H100 PCIe)". */
+static void kind_of(const tess_device *device, char kind[KIND_BYTES])
 {
-    bool passed = false;
-    work->status = tess_event_query(event, &passed);
-    if (work->status == TESS_OK && passed && event == ondevice_of(work)->moved)
-        work->status = tess_stream_synchronize(ondevice_of(work)->stream); /* it is idle: its errors */
-    return passed || work->status != TESS_OK;
+    const char *name = tess_device_get_properties(device)->name;
+    size_t n = strcspn(name, ": ");
+    memset(kind, 0, KIND_BYTES);
+    memcpy(kind, name, n < KIND_BYTES ? n : KIND_BYTES - 1);
 }
 
-void tess_ondevice_over(const tess_work *work)
+static tess_status check_kinds(tess_runtime *rt, const tess_device *device)
 {
-    atomic_fetch_sub(&work->team->runtime->device->n_under_way, 1);
+    char mine[KIND_BYTES], all[JOB_MAX_RANKS][KIND_BYTES];
+    kind_of(device, mine);
+    TESS_TRY(tess_team_exchange(rt->team, TESS_TRACE_ALL_GATHER, 0, tess_hash_text("device"),
+                                __builtin_return_address(0), mine, all, KIND_BYTES));
+    for (int r = 1; r < rt->world; r++)
+        TESS_CHECK(memcmp(all[r], all[0], KIND_BYTES) == 0, TESS_E_MISMATCH,
+                   "rank 0 has device '%.15s' and rank %d '%.15s': all ranks of a job need devices of one kind; give "
+                   "all the same job.device",
+                   all[0], r, all[r]);
+    return TESS_OK;
 }
 
-uint64_t tess_ondevice_sleep_ns(const tess_runtime *rt, uint64_t most_ns)
+tess_status tess_runtime_use_device(tess_runtime *rt, tess_device *device, tess_stream *stream)
 {
-    bool awaits_event = rt->device != NULL && atomic_load(&rt->device->n_under_way) > 0;
-    return awaits_event && most_ns > SLEEP_NS ? SLEEP_NS : most_ns;
+    void *memory;
+    TESS_CHECK(rt != NULL && device != NULL && stream != NULL && rt->device == NULL, TESS_E_INVALID,
+               "tess_runtime_use_device: a NULL argument, or the runtime has a device");
+    TESS_TRY_CTX(check_kinds(rt, device), "devices of the ranks");
+    if (tess_device_get_properties(device)->host_memory)
+        return TESS_OK;
+    TESS_TRY(tess_mem_alloc(rt->mem, TESS_POOL_MISC, sizeof(*rt->device), "device of collectives", &memory));
+    rt->device = memory;
+    rt->device->device = device;
+    rt->device->after = stream;
+    rt->place = place;
+    return TESS_OK;
 }
 
-/* Kernels of a team that breaks may still read what peers show and write what callers own. They end by themselves,
- * unless the device hangs. */
-void tess_ondevice_settle(const tess_team *team)
+void tess_runtime_forget_device(tess_runtime *rt)
 {
-    static const struct timespec look = {.tv_nsec = 1000000};
-    bool done = team->head == NULL || !team->head->device.moves;
-    for (int i = 0; i < LOOKS && !done; i++) {
-        if (tess_event_query(team->on_device->moved, &done) != TESS_OK)
-            return;
-        if (!done)
-            nanosleep(&look, NULL);
-    }
+    if (rt->device == NULL)
+        return;
+    for (tess_team *team = rt->teams; team != NULL; team = team->next)
+        tess_ondevice_end(team);
+    tess_mem_free(rt->mem, rt->device);
+    rt->device = NULL;
+    rt->place = NULL;
 }

@@ -15,10 +15,13 @@
  * stream of its own. An operation's kernels are enqueued when it is its team's oldest, so streams hold one at a time.
  *
  *   ondevice.c          the device of a runtime; which operations are on it, and how they go
- *   device_windows.c    memory that peers read
+ *   device_windows.c    memory that peers read, as users ask for it
+ *   window_share.c      showing it, and hiding it
+ *   window_list.c       what is shown
  *   ondevice_direct.c   start and advance by windows
  *   ondevice_kernels.c  what is enqueued
- *   ondevice_staged.c   start and advance through the host */
+ *   ondevice_staged.c   start and advance through the host
+ *   ondevice_events.c   what is under way on the device */
 #ifndef TESS_COMM_ONDEVICE_ONDEVICE_H
 #define TESS_COMM_ONDEVICE_ONDEVICE_H
 
@@ -78,11 +81,22 @@ const ondevice_window *ondevice_find(const tess_team *team, const void *memory);
 /* This rank's address of what `rank` shows in the work. */
 const uint8_t *ondevice_peer(const tess_work *work, int rank);
 
-/* Lets go of what the peers show in windows that nobody hid. */
+/* Lets go of what the peers show in a window; in windows that nobody hid. */
+void ondevice_close_peers(const tess_team *team, ondevice_window *window);
 void ondevice_forget_windows(tess_team *team);
 
 /* True once the event has come, or the work has failed. */
 bool ondevice_passed(tess_work *work, tess_event *event);
+
+/* Collective over the team, which has begun: a block is opened by the ranks of its host. `status`: of what this rank
+ * did before; `memory` may be NULL when that failed. `owned`: hiding frees it. `site`: of the user's call. */
+tess_status ondevice_window_show(tess_team *team, tess_status status, void *memory, size_t bytes, bool owned,
+                                 const char *what, const void *site);
+/* NULL is fine, and so is memory that is not shown. */
+void ondevice_window_hide(tess_team *team, void *memory, const void *site);
+/* A new block, which is shown; hiding frees it. */
+tess_status ondevice_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, const void *site,
+                                  void **out);
 
 /* Memory for n descriptors of the oldest work. */
 tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs);

@@ -1,0 +1,40 @@
+/* What progress of works asks of the device. */
+#include <time.h>
+
+#include "comm/ondevice/ondevice.h"
+
+enum { SLEEP_NS = 50000, LOOKS = 1000 };
+
+bool ondevice_passed(tess_work *work, tess_event *event)
+{
+    bool passed = false;
+    work->status = tess_event_query(event, &passed);
+    if (work->status == TESS_OK && passed && event == ondevice_of(work)->moved)
+        work->status = tess_stream_synchronize(ondevice_of(work)->stream); /* it is idle: its errors */
+    return passed || work->status != TESS_OK;
+}
+
+void tess_ondevice_over(const tess_work *work)
+{
+    atomic_fetch_sub(&work->team->runtime->device->n_under_way, 1);
+}
+
+uint64_t tess_ondevice_sleep_ns(const tess_runtime *rt, uint64_t most_ns)
+{
+    bool awaits_event = rt->device != NULL && atomic_load(&rt->device->n_under_way) > 0;
+    return awaits_event && most_ns > SLEEP_NS ? SLEEP_NS : most_ns;
+}
+
+/* Kernels of a team that breaks may still read what peers show and write what callers own. They end by themselves,
+ * unless the device hangs. */
+void tess_ondevice_settle(const tess_team *team)
+{
+    static const struct timespec look = {.tv_nsec = 1000000};
+    bool done = team->head == NULL || !team->head->device.moves;
+    for (int i = 0; i < LOOKS && !done; i++) {
+        if (tess_event_query(team->on_device->moved, &done) != TESS_OK)
+            return;
+        if (!done)
+            nanosleep(&look, NULL);
+    }
+}
