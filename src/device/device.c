@@ -60,8 +60,10 @@ static tess_status enter(tess_device *d, const tess_device_block *block)
         }
     } else {
         tess_device_block *next = b->next;
+        int n_imports = b->freed ? 0 : b->n_imports;
         *b = *block;
         b->next = next;
+        b->n_imports += n_imports;
     }
     pthread_mutex_unlock(&d->lock);
     return status;
@@ -401,7 +403,7 @@ tess_status tess_peer_import(tess_device *d, const tess_peer_handle *handle, siz
 {
     TESS_TRY(check_peers(d));
     TESS_TRY(d->table->peer_import(d, handle, bytes, out));
-    tess_device_block block = {.memory = *out, .bytes = bytes, .imported = true, .what = "memory of a peer"};
+    tess_device_block block = {.memory = *out, .bytes = bytes, .n_imports = 1, .what = "memory of a peer"};
     tess_status status = enter(d, &block);
     if (status != TESS_OK)
         d->table->peer_release(d, *out, bytes);
@@ -412,7 +414,7 @@ void tess_peer_release(tess_device *d, void *memory)
 {
     tess_device_block *b = live_block(d, memory);
     pthread_mutex_lock(&d->lock);
-    b->freed = true;
+    b->freed = --b->n_imports == 0;
     pthread_mutex_unlock(&d->lock);
     d->table->peer_release(d, memory, b->bytes);
 }

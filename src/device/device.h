@@ -84,7 +84,8 @@ typedef struct tess_device_block {
     char *memory;
     size_t bytes;
     tess_pool pool;
-    bool freed, imported;
+    bool freed;
+    int n_imports; /* of a peer's memory: how often it is open here, which gives one address; 0: it is the device's */
     char what[64];
 } tess_device_block;
 
