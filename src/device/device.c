@@ -2,6 +2,7 @@
 #include "device/stream_impl.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -286,9 +287,11 @@ void tess_stream_set_name(tess_stream *s, const char *name)
 
 void tess_stream_log_close(tess_stream *s)
 {
+    enum { FIRST = offsetof(tess_stream_log, done) };
     if (s->log == NULL)
         return;
-    memset(s->log, 0, sizeof(*s->log));
+    memset((char *)s->log + FIRST, 0, sizeof(*s->log) - FIRST);
+    atomic_store(&s->log->is_used, 0); /* last: another thread may take it from here on */
     s->log = NULL;
 }
 
