@@ -398,7 +398,9 @@ static tess_status check_peers(const tess_device *d)
 tess_status tess_peer_export(tess_device *d, void *memory, tess_peer_handle *handle)
 {
     TESS_TRY(check_peers(d));
-    TESS_TRY(check_range(d, "export", memory, 1));
+    const tess_device_block *block = tess_device_find(d, memory);
+    bool is_empty = block != NULL && !block->freed && block->bytes == 0; /* what a rank holds that owns nothing */
+    TESS_TRY(check_range(d, "export", memory, !is_empty));
     return d->table->peer_export(d, memory, live_block(d, memory)->bytes, handle);
 }
 

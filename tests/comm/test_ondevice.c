@@ -144,6 +144,22 @@ static void gathered_pieces_have_the_bits_of_the_host(void)
     leave(&r);
 }
 
+/* Its shard is a window, though of no bytes, so all go by windows. */
+static void a_rank_that_owns_nothing_shows_its_shard(void)
+{
+    enum { N = 700 };
+    rank r = join();
+    const tess_piece row = {.n_rows = 1, .row = N};
+    buffer shard = take_floats(&r, r.me == 0 ? N : 0, 1, true), full = take(&r, N * 4, false);
+    EXPECT(ondevice_find(r.team, shard.device) != NULL);
+    EXPECT_OK(tess_all_gather_pieces(r.team, shard.host, TESS_F32, full.host, TESS_F32, &row, 1, NULL));
+    EXPECT_OK(tess_all_gather_pieces(r.team, shard.device, TESS_F32, full.device, TESS_F32, &row, 1, NULL));
+    expect_same(&r, "a row of rank 0", &full);
+    give(&r, &shard);
+    give(&r, &full);
+    leave(&r);
+}
+
 static void blocks_are_gathered_and_exchanged(void)
 {
     enum { N = 1001 };
@@ -458,6 +474,7 @@ static const test_case cases[] = {
     {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 1, 0},
     {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 3, 0},
     {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 4, 0},
+    {"a_rank_that_owns_nothing_shows_its_shard", a_rank_that_owns_nothing_shows_its_shard, 3, 0},
     {"blocks_are_gathered_and_exchanged", blocks_are_gathered_and_exchanged, 3, 0},
     {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 1, 0},
     {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 2, 0},
