@@ -168,7 +168,6 @@ static void moved(tess_work *work, tess_status status)
     if (status == TESS_OK)
         status = tess_event_record(ondevice_of(work)->moved, ondevice_of(work)->stream);
     tess_work_note(work, status);
-    work->device.moves = work->status == TESS_OK;
 }
 
 static tess_status begin(tess_work *work, bool second)
@@ -211,7 +210,6 @@ static bool has_moved(tess_work *work)
     bool passed = ondevice_passed(work, ondevice_of(work)->moved);
     if (!passed)
         tess_work_note(work, tess_nccl_link_check(hosts_of(work->team)->linked->link));
-    work->device.moves = !passed;
     return passed || work->status != TESS_OK;
 }
 
@@ -259,7 +257,6 @@ static bool advance(tess_work *work)
             work->device.waits = true;
             if (!ondevice_passed(work, ondevice_of(work)->moved))
                 return false;
-            work->device.moves = false;
             arrive(work, HOSTS_DEVICE_LEFT);
             break;
         default:
