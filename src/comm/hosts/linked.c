@@ -84,7 +84,7 @@ tess_status tess_hosts_link(tess_team *team)
     l->bytes = HOSTS_LINK_BYTES;
     h->linked = l;
     if (l->window == NULL)
-        tess_hosts_unlink(team, status == TESS_OK);
+        tess_hosts_unlink(team, status == TESS_OK && can); /* else some have no link to take leave of */
     return status;
 }
 
