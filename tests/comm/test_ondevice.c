@@ -169,6 +169,9 @@ static void blocks_are_gathered_and_exchanged(void)
         EXPECT_OK(tess_all_gather(r.team, in.host + 4, out.host, N - 1, TESS_F32, NULL));
         EXPECT_OK(tess_all_gather(r.team, in.device + 4, out.device, N - 1, TESS_F32, NULL));
         expect_same(&r, "gathered blocks", &out);
+        EXPECT_OK(tess_all_gather(r.team, in.host + 8, out.host, N / 2 - 1, TESS_I64, NULL));
+        EXPECT_OK(tess_all_gather(r.team, in.device + 8, out.device, N / 2 - 1, TESS_I64, NULL));
+        expect_same(&r, "gathered blocks of integers", &out);
         EXPECT_OK(tess_all_to_all(r.team, in.host, out.host, N, TESS_F32, NULL));
         EXPECT_OK(tess_all_to_all(r.team, in.device, out.device, N, TESS_F32, NULL));
         expect_same(&r, "exchanged blocks", &out);

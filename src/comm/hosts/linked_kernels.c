@@ -20,10 +20,16 @@ static size_t most_slots(const tess_work *work)
     return (hosts_linked_sums(work) ? sums : 0) + (hosts_linked_gathers(work) ? 1 + (size_t)way->most_sources : 0);
 }
 
-/* Slots are of float32, whatever they hold. */
+/* An element of a slot: float32, or what is gathered where that is wider. */
+static size_t slot_element(const tess_work *work)
+{
+    size_t size = tess_dtype_size(work->dtype);
+    return size > sizeof(float) ? size : sizeof(float);
+}
+
 static size_t slot_bytes(const tess_work *work)
 {
-    return linked_of(work)->per_round * sizeof(float);
+    return linked_of(work)->per_round * slot_element(work);
 }
 
 /* Of the buffer of a sibling: its own block in slot 0, behind it those of the ranks that it handles. */
@@ -61,7 +67,7 @@ void hosts_linked_plan(const tess_work *work)
         if (work->steps[i].n > 0)
             hosts_find_subtrees(h, work->steps[i].begin, work->steps[i].begin + work->steps[i].n, &h->stepwise);
     hosts_count_subtrees(h, &h->stepwise);
-    size_t longest = h->linked->bytes / sizeof(float) / most_slots(work) / 64 * 64, all = (block + 63) / 64 * 64;
+    size_t longest = h->linked->bytes / slot_element(work) / most_slots(work) / 64 * 64, all = (block + 63) / 64 * 64;
     l->per_round = all < longest ? all : longest;
     l->n = (block + l->per_round - 1) / l->per_round;
 }
