@@ -71,6 +71,11 @@ static inline struct comm_device_team *ondevice_of(const tess_work *work)
     return work->team->on_device;
 }
 
+static inline const tess_kernels *ondevice_kernels(const tess_work *work)
+{
+    return tess_stream_kernels(ondevice_of(work)->stream);
+}
+
 static inline tess_event *ondevice_ready(const tess_work *work)
 {
     return ondevice_of(work)->ready[work->fp.sequence % (CONTROL_IN_FLIGHT + 1)];
