@@ -406,11 +406,10 @@ static void a_rank_that_does_not_come_is_named(void)
     leave(&r);
 }
 
-/* GPUs that do not reach each other: the same bits, and a warning that says why. */
-static void memory_that_peers_cannot_open_goes_through_the_host(void)
+/* The same bits, and a warning that says why. */
+static void check_way_through_the_host(const char *why)
 {
     static tess_notice notices[TESS_NOTICES];
-    EXPECT_INT(setenv("CUDA_FAKE", "devices=8", 1), 0);
     rank r = join();
     buffer x = take_floats(&r, 1000, 6, true);
     bool opens = tess_device_get_properties(r.device)->name[0] != 'c';
@@ -420,10 +419,24 @@ static void memory_that_peers_cannot_open_goes_through_the_host(void)
     EXPECT_INT(tess_notices_read(&r.rt->job.header->notices, notices), !opens);
     if (!opens) {
         EXPECT_CONTAINS(notices[0].text, "go through memory of the host, because");
-        EXPECT_CONTAINS(notices[0].text, "show memory to other processes (CUDA IPC)");
+        EXPECT_CONTAINS(notices[0].text, why);
     }
     give(&r, &x);
     leave(&r);
+}
+
+static void memory_that_peers_cannot_open_goes_through_the_host(void)
+{
+    EXPECT_INT(setenv("CUDA_FAKE", "devices=8", 1), 0);
+    check_way_through_the_host("show memory to other processes (CUDA IPC)");
+}
+
+/* GPUs that do not reach each other, as one rank alone finds. */
+static void memory_that_one_rank_cannot_open_goes_through_the_host(void)
+{
+    if (strcmp(getenv("TESSERA_RANK"), "1") == 0)
+        EXPECT_INT(setenv("CUDA_FAKE", "devices=8,ipc=1,fail=cuIpcOpenMemHandle_v2:1:217", 1), 0);
+    check_way_through_the_host("open memory of another process (CUDA IPC)");
 }
 
 /* NCCL fails on rank 1 after all have met: the team breaks on both, and the next operation says why. */
@@ -495,6 +508,8 @@ static const test_case cases[] = {
     {"devices_of_two_kinds_are_refused", devices_of_two_kinds_are_refused, 2, 0, TEST_ALONE},
     {"memory_that_peers_cannot_open_goes_through_the_host", memory_that_peers_cannot_open_goes_through_the_host, 2, 0,
      TEST_NEVER},
+    {"memory_that_one_rank_cannot_open_goes_through_the_host", memory_that_one_rank_cannot_open_goes_through_the_host,
+     2, 0, TEST_NEVER},
     {"an_error_of_nccl_is_the_teams", an_error_of_nccl_is_the_teams, 2, 0, TEST_ALONE},
     {"a_rank_that_does_not_come_is_named", a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER},
     {"a_rank_that_dies_is_named", a_rank_that_dies_is_named, 0, 0},

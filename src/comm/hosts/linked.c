@@ -21,28 +21,27 @@ static tess_status look(void *self, double waited_s)
     return TESS_OK;
 }
 
-/* Says once why bytes take the long way. The message is the calling thread's. */
+/* Says why bytes take the long way. The message is the calling thread's. */
 static void explain(const tess_team *team)
 {
     char text[512];
     snprintf(text, sizeof(text),
              "team '%s': between hosts, collectives on memory of devices go through memory of the host, because %s",
              team->name, tess_error_message());
-    if (team->local_index == 0)
-        tess_runtime_warn(team->runtime, text);
+    tess_runtime_warn(team->runtime, text);
 }
 
 /* True on all ranks, or on none: all have come this far. */
 static tess_status all_can(tess_team *team, tess_status mine, bool *can)
 {
-    int32_t status = mine, all[JOB_MAX_RANKS];
+    int32_t could = mine == TESS_OK, all[JOB_MAX_RANKS];
     *can = true;
-    if (mine != TESS_OK)
-        explain(team);
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("link"), __builtin_return_address(0),
-                                &status, all, sizeof(status)));
+                                &could, all, sizeof(could)));
     for (int r = 0; r < team->size; r++)
-        *can = *can && all[r] == TESS_OK;
+        *can = *can && all[r] != 0;
+    if (ondevice_says_why(team, all))
+        explain(team);
     return TESS_OK;
 }
 

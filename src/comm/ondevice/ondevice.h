@@ -103,6 +103,9 @@ void ondevice_window_hide(tess_team *team, void *memory, const void *site);
 tess_status ondevice_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, const void *site,
                                   void **out);
 
+/* This rank is the first of its host that cannot. can: (size of the team), the same on all ranks. */
+bool ondevice_says_why(const tess_team *team, const int32_t *can);
+
 /* Memory for n descriptors of the oldest work. */
 tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs);
 
