@@ -28,7 +28,8 @@
  * "cuda"), or TESS_E_MISMATCH names who has not. The stream is the one whose work collectives come after; both are
  * borrowed until the runtime ends or forgets them. A device whose memory is the host's changes nothing. */
 tess_status tess_runtime_use_device(tess_runtime *runtime, tess_device *device, tess_stream *stream);
-/* Of this rank alone; before the device is closed. No operation is in flight, no window is left. */
+/* Before the device is closed; no operation is in flight, no window is left. Of this rank alone, except that the ranks
+ * of a team over several hosts that has windows take leave of each other. */
 void tess_runtime_forget_device(tess_runtime *runtime);
 
 /* A block of the device, zeroed, of `bytes` on each rank (they may differ), which the team's ranks on this host may

@@ -84,16 +84,22 @@ tess_status tess_work_begin(tess_team *team, tess_trace_op kind, const void *cal
     return TESS_OK;
 }
 
-tess_status tess_work_submit(tess_work *work, tess_work **handle)
+/* Chooses how the work goes. When that fails the work is gone, and its team unlocked. */
+static tess_status place(tess_work *work)
 {
     tess_team *team = work->team;
     tess_status status = team->runtime->place != NULL ? team->runtime->place(work) : TESS_OK;
-    if (status != TESS_OK) {
-        status = tess_fail_context(status, "%s", tess_trace_op_name(work->fp.kind));
-        tess_work_release(work);
-        tess_team_unlock(team);
-        return status;
-    }
+    if (status == TESS_OK)
+        return TESS_OK;
+    status = tess_fail_context(status, "%s", tess_trace_op_name(work->fp.kind));
+    tess_work_release(work);
+    tess_team_unlock(team);
+    return status;
+}
+
+tess_status tess_work_submit(tess_work *work, tess_work **handle)
+{
+    TESS_TRY(place(work));
     tess_status (*submit)(tess_work *, tess_work **) = work->team->runtime->submit;
     return submit != NULL ? submit(work, handle) : tess_work_post(work, handle);
 }
@@ -145,8 +151,7 @@ tess_status tess_work_repeat(const tess_work *request, bool detached, tess_work 
     TESS_TRY(tess_work_begin(request->team, request->fp.kind, NULL, &work));
     *work = *request;
     work->detached = detached;
-    if (work->device.is)
-        TESS_TRY(work->team->runtime->place(work)); /* it may be another team's */
+    TESS_TRY(place(work)); /* it may be another team's */
     return tess_work_post(work, handle);
 }
 

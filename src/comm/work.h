@@ -20,7 +20,6 @@ typedef struct comm_pieces {
 typedef struct comm_on_device {
     bool is;    /* it is one */
     bool waits; /* for this rank's own device */
-    bool moves; /* something is enqueued for it */
     int step;
 } comm_on_device;
 

@@ -35,7 +35,7 @@ static void note_speed(const tess_work *work)
 static void finish(tess_work *work)
 {
     work->done = true;
-    if (work->device.is && !tess_work_is_message(work))
+    if (work->device.is)
         tess_ondevice_over(work);
     note_speed(work);
     tess_work_record(work, work->status == TESS_OK ? TESS_TRACE_COMPLETED : TESS_TRACE_FAILED);

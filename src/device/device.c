@@ -2,6 +2,7 @@
 #include "device/stream_impl.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,8 +61,10 @@ static tess_status enter(tess_device *d, const tess_device_block *block)
         }
     } else {
         tess_device_block *next = b->next;
+        int n_imports = b->freed ? 0 : b->n_imports;
         *b = *block;
         b->next = next;
+        b->n_imports += n_imports;
     }
     pthread_mutex_unlock(&d->lock);
     return status;
@@ -284,9 +287,11 @@ void tess_stream_set_name(tess_stream *s, const char *name)
 
 void tess_stream_log_close(tess_stream *s)
 {
+    enum { FIRST = offsetof(tess_stream_log, done) };
     if (s->log == NULL)
         return;
-    memset(s->log, 0, sizeof(*s->log));
+    memset((char *)s->log + FIRST, 0, sizeof(*s->log) - FIRST);
+    atomic_store(&s->log->is_used, 0); /* last: another thread may take it from here on */
     s->log = NULL;
 }
 
@@ -393,7 +398,9 @@ static tess_status check_peers(const tess_device *d)
 tess_status tess_peer_export(tess_device *d, void *memory, tess_peer_handle *handle)
 {
     TESS_TRY(check_peers(d));
-    TESS_TRY(check_range(d, "export", memory, 1));
+    const tess_device_block *block = tess_device_find(d, memory);
+    bool is_empty = block != NULL && !block->freed && block->bytes == 0; /* what a rank holds that owns nothing */
+    TESS_TRY(check_range(d, "export", memory, !is_empty));
     return d->table->peer_export(d, memory, live_block(d, memory)->bytes, handle);
 }
 
@@ -401,7 +408,7 @@ tess_status tess_peer_import(tess_device *d, const tess_peer_handle *handle, siz
 {
     TESS_TRY(check_peers(d));
     TESS_TRY(d->table->peer_import(d, handle, bytes, out));
-    tess_device_block block = {.memory = *out, .bytes = bytes, .imported = true, .what = "memory of a peer"};
+    tess_device_block block = {.memory = *out, .bytes = bytes, .n_imports = 1, .what = "memory of a peer"};
     tess_status status = enter(d, &block);
     if (status != TESS_OK)
         d->table->peer_release(d, *out, bytes);
@@ -412,7 +419,7 @@ void tess_peer_release(tess_device *d, void *memory)
 {
     tess_device_block *b = live_block(d, memory);
     pthread_mutex_lock(&d->lock);
-    b->freed = true;
+    b->freed = --b->n_imports == 0;
     pthread_mutex_unlock(&d->lock);
     d->table->peer_release(d, memory, b->bytes);
 }

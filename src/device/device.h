@@ -84,7 +84,8 @@ typedef struct tess_device_block {
     char *memory;
     size_t bytes;
     tess_pool pool;
-    bool freed, imported;
+    bool freed;
+    int n_imports; /* of a peer's memory: how often it is open here, which gives one address; 0: it is the device's */
     char what[64];
 } tess_device_block;
 
@@ -132,10 +133,6 @@ tess_status tess_device_memory_left(tess_device *device, size_t *bytes);
 /* Memory of the host that the device copies from and to at full speed, counted in the host's pool. */
 tess_status tess_device_alloc_pinned(tess_device *device, tess_pool pool, size_t bytes, const char *what, void **out);
 void tess_device_free_pinned(tess_device *device, void *host);
-/* The same for whole pages that there are, until unpin. */
-tess_status tess_device_pin(tess_device *device, void *host, size_t bytes);
-void tess_device_unpin(tess_device *device, void *host);
-
 /* The same for memory that is there already: the pages of [host, host + bytes), on which nothing else lies that the
  * device copies, get ready for copies at full speed, and stay in memory. Where they are pinned already this counts one
  * user more. Before the memory is freed there is an unpin for each pin, with an address in it, which waits for the

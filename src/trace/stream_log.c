@@ -53,7 +53,7 @@ static bool read_span(const tess_stream_log *log, log_span *s)
                     .marked = atomic_load_explicit(&log->marked, memory_order_acquire),
                     .enqueued = atomic_load_explicit(&log->enqueued, memory_order_acquire)};
     uint32_t left = (uint32_t)s->marked - atomic_load_explicit(&log->done, memory_order_acquire);
-    if (atomic_load(&log->is_used) == 0 || left == 0 || left > s->marked)
+    if (atomic_load(&log->is_used) == 0 || left == 0 || left > INT32_MAX) /* `done` may have passed `marked` since */
         return false;
     s->first = s->marked - left + 1;
     if (s->enqueued - s->first >= TESS_LOG_OPS)

@@ -144,6 +144,22 @@ static void gathered_pieces_have_the_bits_of_the_host(void)
     leave(&r);
 }
 
+/* Its shard is a window, though of no bytes, so all go by windows. */
+static void a_rank_that_owns_nothing_shows_its_shard(void)
+{
+    enum { N = 700 };
+    rank r = join();
+    const tess_piece row = {.n_rows = 1, .row = N};
+    buffer shard = take_floats(&r, r.me == 0 ? N : 0, 1, true), full = take(&r, N * 4, false);
+    EXPECT(ondevice_find(r.team, shard.device) != NULL);
+    EXPECT_OK(tess_all_gather_pieces(r.team, shard.host, TESS_F32, full.host, TESS_F32, &row, 1, NULL));
+    EXPECT_OK(tess_all_gather_pieces(r.team, shard.device, TESS_F32, full.device, TESS_F32, &row, 1, NULL));
+    expect_same(&r, "a row of rank 0", &full);
+    give(&r, &shard);
+    give(&r, &full);
+    leave(&r);
+}
+
 static void blocks_are_gathered_and_exchanged(void)
 {
     enum { N = 1001 };
@@ -153,6 +169,9 @@ static void blocks_are_gathered_and_exchanged(void)
         EXPECT_OK(tess_all_gather(r.team, in.host + 4, out.host, N - 1, TESS_F32, NULL));
         EXPECT_OK(tess_all_gather(r.team, in.device + 4, out.device, N - 1, TESS_F32, NULL));
         expect_same(&r, "gathered blocks", &out);
+        EXPECT_OK(tess_all_gather(r.team, in.host + 8, out.host, N / 2 - 1, TESS_I64, NULL));
+        EXPECT_OK(tess_all_gather(r.team, in.device + 8, out.device, N / 2 - 1, TESS_I64, NULL));
+        expect_same(&r, "gathered blocks of integers", &out);
         EXPECT_OK(tess_all_to_all(r.team, in.host, out.host, N, TESS_F32, NULL));
         EXPECT_OK(tess_all_to_all(r.team, in.device, out.device, N, TESS_F32, NULL));
         expect_same(&r, "exchanged blocks", &out);
@@ -387,11 +406,10 @@ static void a_rank_that_does_not_come_is_named(void)
     leave(&r);
 }
 
-/* GPUs that do not reach each other: the same bits, and a warning that says why. */
-static void memory_that_peers_cannot_open_goes_through_the_host(void)
+/* The same bits, and a warning that says why. */
+static void check_way_through_the_host(const char *why)
 {
     static tess_notice notices[TESS_NOTICES];
-    EXPECT_INT(setenv("CUDA_FAKE", "devices=8", 1), 0);
     rank r = join();
     buffer x = take_floats(&r, 1000, 6, true);
     bool opens = tess_device_get_properties(r.device)->name[0] != 'c';
@@ -401,10 +419,24 @@ static void memory_that_peers_cannot_open_goes_through_the_host(void)
     EXPECT_INT(tess_notices_read(&r.rt->job.header->notices, notices), !opens);
     if (!opens) {
         EXPECT_CONTAINS(notices[0].text, "go through memory of the host, because");
-        EXPECT_CONTAINS(notices[0].text, "show memory to other processes (CUDA IPC)");
+        EXPECT_CONTAINS(notices[0].text, why);
     }
     give(&r, &x);
     leave(&r);
+}
+
+static void memory_that_peers_cannot_open_goes_through_the_host(void)
+{
+    EXPECT_INT(setenv("CUDA_FAKE", "devices=8", 1), 0);
+    check_way_through_the_host("show memory to other processes (CUDA IPC)");
+}
+
+/* GPUs that do not reach each other, as one rank alone finds. */
+static void memory_that_one_rank_cannot_open_goes_through_the_host(void)
+{
+    if (strcmp(getenv("TESSERA_RANK"), "1") == 0)
+        EXPECT_INT(setenv("CUDA_FAKE", "devices=8,ipc=1,fail=cuIpcOpenMemHandle_v2:1:217", 1), 0);
+    check_way_through_the_host("open memory of another process (CUDA IPC)");
 }
 
 /* NCCL fails on rank 1 after all have met: the team breaks on both, and the next operation says why. */
@@ -458,6 +490,7 @@ static const test_case cases[] = {
     {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 1, 0},
     {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 3, 0},
     {"gathered_pieces_have_the_bits_of_the_host", gathered_pieces_have_the_bits_of_the_host, 4, 0},
+    {"a_rank_that_owns_nothing_shows_its_shard", a_rank_that_owns_nothing_shows_its_shard, 3, 0},
     {"blocks_are_gathered_and_exchanged", blocks_are_gathered_and_exchanged, 3, 0},
     {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 1, 0},
     {"summed_pieces_have_the_bits_of_the_host", summed_pieces_have_the_bits_of_the_host, 2, 0},
@@ -475,6 +508,8 @@ static const test_case cases[] = {
     {"devices_of_two_kinds_are_refused", devices_of_two_kinds_are_refused, 2, 0, TEST_ALONE},
     {"memory_that_peers_cannot_open_goes_through_the_host", memory_that_peers_cannot_open_goes_through_the_host, 2, 0,
      TEST_NEVER},
+    {"memory_that_one_rank_cannot_open_goes_through_the_host", memory_that_one_rank_cannot_open_goes_through_the_host,
+     2, 0, TEST_NEVER},
     {"an_error_of_nccl_is_the_teams", an_error_of_nccl_is_the_teams, 2, 0, TEST_ALONE},
     {"a_rank_that_does_not_come_is_named", a_rank_that_does_not_come_is_named, 3, 0, TEST_NEVER},
     {"a_rank_that_dies_is_named", a_rank_that_dies_is_named, 0, 0},

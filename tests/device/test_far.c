@@ -381,6 +381,22 @@ static void an_operation_that_does_not_end_has_a_name(void)
     free(log);
 }
 
+/* The device tells the low bits of a number, and may be further than the reader has seen. */
+static void a_long_log_knows_what_is_done(void)
+{
+    static tess_device_log log;
+    tess_stream_log *s = &log.streams[0];
+    char text[256];
+    uint64_t since_ns;
+    atomic_store(&s->is_used, 1);
+    atomic_store(&s->enqueued, (UINT64_C(1) << 32) + 5);
+    atomic_store(&s->marked, (UINT64_C(1) << 32) + 5);
+    atomic_store(&s->done, 4);
+    EXPECT(tess_device_log_describe(&log, UINT64_MAX, 0, text, sizeof(text), &since_ns) > 0);
+    atomic_store(&s->done, 6);
+    EXPECT_INT((int)tess_device_log_describe(&log, UINT64_MAX, 0, text, sizeof(text), &since_ns), 0);
+}
+
 /* More operations than the log holds, of more kinds than it has names: what is told is of the newest. */
 static void a_log_that_is_full_tells_of_the_newest(void)
 {
@@ -424,6 +440,7 @@ static const test_case cases[] = {
     {.name = "an_error_in_the_queue_comes_with_the_next_wait", .run = an_error_in_the_queue_comes_with_the_next_wait},
     {.name = "peers_see_the_same_memory", .run = peers_see_the_same_memory},
     {.name = "an_operation_that_does_not_end_has_a_name", .run = an_operation_that_does_not_end_has_a_name},
+    {.name = "a_long_log_knows_what_is_done", .run = a_long_log_knows_what_is_done},
     {.name = "a_log_that_is_full_tells_of_the_newest", .run = a_log_that_is_full_tells_of_the_newest},
 };
 

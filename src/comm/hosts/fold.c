@@ -211,27 +211,13 @@ static void take(tess_work *work, uint64_t round)
     }
 }
 
-/* The subtrees of the operation's tree, or of the trees of its steps one after the other. */
-static const hosts_subtrees *subtrees_of(const tess_work *work)
-{
-    comm_hosts *h = hosts_of(work->team);
-    if (work->steps == NULL)
-        return &h->all;
-    h->stepwise.n = 0;
-    for (int i = 0; i < work->n_steps; i++)
-        if (work->steps[i].n > 0)
-            hosts_find_subtrees(h, work->steps[i].begin, work->steps[i].begin + work->steps[i].n, &h->stepwise);
-    hosts_count_subtrees(h, &h->stepwise);
-    return &h->stepwise;
-}
-
 void hosts_plan_fold(tess_work *work)
 {
     const comm_hosts *h = hosts_of(work->team);
     hosts_rounds *r = h->rounds;
     size_t begin;
     bool parts = work->fp.kind == TESS_TRACE_ALL_REDUCE;
-    r->subtrees = subtrees_of(work);
+    r->subtrees = hosts_subtrees_of(work);
     size_t partials = (size_t)r->way->most_sources * (size_t)r->subtrees->most + (size_t)r->subtrees->n;
     r->pass[0] = (hosts_pass){.folds = true,
                               .block = parts ? hosts_part(work, 0, &begin) : work->n,

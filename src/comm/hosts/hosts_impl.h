@@ -152,6 +152,7 @@ typedef struct hosts_message {
 
 /* How far an operation through NCCL is. */
 typedef struct hosts_linked_work {
+    const hosts_subtrees *subtrees;
     size_t per_round;         /* elements of a block */
     uint64_t round, n;        /* under way, in all */
     bool second;              /* the exchange of it that gathers what the first has summed */
@@ -208,10 +209,9 @@ static inline int hosts_tag(const tess_work *work, int kind)
     return (int)(work->fp.sequence % HOSTS_TAGS) * HOSTS_TAG_KINDS + kind;
 }
 
-/* Appends the subtrees of the tree over ranks [begin, end). `of`: room for as many as the team has ranks. */
-void hosts_find_subtrees(const comm_hosts *h, int begin, int end, hosts_subtrees *of);
-/* Completes a list of subtrees. */
-void hosts_count_subtrees(const comm_hosts *h, hosts_subtrees *of);
+/* The subtrees of the operation's tree, or of the trees of its steps one after the other; until the next is asked for.
+ */
+const hosts_subtrees *hosts_subtrees_of(const tess_work *work);
 
 /* ---- hosts_posts.c */
 /* Sends this rank's post and what lies beside it to the other hosts. */

@@ -53,7 +53,8 @@ static void choose_handlers(const tess_team *team, const comm_hosts *h, hosts_wa
     }
 }
 
-void hosts_find_subtrees(const comm_hosts *h, int begin, int end, hosts_subtrees *of)
+/* Appends those of the tree over ranks [begin, end). */
+static void find_subtrees(const comm_hosts *h, int begin, int end, hosts_subtrees *of)
 {
     bool on_one_host = true;
     for (int r = begin + 1; r < end; r++)
@@ -63,11 +64,11 @@ void hosts_find_subtrees(const comm_hosts *h, int begin, int end, hosts_subtrees
         return;
     }
     int middle = begin + tess_reduce_half(end - begin);
-    hosts_find_subtrees(h, begin, middle, of);
-    hosts_find_subtrees(h, middle, end, of);
+    find_subtrees(h, begin, middle, of);
+    find_subtrees(h, middle, end, of);
 }
 
-void hosts_count_subtrees(const comm_hosts *h, hosts_subtrees *of)
+static void count_subtrees(const comm_hosts *h, hosts_subtrees *of)
 {
     of->most = 0;
     for (int host = 0; host < h->n_hosts; host++) {
@@ -76,6 +77,19 @@ void hosts_count_subtrees(const comm_hosts *h, hosts_subtrees *of)
             n += of->at[s].host == host;
         of->most = n > of->most ? n : of->most;
     }
+}
+
+const hosts_subtrees *hosts_subtrees_of(const tess_work *work)
+{
+    comm_hosts *h = hosts_of(work->team);
+    if (work->steps == NULL)
+        return &h->all;
+    h->stepwise.n = 0;
+    for (int i = 0; i < work->n_steps; i++)
+        if (work->steps[i].n > 0)
+            find_subtrees(h, work->steps[i].begin, work->steps[i].begin + work->steps[i].n, &h->stepwise);
+    count_subtrees(h, &h->stepwise);
+    return &h->stepwise;
 }
 
 static tess_status allocate(tess_team *team, comm_hosts *h)
@@ -113,8 +127,8 @@ tess_status hosts_attach(tess_team *team, uint8_t *shared)
     h->ways[HOSTS_LEADERS].carriers = 1;
     for (int way = 0; way < HOSTS_WAYS; way++)
         choose_handlers(team, h, &h->ways[way]);
-    hosts_find_subtrees(h, 0, team->size, &h->all);
-    hosts_count_subtrees(h, &h->all);
+    find_subtrees(h, 0, team->size, &h->all);
+    count_subtrees(h, &h->all);
     TESS_TRY(allocate_letters(team, h));
     h->counters = (hosts_counter *)(void *)shared;
     h->areas = shared + hosts_bytes(hosts_n_local(h, h->mine)) -

@@ -21,28 +21,27 @@ static tess_status look(void *self, double waited_s)
     return TESS_OK;
 }
 
-/* Says once why bytes take the long way. The message is the calling thread's. */
+/* Says why bytes take the long way. The message is the calling thread's. */
 static void explain(const tess_team *team)
 {
     char text[512];
     snprintf(text, sizeof(text),
              "team '%s': between hosts, collectives on memory of devices go through memory of the host, because %s",
              team->name, tess_error_message());
-    if (team->local_index == 0)
-        tess_runtime_warn(team->runtime, text);
+    tess_runtime_warn(team->runtime, text);
 }
 
 /* True on all ranks, or on none: all have come this far. */
 static tess_status all_can(tess_team *team, tess_status mine, bool *can)
 {
-    int32_t status = mine, all[JOB_MAX_RANKS];
+    int32_t could = mine == TESS_OK, all[JOB_MAX_RANKS];
     *can = true;
-    if (mine != TESS_OK)
-        explain(team);
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("link"), __builtin_return_address(0),
-                                &status, all, sizeof(status)));
+                                &could, all, sizeof(could)));
     for (int r = 0; r < team->size; r++)
-        *can = *can && all[r] == TESS_OK;
+        *can = *can && all[r] != 0;
+    if (ondevice_says_why(team, all))
+        explain(team);
     return TESS_OK;
 }
 
@@ -84,7 +83,7 @@ tess_status tess_hosts_link(tess_team *team)
     l->bytes = HOSTS_LINK_BYTES;
     h->linked = l;
     if (l->window == NULL)
-        tess_hosts_unlink(team, status == TESS_OK);
+        tess_hosts_unlink(team, status == TESS_OK && can); /* else some have no link to take leave of */
     return status;
 }
 
@@ -168,7 +167,6 @@ static void moved(tess_work *work, tess_status status)
     if (status == TESS_OK)
         status = tess_event_record(ondevice_of(work)->moved, ondevice_of(work)->stream);
     tess_work_note(work, status);
-    work->device.moves = work->status == TESS_OK;
 }
 
 static tess_status begin(tess_work *work, bool second)
@@ -211,7 +209,6 @@ static bool has_moved(tess_work *work)
     bool passed = ondevice_passed(work, ondevice_of(work)->moved);
     if (!passed)
         tess_work_note(work, tess_nccl_link_check(hosts_of(work->team)->linked->link));
-    work->device.moves = !passed;
     return passed || work->status != TESS_OK;
 }
 
@@ -259,7 +256,6 @@ static bool advance(tess_work *work)
             work->device.waits = true;
             if (!ondevice_passed(work, ondevice_of(work)->moved))
                 return false;
-            work->device.moves = false;
             arrive(work, HOSTS_DEVICE_LEFT);
             break;
         default:

@@ -4,26 +4,25 @@
 #include "comm/reduce.h"
 
 /* ---- Where things lie in the buffer ---- */
-/* The subtrees of the operation's tree, or of the trees of its steps one after the other. */
-static const hosts_subtrees *subtrees_of(const tess_work *work)
-{
-    const comm_hosts *h = hosts_of(work->team);
-    return work->steps == NULL ? &h->all : &h->stepwise;
-}
-
 static size_t most_slots(const tess_work *work)
 {
     const comm_hosts *h = hosts_of(work->team);
     const hosts_way *way = &h->ways[HOSTS_STRIPED];
-    const hosts_subtrees *of = subtrees_of(work);
+    const hosts_subtrees *of = linked_of(work)->subtrees;
     size_t sums = (size_t)way->most_sources * (size_t)of->most + (size_t)of->n;
     return (hosts_linked_sums(work) ? sums : 0) + (hosts_linked_gathers(work) ? 1 + (size_t)way->most_sources : 0);
 }
 
-/* Slots are of float32, whatever they hold. */
+/* An element of a slot: float32, or what is gathered where that is wider. */
+static size_t slot_element(const tess_work *work)
+{
+    size_t size = tess_dtype_size(work->dtype);
+    return size > sizeof(float) ? size : sizeof(float);
+}
+
 static size_t slot_bytes(const tess_work *work)
 {
-    return linked_of(work)->per_round * sizeof(float);
+    return linked_of(work)->per_round * slot_element(work);
 }
 
 /* Of the buffer of a sibling: its own block in slot 0, behind it those of the ranks that it handles. */
@@ -42,7 +41,8 @@ static uint8_t *partial_sent(const tess_work *work, int k, int n)
 {
     const comm_hosts *h = hosts_of(work->team);
     size_t gathers = hosts_linked_gathers(work) ? 1 + (size_t)h->ways[HOSTS_STRIPED].most_sources : 0;
-    return h->linked->buffer + (gathers + (size_t)k * (size_t)subtrees_of(work)->most + (size_t)n) * slot_bytes(work);
+    return h->linked->buffer +
+           (gathers + (size_t)k * (size_t)linked_of(work)->subtrees->most + (size_t)n) * slot_bytes(work);
 }
 
 static float *partial_got(const tess_work *work, int subtree)
@@ -53,15 +53,11 @@ static float *partial_got(const tess_work *work, int subtree)
 
 void hosts_linked_plan(const tess_work *work)
 {
-    comm_hosts *h = hosts_of(work->team);
+    const comm_hosts *h = hosts_of(work->team);
     hosts_linked_work *l = linked_of(work);
     size_t block = hosts_block_of(work, 0); /* no rank's is longer */
-    h->stepwise.n = 0;
-    for (int i = 0; work->steps != NULL && i < work->n_steps; i++)
-        if (work->steps[i].n > 0)
-            hosts_find_subtrees(h, work->steps[i].begin, work->steps[i].begin + work->steps[i].n, &h->stepwise);
-    hosts_count_subtrees(h, &h->stepwise);
-    size_t longest = h->linked->bytes / sizeof(float) / most_slots(work) / 64 * 64, all = (block + 63) / 64 * 64;
+    l->subtrees = hosts_subtrees_of(work);
+    size_t longest = h->linked->bytes / slot_element(work) / most_slots(work) / 64 * 64, all = (block + 63) / 64 * 64;
     l->per_round = all < longest ? all : longest;
     l->n = (block + l->per_round - 1) / l->per_round;
 }
@@ -100,11 +96,6 @@ static tess_status send_messages(tess_work *work)
     return tess_nccl_begin(l->link, ondevice_of(work)->stream, l->messages, n);
 }
 
-static const tess_kernels *kernels_of(const tess_work *work)
-{
-    return tess_stream_kernels(ondevice_of(work)->stream);
-}
-
 /* ---- Sums ---- */
 /* y, packed = the sum over the subtree's ranks, siblings of this one, of a block's elements of the round. */
 static tess_status add_subtree(tess_work *work, uint64_t round, const hosts_subtree *subtree, int block, void *y)
@@ -127,7 +118,7 @@ static tess_status add_subtree(tess_work *work, uint64_t round, const hosts_subt
                                 .y = &y,
                                 .n_outputs = 1,
                                 .y_dtype = TESS_F32};
-    return kernels_of(work)->reduce_runs(ondevice_of(work)->stream, &sum, runs, n, NULL);
+    return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream, &sum, runs, n, NULL);
 }
 
 /* Partials of this host for the blocks of ranks that this rank handles, and for its own. */
@@ -135,7 +126,7 @@ static tess_status add_partials(tess_work *work, uint64_t round)
 {
     const comm_hosts *h = hosts_of(work->team);
     const hosts_way *way = &h->ways[HOSTS_STRIPED];
-    const hosts_subtrees *of = subtrees_of(work);
+    const hosts_subtrees *of = linked_of(work)->subtrees;
     size_t first;
     for (int k = 0; k < way->n_sources; k++) {
         size_t count = span(work, round, way->sources[k], &first);
@@ -162,7 +153,7 @@ static tess_status add_partials(tess_work *work, uint64_t round)
 /* The sum over ranks [begin, end), whose subtrees are from number *s on: in the place of the first of them. */
 static tess_status add_tree(tess_work *work, int begin, int end, size_t count, int *s, float **sum)
 {
-    if (subtrees_of(work)->at[*s].end == end) {
+    if (linked_of(work)->subtrees->at[*s].end == end) {
         *sum = partial_got(work, (*s)++);
         return TESS_OK;
     }
@@ -171,7 +162,7 @@ static tess_status add_tree(tess_work *work, int begin, int end, size_t count, i
     TESS_TRY(add_tree(work, begin, middle, count, s, &left));
     TESS_TRY(add_tree(work, middle, end, count, s, &right));
     *sum = left;
-    return kernels_of(work)->add(ondevice_of(work)->stream, left, right, left, (int64_t)count, TESS_F32);
+    return ondevice_kernels(work)->add(ondevice_of(work)->stream, left, right, left, (int64_t)count, TESS_F32);
 }
 
 /* Runs of this rank's elements of the round: x packed, or in the shard. Returns how many. */
@@ -203,7 +194,7 @@ static tess_status add_step(tess_work *work, uint64_t round, const tess_leaf_ste
                                 .accumulate = step->accumulate};
     TESS_TRY(ondevice_take_runs(work, n_runs_at_most(work), sizeof(*runs), (void **)&runs));
     int64_t n = shard_runs(work, round, sum != NULL, runs);
-    return kernels_of(work)->reduce_runs(ondevice_of(work)->stream, &add, runs, n, NULL);
+    return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream, &add, runs, n, NULL);
 }
 
 static tess_status finish_pieces(tess_work *work, uint64_t round)
@@ -241,7 +232,7 @@ static tess_status finish_part(tess_work *work, uint64_t round)
                                    .n_outputs = 1,
                                    .y_dtype = TESS_F32,
                                    .n = (int64_t)count};
-    return kernels_of(work)->reduce(ondevice_of(work)->stream, &divide, NULL);
+    return ondevice_kernels(work)->reduce(ondevice_of(work)->stream, &divide, NULL);
 }
 
 /* ---- Gathers ---- */
@@ -257,7 +248,7 @@ static tess_status pack(tess_work *work, uint64_t round)
     while (hosts_next_run(work, work->team->rank, first, count, &cursor, &run))
         runs[n++] = (tess_value_run){work->in + run.shard * in_size,
                                      to + (run.packed - first) * tess_dtype_size(work->dtype), (int64_t)run.count};
-    return kernels_of(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->in_dtype, work->dtype);
+    return ondevice_kernels(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->in_dtype, work->dtype);
 }
 
 static tess_status add_blocks(tess_work *work, uint64_t round)
@@ -309,5 +300,5 @@ tess_status hosts_linked_take(tess_work *work, uint64_t round)
             runs[n++] =
                 (tess_value_run){from + (run.packed - first) * size, work->out + run.full * size, (int64_t)run.count};
     }
-    return kernels_of(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->dtype, work->dtype);
+    return ondevice_kernels(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->dtype, work->dtype);
 }

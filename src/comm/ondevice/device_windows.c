@@ -1,18 +1,22 @@
 /* Memory of a device that ranks read from each other: what users call. */
+#include "comm/agree.h"
 #include "comm/ondevice/ondevice.h"
 
-/* The team has what it needs for its operations on the device. */
+/* The team has what it needs for its operations on the device, on all ranks or on none. */
 static tess_status begin(tess_team *team, const char *call)
 {
     TESS_CHECK(team != NULL && team->runtime->device != NULL, TESS_E_INVALID,
                "%s: there is no team, or its runtime has no device (tess_runtime_use_device)", call);
-    return tess_ondevice_begin(team);
+    return team->on_device != NULL ? TESS_OK : tess_team_agree(team, tess_ondevice_begin(team));
 }
 
-/* Over hosts a team with windows has a link. */
-static tess_status link_hosts(tess_team *team)
+/* Over hosts a team with windows has a link. When that fails the window is hidden. */
+static tess_status link_hosts(tess_team *team, void *window, const void *site)
 {
-    return tess_team_is_local(team) ? TESS_OK : tess_hosts_link(team);
+    tess_status status = tess_team_is_local(team) ? TESS_OK : tess_hosts_link(team);
+    if (status != TESS_OK)
+        ondevice_window_hide(team, window, site);
+    return status;
 }
 
 tess_status tess_device_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, void **out)
@@ -22,11 +26,9 @@ tess_status tess_device_window_alloc(tess_team *team, tess_pool pool, size_t byt
     TESS_TRY(begin(team, "tess_device_window_alloc"));
     TESS_TRY_CTX(ondevice_window_alloc(team, pool, bytes, what, site, out), "window '%s' of team '%s'", what,
                  team->name);
-    tess_status status = link_hosts(team);
-    if (status != TESS_OK) {
-        ondevice_window_hide(team, *out, site);
+    tess_status status = link_hosts(team, *out, site);
+    if (status != TESS_OK)
         *out = NULL;
-    }
     return status;
 }
 
@@ -36,7 +38,7 @@ tess_status tess_device_window_show(tess_team *team, void *memory, size_t bytes,
     TESS_TRY(begin(team, "tess_device_window_show"));
     TESS_TRY_CTX(ondevice_window_show(team, TESS_OK, memory, bytes, false, what, site), "window '%s' of team '%s'",
                  what, team->name);
-    return link_hosts(team);
+    return link_hosts(team, memory, site);
 }
 
 void tess_device_window_free(tess_team *team, void *window)

@@ -71,6 +71,11 @@ static inline struct comm_device_team *ondevice_of(const tess_work *work)
     return work->team->on_device;
 }
 
+static inline const tess_kernels *ondevice_kernels(const tess_work *work)
+{
+    return tess_stream_kernels(ondevice_of(work)->stream);
+}
+
 static inline tess_event *ondevice_ready(const tess_work *work)
 {
     return ondevice_of(work)->ready[work->fp.sequence % (CONTROL_IN_FLIGHT + 1)];
@@ -97,6 +102,9 @@ void ondevice_window_hide(tess_team *team, void *memory, const void *site);
 /* A new block, which is shown; hiding frees it. */
 tess_status ondevice_window_alloc(tess_team *team, tess_pool pool, size_t bytes, const char *what, const void *site,
                                   void **out);
+
+/* This rank is the first of its host that cannot. can: (size of the team), the same on all ranks. */
+bool ondevice_says_why(const tess_team *team, const int32_t *can);
 
 /* Memory for n descriptors of the oldest work. */
 tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, void **runs);

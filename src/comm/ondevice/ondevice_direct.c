@@ -52,7 +52,6 @@ static void move(tess_work *work)
     work->status = ondevice_enqueue(work);
     if (work->status == TESS_OK)
         work->status = tess_event_record(ondevice_of(work)->moved, ondevice_of(work)->stream);
-    work->device.moves = work->status == TESS_OK;
 }
 
 /* True: the operation is over. */
@@ -87,7 +86,6 @@ static bool advance(tess_work *work)
             work->device.waits = true;
             if (!ondevice_passed(work, ondevice_of(work)->moved))
                 return false;
-            work->device.moves = false;
             tess_work_note(work, ondevice_look(work));
             arrive(work);
             break;

@@ -25,14 +25,17 @@ uint64_t tess_ondevice_sleep_ns(const tess_runtime *rt, uint64_t most_ns)
     return awaits_event && most_ns > SLEEP_NS ? SLEEP_NS : most_ns;
 }
 
-/* Kernels of a team that breaks may still read what peers show and write what callers own. They end by themselves,
- * unless the device hangs. */
+/* Kernels of a team that breaks may still read what peers show and write what callers own, whatever part of an
+ * operation was enqueued. They end by themselves, unless the device hangs. */
 void tess_ondevice_settle(const tess_team *team)
 {
     static const struct timespec look = {.tv_nsec = 1000000};
-    bool done = team->head == NULL || !team->head->device.moves;
+    if (team->head == NULL || !team->head->device.is)
+        return;
+    struct comm_device_team *t = team->on_device;
+    bool done = tess_event_record(t->moved, t->stream) != TESS_OK;
     for (int i = 0; i < LOOKS && !done; i++) {
-        if (tess_event_query(team->on_device->moved, &done) != TESS_OK)
+        if (tess_event_query(t->moved, &done) != TESS_OK)
             return;
         if (!done)
             nanosleep(&look, NULL);

@@ -9,11 +9,6 @@ tess_status ondevice_take_runs(const tess_work *work, size_t n, size_t size, voi
     return TESS_OK;
 }
 
-static const tess_kernels *kernels_of(const tess_work *work)
-{
-    return tess_stream_kernels(ondevice_of(work)->stream);
-}
-
 /* ---- Gathers ---- */
 static tess_status gather(tess_work *work)
 {
@@ -27,7 +22,7 @@ static tess_status gather(tess_work *work)
         if (from != work->out + (size_t)r * bytes)
             runs[n++] = (tess_value_run){from, work->out + (size_t)r * bytes, (int64_t)work->n};
     }
-    return kernels_of(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->dtype, work->dtype);
+    return ondevice_kernels(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->dtype, work->dtype);
 }
 
 /* The rows of a piece that a rank owns: first element in the full buffer, and how many. */
@@ -67,7 +62,7 @@ static tess_status gather_pieces(tess_work *work)
                                              (int64_t)count};
         }
     }
-    return kernels_of(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->in_dtype, work->dtype);
+    return ondevice_kernels(work)->convert_runs(ondevice_of(work)->stream, runs, n, work->in_dtype, work->dtype);
 }
 
 /* ---- Sums ---- */
@@ -99,8 +94,8 @@ static tess_status run_step(tess_work *work, const tess_leaf_step *step, const v
                                 .y_dtype = TESS_F32,
                                 .accumulate = step->accumulate};
     int64_t n = sum_runs(work, leaves, runs);
-    return kernels_of(work)->reduce_runs(ondevice_of(work)->stream, &sum, runs, n,
-                                         leaves ? ondevice_of(work)->finite : NULL);
+    return ondevice_kernels(work)->reduce_runs(ondevice_of(work)->stream, &sum, runs, n,
+                                               leaves ? ondevice_of(work)->finite : NULL);
 }
 
 static tess_status reduce_pieces(tess_work *work)
@@ -142,7 +137,7 @@ static tess_status all_reduce(tess_work *work)
                                 .n_outputs = (int)W,
                                 .y_dtype = work->dtype,
                                 .n = (int64_t)(work->n - begin < part ? work->n - begin : part)};
-    return kernels_of(work)->reduce(ondevice_of(work)->stream, &sum, NULL);
+    return ondevice_kernels(work)->reduce(ondevice_of(work)->stream, &sum, NULL);
 }
 
 tess_status ondevice_enqueue(tess_work *work)

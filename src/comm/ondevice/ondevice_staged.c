@@ -173,10 +173,8 @@ static bool go_on(tess_work *work, tess_event *event, tess_status (*next)(tess_w
     work->device.waits = true;
     if (!ondevice_passed(work, event))
         return false;
-    work->device.moves = false;
     if (work->status == TESS_OK)
         work->status = next(work);
-    work->device.moves = work->status == TESS_OK && work->device.step != STEP_FETCHED;
     return true;
 }
 
@@ -204,13 +202,11 @@ static bool advance(tess_work *work)
                 return false;
             if (work->status == TESS_OK)
                 work->status = give_back(work);
-            work->device.moves = true;
             break;
         default:
             work->device.waits = true;
             if (!ondevice_passed(work, ondevice_of(work)->moved))
                 return false;
-            work->device.moves = false;
             return true;
         }
         work->device.step++;

@@ -40,12 +40,18 @@ static tess_status first_failure(const tess_team *team, const shown *all, const 
     return TESS_OK;
 }
 
+bool ondevice_says_why(const tess_team *team, const int32_t *can)
+{
+    int r = team->local_first;
+    while (r < team->rank && (can[r] != 0 || tess_team_host(team, r) != tess_team_host(team, team->rank)))
+        r++;
+    return r == team->rank && can[r] == 0;
+}
+
 /* Users should know when their GPUs do not reach each other: everything works, slowly. */
-static void warn_once(const tess_team *team, const ondevice_window *w)
+static void warn(const tess_team *team)
 {
     char text[512];
-    if (w->number > 0 || team->local_index > 0)
-        return;
     snprintf(text, sizeof(text),
              "team '%s': collectives on memory of devices go through memory of the host, because %s", team->name,
              tess_error_message());
@@ -57,13 +63,13 @@ static tess_status reach_siblings(tess_team *team, ondevice_window *w, const sho
 {
     bool shows = team->n_local == 1 || all[team->rank].is_shown != 0; /* else the error is that of showing */
     int32_t mine = shows && open_peers(team, w, all) == TESS_OK, everybody[JOB_MAX_RANKS];
-    if (!mine)
-        warn_once(team, w);
     TESS_TRY(tess_team_exchange(team, TESS_TRACE_WINDOW_ALLOC, 0, tess_hash_text("reached"), site, &mine, everybody,
                                 sizeof(mine)));
     w->is_read = true;
     for (int r = 0; r < team->size; r++)
         w->is_read = w->is_read && everybody[r] != 0;
+    if (w->number == 0 && ondevice_says_why(team, everybody))
+        warn(team);
     return TESS_OK;
 }
 

@@ -37,7 +37,8 @@ typedef struct block {
     struct block *next;
     char *begin;
     size_t bytes;
-    int file, owner; /* file -1: it cannot be shown to others, or is another's */
+    int file, owner;   /* file -1: it cannot be shown to others, or is another's */
+    int source, opens; /* of another's: its owner's file; how often it is open */
 } block;
 
 /* Registered memory of the host. A copy uses it until the host has waited for what is behind the copy. */
@@ -340,12 +341,41 @@ int fake_ipc_get(cuda_ipc *ipc, cuda_address memory)
     return 0;
 }
 
+/* Opened before: it has one address, as with the real one. */
+static block *open_again(const block *theirs)
+{
+    pthread_mutex_lock(&lock);
+    block *b = blocks;
+    while (b != NULL && (b->opens == 0 || b->owner != theirs->owner || b->source != theirs->file))
+        b = b->next;
+    if (b != NULL)
+        b->opens++;
+    pthread_mutex_unlock(&lock);
+    return b;
+}
+
+static bool is_open_still(cuda_address memory)
+{
+    pthread_mutex_lock(&lock);
+    block *b = blocks;
+    while (b != NULL && b->begin != (char *)(uintptr_t)memory)
+        b = b->next;
+    bool is = b != NULL && --b->opens > 0;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
 int fake_ipc_open(cuda_address *memory, cuda_ipc ipc, unsigned flags)
 {
     ANSWER(works("cuIpcOpenMemHandle_v2"));
     block theirs;
     char path[64];
     memcpy(&theirs, ipc.bytes, sizeof(theirs));
+    const block *before = open_again(&theirs);
+    if (before != NULL) {
+        *memory = (cuda_address)(uintptr_t)before->begin;
+        return 0;
+    }
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", theirs.owner, theirs.file);
     int file = open(path, O_RDWR | O_CLOEXEC);
     char *room = file >= 0 ? map_block(file, theirs.bytes) : NULL;
@@ -353,7 +383,8 @@ int fake_ipc_open(cuda_address *memory, cuda_ipc ipc, unsigned flags)
         close(file);
     if (room == NULL || flags != CUDA_IPC_ENABLE_PEER_ACCESS || theirs.owner == getpid())
         return INVALID_CONTEXT;
-    list_block((block){.begin = room, .bytes = theirs.bytes, .file = -1, .owner = theirs.owner});
+    list_block((block){
+        .begin = room, .bytes = theirs.bytes, .file = -1, .owner = theirs.owner, .source = theirs.file, .opens = 1});
     *memory = (cuda_address)(uintptr_t)room;
     return 0;
 }
@@ -361,6 +392,8 @@ int fake_ipc_open(cuda_address *memory, cuda_ipc ipc, unsigned flags)
 int fake_ipc_close(cuda_address memory)
 {
     int error = works("cuIpcCloseMemHandle");
+    if (is_open_still(memory))
+        return error;
     block *b = unlist_block(memory);
     if (b == NULL)
         return INVALID_VALUE;
