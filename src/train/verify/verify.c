@@ -123,8 +123,9 @@ static tess_status measure_memory(const verify_run runs[2], tess_verify_result *
             m->largest = bytes > m->largest ? bytes : m->largest;
         }
     }
-    r->memory[TESS_POOL_PARAMS].planned = params;
-    r->memory[TESS_POOL_OPTIMIZER].planned = 2 * trained * (int64_t)sizeof(float);
+    const tess_config *c = &runs[LAYOUT].config; /* what is on disk is no memory */
+    r->memory[TESS_POOL_PARAMS].planned = c->offload.params ? -1 : params;
+    r->memory[TESS_POOL_OPTIMIZER].planned = c->offload.optimizer ? -1 : 2 * trained * (int64_t)sizeof(float);
     return TESS_OK;
 }
 
