@@ -62,7 +62,7 @@ static tess_status predict_critic(tess_mem *mem, const tess_model *policy, const
     tess_memory_plan own = *plan;
     rl_first_weights first;
     tess_model *model;
-    own.saves_beside = false;
+    own.saves_beside = own.resident = false; /* its shards are the host's */
     TESS_TRY(tess_critic_find(c, tess_model_get_config(policy), c->critic.path, &first));
     TESS_TRY(tess_model_create(mem, &first.config, &model));
     tess_status status = tess_memory_predict_rank(mem, model, &own, rank, r);
@@ -113,14 +113,16 @@ tess_status rl_predict_memory(tess_mem *mem, const tess_model *policy, const tes
         TESS_TRY_CTX(predict_critic(mem, policy, &plan, rank, &critic), "critic");
     if (draws(c))
         tess_memory_of_drawing(policy, c, &drawing);
-    const double trains = r->pool[TESS_POOL_ACTIVATIONS] + critic.pool[TESS_POOL_ACTIVATIONS];
+    double *computes = plan.resident ? r->device : r->pool; /* where the policy does */
+    const double trains = computes[TESS_POOL_ACTIVATIONS] + critic.pool[TESS_POOL_ACTIVATIONS];
     const double draws_in = drawing.pool[TESS_POOL_ACTIVATIONS] + r->work + critic.work; /* kernels keep theirs */
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         r->pool[pool] += beside.pool[pool] + critic.pool[pool];
         r->disk[pool] += critic.disk[pool];
     }
-    r->pool[TESS_POOL_ACTIVATIONS] += draws(c) && draws_in > trains ? draws_in - trains : 0;
-    r->pool[TESS_POOL_KV_CACHE] += drawing.pool[TESS_POOL_KV_CACHE];
-    r->pool[TESS_POOL_COMM] += (draws(c) ? r->held : 0) + sending_bytes(policy, c, rank);
+    computes[TESS_POOL_ACTIVATIONS] += draws(c) && draws_in > trains ? draws_in - trains : 0;
+    computes[TESS_POOL_KV_CACHE] += drawing.pool[TESS_POOL_KV_CACHE];
+    computes[TESS_POOL_COMM] += draws(c) ? r->held : 0;
+    r->pool[TESS_POOL_COMM] += sending_bytes(policy, c, rank);
     return TESS_OK;
 }

@@ -1,6 +1,7 @@
 #include "train/logbook.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "comm/rejoin.h"
@@ -10,7 +11,7 @@
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
 
-enum { ENTRIES = 4 };
+enum { ENTRIES = 4, KERNELS_NAME = 32 };
 
 /* In persistent memory. */
 typedef struct book_page {
@@ -19,6 +20,7 @@ typedef struct book_page {
     tess_run_layout layout;
     _Atomic int64_t done, committed, validated, saved;
     bool in_generations;            /* weights and moments are kept beside those of the step before */
+    char kernels[KERNELS_NAME];
     logbook_step step[ENTRIES];     /* of step s: [s % ENTRIES] */
     tess_task_place place[ENTRIES]; /* of this rank, likewise */
 } book_page;
@@ -98,6 +100,19 @@ tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book)
     return open_page(book);
 }
 
+const char *tess_logbook_kernels(const tess_logbook *book)
+{
+    return book->page->kernels;
+}
+
+/* Who writes the book from here on. */
+static void sign(tess_logbook *book, const tess_engine *e)
+{
+    book_page *page = book->page;
+    page->launch = tess_persist_launch(book->persist);
+    snprintf(page->kernels, sizeof(page->kernels), "%s", tess_stream_kernels(e->compute.stream)->name);
+}
+
 /* The engine's counters and windows, with no report. */
 static logbook_step entry_of(const tess_engine *e)
 {
@@ -124,7 +139,7 @@ tess_status tess_logbook_begin(tess_logbook *book, const tess_engine *e, uint64_
     page->place[e->step % ENTRIES] = *place;
     page->folder = folder;
     tess_run_layout_of(e->config, &page->layout);
-    page->launch = tess_persist_launch(book->persist);
+    sign(book, e);
     atomic_store(&page->done, e->step);
     atomic_store(&page->committed, e->step);
     atomic_store(&page->validated, e->step);
@@ -268,6 +283,6 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, tess_task_pla
     *tess_numbers_norms(e->numbers) = last->norms;
     if (last->report.n_tokens < 0)
         last->step = -1;
-    page->launch = tess_persist_launch(book->persist);
+    sign(book, e);
     return TESS_OK;
 }

@@ -227,6 +227,9 @@ static void describe(const tess_memory_plan *plan, const tess_memory_need *need,
     if (need->copies > 0)
         at = tess_text_add(text, size, at, "; gathered parameters that ranks share %s",
                            tess_format_bytes(need->copies, bytes, sizeof(bytes)));
+    if (need->task > 0)
+        at = tess_text_add(text, size, at, "; what all take beside training %s",
+                           tess_format_bytes(need->task, bytes, sizeof(bytes)));
     if (plan->n_drawing > 0)
         tess_text_add(text, size, at, "; %d of the ranks only draw (rollout.ranks)", plan->n_drawing);
 }
@@ -235,7 +238,7 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess
                               const char *room_of)
 {
     tess_memory_need need;
-    char needed[32], free_bytes[32], pools[448], offers[640];
+    char needed[32], free_bytes[32], pools[512], offers[640];
     memory_search search = {.mem = mem, .model = model, .room = room, .text = offers, .size = sizeof(offers)};
     TESS_TRY(tess_memory_predict(mem, model, plan, &need));
     TESS_TRY(tess_offload_check_space(plan->config, need.host_disk));
@@ -254,13 +257,14 @@ tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess
 }
 
 tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model_config, const tess_config *config,
-                                   int n_local, int n_drawing)
+                                   int n_local, int n_drawing, tess_memory_rank_fn of_task)
 {
     bool by_group;
     tess_model *model;
     uint64_t available = tess_memory_available(&by_group);
     tess_memory_plan plan = tess_memory_plan_of(config, n_local);
     plan.n_drawing = n_drawing;
+    plan.of_task = of_task != tess_memory_predict_rank ? of_task : NULL;
     if (config->job.ignore_memory)
         available = UINT64_MAX;
     if (available == UINT64_MAX && !tess_config_offloads(config) && config->activation_checkpoint.budget == 0)

@@ -8,6 +8,11 @@
 
 #include "train/engine.h"
 
+struct tess_memory_plan;
+struct tess_memory_of_rank;
+typedef tess_status (*tess_memory_rank_fn)(tess_mem *mem, const tess_model *model, const struct tess_memory_plan *plan,
+                                           int rank, struct tess_memory_of_rank *of_rank);
+
 /* What the memory of a training depends on, beside its model. */
 typedef struct tess_memory_plan {
     const tess_config *config; /* where it cuts stages; borrowed */
@@ -23,8 +28,9 @@ typedef struct tess_memory_plan {
     const char *kernels; /* NULL: this host's best */
     bool resident;       /* shards in the memory of a device, of which the host has copies */
     int64_t local_batch, global_batch, seq_len;
-    bool saves_beside; /* count a second copy of what is saved, without which a run can do */
-    int n_drawing;     /* ranks of a host that only draw (rollout.ranks) */
+    bool saves_beside;           /* count a second copy of what is saved, without which a run can do */
+    int n_drawing;               /* ranks of a host that only draw (rollout.ranks) */
+    tess_memory_rank_fn of_task; /* of a rank all that its task takes; NULL: training alone */
 } tess_memory_plan;
 
 /* `config` has passed tess_config_check_step. */
@@ -36,6 +42,7 @@ typedef struct tess_memory_need {
     double rank[TESS_POOL_COUNT]; /* bytes of the rank that needs most, without `copies` */
     double copies; /* gathered parameters: in the comm pool of the first rank of a host that shares them */
     double host;   /* of all ranks of a host together, those that only draw with them: of the host that needs most */
+    double task;   /* of that, what its ranks take beside training */
     double disk[TESS_POOL_COUNT];    /* offload: bytes of that rank on disk, which are no memory */
     double resident;                 /* the most of them in its memory at a time, in the comm pool; not in `rank` */
     double host_disk;                /* of all ranks of a host together: of the host that needs most */
@@ -76,8 +83,9 @@ void tess_memory_of_drawing(const tess_model *model, const tess_config *config, 
 tess_status tess_memory_check(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, double room,
                               const char *room_of);
 
-/* The same for a rank's own host, as it is now. n_local ranks of it train, and n_drawing only draw. */
+/* The same for a rank's own host, as it is now. n_local ranks of it train, and n_drawing only draw. `of_task`: as the
+ * plan has it. */
 tess_status tess_memory_check_here(tess_mem *mem, const tess_model_config *model, const tess_config *config,
-                                   int n_local, int n_drawing);
+                                   int n_local, int n_drawing, tess_memory_rank_fn of_task);
 
 #endif

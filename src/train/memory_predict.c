@@ -288,7 +288,7 @@ static void place_need(const tess_memory_plan *plan, const rank_need *need, int 
     bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < n_micro || plan->config->validation.enable;
     const bool is_first = rank - n_tp < (begin > host ? begin : host);
     *out = (tess_memory_of_rank){.work = computes ? need->work : 0,
-                                 .held = is_first ? need->held : 0,
+                                 .held = is_first || plan->resident ? need->held : 0,
                                  .n_primary = need->n_primary,
                                  .units = need->units,
                                  .n_blocks = need->n_blocks};
@@ -363,12 +363,35 @@ static tess_status predict_kinds(tess_mem *mem, const tess_model *model, const t
     return status;
 }
 
+static tess_status add_sum(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int rank,
+                           tess_memory_rank_fn predict, double sign, double *sum)
+{
+    tess_memory_of_rank each;
+    TESS_TRY(predict(mem, model, plan, rank, &each));
+    for (int pool = 0; pool < TESS_POOL_COUNT; pool++)
+        *sum += sign * each.pool[pool];
+    return TESS_OK;
+}
+
+/* As on the first host. */
+static tess_status add_task(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
+                            tess_memory_need *need)
+{
+    for (int rank = 0; plan->of_task != NULL && rank < plan->n_local; rank++) {
+        TESS_TRY(add_sum(mem, model, plan, rank, plan->of_task, 1, &need->task));
+        TESS_TRY(add_sum(mem, model, plan, rank, tess_memory_predict_rank, -1, &need->task));
+    }
+    need->host += need->task;
+    return TESS_OK;
+}
+
 tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan,
                                 tess_memory_need *need)
 {
     rank_need *needs;
     TESS_TRY(predict_kinds(mem, model, plan, &needs));
     take_largest(plan, needs, need);
+    tess_status status = add_task(mem, model, plan, need);
     if (plan->n_drawing > 0) {
         tess_memory_of_rank drawing;
         tess_memory_of_drawing(model, plan->config, &drawing);
@@ -376,7 +399,7 @@ tess_status tess_memory_predict(tess_mem *mem, const tess_model *model, const te
             need->host += plan->n_drawing * drawing.pool[pool];
     }
     tess_mem_free(mem, needs);
-    return TESS_OK;
+    return status;
 }
 
 tess_status tess_memory_predict_rank(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int rank,

@@ -75,10 +75,8 @@ static tess_status check_adapter(const tess_trainer *t, const json_t *meta)
     return TESS_OK;
 }
 
-/* Older checkpoints do not say. */
-static void compare_kernels(const tess_trainer *t, const json_t *meta)
+void tess_trainer_compare_kernels(const tess_trainer *t, const char *saved)
 {
-    const char *saved = json_string_value(json_object_get(meta, "kernels"));
     const char *now = tess_stream_kernels(t->engine->compute.stream)->name;
     if (saved != NULL && strcmp(saved, now) != 0 && t->config.training.mixed_precision_param == TESS_PRECISION_BF16)
         tess_trainer_warn(t, "kernels '%s' computed until here, now '%s': bits in bfloat16 are others from here on",
@@ -91,7 +89,7 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
     TESS_CHECK(json_is_object(meta), TESS_E_FORMAT, "%s is missing: it is not of a training run", what);
     TESS_TRY(check_sums(t, meta));
     TESS_TRY(check_adapter(t, meta));
-    compare_kernels(t, meta);
+    tess_trainer_compare_kernels(t, json_string_value(json_object_get(meta, "kernels")));
     TESS_TRY(restore_counters(t->engine, without, meta));
     int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
     int64_t now = t->config.training.global_batch_size;

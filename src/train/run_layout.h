@@ -6,7 +6,7 @@
 
 #include "train/train_config.h"
 
-enum { TESS_LAYOUT_KEYS = 16, TESS_RUN_LAYOUT_OVERRIDE = 96 };
+enum { TESS_LAYOUT_KEYS = 19, TESS_RUN_LAYOUT_OVERRIDE = 96 };
 
 typedef struct tess_run_layout {
     int64_t value[TESS_LAYOUT_KEYS];

@@ -57,8 +57,7 @@ typedef struct tess_task_kind {
      * this kind has no such ranks. */
     tess_status (*serve)(void *self, bool *interrupted);
     /* As tess_memory_predict_rank, of all that the task takes; needs no task. */
-    tess_status (*predict_memory)(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int rank,
-                                  tess_memory_of_rank *of_rank);
+    tess_memory_rank_fn predict_memory;
     /* Frees the task; before the engine is freed. */
     void (*close)(void *self);
 } tess_task_kind;

@@ -46,7 +46,7 @@ tess_status tess_trainer_check_memory(const tess_trainer *t)
         status = tess_mem_create(&apart);
     if (apart != NULL)
         status = tess_memory_check_here(apart, &t->model_config, &t->config, tess_team_size(t->hosts->mine),
-                                        count_drawing(t));
+                                        count_drawing(t), t->kind->predict_memory);
     tess_mem_destroy(&apart);
     return tess_team_agree(t->team, status);
 }

@@ -165,6 +165,8 @@ tess_status tess_trainer_warm_start(tess_trainer *t);
 /* Sets step, n_tokens, the task and the windows of the newest numbers from a checkpoint's description, except what
  * t->without lists. TESS_E_INVALID: the task cannot go on from there; text: the checkpoint was made with other data. */
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta);
+/* Warns where the kernels that computed until here have other bits. NULL: older checkpoints do not say. */
+void tess_trainer_compare_kernels(const tess_trainer *t, const char *saved);
 /* The step of the newest checkpoint, -1: none. Collective. */
 tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step);
 

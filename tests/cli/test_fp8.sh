@@ -65,6 +65,8 @@ for layout in "-n 1" "-n 3 parallelism.shard_strategy=none" \
 done
 off=$(grep -o 'each pool of a rank within [0-9.]*' log | grep -o '[0-9.]*$')
 awk -v x="$off" 'BEGIN { exit !(x != "" && x <= 2) }' && pass "memory as predicted" || fail "memory: $(grep against log)"
+expect "codes are as planned" 0 "the same bits: this layout" "$tessera" verify run.yaml -n 2 --steps 1 $wide training.fp8=true \
+    training.fp8_gather=true
 rm -rf single
 train single $single training.fp8=true
 same "codes of float32 weights" single $single training.fp8_gather=true -n 2 parallelism.shard_strategy=zero1

@@ -77,4 +77,8 @@ fi
 mv best out2 && rm -rf out2/checkpoint/step-00000004 out2/model
 TESSERA_CPU=ref "$tessera" train run.yaml job.dump_folder=out2 training.steps=4 lr_scheduler.warmup_steps=1 >log 2>&1
 says "other kernels go on" "kernels '$lesser' computed until here, now 'ref': bits in bfloat16 are others from here on"
+copies="$tessera train run.yaml -n 1 job.dump_folder=out3 training.steps=4 lr_scheduler.warmup_steps=1 checkpoint.memory_copies=true"
+TESSERA_CPU="$lesser" $copies fault.spec="rank=all step=4 point=phase:optimizer kind=sigkill" >log 2>&1
+TESSERA_CPU=ref $copies >log 2>&1
+says "other kernels go on from memory" "kernels '$lesser' computed until here, now 'ref': bits in bfloat16 are others from here on"
 finish

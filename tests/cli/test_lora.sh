@@ -52,6 +52,8 @@ fresh "float32: 4 ranks, 2 share layers" f32 -n 4 lora.yaml $lora $f32 paralleli
     parallelism.shard_strategy=zero2 activation_checkpoint.mode=full
 fresh "float32: 4 ranks, none" f32 -n 4 lora.yaml $lora $f32 parallelism.shard_strategy=none
 fresh "a device apart" bf16 lora.yaml $lora job.device=far
+expect "weights without masters are shared out as planned" 0 "the same bits: this layout" "$tessera" verify lora.yaml -n 3 --steps 1 \
+    lora.rank=4 parallelism.shard_strategy=none
 rm -rf out/checkpoint/step-00000010 out/adapter
 same "resumed with 3 ranks" bf16 -n 3 lora.yaml $lora
 fresh "a rank that is lost is replaced" bf16 -n 3 lora.yaml $lora recovery.enable=true \

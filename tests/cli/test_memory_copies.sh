@@ -85,8 +85,8 @@ grep -qF "step 3 is kept in memory for -n 2: it is saved, and 4 ranks go on from
 
 broken_off one
 goes_on "or for fewer, with what differs" one \
-    "is kept in memory for -n 2 parallelism.shard_strategy=full: it is saved, and 1 rank" \
-    -n 1 parallelism.shard_strategy=none
+    "is kept in memory for -n 2 parallelism.shard_strategy=full parallelism.fsdp_unit_blocks=1: it is saved, and 1 rank" \
+    -n 1 parallelism.shard_strategy=none parallelism.fsdp_unit_blocks=2
 
 broken_off updated fault.spec="rank=all step=4 point=phase:shard:3 kind=sigkill"
 goes_on "what was in the middle of an update is ended first" updated "resumed from step 4 of updated/checkpoint" -n 4

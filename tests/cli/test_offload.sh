@@ -109,5 +109,7 @@ sed 's/"num_hidden_layers": *[0-9]*/"num_hidden_layers": 900/; s/"vocab_size": *
 expect "a disk that is too small" 2 "on the disk of $disk, which has" \
     "$tessera" train run.yaml job.dump_folder=refused model.config=large.json "${everything[@]}" offload.folder="$disk"
 [ -e refused ] && fail "something was written by runs that were refused" || pass "nothing was written"
+expect "a layout on disk is verified" 0 "the same bits: this layout" "$tessera" verify run.yaml -n 2 --steps 1 "${everything[@]}" \
+    offload.folder="$disk"
 [ -z "$(ls -A "$disk")" ] && pass "nothing is left on the disk" || fail "left on the disk: $(ls -A "$disk")"
 finish

@@ -731,16 +731,24 @@ static void no_memory_for_a_step(void)
     close_mesh();
 }
 
+static void expect_odd_rank(int columns, int n_blocks)
+{
+    tess_fsdp *fsdp = NULL;
+    tess_unit *unit = NULL;
+    tess_param_desc desc = {"w", {2, {50, columns}}, true, true};
+    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", &desc, 1, &unit));
+    EXPECT_OK(tess_unit_set_blocks(unit, n_blocks));
+    EXPECT_FAILS(tess_fsdp_materialize(fsdp, fill_zero, NULL), TESS_E_MISMATCH, "rank 1 describes other parameters");
+    tess_fsdp_destroy(&fsdp);
+}
+
 static void ranks_describe_other_models(void)
 {
     open_flat();
-    tess_fsdp *fsdp = NULL;
-    tess_unit *unit = NULL;
-    tess_param_desc desc = {"w", {2, {50, tess_runtime_rank(runtime) == 1 ? 4 : 3}}, true, true};
-    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
-    EXPECT_OK(tess_fsdp_add_unit(fsdp, "u", &desc, 1, &unit));
-    EXPECT_FAILS(tess_fsdp_materialize(fsdp, fill_zero, NULL), TESS_E_MISMATCH, "rank 1 describes other parameters");
-    tess_fsdp_destroy(&fsdp);
+    const bool odd = tess_runtime_rank(runtime) == 1;
+    expect_odd_rank(odd ? 4 : 3, 1);
+    expect_odd_rank(3, odd ? 2 : 1);
     close_mesh();
 }
 
@@ -835,6 +843,24 @@ static void codes_are_gathered(void)
     close_mesh();
 }
 
+/* A rank that has them all reads them where they are: they need no copy, whatever is held at once. */
+static void narrow_weights_alone_have_no_copies(void)
+{
+    const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1};
+    const tess_param_desc descs[] = {{"narrow", {2, {13, 7}}, false, true, .narrow = true}};
+    for (int n_shards = 1; n_shards <= 2; n_shards++) {
+        tess_fsdp *fsdp;
+        tess_unit *unit;
+        tess_fsdp_bytes bytes;
+        EXPECT_OK(tess_fsdp_plan_create(test_mem(), &policy, n_shards, 0, 1, 1, 0, &fsdp));
+        EXPECT_OK(tess_fsdp_add_unit(fsdp, "layer", descs, 1, &unit));
+        EXPECT_OK(tess_fsdp_plan_bytes(fsdp, &model_adamw, 4, -1, &bytes));
+        EXPECT_INT(bytes.copies > 0, n_shards > 1);
+        EXPECT_INT(bytes.held, 0);
+        tess_fsdp_destroy(&fsdp);
+    }
+}
+
 /* What is frozen and narrow lies in bfloat16 alone, beside what trains. */
 static void narrow_weights_have_no_masters(void)
 {
@@ -869,6 +895,10 @@ static void narrow_weights_have_no_masters(void)
                               (size_t)tess_shard_count(&shard) * 2),
                        0);
         for (int again = 0; again < 2; again++) {
+            size_t before = tess_mem_stats(tess_runtime_mem(runtime), TESS_POOL_COMM).bytes;
+            EXPECT_OK(tess_unit_prefetch(unit));
+            if (tess_runtime_world(runtime) == 1) /* they are where they are read */
+                EXPECT_INT(tess_mem_stats(tess_runtime_mem(runtime), TESS_POOL_COMM).bytes, before);
             EXPECT_OK(tess_unit_pre_forward(unit));
             EXPECT_INT(memcmp(tess_unit_param(unit, 0), want, sizeof(want)), 0);
             EXPECT_INT(memcmp(tess_unit_param(unit, 1), want_trained, sizeof(want_trained)), 0);
@@ -884,6 +914,7 @@ static void narrow_weights_have_no_masters(void)
 
 static const test_case cases[] = {
     {"narrow_weights_have_no_masters", narrow_weights_have_no_masters, -1, 0},
+    {"narrow_weights_alone_have_no_copies", narrow_weights_alone_have_no_copies, 0, 0},
     {"narrow_copies_are_smaller", narrow_copies_are_smaller, 0, 0},
     {"codes_are_gathered", codes_are_gathered, -1, 0},
     {"every_row_is_primary_on_exactly_one_rank", primary_rows, -1, 0},

@@ -311,6 +311,16 @@ static void shared_layers_are_predicted(void)
         }
 }
 
+enum { BESIDE = 1000 };
+
+static tess_status predict_task(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int rank,
+                                tess_memory_of_rank *of_rank)
+{
+    TESS_TRY(tess_memory_predict_rank(mem, model, plan, rank, of_rank));
+    of_rank->pool[TESS_POOL_MISC] += BESIDE;
+    return TESS_OK;
+}
+
 static void what_would_fit_fits(void)
 {
     static tess_config config;
@@ -340,6 +350,13 @@ static void what_would_fit_fits(void)
     EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host + drawn, "it"));
     EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host + drawn - 1, "it"), TESS_E_INVALID,
                  "2 of the ranks only draw (rollout.ranks)");
+
+    /* And so does what a task takes beside training. */
+    plan.n_drawing = 0;
+    plan.of_task = predict_task;
+    EXPECT_OK(tess_memory_check(test_mem(), model, &plan, need.host + 4 * BESIDE, "it"));
+    EXPECT_FAILS(tess_memory_check(test_mem(), model, &plan, need.host + 4 * BESIDE - 1, "it"), TESS_E_INVALID,
+                 "; what all take beside training 3.91 KiB");
 
     /* Where no setting suffices by itself, all do together. */
     configure("parallelism.shard_strategy=none training.global_batch_size=32", 8, &config);

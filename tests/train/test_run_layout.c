@@ -21,7 +21,8 @@ static void words_make_a_command_with_the_same_layout(void)
     char words[TESS_LAYOUT_KEYS][TESS_RUN_LAYOUT_OVERRIDE];
     tess_run_layout hybrid = layout_of("training:\n  local_batch_size: 3\n  global_batch_size: 24\n"
                                        "  mixed_precision_param: float32\n  mixed_precision_reduce: bfloat16\n"
-                                       "parallelism:\n  shard_strategy: hybrid\n  data_parallel_replicate_degree: 2\n",
+                                       "parallelism:\n  shard_strategy: hybrid\n  data_parallel_replicate_degree: 2\n"
+                                       "  fsdp_unit_blocks: 2\n  fsdp_unit_bytes: 25MiB\n  fsdp_unit_mixed: true\n",
                                        8);
     layout_of("", 8);
     int n = tess_run_layout_words(&hybrid, NULL, words);
@@ -45,7 +46,7 @@ static void only_what_differs_is_told(void)
 
 static void wild_values_are_none(void)
 {
-    static const int64_t wild[] = {-7, INT64_MIN, INT64_MAX, 1 << 30};
+    static const int64_t wild[] = {-7, INT64_MIN, INT64_MAX, (1LL << 50) + 1};
     tess_run_layout usual = layout_of("", 2);
     for (int key = 0; key < TESS_LAYOUT_KEYS; key++)
         for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {

@@ -133,6 +133,7 @@ static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
     static const int64_t begin[] = {0, 2, 4}, size[] = {2, 2, 1};
     static run_tensor tensor;
     static run_plan all;
+    static run_header header;
     static verify_run run;
     all = (run_plan){.held = true, .trains = true};
     tensor = (run_tensor){.name = "w", .shape = {2, {ROWS, COLUMNS}}};
@@ -141,6 +142,7 @@ static verify_run *sharded(run_shard shards[RANKS], run_digest *digest)
                        .steps = 1,
                        .planned = &all,
                        .n_stages = 1,
+                       .header = &header,
                        .tensors = &tensor,
                        .shards = shards};
     run.config.parallelism.shard_strategy = TESS_STRATEGY_HYBRID;
@@ -172,8 +174,18 @@ static void parts_that_nobody_or_two_count_are_named(void)
     verify_run *run = sharded(shards, &digest);
     EXPECT_SHARDS(run, "");
     EXPECT_OK(verify_most_planned(run, &most, &trained));
-    EXPECT_INT(most, 2 * COLUMNS);
+    EXPECT_INT(most, 2 * COLUMNS * 4);
     EXPECT_INT(trained, 2 * COLUMNS);
+    for (int rank = 0; rank < RANKS;
+         rank++) { /* without masters: so many bytes, and shared out whatever the strategy */
+        shards[rank].narrow = true;
+        run->header->codes_bytes[rank] = 10 + rank;
+    }
+    EXPECT_OK(verify_most_planned(run, &most, &trained));
+    EXPECT_INT(most, 10 + RANKS - 1);
+    run->config.parallelism.shard_strategy = TESS_STRATEGY_NONE;
+    EXPECT_SHARDS(run, "");
+    run = sharded(shards, &digest);
     shards[1].primary.size[1] = 4; /* of 7 columns */
     EXPECT_SHARDS(run, "element [2, 4] is counted by no rank");
     shards[4].primary = (tess_box){{2, 4}, {2, 3}}; /* another counts them, and those of row 3 that it had */
@@ -215,7 +227,7 @@ static void hashes_do_not_depend_on_the_cut(void)
     for (int i = 0; i < A * B * C; i++)
         whole[i] = 1.0f / (float)(i + 1);
     const tess_box all = shard.box = tess_box_whole(&shard.shape);
-    uint64_t expected = verify_hash(&shard, &all, whole), sum;
+    uint64_t expected = verify_hash(&shard, &all, whole, TESS_F32), sum;
     for (int cut = 1; cut <= A * B * C; cut++) { /* boxes of `size`, whose last ones are smaller */
         const int64_t size[] = {1 + cut % A, 1 + cut / A % B, 1 + cut / A / B % C};
         sum = 0;
@@ -227,10 +239,10 @@ static void hashes_do_not_depend_on_the_cut(void)
                     tess_box_copy(3, sizeof(float), &shard.box, &all, whole, &shard.box, part);
                     primary = shard.box; /* and in two parts, along the last dimension */
                     primary.size[2] = 1;
-                    sum += verify_hash(&shard, &primary, part);
+                    sum += verify_hash(&shard, &primary, part, TESS_F32);
                     primary.begin[2]++;
                     primary.size[2] = shard.box.size[2] - 1;
-                    sum += verify_hash(&shard, &primary, part);
+                    sum += verify_hash(&shard, &primary, part, TESS_F32);
                 }
         EXPECT(sum == expected);
     }
@@ -238,7 +250,7 @@ static void hashes_do_not_depend_on_the_cut(void)
     float first = whole[0];
     whole[0] = whole[1];
     whole[1] = first; /* the same values elsewhere */
-    EXPECT(verify_hash(&shard, &all, whole) != expected);
+    EXPECT(verify_hash(&shard, &all, whole, TESS_F32) != expected);
 }
 
 static const test_case cases[] = {

@@ -340,7 +340,8 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->fp8 = params[i].fp8;
         p->narrow = params[i].narrow && !params[i].trainable && fsdp->policy.param_dtype != TESS_F32;
         unit->fp8 = unit->fp8 || p->fp8;
-        unit->coded = unit->coded || p->fp8 || p->narrow;
+        unit->narrow = unit->narrow || p->narrow;
+        unit->coded = unit->fp8 || unit->narrow;
         p->tp = params[i].tp;
         p->tp.unit = p->tp.unit > 0 ? p->tp.unit : 1;
         unit->n_trainable += p->trainable;

@@ -59,6 +59,14 @@ const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)
     return p->narrow && unit->codes != NULL ? unit->codes + p->codes_at : NULL;
 }
 
+size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp)
+{
+    size_t bytes = 0;
+    for (int u = 0; u < fsdp->n_units; u++)
+        bytes += fsdp->units[u]->codes_bytes;
+    return bytes;
+}
+
 bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index)
 {
     return fsdp->params[index].unit->params[fsdp->params[index].index].fp8;

@@ -33,6 +33,9 @@ bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index);
  * this rank has none of its unit. */
 const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
 
+/* Of the memory of parameters what has own rows in the form in which they are gathered: codes, and what is narrow. */
+size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp);
+
 /* Bits 1 << tess_pool: which of TESS_POOL_PARAMS, GRADS and OPTIMIZER the memory of this rank has on disk
  * (base/mem/named.h). Call before the first unit. The bits of results do not depend on it. */
 void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools);

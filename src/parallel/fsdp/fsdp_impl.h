@@ -24,8 +24,8 @@
  * - fsdp_paging.c: state on disk, ahead of its use and behind it
  * - fsdp_clock.c: phases, waits, bytes
  * - fsdp_memory.c: what peers can read, and what outlives the rank
- * - fsdp_mirror.c: the host's copy of what lies in the memory of a device
  * - fsdp_persist.c: which of it is the finished gradient
+ * - fsdp_mirror.c: the host's copy of what lies in the memory of a device
  * - fsdp_replicas.c: what several ranks hold alike
  * - fsdp_plan.c: how much of it all there will be
  * - bad_gradient.c: which rank's gradient was not finite
@@ -119,7 +119,8 @@ struct tess_unit {
     tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
 
     float *master;
-    bool coded, fp8;   /* something is fp8 or narrow: gathers are of bytes; something is fp8 */
+    bool fp8, narrow;  /* something is */
+    bool coded;        /* something is either: gathers are of bytes */
     uint8_t *codes;    /* own rows as they are gathered, and without other shards the gathered copy */
     bool codes_fresh;  /* made of the weights that there are */
     bool master_shown; /* to the shard team */

@@ -114,17 +114,24 @@ static size_t codes_elements(const tess_unit *unit)
     return (unit->codes_bytes + sizeof(float) - 1) / sizeof(float);
 }
 
-/* By name, as master weights: of what is narrow there is nothing else. */
+/* With something narrow by name, as master weights, for there is nothing else of it. Else they can be made again. */
 tess_status tess_fsdp_codes_alloc(tess_unit *unit)
 {
+    static const char what[] = "gathered form";
     bool found;
-    return unit->codes_bytes == 0 ? TESS_OK
-                                  : tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, "gathered form", -1,
-                                                            codes_elements(unit), (float **)&unit->codes, &found);
+    float **codes = (float **)&unit->codes;
+    if (unit->codes_bytes == 0)
+        return TESS_OK;
+    return unit->narrow ? tess_fsdp_persist_alloc(unit, TESS_POOL_PARAMS, what, -1, codes_elements(unit), codes, &found)
+                        : tess_fsdp_alloc(unit->fsdp, TESS_POOL_PARAMS, codes_elements(unit), what, codes);
 }
 
 void tess_fsdp_codes_free(tess_unit *unit)
 {
-    tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, codes_elements(unit), (float *)(void *)unit->codes);
+    float *codes = (float *)(void *)unit->codes;
+    if (unit->narrow)
+        tess_fsdp_persist_free(unit, TESS_POOL_PARAMS, codes_elements(unit), codes);
+    else
+        tess_fsdp_free(unit->fsdp, codes);
     unit->codes = NULL;
 }

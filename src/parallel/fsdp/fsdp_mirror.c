@@ -196,11 +196,13 @@ tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step)
     return begin_copy(fsdp);
 }
 
+/* Whoever changes the copies has looked at them, and so made them fresh. Stale ones nobody has changed. */
 tess_status tess_fsdp_upload(tess_fsdp *fsdp)
 {
     const tess_fsdp_mirror *m = fsdp->mirror;
-    if (m == NULL)
+    if (m == NULL || !m->fresh)
         return TESS_OK;
+    TESS_TRY(tess_fsdp_kept(fsdp));
     for (int i = 0; i <= fsdp->n_units; i++)
         TESS_TRY(tess_stream_copy(fsdp->stream, m->blocks[i].device, m->blocks[i].copy[m->now], m->blocks[i].bytes));
     return tess_stream_synchronize(fsdp->stream);

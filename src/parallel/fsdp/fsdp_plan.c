@@ -55,20 +55,19 @@ tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *
 {
     int64_t world = fsdp->n_shards * fsdp->n_replicas, n_micro = (n_micro_batches + world - 1) / world;
     size_t n_sums = (size_t)tess_fsdp_accumulators_needed(fsdp, n_micro_batches);
-    size_t state, codes = 0;
+    size_t state;
     *bytes = (tess_fsdp_bytes){.windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
                                .copies = tess_fsdp_slots_bytes(fsdp)};
     bytes->held = tess_fsdp_slots_all_bytes(fsdp) - bytes->copies;
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];
         bytes->params += unit->master_elements * sizeof(float);
-        codes += unit->codes_bytes;
         bytes->grads += n_sums * unit->accumulator_elements * sizeof(float);
         bytes->grads += fsdp->replicated ? unit->gradient_elements * sizeof(float) : 0;
     }
     if (fsdp->params_on_disk)
         to_disk(&bytes->params, &bytes->on_disk[TESS_POOL_PARAMS]);
-    bytes->params += codes;
+    bytes->params += tess_fsdp_codes_bytes(fsdp);
     if (fsdp->sums_on_disk)
         to_disk(&bytes->grads, &bytes->on_disk[TESS_POOL_GRADS]);
     bytes->grads += tess_fsdp_scratch_bytes(fsdp, open_unit);

@@ -30,15 +30,20 @@ static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
     return TESS_OK;
 }
 
+/* Whether a gather reads master weights: codes that are fresh come of no weight that has changed. */
+static bool converts(const tess_unit *unit)
+{
+    return !unit->coded || !unit->codes_fresh;
+}
+
 /* Read and written by this rank: weights to be converted, codes to be copied. */
 static uint64_t gathered_bytes(const tess_unit *unit)
 {
-    bool converts = !unit->coded || !unit->codes_fresh;
     uint64_t bytes = 0, own;
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         own = (uint64_t)p->own.size[0] * tess_fsdp_row_bytes(unit->fsdp, p);
-        bytes += converts && !p->narrow ? own + (uint64_t)(p->own.size[0] * p->row) * sizeof(float) : 0;
+        bytes += converts(unit) && !p->narrow ? own + (uint64_t)(p->own.size[0] * p->row) * sizeof(float) : 0;
         bytes += unit->coded && !tess_fsdp_reads_codes(unit) ? 2 * own : 0;
     }
     return bytes;
@@ -50,10 +55,14 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
     slot->number = ++fsdp->n_issued;
     slot->released = slot->number; /* until somebody reads it */
     fsdp->traffic.gathered_bytes += gathered_bytes(unit);
-    tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
-    TESS_TRY(tess_fsdp_master_wait(unit));
+    const bool reads_masters = converts(unit);
+    if (reads_masters) {
+        tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
+        TESS_TRY(tess_fsdp_master_wait(unit));
+    }
     TESS_TRY_CTX(fsdp->alone ? convert_alone(unit, slot->data) : send(unit, slot), "gather of unit '%s'", unit->name);
-    tess_fsdp_master_release(unit);
+    if (reads_masters)
+        tess_fsdp_master_release(unit);
     slot->valid = true;
     return TESS_OK;
 }
@@ -74,11 +83,11 @@ const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_u
     return unit >= 0 && unit < fsdp->n_units ? fsdp->units[unit] : NULL;
 }
 
-/* Blocks of a unit use it once. */
+/* What is used several times in a row, as by blocks of a unit, counts once. */
 static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_use use)
 {
     const int now = 2 * unit->index + (int)use;
-    if (unit->n_blocks > 1 && fsdp->n_order > 0 && fsdp->order[fsdp->n_order - 1] == now)
+    if (fsdp->n_order > 0 && fsdp->order[fsdp->n_order - 1] == now)
         return TESS_OK;
     if (fsdp->n_order == fsdp->order_capacity) {
         int capacity = fsdp->order_capacity == 0 ? 4 * fsdp->n_units : 2 * fsdp->order_capacity;
@@ -106,8 +115,9 @@ tess_status tess_fsdp_gather_ahead(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
     tess_fsdp_slot *slot = unit->slot;
-    if (fsdp->direct) {
-        tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
+    if (fsdp->direct || tess_fsdp_reads_codes(unit)) {
+        if (converts(unit))
+            tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
         return TESS_OK;
     }
     if (slot != NULL && slot->valid) {
@@ -126,9 +136,7 @@ static tess_status prefetch(tess_fsdp *fsdp)
         const tess_unit *next = tess_fsdp_predict(fsdp, ahead, &use);
         if (next == NULL)
             return TESS_OK;
-        tess_unit *unit = fsdp->units[next->index];
-        if (!tess_fsdp_reads_codes(unit))
-            TESS_TRY(tess_fsdp_gather_ahead(unit));
+        TESS_TRY(tess_fsdp_gather_ahead(fsdp->units[next->index]));
     }
     return TESS_OK;
 }
@@ -140,7 +148,7 @@ static void masters_ahead(const tess_fsdp *fsdp)
     for (int ahead = first; ahead < first + MASTERS_AHEAD && fsdp->params_on_disk; ahead++) {
         tess_fsdp_use use;
         const tess_unit *next = tess_fsdp_predict(fsdp, ahead, &use);
-        if (next != NULL && (fsdp->direct || next->slot == NULL || !next->slot->valid))
+        if (next != NULL && converts(next) && (next->slot == NULL || !next->slot->valid))
             tess_fsdp_master_fetch(next, TESS_PAGE_READ);
     }
 }
@@ -167,7 +175,7 @@ static tess_status make_codes(tess_unit *unit, tess_fsdp_use use)
     tess_phase phase = tess_phase_switch(fsdp->clock, TESS_PHASE_GATHER);
     TESS_TRY(remember(fsdp, unit, use));
     masters_ahead(fsdp);
-    if (!unit->codes_fresh) {
+    if (converts(unit)) {
         fsdp->traffic.gathered_bytes += gathered_bytes(unit);
         tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
         TESS_TRY(tess_fsdp_master_wait(unit));

@@ -18,6 +18,7 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
         const tess_fsdp_param *p = &unit->params[fsdp->params[i].index];
         uint64_t words[] = {hash,
                             (uint64_t)unit->index,
+                            (uint64_t)unit->n_blocks,
                             tess_hash_text(p->name),
                             (uint64_t)p->trainable | (uint64_t)p->fp8 << 1 | (uint64_t)p->narrow << 2,
                             (uint64_t)p->tp.kind,

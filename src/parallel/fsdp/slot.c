@@ -119,7 +119,7 @@ size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp)
 {
     size_t bytes = 0;
     for (int u = 0; u < fsdp->n_units && !fsdp->direct; u++)
-        bytes += slot_bytes(fsdp, fsdp->units[u]);
+        bytes += tess_fsdp_reads_codes(fsdp->units[u]) ? 0 : slot_bytes(fsdp, fsdp->units[u]);
     return bytes;
 }
 

@@ -112,8 +112,8 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
 /* ---- Memory ---- */
 static tess_status measure_memory(const verify_run runs[2], tess_verify_result *r)
 {
-    int64_t held, trained;
-    TESS_TRY(verify_most_planned(&runs[LAYOUT], &held, &trained));
+    int64_t params, trained;
+    TESS_TRY(verify_most_planned(&runs[LAYOUT], &params, &trained));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         tess_verify_memory *m = &r->memory[pool];
         *m = (tess_verify_memory){.one = runs[ONE].header->peak_bytes[0][pool], .planned = -1};
@@ -123,8 +123,9 @@ static tess_status measure_memory(const verify_run runs[2], tess_verify_result *
             m->largest = bytes > m->largest ? bytes : m->largest;
         }
     }
-    r->memory[TESS_POOL_PARAMS].planned = held * (int64_t)sizeof(float);
-    r->memory[TESS_POOL_OPTIMIZER].planned = 2 * trained * (int64_t)sizeof(float);
+    const tess_config *c = &runs[LAYOUT].config; /* what is on disk is no memory */
+    r->memory[TESS_POOL_PARAMS].planned = c->offload.params ? -1 : params;
+    r->memory[TESS_POOL_OPTIMIZER].planned = c->offload.optimizer ? -1 : 2 * trained * (int64_t)sizeof(float);
     return TESS_OK;
 }
 

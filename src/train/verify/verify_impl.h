@@ -23,7 +23,8 @@ typedef struct run_digest {
 
 typedef struct run_shard {
     tess_box held, primary; /* as in tess_shard */
-    uint64_t weights;       /* hash of what it holds after the last step */
+    bool narrow;      /* it has no master weights (tess_param_desc.narrow): it is shared out whatever the strategy */
+    uint64_t weights; /* hash of what it holds after the last step */
 } run_shard;
 
 typedef struct run_header {
@@ -31,7 +32,7 @@ typedef struct run_header {
     char message[1024];
     char kernels[32];
     double loss[TESS_VERIFY_MAX_STEPS], grad_norm[TESS_VERIFY_MAX_STEPS];
-    int64_t peak_bytes[JOB_MAX_RANKS][TESS_POOL_COUNT];
+    int64_t peak_bytes[JOB_MAX_RANKS][TESS_POOL_COUNT], codes_bytes[JOB_MAX_RANKS]; /* tess_fsdp_codes_bytes */
     tess_verify_delta deltas[]; /* (ranks, n_tensors, 2): grads, weights */
 } run_header;
 
@@ -91,14 +92,14 @@ tess_status verify_run_steps(verify_run *run);
 /* verify_stages.c: fills run->planned, and the stage of each tensor and their number in *result, which has tensors. */
 tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_result *result);
 
-/* verify_shards.c: what is wrong with who holds what of a tensor, "": nothing; and the elements of the rank that is to
- * hold most, of all tensors and of those that train. */
+/* verify_shards.c: what is wrong with who holds what of a tensor, "": nothing; and of the rank that is to hold most
+ * the bytes of all parameters, and the elements of those that train. */
 tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int tensor, char text[TESS_VERIFY_TEXT]);
-tess_status verify_most_planned(const verify_run *layout, int64_t *elements, int64_t *trained);
+tess_status verify_most_planned(const verify_run *layout, int64_t *params, int64_t *trained);
 
 /* verify_rank.c: the main function of a rank; `context` is the verify_run. Returns the exit code. */
 int verify_rank_main(void *context);
-/* The sum of the hashes of `part`, a part of the shard; `values` holds the shard's. */
-uint64_t verify_hash(const tess_shard *shard, const tess_box *part, const float *values);
+/* The sum of the hashes of `part`, a part of the shard; `values` holds the shard's, which count as float32. */
+uint64_t verify_hash(const tess_shard *shard, const tess_box *part, const void *values, tess_dtype dtype);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/core/flat.h"
 #include "base/os/os.h"
+#include "device/bf16.h"
 #include "tessera/comm.h"
 #include "train/model_folder.h"
 #include "train/trainer_impl.h"
@@ -46,17 +47,15 @@ static uint64_t hash_element(uint32_t bits, uint64_t number)
     return h ^ h >> 33;
 }
 
-uint64_t verify_hash(const tess_shard *shard, const tess_box *part, const float *values)
+uint64_t verify_hash(const tess_shard *shard, const tess_box *part, const void *values, tess_dtype dtype)
 {
     uint64_t sum = 0;
     shard_run run;
     for (int64_t done = 0, n = count_of(shard, part); done < n; done += run.n) {
         run = run_from(shard, part, done);
-        for (int64_t i = 0; i < run.n; i++) {
-            uint32_t bits;
-            memcpy(&bits, &values[run.at + i], sizeof(bits));
-            sum += hash_element(bits, (uint64_t)(run.number + i));
-        }
+        for (int64_t i = 0; i < run.n; i++)
+            sum += hash_element(tess_float_bits(tess_get_float(values, dtype, (size_t)(run.at + i))),
+                                (uint64_t)(run.number + i));
     }
     return sum;
 }
@@ -64,12 +63,14 @@ uint64_t verify_hash(const tess_shard *shard, const tess_box *part, const float 
 static void add_digest(const verify_run *run, const tess_engine *e, int tensor, const tess_shard *shard)
 {
     run_digest *d = verify_digest_of(run, e->step, tensor);
-    const float *values[] = {shard->master, shard->grad};
+    const void *narrow = e->own_param[tensor] >= 0 ? tess_fsdp_narrow(e->fsdp, e->own_param[tensor]) : NULL;
+    const void *values[] = {narrow != NULL ? narrow : shard->master, shard->grad};
+    const tess_dtype dtypes[] = {narrow != NULL ? tess_fsdp_param_dtype(e->fsdp) : TESS_F32, TESS_F32};
     _Atomic uint64_t *primary[] = {&d->weights, &d->grads}, *held[] = {&d->held_weights, &d->held_grads};
     for (int i = 0; i < 2 && values[i] != NULL; i++) {
-        uint64_t own = verify_hash(shard, &shard->primary, values[i]);
+        uint64_t own = verify_hash(shard, &shard->primary, values[i], dtypes[i]);
         bool has_more = count_of(shard, &shard->box) > count_of(shard, &shard->primary);
-        uint64_t all = has_more ? verify_hash(shard, &shard->box, values[i]) : own;
+        uint64_t all = has_more ? verify_hash(shard, &shard->box, values[i], dtypes[i]) : own;
         atomic_fetch_add(primary[i], own);
         atomic_fetch_add(held[i], all);
         if (i == 0)
@@ -136,7 +137,8 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
     for (int i = 0; i < run->n_tensors; i++) {
         tess_shard shard;
         TESS_TRY(tess_engine_shard(e, i, &shard));
-        run->shards[e->at.rank * run->n_tensors + i] = (run_shard){.held = shard.box, .primary = shard.primary};
+        run->shards[e->at.rank * run->n_tensors + i] =
+            (run_shard){.held = shard.box, .primary = shard.primary, .narrow = shard.master == NULL};
         if (e->at.rank != 0)
             continue;
         run_tensor *t = &run->tensors[i];
@@ -178,6 +180,7 @@ static tess_status run_rank(verify_run *run, tess_trainer *t)
         }
     }
     tess_engine_peaks(e, run->header->peak_bytes[e->at.rank]);
+    run->header->codes_bytes[e->at.rank] = (int64_t)tess_fsdp_codes_bytes(e->fsdp);
     if (e->at.rank == 0)
         snprintf(run->header->kernels, sizeof(run->header->kernels), "%s", tess_stream_kernels(e->stream)->name);
     for (int i = 0; i < run->n_tensors && run->values != RUN_NO_VALUES; i++)

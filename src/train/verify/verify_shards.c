@@ -30,7 +30,8 @@ static void cut(tess_box *box, int dim, int64_t unit, int n, int at)
 static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank)
 {
     int at[TESS_MESH_MAX_AXES], stage = 0, tp = -1, shard = -1;
-    bool sharded = layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE;
+    bool sharded =
+        layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE || shard_of(layout, rank, tensor)->narrow;
     tess_box box = tess_box_whole(&layout->tensors[tensor].shape);
     tess_mesh_layout_coordinates(mesh, rank, at);
     for (int a = 0; a < mesh->n_axes; a++) {
@@ -144,29 +145,29 @@ tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int ten
     return check_cover(mem, layout, tensor, text);
 }
 
-/* The most elements of any rank. */
-static int64_t most_planned(const verify_run *layout, const tess_mesh_layout *mesh, bool trained)
+static bool trains(const verify_run *layout, int tensor)
 {
-    int64_t most = 0;
-    for (int rank = 0; rank < layout->ranks; rank++) {
-        int64_t sum = 0;
-        for (int i = 0; i < layout->n_tensors; i++) {
-            const tess_box box = planned_box(layout, mesh, i, rank);
-            bool counts = !trained;
-            for (int stage = 0; stage < layout->n_stages; stage++)
-                counts |= layout->planned[stage * layout->n_tensors + i].trains;
-            sum += counts ? tess_box_count(layout->tensors[i].shape.n_dims, &box) : 0;
-        }
-        most = sum > most ? sum : most;
-    }
-    return most;
+    for (int stage = 0; stage < layout->n_stages; stage++)
+        if (layout->planned[stage * layout->n_tensors + tensor].trains)
+            return true;
+    return false;
 }
 
-tess_status verify_most_planned(const verify_run *layout, int64_t *elements, int64_t *trained)
+tess_status verify_most_planned(const verify_run *layout, int64_t *params, int64_t *trained)
 {
     tess_mesh_layout mesh;
     TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
-    *elements = most_planned(layout, &mesh, false);
-    *trained = most_planned(layout, &mesh, true);
+    *params = *trained = 0;
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        int64_t bytes = layout->header->codes_bytes[rank], elements = 0;
+        for (int i = 0; i < layout->n_tensors; i++) {
+            const tess_box box = planned_box(layout, &mesh, i, rank);
+            const int64_t n = tess_box_count(layout->tensors[i].shape.n_dims, &box);
+            bytes += shard_of(layout, rank, i)->narrow ? 0 : n * (int64_t)sizeof(float);
+            elements += trains(layout, i) ? n : 0;
+        }
+        *params = bytes > *params ? bytes : *params;
+        *trained = elements > *trained ? elements : *trained;
+    }
     return TESS_OK;
 }
