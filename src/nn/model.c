@@ -221,13 +221,13 @@ bool tess_block_owns_rows(const tess_block *block, int weight)
         reads = true;
         owns = owns && map->offset == 0 && map->ld == (map->in_out ? map->n_out : map->n_in);
     }
-    return reads && owns;
+    return block->kind == TESS_BLOCK_LAYER && reads && owns;
 }
 
 bool tess_model_owns_rows(const tess_model *model, int index)
 {
     const tess_block *block = &model->blocks[model->params[index].unit];
-    return block->kind == TESS_BLOCK_LAYER && tess_block_owns_rows(block, index - block->first);
+    return tess_block_owns_rows(block, index - block->first);
 }
 
 void tess_model_name_unit(const tess_model *model, int unit, tess_stream *stream)

@@ -28,7 +28,8 @@ static void unknown_models_are_told_the_known_ones(void)
 {
     tess_model_config config;
     bool folder;
-    EXPECT_FAILS(step_model_config("gpt2-125m", &config, &folder), TESS_E_NOT_FOUND, "gpt2-124m, llama-1b, llama-5m");
+    EXPECT_FAILS(step_model_config("gpt2-125m", &config, &folder), TESS_E_NOT_FOUND,
+                 "gpt2-124m, gpt2-1.5b, llama-1b, llama-5m");
     EXPECT_FAILS(step_model_config(test_folder(), &config, &folder), TESS_E_NOT_FOUND, "config.json");
 }
 

@@ -112,12 +112,13 @@ expect "tensor cores: one policy" 0 "exactly on-policy" env TESSERA_CUBLAS=own "
 sed 's/"hidden_size": 42/"hidden_size": 128/; s/"intermediate_size": 53/"intermediate_size": 2730/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/' model.json >wide.json
 wide=("${args[@]}" model.config=wide.json training.steps=1 training.local_batch_size=1 training.global_batch_size=2 training.seq_len=3)
 wide() { env CUDA_FAKE="$1" "$tessera" "${wide[@]}" job.dump_folder="$2" "${@:3}" >log 2>&1; }
-for n in 1 2; do
-    wide devices=2,pageable=1000000 pinned$n -n $n && pass "large copies of $n ranks are from and to pinned memory" || fail "pinned memory, $n ranks: $(tail -n 3 log)"
+for shards in device host; do
+    wide devices=2,pageable=1000000 pinned-$shards -n 2 job.shards=$shards && pass "shards of the $shards: large copies are from and to pinned memory" ||
+        fail "pinned memory, shards of the $shards: $(tail -n 3 log)"
 done
-wide devices=2,fail=cuMemHostRegister_v2:3:304 unpinned -n 2 && grep -q 'warning: copies to and from the GPU are slower: [0-9.]* MiB of this rank.s memory cannot be pinned: .*lock memory of the host' log &&
+wide devices=2,fail=cuMemHostRegister_v2:3:304 unpinned -n 2 job.shards=host && grep -q 'warning: copies to and from the GPU are slower: [0-9.]* MiB of this rank.s memory cannot be pinned: .*lock memory of the host' log &&
     pass "memory that cannot be pinned is told of" || fail "memory that cannot be pinned: $(tail -n 3 log)"
-cmp -s pinned1/model/model.safetensors unpinned/model/model.safetensors && cmp -s pinned1/model/model.safetensors pinned2/model/model.safetensors && pass "and leaves the bits" ||
+cmp -s pinned-host/model/model.safetensors unpinned/model/model.safetensors && cmp -s pinned-host/model/model.safetensors pinned-device/model/model.safetensors && pass "and leaves the bits" ||
     fail "memory that cannot be pinned leaves other bits"
 
 # ---- Errors of the hardware: memory that ECC cannot correct, once
