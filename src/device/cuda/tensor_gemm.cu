@@ -12,13 +12,27 @@
 #include "device/cuda/tensor_tiles.h"
 #include "device/gemm_check.h"
 
-enum { STRETCH = 64, COLUMNS = 128, WARPS = 4, THREADS = WARPS * WARP, FEW_ROWS = ROWS };
+enum { STRETCH = 64, COLUMNS = 128, WARPS = 4, THREADS = WARPS * WARP, FEW_ROWS = ROWS, GROUP = 16 };
 
 /* A launch's arguments. */
 typedef struct tensor_product {
     tess_gemm g;
-    int64_t tiles_n;
+    int64_t tiles_m, tiles_n;
 } tensor_product;
+
+/* Where a block's tile is among those of C. The two or three hundred blocks that run at a time have a square of tiles,
+ * GROUP high, rather than a line, so that the GPU's memory is read for few rows of A and few columns of B. */
+typedef struct tile_place {
+    int64_t m, n;
+} tile_place;
+
+static __device__ inline tile_place place_of_tile(const tensor_product &p, int64_t number)
+{
+    const int64_t first = number / (GROUP * p.tiles_n) * GROUP, rows = cuda_least(p.tiles_m - first, GROUP),
+                  rest = number - first * p.tiles_n;
+    tile_place place = {first + rest % rows, rest / rows};
+    return place;
+}
 
 /* N rows or columns of an operand, from `first` on, of which `count` exist, over STRETCH k from `begin` on. */
 template <int N>
@@ -85,7 +99,8 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_gemm_kernel(tensor_p
     };
     TESS_CUDA_DYNAMIC_SHARED(tensor_piece, memory);
     const tess_gemm &g = p.g;
-    const int64_t row0 = blockIdx.x / p.tiles_n * TILE, column0 = blockIdx.x % p.tiles_n * COLUMNS;
+    const tile_place place = place_of_tile(p, blockIdx.x);
+    const int64_t row0 = place.m * TILE, column0 = place.n * COLUMNS;
     const int warp = (int)threadIdx.x / WARP, row = warp % WARPS_M * M * ROWS, column = warp / WARPS_M * WARP_COLUMNS;
     C *c = (C *)g.c;
     float sum[M][WARP_COLUMNS / 8][4] = {};
@@ -139,8 +154,8 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_gemm_kernel(tensor_p
 template <typename C, int WARPS_M, int M> static tess_status launch(tess_stream *s, const tess_gemm *g)
 {
     enum { TILE = WARPS_M * M * ROWS };
-    const tensor_product p = {*g, (g->n + COLUMNS - 1) / COLUMNS};
-    const int64_t blocks = (g->m + TILE - 1) / TILE * p.tiles_n;
+    const tensor_product p = {*g, (g->m + TILE - 1) / TILE, (g->n + COLUMNS - 1) / COLUMNS};
+    const int64_t blocks = p.tiles_m * p.tiles_n;
     const size_t bytes = 2 * ((TILE < 64 ? 64 : TILE) + COLUMNS) * STRETCH * sizeof(uint16_t);
     TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "gemm: C of %lld x %lld is more than a GPU takes in a call",
                (long long)g->m, (long long)g->n);
