@@ -79,7 +79,7 @@ test-far: tests-built
 	@ctest --test-dir $(TEST_BUILD) -C far -R "test_(far|resident)_" --parallel $(TEST_JOBS) --output-on-failure --no-label-summary \
 	    --no-tests=error
 
-# What a GPU computes: every row of the kernel table against the definition, and whole runs against the recorded bits, with both
+# What a GPU computes: every row of the kernel table against the definition, collectives on its memory, and whole runs against the recorded bits, with both
 # dtypes, 1 to 4 ranks on one GPU, and recomputation, with the shards in the GPU's memory, and a run with the host's. Skipped without a GPU.
 test-gpu: tests-built
 	@$(TEST_BUILD)/tessera info | grep -q '^gpu 0' || { echo "SKIPPED: no NVIDIA GPU that Tessera can use:"; \
@@ -87,6 +87,7 @@ test-gpu: tests-built
 	for test in every_row uploads timed_events; do TESSERA_CUBLAS=off $(TEST_BUILD)/tests/test_device_cuda $$test || exit 1; done; \
 	for run in test_device_cuda_tensor "test_device_cuda_products products_are_within" "test_device_cuda_products rows_do_not"; do \
 	    TESSERA_CUBLAS=own $(TEST_BUILD)/tests/$$run || exit 1; done; \
+	TESS_TEST_DEVICE=cuda TESSERA_CUBLAS=off $(TEST_BUILD)/tests/test_comm_ondevice of_the_host || exit 1; \
 	if $(TEST_BUILD)/tessera info | grep -q '^cublas:.*libcublasLt'; then for test in products_are_within rows_do_not; do \
 	    $(TEST_BUILD)/tests/test_device_cuda_products $$test || exit 1; done; fi; \
 	for model in llama mistral qwen2 qwen3 gpt2; do \

@@ -120,6 +120,9 @@ wide devices=2,fail=cuMemHostRegister_v2:3:304 unpinned -n 2 job.shards=host && 
     pass "memory that cannot be pinned is told of" || fail "memory that cannot be pinned: $(tail -n 3 log)"
 cmp -s pinned-host/model/model.safetensors unpinned/model/model.safetensors && cmp -s pinned-host/model/model.safetensors pinned-device/model/model.safetensors && pass "and leaves the bits" ||
     fail "memory that cannot be pinned leaves other bits"
+wide devices=2,fail=cuMemHostRegister_v2:2:304 hot -n 2 job.shards=device recovery.enable=true recovery.hot=true && ! grep -q 'was killed' log &&
+    cmp -s pinned-device/model/model.safetensors hot/model/model.safetensors && pass "copies that outlive a rank need not be pinned" ||
+    fail "copies that outlive a rank, not pinned: $(tail -n 3 log)"
 
 # ---- Errors of the hardware: memory that ECC cannot correct, once
 env CUDA_FAKE=devices=1,fail=cuStreamSynchronize:20:214 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 job.shards=host job.dump_folder=ecc recovery.enable=true \
@@ -137,7 +140,7 @@ grep -qE "rank 1 never came to .* waiting for its device: stream compute: attent
     pass "rank, stream and operation are named at the end" || fail "a kernel that hangs: $(tail -n 5 output)"
 rm -f once
 expect "a GPU that hangs" 1 "waiting for its device: stream compute: one of " \
-    env CUDA_FAKE=devices=2,stuck=20 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 "${hangs[@]}"
+    env CUDA_FAKE=devices=2,stuck=20 CUDA_FAKE_ONCE="$work/once" "$tessera" "${args[@]}" -n 2 "${hangs[@]}" job.shards=host
 TESSERA_FAR_STALL=0:copy:40:3600 "$tessera" "${args[@]}" -n 1 job.device=far "${hangs[@]}" recovery.enable=true >alone.log 2>&1 </dev/null &
 launcher=$!
 await $launcher has_text alone.log "rank 0 has kept the job waiting for [0-9.]+ s for its device; it is in phase .*, waiting for its device: stream [a-z]+: copy " &&

@@ -267,6 +267,20 @@ static void peaks_are_those_of_the_data_sheet(void)
     EXPECT_INT(tess_device_close(&d), 0);
 }
 
+static void a_driver_that_cannot_write_from_a_queue_keeps_no_log(void)
+{
+    static _Alignas(4096) tess_device_log log;
+    tess_device *d = open_cuda("devices=1,fail=cuStreamWriteValue32_v2:2:801");
+    tess_stream *s = stream_of(d), *t = stream_of(d);
+    tess_device_set_log(d, &log);
+    tess_stream_set_name(s, "compute");
+    tess_stream_set_name(t, "upload");
+    EXPECT(s->log != NULL && t->log == NULL);
+    EXPECT_OK(tess_stream_synchronize(t));
+    tess_stream_destroy(&t);
+    close_all(&d, &s);
+}
+
 /* ---- Errors ---- */
 static void an_error_of_a_kernel_names_it_and_what_to_do(void)
 {
@@ -392,6 +406,7 @@ static const test_case cases[] = {
     {"events_order_streams", events_order_streams},
     {"timed_events_tell_times", timed_events_tell_times},
     {"peaks_are_those_of_the_data_sheet", peaks_are_those_of_the_data_sheet},
+    {"a_driver_that_cannot_write_from_a_queue_keeps_no_log", a_driver_that_cannot_write_from_a_queue_keeps_no_log},
     {"an_error_of_a_kernel_names_it_and_what_to_do", an_error_of_a_kernel_names_it_and_what_to_do},
     {"each_error_has_its_status_and_advice", each_error_has_its_status_and_advice},
     {"a_failure_in_the_middle_leaves_nothing", a_failure_in_the_middle_leaves_nothing},

@@ -124,9 +124,10 @@ static double distance(const operands *o, const char *c)
 }
 
 static const shape shapes[] = {
-    {300, 40, 72, false, true, false, false, false}, {65, 23, 24, false, true, false, false, true},
-    {130, 48, 40, false, false, false, true, false}, {64, 56, 99, true, false, false, false, true},
-    {72, 16, 33, true, false, true, false, true},    {70, 24, 16, false, false, true, false, true},
+    {300, 40, 72, false, true, false, false, false},  {65, 23, 24, false, true, false, false, true},
+    {130, 48, 330, false, false, false, true, false}, {64, 56, 99, true, false, false, false, true},
+    {72, 16, 33, true, false, true, false, true},     {70, 24, 16, false, false, true, false, true},
+    {2050, 264, 8, true, false, true, false, true}, /* tiles of several columns, beyond a group of rows */
 };
 
 static void products_are_within_5e_3_of_float64(void)

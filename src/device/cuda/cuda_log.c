@@ -27,12 +27,20 @@ void tess_cuda_note(tess_stream *stream, const char *what, size_t bytes)
         tess_cuda_mark(stream);
 }
 
+/* The first write shows whether the driver has such writes at all: a log that never moves would name the wrong
+ * operation.
+ */
 tess_status tess_cuda_log_stream(tess_stream *stream)
 {
     cuda_stream *s = (cuda_stream *)stream;
     const cuda_device *d = (const cuda_device *)stream->device;
+    cuda_address done;
     stream->log->stride = MARK_EVERY;
     TESS_TRY(tess_cuda_enter(d));
-    return tess_cuda_check_call(d, d->cu->host_address(&s->done, (void *)&stream->log->done, 0),
-                                "find memory of the host");
+    TESS_TRY(
+        tess_cuda_check_call(d, d->cu->host_address(&done, (void *)&stream->log->done, 0), "find memory of the host"));
+    TESS_TRY(
+        tess_cuda_check_call(d, d->cu->queue_write(s->queue, done, 0, 0), "have a queue write to memory of the host"));
+    s->done = done;
+    return TESS_OK;
 }

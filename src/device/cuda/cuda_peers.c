@@ -6,16 +6,21 @@
 
 #include "device/cuda/cuda_impl.h"
 
+/* Blocks of less share one of the driver's, and a handle may name that one in their stead. */
+enum { OWN_BLOCK = 2 << 20 };
+
 _Static_assert(sizeof(cuda_ipc) <= sizeof(tess_peer_handle), "a handle of CUDA's fits");
 
 tess_status tess_cuda_peer_export(tess_device *device, void *memory, size_t bytes, tess_peer_handle *handle)
 {
     cuda_device *d = (cuda_device *)device;
     cuda_ipc ipc = {{0}};
-    (void)bytes;
     TESS_TRY(tess_cuda_enter(d));
     TESS_TRY(tess_cuda_check_call(d, d->cu->ipc_get(&ipc, (cuda_address)(uintptr_t)memory),
                                   "show memory to other processes (CUDA IPC)"));
+    TESS_CHECK((uintptr_t)memory % OWN_BLOCK == 0, TESS_E_UNSUPPORTED,
+               "%s: a block of %zu bytes begins within one of the driver's, and CUDA IPC shows whole ones",
+               d->base.properties.name, bytes);
     *handle = (tess_peer_handle){{0}};
     memcpy(handle, &ipc, sizeof(ipc));
     return TESS_OK;

@@ -1,24 +1,44 @@
 /* Products of bfloat16 on tensor cores, where cuBLAS does not compute. Each element of C begins as C, or as 0, and adds
  * its products in steps of 16 along k, ascending, whatever the number of rows: bits do not depend on the batch.
  *
- * A block of four warps has a tile of C, 128 columns wide. Stretches of STRETCH k of both operands come through two
- * buffers, one of which is filled while the other is read; an operand whose rows run along k is a tile of STRETCH
+ * A block of four warps has a tile of C, 128 columns wide. Stretches of STRETCH k of both operands come through
+ * buffers, one of which is read while the others are filled; an operand whose rows run along k is a tile of STRETCH
  * elements a row, any other one of STRETCH rows, which tensor cores load transposed.
  *
  * Cost. A warp of the large tile, 128 x 128, has 64 x 64: 32 flops a byte of shared memory, so 128 bytes a clock feed
  * an H100's whole rate; 64 KiB of shared memory, 2 blocks of a processor. A byte of the GPU's memory, or of its cache,
- * feeds 64 flops. Up to 16 rows have a tile of 16 x 128, because there the weights' bytes are the limit. */
+ * feeds 64 flops. Up to 16 rows have a tile of 16 x 128 and four buffers, because there the weights' bytes are the
+ * limit: an H100 wants some 2.5 MiB of them on their way, and 4096 columns have 1.5. */
 #include "device/cuda/cuda_rows.h"
 #include "device/cuda/tensor_tiles.h"
 #include "device/gemm_check.h"
 
-enum { STRETCH = 64, COLUMNS = 128, WARPS = 4, THREADS = WARPS * WARP, FEW_ROWS = ROWS };
+enum { STRETCH = 64, COLUMNS = 128, WARPS = 4, THREADS = WARPS * WARP, FEW_ROWS = ROWS, GROUP = 16 };
 
 /* A launch's arguments. */
 typedef struct tensor_product {
     tess_gemm g;
-    int64_t tiles_n;
+    int64_t tiles_m, tiles_n;
 } tensor_product;
+
+/* Where a block's tile is among those of C. The two or three hundred blocks that run at a time have a square of tiles,
+ * GROUP high, rather than a line, so that the GPU's memory is read for few rows of A and few columns of B. */
+typedef struct tile_place {
+    int64_t m, n;
+} tile_place;
+
+static __device__ inline tile_place place_of_tile(const tensor_product &p, int64_t number)
+{
+    const int64_t first = number / (GROUP * p.tiles_n) * GROUP, rows = cuda_least(p.tiles_m - first, GROUP),
+                  rest = number - first * p.tiles_n;
+    tile_place place = {first + rest % rows, rest / rows};
+    return place;
+}
+
+/* Of a tile whose rows run along N rows or columns of C. */
+template <int N> struct tile_across_k {
+    enum { WIDTH = N < 64 ? 64 : N }; /* elements */
+};
 
 /* N rows or columns of an operand, from `first` on, of which `count` exist, over STRETCH k from `begin` on. */
 template <int N>
@@ -30,8 +50,8 @@ static __device__ __forceinline__ void copy_operand(tensor_piece *tile, const vo
     if (along_k)
         copy_tile<STRETCH, N, THREADS>(tile, stretch, [&](int row) { return row < left ? at + row * ld : NULL; });
     else
-        copy_tile < N<64 ? 64 : N, STRETCH, THREADS>(
-                        tile, left, [&](int row) { return row < stretch ? at + row * ld : NULL; });
+        copy_tile<tile_across_k<N>::WIDTH, STRETCH, THREADS>(
+            tile, left, [&](int row) { return row < stretch ? at + row * ld : NULL; });
 }
 
 /* The left factor: rows row .. row + 16 of the tile, step `k` of the stretch. */
@@ -43,7 +63,7 @@ static __device__ __forceinline__ void load_rows(uint32_t x[4], tensor_piece *ti
         load_left<STRETCH>(x, tile, row, k);
     else /* rows of the tile are k: its matrices (k, row) become (row, k) */
         tensor_load_transposed(
-            x, piece_at < N < 64 ? 64 : N > (tile, k * 16 + lane / 16 * 8 + lane % 8, row / 8 + lane / 8 % 2));
+            x, piece_at<tile_across_k<N>::WIDTH>(tile, k * 16 + lane / 16 * 8 + lane % 8, row / 8 + lane / 8 % 2));
 }
 
 /* The right factors of 16 columns: x[0], x[1] of the first 8, x[2], x[3] of the others. */
@@ -73,31 +93,37 @@ static __device__ __forceinline__ void each_element(const tess_gemm &g, int64_t 
     }
 }
 
-/* A tile of WARPS_M warps of M fragments' rows each. */
-template <typename C, int WARPS_M, int M>
-static __global__ void __launch_bounds__(THREADS, 2) tensor_gemm_kernel(tensor_product p)
-{
+/* A tile of WARPS_M warps of M fragments' rows each, and what a buffer has of both operands. */
+template <int WARPS_M, int M> struct product_tile {
     enum {
-        TILE = WARPS_M * M * ROWS,
-        WARP_COLUMNS = COLUMNS * WARPS_M / WARPS,
-        A_PIECES = (TILE < 64 ? 64 : TILE) * STRETCH / PIECE,
+        HEIGHT = WARPS_M * M * ROWS,
+        A_PIECES = tile_across_k<HEIGHT>::WIDTH * STRETCH / PIECE,
         PIECES = A_PIECES + COLUMNS * STRETCH / PIECE
     };
+};
+
+template <typename C, int WARPS_M, int M, int BUFFERS>
+static __global__ void __launch_bounds__(THREADS, 2) tensor_gemm_kernel(tensor_product p)
+{
+    typedef product_tile<WARPS_M, M> layout;
+    enum { TILE = layout::HEIGHT, WARP_COLUMNS = COLUMNS * WARPS_M / WARPS };
     TESS_CUDA_DYNAMIC_SHARED(tensor_piece, memory);
     const tess_gemm &g = p.g;
-    const int64_t row0 = blockIdx.x / p.tiles_n * TILE, column0 = blockIdx.x % p.tiles_n * COLUMNS;
+    const tile_place place = place_of_tile(p, blockIdx.x);
+    const int64_t row0 = place.m * TILE, column0 = place.n * COLUMNS;
     const int warp = (int)threadIdx.x / WARP, row = warp % WARPS_M * M * ROWS, column = warp / WARPS_M * WARP_COLUMNS;
     C *c = (C *)g.c;
     float sum[M][WARP_COLUMNS / 8][4] = {};
     auto copy = [&](int64_t begin, int buffer) {
         if (begin < g.k) {
-            tensor_piece *tile = memory + buffer * PIECES;
+            tensor_piece *tile = memory + buffer * layout::PIECES;
             copy_operand<TILE>(tile, g.a, g.lda, !g.trans_a, row0, g.m, begin, g.k);
-            copy_operand<COLUMNS>(tile + A_PIECES, g.b, g.ldb, g.trans_b, column0, g.n, begin, g.k);
+            copy_operand<COLUMNS>(tile + layout::A_PIECES, g.b, g.ldb, g.trans_b, column0, g.n, begin, g.k);
         }
         tensor_copies_end();
     };
-    copy(0, 0);
+    for (int i = 0; i < BUFFERS - 1; i++)
+        copy((int64_t)i * STRETCH, i);
     if (g.accumulate) {
         TESS_CUDA_UNROLL
         for (int m = 0; m < M; m++)
@@ -105,11 +131,11 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_gemm_kernel(tensor_p
                          [&](int64_t at, int64_t, float *x) { *x = cuda_load(c + at); });
     }
     int buffer = 0;
-    for (int64_t begin = 0; begin < g.k; begin += STRETCH, buffer ^= 1) {
-        tensor_piece *tile = memory + buffer * PIECES;
-        tensor_copies_wait<0>();
-        __syncthreads();
-        copy(begin + STRETCH, buffer ^ 1);
+    for (int64_t begin = 0; begin < g.k; begin += STRETCH, buffer = (buffer + 1) % BUFFERS) {
+        tensor_piece *tile = memory + buffer * layout::PIECES;
+        tensor_copies_wait<BUFFERS - 2>();
+        __syncthreads(); /* the buffer before it is free again, too */
+        copy(begin + (BUFFERS - 1) * STRETCH, (buffer + BUFFERS - 1) % BUFFERS);
         TESS_CUDA_UNROLL
         for (int k = 0; k < STRETCH / 16; k++) {
             uint32_t left[M][4];
@@ -119,7 +145,7 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_gemm_kernel(tensor_p
             TESS_CUDA_UNROLL
             for (int n = 0; n < WARP_COLUMNS / 16; n++) {
                 uint32_t right[4];
-                load_columns(right, tile + A_PIECES, g.trans_b, column + n * 16, k);
+                load_columns(right, tile + layout::A_PIECES, g.trans_b, column + n * 16, k);
                 TESS_CUDA_UNROLL
                 for (int m = 0; m < M; m++) {
                     tensor_multiply(sum[m][2 * n], left[m], right[0], right[1]);
@@ -136,21 +162,21 @@ static __global__ void __launch_bounds__(THREADS, 2) tensor_gemm_kernel(tensor_p
                      });
 }
 
-template <typename C, int WARPS_M, int M> static tess_status launch(tess_stream *s, const tess_gemm *g)
+template <typename C, int WARPS_M, int M, int BUFFERS> static tess_status launch(tess_stream *s, const tess_gemm *g)
 {
-    enum { TILE = WARPS_M * M * ROWS };
-    const tensor_product p = {*g, (g->n + COLUMNS - 1) / COLUMNS};
-    const int64_t blocks = (g->m + TILE - 1) / TILE * p.tiles_n;
-    const size_t bytes = 2 * ((TILE < 64 ? 64 : TILE) + COLUMNS) * STRETCH * sizeof(uint16_t);
+    enum { TILE = product_tile<WARPS_M, M>::HEIGHT };
+    const tensor_product p = {*g, (g->m + TILE - 1) / TILE, (g->n + COLUMNS - 1) / COLUMNS};
+    const int64_t blocks = p.tiles_m * p.tiles_n;
+    const size_t bytes = BUFFERS * product_tile<WARPS_M, M>::PIECES * sizeof(tensor_piece);
     TESS_CHECK(blocks <= INT32_MAX, TESS_E_UNSUPPORTED, "gemm: C of %lld x %lld is more than a GPU takes in a call",
                (long long)g->m, (long long)g->n);
-    TESS_CUDA_ASK_SHARED((tensor_gemm_kernel<C, WARPS_M, M>), bytes, s);
-    return TESS_CUDA_LAUNCH((tensor_gemm_kernel<C, WARPS_M, M>), blocks, THREADS, bytes, s, p);
+    TESS_CUDA_ASK_SHARED((tensor_gemm_kernel<C, WARPS_M, M, BUFFERS>), bytes, s);
+    return TESS_CUDA_LAUNCH((tensor_gemm_kernel<C, WARPS_M, M, BUFFERS>), blocks, THREADS, bytes, s, p);
 }
 
 template <typename C> static tess_status launch_sized(tess_stream *s, const tess_gemm *g)
 {
-    return g->m <= FEW_ROWS ? launch<C, 1, 1>(s, g) : launch<C, 2, 4>(s, g);
+    return g->m <= FEW_ROWS ? launch<C, 1, 1, 4>(s, g) : launch<C, 2, 4, 2>(s, g);
 }
 
 static tess_status gemm(tess_stream *s, const tess_gemm *g)

@@ -19,6 +19,7 @@ typedef struct mirrored {
     void *device;
     size_t bytes;
     void *copy[GENERATIONS];
+    bool pinned[GENERATIONS]; /* of those that outlive the process: the system has not refused */
 } mirrored;
 
 struct tess_fsdp_mirror {
@@ -59,7 +60,8 @@ static void free_block(const tess_fsdp *fsdp, const mirrored *b)
         if (!outlives(fsdp)) {
             tess_device_free_pinned(fsdp->device, b->copy[g]);
         } else if (b->copy[g] != NULL) {
-            tess_device_unpin(fsdp->device, b->copy[g]);
+            if (b->pinned[g])
+                tess_device_unpin(fsdp->device, b->copy[g]);
             tess_mem_free_named(fsdp->mem, b->pool, b->bytes, b->copy[g]);
         }
 }
@@ -89,7 +91,8 @@ static tess_status alloc_generation(const tess_fsdp *fsdp, mirrored *b, int g, c
         return tess_device_alloc_pinned(fsdp->device, b->pool, b->bytes, what, &b->copy[g]);
     snprintf(name, sizeof(name), "%s, copy %d", what, g);
     TESS_TRY(tess_mem_alloc_named(fsdp->mem, b->pool, name, b->bytes, &b->copy[g], found));
-    if (tess_device_pin(fsdp->device, b->copy[g], b->bytes) != TESS_OK)
+    b->pinned[g] = tess_device_pin(fsdp->device, b->copy[g], b->bytes) == TESS_OK;
+    if (!b->pinned[g])
         tess_error_clear(); /* a limit of locked memory, say: copies are slower, and the step waits for them */
     return TESS_OK;
 }
@@ -111,7 +114,7 @@ static tess_status add_block(const tess_fsdp *fsdp, int index, const mirrored *b
 tess_status tess_fsdp_mirror_unit(const tess_unit *unit, bool *found)
 {
     char what[112];
-    const mirrored block = {TESS_POOL_PARAMS, unit->master, unit->master_elements * sizeof(float), {NULL}};
+    const mirrored block = {TESS_POOL_PARAMS, unit->master, unit->master_elements * sizeof(float), {NULL}, {false}};
     snprintf(what, sizeof(what), "weights of %s", unit->name);
     return add_block(unit->fsdp, unit->index, &block, what, found);
 }

@@ -16,16 +16,17 @@ strangers=$(LD_LIBRARY_PATH=$PWD/lib ldd bin/* | awk -v here="$PWD/lib/" '$2 == 
     grep -vxE 'lib(c|m|dl|rt|pthread|resolv)\.so\.[0-9]+')
 [ -z "$strangers" ] || fail "it takes libraries of this machine: $strangers"
 
-first_run() { # FAKE WISH STAGES
-    env -i PATH=/usr/bin:/bin HOME="$work" LD_LIBRARY_PATH="$1" TESSERA_CUBLAS=off CUDA_FAKE="$2" ./gpu-first-run --quick --only "$3" "$work/results"
+first_run() { # FAKE WISH STAGES [SECONDS]
+    env -i PATH=/usr/bin:/bin HOME="$work" LD_LIBRARY_PATH="$1" TESSERA_CUBLAS=off CUDA_FAKE="$2" ./gpu-first-run --quick --seconds "${4:-570}" --only "$3" "$work/results"
 }
-first_run "$fake" devices=1 'uploads|timed|kernels' >log || fail "its first run: $(cat log)"
+first_run "$fake" devices=1 'uploads|timed|memory|kernels' >log || fail "its first run: $(cat log)"
 grep -q '"failed": 0' ../../results/summary.json || fail "summary: $(cat ../../results/summary.json)"
-for stage in rows-uploads rows-timed_events kernels; do
+for stage in rows-uploads rows-timed_events peers-memory kernels; do
     grep -qE "^$stage +ok" log || fail "no stage $stage: $(cat log)"
 done
 grep -q 'rmsnorm\|layernorm' log && grep -q '"tables"' ../../results/kernels.json || fail "no figures: $(cat log)"
 ! first_run "$fake" "devices=1,fail=cuEventElapsedTime:1:719" 'uploads|kernels' >log || fail "an error goes unseen: $(cat log)"
 grep -qE '^kernels +FAILED' log && grep -qE '^rows-uploads +ok' log || fail "after an error: $(cat log)"
+first_run "$fake" devices=1 'uploads|kernels' 9 >log && grep -qE '^kernels +late' log && ! grep -qE ' ok ' log || fail "it begins what would end late: $(cat log)"
 ! first_run "" devices=1 . >log && grep -q "no NVIDIA GPU" log || fail "without a GPU: $(cat log)"
 echo "ok"
