@@ -19,7 +19,7 @@ typedef struct book_page {
     uint64_t folder, launch;
     tess_run_layout layout;
     _Atomic int64_t done, committed, validated, saved;
-    bool in_generations;            /* weights and moments are kept beside those of the step before */
+    bool in_generations; /* weights and moments are kept beside those of the step before */
     char kernels[KERNELS_NAME];
     logbook_step step[ENTRIES];     /* of step s: [s % ENTRIES] */
     tess_task_place place[ENTRIES]; /* of this rank, likewise */
