@@ -276,7 +276,9 @@ void tess_ondevice_end(tess_team *team);
 
 /* ---- ondevice/ondevice_events.c ---- */
 /* One of its operations is complete or failed. */
-void tess_ondevice_over(const tess_work *work);
+void tess_ondevice_over(tess_work *work);
+/* An operation of some team waits for this rank's own device. */
+bool tess_ondevice_is_late(const tess_runtime *runtime);
 /* A team that breaks waits until nothing enqueued uses its operations' buffers. */
 void tess_ondevice_settle(const tess_team *team);
 /* Of a waiting rank: no event of a device wakes it. */

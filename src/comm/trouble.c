@@ -25,7 +25,7 @@ int tess_work_missing(const tess_work *work, int *ranks)
 {
     const tess_team *team = work->team;
     const tess_work *oldest = team->head != NULL ? team->head : work;
-    if (!tess_work_is_message(work) && oldest->device.waits) {
+    if (tess_ondevice_is_late(team->runtime)) { /* in another team too: whom this one awaits may wait for it there */
         ranks[0] = team->rank;
         return 1;
     }

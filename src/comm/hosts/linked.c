@@ -217,7 +217,7 @@ static bool advance(tess_work *work)
     if (work->status == TESS_OK)
         work->status = hosts_receive_posts(work->team);
     while (work->status == TESS_OK) {
-        work->device.waits = false;
+        ondevice_await(work, work->device.step == STEP_READY || work->device.step == STEP_TAKEN);
         switch (work->device.step) {
         case STEP_MEET:
             if (!shm_phase_over(work))
@@ -227,7 +227,6 @@ static bool advance(tess_work *work)
             hosts_linked_plan(work);
             break;
         case STEP_READY:
-            work->device.waits = true;
             if (!ondevice_passed(work, ondevice_ready(work)))
                 return false;
             arrive(work, HOSTS_DEVICE_READY);
@@ -253,7 +252,6 @@ static bool advance(tess_work *work)
                 moved(work, hosts_linked_take(work, linked_of(work)->round++));
             break;
         case STEP_TAKEN:
-            work->device.waits = true;
             if (!ondevice_passed(work, ondevice_of(work)->moved))
                 return false;
             arrive(work, HOSTS_DEVICE_LEFT);

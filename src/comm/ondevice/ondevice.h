@@ -43,6 +43,7 @@ struct comm_device {
     tess_device *device;
     tess_stream *after;      /* operations come after its work */
     _Atomic int n_under_way; /* operations, of all teams */
+    _Atomic int n_awaited;   /* of these, that wait for this rank's own device */
 };
 
 /* What a team has for its operations on the device. */
@@ -89,6 +90,9 @@ const uint8_t *ondevice_peer(const tess_work *work, int rank);
 /* Lets go of what the peers show in a window; in windows that nobody hid. */
 void ondevice_close_peers(const tess_team *team, ondevice_window *window);
 void ondevice_forget_windows(tess_team *team);
+
+/* Whether the work, its team's oldest, waits for this rank's own device. */
+void ondevice_await(tess_work *work, bool waits);
 
 /* True once the event has come, or the work has failed. */
 bool ondevice_passed(tess_work *work, tess_event *event);

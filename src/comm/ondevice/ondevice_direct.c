@@ -63,7 +63,7 @@ static bool complete(tess_work *work)
 static bool advance(tess_work *work)
 {
     while (work->status == TESS_OK) {
-        work->device.waits = false;
+        ondevice_await(work, work->device.step == STEP_READY || work->device.step == STEP_MOVED);
         switch (work->device.step) {
         case STEP_MEET:
             if (!all_arrived(work))
@@ -72,7 +72,6 @@ static bool advance(tess_work *work)
                 return true;
             break;
         case STEP_READY:
-            work->device.waits = true;
             if (!ondevice_passed(work, ondevice_ready(work)))
                 return false;
             arrive(work);
@@ -83,7 +82,6 @@ static bool advance(tess_work *work)
             move(work);
             break;
         case STEP_MOVED:
-            work->device.waits = true;
             if (!ondevice_passed(work, ondevice_of(work)->moved))
                 return false;
             tess_work_note(work, ondevice_look(work));

@@ -5,6 +5,13 @@
 
 enum { SLEEP_NS = 50000, LOOKS = 1000 };
 
+void ondevice_await(tess_work *work, bool waits)
+{
+    if (waits != work->device.waits)
+        atomic_fetch_add(&work->team->runtime->device->n_awaited, waits ? 1 : -1);
+    work->device.waits = waits;
+}
+
 bool ondevice_passed(tess_work *work, tess_event *event)
 {
     bool passed = false;
@@ -14,9 +21,15 @@ bool ondevice_passed(tess_work *work, tess_event *event)
     return passed || work->status != TESS_OK;
 }
 
-void tess_ondevice_over(const tess_work *work)
+void tess_ondevice_over(tess_work *work)
 {
+    ondevice_await(work, false);
     atomic_fetch_sub(&work->team->runtime->device->n_under_way, 1);
+}
+
+bool tess_ondevice_is_late(const tess_runtime *rt)
+{
+    return rt->device != NULL && atomic_load(&rt->device->n_awaited) > 0;
 }
 
 uint64_t tess_ondevice_sleep_ns(const tess_runtime *rt, uint64_t most_ns)

@@ -170,7 +170,6 @@ static void start(tess_work *work)
 /* The device has come to `event`, and the next part is enqueued or begun. */
 static bool go_on(tess_work *work, tess_event *event, tess_status (*next)(tess_work *work))
 {
-    work->device.waits = true;
     if (!ondevice_passed(work, event))
         return false;
     if (work->status == TESS_OK)
@@ -187,7 +186,7 @@ static tess_status begin_on_host(tess_work *work)
 static bool advance(tess_work *work)
 {
     while (work->status == TESS_OK) {
-        work->device.waits = false;
+        ondevice_await(work, work->device.step != STEP_HOST);
         switch (work->device.step) {
         case STEP_READY:
             if (!go_on(work, ondevice_ready(work), fetch))
@@ -204,7 +203,6 @@ static bool advance(tess_work *work)
                 work->status = give_back(work);
             break;
         default:
-            work->device.waits = true;
             if (!ondevice_passed(work, ondevice_of(work)->moved))
                 return false;
             return true;
