@@ -197,7 +197,8 @@ static void each_pool_is_predicted(void)
     /* Each with one embedding, by turns over the worlds (1200: its class is that of the layers); 3 and 4 share them. */
     const int apart = world > 2 ? 2 : 1;
     for (int i = world % apart; i < n; i += apart)
-        run_layout(overrides[i], model_of((i + world) % 3 > 0, (i + world) % 3 > 1 ? 1200 : VOCABULARY, LAYERS));
+        if (test_takes())
+            run_layout(overrides[i], model_of((i + world) % 3 > 0, (i + world) % 3 > 1 ? 1200 : VOCABULARY, LAYERS));
 }
 
 /* Gradients and moments are those of what trains: a part of the model, or an adapter. */
