@@ -1,4 +1,5 @@
 /* Windows and shared memory: collective allocations in the job's heap. */
+#include "base/core/round_up.h"
 #include "comm/comm_impl.h"
 
 /* Allocations from this size on are aligned to huge pages, so that the kernel may use them. */
@@ -49,7 +50,7 @@ static tess_status alloc_region(tess_team *team, const char *call, comm_region r
     TESS_CHECK(region.shared || bytes <= SIZE_MAX / 2 / JOB_MAX_RANKS, TESS_E_NOMEM, "window '%s' of %zu bytes", what,
                bytes);
     tess_runtime *rt = team->runtime;
-    size_t stride = region.shared ? 0 : ((bytes > 0 ? bytes : 1) + align - 1) / align * align;
+    size_t stride = region.shared ? 0 : tess_round_up(bytes > 0 ? bytes : 1, align);
     region.bytes = region.shared ? bytes : stride * (size_t)team->n_local;
     const comm_wanted wanted = {.kind = region.shared ? TESS_TRACE_SHARED_ALLOC : TESS_TRACE_WINDOW_ALLOC,
                                 .count = bytes,

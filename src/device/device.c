@@ -1,4 +1,5 @@
 /* What all devices share: the book of their memory, and copies that wait. */
+#include "base/core/round_up.h"
 #include "device/stream_impl.h"
 
 #include <stdatomic.h>
@@ -159,11 +160,11 @@ tess_status tess_device_memory_left(tess_device *d, size_t *bytes)
  * block of the pool is remembered in front of them. Copies work, but slower, where the system refuses. */
 static tess_status alloc_pages(tess_device *d, tess_pool pool, size_t bytes, const char *what, void **out)
 {
-    size_t whole = (bytes + PAGE - 1 + (bytes == 0)) / PAGE * PAGE;
+    size_t whole = tess_round_up(bytes + (bytes == 0), PAGE);
     void *block;
     TESS_CHECK(bytes < SIZE_MAX - 3 * PAGE, TESS_E_NOMEM, "cannot allocate %zu bytes for %s", bytes, what);
     TESS_TRY(tess_mem_alloc(d->mem, pool, sizeof(block) + PAGE - 1 + whole, what, &block));
-    void **pages = (void **)(((uintptr_t)block + sizeof(block) + PAGE - 1) / PAGE * PAGE);
+    void **pages = (void **)tess_round_up((uintptr_t)block + sizeof(block), PAGE);
     if (d->table->pin(d, pages, whole) != TESS_OK)
         tess_error_clear();
     pages[-1] = block;
@@ -222,7 +223,7 @@ tess_status tess_device_pin(tess_device *d, void *host, size_t bytes)
     if (d->table->pin == NULL || bytes == 0)
         return TESS_OK;
     char *pages = (char *)((uintptr_t)host / PAGE * PAGE);
-    size_t whole = ((size_t)((char *)host - pages) + bytes + PAGE - 1) / PAGE * PAGE;
+    size_t whole = tess_round_up((size_t)((char *)host - pages) + bytes, PAGE);
     pthread_mutex_lock(&d->lock);
     tess_status status = pin_locked(d, pages, whole);
     pthread_mutex_unlock(&d->lock);

@@ -2,12 +2,8 @@
 
 #include <string.h>
 
+#include "base/core/round_up.h"
 #include "base/os/os.h"
-
-static uint64_t round_up(uint64_t n, uint64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
 
 /* The state in which every job begins: nobody has joined, nothing is allocated. Rows are zero. */
 static tess_status begin(tess_job *job)
@@ -33,13 +29,13 @@ tess_status tess_job_create(int world, tess_job *job)
 {
     TESS_CHECK(world >= 1 && world <= JOB_MAX_RANKS, TESS_E_INVALID, "a job of %d ranks: 1 to %d are possible", world,
                JOB_MAX_RANKS);
-    uint64_t rows = round_up(sizeof(tess_job_header), JOB_PAGE);
-    uint64_t rings = round_up(rows + (uint64_t)world * sizeof(tess_job_row), JOB_PAGE);
+    uint64_t rows = tess_round_up(sizeof(tess_job_header), JOB_PAGE);
+    uint64_t rings = tess_round_up(rows + (uint64_t)world * sizeof(tess_job_row), JOB_PAGE);
     uint64_t ring_bytes = tess_trace_bytes(JOB_RING_EVENTS);
-    uint64_t device_logs = round_up(rings + (uint64_t)world * ring_bytes, JOB_PAGE);
-    uint64_t heap = round_up(device_logs + (uint64_t)world * device_log_bytes, JOB_HUGE_PAGE);
+    uint64_t device_logs = tess_round_up(rings + (uint64_t)world * ring_bytes, JOB_PAGE);
+    uint64_t heap = tess_round_up(device_logs + (uint64_t)world * device_log_bytes, JOB_HUGE_PAGE);
     /* Windows come and go, and address space must not fragment before memory runs out: it is eight times as large. */
-    uint64_t limit = tess_os_memory_bytes(), bytes = heap + round_up(limit * 8, JOB_HUGE_PAGE);
+    uint64_t limit = tess_os_memory_bytes(), bytes = heap + tess_round_up(limit * 8, JOB_HUGE_PAGE);
 
     int fd;
     void *base;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/core/round_up.h"
 #include "device/device.h"
 
 typedef struct tess_stage_place {
@@ -41,7 +42,7 @@ struct tess_staging {
 
 static size_t aligned(size_t bytes)
 {
-    return (bytes + 255) & ~(size_t)255;
+    return tess_round_up(bytes, 256);
 }
 
 static size_t param_bytes(const tess_staging *s, int param, tess_dtype dtype)

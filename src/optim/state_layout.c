@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/core/flat.h"
+#include "base/core/round_up.h"
 #include "optim/optim_impl.h"
 
 enum { LEAST_8BIT = 4096 }; /* elements of a tensor below which 8 bits save nothing worth their error */
@@ -51,17 +52,12 @@ static int64_t run_of(const tess_span *span, optim_coding coding)
                                 : tess_flat_run(span->shape.n_dims, span->shape.dim, span->box.size);
 }
 
-static size_t align_up(size_t bytes)
-{
-    return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
-}
-
 static void place_state(optim_param *p, size_t *at)
 {
     size_t begin = *at;
     for (int k = 0; k < p->n_moments; k++) {
         p->values[k] = *at;
-        *at += align_up((size_t)p->n * optim_value_bytes(p->coding));
+        *at += tess_round_up((size_t)p->n * optim_value_bytes(p->coding), sizeof(float));
         p->absmax[k] = *at;
         *at += p->coding == OPTIM_8BIT ? (size_t)optim_blocks_count(p) * sizeof(float) : 0;
     }

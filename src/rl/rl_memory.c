@@ -1,5 +1,6 @@
 /* What a rank takes beside the training of the policy: reference, critic, and drawing, for which training's activations
  * make room. */
+#include "base/core/round_up.h"
 #include "rl/rl_impl.h"
 #include "rl/sync/weight_sync.h"
 
@@ -18,10 +19,10 @@ static tess_status copy_bytes(tess_mem *mem, const tess_config *c, const tess_mo
     *bytes = 0;
     for (int i = 0; status == TESS_OK && i < tess_model_n_params(model); i++) {
         const void *mapped = NULL;
-        const int64_t n = tess_shape_count(&tess_model_param(model, i)->shape) * (int64_t)tess_dtype_size(dtype);
+        const size_t n = (size_t)tess_shape_count(&tess_model_param(model, i)->shape) * tess_dtype_size(dtype);
         if (weights != NULL)
             status = tess_weights_map(weights, dtype, i, &mapped);
-        *bytes += mapped == NULL ? (double)((n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT) : 0;
+        *bytes += mapped == NULL ? (double)tess_round_up(n, ALIGNMENT) : 0;
     }
     tess_weights_close(&weights);
     return status;

@@ -1,4 +1,5 @@
 /* Memory of ranks that only draw samples. */
+#include "base/core/round_up.h"
 #include "infer/generate.h"
 #include "infer/kv_pages.h"
 #include "train/memory_need.h"
@@ -10,7 +11,7 @@ static double copy_bytes(const tess_model *model, tess_dtype dtype)
     size_t bytes = 0;
     for (int i = 0; i < tess_model_n_params(model); i++) {
         size_t n = (size_t)tess_shape_count(&tess_model_param(model, i)->shape) * tess_dtype_size(dtype);
-        bytes += (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        bytes += tess_round_up(n, ALIGNMENT);
     }
     return (double)bytes;
 }

@@ -2,15 +2,11 @@
 
 #include <string.h>
 
+#include "base/core/round_up.h"
 #include "base/os/disk_files.h"
 #include "base/os/os.h"
 
 enum { PAGE = 4096, ALIGNMENT = 2 << 20 }; /* of blocks in the file: the largest folio has pages of one block */
-
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 typedef struct disk_block {
     struct disk_block *next;
@@ -70,7 +66,7 @@ static tess_status map(tess_disk *disk, disk_block *block, const char *what)
 tess_status tess_disk_alloc(tess_disk *disk, size_t bytes, const char *what, void **out)
 {
     disk_block *block;
-    size_t whole = round_up(bytes + (bytes == 0), PAGE);
+    size_t whole = tess_round_up(bytes + (bytes == 0), PAGE);
     TESS_CHECK(whole >= bytes, TESS_E_NOMEM, "%s: %zu bytes", what, bytes);
     TESS_TRY(tess_mem_alloc(disk->mem, TESS_POOL_MISC, sizeof(*block), "memory on disk", (void **)&block));
     *block = (disk_block){.next = disk->blocks, .bytes = whole, .offset = disk->end};
@@ -81,7 +77,7 @@ tess_status tess_disk_alloc(tess_disk *disk, size_t bytes, const char *what, voi
         return status;
     }
     disk->blocks = block;
-    disk->end += round_up(whole, ALIGNMENT);
+    disk->end += tess_round_up(whole, ALIGNMENT);
     *out = block->base;
     return TESS_OK;
 }

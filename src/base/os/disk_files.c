@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/core/round_up.h"
 #include "base/os/machine.h"
 #include "base/os/os.h"
 
@@ -70,7 +71,7 @@ size_t tess_os_disk_file_bytes(const char *folder)
         tess_error_clear();
         return most;
     }
-    uint64_t bytes = (2 * space.total + huge_page - 1) / huge_page * huge_page;
+    uint64_t bytes = tess_round_up(2 * space.total, huge_page);
     return bytes < most ? bytes : most;
 }
 

@@ -1,11 +1,11 @@
 #include <poll.h>
 
+#include "base/core/round_up.h"
 #include "ckpt/async/async_impl.h"
 
 static size_t stages_begin(void)
 {
-    size_t huge = (size_t)2 << 20;
-    return (sizeof(async_header) + huge - 1) / huge * huge;
+    return tess_round_up(sizeof(async_header), (size_t)2 << 20);
 }
 
 tess_status async_area_create(async_area *area)
@@ -51,7 +51,7 @@ tess_status async_area_map_stage(const async_area *area, int slot, size_t bytes,
 {
     void *mapped;
     TESS_CHECK(bytes <= ASYNC_STAGE_SPAN, TESS_E_NOMEM, "a stage of %zu bytes is more than one rank may have", bytes);
-    size_t page = 4096, whole = (bytes + page - 1) / page * page;
+    size_t whole = tess_round_up(bytes, 4096);
     TESS_TRY(tess_os_map_shared_huge(area->fd, stages_begin() + (size_t)slot * ASYNC_STAGE_SPAN, whole, &mapped));
     *address = mapped;
     return TESS_OK;

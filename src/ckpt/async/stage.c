@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/core/round_up.h"
 #include "ckpt/async/saver_impl.h"
 #include "ckpt/safetensors/safetensors.h"
 
@@ -12,11 +13,6 @@
 
 enum { BLOCK = 4096, GATHERED = 8192 /* values that a thread takes at a time */ };
 static const size_t huge_page = (size_t)2 << 20;
-
-static size_t round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
 
 /* ---- The plan ---- */
 static bool is_planned(const tess_saver *s, const tess_ckpt_tensor *tensors, int n)
@@ -48,7 +44,7 @@ tess_status async_stage_plan(tess_saver *s, const tess_ckpt_tensor *tensors, int
         async_piece *p = &s->pieces[i];
         *p = (async_piece){.tensor = *t, .offset = at};
         p->bytes = (uint64_t)tess_ckpt_count(t, &t->primary) * tess_dtype_size(t->stored);
-        at += round_up(p->bytes, BLOCK);
+        at += tess_round_up(p->bytes, BLOCK);
         s->payload += p->bytes;
     }
     s->data_bytes = at;
@@ -81,7 +77,7 @@ void async_stage_unmap(tess_saver *s)
 
 size_t async_stage_bytes(const tess_saver *s, size_t text_bytes)
 {
-    return round_up(s->data_bytes + text_bytes, huge_page);
+    return tess_round_up(s->data_bytes + text_bytes, huge_page);
 }
 
 tess_status async_stage_map(tess_saver *s, size_t text_bytes)
@@ -160,7 +156,7 @@ static void copy_range(void *context, int64_t begin, int64_t end, int worker)
     for (int i = piece_at(s, (uint64_t)begin); i < s->n_pieces && s->pieces[i].offset < (uint64_t)end; i++) {
         const async_piece *p = &s->pieces[i];
         uint64_t from = (uint64_t)begin > p->offset ? (uint64_t)begin - p->offset : 0;
-        uint64_t to = (uint64_t)end - p->offset, whole = round_up(p->bytes, BLOCK);
+        uint64_t to = (uint64_t)end - p->offset, whole = tess_round_up(p->bytes, BLOCK);
         if (from < whole)
             copy_piece(s, p, &c->tensors[i], from, to < whole ? to : whole);
     }

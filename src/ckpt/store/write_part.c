@@ -10,6 +10,7 @@
 #include <zstd.h>
 
 #include "base/core/flat.h"
+#include "base/core/round_up.h"
 #include "base/os/os.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "ckpt/store/part.h"
@@ -134,7 +135,7 @@ static size_t row_bytes(const tess_store_piece *p)
 static uint64_t most_stored(const tess_store_sink *w, uint64_t bytes)
 {
     uint64_t stored = w->options->codec == TESS_CODEC_ZSTD ? ZSTD_compressBound(bytes) : bytes;
-    return (stored + TESS_IO_BLOCK - 1) / TESS_IO_BLOCK * TESS_IO_BLOCK;
+    return tess_round_up(stored, TESS_IO_BLOCK);
 }
 
 static int64_t rows_of_piece(const tess_store_piece *p)

@@ -1,5 +1,6 @@
 /* Operations through the host: what is on the device is copied to pinned memory, the team's own backend works there,
  * and what it wrote is copied back. */
+#include "base/core/round_up.h"
 #include "comm/ondevice/ondevice.h"
 
 enum { STEP_READY, STEP_FETCHED, STEP_HOST, STEP_RETURNED };
@@ -7,7 +8,7 @@ enum { ALIGN = 256 };
 
 static size_t aligned(size_t bytes)
 {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return tess_round_up(bytes, ALIGN);
 }
 
 /* Bytes of a shard, with what lies between its pieces. */

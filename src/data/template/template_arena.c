@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/core/round_up.h"
 #include "data/template/template_impl.h"
 
 struct template_chunk {
@@ -27,7 +28,7 @@ static tess_status add_chunk(template_arena *arena, size_t size)
 tess_status template_alloc(template_arena *arena, size_t size, void *out)
 {
     TESS_CHECK(size <= arena->limit, TESS_E_INVALID, "it takes more than %zu MiB of memory", arena->limit >> 20);
-    size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size = tess_round_up(size, ALIGNMENT);
     if (arena->newest == NULL || arena->newest->room - arena->newest->used < size)
         TESS_TRY(add_chunk(arena, size));
     void *block = arena->newest->data + arena->newest->used;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/core/round_up.h"
 #include "base/text/text.h"
 #include "device/cuda/cuda_impl.h"
 #include "device/cuda/cuda_load.h"
@@ -200,7 +201,7 @@ static tess_status upload(tess_stream *stream, void *to, const void *from, size_
             TESS_TRY(synchronize(stream));
         memcpy(s->uploads + s->uploaded, (const char *)from + done, part);
         TESS_TRY(copy(stream, (char *)to + done, s->uploads + s->uploaded, part));
-        s->uploaded += (part + UPLOAD_ALIGN - 1) / UPLOAD_ALIGN * UPLOAD_ALIGN;
+        s->uploaded += tess_round_up(part, UPLOAD_ALIGN);
     }
     return TESS_OK;
 }

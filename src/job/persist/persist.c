@@ -1,4 +1,5 @@
 /* One block of persistent memory and its regions. */
+#include "base/core/round_up.h"
 #include "job/persist/persist_impl.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 static uint64_t round_up(uint64_t n)
 {
-    return (n + PERSIST_HUGE_PAGE - 1) / PERSIST_HUGE_PAGE * PERSIST_HUGE_PAGE;
+    return tess_round_up(n, PERSIST_HUGE_PAGE);
 }
 
 tess_status persist_format(int fd, size_t bytes, uint64_t identity)

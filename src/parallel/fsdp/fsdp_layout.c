@@ -3,6 +3,7 @@
  *
  * Shards are packed without gaps, so that the shards of all ranks hold exactly the elements of the model. In gathered
  * copies and windows each parameter begins on a cache line, for the kernels that read it. */
+#include "base/core/round_up.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <string.h>
@@ -11,17 +12,11 @@
 
 enum { LINE_ELEMENTS = 64 / 2 }; /* of the narrowest dtype */
 
-static size_t align_up(size_t n)
-{
-    return (n + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
-}
-
 /* Of rows in the gathered copy, up to where another parameter may begin. */
 static size_t copy_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p, int64_t rows)
 {
-    size_t bytes = (size_t)rows * tess_fsdp_row_bytes(fsdp, p), line = LINE_ELEMENTS;
-    line *= tess_dtype_size(fsdp->policy.param_dtype);
-    return (bytes + line - 1) / line * line;
+    return tess_round_up((size_t)rows * tess_fsdp_row_bytes(fsdp, p),
+                         LINE_ELEMENTS * tess_dtype_size(fsdp->policy.param_dtype));
 }
 
 /* Sizes within a factor of two share memory: few slots, and none more than twice too large. */
@@ -98,7 +93,7 @@ static void place_param(const tess_fsdp *fsdp, tess_unit *unit, tess_fsdp_param 
     if (!p->trainable)
         return;
     p->window_offset = unit->window_elements;
-    unit->window_elements += align_up((size_t)(p->rows * p->row));
+    unit->window_elements += tess_round_up((size_t)(p->rows * p->row), LINE_ELEMENTS);
     p->accumulator_offset = unit->accumulator_elements;
     unit->accumulator_elements += (size_t)(p->own.size[0] * p->row);
     p->gradient_offset = unit->gradient_elements;

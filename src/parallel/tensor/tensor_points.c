@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/core/round_up.h"
 #include "comm/agree.h"
 #include "device/device.h"
 
@@ -208,7 +209,7 @@ uint64_t tess_tensor_received(const tess_tensor *t)
 
 static size_t lines(size_t bytes)
 {
-    return (bytes + LINE - 1) / LINE * LINE;
+    return tess_round_up(bytes, LINE);
 }
 
 size_t tess_tensor_shared_bytes(int degree, size_t most)

@@ -2,6 +2,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/core/round_up.h"
 #include "rl/sync/weight_sync_impl.h"
 
 enum { ALIGNMENT = 64 };
@@ -13,7 +14,7 @@ static size_t place(weight_layout *layout, bool frozen, size_t at)
         if (tess_model_param(layout->model, i)->frozen != frozen)
             continue;
         layout->at[i] = at;
-        at += (layout->size[i] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        at += tess_round_up(layout->size[i], ALIGNMENT);
     }
     return at;
 }
