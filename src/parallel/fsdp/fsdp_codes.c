@@ -30,12 +30,13 @@ tess_status tess_fsdp_codes_refresh(tess_unit *unit)
 tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess_fill_fn fill, void *context)
 {
     enum { AT_ONCE = 1 << 20 }; /* elements, or one row */
-    int64_t n = p->own.size[0], at_once = p->row < AT_ONCE ? AT_ONCE / (p->row + 1) + 1 : 1;
-    size_t row_bytes = tess_fsdp_row_bytes(unit->fsdp, p);
+    const int64_t n = p->own.size[0];
+    const size_t row_bytes = tess_fsdp_row_bytes(unit->fsdp, p);
     float *rows = NULL;
-    at_once = at_once < n ? at_once : n;
     if (n * p->row == 0)
         return TESS_OK;
+    int64_t at_once = p->row < AT_ONCE ? AT_ONCE / p->row : 1;
+    at_once = at_once < n ? at_once : n;
     TESS_TRY(tess_mem_alloc_array(unit->fsdp->mem, TESS_POOL_MISC, (size_t)(at_once * p->row), sizeof(float),
                                   "weights to be narrowed", (void **)&rows));
     tess_status status = TESS_OK;
@@ -55,7 +56,7 @@ tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess
 const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)
 {
     const tess_unit *unit = fsdp->params[index].unit;
-    const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
+    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     return p->narrow && unit->codes != NULL ? unit->codes + p->codes_at : NULL;
 }
 
@@ -69,5 +70,5 @@ size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp)
 
 bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index)
 {
-    return fsdp->params[index].unit->params[fsdp->params[index].index].fp8;
+    return tess_fsdp_param_at(fsdp, index)->fp8;
 }

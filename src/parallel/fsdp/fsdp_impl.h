@@ -129,8 +129,7 @@ struct tess_unit {
     int n_blocks;         /* of the engine */
     int n_forward;        /* forwards open */
     int n_forwarded;      /* of its blocks in a row; 0: all */
-    bool in_backward;     /* between its first pre_backward and its last post_backward */
-    int n_begun, n_ended; /* blocks of that backward */
+    int n_begun, n_ended; /* blocks of the backward that is open; 0: none is */
     bool kept;            /* not resharded after forward */
     bool backward_done;   /* in this pass; of all micro-batches where all are open */
     int micro;            /* of the newest backward, or of the next */
@@ -266,6 +265,12 @@ const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_u
 void tess_fsdp_release(tess_unit *unit); /* lets go of the gathered copy when no hook holds it any more */
 void tess_fsdp_order_restart(tess_fsdp *fsdp);
 
+/* Parameter `index` of all. */
+static inline const tess_fsdp_param *tess_fsdp_param_at(const tess_fsdp *fsdp, int index)
+{
+    return &fsdp->params[index].unit->params[fsdp->params[index].index];
+}
+
 /* A row of the gathered copy. */
 static inline size_t tess_fsdp_row_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p)
 {
@@ -366,13 +371,15 @@ void tess_fsdp_stamp_now(tess_fsdp *fsdp, uint64_t number); /* this rank has com
 /* Waits for it, and counts the part of it that was for peers to come. */
 tess_status tess_fsdp_wait(tess_fsdp *fsdp, tess_work **work, uint64_t number);
 
-/* fsdp_cut_rows.c: adds the squares of `rows` (of the host), the primary rows of a parameter of which every rank of the
- * tp team has some columns. Collective over that team. */
+/* Whether every rank of the tp team has some columns of the parameter's rows, so that their parts, one behind the
+ * other, are not the whole. */
 static inline bool tess_fsdp_cuts_rows(const tess_fsdp *fsdp, const tess_fsdp_param *p)
 {
     return fsdp->n_tp > 1 && p->tp.kind == TESS_SHARD && p->tp.dim > 0;
 }
 
+/* fsdp_cut_rows.c: adds the squares of `rows` (of the host), the primary rows of such a parameter. Collective over the
+ * tp team. */
 tess_status tess_fsdp_add_cut_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, tess_exact_sum *sum);
 
 /* shard.c: a shard where it is computed with; a span without the gathered copy */

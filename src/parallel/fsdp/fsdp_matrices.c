@@ -3,11 +3,6 @@
  * back what they hold. Replicas do the same beside each other, so a step needs nobody of another replica. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-static const tess_fsdp_param *param_of(const tess_fsdp *fsdp, int span)
-{
-    return &fsdp->params[span].unit->params[fsdp->params[span].index];
-}
-
 /* Elements and their place, of each rank of the team. */
 typedef struct matrix_parcels {
     size_t *parts, *part_at; /* what this rank sends, or gets: of the matrix of each rank */
@@ -43,12 +38,6 @@ static bool gives(const tess_fsdp_param *p, int tp)
     return p->tp.kind == TESS_SHARD || tp == 0;
 }
 
-/* Whether the parts of tp ranks, one behind the other, are no matrix yet. */
-static bool is_cut_by_columns(const tess_fsdp_param *p)
-{
-    return p->tp.kind == TESS_SHARD && p->tp.dim > 0;
-}
-
 /* Elements of the parts of tp ranks before this one. */
 static size_t part_begin(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp)
 {
@@ -69,7 +58,7 @@ static void describe_parcels(const tess_fsdp *fsdp, const optim_turn *turn, bool
         p->parts[r] = p->part_at[r] = p->rows[r] = p->row_at[r] = 0;
         find_rank(fsdp, r, &shard, &tp);
         if (r < turn->n) {
-            const tess_fsdp_param *param = param_of(fsdp, turn->which[r]);
+            const tess_fsdp_param *param = tess_fsdp_param_at(fsdp, turn->which[r]);
             const tess_box *box = own ? &param->own : &param->held;
             p->parts[r] = !own || gives(param, fsdp->tp) ? (size_t)(box->size[0] * param->row) : 0;
             p->part_at[r] =
@@ -77,7 +66,7 @@ static void describe_parcels(const tess_fsdp *fsdp, const optim_turn *turn, bool
         }
         if (me >= turn->n)
             continue;
-        const tess_fsdp_param *mine = param_of(fsdp, turn->which[me]);
+        const tess_fsdp_param *mine = tess_fsdp_param_at(fsdp, turn->which[me]);
         const tess_box part = tess_fsdp_part(fsdp, mine, tp);
         int64_t begin = 0, n_rows = part.size[0], row = tess_box_count(mine->shape.n_dims, &part) / (n_rows + !n_rows);
         if (own || !fsdp->replicated)
@@ -105,8 +94,8 @@ static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *p
 static const tess_fsdp_param *cut_matrix(const tess_fsdp *fsdp, const optim_turn *turn)
 {
     int me = tess_team_rank(fsdp->matrix_team);
-    const tess_fsdp_param *p = me < turn->n ? param_of(fsdp, turn->which[me]) : NULL;
-    return p != NULL && is_cut_by_columns(p) ? p : NULL;
+    const tess_fsdp_param *p = me < turn->n ? tess_fsdp_param_at(fsdp, turn->which[me]) : NULL;
+    return p != NULL && tess_fsdp_cuts_rows(fsdp, p) ? p : NULL;
 }
 
 static tess_status gather(void *self, const optim_turn *turn)

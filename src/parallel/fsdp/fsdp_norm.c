@@ -23,7 +23,7 @@ static tess_status add_rows(tess_stream *stream, const float *rows, int64_t n_ro
 /* The gradient of the rows that this rank counts; *n_rows 0: of none. */
 static tess_status primary_rows(const tess_fsdp *fsdp, int index, const float **rows, int64_t *n_rows)
 {
-    const tess_fsdp_param *p = &fsdp->params[index].unit->params[fsdp->params[index].index];
+    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     tess_shard shard;
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
     *n_rows = shard.grad != NULL ? shard.primary.size[0] : 0;
@@ -36,7 +36,7 @@ static tess_status enqueue_rows(const tess_fsdp *fsdp, double *sums, int64_t *n)
 {
     *n = 0;
     for (int i = 0; i < fsdp->n_params; i++) {
-        const tess_fsdp_param *p = &fsdp->params[i].unit->params[fsdp->params[i].index];
+        const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, i);
         const float *rows;
         int64_t n_rows;
         TESS_TRY(primary_rows(fsdp, i, &rows, &n_rows));
@@ -88,7 +88,7 @@ static tess_status add_of_device(tess_fsdp *fsdp, tess_exact_sum *sum)
 {
     TESS_TRY(add_whole_rows(fsdp, sum));
     for (int i = 0; i < fsdp->n_params; i++) {
-        const tess_fsdp_param *p = &fsdp->params[i].unit->params[fsdp->params[i].index];
+        const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, i);
         if (p->trainable && tess_fsdp_cuts_rows(fsdp, p))
             TESS_TRY_CTX(add_cut_rows(fsdp, i, p, sum), "grad_norm: '%s'", p->name);
     }
@@ -98,7 +98,7 @@ static tess_status add_of_device(tess_fsdp *fsdp, tess_exact_sum *sum)
 /* ---- Of the host ---- */
 static tess_status add_shard(tess_fsdp *fsdp, tess_stream *stream, int index, tess_exact_sum *sum)
 {
-    const tess_fsdp_param *p = &fsdp->params[index].unit->params[fsdp->params[index].index];
+    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     tess_shard shard;
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
     if (shard.grad == NULL)

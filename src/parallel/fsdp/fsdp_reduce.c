@@ -274,7 +274,7 @@ void tess_fsdp_reduce_ahead(const tess_unit *unit)
     tess_leaf_counter counter = unit->counter;
     tess_leaf_step steps[TESS_LEAF_STEPS];
     int n = 0;
-    if (!fsdp->sums_on_disk || unit->n_trainable == 0 || unit->in_backward || is_under_way(unit) || !begins_sum(unit))
+    if (!fsdp->sums_on_disk || unit->n_trainable == 0 || unit->n_begun > 0 || is_under_way(unit) || !begins_sum(unit))
         return;
     if (tess_fsdp_in_place(unit) || fsdp->n_replicas > 1)
         steps[n++] = (tess_leaf_step){.y = tess_leaf_unused(&counter)};

@@ -92,7 +92,7 @@ static tess_status find_in_blocks(tess_fsdp *fsdp, const float *master, const ch
 tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at)
 {
     const tess_unit *unit = fsdp->params[index].unit;
-    const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
+    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     const char *copy = own_rows_of_copy(unit, p);
     const float *master = unit->master + p->master_offset + (p->own.begin[0] - p->held.begin[0]) * p->row;
     int64_t n = copy != NULL ? p->own.size[0] * p->row : 0, found = -1;

@@ -49,7 +49,7 @@ static tess_status check_hooks(const tess_fsdp *fsdp, const char *call)
         TESS_CHECK(unit->n_forward == 0, TESS_E_INVALID,
                    "unit '%s': %s while the forward of micro-batch %d is open; post_forward is missing", unit->name,
                    call, fsdp->micro);
-        TESS_CHECK(!unit->in_backward, TESS_E_INVALID,
+        TESS_CHECK(unit->n_begun == 0, TESS_E_INVALID,
                    "unit '%s': %s while the backward of micro-batch %d is open; post_backward is missing", unit->name,
                    call, fsdp->micro);
     }

@@ -211,7 +211,7 @@ tess_status tess_fsdp_gather(tess_unit *unit, tess_fsdp_use use)
 
 void tess_fsdp_release(tess_unit *unit)
 {
-    if (unit->n_forward > 0 || unit->in_backward || unit->kept)
+    if (unit->n_forward > 0 || unit->n_begun > 0 || unit->kept)
         return;
     if (unit->fsdp->direct && unit->n_forwarded == 0)
         tess_fsdp_master_release(unit);

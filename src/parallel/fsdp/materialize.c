@@ -15,7 +15,7 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
     hash = tess_hash_bytes(&fsdp->n_passes, sizeof(fsdp->n_passes), hash);
     for (int i = 0; i < fsdp->n_params; i++) {
         const tess_unit *unit = fsdp->params[i].unit;
-        const tess_fsdp_param *p = &unit->params[fsdp->params[i].index];
+        const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, i);
         uint64_t words[] = {hash,
                             (uint64_t)unit->index,
                             (uint64_t)unit->n_blocks,

@@ -11,7 +11,7 @@ tess_status tess_fsdp_shard_in_place(const tess_fsdp *fsdp, int index, tess_shar
     TESS_CHECK(index >= 0 && index < fsdp->n_params, TESS_E_INVALID, "fsdp: shard %d of %d", index, fsdp->n_params);
     TESS_CHECK(fsdp->state != TESS_FSDP_BUILDING, TESS_E_INVALID, "fsdp: shard %d before materialize", index);
     const tess_unit *unit = fsdp->params[index].unit;
-    const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
+    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     const float *gradient = fsdp->replicated ? unit->gradient : unit->total;
     *shard = (tess_shard){
         .name = p->name,
@@ -39,7 +39,7 @@ tess_status tess_fsdp_shard(tess_fsdp *fsdp, int index, tess_shard *shard)
         return TESS_OK;
     TESS_TRY(tess_fsdp_mirror_refresh(fsdp));
     const tess_unit *unit = fsdp->params[index].unit;
-    const tess_fsdp_param *p = &unit->params[fsdp->params[index].index];
+    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     shard->master = tess_fsdp_mirror_master(unit) + p->master_offset;
     if (shard->grad != NULL && fsdp->gradients_seen)
         shard->grad = unit->gradient_copy + p->gradient_offset;

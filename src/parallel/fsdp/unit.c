@@ -107,15 +107,16 @@ tess_status tess_unit_pre_backward(tess_unit *unit)
         !unit->backward_done, TESS_E_INVALID,
         "unit '%s': pre_backward after post_backward of the same pass of a micro-batch; its gradients are on their way",
         unit->name);
-    unit->n_begun++;
-    if (unit->in_backward)
+    if (unit->n_begun > 0) {
+        unit->n_begun++;
         return TESS_OK;
+    }
     /* The window first: waiting for it may prove that a slot is free. */
     if (unit->n_trainable > 0)
         TESS_TRY(tess_fsdp_gradient_begin(unit));
     TESS_TRY(tess_fsdp_gather(unit, TESS_FSDP_BACKWARD));
     sums_ahead(unit->fsdp);
-    unit->in_backward = true;
+    unit->n_begun = 1;
     return call_hooks(unit, TESS_BEFORE_BACKWARD);
 }
 
@@ -149,13 +150,12 @@ static tess_status send_gradients(tess_unit *unit)
 tess_status tess_unit_post_backward(tess_unit *unit)
 {
     TESS_TRY(begin_hook(unit, "post_backward"));
-    TESS_CHECK(unit->in_backward && unit->n_ended < unit->n_begun, TESS_E_INVALID,
-               "unit '%s': post_backward without pre_backward", unit->name);
+    TESS_CHECK(unit->n_ended < unit->n_begun, TESS_E_INVALID, "unit '%s': post_backward without pre_backward",
+               unit->name);
     if (++unit->n_ended < unit->n_blocks)
         return TESS_OK;
     TESS_TRY(call_hooks(unit, TESS_AFTER_BACKWARD));
     const tess_fsdp *fsdp = unit->fsdp;
-    unit->in_backward = false;
     unit->n_begun = unit->n_ended = unit->n_forwarded = 0;
     unit->backward_done = !fsdp->all_open || unit->micro == fsdp->n_micro - 1;
     unit->kept = unit->kept && !unit->backward_done;
@@ -176,7 +176,7 @@ tess_status tess_unit_post_backward(tess_unit *unit)
 
 const void *tess_unit_param(const tess_unit *unit, int index)
 {
-    if (index < 0 || index >= unit->n_params || (unit->n_forward == 0 && !unit->in_backward))
+    if (index < 0 || index >= unit->n_params || (unit->n_forward == 0 && unit->n_begun == 0))
         return NULL;
     const tess_fsdp_param *p = &unit->params[index];
     if (unit->fsdp->direct)
@@ -188,7 +188,7 @@ const void *tess_unit_param(const tess_unit *unit, int index)
 
 float *tess_unit_grad(const tess_unit *unit, int index)
 {
-    if (index < 0 || index >= unit->n_params || !unit->in_backward || !unit->params[index].trainable)
+    if (index < 0 || index >= unit->n_params || unit->n_begun == 0 || !unit->params[index].trainable)
         return NULL;
     return tess_fsdp_gradient(unit, &unit->params[index]);
 }
