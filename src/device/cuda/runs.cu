@@ -7,16 +7,16 @@
 
 enum { THREADS = 256, PART = 4096, RUNS = 64, MAX_INPUTS = 64, LEVELS = 7 }; /* 2^(LEVELS - 1) inputs */
 
-/* The runs of a launch by the parts before them. */
+/* The runs of a launch: their lengths, and the parts before them. */
 typedef struct run_parts {
-    int64_t first[RUNS + 1];
+    int64_t first[RUNS + 1], length[RUNS];
     int n;
 } run_parts;
 
-static void add_run(run_parts *p, int64_t n)
+static void add_run(run_parts *p, int64_t length)
 {
-    p->first[p->n + 1] = p->first[p->n] + (n + PART - 1) / PART;
-    p->n++;
+    p->first[p->n + 1] = p->first[p->n] + (length + PART - 1) / PART;
+    p->length[p->n++] = length;
 }
 
 /* Of a part: its run, and where it begins and ends in it. */
@@ -25,7 +25,7 @@ typedef struct run_part {
     int64_t begin, end;
 } run_part;
 
-static __device__ run_part find_part(const run_parts &p, const int64_t *n, int64_t part)
+static __device__ run_part find_part(const run_parts &p, int64_t part)
 {
     int low = 0, high = p.n - 1;
     while (low < high) { /* the last run that begins at or before it; those without parts begin where the next does */
@@ -35,7 +35,7 @@ static __device__ run_part find_part(const run_parts &p, const int64_t *n, int64
         else
             high = middle - 1;
     }
-    int64_t begin = (part - p.first[low]) * PART, end = begin + PART < n[low] ? begin + PART : n[low];
+    int64_t begin = (part - p.first[low]) * PART, end = begin + PART < p.length[low] ? begin + PART : p.length[low];
     run_part found = {low, begin, end};
     return found;
 }
@@ -49,7 +49,6 @@ static unsigned blocks_of(const run_parts *p)
 typedef struct convert_call {
     const void *x[RUNS];
     void *y[RUNS];
-    int64_t n[RUNS];
     run_parts parts;
     tess_dtype from, to;
 } convert_call;
@@ -57,7 +56,7 @@ typedef struct convert_call {
 static __global__ void convert_runs_kernel(convert_call c)
 {
     for (int64_t part = blockIdx.x; part < c.parts.first[c.parts.n]; part += gridDim.x) {
-        run_part p = find_part(c.parts, c.n, part);
+        run_part p = find_part(c.parts, part);
         for (int64_t i = p.begin + threadIdx.x; i < p.end; i += blockDim.x)
             tess_put_float(c.y[p.run], c.to, (size_t)i, tess_get_float(c.x[p.run], c.from, (size_t)i));
     }
@@ -66,7 +65,7 @@ static __global__ void convert_runs_kernel(convert_call c)
 template <typename W> static __global__ void copy_runs_kernel(convert_call c)
 {
     for (int64_t part = blockIdx.x; part < c.parts.first[c.parts.n]; part += gridDim.x) {
-        run_part p = find_part(c.parts, c.n, part);
+        run_part p = find_part(c.parts, part);
         for (int64_t i = p.begin + threadIdx.x; i < p.end; i += blockDim.x)
             ((W *)c.y[p.run])[i] = ((const W *)c.x[p.run])[i];
     }
@@ -104,7 +103,6 @@ static tess_status convert_runs(tess_stream *s, const tess_value_run *runs, int6
         for (int64_t i = begin; i < n_runs && i < begin + RUNS; i++) {
             c.x[c.parts.n] = runs[i].x;
             c.y[c.parts.n] = runs[i].y;
-            c.n[c.parts.n] = runs[i].n;
             add_run(&c.parts, runs[i].n);
         }
         TESS_TRY(launch_convert(s, &c));
@@ -116,7 +114,7 @@ static tess_status convert_runs(tess_stream *s, const tess_value_run *runs, int6
 typedef struct reduce_runs_call {
     const void *x[MAX_INPUTS];
     void *y;
-    int64_t from[RUNS], to[RUNS], n[RUNS];
+    int64_t from[RUNS], to[RUNS];
     run_parts parts;
     int n_inputs, divisor;
     tess_dtype dtype, y_dtype;
@@ -126,7 +124,7 @@ typedef struct reduce_runs_call {
 static __global__ void reduce_runs_kernel(reduce_runs_call r)
 {
     for (int64_t part = blockIdx.x; part < r.parts.first[r.parts.n]; part += gridDim.x) {
-        run_part p = find_part(r.parts, r.n, part);
+        run_part p = find_part(r.parts, part);
         for (int64_t i = p.begin + threadIdx.x; i < p.end; i += blockDim.x) {
             size_t from = (size_t)(r.from[p.run] + i), to = (size_t)(r.to[p.run] + i);
             auto input = [&](int64_t k) { return tess_get_float(r.x[k], r.dtype, from); };
@@ -162,7 +160,6 @@ static tess_status reduce_runs(tess_stream *s, const tess_reduction *r, const te
         for (int64_t i = begin; i < n_runs && i < begin + RUNS; i++) {
             c.from[c.parts.n] = runs[i].x;
             c.to[c.parts.n] = runs[i].y;
-            c.n[c.parts.n] = runs[i].n;
             add_run(&c.parts, runs[i].n);
         }
         if (c.parts.first[c.parts.n] > 0)
