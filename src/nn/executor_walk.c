@@ -224,10 +224,10 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
     tess_layer_call call = call_of(e, r->batch, unit);
     bool embeds = call.block->kind == TESS_BLOCK_EMBEDDING;
     bool want_dh = unit > e->options.first_trainable_unit || b->din != NULL;
-    if (r->batch != NULL)
+    if (r->batch != NULL) {
         tess_model_name_unit(e->model, unit, e->stream);
-    if (r->batch != NULL)
         TESS_TRY(tess_executor_page_backward(e, r, unit, b->part));
+    }
     if (b->part == TESS_BACKWARD_INPUT) {
         TESS_TRY(backward_input(e, &call, m, &work));
         if (r->batch != NULL)
