@@ -43,7 +43,7 @@ static const tess_option comm[] = {
 /* Rows that benches share; `usual` is a model that step_models.h knows. */
 #define MODEL(field_, usual)                                    \
     ROW("--model", TESS_OPTION_TEXT, field_, .fallback = usual, \
-        .help = "gpt2-124m, llama-1b, llama-5m, a config.json or a Hugging Face folder; default: " usual)
+        .help = "gpt2-124m, gpt2-1.5b, llama-1b, llama-5m, a config.json or a Hugging Face folder; default: " usual)
 #define RANKS(field_, usual) \
     INT("-n", field_, usual, 1, 128, "ranks, processes on this machine; --threads are those of one rank")
 #define BATCH(field_, usual) INT("--batch", field_, usual, 1, 1 << 20, "rows of a step over all ranks")
