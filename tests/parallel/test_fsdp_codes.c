@@ -1,0 +1,174 @@
+/* Units that are gathered as bytes: fp8 codes, and frozen weights that lie in the compute dtype alone. */
+#include "device/bf16.h"
+#include "device/fp8_rows.h"
+#include "fsdp_mesh.h"
+#include "fsdp_model.h"
+#include "parallel/fsdp/fsdp_engine.h"
+
+/* The documents' check: 16 bits are half of what float32 gathers, fp8 a quarter, but for a byte of scale for 128. */
+static size_t gathered_copies(tess_dtype dtype, bool fp8)
+{
+    const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, dtype, TESS_F32, 1, 0};
+    const tess_param_desc desc = {
+        .name = "w", .shape = {2, {256, 1024}}, .trainable = true, .hidden = true, .fp8 = fp8};
+    tess_fsdp *fsdp;
+    tess_unit *unit;
+    tess_fsdp_bytes bytes;
+    EXPECT_OK(tess_fsdp_plan_create(test_mem(), &policy, 4, 0, 1, 1, 0, &fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "layer", &desc, 1, &unit));
+    EXPECT_OK(tess_fsdp_plan_bytes(fsdp, &model_adamw, 4, -1, &bytes));
+    EXPECT_INT(bytes.params, 256 * 1024 + (fp8 ? 64 * (1024 + 8) : 0)); /* own weights, and their codes */
+    tess_fsdp_destroy(&fsdp);
+    return bytes.copies;
+}
+
+static void narrow_copies_are_smaller(void)
+{
+    const size_t n = 256 * 1024;
+    EXPECT_INT(gathered_copies(TESS_F32, false), 4 * n);
+    EXPECT_INT(gathered_copies(TESS_BF16, false), 2 * n);
+    EXPECT_INT(gathered_copies(TESS_F16, false), 2 * n);
+    EXPECT_INT(gathered_copies(TESS_BF16, true), n + n / 128);
+    EXPECT_INT(gathered_copies(TESS_F32, true), n + n / 128);
+}
+
+/* What comes of the codes is what products read of weights that are gathered in bfloat16. */
+static tess_status fill_weights(void *context, const char *name, const tess_box *box, float *dst)
+{
+    (void)context;
+    for (int64_t i = 0; i < tess_box_count(2, box); i++)
+        dst[i] =
+            (float)tess_rng_normal(3, TESS_RNG_TEST, (uint64_t)name[0], (uint64_t)(box->begin[0] * box->size[1] + i));
+    return TESS_OK;
+}
+
+enum { CODE_ROWS = 13, CODE_ROW = 300 };
+
+/* Of a forward; what it should be of these weights. */
+static void expect_codes(tess_unit *unit, const float *weights)
+{
+    enum { N = CODE_ROWS * CODE_ROW };
+    static uint16_t wide[N], want[N], seen[N];
+    tess_stream *s;
+    EXPECT_OK(tess_stream_create(test_mem(), 1, "ref", &s));
+    EXPECT_OK(tess_stream_kernels(s)->convert(s, weights, TESS_F32, wide, TESS_BF16, N));
+    EXPECT_OK(tess_stream_kernels(s)->round_fp8(s, wide, CODE_ROW, want, CODE_ROWS, CODE_ROW, TESS_E4M3, TESS_BF16));
+    EXPECT_OK(tess_unit_pre_forward(unit));
+    tess_fp8_decode_rows(s, tess_unit_param(unit, 0), CODE_ROWS, CODE_ROW, TESS_BF16, seen);
+    EXPECT_OK(tess_unit_post_forward(unit));
+    EXPECT_INT(memcmp(seen, want, sizeof(want)), 0);
+    tess_stream_destroy(&s);
+}
+
+static void codes_are_gathered(void)
+{
+    enum { CHANGED = 2 * CODE_ROW + 200 };
+    static float weights[CODE_ROWS * CODE_ROW];
+    const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0};
+    const tess_box whole = {.size = {CODE_ROWS, CODE_ROW}};
+    const tess_param_desc descs[] = {{"codes", {2, {CODE_ROWS, CODE_ROW}}, true, true, .fp8 = true},
+                                     {"plain", {2, {5, 3}}, true, true}};
+    tess_fsdp *fsdp;
+    tess_unit *unit;
+    tess_shard shard;
+    int64_t at, changed;
+    open_flat();
+    EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(fsdp, "layer", descs, 2, &unit));
+    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_weights, NULL));
+    EXPECT_OK(fill_weights(NULL, "codes", &whole, weights));
+    expect_codes(unit, weights);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(tess_fsdp_copy_differs(fsdp, i, &at));
+        EXPECT_INT(at, -1);
+    }
+    EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
+    changed = CHANGED - shard.box.begin[0] * CODE_ROW;
+    bool is_mine = changed >= 0 && changed < tess_shard_count(&shard);
+    weights[CHANGED] += 1;
+    if (is_mine)
+        shard.master[changed] += 1;
+    EXPECT_OK(tess_fsdp_copy_differs(fsdp, 0, &at));
+    EXPECT_INT(at, is_mine && tess_runtime_world(runtime) > 1 ? CHANGED : -1); /* alone, the codes are the copy */
+    EXPECT_OK(tess_fsdp_params_changed(fsdp));
+    expect_codes(unit, weights);
+    tess_fsdp_destroy(&fsdp);
+    close_mesh();
+}
+
+/* A rank that has them all reads them where they are: they need no copy, whatever is held at once. */
+static void narrow_weights_alone_have_no_copies(void)
+{
+    const tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 1};
+    const tess_param_desc descs[] = {{"narrow", {2, {13, 7}}, false, true, .narrow = true}};
+    for (int n_shards = 1; n_shards <= 2; n_shards++) {
+        tess_fsdp *fsdp;
+        tess_unit *unit;
+        tess_fsdp_bytes bytes;
+        EXPECT_OK(tess_fsdp_plan_create(test_mem(), &policy, n_shards, 0, 1, 1, 0, &fsdp));
+        EXPECT_OK(tess_fsdp_add_unit(fsdp, "layer", descs, 1, &unit));
+        EXPECT_OK(tess_fsdp_plan_bytes(fsdp, &model_adamw, 4, -1, &bytes));
+        EXPECT_INT(bytes.copies > 0, n_shards > 1);
+        EXPECT_INT(bytes.held, 0);
+        tess_fsdp_destroy(&fsdp);
+    }
+}
+
+/* What is frozen and narrow lies in bfloat16 alone, beside what trains. */
+static void narrow_weights_have_no_masters(void)
+{
+    enum { ROWS = 13, ROW = 7, N = ROWS * ROW, TRAINED = 5 * 3 };
+    static float weights[N], trained[TRAINED];
+    static uint16_t want[N], want_trained[TRAINED];
+    const tess_box whole = {.size = {ROWS, ROW}}, whole_trained = {.size = {5, 3}};
+    const tess_param_desc descs[] = {{"narrow", {2, {ROWS, ROW}}, false, true, .narrow = true},
+                                     {"trained", {2, {5, 3}}, true, true, .narrow = true}};
+    static const tess_strategy strategies[] = {TESS_STRATEGY_FULL, TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO2};
+    open_flat();
+    EXPECT_OK(fill_weights(NULL, "narrow", &whole, weights));
+    EXPECT_OK(fill_weights(NULL, "trained", &whole_trained, trained));
+    for (int i = 0; i < N; i++)
+        want[i] = tess_float_to_bf16(weights[i]);
+    for (int i = 0; i < TRAINED; i++)
+        want_trained[i] = tess_float_to_bf16(trained[i]);
+    for (int k = 0; k < 3; k++) {
+        const tess_fsdp_policy policy = {strategies[k], TESS_BF16, TESS_F32, 1, 1};
+        tess_fsdp *fsdp;
+        tess_unit *unit;
+        tess_shard shard;
+        int64_t at;
+        EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
+        EXPECT_OK(tess_fsdp_add_unit(fsdp, "layer", descs, 2, &unit));
+        EXPECT_OK(tess_fsdp_materialize(fsdp, fill_weights, NULL));
+        EXPECT_OK(tess_fsdp_shard(fsdp, 0, &shard));
+        EXPECT(shard.master == NULL && tess_fsdp_narrow(fsdp, 1) == NULL);
+        EXPECT_INT(sum_over_ranks(tess_shard_count(&shard)), N); /* not even `none` has copies of them */
+        if (tess_shard_count(&shard) > 0)
+            EXPECT_INT(memcmp(tess_fsdp_narrow(fsdp, 0), want + shard.box.begin[0] * ROW,
+                              (size_t)tess_shard_count(&shard) * 2),
+                       0);
+        for (int again = 0; again < 2; again++) {
+            size_t before = tess_mem_stats(tess_runtime_mem(runtime), TESS_POOL_COMM).bytes;
+            EXPECT_OK(tess_unit_prefetch(unit));
+            if (tess_runtime_world(runtime) == 1) /* they are where they are read */
+                EXPECT_INT(tess_mem_stats(tess_runtime_mem(runtime), TESS_POOL_COMM).bytes, before);
+            EXPECT_OK(tess_unit_pre_forward(unit));
+            EXPECT_INT(memcmp(tess_unit_param(unit, 0), want, sizeof(want)), 0);
+            EXPECT_INT(memcmp(tess_unit_param(unit, 1), want_trained, sizeof(want_trained)), 0);
+            EXPECT_OK(tess_unit_post_forward(unit));
+            EXPECT_OK(tess_fsdp_copy_differs(fsdp, 0, &at));
+            EXPECT_INT(at, -1);
+            EXPECT_OK(tess_fsdp_params_changed(fsdp));
+        }
+        tess_fsdp_destroy(&fsdp);
+    }
+    close_mesh();
+}
+
+static const test_case cases[] = {
+    {"narrow_weights_have_no_masters", narrow_weights_have_no_masters, -1, 0},
+    {"narrow_weights_alone_have_no_copies", narrow_weights_alone_have_no_copies, 0, 0},
+    {"narrow_copies_are_smaller", narrow_copies_are_smaller, 0, 0},
+    {"codes_are_gathered", codes_are_gathered, -1, 0},
+};
+TEST_MAIN(cases)
