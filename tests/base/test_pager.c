@@ -1,6 +1,7 @@
 /* Pages of file mappings on their way to and from disk. */
 #include "base/mem/pager.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -245,6 +246,72 @@ static void a_mapping_leaves_while_its_pages_move(void)
     destroy(&d);
 }
 
+enum { MAPPINGS = 24, MAPPING = 16 << 20 };
+
+typedef struct removal {
+    paged *d;
+    int mapping;
+} removal;
+
+static char *base_of(const paged *d, int mapping)
+{
+    return (char *)d->words + (size_t)mapping * MAPPING;
+}
+
+static void *remove_mapping(void *context)
+{
+    const removal *r = context;
+    tess_pager_remove(r->d->pager, base_of(r->d, r->mapping));
+    return NULL;
+}
+
+/* A thread waits for the pages of a mapping that it removes, while another removes the mapping's neighbour in the list.
+ */
+static void mappings_leave_from_several_threads(void)
+{
+    paged d = make((size_t)MAPPINGS * MAPPING, (size_t)MAPPINGS * MAPPING);
+    int n_left = 0;
+    tess_pager_remove(d.pager, d.words);
+    for (int i = 0; i < MAPPINGS; i++)
+        EXPECT_OK(tess_pager_add(d.pager, base_of(&d, i), MAPPING, d.fd, (uint64_t)i * MAPPING, "the test's file"));
+    for (int i = 1; i < MAPPINGS; i += 4) {
+        pthread_t thread;
+        removal waits = {&d, i};
+        tess_pager_fetch(d.pager, base_of(&d, i), MAPPING, TESS_PAGE_UPDATE);
+        EXPECT(pthread_create(&thread, NULL, remove_mapping, &waits) == 0);
+        usleep(1000);
+        tess_pager_remove(d.pager, base_of(&d, i + 1));
+        pthread_join(thread, NULL);
+    }
+    for (int i = 0; i < MAPPINGS; i++) {
+        tess_pager_fetch(d.pager, base_of(&d, i), MAPPING, TESS_PAGE_READ);
+        EXPECT_OK(tess_pager_wait(d.pager, base_of(&d, i), MAPPING));
+        n_left += i % 4 == 0 || i % 4 == 3;
+        EXPECT_INT(tess_pager_get_stats(d.pager).resident, n_left * MAPPING);
+    }
+    destroy(&d);
+}
+
+/* What is asked for while the range is on its way to disk: the later fetch writes, so its pages go to disk again. */
+static void a_range_that_is_read_then_overwritten_is_written(void)
+{
+    enum { BYTES = 32 << 20, ROUNDS = 4 };
+    paged d = make(BYTES, BYTES);
+    for (int round = 1; round <= ROUNDS; round++) {
+        write_words(&d, 0, BYTES / 4, (uint32_t)round);
+        usleep(2000); /* the writer begins */
+        tess_pager_fetch(d.pager, d.words, BYTES, TESS_PAGE_READ);
+        tess_pager_fetch(d.pager, d.words, BYTES, TESS_PAGE_OVERWRITE);
+        EXPECT_OK(tess_pager_wait(d.pager, d.words, BYTES));
+        EXPECT_INT(first_wrong(&d, 0, BYTES / 4, (uint32_t)round), BYTES / 4);
+        uint64_t written = tess_pager_get_stats(d.pager).written_bytes;
+        tess_pager_release(d.pager, d.words, BYTES);
+        tess_pager_drain(d.pager);
+        EXPECT_INT(tess_pager_get_stats(d.pager).written_bytes - written, BYTES);
+    }
+    destroy(&d);
+}
+
 static void a_write_that_fails_is_reported_by_every_later_wait(void)
 {
     int ends[2];
@@ -281,6 +348,8 @@ static const test_case cases[] = {
     {"other_memory_is_left_alone", other_memory_is_left_alone, 0, 0},
     {"words_are_right_whatever_is_asked_for", words_are_right_whatever_is_asked_for, 0, 0},
     {"a_mapping_leaves_while_its_pages_move", a_mapping_leaves_while_its_pages_move, 0, 0},
+    {"mappings_leave_from_several_threads", mappings_leave_from_several_threads, 0, 0},
+    {"a_range_that_is_read_then_overwritten_is_written", a_range_that_is_read_then_overwritten_is_written, 0, 0},
     {"a_write_that_fails_is_reported_by_every_later_wait", a_write_that_fails_is_reported_by_every_later_wait, 0, 0},
     {"a_folder_in_memory_is_no_disk", a_folder_in_memory_is_no_disk, 0, 0},
 };

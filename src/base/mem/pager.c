@@ -418,12 +418,31 @@ tess_status tess_pager_add(tess_pager *p, void *base, size_t bytes, int fd, uint
     return TESS_OK;
 }
 
-static pager_range *moving_in(const tess_pager *p, const pager_file *f)
+/* Drops the requests on a file that are not under way. Returns whether any is. */
+static bool drop_requests(tess_pager *p, const pager_file *f)
 {
-    pager_range *r = p->first;
-    while (r != NULL && (r->file != f || (r->state != COMING && r->state != GOING)))
-        r = r->next;
-    return r;
+    bool any_moves = false;
+    for (pager_range *r = p->first, *next; r != NULL; r = next) {
+        next = r->next;
+        if (r->file != f)
+            continue;
+        bool moves = r->state == COMING || r->state == GOING;
+        any_moves |= moves;
+        if (moves)
+            r->then_leave = r->then_want = false;
+        else
+            forget(p, r);
+    }
+    return any_moves;
+}
+
+/* Returns the link to the file whose mapping begins at `base`, or the list's end. */
+static pager_file **link_of(tess_pager *p, const void *base)
+{
+    pager_file **at = &p->files;
+    while (*at != NULL && (*at)->base != (const char *)base)
+        at = &(*at)->next;
+    return at;
 }
 
 void tess_pager_remove(tess_pager *p, const void *base)
@@ -431,23 +450,17 @@ void tess_pager_remove(tess_pager *p, const void *base)
     if (p == NULL)
         return;
     pthread_mutex_lock(&p->lock);
-    pager_file **at = &p->files;
-    while (*at != NULL && (*at)->base != (const char *)base)
-        at = &(*at)->next;
-    pager_file *f = *at;
-    for (pager_range *r = moving_in(p, f); f != NULL && r != NULL; r = moving_in(p, f)) {
-        r->then_leave = r->then_want = false;
+    pager_file **at = link_of(p, base);
+    while (*at != NULL && drop_requests(p, *at)) {
         pthread_cond_wait(&p->changed, &p->lock);
+        at = link_of(p, base); /* other threads add and remove files meanwhile */
     }
-    for (pager_range *r = p->first, *next; f != NULL && r != NULL; r = next) {
-        next = r->next;
-        if (r->file == f)
-            forget(p, r);
-    }
+    pager_file *f = *at;
     if (f != NULL) {
         *at = f->next;
         tess_mem_free(p->mem, f);
     }
+    pthread_cond_broadcast(&p->changed); /* there may be room now */
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -460,8 +473,10 @@ void tess_pager_fetch(tess_pager *p, const void *at, size_t bytes, tess_page_use
     pager_range *r = find_or_add(p, at, bytes);
     if (r != NULL) {
         bool is_first = r->state == NEW || (r->state == GOING && !r->then_want);
-        if (is_first || (r->use == TESS_PAGE_READ && use == TESS_PAGE_UPDATE))
+        if (is_first)
             r->use = use;
+        else if (r->use == TESS_PAGE_READ && use != TESS_PAGE_READ)
+            r->use = TESS_PAGE_UPDATE; /* what the first fetch reads is not dropped */
         r->is_dirty |= use != TESS_PAGE_READ;
         r->then_leave = false;
         r->then_want = r->state == GOING;
