@@ -1,8 +1,10 @@
 /* The far device: every row gives the CPU's bits through a queue with random delays, and what a GPU would not forgive
  * is found: a host that reads in place, a wait that is missing, memory that was freed. */
+#include "device/far/far_impl.h"
 #include "device/undo.h"
 #include "far_test.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -426,6 +428,55 @@ static void a_log_that_is_full_tells_of_the_newest(void)
     EXPECT_INT((int)tess_device_log_describe(&log, UINT64_MAX, 0, text, sizeof(text), &since_ns), 0);
 }
 
+/* ---- Threads ---- */
+enum { MAKERS = 4, ROUNDS = 20 };
+
+typedef struct maker {
+    tess_device *device;
+    pthread_barrier_t *together;
+    uint64_t numbers[ROUNDS];
+} maker;
+
+static void *make_streams(void *context)
+{
+    maker *m = context;
+    for (int round = 0; round < ROUNDS; round++) {
+        tess_stream *s;
+        void *x = new_on(m->device, 4096, "a thread's memory");
+        pthread_barrier_wait(m->together);
+        EXPECT_OK(tess_device_stream(m->device, 1, NULL, &s));
+        m->numbers[round] = ((far_stream *)s)->number;
+        EXPECT_OK(tess_upload(s, x, &round, sizeof(round)));
+        tess_device_free(m->device, x);
+        tess_stream_destroy(&s);
+    }
+    return NULL;
+}
+
+/* Freeing drains the streams of all threads, while these come and go. */
+static void streams_of_several_threads_have_numbers_of_their_own(void)
+{
+    tess_device *d = open_far("5:100");
+    pthread_barrier_t together;
+    pthread_t threads[MAKERS];
+    maker makers[MAKERS];
+    bool seen[MAKERS * ROUNDS] = {false};
+    pthread_barrier_init(&together, NULL, MAKERS);
+    for (int i = 0; i < MAKERS; i++) {
+        makers[i] = (maker){.device = d, .together = &together};
+        EXPECT(pthread_create(&threads[i], NULL, make_streams, &makers[i]) == 0);
+    }
+    for (int i = 0; i < MAKERS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < MAKERS * ROUNDS; i++) {
+        uint64_t number = makers[i % MAKERS].numbers[i / MAKERS];
+        EXPECT(number < COUNT(seen) && !seen[number]);
+        seen[number] = true;
+    }
+    pthread_barrier_destroy(&together);
+    EXPECT_INT(tess_device_close(&d), 0);
+}
+
 static const test_case cases[] = {
     {.name = "every_row_gives_the_bits_of_the_cpu", .run = every_row_gives_the_bits_of_the_cpu},
     {.name = "all_rows_in_one_queue_give_the_bits_of_the_cpu", .run = all_rows_in_one_queue_give_the_bits_of_the_cpu},
@@ -442,6 +493,8 @@ static const test_case cases[] = {
     {.name = "an_operation_that_does_not_end_has_a_name", .run = an_operation_that_does_not_end_has_a_name},
     {.name = "a_long_log_knows_what_is_done", .run = a_long_log_knows_what_is_done},
     {.name = "a_log_that_is_full_tells_of_the_newest", .run = a_log_that_is_full_tells_of_the_newest},
+    {.name = "streams_of_several_threads_have_numbers_of_their_own",
+     .run = streams_of_several_threads_have_numbers_of_their_own},
 };
 
 TEST_MAIN(cases)

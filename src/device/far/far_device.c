@@ -45,10 +45,13 @@ static tess_status far_alloc(tess_device *device, size_t bytes, const char *what
     return TESS_OK;
 }
 
+/* Streams that are created or destroyed meanwhile wait. */
 static void drain_all(far_device *d)
 {
+    pthread_mutex_lock(&d->streams_lock);
     for (far_stream *s = d->streams; s != NULL; s = s->next)
         far_drain(s);
+    pthread_mutex_unlock(&d->streams_lock);
 }
 
 static void far_free(tess_device *device, void *memory, size_t bytes)
@@ -65,13 +68,14 @@ static void destroy(tess_stream *stream)
 {
     far_stream *s = (far_stream *)stream;
     far_device *d = (far_device *)s->base.device;
-    far_queue_stop(s);
-    pthread_mutex_lock(&d->base.lock);
+    far_drain(s); /* before it leaves the list: memory that others free may be in use by its commands */
+    pthread_mutex_lock(&d->streams_lock);
     far_stream **link = &d->streams;
     while (*link != s)
         link = &(*link)->next;
     *link = s->next;
-    pthread_mutex_unlock(&d->base.lock);
+    pthread_mutex_unlock(&d->streams_lock);
+    far_queue_stop(s);
     tess_stream_log_close(&s->base);
     tess_threads_destroy(&s->base.threads);
     tess_stream_destroy(&s->inner);
@@ -91,14 +95,14 @@ static tess_status create(tess_device *device, int n_threads, const char *kernel
     TESS_GOTO(tess_stream_create(device->counted, n_threads, kernels, &s->inner), block);
     far_rows(&s->table, s->inner->kernels);
     TESS_GOTO(tess_threads_create(mem, n_threads, &s->base.threads), inner);
-    pthread_mutex_lock(&device->lock);
-    s->number = d->streams != NULL ? d->streams->number + 1 : 0;
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&d->streams_lock);
+    s->number = d->n_streams_made++;
+    pthread_mutex_unlock(&d->streams_lock);
     TESS_GOTO(far_queue_start(s), threads);
-    pthread_mutex_lock(&device->lock);
+    pthread_mutex_lock(&d->streams_lock);
     s->next = d->streams;
     d->streams = s;
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&d->streams_lock);
     *stream = &s->base;
     return TESS_OK;
 threads:
@@ -207,6 +211,7 @@ static void close_far(tess_device *device)
     munmap(d->shown, FAR_RANGE);
     tess_os_close(&d->file);
     tess_mem_destroy(&d->base.counted);
+    pthread_mutex_destroy(&d->streams_lock);
     pthread_mutex_destroy(&d->base.lock);
     tess_mem_free(d->base.mem, d);
 }
@@ -297,6 +302,7 @@ tess_status tess_far_device_open(tess_mem *mem, tess_device **device)
     TESS_GOTO(tess_os_memfd("tessera-far", FAR_RANGE, &d->file), counted);
     TESS_GOTO(map_ranges(d), file);
     pthread_mutex_init(&d->base.lock, NULL);
+    pthread_mutex_init(&d->streams_lock, NULL);
     far_explain_faults(d);
     *device = &d->base;
     return TESS_OK;

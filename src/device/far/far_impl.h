@@ -13,8 +13,10 @@ typedef struct far_device {
     char *shown;             /* PROT_NONE, FAR_RANGE bytes */
     ptrdiff_t constant;      /* from an address to where the memory is */
     int file;
-    size_t top;          /* bytes given out; never again, so that a stale address is found */
-    far_stream *streams; /* under base.lock */
+    size_t top;                   /* bytes given out; never again, so that a stale address is found */
+    pthread_mutex_t streams_lock; /* held while streams are drained, so never taken by a command; guards the next two */
+    far_stream *streams;
+    uint64_t n_streams_made;
     uint64_t delay_seed;
     int64_t delay_us; /* longest pause before a command, 0: none */
     struct {
@@ -64,7 +66,7 @@ struct far_stream {
     tess_kernels table;
     tess_stream *inner; /* the worker's own stream of the host */
     far_stream *next;   /* of the device */
-    uint64_t number;    /* of the device's streams, for random delays */
+    uint64_t number;    /* how many streams of the device were made before this one; seeds its random delays */
     pthread_t worker;
     pthread_mutex_t lock;
     pthread_cond_t changed;
