@@ -3,7 +3,7 @@
 set -euo pipefail
 tessera=$1 program=$2
 one=$("$program")
-for n in 2 4; do
+for n in 2 3 4 8; do
     many=$("$tessera" run -n "$n" -- "$program")
     [ "$one" = "$many" ] || { printf 'with %s ranks:\n%s\nalone:\n%s\n' "$n" "$many" "$one" >&2; exit 1; }
 done
