@@ -34,7 +34,7 @@ static void print_good(const tess_catalog *c, double took_s)
     char text[32], rate[32];
     for (int i = 0; i < c->n_pieces; i++) {
         bytes += c->pieces[i].stored;
-        n_summed += c->pieces[i].sum_kind != TESS_SUM_KIND_NONE;
+        n_summed += tess_catalog_is_summed(c, i);
     }
     cli_status_clear();
     printf("ok  %s: %d tensors, %d pieces, %s in %.2f s (%s/s)%s%s\n", c->path, c->n_tensors, c->n_pieces,

@@ -72,6 +72,8 @@ void tess_catalog_destroy(tess_catalog **catalog)
         tdestroy(c->impl->names, leave_node);
         tess_mem_free(c->mem, c->impl->owner);
         tess_mem_free(c->mem, c->impl->verified);
+        tess_mem_free(c->mem, c->impl->range_of);
+        tess_mem_free(c->mem, c->impl->range_good);
         tess_mem_free(c->mem, c->impl->padding);
     }
     tess_mem_free(c->mem, c->impl);

@@ -14,14 +14,19 @@
 enum { TESS_CATALOG_DIMS = TESS_MAX_DIMS };
 
 typedef enum tess_codec { TESS_CODEC_NONE, TESS_CODEC_ZSTD, TESS_CODEC_DEFLATE } tess_codec;
-typedef enum tess_sum_kind { TESS_SUM_KIND_NONE, TESS_SUM_KIND_XXH3, TESS_SUM_KIND_CRC32 } tess_sum_kind;
+typedef enum tess_sum_kind {
+    TESS_SUM_KIND_NONE,
+    TESS_SUM_KIND_XXH3,          /* of the stored bytes */
+    TESS_SUM_KIND_CRC32,         /* of the stored bytes */
+    TESS_SUM_KIND_CRC32_UNPACKED /* of the unpacked bytes, as in zip archives */
+} tess_sum_kind;
 
 typedef struct tess_catalog_piece {
     int file;                /* of the catalog's files */
     int rank;                /* the rank that wrote it; -1: not known */
     uint64_t offset, stored; /* bytes in the file */
     uint64_t bytes;          /* unpacked */
-    uint64_t sum;            /* of the stored bytes */
+    uint64_t sum;            /* by `sum_kind` */
     tess_codec codec;
     tess_sum_kind sum_kind;
     tess_box box;
@@ -29,8 +34,8 @@ typedef struct tess_catalog_piece {
     int64_t stride[TESS_CATALOG_DIMS]; /* in elements, from the beginning of the unpacked bytes */
 } tess_catalog_piece;
 
-/* Bytes of a file under one checksum. The pieces in them have none of their own, so that tess_catalog_verify checks the
- * range and reads of its pieces do not. */
+/* Bytes of a file under one checksum. A piece without a checksum of its own that lies in them is read once the whole
+ * range has been verified. A range may also hold bytes of no piece: tess_catalog_verify checks those too. */
 typedef struct tess_catalog_range {
     int file;
     int rank; /* the rank that wrote them; -1: not known */
@@ -61,7 +66,7 @@ typedef struct tess_catalog {
     tess_catalog_tensor *tensors; /* once finished: by name */
     tess_catalog_piece *pieces;   /* once finished: by tensor, then by box */
     tess_catalog_file *files;
-    tess_catalog_range *ranges; /* once finished: by place, without duplicates */
+    tess_catalog_range *ranges; /* once finished: by place, without those that a piece's own checksum covers */
     json_t *meta;               /* an object: step, configuration, ...; owned */
     bool zero_padding;          /* the format has zeros between pieces: they are verified with the piece before them */
     bool part;                  /* of a checkpoint, such as one host's: it need not cover its tensors */
@@ -102,9 +107,9 @@ tess_status tess_catalog_first_missing(const tess_catalog *catalog, const tess_c
 tess_status tess_catalog_check_box(const tess_catalog *catalog, const tess_catalog_tensor *tensor, const tess_box *box);
 
 /* Reads a box of a tensor into dst, row-major, in the tensor's dtype. Verifies the checksum of every piece that it
- * touches, once for each catalog: the first read of a piece reads all of it, later ones what they need (of packed
- * pieces all). TESS_E_FORMAT names file, tensor, rank and offset of damaged bytes, or the first missing element;
- * TESS_E_INVALID: the box is not inside the tensor. */
+ * touches, once for each catalog: the first read of a piece reads all of it (or of the range that it lies in), later
+ * ones what they need (of packed pieces all). TESS_E_FORMAT names file, tensor, rank and offset of damaged bytes, or
+ * the first missing element; TESS_E_INVALID: the box is not inside the tensor. */
 tess_status tess_catalog_read(const tess_catalog *catalog, const tess_catalog_tensor *tensor, const tess_box *box,
                               void *dst);
 /* The same as float32, from F32, F16, BF16, F64 (others: TESS_E_UNSUPPORTED). */
@@ -115,6 +120,7 @@ tess_status tess_catalog_read_floats(const tess_catalog *catalog, const tess_cat
  * *data becomes NULL unless the tensor lies in one piece, row by row, unpacked and aligned to its elements. By one
  * thread at a time. */
 tess_status tess_catalog_map(const tess_catalog *catalog, const tess_catalog_tensor *tensor, const void **data);
+bool tess_catalog_is_summed(const tess_catalog *catalog, int piece); /* whether a checksum covers the piece */
 /* The file that holds the tensor's first elements, for messages. */
 const char *tess_catalog_file_of(const tess_catalog *catalog, const tess_catalog_tensor *tensor);
 

@@ -97,7 +97,7 @@ static void survey_bytes(survey *s, const tess_catalog *c, const int *order, con
     }
     for (int i = 0; i < c->n_ranges; i++) {
         const tess_catalog_range *range = &c->ranges[i];
-        if (!broken[range->file] && !note(s, tess_range_verify(c, range)))
+        if (!broken[range->file] && !note(s, tess_range_verify(c, i)))
             return;
         done += range->bytes;
         report_progress(s, done, all);

@@ -10,6 +10,8 @@ typedef struct tess_catalog_impl {
     void *names;            /* of tensors while they are added: a tree (search.h) of catalog_name */
     int *owner;             /* (n_pieces) the tensor of each piece; freed once finished */
     uint8_t *verified;      /* (n_pieces) 1: its checksum was right; relaxed atomics */
+    int *range_of;          /* (n_pieces) the range with the piece's checksum; -1: none, or the piece has its own */
+    uint8_t *range_good;    /* (n_ranges) 1: its checksum was right; relaxed atomics */
     uint64_t *padding;      /* (n_pieces) bytes behind a piece in its file that belong to no piece */
     tess_mapping *mappings; /* (n_files) files that tess_catalog_map has mapped */
 } tess_catalog_impl;
@@ -46,8 +48,10 @@ tess_status tess_piece_fetch(const tess_catalog *catalog, const tess_catalog_ten
  * even if that has been done. */
 tess_status tess_piece_unpack(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece, bool again,
                               uint8_t **data);
+/* Verifies the range that the piece's checksum is that of, if it has one and that has not been done yet. */
+tess_status tess_piece_check_range(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece);
 /* Read everything again and verify it; packed pieces must unpack, too. */
-tess_status tess_range_verify(const tess_catalog *catalog, const tess_catalog_range *range);
+tess_status tess_range_verify(const tess_catalog *catalog, int range);
 tess_status tess_piece_verify(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece);
 /* Checks that the file has the stated size. */
 tess_status tess_file_check(const tess_catalog_file *file);

@@ -6,6 +6,7 @@
 
 typedef struct share_job {
     int request, piece;
+    bool verify; /* only verifies the range that the piece lies in */
 } share_job;
 
 typedef struct sharing {
@@ -42,7 +43,9 @@ static void take_jobs(void *context, int64_t begin, int64_t end, int worker)
         if (index >= __atomic_load_n(&s->failed, __ATOMIC_RELAXED))
             return;
         const share_job *j = &s->jobs[index];
-        tess_status status = tess_catalog_read_piece(s->catalog, j->piece, &s->requests[j->request]);
+        const tess_catalog_request *request = &s->requests[j->request];
+        tess_status status = j->verify ? tess_piece_check_range(s->catalog, request->tensor, j->piece)
+                                       : tess_catalog_read_piece(s->catalog, j->piece, request);
         if (status != TESS_OK)
             note_failure(s, index, status);
     }
@@ -70,11 +73,26 @@ static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *reque
             if (!tess_box_meet(t->n_dims, &c->pieces[k].box, &requests[i].box, NULL))
                 continue;
             if (jobs != NULL)
-                jobs[count] = (share_job){i, k};
+                jobs[count] = (share_job){i, k, false};
             count++;
         }
     }
     return count;
+}
+
+/* Puts a job for each range that the pieces lie in before jobs[n], the first of n jobs in the order of the files. So
+ * threads verify ranges side by side, and read pieces of verified ones. Returns the index of the first job. */
+static size_t list_ranges(const tess_catalog *c, share_job *jobs, size_t n)
+{
+    size_t first = n;
+    int last = -1;
+    for (size_t i = 2 * n; i-- > n;) {
+        int range = c->impl->range_of[jobs[i].piece];
+        if (range >= 0 && range != last)
+            jobs[--first] = (share_job){jobs[i].request, jobs[i].piece, true};
+        last = range >= 0 ? range : last;
+    }
+    return first;
 }
 
 tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, const tess_catalog_request *requests,
@@ -84,11 +102,12 @@ tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, 
     for (int i = 0; i < n; i++)
         TESS_TRY(tess_catalog_check_request(c, &requests[i]));
     size_t n_jobs = list_jobs(c, requests, n, NULL);
-    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n_jobs, sizeof(*jobs), "pieces to read", (void **)&jobs));
-    list_jobs(c, requests, n, jobs);
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, 2 * n_jobs, sizeof(*jobs), "pieces to read", (void **)&jobs));
+    list_jobs(c, requests, n, jobs + n_jobs);
     if (n_jobs > 1)
-        qsort_r(jobs, n_jobs, sizeof(*jobs), compare_jobs, (void *)c);
-    sharing s = {.catalog = c, .requests = requests, .jobs = jobs, .n_jobs = (int64_t)n_jobs};
+        qsort_r(jobs + n_jobs, n_jobs, sizeof(*jobs), compare_jobs, (void *)c);
+    size_t first = list_ranges(c, jobs, n_jobs);
+    sharing s = {.catalog = c, .requests = requests, .jobs = jobs + first, .n_jobs = (int64_t)(2 * n_jobs - first)};
     s.failed = s.n_jobs;
     if (threads != NULL)
         tess_threads_run(threads, take_jobs, &s, tess_threads_count(threads), 1);

@@ -177,11 +177,71 @@ static void sort_ranges(tess_catalog *c)
     c->n_ranges = n;
 }
 
+/* The range that all stored bytes of a piece lie in; -1: none. */
+static int find_range(const tess_catalog *c, const tess_catalog_piece *piece)
+{
+    int low = 0, high = c->n_ranges;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        const tess_catalog_range *r = &c->ranges[middle];
+        if (r->file < piece->file || (r->file == piece->file && r->offset <= piece->offset))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const tess_catalog_range *r = low > 0 ? &c->ranges[low - 1] : NULL;
+    bool inside = r != NULL && r->file == piece->file && piece->offset + piece->stored <= r->offset + r->bytes;
+    return inside ? low - 1 : -1;
+}
+
+/* Finds the range of every piece without a checksum. use[i]: how pieces lie in range i. */
+enum { NO_PIECE, IS_PIECE, HOLDS_PIECES };
+
+static void find_ranges(tess_catalog *c, uint8_t *use)
+{
+    for (int i = 0; i < c->n_pieces; i++) {
+        const tess_catalog_piece *piece = &c->pieces[i];
+        int found = find_range(c, piece);
+        bool summed = piece->sum_kind != TESS_SUM_KIND_NONE;
+        c->impl->range_of[i] = summed ? -1 : found;
+        if (found >= 0 && !summed)
+            use[found] = HOLDS_PIECES;
+        else if (found >= 0 && use[found] == NO_PIECE && piece->offset == c->ranges[found].offset &&
+                 piece->stored == c->ranges[found].bytes)
+            use[found] = IS_PIECE;
+    }
+}
+
+/* Removes the ranges whose bytes a piece with a checksum of its own has, unless other pieces need them. */
+static tess_status link_ranges(tess_catalog *c)
+{
+    int *place, n = 0;
+    uint8_t *use = c->impl->range_good; /* not needed before the end of this function */
+    TESS_TRY(
+        tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)c->n_ranges, sizeof(int), "catalog", (void **)&place));
+    find_ranges(c, use);
+    for (int i = 0; i < c->n_ranges; i++) {
+        place[i] = n;
+        if (use[i] != IS_PIECE)
+            c->ranges[n++] = c->ranges[i];
+        use[i] = 0;
+    }
+    c->n_ranges = n;
+    for (int i = 0; i < c->n_pieces; i++)
+        if (c->impl->range_of[i] >= 0)
+            c->impl->range_of[i] = place[c->impl->range_of[i]];
+    tess_mem_free(c->mem, place);
+    return TESS_OK;
+}
+
 tess_status tess_catalog_finish(tess_catalog *c)
 {
     size_t n = (size_t)c->n_pieces;
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, 1, "catalog", (void **)&c->impl->verified));
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(uint64_t), "catalog", (void **)&c->impl->padding));
+    TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, n, sizeof(int), "catalog", (void **)&c->impl->range_of));
+    TESS_TRY(
+        tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)c->n_ranges, 1, "catalog", (void **)&c->impl->range_good));
     TESS_TRY(tess_mem_alloc_array(c->mem, TESS_POOL_MISC, (size_t)c->n_files, sizeof(tess_mapping), "catalog",
                                   (void **)&c->impl->mappings));
     TESS_TRY(sort_tensors(c));
@@ -190,5 +250,6 @@ tess_status tess_catalog_finish(tess_catalog *c)
     c->impl->owner = NULL;
     TESS_TRY(measure_padding(c));
     sort_ranges(c);
+    TESS_TRY(link_ranges(c));
     return check_overlaps(c);
 }

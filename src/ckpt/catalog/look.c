@@ -21,6 +21,11 @@ const tess_catalog_piece *tess_catalog_pieces_of(const tess_catalog *c, const te
     return tensor->n_pieces > 0 ? &c->pieces[tensor->first_piece] : NULL;
 }
 
+bool tess_catalog_is_summed(const tess_catalog *c, int piece)
+{
+    return c->pieces[piece].sum_kind != TESS_SUM_KIND_NONE || c->impl->range_of[piece] >= 0;
+}
+
 const char *tess_catalog_file_of(const tess_catalog *c, const tess_catalog_tensor *tensor)
 {
     return tensor->n_pieces > 0 ? c->files[c->pieces[tensor->first_piece].file].path : c->path;

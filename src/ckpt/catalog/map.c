@@ -22,6 +22,7 @@ tess_status tess_catalog_map(const tess_catalog *c, const tess_catalog_tensor *t
         p->offset % (uint64_t)tensor->element_bytes != 0 ||
         tess_box_count(tensor->n_dims, &p->box) != tess_box_count(tensor->n_dims, &whole))
         return TESS_OK;
+    TESS_TRY(tess_piece_check_range(c, tensor, (int)(p - c->pieces)));
     if (p->sum_kind != TESS_SUM_KIND_NONE && !__atomic_load_n(&c->impl->verified[p - c->pieces], __ATOMIC_RELAXED))
         TESS_TRY(tess_piece_verify(c, tensor, (int)(p - c->pieces)));
     TESS_TRY(map_file(c, p->file, &file));

@@ -12,6 +12,8 @@
 
 enum { PART_BYTES = 256 << 10 };
 
+#define SUM_DIFFERS "its checksum is %016" PRIx64 ", not the %016" PRIx64 " of its save: the disk or a copy damaged it"
+
 typedef struct fetch {
     const tess_catalog *catalog;
     const tess_catalog_piece *piece;
@@ -102,13 +104,12 @@ static tess_status check_padding(fetch *f)
 /* Reads all of the piece, and checks its checksum and the zeros behind it. */
 static tess_status fetch_all(fetch *f)
 {
-    f->sum_kind = f->piece->sum_kind;
+    f->sum_kind = f->piece->sum_kind != TESS_SUM_KIND_CRC32_UNPACKED ? f->piece->sum_kind : TESS_SUM_KIND_NONE;
     XXH3_INITSTATE(&f->xxh3);
     XXH3_64bits_reset(&f->xxh3);
     TESS_TRY(fetch_range(f, 0, f->piece->stored));
     uint64_t sum = f->sum_kind == TESS_SUM_KIND_XXH3 ? XXH3_64bits_digest(&f->xxh3) : f->crc32;
-    TESS_CHECK(f->sum_kind == TESS_SUM_KIND_NONE || sum == f->piece->sum, TESS_E_FORMAT,
-               "its checksum is %016" PRIx64 ", not the %016" PRIx64 " of its save: the disk or a copy damaged it", sum,
+    TESS_CHECK(f->sum_kind == TESS_SUM_KIND_NONE || sum == f->piece->sum, TESS_E_FORMAT, SUM_DIFFERS, sum,
                f->piece->sum);
     return check_padding(f);
 }
@@ -160,7 +161,18 @@ tess_status tess_piece_fetch(const tess_catalog *c, const tess_catalog_tensor *t
                              const tess_piece_sink *sink)
 {
     bool summed = c->pieces[index].sum_kind != TESS_SUM_KIND_NONE;
+    TESS_TRY(tess_piece_check_range(c, tensor, index));
     return run_piece(c, tensor, index, sink, summed && !__atomic_load_n(&c->impl->verified[index], __ATOMIC_RELAXED));
+}
+
+static tess_status unpack(const tess_catalog_piece *piece, const uint8_t *packed, uint8_t *data)
+{
+    TESS_TRY(tess_unpack(piece->codec, packed, (size_t)piece->stored, data, (size_t)piece->bytes));
+    if (piece->sum_kind != TESS_SUM_KIND_CRC32_UNPACKED)
+        return TESS_OK;
+    uint64_t sum = crc32_z(0, data, (size_t)piece->bytes);
+    TESS_CHECK(sum == piece->sum, TESS_E_FORMAT, SUM_DIFFERS, sum, piece->sum);
+    return TESS_OK;
 }
 
 tess_status tess_piece_unpack(const tess_catalog *c, const tess_catalog_tensor *tensor, int index, bool again,
@@ -174,7 +186,7 @@ tess_status tess_piece_unpack(const tess_catalog *c, const tess_catalog_tensor *
     if (status == TESS_OK)
         status = tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)p->bytes, "unpacked piece", (void **)data);
     if (status == TESS_OK)
-        status = blame(c, tensor, p, tess_unpack(p->codec, sink.dst, (size_t)p->stored, *data, (size_t)p->bytes));
+        status = blame(c, tensor, p, unpack(p, sink.dst, *data));
     tess_mem_free(c->mem, sink.dst);
     if (status != TESS_OK) {
         tess_mem_free(c->mem, *data);
@@ -194,9 +206,10 @@ tess_status tess_piece_verify(const tess_catalog *c, const tess_catalog_tensor *
     return TESS_OK;
 }
 
-tess_status tess_range_verify(const tess_catalog *c, const tess_catalog_range *range)
+tess_status tess_range_verify(const tess_catalog *c, int index)
 {
     const tess_piece_sink nothing = {.begin = 0};
+    const tess_catalog_range *range = &c->ranges[index];
     const tess_catalog_file *file = &c->files[range->file];
     const tess_catalog_piece bytes = {.offset = range->offset,
                                       .stored = range->bytes,
@@ -207,7 +220,17 @@ tess_status tess_range_verify(const tess_catalog *c, const tess_catalog_range *r
     fetch f = {.catalog = c, .piece = &bytes, .sink = &nothing};
     tess_status status = run(&f, file, true);
     if (status != TESS_OK)
-        tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 "), of several tensors", file->path, range->offset,
-                          range->offset + range->bytes);
-    return status;
+        return tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 "), which are under one checksum",
+                                 file->path, range->offset, range->offset + range->bytes);
+    __atomic_store_n(&c->impl->range_good[index], 1, __ATOMIC_RELAXED);
+    return TESS_OK;
+}
+
+tess_status tess_piece_check_range(const tess_catalog *c, const tess_catalog_tensor *tensor, int index)
+{
+    int range = c->impl->range_of[index];
+    if (range < 0 || __atomic_load_n(&c->impl->range_good[range], __ATOMIC_RELAXED))
+        return TESS_OK;
+    TESS_TRY_CTX(tess_range_verify(c, range), "tensor '%s'", tensor->name);
+    return TESS_OK;
 }

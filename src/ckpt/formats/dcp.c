@@ -44,25 +44,23 @@ static int rank_of(const char *file)
     return *end == '_' && rank < INT32_MAX ? (int)rank : -1;
 }
 
-static tess_status add_tensor(tess_catalog *catalog, const tess_pickle_value *described, const dcp_item *item,
-                              const torch_file *file, int catalog_file)
+static tess_status add_tensor(const torch_source *from, const tess_pickle_value *described, const dcp_item *item)
 {
-    torch_source from = {catalog, file, catalog_file, rank_of(item->file)};
     torch_tensor part;
     tess_box box = {0};
     const char *dtype;
     int number, n_dims;
     int64_t dim[TESS_CATALOG_DIMS];
     TESS_TRY(dcp_read_tensor(described, &dtype, &n_dims, dim));
-    TESS_TRY(torch_read_tensor(file, file->root, &part));
+    TESS_TRY(torch_read_tensor(from->file, from->file->root, &part));
     TESS_CHECK(strcmp(part.dtype, dtype) == 0 && part.n_dims == n_dims, TESS_E_FORMAT,
                "%s in %d dimensions is stored here; .metadata says %s in %d", part.dtype, part.n_dims, dtype, n_dims);
     TESS_CHECK(item->n_begin == n_dims || item->n_begin == 0, TESS_E_FORMAT,
                "it begins at %d coordinates, and has %d dimensions", item->n_begin, n_dims);
-    TESS_TRY(tess_catalog_add_tensor(catalog, item->name, dtype, n_dims, dim, &number));
+    TESS_TRY(tess_catalog_add_tensor(from->catalog, item->name, dtype, n_dims, dim, &number));
     memcpy(box.begin, item->begin, sizeof(box.begin));
     memcpy(box.size, part.dim, sizeof(box.size));
-    return torch_add_piece(&from, &part, &box, number);
+    return torch_add_piece(from, &part, &box, number);
 }
 
 /* Adds all tensors, also those without any part: the catalog then says that they are missing. */
@@ -91,6 +89,15 @@ typedef struct dcp_reader {
     int left_meta;
 } dcp_reader;
 
+static void add_object(dcp_reader *reader, const dcp_item *item, const torch_file *file)
+{
+    char key[1024];
+    const tess_pickle_value *keys = dcp_find(&reader->metadata->paths, item->name);
+    json_t *place = find_place(reader->catalog->meta, keys, item->name, key, sizeof(key));
+    if (place != NULL)
+        json_object_set_new(place, key, torch_to_json(file->root, &reader->left_meta));
+}
+
 static tess_status read_item(dcp_reader *reader, const dcp_item *item)
 {
     torch_file file;
@@ -103,16 +110,12 @@ static tess_status read_item(dcp_reader *reader, const dcp_item *item)
         return TESS_OK;
     TESS_TRY(torch_open_slice(reader->catalog->mem, reader->path, reader->mapping.data + item->offset, item->length,
                               item->offset, &file));
-    tess_status status = TESS_OK;
-    if (dcp_is_tensor(described)) {
-        status = add_tensor(reader->catalog, described, item, &file, reader->catalog_file);
-    } else {
-        char key[1024];
-        const tess_pickle_value *keys = dcp_find(&reader->metadata->paths, item->name);
-        json_t *place = find_place(reader->catalog->meta, keys, item->name, key, sizeof(key));
-        if (place != NULL)
-            json_object_set_new(place, key, torch_to_json(file.root, &reader->left_meta));
-    }
+    const torch_source from = {reader->catalog, &file, reader->catalog_file, rank_of(item->file)};
+    tess_status status = torch_add_ranges(&from);
+    if (status == TESS_OK && dcp_is_tensor(described))
+        status = add_tensor(&from, described, item);
+    else if (status == TESS_OK)
+        add_object(reader, item, &file);
     torch_close(&file);
     return status;
 }

@@ -105,6 +105,7 @@ static tess_status add_optim(deepspeed_reader *reader, const torch_file *file, i
                "it is of %lld ranks, but there are files of %zu", (long long)n_ranks, reader->files->n_optim);
     flat.n_ranks = reader->stage == 3 ? (int)reader->files->n_optim : 0;
     TESS_TRY(tess_catalog_add_file(reader->catalog, file->path, file->mapping.size, &flat.from.catalog_file));
+    TESS_TRY(torch_add_ranges(&flat.from));
     for (int kind = 0; kind < N_KINDS; kind++)
         TESS_TRY(add_kind(reader, &flat, optim, kind));
     return TESS_OK;
@@ -131,16 +132,14 @@ static tess_status add_optims(deepspeed_reader *reader)
 
 /* ---- The model's file ---- */
 /* Adds the parts of parameters that are not trained: with ZeRO 3 they are in the model's file of every rank. */
-static tess_status add_frozen_parts(deepspeed_reader *reader, const torch_file *file, int catalog_file, int rank)
+static tess_status add_frozen_parts(deepspeed_reader *reader, const torch_source *from)
 {
-    const tess_pickle_value *parts = tess_pickle_get(file->root, "frozen_param_fragments");
-    ds_flat flat = {.from = {reader->catalog, file, catalog_file, rank},
-                    .n_ranks = (int)reader->files->n_model,
-                    .prefix = "model.",
-                    .suffix = ""};
+    const tess_pickle_value *parts = tess_pickle_get(from->file->root, "frozen_param_fragments");
+    ds_flat flat = {.from = *from, .n_ranks = (int)reader->files->n_model, .prefix = "model.", .suffix = ""};
     for (size_t i = 0; i < reader->frozen.n; i++) {
         const ds_param *param = &reader->frozen.params[i];
-        TESS_TRY_CTX(torch_read_tensor(file, tess_pickle_get(parts, param->name), &flat.tensor), "'%s'", param->name);
+        TESS_TRY_CTX(torch_read_tensor(from->file, tess_pickle_get(parts, param->name), &flat.tensor), "'%s'",
+                     param->name);
         TESS_TRY_CTX(ds_add_part(&flat, param), "'%s'", param->name);
     }
     return TESS_OK;
@@ -152,14 +151,18 @@ static tess_status add_frozen(deepspeed_reader *reader)
     torch_file file;
     int catalog_file;
     const ds_files *files = reader->files;
+    const torch_source model = {reader->catalog, &reader->model, reader->model_file, 0};
     if (reader->stage == 3)
-        TESS_TRY(add_frozen_parts(reader, &reader->model, reader->model_file, 0));
+        TESS_TRY(add_frozen_parts(reader, &model));
     for (size_t i = 1; reader->stage == 3 && reader->frozen.n > 0 && i < files->n_model; i++) {
         TESS_TRY(tess_os_join(path, sizeof(path), files->folder, files->model[i].name));
         TESS_TRY(torch_open_file(reader->catalog->mem, path, &file));
         tess_status status = tess_catalog_add_file(reader->catalog, path, file.mapping.size, &catalog_file);
+        const torch_source from = {reader->catalog, &file, catalog_file, files->model[i].rank};
         if (status == TESS_OK)
-            status = add_frozen_parts(reader, &file, catalog_file, files->model[i].rank);
+            status = torch_add_ranges(&from);
+        if (status == TESS_OK)
+            status = add_frozen_parts(reader, &from);
         torch_close(&file);
         TESS_TRY_CTX(status, "%s", path);
     }
@@ -220,6 +223,8 @@ static tess_status read_model(deepspeed_reader *reader, char *path)
     const tess_pickle_value *root = reader->model.root;
     TESS_CHECK(root->kind == TESS_PICKLE_DICT, TESS_E_FORMAT, "%s: a dict expected", path);
     TESS_TRY(tess_catalog_add_file(reader->catalog, path, reader->model.mapping.size, &reader->model_file));
+    const torch_source model = {reader->catalog, &reader->model, reader->model_file, 0};
+    TESS_TRY(torch_add_ranges(&model));
     TESS_TRY_CTX(ds_add_shapes(&reader->params, root, "param_shapes"), "%s", path);
     TESS_TRY_CTX(ds_add_shapes(&reader->frozen, root, "frozen_param_shapes"), "%s", path);
     TESS_TRY(tess_mem_alloc_array(reader->catalog->mem, TESS_POOL_MISC, (size_t)reader->params.n_groups * N_KINDS,

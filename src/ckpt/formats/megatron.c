@@ -55,11 +55,13 @@ tess_status megatron_read_common(tess_catalog *catalog, const char *folder, int6
     if (tess_folder_holds(folder, "common.pt")) {
         TESS_TRY(tess_os_join(path, sizeof(path), folder, "common.pt"));
         TESS_TRY(torch_open_file(catalog->mem, path, &file));
+        tess_status status = torch_check_records(&file, true); /* it is small, and no catalog has its tensors */
         json_t *common = torch_to_json(file.root, &left);
         if (json_is_object(common))
             json_object_update_missing(catalog->meta, common);
         json_decref(common);
         torch_close(&file);
+        TESS_TRY_CTX(status, "%s", path);
     }
     if (iteration >= 0)
         json_object_set_new(catalog->meta, "iteration", json_integer(iteration));

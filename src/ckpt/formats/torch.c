@@ -216,6 +216,8 @@ static tess_status add_archive(tess_catalog *catalog, const char *path, int rank
     TESS_TRY(torch_open_file(catalog->mem, path, &file));
     tess_status status = tess_catalog_add_file(catalog, path, file.mapping.size, &walk.from.catalog_file);
     if (status == TESS_OK)
+        status = torch_add_ranges(&walk.from);
+    if (status == TESS_OK)
         status = torch_walk_value(&walk, prefix, file.root, rank > 0 ? NULL : meta_object(catalog->meta, prefix));
     if (status == TESS_OK && prefix[0] == '\0') {
         char model[256];

@@ -39,6 +39,37 @@ static tess_status check_byteorder(const torch_file *file)
     return TESS_OK;
 }
 
+static bool is_storage(const torch_file *file, const zip_entry *entry)
+{
+    size_t n = strlen(file->prefix);
+    return strncmp(entry->name, file->prefix, n) == 0 && strncmp(entry->name + n, "data/", 5) == 0;
+}
+
+tess_status torch_check_records(const torch_file *file, bool storages)
+{
+    for (size_t i = 0; i < file->archive.n; i++)
+        if (is_storage(file, &file->archive.entries[i]) == storages)
+            TESS_TRY(zip_check(&file->archive, &file->archive.entries[i], MAX_PICKLE));
+    return TESS_OK;
+}
+
+tess_status torch_add_ranges(const torch_source *from)
+{
+    const zip *archive = &from->file->archive;
+    for (size_t i = 0; i < archive->n; i++) {
+        const zip_entry *entry = &archive->entries[i];
+        const tess_catalog_range range = {.file = from->catalog_file,
+                                          .rank = from->rank,
+                                          .offset = from->file->base + entry->offset,
+                                          .bytes = entry->bytes,
+                                          .sum = entry->crc,
+                                          .sum_kind = TESS_SUM_KIND_CRC32};
+        if (is_storage(from->file, entry) && !entry->deflated && entry->crc != 0)
+            TESS_TRY(tess_catalog_add_range(from->catalog, &range));
+    }
+    return TESS_OK;
+}
+
 static tess_status read_pickle(torch_file *file)
 {
     const uint8_t *bytes;
@@ -56,6 +87,7 @@ static tess_status open_archive(torch_file *file, const uint8_t *data, size_t si
 {
     TESS_TRY(zip_open(file->mem, data, size, &file->archive));
     TESS_TRY(find_prefix(file));
+    TESS_TRY(torch_check_records(file, false));
     TESS_TRY(check_byteorder(file));
     return read_pickle(file);
 }

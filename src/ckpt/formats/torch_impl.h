@@ -24,11 +24,14 @@ typedef struct torch_file {
     const tess_pickle_value *root;
 } torch_file;
 
-/* Opens an archive inside a file: data[0, size) lies at offset `base`. */
+/* Opens an archive inside a file, and checks the CRC of every record but those of storages: data[0, size) lies at
+ * offset `base`. */
 tess_status torch_open_slice(tess_mem *mem, const char *path, const uint8_t *data, size_t size, uint64_t base,
                              torch_file *file);
 tess_status torch_open_file(tess_mem *mem, const char *path, torch_file *file);
 void torch_close(torch_file *file);
+/* Checks the CRC of every storage, or of every other record. */
+tess_status torch_check_records(const torch_file *file, bool storages);
 /* Whether the file begins as a zip archive, or as what torch.save wrote before it wrote zip archives. */
 bool torch_looks_like_archive(const char *path);
 
@@ -54,10 +57,11 @@ typedef struct torch_source {
     int rank;         /* that wrote the file; -1: not known */
 } torch_source;
 
+/* Adds the checksum of every storage of the file: for pieces that are parts of one, and those that no tensor uses. */
+tess_status torch_add_ranges(const torch_source *from);
 /* The tensor as a piece of box `box` of a larger tensor; NULL: as the whole tensor. */
 tess_catalog_piece torch_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box);
-/* Adds that piece to tensor `number` of the catalog. If it is a part of its record and has no checksum of its own, adds
- * the record's. */
+/* Adds that piece to tensor `number` of the catalog. */
 tess_status torch_add_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box, int number);
 
 /* ---- torch_dtype.c */

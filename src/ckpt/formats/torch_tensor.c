@@ -135,7 +135,7 @@ static bool is_row_major(const torch_tensor *tensor)
     return true;
 }
 
-/* A checksum is that of a whole record: a view of a part has none. */
+/* A checksum is that of a whole record: a view of a part has none, and is verified with the record's range. */
 tess_catalog_piece torch_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box)
 {
     const zip_entry *record = tensor->record;
@@ -149,11 +149,12 @@ tess_catalog_piece torch_piece(const torch_source *from, const torch_tensor *ten
                                 .strided = !is_row_major(tensor)};
     if (record->deflated) {
         piece.codec = TESS_CODEC_DEFLATE;
-    } else if (first > 0 || end < record->bytes) {
+    } else {
         piece.offset += first;
         piece.stored = piece.bytes = end - first;
-    } else if (record->crc != 0) {
-        piece.sum_kind = TESS_SUM_KIND_CRC32;
+    }
+    if (piece.stored == record->stored && record->crc != 0) {
+        piece.sum_kind = record->deflated ? TESS_SUM_KIND_CRC32_UNPACKED : TESS_SUM_KIND_CRC32;
         piece.sum = record->crc;
     }
     size_t n = (size_t)tensor->n_dims * sizeof(int64_t);
@@ -167,16 +168,6 @@ tess_catalog_piece torch_piece(const torch_source *from, const torch_tensor *ten
 
 tess_status torch_add_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box, int number)
 {
-    const zip_entry *record = tensor->record;
-    tess_catalog_piece piece = torch_piece(from, tensor, box);
-    if (record->crc != 0 && !record->deflated && piece.sum_kind == TESS_SUM_KIND_NONE) {
-        const tess_catalog_range range = {.file = from->catalog_file,
-                                          .rank = from->rank,
-                                          .offset = from->file->base + record->offset,
-                                          .bytes = record->bytes,
-                                          .sum = record->crc,
-                                          .sum_kind = TESS_SUM_KIND_CRC32};
-        TESS_TRY(tess_catalog_add_range(from->catalog, &range));
-    }
+    const tess_catalog_piece piece = torch_piece(from, tensor, box);
     return tess_catalog_add_piece(from->catalog, number, &piece);
 }

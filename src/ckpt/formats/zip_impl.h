@@ -32,6 +32,8 @@ const zip_entry *zip_find(const zip *archive, const char *name); /* NULL: no suc
 /* Returns the bytes of an entry, checked against its CRC. *bytes points into the archive, or into *unpacked, which the
  * caller frees (NULL if the entry was not packed). TESS_E_UNSUPPORTED: larger than `limit`. */
 tess_status zip_load(const zip *archive, const zip_entry *entry, size_t limit, const uint8_t **bytes, void **unpacked);
+/* Checks the bytes of an entry against its CRC. TESS_E_UNSUPPORTED: packed, and larger than `limit`. */
+tess_status zip_check(const zip *archive, const zip_entry *entry, size_t limit);
 
 /* ---- zip_write.c ---- */
 /* A file that is written from begin to end. */

@@ -201,26 +201,40 @@ static tess_status inflate_entry(const uint8_t *packed, const zip_entry *entry, 
     return TESS_OK;
 }
 
+static tess_status check_crc(const zip_entry *entry, const uint8_t *bytes)
+{
+    uint32_t crc = (uint32_t)crc32_z(0, bytes, entry->bytes);
+    TESS_CHECK(entry->crc == 0 || crc == entry->crc, TESS_E_FORMAT,
+               "'%s' is damaged: its CRC is %08x, the directory says %08x", entry->name, crc, entry->crc);
+    return TESS_OK;
+}
+
 tess_status zip_load(const zip *archive, const zip_entry *entry, size_t limit, const uint8_t **bytes, void **unpacked)
 {
+    tess_status status = TESS_OK;
     *bytes = archive->data + entry->offset;
     *unpacked = NULL;
     TESS_CHECK(entry->bytes <= limit && entry->bytes <= INT32_MAX && entry->stored <= INT32_MAX, TESS_E_UNSUPPORTED,
                "'%s' has %llu bytes: too many", entry->name, (unsigned long long)entry->bytes);
     if (entry->deflated) {
         TESS_TRY(tess_mem_alloc(archive->mem, TESS_POOL_MISC, entry->bytes, "unpacked zip entry", unpacked));
-        tess_status status = inflate_entry(*bytes, entry, *unpacked);
+        status = inflate_entry(*bytes, entry, *unpacked);
         *bytes = *unpacked;
-        if (status != TESS_OK) {
-            tess_mem_free(archive->mem, *unpacked);
-            return status;
-        }
     }
-    uint32_t crc = (uint32_t)crc32(0, *bytes, (uInt)entry->bytes);
-    if (entry->crc != 0 && crc != entry->crc) {
+    if (status == TESS_OK)
+        status = check_crc(entry, *bytes);
+    if (status != TESS_OK)
         tess_mem_free(archive->mem, *unpacked);
-        return TESS_FAIL(TESS_E_FORMAT, "'%s' is damaged: its CRC is %08x, the directory says %08x", entry->name, crc,
-                         entry->crc);
-    }
+    return status;
+}
+
+tess_status zip_check(const zip *archive, const zip_entry *entry, size_t limit)
+{
+    const uint8_t *bytes;
+    void *unpacked;
+    if (!entry->deflated)
+        return check_crc(entry, archive->data + entry->offset);
+    TESS_TRY(zip_load(archive, entry, limit, &bytes, &unpacked));
+    tess_mem_free(archive->mem, unpacked);
     return TESS_OK;
 }
