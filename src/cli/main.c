@@ -1,8 +1,10 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/core/options.h"
 #include "cli/cli.h"
@@ -34,11 +36,21 @@ static void print_help(FILE *out)
     fputs("\ntessera COMMAND --help says more.\n", out);
 }
 
+/* Fills standard descriptors that were closed, or the next file would get such a number and the lines that are printed
+ * there. Opened in the wrong direction they still fail. */
+static void fill_standard_files(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
     const char *names[COUNT(commands)];
     char hint[TESS_HINT_BYTES];
     tess_mem *mem;
+    fill_standard_files();
     prctl(PR_SET_NAME, program_invocation_short_name); /* ranks are started as /proc/self/exe */
     signal(SIGXFSZ, SIG_IGN);                          /* a file size limit is an error of write(2), like a full disk */
     if (argc < 2) {

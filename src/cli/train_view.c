@@ -7,6 +7,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
+#include "supervise/console.h"
 
 static const char *format_duration(double seconds, char *text, size_t size)
 {
@@ -29,6 +30,14 @@ static void draw_bar(const tess_step_report *r)
                     (long long)r->step, (long long)r->steps, r->loss,
                     tess_format_grouped(llrint(r->tps), tps, sizeof(tps)), 100 * r->mfu,
                     format_duration(r->eta_s, eta, sizeof(eta)));
+}
+
+/* Comes before each line that is printed. */
+static void prepare(const cli_train_view *view)
+{
+    tess_console_keep(stderr, view->folder);
+    tess_console_keep(stdout, view->folder);
+    cli_status_clear();
 }
 
 /* Adds a step to the curve; merges pairs of points when it is full. */
@@ -67,7 +76,7 @@ static void on_step(void *self, const tess_step_report *r)
     add_point(self, r);
     if (r->log_line) {
         char tps[32], zloss[24], zgrad[24];
-        cli_status_clear();
+        prepare(self);
         printf("step: %5lld  loss: %8.4f%s  grad_norm: %8.4f%s  ", (long long)r->step, r->loss,
                format_z(r->zloss, zloss, sizeof(zloss)), r->grad_norm, format_z(r->zgrad, zgrad, sizeof(zgrad)));
         if (r->words != NULL)
@@ -82,17 +91,15 @@ static void on_step(void *self, const tess_step_report *r)
 
 static void on_note(void *self, const char *text)
 {
-    (void)self;
-    cli_status_clear();
+    prepare(self);
     printf("%s\n", text);
     fflush(stdout);
 }
 
 static void on_validation(void *self, const tess_validation_report *r)
 {
-    (void)self;
     char tokens[32], all[32];
-    cli_status_clear();
+    prepare(self);
     printf("validation: step: %5lld  ", (long long)r->step);
     if (r->outcome == TESS_VALIDATION_MISSING) {
         printf("missing: %s\n", r->why);
@@ -111,6 +118,7 @@ static void begin(void *self, const tess_config *config)
     cli_train_view *view = self;
     *view = (cli_train_view){.per_point = 1,
                              .begin_s = tess_os_now_s(),
+                             .folder = config->job.dump_folder,
                              .saves = config->checkpoint.enable,
                              .resumes = config->checkpoint.resume};
     if (config->job.description[0] != '\0' && isatty(STDOUT_FILENO))
@@ -158,7 +166,7 @@ static void end(void *self, tess_status status, const tess_train_result *result)
 {
     const cli_train_view *view = self;
     char time[32];
-    cli_status_clear();
+    prepare(view);
     if (status != TESS_OK)
         return;
     draw_curve(view);

@@ -92,10 +92,13 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
     const char *folder = option_or_variable(NULL, "TESSERA_TRACE");
     TESS_GOTO(folder != NULL ? tess_runtime_keep_trace(rt, folder) : TESS_OK, world);
     if (rt->launched) {
-        /* A terminal sends ctrl-C to the whole process group. The launcher answers it: ranks see a request to stop. */
+        /* A terminal sends ctrl-C, and SIGHUP at its end, to the whole process group. The launcher answers them: ranks
+         * see a request to stop. */
+        static const int of_terminal[] = {SIGINT, SIGHUP};
         struct sigaction action;
-        if (sigaction(SIGINT, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
-            signal(SIGINT, SIG_IGN);
+        for (int i = 0; i < 2; i++)
+            if (sigaction(of_terminal[i], NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+                signal(of_terminal[i], SIG_IGN);
     }
     *out = rt;
     return TESS_OK;

@@ -5,17 +5,31 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+int tess_stop_signal_of(int signal)
+{
+    return signal == SIGINT || signal == SIGUSR2 ? SIGINT : SIGTERM;
+}
+
+bool tess_stop_ended(int code, int stop_signal)
+{
+    return stop_signal != 0 && (code == 128 + stop_signal || code == 128 + SIGHUP);
+}
+
 void tess_child_block_signals(tess_child_signals *signals)
 {
-    struct sigaction plain = {.sa_handler = SIG_DFL};
+    struct sigaction plain = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN}, hangup;
     sigemptyset(&plain.sa_mask);
+    sigemptyset(&ignored.sa_mask);
     sigemptyset(&signals->watched);
     sigaddset(&signals->watched, SIGCHLD);
     sigaddset(&signals->watched, SIGINT);
     sigaddset(&signals->watched, SIGTERM);
     sigaddset(&signals->watched, SIGUSR1);
     sigaddset(&signals->watched, SIGUSR2);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset(&signals->watched, SIGHUP);        /* an ignored signal that is blocked would still come */
     sigaction(SIGCHLD, &plain, &signals->old_child); /* if it were ignored there would be nothing to wait for */
+    sigaction(SIGPIPE, &ignored, &signals->old_pipe);
     pthread_sigmask(SIG_BLOCK, &signals->watched, &signals->old_mask);
 }
 
@@ -23,6 +37,7 @@ void tess_child_restore_signals(const tess_child_signals *signals)
 {
     pthread_sigmask(SIG_SETMASK, &signals->old_mask, NULL);
     sigaction(SIGCHLD, &signals->old_child, NULL);
+    sigaction(SIGPIPE, &signals->old_pipe, NULL);
 }
 
 void tess_child_begin(const tess_child_signals *signals, pid_t parent)

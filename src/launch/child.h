@@ -4,17 +4,27 @@
 #define TESS_LAUNCH_CHILD_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "tessera/status.h"
 
 /* The signal handling of this process before it became a parent. */
 typedef struct tess_child_signals {
-    sigset_t watched; /* SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2: blocked while it waits for them */
+    /* SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2 and, unless it is ignored (nohup), SIGHUP: blocked while the parent
+     * waits for them. */
+    sigset_t watched;
     sigset_t old_mask;
-    struct sigaction old_child;
+    struct sigaction old_child, old_pipe;
 } tess_child_signals;
 
+/* The signal that a request to stop by `signal` counts as: SIGINT for SIGINT and SIGUSR2, SIGTERM for all others. */
+int tess_stop_signal_of(int signal);
+/* True when a rank that ended with `code` did so at a request that counts as `stop_signal` (0: there was none). The end
+ * of a terminal sends SIGHUP to ranks, too; it kills those that have not joined yet. */
+bool tess_stop_ended(int code, int stop_signal);
+
+/* Also ignores SIGPIPE: a parent whose standard error is closed must still look after its ranks. */
 void tess_child_block_signals(tess_child_signals *signals);
 void tess_child_restore_signals(const tess_child_signals *signals);
 

@@ -52,7 +52,7 @@ void launch_note_end(launcher *l, int rank, int state)
     /* Ranks of Tessera exit with 130 whichever signal asked them to. A replacement that dies of the signal before it
      * can handle it is lost again: the others wait for it. */
     bool returns = l->recovery.unreported && atomic_load(&l->job.rows[rank].state) == JOB_RANK_ABSENT;
-    bool by_signal = l->stop_signal != 0 && code == 128 + l->stop_signal && !returns;
+    bool by_signal = tess_stop_ended(code, l->stop_signal) && !returns;
     bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
     if (stopped)
         l->stop_code = code;

@@ -32,14 +32,15 @@ static void report_stop(const launcher *l, const char *format, ...)
 static void ask_to_stop(launcher *l, int signal)
 {
     if (l->stop_signal != 0) {
-        launch_kill_all(l);
+        if (signal != SIGHUP) /* a closed terminal sends several, also after another request */
+            launch_kill_all(l);
         return;
     }
     /* Ranks that must still join to save persistent memory: a signal would end them before that. */
     bool will_join =
         l->recovery.unreported || l->options.stops_at_once || (l->options.persist != NULL && l->options.n_before > 0);
     /* Ranks of Tessera finish their step and leave; other programs get the signal itself. */
-    l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
+    l->stop_signal = tess_stop_signal_of(signal);
     l->stop_s = tess_os_now_s();
     atomic_store(&l->job.header->stop, JOB_STOP_NOW);
     if (!will_join)

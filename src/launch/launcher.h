@@ -63,10 +63,11 @@ typedef struct tess_launch_options {
     void *helpers;
 } tess_launch_options;
 
-/* Runs argv[0] with argv as n_ranks processes, which find the job through their environment. Signals SIGINT, SIGTERM
- * and SIGUSR1 sent to the launcher reach every rank, SIGUSR2 as SIGINT; a second signal ends them at once. Returns when
- * all have ended. After a rank was lost the others get options->grace_s to return TESS_E_PEER_LOST and exit, then
- * SIGTERM, then SIGKILL; or, when the decision is to recover, they wait for that. */
+/* Runs argv[0] with argv as n_ranks processes, which find the job through their environment. SIGINT and SIGTERM ask
+ * the ranks to stop, SIGUSR2 as SIGINT does, SIGHUP as SIGTERM does unless it is ignored. A second signal other than
+ * SIGHUP ends them at once. Returns when all have ended. After a rank was lost the others get options->grace_s to
+ * return TESS_E_PEER_LOST and exit, then SIGTERM, then SIGKILL; or, when the decision is to recover, they wait for
+ * that. */
 tess_status tess_launch(int n_ranks, char *const *argv, const tess_launch_options *options, tess_launch_result *result);
 
 /* The same with forked children that exit with the return value of fn(context) (tests). timeout_s 0: none. */

@@ -23,7 +23,7 @@ static const failure_row table[] = {
 static bool is_own_fault(int signal)
 {
     return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGILL || signal == SIGFPE ||
-           signal == SIGSYS || signal == SIGTRAP;
+           signal == SIGSYS || signal == SIGTRAP || signal == SIGPIPE || signal == SIGXFSZ;
 }
 
 /* Classifies a rank that ended by an error of its own. */

@@ -3,10 +3,10 @@
 #ifndef TESS_SUPERVISE_STOP_SIGNALS_H
 #define TESS_SUPERVISE_STOP_SIGNALS_H
 
-/* From here on SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 do not end this process. Programs that it starts have the default
- * again. */
+/* From here on SIGINT, SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP do not end this process. Programs that it starts have the
+ * default again. A SIGHUP that is ignored (nohup) stays ignored. */
 void tess_stop_signals_hear(void);
-/* Restores the default. */
+/* Restores the defaults. */
 void tess_stop_signals_forget(void);
 /* Sleeps until a signal is pending, which may have come before; returns its number, 0: none came in time. */
 int tess_stop_signals_pause(double seconds);

@@ -7,6 +7,7 @@
 
 #include "base/os/disk_files.h"
 #include "base/os/os.h"
+#include "supervise/console.h"
 #include "supervise/exit.h"
 #include "supervise/run_health.h"
 #include "supervise/persist_handover.h"
@@ -139,6 +140,7 @@ static void tick(void *self, const tess_job *job, const pid_t *pids)
     (void)pids;
     supervision *s = self;
     uint32_t no = JOB_STOP_NO;
+    tess_console_keep(stderr, s->config->job.dump_folder);
     tess_stop_signals_pass_on();
     if (has_room(s))
         s->growing = atomic_compare_exchange_strong(&job->header->stop, &no, JOB_STOP_AFTER_SAVE);

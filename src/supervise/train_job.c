@@ -1,5 +1,6 @@
 #include "supervise/train_job.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -116,6 +117,7 @@ int tess_train_job_run(const tess_train_job *job)
     static tess_config config, checked;
     tess_timers timers;
     bool is_rank = tess_launch_is_rank();
+    signal(SIGPIPE, SIG_IGN); /* a closed standard output is no reason to lose a run (console.h) */
     tess_status status = load(job, is_rank, &config);
     tess_launch_options options = {.program = "/proc/self/exe", /* also once its name is another version's */
                                    .grace_s = TESS_LAUNCH_GRACE_S,

@@ -13,13 +13,22 @@ static volatile sig_atomic_t is_replaceable, asked_meanwhile;
 /* Schedulers signal every process of a job. Once a rank is lost for good, nothing can be saved. */
 static void on_signal(int number)
 {
-    signal(number, SIG_DFL); /* a second one kills */
+    if (number != SIGHUP)        /* a closed terminal sends several */
+        signal(number, SIG_DFL); /* a second one kills */
     if (stoppable != NULL && !tess_launch_has_lost(stoppable))
         tess_runtime_request_stop(stoppable);
     else if (is_replaceable)
         asked_meanwhile = 1;
-    else
+    else {
+        signal(number, SIG_DFL);
         raise(number);
+    }
+}
+
+static void hear(int number)
+{
+    if (signal(number, on_signal) == SIG_IGN && number == SIGHUP)
+        signal(SIGHUP, SIG_IGN); /* nohup */
 }
 
 enum { ON_TIMEOUT_REPORT = 0 }; /* comm.on_timeout: ranks wait on, and the launcher reports it */
@@ -56,10 +65,12 @@ static int live(const tess_task_kind *kind, const tess_config *config, const tes
     is_replaceable = tess_launch_recovers(runtime);
     if (asked_meanwhile)
         tess_runtime_request_stop(runtime);
-    signal(SIGTERM, on_signal);
-    signal(SIGUSR1, on_signal);
-    if (!tess_launch_is_rank()) /* a terminal's ctrl-C is for the launcher */
-        signal(SIGINT, on_signal);
+    hear(SIGTERM);
+    hear(SIGUSR1);
+    if (!tess_launch_is_rank()) { /* a terminal's ctrl-C and its end are for the launcher */
+        hear(SIGINT);
+        hear(SIGHUP);
+    }
     status = tess_train(runtime, kind, config, &view->observer, &result);
     *lost = status == TESS_E_PEER_LOST;
     if (rank == 0)

@@ -51,6 +51,10 @@ kill -TERM "$launch"
 saves "SIGTERM to the launcher"
 
 start openmpi
+kill -HUP "$launch"
+saves "SIGHUP to the launcher"
+
+start openmpi
 kill -USR1 $(guards) "$mpirun" "$launch"
 saves "SIGUSR1 to every process"
 

@@ -22,6 +22,7 @@ _Noreturn static void become(char *const *argv)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL); /* a job ignores it */
     execvp(argv[0], argv);
     _exit(NO_SUCH_PROGRAM);
 }

@@ -61,7 +61,7 @@ static void kill_child(warden *g)
 static bool was_asked(const warden *g, int code)
 {
     bool stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != JOB_STOP_NO);
-    return stop && (g->killed || code == 128 + SIGINT || code == 128 + SIGTERM);
+    return stop && (g->killed || code == 128 + SIGINT || tess_stop_ended(code, SIGTERM));
 }
 
 /* Also passes a request to stop that came earlier on to a job that the rank has joined since. */

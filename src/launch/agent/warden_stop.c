@@ -16,9 +16,10 @@ warden_stop_kind warden_stop_take(warden_stop *stop, const struct signalfd_sigin
      * on: that is one request by two ways. */
     bool by_system = info->ssi_code > 0, by_mpi = (pid_t)info->ssi_pid == getppid();
     int way = (int)info->ssi_signo * 4 + by_system * 2 + by_mpi;
+    bool repeats = way == stop->way && info->ssi_signo != SIGHUP; /* a closed terminal sends several of those */
     if (stop->signal != 0)
-        return way == stop->way && now_s - stop->signal_s >= same_stop_s ? WARDEN_STOP_AGAIN : WARDEN_STOP_SAME;
-    stop->signal = info->ssi_signo == SIGTERM || info->ssi_signo == SIGUSR1 ? SIGTERM : SIGINT;
+        return repeats && now_s - stop->signal_s >= same_stop_s ? WARDEN_STOP_AGAIN : WARDEN_STOP_SAME;
+    stop->signal = tess_stop_signal_of((int)info->ssi_signo);
     stop->way = way;
     stop->signal_s = now_s;
     return WARDEN_STOP_FIRST;

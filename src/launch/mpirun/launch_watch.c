@@ -75,24 +75,24 @@ _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const t
 }
 
 /* ---- Requests to stop ---- */
-/* Signals within a second are one request, as in the wardens (agent/warden_stop.c). */
+/* Signals within a second are one request, as in the wardens (agent/warden_stop.c), and so are several SIGHUP. */
 static void ask_to_stop(launched *l, int signal)
 {
     /* This one makes mpirun ask all wardens to stop. Open MPI passes SIGUSR2 on and does nothing else; hydra passes
      * SIGINT on and waits. */
     int polite = l->watch->mpi == TESS_MPI_OPEN_MPI ? SIGUSR2 : SIGINT;
     double now_s = tess_os_now_s();
-    if (l->n_stops > 0 && now_s - l->stop_s < same_stop_s)
+    if (l->n_stops > 0 && (now_s - l->stop_s < same_stop_s || signal == SIGHUP))
         return;
     l->stop_s = now_s;
     if (l->n_stops++ == 0)
-        l->stop_signal = signal == SIGTERM || signal == SIGUSR1 ? SIGTERM : SIGINT;
+        l->stop_signal = tess_stop_signal_of(signal);
     kill(l->n_stops <= 2 ? l->mpirun : -l->mpirun, l->n_stops <= 2 ? polite : SIGKILL);
 }
 
 static void take_signal(launched *l, int signal)
 {
-    bool asks = signal == SIGINT || signal == SIGTERM || signal == SIGUSR2;
+    bool asks = signal == SIGINT || signal == SIGTERM || signal == SIGUSR2 || signal == SIGHUP;
     if (asks || (signal == SIGUSR1 && l->watch->usr1_stops))
         ask_to_stop(l, signal);
     else if (signal == SIGUSR1)
