@@ -159,6 +159,13 @@ static inline float rl_inv_temperature(const tess_config *c)
     return rl_has_pairs(c) ? 1 : (float)(1 / c->rollout.temperature);
 }
 
+/* Whether the weights that learn a rollout compute its log-probabilities again before its first step. A correction
+ * weighs each token by how far these are from the drawn ones. */
+static inline bool rl_scores_samples(const tess_config *c)
+{
+    return !rl_has_pairs(c) && (c->rl.correction != TESS_CORRECT_NONE || c->rl.on_mismatch == TESS_MISMATCH_CORRECT);
+}
+
 /* Optimizer steps of one rollout. */
 static inline int64_t rl_steps_per_rollout(const tess_config *c)
 {

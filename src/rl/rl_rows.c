@@ -127,7 +127,7 @@ static tess_status score_all(rl *r, bool of_reference, float *into)
 
 static tess_status ask_models(rl *r)
 {
-    if (r->config->rl.on_mismatch == TESS_MISMATCH_CORRECT)
+    if (rl_scores_samples(r->config))
         TESS_TRY_CTX(score_all(r, false, r->rows.old), "log-probabilities of samples");
     if (r->reference != NULL) /* of the temperature that the loss has */
         TESS_TRY_CTX(score_all(r, true, r->rows.reference), "log-probabilities of the reference");

@@ -10,7 +10,7 @@
 bool rl_scores_are_kept(const tess_config *c)
 {
     const bool follows = rl_wants_reference(c) && c->reference.update_interval > 0;
-    return rl_steps_per_rollout(c) > 1 && (rl_has_values(c) || follows || c->rl.on_mismatch == TESS_MISMATCH_CORRECT);
+    return rl_steps_per_rollout(c) > 1 && (rl_has_values(c) || follows || rl_scores_samples(c));
 }
 
 static rl_origin origin_of(const rl *r)

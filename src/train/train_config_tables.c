@@ -330,8 +330,8 @@ static const tess_option rl[] = {
         "optimizer steps that share one rollout, each on its part of the prompts"),
     INT("rl.epochs", rl.epochs, "1", 1, 65536, "times that each part is trained on"),
     CHOICE("rl.correction", rl.correction, "none", "none|tis|icepop|sequence_mask",
-           "of samples drawn by other weights: weigh each token by the clamped ratio; drop tokens whose ratio is "
-           "outside; drop sequences whose mean ratio is"),
+           "samples drawn by other weights: weigh each token by the clamped ratio; drop tokens whose ratio is outside; "
+           "drop sequences whose mean ratio is. Their log-probabilities are computed again before each rollout"),
     FLOAT("rl.correction_low", rl.correction_low, "0", 0, 1e6, "least ratio of the correction"),
     FLOAT("rl.correction_high", rl.correction_high, "2", 0, 1e6, "greatest ratio of the correction"),
     FLOAT("rl.opsm_delta", rl.opsm_delta, "0", 0, 1e6,
