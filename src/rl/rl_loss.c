@@ -153,14 +153,11 @@ static tess_status check_on_policy(const rl *r, const judgement *all, const tess
         (long long)(place - r->rows.begin[i] + 1), (long long)r->rows.samples[i]->number, (double)r->rows.drawn[place]);
 }
 
-tess_status rl_judge(void *self, tess_engine_report *report)
+static tess_status judge_samples(rl *r, tess_engine_report *report)
 {
-    rl *r = self;
     judgement all;
     tess_policy_sums sums;
     int64_t first_differs;
-    if (rl_has_pairs(r->config))
-        return judge_pairs(r, report);
     TESS_TRY(sum_up(r, &all, &sums, &first_differs));
     report->loss = tess_policy_loss(&r->policy, &sums, r->micro->divisor);
     if (rl_shares_trunk(r->config)) {
@@ -171,6 +168,26 @@ tess_status rl_judge(void *self, tess_engine_report *report)
     rl_report_step(r, &sums, r->micro->divisor, all.checked, all.differ);
     TESS_TRY(rl_report_drift(r));
     return check_on_policy(r, &all, &sums, first_differs);
+}
+
+/* The weight of the divergence that the steps after this one have: it follows how far the policy went in a rollout. */
+static double next_beta(rl *r)
+{
+    const tess_config *c = r->config;
+    tess_kl_controller controller = {r->training.kl_beta, c->rl.kl_target, c->rl.kl_horizon};
+    if ((r->engine->step + 1) % rl_steps_per_rollout(c) != 0)
+        return r->training.kl_beta;
+    if (c->rl.kl_target > 0 && r->reference != NULL && !rl_has_pairs(c))
+        tess_kl_controller_update(&controller, r->kl, r->rows.n_seqs);
+    return r->next.kl_beta = controller.beta;
+}
+
+tess_status rl_judge(void *self, tess_engine_report *report)
+{
+    rl *r = self;
+    TESS_TRY(rl_has_pairs(r->config) ? judge_pairs(r, report) : judge_samples(r, report));
+    report->carry = next_beta(r);
+    return TESS_OK;
 }
 
 tess_token_loss rl_loss_of(rl_micro_batch *b)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/core/rng.h"
-#include "rl/algo/rl_kl.h"
 #include "rl/rl_impl.h"
 #include "rl/rl_task.h"
 #include "train/model_folder.h"
@@ -80,12 +79,13 @@ static uint64_t identify(const rl *r)
 
 static tess_status next_step(void *self, tess_batch_source *source);
 static void place(const void *self, tess_task_place *at);
-static tess_status go_to(void *self, const tess_task_place *at);
+static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *newest);
 static tess_status describe(void *self, json_t *meta);
 static tess_status restore(void *self, const json_t *meta);
 static int n_tensors(const void *self);
 static tess_status tensors(void *self, tess_ckpt_tensor *tensors);
 static tess_status loaded(void *self, const json_t *meta);
+static tess_status settle(void *self);
 static tess_status after_step(void *self, bool last, tess_validation_report *report);
 static void report(void *self, tess_step_report *report);
 static tess_status finish(void *self, bool interrupted);
@@ -108,6 +108,7 @@ static tess_status open_task(tess_trainer *trainer, tess_task *task)
                         .go_to = go_to,
                         .describe = describe,
                         .restore = restore,
+                        .settle = settle,
                         .after_step = after_step,
                         .n_tensors = n_tensors,
                         .tensors = tensors,
@@ -298,11 +299,14 @@ static void set_state(rl *r, const rl_state *state)
     r->restored = true;
 }
 
-static tess_status go_to(void *self, const tess_task_place *at)
+/* What the newest step has made of the divergence's weight is in its report: the place was noted before. */
+static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *newest)
 {
     rl_state s = {
         .rollout = at->word[0], .cursor = at->word[1], .carried = at->word[2], .chain = (uint64_t)at->word[3]};
     memcpy(&s.kl_beta, &at->word[4], sizeof(s.kl_beta));
+    if (newest != NULL)
+        s.kl_beta = newest->carry;
     set_state(self, &s);
     return TESS_OK;
 }
@@ -374,27 +378,19 @@ static tess_status loaded(void *self, const json_t *meta)
 }
 
 /* ---- After a step ---- */
-/* The weight of the divergence follows how far the policy went in this rollout. */
-static void adapt_beta(rl *r)
+static tess_status settle(void *self)
 {
-    tess_kl_controller controller = {r->training.kl_beta, r->config->rl.kl_target, r->config->rl.kl_horizon};
-    if (r->config->rl.kl_target <= 0 || r->reference == NULL)
-        return;
-    tess_kl_controller_update(&controller, r->kl, r->rows.n_seqs);
-    r->next.kl_beta = controller.beta;
+    rl *r = self;
+    r->in_step = false;
+    return r->reference != NULL ? tess_reference_after_step(r->reference, r->engine->step) : TESS_OK;
 }
 
 static tess_status after_step(void *self, bool last, tess_validation_report *report)
 {
     rl *r = self;
     (void)report;
-    r->in_step = false;
-    if (r->engine->step % rl_steps_per_rollout(r->config) == 0)
-        adapt_beta(r);
     if (!rl_has_pairs(r->config))
         TESS_TRY(rl_advise(r));
-    if (r->reference != NULL)
-        TESS_TRY(tess_reference_after_step(r->reference, r->engine->step));
     const bool due = last || r->engine->step % r->config->validation.interval == 0;
     return r->held_out != NULL && due ? rl_evaluate(r) : TESS_OK;
 }

@@ -86,9 +86,9 @@ typedef struct tess_batch_source {
     double divisor;  /* of the sums of loss and gradient, above 0; 0: the step's target tokens */
     /* NULL, or: called after each run over the step's micro-batches, when loss, norm and tokens of the whole step are
      * known, and before anything is done with them; a second run of the same step (numbers/numbers.h) is judged anew.
-     * It may replace report->loss, which is a sum of -log p whatever the batches' losses are; an error ends the step
-     * without an update. The report need not be finite: the checks that follow find out why. Collective: called on all
-     * ranks, which give the same loss and status. */
+     * It may replace report->loss, which is a sum of -log p whatever the batches' losses are, and set report->carry;
+     * an error ends the step without an update. The report need not be finite: the checks that follow find out why.
+     * Collective: called on all ranks, which give the same loss, carry and status. */
     tess_status (*judge)(void *self, struct tess_engine_report *report);
 } tess_batch_source;
 
@@ -99,6 +99,7 @@ typedef struct tess_engine_report {
     double loss_scale;          /* of the step's gradients on their way; grad_norm is without it */
     int64_t n_micro, n_tokens;  /* micro-batches and target tokens of the step, over all ranks */
     double zloss, zgrad;        /* z-scores of loss and norm (numbers/numbers.h); NaN: not known yet */
+    double carry;               /* a number that the source's judge keeps for the steps that follow */
     bool skipped;               /* the weights did not change; lr is 0 */
     char note[896];             /* a warning about this step, "" */
     bool stop;                  /* some rank was asked to stop; the same on all ranks */

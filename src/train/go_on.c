@@ -146,7 +146,7 @@ tess_status tess_trainer_go_on(tess_trainer *t)
     tess_task_place place;
     tess_trainer_compare_kernels(t, tess_logbook_kernels(t->book));
     TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &place, &t->last_step), "go on with what was kept in memory");
-    TESS_TRY(t->task.go_to(t->task.self, &place));
+    TESS_TRY(t->task.go_to(t->task.self, &place, t->last_step.step >= 0 ? &t->last_step.report : NULL));
     tess_trainer_note(t, "going on from step %lld, kept in memory by %d rank%s%s", (long long)t->engine->step, t->world,
                       t->world == 1 ? "" : "s", t->not_taken);
     return TESS_OK;

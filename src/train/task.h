@@ -17,15 +17,19 @@ typedef struct tess_task {
     void *self;
     /* The micro-batches of the step that follows. All ranks get the same numbers. */
     tess_status (*next_step)(void *self, tess_batch_source *source);
-    /* Of this rank, between two of its micro-batches, and back to it. */
+    /* Writes where this rank is, between two of its micro-batches. go_to goes back there. `newest` is the report of the
+     * step that the place belongs to, whose carry is newer than the place; NULL: no process has recorded it. */
     void (*place)(const void *self, tess_task_place *place);
-    tess_status (*go_to)(void *self, const tess_task_place *place);
+    tess_status (*go_to)(void *self, const tess_task_place *place, const tess_engine_report *newest);
     /* Adds to a checkpoint's description what any number of ranks needs to go on after the newest step; restore goes on
      * from there. Collective. */
     tess_status (*describe)(void *self, json_t *meta);
     tess_status (*restore)(void *self, const json_t *meta);
-    /* Does what is due after a step; `last`: the run's last one. Sets *report if that was an evaluation, else leaves
-     * it. Collective. */
+    /* Takes what a step has changed into the task's own state; called after each step, also where the run stops there,
+     * and before its checkpoint. Collective. NULL: nothing. */
+    tess_status (*settle)(void *self);
+    /* Does what is due after a step at which the run does not stop; `last`: the run's last one. Sets *report if that
+     * was an evaluation, else leaves it. Collective. */
     tess_status (*after_step)(void *self, bool last, tess_validation_report *report);
     /* What a checkpoint holds of the task beside its description; NULL: nothing. n_tensors of them, which borrow the
      * task's memory: a load writes there, and loaded, which is collective, follows restore. */

@@ -78,9 +78,10 @@ static void place(const void *self, tess_task_place *at)
     memcpy(at->word + PLACE_CURSOR, &cursor, sizeof(cursor));
 }
 
-static tess_status go_to(void *self, const tess_task_place *at)
+static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *newest)
 {
     tess_trainer *t = self;
+    (void)newest;
     tess_data_cursor cursor;
     memcpy(&cursor, at->word + PLACE_CURSOR, sizeof(cursor));
     const tess_early_stop stop = tess_early_stop_unpack(at->word + PLACE_EARLY_STOP);

@@ -342,6 +342,8 @@ static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speed
     const tess_config *c = &t->config;
     int64_t step = t->engine->step;
     bool last = step == c->training.steps;
+    if (t->task.settle != NULL && so_far->validated < step)
+        TESS_TRY(t->task.settle(t->task.self));
     if (!t->stopping && so_far->validated < step)
         TESS_TRY(after_step(t, last, meter, result));
     tess_logbook_validated(t->book, step);

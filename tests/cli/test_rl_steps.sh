@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the steps of reinforcement learning compute: corrections act.
+# What the steps of reinforcement learning compute: corrections act, and weights that adapt are part of where a run is.
 source "$(dirname "$0")/support.sh"
 source "$project/tests/cli/rl.sh"
 
@@ -33,4 +33,37 @@ awk -v w="$(metric carried train/tis_abs)" 'BEGIN { n = split(w, x, " "); exit !
     pass "samples that go on in the next rollout are corrected" || fail "ratios $(metric carried train/tis_abs)"
 weights "killed between two steps on corrected samples" cut carried
 
+# ---- A rank is replaced at every point of a step ----
+adaptive="rl.kl_beta=0.05 rl.kl_target=0.01 rl.kl_horizon=20 rl.updates=2 training.loss_scale=0 rl.algorithm=ppo
+    critic.trunk=shared checkpoint.interval=3"
+# shellcheck disable=SC2086
+rl adaptive -n 2 $adaptive || fail "adaptive weights: $(tail -n 1 adaptive.out)"
+awk -v b="$(metric adaptive train/kl_beta)" 'BEGIN { split(b, x, " "); exit !(x[2] == x[1] && x[3] < x[2] && x[5] < x[4]) }' &&
+    pass "the weight of the divergence adapts" || fail "kl_beta: $(metric adaptive train/kl_beta)"
+# Step 2 ends a rollout, step 3 begins the next one; the evaluation after step 3 draws under the number of step 4.
+for at in "2 judging" "2 judged" "2 shard" "2 shard-done" "2 updated" "3 data" "3 rollout" "3 reward" "3 forward" \
+    "3 backward" "3 optimizer" "3 checkpoint" "4 rollout" "4 reward"; do
+    # shellcheck disable=SC2086
+    rl hot -n 2 $adaptive recovery.enable=true \
+        "fault.spec=rank=$((${at%% *} % 2)) step=${at%% *} point=phase:${at#* } kind=sigkill"
+    grep -q "replaced in " hot.out || fail "step $at: no rank was replaced"
+    weights "a rank killed in step $at is replaced" hot adaptive
+    [ "$(metric hot train/kl_beta | awk '{ print $NF }')" = "$(metric adaptive train/kl_beta | awk '{ print $NF }')" ] ||
+        fail "step $at: kl_beta $(metric hot train/kl_beta)"
+    rm -rf hot
+done
+
+# ---- A run that is asked to stop keeps what its last step has changed ----
+follows="rl.kl_beta=0.05 rl.kl_target=0.01 rl.kl_horizon=20 rl.updates=2 reference.update_interval=2 reference.ema=0.5"
+# shellcheck disable=SC2086
+rl followed -n 1 $follows || fail "a reference that follows: $(tail -n 1 followed.out)"
+# shellcheck disable=SC2086
+"$tessera" rl rl.yaml job.dump_folder=stopped -n 1 $follows checkpoint.interval=100 \
+    "fault.spec=rank=0 step=4 point=phase:rollout kind=sleep ms=1000" >stopped.out 2>&1 </dev/null &
+await $! has_text stopped.out '^step:     3' && kill -TERM $!
+wait $!
+expect "it stops after step 4" 0 "interrupted after step 4" cat stopped.out
+# shellcheck disable=SC2086
+rl stopped -n 1 $follows || fail "going on: $(tail -n 1 stopped.out)"
+weights "stopped after the last step on a rollout" stopped followed
 finish
