@@ -66,6 +66,21 @@ for text in 'driver:  supports CUDA 13.0' 'gpu 1:   Fake GPU B (0000:11:00.0), c
 done
 expect "info: cuBLAS by its path" 0 "/cublas/libcublasLt.so.13: products in bfloat16; TESSERA_CUBLAS=own" env LD_LIBRARY_PATH="$fake:$fake/cublas" TESSERA_CUBLAS= \
     "$tessera" info
+# Of a python3 in PATH, where no usual folder has the library.
+if "$tessera" info | grep -q '^nccl:.*/libnccl'; then
+    echo "SKIPPED: this machine has NCCL, so it is not looked for beside python3"
+else
+    for place in venv/lib/python3.11/site-packages system/lib/python3/dist-packages pyenv/versions/3.12.1/lib/python3.12/site-packages; do
+        mkdir -p "$place/nvidia/nccl/lib" "${place%%/*}/bin"
+        cp "$fake/nccl/libnccl.so.2" "$place/nvidia/nccl/lib/"
+        cp /bin/true "${place%%/*}/bin/python3"
+        expect "info: a library of a python3 in PATH, $place" 0 "$work/$place/nvidia/nccl/lib/libnccl.so.2: bytes between" \
+            env PATH="$work/${place%%/*}/bin:$PATH" "$tessera" info
+    done
+    mkdir links && ln -s "$work/venv/bin/python3" links/python3
+    expect "info: a library of a link to a python3" 0 "$work/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2: bytes" \
+        env PATH="$work/links:$PATH" "$tessera" info
+fi
 expect "info: cuBLAS is not wanted" 0 "TESSERA_CUBLAS is off: bfloat16 without tensor cores" "$tessera" info
 expect "info: NCCL by its path" 0 "/nccl/libnccl.so.2: bytes between the GPUs of several hosts" env LD_LIBRARY_PATH="$fake:$fake/nccl" "$tessera" info
 bad "a cuBLAS that is none" "expected off, own, or the path" TESSERA_CUBLAS=mine

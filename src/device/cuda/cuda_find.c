@@ -1,9 +1,11 @@
 #include "device/cuda/cuda_find.h"
 
 #include <glob.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A file's folder: below an environment's variable where one is named, else absolute; patterns of glob(3). */
 static const struct {
@@ -32,6 +34,37 @@ static bool find_in(const char *folder, const char *pattern, const char *file, c
     return any;
 }
 
+/* Where pip puts NVIDIA's libraries, from the folder of a python3: an environment's or a system's, and a folder of
+ * pyenv's shims. */
+static bool find_beside_python(const char *folder, const char *file, char path[PATH_MAX])
+{
+    static const char *const patterns[] = {"/../lib/python3*/site-packages/nvidia/*/lib",
+                                           "/../lib/python3*/dist-packages/nvidia/*/lib",
+                                           "/../versions/*/lib/python3*/site-packages/nvidia/*/lib"};
+    bool found = false;
+    for (size_t i = 0; !found && i < sizeof(patterns) / sizeof(patterns[0]); i++)
+        found = find_in(folder, patterns[i], file, path);
+    return found;
+}
+
+/* For each python3 in PATH: in its environment, else in the one that it is a link into. */
+static bool find_by_python(const char *file, char path[PATH_MAX])
+{
+    char python[PATH_MAX], target[PATH_MAX];
+    const char *at = getenv("PATH");
+    for (size_t n; at != NULL && *at != '\0'; at += n + (at[n] == ':')) {
+        n = strcspn(at, ":");
+        if (snprintf(python, sizeof(python), "%.*s/python3", (int)n, at) >= (int)sizeof(python) ||
+            access(python, X_OK) != 0)
+            continue;
+        bool resolves = realpath(python, target) != NULL;
+        if (find_beside_python(dirname(python), file, path) ||
+            (resolves && find_beside_python(dirname(target), file, path)))
+            return true;
+    }
+    return false;
+}
+
 static bool find_in_library_path(const char *file, char path[PATH_MAX])
 {
     char folder[PATH_MAX];
@@ -52,5 +85,5 @@ bool tess_cuda_find_library(const char *file, char path[PATH_MAX])
         const char *folder = folders[i].variable != NULL ? getenv(folders[i].variable) : "";
         found = folder != NULL && find_in(folder, folders[i].pattern, file, path);
     }
-    return found;
+    return found || find_by_python(file, path);
 }

@@ -5,7 +5,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* The path of the first file of that name (a pattern of glob(3)): in LD_LIBRARY_PATH, then in the usual folders. */
+/* Finds the first file of that name (a pattern of glob(3)): in LD_LIBRARY_PATH, then in the usual folders, then in the
+ * packages of each python3 in PATH, which is not run. */
 bool tess_cuda_find_library(const char *file, char path[PATH_MAX]);
 
 #endif

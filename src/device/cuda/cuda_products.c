@@ -5,7 +5,8 @@
  * of the GPU and the library's version, so every rank and every run has the same plans. No way splits k, and none needs
  * work space.
  *
- * A gradient of weights sums over tokens: its rows do not change in number, and the first proposal is the plan. */
+ * A gradient of weights sums over tokens: its rows do not change in number, and the plan is the first proposal that the
+ * library does not refuse. */
 #include "device/cuda/cuda_products.h"
 
 #include <inttypes.h>
@@ -27,6 +28,7 @@ typedef struct product_key {
 typedef struct product_choice {
     int member;
     bool is_timed;
+    double seconds; /* of one product by the member, 0: not timed */
 } product_choice;
 
 typedef struct product_plan {
@@ -34,6 +36,8 @@ typedef struct product_plan {
     product_key key;
     int n_members; /* 0: the plug-in's kernel computes */
     cublas_algorithm members[MEMBERS];
+    bool is_refused[MEMBERS]; /* the library has refused to compute a product by it */
+    bool has_computed;        /* results with the members' bits exist */
     product_choice many, few;
 } product_plan;
 
@@ -103,7 +107,14 @@ static tess_status make_call(const cuda_products *p, const tess_gemm *g, product
     return status;
 }
 
-/* *fits NULL: a way that does not fit is an error. */
+/* Whether an error says that the library does not compute this product this way. Any other is one of the GPU, the
+ * driver or memory, which may differ from rank to rank: no other bits may follow from it. */
+static bool is_refusal(int error)
+{
+    return error == CUBLAS_INVALID_VALUE || error == CUBLAS_ARCH_MISMATCH || error == CUBLAS_NOT_SUPPORTED;
+}
+
+/* *fits: false if the library refuses; C is as before then. */
 static tess_status multiply(cuda_products *p, tess_stream *s, const tess_gemm *g, const cublas_algorithm *way,
                             bool *fits)
 {
@@ -116,11 +127,8 @@ static tess_status multiply(cuda_products *p, tess_stream *s, const tess_gemm *g
     unmake_call(p, &call);
     p->device->newest = "cublasLtMatmul";
     tess_cuda_note(s, "cublasLtMatmul", 0);
-    if (fits != NULL) {
-        *fits = error != CUBLAS_NOT_SUPPORTED;
-        error = *fits ? error : CUBLAS_SUCCESS;
-    }
-    return check_lt(p, error, g);
+    *fits = error == CUBLAS_SUCCESS;
+    return check_lt(p, is_refusal(error) ? CUBLAS_SUCCESS : error, g);
 }
 
 /* Ways to compute a product of g's size, the best first, as the library estimates. */
@@ -151,7 +159,7 @@ static tess_status propose(cuda_products *p, const tess_gemm *g, cublas_algorith
     for (int i = 0; i < n_proposals && error == 0; i++)
         if (proposals[i].state == CUBLAS_SUCCESS && proposals[i].workspace_bytes == 0)
             ways[(*n)++] = proposals[i].algorithm;
-    return check_lt(p, error == CUBLAS_NOT_SUPPORTED ? CUBLAS_SUCCESS : error, g);
+    return check_lt(p, is_refusal(error) ? CUBLAS_SUCCESS : error, g);
 }
 
 /* ---- Proof that rows do not depend on their number ---- */
@@ -321,8 +329,8 @@ static tess_status make_plan(cuda_products *p, tess_stream *s, product_plan *pla
     }
     tess_gemm g = product_of(&plan->key, plan->key.m, plan->key.n);
     TESS_TRY(propose(p, &g, ways, &n));
-    plan->n_members = n > 0;
-    plan->members[0] = ways[0];
+    plan->n_members = n < MEMBERS ? n : MEMBERS;
+    memcpy(plan->members, ways, (size_t)plan->n_members * sizeof(ways[0]));
     return TESS_OK;
 }
 
@@ -382,9 +390,9 @@ static tess_status choose_by_time(cuda_products *p, tess_stream *s, const tess_g
         bool fits;
         double seconds;
         status = time_member(p, s, g, &plan->members[i], between, &fits, &seconds);
-        if (status == TESS_OK && fits && (!found || seconds < best_s)) {
+        if (status == TESS_OK && fits && (!found || seconds / 2 < best_s)) {
             choice->member = i;
-            best_s = seconds;
+            choice->seconds = best_s = seconds / 2;
             found = true;
         }
     }
@@ -409,31 +417,56 @@ static bool takes(const tess_gemm *g)
            is_aligned(g->c, g->ldc, g->c_dtype);
 }
 
+/* The member that the choice names, or else the first that is not refused; -1: there is none. */
+static int usable_member(const product_plan *plan, const product_choice *choice)
+{
+    if (plan->n_members > 0 && !plan->is_refused[choice->member])
+        return choice->member;
+    for (int i = 0; i < plan->n_members; i++)
+        if (!plan->is_refused[i])
+            return i;
+    return -1;
+}
+
+/* Computes by the library. *is_computed false: it refuses this product, and nothing has its bits yet. */
+static tess_status compute_by_plan(cuda_products *p, tess_stream *s, const tess_gemm *g, product_plan *plan,
+                                   bool *is_computed)
+{
+    product_choice *choice = g->m <= FEW_ROWS ? &plan->few : &plan->many;
+    const bool any_number = plan->key.m == 0; /* so the members have the same bits, and the clock may choose */
+    *is_computed = false;
+    if (any_number && p->times && !choice->is_timed && plan->n_members > 1 && !g->accumulate) {
+        TESS_TRY(choose_by_time(p, s, g, plan, choice));
+        *is_computed = choice->is_timed;
+    }
+    for (int i; !*is_computed && (i = usable_member(plan, choice)) >= 0; plan->is_refused[i] = !*is_computed)
+        TESS_TRY(multiply(p, s, g, &plan->members[i], is_computed));
+    TESS_CHECK(*is_computed || !plan->has_computed || !any_number, TESS_E_UNSUPPORTED,
+               "%s: cuBLAS (%s) has computed products of n %" PRId64 ", k %" PRId64 ", and refuses one of m %" PRId64
+               "; the plug-in's kernel would give other bits than before: start again with TESSERA_CUBLAS=own",
+               p->device->base.properties.name, p->lt->path, g->n, g->k, g->m);
+    plan->has_computed |= *is_computed;
+    return TESS_OK;
+}
+
 static tess_status gemm(tess_stream *s, const tess_gemm *g)
 {
     cuda_products *p = ((cuda_device *)s->device)->products;
-    product_plan *plan = NULL;
-    product_choice *choice = NULL;
     bool is_computed = false;
     TESS_TRY(tess_gemm_check(g));
     if (takes(g)) {
         const product_key key = {
             g->trans_a ? g->m : 0, g->n, g->k, g->trans_a, g->trans_b, g->accumulate, g->bias != NULL,
             g->c_dtype == TESS_F32};
+        product_plan *plan;
         pthread_mutex_lock(&p->lock);
         tess_status status = find_plan(p, s, &key, &plan);
-        if (status == TESS_OK && plan->n_members > 0)
-            choice = g->m <= FEW_ROWS ? &plan->few : &plan->many;
-        if (choice != NULL && p->times && !choice->is_timed && plan->n_members > 1 && !g->accumulate) {
-            status = choose_by_time(p, s, g, plan, choice);
-            is_computed = choice->is_timed;
-        }
+        if (status == TESS_OK)
+            status = compute_by_plan(p, s, g, plan, &is_computed);
         pthread_mutex_unlock(&p->lock);
         TESS_TRY(status);
     }
-    if (choice == NULL)
-        return ((cuda_stream *)s)->own.gemm(s, g);
-    return is_computed ? TESS_OK : multiply(p, s, g, &plan->members[choice->member], NULL);
+    return is_computed ? TESS_OK : ((cuda_stream *)s)->own.gemm(s, g);
 }
 
 /* Leaves are the plug-in's, as they are in the row above. */
@@ -477,6 +510,37 @@ tess_status tess_cuda_products_create(cuda_device *device, cuda_products **out)
     pthread_mutex_init(&p->lock, NULL);
     *out = p;
     return TESS_OK;
+}
+
+static void describe_choice(const product_plan *plan, const product_choice *choice, const char *rows, char *text,
+                            size_t bytes)
+{
+    const int member = usable_member(plan, choice);
+    if (member >= 0)
+        snprintf(text, bytes, "; %s rows: %d, algorithm %016" PRIx64 "%016" PRIx64 ", %.4f ms", rows, member,
+                 plan->members[member].data[0], plan->members[member].data[1], choice->seconds * 1e3);
+}
+
+int tess_cuda_products_log(const tess_device *device, FILE *to)
+{
+    cuda_products *p = ((const cuda_device *)device)->products;
+    int n_unproven = 0;
+    if (p == NULL)
+        return 0;
+    pthread_mutex_lock(&p->lock);
+    for (const product_plan *plan = p->plans; plan != NULL; plan = plan->next) {
+        char many[128] = "", few[128] = "";
+        const product_key *k = &plan->key;
+        describe_choice(plan, &plan->many, k->m == 0 ? "many" : "all", many, sizeof(many));
+        if (k->m == 0)
+            describe_choice(plan, &plan->few, "few", few, sizeof(few));
+        fprintf(to, "plan: m %" PRId64 ", n %" PRId64 ", k %" PRId64 "%s%s%s%s%s: %d members%s%s\n", k->m, k->n, k->k,
+                k->trans_a ? ", A^T" : "", k->trans_b ? ", B^T" : "", k->accumulate ? ", adds" : "",
+                k->bias ? ", bias" : "", k->c_is_float ? ", float32" : "", plan->n_members, many, few);
+        n_unproven += usable_member(plan, &plan->many) < 0;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return n_unproven;
 }
 
 void tess_cuda_products_destroy(cuda_products **handle)

@@ -1,10 +1,11 @@
 /* A libcublasLt.so for tests without a GPU: matrices are the host's memory. Of the ways that it proposes, one has rows
  * that depend on how many there are, one needs work space, and one has bits of its own: a program that takes the first
  * which is proposed gives itself away. fake_cublas_calls counts by way. CUBLAS_FAKE=none: it proposes nothing; variant:
- * only what is not to be taken. CUBLAS_FAKE_SLOW=WAY: that one takes 20 ms more for 20
- * or 65 rows, which no proof has. */
+ * only what is not to be taken; many: nothing for few rows. CUBLAS_FAKE_SLOW=WAY: that one takes 20 ms more for 20
+ * or 65 rows, which no proof has. CUBLAS_FAKE_REFUSE=WAY:ROWS:ERROR: that one gives the error for this many rows. */
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -132,7 +133,9 @@ int fake_propose(cublas_handle handle, cublas_desc desc, cublas_matrix a, cublas
     (void)handle, (void)desc, (void)a, (void)b, (void)c;
     if (preference->workspace != 0 || preference->reductions != 0 || preference->alignment[3] != 16)
         return INVALID;
-    if (wish != NULL)
+    if (wish != NULL && strcmp(wish, "many") == 0)
+        *n = ways == many ? 3 : 0;
+    else if (wish != NULL)
         *n = strcmp(wish, "none") == 0 ? 0 : 1;
     for (int i = 0; i < *n && i < most; i++)
         proposals[i] =
@@ -143,6 +146,16 @@ int fake_propose(cublas_handle handle, cublas_desc desc, cublas_matrix a, cublas
 static float at(const uint16_t *x, const struct cublas_matrix_desc *m, bool trans, int64_t i, int64_t j)
 {
     return tess_bf16_to_float(x[trans ? j + i * m->ld : i + j * m->ld]);
+}
+
+static int refusal(int way, int64_t rows)
+{
+    const char *text = getenv("CUBLAS_FAKE_REFUSE");
+    int refused, error;
+    long of_rows;
+    bool refuses =
+        text != NULL && sscanf(text, "%d:%ld:%d", &refused, &of_rows, &error) == 3 && way == refused && rows == of_rows;
+    return refuses ? error : 0;
 }
 
 int fake_multiply(cublas_handle handle, cublas_desc desc, const void *alpha, const void *a, cublas_matrix a_matrix,
@@ -158,6 +171,8 @@ int fake_multiply(cublas_handle handle, cublas_desc desc, const void *alpha, con
     if (*(const float *)alpha != 1 || c != d || c_matrix != d_matrix || queue == NULL || way == GREEDY ||
         a_matrix->type != CUBLAS_TYPE_BF16 || k != (desc->trans_b ? b_matrix->columns : b_matrix->rows))
         return INVALID;
+    if (refusal(way, n) != 0)
+        return refusal(way, n);
     fake_cublas_calls[way]++;
     const char *slow = getenv("CUBLAS_FAKE_SLOW");
     if (slow != NULL && atoi(slow) == way && (n == 20 || n == 65))

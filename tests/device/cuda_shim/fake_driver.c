@@ -3,7 +3,8 @@
  * the third call of that function gives error 2 ("hang": never returns). CUDA_FAKE_ONCE=FILE: in one process, which
  * makes that file. pageable=BYTES: copies of so many bytes or more from or to memory of the host are refused unless it
  * is registered. stuck=N: from the Nth write of a queue on nothing is done any more. ipc=1: other processes may open
- * its memory, which then has no room around it that finds strays. As the real one does, it wants a copy's memory
+ * its memory, which then has no room around it that finds strays. As the real one does, it tells no time of an event
+ * that the host has not seen pass, it wants a copy's memory
  * registered whole or not at all, honours CUDA_VISIBLE_DEVICES, wants a context in each thread, does not work in a
  * process that was forked after it had started, nor any more after an error of a kernel or of the hardware. */
 #include <fcntl.h>
@@ -26,6 +27,7 @@ enum {
     NO_DEVICE = 100,
     NOT_SUPPORTED = 801,
     INVALID_VALUE = 1,
+    NOT_READY = 600,
     NOT_INITIALIZED = 3,
     INVALID_CONTEXT = 201,
     ALREADY_REGISTERED = 712,
@@ -54,6 +56,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static block *blocks;
 static registration *registrations;
 static long n_copies;
+static long n_records, all_seen; /* events recorded; those that the host has seen pass by waiting for everything */
 
 static int starter; /* the process that initialised it */
 static int broken;  /* the error that ended all work */
@@ -62,10 +65,14 @@ static _Thread_local cuda_context current;
 static struct CUctx_st {
     bool retained;
 } contexts[16];
+struct CUstream_st {
+    long seen; /* the newest record that the host has seen pass */
+};
 struct CUevent_st {
     bool timed;
     cuda_queue queue; /* that it was recorded on, and how many copies there had been */
     long n_copies;
+    long number; /* of the record, among those of all queues; 0: none */
     struct timespec when;
 };
 
@@ -246,9 +253,30 @@ static void end_copies(cuda_queue q, long n)
     pthread_mutex_unlock(&lock);
 }
 
+/* The host has seen the queue's first `number` records pass; LONG_MAX: all. */
+static void see_pass(cuda_queue q, long number)
+{
+    pthread_mutex_lock(&lock);
+    number = number < n_records ? number : n_records;
+    if (q->seen < number)
+        q->seen = number;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool has_passed(cuda_ticket ticket)
+{
+    pthread_mutex_lock(&lock);
+    bool passed = ticket->number > 0 && (ticket->number <= all_seen || ticket->number <= ticket->queue->seen);
+    pthread_mutex_unlock(&lock);
+    return passed;
+}
+
 int fake_context_synchronize(void)
 {
     end_copies(NULL, LONG_MAX);
+    pthread_mutex_lock(&lock);
+    all_seen = n_records;
+    pthread_mutex_unlock(&lock);
     return works("cuCtxSynchronize");
 }
 
@@ -535,7 +563,7 @@ int fake_queue_create(cuda_queue *q, unsigned flags)
     ANSWER(works("cuStreamCreate"));
     if (flags != CUDA_QUEUE_NON_BLOCKING)
         return INVALID_VALUE;
-    *q = malloc(1);
+    *q = calloc(1, sizeof(**q));
     return *q != NULL ? 0 : CUDA_OUT_OF_MEMORY;
 }
 
@@ -549,8 +577,10 @@ int fake_queue_synchronize(cuda_queue q)
 {
     while (is_stuck)
         pause();
-    if (q != NULL)
+    if (q != NULL) {
         end_copies(q, LONG_MAX);
+        see_pass(q, LONG_MAX);
+    }
     return works("cuStreamSynchronize");
 }
 
@@ -585,6 +615,7 @@ int fake_ticket_record(cuda_ticket ticket, cuda_queue q)
     pthread_mutex_lock(&lock);
     ticket->queue = q;
     ticket->n_copies = n_copies;
+    ticket->number = ++n_records;
     pthread_mutex_unlock(&lock);
     return works("cuEventRecord");
 }
@@ -593,6 +624,8 @@ int fake_ticket_elapsed(float *ms, cuda_ticket from, cuda_ticket to)
 {
     if (!from->timed || !to->timed)
         return 400;
+    if (!has_passed(from) || !has_passed(to))
+        return NOT_READY;
     *ms = (float)((double)(to->when.tv_sec - from->when.tv_sec) * 1e3 +
                   (double)(to->when.tv_nsec - from->when.tv_nsec) * 1e-6);
     return works("cuEventElapsedTime");
@@ -600,14 +633,21 @@ int fake_ticket_elapsed(float *ms, cuda_ticket from, cuda_ticket to)
 
 int fake_ticket_query(cuda_ticket ticket)
 {
-    return ticket == NULL ? INVALID_VALUE : works("cuEventQuery");
+    if (ticket == NULL)
+        return INVALID_VALUE;
+    ANSWER(works("cuEventQuery"));
+    if (ticket->queue != NULL)
+        see_pass(ticket->queue, ticket->number);
+    return 0;
 }
 
 int fake_ticket_synchronize(cuda_ticket ticket)
 {
     while (is_stuck)
         pause();
-    if (ticket != NULL && ticket->queue != NULL)
+    if (ticket != NULL && ticket->queue != NULL) {
         end_copies(ticket->queue, ticket->n_copies);
+        see_pass(ticket->queue, ticket->number);
+    }
     return ticket == NULL ? INVALID_VALUE : works("cuEventSynchronize");
 }
