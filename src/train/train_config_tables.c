@@ -420,6 +420,10 @@ static const tess_option reward[] = {
     INT("reward.max_processes", reward.max_processes, "1024", 1, 1e6,
         "command: processes that a grader may have (not of root)"),
     CHOICE("reward.sandbox", reward.sandbox, "none", "none|bwrap", "command: bwrap: no network, no files but its own"),
+    LIST("reward.readable", reward.readable,
+         "bwrap: files and folders to show from /home, /root, /run, /tmp and /var/tmp, which are empty inside"),
+    LIST("reward.env", reward.env, "command: names of variables that it gets in addition to PATH, HOME and LANG"),
+    TEXT("reward.user", reward.user, "", "command: user that it runs as, by name or number; empty: ours; needs root"),
 };
 
 static const tess_option reference[] = {

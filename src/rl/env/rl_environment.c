@@ -145,6 +145,7 @@ tess_status tess_rl_environment_answer(tess_rl_environment *e, const tess_turn *
     int state;
     grader_worker_read_errors(&e->worker);
     grader_worker_tail(&e->worker, wrote, sizeof(wrote));
+    grader_command_redact(&e->command, wrote);
     if (e->worker.process.pid != 0)
         grader_worker_end(&e->worker, &state);
     return tess_fail_context(status, "environment '%s', sample %llu, turn %lld%s", e->command.program,

@@ -1,29 +1,20 @@
-/* What is run: the user's argv, or that in bubblewrap. */
+/* What is run, as whom, and with which variables. */
+#include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/redact.h"
 #include "base/os/os.h"
 #include "rl/reward/grader_process.h"
+#include "rl/reward/grader_sandbox.h"
 
-/* Nothing can be written but an empty /tmp; no network; processes, users and IPC are the sandbox's own; it ends with
- * us. In a user namespace of its own, a limit on processes counts the sandbox's alone: prlimit sets it inside. */
-static const char *const bwrap[] = {"/usr/bin/bwrap",
-                                    "--unshare-all",
-                                    "--die-with-parent",
-                                    "--ro-bind",
-                                    "/",
-                                    "/",
-                                    "--tmpfs",
-                                    "/tmp",
-                                    "--proc",
-                                    "/proc",
-                                    "--dev",
-                                    "/dev",
-                                    "--"};
-enum { N_BWRAP = sizeof(bwrap) / sizeof(bwrap[0]) };
-static const char prlimit_path[] = "/usr/bin/prlimit";
+/* The variables that every grader has. What else it needs is named by reward.env: a rank's environment holds keys. */
+static const char *const plain_variables[] = {"PATH",   "HOME",     "USER", "LOGNAME", "LANG",
+                                              "LC_ALL", "LC_CTYPE", "TZ",   "TMPDIR"};
+enum { N_PLAIN = sizeof(plain_variables) / sizeof(plain_variables[0]) };
 
 /* The file that execvp(3) would run. */
 static tess_status find_program(const char *name, char *path, size_t size)
@@ -45,21 +36,97 @@ static tess_status find_program(const char *name, char *path, size_t size)
     return TESS_FAIL(TESS_E_NOT_FOUND, "reward.command: there is no program '%s' in PATH", name);
 }
 
-static tess_status check_sandbox(const char *sandbox)
+/* ---- The user ---- */
+typedef struct grader_user {
+    char name[64], home[TESS_TEXT_SIZE];
+} grader_user;
+
+static tess_status find_user(const char *name, grader_command *command, grader_user *user)
 {
-    TESS_CHECK(strcmp(sandbox, "bwrap") == 0, TESS_E_UNSUPPORTED,
-               "reward.sandbox: '%s' is unknown: it is bwrap, or empty", sandbox);
-    TESS_CHECK(access(bwrap[0], X_OK) == 0, TESS_E_UNSUPPORTED,
-               "reward.sandbox: there is no %s: install the package bubblewrap", bwrap[0]);
-    TESS_CHECK(access(prlimit_path, X_OK) == 0, TESS_E_UNSUPPORTED,
-               "reward.sandbox: there is no %s: install the package util-linux", prlimit_path);
+    char *end;
+    const unsigned long id = strtoul(name, &end, 10);
+    const struct passwd *entry = *end == '\0' ? getpwuid((uid_t)id) : getpwnam(name);
+    TESS_CHECK(entry != NULL, TESS_E_NOT_FOUND, "reward.user: there is no user '%s'", name);
+    command->user = entry->pw_uid;
+    command->group = entry->pw_gid;
+    command->changes_user = entry->pw_uid != getuid();
+    TESS_CHECK(!command->changes_user || getuid() == 0, TESS_E_INVALID,
+               "reward.user: only root can start graders as the user '%s'; this job runs as %d", name, (int)getuid());
+    snprintf(user->name, sizeof(user->name), "%s", entry->pw_name);
+    snprintf(user->home, sizeof(user->home), "%s", entry->pw_dir);
     return TESS_OK;
 }
 
-static void add(grader_command *command, int *n, char **text, const char *word)
+/* ---- Variables ---- */
+static const char *value_of(const grader_command *command, const grader_user *user, const char *name)
 {
-    command->argv[(*n)++] = *text;
-    *text = stpcpy(*text, word) + 1;
+    const bool is_name = strcmp(name, "USER") == 0 || strcmp(name, "LOGNAME") == 0;
+    if (command->sandboxed && strcmp(name, "HOME") == 0)
+        return "/tmp"; /* the one folder that can be written */
+    if (command->sandboxed && strcmp(name, "TMPDIR") == 0)
+        return NULL;
+    if (command->changes_user && (is_name || strcmp(name, "HOME") == 0))
+        return is_name ? user->name : user->home;
+    return getenv(name);
+}
+
+static tess_status check_names(const tess_text_list *names)
+{
+    for (int i = 0; names != NULL && i < names->n; i++) {
+        TESS_CHECK(strchr(names->item[i], '=') == NULL, TESS_E_INVALID,
+                   "reward.env: it has names of variables, not their values");
+        TESS_CHECK(getenv(names->item[i]) != NULL, TESS_E_INVALID,
+                   "reward.env: the variable %s is not set where this rank was started", names->item[i]);
+    }
+    return TESS_OK;
+}
+
+static tess_status make_environment(grader_command *command, const tess_text_list *named, const grader_user *user)
+{
+    const int n_named = named != NULL ? named->n : 0;
+    const char *names[N_PLAIN + TESS_LIST_SIZE], *values[N_PLAIN + TESS_LIST_SIZE];
+    size_t size = (N_PLAIN + (size_t)n_named + 2) * sizeof(char *);
+    for (int i = 0; i < N_PLAIN + n_named; i++) {
+        names[i] = i < N_PLAIN ? plain_variables[i] : named->item[i - N_PLAIN];
+        values[i] = i < N_PLAIN ? value_of(command, user, names[i]) : getenv(names[i]);
+        size += values[i] != NULL ? strlen(names[i]) + strlen(values[i]) + 2 : 0;
+    }
+    TESS_TRY(
+        tess_mem_alloc(command->mem, TESS_POOL_MISC, size, "a grader's environment", (void **)&command->environment));
+    char *text = (char *)(command->environment + N_PLAIN + n_named + 2);
+    for (int i = 0; i < N_PLAIN + n_named; i++) {
+        if (values[i] == NULL)
+            continue;
+        command->n_plain += i < N_PLAIN;
+        command->environment[command->n_variables++] = text;
+        text += sprintf(text, "%s=%s", names[i], values[i]) + 1;
+    }
+    return TESS_OK;
+}
+
+void grader_command_redact(const grader_command *command, char *text)
+{
+    for (int i = command->n_plain; i < command->n_variables; i++)
+        tess_redact(text, strchr(command->environment[i], '=') + 1);
+}
+
+/* ---- The whole ---- */
+static tess_status make_words(grader_command *command, const tess_text_list *argv, const tess_reward_options *o)
+{
+    enum { MOST_WORDS = 4 * TESS_LIST_SIZE + 3 * TESS_LIST_SIZE + 64, TEXT_BYTES = MOST_WORDS * TESS_TEXT_SIZE };
+    TESS_TRY(tess_mem_alloc(command->mem, TESS_POOL_MISC, MOST_WORDS * sizeof(char *) + TEXT_BYTES,
+                            "a grader's command", (void **)&command->argv));
+    char *text = (char *)(command->argv + MOST_WORDS);
+    grader_words words = {.word = command->argv, .most = MOST_WORDS, .text = text, .end = text + TEXT_BYTES};
+    if (command->sandboxed) {
+        TESS_TRY(grader_sandbox_add(&words, o, command->program, argv));
+        TESS_TRY(grader_words_add(&words, command->program));
+        snprintf(command->program, sizeof(command->program), "%s", words.word[0]);
+    }
+    for (int i = command->sandboxed ? 1 : 0; i < argv->n; i++)
+        TESS_TRY(grader_words_add(&words, argv->item[i]));
+    words.word[words.n] = NULL;
+    return TESS_OK;
 }
 
 tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, const tess_reward_options *o,
@@ -69,31 +136,21 @@ tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, con
                                   .file_bytes = (uint64_t)o->max_file_bytes,
                                   .cpu_s = (uint64_t)o->max_cpu_s,
                                   .processes = (uint64_t)o->max_processes};
-    *command = (grader_command){.mem = mem, .limits = limits, .sandboxed = o->sandbox[0] != '\0'};
+    grader_user user = {.name = ""};
+    *command = (grader_command){.mem = mem, .limits = limits, .user = getuid(), .sandboxed = o->sandbox[0] != '\0'};
     TESS_TRY(find_program(argv->item[0], command->program, sizeof(command->program)));
+    if (o->user[0] != '\0')
+        TESS_TRY(find_user(o->user, command, &user));
     if (command->sandboxed)
-        TESS_TRY(check_sandbox(o->sandbox));
-    enum { MOST_WORDS = TESS_LIST_SIZE + N_BWRAP + 3 };
-    TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, MOST_WORDS * (sizeof(char *) + TESS_TEXT_SIZE), "a grader's command",
-                            (void **)&command->argv));
-    char *text = (char *)(command->argv + MOST_WORDS), limit[48];
-    int n = 0;
-    for (int i = 0; command->sandboxed && i < N_BWRAP; i++)
-        add(command, &n, &text, bwrap[i]);
-    if (command->sandboxed) {
-        snprintf(limit, sizeof(limit), "--nproc=%llu", (unsigned long long)limits.processes);
-        add(command, &n, &text, prlimit_path);
-        add(command, &n, &text, limit);
-        add(command, &n, &text, command->program);
-        snprintf(command->program, sizeof(command->program), "%s", bwrap[0]);
-    }
-    for (int i = command->sandboxed ? 1 : 0; i < argv->n; i++)
-        add(command, &n, &text, argv->item[i]);
-    return TESS_OK;
+        TESS_TRY(grader_sandbox_check(o->sandbox, command->user));
+    TESS_TRY(check_names(o->env));
+    TESS_TRY(make_environment(command, o->env, &user));
+    return make_words(command, argv, o);
 }
 
 void grader_command_free(grader_command *command)
 {
     tess_mem_free(command->mem, command->argv);
-    command->argv = NULL;
+    tess_mem_free(command->mem, command->environment);
+    command->argv = command->environment = NULL;
 }

@@ -116,6 +116,14 @@ static const char *describe(int state, char *text, size_t size)
     return text;
 }
 
+/* Its last words, for messages, without what it must not tell. */
+static const char *last_words(const pool_run *run, const grader_worker *worker, char *text, size_t size)
+{
+    grader_worker_tail(worker, text, size);
+    grader_command_redact(&run->pool->command, text);
+    return text;
+}
+
 /* Ends a process that has broken the rules, as the newest error message says, with `guilty` among sent[] (-1: not known
  * which). The others go back to the queue. */
 static tess_status end_worker(pool_run *run, grader_worker *worker, tess_status cause, int guilty)
@@ -135,7 +143,7 @@ static tess_status end_worker(pool_run *run, grader_worker *worker, tess_status 
         tess_error_clear();
         return TESS_OK;
     }
-    TESS_FAIL(cause, "%s%s", message, grader_worker_tail(worker, tail, sizeof(tail)));
+    TESS_FAIL(cause, "%s%s", message, last_words(run, worker, tail, sizeof(tail)));
     return fail_item(run, sent[guilty].item, cause);
 }
 
@@ -157,7 +165,7 @@ static tess_status worker_ended(pool_run *run, grader_worker *worker)
     }
     snprintf(message, sizeof(message), "it ended (%s) %s%s", describe(state, how, sizeof(how)),
              had_answered ? "instead of answering" : "before its first answer",
-             grader_worker_tail(worker, tail, sizeof(tail)));
+             last_words(run, worker, tail, sizeof(tail)));
     TESS_FAIL(TESS_E_IO, "%s", message);
     return fail_item(run, sent[0].item, TESS_E_IO);
 }

@@ -10,12 +10,15 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/os/machine.h"
 #include "base/os/os.h"
+#include "rl/reward/grader_filter.h"
+#include "rl/reward/grader_sandbox.h"
 
 static const char mark_name[] = "TESSERA_GRADER";
 enum { END_S = 5 }; /* for the killed to be gone: more only where one is stuck in the kernel */
@@ -38,6 +41,7 @@ typedef struct start {
     const grader_command *command;
     char **environment;
     int in, out, err, failed; /* its ends; `failed` gets errno */
+    int filter;               /* of system calls; -1: none */
     uint64_t processes;       /* of the user, at most */
     pid_t parent;
 } start;
@@ -72,10 +76,27 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+_Noreturn static void give_up(const start *s)
+{
+    int failed = errno;
+    ssize_t written = write(s->failed, &failed, sizeof(failed));
+    _exit(written > 0 ? 127 : 126);
+}
+
+/* By system calls: libc's functions take locks. */
+static bool become_user(const grader_command *command)
+{
+    return syscall(SYS_setgroups, 1, &command->group) == 0 &&
+           syscall(SYS_setresgid, command->group, command->group, command->group) == 0 &&
+           syscall(SYS_setresuid, command->user, command->user, command->user) == 0;
+}
+
 _Noreturn static void become(const start *s)
 {
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (s->command->changes_user && !become_user(s->command))
+        give_up(s);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user clears it */
     if (getppid() != s->parent)
         _exit(126);
     if (!s->command->sandboxed)
@@ -85,53 +106,47 @@ _Noreturn static void become(const start *s)
     dup2(s->out, STDOUT_FILENO);
     dup2(s->err, STDERR_FILENO);
     close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC); /* ranks inherit their job's memory: no grader does */
+    if (s->filter >= 0)
+        dup2(s->filter, GRADER_FILTER_FD);
     set_limits(s);
     execve(s->command->program, s->command->argv, s->environment);
-    int failed = errno;
-    ssize_t written = write(s->failed, &failed, sizeof(failed));
-    _exit(written > 0 ? 127 : 126);
+    give_up(s);
 }
 
-/* Descriptors above the standard ones, so that no dup2 to one of those hits another; all closed on exec. */
+/* Moves a descriptor above those that the grader gets, so that no dup2 to one of them hits another. */
+static void move_up(int *fd)
+{
+    if (*fd <= GRADER_FILTER_FD) {
+        const int low = *fd;
+        *fd = fcntl(low, F_DUPFD_CLOEXEC, GRADER_FILTER_FD + 1);
+        close(low);
+    }
+}
+
 static bool make_pipe(int ends[2])
 {
     if (pipe2(ends, O_CLOEXEC) != 0)
         return false;
-    for (int i = 0; i < 2; i++) {
-        int fd = ends[i];
-        if (fd <= STDERR_FILENO) {
-            ends[i] = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-            close(fd);
-        }
-    }
+    move_up(&ends[0]);
+    move_up(&ends[1]);
     return true;
 }
 
+typedef struct task_count {
+    uid_t user;
+    uint64_t n;
+} task_count;
+
 static void count_tasks(void *context, pid_t pid)
 {
-    uint64_t *n = context;
+    task_count *count = context;
     char path[64], text[4096];
     snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
     if (tess_os_read_text(path, text, sizeof(text)) <= 0)
         return;
     const char *user = strstr(text, "\nUid:"), *threads = strstr(text, "\nThreads:");
-    if (user != NULL && threads != NULL && strtoul(user + 5, NULL, 10) == getuid())
-        *n += strtoul(threads + 9, NULL, 10);
-}
-
-/* Our environment and the mark, a block of `mem`. */
-static tess_status add_mark(tess_mem *mem, char *mark, char ***environment)
-{
-    size_t n = 0, kept = 0;
-    while (environ[n] != NULL)
-        n++;
-    TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, n + 2, sizeof(char *), "a grader's environment",
-                                  (void **)environment));
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], mark, sizeof(mark_name)) != 0) /* up to "=": of graders below graders */
-            (*environment)[kept++] = environ[i];
-    (*environment)[kept] = mark;
-    return TESS_OK;
+    if (user != NULL && threads != NULL && strtoul(user + 5, NULL, 10) == count->user)
+        count->n += strtoul(threads + 9, NULL, 10);
 }
 
 static void make_mark(char mark[GRADER_MARK])
@@ -174,30 +189,40 @@ static tess_status fork_into(grader_process *process, const start *s, int pipes[
     return tess_os_error("run", s->command->program);
 }
 
+static tess_status prepare(const grader_command *command, start *s, int pipes[4][2])
+{
+    for (int i = 0; i < 4; i++)
+        if (!make_pipe(pipes[i]))
+            return tess_os_error("make a pipe for", command->program);
+    s->in = pipes[0][0];
+    s->out = pipes[1][1];
+    s->err = pipes[2][1];
+    s->failed = pipes[3][1];
+    if (command->sandboxed) {
+        TESS_TRY(grader_filter_open(&s->filter));
+        move_up(&s->filter);
+        return TESS_OK;
+    }
+    task_count running = {.user = command->user};
+    for_each_process(count_tasks, &running); /* the limit is on all that a user runs */
+    s->processes += running.n;
+    return TESS_OK;
+}
+
 tess_status grader_process_start(const grader_command *command, grader_process *process)
 {
     int pipes[4][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}}; /* in, out, err, errno */
     *process = (grader_process){.in = -1, .out = -1, .err = -1};
     make_mark(process->mark);
-    char **environment = NULL;
-    TESS_TRY(add_mark(command->mem, process->mark, &environment));
-    tess_status status = TESS_OK;
-    for (int i = 0; i < 4 && status == TESS_OK; i++)
-        if (!make_pipe(pipes[i]))
-            status = tess_os_error("make a pipe for", command->program);
-    if (status == TESS_OK) {
-        start s = {.command = command,
-                   .environment = environment,
-                   .in = pipes[0][0],
-                   .out = pipes[1][1],
-                   .err = pipes[2][1],
-                   .failed = pipes[3][1],
-                   .parent = getpid(),
-                   .processes = command->limits.processes};
-        if (!command->sandboxed) /* the limit is on all that a user runs */
-            for_each_process(count_tasks, &s.processes);
+    command->environment[command->n_variables] = process->mark;
+    start s = {.command = command,
+               .environment = command->environment,
+               .filter = -1,
+               .parent = getpid(),
+               .processes = command->limits.processes};
+    tess_status status = prepare(command, &s, pipes);
+    if (status == TESS_OK)
         status = fork_into(process, &s, pipes);
-    }
     if (status == TESS_OK) {
         int *const ours[] = {&pipes[0][1], &pipes[1][0], &pipes[2][0]};
         int *const theirs[] = {&process->in, &process->out, &process->err};
@@ -207,8 +232,9 @@ tess_status grader_process_start(const grader_command *command, grader_process *
             *ours[i] = -1;
         }
     }
+    command->environment[command->n_variables] = NULL;
+    tess_os_close(&s.filter);
     close_pipes(pipes, 4);
-    tess_mem_free(command->mem, environment);
     return status;
 }
 

@@ -22,8 +22,12 @@ typedef struct grader_command {
     tess_mem *mem;
     char program[TESS_TEXT_SIZE]; /* path */
     char **argv;                  /* with its texts, one block of `mem` */
+    char **environment;           /* likewise; room for one more variable and NULL */
+    int n_variables, n_plain;     /* n_plain: the first ones, which hold no secrets */
     grader_limits limits;
-    bool sandboxed;
+    bool sandboxed, changes_user;
+    uid_t user; /* that it runs as */
+    gid_t group;
 } grader_command;
 
 typedef struct grader_process {
@@ -32,11 +36,14 @@ typedef struct grader_process {
     char mark[GRADER_MARK];
 } grader_process;
 
-/* Limits and sandbox are those of `options`, which are complete. TESS_E_NOT_FOUND: argv's program; TESS_E_UNSUPPORTED:
- * no bwrap, another sandbox. */
+/* Limits, user, variables and sandbox are those of `options`, which are complete. TESS_E_NOT_FOUND: argv's program, the
+ * user, or a path of reward.readable. TESS_E_UNSUPPORTED: no bwrap, another sandbox. TESS_E_INVALID: a variable is not
+ * set, the user cannot be taken, or root would run in the sandbox. */
 tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, const tess_reward_options *options,
                                   grader_command *command);
 void grader_command_free(grader_command *command);
+/* Removes the values of the variables of reward.env from a text that the grader has written. */
+void grader_command_redact(const grader_command *command, char *text);
 
 /* TESS_E_IO: the system gives no process, or the program cannot be run. */
 tess_status grader_process_start(const grader_command *command, grader_process *process);

@@ -28,25 +28,29 @@ enum { TESS_REWARD_PARTS = 8, TESS_REWARD_WHY = 160 };
  *   command    what a process of `command` says
  *   http       what `url` says */
 typedef struct tess_reward_options {
-    const char *kind;              /* one word, or several with weights: "number:1.0,format:0.1" */
-    const char *regex, *format;    /* PCRE2 */
-    bool number_fallback;          /* number: without "####" the response's last number is taken */
-    int64_t max_tokens;            /* length, overlong: of a response */
-    int64_t overlong_tokens;       /* overlong: the last ones, that cost */
-    double max_failures;           /* share of a call's items that may fail before the call does; 0: none */
-    int64_t workers;               /* processes of `command`, requests of `url` at a time; 0: 1 */
-    int64_t in_flight;             /* items that a process is given before it answers; 0: 1 */
-    double timeout_s;              /* for one answer, however it arrives; 0: 30 */
-    double start_s;                /* on top of that for a process's first answer; 0: 30 */
-    const tess_text_list *command; /* argv; no shell is involved */
-    const char *url;               /* http:// or https:// */
-    int64_t retries;               /* of a request that failed, with growing pauses; -1: none, 0: 3 */
-    const char *sandbox;           /* of `command`: NULL or "" none, "bwrap" */
-    int64_t max_answer_bytes;      /* 0: 64 KiB */
-    int64_t max_memory_bytes;      /* address space of each process of a grader; 0: 8 GiB */
-    int64_t max_file_bytes;        /* that it may write; 0: 256 MiB */
-    int64_t max_cpu_s;             /* of each process over its whole life; 0: no limit */
-    int64_t max_processes;         /* that a grader may have; 0: 1024. Not held to by root */
+    const char *kind;               /* one word, or several with weights: "number:1.0,format:0.1" */
+    const char *regex, *format;     /* PCRE2 */
+    bool number_fallback;           /* number: without "####" the response's last number is taken */
+    int64_t max_tokens;             /* length, overlong: of a response */
+    int64_t overlong_tokens;        /* overlong: the last ones, that cost */
+    double max_failures;            /* share of a call's items that may fail before the call does; 0: none */
+    int64_t workers;                /* processes of `command`, requests of `url` at a time; 0: 1 */
+    int64_t in_flight;              /* items that a process is given before it answers; 0: 1 */
+    double timeout_s;               /* for one answer, however it arrives; 0: 30 */
+    double start_s;                 /* on top of that for a process's first answer; 0: 30 */
+    const tess_text_list *command;  /* argv; no shell is involved */
+    const char *url;                /* http:// or https:// */
+    int64_t retries;                /* of a request that failed, with growing pauses; -1: none, 0: 3 */
+    const char *sandbox;            /* of `command`: NULL or "" none, "bwrap" */
+    const tess_text_list *readable; /* files and folders that the sandbox shows although it hides the folder around
+                                       them; NULL: none */
+    const tess_text_list *env; /* names of variables that processes of `command` get; NULL: only PATH and the like */
+    const char *user;          /* that processes of `command` run as, by name or number; NULL or "": ours */
+    int64_t max_answer_bytes;  /* 0: 64 KiB */
+    int64_t max_memory_bytes;  /* address space of each process of a grader; 0: 8 GiB */
+    int64_t max_file_bytes;    /* that it may write; 0: 256 MiB */
+    int64_t max_cpu_s;         /* of each process over its whole life; 0: no limit */
+    int64_t max_processes;     /* that a grader may have; 0: 1024. Not held to by root */
 } tess_reward_options;
 
 /* Fills in what is 0 or NULL. TESS_E_INVALID names what is out of range. */

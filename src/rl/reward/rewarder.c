@@ -183,6 +183,7 @@ tess_status tess_reward_options_complete(tess_reward_options *o)
     o->timeout_s = o->timeout_s > 0 ? o->timeout_s : 30;
     o->start_s = o->start_s > 0 ? o->start_s : 30;
     o->sandbox = o->sandbox != NULL ? o->sandbox : "";
+    o->user = o->user != NULL ? o->user : "";
     return TESS_OK;
 }
 
