@@ -6,6 +6,7 @@
 
 #include "base/os/os.h"
 #include "base/text/text.h"
+#include "ckpt/store/read.h"
 #include "ckpt/store/store.h"
 #include "supervise/exit.h"
 #include "supervise/run_memory.h"
@@ -46,17 +47,39 @@ static bool fits(const tess_persist_heir *heir, const saved_state *k)
     return k->n_ranks == heir->n_ranks && memcmp(&k->layout, &layout, sizeof(layout)) == 0;
 }
 
-static bool is_newer_than_disk(const tess_config *config, const saved_state *k)
+/* Whether a checkpoint of the run has the step or a newer one, and every byte as it was saved. */
+static tess_status read_back(tess_mem *mem, const tess_config *config, int64_t step)
 {
     char folder[TESS_CKPT_PATH];
-    int64_t saved = 0;
-    if (!config->checkpoint.resume || config->checkpoint.load_step >= 0)
+    int64_t saved;
+    tess_catalog *catalog;
+    TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder));
+    TESS_TRY(tess_ckpt_latest(folder, NULL, &saved));
+    TESS_CHECK(saved >= step, TESS_E_NOT_FOUND, "%s: the newest checkpoint is of step %lld", folder, (long long)saved);
+    TESS_TRY(tess_ckpt_open_step(mem, folder, saved, &catalog));
+    tess_status status = tess_catalog_verify(catalog, NULL);
+    tess_catalog_destroy(&catalog);
+    return status;
+}
+
+/* Whether the launch wants the newest step, and only memory has it. */
+static bool is_only_here(tess_mem *mem, const tess_config *config, const saved_state *k)
+{
+    if (k->step < 0 || !config->checkpoint.resume || config->checkpoint.load_step >= 0)
         return false;
-    if (tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder) != TESS_OK ||
-        tess_ckpt_latest(folder, NULL, &saved) != TESS_OK)
-        saved = 0;
+    bool saved = read_back(mem, config, k->step) == TESS_OK;
     tess_error_clear();
-    return k->step > saved;
+    return !saved;
+}
+
+tess_status tess_persist_read_back(const tess_config *config, const tess_persist_set *set)
+{
+    saved_state k;
+    read_state(set->mem, set->fds[0], config, &k);
+    if (k.step > 0)
+        TESS_TRY_CTX(read_back(set->mem, config, k.step), "step %lld is kept in memory, and no checkpoint has it",
+                     (long long)k.step);
+    return TESS_OK;
 }
 
 /* "-n 4 training.local_batch_size=2": turns the heir's command into that of the former ranks. */
@@ -102,7 +125,7 @@ static tess_status run_former_ranks(const tess_persist_heir *heir, const saved_s
     return tess_launch(k->n_ranks, words.word, &options, result);
 }
 
-/* Returns the exit code of the ranks that save; TESS_EXIT_OK: saved. */
+/* Returns the exit code of the ranks that save; TESS_EXIT_OK: saved, and read back. */
 static int save(const tess_persist_heir *heir, const saved_state *k, const tess_persist_set *set)
 {
     char difference[TESS_LAYOUT_KEYS * TESS_RUN_LAYOUT_OVERRIDE];
@@ -116,24 +139,30 @@ static int save(const tess_persist_heir *heir, const saved_state *k, const tess_
     if (result.stop_signal != 0)
         raise(result.stop_signal); /* pending: ends the next launch */
     int code = tess_ranks_report_end(&(tess_ranks){.n = k->n_ranks}, &result);
-    return code == TESS_EXIT_INTERRUPTED && result.left ? TESS_EXIT_OK : code;
+    if (code != TESS_EXIT_OK && !(code == TESS_EXIT_INTERRUPTED && result.left))
+        return code;
+    status = tess_persist_read_back(heir->config, set);
+    return status == TESS_OK ? TESS_EXIT_OK : tess_exit_fail(status);
 }
 
 /* ---- The two moments ---- */
 
-bool tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set *set)
+tess_status tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set *set, bool *usable)
 {
     saved_state k;
     read_state(set->mem, set->fds[0], heir->config, &k);
-    if (k.step >= 0 && fits(heir, &k))
-        return true;
-    if (k.step < 0 || !is_newer_than_disk(heir->config, &k))
-        return false;
-    if (!heir->config->checkpoint.enable)
-        fprintf(stderr, "tessera: the state kept in memory cannot be saved (checkpoint.enable=false), and is lost\n");
-    else if (save(heir, &k, set) != TESS_EXIT_OK)
-        fprintf(stderr, "tessera: the state kept in memory could not be saved, and is lost\n");
-    return false;
+    *usable = k.step >= 0 && fits(heir, &k);
+    if (*usable)
+        return TESS_OK;
+    if (!is_only_here(set->mem, heir->config, &k))
+        return TESS_OK;
+    bool saved = heir->config->checkpoint.enable && save(heir, &k, set) == TESS_EXIT_OK;
+    TESS_CHECK(saved || set->folder == NULL, TESS_E_IO, "step %lld could not be saved for %d rank%s", (long long)k.step,
+               heir->n_ranks, heir->n_ranks == 1 ? "" : "s");
+    if (!saved)
+        fprintf(stderr, "tessera: the state kept in memory %s, and is lost\n",
+                heir->config->checkpoint.enable ? "could not be saved" : "cannot be saved (checkpoint.enable=false)");
+    return TESS_OK;
 }
 
 static tess_status find_copies(tess_mem *mem, const tess_config *config, char *folder, size_t size, saved_state *k)
@@ -157,7 +186,7 @@ static tess_status inherit(const tess_persist_heir *heir, tess_mem *mem, bool *s
     saved_state k;
     tess_persist_set set;
     TESS_TRY(find_copies(mem, heir->config, folder, sizeof(folder), &k));
-    if (k.step < 0 || fits(heir, &k) || !is_newer_than_disk(heir->config, &k))
+    if (fits(heir, &k) || !is_only_here(mem, heir->config, &k))
         return TESS_OK;
     report_difference(heir, &k, difference, sizeof(difference));
     TESS_CHECK(heir->config->checkpoint.enable, TESS_E_INVALID,

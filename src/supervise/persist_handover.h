@@ -20,8 +20,12 @@ typedef struct tess_persist_heir {
  * stays then. The caller has called tess_stop_signals_hear; a request to stop stays pending. */
 int tess_persist_inherit(const tess_persist_heir *heir, bool *saved);
 
-/* The same for the previous life's memory, in `set`. True: the heir uses it as it is. False: it is of no use; it was
- * saved if it was newer than the disk. */
-bool tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set *set);
+/* The same for the previous life's memory, in `set`. *usable: the heir uses it as it is. Otherwise it may be removed:
+ * it was saved if only memory had it. TESS_E_IO: it could not be saved, and memory with a name keeps it. */
+tess_status tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set *set, bool *usable);
+
+/* Before `set` is removed: TESS_OK if the run's newest checkpoint is not older than the step in it, and every byte is
+ * as it was saved. */
+tess_status tess_persist_read_back(const tess_config *config, const tess_persist_set *set);
 
 #endif

@@ -218,18 +218,20 @@ static void add_changes(const supervision *s, changes *c, tess_own_command *word
     words->word[words->n] = NULL;
 }
 
-/* Gives up the previous life's memory if the next life cannot use it. */
-static void hand_over_memory(supervision *s, const tess_own_command *words)
+/* Removes the previous life's memory if the next life cannot use it. */
+static tess_status hand_over_memory(supervision *s, const tess_own_command *words)
 {
     static tess_config next;
+    bool usable = false;
     if (s->memory.mem == NULL)
-        return;
+        return TESS_OK;
     next = *next_config(s);
-    bool is_possible = tess_config_check_step(&next, s->ranks.n) == TESS_OK;
-    tess_error_clear();
+    TESS_TRY(tess_config_check_step(&next, s->ranks.n));
     const tess_persist_heir heir = {&next, s->ranks.n, words, &s->options};
-    if (!is_possible || !tess_persist_hand_on(&heir, &s->memory.persist))
+    TESS_TRY(tess_persist_hand_on(&heir, &s->memory.persist, &usable));
+    if (!usable)
         tess_run_memory_end(&s->memory, true);
+    return TESS_OK;
 }
 
 static tess_status run_life(supervision *s, const tess_own_command *command, tess_launch_result *result)
@@ -240,7 +242,7 @@ static tess_status run_life(supervision *s, const tess_own_command *command, tes
     s->growing = false;
     s->options.n_before = s->n_lives;
     if (s->starter.start == NULL) {
-        hand_over_memory(s, &words);
+        TESS_TRY(hand_over_memory(s, &words));
         TESS_TRY(tess_run_memory_begin(next_config(s), s->ranks.n, &s->options, &s->memory));
     }
     tess_status status = s->starter.start != NULL
@@ -249,7 +251,11 @@ static tess_status run_life(supervision *s, const tess_own_command *command, tes
     s->n_lives += 1 + result->n_recovered;
     bool saved = result->exit_code == TESS_EXIT_INTERRUPTED && result->left && s->config->checkpoint.enable;
     bool restarts = status == TESS_OK && result->action == TESS_ACTION_RESTART;
-    bool over = status == TESS_OK && (result->exit_code == TESS_EXIT_OK || saved || restarts);
+    bool ended = status == TESS_OK && (result->exit_code == TESS_EXIT_OK || saved), over = ended || restarts;
+    if (ended && s->memory.folder[0] != '\0' && s->config->checkpoint.enable) {
+        status = tess_persist_read_back(s->config, &s->memory.persist);
+        over = status == TESS_OK;
+    }
     if (!restarts || !s->next.from_memory) /* nobody could continue from the memory */
         tess_run_memory_end(&s->memory, over);
     return status;

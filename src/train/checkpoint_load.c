@@ -303,6 +303,18 @@ tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
     return find_newest_or_none(&s, step);
 }
 
+tess_status tess_trainer_read_back(tess_trainer *t, int64_t step)
+{
+    char folder[TESS_CKPT_PATH];
+    tess_catalog *catalog = NULL;
+    TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
+    tess_status status = t->rank == 0 ? tess_ckpt_open_step(t->mem, folder, step, &catalog) : TESS_OK;
+    if (catalog != NULL)
+        status = tess_catalog_verify(catalog, NULL);
+    tess_catalog_destroy(&catalog);
+    return tess_team_agree(t->team, status);
+}
+
 /* Other checkpoints in the folder are set aside: the next start would resume from them. */
 static tess_status start_anew(step_search *s)
 {

@@ -88,23 +88,32 @@ static tess_status look(const tess_trainer *t, uint64_t folder, resume_outlook *
     return TESS_OK;
 }
 
-/* An earlier launch without persistent memory may have saved a newer checkpoint. */
+/* An earlier launch without persistent memory may have saved a newer checkpoint. It is read back before the memory is
+ * cleared: a damaged one of the same step does not count, and of a newer step ends the run. */
 static tess_status is_newer_than_disk(tess_trainer *t, int64_t step, bool *is)
 {
     int64_t saved;
     TESS_TRY(tess_trainer_newest_checkpoint(t, &saved));
     const char *why = !t->config.checkpoint.resume          ? "checkpoint.resume=false"
                       : t->config.checkpoint.load_step >= 0 ? "checkpoint.load_step names another"
-                      : step <= saved                       ? "the newest checkpoint is as new"
                                                             : NULL;
+    bool as_new = why == NULL && step <= saved;
+    tess_status status = as_new ? tess_trainer_read_back(t, saved) : TESS_OK;
+    if (status != TESS_OK && step < saved)
+        return tess_fail_context(status, "without this checkpoint the run goes on from step %lld, kept in memory",
+                                 (long long)step);
+    if (as_new && status == TESS_OK)
+        why = "the newest checkpoint is as new";
     *is = why == NULL;
     if (why != NULL)
         snprintf(t->not_taken, sizeof(t->not_taken), " (step %lld, kept in memory, is not used: %s)", (long long)step,
                  why);
     else if (saved >= 0)
-        snprintf(t->not_taken, sizeof(t->not_taken), " (the newest checkpoint is of step %lld)", (long long)saved);
+        snprintf(t->not_taken, sizeof(t->not_taken), " (the newest checkpoint is of step %lld%s)", (long long)saved,
+                 status != TESS_OK ? ", and damaged" : "");
     else
         snprintf(t->not_taken, sizeof(t->not_taken), " (there is no checkpoint)");
+    tess_error_clear();
     return TESS_OK;
 }
 

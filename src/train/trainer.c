@@ -341,7 +341,7 @@ static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speed
 {
     const tess_config *c = &t->config;
     int64_t step = t->engine->step;
-    bool last = step == c->training.steps;
+    bool last = step >= c->training.steps; /* a run may go on with fewer steps than it has done */
     if (t->task.settle != NULL && so_far->validated < step)
         TESS_TRY(t->task.settle(t->task.self));
     if (!t->stopping && so_far->validated < step)
@@ -357,7 +357,7 @@ static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speed
 }
 
 /* Finishes the newest step of an earlier process: its metrics line, validation and save. A save that was under way may
- * not have completed, so a run that stops now saves once more. */
+ * not have completed, so a run that stops or ends now saves once more. */
 static tess_status end_persistent_step(tess_trainer *t, speedometer *meter, tess_train_result *result)
 {
     tess_step_report report;
@@ -366,7 +366,7 @@ static tess_status end_persistent_step(tess_trainer *t, speedometer *meter, tess
     fill_report(t, &t->last_step.report, &report);
     if (t->rank == 0 && t->last_step.step == t->engine->step && !tess_metrics_has_step(t->metrics, t->engine->step))
         show_step(t, &report);
-    if (t->stopping)
+    if (t->stopping || t->engine->step >= t->config.training.steps)
         t->marks.saved = -1;
     return follow_up(t, &t->marks, meter, result);
 }

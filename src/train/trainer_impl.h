@@ -169,6 +169,8 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta);
 void tess_trainer_compare_kernels(const tess_trainer *t, const char *saved);
 /* The step of the newest checkpoint, -1: none. Collective. */
 tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step);
+/* Verifies every byte of a checkpoint. Collective, with the same status on all ranks. */
+tess_status tess_trainer_read_back(tess_trainer *t, int64_t step);
 
 /* This rank's place once more, after an evaluation that has changed it and before that is marked as done. */
 void tess_trainer_place_evaluation(const tess_trainer *t);

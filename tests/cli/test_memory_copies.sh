@@ -99,6 +99,30 @@ mv plain plain_other && mv plain_open plain
 goes_on "the batch stays that of the run" open "resumed from step 3" -n 2 "${open[@]}"
 mv plain plain_open && mv plain_other plain
 
+# training.steps below the step that was kept: it is saved all the same, by other ranks and by the same.
+few=(lr_scheduler.warmup_steps=1 training.steps=2)
+broken_off fewer lr_scheduler.warmup_steps=1
+train fewer -n 4 "${copies[@]}" "${few[@]}"
+grep -qF "resumed from step 3 of fewer/checkpoint, saved by 2 ranks" fewer.out && [ ! -e "$at" ] &&
+    pass "more steps are kept than training.steps: they are saved for other ranks" ||
+    fail "more steps are kept than training.steps: $(tail -n 5 fewer.out)"
+broken_off fewer_same lr_scheduler.warmup_steps=1
+train fewer_same -n 2 "${copies[@]}" "${few[@]}"
+"$tessera" ckpt verify fewer_same/checkpoint/step-00000003 >silent 2>&1 && [ ! -e "$at" ] &&
+    pass "and by the same ones" || fail "and by the same ones: $(tail -n 5 fewer_same.out)"
+
+# A checkpoint that is damaged does not replace what is kept.
+damaged_save() {
+    local data=$1/checkpoint/step-00000003/rank-00000.data
+    broken_off "$1" checkpoint.interval=3 checkpoint.async=false
+    printf '\377' | dd of="$data" bs=1 seek=$(($(stat -c %s "$data") / 2)) conv=notrunc status=none
+}
+damaged_save bad
+goes_on "a damaged checkpoint does not replace what is kept" bad "(the newest checkpoint is of step 3, and damaged)" -n 2
+damaged_save bad_for_others
+goes_on "nor does it for other ranks" bad_for_others \
+    "step 3 is kept in memory for -n 2: it is saved, and 4 ranks go on from there" -n 4
+
 broken_off other
 expect "another text is refused while work is kept" 2 "step 3 of this run is kept in memory" \
     "$tessera" train run.yaml job.dump_folder=other -n 2 "${common[@]}" "${copies[@]}" data.files=model.json
