@@ -133,7 +133,7 @@ static int run(tess_mem *mem, int argc, char **argv)
          "one prompt a line (blank lines are passed over), generated together; of FILE.jsonl each line's \"prompt\"",
          .text = &file},
         {"--n", "N", "texts of each prompt, which is read once (1)", .integer = &n_each, .min = 1, .max = 1 << 20},
-        {"--stop", "TEXT ...", "a text ends before this; may be given often", .text = stops},
+        {"--stop", "TEXT ...", "a text ends before this, also within a token; may be given often", .text = stops},
         {"--max-new-tokens", "N", "at most; 0 scores the prompt with --logprobs (128)", .integer = &how.max_new_tokens,
          .max = 1 << 24},
         {"--max-length", "N", "position limit; dynamic rope scaling depends on it (the model's)",

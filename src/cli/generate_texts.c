@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "cli/whole_text.h"
+#include "data/tokenizer/stop_texts.h"
 
 enum { FILE_LIMIT = 1 << 30, MOST_PROMPTS = 1 << 20 };
 
@@ -219,21 +220,6 @@ tess_status generate_texts_begin(generate_texts *t)
     return is_single(t) ? show_new_text(t, false) : TESS_OK;
 }
 
-/* Whether what is new ends with a stop string, or has one that its last token completed. A token has a byte at least,
- * so the last few are enough to look at. */
-static tess_status look_for_stop(const generate_texts *t, const generate_text *g, int64_t n_new, bool *stop)
-{
-    size_t longest = longest_stop(t), window = longest + 8, n = (size_t)n_new < window ? (size_t)n_new : window;
-    if (longest == 0)
-        return TESS_OK;
-    tess_buffer text = {.mem = t->mem};
-    tess_status status = tess_decode(t->tokenizer, g->ids.data + g->ids.size - n, n, true, &text);
-    for (int i = 0; t->stops[i] != NULL && status == TESS_OK; i++)
-        *stop |= text.size > 0 && memmem(text.data, text.size, t->stops[i], strlen(t->stops[i])) != NULL;
-    tess_buffer_free(&text);
-    return status;
-}
-
 tess_status generate_texts_token(generate_texts *t, const tess_request *r, int64_t position, int32_t token,
                                  float logprob, bool generated, bool *stop)
 {
@@ -250,7 +236,7 @@ tess_status generate_texts_token(generate_texts *t, const tess_request *r, int64
         return TESS_OK;
     TESS_TRY(tess_ids_append(&g->ids, token));
     TESS_TRY(tess_buffer_append(&g->logprobs, &logprob, sizeof(logprob)));
-    TESS_TRY(look_for_stop(t, g, (int64_t)g->ids.size - r->n, stop));
+    TESS_TRY(tess_stop_texts_end(t->tokenizer, t->stops, g->ids.data, g->ids.size, (size_t)r->n, t->mem, stop));
     return is_single(t) ? show_new_text(t, false) : TESS_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "data/tokenizer/stop_texts.h"
 #include "rl/rl_impl.h"
 
 typedef struct rl_drawing {
@@ -12,7 +13,7 @@ typedef struct rl_drawing {
     rl_sample **again; /* (n) samples that have another turn */
     int64_t n_again;
     int32_t version;
-    tess_buffer tail; /* the newest tokens' text, to find a stop text in */
+    const char *stops[TESS_LIST_SIZE + 1];
 } rl_drawing;
 
 /* ---- What the generator asks ---- */
@@ -43,23 +44,13 @@ static tess_status next(void *self, tess_request *request, bool *none)
     return TESS_OK;
 }
 
-/* Whether the answer's text ends with a stop text. Enough tokens are decoded for the longest one: each is a byte at
- * least, but for special ones, which end answers. */
-static tess_status find_stop(rl_drawing *d, const rl_sample *s, bool *stop)
+/* Where the sample's newest turn begins, after what it was last told; `least` if that is farther on. */
+static int64_t turn_begin(const rl_sample *s, int64_t least)
 {
-    const tess_text_list *stops = &d->r->config->rollout.stop;
-    size_t longest = 0;
-    for (int i = 0; i < stops->n; i++)
-        longest = strlen(stops->item[i]) > longest ? strlen(stops->item[i]) : longest;
-    if (stops->n == 0)
-        return TESS_OK;
-    int64_t first = s->n - (int64_t)longest - 4;
-    first = first > s->n_prompt ? first : s->n_prompt;
-    d->tail.size = 0;
-    TESS_TRY(rl_text(d->r, s->ids + first, s->n - first, &d->tail));
-    for (int i = 0; i < stops->n && d->tail.data != NULL; i++)
-        *stop |= tess_text_ends_with(d->tail.data, stops->item[i]);
-    return TESS_OK;
+    int64_t first = s->n;
+    while (first > s->n_prompt && first > least && s->version[first - 1] != RL_NOT_DRAWN)
+        first--;
+    return first;
 }
 
 static tess_status token(void *self, const tess_request *request, int64_t position, int32_t id, float logprob,
@@ -72,16 +63,9 @@ static tess_status token(void *self, const tess_request *request, int64_t positi
     if (!generated)
         return TESS_OK;
     TESS_TRY(rl_sample_add(d->r->mem, s, id, logprob, d->version));
-    return find_stop(d, s, stop);
-}
-
-/* The tokens of the sample's newest turn begin behind what was said to it last. */
-static int64_t turn_begin(const rl_sample *s)
-{
-    int64_t first = s->n;
-    while (first > s->n_prompt && s->version[first - 1] != RL_NOT_DRAWN)
-        first--;
-    return first;
+    const int64_t first = turn_begin(s, s->n - 2 * TESS_TEXT_SIZE); /* no stop text is longer */
+    return tess_stop_texts_end(tess_trainer_tokenizer_of(d->r->trainer), d->stops, s->ids, (size_t)s->n, (size_t)first,
+                               d->r->mem, stop);
 }
 
 /* Whether the sample goes on with another turn, and has room for one. */
@@ -93,7 +77,7 @@ static tess_status turn_over(rl_drawing *d, rl_sample *s, tess_finish why, bool 
     const int64_t turn = s->turns++;
     if (s->turns >= d->r->config->rollout.max_turns)
         return TESS_OK;
-    TESS_TRY(rl_turn(d->r, d->options->prompts, s, turn, turn_begin(s), goes_on));
+    TESS_TRY(rl_turn(d->r, d->options->prompts, s, turn, turn_begin(s, 0), goes_on));
     if (*goes_on && s->n - s->n_prompt >= d->options->max_new_tokens) {
         *goes_on = false; /* what it was told has filled it */
         s->finish = TESS_FINISH_LENGTH;
@@ -158,14 +142,14 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
     rl_drawing d = {.r = r, .options = options, .samples = samples, .n = n, .version = (int32_t)rl_step(r)};
     tess_held_weights held;
     double begin_s = tess_os_now_s();
-    d.tail.mem = r->mem;
+    for (int i = 0; i < r->config->rollout.stop.n; i++)
+        d.stops[i] = r->config->rollout.stop.item[i];
     tess_runtime_phase(tess_trainer_runtime(r->trainer), "rollout", rl_step(r) + 1, r->state.rollout);
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)n + 1, sizeof(*d.again), "turns", (void **)&d.again));
     tess_status status = r->copy != NULL ? rl_copy_hold(r, &held) : tess_weights_hold(r->engine, &held);
     if (status == TESS_OK && n > 0)
         status = run_while_training_sleeps(&d, &held);
     tess_status freed = tess_weights_let_go(&held);
-    tess_buffer_free(&d.tail);
     tess_mem_free(r->mem, d.again);
     r->facts.draw_s += tess_os_now_s() - begin_s;
     return status != TESS_OK ? status : freed;

@@ -76,6 +76,8 @@ static tess_status check_drawing(tess_config *c)
     TESS_CHECK(c->rollout.prompts % c->rl.updates == 0, TESS_E_INVALID,
                "rl.updates: %lld steps do not share %lld prompts evenly: give a divisor of rollout.prompts",
                (long long)c->rl.updates, (long long)c->rollout.prompts);
+    for (int i = 0; i < c->rollout.stop.n; i++)
+        TESS_CHECK(c->rollout.stop.item[i][0] != '\0', TESS_E_INVALID, "rollout.stop: an empty text ends nothing");
     TESS_CHECK(c->rollout.max_new_tokens < c->training.seq_len, TESS_E_INVALID,
                "rollout.max_new_tokens: answers of %lld tokens leave no room for a prompt in training.seq_len=%lld",
                (long long)c->rollout.max_new_tokens, (long long)c->training.seq_len);

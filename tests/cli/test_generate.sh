@@ -126,6 +126,18 @@ expect "and JSON says so" 0 '"finish": "stop"' cat stopped
 expect "a stop that never comes" 0 '"finish": "length"' sampled --prompt "the ship" --stop "nowhere else" --jsonl
 expect "an empty one" 2 "an empty text ends nothing" "$tessera" generate m --prompt the --stop ""
 
+# A decoder drops the space of a text's first token. The space of the first new token counts all the same.
+sed 's/301/900/' model.json >words.json
+"$tessera" train run.yaml model.config=words.json tokenizer.path="$project/tests/data/fixtures/llama2.json" training.steps=1 \
+    lr_scheduler.warmup_steps=1 validation.enable=false checkpoint.enable=false >log 2>&1 || cat log
+words() { "$tessera" generate out/model --prompt "the" --temperature 1 --top-p 1 --max-new-tokens 12 --jsonl "$@" 2>notes; }
+for seed in $(seq 40); do
+    first=$(words --seed "$seed" | grep -o '"text": " [a-z]' | cut -c 10-)
+    [ -n "$first" ] && break
+done
+expect "--stop '$first' ends a text with its first new token" 0 '"finish": "stop"' words --seed "$seed" --stop "$first"
+rm -rf out
+
 # ---- The position limit
 expect "more new tokens than there is room for" 2 "--max-new-tokens: 90 after a prompt of 1 tokens; the model takes 64 together" \
     "$tessera" generate m --prompt e --max-new-tokens 90

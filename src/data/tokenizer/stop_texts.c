@@ -1,0 +1,53 @@
+/* Finds a stop text in the newest tokens. Decoders write the first token of a text in another way than the same token
+ * after others (without its space, say), so decoding begins one token earlier. */
+#include "data/tokenizer/stop_texts.h"
+
+#include <string.h>
+
+#include "base/text/text.h"
+
+/* A token has at least one byte of text; those of a few more cost little. */
+enum { SPARE_TOKENS = 8 };
+
+static size_t longest_of(const char *const *stops)
+{
+    size_t longest = 0;
+    for (int i = 0; stops[i] != NULL; i++)
+        longest = strlen(stops[i]) > longest ? strlen(stops[i]) : longest;
+    return longest;
+}
+
+static size_t common_prefix(const tess_buffer *a, const tess_buffer *b)
+{
+    size_t n = 0;
+    while (n < a->size && n < b->size && a->data[n] == b->data[n])
+        n++;
+    return n;
+}
+
+static bool contains(const tess_buffer *text, size_t begin, const char *const *stops)
+{
+    for (int i = 0; stops[i] != NULL; i++)
+        if (text->size > begin && memmem(text->data + begin, text->size - begin, stops[i], strlen(stops[i])) != NULL)
+            return true;
+    return false;
+}
+
+tess_status tess_stop_texts_end(const tess_tokenizer *tokenizer, const char *const *stops, const int32_t *ids, size_t n,
+                                size_t first, tess_mem *mem, bool *ends)
+{
+    const size_t window = longest_of(stops) + SPARE_TOKENS;
+    tess_buffer before = {.mem = mem}, text = {.mem = mem};
+    *ends = false;
+    if (stops[0] == NULL || n <= first)
+        return TESS_OK;
+    first = n - first > window ? n - window : first;
+    const size_t context = first > 0 ? first - 1 : 0;
+    tess_status status = tess_decode(tokenizer, ids + context, first - context, false, &before);
+    if (status == TESS_OK)
+        status = tess_decode(tokenizer, ids + context, n - context, false, &text);
+    *ends = status == TESS_OK && contains(&text, common_prefix(&before, &text), stops);
+    tess_buffer_free(&before);
+    tess_buffer_free(&text);
+    return status;
+}
