@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 TEST_JOBS ?= $(shell expr 2 '*' $$(nproc)) # most tests wait half of their time
 TEXT = out/kjv.txt
 
-.PHONY: all run rl chat bench tests-built test test-ranks test-layouts test-far test-gpu bench-gpu install clean
+.PHONY: all run rl chat bench tests-built test test-bare test-ranks test-layouts test-far test-gpu bench-gpu install clean
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tessera
@@ -59,6 +59,10 @@ test: tests-built
 	@ctest --test-dir $(TEST_BUILD) --parallel $(TEST_JOBS) --output-on-failure --no-label-summary --no-tests=error; code=$$?; \
 	sed -n '/^Command:/d; s/.*SKIPPED: //p' $(TEST_BUILD)/Testing/Temporary/LastTest.log | sort | uniq -c | \
 	    sed 's/^ *\([0-9]*\) /SKIPPED \1 of the tests: /'; exit $$code
+
+# The tests in a bare Debian 12, and once more ten times slower: root, mmdebstrap and hours.
+test-bare:
+	@tools/test-bare
 
 # The bits of one rank on 1 to 8 ranks, with every strategy, dtype and recomputation, and the recorded bits with every kernel
 # table too: five to fifteen minutes.

@@ -105,18 +105,18 @@ expect "and counted in the end" 0 "1" grep -c "warning: 6 lines of metrics could
 expect "and the run goes on" 0 "6 steps" cat lines.txt
 if mkdir -p small && mount -t tmpfs -o size=8m tmpfs small 2>/dev/null; then
     trap 'umount "$work/small"; rm -rf "$work"' EXIT
-    await_room() { # makes the disk full after step 1, and free once two lines wait
-        await $launcher has_lines small/out/metrics.jsonl 1 && cat /dev/zero >small/fill 2>/dev/null
-        await $launcher has_text room.log "metrics wait" && sleep 1
-        rm small/fill
-    }
-    "${words[@]}" -n 1 job.dump_folder=small/out training.steps=400 debug.trace=false >room.log 2>&1 &
+    "${words[@]}" -n 1 job.dump_folder=small/out training.steps=1000000 debug.trace=false >room.log 2>&1 &
     launcher=$!
-    await_room
+    await $launcher has_lines small/out/metrics.jsonl 1 || fail "no step: $(tail -n 3 room.log)"
+    cat /dev/zero >small/fill 2>/dev/null
+    await $launcher has_text room.log "metrics wait" || fail "no line waits: $(tail -n 3 room.log)"
+    rm small/fill
+    await $launcher has_text room.log "are written again, after" || fail "no line is written again: $(tail -n 3 room.log)"
+    kill -TERM $launcher
     wait $launcher
     expect "lines that waited are written once there is room" 0 "line" grep "metrics of step .* and on are written again, after" room.log
-    seq 1 400 | cmp - <(sed -n 's/^{"step": \([0-9]*\), "loss.*/\1/p' small/out/metrics.jsonl) && pass "none is missing" ||
-        fail "lines are missing: $(tail -n 3 room.log)"
+    steps() { sed -n 's/^{"step": \([0-9]*\), "loss.*/\1/p' small/out/metrics.jsonl; }
+    seq 1 "$(steps | tail -n 1)" | cmp - <(steps) && pass "none is missing" || fail "lines are missing: $(tail -n 3 room.log)"
 else
     echo "SKIPPED: no right to mount a small disk here"
 fi

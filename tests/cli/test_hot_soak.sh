@@ -28,7 +28,7 @@ train() {
         recovery.enable=true recovery.max_failures=0
 }
 
-now() { echo $((${EPOCHREALTIME/./} / 1000)); } # milliseconds
+now() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); } # milliseconds; the locale says which mark
 
 # The processes of the ranks, without the launcher's other children.
 ranks() { rank "$launcher" '[0-9]*'; }

@@ -9,6 +9,9 @@ make_config run.yaml
 long="training.steps=1000000 validation.enable=false checkpoint.interval=1000000"
 short="training.steps=40 validation.enable=false checkpoint.enable=false"
 
+# widest FILE: characters of its longest line, in any locale: bytes that begin one.
+widest() { LC_ALL=C tr -d '\200-\277' <"$1" | LC_ALL=C awk '{ if (length($0) > n) n = length($0) } END { print n + 0 }'; }
+
 await_steps() { # FOLDER: waits until the run there has done some
     await $launcher has_lines "$1/metrics.jsonl" 3 || fail "the run in $1 starts: $(tail -n 3 "$1.log")"
 }
@@ -30,7 +33,7 @@ expect "so does a rank" 0 "tokens/s" "$tessera" top "$stopped" --once
 expect "with its host's health" 0 "; degraded: " "$tessera" top "$launcher" --once
 expect "rates between two looks" 0 "a step" "$tessera" top "$launcher" --once --interval 0.1
 expect "in a given width" 0 "rank state" "$tessera" top "$launcher" --once --width 60
-[ "$(awk '{ if (length($0) > n) n = length($0) } END { print n }' output)" -le 60 ] && pass "which it keeps" ||
+[ "$(widest output)" -le 60 ] && pass "which it keeps" ||
     fail "the width: $(cat output)"
 expect "as JSON" 0 '"version":1,"pid":'"$launcher" "$tessera" top "$launcher" --json
 kill -STOP "$stopped"
