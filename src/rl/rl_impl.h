@@ -127,7 +127,7 @@ struct rl {
     bool in_step;
     bool restored; /* the state was given: what is under way has to be read */
     /* Of the newest step. */
-    double loss, kl; /* kl: divergence from the reference */
+    double loss, kl; /* kl: divergence from the reference, the mean over tokens */
     tess_metric metrics[96];
     int n_metrics, n_rollout_metrics; /* those of the rollout come first */
     char words[512];

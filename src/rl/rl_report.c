@@ -146,17 +146,18 @@ static void say(rl *r, int64_t checked, int64_t differ, double diff)
     else
         at = tess_text_add(r->words, sizeof(r->words), at, "off-policy  ");
     at = tess_text_add(r->words, sizeof(r->words), at, "entropy: %.3f  clipped: %.1f%%  length: %.1f  zero_std: %.0f%%",
-                       value_of(r, "train/entropy_loss"), 100 * value_of(r, "train/pg_clipfrac"),
+                       value_of(r, "train/entropy"), 100 * value_of(r, "train/pg_clipfrac"),
                        value_of(r, "rollout/response_len/mean"), 100 * value_of(r, "rollout/zero_std_ratio"));
     if (r->reference != NULL)
-        tess_text_add(r->words, sizeof(r->words), at, "  kl: %.4f", value_of(r, "train/kl_loss"));
+        tess_text_add(r->words, sizeof(r->words), at, "  kl: %.4f", r->kl);
 }
 
 void rl_report_step(rl *r, const tess_policy_sums *sums, double divisor, int64_t checked, int64_t differ)
 {
     tess_metric metrics[TESS_POLICY_METRICS_MAX];
     const int n = tess_policy_metrics(&r->policy, sums, divisor, metrics);
-    r->kl = tess_exact_value(&sums->sum[TESS_POLICY_SUM_KL]) / divisor;
+    const int64_t n_tokens = sums->count[TESS_POLICY_N_TOKENS];
+    r->kl = tess_exact_value(&sums->sum[TESS_POLICY_SUM_TOKEN_KL]) / (n_tokens > 0 ? (double)n_tokens : 1);
     r->n_metrics = r->n_rollout_metrics;
     for (int i = 0; i < n; i++) /* the loss has that of a shared trunk's values in it */
         rl_add_metric(r, metrics[i].name, strcmp(metrics[i].name, "train/loss") == 0 ? r->loss : metrics[i].value);
@@ -210,12 +211,15 @@ tess_status rl_advise(rl *r)
     r->history[r->n_history++] = (tess_tuner_step){.clip_fraction = reuses ? value_of(r, "train/pg_clipfrac") : NAN,
                                                    .kl = r->reference != NULL ? r->kl : NAN,
                                                    .ratio_mean = reuses ? value_of(r, "train/ratio_mean") : NAN,
-                                                   .entropy = value_of(r, "train/entropy_loss"),
+                                                   .entropy = value_of(r, "train/entropy"),
                                                    .reward = r->metrics[RL_METRIC_REWARD].value,
                                                    .loss = r->loss,
                                                    .approx_kl = reuses ? value_of(r, "train/approx_kl") : NAN,
                                                    .kl_pull = value_of(r, "train/kl_pull")};
-    const int n = tess_tuner_diagnose(&limits, r->history, (int64_t)r->n_history, advice);
+    const int64_t n_history = (int64_t)r->n_history, settled = r->config->lr_scheduler.warmup_steps + limits.window;
+    if (n_history < limits.window || r->engine->step < settled)
+        return TESS_OK; /* a few steps, and those of a warm-up, say nothing about the settings */
+    const int n = tess_tuner_diagnose(&limits, r->history, n_history, advice);
     for (int i = 0; i < n; i++) {
         held |= 1u << advice[i].kind;
         if (advice[i].kind != TESS_ADVICE_STABLE && (r->advised & 1u << advice[i].kind) == 0)

@@ -174,6 +174,7 @@ static double grade_token(const tess_policy_options *o, const policy_token *t, c
     add_ratio(t, log_ratio, sums);
     add_rollout(o, t, w, weight, sums);
     tess_exact_add(&sums->sum[TESS_POLICY_SUM_H], t->scale * t->entropy);
+    tess_exact_add(&sums->sum[TESS_POLICY_SUM_TOKEN_H], t->entropy);
     const double pull = used * term.slope;
     tess_exact_add(&sums->sum[TESS_POLICY_SUM_PULL_SQUARED], pull * pull);
     return pull;
@@ -182,8 +183,9 @@ static double grade_token(const tess_policy_options *o, const policy_token *t, c
 /* beta times the KL's derivative by log p. */
 static double grade_kl(const tess_policy_options *o, const policy_token *t, double reference, tess_policy_sums *sums)
 {
-    double slope, d = t->logprob - reference;
-    tess_exact_add(&sums->sum[TESS_POLICY_SUM_KL], t->scale * tess_kl_estimate(o->kl, d, &slope));
+    double slope, d = t->logprob - reference, kl = tess_kl_estimate(o->kl, d, &slope);
+    tess_exact_add(&sums->sum[TESS_POLICY_SUM_KL], t->scale * kl);
+    tess_exact_add(&sums->sum[TESS_POLICY_SUM_TOKEN_KL], kl);
     tess_exact_add(&sums->sum[TESS_POLICY_SUM_REFERENCE_K1], d);
     sums->count[TESS_POLICY_N_REFERENCE]++;
     const double pull = o->kl_beta * slope;

@@ -78,10 +78,12 @@ typedef struct tess_policy_rows {
 
 /* What a step's loss and metrics are made of: exact sums and counts over tokens. Zero is empty. */
 typedef enum tess_policy_sum {
-    TESS_POLICY_SUM_PG,     /* terms of the policy gradient, times seq_scale */
-    TESS_POLICY_SUM_KL,     /* KL to the reference, times seq_scale */
-    TESS_POLICY_SUM_H,      /* entropy, times seq_scale */
-    TESS_POLICY_SUM_EXCESS, /* r - 1 */
+    TESS_POLICY_SUM_PG,       /* terms of the policy gradient, times seq_scale */
+    TESS_POLICY_SUM_KL,       /* KL to the reference, times seq_scale */
+    TESS_POLICY_SUM_H,        /* entropy, times seq_scale */
+    TESS_POLICY_SUM_TOKEN_KL, /* KL to the reference */
+    TESS_POLICY_SUM_TOKEN_H,  /* entropy */
+    TESS_POLICY_SUM_EXCESS,   /* r - 1 */
     TESS_POLICY_SUM_EXCESS_SQUARED,
     TESS_POLICY_SUM_OLD_K1,       /* log p_old - log p */
     TESS_POLICY_SUM_APPROX_KL,    /* r - 1 - log r */
@@ -159,8 +161,9 @@ tess_status tess_policy_grade(const tess_policy_options *options, const tess_pol
 double tess_policy_loss(const tess_policy_options *options, const tess_policy_sums *sums, double divisor);
 
 /* A step's metrics under the names that slime gives them, its sums being of all ranks: loss, pg_loss, kl_loss and
- * entropy_loss reduced as the loss is, all others means and shares over tokens, or maxima. Those of a reference,
- * of a correction and of OPSM are there when it is. Writes at most TESS_POLICY_METRICS_MAX to `out`, returns how many.
+ * entropy_loss reduced as the loss is, all others (kl and entropy too) means and shares over tokens, or maxima. Those
+ * of a reference, of a correction and of OPSM are there when it is. Writes at most TESS_POLICY_METRICS_MAX to `out`,
+ * returns how many.
  */
 int tess_policy_metrics(const tess_policy_options *options, const tess_policy_sums *sums, double divisor,
                         tess_metric *out);

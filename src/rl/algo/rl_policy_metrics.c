@@ -72,8 +72,10 @@ static void put_losses(policy_report *report, const tess_policy_options *o)
     put(report, "train/loss", tess_policy_loss(o, report->sums, report->divisor));
     put(report, "train/pg_loss", sum_of(report, TESS_POLICY_SUM_PG) / report->divisor);
     put(report, "train/entropy_loss", sum_of(report, TESS_POLICY_SUM_H) / report->divisor);
+    put_mean(report, "train/entropy", TESS_POLICY_SUM_TOKEN_H);
     if (report->sums->count[TESS_POLICY_N_REFERENCE] > 0) {
         put(report, "train/kl_loss", sum_of(report, TESS_POLICY_SUM_KL) / report->divisor);
+        put_mean(report, "train/kl", TESS_POLICY_SUM_TOKEN_KL);
         put_mean(report, "train/ref_k1", TESS_POLICY_SUM_REFERENCE_K1);
         put_pull(report);
     }
