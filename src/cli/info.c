@@ -130,6 +130,8 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
     if (json)
         return print_model(mem, target);
     TESS_TRY(tess_config_load(mem, target, overrides, n_overrides, &config));
+    if (tess_rl_is_meant(&config))
+        TESS_TRY(tess_config_load_over(mem, tess_rl_task_kind.defaults, target, overrides, n_overrides, &config));
     TESS_TRY(print_options(&config));
     if (config.model.config[0] == '\0' && config.model.path[0] == '\0')
         return TESS_OK;

@@ -45,8 +45,8 @@ static tess_status plan(rl *r, rl_micro_batches *m)
     m->divisor = (double)m->n_seqs / 2;
     if (rl_has_pairs(c))
         return TESS_OK;
-    return tess_reduction_plan((tess_reduction_kind)c->rl.reduction, c->rl.constant, r->rows.n_targets + m->first,
-                               m->n_seqs, m->scale, &m->divisor);
+    return tess_reduction_plan(r->policy.reduction, r->policy.constant, r->rows.n_targets + m->first, m->n_seqs,
+                               m->scale, &m->divisor);
 }
 
 tess_status rl_micro_plan(rl *r, int64_t first, int64_t n, rl_micro_batches **out)

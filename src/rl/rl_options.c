@@ -22,6 +22,21 @@ static tess_correction correction_of(const tess_config *c)
     return c->rl.on_mismatch == TESS_MISMATCH_CORRECT && asked == TESS_CORRECT_NONE ? TESS_CORRECT_TIS : asked;
 }
 
+/* Those of the papers that name the algorithms. */
+static tess_reduction_kind reduction_of(const tess_config *c)
+{
+    if (c->rl.reduction > 0)
+        return (tess_reduction_kind)(c->rl.reduction - 1);
+    switch ((tess_rl_algorithm)c->rl.algorithm) {
+    case TESS_RL_GSPO:
+        return TESS_REDUCE_SEQ_MEAN_TOKEN_MEAN;
+    case TESS_RL_DR_GRPO:
+        return TESS_REDUCE_CONSTANT;
+    default:
+        return TESS_REDUCE_TOKEN_MEAN;
+    }
+}
+
 tess_policy_options rl_policy_of(const tess_config *c, double kl_beta)
 {
     return (tess_policy_options){.kind = policy_of(c),
@@ -35,8 +50,8 @@ tess_policy_options rl_policy_of(const tess_config *c, double kl_beta)
                                  .correction_low = c->rl.correction_low,
                                  .correction_high = c->rl.correction_high,
                                  .opsm_delta = c->rl.opsm_delta,
-                                 .reduction = (tess_reduction_kind)c->rl.reduction,
-                                 .constant = c->rl.constant};
+                                 .reduction = reduction_of(c),
+                                 .constant = c->rl.constant > 0 ? c->rl.constant : (double)c->rollout.max_new_tokens};
 }
 
 tess_dpo_options rl_dpo_of(const tess_config *c)

@@ -145,14 +145,22 @@ typedef struct rewards {
     uint8_t *mask; /* (n_rows) of sequences that have a reward */
 } rewards;
 
-static double reward_of(const rl *r, const rl_sample *s)
+/* Of sequence i, as its baseline sees it. */
+static double reward_of(const rl *r, int64_t i, bool by_token)
 {
     const tess_config *c = r->config;
-    const int64_t length = s->n - s->n_prompt;
-    double penalty = c->rl.overlong_tokens > 0 ? tess_overlong_penalty(length, c->rollout.max_new_tokens,
-                                                                       c->rl.overlong_tokens, c->rl.overlong_penalty)
-                                               : 0;
-    return s->reward + penalty;
+    const rl_rows *rows = &r->rows;
+    const rl_sample *s = rows->samples[i];
+    const int64_t length = s->n - s->n_prompt, first = rows->begin[i];
+    double reward = s->reward;
+    if (c->rl.overlong_tokens > 0)
+        reward +=
+            tess_overlong_penalty(length, c->rollout.max_new_tokens, c->rl.overlong_tokens, c->rl.overlong_penalty);
+    if (c->rl.kl_in_reward && !by_token)
+        reward -=
+            r->training.kl_beta * tess_sequence_kl((tess_kl_kind)c->rl.kl, rows->begin[i + 1] - first,
+                                                   rows->mask + first, rows->old + first, rows->reference + first);
+    return reward;
 }
 
 static tess_advantage_kind kind_of(int algorithm)
@@ -202,24 +210,21 @@ static tess_status fill_advantages(rl *r, const rewards *w)
     const tess_config *c = r->config;
     rl_rows *rows = &r->rows;
     const tess_advantage_kind kind = kind_of(c->rl.algorithm);
-    const bool baseline = kind == TESS_ADV_REINFORCE_PP_BASELINE;
+    const bool by_token = kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE;
     for (int64_t i = 0; i < rows->n_seqs; i++) {
         w->scored[i] = rows->samples[i]->grade == RL_SCORED;
-        w->reward[i] = w->scored[i] ? reward_of(r, rows->samples[i]) : 0;
+        w->reward[i] = w->scored[i] ? reward_of(r, i, by_token) : 0;
         w->cu[i + 1] = (int32_t)rows->begin[i + 1];
         for (int64_t t = rows->begin[i]; t < rows->begin[i + 1]; t++)
             w->mask[t] = w->scored[i] && rows->mask[t];
     }
     TESS_TRY(tess_group_advantages(kind, c->rl.eps, w->reward, w->scored, rows->n_seqs, rows->group, rows->n_groups,
                                    w->advantage));
-    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || (c->rl.kl_in_reward && !baseline))
+    if (by_token)
         advantages_of_tokens(r, w);
     else
         tess_token_spread(rows->n_seqs, w->cu, w->mask, w->advantage, rows->advantage);
-    if (c->rl.kl_in_reward && baseline)
-        tess_token_penalize(r->training.kl_beta, (tess_kl_kind)c->rl.kl, rows->n_rows, w->mask, rows->old,
-                            rows->reference, rows->advantage);
-    if (kind == TESS_ADV_REINFORCE_PP || kind == TESS_ADV_GAE || baseline || c->rl.norm_advantages)
+    if (by_token || kind == TESS_ADV_REINFORCE_PP_BASELINE || c->rl.norm_advantages)
         whiten(r, w->mask);
     return TESS_OK;
 }

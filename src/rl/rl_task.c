@@ -413,7 +413,10 @@ static void report(void *self, tess_step_report *step)
     }
 }
 
+static const char *const defaults[] = {"optimizer.lr=1e-6", NULL};
+
 const tess_task_kind tess_rl_task_kind = {.has_own_batches = true,
+                                          .defaults = defaults,
                                           .check = rl_check,
                                           .open = open_task,
                                           .ready = ready,

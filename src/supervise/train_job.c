@@ -73,8 +73,8 @@ static tess_status load(const tess_train_job *job, bool is_rank, tess_config *co
     tess_mem *mem = NULL;
     const char *copy = is_rank ? getenv(config_copy) : NULL;
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status =
-        tess_config_load(mem, copy != NULL ? copy : job->config, job->overrides, job->n_overrides, config);
+    tess_status status = tess_config_load_over(mem, job->kind->defaults, copy != NULL ? copy : job->config,
+                                               job->overrides, job->n_overrides, config);
     if (status == TESS_OK && !is_rank) {
         status = job->config != NULL ? copy_config(mem, job->config) : TESS_OK;
         tess_train_take_batch(mem, config);

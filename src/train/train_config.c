@@ -41,14 +41,22 @@ static tess_status set_key(void *context, const char *key, const char *text, int
     return tess_options_set(tables, n_tables, c->config, key, text, source);
 }
 
-tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config)
+static tess_status parse_over(tess_mem *mem, const char *const *defaults, const char *text, size_t size,
+                              const char *what, tess_config *config)
 {
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
     memset(config, 0, sizeof(*config));
     TESS_TRY(tess_options_defaults(tables, n_tables, config));
+    for (int i = 0; defaults != NULL && defaults[i] != NULL; i++)
+        TESS_TRY(tess_config_override(config, defaults[i]));
     parse_context context = {config, what};
     return tess_yaml_parse(mem, text, size, what, set_key, &context);
+}
+
+tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config)
+{
+    return parse_over(mem, NULL, text, size, what, config);
 }
 
 tess_status tess_config_override(tess_config *config, const char *assignment)
@@ -76,19 +84,25 @@ const char *tess_config_take_path(char *const **words, int *n_words)
     return first;
 }
 
-tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
-                             tess_config *config)
+tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, const char *path, char *const *overrides,
+                                  int n_overrides, tess_config *config)
 {
     char *text = NULL;
     size_t size = 0;
     if (path != NULL)
         TESS_TRY_CTX(tess_os_read(mem, path, CONFIG_LIMIT, &text, &size), "configuration");
     tess_status status =
-        tess_config_parse(mem, text != NULL ? text : "", size, path != NULL ? path : "defaults", config);
+        parse_over(mem, defaults, text != NULL ? text : "", size, path != NULL ? path : "defaults", config);
     tess_mem_free(mem, text);
     for (int i = 0; status == TESS_OK && i < n_overrides; i++)
         status = tess_config_override(config, overrides[i]);
     return status;
+}
+
+tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
+                             tess_config *config)
+{
+    return tess_config_load_over(mem, NULL, path, overrides, n_overrides, config);
 }
 
 tess_status tess_config_fit_hosts(tess_config *config, const int *ranks_of_host, int n_hosts)

@@ -187,7 +187,7 @@ typedef struct tess_config {
         int kl; /* k1, k2, k3 */
         bool kl_in_reward;
         double entropy_coef;
-        int reduction; /* token_mean, seq_mean_token_mean, seq_mean_token_sum, constant */
+        int reduction; /* 0: auto, else 1 + tess_reduction_kind */
         double constant;
         int64_t updates, epochs;
         int correction; /* tess_correction */
@@ -278,6 +278,9 @@ const char *tess_config_take_path(char *const **words, int *n_words);
  * tess_config_check checks how they fit together. Messages name file and line, or the override. */
 tess_status tess_config_load(tess_mem *mem, const char *path, char *const *overrides, int n_overrides,
                              tess_config *config);
+/* Does the same with other defaults for some keys: `defaults` is a NULL-terminated list of overrides; NULL: none. */
+tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, const char *path, char *const *overrides,
+                                  int n_overrides, tess_config *config);
 /* The same from text in memory (tests, fuzzing). */
 tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_config *config);
 tess_status tess_config_override(tess_config *config, const char *assignment);

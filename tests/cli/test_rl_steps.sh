@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the steps of reinforcement learning compute: corrections act, and weights that adapt are part of where a run is.
+# What the steps of reinforcement learning compute: corrections act, defaults are those of the papers, and weights that adapt are part of where a run is.
 source "$(dirname "$0")/support.sh"
 source "$project/tests/cli/rl.sh"
 
@@ -32,6 +32,53 @@ old="rollout.budget_tokens=2 rollout.in_flight=9 rl.correction=tis rl.updates=2"
 awk -v w="$(metric carried train/tis_abs)" 'BEGIN { n = split(w, x, " "); exit !(n == 6 && x[n] > 1e-4) }' &&
     pass "samples that go on in the next rollout are corrected" || fail "ratios $(metric carried train/tis_abs)"
 weights "killed between two steps on corrected samples" cut carried
+
+# ---- Defaults ----
+grep -v -e '^optimizer:' -e '  lr: 1e-3' rl.yaml >plain.yaml
+# plain FOLDER ARGUMENTS...: two steps without a learning rate in the configuration.
+plain() {
+    local folder=$1
+    shift
+    timeout 600 "$tessera" rl plain.yaml job.dump_folder="$folder" training.steps=2 validation.enable=false "$@" \
+        >"$folder.out" 2>&1 </dev/null || fail "$folder: $(tail -n 1 "$folder.out")"
+}
+plain slow -n 2
+[ "$(metric slow lr)" = "5e-07 1e-06 " ] && pass "the learning rate is 1e-6" || fail "learning rates: $(metric slow lr)"
+expect "and tessera info says so" 0 "  lr=1e-06 " "$tessera" info plain.yaml
+for of in "gspo seq_mean_token_mean" "dr_grpo constant" "grpo token_mean"; do
+    for n in 1 2; do
+        plain "mean$n" -n $n rl.algorithm="${of% *}" $([ $n = 1 ] || echo "rl.reduction=${of#* }") optimizer.lr=1e-2
+    done
+    same "${of% *} reduces by ${of#* }" mean1 mean2
+    [ "${of% *}" != dr_grpo ] || mv mean1 dr_grpo
+    rm -rf mean1 mean2
+done
+plain nine -n 1 rl.algorithm=dr_grpo rl.constant=9 optimizer.lr=1e-2
+same "its constant is rollout.max_new_tokens" nine dr_grpo
+
+# ---- Numbers for people are means over tokens, whatever the reduction is ----
+by_mean=$(grep -o 'entropy: [0-9.]*  .* length: [0-9.]*' slow.out | head -n 1)
+plain summed -n 1 rl.reduction=seq_mean_token_sum
+[ -n "$by_mean" ] && [ "$(grep -o 'entropy: [0-9.]*  .* length: [0-9.]*' summed.out | head -n 1)" = "$by_mean" ] &&
+    pass "the entropy is a token's" || fail "$by_mean, and of sums $(grep -o 'entropy: [0-9.]*' summed.out | head -n 1)"
+
+# ---- The divergence in the reward is part of what the baseline is of ----
+# Answers of one length: their advantages add up to 0 in each group.
+for algorithm in dr_grpo grpo rloo; do
+    rl inside -n 2 rl.algorithm=$algorithm rl.kl_beta=10 rl.kl_in_reward=true optimizer.lr=1e-2 rollout.max_new_tokens=3 \
+        training.steps=4 validation.enable=false || fail "$algorithm: $(tail -n 1 inside.out)"
+    awk -v m="$(metric inside train/advantage_mean)" -v s="$(metric inside train/advantage_std)" \
+        'BEGIN { n = split(m, x, " "); split(s, d, " "); exit !(n == 4 && x[n] ^ 2 < 1e-12 && d[n] > 0.01) }' &&
+        pass "$algorithm: the baseline has the divergence in it" ||
+        fail "$algorithm: advantages of mean $(metric inside train/advantage_mean), deviation $(metric inside train/advantage_std)"
+    rm -rf inside
+done
+
+# ---- Advice waits for enough steps after the warm-up ----
+advice=(rl.kl_beta=0.05 rl.updates=2 validation.enable=false checkpoint.enable=false optimizer.lr=1e-9 lr_scheduler.warmup_steps=4)
+rl advised -n 1 "${advice[@]}" training.steps=14 || fail "advice: $(tail -n 1 advised.out)"
+[ "$(grep -n -m 1 '^advice: ' advised.out | cut -d: -f1)" = "$(($(grep -n '^step:    14' advised.out | cut -d: -f1) + 1))" ] &&
+    pass "advice comes with the tenth step after the warm-up" || fail "$(grep -n -e '^advice' -e '^step' advised.out | cut -c1-90)"
 
 # ---- A rank is replaced at every point of a step ----
 adaptive="rl.kl_beta=0.05 rl.kl_target=0.01 rl.kl_horizon=20 rl.updates=2 training.loss_scale=0 rl.algorithm=ppo

@@ -17,7 +17,7 @@ typedef enum tess_advantage_kind {
     TESS_ADV_RLOO,                  /* r - mean of the others = n / (n - 1) (r - mean); arXiv:2402.14740 */
     TESS_ADV_BATCH_STD,             /* (r - mean) / (std of all of the step's rewards + eps) */
     TESS_ADV_REINFORCE_PP,          /* r: tokens follow (tess_token_rewards, tess_returns_to_go, tess_whiten) */
-    TESS_ADV_REINFORCE_PP_BASELINE, /* r - mean: tokens follow (tess_token_spread, tess_token_penalize, tess_whiten);
+    TESS_ADV_REINFORCE_PP_BASELINE, /* r - mean: tokens follow (tess_token_spread, tess_whiten);
                                        arXiv:2501.03262 */
     TESS_ADV_GAE                    /* r: tokens follow (tess_token_rewards, tess_gae, tess_whiten) */
 } tess_advantage_kind;
@@ -39,9 +39,10 @@ double tess_overlong_penalty(int64_t length, int64_t max_length, int64_t buffer,
 
 /* token[row] = sequence[i]. */
 void tess_token_spread(int64_t n_seqs, const int32_t *cu, const uint8_t *mask, const double *sequence, float *token);
-/* token[row] -= beta KL(log p, log p_ref): a penalty of the token itself, of which those before it get nothing. */
-void tess_token_penalize(double beta, tess_kl_kind kind, int64_t n_rows, const uint8_t *mask, const float *logprob,
-                         const float *reference, float *token);
+/* The sum of KL(log p, log p_ref) over a sequence's response tokens. Source: verl, apply_kl_penalty, which subtracts
+ * beta times it from the reward before any baseline. */
+double tess_sequence_kl(tess_kl_kind kind, int64_t n_rows, const uint8_t *mask, const float *logprob,
+                        const float *reference);
 /* reward[row] = -beta KL(log p, log p_ref), and terminal[i] more at the sequence's last response token. logprob is that
  * of the policy that drew the token; reference NULL: no KL. */
 void tess_token_rewards(double beta, tess_kl_kind kind, int64_t n_seqs, const int32_t *cu, const uint8_t *mask,

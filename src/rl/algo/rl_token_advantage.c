@@ -17,12 +17,13 @@ static double penalty(double beta, tess_kl_kind kind, float logprob, float refer
     return beta * tess_kl_estimate(kind, (double)logprob - reference, &slope);
 }
 
-void tess_token_penalize(double beta, tess_kl_kind kind, int64_t n_rows, const uint8_t *mask, const float *logprob,
-                         const float *reference, float *token)
+double tess_sequence_kl(tess_kl_kind kind, int64_t n_rows, const uint8_t *mask, const float *logprob,
+                        const float *reference)
 {
+    double sum = 0;
     for (int64_t row = 0; row < n_rows; row++)
-        if (mask[row])
-            token[row] = (float)(token[row] - penalty(beta, kind, logprob[row], reference[row]));
+        sum += mask[row] ? penalty(1, kind, logprob[row], reference[row]) : 0;
+    return sum;
 }
 
 void tess_token_rewards(double beta, tess_kl_kind kind, int64_t n_seqs, const int32_t *cu, const uint8_t *mask,
