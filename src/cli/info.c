@@ -11,6 +11,7 @@
 #include "rl/rl_task.h"
 #include "train/memory_table.h"
 #include "train/model_folder.h"
+#include "train/tied_head.h"
 
 static void print_facts(const tess_cuda_fact *facts, int n)
 {
@@ -62,12 +63,16 @@ static tess_status print_options(const tess_config *config)
     return TESS_OK;
 }
 
-static tess_status print_model(tess_mem *mem, const char *path)
+/* The model of the config.json at `path`, with weights in `folder` ("": none) or of a run (NULL: none). */
+static tess_status print_model(tess_mem *mem, const char *path, const char *folder, const tess_config *run)
 {
     tess_model_config config;
     tess_model *model;
     char text[128];
     TESS_TRY(tess_model_config_load(path, &config));
+    tess_untie_head(folder, NULL, &config);
+    if (run != NULL)
+        tess_config_untie_head(run, NULL, &config);
     TESS_TRY(tess_model_create(mem, &config, &model));
     int64_t total = tess_model_count(model);
     printf("\n%s: %s, %s parameters in %d tensors\n", path, tess_family_name(config.family),
@@ -125,10 +130,10 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
     TESS_TRY(print_machine());
     if (folder) {
         TESS_TRY(tess_model_folder_file(target, "config.json", path, sizeof(path)));
-        return print_model(mem, path);
+        return print_model(mem, path, target, NULL);
     }
     if (json)
-        return print_model(mem, target);
+        return print_model(mem, target, "", NULL);
     TESS_TRY(tess_config_load(mem, target, overrides, n_overrides, &config));
     if (tess_rl_is_meant(&config))
         TESS_TRY(tess_config_load_over(mem, tess_rl_task_kind.defaults, target, overrides, n_overrides, &config));
@@ -136,7 +141,7 @@ static tess_status print_about(tess_mem *mem, const char *target, char *const *o
     if (config.model.config[0] == '\0' && config.model.path[0] == '\0')
         return TESS_OK;
     TESS_TRY(tess_config_model_file(&config, path, sizeof(path)));
-    TESS_TRY(print_model(mem, path));
+    TESS_TRY(print_model(mem, path, "", &config));
     return target != NULL || n_overrides > 0 ? print_memory(mem, &config, ranks, is_counted) : TESS_OK;
 }
 

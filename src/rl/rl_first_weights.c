@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/os/os.h"
+#include "train/tied_head.h"
 
 static tess_status find_path(const tess_config *c, const char *path, const char *model, rl_first_weights *first)
 {
@@ -31,6 +32,7 @@ tess_status rl_first_weights_find(const tess_config *c, const tess_model_config 
     if (!first->has_config)
         return TESS_OK;
     TESS_TRY(tess_model_config_load(file, &first->config));
+    tess_untie_head(first->path, NULL, &first->config);
     TESS_TRY(tess_model_config_set_max_length(&first->config, c->model.max_length, "model.max_length"));
     TESS_TRY(tess_model_config_set_sum_leaves(&first->config, of_policy->sum_leaves, "model.sum_leaves"));
     first->config.value_head = of_policy->value_head;

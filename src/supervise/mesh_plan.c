@@ -59,7 +59,7 @@ static tess_status plan_stages(tess_mesh_plan *plan, tess_config *config, int wo
     if (config->parallelism.pipeline_parallel_degree == 1 || !named)
         return TESS_OK;
     TESS_TRY(tess_config_check_step(config, world));
-    TESS_TRY(tess_config_load_model(config, &sizes));
+    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_mem_alloc(plan->mem, TESS_POOL_MISC, sizeof(*plan->stages), "stages", (void **)&plan->stages));
     TESS_TRY(tess_model_create(plan->mem, &sizes, &whole));
     tess_status status = tess_stage_plan_create(plan->mem, config, whole, 0, plan->stages);

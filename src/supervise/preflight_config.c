@@ -37,7 +37,7 @@ const int tess_preflight_n_config_checks = N_CHECKS;
 static tess_status make_model(tess_mem *mem, const tess_config *config, tess_model **model)
 {
     tess_model_config sizes;
-    TESS_TRY(tess_config_load_model(config, &sizes));
+    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     return tess_model_create(mem, &sizes, model);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "train/model_folder.h"
+#include "train/tied_head.h"
 
 struct tess_adapter_merge {
     tess_mem *mem;
@@ -115,6 +116,7 @@ tess_status tess_adapter_merge_open(tess_mem *mem, const char *model, const char
     tess_status status;
     TESS_GOTO(tess_model_folder_file(config, "config.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_model_config_load(path, &m->config), opened);
+    tess_untie_head(model, reporter, &m->config);
     TESS_GOTO(tess_lora_load(adapter, &m->config.lora), opened);
     TESS_GOTO(tess_model_create(mem, &m->config, &m->model), opened);
     TESS_GOTO(tess_weights_open(mem, model, m->model, reporter, &m->weights), opened);

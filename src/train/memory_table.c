@@ -169,7 +169,7 @@ tess_status tess_memory_table(tess_mem *mem, const tess_task_kind *kind, tess_co
     TESS_TRY(tess_config_check_step(config, n_ranks));
     if (kind->has_own_batches) /* a text's data may come later */
         TESS_TRY(kind->check(config));
-    TESS_TRY(tess_config_load_model(config, &sizes));
+    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_config_check_trainable(mem, config, &sizes));
     int n = n_ranks;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*ranks), "memory of ranks", (void **)&ranks));

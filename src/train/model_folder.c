@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "train/adapter.h"
+#include "train/tied_head.h"
 
 /* "org/name", as the hub's models are called. */
 static bool is_hub_name(const char *path)
@@ -44,11 +45,12 @@ tess_status tess_config_model_file(const tess_config *config, char *path, size_t
                                          : tess_os_join(path, size, "", config->model.config);
 }
 
-tess_status tess_config_load_model(const tess_config *config, tess_model_config *model)
+tess_status tess_config_load_model(const tess_config *config, const tess_reporter *reporter, tess_model_config *model)
 {
     char path[1024];
     TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
     TESS_TRY(tess_model_config_load(path, model));
+    tess_config_untie_head(config, reporter, model);
     TESS_TRY(tess_model_config_set_max_length(model, config->model.max_length, "model.max_length"));
     TESS_TRY(tess_model_config_set_sum_leaves(model, config->model.sum_leaves, "model.sum_leaves"));
     TESS_TRY(tess_config_load_lora(config, &model->lora));
@@ -98,6 +100,7 @@ tess_status tess_model_folder_open(tess_mem *mem, const char *folder, const tess
     snprintf(m->folder, sizeof(m->folder), "%s", folder);
     TESS_GOTO(tess_model_folder_file(folder, "config.json", path, sizeof(path)), opened);
     TESS_GOTO(tess_model_config_load(path, &m->config), opened);
+    tess_untie_head(folder, reporter, &m->config);
     TESS_GOTO(tess_model_config_set_max_length(&m->config, o->max_length, "--max-length"), opened);
     if (o->adapter != NULL)
         TESS_GOTO(tess_lora_load(o->adapter, &m->config.lora), opened);

@@ -68,7 +68,7 @@ static tess_status open_trace(const tess_trainer *t)
 }
 
 /* What ranks need whether they train or not. */
-static tess_status open_task(tess_trainer *t)
+static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
     if (t->kind->check != NULL)
@@ -78,7 +78,7 @@ static tess_status open_task(tess_trainer *t)
     TESS_CHECK(!t->kind->has_own_batches || t->config.validation.patience == 0, TESS_E_INVALID,
                "validation.patience: answers are graded, an evaluation has no loss: leave it out");
     TESS_TRY(tess_trainer_check_hosts(t));
-    TESS_TRY(tess_config_load_model(&t->config, &t->model_config));
+    TESS_TRY(tess_config_load_model(&t->config, reporter, &t->model_config));
     TESS_TRY(tess_config_check_trainable(t->mem, &t->config, &t->model_config));
     TESS_TRY(tess_trainer_list_data(t));
     TESS_TRY(tess_trainer_find_persistent(t));
@@ -92,7 +92,7 @@ static tess_status open_task(tess_trainer *t)
 static tess_status build(tess_trainer *t)
 {
     tess_reporter reporter = {report_line, t};
-    TESS_TRY(open_task(t));
+    TESS_TRY(open_task(t, &reporter));
     TESS_TRY(tess_engine_create_over(t->team, &t->config, &t->model_config, &reporter, &t->engine));
     if (t->kind->ready != NULL)
         TESS_TRY(t->kind->ready(t->task.self, t->engine));
@@ -427,7 +427,7 @@ static tess_status serve(tess_trainer *t, tess_train_result *result)
 {
     const tess_train_observer *observer = t->observer;
     t->observer = NULL; /* those that train say the same of their setup */
-    TESS_TRY(open_task(t));
+    TESS_TRY(open_task(t, NULL));
     t->observer = observer;
     TESS_TRY(tess_os_make_dirs(t->config.job.dump_folder));
     TESS_TRY(open_trace(t));

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "train/engine.h"
 #include "train/model_folder.h"
+#include "train/tied_head.h"
 
 enum { FILE_LIMIT = 64 << 20 };
 
@@ -67,6 +68,7 @@ tess_status tess_on_policy_open_folder(tess_mem *mem, const char *folder, int64_
     *s = (tess_on_policy_source){.mem = mem};
     TESS_TRY(tess_model_folder_file(folder, "config.json", path, sizeof(path)));
     TESS_TRY(tess_model_config_load(path, &s->config));
+    tess_untie_head(folder, reporter, &s->config);
     TESS_TRY(tess_model_config_set_max_length(&s->config, max_length, "--max-length"));
     TESS_TRY(open_model(s, n_threads));
     TESS_TRY(tess_os_join(s->tokenizer, sizeof(s->tokenizer), folder, "tokenizer.json"));
@@ -94,7 +96,7 @@ tess_status tess_on_policy_open_config(tess_mem *mem, const tess_config *config,
         "choose bfloat16 or float32");
     TESS_CHECK(!config->training.fp8, TESS_E_UNSUPPORTED,
                "training.fp8: what is generated is not rounded, so it could not be compared: set training.fp8=false");
-    TESS_TRY(tess_config_load_model(config, &s->config));
+    TESS_TRY(tess_config_load_model(config, reporter, &s->config));
     TESS_CHECK(
         config->lora.rank == 0, TESS_E_INVALID,
         "tessera verify on-policy: an adapter that nobody has trained changes nothing: name one with lora.path in "

@@ -32,7 +32,7 @@ static tess_status count_tensors(tess_mem *mem, const tess_config *config, int *
 {
     tess_model_config model_config;
     tess_model *model;
-    TESS_TRY(tess_config_load_model(config, &model_config));
+    TESS_TRY(tess_config_load_model(config, NULL, &model_config));
     TESS_TRY(tess_model_create(mem, &model_config, &model));
     *n = tess_model_n_params(model);
     tess_model_destroy(&model);

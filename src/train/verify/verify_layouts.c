@@ -181,7 +181,7 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
     tess_stage_plan plan;
     tess_slot_units *units = NULL;
     tess_executor_options options = {0};
-    TESS_TRY(tess_config_load_model(config, &sizes));
+    TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_model_create(mem, &sizes, &whole));
     tess_status status = tess_stage_plan_create(mem, config, whole, 0, &plan);
     if (status == TESS_OK) {

@@ -51,7 +51,7 @@ tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_resul
         r->tensors[i].stage = -1;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)run->n_stages * (size_t)run->n_tensors,
                                   sizeof(*run->planned), "stages", (void **)&run->planned));
-    TESS_TRY(tess_config_load_model(&run->config, &config));
+    TESS_TRY(tess_config_load_model(&run->config, NULL, &config));
     TESS_TRY(tess_model_create(mem, &config, &whole));
     tess_status status = TESS_OK;
     for (int place = 0; status == TESS_OK && place < run->n_stages; place++)
