@@ -49,6 +49,7 @@ static void numbers_read_back_to_the_same_bits(void)
 
 static void atomic_writes_leave_the_old_file_when_they_fail(void)
 {
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
     char path[512];
     tess_mapping file;
     EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "a/b"));
@@ -64,6 +65,8 @@ static void atomic_writes_leave_the_old_file_when_they_fail(void)
     tess_os_unmap(&file);
     EXPECT_FAILS(tess_os_map(test_folder(), &file), TESS_E_INVALID, "not a regular file");
     EXPECT_FAILS(tess_os_map("/nowhere/x", &file), TESS_E_NOT_FOUND, "/nowhere/x");
+    EXPECT_OK(tess_os_write_atomic(path, pointer, sizeof(pointer) - 1));
+    EXPECT_FAILS(tess_os_map(path, &file), TESS_E_FORMAT, "git lfs pull");
     EXPECT_FAILS(tess_os_make_dirs(path), TESS_E_IO, "there is a file of that name");
 }
 

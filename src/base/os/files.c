@@ -31,22 +31,41 @@ tess_status tess_os_error(const char *what, const char *path)
     return TESS_FAIL(status, "%s %s: %s%s", what, path, strerror(number), hint);
 }
 
-static tess_status open_regular(const char *path, int *fd, size_t *size)
+/* git leaves a small text in place of a file that git-lfs has not downloaded. */
+static tess_status refuse_lfs_pointer(int fd, size_t size, const char *path)
+{
+    static const char begin[] = "version https://git-lfs.github.com/spec/";
+    enum { POINTER_BYTES = 1024, N = sizeof(begin) - 1 };
+    char head[N];
+    bool is = size >= N && size <= POINTER_BYTES && pread(fd, head, N, 0) == N && memcmp(head, begin, N) == 0;
+    TESS_CHECK(!is, TESS_E_FORMAT,
+               "%s: a pointer of git-lfs, not the file itself: install git-lfs and run `git lfs pull` in its folder",
+               path);
+    return TESS_OK;
+}
+
+static tess_status check_regular(int fd, const char *path, size_t *size)
 {
     struct stat info;
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fstat(fd, &info) != 0)
+        return tess_os_error("stat", path);
+    TESS_CHECK(!S_ISFIFO(info.st_mode), TESS_E_INVALID,
+               "open %s: a pipe, not a regular file: write what it carries into a file and name that", path);
+    TESS_CHECK(S_ISREG(info.st_mode), TESS_E_INVALID, "open %s: not a regular file", path);
+    *size = (size_t)info.st_size;
+    return refuse_lfs_pointer(fd, *size, path);
+}
+
+/* Without O_NONBLOCK the open of a FIFO would wait for its writer. */
+static tess_status open_regular(const char *path, int *fd, size_t *size)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0)
         return tess_os_error("open", path);
-    if (fstat(*fd, &info) != 0) {
-        close(*fd);
-        return tess_os_error("stat", path);
-    }
-    if (!S_ISREG(info.st_mode)) {
-        close(*fd);
-        return TESS_FAIL(TESS_E_INVALID, "open %s: not a regular file", path);
-    }
-    *size = (size_t)info.st_size;
-    return TESS_OK;
+    tess_status status = check_regular(*fd, path, size);
+    if (status != TESS_OK)
+        tess_os_close(fd);
+    return status;
 }
 
 tess_status tess_os_map(const char *path, tess_mapping *mapping)
@@ -76,7 +95,7 @@ void tess_os_unmap(tess_mapping *mapping)
 tess_status tess_os_read(tess_mem *mem, const char *path, size_t limit, char **data, size_t *size)
 {
     int fd;
-    size_t expected, done = 0;
+    size_t expected = 0, done = 0;
     char *text;
     TESS_TRY(open_regular(path, &fd, &expected));
     tess_status status = TESS_OK;
@@ -106,7 +125,7 @@ tess_status tess_os_read(tess_mem *mem, const char *path, size_t limit, char **d
 
 tess_status tess_os_open_read(const char *path, int *fd, uint64_t *size)
 {
-    size_t bytes;
+    size_t bytes = 0;
     TESS_TRY(open_regular(path, fd, &bytes));
     *size = bytes;
     return TESS_OK;

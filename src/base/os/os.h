@@ -22,8 +22,9 @@ typedef struct tess_mapping {
     size_t size;
 } tess_mapping;
 
-/* Maps a regular file read-only. TESS_E_NOT_FOUND, TESS_E_INVALID (a folder, a circle of links), TESS_E_IO: the message
- * names the path. */
+/* Maps a regular file read-only. Every call below that opens a file to read has these errors; they name the path:
+ * TESS_E_NOT_FOUND, TESS_E_INVALID (a folder, a pipe, a circle of links), TESS_E_FORMAT (a pointer of git-lfs),
+ * TESS_E_IO. */
 tess_status tess_os_map(const char *path, tess_mapping *mapping);
 void tess_os_unmap(tess_mapping *mapping);
 

@@ -91,10 +91,25 @@ static tess_status fail_unknown(const char *path)
     return TESS_FAIL(TESS_E_UNSUPPORTED, "%s: it is none of: %s", path, kinds);
 }
 
+/* Refuses what is neither a folder nor a file that can be read, before a format is looked for. */
+static tess_status check_path(const char *path)
+{
+    tess_os_entry entry;
+    uint64_t size;
+    int fd;
+    TESS_TRY(tess_os_look_up(path, &entry));
+    TESS_CHECK(entry.kind != TESS_OS_NOTHING, TESS_E_NOT_FOUND, "%s: no such file or folder", path);
+    if (entry.kind == TESS_OS_FOLDER)
+        return TESS_OK;
+    TESS_TRY(tess_os_open_read(path, &fd, &size));
+    tess_os_close(&fd);
+    return TESS_OK;
+}
+
 tess_status tess_catalog_open(tess_mem *mem, const char *path, tess_catalog **catalog)
 {
     *catalog = NULL;
-    TESS_CHECK(tess_os_is_dir(path) || tess_os_is_file(path), TESS_E_NOT_FOUND, "%s: no such file or folder", path);
+    TESS_TRY(check_path(path));
     for (size_t i = 0; i < sizeof(openers) / sizeof(openers[0]); i++)
         if (openers[i].fits(path))
             return openers[i].open(mem, path, catalog);

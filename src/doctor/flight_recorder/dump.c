@@ -55,7 +55,7 @@ bool dump_is(const char *path)
 {
     static const char *const words[] = {"entries", "pg_config", "pg_status", "nccl_comm_state", "comm_lib_version"};
     char head[HEAD_BYTES];
-    FILE *file = fopen(path, "rb");
+    FILE *file = tess_os_is_file(path) ? fopen(path, "rb") : NULL;
     size_t n = file != NULL ? fread(head, 1, sizeof(head), file) : 0;
     if (file != NULL)
         fclose(file);

@@ -50,9 +50,12 @@ tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines)
     snprintf(lines->path, sizeof(lines->path), "%s", standard ? "(standard input)" : path);
     TESS_CHECK(standard || !tess_os_is_dir(path), TESS_E_INVALID, "%s: is a folder: name the files in it", path);
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, LOG_BUFFER, "lines of a log", (void **)&lines->buffer));
-    lines->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    /* A FIFO that nobody writes to would wait in open; a pipe of the shell is read like a file. */
+    lines->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (lines->fd < 0)
         return tess_os_error("open", path);
+    if (!standard)
+        (void)fcntl(lines->fd, F_SETFL, 0);
     TESS_TRY(fill(lines));
     return refuse_compressed(lines);
 }
