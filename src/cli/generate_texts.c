@@ -49,7 +49,7 @@ static tess_status add_object(generate_texts *t, tess_encoder *encoder, const te
 {
     json_t *object;
     const char *prompt = NULL;
-    TESS_TRY(tess_json_parse(line, size, what, false, &object));
+    TESS_TRY(tess_json_parse_record(line, size, what, &object));
     tess_status status = tess_json_get_string(object, "prompt", what, &prompt);
     if (status == TESS_OK && prompt == NULL)
         status = TESS_FAIL(TESS_E_FORMAT, "%s: no \"prompt\"; each line is an object that has one", what);

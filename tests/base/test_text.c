@@ -86,6 +86,37 @@ static void json_errors_name_key_and_line(void)
     json_decref(json);
 }
 
+static void records_are_read_as_python_reads_them(void)
+{
+    static const struct {
+        const char *escaped, *text;
+        size_t size;
+    } strings[] = {{"a\\u0000b", "a\0b", 3},
+                   {"\\ud83d", "\xef\xbf\xbd", 3},
+                   {"\\ude00x", "\xef\xbf\xbdx", 4},
+                   {"\\ud83d\\ude00", "\xf0\x9f\x98\x80", 4},
+                   {"\\ud83d\\uD83D\\uDE00", "\xef\xbf\xbd\xf0\x9f\x98\x80", 7},
+                   {"\\\\ud83d", "\\ud83d", 6},
+                   {"\\ud83d\\n", "\xef\xbf\xbd\n", 4},
+                   {"\\ud83d\\u0041",
+                    "\xef\xbf\xbd"
+                    "A",
+                    4}};
+    json_t *json;
+    for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        char line[128];
+        int n = snprintf(line, sizeof(line), "%s{\"a\": \"%s\"}", i % 2 == 0 ? "\xef\xbb\xbf" : "", strings[i].escaped);
+        EXPECT_OK(tess_json_parse_record(line, (size_t)n, "record", &json));
+        EXPECT_INT(json_string_length(json_object_get(json, "a")), strings[i].size);
+        EXPECT_SAME(json_string_value(json_object_get(json, "a")), strings[i].text, strings[i].size);
+        json_decref(json);
+    }
+    EXPECT_FAILS(tess_json_parse_record("{\"a\": \"\\ud8", 11, "record", &json), TESS_E_FORMAT, "not valid JSON");
+    EXPECT_FAILS(tess_json_parse("{\"a\": \"\\ud83d\"}", 15, "t.json", true, &json), TESS_E_FORMAT, "not valid JSON");
+    EXPECT_OK(tess_json_parse("\xef\xbb\xbf{}", 5, "t.json", true, &json));
+    json_decref(json);
+}
+
 /* The first allocation that fails, counted down; malloc then sets errno. */
 static int allocations_left;
 
@@ -123,6 +154,7 @@ static const test_case cases[] = {
     {"numbers_read_back_to_the_same_bits", numbers_read_back_to_the_same_bits, 0, 0},
     {"atomic_writes_leave_the_old_file_when_they_fail", atomic_writes_leave_the_old_file_when_they_fail, 0, 0},
     {"json_errors_name_key_and_line", json_errors_name_key_and_line, 0, 0},
+    {"records_are_read_as_python_reads_them", records_are_read_as_python_reads_them, 0, 0},
     {"memory_that_ends_is_no_word_on_the_text", memory_that_ends_is_no_word_on_the_text, 0, 0},
 };
 TEST_MAIN(cases)

@@ -79,6 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             tess_error_clear();
         json_decref(json);
     }
+    if (tess_json_parse_record((const char *)data, size, "record", &json) == TESS_OK)
+        json_decref(json);
     load(data, size);
     return 0;
 }

@@ -8,11 +8,13 @@
 
 #include "base/os/os.h"
 
-tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out)
+static tess_status parse(const char *text, size_t size, const char *what, size_t flags, json_t **out)
 {
+    static const char mark[] = "\xef\xbb\xbf"; /* U+FEFF, which some editors put before a text */
+    size_t skip = size >= 3 && memcmp(text, mark, 3) == 0 ? 3 : 0;
     json_error_t error;
     errno = 0;
-    *out = json_loadb(text, size, reject_duplicates ? JSON_REJECT_DUPLICATES : 0, &error);
+    *out = json_loadb(text + skip, size - skip, flags, &error);
     /* When memory runs out jansson may report that, report nothing, or call the text wrong; malloc always leaves ENOMEM
      * in errno. */
     bool no_memory = errno == ENOMEM || json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0';
@@ -20,6 +22,50 @@ tess_status tess_json_parse(const char *text, size_t size, const char *what, boo
     TESS_CHECK(*out != NULL, TESS_E_FORMAT, "%s: not valid JSON: line %d, column %d: %s", what, error.line,
                error.column, error.text);
     return TESS_OK;
+}
+
+tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out)
+{
+    return parse(text, size, what, reject_duplicates ? JSON_REJECT_DUPLICATES : 0, out);
+}
+
+/* The code of an escape \uXXXX at `at`; -1: there is none. */
+static int escaped_code(const char *at, const char *end)
+{
+    char digits[5] = "";
+    if (end - at < 6 || at[0] != '\\' || at[1] != 'u')
+        return -1;
+    memcpy(digits, at + 2, 4);
+    return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (int)strtol(digits, NULL, 16) : -1;
+}
+
+/* The first escape at or after `at` that is one half of a surrogate pair without the other; NULL: there is none. */
+static const char *find_half_pair(const char *at, const char *end)
+{
+    while ((at = memchr(at, '\\', (size_t)(end - at))) != NULL && end - at >= 2) {
+        int code = escaped_code(at, end), next = escaped_code(end - at > 6 ? at + 6 : end, end);
+        bool low = code >= 0xdc00 && code < 0xe000, high = code >= 0xd800 && code < 0xdc00;
+        bool paired = high && next >= 0xdc00 && next < 0xe000;
+        if (low || (high && !paired))
+            return at;
+        at += code < 0 ? 2 : paired ? 12 : 6;
+    }
+    return NULL;
+}
+
+tess_status tess_json_parse_record(const char *text, size_t size, const char *what, json_t **out)
+{
+    const char *half = find_half_pair(text, text + size);
+    if (half == NULL)
+        return parse(text, size, what, JSON_ALLOW_NUL, out);
+    char *whole = malloc(size);
+    TESS_CHECK(whole != NULL, TESS_E_NOMEM, "%s: no memory for %zu bytes of JSON", what, size);
+    memcpy(whole, text, size);
+    for (; half != NULL; half = find_half_pair(half + 6, text + size))
+        memcpy(whole + (half - text), "\\ufffd", 6);
+    tess_status status = parse(whole, size, what, JSON_ALLOW_NUL, out);
+    free(whole);
+    return status;
 }
 
 tess_status tess_json_load(const char *path, size_t limit, json_t **out)

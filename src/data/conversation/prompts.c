@@ -244,7 +244,7 @@ static tess_status read_line(reading *r, const char *line, size_t size)
         return TESS_OK;
     TESS_CHECK(size <= LINE_BYTES, TESS_E_FORMAT, "a line of %zu bytes, at most %d MiB are read", size,
                LINE_BYTES >> 20);
-    TESS_TRY(tess_json_parse(line, size, "prompt", false, &object));
+    TESS_TRY(tess_json_parse_record(line, size, "prompt", &object));
     tess_status status = read_object(r, object);
     json_decref(object);
     return status;

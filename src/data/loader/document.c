@@ -92,9 +92,9 @@ static tess_status take(const tess_document_keys *keys, tess_document *document)
     }
     if (pair)
         return take_pair(keys, document);
-    document->messages = json_object_get(line, "messages");
-    document->tools = json_object_get(line, "tools");
-    if (json_is_array(document->messages)) {
+    if (json_is_array(json_object_get(line, "messages"))) {
+        document->messages = json_object_get(line, "messages");
+        document->tools = json_object_get(line, "tools");
         TESS_CHECK(json_array_size(document->messages) > 0, TESS_E_FORMAT,
                    "'messages' is empty: a conversation has one message or more");
         return TESS_OK;
@@ -102,9 +102,10 @@ static tess_status take(const tess_document_keys *keys, tess_document *document)
     TESS_CHECK(!tess_json_has(line, "conversations"), TESS_E_UNSUPPORTED,
                "'conversations' are not supported: give each as 'messages', a list of objects with 'role' (system, "
                "user, assistant, tool) and 'content'");
+    const json_t *text = json_object_get(line, keys->text);
     const char *unused = NULL;
     TESS_TRY(tess_json_get_string(line, keys->text, "document", &unused));
-    return fail_without_text(line, keys);
+    return json_is_null(text) ? TESS_OK : fail_without_text(line, keys);
 }
 
 tess_status tess_document_parse(const char *line, size_t size, const tess_document_keys *keys, tess_document *document)
@@ -114,9 +115,9 @@ tess_status tess_document_parse(const char *line, size_t size, const tess_docume
                "a document of %zu bytes, at most %d MiB are read: write it as several", size, TESS_LINE_BYTES >> 20);
     if (is_blank(line, size))
         return TESS_OK;
-    TESS_TRY(tess_json_parse(line, size, "document", false, &document->line));
+    TESS_TRY(tess_json_parse_record(line, size, "document", &document->line));
     tess_status status = take(keys, document);
-    if (status != TESS_OK)
+    if (status != TESS_OK || (document->text == NULL && document->messages == NULL))
         tess_document_free(document);
     return status;
 }

@@ -17,7 +17,7 @@ typedef struct tess_document_keys {
 tess_document_keys tess_document_keys_of(const char *text, const char *prompt, const char *completion);
 
 typedef struct tess_document {
-    json_t *line;       /* NULL: the line is blank */
+    json_t *line;       /* NULL: the line is blank, or its text is null */
     const char *prompt; /* of prompt_size bytes, comes before the text and is not trained on; NULL: none */
     size_t prompt_size;
     const char *text; /* NULL: a conversation */

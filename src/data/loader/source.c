@@ -164,8 +164,8 @@ static void warn_of_cuts(tess_source *source)
     snprintf(text, sizeof(text),
              "%.300s: of the %lld documents read first, %lld are longer than a row of %lld tokens and cut at its end, "
              "and %lld have nothing to train on there and are omitted (training.seq_len)",
-             source->blocks.files[0].path, (long long)window->n_documents + (long long)window->n_omitted,
-             (long long)window->n_cut, (long long)o->seq_len, (long long)window->n_omitted);
+             source->blocks.files[0].path, (long long)window->n_read, (long long)window->n_cut, (long long)o->seq_len,
+             (long long)window->n_omitted);
     o->warn(o->warn_self, text);
 }
 

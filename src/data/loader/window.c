@@ -81,6 +81,7 @@ static tess_status add_document(tess_window *window, const tess_loader_options *
     bool omitted = false, paired = kind == TESS_DOCUMENT_PAIR || kind == TESS_DOCUMENT_CONVERSATION;
     bool whole = options->split == TESS_SPLIT_FALSE || (options->split == TESS_SPLIT_AUTO && paired);
     TESS_TRY(add_tokens(window, options, at, document.n_tokens, kind));
+    window->n_read++;
     if (whole || paired)
         omit_without_targets(window, start, whole ? options->seq_len : INT64_MAX, &omitted);
     return omitted ? TESS_OK : end_document(window, whole);
@@ -120,7 +121,7 @@ tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks
 {
     window->filled = false;
     window->tokens.size = window->loss.size = window->whole.size = window->n_documents = 0;
-    window->n_cut = window->n_omitted = 0;
+    window->n_read = window->n_cut = window->n_omitted = 0;
     uint64_t first = index * TESS_WINDOW_BLOCKS;
     for (uint64_t i = first; i < first + TESS_WINDOW_BLOCKS && i < blocks->n_blocks; i++) {
         uint64_t block =
