@@ -12,8 +12,8 @@ bool tess_launch_has_lost(const tess_runtime *runtime);
 bool tess_launch_await(void);
 /* Whether a lost rank may be replaced. Safe in a signal handler. */
 bool tess_launch_recovers(const tess_runtime *runtime);
-/* Whether ranks were lost in optional work after `step`, such as a validation: it is not tried again. The same on all
- * ranks. */
+/* Whether ranks were lost twice in optional work after `step`, such as a validation: it is not tried again. The same on
+ * all ranks. */
 bool tess_launch_omits(const tess_runtime *runtime, int64_t step);
 /* Reports to the launcher that all ranks have met again and go on after `step`. */
 void tess_launch_resumed(tess_runtime *runtime, int64_t step);

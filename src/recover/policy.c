@@ -50,6 +50,17 @@ static bool knows(const tess_record_of_failures *record, tess_failure_class clas
     return false;
 }
 
+/* Whether an evaluation after this step has ended ranks before, by a cause that would come again. */
+static bool has_failed(const tess_record_of_failures *record, int64_t step)
+{
+    for (int i = oldest(record); i < record->n; i++) {
+        const tess_recorded_failure *f = &record->newest[i % TESS_RECORD_NEWEST];
+        if (f->evaluating && f->step == step && tess_failure_is_of_step(f->class))
+            return true;
+    }
+    return false;
+}
+
 /* ---- The decision ---- */
 void tess_recover_begin(tess_recover *recover, const tess_recover_settings *settings, const tess_worlds *worlds)
 {
@@ -216,7 +227,8 @@ void tess_recover_decide(tess_recover *recover, const tess_failure *failure, dou
     *recovery = (tess_recovery){.action = tess_failure_action(class),
                                 .class = class,
                                 .n_ranks = recover->slots.n_ranks,
-                                .omits = failure->evaluating && tess_failure_is_of_step(class)};
+                                .omits = failure->evaluating && tess_failure_is_of_step(class) &&
+                                         has_failed(&recover->record, failure->step)};
     recover->n_in_a_row = failure->steps_done > recover->best_step ? 1 : recover->n_in_a_row + 1;
     if (failure->steps_done > recover->best_step)
         recover->best_step = failure->steps_done;

@@ -17,7 +17,7 @@ typedef struct tess_recorded_failure {
     int rank;
     int group; /* the group of its place, -1: not known */
     int64_t step;
-    bool evaluating;             /* it was in an evaluation, which is not tried again */
+    bool evaluating;             /* it was in an evaluation, which is tried a second time only */
     bool forgiven;               /* its cause is removed: it does not count */
     char text[TESS_RECORD_TEXT]; /* of the failure, cut */
     char done[TESS_RECORD_TEXT]; /* the action taken */
@@ -59,7 +59,7 @@ typedef struct tess_recovery {
     int n_ranks;      /* for the next attempt */
     bool resized;     /* their number has changed */
     bool from_memory; /* RESTART: from the last step, in the ranks' memory; else from the newest checkpoint */
-    bool omits;       /* the failed evaluation is skipped */
+    bool omits;       /* the evaluation has failed twice, and is skipped */
     bool reset;       /* settings have changed: see tess_ladder_overrides */
     char what[700];   /* the action and its reason, to follow the failure's text */
 } tess_recovery;

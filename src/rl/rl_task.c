@@ -86,6 +86,7 @@ static int n_tensors(const void *self);
 static tess_status tensors(void *self, tess_ckpt_tensor *tensors);
 static tess_status loaded(void *self, const json_t *meta);
 static tess_status settle(void *self);
+static bool evaluates(const void *self, bool last);
 static tess_status after_step(void *self, bool last, tess_validation_report *report);
 static void report(void *self, tess_step_report *report);
 static tess_status finish(void *self, bool interrupted);
@@ -109,6 +110,7 @@ static tess_status open_task(tess_trainer *trainer, tess_task *task)
                         .describe = describe,
                         .restore = restore,
                         .settle = settle,
+                        .evaluates = evaluates,
                         .after_step = after_step,
                         .n_tensors = n_tensors,
                         .tensors = tensors,
@@ -385,14 +387,19 @@ static tess_status settle(void *self)
     return r->reference != NULL ? tess_reference_after_step(r->reference, r->engine->step) : TESS_OK;
 }
 
+static bool evaluates(const void *self, bool last)
+{
+    const rl *r = self;
+    return r->held_out != NULL && (last || r->engine->step % r->config->validation.interval == 0);
+}
+
 static tess_status after_step(void *self, bool last, tess_validation_report *report)
 {
     rl *r = self;
     (void)report;
-    if (!rl_has_pairs(r->config))
+    if (!rl_has_pairs(r->config) && r->n_metrics > 0) /* this process has done the step */
         TESS_TRY(rl_advise(r));
-    const bool due = last || r->engine->step % r->config->validation.interval == 0;
-    return r->held_out != NULL && due ? rl_evaluate(r) : TESS_OK;
+    return evaluates(r, last) ? rl_evaluate(r) : TESS_OK;
 }
 
 static tess_status finish(void *self, bool interrupted)

@@ -96,6 +96,7 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
     if (saved != 0 && saved != now)
         tess_trainer_warn(t, "a step was %lld rows until here, now it is %lld (training.global_batch_size)",
                           (long long)saved, (long long)now);
+    t->evaluation_due = json_is_true(json_object_get(meta, "evaluation_due"));
     TESS_TRY(t->task.restore(t->task.self, meta));
     if (t->task.loaded != NULL)
         TESS_TRY(t->task.loaded(t->task.self, meta));

@@ -28,8 +28,10 @@ typedef struct tess_task {
     /* Takes what a step has changed into the task's own state; called after each step, also where the run stops there,
      * and before its checkpoint. Collective. NULL: nothing. */
     tess_status (*settle)(void *self);
-    /* Does what is due after a step at which the run does not stop; `last`: the run's last one. Sets *report if that
-     * was an evaluation, else leaves it. Collective. */
+    /* Whether an evaluation follows the newest step; `last`: the run's last one. */
+    bool (*evaluates)(const void *self, bool last);
+    /* Does what is due after a step at which the run does not stop. Sets *report if that was an evaluation, else leaves
+     * it. Also called when a run goes on from a checkpoint that lacks its step's evaluation. Collective. */
     tess_status (*after_step)(void *self, bool last, tess_validation_report *report);
     /* What a checkpoint holds of the task beside its description; NULL: nothing. n_tensors of them, which borrow the
      * task's memory: a load writes there, and loaded, which is collective, follows restore. */

@@ -29,8 +29,9 @@ static tess_status next_step(void *self, tess_batch_source *source)
     return TESS_OK;
 }
 
-static bool may_validate(const tess_trainer *t, bool last)
+static bool evaluates(const void *self, bool last)
 {
+    const tess_trainer *t = self;
     return tess_trainer_can_validate(t) && (last || t->engine->step % t->config.validation.interval == 0);
 }
 
@@ -49,7 +50,7 @@ static tess_status judge(tess_trainer *t, const tess_validation_report *report)
 static tess_status after_step(void *self, bool last, tess_validation_report *report)
 {
     tess_trainer *t = self;
-    if (!may_validate(t, last))
+    if (!evaluates(t, last))
         return TESS_OK;
     TESS_TRY(tess_trainer_validate(t, report));
     return t->config.validation.patience > 0 ? judge(t, report) : TESS_OK;
@@ -221,6 +222,7 @@ static tess_status open_text(tess_trainer *t, tess_task *task)
                         .go_to = go_to,
                         .describe = describe,
                         .restore = restore,
+                        .evaluates = evaluates,
                         .after_step = after_step};
     t->early_stop = tess_early_stop_begin();
     TESS_TRY(tess_trainer_open_data(t));

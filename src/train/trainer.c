@@ -312,48 +312,77 @@ void tess_trainer_add_metrics(tess_trainer *t, const tess_metric *metrics, int n
         check_metrics(t, tess_metrics_add(t->metrics, t->engine->step, metrics, n));
 }
 
+/* A run may go on with fewer steps than it has done. */
+static bool is_last(const tess_trainer *t)
+{
+    return t->engine->step >= t->config.training.steps;
+}
+
+/* One that was cut off is repeated, and only then part of the metrics. */
 static void show_validation(tess_trainer *t, const tess_validation_report *report)
 {
     if (t->rank != 0 || tess_metrics_has_validation(t->metrics, t->engine->step))
         return;
     if (t->observer != NULL && t->observer->validation != NULL)
         t->observer->validation(t->observer->self, report);
-    check_metrics(t, tess_metrics_validation(t->metrics, report));
+    if (!t->evaluation_due)
+        check_metrics(t, tess_metrics_validation(t->metrics, report));
 }
 
-static tess_status after_step(tess_trainer *t, bool last, speedometer *meter, tess_train_result *result)
+/* Does what the task wants after the newest step, unless the run stops there. An evaluation that a stop leaves out or
+ * cuts off is due when the run goes on. */
+static tess_status after_step(tess_trainer *t, speedometer *meter, tess_train_result *result)
 {
     tess_validation_report report = {.step = -1};
-    TESS_TRY(t->task.after_step(t->task.self, last, &report));
+    bool last = is_last(t);
+    t->evaluation_due = t->stopping && t->task.evaluates(t->task.self, last);
+    if (!t->stopping)
+        TESS_TRY(t->task.after_step(t->task.self, last, &report));
     meter->since_s += report.seconds; /* not training time */
     if (report.step >= 0 && report.outcome != TESS_VALIDATION_MISSING)
         result->last = report;
     if (report.step >= 0)
         show_validation(t, &report);
+    if (!t->evaluation_due)
+        tess_logbook_validated(t->book, t->engine->step);
+    t->stopping = t->stopping || t->evaluation_due;
     return TESS_OK;
 }
 
 static const logbook_marks nothing_done = {.done = -1, .committed = -1, .validated = -1, .saved = -1};
 
-/* Does what the task wants after the step, and saves if that is due. `so_far`: what was done already. */
-static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speedometer *meter,
-                             tess_train_result *result)
+static tess_status save_if_due(tess_trainer *t, const logbook_marks *so_far)
 {
     const tess_config *c = &t->config;
     int64_t step = t->engine->step;
-    bool last = step >= c->training.steps; /* a run may go on with fewer steps than it has done */
-    if (t->task.settle != NULL && so_far->validated < step)
-        TESS_TRY(t->task.settle(t->task.self));
-    if (!t->stopping && so_far->validated < step)
-        TESS_TRY(after_step(t, last, meter, result));
-    tess_logbook_validated(t->book, step);
-    last = last || t->ends_early;
+    bool last = is_last(t) || t->ends_early;
     if (c->checkpoint.enable && so_far->saved < step && (last || t->stopping || step % c->checkpoint.interval == 0)) {
         t->stopping = t->stopping || t->leaving;
         TESS_TRY_CTX(tess_trainer_save(t, last || t->stopping), "checkpoint of step %lld", (long long)step);
     }
     tess_logbook_saved(t->book, step);
     return TESS_OK;
+}
+
+/* Does what the task wants after the step, and saves if that is due. `so_far`: what was done already. */
+static tess_status follow_up(tess_trainer *t, const logbook_marks *so_far, speedometer *meter,
+                             tess_train_result *result)
+{
+    bool done = so_far->validated >= t->engine->step;
+    if (t->task.settle != NULL && !done)
+        TESS_TRY(t->task.settle(t->task.self));
+    if (!done)
+        TESS_TRY(after_step(t, meter, result));
+    return save_if_due(t, so_far);
+}
+
+/* Repeats the evaluation that the run's checkpoint lacks. It may end the run. */
+static tess_status make_up_evaluation(tess_trainer *t, speedometer *meter, tess_train_result *result)
+{
+    if (t->goes_on || !t->evaluation_due || t->stopping || t->ends_here)
+        return TESS_OK;
+    TESS_TRY(after_step(t, meter, result));
+    return save_if_due(t, &nothing_done);
 }
 
 /* Finishes the newest step of an earlier process: its metrics line, validation and save. A save that was under way may
@@ -366,7 +395,7 @@ static tess_status end_persistent_step(tess_trainer *t, speedometer *meter, tess
     fill_report(t, &t->last_step.report, &report);
     if (t->rank == 0 && t->last_step.step == t->engine->step && !tess_metrics_has_step(t->metrics, t->engine->step))
         show_step(t, &report);
-    if (t->stopping || t->engine->step >= t->config.training.steps)
+    if (t->stopping || is_last(t))
         t->marks.saved = -1;
     return follow_up(t, &t->marks, meter, result);
 }
@@ -379,6 +408,7 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     TESS_TRY(tess_all_reduce(t->team, &stop, &stop, 1, TESS_I64, TESS_MAX, NULL));
     t->stopping = stop != 0 && t->engine->step < c->training.steps;
     TESS_TRY(end_persistent_step(t, &meter, result));
+    TESS_TRY(make_up_evaluation(t, &meter, result));
     while (t->engine->step < c->training.steps && !t->stopping && !t->ends_here && !t->ends_early &&
            !tess_inject_stops(t->runtime, t->engine->step + 1)) {
         TESS_TRY(run_step(t, &meter));
@@ -388,7 +418,8 @@ static tess_status run(tess_trainer *t, tess_train_result *result)
     TESS_TRY(tess_trainer_finish_saves(t));
     finish_metrics(t);
     result->steps = t->engine->step;
-    result->interrupted = t->stopping && !t->ends_early && t->engine->step < c->training.steps;
+    bool unfinished = !is_last(t) || (t->evaluation_due && c->checkpoint.enable);
+    result->interrupted = t->stopping && !t->ends_early && unfinished;
     if (t->task.finish != NULL)
         TESS_TRY(t->task.finish(t->task.self, result->interrupted));
     if (result->interrupted || t->ends_here)

@@ -1,6 +1,7 @@
 /* Evaluation on held-out text while training. An error in it costs its result, never the training. A rank that cannot
  * read the text says so before each round, where the ranks meet; then all retry with smaller micro-batches, or all
- * stop. Only a lost rank or a failed collective ends the process, and the next one omits this evaluation. */
+ * stop. Only a lost rank or a failed collective ends the process. The next one repeats the evaluation, unless it ended
+ * ranks before. */
 #include "train/trainer_impl.h"
 
 #include <stdio.h>
@@ -174,7 +175,7 @@ static void report_why(const evaluation *e, tess_validation_report *report)
     else if (e->outlook == LATE)
         snprintf(report->why, sizeof(report->why), "validation.timeout_s=%g passed", e->t->config.validation.timeout_s);
     else if (e->outlook == STOPPED)
-        snprintf(report->why, sizeof(report->why), "the job was asked to stop");
+        snprintf(report->why, sizeof(report->why), "the job was asked to stop; it is repeated when the run goes on");
     else
         snprintf(report->why, sizeof(report->why), "the held-out text has no target tokens: raise validation.fraction");
 }
@@ -183,13 +184,14 @@ tess_status tess_trainer_validate(tess_trainer *t, tess_validation_report *repor
 {
     if (tess_launch_omits(t->runtime, t->engine->step)) {
         *report = (tess_validation_report){.step = t->engine->step, .outcome = TESS_VALIDATION_MISSING};
-        snprintf(report->why, sizeof(report->why), "ranks were lost in it: it is not tried again");
+        snprintf(report->why, sizeof(report->why), "ranks were lost in it twice: it is not tried again");
         return TESS_OK;
     }
     evaluation e = {.t = t, .begin_s = tess_os_now_s(), .rows = t->config.training.local_batch_size};
     while (e.rows > tess_config_pass_rows(&t->config)) /* there is memory for a pass */
         e.rows = smaller(e.rows);
     TESS_TRY_CTX(run_rounds(&e), "validation");
+    t->evaluation_due = e.outlook == STOPPED;
     *report = (tess_validation_report){
         .step = t->engine->step, .n_tokens = e.sum.n_tokens, .seconds = tess_os_now_s() - e.begin_s};
     report->outcome = e.sum.n_tokens == 0  ? TESS_VALIDATION_MISSING

@@ -261,17 +261,25 @@ static void a_place_that_fails_at_the_same_step_each_time_is_left_out_too(void)
     EXPECT_CONTAINS(now.what, "at step 1 for the second time");
 }
 
-static void an_evaluation_that_ends_ranks_is_left_out_and_proves_nothing_about_its_step(void)
+static void an_evaluation_that_ends_ranks_twice_is_left_out_and_proves_nothing_about_its_step(void)
 {
     tess_failure failure = {.rank = 1, .signal = SIGSEGV, .step = 15, .steps_done = 15, .evaluating = true};
     begin(&usual, 4, 0, 0);
     tess_recover_decide(&job, &failure, 10, &now);
     EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
+    EXPECT(!now.omits); /* it is repeated once */
+    tess_recover_decide(&job, &failure, 15, &now);
+    EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
     EXPECT(now.omits);
     EXPECT_CONTAINS(now.what, "; the evaluation of step 15 is left out");
+    begin(&usual, 4, 0, 0);
+    tess_recover_decide(&job, &failure, 10, &now);
     failure.evaluating = false;
     tess_recover_decide(&job, &failure, 20, &now);
     EXPECT_INT(now.action, TESS_ACTION_RESPAWN);
+    EXPECT(!now.omits);
+    failure = (tess_failure){.rank = 1, .step = 20, .signal = SIGSEGV, .steps_done = 20, .evaluating = true};
+    tess_recover_decide(&job, &failure, 25, &now); /* another evaluation */
     EXPECT(!now.omits);
     failure = (tess_failure){.rank = 1, .signal = SIGKILL, .step = 20, .steps_done = 20, .evaluating = true};
     begin(&usual, 4, 0, 0);
@@ -441,7 +449,7 @@ static const test_case cases[] = {
     CASE(a_nan_stops_the_job_where_that_is_asked_for),
     CASE(a_place_that_keeps_failing_is_left_out_and_comes_back),
     CASE(a_place_that_fails_at_the_same_step_each_time_is_left_out_too),
-    CASE(an_evaluation_that_ends_ranks_is_left_out_and_proves_nothing_about_its_step),
+    CASE(an_evaluation_that_ends_ranks_twice_is_left_out_and_proves_nothing_about_its_step),
     CASE(no_place_is_left_out_below_the_minimum),
     CASE(places_beyond_the_first_ranks_are_used_after_a_while),
     CASE(want_of_memory_climbs_the_ladder_rung_by_rung),
