@@ -1,9 +1,12 @@
+#include <string.h>
+
 #include "cli/cli_task.h"
 #include "rl/rl_task.h"
 
 static int run(tess_mem *mem, int argc, char **argv)
 {
-    (void)mem;
+    if (argc > 1 && strcmp(argv[1], "samples") == 0)
+        return cli_rl_samples.run(mem, argc - 1, argv + 1);
     return cli_run_task(&tess_rl_task_kind, &cli_rl,
                         "name a configuration file, or set what has no default: model.path=FOLDER "
                         "data.files=PROMPTS.jsonl reward.kind=...",
@@ -11,9 +14,10 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_rl = {
-    "rl", "[CONFIG.yaml] [-n RANKS] [section.key=value ...]",
+    "rl", "[CONFIG.yaml] [-n RANKS] [section.key=value ...] | samples FOLDER ...",
     "train a model by reinforcement: it answers prompts, answers are graded, and it learns from "
     "them\n"
     "Without a file: tessera rl model.path=FOLDER data.files=PROMPTS.jsonl reward.kind=number\n"
+    "`tessera rl samples FOLDER` shows what a run has drawn (tessera rl samples --help).\n"
     "`tessera info` lists every section.key with its default; docs/rl.md explains them.",
     .run = run};

@@ -2,7 +2,7 @@
  *
  *   rl_task.c      the task that the trainer drives: rollouts, then the optimizer steps that learn from them
  *   rl_rollout.c   which samples a rollout has: prompts in order, filter, budget, what the journal knows
- *   rl_keep.c      what a full disk costs
+ *   rl_keep.c      what is kept on disk beside the journal, and what a full disk costs
  *   rl_draw.c      this rank's share of them drawn and graded
  *   rl_order.c     rollouts ordered from ranks that only draw (rollout.ranks), and what they get for it: weights
  *   rl_serve.c     such a rank
@@ -46,7 +46,10 @@ typedef struct rl_groups {
     size_t n, room;
 } rl_groups;
 
-enum { RL_METRIC_REWARD = 0 }; /* place of the mean reward among the metrics of a step */
+enum {
+    RL_METRIC_REWARD = 0, /* place of the mean reward among the metrics of a step */
+    RL_PART_METRICS = 16  /* most names of parts of rewards that have a metric */
+};
 
 /* Where a rollout begins, which is all that it depends on beside the weights. */
 typedef struct rl_state {
@@ -129,7 +132,8 @@ struct rl {
     /* Of the newest step. */
     double loss, kl; /* kl: divergence from the reference, the mean over tokens */
     tess_metric metrics[96];
-    int n_metrics, n_rollout_metrics; /* those of the rollout come first */
+    char part_names[RL_PART_METRICS][RL_PART_NAME + 16]; /* of the rollout's metrics of parts of rewards */
+    int n_metrics, n_rollout_metrics;                    /* those of the rollout come first */
     char words[512];
     /* What this process has seen of the run, for advice. */
     tess_tuner_step *history;
@@ -191,6 +195,8 @@ tess_status rl_groups_write(const rl *r, const rl_groups *groups, tess_buffer *b
 tess_status rl_groups_read(rl *r, const tess_buffer *bytes, size_t most, rl_groups *groups);
 
 /* ---- rl_keep.c ---- */
+/* Writes the tokenizer next to the journal, so that its samples can be read as text. Collective. */
+tess_status rl_keep_tokenizer(const rl *r);
 /* A full disk costs what was to be kept, never the run: TESS_E_NO_SPACE and TESS_E_IO become the warning "WHAT: why".
  */
 tess_status rl_keep_or_warn(const rl *r, tess_status status, const char *what);

@@ -1,3 +1,4 @@
+/* The journal's files: records with a digest each, of which the last may be cut off. */
 #include "rl/rl_journal.h"
 
 #define XXH_INLINE_ALL
@@ -8,6 +9,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/mem/make_room.h"
 #include "base/os/os.h"
 
 static const char magic[8] = "TESSRL01";
@@ -181,21 +183,9 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-static tess_status read_file(const char *folder, const char *name, const rl_origin *origin, rl_record_fn record,
-                             void *self)
-{
-    char path[1024];
-    tess_mapping file = {0};
-    tess_status status = TESS_OK;
-    TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
-    TESS_TRY(tess_os_map(path, &file));
-    rl_journal_parse(file.data, file.size, origin, record, self, &status);
-    tess_os_unmap(&file);
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", path);
-}
-
-tess_status rl_journal_read(const char *folder, int64_t rollout, const rl_origin *origin, rl_record_fn record,
-                            void *self)
+/* Calls `visit` for each file of the rollout. */
+typedef tess_status (*file_visit_fn)(void *self, const char *folder, const char *name);
+static tess_status visit_files(const char *folder, int64_t rollout, file_visit_fn visit, void *self)
 {
     char path[1024];
     TESS_TRY(rollout_folder(folder, rollout, path, sizeof(path)));
@@ -207,8 +197,108 @@ tess_status rl_journal_read(const char *folder, int64_t rollout, const rl_origin
     tess_status status = tess_os_list(path, list_file, list);
     qsort(list->name, (size_t)list->n, sizeof(list->name[0]), by_name);
     for (int i = 0; status == TESS_OK && i < list->n; i++)
-        status = read_file(path, list->name[i], origin, record, self);
+        status = visit(self, path, list->name[i]);
     free(list);
+    return status;
+}
+
+typedef struct journal_reading {
+    const rl_origin *origin;
+    rl_record_fn record;
+    void *self;
+} journal_reading;
+
+static tess_status read_file(void *self, const char *folder, const char *name)
+{
+    const journal_reading *r = self;
+    char path[1024];
+    tess_mapping file = {0};
+    tess_status status = TESS_OK;
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
+    TESS_TRY(tess_os_map(path, &file));
+    rl_journal_parse(file.data, file.size, r->origin, r->record, r->self, &status);
+    tess_os_unmap(&file);
+    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "%s", path);
+}
+
+tess_status rl_journal_read(const char *folder, int64_t rollout, const rl_origin *origin, rl_record_fn record,
+                            void *self)
+{
+    journal_reading r = {origin, record, self};
+    return visit_files(folder, rollout, read_file, &r);
+}
+
+typedef struct newest_file {
+    rl_origin origin;
+    double changed_s; /* 0: none yet */
+} newest_file;
+
+static tess_status look_at_file(void *self, const char *folder, const char *name)
+{
+    newest_file *newest = self;
+    char path[1024];
+    file_header header;
+    tess_mapping file = {0};
+    TESS_TRY(tess_os_join(path, sizeof(path), folder, name));
+    TESS_TRY(tess_os_map(path, &file));
+    const double changed_s = tess_os_changed_s(path);
+    const bool is_whole = file.size >= sizeof(header);
+    if (is_whole)
+        memcpy(&header, file.data, sizeof(header));
+    tess_os_unmap(&file);
+    if (is_whole && memcmp(header.magic, magic, sizeof(magic)) == 0 && changed_s > newest->changed_s)
+        *newest = (newest_file){header.origin, changed_s};
+    return TESS_OK;
+}
+
+tess_status rl_journal_newest(const char *folder, int64_t rollout, rl_origin *origin, bool *found)
+{
+    newest_file newest = {.changed_s = 0};
+    TESS_TRY(visit_files(folder, rollout, look_at_file, &newest));
+    *origin = newest.origin;
+    *found = newest.changed_s > 0;
+    return TESS_OK;
+}
+
+/* ---- Rollouts ---- */
+typedef struct rollout_list {
+    tess_mem *mem;
+    int64_t *rollout;
+    size_t n, room;
+} rollout_list;
+
+static bool is_rollout(const char *name, long long *rollout)
+{
+    int end = 0;
+    return sscanf(name, "rollout-%lld%n", rollout, &end) == 1 && name[end] == '\0';
+}
+
+static tess_status list_rollout(void *context, const char *name)
+{
+    rollout_list *list = context;
+    long long rollout;
+    if (!is_rollout(name, &rollout))
+        return TESS_OK;
+    TESS_TRY(tess_mem_make_room(list->mem, TESS_POOL_MISC, list->n, sizeof(*list->rollout), "rollouts", &list->room,
+                                &list->rollout));
+    list->rollout[list->n++] = rollout;
+    return TESS_OK;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+tess_status rl_journal_rollouts(tess_mem *mem, const char *folder, int64_t **rollouts, size_t *n)
+{
+    rollout_list list = {.mem = mem};
+    tess_status status = tess_os_list(folder, list_rollout, &list);
+    if (list.n > 0)
+        qsort(list.rollout, list.n, sizeof(*list.rollout), by_number);
+    *rollouts = list.rollout;
+    *n = list.n;
     return status;
 }
 
@@ -223,8 +313,7 @@ static tess_status prune(void *context, const char *name)
     const prune_task *task = context;
     char path[1024];
     long long rollout;
-    int end = 0;
-    if (sscanf(name, "rollout-%lld%n", &rollout, &end) != 1 || name[end] != '\0' || rollout >= task->oldest)
+    if (!is_rollout(name, &rollout) || rollout >= task->oldest)
         return TESS_OK;
     TESS_TRY(tess_os_join(path, sizeof(path), task->folder, name));
     return tess_os_remove_tree(path);

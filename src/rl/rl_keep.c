@@ -1,5 +1,8 @@
 /* What is kept of a rollout on disk, and what it costs if that is full. */
+#include "base/os/os.h"
+#include "comm/agree.h"
 #include "rl/rl_impl.h"
+#include "tessera/comm.h"
 
 tess_status rl_keep_or_warn(const rl *r, tess_status status, const char *what)
 {
@@ -8,6 +11,26 @@ tess_status rl_keep_or_warn(const rl *r, tess_status status, const char *what)
     tess_trainer_warn(r->trainer, "%s: %s", what, tess_error_message());
     tess_error_clear();
     return TESS_OK;
+}
+
+static tess_status write_tokenizer(const rl *r)
+{
+    char path[1024];
+    tess_buffer json = {.mem = r->mem};
+    TESS_TRY(tess_os_make_dirs(r->folder));
+    TESS_TRY(tess_os_join(path, sizeof(path), r->folder, "tokenizer.json"));
+    tess_status status = tess_tokenizer_read(r->mem, tess_trainer_tokenizer_path(r->trainer), &json);
+    if (status == TESS_OK)
+        status = tess_os_write_atomic(path, json.data, json.size);
+    tess_buffer_free(&json);
+    return status;
+}
+
+tess_status rl_keep_tokenizer(const rl *r)
+{
+    tess_status status = tess_team_rank(r->team) == 0 ? write_tokenizer(r) : TESS_OK;
+    status = rl_keep_or_warn(r, status, "`tessera rl samples` will need --tokenizer");
+    return tess_team_agree(r->team, status);
 }
 
 tess_status rl_write_down(const rl *r, rl_journal **journal, int64_t round, const rl_sample *sample)

@@ -63,6 +63,30 @@ static double zero_spread(const rl_rows *rows)
     return rows->n_groups > 0 ? (double)n / (double)rows->n_groups : 0;
 }
 
+/* The mean of each part of the rewards by its name, over the samples that have it; of the first names that there are.
+ */
+static void report_parts(rl *r)
+{
+    static const char prefix[] = "rollout/reward/";
+    spread parts[RL_PART_METRICS] = {{.n = 0}};
+    int n = 0;
+    for (int64_t i = 0; i < r->rows.n_seqs; i++) {
+        const rl_sample *s = r->rows.samples[i];
+        for (int k = 0; k < s->n_parts && s->grade == RL_SCORED; k++) {
+            int at = 0;
+            while (at < n && strcmp(r->part_names[at] + sizeof(prefix) - 1, s->part[k].name) != 0)
+                at++;
+            if (at == RL_PART_METRICS)
+                continue;
+            if (at == n)
+                snprintf(r->part_names[n++], sizeof(r->part_names[0]), "%s%s", prefix, s->part[k].name);
+            see(&parts[at], s->part[k].value);
+        }
+    }
+    for (int at = 0; at < n; at++)
+        rl_add_metric(r, r->part_names[at], mean(&parts[at]));
+}
+
 /* Ages of the weights that drew the rollout, when it begins to be learned. Samples of another run have none. */
 static tess_status report_ages(rl *r)
 {
@@ -97,6 +121,7 @@ tess_status rl_report_rollout(rl *r)
     }
     r->n_metrics = 0;
     rl_add_metric(r, "rollout/raw_reward", mean(&reward)); /* RL_METRIC_REWARD */
+    report_parts(r);
     rl_add_metric(r, "rollout/step", (double)r->training.rollout);
     rl_add_metric(r, "rollout/response_len/mean", mean(&length));
     TESS_TRY(add_median(r, "rollout/response_len/median", rows->n_targets, rows->n_seqs));

@@ -184,6 +184,8 @@ static tess_status begin(void *self)
         tess_trainer_note(r->trainer, "rollout ranks: the last %lld of %d draw; %s", (long long)c->rollout.ranks,
                           n_ranks, c->rollout.lag > 0 ? "the others train meanwhile" : "the others wait for them");
     }
+    if (!rl_has_pairs(c))
+        TESS_TRY(rl_keep_tokenizer(r));
     if (c->rl.phase == TESS_RL_ROLLOUT)
         return draw_all(r);
     return r->held_out != NULL && c->evaluation.at_start && r->engine->step == 0 ? rl_evaluate(r) : TESS_OK;

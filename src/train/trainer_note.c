@@ -26,6 +26,11 @@ const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t)
     return t->tokenizer;
 }
 
+const char *tess_trainer_tokenizer_path(const tess_trainer *t)
+{
+    return t->tokenizer_path;
+}
+
 const tess_model_config *tess_trainer_model(const tess_trainer *t)
 {
     return &t->model_config;

@@ -26,6 +26,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (tess_mem_create(&mem) != TESS_OK)
         abort();
     rl_journal_parse(data, size, &origin, take, mem, &status);
+    if (size >= 8 + sizeof(rl_origin)) { /* any origin, as a reader for people takes it from the file */
+        rl_origin own;
+        memcpy(&own, data + 8, sizeof(own));
+        rl_journal_parse(data, size, &own, take, mem, &status);
+    }
     if (rl_sample_read(mem, data, size, &sample, &used) == TESS_OK && used > size)
         abort();
     rl_sample_free(mem, &sample);
