@@ -22,6 +22,25 @@ expect "a weight that is NaN" 2 "rank 1: weight '$weight' is nan at row 44, colu
 expect "a NaN that does not come again" 0 "the run goes on with the second result" train once 4 $tp=2 \
     numbers.on_nonfinite=skip fault.spec="rank=2 step=5 point=gradient kind=nan tensor=$weight"
 
+# ---- A flipped bit in one rank's copy of what all ranks of a team hold
+flip() { # NAME TEXT RANKS ARGUMENTS...: exit code 1, and TEXT in the output
+    expect "$1" 1 "replicas have diverged: $2" train bad "$3" numbers.replica_check_interval=1 checkpoint.enable=false "${@:4}"
+}
+norm=model.layers.1.input_layernorm.weight
+flip "a norm of one of three" "rank 1: weight '$norm': other bits than on 2 of 3 ranks" 3 $tp=3 \
+    fault.spec="rank=1 step=5 point=state kind=flip bit=20 tensor=$norm"
+flip "a moment of one of three" "rank 2: exp_avg of '$norm': other bits than on 2 of 3 ranks" 3 $tp=3 \
+    fault.spec="rank=2 step=5 point=state kind=flip bit=20 tensor=$norm.exp_avg"
+flip "two copies are a tie" "ranks 0 and 1 hold weight 'model.norm.weight' with different bits" 2 $tp=2 \
+    fault.spec="rank=1 step=5 point=state kind=flip bit=20 tensor=model.norm.weight"
+for strategy in none hybrid; do
+    flip "a norm of one of four, $strategy" "rank 3: weight '$norm': other bits than on 3 of 4 ranks" 4 $tp=2 \
+        parallelism.shard_strategy=$strategy parallelism.data_parallel_replicate_degree=2 \
+        fault.spec="rank=3 step=5 point=state kind=flip bit=20 tensor=$norm"
+done
+expect "it is not saved" 1 "step 6: replicas have diverged: rank 1: weight '$norm'" train bad 3 $tp=3 \
+    fault.spec="rank=1 step=5 point=state kind=flip bit=20 tensor=$norm"
+
 # ---- A rank that stands still
 expect "one of two stands still" 1 "rank 1 has kept rank 0 waiting" \
     train bad 2 $tp=2 comm.timeout_s=3 fault.spec="rank=1 step=5 point=phase:forward kind=sigstop"
@@ -52,6 +71,10 @@ grep -q '"place":{"pp":1,"tp":0}' output && pass "a live job's places" || fail "
 columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*' "$1/metrics.jsonl"; }
 reference plain
 cmp -s <(columns once) <(columns plain) && pass "the NaN left no trace" || fail "the NaN changed the run"
+flip "a frozen weight of a replica" "ranks 0 and 1 hold weight '$weight' with different bits" 2 \
+    parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2 \
+    lora.rank=2 model.config= model.path=plain/model training.mixed_precision_param=bfloat16 \
+    fault.spec="rank=1 step=5 point=state kind=flip bit=3 tensor=$weight"
 replaced() { # NAME TEXT RANKS ARGUMENTS...: the bits of one rank that nobody disturbs, and TEXT in the output
     same "$1" plain "$3" recovery.enable=true recovery.backoff_s=0.01 "${@:4}"
     grep -q "$2" log && pass "$1: $2" || fail "$1: no '$2' in: $(grep tessera: log)"

@@ -253,35 +253,56 @@ static void norm_of_many_cut_rows(void)
     close_mesh();
 }
 
+/* The norm of a step in which element `at` of the gradient (5, 3) of `rank` is `value`, and all others are 0. */
+static double norm_with(tess_fsdp *fsdp, tess_unit *unit, int rank, int at, float value)
+{
+    EXPECT_OK(tess_fsdp_step_begin(fsdp, 1));
+    EXPECT_OK(tess_fsdp_micro_begin(fsdp, 0));
+    EXPECT_OK(tess_unit_pre_forward(unit));
+    EXPECT_OK(tess_unit_post_forward(unit));
+    EXPECT_OK(tess_unit_pre_backward(unit));
+    float *grad = tess_unit_grad(unit, 0);
+    memset(grad, 0, 15 * sizeof(float));
+    if (tess_runtime_rank(runtime) == rank)
+        grad[at] = value;
+    EXPECT_OK(tess_unit_post_backward(unit));
+    EXPECT_OK(tess_fsdp_step_end(fsdp));
+    double norm = -1;
+    EXPECT_OK(tess_fsdp_grad_norm(fsdp, &norm));
+    return norm;
+}
+
+static void make_one_unit(const tess_axis *axes, int n_axes, tess_fsdp **fsdp, tess_unit **unit)
+{
+    static const tess_param_desc desc = {"w", {2, {5, 3}}, true, true};
+    open_mesh(axes, n_axes);
+    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, fsdp));
+    EXPECT_OK(tess_fsdp_add_unit(*fsdp, "w", &desc, 1, unit));
+    EXPECT_OK(tess_fsdp_materialize(*fsdp, fill_zero, NULL));
+}
+
 static void norm_not_finite(void)
 {
-    open_flat();
-    tess_fsdp *fsdp = NULL;
-    tess_unit *unit = NULL;
-    tess_param_desc desc = {"w", {2, {5, 3}}, true, true};
-    EXPECT_OK(tess_fsdp_create(mesh, &full_f32, &fsdp));
-    EXPECT_OK(tess_fsdp_add_unit(fsdp, "w", &desc, 1, &unit));
-    EXPECT_OK(tess_fsdp_materialize(fsdp, fill_zero, NULL));
-    static const float values[] = {2e19f, INFINITY, NAN, 0};
-    for (int k = 0; k < 4; k++) {
-        EXPECT_OK(tess_fsdp_step_begin(fsdp, 1));
-        EXPECT_OK(tess_fsdp_micro_begin(fsdp, 0));
-        EXPECT_OK(tess_unit_pre_forward(unit));
-        EXPECT_OK(tess_unit_post_forward(unit));
-        EXPECT_OK(tess_unit_pre_backward(unit));
-        float *grad = tess_unit_grad(unit, 0);
-        memset(grad, 0, 15 * sizeof(float));
-        if (tess_runtime_rank(runtime) == 0)
-            grad[14] = values[k];
-        EXPECT_OK(tess_unit_post_backward(unit));
-        EXPECT_OK(tess_fsdp_step_end(fsdp));
-        double norm = -1;
-        EXPECT_OK(tess_fsdp_grad_norm(fsdp, &norm));
-        if (isfinite(values[k]))
-            EXPECT(norm == (double)values[k]); /* 4e38 squared would overflow a float */
-        else
-            EXPECT(!isfinite(norm));
-    }
+    tess_fsdp *fsdp;
+    tess_unit *unit;
+    make_one_unit((tess_axis[]){{"dp_shard", -1}}, 1, &fsdp, &unit);
+    EXPECT(norm_with(fsdp, unit, 0, 14, 2e19f) == (double)2e19f); /* 4e38 squared would overflow a float */
+    EXPECT(!isfinite(norm_with(fsdp, unit, 0, 14, INFINITY)));
+    EXPECT(!isfinite(norm_with(fsdp, unit, 0, 14, NAN)));
+    EXPECT(norm_with(fsdp, unit, 0, 14, 0) == 0);
+    tess_fsdp_destroy(&fsdp);
+    close_mesh();
+}
+
+/* Both ranks of the axis "tp" hold the whole gradient, and each is primary for some of its rows. */
+static void norm_sees_every_copy(void)
+{
+    tess_fsdp *fsdp;
+    tess_unit *unit;
+    make_one_unit((tess_axis[]){{"tp", -1}, {"dp_shard", 1}}, 2, &fsdp, &unit);
+    for (int rank = 0; rank < 2; rank++)
+        for (int at = 0; at < 15; at += 14)
+            EXPECT(!isfinite(norm_with(fsdp, unit, rank, at, NAN)));
     tess_fsdp_destroy(&fsdp);
     close_mesh();
 }
@@ -591,6 +612,7 @@ static const test_case cases[] = {
     {"gathered_copies_and_windows_are_few", few_gathered_copies, -1, 0},
     {"where_copies_last_an_update_leaves_nothing_to_gather", update_gathers, -1, 0},
     {"grad_norm_neither_overflows_nor_hides_what_is_not_finite", norm_not_finite, 2, 0},
+    {"grad_norm_sees_what_is_not_finite_in_any_copy", norm_sees_every_copy, 2, 0},
     {"rows_that_many_tp_ranks_share_are_put_together_for_the_norm", norm_of_many_cut_rows, -1, 0},
     {"places_are_those_of_the_whole_parameter", places_are_those_of_the_whole_parameter, 4, 0},
     {"bad_policies_are_named", bad_policies, 1, 0},

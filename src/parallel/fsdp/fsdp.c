@@ -62,6 +62,10 @@ static tess_status find_model_team(tess_fsdp *fsdp)
     TESS_TRY_CTX(tess_mesh_slice(fsdp->mesh, names, fsdp->data_mesh != NULL ? 3 : 2, &fsdp->model_mesh),
                  "fsdp: team of all ranks of the model");
     fsdp->model_team = tess_mesh_all(fsdp->model_mesh);
+    if (fsdp->n_replicas == 1)
+        return TESS_OK;
+    TESS_TRY_CTX(tess_mesh_slice(fsdp->mesh, names + 1, 2, &fsdp->copies_mesh), "fsdp: team of copies");
+    fsdp->copies_team = tess_mesh_all(fsdp->copies_mesh);
     return TESS_OK;
 }
 
@@ -195,6 +199,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_stream_destroy(&fsdp->own_stream);
     tess_mesh_destroy(&fsdp->data_mesh);
     tess_mesh_destroy(&fsdp->model_mesh);
+    tess_mesh_destroy(&fsdp->copies_mesh);
     tess_mesh_destroy(&fsdp->matrix_mesh);
     tess_mem_free(mem, fsdp);
     *handle = NULL;

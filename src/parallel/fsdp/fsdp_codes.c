@@ -53,11 +53,17 @@ tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess
     return status;
 }
 
-const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)
+void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index)
 {
     const tess_unit *unit = fsdp->params[index].unit;
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     return p->narrow && unit->codes != NULL ? unit->codes + p->codes_at : NULL;
+}
+
+size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index)
+{
+    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
+    return tess_fsdp_narrow(fsdp, index) != NULL ? (size_t)p->own.size[0] * tess_fsdp_row_bytes(fsdp, p) : 0;
 }
 
 size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp)

@@ -31,7 +31,9 @@ bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index);
 
 /* The elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype; NULL: it is none, or
  * this rank has none of its unit. */
-const void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
+void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
+/* The bytes behind that pointer. */
+size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index);
 
 /* Of the memory of parameters what has own rows in the form in which they are gathered: codes, and what is narrow. */
 size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp);
@@ -77,9 +79,9 @@ void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock);
 int64_t tess_shard_count(const tess_shard *shard);
 int64_t tess_shard_row(const tess_shard *shard);
 
-/* The ranks that hold the same master weights and optimizer state as this one, bit for bit; NULL: it is the only one.
- */
-tess_team *tess_fsdp_replicas_agree(const tess_fsdp *fsdp);
+/* The ranks that hold the same rows of parameter `index` as this one, and its optimizer state, bit for bit: replicas,
+ * and ranks of the axis "tp" if it does not cut the parameter. NULL: this rank is the only one. */
+tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index);
 
 /* Compares the gathered copy of parameter `index` with the rounded master weights, in the rows that this rank writes.
  * *at: the first element that differs; -1: none, or no copy is in use. Call between steps. */

@@ -1,51 +1,92 @@
 /* The gradient norm: sums of squares per row in a fixed order, added exactly over rows and ranks, rounded once. So the
  * norm does not depend on how rows are shared out. A row's own sum is in an order of its elements, of which a cut of
- * its columns would make another sum; such rows are put together first (fsdp_cut_rows.c). */
+ * its columns would make another sum; such rows are put together first (fsdp_cut_rows.c).
+ *
+ * Each row counts once, on the rank that is primary for it. Its copies on other ranks are summed there too, and count
+ * if they are not finite: so the norm is not finite whenever a value of any rank is not. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 #include <math.h>
 
 enum { ROWS_AT_ONCE = 1024 };
 
-static tess_status add_rows(tess_stream *stream, const float *rows, int64_t n_rows, int64_t row, tess_exact_sum *sum)
+/* Rows that this rank holds, of which [begin, end) count. */
+typedef struct held_rows {
+    const float *data; /* (n, row); NULL: n is 0 */
+    int64_t n, begin, end;
+} held_rows;
+
+/* Adds the sums of rows `first` and on. */
+static void add_sums(const held_rows *rows, int64_t first, const double *sums, int64_t n, tess_exact_sum *sum)
+{
+    for (int64_t i = 0; i < n; i++)
+        if ((first + i >= rows->begin && first + i < rows->end) || !isfinite(sums[i]))
+            tess_exact_add(sum, sums[i]);
+}
+
+static tess_status add_rows(tess_stream *stream, const held_rows *rows, int64_t row, tess_exact_sum *sum)
 {
     double sums[ROWS_AT_ONCE];
-    for (int64_t begin = 0; begin < n_rows; begin += ROWS_AT_ONCE) {
-        int64_t n = n_rows - begin < ROWS_AT_ONCE ? n_rows - begin : ROWS_AT_ONCE;
-        TESS_TRY(tess_stream_kernels(stream)->row_sumsq(stream, rows + begin * row, sums, n, row));
-        for (int64_t i = 0; i < n; i++)
-            tess_exact_add(sum, sums[i]);
+    for (int64_t begin = 0; begin < rows->n; begin += ROWS_AT_ONCE) {
+        int64_t n = rows->n - begin < ROWS_AT_ONCE ? rows->n - begin : ROWS_AT_ONCE;
+        TESS_TRY(tess_stream_kernels(stream)->row_sumsq(stream, rows->data + begin * row, sums, n, row));
+        add_sums(rows, begin, sums, n, sum);
     }
     return TESS_OK;
 }
 
-/* ---- Of a device: all rows are enqueued, then fetched at once ---- */
-/* The gradient of the rows that this rank counts; *n_rows 0: of none. */
-static tess_status primary_rows(const tess_fsdp *fsdp, int index, const float **rows, int64_t *n_rows)
+/* The gradient of parameter `index`. Where "tp" cuts its rows none counts as it is, and copies alone are looked at. */
+static tess_status rows_of(const tess_fsdp *fsdp, int index, held_rows *rows)
 {
-    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
     tess_shard shard;
     TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
-    *n_rows = shard.grad != NULL ? shard.primary.size[0] : 0;
-    *rows = *n_rows > 0 ? shard.grad + (shard.primary.begin[0] - shard.box.begin[0]) * p->row : NULL;
+    *rows = (held_rows){0};
+    bool cut = tess_fsdp_cuts_rows(fsdp, tess_fsdp_param_at(fsdp, index));
+    if (shard.grad == NULL || (cut && shard.primary.size[0] == shard.box.size[0]))
+        return TESS_OK;
+    *rows = (held_rows){.data = shard.grad, .n = shard.box.size[0]};
+    if (cut)
+        return TESS_OK;
+    rows->begin = shard.primary.begin[0] - shard.box.begin[0];
+    rows->end = rows->begin + shard.primary.size[0];
     return TESS_OK;
 }
 
-/* Sums of whole rows into `sums`, of the device; NULL: they are counted alone. */
+/* Of a parameter whose rows "tp" cuts, this rank's part of the rows that it is primary for. */
+static tess_status cut_rows_of(const tess_fsdp *fsdp, int index, const float **rows)
+{
+    tess_shard shard;
+    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
+    *rows =
+        shard.grad != NULL ? shard.grad + (shard.primary.begin[0] - shard.box.begin[0]) * tess_shard_row(&shard) : NULL;
+    return TESS_OK;
+}
+
+/* ---- Of a device: all rows are enqueued, then fetched at once ---- */
+/* Sums of rows into `sums`, of the device; NULL: they are counted alone. */
 static tess_status enqueue_rows(const tess_fsdp *fsdp, double *sums, int64_t *n)
 {
     *n = 0;
     for (int i = 0; i < fsdp->n_params; i++) {
         const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, i);
-        const float *rows;
-        int64_t n_rows;
-        TESS_TRY(primary_rows(fsdp, i, &rows, &n_rows));
-        if (tess_fsdp_cuts_rows(fsdp, p))
-            continue;
-        if (sums != NULL && n_rows > 0)
-            TESS_TRY_CTX(tess_stream_kernels(fsdp->stream)->row_sumsq(fsdp->stream, rows, sums + *n, n_rows, p->row),
-                         "grad_norm: '%s'", p->name);
-        *n += n_rows;
+        held_rows rows;
+        TESS_TRY(rows_of(fsdp, i, &rows));
+        if (sums != NULL && rows.n > 0)
+            TESS_TRY_CTX(
+                tess_stream_kernels(fsdp->stream)->row_sumsq(fsdp->stream, rows.data, sums + *n, rows.n, p->row),
+                "grad_norm: '%s'", p->name);
+        *n += rows.n;
+    }
+    return TESS_OK;
+}
+
+static tess_status add_fetched(const tess_fsdp *fsdp, const double *sums, tess_exact_sum *sum)
+{
+    for (int i = 0; i < fsdp->n_params; i++) {
+        held_rows rows;
+        TESS_TRY(rows_of(fsdp, i, &rows));
+        add_sums(&rows, 0, sums, rows.n, sum);
+        sums += rows.n;
     }
     return TESS_OK;
 }
@@ -62,8 +103,8 @@ static tess_status add_whole_rows(tess_fsdp *fsdp, tess_exact_sum *sum)
     TESS_TRY(
         tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, (size_t)n, sizeof(double), "squares of rows", (void **)&sums));
     tess_status status = tess_fetch(fsdp->stream, sums, fsdp->row_sums, (size_t)n * sizeof(double));
-    for (int64_t i = 0; i < n && status == TESS_OK; i++)
-        tess_exact_add(sum, sums[i]);
+    if (status == TESS_OK)
+        status = add_fetched(fsdp, sums, sum);
     tess_mem_free(fsdp->mem, sums);
     return status;
 }
@@ -73,9 +114,8 @@ static tess_status add_cut_rows(tess_fsdp *fsdp, int index, const tess_fsdp_para
 {
     const float *rows;
     float *seen;
-    int64_t n_rows;
-    TESS_TRY(primary_rows(fsdp, index, &rows, &n_rows));
-    size_t n = (size_t)(n_rows * p->row);
+    TESS_TRY(cut_rows_of(fsdp, index, &rows));
+    size_t n = rows != NULL ? (size_t)(p->primary.size[0] * p->row) : 0;
     TESS_TRY(tess_mem_alloc_array(fsdp->mem, TESS_POOL_GRADS, n, sizeof(float), "rows of a gradient", (void **)&seen));
     tess_status status = n > 0 ? tess_fetch(fsdp->stream, seen, rows, n * sizeof(float)) : TESS_OK;
     if (status == TESS_OK)
@@ -99,14 +139,13 @@ static tess_status add_of_device(tess_fsdp *fsdp, tess_exact_sum *sum)
 static tess_status add_shard(tess_fsdp *fsdp, tess_stream *stream, int index, tess_exact_sum *sum)
 {
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
-    tess_shard shard;
-    TESS_TRY(tess_fsdp_shard_in_place(fsdp, index, &shard));
-    if (shard.grad == NULL)
-        return TESS_OK;
-    const float *rows = shard.grad + (shard.primary.begin[0] - shard.box.begin[0]) * p->row;
-    TESS_TRY_CTX(tess_fsdp_cuts_rows(fsdp, p) ? tess_fsdp_add_cut_rows(fsdp, p, rows, sum)
-                                              : add_rows(stream, rows, shard.primary.size[0], p->row, sum),
-                 "grad_norm: '%s'", shard.name);
+    held_rows rows;
+    const float *cut;
+    TESS_TRY(rows_of(fsdp, index, &rows));
+    TESS_TRY_CTX(add_rows(stream, &rows, p->row, sum), "grad_norm: '%s'", p->name);
+    TESS_TRY(cut_rows_of(fsdp, index, &cut));
+    if (cut != NULL && tess_fsdp_cuts_rows(fsdp, p))
+        TESS_TRY_CTX(tess_fsdp_add_cut_rows(fsdp, p, cut, sum), "grad_norm: '%s'", p->name);
     return TESS_OK;
 }
 

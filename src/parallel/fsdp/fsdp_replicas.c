@@ -4,9 +4,15 @@
 #include "device/fp8.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
-tess_team *tess_fsdp_replicas_agree(const tess_fsdp *fsdp)
+tess_team *tess_fsdp_holders(const tess_fsdp *fsdp, int index)
 {
-    return fsdp->replicated ? fsdp->data_team : fsdp->n_replicas > 1 ? fsdp->replicate_team : NULL;
+    const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);
+    bool whole = p->tp.kind != TESS_SHARD && fsdp->n_tp > 1;
+    if (fsdp->replicated && !p->narrow)
+        return whole ? fsdp->model_team : fsdp->data_team;
+    if (fsdp->n_replicas > 1)
+        return whole ? fsdp->copies_team : fsdp->replicate_team;
+    return whole ? fsdp->tp_team : NULL;
 }
 
 /* The gathered copy of parameter `p` of `unit`, from this rank's own rows on; NULL: none is in use. */

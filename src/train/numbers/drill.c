@@ -69,8 +69,11 @@ tess_status tess_numbers_drill_state(tess_numbers *n)
         tess_optimizer_state states[TESS_OPTIMIZER_STATES];
         TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
         size_t n = (size_t)tess_shard_count(&shard);
+        void *narrow = tess_fsdp_narrow(e->fsdp, i);
         if (shard.master != NULL)
             tess_inject_tensor(e->runtime, TESS_FAULT_STATE, shard.name, shard.master, n, TESS_F32);
+        else if (narrow != NULL && !tess_fsdp_is_coded(e->fsdp, i))
+            tess_inject_tensor(e->runtime, TESS_FAULT_STATE, shard.name, narrow, n, tess_fsdp_param_dtype(e->fsdp));
         int n_states = tess_optimizer_states(e->optimizer, i, states);
         for (int k = 0; k < n_states; k++) {
             snprintf(name, sizeof(name), "%s.%s", shard.name, states[k].name);

@@ -1,8 +1,9 @@
 /* Compares all copies of weights and optimizer state.
  *
- * Ranks with the same master weights (strategy none, replicas of hybrid) hash them and the optimizer's state with XXH3
- * and compare one number. If it differs, they compare the hash of each tensor, and the majority is right. Where ranks
- * of a host share a gathered copy of sharded weights, each compares the rows that it owns with what they round to.
+ * Ranks with the same weights (strategy none, replicas of hybrid, and tensors that tensor parallelism does not cut)
+ * hash them and the optimizer's state with XXH3 and compare one number. If it differs, they compare the hash of each
+ * tensor, and the majority is right. Where ranks of a host share a gathered copy of sharded weights, each compares the
+ * rows that it owns with what they round to.
  *
  * State that exists once cannot be compared; checkpoints have checksums for it. */
 #include <stdio.h>
@@ -40,12 +41,11 @@ static void hash_blocks(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Weights and state of parameter `index`; returns how many arrays: none of what is narrow, which is shared out. */
+/* Weights and state of parameter `index`; returns how many arrays. What is narrow counts as bytes. */
 static int arrays_of(const tess_engine *e, int index, const tess_shard *shard, tess_optimizer_state arrays[KINDS])
 {
-    if (shard->master == NULL)
-        return 0;
-    arrays[0] = (tess_optimizer_state){"weight", TESS_F32, 1, shard->master};
+    arrays[0] = shard->master != NULL ? (tess_optimizer_state){"weight", TESS_F32, 1, shard->master}
+                                      : (tess_optimizer_state){"weight", TESS_U8, 1, tess_fsdp_narrow(e->fsdp, index)};
     return 1 + tess_optimizer_states(e->optimizer, index, arrays + 1);
 }
 
@@ -66,7 +66,9 @@ static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
         for (int k = 0; k < KINDS; k++) {
             hashing h = {.bytes = 0};
             if (k < n)
-                h = (hashing){.data = arrays[k].data, .bytes = bytes_of(&shard, &arrays[k])};
+                h = (hashing){.data = arrays[k].data,
+                              .bytes = k == 0 && shard.master == NULL ? tess_fsdp_narrow_bytes(e->fsdp, i)
+                                                                      : bytes_of(&shard, &arrays[k])};
             int64_t n_blocks = (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES);
             tess_threads_run(tess_stream_threads(e->stream), hash_blocks, &h, n_blocks, 1);
             hashes[i * KINDS + k] = h.sum;
@@ -180,29 +182,65 @@ static tess_status vote(const tess_engine *e, ballot *b, const uint64_t *hashes,
     return TESS_OK;
 }
 
-static tess_status compare_replicas(const tess_engine *e, finding *found)
+/* Compares what the ranks of `team` hold alike. `hashes` is of everything. */
+static tess_status compare_in(const tess_engine *e, tess_team *team, const uint64_t *hashes, finding *found)
 {
-    tess_team *team = tess_fsdp_replicas_agree(e->fsdp);
-    if (team == NULL)
-        return TESS_OK;
     ballot b = {.team = team, .n_ranks = tess_team_size(team), .n_tensors = KINDS * tess_fsdp_shards(e->fsdp)};
-    uint64_t *hashes = NULL;
+    uint64_t *alike = NULL;
     tess_status status;
     TESS_GOTO(
-        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_tensors, sizeof(*hashes), "hashes", (void **)&hashes),
+        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_tensors, sizeof(*alike), "hashes", (void **)&alike),
         done);
     TESS_GOTO(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_ranks, sizeof(*b.hashes), "hashes",
                                    (void **)&b.hashes),
               done);
     TESS_GOTO(tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)b.n_ranks, sizeof(*b.odd), "votes", (void **)&b.odd),
               done);
-    TESS_GOTO(hash_state(e, hashes), done);
+    for (int t = 0; t < b.n_tensors; t++)
+        alike[t] = tess_fsdp_holders(e->fsdp, t / KINDS) == team ? hashes[t] : 0;
     tess_team_label(team, "replicas", -1);
-    status = vote(e, &b, hashes, found);
+    status = vote(e, &b, alike, found);
     tess_team_label(team, NULL, -1);
 done:
     tess_mem_free(e->mem, b.odd);
     tess_mem_free(e->mem, b.hashes);
+    tess_mem_free(e->mem, alike);
+    return status;
+}
+
+/* The teams that hold something alike: at most one for what tensor parallelism cuts and one for what it does not, of
+ * weights that ranks share out and of those that they do not. */
+enum { MOST_TEAMS = 4 };
+
+static int list_teams(const tess_fsdp *fsdp, tess_team *teams[MOST_TEAMS])
+{
+    int n = 0;
+    for (int i = 0; i < tess_fsdp_shards(fsdp); i++) {
+        tess_team *team = tess_fsdp_holders(fsdp, i);
+        bool listed = team == NULL;
+        for (int k = 0; k < n; k++)
+            listed = listed || teams[k] == team;
+        if (!listed)
+            teams[n++] = team;
+    }
+    return n;
+}
+
+static tess_status compare_replicas(const tess_engine *e, finding *found)
+{
+    tess_team *teams[MOST_TEAMS];
+    const int n_teams = list_teams(e->fsdp, teams), n_hashes = KINDS * tess_fsdp_shards(e->fsdp);
+    uint64_t *hashes;
+    if (n_teams == 0)
+        return TESS_OK;
+    TESS_TRY(
+        tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n_hashes, sizeof(*hashes), "hashes", (void **)&hashes));
+    tess_status status = hash_state(e, hashes);
+    for (int k = 0; k < n_teams && status == TESS_OK; k++) {
+        finding now = *found;
+        status = compare_in(e, teams[k], hashes, &now);
+        *found = now.kind < found->kind ? now : *found;
+    }
     tess_mem_free(e->mem, hashes);
     return status;
 }
