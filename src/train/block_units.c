@@ -5,7 +5,7 @@
 
 bool tess_param_is_hidden(const tess_model *model, const tess_param *param)
 {
-    return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2 && !param->adapter;
+    return tess_model_unit_layer(model, param->unit) >= 0 && param->slice.whole.n_dims == 2;
 }
 
 /* ---- Which they are ---- */

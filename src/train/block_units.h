@@ -39,7 +39,7 @@ tess_status tess_block_units_add(tess_mem *mem, const tess_config *config, const
 bool tess_gathers_codes(const tess_config *config, const tess_fsdp *fsdp);
 bool tess_param_is_coded(const tess_config *config, const tess_fsdp *fsdp, const tess_model *model, int param);
 
-/* A matrix of a layer: what Muon updates. */
+/* A matrix of a layer, or of its adapter: Muon updates it, and adamw8bit keeps its moments in 8 bits. */
 bool tess_param_is_hidden(const tess_model *model, const tess_param *param);
 
 #endif

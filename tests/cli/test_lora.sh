@@ -56,6 +56,25 @@ expect "weights without masters are shared out as planned" 0 "the same bits: thi
     lora.rank=4 parallelism.shard_strategy=none
 rm -rf out/checkpoint/step-00000010 out/adapter
 same "resumed with 3 ranks" bf16 -n 3 lora.yaml $lora
+
+# Each optimizer treats the matrices of an adapter as matrices of layers.
+optimizer() { # NAME STATE RANK: an adapter of RANK has STATE, not AdamW's moments alone; the same bits on other ranks
+    local set="$lora lora.rank=$3 lora.targets=up_proj optimizer.name=$1" layout
+    rm -rf "$1"
+    "$tessera" train lora.yaml job.dump_folder="$1" $set >log 2>&1 || { fail "$1: $(tail -n 3 log)"; return; }
+    expect "$1: the state of an adapter" 0 "up_proj.lora_A.weight.$2" grep -a -o "up_proj.lora_A.weight.$2" \
+        "$1/checkpoint/step-00000010/manifest.json"
+    for layout in "-n 3" "-n 2 parallelism.tensor_parallel_degree=2" "-n 2 parallelism.pipeline_parallel_degree=2"; do
+        fresh "$1: $layout" "$1" lora.yaml $layout $set
+    done
+}
+optimizer muon momentum_buffer 4
+optimizer adamw8bit exp_avg_absmax 128
+"$tessera" train lora.yaml job.dump_folder=original $lora lora.targets=up_proj optimizer.name=muon \
+    optimizer.muon_rate=original >log 2>&1
+cmp -s muon/adapter/adapter_model.safetensors original/adapter/adapter_model.safetensors &&
+    fail "muon_rate changes nothing" || pass "muon: its options count"
+
 fresh "a rank that is lost is replaced" bf16 -n 3 lora.yaml $lora recovery.enable=true \
     "fault.spec=rank=1 step=6 point=phase:shard:2 kind=sigkill"
 expect "another alpha does not go on" 2 "trained with lora.alpha=8" "$tessera" train lora.yaml job.dump_folder=out $lora \
