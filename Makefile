@@ -75,6 +75,7 @@ test-ranks: all
 # The bits of one rank under every pipeline schedule, with every strategy and dtype: five to twenty minutes.
 test-layouts: all
 	@tests/cli/test_layouts.sh $(BUILD)/tessera $(CURDIR) all
+	@tests/cli/test_tied_layouts.sh $(BUILD)/tessera $(CURDIR) all
 	@tests/cli/test_tensor_layouts.sh $(BUILD)/tessera $(CURDIR) all
 	@tests/cli/test_verify_layouts.sh $(BUILD)/tessera $(CURDIR) all
 

@@ -21,13 +21,21 @@ typedef struct tess_unit_memory {
     tess_unit_state state;
 } tess_unit_memory;
 
-/* The window of a tied embedding, which the head's backward opens and the embedding's closes. */
+/* The window of a tied embedding, which the head's backward opens and the embedding's closes, without n_tables. */
 typedef struct tess_open_table {
     bool is_open;
     int slot;
     const void *const *w;
     float *const *dw;
 } tess_open_table;
+
+/* Heads' gradients of a tied table that wait for the embedding's part, in the order of the heads. */
+typedef struct tess_waiting_tables {
+    float *room;   /* (n_tables, count) */
+    int64_t count; /* elements of this rank's table */
+    int first, n;  /* those that wait, from `first` on around */
+    float *dw[2];  /* the one that the head writes, by place in unit 0 */
+} tess_waiting_tables;
 
 struct tess_executor {
     tess_stream *stream;
@@ -48,6 +56,7 @@ struct tess_executor {
     tess_layer_work work; /* the part that all units share */
     float **none;         /* NULL for every parameter of a unit: frozen */
     tess_open_table open;
+    tess_waiting_tables tables;
     tess_head_work head;
     float *cos_table, *sin_table;
     int32_t *ids, *pos, *targets; /* of the batch at hand (max_tokens) */
@@ -104,6 +113,12 @@ unsigned tess_executor_recomputes(const tess_executor *executor, int unit);
 static inline bool tess_executor_is_frozen(const tess_executor *executor, int unit)
 {
     return !executor->options.train || unit < executor->options.first_trainable_unit;
+}
+
+/* A head's gradient of a tied table comes before the embedding's. */
+static inline bool tess_executor_trains_table(const tess_executor *executor)
+{
+    return executor->options.first_trainable_unit == 0 && tess_model_trains_table(executor->model);
 }
 
 /* SELECTIVE: pairs of a layer and a group that may be dropped. */

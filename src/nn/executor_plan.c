@@ -485,6 +485,13 @@ static void plan_common(tess_executor *e, cursor *at)
     e->targets = take(at, n.T, sizeof(int32_t));
 }
 
+static void plan_tables(tess_executor *e, cursor *at)
+{
+    const size_t n_tables = e->options.train && tess_executor_trains_table(e) ? (size_t)e->options.n_tables : 0;
+    e->tables.count = e->model->config.vocab_size * e->model->blocks[0].width;
+    e->tables.room = take(at, n_tables * (size_t)e->tables.count, sizeof(float));
+}
+
 bool tess_executor_rotates(const tess_executor *e)
 {
     for (int unit = 0; unit < e->model->n_units; unit++)
@@ -502,6 +509,7 @@ size_t tess_executor_plan(tess_executor *e, char *base, char *on_disk)
         e->cos_table = take(&at, count, sizeof(float));
         e->sin_table = take(&at, count, sizeof(float));
     }
+    plan_tables(e, &at);
     plan_slots(e, &at, &disk);
     e->disk_bytes = disk.used;
     plan_shared(e, &at, SHARE_SAVED);

@@ -216,7 +216,37 @@ static tess_status backward_input(tess_executor *e, tess_layer_call *call, const
     return e->hooks.post_forward(e->hooks.self, call->unit);
 }
 
-/* Whole, or the weight part. A tied embedding's window is open: the head has written its part of the gradient. */
+/* ---- A tied table ---- */
+static const char no_head[] = "the head's backward on slot %d has not run, and it writes a tied table's gradient first";
+
+static float *waiting_table(const tess_executor *e, int place)
+{
+    const tess_waiting_tables *t = &e->tables;
+    return t->room + (t->first + place) % e->options.n_tables * t->count;
+}
+
+/* The head has written its part of the gradient: to the open window, or to one that waits. */
+static tess_status reopen_table(tess_executor *e, int slot, tess_layer_call *call)
+{
+    tess_waiting_tables *t = &e->tables;
+    if (e->options.n_tables == 0) {
+        TESS_CHECK(e->open.is_open && e->open.slot == slot, TESS_E_INVALID, no_head, slot);
+        call->w = e->open.w;
+        call->dw = e->open.dw;
+        e->open.is_open = false;
+        return TESS_OK;
+    }
+    TESS_CHECK(t->n > 0, TESS_E_INVALID, no_head, slot);
+    TESS_TRY(e->hooks.pre_backward(e->hooks.self, 0, &call->w, &call->dw));
+    if (call->batch != NULL)
+        TESS_TRY(call->kernels->copy(call->stream, call->dw[call->block->table], waiting_table(e, 0),
+                                     (size_t)t->count * sizeof(float), false));
+    t->first = (t->first + 1) % e->options.n_tables;
+    t->n--;
+    return TESS_OK;
+}
+
+/* Whole, or the weight part. */
 static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, const tess_backward *b)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
@@ -234,15 +264,10 @@ static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit
             tess_executor_page_done(e, r, unit);
         return TESS_OK;
     }
-    if (embeds && call.block->tied) {
-        TESS_CHECK(e->open.is_open && e->open.slot == r->slot, TESS_E_INVALID,
-                   "the head's backward on slot %d has not run, and it writes a tied table's gradient first", r->slot);
-        call.w = e->open.w;
-        call.dw = e->open.dw;
-        e->open.is_open = false;
-    } else {
+    if (embeds && tess_executor_trains_table(e))
+        TESS_TRY(reopen_table(e, r->slot, &call));
+    else
         TESS_TRY(e->hooks.pre_backward(e->hooks.self, unit, &call.w, &call.dw));
-    }
     if (r->batch != NULL && embeds)
         TESS_TRY(tess_embedding_backward(&call, work.dh3));
     else if (r->batch != NULL && b->part == TESS_BACKWARD_WEIGHTS && work.deferred)
@@ -294,7 +319,7 @@ static tess_status compute_head(tess_executor *e, tess_layer_call *last, const t
 }
 
 /* Unit 0's window, for the head to write to. The embedding's backward closes it. */
-static tess_status open_table(tess_executor *e, int slot, tess_layer_call *head)
+static tess_status open_window(tess_executor *e, int slot, tess_layer_call *head)
 {
     TESS_CHECK(!e->open.is_open || e->open.slot == slot, TESS_E_INVALID,
                "slot %d: slot %d has the tied embedding's gradient open; run its backward down to the embedding first",
@@ -304,12 +329,32 @@ static tess_status open_table(tess_executor *e, int slot, tess_layer_call *head)
     return TESS_OK;
 }
 
-/* Forward and backward of the last unit at once. A tied head uses the embedding's weights. If these train, their window
- * opens here, because the head writes their gradient first. */
-static tess_status train_head(tess_executor *e, const tess_range *r, const tess_backward *b)
+/* Room for the head's gradient until the embedding's part comes. */
+static tess_status open_room(tess_executor *e, tess_layer_call *head)
+{
+    tess_waiting_tables *t = &e->tables;
+    TESS_CHECK(t->n < e->options.n_tables, TESS_E_INVALID,
+               "%d gradients of the tied table wait for the embedding's part, and there is room for no more", t->n);
+    t->dw[e->model->blocks[0].table] = waiting_table(e, t->n++);
+    head->dw = t->dw;
+    return e->hooks.pre_forward(e->hooks.self, 0, &head->w);
+}
+
+/* The table's weights for a tied head, and where its gradient goes. */
+static tess_status open_table(tess_executor *e, int slot, tess_layer_call *head)
 {
     static float *const frozen[2] = {NULL, NULL};
-    bool tied = e->model->blocks[0].tied, embedding_trains = e->options.first_trainable_unit == 0;
+    if (tess_executor_trains_table(e))
+        return e->options.n_tables > 0 ? open_room(e, head) : open_window(e, slot, head);
+    head->dw = frozen;
+    return e->hooks.pre_forward(e->hooks.self, 0, &head->w);
+}
+
+/* Forward and backward of the last unit at once. A tied head uses the embedding's weights, and writes their gradient
+ * first. */
+static tess_status train_head(tess_executor *e, const tess_range *r, const tess_backward *b)
+{
+    bool tied = e->model->blocks[0].tied;
     tess_layer_call last = call_of(e, r->batch, e->model->n_units - 1);
     const tess_layer_saved *saved = &tess_executor_memory(e, r->slot, last.unit)->saved;
     const tess_layer_work work = work_of(e, r, last.unit, b->din);
@@ -323,15 +368,11 @@ static tess_status train_head(tess_executor *e, const tess_range *r, const tess_
 
     TESS_TRY(e->hooks.pre_backward(e->hooks.self, last.unit, &last.w, &last.dw));
     tess_layer_call head = last;
-    if (tied && embedding_trains) {
+    if (tied)
         TESS_TRY(open_table(e, r->slot, &head));
-    } else if (tied) {
-        TESS_TRY(e->hooks.pre_forward(e->hooks.self, 0, &head.w));
-        head.dw = frozen;
-    }
     if (r->batch != NULL)
         TESS_TRY(compute_head(e, &last, &head, saved, &work, b));
-    if (tied && !embedding_trains)
+    if (tied && !(tess_executor_trains_table(e) && e->options.n_tables == 0))
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
     return e->hooks.post_backward(e->hooks.self, last.unit);
 }
@@ -472,6 +513,27 @@ tess_status tess_executor_backward(tess_executor *e, const tess_range *r, const 
     return backward_range(e, r, b);
 }
 
+/* batch NULL: hooks alone. */
+static tess_status backward_table(tess_executor *e, const tess_batch *batch, const void *dstream)
+{
+    tess_layer_call call = call_of(e, batch, 0);
+    TESS_TRY(reopen_table(e, 0, &call));
+    if (batch != NULL) {
+        tess_model_name_unit(e->model, 0, e->stream);
+        TESS_TRY(tess_embedding_backward(&call, dstream));
+    }
+    return e->hooks.post_backward(e->hooks.self, 0);
+}
+
+tess_status tess_executor_backward_table(tess_executor *e, const tess_batch *batch, const void *dstream)
+{
+    TESS_CHECK(tess_executor_trains_table(e) && (e->options.n_tables > 0 || !e->model->part.embedding), TESS_E_INVALID,
+               "executor: its model has no tied table that trains, or its backward runs the embedding's part");
+    TESS_TRY(tess_executor_take_batch(e, batch));
+    TESS_TRY_CTX(backward_table(e, batch, dstream), "embedding: backward");
+    return e->seen;
+}
+
 /* The task of the head in evaluation: log-probabilities of targets, the logits of some rows, or both; or values. */
 typedef struct head_task {
     float inv_temperature;
@@ -561,6 +623,15 @@ tess_status tess_executor_rehearse_range(tess_executor *e, const tess_hooks *hoo
     e->hooks = *hooks;
     tess_status status =
         backward == NULL ? forward_range(e, &empty, NULL, NULL, FOR_BACKWARD) : backward_range(e, &empty, backward);
+    e->hooks = own;
+    return status;
+}
+
+tess_status tess_executor_rehearse_table(tess_executor *e, const tess_hooks *hooks)
+{
+    const tess_hooks own = e->hooks;
+    e->hooks = *hooks;
+    tess_status status = backward_table(e, NULL, NULL);
     e->hooks = own;
     return status;
 }

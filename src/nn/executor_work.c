@@ -62,7 +62,8 @@ static tess_status make_hooks(dry_run *r, tess_hooks *hooks)
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, n, sizeof(*r->dw), "dry run", (void **)&r->dw));
     for (size_t i = 0; i < n; i++) {
         r->w[i] = r->weight;
-        r->dw[i] = tess_model_param(r->model, (int)i)->frozen ? NULL : r->gradient;
+        const tess_param *param = tess_model_param(r->model, (int)i);
+        r->dw[i] = param->frozen || param->copy ? NULL : r->gradient;
     }
     return tess_static_hooks(r->mem, r->model, r->w, r->dw, hooks);
 }
@@ -87,12 +88,13 @@ static tess_status train_slot(const dry_run *r, tess_executor *e, int slot)
 {
     const tess_slot_units all = {0, tess_model_n_units(r->model)};
     const tess_slot_units units = r->options.slot_units != NULL ? r->options.slot_units[slot] : all;
-    const tess_range range = {slot, units.begin, units.end, &r->batch};
+    const bool by_itself = r->options.n_tables > 0; /* the embedding's part, behind each head */
+    const tess_range range = {slot, by_itself && units.begin == 0 ? 1 : units.begin, units.end, &r->batch};
     const tess_model_config *config = tess_model_get_config(r->model);
     const bool has_tokens = config->n_outputs == 0, has_values = config->value_head || !has_tokens;
     const tess_token_loss loss = {
         .inv_temperature = 1, .grade = has_tokens ? grade : NULL, .grade_values = grade_values};
-    bool embedding = r->model->part.embedding && units.begin == 0;
+    bool embedding = r->model->part.embedding && range.begin == 0;
     bool head = r->model->part.head && units.end == all.end;
     tess_backward back = {.part = r->options.split_backward ? TESS_BACKWARD_INPUT : TESS_BACKWARD_WHOLE,
                           .dout = head ? NULL : r->dout,
@@ -101,6 +103,8 @@ static tess_status train_slot(const dry_run *r, tess_executor *e, int slot)
                           .logprob = r->logprobs};
     TESS_TRY(tess_executor_forward(e, &range, embedding ? NULL : r->in, head ? NULL : r->out));
     TESS_TRY(tess_executor_backward(e, &range, &back));
+    if (by_itself && head)
+        TESS_TRY(tess_executor_backward_table(e, &r->batch, r->din));
     back = (tess_backward){.part = TESS_BACKWARD_WEIGHTS};
     return r->options.split_backward ? tess_executor_backward(e, &range, &back) : TESS_OK;
 }

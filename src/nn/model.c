@@ -131,6 +131,27 @@ int tess_model_first_trainable_unit(const tess_model *model)
     return model->n_units;
 }
 
+bool tess_model_trains_table(const tess_model *model)
+{
+    const tess_block *first = &model->blocks[0];
+    return first->tied && !model->params[first->first + first->table].frozen;
+}
+
+bool tess_model_copies_table(const tess_model *model)
+{
+    const tess_param *table = &model->params[0];
+    return model->part.embedding && table->copy && !table->frozen;
+}
+
+bool tess_model_unit_trains(const tess_model *model, int unit)
+{
+    const tess_block *block = &model->blocks[unit];
+    for (int i = block->first; i < block->first + block->n_params; i++)
+        if (!model->params[i].frozen && !model->params[i].copy)
+            return true;
+    return false;
+}
+
 tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *config, const tess_model_part *part,
                                    tess_model **out)
 {
@@ -145,7 +166,7 @@ tess_status tess_model_create_part(tess_mem *mem, const tess_model_config *confi
     model->config = *config;
     model->part = *part;
     model->part.tp_degree = part->tp_degree > 1 ? part->tp_degree : 1;
-    model->n_units = (int)part->n_layers + part->embedding + part->head;
+    model->n_units = tess_family_has_table(model) + (int)part->n_layers + part->head;
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)model->n_units, sizeof(tess_block), "blocks",
                                    (void **)&model->blocks),
               model);

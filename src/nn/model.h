@@ -33,6 +33,7 @@ typedef struct tess_param {
     bool beside;    /* of a value head beside a language model: missing in its files, unless trl wrote them */
     bool adapter;   /* of LoRA: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), lora_B (out, rank) */
     bool frozen;    /* it gets no gradient */
+    bool copy;      /* a tied table beside the embedding; the part with the head owns it and has its whole gradient */
     int unit;
 } tess_param;
 
@@ -53,10 +54,19 @@ tess_status tess_model_lora(const tess_model *model, tess_lora *lora);
 void tess_model_freeze(tess_model *model, int index);
 /* The first unit with a parameter that trains: units below it need no backward; n_units: none trains. */
 int tess_model_first_trainable_unit(const tess_model *model);
+/* Tied weights that train: whether this part has the table's gradient, and whether another one has it, which wants the
+ * gradient of the stream that the embedding here leaves. */
+bool tess_model_trains_table(const tess_model *model);
+bool tess_model_copies_table(const tess_model *model);
+/* Whether a parameter of the unit gets a gradient in this part. */
+bool tess_model_unit_trains(const tess_model *model, int unit);
 
 /* What one rank of a pipeline holds: layers, with the embedding before the first and the head behind the last. Its
- * units count from 0; names, initial values and layers' numbers stay those of the whole model. A tied head without the
- * embedding has the table itself, under its own name: who holds the other adds the two gradients up. */
+ * units count from 0; names, initial values and layers' numbers stay those of the whole model.
+ *
+ * Tied weights in two parts: the part with the head owns the table, under its own name, in a unit 0 that no forward
+ * runs. The part with the embedding has a copy (tess_param.copy), which gets no gradient here. The table's gradient is
+ * one chain, the head's first, then the embedding's: tess_executor_backward_table adds the latter. */
 typedef struct tess_model_part {
     int64_t first_layer, n_layers;
     bool embedding, head;
@@ -194,6 +204,8 @@ typedef struct tess_executor_options {
     const tess_points *points;         /* of the ranks that share a model with tp_degree > 1; else NULL. Copied */
     bool sequence_parallel;            /* each of them has some rows of the stream; else all */
     bool split_backward;               /* keep what a backward in two parts needs between them */
+    int n_tables; /* tied weights: heads' gradients of the table that wait for the embedding's part; 0: they lie in the
+                   * window of unit 0, one at a time */
     bool fp8; /* linear maps of layers round what they multiply through fp8, as hardware that multiplies it reads it:
                * inputs and weights to E4M3, gradients to E5M2 (round_fp8 of the kernel table); float32 or bfloat16,
                * no adapter, no ranks that share a model */
@@ -259,8 +271,10 @@ tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch
  * R is what tess_executor_stream_rows says.
  * The head runs forward and backward in its backward, since its logits never exist whole.
  *
- * Tied weights: the head's backward opens the window of unit 0, and the embedding's closes it. Hooks have one window a
- * unit, so no other slot's head may come in between. */
+ * Tied weights: without options.n_tables the head's backward opens the window of unit 0, and the embedding's closes it.
+ * Hooks have one window a unit, so no other slot's head may come in between. With n_tables the heads' gradients wait in
+ * memory of the executor, and the embedding's backwards take them in the order of the heads'. Each opens and closes the
+ * window; the head has the weights between pre_forward and post_forward of unit 0. */
 typedef struct tess_range {
     int slot, begin, end;
     const tess_batch *batch; /* the same in all calls of a micro-batch */
@@ -295,6 +309,11 @@ typedef struct tess_backward {
  * weight part whose input part) has not run. */
 tess_status tess_executor_backward(tess_executor *executor, const tess_range *range, const tess_backward *backward);
 
+/* For a part that owns a tied table without the embedding: adds the embedding's part of the table's gradient, of the
+ * micro-batch whose head ran first among those that wait. dstream (R, C): the gradient of the stream that the embedding
+ * left. TESS_E_INVALID: there is no such table, or no head has run. */
+tess_status tess_executor_backward_table(tess_executor *executor, const tess_batch *batch, const void *dstream);
+
 /* Calls `hooks` in the order in which tess_executor_train calls the executor's own, and computes nothing. Ignores the w
  * and dw that they return. */
 tess_status tess_executor_rehearse(const tess_executor *executor, const tess_hooks *hooks);
@@ -302,6 +321,8 @@ tess_status tess_executor_rehearse(const tess_executor *executor, const tess_hoo
  * tess_executor_backward does for its part; it names no tensors. */
 tess_status tess_executor_rehearse_range(tess_executor *executor, const tess_hooks *hooks, const tess_range *range,
                                          const tess_backward *backward);
+/* The same for tess_executor_backward_table. */
+tess_status tess_executor_rehearse_table(tess_executor *executor, const tess_hooks *hooks);
 
 /* Forward only: log-probabilities of the targets (T), and entropies of the predictions (T) or NULL, of
  * softmax(logits * inv_temperature); both 0 where there is no target. The bits of training with a loss of that

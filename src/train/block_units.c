@@ -55,6 +55,7 @@ tess_status tess_block_units_deal(tess_mem *mem, const tess_config *config, cons
     for (int block = 0; block < n_blocks; block++)
         blocks[block] = describe(model, block);
     *n_units = 0;
+    deal(&policy, blocks, 0, chunks->begin, unit_of, n_units); /* a tied table without its embedding */
     for (const tess_slot_units *chunk = chunks; chunk < chunks + n_chunks; chunk++) {
         const int begin = chunk->begin, last = chunk->end - 1;
         const bool head = is_cut(config) && last > 0 && tess_model_unit_layer(model, last) < 0;
@@ -89,7 +90,8 @@ static tess_param_desc describe_param(const tess_config *config, const tess_fsdp
     const tess_param *param = tess_model_param(model, index);
     tess_param_desc desc = {.name = param->name,
                             .shape = param->slice.whole,
-                            .trainable = !param->frozen,
+                            .trainable = !param->frozen && !param->copy,
+                            .elsewhere = param->copy,
                             .decay = param->decay,
                             .hidden = tess_param_is_hidden(model, param),
                             .narrow = is_narrow(config, model, param, resident),
@@ -112,10 +114,12 @@ static void name_unit(const tess_model *model, int begin, int end, char *name, s
         snprintf(name, size, "%s to %s", first, last);
 }
 
-/* Blocks below the first that trains have no backward, unless stages hand gradients on. */
+/* Blocks below the first that trains have no backward, unless stages hand gradients on. A table whose gradient another
+ * stage has needs none either. */
 static int with_backward(const tess_config *config, const tess_model *model, int begin, int end)
 {
-    const int first = is_cut(config) ? 0 : tess_model_first_trainable_unit(model);
+    const bool copies = tess_model_copies_table(model) && !tess_model_unit_trains(model, 0);
+    const int first = is_cut(config) ? copies : tess_model_first_trainable_unit(model);
     const int n = end - (first > begin ? first : begin);
     return n > 1 ? n : 1;
 }

@@ -289,7 +289,7 @@ static tess_status resume(step_search *s, bool *resumed)
     TESS_TRY(status);
     TESS_TRY(load_or_fall_back(s, &step));
     TESS_TRY(set_newer_aside(s, step));
-    TESS_TRY(tess_fsdp_params_changed(s->t->engine->fsdp));
+    TESS_TRY(tess_engine_weights_changed(s->t->engine));
     if (s->n_ranks > 0)
         snprintf(by, sizeof(by), ", saved by %lld rank%s", (long long)s->n_ranks, s->n_ranks == 1 ? "" : "s");
     tess_trainer_note(s->t, "resumed from step %lld of %s%s%s", (long long)step, s->folder, by, s->t->not_taken);

@@ -111,8 +111,10 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     int n = tess_model_n_params(e->whole);
     TESS_TRY(
         tess_mem_alloc_array(e->mem, TESS_POOL_MISC, (size_t)n, sizeof(int), "parameters", (void **)&e->own_param));
-    for (int i = 0; i < n; i++)
-        e->own_param[i] = tess_model_find_param(e->model, tess_model_param(e->whole, i)->name);
+    for (int i = 0; i < n; i++) {
+        int own = tess_model_find_param(e->model, tess_model_param(e->whole, i)->name);
+        e->own_param[i] = own >= 0 && tess_model_param(e->model, own)->copy ? -1 : own;
+    }
     return TESS_OK;
 }
 
@@ -164,7 +166,7 @@ static tess_status build_executor(tess_engine *e)
     tess_executor_options options = tess_engine_activations(e->config);
     int n_local = (int)((tess_config_micro_batches(e->config) + e->at.n_data - 1) / e->at.n_data);
     if (e->at.n_stages > 1)
-        TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, n_local, &options, &e->stage_slots));
+        TESS_TRY(tess_stage_slots(e->mem, e->stage_plan, e->model, n_local, &options, &e->stage_slots));
     TESS_TRY(tess_activations_fit(e->mem, e->config, e->model, &e->stage_plan->part, &options));
     options.fp8_codes = tess_gathers_codes(e->config, e->fsdp);
     e->n_stage_slots = options.n_slots;

@@ -32,7 +32,7 @@ typedef struct tess_engine {
     tess_coordinates at;
     tess_model *whole; /* all stages */
     tess_model *model; /* of this rank: the whole one, or its stage of a pipeline */
-    int *own_param;    /* (n_params of the whole) its number among this rank's; -1: of another stage */
+    int *own_param;    /* (n_params of the whole) its number among this rank's; -1: another stage owns it */
     tess_stage *stage; /* train_stage.h; NULL: no pipeline */
     tess_stage_plan *stage_plan;
     tess_slot_units *stage_slots; /* (n_stage_slots) of the executor */
@@ -137,6 +137,10 @@ tess_status tess_engine_next_batch(tess_engine *engine, const tess_batch_source 
  * TESS_E_MISMATCH: the same, but the second run was finite; or replicas have diverged; or ranks were given other
  * numbers by their sources. Also what the source, a batch's loss or the judge returns, with the weights as before. */
 tess_status tess_engine_step(tess_engine *engine, const tess_batch_source *source, tess_engine_report *report);
+
+/* Must be called after master weights changed (a load, for example): gathered copies are stale, and so is the copy of a
+ * tied table that another stage owns. Collective. */
+tess_status tess_engine_weights_changed(tess_engine *engine);
 
 /* training.max_value, on the gradients that the update multiplies by `scale`, in place. Done again it changes nothing.
  */

@@ -10,6 +10,7 @@
 #include "job/persist/persist.h"
 #include "tessera/comm.h"
 #include "train/numbers/numbers.h"
+#include "train/train_stage.h"
 
 enum { ENTRIES = 4, KERNELS_NAME = 32 };
 
@@ -272,6 +273,8 @@ tess_status tess_logbook_go_on(tess_logbook *book, tess_engine *e, tess_task_pla
                "them (checkpoint.memory_copies=false)",
                page->in_generations ? "device" : "host");
     TESS_TRY(e->compute.resident ? take_up(book, e, &step) : complete(book, e, &step));
+    if (e->stage != NULL)
+        TESS_TRY(tess_stage_share_table(e->stage));
     *last = page->step[step % ENTRIES];
     *place = page->place[step % ENTRIES];
     e->step = step;

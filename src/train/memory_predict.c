@@ -71,9 +71,8 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     tess_fsdp *fsdp = NULL;
     tess_block_unit *units = NULL;
     tess_status status;
-    bool shares_table = tess_model_get_config(model)->tied && part->embedding && part->head &&
-                        tess_model_first_trainable_unit(model) == 0;
-    int open = shares_table ? 0 : -1; /* the head writes the embedding's gradient first */
+    /* The head writes a tied table's gradient first. In a pipeline that waits in memory of the executor. */
+    int open = plan->n_stages == 1 && tess_model_trains_table(model) ? 0 : -1;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
                                   (void **)&units));
     TESS_GOTO(tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, shard, plan->n_replicas, plan->n_tp,
@@ -99,6 +98,11 @@ allocated:
 
 /* Buffers between stages. What a message still reads when its slot has the next gradient comes on top, seldom and for
  * moments: that depends on who is late. */
+static bool receives_table(const tess_stage_plan *stages, const tess_model *model)
+{
+    return tess_model_trains_table(model) && !stages->part.embedding;
+}
+
 static double stream_bytes(const tess_stage_plan *stages, const tess_model *model, const tess_executor_options *o)
 {
     int n = 0;
@@ -107,9 +111,10 @@ static double stream_bytes(const tess_stage_plan *stages, const tess_model *mode
         int chunk = 0;
         while (stages->units[chunk].begin != o->slot_units[slot].begin)
             chunk++;
-        tess_stage_ends(stages, chunk, &below, &above);
+        tess_stage_ends(stages, model, chunk, &below, &above);
         n += below + above;
     }
+    n += receives_table(stages, model);
     return (double)n * (double)tess_executor_stream_room(model, o) * (double)tess_model_get_config(model)->hidden_size *
            (double)tess_dtype_size(o->dtype);
 }
@@ -208,7 +213,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
     TESS_TRY(plan_sharding(mem, model, plan, shard, stages, &sharding));
     if (cut)
-        TESS_TRY(tess_stage_slots(mem, stages, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
+        TESS_TRY(tess_stage_slots(mem, stages, model, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
     tess_status status = tess_activations_fit(mem, plan->config, model, &stages->part, &o);
     if (status == TESS_OK)
         status = kernel_work(mem, plan, model, &o, &work);

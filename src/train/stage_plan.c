@@ -78,11 +78,13 @@ static tess_status cut(tess_mem *mem, const tess_config *config, const tess_mode
 }
 
 /* The layers of each chunk, one behind the other, and the units that they become. */
-static void fill_plan(tess_stage_plan *plan)
+static void fill_plan(tess_stage_plan *plan, bool tied)
 {
     const tess_pipeline_schedule *shape = &plan->shape;
     const int *first = plan->first;
-    int n_stages = shape->ranks * shape->chunks, unit = 0;
+    int n_stages = shape->ranks * shape->chunks;
+    const bool has_head = tess_pipeline_rank_of(shape, n_stages - 1) == plan->rank;
+    int unit = tied && has_head && tess_pipeline_rank_of(shape, 0) != plan->rank; /* 1: after a table of its own */
     for (int chunk = 0; chunk < shape->chunks; chunk++) {
         int stage = tess_pipeline_stage(shape, plan->rank, chunk);
         plan->units[chunk].begin = unit;
@@ -106,10 +108,6 @@ tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, con
     TESS_TRY(count_chunks(config, model->n_layers, &plan->shape));
     int n_stages = plan->shape.ranks * plan->shape.chunks;
     TESS_TRY(check_stages(config, &plan->shape, model->n_layers));
-    TESS_CHECK(n_stages == 1 || !model->tied, TESS_E_UNSUPPORTED,
-               "parallelism.pipeline_parallel_degree: %d stages, but tie_word_embeddings ties the head of the last one "
-               "to the table of the first: untie them in config.json, or use one stage",
-               n_stages);
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_stages + 1, sizeof(*plan->first), "stages",
                                    (void **)&plan->first),
               plan);
@@ -120,7 +118,7 @@ tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, con
                                    (void **)&plan->units),
               plan);
     TESS_GOTO(cut(mem, config, whole, n_stages, plan->first), plan);
-    fill_plan(plan);
+    fill_plan(plan, model->tied);
     return TESS_OK;
 plan:
     tess_stage_plan_free(mem, plan);
@@ -136,10 +134,10 @@ void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan)
     *plan = (tess_stage_plan){0};
 }
 
-void tess_stage_ends(const tess_stage_plan *plan, int chunk, bool *below, bool *above)
+void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int chunk, bool *below, bool *above)
 {
     int stage = tess_pipeline_stage(&plan->shape, plan->rank, chunk);
-    *below = stage > 0 && tess_pipeline_crosses(&plan->shape, stage - 1);
+    *below = stage > 0 ? tess_pipeline_crosses(&plan->shape, stage - 1) : tess_model_copies_table(model);
     *above = stage < plan->shape.ranks * plan->shape.chunks - 1; /* where the next stage is here too, it reads this */
 }
 
@@ -148,13 +146,23 @@ static bool splits_backward(tess_pipeline_kind kind)
     return kind == TESS_PIPELINE_ZB_H1 || kind == TESS_PIPELINE_ZBV || kind == TESS_PIPELINE_DUALPIPEV;
 }
 
-tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, int n_local, tess_executor_options *options,
-                             tess_slot_units **units)
+tess_status tess_stage_build(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
+                             tess_pipeline_schedule *schedule)
+{
+    const bool ties = tess_model_trains_table(model) || tess_model_copies_table(model);
+    TESS_TRY(tess_pipeline_build(mem, plan->shape.kind, plan->shape.ranks, plan->shape.chunks, n_local, schedule));
+    tess_status status = ties ? tess_pipeline_tie(schedule) : TESS_OK;
+    if (status != TESS_OK)
+        tess_pipeline_free(schedule);
+    return status;
+}
+
+tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
+                             tess_executor_options *options, tess_slot_units **units)
 {
     tess_pipeline_schedule schedule;
     *units = NULL;
-    TESS_TRY_CTX(tess_pipeline_build(mem, plan->shape.kind, plan->shape.ranks, plan->shape.chunks, n_local, &schedule),
-                 "parallelism.pipeline_parallel_schedule");
+    TESS_TRY_CTX(tess_stage_build(mem, plan, model, n_local, &schedule), "parallelism.pipeline_parallel_schedule");
     const int *slots = schedule.lists[plan->rank].slots;
     options->n_slots = 0;
     for (int chunk = 0; chunk < plan->shape.chunks; chunk++)
@@ -164,8 +172,10 @@ tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, int n_l
     for (int chunk = 0, at = 0; status == TESS_OK && chunk < plan->shape.chunks; chunk++)
         for (int i = 0; i < slots[chunk]; i++)
             (*units)[at++] = plan->units[chunk];
+    const int n_tables = schedule.tables;
     tess_pipeline_free(&schedule);
     options->slot_units = *units;
+    options->n_tables = tess_model_trains_table(model) ? n_tables : 0;
     options->split_backward = splits_backward(plan->shape.kind);
     return status;
 }

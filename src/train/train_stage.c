@@ -33,7 +33,9 @@ struct tess_stage {
     int n_slots;
     stage_parting *partings; /* (n_partings), as many as there ever were at once */
     int n_partings;
-    void *out; /* (T, C) on a device apart from the host: what goes to a buffer of the host; else NULL */
+    void *out;      /* (T, C) on a device apart from the host: what goes to a buffer of the host; else NULL */
+    char *embedded; /* (T, C) with a tied table whose embedding is elsewhere: the gradient of its stream; else NULL */
+    void *embedded_here; /* its copy on a device apart from the host */
 };
 
 static const tess_stage_plan *plan_of(const tess_stage *s)
@@ -80,7 +82,7 @@ static tess_status alloc_slot(tess_stage *s, stage_slot *slot)
 {
     bool below, above;
     size_t bytes = room_bytes(s);
-    tess_stage_ends(plan_of(s), slot->chunk, &below, &above);
+    tess_stage_ends(plan_of(s), s->e->model, slot->chunk, &below, &above);
     if (below)
         TESS_TRY(tess_mem_alloc(s->e->mem, TESS_POOL_COMM, bytes, "the stream", (void **)&slot->below));
     if (above)
@@ -108,6 +110,18 @@ static tess_status alloc_slots(tess_stage *s)
         TESS_TRY(alloc_slot(s, &s->slots[i]));
     }
     s->first_slot[chunks] = s->n_slots;
+    return TESS_OK;
+}
+
+static tess_status alloc_others(tess_stage *s)
+{
+    tess_engine *e = s->e;
+    const bool receives = tess_model_trains_table(e->model) && !plan_of(s)->part.embedding;
+    if (receives)
+        TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_COMM, room_bytes(s), "the stream", (void **)&s->embedded));
+    if (receives && e->compute.apart)
+        TESS_TRY(tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, room_bytes(s), "a stream's gradient",
+                                   &s->embedded_here));
     if (!e->compute.apart)
         return TESS_OK;
     return tess_device_alloc(e->compute.device, TESS_POOL_ACTIVATIONS, room_bytes(s), "the stream", &s->out);
@@ -120,6 +134,8 @@ tess_status tess_stage_create(tess_engine *e, tess_stage **out)
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*s), "stage", (void **)&s));
     *s = (tess_stage){.e = e, .team = tess_mesh_team(e->mesh, "pp"), .n_slots = e->n_stage_slots};
     tess_status status = alloc_slots(s);
+    if (status == TESS_OK)
+        status = alloc_others(s);
     if (status != TESS_OK)
         tess_stage_destroy(&s);
     *out = s;
@@ -150,6 +166,8 @@ void tess_stage_destroy(tess_stage **handle)
     tess_mem_free(e->mem, s->slots);
     tess_mem_free(e->mem, s->first_slot);
     tess_device_free(e->compute.device, s->out);
+    tess_device_free(e->compute.device, s->embedded_here);
+    tess_mem_free(e->mem, s->embedded);
     tess_stage_times_close(&s->times);
     if (s->schedule.lists != NULL)
         tess_pipeline_free(&s->schedule);
@@ -168,7 +186,8 @@ static tess_status wait_for(tess_stage *s, tess_work **work)
     return status;
 }
 
-/* The stream, or its gradient, between a stage and the next one: `lower` is the number of the first. */
+/* The stream, or its gradient, between a stage and the next one: `lower` is the number of the first. What a tied table
+ * needs goes as the stream that the last stage would send. */
 static uint32_t tag_of(int lower, bool forward)
 {
     return (uint32_t)(2 * lower + (forward ? 0 : 1));
@@ -237,16 +256,30 @@ static tess_status receive(tess_stage *s, stage_slot *slot, bool forward)
     return wait_for(s, &work);
 }
 
-static tess_status send(tess_stage *s, stage_slot *slot, bool forward)
+static tess_status send(tess_stage *s, stage_slot *slot, tess_pipeline_op op)
 {
-    int stage = stage_of(s, slot), to = forward ? stage + 1 : stage - 1;
+    const bool forward = op == TESS_PIPELINE_SEND_F, table = op == TESS_PIPELINE_SEND_T;
+    const int stage = stage_of(s, slot), last = n_stages(s) - 1;
+    const int to = table ? last : forward ? stage + 1 : stage - 1;
+    const uint32_t tag = table ? tag_of(last, true) : tag_of(forward ? stage : to, forward);
     tess_team_label(s->team, forward ? "stream" : "gradient", slot->micro);
     tess_status status =
         tess_send(s->team, forward ? slot->above : slot->below, stream_bytes(s, slot->batch.n_tokens), TESS_U8,
-                  tess_pipeline_rank_of(&plan_of(s)->shape, to), tag_of(forward ? stage : to, forward),
-                  forward ? &slot->sent_above : &slot->sent_below);
+                  tess_pipeline_rank_of(&plan_of(s)->shape, to), tag, forward ? &slot->sent_above : &slot->sent_below);
     tess_team_label(s->team, NULL, -1);
     return status;
+}
+
+/* The gradient of the stream that the embedding left, with a tied table here and the embedding on the first rank. */
+static tess_status receive_embedded(tess_stage *s, int64_t n_tokens, int micro)
+{
+    tess_work *work = NULL;
+    tess_team_label(s->team, "gradient", micro);
+    tess_status status =
+        tess_recv(s->team, s->embedded, stream_bytes(s, n_tokens), TESS_U8, 0, tag_of(n_stages(s) - 1, true), &work);
+    tess_team_label(s->team, NULL, -1);
+    TESS_TRY(status);
+    return wait_for(s, &work);
 }
 
 /* ---- Computing ---- */
@@ -265,7 +298,7 @@ static char *below_of(const tess_stage *s, const stage_slot *slot)
  * micro-batch before the backward of this one is complete. */
 static tess_status give_stream(const tess_stage *s, const stage_slot *slot, const void **in)
 {
-    const char *below = below_of(s, slot);
+    const char *below = stage_of(s, slot) > 0 ? below_of(s, slot) : NULL;
     void *place = below != NULL ? input_of(s, slot) : NULL;
     bool arrived = slot->below != NULL && !s->e->compute.apart;
     *in = place;
@@ -301,6 +334,26 @@ static tess_range range_of(const tess_stage *s, const stage_slot *slot)
     return (tess_range){(int)(slot - s->slots), units.begin, units.end, &slot->batch};
 }
 
+/* Of the first stage, the gradient of whose stream goes to the last one, for a tied table. */
+static bool hands_embedded(const tess_stage *s, const stage_slot *slot)
+{
+    return stage_of(s, slot) == 0 && slot->below != NULL;
+}
+
+/* The units whose backward hands a gradient on. */
+static tess_range backward_range(const tess_stage *s, const stage_slot *slot)
+{
+    tess_range range = range_of(s, slot);
+    range.begin += hands_embedded(s, slot);
+    return range;
+}
+
+/* What trains of the embedding there: positions. */
+static bool has_own_embedding(const tess_stage *s, const stage_slot *slot, tess_backward_part part)
+{
+    return hands_embedded(s, slot) && part != TESS_BACKWARD_WEIGHTS && tess_model_unit_trains(s->e->model, 0);
+}
+
 static tess_status forward(tess_stage *s, stage_slot *slot)
 {
     tess_range range = range_of(s, slot);
@@ -315,7 +368,7 @@ static tess_status forward(tess_stage *s, stage_slot *slot)
 static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part part, tess_loss_sum *own)
 {
     tess_engine *e = s->e;
-    tess_range range = range_of(s, slot);
+    tess_range range = backward_range(s, slot);
     bool weights = part == TESS_BACKWARD_WEIGHTS;
     if (!weights && slot->below != NULL)
         TESS_TRY(part_with(s, slot));
@@ -326,9 +379,25 @@ static tess_status backward(tess_stage *s, stage_slot *slot, tess_backward_part 
     if (!weights)
         TESS_TRY(give_gradient(s, slot, &b.dout));
     TESS_TRY(tess_executor_backward(e->executor, &range, &b));
+    if (has_own_embedding(s, slot, part)) {
+        range = (tess_range){range.slot, 0, 1, range.batch};
+        TESS_TRY(tess_executor_backward(e->executor, &range, &(tess_backward){.dout = b.din}));
+    }
     TESS_TRY(take(s, slot, below));
     return is_last(s, slot) && !weights ? tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, own)
                                         : TESS_OK;
+}
+
+/* The embedding's part of a tied table's gradient. */
+static tess_status add_embedded(tess_stage *s, const tess_batch *batch, int micro)
+{
+    tess_engine *e = s->e;
+    const void *gradient = s->embedded_here != NULL ? s->embedded_here : s->embedded;
+    TESS_TRY(receive_embedded(s, batch->n_tokens, micro));
+    if (s->embedded_here != NULL)
+        TESS_TRY(tess_upload(e->compute.stream, s->embedded_here, s->embedded, stream_bytes(s, batch->n_tokens)));
+    TESS_TRY(tess_numbers_micro_begin(e->numbers, micro, 3 * n_stages(s)));
+    return tess_executor_backward_table(e->executor, batch, gradient);
 }
 
 static tess_status act(tess_stage *s, stage_slot *slot, tess_pipeline_op op, tess_loss_sum *own)
@@ -346,29 +415,32 @@ static tess_status act(tess_stage *s, stage_slot *slot, tess_pipeline_op op, tes
     case TESS_PIPELINE_RECV_B:
         return receive(s, slot, op == TESS_PIPELINE_RECV_F);
     default:
-        return send(s, slot, op == TESS_PIPELINE_SEND_F);
+        return send(s, slot, op);
     }
 }
 
 /* ---- A step ---- */
 static tess_status fit_schedule(tess_stage *s, int n_local)
 {
-    const tess_pipeline_schedule *shape = &plan_of(s)->shape;
+    static const char no_room[] =
+        "%d micro-batches a rank would have %d %s under way, but there is memory for %d, which "
+        "is what training.global_batch_size needs";
+    const int chunks = plan_of(s)->shape.chunks, n_tables = tess_executor_get_options(s->e->executor)->n_tables;
     if (s->schedule.lists != NULL && s->schedule.micros == n_local)
         return TESS_OK;
     tess_stage_times_close(&s->times);
     if (s->schedule.lists != NULL)
         tess_pipeline_free(&s->schedule);
-    TESS_TRY(tess_pipeline_build(s->e->mem, shape->kind, shape->ranks, shape->chunks, n_local, &s->schedule));
+    TESS_TRY(tess_stage_build(s->e->mem, plan_of(s), s->e->model, n_local, &s->schedule));
     TESS_TRY(tess_stage_times_open(s->e->mem, &s->schedule, &s->times));
-    for (int chunk = 0; chunk < shape->chunks; chunk++) {
+    for (int chunk = 0; chunk < chunks; chunk++) {
         int needed = s->schedule.lists[plan_of(s)->rank].slots[chunk],
             there = s->first_slot[chunk + 1] - s->first_slot[chunk];
-        TESS_CHECK(needed <= there, TESS_E_INVALID,
-                   "%d micro-batches a rank would have %d of them under way, but there is memory for %d, which is what "
-                   "training.global_batch_size needs",
-                   n_local, needed, there);
+        TESS_CHECK(needed <= there, TESS_E_INVALID, no_room, n_local, needed, "of them", there);
     }
+    if (tess_model_trains_table(s->e->model))
+        TESS_CHECK(s->schedule.tables <= n_tables, TESS_E_INVALID, no_room, n_local, s->schedule.tables,
+                   "gradients of the tied table", n_tables);
     return TESS_OK;
 }
 
@@ -393,11 +465,14 @@ static tess_status run_list(tess_stage *s, const tess_batch_source *source, tess
         s->slots[i].micro = -1;
     for (int i = 0; i < list->n; i++) {
         const tess_pipeline_action *a = &list->actions[i];
+        const bool table = a->op == TESS_PIPELINE_RECV_T;
         stage_slot *slot = &s->slots[s->first_slot[a->chunk] + a->slot];
-        TESS_TRY(enter(s, source, a, batches, &n_taken, slot));
+        if (!table)
+            TESS_TRY(enter(s, source, a, batches, &n_taken, slot));
         s->times.own[i].start = tess_stage_now();
-        TESS_TRY_CTX(act(s, slot, a->op, own), "stage %d of %d, micro-batch %d: %s", stage_of(s, slot), n_stages(s),
-                     a->micro, tess_pipeline_op_name(a->op));
+        TESS_TRY_CTX(table ? add_embedded(s, &batches[a->micro], a->micro) : act(s, slot, a->op, own),
+                     "stage %d of %d, micro-batch %d: %s", stage_of(s, slot), n_stages(s), a->micro,
+                     tess_pipeline_op_name(a->op));
         s->times.own[i].end = tess_stage_now();
     }
     for (int i = 0; i < s->n_slots; i++) {
@@ -407,6 +482,22 @@ static tess_status run_list(tess_stage *s, const tess_batch_source *source, tess
     for (int i = 0; i < s->n_partings; i++)
         TESS_TRY(wait_for(s, &s->partings[i].sent));
     return TESS_OK;
+}
+
+/* ---- The weights of a tied table */
+tess_status tess_stage_share_table(tess_stage *s)
+{
+    tess_engine *e = s->e;
+    const int last = n_stages(s) - 1, owner = tess_pipeline_rank_of(&plan_of(s)->shape, last);
+    const bool owns = tess_model_trains_table(e->model), has = tess_model_copies_table(e->model);
+    tess_status status = TESS_OK;
+    tess_team_label(s->team, "tied table", -1);
+    if (has)
+        status = tess_fsdp_receive_weights(e->fsdp, 0, s->team, owner, tag_of(last, true));
+    else if (owns && owner != 0)
+        status = tess_fsdp_send_weights(e->fsdp, 0, s->team, 0, tag_of(last, true));
+    tess_team_label(s->team, NULL, -1);
+    return status;
 }
 
 /* Of several pipelines that of rank 0 is drawn. */
@@ -448,20 +539,29 @@ static tess_status rehearse_action(tess_stage *s, const tess_hooks *hooks, const
                                                            [TESS_PIPELINE_BI] = {.part = TESS_BACKWARD_INPUT},
                                                            [TESS_PIPELINE_BW] = {.part = TESS_BACKWARD_WEIGHTS}};
     stage_slot *slot = &s->slots[s->first_slot[a->chunk] + a->slot];
-    const tess_range range = range_of(s, slot);
+    tess_executor *executor = s->e->executor;
+    const tess_range range = range_of(s, slot), back = backward_range(s, slot), embedding = {range.slot, 0, 1, NULL};
+    const tess_backward *part = &parts[a->op];
     slot->micro = a->micro;
     slot->batch = (tess_batch){.n_tokens = s->e->pass_tokens};
     switch (a->op) {
     case TESS_PIPELINE_F:
-        return tess_executor_rehearse_range(s->e->executor, hooks, &range, NULL);
+        return tess_executor_rehearse_range(executor, hooks, &range, NULL);
     case TESS_PIPELINE_B:
     case TESS_PIPELINE_BI:
     case TESS_PIPELINE_BW:
-        return tess_executor_rehearse_range(s->e->executor, hooks, &range, &parts[a->op]);
+        TESS_TRY(tess_executor_rehearse_range(executor, hooks, &back, part));
+        return has_own_embedding(s, slot, part->part)
+                   ? tess_executor_rehearse_range(executor, hooks, &embedding, &parts[TESS_PIPELINE_B])
+                   : TESS_OK;
     case TESS_PIPELINE_SEND_F:
     case TESS_PIPELINE_SEND_B:
-        TESS_TRY(send(s, slot, a->op == TESS_PIPELINE_SEND_F));
+    case TESS_PIPELINE_SEND_T:
+        TESS_TRY(send(s, slot, a->op));
         return wait_for(s, a->op == TESS_PIPELINE_SEND_F ? &slot->sent_above : &slot->sent_below);
+    case TESS_PIPELINE_RECV_T:
+        TESS_TRY(receive_embedded(s, s->e->pass_tokens, a->micro));
+        return tess_executor_rehearse_table(executor, hooks);
     default:
         return receive(s, slot, a->op == TESS_PIPELINE_RECV_F);
     }
@@ -490,7 +590,7 @@ static tess_status score_chunk(tess_stage *s, stage_slot *slot, tess_loss_sum *s
     const void *in;
     int stage = stage_of(s, slot);
     tess_range range = range_of(s, slot);
-    if (slot->below != NULL)
+    if (slot->below != NULL && stage > 0)
         TESS_TRY(receive(s, slot, true));
     TESS_TRY(wait_for(s, &slot->sent_above));
     TESS_TRY(give_stream(s, slot, &in));
@@ -498,7 +598,7 @@ static tess_status score_chunk(tess_stage *s, stage_slot *slot, tess_loss_sum *s
     TESS_TRY(take(s, slot, slot->above));
     if (is_last(s, slot))
         return tess_engine_add_loss(e, slot->batch.targets, slot->batch.n_tokens, sum);
-    return tess_pipeline_crosses(&plan_of(s)->shape, stage) ? send(s, slot, true) : TESS_OK;
+    return tess_pipeline_crosses(&plan_of(s)->shape, stage) ? send(s, slot, TESS_PIPELINE_SEND_F) : TESS_OK;
 }
 
 tess_status tess_stage_score(tess_stage *s, const tess_batch *batch, tess_loss_sum *sum)

@@ -18,8 +18,7 @@ struct tess_stage_plan {
     tess_model_part part;
 };
 
-/* TESS_E_INVALID: more stages than layers, or layers_per_stage that does not give a multiple of the ranks.
- * TESS_E_UNSUPPORTED: tied embeddings. */
+/* TESS_E_INVALID: more stages than layers, or layers_per_stage that does not give a multiple of the ranks. */
 tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model *whole, int rank,
                                    tess_stage_plan *plan);
 void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan);
@@ -37,13 +36,19 @@ json_t *tess_stage_plan_json(const tess_stage_plan *plan);
 tess_status tess_stage_plan_describe(tess_mem *mem, const tess_stage_plan *plan, const tess_model *whole,
                                      int64_t seq_len, int n_local, tess_buffer *out);
 
-/* The slots of activations that n_local micro-batches of the rank need, as options of an executor. *units: memory that
- * options->slot_units points to, which the caller frees. TESS_E_INVALID: the schedule needs other numbers of them. */
-tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, int n_local, tess_executor_options *options,
-                             tess_slot_units **units);
+/* The schedule of n_local micro-batches of the rank, whose part of the model is `model`. TESS_E_INVALID: the schedule
+ * needs other numbers of them. */
+tess_status tess_stage_build(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
+                             tess_pipeline_schedule *schedule);
 
-/* At which ends a slot of the chunk has a buffer for the stream, (T, C). */
-void tess_stage_ends(const tess_stage_plan *plan, int chunk, bool *below, bool *above);
+/* The slots of activations that it needs, and the gradients of a tied table that wait, as options of an executor.
+ * *units: memory that options->slot_units points to, which the caller frees. Errors as tess_stage_build. */
+tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
+                             tess_executor_options *options, tess_slot_units **units);
+
+/* At which ends a slot of the chunk has a buffer for the stream, (T, C). Below the first stage goes what the
+ * embedding's part of a tied table's gradient is made of. */
+void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int chunk, bool *below, bool *above);
 
 /* For an engine whose sharding and executor exist. */
 tess_status tess_stage_create(tess_engine *engine, tess_stage **stage);
@@ -52,6 +57,10 @@ void tess_stage_destroy(tess_stage **stage);
 /* This rank's part of a step's n_local micro-batches, between fsdp's step_begin and step_end. The arrays of the
  * source's batches are valid through the step. Collective over the pipeline. */
 tess_status tess_stage_run(tess_stage *stage, const tess_batch_source *source, int n_local, tess_loss_sum *own);
+
+/* Brings the weights of a tied table to the rank that has a copy of it, from the rank that owns it: after an update,
+ * and wherever else weights have changed. Collective over the pipeline. */
+tess_status tess_stage_share_table(tess_stage *stage);
 
 /* When the actions of the newest step ran that metrics.pipeline_timeline is for, in ms: on rank 0, once after each such
  * step. False: there is none. Valid until the next step. */

@@ -4,6 +4,7 @@
 #include "inject/inject.h"
 #include "train/logbook.h"
 #include "train/numbers/numbers.h"
+#include "train/train_stage.h"
 
 /* The schedule over the steps after the first `begin`. */
 static tess_schedule schedule_of(const tess_config *config, int64_t begin)
@@ -31,8 +32,15 @@ static tess_status update(tess_engine *e, tess_engine_report *report)
     if (report->skipped)
         return TESS_OK;
     TESS_TRY(tess_engine_clip_values(e, (float)scale));
-    return tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->optimizer_begin, (float)report->lr,
-                                    (float)scale);
+    TESS_TRY(tess_fsdp_optimizer_step(e->fsdp, e->optimizer, e->step + 1 - e->optimizer_begin, (float)report->lr,
+                                      (float)scale));
+    return e->stage != NULL ? tess_stage_share_table(e->stage) : TESS_OK;
+}
+
+tess_status tess_engine_weights_changed(tess_engine *e)
+{
+    TESS_TRY(tess_fsdp_params_changed(e->fsdp));
+    return e->stage != NULL ? tess_stage_share_table(e->stage) : TESS_OK;
 }
 
 static uint64_t exchanged(const tess_engine *e)

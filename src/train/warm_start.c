@@ -91,7 +91,7 @@ static tess_status finish(warm_start *w)
     const char *first;
     if (!t->config.checkpoint.initial_load_model_only)
         TESS_TRY(tess_trainer_restore_state(t, json_object_get(w->catalog->meta, "meta")));
-    TESS_TRY(tess_fsdp_params_changed(t->engine->fsdp));
+    TESS_TRY(tess_engine_weights_changed(t->engine));
     int n_unused = tess_weights_count_unused(w->list, w->requests, w->n, t->model_config.tied, &first);
     if (n_unused > 0)
         tess_trainer_warn(t, "%s: %d tensors are not taken, the first is '%s'", w->catalog->path, n_unused, first);

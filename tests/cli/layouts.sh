@@ -1,7 +1,8 @@
 # For tests that compare layouts of ranks with one rank: run.yaml is the configuration, $settings what all runs have.
 
 columns() { grep -o '"step": [0-9]*, "loss": [^,]*, "grad_norm": [^,]*\|"validation_loss": [^,]*' "$1/metrics.jsonl"; }
-equal() { cmp -s <(columns "$1") <(columns "$2") && cmp -s "$1/model/model.safetensors" "$2/model/model.safetensors"; }
+weights() { cat "$1"/model/model.safetensors "$1"/adapter/adapter_model.safetensors 2>/dev/null; }
+equal() { cmp -s <(columns "$1") <(columns "$2") && cmp -s <(weights "$1") <(weights "$2") && [ -n "$(columns "$1")" ]; }
 
 reference() { # NAME OPTIONS...: the run of one rank, in the folder NAME
     local name=$1

@@ -57,7 +57,6 @@ if [ -n "$all" ]; then
             shared $run 6 3 $strategy=$s parallelism.fsdp_reshard_after_forward=0
         done
         shared $run 8 2 $strategy=hybrid $replicas=2
-        [ ${run%-*} = llama ] || continue # the others' embeddings are tied
         for s in gpipe 1f1b zb_h1; do
             shared $run 4 2 $pp=2 $schedule=$s
             shared $run 8 2 $pp=2 $schedule=$s $recompute

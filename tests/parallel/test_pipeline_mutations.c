@@ -147,7 +147,7 @@ static outcome add_gradients(machine *m, int stage, const slot *s, const tess_pi
 static outcome step(machine *m, int rank, const tess_pipeline_action *a)
 {
     const bool adds = a->op == TESS_PIPELINE_B || a->op == TESS_PIPELINE_BW;
-    if ((int)a->op < 0 || a->op >= TESS_PIPELINE_OPS || a->chunk < 0 || a->chunk >= m->s->chunks || a->micro < 0 ||
+    if ((int)a->op < 0 || a->op >= TESS_PIPELINE_SEND_T || a->chunk < 0 || a->chunk >= m->s->chunks || a->micro < 0 ||
         a->micro >= m->s->micros || a->slot < 0 || a->slot >= m->s->lists[rank].slots[a->chunk] || (a->last && !adds))
         return BROKE;
     const int stage = tess_pipeline_stage(m->s, rank, a->chunk);

@@ -522,13 +522,63 @@ static void fewer_micro_batches_need_no_more_slots(void)
                     for (int rank = 0; rank < p; rank++)
                         for (int chunk = 0; chunk < v; chunk++)
                             EXPECT(few.lists[rank].slots[chunk] <= many.lists[rank].slots[chunk]);
+                    EXPECT_OK(tess_pipeline_tie(&few));
+                    EXPECT_OK(tess_pipeline_tie(&many));
+                    EXPECT(few.tables <= many.tables);
                     tess_pipeline_free(&few);
                     tess_pipeline_free(&many);
                 }
         }
 }
 
+/* Of messages that add to a tied table, and of heads that write it first. */
+static void check_tied(const tess_pipeline_schedule *s)
+{
+    const int last = s->ranks * s->chunks - 1, owner = tess_pipeline_rank_of(s, last);
+    const tess_pipeline_list *list = &s->lists[owner];
+    int heads = 0, adds = 0, most = 0;
+    for (int i = 0; i < list->n; i++) {
+        const tess_pipeline_action *a = &list->actions[i];
+        const int stage = tess_pipeline_stage(s, owner, a->chunk);
+        const bool back = a->op == TESS_PIPELINE_B || a->op == TESS_PIPELINE_BI;
+        const bool adds_here = owner == 0 && stage == 0 && (a->op == TESS_PIPELINE_B || a->op == TESS_PIPELINE_BW);
+        if (back && stage == last)
+            EXPECT_INT(a->micro, heads++);
+        if (a->op == TESS_PIPELINE_RECV_T || adds_here)
+            EXPECT_INT(a->micro, adds++);
+        EXPECT(adds <= heads);
+        most = heads - adds > most ? heads - adds : most;
+    }
+    EXPECT_INT(heads, s->micros);
+    EXPECT_INT(adds, s->micros);
+    EXPECT(s->tables == most || s->tables == most + (owner == 0)); /* the last stage's and the first's B at once */
+}
+
+static void tied_weights_add_to_the_table_in_the_order_of_the_heads(void)
+{
+    for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)
+        for (int p = 2; p <= 8; p++)
+            for (int m = 1; m <= 4 * p; m++) {
+                tess_pipeline_schedule s;
+                int v = tess_pipeline_usual_chunks((tess_pipeline_kind)kind);
+                if (tess_pipeline_allows((tess_pipeline_kind)kind, p, v, m) != TESS_OK) {
+                    tess_error_clear();
+                    continue;
+                }
+                tess_pipeline_report untied = build_and_check((tess_pipeline_kind)kind, p, v, m, &ones, &s), tied;
+                EXPECT_OK(tess_pipeline_tie(&s));
+                EXPECT_OK(tess_pipeline_check(&s, &ones, &tied));
+                EXPECT(tied.makespan == untied.makespan); /* nobody waits for what is added */
+                EXPECT_SAME(tied.slots, untied.slots, (size_t)(p * v));
+                check_tied(&s);
+                tess_pipeline_report_free(&tied);
+                close_both(&s, &untied);
+            }
+}
+
 static const test_case cases[] = {
+    {"tied_weights_add_to_the_table_in_the_order_of_the_heads",
+     tied_weights_add_to_the_table_in_the_order_of_the_heads},
     {"a_trace_has_all_computations_and_messages", a_trace_has_all_computations_and_messages},
     {"four_stages_and_eight_micro_batches_take_22_slots", four_stages_and_eight_micro_batches_take_22_slots},
     {"gpipe_and_1f1b_idle_p_minus_1_of_m_plus_p_minus_1", gpipe_and_1f1b_idle_p_minus_1_of_m_plus_p_minus_1},

@@ -32,7 +32,9 @@ const char *tess_family_list(char *text, size_t size);
 tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n);
 /* A table (rows, C), of which the unit gets this rank's columns. Returns its index in the unit. */
 int tess_family_add_table(tess_model *model, int unit, int64_t rows, const char *name);
-/* The block of the embedding with its table, without positions; NULL: not in this part of the model. */
+/* Whether this part has the embedding's table: the embedding reads it, or a tied head. It is unit 0. */
+bool tess_family_has_table(const tess_model *model);
+/* The block of the embedding with its table, without positions; NULL: this part has no embedding. */
 tess_block *tess_family_embedding(tess_model *model, const char *table);
 /* The block and unit of the part's layer i, with the config's sizes and window, and without the parts that not all
  * families have: norms of q and k, a fused qkv, a gate, rotation. */
@@ -56,11 +58,10 @@ void tess_family_sum_leaves(const tess_model *model, tess_block *block);
 /* What the families' names differ in, of the head and what is before it. */
 typedef struct tess_family_head_names {
     const char *prefix, *norm; /* "model", "norm" */
-    const char *table;         /* the embedding's, of tied weights */
     const char *token_head;    /* of ...ForTokenClassification: "score" */
 } tess_family_head_names;
-/* Last of all, if it is in this part: the final norm, and lm_head, or with tied weights the embedding's table; score or
- * its like where the config has n_outputs; a value head where it has one. */
+/* Last of all, if it is in this part: the final norm, and lm_head, unless the weights are tied; score or its like where
+ * the config has n_outputs; a value head where it has one. */
 void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head_names *names);
 
 tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config);

@@ -135,7 +135,7 @@ tess_family_cuts tess_family_cut(const tess_model *model)
 tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
 {
     const tess_model_config *c = &model->config;
-    *unit = (int)i + model->part.embedding;
+    *unit = tess_family_has_table(model) + (int)i;
     tess_block *block = &model->blocks[*unit];
     block->kind = TESS_BLOCK_LAYER;
     block->layer = model->part.layers != NULL ? model->part.layers[i] : model->part.first_layer + i;
@@ -171,10 +171,15 @@ int tess_family_add_table(tess_model *model, int unit, int64_t rows, const char 
     return table;
 }
 
+bool tess_family_has_table(const tess_model *model)
+{
+    return model->part.embedding || (model->config.tied && model->part.head);
+}
+
 tess_block *tess_family_embedding(tess_model *model, const char *table)
 {
     tess_block *block = &model->blocks[0];
-    if (!model->part.embedding)
+    if (!tess_family_has_table(model))
         return NULL;
     block->kind = TESS_BLOCK_EMBEDDING;
     snprintf(block->name, sizeof(block->name), "embed");
@@ -183,7 +188,9 @@ tess_block *tess_family_embedding(tess_model *model, const char *table)
     block->width = share(model, block->channels);
     block->table = tess_family_add_table(model, 0, model->config.vocab_size, table);
     block->positions = -1;
-    return block;
+    if (model->built == TESS_OK)
+        model->params[block->first + block->table].copy = model->config.tied && !model->part.head;
+    return model->part.embedding ? block : NULL;
 }
 
 /* Begins at 0, so that the values of a model that has not learned any are. */
@@ -214,20 +221,18 @@ void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head
         block->head = block->value = add_value_head(model, unit);
         return;
     }
-    bool reads_embedding = c->tied && model->part.embedding;
     const char *score = c->output_bias ? names->token_head : "score";
     char name[TESS_PARAM_NAME_SIZE];
     snprintf(name, sizeof(name), "%s.weight", c->n_outputs > 0 ? score : "lm_head");
     int64_t width = share(model, table_columns(model)), rows = tess_model_config_outputs(c);
-    block->head = (tess_linear){.in = table_columns(model),
-                                .out = {rows, 0},
-                                .weight = reads_embedding
-                                              ? model->blocks[0].table
-                                              : tess_family_add_table(model, unit, rows, c->tied ? names->table : name),
-                                .bias = -1,
-                                .n_in = width,
-                                .n_out = rows,
-                                .ld = width};
+    block->head =
+        (tess_linear){.in = table_columns(model),
+                      .out = {rows, 0},
+                      .weight = c->tied ? model->blocks[0].table : tess_family_add_table(model, unit, rows, name),
+                      .bias = -1,
+                      .n_in = width,
+                      .n_out = rows,
+                      .ld = width};
     if (c->output_bias)
         block->head.bias = tess_model_add_param(model, unit, TESS_INIT_ZERO, 0, rows, 0, "%s.bias", score);
     if (c->n_outputs > 0)

@@ -116,5 +116,5 @@ void tess_gpt2_build(tess_model *model)
         block->down = add_conv1d(model, unit, "mlp.c_proj", cut.mlp, cut.stream, residual_std);
         tess_family_sum_leaves(model, block);
     }
-    tess_family_head(model, true, &(tess_family_head_names){"transformer", "ln_f", table, "classifier"});
+    tess_family_head(model, true, &(tess_family_head_names){"transformer", "ln_f", "classifier"});
 }

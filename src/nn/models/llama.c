@@ -213,5 +213,5 @@ void tess_llama_build(tess_model *model)
         block->down = add_linear(model, unit, "mlp.down_proj", cut.mlp, cut.stream, c->mlp_bias);
         tess_family_sum_leaves(model, block);
     }
-    tess_family_head(model, false, &(tess_family_head_names){"model", "norm", table, "score"});
+    tess_family_head(model, false, &(tess_family_head_names){"model", "norm", "score"});
 }

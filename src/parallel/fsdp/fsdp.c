@@ -342,6 +342,7 @@ static tess_status fill_unit(tess_unit *unit, const char *name, const tess_param
         p->trainable = params[i].trainable;
         p->decay = params[i].decay;
         p->hidden = params[i].hidden;
+        p->elsewhere = params[i].elsewhere;
         p->fp8 = params[i].fp8;
         p->narrow = params[i].narrow && !params[i].trainable && fsdp->policy.param_dtype != TESS_F32;
         unit->fp8 = unit->fp8 || p->fp8;

@@ -67,6 +67,12 @@ tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step);
  * outlive a process. Not collective. */
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
 
+/* Brings the master weights of parameter `index` from the rank of `team` that owns them to the one that has a copy
+ * (tess_param_desc.elsewhere), whose shards have the same boxes. receive: collective, with an update's effect on
+ * gathered copies. Between steps, after weights have changed. */
+tess_status tess_fsdp_send_weights(tess_fsdp *fsdp, int index, tess_team *team, int to, uint32_t tag);
+tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *team, int from, uint32_t tag);
+
 /* Frees the gathered copies that training does not need, after units were held all at once. Collective, between steps.
  */
 tess_status tess_fsdp_trim(tess_fsdp *fsdp);

@@ -46,7 +46,7 @@
 typedef struct tess_fsdp_param {
     char *name;
     tess_shape shape;
-    bool trainable, decay, hidden;
+    bool trainable, decay, hidden, elsewhere;
     tess_param_cut tp;
     tess_box part;             /* what ranks that differ on the data axes alone hold together: all but for tp */
     int64_t rows, row;         /* of `part`: rows of dimension 0, elements of a row */

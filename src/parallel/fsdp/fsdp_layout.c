@@ -65,6 +65,8 @@ static tess_box primary_of(const tess_fsdp *fsdp, const tess_fsdp_param *p)
 {
     tess_box box = box_of(fsdp, p, TESS_SHARD, TESS_SHARD);
     int64_t begin, n;
+    if (p->elsewhere)
+        box.size[0] = 0;
     if (p->tp.kind == TESS_SHARD)
         return box;
     tess_shard_rows(box.size[0], fsdp->n_tp, fsdp->tp, &begin, &n);

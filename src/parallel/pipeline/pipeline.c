@@ -23,7 +23,8 @@ const char *tess_pipeline_kind_name(tess_pipeline_kind kind)
 
 const char *tess_pipeline_op_name(tess_pipeline_op op)
 {
-    static const char *const names[] = {"F", "B", "BI", "BW", "SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+    static const char *const names[] = {"F",      "B",      "BI",     "BW",     "SEND_F",
+                                        "RECV_F", "SEND_B", "RECV_B", "SEND_T", "RECV_T"};
     return names[op];
 }
 

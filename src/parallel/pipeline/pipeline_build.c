@@ -103,7 +103,7 @@ tess_status tess_pipeline_build(tess_mem *mem, tess_pipeline_kind kind, int rank
 {
     *schedule = (tess_pipeline_schedule){0};
     TESS_TRY(tess_pipeline_allows(kind, ranks, chunks, micros));
-    tess_pipeline_schedule s = {mem, kind, ranks, chunks, micros, NULL};
+    tess_pipeline_schedule s = {mem, kind, ranks, chunks, micros, NULL, 0};
     size_t all = (size_t)chunks * (size_t)micros;
     tess_pipeline_action *order = NULL;
     slot_map map = {0};

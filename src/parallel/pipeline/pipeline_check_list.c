@@ -13,7 +13,9 @@ enum {
     SEND_F = TESS_PIPELINE_SEND_F,
     RECV_F = TESS_PIPELINE_RECV_F,
     SEND_B = TESS_PIPELINE_SEND_B,
-    RECV_B = TESS_PIPELINE_RECV_B
+    RECV_B = TESS_PIPELINE_RECV_B,
+    SEND_T = TESS_PIPELINE_SEND_T,
+    RECV_T = TESS_PIPELINE_RECV_T
 };
 
 typedef struct list_check {
@@ -94,6 +96,12 @@ static tess_status check_once(const list_check *c, int i)
     return refuse(c, i, "action %d (%s) did it before", before, tess_pipeline_op_name(c->list->actions[before].op));
 }
 
+/* Messages about a tied table lead from stage 0 to the last one. */
+static bool sends_table(const tess_pipeline_schedule *s)
+{
+    return s->tables > 0 && tess_pipeline_rank_of(s, s->ranks * s->chunks - 1) != 0;
+}
+
 /* What an action reads is there: it was received, or computed on this rank. */
 static tess_status check_inputs(const list_check *c, int i)
 {
@@ -127,6 +135,14 @@ static tess_status check_inputs(const list_check *c, int i)
         if (!before)
             return refuse(c, i, "no other rank has the stage before");
         return went_back(at, i) ? TESS_OK : refuse(c, i, "what it sends is missing: no B or BI before it");
+    case SEND_T:
+        if (!sends_table(c->s) || stage > 0)
+            return refuse(c, i, "it is no stage with the embedding of tied weights apart from their head");
+        return went_back(at, i) ? TESS_OK : refuse(c, i, "what it sends is missing: no B or BI before it");
+    case RECV_T:
+        if (!sends_table(c->s) || stage < last)
+            return refuse(c, i, "it is no stage with the head of tied weights apart from their embedding");
+        return went_back(at, i) ? TESS_OK : refuse(c, i, "the head's gradient is missing: no B or BI before it");
     case RECV_F:
         return before ? TESS_OK : refuse(c, i, "no other rank has the stage before");
     default:
@@ -140,7 +156,7 @@ static tess_status check_slot(const list_check *c, int i, bool *taken)
     const tess_pipeline_action *a = &c->list->actions[i];
     const int *at = done(c, a->chunk, a->micro);
     int *owner = &c->owner[key_of(c, a->chunk, a->slot)];
-    for (int op = 0; op < TESS_PIPELINE_OPS; op++) {
+    for (int op = 0; op < TESS_PIPELINE_RECV_T; op++) {
         if (!is_before(at, op, i) || c->list->actions[at[op]].slot == a->slot)
             continue;
         return refuse(c, i, "it has slot %d, but action %d gave the micro-batch slot %d", a->slot, at[op],
@@ -169,6 +185,10 @@ static int missing(const list_check *c, int chunk, const int *at)
         return BW;
     if (behind && at[SEND_F] < 0)
         return SEND_F;
+    if (sends_table(c->s) && stage == 0 && at[SEND_T] < 0)
+        return SEND_T;
+    if (sends_table(c->s) && stage == c->s->ranks * c->s->chunks - 1 && at[RECV_T] < 0)
+        return RECV_T;
     return before && at[SEND_B] < 0 ? SEND_B : -1; /* without RECV, F or B lacked their input */
 }
 
@@ -215,13 +235,17 @@ tess_status pipeline_check_list(const tess_pipeline_schedule *s, int rank, int *
         const tess_pipeline_action *a = &c.list->actions[i];
         TESS_TRY(check_range(&c, i));
         TESS_TRY(check_once(&c, i));
-        done(&c, a->chunk, a->micro)[a->op] = c.end[key_of(&c, a->chunk, a->micro)] = i;
+        done(&c, a->chunk, a->micro)[a->op] = i;
+        if (a->op != TESS_PIPELINE_RECV_T)
+            c.end[key_of(&c, a->chunk, a->micro)] = i;
     }
     for (int i = 0; i < c.list->n; i++) {
         const tess_pipeline_action *a = &c.list->actions[i];
         int *most = &report->slots[rank * s->chunks + a->chunk];
         bool taken = false;
         TESS_TRY(check_inputs(&c, i));
+        if (a->op == TESS_PIPELINE_RECV_T) /* its stage's slot may be another's by now */
+            continue;
         TESS_TRY(check_slot(&c, i, &taken));
         held += taken;
         chunk_held[a->chunk] += taken;

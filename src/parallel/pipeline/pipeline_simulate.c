@@ -32,19 +32,30 @@ static bool is_backward_message(tess_pipeline_op op)
 
 static bool is_send(tess_pipeline_op op)
 {
-    return op == TESS_PIPELINE_SEND_F || op == TESS_PIPELINE_SEND_B;
+    return op == TESS_PIPELINE_SEND_F || op == TESS_PIPELINE_SEND_B || op == TESS_PIPELINE_SEND_T;
 }
 
-/* The stage whose border with the next one a message crosses. */
+static bool is_of_table(tess_pipeline_op op)
+{
+    return op == TESS_PIPELINE_SEND_T || op == TESS_PIPELINE_RECV_T;
+}
+
+/* The stage whose border with the next one a message crosses. The last stage has no next one: its queue forward is that
+ * of the messages about a tied table. */
 static int border_of(const tess_pipeline_schedule *s, int rank, const tess_pipeline_action *a)
 {
+    if (is_of_table(a->op))
+        return s->ranks * s->chunks - 1;
     int stage = tess_pipeline_stage(s, rank, a->chunk);
     return a->op == TESS_PIPELINE_SEND_F || a->op == TESS_PIPELINE_RECV_B ? stage : stage - 1;
 }
 
 static int peer_of(const tess_pipeline_schedule *s, int rank, const tess_pipeline_action *a)
 {
-    int border = border_of(s, rank, a), ahead = tess_pipeline_rank_of(s, border + 1);
+    int border = border_of(s, rank, a);
+    if (is_of_table(a->op))
+        return is_send(a->op) ? tess_pipeline_rank_of(s, border) : 0;
+    int ahead = tess_pipeline_rank_of(s, border + 1);
     return a->op == TESS_PIPELINE_SEND_F || a->op == TESS_PIPELINE_RECV_B ? ahead : tess_pipeline_rank_of(s, border);
 }
 

@@ -147,10 +147,13 @@ static void put_arrow_end(tess_trace_events *out, const tess_pipeline_schedule *
                           const tess_pipeline_report *report)
 {
     const tess_pipeline_action *a = &s->lists[rank].actions[index];
-    const bool sends = a->op == TESS_PIPELINE_SEND_F || a->op == TESS_PIPELINE_SEND_B;
-    const bool backward = a->op == TESS_PIPELINE_SEND_B || a->op == TESS_PIPELINE_RECV_B;
+    const bool table = a->op == TESS_PIPELINE_SEND_T || a->op == TESS_PIPELINE_RECV_T;
+    const bool sends = a->op == TESS_PIPELINE_SEND_F || a->op == TESS_PIPELINE_SEND_B || a->op == TESS_PIPELINE_SEND_T;
+    const bool backward = table || a->op == TESS_PIPELINE_SEND_B || a->op == TESS_PIPELINE_RECV_B;
     const int stage = tess_pipeline_stage(s, rank, a->chunk);
-    const int border = sends == backward ? stage - 1 : stage; /* SEND_B and RECV_F: to the stage before */
+    const int border = table               ? s->ranks * s->chunks - 1
+                       : sends == backward ? stage - 1 /* SEND_B and RECV_F: to the stage before */
+                                           : stage;
     tess_trace_events_begin(out, sends ? 's' : 'f', rank, TID_COMPUTE, backward ? "gradients" : "activations");
     tess_trace_events_text(out, "cat", "message");
     tess_trace_events_int(out, "id", ((int64_t)border * 2 + backward) * s->micros + a->micro + 1);

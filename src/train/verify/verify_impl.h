@@ -39,11 +39,12 @@ typedef struct run_header {
 typedef enum run_values { RUN_NO_VALUES, RUN_WRITES_VALUES, RUN_COMPARES_VALUES } run_values;
 
 /* What ranks at a place of a pipeline are to hold of a tensor: nothing, or what "tp" leaves them of dimension `dim` in
- * units of so many, 0: all; and whether it trains. */
+ * units of so many, 0: all; whether it trains, and whether they have it as a copy of what another stage owns. */
 typedef struct run_plan {
     bool held, trains;
     int dim;
     int64_t unit;
+    bool copy;
 } run_plan;
 
 /* The parent makes it before it forks the ranks, so all of them have the pointers. */

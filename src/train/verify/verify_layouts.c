@@ -187,7 +187,7 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
     if (status == TESS_OK) {
         int64_t n_local = (tess_config_micro_batches(config) + n_data - 1) / n_data;
         if (l->schedule >= 0)
-            status = tess_stage_slots(mem, &plan, (int)n_local, &options, &units);
+            status = tess_stage_slots(mem, &plan, whole, (int)n_local, &options, &units);
         tess_stage_plan_free(mem, &plan);
     }
     tess_mem_free(mem, units);

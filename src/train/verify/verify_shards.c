@@ -26,12 +26,22 @@ static void cut(tess_box *box, int dim, int64_t unit, int n, int at)
     box->size[dim] = size * unit;
 }
 
-/* Empty on ranks of a pipeline that have other stages. */
-static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank)
+/* Ranks that have no part of it have no master weights of it either. */
+static bool is_narrow(const verify_run *layout, int tensor)
+{
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        const run_shard *s = shard_of(layout, rank, tensor);
+        if (s->narrow && tess_box_count(layout->tensors[tensor].shape.n_dims, &s->held) > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Empty on ranks of a pipeline that have other stages, and where there is a copy alone, unless `copies`. */
+static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank, bool copies)
 {
     int at[TESS_MESH_MAX_AXES], stage = 0, tp = -1, shard = -1;
-    bool sharded =
-        layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE || shard_of(layout, rank, tensor)->narrow;
+    bool sharded = layout->config.parallelism.shard_strategy != TESS_STRATEGY_NONE || is_narrow(layout, tensor);
     tess_box box = tess_box_whole(&layout->tensors[tensor].shape);
     tess_mesh_layout_coordinates(mesh, rank, at);
     for (int a = 0; a < mesh->n_axes; a++) {
@@ -40,7 +50,7 @@ static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *me
         shard = strcmp(mesh->names[a], "dp_shard") == 0 ? a : shard;
     }
     const run_plan *plan = &layout->planned[stage * layout->n_tensors + tensor];
-    if (!plan->held)
+    if (!plan->held && !(plan->copy && copies))
         return (tess_box){0};
     if (tp >= 0 && plan->unit > 0)
         cut(&box, plan->dim, plan->unit, mesh->sizes[tp], at[tp]);
@@ -84,7 +94,7 @@ static void check_plan(const verify_run *layout, const tess_mesh_layout *mesh, i
     const tess_shape *shape = &layout->tensors[tensor].shape;
     for (int rank = layout->ranks - 1; rank >= 0; rank--) {
         const tess_box *held = &shard_of(layout, rank, tensor)->held;
-        const tess_box plan = planned_box(layout, mesh, tensor, rank);
+        const tess_box plan = planned_box(layout, mesh, tensor, rank, false);
         char here[80], there[80];
         bool none = tess_box_count(shape->n_dims, held) == 0 && tess_box_count(shape->n_dims, &plan) == 0;
         if (!none && !tess_box_equal(shape->n_dims, held, &plan))
@@ -161,10 +171,11 @@ tess_status verify_most_planned(const verify_run *layout, int64_t *params, int64
     for (int rank = 0; rank < layout->ranks; rank++) {
         int64_t bytes = layout->header->codes_bytes[rank], elements = 0;
         for (int i = 0; i < layout->n_tensors; i++) {
-            const tess_box box = planned_box(layout, &mesh, i, rank);
-            const int64_t n = tess_box_count(layout->tensors[i].shape.n_dims, &box);
-            bytes += shard_of(layout, rank, i)->narrow ? 0 : n * (int64_t)sizeof(float);
-            elements += trains(layout, i) ? n : 0;
+            const tess_box own = planned_box(layout, &mesh, i, rank, false),
+                           all = planned_box(layout, &mesh, i, rank, true);
+            const int n_dims = layout->tensors[i].shape.n_dims;
+            bytes += is_narrow(layout, i) ? 0 : tess_box_count(n_dims, &all) * (int64_t)sizeof(float);
+            elements += trains(layout, i) ? tess_box_count(n_dims, &own) : 0;
         }
         *params = bytes > *params ? bytes : *params;
         *trained = elements > *trained ? elements : *trained;

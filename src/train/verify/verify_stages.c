@@ -9,12 +9,14 @@
 static int stage_of(const tess_stage_plan *plan, const tess_param *param)
 {
     int chunk = 0;
+    if (param->unit < plan->units[0].begin) /* a tied table without its embedding */
+        return plan->shape.ranks * plan->shape.chunks - 1;
     while (param->unit >= plan->units[chunk].end)
         chunk++;
     return tess_pipeline_stage(&plan->shape, plan->rank, chunk);
 }
 
-/* A tensor of two stages is named with the first: a tied table's gradient ends there. */
+/* A tied table is planned for the stage that owns it. */
 static tess_status plan_place(tess_mem *mem, const tess_model *whole, int place, verify_run *run, tess_verify_result *r)
 {
     tess_stage_plan plan;
@@ -27,11 +29,12 @@ static tess_status plan_place(tess_mem *mem, const tess_model *whole, int place,
     for (int i = 0; status == TESS_OK && i < run->n_tensors; i++) {
         int own = tess_model_find_param(part, tess_model_param(whole, i)->name);
         const tess_param *param = own >= 0 ? tess_model_param(part, own) : NULL;
+        if (param == NULL)
+            continue;
         run->planned[place * run->n_tensors + i] =
-            param != NULL ? (run_plan){true, !param->frozen, param->slice.dim, param->slice.unit} : (run_plan){0};
-        int stage = own >= 0 ? stage_of(&plan, tess_model_param(part, own)) : -1;
-        if (stage >= 0 && (r->tensors[i].stage < 0 || stage < r->tensors[i].stage))
-            r->tensors[i].stage = stage;
+            (run_plan){!param->copy, !param->frozen, param->slice.dim, param->slice.unit, param->copy};
+        if (!param->copy)
+            r->tensors[i].stage = stage_of(&plan, param);
     }
     r->stages = plan.shape.ranks * plan.shape.chunks;
     if (r->stages > 1)
