@@ -54,17 +54,13 @@ static tess_status read_axes(const tess_mesh_request *request, tess_axis_list *a
 static tess_status plan_stages(tess_mesh_plan *plan, tess_config *config, int world)
 {
     tess_model_config sizes;
-    tess_model *whole;
     bool named = config->model.config[0] != '\0' || config->model.path[0] != '\0';
     if (config->parallelism.pipeline_parallel_degree == 1 || !named)
         return TESS_OK;
     TESS_TRY(tess_config_check_step(config, world));
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_mem_alloc(plan->mem, TESS_POOL_MISC, sizeof(*plan->stages), "stages", (void **)&plan->stages));
-    TESS_TRY(tess_model_create(plan->mem, &sizes, &whole));
-    tess_status status = tess_stage_plan_create(plan->mem, config, whole, 0, plan->stages);
-    tess_model_destroy(&whole);
-    return status;
+    return tess_stage_plan_create(plan->mem, config, &sizes, 0, plan->stages);
 }
 
 static tess_status axes_of_config(tess_mesh_plan *plan, const tess_mesh_request *request,

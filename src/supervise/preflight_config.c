@@ -127,7 +127,7 @@ static void add_failure(const config_check *l, int check, const char *message)
 static tess_status check_stages(const tess_config *checked, char *ends, size_t size)
 {
     tess_mem *mem = NULL;
-    tess_model *model = NULL;
+    tess_model_config sizes;
     tess_stage_plan plan = {0};
     char layers[TESS_STAGE_LAYERS];
     size_t at = 0;
@@ -135,16 +135,15 @@ static tess_status check_stages(const tess_config *checked, char *ends, size_t s
     if (checked->parallelism.pipeline_parallel_degree == 1)
         return TESS_OK;
     TESS_TRY(tess_mem_create(&mem));
-    tess_status status = make_model(mem, checked, &model);
+    tess_status status = tess_config_load_model(checked, NULL, &sizes);
     bool known = status == TESS_OK; /* else the check of the model reports it */
     if (known)
-        status = tess_stage_plan_create(mem, checked, model, 0, &plan);
+        status = tess_stage_plan_create(mem, checked, &sizes, 0, &plan);
     for (int g = 0; status == TESS_OK && g < plan.shape.ranks * plan.shape.chunks && at + 32 < size; g++)
         at = tess_text_add(ends, size, at, "%s%s", g > 0 ? ", " : "; stages of layers ",
                            tess_stage_layers(&plan, g, layers));
     if (status == TESS_OK)
         tess_stage_plan_free(mem, &plan);
-    tess_model_destroy(&model);
     tess_mem_destroy(&mem);
     return known ? status : TESS_OK;
 }

@@ -102,7 +102,7 @@ static tess_status build_model(tess_engine *e, const tess_model_config *model_co
     if (!e->is_second)
         tess_config_freeze(e->config, e->whole);
     TESS_TRY(tess_mem_alloc(e->mem, TESS_POOL_MISC, sizeof(*e->stage_plan), "stages", (void **)&e->stage_plan));
-    TESS_TRY(tess_stage_plan_create(e->mem, e->config, e->whole, e->at.stage, e->stage_plan));
+    TESS_TRY(tess_stage_plan_create(e->mem, e->config, model_config, e->at.stage, e->stage_plan));
     e->stage_plan->part.tp_rank = e->at.tp;
     e->stage_plan->part.tp_degree = e->at.n_tp;
     TESS_TRY(tess_model_create_part(e->mem, model_config, &e->stage_plan->part, &e->model));

@@ -263,7 +263,7 @@ static tess_status predict_rank(tess_mem *mem, const tess_model *whole, const te
     const tess_model_config *config = tess_model_get_config(whole);
     tess_stage_plan stages;
     tess_model *part;
-    TESS_TRY(tess_stage_plan_create(mem, plan->config, whole, at.stage, &stages));
+    TESS_TRY(tess_stage_plan_create(mem, plan->config, config, at.stage, &stages));
     stages.part.tp_rank = at.tp;
     stages.part.tp_degree = plan->n_tp;
     tess_status status = tess_model_create_part(mem, config, &stages.part, &part);

@@ -1,5 +1,6 @@
 /* Which layers, and which memory, the stages of a rank have. */
 #include "parallel/pipeline/pipeline_stages.h"
+#include "train/adapter.h"
 #include "train/train_stage.h"
 
 static int counted(int64_t less_layers)
@@ -58,22 +59,33 @@ static tess_status check_stages(const tess_config *config, const tess_pipeline_s
     return check_micro_batches(config, shape);
 }
 
-/* Stages of equal numbers of layers where the user counts embedding and head in layers, else of equal operations: the
- * head of a small model takes as long as some of its layers. */
-static tess_status cut(tess_mem *mem, const tess_config *config, const tess_model *whole, int n_stages, int *first)
+static tess_status cut_by_cost(tess_mem *mem, const tess_model *whole, int64_t seq_len, int n_stages, int *first)
 {
-    int64_t first_less = config->parallelism.pipeline_parallel_first_stage_less_layers,
-            last_less = config->parallelism.pipeline_parallel_last_stage_less_layers, T = config->training.seq_len;
     int n_layers = (int)tess_model_get_config(whole)->n_layers;
-    if (first_less >= 0 || last_less >= 0)
-        return tess_pipeline_cut_evenly(n_layers, counted(first_less), counted(last_less), n_stages, first);
     double *costs;
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n_layers, sizeof(*costs), "layers", (void **)&costs));
     for (int layer = 0; layer < n_layers; layer++)
-        costs[layer] = tess_model_unit_flops_per_token(whole, 1 + layer, T);
+        costs[layer] = tess_model_unit_flops_per_token(whole, 1 + layer, seq_len);
     tess_status status = tess_pipeline_cut_by_cost(
-        mem, costs, n_layers, 0, tess_model_unit_flops_per_token(whole, 1 + n_layers, T), n_stages, first);
+        mem, costs, n_layers, 0, tess_model_unit_flops_per_token(whole, 1 + n_layers, seq_len), n_stages, first);
     tess_mem_free(mem, costs);
+    return status;
+}
+
+/* Stages of equal numbers of layers where the user counts embedding and head in layers, else of equal operations: the
+ * head of a small model takes as long as some of its layers, and what training.freeze names has no gradient. */
+static tess_status cut(tess_mem *mem, const tess_config *config, const tess_model_config *sizes, int n_stages,
+                       int *first)
+{
+    int64_t first_less = config->parallelism.pipeline_parallel_first_stage_less_layers,
+            last_less = config->parallelism.pipeline_parallel_last_stage_less_layers;
+    tess_model *whole;
+    if (n_stages == 1 || first_less >= 0 || last_less >= 0)
+        return tess_pipeline_cut_evenly((int)sizes->n_layers, counted(first_less), counted(last_less), n_stages, first);
+    TESS_TRY(tess_model_create(mem, sizes, &whole));
+    tess_config_freeze(config, whole);
+    tess_status status = cut_by_cost(mem, whole, config->training.seq_len, n_stages, first);
+    tess_model_destroy(&whole);
     return status;
 }
 
@@ -99,10 +111,9 @@ static void fill_plan(tess_stage_plan *plan, bool tied)
     plan->part.layers = plan->layers;
 }
 
-tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model *whole, int rank,
+tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model_config *model, int rank,
                                    tess_stage_plan *plan)
 {
-    const tess_model_config *model = tess_model_get_config(whole);
     tess_status status;
     *plan = (tess_stage_plan){.rank = rank};
     TESS_TRY(count_chunks(config, model->n_layers, &plan->shape));
@@ -117,7 +128,7 @@ tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, con
     TESS_GOTO(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)plan->shape.chunks, sizeof(*plan->units), "chunks",
                                    (void **)&plan->units),
               plan);
-    TESS_GOTO(cut(mem, config, whole, n_stages, plan->first), plan);
+    TESS_GOTO(cut(mem, config, model, n_stages, plan->first), plan);
     fill_plan(plan, model->tied);
     return TESS_OK;
 plan:

@@ -19,7 +19,7 @@ struct tess_stage_plan {
 };
 
 /* TESS_E_INVALID: more stages than layers, or layers_per_stage that does not give a multiple of the ranks. */
-tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model *whole, int rank,
+tess_status tess_stage_plan_create(tess_mem *mem, const tess_config *config, const tess_model_config *model, int rank,
                                    tess_stage_plan *plan);
 void tess_stage_plan_free(tess_mem *mem, tess_stage_plan *plan);
 

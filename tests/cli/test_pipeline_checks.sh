@@ -66,6 +66,15 @@ expect "preflight counts rows by stage" 0 "16 rows a step = 2 ranks of a stage x
 expect "preflight finds stages without layers" 4 "more stages than the" "$tessera" doctor preflight run.yaml -n 4 --only config \
     $pp=4
 
+# ---- Frozen layers cost less, and every command plans the stages of the run: layers 0-6 and 7-10, not 0-5 and 6-10
+frozen="$eleven training.freeze=model.embed_tokens,model.layers.[0-5]"
+expect "frozen: the run" 0 "stages of layers 0-6, 7-10" "$tessera" train run.yaml -n 2 $frozen training.steps=1 \
+    lr_scheduler.warmup_steps=0 job.dump_folder=frozen checkpoint.enable=false validation.enable=false
+expect "frozen: mesh" 0 "pp 1    stage 1: layers 7-10, head" "$tessera" mesh run.yaml -n 2 $frozen
+expect "frozen: preflight" 0 "stages of layers 0-6, 7-10" "$tessera" doctor preflight run.yaml -n 2 --only config $frozen
+expect "frozen: info" 0 "layers 7-10" "$tessera" info run.yaml -n 2 $frozen
+expect "frozen: verify" 0 "the same bits: this layout" "$tessera" verify run.yaml -n 2 --steps 1 $frozen
+
 # ---- torchtitan's names
 for names in GPipe:gpipe 1F1B:1f1b interleaved1f1b:interleaved ZBVZeroBubble:zbv DualPipeV:dualpipev; do
     expect "${names%:*}" 0 "pipeline_parallel_schedule=${names#*:} " "$tessera" info run.yaml $schedule="${names%:*}"

@@ -44,7 +44,7 @@ static void expect_whole(const tess_config *config, const tess_model *whole)
     for (int rank = 0; rank < degree; rank++) {
         tess_stage_plan plan;
         tess_model *part;
-        EXPECT_OK(tess_stage_plan_create(test_mem(), config, whole, rank, &plan));
+        EXPECT_OK(tess_stage_plan_create(test_mem(), config, tess_model_get_config(whole), rank, &plan));
         EXPECT_OK(tess_model_create_part(test_mem(), tess_model_get_config(whole), &plan.part, &part));
         int chunks = plan.shape.chunks, stages = degree * chunks;
         EXPECT_INT(plan.units[chunks - 1].end, tess_model_n_units(part));
@@ -92,7 +92,7 @@ static void every_layer_is_on_one_rank(void)
 static void expect_first(const tess_config *config, const tess_model *whole, const int *first)
 {
     tess_stage_plan plan;
-    EXPECT_OK(tess_stage_plan_create(test_mem(), config, whole, 0, &plan));
+    EXPECT_OK(tess_stage_plan_create(test_mem(), config, tess_model_get_config(whole), 0, &plan));
     for (int g = 0; g <= plan.shape.ranks * plan.shape.chunks; g++)
         EXPECT_INT(plan.first[g], first[g]);
     tess_stage_plan_free(test_mem(), &plan);
@@ -124,7 +124,7 @@ static void a_line_says_where_stages_are(void)
     tess_config config = config_of(TESS_PIPELINE_1F1B, 4);
     tess_stage_plan plan;
     tess_buffer text = {.mem = test_mem()};
-    EXPECT_OK(tess_stage_plan_create(test_mem(), &config, whole, 0, &plan));
+    EXPECT_OK(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan));
     EXPECT_OK(tess_stage_plan_describe(test_mem(), &plan, whole, 32, 8, &text));
     EXPECT_CONTAINS(text.data,
                     "pipeline: 1f1b, 8 micro-batches through 4 stages of layers 0-3, 4-7, 8-12, 13; of their "
@@ -139,15 +139,15 @@ static void bad_cuts_are_refused(void)
     tess_model *whole = model_of(5, false);
     tess_stage_plan plan;
     tess_config config = config_of(TESS_PIPELINE_ZBV, 3);
-    EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, whole, 0, &plan), TESS_E_INVALID,
+    EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan), TESS_E_INVALID,
                  "3 ranks with 2 stages each (zbv) are more stages than the model's 5 layers");
     config = config_of(TESS_PIPELINE_1F1B, 2);
     config.parallelism.pipeline_parallel_layers_per_stage = 2;
-    EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, whole, 0, &plan), TESS_E_INVALID,
+    EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan), TESS_E_INVALID,
                  "parallelism.pipeline_parallel_layers_per_stage: pipeline: 2 layers a stage make 3 stages");
     config.parallelism.pipeline_parallel_layers_per_stage = 0;
     config.parallelism.pipeline_parallel_last_stage_less_layers = 9;
-    EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, whole, 0, &plan), TESS_E_INVALID,
+    EXPECT_FAILS(tess_stage_plan_create(test_mem(), &config, tess_model_get_config(whole), 0, &plan), TESS_E_INVALID,
                  "which its embedding or head uses up");
     tess_model_destroy(&whole);
 }

@@ -183,7 +183,7 @@ static tess_status check_layout(tess_mem *mem, const tess_config *config, const 
     tess_executor_options options = {0};
     TESS_TRY(tess_config_load_model(config, NULL, &sizes));
     TESS_TRY(tess_model_create(mem, &sizes, &whole));
-    tess_status status = tess_stage_plan_create(mem, config, whole, 0, &plan);
+    tess_status status = tess_stage_plan_create(mem, config, &sizes, 0, &plan);
     if (status == TESS_OK) {
         int64_t n_local = (tess_config_micro_batches(config) + n_data - 1) / n_data;
         if (l->schedule >= 0)

@@ -21,7 +21,7 @@ static tess_status plan_place(tess_mem *mem, const tess_model *whole, int place,
 {
     tess_stage_plan plan;
     tess_model *part;
-    TESS_TRY(tess_stage_plan_create(mem, &run->config, whole, place, &plan));
+    TESS_TRY(tess_stage_plan_create(mem, &run->config, tess_model_get_config(whole), place, &plan));
     plan.part.tp_degree = (int)run->config.parallelism.tensor_parallel_degree;
     tess_status status = tess_model_create_part(mem, tess_model_get_config(whole), &plan.part, &part);
     if (status == TESS_OK)
