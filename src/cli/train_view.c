@@ -119,6 +119,8 @@ static void begin(void *self, const tess_config *config)
     *view = (cli_train_view){.per_point = 1,
                              .begin_s = tess_os_now_s(),
                              .folder = config->job.dump_folder,
+                             .steps = config->training.steps,
+                             .patience = config->validation.patience,
                              .saves = config->checkpoint.enable,
                              .resumes = config->checkpoint.resume};
     if (config->job.description[0] != '\0' && isatty(STDOUT_FILENO))
@@ -180,6 +182,13 @@ static void end(void *self, tess_status status, const tess_train_result *result)
         printf("\ninterrupted after step %lld (%s): %s%s\n", (long long)result->steps, time,
                view->saves ? "saved" : "nothing was saved (checkpoint.enable=false)",
                view->saves && view->resumes ? "; the same command goes on from there" : "");
+        return;
+    }
+    if (view->n_points == 0 && view->n_in_point == 0 && result->model_folder[0] != '\0') {
+        bool early = result->steps < view->steps;
+        printf("\nfinished before: the run is at step %lld, %s=%lld; raise that to train on\n%s\n",
+               (long long)result->steps, early ? "and ended there by validation.patience" : "and training.steps",
+               (long long)(early ? view->patience : view->steps), result->model_folder);
         return;
     }
     printf("\n%lld steps in %s", (long long)result->steps, time);

@@ -8,7 +8,8 @@ enum { CLI_CURVE_POINTS = 256 };
 
 typedef struct cli_train_view {
     double begin_s;
-    const char *folder; /* job.dump_folder */
+    const char *folder;      /* job.dump_folder */
+    int64_t steps, patience; /* training.steps, validation.patience */
     bool saves, resumes;
     /* Points of the curve, each the mean of `per_point` steps. */
     const char *curve; /* "loss" */

@@ -12,7 +12,8 @@
 enum { SAMPLE_BYTES = 64 << 10, HASH_BYTES = 17 };
 
 static const char *const what = "the checkpoint's description of the data";
-static const char *const way_out = "give the same, or start the data anew with checkpoint.exclude_from_loading=data";
+static const char *const way_out = "give the same, start the data anew with checkpoint.exclude_from_loading=data, or "
+                                   "give this run another folder with job.dump_folder";
 
 static json_t *json_hash(uint64_t hash)
 {

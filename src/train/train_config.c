@@ -366,6 +366,11 @@ static tess_status check_offload(const tess_config *c)
     return tess_os_check_disk(c->offload.folder, "offload.folder");
 }
 
+int64_t tess_config_schedule_steps(const tess_config *config)
+{
+    return config->lr_scheduler.steps > 0 ? config->lr_scheduler.steps : config->training.steps;
+}
+
 tess_status tess_config_check_step(tess_config *config, int ranks)
 {
     TESS_TRY(choose_precision(config));
@@ -373,11 +378,12 @@ tess_status tess_config_check_step(tess_config *config, int ranks)
     TESS_TRY(check_activations(config));
     TESS_TRY(tess_config_check_degrees(config, ranks));
     TESS_TRY(check_batch(config, tess_config_trainers(config, ranks)));
-    int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = config->training.steps;
+    int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = tess_config_schedule_steps(config);
     if (*warmup < 0)
         *warmup = steps < DEFAULT_WARMUP ? steps : DEFAULT_WARMUP;
-    TESS_CHECK(*warmup <= steps, TESS_E_INVALID, "lr_scheduler.warmup_steps: %lld is more than training.steps=%lld",
-               (long long)*warmup, (long long)steps);
+    TESS_CHECK(*warmup <= steps, TESS_E_INVALID, "lr_scheduler.warmup_steps: %lld is more than %s=%lld",
+               (long long)*warmup, config->lr_scheduler.steps > 0 ? "lr_scheduler.steps" : "training.steps",
+               (long long)steps);
     return TESS_OK;
 }
 

@@ -108,7 +108,7 @@ typedef struct tess_config {
         int muon_rate, state_dtype; /* tess_muon_rate, tess_precision */
     } optimizer;
     struct {
-        int64_t warmup_steps;
+        int64_t warmup_steps, steps;
         int decay_type; /* tess_schedule_kind */
         double min_lr_factor, decay_ratio;
     } lr_scheduler;
@@ -356,5 +356,7 @@ json_t *tess_text_list_to_json(const tess_text_list *list); /* an array of strin
 
 /* A hash of all options, to compare over ranks. */
 uint64_t tess_config_hash(const tess_config *config);
+/* The steps of the learning rate's schedule. */
+int64_t tess_config_schedule_steps(const tess_config *config);
 
 #endif

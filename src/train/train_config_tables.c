@@ -142,7 +142,9 @@ static const tess_option optimizer[] = {
 
 static const tess_option lr_scheduler[] = {
     INT("lr_scheduler.warmup_steps", lr_scheduler.warmup_steps, "-1", -1, 1e12,
-        "linear rise from 0; -1: 100, or all of training.steps where they are fewer"),
+        "linear rise from 0; -1: 100, or all steps of the schedule where they are fewer"),
+    INT("lr_scheduler.steps", lr_scheduler.steps, "0", 0, 1e12,
+        "steps of the schedule, after which its last learning rate stays; 0: training.steps"),
     CHOICE("lr_scheduler.decay_type", lr_scheduler.decay_type, "cosine", "constant|linear|cosine|wsd",
            "shape after the rise; wsd: constant, then linear over decay_ratio of the steps"),
     FLOAT("lr_scheduler.min_lr_factor", lr_scheduler.min_lr_factor, "0.1", 0, 1, "last learning rate over the peak"),

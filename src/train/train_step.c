@@ -1,33 +1,17 @@
 /* One optimizer step: its micro-batches run (train_gradients.c), the checks of its numbers, clipping, the update. */
-#include <math.h>
-
 #include "inject/inject.h"
+#include "train/learning_rate.h"
 #include "train/logbook.h"
 #include "train/numbers/numbers.h"
 #include "train/train_stage.h"
-
-/* The schedule over the steps after the first `begin`. */
-static tess_schedule schedule_of(const tess_config *config, int64_t begin)
-{
-    int64_t steps = config->training.steps - begin;
-    return (tess_schedule){
-        .kind = (tess_schedule_kind)config->lr_scheduler.decay_type,
-        .lr = config->optimizer.lr,
-        .min_lr_factor = config->lr_scheduler.min_lr_factor,
-        .warmup_steps = config->lr_scheduler.warmup_steps,
-        .steps = steps,
-        .decay_steps = llround(config->lr_scheduler.decay_ratio * (double)steps),
-    };
-}
 
 static tess_status update(tess_engine *e, tess_engine_report *report)
 {
     double scale = 1.0 / report->divisor / report->loss_scale, max_norm = e->config->training.max_norm;
     if (max_norm > 0 && report->grad_norm > max_norm)
         scale *= max_norm / (report->grad_norm + 1e-6); /* as torch.nn.utils.clip_grad_norm_ */
-    tess_schedule schedule = schedule_of(e->config, e->schedule_begin);
     if (!report->skipped)
-        report->lr = tess_schedule_lr(&schedule, e->step + 1 - e->schedule_begin);
+        report->lr = tess_config_lr(e->config, e->schedule_begin, e->step + 1);
     tess_logbook_committed(e->book, e, report, (float)report->lr, (float)scale);
     if (report->skipped)
         return TESS_OK;

@@ -1,0 +1,90 @@
+#include "train/learning_rate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/text.h"
+#include "tessera/optim.h"
+
+static const char *const keys[] = {"optimizer.lr",
+                                   "training.steps",
+                                   "lr_scheduler.steps",
+                                   "lr_scheduler.warmup_steps",
+                                   "lr_scheduler.decay_type",
+                                   "lr_scheduler.min_lr_factor",
+                                   "lr_scheduler.decay_ratio"};
+enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
+
+double tess_config_lr(const tess_config *config, int64_t begin, int64_t step)
+{
+    int64_t steps = tess_config_schedule_steps(config) - begin;
+    const tess_schedule schedule = {
+        .kind = (tess_schedule_kind)config->lr_scheduler.decay_type,
+        .lr = config->optimizer.lr,
+        .min_lr_factor = config->lr_scheduler.min_lr_factor,
+        .warmup_steps = config->lr_scheduler.warmup_steps,
+        .steps = steps,
+        .decay_steps = llround(config->lr_scheduler.decay_ratio * (double)steps),
+    };
+    return tess_schedule_lr(&schedule, step - begin);
+}
+
+/* A value of the saved configuration as text; false: an older checkpoint has none. */
+static bool format_saved(const json_t *saved, const char *key, char *text, size_t size)
+{
+    const char *dot = strchr(key, '.');
+    char section[32];
+    snprintf(section, sizeof(section), "%.*s", (int)(dot - key), key);
+    const json_t *value = json_object_get(json_object_get(saved, section), dot + 1);
+    if (json_is_string(value))
+        snprintf(text, size, "%s", json_string_value(value));
+    else if (json_is_integer(value))
+        snprintf(text, size, "%lld", (long long)json_integer_value(value));
+    else
+        snprintf(text, size, "%.17g", json_number_value(value));
+    return json_is_string(value) || json_is_number(value);
+}
+
+/* Sets *then to the saved settings, and lists those that have changed: "training.steps was 60, now 120". */
+static void compare_settings(const tess_config *now, const json_t *saved, tess_config *then, char *changes, size_t size)
+{
+    int n_tables;
+    size_t at = 0;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    *then = *now;
+    changes[0] = '\0';
+    for (int i = 0; i < N_KEYS; i++) {
+        const tess_option *option = tess_options_find(tables, n_tables, keys[i]);
+        char before[64], after[64];
+        if (!format_saved(saved, keys[i], before, sizeof(before)) ||
+            tess_options_set(tables, n_tables, then, keys[i], before, "checkpoint") != TESS_OK ||
+            tess_options_format(option, then, before, sizeof(before)) != TESS_OK ||
+            tess_options_format(option, now, after, sizeof(after)) != TESS_OK) {
+            tess_error_clear();
+            continue;
+        }
+        if (strcmp(before, after) != 0)
+            at = tess_text_add(changes, size, at, "%s%s was %s, now %s", at > 0 ? "; " : "", keys[i], before, after);
+    }
+}
+
+void tess_config_compare_lr(const tess_config *config, const json_t *saved, int64_t begin, int64_t step, char *text,
+                            size_t size)
+{
+    static tess_config then;
+    char changes[640], hint[96] = "";
+    const int64_t steps[] = {step + 1, config->training.steps};
+    text[0] = '\0';
+    compare_settings(config, saved, &then, changes, sizeof(changes));
+    if (tess_config_schedule_steps(&then) != tess_config_schedule_steps(config))
+        snprintf(hint, sizeof(hint), "; lr_scheduler.steps=%lld keeps the schedule's length",
+                 (long long)tess_config_schedule_steps(&then));
+    for (int i = 0; i < 2 && text[0] == '\0' && step < config->training.steps; i++) {
+        double rate = tess_config_lr(config, begin, steps[i]), before = tess_config_lr(&then, begin, steps[i]);
+        if (fabs(rate - before) > 1e-9 * fabs(before))
+            snprintf(text, size,
+                     "the learning rate has another schedule than until here: step %lld gets %.4g, not %.4g (%s)%s",
+                     (long long)steps[i], rate, before, changes, hint);
+    }
+}
