@@ -31,6 +31,20 @@ typedef struct parse_context {
     const char *what;
 } parse_context;
 
+/* Answers of `tessera rl` are drawn from all tokens: another distribution would not be the policy that is trained. The
+ * nearest names are those of `sample`, which say nothing about it. */
+static tess_status refuse_cuts(const char *key, const char *source)
+{
+    static const char *const keys[] = {"rollout.top_p",    "rollout.top_k",    "rollout.min_p",
+                                       "evaluation.top_p", "evaluation.top_k", "evaluation.min_p"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        TESS_CHECK(
+            strcmp(key, keys[i]) != 0, TESS_E_INVALID,
+            "%s: %s is not supported: answers are drawn from all tokens, as training needs it; set %.*s.temperature",
+            source, key, (int)strcspn(key, "."), key);
+    return TESS_OK;
+}
+
 static tess_status set_key(void *context, const char *key, const char *text, int line)
 {
     parse_context *c = context;
@@ -38,6 +52,7 @@ static tess_status set_key(void *context, const char *key, const char *text, int
     int n_tables;
     const tess_option_table *tables = tess_config_tables(&n_tables);
     snprintf(source, sizeof(source), "%.400s:%d", c->what, line);
+    TESS_TRY(refuse_cuts(key, source));
     return tess_options_set(tables, n_tables, c->config, key, text, source);
 }
 
@@ -69,6 +84,7 @@ tess_status tess_config_override(tess_config *config, const char *assignment)
                "'%.100s' is no override: write section.key=value", assignment);
     memcpy(key, assignment, (size_t)(equals - assignment));
     key[equals - assignment] = '\0';
+    TESS_TRY(refuse_cuts(key, "command line"));
     return tess_options_set(tables, n_tables, config, key, equals + 1, "command line");
 }
 

@@ -14,6 +14,10 @@ rl stops -n 2 "${random[@]}" reward.kind=regex 'reward.regex=1..' rollout.stop=1
     fail "answers went on after a stop text: $(metric stops rollout/raw_reward)"
 awk -v t="$(metric stops rollout/truncated_ratio)" 'BEGIN { split(t, x, " "); exit !(x[1] > 0.3 && x[1] < 0.9) }' &&
     pass "some answers end so" || fail "truncated: $(metric stops rollout/truncated_ratio)"
+expect "a share of the tokens" 2 "rollout.top_p is not supported: answers are drawn from all tokens" \
+    "$tessera" rl rl.yaml job.dump_folder=bad rollout.top_p=0.9
+sed 's/^  n: 3/  n: 3\n  top_k: 20/' rl.yaml >cuts.yaml
+expect "some of the tokens" 2 "evaluation.top_k is not supported" "$tessera" rl cuts.yaml job.dump_folder=bad
 
 # ---- Parts of rewards, and the journal ----
 rl drawn -n 2 training.steps=3 validation.enable=false || fail "a run: $(tail -n 1 drawn.out)"
