@@ -51,7 +51,7 @@ TESS_API const char *tess_error_where(void);
 /* Forgets the calling thread's message (a caller that handled the failure and goes on). */
 TESS_API void tess_error_clear(void);
 
-/* Starts a chain: records the message, returns `status`. */
+/* Starts a chain: records the message, in which passwords and queries of URLs become stars. Returns `status`. */
 TESS_API tess_status tess_fail_at(const char *file, int line, tess_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -2,11 +2,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/core/options.h"
+#include "base/core/redact.h"
 #include "cli/cli.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof((list)[0])))
@@ -45,12 +47,31 @@ static void fill_standard_files(void)
             (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+/* Takes keys in URLs out of what `ps` and /proc show of this process. The command works with copies. */
+static void hide_secrets(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const size_t size = strlen(argv[i]);
+        char *copy = strdup(argv[i]);
+        if (copy == NULL)
+            return;
+        tess_redact_urls(argv[i]);
+        if (strcmp(copy, argv[i]) == 0) {
+            free(copy);
+            continue;
+        }
+        memset(argv[i] + strlen(argv[i]), '\0', size - strlen(argv[i]));
+        argv[i] = copy;
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *names[COUNT(commands)];
     char hint[TESS_HINT_BYTES];
     tess_mem *mem;
     fill_standard_files();
+    hide_secrets(argc, argv);
     prctl(PR_SET_NAME, program_invocation_short_name); /* ranks are started as /proc/self/exe */
     signal(SIGXFSZ, SIG_IGN);                          /* a file size limit is an error of write(2), like a full disk */
     if (argc < 2) {

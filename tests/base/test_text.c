@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/core/redact.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "base/text/text.h"
@@ -148,7 +149,36 @@ static void memory_that_ends_is_no_word_on_the_text(void)
     EXPECT_FAILS(tess_json_parse("[1,", 3, "c.json", true, &json), TESS_E_FORMAT, "not valid JSON");
 }
 
+static void secrets_of_urls_become_stars(void)
+{
+    static const char *const cases[][2] = {
+        {"http://host/path", "http://host/path"},
+        {"http://name:hunter2@host:80/a@b?key=hunter2&c=d: refused", "http://***@host:80/a@b?***: refused"},
+        {"see 'https://hunter2@host?hunter2', or http://x?k=hunter2.", "see 'https://***@host?***', or http://x?***."},
+        {"http://a@h", "http://*@h"},
+        {"http://host?", "http://host?"},
+        {"reward.url=http://h/?hunter2#hunter2", "reward.url=http://h/?***"},
+        {"a@b ://", "a@b ://"},
+    };
+    char text[128];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text), "%s", cases[i][0]);
+        EXPECT_TEXT(tess_redact_urls(text), cases[i][1]);
+        TESS_FAIL(TESS_E_IO, "%s", cases[i][0]);
+        EXPECT_TEXT(tess_error_message(), cases[i][1]);
+    }
+    TESS_FAIL(TESS_E_IO, "inner");
+    tess_fail_context(TESS_E_IO, "http://hunter2@host/");
+    EXPECT_TEXT(tess_error_message(), "http://***@host/: inner");
+    snprintf(text, sizeof(text), "key hunter2, hunter2!");
+    tess_redact(text, "hunter2");
+    EXPECT_TEXT(text, "key ***, ***!");
+    tess_redact(text, "key");
+    EXPECT_TEXT(text, "key ***, ***!"); /* too short to be one */
+}
+
 static const test_case cases[] = {
+    {"secrets_of_urls_become_stars", secrets_of_urls_become_stars, 0, 0},
     {"distances_count_edits", distances_count_edits, 0, 0},
     {"utf8_is_strict", utf8_is_strict, 0, 0},
     {"numbers_read_back_to_the_same_bits", numbers_read_back_to_the_same_bits, 0, 0},

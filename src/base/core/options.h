@@ -32,6 +32,7 @@ typedef struct tess_option {
     double min, max;                                      /* FLOAT */
     int64_t least, most;                                  /* INT, BYTES */
     size_t text_size;                                     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
+    bool is_url;                                          /* TEXT: is formatted without what may hold a secret */
     tess_status (*parse)(void *config, const char *text); /* OWN */
     const char *help;                                     /* one line; units where they could be doubted */
 } tess_option;

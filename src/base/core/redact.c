@@ -22,9 +22,17 @@ void tess_redact(char *text, const char *secret)
         at = cut(at, at + n);
 }
 
+/* Without what belongs to the sentence around it. */
+static char *end_of_query(char *query)
+{
+    char *end = query + strcspn(query, " \t\r\n\"'`<>|\\");
+    while (end > query && strchr(".,:;)", end[-1]) != NULL)
+        end--;
+    return end;
+}
+
 char *tess_redact_urls(char *text)
 {
-    static const char ends_url[] = " \t\r\n\"'`<>|\\";
     for (char *at = text; (at = strstr(at, "://")) != NULL;) {
         at += 3;
         char *path = at + strcspn(at, " \t\r\n\"'`<>|\\/?#"), *sign = memrchr(at, '@', (size_t)(path - at));
@@ -32,7 +40,7 @@ char *tess_redact_urls(char *text)
             at = cut(at, sign);
         char *query = at + strcspn(at, " \t\r\n\"'`<>|\\?");
         if (*query == '?')
-            query = cut(query + 1, query + 1 + strcspn(query + 1, ends_url));
+            query = cut(query + 1, end_of_query(query + 1));
         at = query;
     }
     return text;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/redact.h"
+
 enum { MESSAGE_SIZE = 2048 };
 
 static _Thread_local char message[MESSAGE_SIZE];
@@ -56,7 +58,7 @@ tess_status tess_fail_at(const char *file, int line, tess_status status, const c
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    memcpy(message, text, sizeof(text));
+    memcpy(message, tess_redact_urls(text), sizeof(text));
     snprintf(where, sizeof(where), "%s:%d", file, line);
     return status;
 }
@@ -71,6 +73,6 @@ tess_status tess_fail_context(tess_status status, const char *format, ...)
     if (n < 0 || n + 3 >= MESSAGE_SIZE)
         return status; /* no room: the inner message matters more */
     snprintf(text + n, sizeof(text) - (size_t)n, ": %s", message);
-    memcpy(message, text, sizeof(text));
+    memcpy(message, tess_redact_urls(text), sizeof(text));
     return status;
 }

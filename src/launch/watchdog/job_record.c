@@ -19,13 +19,13 @@ static const double again_s = 1;
 static void read_command(char *text, size_t size)
 {
     FILE *file = fopen("/proc/self/cmdline", "re");
-    size_t n = file != NULL ? fread(text, 1, size - 1, file) : 0;
+    size_t n = file != NULL ? fread(text, 1, size - 1, file) : 0, at = 0;
     if (file != NULL)
         fclose(file);
-    text[n] = '\0';
-    for (size_t i = 0; i + 1 < n; i++)
-        if (text[i] == '\0')
-            text[i] = ' ';
+    for (size_t i = 0; i < n; i++) /* several ends in a row: a word that was shortened (main.c) */
+        if (text[i] != '\0' || (at > 0 && text[at - 1] != ' '))
+            text[at++] = text[i] != '\0' ? text[i] : ' ';
+    text[at > 0 && text[at - 1] == ' ' ? at - 1 : at] = '\0';
 }
 
 static void fill_rank(const watchdog_job_record *record, const tess_job *job, int rank, tess_job_file_rank *out)
