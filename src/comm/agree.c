@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "comm/comm_impl.h"
+
 enum { RANK_SPAN = 1 << 20, MESSAGE_WORDS = 256 };
 
 int tess_agree_rank(const tess_team *team)
@@ -31,8 +33,13 @@ tess_status tess_team_agree(tess_team *team, tess_status status)
     tess_status common = (tess_status)((worst - failed) / RANK_SPAN);
     TESS_TRY_CTX(tess_broadcast(team, message, MESSAGE_WORDS, TESS_I32, failed, NULL), "report the failure");
     message[sizeof(message) - 1] = '\0';
-    return failed == rank ? TESS_FAIL(common, "%s", message)
-                          : TESS_FAIL(common, "rank %d: %s", tess_team_global_rank(team, failed), message);
+    if (failed == rank)
+        return TESS_FAIL(common, "%s", message);
+    tess_runtime *rt = team->runtime;
+    rt->agreed_rank = tess_team_global_rank(team, failed);
+    TESS_FAIL(common, "rank %d: %s", rt->agreed_rank, message);
+    snprintf(rt->agreed, sizeof(rt->agreed), "%s", tess_error_message());
+    return common;
 }
 
 tess_status tess_team_agree_same(tess_team *team, uint64_t hash, const char *what)

@@ -70,6 +70,8 @@ struct tess_runtime {
     bool ring_is_file;                    /* else it lies in the job's memory */
     uintptr_t program_begin, program_end; /* the program's own code */
     tess_team *team;
+    char agreed[1024]; /* the newest failure that ranks agreed on (agree.h), and the rank that met it */
+    int agreed_rank;
     uint64_t token; /* peers read it to test whether they can read this process */
 
     atomic_flag list_lock; /* protects teams and regions */

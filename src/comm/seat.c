@@ -7,6 +7,7 @@
 #include "base/core/rng.h"
 #include "base/os/objects.h"
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "comm/comm_impl.h"
 #include "comm/device_windows.h"
 #include "comm/hosts/choice.h"
@@ -157,8 +158,9 @@ void tess_runtime_destroy(tess_runtime **handle)
 
 void tess_runtime_report(tess_runtime *rt, const char *message)
 {
-    /* When this is the first error of the rank, it blames itself. */
-    tess_board_error(rt->row, message, rt->row->error[0] == '\0' ? rt->rank : -1);
+    /* When this is the first error of the rank, it blames itself, but for one that another rank has met. */
+    const bool is_agreed = rt->agreed[0] != '\0' && tess_text_ends_with(message, rt->agreed);
+    tess_board_error(rt->row, message, is_agreed ? rt->agreed_rank : rt->row->error[0] == '\0' ? rt->rank : -1);
     /* Breaks the teams, so that memory is freed without the other ranks from here on. They do not take part: waiting
      * for them would last until the deadline. */
     for (tess_team *team = rt->teams; team != NULL; team = team->next) {

@@ -1,4 +1,4 @@
-/* Drawing: this rank's samples, with the weights of all units held; then their grades. */
+/* Drawing: this rank's samples, with the weights of all units held. */
 #include <string.h>
 
 #include "base/os/os.h"
@@ -153,82 +153,4 @@ tess_status rl_draw(rl *r, const rl_draw_options *options, rl_sample *const *sam
     tess_mem_free(r->mem, d.again);
     r->facts.draw_s += tess_os_now_s() - begin_s;
     return status != TESS_OK ? status : freed;
-}
-
-/* ---- Grades ---- */
-typedef struct grading {
-    tess_reward_item *items;
-    tess_reward_result *results;
-    size_t *text; /* where each answer's text begins, and the last one ends */
-    tess_buffer answers;
-} grading;
-
-static tess_status decode_answers(rl *r, grading *g, rl_sample *const *samples, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const rl_sample *s = samples[i];
-        g->text[i] = g->answers.size;
-        TESS_TRY(rl_text(r, s->ids + s->n_prompt, s->n - s->n_prompt, &g->answers));
-        TESS_TRY(tess_buffer_append(&g->answers, "", 1)); /* ends a text */
-    }
-    g->text[n] = g->answers.size;
-    return TESS_OK;
-}
-
-static void fill_items(grading *g, const tess_prompts *prompts, rl_sample *const *samples, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const tess_prompt_record *record = tess_prompts_at(prompts, samples[i]->record);
-        g->items[i] = (tess_reward_item){.id = (uint64_t)samples[i]->number,
-                                         .prompt = record->text,
-                                         .prompt_size = record->size,
-                                         .response = g->answers.data + g->text[i],
-                                         .response_size = g->text[i + 1] - g->text[i] - 1,
-                                         .label = record->label != NULL ? record->label : "",
-                                         .label_size = record->label_size,
-                                         .metadata = record->metadata,
-                                         .truncated = samples[i]->finish == TESS_FINISH_LENGTH,
-                                         .n_tokens = samples[i]->n - samples[i]->n_prompt};
-    }
-}
-
-static void take_result(const tess_reward_result *result, rl_sample *s)
-{
-    s->grade = result->scored ? RL_SCORED : RL_NO_REWARD;
-    s->reward = result->scored ? result->value : 0;
-    s->n_parts = result->n_parts < RL_PARTS ? result->n_parts : RL_PARTS;
-    for (int i = 0; i < s->n_parts; i++) {
-        s->part[i] = (rl_reward_part){.value = result->part[i].value};
-        strncpy(s->part[i].name, result->part[i].name, RL_PART_NAME - 1);
-    }
-}
-
-static tess_status grade(rl *r, grading *g, const tess_prompts *prompts, rl_sample *const *samples, int64_t n)
-{
-    const size_t count = (size_t)n;
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*g->items), "grades", (void **)&g->items));
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count, sizeof(*g->results), "grades", (void **)&g->results));
-    TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, count + 1, sizeof(*g->text), "grades", (void **)&g->text));
-    TESS_TRY(decode_answers(r, g, samples, n));
-    fill_items(g, prompts, samples, n);
-    TESS_TRY(tess_rewarder_score(r->rewarder, g->items, n, g->results));
-    for (int64_t i = 0; i < n; i++)
-        take_result(&g->results[i], samples[i]);
-    return TESS_OK;
-}
-
-tess_status rl_grade(rl *r, const tess_prompts *prompts, rl_sample *const *samples, int64_t n)
-{
-    grading g = {.answers = {.mem = r->mem}};
-    double begin_s = tess_os_now_s();
-    if (n == 0)
-        return TESS_OK;
-    tess_runtime_phase(tess_trainer_runtime(r->trainer), "reward", rl_step(r) + 1, r->state.rollout);
-    tess_status status = grade(r, &g, prompts, samples, n);
-    tess_mem_free(r->mem, g.items);
-    tess_mem_free(r->mem, g.results);
-    tess_mem_free(r->mem, g.text);
-    tess_buffer_free(&g.answers);
-    r->facts.grade_s += tess_os_now_s() - begin_s;
-    return status == TESS_OK ? TESS_OK : tess_fail_context(status, "reward");
 }

@@ -50,11 +50,11 @@ static tess_status answer(rl *r, rl_evaluation *e)
     for (int64_t i = 0; i < e->n; i++)
         if (e->owner[i] == tess_team_rank(r->team))
             mine[n++] = e->listed[i];
-    tess_status status = rl_draw(r, &options, mine, n);
+    tess_status status = tess_team_agree(r->team, rl_draw(r, &options, mine, n));
     if (status == TESS_OK)
         status = rl_grade(r, r->held_out, mine, n);
     tess_mem_free(r->mem, mine);
-    TESS_TRY(tess_team_agree(r->team, status));
+    TESS_TRY(status);
     return rl_exchange(r, e->listed, e->owner, e->n);
 }
 

@@ -65,6 +65,7 @@ typedef struct rl_rollout_facts {
     int64_t rounds, dropped[2]; /* dropped: prompts that the filter left out, all rewards alike: low, high */
     int64_t known_samples;
     int64_t failed_turns; /* with an environment, of this rank */
+    char newest_failed_turn[512];
     double draw_s, grade_s, prepare_s;
 } rl_rollout_facts;
 
@@ -260,8 +261,15 @@ tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *tex
 /* What the environment says to a sample that has finished its turn `turn`, whose tokens begin at `first`; it becomes
  * part of the sample, drawn by nobody. *goes_on: the model has another turn. A turn that fails ends the sample. */
 tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *sample, int64_t turn, int64_t first, bool *goes_on);
+/* TESS_E_INVALID: in this rollout more turns have failed, over all ranks, than reward.max_failures allows. Collective.
+ */
+tess_status rl_judge_turns(rl *r);
 
-/* Grades samples whose record is of `prompts`. */
+/* ---- rl_grade.c ---- */
+/* A prompt without a response, as graders see it. */
+tess_reward_item rl_item_of(const tess_prompt_record *record);
+/* Grades this rank's samples, whose records are of `prompts`, and warns of failures. TESS_E_INVALID: more of them have
+ * failed, over all ranks, than reward.max_failures allows. Collective. */
 tess_status rl_grade(rl *r, const tess_prompts *prompts, rl_sample *const *samples, int64_t n);
 
 /* ---- rl_exchange.c ---- */

@@ -237,6 +237,8 @@ tess_reward_options rl_reward_of(const tess_config *c)
                                  .start_s = c->reward.start_s,
                                  .command = &c->reward.command,
                                  .url = c->reward.url,
+                                 .header_file = c->reward.header_file,
+                                 .header_env = &c->reward.header_env,
                                  .retries = c->reward.retries,
                                  .sandbox = c->reward.sandbox == 1 ? "bwrap" : "",
                                  .readable = &c->reward.readable,

@@ -222,7 +222,8 @@ static tess_status draw(rollout *o, int64_t n_known)
     }
     tess_status status = n_known < o->n ? rl_draw(o->r, &options, mine, n) : TESS_OK;
     tess_mem_free(o->r->mem, mine);
-    return tess_team_agree(o->r->team, status); /* an environment that fails ends all ranks at once */
+    TESS_TRY(tess_team_agree(o->r->team, status)); /* an environment that fails ends all ranks at once */
+    return o->r->environment != NULL ? rl_judge_turns(o->r) : TESS_OK;
 }
 
 static tess_status run_round(rollout *o)

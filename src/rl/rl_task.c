@@ -43,6 +43,26 @@ static tess_status open_prompts(rl *r, const tess_text_list *files, tess_prompts
     return TESS_OK;
 }
 
+/* Refuses a prompt whose answers no grader could judge. */
+static tess_status check_prompts(const rl *r, const tess_prompts *prompts)
+{
+    for (int64_t i = 0; i < tess_prompts_count(prompts); i++) {
+        const tess_reward_item item = rl_item_of(tess_prompts_at(prompts, i));
+        TESS_TRY_CTX(tess_rewarder_check_item(r->rewarder, &item), "prompt %lld ('%.40s')", (long long)i + 1,
+                     item.prompt);
+    }
+    return TESS_OK;
+}
+
+static tess_status open_rewarder(rl *r, const tess_reward_options *options)
+{
+    TESS_TRY(tess_rewarder_create(r->mem, options, &r->rewarder));
+    TESS_TRY_CTX(check_prompts(r, r->prompts), "data.files");
+    if (r->held_out != NULL)
+        TESS_TRY_CTX(check_prompts(r, r->held_out), "validation.files");
+    return tess_rewarder_check(r->rewarder);
+}
+
 static tess_status open_data(rl *r)
 {
     const tess_config *c = r->config;
@@ -54,7 +74,7 @@ static tess_status open_data(rl *r)
         return TESS_OK;
     if (c->rollout.env_command.n > 0)
         TESS_TRY(tess_rl_environment_create(r->mem, &c->rollout.env_command, &reward, &r->environment));
-    return tess_rewarder_create(r->mem, &reward, &r->rewarder);
+    return open_rewarder(r, &reward);
 }
 
 /* What samples are a function of, beside earlier samples and who draws them (rl_rollout.c). */
@@ -65,6 +85,7 @@ static uint64_t identify(const rl *r)
     json_t *config = tess_config_to_json(c);
     json_object_del(json_object_get(config, "rollout"), "ranks"); /* who draws does not matter */
     json_object_del(json_object_get(config, "rollout"), "sync_bytes");
+    json_object_set_new(json_object_get(config, "reward"), "url", tess_json_text(c->reward.url));
     const uint64_t words[] = {tess_prompts_hash(r->prompts), (uint64_t)c->debug.seed, (uint64_t)c->training.seq_len,
                               (uint64_t)c->data.shuffle,     (uint64_t)c->rl.filter,  (uint64_t)c->rl.max_rounds};
     uint64_t hash = tess_hash_bytes(words, sizeof(words), tess_hash_text(TESS_VERSION));

@@ -1,5 +1,9 @@
 /* A sample of several turns: what the environment says between two of them becomes part of the text, and no target. */
+#include <stdio.h>
+
+#include "comm/agree.h"
 #include "rl/rl_impl.h"
+#include "tessera/comm.h"
 
 /* Texts of the sample: all of the response, and its newest turn. */
 static tess_status decode(const rl *r, const rl_sample *s, int64_t first, tess_buffer *response, tess_buffer *answer)
@@ -21,16 +25,36 @@ static tess_status append(rl *r, rl_sample *s, const tess_buffer *observation)
     return status;
 }
 
+/* `failed` turns of the rollout, by this rank or by all. */
+static bool are_too_many(const rl *r, int64_t failed)
+{
+    const double n = (double)(r->config->rollout.prompts * r->config->rollout.n);
+    return (double)failed > r->config->reward.max_failures * n;
+}
+
+static tess_status fail_turns(const rl *r, int64_t failed)
+{
+    return TESS_FAIL(TESS_E_INVALID, "%lld turns of rollout %lld failed (reward.max_failures): %s", (long long)failed,
+                     (long long)r->state.rollout, r->facts.newest_failed_turn);
+}
+
+tess_status rl_judge_turns(rl *r)
+{
+    const int64_t mine = r->facts.failed_turns;
+    int64_t all = mine;
+    TESS_TRY(tess_all_reduce(r->team, &mine, &all, 1, TESS_I64, TESS_SUM, NULL));
+    return tess_team_agree(r->team, mine > 0 && are_too_many(r, all) ? fail_turns(r, all) : TESS_OK);
+}
+
 /* A failed turn ends its sample; too many of them end the run. */
 static tess_status tolerate(rl *r, tess_status status)
 {
     if (status != TESS_E_IO && status != TESS_E_TIMEOUT && status != TESS_E_FORMAT)
         return status;
     r->facts.failed_turns++;
-    if ((double)r->facts.failed_turns >
-        r->config->reward.max_failures * (double)(r->config->rollout.prompts * r->config->rollout.n))
-        return tess_fail_context(status, "%lld turns of rollout %lld failed (reward.max_failures)",
-                                 (long long)r->facts.failed_turns, (long long)r->state.rollout);
+    snprintf(r->facts.newest_failed_turn, sizeof(r->facts.newest_failed_turn), "%s", tess_error_message());
+    if (are_too_many(r, r->facts.failed_turns))
+        return fail_turns(r, r->facts.failed_turns);
     tess_trainer_warn(r->trainer, "a sample ends here: %s", tess_error_message());
     tess_error_clear();
     return TESS_OK;

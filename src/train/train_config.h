@@ -218,8 +218,8 @@ typedef struct tess_config {
     struct {
         char kind[TESS_TEXT_SIZE], regex[TESS_TEXT_SIZE], format[TESS_TEXT_SIZE], url[TESS_TEXT_SIZE];
         bool number_fallback;
-        char user[TESS_TEXT_SIZE];
-        tess_text_list command, env, readable;
+        char user[TESS_TEXT_SIZE], header_file[TESS_TEXT_SIZE];
+        tess_text_list command, env, readable, header_env;
         int64_t workers, in_flight, retries, max_answer_bytes, max_memory_bytes, max_cpu_s, max_processes;
         double timeout_s, start_s, max_failures;
         int sandbox; /* none, bwrap */

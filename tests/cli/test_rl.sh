@@ -108,7 +108,7 @@ done
 GRADER
 chmod +x grader.sh
 export COUNT=$work/count
-grade=(reward.kind=command "reward.command=[$work/grader.sh]" reward.workers=1 validation.enable=false training.steps=2 checkpoint.enable=false)
+grade=(reward.kind=command "reward.command=[$work/grader.sh]" reward.env=COUNT reward.workers=1 validation.enable=false training.steps=2 checkpoint.enable=false)
 rl judged -n 1 "${grade[@]}" "fault.spec=rank=0 step=2 point=phase:forward kind=sigkill" 
 asked=$(wc -l <"$COUNT")
 rl judged -n 2 "${grade[@]}" || fail "graded: $(tail -n 1 judged.out)"
@@ -138,7 +138,7 @@ exact turns1 3
     fail "turns: $(grep -o 'rollout/turns/mean": [0-9.]*' turns1/metrics.jsonl | tr '\n' ' ')"
 mean=$(grep -o 'length: [0-9.]*' turns1.out | tail -n 1 | cut -d' ' -f2)
 awk -v m="$mean" 'BEGIN { exit !(m > 7) }' && pass "both turns are learned" || fail "turns of $mean tokens"
-expect "a world that ends is named" 1 "environment '$work/dead.sh', sample" "$tessera" rl rl.yaml job.dump_folder=dead \
+expect "a world that ends is named" 2 "environment '$work/dead.sh', sample" "$tessera" rl rl.yaml job.dump_folder=dead \
     "rollout.env_command=[$(printf '#!/bin/sh\nexit 3\n' >dead.sh && chmod +x dead.sh && echo "$work/dead.sh")]"
 
 # ---- Rollouts drawn by one run and learned from by another ----

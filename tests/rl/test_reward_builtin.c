@@ -20,7 +20,7 @@ static tess_reward_result score_item(const tess_reward_options *options, const t
     tess_rewarder *rewarder;
     tess_reward_result result;
     EXPECT_OK(tess_rewarder_create(test_mem(), options, &rewarder));
-    EXPECT_OK(tess_rewarder_score(rewarder, item, 1, &result));
+    EXPECT_OK(tess_rewarder_score(rewarder, item, 1, 1, &result));
     tess_rewarder_destroy(&rewarder);
     EXPECT(rewarder == NULL);
     return result;
@@ -88,6 +88,35 @@ static void numbers_after_the_mark(void)
         {"#### 1\xef\xbc\x98", "1", 0},     /* a fullwidth 8 after a 1 */
         {"#### --5", "5", 0},
         {"#### 180", "18", 0},
+        {"#### 42\xe2\x82\xac", "42", 1}, /* a unit: euro, degree, kilometre */
+        {"#### 42\xc2\xb0", "42", 1},
+        {"#### 42\xd0\xba\xd0\xbc", "42", 1},
+        {"#### \xe2\x82\xac"
+         "42",
+         "42", 1},
+        {"#### \xe2\x88\x92"
+         "7",
+         "-7", 1}, /* U+2212 */
+        {"#### -7",
+         "\xe2\x88\x92"
+         "7",
+         1},
+        {"#### \xe2\x88\x92"
+         "7",
+         "7", 0},
+        {"#### 42\xc2\xbd", "42", 0}, /* 42 and a half */
+        {"#### 10\xc2\xb2", "10", 0},
+        {"#### 42\xc2\xb0"
+         "30",
+         "42", 0},
+        {"#### 3\xc3\x97"
+         "4",
+         "3", 0},
+        {"#### 1/2", "1", 0},
+        {"#### 10:30", "10", 0},
+        {"#### 42\xff", "42", 0},
+        {"#### 42", "42 apples", 1},
+        {"#### 42", "The answer is 42.", 1},
     };
     EXPECT_ALL(&(tess_reward_options){.kind = "number"}, cases);
 }
@@ -106,8 +135,62 @@ static void the_last_number_where_that_is_allowed(void)
         {"3,4,5", "5", 1},
         {"no number", "5", 0},
         {"#### none, but 5", "5", 0}, /* a mark decides */
+        {"It costs \xe2\x82\xac"
+         "42.",
+         "42", 1},
+        {"It costs 42\xe2\x82\xac.", "42", 1},
+        {"It is \xe2\x88\x92"
+         "7",
+         "-7", 1},
+        {"It is 9\xe2\x88\x92"
+         "7",
+         "7", 1},
+        {"at 10:30", "30", 0},
+        {"1/2", "2", 0},
     };
     EXPECT_ALL((&(tess_reward_options){.kind = "number", .number_fallback = true}), cases);
+}
+
+/* Which data no answer could be judged by. */
+static tess_status check(const char *kind, const char *prompt, const char *label)
+{
+    tess_rewarder *rewarder;
+    const tess_reward_item item = item_of(prompt, "", label);
+    const tess_reward_options options = {.kind = kind, .regex = "a(.)"};
+    EXPECT_OK(tess_rewarder_create(test_mem(), &options, &rewarder));
+    tess_status status = tess_rewarder_check_item(rewarder, &item);
+    tess_rewarder_destroy(&rewarder);
+    return status;
+}
+
+static void data_that_nothing_fits(void)
+{
+    static const char *const numbers[] = {"42",
+                                          "-7",
+                                          "#### 18",
+                                          "She has 6 and 3.\n#### 9",
+                                          "1,234.5",
+                                          "$5",
+                                          "5kg",
+                                          "42 apples",
+                                          "\xe2\x88\x92"
+                                          "7",
+                                          "42\xe2\x82\xac",
+                                          ".5",
+                                          "It - is 5"};
+    static const char *const others[] = {"1/2", "10:30",    "1e5",       "1.2.3",    "3,4,5", "7-5", "x2",
+                                         "two", "\xc2\xbd", "3\xc2\xbd", "#### 1/2", "####",  "2^5", "6 and 3"};
+    static const char *const kinds[] = {"exact", "number", "boxed", "f1", "regex"};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        EXPECT_OK(check("number", "", numbers[i]));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        EXPECT_FAILS(check("number", "", others[i]), TESS_E_INVALID, "is not one number");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        EXPECT_FAILS(check(kinds[i], "", ""), TESS_E_INVALID, "it has no label, with which the grader '");
+    EXPECT_OK(check("exact", "", "Paris"));
+    EXPECT_FAILS(check("signs", "What is 2?", ""), TESS_E_INVALID, "signs needs a prompt like");
+    EXPECT_OK(check("signs", "7 2 5=4:", ""));
+    EXPECT_FAILS(check("countdown", "", ""), TESS_E_INVALID, "metadata");
 }
 
 static void boxed_answers(void)
@@ -272,7 +355,7 @@ static void tasks_that_are_none_are_failures(void)
     }
     const tess_reward_options number_options = {.kind = "number", .max_failures = 1};
     tess_reward_item item = item_of("", "#### 1", "one");
-    EXPECT_CONTAINS(score_item(&number_options, &item).why, "its label 'one' holds no number");
+    EXPECT_CONTAINS(score_item(&number_options, &item).why, "its label 'one' is not one number");
     const tess_reward_options countdown_options = {.kind = "countdown", .max_failures = 1};
     EXPECT_CONTAINS(score_item(&countdown_options, &item).why, "countdown needs metadata");
 }
@@ -369,17 +452,17 @@ static void failures_beyond_the_share_stop_the_call(void)
     tess_reward_result results[4];
     tess_reward_failures failures;
     EXPECT_OK(tess_rewarder_create(test_mem(), &(tess_reward_options){.kind = "signs", .max_failures = 0.49}, &r));
-    EXPECT_OK(tess_rewarder_score(r, items, 3, results)); /* one of three: 0.49 * 3 > 1 */
+    EXPECT_OK(tess_rewarder_score(r, items, 3, 3, results)); /* one of three: 0.49 * 3 > 1 */
     EXPECT(results[0].value == 1 && !results[1].scored && results[2].value == 0.1);
     EXPECT(results[1].value == 0 && results[0].why[0] == '\0');
     EXPECT_FAILS(
-        tess_rewarder_score(r, items, 4, results), TESS_E_INVALID,
+        tess_rewarder_score(r, items, 4, 4, results), TESS_E_INVALID,
         "2 of 4 rewards failed, reward.max_failures allows 0.49 of them; grader 'signs', item 43: signs needs");
     tess_rewarder_failures(r, &failures);
     EXPECT_INT(failures.n_items, 7);
     EXPECT_INT(failures.n_failed, 3);
     EXPECT_CONTAINS(failures.newest, "grader 'signs', item 43");
-    EXPECT_OK(tess_rewarder_score(r, items, 0, NULL));
+    EXPECT_OK(tess_rewarder_score(r, items, 0, 0, NULL));
     tess_rewarder_destroy(&r);
 }
 
@@ -387,6 +470,7 @@ static const test_case cases[] = {
     {"exact_compares_without_the_white_space_around", exact_answers},
     {"number_takes_what_follows_the_last_mark", numbers_after_the_mark},
     {"number_falls_back_to_the_last_number_where_allowed", the_last_number_where_that_is_allowed},
+    {"data_that_no_answer_could_be_judged_by_is_refused", data_that_nothing_fits},
     {"boxed_takes_the_last_box_with_its_braces", boxed_answers},
     {"regex_and_format_match_as_documented", patterns},
     {"a_regex_that_backtracks_without_end_is_a_failure", patterns_without_end_are_given_up},

@@ -123,7 +123,7 @@ static const outcome *score(const tess_reward_options *options)
     int before = count_descriptors();
     make_items(items);
     EXPECT_OK(tess_rewarder_create(test_mem(), options, &r));
-    o.status = tess_rewarder_score(r, items, N, o.out);
+    o.status = tess_rewarder_score(r, items, N, N, o.out);
     snprintf(o.message, sizeof(o.message), "%s", tess_error_message());
     tess_rewarder_failures(r, &o.failures);
     tess_rewarder_destroy(&r);
@@ -205,7 +205,7 @@ static void texts_arrive(void)
     tess_reward_result out[2];
     tess_rewarder *r;
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
-    EXPECT_OK(tess_rewarder_score(r, items, 2, out));
+    EXPECT_OK(tess_rewarder_score(r, items, 2, 2, out));
     tess_rewarder_destroy(&r);
     json_decref(metadata);
     free(big);
@@ -256,14 +256,14 @@ static void processes_stay(void)
     tess_rewarder *r;
     make_items(items);
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
-    EXPECT_OK(tess_rewarder_score(r, items, N, out));
-    EXPECT_OK(tess_rewarder_score(r, items, N, again));
+    EXPECT_OK(tess_rewarder_score(r, items, N, N, out));
+    EXPECT_OK(tess_rewarder_score(r, items, N, N, again));
     for (int i = 0; i < N; i++)
         EXPECT(out[i].value == out[0].value && again[i].value == out[0].value);
     kill((pid_t)out[0].value, SIGKILL); /* between two calls */
     while (tess_os_process_state((int)out[0].value) != 'Z')
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    EXPECT_OK(tess_rewarder_score(r, items, N, again));
+    EXPECT_OK(tess_rewarder_score(r, items, N, N, again));
     EXPECT(again[N - 1].scored && again[N - 1].value != out[0].value);
     tess_rewarder_destroy(&r);
     EXPECT_INT(count_left(), 0);
@@ -297,7 +297,7 @@ static void crash_at_start(void)
         options_of(python("sys.stderr.write('first\\n' * 100 + 'no module named judge\\n')\nsys.exit(3)\n"));
     options.max_failures = 0.1;
     const outcome *o = score(&options);
-    EXPECT_INT(o->status, TESS_E_IO);
+    EXPECT_INT(o->status, TESS_E_INVALID);
     EXPECT_CONTAINS(o->message,
                     "2 of 12 rewards failed, reward.max_failures allows 0.1 of them; grader 'python3', item 10");
     EXPECT_CONTAINS(o->message, "it ended (exit code 3) before its first answer; it wrote: '");
@@ -316,6 +316,90 @@ static void crash_in_an_item(void)
     EXPECT_CONTAINS(o->failures.newest, "item 105");
     EXPECT_INT(o->failures.n_restarts, 1);
     expect_all_but(score_with_bad("        sys.exit(0)\n", 60), 5, "it ended (exit code 0)");
+}
+
+/* A grader that fails at its first sight of an item, as one that ran out of memory or connections does. */
+static void ends_may_pass(void)
+{
+    static const char *const bad = "        mark = sys.argv[0] + '.seen'\n"
+                                   "        if not os.path.exists(mark):\n"
+                                   "            open(mark, 'w').close(); %s\n";
+    char body[600];
+    for (int i = 0; i < 3; i++) {
+        snprintf(body, sizeof(body), bad, i < 2 ? "sys.exit(4)" : "answer(x['id'], 'no number'); continue");
+        char whole[1200];
+        snprintf(whole, sizeof(whole),
+                 "for x in items():\n"
+                 "    if x['response'] == '5':\n%s"
+                 "    answer(x['id'], int(x['response']) + 0.5)\n",
+                 body);
+        tess_reward_options options = options_of(python(whole));
+        options.retries = i;
+        if (i == 1)
+            expect_all_but(score(&options), -1, ""); /* the second try answers */
+        else                                         /* no tries, or an answer, which is no end */
+            expect_all_but(score(&options), 5, i == 0 ? "it ended (exit code 4)" : "is no number");
+    }
+    tess_reward_options options = options_of(python("for x in items(): sys.exit(3)\n"));
+    options.retries = 1;
+    options.max_failures = 0;
+    const outcome *o = score(&options);
+    EXPECT_CONTAINS(o->message, "after 2 tries: it ended (exit code 3) before its first answer");
+}
+
+/* The share is of the items of all ranks. */
+static void failures_of_all_ranks(void)
+{
+    tess_reward_options options = options_of(python("for x in items():\n"
+                                                    "    answer(x['id'], 1 if int(x['response']) > 1 else 'bad')\n"));
+    options.max_failures = 0.1;
+    tess_reward_item items[N];
+    tess_reward_result out[N];
+    tess_rewarder *r;
+    make_items(items);
+    EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
+    EXPECT_OK(tess_rewarder_score(r, items, 4, 20, out)); /* 2 of 20 */
+    EXPECT_OK(tess_rewarder_judge(r, 2, 20));
+    EXPECT_FAILS(tess_rewarder_judge(r, 3, 20), TESS_E_INVALID,
+                 "3 of 20 rewards failed, reward.max_failures allows 0.1");
+    EXPECT_CONTAINS(tess_error_message(), "grader 'python3', item 10");
+    EXPECT_FAILS(tess_rewarder_score(r, items, 4, 19, out), TESS_E_INVALID, "2 of 19 rewards failed");
+    tess_rewarder_destroy(&r);
+}
+
+/* What can be known before the first item. */
+static void checks(void)
+{
+    tess_rewarder *r;
+    tess_reward_options options = options_of(python("sys.exit('no module named judge')\n"));
+    EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
+    EXPECT_FAILS(tess_rewarder_check(r), TESS_E_INVALID,
+                 "reward.command: 'python3' ended (exit code 1) before it was given an item; it wrote: 'no module");
+    tess_rewarder_destroy(&r);
+    options = options_of(python("for x in items(): answer(x['id'], int(x['response']) + 0.5)\n"));
+    EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
+    EXPECT_OK(tess_rewarder_check(r));
+    tess_reward_item items[N];
+    tess_reward_result out[N];
+    make_items(items);
+    EXPECT_OK(tess_rewarder_score(r, items, N, N, out));
+    EXPECT(out[3].value == 3.5);
+    tess_rewarder_destroy(&r);
+    EXPECT_INT(count_left(), 0);
+}
+
+/* A grader's last words do not show what it was given. */
+static void last_words_hide_keys(void)
+{
+    tess_text_list names = {.n = 1};
+    snprintf(names.item[0], sizeof(names.item[0]), "TESS_TEST_KEY");
+    setenv("TESS_TEST_KEY", "hunter2hunter2", 1);
+    tess_reward_options options = options_of(python("sys.exit('refused: ' + os.environ['TESS_TEST_KEY'] + '!')\n"));
+    options.env = &names;
+    options.max_failures = 0;
+    const outcome *o = score(&options);
+    EXPECT_CONTAINS(o->message, "refused: ***!");
+    EXPECT(strstr(o->failures.newest, "hunter2") == NULL);
 }
 
 static void crash_among_several(void)
@@ -379,7 +463,7 @@ static void streams(void)
     tess_rewarder *r;
     EXPECT(big != NULL);
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
-    EXPECT_OK(tess_rewarder_score(r, &item, 1, &out));
+    EXPECT_OK(tess_rewarder_score(r, &item, 1, 1, &out));
     EXPECT_CONTAINS(out.why, "it ended (exit code 4)");
     tess_rewarder_destroy(&r);
     free(big);
@@ -501,7 +585,7 @@ static double processes_of(const char *sandbox)
     tess_rewarder *r;
     make_items(items);
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
-    EXPECT_OK(tess_rewarder_score(r, items, 1, out));
+    EXPECT_OK(tess_rewarder_score(r, items, 1, 1, out));
     tess_rewarder_destroy(&r);
     EXPECT_TEXT(out[0].why, "");
     EXPECT_INT(count_left(), 0);
@@ -535,7 +619,7 @@ static void kill_a_rank(const tess_reward_options *options)
         tess_rewarder *r;
         make_items(items);
         if (tess_rewarder_create(test_mem(), options, &r) != TESS_OK ||
-            tess_rewarder_score(r, items, 1, out) != TESS_OK || !out[0].scored)
+            tess_rewarder_score(r, items, 1, 1, out) != TESS_OK || !out[0].scored)
             _exit(1);
         _exit(write(ends[1], "x", 1) != 1 || pause());
     }
@@ -613,7 +697,7 @@ static void sandbox(void)
     tess_reward_item item = {.id = 1, .prompt = own, .prompt_size = strlen(own), .response = "", .label = ""};
     tess_reward_result out;
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
-    EXPECT_OK(tess_rewarder_score(r, &item, 1, &out));
+    EXPECT_OK(tess_rewarder_score(r, &item, 1, 1, &out));
     tess_rewarder_destroy(&r);
     EXPECT_TEXT(out.why, "");
     EXPECT(out.value == 0);
@@ -668,7 +752,7 @@ static void programs_that_are_none(void)
     set_command(&command, (const char *const[]){path, NULL});
     options.max_failures = 0;
     const outcome *o = score(&options);
-    EXPECT_INT(o->status, TESS_E_IO);
+    EXPECT_INT(o->status, TESS_E_INVALID);
     EXPECT_CONTAINS(o->message, "Exec format error");
 }
 
@@ -683,6 +767,10 @@ static const test_case cases[] = {
     {"a_grader_that_drips_fails_its_item_alone", drip},
     {"a_grader_that_crashes_at_start_stops_the_call_by_name", crash_at_start},
     {"a_grader_that_crashes_in_an_item_fails_it_alone", crash_in_an_item},
+    {"an_item_whose_process_ended_is_tried_again", ends_may_pass},
+    {"failures_are_a_share_of_the_items_of_all_ranks", failures_of_all_ranks},
+    {"a_grader_that_cannot_run_is_known_before_the_first_item", checks},
+    {"last_words_hide_the_keys_that_a_grader_was_given", last_words_hide_keys},
     {"a_crash_with_several_in_flight_finds_the_guilty_item", crash_among_several},
     {"garbage_is_quoted", garbage},
     {"a_gigabyte_without_a_line_end_is_cut", a_gigabyte},

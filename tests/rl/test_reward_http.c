@@ -27,6 +27,12 @@ static const char server_text[] =
     "        text = self.rfile.read(int(self.headers['Content-Length']))\n"
     "        x, how = json.loads(text), self.path[1:]\n"
     "        i = x['response']\n"
+    "        if i == '' and how.isdigit(): return self.say(b'', int(how))\n"
+    "        if how.startswith('key'):\n"
+    "            key = self.headers['Authorization'] or ''\n"
+    "            if (key, self.headers['X-Team']) != ('Bearer sk-0123456789', 'blue'):\n"
+    "                return self.say(('wrong key: ' + key + self.path).encode(), 401)\n"
+    "            how = 'good'\n"
     "        tries[how + i] = tries.get(how + i, 0) + 1\n"
     "        good = json.dumps(int(i) + 0.5).encode()\n"
     "        if set(x) != {'prompt', 'response', 'label'} or self.headers['Content-Type'] != 'application/json':\n"
@@ -122,7 +128,7 @@ static const outcome *score(const char *how, tess_reward_options options)
     options.workers = 3;
     options.timeout_s = options.timeout_s > 0 ? options.timeout_s : 60;
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
-    o.status = tess_rewarder_score(r, items, N, o.out);
+    o.status = tess_rewarder_score(r, items, N, N, o.out);
     snprintf(o.message, sizeof(o.message), "%s", tess_error_message());
     tess_rewarder_failures(r, &o.failures);
     tess_rewarder_destroy(&r);
@@ -168,7 +174,8 @@ static void wrong_answers(void)
     expect_of("nan", (tess_reward_options){0}, "not JSON (which knows finite numbers alone): 'NaN'");
     expect_of("text", (tess_reward_options){0}, "the reward 'http' is no number: '\"good\"'");
     expect_of("missing", (tess_reward_options){0}, "HTTP status 404: 'no such thing'");
-    expect_of("redirect", (tess_reward_options){0}, "HTTP status 302");
+    expect_of("redirect", (tess_reward_options){0},
+              "HTTP status 302: 'file:///etc/passwd'; redirections are not followed");
     expect_of("long", (tess_reward_options){0}, "an answer of more than 65536 bytes");
     expect_of("cut", (tess_reward_options){.retries = 1}, "after 2 tries: http://127.0.0.1");
     expect_of("hang", (tess_reward_options){.retries = -1, .timeout_s = 3}, "imed out");
@@ -180,10 +187,89 @@ static void retries(void)
     start_server();
     expect_of("busy", (tess_reward_options){.retries = 2}, NULL);
     expect_of("broken", (tess_reward_options){.retries = 2}, "after 3 tries: http://127.0.0.1");
-    const outcome *o = score("broken", (tess_reward_options){.retries = -1});
-    EXPECT_INT(o->status, TESS_E_IO);
+    const outcome *o = score("broken", (tess_reward_options){.retries = 0});
+    EXPECT_INT(o->status, TESS_E_INVALID);
+    EXPECT(strstr(o->message, "tries") == NULL);
     EXPECT_CONTAINS(o->message, "1 of 6 rewards failed, reward.max_failures allows 0 of them; grader 'http', item 23");
     EXPECT_CONTAINS(o->message, "/broken: HTTP status 500: 'broken'");
+}
+
+static tess_reward_options keyed(const tess_text_list *names, const char *file)
+{
+    return (tess_reward_options){.header_env = names, .header_file = file};
+}
+
+static void headers(void)
+{
+    static const char file[] = "# the team's\n\nX-Team:  blue\r\n";
+    char path[400];
+    tess_text_list names = {.n = 1};
+    start_server();
+    snprintf(path, sizeof(path), "%s/headers", test_folder());
+    EXPECT_OK(tess_os_write_atomic(path, file, sizeof(file) - 1));
+    snprintf(names.item[0], sizeof(names.item[0]), "TESS_TEST_HEADER");
+    setenv("TESS_TEST_HEADER", "Authorization: Bearer sk-0123456789", 1);
+    expect_of("key", keyed(&names, path), NULL);
+    /* A server may repeat what it was sent, and the URL may hold a key, too. */
+    const outcome *o = score("key?token=hunter2hunter2", keyed(&names, ""));
+    EXPECT_INT(o->status, TESS_E_INVALID);
+    EXPECT_CONTAINS(o->message, "/key?***: HTTP status 401: 'wrong key: ***/key?token=***'; it wants a key");
+    EXPECT(strstr(o->message, "hunter2") == NULL && strstr(o->message, "0123456789") == NULL);
+    EXPECT(strstr(o->out[0].why, "hunter2") == NULL && strstr(o->failures.newest, "0123456789") == NULL);
+}
+
+static void expect_refused_headers(const tess_text_list *names, const char *file, const char *text)
+{
+    tess_rewarder *r;
+    tess_reward_options options = keyed(names, file);
+    options.kind = "http";
+    options.url = "http://name:hunter2hunter2@127.0.0.1/";
+    EXPECT_FAILS(tess_rewarder_create(test_mem(), &options, &r), TESS_E_INVALID, text);
+    EXPECT(strstr(tess_error_message(), "sk-01") == NULL && strstr(tess_error_message(), "hunter2") == NULL);
+}
+
+static void wrong_headers(void)
+{
+    static const char wrong[] = "X-Team: blue\nsk-0123456789\n";
+    char path[400];
+    tess_text_list names = {.n = 1};
+    snprintf(path, sizeof(path), "%s/headers", test_folder());
+    EXPECT_OK(tess_os_write_atomic(path, wrong, sizeof(wrong) - 1));
+    expect_refused_headers(NULL, path, "line 2 is no header: expected Name: value");
+    snprintf(names.item[0], sizeof(names.item[0]), "TESS_TEST_HEADER");
+    setenv("TESS_TEST_HEADER", "sk-0123456789", 1);
+    expect_refused_headers(&names, "", "TESS_TEST_HEADER: line 1 is no header");
+    unsetenv("TESS_TEST_HEADER");
+    expect_refused_headers(&names, "", "the variable TESS_TEST_HEADER is not set");
+    snprintf(names.item[0], sizeof(names.item[0]), "Authorization: Bearer sk-0123456789");
+    expect_refused_headers(&names, "", "names of variables, not the headers");
+}
+
+static tess_status check_of(const char *how, int64_t retries)
+{
+    char url[100];
+    tess_rewarder *r;
+    snprintf(url, sizeof(url), "http://name:hunter2hunter2@127.0.0.1:%d/%s", port, how);
+    const tess_reward_options options = {.kind = "http", .url = url, .retries = retries, .timeout_s = 60};
+    EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
+    tess_status status = tess_rewarder_check(r);
+    tess_rewarder_destroy(&r);
+    EXPECT(strstr(tess_error_message(), "hunter2") == NULL);
+    return status;
+}
+
+static void checks(void)
+{
+    start_server();
+    static const char *const tolerated[] = {"200", "400", "422", "429", "500", "503", "cut"};
+    for (size_t i = 0; i < sizeof(tolerated) / sizeof(tolerated[0]); i++)
+        EXPECT_OK(check_of(tolerated[i], 0));
+    EXPECT_FAILS(check_of("401", 0), TESS_E_INVALID, "HTTP status 401: ''; it wants a key");
+    EXPECT_FAILS(check_of("404", 0), TESS_E_INVALID, "HTTP status 404: ''; there is no reward model at this path");
+    EXPECT_FAILS(check_of("307", 0), TESS_E_INVALID, "HTTP status 307: ''; redirections are not followed");
+    stop_server();
+    EXPECT_FAILS(check_of("200", 1), TESS_E_INVALID, "reward.url: http://***@127.0.0.1:");
+    EXPECT_CONTAINS(tess_error_message(), "Failed to connect");
 }
 
 static void nobody_listens(void)
@@ -191,7 +277,7 @@ static void nobody_listens(void)
     start_server();
     stop_server();
     const outcome *o = score("good", (tess_reward_options){.retries = 1, .max_failures = 0.5});
-    EXPECT_INT(o->status, TESS_E_IO);
+    EXPECT_INT(o->status, TESS_E_INVALID);
     EXPECT_CONTAINS(o->message, "after 2 tries");
     EXPECT_CONTAINS(o->message, "Failed to connect");
     EXPECT_INT(o->failures.n_failed, 4);
@@ -210,6 +296,9 @@ static const test_case with_curl[] = {
     {"wrong_answers_fail_their_item_alone", wrong_answers},
     {"what_may_do_better_is_tried_again", retries},
     {"a_reward_model_that_is_not_there_stops_the_call", nobody_listens},
+    {"headers_are_sent_and_secrets_are_not_shown", headers},
+    {"headers_that_are_none_are_refused_without_showing_them", wrong_headers},
+    {"what_no_request_can_pass_is_known_before_the_first", checks},
 };
 static const test_case without_curl[] = {{"without_libcurl_http_is_refused_by_name", built_without_libcurl}};
 

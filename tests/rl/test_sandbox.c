@@ -133,7 +133,7 @@ static double ask(const tess_reward_options *options, const char *question)
     const tess_reward_item item = {
         .id = 1, .prompt = "", .response = question, .response_size = strlen(question), .label = ""};
     EXPECT_OK(tess_rewarder_create(test_mem(), options, &r));
-    EXPECT_OK(tess_rewarder_score(r, &item, 1, &out));
+    EXPECT_OK(tess_rewarder_score(r, &item, 1, 1, &out));
     tess_rewarder_destroy(&r);
     return out.value;
 }

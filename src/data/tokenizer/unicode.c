@@ -39,6 +39,15 @@ bool tess_is_word(uint32_t c)
     }
 }
 
+bool tess_is_number(uint32_t c)
+{
+    const char *added = tess_unicode_added_category(c);
+    if (added != NULL)
+        return added[0] == 'N';
+    const utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+    return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
+}
+
 /* Length of the valid character at p, or minus the length of the maximal invalid subpart. */
 static int scan(const unsigned char *p, size_t n)
 {

@@ -9,6 +9,9 @@ bool tess_is_space(uint32_t code_point);
 /* `\w`: letters, marks, decimal and letter numbers, connectors, join controls. */
 bool tess_is_word(uint32_t code_point);
 
+/* `\p{N}`: decimal digits, letter numbers such as U+2167, and others such as U+00BD. */
+bool tess_is_number(uint32_t code_point);
+
 /* Bytes of the first character of valid UTF-8. */
 static inline int tess_utf8_length(char lead)
 {

@@ -17,6 +17,7 @@ enum {
     MOST_WORKERS = 1024,
     PIPE_MOST = 1 << 20
 };
+static const double FIRST_LOOK_S = 1; /* in which a program that lacks something ends */
 static const char GRADER[] = "command";
 
 struct grader_pool {
@@ -24,6 +25,7 @@ struct grader_pool {
     grader_command command;
     char name[48]; /* in messages */
     int n_workers, in_flight;
+    int64_t retries;
     double timeout_s, start_s;
     size_t max_answer_bytes;
     grader_worker *worker;
@@ -37,7 +39,8 @@ typedef struct pool_run {
     double weight;
     int64_t *queue;
     int64_t first, n_queued, n_left;
-    bool *alone; /* by item: it must have a process for itself */
+    bool *alone;      /* by item: it must have a process for itself */
+    int64_t *n_tries; /* by item: that have failed */
 } pool_run;
 
 tess_status grader_pool_create(tess_mem *mem, const tess_reward_options *o, grader_pool **out)
@@ -50,6 +53,7 @@ tess_status grader_pool_create(tess_mem *mem, const tess_reward_options *o, grad
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*pool), "graders", (void **)&pool));
     *pool = (grader_pool){.mem = mem,
                           .in_flight = (int)o->in_flight,
+                          .retries = o->retries,
                           .timeout_s = o->timeout_s,
                           .start_s = o->start_s,
                           .max_answer_bytes = (size_t)o->max_answer_bytes};
@@ -84,6 +88,45 @@ void grader_pool_destroy(grader_pool **pool)
     *pool = NULL;
 }
 
+/* ---- Before the first item ---- */
+
+/* How a process ended, for messages: "exit code 3", "signal 9 (Killed)". */
+static const char *describe(int state, char *text, size_t size)
+{
+    if (WIFEXITED(state))
+        snprintf(text, size, "exit code %d", WEXITSTATUS(state));
+    else
+        snprintf(text, size, "signal %d: %s", WTERMSIG(state), sigdescr_np(WTERMSIG(state)));
+    return text;
+}
+
+/* Its last words, for messages, without what it must not tell. */
+static const char *last_words(const grader_pool *pool, const grader_worker *worker, char *text, size_t size)
+{
+    grader_worker_tail(worker, text, size);
+    grader_command_redact(&pool->command, text);
+    return text;
+}
+
+tess_status grader_pool_check(grader_pool *pool)
+{
+    grader_worker *worker = &pool->worker[0];
+    char tail[GRADER_STDERR * 3 + 32], how[64];
+    int state;
+    if (worker->process.pid == 0 && grader_worker_start(&pool->command, worker) != TESS_OK)
+        return tess_fail_context(TESS_E_INVALID, "reward.command");
+    const double until_s = tess_os_now_s() + FIRST_LOOK_S;
+    while (!grader_process_has_ended(&worker->process)) {
+        grader_worker_read_errors(worker);
+        if (tess_os_now_s() >= until_s)
+            return TESS_OK;
+        poll(&(struct pollfd){worker->process.err, POLLIN, 0}, 1, LOOK_MS);
+    }
+    grader_worker_end(worker, &state);
+    return TESS_FAIL(TESS_E_INVALID, "reward.command: '%s' ended (%s) before it was given an item%s", pool->name,
+                     describe(state, how, sizeof(how)), last_words(pool, worker, tail, sizeof(tail)));
+}
+
 /* ---- The queue ---- */
 static void put_back(pool_run *run, int64_t item, bool alone)
 {
@@ -100,28 +143,21 @@ static int64_t take(pool_run *run)
 }
 
 /* ---- What goes wrong ---- */
+
+/* The newest error message is of an item, which gets another process, or no reward. What the program has said will be
+ * said again; an end or a silence may pass. */
 static tess_status fail_item(pool_run *run, int64_t item, tess_status cause)
 {
+    const int64_t tries = ++run->n_tries[item];
+    if (tries <= run->pool->retries && (cause == TESS_E_IO || cause == TESS_E_TIMEOUT)) {
+        put_back(run, item, run->alone[item]);
+        tess_error_clear();
+        return TESS_OK;
+    }
+    if (tries > 1)
+        tess_fail_context(cause, "after %lld tries", (long long)tries);
     run->n_left--;
-    return reward_call_failed(run->call, item, run->pool->name, cause);
-}
-
-/* How a process ended, for messages: "exit code 3", "signal 9 (Killed)". */
-static const char *describe(int state, char *text, size_t size)
-{
-    if (WIFEXITED(state))
-        snprintf(text, size, "exit code %d", WEXITSTATUS(state));
-    else
-        snprintf(text, size, "signal %d: %s", WTERMSIG(state), sigdescr_np(WTERMSIG(state)));
-    return text;
-}
-
-/* Its last words, for messages, without what it must not tell. */
-static const char *last_words(const pool_run *run, const grader_worker *worker, char *text, size_t size)
-{
-    grader_worker_tail(worker, text, size);
-    grader_command_redact(&run->pool->command, text);
-    return text;
+    return reward_call_failed(run->call, item, run->pool->name);
 }
 
 /* Ends a process that has broken the rules, as the newest error message says, with `guilty` among sent[] (-1: not known
@@ -143,7 +179,7 @@ static tess_status end_worker(pool_run *run, grader_worker *worker, tess_status 
         tess_error_clear();
         return TESS_OK;
     }
-    TESS_FAIL(cause, "%s%s", message, last_words(run, worker, tail, sizeof(tail)));
+    TESS_FAIL(cause, "%s%s", message, last_words(run->pool, worker, tail, sizeof(tail)));
     return fail_item(run, sent[guilty].item, cause);
 }
 
@@ -165,7 +201,7 @@ static tess_status worker_ended(pool_run *run, grader_worker *worker)
     }
     snprintf(message, sizeof(message), "it ended (%s) %s%s", describe(state, how, sizeof(how)),
              had_answered ? "instead of answering" : "before its first answer",
-             last_words(run, worker, tail, sizeof(tail)));
+             last_words(run->pool, worker, tail, sizeof(tail)));
     TESS_FAIL(TESS_E_IO, "%s", message);
     return fail_item(run, sent[0].item, TESS_E_IO);
 }
@@ -309,7 +345,8 @@ static tess_status feed(pool_run *run, grader_worker *worker)
         if (status != TESS_OK) {
             worker->strikes++;
             worker->not_before_s = tess_os_now_s() + 1;
-            return status == TESS_E_NOMEM ? status : fail_item(run, take(run), status);
+            run->n_left--;
+            return status == TESS_E_NOMEM ? status : reward_call_failed(run->call, take(run), run->pool->name);
         }
     }
     while (worker->process.pid != 0 && may_send(run, worker))
@@ -375,6 +412,9 @@ tess_status grader_pool_score(grader_pool *pool, reward_call *call, double weigh
     if (status == TESS_OK)
         status =
             tess_mem_alloc_array(pool->mem, TESS_POOL_MISC, n, sizeof(bool), "items to grade", (void **)&run.alone);
+    if (status == TESS_OK)
+        status = tess_mem_alloc_array(pool->mem, TESS_POOL_MISC, n, sizeof(int64_t), "items to grade",
+                                      (void **)&run.n_tries);
     for (int64_t i = 0; status == TESS_OK && i < call->n; i++)
         if (call->out[i].why[0] == '\0')
             put_back(&run, i, false);
@@ -383,6 +423,7 @@ tess_status grader_pool_score(grader_pool *pool, reward_call *call, double weigh
         status = run_all(&run);
     if (status != TESS_OK)
         end_busy(pool);
+    tess_mem_free(pool->mem, run.n_tries);
     tess_mem_free(pool->mem, run.alone);
     tess_mem_free(pool->mem, run.queue);
     return status;

@@ -14,6 +14,9 @@ struct reward_call;
 
 /* Options as tess_rewarder_create has completed them. */
 tess_status grader_pool_create(tess_mem *mem, const tess_reward_options *options, grader_pool **pool);
+/* Starts the first process, if it does not run, and waits for a second. TESS_E_INVALID: it cannot be started, or has
+ * ended. */
+tess_status grader_pool_check(grader_pool *pool);
 /* The call's items, those aside that have failed already. The caller has blocked SIGPIPE. */
 tess_status grader_pool_score(grader_pool *pool, struct reward_call *call, double weight);
 void grader_pool_destroy(grader_pool **pool); /* NULL is fine */

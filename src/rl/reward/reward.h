@@ -28,22 +28,24 @@ enum { TESS_REWARD_PARTS = 8, TESS_REWARD_WHY = 160 };
  *   command    what a process of `command` says
  *   http       what `url` says */
 typedef struct tess_reward_options {
-    const char *kind;               /* one word, or several with weights: "number:1.0,format:0.1" */
-    const char *regex, *format;     /* PCRE2 */
-    bool number_fallback;           /* number: without "####" the response's last number is taken */
-    int64_t max_tokens;             /* length, overlong: of a response */
-    int64_t overlong_tokens;        /* overlong: the last ones, that cost */
-    double max_failures;            /* share of a call's items that may fail before the call does; 0: none */
-    int64_t workers;                /* processes of `command`, requests of `url` at a time; 0: 1 */
-    int64_t in_flight;              /* items that a process is given before it answers; 0: 1 */
-    double timeout_s;               /* for one answer, however it arrives; 0: 30 */
-    double start_s;                 /* on top of that for a process's first answer; 0: 30 */
-    const tess_text_list *command;  /* argv; no shell is involved */
-    const char *url;                /* http:// or https:// */
-    int64_t retries;                /* of a request that failed, with growing pauses; -1: none, 0: 3 */
-    const char *sandbox;            /* of `command`: NULL or "" none, "bwrap" */
-    const tess_text_list *readable; /* files and folders that the sandbox shows although it hides the folder around
-                                       them; NULL: none */
+    const char *kind;                 /* one word, or several with weights: "number:1.0,format:0.1" */
+    const char *regex, *format;       /* PCRE2 */
+    bool number_fallback;             /* number: without "####" the response's last number is taken */
+    int64_t max_tokens;               /* length, overlong: of a response */
+    int64_t overlong_tokens;          /* overlong: the last ones, that cost */
+    double max_failures;              /* share of a call's items that may fail before the call does; 0: none */
+    int64_t workers;                  /* processes of `command`, requests of `url` at a time; 0: 1 */
+    int64_t in_flight;                /* items that a process is given before it answers; 0: 1 */
+    double timeout_s;                 /* for one answer, however it arrives; 0: 30 */
+    double start_s;                   /* on top of that for a process's first answer; 0: 30 */
+    const tess_text_list *command;    /* argv; no shell is involved */
+    const char *url;                  /* http:// or https:// */
+    const char *header_file;          /* lines "Name: value", sent with each request; NULL or "": none */
+    const tess_text_list *header_env; /* names of variables that hold such lines; NULL: none */
+    int64_t retries;                  /* of an item whose process or request failed in a way that may pass; 0: none */
+    const char *sandbox;              /* of `command`: NULL or "" none, "bwrap" */
+    const tess_text_list *readable;   /* files and folders that the sandbox shows although it hides the folder around
+                                         them; NULL: none */
     const tess_text_list *env; /* names of variables that processes of `command` get; NULL: only PATH and the like */
     const char *user;          /* that processes of `command` run as, by name or number; NULL or "": ours */
     int64_t max_answer_bytes;  /* 0: 64 KiB */
@@ -97,12 +99,25 @@ typedef struct tess_rewarder tess_rewarder;
  * installed, or http in a build without libcurl. All name the key. */
 tess_status tess_rewarder_create(tess_mem *mem, const tess_reward_options *options, tess_rewarder **rewarder);
 
-/* Scores `n` items into out[0..n) and waits for it. An item's failure is in its result; when more than max_failures * n
- * of a call's items fail the call stops at once: TESS_E_TIMEOUT, TESS_E_IO, TESS_E_FORMAT or TESS_E_INVALID, as the
- * last of them failed, and the message names grader, item and what it said. Also TESS_E_NOMEM. Not thread-safe. Call it
- * always from the thread that will live longest: when that ends, so do the processes. */
-tess_status tess_rewarder_score(tess_rewarder *rewarder, const tess_reward_item *items, int64_t n,
+/* Whether an item of the data can be graded, whatever its response. TESS_E_INVALID: it has no label, or none that its
+ * graders understand, or its prompt or metadata is not of their task. */
+tess_status tess_rewarder_check_item(const tess_rewarder *rewarder, const tess_reward_item *item);
+
+/* Finds out before the first item what can be known: starts a process of `command`, which must not end within a second,
+ * and posts empty texts to `url`. TESS_E_INVALID: a process cannot be started or ends, nobody listens, or the status
+ * says that no request can succeed (a redirection, 401, 403, 404, 405, 407). */
+tess_status tess_rewarder_check(tess_rewarder *rewarder);
+
+/* Scores `n` items into out[0..n) and waits for it. Ranks score n_all items together, each its own. An item's failure
+ * is in its result; when more than max_failures * n_all items fail here the call stops at once: TESS_E_INVALID, and the
+ * message names grader, item and what it said. Whether all ranks together stay below, they add up
+ * (tess_rewarder_judge). Also TESS_E_NOMEM. Not thread-safe. Call it always from the thread that will live longest:
+ * when that ends, so do the processes. */
+tess_status tess_rewarder_score(tess_rewarder *rewarder, const tess_reward_item *items, int64_t n, int64_t n_all,
                                 tess_reward_result *out);
+
+/* TESS_E_INVALID: `failed` of n_all items are more than max_failures allows; the message has this rank's newest. */
+tess_status tess_rewarder_judge(const tess_rewarder *rewarder, int64_t failed, int64_t n_all);
 
 /* For a warning line. */
 void tess_rewarder_failures(const tess_rewarder *rewarder, tess_reward_failures *failures);

@@ -1,4 +1,7 @@
 /* Answers that are compared with the label. */
+#include <string.h>
+
+#include "data/tokenizer/unicode.h"
 #include "rl/reward/reward_impl.h"
 
 double reward_exact(reward_text response, reward_text label)
@@ -7,9 +10,44 @@ double reward_exact(reward_text response, reward_text label)
 }
 
 /* ---- Numbers ---- */
+static const char minus_sign[] = "\xe2\x88\x92"; /* U+2212 */
+enum { MINUS_SIGN = sizeof(minus_sign) - 1, LONGEST_CHARACTER = 4 };
+
 static bool is_letter(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c >= 128;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_minus(reward_text text, size_t at)
+{
+    return text.size - at >= MINUS_SIGN && memcmp(text.at + at, minus_sign, MINUS_SIGN) == 0;
+}
+
+/* The character at text.at[at]; 0: its bytes are not UTF-8, or there is none. *size: its bytes, at least 1. */
+static uint32_t character_at(reward_text text, size_t at, size_t *size)
+{
+    uint32_t c = 0;
+    const int n = at < text.size ? tess_utf8_decode((const uint8_t *)text.at + at, text.size - at, &c) : 0;
+    *size = n > 0 ? (size_t)n : 1;
+    return n > 0 ? c : 0;
+}
+
+/* The character that ends where text.at[at] begins; likewise. */
+static uint32_t character_before(reward_text text, size_t at)
+{
+    for (size_t n = 1; n <= LONGEST_CHARACTER && n <= at; n++) {
+        size_t size;
+        const uint32_t c = character_at(text, at - n, &size);
+        if (c != 0 && size == n)
+            return c;
+    }
+    return 0;
+}
+
+static bool is_number_at(reward_text text, size_t at)
+{
+    size_t size;
+    return tess_is_number(character_at(text, at, &size));
 }
 
 static size_t digits_at(reward_text text, size_t at)
@@ -31,24 +69,26 @@ static size_t whole_at(reward_text text, size_t at)
     return n;
 }
 
-/* What makes the number before it another thing than it seems: an exponent, a second point, a wrong group of digits, or
- * digits of another script. */
+/* What makes the number before it another thing than it seems: an exponent, a second point, a wrong group of digits,
+ * digits of another script, or a sign that joins it with another number, as in 1/2, 10:30 or 3^4. A unit does not. */
 static bool goes_on(reward_text text, size_t at)
 {
-    if (at >= text.size)
+    if (at >= text.size || is_minus(text, at))
         return false;
-    char next = at + 1 < text.size ? text.at[at + 1] : ' ';
-    if (text.at[at] == 'e' || text.at[at] == 'E')
+    const char c = text.at[at], next = at + 1 < text.size ? text.at[at + 1] : ' ';
+    if (c == 'e' || c == 'E')
         return reward_is_digit(next) || next == '+' || next == '-';
-    bool joins = text.at[at] == '.' || text.at[at] == ',';
-    return reward_is_digit(text.at[at]) || (joins && reward_is_digit(next)) || text.at[at] == '_' ||
-           (unsigned char)text.at[at] >= 128;
+    if ((unsigned char)c < 128)
+        return reward_is_digit(c) || c == '_' || (strchr(".,/:^", c) != NULL && reward_is_digit(next));
+    size_t size;
+    const uint32_t wide = character_at(text, at, &size);
+    return wide == 0 || tess_is_number(wide) || is_number_at(text, at + size);
 }
 
 bool reward_decimal_read(reward_text text, reward_decimal *number, size_t *used)
 {
-    size_t at = text.size > 0 && (text.at[0] == '-' || text.at[0] == '+');
-    number->negative = at == 1 && text.at[0] == '-';
+    size_t at = is_minus(text, 0) ? MINUS_SIGN : text.size > 0 && (text.at[0] == '-' || text.at[0] == '+');
+    number->negative = at > 0 && text.at[0] != '+';
     number->whole = (reward_text){text.at + at, whole_at(text, at)};
     number->fraction = (reward_text){text.at + at, 0};
     at += number->whole.size;
@@ -104,62 +144,94 @@ bool reward_decimal_same(const reward_decimal *a, const reward_decimal *b)
     return c == d && reward_same(u, v) && (zero || a->negative == b->negative);
 }
 
-/* The number after the last "####", where a dollar sign may come first. */
-static bool marked_number(reward_text text, reward_decimal *number)
+/* What is behind the last "####"; false: there is none. */
+static bool marked_part(reward_text text, reward_text *part)
 {
-    size_t at = reward_find_last(text, "####", SIZE_MAX), used;
-    if (at == SIZE_MAX)
-        return false;
-    reward_text rest = reward_trim((reward_text){text.at + at + 4, text.size - at - 4});
-    if (rest.size > 0 && rest.at[0] == '$')
-        rest = reward_trim((reward_text){rest.at + 1, rest.size - 1});
-    return reward_decimal_read(rest, number, &used);
+    size_t at = reward_find_last(text, "####", SIZE_MAX);
+    if (at != SIZE_MAX)
+        *part = reward_trim((reward_text){text.at + at + 4, text.size - at - 4});
+    return at != SIZE_MAX;
+}
+
+static bool is_currency(uint32_t c)
+{
+    return c == '$' || (c >= 0xa2 && c <= 0xa5) || (c >= 0x20a0 && c <= 0x20cf);
+}
+
+/* The number that a text begins with, where a sign of a currency may come first. */
+static bool first_number(reward_text text, reward_decimal *number)
+{
+    size_t size, used;
+    if (is_currency(character_at(text, 0, &size)))
+        text = reward_trim((reward_text){text.at + size, text.size - size});
+    return reward_decimal_read(text, number, &used);
 }
 
 /* Whether a number may start here: not in a word or in another number; a sign belongs to it where no operand is before.
  */
 static bool starts_number(reward_text text, size_t at)
 {
-    char c = text.at[at], before = at > 0 ? text.at[at - 1] : ' ';
-    if (reward_is_digit(before) || is_letter(before) || before == '_')
+    const char c = is_minus(text, at) ? '-' : text.at[at], earlier = at > 1 ? text.at[at - 2] : ' ';
+    uint32_t before = at > 0 ? character_before(text, at) : ' ';
+    before = before == 0x2212 ? '-' : before;
+    if (before == 0 || before == '_' || tess_is_word(before) || tess_is_number(before))
+        return false;
+    if ((before == '/' || before == ':' || before == '^') && reward_is_digit(earlier))
         return false;
     if (c == '-')
         return before != ')' && before != '-' && before != '+';
     return reward_is_digit(c) ? before != '.' : c == '.';
 }
 
-static bool last_number(reward_text text, reward_decimal *number)
+/* Counts the numbers of a text; *number: the last one. *strange: a digit belongs to none of them, as in 1e5 or x2. */
+static int count_numbers(reward_text text, reward_decimal *number, bool *strange)
 {
-    bool found = false;
+    int n = 0;
+    *strange = false;
     for (size_t i = 0; i < text.size;) {
         reward_decimal candidate;
         size_t used = 0;
-        if (starts_number(text, i) &&
-            reward_decimal_read((reward_text){text.at + i, text.size - i}, &candidate, &used)) {
+        const bool is_number =
+            starts_number(text, i) && reward_decimal_read((reward_text){text.at + i, text.size - i}, &candidate, &used);
+        if (is_number) {
             *number = candidate;
-            found = true;
+            n++;
         }
+        const bool has_digits = used > 0 ? candidate.whole.size + candidate.fraction.size > 0 : is_number_at(text, i);
+        *strange |= !is_number && has_digits;
         i += used > 0 ? used : 1;
-        while (used > 0 && i < text.size && (reward_is_digit(text.at[i]) || is_letter(text.at[i])))
-            i++; /* the rest of something like 1e5 or 5kg */
+        for (; used > 0 && i < text.size && (reward_is_digit(text.at[i]) || is_letter(text.at[i])); i++)
+            *strange |= reward_is_digit(text.at[i]); /* the rest of something like 1e5 or 5kg */
     }
-    return found;
+    return n;
 }
 
-static bool any_number(reward_text text, bool fallback, reward_decimal *number)
+static bool response_number(reward_text text, bool fallback, reward_decimal *number)
 {
-    if (reward_find_last(text, "####", SIZE_MAX) != SIZE_MAX)
-        return marked_number(text, number);
-    return fallback && last_number(text, number);
+    bool strange;
+    reward_text part;
+    if (marked_part(text, &part))
+        return first_number(part, number);
+    return fallback && count_numbers(text, number, &strange) > 0;
+}
+
+tess_status reward_number_label(reward_text label, reward_decimal *number)
+{
+    bool strange;
+    char text[44];
+    reward_text part = label;
+    marked_part(label, &part);
+    const int n = count_numbers(part, number, &strange);
+    TESS_CHECK(n == 1 && !strange, TESS_E_INVALID, "its label '%s' is not one number",
+               reward_snippet(part.at, part.size, 40, text));
+    return TESS_OK;
 }
 
 tess_status reward_number(reward_text response, reward_text label, bool fallback, double *value)
 {
     reward_decimal wanted, got;
-    char text[44];
-    TESS_CHECK(any_number(label, true, &wanted), TESS_E_INVALID, "its label '%s' holds no number",
-               reward_snippet(label.at, label.size, 40, text));
-    *value = any_number(response, fallback, &got) && reward_decimal_same(&wanted, &got);
+    TESS_TRY(reward_number_label(label, &wanted));
+    *value = response_number(response, fallback, &got) && reward_decimal_same(&wanted, &got);
     return TESS_OK;
 }
 

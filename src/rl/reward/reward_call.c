@@ -5,7 +5,15 @@
 
 #include "rl/reward/reward_impl.h"
 
-tess_status reward_call_failed(reward_call *call, int64_t i, const char *grader, tess_status cause)
+tess_status reward_too_many(int64_t failed, int64_t n_all, double max_failures, const char *newest)
+{
+    char text[sizeof(((tess_reward_failures *)NULL)->newest)];
+    snprintf(text, sizeof(text), "%s", newest); /* it may be part of the message that this one replaces */
+    return TESS_FAIL(TESS_E_INVALID, "%lld of %lld rewards failed, reward.max_failures allows %g of them; %s",
+                     (long long)failed, (long long)n_all, max_failures, text);
+}
+
+tess_status reward_call_failed(reward_call *call, int64_t i, const char *grader)
 {
     tess_reward_result *result = &call->out[i];
     char message[sizeof(call->failures->newest)];
@@ -16,9 +24,7 @@ tess_status reward_call_failed(reward_call *call, int64_t i, const char *grader,
     snprintf(call->failures->newest, sizeof(call->failures->newest), "grader '%s', item %llu: %s", grader, id, message);
     call->failures->n_failed++;
     if (++call->failed > call->allowed)
-        return TESS_FAIL(
-            cause, "%lld of %lld rewards failed, reward.max_failures allows %g of them; grader '%s', item %llu: %s",
-            (long long)call->failed, (long long)call->n, call->max_failures, grader, id, message);
+        return reward_too_many(call->failed, call->n_all, call->max_failures, call->failures->newest);
     tess_error_clear();
     return TESS_OK;
 }
@@ -32,13 +38,13 @@ tess_status reward_call_answered(reward_call *call, int64_t i, const char *grade
         return TESS_OK;
     }
     double value = result->value + weight * answer->value;
-    tess_status status = TESS_OK;
-    if (result->n_parts + answer->n_parts > TESS_REWARD_PARTS)
-        status = TESS_FAIL(TESS_E_FORMAT, "more than %d rewards for one item", TESS_REWARD_PARTS);
+    const bool fits = result->n_parts + answer->n_parts <= TESS_REWARD_PARTS;
+    if (!fits)
+        TESS_FAIL(TESS_E_FORMAT, "more than %d rewards for one item", TESS_REWARD_PARTS);
     else if (!isfinite(value))
-        status = TESS_FAIL(TESS_E_FORMAT, "the weighted sum of the rewards is not finite");
-    if (status != TESS_OK)
-        return reward_call_failed(call, i, grader, status);
+        TESS_FAIL(TESS_E_FORMAT, "the weighted sum of the rewards is not finite");
+    if (!fits || !isfinite(value))
+        return reward_call_failed(call, i, grader);
     memcpy(result->part + result->n_parts, answer->part, (size_t)answer->n_parts * sizeof(answer->part[0]));
     result->n_parts += answer->n_parts;
     result->value = value;

@@ -1,5 +1,6 @@
 #include "rl/reward/reward_http.h"
 
+#include "rl/reward/reward_headers.h"
 #include "rl/reward/reward_impl.h"
 
 #ifndef TESS_CURL
@@ -10,6 +11,12 @@ tess_status reward_http_create(tess_mem *mem, const tess_reward_options *options
     return TESS_FAIL(TESS_E_UNSUPPORTED,
                      "reward.kind: 'http' is not possible, since tessera was built without libcurl: "
                      "install libcurl4-openssl-dev and build again");
+}
+
+tess_status reward_http_check(reward_http *http)
+{
+    (void)http;
+    return TESS_FAIL(TESS_E_UNSUPPORTED, "built without libcurl");
 }
 
 tess_status reward_http_score(reward_http *http, struct reward_call *call, double weight)
@@ -26,13 +33,29 @@ void reward_http_destroy(reward_http **http)
 #else
 
 #include <curl/curl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/os/os.h"
 
-enum { MOST_REQUESTS = 1024, MOST_WAIT_MS = 1000, GOOD = 200, REDIRECTION = 300, TOO_MANY = 429, SERVER_FAILURE = 500 };
+enum {
+    MOST_REQUESTS = 1024,
+    MOST_WAIT_MS = 1000,
+    CHECK_MS = 10000,
+    GOOD = 200,
+    REDIRECTION = 300,
+    CLIENT_FAILURE = 400,
+    UNAUTHORIZED = 401,
+    FORBIDDEN = 403,
+    NOT_FOUND = 404,
+    NOT_ALLOWED = 405,
+    PROXY_UNAUTHORIZED = 407,
+    TOO_MANY = 429,
+    SERVER_FAILURE = 500
+};
 static const double FIRST_PAUSE_S = 0.1, LONGEST_PAUSE_S = 30;
 
 /* A place for one request at a time, with a connection that is kept. */
@@ -53,8 +76,10 @@ struct reward_http {
     char *url;
     int n;
     int64_t retries;
+    long timeout_ms; /* of one try */
     size_t max_answer_bytes;
     CURLM *multi;
+    reward_headers own; /* the user's, which hold keys */
     struct curl_slist *headers;
     http_request *request;
 };
@@ -69,7 +94,7 @@ static size_t receive(char *data, size_t size, size_t n, void *self)
     return size * n;
 }
 
-static tess_status prepare_request(reward_http *h, http_request *request, double timeout_s)
+static tess_status prepare_request(reward_http *h, http_request *request)
 {
     *request = (http_request){.http = h, .item = -1, .answer.mem = h->mem, .curl = curl_easy_init()};
     TESS_CHECK(request->curl != NULL, TESS_E_NOMEM, "no memory for requests to %s", h->url);
@@ -77,12 +102,42 @@ static tess_status prepare_request(reward_http *h, http_request *request, double
                curl_easy_setopt(request->curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
                curl_easy_setopt(request->curl, CURLOPT_HTTPHEADER, h->headers) == CURLE_OK &&
                curl_easy_setopt(request->curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-               curl_easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3) + 1) == CURLE_OK &&
+               curl_easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, h->timeout_ms) == CURLE_OK &&
                curl_easy_setopt(request->curl, CURLOPT_WRITEFUNCTION, receive) == CURLE_OK &&
                curl_easy_setopt(request->curl, CURLOPT_WRITEDATA, request) == CURLE_OK &&
                curl_easy_setopt(request->curl, CURLOPT_ERRORBUFFER, request->error) == CURLE_OK &&
                curl_easy_setopt(request->curl, CURLOPT_PRIVATE, request) == CURLE_OK;
     TESS_CHECK(set, TESS_E_UNSUPPORTED, "this libcurl (%s) cannot do what requests need", curl_version());
+    return TESS_OK;
+}
+
+static tess_status add_header(reward_http *h, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(h->headers, line);
+    TESS_CHECK(longer != NULL, TESS_E_NOMEM, "no memory for requests to %s", h->url);
+    h->headers = longer;
+    return TESS_OK;
+}
+
+static tess_status read_headers(reward_http *h, const tess_reward_options *o)
+{
+    h->own.lines.mem = h->mem;
+    if (o->header_file[0] != '\0') {
+        char *text;
+        size_t size;
+        TESS_TRY_CTX(tess_os_read(h->mem, o->header_file, REWARD_HEADER_BYTES, &text, &size), "reward.header_file");
+        tess_status status = reward_headers_add(&h->own, text, size, o->header_file);
+        tess_mem_free(h->mem, text);
+        TESS_TRY_CTX(status, "reward.header_file");
+    }
+    for (int i = 0; o->header_env != NULL && i < o->header_env->n; i++) {
+        const char *name = o->header_env->item[i], *value = getenv(name);
+        TESS_CHECK(strpbrk(name, ":= ") == NULL, TESS_E_INVALID,
+                   "reward.header_env: it has names of variables, not the headers");
+        TESS_CHECK(value != NULL, TESS_E_INVALID,
+                   "reward.header_env: the variable %s is not set where this rank was started", name);
+        TESS_TRY_CTX(reward_headers_add(&h->own, value, strlen(value), name), "reward.header_env");
+    }
     return TESS_OK;
 }
 
@@ -92,15 +147,16 @@ static tess_status prepare(reward_http *h, const tess_reward_options *o)
     TESS_TRY(tess_mem_alloc(h->mem, TESS_POOL_MISC, size, "a URL", (void **)&h->url));
     memcpy(h->url, o->url, size);
     h->multi = curl_multi_init();
-    struct curl_slist *type = curl_slist_append(NULL, "Content-Type: application/json");
-    h->headers = type != NULL ? curl_slist_append(type, "Expect:") : NULL; /* no round trip before long bodies */
-    if (h->headers == NULL)
-        curl_slist_free_all(type);
-    TESS_CHECK(h->multi != NULL && h->headers != NULL, TESS_E_NOMEM, "no memory for requests to %s", h->url);
+    TESS_CHECK(h->multi != NULL, TESS_E_NOMEM, "no memory for requests to %s", h->url);
+    TESS_TRY(read_headers(h, o));
+    TESS_TRY(add_header(h, "Content-Type: application/json"));
+    TESS_TRY(add_header(h, "Expect:")); /* no round trip before long bodies */
+    for (const char *line = NULL; (line = reward_headers_next(&h->own, line)) != NULL;)
+        TESS_TRY(add_header(h, line));
     TESS_TRY(tess_mem_alloc_array(h->mem, TESS_POOL_MISC, (size_t)o->workers, sizeof(http_request), "requests",
                                   (void **)&h->request));
     for (h->n = 0; h->n < (int)o->workers;)
-        TESS_TRY(prepare_request(h, &h->request[h->n++], o->timeout_s));
+        TESS_TRY(prepare_request(h, &h->request[h->n++]));
     return TESS_OK;
 }
 
@@ -116,8 +172,10 @@ tess_status reward_http_create(tess_mem *mem, const tess_reward_options *o, rewa
         curl_global_cleanup();
         return status;
     }
-    *h = (reward_http){
-        .mem = mem, .retries = o->retries > 0 ? o->retries : 0, .max_answer_bytes = (size_t)o->max_answer_bytes};
+    *h = (reward_http){.mem = mem,
+                       .retries = o->retries,
+                       .timeout_ms = (long)(o->timeout_s * 1e3) + 1,
+                       .max_answer_bytes = (size_t)o->max_answer_bytes};
     status = prepare(h, o);
     if (status == TESS_OK)
         *out = h;
@@ -148,6 +206,7 @@ void reward_http_destroy(reward_http **http)
     }
     curl_multi_cleanup(h->multi);
     curl_slist_free_all(h->headers);
+    tess_buffer_free(&h->own.lines);
     tess_mem_free(h->mem, h->request);
     tess_mem_free(h->mem, h->url);
     tess_mem_free(h->mem, h);
@@ -167,7 +226,7 @@ static tess_status make_body(reward_http *h, const tess_reward_item *item, char 
     return TESS_OK;
 }
 
-static tess_status begin(http_request *request)
+static void prepare_try(http_request *request)
 {
     request->tries++;
     request->again_s = 0;
@@ -176,6 +235,11 @@ static tess_status begin(http_request *request)
     request->error[0] = '\0';
     curl_easy_setopt(request->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(request->body));
     curl_easy_setopt(request->curl, CURLOPT_POSTFIELDS, request->body);
+}
+
+static tess_status begin(http_request *request)
+{
+    prepare_try(request);
     TESS_CHECK(curl_multi_add_handle(request->http->multi, request->curl) == CURLM_OK, TESS_E_NOMEM,
                "no memory for a request to %s", request->http->url);
     return TESS_OK;
@@ -189,31 +253,77 @@ static double pause_s(int tries)
     return pause_s < LONGEST_PAUSE_S ? pause_s : LONGEST_PAUSE_S;
 }
 
+static long code_of(const http_request *request)
+{
+    long code = 0;
+    curl_easy_getinfo(request->curl, CURLINFO_RESPONSE_CODE, &code);
+    return code;
+}
+
+/* What to do about a status that no other request will change; NULL: it may depend on the request or pass. */
+static const char *remedy_of(long code)
+{
+    switch (code) {
+    case UNAUTHORIZED:
+    case FORBIDDEN:
+        return "it wants a key, or another: give its header by reward.header_env or reward.header_file";
+    case PROXY_UNAUTHORIZED:
+        return "a proxy wants a key: look at http_proxy and no_proxy";
+    case NOT_FOUND:
+    case NOT_ALLOWED:
+        return "there is no reward model at this path: look at reward.url";
+    default:
+        return code >= REDIRECTION && code < CLIENT_FAILURE ? "redirections are not followed: give the address that it "
+                                                              "sends to as reward.url"
+                                                            : NULL;
+    }
+}
+
+static tess_status fail_code(const http_request *request, long code)
+{
+    char snippet[64];
+    const char *text = request->answer.data != NULL ? request->answer.data : "", *remedy = remedy_of(code);
+    char *other = NULL;
+    curl_easy_getinfo(request->curl, CURLINFO_REDIRECT_URL, &other);
+    TESS_FAIL(TESS_E_IO, "%s: HTTP status %ld: '%s'", request->http->url, code,
+              other != NULL ? other : reward_snippet(text, request->answer.size, 60, snippet));
+    return remedy == NULL ? TESS_E_IO : TESS_FAIL(TESS_E_IO, "%s; %s", tess_error_message(), remedy);
+}
+
 /* What came of a request. *again: it may do better another time. */
 static tess_status judge(http_request *request, CURLcode result, reward_answer *answer, bool *again)
 {
-    long code = 0;
-    char snippet[64];
+    const long code = code_of(request);
     const char *url = request->http->url;
-    curl_easy_getinfo(request->curl, CURLINFO_RESPONSE_CODE, &code);
     *again = false;
     TESS_CHECK(!request->too_long, TESS_E_FORMAT, "%s: an answer of more than %zu bytes (reward.max_answer_bytes)", url,
                request->http->max_answer_bytes);
     *again = result != CURLE_OK || code == TOO_MANY || code >= SERVER_FAILURE;
     TESS_CHECK(result == CURLE_OK, result == CURLE_OPERATION_TIMEDOUT ? TESS_E_TIMEOUT : TESS_E_IO, "%s: %s", url,
                request->error[0] != '\0' ? request->error : curl_easy_strerror(result));
+    if (code < GOOD || code >= REDIRECTION)
+        return fail_code(request, code);
     const char *text = request->answer.data != NULL ? request->answer.data : "";
-    TESS_CHECK(code >= GOOD && code < REDIRECTION, TESS_E_IO, "%s: HTTP status %ld: '%s'", url, code,
-               reward_snippet(text, request->answer.size, 60, snippet));
     TESS_TRY_CTX(reward_body_parse(text, request->answer.size, "http", answer), "%s", url);
     return TESS_OK;
+}
+
+/* A server may repeat in an answer what it was sent. */
+static tess_status hide_secrets(const reward_http *h, tess_status status)
+{
+    char message[1024];
+    if (status == TESS_OK)
+        return TESS_OK;
+    snprintf(message, sizeof(message), "%s", tess_error_message());
+    reward_headers_redact(&h->own, h->url, message);
+    return TESS_FAIL(status, "%s", message);
 }
 
 static tess_status finish(http_request *request, CURLcode result, reward_call *call, double weight, int64_t *n_left)
 {
     bool again;
     reward_answer answer;
-    tess_status status = judge(request, result, &answer, &again);
+    tess_status status = hide_secrets(request->http, judge(request, result, &answer, &again));
     curl_multi_remove_handle(request->http->multi, request->curl);
     if (status != TESS_OK && again && request->tries <= request->http->retries) {
         request->again_s = tess_os_now_s() + pause_s(request->tries);
@@ -227,7 +337,49 @@ static tess_status finish(http_request *request, CURLcode result, reward_call *c
         return reward_call_answered(call, item, "http", weight, &answer);
     if (tries > 1)
         tess_fail_context(status, "after %lld tries", (long long)tries);
-    return reward_call_failed(call, item, "http", status);
+    return reward_call_failed(call, item, "http");
+}
+
+/* No connection comes about. What goes wrong on one may be the empty text's fault. */
+static bool is_unreachable(CURLcode result)
+{
+    return result == CURLE_COULDNT_CONNECT || result == CURLE_COULDNT_RESOLVE_HOST ||
+           result == CURLE_COULDNT_RESOLVE_PROXY || result == CURLE_SSL_CONNECT_ERROR ||
+           result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_URL_MALFORMAT ||
+           result == CURLE_UNSUPPORTED_PROTOCOL;
+}
+
+static tess_status check(reward_http *h, http_request *request)
+{
+    static const tess_reward_item empty = {.prompt = "", .response = "", .label = ""};
+    reward_answer answer;
+    CURLcode result;
+    bool again;
+    tess_status status;
+    TESS_TRY(make_body(h, &empty, &request->body));
+    request->tries = 0;
+    do {
+        const double pause = request->tries > 0 ? pause_s(request->tries) : 0;
+        nanosleep(&(struct timespec){(time_t)pause, (long)((pause - floor(pause)) * 1e9)}, NULL);
+        prepare_try(request);
+        result = curl_easy_perform(request->curl);
+    } while (is_unreachable(result) && request->tries <= h->retries);
+    status = hide_secrets(h, judge(request, result, &answer, &again));
+    if (is_unreachable(result) || (result == CURLE_OK && remedy_of(code_of(request)) != NULL))
+        return tess_fail_context(TESS_E_INVALID, "reward.url");
+    tess_error_clear();
+    return status == TESS_E_NOMEM ? status : TESS_OK;
+}
+
+tess_status reward_http_check(reward_http *h)
+{
+    http_request *request = &h->request[0];
+    const long most_ms = h->timeout_ms < CHECK_MS ? h->timeout_ms : CHECK_MS;
+    curl_easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, most_ms);
+    tess_status status = check(h, request);
+    curl_easy_setopt(request->curl, CURLOPT_TIMEOUT_MS, h->timeout_ms);
+    clear(request);
+    return status;
 }
 
 /* Gives free places items, and begins what is due. *next: the first item that has no place. */

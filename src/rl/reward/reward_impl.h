@@ -45,7 +45,8 @@ typedef struct reward_call {
     const tess_reward_item *items;
     int64_t n;
     tess_reward_result *out;
-    int64_t failed, allowed; /* items */
+    int64_t n_all;           /* items of all ranks */
+    int64_t failed, allowed; /* items: of this rank, of all */
     double max_failures;
     tess_reward_failures *failures;
 } reward_call;
@@ -53,9 +54,11 @@ typedef struct reward_call {
 /* Item i gets one grader's parts, or is without a reward. */
 tess_status reward_call_answered(reward_call *call, int64_t i, const char *grader, double weight,
                                  const reward_answer *answer);
-/* Item i gets no reward, because of the newest error message, whose status is `cause`. Returns TESS_OK while the policy
- * tolerates it; then the message is cleared. */
-tess_status reward_call_failed(reward_call *call, int64_t i, const char *grader, tess_status cause);
+/* Item i gets no reward, because of the newest error message. Returns TESS_OK while the policy tolerates it; then the
+ * message is cleared. */
+tess_status reward_call_failed(reward_call *call, int64_t i, const char *grader);
+/* The failure of a call in which too many items have failed: TESS_E_INVALID. */
+tess_status reward_too_many(int64_t failed, int64_t n_all, double max_failures, const char *newest);
 
 /* ---- Built-in graders ---- */
 typedef struct reward_regex reward_regex;
@@ -64,6 +67,7 @@ typedef struct reward_regex reward_regex;
 tess_status reward_regex_create(tess_mem *mem, const char *pattern, const char *what, reward_regex **regex);
 void reward_regex_destroy(reward_regex **regex); /* NULL is fine */
 /* TESS_E_INVALID: matching took too many steps or too much memory. */
+bool reward_regex_has_group(const reward_regex *regex);
 tess_status reward_regex_grade(reward_regex *regex, reward_text response, reward_text label, double *value);
 tess_status reward_format_grade(reward_regex *regex, reward_text response, double *value);
 
@@ -74,12 +78,14 @@ typedef struct reward_decimal {
 } reward_decimal;
 
 /* Reads the number that starts at text.at[0]; *used: its bytes. False: there is none, or it goes on in a way that makes
- * it another thing ("1e1", "1.2.3", "1,23"). A unit may follow ("5kg"). */
+ * it another thing ("1e1", "1.2.3", "1,23", "1/2"). A unit may follow ("5kg"). U+2212 is a minus sign, too. */
 bool reward_decimal_read(reward_text text, reward_decimal *number, size_t *used);
 bool reward_decimal_same(const reward_decimal *a, const reward_decimal *b);
 
 double reward_exact(reward_text response, reward_text label);
-/* TESS_E_INVALID: the label holds no number. */
+/* The one number of a label, or of what is behind its last "####". TESS_E_INVALID: there is none, or more than one. */
+tess_status reward_number_label(reward_text label, reward_decimal *number);
+/* TESS_E_INVALID: as above. */
 tess_status reward_number(reward_text response, reward_text label, bool fallback, double *value);
 /* The content of the last \boxed{}; false: there is none, or it never closes. */
 bool reward_boxed_content(reward_text text, reward_text *content);

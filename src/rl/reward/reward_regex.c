@@ -124,17 +124,23 @@ static size_t next_from(const reward_regex *regex, reward_text text, size_t from
     return end;
 }
 
-tess_status reward_regex_grade(reward_regex *regex, reward_text response, reward_text label, double *value)
+bool reward_regex_has_group(const reward_regex *regex)
 {
     uint32_t groups = 0;
     pcre2_pattern_info(regex->code, PCRE2_INFO_CAPTURECOUNT, &groups);
+    return groups > 0;
+}
+
+tess_status reward_regex_grade(reward_regex *regex, reward_text response, reward_text label, double *value)
+{
+    const bool has_group = reward_regex_has_group(regex);
     bool found = true;
     size_t from = 0;
     *value = 0;
     for (int n = 0; found && from <= response.size; n++) {
         TESS_CHECK(n < MOST_MATCHES, TESS_E_INVALID, "the regex matches more than %d times", MOST_MATCHES);
         TESS_TRY(match(regex, response, from, 0, &found));
-        if (found && groups == 0) {
+        if (found && !has_group) {
             *value = 1;
             return TESS_OK;
         }

@@ -179,11 +179,11 @@ tess_status tess_reward_options_complete(tess_reward_options *o)
     fall_back(&o->max_memory_bytes, INT64_C(8) << 30);
     fall_back(&o->max_file_bytes, 256 << 20);
     fall_back(&o->max_processes, 1024);
-    fall_back(&o->retries, 3);
     o->timeout_s = o->timeout_s > 0 ? o->timeout_s : 30;
     o->start_s = o->start_s > 0 ? o->start_s : 30;
     o->sandbox = o->sandbox != NULL ? o->sandbox : "";
     o->user = o->user != NULL ? o->user : "";
+    o->header_file = o->header_file != NULL ? o->header_file : "";
     return TESS_OK;
 }
 
@@ -245,6 +245,39 @@ void tess_rewarder_destroy(tess_rewarder **rewarder)
     *rewarder = NULL;
 }
 
+/* ---- Before the first item ---- */
+static tess_status check_label(const tess_rewarder *r, const char *kind, const tess_reward_item *item)
+{
+    static const char *const comparing[] = {"exact", "number", "boxed", "f1"};
+    reward_decimal number;
+    bool compares = strcmp(kind, "regex") == 0 && reward_regex_has_group(r->regex);
+    for (size_t i = 0; i < sizeof(comparing) / sizeof(comparing[0]); i++)
+        compares |= strcmp(kind, comparing[i]) == 0;
+    TESS_CHECK(!compares || item->label_size > 0, TESS_E_INVALID,
+               "it has no label, with which the grader '%s' compares (rollout.label_key names its field)", kind);
+    return strcmp(kind, "number") == 0 ? reward_number_label(label_of(item), &number) : TESS_OK;
+}
+
+static tess_status check_task(const char *kind, const tess_reward_item *item)
+{
+    reward_numbers task;
+    if (strcmp(kind, "countdown") == 0)
+        return reward_countdown_task(item->metadata, &task);
+    if (strcmp(kind, "signs") == 0)
+        return reward_signs_task((reward_text){item->prompt, item->prompt_size}, &task);
+    return TESS_OK;
+}
+
+tess_status tess_rewarder_check_item(const tess_rewarder *r, const tess_reward_item *item)
+{
+    for (int i = 0; i < r->n_kinds; i++) {
+        const char *kind = kinds[r->kind[i].kind].name;
+        TESS_TRY(check_label(r, kind, item));
+        TESS_TRY(check_task(kind, item));
+    }
+    return TESS_OK;
+}
+
 /* ---- Score ---- */
 static tess_status score_built_in(tess_rewarder *r, reward_call *call, const reward_kind *kind, double weight)
 {
@@ -258,7 +291,7 @@ static tess_status score_built_in(tess_rewarder *r, reward_call *call, const rew
         if (status == TESS_OK)
             status = reward_call_answered(call, i, kind->name, weight, &answer);
         else if (status != TESS_E_NOMEM)
-            status = reward_call_failed(call, i, kind->name, status);
+            status = reward_call_failed(call, i, kind->name);
         TESS_TRY(status);
     }
     return TESS_OK;
@@ -300,14 +333,28 @@ static void unblock_sigpipe(const sigset_t *old, bool was_pending)
     pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
-tess_status tess_rewarder_score(tess_rewarder *r, const tess_reward_item *items, int64_t n, tess_reward_result *out)
+static int64_t allowed_of(const tess_rewarder *r, int64_t n_all)
+{
+    return (int64_t)floor(r->max_failures * (double)n_all);
+}
+
+tess_status tess_rewarder_judge(const tess_rewarder *r, int64_t failed, int64_t n_all)
+{
+    if (failed <= allowed_of(r, n_all))
+        return TESS_OK;
+    return reward_too_many(failed, n_all, r->max_failures, r->failures.newest);
+}
+
+tess_status tess_rewarder_score(tess_rewarder *r, const tess_reward_item *items, int64_t n, int64_t n_all,
+                                tess_reward_result *out)
 {
     if (n == 0)
         return TESS_OK;
     reward_call call = {.items = items,
                         .n = n,
                         .out = out,
-                        .allowed = (int64_t)floor(r->max_failures * (double)n),
+                        .n_all = n_all,
+                        .allowed = allowed_of(r, n_all),
                         .max_failures = r->max_failures,
                         .failures = &r->failures};
     for (int64_t i = 0; i < n; i++)
@@ -321,6 +368,18 @@ tess_status tess_rewarder_score(tess_rewarder *r, const tess_reward_item *items,
     for (int64_t i = 0; i < n; i++)
         if (!out[i].scored)
             out[i].value = 0;
+    return status;
+}
+
+tess_status tess_rewarder_check(tess_rewarder *r)
+{
+    sigset_t old;
+    bool was_pending;
+    block_sigpipe(&old, &was_pending);
+    tess_status status = r->pool != NULL ? grader_pool_check(r->pool) : TESS_OK;
+    if (status == TESS_OK && r->http != NULL)
+        status = reward_http_check(r->http);
+    unblock_sigpipe(&old, was_pending);
     return status;
 }
 
