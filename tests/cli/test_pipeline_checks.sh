@@ -72,7 +72,6 @@ expect "frozen: the run" 0 "stages of layers 0-6, 7-10" "$tessera" train run.yam
     lr_scheduler.warmup_steps=0 job.dump_folder=frozen checkpoint.enable=false validation.enable=false
 expect "frozen: mesh" 0 "pp 1    stage 1: layers 7-10, head" "$tessera" mesh run.yaml -n 2 $frozen
 expect "frozen: preflight" 0 "stages of layers 0-6, 7-10" "$tessera" doctor preflight run.yaml -n 2 --only config $frozen
-expect "frozen: info" 0 "layers 7-10" "$tessera" info run.yaml -n 2 $frozen
 expect "frozen: verify" 0 "the same bits: this layout" "$tessera" verify run.yaml -n 2 --steps 1 $frozen
 
 # ---- torchtitan's names

@@ -26,6 +26,34 @@ for words in "2 $pp=2" "3 $pp=3 $schedule=gpipe" "4 $pp=2 parallelism.shard_stra
     # shellcheck disable=SC2086
     expect "stages of a pipeline: -n $words" 0 "$same" "$tessera" verify run.yaml --steps 2 training.threads=1 -n $words
 done
+
+# ---- Every optimizer, and every option that changes memory: it is as planned
+sed 's/"intermediate_size": 53/"intermediate_size": 301/' model.json >wide.json # rows of more than one block of 8-bit state
+"$tessera" train run.yaml job.dump_folder=base training.steps=1 lr_scheduler.warmup_steps=0 validation.enable=false \
+    checkpoint.enable=false >log 2>&1 || { cat log; exit 1; }
+tp=parallelism.tensor_parallel_degree=2 none=parallelism.shard_strategy=none bf16=optimizer.state_dtype=bfloat16
+as_planned() {
+    expect "memory: $*" 0 "$same" "$tessera" verify run.yaml -n 2 --steps 1 training.threads=1 "$@"
+}
+for words in "adam" "sgd" "sgd optimizer.momentum=0 $none" "sgd $bf16 $pp=2" "muon" "muon $none" "muon $tp" "muon $bf16 $pp=2" \
+    "adamw8bit" "adamw8bit $none" "adamw8bit $bf16 $pp=2" "adamw $bf16" "adamw $bf16 $tp" \
+    "muon training.freeze=model.layers.0 job.device=far"; do
+    # shellcheck disable=SC2086
+    as_planned model.config=wide.json optimizer.name=$words
+done
+for words in "activation_checkpoint.mode=full activation_checkpoint.partition=true $tp" \
+    "activation_checkpoint.mode=selective activation_checkpoint.recompute=feed_forward" \
+    "training.passes=2" "training.fp8=true training.fp8_gather=true" "parallelism.fsdp_unit_blocks=2" \
+    "offload.params=true offload.optimizer=true optimizer.name=muon" "offload.grads=true offload.activations=true" \
+    "lora.rank=4 model.config= model.path=base/model optimizer.name=muon"; do
+    # shellcheck disable=SC2086
+    as_planned offload.folder="$work" $words
+done
+expect "ranks that share layers are told" 0 "2 ranks, full, 2 share layers (tp), kernels" "$tessera" verify run.yaml --steps 1 $tp
+expect "layouts: those without such ranks have nothing to share" 0 "the same bits: 2 of 2" "$tessera" verify run.yaml -n 2 \
+    --steps 1 --layouts strategy=full,pp=1 activation_checkpoint.mode=full activation_checkpoint.partition=true $tp
+expect "help names tensor parallelism" 0 "tensor parallelism" "$tessera" verify --help
+
 expect "two ranks without -n" 0 "2 ranks, full" "$tessera" verify run.yaml --steps 1
 expect "as JSON" 0 '"same": true' "$tessera" verify run.yaml --steps 1 --json
 [ -e out ] && fail "the dump folder was made" || pass "nothing was written"

@@ -11,6 +11,7 @@
 #include "nn/model.h"
 #include "tessera/fsdp.h"
 #include "parallel/fsdp/fsdp_engine.h"
+#include "train/memory_need.h"
 #include "train/model_folder.h"
 #include "train/verify/verify_impl.h"
 
@@ -62,6 +63,7 @@ tess_status verify_open_one(tess_mem *mem, const tess_verify_plan *plan, const t
     one->config.parallelism.pipeline_parallel_degree = 1;
     one->config.parallelism.data_parallel_replicate_degree = 1;
     one->config.parallelism.data_parallel_shard_degree = 1;
+    one->config.activation_checkpoint.partition = false; /* nobody shares layers */
     one->config.fault.spec[0] = '\0';
     return open_run(mem, one);
 }
@@ -110,10 +112,31 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
 }
 
 /* ---- Memory ---- */
-static tess_status measure_memory(const verify_run runs[2], tess_verify_result *r)
+/* Of the rank that is to have most, as the optimizer plans it. */
+static tess_status plan_optimizer(tess_mem *mem, const verify_run *layout, int64_t *most)
 {
-    int64_t params, trained;
-    TESS_TRY(verify_most_planned(&runs[LAYOUT], &params, &trained));
+    const tess_memory_plan plan = tess_memory_plan_of(&layout->config, layout->ranks);
+    tess_model_config sizes;
+    tess_model *model;
+    tess_status status = TESS_OK;
+    *most = 0;
+    TESS_TRY(tess_config_load_model(&layout->config, NULL, &sizes));
+    TESS_TRY(tess_model_create(mem, &sizes, &model));
+    for (int rank = 0; rank < layout->ranks && status == TESS_OK; rank++) {
+        tess_memory_of_rank need = {0};
+        status = tess_memory_predict_rank(mem, model, &plan, rank, &need);
+        int64_t bytes = (int64_t)need.pool[TESS_POOL_OPTIMIZER];
+        *most = bytes > *most ? bytes : *most;
+    }
+    tess_model_destroy(&model);
+    return status;
+}
+
+static tess_status measure_memory(tess_mem *mem, const verify_run runs[2], tess_verify_result *r)
+{
+    int64_t params, optimizer;
+    TESS_TRY(verify_most_planned(&runs[LAYOUT], &params));
+    TESS_TRY_CTX(plan_optimizer(mem, &runs[LAYOUT], &optimizer), "memory");
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {
         tess_verify_memory *m = &r->memory[pool];
         *m = (tess_verify_memory){.one = runs[ONE].header->peak_bytes[0][pool], .planned = -1};
@@ -125,7 +148,7 @@ static tess_status measure_memory(const verify_run runs[2], tess_verify_result *
     }
     const tess_config *c = &runs[LAYOUT].config; /* what is on disk is no memory */
     r->memory[TESS_POOL_PARAMS].planned = c->offload.params ? -1 : params;
-    r->memory[TESS_POOL_OPTIMIZER].planned = c->offload.optimizer ? -1 : 2 * trained * (int64_t)sizeof(float);
+    r->memory[TESS_POOL_OPTIMIZER].planned = optimizer;
     return TESS_OK;
 }
 
@@ -222,6 +245,7 @@ tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_r
                                   (void **)&r->tensors));
     snprintf(r->strategy, sizeof(r->strategy), "%s",
              tess_strategy_name((tess_strategy)runs[LAYOUT].config.parallelism.shard_strategy));
+    r->sharing = (int)runs[LAYOUT].config.parallelism.tensor_parallel_degree;
     for (int i = 0; i < r->n_tensors; i++) {
         const run_tensor *t = &runs[ONE].tensors[i];
         snprintf(r->tensors[i].name, sizeof(r->tensors[i].name), "%s", t->name);
@@ -238,7 +262,7 @@ tess_status verify_take_results(tess_mem *mem, verify_run runs[2], tess_verify_r
     TESS_TRY(verify_plan_stages(mem, &runs[LAYOUT], r));
     for (int i = 0; i < r->n_tensors; i++)
         TESS_TRY(verify_check_shards(mem, &runs[LAYOUT], i, r->tensors[i].shards));
-    return measure_memory(runs, r);
+    return measure_memory(mem, runs, r);
 }
 
 tess_status tess_verify(tess_mem *mem, const tess_verify_plan *plan, tess_verify_result *r)

@@ -51,6 +51,7 @@ typedef struct tess_verify_result {
     tess_mem *mem;
     int ranks;
     int64_t steps;
+    int sharing;                       /* ranks of the layout that share layers; 1: none do */
     int stages;                        /* of the layout's pipeline; 1: none */
     char schedule[16];                 /* of them, "" */
     char strategy[16], kernels[2][32]; /* [0]: the layout's, [1]: the one rank's */

@@ -39,12 +39,11 @@ typedef struct run_header {
 typedef enum run_values { RUN_NO_VALUES, RUN_WRITES_VALUES, RUN_COMPARES_VALUES } run_values;
 
 /* What ranks at a place of a pipeline are to hold of a tensor: nothing, or what "tp" leaves them of dimension `dim` in
- * units of so many, 0: all; whether it trains, and whether they have it as a copy of what another stage owns. */
+ * units of this many, 0: all; and whether they have it as a copy of what another stage owns. */
 typedef struct run_plan {
-    bool held, trains;
+    bool held, copy;
     int dim;
     int64_t unit;
-    bool copy;
 } run_plan;
 
 /* The parent makes it before it forks the ranks, so all of them have the pointers. */
@@ -93,10 +92,10 @@ tess_status verify_run_steps(verify_run *run);
 /* verify_stages.c: fills run->planned, and the stage of each tensor and their number in *result, which has tensors. */
 tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_result *result);
 
-/* verify_shards.c: what is wrong with who holds what of a tensor, "": nothing; and of the rank that is to hold most
- * the bytes of all parameters, and the elements of those that train. */
+/* verify_shards.c: what is wrong with who holds what of a tensor, "": nothing; and the bytes of all parameters on the
+ * rank that is to hold most. */
 tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int tensor, char text[TESS_VERIFY_TEXT]);
-tess_status verify_most_planned(const verify_run *layout, int64_t *params, int64_t *trained);
+tess_status verify_most_planned(const verify_run *layout, int64_t *params);
 
 /* verify_rank.c: the main function of a rank; `context` is the verify_run. Returns the exit code. */
 int verify_rank_main(void *context);

@@ -167,6 +167,7 @@ static void configure(const tess_config *base, const tess_verify_layout *l, tess
     *config = *base;
     for (int axis = 0; axis < TESS_VERIFY_DEGREES; axis++)
         *(int64_t *)((char *)config + axes[axis].offset) = l->degree[axis];
+    config->activation_checkpoint.partition &= l->degree[TP] > 1;
     config->parallelism.shard_strategy = l->strategy;
     if (l->schedule >= 0)
         config->parallelism.pipeline_parallel_schedule = l->schedule;

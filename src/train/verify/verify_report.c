@@ -161,6 +161,8 @@ static tess_status print_diagnosis(const tess_verify_result *r, tess_buffer *out
 tess_status tess_verify_print(const tess_verify_result *r, bool all, tess_buffer *out)
 {
     PUT("%d rank%s, %s", r->ranks, plural(r->ranks), r->strategy);
+    if (r->sharing > 1)
+        PUT(", %d share layers (tp)", r->sharing);
     if (r->stages > 1)
         PUT(", %d stages in %s", r->stages, r->schedule);
     PUT(", kernels %s (%.1f s), against one rank, kernels %s (%.1f s)\n", r->kernels[0], r->seconds[0], r->kernels[1],

@@ -155,30 +155,19 @@ tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int ten
     return check_cover(mem, layout, tensor, text);
 }
 
-static bool trains(const verify_run *layout, int tensor)
-{
-    for (int stage = 0; stage < layout->n_stages; stage++)
-        if (layout->planned[stage * layout->n_tensors + tensor].trains)
-            return true;
-    return false;
-}
-
-tess_status verify_most_planned(const verify_run *layout, int64_t *params, int64_t *trained)
+tess_status verify_most_planned(const verify_run *layout, int64_t *params)
 {
     tess_mesh_layout mesh;
     TESS_TRY(planned_mesh(&layout->config, layout->ranks, &mesh));
-    *params = *trained = 0;
+    *params = 0;
     for (int rank = 0; rank < layout->ranks; rank++) {
-        int64_t bytes = layout->header->codes_bytes[rank], elements = 0;
+        int64_t bytes = layout->header->codes_bytes[rank];
         for (int i = 0; i < layout->n_tensors; i++) {
-            const tess_box own = planned_box(layout, &mesh, i, rank, false),
-                           all = planned_box(layout, &mesh, i, rank, true);
+            const tess_box all = planned_box(layout, &mesh, i, rank, true);
             const int n_dims = layout->tensors[i].shape.n_dims;
             bytes += is_narrow(layout, i) ? 0 : tess_box_count(n_dims, &all) * (int64_t)sizeof(float);
-            elements += trains(layout, i) ? tess_box_count(n_dims, &own) : 0;
         }
         *params = bytes > *params ? bytes : *params;
-        *trained = elements > *trained ? elements : *trained;
     }
     return TESS_OK;
 }

@@ -1,7 +1,6 @@
 /* Which stage of a pipeline each tensor is planned for, and how ranks that share its layer cut it. */
 #include <stdio.h>
 
-#include "train/adapter.h"
 #include "train/model_folder.h"
 #include "train/train_stage.h"
 #include "train/verify/verify_impl.h"
@@ -24,15 +23,13 @@ static tess_status plan_place(tess_mem *mem, const tess_model *whole, int place,
     TESS_TRY(tess_stage_plan_create(mem, &run->config, tess_model_get_config(whole), place, &plan));
     plan.part.tp_degree = (int)run->config.parallelism.tensor_parallel_degree;
     tess_status status = tess_model_create_part(mem, tess_model_get_config(whole), &plan.part, &part);
-    if (status == TESS_OK)
-        tess_config_freeze(&run->config, part);
     for (int i = 0; status == TESS_OK && i < run->n_tensors; i++) {
         int own = tess_model_find_param(part, tess_model_param(whole, i)->name);
         const tess_param *param = own >= 0 ? tess_model_param(part, own) : NULL;
         if (param == NULL)
             continue;
         run->planned[place * run->n_tensors + i] =
-            (run_plan){!param->copy, !param->frozen, param->slice.dim, param->slice.unit, param->copy};
+            (run_plan){!param->copy, param->copy, param->slice.dim, param->slice.unit};
         if (!param->copy)
             r->tensors[i].stage = stage_of(&plan, param);
     }
