@@ -56,7 +56,7 @@ static const tess_option kernels[] = {
 static const tess_option step[] = {
     MODEL(step.model, "gpt2-124m"),
     BATCH(step.batch, "8"),
-    MICRO(step.micro, "4"),
+    INT("--micro", step.micro, "0", 0, 65536, "rows of a micro-batch; default: 4, or --batch if that is less"),
     INT("--passes", step.passes, "1", 1, 65536, "parts that a micro-batch runs in, one after another, of whole rows"),
     INT("--seq", step.seq, "1024", 2, 1 << 20, "tokens of a row"),
     RANKS(step.ranks, "1"),
@@ -83,7 +83,7 @@ static const tess_option packing[] = {
     MODEL(packing.model, "llama-5m"),
     INT("--documents", packing.documents, "32", 4, 1 << 20, "documents of a step: rows, where they are padded"),
     MICRO(packing.micro, "2"),
-    INT("--seq", packing.seq, "2048", 8, 1 << 20, "tokens of a row; documents have half and a quarter on average"),
+    INT("--seq", packing.seq, "1024", 8, 1 << 20, "tokens of a row; documents have half and a quarter on average"),
     RANKS(packing.ranks, "1"),
     INT("--steps", packing.steps, "3", 1, 1000, "timed steps, after two to warm up (--quick: one after one)"),
 };

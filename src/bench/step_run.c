@@ -153,6 +153,25 @@ tess_status step_run(tess_runtime *rt, const step_plan *plan, step_look look, vo
 }
 
 /* ---- The plan ---- */
+/* Refuses by the names of this command's options what the engine would refuse by those of a configuration. */
+static tess_status check_plan(const step_plan *plan)
+{
+    const tess_config *c = &plan->config;
+    const long long rows = (long long)c->training.global_batch_size, micro = (long long)c->training.local_batch_size;
+    const long long passes = (long long)c->training.passes, seq = (long long)c->training.seq_len;
+    const long long tp = (long long)c->parallelism.tensor_parallel_degree,
+                    pp = (long long)c->parallelism.pipeline_parallel_degree;
+    const long long most = (long long)tess_model_config_max_length(&plan->model);
+    TESS_CHECK(rows % micro == 0, TESS_E_INVALID, "--micro: %lld rows of a step are not a multiple of %lld", rows,
+               micro);
+    TESS_CHECK(passes <= micro, TESS_E_INVALID, "--passes: %lld, but a micro-batch has %lld row%s (--micro)", passes,
+               micro, micro == 1 ? "" : "s");
+    TESS_CHECK(passes == 1 || pp == 1, TESS_E_INVALID, "--passes: %lld, but with --pp a micro-batch has one", passes);
+    TESS_CHECK(seq <= most, TESS_E_INVALID, "--seq: rows of %lld tokens, but the model allows 1 to %lld", seq, most);
+    TESS_CHECK(plan->ranks % (tp * pp) == 0, TESS_E_INVALID, "-n: %d ranks are not a multiple of --tp %lld x --pp %lld",
+               plan->ranks, tp, pp);
+    return TESS_OK;
+}
 
 tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, step_plan *plan)
 {
@@ -170,7 +189,9 @@ tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, ste
     plan->n_warm_up = options->common.quick ? 1 : 2;
     c->training.steps = plan->n_warm_up + plan->n_steps;
     c->training.global_batch_size = options->step.batch;
-    c->training.local_batch_size = options->step.micro;
+    c->training.local_batch_size = options->step.micro > 0   ? options->step.micro
+                                   : options->step.batch < 4 ? options->step.batch
+                                                             : 4;
     c->training.passes = options->step.passes;
     c->training.seq_len = options->step.seq;
     c->training.mixed_precision_param = options->step.precision;
@@ -181,5 +202,6 @@ tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, ste
     c->job.device = options->step.device;
     c->parallelism.tensor_parallel_degree = options->step.tp;
     c->parallelism.pipeline_parallel_degree = options->step.pp;
+    TESS_TRY(check_plan(plan));
     return tess_config_check_step(c, plan->ranks);
 }

@@ -62,7 +62,11 @@ for pair in "2 1" "4 2"; do
     [ "$(fact passes$1 "step 1" | cut -d, -f1)" = "$(fact passes$2 "step 1" | cut -d, -f1)" ] &&
         pass "$1 passes: the loss of $2" || fail "step 1: $(fact passes$1 "step 1"), $(fact passes$2 "step 1")"
 done
-expect "more passes than rows" 2 "training.passes" "$tessera" bench step $small --passes 2
+expect "more passes than rows" 2 "--passes: 2, but a micro-batch has 1 row (--micro)" "$tessera" bench step $small --passes 2
+expect "rows that micro-batches do not divide" 2 "--micro: 6 rows of a step are not a multiple of 4" \
+    "$tessera" bench step --model model.json --seq 8 --batch 6 --quick
+expect "ranks that layers do not divide" 2 "-n: 3 ranks are not a multiple of --tp 2 x --pp 1" "$tessera" bench step $small -n 3 --tp 2
+expect "fewer rows than a usual micro-batch" 0 "2 rows" "$tessera" bench step --model model.json --seq 8 --batch 2 --quick
 
 # An old report slower than any machine, so that noise cannot fail the comparison.
 awk '$1 == "\"time\":" { $2 = $2 * 1e4 "," } { print }' one.json >slower.json
@@ -81,6 +85,9 @@ for mean in 24:50:2 12:75:4; do
     [ "$got" = "$waste 0 $fewer" ] && pass "padding to 48 wastes $waste% at a mean of $length" || fail "packing, mean $length: $got"
     [ "$(value packing "padded, mean $length" loss)" = "$(value packing "packed, mean $length" loss)" ] && pass "the loss is the same" || fail "the loss differs"
 done
+# Its usual rows fit a model with the positions of its usual model.
+sed 's/"max_position_embeddings": 64/"max_position_embeddings": 1024/' model.json >long.json
+expect "bench packing by itself" 0 "packed, mean 256" "$tessera" bench packing --model long.json --documents 8 --quick
 expect "rows that do not fill" 2 "multiples of 8 and 4" "$tessera" bench packing --model model.json --documents 6 --quick
 
 finish
