@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# A C program finds an installed library by pkg-config, shared and static, wherever the installed tree has been moved to.
+source "$(dirname "$0")/support.sh"
+build=$(dirname "$tessera")
+export PKG_CONFIG_PATH
+
+cmake --install "$build" --prefix "$work/first" >install.log 2>&1 || { fail "install: $(tail -n 1 install.log)"; finish; }
+mv first prefix
+PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name tessera.pc)")
+libraries=$(pkg-config --variable=libdir tessera)
+cat >program.c <<'PROGRAM'
+#include <stdio.h>
+#include <tessera/runtime.h>
+int main(void)
+{
+    tess_runtime *runtime;
+    tess_status status = tess_runtime_create(NULL, &runtime);
+    if (status == TESS_OK)
+        tess_runtime_destroy(&runtime);
+    printf("%s\n", tess_status_name(status));
+    return status != TESS_OK;
+}
+PROGRAM
+
+sanitizers=()
+nm "$libraries/libtessera.a" 2>/dev/null | grep -q __asan_init && sanitizers=(-fsanitize=address,undefined)
+# shellcheck disable=SC2046
+cc "${sanitizers[@]}" program.c -o shared $(pkg-config --cflags --libs tessera) >cc.log 2>&1 || cat cc.log
+expect "a program with the shared library" 0 TESS_OK env LD_LIBRARY_PATH="$libraries" ./shared
+
+# All of the archive, so that no library that any part of it needs can be missing.
+if [ ${#sanitizers[@]} = 0 ]; then
+    # shellcheck disable=SC2046
+    cc -static $(pkg-config --static --cflags tessera) program.c -o static -Wl,--whole-archive "$libraries/libtessera.a" \
+        -Wl,--no-whole-archive $(pkg-config --static --libs tessera) >cc.log 2>&1 || grep undefined cc.log | head -n 5
+    expect "a program without any shared library" 0 TESS_OK ./static
+fi
+finish
