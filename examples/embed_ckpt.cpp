@@ -56,10 +56,11 @@ float noise(uint64_t stream, uint64_t index)
     return float(x >> 40) / 8388608.0f - 1;
 }
 
-tess_status init_rows(void *, const char *, const tess_box *box, float *dst)
+tess_status init_rows(void *, const char *, const tess_shape *shape, const tess_box *box, float *dst)
 {
-    for (int64_t i = 0; i < box->size[0] * columns; i++)
-        dst[i] = noise(1, uint64_t(box->begin[0] * columns + i));
+    const int64_t row = shape->dim[1];
+    for (int64_t i = 0; i < box->size[0] * row; i++)
+        dst[i] = noise(1, uint64_t(box->begin[0] * row + i));
     return TESS_OK;
 }
 

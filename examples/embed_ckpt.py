@@ -61,7 +61,7 @@ class CheckpointState(Structure):
                 ("partial", c_bool)]
 
 
-FILL = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(Box), POINTER(c_float))
+FILL = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(Shape), POINTER(Box), POINTER(c_float))
 
 
 def check(status):
@@ -120,7 +120,7 @@ TARGET = noise(2, ROWS * COLUMNS)
 
 
 @FILL
-def init_rows(_context, _name, box, dst):
+def init_rows(_context, _name, _shape, box, dst):
     """Tessera asks for the rows that this rank owns: no rank ever holds the whole model."""
     first, n_rows = box.contents.begin[0] * COLUMNS, box.contents.size[0]
     for i, value in enumerate(noise(1, ROWS * COLUMNS)[first:first + n_rows * COLUMNS]):

@@ -30,14 +30,15 @@ static float noise(unsigned long long stream, unsigned long long index)
 }
 
 /* Tessera asks for the rows that this rank owns: no rank ever holds the whole model. */
-static tess_status init_rows(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status init_rows(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
     (void)context;
-    bool bias = name[3] == 'b'; /* "up.bias", "dn.bias" */
-    for (int64_t i = 0; i < box->size[0] * (bias ? 1 : WIDTH); i++)
-        dst[i] =
-            bias ? 0
-                 : noise((unsigned char)name[0], (unsigned long long)(box->begin[0] * WIDTH + i)) / sqrtf(WIDTH / 3.0f);
+    const bool bias = shape->n_dims == 1;
+    const int64_t columns = bias ? 1 : shape->dim[1];
+    for (int64_t i = 0; i < box->size[0] * columns; i++)
+        dst[i] = bias ? 0
+                      : noise((unsigned char)name[0], (unsigned long long)(box->begin[0] * columns + i)) /
+                            sqrtf((float)columns / 3.0f);
     return TESS_OK;
 }
 

@@ -103,11 +103,13 @@ static float noise(unsigned long long stream, unsigned long long index)
     return (float)(x >> 40) / 8388608.0f - 1;
 }
 
-static tess_status init_rows(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status init_rows(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
     (void)context;
-    for (int64_t i = 0; i < box->size[0] * WIDTH; i++)
-        dst[i] = noise((unsigned char)name[0], (unsigned long long)(box->begin[0] * WIDTH + i)) / sqrtf(WIDTH / 4.0f);
+    const int64_t columns = shape->dim[1];
+    for (int64_t i = 0; i < box->size[0] * columns; i++)
+        dst[i] = noise((unsigned char)name[0], (unsigned long long)(box->begin[0] * columns + i)) /
+                 sqrtf((float)columns / 4.0f);
     return TESS_OK;
 }
 

@@ -127,10 +127,11 @@ typedef struct tess_unit_policy {
 TESS_API int tess_unit_policy_deal(const tess_unit_policy *policy, const tess_unit_block *blocks, int n_blocks,
                                    int *unit_of);
 
-/* Writes the elements of `box`, a part of tess_shape_atleast_1d(shape) of a parameter, into dst (float32, row-major).
- * Must be a pure function of its arguments: each rank calls it for what it holds only (tess_shard.box, when that is not
- * empty), so no rank ever holds a whole model. */
-typedef tess_status (*tess_fill_fn)(void *context, const char *name, const tess_box *box, float *dst);
+/* Writes the elements of `box`, a part of `shape`, into dst (float32, row-major). `shape` is the whole parameter's,
+ * with at least one dimension; it is borrowed for the call. Must be a pure function of its arguments: each rank calls
+ * it for what it holds only (tess_shard.box, when that is not empty), so no rank ever holds a whole model. */
+typedef tess_status (*tess_fill_fn)(void *context, const char *name, const tess_shape *shape, const tess_box *box,
+                                    float *dst);
 
 /* Allocates shards and buffers and fills the master weights. When `fill` fails on one rank, all ranks fail with its
  * status and nothing stays allocated; the call may be repeated. TESS_E_MISMATCH: ranks added different parameters. */

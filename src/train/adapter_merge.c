@@ -44,7 +44,7 @@ static tess_status read_factor(tess_adapter_merge *m, int index, float **values)
     const tess_box whole = tess_box_whole(&param->shape);
     TESS_TRY(tess_mem_alloc_array(m->mem, TESS_POOL_MISC, (size_t)tess_shape_count(&param->shape), sizeof(float),
                                   "adapter", (void **)values));
-    return tess_weights_fill(m->weights, param->name, &whole, *values);
+    return tess_weights_fill(m->weights, param->name, &param->shape, &whole, *values);
 }
 
 static void drop_factors(tess_adapter_merge *m)

@@ -45,12 +45,14 @@ typedef struct adapted_weights {
     tess_random_weights adapter;
 } adapted_weights;
 
-static tess_status fill_adapted(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status fill_adapted(void *context, const char *name, const tess_shape *shape, const tess_box *box,
+                                float *dst)
 {
     adapted_weights *w = context;
     const tess_model *model = w->adapter.model;
     bool begins = tess_model_param(model, tess_model_find_param(model, name))->adapter;
-    return begins ? tess_random_weights_fill(&w->adapter, name, box, dst) : tess_weights_fill(w->base, name, box, dst);
+    return begins ? tess_random_weights_fill(&w->adapter, name, shape, box, dst)
+                  : tess_weights_fill(w->base, name, shape, box, dst);
 }
 
 static tess_status fill_weights(tess_engine *e, const tess_reporter *reporter)

@@ -190,10 +190,11 @@ void tess_weights_report_broken(const tess_weights *w)
     }
 }
 
-tess_status tess_weights_fill(void *context, const char *name, const tess_box *box, float *dst)
+tess_status tess_weights_fill(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
     tess_weights *w = context;
     int index;
+    (void)shape;
     TESS_TRY(find_param(w->model, name, &index));
     const tess_catalog_tensor *tensor = w->requests[index].tensor;
     const tess_catalog *catalog = files_of(w, index)->catalog;
@@ -301,10 +302,12 @@ static void fill_random_rows(void *context, int64_t begin, int64_t end, int work
     tess_param_fill(whole->param, whole->seed, &rows, whole->dst + begin * row);
 }
 
-tess_status tess_random_weights_fill(void *context, const char *name, const tess_box *box, float *dst)
+tess_status tess_random_weights_fill(void *context, const char *name, const tess_shape *shape, const tess_box *box,
+                                     float *dst)
 {
     const tess_random_weights *random = context;
     int index;
+    (void)shape;
     TESS_TRY(find_param(random->model, name, &index));
     const tess_param *param = tess_model_param(random->model, index);
     random_box whole = {param, random->seed, box, dst};

@@ -23,7 +23,8 @@ tess_status tess_weights_add_adapter(tess_weights *weights, const char *folder);
 void tess_weights_close(tess_weights **weights);
 
 /* A tess_fill_fn: context is the tess_weights. Remembers which tensors hold NaN or infinite values. */
-tess_status tess_weights_fill(void *weights, const char *name, const tess_box *box, float *dst);
+tess_status tess_weights_fill(void *weights, const char *name, const tess_shape *shape, const tess_box *box,
+                              float *dst);
 
 /* (n_params) 1: values read so far are NaN or infinite. Ranks that read different parts may merge these (max) before
  * they report. */
@@ -48,7 +49,8 @@ typedef struct tess_random_weights {
     uint64_t seed;
     tess_threads *threads;
 } tess_random_weights;
-tess_status tess_random_weights_fill(void *random, const char *name, const tess_box *box, float *dst);
+tess_status tess_random_weights_fill(void *random, const char *name, const tess_shape *shape, const tess_box *box,
+                                     float *dst);
 
 /* ---- Names, also for those that read a catalog themselves ---- */
 /* Lists a catalog under Tessera's names, in which the model's parameters have their own, whatever stands around them in

@@ -33,9 +33,9 @@ typedef struct model {
     tess_optimizer *adamw;
 } model;
 
-static tess_status fill_zero(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status fill_zero(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
-    (void)context, (void)name, (void)box, (void)dst;
+    (void)context, (void)name, (void)shape, (void)box, (void)dst;
     return TESS_OK;
 }
 

@@ -97,12 +97,15 @@ static inline float model_round_bf16(float x)
     return x;
 }
 
-static inline tess_status model_fill(void *context, const char *name, const tess_box *box, float *dst)
+static inline tess_status model_fill(void *context, const char *name, const tess_shape *shape, const tess_box *box,
+                                     float *dst)
 {
     int64_t *n_filled = context;
     for (int p = 0; p < MODEL_PARAMS; p++) {
         if (strcmp(name, model_params[p].desc.name) != 0)
             continue;
+        const tess_shape whole = tess_shape_atleast_1d(&model_params[p].desc.shape);
+        EXPECT(shape->n_dims == whole.n_dims && memcmp(shape->dim, whole.dim, (size_t)whole.n_dims * 8) == 0);
         int64_t n = model_box_count(p, box);
         for (int64_t i = 0; i < n; i++)
             dst[i] = model_value((uint64_t)p, (uint64_t)model_element(p, box, i));

@@ -15,10 +15,10 @@ typedef struct start {
     const double *values;
 } start;
 
-static tess_status fill(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status fill(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
     const start *s = context;
-    (void)name;
+    (void)name, (void)shape;
     for (int64_t i = 0; i < box->size[0]; i++)
         dst[i] = (float)s->values[box->begin[0] + i];
     return TESS_OK;

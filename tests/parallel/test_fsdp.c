@@ -90,9 +90,9 @@ static void memory_of_all_ranks(void)
     close_mesh();
 }
 
-static tess_status fill_zero(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status fill_zero(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
-    (void)context, (void)name, (void)box, (void)dst;
+    (void)context, (void)name, (void)shape, (void)box, (void)dst;
     return TESS_OK;
 }
 
@@ -516,9 +516,10 @@ static void all_micro_batches_open_in_order(void)
     close_mesh();
 }
 
-static tess_status fill_fails_on_last(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status fill_fails_on_last(void *context, const char *name, const tess_shape *shape, const tess_box *box,
+                                      float *dst)
 {
-    (void)name, (void)box, (void)dst;
+    (void)name, (void)shape, (void)box, (void)dst;
     const int *rank = context;
     if (*rank == 2)
         return TESS_FAIL(TESS_E_IO, "the disk is gone");

@@ -352,9 +352,9 @@ static void blocks_that_share_units(void)
 /* ---- What joining saves ---- */
 enum { SMALL = 100 };
 
-static tess_status fill_one(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status fill_one(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
-    (void)context, (void)name;
+    (void)context, (void)name, (void)shape;
     for (int64_t i = 0; i < box->size[0]; i++)
         dst[i] = 1;
     return TESS_OK;

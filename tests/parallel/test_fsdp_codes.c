@@ -33,9 +33,10 @@ static void narrow_copies_are_smaller(void)
 }
 
 /* What comes of the codes is what products read of weights that are gathered in bfloat16. */
-static tess_status fill_weights(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status fill_weights(void *context, const char *name, const tess_shape *shape, const tess_box *box,
+                                float *dst)
 {
-    (void)context;
+    (void)context, (void)shape;
     for (int64_t i = 0; i < tess_box_count(2, box); i++)
         dst[i] =
             (float)tess_rng_normal(3, TESS_RNG_TEST, (uint64_t)name[0], (uint64_t)(box->begin[0] * box->size[1] + i));
@@ -76,7 +77,7 @@ static void codes_are_gathered(void)
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "layer", descs, 2, &unit));
     EXPECT_OK(tess_fsdp_materialize(fsdp, fill_weights, NULL));
-    EXPECT_OK(fill_weights(NULL, "codes", &whole, weights));
+    EXPECT_OK(fill_weights(NULL, "codes", &descs[0].shape, &whole, weights));
     expect_codes(unit, weights);
     for (int i = 0; i < 2; i++) {
         EXPECT_OK(tess_fsdp_copy_differs(fsdp, i, &at));
@@ -125,8 +126,8 @@ static void narrow_weights_have_no_masters(void)
                                      {"trained", {2, {5, 3}}, true, true, .narrow = true}};
     static const tess_strategy strategies[] = {TESS_STRATEGY_FULL, TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO2};
     open_flat();
-    EXPECT_OK(fill_weights(NULL, "narrow", &whole, weights));
-    EXPECT_OK(fill_weights(NULL, "trained", &whole_trained, trained));
+    EXPECT_OK(fill_weights(NULL, "narrow", &descs[0].shape, &whole, weights));
+    EXPECT_OK(fill_weights(NULL, "trained", &descs[1].shape, &whole_trained, trained));
     for (int i = 0; i < N; i++)
         want[i] = tess_float_to_bf16(weights[i]);
     for (int i = 0; i < TRAINED; i++)

@@ -25,10 +25,11 @@ static tess_persist *persist;
 static unsigned char want[ALL * 4 + STATE_BYTES], got[ALL * 4 + STATE_BYTES];
 static long n_looks;
 
-static tess_status fill(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status fill(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
     (void)context;
-    int64_t row = strcmp(name, "matrix") == 0 ? 2 : 1;
+    (void)name;
+    const int64_t row = shape->n_dims == 2 ? shape->dim[1] : 1;
     for (int64_t i = 0; i < box->size[0] * row; i++)
         dst[i] = (float)(box->begin[0] * row + i + 1) / 8;
     return TESS_OK;

@@ -76,7 +76,7 @@ static void read_peft(void)
             const tess_box whole = tess_box_whole(&param->shape);
             size_t count = (size_t)tess_shape_count(&param->shape);
             float *values = test_alloc(count * sizeof(float));
-            EXPECT_OK(tess_weights_fill(weights, param->name, &whole, values));
+            EXPECT_OK(tess_weights_fill(weights, param->name, &param->shape, &whole, values));
             EXPECT_SAME(values, r.w32[p], count);
             n += param->adapter;
             test_free(values);

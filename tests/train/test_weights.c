@@ -37,7 +37,7 @@ static void any_wrapping_gives_the_models_weights(void)
         for (int i = 0; i < tess_model_n_params(model); i++) {
             const tess_param *param = tess_model_param(model, i);
             const tess_box whole = tess_box_whole(&param->shape);
-            EXPECT_OK(tess_weights_fill(weights, param->name, &whole, data));
+            EXPECT_OK(tess_weights_fill(weights, param->name, &param->shape, &whole, data));
             for (int64_t k = 0; k < tess_shape_count(&param->shape); k++)
                 if (data[k] != (float)fixture_value(param->name, k, true))
                     test_fail(__FILE__, __LINE__, "%s: element %d of '%s' is %g", files[f], (int)k, param->name,
@@ -63,7 +63,7 @@ static void fill_on_mesh(const tess_model *model, tess_fill_fn fill, void *conte
         spec.place[0] = (tess_place){TESS_SHARD, 0};
         spec.place[1] = (tess_place){TESS_SHARD, n_dims == 2 ? tp_dim : 0};
         EXPECT(n < LARGEST);
-        EXPECT_OK(fill(context, param->name, &all, whole));
+        EXPECT_OK(fill(context, param->name, &param->shape, &all, whole));
         memset(got, 0xff, sizeof(got));
         for (int rank = 0; rank < sizes[0] * sizes[1]; rank++) {
             tess_box box = tess_spec_box(&spec, sizes, (const int[]){rank / sizes[1], rank % sizes[1]});
@@ -72,7 +72,7 @@ static void fill_on_mesh(const tess_model *model, tess_fill_fn fill, void *conte
             if (n_box == 0)
                 continue;
             part[n_box] = -7;
-            EXPECT_OK(fill(context, param->name, &box, part));
+            EXPECT_OK(fill(context, param->name, &param->shape, &box, part));
             EXPECT(part[n_box] == -7); /* not an element more */
             tess_box_copy(n_dims, sizeof(float), &box, &box, part, &all, got);
         }

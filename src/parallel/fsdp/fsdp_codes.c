@@ -32,6 +32,7 @@ tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess
     enum { AT_ONCE = 1 << 20 }; /* elements, or one row */
     const int64_t n = p->own.size[0];
     const size_t row_bytes = tess_fsdp_row_bytes(unit->fsdp, p);
+    const tess_shape shape = tess_shape_atleast_1d(&p->shape);
     float *rows = NULL;
     if (n * p->row == 0)
         return TESS_OK;
@@ -44,7 +45,7 @@ tess_status tess_fsdp_codes_fill(tess_unit *unit, const tess_fsdp_param *p, tess
         tess_box box = p->own;
         box.begin[0] += r;
         box.size[0] = n - r < at_once ? n - r : at_once;
-        status = fill(context, p->name, &box, rows);
+        status = fill(context, p->name, &shape, &box, rows);
         if (status == TESS_OK)
             status = tess_fsdp_convert_rows(unit->fsdp, p, rows, box.size[0],
                                             unit->codes + p->codes_at + (size_t)r * row_bytes);

@@ -58,11 +58,12 @@ static tess_status fill_unit(tess_unit *unit, tess_fill_fn fill, void *context)
     TESS_TRY(tess_fsdp_master_wait(unit));
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
+        const tess_shape shape = tess_shape_atleast_1d(&p->shape);
         if (p->narrow)
             TESS_TRY_CTX(tess_fsdp_codes_fill(unit, p, fill, context), "materialize: parameter '%s'", p->name);
         else if (p->held.size[0] * p->row > 0)
-            TESS_TRY_CTX(fill(context, p->name, &p->held, master + p->master_offset), "materialize: parameter '%s'",
-                         p->name);
+            TESS_TRY_CTX(fill(context, p->name, &shape, &p->held, master + p->master_offset),
+                         "materialize: parameter '%s'", p->name);
     }
     tess_fsdp_master_release(unit);
     return TESS_OK;

@@ -20,11 +20,11 @@ typedef struct critic_source {
 } critic_source;
 
 /* A tess_fill_fn. */
-static tess_status fill(void *context, const char *name, const tess_box *box, float *dst)
+static tess_status fill(void *context, const char *name, const tess_shape *shape, const tess_box *box, float *dst)
 {
     critic_source *s = context;
-    return s->weights != NULL ? tess_weights_fill(s->weights, name, box, dst)
-                              : tess_random_weights_fill(&s->random, name, box, dst);
+    return s->weights != NULL ? tess_weights_fill(s->weights, name, shape, box, dst)
+                              : tess_random_weights_fill(&s->random, name, shape, box, dst);
 }
 
 tess_status tess_critic_find(const tess_config *config, const tess_model_config *policy, const char *path,

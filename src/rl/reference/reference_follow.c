@@ -33,13 +33,14 @@ tess_status reference_follow_create(tess_reference *r)
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)n, sizeof(*r->names), "reference", (void **)&r->names));
     for (int i = 0; i < n; i++) {
         const char *name = tess_model_param(r->model, i)->name;
+        const tess_shape shape = tess_shape_atleast_1d(&tess_model_param(r->model, i)->shape);
         snprintf(r->names[i], sizeof(r->names[i]), "reference.%s", name);
         TESS_TRY(find_rows(r, i, &own));
         TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_PARAMS, (size_t)own.n, sizeof(float), "reference model",
                                       (void **)&r->rows[i]));
         if (own.n > 0)
-            TESS_TRY_CTX(r->source.fill(r->source.context, name, &own.shard.primary, r->rows[i]), "parameter '%s'",
-                         name);
+            TESS_TRY_CTX(r->source.fill(r->source.context, name, &shape, &own.shard.primary, r->rows[i]),
+                         "parameter '%s'", name);
     }
     return TESS_OK;
 }
