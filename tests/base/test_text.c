@@ -177,6 +177,34 @@ static void secrets_of_urls_become_stars(void)
     EXPECT_TEXT(text, "key ***, ***!"); /* too short to be one */
 }
 
+static const char *dump(const char *text)
+{
+    static char dumped[400];
+    json_t *json;
+    EXPECT_OK(tess_json_parse(text, strlen(text), "big.json", true, &json));
+    char *all = json_dumps(json, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_ENCODE_ANY);
+    snprintf(dumped, sizeof(dumped), "%s", all);
+    free(all);
+    json_decref(json);
+    return dumped;
+}
+
+/* transformers writes 10^30 where a tokenizer has no limit. The other numbers stay integers. */
+static void integers_of_more_than_64_bits_are_doubles(void)
+{
+    json_t *json;
+    EXPECT_TEXT(dump("{\"model_max_length\": 1000000000000000019884624838656, \"n\": 7}"),
+                "{\"model_max_length\":1e30,\"n\":7}");
+    EXPECT_TEXT(dump("[18446744073709551615,9223372036854775807,-9223372036854775808,-9223372036854775809]"),
+                "[1.8446744073709552e19,9223372036854775807,-9223372036854775808,-9.2233720368547758e18]");
+    EXPECT_TEXT(dump("{\"a\\\"99999999999999999999\": [99999999999999999999, \"99999999999999999999\", 1.5]}"),
+                "{\"a\\\"99999999999999999999\":[1e20,\"99999999999999999999\",1.5]}");
+    EXPECT_FAILS(tess_json_parse("[99999999999999999999", 21, "big.json", true, &json), TESS_E_FORMAT, "line 1");
+    EXPECT_FAILS(tess_json_parse("[99999999999999999999,1e999]", 28, "big.json", true, &json), TESS_E_FORMAT,
+                 "real number overflow");
+    EXPECT_FAILS(tess_json_parse("99999999999999999999\"\\", 22, "big.json", true, &json), TESS_E_FORMAT, "big.json");
+}
+
 static const test_case cases[] = {
     {"secrets_of_urls_become_stars", secrets_of_urls_become_stars, 0, 0},
     {"distances_count_edits", distances_count_edits, 0, 0},
@@ -185,6 +213,7 @@ static const test_case cases[] = {
     {"atomic_writes_leave_the_old_file_when_they_fail", atomic_writes_leave_the_old_file_when_they_fail, 0, 0},
     {"json_errors_name_key_and_line", json_errors_name_key_and_line, 0, 0},
     {"records_are_read_as_python_reads_them", records_are_read_as_python_reads_them, 0, 0},
+    {"integers_of_more_than_64_bits_are_doubles", integers_of_more_than_64_bits_are_doubles, 0, 0},
     {"memory_that_ends_is_no_word_on_the_text", memory_that_ends_is_no_word_on_the_text, 0, 0},
 };
 TEST_MAIN(cases)

@@ -8,13 +8,75 @@
 
 #include "base/os/os.h"
 
+/* ---- Integers of more than 64 bits ---- */
+/* The end of the string that begins at `at`. */
+static size_t skip_string(const char *text, size_t size, size_t at)
+{
+    for (at++; at < size && text[at] != '"'; at++)
+        at += text[at] == '\\';
+    return at < size ? at + 1 : size;
+}
+
+/* The end of the number that begins at `at`. *too_big: an integer outside int64_t. */
+static size_t skip_number(const char *text, size_t size, size_t at, bool *too_big)
+{
+    char digits[24];
+    size_t n = 0;
+    bool whole = true;
+    for (; at < size && text[at] != '\0' && strchr("+-.0123456789Ee", text[at]) != NULL; at++, n++) {
+        whole = whole && strchr(".eE", text[at]) == NULL;
+        if (n + 1 < sizeof(digits))
+            digits[n] = text[at];
+    }
+    digits[n + 1 < sizeof(digits) ? n : sizeof(digits) - 1] = '\0';
+    errno = 0;
+    strtoll(digits, NULL, 10);
+    *too_big = whole && errno == ERANGE;
+    return at;
+}
+
+/* Copies the text with ".0" after each integer outside int64_t: jansson reads it as a double, as it is written to.
+ * NULL: no memory. *n_out: bytes of the copy. */
+static char *widen_integers(const char *text, size_t size, size_t *n_out)
+{
+    char *copy = malloc(size + size / 8 + 1); /* such an integer has 19 digits or more */
+    size_t n = 0;
+    for (size_t at = 0, end; at < size && copy != NULL; at = end) {
+        bool too_big = false;
+        bool number = text[at] == '-' || (text[at] >= '0' && text[at] <= '9');
+        end = text[at] == '"' ? skip_string(text, size, at) : number ? skip_number(text, size, at, &too_big) : at + 1;
+        memcpy(copy + n, text + at, end - at);
+        n += end - at;
+        if (too_big) {
+            memcpy(copy + n, ".0", 2);
+            n += 2;
+        }
+    }
+    *n_out = n;
+    return copy;
+}
+
+/* json_loadb, with doubles for integers outside int64_t. */
+static json_t *load_wide(const char *text, size_t size, size_t flags, json_error_t *error)
+{
+    json_t *json = json_loadb(text, size, flags, error);
+    if (json != NULL || json_error_code(error) != json_error_numeric_overflow)
+        return json;
+    size_t n;
+    char *copy = widen_integers(text, size, &n);
+    json = copy != NULL ? json_loadb(copy, n, flags, error) : NULL;
+    free(copy);
+    return json;
+}
+
+/* ---- Texts ---- */
 static tess_status parse(const char *text, size_t size, const char *what, size_t flags, json_t **out)
 {
     static const char mark[] = "\xef\xbb\xbf"; /* U+FEFF, which some editors put before a text */
     size_t skip = size >= 3 && memcmp(text, mark, 3) == 0 ? 3 : 0;
     json_error_t error;
     errno = 0;
-    *out = json_loadb(text + skip, size - skip, flags, &error);
+    *out = load_wide(text + skip, size - skip, flags, &error);
     /* When memory runs out jansson may report that, report nothing, or call the text wrong; malloc always leaves ENOMEM
      * in errno. */
     bool no_memory = errno == ENOMEM || json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0';

@@ -9,8 +9,8 @@
 #include "base/text/text.h"
 
 /* `what` names the source in messages. *out is a new reference (json_decref). A byte order mark before the text is
- * passed over. TESS_E_FORMAT: not JSON, or a file of more than `limit` bytes; TESS_E_NOMEM says nothing about the text;
- * also the errors of tess_os_map. */
+ * passed over. An integer that int64_t cannot hold is read as a double. TESS_E_FORMAT: not JSON, or a file of more than
+ * `limit` bytes; TESS_E_NOMEM says nothing about the text; also the errors of tess_os_map. */
 tess_status tess_json_parse(const char *text, size_t size, const char *what, bool reject_duplicates, json_t **out);
 /* The same for a record of training data, as Python's json reads it: \u0000 is a byte 0 of a string, whose length
  * counts. Half of a surrogate pair is U+FFFD. */

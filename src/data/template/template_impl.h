@@ -71,6 +71,7 @@ typedef enum template_kind {
 typedef struct template_value {
     template_kind kind;
     bool markup; /* a string that is HTML already, by safe or escape: + escapes what is added to it */
+    bool rough;  /* a float of JSON that may have been an integer of more than 64 bits: its digits are unknown */
     union {
         bool truth;
         int64_t integer;
@@ -94,6 +95,7 @@ typedef struct template_list {
 typedef struct template_dict {
     template_value *key, *value;
     size_t n, room;
+    size_t message; /* number of the message that it is, from 1; 0: it is none */
 } template_dict;
 
 typedef struct template_loop {
@@ -269,6 +271,7 @@ struct template_run {
     tess_buffer *out;            /* of the innermost block that is captured */
     tess_buffer *root;           /* the output itself */
     struct template_mark *marks; /* newest generation block */
+    tess_chat_span *turns;       /* see tess_chat_template_render_turns; NULL: not wanted */
     bool breaks, continues;      /* the innermost loop is being left, or its next item is due */
     /* What files further up do for those further down, which may not know them. */
     tess_status (*call_macro)(template_run *run, const template_macro *macro, const template_args *args,
@@ -359,6 +362,13 @@ tess_status template_wrong(template_run *run, const template_value *value, const
 
 /* Appends text with the characters of HTML's markup as entities. */
 tess_status template_escape(template_text text, tess_buffer *out);
+
+/* ---- template_numbers.c ---- */
+/* The integer that all of a text is, as Python's int(text, base) reads it; *too_big: beyond 64 bits. False: it is none,
+ * or there is no such base. */
+bool template_read_int(template_text text, int64_t base, int64_t *out, bool *too_big);
+/* As Python's float(text). */
+bool template_read_real(template_text text, double *out);
 
 /* ---- template_parts.c ---- */
 /* value.name and value[key], as jinja2's sandbox looks them up. */

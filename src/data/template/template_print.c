@@ -111,6 +111,7 @@ static tess_status repr_scalar(template_run *run, const template_value *value, t
     case TEMPLATE_INT:
         return tess_buffer_printf(out, "%lld", (long long)value->integer);
     case TEMPLATE_FLOAT:
+        TEMPLATE_CHECK(!value->rough, run, "an integer of more than 64 bits cannot be written");
         return tess_buffer_printf(out, "%s", template_float(value->real, text, sizeof(text)));
     case TEMPLATE_UNDEFINED:
         return tess_buffer_append(out, "Undefined", 9);

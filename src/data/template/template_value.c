@@ -179,7 +179,8 @@ tess_status template_from_json(template_run *run, const json_t *json, template_v
     else if (json_is_integer(json))
         *out = template_int(json_integer_value(json));
     else if (json_is_real(json))
-        *out = TEMPLATE_OF(TEMPLATE_FLOAT, real, json_real_value(json));
+        *out = (template_value){
+            .kind = TEMPLATE_FLOAT, .real = json_real_value(json), .rough = fabs(json_real_value(json)) >= 0x1p63};
     else if (json_is_boolean(json))
         *out = template_bool(json_is_true(json));
     template_leave(run);
