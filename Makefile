@@ -35,7 +35,6 @@ rl:
 chat:
 	@tools/deps build
 	@$(MAKE) --no-print-directory all
-	@mkdir -p out/places
 	@awk -v folder=out/places -f examples/places.awk
 	@$(BUILD)/tessera train examples/places_base.yaml -n 2
 	@$(BUILD)/tessera train examples/places_sft.yaml -n 2

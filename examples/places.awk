@@ -32,6 +32,7 @@ function chats(file, n, from, n_asked,   k, q, i, line) {
     }
 }
 BEGIN {
+    if (system("mkdir -p '" folder "'") != 0) exit 1
     state = 20
     n_things = split("key cup book lamp coat ring map coin rope bell knife hat letter candle spoon clock " \
                      "axe bag ball bowl box broom brush cap card chair comb crown doll drum fan flag " \
