@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/data/fixtures/templates.json: small templates, what jinja2 makes of them as transformers sets it up, and
-conversations as transformers tokenizes them: with small templates, and in the formats of eleven model families. Needs
-jinja2, tokenizers and transformers."""
+conversations as transformers tokenizes them: with small templates, in the formats of eleven model families, and with the
+training templates of src/data/conversation/training. Needs jinja2, tokenizers and transformers."""
 import json
 import pathlib
 
@@ -9,6 +9,7 @@ import chat_templates
 import tokenizers
 import transformers
 
+TRAINING = pathlib.Path(__file__).parent.parent / "src" / "data" / "conversation" / "training"
 FIXTURES = pathlib.Path(__file__).parent.parent / "tests" / "data" / "fixtures"
 MESSAGES = [
     {"role": "system", "content": "Be <kind> & \"brief\"."},
@@ -37,6 +38,10 @@ TEMPLATES = [
     "{{ messages[0].role }} {{ messages[-1]['role'] }} {{ messages[9] }} {{ messages.x }} {{ messages[2].tool_calls[0].arguments.x[1] }}",
     "{{ 'caf\u00e9'[3] }} {{ 'hello'[1:3] }} {{ 'hello'[::-1] }} {{ [1, 2, 3, 4][1:] }} {{ [1, 2, 3, 4][:-1] }} {{ [1, 2, 3][5:] }} {{ messages[::-1][0].role }} {{ 'abc'[-2:] }} {{ [1, 2, 3, 4][::2] }} {{ (1, 2, 3)[3:0:-1] }}",
     "{% set d = {'items': 1, 'b': 2} %}{{ d['items'] }} {% for k, v in d.items() %}{{ k }}={{ v }},{% endfor %} {{ d.get('z', 9) }} {{ d.get('z') }} {{ d.keys() | list }} {{ d.values() | list }}",
+    # Numbers of text
+    "{{ '0b101' | int(base=2) }} {{ '0o17' | int(0, 8) }} {{ '0x_1f' | int(0, 0) }} {{ '010' | int(7, 0) }} {{ '12' | int(0, 1) }} {{ '1_0' | int }} {{ '1__0' | int }}",
+    "{{ '1e3' | int }} {{ '1e400' | int }} {{ '1e400' | int(4) }} {{ 'inf' | int(5) }} {{ '\u0663.\u0665' | float }} {{ '\uff11\uff12' | int }} {{ '0x10' | float }} {{ ' +7\\n' | int }} {{ [] | int(3) }}",
+    "{{ (-3) | abs }} {{ (-3.5) | abs }} {{ true | abs }} {{ 7 | round }} {{ 2.5 | round }} {{ 0 ** 0 }} {{ 2 ** -1 }} {{ (-2) ** -2 }} {{ 0.0 ** 0 }}",
     # Statements
     "{% for m in messages %}{{ loop.index }}/{{ loop.length }} {{ loop.first }} {{ loop.last }} {{ loop.revindex0 }} {{ m.role }}{{ ', ' if not loop.last }}{% else %}none{% endfor %}",
     "{% for m in messages if m.role == 'user' %}{{ loop.index0 }}{{ loop.length }}{{ loop.previtem.role if loop.previtem is defined }}{{ loop.cycle('a', 'b') }}{{ loop.changed(m.role) }};{% endfor %}",
@@ -97,6 +102,11 @@ TEMPLATES = [
     "{{ 1 ) }}",
     "{{ {'a' 1} }}",
     "{# open",
+    "{{ 0 ** -1 }}",
+    "{{ 10.0 ** 400 }}",
+    "{{ missing | int }}",
+    "{{ missing | float(1) }}",
+    "{{ none | abs }}",
     "{% raw %} open",
     "{{ 1 < 'a' }}",
     "{{ 1 // 0 }}",
@@ -212,6 +222,36 @@ TURNS = [
 ]
 
 
+# ---- Training templates
+# (special tokens, the first of them the bos_token or "", what the family's own template writes, in our words).
+QWEN3 = (
+    "{%- set asked = namespace(at=-1) %}{%- for m in messages %}{%- if m.role == 'user' %}{%- set asked.at = loop.index0 %}{%- endif %}{%- endfor %}"
+    "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' }}{%- if m.role == 'assistant' %}"
+    "{%- set parts = m.content.split('</think>') %}{%- set thought = m.reasoning_content or '' %}"
+    "{%- if not thought and parts | length > 1 %}{%- set thought = parts[0].split('<think>')[-1] %}{%- endif %}"
+    "{%- if loop.index0 > asked.at and (loop.last or thought) %}{{- '<think>\n' + thought.strip('\n') + '\n</think>\n\n' }}{%- endif %}"
+    "{{- parts[-1].lstrip('\n') }}{%- else %}{{- m.content }}{%- endif %}{{- '<|im_end|>\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}"
+)
+DEEPSEEK_R1 = (
+    "{{- bos_token }}{%- for m in messages if m.role == 'system' %}{{- m.content }}{%- endfor %}"
+    "{%- for m in messages if m.role != 'system' %}{%- if m.role == 'user' %}{{- '<\uff5cUser\uff5c>' + m.content }}"
+    "{%- else %}{{- '<\uff5cAssistant\uff5c>' + m.content.split('</think>')[-1] + '<\uff5cend\u2581of\u2581sentence\uff5c>' }}{%- endif %}"
+    "{%- endfor %}{%- if add_generation_prompt %}{{- '<\uff5cAssistant\uff5c><think>\n' }}{%- endif %}"
+)
+TRAINED = {
+    "qwen3": ("", ["<|im_start|>", "<|im_end|>", "<think>", "</think>"], QWEN3),
+    "deepseek_r1": (FAMILIES["DeepSeek"][0][0], FAMILIES["DeepSeek"][0] + ["<think>", "</think>"], DEEPSEEK_R1),
+}
+PLAIN = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "seven"}, {"role": "user", "content": "b"}, {"role": "assistant", "content": " lights\n"}]
+TALKS = [
+    PLAIN,
+    [MESSAGES[0]] + PLAIN[:2],
+    [PLAIN[0], {"role": "assistant", "content": "<think>\nof stone\n</think>\n\nseven"}, PLAIN[2],
+     {"role": "assistant", "content": "<think>\n\n</think>\n\ncaf\u00e9"}, PLAIN[0], {"role": "assistant", "content": "lights", "reasoning_content": "the river\n"}],
+]
+
+
 def family(name, specials, template):
     """gpt2.json with the family's special tokens, behind its own: the test builds the same."""
     inner = tokenizers.Tokenizer.from_file(str(FIXTURES / "gpt2.json"))
@@ -222,6 +262,21 @@ def family(name, specials, template):
         out = tokenizer.apply_chat_template(messages, chat_template=template, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
         cases.append({"messages": messages, "ids": out["input_ids"], "mask": "".join(map(str, out["assistant_masks"]))})
     return {"family": name, "specials": [[s, inner.token_to_id(s)] for s in specials], "template": template, "cases": cases}
+
+
+def trained(name, bos, specials, own):
+    """What the training template of a family makes of conversations; `own` is the family's own, which it stands in for."""
+    inner = tokenizers.Tokenizer.from_file(str(FIXTURES / "gpt2.json"))
+    inner.add_special_tokens(specials)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, bos_token=bos, eos_token="")
+    template = (TRAINING / f"{name}.jinja").read_text()
+    cases = []
+    for messages in TALKS:
+        out = tokenizer.apply_chat_template(messages, chat_template=template, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        shipped = tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False, as_shipped=True)
+        assert shipped == tokenizer.apply_chat_template(messages, chat_template=own, tokenize=False), (name, messages)
+        cases.append({"messages": messages, "ids": out["input_ids"], "mask": "".join(map(str, out["assistant_masks"]))})
+    return {"family": name, "bos_token": bos, "specials": [[s, inner.token_to_id(s)] for s in specials], "own": own, "cases": cases}
 
 
 def render(template):
@@ -253,6 +308,7 @@ def main():
     tokens = [tokenize(name, template, messages) for name in ("gpt2", "qwen2", "llama3") for template in (GENERATION, INSIDE) for messages in CHATS]
     out = {"now": chat_templates.NOW, "chat": CHAT, "templates": [render(t) for t in TEMPLATES], "tokens": tokens}
     out["families"] = [family(name, *how) for name, how in FAMILIES.items()]
+    out["trained"] = [trained(name, *how) for name, how in TRAINED.items()]
     (FIXTURES / "templates.json").write_text("{" + ",\n".join(member(*item) for item in out.items()) + "}\n")
     print(sum("text" in t for t in out["templates"]), "templates,", sum("text" not in t for t in out["templates"]), "errors")
 

@@ -7,9 +7,10 @@ set(TESS_ISA_avx512_bf16 ${TESS_ISA_avx512} -mavx512bf16)
 set(TESS_ISA_amx ${TESS_ISA_avx512_bf16} -mamx-tile -mamx-bf16)
 set_property(GLOBAL PROPERTY TESS_MODULES "")
 
-# Every .yaml below src/NAME goes into the library as the bytes of `tess_data_STEM` (tools/embed.cmake).
+# Every .yaml and .jinja below src/NAME goes into the library as the bytes of `tess_data_STEM` (tools/embed.cmake).
 function(tess_embed_data name list)
-  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.yaml)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.yaml
+       ${CMAKE_SOURCE_DIR}/src/${name}/*.jinja)
   set(generated ${${list}})
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
@@ -17,7 +18,7 @@ function(tess_embed_data name list)
     add_custom_command(OUTPUT ${out}
                        COMMAND ${CMAKE_COMMAND} -DIN=${file} -DOUT=${out} -DNAME=tess_data_${stem}
                                -P ${CMAKE_SOURCE_DIR}/tools/embed.cmake
-                       DEPENDS ${file} ${CMAKE_SOURCE_DIR}/tools/embed.cmake COMMENT "Embedding ${stem}.yaml")
+                       DEPENDS ${file} ${CMAKE_SOURCE_DIR}/tools/embed.cmake COMMENT "Embedding ${stem}")
     list(APPEND generated ${out})
   endforeach()
   set(${list} ${generated} PARENT_SCOPE)

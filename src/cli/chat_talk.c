@@ -65,49 +65,20 @@ tess_status chat_talk_save(const chat_talk *t, const char *path)
     return status;
 }
 
-/* ---- What ends an answer ---- */
-/* A special token that the template writes behind what the assistant says ends it, too: few models name it as their
- * end of text. */
-static tess_status find_end_of_turn(chat_talk *t)
-{
-    tess_buffer head = {.mem = t->mem}, whole = {.mem = t->mem};
-    tess_ids ids = {.mem = t->mem};
-    json_t *turn =
-        json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "x", "role", "assistant", "content", "x");
-    json_t *asked = json_pack("[O]", json_array_get(turn, 0));
-    tess_status status = turn != NULL && asked != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory for a message");
-    if (status == TESS_OK)
-        status = tess_conversation_write(t->how, asked, NULL, true, &head, NULL);
-    if (status == TESS_OK)
-        status = tess_conversation_write(t->how, turn, NULL, false, &whole, NULL);
-    size_t at = head.size + 1;
-    if (status == TESS_OK && at < whole.size && memcmp(whole.data, head.data, head.size) == 0 &&
-        whole.data[head.size] == 'x')
-        status = tess_encode(t->encoder, whole.data + at, whole.size - at, false, &ids);
-    if (status == TESS_OK && ids.size > 0 && tess_tokenizer_is_special(t->m->tokenizer, ids.data[0]))
-        t->ends[t->n_ends++] = ids.data[0];
-    json_decref(asked);
-    json_decref(turn);
-    tess_ids_free(&ids);
-    tess_buffer_free(&whole);
-    tess_buffer_free(&head);
-    if (status == TESS_E_NOMEM)
-        return status;
-    tess_error_clear(); /* a template that refuses such a conversation: the model's own ends hold */
-    return TESS_OK;
-}
-
 tess_status chat_talk_open(chat_talk *t)
 {
     const tess_model_config *config = &t->m->config;
     const tess_generator_options options = {.dtype = t->m->dtype, .max_length = t->length, .max_sequences = 1};
+    int32_t end;
     t->ids.mem = t->answer.mem = t->text.mem = t->mem;
     t->messages = json_array();
     TESS_CHECK(t->messages != NULL, TESS_E_NOMEM, "no memory for messages");
     TESS_TRY(tess_encoder_create(t->mem, t->m->tokenizer, &t->encoder));
     t->n_ends = config->n_eos;
     memcpy(t->ends, config->eos_token_id, sizeof(config->eos_token_id));
-    TESS_TRY(find_end_of_turn(t));
+    TESS_TRY(tess_conversation_end(t->how, t->encoder, t->mem, &end));
+    if (end >= 0) /* few models name it as their end of text */
+        t->ends[t->n_ends++] = end;
     return tess_generator_create(t->m->compute.stream, t->m->model, &t->m->compute.hooks, &options, &t->generator);
 }
 

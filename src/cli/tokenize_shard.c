@@ -20,6 +20,9 @@ static void report(const tess_corpus_result *result, const char *out, double sec
            tess_format_bytes((double)size, bytes, sizeof(bytes)), (double)result->text_bytes / 1e6, seconds,
            (double)result->text_bytes / 1e6 / (seconds > 0 ? seconds : 1),
            result->resumed ? ", behind what was there" : "");
+    if (result->by_turns)
+        fprintf(stderr, "warning: the chat template writes a turn otherwise once others follow: each turn of the "
+                        "assistant is a document of its own, after what the model sees when it answers\n");
     if (result->mask[0] != '\0')
         fprintf(stderr,
                 "warning: lines with a member '%s', which is not obeyed: every token of the text counts alike\n",
@@ -53,6 +56,7 @@ tess_status cli_tokenize_shard(tess_mem *mem, const cli_shard_options *o)
     int32_t end_id = -1;
     tess_tokenizer *tokenizer = NULL;
     tess_chat_setup chat = {0};
+    const tess_reporter reporter = {cli_print_line, NULL};
     cli_progress progress = {.doing = "tokenize"};
     tess_corpus_result result;
     double begin_s = tess_os_now_s();
@@ -63,17 +67,18 @@ tess_status cli_tokenize_shard(tess_mem *mem, const cli_shard_options *o)
         TESS_GOTO(find_end(o, tokenizer, &end_id), opened);
     const char *folder = tess_os_is_dir(o->tokenizer) ? o->tokenizer : "";
     TESS_GOTO(tess_chat_setup_open(mem, o->chat_template, folder, tokenizer, &chat), opened);
-    const tess_corpus_options options = {.tokenizer = tokenizer,
-                                         .files = o->files,
-                                         .n_files = o->n_files,
-                                         .rules = {tess_document_keys_of(o->text_key, o->prompt_key, o->completion_key),
-                                                   chat.chat != NULL ? &chat.how : NULL},
-                                         .out = o->out,
-                                         .format = format,
-                                         .end_id = end_id,
-                                         .n_threads = o->threads > 0 ? (int)o->threads : tess_os_cores(),
-                                         .progress = cli_progress_report,
-                                         .progress_self = &progress};
+    TESS_GOTO(tess_chat_setup_train(mem, &chat, &reporter), opened);
+    const tess_corpus_options options = {
+        .tokenizer = tokenizer,
+        .files = o->files,
+        .n_files = o->n_files,
+        .rules = {tess_document_keys_of(o->text_key, o->prompt_key, o->completion_key), &chat.how},
+        .out = o->out,
+        .format = format,
+        .end_id = end_id,
+        .n_threads = o->threads > 0 ? (int)o->threads : tess_os_cores(),
+        .progress = cli_progress_report,
+        .progress_self = &progress};
     status = tess_corpus_tokenize(mem, &options, &result);
     if (status == TESS_OK)
         report(&result, o->out, tess_os_now_s() - begin_s);

@@ -4,6 +4,7 @@
 
 #include "base/text/json.h"
 #include "data/template/template_find.h"
+#include "data/tokenizer/special_tokens.h"
 
 enum { CONVERSATION_BYTES = 64 << 20 };
 
@@ -54,8 +55,10 @@ tess_status cli_tokenize_template(tess_mem *mem, const char *path, const char *c
 {
     tess_chat_template *chat;
     json_t *variables = NULL, *read = NULL;
-    TESS_TRY(tess_chat_template_load(mem, path, &chat, &variables));
-    tess_status status = tess_json_load(conversation, CONVERSATION_BYTES, &read);
+    TESS_TRY(tess_chat_template_load(mem, path, &chat));
+    tess_status status = tess_special_tokens_read(path, &variables, NULL);
+    if (status == TESS_OK)
+        status = tess_json_load(conversation, CONVERSATION_BYTES, &read);
     if (status == TESS_OK)
         status = render(mem, chat, read, variables, spans, now_s);
     json_decref(read);

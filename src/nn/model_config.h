@@ -54,7 +54,8 @@ typedef struct tess_model_config {
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
     int n_eos;
-    tess_lora lora; /* of a run, not of config.json: rank 0, or all but the adapters is frozen */
+    bool eos_stated; /* there are some, and config.json names them: they are not the family's default */
+    tess_lora lora;  /* of a run, not of config.json: rank 0, or all but the adapters is frozen */
 } tess_model_config;
 
 /* Reads config.json (v4 and v5 keys). `what` names it in messages. TESS_E_FORMAT / TESS_E_UNSUPPORTED name the key and

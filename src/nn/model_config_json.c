@@ -103,6 +103,7 @@ tess_status tess_model_config_parse(const json_t *json, const char *what, tess_m
     TESS_TRY(parse_token(json, "bos_token_id", what, &config->bos_token_id));
     TESS_TRY(parse_token(json, "pad_token_id", what, &config->pad_token_id));
     TESS_TRY(tess_model_eos_parse(json, what, config->eos_token_id, &config->n_eos));
+    config->eos_stated = config->n_eos > 0 && json_object_get(json, "eos_token_id") != NULL;
     int64_t sum_leaves = 1, max_length = 0;
     TESS_TRY(tess_json_get_int(json, sum_leaves_key, what, &sum_leaves));
     TESS_TRY_CTX(tess_model_config_set_sum_leaves(config, sum_leaves, sum_leaves_key), "%s", what);
@@ -173,6 +174,8 @@ tess_status tess_model_config_to_json(const tess_model_config *config, tess_dtyp
         json_decref(out);
         return TESS_FAIL(TESS_E_NOMEM, "config.json: out of memory");
     }
+    if (config->n_eos > 0 && !config->eos_stated)
+        json_object_del(out, "eos_token_id");
     *json = out;
     return TESS_OK;
 }

@@ -34,6 +34,8 @@ static tess_status open_prompts(rl *r, const tess_text_list *files, tess_prompts
                                           .max_prompt_tokens = c->rollout.max_prompt_tokens,
                                           .max_tokens = c->training.seq_len};
     TESS_TRY(tess_prompts_open(r->mem, &options, prompts));
+    if (options.pairs && options.eos_id < 0)
+        tess_trainer_warn(r->trainer, "no token ends an answer that is a text: no file names an eos_token");
     if (tess_prompts_dropped(*prompts) > 0)
         tess_trainer_warn(r->trainer,
                           "%lld of %lld prompts are longer than %lld tokens and left out (rollout.max_prompt_tokens)",

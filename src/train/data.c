@@ -30,7 +30,7 @@ static tess_loader_options options_of(tess_trainer *t)
                                  .prompt_key = config->data.prompt_key,
                                  .completion_key = config->data.completion_key,
                                  .split = (tess_split)config->data.split,
-                                 .chat = t->chat.chat != NULL ? &t->chat.how : NULL,
+                                 .chat = &t->chat.how,
                                  .seq_len = config->training.seq_len,
                                  .micro_batch = config->training.local_batch_size,
                                  .seed = (uint64_t)config->debug.seed,

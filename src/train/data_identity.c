@@ -69,12 +69,6 @@ static tess_status hash_ids(const tess_trainer *t, uint64_t *hash)
     return status;
 }
 
-/* 0: there is no template. */
-static uint64_t chat_hash(const tess_trainer *t)
-{
-    return t->chat.chat != NULL ? tess_chat_template_hash(t->chat.chat) : 0;
-}
-
 /* Of a mixture, the weight and the number of files of each source; NULL: it is none. */
 static json_t *describe_sources(const tess_trainer *t)
 {
@@ -91,12 +85,13 @@ tess_status tess_trainer_describe_data(tess_trainer *t)
     const tess_config *c = &t->config;
     uint64_t tokenizer = 0;
     TESS_TRY(tess_tokenizer_digest(t->tokenizer, &tokenizer));
-    t->data = json_pack("{s:b, s:o, s:o, s:o, s:i, s:i, s:I, s:o, s:f, s:o, s:O, s:o*}", "shuffle",
-                        (int)c->data.shuffle, "text_key", tess_json_text(c->data.text_key), "prompt_key",
-                        tess_json_text(c->data.prompt_key), "completion_key", tess_json_text(c->data.completion_key),
-                        "split", c->data.split, "format", c->data.format, "end_token", (json_int_t)c->data.end_token,
-                        "chat_template", json_hash(chat_hash(t)), "trained_share", tess_trainer_trained_share(t),
-                        "tokenizer", json_hash(tokenizer), "files", t->data_files, "sources", describe_sources(t));
+    t->data =
+        json_pack("{s:b, s:o, s:o, s:o, s:i, s:i, s:I, s:o, s:f, s:o, s:O, s:o*}", "shuffle", (int)c->data.shuffle,
+                  "text_key", tess_json_text(c->data.text_key), "prompt_key", tess_json_text(c->data.prompt_key),
+                  "completion_key", tess_json_text(c->data.completion_key), "split", c->data.split, "format",
+                  c->data.format, "end_token", (json_int_t)c->data.end_token, "chat_template",
+                  json_hash(tess_chat_hash(&t->chat.how)), "trained_share", tess_trainer_trained_share(t), "tokenizer",
+                  json_hash(tokenizer), "files", t->data_files, "sources", describe_sources(t));
     TESS_CHECK(t->data != NULL, TESS_E_NOMEM, "no memory to describe the data");
     return TESS_OK;
 }

@@ -112,7 +112,8 @@ tess_status tess_evaluate_file(tess_model_folder *m, const tess_evaluation_optio
     tess_status status;
     TESS_GOTO(tess_model_begin_of_text(&m->config, m->tokenizer, o->add_bos, &data.bos), opened);
     TESS_GOTO(tess_chat_setup_open(m->mem, o->chat_template, m->folder, m->tokenizer, &chat), opened);
-    data.chat = chat.chat != NULL ? &chat.how : NULL;
+    TESS_GOTO(tess_chat_setup_train(m->mem, &chat, o->reporter), opened);
+    data.chat = &chat.how;
     TESS_GOTO(tess_loader_create(m->mem, m->tokenizer, &data, &run.loader), opened);
     TESS_GOTO(tess_executor_create(m->compute.stream, m->model, &m->compute.hooks, &options, &run.executor), opened);
     TESS_GOTO(alloc_results(&run, (size_t)(rows * seq_len)), opened);

@@ -68,7 +68,11 @@ tess_status tess_config_load_model(const tess_config *config, const tess_reporte
 
 int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer)
 {
-    int64_t id = config->n_eos > 0 ? config->eos_token_id[0] : -1;
+    const char *eos = json_string_value(json_object_get(tess_tokenizer_named(tokenizer), "eos_token"));
+    int64_t id = eos != NULL ? tess_tokenizer_id(tokenizer, eos) : -1;
+    if (id < 0 && config->n_eos > 0 &&
+        (config->eos_stated || tess_tokenizer_is_special(tokenizer, config->eos_token_id[0])))
+        id = config->eos_token_id[0];
     return id >= 0 && id < tess_tokenizer_vocab_size(tokenizer) ? (int32_t)id : -1;
 }
 

@@ -19,17 +19,23 @@ tess_status tess_config_load_model(const tess_config *config, const tess_reporte
 
 /* A chat template and what writes with it. */
 typedef struct tess_chat_setup {
-    tess_chat_template *chat; /* NULL: there is none */
-    json_t *variables;
-    tess_chat how; /* borrows the others */
+    tess_chat_template *chat;     /* NULL: there is none, or it cannot be used (how.problem) */
+    tess_chat_template *training; /* NULL: none is known, or tess_chat_setup_train was not called */
+    tess_chat how;                /* borrows the others */
 } tess_chat_setup;
-/* The template at `path`, a file or a model's folder. Of an empty path that in `folder`, if there is one that can be
- * used. The tokenizer is borrowed. What a template is told as today's date is 26 July 2024, always. */
+/* Reads the template at `path`, a file or a model's folder. If the path is empty, it reads that in `folder`, if there
+ * is one. The tokenizer is borrowed; its special tokens are the template's. The date that a template sees is 26 July
+ * 2024, always. An error of the template at `path` is returned. One of the template in `folder` is told when a
+ * conversation is met. */
 tess_status tess_chat_setup_open(tess_mem *mem, const char *path, const char *folder, const tess_tokenizer *tokenizer,
                                  tess_chat_setup *setup);
+/* Lets a training template stand in for that of a family that has one, and says so (reporter NULL: to nobody). */
+tess_status tess_chat_setup_train(tess_mem *mem, tess_chat_setup *setup, const tess_reporter *reporter);
 void tess_chat_setup_close(tess_chat_setup *setup);
 
-/* The token that ends a text: the first of the model's, if the tokenizer has it; -1: none. */
+/* The token that ends a text: the tokenizer's eos_token, or else the first of config.json. The default of
+ * a family that config.json leaves it to must be a special token. -1: there is none, or the tokenizer does not have
+ * it. */
 int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer);
 
 /* The tokens that begin a text, the same in training, validation, evaluation and generation: those of the tokenizer's

@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "base/os/os.h"
+#include "base/text/json.h"
 #include "base/text/text.h"
 #include "comm/agree.h"
 #include "data/loader/document.h"
 #include "data/shards/token_shard.h"
+#include "data/tokenizer/special_tokens.h"
 #include "tessera/comm.h"
 #include "train/model_folder.h"
 
@@ -116,9 +118,16 @@ collected:
     return status;
 }
 
+/* What rank 0 has read or made. */
+typedef struct tokenizer_source {
+    tess_buffer json; /* a tokenizer.json */
+    json_t *named;    /* special tokens, see special_tokens.h */
+    bool has_config;  /* the exported model's folder gets a copy of its tokenizer_config.json */
+} tokenizer_source;
+
 /* The tokenizer of the weights in checkpoint.initial_load_path: in that folder, as in Hugging Face's, or above it, as
  * in a run's. With another tokenizer the weights would be useless. */
-static tess_status read_initial(tess_trainer *t, tess_buffer *json)
+static tess_status read_initial(tess_trainer *t, tokenizer_source *source)
 {
     const char *initial = t->config.checkpoint.initial_load_path;
     char folder[PATH_MAX], path[PATH_MAX + 16];
@@ -128,7 +137,8 @@ static tess_status read_initial(tess_trainer *t, tess_buffer *json)
         TESS_TRY(tess_os_join(path, sizeof(path), folder, "tokenizer.json"));
         if (tess_tokenizer_is_at(path)) {
             tess_trainer_note(t, "tokenizer: %s", path);
-            return tess_tokenizer_read(t->mem, path, json);
+            TESS_TRY(tess_special_tokens_read(path, &source->named, NULL));
+            return tess_tokenizer_read(t->mem, path, &t->trained_tokenizer);
         }
         char *slash = strrchr(folder, '/');
         slash[slash == folder] = '\0'; /* above "/" is "/" */
@@ -140,41 +150,99 @@ static tess_status read_initial(tess_trainer *t, tess_buffer *json)
 }
 
 /* On rank 0. A resumed run uses the tokenizer that it began with. */
-static tess_status make_json(tess_trainer *t, const char *path, bool may_train, tess_buffer *json)
+static tess_status make_json(tess_trainer *t, const char *path, bool may_train, tokenizer_source *source)
 {
     char checkpoint[1024];
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, checkpoint, sizeof(checkpoint)));
     bool resumes = (t->goes_on || (t->config.checkpoint.resume && tess_os_is_dir(checkpoint))) && tess_os_is_file(path);
     if (!may_train && t->config.tokenizer.path[0] == '\0')
         TESS_TRY(tess_model_folder_file(t->config.model.path, "tokenizer.json", checkpoint, sizeof(checkpoint)));
-    if (!may_train || resumes)
-        return tess_tokenizer_read(t->mem, path, json);
+    if (!may_train || resumes) {
+        TESS_TRY(tess_special_tokens_read(path, &source->named, &source->has_config));
+        return tess_tokenizer_read(t->mem, path, &source->json);
+    }
     t->trained_tokenizer.mem = t->mem;
-    TESS_TRY(t->config.checkpoint.initial_load_path[0] != '\0' ? read_initial(t, &t->trained_tokenizer) : train_bpe(t));
-    return tess_buffer_append(json, t->trained_tokenizer.data, t->trained_tokenizer.size);
+    TESS_TRY(t->config.checkpoint.initial_load_path[0] != '\0' ? read_initial(t, source) : train_bpe(t));
+    if (source->named == NULL)
+        source->named = json_object();
+    return tess_buffer_append(&source->json, t->trained_tokenizer.data, t->trained_tokenizer.size);
 }
 
-/* Rank 0 sends the tokenizer to all ranks from memory: other hosts need no file, and nothing is written before the
- * whole run is checked. */
+/* Rank 0 sends a text to all ranks from memory: other hosts need no file, and nothing is written before the whole run
+ * is checked. *out is the caller's to free. */
+static tess_status share(tess_trainer *t, const tess_buffer *text, char **out, size_t *n)
+{
+    int64_t size = (int64_t)text->size;
+    TESS_TRY(tess_broadcast(t->team, &size, 1, TESS_I64, 0, NULL));
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)size + 1, 1, "tokenizer", (void **)out));
+    if (t->rank == 0 && size > 0)
+        memcpy(*out, text->data, (size_t)size);
+    *n = (size_t)size;
+    return tess_broadcast(t->team, *out, *n, TESS_U8, 0, NULL);
+}
+
 static tess_status share_json(tess_trainer *t, const char *path, const tess_buffer *json)
 {
-    int64_t size = (int64_t)json->size;
-    char *text;
-    TESS_TRY(tess_broadcast(t->team, &size, 1, TESS_I64, 0, NULL));
-    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)size + 1, 1, "tokenizer", (void **)&text));
-    if (t->rank == 0 && size > 0)
-        memcpy(text, json->data, (size_t)size);
-    tess_status status = tess_broadcast(t->team, text, (size_t)size, TESS_U8, 0, NULL);
+    char *text = NULL;
+    size_t size;
+    tess_status status = share(t, json, &text, &size);
     if (status == TESS_OK)
-        status = tess_tokenizer_parse(t->mem, text, (size_t)size, path, &t->tokenizer);
+        status = tess_tokenizer_parse(t->mem, text, size, path, &t->tokenizer);
     tess_mem_free(t->mem, text);
     return status;
+}
+
+/* On rank 0: the trained model's folder gets a tokenizer_config.json that names the token that ends a text, if the
+ * tokenizer has none. So a chat template sees that name in training, too. */
+static tess_status name_end(const tess_trainer *t, json_t *named)
+{
+    int32_t id = tess_model_end_of_text(&t->model_config, t->tokenizer);
+    tess_buffer text = {.mem = t->mem};
+    if (json_object_get(named, "eos_token") != NULL || !tess_tokenizer_is_special(t->tokenizer, id))
+        return TESS_OK;
+    tess_status status = tess_decode(t->tokenizer, &id, 1, false, &text);
+    if (status == TESS_OK && json_object_set_new(named, "eos_token", json_stringn(text.data, text.size)) != 0)
+        status = TESS_FAIL(TESS_E_NOMEM, "no memory for special tokens");
+    tess_buffer_free(&text);
+    return status;
+}
+
+/* Gives the tokenizer of all ranks the names of special tokens that rank 0 has read. */
+static tess_status share_names(tess_trainer *t, const tokenizer_source *source)
+{
+    tess_buffer json = {.mem = t->mem};
+    char *text = NULL;
+    size_t size;
+    json_t *names = NULL;
+    tess_status status = TESS_OK;
+    if (t->rank == 0 && !source->has_config)
+        status = name_end(t, source->named);
+    if (t->rank == 0 && status == TESS_OK)
+        status = tess_json_print(json_incref(source->named), JSON_COMPACT, &json);
+    TESS_GOTO(tess_team_agree(t->team, status), shared);
+    TESS_GOTO(share(t, &json, &text, &size), shared);
+    TESS_GOTO(tess_json_parse(text, size, "special tokens", true, &names), shared);
+    tess_tokenizer_set_named(t->tokenizer, names);
+shared:
+    tess_mem_free(t->mem, text);
+    tess_buffer_free(&json);
+    return status;
+}
+
+/* Writes the names of special tokens next to the tokenizer in job.dump_folder. */
+static tess_status write_names(const tess_trainer *t)
+{
+    char path[1024];
+    TESS_TRY(tess_trainer_path(t, "special_tokens_map.json", path, sizeof(path)));
+    return tess_json_write(json_incref((json_t *)tess_tokenizer_named(t->tokenizer)), JSON_INDENT(2), path);
 }
 
 tess_status tess_trainer_write_tokenizer(tess_trainer *t)
 {
     tess_buffer *json = &t->trained_tokenizer;
     tess_status status = json->size > 0 ? tess_os_write_atomic(t->tokenizer_path, json->data, json->size) : TESS_OK;
+    if (status == TESS_OK && json->size > 0 && t->config.checkpoint.initial_load_path[0] != '\0')
+        status = write_names(t);
     if (json->size > 0)
         tess_buffer_free(json);
     return tess_team_agree(t->team, status);
@@ -193,17 +261,9 @@ static tess_status choose(tess_trainer *t, char *path, size_t size, bool *may_tr
     return tess_trainer_path(t, "tokenizer.json", path, size);
 }
 
-tess_status tess_trainer_tokenizer(tess_trainer *t)
+/* Checks the tokenizer against the model, and sets what the model's configuration leaves to it. */
+static tess_status settle(tess_trainer *t, const char *path, bool may_train)
 {
-    char path[1024];
-    bool may_train;
-    tess_buffer json = {.mem = t->mem};
-    TESS_TRY(choose(t, path, sizeof(path), &may_train));
-    tess_status status = tess_team_agree(t->team, t->rank == 0 ? make_json(t, path, may_train, &json) : TESS_OK);
-    if (status == TESS_OK)
-        status = share_json(t, path, &json);
-    tess_buffer_free(&json);
-    TESS_TRY(status);
     snprintf(t->tokenizer_path, sizeof(t->tokenizer_path), "%s", path);
     int64_t vocab = tess_tokenizer_vocab_size(t->tokenizer);
     TESS_CHECK(
@@ -217,6 +277,25 @@ tess_status tess_trainer_tokenizer(tess_trainer *t)
         t->model_config.bos_token_id = -1;
         t->model_config.eos_token_id[0] = id;
         t->model_config.n_eos = id >= 0;
+        t->model_config.eos_stated = id >= 0;
     }
     return TESS_OK;
+}
+
+tess_status tess_trainer_tokenizer(tess_trainer *t)
+{
+    char path[1024];
+    bool may_train;
+    tokenizer_source source = {.json = {.mem = t->mem}};
+    TESS_TRY(choose(t, path, sizeof(path), &may_train));
+    tess_status status = tess_team_agree(t->team, t->rank == 0 ? make_json(t, path, may_train, &source) : TESS_OK);
+    if (status == TESS_OK)
+        status = share_json(t, path, &source.json);
+    if (status == TESS_OK)
+        status = settle(t, path, may_train);
+    if (status == TESS_OK)
+        status = share_names(t, &source);
+    json_decref(source.named);
+    tess_buffer_free(&source.json);
+    return status;
 }

@@ -58,7 +58,8 @@ static const tess_option data[] = {
     CHOICE("data.format", data.format, "auto", "auto|text|uint16|uint32",
            "what a .bin holds that does not say so: uint16: token ids as nanoGPT writes them; auto: it is refused"),
     INT("data.end_token", data.end_token, "-1", -1, 1 << 22,
-        "id that ends each document in shards of llm.c or nanoGPT; -1: the model's eos"),
+        "id that ends each document in shards of llm.c or nanoGPT; -1: the eos_token of the tokenizer, or else of "
+        "config.json"),
     TEXT("data.text_key", data.text_key, "text", "member of each jsonl line that holds the document"),
     TEXT("data.prompt_key", data.prompt_key, "prompt",
          "without it: member that holds a prompt, whose completion alone is trained on"),

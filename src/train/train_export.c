@@ -11,6 +11,7 @@
 #include "base/text/json.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "comm/agree.h"
+#include "infer/generation_config.h"
 #include "tessera/comm.h"
 #include "train/model_folder.h"
 
@@ -44,9 +45,9 @@ static tess_status write_tokenizer_config(const tess_trainer *t, const char *fol
         json_pack("{s:s, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0,
                   "model_max_length", (json_int_t)t->model_config.max_position);
     TESS_CHECK(json != NULL, TESS_E_NOMEM, "tokenizer_config.json: no memory");
-    int32_t eos = tess_model_end_of_text(&t->model_config, t->tokenizer);
-    if (eos >= 0 && tess_tokenizer_id(t->tokenizer, "<|endoftext|>") == eos)
-        json_object_set_new(json, "eos_token", json_string("<|endoftext|>"));
+    json_t *eos = json_object_get(tess_tokenizer_named(t->tokenizer), "eos_token");
+    if (eos != NULL)
+        json_object_set(json, "eos_token", eos);
     return write_json(folder, "tokenizer_config.json", json);
 }
 
@@ -118,6 +119,62 @@ static void carry_unknown_keys(const tess_trainer *t, json_t *json)
     tess_error_clear(); /* a resumed run may have lost the file: its configuration is in the checkpoint */
 }
 
+/* The tokens that end a text of the exported model: those of the generation_config.json that was copied, or of
+ * config.json, and the one that the chat template ends an answer with. *grown: that one is new. */
+static tess_status list_ends(const tess_trainer *t, const char *folder, tess_generation_config *file, bool *grown)
+{
+    tess_encoder *encoder;
+    int32_t end;
+    TESS_TRY(tess_generation_config_load(folder, file));
+    if (file->n_end == 0) {
+        memcpy(file->end_tokens, t->model_config.eos_token_id, sizeof(file->end_tokens));
+        file->n_end = t->model_config.n_eos;
+    }
+    TESS_TRY(tess_encoder_create(t->mem, t->tokenizer, &encoder));
+    tess_status status = tess_conversation_end(&t->chat.how, encoder, t->mem, &end);
+    tess_encoder_destroy(&encoder);
+    *grown = end >= 0 && file->n_end < 8;
+    for (int i = 0; i < file->n_end; i++)
+        *grown = *grown && file->end_tokens[i] != end;
+    if (*grown)
+        file->end_tokens[file->n_end++] = end;
+    return status;
+}
+
+/* A model that was trained on conversations must stop where the template ends an answer, also in other programs. */
+static tess_status write_generation_config(const tess_trainer *t, const char *folder)
+{
+    static const char name[] = "generation_config.json";
+    const tess_model_config *model = &t->model_config;
+    char path[1024];
+    tess_generation_config file;
+    bool found = false, grown;
+    json_t *json = NULL, *ends = json_array();
+    tess_status status = TESS_OK;
+    if (t->config.model.path[0] != '\0')
+        TESS_GOTO(copy_file(t->config.model.path, name, folder, name, &found), listed);
+    if (t->loader == NULL || !tess_loader_has_conversations(t->loader))
+        goto listed;
+    TESS_GOTO(list_ends(t, folder, &file, &grown), listed);
+    if (!grown)
+        goto listed;
+    for (int i = 0; i < file.n_end; i++)
+        json_array_append_new(ends, json_integer(file.end_tokens[i]));
+    TESS_GOTO(tess_os_join(path, sizeof(path), folder, name), listed);
+    if (found)
+        TESS_GOTO(tess_json_load(path, CONFIG_LIMIT, &json), listed);
+    else /* transformers takes these from config.json only where there is no such file */
+        json = json_pack("{s:o*, s:o*}", "bos_token_id",
+                         model->bos_token_id >= 0 ? json_integer(model->bos_token_id) : NULL, "pad_token_id",
+                         model->pad_token_id >= 0 ? json_integer(model->pad_token_id) : NULL);
+    json_object_set(json, "eos_token_id", ends);
+    status = write_json(folder, name, json_incref(json));
+listed:
+    json_decref(ends);
+    json_decref(json);
+    return status;
+}
+
 static tess_status write_descriptions(const tess_trainer *t, const char *folder)
 {
     json_t *json;
@@ -125,9 +182,7 @@ static tess_status write_descriptions(const tess_trainer *t, const char *folder)
     TESS_TRY(tess_model_config_to_json(&t->model_config, tess_precision_dtype(t->config.model.save_dtype), &json));
     carry_unknown_keys(t, json);
     TESS_TRY(write_json(folder, "config.json", json));
-    bool found;
-    if (t->config.model.path[0] != '\0') /* chat models keep their end tokens there */
-        TESS_TRY(copy_file(t->config.model.path, "generation_config.json", folder, "generation_config.json", &found));
+    TESS_TRY(write_generation_config(t, folder));
     return write_tokenizer(t, folder);
 }
 

@@ -67,6 +67,13 @@ static tess_status open_trace(const tess_trainer *t)
     return TESS_OK;
 }
 
+tess_status tess_trainer_open_chat(tess_trainer *t)
+{
+    const tess_reporter reporter = {report_line, t};
+    TESS_TRY(tess_chat_setup_open(t->mem, t->config.data.chat_template, t->config.model.path, t->tokenizer, &t->chat));
+    return t->kind->has_own_batches ? TESS_OK : tess_chat_setup_train(t->mem, &t->chat, &reporter);
+}
+
 /* What ranks need whether they train or not. */
 static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
 {
@@ -84,7 +91,7 @@ static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
     TESS_TRY(tess_trainer_find_persistent(t));
     TESS_TRY(tess_trainer_check_memory(t));
     TESS_TRY(tess_trainer_tokenizer(t));
-    TESS_TRY(tess_chat_setup_open(t->mem, t->config.data.chat_template, t->config.model.path, t->tokenizer, &t->chat));
+    TESS_TRY(tess_trainer_open_chat(t));
     TESS_TRY(tess_trainer_describe_data(t));
     return t->kind->open(t, &t->task);
 }

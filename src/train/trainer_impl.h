@@ -99,11 +99,15 @@ tess_status tess_trainer_join_hosts(tess_trainer *t);
 /* Checks that hosts read the same files, and share the folder unless folders are host-local. Collective. */
 tess_status tess_trainer_check_hosts(tess_trainer *t);
 
-/* Rank 0 reads the tokenizer or trains one, and all ranks get it; sets the model's vocabulary when it was left open.
- * Collective. */
+/* Rank 0 reads the tokenizer and the names of its special tokens, or trains one, and all ranks get both; sets the
+ * model's vocabulary when it was left open. Collective. */
 tess_status tess_trainer_tokenizer(tess_trainer *t);
-/* Writes the tokenizer that this run has trained, if any, into job.dump_folder. Collective. */
+/* Writes the tokenizer that this run has trained or taken from checkpoint.initial_load_path, if any, into
+ * job.dump_folder, the latter with the names of its special tokens. Collective. */
 tess_status tess_trainer_write_tokenizer(tess_trainer *t);
+
+/* Reads the run's chat template. A task of text may train with another one that stands in for it. */
+tess_status tess_trainer_open_chat(tess_trainer *t);
 
 /* Lists data.files: the size of each, and a hash of its head and tail. */
 tess_status tess_trainer_list_data(tess_trainer *t);

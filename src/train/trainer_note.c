@@ -38,7 +38,7 @@ const tess_model_config *tess_trainer_model(const tess_trainer *t)
 
 const tess_chat *tess_trainer_chat(const tess_trainer *t)
 {
-    return t->chat.chat != NULL ? &t->chat.how : NULL;
+    return &t->chat.how;
 }
 
 void tess_trainer_end_here(tess_trainer *t)

@@ -742,6 +742,7 @@ static void members_like_masks_are_told_once_a_file(void)
     for (int i = 0; i <= 4; i++) { /* each alone, then all */
         warnings told = {0};
         tess_loader_options options = options_for(i < 4 ? &paths[i] : paths, i < 4 ? 1 : 4);
+        options.eos_id = 0;
         options.warn = keep_warning;
         options.warn_self = &told;
         tess_loader *loader;

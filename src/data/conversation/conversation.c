@@ -4,100 +4,10 @@
 
 #include "base/mem/make_room.h"
 #include "base/text/json.h"
+#include "data/conversation/training_template.h"
+#include "data/conversation/turns.h"
 
-/* A copy of the messages without members that are null, as transformers hands them to a template; NULL: no memory. */
-static json_t *without_nulls(const json_t *messages)
-{
-    json_t *all = json_array();
-    for (size_t i = 0; i < json_array_size(messages) && all != NULL; i++) {
-        const char *key;
-        json_t *value, *message = json_object();
-        json_object_foreach (json_array_get(messages, i), key, value)
-            if (!json_is_null(value))
-                json_object_set(message, key, value);
-        if (json_array_append_new(all, message) == 0)
-            continue;
-        json_decref(all);
-        all = NULL;
-    }
-    return all;
-}
-
-tess_status tess_conversation_write(const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
-                                    tess_buffer *text, tess_chat_spans *spans)
-{
-    TESS_CHECK(json_is_array(messages), TESS_E_FORMAT, "'messages' is not a list");
-    TESS_CHECK(tools == NULL || json_is_null(tools) || json_is_array(tools), TESS_E_FORMAT, "'tools' is not a list");
-    for (size_t i = 0; i < json_array_size(messages); i++)
-        TESS_CHECK(json_is_string(json_object_get(json_array_get(messages, i), "role")), TESS_E_FORMAT,
-                   "message %zu is not an object with a string 'role'", i + 1);
-    json_t *present = without_nulls(messages);
-    TESS_CHECK(present != NULL, TESS_E_NOMEM, "no memory for a conversation");
-    const tess_chat_input input = {.messages = present,
-                                   .tools = tools,
-                                   .extra = how->variables,
-                                   .add_generation_prompt = prompts,
-                                   .now_s = how->now_s};
-    tess_status status = tess_chat_template_render(how->chat, &input, text, spans);
-    json_decref(present);
-    return status;
-}
-
-/* ---- What the assistant wrote, in bytes ---- */
-static tess_status add_span(tess_chat_spans *spans, size_t begin, size_t end)
-{
-    TESS_TRY(tess_mem_reserve(spans->mem, TESS_POOL_MISC, spans->n + 1, sizeof(*spans->item), "spans", &spans->room,
-                              &spans->item));
-    spans->item[spans->n++] = (tess_chat_span){begin, end};
-    return TESS_OK;
-}
-
-static bool begins(const tess_buffer *text, const tess_buffer *part)
-{
-    return part->size <= text->size && (part->size == 0 || memcmp(text->data, part->data, part->size) == 0);
-}
-
-/* The part of message i, from what is before it and up to it. `head` holds the first i messages. */
-static tess_status find_turn(const tess_chat *how, json_t *head, json_t *message, size_t i, const json_t *tools,
-                             const tess_buffer *text, tess_chat_spans *spans)
-{
-    tess_buffer before = {.mem = spans->mem}, after = {.mem = spans->mem};
-    tess_status status;
-    TESS_GOTO(tess_conversation_write(how, head, tools, true, &before, NULL), written);
-    if (json_array_append(head, message) != 0)
-        status = TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
-    if (status == TESS_OK)
-        status = tess_conversation_write(how, head, tools, false, &after, NULL);
-    if (status == TESS_OK && (!begins(&after, &before) || !begins(text, &after)))
-        status = TESS_FAIL(TESS_E_UNSUPPORTED,
-                           "the chat template does not preserve prefixes: it writes message %zu, of the assistant, "
-                           "otherwise %s; use one with {%% generation %%} blocks around what the assistant writes",
-                           i + 1, begins(&after, &before) ? "once others follow" : "than after its prompt to answer");
-    if (status == TESS_OK)
-        status = add_span(spans, before.size, after.size);
-written:
-    tess_buffer_free(&before);
-    tess_buffer_free(&after);
-    return status;
-}
-
-static tess_status find_turns(const tess_chat *how, const json_t *messages, const json_t *tools,
-                              const tess_buffer *text, tess_chat_spans *spans)
-{
-    json_t *head = json_array();
-    tess_status status = head != NULL ? TESS_OK : TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
-    for (size_t i = 0; i < json_array_size(messages) && status == TESS_OK; i++) {
-        json_t *message = json_array_get(messages, i);
-        if (strcmp(json_string_value(json_object_get(message, "role")), "assistant") == 0)
-            status = find_turn(how, head, message, i, tools, text, spans);
-        else if (json_array_append(head, message) != 0)
-            status = TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
-    }
-    json_decref(head);
-    return status;
-}
-
-/* ---- The same in tokens ---- */
+/* ---- What the assistant wrote, in tokens ---- */
 /* Bytes of the text that a token stands for. */
 static tess_status bytes_of(const tess_tokenizer *tokenizer, int32_t id, tess_buffer *scratch, size_t *bytes)
 {
@@ -127,43 +37,95 @@ static tess_status place_tokens(const tess_chat *how, const int32_t *ids, size_t
     return status;
 }
 
-/* Marks the tokens that hold a byte of a span. Spans and tokens are in order. */
+/* Marks the tokens that hold a byte of a span. */
 static void mark_pieces(const size_t *places, size_t n, const tess_chat_spans *spans, char *marks)
 {
+    size_t first = 0; /* the first token that ends after the beginning of the span */
     for (size_t s = 0; s < spans->n; s++) {
         const tess_chat_span *span = &spans->item[s];
-        for (size_t i = 0, begin = 0; i < n; begin = places[i++])
-            if (begin < span->end && places[i] > span->begin)
-                marks[i] = 1;
+        if (first > 0 && places[first - 1] > span->begin) /* blocks in blocks */
+            first = 0;
+        while (first < n && places[first] <= span->begin)
+            first++;
+        for (size_t i = first; i < n && (i > 0 ? places[i - 1] : 0) < span->end; i++)
+            marks[i] = marks[i] != 0 || places[i] > span->begin;
     }
 }
 
-/* How many of the ids the first `size` bytes of the text are. */
-static tess_status count_before(tess_encoder *encoder, const tess_buffer *text, size_t size, const int32_t *ids,
-                                size_t n, size_t *count)
+/* A place in the text between two tokens. */
+typedef struct token_bound {
+    size_t byte, token;
+} token_bound;
+
+/* Whether the text from `from` to byte `end` is encoded as the ids that follow `from`. *bound: after them. */
+static tess_status extend_bound(tess_encoder *encoder, const tess_buffer *text, size_t end, const int32_t *ids,
+                                size_t n, token_bound from, token_bound *bound, bool *same)
 {
-    tess_ids head = {.mem = text->mem};
-    tess_status status = tess_encode(encoder, text->data, size, false, &head);
-    bool same = status == TESS_OK && head.size <= n && memcmp(head.data, ids, head.size * sizeof(*ids)) == 0;
-    *count = head.size;
-    tess_ids_free(&head);
-    TESS_TRY(status);
+    tess_ids part = {.mem = text->mem};
+    tess_status status = tess_encode(encoder, text->data + from.byte, end - from.byte, false, &part);
+    *same = status == TESS_OK && part.size <= n - from.token &&
+            memcmp(part.data, ids + from.token, part.size * sizeof(*ids)) == 0;
+    if (*same)
+        *bound = (token_bound){end, from.token + part.size};
+    tess_ids_free(&part);
+    return status;
+}
+
+/* Moves *bound over the tokens that are the text up to byte `end`, if they are. A tokenizer that begins a text
+ * otherwise (with a space, say) does so with what extend_bound encodes, too. */
+static tess_status walk_bound(const tess_tokenizer *tokenizer, const tess_buffer *text, size_t end, const int32_t *ids,
+                              size_t n, token_bound *bound, bool *same)
+{
+    tess_buffer before = {.mem = text->mem}, after = {.mem = text->mem};
+    size_t at = bound->byte, token = bound->token, bytes = 0;
+    tess_status status = TESS_OK;
+    *same = false;
+    for (; token < n && at < end && status == TESS_OK; at += bytes, token++)
+        status = bytes_of(tokenizer, ids[token], &before, &bytes);
+    if (status != TESS_OK || at != end || bound->token == 0)
+        goto walked;
+    before.size = 0;
+    TESS_GOTO(tess_decode(tokenizer, ids + bound->token - 1, 1, false, &before), walked);
+    TESS_GOTO(tess_decode(tokenizer, ids + bound->token - 1, token - bound->token + 1, false, &after), walked);
+    *same = after.size == before.size + (end - bound->byte) &&
+            memcmp(after.data + before.size, text->data + bound->byte, end - bound->byte) == 0;
+    if (*same)
+        *bound = (token_bound){end, token};
+walked:
+    tess_buffer_free(&before);
+    tess_buffer_free(&after);
+    return status;
+}
+
+/* Moves *bound up to byte `end`: from where it is, or else from the beginning of the text. */
+static tess_status move_bound(const tess_tokenizer *tokenizer, tess_encoder *encoder, const tess_buffer *text,
+                              size_t end, const int32_t *ids, size_t n, token_bound *bound)
+{
+    bool same = end == bound->byte, ahead = end > bound->byte;
+    if (ahead)
+        TESS_TRY(extend_bound(encoder, text, end, ids, n, *bound, bound, &same));
+    if (ahead && !same)
+        TESS_TRY(walk_bound(tokenizer, text, end, ids, n, bound, &same));
+    if (!same)
+        TESS_TRY(extend_bound(encoder, text, end, ids, n, (token_bound){0}, bound, &same));
     TESS_CHECK(same, TESS_E_UNSUPPORTED,
                "a token holds what the assistant wrote and what it did not: with this tokenizer it cannot be told "
                "which tokens to train on");
     return TESS_OK;
 }
 
-/* For tokenizers whose tokens are not simply pieces of the text. */
-static tess_status mark_prefixes(tess_encoder *encoder, const tess_buffer *text, const int32_t *ids, size_t n,
-                                 const tess_chat_spans *spans, char *marks)
+/* For tokenizers whose tokens are not simply pieces of the text. Spans are in order. */
+static tess_status mark_bounds(const tess_tokenizer *tokenizer, tess_encoder *encoder, const tess_buffer *text,
+                               const int32_t *ids, size_t n, const tess_chat_spans *spans, char *marks)
 {
+    token_bound bound = {0};
     for (size_t s = 0; s < spans->n; s++) {
-        size_t begin = 0, end = n;
-        if (spans->item[s].begin > 0)
-            TESS_TRY(count_before(encoder, text, spans->item[s].begin, ids, n, &begin));
-        if (spans->item[s].end < text->size)
-            TESS_TRY(count_before(encoder, text, spans->item[s].end, ids, n, &end));
+        TESS_TRY(move_bound(tokenizer, encoder, text, spans->item[s].begin, ids, n, &bound));
+        size_t begin = bound.token, end = n;
+        if (spans->item[s].end < text->size) {
+            TESS_TRY(move_bound(tokenizer, encoder, text, spans->item[s].end, ids, n, &bound));
+            end = bound.token;
+        }
         for (size_t i = begin; i < end; i++)
             marks[i] = 1;
     }
@@ -187,7 +149,7 @@ static tess_status mark(const tess_chat *how, tess_encoder *encoder, const tess_
     if (status == TESS_OK && exact)
         mark_pieces(places, n, spans, loss->data + begin);
     else if (status == TESS_OK)
-        status = mark_prefixes(encoder, text, ids, n, spans, loss->data + begin);
+        status = mark_bounds(how->tokenizer, encoder, text, ids, n, spans, loss->data + begin);
     tess_mem_free(loss->mem, places);
     return status;
 }
@@ -204,33 +166,84 @@ static tess_status find_completion(const tess_chat *how, const json_t *messages,
             status = TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
     if (status == TESS_OK)
         status = tess_conversation_write(how, head, tools, true, &before, NULL);
-    if (status == TESS_OK && !begins(text, &before))
+    bool begins = before.size <= text->size && (before.size == 0 || memcmp(text->data, before.data, before.size) == 0);
+    if (status == TESS_OK && !begins)
         status = TESS_FAIL(TESS_E_UNSUPPORTED, "the chat template does not preserve prefixes: with its completion the "
                                                "prompt is written otherwise than alone");
     if (status == TESS_OK && before.size < text->size)
-        status = add_span(spans, before.size, text->size);
+        status = tess_chat_spans_add(spans, (tess_chat_span){before.size, text->size});
     json_decref(head);
     tess_buffer_free(&before);
     return status;
 }
 
-tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages,
-                                     size_t n_prompt, const json_t *tools, tess_ids *ids, tess_buffer *loss)
+/* With the template that `how` names, marks or not. */
+static tess_status encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages, size_t n_prompt,
+                          const json_t *tools, tess_ids *ids, tess_buffer *loss, bool *whole)
 {
     tess_buffer text = {.mem = loss->mem};
     tess_chat_spans spans = {.mem = loss->mem};
     size_t begin = ids->size;
     tess_status status;
-    TESS_GOTO(tess_conversation_write(how, messages, tools, false, &text, n_prompt == 0 ? &spans : NULL), written);
+    if (n_prompt > 0 || tess_chat_template_marks(how->chat))
+        TESS_GOTO(tess_conversation_write(how, messages, tools, false, &text, n_prompt == 0 ? &spans : NULL), written);
+    else
+        TESS_GOTO(tess_turns_find(how, messages, tools, &text, &spans, whole), written);
     if (n_prompt > 0)
         TESS_GOTO(find_completion(how, messages, n_prompt, tools, &text, &spans), written);
-    else if (!tess_chat_template_marks(how->chat))
-        TESS_GOTO(find_turns(how, messages, tools, &text, &spans), written);
-    TESS_GOTO(tess_encode(encoder, text.size > 0 ? text.data : "", text.size, false, ids), written);
+    if (*whole)
+        TESS_GOTO(tess_encode(encoder, text.size > 0 ? text.data : "", text.size, false, ids), written);
     if (ids->size > begin)
         status = mark(how, encoder, &text, &spans, ids->data + begin, ids->size - begin, loss);
 written:
     tess_chat_spans_free(&spans);
     tess_buffer_free(&text);
     return status;
+}
+
+tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages,
+                                     size_t n_prompt, const json_t *tools, tess_ids *ids, tess_buffer *loss,
+                                     bool *whole)
+{
+    bool fits;
+    *whole = true;
+    TESS_TRY(tess_conversation_check(how, messages, tools));
+    TESS_TRY(tess_training_template_fits(loss->mem, how, messages, tools, &fits));
+    tess_chat chosen = *how;
+    chosen.chat = fits ? how->training : how->chat;
+    return encode(&chosen, encoder, messages, n_prompt, tools, ids, loss, whole);
+}
+
+/* The first special token that the template writes after the answer to a question. */
+static tess_status find_end(const tess_chat *how, tess_encoder *encoder, const json_t *turn, const char *answer,
+                            tess_buffer *text, tess_ids *ids)
+{
+    TESS_TRY(tess_conversation_write(how, turn, NULL, false, text, NULL));
+    const char *end = text->data + text->size, *at = memmem(text->data, text->size, answer, strlen(answer));
+    if (at == NULL)
+        return TESS_OK;
+    at += strlen(answer);
+    return tess_encode(encoder, at, (size_t)(end - at), false, ids);
+}
+
+tess_status tess_conversation_end(const tess_chat *how, tess_encoder *encoder, tess_mem *mem, int32_t *id)
+{
+    static const char answer[] = "tessera";
+    json_t *turn =
+        json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "x", "role", "assistant", "content", answer);
+    tess_buffer text = {.mem = mem};
+    tess_ids ids = {.mem = mem};
+    *id = -1;
+    tess_status status = turn != NULL ? find_end(how, encoder, turn, answer, &text, &ids)
+                                      : TESS_FAIL(TESS_E_NOMEM, "no memory for a message");
+    for (size_t i = 0; i < ids.size && *id < 0; i++)
+        if (tess_tokenizer_is_special(how->tokenizer, ids.data[i]))
+            *id = ids.data[i];
+    json_decref(turn);
+    tess_ids_free(&ids);
+    tess_buffer_free(&text);
+    if (status == TESS_OK || status == TESS_E_NOMEM)
+        return status;
+    tess_error_clear(); /* the template refuses such a conversation */
+    return TESS_OK;
 }

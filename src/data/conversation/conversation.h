@@ -3,32 +3,26 @@
  *
  * Where the template has `{% generation %}` blocks, a token counts if it holds a byte of one, as with transformers'
  * apply_chat_template(return_assistant_tokens_mask=True). Where it has none, the assistant's part of a turn is what the
- * template adds to the conversation before it, with the prompt to answer, to get the conversation up to it; a template
- * that writes a turn otherwise once others follow is refused, as that part is not what a model would have written. */
+ * template adds to the conversation before it, with the prompt to answer, to get the conversation up to it. */
 #ifndef TESS_DATA_CONVERSATION_CONVERSATION_H
 #define TESS_DATA_CONVERSATION_CONVERSATION_H
 
-#include "data/template/chat_template.h"
-#include "data/tokenizer/tokenizer.h"
-
-/* How conversations are written; all borrowed. */
-typedef struct tess_chat {
-    const tess_chat_template *chat;
-    const tess_tokenizer *tokenizer;
-    const json_t *variables; /* of the template, beside the conversation; NULL: none */
-    int64_t now_s;           /* see tess_chat_input */
-} tess_chat;
+#include "data/conversation/conversation_text.h"
 
 /* Appends the ids of a conversation to `ids`, and to `loss` a byte for each: 1: the assistant wrote it; with n_prompt
  * above 0: it is behind the first n_prompt messages and the prompt to answer them. `messages` is a list, `tools` too,
- * or NULL. TESS_E_FORMAT: messages are not a list of objects. TESS_E_INVALID: the template refuses
- * the conversation. TESS_E_UNSUPPORTED: what the assistant wrote cannot be told. */
+ * or NULL.
+ *
+ * *whole: false if the template writes a turn otherwise once others follow. Nothing is appended then: what a model sees
+ * of earlier turns depends on which turn it answers, so each turn is a text of its own (n_prompt is its number).
+ *
+ * TESS_E_UNSUPPORTED: what the assistant wrote cannot be told. Also the errors of tess_conversation_write. */
 tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages,
-                                     size_t n_prompt, const json_t *tools, tess_ids *ids, tess_buffer *loss);
+                                     size_t n_prompt, const json_t *tools, tess_ids *ids, tess_buffer *loss,
+                                     bool *whole);
 
-/* Appends the text of a conversation to `text`; prompts: up to where the assistant's answer begins. A template does not
- * see members of messages that are null (an OpenAI call of a tool has "content": null). */
-tess_status tess_conversation_write(const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
-                                    tess_buffer *text, tess_chat_spans *spans);
+/* Finds the special token with which the template ends an answer. *id is -1 if it writes none after a plain answer, or
+ * refuses one. TESS_E_NOMEM. */
+tess_status tess_conversation_end(const tess_chat *how, tess_encoder *encoder, tess_mem *mem, int32_t *id);
 
 #endif

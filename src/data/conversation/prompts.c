@@ -60,8 +60,6 @@ static tess_status get_string(const json_t *line, const char *key, const char **
 static tess_status write_messages(reading *r, const json_t *line, const json_t *messages, bool prompts,
                                   tess_buffer *text)
 {
-    TESS_CHECK(r->options->chat != NULL, TESS_E_UNSUPPORTED,
-               "a list of messages, but there is no chat template: name one, or a model's folder that has one");
     TESS_CHECK(json_array_size(messages) > 0, TESS_E_FORMAT, "a list of messages is empty");
     return tess_conversation_write(r->options->chat, messages, json_object_get(line, "tools"), prompts, text, NULL);
 }

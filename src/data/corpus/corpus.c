@@ -101,6 +101,7 @@ static tess_status write_block(corpus_job *job, const corpus_block *block)
                o->files[block->place.source]);
     TESS_TRY(tess_token_shard_writer_append(job->writer, &block->tokens, &block->place));
     job->result->text_bytes += block->text.size;
+    job->result->by_turns = job->result->by_turns || block->tokens.by_turns;
     if (job->result->mask[0] == '\0')
         memcpy(job->result->mask, block->tokens.mask, sizeof(job->result->mask));
     if (o->progress != NULL)
@@ -192,7 +193,7 @@ static tess_status hash_source(const tess_corpus_options *o, uint64_t *hash, uin
 {
     const tess_document_keys *keys = &o->rules.keys;
     const char *const texts[] = {keys->text, keys->prompt, keys->completion};
-    *hash = o->rules.chat != NULL ? tess_chat_template_hash(o->rules.chat->chat) : 0;
+    *hash = tess_chat_hash(o->rules.chat);
     *all_bytes = 0;
     for (int i = 0; i < 3; i++)
         *hash = XXH3_64bits_withSeed(texts[i], strlen(texts[i]) + 1, *hash);

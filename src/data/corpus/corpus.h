@@ -24,7 +24,8 @@ typedef struct tess_corpus_result {
     uint64_t n_tokens, n_documents;
     uint64_t text_bytes; /* of text tokenized by this call */
     bool resumed;        /* behind what an earlier call, which was killed, had written */
-    char mask[64];       /* see tess_token_block */
+    bool by_turns;       /* see tess_token_block, as `mask` */
+    char mask[64];
 } tess_corpus_result;
 
 /* Goes on where a killed call with the same text and options stopped. Bad text leaves nothing; what stopped for another

@@ -3,24 +3,57 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { TURN_TOKENS = 1 << 26 }; /* of all turns of one conversation: each has those before it */
+
+/* Each turn of the assistant as a document, after what the model sees when it answers. */
+static tess_status encode_turns(const tess_chat *chat, tess_encoder *encoder, const tess_document *document,
+                                tess_token_block *out)
+{
+    tess_chat own = *chat; /* this conversation is not one that its training template fits */
+    json_t *head = json_array(), *message;
+    size_t i, first = out->ids.size;
+    tess_status status = TESS_OK;
+    own.training = NULL;
+    json_array_foreach (document->messages, i, message) {
+        bool whole, turn = strcmp(json_string_value(json_object_get(message, "role")), "assistant") == 0;
+        size_t start = out->ids.size;
+        if (json_array_append(head, message) != 0)
+            status = TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
+        if (status == TESS_OK && turn)
+            status = tess_conversation_encode(&own, encoder, head, i, document->tools, &out->ids, &out->loss, &whole);
+        if (status == TESS_OK && turn)
+            status = tess_token_block_end(out, start, TESS_DOCUMENT_CONVERSATION);
+        if (status == TESS_OK && out->ids.size - first > TURN_TOKENS)
+            status = TESS_FAIL(TESS_E_UNSUPPORTED,
+                               "a conversation of %zu messages becomes more than %d Mi tokens, as the chat template "
+                               "writes a turn otherwise once others follow; use one with {%% generation %%} blocks",
+                               json_array_size(document->messages), TURN_TOKENS >> 20);
+        if (status != TESS_OK)
+            break;
+    }
+    json_decref(head);
+    return status;
+}
+
 static tess_status encode_conversation(const tess_chat *chat, tess_encoder *encoder, const tess_document *document,
                                        tess_token_block *out)
 {
-    TESS_CHECK(chat != NULL, TESS_E_UNSUPPORTED,
-               "a conversation, but there is no chat template: name one, or a model's folder that has one, with "
-               "data.chat_template (eval, tokenize: --chat-template)");
-    return tess_conversation_encode(chat, encoder, document->messages, document->n_prompt, document->tools, &out->ids,
-                                    &out->loss);
+    size_t start = out->ids.size;
+    bool whole;
+    TESS_TRY(tess_conversation_encode(chat, encoder, document->messages, document->n_prompt, document->tools, &out->ids,
+                                      &out->loss, &whole));
+    if (whole)
+        return tess_token_block_end(out, start, TESS_DOCUMENT_CONVERSATION);
+    out->by_turns = true;
+    return encode_turns(chat, encoder, document, out);
 }
 
 static tess_status encode_document(const tess_text_rules *rules, tess_encoder *encoder, const tess_document *document,
                                    tess_document_kind kind, tess_token_block *out)
 {
     size_t start = out->ids.size;
-    if (kind == TESS_DOCUMENT_CONVERSATION) {
-        TESS_TRY(encode_conversation(rules->chat, encoder, document, out));
-        return tess_token_block_end(out, start, kind);
-    }
+    if (kind == TESS_DOCUMENT_CONVERSATION)
+        return encode_conversation(rules->chat, encoder, document, out);
     if (kind == TESS_DOCUMENT_PAIR) {
         TESS_TRY(tess_encode(encoder, document->prompt, document->prompt_size, false, &out->ids));
         TESS_TRY(tess_token_block_mark(out, false));

@@ -222,3 +222,11 @@ int64_t tess_loader_estimate_rows(const tess_loader *loader)
         rows += tess_source_estimate_rows(loader->sources[i]);
     return rows;
 }
+
+bool tess_loader_has_conversations(const tess_loader *loader)
+{
+    for (int i = 0; i < loader->n_sources; i++)
+        if (tess_source_has_conversations(loader->sources[i]))
+            return true;
+    return false;
+}

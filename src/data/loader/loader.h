@@ -57,8 +57,8 @@ typedef struct tess_loader_options {
     double begin, end; /* part of each file in use, by bytes, cut at line ends: training 0..0.95, validation 0.95..1 */
     tess_prefix bos;   /* begins each document */
     int32_t eos_id;    /* ends each document of jsonl; -1: none */
-    /* Gets a line for people once a file with members like masks, which are not obeyed, and once where documents are
-     * cut. May be NULL. */
+    /* Gets a line for people: once for each file with members like masks, which are not obeyed, and once if documents
+     * are cut, if conversations become a document for each turn, and if no token ends documents. May be NULL. */
     void (*warn)(void *self, const char *text);
     void *warn_self;
 } tess_loader_options;
@@ -111,5 +111,7 @@ void tess_loader_set_rows(tess_loader *loader, int64_t micro_batch);
 /* Estimates the rows of an epoch without reading it: exact for a text of one window, else as if every window had as
  * many rows as the current one. */
 int64_t tess_loader_estimate_rows(const tess_loader *loader);
+/* Whether a conversation was among the documents read so far. */
+bool tess_loader_has_conversations(const tess_loader *loader);
 
 #endif

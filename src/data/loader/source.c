@@ -26,7 +26,8 @@ typedef struct source_reader {
 struct tess_source {
     tess_mem *mem;
     const tess_loader_options *options; /* of the loader; its files are not used */
-    bool cuts_told;
+    bool cuts_told, turns_told, end_told;
+    bool conversations; /* a window had one */
     tess_blocks blocks;
     uint64_t n_windows;
     tess_window windows[2];
@@ -169,6 +170,29 @@ static void warn_of_cuts(tess_source *source)
     o->warn(o->warn_self, text);
 }
 
+/* Passes on a line about the current window, once. */
+static void warn_once(const tess_source *source, bool holds, bool *told, const char *text)
+{
+    if (!holds || *told || source->options->warn == NULL)
+        return;
+    *told = true;
+    source->options->warn(source->options->warn_self, text);
+}
+
+static void look_at_window(tess_source *source)
+{
+    const tess_window *window = &source->windows[source->current];
+    source->conversations = source->conversations || window->conversations;
+    warn_of_masks(source);
+    warn_of_cuts(source);
+    warn_once(source, window->by_turns, &source->turns_told,
+              "the chat template writes a turn otherwise once others follow: each turn of the assistant is a sample of "
+              "its own, after what the model sees when it answers");
+    warn_once(source, window->without_end, &source->end_told,
+              "no token ends a document: neither tokenizer_config.json nor special_tokens_map.json names an eos_token "
+              "of the tokenizer, and config.json has no eos_token_id of it");
+}
+
 /* Makes the cursor's window current, and starts to read the next one ahead. */
 static tess_status need_window(tess_source *source)
 {
@@ -185,8 +209,7 @@ static tess_status need_window(tess_source *source)
             return TESS_FAIL(r->status, "%s", r->error);
     }
     source->current = 1 - source->current;
-    warn_of_masks(source);
-    warn_of_cuts(source);
+    look_at_window(source);
     next_window(source, &epoch, &index);
     if (source->options->repeat || epoch == 0)
         ask(r, &source->windows[1 - source->current], epoch, index);
@@ -331,4 +354,9 @@ void tess_source_forget(tess_source *source)
 int64_t tess_source_estimate_rows(const tess_source *source)
 {
     return source->windows[source->current].n_rows * (int64_t)source->n_windows;
+}
+
+bool tess_source_has_conversations(const tess_source *source)
+{
+    return source->conversations;
 }

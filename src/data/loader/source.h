@@ -23,6 +23,8 @@ const tess_source_cursor *tess_source_cursor_of(const tess_source *source);
 tess_status tess_source_seek(tess_source *source, const tess_source_cursor *cursor);
 /* Back to the beginning; what was read is read again. */
 void tess_source_forget(tess_source *source);
+/* Whether a window so far had a conversation. */
+bool tess_source_has_conversations(const tess_source *source);
 int64_t tess_source_estimate_rows(const tess_source *source);
 
 #endif

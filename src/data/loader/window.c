@@ -68,7 +68,10 @@ static tess_status add_tokens(tess_window *window, const tess_loader_options *op
     window->tokens.size += n;
     if (n > 0 && block->loss.size > 0)
         TESS_TRY(tess_buffer_append(&window->loss, block->loss.data + at, n));
-    if (options->eos_id >= 0 && (kind == TESS_DOCUMENT_LINE || kind == TESS_DOCUMENT_PAIR))
+    window->conversations = window->conversations || kind == TESS_DOCUMENT_CONVERSATION;
+    bool ends = kind == TESS_DOCUMENT_LINE || kind == TESS_DOCUMENT_PAIR;
+    window->without_end = window->without_end || (ends && options->eos_id < 0);
+    if (ends && options->eos_id >= 0)
         TESS_TRY(tess_ids_append(&window->tokens, options->eos_id));
     return mark(window, true);
 }
@@ -104,6 +107,7 @@ static tess_status read_block(tess_window *window, const tess_loader_options *op
                           (unsigned long long)tess_blocks_line(file, offset + line_at));
     if (file->mask[0] == '\0')
         memcpy(file->mask, window->block.mask, sizeof(file->mask));
+    window->by_turns = window->by_turns || window->block.by_turns;
     return status;
 }
 
@@ -119,7 +123,7 @@ static tess_status add_block(tess_window *window, const tess_loader_options *opt
 tess_status tess_rows_window_fill(tess_window *window, const tess_blocks *blocks, const tess_loader_options *options,
                                   tess_encoder *encoder, tess_buffer *text, uint64_t epoch, uint64_t index)
 {
-    window->filled = false;
+    window->filled = window->conversations = window->by_turns = window->without_end = false;
     window->tokens.size = window->loss.size = window->whole.size = window->n_documents = 0;
     window->n_read = window->n_cut = window->n_omitted = 0;
     uint64_t first = index * TESS_WINDOW_BLOCKS;

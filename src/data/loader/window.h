@@ -17,8 +17,10 @@ typedef struct tess_window {
     tess_buffer whole;        /* of documents: 1: not split */
     int64_t *starts, *places; /* of documents: see tess_documents */
     size_t n_documents, starts_capacity, places_capacity;
-    int64_t n_read;           /* documents, those that are omitted included */
-    int64_t n_cut, n_omitted; /* documents longer than a row, and those of them without a target before their cut */
+    int64_t n_read;             /* documents, those that are omitted included */
+    int64_t n_cut, n_omitted;   /* documents longer than a row, and those of them without a target before their cut */
+    bool conversations;         /* there is one */
+    bool by_turns, without_end; /* a conversation became a text for each turn; a text has no token that ends it */
     int64_t n_rows;
     uint64_t order;         /* stream of the permutation of its rows */
     tess_token_block block; /* the newest */

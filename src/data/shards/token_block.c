@@ -13,6 +13,7 @@ void tess_token_block_clear(tess_token_block *block)
 {
     block->ids.size = block->loss.size = block->n_documents = 0;
     block->mask[0] = '\0';
+    block->by_turns = false;
 }
 
 void tess_token_block_free(tess_token_block *block)

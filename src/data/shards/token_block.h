@@ -27,6 +27,7 @@ typedef struct tess_token_block {
     tess_buffer loss; /* a byte for each id, 0: never a target. Empty: all may be */
     tess_token_document *documents;
     size_t n_documents, capacity;
+    bool by_turns; /* a conversation has become a document for each turn (conversation.h) */
     char mask[64]; /* the first member of a line with the name of a mask, which is not obeyed; "": none */
 } tess_token_block;
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/core/rng.h"
+#include "base/mem/make_room.h"
 #include "data/template/template_impl.h"
 
 static tess_status keep_source(tess_chat_template *chat, template_text text)
@@ -75,6 +76,14 @@ const char *tess_chat_template_source(const tess_chat_template *chat, size_t *si
     return chat->source.data;
 }
 
+tess_status tess_chat_spans_add(tess_chat_spans *spans, tess_chat_span span)
+{
+    TESS_TRY(tess_mem_reserve(spans->mem, TESS_POOL_MISC, spans->n + 1, sizeof(*spans->item), "spans", &spans->room,
+                              &spans->item));
+    spans->item[spans->n++] = span;
+    return TESS_OK;
+}
+
 void tess_chat_spans_free(tess_chat_spans *spans)
 {
     tess_mem_free(spans->mem, spans->item);
@@ -98,16 +107,21 @@ static tess_status make_globals(template_run *run, const tess_chat_input *input,
          at = json_object_iter_next((json_t *)input->extra, at))
         TESS_TRY(set_json(run, *globals, json_object_iter_key(at), json_object_iter_value(at)));
     TESS_TRY(set_json(run, *globals, "messages", input->messages));
+    const template_value *messages = template_dict_find(run, &(*globals)->names, template_text_of("messages"));
+    for (size_t i = 0; messages->kind == TEMPLATE_LIST && i < messages->list->n; i++)
+        if (messages->list->item[i].kind == TEMPLATE_DICT)
+            messages->list->item[i].dict->message = i + 1;
     TESS_TRY(set_json(run, *globals, "tools", input->tools));
     TESS_TRY(set_json(run, *globals, "documents", input->documents));
     return template_scope_set(run, *globals, template_text_of("add_generation_prompt"), &prompt);
 }
 
-tess_status tess_chat_template_render(const tess_chat_template *chat, const tess_chat_input *input, tess_buffer *out,
-                                      tess_chat_spans *spans)
+static tess_status render(const tess_chat_template *chat, const tess_chat_input *input, tess_buffer *out,
+                          tess_chat_spans *spans, tess_chat_span *turns)
 {
     template_scope *globals;
-    template_run run = {.arena = {.mem = out->mem, .limit = TEMPLATE_MEMORY}, .out = out, .now_s = input->now_s};
+    template_run run = {
+        .arena = {.mem = out->mem, .limit = TEMPLATE_MEMORY}, .out = out, .now_s = input->now_s, .turns = turns};
     size_t size = out->size;
     tess_status status;
     TESS_GOTO(make_globals(&run, input, &globals), made);
@@ -118,4 +132,17 @@ made:
         return TESS_OK;
     out->size = size;
     return tess_fail_context(status, "chat template");
+}
+
+tess_status tess_chat_template_render(const tess_chat_template *chat, const tess_chat_input *input, tess_buffer *out,
+                                      tess_chat_spans *spans)
+{
+    return render(chat, input, out, spans, NULL);
+}
+
+tess_status tess_chat_template_render_turns(const tess_chat_template *chat, const tess_chat_input *input,
+                                            tess_buffer *out, tess_chat_span *turns)
+{
+    memset(turns, 0, json_array_size(input->messages) * sizeof(*turns));
+    return render(chat, input, out, NULL, turns);
 }

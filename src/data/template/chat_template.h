@@ -50,6 +50,7 @@ typedef struct tess_chat_spans {
     tess_chat_span *item;
     size_t n, room;
 } tess_chat_spans;
+tess_status tess_chat_spans_add(tess_chat_spans *spans, tess_chat_span span);
 void tess_chat_spans_free(tess_chat_spans *spans);
 
 /* Appends the text to `out`, and to `spans` (may be NULL) those of its generation blocks, in order, as places in
@@ -58,5 +59,9 @@ void tess_chat_spans_free(tess_chat_spans *spans);
  * names the line. TESS_E_UNSUPPORTED: a filter, test or method that is not supported. Nothing is appended then. */
 tess_status tess_chat_template_render(const tess_chat_template *chat, const tess_chat_input *input, tess_buffer *out,
                                       tess_chat_spans *spans);
+/* Likewise. turns (one a message): what a loop over the messages writes for each, as places in `out`. Empty where no
+ * loop does, or more than one. */
+tess_status tess_chat_template_render_turns(const tess_chat_template *chat, const tess_chat_input *input,
+                                            tess_buffer *out, tess_chat_span *turns);
 
 #endif

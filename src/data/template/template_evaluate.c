@@ -270,6 +270,16 @@ static tess_status whole_numbers(template_run *run, template_op op, int64_t a, i
     return TESS_OK;
 }
 
+static tess_status real_power(template_run *run, double a, double b, template_value *out)
+{
+    double result = pow(a, b);
+    TEMPLATE_CHECK(a != 0 || b >= 0, run, "0 cannot be raised to a negative power");
+    TEMPLATE_CHECK(a >= 0 || !isfinite(b) || b == floor(b), run, "a power of a number below 0 is a complex number");
+    TEMPLATE_CHECK(isfinite(result) || !isfinite(a) || !isfinite(b), run, "a power is too large");
+    *out = TEMPLATE_OF(TEMPLATE_FLOAT, real, result);
+    return TESS_OK;
+}
+
 static tess_status real_numbers(template_op op, double a, double b, template_value *out)
 {
     double result = op == OP_ADD        ? a + b
@@ -277,7 +287,6 @@ static tess_status real_numbers(template_op op, double a, double b, template_val
                     : op == OP_MUL      ? a * b
                     : op == OP_DIV      ? a / b
                     : op == OP_FLOORDIV ? floor(a / b)
-                    : op == OP_POW      ? pow(a, b)
                                         : fmod(a, b);
     if (op == OP_MOD && result != 0 && (result < 0) != (b < 0))
         result += b;
@@ -294,6 +303,8 @@ static tess_status numbers(template_run *run, template_op op, const template_val
     bool whole = template_as_int(a, &x) && template_as_int(b, &y);
     if (whole && op != OP_DIV && (op != OP_POW || y >= 0))
         return whole_numbers(run, op, x, y, out);
+    if (op == OP_POW)
+        return real_power(run, template_as_real(a), template_as_real(b), out);
     return real_numbers(op, template_as_real(a), template_as_real(b), out);
 }
 

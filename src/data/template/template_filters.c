@@ -108,69 +108,49 @@ static tess_status use_default(const filter_call *c)
 }
 
 /* ---- Numbers ---- */
-/* The number that all of a text is, but for spaces around it and single underscores between digits. */
-static bool read_number(template_text text, int base, bool real, template_value *out)
+static tess_status whole_of(const filter_call *c, double real)
 {
-    char digits[400], *end;
-    size_t n = 0;
-    text = template_strip(text, (template_text){0}, SIDE_BOTH);
-    for (size_t i = 0; i < text.size && n + 1 < sizeof(digits); i++) {
-        bool between = i > 0 && i + 1 < text.size && text.data[i] == '_' && text.data[i - 1] != '_';
-        if (!between)
-            digits[n++] = text.data[i];
-    }
-    digits[n] = '\0';
-    if (n == 0 || n + 1 == sizeof(digits) || memchr(digits, 0, n) != NULL || (real && strpbrk(digits, "xXpP(") != NULL))
-        return false;
-    if (real)
-        *out = TEMPLATE_OF(TEMPLATE_FLOAT, real, strtod(digits, &end));
-    else
-        *out = template_int(strtoll(digits, &end, base));
-    bool saturated = !real && (out->integer == INT64_MAX || out->integer == INT64_MIN);
-    return *end == '\0' && !template_is_space((unsigned char)digits[0]) && !saturated;
-}
-
-static bool to_whole(double real, template_value *out)
-{
-    bool fits = real > -0x1p63 && real < 0x1p63;
-    if (fits)
-        *out = template_int((int64_t)real);
-    return fits;
+    TEMPLATE_CHECK(real > -0x1p63 && real < 0x1p63, c->run, "an integer is larger than 64 bits");
+    *c->out = template_int((int64_t)real);
+    return TESS_OK;
 }
 
 static tess_status to_int(const filter_call *c)
 {
     const template_value *other = template_arg(c->args, 0, "default"), *base = template_arg(c->args, 1, "base");
     const template_value *v = c->value;
-    template_value number;
     int64_t radix = 10, whole;
-    TEMPLATE_CHECK(base == NULL || (template_as_int(base, &radix) && radix >= 2 && radix <= 36), c->run,
-                   "int: the base is 2 to 36");
+    double real;
+    bool too_big = false;
+    TEMPLATE_CHECK(base == NULL || template_as_int(base, &radix), c->run, "int: the base is not a number");
     *c->out = other != NULL ? *other : template_int(0);
-    if (v->kind == TEMPLATE_STRING) {
-        if (read_number(v->text, (int)radix, false, c->out))
-            return TESS_OK;
-        if (read_number(v->text, 10, true, &number))
-            to_whole(number.real, c->out);
-        else
-            *c->out = other != NULL ? *other : template_int(0);
-    } else if (template_as_int(v, &whole)) {
+    if (v->kind == TEMPLATE_UNDEFINED)
+        return template_wrong(c->run, v, "int");
+    if (template_as_int(v, &whole) ||
+        (v->kind == TEMPLATE_STRING && template_read_int(v->text, radix, &whole, &too_big))) {
+        TEMPLATE_CHECK(!too_big, c->run, "an integer is larger than 64 bits");
         *c->out = template_int(whole);
-    } else if (v->kind == TEMPLATE_FLOAT) {
-        to_whole(v->real, c->out);
+        return TESS_OK;
     }
+    if (v->kind == TEMPLATE_FLOAT)
+        return isnan(v->real) ? TESS_OK : whole_of(c, v->real);
+    if (v->kind == TEMPLATE_STRING && template_read_real(v->text, &real) && isfinite(real))
+        return whole_of(c, real);
     return TESS_OK;
 }
 
 static tess_status to_float(const filter_call *c)
 {
     const template_value *other = template_arg(c->args, 0, "default");
-    template_value number = other != NULL ? *other : TEMPLATE_OF(TEMPLATE_FLOAT, real, 0.0);
-    *c->out = number;
-    if (template_is_number(c->value))
-        *c->out = TEMPLATE_OF(TEMPLATE_FLOAT, real, template_as_real(c->value));
-    else if (c->value->kind == TEMPLATE_STRING && read_number(c->value->text, 10, true, &number))
-        *c->out = number;
+    double real = 0;
+    if (c->value->kind == TEMPLATE_UNDEFINED)
+        return template_wrong(c->run, c->value, "float");
+    bool number = template_is_number(c->value);
+    if (number)
+        real = template_as_real(c->value);
+    else
+        number = c->value->kind == TEMPLATE_STRING && template_read_real(c->value->text, &real);
+    *c->out = !number && other != NULL ? *other : TEMPLATE_OF(TEMPLATE_FLOAT, real, number ? real : 0);
     return TESS_OK;
 }
 
@@ -179,10 +159,10 @@ static tess_status to_absolute(const filter_call *c)
     int64_t whole;
     if (!template_is_number(c->value))
         return template_wrong(c->run, c->value, "abs");
-    if (!template_as_int(c->value, &whole))
-        *c->out = TEMPLATE_OF(TEMPLATE_FLOAT, real, fabs(c->value->real));
-    else
-        *c->out = template_int(whole < 0 && whole != INT64_MIN ? -whole : whole);
+    bool integer = template_as_int(c->value, &whole);
+    TEMPLATE_CHECK(!integer || whole != INT64_MIN, c->run, "an integer is larger than 64 bits");
+    *c->out =
+        integer ? template_int(whole < 0 ? -whole : whole) : TEMPLATE_OF(TEMPLATE_FLOAT, real, fabs(c->value->real));
     return TESS_OK;
 }
 
@@ -191,7 +171,7 @@ static tess_status to_absolute(const filter_call *c)
 static tess_status round_number(const filter_call *c)
 {
     const template_value *digits = template_arg(c->args, 0, "precision"), *how = template_arg(c->args, 1, "method");
-    int64_t precision = 0;
+    int64_t precision = 0, whole;
     char text[400];
     if (!template_is_number(c->value))
         return template_wrong(c->run, c->value, "round");
@@ -202,6 +182,9 @@ static tess_status round_number(const filter_call *c)
         bool up = template_text_is(how->text, "ceil");
         TEMPLATE_CHECK(up || template_text_is(how->text, "floor"), c->run, "round: common, ceil or floor");
         value = (up ? ceil(value * scale) : floor(value * scale)) / scale;
+    } else if (template_as_int(c->value, &whole)) {
+        *c->out = template_int(whole);
+        return TESS_OK;
     } else {
         snprintf(text, sizeof(text), "%.*f", (int)precision, value);
         value = strtod(text, NULL);

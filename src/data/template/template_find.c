@@ -17,21 +17,6 @@ static tess_status parse_file(tess_mem *mem, const char *path, tess_chat_templat
     return TESS_OK;
 }
 
-/* A special token is a string, or an object with its content. */
-static tess_status add_tokens(const json_t *config, json_t *variables)
-{
-    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                        "pad_token", "cls_token", "mask_token"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        json_t *token = json_object_get(config, names[i]);
-        if (json_is_object(token))
-            token = json_object_get(token, "content");
-        if (json_is_string(token))
-            TESS_CHECK(json_object_set(variables, names[i], token) == 0, TESS_E_NOMEM, "no memory for special tokens");
-    }
-    return TESS_OK;
-}
-
 /* chat_template is a string, or a list of named ones, of which that named "default" is meant. NULL: there is none. */
 static const json_t *template_of(const json_t *config)
 {
@@ -45,39 +30,31 @@ static const json_t *template_of(const json_t *config)
     return json_is_string(value) ? value : NULL;
 }
 
-static tess_status load_folder(tess_mem *mem, const char *folder, tess_chat_template **chat, json_t *variables)
+static tess_status load_folder(tess_mem *mem, const char *folder, tess_chat_template **chat)
 {
     char jinja[1024], config[1024];
     json_t *read = NULL;
     TESS_TRY(tess_os_join(jinja, sizeof(jinja), folder, "chat_template.jinja"));
     TESS_TRY(tess_os_join(config, sizeof(config), folder, "tokenizer_config.json"));
+    if (tess_os_is_file(jinja))
+        return parse_file(mem, jinja, chat);
     if (tess_os_is_file(config))
         TESS_TRY(tess_json_load(config, CONFIG_BYTES, &read));
     const json_t *text = template_of(read);
-    tess_status status = add_tokens(read, variables);
-    if (status == TESS_OK && tess_os_is_file(jinja))
-        status = parse_file(mem, jinja, chat);
-    else if (status == TESS_OK && text == NULL)
+    tess_status status;
+    if (text == NULL)
         status = TESS_FAIL(TESS_E_NOT_FOUND,
-                           "%s: no chat template: neither chat_template.jinja nor a 'chat_template' in "
-                           "tokenizer_config.json; name a file",
-                           folder);
-    else if (status == TESS_OK)
+                           "no chat template: neither a chat_template.jinja in that folder nor a 'chat_template' in "
+                           "this file; name a file");
+    else
         status = tess_chat_template_parse(mem, json_string_value(text), json_string_length(text), chat);
     json_decref(read);
-    TESS_TRY_CTX(status, "%s", folder);
+    TESS_TRY_CTX(status, "%s", config);
     return TESS_OK;
 }
 
-tess_status tess_chat_template_load(tess_mem *mem, const char *path, tess_chat_template **chat, json_t **variables)
+tess_status tess_chat_template_load(tess_mem *mem, const char *path, tess_chat_template **chat)
 {
     *chat = NULL;
-    *variables = json_object();
-    TESS_CHECK(*variables != NULL, TESS_E_NOMEM, "no memory for a template's variables");
-    tess_status status = tess_os_is_dir(path) ? load_folder(mem, path, chat, *variables) : parse_file(mem, path, chat);
-    if (status == TESS_OK)
-        return TESS_OK;
-    json_decref(*variables);
-    *variables = NULL;
-    return status;
+    return tess_os_is_dir(path) ? load_folder(mem, path, chat) : parse_file(mem, path, chat);
 }

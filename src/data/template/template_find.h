@@ -4,10 +4,8 @@
 
 #include "data/template/chat_template.h"
 
-/* Parses the template at `path`: a file, or a model's folder. *variables: an object (json_decref) with what the
- * folder's tokenizer_config.json gives a template: bos_token, eos_token and the other special tokens; empty for a file.
- * TESS_E_NOT_FOUND: there is none, the message says where it was looked for. TESS_E_FORMAT, TESS_E_UNSUPPORTED: also
- * those of tess_chat_template_parse; the message names the file. */
-tess_status tess_chat_template_load(tess_mem *mem, const char *path, tess_chat_template **chat, json_t **variables);
+/* Parses the template at `path`: a file, or a model's folder. TESS_E_NOT_FOUND: there is none, and the message says
+ * where it was looked for. Also the errors of tess_chat_template_parse. Messages name the file. */
+tess_status tess_chat_template_load(tess_mem *mem, const char *path, tess_chat_template **chat);
 
 #endif

@@ -182,6 +182,17 @@ static tess_status loop_items(template_run *run, template_scope *scope, const te
     return TESS_OK;
 }
 
+/* Notes that a pass of a loop over messages has written what follows `begin`. */
+static void note_turn(template_run *run, const template_value *item, size_t begin)
+{
+    size_t message = item->kind == TEMPLATE_DICT ? item->dict->message : 0;
+    if (run->turns == NULL || message == 0 || run->out != run->root || run->root->size == begin)
+        return;
+    tess_chat_span *turn = &run->turns[message - 1];
+    turn->begin = turn->end == 0 ? begin : run->root->size;
+    turn->end = run->root->size;
+}
+
 static tess_status run_for(template_run *run, template_scope *scope, const template_node *node)
 {
     template_value loop = {.kind = TEMPLATE_LOOP};
@@ -191,11 +202,13 @@ static tess_status run_for(template_run *run, template_scope *scope, const templ
     TESS_TRY(template_alloc(&run->arena, sizeof(template_loop), &loop.loop));
     loop.loop->items = items;
     for (size_t i = 0; i < items->n; i++) {
+        size_t begin = run->root->size;
         loop.loop->index = i;
         TESS_TRY(template_scope_new(run, scope, &inner));
         TESS_TRY(template_scope_set(run, inner, template_text_of("loop"), &loop));
         TESS_TRY(assign(run, inner, node->a, &items->item[i]));
         TESS_TRY(run_list(run, inner, node->d));
+        note_turn(run, &items->item[i], begin);
         bool breaks = run->breaks;
         run->breaks = run->continues = false;
         if (breaks)

@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
+#include "data/tokenizer/special_tokens.h"
 #include "data/tokenizer/tokenizer_impl.h"
 #include "data/tokenizer/unicode.h"
 
@@ -168,6 +169,12 @@ tess_status tess_tokenizer_load(tess_mem *mem, const char *path, tess_tokenizer 
     TESS_TRY(older ? tess_vocab_merges_load(mem, folder, &json) : tess_json_load(file, MAX_FILE, &json));
     tess_status status = from_json(mem, json, older ? folder : file, tokenizer);
     json_decref(json);
+    TESS_TRY(status);
+    status = tess_special_tokens_read(folder, &json, NULL);
+    if (status == TESS_OK)
+        tess_tokenizer_set_named(*tokenizer, json);
+    else
+        tess_tokenizer_destroy(tokenizer);
     return status;
 }
 
@@ -198,6 +205,7 @@ void tess_tokenizer_destroy(tess_tokenizer **tokenizer)
     tess_bpe_free(&t->bpe);
     tess_added_free(&t->added);
     tess_decoder_free(&t->decoder);
+    json_decref(t->named);
     tess_mem_free(t->mem, t->tokens);
     tess_mem_free(t->mem, t);
     *tokenizer = NULL;
@@ -230,6 +238,17 @@ bool tess_tokenizer_has(const tess_tokenizer *tokenizer, int64_t id)
 bool tess_tokenizer_is_special(const tess_tokenizer *tokenizer, int64_t id)
 {
     return tess_tokenizer_has(tokenizer, id) && tokenizer->tokens[id].special;
+}
+
+const json_t *tess_tokenizer_named(const tess_tokenizer *tokenizer)
+{
+    return tokenizer->named;
+}
+
+void tess_tokenizer_set_named(tess_tokenizer *tokenizer, json_t *named)
+{
+    json_decref(tokenizer->named);
+    tokenizer->named = named;
 }
 
 tess_prefix tess_tokenizer_prefix(const tess_tokenizer *tokenizer)

@@ -3,11 +3,14 @@
 #ifndef TESS_DATA_TOKENIZER_TOKENIZER_H
 #define TESS_DATA_TOKENIZER_TOKENIZER_H
 
+#include <jansson.h>
+
 #include "tessera/memory.h"
 
 typedef struct tess_tokenizer tess_tokenizer;
 
-/* Reads tokenizer.json, or a folder that holds one or vocab.json and merges.txt (of GPT-2's and Qwen2's classes).
+/* Reads tokenizer.json, or a folder that holds one or vocab.json and merges.txt (of GPT-2's and Qwen2's classes), and
+ * the names of special tokens next to it (special_tokens.h). tess_tokenizer_parse knows no names.
  * Errors name the key; unsupported normalizers, models, ... are TESS_E_UNSUPPORTED with their name. */
 tess_status tess_tokenizer_load(tess_mem *mem, const char *path, tess_tokenizer **tokenizer);
 tess_status tess_tokenizer_parse(tess_mem *mem, const char *json, size_t size, const char *what,
@@ -25,6 +28,11 @@ int64_t tess_tokenizer_vocab_size(const tess_tokenizer *tokenizer); /* highest i
 int32_t tess_tokenizer_id(const tess_tokenizer *tokenizer, const char *token);
 bool tess_tokenizer_has(const tess_tokenizer *tokenizer, int64_t id);
 bool tess_tokenizer_is_special(const tess_tokenizer *tokenizer, int64_t id); /* an added token that is no text */
+/* The special tokens by name, as chat templates see them: an object with the texts of bos_token, eos_token and others.
+ * It is empty if no file names one. */
+const json_t *tess_tokenizer_named(const tess_tokenizer *tokenizer);
+/* Replaces them; takes over `named`. */
+void tess_tokenizer_set_named(tess_tokenizer *tokenizer, json_t *named);
 /* Bytes of (normalized) text that a token stands for: for bits per byte. 0 for special tokens and unknown ids. */
 int64_t tess_tokenizer_bytes(const tess_tokenizer *tokenizer, int32_t id);
 

@@ -266,6 +266,7 @@ struct tess_tokenizer {
     tess_decoder decoder;
     tess_token *tokens; /* (n_tokens) by id */
     int64_t n_tokens;
+    json_t *named; /* see tess_tokenizer_named */
 };
 
 tess_status tess_template_read(tess_mem *mem, const tess_node *node, tess_template *special);

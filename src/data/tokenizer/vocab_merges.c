@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "base/text/json.h"
+#include "data/tokenizer/special_tokens.h"
 #include "data/tokenizer/tokenizer_impl.h"
 
 enum { PATH_SIZE = 4096, MAX_BYTES = 256 << 20 };
@@ -153,8 +154,6 @@ static const json_t *stated_token(const slow_files *f, const char *key)
 
 static tess_status add_tokens(slow_files *f)
 {
-    static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                       "pad_token", "cls_token", "mask_token"};
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
     const char *key;
     json_t *token;
@@ -175,9 +174,9 @@ static tess_status add_tokens(slow_files *f)
         json_decref(content);
         TESS_TRY(status);
     }
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (json_is_string(stated_token(f, keys[i])) || json_is_object(stated_token(f, keys[i])))
-            TESS_TRY(add_token(f, stated_token(f, keys[i]), -1, true));
+    for (const char *const *name = tess_special_token_names; *name != NULL; name++)
+        if (json_is_string(stated_token(f, *name)) || json_is_object(stated_token(f, *name)))
+            TESS_TRY(add_token(f, stated_token(f, *name), -1, true));
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         for (size_t k = 0; k < json_array_size(stated_token(f, lists[i])); k++)
             TESS_TRY(add_token(f, json_array_get(stated_token(f, lists[i]), k), -1, true));

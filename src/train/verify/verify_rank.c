@@ -156,7 +156,7 @@ static tess_status run_rank(verify_run *run, tess_trainer *t)
     TESS_TRY(tess_config_load_model(&t->config, NULL, &t->model_config));
     TESS_TRY(tess_trainer_check_memory(t));
     TESS_TRY(tess_trainer_tokenizer(t));
-    TESS_TRY(tess_chat_setup_open(t->mem, t->config.data.chat_template, t->config.model.path, t->tokenizer, &t->chat));
+    TESS_TRY(tess_trainer_open_chat(t));
     TESS_TRY(t->kind->open(t, &t->task));
     TESS_TRY(tess_engine_create(t->runtime, &t->config, &t->model_config, NULL, &t->engine));
     tess_engine *e = t->engine;

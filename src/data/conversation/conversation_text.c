@@ -1,0 +1,75 @@
+#include "data/conversation/conversation_text.h"
+
+#include "base/text/json.h"
+
+/* A copy of the messages without members that are null, as transformers hands them to a template; NULL: no memory. */
+static json_t *without_nulls(const json_t *messages)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < json_array_size(messages) && all != NULL; i++) {
+        const char *key;
+        json_t *value, *message = json_object();
+        json_object_foreach (json_array_get(messages, i), key, value)
+            if (!json_is_null(value))
+                json_object_set(message, key, value);
+        if (json_array_append_new(all, message) == 0)
+            continue;
+        json_decref(all);
+        all = NULL;
+    }
+    return all;
+}
+
+tess_status tess_conversation_check(const tess_chat *how, const json_t *messages, const json_t *tools)
+{
+    bool broken = how != NULL && how->problem[0] != '\0';
+    TESS_CHECK(!broken, TESS_E_UNSUPPORTED, "a conversation, but the chat template cannot be used: %s", how->problem);
+    TESS_CHECK(how != NULL && how->chat != NULL, TESS_E_UNSUPPORTED,
+               "a conversation, but there is no chat template: name one, or a model's folder that has one, with "
+               "data.chat_template (eval, tokenize: --chat-template)");
+    TESS_CHECK(json_is_array(messages), TESS_E_FORMAT, "'messages' is not a list");
+    TESS_CHECK(tools == NULL || json_is_null(tools) || json_is_array(tools), TESS_E_FORMAT, "'tools' is not a list");
+    for (size_t i = 0; i < json_array_size(messages); i++)
+        TESS_CHECK(json_is_string(json_object_get(json_array_get(messages, i), "role")), TESS_E_FORMAT,
+                   "message %zu is not an object with a string 'role'", i + 1);
+    return TESS_OK;
+}
+
+static tess_status write(const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
+                         tess_buffer *text, tess_chat_spans *spans, tess_chat_span *turns)
+{
+    TESS_TRY(tess_conversation_check(how, messages, tools));
+    const json_t *named = tess_tokenizer_named(how->tokenizer);
+    json_t *present = without_nulls(messages), *variables = json_object();
+    bool made = present != NULL && variables != NULL &&
+                (named == NULL || json_object_update(variables, (json_t *)named) == 0) &&
+                (!how->as_shipped || json_object_set_new(variables, "as_shipped", json_true()) == 0);
+    const tess_chat_input input = {
+        .messages = present, .tools = tools, .extra = variables, .add_generation_prompt = prompts, .now_s = how->now_s};
+    tess_status status;
+    if (!made)
+        status = TESS_FAIL(TESS_E_NOMEM, "no memory for a conversation");
+    else
+        status = turns != NULL ? tess_chat_template_render_turns(how->chat, &input, text, turns)
+                               : tess_chat_template_render(how->chat, &input, text, spans);
+    json_decref(variables);
+    json_decref(present);
+    return status;
+}
+
+tess_status tess_conversation_write(const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
+                                    tess_buffer *text, tess_chat_spans *spans)
+{
+    return write(how, messages, tools, prompts, text, spans, NULL);
+}
+
+tess_status tess_conversation_write_turns(const tess_chat *how, const json_t *messages, const json_t *tools,
+                                          tess_buffer *text, tess_chat_span *turns)
+{
+    return write(how, messages, tools, false, text, NULL, turns);
+}
+
+uint64_t tess_chat_hash(const tess_chat *how)
+{
+    return how != NULL && how->chat != NULL ? tess_chat_template_hash(how->chat) : 0;
+}
