@@ -134,7 +134,9 @@ static rl_sample *find(const rl *r, int64_t number)
     return g != NULL ? &g->samples[number % r->config->rollout.n] : NULL;
 }
 
-/* A record takes the place of the sample that it is of. owner: of this round, -1 where nothing is known. */
+/* A record takes the place of the sample that it is of, unless that has a grade and the record has none: the rank that
+ * grades a sample may have an earlier file than the one that drew it. owner: of this round, -1 where nothing is known.
+ */
 static tess_status take_record(void *self, int64_t round, const void *bytes, size_t size)
 {
     rollout *o = self;
@@ -145,7 +147,7 @@ static tess_status take_record(void *self, int64_t round, const void *bytes, siz
     TESS_TRY(rl_sample_read(o->r->mem, bytes, size, &known, &used));
     rl_sample *sample = find(o->r, known.number);
     for (int64_t i = 0; i < o->n && sample != NULL; i++)
-        if (o->samples[i] == sample) {
+        if (o->samples[i] == sample && (sample->grade == RL_UNGRADED || known.grade != RL_UNGRADED)) {
             rl_sample_free(o->r->mem, sample);
             *sample = known;
             o->owner[i] = tess_team_rank(o->r->team);

@@ -114,6 +114,14 @@ asked=$(wc -l <"$COUNT")
 rl judged -n 2 "${grade[@]}" || fail "graded: $(tail -n 1 judged.out)"
 [ "$asked" = 48 ] && [ "$(wc -l <"$COUNT")" = 48 ] && pass "what was graded is not graded again" ||
     fail "graded $asked answers, then $(($(wc -l <"$COUNT") - asked)) more"
+# A rank draws and is killed before it grades; another one grades in its place, and is killed in turn.
+: >"$COUNT"
+rl regraded -n 2 "${grade[@]}" "fault.spec=rank=1 step=1 point=phase:reward kind=sigkill"
+rl regraded -n 1 "${grade[@]}" "fault.spec=rank=0 step=1 point=phase:forward kind=sigkill"
+asked=$(wc -l <"$COUNT")
+rl regraded -n 1 "${grade[@]}" "fault.spec=rank=0 step=1 point=phase:forward kind=sigkill"
+[ "$asked" -ge 24 ] && [ "$(wc -l <"$COUNT")" = "$asked" ] && pass "nor is what another rank has graded" ||
+    fail "graded $asked answers, then $(($(wc -l <"$COUNT") - asked)) more"
 
 # ---- Several turns ----
 # What the environment says is part of the text and is not learned: the model has two turns of one token or more.
