@@ -62,6 +62,12 @@ plain summed -n 1 rl.reduction=seq_mean_token_sum
 [ -n "$by_mean" ] && [ "$(grep -o 'entropy: [0-9.]*  .* length: [0-9.]*' summed.out | head -n 1)" = "$by_mean" ] &&
     pass "the entropy is a token's" || fail "$by_mean, and of sums $(grep -o 'entropy: [0-9.]*' summed.out | head -n 1)"
 
+# shape: a line of the console without its numbers.
+shape() { sed -E 's/-?[0-9][0-9.,]*/N/g; s/ +/ /g; s/ \.\.\.$//'; }
+line=$(grep -m 1 '^    step: ' "$project/docs/rl.md" | sed 's/^ *//' | shape)
+[[ -n $line && $(grep -m 1 '^step: ' slow.out | shape) = "$line"* ]] && pass "docs/rl.md shows such a line" ||
+    fail "docs/rl.md has '$line', the console $(grep -m 1 '^step: ' slow.out | shape)"
+
 # ---- The divergence in the reward is part of what the baseline is of ----
 # Answers of one length: their advantages add up to 0 in each group.
 for algorithm in dr_grpo grpo rloo; do
