@@ -166,11 +166,20 @@ int cli_run_command(tess_mem *mem, int argc, char **argv, const cli_command *com
                       tess_options_hint(command->name, argv[1], names, command->n_verbs, "", hint));
 }
 
+/* The cause of a write that failed before is no longer known: one more byte meets it again. */
+static const char *find_cause(void)
+{
+    clearerr(stdout);
+    putchar('\n');
+    return fflush(stdout) != 0 ? strerror(errno) : "a part of it could not be written";
+}
+
 void cli_exit(int code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    bool flushed = fflush(stdout) == 0;
+    if (flushed && !ferror(stdout))
         exit(code);
-    fprintf(stderr, "tessera: standard output: %s\n", strerror(errno));
+    fprintf(stderr, "tessera: standard output: %s\n", flushed ? find_cause() : strerror(errno));
     exit(code != TESS_EXIT_OK ? code : TESS_EXIT_FAILED);
 }
 

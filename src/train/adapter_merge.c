@@ -134,6 +134,8 @@ void tess_adapter_merge_close(tess_adapter_merge **handle)
     if (m == NULL)
         return;
     drop_factors(m);
+    if (m->weights != NULL)
+        tess_weights_report_broken(m->weights);
     tess_weights_close(&m->weights);
     tess_model_destroy(&m->model);
     tess_mem_free(m->mem, m);

@@ -253,12 +253,15 @@ static void finish_metrics(tess_trainer *t)
 {
     if (!t->metrics_fail)
         return;
-    check_metrics(t, tess_metrics_flush(t->metrics));
+    char why[512];
+    tess_status written = tess_metrics_flush(t->metrics);
+    snprintf(why, sizeof(why), "%s", tess_error_message());
+    check_metrics(t, written);
     tess_metrics_backlog left = tess_metrics_waiting(t->metrics);
     int64_t n = left.n_lines + left.n_lost - t->metrics_lost;
     if (n > 0 && t->metrics_fail)
-        tess_trainer_warn(t, "%lld line%s of metrics could not be written and %s lost", (long long)n, n == 1 ? "" : "s",
-                          n == 1 ? "is" : "are");
+        tess_trainer_warn(t, "%lld line%s of metrics could not be written and %s lost: %s", (long long)n,
+                          n == 1 ? "" : "s", n == 1 ? "is" : "are", why);
 }
 
 static void show_step(tess_trainer *t, const tess_step_report *report)

@@ -3,6 +3,7 @@
 
 #include "comm/agree.h"
 #include "ckpt/store/read.h"
+#include "device/finite.h"
 #include "train/exclude.h"
 #include "train/trainer_impl.h"
 
@@ -85,6 +86,26 @@ static tess_status prepare(warm_start *w)
     return match(w);
 }
 
+/* Names the tensors with NaN or infinite values: each rank has read its own rows only. */
+static tess_status report_broken(const warm_start *w)
+{
+    tess_trainer *t = w->t;
+    int32_t *broken;
+    TESS_TRY(tess_mem_alloc_array(t->mem, TESS_POOL_MISC, (size_t)w->n, sizeof(*broken), "broken tensors",
+                                  (void **)&broken));
+    for (int i = 0; i < w->n; i++)
+        broken[i] = w->requests[i].floats && w->requests[i].dst != NULL &&
+                    !tess_all_finite(w->requests[i].dst, TESS_F32,
+                                     tess_box_count(w->requests[i].tensor->n_dims, &w->requests[i].box));
+    tess_status status = tess_all_reduce(t->team, broken, broken, (size_t)w->n, TESS_I32, TESS_MAX, NULL);
+    for (int i = 0; i < w->n && status == TESS_OK; i++)
+        if (broken[i])
+            tess_trainer_warn(t, "%s: tensor '%s' holds NaN or infinite values",
+                              tess_catalog_file_of(w->catalog, w->requests[i].tensor), w->requests[i].tensor->name);
+    tess_mem_free(t->mem, broken);
+    return status;
+}
+
 static tess_status finish(warm_start *w)
 {
     tess_trainer *t = w->t;
@@ -109,6 +130,8 @@ tess_status tess_trainer_warm_start(tess_trainer *t)
     if (status == TESS_OK)
         status = tess_team_agree(
             t->team, tess_catalog_read_all(w.catalog, tess_stream_threads(t->engine->stream), w.requests, w.n));
+    if (status == TESS_OK)
+        status = report_broken(&w);
     if (status == TESS_OK)
         status = finish(&w);
     tess_mem_free(t->mem, w.requests);

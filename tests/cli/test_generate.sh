@@ -15,6 +15,9 @@ same() { if cmp -s "$2" "$3"; then pass "$1"; else fail "$1: $(diff "$2" "$3" | 
 differs() { if [ -s "$2" ] && [ -s "$3" ] && ! cmp -s "$2" "$3"; then pass "$1"; else fail "$1"; fi; }
 file() { echo "$1" >m/generation_config.json; }
 
+expect "a full disk is the cause of lost output" 1 "standard output: No space left on device" \
+    bash -c "'$tessera' generate m --prompt 'the ship' --max-new-tokens 4 >/dev/full"
+
 # ---- generation_config.json
 tokens --temperature 0 >greedy
 tokens >usual

@@ -90,6 +90,20 @@ if awk -v a="$(loss base/model --adapter bf16/adapter)" -v b="$(loss merged)" -v
 else
     fail "losses: $(loss base/model --adapter bf16/adapter), merged $(loss merged), without $(loss base/model)"
 fi
+# A NaN in an adapter, or in weights to begin with, is named where they are read.
+cp -r bf16/adapter broken
+size=$(stat -c %s broken/adapter_model.safetensors)
+printf '\377\377\377\377' | dd of=broken/adapter_model.safetensors bs=1 seek=$((size - 64)) conv=notrunc status=none
+for command in "eval base/model --data text.txt" "convert base/model unmerged --to hf"; do
+    expect "a NaN in an adapter: ${command%% *}" 0 "lora_B.weight' holds NaN or infinite values" "$tessera" $command --adapter broken
+done
+cp -r base/model weights
+size=$(stat -c %s weights/model.safetensors)
+printf '\377\377\377\377' | dd of=weights/model.safetensors bs=1 seek=$((size - 64)) conv=notrunc status=none
+"$tessera" train run.yaml $few job.dump_folder=warm checkpoint.initial_load_path=weights tokenizer.path=base/model/tokenizer.json \
+    >warm.out 2>&1
+grep -qF "holds NaN or infinite values" warm.out && pass "a NaN in weights that a run starts from" ||
+    fail "a NaN in weights that a run starts from: $(tail -n 3 warm.out)"
 expect "generation with an adapter" 0 "ship" "$tessera" generate base/model --adapter bf16/adapter --prompt "the ship" \
     --max-new-tokens 4 --temperature 0
 expect "a run begins with an adapter" 0 "adapter: rank 4, counted 2 times" "$tessera" train lora.yaml $few \

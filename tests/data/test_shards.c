@@ -791,6 +791,19 @@ static void bad_files_of_other_programs_are_refused_by_name(void)
     out.data[17] = 4;
     write_file("i.idx", out.data, out.size);
     expect_refused(tokenizer, bin, none, TESS_E_FORMAT, "bytes");
+    /* Every size and pointer of an index is checked: here of four sequences. */
+    static const int32_t good[] = {8, 9, END, 8, 9, END};
+    out.size = 0;
+    put_ids(&out, good, 6, 2);
+    bin = write_file("i.bin", out.data, 12);
+    put_index(&out, starts, 2, 2, 8);
+    write_file("i.idx", out.data, out.size);
+    for (size_t at = 34; at < 34 + 4 * 12; at++) {
+        out.data[at] ^= 1;
+        write_file("i.idx", out.data, out.size);
+        expect_refused(tokenizer, bin, none, TESS_E_FORMAT, "i.bin: its ");
+        out.data[at] ^= 1;
+    }
     tess_buffer_free(&out);
     tess_tokenizer_destroy(&tokenizer);
 }

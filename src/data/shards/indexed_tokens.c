@@ -51,6 +51,18 @@ static tess_status cut(const tess_token_shard *shard, uint64_t x, uint64_t *at)
     return TESS_OK;
 }
 
+/* Whether the sequences of document d lie one behind the other, with the sizes of the index, and end at token `end`. */
+static bool is_whole(const tess_token_shard *shard, uint64_t d, uint64_t end)
+{
+    uint64_t sequence = shard_u64(shard->documents + 8 * d), last = shard_u64(shard->documents + 8 * (d + 1));
+    uint64_t at = start_of(shard, d) * (uint64_t)shard->width;
+    if (sequence > last || last > shard->n_sequences)
+        return false;
+    for (; sequence < last && shard_u64(shard->pointers + 8 * sequence) == at; sequence++)
+        at += shard_u32(shard->sizes + 4 * sequence) * (uint64_t)shard->width;
+    return sequence == last && at == end * (uint64_t)shard->width;
+}
+
 static tess_status read(const tess_token_shard *shard, uint64_t index, tess_token_block *out)
 {
     uint64_t from, to, end;
@@ -61,6 +73,9 @@ static tess_status read(const tess_token_shard *shard, uint64_t index, tess_toke
         TESS_CHECK(start == from && end >= start && end <= shard->n_tokens, TESS_E_FORMAT,
                    "%s: its index is damaged: document %llu is not where the one before it ends", shard->path,
                    (unsigned long long)d);
+        TESS_CHECK(is_whole(shard, d, end), TESS_E_FORMAT,
+                   "%s: its index is damaged: document %llu has %llu tokens, but its sequences have others",
+                   shard->path, (unsigned long long)d, (unsigned long long)(end - start));
         TESS_TRY(tess_spans_document(shard, start, end, out));
     }
     return TESS_OK;
