@@ -16,7 +16,7 @@ static tess_status count_chunks(const tess_config *config, int64_t n_layers, tes
     shape->chunks = shape->ranks > 1 ? tess_pipeline_usual_chunks(shape->kind) : 1;
     if (each == 0 || shape->ranks == 1)
         return TESS_OK;
-    TESS_TRY_CTX(tess_pipeline_count_stages((int)n_layers, each,
+    TESS_TRY_CTX(tess_pipeline_count_stages(shape->kind, (int)n_layers, each,
                                             counted(config->parallelism.pipeline_parallel_first_stage_less_layers),
                                             counted(config->parallelism.pipeline_parallel_last_stage_less_layers),
                                             shape->ranks, &shape->chunks),
@@ -42,19 +42,27 @@ static tess_status check_micro_batches(const tess_config *config, const tess_pip
                              (long long)(needed * n_data * local));
 }
 
-/* What the schedule needs of layers and of stages a rank. */
+/* The most stages, of those that divide the ranks, which leave each of them a layer. */
+static int largest_degree(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
+{
+    int64_t ranks = shape->ranks * config->parallelism.data_parallel_replicate_degree *
+                    config->parallelism.data_parallel_shard_degree,
+            degree = n_layers / shape->chunks;
+    while (degree > 1 && ranks % degree != 0)
+        degree--;
+    return degree > 1 ? (int)degree : 1;
+}
+
+/* What the schedule needs of layers. */
 static tess_status check_stages(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
 {
     if (shape->ranks == 1)
         return TESS_OK;
-    TESS_TRY_CTX(tess_pipeline_allows(shape->kind, shape->ranks, shape->chunks, 2 * shape->ranks),
-                 "parallelism.pipeline_parallel_layers_per_stage=%lld makes %d stages a rank",
-                 (long long)config->parallelism.pipeline_parallel_layers_per_stage, shape->chunks);
     TESS_CHECK(n_layers >= (int64_t)shape->ranks * shape->chunks, TESS_E_INVALID,
                "parallelism.pipeline_parallel_degree: %d ranks with %d stage%s each (%s) are more stages than the "
-               "model's %lld layers: give a degree of %lld or less%s",
+               "model's %lld layers: give a degree of %d%s",
                shape->ranks, shape->chunks, shape->chunks == 1 ? "" : "s", tess_pipeline_kind_name(shape->kind),
-               (long long)n_layers, (long long)n_layers / shape->chunks,
+               (long long)n_layers, largest_degree(config, shape, n_layers),
                shape->chunks > 1 ? ", or a schedule with one stage a rank, such as 1f1b" : "");
     return check_micro_batches(config, shape);
 }

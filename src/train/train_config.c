@@ -154,21 +154,23 @@ int tess_config_model_ranks(const tess_config *config)
     return (int)(config->parallelism.pipeline_parallel_degree * config->parallelism.tensor_parallel_degree);
 }
 
-/* The ranks that one copy of the model's layers takes leave a whole number of copies. */
+/* The ranks that one copy of the model's layers takes leave a whole number of copies. Of the two degrees the one is
+ * named that does not divide the ranks, or else the other. */
 static tess_status check_model_ranks(const tess_config *config, int world)
 {
     int64_t stages = config->parallelism.pipeline_parallel_degree, tp = config->parallelism.tensor_parallel_degree;
-    const char *plural = world == 1 ? "" : "s";
-    TESS_CHECK(
-        world % stages == 0, TESS_E_INVALID,
-        "parallelism.pipeline_parallel_degree: %lld stages do not divide %d rank%s: start a multiple of %lld ranks, "
-        "or give a divisor of %d",
-        (long long)stages, world, plural, (long long)stages, world);
-    TESS_CHECK(
-        world % (stages * tp) == 0, TESS_E_INVALID,
-        "parallelism.tensor_parallel_degree: %lld x pipeline_parallel_degree=%lld do not divide %d rank%s: start a "
-        "multiple of %lld ranks, or give a divisor of %lld",
-        (long long)tp, (long long)stages, world, plural, (long long)(stages * tp), (long long)(world / stages));
+    const bool pp_is_odd = world % stages != 0;
+    const int64_t other = pp_is_odd ? tp : stages;
+    char beside[64] = "", divisor[64] = "";
+    if (other > 1)
+        snprintf(beside, sizeof(beside), " x %s=%lld",
+                 pp_is_odd ? "tensor_parallel_degree" : "pipeline_parallel_degree", (long long)other);
+    if (world % other == 0)
+        snprintf(divisor, sizeof(divisor), ", or give a divisor of %lld", (long long)(world / other));
+    TESS_CHECK(world % (stages * tp) == 0, TESS_E_INVALID,
+               "parallelism.%s: %lld%s does not divide %d rank%s: start a multiple of %lld ranks%s",
+               pp_is_odd ? "pipeline_parallel_degree" : "tensor_parallel_degree", (long long)(pp_is_odd ? stages : tp),
+               beside, world, world == 1 ? "" : "s", (long long)(stages * tp), divisor);
     TESS_CHECK(
         stages == 1 || config->training.passes == 1, TESS_E_INVALID,
         "training.passes: %lld passes of a micro-batch do not go through a pipeline: set training.passes=1 and a "
@@ -180,12 +182,13 @@ static tess_status check_model_ranks(const tess_config *config, int world)
 tess_status tess_config_check_trainers(const tess_config *config, int ranks)
 {
     const int64_t apart = config->rollout.ranks;
+    const int model = tess_config_model_ranks(config), most = ranks > model ? ranks - model : 0;
     TESS_CHECK(
         apart < ranks, TESS_E_INVALID,
         "rollout.ranks: %lld rank%s that only draw%s leave%s none of %d to train: start %lld or more (-n), or set "
         "rollout.ranks=%d%s",
         (long long)apart, apart == 1 ? "" : "s", apart == 1 ? "s" : "", apart == 1 ? "s" : "", ranks,
-        (long long)apart + 1, ranks - 1, ranks > 2 ? " or less" : "");
+        (long long)apart + model, most, model == 1 && most > 0 ? " or less" : "");
     return TESS_OK;
 }
 

@@ -29,12 +29,12 @@ bad() {
 }
 
 # ---- Numbers that do not fit: the message has those that would
-bad "more stages than layers" "4 ranks with 1 stage each (1f1b) are more stages than the model's 3 layers: give a degree of 3 or less" \
+bad "more stages than layers" "4 ranks with 1 stage each (1f1b) are more stages than the model's 3 layers: give a degree of 2" \
     4 $pp=4
 bad "more stages than layers, two a rank" \
-    "2 ranks with 2 stages each (zbv) are more stages than the model's 3 layers: give a degree of 1 or less, or a schedule with one" \
+    "2 ranks with 2 stages each (zbv) are more stages than the model's 3 layers: give a degree of 1, or a schedule with one" \
     2 $pp=2 $schedule=zbv
-bad "a degree that does not divide" "3 stages do not divide 4 ranks: start a multiple of 3 ranks, or give a divisor of 4" 4 $pp=3
+bad "a degree that does not divide" "3 does not divide 4 ranks: start a multiple of 3 ranks, or give a divisor of 4" 4 $pp=3
 bad "no stages" "0 is outside 1 .. 4096" 4 $pp=0
 bad "too few micro-batches" "training.global_batch_size=4 has 2 micro-batches a rank: set training.global_batch_size=8, or another schedule: dualpipev with 2 ranks needs 4 or more" \
     2 $pp=2 $schedule=dualpipev training.global_batch_size=4 model.config=eleven.json
@@ -42,15 +42,52 @@ bad "too few for data-parallel ranks" "has 2 micro-batches a rank: set training.
     4 $pp=2 $schedule=dualpipev training.global_batch_size=8 model.config=eleven.json
 bad "no multiple" "training.global_batch_size=6 has 3 micro-batches a rank: set training.global_batch_size=8, or another schedule: interleaved with 2 ranks needs a multiple of 2" \
     2 $pp=2 $schedule=interleaved training.global_batch_size=6 model.config=eleven.json
-bad "layers a stage that make no multiple" "4 layers a stage make 3 stages of 11 layers, which is no multiple of 2 ranks: take 3 or 6" \
+bad "layers a stage that make no multiple" "4 layers a stage make 3 stages of 11 layers, which is no multiple of 2 ranks: take 6" \
     2 $pp=2 $layers=4 model.config=eleven.json
-bad "layers a stage that make too many stages" "parallelism.pipeline_parallel_layers_per_stage=2 makes 3 stages a rank: 1f1b needs 1 chunk a rank, not 3: interleaved" \
+bad "layers a stage that make too many stages" "6 stages of 11 layers, 3 a rank, which 1f1b does not take (interleaved does): take 6" \
     2 $pp=2 $layers=2 model.config=eleven.json
 bad "a schedule misspelt" "'interleavd' is not one of gpipe|1f1b|interleaved|zb_h1|zbv|dualpipev: did you mean 'interleaved'?" \
     2 $pp=2 $schedule=interleavd
 bad "passes" "2 passes of a micro-batch do not go through a pipeline: set training.passes=1" 2 $pp=2 training.passes=2
 bad "replicas of a stage" "2 replicas do not divide 3 ranks: give a divisor of 3" 6 $pp=2 \
     parallelism.data_parallel_replicate_degree=2
+
+# ---- Each number that a message proposes is taken, and accepted. KEY -n: the number of ranks.
+# hints KEY TEXT RANKS OVERRIDES...: what follows TEXT in the message, up to the next ":" or ",", are values of KEY.
+hints() {
+    local key=$1 text=$2 ranks=$3 value values how
+    shift 3
+    "$tessera" mesh run.yaml -n "$ranks" "$@" >output 2>&1 && fail "not refused: $*"
+    values=$(sed -n "s/.*$text\([0-9][^:,]*\).*/\1/p" output | tr -c '0-9\n' ' ')
+    [ -n "$values" ] || fail "no number after '$text' in $(cat output)"
+    for value in $values; do
+        how=("-n" "$ranks" "$@" "$key=$value")
+        [ "$key" = -n ] && how=(-n "$value" "$@")
+        expect "taken: ${how[*]}" 0 "mesh " "$tessera" mesh run.yaml "${how[@]}"
+    done
+}
+m="model.config=eleven.json training.global_batch_size=64"
+tp=parallelism.tensor_parallel_degree
+for kind in 1f1b interleaved zbv; do
+    for each in 2 4 5 7 9; do
+        "$tessera" mesh run.yaml -n 2 $m $pp=2 $schedule=$kind $layers=$each >output 2>&1 ||
+            hints $layers "take " 2 $m $pp=2 $schedule=$kind $layers=$each
+    done
+done
+hints $layers "take " 3 $m $pp=3 $layers=7 parallelism.pipeline_parallel_first_stage_less_layers=1
+hints $pp "give a degree of " 4 training.global_batch_size=64 $pp=4
+hints $pp "give a degree of " 4 training.global_batch_size=64 $pp=4 $schedule=zbv
+hints $pp "give a degree of " 12 $m $pp=12
+hints -n "start a multiple of " 4 $pp=3
+hints -n "start a multiple of " 4 $pp=3 $tp=2
+hints -n "start a multiple of " 6 $pp=3 $tp=4 training.global_batch_size=64
+hints -n "start a multiple of " 4 $tp=3
+hints $tp "give a divisor of " 6 $pp=3 $tp=4
+hints $pp "give a divisor of " 4 $pp=3 $tp=2
+hints training.global_batch_size "global_batch_size=[0-9]* has.* set training.global_batch_size=" 2 $pp=2 $schedule=dualpipev \
+    training.global_batch_size=4 model.config=eleven.json
+hints training.global_batch_size "global_batch_size=[0-9]* has.* set training.global_batch_size=" 4 $pp=2 $schedule=interleaved \
+    training.global_batch_size=10 model.config=eleven.json
 
 # ---- What is shown before anything starts
 eleven="$pp=2 model.config=eleven.json"

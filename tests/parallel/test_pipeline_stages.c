@@ -1,5 +1,6 @@
 /* Layers cut into stages: against all cuts there are, and torchtitan's counts. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "parallel/pipeline/pipeline_stages.h"
 #include "support/test.h"
@@ -37,33 +38,64 @@ static void even_cuts_are_those_of_torchtitan(void)
 
 static void layers_a_stage_say_how_many_chunks_there_are(void)
 {
+    const tess_pipeline_kind one = TESS_PIPELINE_1F1B, several = TESS_PIPELINE_INTERLEAVED, two = TESS_PIPELINE_ZBV;
     int chunks;
-    EXPECT_OK(tess_pipeline_count_stages(32, 8, 0, 0, 4, &chunks));
+    EXPECT_OK(tess_pipeline_count_stages(one, 32, 8, 0, 0, 4, &chunks));
     EXPECT_INT(chunks, 1);
-    EXPECT_OK(tess_pipeline_count_stages(30, 4, 1, 1, 4, &chunks));
+    EXPECT_OK(tess_pipeline_count_stages(several, 30, 4, 1, 1, 4, &chunks));
     EXPECT_INT(chunks, 2);
-    EXPECT_FAILS(tess_pipeline_count_stages(32, 5, 1, 1, 4, &chunks), TESS_E_INVALID,
-                 "5 layers a stage make 7 stages of 34 layers, which is no multiple of 4 ranks: take 3 or 9");
-    EXPECT_FAILS(tess_pipeline_count_stages(4, 9, 0, 0, 4, &chunks), TESS_E_INVALID,
+    EXPECT_FAILS(tess_pipeline_count_stages(one, 32, 5, 1, 1, 4, &chunks), TESS_E_INVALID,
+                 "5 layers a stage make 7 stages of 34 layers, which is no multiple of 4 ranks: take 9");
+    EXPECT_FAILS(tess_pipeline_count_stages(several, 32, 5, 1, 1, 4, &chunks), TESS_E_INVALID, "of 4 ranks: take 3");
+    EXPECT_FAILS(tess_pipeline_count_stages(several, 16, 3, 0, 0, 4, &chunks), TESS_E_INVALID, "4 ranks: take 2");
+    EXPECT_FAILS(tess_pipeline_count_stages(one, 4, 9, 0, 0, 4, &chunks), TESS_E_INVALID,
                  "9 layers a stage make 1 stage of 4 layers, which is no multiple of 4 ranks: take 1");
-    EXPECT_FAILS(tess_pipeline_count_stages(3, 1, 0, 0, 4, &chunks), TESS_E_INVALID, "no other number does either");
-    EXPECT_FAILS(tess_pipeline_count_stages(3, 0, 0, 0, 1, &chunks), TESS_E_INVALID, "0 layers a stage");
-    EXPECT_FAILS(tess_pipeline_count_stages(0, 1, 0, 0, 1, &chunks), TESS_E_INVALID, "0 layers");
-    /* Whatever is proposed is accepted. */
-    for (int all = 1; all <= 40; all++)
-        for (int ranks = 1; ranks <= 6; ranks++)
-            for (int n = 1; n <= 12; n++) {
-                int take = 0;
-                if (tess_pipeline_count_stages(all, n, 0, 0, ranks, &chunks) == TESS_OK) {
-                    EXPECT_INT(chunks * ranks, (all + n - 1) / n);
-                    continue;
-                }
-                const char *fix = strstr(tess_error_message(), "take ");
-                EXPECT(fix != NULL || strstr(tess_error_message(), "no other number") != NULL);
-                if (fix == NULL || sscanf(fix, "take %d", &take) != 1)
-                    continue;
-                EXPECT_OK(tess_pipeline_count_stages(all, take, 0, 0, ranks, &chunks));
-            }
+    EXPECT_FAILS(tess_pipeline_count_stages(one, 12, 2, 0, 0, 2, &chunks), TESS_E_INVALID,
+                 "3 a rank, which 1f1b does not take (interleaved does): take 6");
+    EXPECT_FAILS(tess_pipeline_count_stages(two, 12, 6, 0, 0, 2, &chunks), TESS_E_INVALID,
+                 "1 a rank, which zbv does not take: take 3");
+    EXPECT_FAILS(tess_pipeline_count_stages(one, 4, 3, 3, 0, 3, &chunks), TESS_E_INVALID,
+                 "of which one has none beside its embedding or head (3 and 0)");
+    EXPECT_FAILS(tess_pipeline_count_stages(one, 3, 1, 0, 0, 4, &chunks), TESS_E_INVALID,
+                 "1f1b takes no other number of these layers either");
+    EXPECT_FAILS(tess_pipeline_count_stages(one, 3, 0, 0, 0, 1, &chunks), TESS_E_INVALID, "0 layers a stage");
+    EXPECT_FAILS(tess_pipeline_count_stages(one, 0, 1, 0, 0, 1, &chunks), TESS_E_INVALID, "0 layers");
+}
+
+/* The next number that a message proposes; 0: it proposes no more. */
+static int next_proposal(const char **at)
+{
+    int n = 0;
+    *at = strpbrk(*at, "0123456789");
+    if (*at != NULL) {
+        n = atoi(*at);
+        *at += strspn(*at, "0123456789");
+    }
+    return *at != NULL ? n : 0;
+}
+
+/* Each number that is proposed is counted, its chunks suit the schedule, and its stages can be cut. */
+static void every_number_that_is_proposed_is_accepted(void)
+{
+    int chunks, first[64], n_proposed = 0;
+    char text[512];
+    for (int kind = 0; kind < TESS_PIPELINE_KINDS; kind++)
+        for (int layers = 1; layers <= 20; layers++)
+            for (int ranks = 2; ranks <= 4; ranks++)
+                for (int less = 0; less < 9; less++)
+                    for (int n = 1; n <= 12; n++) {
+                        const tess_pipeline_kind k = (tess_pipeline_kind)kind;
+                        if (tess_pipeline_count_stages(k, layers, n, less / 3, less % 3, ranks, &chunks) == TESS_OK)
+                            continue;
+                        snprintf(text, sizeof(text), "%s", tess_error_message());
+                        const char *at = strstr(text, ": take ");
+                        for (int take; at != NULL && (take = next_proposal(&at)) > 0; n_proposed++) {
+                            EXPECT_OK(tess_pipeline_count_stages(k, layers, take, less / 3, less % 3, ranks, &chunks));
+                            EXPECT_OK(tess_pipeline_allows(k, ranks, chunks, 2 * ranks));
+                            EXPECT_OK(tess_pipeline_cut_evenly(layers, less / 3, less % 3, chunks * ranks, first));
+                        }
+                    }
+    EXPECT(n_proposed > 1000);
 }
 
 /* The best of all cuts of the layers l .. into the stages g .., by the largest stage, then the sum of squares. */
@@ -134,6 +166,7 @@ static void bad_costs_are_refused(void)
 static const test_case cases[] = {
     {"even_cuts_are_those_of_torchtitan", even_cuts_are_those_of_torchtitan},
     {"layers_a_stage_say_how_many_chunks_there_are", layers_a_stage_say_how_many_chunks_there_are},
+    {"every_number_that_is_proposed_is_accepted", every_number_that_is_proposed_is_accepted},
     {"cuts_by_cost_are_the_best_of_all", cuts_by_cost_are_the_best_of_all},
     {"bad_costs_are_refused", bad_costs_are_refused},
 };

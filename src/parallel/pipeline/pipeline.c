@@ -49,11 +49,16 @@ int tess_pipeline_usual_chunks(tess_pipeline_kind kind)
     return kinds[kind].least_chunks;
 }
 
+bool tess_pipeline_takes_chunks(tess_pipeline_kind kind, int chunks)
+{
+    return chunks >= kinds[kind].least_chunks && chunks <= kinds[kind].most_chunks;
+}
+
 static tess_status allows_chunks(tess_pipeline_kind kind, int chunks)
 {
     int least = kinds[kind].least_chunks, most = kinds[kind].most_chunks;
     const char *name = kinds[kind].name;
-    if (chunks >= least && chunks <= most)
+    if (tess_pipeline_takes_chunks(kind, chunks))
         return TESS_OK;
     if (least < most && chunks == 1)
         return TESS_FAIL(TESS_E_INVALID, "%s needs %d .. %d chunks a rank, not 1: with one chunk it is 1f1b", name,

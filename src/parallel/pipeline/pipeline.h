@@ -73,6 +73,9 @@ tess_status tess_pipeline_kind_parse(const char *text, tess_pipeline_kind *kind)
 /* The chunks that a kind has when nobody says: 1 or 2. */
 int tess_pipeline_usual_chunks(tess_pipeline_kind kind);
 
+/* Whether a kind takes this many chunks a rank. */
+bool tess_pipeline_takes_chunks(tess_pipeline_kind kind, int chunks);
+
 /* Whether a schedule can be built. TESS_E_INVALID says which numbers would do. */
 tess_status tess_pipeline_allows(tess_pipeline_kind kind, int ranks, int chunks, int micros);
 /* Builds the lists of all ranks; the same arguments give the same lists. *schedule is empty after a failure; free it

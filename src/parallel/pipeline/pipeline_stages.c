@@ -3,23 +3,69 @@
 #include <math.h>
 #include <stdio.h>
 
-static int stages_of(int all, int layers_per_stage)
+/* Layers that are to be cut. Embedding and head count as some of them. */
+typedef struct counted_layers {
+    int layers, first_less, last_less;
+} counted_layers;
+
+static int all_of(const counted_layers *l)
 {
-    return (all - 1) / layers_per_stage + 1;
+    return l->layers + l->first_less + l->last_less;
 }
 
-/* The nearest number of layers a stage, by steps of `step`, whose stages are a multiple of the ranks; 0: there is none.
- */
-static int nearest(int all, int layers_per_stage, int step, int ranks)
+static int stages_of(const counted_layers *l, int layers_per_stage)
 {
-    int n = layers_per_stage < all ? layers_per_stage : all;
-    while (n >= 1 && n <= all && stages_of(all, n) % ranks != 0)
+    return (all_of(l) - 1) / layers_per_stage + 1;
+}
+
+/* What is counted for the embedding or the head of stage `g`. */
+static int less_of(const counted_layers *l, int stages, int g)
+{
+    return (g == 0 ? l->first_less : 0) + (g == stages - 1 ? l->last_less : 0);
+}
+
+/* Layers of stage `g` with what is counted for its embedding or head: the first stages get those that are left. */
+static int size_of(const counted_layers *l, int stages, int g)
+{
+    return all_of(l) / stages + (g < all_of(l) % stages);
+}
+
+static bool each_has_a_layer(const counted_layers *l, int stages)
+{
+    return l->layers >= stages && size_of(l, stages, 0) > less_of(l, stages, 0) &&
+           size_of(l, stages, stages - 1) > less_of(l, stages, stages - 1);
+}
+
+static bool fits(const counted_layers *l, int layers_per_stage, tess_pipeline_kind kind, int ranks)
+{
+    const int stages = stages_of(l, layers_per_stage);
+    return stages % ranks == 0 && tess_pipeline_takes_chunks(kind, stages / ranks) && each_has_a_layer(l, stages);
+}
+
+/* The nearest number of layers a stage, by steps of `step`, that fits; 0: there is none. */
+static int nearest(const counted_layers *l, int layers_per_stage, int step, tess_pipeline_kind kind, int ranks)
+{
+    int n = layers_per_stage < all_of(l) ? layers_per_stage : all_of(l);
+    while (n >= 1 && n <= all_of(l) && !fits(l, n, kind, ranks))
         n += step;
-    return n <= all ? n : 0;
+    return n <= all_of(l) ? n : 0;
 }
 
-tess_status tess_pipeline_count_stages(int layers, int layers_per_stage, int first_less, int last_less, int ranks,
-                                       int *chunks)
+static void say_why(const counted_layers *l, int stages, tess_pipeline_kind kind, int ranks, char *text, size_t size)
+{
+    const char *name = tess_pipeline_kind_name(kind);
+    if (stages % ranks != 0)
+        snprintf(text, size, "which is no multiple of %d ranks", ranks);
+    else if (!tess_pipeline_takes_chunks(kind, stages / ranks))
+        snprintf(text, size, "%d a rank, which %s does not take%s", stages / ranks, name,
+                 stages > ranks && kind != TESS_PIPELINE_INTERLEAVED ? " (interleaved does)" : "");
+    else
+        snprintf(text, size, "of which one has none beside its embedding or head (%d and %d)", l->first_less,
+                 l->last_less);
+}
+
+tess_status tess_pipeline_count_stages(tess_pipeline_kind kind, int layers, int layers_per_stage, int first_less,
+                                       int last_less, int ranks, int *chunks)
 {
     TESS_CHECK(layers_per_stage >= 1, TESS_E_INVALID, "pipeline: %d layers a stage; give 1 or more", layers_per_stage);
     TESS_CHECK(
@@ -27,19 +73,23 @@ tess_status tess_pipeline_count_stages(int layers, int layers_per_stage, int fir
         "pipeline: %d layers, %d and %d for embedding and head, %d ranks: give 1 or more layers and ranks, and 0 "
         "or more for embedding and head",
         layers, first_less, last_less, ranks);
-    const int all = layers + first_less + last_less, stages = stages_of(all, layers_per_stage);
+    const counted_layers l = {layers, first_less, last_less};
+    const int stages = stages_of(&l, layers_per_stage);
     *chunks = stages / ranks;
-    if (stages % ranks == 0)
+    if (fits(&l, layers_per_stage, kind, ranks))
         return TESS_OK;
-    const int fewer = nearest(all, layers_per_stage, -1, ranks), more = nearest(all, layers_per_stage, 1, ranks);
-    char fix[48] = "no other number does either";
+    const int fewer = nearest(&l, layers_per_stage, -1, kind, ranks),
+              more = nearest(&l, layers_per_stage, 1, kind, ranks);
+    char why[128], fix[96];
+    say_why(&l, stages, kind, ranks, why, sizeof(why));
     if (fewer > 0 && more > 0)
         snprintf(fix, sizeof(fix), "take %d or %d", fewer, more);
     else if (fewer > 0 || more > 0)
         snprintf(fix, sizeof(fix), "take %d", fewer + more);
-    return TESS_FAIL(TESS_E_INVALID,
-                     "pipeline: %d layers a stage make %d stage%s of %d layers, which is no multiple of %d ranks: %s",
-                     layers_per_stage, stages, stages == 1 ? "" : "s", all, ranks, fix);
+    else
+        snprintf(fix, sizeof(fix), "%s takes no other number of these layers either", tess_pipeline_kind_name(kind));
+    return TESS_FAIL(TESS_E_INVALID, "pipeline: %d layers a stage make %d stage%s of %d layers, %s: %s",
+                     layers_per_stage, stages, stages == 1 ? "" : "s", all_of(&l), why, fix);
 }
 
 static tess_status allows(int layers, int stages)
@@ -56,16 +106,15 @@ tess_status tess_pipeline_cut_evenly(int layers, int first_less, int last_less, 
     TESS_TRY(allows(layers, stages));
     TESS_CHECK(first_less >= 0 && last_less >= 0, TESS_E_INVALID,
                "pipeline: embedding and head count as %d and %d layers; give 0 or more", first_less, last_less);
-    const int all = layers + first_less + last_less, size = all / stages, larger = all % stages;
+    const counted_layers l = {layers, first_less, last_less};
     first[0] = 0;
     for (int g = 0; g < stages; g++) {
-        int less = (g == 0 ? first_less : 0) + (g == stages - 1 ? last_less : 0);
-        int n = size + (g < larger) - less;
-        TESS_CHECK(n >= 1, TESS_E_INVALID,
+        int size = size_of(&l, stages, g), less = less_of(&l, stages, g);
+        TESS_CHECK(size > less, TESS_E_INVALID,
                    "pipeline: stage %d of %d gets %d of %d layers, which its embedding or head uses up (%d): let them "
                    "count for less, or take fewer stages",
-                   g, stages, size + (g < larger), all, less);
-        first[g + 1] = first[g] + n;
+                   g, stages, size, all_of(&l), less);
+        first[g + 1] = first[g] + size - less;
     }
     return TESS_OK;
 }

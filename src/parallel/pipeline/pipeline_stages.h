@@ -3,13 +3,14 @@
 #ifndef TESS_PARALLEL_PIPELINE_PIPELINE_STAGES_H
 #define TESS_PARALLEL_PIPELINE_PIPELINE_STAGES_H
 
-#include "tessera/memory.h"
+#include "parallel/pipeline/pipeline.h"
 
-/* The stages of a model when each has so many layers, embedding and head counted as `first_less` and `last_less` layers
- * (torchtitan's pipeline_parallel_layers_per_stage). `chunks` is how many each of `ranks` gets. TESS_E_INVALID: the
- * stages are no multiple of the ranks; the message says which number of layers would do. */
-tess_status tess_pipeline_count_stages(int layers, int layers_per_stage, int first_less, int last_less, int ranks,
-                                       int *chunks);
+/* Counts the stages of a model when each has `layers_per_stage` layers, embedding and head counted as `first_less` and
+ * `last_less` of them (torchtitan's pipeline_parallel_layers_per_stage). `chunks` is how many each of `ranks` gets.
+ * TESS_E_INVALID: the stages are no multiple of the ranks, the schedule does not take this many chunks, or a stage
+ * would have no layer; the message says which numbers of layers would do. */
+tess_status tess_pipeline_count_stages(tess_pipeline_kind kind, int layers, int layers_per_stage, int first_less,
+                                       int last_less, int ranks, int *chunks);
 
 /* Cuts by counts: stages of equal size, the first ones with a layer more where that does not divide; embedding and head
  * count as `first_less` and `last_less` layers. Stage g has the layers first[g] .. first[g + 1]; first has
