@@ -103,8 +103,9 @@ TESS_API void tess_runtime_warn(tess_runtime *runtime, const char *message);
  */
 TESS_API void tess_runtime_report_status(tess_runtime *runtime, tess_status status);
 
-/* True once any rank was asked to stop (SIGINT, SIGTERM, tess_runtime_request_stop). Ranks see it at different times:
- * agree on it (an all_reduce with max) before acting on it. */
+/* True once any rank was asked to stop (SIGINT, SIGTERM, SIGHUP, tess_runtime_request_stop). Ranks see it at different
+ * times: agree on it (an all_reduce with max) before acting on it. A rank that has never called this gets a signal
+ * instead: SIGTERM, or SIGINT if it had a handler for that when it joined. */
 TESS_API bool tess_runtime_stop_requested(const tess_runtime *runtime);
 TESS_API void tess_runtime_request_stop(tess_runtime *runtime);
 /* True once the launcher asks the ranks to leave after their next regular checkpoint, to be restarted in another

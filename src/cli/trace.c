@@ -120,5 +120,6 @@ const cli_command cli_trace = {
     "the root cause of a job's failure or hang, and the evidence\n\n"
     "DIR is a job's dump folder (or its trace folder), or a folder of PyTorch Flight Recorder dumps; PID is the\n"
     "launcher or a rank of a running job, which is not disturbed.\n"
-    "Exit codes: 0 healthy, or ended well; 3 a culprit is named; 4 a tie, or the records do not say; 2 bad input.\n",
+    "Exit codes: 0 healthy, ended well, or stopped by the operator; 3 a culprit is named; 4 a tie, or the records do "
+    "not say; 2 bad input.\n",
     .run = run};

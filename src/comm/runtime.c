@@ -146,6 +146,8 @@ tess_device_log *tess_runtime_device_log(const tess_runtime *rt)
 
 bool tess_runtime_stop_requested(const tess_runtime *rt)
 {
+    if (atomic_load_explicit(&rt->row->heeds, memory_order_relaxed) != JOB_HEEDS_REQUESTS)
+        atomic_store_explicit(&rt->row->heeds, JOB_HEEDS_REQUESTS, memory_order_relaxed);
     return atomic_load_explicit(&rt->job.header->stop, memory_order_relaxed) == JOB_STOP_NOW;
 }
 

@@ -100,6 +100,8 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
         for (int i = 0; i < 2; i++)
             if (sigaction(of_terminal[i], NULL, &action) == 0 && action.sa_handler == SIG_DFL)
                 signal(of_terminal[i], SIG_IGN);
+            else if (of_terminal[i] == SIGINT && action.sa_handler != SIG_IGN)
+                atomic_store(&rt->row->heeds, JOB_HEEDS_INTERRUPTS);
     }
     *out = rt;
     return TESS_OK;

@@ -50,6 +50,15 @@ static bool all_left(const tess_history *history)
     return true;
 }
 
+/* All ranks were asked to end and have ended, some of them in the middle of an operation. */
+static bool all_were_ended(const tess_history *history)
+{
+    for (int r = 0; r < history->world; r++)
+        if (!history->ranks[r].ended || !history->ranks[r].asked)
+            return false;
+    return true;
+}
+
 /* Some rank had trouble, although no culprit was found. */
 static bool any_in_trouble(const diagnosis_search *search)
 {
@@ -73,6 +82,8 @@ static void find_root_cause(diagnosis_search *search)
              diagnosis_find_ending(search, true) || diagnosis_find_waiting(search) ||
              diagnosis_find_ending(search, false) || diagnosis_find_suspect(search) || diagnosis_find_vanished(search))
         return;
+    else if (all_were_ended(search->history))
+        search->diagnosis->kind = TESS_DIAGNOSIS_FINISHED;
     else if (search->history->source == TESS_HISTORY_RINGS || any_in_trouble(search)) /* a dead job is not healthy */
         search->diagnosis->kind = TESS_DIAGNOSIS_UNDECIDED;
     else

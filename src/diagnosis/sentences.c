@@ -19,7 +19,8 @@ enum {
     DEAD = 1 << 9,       /* all records are there, and none is odd */
     STUCK = 1 << 10,     /* ranks are in an operation from which no rank is missing */
     ASKED = 1 << 11,     /* ranks were asked to end */
-    ABSENT = 1 << 12     /* the culprits are missing */
+    ABSENT = 1 << 12,    /* the culprits are missing */
+    KILLED = 1 << 13     /* ranks died of a signal */
 };
 
 #define FOUND "{witnesses} found together, and it is not known whose fault it is: {finding}"
@@ -36,6 +37,8 @@ static const struct {
     const char *text;
 } sentences[] = {
     {TESS_DIAGNOSIS_HEALTHY, 0, "no rank keeps others waiting[ for longer than {patience} s]"},
+    {TESS_DIAGNOSIS_FINISHED, KILLED,
+     "stopped by the operator: all ranks were asked to stop, and were killed[ after step {last_step}]"},
     {TESS_DIAGNOSIS_FINISHED, ASKED, "all ranks were asked to stop and did[, at step {last_step}]"},
     {TESS_DIAGNOSIS_FINISHED, 0, "all ranks ended in good order"},
     {TESS_DIAGNOSIS_UNDECIDED, DEAD,
@@ -246,7 +249,7 @@ static unsigned put_job(const diagnosis_search *search, tess_fields *fields)
 {
     const tess_history *history = search->history;
     int n_open = 0, n_stuck = 0, n_absent = 0;
-    bool asked = false;
+    bool asked = false, killed = false;
     int64_t step = -1;
     for (int r = 0; r < history->world; r++) {
         const tess_rank_history *rank = &history->ranks[r];
@@ -255,6 +258,7 @@ static unsigned put_job(const diagnosis_search *search, tess_fields *fields)
         n_open += diagnosis_waits_for_somebody(search, r);
         n_stuck += diagnosis_is_stuck(search, r);
         asked |= rank->asked;
+        killed |= rank->signal != 0;
         step = last > step ? last : step;
     }
     put_count(fields, "absent", n_absent);
@@ -263,7 +267,7 @@ static unsigned put_job(const diagnosis_search *search, tess_fields *fields)
     if (step >= 0)
         tess_fields_put(fields, "last_step", 1, "%lld", (long long)step);
     bool dead = n_absent + n_open + n_stuck == 0 && history->source == TESS_HISTORY_RINGS;
-    return (dead ? DEAD : 0) | (n_stuck > 0 ? STUCK : 0) | (asked ? ASKED : 0);
+    return (dead ? DEAD : 0) | (n_stuck > 0 ? STUCK : 0) | (asked ? ASKED : 0) | (killed ? KILLED : 0);
 }
 
 /* ---- The sentence ---- */

@@ -69,6 +69,7 @@ typedef struct tess_job_row {
     uint64_t token, token_address; /* a word of its private memory, and its address */
     _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all other ranks */
     _Atomic uint32_t awaits;       /* 1: it has left and waits for the recovery */
+    _Atomic uint32_t heeds;        /* tess_stop_heed */
 
     _Alignas(64) _Atomic uint64_t phase[JOB_TEXT_BYTES / 8]; /* text */
     _Atomic int64_t step, detail;
@@ -130,6 +131,13 @@ typedef enum tess_stop_request {
     JOB_STOP_NOW,       /* after the step, which is then saved */
     JOB_STOP_AFTER_SAVE /* after the next regular checkpoint */
 } tess_stop_request;
+
+/* What a request to stop does in a rank. */
+typedef enum tess_stop_heed {
+    JOB_HEEDS_SIGNALS,    /* it has never looked for one: it gets a signal */
+    JOB_HEEDS_INTERRUPTS, /* the same, and it handles SIGINT itself */
+    JOB_HEEDS_REQUESTS    /* it looks for requests (tess_runtime_stop_requested) */
+} tess_stop_heed;
 
 /* The root cause of a job that failed, as the wardens of this host know it. */
 typedef enum tess_diagnosis_state {

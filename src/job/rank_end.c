@@ -168,6 +168,17 @@ const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *t
     return text;
 }
 
+int64_t tess_ending_steps_done(const tess_job *job)
+{
+    /* Between a recovery and their next step ranks show no step: resumed_step says where they continue. */
+    int64_t most_steps = atomic_load(&job->header->resumed_step);
+    for (int r = 0; r < (int)job->header->world; r++) {
+        int64_t steps = (int64_t)atomic_load_explicit(&job->rows[r].n_steps, memory_order_relaxed);
+        most_steps = steps > most_steps ? steps : most_steps;
+    }
+    return most_steps;
+}
+
 void tess_ending_facts(const tess_job *job, int cause, int rank, int exit_code, const char *report, tess_failure *out)
 {
     const tess_job_header *header = job->header;
@@ -175,12 +186,6 @@ void tess_ending_facts(const tess_job *job, int cause, int rank, int exit_code, 
     int signal = atomic_load(&row->signal), code = atomic_load(&row->exit_code);
     uint32_t situation = atomic_load(&row->situation);
     char phase[TESS_TRACE_PHASE_BYTES];
-    /* Between a recovery and their next step ranks show no step: resumed_step says where they continue. */
-    int64_t most_steps = atomic_load(&header->resumed_step);
-    for (int r = 0; r < (int)header->world; r++) {
-        int64_t steps = (int64_t)atomic_load_explicit(&job->rows[r].n_steps, memory_order_relaxed);
-        most_steps = steps > most_steps ? steps : most_steps;
-    }
     bool with_host = atomic_load(&row->state) == JOB_RANK_LOST && signal == 0 && code == 0;
     tess_board_phase_of(row, phase);
     *out = (tess_failure){.rank = rank,
@@ -193,7 +198,7 @@ void tess_ending_facts(const tess_job *job, int cause, int rank, int exit_code, 
                           .host_lost = with_host || situation == TESS_RANK_HOST_LOST,
                           .evaluating = strcmp(phase, "validation") == 0,
                           .step = atomic_load(&row->step),
-                          .steps_done = most_steps};
+                          .steps_done = tess_ending_steps_done(job)};
     if (header->n_hosts > 1)
         snprintf(out->host, sizeof(out->host), "%s", header->hosts[row->host].name);
     snprintf(out->text, sizeof(out->text), "%s", report);

@@ -45,6 +45,9 @@ bool tess_ending_report_progress(const tess_job *job, int rank, char text[TESS_E
  * up". Returns text. */
 const char *tess_ending_report(const tess_job *job, int rank, int stuck, char *text, size_t size);
 
+/* The newest step that a rank has done; 0 or -1: none. */
+int64_t tess_ending_steps_done(const tess_job *job);
+
 /* The facts about a failure of `rank`. It began at `cause`, which differs from `rank` when it waited for that rank in
  * vain. */
 void tess_ending_facts(const tess_job *job, int cause, int rank, int exit_code, const char *report, tess_failure *out);

@@ -5,14 +5,26 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "job/job_memory.h"
+
 int tess_stop_signal_of(int signal)
 {
     return signal == SIGINT || signal == SIGUSR2 ? SIGINT : SIGTERM;
 }
 
+int tess_stop_signal_for(const tess_job_row *row, int stop_signal, bool heeds_stop, bool from_terminal)
+{
+    uint32_t heeds = atomic_load(&row->heeds);
+    if (heeds_stop || heeds == JOB_HEEDS_REQUESTS)
+        return 0;
+    if (stop_signal != SIGINT || heeds != JOB_HEEDS_INTERRUPTS)
+        return SIGTERM;
+    return from_terminal ? 0 : SIGINT;
+}
+
 bool tess_stop_ended(int code, int stop_signal)
 {
-    return stop_signal != 0 && (code == 128 + stop_signal || code == 128 + SIGHUP);
+    return stop_signal != 0 && (code == 128 + SIGINT || code == 128 + SIGTERM || code == 128 + SIGHUP);
 }
 
 void tess_child_block_signals(tess_child_signals *signals)

@@ -20,6 +20,10 @@ typedef struct tess_child_signals {
 
 /* The signal that a request to stop by `signal` counts as: SIGINT for SIGINT and SIGUSR2, SIGTERM for all others. */
 int tess_stop_signal_of(int signal);
+struct tess_job_row; /* job/job_memory.h */
+/* The signal that asks a joined rank to stop when the job was asked by `stop_signal`; 0: none, because it looks for
+ * requests (heeds_stop: they all do), or because it handles SIGINT itself and got it from the terminal. */
+int tess_stop_signal_for(const struct tess_job_row *row, int stop_signal, bool heeds_stop, bool from_terminal);
 /* True when a rank that ended with `code` did so at a request that counts as `stop_signal` (0: there was none). The end
  * of a terminal sends SIGHUP to ranks, too; it kills those that have not joined yet. */
 bool tess_stop_ended(int code, int stop_signal);

@@ -55,7 +55,7 @@ void launch_note_end(launcher *l, int rank, int state)
     bool by_signal = tess_stop_ended(code, l->stop_signal) && !returns;
     bool stopped = by_signal || (atomic_load(&l->job.header->stop) != 0 && code == 128 + SIGINT);
     if (stopped)
-        l->stop_code = code;
+        l->stop_code = by_signal && WIFSIGNALED(state) ? 128 + l->stop_signal : code;
     /* A rank that is asked to stop before it has joined may die of the signal. Others that lose it have not failed. */
     int cause = tess_ending_cause(&l->job, rank);
     stopped = stopped || (WIFEXITED(state) && cause != rank && l->stopped[cause]);

@@ -64,17 +64,29 @@ tess_status launch_start_ranks(launcher *l)
     return TESS_OK;
 }
 
-void launch_signal_all(const launcher *l, int signal, bool only_absent)
+void launch_signal_all(const launcher *l, int signal)
 {
     for (int r = 0; r < l->n_ranks; r++)
-        if (l->pids[r] != 0 && (!only_absent || atomic_load(&l->job.rows[r].state) == JOB_RANK_ABSENT))
+        if (l->pids[r] != 0)
             kill(l->pids[r], signal);
+}
+
+void launch_ask_ranks(const launcher *l, bool from_terminal, bool will_join)
+{
+    for (int r = 0; r < l->n_ranks; r++) {
+        const tess_job_row *row = &l->job.rows[r];
+        int signal = atomic_load(&row->state) == JOB_RANK_ABSENT
+                         ? (will_join ? 0 : l->stop_signal)
+                         : tess_stop_signal_for(row, l->stop_signal, l->options.heeds_stop, from_terminal);
+        if (l->pids[r] != 0 && signal != 0)
+            kill(l->pids[r], signal);
+    }
 }
 
 void launch_kill_all(launcher *l)
 {
     l->killed = true;
-    launch_signal_all(l, SIGKILL, false);
+    launch_signal_all(l, SIGKILL);
 }
 
 void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line)

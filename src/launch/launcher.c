@@ -29,7 +29,7 @@ static void report_stop(const launcher *l, const char *format, ...)
     launch_notice(l, TESS_NOTICE_STOP, -1, -1, line);
 }
 
-static void ask_to_stop(launcher *l, int signal)
+static void ask_to_stop(launcher *l, int signal, bool from_terminal)
 {
     if (l->stop_signal != 0) {
         if (signal != SIGHUP) /* a closed terminal sends several, also after another request */
@@ -39,13 +39,15 @@ static void ask_to_stop(launcher *l, int signal)
     /* Ranks that must still join to save persistent memory: a signal would end them before that. */
     bool will_join =
         l->recovery.unreported || l->options.stops_at_once || (l->options.persist != NULL && l->options.n_before > 0);
-    /* Ranks of Tessera finish their step and leave; other programs get the signal itself. */
+    /* Ranks that look for requests finish their step and leave; the others get a signal. */
     l->stop_signal = tess_stop_signal_of(signal);
     l->stop_s = tess_os_now_s();
     atomic_store(&l->job.header->stop, JOB_STOP_NOW);
-    if (!will_join)
-        launch_signal_all(l, l->stop_signal, true);
-    if (l->options.stop_grace_s > 0)
+    launch_ask_ranks(l, from_terminal, will_join);
+    if (l->options.stop_grace_s <= 0)
+        report_stop(l, "asked to stop (SIG%s): the ranks are told to end; a second signal ends them at once",
+                    sigabbrev_np(signal));
+    else
         report_stop(
             l,
             "asked to stop (SIG%s): the ranks have %g s to finish their step and save; a second signal ends them "
@@ -57,11 +59,12 @@ static void ask_to_stop(launcher *l, int signal)
 static bool wait_for_signal(launcher *l, long timeout_ns)
 {
     struct timespec pause = {.tv_nsec = timeout_ns};
-    int signal = sigtimedwait(&l->signals.watched, NULL, &pause);
+    siginfo_t info;
+    int signal = sigtimedwait(&l->signals.watched, &info, &pause);
     if (signal == SIGUSR1 && !l->options.usr1_stops)
-        launch_signal_all(l, SIGUSR1, false);
+        launch_signal_all(l, SIGUSR1);
     else if (signal > 0 && signal != SIGCHLD)
-        ask_to_stop(l, signal);
+        ask_to_stop(l, signal, info.si_code > 0);
     return signal > 0;
 }
 
@@ -99,7 +102,7 @@ static void check_deadlines(launcher *l, double begin_s, double timeout_s)
         double failed_for_s = now_s - l->failing.failed_s;
         if (!l->failing.terminated && failed_for_s >= l->options.grace_s) {
             l->failing.terminated = true;
-            launch_signal_all(l, SIGTERM, false);
+            launch_signal_all(l, SIGTERM);
         } else if (l->failing.terminated && failed_for_s >= l->options.grace_s + TESS_KILL_AFTER_S) {
             launch_kill_all(l);
         }
@@ -179,8 +182,12 @@ static void end_result(const launcher *l)
     if ((l->stop_signal == 0 && l->stop_code == 0) || result->failed_rank >= 0 || l->timed_out)
         return;
     result->exit_code = l->stop_code != 0 ? l->stop_code : 128 + l->stop_signal;
-    if (l->killed && !l->overdue)
-        snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
+    if (!l->killed)
+        return;
+    tess_text_add(result->report, sizeof(result->report), 0, TESS_STOPPED_BY_OPERATOR,
+                  l->overdue ? TESS_STOPPED_LATE : TESS_STOPPED_TWICE);
+    if (l->options.kept != NULL)
+        l->options.kept(l->options.helpers, tess_ending_steps_done(&l->job), result->report, sizeof(result->report));
 }
 
 static tess_status run_job(int n_ranks, const launch_payload *what, const tess_launch_options *options,
@@ -212,9 +219,9 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
     }
     tess_child_block_signals(&l.signals);
     status = run_ranks(&l, timeout_s);
+    end_result(&l);
     launch_close_watchdog(&l);
     tess_child_restore_signals(&l.signals);
-    end_result(&l);
     if (options->notices != NULL)
         tess_notices_copy(options->notices, &l.job.header->notices);
     tess_job_close(&l.job, true);

@@ -35,6 +35,11 @@ typedef struct tess_launch_result {
     char report[2048];  /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
 
+/* The report of a job whose ranks were killed because they were asked to stop, and why. */
+#define TESS_STOPPED_BY_OPERATOR "stopped by the operator (%s: the ranks were killed)"
+#define TESS_STOPPED_LATE "asked to stop, and not done in time"
+#define TESS_STOPPED_TWICE "asked to stop twice"
+
 /* Default of options->grace_s. */
 #define TESS_LAUNCH_GRACE_S 5.0
 
@@ -46,6 +51,7 @@ typedef struct tess_launch_options {
     double timeout_s;         /* deadline of a collective, 0: not known */
     bool waits_on;            /* ranks do not give up at the deadline: a notice reports that */
     bool usr1_stops;          /* SIGUSR1 asks to stop, as SIGTERM does; else the ranks get it */
+    bool heeds_stop;          /* all ranks look for requests to stop; else those that have not looked get a signal */
     bool stops_at_once;       /* ranks are asked to stop before they begin: they save persistent memory, and leave */
     double stop_grace_s;      /* seconds that ranks get after a request to stop, reported to `notice`; 0: no limit */
     int n_before;             /* times that the same job was launched or recovered before: drills count lives */
@@ -60,6 +66,9 @@ typedef struct tess_launch_options {
     void *self;
     /* Looks after children of the caller that are no ranks, as often. May be NULL. */
     void (*look)(void *helpers);
+    /* Appends what is kept of the work of a job that was killed after `steps` steps, because it was asked to stop: ";
+     * newest checkpoint: step 40, 2 steps lost". May be NULL. */
+    void (*kept)(void *helpers, int64_t steps, char *text, size_t size);
     void *helpers;
 } tess_launch_options;
 

@@ -71,7 +71,10 @@ typedef struct launcher {
 void launch_notice(const launcher *l, tess_notice_kind kind, int rank, int64_t step, const char *line);
 /* Starts the ranks that have no process. */
 tess_status launch_start_ranks(launcher *l);
-void launch_signal_all(const launcher *l, int signal, bool only_absent);
+void launch_signal_all(const launcher *l, int signal);
+/* Sends a request to stop, which came as `signal`, to the ranks that do not look for one. from_terminal: the ranks got
+ * the same signal. will_join: ranks that have not joined yet are let come. */
+void launch_ask_ranks(const launcher *l, bool from_terminal, bool will_join);
 void launch_kill_all(launcher *l);
 
 /* ---- launch_end.c ---- */

@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "supervise/supervise_hosts.h"
 #include "supervise/exit.h"
+#include "supervise/kept.h"
 #include "supervise/supervise.h"
 #include "supervise/warden_link.h"
 #include "job/lives.h"
@@ -45,6 +46,7 @@ tess_status tess_mpirun_job_run(const tess_launch_line *line, const tess_launch_
 
 typedef struct launch_job {
     tess_mpirun_job *hosts;
+    const tess_config *config;
     bool heard;           /* a warden has reported in this life */
     tess_failure failure; /* its newest report */
     char lost_host[64];   /* the newest lost host, of all lives */
@@ -151,6 +153,12 @@ static void decide(launch_job *j, const tess_launch_options *options, tess_launc
     result->reported = decision.reported;
 }
 
+static void report_killed(const launch_job *j, tess_launch_result *result)
+{
+    snprintf(result->report, sizeof(result->report), TESS_STOPPED_BY_OPERATOR, TESS_STOPPED_TWICE);
+    tess_kept_describe(j->config, -1, result->report, sizeof(result->report));
+}
+
 static tess_status start(void *self, const tess_slots *slots, char *const *words, const tess_launch_options *options,
                          tess_launch_result *result)
 {
@@ -168,7 +176,7 @@ static tess_status start(void *self, const tess_slots *slots, char *const *words
     if (j->heard)
         snprintf(result->report, sizeof(result->report), "%s", j->failure.text);
     else if (end.twice)
-        snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
+        report_killed(j, result);
     if (options->decide == NULL || (result->asked_to_stop && !j->heard))
         return TESS_OK;
     if (!j->heard && options->n_before > 0)
@@ -225,7 +233,7 @@ int tess_supervise_hosts(tess_mpirun_job *hosts, const tess_config *config, int 
 {
     static tess_slots slots;
     static tess_config with_batch;
-    launch_job job = {.hosts = hosts};
+    launch_job job = {.hosts = hosts, .config = config};
     tess_own_command command;
     tess_launch_options options = {.usr1_stops = true};
     tess_slots_begin_hosts(&slots, (int)config->elastic.min_ranks);

@@ -8,6 +8,7 @@
 #include "job/environment.h"
 #include "supervise/exit.h"
 #include "supervise/folder_lock.h"
+#include "supervise/kept.h"
 #include "supervise/persist_handover.h"
 #include "supervise/run_health.h"
 #include "supervise/stop_signals.h"
@@ -85,6 +86,7 @@ static tess_status load(const tess_train_job *job, bool is_rank, tess_config *co
 
 /* The processes beside the ranks. */
 typedef struct train_helpers {
+    const tess_config *config;
     tess_async_service *saves; /* NULL: none */
     tess_run_health health;
 } train_helpers;
@@ -94,6 +96,14 @@ static void look_after_helpers(void *self)
     train_helpers *helpers = self;
     tess_async_service_look(helpers->saves);
     tess_run_health_look(&helpers->health);
+}
+
+/* A checkpoint that is being written counts. */
+static void describe_kept(void *self, int64_t steps, char *text, size_t size)
+{
+    train_helpers *helpers = self;
+    tess_async_service_stop(&helpers->saves);
+    tess_kept_describe(helpers->config, steps, text, size);
 }
 
 /* With the folder locked. The writer of checkpoints was started before: it outlives a killed job, and must not inherit
@@ -125,6 +135,7 @@ int tess_train_job_run(const tess_train_job *job)
                                    .timeout_s = config.comm.timeout_s,
                                    .waits_on = tess_train_waits_on(&config),
                                    .usr1_stops = true,
+                                   .heeds_stop = true,
                                    .stop_grace_s = config.checkpoint.emergency_grace_s,
                                    .notice = tess_exit_notice};
     if (status == TESS_OK) {
@@ -141,8 +152,9 @@ int tess_train_job_run(const tess_train_job *job)
         status = job->kind->check(&checked);
     if (status == TESS_OK)
         config.recovery.hot &= checked.recovery.hot; /* a task may have state that no replacement would have */
-    train_helpers helpers = {.saves = NULL};
+    train_helpers helpers = {.config = &config};
     options.look = look_after_helpers;
+    options.kept = describe_kept;
     options.helpers = &helpers;
     tess_folder_lock folder = {.fd = -1};
     if (status == TESS_OK && config.checkpoint.enable && config.checkpoint.async)

@@ -1,6 +1,7 @@
 #include "supervise/train_rank.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include "comm/rejoin.h"
 #include "job/environment.h"
@@ -13,6 +14,11 @@ static volatile sig_atomic_t is_replaceable, asked_meanwhile;
 /* Schedulers signal every process of a job. Once a rank is lost for good, nothing can be saved. */
 static void on_signal(int number)
 {
+    static const char heard[] =
+        "\ntessera: asked to stop: the run finishes its step and saves; a second signal ends it "
+        "at once\n";
+    if (stoppable != NULL && !tess_launch_is_rank()) /* a launcher says it itself */
+        (void)!write(STDERR_FILENO, heard, sizeof(heard) - 1);
     if (number != SIGHUP)        /* a closed terminal sends several */
         signal(number, SIG_DFL); /* a second one kills */
     if (stoppable != NULL && !tess_launch_has_lost(stoppable))

@@ -66,6 +66,42 @@ if await $launcher traced healthy; then pass "nobody was disturbed"; else fail "
 kill -INT "$launcher"
 wait "$launcher"
 
+# A job that its operator stops: in good order, and by a second ctrl-C.
+rm -rf stopped
+setsid env --default-signal=INT "$tessera" train run.yaml -n 2 job.dump_folder=stopped \
+    training.steps=100000 validation.enable=false checkpoint.interval=20 checkpoint.keep_latest_k=2 \
+    fault.spec="rank=1 step=33 point=step kind=sigstop" >log 2>&1 &
+launcher=$!
+await $launcher is_stopped $launcher 1
+kill -INT $launcher
+await $launcher has_text log "asked to stop"
+kill -CONT "$(rank $launcher 1)" # nobody is to blame
+kill -INT $launcher
+wait $launcher
+kept="newest checkpoint: step 20, 1[23] steps lost"
+if has_text log "stopped by the operator .asked to stop twice: the ranks were killed.; $kept"; then
+    pass "the end of a job that was asked to stop twice says what is kept"
+else
+    fail "the end of a job that was asked to stop twice says what is kept: $(tail -n 3 log)"
+fi
+expect "its operator stopped it" 0 "finished: stopped by the operator: all ranks were asked to stop" "$tessera" trace stopped
+if "$tessera" trace stopped | grep -q "the launcher said: .*$kept"; then
+    pass "the trace says what is kept"
+else
+    fail "the trace says what is kept: $("$tessera" trace stopped | head -n 3)"
+fi
+setsid env --default-signal=INT "$tessera" run -n 2 -- sleep 600 >log 2>&1 &
+launcher=$!
+await $launcher pgrep -P $launcher sleep >/dev/null
+kill -INT $launcher
+wait $launcher
+code=$?
+if [ $code = 130 ] && has_text log "asked to stop \(SIGINT\): the ranks are told to end"; then
+    pass "a program under tessera run ends at the first request, and it is told"
+else
+    fail "a program under tessera run ends at the first request, and it is told: exit code $code, $(cat log)"
+fi
+
 # A killed launcher reports nothing more: its earlier notices are there, and how long ranks had waited.
 "$tessera" train run.yaml -n 4 job.dump_folder=dead training.steps=100000 validation.enable=false \
     checkpoint.interval=100000 comm.soft_timeout_s=0.2 >log 2>&1 &

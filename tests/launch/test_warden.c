@@ -283,8 +283,8 @@ static meeting *begin(scene what, int n_hosts, int ranks, int victim, double gra
             char number[16];
             snprintf(number, sizeof(number), "%d", r);
             char *argv[] = {program, "--rank", number, NULL};
-            tess_launch_options options = {.grace_s = grace_s,
-                                           .tick = what == GROW && r == victim ? report_to_leave : NULL};
+            tess_launch_options options = {
+                .grace_s = grace_s, .heeds_stop = true, .tick = what == GROW && r == victim ? report_to_leave : NULL};
             m->status[r] = tess_warden_run(argv, &options, &m->results[r]);
             atomic_store(&m->has_returned[r], 1);
             _exit(0);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "job/rank_end.h"
 #include "launch/agent/agent_impl.h"
 
@@ -25,6 +26,7 @@ typedef struct warden {
     bool failed_alone; /* the child failed before it was adopted */
     int signals_fd;
     warden_stop stop;
+    bool asked;              /* the child was told of a request to stop, if it needs a signal for that */
     bool terminated, killed; /* the child was sent SIGTERM, SIGKILL */
     tess_launch_options options;
     warden_watch watch;
@@ -104,12 +106,21 @@ static void stop(warden *g, const struct signalfd_siginfo *info)
     warden_stop_kind kind = warden_stop_take(&g->stop, info);
     if (kind == WARDEN_STOP_AGAIN)
         kill_child(g);
-    if (kind != WARDEN_STOP_FIRST)
-        return;
-    if (is_adopted(g))
+    if (kind == WARDEN_STOP_FIRST && is_adopted(g))
         atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
-    if (!is_adopted(g) || atomic_load(&g->rank.job.rows[g->rank.rank].state) == JOB_RANK_ABSENT)
-        signal_child(g, g->stop.signal);
+}
+
+/* The request may have come to another host. A rank that has not joined sees it then. */
+static void ask_child(warden *g)
+{
+    const tess_job_row *row = is_adopted(g) ? &g->rank.job.rows[g->rank.rank] : NULL;
+    bool joined = row != NULL && atomic_load(&row->state) != JOB_RANK_ABSENT;
+    bool elsewhere = joined && atomic_load(&g->rank.job.header->stop) == JOB_STOP_NOW;
+    if (g->asked || (g->stop.signal == 0 && !elsewhere))
+        return;
+    int by = g->stop.signal != 0 ? g->stop.signal : SIGTERM;
+    g->asked = true;
+    signal_child(g, joined ? tess_stop_signal_for(row, by, g->options.heeds_stop, false) : by);
 }
 
 static void take_signals(warden *g)
@@ -275,6 +286,7 @@ static void watch(warden *g)
 {
     do {
         wait_for_something(g);
+        ask_child(g);
         reap(g);
         look_at_failure(g, tess_os_now_s());
         if (g->options.look != NULL)
@@ -324,8 +336,12 @@ static void fill_result(const warden *g, tess_launch_result *result)
     if (g->rank.rank != 0)
         result->rank0_code = atomic_load(&job->rows[0].exit_code);
     if (g->failed_s == 0) {
-        if (g->killed && !g->stop.is_overdue && g->rank.rank == 0)
-            snprintf(result->report, sizeof(result->report), "asked to stop twice: the ranks were killed");
+        if (!g->killed || g->rank.rank != 0)
+            return;
+        tess_text_add(result->report, sizeof(result->report), 0, TESS_STOPPED_BY_OPERATOR,
+                      g->stop.is_overdue ? TESS_STOPPED_LATE : TESS_STOPPED_TWICE);
+        if (g->options.kept != NULL)
+            g->options.kept(g->options.helpers, tess_ending_steps_done(job), result->report, sizeof(result->report));
         return;
     }
     bool known = knows_diagnosis(job->header);

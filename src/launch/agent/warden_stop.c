@@ -36,17 +36,19 @@ static void report(const tess_launch_options *options, const char *format, doubl
 bool warden_stop_is_overdue(warden_stop *stop, const tess_job *job, const tess_launch_options *options, bool reports)
 {
     double now_s = tess_os_now_s();
-    if (atomic_load(&job->header->stop) != JOB_STOP_NOW || options->stop_grace_s <= 0 || stop->is_overdue)
+    if (atomic_load(&job->header->stop) != JOB_STOP_NOW || stop->is_overdue)
         return false;
     if (stop->since_s == 0) {
         stop->since_s = now_s;
         if (reports)
-            report(
-                options,
-                "asked to stop: the ranks have %g s to finish their step and save; a second signal ends them at once",
-                options->stop_grace_s);
+            report(options,
+                   options->stop_grace_s > 0
+                       ? "asked to stop: the ranks have %g s to finish their step and save; a second signal ends them "
+                         "at once"
+                       : "asked to stop: the ranks are told to end; a second signal ends them at once",
+                   options->stop_grace_s);
     }
-    stop->is_overdue = now_s - stop->since_s >= options->stop_grace_s;
+    stop->is_overdue = options->stop_grace_s > 0 && now_s - stop->since_s >= options->stop_grace_s;
     if (stop->is_overdue && reports)
         report(
             options,
