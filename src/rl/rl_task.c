@@ -74,8 +74,10 @@ static tess_status open_data(rl *r)
         TESS_TRY_CTX(open_prompts(r, &c->validation.files, &r->held_out), "validation.files");
     if (rl_has_pairs(c))
         return TESS_OK;
-    if (c->rollout.env_command.n > 0)
+    if (c->rollout.env_command.n > 0) {
         TESS_TRY(tess_rl_environment_create(r->mem, &c->rollout.env_command, &reward, &r->environment));
+        TESS_TRY(tess_rl_environment_check(r->environment));
+    }
     return open_rewarder(r, &reward);
 }
 

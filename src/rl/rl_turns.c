@@ -34,8 +34,9 @@ static bool are_too_many(const rl *r, int64_t failed)
 
 static tess_status fail_turns(const rl *r, int64_t failed)
 {
-    return TESS_FAIL(TESS_E_INVALID, "%lld turns of rollout %lld failed (reward.max_failures): %s", (long long)failed,
-                     (long long)r->state.rollout, r->facts.newest_failed_turn);
+    return TESS_FAIL(TESS_E_INVALID, "%lld turns failed, reward.max_failures allows %g of %lld samples; %s",
+                     (long long)failed, r->config->reward.max_failures,
+                     (long long)(r->config->rollout.prompts * r->config->rollout.n), r->facts.newest_failed_turn);
 }
 
 tess_status rl_judge_turns(rl *r)

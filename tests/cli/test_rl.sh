@@ -146,8 +146,10 @@ exact turns1 3
     fail "turns: $(grep -o 'rollout/turns/mean": [0-9.]*' turns1/metrics.jsonl | tr '\n' ' ')"
 mean=$(grep -o 'length: [0-9.]*' turns1.out | tail -n 1 | cut -d' ' -f2)
 awk -v m="$mean" 'BEGIN { exit !(m > 7) }' && pass "both turns are learned" || fail "turns of $mean tokens"
-expect "a world that ends is named" 2 "environment '$work/dead.sh', sample" "$tessera" rl rl.yaml job.dump_folder=dead \
+expect "a world that ends is named" 2 "rollout.env_command: '$work/dead.sh' ended (exit code 3) before it was given anything" "$tessera" rl rl.yaml job.dump_folder=dead \
     "rollout.env_command=[$(printf '#!/bin/sh\nexit 3\n' >dead.sh && chmod +x dead.sh && echo "$work/dead.sh")]"
+expect "a world that ends later, too" 2 ", turn 0 (exit code 3): it has ended" "$tessera" rl rl.yaml job.dump_folder=later -n 2 \
+    "rollout.env_command=[$(printf '#!/bin/sh\nread -r line\nexit 3\n' >later.sh && chmod +x later.sh && echo "$work/later.sh")]"
 
 # ---- Rollouts drawn by one run and learned from by another ----
 rl drawn -n 2 rl.phase=rollout training.steps=3

@@ -112,7 +112,7 @@ expect "trace names it, too" 3 "rank 1" "$tessera" trace second
 
 # ---- What is known before ----
 expect "a grader that ends is named before the first rollout" 2 \
-    "reward.command: 'sh' ended (exit code 3) before it was given an item; it wrote: 'no module'" \
+    "reward.command: 'sh' ended (exit code 3) before it was given anything; it wrote: 'no module'" \
     "${graded[@]}" "reward.command=[sh,-c,echo no module >&2; exit 3]" job.dump_folder=ends -n 2
 kill $server
 trap 'rm -rf "$work"' EXIT

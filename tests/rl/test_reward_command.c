@@ -374,7 +374,7 @@ static void checks(void)
     tess_reward_options options = options_of(python("sys.exit('no module named judge')\n"));
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
     EXPECT_FAILS(tess_rewarder_check(r), TESS_E_INVALID,
-                 "reward.command: 'python3' ended (exit code 1) before it was given an item; it wrote: 'no module");
+                 "reward.command: 'python3' ended (exit code 1) before it was given anything; it wrote: 'no module");
     tess_rewarder_destroy(&r);
     options = options_of(python("for x in items(): answer(x['id'], int(x['response']) + 0.5)\n"));
     EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));

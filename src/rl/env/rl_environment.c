@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ struct tess_rl_environment {
     tess_mem *mem;
     grader_command command;
     grader_worker worker;
+    char program[TESS_TEXT_SIZE]; /* in messages */
     double timeout_s, start_s;
 };
 
@@ -24,6 +26,7 @@ tess_status tess_rl_environment_create(tess_mem *mem, const tess_text_list *comm
     TESS_TRY(tess_reward_options_complete(&o));
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(*e), "environment", (void **)&e));
     *e = (tess_rl_environment){.mem = mem, .timeout_s = o.timeout_s, .start_s = o.start_s};
+    snprintf(e->program, sizeof(e->program), "%s", command->item[0]);
     tess_status status = grader_command_create(mem, command, &o, &e->command);
     if (status == TESS_OK)
         status = grader_worker_init(mem, (size_t)o.max_answer_bytes + 1, &e->worker);
@@ -45,6 +48,11 @@ void tess_rl_environment_destroy(tess_rl_environment **handle)
     grader_command_free(&e->command);
     tess_mem_free(e->mem, e);
     *handle = NULL;
+}
+
+tess_status tess_rl_environment_check(tess_rl_environment *e)
+{
+    return grader_worker_check(&e->command, &e->worker, "rollout.env_command", e->program);
 }
 
 static tess_status write_turn(const tess_turn *turn, tess_buffer *to)
@@ -141,13 +149,15 @@ tess_status tess_rl_environment_answer(tess_rl_environment *e, const tess_turn *
     sigaction(SIGPIPE, &before, NULL);
     if (status == TESS_OK)
         return TESS_OK;
-    char wrote[512];
+    char wrote[512], how[64] = "", ended[80] = "";
     int state;
-    grader_worker_read_errors(&e->worker);
-    grader_worker_tail(&e->worker, wrote, sizeof(wrote));
-    grader_command_redact(&e->command, wrote);
-    if (e->worker.process.pid != 0)
-        grader_worker_end(&e->worker, &state);
-    return tess_fail_context(status, "environment '%s', sample %llu, turn %lld%s", e->command.program,
-                             (unsigned long long)turn->id, (long long)turn->turn, wrote);
+    const bool has_process = e->worker.process.pid != 0;
+    const bool has_ended = has_process && grader_process_has_ended(&e->worker.process);
+    if (has_process)
+        grader_worker_end(&e->worker, &state); /* with the rest of what it wrote */
+    if (has_ended)
+        snprintf(ended, sizeof(ended), " (%s)", grader_end_text(state, how, sizeof(how)));
+    grader_worker_tail(&e->command, &e->worker, wrote, sizeof(wrote));
+    return tess_fail_context(status, "environment '%s', sample %llu, turn %lld%s%s", e->program,
+                             (unsigned long long)turn->id, (long long)turn->turn, ended, wrote);
 }

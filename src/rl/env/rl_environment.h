@@ -28,6 +28,9 @@ typedef struct tess_rl_environment tess_rl_environment;
  * Starts nothing yet. Options are copied. Errors as of a grader's command. */
 tess_status tess_rl_environment_create(tess_mem *mem, const tess_text_list *command, const tess_reward_options *options,
                                        tess_rl_environment **environment);
+/* Starts the program, if it does not run, and waits for a second. TESS_E_INVALID: it cannot be started, or has ended.
+ */
+tess_status tess_rl_environment_check(tess_rl_environment *environment);
 /* Waits for the answer to a turn. *goes_on: there is an observation, in `observation`, which is overwritten. TESS_E_IO,
  * TESS_E_TIMEOUT, TESS_E_FORMAT: the message has what the program said, which was killed; the next turn starts it anew.
  * Not thread-safe. */

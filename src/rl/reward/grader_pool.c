@@ -17,7 +17,6 @@ enum {
     MOST_WORKERS = 1024,
     PIPE_MOST = 1 << 20
 };
-static const double FIRST_LOOK_S = 1; /* in which a program that lacks something ends */
 static const char GRADER[] = "command";
 
 struct grader_pool {
@@ -88,43 +87,9 @@ void grader_pool_destroy(grader_pool **pool)
     *pool = NULL;
 }
 
-/* ---- Before the first item ---- */
-
-/* How a process ended, for messages: "exit code 3", "signal 9 (Killed)". */
-static const char *describe(int state, char *text, size_t size)
-{
-    if (WIFEXITED(state))
-        snprintf(text, size, "exit code %d", WEXITSTATUS(state));
-    else
-        snprintf(text, size, "signal %d: %s", WTERMSIG(state), sigdescr_np(WTERMSIG(state)));
-    return text;
-}
-
-/* Its last words, for messages, without what it must not tell. */
-static const char *last_words(const grader_pool *pool, const grader_worker *worker, char *text, size_t size)
-{
-    grader_worker_tail(worker, text, size);
-    grader_command_redact(&pool->command, text);
-    return text;
-}
-
 tess_status grader_pool_check(grader_pool *pool)
 {
-    grader_worker *worker = &pool->worker[0];
-    char tail[GRADER_STDERR * 3 + 32], how[64];
-    int state;
-    if (worker->process.pid == 0 && grader_worker_start(&pool->command, worker) != TESS_OK)
-        return tess_fail_context(TESS_E_INVALID, "reward.command");
-    const double until_s = tess_os_now_s() + FIRST_LOOK_S;
-    while (!grader_process_has_ended(&worker->process)) {
-        grader_worker_read_errors(worker);
-        if (tess_os_now_s() >= until_s)
-            return TESS_OK;
-        poll(&(struct pollfd){worker->process.err, POLLIN, 0}, 1, LOOK_MS);
-    }
-    grader_worker_end(worker, &state);
-    return TESS_FAIL(TESS_E_INVALID, "reward.command: '%s' ended (%s) before it was given an item%s", pool->name,
-                     describe(state, how, sizeof(how)), last_words(pool, worker, tail, sizeof(tail)));
+    return grader_worker_check(&pool->command, &pool->worker[0], "reward.command", pool->name);
 }
 
 /* ---- The queue ---- */
@@ -179,7 +144,7 @@ static tess_status end_worker(pool_run *run, grader_worker *worker, tess_status 
         tess_error_clear();
         return TESS_OK;
     }
-    TESS_FAIL(cause, "%s%s", message, last_words(run->pool, worker, tail, sizeof(tail)));
+    TESS_FAIL(cause, "%s%s", message, grader_worker_tail(&run->pool->command, worker, tail, sizeof(tail)));
     return fail_item(run, sent[guilty].item, cause);
 }
 
@@ -199,9 +164,9 @@ static tess_status worker_ended(pool_run *run, grader_worker *worker)
             put_back(run, sent[i].item, !innocent || run->alone[sent[i].item]);
         return TESS_OK;
     }
-    snprintf(message, sizeof(message), "it ended (%s) %s%s", describe(state, how, sizeof(how)),
+    snprintf(message, sizeof(message), "it ended (%s) %s%s", grader_end_text(state, how, sizeof(how)),
              had_answered ? "instead of answering" : "before its first answer",
-             last_words(run->pool, worker, tail, sizeof(tail)));
+             grader_worker_tail(&run->pool->command, worker, tail, sizeof(tail)));
     TESS_FAIL(TESS_E_IO, "%s", message);
     return fail_item(run, sent[0].item, TESS_E_IO);
 }

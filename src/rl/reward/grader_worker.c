@@ -1,13 +1,18 @@
 #include "rl/reward/grader_worker.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/os/os.h"
 
 static const double FIRST_PAUSE_S = 0.05, LONGEST_PAUSE_S = 5, MUTE_S = 1;
+static const double FIRST_LOOK_S = 1; /* in which a program that lacks something ends */
+enum { LOOK_MS = 50 };
 
 tess_status grader_worker_init(tess_mem *mem, size_t room, grader_worker *worker)
 {
@@ -116,7 +121,7 @@ void grader_worker_read_errors(grader_worker *worker)
     }
 }
 
-const char *grader_worker_tail(const grader_worker *worker, char *text, size_t size)
+const char *grader_worker_tail(const grader_command *command, const grader_worker *worker, char *text, size_t size)
 {
     size_t end = worker->tail_size, at = 0;
     text[0] = '\0';
@@ -131,7 +136,36 @@ const char *grader_worker_tail(const grader_worker *worker, char *text, size_t s
         at = shown != NULL ? tess_text_add(text, size, at, "%s", shown) : tess_text_add(text, size, at, "%c", c);
     }
     tess_text_add(text, size, at, "'");
+    grader_command_redact(command, text);
     return text;
+}
+
+const char *grader_end_text(int state, char *text, size_t size)
+{
+    if (WIFEXITED(state))
+        snprintf(text, size, "exit code %d", WEXITSTATUS(state));
+    else
+        snprintf(text, size, "signal %d: %s", WTERMSIG(state), sigdescr_np(WTERMSIG(state)));
+    return text;
+}
+
+tess_status grader_worker_check(const grader_command *command, grader_worker *worker, const char *key,
+                                const char *program)
+{
+    char tail[GRADER_STDERR * 3 + 32], how[64];
+    int state;
+    if (worker->process.pid == 0 && grader_worker_start(command, worker) != TESS_OK)
+        return tess_fail_context(TESS_E_INVALID, "%s", key);
+    const double until_s = tess_os_now_s() + FIRST_LOOK_S;
+    while (!grader_process_has_ended(&worker->process)) {
+        grader_worker_read_errors(worker);
+        if (tess_os_now_s() >= until_s)
+            return TESS_OK;
+        poll(&(struct pollfd){worker->process.err, POLLIN, 0}, 1, LOOK_MS);
+    }
+    grader_worker_end(worker, &state);
+    return TESS_FAIL(TESS_E_INVALID, "%s: '%s' ended (%s) before it was given anything%s", key, program,
+                     grader_end_text(state, how, sizeof(how)), grader_worker_tail(command, worker, tail, sizeof(tail)));
 }
 
 void grader_worker_drop(grader_worker *worker, int i)

@@ -46,8 +46,16 @@ void grader_worker_read_errors(grader_worker *worker);
 /* Its standard output has been closed for longer than a process needs to end. */
 bool grader_worker_is_mute(const grader_worker *worker);
 
-/* The last lines of standard error as "; it wrote: '...'", or "". Returns text. */
-const char *grader_worker_tail(const grader_worker *worker, char *text, size_t size);
+/* The last lines of standard error as "; it wrote: '...'", or "", without the values of reward.env. Returns text. */
+const char *grader_worker_tail(const grader_command *command, const grader_worker *worker, char *text, size_t size);
+
+/* How a process ended, for messages: "exit code 3", "signal 9: Killed". Returns text. */
+const char *grader_end_text(int state, char *text, size_t size);
+
+/* Starts the process, if it does not run, and waits for a second. TESS_E_INVALID: it cannot be started, or has ended;
+ * the message names the option `key` and the program. */
+tess_status grader_worker_check(const grader_command *command, grader_worker *worker, const char *key,
+                                const char *program);
 
 /* Forgets sent[i], keeping the order of the others. */
 void grader_worker_drop(grader_worker *worker, int i);
