@@ -105,7 +105,24 @@ static void notices_of_all_hosts_are_in_order_of_time(void)
     tess_buffer_free(&out);
 }
 
+/* The first host wrote its file before it heard how the ranks of the other one ended. */
+static void a_rank_ended_as_its_own_host_says(void)
+{
+    tess_buffer out;
+    for (int host = 0; host < 2; host++) {
+        tess_job_file file;
+        begin(&file);
+        for (int r = 0; r < (host == 0 ? 2 : WORLD); r++)
+            file.ranks[r].ended = true;
+        write_host(&file, host);
+    }
+    read_report(false, &out);
+    EXPECT_CONTAINS(out.data, "finished: all ranks ended in good order");
+    tess_buffer_free(&out);
+}
+
 static const test_case cases[] = {
+    {"a_rank_ended_as_its_own_host_says", a_rank_ended_as_its_own_host_says},
     {"the_newest_are_listed", the_newest_are_listed},
     {"without_notices_nothing_is_listed", without_notices_nothing_is_listed},
     {"notices_of_all_hosts_are_in_order_of_time", notices_of_all_hosts_are_in_order_of_time},

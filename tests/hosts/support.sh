@@ -40,6 +40,8 @@ same() {
         diff <(columns out) <(columns "$reference") | head -n 3 | sed 's/^/    /'
     elif ! cmp -s out/model/model.safetensors "$reference/model/model.safetensors"; then
         fail "$name: the weights differ"
+    elif ! "$tessera" trace out >traced 2>&1; then
+        fail "$name: the trace of a job that ended well: exit code $?: $(head -n 3 traced)"
     else
         pass "$name"
     fi

@@ -55,12 +55,22 @@ static tess_status note_host(void *context, const char *name)
     return TESS_OK;
 }
 
+/* A host may write its file before it hears how ranks of another host ended: that host knows. */
+static void add_ends(tess_history *history, const tess_job_file *file)
+{
+    for (int r = 0; r < history->world && r < file->world; r++)
+        if (file->ranks[r].ended && !history->ranks[r].ended)
+            add_rank(&file->ranks[r], &history->ranks[r]);
+}
+
 static tess_status add_host(tess_history *history, int host)
 {
     char path[sizeof(history->folder) + 32];
     tess_job_file file;
     TESS_TRY(tess_trace_job_path(history->folder, host, path, sizeof(path)));
     TESS_TRY(tess_job_file_read(history->mem, path, &file));
+    if (history->source == TESS_HISTORY_RINGS)
+        add_ends(history, &file);
     tess_status status = tess_reported_notices(history, file.notices, file.n_notices, file.n_reported);
     tess_job_file_free(history->mem, &file);
     return status;
