@@ -373,6 +373,20 @@ static void lines_of_the_kernels_log_are_read(void)
     EXPECT(!tess_oom_parse("oom-kill:constraint=CONSTRAINT_MEMCG,task=tessera,pid=4711,uid=0", &kill));
     EXPECT(!tess_oom_parse("Killed process everything", &kill));
     EXPECT(!tess_oom_parse("", &kill));
+
+    /* A process number that is used again does not inherit the verdict. */
+    tess_oom_answer answer;
+    tess_oom_watch watch = {.log = -1, .n_logged = 2};
+    watch.logged[0] = (tess_oom_kill){.pid = 4711, .bytes = 1, .at_ns = tess_os_now_ns()};
+    watch.logged[1] = (tess_oom_kill){.pid = 12, .bytes = 1, .at_ns = 1};
+    tess_oom_ask(&watch, 4711, &answer);
+    EXPECT(answer.certain && answer.held_bytes == 1);
+    tess_oom_ask(&watch, 4711, &answer);
+    EXPECT(!answer.killed);
+    if (tess_os_now_s() > 120) {
+        tess_oom_ask(&watch, 12, &answer);
+        EXPECT(!answer.killed);
+    }
 }
 
 static void write_group_file(const char *name, const char *text)
@@ -475,7 +489,19 @@ static void the_call_is_known_after_a_look_at_the_stack(void)
     }
 }
 
+static void a_stack_that_cannot_be_taken_says_why(void)
+{
+    struct rlimit before;
+    tess_stack stack;
+    EXPECT(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    EXPECT(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}) == 0);
+    tess_stack_take((int)getpid(), (int)getpid(), &stack);
+    EXPECT(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    EXPECT_CONTAINS(stack.reason, "Too many open files");
+}
+
 static const test_case cases[] = {
+    {"a_stack_that_cannot_be_taken_says_why", a_stack_that_cannot_be_taken_says_why},
     {"the_call_is_known_after_a_look_at_the_stack", the_call_is_known_after_a_look_at_the_stack},
     {"copies_of_files_are_no_need_of_a_group", copies_of_files_are_no_need_of_a_group},
     {"a_sleeper_is_seen_to_sleep", a_sleeper_is_seen_to_sleep},

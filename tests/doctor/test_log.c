@@ -384,6 +384,21 @@ static void a_monitor_of_a_script_is_not_to_blame(void)
     end();
 }
 
+/* 20 MB/s if elements have 4 bytes, 80 MB/s if they have 16: too much to acquit a slow network. */
+static void a_conclusion_from_the_size_holds_for_every_type(void)
+{
+    begin();
+    for (int r = 0; r < 4; r++) {
+        char text[2048] = "", name[32];
+        add_timeout(text, sizeof(text), r, 12, "ALLREDUCE", 2000000000);
+        snprintf(name, sizeof(name), "rank%d.log", r);
+        give(name, text);
+    }
+    judge(4);
+    EXPECT_CONTAINS(diagnosis.evidence[diagnosis.n_evidence - 1], "On a slow network size may be the cause");
+    end();
+}
+
 static void sizes_are_told_in_fitting_units(void)
 {
     begin();
@@ -770,6 +785,7 @@ static const test_case cases[] = {
     {"an_error_without_a_rank_befell_who_never_came", an_error_without_a_rank_befell_who_never_came},
     {"a_gpu_off_the_bus_is_the_cause_without_an_xid", a_gpu_off_the_bus_is_the_cause_without_an_xid},
     {"a_monitor_of_a_script_is_not_to_blame", a_monitor_of_a_script_is_not_to_blame},
+    {"a_conclusion_from_the_size_holds_for_every_type", a_conclusion_from_the_size_holds_for_every_type},
     {"sizes_are_told_in_fitting_units", sizes_are_told_in_fitting_units},
     {"different_collectives_are_a_mismatch", different_collectives_are_a_mismatch},
     {"who_is_ahead_of_most_is_at_another_place_too", who_is_ahead_of_most_is_at_another_place_too},

@@ -31,14 +31,21 @@ void tess_oom_end(tess_oom_watch *watch)
     tess_os_close(&watch->log);
 }
 
-/* "...: Killed process 4711 (tessera) total-vm:8123kB, anon-rss:512kB, file-rss:4kB, shmem-rss:0kB, UID:0 ..." */
+/* How long a killed process may take to end. */
+static const uint64_t ends_within_ns = UINT64_C(60000000000);
+
+/* "3,901,5000,-;...: Killed process 4711 (tessera) total-vm:8123kB, anon-rss:512kB, file-rss:4kB, shmem-rss:0kB, UID:0
+ * ..." */
 bool tess_oom_parse(const char *line, tess_oom_kill *kill)
 {
     static const char *const parts[] = {"anon-rss:", "file-rss:", "shmem-rss:"};
     const char *at = strstr(line, "Killed process ");
     if (at == NULL || strstr(line, "emory") == NULL)
         return false;
-    *kill = (tess_oom_kill){.pid = atoi(at + strlen("Killed process "))};
+    unsigned long long microseconds = 0;
+    if (sscanf(line, "%*u,%*u,%llu,", &microseconds) != 1)
+        microseconds = 0;
+    *kill = (tess_oom_kill){.pid = atoi(at + strlen("Killed process ")), .at_ns = microseconds * 1000};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         const char *part = strstr(at, parts[i]);
         if (part != NULL)
@@ -64,11 +71,14 @@ static void read_log(tess_oom_watch *watch)
     }
 }
 
-static const tess_oom_kill *find_logged(const tess_oom_watch *watch, int pid)
+static tess_oom_kill *find_logged(tess_oom_watch *watch, int pid)
 {
-    for (int i = 0; i < watch->n_logged && i < TESS_OOM_LOGGED; i++)
-        if (watch->logged[i].pid == pid)
-            return &watch->logged[i];
+    uint64_t now_ns = tess_os_now_ns();
+    for (int i = 0; i < watch->n_logged && i < TESS_OOM_LOGGED; i++) {
+        tess_oom_kill *kill = &watch->logged[i];
+        if (kill->pid == pid && (kill->at_ns == 0 || now_ns < kill->at_ns + ends_within_ns))
+            return kill;
+    }
     return NULL;
 }
 
@@ -77,7 +87,7 @@ void tess_oom_ask(tess_oom_watch *watch, int pid, tess_oom_answer *answer)
     uint64_t used;
     *answer = (tess_oom_answer){0};
     read_log(watch);
-    const tess_oom_kill *logged = find_logged(watch, pid);
+    tess_oom_kill *logged = find_logged(watch, pid);
     uint64_t kills = watch->has_group ? tess_memory_group_kills(&watch->group) : 0;
     bool counted = kills > watch->kills_known;
     answer->certain = logged != NULL;
@@ -85,7 +95,10 @@ void tess_oom_ask(tess_oom_watch *watch, int pid, tess_oom_answer *answer)
     if (!answer->killed)
         return;
     watch->kills_known += counted;
-    answer->held_bytes = logged != NULL ? logged->bytes : 0;
+    if (logged != NULL) {
+        answer->held_bytes = logged->bytes;
+        logged->pid = 0;
+    }
     if (counted && !tess_memory_group_limit(&watch->group, &answer->limit_bytes, &used))
         answer->limit_bytes = 0;
 }

@@ -10,6 +10,7 @@ enum { TESS_OOM_LOGGED = 64 };
 typedef struct tess_oom_kill {
     int pid;
     uint64_t bytes; /* of memory that the process held, 0: not known */
+    uint64_t at_ns; /* when it was killed, on the clock of tess_os_now_ns; 0: not known */
 } tess_oom_kill;
 
 typedef struct tess_oom_watch {
@@ -32,8 +33,9 @@ typedef struct tess_oom_answer {
 void tess_oom_begin(tess_oom_watch *watch);
 void tess_oom_end(tess_oom_watch *watch);
 
-/* Fills *answer: whether the system killed `pid`, which died by SIGKILL, because memory ran out. Each kill that the
- * counter shows explains one process only. Counter and log follow some milliseconds after the death: ask again. */
+/* Fills *answer: whether the system killed `pid`, which died by SIGKILL, because memory ran out. Each kill explains one
+ * process only, and only soon after it: process numbers are used again. Counter and log follow some milliseconds after
+ * the death: ask again. */
 void tess_oom_ask(tess_oom_watch *watch, int pid, tess_oom_answer *answer);
 
 /* Parses one line of the kernel's log; false when it reports no kill. */

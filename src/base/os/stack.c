@@ -111,9 +111,12 @@ void tess_stack_begin(tess_stack_probe *probe, int pid, int tid)
 {
     int ends[2];
     *probe = (tess_stack_probe){.fd = -1, .begin_ns = tess_os_now_ns()};
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        probe->error = errno;
         return;
+    }
     pid_t child = fork();
+    probe->error = errno;
     if (child == 0)
         look(pid, tid, ends[1]);
     close(ends[1]);
@@ -171,7 +174,7 @@ bool tess_stack_poll(tess_stack_probe *probe, tess_stack *stack)
         return false;
     *stack = (tess_stack){.seconds = (double)(now_ns - probe->begin_ns) * 1e-9};
     if (probe->pid == 0)
-        snprintf(stack->reason, sizeof(stack->reason), "cannot start a process to take it: %s", strerror(EAGAIN));
+        snprintf(stack->reason, sizeof(stack->reason), "cannot start a process to take it: %s", strerror(probe->error));
     else
         parse(probe, stack);
     tess_stack_cancel(probe);

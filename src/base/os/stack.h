@@ -25,7 +25,8 @@ typedef struct tess_stack {
 } tess_stack;
 
 typedef struct tess_stack_probe {
-    int pid; /* the probing process, 0: none */
+    int pid;   /* the probing process, 0: none */
+    int error; /* errno of the call that could not start it */
     int fd;
     uint64_t begin_ns;
     size_t n_bytes;

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ELEMENT_BYTES = 4 };
+/* Logs do not name the type of elements: sizes are told for 4 bytes, conclusions hold for every size up to 16. */
+enum { ELEMENT_BYTES = 4, LARGEST_ELEMENT_BYTES = 16 };
 static const double slow_network = 110e6; /* bytes a second that 1 Gb/s Ethernet carries */
 
 /* Traffic of each rank in a ring of n, as a multiple of the larger buffer. */
@@ -69,18 +70,19 @@ void log_do_arithmetic(tess_log_diagnosis *v, char *text, size_t size)
     v->bytes = (double)count * ELEMENT_BYTES;
     v->traffic_bytes = traffic_factor(v->work.op, n) * v->bytes;
     v->mb_per_s = v->traffic_bytes / ((double)waited_ms * 1e-3) / 1e6;
-    double needed_s = v->traffic_bytes / slow_network;
+    double needed_s = v->traffic_bytes / slow_network, largest = LARGEST_ELEMENT_BYTES / ELEMENT_BYTES;
     size_t at = tess_text_add(
         text, size, 0,
         "%s elements of %d bytes are %s, %s through each of %d ranks%s in a ring; over %.0f s that is %s/s",
         format_count(count, digits), ELEMENT_BYTES, format_size(v->bytes, 3, all),
         format_size(v->traffic_bytes, 3, each), n, v->world_known ? "" : " (guessed; --world N says it)",
         (double)waited_ms * 1e-3, format_size(v->mb_per_s * 1e6, 2, speed));
-    if (v->mb_per_s * 1e6 < slow_network / 2)
+    if (v->mb_per_s * 1e6 * largest < slow_network / 2)
         tess_text_add(text, size, at, ". Size cannot be the cause: 1 Gb/s Ethernet needs %s for it",
                       format_needed(needed_s, slow));
     else
         tess_text_add(text, size, at,
-                      ". On a slow network size may be the cause: 1 Gb/s Ethernet needs %s, 100 Gb/s %s",
+                      ". On a slow network size may be the cause: 1 Gb/s Ethernet needs %s, 100 Gb/s %s, and more "
+                      "if elements are larger",
                       format_needed(needed_s, slow), format_needed(needed_s / 100, fast));
 }

@@ -75,7 +75,7 @@ const char *log_describe_work(const tess_timed_work *work, char *text, size_t si
 
 /* ---- arithmetic.c: whether the size of a collective can explain its timeout ---- */
 /* Fills in bytes, traffic_bytes and mb_per_s from the diagnosis' work and world, and writes a sentence to `text`, "" if
- * the counts are not known. Assumes elements of 4 bytes: logs do not name the dtype, which is seldom larger. */
+ * the counts are not known. Sizes are those of elements of 4 bytes: logs do not name the dtype. */
 void log_do_arithmetic(tess_log_diagnosis *diagnosis, char *text, size_t size);
 
 /* ---- log_ranks.c ---- */

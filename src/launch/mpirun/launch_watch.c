@@ -229,6 +229,8 @@ static tess_status open_pipes(launched *l, int report[2], int errors[2])
     l->errors.fd = errors[0];
     if (errors[0] >= 0)
         fcntl(errors[0], F_SETFL, O_NONBLOCK); /* this end only: mpirun's writes block */
+    if (l->words[1] >= 0)
+        fcntl(l->words[1], F_SETFL, O_NONBLOCK); /* if mpirun does not read, the word is lost: it is asked for again */
     return status;
 }
 
