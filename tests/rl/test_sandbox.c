@@ -24,6 +24,7 @@
 #include "base/os/os.h"
 #include "rl/reward/grader_filter.h"
 #include "rl/reward/reward.h"
+#include "rl/sandbox_support.h"
 #include "support/test.h"
 
 /* ---- The grader ---- */
@@ -119,7 +120,7 @@ static tess_reward_options options_of(const char *sandbox)
     return (tess_reward_options){.kind = "command",
                                  .command = &command,
                                  .sandbox = sandbox,
-                                 .user = getuid() == 0 ? "nobody" : "",
+                                 .user = unprivileged(),
                                  .timeout_s = 60,
                                  .start_s = 120,
                                  .max_memory_bytes = INT64_C(1) << 50, /* sanitizers reserve much */
@@ -148,8 +149,7 @@ static void expect_answer(const tess_reward_options *options, const char *questi
 /* False, with a word about it, where bwrap can make no namespaces at all. */
 static bool can_sandbox(void)
 {
-    const bool can = access("/usr/bin/bwrap", X_OK) == 0 &&
-                     system("/usr/bin/bwrap --unshare-all --ro-bind / / --proc /proc --dev /dev true 2>/dev/null") == 0;
+    const bool can = has_bwrap();
     if (!can)
         printf("SKIPPED: no sandbox: bubblewrap is missing, or can make no namespaces here\n");
     return can;
