@@ -80,21 +80,25 @@ static void report_progress(const survey *s, uint64_t done, uint64_t all)
         s->visitor->progress(s->visitor->self, done, all);
 }
 
-/* Verifies pieces in `order`, that of the files, then ranges. Broken files have been reported. */
-static void survey_bytes(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken)
+/* Both in the order of the files, of which broken ones have been reported. false: the survey ends. */
+static bool survey_pieces(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken, uint64_t all)
 {
-    uint64_t done = 0, all = 0;
-    for (int i = 0; i < c->n_pieces; i++)
-        all += c->pieces[i].stored;
-    for (int i = 0; i < c->n_ranges; i++)
-        all += c->ranges[i].bytes;
-    for (int i = 0; i < c->n_pieces; i++) {
+    tess_piece_reader reader = {.fd = -1};
+    uint64_t done = 0;
+    bool goes_on = true;
+    for (int i = 0; i < c->n_pieces && goes_on; i++) {
         const tess_catalog_piece *p = &c->pieces[order[i]];
-        if (!broken[p->file] && !note(s, tess_piece_verify(c, tensor_of(c, order[i]), order[i])))
-            return;
+        goes_on = broken[p->file] || note(s, tess_piece_verify(c, tensor_of(c, order[i]), order[i], &reader));
         done += p->stored;
-        report_progress(s, done, all);
+        if (goes_on)
+            report_progress(s, done, all);
     }
+    tess_piece_reader_close(c, &reader);
+    return goes_on;
+}
+
+static void survey_ranges(survey *s, const tess_catalog *c, const uint8_t *broken, uint64_t done, uint64_t all)
+{
     for (int i = 0; i < c->n_ranges; i++) {
         const tess_catalog_range *range = &c->ranges[i];
         if (!broken[range->file] && !note(s, tess_range_verify(c, i)))
@@ -102,6 +106,17 @@ static void survey_bytes(survey *s, const tess_catalog *c, const int *order, con
         done += range->bytes;
         report_progress(s, done, all);
     }
+}
+
+static void survey_bytes(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken)
+{
+    uint64_t pieces = 0, ranges = 0;
+    for (int i = 0; i < c->n_pieces; i++)
+        pieces += c->pieces[i].stored;
+    for (int i = 0; i < c->n_ranges; i++)
+        ranges += c->ranges[i].bytes;
+    if (survey_pieces(s, c, order, broken, pieces + ranges))
+        survey_ranges(s, c, broken, pieces, pieces + ranges);
 }
 
 tess_status tess_catalog_verify(const tess_catalog *c, const tess_catalog_visitor *visitor)

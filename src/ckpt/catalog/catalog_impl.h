@@ -41,6 +41,15 @@ typedef struct tess_piece_sink {
     int element_bytes;
 } tess_piece_sink;
 
+/* What can be kept from one piece to the next: the open file, and memory to read into. {.fd = -1} at first. */
+typedef struct tess_piece_reader {
+    const char *path; /* of the open file, in the catalog; NULL: none */
+    int fd;
+    uint8_t *scratch;
+    size_t scratch_bytes;
+} tess_piece_reader;
+void tess_piece_reader_close(const tess_catalog *catalog, tess_piece_reader *reader);
+
 /* Reads what the sink asks for; reads and verifies the whole piece if that has not been done yet. */
 tess_status tess_piece_fetch(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
                              const tess_piece_sink *sink);
@@ -50,9 +59,10 @@ tess_status tess_piece_unpack(const tess_catalog *catalog, const tess_catalog_te
                               uint8_t **data);
 /* Verifies the range that the piece's checksum is that of, if it has one and that has not been done yet. */
 tess_status tess_piece_check_range(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece);
-/* Read everything again and verify it; packed pieces must unpack, too. */
+/* Read everything again and verify it; packed pieces must unpack, too. `reader` may be NULL. */
 tess_status tess_range_verify(const tess_catalog *catalog, int range);
-tess_status tess_piece_verify(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece);
+tess_status tess_piece_verify(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece,
+                              tess_piece_reader *reader);
 /* Checks that the file has the stated size. */
 tess_status tess_file_check(const tess_catalog_file *file);
 

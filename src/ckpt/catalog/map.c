@@ -24,7 +24,7 @@ tess_status tess_catalog_map(const tess_catalog *c, const tess_catalog_tensor *t
         return TESS_OK;
     TESS_TRY(tess_piece_check_range(c, tensor, (int)(p - c->pieces)));
     if (p->sum_kind != TESS_SUM_KIND_NONE && !__atomic_load_n(&c->impl->verified[p - c->pieces], __ATOMIC_RELAXED))
-        TESS_TRY(tess_piece_verify(c, tensor, (int)(p - c->pieces)));
+        TESS_TRY(tess_piece_verify(c, tensor, (int)(p - c->pieces), NULL));
     TESS_TRY(map_file(c, p->file, &file));
     TESS_CHECK(p->offset + p->stored <= c->impl->mappings[p->file].size, TESS_E_FORMAT,
                "%s: tensor '%s' ends behind the file: it is cut short", c->files[p->file].path, tensor->name);

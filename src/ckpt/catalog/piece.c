@@ -16,12 +16,10 @@ enum { PART_BYTES = 256 << 10 };
 
 typedef struct fetch {
     const tess_catalog *catalog;
+    tess_piece_reader *reader;
     const tess_catalog_piece *piece;
     const tess_piece_sink *sink;
-    const char *path;
-    int fd;
     uint64_t padding;       /* bytes behind the piece that must be zero */
-    uint8_t *scratch;       /* allocated when needed: the largest part */
     tess_sum_kind sum_kind; /* of the checksum that is computed: the piece's, or none */
     uint32_t crc32;
     XXH3_state_t xxh3; /* aligned to 64 */
@@ -44,10 +42,16 @@ tess_status tess_file_check(const tess_catalog_file *file)
 static tess_status need_scratch(fetch *f)
 {
     uint64_t most = f->piece->stored > f->padding ? f->piece->stored : f->padding;
-    if (f->scratch != NULL)
+    tess_piece_reader *reader = f->reader;
+    size_t bytes = most < PART_BYTES ? (size_t)most : PART_BYTES;
+    if (reader->scratch_bytes >= bytes)
         return TESS_OK;
-    return tess_mem_alloc(f->catalog->mem, TESS_POOL_MISC, most < PART_BYTES ? (size_t)most : PART_BYTES,
-                          "checkpoint read", (void **)&f->scratch);
+    tess_mem_free(f->catalog->mem, reader->scratch);
+    reader->scratch_bytes = 0;
+    reader->scratch = NULL;
+    TESS_TRY(tess_mem_alloc(f->catalog->mem, TESS_POOL_MISC, bytes, "checkpoint read", (void **)&reader->scratch));
+    reader->scratch_bytes = bytes;
+    return TESS_OK;
 }
 
 /* Reads bytes [at, +n) of the piece, of which the sink wants all or none. */
@@ -58,9 +62,9 @@ static tess_status fetch_part(fetch *f, uint64_t at, size_t n)
     uint8_t *to = wanted && sink->decode == NULL ? sink->dst + (at - sink->begin) : NULL;
     if (to == NULL) {
         TESS_TRY(need_scratch(f));
-        to = f->scratch;
+        to = f->reader->scratch;
     }
-    TESS_TRY(tess_os_read_at(f->fd, f->piece->offset + at, to, n, f->path));
+    TESS_TRY(tess_os_read_at(f->reader->fd, f->piece->offset + at, to, n, f->reader->path));
     if (f->sum_kind == TESS_SUM_KIND_XXH3)
         XXH3_64bits_update(&f->xxh3, to, n);
     else if (f->sum_kind == TESS_SUM_KIND_CRC32)
@@ -91,11 +95,11 @@ static tess_status check_padding(fetch *f)
         TESS_TRY(need_scratch(f));
     for (uint64_t at = begin; at < end;) {
         size_t n = end - at < PART_BYTES ? (size_t)(end - at) : PART_BYTES;
-        TESS_TRY(tess_os_read_at(f->fd, at, f->scratch, n, f->path));
+        TESS_TRY(tess_os_read_at(f->reader->fd, at, f->reader->scratch, n, f->reader->path));
         for (size_t i = 0; i < n; i++)
-            TESS_CHECK(f->scratch[i] == 0, TESS_E_FORMAT,
+            TESS_CHECK(f->reader->scratch[i] == 0, TESS_E_FORMAT,
                        "byte %" PRIu64 ", of the zeroes behind it, is 0x%02x: the disk or a copy damaged the file",
-                       at + i, f->scratch[i]);
+                       at + i, f->reader->scratch[i]);
         at += n;
     }
     return TESS_OK;
@@ -114,17 +118,43 @@ static tess_status fetch_all(fetch *f)
     return check_padding(f);
 }
 
-static tess_status run(fetch *f, const tess_catalog_file *file, bool all)
+static tess_status open_file(fetch *f, int file)
 {
+    tess_piece_reader *r = f->reader;
+    const tess_catalog_file *of = &f->catalog->files[file];
+    if (r->path == of->path)
+        return TESS_OK;
     uint64_t size;
-    f->path = file->path;
-    TESS_TRY(tess_os_open_read(file->path, &f->fd, &size));
-    tess_status status = check_size(file, size);
+    if (r->path != NULL)
+        tess_os_close(&r->fd);
+    r->path = NULL;
+    TESS_TRY(tess_os_open_read(of->path, &r->fd, &size));
+    tess_status status = check_size(of, size);
+    if (status == TESS_OK)
+        r->path = of->path;
+    else
+        tess_os_close(&r->fd);
+    return status;
+}
+
+static tess_status run(fetch *f, int file, bool all)
+{
+    tess_piece_reader own = {.fd = -1};
+    tess_piece_reader *kept = f->reader;
+    f->reader = kept != NULL ? kept : &own;
+    tess_status status = open_file(f, file);
     if (status == TESS_OK)
         status = all ? fetch_all(f) : fetch_range(f, f->sink->begin, f->sink->end);
-    tess_os_close(&f->fd);
-    tess_mem_free(f->catalog->mem, f->scratch);
+    tess_piece_reader_close(f->catalog, &own);
     return status;
+}
+
+void tess_piece_reader_close(const tess_catalog *catalog, tess_piece_reader *reader)
+{
+    if (reader->path != NULL)
+        tess_os_close(&reader->fd);
+    tess_mem_free(catalog->mem, reader->scratch);
+    *reader = (tess_piece_reader){.fd = -1};
 }
 
 /* Says in a failure's message which bytes these are. */
@@ -142,11 +172,11 @@ static tess_status blame(const tess_catalog *c, const tess_catalog_tensor *tenso
 }
 
 static tess_status run_piece(const tess_catalog *c, const tess_catalog_tensor *tensor, int index,
-                             const tess_piece_sink *sink, bool all)
+                             const tess_piece_sink *sink, bool all, tess_piece_reader *reader)
 {
     const tess_catalog_piece *piece = &c->pieces[index];
-    fetch f = {.catalog = c, .piece = piece, .sink = sink, .padding = c->impl->padding[index]};
-    tess_status status = run(&f, &c->files[piece->file], all);
+    fetch f = {.catalog = c, .reader = reader, .piece = piece, .sink = sink, .padding = c->impl->padding[index]};
+    tess_status status = run(&f, piece->file, all);
     if (status == TESS_OK && all)
         tess_catalog_trust(c, index);
     return blame(c, tensor, piece, status);
@@ -162,7 +192,8 @@ tess_status tess_piece_fetch(const tess_catalog *c, const tess_catalog_tensor *t
 {
     bool summed = c->pieces[index].sum_kind != TESS_SUM_KIND_NONE;
     TESS_TRY(tess_piece_check_range(c, tensor, index));
-    return run_piece(c, tensor, index, sink, summed && !__atomic_load_n(&c->impl->verified[index], __ATOMIC_RELAXED));
+    return run_piece(c, tensor, index, sink, summed && !__atomic_load_n(&c->impl->verified[index], __ATOMIC_RELAXED),
+                     NULL);
 }
 
 static tess_status unpack(const tess_catalog_piece *piece, const uint8_t *packed, uint8_t *data)
@@ -182,7 +213,8 @@ tess_status tess_piece_unpack(const tess_catalog *c, const tess_catalog_tensor *
     tess_piece_sink sink = {.end = p->stored};
     *data = NULL;
     TESS_TRY(tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)sink.end, "packed piece", (void **)&sink.dst));
-    tess_status status = again ? run_piece(c, tensor, index, &sink, true) : tess_piece_fetch(c, tensor, index, &sink);
+    tess_status status =
+        again ? run_piece(c, tensor, index, &sink, true, NULL) : tess_piece_fetch(c, tensor, index, &sink);
     if (status == TESS_OK)
         status = tess_mem_alloc(c->mem, TESS_POOL_MISC, (size_t)p->bytes, "unpacked piece", (void **)data);
     if (status == TESS_OK)
@@ -195,12 +227,13 @@ tess_status tess_piece_unpack(const tess_catalog *c, const tess_catalog_tensor *
     return status;
 }
 
-tess_status tess_piece_verify(const tess_catalog *c, const tess_catalog_tensor *tensor, int index)
+tess_status tess_piece_verify(const tess_catalog *c, const tess_catalog_tensor *tensor, int index,
+                              tess_piece_reader *reader)
 {
     const tess_piece_sink nothing = {.begin = 0};
     uint8_t *data;
     if (c->pieces[index].codec == TESS_CODEC_NONE)
-        return run_piece(c, tensor, index, &nothing, true);
+        return run_piece(c, tensor, index, &nothing, true, reader);
     TESS_TRY(tess_piece_unpack(c, tensor, index, true, &data));
     tess_mem_free(c->mem, data);
     return TESS_OK;
@@ -218,7 +251,7 @@ tess_status tess_range_verify(const tess_catalog *c, int index)
                                       .sum_kind = range->sum_kind,
                                       .rank = range->rank};
     fetch f = {.catalog = c, .piece = &bytes, .sink = &nothing};
-    tess_status status = run(&f, file, true);
+    tess_status status = run(&f, range->file, true);
     if (status != TESS_OK)
         return tess_fail_context(status, "%s: bytes [%" PRIu64 ", %" PRIu64 "), which are under one checksum",
                                  file->path, range->offset, range->offset + range->bytes);
