@@ -15,14 +15,14 @@ typedef struct samples_flags {
     double least, most;    /* NaN: any */
 } samples_flags;
 
-/* What is shown, and what has been. */
+/* The state of one listing: which samples it shows, and sums over those that it has shown. */
 typedef struct samples_view {
     tess_mem *mem;
     const samples_flags *flags;
     tess_tokenizer *tokenizer;
-    int finish; /* of those that are shown; ANY_FINISH: all */
+    int finish; /* only samples that ended so are shown; ANY_FINISH: all are */
     int64_t rollout;
-    tess_buffer prompt, answer, line; /* of the sample at hand */
+    tess_buffer prompt, answer, line; /* texts of the sample at hand */
     int64_t n, n_scored, n_cut;
     double reward, tokens; /* sums */
 } samples_view;
@@ -40,7 +40,7 @@ static const char *finish_name(const rl_sample *s)
     return finishes[i];
 }
 
-/* ---- Which ---- */
+/* ---- Selection ---- */
 static tess_status decode(samples_view *v, const rl_sample *s)
 {
     v->prompt.size = v->answer.size = 0;

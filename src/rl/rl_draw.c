@@ -44,7 +44,7 @@ static tess_status next(void *self, tess_request *request, bool *none)
     return TESS_OK;
 }
 
-/* Where the sample's newest turn begins, after what it was last told; `least` if that is farther on. */
+/* The first token of the sample's newest turn, but not before `least`. An environment's text ends the turn before. */
 static int64_t turn_begin(const rl_sample *s, int64_t least)
 {
     int64_t first = s->n;

@@ -133,7 +133,7 @@ struct rl {
     /* Of the newest step. */
     double loss, kl; /* kl: divergence from the reference, the mean over tokens */
     tess_metric metrics[96];
-    char part_names[RL_PART_METRICS][RL_PART_NAME + 16]; /* of the rollout's metrics of parts of rewards */
+    char part_names[RL_PART_METRICS][RL_PART_NAME + 16]; /* names of metrics[] for parts of rewards */
     int n_metrics, n_rollout_metrics;                    /* those of the rollout come first */
     char words[512];
     /* What this process has seen of the run, for advice. */

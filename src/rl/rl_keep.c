@@ -1,4 +1,4 @@
-/* What is kept of a rollout on disk, and what it costs if that is full. */
+/* Files next to the metrics of a run. A full disk costs them and not the run. */
 #include "base/os/os.h"
 #include "comm/agree.h"
 #include "rl/rl_impl.h"

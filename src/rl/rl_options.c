@@ -22,7 +22,7 @@ static tess_correction correction_of(const tess_config *c)
     return c->rl.on_mismatch == TESS_MISMATCH_CORRECT && asked == TESS_CORRECT_NONE ? TESS_CORRECT_TIS : asked;
 }
 
-/* Those of the papers that name the algorithms. */
+/* The configured reduction, or the one in the paper of the algorithm. */
 static tess_reduction_kind reduction_of(const tess_config *c)
 {
     if (c->rl.reduction > 0)

@@ -63,8 +63,7 @@ static double zero_spread(const rl_rows *rows)
     return rows->n_groups > 0 ? (double)n / (double)rows->n_groups : 0;
 }
 
-/* The mean of each part of the rewards by its name, over the samples that have it; of the first names that there are.
- */
+/* Adds the mean of each part of the rewards over the samples that have it. Only the first names get a metric. */
 static void report_parts(rl *r)
 {
     static const char prefix[] = "rollout/reward/";

@@ -145,7 +145,8 @@ typedef struct rewards {
     uint8_t *mask; /* (n_rows) of sequences that have a reward */
 } rewards;
 
-/* Of sequence i, as its baseline sees it. */
+/* The reward of sequence i that its baseline is made of. by_token: the divergence is subtracted from tokens' rewards.
+ */
 static double reward_of(const rl *r, int64_t i, bool by_token)
 {
     const tess_config *c = r->config;

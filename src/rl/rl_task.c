@@ -328,7 +328,7 @@ static void set_state(rl *r, const rl_state *state)
     r->restored = true;
 }
 
-/* What the newest step has made of the divergence's weight is in its report: the place was noted before. */
+/* The place was noted before the newest step adapted the divergence's weight, which is in its report. */
 static tess_status go_to(void *self, const tess_task_place *at, const tess_engine_report *newest)
 {
     rl_state s = {

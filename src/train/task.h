@@ -49,7 +49,7 @@ typedef struct tess_trainer tess_trainer;
 /* What makes a task: the command that runs it names it. */
 typedef struct tess_task_kind {
     bool has_own_batches;        /* a step is what the task makes it: training.global_batch_size says nothing */
-    const char *const *defaults; /* of keys whose default differs here (tess_config_load_over); NULL: none */
+    const char *const *defaults; /* keys whose default differs here (tess_config_load_over); NULL: none */
     /* What tess_config_check cannot know, before anything is started; may set what is open. NULL: nothing. */
     tess_status (*check)(tess_config *config);
     /* Opens the data, once the tokenizer is there, and gives the task. Weights do not exist yet. Every rank calls it.

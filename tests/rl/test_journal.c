@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/os/os.h"
+#include "rl/rl_samples.h"
 #include "support/test.h"
 
 static const rl_origin origin = {11, 22, 33};
@@ -147,6 +148,37 @@ static void a_flipped_bit_ends_a_file(void)
     tess_mem_free(test_mem(), bytes);
 }
 
+/* A lost rank has drawn sample 10, another one has graded it; an earlier run has left a file with other samples. */
+static void each_sample_is_shown_once_with_its_grade(void)
+{
+    tess_mem *mem = test_mem();
+    rl_journal *journal;
+    rl_samples samples;
+    int64_t *rollouts;
+    size_t n;
+    rl_sample drawn = make_sample(mem, 10, 3, 5);
+    append(2, &(rl_origin){11, 21, 30}, 10, 0);
+    append(0, &origin, 11, 0);
+    append(0, &origin, 10, 0);
+    drawn.grade = RL_UNGRADED;
+    drawn.reward = 0;
+    EXPECT_OK(rl_journal_open(mem, test_folder(), 7, 1, &origin, &journal));
+    EXPECT_OK(rl_journal_append(journal, 0, &drawn));
+    EXPECT_OK(rl_journal_append_bytes(journal, RL_ROUND_SCORES, "scores", 6));
+    rl_journal_close(&journal);
+    EXPECT_OK(rl_samples_read(mem, test_folder(), 7, &samples));
+    EXPECT_INT(samples.n, 2);
+    EXPECT(samples.sample[0].number == 10 && samples.sample[0].grade == RL_SCORED && samples.sample[1].number == 11);
+    rl_samples_free(&samples);
+    EXPECT_OK(rl_samples_read(mem, test_folder(), 8, &samples));
+    EXPECT_INT(samples.n, 0);
+    rl_samples_free(&samples);
+    EXPECT_OK(rl_journal_rollouts(mem, test_folder(), &rollouts, &n));
+    EXPECT(n == 1 && rollouts[0] == 7);
+    tess_mem_free(mem, rollouts);
+    rl_sample_free(mem, &drawn);
+}
+
 static void old_rollouts_are_removed(void)
 {
     char path[1024];
@@ -163,6 +195,7 @@ static const test_case cases[] = {
     {"records_of_all_ranks_are_read_in_order", records_of_all_ranks_are_read_in_order},
     {"a_file_that_was_cut_off_goes_on", a_file_that_was_cut_off_goes_on},
     {"a_flipped_bit_ends_a_file", a_flipped_bit_ends_a_file},
+    {"each_sample_is_shown_once_with_its_grade", each_sample_is_shown_once_with_its_grade},
     {"old_rollouts_are_removed", old_rollouts_are_removed},
 };
 TEST_MAIN(cases)
