@@ -1,10 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/core/options.h"
@@ -65,12 +67,38 @@ static void hide_secrets(int argc, char **argv)
     }
 }
 
+enum { STACK_BYTES = 8 << 20 };
+
+/* Threads and ranks take the limit of this process. Root may raise it beyond the hard limit. */
+static bool has_stack(void)
+{
+    struct rlimit limit;
+    pthread_attr_t threads;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_BYTES)
+        return true;
+    rlim_t hard = limit.rlim_max;
+    limit.rlim_cur = STACK_BYTES;
+    limit.rlim_max = hard > STACK_BYTES ? hard : STACK_BYTES;
+    if (setrlimit(RLIMIT_STACK, &limit) != 0) {
+        fprintf(stderr, "tessera: the stack may have %llu KiB, and needs %d: raise the limit (ulimit -s %d)\n",
+                (unsigned long long)hard / 1024, STACK_BYTES / 1024, STACK_BYTES / 1024);
+        return false;
+    }
+    pthread_attr_init(&threads);
+    pthread_attr_setstacksize(&threads, STACK_BYTES);
+    pthread_setattr_default_np(&threads);
+    pthread_attr_destroy(&threads);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     const char *names[COUNT(commands)];
     char hint[TESS_HINT_BYTES];
     tess_mem *mem;
     fill_standard_files();
+    if (!has_stack())
+        return TESS_EXIT_BAD_INPUT;
     hide_secrets(argc, argv);
     prctl(PR_SET_NAME, program_invocation_short_name); /* ranks are started as /proc/self/exe */
     signal(SIGXFSZ, SIG_IGN);                          /* a file size limit is an error of write(2), like a full disk */

@@ -7,6 +7,7 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
+#include "job/environment.h"
 #include "supervise/console.h"
 
 static const char *format_duration(double seconds, char *text, size_t size)
@@ -123,7 +124,10 @@ static void begin(void *self, const tess_config *config)
                              .patience = config->validation.patience,
                              .saves = config->checkpoint.enable,
                              .resumes = config->checkpoint.resume};
-    if (config->job.description[0] != '\0' && isatty(STDOUT_FILENO))
+    tess_environment environment; /* all ranks share the terminal */
+    bool first = tess_environment_read(&environment) != TESS_OK || environment.rank == 0;
+    tess_error_clear();
+    if (first && config->job.description[0] != '\0' && isatty(STDOUT_FILENO))
         printf("%s\n", config->job.description);
 }
 

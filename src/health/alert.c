@@ -1,5 +1,6 @@
 #include "health/alert.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,10 @@ static tess_status append_line(const char *path, const char *line)
         *slash = '\0';
         TESS_TRY(tess_os_make_dirs(folder));
     }
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+    TESS_CHECK(fd >= 0 || errno != ELOOP, TESS_E_INVALID,
+               "open %s: it is a symbolic link, which alerts do not follow: name the file itself, or remove the link",
+               path);
     if (fd < 0)
         return tess_os_error("open", path);
     tess_status status = tess_os_write_all(fd, line, strlen(line), path);

@@ -3,18 +3,30 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/core/rng.h"
 #include "base/os/os.h"
+#include "base/text/text.h"
 
-/* One folder for each dump folder. */
+enum { OTHER_NAMES = 100 };
+
+/* One folder for each dump folder. Another user may have taken its name: then it has a number. */
 tess_status tess_run_memory_folder(const char *dump_folder, char *path, size_t size)
 {
     char whole[PATH_MAX];
     TESS_CHECK(realpath(dump_folder, whole) != NULL, TESS_E_IO, "job.dump_folder: cannot find %s", dump_folder);
-    snprintf(path, size, "/dev/shm/tessera-%u-%016llx", (unsigned)geteuid(), (unsigned long long)tess_hash_text(whole));
-    return TESS_OK;
+    for (int i = 0; i < OTHER_NAMES; i++) {
+        struct stat info;
+        size_t at = tess_text_add(path, size, 0, "/dev/shm/tessera-%u-%016llx", (unsigned)geteuid(),
+                                  (unsigned long long)tess_hash_text(whole));
+        if (i > 0)
+            tess_text_add(path, size, at, "-%d", i);
+        if (lstat(path, &info) != 0 || info.st_uid == geteuid())
+            return TESS_OK;
+    }
+    return TESS_FAIL(TESS_E_INVALID, "%s and other such names belong to other users: remove them", path);
 }
 
 static tess_status create(const tess_config *config, int n_ranks, tess_run_memory *r)

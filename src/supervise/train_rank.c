@@ -10,6 +10,7 @@
 static tess_runtime *stoppable; /* a signal asks it to stop; NULL: a signal kills */
 /* While a lost rank is being replaced, a signal is remembered, and passed on once all have met. */
 static volatile sig_atomic_t is_replaceable, asked_meanwhile;
+static volatile sig_atomic_t hung_up; /* SIGHUP came */
 
 /* Schedulers signal every process of a job. Once a rank is lost for good, nothing can be saved. */
 static void on_signal(int number)
@@ -19,7 +20,10 @@ static void on_signal(int number)
         "at once\n";
     if (stoppable != NULL && !tess_launch_is_rank()) /* a launcher says it itself */
         (void)!write(STDERR_FILENO, heard, sizeof(heard) - 1);
-    if (number != SIGHUP)        /* a closed terminal sends several */
+    if (number == SIGHUP && hung_up)
+        return; /* a closed terminal sends several, also while the process ends */
+    hung_up = hung_up || number == SIGHUP;
+    if (number != SIGHUP)
         signal(number, SIG_DFL); /* a second one kills */
     if (stoppable != NULL && !tess_launch_has_lost(stoppable))
         tess_runtime_request_stop(stoppable);

@@ -120,4 +120,43 @@ expect "little address space" 1 "shared memory of 2 ranks: map shared memory: Ca
     limited "$tessera" train run.yaml job.dump_folder=out -n 2
 grep -qF 'lift it by `ulimit -v unlimited`' output && pass "and what lifts it" || fail "the fix: $(cat output)"
 rm -rf out
+
+# Limits of the shell.
+small_stack() { (ulimit -s 384 && exec "$@"); }
+small_stack "$tessera" train run.yaml job.dump_folder=out training.steps=6 lr_scheduler.warmup_steps=2 -n 2 >output 2>&1
+code=$?
+if [ $code = 0 ] || { [ $code = 2 ] && grep -q "raise the limit (ulimit -s 8192)" output; }; then
+    pass "a small stack is raised, or named" # only root may raise it
+else
+    fail "a small stack is raised, or named: exit code $code, $(tail -n 2 output)"
+fi
+rm -rf out
+small_files() { (ulimit -f 40 && exec "$@"); }
+expect "a limit of file sizes is named" 2 "may not write a larger file here (ulimit -f" \
+    small_files "$tessera" train run.yaml job.dump_folder=out debug.trace=false
+rm -rf out
+
+# Who may write to the folder of a run must not choose which other file alerts are added to.
+mkdir out
+echo mine >victim
+ln -s ../victim out/alerts.jsonl
+"$tessera" train run.yaml job.dump_folder=out -n 2 recovery.enable=true recovery.hot=false \
+    fault.spec="rank=1 step=3 point=step kind=sigkill" >output 2>&1
+[ "$(cat victim)" = mine ] && pass "alerts follow no link" || fail "alerts follow no link: $(head -c 200 victim)"
+rm -rf out
+
+# Another user may have taken the name of the folder that keeps a run's memory.
+if [ "$(id -u)" = 0 ]; then
+    keep() {
+        "$tessera" train run.yaml job.dump_folder=out -n 2 checkpoint.memory_copies=true recovery.enable=false \
+            fault.spec="rank=1 step=$1 point=step kind=sigkill" >output 2>&1
+        grep -o '/dev/shm/tessera-[0-9a-f-]*' output | head -n 1
+    }
+    first=$(keep 3)
+    chown nobody "$first" && rm -rf out
+    second=$(keep 3)
+    [ -n "$first" ] && [ "$second" = "$first-1" ] && pass "a taken name in /dev/shm is passed over" ||
+        fail "a taken name in /dev/shm is passed over: '$first', '$second', $(tail -n 2 output)"
+    rm -rf out ${first:+"$first" "$first-1"}
+fi
 finish

@@ -108,6 +108,15 @@ else
     fail "a command for its output fails without one: exit code $code, $(cat err)"
 fi
 
+# ---- A terminal that stays
+script -qec "$tessera train run.yaml -n 2 job.dump_folder=described training.steps=10 'job.description=a description'" \
+    /dev/null >described.out 2>&1 </dev/null
+if [ "$(grep -c "a description" described.out)" = 1 ]; then
+    pass "a run of two ranks describes itself once"
+else
+    fail "a run of two ranks describes itself once: $(head -n 3 described.out)"
+fi
+
 # ---- Programs under tessera run
 "$tessera" run -n 2 -- sh -c 'sleep 0.2; exec yes' 2>err | head -n 1 >/dev/null
 code=${PIPESTATUS[0]}

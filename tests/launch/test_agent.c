@@ -552,7 +552,29 @@ static void ports_and_interfaces_can_be_named(void)
     free_hosts(&again, 1);
 }
 
+/* More than there were ever places for, and none of them says anything. */
+static void silent_callers_do_not_keep_a_host_out(void)
+{
+    enum { SILENT = 40 };
+    host hosts[2];
+    int fds[SILENT];
+    make_hosts(hosts, 2, 1);
+    for (int i = 0; i < SILENT; i++) {
+        fds[i] = tess_os_connect(hosts[1].address.address[0], hosts[1].address.port);
+        EXPECT(fds[i] >= 0);
+    }
+    for (int i = 0; i < 10; i++)
+        step(&hosts[1], 1);
+    double begin_s = tess_os_now_s();
+    all_up(hosts, 2);
+    EXPECT(tess_os_now_s() - begin_s < 9);
+    for (int i = 0; i < SILENT; i++)
+        tess_os_close(&fds[i]);
+    free_hosts(hosts, 2);
+}
+
 static const test_case cases[] = {
+    {"silent_callers_do_not_keep_a_host_out", silent_callers_do_not_keep_a_host_out},
     {"every_host_sees_the_rows_of_all", every_host_sees_the_rows_of_all, 0, 0},
     {"signs_of_life_come_as_ages", signs_of_life_come_as_ages, 0, 0},
     {"changes_that_matter_travel_at_once", changes_that_matter_travel_at_once, 0, 0},

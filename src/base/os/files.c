@@ -26,6 +26,8 @@ tess_status tess_os_error(const char *what, const char *path)
     char hint[TESS_ADDRESS_SPACE_TEXT] = "";
     if (number == ENOMEM)
         tess_os_address_space_hint(hint);
+    else if (number == EFBIG)
+        snprintf(hint, sizeof(hint), ": this process may not write a larger file here (ulimit -f, or the file system)");
     else if (number == ELOOP)
         snprintf(hint, sizeof(hint), ": one of them leads back to itself; remove it, or let it lead to what is meant");
     return TESS_FAIL(status, "%s %s: %s%s", what, path, strerror(number), hint);

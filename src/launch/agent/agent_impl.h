@@ -67,7 +67,7 @@ typedef struct agent_peer {
     bool diagnosis_sent, diagnosis_seen; /* of our diagnosis */
 } agent_peer;
 
-enum { AGENT_CALLERS = 8 };
+enum { AGENT_CALLERS = 64 };
 
 /* A connection whose caller has not sent its hello. */
 typedef struct agent_caller {

@@ -10,6 +10,8 @@
 
 /* The other host's system accepts a connection; its agent sends the answer, and may have to wait for a core. */
 static const double connect_s = 1.5, answer_s = 10, pause_s = 0.1;
+/* A caller sends its hello as soon as it is connected. One that sends nothing must not keep others out for long. */
+static const double hello_s = 2;
 
 tess_status agent_meet(agent *a, const tess_agent_address *hosts, int n_hosts, const uint8_t secret[AGENT_SECRET_BYTES])
 {
@@ -153,7 +155,7 @@ static void accept_callers(agent *a, double now_s)
         if (fd < 0)
             return;
         agent_link_open(&a->callers[i].link, fd);
-        a->callers[i].until_s = now_s + answer_s;
+        a->callers[i].until_s = now_s + hello_s;
     }
 }
 
