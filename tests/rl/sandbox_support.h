@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* For reward.user: root must name another user. */
+/* A value for reward.user: root must name another user. */
 static inline const char *unprivileged(void)
 {
     return getuid() == 0 ? "nobody" : "";

@@ -368,7 +368,7 @@ static void failures_of_all_ranks(void)
     tess_rewarder_destroy(&r);
 }
 
-/* What can be known before the first item. */
+/* Some failures are known before the first item. */
 static void checks(void)
 {
     tess_rewarder *r;
@@ -551,7 +551,7 @@ static tess_text_list *python_argument(const char *body)
 {
     static tess_text_list list;
     EXPECT(strlen(body) < TESS_TEXT_SIZE);
-    set_command(&list, (const char *const[]){"/usr/bin/python3", "-c", body, NULL}); /* for any user */
+    set_command(&list, (const char *const[]){"/usr/bin/python3", "-c", body, NULL}); /* any user can run this one */
     return &list;
 }
 

@@ -111,7 +111,7 @@ static tess_reward_options options_of(const char *sandbox)
     char own[512], copy[400];
     EXPECT_OK(tess_os_own_path(own, sizeof(own)));
     snprintf(copy, sizeof(copy), "%s/grader", test_folder());
-    EXPECT(chmod(test_folder(), 0755) == 0); /* for another user */
+    EXPECT(chmod(test_folder(), 0755) == 0); /* another user must reach it */
     EXPECT_OK(tess_os_copy(own, copy));
     EXPECT(chmod(copy, 0755) == 0);
     command.n = 2;
@@ -217,7 +217,7 @@ static void file_system(void)
     expect_answer(&options, "entries /usr/share", 0);
     expect_answer(&options, "entries /usr/lib", count_entries("/usr/lib"));
     expect_answer(&options, "entries /root", 0);
-    /* Of the case's folder, which is in /tmp, only the program is there. */
+    /* The case's folder is in /tmp: only the program is visible. */
     snprintf(own, sizeof(own), "%s/key", test_folder());
     EXPECT_OK(tess_os_write_atomic(own, "k", 1));
     snprintf(question, sizeof(question), "read %s", own);
@@ -321,7 +321,7 @@ static void expect_error(const char *name, long result, int wanted)
         test_fail(__FILE__, __LINE__, "%s: error %d, expected %d", name, got, wanted);
 }
 
-/* With arguments that mean nothing: without the filter they fail otherwise, or do nothing. */
+/* The arguments mean nothing: if there is no filter, the calls fail with other errors or do nothing. */
 static void expect_filter(void)
 {
 #define CALL(name)        \
@@ -389,7 +389,7 @@ static void expect_filter(void)
     expect_error("a socket in the file system", socket(AF_UNIX, SOCK_STREAM, 0), EPERM);
     expect_error("a socket of the hypervisor", socket(40, SOCK_STREAM, 0), EPERM);
     expect_error("a pair of raw sockets", socketpair(AF_UNIX, SOCK_RAW | SOCK_CLOEXEC, 0, pair), EPERM);
-    /* What programs need. */
+    /* Programs need these calls. */
     expect_error("a pair", socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
     expect_error("a socket", socket(AF_INET, SOCK_STREAM, 0), 0);
     pid_t child = fork();
@@ -399,7 +399,7 @@ static void expect_filter(void)
     EXPECT(waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 7);
 }
 
-/* In a process that ends without what a sanitizer does at an end, which takes ptrace. */
+/* Runs in a process that ends by _exit: at a normal end, sanitizers use ptrace. */
 static void system_calls(void)
 {
     const pid_t child = fork();

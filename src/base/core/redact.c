@@ -22,7 +22,7 @@ void tess_redact(char *text, const char *secret)
         at = cut(at, at + n);
 }
 
-/* Without what belongs to the sentence around it. */
+/* The end of a query. Punctuation at its end belongs to the sentence around the URL. */
 static char *end_of_query(char *query)
 {
     char *end = query + strcspn(query, " \t\r\n\"'`<>|\\");

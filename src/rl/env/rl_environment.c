@@ -14,7 +14,7 @@ struct tess_rl_environment {
     tess_mem *mem;
     grader_command command;
     grader_worker worker;
-    char program[TESS_TEXT_SIZE]; /* in messages */
+    char program[TESS_TEXT_SIZE]; /* name used in messages */
     double timeout_s, start_s;
 };
 
@@ -154,7 +154,7 @@ tess_status tess_rl_environment_answer(tess_rl_environment *e, const tess_turn *
     const bool has_process = e->worker.process.pid != 0;
     const bool has_ended = has_process && grader_process_has_ended(&e->worker.process);
     if (has_process)
-        grader_worker_end(&e->worker, &state); /* with the rest of what it wrote */
+        grader_worker_end(&e->worker, &state); /* reads the rest of standard error */
     if (has_ended)
         snprintf(ended, sizeof(ended), " (%s)", grader_end_text(state, how, sizeof(how)));
     grader_worker_tail(&e->command, &e->worker, wrote, sizeof(wrote));

@@ -1,4 +1,4 @@
-/* What is run, as whom, and with which variables. */
+/* Builds a grader's command: the program, its user and its environment. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>

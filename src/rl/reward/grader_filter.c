@@ -48,13 +48,13 @@ static const unsigned refused[] = {
 
 static const unsigned new_namespaces =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-static const unsigned terminal_input[] = {TIOCSTI, TIOCLINUX}; /* what another program would read */
+static const unsigned terminal_input[] = {TIOCSTI, TIOCLINUX}; /* they put characters into what another program reads */
 static const unsigned own_network[] = {AF_INET, AF_INET6, AF_NETLINK};
 static const unsigned connected[] = {SOCK_STREAM, SOCK_SEQPACKET};
 
 enum {
     NEWEST = 456,      /* futex_requeue of Linux 6.7. The calls of x32 are above, too. */
-    SOCKET_TYPE = 0xf, /* without SOCK_CLOEXEC and SOCK_NONBLOCK */
+    SOCKET_TYPE = 0xf, /* mask that removes SOCK_CLOEXEC and SOCK_NONBLOCK */
     MOST = 512
 };
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

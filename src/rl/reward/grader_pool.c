@@ -38,8 +38,8 @@ typedef struct pool_run {
     double weight;
     int64_t *queue;
     int64_t first, n_queued, n_left;
-    bool *alone;      /* by item: it must have a process for itself */
-    int64_t *n_tries; /* by item: that have failed */
+    bool *alone;      /* (items) the item must have a process of its own */
+    int64_t *n_tries; /* (items) tries that have failed */
 } pool_run;
 
 tess_status grader_pool_create(tess_mem *mem, const tess_reward_options *o, grader_pool **out)
@@ -109,8 +109,8 @@ static int64_t take(pool_run *run)
 
 /* ---- What goes wrong ---- */
 
-/* The newest error message is of an item, which gets another process, or no reward. What the program has said will be
- * said again; an end or a silence may pass. */
+/* An item has failed, as the newest error message says. Gives it to another process, or gives it no reward. A program
+ * repeats what it has answered, but an end or a silence may pass. */
 static tess_status fail_item(pool_run *run, int64_t item, tess_status cause)
 {
     const int64_t tries = ++run->n_tries[item];

@@ -41,7 +41,7 @@ typedef struct start {
     const grader_command *command;
     char **environment;
     int in, out, err, failed; /* its ends; `failed` gets errno */
-    int filter;               /* of system calls; -1: none */
+    int filter;               /* system call filter; -1: none */
     uint64_t processes;       /* of the user, at most */
     pid_t parent;
 } start;
@@ -83,7 +83,7 @@ _Noreturn static void give_up(const start *s)
     _exit(written > 0 ? 127 : 126);
 }
 
-/* By system calls: libc's functions take locks. */
+/* Changes the user. Uses system calls because libc's functions take locks. */
 static bool become_user(const grader_command *command)
 {
     return syscall(SYS_setgroups, 1, &command->group) == 0 &&

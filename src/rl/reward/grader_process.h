@@ -26,7 +26,7 @@ typedef struct grader_command {
     int n_variables, n_plain;     /* n_plain: the first ones, which hold no secrets */
     grader_limits limits;
     bool sandboxed, changes_user;
-    uid_t user; /* that it runs as */
+    uid_t user; /* user of the processes */
     gid_t group;
 } grader_command;
 

@@ -134,7 +134,8 @@ static tess_status add_all_words(grader_words *words, const masks *m, const tess
     for (int i = 0; i < m->n; i++)
         if (strcmp(m->path[i], scratch) != 0)
             TESS_TRY(add_all(words, (const char *const[]){"--remount-ro", m->path[i]}, 2));
-    /* In a user namespace of its own, a limit on processes counts the sandbox's alone: prlimit sets it inside. */
+    /* A limit on processes counts those of one user namespace. prlimit sets it inside, where only the sandbox counts.
+     */
     return add_all(words, (const char *const[]){"--seccomp", filter, "--", prlimit_path, processes}, 5);
 }
 

@@ -11,7 +11,7 @@
 #include "base/os/os.h"
 
 static const double FIRST_PAUSE_S = 0.05, LONGEST_PAUSE_S = 5, MUTE_S = 1;
-static const double FIRST_LOOK_S = 1; /* in which a program that lacks something ends */
+static const double FIRST_LOOK_S = 1; /* a program that lacks something ends in this time */
 enum { LOOK_MS = 50 };
 
 tess_status grader_worker_init(tess_mem *mem, size_t room, grader_worker *worker)

@@ -42,12 +42,12 @@ typedef struct tess_reward_options {
     const char *url;                  /* http:// or https:// */
     const char *header_file;          /* lines "Name: value", sent with each request; NULL or "": none */
     const tess_text_list *header_env; /* names of variables that hold such lines; NULL: none */
-    int64_t retries;                  /* of an item whose process or request failed in a way that may pass; 0: none */
+    int64_t retries;                  /* further tries of an item after a failure that may pass; 0: none */
     const char *sandbox;              /* of `command`: NULL or "" none, "bwrap" */
     const tess_text_list *readable;   /* files and folders that the sandbox shows although it hides the folder around
                                          them; NULL: none */
     const tess_text_list *env; /* names of variables that processes of `command` get; NULL: only PATH and the like */
-    const char *user;          /* that processes of `command` run as, by name or number; NULL or "": ours */
+    const char *user;          /* user of processes of `command`, by name or number; NULL or "": ours */
     int64_t max_answer_bytes;  /* 0: 64 KiB */
     int64_t max_memory_bytes;  /* address space of each process of a grader; 0: 8 GiB */
     int64_t max_file_bytes;    /* that it may write; 0: 256 MiB */

@@ -144,7 +144,7 @@ bool reward_decimal_same(const reward_decimal *a, const reward_decimal *b)
     return c == d && reward_same(u, v) && (zero || a->negative == b->negative);
 }
 
-/* What is behind the last "####"; false: there is none. */
+/* Finds the text after the last "####"; false: there is none. */
 static bool marked_part(reward_text text, reward_text *part)
 {
     size_t at = reward_find_last(text, "####", SIZE_MAX);

@@ -55,7 +55,7 @@ const char *reward_headers_next(const reward_headers *headers, const char *line)
     return headers->n > 0 && next < headers->lines.data + headers->lines.size ? next : NULL;
 }
 
-/* Also without the scheme in front of it: "Bearer KEY". */
+/* Redacts a header's value, and its last word alone: the KEY of "Bearer KEY". */
 static void redact_value(char *message, const char *value)
 {
     value += strspn(value, " \t");

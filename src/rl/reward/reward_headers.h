@@ -8,7 +8,7 @@
 enum { REWARD_MOST_HEADERS = 64, REWARD_HEADER_BYTES = 16 << 10 };
 
 typedef struct reward_headers {
-    tess_buffer lines; /* "Name: value", each with a NUL behind it */
+    tess_buffer lines; /* "Name: value", each followed by a NUL */
     int n;
 } reward_headers;
 
@@ -17,7 +17,7 @@ typedef struct reward_headers {
  * REWARD_MOST_HEADERS of them, or the text has more than REWARD_HEADER_BYTES. TESS_E_NOMEM. */
 tess_status reward_headers_add(reward_headers *headers, const char *text, size_t size, const char *where);
 
-/* The line behind `line`, the first for NULL; NULL: there is none. */
+/* Returns the line after `line`, or the first one for NULL. NULL: there is none. */
 const char *reward_headers_next(const reward_headers *headers, const char *line);
 
 /* Removes the values of the headers, and the password and query of the URL, from a message. */

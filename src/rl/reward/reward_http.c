@@ -76,7 +76,7 @@ struct reward_http {
     char *url;
     int n;
     int64_t retries;
-    long timeout_ms; /* of one try */
+    long timeout_ms; /* limit for one try */
     size_t max_answer_bytes;
     CURLM *multi;
     reward_headers own; /* the user's, which hold keys */
@@ -260,7 +260,7 @@ static long code_of(const http_request *request)
     return code;
 }
 
-/* What to do about a status that no other request will change; NULL: it may depend on the request or pass. */
+/* Advice about a status that every request would get. NULL: it may depend on the request, or pass. */
 static const char *remedy_of(long code)
 {
     switch (code) {
