@@ -249,6 +249,7 @@ TALKS = [
     [MESSAGES[0]] + PLAIN[:2],
     [PLAIN[0], {"role": "assistant", "content": "<think>\nof stone\n</think>\n\nseven"}, PLAIN[2],
      {"role": "assistant", "content": "<think>\n\n</think>\n\ncaf\u00e9"}, PLAIN[0], {"role": "assistant", "content": "lights", "reasoning_content": "the river\n"}],
+    [PLAIN[0], {"role": "assistant", "content": "lights", "reasoning": "the river"}, PLAIN[2], {"role": "assistant", "content": "seven", "thinking": "of stone"}],
 ]
 
 

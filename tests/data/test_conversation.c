@@ -60,6 +60,17 @@ static void expect_conversation(const tess_chat *how, const json_t *messages, co
     tess_buffer_free(&loss);
 }
 
+/* The marked tokens as text; with "|" between stretches of them. */
+static void marked(const tess_tokenizer *tokenizer, const tess_ids *ids, const tess_buffer *loss, tess_buffer *text)
+{
+    for (size_t i = 0; i < ids->size; i++) {
+        if (loss->data[i] == 1)
+            EXPECT_OK(tess_decode(tokenizer, &ids->data[i], 1, false, text));
+        else if (text->size > 0 && text->data[text->size - 1] != '|')
+            EXPECT_OK(tess_buffer_append(text, "|", 1));
+    }
+}
+
 /* gpt2.json with a family's special tokens behind its own. */
 static tess_tokenizer *tokenizer_with(const json_t *specials)
 {
@@ -137,17 +148,6 @@ static void conversations_have_the_ids_and_the_mask_of_transformers(void)
 #define TURN                                                                                            \
     "{% for m in messages %}<{{ m.role }}>\n{{ m.content }}.\n{% endfor %}{% if add_generation_prompt " \
     "%}<assistant>\n{% endif %}"
-
-/* The marked tokens as text; with "|" between stretches of them. */
-static void marked(const tess_tokenizer *tokenizer, const tess_ids *ids, const tess_buffer *loss, tess_buffer *text)
-{
-    for (size_t i = 0; i < ids->size; i++) {
-        if (loss->data[i] == 1)
-            EXPECT_OK(tess_decode(tokenizer, &ids->data[i], 1, false, text));
-        else if (text->size > 0 && text->data[text->size - 1] != '|')
-            EXPECT_OK(tess_buffer_append(text, "|", 1));
-    }
-}
 
 static void without_generation_blocks_a_turn_is_what_the_template_adds(void)
 {
@@ -322,6 +322,19 @@ static void training_templates_have_the_ids_and_the_mask_of_transformers(void)
             expect_conversation(&how, json_object_get(one, "messages"), json_object_get(one, "ids"),
                                 json_string_value(json_object_get(one, "mask")));
         }
+        /* A completion follows the family's own prompt where it can: without thoughts of earlier turns. */
+        tess_ids ids = {.mem = test_mem()};
+        tess_buffer loss = {.mem = test_mem()}, text = {.mem = test_mem()}, answer = {.mem = test_mem()};
+        encode(&how, json_object_get(json_array_get(cases, 0), "messages"), 3, &ids, &loss);
+        EXPECT_OK(tess_decode(tokenizer, ids.data, ids.size, false, &text));
+        marked(tokenizer, &ids, &loss, &answer);
+        EXPECT_TEXT(answer.data, i == 0 ? "<think>\n\n</think>\n\n lights\n<|im_end|>\n"
+                                        : "</think>\n\n lights\n<\uff5cend\u2581of\u2581sentence\uff5c>");
+        EXPECT_INT(strstr(text.data, "</think>\n\nseven") != NULL, i == 1);
+        tess_ids_free(&ids);
+        tess_buffer_free(&loss);
+        tess_buffer_free(&text);
+        tess_buffer_free(&answer);
         /* What ends an answer, in spite of what a thought adds before it. */
         EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
         EXPECT_OK(tess_conversation_end(&how, encoder, test_mem(), &end));

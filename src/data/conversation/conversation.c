@@ -206,12 +206,22 @@ tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder
                                      bool *whole)
 {
     bool fits;
+    size_t n_ids = ids->size, n_loss = loss->size;
     *whole = true;
     TESS_TRY(tess_conversation_check(how, messages, tools));
     TESS_TRY(tess_training_template_fits(loss->mem, how, messages, tools, &fits));
-    tess_chat chosen = *how;
-    chosen.chat = fits ? how->training : how->chat;
-    return encode(&chosen, encoder, messages, n_prompt, tools, ids, loss, whole);
+    tess_chat training = *how;
+    training.chat = how->training;
+    if (fits && n_prompt == 0)
+        return encode(&training, encoder, messages, 0, tools, ids, loss, whole);
+    tess_status status = encode(how, encoder, messages, n_prompt, tools, ids, loss, whole);
+    if (status != TESS_E_UNSUPPORTED || !fits)
+        return status;
+    /* The prompt to answer begins a thought, which the family's own template drops from the completion. */
+    tess_error_clear();
+    ids->size = n_ids;
+    loss->size = n_loss;
+    return encode(&training, encoder, messages, n_prompt, tools, ids, loss, whole);
 }
 
 /* The first special token that the template writes after the answer to a question. */

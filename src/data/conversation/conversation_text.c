@@ -2,16 +2,31 @@
 
 #include "base/text/json.h"
 
-/* A copy of the messages without members that are null, as transformers hands them to a template; NULL: no memory. */
-static json_t *without_nulls(const json_t *messages)
+/* A thought has several names in data; templates read one of two. NULL: there is none. */
+static json_t *find_thought(const json_t *message)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (tess_json_has(message, names[i]))
+            return json_object_get(message, names[i]);
+    return NULL;
+}
+
+/* A copy of the messages as transformers hands them to a template: without members that are null, and with a thought
+ * under the names that templates read. NULL: no memory. */
+static json_t *messages_of(const json_t *messages)
 {
     json_t *all = json_array();
     for (size_t i = 0; i < json_array_size(messages) && all != NULL; i++) {
         const char *key;
-        json_t *value, *message = json_object();
-        json_object_foreach (json_array_get(messages, i), key, value)
+        json_t *value, *from = json_array_get(messages, i), *message = json_object(), *thought = find_thought(from);
+        if (thought != NULL)
+            json_object_set(message, "thinking", thought);
+        json_object_foreach (from, key, value)
             if (!json_is_null(value))
                 json_object_set(message, key, value);
+        if (thought != NULL)
+            json_object_set(message, "reasoning_content", thought);
         if (json_array_append_new(all, message) == 0)
             continue;
         json_decref(all);
@@ -40,7 +55,7 @@ static tess_status write(const tess_chat *how, const json_t *messages, const jso
 {
     TESS_TRY(tess_conversation_check(how, messages, tools));
     const json_t *named = tess_tokenizer_named(how->tokenizer);
-    json_t *present = without_nulls(messages), *variables = json_object();
+    json_t *present = messages_of(messages), *variables = json_object();
     bool made = present != NULL && variables != NULL &&
                 (named == NULL || json_object_update(variables, (json_t *)named) == 0) &&
                 (!how->as_shipped || json_object_set_new(variables, "as_shipped", json_true()) == 0);

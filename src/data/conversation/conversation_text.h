@@ -23,7 +23,8 @@ tess_status tess_conversation_check(const tess_chat *how, const json_t *messages
 
 /* Appends the text of a conversation to `text`. `messages` is a list, `tools` too, or NULL. prompts: the text ends
  * where the assistant's answer begins. `spans` may be NULL. A template does not see members of messages that are null
- * (an OpenAI call of a tool has "content": null).
+ * (an OpenAI call of a tool has "content": null). It sees a thought named reasoning_content, thinking or reasoning
+ * under the first two names.
  *
  * TESS_E_FORMAT: messages are not a list of objects.
  * TESS_E_INVALID: the template refuses the conversation.
