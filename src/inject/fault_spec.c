@@ -146,7 +146,7 @@ static tess_status parse_rank(void *config, const char *text)
     d->has_rank = true;
     d->random_rank = strcmp(text, "random") == 0;
     if (!d->random_rank && strcmp(text, "all") != 0)
-        TESS_TRY_CTX(tess_options_int(text, 0, d->spec->world - 1, &rank), "rank");
+        TESS_TRY_CTX(tess_options_int(text, 0, d->spec->any_rank ? INT32_MAX : d->spec->world - 1, &rank), "rank");
     d->fault.rank = (int)rank;
     return TESS_OK;
 }

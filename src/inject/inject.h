@@ -16,7 +16,7 @@
  *             gradient, parameter, state a tensor in use (kinds nan, inf, flip)
  *     label   "layers:12": only operations with this label
  *     times   how often it happens (1; 0: at every opportunity)
- *     life    1 (the default) until ranks are first replaced, then 2, 3, ...; 0: in each
+ *     life    of the job: 1 (the default) until ranks are first replaced or started again, then 2, 3, ...; 0: in each
  *     n, ms, percent, bytes, bit, code, tensor, path, what: parameters of the kind, below
  *
  * Random choices are a function of the seed and of the fault's place in the spec: all ranks agree on them. A wrong
@@ -122,6 +122,7 @@ typedef struct tess_fault_spec {
     const char *text; /* NULL or "": no faults */
     uint64_t seed;
     int world;
+    bool any_rank;             /* ranks beyond `world` are allowed: the job has become smaller, and they are gone */
     const char *const *phases; /* names that the job's ranks give to phases and moments, NULL-terminated; NULL: any */
 } tess_fault_spec;
 

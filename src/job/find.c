@@ -69,9 +69,27 @@ typedef struct job_search {
     tess_live_job jobs[TESS_LIVE_MAX];
 } job_search;
 
+/* True when the job holds the lock of `folder` (supervise/folder_lock.c), also if it keeps no traces. */
+static bool locks(const tess_live_job *live, const char *folder)
+{
+    char path[4096], host[256] = "", here[256] = "";
+    int pid = 0;
+    if (snprintf(path, sizeof(path), "%s/job.lock", folder) >= (int)sizeof(path))
+        return false;
+    FILE *file = fopen(path, "re");
+    bool read = file != NULL && fscanf(file, "%d %255s", &pid, host) == 2;
+    if (file != NULL)
+        fclose(file);
+    gethostname(here, sizeof(here) - 1);
+    return read && strcmp(host, here) == 0 &&
+           (pid == live->job.header->launcher_pid || pid == atomic_load(&live->job.rows[0].pid));
+}
+
 static bool traces_to(const tess_live_job *live, const char *folder)
 {
     char text[JOB_FOLDER_BYTES + 1], below[4096];
+    if (locks(live, folder))
+        return true;
     memcpy(text, live->job.header->trace_folder, JOB_FOLDER_BYTES);
     text[JOB_FOLDER_BYTES] = '\0';
     if (text[0] == '\0')

@@ -14,6 +14,7 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
     const tess_fault_spec faults = {.text = options.fault != NULL ? options.fault : getenv("TESSERA_FAULT"),
                                     .seed = options.fault_seed,
                                     .world = tess_runtime_world(*out),
+                                    .any_rank = tess_runtime_life(*out) > 1,
                                     .phases = options.phases};
     tess_status status = tess_inject_begin(*out, &faults, tess_runtime_life(*out));
     if (status != TESS_OK) {

@@ -18,10 +18,10 @@ static void on_signal(int number)
     static const char heard[] =
         "\ntessera: asked to stop: the run finishes its step and saves; a second signal ends it "
         "at once\n";
+    if (number == SIGHUP && hung_up)
+        return;                                      /* a closed terminal sends several, also while the process ends */
     if (stoppable != NULL && !tess_launch_is_rank()) /* a launcher says it itself */
         (void)!write(STDERR_FILENO, heard, sizeof(heard) - 1);
-    if (number == SIGHUP && hung_up)
-        return; /* a closed terminal sends several, also while the process ends */
     hung_up = hung_up || number == SIGHUP;
     if (number != SIGHUP)
         signal(number, SIG_DFL); /* a second one kills */

@@ -14,6 +14,7 @@
 #include "device/kernel_vote.h"
 #include "device/kernels.h"
 #include "inject/inject.h"
+#include "job/environment.h"
 #include "nn/model.h"
 #include "tessera/fsdp.h"
 #include "train/data_files.h"
@@ -420,7 +421,11 @@ tess_status tess_config_check(tess_config *config, int ranks)
     TESS_TRY(check_offload(config));
     tess_fault faults[TESS_FAULTS_MAX];
     int n_faults = 0;
-    const tess_fault_spec spec = {config->fault.spec, (uint64_t)config->fault.seed, ranks, tess_train_phases};
+    const tess_fault_spec spec = {.text = config->fault.spec,
+                                  .seed = (uint64_t)config->fault.seed,
+                                  .world = ranks,
+                                  .any_rank = tess_launch_is_rank(), /* checked by the launcher, and by the runtime */
+                                  .phases = tess_train_phases};
     return tess_faults_parse(&spec, faults, TESS_FAULTS_MAX, &n_faults);
 }
 

@@ -522,7 +522,7 @@ static const tess_option debug[] = {
 
 static const tess_option fault[] = {
     TEXT("fault.spec", fault.spec, "",
-         "fault to inject, for drills: \"rank=3 step=12 point=before:reduce_scatter kind=skip\""),
+         "fault to inject, for drills: \"rank=3 step=12 point=before:reduce_scatter_pieces kind=skip\""),
     INT("fault.seed", fault.seed, "0", 0, 9007199254740992.0, "decides what the spec calls random"),
 };
 

@@ -26,6 +26,7 @@ says() { if grep -qsE -- "$1" "$folder.out"; then pass "$2"; else fail "$2: expe
 # ---- SIGHUP
 for n in 1 2; do
     start "hup$n" -n $n && {
+        expect "top finds a run without traces by its folder" 0 "step" "$tessera" top "hup$n" --once
         kill -HUP "$launcher"
         ends "SIGHUP to the parent of $n: exit code" 130
         says "interrupted after step [0-9]+ .*: saved" "SIGHUP to the parent of $n: saved"

@@ -77,6 +77,11 @@ train bad 4 elastic.min_ranks=2 elastic.retry_s=1e6 \
 same "a place that fails at the same step each time is left out" bad
 says bad "the place of rank 1 failed 2 times and is left out: 3 ranks go on" "it says so"
 
+train gone 4 elastic.min_ranks=2 elastic.retry_s=1e6 \
+    fault.spec="rank=3 step=1 point=step kind=exit; rank=3 step=1 point=step kind=exit life=2"
+same "a fault of a rank that is gone is nobody's, and no mistake" gone
+says gone "the place of rank 3 failed 2 times and is left out: 3 ranks go on" "its place is left out"
+
 ends "more ranks at least than there are are refused" 2 places 2 elastic.min_ranks=4
 says places "elastic.min_ranks: 4 are more than the 2 that start (-n)" "and it says so"
 ends "fewer ranks at most than there are are refused" 2 places 2 elastic.max_ranks=1

@@ -67,7 +67,7 @@ static tess_status add_faults(stage_save *s)
                                       (void **)&w->faults));
         w->n_faults = s->n;
         const tess_fault_spec spec = {
-            .text = fault, .seed = s->request->options.fault_seed, .world = s->request->world};
+            .text = fault, .seed = s->request->options.fault_seed, .world = s->request->world, .any_rank = true};
         for (int i = 0; i < s->n; i++)
             TESS_TRY(tess_faults_create(w->mem, &spec, s->files[i].rank, 1, &w->faults[i]));
     }

@@ -168,12 +168,18 @@ static tess_status check_spikes(tess_numbers *n, tess_engine_report *report)
     report->zgrad = tess_spikes_add(&n->norms, report->grad_norm);
     bool loss_skips = c->numbers.skip_update_lossz > 0 && report->zloss > c->numbers.skip_update_lossz;
     bool norm_skips = c->numbers.skip_update_gradz > 0 && report->zgrad > c->numbers.skip_update_gradz;
-    bool warn = c->numbers.spike_z > 0 && fmax(report->zloss, report->zgrad) > c->numbers.spike_z;
+    double z = fmax(report->zloss, report->zgrad);
+    int64_t step = n->engine->step + 1;
+    bool is_news = n->told_step == 0 || step - n->told_step >= TESS_SPIKE_WINDOW || z > n->told_z;
+    bool warn = c->numbers.spike_z > 0 && z > c->numbers.spike_z && is_news;
+    if (warn) {
+        n->told_step = step;
+        n->told_z = z;
+    }
     if (report->note[0] == '\0' && (warn || loss_skips || norm_skips))
         snprintf(report->note, sizeof(report->note),
                  "spike at step %lld: loss %.4f (z %+.2f), gradient norm %.4f (z %+.2f) among the newest %d",
-                 (long long)n->engine->step + 1, report->loss, report->zloss, report->grad_norm, report->zgrad,
-                 TESS_SPIKE_WINDOW);
+                 (long long)step, report->loss, report->zloss, report->grad_norm, report->zgrad, TESS_SPIKE_WINDOW);
     return loss_skips || norm_skips ? skip(n, report) : TESS_OK;
 }
 
