@@ -96,7 +96,14 @@ static tess_status create_attention(const kernels_bench *bench, kernel_operands 
         list[i] = (operand){T * (i < K ? wide : narrow), s->dtype};
     TESS_TRY(create_all(bench, list, COUNT(list), o));
     describe_attention(o, s->T, s->T);
-    o->grad = (tess_attention_grad){o->x[DOUT], o->x[DQ], o->x[DK], o->x[DV], wide, wide, narrow, narrow};
+    o->grad = (tess_attention_grad){.dout = o->x[DOUT],
+                                    .dq = o->x[DQ],
+                                    .dk = o->x[DK],
+                                    .dv = o->x[DV],
+                                    .dout_stride = wide,
+                                    .dq_stride = wide,
+                                    .dk_stride = narrow,
+                                    .dv_stride = narrow};
     return attention_forward(o);
 }
 

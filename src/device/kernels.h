@@ -138,6 +138,10 @@ typedef struct tess_attention_grad {
     const void *dout; /* (T, H, D) */
     void *dq, *dk, *dv;
     int64_t dout_stride, dq_stride, dk_stride, dv_stride;
+    /* Only dq of heads [head_begin, head_end), and dk and dv of the batch's rows [key_begin, key_end) are wanted. A row
+     * may write all of them, and leave undefined what is not wanted; the values that are wanted are the same. */
+    bool in_part;
+    int64_t head_begin, head_end, key_begin, key_end;
 } tess_attention_grad;
 
 /* Rows of logits against their targets, p[v] = softmax(logits[i] / T)[v]:

@@ -190,7 +190,13 @@ static tess_status attention_backward(tess_stream *s, const tess_attention *a, c
     TESS_TRY(widen_attention(s, a, true, &w));
     TESS_TRY(widen(s, a->out, a->out_stride, w.T, w.heads, w.a.out));
     TESS_TRY(widen(s, g->dout, g->dout_stride, w.T, w.heads, w.dout));
-    const tess_attention_grad wide = {w.dout, w.dq, w.dk, w.dv, w.heads, w.heads, w.keys, w.keys};
+    tess_attention_grad wide = *g;
+    wide.dout = w.dout;
+    wide.dq = w.dq;
+    wide.dk = w.dk;
+    wide.dv = w.dv;
+    wide.dout_stride = wide.dq_stride = w.heads;
+    wide.dk_stride = wide.dv_stride = w.keys;
     TESS_TRY(plain(s)->attention_backward(s, &w.a, &wide));
     TESS_TRY(narrow(s, w.dq, w.T, w.heads, g->dq, g->dq_stride));
     TESS_TRY(narrow(s, w.dk, w.T, w.keys, g->dk, g->dk_stride));

@@ -64,6 +64,12 @@ typedef struct tess_block {
 /* Whether every linear map of a layer that reads this parameter reads whole rows of it. */
 bool tess_block_owns_rows(const tess_block *block, int weight);
 
+/* Query heads of one key head may be on several ranks, because more of them share the layer than it has key heads. */
+static inline bool tess_block_shares_key_heads(const tess_block *block)
+{
+    return block->q.out.unit == block->head_size && block->q.out.size > block->k.out.size;
+}
+
 /* Norms of q and k. */
 static inline bool tess_block_norms_heads(const tess_block *block)
 {

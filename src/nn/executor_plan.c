@@ -354,7 +354,8 @@ static bool cuts_products_by_rows(const tess_executor *e)
 }
 
 /* What products and sums of a layer gather, of the widest layer. Head norms gather q, its gradient by attention, and
- * make that by the projection. Norms gather two slices, and two statistics of rows. */
+ * make that by the projection. Attention with shared key heads gathers all heads and their
+ * gradients. Norms gather two slices, and two statistics of rows. */
 static void plan_split(tess_executor *e, cursor *at)
 {
     const tess_model *model = e->model;
@@ -373,7 +374,9 @@ static void plan_split(tess_executor *e, cursor *at)
             continue;
         size_t q = (size_t)block->o.in.size, width = larger(3 * q, 2 * (size_t)block->down.in.size);
         weights = larger(weights, width * columns);
+        const size_t kv = (size_t)block->k.out.size;
         operands = larger(operands, larger(width * rows, tess_block_norms_heads(block) ? T * 3 * q : 0));
+        operands = larger(operands, tess_block_shares_key_heads(block) ? T * 4 * (q + kv) : 0);
         heads = larger(heads, q / (size_t)block->head_size);
     }
     e->split.operands = take(at, operands, element);

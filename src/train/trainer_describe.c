@@ -66,12 +66,15 @@ static void describe_tensor(const tess_trainer *t)
     int n_tp = t->engine->at.n_tp, all = n_tp;
     char heads[48], channels[48];
     const tess_model_config *m = &t->model_config;
+    const bool shares = n_tp > m->n_kv_heads; /* a key head */
+    const int64_t n_heads = shares ? m->n_heads : m->n_kv_heads;
     if (n_tp == 1)
         return;
-    tess_trainer_note(t, "tensor: %d ranks share every layer; each has %s key heads with their queries, %s channels%s",
-                      n_tp, share_text(m->n_kv_heads, n_tp, heads), share_text(m->intermediate_size, n_tp, channels),
+    tess_trainer_note(t, "tensor: %d ranks share every layer; each has %s %s, %s channels%s", n_tp,
+                      share_text(n_heads, n_tp, heads), shares ? "query heads" : "key heads with their queries",
+                      share_text(m->intermediate_size, n_tp, channels),
                       t->config.parallelism.enable_sequence_parallel ? ", and its rows of the stream" : "");
-    while (least_share(m->n_kv_heads, all) == 0)
+    while (least_share(n_heads, all) == 0)
         all--;
     if (all < n_tp)
         tess_trainer_note(t,

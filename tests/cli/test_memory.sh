@@ -57,6 +57,8 @@ within llama -n 4 parallelism.shard_strategy=none activation_checkpoint.mode=ful
 within gpt2 -n 2 parallelism.shard_strategy=zero1 parallelism.fsdp_unit_blocks=2 parallelism.fsdp_unit_mixed=true
 within qwen2 -n 2 parallelism.fsdp_unit_bytes=200KiB parallelism.tensor_parallel_degree=2
 within qwen3 -n 2 parallelism.pipeline_parallel_degree=2 optimizer.name=muon
+within qwen3 -n 4 parallelism.tensor_parallel_degree=4
+within qwen2 -n 4 parallelism.pipeline_parallel_degree=2
 within mistral -n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2
 within llama -n 1 optimizer.name=adamw8bit training.mixed_precision_param=float32
 "$tessera" train run.yaml job.dump_folder=base model.save_dtype=float32 >log 2>&1 || fail "a base: $(tail -n 1 log)"

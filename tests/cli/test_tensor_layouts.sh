@@ -12,6 +12,7 @@ sed -i 's/"num_attention_heads": 3, "num_key_value_heads": 1/"num_attention_head
 make_model qwen3.json true
 sed -i 's/LlamaForCausalLM/Qwen3ForCausalLM/; s/"llama"/"qwen3"/; s/"num_attention_heads": 3/"num_attention_heads": 4/
     s/"num_key_value_heads": 1/"num_key_value_heads": 2/' qwen3.json
+make_model mqa.json true # one key head, which all query heads share
 cat >gpt2.json <<JSON
 {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": 301, "n_embd": 42, "n_inner": 53,
  "n_layer": 3, "n_head": 3, "n_positions": 64, "n_ctx": 64, "layer_norm_epsilon": 1e-5,
@@ -26,7 +27,7 @@ recompute="activation_checkpoint.mode=full"
 selective="activation_checkpoint.mode=selective activation_checkpoint.recompute=residual,feed_forward"
 partition="$whole activation_checkpoint.partition=true"
 half="training.mixed_precision_param=bfloat16" single="training.mixed_precision_param=float32"
-for model in llama qwen3 gpt2; do
+for model in llama qwen3 gpt2 mqa; do
     reference $model-bf16 model.config=$model.json $half
     reference $model-fp32 model.config=$model.json $single
 done
@@ -41,7 +42,7 @@ shared() {
 }
 
 if [ -n "$all" ]; then
-    for run in llama-bf16 llama-fp32 qwen3-bf16 qwen3-fp32 gpt2-bf16 gpt2-fp32; do
+    for run in llama-bf16 llama-fp32 qwen3-bf16 qwen3-fp32 gpt2-bf16 gpt2-fp32 mqa-bf16 mqa-fp32; do
         for degree in 2 3 4 8; do
             shared $run $degree $degree
             shared $run $degree $degree $recompute
@@ -85,8 +86,18 @@ shared qwen3-fp32 3 3 $selective
 shared gpt2-bf16 2 2
 shared gpt2-bf16 4 4 $partition $recompute
 shared llama-bf16 4 2 $pp=2 $partition $selective
+# More ranks than key heads share these.
+shared mqa-bf16 2 2
+shared mqa-fp32 3 3 $recompute
+shared mqa-bf16 4 4 $strategy=none
+shared mqa-fp32 8 4 $pp=2 $schedule=zb_h1
+shared mqa-bf16 6 3 $whole $strategy=zero2 $selective
+shared qwen3-bf16 3 3 $whole
+shared qwen3-fp32 8 4 $prefetch=3
 shared gpt2-fp32 6 3 $strategy=zero1
 TESSERA_DEVICE=far TESSERA_FAR_DELAYS=3:100 shared llama-bf16 2 2
+TESSERA_DEVICE=far TESSERA_FAR_DELAYS=5:100 shared mqa-bf16 2 2
+expect "what ranks share is told" 0 "each has 1 to 2 of 3 query heads" cat log
 
 # Passes of a micro-batch are the same numbers on one rank.
 reference passes model.config=llama.json $half training.local_batch_size=2 training.passes=2

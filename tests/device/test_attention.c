@@ -259,6 +259,40 @@ static void expect_same_gradients(const problem *a, const problem *b, int64_t a_
     }
 }
 
+/* Each third of the heads and of the rows by itself, whatever is written of the others. */
+static void expect_gradients_in_parts(tess_stream *stream, const problem *p, problem *other)
+{
+    enum { PARTS = 3 };
+    const int64_t D = p->s.D, size = (int64_t)p->size;
+    for (int64_t part = 0; part < PARTS; part++) {
+        tess_attention_grad *g = &other->g;
+        g->in_part = true;
+        g->head_begin = p->s.H * part / PARTS;
+        g->head_end = p->s.H * (part + 1) / PARTS;
+        g->key_begin = p->T * part / PARTS;
+        g->key_end = p->T * (part + 1) / PARTS;
+        const int64_t n_heads = g->head_end - g->head_begin;
+        for (int64_t r = 0; r < p->T; r++) {
+            memset(other->dq + r * size * g->dq_stride, 0xff, (size_t)(p->s.H * D * size));
+            memset(other->dk + r * size * g->dk_stride, 0xff, (size_t)(p->s.G * D * size));
+            memset(other->dv + r * size * g->dv_stride, 0xff, (size_t)(p->s.G * D * size));
+        }
+        backward(stream, other);
+        for (int64_t r = 0; r < p->T; r++) {
+            const int64_t at = (r * g->dq_stride + g->head_begin * D) * size;
+            EXPECT_SAME((const uint16_t *)(other->dq + at), (const uint16_t *)(p->dq + at),
+                        (size_t)(n_heads * D * size) / 2);
+        }
+        for (int64_t r = g->key_begin; r < g->key_end; r++) {
+            const int64_t k = r * g->dk_stride * size, v = r * g->dv_stride * size;
+            const size_t words = (size_t)(p->s.G * D * size) / 2;
+            EXPECT_SAME((const uint16_t *)(other->dk + k), (const uint16_t *)(p->dk + k), words);
+            EXPECT_SAME((const uint16_t *)(other->dv + v), (const uint16_t *)(p->dv + v), words);
+        }
+    }
+    other->g.in_part = false;
+}
+
 /* The same problem with other threads (3 make the threads share a unit), and each sequence as a batch of its own. */
 static void expect_gradients_in_any_batch(const char *level, const shape *s, tess_dtype dtype)
 {
@@ -274,6 +308,8 @@ static void expect_gradients_in_any_batch(const char *level, const shape *s, tes
     forward(three, &other->a);
     backward(three, other);
     expect_same_gradients(p, other, 0, 0, p->T);
+    expect_gradients_in_parts(one, p, other);
+    expect_gradients_in_parts(three, p, other);
     for (int n = 0; s->n_seqs > 1 && n < s->n_seqs; n++) {
         other->a.n_seqs = 1;
         other->a.seqs = &other->seqs[n];

@@ -87,8 +87,8 @@ typedef struct backward_run {
     char *unit_memory, *worker_memory;
     size_t unit_bytes;
     enum phase phase;
-    attention_unit unit; /* shared by the threads, except in PHASE_UNITS */
-    int64_t n_pieces;
+    attention_unit unit;     /* shared by the threads, except in PHASE_UNITS */
+    int64_t first, n_pieces; /* first: piece of the unit */
     atomic_llong next;
 } backward_run;
 
@@ -133,8 +133,8 @@ static void backward_worker(void *context, int64_t begin, int64_t end, int worke
     if (steps->enter != NULL)
         steps->enter();
     for (;;) {
-        const int64_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
-        if (i >= run->n_pieces)
+        const int64_t next = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed), i = run->first + next;
+        if (next >= run->n_pieces)
             break;
         switch (run->phase) {
         case PHASE_UNITS: {
@@ -158,12 +158,43 @@ static void backward_worker(void *context, int64_t begin, int64_t end, int worke
         steps->leave();
 }
 
-static void run_phase(tess_stream *stream, backward_run *run, enum phase phase, int64_t n_pieces)
+static void run_phase(tess_stream *stream, backward_run *run, enum phase phase, int64_t first, int64_t n_pieces)
 {
     run->phase = phase;
+    run->first = first;
     run->n_pieces = n_pieces;
     atomic_store(&run->next, 0);
     tess_threads_run(stream->threads, backward_worker, run, tess_threads_count(stream->threads), 1);
+}
+
+/* Pieces of a unit that are wanted: blocks of keys, and query heads. */
+typedef struct wanted_pieces {
+    int64_t first_block, n_blocks, first_rep, n_reps;
+} wanted_pieces;
+
+static wanted_pieces wanted_of(const attention_unit *u, int64_t block_keys)
+{
+    const tess_attention_grad *g = u->g;
+    if (!g->in_part)
+        return (wanted_pieces){0, u->n_blocks, 0, u->n_rep};
+    const int64_t keys = max64(g->key_begin - u->seq->q_begin, 0), head = u->kv_head * u->n_rep;
+    const int64_t keys_end = min64(g->key_end - u->seq->q_begin, u->seq->k_len);
+    const int64_t heads = max64(g->head_begin - head, 0), heads_end = min64(g->head_end - head, u->n_rep);
+    wanted_pieces w = {.first_block = keys / block_keys, .first_rep = heads};
+    w.n_blocks = keys < keys_end ? divide_up(keys_end, block_keys) - w.first_block : 0;
+    w.n_reps = max64(heads_end - heads, 0);
+    return w;
+}
+
+static void run_together(tess_stream *stream, backward_run *run)
+{
+    const attention_unit *u = &run->unit;
+    const wanted_pieces w = wanted_of(u, run->steps->block_keys);
+    if (w.n_blocks == 0 && w.n_reps == 0)
+        return;
+    run_phase(stream, run, PHASE_PACK, 0, u->n_blocks + u->n_rep * u->n_tiles);
+    run_phase(stream, run, PHASE_KEYS, w.first_block, w.n_blocks);
+    run_phase(stream, run, PHASE_QUERIES, w.first_rep * u->n_tiles, w.n_reps * u->n_tiles);
 }
 
 /* One thread a unit needs five matrix products a tile, two phases need seven: worth it when some unit alone would take
@@ -184,7 +215,7 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
                                         const attention_backward_steps *steps)
 {
     const int n_threads = tess_threads_count(stream->threads);
-    const bool together = units_are_too_few(a, n_threads);
+    const bool together = g->in_part || units_are_too_few(a, n_threads);
     int64_t longest = 0;
     for (int64_t i = 0; i < a->n_seqs; i++)
         longest = max64(longest, a->seqs[i].k_len);
@@ -196,14 +227,12 @@ tess_status tess_attention_run_backward(tess_stream *stream, const tess_attentio
     run.worker_memory = run.unit_memory + units_bytes;
     const int64_t n_units = a->n_seqs * a->n_kv_heads;
     if (!together) {
-        run_phase(stream, &run, PHASE_UNITS, n_units);
+        run_phase(stream, &run, PHASE_UNITS, 0, n_units);
         return TESS_OK;
     }
     for (int64_t i = 0; i < n_units; i++) {
         run.unit = unit_of(&run, i, run.unit_memory);
-        run_phase(stream, &run, PHASE_PACK, run.unit.n_blocks + run.unit.n_rep * run.unit.n_tiles);
-        run_phase(stream, &run, PHASE_KEYS, run.unit.n_blocks);
-        run_phase(stream, &run, PHASE_QUERIES, run.unit.n_rep * run.unit.n_tiles);
+        run_together(stream, &run);
     }
     return TESS_OK;
 }

@@ -4,17 +4,6 @@
 
 #include "nn/layers/layers.h"
 
-/* Elements between tokens of q, and of k and v. Without norms of q and k the three are parts of one row. */
-typedef struct strides {
-    int64_t q, kv;
-} strides;
-
-static strides strides_of(const tess_block *p)
-{
-    int64_t Q = p->n_heads * p->head_size, K = p->n_kv_heads * p->head_size;
-    return tess_block_norms_heads(p) ? (strides){Q, K} : (strides){Q + 2 * K, Q + 2 * K};
-}
-
 /* ---- y -> q, k, v ---- */
 /* One map per stored matrix: a fused one gives all three if they are parts of one row. */
 typedef struct projections {
@@ -25,7 +14,7 @@ typedef struct projections {
 static projections projections_of(const tess_layer_call *c)
 {
     const tess_block *p = c->block;
-    strides stride = strides_of(p);
+    tess_head_strides stride = tess_head_strides_of(p);
     projections maps = {.n = 3, .linear = {p->q, p->k, p->v}};
     if (!tess_block_norms_heads(p) && p->qkv.weight >= 0 && !tess_is_split(c, p->q.out)) {
         maps.n = 1;
@@ -72,7 +61,7 @@ bool tess_qkv_trains(const tess_layer_call *c)
 static tess_status rotate(const tess_layer_call *c, void *q, void *k, bool inverse)
 {
     const tess_block *p = c->block;
-    strides stride = strides_of(p);
+    tess_head_strides stride = tess_head_strides_of(p);
     int64_t D = p->head_size;
     if (!p->rope)
         return TESS_OK;
@@ -113,7 +102,7 @@ tess_status tess_head_norms_backward(const tess_layer_call *c, const tess_layer_
 static tess_attention describe(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
     const tess_block *p = c->block;
-    strides stride = strides_of(p);
+    tess_head_strides stride = tess_head_strides_of(p);
     int64_t kv_stride = c->batch->cache != NULL ? p->n_kv_heads * p->head_size : stride.kv;
     return (tess_attention){
         .n_seqs = c->batch->n_seqs,
@@ -138,7 +127,7 @@ static tess_attention describe(const tess_layer_call *c, const tess_layer_saved 
 /* Each sequence attends to its own rows of the batch. */
 static void sequences_of_batch(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
-    int64_t stride = strides_of(c->block).kv;
+    int64_t stride = tess_head_strides_of(c->block).kv;
     for (int64_t i = 0; i < c->batch->n_seqs; i++) {
         int64_t begin = c->batch->cu_seqlens[i], length = c->batch->cu_seqlens[i + 1] - begin;
         seqs[i] = (tess_attention_seq){
@@ -159,7 +148,7 @@ static tess_status append_rows(const tess_layer_call *c, const tess_layer_saved 
                                int64_t past, int64_t length)
 {
     const tess_kv_cache *cache = c->batch->cache;
-    int64_t stride = strides_of(c->block).kv, width = c->block->n_kv_heads * c->block->head_size;
+    int64_t stride = tess_head_strides_of(c->block).kv, width = c->block->n_kv_heads * c->block->head_size;
     for (int64_t done = 0, n; done < length; done += n) {
         int64_t at = (past + done) % TESS_ATTENTION_BLOCK, from = (row + done) * stride;
         int64_t to = pages[(past + done) / TESS_ATTENTION_BLOCK] * cache->page_stride + at * width;
@@ -186,7 +175,9 @@ static tess_status sequences_of_cache(const tess_layer_call *c, const tess_layer
 
 tess_status tess_attention_forward(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
 {
-    if (c->block->n_kv_heads == 0) /* more ranks than key heads */
+    if (tess_shares_key_heads(c))
+        return tess_shared_attention_forward(c, s, seqs);
+    if (c->block->n_kv_heads == 0) /* more ranks than heads */
         return TESS_OK;
     if (c->batch->cache != NULL)
         TESS_TRY(sequences_of_cache(c, s, seqs));
@@ -198,12 +189,20 @@ tess_status tess_attention_forward(const tess_layer_call *c, const tess_layer_sa
 
 tess_status tess_attention_backward(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
 {
+    if (tess_shares_key_heads(c))
+        return tess_shared_attention_backward(c, s, w);
     if (c->block->n_kv_heads == 0)
         return TESS_OK;
-    strides stride = strides_of(c->block);
+    tess_head_strides stride = tess_head_strides_of(c->block);
     sequences_of_batch(c, s, w->seqs);
     tess_attention attention = describe(c, s, w->seqs);
-    tess_attention_grad grad = {w->dout,  w->dq,     w->dk,    w->dv, c->block->n_heads * c->block->head_size,
-                                stride.q, stride.kv, stride.kv};
+    tess_attention_grad grad = {.dout = w->dout,
+                                .dq = w->dq,
+                                .dk = w->dk,
+                                .dv = w->dv,
+                                .dout_stride = c->block->n_heads * c->block->head_size,
+                                .dq_stride = stride.q,
+                                .dk_stride = stride.kv,
+                                .dv_stride = stride.kv};
     return c->kernels->attention_backward(c->stream, &attention, &grad);
 }

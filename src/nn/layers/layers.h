@@ -76,9 +76,25 @@ static inline bool tess_is_split(const tess_layer_call *call, tess_cut cut)
     return call->points->degree > 1 && cut.unit > 0;
 }
 
+static inline bool tess_shares_key_heads(const tess_layer_call *call)
+{
+    return call->points->degree > 1 && tess_block_shares_key_heads(call->block);
+}
+
 static inline tess_status tess_meet(const tess_layer_call *call, tess_exchange exchange)
 {
     return call->points->exchange(call->points->self, &exchange);
+}
+
+/* Elements between tokens of this rank's q, and of k and v. Without norms of q and k the three are parts of one row. */
+typedef struct tess_head_strides {
+    int64_t q, kv;
+} tess_head_strides;
+
+static inline tess_head_strides tess_head_strides_of(const tess_block *p)
+{
+    int64_t Q = p->n_heads * p->head_size, K = p->n_kv_heads * p->head_size;
+    return tess_block_norms_heads(p) ? (tess_head_strides){Q, K} : (tess_head_strides){Q + 2 * K, Q + 2 * K};
 }
 
 /* This rank's part of what ranks share. */
@@ -182,6 +198,11 @@ tess_status tess_attention_forward(const tess_layer_call *call, const tess_layer
 /* dout -> dq, dk, dv. */
 tess_status tess_attention_backward(const tess_layer_call *call, const tess_layer_saved *saved,
                                     const tess_layer_work *work);
+/* The same with shared key heads (tess_block_shares_key_heads). Collective. */
+tess_status tess_shared_attention_forward(const tess_layer_call *call, const tess_layer_saved *saved,
+                                          tess_attention_seq *seqs);
+tess_status tess_shared_attention_backward(const tess_layer_call *call, const tess_layer_saved *saved,
+                                           const tess_layer_work *work);
 
 /* ---- Linear: y (T, n_out) = x (T, n_in) W + b, rows of x, y contiguous ---- */
 tess_status tess_linear_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);

@@ -122,12 +122,19 @@ tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name
     return linear;
 }
 
+/* Query heads that stay together: those of a key head, unless more ranks share a layer than it has key heads. */
+static int64_t heads_together(const tess_model *model)
+{
+    const tess_model_config *c = &model->config;
+    return model->part.tp_degree > c->n_kv_heads ? 1 : c->n_heads / c->n_kv_heads;
+}
+
 tess_family_cuts tess_family_cut(const tess_model *model)
 {
     const tess_model_config *c = &model->config;
     int64_t D = c->head_size;
     return (tess_family_cuts){.stream = {c->hidden_size, 0},
-                              .q = {c->n_heads * D, c->n_heads / c->n_kv_heads * D},
+                              .q = {c->n_heads * D, heads_together(model) * D},
                               .kv = {c->n_kv_heads * D, D},
                               .mlp = {c->intermediate_size, 1}};
 }
@@ -139,10 +146,9 @@ tess_block *tess_family_layer(tess_model *model, int64_t i, int *unit)
     tess_block *block = &model->blocks[*unit];
     block->kind = TESS_BLOCK_LAYER;
     block->layer = model->part.layers != NULL ? model->part.layers[i] : model->part.first_layer + i;
-    int64_t per_group = c->n_heads / c->n_kv_heads;
     block->head_size = c->head_size;
     block->n_kv_heads = share(model, (tess_cut){c->n_kv_heads, 1});
-    block->n_heads = share(model, (tess_cut){c->n_heads, per_group});
+    block->n_heads = share(model, (tess_cut){c->n_heads, heads_together(model)});
     block->intermediate_size = share(model, (tess_cut){c->intermediate_size, 1});
     block->window = tess_model_config_window(c, block->layer);
     block->q_norm = block->k_norm = (tess_norm){-1, -1};

@@ -1,0 +1,181 @@
+/* Attention where more ranks share a layer than it has key heads: query heads of one key head are on several ranks.
+ *
+ * Keys and values become whole on every rank, which attends with its own query heads. A gradient of keys or values is
+ * one sum over all query heads of its key head and their rows, so it is cut by keys instead: every rank gets the
+ * queries, outputs and their gradients of all heads, and computes dk and dv of some rows, and dq of its own heads. Rows
+ * and heads of these are independent: the bits are those of one rank. Of t ranks each gets (t - 1) / t of 2 T G D
+ * elements in forward, of T (3 H + 2 G) D elements and T H floats in backward, and 2 T D elements of each of its key
+ * heads. */
+#include <math.h>
+
+#include "nn/layers/layers.h"
+
+/* Heads of the whole layer, and this rank's query heads. */
+typedef struct heads {
+    int64_t H, G, D, first, n;
+} heads;
+
+static heads heads_of(const tess_layer_call *c)
+{
+    const tess_block *p = c->block;
+    heads h = {.H = p->q.out.size / p->head_size, .G = p->k.out.size / p->head_size, .D = p->head_size};
+    tess_own_range(c, (tess_cut){h.H, 1}, &h.first, &h.n);
+    return h;
+}
+
+/* What all ranks hold of all heads, in work space: (T, H, D) and (T, G, D). */
+typedef struct whole_heads {
+    void *k, *v, *q, *out, *dout, *dq, *dk, *dv;
+} whole_heads;
+
+static whole_heads place_whole(const tess_layer_call *c, const heads *h)
+{
+    const int64_t keys = c->T * h->G * h->D, queries = c->T * h->H * h->D;
+    whole_heads all;
+    void **const order[] = {&all.k, &all.v, &all.dk, &all.dv, &all.q, &all.out, &all.dout, &all.dq};
+    for (int i = 0; i < 8; i++)
+        *order[i] = tess_at(c, c->split.operands, i < 4 ? i * keys : 4 * keys + (i - 4) * queries);
+    return all;
+}
+
+/* Columns of all ranks, whose own are rows `ld` apart. */
+static tess_status gather(const tess_layer_call *c, const char *what, tess_cut columns, size_t element,
+                          const void *mine, int64_t ld, void *into)
+{
+    const tess_cut rows = {c->T, 0};
+    return tess_meet(c, (tess_exchange){.what = what,
+                                        .held = {rows, columns},
+                                        .wanted = {rows, {columns.size, 0}},
+                                        .element = element,
+                                        .mine = mine,
+                                        .ld = ld,
+                                        .into = into,
+                                        .into_ld = columns.size});
+}
+
+static tess_status gather_keys(const tess_layer_call *c, const tess_layer_saved *s, const whole_heads *all)
+{
+    const size_t element = tess_dtype_size(c->dtype);
+    const int64_t ld = tess_head_strides_of(c->block).kv;
+    TESS_TRY(gather(c, "keys", c->block->k.out, element, s->k, ld, all->k));
+    return gather(c, "values", c->block->v.out, element, s->v, ld, all->v);
+}
+
+/* Of the key head `kv`. */
+static void find_sequences(const tess_layer_call *c, const heads *h, const whole_heads *all, int64_t kv,
+                           tess_attention_seq *seqs)
+{
+    for (int64_t i = 0; i < c->batch->n_seqs; i++) {
+        int64_t begin = c->batch->cu_seqlens[i], length = c->batch->cu_seqlens[i + 1] - begin;
+        const int64_t at = (begin * h->G + kv) * h->D;
+        seqs[i] = (tess_attention_seq){begin, length, length, tess_at(c, all->k, at), tess_at(c, all->v, at), NULL};
+    }
+}
+
+static tess_attention describe(const tess_layer_call *c, const heads *h, const tess_attention_seq *seqs)
+{
+    return (tess_attention){.n_seqs = c->batch->n_seqs,
+                            .seqs = seqs,
+                            .n_heads = h->H,
+                            .n_kv_heads = h->G,
+                            .head_size = h->D,
+                            .window = c->block->window,
+                            .scale = (float)(1 / sqrt((double)h->D)),
+                            .q_stride = h->H * h->D,
+                            .out_stride = h->H * h->D,
+                            .k_stride = h->G * h->D,
+                            .v_stride = h->G * h->D,
+                            .dtype = c->dtype};
+}
+
+/* Query heads [begin, end), which have one key head. The kernel writes an lse of these heads alone. */
+static tess_status attend(const tess_layer_call *c, const tess_layer_saved *s, const heads *h, tess_attention *a,
+                          int64_t begin, int64_t end)
+{
+    const bool apart = s->lse != NULL && end - begin < h->n;
+    const int64_t own = begin - h->first;
+    a->n_heads = end - begin;
+    a->n_kv_heads = 1;
+    a->q = tess_at(c, s->q, own * h->D);
+    a->q_stride = tess_head_strides_of(c->block).q;
+    a->out = tess_at(c, s->out, own * h->D);
+    a->out_stride = h->n * h->D;
+    a->lse = apart ? c->split.rstd : s->lse;
+    TESS_TRY(c->kernels->attention_forward(c->stream, a));
+    const size_t width = (size_t)a->n_heads * sizeof(float);
+    return apart ? c->kernels->copy_rows(c->stream, a->lse, width, s->lse + own, (size_t)h->n * sizeof(float), c->T,
+                                         width)
+                 : TESS_OK;
+}
+
+tess_status tess_shared_attention_forward(const tess_layer_call *c, const tess_layer_saved *s, tess_attention_seq *seqs)
+{
+    const heads h = heads_of(c);
+    const whole_heads all = place_whole(c, &h);
+    const int64_t per_key = h.H / h.G, last = h.first + h.n;
+    TESS_TRY(gather_keys(c, s, &all));
+    for (int64_t begin = h.first, end; begin < last; begin = end) {
+        const int64_t kv = begin / per_key;
+        end = (kv + 1) * per_key < last ? (kv + 1) * per_key : last;
+        find_sequences(c, &h, &all, kv, seqs);
+        tess_attention a = describe(c, &h, seqs);
+        TESS_TRY(attend(c, s, &h, &a, begin, end));
+    }
+    return TESS_OK;
+}
+
+/* Rows of all key heads, to the ranks that have the heads. */
+static tess_status send_rows(const tess_layer_call *c, tess_cut columns, const void *whole, void *into)
+{
+    const tess_cut rows = {c->T, 1};
+    int64_t first, n;
+    tess_own_range(c, rows, &first, &n);
+    return tess_meet(c, (tess_exchange){.what = "gradient",
+                                        .held = {rows, {columns.size, 0}},
+                                        .wanted = {{c->T, 0}, columns},
+                                        .element = tess_dtype_size(c->dtype),
+                                        .mine = tess_at(c, whole, first * columns.size),
+                                        .ld = columns.size,
+                                        .into = into,
+                                        .into_ld = tess_head_strides_of(c->block).kv});
+}
+
+tess_status tess_shared_attention_backward(const tess_layer_call *c, const tess_layer_saved *s,
+                                           const tess_layer_work *w)
+{
+    const tess_block *p = c->block;
+    const heads h = heads_of(c);
+    const whole_heads all = place_whole(c, &h);
+    const size_t element = tess_dtype_size(c->dtype);
+    const int64_t own = h.n * h.D, ld = tess_head_strides_of(p).q;
+    int64_t first, n;
+    tess_own_range(c, (tess_cut){c->T, 1}, &first, &n);
+    TESS_TRY(gather_keys(c, s, &all));
+    TESS_TRY(gather(c, "queries", p->q.out, element, s->q, ld, all.q));
+    TESS_TRY(gather(c, "outputs", p->q.out, element, s->out, own, all.out));
+    TESS_TRY(gather(c, "gradient", p->q.out, element, w->dout, own, all.dout));
+    TESS_TRY(gather(c, "sums", (tess_cut){h.H, 1}, sizeof(float), s->lse, h.n, c->split.rstd));
+    find_sequences(c, &h, &all, 0, w->seqs);
+    tess_attention a = describe(c, &h, w->seqs);
+    a.q = all.q;
+    a.out = all.out;
+    a.lse = c->split.rstd;
+    const tess_attention_grad grad = {.dout = all.dout,
+                                      .dq = all.dq,
+                                      .dk = all.dk,
+                                      .dv = all.dv,
+                                      .dout_stride = h.H * h.D,
+                                      .dq_stride = h.H * h.D,
+                                      .dk_stride = h.G * h.D,
+                                      .dv_stride = h.G * h.D,
+                                      .in_part = true,
+                                      .head_begin = h.first,
+                                      .head_end = h.first + h.n,
+                                      .key_begin = first,
+                                      .key_end = first + n};
+    TESS_TRY(c->kernels->attention_backward(c->stream, &a, &grad));
+    TESS_TRY(c->kernels->copy_rows(c->stream, tess_at(c, all.dq, h.first * h.D), (size_t)(h.H * h.D) * element, w->dq,
+                                   (size_t)ld * element, c->T, (size_t)own * element));
+    TESS_TRY(send_rows(c, p->k.out, all.dk, w->dk));
+    return send_rows(c, p->v.out, all.dv, w->dv);
+}
