@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/core/rng.h"
 #include "base/text/text.h"
@@ -15,6 +16,17 @@ static int oldest(const tess_record_of_failures *record)
     return record->n > TESS_RECORD_NEWEST ? record->n - TESS_RECORD_NEWEST : 0;
 }
 
+/* A text that is too long ends after a word, with "...". */
+static void shorten(const char *from, char to[TESS_RECORD_TEXT])
+{
+    snprintf(to, TESS_RECORD_TEXT, "%s", from);
+    if (strlen(from) < TESS_RECORD_TEXT)
+        return;
+    to[TESS_RECORD_TEXT - 4] = '\0';
+    char *end = strrchr(to, ' ');
+    strcpy(end != NULL ? end : to + TESS_RECORD_TEXT - 4, "...");
+}
+
 /* Adds one and returns it, so that `done` can be filled in; valid until TESS_RECORD_NEWEST more are added. */
 static tess_recorded_failure *add(tess_record_of_failures *record, const tess_failure *failure, double now_s)
 {
@@ -25,7 +37,7 @@ static tess_recorded_failure *add(tess_record_of_failures *record, const tess_fa
                                    .group = -1,
                                    .step = failure->step,
                                    .evaluating = failure->evaluating};
-    snprintf(new->text, sizeof(new->text), "%s", failure->text);
+    shorten(failure->text, new->text);
     return new;
 }
 
@@ -241,19 +253,22 @@ void tess_recover_decide(tess_recover *recover, const tess_failure *failure, dou
         recovery->delay_s = 0;
         say(recovery, "the job was asked to stop and does not start again; the newest complete checkpoint stands");
     }
-    snprintf(recorded->done, sizeof(recorded->done), "%s", recovery->what);
+    shorten(recovery->what, recorded->done);
 }
 
 const char *tess_recover_report(const tess_recover *recover, double now_s, char *text, size_t size)
 {
+    const tess_recorded_failure *before = NULL;
     text[0] = '\0';
     if (recover->record.n < 2)
         return text;
     size_t at = tess_text_add(text, size, 0, "%d failures in all:", recover->record.n);
     for (int i = oldest(&recover->record); i < recover->record.n; i++) {
         const tess_recorded_failure *f = &recover->record.newest[i % TESS_RECORD_NEWEST];
-        at = tess_text_add(text, size, at, "\n  %.1f s ago: %s%s%s", now_s - f->at_s, f->text,
+        bool again = before != NULL && strcmp(before->text, f->text) == 0;
+        at = tess_text_add(text, size, at, "\n  %.1f s ago: %s%s%s", now_s - f->at_s, again ? "the same" : f->text,
                            f->done[0] != '\0' ? "; " : "", f->done);
+        before = f;
     }
     return text;
 }

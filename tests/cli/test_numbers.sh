@@ -51,4 +51,9 @@ expect flipped_moment_is_named 1 "rank 1: exp_avg_sq of '$up_proj'" \
     train 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=4 \
     numbers.replica_check_interval=1 fault.spec="rank=1 step=6 point=state kind=flip tensor=$up_proj.exp_avg_sq"
 
+# A low limit makes many spikes; within 128 steps only higher ones are told.
+"$tessera" train config.yaml -n 1 job.dump_folder=spikes training.steps=400 validation.enable=false \
+    checkpoint.enable=false training.global_batch_size=2 numbers.spike_z=1 optimizer.lr=0 lr_scheduler.warmup_steps=0 >spikes.out 2>&1
+n=$(grep -c "spike at step" spikes.out)
+if [ "$n" -ge 2 ] && [ "$n" -le 20 ]; then pass "few spikes are told"; else fail "few spikes are told: $n, $(tail -n 2 spikes.out)"; fi
 finish

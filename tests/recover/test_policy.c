@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include "recover/policy.h"
+#include "base/text/text.h"
 #include "support/test.h"
 
 static const tess_recover_settings usual = {.respawns = true,
@@ -89,6 +90,23 @@ static void the_third_failure_within_the_window_stops_with_a_report(void)
     EXPECT_CONTAINS(text, "3 failures in all:\n  30.0 s ago: rank 0 failed at step 5; that rank is replaced");
     EXPECT_CONTAINS(text, "\n  20.0 s ago: rank 1 failed at step 9; ");
     EXPECT_CONTAINS(text, "\n  10.0 s ago: rank 2 failed at step 12; 3 failures within");
+}
+
+/* Its text may be long: the report has it once, and cuts it between words. */
+static void the_same_failure_is_reported_in_full_once(void)
+{
+    char text[2000];
+    tess_failure failure = {.status = TESS_E_NOT_FINITE, .exit_code = 1, .step = 4, .steps_done = 3};
+    size_t at = 0;
+    for (int i = 0; i < 60; i++)
+        at = tess_text_add(failure.text, sizeof(failure.text), at, "word%02d ", i);
+    begin(&usual, 4, 0, 0);
+    for (int i = 0; i < 2; i++)
+        tess_recover_decide(&job, &failure, 10 * (i + 1), &now);
+    tess_recover_report(&job, 20, text, sizeof(text));
+    EXPECT_CONTAINS(text, "word26 word27...; all ranks start again");
+    EXPECT_CONTAINS(text, "\n  0.0 s ago: the same; ");
+    EXPECT(strstr(text, "word28") == NULL);
 }
 
 static void failures_older_than_the_window_do_not_count(void)
@@ -439,6 +457,7 @@ static const test_case cases[] = {
     CASE(pauses_double_up_to_a_limit_and_the_seed_decides_them),
     CASE(a_killed_rank_is_replaced_and_without_a_step_since_all_start_again),
     CASE(the_third_failure_within_the_window_stops_with_a_report),
+    CASE(the_same_failure_is_reported_in_full_once),
     CASE(failures_older_than_the_window_do_not_count),
     CASE(without_a_limit_a_job_is_recovered_however_often),
     CASE(the_same_at_the_same_step_never_loops),
