@@ -19,9 +19,9 @@ typedef struct rl_origin {
     uint64_t identity, chain, weights;
 } rl_origin;
 
-/* Rounds of records that are no samples drawn: those under way when the rollout began; what models said of its rows
- * (rl_scores.c). */
-enum { RL_ROUND_CARRIED = -1, RL_ROUND_SCORES = -2 };
+/* Rounds of records that are no samples drawn: what models said of the rollout's rows (rl_scores.c); the prompts that
+ * are under way when it ends (rl_rollout.c). */
+enum { RL_ROUND_SCORES = -2, RL_ROUND_LEFT = -3 };
 
 typedef struct rl_journal rl_journal;
 

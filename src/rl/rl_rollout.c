@@ -313,49 +313,72 @@ static tess_status run_rounds(rollout *o)
 }
 
 /* ---- What is carried over ---- */
-static tess_status take_carried(void *self, int64_t round, const void *bytes, size_t size)
+/* Prompts that are under way when a rollout ends are one record of its journal: the chain after it, then the samples.
+ */
+typedef struct left_over {
+    uint64_t chain;
+    tess_buffer samples;
+} left_over;
+
+static tess_status take_left(void *self, int64_t round, const void *bytes, size_t size)
 {
-    return round == RL_ROUND_CARRIED ? tess_buffer_append(self, bytes, size) : TESS_OK;
+    left_over *left = self;
+    const size_t n = sizeof(left->chain);
+    if (round != RL_ROUND_LEFT || size < n || memcmp(bytes, &left->chain, n) != 0)
+        return TESS_OK;
+    left->samples.size = 0;
+    return tess_buffer_append(&left->samples, (const char *)bytes + n, size - n);
 }
 
-static tess_status read_carried(rollout *o)
+static tess_status find_left(const rl *r, left_over *left)
 {
-    rl *r = o->r;
-    tess_buffer bytes = {.mem = r->mem};
-    tess_status status = TESS_OK;
-    if (tess_team_rank(r->team) == 0)
-        status = rl_journal_read(r->folder, r->state.rollout, &o->origin, take_carried, &bytes);
+    rl_origin before;
+    bool found;
+    TESS_TRY(rl_journal_newest(r->folder, r->state.rollout - 1, &before, &found));
+    if (!found || before.identity != r->identity)
+        return TESS_OK;
+    before.weights = 0;
+    return rl_journal_read(r->folder, r->state.rollout - 1, &before, take_left, left);
+}
+
+static tess_status read_carried(rl *r)
+{
+    left_over left = {.chain = r->state.chain, .samples = {.mem = r->mem}};
+    tess_status status = tess_team_rank(r->team) == 0 ? find_left(r, &left) : TESS_OK;
     status = tess_team_agree(r->team, status);
     if (status == TESS_OK)
-        status = rl_share_bytes(r, &bytes);
+        status = rl_share_bytes(r, &left.samples);
     if (status == TESS_OK)
-        status = rl_groups_read(r, &bytes, (size_t)r->state.carried, &r->under_way);
-    tess_buffer_free(&bytes);
+        status = rl_groups_read(r, &left.samples, (size_t)r->state.carried, &r->under_way);
+    tess_buffer_free(&left.samples);
     TESS_TRY(status);
     TESS_CHECK((int64_t)r->under_way.n == r->state.carried, TESS_E_NOT_FOUND,
-               "%s: rollout %lld began with %lld prompts under way, and %zu of them are in its journal: go on from an "
-               "older checkpoint (checkpoint.load_step)",
+               "%s: rollout %lld began with %lld prompts under way, and %zu of them are in the journal of the one "
+               "before: go on from an older checkpoint (checkpoint.load_step)",
                r->folder, (long long)r->state.rollout, (long long)r->state.carried, r->under_way.n);
     return TESS_OK;
 }
 
-static tess_status write_carried(rollout *o)
+static tess_status begin_carried(rl *r)
 {
-    rl *r = o->r;
-    for (size_t g = 0; g < r->under_way.n && tess_team_rank(r->team) == 0; g++)
-        for (int64_t k = 0; k < r->config->rollout.n; k++)
-            TESS_TRY(rl_write_down(r, &o->journal, RL_ROUND_CARRIED, &r->under_way.group[g].samples[k]));
-    return TESS_OK;
+    const bool restored = r->restored;
+    r->restored = false;
+    return restored && r->state.carried > 0 ? read_carried(r) : TESS_OK;
 }
 
-static tess_status begin_carried(rollout *o)
+static tess_status write_left(rollout *o)
 {
     rl *r = o->r;
-    bool restored = r->restored;
-    r->restored = false;
-    if (r->state.carried == 0)
+    tess_buffer bytes = {.mem = r->mem};
+    if (r->under_way.n == 0 || o->journal == NULL || tess_team_rank(r->team) != 0)
         return TESS_OK;
-    return restored ? read_carried(o) : write_carried(o);
+    tess_status status = tess_buffer_append(&bytes, &r->after.chain, sizeof(r->after.chain));
+    if (status == TESS_OK)
+        status = rl_groups_write(r, &r->under_way, &bytes);
+    if (status == TESS_OK)
+        status = rl_journal_append_bytes(o->journal, RL_ROUND_LEFT, bytes.data, bytes.size);
+    tess_buffer_free(&bytes);
+    return rl_keep_or_warn(r, status, "a restart after this rollout will not be possible");
 }
 
 /* ---- The whole ---- */
@@ -386,13 +409,15 @@ static tess_status collect(rollout *o)
 {
     rl *r = o->r;
     TESS_TRY(tess_team_agree(r->team, open_journal(o)));
-    TESS_TRY(begin_carried(o));
+    TESS_TRY(begin_carried(r));
     TESS_TRY(run_rounds(o));
     TESS_TRY(extend_chain(r));
     r->after.carried = (int64_t)r->under_way.n;
     r->after.rollout++;
+    TESS_TRY(tess_team_agree(r->team, write_left(o)));
+    const int64_t older = r->state.carried > 0; /* the rollout before has what this one began with */
     if (r->config->rl.keep_journals > 0 && tess_team_rank(r->team) == 0)
-        TESS_TRY(rl_journal_prune(r->folder, r->state.rollout - r->config->rl.keep_journals + 1));
+        TESS_TRY(rl_journal_prune(r->folder, r->state.rollout - r->config->rl.keep_journals + 1 - older));
     return TESS_OK;
 }
 

@@ -11,7 +11,7 @@ static tess_status add_record(void *self, int64_t round, const void *bytes, size
 {
     rl_samples *s = self;
     size_t used;
-    if (round < 0 && round != RL_ROUND_CARRIED)
+    if (round < 0)
         return TESS_OK;
     TESS_TRY(tess_mem_make_room(s->mem, TESS_POOL_MISC, s->n, sizeof(*s->sample), "samples", &s->room, &s->sample));
     s->sample[s->n] = (rl_sample){.finish = RL_UNFINISHED};

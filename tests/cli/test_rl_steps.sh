@@ -119,4 +119,15 @@ expect "it stops after step 4" 0 "interrupted after step 4" cat stopped.out
 # shellcheck disable=SC2086
 rl stopped -n 1 $follows || fail "going on: $(tail -n 1 stopped.out)"
 weights "stopped after the last step on a rollout" stopped followed
+
+# ---- Prompts that are under way when a rollout ends belong to where the run is ----
+budget="rollout.budget_tokens=2 rollout.in_flight=9 rl.keep_journals=1 validation.enable=false"
+# shellcheck disable=SC2086
+rl whole -n 1 $budget || fail "a budget: $(tail -n 1 whole.out)"
+# shellcheck disable=SC2086
+{ rl parts -n 2 $budget training.steps=4 && rl parts -n 3 $budget; } || fail "going on: $(tail -n 1 parts.out)"
+weights "a run goes on after its last rollout" parts whole
+# shellcheck disable=SC2086
+rl hot -n 2 $budget recovery.enable=true "fault.spec=rank=1 step=4 point=phase:judged kind=sigkill"
+weights "a rank that is killed at the end of a rollout is replaced" hot whole
 finish
