@@ -188,7 +188,8 @@ static void end(void *self, tess_status status, const tess_train_result *result)
                view->saves && view->resumes ? "; the same command goes on from there" : "");
         return;
     }
-    if (view->n_points == 0 && view->n_in_point == 0 && result->model_folder[0] != '\0') {
+    bool idle = view->n_points == 0 && view->n_in_point == 0 && result->last.n_tokens == 0;
+    if (idle && result->model_folder[0] != '\0') {
         bool early = result->steps < view->steps;
         printf("\nfinished before: the run is at step %lld, %s=%lld; raise that to train on\n%s\n",
                (long long)result->steps, early ? "and ended there by validation.patience" : "and training.steps",
