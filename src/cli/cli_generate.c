@@ -130,7 +130,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     cli_flag flags[CLI_SAMPLING_FLAGS + 15] = {
         {"--prompt", "TEXT", "text to continue", .text = &prompt},
         {"--prompts", "FILE",
-         "one prompt a line (blank lines are passed over), generated together; of FILE.jsonl each line's \"prompt\"",
+         "one prompt a line (blank lines are passed over), generated together; of FILE.json or FILE.jsonl each "
+         "record's \"prompt\"",
          .text = &file},
         {"--n", "N", "texts of each prompt, which is read once (1)", .integer = &n_each, .min = 1, .max = 1 << 20},
         {"--stop", "TEXT ...", "a text ends before this, also within a token; may be given often", .text = stops},

@@ -42,12 +42,13 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_evaluation_options options = {.end_token = -1, .progress = show_progress, .reporter = &reporter};
     int64_t threads = 0, max_length = 0;
     const cli_flag flags[] = {
-        {"--data", "FILE", "text, .jsonl with one document a line, or a shard of ids", .text = &options.path},
+        {"--data", "FILE", "text, JSON lines or an array with a document in each record, or a shard of ids",
+         .text = &options.path},
         {"--format", "NAME", "of a .bin that does not say what it holds: text, uint16 or uint32 (data.format)",
          .text = &format},
         {"--end-token", "ID", "ends documents in files of ids that do not say where one ends (the model's)",
          .integer = &options.end_token, .max = INT32_MAX},
-        {"--text-key", "KEY", "member of each jsonl line that holds the document (text)", .text = &options.text_key},
+        {"--text-key", "KEY", "member of each JSON record that holds the document (text)", .text = &options.text_key},
         {"--prompt-key", "KEY", "without it: member that holds a prompt, whose completion alone counts (prompt)",
          .text = &options.prompt_key},
         {"--completion-key", "KEY", "member that holds the completion (completion)", .text = &options.completion_key},

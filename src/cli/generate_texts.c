@@ -6,6 +6,7 @@
 #include "base/os/os.h"
 #include "base/text/json.h"
 #include "cli/whole_text.h"
+#include "data/files/text_kind.h"
 #include "data/tokenizer/stop_texts.h"
 
 enum { FILE_LIMIT = 1 << 30, MOST_PROMPTS = 1 << 20 };
@@ -65,19 +66,23 @@ tess_status generate_texts_load(generate_texts *t, tess_encoder *encoder, const 
 {
     char *text, what[512];
     size_t size;
-    bool json = tess_text_ends_with(path, ".jsonl");
+    tess_text_kind kind = TESS_TEXT_PLAIN;
+    if (tess_text_has_json_name(path))
+        TESS_TRY_CTX(tess_text_kind_at(path, false, &kind), "--prompts");
     TESS_TRY_CTX(tess_os_read(t->mem, path, FILE_LIMIT, &text, &size), "--prompts");
+    tess_records records = tess_records_of(kind, text, size);
     tess_status status = TESS_OK;
     long long number = 0;
-    for (size_t at = 0; at < size && status == TESS_OK;) {
-        const char *newline = memchr(text + at, '\n', size - at);
-        size_t n = newline != NULL ? (size_t)(newline - text) - at : size - at;
-        snprintf(what, sizeof(what), "%s, line %lld", path, ++number);
-        if (n > 0 && json)
-            status = add_object(t, encoder, begin, add_special, what, text + at, n);
-        else if (n > 0)
-            status = generate_texts_add(t, encoder, begin, add_special, text + at, n);
-        at += n + 1;
+    for (bool there = true; there && status == TESS_OK;) {
+        status = tess_records_next(&records, &there);
+        const char *prompt = text + records.begin;
+        snprintf(what, sizeof(what), "%s, %s %lld", path, kind == TESS_TEXT_ARRAY ? "element" : "line", ++number);
+        if (status != TESS_OK)
+            tess_fail_context(status, "%s", what);
+        else if (there && records.length > 0 && kind != TESS_TEXT_PLAIN)
+            status = add_object(t, encoder, begin, add_special, what, prompt, records.length);
+        else if (there && records.length > 0)
+            status = generate_texts_add(t, encoder, begin, add_special, prompt, records.length);
     }
     tess_mem_free(t->mem, text);
     TESS_TRY(status);

@@ -40,7 +40,7 @@ void generate_texts_free(generate_texts *t);
 /* Appends a prompt: `begin`, then the tokens of `text`. TESS_E_INVALID: it has none. */
 tess_status generate_texts_add(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
                                const char *text, size_t size);
-/* One a line, blank lines passed over; of a file *.jsonl the lines' "prompt". */
+/* One a line, blank lines passed over; of a file named as JSON the "prompt" of each record. */
 tess_status generate_texts_load(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
                                 const char *path);
 /* All prompts are there. */

@@ -9,6 +9,8 @@
 #include "base/text/text.h"
 #include "cli/tokenize_shard.h"
 #include "cli/tokenize_template.h"
+#include "data/corpus/training_text.h"
+#include "data/files/text_kind.h"
 #include "data/tokenizer/tokenizer.h"
 
 /* Reads a whole file; NULL and "-": standard input. */
@@ -30,7 +32,19 @@ static tess_status read_input(tess_mem *mem, const char *path, tess_buffer *text
     return tess_buffer_append(text, "", 0);
 }
 
-static tess_status train(tess_mem *mem, const char *const *files, int n_files, int64_t vocab, const char *out)
+static tess_status read_training_text(const char *path, const tess_document_keys *keys, tess_buffer *text)
+{
+    tess_text_kind kind;
+    tess_mapping file;
+    TESS_TRY(tess_text_kind_at(path, false, &kind));
+    TESS_TRY(tess_os_map(path, &file));
+    tess_status status = tess_training_text_add(path, &file, kind, file.size, keys, text, NULL);
+    tess_os_unmap(&file);
+    return status;
+}
+
+static tess_status train(tess_mem *mem, const tess_document_keys *keys, const char *const *files, int n_files,
+                         int64_t vocab, const char *out)
 {
     tess_buffer text = {.mem = mem}, json = {.mem = mem};
     tess_tokenizer *trained = NULL;
@@ -38,7 +52,8 @@ static tess_status train(tess_mem *mem, const char *const *files, int n_files, i
     double begin = tess_os_now_s();
     tess_status status = TESS_OK;
     for (int i = 0; i < n_files && status == TESS_OK; i++)
-        status = read_input(mem, files[i], &text);
+        status =
+            strcmp(files[i], "-") == 0 ? read_input(mem, files[i], &text) : read_training_text(files[i], keys, &text);
     cli_status_line("training on %zu bytes ...", text.size);
     if (status == TESS_OK && text.size == 0)
         status = TESS_FAIL(TESS_E_INVALID, "%s: no text to train on", files[0]);
@@ -133,10 +148,11 @@ static int run(tess_mem *mem, int argc, char **argv)
          .min = 257, .max = 1000000},
         {"--out", "FILE", "train: where the tokenizer.json goes (tokenizer.json); shard: where the shard goes",
          .text = &out},
-        {"--text-key", "KEY", "shard: member of each jsonl line that holds the document (text)",
+        {"--text-key", "KEY", "train, shard: member of each JSON record that holds the document (text)",
          .text = &shard.text_key},
-        {"--prompt-key", "KEY", "shard: without it: member that holds a prompt (prompt)", .text = &shard.prompt_key},
-        {"--completion-key", "KEY", "shard: member that holds its completion (completion)",
+        {"--prompt-key", "KEY", "train, shard: without it: member that holds a prompt (prompt)",
+         .text = &shard.prompt_key},
+        {"--completion-key", "KEY", "train, shard: member that holds its completion (completion)",
          .text = &shard.completion_key},
         {"--chat-template", "PATH", "shard: of lines with messages: a .jinja file or a model's folder (TOKENIZER)",
          .text = &shard.chat_template},
@@ -166,8 +182,9 @@ static int run(tess_mem *mem, int argc, char **argv)
         return cli_misuse(&cli_tokenize, "shard takes a tokenizer, files and --out FILE");
     if (!training && !shards && (n > 3 || (file != NULL && literal != NULL)))
         return cli_misuse(&cli_tokenize, "%s takes one file or --text", argv[1]);
+    const tess_document_keys keys = tess_document_keys_of(shard.text_key, shard.prompt_key, shard.completion_key);
     if (training)
-        status = train(mem, (const char *const *)argv + 2, n - 1, vocab, out != NULL ? out : "tokenizer.json");
+        status = train(mem, &keys, (const char *const *)argv + 2, n - 1, vocab, out != NULL ? out : "tokenizer.json");
     else if (shards) {
         shard.tokenizer = argv[2];
         shard.files = (const char *const *)argv + 3;
@@ -190,7 +207,7 @@ const cli_command cli_tokenize = {
     "train FILE ... | shard TOKENIZER FILE ... --out FILE | encode TOKENIZER [FILE] | decode TOKENIZER [FILE] | "
     "template TEMPLATE --messages FILE",
     "train a byte-level BPE, turn files into shards of ids, or text into ids and back\n"
-    "shard tokenizes text and .jsonl files, also .gz and .zst, into a file that data.files takes; killed and given "
+    "shard tokenizes text and JSON records, also .gz and .zst, into a file that data.files takes; killed and given "
     "again, it goes on where it was. "
     "TOKENIZER is a tokenizer.json or a folder that holds one, or vocab.json and "
     "merges.txt; without FILE, standard input is "

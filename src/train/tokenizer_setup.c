@@ -10,7 +10,8 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "comm/agree.h"
-#include "data/loader/document.h"
+#include "data/corpus/training_text.h"
+#include "data/files/text_kind.h"
 #include "data/shards/token_shard.h"
 #include "data/tokenizer/special_tokens.h"
 #include "tessera/comm.h"
@@ -21,52 +22,14 @@ enum { BPE_TEXT_LIMIT = 64 << 20 };
 
 static const char *const end_of_text = "<|endoftext|>";
 
-/* A line of jsonl, for messages. */
-typedef struct jsonl_line {
-    const char *path;
-    size_t number, size;
-} jsonl_line;
-
-/* Appends the documents that end within the first `limit` bytes. *cut: the line that does not. */
-static tess_status append_jsonl(tess_buffer *text, const tess_mapping *file, const char *path, size_t limit,
-                                const tess_document_keys *keys, jsonl_line *cut)
-{
-    const char *data = (const char *)file->data;
-    size_t number = 0;
-    for (size_t at = 0, size; at < limit; at += size + 1) {
-        const char *newline = memchr(data + at, '\n', file->size - at);
-        tess_document document = {0};
-        tess_status status = TESS_OK;
-        size = newline != NULL ? (size_t)(newline - data) - at : file->size - at;
-        number++;
-        if (at + size <= limit || size > TESS_LINE_BYTES)
-            TESS_TRY_CTX(tess_document_parse(data + at, size, keys, &document), "data.files: %s: line %zu", path,
-                         number);
-        else
-            *cut = (jsonl_line){path, number, size};
-        if (document.messages != NULL)
-            status = TESS_FAIL(TESS_E_INVALID,
-                               "data.files: %s: line %zu: a conversation: there is no tokenizer that its chat template "
-                               "is for; set tokenizer.path or model.path",
-                               path, number);
-        if (status == TESS_OK && document.prompt_size > 0)
-            status = tess_buffer_append(text, document.prompt, document.prompt_size);
-        if (status == TESS_OK && document.size > 0)
-            status = tess_buffer_append(text, document.text, document.size);
-        tess_document_free(&document);
-        TESS_TRY(status);
-        TESS_TRY(tess_buffer_append(text, "\n", 1));
-    }
-    return TESS_OK;
-}
-
 /* The text that is trained on, without the held-out part. */
 static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
 {
     const tess_config *config = &t->config;
     const tess_document_keys keys = {config->data.text_key, config->data.prompt_key, config->data.completion_key};
     double share = tess_trainer_trained_share(t);
-    jsonl_line cut = {0};
+    tess_cut_record cut = {0};
+    const char *cut_path = NULL;
     for (size_t i = 0; i < t->files.n && text->size < BPE_TEXT_LIMIT; i++) {
         const char *path = t->files.paths[i];
         tess_mapping file;
@@ -82,20 +45,21 @@ static tess_status collect_text(const tess_trainer *t, tess_buffer *text)
         size_t size = (size_t)((double)file.size * share);
         if (size > BPE_TEXT_LIMIT - text->size)
             size = BPE_TEXT_LIMIT - text->size;
-        tess_status status = TESS_OK;
-        if (size > 0 && tess_text_ends_with(path, ".jsonl"))
-            status = append_jsonl(text, &file, path, size, &keys, &cut);
-        else if (size > 0)
-            status = tess_buffer_append(text, file.data, size);
+        tess_text_kind kind;
+        tess_status status = tess_text_kind_at(path, config->data.format == TESS_DATA_TEXT, &kind);
+        if (status == TESS_OK && size > 0)
+            status = tess_training_text_add(path, &file, kind, size, &keys, text, &cut);
         tess_os_unmap(&file);
-        TESS_TRY(status);
+        TESS_TRY_CTX(status, "data.files");
+        if (cut_path == NULL && cut.line > 0)
+            cut_path = path;
     }
     TESS_CHECK(
-        text->size >= 2 || cut.path == NULL, TESS_E_INVALID,
+        text->size >= 2 || cut_path == NULL, TESS_E_INVALID,
         "data.files: %s: line %zu has %zu bytes and goes beyond the %g%% of the file that is trained on: without "
         "another line there is no text to train a tokenizer on; write the document as several, or set "
         "validation.files or validation.enable=false",
-        cut.path, cut.number, cut.size, 100 * share);
+        cut_path, cut.line, cut.size, 100 * share);
     TESS_CHECK(text->size >= 2, TESS_E_INVALID,
                "data.files: %s%s: %zu bytes of text are too few to train a tokenizer on: are the documents empty?",
                t->files.paths[0], t->files.n > 1 ? " and the others" : "", text->size);

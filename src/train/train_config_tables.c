@@ -52,7 +52,8 @@ static const tess_option tokenizer[] = {
 
 static const tess_option data[] = {
     LIST("data.files", data.files,
-         "text files, .jsonl with one document a line, or shards of token ids; patterns such as web/*.bin"),
+         "text, JSON lines or arrays with a document in each record, or shards of token ids; patterns such as "
+         "web/*.bin"),
     LIST("data.weights", data.weights,
          "shares of the entries of data.files in the rows that are trained on; empty: all are one text"),
     CHOICE("data.format", data.format, "auto", "auto|text|uint16|uint32",
@@ -60,7 +61,7 @@ static const tess_option data[] = {
     INT("data.end_token", data.end_token, "-1", -1, 1 << 22,
         "id that ends each document in shards of llm.c or nanoGPT; -1: the eos_token of the tokenizer, or else of "
         "config.json"),
-    TEXT("data.text_key", data.text_key, "text", "member of each jsonl line that holds the document"),
+    TEXT("data.text_key", data.text_key, "text", "member of each JSON record that holds the document"),
     TEXT("data.prompt_key", data.prompt_key, "prompt",
          "without it: member that holds a prompt, whose completion alone is trained on"),
     TEXT("data.completion_key", data.completion_key, "completion", "member that holds the completion"),

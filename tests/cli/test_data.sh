@@ -39,6 +39,47 @@ for n in 1 3 4; do
     go "shard$n" -n $n data.files=data.shard
     same "$n ranks on the shard: as 2 on its text" "shard$n" text
 done
+
+# ---- A file is told by its content, whatever its name
+sed '1s/^/[\n/; $!s/$/,/; $s/$/\n]/' lines.jsonl >lines.json
+cp lines.jsonl lines.txt
+gzip -k lines.json
+go array -n 2 data.files=[text.txt,lines.json]
+same "an array of records: as its lines" array text
+go unnamed data.files=[text.txt,lines.txt]
+same "lines of JSON in a file called .txt: as in .jsonl" unnamed text
+expect "a shard of an array" 0 "tokens of" "$tessera" tokenize shard tok.json text.txt lines.json.gz --out array.shard
+go arrayshard data.files=array.shard
+same "a shard of a compressed array: as its lines" arrayshard text
+"$tessera" tokenize train text.txt lines.jsonl --vocab-size 301 --out a.json >log 2>&1
+"$tessera" tokenize train text.txt lines.json --vocab-size 301 --out b.json >log 2>&1
+cmp -s a.json b.json && pass "a tokenizer is trained on the texts of an array" || fail "tokenizers of lines and of an array: $(cat log)"
+refused() { # NAME FILE TEXT: by training, eval and tokenize, before anything is written
+    local ways=0 output
+    for way in "train run.yaml $base data.files=$2 job.dump_folder=none" "train run.yaml data.files=$2 job.dump_folder=none" \
+        "eval text/model --data $2" "tokenize shard tok.json $2 --out none" "tokenize train $2 --out none"; do
+        output=$("$tessera" $way 2>&1)
+        [ $? = 2 ] && grep -qF -- "$2" <<<"$output" && grep -qF -- "$3" <<<"$output" && [ ! -e none ] && ways=$((ways + 1)) ||
+            fail "$1: tessera $way: $output"
+    done
+    [ $ways = 5 ] && pass "$1"
+}
+printf 'PAR1\025\004\025\000' >d.parquet
+refused "parquet" d.parquet "datasets.Dataset.from_parquet('d.parquet').to_json('data.jsonl')"
+{ printf '\100\000\000\000\000\000\000\000'; printf '{"a":{"dtype":"F32"}}'; } >d.safetensors
+refused "safetensors" d.safetensors "tessera ckpt inspect d.safetensors"
+tail -c 2000 text/model/model.safetensors >d.bytes
+refused "binary data" d.bytes "is not UTF-8 text"
+printf 'un caf\351 au lait\nune ligne\n' >latin.txt
+refused "text in Latin-1" latin.txt "iconv -f ENCODING -t UTF-8"
+{ cat text.txt text.txt && printf 'un caf\351 au lait\n'; } >late.txt
+expect "a byte far into a text" 2 "late.txt: line 1801: byte 0xe9 is not UTF-8 text" "$tessera" eval text/model --data late.txt
+printf '{\n  "data": [\n    {"text": "a"}\n  ]\n}\n' >d.json
+refused "an object over several lines" d.json "jq -c . d.json"
+printf '[{"text": "the ship"},\n{"text": "sailed"}' >open.json
+refused "an array that is cut off" open.json "is not closed"
+expect "JSON as plain text" 0 "bits per byte" "$tessera" eval text/model --data lines.txt --format text --seq-len 19
+
 expect "eval takes a shard" 0 "bits per byte" "$tessera" eval text/model --data data.shard --seq-len 19
 
 # ---- Files of other programs hold the same documents

@@ -41,6 +41,13 @@ static void make_lines(tess_buffer *text, uint64_t seed, int n_lines)
     }
 }
 
+static size_t next_character(const char *text, size_t at)
+{
+    while (((unsigned char)text[at] & 0xc0) == 0x80)
+        at++;
+    return at;
+}
+
 static tess_loader_options options_for(const char *const *files, int n_files)
 {
     return (tess_loader_options){.files = files,
@@ -172,7 +179,8 @@ static int make_mixed(const char **files)
     for (int f = 2; f < 68; f++) {
         char name[32];
         snprintf(name, sizeof(name), "c%d.txt", f);
-        files[f] = write_file(name, text.data + 40 * f, 40);
+        size_t begin = next_character(text.data, 40 * (size_t)f);
+        files[f] = write_file(name, text.data + begin, next_character(text.data, begin + 40) - begin);
     }
     tess_buffer_free(&text);
     tess_buffer_free(&json);

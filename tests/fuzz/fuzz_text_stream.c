@@ -1,5 +1,5 @@
-/* Any bytes as a text file, plain, gzip or zstd: blocks that are all of its text, or a message. The first byte says
- * whether it is jsonl. */
+/* Any bytes as a text file, plain, gzip or zstd: blocks that are all of its text, or a message. Their records are
+ * inside them. The first byte says whether it is jsonl. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         total += text.size;
         if (status == TESS_OK && tess_text_stream_at(stream) != total)
             abort();
+        tess_records records =
+            tess_records_of(status == TESS_OK ? tess_text_stream_kind(stream) : TESS_TEXT_LINES, text.data, text.size);
+        for (bool there = true; status == TESS_OK && there;) {
+            status = tess_records_next(&records, &there);
+            if (there && records.begin + records.length > text.size)
+                abort();
+        }
     }
     if (status != TESS_OK && tess_error_message()[0] == '\0')
         abort();

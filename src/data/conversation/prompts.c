@@ -7,6 +7,7 @@
 #include "base/mem/make_room.h"
 #include "base/os/os.h"
 #include "base/text/json.h"
+#include "data/files/text_kind.h"
 
 enum { LINE_BYTES = 64 << 20 };
 
@@ -248,28 +249,39 @@ static tess_status read_line(reading *r, const char *line, size_t size)
     return status;
 }
 
-static tess_status read_lines(reading *r, const char *path, const char *data, size_t size)
+static size_t line_of(const char *data, size_t at)
 {
-    size_t number = 1;
-    for (size_t at = 0; at < size; number++) {
-        const char *end = memchr(data + at, '\n', size - at);
-        size_t length = end != NULL ? (size_t)(end - data) - at : size - at;
-        TESS_TRY_CTX(read_line(r, data + at, length), "%s: line %zu", path, number);
-        at += length + 1;
+    size_t line = 1;
+    for (const char *end; (end = memchr(data, '\n', at)) != NULL; line++) {
+        at -= (size_t)(end + 1 - data);
+        data = end + 1;
+    }
+    return line;
+}
+
+static tess_status read_records(reading *r, const char *path, tess_text_kind kind, const char *data, size_t size)
+{
+    tess_records records = tess_records_of(kind, data, size);
+    for (bool there = true; there;) {
+        tess_status status = tess_records_next(&records, &there);
+        if (status == TESS_OK && there)
+            status = read_line(r, data + records.begin, records.length);
+        if (status == TESS_OK && !there && kind == TESS_TEXT_ARRAY)
+            status = tess_array_scan_end(&records.scan);
+        TESS_TRY_CTX(status, "%s: line %zu", path, line_of(data, records.begin));
     }
     return TESS_OK;
 }
 
-static tess_status read_files(reading *r)
+static tess_status read_file(reading *r, const char *path)
 {
-    for (int i = 0; i < r->options->n_files; i++) {
-        tess_mapping file;
-        TESS_TRY(tess_os_map(r->options->files[i], &file));
-        tess_status status = read_lines(r, r->options->files[i], (const char *)file.data, file.size);
-        tess_os_unmap(&file);
-        TESS_TRY(status);
-    }
-    return TESS_OK;
+    tess_text_kind kind;
+    tess_mapping file;
+    TESS_TRY(tess_text_kind_at(path, false, &kind));
+    TESS_TRY(tess_os_map(path, &file));
+    tess_status status = read_records(r, path, kind, (const char *)file.data, file.size);
+    tess_os_unmap(&file);
+    return status;
 }
 
 /* ---- Records ---- */
@@ -331,7 +343,9 @@ static tess_status read_all(tess_prompts *p, const tess_prompts_options *options
     p->metadata = json_array();
     TESS_CHECK(p->metadata != NULL, TESS_E_NOMEM, "no memory for prompts");
     TESS_TRY(tess_encoder_create(p->mem, options->tokenizer, &r.encoder));
-    tess_status status = read_files(&r);
+    tess_status status = TESS_OK;
+    for (int i = 0; i < options->n_files && status == TESS_OK; i++)
+        status = read_file(&r, options->files[i]);
     tess_encoder_destroy(&r.encoder);
     return status == TESS_OK ? finish(p, options) : status;
 }

@@ -39,7 +39,7 @@ typedef struct corpus_job {
 typedef struct corpus_block {
     uint64_t number, done, line;
     tess_token_shard_place place;
-    bool jsonl;
+    tess_text_kind kind;
     tess_buffer text;
     tess_token_block tokens;
 } corpus_block;
@@ -73,7 +73,7 @@ static tess_status take_text(corpus_job *job, corpus_block *block)
     job->place.source_at = tess_text_stream_at(job->stream);
     block->place = job->place;
     block->line = tess_text_stream_line(job->stream);
-    block->jsonl = tess_text_stream_is_jsonl(job->stream);
+    block->kind = tess_text_stream_kind(job->stream);
     block->done = job->done_before + tess_text_stream_read_bytes(job->stream);
     return TESS_OK;
 }
@@ -130,7 +130,7 @@ static tess_status pass_on(corpus_job *job, const corpus_block *block, tess_stat
 
 static tess_status run_block(corpus_job *job, tess_encoder *encoder, corpus_block *block, bool *ended)
 {
-    size_t line_at;
+    size_t bad_at;
     pthread_mutex_lock(&job->input);
     tess_status status = job->ended ? TESS_OK : take_text(job, block);
     *ended = job->ended;
@@ -140,9 +140,9 @@ static tess_status run_block(corpus_job *job, tess_encoder *encoder, corpus_bloc
     if (*ended)
         return TESS_OK;
     if (status == TESS_OK) {
-        status = tess_encode_block(&job->options->rules, encoder, block->jsonl, &block->text, &block->tokens, &line_at);
+        status = tess_encode_block(&job->options->rules, encoder, block->kind, &block->text, &block->tokens, &bad_at);
         if (status != TESS_OK)
-            fail_line(job, block, line_at, status);
+            fail_line(job, block, bad_at, status);
     }
     return pass_on(job, block, status);
 }

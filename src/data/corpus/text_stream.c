@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include "base/os/os.h"
+#include "data/files/text_kind.h"
 #include "data/loader/blocks.h"
 
 enum { CHUNK = 256 << 10 };
@@ -15,8 +16,10 @@ struct tess_text_stream {
     tess_mem *mem;
     char *path;
     int fd;
-    stream_kind kind;
-    bool jsonl;
+    stream_kind packed;
+    tess_text_kind kind;
+    tess_array_scan scan; /* of an array: stands at byte scan_at, at a cut or at the end */
+    uint64_t scan_at;
     uint64_t file_size, file_at;
     char *input; /* (CHUNK) compressed bytes, input_at..input_size not yet unpacked */
     size_t input_at, input_size;
@@ -84,7 +87,7 @@ static tess_status hold_more(tess_text_stream *s)
     size_t n;
     TESS_TRY(need_input(s));
     bool no_input = s->input_at == s->input_size;
-    if (s->kind == PLAIN) {
+    if (s->packed == PLAIN) {
         TESS_TRY(tess_buffer_append(&s->held, s->input + s->input_at, s->input_size - s->input_at));
         s->input_at = s->input_size;
         s->ended = no_input;
@@ -94,7 +97,7 @@ static tess_status hold_more(tess_text_stream *s)
         s->ended = true;
         return TESS_OK;
     }
-    TESS_TRY(s->kind == GZIP ? unpack_gzip(s, out, &n) : unpack_zstd(s, out, &n));
+    TESS_TRY(s->packed == GZIP ? unpack_gzip(s, out, &n) : unpack_zstd(s, out, &n));
     if (no_input && n == 0 && s->inside)
         return fail_damaged(s, "it is cut off");
     return tess_buffer_append(&s->held, out, n);
@@ -124,12 +127,10 @@ static void take(tess_text_stream *s, size_t n)
 /* ---- Blocks ---- */
 /* Where the block that begins at s->at ends, as the loader's boundary: at the first line end at or behind byte x; plain
  * text without one for a block's length at the next character. *size: bytes that are held. */
-static tess_status find_end(tess_text_stream *s, uint64_t x, size_t *size)
+static tess_status find_line_end(tess_text_stream *s, uint64_t x, size_t *size)
 {
-    uint64_t limit = x - 1 + (s->jsonl ? TESS_LINE_BYTES : TESS_BLOCK_BYTES);
-    *size = 0;
-    if (s->at >= x) /* a line that is longer than a block */
-        return TESS_OK;
+    bool plain = s->kind == TESS_TEXT_PLAIN;
+    uint64_t limit = x - 1 + (plain ? TESS_BLOCK_BYTES : TESS_LINE_BYTES);
     for (uint64_t from = x - 1; from < limit;) {
         TESS_TRY(hold(s, from + CHUNK < limit ? from + CHUNK : limit));
         uint64_t held_to = s->at + s->held.size, to = held_to < limit ? held_to : limit;
@@ -139,7 +140,7 @@ static tess_status find_end(tess_text_stream *s, uint64_t x, size_t *size)
             return TESS_OK;
         from = to;
     }
-    TESS_CHECK(!s->jsonl, TESS_E_FORMAT, "%s: line %llu has more than the %d MiB that are read: split the document",
+    TESS_CHECK(plain, TESS_E_FORMAT, "%s: line %llu has more than the %d MiB that are read: split the document",
                s->path, (unsigned long long)s->next_line, TESS_LINE_BYTES >> 20);
     TESS_TRY(hold(s, x + 4));
     size_t skip = 0, at = (size_t)(x - s->at);
@@ -147,6 +148,37 @@ static tess_status find_end(tess_text_stream *s, uint64_t x, size_t *size)
         skip++;
     *size = at + skip;
     return TESS_OK;
+}
+
+/* The same for an array: at the first cut at or after byte x. */
+static tess_status find_cut(tess_text_stream *s, uint64_t x, size_t *size)
+{
+    uint64_t last = s->scan_at;
+    for (bool found = false; s->scan_at < x || !found;) {
+        size_t taken, from = (size_t)(s->scan_at - s->at);
+        TESS_TRY(hold(s, s->scan_at + 1));
+        if (from == s->held.size) {
+            TESS_TRY(tess_array_scan_end(&s->scan));
+            break;
+        }
+        TESS_TRY(tess_array_scan_go(&s->scan, s->held.data + from, s->held.size - from, &taken, &found));
+        s->scan_at += taken;
+        TESS_CHECK(s->scan_at - last <= TESS_LINE_BYTES, TESS_E_FORMAT,
+                   "an element has more than the %d MiB that are read: split the document", TESS_LINE_BYTES >> 20);
+        last = found ? s->scan_at : last;
+    }
+    *size = (size_t)(s->scan_at - s->at);
+    return TESS_OK;
+}
+
+static tess_status find_end(tess_text_stream *s, uint64_t x, size_t *size)
+{
+    *size = 0;
+    if (s->at >= x) /* a record that is longer than a block */
+        return TESS_OK;
+    if (s->kind != TESS_TEXT_ARRAY)
+        return find_line_end(s, x, size);
+    return tess_fail_context(find_cut(s, x, size), "%s: after byte %llu", s->path, (unsigned long long)s->scan_at);
 }
 
 tess_status tess_text_stream_next(tess_text_stream *s, tess_buffer *text, bool *end)
@@ -166,9 +198,27 @@ tess_status tess_text_stream_next(tess_text_stream *s, tess_buffer *text, bool *
     return TESS_OK;
 }
 
+/* An array's cuts are known once it has been read up to there. */
+static tess_status skip_blocks(tess_text_stream *s, uint64_t n)
+{
+    tess_buffer text = {.mem = s->mem};
+    tess_status status = TESS_OK;
+    for (bool end = false; status == TESS_OK && s->n_blocks < n && !end;)
+        status = tess_text_stream_next(s, &text, &end);
+    tess_buffer_free(&text);
+    return status;
+}
+
 tess_status tess_text_stream_skip(tess_text_stream *s, uint64_t n_blocks, uint64_t at)
 {
-    if (s->kind == PLAIN && at > 0) {
+    if (s->kind == TESS_TEXT_ARRAY) {
+        TESS_TRY(skip_blocks(s, n_blocks));
+        TESS_CHECK(s->at == at, TESS_E_IO, "%s: the file has changed", s->path);
+        return TESS_OK;
+    }
+    if (s->packed == PLAIN && at > 0) {
+        s->held.size = 0;
+        s->ended = false;
         s->next_line = 0;
         TESS_CHECK(at <= s->file_size, TESS_E_IO, "%s: the file has become shorter", s->path);
         s->at = s->file_at = at;
@@ -183,29 +233,23 @@ tess_status tess_text_stream_skip(tess_text_stream *s, uint64_t n_blocks, uint64
 }
 
 /* ---- Open and close ---- */
-static bool is_jsonl(const char *path)
-{
-    return tess_text_ends_with(path, ".jsonl") || tess_text_ends_with(path, ".jsonl.gz") ||
-           tess_text_ends_with(path, ".jsonl.zst");
-}
-
 static tess_status open_stream(tess_text_stream *s)
 {
     TESS_TRY(tess_os_open_read(s->path, &s->fd, &s->file_size));
     TESS_CHECK(s->file_size > 0, TESS_E_INVALID, "%s: the file is empty", s->path);
     TESS_TRY(tess_mem_alloc(s->mem, TESS_POOL_MISC, CHUNK, "text", (void **)&s->input));
     TESS_TRY(need_input(s));
-    s->kind = s->input_size >= 4 && memcmp(s->input, "\x28\xb5\x2f\xfd", 4) == 0 ? ZSTANDARD
-              : s->input_size >= 3 && memcmp(s->input, "\x1f\x8b\x08", 3) == 0   ? GZIP
-                                                                                 : PLAIN;
-    if (s->kind == PLAIN) {
-        s->file_at = s->input_at = s->input_size = 0;
-        return TESS_OK;
-    }
-    s->zstd = s->kind == ZSTANDARD ? ZSTD_createDStream() : NULL;
-    bool ready = s->kind == ZSTANDARD ? s->zstd != NULL : inflateInit2(&s->gzip, 15 + 16) == Z_OK;
+    s->packed = s->input_size >= 4 && memcmp(s->input, "\x28\xb5\x2f\xfd", 4) == 0 ? ZSTANDARD
+                : s->input_size >= 3 && memcmp(s->input, "\x1f\x8b\x08", 3) == 0   ? GZIP
+                                                                                   : PLAIN;
+    s->zstd = s->packed == ZSTANDARD ? ZSTD_createDStream() : NULL;
+    bool ready = s->packed == ZSTANDARD ? s->zstd != NULL
+                 : s->packed == GZIP    ? inflateInit2(&s->gzip, 15 + 16) == Z_OK
+                                        : true;
     TESS_CHECK(ready, TESS_E_NOMEM, "%s: no memory to unpack it", s->path);
-    return TESS_OK;
+    TESS_TRY(hold(s, TESS_TEXT_HEAD));
+    size_t head = s->held.size < TESS_TEXT_HEAD ? s->held.size : TESS_TEXT_HEAD;
+    return tess_text_kind_of(s->path, s->held.data != NULL ? s->held.data : "", head, false, &s->kind);
 }
 
 tess_status tess_text_stream_open(tess_mem *mem, const char *path, tess_text_stream **out)
@@ -215,8 +259,7 @@ tess_status tess_text_stream_open(tess_mem *mem, const char *path, tess_text_str
     *out = NULL;
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_text_stream) + length + 1, "text", &block));
     tess_text_stream *s = block;
-    *s = (tess_text_stream){
-        .mem = mem, .path = (char *)(s + 1), .fd = -1, .jsonl = is_jsonl(path), .held = {.mem = mem}, .next_line = 1};
+    *s = (tess_text_stream){.mem = mem, .path = (char *)(s + 1), .fd = -1, .held = {.mem = mem}, .next_line = 1};
     memcpy(s->path, path, length + 1);
     tess_status status = open_stream(s);
     if (status != TESS_OK)
@@ -230,7 +273,7 @@ void tess_text_stream_close(tess_text_stream **out)
     tess_text_stream *s = *out;
     if (s == NULL)
         return;
-    if (s->kind == GZIP)
+    if (s->packed == GZIP)
         inflateEnd(&s->gzip);
     ZSTD_freeDStream(s->zstd);
     tess_os_close(&s->fd);
@@ -240,9 +283,9 @@ void tess_text_stream_close(tess_text_stream **out)
     *out = NULL;
 }
 
-bool tess_text_stream_is_jsonl(const tess_text_stream *stream)
+tess_text_kind tess_text_stream_kind(const tess_text_stream *stream)
 {
-    return stream->jsonl;
+    return stream->kind;
 }
 
 uint64_t tess_text_stream_at(const tess_text_stream *stream)

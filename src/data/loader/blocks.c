@@ -1,96 +1,80 @@
 #include "data/loader/blocks.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/os/os.h"
+#include "data/files/text_kind.h"
 
 enum { CHUNK = 64 << 10 };
 
-/* Reads up to n bytes at `offset`; fewer only at the end of the file. */
-static tess_status read_at(FILE *stream, const char *path, uint64_t offset, char *out, size_t n, size_t *got)
+/* The first line end at or after byte x. Plain text without one before the end of the next block is cut at the next
+ * character, so that a file without line ends still comes in blocks; a line of JSON is never cut. */
+static tess_status line_boundary(const tess_block_file *file, int fd, uint64_t x, uint64_t *at)
 {
-    *got = 0;
-    if (fseeko(stream, (off_t)offset, SEEK_SET) != 0)
-        return tess_os_error("seek in", path);
-    errno = EIO;
-    *got = fread(out, 1, n, stream);
-    return *got < n && ferror(stream) ? tess_os_error("read", path) : TESS_OK;
-}
-
-static tess_status size_of(FILE *stream, const char *path, uint64_t *size)
-{
-    off_t end = fseeko(stream, 0, SEEK_END) == 0 ? ftello(stream) : -1;
-    if (end < 0)
-        return tess_os_error("measure", path);
-    *size = (uint64_t)end;
-    return TESS_OK;
-}
-
-/* The first line end at or behind byte x. Plain text without one before the end of the next block is cut at the next
- * character, so that a file without line ends still comes in blocks; a document of jsonl is never cut. */
-static tess_status boundary(FILE *stream, const tess_block_file *file, uint64_t x, char *chunk, uint64_t *at)
-{
-    *at = x;
-    if (x == 0 || x >= file->size) {
-        *at = x == 0 ? 0 : file->size;
-        return TESS_OK;
-    }
-    uint64_t limit = x - 1 + (file->jsonl ? TESS_LINE_BYTES : TESS_BLOCK_BYTES);
+    char chunk[CHUNK];
+    bool plain = file->kind == TESS_TEXT_PLAIN;
+    uint64_t limit = x - 1 + (plain ? TESS_BLOCK_BYTES : TESS_LINE_BYTES), last = file->size;
     for (uint64_t from = x - 1; from < limit;) {
-        size_t got = 0, wanted = limit - from < CHUNK ? (size_t)(limit - from) : CHUNK;
-        TESS_TRY(read_at(stream, file->path, from, chunk, wanted, &got));
-        const char *end = memchr(chunk, '\n', got);
-        if (end != NULL) {
-            *at = from + (uint64_t)(end - chunk) + 1;
+        uint64_t left = (limit < last ? limit : last) - from;
+        size_t n = left < CHUNK ? (size_t)left : CHUNK;
+        TESS_TRY(tess_os_read_at(fd, from, chunk, n, file->path));
+        const char *end = memchr(chunk, '\n', n);
+        *at = end != NULL ? from + (uint64_t)(end - chunk) + 1 : last;
+        from += n;
+        if (end != NULL || from == last)
             return TESS_OK;
-        }
-        from += got;
-        if (got < wanted) {
-            *at = file->size;
-            return TESS_OK;
-        }
     }
-    TESS_CHECK(!file->jsonl, TESS_E_FORMAT, "%s: line %llu has more than the %d MiB that are read: split the document",
+    TESS_CHECK(plain, TESS_E_FORMAT, "%s: line %llu has more than the %d MiB that are read: split the document",
                file->path, (unsigned long long)tess_blocks_line(file, x - 1), TESS_LINE_BYTES >> 20);
-    size_t got = 0, skip = 0;
-    TESS_TRY(read_at(stream, file->path, x, chunk, 4, &got));
-    while (skip < got && skip < 3 && ((unsigned char)chunk[skip] & 0xc0) == 0x80)
+    size_t skip = 0, n = last - x < 4 ? (size_t)(last - x) : 4;
+    TESS_TRY(tess_os_read_at(fd, x, chunk, n, file->path));
+    while (skip < n && skip < 3 && ((unsigned char)chunk[skip] & 0xc0) == 0x80)
         skip++;
     *at = x + skip;
     return TESS_OK;
 }
 
-static tess_status open_part(tess_block_file *file, double begin, double end, FILE *stream)
+/* Where the block before byte x ends. */
+static tess_status boundary(const tess_block_file *file, int fd, uint64_t x, uint64_t *at)
 {
-    char chunk[CHUNK];
-    TESS_TRY(size_of(stream, file->path, &file->size));
+    *at = x == 0 ? 0 : file->size;
+    if (x == 0 || x >= file->size)
+        return TESS_OK;
+    if (file->kind == TESS_TEXT_ARRAY)
+        return tess_array_index_find(&file->array, fd, file->path, file->size, x, at);
+    return line_boundary(file, fd, x, at);
+}
+
+static tess_status index_array(tess_block_file *file, int fd)
+{
+    uint64_t at;
+    tess_status status = tess_array_index_make(&file->array, fd, file->path, file->size, &at);
+    return status == TESS_OK
+               ? TESS_OK
+               : tess_fail_context(status, "%s: line %llu", file->path, (unsigned long long)tess_blocks_line(file, at));
+}
+
+static tess_status open_part(tess_block_file *file, double begin, double end, int fd)
+{
     TESS_CHECK(file->size > 0, TESS_E_INVALID, "%s: the file is empty; training and validation data need text",
                file->path);
     TESS_CHECK(file->size > 1, TESS_E_INVALID, "%s: a file of one byte holds no pair of tokens", file->path);
-    TESS_TRY(boundary(stream, file, (uint64_t)(begin * (double)file->size), chunk, &file->begin));
-    TESS_TRY(boundary(stream, file, end >= 1 ? file->size : (uint64_t)(end * (double)file->size), chunk, &file->end));
+    if (file->kind == TESS_TEXT_ARRAY)
+        TESS_TRY(index_array(file, fd));
+    TESS_TRY(boundary(file, fd, (uint64_t)(begin * (double)file->size), &file->begin));
+    TESS_TRY(boundary(file, fd, end >= 1 ? file->size : (uint64_t)(end * (double)file->size), &file->end));
     file->n_blocks = (file->end - file->begin + TESS_BLOCK_BYTES - 1) / TESS_BLOCK_BYTES;
-    return TESS_OK;
-}
-
-static tess_status open_stream(const char *path, FILE **stream)
-{
-    TESS_CHECK(!tess_os_is_dir(path), TESS_E_INVALID, "%s: a folder, not a file of text", path);
-    *stream = fopen(path, "rb");
-    if (*stream == NULL)
-        return tess_os_error("open", path);
-    setvbuf(*stream, NULL, _IONBF, 0);
     return TESS_OK;
 }
 
 static tess_status open_text(tess_block_file *file, const tess_loader_options *options)
 {
-    FILE *stream = NULL;
-    TESS_TRY(open_stream(file->path, &stream));
-    tess_status status = open_part(file, options->begin, options->end, stream);
-    fclose(stream);
+    int fd;
+    TESS_TRY(tess_text_kind_at(file->path, options->format == TESS_DATA_TEXT, &file->kind));
+    TESS_TRY(tess_os_open_read(file->path, &fd, &file->size));
+    tess_status status = open_part(file, options->begin, options->end, fd);
+    tess_os_close(&fd);
     return status;
 }
 
@@ -107,7 +91,7 @@ static tess_status open_file(tess_blocks *blocks, const char *path, const tess_t
     void *copy;
     TESS_TRY(tess_mem_alloc(blocks->mem, TESS_POOL_MISC, length + 1, "data files", &copy));
     memcpy(copy, path, length + 1);
-    *file = (tess_block_file){.path = copy, .jsonl = length >= 6 && strcmp(path + length - 6, ".jsonl") == 0};
+    *file = (tess_block_file){.path = copy, .array.mem = blocks->mem};
     blocks->n_files++;
     TESS_TRY(tess_token_shard_open(blocks->mem, path, &of_shard, &file->shard));
     if (file->shard != NULL)
@@ -139,35 +123,31 @@ void tess_blocks_close(tess_blocks *blocks)
 {
     for (int i = 0; i < blocks->n_files; i++) {
         tess_token_shard_close(&blocks->files[i].shard);
+        tess_array_index_free(&blocks->files[i].array);
         tess_mem_free(blocks->mem, blocks->files[i].path);
     }
     tess_mem_free(blocks->mem, blocks->files);
     *blocks = (tess_blocks){.mem = blocks->mem};
 }
 
-static tess_status read_block(FILE *stream, const tess_block_file *file, uint64_t index, tess_buffer *text,
-                              uint64_t *offset)
+static tess_status read_block(const tess_block_file *file, int fd, uint64_t index, tess_buffer *text, uint64_t *offset)
 {
     char chunk[CHUNK];
-    uint64_t size = 0, ends[2];
-    TESS_TRY(size_of(stream, file->path, &size));
-    TESS_CHECK(size == file->size, TESS_E_IO, "%s: the file changed while in use: %llu bytes, it had %llu", file->path,
-               (unsigned long long)size, (unsigned long long)file->size);
+    uint64_t ends[2];
     for (int side = 0; side < 2; side++) {
         uint64_t nominal = file->begin + (index + (uint64_t)side) * TESS_BLOCK_BYTES;
         ends[side] = nominal;
         if (nominal > file->begin && nominal < file->end)
-            TESS_TRY(boundary(stream, file, nominal, chunk, &ends[side]));
+            TESS_TRY(boundary(file, fd, nominal, &ends[side]));
         if (ends[side] > file->end)
             ends[side] = file->end;
     }
     *offset = ends[0];
     for (uint64_t at = ends[0]; at < ends[1];) {
-        size_t got, wanted = ends[1] - at < CHUNK ? (size_t)(ends[1] - at) : CHUNK;
-        TESS_TRY(read_at(stream, file->path, at, chunk, wanted, &got));
-        TESS_CHECK(got == wanted, TESS_E_IO, "%s: the file became shorter while in use", file->path);
-        TESS_TRY(tess_buffer_append(text, chunk, got));
-        at += got;
+        size_t n = ends[1] - at < CHUNK ? (size_t)(ends[1] - at) : CHUNK;
+        TESS_TRY(tess_os_read_at(fd, at, chunk, n, file->path));
+        TESS_TRY(tess_buffer_append(text, chunk, n));
+        at += n;
     }
     return TESS_OK;
 }
@@ -182,11 +162,15 @@ tess_block_file *tess_blocks_find(const tess_blocks *blocks, uint64_t *index)
 
 tess_status tess_blocks_read(const tess_block_file *file, uint64_t index, tess_buffer *text, uint64_t *offset)
 {
+    uint64_t size;
+    int fd;
     text->size = 0;
-    FILE *stream = NULL;
-    TESS_TRY(open_stream(file->path, &stream));
-    tess_status status = read_block(stream, file, index, text, offset);
-    fclose(stream);
+    TESS_TRY(tess_os_open_read(file->path, &fd, &size));
+    tess_status status = size == file->size
+                             ? read_block(file, fd, index, text, offset)
+                             : TESS_FAIL(TESS_E_IO, "%s: the file changed while in use: %llu bytes, it had %llu",
+                                         file->path, (unsigned long long)size, (unsigned long long)file->size);
+    tess_os_close(&fd);
     return status;
 }
 

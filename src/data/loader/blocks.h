@@ -1,9 +1,10 @@
-/* Files cut into blocks: of text, about 256 KiB that end at line ends, of which only the file's size is stored (a
- * block's ends are found by looking at the file around their nominal places); of a shard, its own. Private to
- * src/data. */
+/* Files cut into blocks: of text, about 256 KiB that end at line ends, or where an element of a JSON array ends, of
+ * which only the file's size is stored (a block's ends are found by looking at the file around their nominal places);
+ * of a shard, its own. Private to src/data. */
 #ifndef TESS_DATA_LOADER_BLOCKS_H
 #define TESS_DATA_LOADER_BLOCKS_H
 
+#include "data/loader/array_index.h"
 #include "data/loader/document.h"
 #include "data/loader/loader.h"
 #include "data/shards/token_shard.h"
@@ -11,9 +12,10 @@
 typedef struct tess_block_file {
     char *path;
     tess_token_shard *shard; /* NULL: text */
-    bool jsonl;
-    uint64_t size;       /* at the first opening: a file that changes later is an error */
-    uint64_t begin, end; /* the part in use, at line ends */
+    tess_text_kind kind;
+    tess_array_index array; /* of a TESS_TEXT_ARRAY */
+    uint64_t size;          /* at the first opening: a file that changes later is an error */
+    uint64_t begin, end;    /* the part in use, at line ends */
     uint64_t n_blocks;
     char mask[64];  /* the first member found with the name of a mask; "": none. Written by who reads the blocks */
     bool mask_told; /* to options.warn */
@@ -26,10 +28,8 @@ typedef struct tess_blocks {
     uint64_t n_blocks;
 } tess_blocks;
 
-enum { TESS_BLOCK_BYTES = 256 << 10 };
-
 /* TESS_E_NOT_FOUND, TESS_E_INVALID (empty, one byte, no whole line in the part of any file), TESS_E_IO, and the errors
- * of tess_token_shard_open. */
+ * of tess_token_shard_open and tess_text_kind_at. */
 tess_status tess_blocks_open(tess_blocks *blocks, const tess_tokenizer *tokenizer, const tess_loader_options *options);
 void tess_blocks_close(tess_blocks *blocks);
 

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/files/text_kind.h"
+
 enum { TURN_TOKENS = 1 << 26 }; /* of all turns of one conversation: each has those before it */
 
 /* Each turn of the assistant as a document, after what the model sees when it answers. */
@@ -81,18 +83,28 @@ static tess_status encode_line(const tess_text_rules *rules, tess_encoder *encod
     return status;
 }
 
-tess_status tess_encode_block(const tess_text_rules *rules, tess_encoder *encoder, bool jsonl, const tess_buffer *text,
-                              tess_token_block *out, size_t *line_at)
+static tess_status encode_plain(const tess_text_rules *rules, tess_encoder *encoder, const tess_document *all,
+                                tess_token_block *out, size_t *bad_at)
+{
+    TESS_TRY(tess_text_check(all->text, all->size, bad_at));
+    return encode_document(rules, encoder, all, TESS_DOCUMENT_TEXT, out);
+}
+
+tess_status tess_encode_block(const tess_text_rules *rules, tess_encoder *encoder, tess_text_kind kind,
+                              const tess_buffer *text, tess_token_block *out, size_t *bad_at)
 {
     const tess_document all = {.text = text->data != NULL ? text->data : "", .size = text->size};
+    tess_records records = tess_records_of(kind, all.text, all.size);
+    bool there = false;
     tess_token_block_clear(out);
-    *line_at = 0;
-    if (!jsonl)
-        return encode_document(rules, encoder, &all, TESS_DOCUMENT_TEXT, out);
-    for (size_t size; *line_at < text->size; *line_at += size + 1) {
-        const char *line = text->data + *line_at, *end = memchr(line, '\n', text->size - *line_at);
-        size = end != NULL ? (size_t)(end - line) : text->size - *line_at;
-        TESS_TRY(encode_line(rules, encoder, line, size, out));
-    }
+    if (kind == TESS_TEXT_PLAIN)
+        return encode_plain(rules, encoder, &all, out, bad_at);
+    do {
+        tess_status status = tess_records_next(&records, &there);
+        *bad_at = records.begin;
+        TESS_TRY(status);
+        if (there)
+            TESS_TRY(encode_line(rules, encoder, all.text + records.begin, records.length, out));
+    } while (there);
     return TESS_OK;
 }

@@ -3,6 +3,7 @@
 #define TESS_DATA_LOADER_ENCODE_BLOCK_H
 
 #include "data/conversation/conversation.h"
+#include "data/files/records.h"
 #include "data/loader/document.h"
 #include "data/shards/token_block.h"
 
@@ -12,9 +13,9 @@ typedef struct tess_text_rules {
     const tess_chat *chat; /* writes conversations; NULL: they are refused */
 } tess_text_rules;
 
-/* Replaces `out` with the documents of `text`: a line of jsonl each, or all of it. A failure of a line sets *line_at,
- * its first byte; the caller knows which line that is. */
-tess_status tess_encode_block(const tess_text_rules *rules, tess_encoder *encoder, bool jsonl, const tess_buffer *text,
-                              tess_token_block *out, size_t *line_at);
+/* Replaces `out` with the documents of `text`: a record each, or all of it. A failure sets *bad_at, a byte of the line
+ * that is wrong; the caller knows which line that is. */
+tess_status tess_encode_block(const tess_text_rules *rules, tess_encoder *encoder, tess_text_kind kind,
+                              const tess_buffer *text, tess_token_block *out, size_t *bad_at);
 
 #endif

@@ -25,9 +25,9 @@
  * and every token of a source once an epoch of that source.
  *
  * Without shuffle the blocks and rows come in file order. Without repeat there is one epoch, whose last micro-batch is
- * filled up with rows without targets. Text is read as tess_encode does (invalid UTF-8 is U+FFFD; specials such as
- * "<|endoftext|>" in the text are recognized). Lines of jsonl may be blank; every other line must be an object with a
- * string text_key, or with a pair, of at most 64 MiB (document.h). */
+ * filled up with rows without targets. Text must be UTF-8; specials such as "<|endoftext|>" in it
+ * are recognized. Lines of jsonl may be blank; every other line must be an object with a string text_key, or with a
+ * pair, of at most 64 MiB (document.h). The elements of a JSON array are read like lines. */
 #ifndef TESS_DATA_LOADER_LOADER_H
 #define TESS_DATA_LOADER_LOADER_H
 
@@ -38,7 +38,7 @@
 typedef enum tess_split { TESS_SPLIT_AUTO, TESS_SPLIT_TRUE, TESS_SPLIT_FALSE } tess_split;
 
 typedef struct tess_loader_options {
-    const char *const *files; /* plain text, *.jsonl with a document per line, or shards (shards/token_shard.h) */
+    const char *const *files; /* plain text, JSON records (files/text_kind.h), or shards (shards/token_shard.h) */
     int n_files;
     tess_data_format format; /* of .bin that do not say what they hold */
     int32_t end_id;          /* ends each document in shards that do not say where one ends; -1: none */

@@ -97,14 +97,14 @@ static tess_status read_block(tess_window *window, const tess_loader_options *op
     const tess_text_rules rules = {
         tess_document_keys_of(options->text_key, options->prompt_key, options->completion_key), options->chat};
     uint64_t offset;
-    size_t line_at;
+    size_t bad_at;
     if (file->shard != NULL)
         return tess_token_shard_read(file->shard, index, &window->block);
     TESS_TRY(tess_blocks_read(file, index, text, &offset));
-    tess_status status = tess_encode_block(&rules, encoder, file->jsonl, text, &window->block, &line_at);
-    if (status != TESS_OK && file->jsonl)
+    tess_status status = tess_encode_block(&rules, encoder, file->kind, text, &window->block, &bad_at);
+    if (status != TESS_OK)
         tess_fail_context(status, "%s: line %llu", file->path,
-                          (unsigned long long)tess_blocks_line(file, offset + line_at));
+                          (unsigned long long)tess_blocks_line(file, offset + bad_at));
     if (file->mask[0] == '\0')
         memcpy(file->mask, window->block.mask, sizeof(file->mask));
     window->by_turns = window->by_turns || window->block.by_turns;

@@ -19,19 +19,6 @@ static tess_status read_head(const char *path, uint8_t head[HEAD], size_t *size)
     return status;
 }
 
-static tess_status refuse_compressed(const char *path, const uint8_t *head, size_t size)
-{
-    const char *what = size >= 4 && memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0 ? "zstd"
-                       : size >= 3 && memcmp(head, "\x1f\x8b\x08", 3) == 0   ? "gzip"
-                                                                             : NULL;
-    TESS_CHECK(
-        what == NULL, TESS_E_UNSUPPORTED,
-        "%s: compressed (%s), which cannot be read in a shuffled order: make a shard of it with `tessera tokenize "
-        "shard TOKENIZER %s --out FILE.shard` and train on that, or unpack it",
-        path, what, path);
-    return TESS_OK;
-}
-
 /* The path beside `path` that ends in `to` in place of `from`; false: it does not end so, or is too long. */
 static bool sibling(const char *path, const char *from, const char *to, char *out, size_t size)
 {
@@ -80,8 +67,6 @@ static tess_status kind_of(const char *path, tess_data_format format, file_kind 
             : tess_token_shard_is_index(head, size) || has_index(path) ? INDEXED
             : is_bin && format != TESS_DATA_TEXT                       ? RAW
                                                                        : TEXT;
-    if (*kind == TEXT)
-        return refuse_compressed(path, head, size);
     TESS_CHECK(
         *kind != RAW || format != TESS_DATA_AUTO, TESS_E_INVALID,
         "%s: does not say what it holds: set data.format to uint16 (token ids as nanoGPT writes them) or uint32, "

@@ -35,7 +35,7 @@ typedef struct tess_token_shard tess_token_shard;
 
 /* *shard NULL: the file holds text. TESS_E_NOT_FOUND, TESS_E_IO. TESS_E_INVALID: a file of ids that does not say which,
  * an empty one, another tokenizer's. TESS_E_FORMAT: half-written, damaged, or with ids beyond the vocabulary.
- * TESS_E_UNSUPPORTED: a compressed file, or another version. The message names the file and what to do. */
+ * TESS_E_UNSUPPORTED: another version. The message names the file and what to do. */
 tess_status tess_token_shard_open(tess_mem *mem, const char *path, const tess_token_shard_options *options,
                                   tess_token_shard **shard);
 void tess_token_shard_close(tess_token_shard **shard);

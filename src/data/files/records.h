@@ -1,0 +1,56 @@
+/* Records of data in JSON, one after the other: the lines of a text, or the objects of one array over any number of
+ * lines. Nothing is parsed beyond where a record begins and ends. */
+#ifndef TESS_DATA_FILES_RECORDS_H
+#define TESS_DATA_FILES_RECORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tessera/status.h"
+
+/* What a file of text holds. */
+typedef enum tess_text_kind {
+    TESS_TEXT_PLAIN,
+    TESS_TEXT_LINES, /* a JSON object on each line */
+    TESS_TEXT_ARRAY  /* one JSON array of objects */
+} tess_text_kind;
+
+typedef enum tess_array_state {
+    TESS_ARRAY_OPEN,   /* before its bracket */
+    TESS_ARRAY_FIRST,  /* before the first object, or the end */
+    TESS_ARRAY_NEXT,   /* after a comma */
+    TESS_ARRAY_INSIDE, /* of an object */
+    TESS_ARRAY_AFTER,  /* an object: before its comma, or the end */
+    TESS_ARRAY_CLOSED
+} tess_array_state;
+
+/* A place in an array. Zero: before its beginning. */
+typedef struct tess_array_scan {
+    tess_array_state state;
+    int64_t depth; /* INSIDE: of brackets */
+    bool in_string, escaped;
+} tess_array_scan;
+
+/* Goes on over n bytes, at most to the first cut: the place after the comma of an object, or after the array. *taken:
+ * bytes up to there. TESS_E_FORMAT: byte *taken is not part of an array of objects. */
+tess_status tess_array_scan_go(tess_array_scan *scan, const char *data, size_t n, size_t *taken, bool *at_cut);
+/* At the end of the file. TESS_E_FORMAT: the array is still open. */
+tess_status tess_array_scan_end(const tess_array_scan *scan);
+
+/* Goes through the records of a text. An array's may begin and end at a cut. */
+typedef struct tess_records {
+    tess_text_kind kind; /* LINES or ARRAY */
+    const char *text;
+    size_t size;
+    size_t next; /* where the text is read next */
+    tess_array_scan scan;
+    size_t begin, length; /* of the newest record; after a failure `begin` is the place that is wrong */
+} tess_records;
+
+tess_records tess_records_of(tess_text_kind kind, const char *text, size_t size);
+/* *there is false after the last record; blank lines are records. TESS_E_FORMAT: not an array of objects, or one that
+ * is cut off. */
+tess_status tess_records_next(tess_records *records, bool *there);
+
+#endif
