@@ -144,6 +144,41 @@ static void the_hash_follows_everything_that_the_records_hold(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+static void the_common_beginning_of_a_pair_is_its_prompt(void)
+{
+#define SAY(role, text) "{\"role\": \"" role "\", \"content\": \"" text "\"}"
+#define PAIR(before, turns) \
+    "{" before "\"chosen\": [" turns SAY("assistant", "b") "], \"rejected\": [" turns SAY("assistant", "c") "]}\n"
+    static const char *const pairs[] = {
+        PAIR("\"prompt\": [" SAY("user", "a") "], ", ""),
+        PAIR("", SAY("user", "a") ", "),
+        PAIR("\"prompt\": \"a\", ", SAY("user", "a") ", "),
+        PAIR("\"prompt\": \"a\", ", ""),
+    };
+    static const char template[] =
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: "
+        "{% endif %}";
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_chat chat = {.tokenizer = tokenizer};
+    tess_chat_template *parsed;
+    tess_prompts *prompts;
+    EXPECT_OK(tess_chat_template_parse(test_mem(), template, sizeof(template) - 1, &parsed));
+    chat.chat = parsed;
+    const char *file = write_file("pairs.jsonl", pairs[0]);
+    tess_prompts_options options = options_for(tokenizer, &file);
+    options.pairs = true;
+    options.chat = &chat;
+    uint64_t hash = hash_of(&options);
+    for (int i = 1; i < 4; i++) {
+        file = write_file("others.jsonl", pairs[i]);
+        EXPECT(hash_of(&options) == hash);
+    }
+    file = write_file("apart.jsonl", PAIR("", ""));
+    EXPECT_FAILS(tess_prompts_open(test_mem(), &options, &prompts), TESS_E_FORMAT, "it has no 'prompt'");
+    tess_chat_template_destroy(&parsed);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
 static void prompts_that_are_too_long_are_dropped_and_counted(void)
 {
     tess_tokenizer *tokenizer = the_tokenizer();
@@ -215,6 +250,7 @@ static const test_case cases[] = {
     {"a_pair_has_a_better_and_a_worse_completion_with_their_eos",
      a_pair_has_a_better_and_a_worse_completion_with_their_eos, 0, 0},
     {"the_hash_follows_everything_that_the_records_hold", the_hash_follows_everything_that_the_records_hold, 0, 0},
+    {"the_common_beginning_of_a_pair_is_its_prompt", the_common_beginning_of_a_pair_is_its_prompt, 0, 0},
     {"prompts_that_are_too_long_are_dropped_and_counted", prompts_that_are_too_long_are_dropped_and_counted, 0, 0},
     {"bad_lines_are_named_with_their_file", bad_lines_are_named_with_their_file, 0, 0},
 };

@@ -191,6 +191,37 @@ static tess_status read_completion(reading *r, const json_t *line, const char *k
     return TESS_OK;
 }
 
+static size_t count_common(const json_t *a, const json_t *b)
+{
+    size_t n = 0, most = json_array_size(a) < json_array_size(b) ? json_array_size(a) : json_array_size(b);
+    while (n + 1 < most && json_equal(json_array_get(a, n), json_array_get(b, n)))
+        n++;
+    return n;
+}
+
+/* Pairs of whole conversations: the messages that both begin with become the prompt. A prompt that is a string, before
+ * answers that do not repeat it, is the user's message. */
+static tess_status split_pair(const reading *r, json_t *line)
+{
+    const char *key = r->options->prompt_key != NULL ? r->options->prompt_key : "prompt";
+    json_t *chosen = json_object_get(line, "chosen"), *rejected = json_object_get(line, "rejected"), *prompt;
+    const json_t *given = json_object_get(line, key);
+    size_t n = count_common(chosen, rejected);
+    bool messages = r->options->prompt_key == NULL && tess_json_has(line, "messages");
+    bool pair = r->options->pairs && json_is_array(chosen) && json_is_array(rejected);
+    if (!pair || json_is_array(given) || messages || (n == 0 && !json_is_string(given)))
+        return TESS_OK;
+    prompt = n > 0 ? json_array() : json_pack("[{s:s, s:O}]", "role", "user", "content", given);
+    bool made = prompt != NULL;
+    for (size_t i = 0; i < n && made; i++) {
+        made = json_array_append(prompt, json_array_get(chosen, 0)) == 0 && json_array_remove(chosen, 0) == 0 &&
+               json_array_remove(rejected, 0) == 0;
+    }
+    if (json_object_set_new(line, key, prompt) != 0 || !made)
+        return TESS_FAIL(TESS_E_NOMEM, "no memory for a pair");
+    return TESS_OK;
+}
+
 static tess_status keep_metadata(tess_prompts *p, const json_t *line, tess_prompt_record *record)
 {
     json_t *metadata = json_object_get(line, "metadata");
@@ -208,12 +239,13 @@ static bool is_too_long(const tess_prompts_options *o, const prompt_line *line)
            (o->pairs && o->max_tokens > 0 && line->prompt.size + longer > (size_t)o->max_tokens);
 }
 
-static tess_status read_object(reading *r, const json_t *object)
+static tess_status read_object(reading *r, json_t *object)
 {
     tess_prompts *p = r->prompts;
     prompt_line line = {0};
     size_t n_ids = p->ids.size, n_bytes = p->text.size;
     TESS_CHECK(json_is_object(object), TESS_E_FORMAT, "expected an object");
+    TESS_TRY(split_pair(r, object));
     TESS_TRY(read_prompt(r, object, &line));
     TESS_TRY(read_label(r, object, &line));
     if (r->options->pairs) {

@@ -4,7 +4,8 @@
  *   prompt            a string, or a list of messages; or messages instead of it, with tools or without
  *   label             (or answer, or ground_truth) what a reward compares with: a string, or any JSON, as compact JSON
  *   metadata          anything, for the reward
- *   chosen, rejected  two completions of the prompt, the better one first (DPO): strings, or lists of messages
+ *   chosen, rejected  two completions of the prompt, the better one first (DPO): strings, or lists of messages. Whole
+ *                     conversations have their common beginning as the prompt; then the prompt may be missing
  * A prompt that is a string is tokenized as a text is: the bos, then its ids; a completion is its ids, then the eos. A
  * prompt is never tokenized together with what follows it, so its ids are what a policy saw. Messages are written by
  * the chat template, up to where the assistant's answer begins, and what it writes is all: no bos, no eos. A completion
