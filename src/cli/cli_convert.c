@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "ckpt/store/tensor.h"
 #include "cli/ckpt_rewrite.h"
 #include "cli/cli.h"
@@ -35,13 +37,17 @@ static int convert(tess_mem *mem, const char *in, const char *out, const convert
     return code;
 }
 
-/* Without --to the ending of `out` says the format; anything else is a model folder. */
+/* Without --to the ending of `out` says the format; a name without one is a model folder. */
 static tess_status read_options(const char *out, convert_options *o)
 {
     tess_target target = cli_target_of(out, TESS_TO_HF);
-    o->target = target != TESS_TARGETS ? target : TESS_TO_HF;
+    o->target = target;
     if (o->to != NULL)
         TESS_TRY_CTX(tess_target_parse(o->to, &o->target), "--to");
+    TESS_CHECK(o->target != TESS_TARGETS, TESS_E_INVALID,
+               "%s: '%s' is not the ending of a format that is written: name a .safetensors or .pt file, or a folder "
+               "(--to hf, dcp, megatron or tessera)",
+               out, strrchr(out, '.'));
     TESS_TRY(cli_dtype("--dtype", o->dtype_text, true, &o->dtype));
     bool cut = o->target == TESS_TO_DCP || o->target == TESS_TO_MEGATRON || o->target == TESS_TO_TESSERA;
     TESS_CHECK(o->files == 0 || cut, TESS_E_INVALID, "--files: --to %s has no data files of ranks",

@@ -107,6 +107,8 @@ good "train a larger model" "$tessera" train run.yaml job.dump_folder=run_large 
 }
 expect "convert onto itself" 2 "same folder" "$tessera" convert $out $out
 expect "convert into a folder in use" 2 "already holds" "$tessera" convert $out wide
+expect "an ending that is not written" 2 "'.gguf' is not the ending of a format that is written" "$tessera" convert gone new.gguf
+[ ! -e new.gguf ] && pass "and nothing is written" || fail "wrote $(ls new.gguf)"
 expect "convert from nowhere" 2 "no such file or folder" "$tessera" convert gone new
 
 # ---- Tuning further
