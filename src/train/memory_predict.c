@@ -65,7 +65,7 @@ typedef struct sharding_need {
 } sharding_need;
 
 static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const tess_memory_plan *plan, int shard,
-                                 const tess_stage_plan *stages, sharding_need *need)
+                                 const tess_stage_plan *stages, size_t activations, sharding_need *need)
 {
     const tess_model_part *part = &stages->part;
     tess_fsdp *fsdp = NULL;
@@ -83,12 +83,13 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     TESS_GOTO(tess_block_units_add(mem, plan->config, model, stages->units, stages->shape.chunks, plan->resident, fsdp,
                                    units),
               allocated);
-    need->resident = tess_offload_resident(plan->config, fsdp);
+    const int64_t n_micro = plan->global_batch / plan->local_batch;
+    size_t at_once;
+    need->resident = tess_offload_resident(plan->config, fsdp, n_micro, activations, &at_once);
     need->units = tess_fsdp_plan_units(fsdp);
     const tess_fsdp_counts counts = tess_fsdp_plan_counts(fsdp);
     need->n_primary = counts.primary + counts.frozen;
-    TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, plan->global_batch / plan->local_batch, open, &need->bytes),
-              allocated);
+    TESS_GOTO(tess_fsdp_plan_bytes(fsdp, &plan->optimizer, n_micro, open, &need->bytes), allocated);
     need->saved = saved_bytes(fsdp, model, (double)(need->bytes.optimizer + need->bytes.on_disk[TESS_POOL_OPTIMIZER]));
 allocated:
     tess_fsdp_destroy(&fsdp);
@@ -202,7 +203,7 @@ double tess_memory_of_device(const tess_memory_of_rank *rank)
 static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int shard, const tess_stage_plan *stages,
                                 const tess_model *model, rank_need *need)
 {
-    sharding_need sharding;
+    sharding_need sharding = {0};
     const tess_fsdp_bytes *b = &sharding.bytes;
     size_t activations_resident;
     tess_slot_units *slots = NULL;
@@ -211,10 +212,12 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     bool cut = plan->n_stages > 1;
     double work = 0, stage;
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
-    TESS_TRY(plan_sharding(mem, model, plan, shard, stages, &sharding));
     if (cut)
         TESS_TRY(tess_stage_slots(mem, stages, model, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
     tess_status status = tess_activations_fit(mem, plan->config, model, &stages->part, &o);
+    size_t on_disk = tess_executor_disk_bytes(model, &o, &activations_resident);
+    if (status == TESS_OK)
+        status = plan_sharding(mem, model, plan, shard, stages, activations_resident, &sharding);
     if (status == TESS_OK)
         status = kernel_work(mem, plan, model, &o, &work);
     stage = plan->saves_beside ? ceil(sharding.saved / HUGE_PAGE) * HUGE_PAGE + WRITTEN_AT_ONCE : 0;
@@ -234,8 +237,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
                         .n_blocks = tess_model_n_units(model)};
     if (plan->resident)
         move_to_device(plan->config, need);
-    size_t on_disk = tess_executor_disk_bytes(model, &o, &activations_resident);
-    const size_t resident = sharding.resident + (plan->config->offload.resident == 0 ? activations_resident : 0);
+    const size_t resident = sharding.resident;
     if (plan->n_tp > 1)
         need->exchanges = (double)tess_tensor_shared_bytes(plan->n_tp, tess_executor_exchange_bytes(model, &o));
     for (int pool = 0; pool < TESS_POOL_COUNT; pool++) {

@@ -50,15 +50,30 @@ tess_status tess_offload_begin(tess_runtime *runtime, const tess_config *config,
     return TESS_OK;
 }
 
-size_t tess_offload_resident(const tess_config *config, const tess_fsdp *fsdp)
+/* Muon updates as many matrices at a time as ranks have parts of them. */
+static int tensors_at_once(const tess_config *c)
 {
-    return config->offload.resident > 0 ? (size_t)config->offload.resident : tess_fsdp_resident_bytes(fsdp);
+    return c->optimizer.name == TESS_MUON
+               ? (int)(c->parallelism.data_parallel_shard_degree * c->parallelism.tensor_parallel_degree)
+               : 1;
+}
+
+size_t tess_offload_resident(const tess_config *config, const tess_fsdp *fsdp, int64_t n_micro, size_t activations,
+                             size_t *at_once)
+{
+    const size_t given = (size_t)config->offload.resident;
+    const int n_tensors = tensors_at_once(config);
+    *at_once = tess_fsdp_least_resident(fsdp, n_micro, n_tensors) + activations;
+    if (given == 0)
+        return tess_fsdp_resident_bytes(fsdp, n_micro, n_tensors) + activations;
+    return given > *at_once ? given : *at_once;
 }
 
 void tess_offload_make_room(tess_mem *mem, const tess_config *config, const tess_fsdp *fsdp, size_t activations)
 {
-    size_t resident = tess_offload_resident(config, fsdp);
-    tess_pager_make_room(tess_mem_pager(mem), config->offload.resident > 0 ? resident : resident + activations);
+    size_t at_once;
+    size_t resident = tess_offload_resident(config, fsdp, tess_config_micro_batches(config), activations, &at_once);
+    tess_pager_make_room(tess_mem_pager(mem), resident, at_once);
 }
 
 void tess_offload_end(tess_offload **handle)

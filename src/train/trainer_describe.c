@@ -107,6 +107,21 @@ static void describe_activations(const tess_trainer *t)
                           tess_activations_describe(e->model, o, again));
 }
 
+/* offload.resident below what is used at once. */
+static void describe_resident(const tess_trainer *t)
+{
+    char given[32], used[32];
+    const size_t limit = tess_pager_get_stats(tess_mem_pager(t->mem)).limit;
+    if (t->config.offload.resident > 0 && (size_t)t->config.offload.resident < limit)
+        tess_trainer_note(
+            t,
+            "warning: offload.resident=%lld: %s are less than the %s that rank %d uses at once, and has in "
+            "memory: set offload.resident=%zu or more",
+            (long long)t->config.offload.resident,
+            tess_format_bytes((double)t->config.offload.resident, given, sizeof(given)),
+            tess_format_bytes((double)limit, used, sizeof(used)), t->rank, limit);
+}
+
 static void describe_trainable(const tess_trainer *t)
 {
     char trains[32];
@@ -143,6 +158,7 @@ tess_status tess_trainer_describe(const tess_trainer *t)
                       (long long)t->model_config.n_layers, (long long)t->model_config.vocab_size);
     describe_trainable(t);
     describe_activations(t);
+    describe_resident(t);
     describe_vote(t);
     tess_trainer_note(t, "ranks: %d (%s), %d thread%s each, sharding %s, %s, kernels %s, peak %.2f TFLOP/s", t->world,
                       tess_runtime_backend(t->runtime), tess_threads_count(tess_stream_threads(t->engine->stream)),

@@ -71,6 +71,10 @@ fi
 
 # Little room, so that pages leave: one byte is what the units in use take.
 same "1 rank, everything" plain "${everything[@]}" offload.resident=1
+grep -q 'warning: offload.resident=1: 1 B are less than the .* set offload.resident=[0-9]* or more' out.out &&
+    pass "what is used at once is told" || fail "too little room is not told: $(cat out.out)"
+off=$(sed -n 's/^memory against its prediction: .*comm +\([0-9.]*\)%.*/\1/p' out.out)
+awk -v off="${off:-0}" 'BEGIN { exit off > 2 }' && pass "and foretold" || fail "comm is $off% above its prediction"
 same "1 rank, everything, weights in place" plain_32 "${everything[@]}" training.mixed_precision_param=float32
 same "1 rank, gradients, zero2" plain offload.grads=true $strategy=zero2
 same "2 ranks, everything" plain -n 2 "${everything[@]}" "${kept[@]}"

@@ -313,7 +313,7 @@ static void only_what_a_backward_reads_moves(void)
     size_t kept = in_memory + copies - tess_executor_bytes(r.model, &options);
     EXPECT(kept <= on_disk && on_disk < kept + (n_on_disk << 16));
     tess_mem_set_disk(test_mem(), &d);
-    tess_pager_make_room(d.pager, resident);
+    tess_pager_make_room(d.pager, resident, 0);
     e = rig_executor(&r, options);
     const tess_range all = {0, 0, (int)f.config.n_layers + 2, &f.batch};
     for (uint64_t n = 1; n <= 2; n++) {

@@ -55,7 +55,7 @@ typedef struct pager_range {
 
 struct tess_pager {
     tess_mem *mem;
-    size_t limit, page;
+    size_t limit, at_once, page;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t reader, writer;
@@ -85,11 +85,43 @@ static void take_out(tess_pager *p, pager_range *r)
         p->end = at;
 }
 
+/* The first byte from `at` on that no counted range but `r` has; r->end: they have all. */
+static const char *next_alone(const tess_pager *p, const pager_range *r, const char *at)
+{
+    for (const pager_range *other = p->first; other != NULL && at < r->end; other = other->next)
+        if (other != r && other->counted && other->begin <= at && other->end > at) {
+            at = other->end;
+            other = p->first;
+        }
+    return at < r->end ? at : r->end;
+}
+
+/* Where the next counted range but `r` begins behind `at`; r->end: none does before. */
+static const char *next_shared(const tess_pager *p, const pager_range *r, const char *at)
+{
+    const char *next = r->end;
+    for (const pager_range *other = p->first; other != NULL; other = other->next)
+        if (other != r && other->counted && other->begin > at && other->begin < next)
+            next = other->begin;
+    return next;
+}
+
+/* The bytes of a range that no other counted range has: a unit and its tensors are ranges of the same memory. */
+static size_t bytes_alone(const tess_pager *p, const pager_range *r)
+{
+    size_t bytes = 0;
+    for (const char *at = next_alone(p, r, r->begin), *end; at < r->end; at = next_alone(p, r, end)) {
+        end = next_shared(p, r, at);
+        bytes += (size_t)(end - at);
+    }
+    return bytes;
+}
+
 static void count(tess_pager *p, pager_range *r, bool here)
 {
-    size_t bytes = (size_t)(r->end - r->begin);
     if (r->counted == here)
         return;
+    size_t bytes = bytes_alone(p, r);
     r->counted = here;
     p->stats.resident += here ? bytes : -bytes;
     if (p->stats.resident > p->stats.peak)
@@ -240,7 +272,13 @@ static bool is_leaving(const tess_pager *p)
 
 static bool has_room(const tess_pager *p, const pager_range *r)
 {
-    return p->stats.resident == 0 || r->counted || p->stats.resident + (size_t)(r->end - r->begin) <= p->limit;
+    return p->stats.resident == 0 || r->counted || p->stats.resident + bytes_alone(p, r) <= p->limit;
+}
+
+/* What comes ahead leaves room for what somebody may wait for: that comes in any case. */
+static bool has_room_ahead(const tess_pager *p, const pager_range *r)
+{
+    return p->stats.resident == 0 || r->counted || p->stats.resident + bytes_alone(p, r) + p->at_once <= p->limit;
 }
 
 static pager_range *next_in(const tess_pager *p, range_state state, bool urgent)
@@ -257,7 +295,7 @@ static pager_range *next_to_bring(const tess_pager *p)
     if (r != NULL)
         return has_room(p, r) || !is_leaving(p) ? r : NULL;
     r = next_in(p, WANTED, false);
-    return r != NULL && has_room(p, r) ? r : NULL;
+    return r != NULL && has_room_ahead(p, r) ? r : NULL;
 }
 
 static void to_end(tess_pager *p, pager_range *r, range_state state)
@@ -370,12 +408,13 @@ tess_status tess_pager_create(tess_mem *mem, size_t resident, tess_pager **out)
     return TESS_FAIL(TESS_E_NOMEM, "cannot start the threads that move state to and from disk");
 }
 
-void tess_pager_make_room(tess_pager *p, size_t resident)
+void tess_pager_make_room(tess_pager *p, size_t resident, size_t at_once)
 {
     if (p == NULL)
         return;
     pthread_mutex_lock(&p->lock);
     p->limit = resident > p->limit ? resident : p->limit;
+    p->at_once = at_once > p->at_once ? at_once : p->at_once;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
@@ -557,6 +596,7 @@ tess_pager_stats tess_pager_get_stats(const tess_pager *pager)
         return (tess_pager_stats){0};
     pthread_mutex_lock(&p->lock);
     tess_pager_stats stats = p->stats;
+    stats.limit = p->limit;
     pthread_mutex_unlock(&p->lock);
     return stats;
 }

@@ -32,8 +32,9 @@ typedef enum tess_page_use {
 /* Two threads, one for each direction of the disk. Pages in memory are counted in TESS_POOL_COMM of `mem` (borrowed).
  * TESS_E_NOMEM. */
 tess_status tess_pager_create(tess_mem *mem, size_t resident, tess_pager **pager);
-/* Raises the bound to `resident`, if it is lower. */
-void tess_pager_make_room(tess_pager *pager, size_t resident);
+/* Raises the bound to `resident`, if it is lower. `at_once` of these bytes are kept for what callers wait for: if they
+ * use no more at a time, the bound holds. */
+void tess_pager_make_room(tess_pager *pager, size_t resident, size_t at_once);
 /* Drops all requests; what is under way completes. NULL is fine. */
 void tess_pager_destroy(tess_pager **pager);
 
@@ -61,6 +62,7 @@ typedef struct tess_pager_stats {
     uint64_t read_ns, write_ns;         /* during which either direction was busy */
     uint64_t waited_ns;                 /* by callers */
     size_t resident, peak;              /* bytes in memory: now, most ever */
+    size_t limit;                       /* for `resident`: the largest that the pager was given */
 } tess_pager_stats;
 
 /* All zero without a pager. */

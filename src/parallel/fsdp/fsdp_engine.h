@@ -43,7 +43,10 @@ size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp);
 void tess_fsdp_set_offload(tess_fsdp *fsdp, unsigned pools);
 /* Bytes of them that hooks and updates should find room for in memory: the unit in use, the next and the last. Call
  * after the last unit. */
-size_t tess_fsdp_resident_bytes(const tess_fsdp *fsdp);
+size_t tess_fsdp_resident_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int n_tensors);
+/* The bytes of them that one hook, or the update of `n_tensors` tensors, uses at once: memory holds these whatever its
+ * bound. */
+size_t tess_fsdp_least_resident(const tess_fsdp *fsdp, int64_t n_micro_batches, int n_tensors);
 
 /* ---- Shards in the memory of a device: what the host has of them ----
  * tess_fsdp_shard and tess_optimizer_states give the host's copy of master weights and moments, as they are. All of
