@@ -35,4 +35,6 @@ expect "ranks that are not those of the hosts" 2 "--hosts h1:4 has 4 ranks, but 
 expect "axes beside a configuration" 2 "stands beside a configuration" "$tessera" mesh c.yaml --mesh dp=2
 expect "measuring hosts that are elsewhere" 2 "leave --hosts away" "$tessera" mesh --mesh dp=2 --hosts h1,h2 --measure
 expect "the list of commands has it" 0 "which rank is where in a mesh" "$tessera" help
+expect "a mesh without a number of ranks" 2 "--mesh dp=-1 does not say how many ranks there are" "$tessera" mesh --mesh dp=-1
+expect "a mesh of too many ranks" 2 "a job of 2147483647 ranks; at most 1048576 are possible" timeout 10 "$tessera" mesh --mesh dp=2147483647
 finish
