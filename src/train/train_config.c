@@ -401,9 +401,8 @@ tess_status tess_config_check_step(tess_config *config, int ranks)
     int64_t *warmup = &config->lr_scheduler.warmup_steps, steps = tess_config_schedule_steps(config);
     if (*warmup < 0)
         *warmup = steps < DEFAULT_WARMUP ? steps : DEFAULT_WARMUP;
-    TESS_CHECK(*warmup <= steps, TESS_E_INVALID, "lr_scheduler.warmup_steps: %lld is more than %s=%lld",
-               (long long)*warmup, config->lr_scheduler.steps > 0 ? "lr_scheduler.steps" : "training.steps",
-               (long long)steps);
+    if (*warmup > steps)
+        *warmup = steps;
     return TESS_OK;
 }
 

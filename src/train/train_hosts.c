@@ -64,7 +64,13 @@ tess_status tess_trainer_join_hosts(tess_trainer *t)
     if (t->rank == 0) /* for all: hosts may see different ages of a shared folder */
         tess_train_take_batch(t->mem, &t->config);
     TESS_TRY(tess_broadcast(t->team, &t->config.training.global_batch_size, 1, TESS_I64, 0, NULL));
+    const int64_t warmup = t->config.lr_scheduler.warmup_steps;
     TESS_TRY(tess_config_check(&t->config, tess_runtime_world(t->runtime)));
+    if (warmup > t->config.lr_scheduler.warmup_steps)
+        tess_trainer_note(t,
+                          "lr_scheduler.warmup_steps: %lld is more than the %lld steps of the schedule: warming up in "
+                          "all of them",
+                          (long long)warmup, (long long)t->config.lr_scheduler.warmup_steps);
     TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.data.files, &t->files), "data.files");
     TESS_TRY_CTX(tess_data_files_open(t->mem, &t->config.validation.files, &t->held_files), "validation.files");
     return TESS_OK;

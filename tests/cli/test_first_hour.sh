@@ -13,8 +13,9 @@ expect "a run without a file, shorter than the usual warm-up" 0 "20 steps" "$tes
 expect "on two ranks" 0 "20 steps" "$tessera" train -n 2 model.config=model.json data.files=text.txt "${small[@]}" \
     training.steps=20 training.global_batch_size=2 job.dump_folder=run2
 cmp -s run/model/model.safetensors run2/model/model.safetensors && pass "gives the same bits" || fail "other weights"
-expect "a warm-up that is given stands" 2 "lr_scheduler.warmup_steps: 21 is more than training.steps=20" "$tessera" train \
-    model.config=model.json data.files=text.txt training.steps=20 lr_scheduler.warmup_steps=21
+expect "a warm-up longer than a run that is shortened" 0 "lr_scheduler.warmup_steps: 21 is more than the 20 steps of the schedule: warming up in all of them" \
+    "$tessera" train model.config=model.json data.files=text.txt "${small[@]}" training.steps=20 lr_scheduler.warmup_steps=21 job.dump_folder=short
+cmp -s run/model/model.safetensors short/model/model.safetensors && pass "gives the bits of a warm-up of all steps" || fail "other weights"
 expect "the data is missing" 2 "data.files: name at least one file" "$tessera" train model.config=model.json
 expect "its options" 0 "steps=20 " "$tessera" info training.steps=20
 expect "its layout" 0 "the same bits" "$tessera" verify -n 2 model.config=model.json data.files=text.txt "${small[@]}" \
