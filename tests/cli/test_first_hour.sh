@@ -16,6 +16,9 @@ cmp -s run/model/model.safetensors run2/model/model.safetensors && pass "gives t
 expect "a warm-up longer than a run that is shortened" 0 "lr_scheduler.warmup_steps: 21 is more than the 20 steps of the schedule: warming up in all of them" \
     "$tessera" train model.config=model.json data.files=text.txt "${small[@]}" training.steps=20 lr_scheduler.warmup_steps=21 job.dump_folder=short
 cmp -s run/model/model.safetensors short/model/model.safetensors && pass "gives the bits of a warm-up of all steps" || fail "other weights"
+HOME=$work expect "~ is the home folder" 0 "20 steps" "$tessera" train 'model.config=~/model.json' 'data.files=[~/text.txt]' "${small[@]}" \
+    training.steps=20 job.dump_folder='~/home'
+[ -d home/model ] && [ ! -e '~' ] && pass "and not a folder called ~" || fail "folders: $(ls)"
 expect "the data is missing" 2 "data.files: name at least one file" "$tessera" train model.config=model.json
 expect "its options" 0 "steps=20 " "$tessera" info training.steps=20
 expect "its layout" 0 "the same bits" "$tessera" verify -n 2 model.config=model.json data.files=text.txt "${small[@]}" \

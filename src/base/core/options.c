@@ -215,8 +215,29 @@ static tess_status parse_text(const char *text, size_t n, char *out, size_t size
     return TESS_OK;
 }
 
+static bool is_path(const char *key)
+{
+    static const char *const words[] = {"path", "folder", "files", "config", "template", "tuning"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (tess_text_ends_with(key, words[i]))
+            return true;
+    return false;
+}
+
+/* A shell leaves the ~ of KEY=~/x as it is. */
+static tess_status expand_home(const char *key, char path[TESS_TEXT_SIZE])
+{
+    char whole[2 * TESS_TEXT_SIZE];
+    const char *home = getenv("HOME");
+    if (!is_path(key) || path[0] != '~' || (path[1] != '/' && path[1] != '\0'))
+        return TESS_OK;
+    TESS_CHECK(home != NULL && home[0] != '\0', TESS_E_INVALID, "'%s': HOME is not set: write the path in full", path);
+    int n = snprintf(whole, sizeof(whole), "%.511s%s", home, path + 1);
+    return parse_text(whole, (size_t)n, path, TESS_TEXT_SIZE);
+}
+
 /* Accepts "a, b", and as in YAML "[a, b]". */
-static tess_status parse_list(const char *text, tess_text_list *list)
+static tess_status parse_list(const char *key, const char *text, tess_text_list *list)
 {
     size_t size = strlen(text);
     bool in_brackets = size >= 2 && text[0] == '[' && text[size - 1] == ']';
@@ -229,8 +250,10 @@ static tess_status parse_list(const char *text, tess_text_list *list)
         while (n > 0 && from[n - 1] == ' ')
             n--;
         TESS_CHECK(list->n < TESS_LIST_SIZE, TESS_E_INVALID, "more than %d items", TESS_LIST_SIZE);
-        if (n > 0)
-            TESS_TRY(parse_text(from, n, list->item[list->n++], TESS_TEXT_SIZE));
+        if (n > 0) {
+            TESS_TRY(parse_text(from, n, list->item[list->n], TESS_TEXT_SIZE));
+            TESS_TRY(expand_home(key, list->item[list->n++]));
+        }
         at = comma != NULL ? end + 1 : last;
     }
     return TESS_OK;
@@ -249,11 +272,12 @@ static tess_status set(const tess_option *option, void *config, const char *text
     case TESS_OPTION_FLOAT:
         return parse_float(option, text, field);
     case TESS_OPTION_TEXT:
-        return parse_text(text, strlen(text), field, option->text_size > 0 ? option->text_size : TESS_TEXT_SIZE);
+        TESS_TRY(parse_text(text, strlen(text), field, option->text_size > 0 ? option->text_size : TESS_TEXT_SIZE));
+        return option->text_size > 0 ? TESS_OK : expand_home(option->key, field);
     case TESS_OPTION_CHOICE:
         return parse_choice(option, text, field);
     case TESS_OPTION_LIST:
-        return parse_list(text, field);
+        return parse_list(option->key, text, field);
     case TESS_OPTION_OWN:
         return option->parse(config, text);
     }
