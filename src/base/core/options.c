@@ -69,13 +69,12 @@ static const char *leaf_of(const char *key)
 static tess_status fail_unknown(const tess_option_table *tables, int n_tables, const char *key)
 {
     enum { MOST = 512, LISTED = 32 };
-    const char *names[MOST], *same_leaf = NULL; /* the right name in the wrong section: the nearest of them */
+    const char *names[MOST], *same_leaf = NULL; /* the right name in the wrong section: the first of them */
     int n = 0, chosen;
     for (int t = 0; t < n_tables; t++)
         for (int i = 0; i < tables[t].n_rows && n < MOST; i++) {
             names[n++] = tables[t].rows[i].key;
-            if (strcmp(leaf_of(names[n - 1]), leaf_of(key)) == 0 &&
-                (same_leaf == NULL || tess_text_distance(key, names[n - 1]) < tess_text_distance(key, same_leaf)))
+            if (same_leaf == NULL && strcmp(leaf_of(names[n - 1]), leaf_of(key)) == 0)
                 same_leaf = names[n - 1];
         }
     if (same_leaf != NULL)
