@@ -88,11 +88,15 @@ static void take_out(tess_pager *p, pager_range *r)
 /* The first byte from `at` on that no counted range but `r` has; r->end: they have all. */
 static const char *next_alone(const tess_pager *p, const pager_range *r, const char *at)
 {
-    for (const pager_range *other = p->first; other != NULL && at < r->end; other = other->next)
-        if (other != r && other->counted && other->begin <= at && other->end > at) {
-            at = other->end;
-            other = p->first;
-        }
+    bool moved = true;
+    while (moved) {
+        moved = false;
+        for (const pager_range *other = p->first; other != NULL; other = other->next)
+            if (other != r && other->counted && other->begin <= at && other->end > at) {
+                at = other->end;
+                moved = true;
+            }
+    }
     return at < r->end ? at : r->end;
 }
 
