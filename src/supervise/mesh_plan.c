@@ -17,7 +17,10 @@ static tess_status count_ranks(const tess_mesh_request *request, const tess_laun
     TESS_CHECK(hosts->n == 0 || request->ranks == 0 || request->ranks == on_hosts, TESS_E_INVALID,
                "--hosts %s has %d ranks, but -n says %d: leave -n away", request->hosts, on_hosts, request->ranks);
     *world = hosts->n > 0 ? on_hosts : request->ranks > 0 ? request->ranks : tess_axis_list_product(axes);
-    TESS_CHECK(axes->n == 0 || *world > 0, TESS_E_INVALID,
+    bool open = false;
+    for (int i = 0; i < axes->n; i++)
+        open = open || axes->axis[i].size == -1;
+    TESS_CHECK(!open || *world > 0, TESS_E_INVALID,
                "--mesh %s does not say how many ranks there are: give -n or --hosts, or sizes of 1 or more",
                request->axes);
     TESS_CHECK(*world <= MOST_RANKS, TESS_E_INVALID, "--mesh %s: a job of %d ranks; at most %d are possible",
