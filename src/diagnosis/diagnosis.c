@@ -50,6 +50,19 @@ static bool all_left(const tess_history *history)
     return true;
 }
 
+/* No rank waits for another while all are stopped. */
+static bool find_all_stopped(diagnosis_search *search)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    for (int r = 0; r < search->history->world; r++)
+        if (diagnosis_situation(&search->history->ranks[r]) != TESS_RANK_STOPPED)
+            return false;
+    diagnosis->kind = TESS_DIAGNOSIS_STOPPED;
+    for (int r = 0; r < search->history->world; r++)
+        diagnosis->ranks[diagnosis->n_ranks++] = r;
+    return true;
+}
+
 /* All ranks were asked to end and have ended, some of them in the middle of an operation. */
 static bool all_were_ended(const tess_history *history)
 {
@@ -79,7 +92,7 @@ static void find_root_cause(diagnosis_search *search)
     if (all_left(search->history))
         search->diagnosis->kind = TESS_DIAGNOSIS_FINISHED;
     else if (diagnosis_find_numbers(search) || diagnosis_find_disagreement(search) || diagnosis_find_message(search) ||
-             diagnosis_find_ending(search, true) || diagnosis_find_waiting(search) ||
+             diagnosis_find_ending(search, true) || find_all_stopped(search) || diagnosis_find_waiting(search) ||
              diagnosis_find_ending(search, false) || diagnosis_find_suspect(search) || diagnosis_find_vanished(search))
         return;
     else if (all_were_ended(search->history))

@@ -107,6 +107,7 @@ bool diagnosis_is_absence(tess_diagnosis_kind kind); /* ranks are missing */
 /* "WHO all_reduce #7 ..., at step.c:41" */
 void diagnosis_add_call(const diagnosis_search *search, const char *who, const tess_record *record);
 void diagnosis_add_line(tess_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool diagnosis_has_several_hosts(const tess_history *history);
 /* "ranks 1 3"; "rank 3", or in a job of several hosts "rank 3 on host h2". */
 void diagnosis_name_ranks(const diagnosis_search *search, const int *ranks, int n, tess_sentence *words);
 

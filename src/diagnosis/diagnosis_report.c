@@ -62,6 +62,24 @@ static void add_places(diagnosis_search *search)
                            tess_place_text(places, diagnosis->ranks[i], text, sizeof(text)));
 }
 
+/* Stopped processes of a live job go on with a command that names them. */
+static void write_fix(diagnosis_search *search)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    tess_sentence fix = tess_sentence_begin(diagnosis->fix, sizeof(diagnosis->fix));
+    if (diagnosis->kind != TESS_DIAGNOSIS_STOPPED || search->history->source != TESS_HISTORY_LIVE) {
+        tess_sentence_add(&fix, "%s", diagnosis_advice(search));
+        return;
+    }
+    tess_sentence_add(&fix, "find out who stopped %s, or go on: ", diagnosis->n_ranks == 1 ? "it" : "them");
+    bool several = diagnosis_has_several_hosts(search->history);
+    const char *last = NULL;
+    for (int i = 0; i < diagnosis->n_ranks; i++) {
+        const tess_rank_history *rank = &search->history->ranks[diagnosis->ranks[i]];
+        tess_sentence_continue(&fix, rank->pid, several ? rank->host : "", &last);
+    }
+}
+
 void diagnosis_report(diagnosis_search *search)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -71,5 +89,5 @@ void diagnosis_report(diagnosis_search *search)
     if (diagnosis_is_absence(diagnosis->kind))
         add_absence_lines(search);
     add_site_hint(search);
-    snprintf(diagnosis->fix, sizeof(diagnosis->fix), "%s", diagnosis_advice(search));
+    write_fix(search);
 }

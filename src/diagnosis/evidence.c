@@ -63,7 +63,7 @@ void diagnosis_add_call(const diagnosis_search *search, const char *who, const t
     diagnosis_add_line(search->diagnosis, "%s %s%s%s", who, what, site[0] != '\0' ? ", at " : "", site);
 }
 
-static bool has_several_hosts(const tess_history *history)
+bool diagnosis_has_several_hosts(const tess_history *history)
 {
     const char *first = NULL;
     for (int r = 0; r < history->world; r++) {
@@ -81,6 +81,6 @@ void diagnosis_name_ranks(const diagnosis_search *search, const int *ranks, int 
 {
     const char *host = search->history->ranks[ranks[0]].host;
     tess_sentence_ranks(words, ranks, n);
-    if (n == 1 && host[0] != '\0' && has_several_hosts(search->history))
+    if (n == 1 && host[0] != '\0' && diagnosis_has_several_hosts(search->history))
         tess_sentence_add(words, " on host %.*s", TESS_HISTORY_TEXT - 1, host);
 }

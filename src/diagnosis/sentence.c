@@ -49,6 +49,17 @@ void tess_sentence_ranks(tess_sentence *words, const int *ranks, int n)
     }
 }
 
+void tess_sentence_continue(tess_sentence *words, int pid, const char *host, const char **last)
+{
+    if (pid <= 0)
+        return;
+    if (*last == NULL || strcmp(*last, host) != 0)
+        tess_sentence_add(words, "%s%s%s%skill -CONT", *last != NULL ? ", " : "", host[0] != '\0' ? "on host " : "",
+                          host, host[0] != '\0' ? " " : "");
+    *last = host;
+    tess_sentence_add(words, " %d", pid);
+}
+
 /* ---- Sentences ---- */
 tess_sentence tess_fields_add(tess_fields *fields, const char *name, int n)
 {

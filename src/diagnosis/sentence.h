@@ -20,6 +20,11 @@ void tess_sentence_add(tess_sentence *words, const char *format, ...) __attribut
 /* "rank 3", "ranks 0 1 3", "ranks 0-6", of many "ranks 0-3 5 7 and 12 more". `ranks` ascending. */
 void tess_sentence_ranks(tess_sentence *words, const int *ranks, int n);
 
+/* Adds a process, rank after rank, to the command that lets stopped ones go on: "kill -CONT 12 13"; with hosts "on host
+ * h1 kill -CONT 12 13, on host h2 kill -CONT 14". `host`: "" in a job of one host. *last: NULL before the first call.
+ * A pid of 0 is left out. */
+void tess_sentence_continue(tess_sentence *words, int pid, const char *host, const char **last);
+
 /* The fields of a sentence: a name, the number of things that it stands for, and their text. */
 enum { TESS_FIELDS = 32 };
 

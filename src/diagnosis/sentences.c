@@ -20,7 +20,8 @@ enum {
     STUCK = 1 << 10,     /* ranks are in an operation from which no rank is missing */
     ASKED = 1 << 11,     /* ranks were asked to end */
     ABSENT = 1 << 12,    /* the culprits are missing */
-    KILLED = 1 << 13     /* ranks died of a signal */
+    KILLED = 1 << 13,    /* ranks died of a signal */
+    EVERYBODY = 1 << 14  /* all ranks are culprits */
 };
 
 #define FOUND "{witnesses} found together, and it is not known whose fault it is: {finding}"
@@ -55,6 +56,7 @@ static const struct {
     {TESS_DIAGNOSIS_MISSING, WAITED_FOR,
      "{who} keep{ranks:s|} {waiting} waiting in {record}[ for {waited} s]; {ranks:it|the first of them} {left}{last}"},
     {TESS_DIAGNOSIS_MISSING, 0, "{who} {left}{last}"},
+    {TESS_DIAGNOSIS_STOPPED, EVERYBODY, "all ranks are stopped (a signal such as SIGSTOP, or a debugger)"},
     {TESS_DIAGNOSIS_COUNT, ABSENT, "{who} {situation}{last}{waiters}"},
 
     {TESS_DIAGNOSIS_MESSAGE, TIE | UNMET,
@@ -290,7 +292,8 @@ static unsigned facts_of(const diagnosis_search *search)
            (diagnosis->n_waiting > 0 ? WAITED_FOR : 0) | (diagnosis->n_operations == 0 ? WHOLE_STEP : 0) |
            (diagnosis->n_operations > 1 ? SEVERAL : 0) | (is_last(search) ? LAST : 0) |
            (tess_request_same(odd, record) ? ALIKE : 0) | (odd->op == TESS_TRACE_NONE ? NONE | UNMET : 0) |
-           (record->op == odd->op ? UNMET : 0) | (diagnosis_is_absence(diagnosis->kind) ? ABSENT : 0);
+           (record->op == odd->op ? UNMET : 0) | (diagnosis_is_absence(diagnosis->kind) ? ABSENT : 0) |
+           (diagnosis->n_ranks == search->history->world ? EVERYBODY : 0);
 }
 
 static unsigned put_fields(const diagnosis_search *search, tess_fields *fields)

@@ -63,4 +63,25 @@ start 1 comm.on_timeout=report && {
     expect_said "where it is only reported the job waits on" "rank 1 " "the deadline of $deadline s has passed"
     expect_said "and goes on" "rank 1 has come after"
 }
+
+# No rank waits for another while all are stopped.
+start 30 && {
+    pids=$(for r in 0 1 2 3; do rank $launcher $r; done | xargs)
+    # shellcheck disable=SC2086
+    kill -STOP $pids
+    # Not a wait for the text: it must come within seconds.
+    for _ in {1..100}; do has_text log "all ranks are stopped" && break; sleep 0.1; done
+    expect_said "all ranks are stopped, and how they go on" "all ranks are stopped (state T" "kill -CONT $pids"
+    expect "top says so" 0 "all ranks are stopped: kill -CONT" "$tessera" top out --once
+    expect "and trace" 3 "rank_stopped: all ranks are stopped" "$tessera" trace out
+    expect "with the command" 3 "or go on: kill -CONT $pids" "$tessera" trace out
+    # shellcheck disable=SC2086
+    kill -CONT $pids
+    await $launcher has_text log "the ranks were stopped for [0-9.]* s and go on"
+    kill -INT $launcher
+    wait $launcher
+    expect_said "they are back" "the ranks were stopped for" "s and go on"
+    [ "$(grep -c "are stopped" log)" = 1 ] && pass "it is said once" || fail "it is said once: $(grep stopped log)"
+    ! grep -q "kept .* waiting" log && pass "no rank is blamed for it" || fail "a rank is blamed: $(grep kept log)"
+}
 finish

@@ -91,10 +91,9 @@ static tess_top_style fill_state(const pen *p, int rank, char *text, size_t size
 {
     const tess_top_rank *r = &p->now->ranks[rank];
     tess_top_state(r, text, size);
-    bool stopped = r->process == 'T' || r->process == 't';
-    return r->board.state == JOB_RANK_LOST || stopped ? TESS_TOP_BAD
-           : r->board.wait_age_ns > 0                 ? TESS_TOP_WARN
-                                                      : TESS_TOP_PLAIN;
+    return r->board.state == JOB_RANK_LOST || tess_top_is_stopped(r) ? TESS_TOP_BAD
+           : r->board.wait_age_ns > 0                                ? TESS_TOP_WARN
+                                                                     : TESS_TOP_PLAIN;
 }
 
 static tess_top_style fill_phase(const pen *p, int rank, char *text, size_t size)
@@ -288,6 +287,11 @@ static void draw_wait(pen *p)
 {
     char operation[160], waited[16], why[JOB_WHY_BYTES];
     const tess_top_totals *t = &p->totals;
+    if (t->is_halted) {
+        put(p, TESS_TOP_BAD, "all ranks are stopped: kill -CONT with the pids below lets them go on");
+        end_line(p);
+        return;
+    }
     if (t->culprit < 0 || t->waited_s < long_wait_s) {
         put(p, TESS_TOP_DIM, "no rank keeps others waiting");
         end_line(p);

@@ -19,6 +19,12 @@ int tess_top_missing(const tess_top_snapshot *s, int rank, int *first)
     return n;
 }
 
+bool tess_top_is_stopped(const tess_top_rank *rank)
+{
+    char state = rank->process != '\0' ? rank->process : (char)rank->board.run_state;
+    return state == 'T' || state == 't';
+}
+
 /* A waiting rank only passes on the delay of another. */
 static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
 {
@@ -39,6 +45,14 @@ static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
     t->n_waiting = missed[most].n_waiting;
     t->waiter = missed[most].waiter;
     t->waited_s = (double)s->ranks[t->waiter].board.wait_age_ns * 1e-9;
+}
+
+static bool are_all_stopped(const tess_top_snapshot *s)
+{
+    int n = 0;
+    while (n < s->world && tess_top_is_stopped(&s->ranks[n]))
+        n++;
+    return n == s->world;
 }
 
 /* Tokens and seconds per step, over the steps since `before` if there are any, else of the newest step. */
@@ -72,6 +86,7 @@ tess_top_totals tess_top_sum(const tess_top_snapshot *now, const tess_top_snapsh
         find_rate(board, before != NULL ? &before->ranks[furthest].board : NULL, &t);
     }
     find_culprit(now, &t);
+    t.is_halted = are_all_stopped(now);
     return t;
 }
 

@@ -93,7 +93,7 @@ static void report(const tess_board_copy *row, const tess_process_facts *before,
     switch (f->situation) {
     case TESS_RANK_STOPPED:
         if (after->main.state == 'T')
-            snprintf(f->why, sizeof(f->why), "stopped (state T: by SIGSTOP or ctrl-Z)");
+            snprintf(f->why, sizeof(f->why), WATCHDOG_STOPPED);
         else
             snprintf(f->why, sizeof(f->why), "stopped by a debugger (state t, process %d)", after->tracer);
         break;

@@ -63,7 +63,7 @@ void tess_watchdog_destroy(tess_watchdog **watchdog)
 }
 
 /* ---- A stall ---- */
-static int pid_of(const tess_watchdog *w, int rank)
+int watchdog_pid_of(const tess_watchdog *w, int rank)
 {
     int pid = atomic_load(&w->job->rows[rank].pid);
     return pid == 0 && w->options.pids != NULL ? (int)w->options.pids[rank] : pid;
@@ -140,7 +140,7 @@ static void look_into(tess_watchdog *w, int rank, uint64_t now_ns)
     tess_board_copy row;
     if (w->probed == rank || now_ns < stall->look_ns)
         return;
-    tess_os_process_facts(pid_of(w, rank), &now);
+    tess_os_process_facts(watchdog_pid_of(w, rank), &now);
     tess_os_facts_keep_call(&stall->first, &now);
     stall->is_looked_at = !stall->is_looked_at;
     stall->look_ns = now_ns + (stall->is_looked_at ? apart_ns : again_ns);
@@ -190,7 +190,7 @@ static void report(tess_watchdog *w, const int *due, int n, uint64_t now_ns)
     if (!is_new || w->probed >= 0 || !needs_stack(first->finding.situation))
         return;
     w->probed = due[0];
-    tess_stack_begin(&w->probe, pid_of(w, due[0]), first->first.thread.tid);
+    tess_stack_begin(&w->probe, watchdog_pid_of(w, due[0]), first->first.thread.tid);
 }
 
 static void look_at_stalls(tess_watchdog *w, uint64_t now_ns)
@@ -226,7 +226,7 @@ static void look_at_waits(tess_watchdog *w, uint64_t now_ns)
             end_stall(w, r, now_ns);
         stall->is_seen = false;
     }
-    if (atomic_load(&w->job->header->first_lost) < 0)
+    if (atomic_load(&w->job->header->first_lost) < 0 && !w->halt.is_on)
         look_at_stalls(w, now_ns);
 }
 
@@ -311,11 +311,12 @@ void tess_watchdog_look(tess_watchdog *w)
     uint64_t now_ns = tess_os_now_ns();
     if (w == NULL || now_ns - w->looked_ns < often_ns)
         return;
-    /* The job may have stood still with this process: of a gap between looks, gap_ns counts as waiting. */
+    /* The job may have stood still with this process: of a gap between looks, gap_ns counts as waiting. While all ranks
+     * are stopped, none waits. */
     bool stood_still = w->looked_ns != 0 && now_ns - w->looked_ns > gap_ns;
+    uint64_t idle_ns = w->halt.is_on ? now_ns - w->looked_ns : stood_still ? now_ns - w->looked_ns - gap_ns : 0;
     for (int r = 0; r < (int)w->job->header->world; r++) {
-        if (stood_still)
-            w->stalls[r].since_ns += now_ns - w->looked_ns - gap_ns;
+        w->stalls[r].since_ns += idle_ns;
         if (w->joined_ns == 0 && atomic_load(&w->job->rows[r].state) == JOB_RANK_JOINED)
             w->joined_ns = now_ns;
         settle_death(w, r, now_ns);
@@ -323,6 +324,7 @@ void tess_watchdog_look(tess_watchdog *w)
     w->looked_ns = now_ns;
     if (w->options.soft_s <= 0)
         return;
+    watchdog_look_at_halt(w, now_ns);
     look_at_waits(w, now_ns);
     look_at_probe(w, now_ns);
     look_at_pace(w, now_ns);

@@ -56,6 +56,17 @@ void watchdog_stragglers_end(watchdog_stragglers *stragglers);
  * host. */
 bool watchdog_stragglers_look(watchdog_stragglers *stragglers, uint64_t now_ns, char line[WATCHDOG_STRAGGLER_LINE]);
 
+/* ---- all_stopped.c: whether all ranks are stopped ---- */
+#define WATCHDOG_STOPPED "stopped (state T: by SIGSTOP or ctrl-Z)"
+
+typedef struct watchdog_halt {
+    bool is_on;        /* all ranks were stopped at the last look */
+    bool is_said;      /* and it was reported; some may run again */
+    uint64_t since_ns; /* 0: no halt */
+    uint64_t looked_ns;
+    uint64_t notice; /* 1 + the number of its notice, 0: none yet */
+} watchdog_halt;
+
 /* ---- A rank that is waited for ---- */
 typedef struct watchdog_stall {
     bool is_on, is_seen;
@@ -90,9 +101,14 @@ struct tess_watchdog {
     int probed; /* rank whose stack is being read, -1: none */
     tess_oom_watch oom;
     watchdog_stragglers stragglers;
+    watchdog_halt halt;
     watchdog_stall *stalls; /* (world) */
     watchdog_death *deaths; /* (world) */
 };
+
+int watchdog_pid_of(const tess_watchdog *w, int rank); /* 0: not known */
+/* Reports a halt once, and its end. Cheap while the first rank runs. */
+void watchdog_look_at_halt(tess_watchdog *w, uint64_t now_ns);
 
 /* ---- watchdog_report.c: lines for people ---- */
 /* `ranks`: those that became due together; the line describes the first. */
