@@ -12,6 +12,8 @@
 #include "base/os/os.h"
 #include "base/text/text.h"
 #include "job/job_memory.h"
+#include "train/foreign_keys.h"
+#include "train/train_config.h"
 
 enum { MOST_NAMES = 64 };
 
@@ -81,6 +83,28 @@ static void store(const cli_command *command, const cli_flag *f, const char *tex
         cli_exit(cli_end(TESS_E_INVALID));
 }
 
+/* Ends the process if an unknown flag is a key of the configuration or of another program. `has_hint`: a flag has a
+ * similar name, so that the last word of a key is no better guess. */
+static void refuse_dashes(const cli_command *command, const char *argument, bool has_hint)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    char key[TESS_FOREIGN_SIZE], word[TESS_FOREIGN_SIZE];
+    snprintf(key, sizeof(key), "%.*s", (int)strcspn(argument, "="), argument);
+    tess_foreign_normalize(key, word);
+    if (strstr(command->arguments, "section.key=value") == NULL)
+        return;
+    if (tess_options_find(tables, n_tables, word) != NULL)
+        cli_exit(cli_misuse(command, "'%s': write it without dashes: %s%s", argument, word,
+                            argument[strlen(key)] != '\0' ? argument + strlen(key) : "=VALUE"));
+    if (strchr(word, '.') == NULL && tess_foreign_find(word) == NULL &&
+        (has_hint || tess_options_same_leaf(tables, n_tables, word) == NULL))
+        return;
+    tess_status status = tess_foreign_refuse(tables, n_tables, word);
+    tess_fail_context(status, "'%.100s': keys are written without dashes, as section.key=value", key);
+    cli_exit(cli_end(status));
+}
+
 static void refuse_flag(const cli_command *command, const char *argument, const cli_flag *flags, int n_flags)
 {
     const char *names[MOST_NAMES];
@@ -88,7 +112,9 @@ static void refuse_flag(const cli_command *command, const char *argument, const 
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(argument, "="), argument);
     for (int i = 0; i < n_flags; i++)
         names[i] = flags[i].name;
-    cli_exit(cli_misuse(command, "unknown option '%s'%s", name, tess_options_hint("", name, names, n_flags, "", hint)));
+    const char *found = tess_options_hint("", name, names, n_flags, "", hint);
+    refuse_dashes(command, argument, found[0] != '\0');
+    cli_exit(cli_misuse(command, "unknown option '%s'%s", name, found));
 }
 
 int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag *flags, int n_flags)

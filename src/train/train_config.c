@@ -18,6 +18,7 @@
 #include "nn/model.h"
 #include "tessera/fsdp.h"
 #include "train/data_files.h"
+#include "train/foreign_keys.h"
 
 enum { CONFIG_LIMIT = 1 << 20, DEFAULT_WARMUP = 100 };
 
@@ -32,29 +33,23 @@ typedef struct parse_context {
     const char *what;
 } parse_context;
 
-/* Answers of `tessera rl` are drawn from all tokens: another distribution would not be the policy that is trained. The
- * nearest names are those of `sample`, which say nothing about it. */
-static tess_status refuse_cuts(const char *key, const char *source)
+static tess_status set_option(tess_config *config, const char *key, const char *text, const char *source)
 {
-    static const char *const keys[] = {"rollout.top_p",    "rollout.top_k",    "rollout.min_p",
-                                       "evaluation.top_p", "evaluation.top_k", "evaluation.min_p"};
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        TESS_CHECK(
-            strcmp(key, keys[i]) != 0, TESS_E_INVALID,
-            "%s: %s is not supported: answers are drawn from all tokens, as training needs it; set %.*s.temperature",
-            source, key, (int)strcspn(key, "."), key);
-    return TESS_OK;
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    if (tess_options_find(tables, n_tables, key) == NULL)
+        TESS_TRY_CTX(tess_foreign_refuse(tables, n_tables, key), "%s", source);
+    return tess_options_set(tables, n_tables, config, key, text, source);
 }
 
 static tess_status set_key(void *context, const char *key, const char *text, int line)
 {
     parse_context *c = context;
     char source[TESS_TEXT_SIZE];
-    int n_tables;
-    const tess_option_table *tables = tess_config_tables(&n_tables);
     snprintf(source, sizeof(source), "%.400s:%d", c->what, line);
-    TESS_TRY(refuse_cuts(key, source));
-    return tess_options_set(tables, n_tables, c->config, key, text, source);
+    if (strchr(key, '.') == NULL && tess_foreign_find(key) == NULL)
+        return TESS_OK; /* the parser refuses it */
+    return set_option(c->config, key, text, source);
 }
 
 static tess_status parse_over(tess_mem *mem, const char *const *defaults, const char *text, size_t size,
@@ -78,27 +73,31 @@ tess_status tess_config_parse(tess_mem *mem, const char *text, size_t size, cons
 tess_status tess_config_override(tess_config *config, const char *assignment)
 {
     char key[TESS_TEXT_SIZE];
-    int n_tables;
-    const tess_option_table *tables = tess_config_tables(&n_tables);
     const char *equals = strchr(assignment, '=');
     TESS_CHECK(equals != NULL && equals > assignment && (size_t)(equals - assignment) < sizeof(key), TESS_E_INVALID,
                "'%.100s' is no override: write section.key=value", assignment);
     memcpy(key, assignment, (size_t)(equals - assignment));
     key[equals - assignment] = '\0';
-    TESS_TRY(refuse_cuts(key, "command line"));
-    return tess_options_set(tables, n_tables, config, key, equals + 1, "command line");
+    return set_option(config, key, equals + 1, "command line");
+}
+
+/* "section.key=value", or a key of another program without a section. A path may have a '=', too. */
+static bool is_assignment(const char *word)
+{
+    char key[TESS_TEXT_SIZE];
+    const char *equals = strchr(word, '=');
+    if (equals == NULL || equals - word >= (ptrdiff_t)sizeof(key))
+        return false;
+    snprintf(key, sizeof(key), "%.*s", (int)(equals - word), word);
+    return strchr(key, '/') == NULL && (strchr(key, '.') != NULL || tess_foreign_find(key) != NULL);
 }
 
 const char *tess_config_take_path(char *const **words, int *n_words)
 {
-    const char *first = *n_words > 0 ? (*words)[0] : NULL;
-    const char *equals = first != NULL ? strchr(first, '=') : NULL;
-    if (first == NULL || (equals != NULL && memchr(first, '.', (size_t)(equals - first)) != NULL &&
-                          memchr(first, '/', (size_t)(equals - first)) == NULL))
+    if (*n_words == 0 || is_assignment((*words)[0]))
         return NULL;
-    ++*words;
     --*n_words;
-    return first;
+    return *(*words)++;
 }
 
 tess_status tess_config_load_over(tess_mem *mem, const char *const *defaults, const char *path, char *const *overrides,

@@ -20,7 +20,6 @@ expect "no configuration" 2 "name a configuration file" "$tessera" train
 expect "configuration missing" 2 "nowhere.yaml" "$tessera" train nowhere.yaml
 bad "unknown key" "did you mean 'training.steps'" training.stepps=3
 bad "key of another section" "did you mean 'training.seq_len'" data.seq_len=3
-bad "key of the section where other programs have it" "did you mean 'optimizer.lr'" training.lr=3
 bad "no override" "section.key=value" training
 bad "value out of range" "outside" training.steps=0
 bad "value of the wrong type" "not an integer" training.steps=3.5

@@ -1,6 +1,7 @@
 #include "support/test.h"
 
 #include "nn/model.h"
+#include "train/foreign_keys.h"
 #include "train/train_config.h"
 
 static tess_config config;
@@ -28,6 +29,22 @@ static void defaults_parse_and_stay_in_range(void)
             EXPECT_OK(tess_options_format(row, &config, value, sizeof(value)));
             EXPECT_OK(tess_options_set(tables, n_tables, &config, row->key, value, "test"));
         }
+}
+
+static void keys_of_other_programs_lead_to_keys_that_exist(void)
+{
+    int n, n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    const tess_foreign_key *keys = tess_foreign_keys(&n);
+    for (int i = 0; i < n; i++) {
+        char word[TESS_FOREIGN_SIZE];
+        tess_foreign_normalize(keys[i].key, word);
+        EXPECT_TEXT(word, keys[i].key);
+        EXPECT(tess_options_find(tables, n_tables, keys[i].key) == NULL); /* or it would never be found */
+        EXPECT(tess_foreign_find(keys[i].key) == &keys[i]);
+        EXPECT(keys[i].ours != NULL || keys[i].note != NULL);
+        EXPECT(keys[i].ours == NULL || tess_options_find(tables, n_tables, keys[i].ours) != NULL);
+    }
 }
 
 static void values_of_every_type_are_read(void)
@@ -218,6 +235,7 @@ static void hybrid_shards_inside_hosts_and_replicates_across_them(void)
 
 static const test_case cases[] = {
     {"defaults_parse_and_stay_in_range", defaults_parse_and_stay_in_range, 0, 0},
+    {"keys_of_other_programs_lead_to_keys_that_exist", keys_of_other_programs_lead_to_keys_that_exist, 0, 0},
     {"values_of_every_type_are_read", values_of_every_type_are_read, 0, 0},
     {"mistakes_name_the_line_and_the_fix", mistakes_name_the_line_and_the_fix, 0, 0},
     {"relations_are_checked_for_the_world_size", relations_are_checked_for_the_world_size, 0, 0},

@@ -66,22 +66,40 @@ static const char *leaf_of(const char *key)
     return dot != NULL ? dot + 1 : key;
 }
 
-static tess_status fail_unknown(const tess_option_table *tables, int n_tables, const char *key)
+const char *tess_options_same_leaf(const tess_option_table *tables, int n_tables, const char *key)
+{
+    enum { FEW = 3 };
+    const char *leaf = leaf_of(key), *first = NULL;
+    int n = 0;
+    for (const char *word = key; word < leaf; word += strcspn(word, ".") + 1) {
+        char name[TESS_TEXT_SIZE];
+        snprintf(name, sizeof(name), "%.*s.%.200s", (int)strcspn(word, "."), word, leaf);
+        const tess_option *option = tess_options_find(tables, n_tables, name);
+        if (option != NULL)
+            return option->key;
+    }
+    for (int t = 0; t < n_tables; t++)
+        for (int i = 0; i < tables[t].n_rows; i++)
+            if (strcmp(leaf_of(tables[t].rows[i].key), leaf) == 0 && n++ == 0)
+                first = tables[t].rows[i].key;
+    return n <= FEW ? first : NULL;
+}
+
+tess_status tess_options_refuse(const tess_option_table *tables, int n_tables, const char *key, const char *shown)
 {
     enum { MOST = 512, LISTED = 32 };
-    const char *names[MOST], *same_leaf = NULL; /* the right name in the wrong section: the first of them */
+    const char *names[MOST], *meant = tess_options_same_leaf(tables, n_tables, key);
     int n = 0, chosen;
     for (int t = 0; t < n_tables; t++)
-        for (int i = 0; i < tables[t].n_rows && n < MOST; i++) {
+        for (int i = 0; i < tables[t].n_rows && n < MOST; i++)
             names[n++] = tables[t].rows[i].key;
-            if (same_leaf == NULL && strcmp(leaf_of(names[n - 1]), leaf_of(key)) == 0)
-                same_leaf = names[n - 1];
-        }
-    if (same_leaf != NULL)
-        return TESS_FAIL(TESS_E_INVALID, "unknown key '%.100s': did you mean '%s'?", key, same_leaf);
-    if (n > LISTED && tess_options_nearest(key, names, n) == NULL)
-        return TESS_FAIL(TESS_E_INVALID, "unknown key '%.100s': `tessera info` lists every key", key);
-    return tess_options_choose("key", key, names, n, &chosen);
+    if (meant == NULL && n > LISTED)
+        meant = tess_options_nearest(key, names, n);
+    if (meant != NULL)
+        return TESS_FAIL(TESS_E_INVALID, "unknown key '%.100s': did you mean '%s'?", shown, meant);
+    if (n > LISTED)
+        return TESS_FAIL(TESS_E_INVALID, "unknown key '%.100s': `tessera info` lists every key", shown);
+    return tess_options_choose("key", shown, names, n, &chosen);
 }
 
 static tess_status parse_bool(const char *text, bool *value)
@@ -298,7 +316,7 @@ tess_status tess_options_set(const tess_option_table *tables, int n_tables, void
 {
     const tess_option *option = tess_options_find(tables, n_tables, key);
     if (option == NULL)
-        TESS_TRY_CTX(fail_unknown(tables, n_tables, key), "%s", source);
+        TESS_TRY_CTX(tess_options_refuse(tables, n_tables, key, key), "%s", source);
     else if (option->type == TESS_OPTION_OWN)
         TESS_TRY_CTX(option->parse(config, text), "%s", source);
     else

@@ -55,6 +55,14 @@ tess_status tess_options_defaults(const tess_option_table *tables, int n_tables,
 tess_status tess_options_set(const tess_option_table *tables, int n_tables, void *config, const char *key,
                              const char *text, const char *source);
 
+/* Fails with TESS_E_INVALID: there is no `key`, and the message names the one that may be meant. `shown` is the key as
+ * the user wrote it. */
+tess_status tess_options_refuse(const tess_option_table *tables, int n_tables, const char *key, const char *shown);
+
+/* Finds a key with the same last word. It prefers one whose section is a word of `key`, and takes the first of up to
+ * three others. NULL: there is none, or the choice would be a guess. */
+const char *tess_options_same_leaf(const tess_option_table *tables, int n_tables, const char *key);
+
 /* The current value as a user would write it. */
 tess_status tess_options_format(const tess_option *option, const void *config, char *text, size_t size);
 /* Whether the current value is the default, however that is written. A value that cannot be formatted is not, nor is

@@ -117,15 +117,19 @@ static tess_status read_document(yaml_reader *r)
                    line_of(r));
         r->key.size = 0;
         TESS_TRY(append_scalar(r, &r->key));
+        const size_t name_size = r->key.size;
         TESS_TRY(tess_buffer_append(&r->key, ".", 1));
         TESS_TRY(add_key(r));
         TESS_TRY(next(r));
         /* "section:" with nothing below it is an empty scalar. */
         if (r->event.type == YAML_SCALAR_EVENT && r->event.data.scalar.length == 0)
             continue;
-        TESS_CHECK(r->event.type == YAML_MAPPING_START_EVENT, TESS_E_FORMAT,
-                   "%s:%d: '%.*s' is a section: its keys belong on lines of their own, indented", r->what, line_of(r),
-                   (int)r->key.size - 1, r->key.data);
+        if (r->event.type != YAML_MAPPING_START_EVENT) {
+            r->key.data[name_size] = '\0';
+            TESS_TRY(r->fn(r->context, r->key.data, "", line_of(r)));
+            return TESS_FAIL(TESS_E_FORMAT, "%s:%d: '%s' is a section: its keys belong on lines of their own, indented",
+                             r->what, line_of(r), r->key.data);
+        }
         r->section_size = r->key.size;
         TESS_TRY(read_section(r));
     }
