@@ -79,7 +79,7 @@ typedef struct tess_param_desc {
     bool fp8;    /* a matrix (R, C) that is gathered as E4M3, a byte a weight: each row as its C codes, then a byte for
                   * each block of 128, the exponent of a float32: the power of two that its codes count. What each stands
                   * for is the weight in param_dtype, rounded; with float32 the weights may not be read in place */
-    bool elsewhere; /* frozen, and a copy of what ranks with another tess_fsdp own: primary on no rank of this one */
+    bool elsewhere; /* a frozen copy of what ranks with another tess_fsdp own; no rank of this one is primary for it */
 } tess_param_desc;
 
 /* `mesh` has an axis "dp_shard" and may have "dp_replicate" (before it) and "tp"; other axes are left alone: ranks that

@@ -40,7 +40,8 @@ void generate_texts_free(generate_texts *t);
 /* Appends a prompt: `begin`, then the tokens of `text`. TESS_E_INVALID: it has none. */
 tess_status generate_texts_add(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
                                const char *text, size_t size);
-/* One a line, blank lines passed over; of a file named as JSON the "prompt" of each record. */
+/* Reads one prompt a line, and skips blank lines. If the file's name is one of JSON, it reads the "prompt" of each
+ * record instead. */
 tess_status generate_texts_load(generate_texts *t, tess_encoder *encoder, const tess_prefix *begin, bool add_special,
                                 const char *path);
 /* All prompts are there. */

@@ -293,7 +293,7 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--find", "TEXT", "samples with this text in their prompt or answer", .text = &f.text},
         {"--limit", "N", "at most N samples", .integer = &f.limit, .max = INT64_MAX},
         {"--json", NULL, "print a line of JSON for each, with the whole texts", .text = &f.json},
-        {"--tokens", NULL, "JSON: also ids, log-probabilities and the steps behind the weights of each token",
+        {"--tokens", NULL, "JSON: also ids, log-probabilities and the optimizer steps of the weights, for each token",
          .text = &f.tokens},
         {"--tokenizer", "PATH", "tokenizer.json, or a folder with it; default: the run's", .text = &f.tokenizer}};
     if (cli_parse(argc, argv, &cli_rl_samples, flags, sizeof(flags) / sizeof(flags[0])) != 1)

@@ -132,7 +132,7 @@ typedef enum tess_stop_request {
     JOB_STOP_AFTER_SAVE /* after the next regular checkpoint */
 } tess_stop_request;
 
-/* What a request to stop does in a rank. */
+/* The effect of a request to stop on a rank. */
 typedef enum tess_stop_heed {
     JOB_HEEDS_SIGNALS,    /* it has never looked for one: it gets a signal */
     JOB_HEEDS_INTERRUPTS, /* the same, and it handles SIGINT itself */

@@ -246,7 +246,7 @@ static tess_status reopen_table(tess_executor *e, int slot, tess_layer_call *cal
     return TESS_OK;
 }
 
-/* Whole, or the weight part. */
+/* Computes the whole backward of a unit, or its weight part. */
 static tess_status backward_unit(tess_executor *e, const tess_range *r, int unit, const tess_backward *b)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);

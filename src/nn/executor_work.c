@@ -88,7 +88,7 @@ static tess_status train_slot(const dry_run *r, tess_executor *e, int slot)
 {
     const tess_slot_units all = {0, tess_model_n_units(r->model)};
     const tess_slot_units units = r->options.slot_units != NULL ? r->options.slot_units[slot] : all;
-    const bool by_itself = r->options.n_tables > 0; /* the embedding's part, behind each head */
+    const bool by_itself = r->options.n_tables > 0; /* the embedding's part comes separately, after each head */
     const tess_range range = {slot, by_itself && units.begin == 0 ? 1 : units.begin, units.end, &r->batch};
     const tess_model_config *config = tess_model_get_config(r->model);
     const bool has_tokens = config->n_outputs == 0, has_values = config->value_head || !has_tokens;

@@ -33,7 +33,7 @@ typedef struct tess_param {
     bool beside;    /* of a value head beside a language model: missing in its files, unless trl wrote them */
     bool adapter;   /* of LoRA: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), lora_B (out, rank) */
     bool frozen;    /* it gets no gradient */
-    bool copy;      /* a tied table beside the embedding; the part with the head owns it and has its whole gradient */
+    bool copy;      /* a tied table next to the embedding; the part with the head owns it and has its whole gradient */
     int unit;
 } tess_param;
 
@@ -309,9 +309,10 @@ typedef struct tess_backward {
  * weight part whose input part) has not run. */
 tess_status tess_executor_backward(tess_executor *executor, const tess_range *range, const tess_backward *backward);
 
-/* For a part that owns a tied table without the embedding: adds the embedding's part of the table's gradient, of the
- * micro-batch whose head ran first among those that wait. dstream (R, C): the gradient of the stream that the embedding
- * left. TESS_E_INVALID: there is no such table, or no head has run. */
+/* Adds the embedding's part of a tied table's gradient, if this part of the model has the table but not the embedding.
+ * It belongs to the micro-batch whose head ran first among those that wait.
+ *   dstream         (R, C) the gradient of the stream that the embedding left
+ *   TESS_E_INVALID  there is no such table, or no head has run */
 tess_status tess_executor_backward_table(tess_executor *executor, const tess_batch *batch, const void *dstream);
 
 /* Calls `hooks` in the order in which tess_executor_train calls the executor's own, and computes nothing. Ignores the w

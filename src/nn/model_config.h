@@ -55,7 +55,7 @@ typedef struct tess_model_config {
     int64_t eos_token_id[8];
     int n_eos;
     bool eos_stated; /* there are some, and config.json names them: they are not the family's default */
-    tess_lora lora;  /* of a run, not of config.json: rank 0, or all but the adapters is frozen */
+    tess_lora lora;  /* the run's adapters, not in config.json; unless its rank is 0, all else is frozen */
 } tess_model_config;
 
 /* Reads config.json (v4 and v5 keys). `what` names it in messages. TESS_E_FORMAT / TESS_E_UNSUPPORTED name the key and

@@ -9,7 +9,7 @@
 typedef struct grading {
     tess_reward_item *items;
     tess_reward_result *results;
-    size_t *text; /* where each answer's text begins, and the last one ends */
+    size_t *text; /* (items + 1) offsets where each answer's text begins, and the last one ends */
     tess_buffer answers;
 } grading;
 
@@ -90,7 +90,7 @@ static tess_status grade_mine(rl *r, const tess_prompts *prompts, rl_sample *con
     return status;
 }
 
-/* ---- What all ranks say of it ---- */
+/* ---- All ranks ---- */
 enum { NEWEST_WORDS = sizeof(((tess_reward_failures *)NULL)->newest) / sizeof(int32_t) };
 
 /* A warning with the newest failure of the first rank that has one. */

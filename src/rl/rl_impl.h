@@ -2,7 +2,7 @@
  *
  *   rl_task.c      the task that the trainer drives: rollouts, then the optimizer steps that learn from them
  *   rl_rollout.c   which samples a rollout has: prompts in order, filter, budget, what the journal knows
- *   rl_keep.c      what is kept on disk beside the journal, and what a full disk costs
+ *   rl_keep.c      what is kept on disk next to the journal, and what a full disk costs
  *   rl_draw.c      this rank's share of them drawn and graded
  *   rl_order.c     rollouts ordered from ranks that only draw (rollout.ranks), and what they get for it: weights
  *   rl_serve.c     such a rank

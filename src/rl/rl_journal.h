@@ -43,8 +43,8 @@ tess_status rl_journal_read(const char *folder, int64_t rollout, const rl_origin
                             void *self);
 /* The numbers of the rollouts that have a folder, ascending; *rollouts (n) is the caller's. */
 tess_status rl_journal_rollouts(tess_mem *mem, const char *folder, int64_t **rollouts, size_t *n);
-/* What the rollout's newest file says of its samples. Files that an interrupted run has left may say something else.
- * *found is false where there is no file. */
+/* Reads the origin of the samples from the rollout's newest file. Files that an interrupted run has left may have
+ * another one. *found is false if there is no file. */
 tess_status rl_journal_newest(const char *folder, int64_t rollout, rl_origin *origin, bool *found);
 /* The records of one file's bytes (fuzzing): returns where the last whole one ends; 0: it is of another origin. */
 size_t rl_journal_parse(const void *bytes, size_t size, const rl_origin *origin, rl_record_fn record, void *self,

@@ -134,9 +134,8 @@ static rl_sample *find(const rl *r, int64_t number)
     return g != NULL ? &g->samples[number % r->config->rollout.n] : NULL;
 }
 
-/* A record takes the place of the sample that it is of, unless that has a grade and the record has none: the rank that
- * grades a sample may have an earlier file than the one that drew it. owner: of this round, -1 where nothing is known.
- */
+/* A record replaces its sample, unless the sample has a grade and the record has none: the rank that grades a sample
+ * may have an earlier file than the one that drew it. owner: the owner in this round; -1: not known. */
 static tess_status take_record(void *self, int64_t round, const void *bytes, size_t size)
 {
     rollout *o = self;

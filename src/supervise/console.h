@@ -1,5 +1,5 @@
-/* Where a job's lines go once nobody reads its standard output or standard error any more: `train | head`, a terminal
- * that was closed. */
+/* Keeps a job's lines in a file once nobody reads its standard output or standard error any more: `train | head`, a
+ * terminal that was closed. */
 #ifndef TESS_SUPERVISE_CONSOLE_H
 #define TESS_SUPERVISE_CONSOLE_H
 

@@ -1,10 +1,10 @@
-/* What is kept of a run whose ranks were killed. */
+/* Tells the user what is kept of a run whose ranks were killed. */
 #ifndef TESS_SUPERVISE_KEPT_H
 #define TESS_SUPERVISE_KEPT_H
 
 #include "train/train.h"
 
-/* Appends "; newest checkpoint: step 33, 19 steps lost" to `text`. steps: that the run had done; -1: not known. */
+/* Appends "; newest checkpoint: step 33, 19 steps lost" to `text`. steps: those done by the run; -1: not known. */
 void tess_kept_describe(const tess_config *config, int64_t steps, char *text, size_t size);
 
 #endif

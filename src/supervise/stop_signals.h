@@ -3,8 +3,8 @@
 #ifndef TESS_SUPERVISE_STOP_SIGNALS_H
 #define TESS_SUPERVISE_STOP_SIGNALS_H
 
-/* From here on SIGINT, SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP do not end this process. Programs that it starts have the
- * default again. A SIGHUP that is ignored (nohup) stays ignored. */
+/* Keeps SIGINT, SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP from ending this process. Programs that it starts have the default
+ * again. A SIGHUP that is ignored (nohup) stays ignored. */
 void tess_stop_signals_hear(void);
 /* Restores the defaults. */
 void tess_stop_signals_forget(void);

@@ -279,7 +279,7 @@ tess_status tess_trainer_save(tess_trainer *t, bool last)
     TESS_TRY(tess_numbers_compare_for_save(t->engine->numbers));
     json_t *meta = describe(t);
     if (t->evaluation_due)
-        json_object_set_new(meta, "evaluation_due", json_true()); /* of this step: see trainer.c */
+        json_object_set_new(meta, "evaluation_due", json_true()); /* the evaluation after this step: see trainer.c */
     tess_status status = meta != NULL ? t->task.describe(t->task.self, meta)
                                       : TESS_FAIL(TESS_E_NOMEM, "no memory to describe the checkpoint");
     if (status == TESS_OK)

@@ -6,7 +6,7 @@
 #include "base/text/json.h"
 #include "train/train_config.h"
 
-/* That of `step`, counted from 1, where the schedule begins after step `begin`. */
+/* The learning rate of `step`, counted from 1. The schedule begins after step `begin`. */
 double tess_config_lr(const tess_config *config, int64_t begin, int64_t step);
 
 /* Compares the schedule of `config` with that of `saved`, the configuration in a checkpoint after `step`. Writes a

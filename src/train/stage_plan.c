@@ -42,7 +42,7 @@ static tess_status check_micro_batches(const tess_config *config, const tess_pip
                              (long long)(needed * n_data * local));
 }
 
-/* The most stages, of those that divide the ranks, which leave each of them a layer. */
+/* The largest number of pipeline ranks that divides the ranks and leaves each stage a layer. */
 static int largest_degree(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
 {
     int64_t ranks = shape->ranks * config->parallelism.data_parallel_replicate_degree *
@@ -53,7 +53,7 @@ static int largest_degree(const tess_config *config, const tess_pipeline_schedul
     return degree > 1 ? (int)degree : 1;
 }
 
-/* What the schedule needs of layers. */
+/* Checks that the schedule has enough layers and micro-batches. */
 static tess_status check_stages(const tess_config *config, const tess_pipeline_schedule *shape, int64_t n_layers)
 {
     if (shape->ranks == 1)

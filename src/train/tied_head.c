@@ -123,7 +123,8 @@ void tess_untie_head(const char *path, const tess_reporter *reporter, tess_model
         settle(path, -1, reporter, config);
 }
 
-/* With host-local folders, one host's checkpoint need not have the head's rows. */
+/* Settles it by the run's own newest checkpoint, unless folders are host-local: one host's checkpoint need not have the
+ * head's rows. */
 static bool settle_by_own(const tess_config *run, const tess_reporter *reporter, tess_model_config *config)
 {
     char folder[TESS_CKPT_PATH];

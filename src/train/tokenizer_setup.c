@@ -82,7 +82,7 @@ collected:
     return status;
 }
 
-/* What rank 0 has read or made. */
+/* The tokenizer that rank 0 has read or made. */
 typedef struct tokenizer_source {
     tess_buffer json; /* a tokenizer.json */
     json_t *named;    /* special tokens, see special_tokens.h */
@@ -156,8 +156,8 @@ static tess_status share_json(tess_trainer *t, const char *path, const tess_buff
     return status;
 }
 
-/* On rank 0: the trained model's folder gets a tokenizer_config.json that names the token that ends a text, if the
- * tokenizer has none. So a chat template sees that name in training, too. */
+/* Adds the token that ends a text to `named`, on rank 0, if the tokenizer names none. The trained model's folder then
+ * has it in tokenizer_config.json. A chat template sees it in training, too. */
 static tess_status name_end(const tess_trainer *t, json_t *named)
 {
     int32_t id = tess_model_end_of_text(&t->model_config, t->tokenizer);

@@ -186,8 +186,8 @@ static tess_status wait_for(tess_stage *s, tess_work **work)
     return status;
 }
 
-/* The stream, or its gradient, between a stage and the next one: `lower` is the number of the first. What a tied table
- * needs goes as the stream that the last stage would send. */
+/* The tag of the stream, or of its gradient, between the stage `lower` and the next one. The message about a tied table
+ * has the tag of the stream that the last stage would send. */
 static uint32_t tag_of(int lower, bool forward)
 {
     return (uint32_t)(2 * lower + (forward ? 0 : 1));
@@ -334,7 +334,7 @@ static tess_range range_of(const tess_stage *s, const stage_slot *slot)
     return (tess_range){(int)(slot - s->slots), units.begin, units.end, &slot->batch};
 }
 
-/* Of the first stage, the gradient of whose stream goes to the last one, for a tied table. */
+/* Whether this is the first stage and sends the gradient of its stream to the last one, for a tied table. */
 static bool hands_embedded(const tess_stage *s, const stage_slot *slot)
 {
     return stage_of(s, slot) == 0 && slot->below != NULL;
@@ -348,7 +348,7 @@ static tess_range backward_range(const tess_stage *s, const stage_slot *slot)
     return range;
 }
 
-/* What trains of the embedding there: positions. */
+/* Whether such a stage trains a part of the embedding itself: the positions. */
 static bool has_own_embedding(const tess_stage *s, const stage_slot *slot, tess_backward_part part)
 {
     return hands_embedded(s, slot) && part != TESS_BACKWARD_WEIGHTS && tess_model_unit_trains(s->e->model, 0);

@@ -46,8 +46,8 @@ tess_status tess_stage_build(tess_mem *mem, const tess_stage_plan *plan, const t
 tess_status tess_stage_slots(tess_mem *mem, const tess_stage_plan *plan, const tess_model *model, int n_local,
                              tess_executor_options *options, tess_slot_units **units);
 
-/* At which ends a slot of the chunk has a buffer for the stream, (T, C). Below the first stage goes what the
- * embedding's part of a tied table's gradient is made of. */
+/* Tells at which ends a slot of the chunk has a buffer for the stream, (T, C). The buffer below the first stage gets
+ * the gradient that the embedding's part of a tied table's gradient is computed from. */
 void tess_stage_ends(const tess_stage_plan *plan, const tess_model *model, int chunk, bool *below, bool *above);
 
 /* For an engine whose sharding and executor exist. */

@@ -328,7 +328,7 @@ static bool is_last(const tess_trainer *t)
     return t->engine->step >= t->config.training.steps;
 }
 
-/* One that was cut off is repeated, and only then part of the metrics. */
+/* An evaluation that was cut off is repeated, and becomes part of the metrics only then. */
 static void show_validation(tess_trainer *t, const tess_validation_report *report)
 {
     if (t->rank != 0 || tess_metrics_has_validation(t->metrics, t->engine->step))

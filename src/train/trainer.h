@@ -11,7 +11,7 @@ tess_runtime *tess_trainer_runtime(const tess_trainer *t);
 tess_team *tess_trainer_team(const tess_trainer *t);           /* the ranks that do what this one does */
 const tess_config *tess_trainer_config(const tess_trainer *t); /* checked */
 const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t);
-const char *tess_trainer_tokenizer_path(const tess_trainer *t); /* as tess_tokenizer_read takes it */
+const char *tess_trainer_tokenizer_path(const tess_trainer *t); /* argument for tess_tokenizer_read */
 const tess_model_config *tess_trainer_model(const tess_trainer *t);
 const tess_chat *tess_trainer_chat(const tess_trainer *t); /* how messages are written; NULL: there is no template */
 

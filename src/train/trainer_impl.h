@@ -70,7 +70,7 @@ struct tess_trainer {
 
     int64_t first_step; /* steps done when this process started */
     bool stopping;
-    bool evaluation_due;              /* that of the newest step was left out or cut off: a stop came */
+    bool evaluation_due;              /* a stop left out or cut off the newest step's evaluation */
     bool ends_here;                   /* without steps, see tess_trainer_end_here */
     bool ends_early;                  /* before training.steps: validation.patience is over */
     bool leaving;                     /* after the next checkpoint */

@@ -292,7 +292,7 @@ static void mappings_leave_from_several_threads(void)
     destroy(&d);
 }
 
-/* What is asked for while the range is on its way to disk: the later fetch writes, so its pages go to disk again. */
+/* Both fetches come while the range is on its way to disk. The later one writes, so its pages go to disk again. */
 static void a_range_that_is_read_then_overwritten_is_written(void)
 {
     enum { BYTES = 32 << 20, ROUNDS = 4 };

@@ -71,7 +71,7 @@ static void marked(const tess_tokenizer *tokenizer, const tess_ids *ids, const t
     }
 }
 
-/* gpt2.json with a family's special tokens behind its own. */
+/* gpt2.json with a family's special tokens after its own. */
 static tess_tokenizer *tokenizer_with(const json_t *specials)
 {
     json_t *json;
@@ -193,7 +193,7 @@ static void a_template_does_not_see_members_that_are_null(void)
     json_decref(messages);
 }
 
-/* Of a prompt of three messages, one of them the assistant's, with or without generation blocks. */
+/* The prompt has three messages, one of them the assistant's. The template may have generation blocks. */
 static void a_completion_is_all_behind_its_prompt(void)
 {
     static const char *const templates[] = {
@@ -222,7 +222,7 @@ static void a_completion_is_all_behind_its_prompt(void)
     json_decref(messages);
 }
 
-/* What is trained on of each document, from the tokens of what the model sees before it, as "context[answer]". */
+/* Writes each document as "context[answer]": the tokens that are trained on in brackets. */
 static void write_documents(const tess_tokenizer *tokenizer, const tess_token_block *block, tess_buffer *text)
 {
     for (size_t d = 0, at = 0; d < block->n_documents; at += block->documents[d++].n_tokens)
@@ -236,7 +236,7 @@ static void write_documents(const tess_tokenizer *tokenizer, const tess_token_bl
         }
 }
 
-/* One that leaves earlier answers out, say: what the model sees then depends on the turn that it answers. */
+/* If a template leaves out earlier answers, what the model sees depends on the turn that it answers. */
 static void a_template_that_changes_earlier_turns_gives_a_document_for_each_turn(void)
 {
     static const char line[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"the river\"}, {\"role\": "
@@ -297,7 +297,7 @@ static void an_answer_that_does_not_follow_its_prompt_is_refused(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
-/* With the family's own template at hand, as it is for a model. */
+/* The family's own template is at hand, too, as it is for a model. */
 static void training_templates_have_the_ids_and_the_mask_of_transformers(void)
 {
     static const char *const names[] = {"Qwen3", "DeepSeek-R1"};
@@ -335,7 +335,7 @@ static void training_templates_have_the_ids_and_the_mask_of_transformers(void)
         tess_buffer_free(&loss);
         tess_buffer_free(&text);
         tess_buffer_free(&answer);
-        /* What ends an answer, in spite of what a thought adds before it. */
+        /* The token that ends an answer is found although a thought comes before it. */
         EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
         EXPECT_OK(tess_conversation_end(&how, encoder, test_mem(), &end));
         EXPECT_INT(end, json_integer_value(json_array_get(json_array_get(json_object_get(family, "specials"), 1), 1)));

@@ -1,4 +1,4 @@
-/* What a data file is, and the records in it. */
+/* Kinds of data files, and the records in them. */
 #include <stdio.h>
 #include <string.h>
 

@@ -72,7 +72,7 @@ static operands create(const shape *p)
     return o;
 }
 
-/* Where the library computes, each plan has a member: else the case would prove the plug-in's kernel once more. */
+/* If the library computes, each plan must have a member. Otherwise the case would test the plug-in's kernel again. */
 static void expect_plans(const operands *o)
 {
     fflush(stdout);

@@ -29,7 +29,8 @@ static size_t count_of(const tess_param *param)
     return (size_t)tess_shape_count(&param->shape);
 }
 
-/* The whole model's gradient of each part's parameter. Of a tied table that two parts have one is a copy without. */
+/* Compares the gradient of each part's parameter with the whole model's. If two parts have a tied table, one of them
+ * has a copy without a gradient. */
 static void compare(const rig *whole, rig *parts, int n_parts)
 {
     for (int i = 0; i < whole->n_params; i++) {

@@ -531,7 +531,7 @@ static void fewer_micro_batches_need_no_more_slots(void)
         }
 }
 
-/* Of messages that add to a tied table, and of heads that write it first. */
+/* Checks the order of heads, which write a tied table first, and of messages, which add to it. */
 static void check_tied(const tess_pipeline_schedule *s)
 {
     const int last = s->ranks * s->chunks - 1, owner = tess_pipeline_rank_of(s, last);

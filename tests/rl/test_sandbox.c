@@ -1,5 +1,5 @@
-/* What a grader can do in its sandbox, hole by hole. This program is its own grader: as one it tries what the case asks
- * for, as the response of its item, and its reward is what came of that. */
+/* Tests what a grader can do in its sandbox, hole by hole. This program is its own grader. As a grader it tries what
+ * the response of its item asks for, and its reward tells the result. */
 #include <asm/ioctls.h>
 #include <dirent.h>
 #include <errno.h>
@@ -52,7 +52,7 @@ static int count_entries(const char *path)
     return n;
 }
 
-/* The number behind `name` in /proc/self/status, as hexadecimal. */
+/* The number after `name` in /proc/self/status, as hexadecimal. */
 static double status_of(const char *name)
 {
     char text[4096];

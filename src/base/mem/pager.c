@@ -85,7 +85,7 @@ static void take_out(tess_pager *p, pager_range *r)
         p->end = at;
 }
 
-/* The first byte from `at` on that no counted range but `r` has; r->end: they have all. */
+/* The first byte from `at` on that no counted range other than `r` has; r->end: they have all of them. */
 static const char *next_alone(const tess_pager *p, const pager_range *r, const char *at)
 {
     bool moved = true;
@@ -100,7 +100,7 @@ static const char *next_alone(const tess_pager *p, const pager_range *r, const c
     return at < r->end ? at : r->end;
 }
 
-/* Where the next counted range but `r` begins behind `at`; r->end: none does before. */
+/* The first byte after `at` where a counted range other than `r` begins; r->end: none begins before it. */
 static const char *next_shared(const tess_pager *p, const pager_range *r, const char *at)
 {
     const char *next = r->end;
@@ -279,7 +279,7 @@ static bool has_room(const tess_pager *p, const pager_range *r)
     return p->stats.resident == 0 || r->counted || p->stats.resident + bytes_alone(p, r) <= p->limit;
 }
 
-/* What comes ahead leaves room for what somebody may wait for: that comes in any case. */
+/* Whether a prefetch of the range has room. It leaves `at_once` bytes free for ranges that callers wait for. */
 static bool has_room_ahead(const tess_pager *p, const pager_range *r)
 {
     return p->stats.resident == 0 || r->counted || p->stats.resident + bytes_alone(p, r) + p->at_once <= p->limit;
@@ -461,7 +461,7 @@ tess_status tess_pager_add(tess_pager *p, void *base, size_t bytes, int fd, uint
     return TESS_OK;
 }
 
-/* Drops the requests on a file that are not under way. Returns whether any is. */
+/* Drops the requests on a file that are not under way. Returns whether any request is. */
 static bool drop_requests(tess_pager *p, const pager_file *f)
 {
     bool any_moves = false;
@@ -519,7 +519,7 @@ void tess_pager_fetch(tess_pager *p, const void *at, size_t bytes, tess_page_use
         if (is_first)
             r->use = use;
         else if (r->use == TESS_PAGE_READ && use != TESS_PAGE_READ)
-            r->use = TESS_PAGE_UPDATE; /* what the first fetch reads is not dropped */
+            r->use = TESS_PAGE_UPDATE; /* an overwrite would drop what the first fetch reads */
         r->is_dirty |= use != TESS_PAGE_READ;
         r->then_leave = false;
         r->then_want = r->state == GOING;

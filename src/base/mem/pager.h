@@ -62,7 +62,7 @@ typedef struct tess_pager_stats {
     uint64_t read_ns, write_ns;         /* during which either direction was busy */
     uint64_t waited_ns;                 /* by callers */
     size_t resident, peak;              /* bytes in memory: now, most ever */
-    size_t limit;                       /* for `resident`: the largest that the pager was given */
+    size_t limit;                       /* the largest bound on `resident` that the pager was given */
 } tess_pager_stats;
 
 /* All zero without a pager. */

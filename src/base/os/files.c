@@ -58,7 +58,7 @@ static tess_status check_regular(int fd, const char *path, size_t *size)
     return refuse_lfs_pointer(fd, *size, path);
 }
 
-/* Without O_NONBLOCK the open of a FIFO would wait for its writer. */
+/* Opens with O_NONBLOCK, because the open of a FIFO would wait for its writer. */
 static tess_status open_regular(const char *path, int *fd, size_t *size)
 {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -16,9 +16,9 @@ enum { TESS_CATALOG_DIMS = TESS_MAX_DIMS };
 typedef enum tess_codec { TESS_CODEC_NONE, TESS_CODEC_ZSTD, TESS_CODEC_DEFLATE } tess_codec;
 typedef enum tess_sum_kind {
     TESS_SUM_KIND_NONE,
-    TESS_SUM_KIND_XXH3,          /* of the stored bytes */
-    TESS_SUM_KIND_CRC32,         /* of the stored bytes */
-    TESS_SUM_KIND_CRC32_UNPACKED /* of the unpacked bytes, as in zip archives */
+    TESS_SUM_KIND_XXH3,          /* checksum of the stored bytes */
+    TESS_SUM_KIND_CRC32,         /* checksum of the stored bytes */
+    TESS_SUM_KIND_CRC32_UNPACKED /* checksum of the unpacked bytes, as in zip archives */
 } tess_sum_kind;
 
 typedef struct tess_catalog_piece {
@@ -26,7 +26,7 @@ typedef struct tess_catalog_piece {
     int rank;                /* the rank that wrote it; -1: not known */
     uint64_t offset, stored; /* bytes in the file */
     uint64_t bytes;          /* unpacked */
-    uint64_t sum;            /* by `sum_kind` */
+    uint64_t sum;            /* checksum of the kind `sum_kind` */
     tess_codec codec;
     tess_sum_kind sum_kind;
     tess_box box;
@@ -66,7 +66,7 @@ typedef struct tess_catalog {
     tess_catalog_tensor *tensors; /* once finished: by name */
     tess_catalog_piece *pieces;   /* once finished: by tensor, then by box */
     tess_catalog_file *files;
-    tess_catalog_range *ranges; /* once finished: by place, without those that a piece's own checksum covers */
+    tess_catalog_range *ranges; /* sorted by place once finished, without those that a piece's own checksum covers */
     json_t *meta;               /* an object: step, configuration, ...; owned */
     bool zero_padding;          /* the format has zeros between pieces: they are verified with the piece before them */
     bool part;                  /* of a checkpoint, such as one host's: it need not cover its tensors */

@@ -80,7 +80,7 @@ static void report_progress(const survey *s, uint64_t done, uint64_t all)
         s->visitor->progress(s->visitor->self, done, all);
 }
 
-/* Both in the order of the files, of which broken ones have been reported. false: the survey ends. */
+/* Verifies pieces in the order of the files, but for broken files, which were reported. false: the survey ends. */
 static bool survey_pieces(survey *s, const tess_catalog *c, const int *order, const uint8_t *broken, uint64_t all)
 {
     tess_piece_reader reader = {.fd = -1};

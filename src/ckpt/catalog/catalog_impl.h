@@ -41,9 +41,9 @@ typedef struct tess_piece_sink {
     int element_bytes;
 } tess_piece_sink;
 
-/* What can be kept from one piece to the next: the open file, and memory to read into. {.fd = -1} at first. */
+/* State that is kept from one piece to the next: the open file, and memory to read into. {.fd = -1} at first. */
 typedef struct tess_piece_reader {
-    const char *path; /* of the open file, in the catalog; NULL: none */
+    const char *path; /* path of the open file, which the catalog owns; NULL: no file is open */
     int fd;
     uint8_t *scratch;
     size_t scratch_bytes;
@@ -57,7 +57,7 @@ tess_status tess_piece_fetch(const tess_catalog *catalog, const tess_catalog_ten
  * even if that has been done. */
 tess_status tess_piece_unpack(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece, bool again,
                               uint8_t **data);
-/* Verifies the range that the piece's checksum is that of, if it has one and that has not been done yet. */
+/* Verifies the range whose checksum covers the piece, if there is one and it has not been verified yet. */
 tess_status tess_piece_check_range(const tess_catalog *catalog, const tess_catalog_tensor *tensor, int piece);
 /* Read everything again and verify it; packed pieces must unpack, too. `reader` may be NULL. */
 tess_status tess_range_verify(const tess_catalog *catalog, int range);

@@ -135,7 +135,7 @@ static bool is_row_major(const torch_tensor *tensor)
     return true;
 }
 
-/* A checksum is that of a whole record: a view of a part has none, and is verified with the record's range. */
+/* A checksum covers a whole record. A view of a part has no checksum; it is verified with the record's range. */
 tess_catalog_piece torch_piece(const torch_source *from, const torch_tensor *tensor, const tess_box *box)
 {
     const zip_entry *record = tensor->record;

@@ -57,7 +57,8 @@ typedef struct token_bound {
     size_t byte, token;
 } token_bound;
 
-/* Whether the text from `from` to byte `end` is encoded as the ids that follow `from`. *bound: after them. */
+/* Sets *same to whether the text from `from` to byte `end` is encoded as the ids that follow `from`. If it is, *bound
+ * becomes the place after them. */
 static tess_status extend_bound(tess_encoder *encoder, const tess_buffer *text, size_t end, const int32_t *ids,
                                 size_t n, token_bound from, token_bound *bound, bool *same)
 {
@@ -71,8 +72,8 @@ static tess_status extend_bound(tess_encoder *encoder, const tess_buffer *text, 
     return status;
 }
 
-/* Moves *bound over the tokens that are the text up to byte `end`, if they are. A tokenizer that begins a text
- * otherwise (with a space, say) does so with what extend_bound encodes, too. */
+/* Moves *bound over the next tokens, if they decode to exactly the text up to byte `end`. Works
+ * where extend_bound fails because the tokenizer adds something to each text, a space for example. */
 static tess_status walk_bound(const tess_tokenizer *tokenizer, const tess_buffer *text, size_t end, const int32_t *ids,
                               size_t n, token_bound *bound, bool *same)
 {
@@ -114,7 +115,7 @@ static tess_status move_bound(const tess_tokenizer *tokenizer, tess_encoder *enc
     return TESS_OK;
 }
 
-/* For tokenizers whose tokens are not simply pieces of the text. Spans are in order. */
+/* Marks the tokens of the spans, which are in order. Works also if tokens are not simply pieces of the text. */
 static tess_status mark_bounds(const tess_tokenizer *tokenizer, tess_encoder *encoder, const tess_buffer *text,
                                const int32_t *ids, size_t n, const tess_chat_spans *spans, char *marks)
 {
@@ -177,7 +178,7 @@ static tess_status find_completion(const tess_chat *how, const json_t *messages,
     return status;
 }
 
-/* With the template that `how` names, marks or not. */
+/* Encodes with the template that `how` names, whether or not it has generation blocks. */
 static tess_status encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages, size_t n_prompt,
                           const json_t *tools, tess_ids *ids, tess_buffer *loss, bool *whole)
 {

@@ -29,7 +29,8 @@ static tess_status write_both(const tess_chat *how, const json_t *messages, cons
     return TESS_OK;
 }
 
-/* Whether both write the same; with `prompts` the family's own prompt may go on, with the beginning of a thought. */
+/* Sets *same to whether both write the same. With `prompts` the family's own prompt may have the beginning of a thought
+ * after that. */
 static tess_status agree(tess_mem *mem, const tess_chat *how, const json_t *messages, const json_t *tools, bool prompts,
                          bool *same)
 {

@@ -14,9 +14,9 @@ typedef struct turn_finder {
     tess_chat_span *written; /* (messages) what a loop wrote for each */
     json_t *head;            /* the messages before the current one */
     size_t rendered;         /* bytes so far */
-    bool alike, learnt;      /* what follows holds for all turns so far; there is one */
-    tess_chat_span first;    /* of the first turn: where a loop wrote it, up to where the answer begins */
-    size_t opening;          /* bytes of `first`: what begins a turn */
+    bool alike, learnt;      /* alike: the next three hold for all turns so far; learnt: a turn was rendered */
+    tess_chat_span first;    /* the first turn's opening: where the loop began to write it, up to its answer */
+    size_t opening;          /* bytes of `first` */
     ptrdiff_t closing;       /* bytes of a turn after what the loop wrote for it */
 } turn_finder;
 
@@ -44,7 +44,7 @@ static tess_status extend_head(turn_finder *f, size_t i)
     return TESS_OK;
 }
 
-/* The span of message i, which joins the head. */
+/* Finds the span of message i by rendering, and appends the message to the head. */
 static tess_status render_turn(turn_finder *f, size_t i, tess_chat_span *span, bool *same)
 {
     tess_buffer before = {.mem = f->text->mem}, after = {.mem = f->text->mem};
@@ -95,7 +95,7 @@ static bool shows(const json_t *value, const char *part, size_t size)
     return true;
 }
 
-/* Compares a turn that was rendered with those before. The last one may end otherwise: nothing follows it. */
+/* Compares a rendered turn with those before. The last turn may end in another way: nothing follows it. */
 static void learn(turn_finder *f, size_t i, const tess_chat_span *span, bool last)
 {
     const tess_chat_span *written = &f->written[i];
@@ -112,7 +112,7 @@ static void learn(turn_finder *f, size_t i, const tess_chat_span *span, bool las
                memcmp(f->text->data + f->first.begin, f->text->data + written->begin, opening) == 0;
 }
 
-/* The span of message i, if it is as those before. */
+/* Sets *span to that of message i, if it begins as the turns before and shows the message. */
 static bool take_alike(const turn_finder *f, size_t i, tess_chat_span *span)
 {
     const tess_chat_span *written = &f->written[i];

@@ -1,4 +1,4 @@
-/* Which part of a conversation's text the assistant wrote, for templates without generation blocks. */
+/* Finds which part of a conversation's text the assistant wrote, for templates without generation blocks. */
 #ifndef TESS_DATA_CONVERSATION_TURNS_H
 #define TESS_DATA_CONVERSATION_TURNS_H
 

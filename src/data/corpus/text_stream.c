@@ -18,7 +18,7 @@ struct tess_text_stream {
     int fd;
     stream_kind packed;
     tess_text_kind kind;
-    tess_array_scan scan; /* of an array: stands at byte scan_at, at a cut or at the end */
+    tess_array_scan scan; /* place in an array: byte scan_at, which is a cut or the end */
     uint64_t scan_at;
     uint64_t file_size, file_at;
     char *input; /* (CHUNK) compressed bytes, input_at..input_size not yet unpacked */

@@ -9,7 +9,7 @@
 
 #include "tessera/status.h"
 
-/* What a file of text holds. */
+/* The content of a text file. */
 typedef enum tess_text_kind {
     TESS_TEXT_PLAIN,
     TESS_TEXT_LINES, /* a JSON object on each line */
@@ -20,7 +20,7 @@ typedef enum tess_array_state {
     TESS_ARRAY_OPEN,   /* before its bracket */
     TESS_ARRAY_FIRST,  /* before the first object, or the end */
     TESS_ARRAY_NEXT,   /* after a comma */
-    TESS_ARRAY_INSIDE, /* of an object */
+    TESS_ARRAY_INSIDE, /* inside an object */
     TESS_ARRAY_AFTER,  /* an object: before its comma, or the end */
     TESS_ARRAY_CLOSED
 } tess_array_state;
@@ -28,14 +28,14 @@ typedef enum tess_array_state {
 /* A place in an array. Zero: before its beginning. */
 typedef struct tess_array_scan {
     tess_array_state state;
-    int64_t depth; /* INSIDE: of brackets */
+    int64_t depth; /* INSIDE: how many brackets are open */
     bool in_string, escaped;
 } tess_array_scan;
 
-/* Goes on over n bytes, at most to the first cut: the place after the comma of an object, or after the array. *taken:
- * bytes up to there. TESS_E_FORMAT: byte *taken is not part of an array of objects. */
+/* Scans n bytes, at most up to the first cut: the place after the comma of an object, or after the array.
+ * *taken: the bytes scanned. TESS_E_FORMAT: byte *taken is not part of an array of objects. */
 tess_status tess_array_scan_go(tess_array_scan *scan, const char *data, size_t n, size_t *taken, bool *at_cut);
-/* At the end of the file. TESS_E_FORMAT: the array is still open. */
+/* Checks the place at the end of the file. TESS_E_FORMAT: the array is still open. */
 tess_status tess_array_scan_end(const tess_array_scan *scan);
 
 /* Goes through the records of a text. An array's may begin and end at a cut. */
@@ -43,9 +43,9 @@ typedef struct tess_records {
     tess_text_kind kind; /* LINES or ARRAY */
     const char *text;
     size_t size;
-    size_t next; /* where the text is read next */
+    size_t next; /* offset of the next byte to read */
     tess_array_scan scan;
-    size_t begin, length; /* of the newest record; after a failure `begin` is the place that is wrong */
+    size_t begin, length; /* the newest record; after a failure `begin` is the place that is wrong */
 } tess_records;
 
 tess_records tess_records_of(tess_text_kind kind, const char *text, size_t size);

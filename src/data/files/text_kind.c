@@ -11,7 +11,7 @@
 typedef struct signature {
     const char *name, *bytes;
     size_t n, at;
-    const char *way; /* what to do; %s: the path */
+    const char *way; /* advice to the user; %s: the path */
 } signature;
 
 #define SIGN(name, bytes, at, way)              \
@@ -125,7 +125,7 @@ static const char *skip_blanks(const char *at, const char *end)
     return at;
 }
 
-/* At '{': whether a key and a colon follow, or the end of the object. */
+/* Whether the '{' at `at` begins an object: a key and a colon follow, or the end of the object. */
 static bool begins_object(const char *at, const char *end)
 {
     const char *key = skip_blanks(at + 1, end);

@@ -1,4 +1,4 @@
-/* What a data file is, by its content: JSON records, plain text, or something that is not text. */
+/* Finds out from its content what a data file is: JSON records, plain text, or something that is not text. */
 #ifndef TESS_DATA_FILES_TEXT_KIND_H
 #define TESS_DATA_FILES_TEXT_KIND_H
 
@@ -14,7 +14,8 @@ tess_status tess_text_kind_of(const char *path, const char *head, size_t n, bool
 /* The same of a file on disk, which must not be compressed. Errors of tess_os_open_read, too. */
 tess_status tess_text_kind_at(const char *path, bool as_text, tess_text_kind *kind);
 
-bool tess_text_has_json_name(const char *path); /* with .gz or .zst after it, too */
+/* Whether the name ends in .json, .jsonl or .ndjson, also if .gz or .zst follows. */
+bool tess_text_has_json_name(const char *path);
 
 /* TESS_E_FORMAT: byte *at is not part of UTF-8 text, or is 0. The message does not have the path. */
 tess_status tess_text_check(const char *text, size_t size, size_t *at);

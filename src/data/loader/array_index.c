@@ -10,8 +10,8 @@ enum { CHUNK = 64 << 10 };
 typedef struct array_reader {
     int fd;
     const char *path;
-    uint64_t size, at;     /* of the file, and of the next byte that is scanned */
-    uint64_t begin, ahead; /* of the chunk, and of its bytes */
+    uint64_t size, at;     /* size of the file, offset of the next byte to scan */
+    uint64_t begin, ahead; /* offset of the chunk, and how many bytes it has */
     tess_array_scan scan;
     char chunk[CHUNK];
 } array_reader;

@@ -1,4 +1,5 @@
-/* Where the elements of a JSON array end, so that a file of one is read in blocks like lines. Private to src/data. */
+/* Notes where the elements of a JSON array end, so that an array in a file is read in blocks, as lines are. Private to
+ * src/data. */
 #ifndef TESS_DATA_LOADER_ARRAY_INDEX_H
 #define TESS_DATA_LOADER_ARRAY_INDEX_H
 

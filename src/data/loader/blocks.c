@@ -35,7 +35,7 @@ static tess_status line_boundary(const tess_block_file *file, int fd, uint64_t x
     return TESS_OK;
 }
 
-/* Where the block before byte x ends. */
+/* Finds the first place at or after byte x where a block may begin. */
 static tess_status boundary(const tess_block_file *file, int fd, uint64_t x, uint64_t *at)
 {
     *at = x == 0 ? 0 : file->size;

@@ -1,6 +1,6 @@
-/* Files cut into blocks: of text, about 256 KiB that end at line ends, or where an element of a JSON array ends, of
- * which only the file's size is stored (a block's ends are found by looking at the file around their nominal places);
- * of a shard, its own. Private to src/data. */
+/* Cuts files into blocks. A block of text has about 256 KiB. It ends at a line end, or where an element of a JSON array
+ * ends. The ends are not stored: they are found by looking at the file around their nominal places, or in the array's
+ * index. A shard has blocks of its own. Private to src/data. */
 #ifndef TESS_DATA_LOADER_BLOCKS_H
 #define TESS_DATA_LOADER_BLOCKS_H
 
@@ -13,8 +13,8 @@ typedef struct tess_block_file {
     char *path;
     tess_token_shard *shard; /* NULL: text */
     tess_text_kind kind;
-    tess_array_index array; /* of a TESS_TEXT_ARRAY */
-    uint64_t size;          /* at the first opening: a file that changes later is an error */
+    tess_array_index array; /* the cuts of a TESS_TEXT_ARRAY */
+    uint64_t size;          /* the size at the first opening: a file that changes later is an error */
     uint64_t begin, end;    /* the part in use, at line ends */
     uint64_t n_blocks;
     char mask[64];  /* the first member found with the name of a mask; "": none. Written by who reads the blocks */

@@ -5,9 +5,9 @@
 
 #include "data/files/text_kind.h"
 
-enum { TURN_TOKENS = 1 << 26 }; /* of all turns of one conversation: each has those before it */
+enum { TURN_TOKENS = 1 << 26 }; /* limit for all turns of one conversation together: each repeats those before it */
 
-/* Each turn of the assistant as a document, after what the model sees when it answers. */
+/* Writes each turn of the assistant as a document, after what the model sees when it answers. */
 static tess_status encode_turns(const tess_chat *chat, tess_encoder *encoder, const tess_document *document,
                                 tess_token_block *out)
 {

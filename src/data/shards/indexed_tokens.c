@@ -51,7 +51,7 @@ static tess_status cut(const tess_token_shard *shard, uint64_t x, uint64_t *at)
     return TESS_OK;
 }
 
-/* Whether the sequences of document d lie one behind the other, with the sizes of the index, and end at token `end`. */
+/* Whether the sequences of document d lie one after the other, with the sizes of the index, and end at token `end`. */
 static bool is_whole(const tess_token_shard *shard, uint64_t d, uint64_t end)
 {
     uint64_t sequence = shard_u64(shard->documents + 8 * d), last = shard_u64(shard->documents + 8 * (d + 1));

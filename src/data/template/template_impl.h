@@ -95,7 +95,7 @@ typedef struct template_list {
 typedef struct template_dict {
     template_value *key, *value;
     size_t n, room;
-    size_t message; /* number of the message that it is, from 1; 0: it is none */
+    size_t message; /* number of the message that the dict is, from 1; 0: it is no message */
 } template_dict;
 
 typedef struct template_loop {
@@ -364,10 +364,10 @@ tess_status template_wrong(template_run *run, const template_value *value, const
 tess_status template_escape(template_text text, tess_buffer *out);
 
 /* ---- template_numbers.c ---- */
-/* The integer that all of a text is, as Python's int(text, base) reads it; *too_big: beyond 64 bits. False: it is none,
- * or there is no such base. */
+/* Reads all of a text as an integer, as Python's int(text, base) does. *too_big: it does not fit 64 bits. False: the
+ * text is no integer, or there is no such base. */
 bool template_read_int(template_text text, int64_t base, int64_t *out, bool *too_big);
-/* As Python's float(text). */
+/* Reads all of a text as a number, as Python's float(text) does. False: it is no number. */
 bool template_read_real(template_text text, double *out);
 
 /* ---- template_parts.c ---- */

@@ -65,7 +65,7 @@ bool template_read_int(template_text text, int64_t base, int64_t *out, bool *too
         at += 2;
         at += *at == '_';
     } else if (base == 0) {
-        if (at[0] == '0' && strspn(at, "0_") < strlen(at)) /* as in Python's source, 010 is no number */
+        if (at[0] == '0' && strspn(at, "0_") < strlen(at)) /* 010 is no number, nor is it in Python's source */
             return false;
         base = 10;
     }

@@ -34,8 +34,8 @@ static bool find_in(const char *folder, const char *pattern, const char *file, c
     return any;
 }
 
-/* Where pip puts NVIDIA's libraries, from the folder of a python3: an environment's or a system's, and a folder of
- * pyenv's shims. */
+/* Finds a file where pip puts NVIDIA's libraries. `folder` is that of a python3: an environment's, a system's, or
+ * pyenv's folder of shims. */
 static bool find_beside_python(const char *folder, const char *file, char path[PATH_MAX])
 {
     static const char *const patterns[] = {"/../lib/python3*/site-packages/nvidia/*/lib",
@@ -47,7 +47,7 @@ static bool find_beside_python(const char *folder, const char *file, char path[P
     return found;
 }
 
-/* For each python3 in PATH: in its environment, else in the one that it is a link into. */
+/* Looks in the environment of each python3 in PATH, then in the one that its link leads to. */
 static bool find_by_python(const char *file, char path[PATH_MAX])
 {
     char python[PATH_MAX], target[PATH_MAX];

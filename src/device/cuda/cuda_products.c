@@ -28,7 +28,7 @@ typedef struct product_key {
 typedef struct product_choice {
     int member;
     bool is_timed;
-    double seconds; /* of one product by the member, 0: not timed */
+    double seconds; /* time of one product by the member; 0: not timed */
 } product_choice;
 
 typedef struct product_plan {
@@ -433,7 +433,7 @@ static tess_status compute_by_plan(cuda_products *p, tess_stream *s, const tess_
                                    bool *is_computed)
 {
     product_choice *choice = g->m <= FEW_ROWS ? &plan->few : &plan->many;
-    const bool any_number = plan->key.m == 0; /* so the members have the same bits, and the clock may choose */
+    const bool any_number = plan->key.m == 0; /* the members have the same bits then, so the clock may choose */
     *is_computed = false;
     if (any_number && p->times && !choice->is_timed && plan->n_members > 1 && !g->accumulate) {
         TESS_TRY(choose_by_time(p, s, g, plan, choice));

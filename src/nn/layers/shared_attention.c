@@ -23,7 +23,7 @@ static heads heads_of(const tess_layer_call *c)
     return h;
 }
 
-/* What all ranks hold of all heads, in work space: (T, H, D) and (T, G, D). */
+/* Arrays of all heads, in work space: (T, H, D) and (T, G, D). */
 typedef struct whole_heads {
     void *k, *v, *q, *out, *dout, *dq, *dk, *dv;
 } whole_heads;
@@ -38,7 +38,7 @@ static whole_heads place_whole(const tess_layer_call *c, const heads *h)
     return all;
 }
 
-/* Columns of all ranks, whose own are rows `ld` apart. */
+/* Gathers the columns of all ranks. The rows of a rank's own columns are `ld` apart. */
 static tess_status gather(const tess_layer_call *c, const char *what, tess_cut columns, size_t element,
                           const void *mine, int64_t ld, void *into)
 {
@@ -61,7 +61,7 @@ static tess_status gather_keys(const tess_layer_call *c, const tess_layer_saved 
     return gather(c, "values", c->block->v.out, element, s->v, ld, all->v);
 }
 
-/* Of the key head `kv`. */
+/* Fills in the sequences of the key head `kv`. */
 static void find_sequences(const tess_layer_call *c, const heads *h, const whole_heads *all, int64_t kv,
                            tess_attention_seq *seqs)
 {

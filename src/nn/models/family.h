@@ -60,8 +60,8 @@ typedef struct tess_family_head_names {
     const char *prefix, *norm; /* "model", "norm" */
     const char *token_head;    /* of ...ForTokenClassification: "score" */
 } tess_family_head_names;
-/* Last of all, if it is in this part: the final norm, and lm_head, unless the weights are tied; score or its like where
- * the config has n_outputs; a value head where it has one. */
+/* Adds the head's parameters, last of all, if this part has the head: the final norm, and lm_head unless the weights
+ * are tied. With n_outputs there is a score or the like instead. A value head is added if the config has one. */
 void tess_family_head(tess_model *model, bool layer_norm, const tess_family_head_names *names);
 
 tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_config *config);

@@ -32,7 +32,7 @@ bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index);
 /* The elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype; NULL: it is none, or
  * this rank has none of its unit. */
 void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
-/* The bytes behind that pointer. */
+/* The size of that memory in bytes. */
 size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index);
 
 /* Of the memory of parameters what has own rows in the form in which they are gathered: codes, and what is narrow. */
@@ -71,8 +71,8 @@ tess_status tess_fsdp_take_up(tess_fsdp *fsdp, int64_t step);
 tess_status tess_fsdp_find_gradients(tess_fsdp *fsdp, int64_t n_micro_batches);
 
 /* Brings the master weights of parameter `index` from the rank of `team` that owns them to the one that has a copy
- * (tess_param_desc.elsewhere), whose shards have the same boxes. receive: collective, with an update's effect on
- * gathered copies. Between steps, after weights have changed. */
+ * (tess_param_desc.elsewhere), whose shards have the same boxes. Call it between steps, after weights have changed.
+ * The receiver's call is collective, and has an update's effect on gathered copies. */
 tess_status tess_fsdp_send_weights(tess_fsdp *fsdp, int index, tess_team *team, int to, uint32_t tag);
 tess_status tess_fsdp_receive_weights(tess_fsdp *fsdp, int index, tess_team *team, int from, uint32_t tag);
 

@@ -164,7 +164,7 @@ struct tess_fsdp {
     tess_team *shard_team, *replicate_team, *data_team;
     tess_team *tp_team;     /* NULL: one rank */
     tess_team *model_team;  /* all that hold parts of these parameters */
-    tess_team *copies_team; /* of copies_mesh, or NULL */
+    tess_team *copies_team; /* team of copies_mesh, or NULL */
     tess_mesh *matrix_mesh; /* slice over "dp_shard" and "tp", once an optimizer needs it and both are there */
     tess_team *matrix_team; /* all that have parts of the same replica's matrices; NULL: no optimizer needs them */
     tess_team *norm_team;   /* these, and who has other parameters of the same model */

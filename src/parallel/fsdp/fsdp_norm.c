@@ -52,7 +52,7 @@ static tess_status rows_of(const tess_fsdp *fsdp, int index, held_rows *rows)
     return TESS_OK;
 }
 
-/* Of a parameter whose rows "tp" cuts, this rank's part of the rows that it is primary for. */
+/* Sets *rows to this rank's part of the rows that it is primary for, of a parameter whose rows "tp" cuts. */
 static tess_status cut_rows_of(const tess_fsdp *fsdp, int index, const float **rows)
 {
     tess_shard shard;
@@ -62,8 +62,8 @@ static tess_status cut_rows_of(const tess_fsdp *fsdp, int index, const float **r
     return TESS_OK;
 }
 
-/* ---- Of a device: all rows are enqueued, then fetched at once ---- */
-/* Sums of rows into `sums`, of the device; NULL: they are counted alone. */
+/* ---- Rows in a device: all are enqueued, then fetched at once ---- */
+/* Enqueues sums of rows into `sums`, memory of the device; NULL: only counts them. */
 static tess_status enqueue_rows(const tess_fsdp *fsdp, double *sums, int64_t *n)
 {
     *n = 0;

@@ -112,7 +112,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* What is on disk of a unit in a hook, with `n_sums` sums of its gradient, and of a tensor in an update. */
+/* Most bytes on disk that belong to one unit in a hook, with `n_sums` sums of its gradient, and to one tensor in an
+ * update. */
 typedef struct resident_bytes {
     size_t unit, tensor;
 } resident_bytes;

@@ -31,9 +31,8 @@ typedef enum tess_pipeline_op {
     TESS_PIPELINE_RECV_F,
     TESS_PIPELINE_SEND_B,
     TESS_PIPELINE_RECV_B,
-    TESS_PIPELINE_SEND_T, /* of stage 0: the gradient of the embedding's stream, to the last stage (tess_pipeline_tie)
-                           */
-    TESS_PIPELINE_RECV_T, /* of the last stage; it holds no slot */
+    TESS_PIPELINE_SEND_T, /* stage 0 sends the last stage its stream's gradient (tess_pipeline_tie) */
+    TESS_PIPELINE_RECV_T, /* the last stage receives it; it holds no slot */
     TESS_PIPELINE_OPS
 } tess_pipeline_op;
 
@@ -59,8 +58,8 @@ typedef struct tess_pipeline_schedule {
     tess_pipeline_kind kind;
     int ranks, chunks, micros;
     tess_pipeline_list *lists; /* (ranks) */
-    int tables; /* of tied weights: gradients of the table by the head that wait at once for the embedding's part; 0:
-                 * the weights are not tied */
+    int tables; /* tied weights: most gradients of the table that wait at once for the embedding's part; 0: the weights
+                 * are not tied */
 } tess_pipeline_schedule;
 
 enum { TESS_PIPELINE_MAX_CHUNKS = 64, TESS_PIPELINE_MAX_MICROS = 1 << 22 /* over all stages */ };
@@ -83,8 +82,9 @@ tess_status tess_pipeline_allows(tess_pipeline_kind kind, int ranks, int chunks,
 tess_status tess_pipeline_build(tess_mem *mem, tess_pipeline_kind kind, int ranks, int chunks, int micros,
                                 tess_pipeline_schedule *schedule);
 void tess_pipeline_free(tess_pipeline_schedule *schedule);
-/* For tied weights, once after build: sets `tables`, and, where stage 0 and the last one are on different ranks, adds
- * SEND_T after each B or BI of stage 0, and RECV_T where the message has probably come. TESS_E_NOMEM. */
+/* Adapts a schedule to tied weights, once after build. Sets `tables`. If stage 0 and the last stage are on different
+ * ranks, it also adds SEND_T after each B or BI of stage 0, and RECV_T where the message has probably come.
+ * TESS_E_NOMEM. */
 tess_status tess_pipeline_tie(tess_pipeline_schedule *schedule);
 
 /* ---- Where stages are */

@@ -18,7 +18,7 @@ static int stages_of(const counted_layers *l, int layers_per_stage)
     return (all_of(l) - 1) / layers_per_stage + 1;
 }
 
-/* What is counted for the embedding or the head of stage `g`. */
+/* The number of layers that the embedding or the head of stage `g` counts as. */
 static int less_of(const counted_layers *l, int stages, int g)
 {
     return (g == 0 ? l->first_less : 0) + (g == stages - 1 ? l->last_less : 0);

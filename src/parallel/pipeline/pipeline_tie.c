@@ -1,5 +1,6 @@
-/* Tied weights: where a schedule brings the gradient of the embedding's stream to the rank that has the head. There the
- * table's gradient is one sum, the head's part first, so that it has the bits of a run without a pipeline. */
+/* Adds messages to a schedule for tied weights. They bring the gradient of the embedding's stream to the rank that has
+ * the head. There the table's gradient is one sum, the head's part first, so that it has the bits of a run without a
+ * pipeline. */
 #include <string.h>
 
 #include "parallel/pipeline/pipeline.h"

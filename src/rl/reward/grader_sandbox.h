@@ -1,6 +1,5 @@
-/* bubblewrap's words in front of a grader's, and what can be read inside: docs/howto/rewards.md says what they keep
- * out.
- */
+/* Builds the bubblewrap command that runs a grader, and decides what can be read inside. docs/howto/rewards.md says
+ * what the sandbox keeps out. */
 #ifndef TESS_RL_REWARD_GRADER_SANDBOX_H
 #define TESS_RL_REWARD_GRADER_SANDBOX_H
 

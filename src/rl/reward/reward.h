@@ -36,23 +36,23 @@ typedef struct tess_reward_options {
     double max_failures;              /* share of a call's items that may fail before the call does; 0: none */
     int64_t workers;                  /* processes of `command`, requests of `url` at a time; 0: 1 */
     int64_t in_flight;                /* items that a process is given before it answers; 0: 1 */
-    double timeout_s;                 /* for one answer, however it arrives; 0: 30 */
-    double start_s;                   /* on top of that for a process's first answer; 0: 30 */
+    double timeout_s;                 /* limit for one answer, however it arrives; 0: 30 */
+    double start_s;                   /* time added to that for a process's first answer; 0: 30 */
     const tess_text_list *command;    /* argv; no shell is involved */
     const char *url;                  /* http:// or https:// */
     const char *header_file;          /* lines "Name: value", sent with each request; NULL or "": none */
     const tess_text_list *header_env; /* names of variables that hold such lines; NULL: none */
     int64_t retries;                  /* further tries of an item after a failure that may pass; 0: none */
-    const char *sandbox;              /* of `command`: NULL or "" none, "bwrap" */
+    const char *sandbox;              /* sandbox of `command`: NULL or "": none, or "bwrap" */
     const tess_text_list *readable;   /* files and folders that the sandbox shows although it hides the folder around
                                          them; NULL: none */
     const tess_text_list *env; /* names of variables that processes of `command` get; NULL: only PATH and the like */
     const char *user;          /* user of processes of `command`, by name or number; NULL or "": ours */
     int64_t max_answer_bytes;  /* 0: 64 KiB */
     int64_t max_memory_bytes;  /* address space of each process of a grader; 0: 8 GiB */
-    int64_t max_file_bytes;    /* that it may write; 0: 256 MiB */
-    int64_t max_cpu_s;         /* of each process over its whole life; 0: no limit */
-    int64_t max_processes;     /* that a grader may have; 0: 1024. Not held to by root */
+    int64_t max_file_bytes;    /* size of a file that a process may write; 0: 256 MiB */
+    int64_t max_cpu_s;         /* CPU time of each process over its whole life; 0: no limit */
+    int64_t max_processes;     /* processes that a grader may have; 0: 1024. No limit for root */
 } tess_reward_options;
 
 /* Fills in what is 0 or NULL. TESS_E_INVALID names what is out of range. */
@@ -100,7 +100,7 @@ typedef struct tess_rewarder tess_rewarder;
 tess_status tess_rewarder_create(tess_mem *mem, const tess_reward_options *options, tess_rewarder **rewarder);
 
 /* Whether an item of the data can be graded, whatever its response. TESS_E_INVALID: it has no label, or none that its
- * graders understand, or its prompt or metadata is not of their task. */
+ * graders understand, or its prompt or metadata belongs to another task. */
 tess_status tess_rewarder_check_item(const tess_rewarder *rewarder, const tess_reward_item *item);
 
 /* Finds out before the first item what can be known: starts a process of `command`, which must not end within a second,
@@ -109,10 +109,10 @@ tess_status tess_rewarder_check_item(const tess_rewarder *rewarder, const tess_r
 tess_status tess_rewarder_check(tess_rewarder *rewarder);
 
 /* Scores `n` items into out[0..n) and waits for it. Ranks score n_all items together, each its own. An item's failure
- * is in its result; when more than max_failures * n_all items fail here the call stops at once: TESS_E_INVALID, and the
- * message names grader, item and what it said. Whether all ranks together stay below, they add up
- * (tess_rewarder_judge). Also TESS_E_NOMEM. Not thread-safe. Call it always from the thread that will live longest:
- * when that ends, so do the processes. */
+ * is in its result. If more than max_failures * n_all items fail here, the call stops at once: TESS_E_INVALID, and the
+ * message names grader, item and what it said. Below that, the ranks add up their failures and call
+ * tess_rewarder_judge. Also TESS_E_NOMEM. Not thread-safe. Call it always from the thread that will live longest: when
+ * that ends, so do the processes. */
 tess_status tess_rewarder_score(tess_rewarder *rewarder, const tess_reward_item *items, int64_t n, int64_t n_all,
                                 tess_reward_result *out);
 

@@ -69,8 +69,9 @@ static size_t whole_at(reward_text text, size_t at)
     return n;
 }
 
-/* What makes the number before it another thing than it seems: an exponent, a second point, a wrong group of digits,
- * digits of another script, or a sign that joins it with another number, as in 1/2, 10:30 or 3^4. A unit does not. */
+/* Whether the text at `at` makes the number before it another thing than it seems: an exponent, a second point, a wrong
+ * group of digits, digits of another script, or a sign that joins it with another number, as in 1/2, 10:30 or 3^4. A
+ * unit does not. */
 static bool goes_on(reward_text text, size_t at)
 {
     if (at >= text.size || is_minus(text, at))

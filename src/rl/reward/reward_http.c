@@ -290,7 +290,7 @@ static tess_status fail_code(const http_request *request, long code)
     return remedy == NULL ? TESS_E_IO : TESS_FAIL(TESS_E_IO, "%s; %s", tess_error_message(), remedy);
 }
 
-/* What came of a request. *again: it may do better another time. */
+/* Judges the result of a request. *again: another try may succeed. */
 static tess_status judge(http_request *request, CURLcode result, reward_answer *answer, bool *again)
 {
     const long code = code_of(request);

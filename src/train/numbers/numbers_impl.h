@@ -55,8 +55,8 @@ struct tess_numbers {
 
     tess_spikes losses, norms;
     int64_t n_skipped, n_skipped_in_a_row;
-    int64_t told_step; /* of the newest warning of a spike, 0: none */
-    double told_z;     /* how high that was */
+    int64_t told_step; /* step of the newest warning of a spike; 0: none */
+    double told_z;     /* height of that spike, in standard deviations */
 };
 
 /* numbers.c: reports the current error as the fault of a rank of the job (-1: unknown). */

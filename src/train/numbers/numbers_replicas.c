@@ -182,7 +182,7 @@ static tess_status vote(const tess_engine *e, ballot *b, const uint64_t *hashes,
     return TESS_OK;
 }
 
-/* Compares what the ranks of `team` hold alike. `hashes` is of everything. */
+/* Compares what the ranks of `team` hold alike. `hashes` has the hashes of everything that this rank holds. */
 static tess_status compare_in(const tess_engine *e, tess_team *team, const uint64_t *hashes, finding *found)
 {
     ballot b = {.team = team, .n_ranks = tess_team_size(team), .n_tensors = KINDS * tess_fsdp_shards(e->fsdp)};

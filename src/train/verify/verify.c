@@ -112,7 +112,7 @@ static void compare_step(const verify_run runs[2], int64_t step, tess_verify_res
 }
 
 /* ---- Memory ---- */
-/* Of the rank that is to have most, as the optimizer plans it. */
+/* The planned bytes of the optimizer on the rank that is to have most. */
 static tess_status plan_optimizer(tess_mem *mem, const verify_run *layout, int64_t *most)
 {
     const tess_memory_plan plan = tess_memory_plan_of(&layout->config, layout->ranks);

@@ -38,8 +38,8 @@ typedef struct run_header {
 
 typedef enum run_values { RUN_NO_VALUES, RUN_WRITES_VALUES, RUN_COMPARES_VALUES } run_values;
 
-/* What ranks at a place of a pipeline are to hold of a tensor: nothing, or what "tp" leaves them of dimension `dim` in
- * units of this many, 0: all; and whether they have it as a copy of what another stage owns. */
+/* The part of a tensor that ranks at a place of a pipeline are to hold. held: they own it; copy: they have a copy of
+ * what another stage owns. "tp" cuts dimension `dim` in multiples of `unit`; 0: it is not cut. */
 typedef struct run_plan {
     bool held, copy;
     int dim;
@@ -92,8 +92,8 @@ tess_status verify_run_steps(verify_run *run);
 /* verify_stages.c: fills run->planned, and the stage of each tensor and their number in *result, which has tensors. */
 tess_status verify_plan_stages(tess_mem *mem, verify_run *run, tess_verify_result *result);
 
-/* verify_shards.c: what is wrong with who holds what of a tensor, "": nothing; and the bytes of all parameters on the
- * rank that is to hold most. */
+/* verify_shards.c: finds what is wrong with the parts and copies of a tensor that ranks hold ("": nothing), and the
+ * bytes of all parameters on the rank that is to hold most. */
 tess_status verify_check_shards(tess_mem *mem, const verify_run *layout, int tensor, char text[TESS_VERIFY_TEXT]);
 tess_status verify_most_planned(const verify_run *layout, int64_t *params);
 

@@ -37,7 +37,8 @@ static bool is_narrow(const verify_run *layout, int tensor)
     return false;
 }
 
-/* Empty on ranks of a pipeline that have other stages, and where there is a copy alone, unless `copies`. */
+/* The box that a rank is to hold. It is empty on ranks of other pipeline stages, and on ranks that have only a copy,
+ * unless `copies`. */
 static tess_box planned_box(const verify_run *layout, const tess_mesh_layout *mesh, int tensor, int rank, bool copies)
 {
     int at[TESS_MESH_MAX_AXES], stage = 0, tp = -1, shard = -1;

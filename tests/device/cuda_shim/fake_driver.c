@@ -70,9 +70,9 @@ struct CUstream_st {
 };
 struct CUevent_st {
     bool timed;
-    cuda_queue queue; /* that it was recorded on, and how many copies there had been */
+    cuda_queue queue; /* the queue that it was recorded on, and how many copies there had been */
     long n_copies;
-    long number; /* of the record, among those of all queues; 0: none */
+    long number; /* number of the record among those of all queues; 0: none */
     struct timespec when;
 };
 
