@@ -45,6 +45,18 @@ static bool find_object(const tess_trace_ring *ring, const char *name, size_t n,
     return false;
 }
 
+/* The program of `rank`; "": not known. The ring of a rank of another host is not in this memory, but ranks here run
+ * the same file: their hashes of it are equal. */
+static const char *program_of(const tess_job *job, int rank)
+{
+    const char *path = tess_job_ring(job, rank)->owner.program;
+    uint64_t hash = job->rows[rank].program_hash;
+    for (int r = 0; r < (int)job->header->world && path[0] == '\0' && hash != 0; r++)
+        if (job->rows[r].program_hash == hash)
+            path = tess_job_ring(job, r)->owner.program;
+    return path;
+}
+
 /* Parses the call site in `text`. Returns where it ends, or NULL when it names no known file. */
 static const char *find_place(const tess_job *job, int rank, const char *text, site_place *found)
 {
@@ -56,7 +68,7 @@ static const char *find_place(const tess_job *job, int rank, const char *text, s
         return NULL;
     bool is_program = n == strlen(program) && strncmp(text, program, n) == 0;
     if (is_program)
-        *found = (site_place){.path = tess_job_ring(job, rank)->owner.program};
+        *found = (site_place){.path = program_of(job, rank)};
     bool is_found = is_program || find_object(tess_job_ring(job, rank), text, n, found);
     /* The message may quote a call site of another rank. */
     for (int r = 0; r < (int)job->header->world && !is_found; r++)

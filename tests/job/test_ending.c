@@ -1,4 +1,8 @@
 /* The root cause of a failure, from the board. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "job/call_sites.h"
 #include "job/rank_end.h"
 #include "support/test.h"
 #include "diagnosis/history.h"
@@ -27,6 +31,34 @@ static void blame_leads_to_where_it_begins(void)
             EXPECT_INT(tess_ending_cause(&job, r), 0);
         tess_job_close(&job, true);
     }
+}
+
+/* The place of this program's code, in its file. */
+static unsigned long offset_here(void)
+{
+    unsigned long begin = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    EXPECT(maps != NULL && fscanf(maps, "%lx-", &begin) == 1); /* the program is mapped first */
+    fclose(maps);
+    return (unsigned long)(uintptr_t)make_board - begin + 1;
+}
+
+/* Rank 1 is of another host, so that its ring is not in this memory: rank 0 runs the same program. */
+static void a_call_site_of_another_host_has_its_line(void)
+{
+    tess_job job;
+    char text[512];
+    make_board(3, JOB_RANK_JOINED, &job);
+    ssize_t n = readlink("/proc/self/exe", tess_job_ring(&job, 0)->owner.program, TESS_TRACE_PROGRAM_BYTES - 1);
+    EXPECT(n > 0);
+    job.rows[0].program_hash = job.rows[1].program_hash = 7;
+    job.rows[2].program_hash = 8; /* a program that nobody here runs */
+    for (int r = 0; r < 3; r++) {
+        snprintf(text, sizeof(text), "barrier #3 (called at program+0x%lx), in phase 'data'", offset_here());
+        tess_call_sites_name(&job, r, text, sizeof(text));
+        EXPECT_CONTAINS(text, r < 2 ? "barrier #3 (called by make_board" : "barrier #3 (called at program+0x");
+    }
+    tess_job_close(&job, true);
 }
 
 /* A rank that runs is not the cause of another's failure: the rank that blames it is. */
@@ -155,6 +187,7 @@ static void the_last_line_counts_the_batches(void)
 
 static const test_case cases[] = {
     {"blame_leads_to_where_it_begins", blame_leads_to_where_it_begins, 0, 0},
+    {"a_call_site_of_another_host_has_its_line", a_call_site_of_another_host_has_its_line},
     {"ranks_that_run_are_no_cause", ranks_that_run_are_no_cause, 0, 0},
     {"ranks_that_blame_each_other_end_the_walk", ranks_that_blame_each_other_end_the_walk, 0, 0},
     {"in_a_circle_it_is_the_one_the_watchdog_named", in_a_circle_it_is_the_one_the_watchdog_named, 0, 0},
