@@ -9,6 +9,8 @@
         .key = key_, .type = type_, .offset = offsetof(tess_bench_options, field_), __VA_ARGS__ \
     }
 #define TEXT(key_, field_, help_) ROW(key_, TESS_OPTION_TEXT, field_, .fallback = "", .help = help_)
+#define PATH(key_, field_, fallback_, help_) \
+    ROW(key_, TESS_OPTION_TEXT, field_, .fallback = fallback_, .is_path = true, .help = help_)
 #define SWITCH(key_, field_, help_) ROW(key_, TESS_OPTION_BOOL, field_, .fallback = "false", .help = help_)
 #define INT(key_, field_, fallback_, min_, max_, help_) \
     ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
@@ -32,18 +34,18 @@ static const tess_option comm[] = {
     NUMBER("--link", comm.link_gbit,
            "Gbit/s of a host's link, to show the share that is used (jobs over several hosts)"),
     NUMBER("--iperf", comm.iperf_gbit, "Gbit/s that iperf3 moves over it in one direction, to compare with"),
-    TEXT("--tune", comm.tune, "FILE: measure ways and round sizes over several hosts, and write the tuning table"),
+    PATH("--tune", comm.tune, "", "measure ways and round sizes over several hosts, and write the tuning table there"),
     TEXT("--device", comm.device, "far or cuda: buffers in memory of devices, beside a copy and the way by the host"),
-    TEXT("--mpi", comm.mpi, "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
+    PATH("--mpi", comm.mpi, "", "program that measures MPI; default: mpi_collectives beside this one; none: no MPI"),
 };
 
 #define CHOICE(key_, field_, fallback_, choices_, help_) \
     ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
 
 /* Rows that benches share; `usual` is a model that step_models.h knows. */
-#define MODEL(field_, usual)                                    \
-    ROW("--model", TESS_OPTION_TEXT, field_, .fallback = usual, \
-        .help = "gpt2-124m, gpt2-1.5b, llama-1b, llama-5m, a config.json or a Hugging Face folder; default: " usual)
+#define MODEL(field_, usual)       \
+    PATH("--model", field_, usual, \
+         "gpt2-124m, gpt2-1.5b, llama-1b, llama-5m, a config.json or a Hugging Face folder; default: " usual)
 #define RANKS(field_, usual) \
     INT("-n", field_, usual, 1, 128, "ranks, processes on this machine; --threads are those of one rank")
 #define BATCH(field_, usual) INT("--batch", field_, usual, 1, 1 << 20, "rows of a step over all ranks")
@@ -90,8 +92,7 @@ static const tess_option packing[] = {
 
 static const tess_option ckpt[] = {
     MODEL(ckpt.model, "gpt2-124m"),
-    ROW("--folder", TESS_OPTION_TEXT, ckpt.folder, .fallback = "bench-ckpt",
-        .help = "where to write, on the disk to measure (bench-ckpt)"),
+    PATH("--folder", ckpt.folder, "bench-ckpt", "where to write, on the disk to measure (bench-ckpt)"),
     RANKS(ckpt.ranks, "2"),
     SWITCH("--bf16", ckpt.bf16, "weights as bfloat16"),
     SWITCH("--zstd", ckpt.zstd, "packed"),
@@ -100,7 +101,7 @@ static const tess_option ckpt[] = {
 };
 
 static const tess_option offload[] = {
-    ROW("--folder", TESS_OPTION_TEXT, offload.folder, .fallback = ".", .help = "a folder on the disk to measure (.)"),
+    PATH("--folder", offload.folder, ".", "a folder on the disk to measure (.)"),
     INT("--max", offload.max_mb, "2000", 10, 2000, "MB of the largest transfer"),
 };
 

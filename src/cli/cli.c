@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,31 @@ static const cli_flag *find_flag(const char *argument, const cli_flag *flags, in
         }
     }
     return NULL;
+}
+
+/* A shell leaves the ~ of --flag=~/x as it is. Ends the process if a path is too long, or there are too many. */
+static const char *expand_home(const char *path)
+{
+    static char paths[2 * CLI_REPEATS][PATH_MAX];
+    static size_t n;
+    if (path[0] != '~')
+        return path;
+    if (n == sizeof(paths) / sizeof(paths[0]))
+        cli_exit(cli_end(TESS_FAIL(TESS_E_INVALID, "more than %zu paths begin with ~", n)));
+    snprintf(paths[n], sizeof(paths[n]), "%s", path);
+    if (tess_os_expand_home(paths[n], sizeof(paths[n])) != TESS_OK)
+        cli_exit(cli_end(TESS_E_INVALID));
+    return paths[n++];
+}
+
+/* Whether a flag's value is the name of a file or a folder. */
+static bool takes_path(const cli_flag *flag)
+{
+    static const char *const names[] = {"FILE", "[=FILE]", "DIR", "FOLDER", "PATH", "OUT", "OLD.json"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (flag->value != NULL && strncmp(flag->value, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
 }
 
 /* TESS_E_INVALID: not a number, or outside the range. */
@@ -138,6 +164,8 @@ int cli_parse(int argc, char **argv, const cli_command *command, const cli_flag 
         const cli_flag *flag = find_flag(argv[i], flags, n_flags, &value);
         if (flag == NULL)
             refuse_flag(command, argv[i], flags, n_flags);
+        if (value != NULL && takes_path(flag))
+            value = expand_home(value);
         if (flag->value != NULL && flag->value[0] != '[' && value == NULL) {
             if (i + 1 == argc)
                 cli_exit(cli_misuse(command, "%s needs a value: %s", flag->name, flag->value));

@@ -27,7 +27,7 @@ static const char *value_name(const tess_option *row)
         [TESS_OPTION_BYTES] = "BYTES",  [TESS_OPTION_TEXT] = "TEXT", [TESS_OPTION_CHOICE] = "CHOICE",
         [TESS_OPTION_LIST] = "A,B,...",
     };
-    return names[row->type];
+    return row->is_path ? "PATH" : names[row->type];
 }
 
 static void add_section(flag_set *set, const char *section)

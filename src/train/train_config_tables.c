@@ -8,6 +8,9 @@
 #define TEXT(key_, field_, fallback_, help_) ROW(key_, TESS_OPTION_TEXT, field_, .fallback = fallback_, .help = help_)
 #define BOOL(key_, field_, fallback_, help_) ROW(key_, TESS_OPTION_BOOL, field_, .fallback = fallback_, .help = help_)
 #define LIST(key_, field_, help_) ROW(key_, TESS_OPTION_LIST, field_, .fallback = "", .help = help_)
+#define PATH(key_, field_, fallback_, help_) \
+    ROW(key_, TESS_OPTION_TEXT, field_, .fallback = fallback_, .is_path = true, .help = help_)
+#define PATHS(key_, field_, help_) ROW(key_, TESS_OPTION_LIST, field_, .fallback = "", .is_path = true, .help = help_)
 #define INT(key_, field_, fallback_, min_, max_, help_) \
     ROW(key_, TESS_OPTION_INT, field_, .fallback = fallback_, .least = min_, .most = max_, .help = help_)
 #define BYTES(key_, field_, fallback_, min_, max_, help_) \
@@ -18,7 +21,7 @@
     ROW(key_, TESS_OPTION_CHOICE, field_, .fallback = fallback_, .choices = choices_, .help = help_)
 
 static const tess_option job[] = {
-    TEXT("job.dump_folder", job.dump_folder, "out", "folder for everything that the run writes"),
+    PATH("job.dump_folder", job.dump_folder, "out", "folder for everything that the run writes"),
     TEXT("job.description", job.description, "", "a line for people, shown when the run starts"),
     CHOICE("job.device", job.device, "auto", "auto|cpu|far|cuda",
            "where the model computes; auto: cpu; cuda: NVIDIA GPUs (docs/gpu.md); far: the CPU behind a queue, to find "
@@ -32,8 +35,8 @@ static const tess_option job[] = {
 };
 
 static const tess_option model[] = {
-    TEXT("model.config", model.config, "", "config.json of a model to start from random weights"),
-    TEXT("model.path", model.path, "",
+    PATH("model.config", model.config, "", "config.json of a model to start from random weights"),
+    PATH("model.path", model.path, "",
          "folder with config.json and weights to start from: Hugging Face's, or a checkpoint of any format"),
     CHOICE("model.save_dtype", model.save_dtype, "bfloat16", "bfloat16|float32",
            "dtype of the model written at the end"),
@@ -44,16 +47,16 @@ static const tess_option model[] = {
 };
 
 static const tess_option tokenizer[] = {
-    TEXT("tokenizer.path", tokenizer.path, "",
+    PATH("tokenizer.path", tokenizer.path, "",
          "tokenizer.json, or a folder with it or with vocab.json and merges.txt; empty: model.path's, or train one"),
     INT("tokenizer.vocab_size", tokenizer.vocab_size, "0", 0, 1e6,
         "size of the byte-level BPE to train on the data when there is no tokenizer; 0: the model's vocab_size"),
 };
 
 static const tess_option data[] = {
-    LIST("data.files", data.files,
-         "text, JSON lines or arrays with a document in each record, or shards of token ids; patterns such as "
-         "web/*.bin"),
+    PATHS("data.files", data.files,
+          "text, JSON lines or arrays with a document in each record, or shards of token ids; patterns such as "
+          "web/*.bin; a name with a comma in quotes: '\"a,b.txt\",c.txt'"),
     LIST("data.weights", data.weights,
          "shares of the entries of data.files in the rows that are trained on; empty: all are one text"),
     CHOICE("data.format", data.format, "auto", "auto|text|uint16|uint32",
@@ -65,7 +68,7 @@ static const tess_option data[] = {
     TEXT("data.prompt_key", data.prompt_key, "prompt",
          "without it: member that holds a prompt, whose completion alone is trained on"),
     TEXT("data.completion_key", data.completion_key, "completion", "member that holds the completion"),
-    TEXT("data.chat_template", data.chat_template, "",
+    PATH("data.chat_template", data.chat_template, "",
          "of lines with messages: a .jinja file or a model's folder; empty: that in model.path"),
     CHOICE("data.split", data.split, "auto", "auto|true|false",
            "a document that does not fit in a row goes on in the next one; auto: texts do, completions do not"),
@@ -121,7 +124,7 @@ static const tess_option lora[] = {
          "linear maps that have an adapter: names or ends of names (q_proj), or all-linear; empty: all-linear"),
     BOOL("lora.use_rslora", lora.use_rslora, "false", "count it alpha / sqrt(rank) times"),
     FLOAT("lora.dropout", lora.dropout, "0", 0, 1, "PEFT's; 0 alone"),
-    TEXT("lora.path", lora.path, "",
+    PATH("lora.path", lora.path, "",
          "folder with an adapter to start from, as PEFT or an earlier run wrote it, which says all of the above"),
 };
 
@@ -206,7 +209,7 @@ static const tess_option activation_checkpoint[] = {
 };
 
 static const tess_option offload[] = {
-    TEXT("offload.folder", offload.folder, "", "folder on a disk for what is offloaded; its files have no names"),
+    PATH("offload.folder", offload.folder, "", "folder on a disk for what is offloaded; its files have no names"),
     BOOL("offload.params", offload.params, "false", "master weights lie on disk: 4 bytes a parameter"),
     BOOL("offload.grads", offload.grads, "false", "sums of gradients lie on disk: 4 bytes a parameter, or more"),
     BOOL("offload.optimizer", offload.optimizer, "false", "moments lie on disk: 8 bytes a parameter (adamw)"),
@@ -218,7 +221,7 @@ static const tess_option offload[] = {
 
 static const tess_option checkpoint[] = {
     BOOL("checkpoint.enable", checkpoint.enable, "true", "save at intervals and when interrupted"),
-    TEXT("checkpoint.folder", checkpoint.folder, "checkpoint", "inside job.dump_folder"),
+    PATH("checkpoint.folder", checkpoint.folder, "checkpoint", "inside job.dump_folder"),
     INT("checkpoint.interval", checkpoint.interval, "500", 1, 1e12, "steps between saves"),
     INT("checkpoint.keep_latest_k", checkpoint.keep_latest_k, "2", 0, 1e6,
         "number of complete checkpoints to keep; 0: all"),
@@ -246,7 +249,7 @@ static const tess_option checkpoint[] = {
            "if the checkpoint to resume from is damaged: stop and name the previous one, or resume from that"),
     LIST("checkpoint.exclude_from_loading", checkpoint.exclude_from_loading,
          "what is not loaded and starts anew: optimizer, lr_scheduler, data, or names of tensors with * and ?"),
-    TEXT(
+    PATH(
         "checkpoint.initial_load_path", checkpoint.initial_load_path, "",
         "checkpoint or model of any format (docs/checkpoint-formats.md) to start from while this run has no checkpoint "
         "of its own"),
@@ -279,7 +282,7 @@ static const tess_option elastic[] = {
 
 static const tess_option validation[] = {
     BOOL("validation.enable", validation.enable, "true", "evaluate at intervals and at the end"),
-    LIST("validation.files", validation.files, "text to evaluate on; empty: the end of data.files, see fraction"),
+    PATHS("validation.files", validation.files, "text to evaluate on; empty: the end of data.files, see fraction"),
     FLOAT("validation.fraction", validation.fraction, "0.05", 0, 0.9,
           "share at the end of each data file that is held out (validation.files is empty)"),
     INT("validation.interval", validation.interval, "100", 1, 1e12, "steps between evaluations"),
@@ -299,7 +302,7 @@ static const tess_option metrics[] = {
     BOOL("metrics.enable_tensorboard", metrics.enable_tensorboard, "true", "write TensorBoard event files"),
     INT("metrics.pipeline_timeline", metrics.pipeline_timeline, "0", 0, 1e9,
         "steps between pictures of when each stage worked, in the log and in pipeline/ of job.dump_folder; 0: none"),
-    TEXT("metrics.tensorboard_folder", metrics.tensorboard_folder, "tb", "inside job.dump_folder"),
+    PATH("metrics.tensorboard_folder", metrics.tensorboard_folder, "tb", "inside job.dump_folder"),
 };
 
 static const tess_option sample[] = {
@@ -390,8 +393,8 @@ static const tess_option rollout[] = {
          "member of each jsonl line that holds the prompt, a string or messages; empty: prompt, or else messages"),
     TEXT("rollout.label_key", rollout.label_key, "",
          "member that holds the right answer; empty: label, answer or ground_truth"),
-    LIST("rollout.env_command", rollout.env_command,
-         "words of a program that answers each turn of the model (docs/rl.md); empty: one turn"),
+    PATHS("rollout.env_command", rollout.env_command,
+          "words of a program that answers each turn of the model (docs/rl.md); empty: one turn"),
     INT("rollout.max_turns", rollout.max_turns, "8", 1, 65536, "most turns with env_command"),
     INT("rollout.ranks", rollout.ranks, "0", 0, 65536,
         "the job's last ranks, so many, only draw and grade samples; the others train; 0: all do both"),
@@ -408,10 +411,10 @@ static const tess_option reward[] = {
     TEXT("reward.format", reward.format, "", "format: the pattern of a whole answer (PCRE2)"),
     BOOL("reward.number_fallback", reward.number_fallback, "false",
          "number: without ####, the answer's last number counts"),
-    LIST("reward.command", reward.command, "command: words of the program that grades answers, a line of JSON each"),
+    PATHS("reward.command", reward.command, "command: words of the program that grades answers, a line of JSON each"),
     ROW("reward.url", TESS_OPTION_TEXT, reward.url, .fallback = "", .is_url = true,
         .help = "http: where prompt, response and label are posted"),
-    TEXT("reward.header_file", reward.header_file, "",
+    PATH("reward.header_file", reward.header_file, "",
          "http: file of headers for each request, a line each, like Authorization: Bearer KEY"),
     LIST("reward.header_env", reward.header_env, "http: names of variables that hold such headers"),
     INT("reward.workers", reward.workers, "2", 1, 1024, "processes or requests of a rank at a time"),
@@ -431,14 +434,14 @@ static const tess_option reward[] = {
     INT("reward.max_processes", reward.max_processes, "1024", 1, 1e6,
         "command: processes that a grader may have (not of root)"),
     CHOICE("reward.sandbox", reward.sandbox, "none", "none|bwrap", "command: bwrap: no network, no files but its own"),
-    LIST("reward.readable", reward.readable,
-         "bwrap: files and folders to show from /home, /root, /run, /tmp and /var/tmp, which are empty inside"),
+    PATHS("reward.readable", reward.readable,
+          "bwrap: files and folders to show from /home, /root, /run, /tmp and /var/tmp, which are empty inside"),
     LIST("reward.env", reward.env, "command: names of variables that it gets in addition to PATH, HOME and LANG"),
     TEXT("reward.user", reward.user, "", "command: user that it runs as, by name or number; empty: ours; needs root"),
 };
 
 static const tess_option reference[] = {
-    TEXT("reference.path", reference.path, "",
+    PATH("reference.path", reference.path, "",
          "folder of the reference's weights; empty: those that the run begins with"),
     INT("reference.update_interval", reference.update_interval, "0", 0, 1e12,
         "steps after which the reference becomes the policy; 0: never"),
@@ -448,7 +451,7 @@ static const tess_option reference[] = {
 static const tess_option critic[] = {
     CHOICE("critic.trunk", critic.trunk, "own", "own|shared",
            "ppo: own: values come from a second model; shared: from a head on the policy's last layer"),
-    TEXT("critic.path", critic.path, "", "ppo: folder of the value model; empty: model.path, with a new head"),
+    PATH("critic.path", critic.path, "", "ppo: folder of the value model; empty: model.path, with a new head"),
     FLOAT("critic.lr", critic.lr, "1e-5", 0, 1e6, "its learning rate; shared: the policy's"),
     FLOAT("critic.coef", critic.coef, "0.5", 0, 1e6, "shared: weight of the value loss beside the policy's"),
 };
@@ -482,8 +485,8 @@ static const tess_option health[] = {
     INT("health.gpu_errors", health.gpu_errors, "1", 0, 1e12, "uncorrected errors of a GPU's memory; 0: any"),
     INT("health.max_failures", health.max_failures, "3", 1, 1e9,
         "failed checks in a row that turn degraded into unhealthy"),
-    LIST("health.alert_command", health.alert_command,
-         "words of a program that gets each alert, as a line of JSON (and TESSERA_ALERT_TEXT, ...); empty: none"),
+    PATHS("health.alert_command", health.alert_command,
+          "words of a program that gets each alert, as a line of JSON (and TESSERA_ALERT_TEXT, ...); empty: none"),
     FLOAT("health.alert_timeout_s", health.alert_timeout_s, "10", 0.1, 3600, "seconds until it is killed"),
 };
 
@@ -497,7 +500,7 @@ static const tess_option comm[] = {
            "auto: shared memory on a host and MPI between hosts; mpi: MPI between any two ranks"),
     CHOICE("comm.reduction", comm.reduction, "tree", "tree|native",
            "native: sums between hosts are MPI's own, and equality across world sizes is given up"),
-    TEXT("comm.tuning", comm.tuning, "", "file of `tessera bench comm --tune`; empty: built-in choices"),
+    PATH("comm.tuning", comm.tuning, "", "file of `tessera bench comm --tune`; empty: built-in choices"),
 };
 
 static const tess_option numbers[] = {

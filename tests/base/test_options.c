@@ -1,6 +1,9 @@
 /* Options: exact integers, sizes of texts, rows with a parser of their own, names of keys. */
 #include "base/core/options.h"
 
+#include <stdlib.h>
+
+#include "base/text/text.h"
 #include "support/test.h"
 
 typedef struct config {
@@ -8,6 +11,8 @@ typedef struct config {
     double x;
     char text[8], after;
     char word[TESS_TEXT_SIZE];
+    tess_text_list list;
+    char path[16];
     int length; /* set by parse_length */
 } config;
 
@@ -25,6 +30,9 @@ static const tess_option rows[] = {
     {"word", TESS_OPTION_TEXT, AT(word)},
     {"length", TESS_OPTION_OWN, .parse = parse_length},
     {"bytes", TESS_OPTION_BYTES, AT(bytes), .least = 1, .most = (int64_t)8 << 40},
+    {"list", TESS_OPTION_LIST, AT(list)},
+    {"files", TESS_OPTION_LIST, AT(list), .is_path = true},
+    {"path", TESS_OPTION_TEXT, AT(path), .text_size = 16, .is_path = true},
 };
 static const tess_option_table table = {.section = "test", .rows = rows, .n_rows = sizeof(rows) / sizeof(rows[0])};
 
@@ -85,7 +93,7 @@ static void keys_need_no_section(void)
     EXPECT_FAILS(set(&c, "lenght", "1"), TESS_E_INVALID, "here: unknown key 'lenght': did you mean 'length'?");
     EXPECT_FAILS(set(&c, "test.word", "1"), TESS_E_INVALID, "unknown key 'test.word': did you mean 'word'?");
     EXPECT_FAILS(set(&c, "qqqqqqqq", "1"), TESS_E_INVALID,
-                 "unknown key 'qqqqqqqq': there are n, x, text, word, length, bytes");
+                 "unknown key 'qqqqqqqq': there are n, x, text, word, length, bytes, list, files, path");
 }
 
 static void bytes_have_units(void)
@@ -128,7 +136,64 @@ static void defaults_are_known_however_they_are_written(void)
     EXPECT(!tess_options_is_default(&half, &c));
 }
 
+/* Items of a list, one a line. */
+static const char *items_of(const config *c)
+{
+    static char text[1024];
+    size_t at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < c->list.n; i++)
+        at = tess_text_add(text, sizeof(text), at, "%s%s", i > 0 ? "\n" : "", c->list.item[i]);
+    return text;
+}
+
+static void items_of_a_list_may_hold_commas_and_quotes(void)
+{
+    static const struct {
+        const char *text, *items;
+    } good[] = {{"a.txt, b.txt", "a.txt\nb.txt"},
+                {"[a.txt,,b.txt, ]", "a.txt\nb.txt"},
+                {"\"a,b.txt\",c.txt", "a,b.txt\nc.txt"},
+                {"['a,b.txt' , \"it's\"]", "a,b.txt\nit's"},
+                {"\" a \\\" \\\\ \\n \"", " a \" \\ \\n "},
+                {"it's,5\" wide", "it's\n5\" wide"},
+                {"'[0-9]',\"\"", "[0-9]"}};
+    static const char *const bad[] = {"\"a,b.txt", "a,'b", "\"a\"b", "\"a\\\"", "'a' b,c", "\""};
+    config c = {0}, again = {0};
+    char text[1024];
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        EXPECT_OK(set(&c, "list", good[i].text));
+        EXPECT_TEXT(items_of(&c), good[i].items);
+        EXPECT_OK(tess_options_format(&rows[6], &c, text, sizeof(text)));
+        EXPECT_OK(set(&again, "list", text));
+        EXPECT_TEXT(items_of(&again), good[i].items);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT(set(&c, "list", bad[i]) == TESS_E_INVALID);
+    EXPECT_FAILS(set(&c, "list", "x,\"a"), TESS_E_INVALID, "here: list: the quote before a is not closed");
+    EXPECT_FAILS(set(&c, "list", "\"a\"b,c"), TESS_E_INVALID, "'b,c' follows a closing quote");
+}
+
+static void a_path_begins_in_the_home_folder(void)
+{
+    config c = {0};
+    EXPECT_INT(setenv("HOME", "/home/a,b", 1), 0);
+    EXPECT_OK(set(&c, "files", "~/x, '~',x/~,~x/y"));
+    EXPECT_TEXT(items_of(&c), "/home/a,b/x\n/home/a,b\nx/~\n~x/y");
+    EXPECT_OK(set(&c, "path", "~/12345"));
+    EXPECT_TEXT(c.path, "/home/a,b/12345");
+    EXPECT_FAILS(set(&c, "path", "~/123456"), TESS_E_INVALID, "here: path: path too long: /home/a,b/123456");
+    EXPECT_OK(set(&c, "list", "~/x"));
+    EXPECT_OK(set(&c, "word", "~/x"));
+    EXPECT_TEXT(items_of(&c), "~/x");
+    EXPECT_TEXT(c.word, "~/x");
+    EXPECT_INT(unsetenv("HOME"), 0);
+    EXPECT_FAILS(set(&c, "path", "~"), TESS_E_INVALID, "here: path: ~: HOME is not set");
+}
+
 static const test_case cases[] = {
+    {"items_of_a_list_may_hold_commas_and_quotes", items_of_a_list_may_hold_commas_and_quotes, 0, 0},
+    {"a_path_begins_in_the_home_folder", a_path_begins_in_the_home_folder, 0, 0},
     {"defaults_are_known_however_they_are_written", defaults_are_known_however_they_are_written, 0, 0},
     {"integers_of_64_bits_are_exact", integers_of_64_bits_are_exact, 0, 0},
     {"a_text_fills_its_own_size", a_text_fills_its_own_size, 0, 0},

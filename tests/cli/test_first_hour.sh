@@ -18,6 +18,22 @@ expect "a warm-up longer than a run that is shortened" 0 "lr_scheduler.warmup_st
 cmp -s run/model/model.safetensors short/model/model.safetensors && pass "gives the bits of a warm-up of all steps" || fail "other weights"
 HOME=$work expect "~ is the home folder" 0 "20 steps" "$tessera" train 'model.config=~/model.json' 'data.files=[~/text.txt]' "${small[@]}" \
     training.steps=20 job.dump_folder='~/home'
+cp text.txt 'te,xt.txt'
+cat >comma.yaml <<'YAML'
+model: {config: ~/model.json}
+data: {files: ["te,xt.txt"]}
+job: {dump_folder: ~/comma}
+YAML
+HOME=$work expect "a comma in a name, in YAML" 0 "20 steps" "$tessera" train comma.yaml "${small[@]}" training.steps=20
+expect "and in quotes" 0 "files=\"te,xt.txt\",text.txt" "$tessera" info 'data.files="te,xt.txt",text.txt'
+cmp -s run/model/model.safetensors comma/model/model.safetensors && pass "gives the same bits" || fail "other weights"
+expect "a quote that is not closed" 2 "data.files: the quote before te,xt.txt is not closed" "$tessera" info 'data.files="te,xt.txt'
+mkdir other
+HOME=$work/other expect "~ behind an option's =" 2 "$work/other/none.txt" "$tessera" eval run/model --data='~/none.txt'
+HOME=$work/other expect "~ in other paths and in words of commands" 0 "command=grade,$work/other/g" "$tessera" info \
+    'reward.command=grade,~/g' 'reward.header_file=~/h' 'reward.readable=~/r'
+grep -qF "header_file=$work/other/h" output && grep -qF "readable=$work/other/r" output && pass "all of them" ||
+    fail "paths: $(grep -F '=~' output)"
 [ -d home/model ] && [ ! -e '~' ] && pass "and not a folder called ~" || fail "folders: $(ls)"
 expect "the data is missing" 2 "data.files: name at least one file" "$tessera" train model.config=model.json
 expect "its options" 0 "steps=20 " "$tessera" info training.steps=20

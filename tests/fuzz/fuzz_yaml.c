@@ -1,7 +1,25 @@
-/* A run's configuration file. */
+/* A run's configuration file. Its lists are the same after they have been written and read again. */
 #include "train/train_config.h"
 
+#include <string.h>
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void write_and_read_again(const tess_config *config)
+{
+    static tess_config again;
+    static char text[32 + 2 * sizeof(config->rollout.stop)] = "rollout.stop=";
+    int n_tables;
+    const size_t key = strlen("rollout.stop=");
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    const tess_option *option = tess_options_find(tables, n_tables, "rollout.stop");
+    if (tess_options_format(option, config, text + key, sizeof(text) - key) != TESS_OK ||
+        tess_config_override(&again, text) != TESS_OK || again.rollout.stop.n != config->rollout.stop.n)
+        __builtin_trap();
+    for (int i = 0; i < again.rollout.stop.n; i++)
+        if (strcmp(again.rollout.stop.item[i], config->rollout.stop.item[i]) != 0)
+            __builtin_trap();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -9,8 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tess_mem *mem;
     if (tess_mem_create(&mem) != TESS_OK)
         return 0;
-    if (tess_config_parse(mem, (const char *)data, size, "fuzz.yaml", &config) == TESS_OK)
+    if (tess_config_parse(mem, (const char *)data, size, "fuzz.yaml", &config) == TESS_OK) {
+        write_and_read_again(&config);
         (void)tess_config_check(&config, 1 + (int)(size % 8));
+    }
     if (tess_mem_destroy(&mem) != 0)
         __builtin_trap(); /* a leak */
     return 0;

@@ -1,4 +1,3 @@
-#include "base/core/redact.h"
 #include "base/core/options.h"
 
 #include <errno.h>
@@ -8,6 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/core/redact.h"
+#include "base/os/os.h"
+#include "base/text/list_text.h"
 #include "base/text/text.h"
 
 enum { NUMBER_BYTES = 64 };
@@ -232,46 +234,27 @@ static tess_status parse_text(const char *text, size_t n, char *out, size_t size
     return TESS_OK;
 }
 
-static bool is_path(const char *key)
-{
-    static const char *const words[] = {"path", "folder", "files", "config", "template", "tuning"};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (tess_text_ends_with(key, words[i]))
-            return true;
-    return false;
-}
-
 /* A shell leaves the ~ of KEY=~/x as it is. */
-static tess_status expand_home(const char *key, char path[TESS_TEXT_SIZE])
+static tess_status finish_text(const tess_option *option, char *text, size_t size)
 {
-    char whole[2 * TESS_TEXT_SIZE];
-    const char *home = getenv("HOME");
-    if (!is_path(key) || path[0] != '~' || (path[1] != '/' && path[1] != '\0'))
-        return TESS_OK;
-    TESS_CHECK(home != NULL && home[0] != '\0', TESS_E_INVALID, "'%s': HOME is not set: write the path in full", path);
-    int n = snprintf(whole, sizeof(whole), "%.511s%s", home, path + 1);
-    return parse_text(whole, (size_t)n, path, TESS_TEXT_SIZE);
+    return option->is_path ? tess_os_expand_home(text, size) : TESS_OK;
 }
 
-/* Accepts "a, b", and as in YAML "[a, b]". */
-static tess_status parse_list(const char *key, const char *text, tess_text_list *list)
+/* Accepts "a, b", and as in YAML "[a, b]". Empty items are left out. */
+static tess_status parse_list(const tess_option *option, const char *text, tess_text_list *list)
 {
     size_t size = strlen(text);
     bool in_brackets = size >= 2 && text[0] == '[' && text[size - 1] == ']';
-    const char *at = in_brackets ? text + 1 : text, *last = in_brackets ? text + size - 1 : text + size;
+    const char *at = in_brackets ? text + 1 : text, *end = in_brackets ? text + size - 1 : text + size;
+    char item[TESS_TEXT_SIZE];
     list->n = 0;
-    while (at < last) {
-        const char *comma = memchr(at, ',', (size_t)(last - at)), *end = comma != NULL ? comma : last;
-        const char *from = at + strspn(at, " ");
-        size_t n = from < end ? (size_t)(end - from) : 0;
-        while (n > 0 && from[n - 1] == ' ')
-            n--;
+    while (at < end) {
+        TESS_TRY(tess_list_read(&at, end, item, sizeof(item)));
+        if (item[0] == '\0')
+            continue;
         TESS_CHECK(list->n < TESS_LIST_SIZE, TESS_E_INVALID, "more than %d items", TESS_LIST_SIZE);
-        if (n > 0) {
-            TESS_TRY(parse_text(from, n, list->item[list->n], TESS_TEXT_SIZE));
-            TESS_TRY(expand_home(key, list->item[list->n++]));
-        }
-        at = comma != NULL ? end + 1 : last;
+        TESS_TRY(finish_text(option, item, sizeof(item)));
+        memcpy(list->item[list->n++], item, strlen(item) + 1);
     }
     return TESS_OK;
 }
@@ -279,6 +262,7 @@ static tess_status parse_list(const char *key, const char *text, tess_text_list 
 static tess_status set(const tess_option *option, void *config, const char *text)
 {
     void *field = (char *)config + option->offset;
+    const size_t text_size = option->text_size > 0 ? option->text_size : TESS_TEXT_SIZE;
     switch (option->type) {
     case TESS_OPTION_BOOL:
         return parse_bool(text, field);
@@ -289,12 +273,12 @@ static tess_status set(const tess_option *option, void *config, const char *text
     case TESS_OPTION_FLOAT:
         return parse_float(option, text, field);
     case TESS_OPTION_TEXT:
-        TESS_TRY(parse_text(text, strlen(text), field, option->text_size > 0 ? option->text_size : TESS_TEXT_SIZE));
-        return option->text_size > 0 ? TESS_OK : expand_home(option->key, field);
+        TESS_TRY(parse_text(text, strlen(text), field, text_size));
+        return finish_text(option, field, text_size);
     case TESS_OPTION_CHOICE:
         return parse_choice(option, text, field);
     case TESS_OPTION_LIST:
-        return parse_list(option->key, text, field);
+        return parse_list(option, text, field);
     case TESS_OPTION_OWN:
         return option->parse(config, text);
     }
@@ -354,8 +338,9 @@ tess_status tess_options_format(const tess_option *option, const void *config, c
     case TESS_OPTION_LIST: {
         const tess_text_list *list = field;
         text[0] = '\0';
+        char quoted[TESS_LIST_MAX_QUOTED];
         for (int i = 0; i < list->n && (size_t)n < size; i++)
-            n += snprintf(text + n, size - (size_t)n, "%s%s", i > 0 ? "," : "", list->item[i]);
+            n += snprintf(text + n, size - (size_t)n, "%s%s", i > 0 ? "," : "", tess_list_quote(list->item[i], quoted));
         break;
     }
     case TESS_OPTION_OWN:

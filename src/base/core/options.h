@@ -32,6 +32,7 @@ typedef struct tess_option {
     double min, max;                                      /* FLOAT */
     int64_t least, most;                                  /* INT, BYTES */
     size_t text_size;                                     /* TEXT: bytes of the field; 0: TESS_TEXT_SIZE */
+    bool is_path;                                         /* TEXT, LIST: ~ and ~/ begin the home folder */
     bool is_url;                                          /* TEXT: is formatted without what may hold a secret */
     tess_status (*parse)(void *config, const char *text); /* OWN */
     const char *help;                                     /* one line; units where they could be doubted */
@@ -51,7 +52,8 @@ const tess_option *tess_options_find(const tess_option_table *tables, int n_tabl
 tess_status tess_options_defaults(const tess_option_table *tables, int n_tables, void *config);
 
 /* Sets one key from text. `source` is for messages ("kjv.yaml:12", "command line"). An unknown key names the nearest
- * one; a bad value names the choices or the range. A LIST is items separated by commas, with or without brackets. */
+ * one; a bad value names the choices or the range. A LIST is written as base/text/list_text.h says, with or without
+ * brackets. */
 tess_status tess_options_set(const tess_option_table *tables, int n_tables, void *config, const char *key,
                              const char *text, const char *source);
 

@@ -95,6 +95,9 @@ tess_status tess_os_remove_tree(const char *path); /* a folder or a file; nothin
 tess_status tess_os_list(const char *folder, tess_status (*visit)(void *context, const char *name), void *context);
 
 tess_status tess_os_own_path(char *path, size_t size); /* of this program */
+/* Replaces a "~" that is the path, or the "~" before its first '/', by $HOME. TESS_E_INVALID: HOME is not set, or the
+ * result does not fit into `size`. */
+tess_status tess_os_expand_home(char *path, size_t size);
 
 /* "a/b" + "c" -> "a/b/c"; TESS_E_INVALID when it does not fit. */
 tess_status tess_os_join(char *out, size_t size, const char *folder, const char *name);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -185,6 +186,19 @@ tess_status tess_os_own_path(char *path, size_t size)
     ssize_t n = readlink("/proc/self/exe", path, size - 1);
     TESS_CHECK(n > 0, TESS_E_IO, "/proc/self/exe: %s", strerror(errno));
     path[n] = '\0';
+    return TESS_OK;
+}
+
+tess_status tess_os_expand_home(char *path, size_t size)
+{
+    if (path[0] != '~' || (path[1] != '/' && path[1] != '\0'))
+        return TESS_OK;
+    const char *home = getenv("HOME");
+    TESS_CHECK(home != NULL && home[0] != '\0', TESS_E_INVALID, "%s: HOME is not set: write the path in full", path);
+    size_t n = strlen(home), rest = strlen(path + 1);
+    TESS_CHECK(n + rest < size, TESS_E_INVALID, "path too long: %.100s%.100s", home, path + 1);
+    memmove(path + n, path + 1, rest + 1);
+    memcpy(path, home, n);
     return TESS_OK;
 }
 

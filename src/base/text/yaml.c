@@ -4,6 +4,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/text/list_text.h"
 #include "base/text/text.h"
 
 typedef struct yaml_reader {
@@ -60,6 +61,21 @@ static tess_status add_key(yaml_reader *r)
     return TESS_OK;
 }
 
+/* Appends a scalar to the list that `value` is. */
+static tess_status append_item(yaml_reader *r)
+{
+    char quoted[TESS_LIST_MAX_QUOTED];
+    if (r->value.size > 0)
+        TESS_TRY(tess_buffer_append(&r->value, ",", 1));
+    const size_t begin = r->value.size;
+    TESS_TRY(append_scalar(r, &r->value));
+    TESS_CHECK(r->value.size - begin <= TESS_LIST_MAX_ITEM, TESS_E_FORMAT, "%s:%d: %s: an item of more than %d bytes",
+               r->what, line_of(r), r->key.data, TESS_LIST_MAX_ITEM);
+    tess_list_quote(r->value.data + begin, quoted);
+    r->value.size = begin;
+    return tess_buffer_append(&r->value, quoted, strlen(quoted));
+}
+
 /* Reads the value of a key: a scalar, or a list of scalars. */
 static tess_status read_value(yaml_reader *r)
 {
@@ -75,9 +91,7 @@ static tess_status read_value(yaml_reader *r)
                 break;
             TESS_CHECK(r->event.type == YAML_SCALAR_EVENT, TESS_E_FORMAT, "%s:%d: %s: a list holds plain values only",
                        r->what, line_of(r), r->key.data);
-            if (r->value.size > 0)
-                TESS_TRY(tess_buffer_append(&r->value, ",", 1));
-            TESS_TRY(append_scalar(r, &r->value));
+            TESS_TRY(append_item(r));
         }
     } else {
         return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: expected a value or a list of values", r->what, line, r->key.data);
