@@ -10,6 +10,8 @@
 enum { MOST_BYTES = 16 << 20 };
 
 typedef struct env_options {
+    char *const *names; /* variables to explain */
+    int n_names;
     const char *file, *json;
     int64_t pid; /* 0: not given */
     const char *knowledge[CLI_REPEATS + 1];
@@ -54,8 +56,10 @@ static tess_status examine(tess_mem *mem, const env_options *o, const tess_env_r
 {
     tess_env_report report = {.mem = mem};
     TESS_TRY(read_environment(o, text));
-    tess_status status = tess_env_check(mem, registry, text->data, text->size,
-                                        o->file != NULL ? TESS_ENV_LINES : TESS_ENV_BLOCK, tess_os_cores(), &report);
+    const tess_env_format format = o->file != NULL ? TESS_ENV_LINES : TESS_ENV_BLOCK;
+    tess_status status = o->n_names > 0
+                             ? tess_env_explain(mem, registry, o->names, o->n_names, &report)
+                             : tess_env_check(mem, registry, text->data, text->size, format, tess_os_cores(), &report);
     if (status == TESS_OK && o->file != NULL && report.n_seen == 0)
         status = TESS_FAIL(TESS_E_FORMAT, "%s: no line NAME=VALUE is in it", o->file);
     if (status == TESS_OK)
@@ -78,8 +82,10 @@ static int run(tess_mem *mem, int argc, char **argv)
     };
     int n = cli_parse(argc, argv, &cli_doctor_env, flags, sizeof(flags) / sizeof(flags[0]));
     int n_files = 0, n_findings = 0;
-    if (n > 0 || (o.file != NULL && o.pid != 0))
-        return cli_misuse(&cli_doctor_env, "name one environment: --file or --pid, or none for this one");
+    o.names = argv + 1;
+    o.n_names = n;
+    if ((n > 0) + (o.file != NULL) + (o.pid != 0) > 1)
+        return cli_misuse(&cli_doctor_env, "name one environment: --file or --pid, or none for this one and for names");
     while (o.knowledge[n_files] != NULL)
         n_files++;
     tess_env_registry registry;
@@ -94,9 +100,9 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_env = {
-    "doctor env", "[--file FILE | --pid PID] [--json] [--knowledge FILE]...",
+    "doctor env", "[NAME... | --file FILE | --pid PID] [--json] [--knowledge FILE]...",
     "variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void\n\n"
     "Lists every variable of these, OpenMP and Tessera that is set: what it does, whether anybody reads it, whether\n"
-    "its value is one, and which contradict each other.\n"
+    "its value is one, and which contradict each other. With names: what each of these does, set or not.\n"
     "Exit codes: 0 nothing to correct, 1 failed, 2 bad input, 3 something to correct.",
     .run = run};

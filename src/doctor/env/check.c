@@ -48,6 +48,8 @@ static void judge_known(tess_env_setting *setting)
     if (known->state != NULL) {
         setting->grade = TESS_ENV_VOID;
         snprintf(setting->finding, sizeof(setting->finding), "%s", known->state);
+    } else if (setting->value == NULL) {
+        setting->grade = TESS_ENV_FINE;
     } else if (!tess_env_accepts(known->values, setting->value)) {
         setting->grade = TESS_ENV_WRONG;
         snprintf(setting->finding, sizeof(setting->finding), "'%s' is no value of it: %s",
@@ -58,19 +60,35 @@ static void judge_known(tess_env_setting *setting)
     }
 }
 
-tess_status tess_env_check(tess_mem *mem, const tess_env_registry *registry, const char *text, size_t size,
-                           tess_env_format format, int n_cores, tess_env_report *report)
+static void judge(const tess_env_registry *registry, tess_env_report *report)
 {
-    memset(report, 0, sizeof(*report));
-    report->mem = mem;
-    TESS_TRY(env_read(registry, text, size, format, report));
     for (int i = 0; i < report->n_settings; i++) {
         if (report->settings[i].known == NULL)
             judge_unknown(registry, &report->settings[i]);
         else
             judge_known(&report->settings[i]);
     }
+}
+
+tess_status tess_env_check(tess_mem *mem, const tess_env_registry *registry, const char *text, size_t size,
+                           tess_env_format format, int n_cores, tess_env_report *report)
+{
+    memset(report, 0, sizeof(*report));
+    report->mem = mem;
+    TESS_TRY(env_read(registry, text, size, format, report));
+    judge(registry, report);
     env_find_conflicts(report, n_cores);
+    return TESS_OK;
+}
+
+tess_status tess_env_explain(tess_mem *mem, const tess_env_registry *registry, char *const *names, int n,
+                             tess_env_report *report)
+{
+    memset(report, 0, sizeof(*report));
+    report->mem = mem;
+    TESS_TRY(env_read_names(registry, names, n, report));
+    report->n_seen = n;
+    judge(registry, report);
     return TESS_OK;
 }
 

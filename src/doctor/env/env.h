@@ -37,7 +37,7 @@ typedef enum tess_env_grade {
 
 /* One variable that is set. */
 typedef struct tess_env_setting {
-    const char *name, *value;       /* owned by the report */
+    const char *name, *value;       /* owned by the report; value NULL: asked about by name, and not set */
     const tess_env_variable *known; /* NULL: not in the registry, and so are the next two */
     const char *of, *source;        /* the library that reads it, and the document that says so (may be NULL) */
     tess_env_grade grade;
@@ -67,6 +67,9 @@ typedef enum tess_env_format {
  * Free with tess_env_report_free, also after a failure. */
 tess_status tess_env_check(tess_mem *mem, const tess_env_registry *registry, const char *text, size_t size,
                            tess_env_format format, int n_cores, tess_env_report *report);
+/* The same for variables of this process by their names (borrowed), set or not. Conflicts are not looked for. */
+tess_status tess_env_explain(tess_mem *mem, const tess_env_registry *registry, char *const *names, int n,
+                             tess_env_report *report);
 void tess_env_report_free(tess_env_report *report);
 
 /* The setting of that name; NULL: not set. */

@@ -20,6 +20,9 @@ const env_family *env_family_of(const char *name);
  * name. */
 tess_status env_read(const tess_env_registry *registry, const char *text, size_t size, tess_env_format format,
                      tess_env_report *report);
+/* Fills report->settings with variables by their names, in this process's environment. TESS_E_INVALID: a name is
+ * neither in the registry nor of a family. */
+tess_status env_read_names(const tess_env_registry *registry, char *const *names, int n, tess_env_report *report);
 /* Fills report->conflicts. */
 void env_find_conflicts(tess_env_report *report, int n_cores);
 

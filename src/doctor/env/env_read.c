@@ -99,6 +99,18 @@ tess_status env_read(const tess_env_registry *registry, const char *text, size_t
     return TESS_OK;
 }
 
+tess_status env_read_names(const tess_env_registry *registry, char *const *names, int n, tess_env_report *report)
+{
+    for (int i = 0; i < n; i++) {
+        const tess_env_variable *known = tess_table_find(&registry->table, names[i]);
+        const env_family *family = env_family_of(names[i]);
+        TESS_CHECK(known != NULL || family != NULL, TESS_E_INVALID,
+                   "%.100s: no library of distributed training is known to read a variable of this name", names[i]);
+        TESS_TRY(add(report, names[i], getenv(names[i]), known, family));
+    }
+    return TESS_OK;
+}
+
 const tess_env_setting *tess_env_find(const tess_env_report *report, const char *name)
 {
     for (int i = 0; i < report->n_settings; i++)

@@ -49,8 +49,11 @@ static tess_status print_remark(const char *name, const char *text, tess_buffer 
 static tess_status print_setting(const tess_env_setting *s, tess_buffer *out)
 {
     char value[200];
-    TESS_TRY(tess_buffer_printf(out, "%-8s %s=%s\n", grades[s->grade], s->name,
-                                tess_clean(s->value, strlen(s->value), value, sizeof(value))));
+    if (s->value == NULL)
+        TESS_TRY(tess_buffer_printf(out, "%-8s %s\n", s->grade == TESS_ENV_FINE ? "unset" : grades[s->grade], s->name));
+    else
+        TESS_TRY(tess_buffer_printf(out, "%-8s %s=%s\n", grades[s->grade], s->name,
+                                    tess_clean(s->value, strlen(s->value), value, sizeof(value))));
     if (s->finding[0] != '\0')
         TESS_TRY(print_indented(out, s->finding));
     if (s->known == NULL)
