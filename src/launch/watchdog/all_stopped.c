@@ -62,7 +62,7 @@ static void begin(tess_watchdog *w, const int *ranks, int n)
     const char *last = NULL;
     bool several = w->job->header->n_hosts > 1;
     tess_sentence text = tess_sentence_begin(line, sizeof(line));
-    tess_sentence_add(&text, n == 1 ? "the only rank is %s" : "all ranks are %s", WATCHDOG_STOPPED "; to go on: ");
+    tess_sentence_add(&text, n == 1 ? "the only rank left is %s" : "all ranks are %s", WATCHDOG_STOPPED "; to go on: ");
     for (int i = 0; i < n; i++) {
         tess_job_row *row = &w->job->rows[ranks[i]];
         tess_sentence_continue(&text, watchdog_pid_of(w, ranks[i]),
