@@ -40,6 +40,7 @@ tess_status tess_lora_add_target(tess_lora *lora, const char *target, const char
     TESS_CHECK(lora->n_targets < TESS_LORA_TARGETS, TESS_E_INVALID, "%s: more than %d names; all-linear means all", key,
                TESS_LORA_TARGETS);
     snprintf(lora->targets[lora->n_targets++], TESS_LORA_NAME, "%s", target);
+    snprintf(lora->source, sizeof(lora->source), "%s", key);
     return TESS_OK;
 }
 

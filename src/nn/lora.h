@@ -7,7 +7,7 @@
 
 #include "tessera/memory.h"
 
-enum { TESS_LORA_TARGETS = 128, TESS_LORA_NAME = 96, TESS_LORA_MAX_RANK = 65536 };
+enum { TESS_LORA_TARGETS = 128, TESS_LORA_NAME = 96, TESS_LORA_MAX_RANK = 65536, TESS_LORA_SOURCE = 256 };
 
 typedef struct tess_lora {
     int64_t rank; /* 0: there is none */
@@ -15,6 +15,7 @@ typedef struct tess_lora {
     bool rslora; /* the scale is alpha / sqrt(rank), else alpha / rank */
     int n_targets;
     char targets[TESS_LORA_TARGETS][TESS_LORA_NAME]; /* "q_proj", or more of a map's name; or "all-linear" alone */
+    char source[TESS_LORA_SOURCE];                   /* where the targets are listed, for messages: "lora.targets" */
 } tess_lora;
 
 double tess_lora_scale(const tess_lora *lora);

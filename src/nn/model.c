@@ -85,8 +85,9 @@ static tess_status check_targets(const tess_model *model)
             found = model->params[i].adapter && tess_lora_adapts(&one, name);
         }
         TESS_CHECK(found, TESS_E_INVALID,
-                   "lora.targets: '%s' is no linear map of this model's layers: they are %s; all-linear means all",
-                   one.targets[0], known);
+                   "%s: '%s' is no linear map of this model's layers: they are %s; all-linear means all, and an "
+                   "adapter of other maps is to be merged into its model with PEFT (merge_and_unload)",
+                   model->config.lora.source, one.targets[0], known);
     }
     return TESS_OK;
 }

@@ -235,11 +235,11 @@ void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
 /* on_disk: the bytes of it there, and how many of them the pager should have room for; else 0. */
 size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_options *options, size_t *resident);
-/* Selective recomputation by bytes: the fewest choices among recompute_groups with which tess_executor_bytes is at most
- * `budget`, in recompute and recompute_choices (without any: TESS_RECOMPUTE_NONE). A pure function of its arguments;
- * ranks that share a model ask it for the part of the first of them, which has most. TESS_E_INVALID: all of them are
- * not enough; the message says how much they take. */
-tess_status tess_executor_fit(const tess_model *model, size_t budget, tess_executor_options *options);
+/* Selective recomputation by bytes: the fewest choices among recompute_groups with which tess_executor_bytes and the
+ * caller's `others` are at most `budget`, in recompute and recompute_choices (without any: TESS_RECOMPUTE_NONE). A pure
+ * function of its arguments; ranks that share a model ask it for the part of the first of them, which has most.
+ * TESS_E_INVALID: all of them are not enough; the message says how much they take. */
+tess_status tess_executor_fit(const tess_model *model, size_t budget, size_t others, tess_executor_options *options);
 /* Layers that drop the group. */
 int tess_executor_count_dropped(const tess_model *model, const tess_executor_options *options, tess_layer_group group);
 /* The work space of its kernels on top, of a stream of the host with n_threads: what the largest batch of sequences of

@@ -24,12 +24,13 @@ tess_executor_options tess_engine_activations(const tess_config *c)
     return options;
 }
 
-/* Beside the executor's there is a log-probability a token. */
+/* In addition to the executor's activations there is a log-probability of each token. */
 static tess_status fit_budget(const tess_config *c, const tess_model *model, tess_executor_options *options)
 {
-    size_t budget = (size_t)c->activation_checkpoint.budget, beside = (size_t)options->max_tokens * sizeof(float);
-    TESS_TRY_CTX(tess_executor_fit(model, budget > beside ? budget - beside : 0, options),
-                 "activation_checkpoint.budget is too small: raise it, or lower training.local_batch_size");
+    const size_t log_probs = (size_t)options->max_tokens * sizeof(float);
+    TESS_TRY_CTX(tess_executor_fit(model, (size_t)c->activation_checkpoint.budget, log_probs, options),
+                 "activation_checkpoint.budget is too small: raise it to what they take, or lower "
+                 "training.local_batch_size");
     return TESS_OK;
 }
 

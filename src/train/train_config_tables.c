@@ -215,8 +215,8 @@ static const tess_option offload[] = {
     BOOL("offload.optimizer", offload.optimizer, "false", "moments lie on disk: 8 bytes a parameter (adamw)"),
     BOOL("offload.activations", offload.activations, "false",
          "what layers keep from forward to backward lies on disk, three layers of it in memory; of job.device=cpu"),
-    INT("offload.resident", offload.resident, "0", 0, 1LL << 50,
-        "bytes of them in a rank's memory at a time; 0: enough for the largest unit and its neighbours"),
+    BYTES("offload.resident", offload.resident, "0", 0, 1LL << 50,
+          "bytes of them in a rank's memory at a time, as 2GiB; 0: enough for the largest unit and its neighbours"),
 };
 
 static const tess_option checkpoint[] = {
@@ -387,8 +387,8 @@ static const tess_option rollout[] = {
     INT("rollout.lag", rollout.lag, "0", 0, 1, "1: samples are drawn with the weights before the newest update"),
     INT("rollout.max_sequences", rollout.max_sequences, "64", 1, 4096, "samples that a rank draws at once"),
     INT("rollout.pass_tokens", rollout.pass_tokens, "512", 1, 1e9, "tokens of a forward pass in drawing"),
-    INT("rollout.cache_bytes", rollout.cache_bytes, "0", 0, 1e15,
-        "most bytes of a rank's keys and values; 0: as max_sequences need"),
+    BYTES("rollout.cache_bytes", rollout.cache_bytes, "0", 0, 1e15,
+          "most bytes of a rank's keys and values; 0: as max_sequences need"),
     TEXT("rollout.prompt_key", rollout.prompt_key, "",
          "member of each jsonl line that holds the prompt, a string or messages; empty: prompt, or else messages"),
     TEXT("rollout.label_key", rollout.label_key, "",
@@ -398,8 +398,8 @@ static const tess_option rollout[] = {
     INT("rollout.max_turns", rollout.max_turns, "8", 1, 65536, "most turns with env_command"),
     INT("rollout.ranks", rollout.ranks, "0", 0, 65536,
         "the job's last ranks, so many, only draw and grade samples; the others train; 0: all do both"),
-    INT("rollout.sync_bytes", rollout.sync_bytes, "33554432", 4096, 1e12,
-        "bytes of weights in a message to those ranks; two are under way at once"),
+    BYTES("rollout.sync_bytes", rollout.sync_bytes, "33554432", 4096, 1e12,
+          "bytes of weights in a message to those ranks; two are under way at once"),
 };
 
 static const tess_option reward[] = {
@@ -427,9 +427,9 @@ static const tess_option reward[] = {
         "command, http: further tries of an item after an end, a silence or a lost connection; 0: none"),
     FLOAT("reward.max_failures", reward.max_failures, "0.1", 0, 1,
           "share of a rollout's gradings, over all ranks, that may fail before the run ends; those count as no reward"),
-    INT("reward.max_answer_bytes", reward.max_answer_bytes, "65536", 64, 1e9, "command, http: longest reply"),
-    INT("reward.max_memory_bytes", reward.max_memory_bytes, "8589934592", 0, 1e15,
-        "command: address space of a process"),
+    BYTES("reward.max_answer_bytes", reward.max_answer_bytes, "65536", 64, 1e9, "command, http: longest reply"),
+    BYTES("reward.max_memory_bytes", reward.max_memory_bytes, "8589934592", 0, 1e15,
+          "command: address space of a process"),
     INT("reward.max_cpu_s", reward.max_cpu_s, "0", 0, 1e9, "command: processor time of a process; 0: any"),
     INT("reward.max_processes", reward.max_processes, "1024", 1, 1e6,
         "command: processes that a grader may have (not of root)"),

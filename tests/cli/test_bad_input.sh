@@ -78,6 +78,23 @@ printf 'training:\n  steps: 3\n  nested:\n    deeper: 1\n' >nested.yaml
 expect "YAML too deep" 2 "nested.yaml:4" "$tessera" train nested.yaml
 printf 'training: [1\n' >broken.yaml
 expect "broken YAML" 2 "broken.yaml:" "$tessera" train broken.yaml
+printf 'training:\n\tsteps: 3\n' >tab.yaml
+expect "a tab in YAML" 2 "tab.yaml:2: the line is indented with a tab, which YAML forbids: indent it with spaces" \
+    "$tessera" train tab.yaml
+printf 'training:\n  steps: 3\n  \tseq_len: 4\n' >tab.yaml
+expect "a tab after spaces" 2 "tab.yaml:3: the line is indented with a tab" "$tessera" train tab.yaml
+bad "a bound is written as short as it is" "optimizer.beta1: 1.5 is outside 0 .. 0.999999" optimizer.beta1=1.5
+grep -q "0.999999$" output || fail "the bound: $(cat output)"
+bad "bytes with another unit" "'1GB' is no number of bytes, KiB, MiB, GiB or TiB: write it as 500 or 1.5GiB" rollout.cache_bytes=1GB
+# The budget that the message names is enough, and one byte less is not.
+selective=(activation_checkpoint.mode=selective training.steps=1)
+bad "a budget that is too small" "raise it to what they take, or lower training.local_batch_size: 1.00 KiB for activations" \
+    "${selective[@]}" activation_checkpoint.budget=1KiB
+bytes=$(sed -n 's/.* (\([0-9]*\) bytes)$/\1/p' output)
+bad "a byte less than the need" "($bytes bytes)" "${selective[@]}" activation_checkpoint.budget=$((bytes - 1))
+expect "the budget that is named" 0 "step:     1" "$tessera" train run.yaml "${selective[@]}" job.dump_folder=fits \
+    activation_checkpoint.budget="$bytes"
+rm -rf fits
 expect "every option is listed" 0 "local_batch_size=" "$tessera" info
 expect "generate without a prompt" 2 "either --prompt or --prompts" "$tessera" generate .
 expect "generate from nowhere" 2 "no such folder" "$tessera" generate gone --prompt x

@@ -138,6 +138,13 @@ refuse() { # NAME TEXT WORDS...
 train=("$tessera" train lora.yaml job.dump_folder=bad)
 refuse "an unknown target" "'c_attn' is no linear map of this model's layers: they are q_proj" "${train[@]}" lora.rank=4 \
     lora.targets=q_proj,c_attn
+cp -r bf16/adapter headed
+sed 's/"target_modules": *\[/&"lm_head", /' bf16/adapter/adapter_config.json >headed/adapter_config.json
+for words in "train lora.yaml job.dump_folder=bad lora.path=headed" "convert base/model bad --adapter headed"; do
+    refuse "an adapter of lm_head: ${words%% *}" "headed/adapter_config.json: target_modules: 'lm_head' is no linear map" \
+        "$tessera" $words
+    grep -qF "merged into its model with PEFT (merge_and_unload)" output && pass "and what to do" || fail "the fix: $(cat output)"
+done
 refuse "rank 0" "lora.rank: it is 0, which is no adapter" "${train[@]}" lora.alpha=8
 refuse "dropout" "lora.dropout: 0.1; supported: 0" "${train[@]}" lora.rank=4 lora.dropout=0.1
 mkdir gpt2

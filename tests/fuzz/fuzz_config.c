@@ -34,7 +34,7 @@ static void use(const tess_model_config *config)
     least.recompute_groups = TESS_GROUP_ALL;
     size_t window, budget = tess_executor_bytes(model, &options) / 2;
     /* Its time grows with the square of the layers. */
-    if (config->n_layers <= 64 && tess_executor_fit(model, budget, &least) == TESS_OK)
+    if (config->n_layers <= 64 && tess_executor_fit(model, budget, 0, &least) == TESS_OK)
         must(tess_executor_bytes(model, &least) <= budget);
     tess_error_clear();
     least.on_disk = true;

@@ -102,7 +102,7 @@ static void a_budget_takes_the_cheapest_first(void)
                                              .recompute_groups = TESS_GROUP_ALL};
         size_t expected = tess_executor_bytes(r.model, &plain);
         tess_executor_options o = plain;
-        EXPECT_OK(tess_executor_fit(r.model, expected, &o));
+        EXPECT_OK(tess_executor_fit(r.model, expected, 0, &o));
         EXPECT_INT(o.recompute, TESS_RECOMPUTE_NONE);
         /* The first layer's share of each group is memory that all layers share. */
         for (int n = 2; n <= L * TESS_N_GROUPS; n++) {
@@ -110,7 +110,7 @@ static void a_budget_takes_the_cheapest_first(void)
             expected -= (n - 1) % L == 0 ? 0 : widths[orders[i][(n - 1) / L]] * T * sizeof(float);
             if ((n - 1) % L == 0)
                 continue;
-            EXPECT_OK(tess_executor_fit(r.model, expected, &o));
+            EXPECT_OK(tess_executor_fit(r.model, expected, 0, &o));
             EXPECT_INT(o.recompute, TESS_RECOMPUTE_SELECTIVE);
             EXPECT_INT(o.recompute_choices, n);
             EXPECT_INT(tess_executor_bytes(r.model, &o), expected);
@@ -119,10 +119,10 @@ static void a_budget_takes_the_cheapest_first(void)
         o.recompute = TESS_RECOMPUTE_FULL;
         EXPECT_INT(tess_executor_bytes(r.model, &o), expected);
         o = plain;
-        EXPECT_FAILS(tess_executor_fit(r.model, expected - 1, &o), TESS_E_INVALID,
+        EXPECT_FAILS(tess_executor_fit(r.model, expected - 1, 0, &o), TESS_E_INVALID,
                      "for activations, but with all that may be computed again they take");
         o.recompute_groups = TESS_GROUP_RESIDUAL;
-        EXPECT_FAILS(tess_executor_fit(r.model, expected, &o), TESS_E_INVALID, "for activations");
+        EXPECT_FAILS(tess_executor_fit(r.model, expected, 0, &o), TESS_E_INVALID, "for activations");
     }
     rig_close(&r);
     fixture_close(&f);

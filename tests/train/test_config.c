@@ -58,6 +58,11 @@ static void values_of_every_type_are_read(void)
     EXPECT_TEXT(config.data.files.item[1], "b c.jsonl");
     EXPECT(!config.data.shuffle);
     EXPECT_TEXT(config.job.dump_folder, "x y");
+    static const char *const sizes[] = {"offload.resident=6KiB", "rollout.cache_bytes=6KiB", "rollout.sync_bytes=6KiB",
+                                        "reward.max_answer_bytes=6KiB", "reward.max_memory_bytes=6KiB"};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        EXPECT_OK(tess_config_override(&config, sizes[i]));
+    EXPECT_INT(config.offload.resident, 6144);
     EXPECT_OK(tess_config_override(&config, "data.files=one,two"));
     EXPECT_TEXT(config.data.files.item[1], "two");
     EXPECT_OK(tess_config_override(&config, "data.files=[./page, --team, training]")); /* as in the file */

@@ -9,6 +9,7 @@
 
 #include "base/core/redact.h"
 #include "base/os/os.h"
+#include "base/text/json.h"
 #include "base/text/list_text.h"
 #include "base/text/text.h"
 
@@ -135,10 +136,10 @@ static tess_status parse_number(const char *text, char digits[NUMBER_BYTES], dou
 
 static tess_status parse_float(const tess_option *option, const char *text, double *value)
 {
-    char digits[NUMBER_BYTES];
+    char digits[NUMBER_BYTES], min[NUMBER_BYTES], max[NUMBER_BYTES];
     TESS_TRY(parse_number(text, digits, value));
-    TESS_CHECK(*value >= option->min && *value <= option->max, TESS_E_INVALID, "%.60s is outside %.17g .. %.17g", text,
-               option->min, option->max);
+    TESS_CHECK(*value >= option->min && *value <= option->max, TESS_E_INVALID, "%.60s is outside %s .. %s", text,
+               tess_format_double(option->min, min, sizeof(min)), tess_format_double(option->max, max, sizeof(max)));
     return TESS_OK;
 }
 
@@ -174,7 +175,7 @@ static tess_status parse_bytes(const tess_option *option, const char *text, int6
     if (*unit == 'e') /* 1e9 */
         return tess_options_int(text, option->least, option->most, value);
     TESS_CHECK(scale > 0 && n > 0 && n < sizeof(digits), TESS_E_INVALID,
-               "'%.60s' is no number of bytes, KiB, MiB, GiB or TiB", text);
+               "'%.60s' is no number of bytes, KiB, MiB, GiB or TiB: write it as 500 or 1.5GiB", text);
     char amount[NUMBER_BYTES];
     memcpy(amount, text, n);
     amount[n] = '\0';

@@ -11,7 +11,8 @@ typedef struct yaml_reader {
     yaml_parser_t parser;
     yaml_event_t event;
     bool have_event;
-    const char *what;
+    const char *what, *text; /* text: `size` bytes */
+    size_t size;
     tess_buffer key, value;
     json_t *lines;       /* of the keys read so far, and of sections as "section." */
     size_t section_size; /* length of "section." at the start of key */
@@ -24,6 +25,19 @@ static int line_of(const yaml_reader *r)
     return (int)r->event.start_mark.line + 1;
 }
 
+/* Whether the line of this number (from 0) is indented with a tab, which YAML forbids. */
+static bool has_tab(const yaml_reader *r, size_t line)
+{
+    const char *at = r->text, *end = r->text + r->size;
+    for (; line > 0 && at < end; line--) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        at = newline != NULL ? newline + 1 : end;
+    }
+    while (at < end && *at == ' ')
+        at++;
+    return at < end && *at == '\t';
+}
+
 static tess_status next(yaml_reader *r)
 {
     if (r->have_event)
@@ -32,6 +46,8 @@ static tess_status next(yaml_reader *r)
     if (!yaml_parser_parse(&r->parser, &r->event)) {
         TESS_CHECK(r->parser.error != YAML_MEMORY_ERROR, TESS_E_NOMEM, "%s: no memory to read it", r->what);
         size_t line = r->parser.problem_mark.line + 1;
+        TESS_CHECK(!has_tab(r, line - 1), TESS_E_FORMAT,
+                   "%s:%zu: the line is indented with a tab, which YAML forbids: indent it with spaces", r->what, line);
         return TESS_FAIL(TESS_E_FORMAT, "%s:%zu: not valid YAML: %s", r->what, line,
                          r->parser.problem != NULL ? r->parser.problem : "unreadable");
     }
@@ -156,8 +172,14 @@ static tess_status read_document(yaml_reader *r)
 tess_status tess_yaml_parse(tess_mem *mem, const char *text, size_t size, const char *what, tess_yaml_fn fn,
                             void *context)
 {
-    yaml_reader r = {
-        .what = what, .fn = fn, .context = context, .key = {.mem = mem}, .value = {.mem = mem}, .lines = json_object()};
+    yaml_reader r = {.what = what,
+                     .text = text,
+                     .size = size,
+                     .fn = fn,
+                     .context = context,
+                     .key = {.mem = mem},
+                     .value = {.mem = mem},
+                     .lines = json_object()};
     TESS_CHECK(yaml_parser_initialize(&r.parser), TESS_E_NOMEM, "%s: no memory for the YAML parser", what);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, size);
     tess_status status = read_document(&r);

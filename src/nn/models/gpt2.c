@@ -81,10 +81,10 @@ static tess_linear third_of(const tess_model *model, const tess_linear *c_attn, 
 static void refuse_adapter(tess_model *model, const tess_linear *c_attn)
 {
     if (model->built == TESS_OK && model->part.tp_degree > 1 && c_attn->adapter.rank > 0)
-        model->built =
-            TESS_FAIL(TESS_E_UNSUPPORTED,
-                      "lora.targets: ranks that share layers have no adapter of GPT-2's c_attn, which is q, k and "
-                      "v in one: name c_proj and c_fc alone, or set parallelism.tensor_parallel_degree=1");
+        model->built = TESS_FAIL(TESS_E_UNSUPPORTED,
+                                 "%s: ranks that share layers have no adapter of GPT-2's c_attn, which is q, k and "
+                                 "v in one: name c_proj and c_fc alone, or set parallelism.tensor_parallel_degree=1",
+                                 model->config.lora.source);
 }
 
 void tess_gpt2_build(tess_model *model)
