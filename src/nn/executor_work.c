@@ -2,11 +2,12 @@
 #include "device/dry_device.h"
 #include "nn/block.h"
 
-/* One training of the largest batch. All weights have one address, and so have their gradients. */
+/* One training of one batch. All weights have one address, and so have their gradients. */
 typedef struct dry_run {
     tess_mem *mem;
     const tess_model *model;
     tess_executor_options options;
+    int64_t n_tokens; /* of the batch */
     tess_device *device;
     tess_stream *stream;
     void *weight, *gradient; /* of the largest parameter */
@@ -71,7 +72,7 @@ static tess_status make_hooks(dry_run *r, tess_hooks *hooks)
 /* Sequences as long as they may be; the last one has what is left. */
 static tess_status make_batch(dry_run *r)
 {
-    int64_t T = r->options.max_tokens, L = r->options.max_position, n = (T + L - 1) / L;
+    int64_t T = r->n_tokens, L = r->options.max_position, n = (T + L - 1) / L;
     TESS_TRY(tess_mem_alloc_array(r->mem, TESS_POOL_MISC, (size_t)(2 * T + n + 1), sizeof(int32_t), "dry run",
                                   (void **)&r->numbers));
     int32_t *pos = r->numbers, *zeros = pos + T, *cu_seqlens = zeros + T;
@@ -147,12 +148,12 @@ static void clean_up(dry_run *r)
     tess_device_close(&r->device);
 }
 
-tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int n_threads,
-                                     const char *kernels, size_t *bytes)
+tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int64_t n_tokens,
+                                     int n_threads, const char *kernels, size_t *bytes)
 {
     tess_mem *apart; /* none of this is memory of the caller's */
     TESS_TRY(tess_mem_create(&apart));
-    dry_run r = {.mem = apart, .model = model, .options = *options};
+    dry_run r = {.mem = apart, .model = model, .options = *options, .n_tokens = n_tokens};
     const tess_points points = {
         .rank = model->part.tp_rank, .degree = model->part.tp_degree, .exchange = exchange_nothing};
     r.options.points = points.degree > 1 ? &points : NULL;

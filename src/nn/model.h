@@ -242,11 +242,11 @@ size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_opt
 tess_status tess_executor_fit(const tess_model *model, size_t budget, size_t others, tess_executor_options *options);
 /* Layers that drop the group. */
 int tess_executor_count_dropped(const tess_model *model, const tess_executor_options *options, tess_layer_group group);
-/* The work space of its kernels on top, of a stream of the host with n_threads: what the largest batch of sequences of
- * max_position tokens asks for, on their way through forward and backward of every slot. Computes nothing. `kernels` as
- * in tess_kernels_select. TESS_E_NOMEM: this process may not have so many addresses. */
-tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int n_threads,
-                                     const char *kernels, size_t *bytes);
+/* The work space of its kernels on top, of a stream of the host with n_threads: what a batch of n_tokens, in sequences
+ * of max_position, asks for in forward and backward of every slot. A batch of 0 tokens asks for some, too. Computes
+ * nothing. `kernels` as in tess_kernels_select. TESS_E_NOMEM: this process may not have so many addresses. */
+tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int64_t n_tokens,
+                                     int n_threads, const char *kernels, size_t *bytes);
 /* Rows of the stream that are this rank's, of a batch of n_tokens. */
 int64_t tess_executor_stream_rows(const tess_model *model, const tess_executor_options *options, int64_t n_tokens);
 /* The most that a rank may have of a batch: of fewer tokens the last ranks may have more rows than of max_tokens. */

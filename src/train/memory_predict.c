@@ -35,8 +35,9 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 /* What a rank needs: of each pool without what it shares, the copies and the memory of exchanges. */
 typedef struct rank_need {
     double pool[TESS_POOL_COUNT], disk[TESS_POOL_COUNT], resident, copies, exchanges, sum, disk_sum;
-    double work;    /* of kernels, in the pool of activations */
-    double windows; /* of gradients, in the comm pool */
+    double work;      /* of kernels, in the pool of activations */
+    double idle_work; /* the same of a rank without a micro-batch, which runs empty ones for the others to meet */
+    double windows;   /* of gradients, in the comm pool */
     double held, n_primary;
     tess_fsdp_unit_costs units;
     int64_t n_blocks;
@@ -159,7 +160,7 @@ static tess_status optimizer_work(tess_mem *mem, const tess_memory_plan *plan, c
 /* Kernels' own work space: there is one block, as large as any has asked for. Of the host alone: what other devices'
  * kernels take is theirs to know. A process that may not have the addresses to ask counts none. */
 static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, const tess_model *model,
-                               const tess_executor_options *activations, double *bytes)
+                               const tess_executor_options *activations, int64_t n_tokens, double *bytes)
 {
     size_t executor = 0, optimizer = 0;
     tess_executor_options o = *activations;
@@ -168,7 +169,7 @@ static tess_status kernel_work(tess_mem *mem, const tess_memory_plan *plan, cons
     if (plan->resident || (device != NULL && strcmp(device, "cpu") != 0))
         return TESS_OK;
     o.first_trainable_unit = plan->n_stages > 1 ? 0 : tess_model_first_trainable_unit(model);
-    tess_status status = tess_executor_work_bytes(model, &o, threads_of(plan), plan->kernels, &executor);
+    tess_status status = tess_executor_work_bytes(model, &o, n_tokens, threads_of(plan), plan->kernels, &executor);
     if (status == TESS_OK && plan->optimizer.kind == TESS_MUON)
         status = optimizer_work(mem, plan, model, &optimizer);
     *bytes = (double)(executor > optimizer ? executor : optimizer);
@@ -210,7 +211,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     tess_executor_options o = plan->activations;
     int64_t n_data = plan->n_shards * plan->n_replicas, n_micro = plan->global_batch / plan->local_batch;
     bool cut = plan->n_stages > 1;
-    double work = 0, stage;
+    double work = 0, idle_work = 0, stage;
     o.max_tokens = (plan->local_batch + plan->passes - 1) / plan->passes * plan->seq_len;
     if (cut)
         TESS_TRY(tess_stage_slots(mem, stages, model, (int)((n_micro + n_data - 1) / n_data), &o, &slots));
@@ -219,7 +220,9 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
     if (status == TESS_OK)
         status = plan_sharding(mem, model, plan, shard, stages, activations_resident, &sharding);
     if (status == TESS_OK)
-        status = kernel_work(mem, plan, model, &o, &work);
+        status = kernel_work(mem, plan, model, &o, o.max_tokens, &work);
+    if (status == TESS_OK && n_micro < n_data)
+        status = kernel_work(mem, plan, model, &o, 0, &idle_work);
     stage = plan->saves_beside ? ceil(sharding.saved / HUGE_PAGE) * HUGE_PAGE + WRITTEN_AT_ONCE : 0;
     *need = (rank_need){.pool = {[TESS_POOL_PARAMS] = (double)b->params,
                                  [TESS_POOL_GRADS] = (double)b->grads,
@@ -230,6 +233,7 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
                                  [TESS_POOL_MISC] = stage},
                         .copies = (double)b->copies,
                         .work = work,
+                        .idle_work = idle_work,
                         .windows = (double)b->windows,
                         .held = (double)b->held,
                         .n_primary = sharding.n_primary,
@@ -285,16 +289,15 @@ static int world_of(const tess_memory_plan *plan)
 }
 
 /* Ranks that share a layer come one behind the other, and the first of them on a host has the memory of their
- * exchanges. Of a shard team, whose ranks are so many apart, the first on a host has the copies. A rank without a
- * micro-batch asks for no work space. */
+ * exchanges. Of a shard team, whose ranks are so many apart, the first on a host has the copies. */
 static void place_need(const tess_memory_plan *plan, const rank_need *need, int rank, tess_memory_of_rank *out)
 {
     int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp, replica = rank / n_replica;
     int host = rank / plan->n_local * plan->n_local, begin = replica * n_replica;
-    int64_t n_micro = plan->global_batch / plan->local_batch, first = replica % plan->n_replicas * plan->n_shards;
+    int64_t n_micro = plan->global_batch / plan->local_batch;
     bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < n_micro || plan->config->validation.enable;
     const bool is_first = rank - n_tp < (begin > host ? begin : host);
-    *out = (tess_memory_of_rank){.work = computes ? need->work : 0,
+    *out = (tess_memory_of_rank){.work = computes ? need->work : need->idle_work,
                                  .held = is_first || plan->resident ? need->held : 0,
                                  .n_primary = need->n_primary,
                                  .units = need->units,
@@ -305,7 +308,6 @@ static void place_need(const tess_memory_plan *plan, const rank_need *need, int 
         out->device[pool] = need->device[pool];
     }
     out->pool[TESS_POOL_ACTIVATIONS] -= need->work - out->work;
-    out->pool[TESS_POOL_COMM] -= first < n_micro ? 0 : need->windows;
     out->pool[TESS_POOL_COMM] += is_first ? need->copies : 0;
     out->pool[TESS_POOL_COMM] += need->resident;
     out->pool[TESS_POOL_COMM] += rank == host || rank % n_tp == 0 ? need->exchanges : 0;

@@ -252,11 +252,12 @@ static void moments_are_those_of_the_adapter(void)
 
 static void replicas_are_predicted(void)
 {
-    static const char *const batches[] = {"", "training.global_batch_size=48", "training.global_batch_size=44"};
+    static const char *const batches[] = {"", "training.global_batch_size=48", "training.global_batch_size=44",
+                                          "training.global_batch_size=4"}; /* one rank has a micro-batch */
     char overrides[256];
     int world = tess_runtime_world(join());
     for (int replicas = 2; replicas <= world; replicas++)
-        for (int b = 0; world % replicas == 0 && b < 3; b++) {
+        for (int b = 0; world % replicas == 0 && b < 4; b++) {
             snprintf(overrides, sizeof(overrides),
                      "parallelism.shard_strategy=%s parallelism.data_parallel_replicate_degree=%d %s",
                      (b + replicas) % 2 == 0 ? "hybrid" : "zero2", replicas, batches[b]);

@@ -305,9 +305,9 @@ void tess_fsdp_scratch_free(tess_fsdp *fsdp);
 
 /* fsdp_turns.c */
 tess_status tess_fsdp_window_take(tess_unit *unit);
-/* Of all windows, after a step of n_micro local micro-batches. open_unit keeps its window open through the whole
- * backward pass; -1: none does. */
-size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int n_micro, int open_unit);
+/* The bytes of all windows after a step of n_micro_batches, which all ranks share. open_unit keeps its window open
+ * through the whole backward pass; -1: none does. */
+size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int open_unit);
 
 /* fsdp_window.c: create enters the window among those of fsdp, of the unit's class and taken by none. */
 tess_status tess_fsdp_window_create(tess_unit *unit, tess_fsdp_window **window);

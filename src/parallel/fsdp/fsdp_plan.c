@@ -53,10 +53,9 @@ static void to_disk(size_t *bytes, size_t *on_disk)
 tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *optimizer, int64_t n_micro_batches,
                                  int open_unit, tess_fsdp_bytes *bytes)
 {
-    int64_t world = fsdp->n_shards * fsdp->n_replicas, n_micro = (n_micro_batches + world - 1) / world;
     size_t n_sums = (size_t)tess_fsdp_accumulators_needed(fsdp, n_micro_batches);
     size_t state;
-    *bytes = (tess_fsdp_bytes){.windows = tess_fsdp_windows_bytes(fsdp, (int)n_micro, open_unit),
+    *bytes = (tess_fsdp_bytes){.windows = tess_fsdp_windows_bytes(fsdp, n_micro_batches, open_unit),
                                .copies = tess_fsdp_slots_bytes(fsdp)};
     bytes->held = tess_fsdp_slots_all_bytes(fsdp) - bytes->copies;
     for (int u = 0; u < fsdp->n_units; u++) {

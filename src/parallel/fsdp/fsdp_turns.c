@@ -30,13 +30,16 @@ static bool has_neighbour(const tess_unit *unit, int n_micro)
     return n_micro > 1 && u[0]->window_class == unit->window_class && u[n - 1]->window_class == unit->window_class;
 }
 
-size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int n_micro, int open_unit)
+size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, int open_unit)
 {
+    const int64_t world = fsdp->n_shards * fsdp->n_replicas;
+    const int n_micro = (int)((n_micro_batches + world - 1) / world);
     size_t bytes = 0, element = tess_dtype_size(fsdp->policy.reduce_dtype);
     element += fsdp->policy.reduce_dtype != TESS_F32 ? sizeof(float) : 0; /* what the engine writes is float32 */
     bool none = fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && n_micro < 2;
-    /* Where a reduction is complete when its call returns, one window takes all turns. */
-    bool all_wait = fsdp->alone || (fsdp->n_replicas > 1 && fsdp->portion > 1);
+    /* Where a reduction is complete when its call returns, one window takes all turns. Replicas exchange leaves so. */
+    bool all_exchange = fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_micro_batches < world);
+    bool all_wait = fsdp->alone || all_exchange;
     for (int u = 0; u < fsdp->n_units && !none; u++) {
         const tess_unit *unit = fsdp->units[u];
         /* Replicas end a unit's reduction before the one after the next. */
