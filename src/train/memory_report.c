@@ -1,7 +1,6 @@
 #include "train/memory_report.h"
 
-#include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 
 #include "comm/agree.h"
 #include "tessera/comm.h"
@@ -22,44 +21,56 @@ static tess_status predict_mine(const tess_trainer *t, tess_memory_of_rank *mine
     return status;
 }
 
-/* The pool of a rank that is farthest from its prediction, in parts of a million of that. */
-static int64_t farthest(const tess_pool_numbers *peak, const tess_pool_numbers *predicted)
+/* Whether a note is due: a difference of more than a tenth of the prediction, which may be 0. */
+static bool is_off(int64_t difference, int64_t predicted)
 {
-    double most = 0;
-    for (int pool = 0; pool < N_COMPARED; pool++)
-        most = fmax(most, 1e6 * fabs((double)(peak->bytes[pool] - predicted->bytes[pool])) /
-                              fmax((double)predicted->bytes[pool], 1));
-    return (int64_t)fmin(most, 1e15);
+    return 10 * (double)difference > (double)predicted;
 }
 
-static void describe(const tess_trainer *t, const tess_pool_numbers all[2], int64_t worst)
+/* Over all ranks: sums, and the largest difference of a rank. */
+enum { PEAK, PREDICTED, FARTHEST, N_NUMBERS };
+
+static void describe(const tess_trainer *t, const tess_pool_numbers all[N_NUMBERS])
 {
-    char line[256] = "";
+    char line[320] = "", bytes[32];
     size_t used = 0;
-    for (int pool = 0; pool < N_COMPARED; pool++)
-        if (all[1].bytes[pool] > 0)
+    for (int pool = 0; pool < N_COMPARED; pool++) {
+        const double predicted = (double)all[PREDICTED].bytes[pool], more = (double)all[PEAK].bytes[pool] - predicted;
+        if (predicted > 0)
             used = tess_text_add(line, sizeof(line), used, "%s%s %+.1f%%", used > 0 ? ", " : "",
-                                 tess_pool_name((tess_pool)pool),
-                                 100 * ((double)all[0].bytes[pool] / (double)all[1].bytes[pool] - 1));
-    tess_trainer_note(t, "memory against its prediction: %s; each pool of a rank within %.1f%%", line,
-                      (double)worst * 1e-4);
+                                 tess_pool_name((tess_pool)pool), 100 * more / predicted);
+        else if (more > 0)
+            used = tess_text_add(line, sizeof(line), used, "%s%s +%s", used > 0 ? ", " : "",
+                                 tess_pool_name((tess_pool)pool), tess_format_bytes(more, bytes, sizeof(bytes)));
+    }
+    int64_t most = 0;
+    for (int pool = 0; pool < N_COMPARED; pool++)
+        most = all[FARTHEST].bytes[pool] > most ? all[FARTHEST].bytes[pool] : most;
+    tess_trainer_note(t, "memory against its prediction: %s; each pool of a rank within %s", line,
+                      tess_format_bytes((double)most, bytes, sizeof(bytes)));
 }
 
 tess_status tess_trainer_compare_memory(tess_trainer *t)
 {
     tess_memory_of_rank mine;
-    tess_pool_numbers all[2] = {{.name = "peak"}, {.name = "predicted"}};
+    tess_pool_numbers all[N_NUMBERS] = {{.name = "peak"}, {.name = "predicted"}, {.name = "farthest"}};
+    int64_t off = 0;
     TESS_TRY(tess_team_agree(t->team, predict_mine(t, &mine)));
     for (int pool = 0; pool < N_COMPARED; pool++) {
-        all[0].bytes[pool] = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
-        all[1].bytes[pool] = (int64_t)mine.pool[pool];
+        const int64_t peak = (int64_t)tess_mem_stats(t->mem, (tess_pool)pool).peak_bytes;
+        const int64_t predicted = (int64_t)mine.pool[pool], difference = llabs(peak - predicted);
+        all[PEAK].bytes[pool] = peak;
+        all[PREDICTED].bytes[pool] = predicted;
+        all[FARTHEST].bytes[pool] = difference;
+        off |= is_off(difference, predicted);
     }
-    int64_t worst = farthest(&all[0], &all[1]);
-    for (int i = 0; i < 2; i++)
-        TESS_TRY(tess_all_reduce(t->team, all[i].bytes, all[i].bytes, TESS_POOL_COUNT, TESS_I64, TESS_SUM, NULL));
-    TESS_TRY(tess_all_reduce(t->team, &worst, &worst, 1, TESS_I64, TESS_MAX, NULL));
-    describe(t, all, worst);
-    if (t->rank == 0 && tess_metrics_pools(t->memory, t->engine->step, all, 2) != TESS_OK)
-        tess_error_clear(); /* the note has said it */
+    for (int i = 0; i < N_NUMBERS; i++)
+        TESS_TRY(tess_all_reduce(t->team, all[i].bytes, all[i].bytes, TESS_POOL_COUNT, TESS_I64,
+                                 i == FARTHEST ? TESS_MAX : TESS_SUM, NULL));
+    TESS_TRY(tess_all_reduce(t->team, &off, &off, 1, TESS_I64, TESS_MAX, NULL));
+    if (off)
+        describe(t, all);
+    if (t->rank == 0 && tess_metrics_pools(t->memory, t->engine->step, all, N_NUMBERS) != TESS_OK)
+        tess_error_clear(); /* the run's end does not depend on it */
     return TESS_OK;
 }

@@ -4,8 +4,9 @@
 
 #include "train/trainer_impl.h"
 
-/* A note, and a line of memory.jsonl: peak and prediction of each pool, all ranks that train together. The note says
- * how far a pool of a rank is from its prediction at most. Collective over those ranks. */
+/* Writes a line of memory.jsonl: peak and prediction of each pool, summed over the ranks that train, and by how many
+ * bytes the pool of a rank is off at most (`farthest`). Where a pool of a rank is off by more than 10%, a note says so.
+ * Collective over those ranks. */
 tess_status tess_trainer_compare_memory(tess_trainer *t);
 
 #endif

@@ -74,8 +74,6 @@ same() {
 
 # foretold FOLDER: no pool was 5% above its prediction. (Of short samples a step has fewer micro-batches to sum.)
 foretold() {
-    local line
-    line=$(grep 'memory against its prediction' "$1.out")
-    grep -q params <<<"$line" && ! grep -oE '\+[0-9.]+%' <<<"$line" | awk '$1 + 0 > 5 { off = 1 } END { exit !off }' &&
-        pass "$1: memory as foretold" || fail "$1: $line"
+    pools "$1" | awk '$2 > 1.05 * $3 { off = 1 } END { exit off || NR == 0 }' &&
+        pass "$1: memory as foretold" || fail "$1: $(pools "$1")"
 }

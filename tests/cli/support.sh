@@ -28,6 +28,14 @@ expect() {
     fi
 }
 
+# pools FOLDER: of each pool of a run that has ended its name, the bytes at the peak, those that were predicted, both over
+# all ranks, and by how many bytes a rank was off at most.
+pools() {
+    tail -n 1 "$1/memory.jsonl" | awk -F '[{}]' '{
+        n = split($3, peak, /[",: ]+/); split($5, predicted, /[",: ]+/); split($7, farthest, /[",: ]+/)
+        for (i = 2; i < n && $5 != ""; i += 2) print peak[i], peak[i + 1], predicted[i + 1], farthest[i + 1] }'
+}
+
 # ---- Runs in the background
 # The longest wait: generous, because a slow machine may take long.
 patience_s=300
