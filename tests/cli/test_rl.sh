@@ -185,6 +185,6 @@ bad "fp8" "set training.fp8=false" training.fp8=true
 bad "a scale beside a critic of its own" "set critic.trunk=shared" rl.algorithm=ppo training.loss_scale=0
 bad "a grader that is none" "reward" reward.kind=sings
 bad "an unknown algorithm" "rl.algorithm" rl.algorithm=grop
-bad "prompts that are none" "not valid JSON" data.files=sft/model/config.json
+bad "prompts that are none" "a JSON object over several lines, and no records" data.files=sft/model/config.json
 [ -e bad ] && fail "a refused run has written something" || pass "a refused run writes nothing"
 finish
