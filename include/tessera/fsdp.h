@@ -53,8 +53,9 @@ typedef struct tess_fsdp_policy {
     tess_dtype param_dtype; /* of gathered parameters: TESS_F32, TESS_BF16 or TESS_F16 */
     tess_dtype
         reduce_dtype; /* of gradients in flight: TESS_F32 (or TESS_BF16, TESS_F16: half the traffic, other bits) */
-    int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: as torch's int, keep sharded
-                                * over n ranks. On one host gathered parameters exist once, so n > 1 acts as 0 */
+    int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: keep sharded over n ranks. With
+                                * sharded parameters n divides the number of shards; that number acts as 1. If all
+                                * groups of n consecutive ranks lie within hosts, n acts as 0 */
     int prefetch;              /* units gathered ahead of use, 0.. */
 } tess_fsdp_policy;
 

@@ -38,7 +38,9 @@ typedef struct rank_need {
     double work;      /* of kernels, in the pool of activations */
     double idle_work; /* the same of a rank without a micro-batch, which runs empty ones for the others to meet */
     double windows;   /* of gradients, in the comm pool */
+    double stashes;   /* of gathered parameters, in the comm pool */
     double held, n_primary;
+    int n_sharing; /* consecutive shards whose ranks share copies on a host */
     tess_fsdp_unit_costs units;
     int64_t n_blocks;
     double device[TESS_POOL_COUNT]; /* of the device's memory */
@@ -77,7 +79,7 @@ static tess_status plan_sharding(tess_mem *mem, const tess_model *model, const t
     TESS_TRY(tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_model_n_units(model), sizeof(*units), "units",
                                   (void **)&units));
     TESS_GOTO(tess_fsdp_plan_create(mem, &plan->policy, plan->n_shards, shard, plan->n_replicas, plan->n_tp,
-                                    part->tp_rank, &fsdp),
+                                    part->tp_rank, plan->resident ? 1 : plan->n_local, &fsdp),
               allocated);
     TESS_GOTO(tess_fsdp_set_passes(fsdp, plan->passes), allocated);
     tess_fsdp_set_offload(fsdp, tess_offload_pools(plan->config));
@@ -188,9 +190,9 @@ static void move_to_device(const tess_config *c, rank_need *need)
         need->device[pool] = need->pool[pool];
         need->pool[pool] *= copied ? copies : 0;
     }
-    need->device[TESS_POOL_COMM] = need->windows + need->copies;
-    need->pool[TESS_POOL_COMM] -= need->windows;
-    need->windows = need->copies = 0;
+    need->device[TESS_POOL_COMM] = need->windows + need->stashes + need->copies;
+    need->pool[TESS_POOL_COMM] -= need->windows + need->stashes;
+    need->windows = need->stashes = need->copies = 0;
 }
 
 double tess_memory_of_device(const tess_memory_of_rank *rank)
@@ -229,14 +231,16 @@ static tess_status predict_part(tess_mem *mem, const tess_memory_plan *plan, int
                                  [TESS_POOL_OPTIMIZER] = (double)b->optimizer,
                                  [TESS_POOL_ACTIVATIONS] = (double)tess_executor_bytes(model, &o) + work +
                                                            (double)o.max_tokens * sizeof(float), /* log-probabilities */
-                                 [TESS_POOL_COMM] = (double)b->windows + stream_bytes(stages, model, &o),
+                                 [TESS_POOL_COMM] = (double)(b->windows + b->stashes) + stream_bytes(stages, model, &o),
                                  [TESS_POOL_MISC] = stage},
                         .copies = (double)b->copies,
                         .work = work,
                         .idle_work = idle_work,
                         .windows = (double)b->windows,
+                        .stashes = (double)b->stashes,
                         .held = (double)b->held,
                         .n_primary = sharding.n_primary,
+                        .n_sharing = b->n_sharing,
                         .units = sharding.units,
                         .n_blocks = tess_model_n_units(model)};
     if (plan->resident)
@@ -289,11 +293,11 @@ static int world_of(const tess_memory_plan *plan)
 }
 
 /* Ranks that share a layer come one behind the other, and the first of them on a host has the memory of their
- * exchanges. Of a shard team, whose ranks are so many apart, the first on a host has the copies. */
+ * exchanges. Shards that share copies are n_tp ranks apart, and the first of them on a host has the copies. */
 static void place_need(const tess_memory_plan *plan, const rank_need *need, int rank, tess_memory_of_rank *out)
 {
-    int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp, replica = rank / n_replica;
-    int host = rank / plan->n_local * plan->n_local, begin = replica * n_replica;
+    int n_tp = plan->n_tp, n_replica = plan->n_shards * n_tp, n_group = need->n_sharing * n_tp;
+    int host = rank / plan->n_local * plan->n_local, begin = rank - rank % n_replica % n_group;
     int64_t n_micro = plan->global_batch / plan->local_batch;
     bool computes = rank / n_tp % (plan->n_shards * plan->n_replicas) < n_micro || plan->config->validation.enable;
     const bool is_first = rank - n_tp < (begin > host ? begin : host);

@@ -162,7 +162,8 @@ static const tess_option parallelism[] = {
     INT("parallelism.data_parallel_shard_degree", parallelism.data_parallel_shard_degree, "-1", -1, 65536,
         "ranks that share one copy; -1: the world divided by the replicas"),
     INT("parallelism.fsdp_reshard_after_forward", parallelism.fsdp_reshard_after_forward, "1", 0, 65536,
-        "1: free gathered parameters after forward; 0: keep them until backward; n: as torch's int"),
+        "1: free gathered parameters after forward; 0: keep them until backward; n divides the shard degree: each rank "
+        "keeps 1/n, gathered in backward over n ranks (a host that has all n keeps one shared copy instead)"),
     INT("parallelism.fsdp_prefetch", parallelism.fsdp_prefetch, "1", 0, 64, "units gathered ahead of use"),
     INT("parallelism.fsdp_unit_blocks", parallelism.fsdp_unit_blocks, "1", 1, 1 << 20,
         "neighbouring layers join until a unit, which is gathered and freed as one, has so many of them"),

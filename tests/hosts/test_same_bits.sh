@@ -45,4 +45,17 @@ for s in zero2 full; do
 done
 same "4 hosts x 1, hybrid" reference "$hosts" mpirun -np 4 "${train[@]}" $strategy=hybrid \
     parallelism.data_parallel_replicate_degree=2
+# Groups of 2 keep half of the bfloat16 parameters on each of 4 ranks: the bytes of all float32 shards, and padding.
+# Buffers of the network come on top of every prediction.
+pool_of() { grep -o "\"$1\": {[^}]*" out/memory.jsonl | tail -n 1 | grep -o "\"$2\": [0-9]*" | grep -o '[0-9]*'; }
+reshard=parallelism.fsdp_reshard_after_forward
+for n in 1 2; do
+    same "4 hosts x 1, resharded to groups of $n" reference "$hosts" mpirun -np 4 "${train[@]}" $reshard=$n
+    peak[n]=$(pool_of peak comm) predicted[n]=$(pool_of predicted comm)
+done
+kept=$((peak[2] - peak[1])) shards=$(pool_of peak params)
+[ $kept = $((predicted[2] - predicted[1])) ] && [ $kept -ge $shards ] && [ $kept -le $((shards * 102 / 100)) ] &&
+    pass "groups of 2 keep half of the parameters, as predicted" ||
+    fail "groups of 2 keep $kept bytes; the shards have $shards, predicted was $((predicted[2] - predicted[1]))"
+same "4 hosts x 2, resharded to groups of two hosts" reference "$hosts" mpirun -np 8 "${train[@]}" $reshard=4
 finish

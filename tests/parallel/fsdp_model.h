@@ -205,6 +205,9 @@ static inline void reference_update(model_reference *ref, int step, tess_stream 
 }
 
 /* ---- The same through fsdp ---- */
+/* Changes an fsdp before its first unit; NULL: no change. */
+static void (*model_prepare)(tess_fsdp *fsdp);
+
 typedef struct model {
     tess_fsdp *fsdp;
     tess_unit *units[MODEL_UNITS]; /* of the fsdp: the same for blocks of one */
@@ -229,6 +232,8 @@ static inline void model_create(model *m, tess_mesh *mesh, tess_fsdp_policy poli
     m->tp = tp >= 0 ? tess_mesh_coordinate(mesh, tp) : 0;
     m->n_tp = tp >= 0 ? tess_mesh_axis_size(mesh, tp) : 1;
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &m->fsdp));
+    if (model_prepare != NULL)
+        model_prepare(m->fsdp);
     EXPECT_OK(tess_fsdp_set_passes(m->fsdp, model_passes));
     for (int u = 0, end; u < MODEL_UNITS; u = end) {
         tess_param_desc descs[MODEL_PARAMS];

@@ -4,7 +4,7 @@
 #include "base/os/machine.h"
 #include "fsdp_mesh.h"
 #include "fsdp_model.h"
-#include "parallel/fsdp/fsdp_engine.h"
+#include "parallel/fsdp/fsdp_impl.h"
 
 /* ---- Rows ---- */
 static void count_primary_rows(tess_strategy strategy)
@@ -98,6 +98,18 @@ static tess_status fill_zero(void *context, const char *name, const tess_shape *
 
 enum { DEEP = 10, DEEP_ROWS = 64, DEEP_ROW = 32 };
 
+static int64_t deep_gathered; /* bytes that this rank read and wrote to gather, in the newest deep_comm_bytes */
+
+/* What the plan says of a rank's comm pool. Over hosts teams have areas in it, too. */
+static void check_plan(tess_fsdp *fsdp, int64_t comm)
+{
+    tess_fsdp_bytes bytes;
+    EXPECT_OK(tess_fsdp_plan_bytes(fsdp, &model_adamw, 2 * fsdp->n_shards, -1, &bytes));
+    bool has_copies = fsdp->shard % bytes.n_sharing == 0;
+    if (tess_runtime_hosts(runtime) == 1)
+        EXPECT_INT(comm, bytes.windows + bytes.stashes + (has_copies ? bytes.copies : 0));
+}
+
 /* Bytes of gathered copies and windows, on all ranks together, after a step of ten equal units. */
 static int64_t deep_comm_bytes(tess_fsdp_policy policy)
 {
@@ -106,6 +118,8 @@ static int64_t deep_comm_bytes(tess_fsdp_policy policy)
     tess_fsdp *fsdp = NULL;
     tess_unit *units[DEEP];
     EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
+    if (model_prepare != NULL)
+        model_prepare(fsdp);
     for (int u = 0; u < DEEP; u++) {
         char name[16];
         snprintf(name, sizeof(name), "w%d", u);
@@ -128,6 +142,8 @@ static int64_t deep_comm_bytes(tess_fsdp_policy policy)
     }
     EXPECT_OK(tess_fsdp_step_end(fsdp));
     int64_t after = (int64_t)tess_mem_stats(mem, TESS_POOL_COMM).bytes;
+    deep_gathered = (int64_t)tess_fsdp_get_traffic(fsdp).gathered_bytes;
+    check_plan(fsdp, after - before);
     tess_fsdp_destroy(&fsdp);
     return sum_over_ranks(after - before);
 }
@@ -209,6 +225,52 @@ static void few_gathered_copies(void)
     policy.param_dtype = TESS_F32;
     policy.strategy = TESS_STRATEGY_NONE;
     expect_comm_bytes(policy, windows); /* the weights are whole on every rank: no copy */
+    close_mesh();
+}
+
+static int ranks_a_host; /* for the choice of groups, wherever the ranks really are */
+
+static void place_ranks(tess_fsdp *fsdp)
+{
+    fsdp->ranks_a_host = ranks_a_host;
+    fsdp->splits_copies = true;
+}
+
+/* Two slots rotate: of four passes over ten units, the first gathers ten, and each other eight. Only the first reads
+ * master weights; a rank of a pair then reads and writes half a copy for each stash and each gather. */
+static void pairs_of_ranks(void)
+{
+    open_flat();
+    const int64_t elements = DEEP_ROWS * DEEP_ROW, copy = 2 * elements, windows = 4 * 2 * elements * 4;
+    const int64_t own = elements / 4 * (4 + 2);
+    tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 1, 0};
+    model_prepare = place_ranks;
+    ranks_a_host = 1;
+    deep_comm_bytes(policy);
+    EXPECT_INT(deep_gathered, (10 + 3 * 8) * own);
+    policy.reshard_after_forward = 4; /* all ranks: nothing else to keep than their shards */
+    deep_comm_bytes(policy);
+    EXPECT_INT(deep_gathered, (10 + 3 * 8) * own);
+    policy.reshard_after_forward = 2;
+    expect_comm_bytes(policy, 2 * 2 * copy + 4 * DEEP * copy / 2 + windows);
+    EXPECT_INT(deep_gathered, 10 * own + (10 + 3 * 8) * copy);
+    ranks_a_host = 2; /* a pair a host: its copies are kept */
+    expect_comm_bytes(policy, tess_runtime_hosts(runtime) * DEEP * copy + windows);
+    EXPECT_INT(deep_gathered, 10 * own);
+    model_prepare = NULL;
+    close_mesh();
+}
+
+static void pairs_that_do_not_divide(void)
+{
+    tess_fsdp *fsdp;
+    tess_fsdp_policy policy = {TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, 2, 0};
+    open_flat();
+    EXPECT_FAILS(tess_fsdp_create(mesh, &policy, &fsdp), TESS_E_INVALID,
+                 "reshard_after_forward is 2; choose 1 (free), 0 (keep) or a number that divides the 3 ranks");
+    policy.strategy = TESS_STRATEGY_ZERO2; /* keeps all copies */
+    EXPECT_OK(tess_fsdp_create(mesh, &policy, &fsdp));
+    tess_fsdp_destroy(&fsdp);
     close_mesh();
 }
 
@@ -611,6 +673,8 @@ static const test_case cases[] = {
     {"every_row_is_primary_on_exactly_one_rank_of_a_hybrid_mesh", primary_rows_hybrid, 8, 0},
     {"all_ranks_together_hold_the_memory_of_one", memory_of_all_ranks, -1, 0},
     {"gathered_copies_and_windows_are_few", few_gathered_copies, -1, 0},
+    {"groups_move_and_keep_the_bytes_of_their_ranks", pairs_of_ranks, 4, 0},
+    {"a_group_that_does_not_divide_the_shards_is_refused", pairs_that_do_not_divide, 3, 0},
     {"where_copies_last_an_update_leaves_nothing_to_gather", update_gathers, -1, 0},
     {"grad_norm_neither_overflows_nor_hides_what_is_not_finite", norm_not_finite, 2, 0},
     {"grad_norm_sees_what_is_not_finite_in_any_copy", norm_sees_every_copy, 2, 0},

@@ -60,6 +60,11 @@ static int world_of(tess_mesh *mesh)
     return tess_team_size(tess_mesh_all(mesh));
 }
 
+static int shards_of(tess_mesh *mesh)
+{
+    return tess_mesh_axis_size(mesh, tess_mesh_axis(mesh, "dp_shard"));
+}
+
 static void all_policies(tess_mesh *mesh)
 {
     static const tess_strategy strategies[] = {TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO1, TESS_STRATEGY_ZERO2,
@@ -68,7 +73,8 @@ static void all_policies(tess_mesh *mesh)
         for (int dtype = TESS_F32; dtype <= TESS_BF16; dtype++)
             for (int reshard = 0; reshard <= 2; reshard++) {
                 bool sharded = strategies[i] == TESS_STRATEGY_FULL || strategies[i] == TESS_STRATEGY_HYBRID;
-                if (!sharded && reshard != 1)
+                bool divides = reshard < 2 || shards_of(mesh) % reshard == 0;
+                if ((!sharded && reshard != 1) || !divides)
                     continue;
                 tess_fsdp_policy policy = {.strategy = strategies[i],
                                            .param_dtype = (tess_dtype)dtype,
@@ -311,6 +317,74 @@ static void passes_over_hosts(void)
     with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, several_passes);
 }
 
+/* ---- Groups of reshard_after_forward ranks ---- */
+static int ranks_a_host; /* for the choice of groups, wherever the ranks really are */
+
+static void place_ranks(tess_fsdp *fsdp)
+{
+    fsdp->ranks_a_host = ranks_a_host;
+    fsdp->splits_copies = fsdp->uses_wire = true;
+}
+
+static void train_groups(tess_mesh *mesh, int n, int a_host)
+{
+    const int W = world_of(mesh);
+    ranks_a_host = a_host;
+    model_prepare = place_ranks;
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, n, 1}, 2 * W);
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_F32, TESS_BF16, n, 0}, W + 1);
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_BF16, TESS_F32, n, 3}, 3 * W);
+    model_passes = 2;
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_HYBRID, TESS_F32, TESS_F32, n, 1}, W);
+    model_passes = 1;
+    model_all_open = true;
+    train(mesh, (tess_fsdp_policy){TESS_STRATEGY_FULL, TESS_BF16, TESS_F32, n, 1}, 2 * W);
+    model_all_open = false;
+    model_prepare = NULL;
+}
+
+static void groups_of_2(tess_mesh *mesh)
+{
+    train_groups(mesh, 2, 1);
+}
+
+static void groups_of_2_and_3(tess_mesh *mesh)
+{
+    train_groups(mesh, 2, 1);
+    train_groups(mesh, 3, 1);
+}
+
+static void groups_of_4(tess_mesh *mesh)
+{
+    train_groups(mesh, 4, 2);
+    train_groups(mesh, 4, 3);
+}
+
+static void four_ranks_in_groups(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, groups_of_2);
+}
+
+static void six_ranks_in_groups(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, groups_of_2_and_3);
+}
+
+static void eight_ranks_in_groups(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}}, 1, groups_of_4);
+}
+
+static void replicas_in_groups(void)
+{
+    with_mesh((tess_axis[]){{"dp_replicate", 2}, {"dp_shard", -1}}, 2, groups_of_2);
+}
+
+static void tp_in_groups(void)
+{
+    with_mesh((tess_axis[]){{"dp_shard", -1}, {"tp", 2}}, 2, groups_of_2);
+}
+
 static void all_open(tess_mesh *mesh)
 {
     static const tess_strategy strategies[] = {TESS_STRATEGY_NONE, TESS_STRATEGY_ZERO1, TESS_STRATEGY_ZERO2,
@@ -465,6 +539,11 @@ static const test_case cases[] = {
     {"hybrid_2x3_shares_unevenly", replicas_share_unevenly, 6, 0},
     {"hybrid_3x1_shares_unevenly", three_replicas, 3, 0},
     {"hybrid_3x2_shares_unevenly", three_replicas, 6, 0},
+    {"four_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop", four_ranks_in_groups, 4, 0},
+    {"six_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop", six_ranks_in_groups, 6, 0},
+    {"eight_ranks_resharded_to_groups_give_the_bits_of_a_plain_loop", eight_ranks_in_groups, 8, 0},
+    {"replicas_resharded_to_groups_give_the_bits_of_a_plain_loop", replicas_in_groups, 8, 0},
+    {"tp_resharded_to_groups_gives_the_bits_of_a_plain_loop", tp_in_groups, 8, 0},
     {"threads_change_no_bit", three_threads, 2, 0},
     {"prefetching_changes_no_bit", every_prefetch_depth, -1, 0},
     {"shard_teams_over_hosts_gather_anew_and_change_no_bit", every_strategy_over_hosts, 4, 0},

@@ -14,7 +14,7 @@ static size_t gathered_copies(tess_dtype dtype, bool fp8)
     tess_fsdp *fsdp;
     tess_unit *unit;
     tess_fsdp_bytes bytes;
-    EXPECT_OK(tess_fsdp_plan_create(test_mem(), &policy, 4, 0, 1, 1, 0, &fsdp));
+    EXPECT_OK(tess_fsdp_plan_create(test_mem(), &policy, 4, 0, 1, 1, 0, 4, &fsdp));
     EXPECT_OK(tess_fsdp_add_unit(fsdp, "layer", &desc, 1, &unit));
     EXPECT_OK(tess_fsdp_plan_bytes(fsdp, &model_adamw, 4, -1, &bytes));
     EXPECT_INT(bytes.params, 256 * 1024 + (fp8 ? 64 * (1024 + 8) : 0)); /* own weights, and their codes */
@@ -106,7 +106,7 @@ static void narrow_weights_alone_have_no_copies(void)
         tess_fsdp *fsdp;
         tess_unit *unit;
         tess_fsdp_bytes bytes;
-        EXPECT_OK(tess_fsdp_plan_create(test_mem(), &policy, n_shards, 0, 1, 1, 0, &fsdp));
+        EXPECT_OK(tess_fsdp_plan_create(test_mem(), &policy, n_shards, 0, 1, 1, 0, n_shards, &fsdp));
         EXPECT_OK(tess_fsdp_add_unit(fsdp, "layer", descs, 1, &unit));
         EXPECT_OK(tess_fsdp_plan_bytes(fsdp, &model_adamw, 4, -1, &bytes));
         EXPECT_INT(bytes.copies > 0, n_shards > 1);

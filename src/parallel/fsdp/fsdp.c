@@ -96,7 +96,8 @@ void tess_fsdp_choose(tess_fsdp *fsdp)
     fsdp->persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) ||
                        (fsdp->n_shards == 1 && !fsdp->params_on_disk); /* copies would be what leaves memory */
     fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
-    fsdp->keep = policy->reshard_after_forward != 1;
+    fsdp->keep =
+        policy->reshard_after_forward != 1 && policy->reshard_after_forward != fsdp->n_shards && !fsdp->grouped;
     fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;
     fsdp->hold = fsdp->defer || fsdp->n_passes > 1;
 }
@@ -116,11 +117,14 @@ tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, te
     tess_status status = find_teams(fsdp);
     if (status == TESS_OK)
         status = find_model_team(fsdp);
+    if (status == TESS_OK) {
+        tess_fsdp_choose(fsdp);
+        status = tess_fsdp_check_groups(fsdp);
+    }
     if (status != TESS_OK) {
         tess_fsdp_destroy(&fsdp);
         return status;
     }
-    tess_fsdp_choose(fsdp);
     fsdp->norm_team = fsdp->model_team;
     fsdp->splits_copies = !tess_team_is_local(fsdp->shard_team);
     fsdp->uses_wire = !tess_team_is_local(fsdp->data_team);
@@ -180,6 +184,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     }
     tess_fsdp_exchange_free(fsdp);
     tess_fsdp_slots_free(fsdp);
+    tess_fsdp_stashes_free(fsdp);
     tess_fsdp_windows_free(fsdp);
     tess_fsdp_scratch_free(fsdp);
     tess_fsdp_stamps_free(fsdp);

@@ -113,15 +113,18 @@ bool tess_fsdp_find_bad_gradient(const tess_fsdp *fsdp, tess_fsdp_bad_gradient *
 
 /* ---- How much memory a tess_fsdp will take ---- */
 /* One that is nobody's: units can be added to it, as to that of a rank with shard `shard` (0 has the most rows), at
- * place `tp` of n_tp, and its bytes counted; nothing else. */
+ * place `tp` of n_tp, and its bytes counted; nothing else. ranks_a_host: consecutive ranks that share gathered copies.
+ */
 tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int shard,
-                                  int n_replicas, int n_tp, int tp, tess_fsdp **fsdp);
+                                  int n_replicas, int n_tp, int tp, int ranks_a_host, tess_fsdp **fsdp);
 
 typedef struct tess_fsdp_bytes {
     size_t params, grads, optimizer; /* of this rank; optimizer: state and work space */
     size_t on_disk[TESS_POOL_COUNT]; /* beside them, of tess_fsdp_set_offload's pools */
     size_t windows;                  /* of gradients; in the comm pool, as the next */
-    size_t copies;                   /* gathered parameters: once for the ranks of a shard team on a host */
+    size_t copies;                   /* gathered parameters: once for those of n_sharing ranks on a host */
+    int n_sharing;                   /* consecutive ranks of the shard team: all, or a group of reshard_after_forward */
+    size_t stashes;                  /* this rank's parts of copies, kept until backward; in the comm pool */
     size_t held;                     /* beside these, where all units are held at once */
 } tess_fsdp_bytes;
 

@@ -5,6 +5,7 @@
  * - fsdp_layout.c: where rows live in shards, gathered copies and windows
  * - materialize.c: memory and first weights
  * - slot.c: memory of gathered copies, and when it may be rewritten
+ * - stash.c: parts of gathered copies, kept until backward
  * - gather.c: gathering and prefetching
  * - fsdp_codes.c: units that are gathered as bytes: weights as fp8, weights without masters
  * - fsdp_window.c: memory of gradients on their way
@@ -119,11 +120,14 @@ struct tess_unit {
     tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
 
     float *master;
-    bool fp8, narrow;  /* something is */
-    bool coded;        /* something is either: gathers are of bytes */
-    uint8_t *codes;    /* own rows as they are gathered, and without other shards the gathered copy */
-    bool codes_fresh;  /* made of the weights that there are */
-    bool master_shown; /* to the shard team */
+    bool fp8, narrow;       /* something is */
+    bool coded;             /* something is either: gathers are of bytes */
+    uint8_t *codes;         /* own rows as they are gathered, and without other shards the gathered copy */
+    bool codes_fresh;       /* made of the weights that there are */
+    void *stash;            /* this rank's part of the gathered bytes (stash.c), or NULL */
+    bool stashed;           /* the stash has the weights that there are */
+    tess_piece stash_piece; /* stash -> gathered copy */
+    bool master_shown;      /* to the shard team */
     tess_fsdp_slot *slot;
 
     int n_blocks;         /* of the engine */
@@ -167,6 +171,7 @@ struct tess_fsdp {
     tess_team *copies_team; /* team of copies_mesh, or NULL */
     tess_mesh *matrix_mesh; /* slice over "dp_shard" and "tp", once an optimizer needs it and both are there */
     tess_team *matrix_team; /* all that have parts of the same replica's matrices; NULL: no optimizer needs them */
+    tess_team *group_team;  /* the ranks that gather each other's stashes; NULL: there are no stashes */
     tess_team *norm_team;   /* these, and who has other parameters of the same model */
     tess_runtime *runtime;
     tess_mem *mem;
@@ -177,6 +182,7 @@ struct tess_fsdp {
     double *row_sums;         /* (n_rows, of the device), of the norm; NULL: not yet */
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica, n_tp, tp;
+    int ranks_a_host; /* a plan's size of a host; 0: the shard team knows its hosts */
 
     tess_pager *pager;                 /* NULL: none of it is on disk */
     bool params_on_disk, sums_on_disk; /* master weights; accumulators and whole gradients */
@@ -187,6 +193,7 @@ struct tess_fsdp {
     bool persistent;    /* every unit keeps a gathered copy of its own */
     bool direct;        /* master weights are the gathered copy */
     bool keep;          /* not freed between forward and backward */
+    bool grouped;       /* freed, and stashed by groups of reshard_after_forward ranks */
     bool defer;         /* gradients are reduced at the end of the micro-batch */
     bool hold;          /* each unit has a window of its own, through the whole micro-batch */
     bool splits_copies; /* ranks of the shard team have gathered copies of their own: on several hosts, on a device */
@@ -256,6 +263,16 @@ tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
 size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp);     /* of all, once every unit was used in a step */
 size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp); /* where each unit has one */
+
+/* stash.c */
+tess_status tess_fsdp_check_groups(const tess_fsdp *fsdp); /* the size of groups divides the shards */
+void tess_fsdp_choose_groups(tess_fsdp *fsdp);             /* once the device is known */
+tess_status tess_fsdp_stashes_alloc(tess_fsdp *fsdp);      /* collective over the shard team */
+void tess_fsdp_stashes_free(tess_fsdp *fsdp);
+size_t tess_fsdp_stash_bytes(const tess_unit *unit);
+size_t tess_fsdp_stashes_bytes(const tess_fsdp *fsdp);
+tess_status tess_fsdp_stash(tess_unit *unit); /* called in a forward hook; no effect without groups */
+tess_status tess_fsdp_gather_stashes(tess_unit *unit, tess_fsdp_slot *slot);
 
 /* gather.c */
 typedef enum tess_fsdp_use { TESS_FSDP_FORWARD, TESS_FSDP_BACKWARD } tess_fsdp_use;

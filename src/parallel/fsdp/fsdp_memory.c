@@ -11,13 +11,20 @@
 #include "base/mem/named.h"
 #include "comm/device_windows.h"
 
+/* The ranks that share gathered copies where they are on one host. Groups gather at different times, so each has its
+ * own copies. */
+static tess_team *copy_team(const tess_fsdp *fsdp)
+{
+    return fsdp->group_team != NULL ? fsdp->group_team : fsdp->shard_team;
+}
+
 tess_status tess_fsdp_copy_alloc(tess_fsdp *fsdp, size_t bytes, void **out)
 {
     static const char what[] = "gathered parameters";
     if (fsdp->device != NULL)
         return tess_device_alloc(fsdp->device, TESS_POOL_COMM, bytes, what, out);
     return fsdp->alone ? tess_mem_alloc(fsdp->mem, TESS_POOL_COMM, bytes, what, out)
-                       : tess_shared_alloc(fsdp->shard_team, TESS_POOL_COMM, bytes, what, out);
+                       : tess_shared_alloc(copy_team(fsdp), TESS_POOL_COMM, bytes, what, out);
 }
 
 void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy)
@@ -27,7 +34,7 @@ void tess_fsdp_copy_free(tess_fsdp *fsdp, void *copy)
     else if (fsdp->alone)
         tess_mem_free(fsdp->mem, copy);
     else
-        tess_shared_free(fsdp->shard_team, copy);
+        tess_shared_free(copy_team(fsdp), copy);
 }
 
 tess_status tess_fsdp_window_alloc(tess_fsdp *fsdp, size_t bytes, void **out)

@@ -5,7 +5,7 @@
 enum { LEAST_RESIDENT = 64 << 20 };
 
 tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy, int n_shards, int shard,
-                                  int n_replicas, int n_tp, int tp, tess_fsdp **out)
+                                  int n_replicas, int n_tp, int tp, int ranks_a_host, tess_fsdp **out)
 {
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_fsdp), "plan of memory", (void **)out));
     **out = (tess_fsdp){.mem = mem,
@@ -15,10 +15,12 @@ tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy,
                         .n_replicas = n_replicas,
                         .n_tp = n_tp,
                         .tp = tp,
+                        .ranks_a_host = ranks_a_host,
                         .n_passes = 1,
                         .micro = -1};
     tess_fsdp_choose(*out);
-    return TESS_OK;
+    tess_fsdp_choose_groups(*out);
+    return tess_fsdp_check_groups(*out);
 }
 
 static tess_status plan_optimizer(tess_fsdp *fsdp, const tess_optimizer_options *options, size_t *bytes, size_t *state)
@@ -56,7 +58,9 @@ tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *
     size_t n_sums = (size_t)tess_fsdp_accumulators_needed(fsdp, n_micro_batches);
     size_t state;
     *bytes = (tess_fsdp_bytes){.windows = tess_fsdp_windows_bytes(fsdp, n_micro_batches, open_unit),
-                               .copies = tess_fsdp_slots_bytes(fsdp)};
+                               .copies = tess_fsdp_slots_bytes(fsdp),
+                               .stashes = tess_fsdp_stashes_bytes(fsdp),
+                               .n_sharing = fsdp->grouped ? fsdp->policy.reshard_after_forward : fsdp->n_shards};
     bytes->held = tess_fsdp_slots_all_bytes(fsdp) - bytes->copies;
     for (int u = 0; u < fsdp->n_units; u++) {
         const tess_unit *unit = fsdp->units[u];

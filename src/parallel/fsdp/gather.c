@@ -30,16 +30,18 @@ static tess_status send(tess_unit *unit, tess_fsdp_slot *slot)
     return TESS_OK;
 }
 
-/* Whether a gather reads master weights: codes that are fresh come of no weight that has changed. */
+/* Whether a gather reads master weights: codes that are fresh come of no weight that has changed, nor does a stash. */
 static bool converts(const tess_unit *unit)
 {
-    return !unit->coded || !unit->codes_fresh;
+    return !unit->stashed && (!unit->coded || !unit->codes_fresh);
 }
 
-/* Read and written by this rank: weights to be converted, codes to be copied. */
+/* Read and written by this rank: weights to be converted, codes and stashes to be copied. */
 static uint64_t gathered_bytes(const tess_unit *unit)
 {
     uint64_t bytes = 0, own;
+    if (unit->stashed)
+        return 2 * tess_fsdp_stash_bytes(unit);
     for (int i = 0; i < unit->n_params; i++) {
         const tess_fsdp_param *p = &unit->params[i];
         own = (uint64_t)p->own.size[0] * tess_fsdp_row_bytes(unit->fsdp, p);
@@ -47,6 +49,13 @@ static uint64_t gathered_bytes(const tess_unit *unit)
         bytes += unit->coded && !tess_fsdp_reads_codes(unit) ? 2 * own : 0;
     }
     return bytes;
+}
+
+static tess_status fill_copy(tess_unit *unit, tess_fsdp_slot *slot)
+{
+    if (unit->stashed)
+        return tess_fsdp_gather_stashes(unit, slot);
+    return unit->fsdp->alone ? convert_alone(unit, slot->data) : send(unit, slot);
 }
 
 static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
@@ -60,7 +69,7 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
         tess_fsdp_master_fetch(unit, TESS_PAGE_READ);
         TESS_TRY(tess_fsdp_master_wait(unit));
     }
-    TESS_TRY_CTX(fsdp->alone ? convert_alone(unit, slot->data) : send(unit, slot), "gather of unit '%s'", unit->name);
+    TESS_TRY_CTX(fill_copy(unit, slot), "gather of unit '%s'", unit->name);
     if (reads_masters)
         tess_fsdp_master_release(unit);
     slot->valid = true;

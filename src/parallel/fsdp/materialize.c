@@ -11,7 +11,7 @@ static uint64_t hash_layout(const tess_fsdp *fsdp)
     hash = tess_hash_bytes(&fsdp->policy.param_dtype, sizeof(fsdp->policy.param_dtype), hash);
     hash = tess_hash_bytes(&fsdp->policy.reduce_dtype, sizeof(fsdp->policy.reduce_dtype), hash);
     hash = tess_hash_bytes(&fsdp->policy.prefetch, sizeof(fsdp->policy.prefetch), hash);
-    hash = tess_hash_bytes(&fsdp->keep, sizeof(fsdp->keep), hash);
+    hash = tess_hash_bytes(&fsdp->policy.reshard_after_forward, sizeof(fsdp->policy.reshard_after_forward), hash);
     hash = tess_hash_bytes(&fsdp->n_passes, sizeof(fsdp->n_passes), hash);
     for (int i = 0; i < fsdp->n_params; i++) {
         const tess_unit *unit = fsdp->params[i].unit;
@@ -105,6 +105,7 @@ static tess_status show_masters(tess_fsdp *fsdp)
 static void release(tess_fsdp *fsdp)
 {
     tess_fsdp_mirror_close(fsdp);
+    tess_fsdp_stashes_free(fsdp);
     for (int u = 0; u < fsdp->n_units; u++) {
         tess_unit *unit = fsdp->units[u];
         if (unit->master_shown)
@@ -123,7 +124,10 @@ tess_status tess_fsdp_materialize(tess_fsdp *fsdp, tess_fill_fn fill, void *cont
     TESS_CHECK(fsdp->n_units > 0, TESS_E_INVALID, "fsdp: materialize without units; call tess_fsdp_add_unit first");
     TESS_TRY(agree_on_layout(fsdp));
     fsdp->pager = tess_mem_pager(fsdp->mem);
-    tess_status status = tess_team_agree(fsdp->model_team, alloc_and_fill(fsdp, fill, context));
+    tess_fsdp_choose_groups(fsdp);
+    tess_status status = tess_team_agree(fsdp->model_team, tess_fsdp_stashes_alloc(fsdp));
+    if (status == TESS_OK)
+        status = tess_team_agree(fsdp->model_team, alloc_and_fill(fsdp, fill, context));
     if (status == TESS_OK)
         status = show_masters(fsdp);
     if (status == TESS_OK)

@@ -159,15 +159,15 @@ tess_status tess_fsdp_slot_take(tess_unit *unit, bool prefetch, tess_fsdp_slot *
     return TESS_OK;
 }
 
-static void codes_stale(tess_fsdp *fsdp)
+static void forms_stale(tess_fsdp *fsdp)
 {
     for (int u = 0; u < fsdp->n_units; u++)
-        fsdp->units[u]->codes_fresh = false;
+        fsdp->units[u]->codes_fresh = fsdp->units[u]->stashed = false;
 }
 
 void tess_fsdp_slots_stale(tess_fsdp *fsdp)
 {
-    codes_stale(fsdp);
+    forms_stale(fsdp);
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next)
         slot->valid = slot->updating = false;
 }
@@ -181,7 +181,7 @@ tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp)
 
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp)
 {
-    codes_stale(fsdp);
+    forms_stale(fsdp);
     for (tess_fsdp_slot *slot = fsdp->slots; slot != NULL; slot = slot->next) {
         slot->updating = slot->valid && !fsdp->splits_copies && !slot->unit->fp8;
         slot->valid = false;

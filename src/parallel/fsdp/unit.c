@@ -79,6 +79,7 @@ tess_status tess_unit_post_forward(tess_unit *unit)
     TESS_TRY(begin_hook(unit, "post_forward"));
     TESS_CHECK(unit->n_forward > 0, TESS_E_INVALID, "unit '%s': post_forward without pre_forward", unit->name);
     TESS_TRY(call_hooks(unit, TESS_AFTER_FORWARD));
+    TESS_TRY(tess_fsdp_stash(unit));
     unit->n_forward--;
     unit->n_forwarded = (unit->n_forwarded + 1) % unit->n_blocks;
     if (unit->fsdp->keep && unit->fsdp->state == TESS_FSDP_STEP && !unit->backward_done)
