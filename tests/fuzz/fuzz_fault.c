@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(spec, data, size);
     spec[size] = '\0';
     static const char *const phases[] = {"forward", "backward", NULL};
-    const tess_fault_spec all = {spec, size, WORLD, size % 2 == 0 ? phases : NULL};
+    const tess_fault_spec all = {.text = spec, .seed = size, .world = WORLD, .phases = size % 2 == 0 ? phases : NULL};
     if (tess_faults_parse(&all, faults, TESS_FAULTS_MAX, &n) == TESS_OK)
         for (int i = 0; i < n; i++)
             if ((unsigned)faults[i].kind >= TESS_FAULT_KINDS || faults[i].rank < -1 || faults[i].rank >= WORLD ||

@@ -1,5 +1,6 @@
 /* Any bytes as a file of headers: lines that a request may carry, or an error that shows nothing of them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "rl/reward/reward_headers.h"
 
