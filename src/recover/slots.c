@@ -47,14 +47,37 @@ static bool is_due(const tess_slots *slots, int slot, double retry_s, double now
     return there && has_been_out(slots, group, retry_s, now_s);
 }
 
-/* 0: the configuration admits none. */
-static int largest_world(const tess_slots *slots, const tess_worlds *worlds, int n_places)
+/* Returns the largest number of ranks from `least` to `n_places` that the configuration admits; 0: none. */
+static int largest_admitted(const tess_worlds *worlds, int n_places, int least)
 {
-    int least = slots->min > 0 ? slots->min : slots->n;
     for (int n = n_places; n >= least && n > 0; n--)
         if (worlds->admits(worlds->self, n))
             return n;
     return 0;
+}
+
+static int largest_world(const tess_slots *slots, const tess_worlds *worlds, int n_places)
+{
+    return largest_admitted(worlds, n_places, slots->min > 0 ? slots->min : slots->n);
+}
+
+/* Returns how many places stay in service when a group is left out. */
+static int places_without(const tess_slots *slots, int group)
+{
+    int n = 0;
+    for (int slot = 0; slot < slots->n; slot++)
+        n += in_service(slots, slot) && slots->group[slot] != group;
+    return n;
+}
+
+int tess_slots_after_loss(const tess_slots *slots, const tess_worlds *worlds, int least)
+{
+    int most = 0;
+    for (int group = 0; group < slots->n_groups; group++) {
+        int n = slots->out_since_s[group] < 0 ? largest_admitted(worlds, places_without(slots, group), least) : 0;
+        most = n > most ? n : most;
+    }
+    return most;
 }
 
 int tess_slots_group_of(const tess_slots *slots, int rank, const char *host)
@@ -81,10 +104,7 @@ bool tess_slots_fail(tess_slots *slots, int group, const tess_worlds *worlds, do
 {
     if (group < 0 || slots->out_since_s[group] >= 0 || ++slots->n_failures[group] < TESS_SLOT_FAILURES)
         return false;
-    int n_left = 0;
-    for (int slot = 0; slot < slots->n; slot++)
-        n_left += in_service(slots, slot) && slots->group[slot] != group;
-    int n = largest_world(slots, worlds, n_left);
+    int n = largest_world(slots, worlds, places_without(slots, group));
     if (n == 0)
         return false;
     slots->out_since_s[group] = now_s;

@@ -44,6 +44,10 @@ int tess_slots_ranks_of(const tess_slots *slots, int group);
  * slots->n_ranks is the new number of ranks, the largest that the configuration and the places in service allow. */
 bool tess_slots_fail(tess_slots *slots, int group, const tess_worlds *worlds, double now_s);
 
+/* Returns the largest number of ranks, `least` or more, that can go on when one group in service is left out; 0: none.
+ */
+int tess_slots_after_loss(const tess_slots *slots, const tess_worlds *worlds, int least);
+
 /* The group of a host that is out for retry_s or longer and not known to answer; -1: none. */
 int tess_slots_to_ask(const tess_slots *slots, double retry_s, double now_s);
 /* Stores a host's answer. One that does not answer is out since now. */

@@ -299,6 +299,32 @@ static bool starts_again(supervision *s, const tess_launch_result *result)
     return !s->stopped;
 }
 
+/* Warns at the start if elastic.min_ranks asks for what cannot happen. */
+static void tell_of_places(const supervision *s)
+{
+    const tess_slots *slots = &s->recover.slots;
+    const int min = (int)s->config->elastic.min_ranks;
+    if (min == 0 || slots->n_ranks <= 1 || !admits(s, slots->n_ranks))
+        return;
+    if (!s->config->recovery.enable) {
+        fprintf(stderr, "tessera: warning: elastic.min_ranks=%d leaves no rank out: set recovery.enable=true\n", min);
+        return;
+    }
+    if (tess_slots_after_loss(slots, &s->recover.worlds, min) > 0)
+        return;
+    const int most = tess_slots_after_loss(slots, &s->recover.worlds, 1);
+    if (most > 0)
+        fprintf(stderr,
+                "tessera: warning: elastic.min_ranks=%d leaves no place out: after the loss of one of %d places at "
+                "most %d ranks can go on: set elastic.min_ranks=%d, or start more ranks\n",
+                min, slots->n_groups, most, most);
+    else
+        fprintf(stderr,
+                "tessera: warning: elastic.min_ranks=%d leaves no place out: this layout runs on no fewer than %d "
+                "ranks: start more ranks, or set elastic.min_ranks=0\n",
+                min, slots->n_ranks);
+}
+
 static int supervise(supervision *s, const tess_config *config, const tess_slots *slots,
                      const tess_own_command *command, const tess_launch_options *options)
 {
@@ -306,6 +332,7 @@ static int supervise(supervision *s, const tess_config *config, const tess_slots
     tess_launch_result result;
     tess_status status;
     begin(config, slots, options, s);
+    tell_of_places(s);
     tess_stop_signals_hear();
     do
         status = run_life(s, command, &result);
