@@ -63,12 +63,6 @@ void tess_watchdog_destroy(tess_watchdog **watchdog)
 }
 
 /* ---- A stall ---- */
-int watchdog_pid_of(const tess_watchdog *w, int rank)
-{
-    int pid = atomic_load(&w->job->rows[rank].pid);
-    return pid == 0 && w->options.pids != NULL ? (int)w->options.pids[rank] : pid;
-}
-
 static watchdog_kind kind_of(const tess_watchdog *w, int rank)
 {
     tess_board_copy row;

@@ -106,7 +106,13 @@ struct tess_watchdog {
     watchdog_death *deaths; /* (world) */
 };
 
-int watchdog_pid_of(const tess_watchdog *w, int rank); /* 0: not known */
+/* The process of a rank; 0: not known. */
+static inline int watchdog_pid_of(const tess_watchdog *w, int rank)
+{
+    int pid = atomic_load(&w->job->rows[rank].pid);
+    return pid == 0 && w->options.pids != NULL ? (int)w->options.pids[rank] : pid;
+}
+
 /* Reports a halt once, and its end. Cheap while the first rank runs. */
 void watchdog_look_at_halt(tess_watchdog *w, uint64_t now_ns);
 

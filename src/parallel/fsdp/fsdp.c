@@ -69,39 +69,6 @@ static tess_status find_model_team(tess_fsdp *fsdp)
     return TESS_OK;
 }
 
-static bool is_power_of_two(int n)
-{
-    return (n & (n - 1)) == 0;
-}
-
-/* What the counters count. Without replicas each micro-batch is a leaf. With replicas it is the sum over all ranks, if
- * that and the sum over a replica's shards are subtrees; else it is the sum over a replica's shards, if that one is. */
-static void choose_leaves(tess_fsdp *fsdp)
-{
-    int world = fsdp->n_shards * fsdp->n_replicas;
-    if (fsdp->n_replicas == 1 || !is_power_of_two(fsdp->n_shards))
-        fsdp->leaf = 1;
-    else
-        fsdp->leaf = is_power_of_two(fsdp->n_replicas) ? world : fsdp->n_shards;
-    fsdp->portion = world / fsdp->leaf;
-}
-
-void tess_fsdp_choose(tess_fsdp *fsdp)
-{
-    const tess_fsdp_policy *policy = &fsdp->policy;
-    tess_strategy strategy = policy->strategy;
-    choose_leaves(fsdp);
-    fsdp->alone = fsdp->n_shards == 1 && fsdp->n_replicas == 1;
-    fsdp->replicated = strategy == TESS_STRATEGY_NONE && fsdp->n_shards > 1;
-    fsdp->persistent = (strategy != TESS_STRATEGY_FULL && strategy != TESS_STRATEGY_HYBRID) ||
-                       (fsdp->n_shards == 1 && !fsdp->params_on_disk); /* copies would be what leaves memory */
-    fsdp->direct = policy->param_dtype == TESS_F32 && (fsdp->replicated || fsdp->n_shards == 1);
-    fsdp->keep =
-        policy->reshard_after_forward != 1 && policy->reshard_after_forward != fsdp->n_shards && !fsdp->grouped;
-    fsdp->defer = strategy == TESS_STRATEGY_ZERO1 && !fsdp->alone;
-    fsdp->hold = fsdp->defer || fsdp->n_passes > 1;
-}
-
 tess_status tess_fsdp_create(tess_mesh *mesh, const tess_fsdp_policy *policy, tess_fsdp **out)
 {
     TESS_CHECK(mesh != NULL && policy != NULL && out != NULL, TESS_E_INVALID, "tess_fsdp_create: a NULL argument");
@@ -247,24 +214,6 @@ void tess_fsdp_set_private(tess_fsdp *fsdp)
 void tess_fsdp_set_norm_team(tess_fsdp *fsdp, tess_team *team)
 {
     fsdp->norm_team = team;
-}
-
-tess_status tess_fsdp_host_stream(tess_fsdp *fsdp, tess_stream **stream)
-{
-    bool has_host = fsdp->stream != NULL && fsdp->device == NULL;
-    if (!has_host && fsdp->own_stream == NULL)
-        TESS_TRY(tess_stream_create(fsdp->mem, tess_runtime_threads(fsdp->runtime), tess_runtime_kernels(fsdp->runtime),
-                                    &fsdp->own_stream));
-    *stream = has_host ? fsdp->stream : fsdp->own_stream;
-    return TESS_OK;
-}
-
-tess_status tess_fsdp_stream(tess_fsdp *fsdp, tess_stream **stream)
-{
-    if (fsdp->stream == NULL)
-        TESS_TRY(tess_fsdp_host_stream(fsdp, &fsdp->stream));
-    *stream = fsdp->stream;
-    return TESS_OK;
 }
 
 static tess_status copy_text(tess_fsdp *fsdp, const char *text, char **copy)
