@@ -49,6 +49,8 @@ static int count_entries(const char *path)
     DIR *folder = opendir(path);
     for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
         n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (folder != NULL)
+        closedir(folder);
     return n;
 }
 
