@@ -6,9 +6,9 @@
 #include "base/core/options.h"
 
 typedef struct tess_foreign_key {
-    const char *key;  /* as the other program writes it, but in lower case and with '_' for '-' */
+    const char *key;  /* the other program's key, in lower case and with '_' for '-' */
     const char *ours; /* NULL: it is not supported */
-    const char *note; /* what differs, or what to do instead; may be NULL where `ours` is not */
+    const char *note; /* the difference, or the way to do it instead; may be NULL unless `ours` is */
 } tess_foreign_key;
 
 const tess_foreign_key *tess_foreign_keys(int *n);

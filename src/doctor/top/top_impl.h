@@ -28,7 +28,8 @@ void tess_top_cells(const double share[TESS_PHASE_COUNT], int width, int cells[T
 /* Number of ranks of the job that `rank` waits for; *first is the lowest (-1: it waits for none). */
 int tess_top_missing(const tess_top_snapshot *snapshot, int rank, int *first);
 
-bool tess_top_is_stopped(const tess_top_rank *rank); /* by a signal or a debugger */
+/* Returns whether a signal or a debugger has stopped the rank. */
+bool tess_top_is_stopped(const tess_top_rank *rank);
 
 /* ---- top_text.c: pieces of a snapshot as text. Each returns `text`. ---- */
 const char *tess_top_bytes(double bytes, char *text, size_t size);              /* "312M", in at most 5 columns */

@@ -1,4 +1,4 @@
-/* What follows from the policy and the teams, computed when any of them changes. */
+/* Computes the facts that follow from the policy and the teams, when any of them changes. */
 #include "parallel/fsdp/fsdp_impl.h"
 
 static bool is_power_of_two(int n)
@@ -6,8 +6,9 @@ static bool is_power_of_two(int n)
     return (n & (n - 1)) == 0;
 }
 
-/* What the counters count. Without replicas each micro-batch is a leaf. With replicas it is the sum over all ranks, if
- * that and the sum over a replica's shards are subtrees; else it is the sum over a replica's shards, if that one is. */
+/* Chooses the leaves that the counters count. Without replicas each micro-batch is a leaf. With replicas it is the sum
+ * over all ranks, if that and the sum over a replica's shards are subtrees; else it is the sum over a replica's shards,
+ * if that one is. */
 static void choose_leaves(tess_fsdp *fsdp)
 {
     int world = fsdp->n_shards * fsdp->n_replicas;
