@@ -168,8 +168,9 @@ static void data_that_nothing_fits(void)
     static const char *const numbers[] = {"42", "-7",       "#### 18",   "She has 6 and 3.\n#### 9", "1,234.5",
                                           "$5", "5kg",      "42 apples", "\xe2\x88\x92\x37",         "42\xe2\x82\xac",
                                           ".5", "It - is 5"};
-    static const char *const others[] = {"1/2", "10:30",    "1e5",       "1.2.3",    "3,4,5", "7-5", "x2",
-                                         "two", "\xc2\xbd", "3\xc2\xbd", "#### 1/2", "####",  "2^5", "6 and 3"};
+    static const char *const others[] = {"1/2",      "10:30", "1e5", "1.2.3",    "3,4,5",
+                                         "7-5",      "x2",    "two", "\xc2\xbd", "3\xc2\xbd",
+                                         "#### 1/2", "####",  "2^5", "6 and 3",  "#### about 6"};
     static const char *const kinds[] = {"exact", "number", "boxed", "f1", "regex"};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         EXPECT_OK(check("number", "", numbers[i]));

@@ -221,10 +221,10 @@ tess_status reward_number_label(reward_text label, reward_decimal *number)
     bool strange;
     char text[44];
     reward_text part = label;
-    marked_part(label, &part);
+    const bool marked = marked_part(label, &part);
     const int n = count_numbers(part, number, &strange);
-    TESS_CHECK(n == 1 && !strange, TESS_E_INVALID, "its label '%s' is not one number",
-               reward_snippet(part.at, part.size, 40, text));
+    TESS_CHECK(n == 1 && !strange && (!marked || first_number(part, number)), TESS_E_INVALID,
+               "its label '%s' is not one number", reward_snippet(part.at, part.size, 40, text));
     return TESS_OK;
 }
 

@@ -83,7 +83,8 @@ bool reward_decimal_read(reward_text text, reward_decimal *number, size_t *used)
 bool reward_decimal_same(const reward_decimal *a, const reward_decimal *b);
 
 double reward_exact(reward_text response, reward_text label);
-/* Reads the one number of a label, or of the text after its last "####". TESS_E_INVALID: none, or more than one. */
+/* Reads the one number of a label, or of the text after its last "####", which must begin with it, as in a response.
+ * TESS_E_INVALID: none, or more than one. */
 tess_status reward_number_label(reward_text label, reward_decimal *number);
 /* TESS_E_INVALID: as above. */
 tess_status reward_number(reward_text response, reward_text label, bool fallback, double *value);
