@@ -192,6 +192,20 @@ tess_status tess_config_check_trainers(const tess_config *config, int ranks)
     return TESS_OK;
 }
 
+/* Checks here, too, what tess_fsdp_create checks: elastic runs ask which numbers of ranks the configuration admits. */
+static tess_status check_groups(const tess_config *config)
+{
+    const int64_t n = config->parallelism.fsdp_reshard_after_forward,
+                  shards = config->parallelism.data_parallel_shard_degree;
+    const int strategy = config->parallelism.shard_strategy;
+    const bool frees = strategy == TESS_STRATEGY_FULL || strategy == TESS_STRATEGY_HYBRID;
+    TESS_CHECK(!frees || n <= 1 || shards == 1 || shards % n == 0, TESS_E_INVALID,
+               "parallelism.fsdp_reshard_after_forward: %lld does not divide the %lld ranks that share a copy of the "
+               "parameters: give 1 (free), 0 (keep) or a divisor of %lld",
+               (long long)n, (long long)shards, (long long)shards);
+    return TESS_OK;
+}
+
 tess_status tess_config_check_degrees(tess_config *config, int ranks)
 {
     TESS_TRY(tess_config_check_trainers(config, ranks));
@@ -219,7 +233,7 @@ tess_status tess_config_check_degrees(tess_config *config, int ranks)
         *shards * replicas == world, TESS_E_INVALID,
         "parallelism: %lld replicas x %lld shards = %lld ranks, but there are %d: set data_parallel_shard_degree=%lld",
         (long long)replicas, (long long)*shards, (long long)(*shards * replicas), world, (long long)(world / replicas));
-    return TESS_OK;
+    return check_groups(config);
 }
 
 static tess_status check_batch(tess_config *config, int trainers)

@@ -82,6 +82,11 @@ train gone 4 elastic.min_ranks=2 elastic.retry_s=1e6 \
 same "a fault of a rank that is gone is nobody's, and no mistake" gone
 says gone "the place of rank 3 failed 2 times and is left out: 3 ranks go on" "its place is left out"
 
+train pairs 4 elastic.min_ranks=2 elastic.retry_s=1e6 parallelism.fsdp_reshard_after_forward=2 \
+    fault.spec="rank=1 step=1 point=step kind=exit; rank=1 step=1 point=step kind=exit life=2"
+same "ranks that are resharded in pairs" pairs
+says pairs "the place of rank 1 failed 2 times and is left out: 2 ranks go on" "go on as pairs"
+
 ends "more ranks at least than there are are refused" 2 places 2 elastic.min_ranks=4
 says places "elastic.min_ranks: 4 are more than the 2 that start (-n)" "and it says so"
 ends "ranks that no place can leave" 0 alone_all 2 elastic.min_ranks=2

@@ -114,6 +114,13 @@ static void relations_are_checked_for_the_world_size(void)
     EXPECT_OK(tess_config_override(&config, "parallelism.data_parallel_replicate_degree=4"));
     EXPECT_FAILS(tess_config_check(&config, 6), TESS_E_INVALID,
                  "4 replicas do not divide 6 ranks: give a divisor of 6");
+    EXPECT_OK(parse(text));
+    EXPECT_OK(tess_config_override(&config, "parallelism.fsdp_reshard_after_forward=2"));
+    EXPECT_FAILS(tess_config_check(&config, 3), TESS_E_INVALID,
+                 "2 does not divide the 3 ranks that share a copy of the parameters: give 1 (free), 0 (keep) or a "
+                 "divisor of 3");
+    EXPECT_OK(tess_config_override(&config, "parallelism.shard_strategy=zero2")); /* keeps all copies */
+    EXPECT_OK(tess_config_check(&config, 3));
     EXPECT_OK(parse("model: {config: m.json}\n"));
     EXPECT_FAILS(tess_config_check(&config, 1), TESS_E_INVALID, "data.files");
     EXPECT_OK(parse("data: {files: [a]}\nmodel: {config: m.json, path: p}\n"));
@@ -130,7 +137,7 @@ static void expect_warmup(const char *training, const char *scheduler, int64_t w
     EXPECT_INT(config.lr_scheduler.warmup_steps, want);
 }
 
-static void only_a_warm_up_that_was_asked_for_can_be_too_long(void)
+static void a_warm_up_takes_at_most_the_steps_of_the_schedule(void)
 {
     expect_warmup("steps: 20", "", 20);
     expect_warmup("steps: 5000", "", 100);
@@ -244,7 +251,7 @@ static const test_case cases[] = {
     {"values_of_every_type_are_read", values_of_every_type_are_read, 0, 0},
     {"mistakes_name_the_line_and_the_fix", mistakes_name_the_line_and_the_fix, 0, 0},
     {"relations_are_checked_for_the_world_size", relations_are_checked_for_the_world_size, 0, 0},
-    {"only_a_warm_up_that_was_asked_for_can_be_too_long", only_a_warm_up_that_was_asked_for_can_be_too_long, 0, 0},
+    {"a_warm_up_takes_at_most_the_steps_of_the_schedule", a_warm_up_takes_at_most_the_steps_of_the_schedule, 0, 0},
     {"activations_are_chosen_by_settings_that_agree", activations_are_chosen_by_settings_that_agree, 0, 0},
     {"a_command_may_begin_with_its_first_override", a_command_may_begin_with_its_first_override, 0, 0},
     {"hybrid_shards_inside_hosts_and_replicates_across_them", hybrid_shards_inside_hosts_and_replicates_across_them, 0,
