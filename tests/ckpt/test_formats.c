@@ -1,6 +1,8 @@
 /* Reading checkpoints of other programs. PyTorch wrote the fixtures (tools/make_checkpoint_fixtures.py). */
 #include "base/os/os.h"
+#include "base/text/text.h"
 #include "ckpt/checkpoint_values.h"
+#include "ckpt/files.h"
 #include "ckpt/formats/export_catalog.h"
 #include "ckpt/formats/formats.h"
 #include "support/test.h"
@@ -275,6 +277,60 @@ static void change_checksum(const char *path, const char *record)
     tess_mem_free(test_mem(), data);
 }
 
+/* Appends a number of n bytes, the lowest first. */
+static void add_number(tess_buffer *to, int n, uint64_t value)
+{
+    for (int i = 0; i < n; i++)
+        EXPECT_OK(tess_buffer_append(to, &(char){(char)(value >> (8 * i))}, 1));
+}
+
+/* Appends the fields that a local header and a directory record have in common: of an entry whose CRC is not known. */
+static void add_header(tess_buffer *to, uint64_t signature, int n_versions, uint64_t size, size_t n_name)
+{
+    add_number(to, 4, signature);
+    for (int i = 0; i < n_versions; i++)
+        add_number(to, 2, 20);
+    for (int i = 0; i < 6; i++) /* flags, method, time, date, CRC */
+        add_number(to, 2, 0);
+    add_number(to, 4, size);
+    add_number(to, 4, size);
+    add_number(to, 2, n_name);
+    add_number(to, 2, 0);
+}
+
+/* Two entries with the same bytes; with thousands the work on them would be that on a file thousands of times as large.
+ */
+static void entries_that_share_bytes_are_refused(void)
+{
+    enum { BYTES = 1000 };
+    static const char body[BYTES];
+    tess_buffer zip = {.mem = test_mem()};
+    tess_catalog *catalog;
+    add_header(&zip, 0x04034b50, 1, BYTES, 1);
+    EXPECT_OK(tess_buffer_append(&zip, "a", 1));
+    EXPECT_OK(tess_buffer_append(&zip, body, BYTES));
+    const size_t directory = zip.size;
+    for (int i = 0; i < 2; i++) {
+        add_header(&zip, 0x02014b50, 2, BYTES, 1);
+        add_number(&zip, 2, 0); /* comment */
+        for (int k = 0; k < 3; k++)
+            add_number(&zip, 4, 0); /* disk, attributes, offset */
+        EXPECT_OK(tess_buffer_append(&zip, &"ab"[i], 1));
+    }
+    const size_t n_directory = zip.size - directory;
+    add_number(&zip, 4, 0x06054b50);
+    add_number(&zip, 4, 0); /* disks */
+    add_number(&zip, 2, 2);
+    add_number(&zip, 2, 2);
+    add_number(&zip, 4, n_directory);
+    add_number(&zip, 4, directory);
+    add_number(&zip, 2, 0); /* comment */
+    put_file(path_in(test_folder(), "shared.pt"), zip.data, zip.size);
+    EXPECT_FAILS(tess_catalog_open(test_mem(), path_in(test_folder(), "shared.pt"), &catalog), TESS_E_FORMAT,
+                 "'b' shares bytes with other entries");
+    tess_buffer_free(&zip);
+}
+
 static void whole_tensors_that_differ_between_ranks_are_refused(void)
 {
     tess_catalog *catalog;
@@ -507,6 +563,7 @@ static void the_missing_file_of_deepspeed_is_named(void)
 static const test_case cases[] = {
     {"every_dtype_of_torch_save", every_dtype_of_torch_save},
     {"an_archive_that_was_packed_again_reads_the_same", an_archive_that_was_packed_again_reads_the_same},
+    {"entries_that_share_bytes_are_refused", entries_that_share_bytes_are_refused},
     {"nested_dicts_become_dotted_names", nested_dicts_become_dotted_names},
     {"views_of_one_storage_with_any_strides", views_of_one_storage_with_any_strides},
     {"dtypes_without_a_storage_class", dtypes_without_a_storage_class},

@@ -23,8 +23,8 @@ typedef struct zip {
 } zip;
 
 /* Reads the directory of the archive data[0, size). Every entry lies inside the archive, has a name of its own, is not
- * encrypted, and is packed by deflate or not at all. TESS_E_FORMAT, TESS_E_UNSUPPORTED; the caller adds the file
- * name. */
+ * encrypted, and is packed by deflate or not at all. All entries together have no more bytes than the archive, so that
+ * reading each of them is linear work. TESS_E_FORMAT, TESS_E_UNSUPPORTED; the caller adds the file name. */
 tess_status zip_open(tess_mem *mem, const uint8_t *data, size_t size, zip *archive);
 void zip_close(zip *archive);
 const zip_entry *zip_find(const zip *archive, const char *name); /* NULL: no such entry */

@@ -137,11 +137,16 @@ static int by_name(const void *a, const void *b)
 static tess_status read_entries(zip *archive, const directory *dir)
 {
     char *names = archive->names;
-    uint64_t at = dir->offset, end = dir->offset + dir->bytes;
+    uint64_t at = dir->offset, end = dir->offset + dir->bytes, left = archive->size;
     for (size_t i = 0; i < dir->n; i++, archive->n++) {
+        const zip_entry *entry = &archive->entries[i];
         size_t used = 0;
         TESS_TRY_CTX(read_entry(archive, archive->data + at, end - at, &names, &archive->entries[i], &used),
                      "entry %zu", i);
+        TESS_CHECK(entry->stored <= left, TESS_E_FORMAT,
+                   "'%s' shares bytes with other entries: all of them have more than the archive's %zu", entry->name,
+                   archive->size);
+        left -= entry->stored;
         at += used;
     }
     if (archive->n > 0)
