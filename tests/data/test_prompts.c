@@ -179,6 +179,33 @@ static void the_common_beginning_of_a_pair_is_its_prompt(void)
     tess_tokenizer_destroy(&tokenizer);
 }
 
+/* Half a million messages take a second. If each is taken off the beginning of a list, they take a minute. */
+static void the_common_beginning_of_a_pair_may_be_long(void)
+{
+    enum { MANY = 500000 };
+    static const char message[] = SAY("user", "") ", ", template[] = "{{ messages[-1].content }}";
+    const size_t n = sizeof(message) - 1;
+    char *turns = malloc(MANY * n + 1), *line = NULL;
+    tess_tokenizer *tokenizer = the_tokenizer();
+    tess_chat_template *parsed;
+    tess_prompts *prompts;
+    EXPECT_OK(tess_chat_template_parse(test_mem(), template, sizeof(template) - 1, &parsed));
+    for (size_t i = 0; i < MANY; i++)
+        memcpy(turns + i * n, message, n + 1);
+    EXPECT(asprintf(&line, "{\"chosen\": [%s%s], \"rejected\": [%s%s]}", turns, SAY("assistant", "b"), turns,
+                    SAY("assistant", "c")) > 0);
+    const char *file = write_file("long.jsonl", line);
+    const tess_chat chat = {.chat = parsed, .tokenizer = tokenizer};
+    tess_prompts_options options = options_for(tokenizer, &file);
+    options.pairs = true;
+    options.chat = &chat;
+    EXPECT_FAILS(tess_prompts_open(test_mem(), &options, &prompts), TESS_E_FORMAT, "there is no token to go on from");
+    tess_chat_template_destroy(&parsed);
+    tess_tokenizer_destroy(&tokenizer);
+    free(turns);
+    free(line);
+}
+
 static void prompts_that_are_too_long_are_dropped_and_counted(void)
 {
     tess_tokenizer *tokenizer = the_tokenizer();
@@ -251,6 +278,7 @@ static const test_case cases[] = {
      a_pair_has_a_better_and_a_worse_completion_with_their_eos, 0, 0},
     {"the_hash_follows_everything_that_the_records_hold", the_hash_follows_everything_that_the_records_hold, 0, 0},
     {"the_common_beginning_of_a_pair_is_its_prompt", the_common_beginning_of_a_pair_is_its_prompt, 0, 0},
+    {"the_common_beginning_of_a_pair_may_be_long", the_common_beginning_of_a_pair_may_be_long, 0, 60},
     {"prompts_that_are_too_long_are_dropped_and_counted", prompts_that_are_too_long_are_dropped_and_counted, 0, 0},
     {"bad_lines_are_named_with_their_file", bad_lines_are_named_with_their_file, 0, 0},
 };

@@ -191,6 +191,18 @@ static tess_status read_completion(reading *r, const json_t *line, const char *k
     return TESS_OK;
 }
 
+/* A new array of elements [begin, end). NULL: no memory. */
+static json_t *slice(const json_t *array, size_t begin, size_t end)
+{
+    json_t *part = json_array();
+    for (size_t i = begin; i < end && part != NULL; i++)
+        if (json_array_append(part, json_array_get(array, i)) != 0) {
+            json_decref(part);
+            part = NULL;
+        }
+    return part;
+}
+
 static size_t count_common(const json_t *a, const json_t *b)
 {
     size_t n = 0, most = json_array_size(a) < json_array_size(b) ? json_array_size(a) : json_array_size(b);
@@ -204,21 +216,18 @@ static size_t count_common(const json_t *a, const json_t *b)
 static tess_status split_pair(const reading *r, json_t *line)
 {
     const char *key = r->options->prompt_key != NULL ? r->options->prompt_key : "prompt";
-    json_t *chosen = json_object_get(line, "chosen"), *rejected = json_object_get(line, "rejected"), *prompt;
+    const json_t *chosen = json_object_get(line, "chosen"), *rejected = json_object_get(line, "rejected");
     const json_t *given = json_object_get(line, key);
     size_t n = count_common(chosen, rejected);
     bool messages = r->options->prompt_key == NULL && tess_json_has(line, "messages");
     bool pair = r->options->pairs && json_is_array(chosen) && json_is_array(rejected);
     if (!pair || json_is_array(given) || messages || (n == 0 && !json_is_string(given)))
         return TESS_OK;
-    prompt = n > 0 ? json_array() : json_pack("[{s:s, s:O}]", "role", "user", "content", given);
-    bool made = prompt != NULL;
-    for (size_t i = 0; i < n && made; i++) {
-        made = json_array_append(prompt, json_array_get(chosen, 0)) == 0 && json_array_remove(chosen, 0) == 0 &&
-               json_array_remove(rejected, 0) == 0;
-    }
-    if (json_object_set_new(line, key, prompt) != 0 || !made)
-        return TESS_FAIL(TESS_E_NOMEM, "no memory for a pair");
+    json_t *prompt = n > 0 ? slice(chosen, 0, n) : json_pack("[{s:s, s:O}]", "role", "user", "content", given);
+    bool made = json_object_set_new(line, key, prompt) == 0 &&
+                json_object_set_new(line, "chosen", slice(chosen, n, json_array_size(chosen))) == 0 &&
+                json_object_set_new(line, "rejected", slice(rejected, n, json_array_size(rejected))) == 0;
+    TESS_CHECK(made, TESS_E_NOMEM, "no memory for a pair");
     return TESS_OK;
 }
 
