@@ -40,6 +40,7 @@ TEMPLATES = [
     "{% set d = {'items': 1, 'b': 2} %}{{ d['items'] }} {% for k, v in d.items() %}{{ k }}={{ v }},{% endfor %} {{ d.get('z', 9) }} {{ d.get('z') }} {{ d.keys() | list }} {{ d.values() | list }}",
     # Numbers of text
     "{{ '0b101' | int(base=2) }} {{ '0o17' | int(0, 8) }} {{ '0x_1f' | int(0, 0) }} {{ '010' | int(7, 0) }} {{ '12' | int(0, 1) }} {{ '1_0' | int }} {{ '1__0' | int }}",
+    "{{ '_1' | int(7) }} {{ '-_1' | int(7) }} {{ '1_' | int(7) }} {{ '0x__1' | int(7, 0) }} {{ '_1' | float(7) }} {{ '_' | int(7) }}",
     "{{ '1e3' | int }} {{ '1e400' | int }} {{ '1e400' | int(4) }} {{ 'inf' | int(5) }} {{ '\u0663.\u0665' | float }} {{ '\uff11\uff12' | int }} {{ '0x10' | float }} {{ ' +7\\n' | int }} {{ [] | int(3) }}",
     "{{ (-3) | abs }} {{ (-3.5) | abs }} {{ true | abs }} {{ 7 | round }} {{ 2.5 | round }} {{ 0 ** 0 }} {{ 2 ** -1 }} {{ (-2) ** -2 }} {{ 0.0 ** 0 }}",
     # Statements

@@ -59,6 +59,8 @@ bool template_read_int(template_text text, int64_t base, int64_t *out, bool *too
     const char *at = plain;
     bool negative = *at == '-';
     at += *at == '-' || *at == '+';
+    if (*at == '_') /* an underscore stands between digits */
+        return false;
     int stated = stated_base(at);
     if (stated != 0 && (base == 0 || base == stated)) {
         base = stated;
