@@ -266,6 +266,34 @@ static void a_template_that_changes_earlier_turns_gives_a_document_for_each_turn
     tess_tokenizer_destroy(&tokenizer);
 }
 
+/* The text up to an answer may be longer than all of the conversation's. */
+static void a_template_may_write_less_once_others_follow(void)
+{
+    enum { LONG = 32 << 20 };
+    char *question = malloc(LONG + 1);
+    memset(question, 'a', LONG);
+    question[LONG] = '\0';
+    json_t *messages =
+        json_pack("[{s:s, s:s}, {s:s, s:s}, {s:s, s:s}, {s:s, s:s}]", "role", "user", "content", question, "role",
+                  "assistant", "content", "b", "role", "user", "content", "c", "role", "assistant", "content", "d");
+    tess_tokenizer *tokenizer = tokenizer_of("gpt2");
+    tess_chat_template *chat = parse("{% for m in messages %}{{ m.content if loop.length <= 2 else 'x' }}{% endfor %}");
+    tess_encoder *encoder;
+    const tess_chat how = {.chat = chat, .tokenizer = tokenizer};
+    tess_ids ids = {.mem = test_mem()};
+    tess_buffer loss = {.mem = test_mem()};
+    bool whole;
+    EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
+    EXPECT_OK(tess_conversation_encode(&how, encoder, messages, 0, NULL, &ids, &loss, &whole));
+    EXPECT(!whole);
+    EXPECT_INT(ids.size, 0);
+    json_decref(messages);
+    free(question);
+    tess_encoder_destroy(&encoder);
+    tess_chat_template_destroy(&chat);
+    tess_tokenizer_destroy(&tokenizer);
+}
+
 static void an_answer_that_does_not_follow_its_prompt_is_refused(void)
 {
     json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "a", "role", "assistant",
@@ -504,6 +532,7 @@ static const test_case cases[] = {
     {"a_completion_is_all_behind_its_prompt", a_completion_is_all_behind_its_prompt, 0, 0},
     {"a_template_that_changes_earlier_turns_gives_a_document_for_each_turn",
      a_template_that_changes_earlier_turns_gives_a_document_for_each_turn, 0, 0},
+    {"a_template_may_write_less_once_others_follow", a_template_may_write_less_once_others_follow, 0, 0},
     {"an_answer_that_does_not_follow_its_prompt_is_refused", an_answer_that_does_not_follow_its_prompt_is_refused, 0,
      0},
     {"training_templates_have_the_ids_and_the_mask_of_transformers",

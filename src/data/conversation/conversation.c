@@ -43,8 +43,8 @@ static void mark_pieces(const size_t *places, size_t n, const tess_chat_spans *s
     size_t first = 0; /* the first token that ends after the beginning of the span */
     for (size_t s = 0; s < spans->n; s++) {
         const tess_chat_span *span = &spans->item[s];
-        if (first > 0 && places[first - 1] > span->begin) /* blocks in blocks */
-            first = 0;
+        while (first > 0 && places[first - 1] > span->begin) /* blocks in blocks */
+            first--;
         while (first < n && places[first] <= span->begin)
             first++;
         for (size_t i = first; i < n && (i > 0 ? places[i - 1] : 0) < span->end; i++)
@@ -230,11 +230,11 @@ static tess_status find_end(const tess_chat *how, tess_encoder *encoder, const j
                             tess_buffer *text, tess_ids *ids)
 {
     TESS_TRY(tess_conversation_write(how, turn, NULL, false, text, NULL));
-    const char *end = text->data + text->size, *at = memmem(text->data, text->size, answer, strlen(answer));
+    const char *at = text->size > 0 ? memmem(text->data, text->size, answer, strlen(answer)) : NULL;
     if (at == NULL)
         return TESS_OK;
     at += strlen(answer);
-    return tess_encode(encoder, at, (size_t)(end - at), false, ids);
+    return tess_encode(encoder, at, (size_t)(text->data + text->size - at), false, ids);
 }
 
 tess_status tess_conversation_end(const tess_chat *how, tess_encoder *encoder, tess_mem *mem, int32_t *id)

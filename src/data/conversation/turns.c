@@ -95,7 +95,8 @@ static bool shows(const json_t *value, const char *part, size_t size)
     return true;
 }
 
-/* Compares a rendered turn with those before. The last turn may end in another way: nothing follows it. */
+/* Compares a rendered turn, which is a part of the text, with those before. The last turn may end in another way:
+ * nothing follows it. */
 static void learn(turn_finder *f, size_t i, const tess_chat_span *span, bool last)
 {
     const tess_chat_span *written = &f->written[i];
@@ -148,7 +149,8 @@ static tess_status find_all(turn_finder *f, tess_chat_spans *spans, bool *same)
             TESS_TRY(extend_head(f, i));
         } else {
             TESS_TRY(render_turn(f, i, &span, same));
-            learn(f, i, &span, i == last);
+            if (*same)
+                learn(f, i, &span, i == last);
         }
         TESS_TRY(tess_chat_spans_add(spans, span));
     }
