@@ -485,18 +485,40 @@ static tess_status run_list(tess_stage *s, const tess_batch_source *source, tess
 }
 
 /* ---- The weights of a tied table */
+/* The rank of the pipeline that owns a tied table, if the first rank has a copy of it; else -1. */
+static int table_owner(const tess_stage *s)
+{
+    const int owner = tess_pipeline_rank_of(&plan_of(s)->shape, n_stages(s) - 1);
+    const bool is_owner = plan_of(s)->rank == owner && tess_model_trains_table(s->e->model);
+    return owner > 0 && (is_owner || tess_model_copies_table(s->e->model)) ? owner : -1;
+}
+
 tess_status tess_stage_share_table(tess_stage *s)
 {
-    tess_engine *e = s->e;
-    const int last = n_stages(s) - 1, owner = tess_pipeline_rank_of(&plan_of(s)->shape, last);
-    const bool owns = tess_model_trains_table(e->model), has = tess_model_copies_table(e->model);
-    tess_status status = TESS_OK;
+    const int owner = table_owner(s);
+    const uint32_t tag = tag_of(n_stages(s) - 1, true);
+    if (owner < 0)
+        return TESS_OK;
     tess_team_label(s->team, "tied table", -1);
-    if (has)
-        status = tess_fsdp_receive_weights(e->fsdp, 0, s->team, owner, tag_of(last, true));
-    else if (owns && owner != 0)
-        status = tess_fsdp_send_weights(e->fsdp, 0, s->team, 0, tag_of(last, true));
+    tess_status status = plan_of(s)->rank == owner ? tess_fsdp_send_weights(s->e->fsdp, 0, s->team, 0, tag)
+                                                   : tess_fsdp_receive_weights(s->e->fsdp, 0, s->team, owner, tag);
     tess_team_label(s->team, NULL, -1);
+    return status;
+}
+
+tess_status tess_stage_compare_table(tess_stage *s, uint64_t hash, int *differs)
+{
+    const int owner = table_owner(s);
+    const uint32_t tag = tag_of(n_stages(s) - 1, true);
+    uint64_t other = hash;
+    *differs = -1;
+    if (owner < 0)
+        return TESS_OK;
+    tess_team_label(s->team, "tied table", -1);
+    tess_status status = plan_of(s)->rank == owner ? tess_recv(s->team, &other, 1, TESS_I64, 0, tag, NULL)
+                                                   : tess_send(s->team, &hash, 1, TESS_I64, owner, tag, NULL);
+    tess_team_label(s->team, NULL, -1);
+    *differs = other != hash ? tess_team_global_rank(s->team, 0) : -1;
     return status;
 }
 

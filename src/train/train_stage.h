@@ -61,6 +61,10 @@ tess_status tess_stage_run(tess_stage *stage, const tess_batch_source *source, i
 /* Brings the weights of a tied table to the rank that has a copy of it, from the rank that owns it: after an update,
  * and wherever else weights have changed. Collective over the pipeline. */
 tess_status tess_stage_share_table(tess_stage *stage);
+/* Compares that copy with the weights it was made of: `hash` is that of this rank's part of the table. *differs is set
+ * on the rank that owns the table: the rank of the job whose copy has another hash, else -1. Collective over the
+ * pipeline. */
+tess_status tess_stage_compare_table(tess_stage *stage, uint64_t hash, int *differs);
 
 /* When the actions of the newest step ran that metrics.pipeline_timeline is for, in ms: on rank 0, once after each such
  * step. False: there is none. Valid until the next step. */

@@ -50,6 +50,16 @@ expect what_differs_is_not_saved 1 "step 10: replicas have diverged: rank 3: wei
 expect flipped_moment_is_named 1 "rank 1: exp_avg_sq of '$up_proj'" \
     train 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=4 \
     numbers.replica_check_interval=1 fault.spec="rank=1 step=6 point=state kind=flip tensor=$up_proj.exp_avg_sq"
+# A tied table is on the first stage of a pipeline and on the last one.
+make_model tied.json true
+tied=(model.config=tied.json parallelism.pipeline_parallel_degree=3 numbers.replica_check_interval=3)
+table=model.embed_tokens.weight
+for rank in 0 4; do
+    expect "copies_of_a_tied_table_are_compared: rank $rank" 1 \
+        "step 6: replicas have diverged: ranks $((rank % 2)) and $((rank % 2 + 4)) hold weight '$table' with different bits" \
+        train 6 "${tied[@]}" fault.spec="rank=$rank step=6 point=state kind=flip bit=20 tensor=$table"
+done
+expect "copies_of_a_tied_table_are_the_same" 0 "12 steps" train 6 "${tied[@]}"
 
 # A low limit makes many spikes; within 128 steps only higher ones are told.
 "$tessera" train config.yaml -n 1 job.dump_folder=spikes training.steps=400 validation.enable=false \

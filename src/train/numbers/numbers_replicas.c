@@ -2,8 +2,9 @@
  *
  * Ranks with the same weights (strategy none, replicas of hybrid, and tensors that tensor parallelism does not cut)
  * hash them and the optimizer's state with XXH3 and compare one number. If it differs, they compare the hash of each
- * tensor, and the majority is right. Where ranks of a host share a gathered copy of sharded weights, each compares the
- * rows that it owns with what they round to.
+ * tensor, and the majority is right. The two stages of a pipeline that have a tied table compare its weights. Where
+ * ranks of a host share a gathered copy of sharded weights, each compares the rows that it owns with what they round
+ * to.
  *
  * State that exists once cannot be compared; checkpoints have checksums for it. */
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 #include "tessera/comm.h"
 #include "train/numbers/numbers_impl.h"
+#include "train/train_stage.h"
 
 enum { BLOCK_BYTES = 1 << 18, KINDS = 1 + TESS_OPTIMIZER_STATES };
 
@@ -55,25 +57,31 @@ static size_t bytes_of(const tess_shard *shard, const tess_optimizer_state *arra
     return (size_t)(rows * ((row + array->block - 1) / array->block)) * tess_dtype_size(array->dtype);
 }
 
-/* hashes (parameters, KINDS); 0 for state that a parameter does not have. */
-static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
+/* Hashes what this rank holds of parameter `index`; 0 for state that it does not have. */
+static tess_status hash_parameter(const tess_engine *e, int index, uint64_t hashes[KINDS])
 {
     tess_shard shard;
-    for (int i = 0; i < tess_fsdp_shards(e->fsdp); i++) {
-        tess_optimizer_state arrays[KINDS];
-        TESS_TRY(tess_fsdp_shard(e->fsdp, i, &shard));
-        int n = arrays_of(e, i, &shard, arrays);
-        for (int k = 0; k < KINDS; k++) {
-            hashing h = {.bytes = 0};
-            if (k < n)
-                h = (hashing){.data = arrays[k].data,
-                              .bytes = k == 0 && shard.master == NULL ? tess_fsdp_narrow_bytes(e->fsdp, i)
-                                                                      : bytes_of(&shard, &arrays[k])};
-            int64_t n_blocks = (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES);
-            tess_threads_run(tess_stream_threads(e->stream), hash_blocks, &h, n_blocks, 1);
-            hashes[i * KINDS + k] = h.sum;
-        }
+    tess_optimizer_state arrays[KINDS];
+    TESS_TRY(tess_fsdp_shard(e->fsdp, index, &shard));
+    int n = arrays_of(e, index, &shard, arrays);
+    for (int k = 0; k < KINDS; k++) {
+        hashing h = {.bytes = 0};
+        if (k < n)
+            h = (hashing){.data = arrays[k].data,
+                          .bytes = k == 0 && shard.master == NULL ? tess_fsdp_narrow_bytes(e->fsdp, index)
+                                                                  : bytes_of(&shard, &arrays[k])};
+        int64_t n_blocks = (int64_t)((h.bytes + BLOCK_BYTES - 1) / BLOCK_BYTES);
+        tess_threads_run(tess_stream_threads(e->stream), hash_blocks, &h, n_blocks, 1);
+        hashes[k] = h.sum;
     }
+    return TESS_OK;
+}
+
+/* hashes (parameters, KINDS) */
+static tess_status hash_state(const tess_engine *e, uint64_t *hashes)
+{
+    for (int i = 0; i < tess_fsdp_shards(e->fsdp); i++)
+        TESS_TRY(hash_parameter(e, i, hashes + (ptrdiff_t)i * KINDS));
     return TESS_OK;
 }
 
@@ -245,6 +253,26 @@ static tess_status compare_replicas(const tess_engine *e, finding *found)
     return status;
 }
 
+/* ---- A tied table on two stages of a pipeline ---- */
+static tess_status compare_table(const tess_engine *e, finding *found)
+{
+    uint64_t hashes[KINDS] = {0};
+    int differs;
+    if (e->stage == NULL)
+        return TESS_OK;
+    if (tess_model_trains_table(e->model) || tess_model_copies_table(e->model))
+        TESS_TRY(hash_parameter(e, 0, hashes));
+    TESS_TRY(tess_stage_compare_table(e->stage, hashes[0], &differs));
+    if (differs < 0 || found->kind <= FOUND_TIE)
+        return TESS_OK;
+    found->kind = FOUND_TIE;
+    snprintf(
+        found->text, sizeof(found->text),
+        "ranks %d and %d hold weight '%s' with different bits; nothing says which of the two was changed in memory",
+        differs, e->at.rank, tess_model_param(e->model, 0)->name);
+    return TESS_OK;
+}
+
 /* ---- Shared copies ---- */
 static tess_status compare_copies(const tess_engine *e, finding *found)
 {
@@ -290,6 +318,7 @@ tess_status tess_numbers_compare(tess_numbers *n)
 {
     finding found = {.kind = FOUND_NOTHING, .culprit = -1};
     TESS_TRY_CTX(compare_replicas(n->engine, &found), "comparing replicas");
+    TESS_TRY_CTX(compare_table(n->engine, &found), "comparing replicas");
     TESS_TRY_CTX(compare_copies(n->engine, &found), "comparing replicas");
     return report_worst(n, n->engine->step + 1, &found);
 }
