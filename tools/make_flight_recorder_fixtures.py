@@ -5,6 +5,8 @@ gloo/         real ones: three ranks over gloo, of which rank 1 sleeps instead o
               PyTorch)
 gloo_killed/  real ones: four ranks in two pairs, of which rank 2 is killed, and leaves no dump, while rank 3 waits for it
               in their pair, and the other two for both in the world
+gloo_chain/   real ones, written while the ranks wait: rank 3 waits for all others in the world, rank 0 for rank 1 in
+              one pair, rank 1 for rank 2 in another; rank 2 sleeps
 nccl/         what NCCL writes, which needs a GPU a rank: built here as the documented schema 2.10 says, in protocol 2.
               Four ranks; sub-groups, messages, a coalesced group, and rank 2 one operation short.
 
@@ -18,7 +20,7 @@ import sys
 HERE = os.path.abspath(__file__)
 
 WORKER = """
-import datetime, os, signal, sys, time
+import datetime, os, signal, sys, threading, time
 import torch, torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
@@ -46,16 +48,30 @@ def lose(rank):
         dist.all_reduce(x, group=pairs[rank // 2])
         dist.all_reduce(x)
 
+def chain(rank):
+    x = torch.ones(4, 3)
+    pairs = [dist.new_group(pair) for pair in ([0, 1], [1, 2])]
+    dist.all_reduce(x)
+    threading.Thread(target=end, args=(rank,)).start()
+    if rank == 2:
+        time.sleep(60)
+    dist.all_reduce(x, group=None if rank == 3 else pairs[rank])
+    time.sleep(60)
+
+def end(rank):
+    time.sleep(1)
+    with open(os.path.join(sys.argv[1], f"nccl_trace_rank_{rank}"), "wb") as file:
+        file.write(c10d._dump_fr_trace())
+    time.sleep(1)
+    os._exit(0)
+
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=2))
 rank = dist.get_rank()
 try:
-    {"train": train, "lose": lose}[sys.argv[2]](rank)
+    {"train": train, "lose": lose, "chain": chain}[sys.argv[2]](rank)
 except RuntimeError:
     pass
-time.sleep(1)
-with open(os.path.join(sys.argv[1], f"nccl_trace_rank_{rank}"), "wb") as file:
-    file.write(c10d._dump_fr_trace())
-os._exit(0)
+end(rank)
 """
 
 
@@ -155,6 +171,7 @@ def main():
     make_nccl(os.path.join(fixtures, "nccl"))
     make_gloo(os.path.join(fixtures, "gloo"), "train", 3)
     make_gloo(os.path.join(fixtures, "gloo_killed"), "lose", 4)
+    make_gloo(os.path.join(fixtures, "gloo_chain"), "chain", 4)
 
 
 if __name__ == "__main__":

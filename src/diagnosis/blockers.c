@@ -97,6 +97,20 @@ bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank)
     return diagnosis_visit_blockers(search, rank, stop_at_first, NULL);
 }
 
+bool diagnosis_waits_for_unknown(const diagnosis_search *search, int rank)
+{
+    const tess_rank_history *r = &search->history->ranks[rank];
+    for (size_t i = r->n_records; i-- > 0 && r->n_records - i <= DIAGNOSIS_MOST_OPEN;) {
+        if (tess_request_is_message(&r->records[i]) || !is_open(search, rank, &r->records[i]))
+            continue;
+        const tess_team_view *team = tess_view_team(&search->view, r->records[i].team);
+        for (int k = 0; k < team->team->n_ranks; k++)
+            if (team->members[k].rank < 0)
+                return true;
+    }
+    return false;
+}
+
 const tess_record *diagnosis_newest_open(const diagnosis_search *search, int rank)
 {
     const tess_rank_history *r = &search->history->ranks[rank];

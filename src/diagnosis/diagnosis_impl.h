@@ -65,6 +65,8 @@ bool diagnosis_visit_blockers(const diagnosis_search *search, int rank, diagnosi
 /* The rank waits, or failed while it waited, for others in this operation; in any. */
 bool diagnosis_waits_in(const diagnosis_search *search, int rank, const tess_record *record);
 bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank);
+/* It is in an operation of a team with a member that is not known, for whom it may wait. */
+bool diagnosis_waits_for_unknown(const diagnosis_search *search, int rank);
 /* Its newest operation if that has not ended, else NULL. */
 const tess_record *diagnosis_newest_open(const diagnosis_search *search, int rank);
 /* That operation has lasted longer than patience, whether or not ranks are missing. */

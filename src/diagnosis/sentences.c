@@ -21,7 +21,8 @@ enum {
     ASKED = 1 << 11,     /* ranks were asked to end */
     ABSENT = 1 << 12,    /* the culprits are missing */
     KILLED = 1 << 13,    /* ranks died of a signal */
-    EVERYBODY = 1 << 14  /* all ranks are culprits */
+    EVERYBODY = 1 << 14, /* all ranks are culprits */
+    UNSEEN = 1 << 15     /* the first culprit left no record */
 };
 
 #define FOUND "{witnesses} found together, and it is not known whose fault it is: {finding}"
@@ -53,6 +54,8 @@ static const struct {
     {TESS_DIAGNOSIS_NUMBERS, 0, "{who}: {error}{waiters}"},
     {TESS_DIAGNOSIS_FAILED, NOBODY, FOUND},
     {TESS_DIAGNOSIS_FAILED, 0, "{who} ended by {ranks:an error of its own|the same error}: {error}{waiters}"},
+    {TESS_DIAGNOSIS_MISSING, WAITED_FOR | UNSEEN,
+     "{waiting} wait{waiting:s|} in {record}[, for {waited} s]; {who} {left}, and may be who did not come"},
     {TESS_DIAGNOSIS_MISSING, WAITED_FOR,
      "{who} keep{ranks:s|} {waiting} waiting in {record}[ for {waited} s]; {ranks:it|the first of them} {left}{last}"},
     {TESS_DIAGNOSIS_MISSING, 0, "{who} {left}{last}"},
@@ -218,10 +221,10 @@ static void put_first(const diagnosis_search *search, tess_fields *fields)
     if (rank->signal != 0)
         tess_fields_put(fields, "signal", 1, "%d (SIG%s)", rank->signal, name != NULL ? name : "?");
     put_sentence(fields, "situation", situation != NULL ? situation : "broke off");
-    tess_fields_put(fields, "left", 1, "%s",
-                    !rank->present                         ? "has left no record of itself"
-                    : diagnosis->odd.op == TESS_TRACE_NONE ? "has done no operation yet"
-                                                           : "is");
+    put_sentence(fields, "left",
+                 !rank->present                         ? "{ranks:has|have} left no record"
+                 : diagnosis->odd.op == TESS_TRACE_NONE ? "has done no operation yet"
+                                                        : "is");
     tess_fields_put(fields, "where", 1, "%s", where_in(rank, &diagnosis->odd));
     tess_fields_put(fields, "own_phase", 1, "%s", own_phase(rank, &diagnosis->odd, phase, sizeof(phase)));
     put_sentence(fields, "last", "[ {where} {odd}]{own_phase}");
@@ -293,7 +296,8 @@ static unsigned facts_of(const diagnosis_search *search)
            (diagnosis->n_operations > 1 ? SEVERAL : 0) | (is_last(search) ? LAST : 0) |
            (tess_request_same(odd, record) ? ALIKE : 0) | (odd->op == TESS_TRACE_NONE ? NONE | UNMET : 0) |
            (record->op == odd->op ? UNMET : 0) | (diagnosis_is_absence(diagnosis->kind) ? ABSENT : 0) |
-           (diagnosis->n_ranks == search->history->world ? EVERYBODY : 0);
+           (diagnosis->n_ranks == search->history->world ? EVERYBODY : 0) |
+           (diagnosis->n_ranks > 0 && !search->history->ranks[diagnosis->ranks[0]].present ? UNSEEN : 0);
 }
 
 static unsigned put_fields(const diagnosis_search *search, tess_fields *fields)

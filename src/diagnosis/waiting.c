@@ -7,7 +7,8 @@
 
 static bool is_leaf(const diagnosis_search *search, int rank)
 {
-    return diagnosis_is_explained(&search->history->ranks[rank]) || !diagnosis_waits_for_somebody(search, rank);
+    return diagnosis_is_explained(&search->history->ranks[rank]) ||
+           !(diagnosis_waits_for_somebody(search, rank) || diagnosis_waits_for_unknown(search, rank));
 }
 
 /* ---- The rank that has waited longest ---- */
@@ -224,8 +225,13 @@ bool diagnosis_find_waiting(diagnosis_search *search)
     int from = longest_waiting(search, &longest_s);
     if (from < 0)
         return false;
-    if (!blame_leaves(search, find_reach(search, from)))
+    int n_reached = find_reach(search, from);
+    if (!blame_leaves(search, n_reached)) {
+        for (int i = 0; i < n_reached; i++)
+            if (diagnosis_waits_for_unknown(search, search->queue[i]))
+                return false; /* the chain leads out of what the records say */
         diagnosis_blame_circle(search, from);
+    }
     if (search->diagnosis->waited_s < longest_s)
         search->diagnosis->waited_s = longest_s;
     return true;

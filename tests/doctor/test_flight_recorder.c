@@ -3,7 +3,8 @@
 #include "support/test.h"
 #include "diagnosis/diagnosis.h"
 
-/* tools/make_flight_recorder_fixtures.py makes fixtures/nccl, fixtures/gloo and fixtures/gloo_killed. */
+/* tools/make_flight_recorder_fixtures.py makes fixtures/nccl, fixtures/gloo, fixtures/gloo_killed and
+ * fixtures/gloo_chain. */
 static tess_history *read_folder(const char *folder)
 {
     tess_history *history;
@@ -119,6 +120,42 @@ static void a_killed_rank_without_a_dump_is_the_suspect(void)
     EXPECT_INT(diagnosis.n_ranks, 1);
     EXPECT_INT(diagnosis.ranks[0], 2);
     EXPECT_INT(diagnosis.n_waiting, 3);
+    tess_diagnosis_free(history, &diagnosis);
+    tess_history_destroy(&history);
+}
+
+/* No dump says that rank 2 belongs to the pair in which rank 1 waits: rank 1 waits for somebody unknown, and is not to
+ * blame for what others wait for. */
+static void who_waits_in_a_group_of_unknown_members_is_not_blamed(void)
+{
+    tess_diagnosis diagnosis;
+    tess_history *history = read_folder(test_path("doctor/fixtures/gloo_chain"));
+    expect_record(history, 1, 1, TESS_TRACE_ALL_REDUCE, 1, 12, TESS_TRACE_ENQUEUED);
+    EXPECT_OK(tess_diagnosis_find(history, 0, &diagnosis));
+    EXPECT_TEXT(tess_diagnosis_name(diagnosis.kind), "missing_rank");
+    EXPECT_INT(diagnosis.n_ranks, 1);
+    EXPECT_INT(diagnosis.ranks[0], 2);
+    EXPECT_INT(diagnosis.n_waiting, 1);
+    EXPECT_INT(diagnosis.waiting[0], 3);
+    tess_diagnosis_free(history, &diagnosis);
+    tess_history_destroy(&history);
+}
+
+/* gloo lists the places of one group under an empty name: a rank without a dump can be the last one. */
+static void gloo_says_how_many_ranks_there_are_at_least(void)
+{
+    tess_diagnosis diagnosis;
+    put("nccl_trace_rank_0.json",
+        "{\"pg_config\":{\"\":{\"name\":\"\",\"desc\":\"\",\"ranks\":\"[0, "
+        "1]\"}},\"entries\":[{\"process_group\":[\"0\","
+        "\"default_pg\"],\"collective_seq_id\":1,\"profiling_name\":\"gloo:all_reduce\",\"state\":\"scheduled\","
+        "\"retired\":false,\"time_created_ns\":1000}]}");
+    tess_history *history = read_folder(test_folder());
+    EXPECT_INT(history->world, 2);
+    EXPECT_OK(tess_diagnosis_find(history, 0, &diagnosis));
+    EXPECT_INT(diagnosis.n_ranks, 1);
+    EXPECT_INT(diagnosis.ranks[0], 1);
+    EXPECT_CONTAINS(diagnosis.headline, "rank 1 has left no record, and may be who did not come");
     tess_diagnosis_free(history, &diagnosis);
     tess_history_destroy(&history);
 }
@@ -448,6 +485,8 @@ static const test_case cases[] = {
     {"a_written_history_reads_back", a_written_history_reads_back},
     {"dumps_of_nccl_become_a_history", dumps_of_nccl_become_a_history},
     {"dumps_of_gloo_become_a_history", dumps_of_gloo_become_a_history},
+    {"who_waits_in_a_group_of_unknown_members_is_not_blamed", who_waits_in_a_group_of_unknown_members_is_not_blamed},
+    {"gloo_says_how_many_ranks_there_are_at_least", gloo_says_how_many_ranks_there_are_at_least},
     {"a_killed_rank_without_a_dump_is_the_suspect", a_killed_rank_without_a_dump_is_the_suspect},
     {"sizes_tell_who_may_be_missing", sizes_tell_who_may_be_missing},
     {"oddities_of_a_dump_are_noted", oddities_of_a_dump_are_noted},

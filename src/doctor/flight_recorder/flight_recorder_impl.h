@@ -104,6 +104,7 @@ typedef struct fr_rank {
     char version[16], library[32];
     fr_group *groups;
     size_t n_groups;
+    int least_world;      /* ranks that the job has at least */
     tess_record *records; /* team: index of the group, until fr_read.c replaces it by the hash */
     size_t n_records;     /* capacity: a power of two, as history.c needs */
     bool lost_any;

@@ -107,13 +107,26 @@ static uint64_t hash_group(const fr_group *group)
     return tess_hash_bytes(group->ranks, (uint64_t)group->n_ranks * sizeof(int), hash);
 }
 
-/* gloo lists one group without a name, with the ranks that came last: it means nothing. */
+/* gloo lists one group, without a name, by places instead of ranks: the job has at least as many ranks. */
+static tess_status note_world(fr_rank_reader *r, dump_value value)
+{
+    fr_group places = {.name = "(no name)"};
+    tess_status status = read_ranks(r, &places, dump_get(value, "ranks"));
+    for (int i = 0; i < places.n_ranks; i++)
+        if (places.ranks[i] >= r->rank->least_world)
+            r->rank->least_world = places.ranks[i] + 1;
+    tess_mem_free(r->mem, places.ranks);
+    return status;
+}
+
 static tess_status visit_group(void *context, const char *key, dump_value value)
 {
     fr_rank_reader *r = context;
     const char *desc = dump_text(dump_get(value, "desc"));
     fr_group *group;
-    if (key[0] == '\0' || find_group(r->rank, key) != NULL)
+    if (key[0] == '\0')
+        return note_world(r, value);
+    if (find_group(r->rank, key) != NULL)
         return TESS_OK;
     TESS_TRY(add_group(r, key, desc != NULL ? desc : "", &group));
     TESS_TRY(read_ranks(r, group, dump_get(value, "ranks")));

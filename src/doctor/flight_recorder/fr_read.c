@@ -78,10 +78,11 @@ static const char *team_name(const fr_group *group)
     return group->desc[0] != '\0' && strcmp(group->desc, "undefined") != 0 ? group->desc : group->name;
 }
 
-static tess_status add_team(dump_job *job, const fr_group *group, const int *ranks, int n_ranks)
+/* n_members: with those that are not known. */
+static tess_status add_team(dump_job *job, const fr_group *group, const int *ranks, int n_ranks, int n_members)
 {
     for (int i = 0; i < n_ranks; i++)
-        TESS_TRY(tess_history_add_member(job->history, group->team, team_name(group), n_ranks, i, ranks[i]));
+        TESS_TRY(tess_history_add_member(job->history, group->team, team_name(group), n_members, i, ranks[i]));
     return TESS_OK;
 }
 
@@ -103,34 +104,45 @@ static bool may_wait(const fr_rank *rank, const fr_group *group)
     return !group->newest_is_out || group->newest == rank->n_records;
 }
 
+/* The rank's newest operation in the group is open for certain. */
+static bool is_open(const fr_rank *rank, const fr_group *group)
+{
+    return may_wait(rank, group) && !group->newest_is_out;
+}
+
 static bool is_default(const fr_group *group)
 {
     return strcmp(group->desc, "default_pg") == 0;
 }
 
 /* No dump lists its members: the default group has all ranks, another one those that took part. Where sizes say that it
- * has more, or do not say and one of them may wait, the ranks without a dump are members too: it may wait for them. */
+ * has more, or do not say and one of them may wait, the ranks without a dump are members too: it may wait for them.
+ * Where every rank has a dump, a rank that is in an operation waits for a member that is not known: it never took part.
+ */
 static tess_status add_guessed_team(dump_job *job, const fr_group *group)
 {
     void *memory;
     TESS_TRY(
         tess_mem_alloc_array(job->mem, TESS_POOL_MISC, (size_t)job->world, sizeof(int), "flight recorder", &memory));
     int *members = memory, n = 0, n_seen = 0, n_said = 0;
-    bool any_waits = false;
+    bool any_waits = false, any_is_open = false, any_lacks_dump = false;
     for (size_t i = 0; i < job->files.n; i++) {
         const fr_group *own = group_of(&job->ranks[i], group->team);
         n_seen += own != NULL;
         n_said = own != NULL && own->n_members > n_said ? own->n_members : n_said;
         any_waits |= may_wait(&job->ranks[i], own);
+        any_is_open |= is_open(&job->ranks[i], own);
     }
     bool lacks = n_said > 0 ? n_seen < n_said : any_waits;
     for (size_t r = 0, i = 0; r < (size_t)job->world; r++) { /* both ascend */
         const fr_rank *rank = i < job->files.n && job->ranks[i].rank == (int)r ? &job->ranks[i++] : NULL;
         bool has_dump = rank != NULL && rank->is_read;
+        any_lacks_dump |= !has_dump;
         if (is_default(group) || (has_dump ? group_of(rank, group->team) != NULL : lacks))
             members[n++] = (int)r;
     }
-    tess_status status = add_team(job, group, members, n);
+    bool lacks_unknown = any_is_open && !any_lacks_dump && n < job->world;
+    tess_status status = add_team(job, group, members, n, n_said > n ? n_said : n + lacks_unknown);
     tess_mem_free(job->mem, memory);
     return status;
 }
@@ -143,7 +155,8 @@ static tess_status add_teams(dump_job *job)
                 const fr_group *group = &job->ranks[i].groups[g];
                 if ((group->n_ranks > 0) != known || tess_history_team(job->history, group->team) != NULL)
                     continue;
-                TESS_TRY(known ? add_team(job, group, group->ranks, group->n_ranks) : add_guessed_team(job, group));
+                TESS_TRY(known ? add_team(job, group, group->ranks, group->n_ranks, group->n_ranks)
+                               : add_guessed_team(job, group));
             }
         }
     }
@@ -354,6 +367,7 @@ static tess_status read_job(dump_job *job)
     for (size_t i = 0; i < job->files.n; i++) {
         const fr_rank *rank = &job->ranks[i];
         job->world = rank->rank >= job->world ? rank->rank + 1 : job->world;
+        job->world = rank->least_world > job->world ? rank->least_world : job->world;
         for (size_t g = 0; g < rank->n_groups; g++) {
             const fr_group *group = &rank->groups[g];
             for (int k = 0; k < group->n_ranks; k++)
