@@ -175,6 +175,20 @@ static void secrets_of_urls_become_stars(void)
     EXPECT_TEXT(text, "key ***, ***!");
     tess_redact(text, "key");
     EXPECT_TEXT(text, "key ***, ***!"); /* too short to be one */
+    /* Lines, and the places where a message cuts them. */
+    static const char secret[] = "hunter2222\nshort\r\nline of two\nv\xc3\xa4gue word\n";
+    static const char *const cut[][2] = {{"hunter2222, short", "***, short"},
+                                         {"line of two | hunter2222", "*** | ***"},
+                                         {"v??gue word!", "***!"},
+                                         {"unter2222 and hunter2...", "*** and ***..."},
+                                         {"it is hunter22", "it is ***"},
+                                         {"hunter or 2222...", "hunter or 2222..."},
+                                         {"r2222, hunte...", "r2222, hunte..."}};
+    for (size_t i = 0; i < sizeof(cut) / sizeof(cut[0]); i++) {
+        snprintf(text, sizeof(text), "%s", cut[i][0]);
+        tess_redact(text, secret);
+        EXPECT_TEXT(text, cut[i][1]);
+    }
 }
 
 static const char *dump(const char *text)

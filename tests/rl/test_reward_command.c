@@ -391,18 +391,34 @@ static void checks(void)
     EXPECT_INT(count_left(), 0);
 }
 
-/* A grader's last words do not show what it was given. */
-static void last_words_hide_keys(void)
+/* Of one item, graded by a program that shows its key. */
+static void expect_hidden(const char *body, const char *key, const char *shown)
 {
     tess_text_list names = {.n = 1};
     snprintf(names.item[0], sizeof(names.item[0]), "TESS_TEST_KEY");
-    setenv("TESS_TEST_KEY", "hunter2hunter2", 1);
-    tess_reward_options options = options_of(python("sys.exit('refused: ' + os.environ['TESS_TEST_KEY'] + '!')\n"));
+    setenv("TESS_TEST_KEY", key, 1);
+    tess_reward_options options = options_of(python(body));
     options.env = &names;
     options.max_failures = 0;
     const outcome *o = score(&options);
-    EXPECT_CONTAINS(o->message, "refused: ***!");
-    EXPECT(strstr(o->failures.newest, "hunter2") == NULL);
+    EXPECT_CONTAINS(o->message, shown);
+    EXPECT(strstr(o->message, "hunter") == NULL && strstr(o->failures.newest, "hunter") == NULL);
+    EXPECT(strstr(o->message, "unter2") == NULL && strstr(o->failures.newest, "unter2") == NULL);
+}
+
+/* A grader's words do not show what it was given, wherever they are cut. */
+static void words_hide_keys(void)
+{
+    static const char lines[] = "-----BEGIN KEY-----\nhunter2hunter2\nhunter2\xc3\xbchunter2\n-----END KEY-----";
+    expect_hidden("sys.exit('refused: ' + os.environ['TESS_TEST_KEY'] + '!')\n", "hunter2hunter2", "refused: ***!");
+    expect_hidden("sys.exit('refused: ' + os.environ['TESS_TEST_KEY'] + '!')\n", lines,
+                  "refused: *** | *** | *** | ***!");
+    /* The last 400 bytes begin within the key. */
+    expect_hidden("sys.exit(os.environ['TESS_TEST_KEY'] + 'x' * 389)\n", "hunter2hunter2", "it wrote: '***xxx");
+    expect_hidden("for x in items(): print('key ' + os.environ['TESS_TEST_KEY'], flush=True)\n", "hunter2hunter2",
+                  "is not JSON (which knows finite numbers alone): 'key ***'");
+    expect_hidden("for x in items(): print('x' * 50 + os.environ['TESS_TEST_KEY'], flush=True)\n", "hunter2hunter2",
+                  "xxx***...'");
 }
 
 static void crash_among_several(void)
@@ -761,7 +777,7 @@ static const test_case cases[] = {
     {"an_item_whose_process_ended_is_tried_again", ends_may_pass},
     {"failures_are_a_share_of_the_items_of_all_ranks", failures_of_all_ranks},
     {"a_grader_that_cannot_run_is_known_before_the_first_item", checks},
-    {"last_words_hide_the_keys_that_a_grader_was_given", last_words_hide_keys},
+    {"words_hide_the_keys_that_a_grader_was_given", words_hide_keys},
     {"a_crash_with_several_in_flight_finds_the_guilty_item", crash_among_several},
     {"garbage_is_quoted", garbage},
     {"a_gigabyte_without_a_line_end_is_cut", a_gigabyte},

@@ -30,6 +30,7 @@ static const char server_text[] =
     "        if i == '' and how.isdigit(): return self.say(b'', int(how))\n"
     "        if how.startswith('key'):\n"
     "            key = self.headers['Authorization'] or ''\n"
+    "            if how == 'key-cut': return self.say(('x' * 45 + key).encode(), 401)\n"
     "            if (key, self.headers['X-Team']) != ('Bearer sk-0123456789', 'blue'):\n"
     "                return self.say(('wrong key: ' + key + self.path).encode(), 401)\n"
     "            how = 'good'\n"
@@ -216,6 +217,9 @@ static void headers(void)
     EXPECT_CONTAINS(o->message, "/key?***: HTTP status 401: 'wrong key: ***/key?token=***'; it wants a key");
     EXPECT(strstr(o->message, "hunter2") == NULL && strstr(o->message, "0123456789") == NULL);
     EXPECT(strstr(o->out[0].why, "hunter2") == NULL && strstr(o->failures.newest, "0123456789") == NULL);
+    o = score("key-cut", keyed(&names, "")); /* the answer is quoted up to the middle of the key */
+    EXPECT_CONTAINS(o->message, "xxx***...'");
+    EXPECT(strstr(o->message, "sk-") == NULL);
 }
 
 static void expect_refused_headers(const tess_text_list *names, const char *file, const char *text)

@@ -1,5 +1,6 @@
 #include "base/core/redact.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { SHORTEST_SECRET = 6, STARS = 3 };
@@ -13,13 +14,49 @@ static char *cut(char *from, char *to)
     return from + n;
 }
 
+/* Messages show bytes outside of printable ASCII as '?' or a space. */
+static bool is_shown_as(char byte, char shown)
+{
+    return shown == byte || ((shown == '?' || shown == ' ') && (byte < ' ' || byte > '~'));
+}
+
+/* The number of bytes of `secret` (n) that `text` begins with. */
+static size_t common(const char *text, const char *secret, size_t n)
+{
+    size_t i = 0;
+    while (i < n && text[i] != '\0' && is_shown_as(secret[i], text[i]))
+        i++;
+    return i;
+}
+
+static bool is_cut_at(const char *end)
+{
+    return *end == '\0' || strncmp(end, "...", 3) == 0;
+}
+
+static void redact_line(char *text, const char *line, size_t n)
+{
+    char *at = text;
+    for (size_t from = 1; at == text && from + SHORTEST_SECRET <= n; from++)
+        if (common(text, line + from, n - from) == n - from)
+            at = cut(text, text + n - from);
+    while (*at != '\0') {
+        const size_t same = common(at, line, n);
+        if (same == n || (same >= SHORTEST_SECRET && is_cut_at(at + same)))
+            at = cut(at, at + same);
+        else
+            at++;
+    }
+}
+
 void tess_redact(char *text, const char *secret)
 {
-    const size_t n = strlen(secret);
-    if (n < SHORTEST_SECRET)
-        return;
-    for (char *at = text; (at = strstr(at, secret)) != NULL;)
-        at = cut(at, at + n);
+    for (const char *line = secret; *line != '\0';) {
+        const size_t n = strcspn(line, "\r\n");
+        if (n >= SHORTEST_SECRET)
+            redact_line(text, line, n);
+        line += n + strspn(line + n, "\r\n");
+    }
 }
 
 /* The end of a query. Punctuation at its end belongs to the sentence around the URL. */

@@ -82,9 +82,10 @@ static tess_status take_answer(const grader_worker *worker, size_t size, const t
     tess_status status = TESS_OK;
     if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)turn->id ||
         !(json_is_string(text) || json_is_null(text)))
-        status = TESS_FAIL(
-            TESS_E_FORMAT, "its answer to id %llu is no {\"id\": %llu, \"observation\": text or null}: '%.*s'",
-            (unsigned long long)turn->id, (unsigned long long)turn->id, (int)(size < 80 ? size : 80), worker->from);
+        status = TESS_FAIL(TESS_E_FORMAT,
+                           "its answer to id %llu is no {\"id\": %llu, \"observation\": text or null}: '%.*s%s'",
+                           (unsigned long long)turn->id, (unsigned long long)turn->id, (int)(size < 80 ? size : 80),
+                           worker->from, size > 80 ? "..." : "");
     observation->size = 0;
     *goes_on = status == TESS_OK && json_is_string(text);
     if (*goes_on)
@@ -149,6 +150,7 @@ tess_status tess_rl_environment_answer(tess_rl_environment *e, const tess_turn *
     sigaction(SIGPIPE, &before, NULL);
     if (status == TESS_OK)
         return TESS_OK;
+    grader_command_hide(&e->command, status);
     char wrote[512], how[64] = "", ended[80] = "";
     int state;
     const bool has_process = e->worker.process.pid != 0;

@@ -110,6 +110,14 @@ void grader_command_redact(const grader_command *command, char *text)
         tess_redact(text, strchr(command->environment[i], '=') + 1);
 }
 
+tess_status grader_command_hide(const grader_command *command, tess_status status)
+{
+    char message[2048];
+    snprintf(message, sizeof(message), "%s", tess_error_message());
+    grader_command_redact(command, message);
+    return TESS_FAIL(status, "%s", message);
+}
+
 /* ---- The whole ---- */
 static tess_status make_words(grader_command *command, const tess_text_list *argv, const tess_reward_options *o)
 {

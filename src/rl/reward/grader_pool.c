@@ -119,6 +119,7 @@ static tess_status fail_item(pool_run *run, int64_t item, tess_status cause)
         tess_error_clear();
         return TESS_OK;
     }
+    grader_command_hide(&run->pool->command, cause);
     if (tries > 1)
         tess_fail_context(cause, "after %lld tries", (long long)tries);
     run->n_left--;

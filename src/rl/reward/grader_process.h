@@ -44,6 +44,8 @@ tess_status grader_command_create(tess_mem *mem, const tess_text_list *argv, con
 void grader_command_free(grader_command *command);
 /* Removes the values of the variables of reward.env from a text that the grader has written. */
 void grader_command_redact(const grader_command *command, char *text);
+/* The same for the newest error message, which quotes an answer. Returns status. */
+tess_status grader_command_hide(const grader_command *command, tess_status status);
 
 /* TESS_E_IO: the system gives no process, or the program cannot be run. */
 tess_status grader_process_start(const grader_command *command, grader_process *process);

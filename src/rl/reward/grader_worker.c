@@ -130,13 +130,14 @@ const char *grader_worker_tail(const grader_command *command, const grader_worke
     if (end == 0)
         return text;
     at = tess_text_add(text, size, at, "; it wrote: '");
+    char *const words = text + at;
     for (size_t i = 0; i < end; i++) {
         char c = worker->tail[i];
         const char *shown = c == '\n' ? " | " : c == '\t' ? " " : c >= ' ' && c <= '~' ? NULL : "?";
         at = shown != NULL ? tess_text_add(text, size, at, "%s", shown) : tess_text_add(text, size, at, "%c", c);
     }
-    tess_text_add(text, size, at, "'");
-    grader_command_redact(command, text);
+    grader_command_redact(command, words);
+    tess_text_add(text, size, strlen(text), "'");
     return text;
 }
 
