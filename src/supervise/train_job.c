@@ -87,6 +87,7 @@ static tess_status load(const tess_train_job *job, bool is_rank, tess_config *co
 /* The processes beside the ranks. */
 typedef struct train_helpers {
     const tess_config *config;
+    bool keeps_steps;          /* memory keeps the newest step when the ranks are killed */
     tess_async_service *saves; /* NULL: none */
     tess_run_health health;
 } train_helpers;
@@ -103,7 +104,7 @@ static void describe_kept(void *self, int64_t steps, char *text, size_t size)
 {
     train_helpers *helpers = self;
     tess_async_service_stop(&helpers->saves);
-    tess_kept_describe(helpers->config, steps, text, size);
+    tess_kept_describe(helpers->config, helpers->keeps_steps ? -1 : steps, text, size);
 }
 
 /* With the folder locked. The writer of checkpoints was started before: it outlives a killed job, and must not inherit
@@ -152,7 +153,8 @@ int tess_train_job_run(const tess_train_job *job)
         status = job->kind->check(&checked);
     if (status == TESS_OK)
         config.recovery.hot &= checked.recovery.hot; /* a task may have state that no replacement would have */
-    train_helpers helpers = {.config = &config};
+    train_helpers helpers = {.config = &config,
+                             .keeps_steps = config.checkpoint.memory_copies && !job->ranks.is_warden};
     options.look = look_after_helpers;
     options.kept = describe_kept;
     options.helpers = &helpers;

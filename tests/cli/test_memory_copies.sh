@@ -68,6 +68,8 @@ await $launcher has_text twice.out "asked to stop \(SIGUSR2\)" || fail "it is as
 kill -USR2 "$launcher"
 wait "$launcher" 2>silent
 at=$(kept twice)
+grep -q "stopped by the operator (.*); there is no checkpoint$" twice.out && pass "steps in memory are not called lost" ||
+    fail "steps in memory are not called lost: $(tail -n 1 twice.out)"
 goes_on "asked to stop twice" twice "going on from step 3, kept in memory" -n 2
 
 broken_off unused
