@@ -174,10 +174,15 @@ static tess_status print_json(const samples_view *v, const rl_sample *s)
 }
 
 /* ---- All ---- */
+static bool is_full(const samples_view *v)
+{
+    return v->flags->limit >= 0 && v->n >= v->flags->limit;
+}
+
 static tess_status show(samples_view *v, const rl_sample *s)
 {
     TESS_TRY(decode(v, s));
-    if (!is_asked_for(v, s) || (v->flags->limit >= 0 && v->n >= v->flags->limit))
+    if (!is_asked_for(v, s))
         return TESS_OK;
     v->n++;
     v->n_scored += s->grade == RL_SCORED;
@@ -192,7 +197,7 @@ static tess_status show_rollout(samples_view *v, const char *journal, int64_t ro
     rl_samples samples;
     v->rollout = rollout;
     tess_status status = rl_samples_read(v->mem, journal, rollout, &samples);
-    for (size_t i = 0; status == TESS_OK && i < samples.n; i++)
+    for (size_t i = 0; status == TESS_OK && i < samples.n && !is_full(v); i++)
         status = show(v, &samples.sample[i]);
     rl_samples_free(&samples);
     return status;
@@ -222,11 +227,16 @@ static tess_status parse_rollouts(const char *text, int64_t newest, int64_t *fir
 static tess_status show_all(samples_view *v, const char *journal, const int64_t *rollouts, size_t n)
 {
     int64_t first, last;
+    bool any = false;
     TESS_TRY(parse_rollouts(v->flags->rollouts, rollouts[n - 1], &first, &last));
+    for (size_t i = 0; i < n; i++)
+        any = any || (rollouts[i] >= first && rollouts[i] <= last);
+    TESS_CHECK(any, TESS_E_NOT_FOUND, "--rollout: the journal has none of %s, but %lld to %lld", v->flags->rollouts,
+               (long long)rollouts[0], (long long)rollouts[n - 1]);
     if (v->flags->json == NULL)
         printf("%7s  %8s  %8s  %6s  %-10s  %s\n", "rollout", "sample", "reward", "tokens", "finish",
                "prompt | answer  (parts of the reward)");
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && !is_full(v); i++)
         if (rollouts[i] >= first && rollouts[i] <= last)
             TESS_TRY(show_rollout(v, journal, rollouts[i]));
     if (v->flags->json == NULL)
@@ -298,6 +308,8 @@ static int run(tess_mem *mem, int argc, char **argv)
         {"--tokenizer", "PATH", "tokenizer.json, or a folder with it; default: the run's", .text = &f.tokenizer}};
     if (cli_parse(argc, argv, &cli_rl_samples, flags, sizeof(flags) / sizeof(flags[0])) != 1)
         return cli_misuse(&cli_rl_samples, "name one folder of a run");
+    if (f.tokens != NULL && f.json == NULL)
+        return cli_misuse(&cli_rl_samples, "--tokens are printed with --json only");
     return cli_end(samples(mem, argv[1], &f));
 }
 

@@ -65,6 +65,8 @@ bad() { local name=$1 text=$2; shift 2; expect "$name" 2 "$text" "$tessera" rl s
 bad "a run that drew nothing" "sft/rl: no such folder: name the job.dump_folder of a run of" sft
 bad "rollouts that are none" "--rollout: '1..2' is neither a number" drawn --rollout 1..2
 bad "an end that is none" "--finish" drawn --finish eos
+bad "a rollout that the journal lacks" "--rollout: the journal has none of 3-7, but 0 to 2" drawn --rollout 3-7
+bad "tokens in a table" "--tokens are printed with --json only" drawn --tokens
 bad "no folder" "name one folder of a run"
 rm drawn/rl/tokenizer.json
 bad "no tokenizer" "--tokenizer names another" drawn
