@@ -68,7 +68,7 @@ echo '{"messages": [{"role": "user", "content": "x", "n": 18446744073709551615}]
 echo '{{ messages[0].n > 5 }}' >compare.jinja
 echo '{{ messages[0].n }}' >write.jinja
 expect "a template may compare such a number" 0 "True" "$tessera" tokenize template compare.jinja --messages big.json
-expect "but its digits are not known" 2 "an integer of more than 64 bits cannot be written" "$tessera" tokenize template write.jinja --messages big.json
+expect "but its digits are not known" 2 "a number of 2^63 or more cannot be written: an integer's last digits are not known" "$tessera" tokenize template write.jinja --messages big.json
 
 # ---- The token that ends a document: the tokenizer's, else config.json's.
 echo '{"text": "the ship"}' >text.jsonl

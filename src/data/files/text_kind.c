@@ -19,9 +19,9 @@ typedef struct signature {
         name, bytes, sizeof(bytes) - 1, at, way \
     }
 
-static const char shard_way[] =
-    "it cannot be read in a shuffled order: make a shard of it with `tessera tokenize shard "
-    "TOKENIZER %s --out FILE.shard` and train on that, or unpack it";
+static const char shard_way[] = "unpack it, or make a shard of it for training (`tessera tokenize shard TOKENIZER %s "
+                                "--out FILE.shard`): packed text "
+                                "cannot be read in a shuffled order";
 
 static const signature compressed[] = {
     SIGN("compressed (zstd)", "\x28\xb5\x2f\xfd", 0, shard_way),

@@ -71,7 +71,7 @@ typedef enum template_kind {
 typedef struct template_value {
     template_kind kind;
     bool markup; /* a string that is HTML already, by safe or escape: + escapes what is added to it */
-    bool rough;  /* a float of JSON that may have been an integer of more than 64 bits: its digits are unknown */
+    bool rough;  /* a float of JSON that may be an integer of more than 64 bits, whose digits are not known */
     union {
         bool truth;
         int64_t integer;

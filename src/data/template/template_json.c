@@ -49,7 +49,8 @@ static tess_status put_scalar(template_run *run, const template_value *value, co
         return tess_buffer_printf(out, "%lld", (long long)value->integer);
     if (value->kind != TEMPLATE_FLOAT)
         return template_wrong(run, value, "tojson");
-    TEMPLATE_CHECK(!value->rough, run, "tojson: an integer of more than 64 bits cannot be written");
+    TEMPLATE_CHECK(!value->rough, run,
+                   "tojson: a number of 2^63 or more cannot be written: an integer's last digits are not known");
     if (isnan(value->real) || isinf(value->real))
         return tess_buffer_printf(out, "%s", isnan(value->real) ? "NaN" : value->real > 0 ? "Infinity" : "-Infinity");
     return tess_buffer_printf(out, "%s", template_float(value->real, text, sizeof(text)));

@@ -111,7 +111,8 @@ static tess_status repr_scalar(template_run *run, const template_value *value, t
     case TEMPLATE_INT:
         return tess_buffer_printf(out, "%lld", (long long)value->integer);
     case TEMPLATE_FLOAT:
-        TEMPLATE_CHECK(!value->rough, run, "an integer of more than 64 bits cannot be written");
+        TEMPLATE_CHECK(!value->rough, run,
+                       "a number of 2^63 or more cannot be written: an integer's last digits are not known");
         return tess_buffer_printf(out, "%s", template_float(value->real, text, sizeof(text)));
     case TEMPLATE_UNDEFINED:
         return tess_buffer_append(out, "Undefined", 9);
