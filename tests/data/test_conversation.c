@@ -251,9 +251,9 @@ static void a_template_that_changes_earlier_turns_gives_a_document_for_each_turn
     tess_token_block block = tess_token_block_of(test_mem());
     tess_buffer text = {.mem = test_mem()};
     tess_encoder *encoder;
-    size_t line_at;
+    size_t bad_at;
     EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
-    EXPECT_OK(tess_encode_block(&rules, encoder, true, &lines, &block, &line_at));
+    EXPECT_OK(tess_encode_block(&rules, encoder, TESS_TEXT_LINES, &lines, &block, &bad_at));
     EXPECT_INT(block.n_documents, 2);
     EXPECT(block.by_turns);
     write_documents(tokenizer, &block, &text);

@@ -327,7 +327,7 @@ tess_status tess_options_format(const tess_option *option, const void *config, c
     case TESS_OPTION_TEXT:
         n = snprintf(text, size, "%s", (const char *)field);
         if (option->is_url)
-            n = (int)strlen(tess_redact_urls(text));
+            tess_redact_urls(text);
         break;
     case TESS_OPTION_CHOICE: {
         const char *choice = option->choices;

@@ -9,8 +9,8 @@ static bool is_escape(const char *c)
     return c[0] == '\\' && (c[1] == '"' || c[1] == '\\');
 }
 
-/* *at is the first quote, and becomes what follows the last one. Returns the item's length, of which `size` may hold
- * less. */
+/* Reads an item from the quote at *at, and moves *at to what follows the closing one. *length: of the whole item, of
+ * which `item` gets as much as fits. */
 static tess_status read_quoted(const char **at, const char *end, char *item, size_t size, size_t *length)
 {
     const char *c = *at + 1, quote = **at;

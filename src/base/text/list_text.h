@@ -12,7 +12,7 @@
 
 enum { TESS_LIST_MAX_ITEM = 4096, TESS_LIST_MAX_QUOTED = 2 * TESS_LIST_MAX_ITEM + 3 };
 
-/* Reads the item at *at, at most up to `end`, and moves *at behind the comma after it. The item is NUL-terminated and
+/* Reads the item at *at, at most up to `end`, and moves *at past the comma after it. The item is NUL-terminated and
  * may be empty.
  * TESS_E_INVALID: a quote is not closed, text follows a closing quote, or the item does not fit into `size`. */
 tess_status tess_list_read(const char **at, const char *end, char *item, size_t size);
