@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `tessera doctor log` and `env`: exit codes, the culprit, a user's own entries.
+# `tessera doctor log`: exit codes, the culprit, a user's own entries.
 . "$(dirname "$0")/support.sh"
 export XDG_CONFIG_HOME=$work/config
 
@@ -63,26 +63,8 @@ printf 'flux:\n  role: cause\n  match: "(x"\n  symptom: s\n  cause: c\n  check: 
 expect "a broken file of the user's" 2 "errors.yaml:2: flux: pattern '(x'" "$tessera" doctor log flux.log
 rm config/tessera/errors.yaml
 
-printf 'NCCL_TIMEOUT=3600\nNCCL_DEBUG=WARN\n' >void.env
-printf 'export NCCL_DEBUG=INFO\n' >fine.env
-expect "advice that does nothing" 3 "void     NCCL_TIMEOUT=3600" "$tessera" doctor env --file void.env
-expect "nothing to correct" 0 "fine     NCCL_DEBUG=INFO" "$tessera" doctor env --file fine.env
-expect "its own environment" 3 "wrong    NCCL_DEBUG=ERROR" env NCCL_DEBUG=ERROR "$tessera" doctor env
-expect "a variable by its name" 0 "unset    NCCL_DEBUG" env -u NCCL_DEBUG "$tessera" doctor env NCCL_DEBUG NCCL_IB_HCA
-grep -qF "NCCL: how much NCCL prints" output && grep -qF "NCCL_IB_HCA" output && pass "is explained" || fail "$(cat output)"
-expect "with its value" 3 "wrong    NCCL_DEBUG=ERROR" env NCCL_DEBUG=ERROR "$tessera" doctor env NCCL_DEBUG
-expect "one that nobody reads" 3 "did you mean NCCL_DEBUG?" "$tessera" doctor env NCCL_DEBUGG
-expect "one of no library" 2 "FOO: no library of distributed training is known" "$tessera" doctor env FOO
-expect "a process that is not there" 2 "/proc/2147483647/environ" "$tessera" doctor env --pid 2147483647
-expect "two environments" 2 "name one environment" "$tessera" doctor env --pid 1 --file fine.env
-expect "variables as JSON" 3 '"grade": "void"' "$tessera" doctor env --json --file void.env
 expect "one log of several cannot be read" 0 "root cause: rank 3 never joined" "$tessera" doctor log no.log all.log
 expect "it is told" 0 "warning: open no.log" "$tessera" doctor log no.log all.log
 expect "none can be read" 2 "no.log" "$tessera" doctor log no.log no2.log
-printf '\001\377\000x' >random.env
-expect "no variable in a file" 2 "no line NAME=VALUE is in it" "$tessera" doctor env --file random.env
-printf 'UCX_TLS=foo\nCUDA_VISIBLE_DEVICES=0,1,x\n' >wrong.env
-expect "a transport that is none" 3 "wrong    UCX_TLS=foo" "$tessera" doctor env --file wrong.env
-expect "a GPU that is none" 3 "wrong    CUDA_VISIBLE_DEVICES=0,1,x" "$tessera" doctor env --file wrong.env
 expect "a doctor misspelt" 2 "did you mean 'doctor log'" "$tessera" doctor logg
 finish

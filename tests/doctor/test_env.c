@@ -26,51 +26,24 @@ static void forget(void)
 static void the_registry_knows_its_variables(void)
 {
     /* The variables that guides name, and all that Tessera reads. */
-    static const char *const names[] = {"NCCL_DEBUG",
-                                        "NCCL_DEBUG_SUBSYS",
-                                        "NCCL_DEBUG_FILE",
-                                        "TORCH_DISTRIBUTED_DEBUG",
-                                        "NCCL_TIMEOUT",
-                                        "NCCL_ASYNC_ERROR_HANDLING",
-                                        "TORCH_DISTRIBUTED_TIMEOUT",
-                                        "NCCL_IB_DISABLE",
-                                        "NCCL_IB_HCA",
-                                        "NCCL_IB_GID_INDEX",
-                                        "NCCL_IB_TC",
-                                        "NCCL_IB_SL",
-                                        "NCCL_SOCKET_IFNAME",
-                                        "NCCL_SOCKET_NTHREADS",
-                                        "NCCL_NSOCKS_PERTHREAD",
-                                        "NCCL_P2P_DISABLE",
-                                        "NCCL_P2P_LEVEL",
-                                        "NCCL_BUFFSIZE",
-                                        "NCCL_NTHREADS",
-                                        "NCCL_MAX_NCHANNELS",
-                                        "NCCL_NET_GDR_LEVEL",
-                                        "NCCL_CROSS_NIC",
-                                        "NCCL_ALGO",
-                                        "NCCL_PROTO",
-                                        "NCCL_TREE_THRESHOLD",
-                                        "CUDA_VISIBLE_DEVICES",
-                                        "TORCH_NCCL_TRACE_BUFFER_SIZE",
-                                        "NCCL_IB_TIMEOUT",
-                                        "TORCH_NCCL_ASYNC_ERROR_HANDLING",
-                                        "TESSERA_CPU",
-                                        "TESSERA_GUARD_FD",
-                                        "TESSERA_CUDA",
-                                        "TESSERA_CUBLAS",
-                                        "TESSERA_NCCL",
-                                        "TESSERA_AGENT_PORTS",
-                                        "TESSERA_IFNAME",
-                                        "TESSERA_SHM_FD",
-                                        "TESSERA_TUNING",
-                                        "TESSERA_HOST",
-                                        "TESSERA_MPI",
-                                        "TESSERA_MPI_PART_BYTES",
-                                        "TESSERA_LAUNCH_AGENT",
-                                        "TESSERA_RANK",
-                                        "TESSERA_WORLD",
-                                        "TESSERA_FAULT"};
+    static const char *const names[] = {
+        "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "TORCH_DISTRIBUTED_DEBUG", "NCCL_TIMEOUT",
+        "NCCL_ASYNC_ERROR_HANDLING", "TORCH_DISTRIBUTED_TIMEOUT", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX",
+        "NCCL_IB_TC", "NCCL_IB_SL", "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD",
+        "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_MAX_NCHANNELS",
+        "NCCL_NET_GDR_LEVEL", "NCCL_CROSS_NIC", "NCCL_ALGO", "NCCL_PROTO", "NCCL_TREE_THRESHOLD",
+        "CUDA_VISIBLE_DEVICES", "TORCH_NCCL_TRACE_BUFFER_SIZE", "NCCL_IB_TIMEOUT", "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+        "TESSERA_CPU", "TESSERA_GUARD_FD", "TESSERA_CUDA", "TESSERA_CUBLAS", "TESSERA_NCCL", "TESSERA_AGENT_PORTS",
+        "TESSERA_IFNAME", "TESSERA_SHM_FD", "TESSERA_TUNING", "TESSERA_HOST", "TESSERA_MPI", "TESSERA_MPI_PART_BYTES",
+        "TESSERA_LAUNCH_AGENT", "TESSERA_RANK", "TESSERA_WORLD", "TESSERA_FAULT",
+        /* The sources of NCCL and its plug-ins read these, and their guides do not
+         * name them. */
+        "NCCL_SOCKET_RCVBUF", "NCCL_SOCKET_SNDBUF", "NCCL_MIN_P2P_NCHANNELS", "NCCL_GIN_ENABLE", "NCCL_SYM_KERNEL",
+        "NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_SEQUENCE_SIZE", "NCCL_PROXY_DUMP_SIGNAL", "NCCL_WORK_FIFO_BYTES",
+        "NCCL_GRAPH_DUMP_FILE", "NCCL_IBVERBS_LIB", "NCCL_PARAM_DUMP_ALL", "NCCL_NVLS_NCHANNELS",
+        "NCCL_INSPECTOR_ENABLE", "NCCL_IBEXT_DISABLE", "OFI_NCCL_PROTOCOL", "RCCL_MSCCL_ENABLE", "FI_PROVIDER",
+        "FI_EFA_USE_DEVICE_RDMA", "SHARP_COLL_LOG_LEVEL", "NVSHMEM_SYMMETRIC_SIZE", "UCX_MAX_RNDV_RAILS", "UCC_TLS",
+        "MELLANOX_VISIBLE_DEVICES", "GLOO_LOG_LEVEL", "TORCH_NCCL_BCAST_UNIQUEID", "TORCH_FR_DUMP_ON_TIMEOUT"};
     EXPECT_OK(tess_env_registry_load(test_mem(), NULL, 0, &registry));
     EXPECT(registry.table.n >= 120);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -158,7 +131,10 @@ static void what_a_variable_means_for_tessera_is_told(void)
 static void unknown_names_get_the_nearest_one(void)
 {
     judge("NCCL_SOCKET_IFNAMES=eth0\nTORCH_NCCL_HEARTBEAT_TIMEOUT=600\nTESSERA_CPUS=avx2\nUCX_GGA_SOMETHING=1\n"
-          "UCX_NET_DEVICE=mlx5_0:1\nOMPI_MCA_btl_tcp_links=2\nNCCL_FOO=1\n",
+          "UCX_NET_DEVICE=mlx5_0:1\nOMPI_MCA_btl_tcp_links=2\nUCT_TLS=rc\nUCT_FOO=1\nNCLL_DEBUG=INFO\n"
+          "NCCL_SOKCET_IFNAME=eth0\nNCCL_BUFF_SIZE=1\nNCCL_CHECK_DISABLE=1\nNCCL_DUMP_ON_TIMEOUT=1\n"
+          "TORCH_NCCL_SOCKET_IFNAME=eth0\nTORCH_ALLOC_CONF=x\nNCCL_OFI_PROTOCOL=RDMA\nFI_PROVIDERS=efa\n"
+          "SHARP_COLL_LOG_LEVELS=3\nNVSHMEM_SYMETRIC_SIZE=1G\nMELLANOX_VISIBLE_DEVICE=all\n",
           0);
     expect_grade("NCCL_SOCKET_IFNAMES", TESS_ENV_WRONG, "did you mean NCCL_SOCKET_IFNAME?");
     expect_grade("TORCH_NCCL_HEARTBEAT_TIMEOUT", TESS_ENV_WRONG, "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC");
@@ -166,9 +142,37 @@ static void unknown_names_get_the_nearest_one(void)
     expect_grade("UCX_GGA_SOMETHING", TESS_ENV_UNKNOWN, "ucx_info");
     expect_grade("UCX_NET_DEVICE", TESS_ENV_WRONG, "UCX_NET_DEVICES");
     expect_grade("OMPI_MCA_btl_tcp_links", TESS_ENV_UNKNOWN, "ompi_info");
-    expect_grade("NCCL_FOO", TESS_ENV_WRONG, "nobody reads a variable of this name");
+    expect_grade("UCT_TLS", TESS_ENV_WRONG, "nobody reads a variable of this name: did you mean UCX_TLS?");
+    expect_grade("UCT_FOO", TESS_ENV_WRONG, "nobody reads a variable of this name");
+    expect_grade("NCLL_DEBUG", TESS_ENV_WRONG, "did you mean NCCL_DEBUG?");
+    expect_grade("NCCL_SOKCET_IFNAME", TESS_ENV_WRONG, "did you mean NCCL_SOCKET_IFNAME?");
+    expect_grade("NCCL_BUFF_SIZE", TESS_ENV_WRONG, "did you mean NCCL_BUFFSIZE?");
+    expect_grade("NCCL_CHECK_DISABLE", TESS_ENV_WRONG, "did you mean NCCL_CHECKS_DISABLE?");
+    expect_grade("NCCL_DUMP_ON_TIMEOUT", TESS_ENV_WRONG, "did you mean TORCH_NCCL_DUMP_ON_TIMEOUT?");
+    expect_grade("TORCH_NCCL_SOCKET_IFNAME", TESS_ENV_WRONG, "did you mean NCCL_SOCKET_IFNAME?");
+    expect_grade("TORCH_ALLOC_CONF", TESS_ENV_WRONG, "did you mean PYTORCH_ALLOC_CONF?");
+    expect_grade("NCCL_OFI_PROTOCOL", TESS_ENV_WRONG, "did you mean OFI_NCCL_PROTOCOL?");
+    expect_grade("FI_PROVIDERS", TESS_ENV_WRONG, "did you mean FI_PROVIDER?");
+    expect_grade("SHARP_COLL_LOG_LEVELS", TESS_ENV_WRONG, "did you mean SHARP_COLL_LOG_LEVEL?");
+    expect_grade("NVSHMEM_SYMETRIC_SIZE", TESS_ENV_WRONG, "did you mean NVSHMEM_SYMMETRIC_SIZE?");
+    expect_grade("MELLANOX_VISIBLE_DEVICE", TESS_ENV_WRONG, "did you mean MELLANOX_VISIBLE_DEVICES?");
+    forget();
+}
+
+/* A newer version may read what the registry lacks: nothing is claimed of such a name, however near another one is. */
+static void names_that_the_registry_lacks_are_not_called_wrong(void)
+{
+    judge("NCCL_FOO=1\nNCCL_NEW_PLUGIN=x\nTORCH_NCCL_NEWER=1\nFI_PSM4_UUID=1\nUCX_XC_TIMEOUT=1s\nGLOO_NEW=1\n"
+          "NCCL_MID_CTAS=4\nOMP_NEW=1\nNVSHMEM_NEW=1\nSHARP_NEW=1\nNCCL_DEBUG_SUBSYSTEM=ALL\nPMIX_SIZE=4\n"
+          "OMPI_MCA_oob_tcp_if_exclude=lo\n",
+          0);
+    for (int i = 0; i < report.n_settings; i++)
+        expect_grade(report.settings[i].name, TESS_ENV_UNKNOWN, "not in the registry");
+    EXPECT_INT(report.n_settings, 13);
+    EXPECT_INT(tess_env_n_findings(&report), 0);
     /* It is near to all short names. */
     EXPECT(strstr(tess_env_find(&report, "NCCL_FOO")->finding, "did you mean") == NULL);
+    EXPECT_CONTAINS(tess_env_find(&report, "NCCL_DEBUG_SUBSYSTEM")->finding, "did you mean NCCL_DEBUG_SUBSYS?");
     forget();
 }
 
@@ -301,6 +305,7 @@ static const test_case cases[] = {
     {"void_advice_is_called_void", void_advice_is_called_void},
     {"what_a_variable_means_for_tessera_is_told", what_a_variable_means_for_tessera_is_told},
     {"unknown_names_get_the_nearest_one", unknown_names_get_the_nearest_one},
+    {"names_that_the_registry_lacks_are_not_called_wrong", names_that_the_registry_lacks_are_not_called_wrong},
     {"contradictions_are_named", contradictions_are_named},
     {"an_environment_is_read_in_all_its_forms", an_environment_is_read_in_all_its_forms},
     {"a_variable_that_names_no_library_or_source_has_those_of_its_family",

@@ -6,39 +6,92 @@
 #include "doctor/env/env_values.h"
 #include "doctor/table/clean.h"
 
-/* The nearest name in the registry that still has an effect; NULL: none is near. The family's prefix does not count, or
- * all its names would be near each other. */
-static const char *nearest_name(const tess_env_registry *registry, const char *name, const env_family *family)
+/* Whether `name` differs from `known` by one slip of the hand: letters swapped, missing, added or, in a long word, a
+ * wrong one. A digit, a word, or a letter of a short word (MIN and MAX, RC and DC), makes another name. */
+static bool is_slip(const char *name, const char *known)
 {
-    const char *names[TESS_TABLE_MOST_ROWS];
+    enum { LONG_WORD = 6, SLIP = 2 };
+    size_t a = strlen(name), b = strlen(known), before = 0, after = 0;
+    while (before < a && before < b && name[before] == known[before])
+        before++;
+    while (after < a - before && after < b - before && name[a - after - 1] == known[b - after - 1])
+        after++;
+    size_t left = a - before - after, right = b - before - after, word = before;
+    const char *is = name + before, *ought = known + before;
+    if (left > SLIP || right > SLIP || strcspn(is, "0123456789") < left || strcspn(ought, "0123456789") < right)
+        return false;
+    if (left == 0 || right == 0)
+        return left + right == 1 || (strcspn(is, "_") >= left && strcspn(ought, "_") >= right);
+    if (left == 2 && right == 2)
+        return is[0] == ought[1] && is[1] == ought[0];
+    while (word > 0 && known[word - 1] != '_')
+        word--;
+    return left == 1 && right == 1 && strcspn(known + word, "_") >= LONG_WORD;
+}
+
+/* The part of a name after its family's prefix. */
+static const char *own_part(const char *name, const env_family *family)
+{
+    return name + strlen(family->prefix);
+}
+
+/* Whether `known` is `name` under the prefix of a related family: NCCL_DUMP_ON_TIMEOUT, TORCH_NCCL_DUMP_ON_TIMEOUT. */
+static bool is_kin(const char *name, const env_family *family, const char *known)
+{
+    const env_family *other = env_family_of(known);
+    return family->kin != NULL && other != NULL && other != family && other->kin != NULL &&
+           strcmp(family->kin, other->kin) == 0 && strcmp(own_part(name, family), own_part(known, other)) == 0;
+}
+
+/* Whether `known` is `name` and one word more: TORCH_NCCL_HEARTBEAT_TIMEOUT, TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC. */
+static bool lacks_last_word(const char *name, const char *known)
+{
+    size_t n = strlen(name);
+    return strncmp(name, known, n) == 0 && known[n] == '_' && strchr(known + n + 1, '_') == NULL;
+}
+
+/* What the registry knows instead of a name. Names without an effect do not count. */
+typedef struct alternative {
+    const char *meant; /* the name that was surely meant; NULL: unknown */
+    const char *near;  /* a name that resembles it; NULL: none */
+} alternative;
+
+static alternative find_alternative(const tess_env_registry *registry, const char *name, const env_family *family)
+{
+    const char *names[TESS_TABLE_MOST_ROWS], *slip = NULL, *kin = NULL;
     int n = 0;
     for (int i = 0; i < registry->table.n; i++) {
         const tess_env_variable *variable = tess_table_at(&registry->table, i);
-        if (variable->state == NULL)
-            names[n++] = variable->row.id;
+        if (variable->state != NULL)
+            continue;
+        names[n++] = variable->row.id;
+        if (slip == NULL && env_family_of(variable->row.id) == family && is_slip(name, variable->row.id))
+            slip = variable->row.id;
+        if (kin == NULL && is_kin(name, family, variable->row.id))
+            kin = variable->row.id;
     }
-    const char *nearest = tess_options_nearest(name, names, n);
-    int own = (int)(strlen(name) - strlen(family->prefix));
-    return nearest != NULL && tess_text_distance(name, nearest) <= 1 + own / 4 ? nearest : NULL;
+    /* The family's prefix does not count, or all its names would be near each other. */
+    const char *near = tess_options_nearest(name, names, n);
+    if (near != NULL && tess_text_distance(name, near) > 1 + (int)strlen(own_part(name, family)) / 4)
+        near = NULL;
+    const char *longer = near != NULL && lacks_last_word(name, near) ? near : NULL;
+    return (alternative){.meant = slip != NULL ? slip : kin != NULL ? kin : longer, .near = near};
 }
 
 static void judge_unknown(const tess_env_registry *registry, tess_env_setting *setting)
 {
     const env_family *family = env_family_of(setting->name);
-    const char *nearest = nearest_name(registry, setting->name, family);
-    /* Names of an open family resemble each other: only a typing slip counts. */
-    bool slip = nearest != NULL && tess_text_distance(setting->name, nearest) <= 2;
-    if (family->ask != NULL && !slip) {
-        setting->grade = TESS_ENV_UNKNOWN;
-        snprintf(setting->finding, sizeof(setting->finding), "not in the registry; to check it: %s", family->ask);
-        return;
-    }
-    setting->grade = TESS_ENV_WRONG;
-    if (nearest != NULL)
-        snprintf(setting->finding, sizeof(setting->finding), "nobody reads a variable of this name: did you mean %s?",
-                 nearest);
-    else
-        snprintf(setting->finding, sizeof(setting->finding), "nobody reads a variable of this name");
+    alternative other = find_alternative(registry, setting->name, family);
+    const char *lacks = family->ask != NULL ? "not in the registry" : "nobody reads a variable of this name";
+    bool wrong = family->ask == NULL || other.meant != NULL;
+    setting->grade = wrong ? TESS_ENV_WRONG : TESS_ENV_UNKNOWN;
+    const char *name = other.meant != NULL ? other.meant : other.near != NULL ? other.near : "";
+    snprintf(setting->finding, sizeof(setting->finding), "%s%s%.200s%s%s%s", lacks,
+             *name != '\0' ? ": did you mean " : "", name, *name != '\0' ? "?" : "",
+             wrong           ? ""
+             : *name != '\0' ? " Otherwise, to check it: "
+                             : "; to check it: ",
+             wrong ? "" : family->ask);
 }
 
 static void judge_known(tess_env_setting *setting)

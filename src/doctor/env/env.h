@@ -1,6 +1,6 @@
-/* Variables of NCCL, PyTorch, MPI, UCX, CUDA, OpenMP and Tessera. For each: what it does, whether it exists, whether
- * its value is valid, and which other variables contradict it. The registry is variables.yaml; users add files of their
- * own. */
+/* Variables of NCCL and its plug-ins, PyTorch, MPI, UCX, libfabric, CUDA, OpenMP and Tessera. For each: what it does,
+ * whether it exists, whether its value is valid, and which other variables contradict it. The registry is
+ * variables.yaml; users add files of their own. */
 #ifndef TESS_DOCTOR_ENV_ENV_H
 #define TESS_DOCTOR_ENV_ENV_H
 
@@ -30,7 +30,7 @@ void tess_env_registry_free(tess_env_registry *registry);
 
 typedef enum tess_env_grade {
     TESS_ENV_FINE,
-    TESS_ENV_UNKNOWN, /* not in the registry, which does not hold all of its family */
+    TESS_ENV_UNKNOWN, /* not in the registry, which need not hold all of its family */
     TESS_ENV_VOID,    /* nobody reads it: setting it does nothing */
     TESS_ENV_WRONG    /* the value is invalid, or the name is misspelt */
 } tess_env_grade;

@@ -11,6 +11,7 @@ typedef struct env_family {
     const char *prefix;
     const char *of, *source; /* of the variables that name none themselves; `source`: of built-in ones */
     const char *ask;         /* where to find the names that the registry lacks; NULL: closed, it has all names */
+    const char *kin;         /* families of the same value have prefixes that are taken for each other; NULL: none */
 } env_family;
 
 /* The family of a name; NULL: none. */

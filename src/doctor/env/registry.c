@@ -13,25 +13,47 @@ static const tess_table_field fields[] = {{"of", offsetof(tess_env_variable, of)
                                           {"tessera", offsetof(tess_env_variable, ours), false},
                                           {"source", offsetof(tess_env_variable, source), false}};
 
+#define TORCH_STRINGS "`strings` of PyTorch's libtorch_cuda.so and libtorch_cpu.so has the names that it reads"
+#define NCCL_PRINTS "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV prints the variables that NCCL reads from the environment"
+
 /* The registry holds every name of a closed family, so another one is a mistake. Of an open family it holds the names
- * used in training. */
+ * used in training, and newer versions read more. A longer prefix stands before the shorter one that it begins with. */
 static const env_family families[] = {
-    {"NCCL_", "NCCL", "NCCL user guide, environment variables", NULL},
-    {"TORCH_NCCL_", "PyTorch", "PyTorch, ProcessGroupNCCL environment variables", NULL},
-    {"TESSERA_", "Tessera", "Tessera", NULL},
-    {"GLOO_", "PyTorch", "PyTorch, torch/csrc/distributed/c10d", NULL},
-    {"TORCHELASTIC_", "torchrun", "PyTorch, torchrun", NULL},
-    {"OMP_", "OpenMP", "OpenMP 5.2, environment variables", NULL},
-    {"TORCH_", "PyTorch", "PyTorch, torch.distributed", "the documentation of PyTorch"},
-    {"PYTORCH_", "PyTorch", "PyTorch, CUDA semantics", "the documentation of PyTorch"},
+    {"NCCL_FASTRAK_", "Google's NCCL plug-in", "Google Cloud, GPUDirect-TCPXO", "the plug-in's documentation", NULL},
+    {"NCCL_GPUDIRECTTCPX_", "Google's NCCL plug-in", "Google Cloud, GPUDirect-TCPX", "the plug-in's documentation",
+     NULL},
+    {"NCCL_OFI_", "aws-ofi-nccl", "aws-ofi-nccl, nccl_ofi_param.h", "the plug-in's variables begin with OFI_NCCL_",
+     "OFI_NCCL"},
+    {"NCCL_", "NCCL", "NCCL user guide, environment variables", NCCL_PRINTS, "NCCL"},
+    {"NCLL_", "nobody", "NCCL user guide, environment variables", NULL, "NCCL"},
+    {"OFI_NCCL_", "aws-ofi-nccl", "aws-ofi-nccl, nccl_ofi_param.h", "nccl_ofi_param.h of the plug-in's version",
+     "OFI_NCCL"},
+    {"RCCL_", "RCCL", "RCCL, src", "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV prints the variables that RCCL reads",
+     "NCCL"},
+    {"TORCH_NCCL_", "PyTorch", "PyTorch, ProcessGroupNCCL environment variables", TORCH_STRINGS, "NCCL"},
+    {"TESSERA_", "Tessera", "Tessera", NULL, NULL},
+    {"GLOO_", "PyTorch", "PyTorch, torch/csrc/distributed/c10d", TORCH_STRINGS, NULL},
+    {"TORCHELASTIC_", "torchrun", "PyTorch, torchrun", "the documentation of torchrun", NULL},
+    {"OMP_", "OpenMP", "OpenMP 5.2, environment variables", "OMP_DISPLAY_ENV=true prints those that the runtime reads",
+     NULL},
+    {"TORCH_", "PyTorch", "PyTorch, torch.distributed", "the documentation of PyTorch", "PyTorch"},
+    {"PYTORCH_", "PyTorch", "PyTorch, CUDA semantics", "the documentation of PyTorch", "PyTorch"},
     {"CUDA_", "CUDA", "CUDA C++ programming guide, environment variables",
-     "the CUDA C programming guide, \"CUDA environment variables\""},
-    {"UCX_", "UCX", "UCX, `ucx_info -c -f`", "`ucx_info -c -f` lists all of them"},
-    {"OMPI_MCA_", "Open MPI", "Open MPI, MCA parameters", "`ompi_info --all --parsable | grep NAME` lists all of them"},
-    {"MPICH_", "MPICH", "MPICH, environment", "`man mpiexec`, or the list of CVARs of this MPICH"},
-    {"MPIR_CVAR_", "MPICH", "MPICH, environment", "the list of CVARs of this MPICH"},
-    {"PMI_", "a launcher", "MPICH, environment", "set by the launcher"},
-    {"PMIX_", "a launcher", "Open MPI, MCA parameters", "set by the launcher"},
+     "the CUDA C programming guide, \"CUDA environment variables\"", NULL},
+    {"UCX_", "UCX", "UCX, `ucx_info -c -f`", "`ucx_info -c -f` lists all of them", "UCX"},
+    {"UCT_", "nobody", "UCX, `ucx_info -c -f`", NULL, "UCX"},
+    {"UCC_", "UCC", "UCC, `ucc_info -caf`", "`ucc_info -caf` lists all of them", NULL},
+    {"FI_", "libfabric", "libfabric, fabric(7) and the manual pages of its providers",
+     "`fi_info -e` lists those of the installed providers", NULL},
+    {"SHARP_", "SHARP", "NVIDIA SHARP, collective library", "the documentation of NVIDIA SHARP", NULL},
+    {"NVSHMEM_", "NVSHMEM", "NVSHMEM, env_defs.h", "NVSHMEM_INFO=1 prints all of them at start", NULL},
+    {"MELLANOX_", "enroot", "enroot, 99-mellanox.sh", "the hooks of the container runtime", NULL},
+    {"OMPI_MCA_", "Open MPI", "Open MPI, MCA parameters", "`ompi_info --all --parsable | grep NAME` lists all of them",
+     NULL},
+    {"MPICH_", "MPICH", "MPICH, environment", "`man mpiexec`, or the list of CVARs of this MPICH", NULL},
+    {"MPIR_CVAR_", "MPICH", "MPICH, environment", "the list of CVARs of this MPICH", NULL},
+    {"PMI_", "a launcher", "MPICH, environment", "set by the launcher", NULL},
+    {"PMIX_", "a launcher", "Open MPI, MCA parameters", "set by the launcher", NULL},
 };
 
 const env_family *env_family_of(const char *name)

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# `tessera doctor env`: which variables are known, which values are accepted, and the exit codes.
+. "$(dirname "$0")/support.sh"
+export XDG_CONFIG_HOME=$work/config
+
+printf 'NCCL_TIMEOUT=3600\nNCCL_DEBUG=WARN\n' >void.env
+printf 'export NCCL_DEBUG=INFO\n' >fine.env
+expect "advice that does nothing" 3 "void     NCCL_TIMEOUT=3600" "$tessera" doctor env --file void.env
+expect "nothing to correct" 0 "fine     NCCL_DEBUG=INFO" "$tessera" doctor env --file fine.env
+expect "its own environment" 3 "wrong    NCCL_DEBUG=ERROR" env NCCL_DEBUG=ERROR "$tessera" doctor env
+expect "a variable by its name" 0 "unset    NCCL_DEBUG" env -u NCCL_DEBUG "$tessera" doctor env NCCL_DEBUG NCCL_IB_HCA
+grep -qF "NCCL: how much NCCL prints" output && grep -qF "NCCL_IB_HCA" output && pass "is explained" || fail "$(cat output)"
+expect "with its value" 3 "wrong    NCCL_DEBUG=ERROR" env NCCL_DEBUG=ERROR "$tessera" doctor env NCCL_DEBUG
+expect "one that nobody reads" 3 "did you mean NCCL_DEBUG?" "$tessera" doctor env NCCL_DEBUGG
+expect "one of no library" 2 "FOO: no library of distributed training is known" "$tessera" doctor env FOO
+expect "a process that is not there" 2 "/proc/2147483647/environ" "$tessera" doctor env --pid 2147483647
+expect "two environments" 2 "name one environment" "$tessera" doctor env --pid 1 --file fine.env
+expect "variables as JSON" 3 '"grade": "void"' "$tessera" doctor env --json --file void.env
+printf '\001\377\000x' >random.env
+expect "no variable in a file" 2 "no line NAME=VALUE is in it" "$tessera" doctor env --file random.env
+printf 'UCX_TLS=foo\nCUDA_VISIBLE_DEVICES=0,1,x\n' >wrong.env
+expect "a transport that is none" 3 "wrong    UCX_TLS=foo" "$tessera" doctor env --file wrong.env
+expect "a GPU that is none" 3 "wrong    CUDA_VISIBLE_DEVICES=0,1,x" "$tessera" doctor env --file wrong.env
+
+cat >names.env <<'ENV'
+NCCL_SOCKET_RCVBUF=4194304
+NCCL_MIN_P2P_NCHANNELS=8
+NCCL_IB_QUERY_PORT_SPEED=1
+OFI_NCCL_PROTOCOL=RDMA
+RCCL_MSCCL_ENABLE=0
+FI_EFA_FORK_SAFE=1
+SHARP_COLL_ENABLE_SAT=1
+NVSHMEM_SYMMETRIC_SIZE=2G
+MELLANOX_VISIBLE_DEVICES=all
+ENV
+expect "names that only sources have" 0 "9 of 9 variables concern distributed training" "$tessera" doctor env --file names.env
+grep -q '^unknown' output && fail "$(cat output)" || pass "all of them are known"
+printf 'NCCL_NOT_YET=1\nFI_NOT_YET=1\nGLOO_NOT_YET=1\n' >newer.env
+expect "names of a newer version" 0 "not in the registry; to check it: NCCL_DEBUG=INFO" "$tessera" doctor env --file newer.env
+grep -qF "nobody reads" output && fail "$(cat output)" || pass "nothing is claimed of them"
+expect "another library's prefix" 3 "did you mean UCX_TLS?" "$tessera" doctor env UCT_TLS
+finish
