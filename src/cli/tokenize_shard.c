@@ -19,10 +19,9 @@ static void report(const tess_corpus_result *result, const char *out, double sec
            tess_format_count((double)result->n_documents, documents, sizeof(documents)),
            tess_format_bytes((double)size, bytes, sizeof(bytes)), (double)result->text_bytes / 1e6, seconds,
            (double)result->text_bytes / 1e6 / (seconds > 0 ? seconds : 1),
-           result->resumed ? ", behind what was there" : "");
+           result->resumed ? ", after what was there" : "");
     if (result->by_turns)
-        fprintf(stderr, "warning: the chat template writes a turn otherwise once others follow: each turn of the "
-                        "assistant is a document of its own, after what the model sees when it answers\n");
+        fprintf(stderr, "warning: %s\n", TESS_BY_TURNS_NOTE);
     if (result->mask[0] != '\0')
         fprintf(stderr,
                 "warning: lines with a member '%s', which is not obeyed: every token of the text counts alike\n",

@@ -86,7 +86,7 @@ sed -i '/"eos_token_id"/d' $model/config.json
 expect "the default of a family is none if the tokenizer has no such special token" 0 "warning: no token ends a document" \
     "$tessera" eval $model --data text.jsonl
 
-# ---- Templates that write a turn otherwise once others follow.
+# ---- Templates that write a turn differently once others follow.
 cat >two.jsonl <<'JSON'
 {"messages": [{"role": "user", "content": "the ship"}, {"role": "assistant", "content": "the stars"}, {"role": "user", "content": "a sea"}, {"role": "assistant", "content": "slow"}]}
 JSON

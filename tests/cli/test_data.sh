@@ -185,7 +185,7 @@ await $pid has_bytes killed.shard.partial 300000
 kill -9 $pid 2>/dev/null
 wait $pid 2>/dev/null
 [ -e killed.shard ] && fail "it was not killed in time"
-expect "a killed shard goes on" 0 "behind what was there" "$tessera" tokenize shard tok.json long.txt lines.jsonl --out killed.shard
+expect "a killed shard goes on" 0 "after what was there" "$tessera" tokenize shard tok.json long.txt lines.jsonl --out killed.shard
 cmp -s killed.shard whole.shard && pass "to the same bytes" || fail "the bytes differ"
 
 # ---- Bad files

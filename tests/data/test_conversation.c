@@ -308,8 +308,9 @@ static void an_answer_that_does_not_follow_its_prompt_is_refused(void)
     tess_buffer loss = {.mem = test_mem()};
     bool whole;
     EXPECT_OK(tess_encoder_create(test_mem(), tokenizer, &encoder));
-    EXPECT_FAILS(tess_conversation_encode(&how, encoder, messages, 0, NULL, &ids, &loss, &whole), TESS_E_UNSUPPORTED,
-                 "does not preserve prefixes: it writes message 2, of the assistant, otherwise than after its prompt");
+    EXPECT_FAILS(
+        tess_conversation_encode(&how, encoder, messages, 0, NULL, &ids, &loss, &whole), TESS_E_UNSUPPORTED,
+        "does not preserve prefixes: what it writes up to message 2, of the assistant, does not begin with the prompt");
     EXPECT_FAILS(tess_conversation_encode(&how, encoder, odd, 0, NULL, &ids, &loss, &whole), TESS_E_FORMAT,
                  "message 1 is not");
     how.chat = NULL;

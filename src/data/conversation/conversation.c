@@ -170,7 +170,7 @@ static tess_status find_completion(const tess_chat *how, const json_t *messages,
     bool begins = before.size <= text->size && (before.size == 0 || memcmp(text->data, before.data, before.size) == 0);
     if (status == TESS_OK && !begins)
         status = TESS_FAIL(TESS_E_UNSUPPORTED, "the chat template does not preserve prefixes: with its completion the "
-                                               "prompt is written otherwise than alone");
+                                               "prompt is written differently than alone");
     if (status == TESS_OK && before.size < text->size)
         status = tess_chat_spans_add(spans, (tess_chat_span){before.size, text->size});
     json_decref(head);

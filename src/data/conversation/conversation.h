@@ -13,8 +13,8 @@
  * above 0: it is behind the first n_prompt messages and the prompt to answer them. `messages` is a list, `tools` too,
  * or NULL.
  *
- * *whole: false if the template writes a turn otherwise once others follow. Nothing is appended then: what a model sees
- * of earlier turns depends on which turn it answers, so each turn is a text of its own (n_prompt is its number).
+ * *whole: false if the template writes a turn differently once others follow. Nothing is appended then: what a model
+ * sees of earlier turns depends on which turn it answers, so each turn is a text of its own (n_prompt is its number).
  *
  * TESS_E_UNSUPPORTED: what the assistant wrote cannot be told. Also the errors of tess_conversation_write. */
 tess_status tess_conversation_encode(const tess_chat *how, tess_encoder *encoder, const json_t *messages,

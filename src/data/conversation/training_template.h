@@ -1,6 +1,6 @@
 /* Training templates: templates with generation blocks that Tessera has for families whose own template writes a turn
- * otherwise once others follow. They are the .jinja files in the folder `training`. With the variable `as_shipped` each
- * writes what the family's own template writes, which is how a family is recognised. */
+ * differently once others follow. They are the .jinja files in the folder `training`. With the variable `as_shipped`
+ * each writes what the family's own template writes, which is how a family is recognised. */
 #ifndef TESS_DATA_CONVERSATION_TRAINING_TEMPLATE_H
 #define TESS_DATA_CONVERSATION_TRAINING_TEMPLATE_H
 

@@ -56,9 +56,9 @@ static tess_status render_turn(turn_finder *f, size_t i, tess_chat_span *span, b
     *same = begins(f->text, &after);
     if (!begins(&after, &before))
         status = TESS_FAIL(TESS_E_UNSUPPORTED,
-                           "the chat template does not preserve prefixes: it writes message %zu, of the assistant, "
-                           "otherwise than after its prompt to answer; use one with {%% generation %%} blocks around "
-                           "what the assistant writes",
+                           "the chat template does not preserve prefixes: what it writes up to message %zu, of the "
+                           "assistant, does not begin with the prompt to answer; use one with {%% generation %%} "
+                           "blocks around what the assistant writes",
                            i + 1);
 rendered:
     tess_buffer_free(&before);

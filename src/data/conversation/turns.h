@@ -7,7 +7,7 @@
 /* Appends the text of a conversation to `text`, and to `spans` what the template adds for each message of the
  * assistant. That is what follows the messages before it and the prompt to answer them.
  *
- * *same: false if the template writes a message otherwise once others follow. `spans` is then of no use.
+ * *same: false if the template writes a message differently once others follow. `spans` is then of no use.
  * TESS_E_UNSUPPORTED: an answer does not follow its prompt to answer, or finding the turns would take too long; also
  * the errors of tess_conversation_write.
  *

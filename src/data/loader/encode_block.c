@@ -28,7 +28,7 @@ static tess_status encode_turns(const tess_chat *chat, tess_encoder *encoder, co
         if (status == TESS_OK && out->ids.size - first > TURN_TOKENS)
             status = TESS_FAIL(TESS_E_UNSUPPORTED,
                                "a conversation of %zu messages becomes more than %d Mi tokens, as the chat template "
-                               "writes a turn otherwise once others follow; use one with {%% generation %%} blocks",
+                               "writes a turn differently once others follow; use one with {%% generation %%} blocks",
                                json_array_size(document->messages), TURN_TOKENS >> 20);
         if (status != TESS_OK)
             break;

@@ -185,9 +185,7 @@ static void look_at_window(tess_source *source)
     source->conversations = source->conversations || window->conversations;
     warn_of_masks(source);
     warn_of_cuts(source);
-    warn_once(source, window->by_turns, &source->turns_told,
-              "the chat template writes a turn otherwise once others follow: each turn of the assistant is a sample of "
-              "its own, after what the model sees when it answers");
+    warn_once(source, window->by_turns, &source->turns_told, TESS_BY_TURNS_NOTE);
     warn_once(source, window->without_end, &source->end_told,
               "no token ends a document: neither tokenizer_config.json nor special_tokens_map.json names an eos_token "
               "of the tokenizer, and config.json has no eos_token_id of it");
