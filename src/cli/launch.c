@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     if (n == 0)
         return cli_misuse(&cli_launch, "name what to run: -- train CONFIG.yaml");
     argv[n + 1] = NULL;
+    signal(SIGPIPE, SIG_IGN); /* a closed standard output is no reason to lose a run (launch_watch.h) */
     tess_status status = choose_mpi(mpi_name, &hosts.mpi);
     if (status == TESS_OK)
         status = read_hosts(mem, list, file, &hosts.hosts);

@@ -5,6 +5,7 @@
 
 #include "base/os/os.h"
 #include "supervise/supervise_hosts.h"
+#include "supervise/console.h"
 #include "supervise/exit.h"
 #include "supervise/kept.h"
 #include "supervise/supervise.h"
@@ -55,21 +56,27 @@ typedef struct launch_job {
     int probed; /* group of the host that is probed */
 } launch_job;
 
-static void hear(void *self, const char *line)
+static bool hear(void *self, const char *line)
 {
     launch_job *j = self;
-    if (!tess_failure_line_read(line, &j->failure)) {
-        fprintf(stderr, "%s\n", line);
-        return;
-    }
+    if (!tess_failure_line_read(line, &j->failure))
+        return false;
     j->heard = true;
     if (j->failure.host_lost)
         snprintf(j->lost_host, sizeof(j->lost_host), "%s", j->failure.host);
+    return true;
+}
+
+static void keep(void *self, FILE *stream)
+{
+    const launch_job *j = self;
+    tess_console_keep(stream, j->config->job.dump_folder);
 }
 
 static const char *request(void *self)
 {
     const launch_job *j = self;
+    keep(self, stderr); /* also before the supervisor's own lines */
     return tess_supervise_has_room(j->supervision) ? TESS_WARDEN_LEAVE : NULL;
 }
 
@@ -115,7 +122,7 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
 {
     static tess_launch_line line;
     static tess_launch_hosts now;
-    tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .say = request, .self = j};
+    tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .keep = keep, .say = request, .self = j};
     j->heard = false;
     tess_lives_report(options->n_before, options->omitted);
     setenv(TESS_WARDEN_REPORTS, "1", 1);

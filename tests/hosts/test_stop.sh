@@ -92,9 +92,37 @@ kill -TERM "$launch"
 ends "a job that is asked twice" 143
 says "asked to stop twice: the ranks were killed" "it says so"
 
+# unread MPI STREAMS: a run whose standard output, or both streams, go to a reader that ends after one line.
+unread() {
+    local name="$1, $2 unread" code
+    rm -rf out code err
+    {
+        if [ "$2" = both ]; then exec 2>&1; else exec 2>err; fi
+        TESSERA_LAUNCH_AGENT=$("$hosts" agent) "$hosts" exec h1 "$tessera" launch --mpi "$1" --hosts h1:1,h2:1 -- \
+            train run.yaml job.dump_folder=out training.threads=1 metrics.log_freq=1 </dev/null
+        echo $? >code
+    } | head -n 1 >log
+    code=$(cat code)
+    if [ "$code" = 0 ]; then pass "$name: ends well"; else fail "$name: exit code $code"; fi
+    if has_text out/console.log '^step:    30 ' && has_text out/console.log '^30 steps in '; then
+        pass "$name: the lines are in the run's folder"
+    else
+        fail "$name: console.log: $(tail -n 3 out/console.log 2>&1)"
+    fi
+    [ -d out/checkpoint/step-00000030 ] || fail "$name: the run is saved"
+}
+unread openmpi both
+
 if command -v mpirun.mpich >/dev/null && [ -e "$(dirname "$tessera")/libtessera_mpi_mpich.so" ]; then
     start mpich
     kill -USR1 $(guards) "$mpirun" "$launch"
     saves "MPICH: SIGUSR1 to every process"
+
+    unread mpich stdout
+    if [ "$(grep -c "nobody reads standard output: the run goes on, and its lines go to out/console.log" err)" = 1 ]; then
+        pass "it is told once"
+    else
+        fail "it is told once: $(tail -n 3 err)"
+    fi
 fi
 finish

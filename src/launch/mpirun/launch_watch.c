@@ -13,23 +13,16 @@
 
 #include "base/os/os.h"
 #include "launch/child.h"
+#include "launch/mpirun/relay.h"
 
 enum {
-    MPIRUN_DEPTH = 2,      /* hydra has a process between itself and the ranks */
-    MOST_LOOKS_ALONE = 10, /* seconds that mpirun may stay after its ranks here have ended */
-    LINE_BYTES = 8192,
+    MPIRUN_DEPTH = 2,       /* hydra has a process between itself and the ranks */
+    MOST_LOOKS_ALONE = 10,  /* seconds that mpirun may stay after its ranks here have ended */
     CODE_INTERRUPTED = 130, /* of ranks that saved */
     CODE_OUT_OF_TOUCH = 205 /* Open MPI exits with -51, in eight bits: it has lost a host */
 };
 static const double same_stop_s = 1.1;
 static const double look_s = 1;
-
-/* Lines that mpirun writes into a pipe. */
-typedef struct line_reader {
-    int fd; /* of the pipe, non-blocking; -1: none, or at its end */
-    size_t n;
-    char text[LINE_BYTES]; /* an incomplete line */
-} line_reader;
 
 typedef struct launched {
     const tess_launch_watch *watch;
@@ -40,8 +33,8 @@ typedef struct launched {
     int n_alone; /* looks in a row that found no warden any more */
     double next_look_s;
     int signals_fd;
-    int words[2];       /* its standard input, if used; both ends stay open, so it never breaks */
-    line_reader errors; /* its standard error, if read */
+    int words[2]; /* its standard input, if used; both ends stay open, so it never breaks */
+    launch_relay output, errors;
 } launched;
 
 /* The signal that ends mpirun and all ranks. */
@@ -56,10 +49,11 @@ static int end_signal(tess_mpi mpi)
  * terminal's input, and blocks SIGTERM: one sent to mpirun alone stays pending, where we see it. (mpirun unblocks all
  * signals in its own children.) */
 _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const tess_child_signals *signals,
-                             pid_t parent, int report_fd, int word_fd, int error_fd)
+                             pid_t parent, int report_fd, int word_fd, const int *outputs)
 {
     sigset_t blocked;
     tess_child_begin(signals, parent);
+    signal(SIGPIPE, SIG_DFL); /* this process ignores it */
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTERM);
     if (mpi == TESS_MPI_OPEN_MPI)
@@ -69,8 +63,8 @@ _Noreturn static void become(const tess_launch_line *line, tess_mpi mpi, const t
     int input = word_fd >= 0 ? word_fd : open("/dev/null", O_RDONLY);
     if (input >= 0)
         dup2(input, STDIN_FILENO);
-    if (error_fd >= 0)
-        dup2(error_fd, STDERR_FILENO);
+    dup2(outputs[0], STDOUT_FILENO);
+    dup2(outputs[1], STDERR_FILENO);
     tess_child_exec(NULL, line->words, report_fd);
 }
 
@@ -144,36 +138,6 @@ static void end_if_alone(launched *l)
         kill(-l->mpirun, l->n_alone == MOST_LOOKS_ALONE ? end_signal(l->watch->mpi) : SIGKILL);
 }
 
-/* ---- Its standard error ---- */
-/* Reads what is available and passes each line to `hear`, without its newline. A longer line comes in parts. Closes the
- * pipe at its end, where the last line may lack a newline. */
-static void read_errors(launched *l)
-{
-    line_reader *r = &l->errors;
-    while (r->fd >= 0) {
-        ssize_t got = read(r->fd, r->text + r->n, sizeof(r->text) - 1 - r->n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && errno == EAGAIN)
-            return;
-        r->n += got > 0 ? (size_t)got : 0;
-        char *line = r->text, *end;
-        for (; (end = memchr(line, '\n', r->n - (size_t)(line - r->text))) != NULL; line = end + 1) {
-            *end = '\0';
-            l->watch->hear(l->watch->self, line);
-        }
-        r->n -= (size_t)(line - r->text);
-        memmove(r->text, line, r->n);
-        if (r->n > 0 && (got <= 0 || r->n == sizeof(r->text) - 1)) {
-            r->text[r->n] = '\0';
-            l->watch->hear(l->watch->self, r->text);
-            r->n = 0;
-        }
-        if (got <= 0)
-            tess_os_close(&r->fd);
-    }
-}
-
 /* ---- The loop ---- */
 static void look(launched *l)
 {
@@ -192,11 +156,13 @@ static void look(launched *l)
 static void wait_for_something(launched *l)
 {
     struct signalfd_siginfo info;
-    struct pollfd fds[] = {{.fd = l->signals_fd, .events = POLLIN}, {.fd = l->errors.fd, .events = POLLIN}};
-    poll(fds, 2, 1000);
+    struct pollfd fds[] = {
+        {.fd = l->signals_fd, .events = POLLIN}, launch_relay_waits(&l->output), launch_relay_waits(&l->errors)};
+    poll(fds, 3, 1000);
     while (read(l->signals_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
         take_signal(l, (int)info.ssi_signo);
-    read_errors(l);
+    launch_relay_run(&l->output, l->watch);
+    launch_relay_run(&l->errors, l->watch);
 }
 
 static void watch(launched *l, tess_launch_line_end *end)
@@ -207,7 +173,6 @@ static void watch(launched *l, tess_launch_line_end *end)
         wait_for_something(l);
         look(l);
     }
-    read_errors(l);
     end->exit_code = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
     end->lost_host = l->watch->mpi == TESS_MPI_OPEN_MPI && end->exit_code == CODE_OUT_OF_TOUCH;
     end->in_touch = !end->lost_host && l->n_alone < MOST_LOOKS_ALONE && l->n_stops < 3;
@@ -220,36 +185,33 @@ static void watch(launched *l, tess_launch_line_end *end)
 }
 
 /* ---- Start ---- */
-static tess_status open_pipes(launched *l, int report[2], int errors[2])
+static tess_status open_pipes(launched *l, int report[2], int outputs[2])
 {
-    bool well = pipe2(report, O_CLOEXEC) == 0;
-    well = well && (l->watch->hear == NULL || pipe2(errors, O_CLOEXEC) == 0);
-    well = well && (l->watch->say == NULL || pipe2(l->words, O_CLOEXEC) == 0);
-    tess_status status = well ? TESS_OK : tess_os_error("pipe", "for mpirun");
-    l->errors.fd = errors[0];
-    if (errors[0] >= 0)
-        fcntl(errors[0], F_SETFL, O_NONBLOCK); /* this end only: mpirun's writes block */
+    if (pipe2(report, O_CLOEXEC) != 0 || (l->watch->say != NULL && pipe2(l->words, O_CLOEXEC) != 0))
+        return tess_os_error("pipe", "for mpirun");
     if (l->words[1] >= 0)
         fcntl(l->words[1], F_SETFL, O_NONBLOCK); /* if mpirun does not read, the word is lost: it is asked for again */
-    return status;
+    TESS_TRY(launch_relay_open(&l->output, &outputs[0]));
+    return launch_relay_open(&l->errors, &outputs[1]);
 }
 
 /* Starts mpirun, and closes the child's ends of the pipes. */
 static tess_status start(launched *l, const tess_launch_line *line, const tess_child_signals *signals)
 {
-    int report[2] = {-1, -1}, errors[2] = {-1, -1};
-    tess_status status = open_pipes(l, report, errors);
+    int report[2] = {-1, -1}, outputs[2] = {-1, -1};
+    tess_status status = open_pipes(l, report, outputs);
     if (status == TESS_OK) {
         pid_t parent = getpid();
         fflush(NULL); /* or the child would write our buffers again */
         l->mpirun = fork();
         if (l->mpirun == 0)
-            become(line, l->watch->mpi, signals, parent, report[1], l->words[0], errors[1]);
+            become(line, l->watch->mpi, signals, parent, report[1], l->words[0], outputs);
         if (l->mpirun < 0)
             status = TESS_FAIL(TESS_E_NOMEM, "fork: %s", strerror(errno));
     }
     tess_os_close(&report[1]);
-    tess_os_close(&errors[1]);
+    tess_os_close(&outputs[0]);
+    tess_os_close(&outputs[1]);
     if (status == TESS_OK)
         status = tess_child_started(line->words[0], report[0]);
     tess_os_close(&report[0]);
@@ -258,7 +220,11 @@ static tess_status start(launched *l, const tess_launch_line *line, const tess_c
 
 tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch_watch *how, tess_launch_line_end *end)
 {
-    launched l = {.watch = how, .mpirun = -1, .words = {-1, -1}, .errors = {.fd = -1}};
+    launched l = {.watch = how,
+                  .mpirun = -1,
+                  .words = {-1, -1},
+                  .output = {.to = stdout, .from = -1},
+                  .errors = {.to = stderr, .from = -1, .hear = how->hear}};
     tess_child_signals signals;
     *end = (tess_launch_line_end){.exit_code = 1};
     tess_child_block_signals(&signals);
@@ -268,8 +234,9 @@ tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch
         watch(&l, end);
     tess_os_close(&l.words[0]);
     tess_os_close(&l.words[1]);
-    tess_os_close(&l.errors.fd);
     tess_os_close(&l.signals_fd);
-    tess_child_restore_signals(&signals);
+    tess_child_restore_signals(&signals); /* from here on a signal ends this process, also if it waits for its reader */
+    launch_relay_end(&l.output, how);
+    launch_relay_end(&l.errors, how);
     return status;
 }
