@@ -54,13 +54,15 @@ int tess_timeouts_count(const tess_timeouts *t, unsigned stands)
     return n;
 }
 
+/* A rank without lines is absent only if the number of ranks is known: otherwise any number of logs may be missing. */
 static unsigned find_absent(const tess_timeouts *t)
 {
     int n_missing = tess_timeouts_count(t, TESS_STAND_MISSING), n_waiting = tess_timeouts_count(t, TESS_STAND_WAITS);
     int n_outside = tess_timeouts_count(t, TESS_STAND_OUTSIDE);
     if (n_outside > 0)
         return n_outside <= n_waiting ? TESS_STAND_OUTSIDE : 0;
-    bool alone = n_missing == 1 || tess_timeouts_count(t, TESS_STAND_UNSEEN) == 0;
+    int n_unseen = tess_timeouts_count(t, TESS_STAND_UNSEEN);
+    bool alone = n_unseen == 0 || (n_missing == 1 && t->world_known);
     return n_missing > 0 && n_missing < n_waiting && alone ? TESS_STAND_MISSING : 0;
 }
 

@@ -40,8 +40,6 @@ typedef struct tess_timed_rank {
     bool waits;        /* it timed out in `work` */
     bool has_progress; /* `progress` is of the group that failed */
     bool notified;     /* another rank's timeout was reported to it */
-    bool has_exit;     /* torchrun named it as the first that failed */
-    int exit_code;
     tess_timed_work work;
     tess_timed_progress progress;
     tess_text_place at; /* of the timeout */

@@ -24,7 +24,12 @@ expect "its log is there, without a timeout" 0 "rank 3: its log has no timeout" 
 expect "as JSON" 0 '"kind": "missing"' "$tessera" doctor log --json --world 8 rank?.log
 expect "version of the JSON" 0 '"version": 1' "$tessera" doctor log --json rank?.log
 cat rank?.log >all.log
-expect "standard input" 0 "root cause: rank 3 never joined" bash -c "'$tessera' doctor log - <all.log"
+expect "standard input" 0 "root cause: rank 3 never joined" bash -c "'$tessera' doctor log --world 8 - <all.log"
+expect "an absent rank is not blamed where the number of ranks is not known" 0 "no timeout of rank 3 is in these logs" \
+    "$tessera" doctor log all.log
+grep -q "root cause" output && fail "$(grep "root cause" output)" || pass "nobody is named"
+{ echo "INFO: Training with world_size=8"; cat all.log; } >told.log
+expect "the logs say how many there are" 0 "root cause: rank 3 never joined" "$tessera" doctor log told.log
 echo "all is well" >good.log
 expect "a log without anything known" 3 "nothing of this log is in the knowledge base (" "$tessera" doctor log good.log
 : >empty.log
@@ -63,7 +68,8 @@ printf 'flux:\n  role: cause\n  match: "(x"\n  symptom: s\n  cause: c\n  check: 
 expect "a broken file of the user's" 2 "errors.yaml:2: flux: pattern '(x'" "$tessera" doctor log flux.log
 rm config/tessera/errors.yaml
 
-expect "one log of several cannot be read" 0 "root cause: rank 3 never joined" "$tessera" doctor log no.log all.log
+expect "one log of several cannot be read" 0 "root cause: rank 3 never joined" \
+    "$tessera" doctor log --world 8 no.log all.log
 expect "it is told" 0 "warning: open no.log" "$tessera" doctor log no.log all.log
 expect "none can be read" 2 "no.log" "$tessera" doctor log no.log no2.log
 expect "a doctor misspelt" 2 "did you mean 'doctor log'" "$tessera" doctor logg

@@ -9,6 +9,10 @@
 #include "doctor/data.h"
 #include "doctor/log/literal.h"
 
+/* Patterns that are matched against this many lines are compiled to machine code. Most never are, and it takes longer
+ * than a few matches. */
+enum { WORTH_COMPILING = 64 };
+
 /* The most that a pattern, which may be a user's, costs on one line: steps, and KiB for backtracking. */
 enum { MATCH_LIMIT = 200000, HEAP_LIMIT_KIB = 1024 };
 
@@ -17,10 +21,14 @@ enum { NONE = 0xffff, PLACES_BITS = 15 };
 /* A pattern of an entry, or with `code` NULL a hook, which is its word alone. */
 typedef struct pattern {
     pcre2_code *code;
-    int entry; /* or hook */
+    int entry;                      /* or hook */
+    bool follows;                   /* it is matched against the lines after those of the entry */
+    uint8_t group[TESS_NAME_COUNT]; /* number of the named group; 0: there is none */
+    bool has_names;
     char word[TESS_LITERAL_MOST];
     size_t word_size; /* 0: the pattern is matched against every line */
     uint32_t seen;    /* serial of the line that it was last matched against */
+    uint32_t n_tried; /* number of lines that it was matched against */
     uint16_t next;    /* pattern with the same hash, or NONE */
 } pattern;
 
@@ -29,6 +37,7 @@ struct tess_knowledge {
     tess_table table;
     pattern *patterns;
     int n_patterns, capacity;
+    uint32_t *matched;                /* by entry: serial of the last line that matched it */
     uint16_t first[1 << PLACES_BITS]; /* by the hash of a word's beginning; sparse, so that most look-ups find none */
     uint16_t everywhere;              /* first of the patterns without a word */
     pcre2_match_context *limits;
@@ -45,14 +54,17 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "worknccl(
                                                    [TESS_HOOK_WORLD_WORDS] = "world size",
                                                    [TESS_HOOK_ROOT] = "root cause (first observed failure)",
                                                    [TESS_HOOK_EXITCODE] = "exitcode",
-                                                   [TESS_HOOK_LOCAL_RANK] = "(local_rank: "};
+                                                   [TESS_HOOK_LOCAL_RANK] = "(local_rank: ",
+                                                   [TESS_HOOK_FAILURE_TIME] = "time      : ",
+                                                   [TESS_HOOK_FAILURE_HOST] = "host      : "};
 
 static const tess_table_field fields[] = {
-    {"role", offsetof(tess_log_entry, role_text), true},   {"match", offsetof(tess_log_entry, match), false},
-    {"reached", offsetof(tess_log_entry, reached), false}, {"symptom", offsetof(tess_log_entry, symptom), true},
-    {"cause", offsetof(tess_log_entry, cause), true},      {"check", offsetof(tess_log_entry, check), true},
-    {"fix", offsetof(tess_log_entry, fix), true},          {"myth", offsetof(tess_log_entry, myth), false},
-    {"source", offsetof(tess_log_entry, source), false}};
+    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
+    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
+    {"explains", offsetof(tess_log_entry, explains), false}, {"reached", offsetof(tess_log_entry, reached), false},
+    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), true},
+    {"check", offsetof(tess_log_entry, check), true},        {"fix", offsetof(tess_log_entry, fix), true},
+    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -66,8 +78,17 @@ const tess_log_entry *tess_knowledge_at(const tess_knowledge *k, int entry)
 
 const char *tess_log_role_name(tess_log_role role)
 {
-    static const char *const names[] = {"cause", "effect", "warning", "symptom"};
+    static const char *const names[] = {"cause", "wrapper", "effect", "warning", "symptom"};
     return names[role];
+}
+
+bool tess_knowledge_explains(const tess_knowledge *k, int entry, int other)
+{
+    const tess_log_entry *e = tess_knowledge_at(k, entry);
+    for (int i = 0; i < e->n_explained; i++)
+        if (e->explained[i] == other)
+            return true;
+    return false;
 }
 
 static tess_status read_role(tess_log_entry *entry)
@@ -75,8 +96,36 @@ static tess_status read_role(tess_log_entry *entry)
     for (entry->role = TESS_LOG_CAUSE; entry->role <= TESS_LOG_SYMPTOM; entry->role++)
         if (strcmp(entry->role_text, tess_log_role_name(entry->role)) == 0)
             return TESS_OK;
-    return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: role '%.40s': choose cause, effect, warning or symptom",
+    return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: role '%.40s': choose cause, wrapper, effect, warning or symptom",
                      entry->row.file, entry->row.line, entry->row.id, entry->role_text);
+}
+
+static tess_status read_who(tess_log_entry *entry)
+{
+    entry->by_reporter = entry->who != NULL && strcmp(entry->who, "reporter") == 0;
+    TESS_CHECK(entry->who == NULL || entry->by_reporter, TESS_E_FORMAT,
+               "%s:%d: %s: who '%.40s': write reporter, or leave it out", entry->row.file, entry->row.line,
+               entry->row.id, entry->who);
+    return TESS_OK;
+}
+
+/* The field has ids with blanks between them. */
+static tess_status read_explains(const tess_knowledge *k, tess_log_entry *entry)
+{
+    for (const char *at = entry->explains; at != NULL && at[strspn(at, " ,\n")] != '\0';) {
+        char id[80];
+        at += strspn(at, " ,\n");
+        size_t n = strcspn(at, " ,\n");
+        snprintf(id, sizeof(id), "%.*s", (int)(n < 79 ? n : 79), at);
+        const tess_table_row *other = tess_table_find(&k->table, id);
+        TESS_CHECK(other != NULL && entry->n_explained < TESS_KNOWLEDGE_MOST_EXPLAINED, TESS_E_FORMAT,
+                   "%s:%d: %s: explains '%s': %s", entry->row.file, entry->row.line, entry->row.id, id,
+                   other == NULL ? "there is no such entry" : "too many");
+        entry->explained[entry->n_explained++] =
+            (int)(((const char *)other - (const char *)tess_table_at(&k->table, 0)) / (ptrdiff_t)k->table.row_size);
+        at += n;
+    }
+    return TESS_OK;
 }
 
 /* Of the first TESS_LITERAL_LEAST bytes, regardless of case. */
@@ -104,13 +153,40 @@ static tess_status add(tess_knowledge *k, const pattern *p)
     return TESS_OK;
 }
 
-static tess_status add_pattern(tess_knowledge *k, int entry, const char *text, size_t size)
+/* Finds the numbers of the named groups. */
+static tess_status read_names(pattern *p, const tess_table_row *row)
+{
+    static const char *const names[] = {
+#define X(id, text) text,
+        TESS_LOG_NAME_LIST(X)
+#undef X
+    };
+    uint32_t n = 0, size = 0;
+    PCRE2_SPTR table = NULL;
+    pcre2_pattern_info(p->code, PCRE2_INFO_NAMECOUNT, &n);
+    pcre2_pattern_info(p->code, PCRE2_INFO_NAMEENTRYSIZE, &size);
+    pcre2_pattern_info(p->code, PCRE2_INFO_NAMETABLE, &table);
+    p->has_names = n > 0;
+    for (uint32_t i = 0; i < n; i++, table += size) { /* a number of two bytes, then the name */
+        int name = 0;
+        while (name < TESS_NAME_COUNT && strcmp((const char *)table + 2, names[name]) != 0)
+            name++;
+        TESS_CHECK(name < TESS_NAME_COUNT, TESS_E_FORMAT,
+                   "%s:%d: %s: a group named '%.40s': choose rank, task, local_rank, host, pid, gpu, actor, device, "
+                   "peer or step",
+                   row->file, row->line, row->id, (const char *)table + 2);
+        p->group[name] = table[1];
+    }
+    return TESS_OK;
+}
+
+static tess_status add_pattern(tess_knowledge *k, int entry, bool follows, const char *text, size_t size)
 {
     const tess_table_row *row = tess_table_at(&k->table, entry);
     int error = 0;
     PCRE2_SIZE at = 0;
     const uint32_t options = PCRE2_CASELESS | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
-    pattern p = {.entry = entry};
+    pattern p = {.entry = entry, .follows = follows};
     p.code = pcre2_compile((PCRE2_SPTR)text, size, options, &error, &at, NULL);
     if (p.code == NULL) {
         char why[160];
@@ -119,20 +195,21 @@ static tess_status add_pattern(tess_knowledge *k, int entry, const char *text, s
                          (int)(size < 80 ? size : 80), text, (size_t)at + 1, why);
     }
     p.word_size = tess_pattern_literal(text, size, p.word);
-    tess_status status = add(k, &p);
+    tess_status status = read_names(&p, row);
+    if (status == TESS_OK)
+        status = add(k, &p);
     if (status != TESS_OK)
         pcre2_code_free(p.code);
     return status;
 }
 
 /* The field has a pattern on each line. */
-static tess_status add_patterns(tess_knowledge *k, int entry)
+static tess_status add_patterns(tess_knowledge *k, int entry, bool follows, const char *text)
 {
-    const char *text = tess_knowledge_at(k, entry)->match;
     while (text != NULL && *text != '\0') {
         size_t n = strcspn(text, "\n");
         if (n > 0)
-            TESS_TRY(add_pattern(k, entry, text, n));
+            TESS_TRY(add_pattern(k, entry, follows, text, n));
         text += n + (text[n] == '\n');
     }
     return TESS_OK;
@@ -150,11 +227,18 @@ static tess_status load_files(tess_table *table, const char *const *files, int n
 static tess_status prepare(tess_knowledge *k)
 {
     for (int i = 0; i < k->table.n; i++) {
-        TESS_TRY(read_role(tess_table_at(&k->table, i)));
-        TESS_TRY(add_patterns(k, i));
+        tess_log_entry *entry = tess_table_at(&k->table, i);
+        TESS_TRY(read_role(entry));
+        TESS_TRY(read_who(entry));
+        TESS_TRY(read_explains(k, entry));
+        TESS_TRY(add_patterns(k, i, false, entry->match));
+        TESS_TRY(add_patterns(k, i, true, entry->then));
     }
+    TESS_TRY(tess_mem_alloc_array(k->mem, TESS_POOL_MISC, (size_t)k->table.n + 1, sizeof(*k->matched), "patterns",
+                                  (void **)&k->matched));
+    tess_knowledge_begin_text(k);
     k->limits = pcre2_match_context_create(NULL);
-    k->match = pcre2_match_data_create(1, NULL);
+    k->match = pcre2_match_data_create(1 + TESS_NAME_COUNT, NULL);
     TESS_CHECK(k->limits != NULL && k->match != NULL, TESS_E_NOMEM, "no memory to match patterns");
     pcre2_set_match_limit(k->limits, MATCH_LIMIT);
     pcre2_set_heap_limit(k->limits, HEAP_LIMIT_KIB);
@@ -214,30 +298,104 @@ void tess_knowledge_destroy(tess_knowledge **knowledge)
     pcre2_match_context_free(k->limits);
     pcre2_match_data_free(k->match);
     tess_mem_free(k->mem, k->patterns);
+    tess_mem_free(k->mem, k->matched);
     tess_table_free(&k->table);
     tess_mem_free(k->mem, k);
     *knowledge = NULL;
 }
 
+void tess_knowledge_begin_text(tess_knowledge *k)
+{
+    k->serial += TESS_KNOWLEDGE_LINES_AFTER;
+}
+
+/* The place of an entry among those found, whose names are filled in; NULL: there are too many. */
+static tess_found_entry *place_of(tess_found *found, int entry)
+{
+    for (int i = 0; i < found->n_entries; i++)
+        if (found->entries[i].entry == entry)
+            return &found->entries[i];
+    if (found->n_entries == TESS_KNOWLEDGE_MOST_FOUND)
+        return NULL;
+    tess_found_entry *new = &found->entries[found->n_entries++];
+    *new = (tess_found_entry){.entry = entry, .follows = true};
+    return new;
+}
+
+static void note_names(const tess_knowledge *k, const pattern *p, const char *line, tess_found_entry *found)
+{
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(k->match);
+    uint32_t n = pcre2_get_ovector_count(k->match);
+    for (int name = 0; name < TESS_NAME_COUNT; name++) {
+        uint32_t group = p->group[name];
+        if (group == 0 || group >= n || at[2 * group] == PCRE2_UNSET || found->names[name].text != NULL)
+            continue;
+        found->names[name].text = line + at[2 * group];
+        found->names[name].size = at[2 * group + 1] - at[2 * group];
+    }
+}
+
+static bool is_due(const tess_knowledge *k, const pattern *p, const tess_found *found)
+{
+    if (p->follows) {
+        uint32_t distance = k->serial - k->matched[p->entry];
+        return k->matched[p->entry] != 0 && distance > 0 && distance <= TESS_KNOWLEDGE_LINES_AFTER;
+    }
+    for (int i = 0; i < found->n_entries && !p->has_names; i++)
+        if (found->entries[i].entry == p->entry && !found->entries[i].follows)
+            return false; /* by another pattern, and this one adds nothing */
+    return true;
+}
+
 static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t size, tess_found *found)
 {
+    found->has_a_word = true;
     if (p->code == NULL)
         found->hooks |= 1u << p->entry;
     if (p->code == NULL || p->seen == k->serial)
         return;
     p->seen = k->serial;
-    for (int e = 0; e < found->n_entries; e++)
-        if (found->entries[e] == p->entry)
-            return;
-    if (found->n_entries < TESS_KNOWLEDGE_MOST_FOUND && /* a pattern that reaches the limits does not match */
-        pcre2_match(p->code, (PCRE2_SPTR)line, size, 0, 0, k->match, k->limits) >= 0)
-        found->entries[found->n_entries++] = p->entry;
+    if (!is_due(k, p, found))
+        return;
+    if (++p->n_tried == WORTH_COMPILING)
+        (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
+    if (/* a pattern that reaches the limits does not match */
+        pcre2_match(p->code, (PCRE2_SPTR)line, size, 0, 0, k->match, k->limits) < 0)
+        return;
+    tess_found_entry *place = place_of(found, p->entry);
+    if (place == NULL)
+        return;
+    place->follows &= p->follows;
+    note_names(k, p, line, place);
+}
+
+static bool is_explained(const tess_knowledge *k, const tess_found *found, int i)
+{
+    for (int other = 0; other < found->n_entries; other++)
+        if (other != i && !found->entries[other].follows &&
+            tess_knowledge_explains(k, found->entries[other].entry, found->entries[i].entry))
+            return true;
+    return false;
+}
+
+/* Leaves out entries that another one of the same line explains. */
+static void drop_explained(const tess_knowledge *k, tess_found *found)
+{
+    bool drop[TESS_KNOWLEDGE_MOST_FOUND];
+    int n = 0;
+    for (int i = 0; i < found->n_entries; i++)
+        drop[i] = is_explained(k, found, i);
+    for (int i = 0; i < found->n_entries; i++)
+        if (!drop[i])
+            found->entries[n++] = found->entries[i];
+    found->n_entries = n;
 }
 
 void tess_knowledge_find(tess_knowledge *k, const char *line, size_t size, tess_found *found)
 {
     found->n_entries = 0;
     found->hooks = 0;
+    found->has_a_word = false;
     k->serial++;
     for (size_t at = 0; at + TESS_LITERAL_LEAST <= size; at++)
         for (int i = k->first[hash_beginning(line + at)]; i != NONE; i = k->patterns[i].next)
@@ -246,4 +404,9 @@ void tess_knowledge_find(tess_knowledge *k, const char *line, size_t size, tess_
                 try_pattern(k, &k->patterns[i], line, size, found);
     for (int i = k->everywhere; i != NONE; i = k->patterns[i].next)
         try_pattern(k, &k->patterns[i], line, size, found);
+    if (found->n_entries > 1)
+        drop_explained(k, found);
+    for (int i = 0; i < found->n_entries; i++)
+        if (!found->entries[i].follows)
+            k->matched[found->entries[i].entry] = k->serial;
 }

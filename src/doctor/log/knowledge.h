@@ -6,13 +6,44 @@
 
 #include "doctor/table/table.h"
 
-typedef enum tess_log_role { TESS_LOG_CAUSE, TESS_LOG_EFFECT, TESS_LOG_WARNING, TESS_LOG_SYMPTOM } tess_log_role;
+/* A cause comes before a wrapper, whatever the order of their lines. */
+typedef enum tess_log_role {
+    TESS_LOG_CAUSE,
+    TESS_LOG_WRAPPER, /* it ends a job, but only passes on another error: the cause where no other one is known */
+    TESS_LOG_EFFECT,
+    TESS_LOG_WARNING,
+    TESS_LOG_SYMPTOM
+} tess_log_role;
+
+/* The named groups of a pattern: they say whom a line is about. */
+#define TESS_LOG_NAME_LIST(X)                                               \
+    X(TESS_NAME_RANK, "rank")             /* one, or a list: "1-3,7" */     \
+    X(TESS_NAME_TASK, "task")             /* the same, of a scheduler */    \
+    X(TESS_NAME_LOCAL_RANK, "local_rank") /* among the ranks of its host */ \
+    X(TESS_NAME_HOST, "host")                                               \
+    X(TESS_NAME_PID, "pid")                                                 \
+    X(TESS_NAME_GPU, "gpu")       /* an index or an address */              \
+    X(TESS_NAME_ACTOR, "actor")   /* a worker by its name */                \
+    X(TESS_NAME_DEVICE, "device") /* a network device */                    \
+    X(TESS_NAME_PEER, "peer")     /* the other side of a connection */      \
+    X(TESS_NAME_STEP, "step")     /* of training */
+
+typedef enum tess_log_name {
+#define X(id, text) id,
+    TESS_LOG_NAME_LIST(X)
+#undef X
+        TESS_NAME_COUNT
+} tess_log_name;
+
+enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* match, reached, myth and source may be NULL */
-    const char *role_text, *match, *reached, *symptom, *cause, *check, *fix, *myth, *source;
+    /* match, then, who, explains, reached, myth and source may be NULL */
+    const char *role_text, *match, *then, *who, *explains, *reached, *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
+    bool by_reporter; /* whoever prints the line is not the one that it is about */
+    int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only an effect of this one */
 } tess_log_entry;
 
 const char *tess_log_role_name(tess_log_role role); /* "cause" */
@@ -29,6 +60,8 @@ void tess_knowledge_destroy(tess_knowledge **knowledge);
 
 int tess_knowledge_n(const tess_knowledge *knowledge);
 const tess_log_entry *tess_knowledge_at(const tess_knowledge *knowledge, int entry);
+/* Whether `other` is only an effect where both are found. */
+bool tess_knowledge_explains(const tess_knowledge *knowledge, int entry, int other);
 
 /* Words of lines that say where ranks are, whether or not an entry matches. */
 typedef enum tess_log_hook {
@@ -41,17 +74,34 @@ typedef enum tess_log_hook {
     TESS_HOOK_ROOT,
     TESS_HOOK_EXITCODE,
     TESS_HOOK_LOCAL_RANK,
+    TESS_HOOK_FAILURE_TIME,
+    TESS_HOOK_FAILURE_HOST,
     TESS_HOOK_COUNT
 } tess_log_hook;
 
-enum { TESS_KNOWLEDGE_MOST_FOUND = 16 };
+enum { TESS_KNOWLEDGE_MOST_FOUND = 16, TESS_KNOWLEDGE_LINES_AFTER = 16 };
+
+/* An entry that a line matches, or (`follows`) whose earlier match it goes on with. */
+typedef struct tess_found_entry {
+    int entry;
+    bool follows;
+    struct {
+        const char *text; /* in the line; NULL: not said */
+        size_t size;
+    } names[TESS_NAME_COUNT];
+} tess_found_entry;
 
 typedef struct tess_found {
-    int n_entries, entries[TESS_KNOWLEDGE_MOST_FOUND]; /* that match, each once */
-    uint32_t hooks;                                    /* bit i: the line contains the word of hook i */
+    tess_found_entry entries[TESS_KNOWLEDGE_MOST_FOUND]; /* each entry once; none that another one explains */
+    int n_entries;
+    uint32_t hooks;  /* bit i: the line contains the word of hook i */
+    bool has_a_word; /* of any pattern or hook */
 } tess_found;
 
-/* Finds the entries and hooks of a line. Not thread-safe: the work space is part of `knowledge`. */
+/* Finds the entries and hooks of a line, the next one after that of the call before. Not thread-safe: the work space is
+ * part of `knowledge`. */
 void tess_knowledge_find(tess_knowledge *knowledge, const char *line, size_t size, tess_found *found);
+/* The next line is the first of another text. */
+void tess_knowledge_begin_text(tess_knowledge *knowledge);
 
 #endif

@@ -7,7 +7,17 @@
 #include "diagnosis/timeouts.h"
 #include "doctor/log/knowledge.h"
 
-enum { LOG_MOST_RANKS = 1 << 16 };
+enum { LOG_MOST_RANKS = 1 << 16, TESS_LOG_MOST_CULPRITS = 64 };
+
+/* Whom a line is about, or who printed it. */
+typedef struct log_who {
+    int ranks[TESS_LOG_MOST_CULPRITS], n_ranks; /* the first of them */
+    bool is_task;                               /* `ranks` are a scheduler's numbers */
+    bool is_local;                              /* `ranks` is a local rank, whose rank may follow */
+    bool is_named;                              /* the line names it; otherwise it printed the line */
+    int pid;                                    /* 0: not said */
+    char host[64], gpu[32], actor[64], device[32], peer[64], step[24]; /* "": not said */
+} log_who;
 
 /* The lines of an entry. */
 typedef struct log_match {
@@ -15,13 +25,21 @@ typedef struct log_match {
     tess_text_place first; /* the earliest line, by time where lines have one; file: in survey->files */
     double time_s;         /* of that line, since the year's beginning; negative: not known */
     int rank;              /* that printed it, or whose end it reports; -1: not known */
-    int local_pid;         /* `rank` is the local rank of this process, whose rank may follow; 0: it is the rank */
+    log_who who;           /* it befell */
     char excerpt[240];     /* its beginning, without control characters */
     uint8_t *ranks;        /* bit r: rank r printed such a line; NULL: no rank is known */
     int64_t *came;         /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
     int n_came;
     int64_t n_counted; /* such lines without a number */
 } log_match;
+
+/* A process that torchrun saw end. */
+typedef struct log_failure {
+    int rank, code, pid;     /* pid 0: not said */
+    bool is_local;           /* `rank` is its local rank: no table has said the rank yet */
+    bool is_root;            /* torchrun calls it the first */
+    char host[64], time[24]; /* "": not said */
+} log_failure;
 
 typedef struct tess_survey {
     tess_mem *mem;
@@ -33,7 +51,9 @@ typedef struct tess_survey {
     log_match *matches; /* one an entry */
     tess_timed_rank *ranks;
     int n_ranks, capacity; /* n_ranks: highest rank seen + 1 */
-    int stated_world;      /* number of ranks by the logs; 0: they do not say */
+    log_failure *failures;
+    int n_failures;
+    int stated_world; /* number of ranks by the logs; 0: they do not say */
 } tess_survey;
 
 /* Zeroes and prepares. Free with tess_survey_free, after a failure too. */
@@ -52,7 +72,7 @@ typedef enum tess_log_kind {
     TESS_LOG_ONE_SIDED
 } tess_log_kind;
 
-enum { TESS_LOG_MOST_EVIDENCE = 16, TESS_LOG_MOST_CULPRITS = 64 };
+enum { TESS_LOG_MOST_EVIDENCE = 16 };
 
 typedef struct tess_log_diagnosis {
     tess_log_kind kind;
@@ -61,8 +81,9 @@ typedef struct tess_log_diagnosis {
     int n_evidence;
     int culprit[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first of them */
     int entry;                                       /* of the root cause; -1: none */
+    log_who who;                                     /* at fault, as a log names it; empty: not said */
     int world;
-    bool world_known;                      /* otherwise `world` is a guess: the next power of two */
+    bool world_known;                      /* otherwise there are at least `world` ranks */
     tess_timed_work work;                  /* that the ranks waited in; op "": they did not wait */
     double bytes, traffic_bytes, mb_per_s; /* of that work, per rank; 0: not known */
 } tess_log_diagnosis;

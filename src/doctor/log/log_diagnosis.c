@@ -61,8 +61,6 @@ static void set_world(const tess_survey *s, int world, tess_log_diagnosis *v)
     v->world = world > 0 ? world : s->stated_world;
     if (v->world < s->n_ranks)
         v->world = s->n_ranks;
-    while (!v->world_known && (v->world & (v->world - 1)) != 0) /* most jobs have a power of two */
-        v->world++;
 }
 
 static void set_culprits(const tess_timeouts *t, unsigned stands, tess_log_diagnosis *v)
@@ -74,21 +72,22 @@ static void set_culprits(const tess_timeouts *t, unsigned stands, tess_log_diagn
 }
 
 /* What the logs say of the ranks that are missing. */
-static void report_missing(const tess_timeouts *t, tess_log_diagnosis *v)
+static void report_missing(const tess_survey *s, const tess_timeouts *t, tess_log_diagnosis *v)
 {
     enum { MOST_REPORTED = 6 };
     static const tess_timed_rank unseen;
     for (int i = 0; i < v->n_culprits && i < MOST_REPORTED; i++) {
         const tess_timed_rank *r = v->culprit[i] < t->n_seen ? &t->ranks[v->culprit[i]] : &unseen;
+        const log_failure *failure = log_failure_of(s, v->culprit[i]);
         tess_fields fields = {.n = 0};
         tess_fields_put(&fields, "rank", 1, "%d", v->culprit[i]);
-        tess_fields_put(&fields, "exit_code", 1, "%d", r->exit_code);
+        tess_fields_put(&fields, "exit_code", 1, "%d", failure != NULL ? failure->code : 0);
         tess_fields_put(&fields, "enqueued", 1, "%" PRId64, r->progress.enqueued);
         tess_fields_put(&fields, "completed", 1, "%" PRId64, r->progress.completed);
         tess_fields_put(&fields, "outside", 1, "%s",
                         r->progress.enqueued == r->progress.completed ? "so it was outside of any collective" : "");
         tess_fields_put(&fields, "sequence", 1, "%" PRId64, t->usual->sequence);
-        if (r->has_exit)
+        if (failure != NULL && failure->is_root)
             add_report(v, TESS_REPORT_EXIT, &fields);
         add_report(v,
                    r->has_progress ? TESS_REPORT_PROGRESS
@@ -107,7 +106,7 @@ static void put_waits(const tess_timeouts *t, unsigned culprits, tess_fields *fi
     tess_fields_put(fields, "timeout", 1, "%" PRId64, t->usual->timeout_ms / 1000);
 }
 
-static void report_timeouts(const tess_timeouts *t, tess_log_diagnosis *v)
+static void report_timeouts(const tess_survey *s, const tess_timeouts *t, tess_log_diagnosis *v)
 {
     static const tess_log_kind kinds[] = {[TESS_TIMEOUTS_MISMATCH] = TESS_LOG_MISMATCH,
                                           [TESS_TIMEOUTS_MISSING] = TESS_LOG_MISSING,
@@ -132,7 +131,7 @@ static void report_timeouts(const tess_timeouts *t, tess_log_diagnosis *v)
     tess_sentence_report(&headline, t->headline, &fields);
     add_report(v, t->evidence, &fields);
     if (t->kind == TESS_TIMEOUTS_MISSING)
-        report_missing(t, v);
+        report_missing(s, t, v);
 }
 
 static bool is_before(const log_match *a, const log_match *b)
@@ -144,37 +143,134 @@ static bool is_before(const log_match *a, const log_match *b)
     return a->first.file != b->first.file ? a->first.file < b->first.file : a->first.line < b->first.line;
 }
 
-/* The earliest error that ends a job, and is no effect of a timeout; -1: there is none. */
-static int find_cause(const tess_survey *s, const tess_timeouts *timeouts)
+static bool is_found(const tess_survey *s, int entry)
 {
-    int cause = -1;
-    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
-        const log_match *match = &s->matches[i];
-        if (match->n_lines == 0 || tess_knowledge_at(s->knowledge, i)->role != TESS_LOG_CAUSE ||
-            tess_timeouts_precede(timeouts, match->rank, match->first, match->time_s))
-            continue;
-        if (cause < 0 || is_before(match, &s->matches[cause]))
-            cause = i;
-    }
-    return cause;
+    return s->matches[entry].n_lines > 0;
 }
 
-static void report_error(const tess_survey *s, int cause, tess_log_diagnosis *v)
+/* Another entry that was found says more. */
+static bool is_explained(const tess_survey *s, int entry)
+{
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
+        if (is_found(s, i) && tess_knowledge_explains(s->knowledge, i, entry))
+            return true;
+    return false;
+}
+
+static bool has_cause(const tess_survey *s)
+{
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
+        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_CAUSE)
+            return true;
+    return false;
+}
+
+tess_log_role log_role_of(const tess_survey *s, int entry)
+{
+    tess_log_role role = tess_knowledge_at(s->knowledge, entry)->role;
+    if (role == TESS_LOG_WRAPPER)
+        role = has_cause(s) ? TESS_LOG_EFFECT : TESS_LOG_CAUSE;
+    return role == TESS_LOG_CAUSE && is_explained(s, entry) ? TESS_LOG_EFFECT : role;
+}
+
+/* The earliest entry of a role that the logs have before the timeouts; -1: there is none. `named`: only one that says
+ * whom it is about. */
+static int find_first(const tess_survey *s, const tess_timeouts *timeouts, tess_log_role role, bool named)
+{
+    int first = -1;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
+        const log_match *match = &s->matches[i];
+        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != role || is_explained(s, i) ||
+            (named && !match->who.is_named) ||
+            (!named && tess_timeouts_precede(timeouts, match->rank, match->first, match->time_s)))
+            continue;
+        if (first < 0 || is_before(match, &s->matches[first]))
+            first = i;
+    }
+    return first;
+}
+
+/* The error that ends a job: a cause, or where none is known what wraps one. A launcher that names a process that was
+ * killed, after it has named another one that ended (`gone`; -1: none), has killed it itself. */
+static int find_cause(const tess_survey *s, const tess_timeouts *timeouts, int gone)
+{
+    int cause = find_first(s, timeouts, TESS_LOG_CAUSE, false);
+    int wrapper = cause < 0 ? find_first(s, timeouts, TESS_LOG_WRAPPER, false) : -1;
+    bool is_late = wrapper >= 0 && gone >= 0 && s->matches[wrapper].who.is_named &&
+                   is_before(&s->matches[gone], &s->matches[wrapper]);
+    return cause >= 0 || is_late ? cause : wrapper;
+}
+
+static void set_who(const log_who *who, tess_log_diagnosis *v)
+{
+    v->who = *who;
+    v->n_culprits = who->n_ranks;
+    memcpy(v->culprit, who->ranks, sizeof(v->culprit));
+}
+
+/* "rank 3 on n1: SYMPTOM (step 12)". */
+static void write_headline(const char *symptom, tess_log_diagnosis *v)
+{
+    char who[400];
+    log_who_text(&v->who, who, sizeof(who));
+    size_t at = tess_text_add(v->headline, sizeof(v->headline), 0, "%s%s%s", who, who[0] != '\0' ? ": " : "", symptom);
+    if (v->who.step[0] != '\0')
+        tess_text_add(v->headline, sizeof(v->headline), at, " (step %s)", v->who.step);
+}
+
+/* A launcher prints how a process ended, and which one it was on another line. */
+static void complete_by_launcher(const tess_survey *s, const log_match *match, log_who *who)
+{
+    for (int i = 0; i < tess_knowledge_n(s->knowledge) && who->n_ranks == 0 && who->host[0] == '\0'; i++) {
+        const log_match *other = &s->matches[i];
+        int64_t distance = other->first.line - match->first.line;
+        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT && other->who.is_named &&
+            other->first.file == match->first.file && distance <= TESS_KNOWLEDGE_LINES_AFTER &&
+            -distance <= TESS_KNOWLEDGE_LINES_AFTER)
+            log_who_complete(who, &other->who);
+    }
+}
+
+/* An entry as the root cause, by the line that has it first. */
+static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
     const log_match *match = &s->matches[cause];
-    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
-    v->kind = TESS_LOG_ERROR;
+    log_who who = match->who, others;
+    int code, n_first = log_first_failures(s, &others, &code);
+    v->kind = kind;
     v->entry = cause;
-    if (match->rank >= 0) {
-        v->culprit[0] = match->rank;
-        v->n_culprits = 1;
-        snprintf(v->headline, sizeof(v->headline), "rank %d: %s", match->rank, entry->symptom);
-    } else {
-        snprintf(v->headline, sizeof(v->headline), "%s", entry->symptom);
-    }
+    if (n_first > 1 && who.n_ranks == 1 && log_who_has(&others, who.ranks[0]))
+        who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
+    if (tess_knowledge_at(s->knowledge, cause)->role == TESS_LOG_WRAPPER)
+        complete_by_launcher(s, match, &who);
+    set_who(&who, v);
+    write_headline(tess_knowledge_at(s->knowledge, cause)->symptom, v);
     add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[match->first.file], match->first.line, match->excerpt);
-    if (match->local_pid != 0)
+    if (who.is_local)
         add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", match->rank);
+}
+
+/* Whom torchrun saw end first, or at once. */
+static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
+{
+    char text[400];
+    log_who who;
+    int code, n = log_first_failures(s, &who, &code);
+    if (n == 0)
+        return false;
+    log_who_text(&who, text, sizeof(text));
+    if (n == 1) {
+        set_who(&who, v);
+        snprintf(v->headline, sizeof(v->headline), "%s failed first, with exit code %d, as torchrun saw it", text,
+                 code);
+        return true;
+    }
+    snprintf(
+        v->headline, sizeof(v->headline),
+        "%s ended in the same second, with exit code %d: torchrun names one of them as the first, but that is only "
+        "the order in which it looked",
+        text, code);
+    return true;
 }
 
 static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
@@ -187,18 +283,11 @@ static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
     }
     bool any_effect = false;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
-        any_effect |= s->matches[i].n_lines > 0 && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT;
+        any_effect |= is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT;
     v->kind = TESS_LOG_KNOWN;
-    snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs%s",
-             any_effect ? ", only what follows from one: look into those of the other ranks" : "");
-    for (int r = 0; r < s->n_ranks; r++) {
-        if (!s->ranks[r].has_exit)
-            continue;
-        snprintf(v->headline, sizeof(v->headline), "rank %d failed first, with exit code %d, as torchrun saw it", r,
-                 s->ranks[r].exit_code);
-        v->culprit[0] = r;
-        v->n_culprits = 1;
-    }
+    if (!report_first_failures(s, v))
+        snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs%s",
+                 any_effect ? ", only what follows from one: look into those of the other ranks" : "");
 }
 
 /* The effect of the cause: who waited, and whether the size of the collective explains it. An error without a rank (a
@@ -230,14 +319,16 @@ void tess_log_diagnose(const tess_survey *s, int world, tess_log_diagnosis *v)
                               .n_ranks = v->world_known ? v->world : s->n_ranks,
                               .world_known = v->world_known};
     bool any_waits = tess_timeouts_find(&timeouts);
-    int cause = find_cause(s, &timeouts);
+    int gone = find_first(s, &timeouts, TESS_LOG_EFFECT, true), cause = find_cause(s, &timeouts, gone);
     bool is_behind = log_find_behind(s, timeouts.n_ranks, &behind);
     if (cause >= 0)
-        report_error(s, cause, v);
+        report_entry(s, cause, TESS_LOG_ERROR, v);
     else if (any_waits)
-        report_timeouts(&timeouts, v);
-    else if (!is_behind)
+        report_timeouts(s, &timeouts, v);
+    else if (!is_behind && gone < 0)
         report_rest(s, v);
+    if (gone >= 0 && (v->kind == TESS_LOG_NOTHING || v->kind == TESS_LOG_ONE_SIDED))
+        report_entry(s, gone, TESS_LOG_MISSING, v); /* others say who left them */
     if (is_behind && (v->kind == TESS_LOG_NOTHING || v->kind == TESS_LOG_ONE_SIDED)) {
         v->kind = TESS_LOG_MISSING;
         v->entry = behind.entry;

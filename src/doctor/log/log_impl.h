@@ -29,9 +29,14 @@ void log_lines_close(log_lines *lines);
 /* ---- origin.c: rank and time that launchers and loggers put before a line ---- */
 enum { LOG_HEAD = 160 };
 
-/* The rank in front of a line: "[rank6]:", "[PG ID 1 PG GUID 1 Rank 6]", "[default6]:", "[1,6]<stderr>:" (Open MPI),
- * "6: " (srun -l), "[6] " (mpiexec -prepend-rank). -1: none. */
+/* The rank in front of a line: "[rank6]:", "[PG ID 1 PG GUID 1 Rank 6]", "[default6]:" (torchrun, also with the name of
+ * a role), "[1,6]<stderr>:" (Open MPI), "6: " and " 6: " (srun -l), "[6] " (mpiexec -prepend-rank). -1: none. */
 int log_rank_of_line(const char *line, size_t size);
+/* All that the beginning of a line says of who printed it: the rank; host, process and device of NCCL's lines; actor,
+ * process and host of Ray's; the host before a line of the kernel, of pdsh, of kubectl and of compose. */
+log_who log_origin_of_line(const char *line, size_t size);
+/* The host of a log by the name of its file: "job-worker-3.log", "node12.err". False: it names none. */
+bool log_host_of_path(const char *path, char *host, size_t size);
 /* "rank 6" anywhere in a line. -1: none. */
 int log_rank_text(const char *line, size_t size);
 /* "rank6.log", "rank-00006", ".../attempt_0/6/stderr.log" (torchrun). -1: none. */
@@ -41,6 +46,52 @@ bool log_has_time(const char *line, size_t size);
 /* A time within the first LOG_HEAD bytes in seconds since the year's beginning, of any zone: "[E717 13:20:49.40",
  * "2024-07-17 13:20:49,407", "Jul 17 13:20:49", "07/17/2024 13:20:49". Negative: none. */
 double log_time_of_line(const char *line, size_t size);
+
+/* ---- who.c: whom a line is about ---- */
+/* Adds what the named groups of a pattern say. A list of ranks grows; other names keep their first value. */
+void log_who_add(log_who *who, const tess_found_entry *found);
+/* Fills in from `more` what `who` does not say. */
+void log_who_complete(log_who *who, const log_who *more);
+bool log_who_is_known(const log_who *who);
+bool log_who_has(const log_who *who, int rank);
+/* "ranks 1-3 on node-e", "actor pool_0:3 on 192.0.2.14 (pid 5120)"; "" if nothing is known. Returns text. */
+const char *log_who_text(const log_who *who, char *text, size_t size);
+
+/* The file that is being read. */
+typedef struct survey_reading {
+    tess_survey *survey;
+    int file;
+    log_who path_who;       /* what the file's name says */
+    char stamped[LOG_HEAD]; /* beginning of the last line with a time */
+    size_t stamped_size;
+    int64_t root_line, failed_line; /* of the last "Root Cause", and the last rank in torchrun's table */
+    log_failure failure;            /* of that table; rank -1: none */
+} survey_reading;
+
+/* ---- log_diagnosis.c ---- */
+/* The part of an entry in these logs: what another entry explains, and what wraps a known cause, is an effect. */
+tess_log_role log_role_of(const tess_survey *survey, int entry);
+
+/* ---- survey.c ---- */
+/* The rank's place among those that the logs mention, which grow. */
+tess_status log_rank_at(tess_survey *survey, int rank, tess_timed_rank **out);
+
+/* ---- json_line.c: lines that are a JSON object each ---- */
+/* A line of a text; `who` wrote it. */
+typedef tess_status (*log_text_fn)(void *context, const char *text, size_t size, const log_who *who);
+/* Calls `take` for every line of the object's messages. *is_json: the line is such an object. */
+tess_status log_read_json(const char *line, size_t size, log_text_fn take, void *context, bool *is_json);
+
+/* ---- torchrun.c: the processes that torchrun saw end ---- */
+
+/* Reads a line of torchrun's table or of its agent. *failure: the process whose exit code the line gives; rank -1:
+ * another line. */
+tess_status log_note_failure(survey_reading *reading, uint32_t hooks, const char *line, size_t size, int64_t number,
+                             log_failure *failure);
+const log_failure *log_failure_of(const tess_survey *survey, int rank); /* NULL: none is known */
+/* The processes that may have failed first, by torchrun: the one that it calls so, or all that ended alike in the same
+ * second. Their number; 0: it named none. *who: their ranks and host. */
+int log_first_failures(const tess_survey *survey, log_who *who, int *code);
 
 /* ---- marks.c: lines that every rank prints at the same place, such as "Entering barrier at step 120", show how far
  * each rank came. The field `reached` of an entry holds the words before the number. ---- */

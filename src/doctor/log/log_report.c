@@ -23,15 +23,20 @@ static tess_status print_field(tess_buffer *out, const char *name, const char *t
     return tess_wrap(out, INDENT, INDENT, text);
 }
 
-tess_status tess_log_print_entry(const tess_log_entry *entry, tess_buffer *out)
+static tess_status print_entry(const tess_log_entry *entry, tess_log_role role, tess_buffer *out)
 {
-    TESS_TRY(tess_buffer_printf(out, "%s (%s)\n", entry->row.id, tess_log_role_name(entry->role)));
+    TESS_TRY(tess_buffer_printf(out, "%s (%s)\n", entry->row.id, tess_log_role_name(role)));
     TESS_TRY(print_field(out, "symptom", entry->symptom));
     TESS_TRY(print_field(out, "cause", entry->cause));
     TESS_TRY(print_field(out, "check", entry->check));
     TESS_TRY(print_field(out, "fix", entry->fix));
     TESS_TRY(print_field(out, "not so", entry->myth));
     return print_field(out, "source", entry->source);
+}
+
+tess_status tess_log_print_entry(const tess_log_entry *entry, tess_buffer *out)
+{
+    return print_entry(entry, entry->role, out);
 }
 
 static bool said(const void *ranks, int rank)
@@ -49,7 +54,7 @@ static tess_status print_match(const tess_survey *s, int i, tess_buffer *out)
                                 match->n_lines == 1 ? "" : "s", who[0] != '\0' ? " of " : "", who,
                                 s->files[match->first.file], match->first.line));
     TESS_TRY(tess_wrap(out, 2, 4, match->excerpt));
-    return tess_log_print_entry(tess_knowledge_at(s->knowledge, i), out);
+    return print_entry(tess_knowledge_at(s->knowledge, i), log_role_of(s, i), out);
 }
 
 tess_status tess_log_print(const tess_survey *s, const tess_log_diagnosis *v, tess_buffer *out)
@@ -71,7 +76,7 @@ tess_status tess_log_print(const tess_survey *s, const tess_log_diagnosis *v, te
         TESS_TRY(print_match(s, v->entry, out));
     for (int role = TESS_LOG_CAUSE; role <= TESS_LOG_SYMPTOM; role++)
         for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
-            if (i != v->entry && s->matches[i].n_lines > 0 && (int)tess_knowledge_at(s->knowledge, i)->role == role)
+            if (i != v->entry && s->matches[i].n_lines > 0 && (int)log_role_of(s, i) == role)
                 TESS_TRY(print_match(s, i, out));
     return TESS_OK;
 }

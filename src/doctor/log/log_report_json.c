@@ -16,7 +16,7 @@ static json_t *describe_match(const tess_survey *s, int i)
     const log_match *match = &s->matches[i];
     json_t *object = json_object();
     tess_clean_put(object, "id", entry->row.id);
-    tess_clean_put(object, "role", tess_log_role_name(entry->role));
+    tess_clean_put(object, "role", tess_log_role_name(log_role_of(s, i)));
     put_count(object, "lines", match->n_lines);
     tess_clean_put(object, "file", s->files[match->first.file]);
     put_count(object, "line", match->first.line);
@@ -28,6 +28,26 @@ static json_t *describe_match(const tess_survey *s, int i)
     tess_clean_put(object, "fix", entry->fix);
     tess_clean_put(object, "not_so", entry->myth);
     tess_clean_put(object, "source", entry->source);
+    return object;
+}
+
+static json_t *describe_who(const log_who *who)
+{
+    json_t *object = json_object();
+    const struct {
+        const char *key, *text;
+    } names[] = {{"host", who->host},     {"gpu", who->gpu},   {"actor", who->actor},
+                 {"device", who->device}, {"peer", who->peer}, {"step", who->step}};
+    if (who->n_ranks > 0)
+        json_object_set_new(object,
+                            who->is_task    ? "tasks"
+                            : who->is_local ? "local_ranks"
+                                            : "ranks",
+                            tess_json_ints(who->ranks, who->n_ranks));
+    put_count(object, "pid", who->pid > 0 ? who->pid : -1);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (names[i].text[0] != '\0')
+            tess_clean_put(object, names[i].key, names[i].text);
     return object;
 }
 
@@ -51,7 +71,8 @@ static json_t *describe_ranks(const tess_survey *s)
     json_t *ranks = json_array();
     for (int r = 0; r < s->n_ranks; r++) {
         const tess_timed_rank *rank = &s->ranks[r];
-        if (!rank->seen && !rank->has_exit)
+        const log_failure *failure = log_failure_of(s, r);
+        if (!rank->seen && failure == NULL)
             continue;
         json_t *object = json_object();
         put_count(object, "rank", r);
@@ -61,8 +82,8 @@ static json_t *describe_ranks(const tess_survey *s)
             json_object_set_new(object, "last_enqueued", json_integer(rank->progress.enqueued));
             json_object_set_new(object, "last_completed", json_integer(rank->progress.completed));
         }
-        if (rank->has_exit)
-            json_object_set_new(object, "exit_code", json_integer(rank->exit_code));
+        if (failure != NULL)
+            json_object_set_new(object, "exit_code", json_integer(failure->code));
         json_array_append_new(ranks, object);
     }
     return ranks;
@@ -78,6 +99,8 @@ static json_t *describe_diagnosis(const tess_log_diagnosis *v, const tess_survey
         json_array_append_new(evidence,
                               json_string(tess_clean(v->evidence[i], strlen(v->evidence[i]), clean, sizeof(clean))));
     json_object_set_new(object, "guilty_ranks", tess_json_ints(v->culprit, v->n_culprits));
+    if (log_who_is_known(&v->who))
+        json_object_set_new(object, "who", describe_who(&v->who));
     json_object_set_new(object, "evidence", evidence);
     if (v->entry >= 0)
         tess_clean_put(object, "entry", tess_knowledge_at(s->knowledge, v->entry)->row.id);

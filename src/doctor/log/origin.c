@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -15,6 +16,15 @@ static int number_at(const char *text, size_t size, size_t at, size_t *end)
         number = (number < 0 ? 0 : number) * 10 + (text[i] - '0');
     *end = i;
     return number < LOG_MOST_RANKS ? number : -1;
+}
+
+/* A process id or a rank, bounded; 0: none. */
+static int number_wide(const char *text, size_t size)
+{
+    int number = 0;
+    for (size_t i = 0; i < size && i < 9 && isdigit((unsigned char)text[i]); i++)
+        number = number * 10 + (text[i] - '0');
+    return number;
 }
 
 /* The number behind the first `word` (letters of either case) that `behind` follows ('\0': anything). */
@@ -31,25 +41,168 @@ static int number_behind(const char *text, size_t size, const char *word, char b
     return -1;
 }
 
+/* ---- Prefixes ---- */
+static void copy(char *out, size_t out_size, const char *text, size_t size)
+{
+    snprintf(out, out_size, "%.*s", (int)(size < out_size ? size : out_size - 1), text);
+}
+
+static bool is_host_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '-' || c == '.' || c == '_';
+}
+
+/* "node-a", "worker3", "10.0.0.2", but no word and no name of a file. */
+static bool is_host(const char *text, size_t size)
+{
+    int n_digits = 0, n_marks = 0, n_letters = 0;
+    if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || memmem(text, size, ".py", 3) != NULL ||
+        memmem(text, size, ".c", 2) != NULL)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        if (!is_host_char(text[i]) || text[i] == '_' || isupper((unsigned char)text[i]))
+            return false;
+        n_digits += isdigit((unsigned char)text[i]) != 0;
+        n_letters += isalpha((unsigned char)text[i]) != 0;
+        n_marks += text[i] == '-' || text[i] == '.';
+    }
+    return n_letters > 0 ? n_digits + n_marks > 0 && n_digits < (int)size - 1 : n_marks == 3;
+}
+
+static void set_rank(log_who *who, int rank)
+{
+    if (rank < 0 || who->n_ranks > 0)
+        return;
+    who->ranks[0] = rank;
+    who->n_ranks = 1;
+}
+
+/* "node-a:100:200 [5] ...", which NCCL writes: host, process, thread, device. */
+static void read_nccl(const char *line, size_t size, log_who *who)
+{
+    for (size_t at = 1; at + 6 < size; at++) {
+        if (line[at] != ':' || !is_host_char(line[at - 1]) || !isdigit((unsigned char)line[at + 1]))
+            continue;
+        size_t begin = at, i = at + 1, pid_end;
+        while (i < size && isdigit((unsigned char)line[i]))
+            i++;
+        pid_end = i;
+        if (i == size || line[i++] != ':')
+            continue;
+        while (i < size && isdigit((unsigned char)line[i]))
+            i++;
+        if (i + 3 >= size || line[i] != ' ' || line[i + 1] != '[' || !isdigit((unsigned char)line[i + 2]))
+            continue;
+        size_t gpu = i + 2, end = gpu;
+        while (end < size && isdigit((unsigned char)line[end]))
+            end++;
+        if (end == size || line[end] != ']')
+            continue;
+        while (begin > 0 && is_host_char(line[begin - 1]))
+            begin--;
+        copy(who->host, sizeof(who->host), line + begin, at - begin);
+        copy(who->gpu, sizeof(who->gpu), line + gpu, end - gpu);
+        who->pid = (int)strtol(line + at + 1, NULL, 10) * (pid_end - at < 10);
+        return;
+    }
+}
+
+/* "(Worker pid=5120, ip=192.0.2.14)" of Ray, "(VllmWorker rank=1 pid=77)" of vLLM. */
+static void read_worker(const char *line, size_t size, log_who *who)
+{
+    const char *close = size > 0 && line[0] == '(' ? memchr(line, ')', size) : NULL, *at;
+    size_t n = close != NULL ? (size_t)(close - line) : 0;
+    if (n < 8 || (at = memmem(line, n, "pid=", 4)) == NULL)
+        return;
+    who->pid = number_wide(at + 4, (size_t)(close - at) - 4);
+    size_t name = strcspn(line + 1, " ");
+    copy(who->actor, sizeof(who->actor), line + 1, name < n ? name : n - 1);
+    if ((at = memmem(line, n, "rank=", 5)) != NULL)
+        set_rank(who, number_wide(at + 5, (size_t)(close - at) - 5));
+    if ((at = memmem(line, n, "ip=", 3)) != NULL)
+        copy(who->host, sizeof(who->host), at + 3, strspn(at + 3, "0123456789abcdefABCDEF.:"));
+}
+
+/* "Jan 10 11:43:09 n1 kernel: ...": syslog's host stands before the program. */
+static void read_syslog(const char *line, size_t size, log_who *who)
+{
+    const char *at = memmem(line, size, " kernel: ", 9), *begin = at;
+    while (begin != NULL && begin > line && is_host_char(begin[-1]))
+        begin--;
+    if (at != NULL && begin > line && begin[-1] == ' ' && isalpha((unsigned char)*begin))
+        copy(who->host, sizeof(who->host), begin, (size_t)(at - begin));
+}
+
+/* "[pod/job-worker-3/pytorch] " of kubectl, "job-worker-3  | " of compose, "node-a: " of pdsh. */
+static void read_host(const char *line, size_t size, log_who *who)
+{
+    const char *at = size > 5 && memcmp(line, "[pod/", 5) == 0 ? line + 5 : line;
+    size_t n = 0, left = size - (size_t)(at - line);
+    while (n < left && is_host_char(at[n]))
+        n++;
+    size_t end = n;
+    while (at == line && end < left && at[end] == ' ')
+        end++;
+    bool prefix = at > line ? end < left && at[end] == '/'
+                            : end + 1 < left && ((end == n && at[end] == ':' && at[end + 1] == ' ') ||
+                                                 (end > n && at[end] == '|' && at[end + 1] == ' '));
+    if (prefix && is_host(at, n))
+        copy(who->host, sizeof(who->host), at, n);
+}
+
+/* "[1,6]<stderr>:", "[job@1,6]<stdout>:" (Open MPI), "[6] " (mpiexec -prepend-rank), "[trainer6]:" (roles of torchrun).
+ */
+static int rank_in_bracket(const char *line, size_t size)
+{
+    size_t end, at = 1;
+    const char *std = memmem(line, size, "]<std", 5);
+    const char *comma = std != NULL ? memrchr(line, ',', (size_t)(std - line)) : NULL;
+    if (comma != NULL)
+        return number_at(line, size, (size_t)(comma - line) + 1, &end);
+    while (at < size && (isalpha((unsigned char)line[at]) || line[at] == '_'))
+        at++;
+    int rank = number_at(line, size, at, &end);
+    return rank >= 0 && end + 1 < size && line[end] == ']' && line[end + 1] == (at > 1 ? ':' : ' ') ? rank : -1;
+}
+
 int log_rank_of_line(const char *line, size_t size)
 {
-    static const char *const brackets[] = {"[rank", "[rank ", " rank ", "[default"};
-    size_t end;
+    static const char *const brackets[] = {"[rank", "[rank ", " rank ", "[rank:", "[rank=", "[rank: ", "[default"};
+    enum { MOST_BLANKS = 5 };
+    size_t end, at = 0;
     if (size > LOG_HEAD)
         size = LOG_HEAD;
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof(brackets) / sizeof(brackets[0]); i++) {
         int rank = number_behind(line, size, brackets[i], ']');
         if (rank >= 0)
             return rank;
     }
-    if (size > 2 && line[0] == '[') { /* "[1,6]<stderr>:" and "[6] " */
-        const char *comma = memchr(line, ',', size < 12 ? size : 12);
-        int rank = number_at(line, size, comma != NULL ? (size_t)(comma - line) + 1 : 1, &end);
-        if (rank >= 0 && end + 1 < size && line[end] == ']' && line[end + 1] == (comma != NULL ? '<' : ' '))
-            return rank;
-    }
-    int rank = number_at(line, size, 0, &end);
-    return rank >= 0 && end + 1 < size && line[end] == ':' && line[end + 1] == ' ' ? rank : -1;
+    while (at < size && at < MOST_BLANKS && line[at] == ' ')
+        at++;
+    int task = number_at(line, size, at, &end); /* "6: ", "  6: " of srun -l */
+    bool labelled = task >= 0 && end + 1 < size && line[end] == ':' && line[end + 1] == ' ';
+    at = labelled ? end + 2 : 0;
+    int rank = at + 2 < size && line[at] == '[' ? rank_in_bracket(line + at, size - at) : -1;
+    return rank < 0 && labelled ? task : rank;
+}
+
+log_who log_origin_of_line(const char *line, size_t size)
+{
+    char head[LOG_HEAD + 1];
+    log_who who = {.n_ranks = 0};
+    size_t n = size < LOG_HEAD ? size : LOG_HEAD;
+    for (size_t i = 0; i < n; i++)
+        head[i] = line[i] != '\0' ? line[i] : '?';
+    head[n] = '\0';
+    set_rank(&who, log_rank_of_line(head, n));
+    read_worker(head, n, &who);
+    if (who.host[0] == '\0')
+        read_nccl(head, n, &who);
+    if (who.host[0] == '\0')
+        read_syslog(head, n, &who);
+    if (who.host[0] == '\0')
+        read_host(head, n, &who);
+    return who;
 }
 
 int log_rank_text(const char *line, size_t size)
@@ -74,6 +227,28 @@ int log_rank_of_path(const char *path)
         folder--;
     int rank = number_at(path, n, (size_t)(folder - path), &end);
     return path + end == name ? rank : -1;
+}
+
+bool log_host_of_path(const char *path, char *host, size_t size)
+{
+    static const char *const words[] = {"worker", "master", "launcher", "node", "host", "trainer"};
+    const char *name = strrchr(path, '/');
+    name = name != NULL ? name + 1 : path;
+    size_t n = strcspn(name, ".");
+    host[0] = '\0';
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const char *at = strcasestr(name, words[i]);
+        const char *digits = at != NULL ? at + strlen(words[i]) : NULL;
+        if (digits == NULL || digits >= name + n)
+            continue;
+        digits += strspn(digits, "-_");
+        size_t n_digits = strspn(digits, "0123456789");
+        if (n_digits > 0 && digits + n_digits == name + n) {
+            copy(host, size, name, n);
+            return true;
+        }
+    }
+    return false;
 }
 
 static double seconds(int month, int day, int hour, int minute, double second)

@@ -7,27 +7,6 @@
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
-/* Lines of torchrun's table of failures: from "Root Cause" to its exit code, and from a rank to its exit code. */
-enum { ROOT_LINES = 10, FAILURE_LINES = 3 };
-
-/* A process that torchrun saw end. */
-typedef struct log_failure {
-    int rank, pid; /* rank -1: no such process; pid 0: not said */
-    bool is_local; /* only its local rank is said, and taken for its rank until the table says more */
-    bool is_root;  /* "Root Cause" is said of it */
-} log_failure;
-
-/* The file that is being read. */
-typedef struct survey_reading {
-    tess_survey *survey;
-    int file, path_rank;
-    int64_t root_line, failed_line; /* of the last "Root Cause", and the last rank in torchrun's table */
-    int failed_rank;
-    log_failure agent;      /* that torchrun's agent named last */
-    char stamped[LOG_HEAD]; /* beginning of the last line with a time */
-    size_t stamped_size;
-} survey_reading;
-
 tess_status tess_survey_begin(tess_mem *mem, tess_knowledge *knowledge, tess_survey *survey)
 {
     *survey = (tess_survey){.mem = mem, .knowledge = knowledge};
@@ -44,10 +23,11 @@ void tess_survey_free(tess_survey *survey)
     tess_mem_free(survey->mem, survey->matches);
     tess_mem_free(survey->mem, survey->ranks);
     tess_mem_free(survey->mem, survey->files);
+    tess_mem_free(survey->mem, survey->failures);
     memset(survey, 0, sizeof(*survey));
 }
 
-static tess_status rank_of(tess_survey *s, int rank, tess_timed_rank **out)
+tess_status log_rank_at(tess_survey *s, int rank, tess_timed_rank **out)
 {
     if (rank >= s->capacity) {
         int capacity = rank < 32 ? 64 : 2 * rank;
@@ -67,7 +47,7 @@ static tess_status see_rank(tess_survey *s, int rank)
     tess_timed_rank *seen;
     if (rank < 0)
         return TESS_OK;
-    TESS_TRY(rank_of(s, rank, &seen));
+    TESS_TRY(log_rank_at(s, rank, &seen));
     seen->seen = true;
     return TESS_OK;
 }
@@ -79,32 +59,62 @@ static double time_of(const survey_reading *r, const char *line, size_t size)
     return time_s >= 0 ? time_s : log_time_of_line(r->stamped, r->stamped_size);
 }
 
-/* A line that `rank` printed, or that reports its failure. */
-static tess_status note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number, int rank,
-                              const log_failure *failure)
+/* The first line of an entry is one that names somebody, of these the earliest by time; in torchrun's table the one of
+ * its "Root Cause". */
+static bool comes_first(const log_match *match, double time_s, const log_who *who, const log_failure *failure)
+{
+    if (match->n_lines == 0 || who->is_named != match->who.is_named)
+        return match->n_lines == 0 || who->is_named;
+    return (time_s >= 0 && (match->time_s < 0 || time_s < match->time_s)) ||
+           (failure->is_root && time_s == match->time_s);
+}
+
+static tess_status note_rank(tess_survey *s, log_match *match, int rank)
+{
+    if (match->ranks == NULL)
+        TESS_TRY(tess_mem_alloc(s->mem, TESS_POOL_MISC, LOG_MOST_RANKS / 8, "ranks", (void **)&match->ranks));
+    match->ranks[rank / 8] |= (uint8_t)(1 << rank % 8);
+    return TESS_OK;
+}
+
+/* A line of an entry, which is about `who`. */
+static tess_status note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
+                              const log_who *who, const log_failure *failure)
 {
     log_match *match = &r->survey->matches[entry];
     double time_s = time_of(r, line, size);
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
         return TESS_OK; /* another piece of the same line */
-    if (match->n_lines == 0 || (time_s >= 0 && (match->time_s < 0 || time_s < match->time_s)) ||
-        (failure->is_root && time_s == match->time_s)) {
+    if (comes_first(match, time_s, who, failure)) {
         match->first = (tess_text_place){r->file, number};
         match->time_s = time_s;
-        match->rank = rank;
-        match->local_pid = failure->is_local ? failure->pid : 0;
+        match->rank = who->n_ranks > 0 ? who->ranks[0] : -1;
+        match->who = *who;
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
-    } else if (match->local_pid != 0 && match->local_pid == failure->pid && !failure->is_local) {
-        match->rank = rank;
-        match->local_pid = 0;
+    } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
+        match->rank = failure->rank; /* it has become known */
+        match->who = *who;
     }
     match->n_lines++;
-    if (rank < 0 || failure->is_local)
-        return TESS_OK;
-    if (match->ranks == NULL)
-        TESS_TRY(tess_mem_alloc(r->survey->mem, TESS_POOL_MISC, LOG_MOST_RANKS / 8, "ranks", (void **)&match->ranks));
-    match->ranks[rank / 8] |= (uint8_t)(1 << rank % 8);
+    for (int i = 0; i < who->n_ranks && !who->is_local; i++)
+        TESS_TRY(note_rank(r->survey, match, who->ranks[i]));
     return TESS_OK;
+}
+
+/* A line that goes on with the first line of an entry. */
+static void note_rest(const survey_reading *r, const tess_found_entry *found, int64_t number, const log_who *origin)
+{
+    log_match *match = &r->survey->matches[found->entry];
+    bool other_speaker =
+        origin->n_ranks > 0 && match->rank >= 0 && !match->who.is_named && origin->ranks[0] != match->rank;
+    if (match->first.file == r->file && number - match->first.line <= TESS_KNOWLEDGE_LINES_AFTER && !other_speaker) {
+        log_who more = {.n_ranks = 0};
+        log_who_add(&more, found);
+        if (more.is_named && !match->who.is_named &&
+            !tess_knowledge_at(r->survey->knowledge, found->entry)->by_reporter)
+            match->who = (log_who){.n_ranks = 0}; /* who printed it only reports */
+        log_who_add(&match->who, found);
+    }
 }
 
 /* How far the speaker came, or all ranks of a list. */
@@ -119,7 +129,7 @@ static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t
         return TESS_OK;
     int last = is_list ? n - 1 : speaker;
     tess_timed_rank *rank;
-    TESS_TRY(rank_of(s, last, &rank));
+    TESS_TRY(log_rank_at(s, last, &rank));
     if (last >= match->n_came) {
         TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)s->capacity * sizeof(*match->came), "how far ranks came",
                                (void **)&match->came));
@@ -143,7 +153,7 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
         work.rank = speaker;
     if (work.rank < 0)
         return TESS_OK;
-    TESS_TRY(rank_of(r->survey, work.rank, &rank));
+    TESS_TRY(log_rank_at(r->survey, work.rank, &rank));
     rank->seen = true;
     if (rank->waits) /* a repetition, from an exception or for another group */
         return TESS_OK;
@@ -161,7 +171,7 @@ static tess_status note_progress(survey_reading *r, const char *line, size_t siz
     tess_timed_rank *rank;
     if (speaker < 0 || !log_parse_progress(line, size, &progress))
         return TESS_OK;
-    TESS_TRY(rank_of(r->survey, speaker, &rank));
+    TESS_TRY(log_rank_at(r->survey, speaker, &rank));
     bool failed = rank->waits && progress.failed == rank->work.sequence;
     if (rank->has_progress && !failed)
         return TESS_OK;
@@ -186,55 +196,19 @@ static void note_world(tess_survey *s, const char *line, size_t size, const char
     }
 }
 
-/* torchrun's table: "Root Cause (first observed failure):", "rank      : 11 (local_rank: 3)", "exitcode  : -9
- * (pid: 7)". Before it, the agent of a host says: "failed (exitcode: -9) local_rank: 3 (pid: 7) of binary: python". */
-static tess_status note_failure(survey_reading *r, uint32_t hooks, const char *line, size_t size, int64_t number,
-                                log_failure *failure)
-{
-    char text[512];
-    int rank = -1, code = 0, pid = 0;
-    tess_timed_rank *failed;
-    if (hooks & 1u << TESS_HOOK_ROOT)
-        r->root_line = number;
-    snprintf(text, sizeof(text), "%.*s", (int)(size < 500 ? size : 500), line);
-    const char *agent = strstr(text, "failed (exitcode"), *exit = strstr(text, "exitcode"), *at = strstr(text, "rank");
-    if (agent != NULL && sscanf(agent, "failed (exitcode: %6d) local_rank: %6d (pid: %9d", &code, &rank, &pid) == 3) {
-        *failure = (log_failure){.rank = rank, .pid = pid, .is_local = true};
-    } else if (exit != NULL && r->failed_line > 0 && number - r->failed_line < FAILURE_LINES &&
-               sscanf(exit, "exitcode : %6d (pid: %9d", &code, &pid) >= 1) {
-        rank = r->failed_rank;
-        *failure =
-            (log_failure){.rank = rank, .pid = pid, .is_root = r->root_line > 0 && number - r->root_line < ROOT_LINES};
-    } else if (at != NULL && sscanf(at, "rank : %6d (local_rank", &rank) == 1) {
-        r->failed_line = number;
-        r->failed_rank = rank;
-    }
-    if (rank < 0 || rank >= LOG_MOST_RANKS)
-        *failure = (log_failure){.rank = -1};
-    if (!failure->is_root && !failure->is_local)
-        return TESS_OK;
-    if (failure->is_root && pid != 0 && r->agent.pid == pid) /* its rank has become known */
-        r->survey->ranks[r->agent.rank].has_exit = false;
-    if (failure->is_local)
-        r->agent = *failure;
-    TESS_TRY(rank_of(r->survey, rank, &failed));
-    failed->has_exit = true;
-    failed->exit_code = code;
-    return TESS_OK;
-}
-
 static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *line, size_t size, int64_t number,
                               int speaker, log_failure *failure)
 {
-    if (hooks & (1u << TESS_HOOK_ROOT | 1u << TESS_HOOK_EXITCODE | 1u << TESS_HOOK_LOCAL_RANK))
-        TESS_TRY(note_failure(r, hooks, line, size, number, failure));
+    if (hooks & (1u << TESS_HOOK_ROOT | 1u << TESS_HOOK_EXITCODE | 1u << TESS_HOOK_LOCAL_RANK |
+                 1u << TESS_HOOK_FAILURE_TIME | 1u << TESS_HOOK_FAILURE_HOST))
+        TESS_TRY(log_note_failure(r, hooks, line, size, number, failure));
     if (hooks & 1u << TESS_HOOK_WORK)
         TESS_TRY(note_work(r, line, size, number, speaker));
     if (hooks & 1u << TESS_HOOK_PROGRESS)
         TESS_TRY(note_progress(r, line, size, speaker));
     if (hooks & 1u << TESS_HOOK_NOTIFIED && speaker >= 0) {
         tess_timed_rank *rank;
-        TESS_TRY(rank_of(r->survey, speaker, &rank));
+        TESS_TRY(log_rank_at(r->survey, speaker, &rank));
         rank->notified = true;
     }
     if (hooks & 1u << TESS_HOOK_NRANKS)
@@ -246,33 +220,89 @@ static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *lin
     return TESS_OK;
 }
 
+/* Whom a line of an entry is about: whom it names, else the rank that it mentions or who printed it. */
+static log_who find_subject(const tess_survey *s, const tess_found_entry *found, const char *line, size_t size,
+                            const log_who *origin, const log_failure *failure)
+{
+    log_who who = {.n_ranks = 0};
+    if (failure->rank >= 0) {
+        who = (log_who){.ranks = {failure->rank}, .n_ranks = 1, .is_local = failure->is_local, .pid = failure->pid};
+        snprintf(who.host, sizeof(who.host), "%s", failure->host);
+        return who;
+    }
+    log_who_add(&who, found);
+    if (who.is_named || tess_knowledge_at(s->knowledge, found->entry)->by_reporter)
+        return who;
+    log_who_complete(&who, origin);
+    int rank = who.n_ranks == 0 ? log_rank_text(line, size < 2048 ? size : 2048) : -1;
+    if (rank >= 0) {
+        who.ranks[0] = rank;
+        who.n_ranks = 1;
+    }
+    return who;
+}
+
+static tess_status note_entries(survey_reading *r, const tess_found *found, const char *line, size_t size,
+                                int64_t number, const log_who *origin, const log_failure *failure)
+{
+    for (int i = 0; i < found->n_entries; i++) {
+        const tess_found_entry *one = &found->entries[i];
+        if (one->follows) {
+            note_rest(r, one, number, origin);
+            continue;
+        }
+        log_who who = find_subject(r->survey, one, line, size, origin, failure);
+        TESS_TRY(note_match(r, one->entry, line, size, number, &who, failure));
+        TESS_TRY(note_mark(r->survey, one->entry, line, size, who.n_ranks > 0 ? who.ranks[0] : -1));
+    }
+    return TESS_OK;
+}
+
+/* A line of the log, or of a message that a JSON object of the log holds: `writer` is what the object says. */
+typedef struct text_line {
+    survey_reading *reading;
+    int64_t number;
+} text_line;
+
+static tess_status take_found(survey_reading *r, const tess_found *found, const char *line, size_t size, int64_t number,
+                              const log_who *writer)
+{
+    log_failure failure = {.rank = -1};
+    if (found->n_entries == 0 && found->hooks == 0)
+        return TESS_OK;
+    log_who origin = log_origin_of_line(line, size);
+    log_who_complete(&origin, writer);
+    log_who_complete(&origin, &r->path_who);
+    int speaker = origin.n_ranks > 0 && !origin.is_local ? origin.ranks[0] : -1;
+    TESS_TRY(see_rank(r->survey, speaker));
+    TESS_TRY(note_hooks(r, found->hooks, line, size, number, speaker, &failure));
+    r->survey->n_known_lines += found->n_entries > 0;
+    return note_entries(r, found, line, size, number, &origin, &failure);
+}
+
+static tess_status take_text(void *context, const char *text, size_t size, const log_who *writer)
+{
+    const text_line *line = context;
+    tess_found found;
+    tess_knowledge_find(line->reading->survey->knowledge, text, size, &found);
+    return take_found(line->reading, &found, text, size, line->number, writer);
+}
+
 static tess_status take_line(survey_reading *r, const char *line, size_t size, int64_t number)
 {
-    tess_survey *s = r->survey;
+    static const log_who nobody;
     tess_found found;
-    log_failure failure = {.rank = -1};
+    bool is_json = false;
     if (log_has_time(line, size)) {
         r->stamped_size = size < LOG_HEAD ? size : LOG_HEAD;
         memcpy(r->stamped, line, r->stamped_size);
     }
-    tess_knowledge_find(s->knowledge, line, size, &found);
-    if (found.n_entries == 0 && found.hooks == 0)
-        return TESS_OK;
-    int speaker = log_rank_of_line(line, size);
-    if (speaker < 0)
-        speaker = r->path_rank;
-    TESS_TRY(see_rank(s, speaker));
-    TESS_TRY(note_hooks(r, found.hooks, line, size, number, speaker, &failure));
-    s->n_known_lines += found.n_entries > 0;
-    if (failure.rank >= 0)
-        speaker = failure.rank;
-    else if (speaker < 0 && found.n_entries > 0)
-        speaker = log_rank_text(line, size < 2048 ? size : 2048);
-    for (int i = 0; i < found.n_entries; i++) {
-        TESS_TRY(note_match(r, found.entries[i], line, size, number, speaker, &failure));
-        TESS_TRY(note_mark(s, found.entries[i], line, size, speaker));
+    tess_knowledge_find(r->survey->knowledge, line, size, &found);
+    if (found.has_a_word) { /* the words of an object are those of its messages */
+        text_line object = {.reading = r, .number = number};
+        TESS_TRY(log_read_json(line, size, take_text, &object, &is_json));
     }
-    return TESS_OK;
+    return is_json ? TESS_OK : take_found(r, &found, line, size, number, &nobody);
 }
 
 static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
@@ -280,8 +310,13 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
     TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)(s->n_files + 1) * sizeof(*s->files), "names of logs",
                            (void **)&s->files));
     snprintf(s->files[s->n_files], sizeof(*s->files), "%s", path);
-    *r = (survey_reading){.survey = s, .file = s->n_files++, .path_rank = log_rank_of_path(path)};
-    return see_rank(s, r->path_rank);
+    *r = (survey_reading){.survey = s, .file = s->n_files++, .failure = {.rank = -1}};
+    int rank = log_rank_of_path(path);
+    r->path_who.ranks[0] = rank;
+    r->path_who.n_ranks = rank >= 0;
+    log_host_of_path(path, r->path_who.host, sizeof(r->path_who.host));
+    tess_knowledge_begin_text(s->knowledge);
+    return see_rank(s, rank);
 }
 
 tess_status tess_survey_read(tess_survey *s, const char *path)

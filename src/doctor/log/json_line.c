@@ -1,0 +1,118 @@
+/* Lines of loggers that write one JSON object each: the texts of its messages, and who wrote it. Loggers agree on no
+ * names, so that fields are known by the names that common ones use, at any depth. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/json.h"
+#include "doctor/log/log_impl.h"
+
+enum { MOST_DEPTH = 4, MOST_TEXTS = 8 };
+
+typedef enum field_kind { FIELD_NONE, FIELD_TEXT, FIELD_RANK, FIELD_LOCAL_RANK, FIELD_HOST, FIELD_PID } field_kind;
+
+typedef struct json_line {
+    const char *texts[MOST_TEXTS]; /* borrowed from the document */
+    int n_texts;
+    int local_rank; /* -1: none */
+    log_who who;
+} json_line;
+
+static field_kind kind_of(const char *key)
+{
+    static const struct {
+        const char *key;
+        field_kind kind;
+    } known[] = {{"message", FIELD_TEXT},     {"msg", FIELD_TEXT},
+                 {"log", FIELD_TEXT},         {"text", FIELD_TEXT},
+                 {"event", FIELD_TEXT},       {"body", FIELD_TEXT},
+                 {"textPayload", FIELD_TEXT}, {"exc_info", FIELD_TEXT},
+                 {"exception", FIELD_TEXT},   {"traceback", FIELD_TEXT},
+                 {"stack_trace", FIELD_TEXT}, {"stack", FIELD_TEXT},
+                 {"error", FIELD_TEXT},       {"rank", FIELD_RANK},
+                 {"global_rank", FIELD_RANK}, {"local_rank", FIELD_LOCAL_RANK},
+                 {"host", FIELD_HOST},        {"hostname", FIELD_HOST},
+                 {"node", FIELD_HOST},        {"node_name", FIELD_HOST},
+                 {"pod", FIELD_HOST},         {"pod_name", FIELD_HOST},
+                 {"pid", FIELD_PID},          {"process_id", FIELD_PID}};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcasecmp(key, known[i].key) == 0)
+            return known[i].kind;
+    return FIELD_NONE;
+}
+
+/* A number, also as text; -1: neither. */
+static int number_of(const json_t *value)
+{
+    if (json_is_integer(value))
+        return json_integer_value(value) >= 0 && json_integer_value(value) <= INT32_MAX ? (int)json_integer_value(value)
+                                                                                        : -1;
+    const char *text = json_string_value(value);
+    size_t n = text != NULL ? strspn(text, "0123456789") : 0;
+    int number = -1;
+    return n > 0 && n < 9 && text[n] == '\0' && sscanf(text, "%d", &number) == 1 ? number : -1;
+}
+
+static void take_field(json_line *out, field_kind kind, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    int number = kind >= FIELD_RANK ? number_of(value) : -1;
+    if (kind == FIELD_TEXT && text != NULL && out->n_texts < MOST_TEXTS)
+        out->texts[out->n_texts++] = text;
+    else if (kind == FIELD_HOST && text != NULL && out->who.host[0] == '\0')
+        snprintf(out->who.host, sizeof(out->who.host), "%s", text);
+    else if (kind == FIELD_RANK && number >= 0 && number < LOG_MOST_RANKS) {
+        out->who.ranks[0] = number;
+        out->who.n_ranks = 1;
+    } else if (kind == FIELD_LOCAL_RANK && number >= 0 && number < LOG_MOST_RANKS)
+        out->local_rank = number;
+    else if (kind == FIELD_PID && number > 0)
+        out->who.pid = number;
+}
+
+static void take_object(json_line *out, json_t *object, int depth)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach (object, key, value) {
+        if (json_is_object(value) && depth < MOST_DEPTH)
+            take_object(out, value, depth + 1);
+        else
+            take_field(out, kind_of(key), value);
+    }
+}
+
+/* The object of a line, which a prefix such as kubectl's may precede; NULL: there is none. */
+static json_t *parse(const char *line, size_t size)
+{
+    const char *begin = memchr(line, '{', size < LOG_HEAD ? size : LOG_HEAD);
+    json_t *object = NULL;
+    while (size > 0 && strchr(" \t\r", line[size - 1]) != NULL && line[size - 1] != '\0')
+        size--;
+    if (begin == NULL || size == 0 || line[size - 1] != '}' ||
+        tess_json_parse(begin, (size_t)(line + size - begin), "a line", false, &object) != TESS_OK)
+        return NULL;
+    return object;
+}
+
+tess_status log_read_json(const char *line, size_t size, log_text_fn take, void *context, bool *is_json)
+{
+    json_line found = {.local_rank = -1};
+    json_t *object = parse(line, size);
+    if (object != NULL)
+        take_object(&found, object, 0);
+    *is_json = found.n_texts > 0;
+    if (found.who.n_ranks == 0 && found.local_rank >= 0) {
+        found.who.ranks[0] = found.local_rank;
+        found.who.n_ranks = 1;
+        found.who.is_local = true;
+    }
+    tess_status status = TESS_OK;
+    for (int i = 0; i < found.n_texts; i++)
+        for (const char *at = found.texts[i]; *at != '\0' && status == TESS_OK;) {
+            size_t n = strcspn(at, "\n");
+            status = take(context, at, n, &found.who);
+            at += n + (at[n] == '\n');
+        }
+    json_decref(object);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* What torchrun says of processes that ended: a line of the agent of their host, and the table that it prints at the
+ * end. */
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/log/log_impl.h"
+
+/* Lines of the table: from "Root Cause" to its exit code, and from a rank to its exit code. */
+enum { ROOT_LINES = 10, FAILURE_LINES = 3 };
+
+static tess_status add_failure(tess_survey *s, const log_failure *failure)
+{
+    for (int i = 0; i < s->n_failures; i++) { /* the table names again what the agent has named */
+        log_failure *old = &s->failures[i];
+        if (old->pid != 0 && old->pid == failure->pid && (old->is_local || old->rank == failure->rank)) {
+            bool is_root = old->is_root || failure->is_root;
+            if (!failure->is_local)
+                *old = *failure;
+            old->is_root = is_root;
+            return TESS_OK;
+        }
+    }
+    if (s->n_failures == LOG_MOST_RANKS)
+        return TESS_OK;
+    if ((s->n_failures & (s->n_failures - 1)) == 0) /* capacities are powers of two */
+        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC,
+                               (s->n_failures == 0 ? 1 : 2 * (size_t)s->n_failures) * sizeof(*s->failures), "failures",
+                               (void **)&s->failures));
+    s->failures[s->n_failures++] = *failure;
+    return TESS_OK;
+}
+
+/* "failed (exitcode: -9) local_rank: 3 (pid: 7) of binary: python". */
+static bool read_agent(const char *text, log_failure *failure)
+{
+    const char *at = strstr(text, "failed (exitcode");
+    *failure = (log_failure){.is_local = true};
+    return at != NULL && sscanf(at, "failed (exitcode: %6d) local_rank: %6d (pid: %9d", &failure->code, &failure->rank,
+                                &failure->pid) == 3;
+}
+
+/* A line of the table: "time      : 2024-05-14_10:33:48", "host      : node-a", "rank      : 11 (local_rank: 3)",
+ * "exitcode  : -9 (pid: 7)". True: the last of these. */
+static bool read_table(survey_reading *r, const char *text, int64_t number)
+{
+    const char *exit = strstr(text, "exitcode"), *rank = strstr(text, "rank");
+    const char *time = strstr(text, "time      : "), *host = strstr(text, "host      : ");
+    if (time != NULL) {
+        r->failure = (log_failure){.rank = -1};
+        sscanf(time, "time : %23s", r->failure.time);
+    } else if (host != NULL) {
+        sscanf(host, "host : %63s", r->failure.host);
+    } else if (exit != NULL && r->failed_line > 0 && number - r->failed_line < FAILURE_LINES &&
+               sscanf(exit, "exitcode : %6d (pid: %9d", &r->failure.code, &r->failure.pid) >= 1) {
+        r->failure.is_root = r->root_line > 0 && number - r->root_line < ROOT_LINES;
+        return true;
+    } else if (rank != NULL && sscanf(rank, "rank : %6d (local_rank", &r->failure.rank) == 1) {
+        r->failed_line = number;
+    }
+    return false;
+}
+
+tess_status log_note_failure(survey_reading *r, uint32_t hooks, const char *line, size_t size, int64_t number,
+                             log_failure *failure)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "%.*s", (int)(size < 500 ? size : 500), line);
+    if (hooks & 1u << TESS_HOOK_ROOT)
+        r->root_line = number;
+    if (!read_agent(text, failure)) {
+        *failure = (log_failure){.rank = -1};
+        if (read_table(r, text, number))
+            *failure = r->failure;
+    }
+    if (failure->rank < 0 || failure->rank >= LOG_MOST_RANKS) {
+        failure->rank = -1;
+        return TESS_OK;
+    }
+    tess_timed_rank *rank;
+    TESS_TRY(log_rank_at(r->survey, failure->rank, &rank));
+    return add_failure(r->survey, failure);
+}
+
+const log_failure *log_failure_of(const tess_survey *s, int rank)
+{
+    for (int i = 0; i < s->n_failures; i++)
+        if (s->failures[i].rank == rank)
+            return &s->failures[i];
+    return NULL;
+}
+
+/* A process that was killed or crashed was not ended by the failure of another; SIGTERM is how torchrun ends the rest.
+ */
+static int weigh(int code)
+{
+    return code == -15 ? 0 : code < 0 && code != -6 ? 2 : 1;
+}
+
+int log_first_failures(const tess_survey *s, log_who *who, int *code)
+{
+    const log_failure *root = NULL;
+    int n = 0, most = 0;
+    *who = (log_who){.n_ranks = 0};
+    for (int i = 0; i < s->n_failures; i++)
+        if ((s->failures[i].is_root && (root == NULL || !root->is_root)) || (s->failures[i].is_local && root == NULL))
+            root = &s->failures[i];
+    if (root == NULL)
+        return 0;
+    for (int i = 0; i < s->n_failures; i++)
+        if (strcmp(s->failures[i].time, root->time) == 0 && weigh(s->failures[i].code) > most)
+            most = weigh(s->failures[i].code);
+    for (int i = 0; i < s->n_failures; i++) {
+        const log_failure *f = &s->failures[i];
+        bool is_first = f == root || (root->time[0] != '\0' && strcmp(f->time, root->time) == 0);
+        if (!is_first || weigh(f->code) < most)
+            continue;
+        if (n == 0)
+            *code = f->code;
+        log_who one = {.ranks = {f->rank}, .n_ranks = 1, .is_local = f->is_local, .pid = n == 0 ? f->pid : 0};
+        snprintf(one.host, sizeof(one.host), "%s", f->host);
+        if (n++ == 0) {
+            *who = one;
+            continue;
+        }
+        if (strcmp(who->host, one.host) != 0)
+            who->host[0] = '\0';
+        who->pid = 0;
+        if (who->n_ranks < TESS_LOG_MOST_CULPRITS)
+            who->ranks[who->n_ranks++] = f->rank;
+    }
+    return n;
+}

@@ -1,0 +1,166 @@
+/* Whom a line is about: ranks, hosts, processes and devices that it names, and how a report names them. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/log/log_impl.h"
+#include "doctor/table/clean.h"
+
+static void add_rank(log_who *who, int rank)
+{
+    for (int i = 0; i < who->n_ranks; i++)
+        if (who->ranks[i] == rank)
+            return;
+    if (rank >= 0 && rank < LOG_MOST_RANKS && who->n_ranks < TESS_LOG_MOST_CULPRITS)
+        who->ranks[who->n_ranks++] = rank;
+}
+
+/* "3", "1-3,7", "2 and rank 0". */
+static void add_ranks(log_who *who, const char *text)
+{
+    while (isdigit((unsigned char)*text)) {
+        char *end;
+        long first = strtol(text, &end, 10), last = first;
+        if (*end == '-' && isdigit((unsigned char)end[1]))
+            last = strtol(end + 1, &end, 10);
+        for (long r = first; r <= last && r < LOG_MOST_RANKS && who->n_ranks < TESS_LOG_MOST_CULPRITS; r++)
+            add_rank(who, (int)r);
+        text = end + strcspn(end, "0123456789");
+    }
+}
+
+static void set_text(char *out, size_t size, const char *text)
+{
+    if (out[0] == '\0')
+        snprintf(out, size, "%s", text);
+}
+
+static void add_name(log_who *who, tess_log_name name, const char *text)
+{
+    switch (name) {
+    case TESS_NAME_TASK:
+    case TESS_NAME_LOCAL_RANK:
+    case TESS_NAME_RANK:
+        who->is_task |= name == TESS_NAME_TASK;
+        who->is_local |= name == TESS_NAME_LOCAL_RANK;
+        add_ranks(who, text);
+        break;
+    case TESS_NAME_PID:
+        who->pid = who->pid == 0 ? (int)strtol(text, NULL, 10) : who->pid;
+        break;
+    case TESS_NAME_HOST:
+        set_text(who->host, sizeof(who->host), text);
+        break;
+    case TESS_NAME_GPU:
+        set_text(who->gpu, sizeof(who->gpu), text);
+        break;
+    case TESS_NAME_ACTOR:
+        set_text(who->actor, sizeof(who->actor), text);
+        break;
+    case TESS_NAME_DEVICE:
+        set_text(who->device, sizeof(who->device), text);
+        break;
+    case TESS_NAME_PEER:
+        set_text(who->peer, sizeof(who->peer), text);
+        break;
+    case TESS_NAME_STEP:
+        set_text(who->step, sizeof(who->step), text);
+        break;
+    case TESS_NAME_COUNT:
+        break;
+    }
+}
+
+void log_who_add(log_who *who, const tess_found_entry *found)
+{
+    for (int name = 0; name < TESS_NAME_COUNT; name++) {
+        char text[256];
+        if (found->names[name].text == NULL)
+            continue;
+        tess_clean(found->names[name].text, found->names[name].size, text, sizeof(text));
+        add_name(who, (tess_log_name)name, text);
+        who->is_named |= name <= TESS_NAME_HOST || name == TESS_NAME_ACTOR;
+    }
+}
+
+void log_who_complete(log_who *who, const log_who *more)
+{
+    if (who->n_ranks == 0) {
+        memcpy(who->ranks, more->ranks, sizeof(who->ranks));
+        who->n_ranks = more->n_ranks;
+        who->is_task = more->is_task;
+        who->is_local = more->is_local;
+    }
+    if (who->pid == 0)
+        who->pid = more->pid;
+    set_text(who->host, sizeof(who->host), more->host);
+    set_text(who->gpu, sizeof(who->gpu), more->gpu);
+    set_text(who->actor, sizeof(who->actor), more->actor);
+    set_text(who->device, sizeof(who->device), more->device);
+    set_text(who->peer, sizeof(who->peer), more->peer);
+    set_text(who->step, sizeof(who->step), more->step);
+}
+
+bool log_who_is_known(const log_who *who)
+{
+    return who->n_ranks > 0 || who->pid != 0 || who->host[0] != '\0' || who->gpu[0] != '\0' || who->actor[0] != '\0';
+}
+
+bool log_who_has(const log_who *who, int rank)
+{
+    for (int i = 0; i < who->n_ranks; i++)
+        if (who->ranks[i] == rank)
+            return true;
+    return false;
+}
+
+static bool is_one_of(const void *who, int rank)
+{
+    return log_who_has(who, rank);
+}
+
+/* "ranks 1-3", "tasks 1-3", "local rank 1". */
+static size_t add_numbers(const log_who *who, char *text, size_t size)
+{
+    char ranks[160];
+    int end = 0;
+    for (int i = 0; i < who->n_ranks; i++)
+        end = who->ranks[i] >= end ? who->ranks[i] + 1 : end;
+    log_name_ranks(is_one_of, who, end, ranks, sizeof(ranks));
+    if (who->is_task)
+        memcpy(ranks, "task", 4);
+    return tess_text_add(text, size, 0, "%s%s", who->is_local ? "local " : "", ranks);
+}
+
+const char *log_who_text(const log_who *who, char *text, size_t size)
+{
+    size_t at = 0;
+    char details[256] = "";
+    bool host_is_head = who->n_ranks == 0 && who->actor[0] == '\0' && who->gpu[0] == '\0';
+    text[0] = '\0';
+    if (!log_who_is_known(who))
+        return text;
+    if (who->n_ranks > 0)
+        at = add_numbers(who, text, size);
+    else if (who->actor[0] != '\0')
+        at = tess_text_add(text, size, at, "actor %s", who->actor);
+    else if (who->gpu[0] != '\0')
+        at = tess_text_add(text, size, at, "GPU %s", who->gpu);
+    else if (who->host[0] == '\0')
+        at = tess_text_add(text, size, at, "process");
+    if (who->host[0] != '\0')
+        at = tess_text_add(text, size, at, host_is_head ? "host %s" : " on %s", who->host);
+    size_t n = 0;
+    if (who->n_ranks > 0 && who->gpu[0] != '\0')
+        n = tess_text_add(details, sizeof(details), n, ", GPU %s", who->gpu);
+    if (who->pid != 0)
+        n = tess_text_add(details, sizeof(details), n, ", pid %d", who->pid);
+    if (who->device[0] != '\0')
+        n = tess_text_add(details, sizeof(details), n, ", %s", who->device);
+    if (who->peer[0] != '\0')
+        tess_text_add(details, sizeof(details), n, ", to %s", who->peer);
+    if (details[0] != '\0')
+        tess_text_add(text, size, at, " (%s)", details + 2);
+    return text;
+}

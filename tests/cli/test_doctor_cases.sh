@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# `tessera doctor log` on excerpts of real logs, tests/doctor/cases: what it is, who it was, and no other cause.
+. "$(dirname "$0")/support.sh"
+export XDG_CONFIG_HOME=$work/config
+cases=$project/tests/doctor/cases
+
+# The ids of the entries with a role, by the JSON report.
+ids_with_role() { # ROLE
+    awk -F '"' -v role="$1" '$2 == "id" { id = $4 } $2 == "role" && $4 == role { printf "%s ", id }' report.json
+}
+
+# The reports on logs: report.json, and its headline in `headline`.
+read_logs() { # FILE...
+    "$tessera" doctor log --json "$@" >report.json 2>errors
+    awk -F '"' '/"verdict": {/ { verdict = 1 } verdict && $2 == "text" { print; exit }' report.json >headline
+}
+
+# has_case NAME ROLE ID HEADLINE [NOT...]: the entry ID plays the part ROLE, the headline has the words HEADLINE, no other
+# entry is called a cause, and the words NOT are nowhere in the headline.
+has_case() {
+    local name=$1 role=$2 id=$3 words=$4 causes
+    read_logs "$cases/$name.log"
+    causes=$(ids_with_role cause)
+    if ! ids_with_role "$role" | grep -qw -- "$id"; then
+        fail "$name: no $role '$id': $(ids_with_role "$role")"
+    elif [ "$causes" != "$([ "$role" = cause ] && echo "$id ")" ]; then
+        fail "$name: causes: $causes"
+    elif ! grep -qF -- "$words" headline; then
+        fail "$name: expected \"$words\" in $(cat headline)"
+    else
+        for words in "${@:5}"; do
+            grep -qF -- "$words" headline && fail "$name: \"$words\" in $(cat headline)" && return
+        done
+        pass "$name"
+    fi
+}
+
+has_case ray-actor-died cause ray-actor-died 'actor poolWorker_0:3 on 192.0.2.14 (pid 5120): a Ray worker process died'
+has_case ray-memory-monitor cause ray-memory-monitor \
+    "actor ReferenceActor.__init__ on 192.0.2.9 (pid 308): the host's memory ran out" GPU
+has_case deepspeed-return-code cause killed 'local rank 1: a process got SIGKILL' 4011
+has_case ascend-hccl effect ascend-hccl-timeout 'only what follows from one' 'rank 1'
+has_case rocm-page-fault cause rocm-page-fault 'GPU node-3 (pid 5050, 0000:3d:00.0)'
+has_case jax-coordination effect jax-task-lost 'task 5: a process of JAX stopped answering'
+has_case jax-barrier-names effect jax-barrier 'tasks 1-3: processes of JAX did not come'
+has_case torch-save-write-failed cause checkpoint-write-failed 'a checkpoint could not be written'
+has_case nan-megatron cause loss-anomaly '(step 5426)' rank
+has_case ibv-modify-qp cause nccl-ib-connect 'GPU 5 on node-a (pid 100, mlx5_5:1, to ::ffff:192.0.2.65)' memory
+has_case srun-out-of-memory cause slurm-oom-kill 'tasks 1-3 on node-e: '
+has_case slurm-node-fail-host cause slurm-node-fail 'host node-g: Slurm lost a host' node-h
+has_case mpirun-signal cause killed 'rank 37 on node-j (pid 4242): a process got SIGKILL'
+has_case torchrun-all-at-once effect torchrun-child-failed 'ranks 0-1 on node-l ended in the same second' 'rank 0 '
+has_case watchdog-one-rank-absent-in-part-of-a-log effect pytorch-watchdog-timeout 'ranks 0,2-4 waited' 'rank 1 never'
+has_case store-nccl-id effect store-nccl-id 'rank 0: it did not come to the first collective'
+has_case store-connect-old cause store-connect-timeout "a rank did not reach rank 0's store"
+has_case order-duplicate-gpu cause nccl-duplicate-gpu 'ranks 0,2: two ranks on one GPU'
+has_case order-slurm-oom cause slurm-oom-kill "the host's memory ran out"
+has_case xid-nvlink5 cause cuda-xid-nvlink "GPU 0000:dc:00: the driver reported an error of a GPU's NVLink" ed:00
+has_case xid-13-illegal-instruction cause cuda-xid-program 'GPU 0000:cb:00: '
+has_case nccl-shm-old cause nccl-shm-failure 'GPU 1 on node-m (pid 100): NCCL got no shared memory'
+has_case rank-prefix-padded cause cuda-illegal-access 'rank 3: '
+
+# says NAME HEADLINE LINE...: a log of these lines has the words in its headline.
+says() {
+    local name=$1 words=$2
+    shift 2
+    printf '%s\n' "$@" >log.txt
+    read_logs log.txt
+    grep -qF -- "$words" headline && pass "$name" || fail "$name: expected \"$words\" in $(cat headline)"
+}
+
+oom='torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB'
+says 'srun -l, two digits' 'rank 12: a device' "12: $oom"
+says 'a role of torchrun' 'rank 3: a device' "[trainer3]:$oom"
+says 'a role of torchrun below srun -l' 'rank 3: a device' " 0: [trainer3]:$oom"
+says 'Open MPI 5' 'rank 7: a device' "[prterun-n1-77@1,7]<stderr>: $oom"
+says "Ray's worker" 'actor Policy on 10.0.0.7 (pid 77): a device' "(Policy pid=77, ip=10.0.0.7) $oom"
+says "vLLM's worker" 'rank 2 (pid 77): a device' "(VllmWorker rank=2 pid=77) ERROR 01-01 10:00:00 $oom"
+says 'a pod' 'host job-worker-3: a device' "[pod/job-worker-3/pytorch] $oom"
+says 'a pod of compose' 'host job-worker-3: a device' "job-worker-3  | $oom"
+says 'pdsh' 'host node-a: a device' "node-a: $oom"
+says "the kernel's host" 'GPU 0000:dc:00 on n1: ' 'Jan 10 11:43:09 n1 kernel: NVRM: Xid (PCI:0000:dc:00): 79, pid=1'
+says 'JSON: rank and host' 'rank 5 on node-q: a device' \
+    "{\"time\":\"2025-01-01T10:00:00Z\",\"rank\":5,\"hostname\":\"node-q\",\"message\":\"step\\n$oom\"}"
+says 'JSON: a container' 'rank 3 on job-worker-3: a device' \
+    "{\"log\":\"[rank3]: $oom\\n\",\"stream\":\"stderr\",\"kubernetes\":{\"pod_name\":\"job-worker-3\"}}"
+says 'JSON: the last line of a trace' 'rank 5: a Python exception' \
+    '{"rank":"5","record":{"exception":"Traceback (most recent call last):\nValueError: a \"word\""}}'
+says 'hydra names the host' 'host node-j (pid 4242): a process got SIGKILL' \
+    '=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES' '=   PID 4242 RUNNING AT node-j' '=   EXIT CODE: 9'
+says 'hydra of Intel MPI' 'rank 3 on node-j (pid 4242): a process got SIGKILL' \
+    '=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES' '=   RANK 3 PID 4242 RUNNING AT node-j' \
+    '=   KILLED BY SIGNAL: 9 (Killed)'
+says 'mpirun: an exit code' 'rank 3 on node-b (pid 77): mpirun ends the job' \
+    'mpirun has exited due to process rank 3 with PID 77 on' 'node node-b exiting improperly. There are three reasons'
+says 'mpirun: the first process' 'rank 3: mpirun ends the job' \
+    'mpirun detected that one or more processes exited with non-zero status, thus causing' '' \
+    '  Process name: [[12345,1],3]' '  Exit code:    1'
+says 'srun: who ended first, not whom srun killed' 'task 3 on n1: Slurm ends the step' \
+    'srun: error: n1: task 3: Exited with exit code 1' 'srun: Terminating StepId=7.0' \
+    'srun: error: n1: tasks 0-2: Killed'
+says 'srun: a task was killed' 'task 2 on n1: a process got SIGKILL' 'srun: error: n1: task 2: Killed'
+says 'torchrun: one was killed, others aborted' 'rank 1 on n1 (pid 8): a process got SIGKILL' 'Failures:' '[1]:' \
+    '  time      : 2025-01-01_10:00:10' '  host      : n1' '  rank      : 1 (local_rank: 1)' \
+    '  exitcode  : -9 (pid: 8)' 'Root Cause (first observed failure):' '[0]:' \
+    '  time      : 2025-01-01_10:00:10' '  host      : n1' '  rank      : 0 (local_rank: 0)' \
+    '  exitcode  : -6 (pid: 7)'
+says 'a wrapper above the cause' 'rank 2: a kernel read or wrote' '[rank1]: ValueError: x' \
+    "[rank2]: CUDA error: an illegal memory access was encountered"
+says 'a full disk is no full /dev/shm' 'a file could not be written' 'OSError: [Errno 28] No space left on device'
+says "the host's memory is not the GPU's" 'the kernel killed a process' \
+    'Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB'
+mkdir -p logs && echo "$oom" >logs/job-worker-3.log
+read_logs logs/job-worker-3.log
+grep -qF 'host job-worker-3: a device' headline && pass "the name of a file" || fail "the name of a file: $(cat headline)"
+
+# A user's own entries use the same fields.
+own() { # FIELD...
+    { printf 'flux:\n  role: cause\n'; printf '  %s\n' "$@"
+      printf '  symptom: s\n  cause: c\n  check: k\n  fix: f\n'; } >own.yaml
+    echo "flux capacitor of host n7" >log.txt
+    "$tessera" doctor log --knowledge own.yaml log.txt
+}
+expect "a named group" 0 "root cause: host n7: s" own "match: 'capacitor of host (?<host>\S+)'"
+expect "a group of another name" 2 "a group named 'node': choose rank" own "match: 'capacitor of host (?<node>\S+)'"
+expect "an entry that is not there" 2 "explains 'no-such-entry': there is no such entry" own 'explains: no-such-entry'
+expect "who is a word" 2 "who 'me': write reporter" own 'who: me'
+finish
