@@ -50,7 +50,10 @@ static tess_status answer(rl *r, rl_evaluation *e)
     for (int64_t i = 0; i < e->n; i++)
         if (e->owner[i] == tess_team_rank(r->team))
             mine[n++] = e->listed[i];
+    rl_begin_turns(r, e->n);
     tess_status status = tess_team_agree(r->team, rl_draw(r, &options, mine, n));
+    if (status == TESS_OK)
+        status = rl_judge_turns(r);
     if (status == TESS_OK)
         status = rl_grade(r, r->held_out, mine, n);
     tess_mem_free(r->mem, mine);

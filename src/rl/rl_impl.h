@@ -64,10 +64,15 @@ typedef struct rl_state {
 typedef struct rl_rollout_facts {
     int64_t rounds, dropped[2]; /* dropped: prompts that the filter left out, all rewards alike: low, high */
     int64_t known_samples;
-    int64_t failed_turns; /* with an environment, of this rank */
-    char newest_failed_turn[512];
     double draw_s, grade_s, prepare_s;
 } rl_rollout_facts;
+
+/* Turns of an environment that failed on this rank, in a rollout or an evaluation. */
+typedef struct rl_turn_failures {
+    int64_t n_samples; /* samples of all ranks, of which reward.max_failures allows a share to fail */
+    int64_t failed;
+    char newest[512];
+} rl_turn_failures;
 
 /* Of ranks that only draw, since the newest report. */
 typedef struct rl_sync_facts {
@@ -122,6 +127,7 @@ struct rl {
     rl_state state, after;
     rl_groups chosen, under_way;
     rl_rollout_facts facts;
+    rl_turn_failures turns;
     /* Of the rollout that is trained on: where it and the next one begin. With rollout.lag the newest is the next one.
      */
     rl_state training, next;
@@ -261,8 +267,9 @@ tess_status rl_text(const rl *r, const int32_t *ids, int64_t n, tess_buffer *tex
 /* What the environment says to a sample that has finished its turn `turn`, whose tokens begin at `first`; it becomes
  * part of the sample, drawn by nobody. *goes_on: the model has another turn. A turn that fails ends the sample. */
 tess_status rl_turn(rl *r, const tess_prompts *prompts, rl_sample *sample, int64_t turn, int64_t first, bool *goes_on);
-/* TESS_E_INVALID: in this rollout more turns have failed, over all ranks, than reward.max_failures allows. Collective.
- */
+/* Begins to count failed turns anew; all ranks together draw n_samples. */
+void rl_begin_turns(rl *r, int64_t n_samples);
+/* TESS_E_INVALID: more turns have failed since then, over all ranks, than reward.max_failures allows. Collective. */
 tess_status rl_judge_turns(rl *r);
 
 /* ---- rl_grade.c ---- */

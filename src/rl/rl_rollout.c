@@ -224,7 +224,7 @@ static tess_status draw(rollout *o, int64_t n_known)
     tess_status status = n_known < o->n ? rl_draw(o->r, &options, mine, n) : TESS_OK;
     tess_mem_free(o->r->mem, mine);
     TESS_TRY(tess_team_agree(o->r->team, status)); /* an environment that fails ends all ranks at once */
-    return o->r->environment != NULL ? rl_judge_turns(o->r) : TESS_OK;
+    return rl_judge_turns(o->r);
 }
 
 static tess_status run_round(rollout *o)
@@ -441,6 +441,7 @@ tess_status rl_collect(rl *r, bool may_draw)
         TESS_TRY(identify_drawer(r, &o.origin.weights));
     rl_groups_free(r->mem, &r->chosen, r->config->rollout.n);
     r->facts = (rl_rollout_facts){.rounds = 0};
+    rl_begin_turns(r, r->config->rollout.prompts * r->config->rollout.n);
     r->after = r->state;
     tess_status status = collect(&o);
     rl_journal_close(&o.journal);

@@ -25,37 +25,41 @@ static tess_status append(rl *r, rl_sample *s, const tess_buffer *observation)
     return status;
 }
 
-/* `failed` turns of the rollout, by this rank or by all. */
+/* Judges a number of failed turns, of this rank or of all. */
 static bool are_too_many(const rl *r, int64_t failed)
 {
-    const double n = (double)(r->config->rollout.prompts * r->config->rollout.n);
-    return (double)failed > r->config->reward.max_failures * n;
+    return (double)failed > r->config->reward.max_failures * (double)r->turns.n_samples;
 }
 
 static tess_status fail_turns(const rl *r, int64_t failed)
 {
     return TESS_FAIL(TESS_E_INVALID, "%lld turns failed, reward.max_failures allows %g of %lld samples; %s",
-                     (long long)failed, r->config->reward.max_failures,
-                     (long long)(r->config->rollout.prompts * r->config->rollout.n), r->facts.newest_failed_turn);
+                     (long long)failed, r->config->reward.max_failures, (long long)r->turns.n_samples, r->turns.newest);
+}
+
+void rl_begin_turns(rl *r, int64_t n_samples)
+{
+    r->turns = (rl_turn_failures){.n_samples = n_samples};
 }
 
 tess_status rl_judge_turns(rl *r)
 {
-    const int64_t mine = r->facts.failed_turns;
+    const int64_t mine = r->turns.failed;
     int64_t all = mine;
+    if (r->environment == NULL)
+        return TESS_OK;
     TESS_TRY(tess_all_reduce(r->team, &mine, &all, 1, TESS_I64, TESS_SUM, NULL));
     return tess_team_agree(r->team, mine > 0 && are_too_many(r, all) ? fail_turns(r, all) : TESS_OK);
 }
 
-/* A failed turn ends its sample; too many of them end the run. */
+/* A failed turn ends its sample; too many of them end the run, or only the evaluation. */
 static tess_status tolerate(rl *r, tess_status status)
 {
     if (status != TESS_E_IO && status != TESS_E_TIMEOUT && status != TESS_E_FORMAT)
         return status;
-    r->facts.failed_turns++;
-    snprintf(r->facts.newest_failed_turn, sizeof(r->facts.newest_failed_turn), "%s", tess_error_message());
-    if (are_too_many(r, r->facts.failed_turns))
-        return fail_turns(r, r->facts.failed_turns);
+    snprintf(r->turns.newest, sizeof(r->turns.newest), "%s", tess_error_message());
+    if (are_too_many(r, ++r->turns.failed))
+        return fail_turns(r, r->turns.failed);
     tess_trainer_warn(r->trainer, "a sample ends here: %s", tess_error_message());
     tess_error_clear();
     return TESS_OK;
