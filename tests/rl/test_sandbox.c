@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pwd.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -229,6 +230,25 @@ static void file_system(void)
     expect_answer(&options, "write /run/x", EROFS);
 }
 
+/* The home folder of a user other than the job's, wherever it is. */
+static void home_of_the_named_user(void)
+{
+    char question[600] = "", name[64];
+    if (getuid() != 0 || !can_sandbox())
+        return;
+    for (const struct passwd *user; question[0] == '\0' && (user = getpwent()) != NULL;)
+        if (user->pw_uid != 0 && strncmp(user->pw_dir, "/var/", 5) == 0 && count_entries(user->pw_dir) > 0) {
+            snprintf(question, sizeof(question), "entries %s", user->pw_dir);
+            snprintf(name, sizeof(name), "%s", user->pw_name);
+        }
+    endpwent();
+    tess_reward_options options = options_of("bwrap");
+    if (question[0] == '\0')
+        return;
+    options.user = name;
+    expect_answer(&options, question, 0);
+}
+
 static void named_paths_can_be_read(void)
 {
     if (!can_sandbox())
@@ -448,6 +468,7 @@ static const test_case cases[] = {
     {"root_is_refused_in_a_sandbox_unless_a_user_is_named", root_is_refused},
     {"graders_run_as_the_named_user", users},
     {"a_sandbox_hides_and_protects_the_files_of_the_host", file_system},
+    {"a_sandbox_hides_the_home_folder_of_the_named_user", home_of_the_named_user},
     {"a_sandbox_shows_the_paths_that_are_named", named_paths_can_be_read},
     {"sockets_in_the_file_system_cannot_be_reached", sockets},
     {"graders_get_only_the_variables_that_are_named", environment},

@@ -62,7 +62,7 @@ static const char *value_of(const grader_command *command, const grader_user *us
 {
     const bool is_name = strcmp(name, "USER") == 0 || strcmp(name, "LOGNAME") == 0;
     if (command->sandboxed && strcmp(name, "HOME") == 0)
-        return "/tmp"; /* the one folder that can be written */
+        return "/tmp"; /* it can be written */
     if (command->sandboxed && strcmp(name, "TMPDIR") == 0)
         return NULL;
     if (command->changes_user && (is_name || strcmp(name, "HOME") == 0))
@@ -127,7 +127,7 @@ static tess_status make_words(grader_command *command, const tess_text_list *arg
     char *text = (char *)(command->argv + MOST_WORDS);
     grader_words words = {.word = command->argv, .most = MOST_WORDS, .text = text, .end = text + TEXT_BYTES};
     if (command->sandboxed) {
-        TESS_TRY(grader_sandbox_add(&words, o, command->program, argv));
+        TESS_TRY(grader_sandbox_add(&words, o, command->user, command->program, argv));
         TESS_TRY(grader_words_add(&words, command->program));
         snprintf(command->program, sizeof(command->program), "%s", words.word[0]);
     }

@@ -72,23 +72,23 @@ static bool is_masked(const masks *m, const char *path)
     return false;
 }
 
+/* Users of the system may have /, /bin or /usr as their home. */
 static void mask(masks *m, const char *folder)
 {
     char *path = m->path[m->n];
-    if (folder != NULL && realpath(folder, path) != NULL && strcmp(path, "/") != 0 && tess_os_is_dir(path) &&
-        !is_masked(m, path))
+    if (folder != NULL && realpath(folder, path) != NULL && strcmp(path, "/") != 0 && !is_in(prlimit_path, path) &&
+        tess_os_is_dir(path) && !is_masked(m, path))
         m->n++;
 }
 
-static void find_masks(masks *m)
+static void find_masks(masks *m, uid_t user)
 {
-    const struct passwd *me = getpwuid(getuid());
+    const struct passwd *entry = getpwuid(user);
     m->n = 0;
     for (size_t i = 0; i < sizeof(masked) / sizeof(masked[0]); i++)
         mask(m, masked[i]);
     mask(m, getenv("HOME"));
-    if (me != NULL && getuid() != 0)
-        mask(m, me->pw_dir);
+    mask(m, entry != NULL ? entry->pw_dir : NULL);
 }
 
 /* ---- What can be read ---- */
@@ -139,12 +139,12 @@ static tess_status add_all_words(grader_words *words, const masks *m, const tess
     return add_all(words, (const char *const[]){"--seccomp", filter, "--", prlimit_path, processes}, 5);
 }
 
-tess_status grader_sandbox_add(grader_words *words, const tess_reward_options *o, const char *program,
+tess_status grader_sandbox_add(grader_words *words, const tess_reward_options *o, uid_t user, const char *program,
                                const tess_text_list *argv)
 {
     masks *m = malloc(sizeof(*m));
     TESS_CHECK(m != NULL, TESS_E_NOMEM, "no memory for a sandbox");
-    find_masks(m);
+    find_masks(m, user);
     tess_status status = add_all_words(words, m, o, program, argv);
     free(m);
     return status;

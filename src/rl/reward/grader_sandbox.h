@@ -23,9 +23,9 @@ tess_status grader_words_add(grader_words *words, const char *word);
  * or the sandbox is unknown. TESS_E_INVALID: the user is root. */
 tess_status grader_sandbox_check(const char *sandbox, uid_t user);
 
-/* Adds bwrap's words; the program and its arguments follow. `argv` is the user's command. TESS_E_NOT_FOUND: a path of
- * reward.readable does not exist. */
-tess_status grader_sandbox_add(grader_words *words, const tess_reward_options *options, const char *program,
+/* Adds bwrap's words; the program and its arguments follow. The processes belong to `user`, whose home folder is
+ * hidden; `argv` is the command. TESS_E_NOT_FOUND: a path of reward.readable does not exist. */
+tess_status grader_sandbox_add(grader_words *words, const tess_reward_options *options, uid_t user, const char *program,
                                const tess_text_list *argv);
 
 #endif
