@@ -89,8 +89,11 @@ static tess_status next_element(tess_records *r, bool *there)
             continue;
         if (!at_cut)
             return tess_array_scan_end(&r->scan);
+        const char *end = from + taken - 1; /* the comma, or the end of the array */
+        while (is_blank(end[-1]))
+            end--;
         r->begin = (size_t)(object - r->text);
-        r->length = (size_t)((const char *)memrchr(from, '}', taken) - object) + 1;
+        r->length = (size_t)(end - object);
         *there = true;
     }
     return TESS_OK;
