@@ -139,6 +139,11 @@ int64_t tess_runtime_life(const tess_runtime *rt)
     return 1 + (int64_t)atomic_load(&rt->job.header->epoch);
 }
 
+tess_rank_past *tess_runtime_past(const tess_runtime *rt, int rank)
+{
+    return &rt->job.header->past[rank];
+}
+
 tess_device_log *tess_runtime_device_log(const tess_runtime *rt)
 {
     return tess_job_device_log(&rt->job, rt->rank);

@@ -147,9 +147,9 @@ void tess_runtime_destroy(tess_runtime **handle)
     tess_recorder_end(rt);
     tess_persist_close(&rt->persist);
     tess_persist_close(&rt->persist_disk);
-    tess_job_close(&rt->job, rt->owns_fd);
     if (rt->observer.self != NULL)
         rt->observer.end(rt, rt->observer.self, orderly);
+    tess_job_close(&rt->job, rt->owns_fd);
     tess_mem *mem = rt->mem;
     tess_tuning_free(&rt->tuning);
     tess_stream_destroy(&rt->stream);

@@ -12,6 +12,8 @@ tess_status tess_runtime_join_job(const tess_runtime_options *options, tess_runt
 const char *tess_runtime_kernels_vote(const tess_runtime *runtime);
 /* 1 + the number of restarts of the job. */
 int64_t tess_runtime_life(const tess_runtime *runtime);
+/* The earlier processes of `rank` (below JOB_MAX_RANKS) and their faults, in the job's memory. */
+struct tess_rank_past *tess_runtime_past(const tess_runtime *runtime, int rank);
 /* For tess_device_set_log: this rank's part of the job's memory, where the watchdog reads it. */
 tess_device_log *tess_runtime_device_log(const tess_runtime *runtime);
 

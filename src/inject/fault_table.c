@@ -15,10 +15,10 @@ const char *tess_fault_name(tess_fault_kind kind)
 bool tess_fault_is_due(tess_faults *faults, tess_fault *fault, tess_fault_point point)
 {
     bool from_then_on = fault->kind == TESS_FAULT_SLOW && faults->step >= fault->step;
-    if (fault->point != point || (fault->times > 0 && fault->happened >= fault->times) ||
+    if (fault->point != point || (fault->times > 0 && *fault->happened >= fault->times) ||
         (fault->step >= 0 && fault->step != faults->step && !from_then_on))
         return false;
-    fault->happened++;
+    (*fault->happened)++;
     return true;
 }
 
@@ -42,7 +42,7 @@ bool tess_inject_stops(tess_runtime *rt, int64_t step)
     for (int i = 0; faults != NULL && i < faults->n; i++) {
         tess_fault *fault = &faults->fault[i];
         if (fault->kind == TESS_FAULT_UNEVEN && fault->whole_step && (fault->step < 0 || step >= fault->step)) {
-            fault->happened++;
+            (*fault->happened)++;
             return true;
         }
     }
@@ -64,7 +64,7 @@ int64_t tess_inject_micro_batches(tess_runtime *rt, int64_t step, int64_t n)
     for (int i = 0; faults != NULL && i < faults->n; i++) {
         tess_fault *fault = &faults->fault[i];
         if (fault->kind == TESS_FAULT_UNEVEN && !fault->whole_step && (fault->step < 0 || step == fault->step)) {
-            fault->happened++;
+            (*fault->happened)++;
             n -= fault->n * tess_team_size(tess_runtime_team(rt));
         }
     }

@@ -16,7 +16,8 @@
  *             gradient, parameter, state a tensor in use (kinds nan, inf, flip)
  *     label   "layers:12": only operations with this label
  *     times   how often it happens (1; 0: at every opportunity)
- *     life    of the job: 1 (the default) until ranks are first replaced or started again, then 2, 3, ...; 0: in each
+ *     life    of the rank: 1 (the default) is the first process that has this rank number, 2 the process that replaces
+ *             it, ...; 0: each. A rank that survives a recovery keeps its life, and `times` counts on
  *     n, ms, percent, bytes, bit, code, tensor, path, what: parameters of the kind, below
  *
  * Random choices are a function of the seed and of the fault's place in the spec: all ranks agree on them. A wrong
@@ -26,6 +27,7 @@
 #define TESS_INJECT_INJECT_H
 
 #include "inject/save_points.h"
+#include "job/job_memory.h"
 #include "tessera/comm.h"
 #include "trace/ring.h"
 
@@ -83,7 +85,7 @@ typedef enum tess_fault_point {
     TESS_FAULT_STATE      /* state that all replicas must hold alike */
 } tess_fault_point;
 
-enum { TESS_FAULTS_MAX = 16, TESS_FAULT_TEXT = 256 };
+enum { TESS_FAULTS_MAX = JOB_FAULTS, TESS_FAULT_TEXT = 256 };
 
 typedef struct tess_fault {
     tess_fault_kind kind;
@@ -97,7 +99,7 @@ typedef struct tess_fault {
     int save_point; /* tess_save_point */
     uint64_t label; /* 0: any */
     int64_t times;  /* 0: at every opportunity */
-    int64_t life;   /* of the job: 1 until its first restart; 0: any */
+    int64_t life;   /* of the rank, from 1; 0: any */
 
     int64_t n, bytes, bit, code;
     double ms, percent;
@@ -110,7 +112,7 @@ typedef struct tess_fault {
 
     uint64_t seed;     /* its own, for its random choices */
     double debt_s;     /* slow: delay still to be added */
-    int64_t happened;  /* so far */
+    int64_t *happened; /* times so far; NULL until the fault belongs to a rank */
     int64_t seen_step; /* of which `seen` operations matched */
     int64_t seen;
 } tess_fault;
@@ -131,13 +133,15 @@ typedef struct tess_fault_spec {
 tess_status tess_faults_parse(const tess_fault_spec *spec, tess_fault *faults, int max, int *n);
 const char *tess_fault_name(tess_fault_kind kind); /* "skip" */
 
-/* Makes the faults of `spec` for this rank in the job's `life`-th life; *faults is NULL when there are none. */
-tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int rank, int64_t life,
+/* Makes the faults of `spec` for the present process of `rank`; *faults is NULL when there are none. They count in
+ * `past`, the rank's own in the job's memory (borrowed). NULL: they count by themselves, in the rank's first life. */
+tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int rank, tess_rank_past *past,
                                tess_faults **faults);
 void tess_faults_destroy(tess_mem *mem, tess_faults **faults);
 /* Gives the faults to the runtime, which must have none yet and destroys them with itself. When the rank ends in good
- * order it warns on stderr about each of its faults that never came due. */
-tess_status tess_inject_begin(tess_runtime *runtime, const tess_fault_spec *spec, int64_t life);
+ * order it warns on stderr about each of its faults that happened in none of its lives. Rank 0 does so for the ranks
+ * that a smaller job has lost. */
+tess_status tess_inject_begin(tess_runtime *runtime, const tess_fault_spec *spec);
 
 /* ---- Called by a trainer; cheap, and any runtime will do ---- */
 tess_faults *tess_inject_faults(const tess_runtime *runtime); /* this rank's; NULL: none */

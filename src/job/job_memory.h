@@ -22,10 +22,11 @@
 #include "trace/stream_log.h"
 
 enum {
-    JOB_VERSION = 11,
+    JOB_VERSION = 12,
     JOB_MAX_RANKS = 512, /* of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* steps */
+    JOB_FAULTS = 16, /* of a drill */
     JOB_PAGE = 4096,
     JOB_HUGE_PAGE = 2 << 20,
     JOB_TEXT_BYTES = 32,
@@ -147,6 +148,14 @@ typedef enum tess_diagnosis_state {
     JOB_DIAGNOSIS_ELSEWHERE /* a warden of another host reports it */
 } tess_diagnosis_state;
 
+/* The processes of one rank number, and the faults of a drill that have happened to them. It outlives recoveries. The
+ * present process writes `happened`; tess_ending_note writes the rest once that process has ended. */
+typedef struct tess_rank_past {
+    uint32_t n_before;            /* processes that had this rank before the present one */
+    uint32_t faults_before;       /* set of the faults that happened to one of them; bit 0 is fault 1 */
+    int64_t happened[JOB_FAULTS]; /* times that each fault has happened to the present process */
+} tess_rank_past;
+
 typedef struct tess_job_header {
     char magic[8]; /* JOB_MAGIC */
     uint32_t version, world;
@@ -167,9 +176,10 @@ typedef struct tess_job_header {
     _Atomic uint32_t epoch;    /* times that the job was restarted or recovered; survivors of a lost rank sleep on it */
     _Atomic uint32_t recovers; /* 1: the launcher may recover the job */
     _Atomic uint32_t is_over;  /* 1: it will not */
-    _Atomic int64_t resumed_step;            /* where ranks continue after a recovery, -1: not known yet */
-    _Atomic int64_t omitted[JOB_OMITTED];    /* steps whose evaluation is left out; 0: none */
-    tess_notices notices;                    /* about the job, also from before recoveries */
+    _Atomic int64_t resumed_step;         /* where ranks continue after a recovery, -1: not known yet */
+    _Atomic int64_t omitted[JOB_OMITTED]; /* steps whose evaluation is left out; 0: none */
+    tess_notices notices;                 /* about the job, also from before recoveries */
+    tess_rank_past past[JOB_MAX_RANKS];
     _Alignas(64) _Atomic uint32_t heap_lock; /* 1 + rank of the holder */
     uint32_t n_holes;
     uint64_t heap_used, heap_limit;

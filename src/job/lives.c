@@ -3,27 +3,48 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "job/environment.h"
 
-static const char lives_before[] = "TESSERA_LIVES_BEFORE"; /* drills count lives */
-static const char omitted_steps[] = "TESSERA_OMITTED";     /* "4,8" */
+static const char lives_before[] = "TESSERA_LIVES_BEFORE";
+static const char omitted_steps[] = "TESSERA_OMITTED"; /* "4,8" */
+static const char ranks_past[] = "TESSERA_PAST"; /* "1:0,2:5": of each rank its earlier processes, and their faults */
 
-enum { STEP_TEXT = 24 };
+enum { STEP_TEXT = 24, PAST_TEXT = 20 };
 
-void tess_lives_report(int n_before, const int64_t *omitted)
+static void set_or_unset(const char *name, const char *value)
+{
+    if (value[0] != '\0')
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
+static void report_past(const tess_rank_past *past)
+{
+    char text[JOB_MAX_RANKS * PAST_TEXT] = "";
+    size_t n = 0;
+    int n_ranks = JOB_MAX_RANKS;
+    while (n_ranks > 0 && past[n_ranks - 1].n_before == 0)
+        n_ranks--;
+    for (int r = 0; r < n_ranks; r++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%u:%x", r > 0 ? "," : "", past[r].n_before,
+                              past[r].faults_before);
+    set_or_unset(ranks_past, text);
+}
+
+void tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_past *past)
 {
     char text[JOB_OMITTED * STEP_TEXT] = "";
     size_t n = 0;
     for (int i = 0; i < JOB_OMITTED; i++)
         if (omitted[i] > 0)
             n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%" PRId64, n > 0 ? "," : "", omitted[i]);
-    if (n > 0)
-        setenv(omitted_steps, text, 1);
-    else
-        unsetenv(omitted_steps);
+    set_or_unset(omitted_steps, text);
     snprintf(text, sizeof(text), "%d", n_before);
     setenv(lives_before, text, 1);
+    report_past(past);
 }
 
 static tess_status read_omitted(const tess_job *job, const char *text)
@@ -40,11 +61,58 @@ static tess_status read_omitted(const tess_job *job, const char *text)
     return TESS_OK;
 }
 
+static bool is_fault_set(unsigned faults)
+{
+    return faults >> JOB_FAULTS == 0;
+}
+
+static tess_status read_past(const tess_job *job, const char *text)
+{
+    const char *at = text;
+    for (int r = 0; *at != '\0'; r++) {
+        int n_before = -1, length = 0;
+        unsigned faults = 0;
+        int n = sscanf(at, "%9d:%8x%n", &n_before, &faults, &length);
+        char next = n == 2 ? at[length] : ' ';
+        TESS_CHECK(r < JOB_MAX_RANKS && n_before >= 0 && is_fault_set(faults) &&
+                       (next == '\0' || (next == ',' && at[length + 1] != '\0')),
+                   TESS_E_INVALID, "%s is '%.200s', expected at most %d pairs like 1:0,2:5", ranks_past, text,
+                   JOB_MAX_RANKS);
+        job->header->past[r].n_before = (uint32_t)n_before;
+        job->header->past[r].faults_before = faults;
+        at += next == ',' ? length + 1 : length;
+    }
+    return TESS_OK;
+}
+
 tess_status tess_lives_read(const tess_job *job)
 {
     int n_before = 0;
     if (getenv(lives_before) != NULL)
         TESS_TRY(tess_environment_number(lives_before, 0, INT32_MAX, &n_before));
     atomic_store(&job->header->epoch, (uint32_t)n_before);
-    return getenv(omitted_steps) != NULL ? read_omitted(job, getenv(omitted_steps)) : TESS_OK;
+    if (getenv(omitted_steps) != NULL)
+        TESS_TRY(read_omitted(job, getenv(omitted_steps)));
+    return getenv(ranks_past) != NULL ? read_past(job, getenv(ranks_past)) : TESS_OK;
+}
+
+/* ---- As a line ---- */
+static const char begins[] = "tessera-faults: ";
+
+const char *tess_lives_line_write(int rank, uint32_t faults, char line[TESS_LIVES_LINE_BYTES])
+{
+    snprintf(line, TESS_LIVES_LINE_BYTES, "%srank %d set %x", begins, rank, faults);
+    return line;
+}
+
+bool tess_lives_line_read(const char *line, tess_rank_past *past)
+{
+    int rank;
+    unsigned faults;
+    const char *text = strstr(line, begins);
+    if (text == NULL || sscanf(text + sizeof(begins) - 1, "rank %9d set %8x", &rank, &faults) != 2 || rank < 0 ||
+        rank >= JOB_MAX_RANKS || !is_fault_set(faults))
+        return false;
+    past[rank].faults_before |= faults;
+    return true;
 }

@@ -1,15 +1,27 @@
-/* What a job restarted over MPI must know of its earlier lives, in variables that mpirun passes to the ranks. */
+/* What a job restarted over MPI must know of its earlier lives, in variables that mpirun passes to the ranks, and what
+ * its launcher must know of the injected faults. */
 #ifndef TESS_JOB_LIVES_H
 #define TESS_JOB_LIVES_H
 
 #include "job/job_memory.h"
 
-/* Sets TESSERA_LIVES_BEFORE and TESSERA_OMITTED for the processes started from here. omitted (JOB_OMITTED): steps
- * whose evaluation is left out, 0: none. */
-void tess_lives_report(int n_before, const int64_t *omitted);
+/* Sets TESSERA_LIVES_BEFORE, TESSERA_OMITTED and TESSERA_PAST for the processes started from here.
+ *
+ * omitted  (JOB_OMITTED) steps whose evaluation is left out; 0: none
+ * past     (JOB_MAX_RANKS) earlier processes and their faults, by rank */
+void tess_lives_report(int n_before, const int64_t *omitted, const tess_rank_past *past);
 
-/* Writes the values of both variables into the header of a job that begins; without them it is the job's first life.
+/* Writes the values of the variables into the header of a job that begins; without them it is the job's first life.
  * TESS_E_INVALID names the one that cannot be parsed. */
 tess_status tess_lives_read(const tess_job *job);
+
+/* ---- Faults that happened to a rank, as a line from its warden to the process that starts the next life ---- */
+enum { TESS_LIVES_LINE_BYTES = 64 };
+
+/* Returns line. */
+const char *tess_lives_line_write(int rank, uint32_t faults, char line[TESS_LIVES_LINE_BYTES]);
+/* Skips text in front of the line, and adds its faults to past (JOB_MAX_RANKS). False: `line` holds no such line, and
+ * `past` is unchanged. */
+bool tess_lives_line_read(const char *line, tess_rank_past *past);
 
 #endif

@@ -15,11 +15,20 @@ int tess_ending_code(int wait_status)
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
+static void add_to_past(tess_rank_past *past)
+{
+    past->n_before++;
+    for (int i = 0; i < JOB_FAULTS; i++)
+        past->faults_before |= (uint32_t)(past->happened[i] > 0) << i;
+    memset(past->happened, 0, sizeof(past->happened));
+}
+
 bool tess_ending_note(const tess_job *job, int rank, int wait_status, bool asked)
 {
     tess_job_row *row = &job->rows[rank];
     int code = tess_ending_code(wait_status);
     bool failed = code != 0 && !asked;
+    add_to_past(&job->header->past[rank]);
     atomic_store(&row->exit_code, code);
     if (failed)
         tess_ending_lose(job, rank, WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, code);

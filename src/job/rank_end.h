@@ -14,7 +14,8 @@
 int tess_ending_code(int wait_status);
 
 /* Writes to the board that the process of `rank` has ended, and wakes all ranks. `asked`: it ended because it was asked
- * to, so this is no failure; nor is code 0. True for a failure: the rank is LOST. */
+ * to, so this is no failure; nor is code 0. Adds the process to the rank's past. True for a failure: the rank is LOST.
+ */
 bool tess_ending_note(const tess_job *job, int rank, int wait_status, bool asked);
 /* The same for a rank of which only signal and exit code are known. */
 void tess_ending_lose(const tess_job *job, int rank, int signal, int exit_code);

@@ -212,6 +212,8 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
     atomic_store(&l.job.header->stop, options->stops_at_once ? JOB_STOP_NOW : JOB_STOP_NO);
     if (options->notices != NULL)
         tess_notices_copy(&l.job.header->notices, options->notices);
+    if (options->past != NULL)
+        memcpy(l.job.header->past, options->past, sizeof(l.job.header->past));
     tess_status status = launch_open_watchdog(&l);
     if (status != TESS_OK) {
         tess_job_close(&l.job, true);
@@ -224,6 +226,8 @@ static tess_status run_job(int n_ranks, const launch_payload *what, const tess_l
     tess_child_restore_signals(&l.signals);
     if (options->notices != NULL)
         tess_notices_copy(options->notices, &l.job.header->notices);
+    if (options->past != NULL)
+        memcpy(options->past, l.job.header->past, sizeof(l.job.header->past));
     tess_job_close(&l.job, true);
     return status;
 }

@@ -15,6 +15,7 @@
 struct tess_job;         /* job/job_memory.h */
 struct tess_persist_set; /* job/persist/persist.h */
 struct tess_notices;     /* trace/notice.h */
+struct tess_rank_past;   /* job/job_memory.h */
 
 typedef struct tess_launch_decision {
     tess_action action; /* STOP: the job ends as it failed; RESTART: it ends, and the caller launches it again */
@@ -54,9 +55,10 @@ typedef struct tess_launch_options {
     bool heeds_stop;          /* all ranks look for requests to stop; else those that have not looked get a signal */
     bool stops_at_once;       /* ranks are asked to stop before they begin: they save persistent memory, and leave */
     double stop_grace_s;      /* seconds that ranks get after a request to stop, reported to `notice`; 0: no limit */
-    int n_before;             /* times that the same job was launched or recovered before: drills count lives */
+    int n_before;             /* times that the same job was launched or recovered before */
     void (*notice)(void *self, const char *line); /* gets a line while the job runs; NULL: none */
     struct tess_notices *notices; /* of earlier lives, and at the end also of this one; NULL: not collected */
+    struct tess_rank_past *past;  /* (JOB_MAX_RANKS) of earlier lives, and at the end also of this one; NULL: none */
     const int64_t *omitted;       /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: none */
     const struct tess_persist_set *persist; /* one block per rank, inherited by it; borrowed; NULL: none */
     /* Decides about a failure, once its root cause is known. The job stands still meanwhile. NULL: always STOP. */
@@ -66,6 +68,8 @@ typedef struct tess_launch_options {
     void *self;
     /* Looks after children of the caller that are no ranks, as often. May be NULL. */
     void (*look)(void *helpers);
+    /* Called by a warden when its rank has ended; `past` includes that process. May be NULL. */
+    void (*ended)(void *self, int rank, const struct tess_rank_past *past);
     /* Appends what is kept of the work of a job that was killed after `steps` steps, because it was asked to stop: ";
      * newest checkpoint: step 40, 2 steps lost". May be NULL. */
     void (*kept)(void *helpers, int64_t steps, char *text, size_t size);

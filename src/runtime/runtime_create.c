@@ -16,7 +16,7 @@ tess_status tess_runtime_create(const tess_runtime_options *given, tess_runtime 
                                     .world = tess_runtime_world(*out),
                                     .any_rank = tess_runtime_life(*out) > 1,
                                     .phases = options.phases};
-    tess_status status = tess_inject_begin(*out, &faults, tess_runtime_life(*out));
+    tess_status status = tess_inject_begin(*out, &faults);
     if (status != TESS_OK) {
         tess_fail_context(status, "join the job");
         tess_runtime_destroy(out);

@@ -33,8 +33,9 @@ typedef struct supervision {
     tess_supervise_starter starter; /* NULL: tess_ranks_start */
     tess_run_memory memory;
     tess_run_alerts alerts;
-    tess_notices notices; /* of all lives */
-    char reported[2304];  /* of the newest failure */
+    tess_notices notices;               /* of all lives */
+    tess_rank_past past[JOB_MAX_RANKS]; /* of the ranks */
+    char reported[2304];                /* of the newest failure */
 } supervision;
 
 /* ---- What the policy asks ---- */
@@ -180,6 +181,7 @@ static void begin(const tess_config *config, const tess_slots *slots, const tess
     s->options.self = s;
     s->options.omitted = s->omitted;
     s->options.notices = &s->notices;
+    s->options.past = s->past;
     s->options.tick = tick;
     if (config->recovery.enable)
         s->options.decide = decide;

@@ -51,6 +51,7 @@ typedef struct launch_job {
     bool heard;           /* a warden has reported in this life */
     tess_failure failure; /* its newest report */
     char lost_host[64];   /* the newest lost host, of all lives */
+    tess_rank_past *past; /* of the ranks, borrowed */
     void *supervision;    /* for tess_supervise_has_room */
     tess_launch_probe probe;
     int probed; /* group of the host that is probed */
@@ -59,6 +60,8 @@ typedef struct launch_job {
 static bool hear(void *self, const char *line)
 {
     launch_job *j = self;
+    if (tess_lives_line_read(line, j->past))
+        return true;
     if (!tess_failure_line_read(line, &j->failure))
         return false;
     j->heard = true;
@@ -124,7 +127,8 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     static tess_launch_hosts now;
     tess_launch_watch watch = {.usr1_stops = true, .hear = hear, .keep = keep, .say = request, .self = j};
     j->heard = false;
-    tess_lives_report(options->n_before, options->omitted);
+    j->past = options->past;
+    tess_lives_report(options->n_before, options->omitted, j->past);
     setenv(TESS_WARDEN_REPORTS, "1", 1);
     choose_hosts(j, slots, &now);
     TESS_TRY(tess_mpirun_job_line(&now, &j->hosts->mpi, (char **)words + 1, &line));
@@ -132,6 +136,8 @@ static tess_status run_life(launch_job *j, const tess_slots *slots, char *const 
     j->supervision = options->self;
     tess_status status = tess_mpirun_job_run(&line, &watch, end);
     tess_launch_probe_end(&j->probe);
+    for (int r = 0; r < slots->n_ranks; r++)
+        j->past[r].n_before++;
     return status;
 }
 

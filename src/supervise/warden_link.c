@@ -8,6 +8,7 @@
 #include "supervise/warden_link.h"
 #include "job/environment.h"
 #include "job/job_memory.h"
+#include "job/lives.h"
 
 static void write_line(const tess_failure *failure)
 {
@@ -22,6 +23,17 @@ static void report(void *self, const tess_failure *failure, tess_launch_decision
     (void)self;
     write_line(failure);
     decision->reported = true;
+}
+
+static void report_faults(void *self, int rank, const tess_rank_past *past)
+{
+    (void)self;
+    char line[TESS_LIVES_LINE_BYTES + 2];
+    if (past->faults_before == 0)
+        return;
+    tess_lives_line_write(rank, past->faults_before, line);
+    strcat(line, "\n");
+    fputs(line, stderr);
 }
 
 static void listen(void *self, const tess_job *job, const pid_t *pids)
@@ -45,6 +57,7 @@ void tess_warden_reports(tess_launch_options *options)
     if (!tess_warden_is_heard())
         return;
     options->decide = report;
+    options->ended = report_faults;
     if (tess_environment_read(&environment) == TESS_OK && environment.rank == 0) /* the others have no such input */
         options->tick = listen;
 }

@@ -1,5 +1,6 @@
 /* The link between the wardens of a job and the `tessera launch` that supervises it, through mpirun: a warden prints a
- * failure as a line, and reads a request for the ranks from its input. */
+ * failure, and the injected faults of its rank that happened, as lines. It reads a request for the ranks from its
+ * input. */
 #ifndef TESS_SUPERVISE_WARDEN_LINK_H
 #define TESS_SUPERVISE_WARDEN_LINK_H
 
@@ -11,7 +12,7 @@
 
 /* True in a warden whose job `tessera launch` supervises. */
 bool tess_warden_is_heard(void);
-/* Makes a warden report failures to `tessera launch`, when that supervises the job. */
+/* Makes a warden report failures and faults to `tessera launch`, when that supervises the job. */
 void tess_warden_reports(tess_launch_options *options);
 /* Reports the end of a job that was asked to stop. */
 void tess_warden_reports_end(tess_launch_result *result);

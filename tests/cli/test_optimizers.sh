@@ -52,14 +52,14 @@ tensor=parallelism.tensor_parallel_degree=2
 as_alone muon -n 2 $tensor
 as_alone muon -n 4 $tensor parallelism.shard_strategy=none
 as_alone muon -n 6 $tensor recovery.enable=true recovery.max_failures=0 \
-    "fault.spec=rank=2 step=2 point=phase:shard-done:20 kind=sigkill life=0"
+    "fault.spec=rank=2 step=2 point=phase:shard-done:20 kind=sigkill"
 has_text log 'replaced in' && pass "a rank was lost" || fail "no rank was lost: $(tail -n 3 log)"
 as_alone muon -n 8 $tensor parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2
 
 # Ranks die between the tensors of an update: those that have ended it compute its matrices once more.
-spec="rank=0 step=1 point=phase:shard-done:35 kind=sigkill life=0"
-spec="$spec; rank=1 step=2 point=phase:shard-done:1 kind=sigkill life=0"
-spec="$spec; rank=2 step=3 point=phase:shard-done:20 kind=sigkill life=0"
+spec="rank=0 step=1 point=phase:shard-done:35 kind=sigkill"
+spec="$spec; rank=1 step=2 point=phase:shard-done:1 kind=sigkill"
+spec="$spec; rank=2 step=3 point=phase:shard-done:20 kind=sigkill"
 as_alone muon -n 3 recovery.enable=true recovery.max_failures=0 "fault.spec=$spec"
 [ "$(grep -c 'replaced in' log)" = 3 ] && pass "three ranks were lost" || fail "no ranks were lost: $(tail -n 5 log)"
 
@@ -72,7 +72,7 @@ train out optimizer.name=sgd optimizer.lr=0.05 training.max_value=1e3 && same "a
 cmp -s clipped/model/model.safetensors free/model/model.safetensors && fail "nothing was clipped" || pass "elements were clipped"
 as_alone sgd optimizer.lr=0.05 training.max_value=1e-3 -n 3
 as_alone sgd optimizer.lr=0.05 training.max_value=1e-3 -n 2 recovery.enable=true recovery.max_failures=0 \
-    "fault.spec=rank=1 step=2 point=phase:shard-done:5 kind=sigkill life=0"
+    "fault.spec=rank=1 step=2 point=phase:shard-done:5 kind=sigkill"
 has_text log 'replaced in' && pass "a rank was lost" || fail "no rank was lost: $(tail -n 3 log)"
 
 expect an_unknown_optimizer_is_named 2 "optimizer.name: 'adamx' is not one of adamw|adam|sgd|muon|adamw8bit" \

@@ -54,7 +54,7 @@ for at in "phase:forward:4 $memory 4" "before:send $memory 4" "after:recv $memor
     same "killed at $1" "replaced in .* s, ${*:2}" 4 $stages=2 fault.spec="rank=3 step=5 point=$1 kind=sigkill"
 done
 same "killed, then another one: no stage has a second rank" "$memory 7" 3 $stages=3 $schedule=zb_h1 \
-    fault.spec="rank=1 step=5 point=phase:backward kind=sigkill; rank=2 step=8 point=phase:forward kind=sigkill life=2"
+    fault.spec="rank=1 step=5 point=phase:backward kind=sigkill; rank=2 step=8 point=phase:forward kind=sigkill"
 same "killed in a V" "$memory 8" 4 $stages=2 $schedule=zbv fault.spec="rank=2 step=9 point=phase:optimizer kind=sigkill"
 same "all again from a checkpoint" "resumed from step 4" 4 $stages=2 recovery.hot=false \
     fault.spec="rank=3 step=5 point=phase:forward kind=sigkill"

@@ -32,11 +32,14 @@ ends() { # NAME CODE FOLDER RANKS ARGUMENTS...
 
 train undisturbed 2 || fail "the undisturbed run: $(tail -n 2 undisturbed.out)"
 
-train crash 2 fault.spec="rank=1 step=5 point=phase:forward kind=crash"
+train crash 2 fault.spec="rank=1 step=5 point=phase:forward kind=crash; rank=0 step=8 point=step kind=exit"
 same "after a crash all start again, to the same weights" crash
 says crash "rank 1 was killed by signal 11 (SIGSEGV)" "it says who crashed"
 says crash "all ranks start again from the newest checkpoint at once; failure 1, 3 within 3600 s end the job" "and what is done"
 says crash "resumed from step 3" "and from where it goes on"
+says crash "warning: fault 2 never happened on rank 0: rank=0 step=8 point=step kind=exit (it is for life 1 of the rank, which ends in its life 2)" \
+    "a fault of a rank that was started anew meanwhile is warned of"
+if has_text crash.out "fault 1 never"; then fail "so is the one that happened"; else pass "the one that happened is not"; fi
 
 train anew 2 checkpoint.resume=false fault.spec="rank=1 step=5 point=phase:forward kind=crash"
 same "a run that was told to start anew does so once" anew

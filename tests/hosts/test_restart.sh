@@ -33,10 +33,14 @@ says() { if grep -qE -- "$2" "$1.out"; then pass "$3"; else fail "$3: expected /
 "$tessera" train run.yaml -n 2 job.dump_folder=alone "${small[@]}" >alone.out 2>&1 || fail "a run on one host"
 hosts_up 2
 
-launch openmpi killed fault.spec="rank=1 step=4 point=phase:backward kind=sigkill"
+launch openmpi killed fault.spec="rank=1 step=4 point=phase:backward kind=sigkill; rank=0 step=6 point=step kind=exit"
 is_well "a rank on another host is killed, and all start again" killed
 says killed "^tessera: rank 1 on host h2 was killed by signal 9 \(SIGKILL\) .* of step 4; all ranks start again from the newest checkpoint at once; failure 1, 3 within 3600 s end the job" "it says so"
 says killed "^resumed from step 2 of " "and they go on from the checkpoint"
+says killed "^warning: fault 2 never happened on rank 0: .* \(it is for life 1 of the rank, which ends in its life 2\)" \
+    "a fault of a rank that was started anew meanwhile is warned of"
+if grep -q "fault 1 never" killed.out; then fail "so is the one that happened"; else pass "the one that happened is not"; fi
+if grep -q "tessera-faults" killed.out; then fail "the launcher prints what wardens report to it"; fi
 grep -q '"event":"recovery","state":"restarted"' killed/alerts.jsonl || fail "no alert is written"
 
 launch openmpi crashing fault.spec="rank=1 step=4 point=step kind=crash life=0"

@@ -57,6 +57,7 @@ rank=0 step=4 point=phase:optimizer kind=sigkill life=2; rank=0 step=5 point=ste
     else
         pass "$mpi: a host that was left out comes back"
     fi
+    if grep -q "never happened" "$mpi.out"; then fail "$mpi: $(grep "never happened" "$mpi.out")"; else pass "$mpi: each fault happened in its life"; fi
     says "$mpi" "host h1 failed 2 times and is left out: 1 rank goes on from the newest checkpoint; it is asked again in 0.1 s" "$mpi: it is said when"
     says "$mpi" "there is room for more ranks: 2 instead of 1 go on from this checkpoint" "$mpi: and when it is there"
     says "$mpi" "^resumed from step ([6-9]|[1-5][0-9]) of" "$mpi: from the next checkpoint"

@@ -119,7 +119,7 @@ static void a_call_that_saves_fails_when_it_is_to(void)
         .text = "rank=1 step=5 point=save:write#2 kind=enospc; rank=all point=save:sync kind=eio; "
                 "rank=1 point=save:write#4 kind=short times=0",
         .world = 2};
-    EXPECT_OK(tess_faults_create(test_mem(), &spec, 1, 1, &faults));
+    EXPECT_OK(tess_faults_create(test_mem(), &spec, 1, NULL, &faults));
     EXPECT_INT(tess_inject_save(NULL, 5, TESS_SAVE_WRITE), 0);
     static const int want[] = {0, ENOSPC, 0, TESS_INJECT_SHORT, 0};
     for (int i = 0; i < 5; i++)

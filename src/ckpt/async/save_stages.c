@@ -69,7 +69,7 @@ static tess_status add_faults(stage_save *s)
         const tess_fault_spec spec = {
             .text = fault, .seed = s->request->options.fault_seed, .world = s->request->world, .any_rank = true};
         for (int i = 0; i < s->n; i++)
-            TESS_TRY(tess_faults_create(w->mem, &spec, s->files[i].rank, 1, &w->faults[i]));
+            TESS_TRY(tess_faults_create(w->mem, &spec, s->files[i].rank, NULL, &w->faults[i]));
     }
     for (int i = 0; i < s->n; i++) {
         stage *st = &s->stages[i];

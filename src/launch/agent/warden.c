@@ -76,6 +76,14 @@ static void take_request(warden *g)
 
 static void take_signals(warden *g);
 
+static void note_end(const warden *g, int state, bool asked)
+{
+    const tess_job *job = &g->rank.job;
+    tess_ending_note(job, g->rank.rank, state, asked);
+    if (g->options.ended != NULL)
+        g->options.ended(g->options.self, g->rank.rank, &job->header->past[g->rank.rank]);
+}
+
 /* The zombie is reaped only once its end is on the board. Otherwise, if this process stood still in between, the host's
  * first warden would take the missing process for one whose warden was killed. */
 static void reap(warden *g)
@@ -94,7 +102,7 @@ static void reap(warden *g)
     bool asked = was_asked(g, g->code);
     warden_watch_ended(&g->watch, g->rank.rank, pid, state, asked || g->terminated || g->killed);
     if (is_adopted(g))
-        tess_ending_note(&g->rank.job, g->rank.rank, state, asked);
+        note_end(g, state, asked);
     else
         g->failed_alone = g->code != 0 && !asked;
     waitpid(pid, NULL, 0);
