@@ -45,12 +45,11 @@ tess_status tess_config_model_file(const tess_config *config, char *path, size_t
                                          : tess_os_join(path, size, "", config->model.config);
 }
 
-tess_status tess_config_load_model(const tess_config *config, const tess_reporter *reporter, tess_model_config *model)
+tess_status tess_config_read_model(const tess_config *config, tess_model_config *model)
 {
     char path[1024];
     TESS_TRY(tess_config_model_file(config, path, sizeof(path)));
     TESS_TRY(tess_model_config_load(path, model));
-    tess_config_untie_head(config, reporter, model);
     TESS_TRY(tess_model_config_set_max_length(model, config->model.max_length, "model.max_length"));
     TESS_TRY(tess_model_config_set_sum_leaves(model, config->model.sum_leaves, "model.sum_leaves"));
     TESS_TRY(tess_config_load_lora(config, &model->lora));
@@ -63,6 +62,13 @@ tess_status tess_config_load_model(const tess_config *config, const tess_reporte
                model->rope.kind == TESS_ROPE_DYNAMIC || config->model.max_length > 0
                    ? "raise the limit, model.max_length"
                    : "change the model's rope scaling");
+    return TESS_OK;
+}
+
+tess_status tess_config_load_model(const tess_config *config, const tess_reporter *reporter, tess_model_config *model)
+{
+    TESS_TRY(tess_config_read_model(config, model));
+    tess_config_untie_head(config, reporter, model);
     return TESS_OK;
 }
 

@@ -13,8 +13,9 @@
 tess_status tess_model_folder_file(const char *folder, const char *name, char *path, size_t size);
 /* Path of the config.json of a run's model: model.config, or the one in model.path. */
 tess_status tess_config_model_file(const tess_config *config, char *path, size_t size);
-/* Reads that file, with the run's position limit and sums. Unties the head if tess_config_untie_head does. `reporter`
- * may be NULL. TESS_E_INVALID: training.seq_len is above the limit. */
+/* Reads that file, with the run's position limit and sums. TESS_E_INVALID: training.seq_len is above the limit. */
+tess_status tess_config_read_model(const tess_config *config, tess_model_config *model);
+/* Reads it, and unties the head if tess_config_untie_head does. `reporter` may be NULL. */
 tess_status tess_config_load_model(const tess_config *config, const tess_reporter *reporter, tess_model_config *model);
 
 /* A chat template and what writes with it. */

@@ -59,7 +59,8 @@ static tess_status find_pair(const tess_catalog *catalog, const tess_model_confi
     tess_model *model = NULL;
     tess_export *list = NULL;
     tess_model_config untied = *config;
-    untied.tied = false;
+    untied.tied = untied.value_head = false;
+    untied.lora.rank = 0;
     *p = (tied_pair){.catalog = catalog};
     TESS_TRY(tess_model_create(catalog->mem, &untied, &model));
     tess_status status = tess_weights_list(catalog, model, &list);

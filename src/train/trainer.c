@@ -18,6 +18,7 @@
 #include "train/memory_need.h"
 #include "train/memory_report.h"
 #include "train/model_folder.h"
+#include "train/tied_head.h"
 #include "train/train_stage.h"
 
 static void report_line(void *self, const char *text)
@@ -74,6 +75,19 @@ tess_status tess_trainer_open_chat(tess_trainer *t)
     return t->kind->has_own_batches ? TESS_OK : tess_chat_setup_train(t->mem, &t->chat, &reporter);
 }
 
+tess_status tess_trainer_load_model(tess_trainer *t, const tess_reporter *reporter)
+{
+    TESS_TRY(tess_config_read_model(&t->config, &t->model_config));
+    if (!t->model_config.tied)
+        return TESS_OK;
+    if (t->rank == 0)
+        tess_config_untie_head(&t->config, reporter, &t->model_config);
+    int64_t tied = t->model_config.tied;
+    TESS_TRY(tess_broadcast(t->team, &tied, 1, TESS_I64, 0, NULL));
+    t->model_config.tied = tied != 0;
+    return TESS_OK;
+}
+
 /* What ranks need whether they train or not. */
 static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
 {
@@ -85,7 +99,7 @@ static tess_status open_task(tess_trainer *t, const tess_reporter *reporter)
     TESS_CHECK(!t->kind->has_own_batches || t->config.validation.patience == 0, TESS_E_INVALID,
                "validation.patience: answers are graded, an evaluation has no loss: leave it out");
     TESS_TRY(tess_trainer_check_hosts(t));
-    TESS_TRY(tess_config_load_model(&t->config, reporter, &t->model_config));
+    TESS_TRY(tess_trainer_load_model(t, reporter));
     TESS_TRY(tess_config_check_trainable(t->mem, &t->config, &t->model_config));
     TESS_TRY(tess_trainer_list_data(t));
     TESS_TRY(tess_trainer_find_persistent(t));

@@ -98,6 +98,9 @@ tess_status tess_trainer_check_memory(const tess_trainer *t);
 tess_status tess_trainer_join_hosts(tess_trainer *t);
 /* Checks that hosts read the same files, and share the folder unless folders are host-local. Collective. */
 tess_status tess_trainer_check_hosts(tess_trainer *t);
+/* Reads the model's configuration. Rank 0 unties the head if tess_config_untie_head does, and all ranks follow it. That
+ * reads the head and the embedding. `reporter` may be NULL. Collective. */
+tess_status tess_trainer_load_model(tess_trainer *t, const tess_reporter *reporter);
 
 /* Rank 0 reads the tokenizer and the names of its special tokens, or trains one, and all ranks get both; sets the
  * model's vocabulary when it was left open. Collective. */

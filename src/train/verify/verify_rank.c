@@ -153,7 +153,7 @@ static tess_status describe_tensors(verify_run *run, const tess_engine *e)
 static tess_status run_rank(verify_run *run, tess_trainer *t)
 {
     TESS_TRY(tess_trainer_join_hosts(t));
-    TESS_TRY(tess_config_load_model(&t->config, NULL, &t->model_config));
+    TESS_TRY(tess_trainer_load_model(t, NULL));
     TESS_TRY(tess_trainer_check_memory(t));
     TESS_TRY(tess_trainer_tokenizer(t));
     TESS_TRY(tess_trainer_open_chat(t));
