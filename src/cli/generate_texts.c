@@ -75,6 +75,8 @@ tess_status generate_texts_load(generate_texts *t, tess_encoder *encoder, const 
     long long number = 0;
     for (bool there = true; there && status == TESS_OK;) {
         status = tess_records_next(&records, &there);
+        if (status == TESS_OK && !there)
+            status = tess_records_end(&records);
         const char *prompt = text + records.begin;
         snprintf(what, sizeof(what), "%s, %s %lld", path, kind == TESS_TEXT_ARRAY ? "element" : "line", ++number);
         if (status != TESS_OK)

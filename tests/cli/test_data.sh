@@ -78,6 +78,8 @@ printf '{\n  "data": [\n    {"text": "a"}\n  ]\n}\n' >d.json
 refused "an object over several lines" d.json "jq -c . d.json"
 printf '[{"text": "the ship"},\n{"text": "sailed"}' >open.json
 refused "an array that is cut off" open.json "is not closed"
+printf '[{"text": "the ship"},\n{"text": "sailed"},\n' >comma.json
+refused "an array that is cut off after a comma" comma.json "is not closed"
 expect "JSON as plain text" 0 "bits per byte" "$tessera" eval text/model --data lines.txt --format text --seq-len 19
 
 expect "eval takes a shard" 0 "bits per byte" "$tessera" eval text/model --data data.shard --seq-len 19

@@ -115,6 +115,8 @@ sampled --prompt "the ship" --n 2 --logprobs >tokens_of
 expect "a line that is no prompt" 2 "no.jsonl, line 2: no \"prompt\"" sh -c \
     "printf '{\"prompt\": \"a\"}\n{\"text\": \"a\"}\n' >no.jsonl; '$tessera' generate m --prompts no.jsonl"
 expect "a line that is no JSON" 2 "broken.jsonl, line 1" sh -c "echo '{' >broken.jsonl; '$tessera' generate m --prompts broken.jsonl"
+expect "an array that is cut off" 2 "cut.json, element 2: the JSON array is not closed" sh -c \
+    "echo '[{\"prompt\": \"a\"},' >cut.json; '$tessera' generate m --prompts cut.json"
 
 long=$(sampled --prompt "the ship" --max-new-tokens 40)
 stop=$(printf '%s' "${long#the ship}" | cut -c 9-11)

@@ -307,8 +307,8 @@ static tess_status read_records(reading *r, const char *path, tess_text_kind kin
         tess_status status = tess_records_next(&records, &there);
         if (status == TESS_OK && there)
             status = read_line(r, data + records.begin, records.length);
-        if (status == TESS_OK && !there && kind == TESS_TEXT_ARRAY)
-            status = tess_array_scan_end(&records.scan);
+        if (status == TESS_OK && !there)
+            status = tess_records_end(&records);
         TESS_TRY_CTX(status, "%s: line %zu", path, line_of(data, records.begin));
     }
     return TESS_OK;

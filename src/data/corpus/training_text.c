@@ -38,7 +38,8 @@ tess_status tess_training_text_add(const char *path, const tess_mapping *file, t
     bool there = true;
     if (kind == TESS_TEXT_PLAIN)
         return tess_buffer_append(text, data, limit);
-    for (tess_records r = tess_records_of(kind, data, file->size); there && r.next < limit;) {
+    tess_records r = tess_records_of(kind, data, file->size);
+    while (there && r.next < limit) {
         tess_status status = tess_records_next(&r, &there);
         bool whole = r.begin + r.length <= limit || r.length > TESS_LINE_BYTES;
         line += count_lines(counted, data + r.begin);
@@ -49,5 +50,7 @@ tess_status tess_training_text_add(const char *path, const tess_mapping *file, t
             *cut = (tess_cut_record){line, r.length};
         TESS_TRY_CTX(status, "%s: line %zu", path, line);
     }
+    if (limit == file->size)
+        TESS_TRY_CTX(tess_records_end(&r), "%s", path);
     return TESS_OK;
 }

@@ -110,6 +110,11 @@ static void next_line(tess_records *r, bool *there)
     r->next += r->length + (end != NULL);
 }
 
+tess_status tess_records_end(const tess_records *records)
+{
+    return records->kind == TESS_TEXT_ARRAY ? tess_array_scan_end(&records->scan) : TESS_OK;
+}
+
 tess_status tess_records_next(tess_records *records, bool *there)
 {
     if (records->kind == TESS_TEXT_ARRAY)

@@ -52,5 +52,7 @@ tess_records tess_records_of(tess_text_kind kind, const char *text, size_t size)
 /* *there is false after the last record; blank lines are records. TESS_E_FORMAT: not an array of objects, or one that
  * is cut off. */
 tess_status tess_records_next(tess_records *records, bool *there);
+/* Checks, after the last record, that the text is not a part that ends at a cut. TESS_E_FORMAT: its array is open. */
+tess_status tess_records_end(const tess_records *records);
 
 #endif
