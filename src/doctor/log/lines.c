@@ -8,19 +8,72 @@
 
 #include "base/os/os.h"
 
-static tess_status fill(log_lines *lines)
+static tess_status read_some(const log_lines *lines, char *to, size_t room, size_t *n)
 {
+    ssize_t got;
+    do
+        got = read(lines->fd, to, room);
+    while (got < 0 && errno == EINTR);
+    *n = got > 0 ? (size_t)got : 0;
+    return got < 0 ? tess_os_error("read", lines->path) : TESS_OK;
+}
+
+/* UTF-8 takes up to half as many bytes more than UTF-16. */
+static size_t convert(log_lines *lines, bool at_end)
+{
+    size_t room = (LOG_BUFFER - lines->end) / 3 * 2, size = lines->raw_size < room ? lines->raw_size : room, written;
+    size_t used = log_utf16_convert(lines->encoding, lines->raw, size, at_end && size == lines->raw_size,
+                                    lines->buffer + lines->end, &written);
+    memmove(lines->raw, lines->raw + used, lines->raw_size - used);
+    lines->raw_size -= used;
+    return written;
+}
+
+static tess_status take_more(log_lines *lines)
+{
+    size_t n;
     memmove(lines->buffer, lines->buffer + lines->begin, lines->end - lines->begin);
     lines->end -= lines->begin;
     lines->begin = 0;
-    ssize_t n;
-    do
-        n = read(lines->fd, lines->buffer + lines->end, LOG_BUFFER - lines->end);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return tess_os_error("read", lines->path);
-    lines->at_end = n == 0;
-    lines->end += (size_t)n;
+    if (lines->raw == NULL) {
+        TESS_TRY(read_some(lines, lines->buffer + lines->end, LOG_BUFFER - lines->end, &n));
+        lines->at_end = n == 0;
+        lines->end += n;
+        return TESS_OK;
+    }
+    TESS_TRY(read_some(lines, lines->raw + lines->raw_size, LOG_BUFFER - lines->raw_size, &n));
+    lines->raw_size += n;
+    lines->end += convert(lines, n == 0);
+    lines->at_end = n == 0 && lines->raw_size == 0;
+    return TESS_OK;
+}
+
+/* Lines may be cut from any place on: those of an error are often the first that are longer than a terminal is wide. */
+static tess_status fill(log_lines *lines)
+{
+    TESS_TRY(take_more(lines));
+    if (lines->wrap.width == 0)
+        lines->wrap = log_wrap_find(lines->buffer, lines->end);
+    return TESS_OK;
+}
+
+/* What was read so far begins a file of UTF-16, as some tools of Windows write it. */
+static tess_status begin_conversion(log_lines *lines)
+{
+    TESS_TRY(tess_mem_alloc(lines->mem, TESS_POOL_MISC, LOG_BUFFER, "a log in UTF-16", (void **)&lines->raw));
+    memcpy(lines->raw, lines->buffer, lines->end);
+    lines->raw_size = lines->end;
+    lines->end = 0;
+    lines->end = convert(lines, false);
+    return TESS_OK;
+}
+
+/* A pipe may give little at once, from which nobody can tell whether its lines were cut. */
+static tess_status fill_half(log_lines *lines)
+{
+    while (!lines->at_end && lines->end < LOG_BUFFER / 2)
+        TESS_TRY(take_more(lines));
+    lines->wrap = log_wrap_find(lines->buffer, lines->end);
     return TESS_OK;
 }
 
@@ -56,8 +109,12 @@ tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines)
         return tess_os_error("open", path);
     if (!standard)
         (void)fcntl(lines->fd, F_SETFL, 0);
-    TESS_TRY(fill(lines));
-    return refuse_compressed(lines);
+    TESS_TRY(take_more(lines));
+    TESS_TRY(refuse_compressed(lines));
+    lines->encoding = log_encoding_of(lines->buffer, lines->end);
+    if (lines->encoding != LOG_BYTES)
+        TESS_TRY(begin_conversion(lines));
+    return fill_half(lines);
 }
 
 void log_lines_close(log_lines *lines)
@@ -65,8 +122,9 @@ void log_lines_close(log_lines *lines)
     if (lines->fd > STDIN_FILENO)
         close(lines->fd);
     tess_mem_free(lines->mem, lines->buffer);
+    tess_mem_free(lines->mem, lines->raw);
     lines->fd = -1;
-    lines->buffer = NULL;
+    lines->buffer = lines->raw = NULL;
 }
 
 /* Length up to the next line end, at most LOG_LINE_MOST; *there: the buffer has a line end. */
@@ -83,6 +141,34 @@ static size_t measure(const log_lines *lines, bool *there)
     return return_ != NULL ? (size_t)(return_ - text) : n;
 }
 
+/* Joins the lines that continue the one of *n bytes at lines->begin: what there is of it moves up to the next one, over
+ * the line end between them. */
+static tess_status join(log_lines *lines, size_t *n)
+{
+    enum { MOST = 8 << 10 };  /* bytes of a joined line */
+    for (size_t last = 0;;) { /* where the last of its lines begins */
+        if (lines->end - lines->begin < 2 * MOST && !lines->at_end)
+            TESS_TRY(fill(lines));
+        char *line = lines->buffer + lines->begin;
+        size_t rest = lines->end - lines->begin, gap = *n < rest && line[*n] == '\r' ? 2 : 1;
+        if (*n + gap >= rest || line[*n + gap - 1] != '\n')
+            return TESS_OK;
+        const char *next = line + *n + gap, *end = memchr(next, '\n', rest - *n - gap);
+        size_t next_n = end != NULL ? (size_t)(end - next) : rest - *n - gap;
+        next_n -= next_n > 0 && next[next_n - 1] == '\r';
+        if (*n + next_n >= MOST || !log_wrap_joins(lines->wrap, line + last, *n - last, next, next_n))
+            return TESS_OK;
+        size_t space = lines->wrap.at_words;
+        memmove(line + gap - space, line, *n);
+        lines->begin += gap - space;
+        if (lines->wrap.at_words)
+            line[*n + gap - 1] = ' ';
+        last = *n + space;
+        *n = last + next_n;
+        lines->n_joined++;
+    }
+}
+
 tess_status log_lines_next(log_lines *lines, const char **text, size_t *size)
 {
     bool there = false;
@@ -91,19 +177,24 @@ tess_status log_lines_next(log_lines *lines, const char **text, size_t *size)
         TESS_TRY(fill(lines));
         n = measure(lines, &there);
     }
+    lines->line += lines->n_joined;
+    lines->n_joined = 0;
     *text = NULL;
-    *size = n;
+    *size = 0;
     if (!there && n == 0)
         return TESS_OK;
+    if (lines->ends_line && lines->wrap.width > 0 && there)
+        TESS_TRY(join(lines, &n));
     if (lines->ends_line)
         lines->line++;
-    *text = lines->buffer + lines->begin;
-    if (there) {
-        lines->ends_line = (*text)[n] == '\n';
+    char *line = lines->buffer + lines->begin;
+    *text = line;
+    there = lines->begin + n < lines->end && (line[n] == '\n' || line[n] == '\r');
+    lines->ends_line = there && line[n] == '\n';
+    if (there)
         lines->begin += n + 1;
-    } else {
-        lines->ends_line = false;
+    else
         lines->begin += n == LOG_LINE_MOST ? n - LOG_LINE_OVERLAP : n;
-    }
+    *size = there ? log_strip_escapes(line, n) : n; /* the next piece begins in this one */
     return TESS_OK;
 }

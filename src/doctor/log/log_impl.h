@@ -4,10 +4,33 @@
 
 #include "doctor/log/log.h"
 
+/* ---- log_encoding.c ---- */
+typedef enum log_encoding { LOG_BYTES, LOG_UTF16_LITTLE, LOG_UTF16_BIG } log_encoding;
+
+/* By the byte order mark that a text begins with. */
+log_encoding log_encoding_of(const char *text, size_t size);
+/* Converts UTF-16 to UTF-8 (out: room for 3 bytes a unit of 2). Returns the bytes that it used: half a unit or half a
+ * pair at the end stays, unless at_end. What is no character becomes U+FFFD. */
+size_t log_utf16_convert(log_encoding encoding, const char *text, size_t size, bool at_end, char *out, size_t *written);
+/* Removes the escape sequences of terminals in place, also colours whose escape character was lost when they were
+ * copied
+ * ("[36m"). Returns the new size. */
+size_t log_strip_escapes(char *text, size_t size);
+
+/* ---- log_wrap.c: text from a terminal or a page, whose lines were cut at one width ---- */
+typedef struct log_wrap {
+    size_t width; /* in characters; 0: lines are whole */
+    bool at_words;
+} log_wrap;
+
+log_wrap log_wrap_find(const char *text, size_t size);
+/* Whether `next` continues `line`. */
+bool log_wrap_joins(log_wrap wrap, const char *line, size_t size, const char *next, size_t next_size);
+
 /* ---- lines.c ---- */
-/* Lines of a file or a pipe of any size, in bounded memory. A carriage return (a progress bar) ends a line too, but
- * does not count. A line longer than LOG_LINE_MOST comes in overlapping pieces with one number, so that no message is
- * cut. */
+/* Lines of a file or a pipe of any size, in bounded memory, as UTF-8 without colours; lines that were cut at one width
+ * are joined. A carriage return (a progress bar) ends a line too, but does not count. A line longer than LOG_LINE_MOST
+ * comes in overlapping pieces with one number, so that no message is cut. */
 enum { LOG_LINE_MOST = 32 << 10, LOG_LINE_OVERLAP = 1 << 10, LOG_BUFFER = 256 << 10 };
 
 typedef struct log_lines {
@@ -16,13 +39,19 @@ typedef struct log_lines {
     char path[512]; /* for messages and reports; "-": standard input */
     char *buffer;
     size_t begin, end; /* of the rest in the buffer */
-    int64_t line;      /* number of the last line, from 1 */
+    int64_t line;      /* number of the last line, from 1; of joined lines the first */
+    int64_t n_joined;  /* lines that were joined to it */
     bool at_end, ends_line;
+    log_wrap wrap;
+    log_encoding encoding;
+    char *raw; /* (LOG_BUFFER) bytes that are still to be converted; NULL: the encoding needs none */
+    size_t raw_size;
 } log_lines;
 
 /* `path` "-" is standard input. TESS_E_NOT_FOUND, TESS_E_INVALID (a folder, compressed), TESS_E_IO name the path. */
 tess_status log_lines_open(tess_mem *mem, const char *path, log_lines *lines);
-/* *text is without its line end, not NUL-terminated, and valid until the next call; NULL: the end. */
+/* *text is without its line end, not NUL-terminated, and valid until the next call; NULL: the end, where lines->line is
+ * the number of lines. */
 tess_status log_lines_next(log_lines *lines, const char **text, size_t *size);
 void log_lines_close(log_lines *lines);
 
