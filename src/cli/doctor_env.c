@@ -103,6 +103,7 @@ const cli_command cli_doctor_env = {
     "doctor env", "[NAME... | --file FILE | --pid PID] [--json] [--knowledge FILE]...",
     "variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void\n\n"
     "Lists every variable of these, OpenMP and Tessera that is set: what it does, whether anybody reads it, whether\n"
-    "its value is one, and which contradict each other. With names: what each of these does, set or not.\n"
+    "its value is accepted, whether it is dangerous, and which contradict each other. With names: what each of these\n"
+    "does, set or not.\n"
     "Exit codes: 0 nothing to correct, 1 failed, 2 bad input, 3 something to correct.",
     .run = run};

@@ -39,4 +39,11 @@ printf 'NCCL_NOT_YET=1\nFI_NOT_YET=1\nGLOO_NOT_YET=1\n' >newer.env
 expect "names of a newer version" 0 "not in the registry; to check it: NCCL_DEBUG=INFO" "$tessera" doctor env --file newer.env
 grep -qF "nobody reads" output && fail "$(cat output)" || pass "nothing is claimed of them"
 expect "another library's prefix" 3 "did you mean UCX_TLS?" "$tessera" doctor env UCT_TLS
+
+printf 'NCCL_IB_TIMEOUT=2\nUCX_TLS=rc\nNCCL_BLOCKING_WAIT=1\nNCCL_ASYNC_ERROR_HANDLING=1\n' >risky.env
+expect "values that are accepted and dangerous" 3 "0 wrong, 0 void, 3 risky, 1 conflict" "$tessera" doctor env \
+    --file risky.env
+grep -q '^risky    NCCL_IB_TIMEOUT=2' output && grep -q '^risky    UCX_TLS=rc' output && pass "each is named" ||
+    fail "$(cat output)"
+expect "as JSON" 3 '"grade": "risky"' "$tessera" doctor env --json --file risky.env
 finish

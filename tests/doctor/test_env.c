@@ -49,12 +49,15 @@ static void the_registry_knows_its_variables(void)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (tess_table_find(&registry.table, names[i]) == NULL)
             test_fail(__FILE__, __LINE__, "%s is not in the registry", names[i]);
-    for (int i = 0; i < registry.table.n; i++) { /* a default that is a plain value must be accepted */
+    for (int i = 0; i < registry.table.n; i++) { /* a default that is a plain value is accepted, and no risk */
         const tess_env_variable *v = tess_table_at(&registry.table, i);
-        if (v->values != NULL && v->fallback != NULL && strchr(v->fallback, ' ') == NULL &&
-            strncmp(v->fallback, "unset", 5) != 0 && strcmp(v->fallback, "chosen") != 0 &&
-            !tess_env_accepts(v->values, v->fallback))
+        if (v->fallback == NULL || strchr(v->fallback, ' ') != NULL || strncmp(v->fallback, "unset", 5) == 0 ||
+            strcmp(v->fallback, "chosen") == 0)
+            continue;
+        if (!tess_env_accepts(v->values, v->fallback))
             test_fail(__FILE__, __LINE__, "%s: its default '%s' is not among '%s'", v->row.id, v->fallback, v->values);
+        if (v->risky != NULL && tess_env_accepts(v->risky, v->fallback))
+            test_fail(__FILE__, __LINE__, "%s: its default '%s' is called risky", v->row.id, v->fallback);
     }
     tess_env_registry_free(&registry);
 }
@@ -87,6 +90,51 @@ static void invalid_values_are_flagged(void)
     EXPECT_INT(report.n_seen, 9);
     EXPECT_INT(tess_env_n_findings(&report), 5);
     forget();
+}
+
+/* Each pair: a value that is accepted and dangerous, and one of the same variable that is not. */
+static void values_that_are_accepted_and_dangerous_are_flagged_with_their_reason(void)
+{
+    static const struct {
+        const char *risky, *fine, *reason;
+    } pairs[] = {
+        {"NCCL_IB_TIMEOUT=2", "NCCL_IB_TIMEOUT=22", "a busy network is taken for a broken one"},
+        {"NCCL_IB_TIMEOUT=0", "NCCL_IB_TIMEOUT=14", "never"},
+        {"NCCL_IB_TIMEOUT=31", "NCCL_IB_TIMEOUT=23", "8 minutes"},
+        {"NCCL_IB_RETRY_CNT=1", "NCCL_IB_RETRY_CNT=7", "lost packets"},
+        {"UCX_TLS=rc", "UCX_TLS=rc,cuda", "add self,sm"},
+        {"UCX_TLS=tcp,rc", "UCX_TLS=^rc", "add self,sm"},
+        {"UCX_TLS=ud", "UCX_TLS=self,rc,ud:aux", "add self,sm"},
+        {"UCX_TLS=dc_x", "UCX_TLS=all", "add self,sm"},
+        {"UCX_HANDLE_ERRORS=bt,freeze", "UCX_HANDLE_ERRORS=bt", "hangs instead of ending"},
+        {"TORCH_NCCL_BLOCKING_WAIT=1", "TORCH_NCCL_BLOCKING_WAIT=0", "asynchronous errors off"},
+        {"NCCL_BLOCKING_WAIT=1", "NCCL_BLOCKING_WAIT=0", "asynchronous errors off"},
+        {"TORCH_NCCL_ASYNC_ERROR_HANDLING=0", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "ranks hang"},
+        {"TORCH_NCCL_ENABLE_MONITORING=0", "TORCH_NCCL_ENABLE_MONITORING=1", "hangs for ever"},
+        {"NCCL_P2P_DISABLE=1", "NCCL_P2P_DISABLE=0", "through host memory"},
+        {"NCCL_SHM_DISABLE=1", "NCCL_SHM_DISABLE=0", "--shm-size"},
+        {"NCCL_IB_DISABLE=1", "NCCL_IB_DISABLE=0", "over TCP"},
+        {"NCCL_NET=Socket", "NCCL_NET=IB", "over TCP"},
+        {"NCCL_DEBUG=TRACE", "NCCL_DEBUG=INFO", "for a short test only"},
+        {"NCCL_PROTO=LL,LL128", "NCCL_PROTO=^LL128", "wrong results"},
+        {"NCCL_NET_GDR_LEVEL=5", "NCCL_NET_GDR_LEVEL=PHB", "across CPU sockets"},
+        {"CUDA_LAUNCH_BLOCKING=1", "CUDA_LAUNCH_BLOCKING=0", "for finding an error only"},
+        {"TORCH_DISTRIBUTED_DEBUG=DETAIL", "TORCH_DISTRIBUTED_DEBUG=INFO", "for debugging only"},
+        {"OMPI_MCA_btl=tcp,sm", "OMPI_MCA_btl=^openib", "add self"},
+        {"OMPI_MCA_btl_tcp_if_exclude=docker0", "OMPI_MCA_btl_tcp_if_exclude=docker0,lo", "add lo"},
+        {"OFI_NCCL_GDR_FLUSH_DISABLE=true", "OFI_NCCL_GDR_FLUSH_DISABLE=false", "wrong results"},
+        {"OMP_WAIT_POLICY=active", "OMP_WAIT_POLICY=passive", "spin"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        judge(pairs[i].risky, 0);
+        expect_grade(report.settings[0].name, TESS_ENV_RISKY, pairs[i].reason);
+        EXPECT_INT(tess_env_n_findings(&report), 1);
+        forget();
+        judge(pairs[i].fine, 0);
+        expect_grade(report.settings[0].name, TESS_ENV_FINE, "");
+        EXPECT_INT(tess_env_n_findings(&report), 0);
+        forget();
+    }
 }
 
 static void lists_of_integers_are_parsed(void)
@@ -201,10 +249,19 @@ static void contradictions_are_named(void)
     expect_conflict("NCCL_MIN_CTAS=32\nNCCL_MAX_CTAS=16\n", "above");
     expect_conflict("NCCL_NET=Socket\nNCCL_IB_TC=106\n", "leaves InfiniBand aside");
     expect_conflict("NCCL_IB_GID_INDEX=3\nNCCL_IB_ROCE_VERSION_NUM=2\n", "fixes the GID");
-    expect_conflict("CUDA_LAUNCH_BLOCKING=1\n", "for finding an error only");
     expect_conflict("NCCL_SOCKET_IFNAME=eth0\nGLOO_SOCKET_IFNAME=ib0\n", "different interfaces");
     expect_conflict("RANK=8\nWORLD_SIZE=8\nMASTER_ADDR=h\n", "not below");
     expect_conflict("TORCH_NCCL_DUMP_ON_TIMEOUT=1\nTORCH_NCCL_TRACE_BUFFER_SIZE=0\n", "nothing to dump");
+    expect_conflict("NCCL_BLOCKING_WAIT=1\nNCCL_ASYNC_ERROR_HANDLING=1\n", "choose one");
+    expect_conflict("TORCH_NCCL_BLOCKING_WAIT=1\nNCCL_ASYNC_ERROR_HANDLING=1\n", "choose one");
+    expect_conflict("TORCH_NCCL_DUMP_ON_TIMEOUT=1\nTORCH_NCCL_ENABLE_MONITORING=0\n", "nothing is dumped");
+    expect_conflict("TORCH_NCCL_DESYNC_DEBUG=1\nTORCH_NCCL_ASYNC_ERROR_HANDLING=0\n", "ranks that are behind");
+    expect_conflict("CUDA_LAUNCH_BLOCKING=1\nNCCL_LAUNCH_ORDER_IMPLICIT=1\n", "cannot order launches");
+    expect_conflict("NCCL_P2P_DISABLE=1\nNCCL_SHM_DISABLE=1\n", "only the network is left");
+    expect_conflict("WORLD_SIZE=16\nLOCAL_WORLD_SIZE=8\nNCCL_SOCKET_IFNAME=lo\n", "8 of the 16 ranks are on others");
+    judge("WORLD_SIZE=8\nLOCAL_WORLD_SIZE=8\nRANK=0\nMASTER_ADDR=localhost\nGLOO_SOCKET_IFNAME=lo\n", 8);
+    EXPECT_INT(tess_env_n_findings(&report), 0);
+    forget();
     judge("NCCL_DEBUG=INFO\nNCCL_DEBUG_SUBSYS=INIT,^ENV\nTORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=900\nOMP_NUM_THREADS=2\n"
           "LOCAL_WORLD_SIZE=4\nNCCL_IB_HCA==mlx5_0:1\nNCCL_ALGO=allreduce:^tree\n",
           8);
@@ -274,6 +331,8 @@ static void a_users_file_adds_and_a_broken_one_names_its_line(void)
     expect_bad_file("A:\n  of: x\n  does: y\n  values: enum 1\n", "write bool");
     expect_bad_file("A:\n  of: x\n  does: y\nB:\n  of: x\n  does: y\nA:\n  of: z\n",
                     "v.yaml:7: 'A' is given again: it is on line 1 already");
+    expect_bad_file("A:\n  of: x\n  does: y\n  risky: 'on'\n", "'risky' and 'risk' need each other");
+    expect_bad_file("A:\n  of: x\n  does: y\n  risky: any\n  risk: z\n", "risky 'any': write bool");
     expect_bad_file("A:\n  of: [\n", "v.yaml:3");
     expect_bad_file("A:\n  of: ''\n", "'of' is empty");
 }
@@ -301,6 +360,8 @@ static void reports_are_text_and_json(void)
 static const test_case cases[] = {
     {"the_registry_knows_its_variables", the_registry_knows_its_variables},
     {"invalid_values_are_flagged", invalid_values_are_flagged},
+    {"values_that_are_accepted_and_dangerous_are_flagged_with_their_reason",
+     values_that_are_accepted_and_dangerous_are_flagged_with_their_reason},
     {"lists_of_integers_are_parsed", lists_of_integers_are_parsed},
     {"void_advice_is_called_void", void_advice_is_called_void},
     {"what_a_variable_means_for_tessera_is_told", what_a_variable_means_for_tessera_is_told},

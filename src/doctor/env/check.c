@@ -108,6 +108,9 @@ static void judge_known(tess_env_setting *setting)
         snprintf(setting->finding, sizeof(setting->finding), "'%s' is no value of it: %s",
                  tess_clean(setting->value, strlen(setting->value), value, sizeof(value)),
                  tess_env_describe_values(known->values, accepted, sizeof(accepted)));
+    } else if (known->risky != NULL && tess_env_accepts(known->risky, setting->value)) {
+        setting->grade = TESS_ENV_RISKY;
+        snprintf(setting->finding, sizeof(setting->finding), "%s", known->risk);
     } else if (tess_env_is_default(known->fallback, setting->value)) {
         snprintf(setting->finding, sizeof(setting->finding), "says the default again");
     }
@@ -149,7 +152,7 @@ int tess_env_n_findings(const tess_env_report *report)
 {
     int n = report->n_conflicts;
     for (int i = 0; i < report->n_settings; i++)
-        n += report->settings[i].grade >= TESS_ENV_VOID;
+        n += report->settings[i].grade >= TESS_ENV_RISKY;
     return n;
 }
 

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "doctor/env/env_impl.h"
+#include "doctor/env/env_values.h"
 #include "doctor/table/clean.h"
 
 __attribute__((format(printf, 2, 3))) static void add_finding(tess_env_report *report, const char *format, ...)
@@ -109,24 +110,62 @@ static void find_heartbeat_below_timeout(tess_env_report *report)
             heartbeat_s, timeout_s, HEARTBEAT_S);
 }
 
-static void find_dump_without_buffer(tess_env_report *report)
+/* Whether a variable is set to a value that a rule accepts (env_values.h). */
+static bool is_set_to(const tess_env_report *report, const char *name, const char *rule)
 {
-    if (is_on(report, "TORCH_NCCL_DUMP_ON_TIMEOUT") && number_of(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", -1) == 0)
-        add_finding(report,
-                    "TORCH_NCCL_DUMP_ON_TIMEOUT=1 with TORCH_NCCL_TRACE_BUFFER_SIZE=0: there is nothing to dump");
-    if (number_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) == 1 &&
-        number_of(report, "TORCH_NCCL_TRACE_BUFFER_SIZE", 0) > 0)
-        add_finding(report,
-                    "TORCH_NCCL_ASYNC_ERROR_HANDLING=1 aborts the communicator before the flight recorder is dumped: "
-                    "leave it at 3");
+    const char *value = value_of(report, name);
+    return value != NULL && tess_env_accepts(rule, value);
 }
 
-static void find_blocking_wait(tess_env_report *report)
+/* Pairs of values of which one undoes the other. */
+static void find_pairs(tess_env_report *report)
 {
-    if (is_on(report, "TORCH_NCCL_BLOCKING_WAIT") && value_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING") != NULL &&
-        number_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING", 3) != 0)
-        add_finding(report, "TORCH_NCCL_BLOCKING_WAIT=1 turns TORCH_NCCL_ASYNC_ERROR_HANDLING=%s off: choose one",
-                    value_of(report, "TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+    static const char no_events[] = "the flight recorder keeps no events: there is nothing to dump";
+    static const char blocking[] = "blocking wait switches the handling of asynchronous errors off: choose one";
+    static const char aborts[] = "1 aborts the communicator before the flight recorder is dumped: leave it at 3";
+    static const struct {
+        const char *a, *a_value, *b, *b_value; /* variables, and the rules of their values */
+        const char *because;
+    } pairs[] = {
+        {"TORCH_NCCL_DUMP_ON_TIMEOUT", "on", "TORCH_NCCL_TRACE_BUFFER_SIZE", "int 0..0", no_events},
+        {"TORCH_NCCL_DUMP_ON_TIMEOUT", "on", "TORCH_FR_BUFFER_SIZE", "int 0..0", no_events},
+        {"TORCH_FR_DUMP_ON_TIMEOUT", "on", "TORCH_FR_BUFFER_SIZE", "int 0..0", no_events},
+        {"TORCH_NCCL_DUMP_ON_TIMEOUT", "on", "TORCH_NCCL_ENABLE_MONITORING", "off",
+         "the monitor starts the dump of the flight recorder: without it nothing is dumped"},
+        {"TORCH_NCCL_DESYNC_DEBUG", "on", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 0..0",
+         "the report of ranks that are behind needs the handling of asynchronous errors"},
+        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 1..1", "TORCH_NCCL_TRACE_BUFFER_SIZE", "int 1..", aborts},
+        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 1..1", "TORCH_FR_BUFFER_SIZE", "int 1..", aborts},
+        {"TORCH_NCCL_BLOCKING_WAIT", "on", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 1..", blocking},
+        {"TORCH_NCCL_BLOCKING_WAIT", "on", "NCCL_ASYNC_ERROR_HANDLING", "int 1..", blocking},
+        {"NCCL_BLOCKING_WAIT", "on", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "int 1..", blocking},
+        {"NCCL_BLOCKING_WAIT", "on", "NCCL_ASYNC_ERROR_HANDLING", "int 1..", blocking},
+        {"CUDA_LAUNCH_BLOCKING", "on", "NCCL_LAUNCH_ORDER_IMPLICIT", "on",
+         "NCCL cannot order launches that CUDA holds up"},
+        {"NCCL_GRAPH_STREAM_ORDERING", "off", "NCCL_GRAPH_MIXING_SUPPORT", "on",
+         "NCCL does not support the mixing of graphs without their order"},
+        {"NCCL_P2P_DISABLE", "on", "NCCL_SHM_DISABLE", "on", "inside a host only the network is left"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+        if (is_set_to(report, pairs[i].a, pairs[i].a_value) && is_set_to(report, pairs[i].b, pairs[i].b_value))
+            add_finding(report, "%s=%s and %s=%s: %s", pairs[i].a, value_of(report, pairs[i].a), pairs[i].b,
+                        value_of(report, pairs[i].b), pairs[i].because);
+}
+
+/* Addresses that mean this host alone, in a job of several. */
+static void find_loopback_between_hosts(tess_env_report *report)
+{
+    static const struct {
+        const char *name, *loopback;
+    } places[] = {{"MASTER_ADDR", "one localhost|127.0.0.1|::1"},
+                  {"NCCL_SOCKET_IFNAME", "one lo|=lo"},
+                  {"GLOO_SOCKET_IFNAME", "one lo"},
+                  {"TP_SOCKET_IFNAME", "one lo"}};
+    long long world = number_of(report, "WORLD_SIZE", 0), local = number_of(report, "LOCAL_WORLD_SIZE", 0);
+    for (size_t i = 0; local > 0 && world > local && i < sizeof(places) / sizeof(places[0]); i++)
+        if (is_set_to(report, places[i].name, places[i].loopback))
+            add_finding(report, "%s=%s means this host, and %lld of the %lld ranks are on others: they never meet",
+                        places[i].name, value_of(report, places[i].name), world - local, world);
 }
 
 static void find_renamed_twice(tess_env_report *report)
@@ -182,16 +221,6 @@ static void find_gid_filters(tess_env_report *report)
             add_finding(report,
                         "NCCL_IB_GID_INDEX=%s fixes the GID: %s, which helps to choose one, does nothing beside it",
                         value_of(report, "NCCL_IB_GID_INDEX"), filters[i]);
-}
-
-static void find_launch_blocking(tess_env_report *report)
-{
-    if (is_on(report, "CUDA_LAUNCH_BLOCKING"))
-        add_finding(report,
-                    "CUDA_LAUNCH_BLOCKING=1 makes every kernel wait for the one before: communication no longer "
-                    "overlaps, and collectives of several communicators may deadlock; for finding an error only");
-    if (is_on(report, "CUDA_LAUNCH_BLOCKING") && is_on(report, "NCCL_LAUNCH_ORDER_IMPLICIT"))
-        add_finding(report, "NCCL_LAUNCH_ORDER_IMPLICIT=1 cannot order launches that CUDA_LAUNCH_BLOCKING=1 holds up");
 }
 
 static void find_interfaces_apart(tess_env_report *report)
@@ -253,11 +282,10 @@ void env_find_conflicts(tess_env_report *report, int n_cores)
     find_socket_threads(report);
     find_debug_details(report);
     find_heartbeat_below_timeout(report);
-    find_dump_without_buffer(report);
-    find_blocking_wait(report);
+    find_pairs(report);
+    find_loopback_between_hosts(report);
     find_renamed_twice(report);
     find_min_above_max(report);
-    find_launch_blocking(report);
     find_interfaces_apart(report);
     find_too_many_threads(report, n_cores);
     find_rank_outside_world(report);

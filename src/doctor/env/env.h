@@ -13,6 +13,8 @@ typedef struct tess_env_variable {
     const char *does;     /* what for */
     const char *fallback; /* its default, as a description or as a value */
     const char *values;   /* accepted values (env_values.h); NULL: any text */
+    const char *risky;    /* accepted values that are dangerous; NULL: none */
+    const char *risk;     /* what those do */
     const char *state; /* NULL: it exists. Otherwise why setting it does nothing, or soon will: "removed in NCCL 2.5" */
     const char *note;  /* common advice that is wrong */
     const char *ours;  /* what it means for Tessera */
@@ -31,6 +33,7 @@ void tess_env_registry_free(tess_env_registry *registry);
 typedef enum tess_env_grade {
     TESS_ENV_FINE,
     TESS_ENV_UNKNOWN, /* not in the registry, which need not hold all of its family */
+    TESS_ENV_RISKY,   /* the value is accepted, and dangerous */
     TESS_ENV_VOID,    /* nobody reads it: setting it does nothing */
     TESS_ENV_WRONG    /* the value is invalid, or the name is misspelt */
 } tess_env_grade;
@@ -74,7 +77,7 @@ void tess_env_report_free(tess_env_report *report);
 
 /* The setting of that name; NULL: not set. */
 const tess_env_setting *tess_env_find(const tess_env_report *report, const char *name);
-/* Number of settings that are wrong or void, plus the number of conflicts. */
+/* Number of settings that are wrong, void or risky, plus the number of conflicts. */
 int tess_env_n_findings(const tess_env_report *report);
 
 /* As text for people, and as JSON with "version": 1. */

@@ -8,8 +8,11 @@
 
 enum { INDENT = 9 };
 
-static const char *const grades[] = {
-    [TESS_ENV_FINE] = "fine", [TESS_ENV_UNKNOWN] = "unknown", [TESS_ENV_VOID] = "void", [TESS_ENV_WRONG] = "wrong"};
+static const char *const grades[] = {[TESS_ENV_FINE] = "fine",
+                                     [TESS_ENV_UNKNOWN] = "unknown",
+                                     [TESS_ENV_RISKY] = "risky",
+                                     [TESS_ENV_VOID] = "void",
+                                     [TESS_ENV_WRONG] = "wrong"};
 
 static int count(const tess_env_report *report, tess_env_grade grade)
 {
@@ -66,9 +69,11 @@ static tess_status print_setting(const tess_env_setting *s, tess_buffer *out)
 tess_status tess_env_print(const tess_env_report *report, const tess_env_registry *registry, tess_buffer *out)
 {
     TESS_TRY(tess_buffer_printf(
-        out, "%d of %d variables concern distributed training (%d are known): %d wrong, %d void, %d conflict%s\n",
+        out,
+        "%d of %d variables concern distributed training (%d are known): %d wrong, %d void, %d risky, %d conflict%s\n",
         report->n_settings, report->n_seen, registry->table.n, count(report, TESS_ENV_WRONG),
-        count(report, TESS_ENV_VOID), report->n_conflicts, report->n_conflicts == 1 ? "" : "s"));
+        count(report, TESS_ENV_VOID), count(report, TESS_ENV_RISKY), report->n_conflicts,
+        report->n_conflicts == 1 ? "" : "s"));
     for (int i = 0; i < report->n_conflicts; i++) {
         TESS_TRY(tess_buffer_printf(out, "%sconflict ", i == 0 ? "\n" : ""));
         TESS_TRY(tess_wrap(out, INDENT, INDENT, report->conflicts[i]));

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,14 @@ static bool is_among(const char *word, size_t size, const char *words)
     return false;
 }
 
+/* "1" or "0" for a word that means yes or no; NULL for another one. */
+static const char *canonical(const char *word, size_t size)
+{
+    if (is_among(word, size, "0|false|no|off|n|f"))
+        return "0";
+    return is_among(word, size, "1|true|yes|on|y|t") ? "1" : NULL;
+}
+
 static bool is_list_word(const char *piece, size_t size, const void *words)
 {
     while (size > 0 && (*piece == '^' || *piece == ' ')) {
@@ -54,6 +63,11 @@ static bool is_list_part(const char *piece, size_t size, const void *words)
         piece = colon + 1;
     }
     return each(piece, size, ",", is_list_word, words);
+}
+
+static bool is_other_word(const char *piece, size_t size, const void *words)
+{
+    return !is_among(piece, size, words);
 }
 
 /* "3", "GPU-5b1c...", "MIG-..." */
@@ -99,26 +113,91 @@ static bool is_integer_of(const char *piece, size_t size, const void *rule)
     return is_number(rule, number, true);
 }
 
-static bool accepts_rule(const char *rule, const char *value)
+/* ---- the kinds of rules; `rest` is what follows the kind's name ---- */
+static bool accepts_bool(const char *rest, const char *value)
 {
-    static const char *const bools = "0|1|true|false|yes|no|on|off|y|n|t|f";
-    size_t kind = strcspn(rule, " ");
-    const char *rest = rule[kind] == ' ' ? rule + kind + 1 : rule + kind;
-    if (strncmp(rule, "bool", kind) == 0)
-        return is_among(value, strlen(value), bools);
-    if (strncmp(rule, "int", kind) == 0)
-        return is_number(rest, value, true);
-    if (strncmp(rule, "ints", kind) == 0)
-        return each(value, strlen(value), ",", is_integer_of, rest);
-    if (strncmp(rule, "number", kind) == 0)
-        return is_number(rest, value, false);
-    if (strncmp(rule, "one", kind) == 0)
-        return is_among(value, strlen(value), rest);
-    if (strncmp(rule, "list", kind) == 0)
-        return each(value, strlen(value), ";", is_list_part, rest);
-    if (strncmp(rule, "gpus", kind) == 0)
-        return each(value, strlen(value), ",", is_gpu, NULL);
-    return true;
+    (void)rest;
+    return canonical(value, strlen(value)) != NULL;
+}
+
+static bool accepts_on(const char *rest, const char *value)
+{
+    return accepts_bool(rest, value) && *canonical(value, strlen(value)) == '1';
+}
+
+static bool accepts_off(const char *rest, const char *value)
+{
+    return accepts_bool(rest, value) && *canonical(value, strlen(value)) == '0';
+}
+
+static bool accepts_int(const char *rest, const char *value)
+{
+    return is_number(rest, value, true);
+}
+
+static bool accepts_ints(const char *rest, const char *value)
+{
+    return each(value, strlen(value), ",", is_integer_of, rest);
+}
+
+static bool accepts_number(const char *rest, const char *value)
+{
+    return is_number(rest, value, false);
+}
+
+static bool accepts_one(const char *rest, const char *value)
+{
+    return is_among(value, strlen(value), rest);
+}
+
+static bool accepts_list(const char *rest, const char *value)
+{
+    return each(value, strlen(value), ";", is_list_part, rest);
+}
+
+static bool accepts_gpus(const char *rest, const char *value)
+{
+    return each(value, strlen(value), ",", is_gpu, rest);
+}
+
+static bool accepts_lacks(const char *rest, const char *value)
+{
+    return *value != '^' && each(value, strlen(value), ",;:", is_other_word, rest);
+}
+
+static bool accepts_has(const char *rest, const char *value)
+{
+    return *value != '^' && !each(value, strlen(value), ",;:", is_other_word, rest);
+}
+
+static const struct kind {
+    const char *name;
+    bool (*accepts)(const char *rest, const char *value);
+    const char *means; /* for people; what follows the name is then added */
+    enum { NOTHING, WORDS, RANGE } detail;
+} kinds[] = {
+    {"bool", accepts_bool, "0 or 1", NOTHING},
+    {"on", accepts_on, "1", NOTHING},
+    {"off", accepts_off, "0", NOTHING},
+    {"int", accepts_int, "an integer", RANGE},
+    {"ints", accepts_ints, "integers, separated by commas, each", RANGE},
+    {"number", accepts_number, "a number", RANGE},
+    {"one", accepts_one, "one of ", WORDS},
+    {"list", accepts_list, "a list, separated by commas, of ", WORDS},
+    {"has", accepts_has, "a list with one of ", WORDS},
+    {"lacks", accepts_lacks, "a list without any of ", WORDS},
+    {"gpus", accepts_gpus, "indices, or names that begin with GPU- or MIG-, separated by commas", NOTHING},
+};
+
+/* The kind of a rule, and what follows its name; NULL: there is no such kind. */
+static const struct kind *kind_of(const char *rule, const char **rest)
+{
+    size_t n = strcspn(rule, " ");
+    *rest = rule[n] == ' ' ? rule + n + 1 : rule + n;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strlen(kinds[i].name) == n && strncmp(kinds[i].name, rule, n) == 0)
+            return &kinds[i];
+    return NULL;
 }
 
 static const char *next_rule(const char *rule)
@@ -129,45 +208,42 @@ static const char *next_rule(const char *rule)
 
 bool tess_env_accepts(const char *values, const char *value)
 {
-    for (const char *rule = values; rule != NULL; rule = next_rule(rule))
-        if (accepts_rule(rule, value))
+    for (const char *rule = values, *rest; rule != NULL; rule = next_rule(rule))
+        if (kind_of(rule, &rest)->accepts(rest, value))
             return true;
     return values == NULL;
 }
 
 bool tess_env_are_values(const char *values)
 {
-    for (const char *rule = values; rule != NULL; rule = next_rule(rule))
-        if (!is_among(rule, strcspn(rule, " "), "bool|int|ints|number|one|list|gpus"))
+    for (const char *rule = values, *rest; rule != NULL; rule = next_rule(rule))
+        if (kind_of(rule, &rest) == NULL)
             return false;
     return true;
 }
 
-static int describe_rule(const char *rule, char *text, size_t size)
+/* Writes the range of numbers of a rule, as " from 0 to 31"; "": none. */
+static void describe_range(const char *rest, char *text, size_t size)
 {
     double lo, hi;
-    size_t kind = strcspn(rule, " "), length = strlen(rule);
-    const char *next = next_rule(rule);
-    if (next != NULL)
-        length = (size_t)(next - 4 - rule);
-    int rest = length > kind ? (int)(length - kind - 1) : 0;
-    if (strncmp(rule, "bool", kind) == 0)
-        return snprintf(text, size, "0 or 1");
-    if (strncmp(rule, "one", kind) == 0)
-        return snprintf(text, size, "one of %.*s", rest, rule + kind + 1);
-    if (strncmp(rule, "list", kind) == 0)
-        return snprintf(text, size, "a list, separated by commas, of %.*s", rest, rule + kind + 1);
-    if (strncmp(rule, "gpus", kind) == 0)
-        return snprintf(text, size, "indices, or names that begin with GPU- or MIG-, separated by commas");
-    const char *what = strncmp(rule, "int", kind) == 0    ? "an integer"
-                       : strncmp(rule, "ints", kind) == 0 ? "integers, separated by commas, each"
-                                                          : "a number";
-    read_range(rule + kind + (rule[kind] == ' '), &lo, &hi);
+    read_range(rest, &lo, &hi);
+    text[0] = '\0';
     if (lo > -1e300 && hi < 1e300)
-        return snprintf(text, size, "%s from %.15g to %.15g", what, lo, hi);
-    if (lo > -1e300)
-        return snprintf(text, size, "%s from %.15g", what, lo);
-    return snprintf(text, size, "%s", what);
+        snprintf(text, size, " from %.15g to %.15g", lo, hi);
+    else if (lo > -1e300)
+        snprintf(text, size, " from %.15g", lo);
+}
+
+static int describe_rule(const char *rule, char *text, size_t size)
+{
+    const char *rest;
+    const struct kind *kind = kind_of(rule, &rest);
+    const char *end = strstr(rest, " or ");
+    char range[64] = "";
+    if (kind->detail == RANGE)
+        describe_range(rest, range, sizeof(range));
+    int n_words = kind->detail == WORDS ? (int)(end != NULL ? end - rest : (ptrdiff_t)strlen(rest)) : 0;
+    return snprintf(text, size, "%s%.*s%s", kind->means, n_words, rest, range);
 }
 
 const char *tess_env_describe_values(const char *values, char *text, size_t size)
@@ -181,13 +257,6 @@ const char *tess_env_describe_values(const char *values, char *text, size_t size
             at += (size_t)describe_rule(rule, text + at, size - at);
     }
     return text;
-}
-
-static const char *canonical(const char *word, size_t size)
-{
-    if (is_among(word, size, "0|false|no|off|n|f"))
-        return "0";
-    return is_among(word, size, "1|true|yes|on|y|t") ? "1" : NULL;
 }
 
 bool tess_env_is_default(const char *fallback, const char *value)

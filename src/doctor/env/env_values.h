@@ -1,13 +1,17 @@
 /* What a variable accepts, as variables.yaml writes it. " or " separates alternatives:
  *
  *     bool               0 1 true false yes no on off y n t f
+ *     on                 those of them that mean yes
+ *     off                those of them that mean no
  *     int 0..31          an integer; either end may be missing
  *     ints 1..           integers separated by commas
  *     number 0..         a number
  *     one A|B            one of these words, in upper or lower case
  *     gpus               indices, "GPU-..." or "MIG-...", separated by commas
  *     list A|B           words separated by commas; "^" before a word excludes it; "allreduce:" before the words names
- *                        an NCCL function; ";" separates functions */
+ *                        an NCCL function; ";" separates functions
+ *     has A|B            a list with one of these words
+ *     lacks A|B          a list without any of them; a list that begins with "^" excludes its words, and is neither */
 #ifndef TESS_DOCTOR_ENV_ENV_VALUES_H
 #define TESS_DOCTOR_ENV_ENV_VALUES_H
 

@@ -8,6 +8,8 @@ static const tess_table_field fields[] = {{"of", offsetof(tess_env_variable, of)
                                           {"does", offsetof(tess_env_variable, does), true},
                                           {"default", offsetof(tess_env_variable, fallback), false},
                                           {"values", offsetof(tess_env_variable, values), false},
+                                          {"risky", offsetof(tess_env_variable, risky), false},
+                                          {"risk", offsetof(tess_env_variable, risk), false},
                                           {"state", offsetof(tess_env_variable, state), false},
                                           {"note", offsetof(tess_env_variable, note), false},
                                           {"tessera", offsetof(tess_env_variable, ours), false},
@@ -64,15 +66,26 @@ const env_family *env_family_of(const char *name)
     return NULL;
 }
 
+static tess_status check_values(const tess_env_variable *variable, const char *field, const char *values)
+{
+    TESS_CHECK(tess_env_are_values(values), TESS_E_FORMAT,
+               "%s:%d: %s: %s '%.80s': write bool, on, off, int LO..HI, ints LO..HI, number LO..HI, one A|B, list A|B, "
+               "has A|B, lacks A|B or gpus",
+               variable->row.file, variable->row.line, variable->row.id, field, values);
+    return TESS_OK;
+}
+
 static tess_status check_rows(const tess_table *table)
 {
     for (int i = 0; i < table->n; i++) {
         const tess_env_variable *variable = tess_table_at(table, i);
         TESS_CHECK(variable->of != NULL || env_family_of(variable->row.id) != NULL, TESS_E_FORMAT,
                    "%s:%d: '%s' needs the field 'of'", variable->row.file, variable->row.line, variable->row.id);
-        TESS_CHECK(tess_env_are_values(variable->values), TESS_E_FORMAT,
-                   "%s:%d: %s: values '%.80s': write bool, int LO..HI, number LO..HI, one A|B or list A|B",
-                   variable->row.file, variable->row.line, variable->row.id, variable->values);
+        TESS_TRY(check_values(variable, "values", variable->values));
+        TESS_TRY(check_values(variable, "risky", variable->risky));
+        TESS_CHECK((variable->risky != NULL) == (variable->risk != NULL), TESS_E_FORMAT,
+                   "%s:%d: %s: the fields 'risky' and 'risk' need each other", variable->row.file, variable->row.line,
+                   variable->row.id);
     }
     return TESS_OK;
 }
