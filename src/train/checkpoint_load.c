@@ -312,7 +312,10 @@ tess_status tess_trainer_read_back(tess_trainer *t, int64_t step)
     if (catalog != NULL)
         status = tess_catalog_verify(catalog, NULL);
     tess_catalog_destroy(&catalog);
-    return tess_team_agree(t->team, status);
+    tess_team_set_timeout(t->team, TESS_READING_S);
+    status = tess_team_agree(t->team, status);
+    tess_team_set_timeout(t->team, 0);
+    return status;
 }
 
 /* Other checkpoints in the folder are set aside: the next start would resume from them. */

@@ -12,8 +12,6 @@
 
 enum { PRUNE_NOTE = 2048 };
 
-/* Ranks wait this long while one of them reads whole checkpoints. A rank that dies is reported at once. */
-static const double reading_s = 86400;
 /* Waits for the previous save that are shorter are not reported. */
 static const double report_wait_s = 0.05;
 
@@ -222,7 +220,7 @@ static tess_status prune(tess_trainer *t, const tess_io *io, const char *folder)
     tess_status status = TESS_OK;
     if (t->stopping) /* there may be no time to read back */
         return TESS_OK;
-    tess_team_set_timeout(t->team, reading_s);
+    tess_team_set_timeout(t->team, TESS_READING_S);
     if (t->config.checkpoint.host_local)
         status = tess_ckpt_prune_local(&pruner, t->hosts, folder, keep, t->engine->step);
     else

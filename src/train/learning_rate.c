@@ -14,7 +14,7 @@ static const char *const keys[] = {"optimizer.lr",
                                    "lr_scheduler.decay_type",
                                    "lr_scheduler.min_lr_factor",
                                    "lr_scheduler.decay_ratio"};
-enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
+enum { N_KEYS = sizeof(keys) / sizeof(keys[0]), PARTS = 64 }; /* parts of the run whose ends are compared */
 
 double tess_config_lr(const tess_config *config, int64_t begin, int64_t step)
 {
@@ -74,17 +74,18 @@ void tess_config_compare_lr(const tess_config *config, const json_t *saved, int6
 {
     static tess_config then;
     char changes[640], hint[96] = "";
-    const int64_t steps[] = {step + 1, config->training.steps};
+    const int64_t first = step + 1, last = config->training.steps;
     text[0] = '\0';
     compare_settings(config, saved, &then, changes, sizeof(changes));
     if (tess_config_schedule_steps(&then) != tess_config_schedule_steps(config))
         snprintf(hint, sizeof(hint), "; lr_scheduler.steps=%lld keeps the schedule's length",
                  (long long)tess_config_schedule_steps(&then));
-    for (int i = 0; i < 2 && text[0] == '\0' && step < config->training.steps; i++) {
-        double rate = tess_config_lr(config, begin, steps[i]), before = tess_config_lr(&then, begin, steps[i]);
+    for (int i = 0; i <= PARTS && text[0] == '\0' && first <= last; i++) {
+        const int64_t at = first + (int64_t)((double)(last - first) * i / PARTS);
+        double rate = tess_config_lr(config, begin, at), before = tess_config_lr(&then, begin, at);
         if (fabs(rate - before) > 1e-9 * fabs(before))
             snprintf(text, size,
                      "the learning rate has another schedule than until here: step %lld gets %.4g, not %.4g (%s)%s",
-                     (long long)steps[i], rate, before, changes, hint);
+                     (long long)at, rate, before, changes, hint);
     }
 }

@@ -10,7 +10,9 @@
 double tess_config_lr(const tess_config *config, int64_t begin, int64_t step);
 
 /* Compares the schedule of `config` with that of `saved`, the configuration in a checkpoint after `step`. Writes a
- * sentence for people if the next step or the last one gets another learning rate; else text becomes "". */
+ * sentence for people if one of 65 steps from the next one to the last one gets another learning rate; else text
+ * becomes
+ * "". */
 void tess_config_compare_lr(const tess_config *config, const json_t *saved, int64_t begin, int64_t step, char *text,
                             size_t size);
 

@@ -100,13 +100,14 @@ allocated:
     return status;
 }
 
-/* Buffers between stages. What a message still reads when its slot has the next gradient comes on top, seldom and for
- * moments: that depends on who is late. */
+/* Whether the stage gets the gradient of the stream that the embedding of another rank left. */
 static bool receives_table(const tess_stage_plan *stages, const tess_model *model)
 {
     return tess_model_trains_table(model) && !stages->part.embedding;
 }
 
+/* Buffers between stages. What a message still reads when its slot has the next gradient comes on top, seldom and for
+ * moments: that depends on who is late. */
 static double stream_bytes(const tess_stage_plan *stages, const tess_model *model, const tess_executor_options *o)
 {
     int n = 0;

@@ -16,7 +16,7 @@ unsigned tess_offload_pools(const tess_config *config);
  * another engine of this rank has begun it. TESS_E_NO_SPACE, TESS_E_IO name the folder. */
 tess_status tess_offload_begin(tess_runtime *runtime, const tess_config *config, tess_offload **offload);
 /* The most bytes of the state in memory: offload.resident, or if that is 0 what is fast; at least what the units of
- * `fsdp` use at once, with `n_micro` micro-batches a step, and `activations`. */
+ * `fsdp` use at once, with `n_micro` micro-batches a step, and `activations`, which is *at_once. */
 size_t tess_offload_resident(const tess_config *config, const tess_fsdp *fsdp, int64_t n_micro, size_t activations,
                              size_t *at_once);
 /* Gives the pager of `mem` that much, if it has less. */

@@ -183,12 +183,11 @@ tess_status tess_config_check_trainers(const tess_config *config, int ranks)
 {
     const int64_t apart = config->rollout.ranks;
     const int model = tess_config_model_ranks(config), most = ranks > model ? ranks - model : 0;
-    TESS_CHECK(
-        apart < ranks, TESS_E_INVALID,
-        "rollout.ranks: %lld rank%s that only draw%s leave%s none of %d to train: start %lld or more (-n), or set "
-        "rollout.ranks=%d%s",
-        (long long)apart, apart == 1 ? "" : "s", apart == 1 ? "s" : "", apart == 1 ? "s" : "", ranks,
-        (long long)apart + model, most, model == 1 && most > 0 ? " or less" : "");
+    TESS_CHECK(apart < ranks, TESS_E_INVALID,
+               "rollout.ranks: %lld rank%s that only draw%s leave%s none of %d to train: start %lld%s (-n), or set "
+               "rollout.ranks=%d%s",
+               (long long)apart, apart == 1 ? "" : "s", apart == 1 ? "s" : "", apart == 1 ? "s" : "", ranks,
+               (long long)apart + model, model == 1 ? " or more" : "", most, model == 1 && most > 0 ? " or less" : "");
     return TESS_OK;
 }
 

@@ -13,7 +13,7 @@ const tess_config *tess_trainer_config(const tess_trainer *t); /* checked */
 const tess_tokenizer *tess_trainer_tokenizer_of(const tess_trainer *t);
 const char *tess_trainer_tokenizer_path(const tess_trainer *t); /* argument for tess_tokenizer_read */
 const tess_model_config *tess_trainer_model(const tess_trainer *t);
-const tess_chat *tess_trainer_chat(const tess_trainer *t); /* how messages are written; NULL: there is no template */
+const tess_chat *tess_trainer_chat(const tess_trainer *t); /* how messages are written */
 
 /* The run ends before its next step, and writes no model: the task has done all that was asked for. Called by its
  * begin, on all ranks. */

@@ -177,6 +177,9 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta);
 void tess_trainer_compare_kernels(const tess_trainer *t, const char *saved);
 /* The step of the newest checkpoint, -1: none. Collective. */
 tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step);
+/* Ranks wait this many seconds while one of them reads whole checkpoints. A rank that dies is reported at once. */
+enum { TESS_READING_S = 86400 };
+
 /* Verifies every byte of a checkpoint. Collective, with the same status on all ranks. */
 tess_status tess_trainer_read_back(tess_trainer *t, int64_t step);
 
