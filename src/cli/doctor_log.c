@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "doctor/log/log.h"
+#include "doctor/log/log_files.h"
 
 enum { MOST_HITS = 8 };
 
@@ -13,31 +14,41 @@ typedef struct log_options {
 } log_options;
 
 /* Warns of files that cannot be read, as long as one can. */
-static tess_status read_files(tess_survey *survey, char *const *files, int n_files)
+static tess_status read_files(tess_survey *survey, const tess_log_files *files)
 {
     int n_read = 0;
     tess_status status = TESS_OK;
-    for (int i = 0; i < n_files; i++) {
-        tess_status one = tess_survey_read(survey, files[i]);
+    for (int i = 0; i < files->n; i++) {
+        tess_status one = tess_survey_read(survey, files->paths[i]);
         if (one == TESS_E_NOMEM)
             return one;
         n_read += one == TESS_OK;
         status = one == TESS_OK ? status : one;
-        if (one != TESS_OK && n_files > 1)
+        if (one != TESS_OK && files->n > 1)
             fprintf(stderr, "warning: %s\n", tess_error_message());
     }
     return n_read > 0 ? TESS_OK : status;
 }
 
-static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const log_options *o, char *const *files,
-                           int n_files, tess_buffer *out, int *code)
+static tess_status read_names(tess_survey *survey, char *const *names, int n)
+{
+    tess_log_files files;
+    tess_status status = tess_log_files_find(survey->mem, names, n, &files);
+    if (status == TESS_OK)
+        status = read_files(survey, &files);
+    tess_log_files_free(&files);
+    return status;
+}
+
+static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const log_options *o, char *const *names,
+                           int n_names, tess_buffer *out, int *code)
 {
     tess_survey survey;
     tess_log_diagnosis diagnosis;
     int world = (int)o->world;
     tess_status status = tess_survey_begin(mem, knowledge, &survey);
     if (status == TESS_OK)
-        status = read_files(&survey, files, n_files);
+        status = read_names(&survey, names, n_names);
     if (status == TESS_OK && world > 0 && world < survey.n_ranks)
         fprintf(stderr, "warning: --world %d: rank %d is in these logs, so there are at least %d ranks\n", world,
                 survey.n_ranks - 1, survey.n_ranks);
@@ -106,8 +117,9 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_log = {
-    "doctor log", "FILE... | --search WORDS | --list",
+    "doctor log", "FILE|FOLDER... | --search WORDS | --list",
     "what the texts of a log mean, and which rank never came\n\n"
-    "Also says what came first. Give the logs of all ranks; FILE - is standard input.\n"
+    "Also says what came first. Give the logs of all ranks: files, or folders with all text files below\n"
+    "them; FILE - is standard input.\n"
     "Exit codes: 0 known texts were found, 1 failed, 2 bad input, 3 nothing of it is known.",
     .run = run};

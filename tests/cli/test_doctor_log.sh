@@ -37,7 +37,15 @@ expect "an empty log" 3 "nothing of this log" "$tessera" doctor log empty.log
 head -c 300000 /dev/urandom >noise.log
 expect "noise" 3 "nothing of this log" "$tessera" doctor log noise.log
 expect "a log that is not there" 2 "gone.log" "$tessera" doctor log gone.log
-expect "a folder" 2 "is a folder" "$tessera" doctor log .
+mkdir -p tree/host-a/.hidden tree/host-b tree/empty
+for r in 0 1 2 3 4; do timeout_of $r >tree/host-a/rank$r.log; done
+for r in 5 6; do timeout_of $r >tree/host-b/rank$r.err; done
+timeout_of 7 | tee tree/host-a/.hidden/rank7.log >tree/host-b/rank7.json
+head -c 100 /dev/urandom >tree/host-b/state.bin
+expect "a folder: every log below it" 0 "root cause: rank 7 never joined ALLREDUCE #56731" \
+    "$tessera" doctor log --world 8 tree
+expect "its files are counted" 0 "read: 7 files" "$tessera" doctor log --world 8 tree/
+expect "a folder without a log" 2 "tree/empty: no text file is below it that may be a log" "$tessera" doctor log tree/empty
 timeout_of 6 | gzip >old.log.gz
 expect "a log that was rotated" 2 "old.log.gz: is compressed: zcat FILE | tessera doctor log -" \
     "$tessera" doctor log old.log.gz
