@@ -72,13 +72,19 @@ static bool is_only_here(tess_mem *mem, const tess_config *config, const saved_s
     return !saved;
 }
 
-tess_status tess_persist_read_back(const tess_config *config, const tess_persist_set *set)
+int64_t tess_persist_step(const tess_config *config, const tess_persist_set *set)
 {
     saved_state k;
     read_state(set->mem, set->fds[0], config, &k);
-    if (k.step > 0)
-        TESS_TRY_CTX(read_back(set->mem, config, k.step), "step %lld is kept in memory, and no checkpoint has it",
-                     (long long)k.step);
+    return k.step;
+}
+
+tess_status tess_persist_read_back(const tess_config *config, const tess_persist_set *set)
+{
+    const int64_t step = tess_persist_step(config, set);
+    if (step > 0)
+        TESS_TRY_CTX(read_back(set->mem, config, step), "step %lld is kept in memory, and no checkpoint has it",
+                     (long long)step);
     return TESS_OK;
 }
 

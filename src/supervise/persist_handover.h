@@ -24,6 +24,9 @@ int tess_persist_inherit(const tess_persist_heir *heir, bool *saved);
  * it was saved if only memory had it. TESS_E_IO: it could not be saved, and memory with a name keeps it. */
 tess_status tess_persist_hand_on(const tess_persist_heir *heir, const tess_persist_set *set, bool *usable);
 
+/* The step of the run that `set` holds; 0 or -1: none. */
+int64_t tess_persist_step(const tess_config *config, const tess_persist_set *set);
+
 /* Before `set` is removed: TESS_OK if the run's newest checkpoint is not older than the step in it, and every byte is
  * as it was saved. */
 tess_status tess_persist_read_back(const tess_config *config, const tess_persist_set *set);

@@ -236,6 +236,12 @@ static tess_status hand_over_memory(supervision *s, const tess_own_command *word
     return TESS_OK;
 }
 
+/* Whether the memory holds a step. Ranks that were killed before their first one have left none. */
+static bool has_step(const supervision *s)
+{
+    return s->memory.mem != NULL && tess_persist_step(s->config, &s->memory.persist) > 0;
+}
+
 static tess_status run_life(supervision *s, const tess_own_command *command, tess_launch_result *result)
 {
     changes changed;
@@ -259,7 +265,7 @@ static tess_status run_life(supervision *s, const tess_own_command *command, tes
         over = status == TESS_OK;
     }
     if (!restarts || !s->next.from_memory) /* nobody could continue from the memory */
-        tess_run_memory_end(&s->memory, over);
+        tess_run_memory_end(&s->memory, over || !has_step(s));
     return status;
 }
 

@@ -72,6 +72,21 @@ grep -q "stopped by the operator (.*); there is no checkpoint$" twice.out && pas
     fail "steps in memory are not called lost: $(tail -n 1 twice.out)"
 goes_on "asked to stop twice" twice "going on from step 3, kept in memory" -n 2
 
+# The same before the first step has been done: there is nothing to keep.
+"$tessera" train run.yaml job.dump_folder=early -n 2 "${common[@]}" "${copies[@]}" comm.soft_timeout_s=0.2 \
+    checkpoint.emergency_grace_s=600 fault.spec="rank=0 step=1 point=phase:forward kind=sigstop" \
+    >early.out 2>&1 </dev/null &
+launcher=$!
+await $launcher has_text early.out "rank 0 has kept rank 1 waiting .* stopped" || fail "a run stands still: $(tail -n 3 early.out)"
+at=$(readlink "/proc/$launcher/fd/"* | grep -m 1 -oE '/dev/shm/tessera-[0-9a-z-]+')
+kill -USR2 "$launcher"
+await $launcher has_text early.out "asked to stop \(SIGUSR2\)" || fail "it is asked to stop: $(tail -n 3 early.out)"
+kill -USR2 "$launcher"
+wait "$launcher" 2>silent
+[ -n "$at" ] && [ ! -e "$at" ] && ! grep -q "stays in memory" early.out && pass "no step is kept before the first one" ||
+    fail "no step is kept before the first one: $at: $(tail -n 2 early.out)"
+rm -rf "$at"
+
 broken_off unused
 train unused -n 2 recovery.enable=false checkpoint.memory_copies=false checkpoint.interval=100 || fail "without copies: $(tail -n 3 unused.out)"
 grep -qF "copies of this run's last step lie in memory ($at) and are not used" unused.out &&
