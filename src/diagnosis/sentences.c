@@ -40,7 +40,7 @@ static const struct {
 } sentences[] = {
     {TESS_DIAGNOSIS_HEALTHY, 0, "no rank keeps others waiting[ for longer than {patience} s]"},
     {TESS_DIAGNOSIS_FINISHED, KILLED,
-     "stopped by the operator: all ranks were asked to stop, and were killed[ after step {last_step}]"},
+     "stopped by the operator: all ranks were asked to stop, and were killed[ in step {last_step}]"},
     {TESS_DIAGNOSIS_FINISHED, ASKED, "all ranks were asked to stop and did[, at step {last_step}]"},
     {TESS_DIAGNOSIS_FINISHED, 0, "all ranks ended in good order"},
     {TESS_DIAGNOSIS_UNDECIDED, DEAD,

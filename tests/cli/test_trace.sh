@@ -84,7 +84,8 @@ if has_text log "stopped by the operator .asked to stop twice: the ranks were ki
 else
     fail "the end of a job that was asked to stop twice says what is kept: $(tail -n 3 log)"
 fi
-expect "its operator stopped it" 0 "finished: stopped by the operator: all ranks were asked to stop" "$tessera" trace stopped
+expect "its operator stopped it" 0 "finished: stopped by the operator: all ranks were asked to stop, and were killed in step 33" \
+    "$tessera" trace stopped
 if "$tessera" trace stopped | grep -q "the launcher said: .*$kept"; then
     pass "the trace says what is kept"
 else

@@ -344,8 +344,14 @@ static void ends_may_pass(void)
     tess_reward_options options = options_of(python("for x in items(): sys.exit(3)\n"));
     options.retries = 1;
     options.max_failures = 0;
-    const outcome *o = score(&options);
-    EXPECT_CONTAINS(o->message, "after 2 tries: it ended (exit code 3) before its first answer");
+    tess_reward_item items[N];
+    tess_reward_result out[N];
+    tess_rewarder *r;
+    make_items(items);
+    EXPECT_OK(tess_rewarder_create(test_mem(), &options, &r));
+    EXPECT_FAILS(tess_rewarder_score(r, items, 1, N, out), TESS_E_INVALID,
+                 "after 2 tries: it ended (exit code 3) before its first answer");
+    tess_rewarder_destroy(&r);
 }
 
 /* The share is of the items of all ranks. */
