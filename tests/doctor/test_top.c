@@ -285,10 +285,24 @@ static void memory_over_time_is_a_bar_a_line(void)
     EXPECT(m.bytes[TESS_POOL_PARAMS][0] == 100 - TESS_TOP_HISTORY && m.bytes[TESS_POOL_PARAMS][m.n - 1] == 99);
 }
 
+/* Rank 2 was stopped in a wait for rank 1, which has come since and waits for rank 2 as all others do through it. */
+static void a_stopped_rank_is_the_culprit_of_a_circle(void)
+{
+    tess_top_rank ranks[WORLD];
+    tess_top_snapshot *s = stuck_job(ranks);
+    for (int r = 0; r < WORLD; r++)
+        ranks[r].board.wait_missing[0] = r == 1 ? 1 << 2 : 1 << 1;
+    ranks[2].board.wait_age_ns = 5000000000;
+    EXPECT_INT(tess_top_sum(s, NULL).culprit, 2);
+    ranks[2].process = 'S';
+    EXPECT_INT(tess_top_sum(s, NULL).culprit, 1);
+}
+
 static const test_case cases[] = {
     {"memory_over_time_is_a_bar_a_line", memory_over_time_is_a_bar_a_line},
     {"the_newest_alert_of_the_job_tells_its_health", the_newest_alert_of_the_job_tells_its_health},
     {"the_rank_that_waits_for_nobody_is_guilty", the_rank_that_waits_for_nobody_is_the_culprit},
+    {"a_stopped_rank_is_the_culprit_of_a_circle", a_stopped_rank_is_the_culprit_of_a_circle},
     {"two_looks_give_the_rate_between_them", two_looks_give_the_rate_between_them},
     {"cells_of_a_bar_add_up", cells_of_a_bar_add_up},
     {"the_page_says_who_and_why", the_page_says_who_and_why},

@@ -1,4 +1,8 @@
 /* Parts of the watchdog that need no process: its patience, deadlines, classifying a rank from two looks. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "base/os/os.h"
 #include "job/patience.h"
 #include "launch/watchdog/watchdog_impl.h"
@@ -164,6 +168,83 @@ static void chains_of_waits_lead_to_their_end(void)
     tess_job_close(&job, true);
 }
 
+/* Rank 1 is stopped in a wait for rank 2, which comes after that; then all wait for rank 1. */
+static void make_circle(tess_job *job, int host)
+{
+    EXPECT_OK(tess_job_create(4, job));
+    job->header->n_hosts = 2;
+    for (int r = 0; r < 4; r++) {
+        atomic_store(&job->rows[r].state, JOB_RANK_JOINED);
+        job->rows[r].host = r / 2; /* ranks 0 and 1, ranks 2 and 3 */
+    }
+    job->header->host = (uint32_t)host;
+    let_wait(job, 1, 2, 10);
+    let_wait(job, 0, 1, 20);
+    let_wait(job, 2, 1, 30);
+    let_wait(job, 3, 2, 40);
+}
+
+static int start_stopped(void)
+{
+    int pid = fork();
+    if (pid == 0)
+        for (raise(SIGSTOP);;)
+            pause();
+    EXPECT(pid > 0);
+    EXPECT_INT(waitpid(pid, NULL, WUNTRACED), pid);
+    return pid;
+}
+
+static void a_stopped_rank_waits_for_nobody(void)
+{
+    tess_job job;
+    const int pid = start_stopped();
+    for (int host = 0; host < 2; host++) {
+        watchdog_waits waits = {.n = 0};
+        make_circle(&job, host);
+        watchdog_find_waits(&job, 1, &waits);
+        EXPECT_INT(waits.n, 0);
+        if (host == 0)
+            atomic_store(&job.rows[1].pid, pid);
+        else
+            atomic_store(&job.rows[1].run_state, 'T'); /* as the agent of its host reports it */
+        watchdog_find_waits(&job, 1, &waits);
+        EXPECT_INT(waits.n, host == 0 ? 1 : 0); /* its own host names it */
+        if (host == 0) {
+            EXPECT_INT(waits.list[0].rank, 1);
+            EXPECT_INT(waits.list[0].waiter, 0);
+        }
+        EXPECT_INT(watchdog_count_waiters(&job, 1), 3);
+        EXPECT_INT(watchdog_count_waiters(&job, 2), 1);
+        tess_job_close(&job, true);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* On one host a circle is named by the rank with most waiters, which would be rank 2. */
+static void a_stopped_rank_is_named_before_a_circle(void)
+{
+    tess_job job;
+    watchdog_waits waits = {.n = 0};
+    const int pid = start_stopped();
+    make_circle(&job, 0);
+    job.header->n_hosts = 1;
+    for (int r = 0; r < 4; r++)
+        job.rows[r].host = 0;
+    let_wait(&job, 0, 2, 20);
+    watchdog_find_waits(&job, 1, &waits);
+    EXPECT_INT(waits.n, 1);
+    EXPECT_INT(waits.list[0].rank, 2);
+    atomic_store(&job.rows[1].pid, pid);
+    watchdog_find_waits(&job, 1, &waits);
+    EXPECT_INT(waits.n, 1);
+    EXPECT_INT(waits.list[0].rank, 1);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    tess_job_close(&job, true);
+}
+
 static void a_gap_between_looks_takes_nothing_from_a_wait_before_it(void)
 {
     const uint64_t s = 1000000000;
@@ -216,6 +297,8 @@ static const test_case cases[] = {
     {"what_a_rank_does_follows_from_two_looks", what_a_rank_does_follows_from_two_looks},
     {"time_without_a_core_is_not_told_as_time_on_one", time_without_a_core_is_not_told_as_time_on_one},
     {"chains_of_waits_lead_to_their_end", chains_of_waits_lead_to_their_end},
+    {"a_stopped_rank_waits_for_nobody", a_stopped_rank_waits_for_nobody},
+    {"a_stopped_rank_is_named_before_a_circle", a_stopped_rank_is_named_before_a_circle},
     {"a_gap_between_looks_takes_nothing_from_a_wait_before_it",
      a_gap_between_looks_takes_nothing_from_a_wait_before_it},
     {"no_watchdog_looks_at_nothing", no_watchdog_looks_at_nothing},

@@ -25,7 +25,7 @@ bool tess_top_is_stopped(const tess_top_rank *rank)
     return state == 'T' || state == 't';
 }
 
-/* A waiting rank only passes on the delay of another. */
+/* A waiting rank only passes on the delay of another, unless it is stopped: its wait may be over by now. */
 static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
 {
     tess_wait waits[JOB_MAX_RANKS];
@@ -33,7 +33,8 @@ static void find_culprit(const tess_top_snapshot *s, tess_top_totals *t)
     for (int rank = 0; rank < s->world; rank++) {
         int first;
         const tess_board_copy *board = &s->ranks[rank].board;
-        uint64_t since_ns = tess_top_missing(s, rank, &first) > 0 ? UINT64_MAX - board->wait_age_ns : 0;
+        bool waits_now = tess_top_missing(s, rank, &first) > 0 && !tess_top_is_stopped(&s->ranks[rank]);
+        uint64_t since_ns = waits_now ? UINT64_MAX - board->wait_age_ns : 0;
         waits[rank] = (tess_wait){.since_ns = since_ns, .missing = board->wait_missing};
     }
     int n = tess_missed_find(waits, s->world, missed), n_ends = tess_missed_ends(waits, missed, n);

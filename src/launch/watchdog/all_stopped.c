@@ -13,11 +13,15 @@ static bool is_here(const tess_job *job, int rank)
     return job->rows[rank].host == (int32_t)job->header->host;
 }
 
+char watchdog_process_state(const tess_job *job, int rank, int pid)
+{
+    return is_here(job, rank) ? tess_os_process_state(pid)
+                              : (char)atomic_load_explicit(&job->rows[rank].run_state, memory_order_relaxed);
+}
+
 static bool is_stopped(const tess_watchdog *w, int rank)
 {
-    const tess_job_row *row = &w->job->rows[rank];
-    return (is_here(w->job, rank) ? (uint32_t)tess_os_process_state(watchdog_pid_of(w, rank))
-                                  : atomic_load_explicit(&row->run_state, memory_order_relaxed)) == 'T';
+    return watchdog_process_state(w->job, rank, watchdog_pid_of(w, rank)) == 'T';
 }
 
 /* Lists the ranks that are stopped, and returns their number; *all: no rank runs. When the first rank runs and `any`

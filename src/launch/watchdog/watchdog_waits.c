@@ -21,10 +21,24 @@ typedef struct wait_graph {
     uint64_t missing[JOB_MAX_RANKS][JOB_RANK_WORDS];
 } wait_graph;
 
+/* The row of a stopped rank keeps the wait that it was stopped in, although the others have come since and wait for it.
+ * Such a rank waits for nobody; otherwise they would form a circle. Only states that can matter are read. */
 static void read_graph(const tess_job *job, wait_graph *graph)
 {
-    for (int r = 0; r < (int)job->header->world; r++)
+    const int world = (int)job->header->world;
+    uint64_t missed[JOB_RANK_WORDS] = {0};
+    for (int r = 0; r < world; r++) {
         graph->waits[r] = (tess_wait){read_wait(job, r, graph->missing[r]), graph->missing[r]};
+        for (int i = 0; graph->waits[r].since_ns != 0 && i < JOB_RANK_WORDS; i++)
+            missed[i] |= graph->missing[r][i];
+    }
+    for (int r = 0; r < world; r++) {
+        if (graph->waits[r].since_ns == 0 || (missed[r / 64] >> r % 64 & 1) == 0)
+            continue;
+        const char state = watchdog_process_state(job, r, atomic_load(&job->rows[r].pid));
+        if (state == 'T' || state == 't')
+            graph->waits[r].since_ns = 0;
+    }
 }
 
 static bool is_local(const tess_job *job, int rank, uint32_t state)
