@@ -41,7 +41,7 @@ static int run(tess_mem *mem, int argc, char **argv)
     int64_t ranks = 0;
     const cli_flag flags[] = {
         {"--mesh", "AXES", "dp=2,tp=4: the last axis varies fastest, -1 takes what is left", .text = &request.axes},
-        {"-n", "RANKS", "ranks of the job", .integer = &ranks, .min = 1, .max = 1 << 20},
+        {"-n", "RANKS", "ranks of the job", .integer = &ranks, .min = 1, .max = TESS_MESH_MOST_RANKS},
         {"--hosts", "HOSTS", "h1:4,h2:4: hosts with their ranks", .text = &request.hosts},
         {"--axis", "NAME", "groups of this axis alone", .text = &request.axis},
         {"--measure", NULL, "check each axis with real ranks, on this machine, and time an all_reduce",

@@ -39,12 +39,20 @@ tess_status tess_axis_list_parse(const char *text, tess_axis_list *axes)
     }
 }
 
-int tess_axis_list_product(const tess_axis_list *axes)
+tess_status tess_axis_list_product(const tess_axis_list *axes, int *product)
 {
-    int64_t product = 1;
-    for (int a = 0; a < axes->n; a++)
-        product = axes->axis[a].size < 0 || product > INT32_MAX ? 0 : product * axes->axis[a].size;
-    return product > INT32_MAX ? 0 : (int)product;
+    int64_t n = 1;
+    *product = 0;
+    for (int a = 0; a < axes->n; a++) {
+        if (axes->axis[a].size <= 0)
+            return TESS_OK;
+        n *= axes->axis[a].size;
+        TESS_CHECK(n <= TESS_MESH_MOST_RANKS, TESS_E_INVALID,
+                   "mesh: axis '%s' makes it a job of %" PRId64 " ranks; at most %d are possible: make an axis smaller",
+                   axes->axis[a].name, n, TESS_MESH_MOST_RANKS);
+    }
+    *product = (int)n;
+    return TESS_OK;
 }
 
 static tess_status check_axes(const tess_axis *axes, int n_axes)

@@ -24,8 +24,10 @@ typedef struct tess_axis_list {
 /* Reads "dp=2,tp=4"; a size may be -1. Do not move *axes afterwards. TESS_E_INVALID names the word and what it should
  * be. */
 tess_status tess_axis_list_parse(const char *text, tess_axis_list *axes);
-/* The ranks that the axes make; 0: one of them has size -1. */
-int tess_axis_list_product(const tess_axis_list *axes);
+enum { TESS_MESH_MOST_RANKS = 1 << 20 }; /* in a layout without a job */
+/* The ranks that the axes make; 0: one of them has size -1 or 0. TESS_E_INVALID: more than TESS_MESH_MOST_RANKS; the
+ * message names the first axis that makes them too many. */
+tess_status tess_axis_list_product(const tess_axis_list *axes, int *product);
 
 /* Fills in the axis of size -1. TESS_E_INVALID as for tess_mesh_create. */
 tess_status tess_mesh_layout_fit(const tess_axis *axes, int n_axes, int world, tess_mesh_layout *layout);

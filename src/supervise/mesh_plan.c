@@ -5,8 +5,6 @@
 #include "launch/mpirun/launch_line.h"
 #include "train/model_folder.h"
 
-enum { MOST_RANKS = 1 << 20 };
-
 /* ---- Ranks and hosts ---- */
 static tess_status count_ranks(const tess_mesh_request *request, const tess_launch_hosts *hosts,
                                const tess_axis_list *axes, int *world)
@@ -16,15 +14,15 @@ static tess_status count_ranks(const tess_mesh_request *request, const tess_laun
         on_hosts += hosts->hosts[h].slots;
     TESS_CHECK(hosts->n == 0 || request->ranks == 0 || request->ranks == on_hosts, TESS_E_INVALID,
                "--hosts %s has %d ranks, but -n says %d: leave -n away", request->hosts, on_hosts, request->ranks);
-    *world = hosts->n > 0 ? on_hosts : request->ranks > 0 ? request->ranks : tess_axis_list_product(axes);
+    *world = hosts->n > 0 ? on_hosts : request->ranks;
+    if (*world == 0)
+        TESS_TRY(tess_axis_list_product(axes, world));
     bool open = false;
     for (int i = 0; i < axes->n; i++)
         open = open || axes->axis[i].size == -1;
     TESS_CHECK(!open || *world > 0, TESS_E_INVALID,
                "--mesh %s does not say how many ranks there are: give -n or --hosts, or sizes of 1 or more",
                request->axes);
-    TESS_CHECK(*world <= MOST_RANKS, TESS_E_INVALID, "--mesh %s: a job of %d ranks; at most %d are possible",
-               request->axes, *world, MOST_RANKS);
     *world = *world > 0 ? *world : 1;
     return TESS_OK;
 }

@@ -36,5 +36,7 @@ expect "axes beside a configuration" 2 "stands beside a configuration" "$tessera
 expect "measuring hosts that are elsewhere" 2 "leave --hosts away" "$tessera" mesh --mesh dp=2 --hosts h1,h2 --measure
 expect "the list of commands has it" 0 "which rank is where in a mesh" "$tessera" help
 expect "a mesh without a number of ranks" 2 "--mesh dp=-1 does not say how many ranks there are" "$tessera" mesh --mesh dp=-1
+expect "a product that no number of ranks can be" 2 "axis 'tp' makes it a job of 4294967296 ranks; at most 1048576 are possible" \
+    "$tessera" mesh --mesh dp=65536,tp=65536
 expect "a mesh of too many ranks" 2 "a job of 2147483647 ranks; at most 1048576 are possible" timeout 10 "$tessera" mesh --mesh dp=2147483647
 finish

@@ -11,8 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = strndup((const char *)data, size);
     tess_axis_list axes;
     tess_mesh_layout layout;
-    if (tess_axis_list_parse(text, &axes) == TESS_OK &&
-        tess_mesh_layout_fit(axes.axis, axes.n, tess_axis_list_product(&axes), &layout) == TESS_OK) {
+    int product;
+    if (tess_axis_list_parse(text, &axes) == TESS_OK && tess_axis_list_product(&axes, &product) == TESS_OK &&
+        tess_mesh_layout_fit(axes.axis, axes.n, product, &layout) == TESS_OK) {
         int at[TESS_MESH_MAX_AXES];
         tess_mesh_layout_coordinates(&layout, layout.size - 1, at);
         if (tess_mesh_layout_rank(&layout, at) != layout.size - 1)

@@ -109,12 +109,36 @@ static void axes_that_make_no_mesh_are_refused_with_the_fix(void)
     NO_MESH("dp=2,dp=2", 4, "'dp' is named twice");
     l = layout_of("dp=2,tp=2", 4);
     EXPECT_FAILS(tess_mesh_layout_axis(&l, "cp", &axis), TESS_E_INVALID, "no axis 'cp'; the mesh has dp tp");
-    EXPECT_OK(tess_axis_list_parse("a=70000,b=70000,c=70000", &axes));
-    EXPECT_INT(tess_axis_list_product(&axes), 0); /* too many to count */
-    EXPECT_OK(tess_axis_list_parse("a=3,b=-1", &axes));
-    EXPECT_INT(tess_axis_list_product(&axes), 0);
-    EXPECT_OK(tess_axis_list_parse("a=3,b=5", &axes));
-    EXPECT_INT(tess_axis_list_product(&axes), 15);
+}
+
+static void expect_product(const char *text, int want)
+{
+    tess_axis_list axes;
+    int product = -1;
+    EXPECT_OK(tess_axis_list_parse(text, &axes));
+    EXPECT_OK(tess_axis_list_product(&axes, &product));
+    EXPECT_INT(product, want);
+}
+
+static void expect_too_many(const char *text, const char *message)
+{
+    tess_axis_list axes;
+    int product;
+    EXPECT_OK(tess_axis_list_parse(text, &axes));
+    EXPECT_FAILS(tess_axis_list_product(&axes, &product), TESS_E_INVALID, message);
+}
+
+static void the_product_of_axes_counts_ranks_or_names_the_axis_too_many(void)
+{
+    expect_product("a=3,b=5", 15);
+    expect_product("a=3,b=-1", 0);
+    expect_product("a=-1,b=2147483647,c=2147483647", 0);
+    expect_product("a=0,b=2147483647,c=2147483647", 0);
+    expect_product("a=1024,b=1024,c=1", 1 << 20);
+    expect_too_many("dp=65536,tp=65536", "axis 'tp' makes it a job of 4294967296 ranks; at most 1048576 are possible");
+    expect_too_many("a=70000,b=70000,c=70000", "axis 'b' makes it a job of 4900000000 ranks");
+    expect_too_many("a=1024,b=1024,c=2", "axis 'c' makes it a job of 2097152 ranks");
+    expect_too_many("a=2147483647", "axis 'a' makes it a job of 2147483647 ranks");
 }
 
 static void a_view_shows_axes_ranks_hosts_and_speeds(void)
@@ -168,6 +192,8 @@ static const test_case cases[] = {
     {"groups_are_those_of_the_coordinates", groups_are_those_of_the_coordinates},
     {"what_ranks_get_is_compared_with_the_arithmetic", what_ranks_get_is_compared_with_the_arithmetic},
     {"axes_that_make_no_mesh_are_refused_with_the_fix", axes_that_make_no_mesh_are_refused_with_the_fix},
+    {"the_product_of_axes_counts_ranks_or_names_the_axis_too_many",
+     the_product_of_axes_counts_ranks_or_names_the_axis_too_many},
     {"a_view_shows_axes_ranks_hosts_and_speeds", a_view_shows_axes_ranks_hosts_and_speeds},
 };
 TEST_MAIN(cases)
