@@ -1,4 +1,5 @@
-/* The executor's insides: the plan of its memory (executor_plan.c), and the walk over the units (executor_walk.c). */
+/* The executor's insides: the plan of its memory (executor_plan.c), the walk over the units (executor_walk.c), and the
+ * calls that start walks (executor_calls.c). */
 #ifndef TESS_NN_EXECUTOR_IMPL_H
 #define TESS_NN_EXECUTOR_IMPL_H
 
@@ -88,6 +89,16 @@ static inline tess_unit_memory *tess_executor_memory(const tess_executor *execut
     return &executor->units[slot * executor->model->n_units + unit];
 }
 
+static inline tess_block_kind tess_executor_kind(const tess_executor *e, int unit)
+{
+    return e->model->blocks[unit].kind;
+}
+
+static inline const char *tess_executor_title(const tess_executor *e, int unit)
+{
+    return tess_executor_kind(e, unit) == TESS_BLOCK_EMBEDDING ? "embedding" : tess_model_unit_name(e->model, unit);
+}
+
 static inline int tess_executor_slots(const tess_executor_options *options)
 {
     return options->n_slots > 1 ? options->n_slots : 1;
@@ -129,5 +140,29 @@ bool tess_executor_rotates(const tess_executor *executor);
 
 /* Checks sizes, ids, positions and targets, and gives the device what its kernels read of them. */
 tess_status tess_executor_take_batch(tess_executor *executor, const tess_batch *batch);
+
+/* ---- The walk (executor_walk.c) ---- */
+/* What a forward is for: a backward later, or no more than what it gives. Then nobody reads what layers keep, and all
+ * of the range work in the memory of its last one: in a cache's reach, and on no disk. */
+typedef enum tess_walk_aim { TESS_WALK_FOR_BACKWARD, TESS_WALK_FOR_RESULT } tess_walk_aim;
+
+/* The task of the head in evaluation: log-probabilities of targets, the logits of some rows, or both; or values. */
+typedef struct tess_head_task {
+    float inv_temperature;
+    float *logprob, *entropy; /* NULL: not wanted */
+    const int32_t *rows;
+    int64_t n_rows;
+    float *logits, *values; /* NULL: not wanted */
+} tess_head_task;
+
+/* Runs the units of a range. A range's head only gets its input: it runs in backward or evaluation. Without a batch the
+ * hooks alone are called. */
+tess_status tess_executor_forward_range(tess_executor *executor, const tess_range *range, const void *in, void *out,
+                                        tess_walk_aim aim);
+tess_status tess_executor_backward_range(tess_executor *executor, const tess_range *range,
+                                         const tess_backward *backward);
+/* Adds the embedding's part to the oldest of the tied table's gradients that wait. */
+tess_status tess_executor_table_backward(tess_executor *executor, const tess_batch *batch, const void *dstream);
+tess_status tess_executor_evaluate_head(tess_executor *executor, const tess_range *range, const tess_head_task *task);
 
 #endif

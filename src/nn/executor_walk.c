@@ -26,16 +26,6 @@ static tess_layer_call call_of(const tess_executor *e, const tess_batch *batch, 
     };
 }
 
-static tess_block_kind kind_of(const tess_executor *e, int unit)
-{
-    return e->model->blocks[unit].kind;
-}
-
-static const char *title_of(const tess_executor *e, int unit)
-{
-    return kind_of(e, unit) == TESS_BLOCK_EMBEDDING ? "embedding" : tess_model_unit_name(e->model, unit);
-}
-
 /* ---- The stream ---- */
 static int64_t rows_of(const tess_executor *e, const tess_batch *batch)
 {
@@ -48,28 +38,24 @@ static tess_status copy_stream(const tess_executor *e, const tess_batch *batch, 
     return tess_stream_kernels(e->stream)->copy(e->stream, to, from, (size_t)rows_of(e, batch) * row, false);
 }
 
-/* What a forward is for: a backward later, or no more than what it gives. Then nobody reads what layers keep, and all
- * of the range work in the memory of its last one: in a cache's reach, and on no disk. */
-typedef enum walk_aim { FOR_BACKWARD, FOR_RESULT } walk_aim;
-
-static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, int unit, walk_aim aim)
+static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim)
 {
-    const int last = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD ? r->end - 2 : r->end - 1;
-    const bool shared = aim == FOR_RESULT && kind_of(e, unit) == TESS_BLOCK_LAYER && last >= r->begin &&
-                        kind_of(e, last) == TESS_BLOCK_LAYER;
+    const int last = tess_executor_kind(e, r->end - 1) == TESS_BLOCK_HEAD ? r->end - 2 : r->end - 1;
+    const bool shared = aim == TESS_WALK_FOR_RESULT && tess_executor_kind(e, unit) == TESS_BLOCK_LAYER &&
+                        last >= r->begin && tess_executor_kind(e, last) == TESS_BLOCK_LAYER;
     return tess_executor_memory(e, r->slot, shared ? last : unit);
 }
 
 /* Where the embedding writes the stream. */
-static void *embedded(const tess_executor *e, const tess_range *r, walk_aim aim)
+static void *embedded(const tess_executor *e, const tess_range *r, tess_walk_aim aim)
 {
     return tess_executor_units_of(e, r->slot).end > 1 ? memory_in(e, r, 1, aim)->saved.h : e->work.y;
 }
 
 /* What `unit`, which has just run, leaves: a layer's h2 and branch are added by whoever reads them next. */
-static tess_status leave_stream(const tess_executor *e, const tess_range *r, int unit, walk_aim aim, void *to)
+static tess_status leave_stream(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim, void *to)
 {
-    if (kind_of(e, unit) == TESS_BLOCK_EMBEDDING)
+    if (tess_executor_kind(e, unit) == TESS_BLOCK_EMBEDDING)
         return to != embedded(e, r, aim) ? copy_stream(e, r->batch, to, embedded(e, r, aim)) : TESS_OK;
     return tess_stream_kernels(e->stream)->add(e->stream, memory_in(e, r, unit, aim)->saved.h2, e->work.branch, to,
                                                rows_of(e, r->batch) * e->model->config.hidden_size, e->options.dtype);
@@ -103,20 +89,20 @@ static tess_status bring_rows(const tess_layer_call *call, const tess_unit_memor
 /* ---- Embedding and layers ---- */
 /* A layer adds what the one before it left, or its h is ready (`first`). */
 static tess_status compute_forward(tess_executor *e, const tess_range *r, tess_layer_call *call, bool first,
-                                   walk_aim aim)
+                                   tess_walk_aim aim)
 {
     tess_unit_memory *m = memory_in(e, r, call->unit, aim);
     if (call->block->kind == TESS_BLOCK_EMBEDDING)
         return tess_embedding_forward(call, embedded(e, r, aim));
-    const bool ready = first || kind_of(e, call->unit - 1) == TESS_BLOCK_EMBEDDING;
+    const bool ready = first || tess_executor_kind(e, call->unit - 1) == TESS_BLOCK_EMBEDDING;
     const tess_layer_saved *before = ready ? NULL : &memory_in(e, r, call->unit - 1, aim)->saved;
     TESS_TRY(tess_layer_forward(call, before, &m->saved, &m->work));
-    return aim == FOR_BACKWARD ? keep_rows(call, m) : TESS_OK;
+    return aim == TESS_WALK_FOR_BACKWARD ? keep_rows(call, m) : TESS_OK;
 }
 
-static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit, bool first, walk_aim aim)
+static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit, bool first, tess_walk_aim aim)
 {
-    const bool keeps = r->batch != NULL && aim == FOR_BACKWARD;
+    const bool keeps = r->batch != NULL && aim == TESS_WALK_FOR_BACKWARD;
     tess_layer_call call = call_of(e, r->batch, unit);
     if (r->batch != NULL)
         tess_model_name_unit(e->model, unit, e->stream);
@@ -133,26 +119,26 @@ static tess_status forward_unit(tess_executor *e, const tess_range *r, int unit,
 }
 
 /* The stream that a range reads is put where its first unit finds it. */
-static tess_status take_stream(const tess_executor *e, const tess_range *r, const void *in, walk_aim aim)
+static tess_status take_stream(const tess_executor *e, const tess_range *r, const void *in, tess_walk_aim aim)
 {
     const tess_unit_memory *m = memory_in(e, r, r->begin, aim);
-    if (kind_of(e, r->begin) == TESS_BLOCK_EMBEDDING || in == m->saved.h)
+    if (tess_executor_kind(e, r->begin) == TESS_BLOCK_EMBEDDING || in == m->saved.h)
         return TESS_OK;
     tess_executor_page_input(e, r->slot, (int)(m - tess_executor_memory(e, r->slot, 0)));
     return copy_stream(e, r->batch, m->saved.h, in);
 }
 
-/* The head only gets its input: it runs in backward or evaluation. */
-static tess_status forward_range(tess_executor *e, const tess_range *r, const void *in, void *out, walk_aim aim)
+tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, const void *in, void *out,
+                                        tess_walk_aim aim)
 {
-    bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD;
+    bool head = tess_executor_kind(e, r->end - 1) == TESS_BLOCK_HEAD;
     int last = head ? r->end - 2 : r->end - 1; /* below r->begin: the head alone */
-    if (r->batch != NULL && aim == FOR_RESULT && last >= r->begin)
+    if (r->batch != NULL && aim == TESS_WALK_FOR_RESULT && last >= r->begin)
         tess_executor_page_input(e, r->slot, last);
     if (r->batch != NULL)
         TESS_TRY(take_stream(e, r, in, aim));
     for (int unit = r->begin; unit <= last; unit++)
-        TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin, aim), "%s: forward", title_of(e, unit));
+        TESS_TRY_CTX(forward_unit(e, r, unit, unit == r->begin, aim), "%s: forward", tess_executor_title(e, unit));
     if (r->batch == NULL)
         return TESS_OK;
     if (head) {
@@ -163,7 +149,7 @@ static tess_status forward_range(tess_executor *e, const tess_range *r, const vo
     if (last < r->begin)
         return TESS_OK;
     TESS_TRY(leave_stream(e, r, last, aim, out));
-    if (aim == FOR_RESULT) /* where the stream came in */
+    if (aim == TESS_WALK_FOR_RESULT) /* where the stream came in */
         tess_executor_page_done(e, r, r->begin);
     tess_executor_page_done(e, r, last);
     return TESS_OK;
@@ -384,16 +370,17 @@ static tess_status advance_states(tess_executor *e, const tess_range *r, tess_ba
     tess_unit_state needed = part == TESS_BACKWARD_WEIGHTS ? TESS_UNIT_OWES_WEIGHTS : TESS_UNIT_FORWARD;
     for (int unit = r->begin; unit < r->end; unit++)
         TESS_CHECK(tess_executor_memory(e, r->slot, unit)->state == needed, TESS_E_INVALID,
-                   "%s: backward on slot %d, but %s has not run there", title_of(e, unit), r->slot, missing[part]);
+                   "%s: backward on slot %d, but %s has not run there", tess_executor_title(e, unit), r->slot,
+                   missing[part]);
     for (int unit = r->begin; unit < r->end; unit++)
         tess_executor_memory(e, r->slot, unit)->state =
             part == TESS_BACKWARD_INPUT ? TESS_UNIT_OWES_WEIGHTS : TESS_UNIT_EMPTY;
     return TESS_OK;
 }
 
-static tess_status backward_range(tess_executor *e, const tess_range *r, const tess_backward *b)
+tess_status tess_executor_backward_range(tess_executor *e, const tess_range *r, const tess_backward *b)
 {
-    bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD;
+    bool head = tess_executor_kind(e, r->end - 1) == TESS_BLOCK_HEAD;
     int first = e->options.first_trainable_unit > r->begin ? e->options.first_trainable_unit : r->begin;
     int last = head ? r->end - 2 : r->end - 1;
     if (r->batch != NULL)
@@ -405,116 +392,11 @@ static tess_status backward_range(tess_executor *e, const tess_range *r, const t
     else if (b->dout != NULL)
         tess_executor_memory(e, r->slot, r->end - 1)->dout = b->dout;
     for (int unit = last; unit >= first; unit--)
-        TESS_TRY_CTX(backward_unit(e, r, unit, b), "%s: backward", title_of(e, unit));
+        TESS_TRY_CTX(backward_unit(e, r, unit, b), "%s: backward", tess_executor_title(e, unit));
     return e->seen;
 }
 
-/* ---- Ranges on slots ---- */
-void *tess_executor_input(const tess_executor *e, int slot, int unit)
-{
-    tess_executor_page_input(e, slot, unit);
-    return tess_executor_memory(e, slot, unit)->saved.h;
-}
-
-static tess_status check_places(const tess_executor *e, const tess_range *r)
-{
-    int n_slots = tess_executor_slots(&e->options), n_units = e->model->n_units;
-    TESS_CHECK(r->slot >= 0 && r->slot < n_slots, TESS_E_INVALID, "slot %d; the executor was made for %d", r->slot,
-               n_slots);
-    TESS_CHECK(0 <= r->begin && r->begin < r->end && r->end <= n_units, TESS_E_INVALID,
-               "blocks %d to %d; the model has %d", r->begin, r->end, n_units);
-    tess_slot_units units = tess_executor_units_of(e, r->slot);
-    TESS_CHECK(units.begin <= r->begin && r->end <= units.end, TESS_E_INVALID,
-               "blocks %d to %d on slot %d, which has memory for %d to %d", r->begin, r->end, r->slot, units.begin,
-               units.end);
-    return TESS_OK;
-}
-
-static tess_status take_range(tess_executor *e, const tess_range *r)
-{
-    TESS_CHECK(e->options.train, TESS_E_INVALID, "executor: made without memory for backward (train is false)");
-    TESS_TRY(check_places(e, r));
-    TESS_CHECK(r->batch->targets != NULL && r->batch->cache == NULL, TESS_E_INVALID,
-               "batch: training needs targets and cannot use a key/value cache");
-    return tess_executor_take_batch(e, r->batch);
-}
-
-/* What is asked of the head is what it has. */
-static tess_status check_logits(const tess_executor *e)
-{
-    int64_t n = e->model->config.n_outputs;
-    TESS_CHECK(n == 0, TESS_E_INVALID,
-               "head: the model has a score of %lld outputs (num_labels) in place of logits: no token has a "
-               "probability",
-               (long long)n);
-    return TESS_OK;
-}
-
-static tess_status check_values(const tess_executor *e)
-{
-    const tess_model_config *config = &e->model->config;
-    TESS_CHECK(config->value_head || config->n_outputs == 1, TESS_E_INVALID,
-               "head: values need a score of one output; the model has %lld (num_labels; 0: a language model)",
-               (long long)config->n_outputs);
-    return TESS_OK;
-}
-
-/* An empty micro-batch, which ranks run for others to meet, has no loss. */
-static tess_status check_loss(const tess_executor *e, const tess_batch *batch, const tess_token_loss *loss)
-{
-    const bool values = loss != NULL && loss->grade_values != NULL;
-    if (batch->n_tokens == 0)
-        return TESS_OK;
-    if (values)
-        TESS_TRY(check_values(e));
-    if (!values || loss->grade != NULL)
-        TESS_TRY(check_logits(e));
-    TESS_CHECK(values == (e->model->config.n_outputs > 0 || e->model->config.value_head), TESS_E_INVALID,
-               "head: the model has a value head, and the loss says nothing of values");
-    return TESS_OK;
-}
-
-static tess_status check_ends(const tess_executor *e, const tess_range *r, const void *in, const void *out)
-{
-    TESS_CHECK((in == NULL) == (kind_of(e, r->begin) == TESS_BLOCK_EMBEDDING), TESS_E_INVALID,
-               "%s: forward needs the stream that it reads, and the embedding reads none", title_of(e, r->begin));
-    TESS_CHECK((out == NULL) == (kind_of(e, r->end - 1) == TESS_BLOCK_HEAD), TESS_E_INVALID,
-               "%s: forward needs a place for the stream that it leaves, and the head leaves none",
-               title_of(e, r->end - 1));
-    return TESS_OK;
-}
-
-tess_status tess_executor_forward(tess_executor *e, const tess_range *r, const void *in, void *out)
-{
-    TESS_TRY(take_range(e, r));
-    TESS_TRY(check_ends(e, r, in, out));
-    e->open.is_open &= e->open.slot != r->slot; /* a backward that failed */
-    return forward_range(e, r, in, out, FOR_BACKWARD);
-}
-
-tess_status tess_executor_backward(tess_executor *e, const tess_range *r, const tess_backward *b)
-{
-    TESS_TRY(take_range(e, r));
-    bool head = kind_of(e, r->end - 1) == TESS_BLOCK_HEAD, weights = b->part == TESS_BACKWARD_WEIGHTS;
-    TESS_CHECK(b->part == TESS_BACKWARD_WHOLE || e->options.split_backward, TESS_E_INVALID,
-               "executor: made without memory for a backward in two parts (split_backward is false)");
-    TESS_CHECK(
-        (b->dout != NULL) == (!head && !weights), TESS_E_INVALID,
-        "%s: backward needs the gradient of the stream that it left; the head has none, and a weight part has it",
-        title_of(e, r->end - 1));
-    TESS_CHECK(!head || weights || b->logprob != NULL, TESS_E_INVALID,
-               "head: backward needs a place for the log-probabilities");
-    TESS_CHECK(b->din == NULL || (!weights && kind_of(e, r->begin) != TESS_BLOCK_EMBEDDING &&
-                                  r->begin >= e->options.first_trainable_unit),
-               TESS_E_INVALID, "%s: no gradient of its input comes from the embedding, frozen units, or a weight part",
-               title_of(e, r->begin));
-    if (head && !weights)
-        TESS_TRY(check_loss(e, r->batch, b->loss));
-    return backward_range(e, r, b);
-}
-
-/* batch NULL: hooks alone. */
-static tess_status backward_table(tess_executor *e, const tess_batch *batch, const void *dstream)
+tess_status tess_executor_table_backward(tess_executor *e, const tess_batch *batch, const void *dstream)
 {
     tess_layer_call call = call_of(e, batch, 0);
     TESS_TRY(reopen_table(e, 0, &call));
@@ -525,25 +407,8 @@ static tess_status backward_table(tess_executor *e, const tess_batch *batch, con
     return e->hooks.post_backward(e->hooks.self, 0);
 }
 
-tess_status tess_executor_backward_table(tess_executor *e, const tess_batch *batch, const void *dstream)
-{
-    TESS_CHECK(tess_executor_trains_table(e) && (e->options.n_tables > 0 || !e->model->part.embedding), TESS_E_INVALID,
-               "executor: its model has no tied table that trains, or its backward runs the embedding's part");
-    TESS_TRY(tess_executor_take_batch(e, batch));
-    TESS_TRY_CTX(backward_table(e, batch, dstream), "embedding: backward");
-    return e->seen;
-}
-
-/* The task of the head in evaluation: log-probabilities of targets, the logits of some rows, or both; or values. */
-typedef struct head_task {
-    float inv_temperature;
-    float *logprob, *entropy; /* NULL: not wanted */
-    const int32_t *rows;
-    int64_t n_rows;
-    float *logits, *values; /* NULL: not wanted */
-} head_task;
-
-static tess_status pick_logits(tess_executor *e, tess_layer_call call, const head_task *task)
+/* ---- The head in evaluation ---- */
+static tess_status pick_logits(tess_executor *e, tess_layer_call call, const tess_head_task *task)
 {
     int64_t C = call.config->hidden_size;
     void *picked = e->split.stream != NULL ? e->split.stream : e->work.branch;
@@ -555,7 +420,7 @@ static tess_status pick_logits(tess_executor *e, tess_layer_call call, const hea
     return tess_head_logits(&call, &e->head, picked, task->logits);
 }
 
-static tess_status evaluate_head(tess_executor *e, const tess_range *r, const head_task *task)
+tess_status tess_executor_evaluate_head(tess_executor *e, const tess_range *r, const tess_head_task *task)
 {
     tess_layer_call call = call_of(e, r->batch, e->model->n_units - 1);
     bool tied = e->model->blocks[0].tied;
@@ -574,126 +439,4 @@ static tess_status evaluate_head(tess_executor *e, const tess_range *r, const he
     if (tied)
         TESS_TRY(e->hooks.post_forward(e->hooks.self, 0));
     return e->hooks.post_forward(e->hooks.self, call.unit);
-}
-
-/* ---- Whole walks ---- */
-static tess_range whole(const tess_executor *e, const tess_batch *batch)
-{
-    return (tess_range){.begin = 0, .end = e->model->n_units, .batch = batch};
-}
-
-static tess_status check_whole(const tess_executor *e)
-{
-    TESS_CHECK(e->model->part.embedding && e->model->part.head, TESS_E_INVALID,
-               "executor: its model is a part; tess_executor_forward and tess_executor_backward run that");
-    return TESS_OK;
-}
-
-/* batch NULL: hooks alone. */
-static tess_status train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
-{
-    tess_range all = whole(e, batch);
-    TESS_TRY(forward_range(e, &all, NULL, NULL, FOR_BACKWARD));
-    return backward_range(e, &all, &(tess_backward){.loss = loss, .logprob = logprob});
-}
-
-tess_status tess_executor_train(tess_executor *e, const tess_batch *batch, const tess_token_loss *loss, float *logprob)
-{
-    tess_range all = whole(e, batch);
-    TESS_TRY(check_whole(e));
-    TESS_TRY(take_range(e, &all));
-    TESS_TRY(check_loss(e, batch, loss));
-    e->open.is_open = false;
-    return train(e, batch, loss, logprob);
-}
-
-tess_status tess_executor_rehearse(const tess_executor *e, const tess_hooks *hooks)
-{
-    tess_executor dry = *e;
-    dry.hooks = *hooks;
-    return train(&dry, NULL, NULL, NULL);
-}
-
-tess_status tess_executor_rehearse_range(tess_executor *e, const tess_hooks *hooks, const tess_range *range,
-                                         const tess_backward *backward)
-{
-    tess_range empty = *range;
-    const tess_hooks own = e->hooks;
-    empty.batch = NULL;
-    e->hooks = *hooks;
-    tess_status status =
-        backward == NULL ? forward_range(e, &empty, NULL, NULL, FOR_BACKWARD) : backward_range(e, &empty, backward);
-    e->hooks = own;
-    return status;
-}
-
-tess_status tess_executor_rehearse_table(tess_executor *e, const tess_hooks *hooks)
-{
-    const tess_hooks own = e->hooks;
-    e->hooks = *hooks;
-    tess_status status = backward_table(e, NULL, NULL);
-    e->hooks = own;
-    return status;
-}
-
-static tess_status evaluate(tess_executor *e, const tess_batch *batch, const head_task *task)
-{
-    tess_range all = whole(e, batch);
-    TESS_TRY(check_whole(e));
-    TESS_TRY(task->values != NULL ? check_values(e) : check_logits(e));
-    TESS_TRY(forward_range(e, &all, NULL, NULL, FOR_RESULT));
-    TESS_TRY_CTX(evaluate_head(e, &all, task), "head: forward");
-    return TESS_OK;
-}
-
-tess_status tess_executor_logprobs(tess_executor *e, const tess_batch *batch, float inv_temperature, float *logprob,
-                                   float *entropy)
-{
-    TESS_CHECK(batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
-    TESS_TRY(tess_executor_take_batch(e, batch));
-    return evaluate(e, batch, &(head_task){.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy});
-}
-
-tess_status tess_executor_score(tess_executor *e, const tess_range *r, const void *in, void *out, float inv_temperature,
-                                float *logprob, float *entropy)
-{
-    TESS_TRY(check_places(e, r));
-    TESS_CHECK(r->batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
-    TESS_TRY(tess_executor_take_batch(e, r->batch));
-    TESS_TRY(check_ends(e, r, in, out));
-    TESS_TRY(forward_range(e, r, in, out, FOR_RESULT));
-    if (kind_of(e, r->end - 1) != TESS_BLOCK_HEAD)
-        return TESS_OK;
-    TESS_TRY(check_logits(e));
-    const head_task task = {.inv_temperature = inv_temperature, .logprob = logprob, .entropy = entropy};
-    TESS_TRY_CTX(evaluate_head(e, r, &task), "head: forward");
-    return TESS_OK;
-}
-
-tess_status tess_executor_predict(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
-                                  float *logits, float inv_temperature, float *logprob)
-{
-    TESS_CHECK(logprob == NULL || batch->targets != NULL, TESS_E_INVALID, "batch: log-probabilities need targets");
-    TESS_TRY(tess_executor_take_batch(e, batch));
-    TESS_CHECK(n_rows >= 0 && n_rows <= e->options.max_tokens, TESS_E_INVALID,
-               "logits of %lld rows; at most %lld at once", (long long)n_rows, (long long)e->options.max_tokens);
-    for (int64_t i = 0; i < n_rows; i++)
-        TESS_CHECK(rows[i] >= 0 && rows[i] < batch->n_tokens, TESS_E_INVALID, "logits of row %d; the batch has %lld",
-                   rows[i], (long long)batch->n_tokens);
-    return evaluate(
-        e, batch,
-        &(head_task){
-            .inv_temperature = inv_temperature, .logprob = logprob, .rows = rows, .n_rows = n_rows, .logits = logits});
-}
-
-tess_status tess_executor_logits(tess_executor *e, const tess_batch *batch, const int32_t *rows, int64_t n_rows,
-                                 float *logits)
-{
-    return tess_executor_predict(e, batch, rows, n_rows, logits, 1, NULL);
-}
-
-tess_status tess_executor_values(tess_executor *e, const tess_batch *batch, float *value)
-{
-    TESS_TRY(tess_executor_take_batch(e, batch));
-    return evaluate(e, batch, &(head_task){.values = value});
 }
