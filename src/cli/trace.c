@@ -6,6 +6,7 @@
 #include "doctor/flight_recorder/flight_recorder.h"
 #include "doctor/job/job.h"
 #include "doctor/job/job_report.h"
+#include "doctor/log/python_ask.h"
 #include "doctor/perfetto/perfetto.h"
 
 enum { TRACE_CULPRIT = 3, TRACE_TIE = 4, DEFAULT_LAST = 20 };
@@ -87,6 +88,14 @@ static tess_status report_on(tess_mem *mem, const tess_history *history, const t
     return status;
 }
 
+/* A Python process that is no rank of ours belongs to a job of another framework. */
+static tess_status report_python(tess_mem *mem, const char *pid)
+{
+    tess_error_clear();
+    tess_buffer out = {.mem = mem};
+    return cli_print_text(tess_python_report(mem, pid, &out), &out);
+}
+
 static int run(tess_mem *mem, int argc, char **argv)
 {
     trace_options options = {.rank = -1};
@@ -105,6 +114,8 @@ static int run(tess_mem *mem, int argc, char **argv)
     tess_history *history = NULL;
     int code = TESS_EXIT_OK;
     tess_status status = read_history(mem, argv[1], &history);
+    if (status != TESS_OK && tess_python_is(argv[1]))
+        return cli_end(report_python(mem, argv[1]));
     if (status == TESS_OK && options.perfetto != NULL)
         status = tess_perfetto_write(history, options.perfetto);
     if (status == TESS_OK && options.flight_recorder != NULL)
@@ -119,7 +130,7 @@ const cli_command cli_trace = {
     "trace", "DIR|PID [--json] [--last N] ...",
     "the root cause of a job's failure or hang, and the evidence\n\n"
     "DIR is a job's dump folder (or its trace folder), or a folder of PyTorch Flight Recorder dumps; PID is the\n"
-    "launcher or a rank of a running job, which is not disturbed.\n"
+    "launcher or a rank of a running job, which is not disturbed, or a Python process, whose stacks py-spy shows.\n"
     "Exit codes: 0 healthy, ended well, or stopped by the operator; 3 a culprit is named; 4 a tie, or the records do "
     "not say; 2 bad input.\n",
     .run = run};

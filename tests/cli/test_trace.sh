@@ -131,6 +131,25 @@ expect "what is named as a dump and is none" 2 "nccl_trace_rank_0: offset 0" "$t
 expect "one dump of a folder" 2 "is one file: name the folder that holds it" "$tessera" trace junk/nccl_trace_rank_0
 expect "no such thing" 2 "neither" "$tessera" trace nothing-here
 expect "a process of no job" 2 "has no part in a job" "$tessera" trace $$
+python3 -c 'import time; time.sleep(600)' &
+python=$!
+runs_python() { [[ $(readlink "/proc/$1/exe") == */python* ]]; }
+await $python runs_python $python
+mkdir bin
+cat >bin/py-spy <<'SH'
+#!/bin/sh
+printf 'Process %s: python3\nPython v3.11.2 (/usr/bin/python3.11)\n\nThread %s (idle): "MainThread"\n    <module> (<string>:1)\n' "$3" "$3"
+SH
+printf '#!/bin/sh\nexit 1\n' >bin/refused
+chmod +x bin/py-spy bin/refused
+no_py_spy=$work/no_py_spy # a PATH without it
+mkdir "$no_py_spy"
+expect "a Python process of no job, without py-spy" 2 "is a Python process and no job of tessera; py-spy shows its stacks: pip install" \
+    env PATH="$no_py_spy" "$tessera" trace $python
+expect "with py-spy" 0 "Thread $python (idle): \"MainThread\"" env PATH="$work/bin" "$tessera" trace $python
+mv bin/refused bin/py-spy
+expect "which has no right to look" 2 "needs the rights of a debugger" env PATH="$work/bin" "$tessera" trace $python
+kill $python
 expect "no argument" 2 "which job?" "$tessera" trace
 expect "the exit codes are in the help" 0 "4 a tie" "$tessera" trace --help
 finish

@@ -6,6 +6,7 @@
 #include "base/text/text.h"
 #include "diagnosis/timeouts.h"
 #include "doctor/log/knowledge.h"
+#include "doctor/log/python_stacks.h"
 
 enum { LOG_MOST_RANKS = 1 << 16, TESS_LOG_MOST_CULPRITS = 64 };
 
@@ -53,6 +54,7 @@ typedef struct tess_survey {
     int n_ranks, capacity; /* n_ranks: highest rank seen + 1 */
     log_failure *failures;
     int n_failures;
+    log_stacks stacks;
     int stated_world; /* number of ranks by the logs; 0: they do not say */
 } tess_survey;
 

@@ -309,6 +309,22 @@ static void report_waits(const tess_timeouts *t, tess_log_diagnosis *v)
         add_evidence(v, "%s", sum);
 }
 
+/* Stacks of Python processes tell where nothing was printed. */
+static void report_stacks(const tess_survey *s, tess_log_diagnosis *v)
+{
+    const log_stack *odd;
+    char text[sizeof(v->headline)];
+    log_stacks_judge(&s->stacks, text, sizeof(text), &odd);
+    if (v->kind > TESS_LOG_KNOWN && v->kind != TESS_LOG_ONE_SIDED) {
+        add_evidence(v, "%s", text);
+        return;
+    }
+    snprintf(v->headline, sizeof(v->headline), "%s", text);
+    v->kind = odd != NULL ? TESS_LOG_MISSING : TESS_LOG_KNOWN;
+    v->n_culprits = odd != NULL && odd->rank >= 0;
+    v->culprit[0] = odd != NULL ? odd->rank : -1;
+}
+
 void tess_log_diagnose(const tess_survey *s, int world, tess_log_diagnosis *v)
 {
     log_behind behind;
@@ -340,4 +356,6 @@ void tess_log_diagnose(const tess_survey *s, int world, tess_log_diagnosis *v)
     }
     if (any_waits)
         report_waits(&timeouts, v);
+    if (s->stacks.n > 0)
+        report_stacks(s, v);
 }

@@ -9,7 +9,7 @@
 
 tess_status tess_survey_begin(tess_mem *mem, tess_knowledge *knowledge, tess_survey *survey)
 {
-    *survey = (tess_survey){.mem = mem, .knowledge = knowledge};
+    *survey = (tess_survey){.mem = mem, .knowledge = knowledge, .stacks.mem = mem};
     return tess_mem_alloc_array(mem, TESS_POOL_MISC, (size_t)tess_knowledge_n(knowledge), sizeof(log_match),
                                 "what was found", (void **)&survey->matches);
 }
@@ -24,6 +24,7 @@ void tess_survey_free(tess_survey *survey)
     tess_mem_free(survey->mem, survey->ranks);
     tess_mem_free(survey->mem, survey->files);
     tess_mem_free(survey->mem, survey->failures);
+    log_stacks_free(&survey->stacks);
     memset(survey, 0, sizeof(*survey));
 }
 
@@ -297,6 +298,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
         r->stamped_size = size < LOG_HEAD ? size : LOG_HEAD;
         memcpy(r->stamped, line, r->stamped_size);
     }
+    TESS_TRY(log_stacks_take(&r->survey->stacks, line, size, r->path_who.n_ranks > 0 ? r->path_who.ranks[0] : -1));
     tess_knowledge_find(r->survey->knowledge, line, size, &found);
     if (found.has_a_word) { /* the words of an object are those of its messages */
         text_line object = {.reading = r, .number = number};

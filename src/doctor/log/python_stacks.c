@@ -1,0 +1,263 @@
+#include "doctor/log/python_stacks.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/log/log_impl.h"
+#include "doctor/table/clean.h"
+
+enum { MOST_PROCESSES = 1 << 16, MOST_NAMED = 4 };
+
+/* Calls of torch.distributed, MPI, Horovod and others that end only when other ranks come. */
+static const char *const collectives[] = {"all_reduce",
+                                          "allreduce",
+                                          "all_gather",
+                                          "allgather",
+                                          "reduce_scatter",
+                                          "broadcast",
+                                          "barrier",
+                                          "all_to_all",
+                                          "alltoall",
+                                          "gather",
+                                          "scatter",
+                                          "reduce",
+                                          "recv",
+                                          "send",
+                                          "Allreduce",
+                                          "Allgather",
+                                          "Bcast",
+                                          "Barrier",
+                                          "Recv",
+                                          "Send",
+                                          "_rendezvous",
+                                          "monitored_barrier",
+                                          "_store_based_barrier",
+                                          "init_process_group",
+                                          "sync_global_devices"};
+
+static bool begins_with(const char *text, size_t size, const char *words)
+{
+    size_t n = strlen(words);
+    return size >= n && memcmp(text, words, n) == 0;
+}
+
+/* The name of a collective, also with an ending: "all_gather_into_tensor", "all_reduce_coalesced",
+ * "broadcast_object_list".
+ */
+static bool is_collective(const char *function)
+{
+    const char *dot = strrchr(function, '.');
+    const char *name = dot != NULL ? dot + 1 : function;
+    for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++) {
+        size_t n = strlen(collectives[i]);
+        if (strncmp(name, collectives[i], n) == 0 && (name[n] == '\0' || name[n] == '_'))
+            return true;
+    }
+    return false;
+}
+
+/* Files of libraries between the program and its collective; py-spy prints paths below the folders of sys.path. */
+static bool is_library(const char *file)
+{
+    static const char *const folders[] = {"torch/",
+                                          "deepspeed/",
+                                          "horovod/",
+                                          "mpi4py/",
+                                          "accelerate/",
+                                          "lightning/",
+                                          "pytorch_lightning/",
+                                          "lightning_fabric/",
+                                          "jax/",
+                                          "jaxlib/",
+                                          "ray/",
+                                          "numpy/",
+                                          "<frozen ",
+                                          "<string>"};
+    static const char *const files[] = {"threading.py", "selectors.py",  "socket.py",
+                                        "queue.py",     "contextlib.py", "subprocess.py"};
+    const char *slash = strrchr(file, '/');
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+        if (strncmp(file, folders[i], strlen(folders[i])) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && slash == NULL; i++)
+        if (strcmp(file, files[i]) == 0)
+            return true;
+    return strstr(file, "/site-packages/") != NULL;
+}
+
+static tess_status begin_process(log_stacks *stacks, const char *line, size_t size, int rank)
+{
+    char head[32];
+    int pid;
+    snprintf(head, sizeof(head), "%.*s", (int)(size < 31 ? size : 31), line);
+    stacks->in_process = stacks->n < MOST_PROCESSES && sscanf(head, "Process %9d: ", &pid) == 1;
+    stacks->in_main = false;
+    if (!stacks->in_process)
+        return TESS_OK;
+    if ((stacks->n & (stacks->n - 1)) == 0) /* room for a power of two */
+        TESS_TRY(tess_mem_grow(stacks->mem, TESS_POOL_MISC,
+                               (size_t)(stacks->n > 0 ? 2 * stacks->n : 1) * sizeof(log_stack), "stacks",
+                               (void **)&stacks->list));
+    stacks->list[stacks->n++] = (log_stack){.pid = pid, .rank = rank};
+    return TESS_OK;
+}
+
+/* "    train_step (train.py:9)": a function, and the file and line in brackets. */
+static void take_frame(log_stack *stack, const char *line, size_t size)
+{
+    char frame[160], file[160];
+    tess_clean(line + 4, size - 4, frame, sizeof(frame));
+    char *open = strrchr(frame, '(');
+    if (open == NULL || open == frame || open[-1] != ' ')
+        return;
+    snprintf(file, sizeof(file), "%s", open + 1);
+    file[strcspn(file, ")")] = '\0';
+    char *colon = strrchr(file, ':');
+    if (colon != NULL && isdigit((unsigned char)colon[1]))
+        *colon = '\0';
+    bool own = !is_library(file);
+    if (own && stack->where[0] == '\0')
+        snprintf(stack->where, sizeof(stack->where), "%s", frame);
+    open[-1] = '\0';
+    bool waits = !own && !stack->waits && stack->where[0] == '\0' && is_collective(frame);
+    if (stack->call[0] == '\0' || waits)
+        snprintf(stack->call, sizeof(stack->call), "%.*s", (int)sizeof(stack->call) - 1, frame);
+    stack->waits |= waits;
+}
+
+tess_status log_stacks_take(log_stacks *stacks, const char *line, size_t size, int rank)
+{
+    if (begins_with(line, size, "Process "))
+        return begin_process(stacks, line, size, rank);
+    if (!stacks->in_process)
+        return TESS_OK;
+    if (begins_with(line, size, "Thread "))
+        stacks->in_main = memmem(line, size, "\"MainThread\"", 12) != NULL;
+    else if (size > 4 && begins_with(line, size, "    ") && line[4] != ' ') {
+        if (stacks->in_main)
+            take_frame(&stacks->list[stacks->n - 1], line, size);
+    } else if (size > 0 && line[0] != ' ' && !begins_with(line, size, "Python v")) {
+        stacks->in_process = false;
+    }
+    return TESS_OK;
+}
+
+void log_stacks_free(log_stacks *stacks)
+{
+    tess_mem_free(stacks->mem, stacks->list);
+    *stacks = (log_stacks){.mem = stacks->mem};
+}
+
+/* ---- The verdict ---- */
+static bool same_place(const log_stack *a, const log_stack *b)
+{
+    return a->waits == b->waits && strcmp(a->where, b->where) == 0 && strcmp(a->call, b->call) == 0;
+}
+
+static int count_at(const log_stacks *stacks, const log_stack *place)
+{
+    int n = 0;
+    for (int i = 0; i < stacks->n; i++)
+        n += same_place(&stacks->list[i], place);
+    return n;
+}
+
+/* The place where most processes wait; NULL: none waits. */
+static const log_stack *most_waited(const log_stacks *stacks)
+{
+    const log_stack *best = NULL;
+    int most = 0;
+    for (int i = 0; i < stacks->n; i++) {
+        int n = stacks->list[i].waits && (best == NULL || !same_place(&stacks->list[i], best))
+                    ? count_at(stacks, &stacks->list[i])
+                    : 0;
+        if (n > most) {
+            most = n;
+            best = &stacks->list[i];
+        }
+    }
+    return best;
+}
+
+/* "rank 3 (pid 17)", "pid 17". */
+static size_t name(const log_stack *stack, char *text, size_t size)
+{
+    return (size_t)(stack->rank >= 0 ? snprintf(text, size, "rank %d (pid %d)", stack->rank, stack->pid)
+                                     : snprintf(text, size, "pid %d", stack->pid));
+}
+
+/* The processes that are at `place`, or those that are not. */
+static const char *name_all(const log_stacks *stacks, const log_stack *place, bool there, char *text, size_t size)
+{
+    size_t at = 0;
+    int n = 0;
+    text[0] = '\0';
+    for (int i = 0; i < stacks->n; i++) {
+        if (same_place(&stacks->list[i], place) != there)
+            continue;
+        if (n++ >= MOST_NAMED)
+            continue;
+        at += (size_t)snprintf(text + at, size - at, "%s", n > 1 ? ", " : "");
+        at += name(&stacks->list[i], text + at, size - at);
+    }
+    if (n > MOST_NAMED)
+        snprintf(text + at, size - at, " and %d more", n - MOST_NAMED);
+    return text;
+}
+
+/* "all_reduce, called by train_step (train.py:9)", "load (data.py:8)". */
+static const char *describe(const log_stack *stack, char *text, size_t size)
+{
+    if (stack->where[0] == '\0')
+        snprintf(text, size, "%s", stack->call[0] != '\0' ? stack->call : "no code of Python");
+    else if (stack->waits)
+        snprintf(text, size, "%s, called by %s", stack->call, stack->where);
+    else
+        snprintf(text, size, "%s", stack->where);
+    return text;
+}
+
+/* "pid 7 is in load (data.py:8)", "rank 1 (pid 7), rank 2 (pid 8) are in all_reduce, called by step (train.py:9)". */
+static const char *place_all(const log_stacks *stacks, const log_stack *place, bool there, const log_stack *example,
+                             char *text, size_t size)
+{
+    char who[256], where[256];
+    int n = count_at(stacks, place);
+    bool one = there ? n == 1 : stacks->n - n == 1;
+    snprintf(text, size, "%s %s in %s", name_all(stacks, place, there, who, sizeof(who)), one ? "is" : "are",
+             describe(example, where, sizeof(where)));
+    return text;
+}
+
+void log_stacks_judge(const log_stacks *stacks, char *text, size_t size, const log_stack **odd)
+{
+    char most[560], others[560];
+    const log_stack *waited = most_waited(stacks), *first = NULL;
+    const log_stack *place = waited != NULL ? waited : &stacks->list[0];
+    bool all_wait = true;
+    *odd = NULL;
+    for (int i = 0; i < stacks->n; i++) {
+        first = first == NULL && !same_place(&stacks->list[i], place) ? &stacks->list[i] : first;
+        all_wait &= stacks->list[i].waits;
+    }
+    place_all(stacks, place, true, place, most, sizeof(most));
+    if (first == NULL) {
+        snprintf(text, size, "%s%s", most,
+                 waited == NULL ? ""
+                 : stacks->n == 1
+                     ? " and waits for other ranks: their stacks say who is elsewhere"
+                     : ": a rank whose stack is not here is missing, or the network or a device stands still");
+        return;
+    }
+    place_all(stacks, place, false, first, others, sizeof(others));
+    if (waited == NULL)
+        snprintf(text, size, "no process waits for another: %s, %s", most, others);
+    else if (all_wait)
+        snprintf(text, size, "processes wait in different collectives: %s, %s", most, others);
+    else
+        snprintf(text, size, "%s, while %s and wait%s for it", others, most, count_at(stacks, place) == 1 ? "s" : "");
+    if (waited != NULL && !all_wait && count_at(stacks, place) == stacks->n - 1)
+        *odd = first;
+}
