@@ -137,7 +137,7 @@ static tess_status run_talk(chat_talk *talk, const char *system, bool stats)
 
 static tess_status need_template(const tess_chat_setup *chat, const char *folder)
 {
-    TESS_CHECK(chat->how.problem[0] == '\0', TESS_E_INVALID, "its chat template cannot be used: %s", chat->how.problem);
+    TESS_CHECK(chat->how.problem[0] == '\0', TESS_E_INVALID, "the chat template cannot be used: %s", chat->how.problem);
     TESS_CHECK(
         chat->chat != NULL, TESS_E_INVALID,
         "%s: no chat template that can be used (chat_template.jinja, or chat_template of tokenizer_config.json): "

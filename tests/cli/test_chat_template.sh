@@ -63,7 +63,7 @@ config ', "bos_token": "<s>", "chat_template": "{% include x %}"'
 expect "a template that cannot be used is told why" 2 "the chat template cannot be used: $model/tokenizer_config.json" "$tessera" eval $model --data chat.jsonl
 echo '{"text": "the ship", "uid": 18446744073709551615, "x": -1e3}' >text.jsonl
 expect "which plain text does not need; a number beyond 64 bits is one" 0 "(" "$tessera" eval $model --data text.jsonl
-expect "chat tells it, too" 2 "its chat template cannot be used" "$tessera" chat $model
+expect "chat tells it, too" 2 "tessera: the chat template cannot be used" "$tessera" chat $model
 echo '{"messages": [{"role": "user", "content": "x", "n": 18446744073709551615}]}' >big.json
 echo '{{ messages[0].n > 5 }}' >compare.jinja
 echo '{{ messages[0].n }}' >write.jinja

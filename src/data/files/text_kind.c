@@ -171,10 +171,12 @@ tess_status tess_text_kind_of(const char *path, const char *head, size_t n, bool
         *kind = TESS_TEXT_ARRAY;
     else if (object || named)
         *kind = TESS_TEXT_LINES;
-    TESS_CHECK(!object || !spans_lines(at, end, n == TESS_TEXT_HEAD), TESS_E_UNSUPPORTED,
-               "%s: a JSON object over several lines, and no records: `jq -c . %s > data.jsonl` writes one a line (`jq "
-               "-c '.KEY[]'`: those of a list in it); data.format=text reads it as plain text",
-               path, path);
+    TESS_CHECK(
+        !object || !spans_lines(at, end, n == TESS_TEXT_HEAD), TESS_E_UNSUPPORTED,
+        "%s: a JSON object over several lines, and no records: `jq -c . %s > data.jsonl` writes it on one line, "
+        "`jq -c '.KEY[]' %s > data.jsonl` the elements of a list in it; `tessera train data.format=text` reads it "
+        "as plain text",
+        path, path, path);
     return *kind == TESS_TEXT_PLAIN ? check_head(path, head, n) : TESS_OK;
 }
 
