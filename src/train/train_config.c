@@ -42,12 +42,21 @@ static tess_status set_option(tess_config *config, const char *key, const char *
     return tess_options_set(tables, n_tables, config, key, text, source);
 }
 
+/* Whether a key that stands outside of a section is one of another program, or may be. */
+static bool may_be_foreign(const char *key)
+{
+    int n_tables;
+    const tess_option_table *tables = tess_config_tables(&n_tables);
+    return tess_options_find(tables, n_tables, key) == NULL &&
+           (strchr(key, '.') != NULL || tess_foreign_find(key) != NULL);
+}
+
 static tess_status set_key(void *context, const char *key, const char *text, int line)
 {
     parse_context *c = context;
     char source[TESS_TEXT_SIZE];
     snprintf(source, sizeof(source), "%.400s:%d", c->what, line);
-    if (strchr(key, '.') == NULL && tess_foreign_find(key) == NULL)
+    if (text == NULL && !may_be_foreign(key))
         return TESS_OK; /* the parser refuses it */
     return set_option(c->config, key, text, source);
 }

@@ -68,6 +68,10 @@ echo 'learning_rate: 1.0e-5' >flat.yaml
 expect "a file without sections" 2 "flat.yaml:1: unknown key 'learning_rate': did you mean 'optimizer.lr'?" "$tessera" train flat.yaml
 echo 'training: 5' >flat.yaml
 expect "a section with a value" 2 "flat.yaml:1: 'training' is a section" "$tessera" train flat.yaml
+echo 'training.steps: 10' >flat.yaml
+expect "a key with its section before it" 2 \
+    "flat.yaml:1: 'training.steps' stands outside of its section: write 'training:' and below it, indented, 'steps: ...'" \
+    "$tessera" train flat.yaml
 printf 'fp16:\n  enabled: true\n' >deep.yaml
 expect "a section of another program" 2 "deep.yaml:2: unknown key 'fp16.enabled': did you mean 'training.mixed_precision_param'?" \
     "$tessera" train deep.yaml

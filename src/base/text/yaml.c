@@ -156,7 +156,11 @@ static tess_status read_document(yaml_reader *r)
             continue;
         if (r->event.type != YAML_MAPPING_START_EVENT) {
             r->key.data[name_size] = '\0';
-            TESS_TRY(r->fn(r->context, r->key.data, "", line_of(r)));
+            const char *dot = strchr(r->key.data, '.');
+            TESS_TRY(r->fn(r->context, r->key.data, NULL, line_of(r)));
+            TESS_CHECK(dot == NULL, TESS_E_FORMAT,
+                       "%s:%d: '%s' stands outside of its section: write '%.*s:' and below it, indented, '%s: ...'",
+                       r->what, line_of(r), r->key.data, (int)(dot - r->key.data), r->key.data, dot + 1);
             return TESS_FAIL(TESS_E_FORMAT, "%s:%d: '%s' is a section: its keys belong on lines of their own, indented",
                              r->what, line_of(r), r->key.data);
         }

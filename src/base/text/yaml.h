@@ -6,8 +6,8 @@
 #include "tessera/memory.h"
 
 /* Called for every key in file order: "training.steps", its text (a list as base/text/list_text.h writes it), its line
- * (from 1). A key with a value but without a section comes as "steps" with "". It is refused in any case; the function
- * may fail with a better message. */
+ * (from 1). A key with a value but without a section comes as "steps" with NULL. It is refused in any case; the
+ * function may fail with a better message. */
 typedef tess_status (*tess_yaml_fn)(void *context, const char *key, const char *text, int line);
 
 /* `what` names the source in messages. */

@@ -119,10 +119,9 @@ static tess_status take_value(void *context, const char *key, const char *text, 
 {
     table_reading *r = context;
     tess_table *table = r->table;
-    const char *dot = strrchr(key, '.');
-    if (dot == NULL)
+    if (text == NULL)
         return TESS_OK; /* the parser refuses it */
-    const char *name = dot + 1;
+    const char *dot = strrchr(key, '.'), *name = dot + 1;
     size_t id_size = (size_t)(dot - key), size = strlen(text);
     tess_table_row *row = r->current >= 0 ? tess_table_at(table, r->current) : NULL;
     if (row == NULL || strlen(row->id) != id_size || memcmp(row->id, key, id_size) != 0) {
