@@ -52,8 +52,9 @@ static tess_status examine(tess_mem *mem, tess_knowledge *knowledge, const log_o
     if (status == TESS_OK && world > 0 && world < survey.n_ranks)
         fprintf(stderr, "warning: --world %d: rank %d is in these logs, so there are at least %d ranks\n", world,
                 survey.n_ranks - 1, survey.n_ranks);
+    if (status == TESS_OK)
+        status = tess_log_diagnose(&survey, world, &diagnosis);
     if (status == TESS_OK) {
-        tess_log_diagnose(&survey, world, &diagnosis);
         *code = diagnosis.kind == TESS_LOG_NOTHING ? CLI_DOCTOR_FINDS : TESS_EXIT_OK;
         status =
             o->json != NULL ? tess_log_print_json(&survey, &diagnosis, out) : tess_log_print(&survey, &diagnosis, out);

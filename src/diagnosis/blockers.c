@@ -97,6 +97,18 @@ bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank)
     return diagnosis_visit_blockers(search, rank, stop_at_first, NULL);
 }
 
+/* A member has a later operation of the team behind it, and so has every other one this operation. */
+static bool is_over_for_others(const tess_team_view *team, uint64_t sequence)
+{
+    for (int i = 0; i < team->team->n_ranks; i++) {
+        const tess_member_view *member = &team->members[i];
+        for (size_t k = member->n_records; k-- > 0 && member->records[k]->sequence > sequence;)
+            if (member->records[k]->state == TESS_TRACE_COMPLETED)
+                return true;
+    }
+    return false;
+}
+
 bool diagnosis_waits_for_unknown(const diagnosis_search *search, int rank)
 {
     const tess_rank_history *r = &search->history->ranks[rank];
@@ -105,7 +117,7 @@ bool diagnosis_waits_for_unknown(const diagnosis_search *search, int rank)
             continue;
         const tess_team_view *team = tess_view_team(&search->view, r->records[i].team);
         for (int k = 0; k < team->team->n_ranks; k++)
-            if (team->members[k].rank < 0)
+            if (team->members[k].rank < 0 && !is_over_for_others(team, r->records[i].sequence))
                 return true;
     }
     return false;

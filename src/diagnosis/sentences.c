@@ -101,25 +101,28 @@ static const char *const reports[TESS_REPORT_COUNT] = {
     [TESS_REPORT_NONE] = "",
     [TESS_REPORT_STALL] = "{who} {who:has|have} kept {whom} waiting for {waited} s {where}; {whose} is {doing}[; the "
                           "deadline of {deadline} s has passed (comm.on_timeout=report): waiting on]",
-    [TESS_REPORT_DIFFERENT] = "ranks wait in different collectives[ ({tie})]: {culprits} in {own}, {in_it} in {work}",
+    [TESS_REPORT_DIFFERENT] = "ranks are in different collectives[ ({tie})]: {culprits} in {own}, {in_it} in {work}",
     [TESS_REPORT_SAME_PLACE] = "same place in the sequence, other operation or counts: a branch or a shape that "
                                "differs between ranks",
     [TESS_REPORT_OTHER_PLACE] = "one group, different places in its sequence: some skipped a collective or called one "
                                 "more",
+    [TESS_REPORT_DISTANCE] = "{culprits} {culprits:is|are} {n} collective{n:|s} {side} {in_it}",
+    [TESS_REPORT_STANDSTILL] = "the collective ran for {ran} h before its limit of {timeout} h was noticed: the "
+                               "processes, or their host, stood still meanwhile",
     [TESS_REPORT_GROUPS] = "ranks wait in collectives of different groups: {in_it} in {work}, {in_other_group} in "
                            "others",
     [TESS_REPORT_NO_MEMBERS] = "logs do not say who belongs to a group; flight recorder dumps do: `tessera trace DIR`",
-    [TESS_REPORT_ALL_WAITED] = "all {n} ranks waited in {work}: nobody is missing; the network or a device stands "
+    [TESS_REPORT_ALL_WAITED] = "all {all} ranks waited in {work}: nobody is missing; the network or a device stands "
                                "still",
-    [TESS_REPORT_ALL_SEEN_WAITED] = "all {n} ranks of these logs waited in {work}: a rank without a line here is "
+    [TESS_REPORT_ALL_SEEN_WAITED] = "all {all} ranks of these logs waited in {work}: a rank without a line here is "
                                     "missing, or nobody (--world N tells how many there are) and the network or a "
                                     "device stands still",
     [TESS_REPORT_ONE_MORE] = "{culprits} called {work}, which {outside} never did: one collective more",
-    [TESS_REPORT_NEVER_JOINED] = "{culprits} never joined {work}, in which {waiting} waited {timeout} s[{doubt}]",
-    [TESS_REPORT_SOMEBODY_MISSING] = "{waiting} waited {timeout} s in {work} for a rank that did not come; the logs "
+    [TESS_REPORT_NEVER_JOINED] = "{culprits} never joined {work}, in which {waiting} waited[ {timeout} s][{doubt}]",
+    [TESS_REPORT_SOMEBODY_MISSING] = "{waiting} waited[ {timeout} s] in {work} for a rank that did not come; the logs "
                                      "of the others say which",
     [TESS_REPORT_NO_TIMEOUT_OF] = "no timeout of {missing} is in these logs",
-    [TESS_REPORT_EFFECT] = "its effect: {waiting} waited {timeout} s in {work}[, to which {culprits} never came]",
+    [TESS_REPORT_EFFECT] = "its effect: {waiting} waited[ {timeout} s] in {work}[, to which {culprits} never came]",
     [TESS_REPORT_EXIT] = "rank {rank}: torchrun saw it fail first, with exit code {exit_code}",
     [TESS_REPORT_PROGRESS] = "rank {rank}: last enqueued {enqueued}, last completed {completed}[, {outside}]: it "
                              "never came to #{sequence}",

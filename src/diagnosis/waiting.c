@@ -219,6 +219,31 @@ static bool blame_leaves(diagnosis_search *search, int n_reached)
     return true;
 }
 
+/* Dumps and logs of another framework say what a rank called, but not what it does since. There the majority is right:
+ * an operation that more members have left out than called was one too many. */
+static void side_with_majority(diagnosis_search *search)
+{
+    tess_diagnosis *diagnosis = search->diagnosis;
+    const tess_team_view *team = tess_view_team(&search->view, diagnosis->record.team);
+    if (search->history->source != TESS_HISTORY_PYTORCH || diagnosis->kind != TESS_DIAGNOSIS_MISSING || team == NULL ||
+        tess_request_is_message(&diagnosis->record) || diagnosis->n_ranks <= diagnosis->n_waiting)
+        return;
+    for (int i = 0; i < diagnosis->n_ranks; i++)
+        if (!search->history->ranks[diagnosis->ranks[i]].present || tess_view_member(team, diagnosis->ranks[i]) == NULL)
+            return;
+    const tess_record *newest = tess_member_newest(tess_view_member(team, diagnosis->ranks[0]));
+    const tess_record *called = &diagnosis->record;
+    int *ranks = diagnosis->ranks;
+    uint64_t n = newest != NULL ? called->sequence - newest->sequence : 1;
+    diagnosis->kind = TESS_DIAGNOSIS_EXTRA;
+    diagnosis->n_operations = n < INT32_MAX ? (int)n : INT32_MAX;
+    diagnosis->ranks = diagnosis->waiting;
+    diagnosis->n_ranks = diagnosis->n_waiting;
+    diagnosis->waiting = ranks;
+    diagnosis->n_waiting = 0;
+    diagnosis->odd = *called;
+}
+
 bool diagnosis_find_waiting(diagnosis_search *search)
 {
     double longest_s;
@@ -232,6 +257,7 @@ bool diagnosis_find_waiting(diagnosis_search *search)
                 return false; /* the chain leads out of what the records say */
         diagnosis_blame_circle(search, from);
     }
+    side_with_majority(search);
     if (search->diagnosis->waited_s < longest_s)
         search->diagnosis->waited_s = longest_s;
     return true;

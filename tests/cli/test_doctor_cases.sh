@@ -51,6 +51,14 @@ has_case slurm-node-fail-host cause slurm-node-fail 'host node-g: Slurm lost a h
 has_case mpirun-signal cause killed 'rank 37 on node-j (pid 4242): a process got SIGKILL'
 has_case torchrun-all-at-once effect torchrun-child-failed 'ranks 0-1 on node-l ended in the same second' 'rank 0 '
 has_case watchdog-one-rank-absent-in-part-of-a-log effect pytorch-watchdog-timeout 'ranks 0,2-4 waited' 'rank 1 never'
+has_case watchdog-behind-one-group effect pytorch-watchdog-timeout \
+    'rank 3 in ALLREDUCE #64088 of 1024 elements, ranks 0-1 in ALLREDUCE #96120'
+grep -qF 'rank 3 is 32032 collectives behind ranks 0-1' report.json &&
+    grep -qF 'ran for 7.1 h before its limit of 0.5 h' report.json &&
+    pass "how far behind, and for how long" || fail "how far behind, and for how long: $(cat report.json)"
+has_case dump-signal-own effect pytorch-dump-signal-own 'rank 5 waited in collective #79197'
+has_case mismatch-odd-rank cause pytorch-collective-mismatch 'rank 7 in REDUCE #0, ranks 0-6 in ALLGATHER #101' \
+    'rank 1'
 has_case store-nccl-id effect store-nccl-id 'rank 0: it did not come to the first collective'
 has_case store-connect-old cause store-connect-timeout "a rank did not reach rank 0's store"
 has_case order-duplicate-gpu cause nccl-duplicate-gpu 'ranks 0,2: two ranks on one GPU'
@@ -68,6 +76,35 @@ says() {
     read_logs log.txt
     grep -qF -- "$words" headline && pass "$name" || fail "$name: expected \"$words\" in $(cat headline)"
 }
+
+# guilty NAME RANKS LINE...: who is guilty by a log of these lines, "" for nobody.
+guilty() {
+    local name=$1 ranks=$2 found
+    shift 2
+    printf '%s\n' "$@" >log.txt
+    read_logs log.txt
+    found=$(tr -d ' \n' <report.json | sed 's/.*"guilty_ranks":\[\([^]]*\)\].*/\1/; s/,/ /g')
+    [ "$found" = "$ranks" ] && pass "$name" || fail "$name: guilty '$found', expected '$ranks'"
+}
+
+differs() { # RANK OP OTHER OP
+    echo "[rank$1]: RuntimeError: Detected mismatch between collectives on ranks. Rank $1 is running collective:" \
+        "CollectiveFingerPrint(SequenceNumber=9, OpType=$2, TensorShape=[4], TensorDtypes=Float), but Rank $3 is" \
+        "running collective: CollectiveFingerPrint(SequenceNumber=9, OpType=$4, TensorShape=[4], TensorDtypes=Float)."
+}
+guilty 'two ranks disagree: a tie' '' "$(differs 0 ALLREDUCE 1 BROADCAST)"
+guilty 'both say so' '' "$(differs 0 ALLREDUCE 1 BROADCAST)" "$(differs 1 BROADCAST 0 ALLREDUCE)"
+guilty 'the odd one of three by its own report and those of others' 0 "$(differs 0 BROADCAST 1 ALLREDUCE)" \
+    "$(differs 1 ALLREDUCE 0 BROADCAST)" "$(differs 2 ALLREDUCE 0 BROADCAST)"
+waits() { # RANK OP SEQUENCE
+    echo "[rank$1]:[E101 10:00:05.0 ProcessGroupNCCL.cpp:607] [Rank $1] Watchdog caught collective operation timeout:" \
+        "WorkNCCL(SeqNum=$3, OpType=$2, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600060 milliseconds."
+}
+guilty 'a message has two sides' '' "$(waits 0 SEND 7)" "$(waits 1 RECV 7)" "$(waits 2 RECV 8)"
+guilty 'the number of ranks, by Lightning' 2 'Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/4' \
+    "$(waits 0 ALLREDUCE 7)" "$(waits 1 ALLREDUCE 7)" "$(waits 3 ALLREDUCE 7)"
+guilty 'the number of ranks of a part' '' 'local_world_size=4, tensor parallel world size: 4' \
+    "$(waits 0 ALLREDUCE 7)" "$(waits 1 ALLREDUCE 7)" "$(waits 3 ALLREDUCE 7)"
 
 oom='torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB'
 says 'srun -l, two digits' 'rank 12: a device' "12: $oom"

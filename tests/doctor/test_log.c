@@ -34,7 +34,7 @@ static void give(const char *name, const char *text)
 
 static void judge(int world)
 {
-    tess_log_diagnose(&survey, world, &diagnosis);
+    EXPECT_OK(tess_log_diagnose(&survey, world, &diagnosis));
 }
 
 static void end(void)
@@ -220,8 +220,8 @@ static const char watchdog[] =
 
 static void a_watchdog_line_comes_apart(void)
 {
-    tess_timed_work work;
-    tess_timed_progress progress;
+    log_work work;
+    log_progress progress;
     EXPECT(log_parse_work(watchdog, strlen(watchdog), &work));
     EXPECT_INT(work.rank, 6);
     EXPECT_TEXT(work.file, "ProcessGroupNCCL.cpp");

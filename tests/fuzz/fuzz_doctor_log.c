@@ -39,8 +39,8 @@ static void read_log(tess_mem *mem, const uint8_t *data, size_t size)
     tess_status status = tess_survey_read(&survey, path);
     if (status != TESS_OK && status != TESS_E_INVALID) /* what is compressed is refused */
         abort();
-    tess_log_diagnose(&survey, (int)(size % 3) * 4, &diagnosis);
-    if (tess_log_print(&survey, &diagnosis, &out) != TESS_OK ||
+    if (tess_log_diagnose(&survey, (int)(size % 3) * 4, &diagnosis) != TESS_OK ||
+        tess_log_print(&survey, &diagnosis, &out) != TESS_OK ||
         tess_log_print_json(&survey, &diagnosis, &out) != TESS_OK)
         abort();
     tess_buffer_free(&out);

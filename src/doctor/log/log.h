@@ -4,11 +4,48 @@
 #define TESS_DOCTOR_LOG_LOG_H
 
 #include "base/text/text.h"
-#include "diagnosis/timeouts.h"
 #include "doctor/log/knowledge.h"
 #include "doctor/log/python_stacks.h"
 
 enum { LOG_MOST_RANKS = 1 << 16, TESS_LOG_MOST_CULPRITS = 64 };
+
+/* The collective in which a rank timed out. */
+typedef struct log_work {
+    int rank;                    /* -1: not said */
+    char file[48];               /* source file of the message: "ProcessGroupNCCL.cpp"; "": not said */
+    int line;                    /* in file */
+    char group[64];              /* process group: "ID 1 PG GUID 1"; "": not said */
+    int64_t sequence;            /* in the group; -1: not said */
+    bool is_oldest;              /* the rank has completed all collectives of the group before this one */
+    char op[32];                 /* "ALLREDUCE"; "": not said */
+    int64_t numel_in, numel_out; /* -1: not said */
+    int64_t timeout_ms, elapsed_ms;
+} log_work;
+
+/* How far a rank came in a group. */
+typedef struct log_progress {
+    char group[64];
+    int64_t failed;              /* sequence that timed out; -1: not said */
+    int64_t enqueued, completed; /* -1: nothing yet */
+} log_progress;
+
+/* A line of one of the logs. */
+typedef struct log_place {
+    int file;     /* -1: nowhere */
+    int64_t line; /* from 1 */
+} log_place;
+
+/* What the logs say of a rank. */
+typedef struct log_rank {
+    bool seen;         /* they have a line of it */
+    bool waits;        /* it timed out in `work` */
+    bool has_progress; /* `progress` is of the group that failed */
+    bool notified;     /* another rank's timeout was reported to it */
+    log_work work;
+    log_progress progress;
+    log_place at;  /* of the timeout */
+    double time_s; /* negative: not known */
+} log_rank;
 
 /* Whom a line is about, or who printed it. */
 typedef struct log_who {
@@ -23,13 +60,13 @@ typedef struct log_who {
 /* The lines of an entry. */
 typedef struct log_match {
     int64_t n_lines;
-    tess_text_place first; /* the earliest line, by time where lines have one; file: in survey->files */
-    double time_s;         /* of that line, since the year's beginning; negative: not known */
-    int rank;              /* that printed it, or whose end it reports; -1: not known */
-    log_who who;           /* it befell */
-    char excerpt[240];     /* its beginning, without control characters */
-    uint8_t *ranks;        /* bit r: rank r printed such a line; NULL: no rank is known */
-    int64_t *came;         /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
+    log_place first;   /* the earliest line, by time where lines have one; file: in survey->files */
+    double time_s;     /* of that line, since the year's beginning; negative: not known */
+    int rank;          /* that printed it, or whose end it reports; -1: not known */
+    log_who who;       /* it befell */
+    char excerpt[240]; /* its beginning, without control characters */
+    uint8_t *ranks;    /* bit r: rank r printed such a line; NULL: no rank is known */
+    int64_t *came;     /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
     int n_came;
     int64_t n_counted; /* such lines without a number */
 } log_match;
@@ -50,7 +87,7 @@ typedef struct tess_survey {
     int64_t n_lines, n_known_lines;
     uint64_t n_bytes;
     log_match *matches; /* one an entry */
-    tess_timed_rank *ranks;
+    log_rank *ranks;
     int n_ranks, capacity; /* n_ranks: highest rank seen + 1 */
     log_failure *failures;
     int n_failures;
@@ -68,10 +105,10 @@ typedef enum tess_log_kind {
     TESS_LOG_NOTHING,    /* no line is known */
     TESS_LOG_KNOWN,      /* known lines, none of which ends a job */
     TESS_LOG_ERROR,      /* an error before all timeouts, or without any */
-    TESS_LOG_MISMATCH,   /* these four: diagnosis/timeouts.h */
-    TESS_LOG_MISSING,    /* or a rank is behind the others */
-    TESS_LOG_ALL_WAITED, /* the network or a device stands still */
-    TESS_LOG_ONE_SIDED
+    TESS_LOG_MISMATCH,   /* ranks are in different collectives */
+    TESS_LOG_MISSING,    /* ranks never joined the collective that others wait in, or are behind the others */
+    TESS_LOG_ALL_WAITED, /* nobody is missing: the network or a device stands still */
+    TESS_LOG_ONE_SIDED   /* the logs do not say who is missing */
 } tess_log_kind;
 
 enum { TESS_LOG_MOST_EVIDENCE = 16 };
@@ -86,12 +123,12 @@ typedef struct tess_log_diagnosis {
     log_who who;                                     /* at fault, as a log names it; empty: not said */
     int world;
     bool world_known;                      /* otherwise there are at least `world` ranks */
-    tess_timed_work work;                  /* that the ranks waited in; op "": they did not wait */
+    log_work work;                         /* that the ranks waited in; op "": they did not wait */
     double bytes, traffic_bytes, mb_per_s; /* of that work, per rank; 0: not known */
 } tess_log_diagnosis;
 
 /* world: number of ranks; 0: as the logs say. */
-void tess_log_diagnose(const tess_survey *survey, int world, tess_log_diagnosis *diagnosis);
+tess_status tess_log_diagnose(const tess_survey *survey, int world, tess_log_diagnosis *diagnosis);
 
 /* For people, and as JSON with "version": 1. */
 tess_status tess_log_print(const tess_survey *survey, const tess_log_diagnosis *diagnosis, tess_buffer *out);

@@ -2,6 +2,7 @@
 #ifndef TESS_DOCTOR_LOG_LOG_IMPL_H
 #define TESS_DOCTOR_LOG_LOG_IMPL_H
 
+#include "diagnosis/sentence.h"
 #include "doctor/log/log.h"
 
 /* ---- log_encoding.c ---- */
@@ -86,6 +87,46 @@ bool log_who_has(const log_who *who, int rank);
 /* "ranks 1-3 on node-e", "actor pool_0:3 on 192.0.2.14 (pid 5120)"; "" if nothing is known. Returns text. */
 const char *log_who_text(const log_who *who, char *text, size_t size);
 
+/* ---- log_history.c: who is to blame for collectives that timed out ---- */
+/* How a rank stands to the collective that most wait in. */
+enum {
+    LOG_SIDE_WAITS = 1 << 0,       /* in this collective or another one */
+    LOG_SIDE_IN_IT = 1 << 1,       /* by its own lines */
+    LOG_SIDE_QUEUED = 1 << 2,      /* it has it in its queue */
+    LOG_SIDE_OTHER_GROUP = 1 << 3, /* waits in another group, or at another place of one that may be another */
+    LOG_SIDE_OUTSIDE = 1 << 4,     /* its own lines say that it was not in the collective */
+    LOG_SIDE_SILENT = 1 << 5,      /* its lines say nothing of it */
+    LOG_SIDE_UNSEEN = 1 << 6,      /* has no lines */
+    LOG_SIDE_CULPRIT = 1 << 7,
+    LOG_SIDE_ABSENT = LOG_SIDE_OUTSIDE | LOG_SIDE_SILENT | LOG_SIDE_UNSEEN
+};
+
+typedef struct log_blame {
+    const tess_survey *survey; /* borrowed */
+    int n_ranks;               /* of the job, or without world_known at least */
+    bool world_known;
+    const log_work *usual; /* that most ranks wait in; NULL: no rank waits, and the rest is empty */
+    uint8_t *sides;        /* (n_ranks) */
+    tess_log_kind kind;    /* MISMATCH, MISSING, ALL_WAITED or ONE_SIDED */
+    int culprits[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first of them */
+    bool tie;                                         /* the culprits may as well be the others */
+    tess_report_id headline, evidence;                /* NONE: no evidence */
+} log_blame;
+
+/* n_ranks: at least survey->n_ranks. Free with log_blame_free, after a failure too. */
+tess_status log_blame_find(const tess_survey *survey, int n_ranks, bool world_known, log_blame *blame);
+void log_blame_free(log_blame *blame);
+int log_count_sides(const log_blame *blame, unsigned sides);
+
+/* ---- log_waits.c: what a report says of collectives that timed out ---- */
+/* The headline, the culprits and their evidence. */
+void log_report_blame(const log_blame *blame, tess_log_diagnosis *diagnosis);
+/* The waits as an effect of diagnosis->entry (-1: they are the finding), and whether size explains them. */
+void log_report_waits(const log_blame *blame, tess_log_diagnosis *diagnosis);
+
+/* ---- evidence ---- */
+void log_add_evidence(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* The file that is being read. */
 typedef struct survey_reading {
     tess_survey *survey;
@@ -103,7 +144,7 @@ tess_log_role log_role_of(const tess_survey *survey, int entry);
 
 /* ---- survey.c ---- */
 /* The rank's place among those that the logs mention, which grow. */
-tess_status log_rank_at(tess_survey *survey, int rank, tess_timed_rank **out);
+tess_status log_rank_at(tess_survey *survey, int rank, log_rank **out);
 
 /* ---- json_line.c: lines that are a JSON object each ---- */
 /* A line of a text; `who` wrote it. */
@@ -147,11 +188,14 @@ bool log_find_behind(const tess_survey *survey, int n_ranks, log_behind *behind)
  * SeqNum=56731, OpType=ALLREDUCE, NumelIn=467019003, NumelOut=467019003, Timeout(ms)=600000) ran for 600053
  * milliseconds before timing out." Older versions print TensorShape=[4096, 11008] in place of the counts, or neither.
  * False: another line. */
-bool log_parse_work(const char *line, size_t size, tess_timed_work *work);
+bool log_parse_work(const char *line, size_t size, log_work *work);
+/* "Rank 1 is running collective: CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1], ...), but
+ * Rank 7 is running collective: CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE)." False: another line. */
+bool log_parse_mismatch(const char *line, size_t size, log_work *own, log_work *other);
 /* "last enqueued work: 56731, last completed work: 56730", also "last enqueued NCCL work". False: another line. */
-bool log_parse_progress(const char *line, size_t size, tess_timed_progress *progress);
+bool log_parse_progress(const char *line, size_t size, log_progress *progress);
 /* "ALLREDUCE #56731 of 467019003 elements"; returns text. */
-const char *log_describe_work(const tess_timed_work *work, char *text, size_t size);
+const char *log_describe_work(const log_work *work, char *text, size_t size);
 
 /* ---- arithmetic.c: whether the size of a collective can explain its timeout ---- */
 /* Fills in bytes, traffic_bytes and mb_per_s from the diagnosis' work and world, and writes a sentence to `text`, "" if

@@ -51,7 +51,7 @@ static json_t *describe_who(const log_who *who)
     return object;
 }
 
-static json_t *describe_work(const tess_timed_work *work)
+static json_t *describe_work(const log_work *work)
 {
     json_t *object = json_object();
     tess_clean_put(object, "op", work->op);
@@ -70,7 +70,7 @@ static json_t *describe_ranks(const tess_survey *s)
 {
     json_t *ranks = json_array();
     for (int r = 0; r < s->n_ranks; r++) {
-        const tess_timed_rank *rank = &s->ranks[r];
+        const log_rank *rank = &s->ranks[r];
         const log_failure *failure = log_failure_of(s, r);
         if (!rank->seen && failure == NULL)
             continue;

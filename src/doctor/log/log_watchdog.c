@@ -39,7 +39,7 @@ static void read_group(const char *text, char *group, size_t size)
 }
 
 /* "ProcessGroupNCCL.cpp:632]" */
-static void read_place(const char *text, tess_timed_work *work)
+static void read_place(const char *text, log_work *work)
 {
     const char *end = strstr(text, ".cpp:");
     if (end == NULL)
@@ -70,14 +70,14 @@ static int64_t read_shape(const char *text)
     return product;
 }
 
-bool log_parse_work(const char *line, size_t size, tess_timed_work *work)
+bool log_parse_work(const char *line, size_t size, log_work *work)
 {
     char text[MOST];
     copy_line(line, size, text);
     const char *at = strstr(text, "WorkNCCL("), *op = at != NULL ? strstr(at, "OpType=") : NULL;
     if (op == NULL || strstr(at, "Timeout(ms)=") == NULL)
         return false;
-    *work = (tess_timed_work){.rank = log_rank_of_line(text, strlen(text))};
+    *work = (log_work){.rank = log_rank_of_line(text, strlen(text))};
     if (work->rank < 0)
         work->rank = log_rank_text(text, (size_t)(at - text));
     read_place(text, work);
@@ -94,7 +94,41 @@ bool log_parse_work(const char *line, size_t size, tess_timed_work *work)
     return true;
 }
 
-bool log_parse_progress(const char *line, size_t size, tess_timed_progress *progress)
+/* "CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1], ...)", of which the last ones and the
+ * commas may be absent. Only `text` up to `end` counts. */
+static bool read_fingerprint(const char *text, const char *end, log_work *work)
+{
+    char part[MOST];
+    snprintf(part, sizeof(part), "%.*s", (int)(end - text), text);
+    const char *op = strstr(part, "OpType=");
+    if (op == NULL)
+        return false;
+    op += strlen("OpType=");
+    snprintf(work->op, sizeof(work->op), "%.*s", (int)strcspn(op, ",) "), op);
+    work->sequence = number_behind(part, "SequenceNumber=");
+    work->numel_in = work->numel_out = read_shape(part);
+    return true;
+}
+
+bool log_parse_mismatch(const char *line, size_t size, log_work *own, log_work *other)
+{
+    static const char words[] = " is running collective: ";
+    char text[MOST];
+    copy_line(line, size, text);
+    const char *first = strstr(text, words), *second = first != NULL ? strstr(first + 1, words) : NULL;
+    const char *rank = strstr(text, "Rank "), *other_rank = first != NULL ? strstr(first, "but Rank ") : NULL;
+    if (second == NULL || rank == NULL || rank > first || other_rank == NULL || other_rank > second)
+        return false;
+    *own = *other = (log_work){.group = "compared", .is_oldest = true, .timeout_ms = -1, .elapsed_ms = -1};
+    int64_t a = number_behind(rank, "Rank "), b = number_behind(other_rank, "but Rank ");
+    if (a < 0 || b < 0 || a >= LOG_MOST_RANKS || b >= LOG_MOST_RANKS || a == b)
+        return false;
+    own->rank = (int)a;
+    other->rank = (int)b;
+    return read_fingerprint(first, other_rank, own) && read_fingerprint(second, text + strlen(text), other);
+}
+
+bool log_parse_progress(const char *line, size_t size, log_progress *progress)
 {
     char text[MOST];
     copy_line(line, size, text);
@@ -113,7 +147,7 @@ bool log_parse_progress(const char *line, size_t size, tess_timed_progress *prog
     return strcasestr(at, "work: ") != NULL;
 }
 
-const char *log_describe_work(const tess_timed_work *work, char *text, size_t size)
+const char *log_describe_work(const log_work *work, char *text, size_t size)
 {
     char count[64] = "";
     if (work->numel_in >= 0 && work->numel_out >= 0 && work->numel_in != work->numel_out)
@@ -121,7 +155,7 @@ const char *log_describe_work(const tess_timed_work *work, char *text, size_t si
     else if (work->numel_in >= 0)
         snprintf(count, sizeof(count), " of %" PRId64 " elements", work->numel_in);
     if (work->sequence >= 0)
-        snprintf(text, size, "%s #%" PRId64 "%s", work->op, work->sequence, count);
+        snprintf(text, size, "%s #%" PRId64 "%s", work->op[0] != '\0' ? work->op : "collective", work->sequence, count);
     else
         snprintf(text, size, "%s%s", work->op, count);
     return text;

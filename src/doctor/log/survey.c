@@ -28,11 +28,11 @@ void tess_survey_free(tess_survey *survey)
     memset(survey, 0, sizeof(*survey));
 }
 
-tess_status log_rank_at(tess_survey *s, int rank, tess_timed_rank **out)
+tess_status log_rank_at(tess_survey *s, int rank, log_rank **out)
 {
     if (rank >= s->capacity) {
         int capacity = rank < 32 ? 64 : 2 * rank;
-        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(tess_timed_rank), "ranks of a log",
+        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(log_rank), "ranks of a log",
                                (void **)&s->ranks));
         s->capacity = capacity;
     }
@@ -45,7 +45,7 @@ tess_status log_rank_at(tess_survey *s, int rank, tess_timed_rank **out)
 /* The logs have a line of the rank; -1: of no known rank. */
 static tess_status see_rank(tess_survey *s, int rank)
 {
-    tess_timed_rank *seen;
+    log_rank *seen;
     if (rank < 0)
         return TESS_OK;
     TESS_TRY(log_rank_at(s, rank, &seen));
@@ -87,7 +87,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
         return TESS_OK; /* another piece of the same line */
     if (comes_first(match, time_s, who, failure)) {
-        match->first = (tess_text_place){r->file, number};
+        match->first = (log_place){r->file, number};
         match->time_s = time_s;
         match->rank = who->n_ranks > 0 ? who->ranks[0] : -1;
         match->who = *who;
@@ -129,7 +129,7 @@ static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t
     if (n < 0 || (is_list ? n == 0 : speaker < 0))
         return TESS_OK;
     int last = is_list ? n - 1 : speaker;
-    tess_timed_rank *rank;
+    log_rank *rank;
     TESS_TRY(log_rank_at(s, last, &rank));
     if (last >= match->n_came) {
         TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)s->capacity * sizeof(*match->came), "how far ranks came",
@@ -146,8 +146,8 @@ static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t
 
 static tess_status note_work(survey_reading *r, const char *line, size_t size, int64_t number, int speaker)
 {
-    tess_timed_work work;
-    tess_timed_rank *rank;
+    log_work work;
+    log_rank *rank;
     if (!log_parse_work(line, size, &work))
         return TESS_OK;
     if (work.rank < 0)
@@ -156,11 +156,11 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
         return TESS_OK;
     TESS_TRY(log_rank_at(r->survey, work.rank, &rank));
     rank->seen = true;
-    if (rank->waits) /* a repetition, from an exception or for another group */
+    if (rank->waits && rank->work.op[0] != '\0') /* a repetition, from an exception or for another group */
         return TESS_OK;
     rank->waits = true;
     rank->work = work;
-    rank->at = (tess_text_place){r->file, number};
+    rank->at = (log_place){r->file, number};
     rank->time_s = time_of(r, line, size);
     return TESS_OK;
 }
@@ -168,8 +168,8 @@ static tess_status note_work(survey_reading *r, const char *line, size_t size, i
 /* The progress of the group that timed out replaces that of others. */
 static tess_status note_progress(survey_reading *r, const char *line, size_t size, int speaker)
 {
-    tess_timed_progress progress;
-    tess_timed_rank *rank;
+    log_progress progress;
+    log_rank *rank;
     if (speaker < 0 || !log_parse_progress(line, size, &progress))
         return TESS_OK;
     TESS_TRY(log_rank_at(r->survey, speaker, &rank));
@@ -183,18 +183,98 @@ static tess_status note_progress(survey_reading *r, const char *line, size_t siz
     return TESS_OK;
 }
 
-/* "nranks 8", "world_size=8", "world size: 8". */
-static void note_world(tess_survey *s, const char *line, size_t size, const char *word)
+/* A size of a group of the job, not of the job: "local_world_size=8", "tensor parallel world size: 2". */
+static bool is_of_part(const char *text, const char *at)
+{
+    static const char *const whole[] = {"dist_", "global_", "total_"};
+    size_t n = (size_t)(at - text);
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+        if (n >= strlen(whole[i]) && strncasecmp(at - strlen(whole[i]), whole[i], strlen(whole[i])) == 0)
+            return false;
+    return n > 0 && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '-' ||
+                     (n >= 9 && strncasecmp(at - 9, "parallel ", 9) == 0));
+}
+
+/* Words before the number of ranks; `after` follows it. */
+static const struct world_words {
+    tess_log_hook hook;
+    const char *word, *after;
+} world_words[] = {{TESS_HOOK_NRANKS, "nranks ", ""},
+                   {TESS_HOOK_WORLD, "world_size", ""},
+                   {TESS_HOOK_WORLD_WORDS, "world size", ""},
+                   {TESS_HOOK_MEMBER, "member: ", ""},                 /* Lightning: "MEMBER: 1/8" */
+                   {TESS_HOOK_STARTING, "starting with ", " process"}, /* Lightning */
+                   {TESS_HOOK_PROCESSES, "num processes", ""}};        /* accelerate */
+
+static void note_world(tess_survey *s, const char *line, size_t size, const struct world_words *words)
 {
     char text[512];
     snprintf(text, sizeof(text), "%.*s", (int)(size < 500 ? size : 500), line);
-    for (const char *at = text; (at = strcasestr(at, word)) != NULL; at++) {
-        const char *number = at + strlen(word);
+    for (const char *at = text; (at = strcasestr(at, words->word)) != NULL; at++) {
+        const char *number = at + strlen(words->word);
         number += strspn(number, " =:'\"");
-        long world = isdigit((unsigned char)*number) ? strtol(number, NULL, 10) : 0;
-        if (world > s->stated_world && world <= LOG_MOST_RANKS)
+        if (words->hook == TESS_HOOK_MEMBER) {
+            number += strspn(number, "0123456789");
+            number += *number == '/';
+        }
+        char *end = NULL;
+        long world = isdigit((unsigned char)*number) ? strtol(number, &end, 10) : 0;
+        if (world > s->stated_world && world <= LOG_MOST_RANKS && !is_of_part(text, at) &&
+            strncasecmp(end, words->after, strlen(words->after)) == 0)
             s->stated_world = (int)world;
     }
+}
+
+/* The rank did what the logs say, if its own lines say no more. */
+static tess_status note_call(survey_reading *r, int rank, const log_work *work, int64_t number, bool by_itself)
+{
+    log_rank *called;
+    TESS_TRY(log_rank_at(r->survey, rank, &called));
+    called->seen |= by_itself;
+    if (called->waits && !(by_itself && called->work.timeout_ms < 0))
+        return TESS_OK;
+    called->waits = true;
+    called->work = *work;
+    called->work.rank = rank;
+    called->at = (log_place){r->file, number};
+    called->time_s = -1;
+    return TESS_OK;
+}
+
+/* "Rank 1 is running collective: ..., but Rank 7 is running collective: ...". A rank compares itself with the others in
+ * their order and reports the first that differs: those before it called the same as itself. */
+static tess_status note_mismatch(survey_reading *r, const char *line, size_t size, int64_t number)
+{
+    log_work own, other;
+    if (!log_parse_mismatch(line, size, &own, &other))
+        return TESS_OK;
+    TESS_TRY(note_call(r, own.rank, &own, number, true));
+    for (int rank = 0; rank < other.rank; rank++)
+        TESS_TRY(note_call(r, rank, &own, number, false));
+    return note_call(r, other.rank, &other, number, false);
+}
+
+/* A rank that writes its flight recorder because of a timeout: its own, or another rank's. */
+static tess_status note_dump(survey_reading *r, const char *line, size_t size, int64_t number, int speaker)
+{
+    log_rank *rank;
+    TESS_TRY(log_rank_at(r->survey, speaker, &rank));
+    const log_progress *progress = &rank->progress;
+    if (memmem(line, size, "from this local rank", 20) == NULL) {
+        rank->notified = true;
+        return TESS_OK;
+    }
+    if (!rank->has_progress || progress->completed < 0 || progress->enqueued <= progress->completed)
+        return TESS_OK;
+    log_work work = {.rank = speaker,
+                     .sequence = progress->completed + 1,
+                     .is_oldest = true,
+                     .numel_in = -1,
+                     .numel_out = -1,
+                     .timeout_ms = -1,
+                     .elapsed_ms = -1};
+    snprintf(work.group, sizeof(work.group), "%s", progress->group);
+    return note_call(r, speaker, &work, number, true);
 }
 
 static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *line, size_t size, int64_t number,
@@ -207,17 +287,13 @@ static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *lin
         TESS_TRY(note_work(r, line, size, number, speaker));
     if (hooks & 1u << TESS_HOOK_PROGRESS)
         TESS_TRY(note_progress(r, line, size, speaker));
-    if (hooks & 1u << TESS_HOOK_NOTIFIED && speaker >= 0) {
-        tess_timed_rank *rank;
-        TESS_TRY(log_rank_at(r->survey, speaker, &rank));
-        rank->notified = true;
-    }
-    if (hooks & 1u << TESS_HOOK_NRANKS)
-        note_world(r->survey, line, size, " nranks ");
-    if (hooks & 1u << TESS_HOOK_WORLD)
-        note_world(r->survey, line, size, "world_size");
-    if (hooks & 1u << TESS_HOOK_WORLD_WORDS)
-        note_world(r->survey, line, size, "world size");
+    if (hooks & 1u << TESS_HOOK_NOTIFIED && speaker >= 0)
+        TESS_TRY(note_dump(r, line, size, number, speaker));
+    if (hooks & 1u << TESS_HOOK_MISMATCH)
+        TESS_TRY(note_mismatch(r, line, size, number));
+    for (size_t i = 0; i < sizeof(world_words) / sizeof(world_words[0]); i++)
+        if (hooks & 1u << world_words[i].hook)
+            note_world(r->survey, line, size, &world_words[i]);
     return TESS_OK;
 }
 

@@ -76,7 +76,7 @@ tess_status log_note_failure(survey_reading *r, uint32_t hooks, const char *line
         failure->rank = -1;
         return TESS_OK;
     }
-    tess_timed_rank *rank;
+    log_rank *rank;
     TESS_TRY(log_rank_at(r->survey, failure->rank, &rank));
     return add_failure(r->survey, failure);
 }

@@ -1,0 +1,151 @@
+/* What a report says of collectives that timed out: who waited in which, who is missing, and whether size explains it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor/log/log_impl.h"
+
+static void add_report(tess_log_diagnosis *v, tess_report_id id, const tess_fields *fields)
+{
+    if (id == TESS_REPORT_NONE || v->n_evidence == TESS_LOG_MOST_EVIDENCE)
+        return;
+    tess_sentence line = tess_sentence_begin(v->evidence[v->n_evidence++], sizeof(v->evidence[0]));
+    tess_sentence_report(&line, id, fields);
+}
+
+/* The ranks with any of these sides. */
+typedef struct side_filter {
+    const log_blame *blame;
+    unsigned sides;
+} side_filter;
+
+static bool has_side(const void *filter, int rank)
+{
+    const side_filter *f = filter;
+    return (f->blame->sides[rank] & f->sides) != 0;
+}
+
+static void put_ranks(const log_blame *b, unsigned sides, const char *name, tess_fields *fields)
+{
+    char text[160] = "";
+    const side_filter filter = {.blame = b, .sides = sides};
+    int n = log_count_sides(b, sides);
+    if (n > 0)
+        log_name_ranks(has_side, &filter, b->n_ranks, text, sizeof(text));
+    tess_fields_put(fields, name, n, "%s", text);
+}
+
+static void put_work(const log_work *work, const char *name, tess_fields *fields)
+{
+    char text[160];
+    tess_fields_put(fields, name, 1, "%s", log_describe_work(work, text, sizeof(text)));
+}
+
+static void put_waits(const log_blame *b, unsigned culprits, tess_fields *fields)
+{
+    put_ranks(b, culprits, "culprits", fields);
+    put_ranks(b, LOG_SIDE_WAITS, "waiting", fields);
+    put_work(b->usual, "work", fields);
+    if (b->usual->timeout_ms >= 0)
+        tess_fields_put(fields, "timeout", 1, "%" PRId64, b->usual->timeout_ms / 1000);
+}
+
+/* What the logs say of the ranks that are missing. */
+static void report_missing(const log_blame *b, tess_log_diagnosis *v)
+{
+    enum { MOST_REPORTED = 6 };
+    static const log_rank unseen;
+    for (int i = 0; i < v->n_culprits && i < MOST_REPORTED; i++) {
+        int rank = v->culprit[i];
+        const log_rank *r = rank < b->survey->n_ranks ? &b->survey->ranks[rank] : &unseen;
+        const log_failure *failure = log_failure_of(b->survey, rank);
+        tess_fields fields = {.n = 0};
+        tess_fields_put(&fields, "rank", 1, "%d", rank);
+        tess_fields_put(&fields, "exit_code", 1, "%d", failure != NULL ? failure->code : 0);
+        tess_fields_put(&fields, "enqueued", 1, "%" PRId64, r->progress.enqueued);
+        tess_fields_put(&fields, "completed", 1, "%" PRId64, r->progress.completed);
+        tess_fields_put(&fields, "outside", 1, "%s",
+                        r->progress.enqueued == r->progress.completed ? "so it was outside of any collective" : "");
+        tess_fields_put(&fields, "sequence", 1, "%" PRId64, b->usual->sequence);
+        if (failure != NULL && failure->is_root)
+            add_report(v, TESS_REPORT_EXIT, &fields);
+        add_report(v,
+                   r->has_progress ? TESS_REPORT_PROGRESS
+                   : r->notified   ? TESS_REPORT_NOTIFIED
+                   : r->seen       ? TESS_REPORT_NO_TIMEOUT
+                                   : TESS_REPORT_NO_LINE,
+                   &fields);
+    }
+}
+
+/* By how many collectives the culprits, who wait elsewhere in the same group, are behind or ahead. */
+static void report_distance(const log_blame *b, tess_fields *fields, tess_log_diagnosis *v)
+{
+    int64_t own = b->survey->ranks[b->culprits[0]].work.sequence, usual = b->usual->sequence;
+    int64_t distance = own < usual ? usual - own : own - usual;
+    if (own < 0 || usual < 0 || b->tie)
+        return;
+    tess_fields_put(fields, "n", distance == 1 ? 1 : 2, "%" PRId64, distance);
+    tess_fields_put(fields, "side", 1, "%s", own < usual ? "behind" : "ahead of");
+    add_report(v, TESS_REPORT_DISTANCE, fields);
+}
+
+void log_report_blame(const log_blame *b, tess_log_diagnosis *v)
+{
+    tess_fields fields = {.n = 0};
+    v->kind = b->kind;
+    v->n_culprits = b->tie ? 0 : b->n_culprits;
+    memcpy(v->culprit, b->culprits, sizeof(v->culprit));
+    bool unseen = b->n_culprits > 0 && (b->sides[b->culprits[0]] & LOG_SIDE_UNSEEN) != 0;
+    put_waits(b, LOG_SIDE_CULPRIT, &fields);
+    put_ranks(b, LOG_SIDE_IN_IT | LOG_SIDE_QUEUED, "in_it", &fields);
+    put_ranks(b, LOG_SIDE_OUTSIDE, "outside", &fields);
+    put_ranks(b, LOG_SIDE_ABSENT, "missing", &fields);
+    put_ranks(b, LOG_SIDE_OTHER_GROUP, "in_other_group", &fields);
+    if (b->n_culprits > 0 && b->culprits[0] < b->survey->n_ranks)
+        put_work(&b->survey->ranks[b->culprits[0]].work, "own", &fields);
+    tess_fields_put(&fields, "all", b->n_ranks, "%d", b->n_ranks);
+    tess_fields_put(&fields, "tie", 1, "%s", b->tie ? "a tie" : "");
+    tess_fields_put(&fields, "doubt", 1, "%s", unseen ? " (unless its log was not given)" : "");
+    tess_sentence headline = tess_sentence_begin(v->headline, sizeof(v->headline));
+    tess_sentence_report(&headline, b->headline, &fields);
+    add_report(v, b->evidence, &fields);
+    if (b->evidence == TESS_REPORT_OTHER_PLACE)
+        report_distance(b, &fields, v);
+    if (b->kind == TESS_LOG_MISSING)
+        report_missing(b, v);
+}
+
+/* A watchdog looks every second or so: a wait that lasted much longer than its limit was not looked at. */
+static void report_standstill(const log_blame *b, tess_log_diagnosis *v)
+{
+    const log_work *work = b->usual;
+    tess_fields fields = {.n = 0};
+    if (work->timeout_ms <= 0 || work->elapsed_ms / 2 < work->timeout_ms)
+        return;
+    tess_fields_put(&fields, "ran", 1, "%.2g", (double)work->elapsed_ms / 3.6e6);
+    tess_fields_put(&fields, "timeout", 1, "%.2g", (double)work->timeout_ms / 3.6e6);
+    add_report(v, TESS_REPORT_STANDSTILL, &fields);
+}
+
+/* An error without a rank (a kernel names processes) befell those who are absent. */
+void log_report_waits(const log_blame *b, tess_log_diagnosis *v)
+{
+    char sum[400];
+    v->work = *b->usual;
+    if (v->entry >= 0 && v->kind != b->kind) {
+        tess_fields fields = {.n = 0};
+        bool absent = v->n_culprits == 0 && b->kind == TESS_LOG_MISSING;
+        if (absent) {
+            v->n_culprits = b->n_culprits;
+            memcpy(v->culprit, b->culprits, sizeof(v->culprit));
+        }
+        put_waits(b, absent ? LOG_SIDE_CULPRIT : 0, &fields);
+        add_report(v, TESS_REPORT_EFFECT, &fields);
+    }
+    report_standstill(b, v);
+    log_do_arithmetic(v, sum, sizeof(sum));
+    if (sum[0] != '\0')
+        log_add_evidence(v, "%s", sum);
+}
