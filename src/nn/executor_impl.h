@@ -7,18 +7,19 @@
 #include "device/device.h"
 #include "nn/layers/layers.h"
 
-/* Of one block of the model: what it saves from forward for backward, and what it works in. */
+/* How far a block of the model has come on a slot. */
 typedef enum tess_unit_state { TESS_UNIT_EMPTY, TESS_UNIT_FORWARD, TESS_UNIT_OWES_WEIGHTS } tess_unit_state;
 
+/* Memory of one block on a slot: values saved in forward for backward, and work space. */
 typedef struct tess_unit_memory {
-    tess_layer_saved saved; /* of the head: h and input_stats */
+    tess_layer_saved saved; /* the head has h and input_stats alone */
     tess_layer_work work;
-    void *own_rows; /* of h: all that is kept of it, and h is the slot's, for forward and backward; NULL: h is kept */
-    char *on_disk;  /* what is kept of a layer, where it is on disk; else NULL */
+    void *own_rows; /* the rows of h that are kept: h itself is the slot's, for forward and backward; NULL: h is kept */
+    char *on_disk;  /* the values that a layer keeps, if they are on disk; else NULL */
     size_t disk_bytes;
     void *gate, *up;  /* there, backward reads those of `saved` from copies, which layers share: it leaves gradients in
                        * their place, and pages that nobody writes leave without being written; NULL: it does not */
-    const void *dout; /* the caller's, of the last unit of a range without the head: its dh3 */
+    const void *dout; /* the caller's dh3, for the last unit of a range without the head */
     tess_unit_state state;
 } tess_unit_memory;
 
@@ -34,8 +35,8 @@ typedef struct tess_open_table {
 typedef struct tess_waiting_tables {
     float *room;   /* (n_tables, count) */
     int64_t count; /* elements of this rank's table */
-    int first, n;  /* those that wait, from `first` on around */
-    float *dw[2];  /* the one that the head writes, by place in unit 0 */
+    int first, n;  /* n gradients wait, from `first` on, in a ring */
+    float *dw[2];  /* the gradient that the head writes, by place in unit 0 */
 } tess_waiting_tables;
 
 struct tess_executor {
@@ -43,24 +44,24 @@ struct tess_executor {
     const tess_model *model;
     tess_hooks hooks;
     tess_executor_options options;
-    void *memory;                       /* of the device: all activations */
+    void *memory;                       /* all activations, in the device's memory */
     void *host_memory;                  /* descriptors, and what a token loss is shown */
-    tess_pager *pager;                  /* of what is on disk; NULL: nothing */
-    void *disk;                         /* all that is there */
-    size_t disk_bytes, largest_on_disk; /* of it, and of a layer, as planned */
+    tess_pager *pager;                  /* moves what is on disk; NULL: nothing is */
+    void *disk;                         /* all bytes on disk */
+    size_t disk_bytes, largest_on_disk; /* bytes on disk in all, and of the largest layer, as planned */
     tess_unit_memory *units;            /* (n_slots, n_units) */
     tess_slot_units *slots;             /* (n_slots), or NULL */
-    tess_points points;                 /* degree 1: none */
+    tess_points points;                 /* none if the degree is 1 */
     tess_split_work split;
     tess_low_rank_work low_rank;
-    void *rounded;        /* of tess_layer_call, for layers */
+    void *rounded;        /* tess_layer_call.rounded of layers */
     tess_layer_work work; /* the part that all units share */
     float **none;         /* NULL for every parameter of a unit: frozen */
     tess_open_table open;
     tess_waiting_tables tables;
     tess_head_work head;
     float *cos_table, *sin_table;
-    int32_t *ids, *pos, *targets; /* of the batch at hand (max_tokens) */
+    int32_t *ids, *pos, *targets; /* (max_tokens) the current batch's */
     tess_watch watch;             /* the caller's; see NULL: none */
     tess_watch shown;             /* what layers show their tensors to: the watch, or what fetches for it */
     tess_status seen;             /* the first failure of a fetch for the watch */

@@ -15,7 +15,7 @@ typedef struct tess_lora {
     bool rslora; /* the scale is alpha / sqrt(rank), else alpha / rank */
     int n_targets;
     char targets[TESS_LORA_TARGETS][TESS_LORA_NAME]; /* "q_proj", or more of a map's name; or "all-linear" alone */
-    char source[TESS_LORA_SOURCE];                   /* where the targets are listed, for messages: "lora.targets" */
+    char source[TESS_LORA_SOURCE]; /* the place that lists the targets, for messages: "lora.targets" */
 } tess_lora;
 
 double tess_lora_scale(const tess_lora *lora);

@@ -25,13 +25,13 @@ typedef struct tess_param_slice {
 /* One parameter, as it is stored in HF files: Linear is (out, in), GPT-2's Conv1D (in, out) stays so. */
 typedef struct tess_param {
     char name[TESS_PARAM_NAME_SIZE]; /* "model.layers.3.mlp.up_proj.weight" */
-    tess_shape shape;                /* of this rank */
+    tess_shape shape;                /* this rank's part */
     tess_param_slice slice;
     tess_init init;
     float init_std; /* UNIFORM: the bound, in [-bound, bound) */
     bool decay;     /* matrices and embeddings yes, norms and biases no */
-    bool beside;    /* of a value head beside a language model: missing in its files, unless trl wrote them */
-    bool adapter;   /* of LoRA: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), lora_B (out, rank) */
+    bool beside;    /* part of a value head next to a language model: its files lack it, unless trl wrote them */
+    bool adapter;   /* LoRA's: "model.layers.3.mlp.up_proj.lora_A.weight" (rank, in), lora_B (out, rank) */
     bool frozen;    /* it gets no gradient */
     bool copy;      /* a tied table next to the embedding; the part with the head owns it and has its whole gradient */
     int unit;
@@ -70,8 +70,8 @@ bool tess_model_unit_trains(const tess_model *model, int unit);
 typedef struct tess_model_part {
     int64_t first_layer, n_layers;
     bool embedding, head;
-    const int64_t *layers; /* (n_layers) their numbers, ascending, where they do not all follow first_layer; else NULL.
-                              Read by create alone */
+    const int64_t *layers; /* (n_layers) ascending numbers of the layers, if they do not all follow first_layer; else
+                              NULL. Only create reads them */
     /* The layers' share of one of `tp_degree` ranks that have tensor parallelism; 0: one rank. Key heads with all their
      * query heads, and feed-forward channels, are dealt out in whole as tess_shard_rows says, so shares may be uneven,
      * or empty. More ranks than key heads get key heads and query heads each by themselves. So are columns of the
@@ -146,7 +146,7 @@ typedef struct tess_kv_cache {
 } tess_kv_cache;
 
 typedef struct tess_batch {
-    int64_t n_tokens; /* T */
+    int64_t n_tokens; /* number of tokens, T */
     int64_t n_seqs;
     const int32_t *ids;         /* (T) */
     const int32_t *pos;         /* (T) position inside the sequence */
@@ -186,33 +186,33 @@ typedef struct tess_slot_units {
 } tess_slot_units;
 
 typedef struct tess_executor_options {
-    tess_dtype dtype; /* of parameters and activations: TESS_F32, TESS_BF16 or TESS_F16 */
+    tess_dtype dtype; /* type of parameters and activations: TESS_F32, TESS_BF16 or TESS_F16 */
     tess_recompute recompute;
-    int recompute_every;       /* EVERY_N */
+    int recompute_every;       /* n of EVERY_N */
     unsigned recompute_groups; /* SELECTIVE: tess_layer_group, of every layer */
-    int recompute_choices; /* SELECTIVE: of all pairs of a group and a layer, the so many that give most bytes for their
-                            * time; 0: all of them */
-    bool partition_inputs; /* of ranks that share a model and do not share the stream, each keeps its rows alone of the
-                            * input of a layer that computes again, which all have alike */
+    int recompute_choices; /* SELECTIVE: number of pairs of a group and a layer that are dropped, those that give most
+                            * bytes for their time first; 0: all pairs */
+    bool partition_inputs; /* Each rank keeps only its own rows of the input of a layer that computes again. The ranks
+                            * share a model and not the stream, so all have the same input. */
     int64_t max_tokens;    /* T of the largest batch */
     int64_t max_position;  /* longest sequence, at most the model's limit */
     bool train;            /* allocate for backward */
     int first_trainable_unit; /* units below are frozen: they get no gradient, their backward hooks are not called, and
                                * they keep nothing */
     int n_slots;              /* micro-batches that may be under way at once; 0: one */
-    const tess_slot_units *slot_units; /* (n_slots) the units that each is for; NULL: all. Copied by create */
-    const tess_points *points;         /* of the ranks that share a model with tp_degree > 1; else NULL. Copied */
-    bool sequence_parallel;            /* each of them has some rows of the stream; else all */
+    const tess_slot_units *slot_units; /* (n_slots) the units of each slot; NULL: all. Create copies them */
+    const tess_points *points;         /* exchanges of ranks that share a model (tp_degree > 1), or NULL. Copied */
+    bool sequence_parallel;            /* each of these ranks has some rows of the stream; else all rows */
     bool split_backward;               /* keep what a backward in two parts needs between them */
     int n_tables; /* tied weights: heads' gradients of the table that wait for the embedding's part; 0: they lie in the
                    * window of unit 0, one at a time */
     bool fp8; /* linear maps of layers round what they multiply through fp8, as hardware that multiplies it reads it:
                * inputs and weights to E4M3, gradients to E5M2 (round_fp8 of the kernel table); float32 or bfloat16,
                * no adapter, no ranks that share a model */
-    bool fp8_codes; /* with fp8: weights of maps that have rows of their own (tess_model_owns_rows) come as codes
-                     * (device/fp8_rows.h), with the same results; for devices whose memory is the host's */
-    bool on_disk;   /* what layers keep lies on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h), and what is in use
-                     * in memory; for devices whose memory is the host's */
+    bool fp8_codes; /* weights of maps that have rows of their own (tess_model_owns_rows) come as codes
+                     * (device/fp8_rows.h), with the same results. Needs fp8 and a device in the host's memory. */
+    bool on_disk;   /* Values that layers keep lie on the disk of TESS_POOL_ACTIVATIONS (base/mem/named.h), and those in
+                     * use in memory. Needs a device in the host's memory. */
 } tess_executor_options;
 
 enum { TESS_MAX_SLOTS = 4096 };
@@ -242,12 +242,13 @@ size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_opt
 tess_status tess_executor_fit(const tess_model *model, size_t budget, size_t others, tess_executor_options *options);
 /* Layers that drop the group. */
 int tess_executor_count_dropped(const tess_model *model, const tess_executor_options *options, tess_layer_group group);
-/* The work space of its kernels on top, of a stream of the host with n_threads: what a batch of n_tokens, in sequences
- * of max_position, asks for in forward and backward of every slot. A batch of 0 tokens asks for some, too. Computes
- * nothing. `kernels` as in tess_kernels_select. TESS_E_NOMEM: this process may not have so many addresses. */
+/* Counts the work space that the kernels need in addition, on a stream of the host with n_threads. A batch has n_tokens
+ * in sequences of max_position; every slot runs its forward and backward. A batch of 0 tokens needs some work space,
+ * too. Computes nothing. `kernels` is as in tess_kernels_select. TESS_E_NOMEM: this process may not have this many
+ * addresses. */
 tess_status tess_executor_work_bytes(const tess_model *model, const tess_executor_options *options, int64_t n_tokens,
                                      int n_threads, const char *kernels, size_t *bytes);
-/* Rows of the stream that are this rank's, of a batch of n_tokens. */
+/* This rank's rows of the stream of a batch of n_tokens. */
 int64_t tess_executor_stream_rows(const tess_model *model, const tess_executor_options *options, int64_t n_tokens);
 /* The most that a rank may have of a batch: of fewer tokens the last ranks may have more rows than of max_tokens. */
 int64_t tess_executor_stream_room(const tess_model *model, const tess_executor_options *options);
@@ -300,8 +301,8 @@ typedef struct tess_backward {
     tess_backward_part part;
     const void *dout; /* (R, C) gradient of what unit `end` reads; NULL with the head, and in the weight part. It is
                        * read where it lies, by the weight part too */
-    void *din;        /* (R, C) gets that of what unit `begin` reads, another place than dout; NULL: nobody wants it */
-    const tess_token_loss *loss; /* as in tess_executor_train, with the head, as logprob (T) */
+    void *din;        /* (R, C) receives the gradient of what unit `begin` reads; never dout itself; NULL: not wanted */
+    const tess_token_loss *loss; /* loss and logprob (T) are as in tess_executor_train, if the range has the head */
     float *logprob;
 } tess_backward;
 

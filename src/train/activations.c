@@ -24,7 +24,7 @@ tess_executor_options tess_engine_activations(const tess_config *c)
     return options;
 }
 
-/* In addition to the executor's activations there is a log-probability of each token. */
+/* The budget also pays for a log-probability of each token, next to the executor's activations. */
 static tess_status fit_budget(const tess_config *c, const tess_model *model, tess_executor_options *options)
 {
     const size_t log_probs = (size_t)options->max_tokens * sizeof(float);

@@ -15,22 +15,22 @@ typedef tess_status (*tess_memory_rank_fn)(tess_mem *mem, const tess_model *mode
 
 /* What the memory of a training depends on, beside its model. */
 typedef struct tess_memory_plan {
-    const tess_config *config; /* where it cuts stages; borrowed */
+    const tess_config *config; /* borrowed; read where it cuts stages */
     tess_fsdp_policy policy;
     tess_optimizer_options optimizer;
-    tess_executor_options activations; /* of a pass */
+    tess_executor_options activations; /* options of the executor that runs a pass */
     int passes;
     int n_stages; /* ranks of a pipeline */
-    int n_tp;     /* that share a layer */
+    int n_tp;     /* ranks that share a layer */
     int n_shards, n_replicas;
-    int n_local;         /* ranks of a host */
-    int n_threads;       /* of a rank; 0: the host's cores, shared out */
-    const char *kernels; /* NULL: this host's best */
-    bool resident;       /* shards in the memory of a device, of which the host has copies */
+    int n_local;         /* ranks on a host */
+    int n_threads;       /* threads of a rank; 0: an equal share of the host's cores */
+    const char *kernels; /* name of the kernel table; NULL: this host's best */
+    bool resident;       /* shards lie in the memory of a device, and the host has copies */
     int64_t local_batch, global_batch, seq_len;
-    bool saves_beside;           /* count a second copy of what is saved, without which a run can do */
+    bool saves_beside;           /* count the second copy of what is saved, which is optional */
     int n_drawing;               /* ranks of a host that only draw (rollout.ranks) */
-    tess_memory_rank_fn of_task; /* of a rank all that its task takes; NULL: training alone */
+    tess_memory_rank_fn of_task; /* predicts all memory that the task takes on a rank; NULL: training alone */
 } tess_memory_plan;
 
 /* `config` has passed tess_config_check_step. */
@@ -41,28 +41,28 @@ enum { TESS_MEMORY_STAGES = 64 };
 typedef struct tess_memory_need {
     double rank[TESS_POOL_COUNT]; /* bytes of the rank that needs most, without `copies` */
     double copies; /* gathered parameters: in the comm pool of the first rank of a host that shares them */
-    double host;   /* of all ranks of a host together, those that only draw with them: of the host that needs most */
-    double task;   /* of that, what its ranks take beside training */
+    double host;   /* bytes of all ranks on the host that needs most, including ranks that only draw */
+    double task;   /* part of `host`: bytes that its ranks take in addition to training */
     double disk[TESS_POOL_COUNT];    /* offload: bytes of that rank on disk, which are no memory */
-    double resident;                 /* the most of them in its memory at a time, in the comm pool; not in `rank` */
-    double host_disk;                /* of all ranks of a host together: of the host that needs most */
-    char stages[TESS_MEMORY_STAGES]; /* "stages 0, 3 of 4", which that rank has; "": no pipeline */
+    double resident;                 /* most bytes of `disk` in memory at a time (comm pool); not in `rank` */
+    double host_disk;                /* bytes on disk of all ranks on the host that needs most */
+    char stages[TESS_MEMORY_STAGES]; /* stages of that rank, "stages 0, 3 of 4"; "": no pipeline */
 } tess_memory_need;
 
 /* What one rank will have in each pool. Of memory that ranks share, the first of those who do has all of it. */
 typedef struct tess_memory_of_rank {
     double pool[TESS_POOL_COUNT];
-    double disk[TESS_POOL_COUNT]; /* offload: of these, bytes on disk, of which memory has a window in the comm pool */
-    double work;                  /* of kernels: a part of the activations */
-    double held;                  /* comm besides, while all units are held at once (held_weights.h) */
+    double disk[TESS_POOL_COUNT]; /* offload: part of `pool` on disk; memory has a window of it (comm pool) */
+    double work;                  /* work space of the kernels, a part of the activations */
+    double held;                  /* additional bytes of comm while all units are held (held_weights.h) */
     double n_primary;             /* elements that the rank writes to disk */
     tess_fsdp_unit_costs units;
-    int64_t n_blocks;               /* in these */
-    double device[TESS_POOL_COUNT]; /* of the device's memory, where it has the shards; without kernels' work space */
+    int64_t n_blocks;               /* blocks in these units */
+    double device[TESS_POOL_COUNT]; /* bytes of the device's memory if it has the shards; without work space */
     char stages[TESS_MEMORY_STAGES];
 } tess_memory_of_rank;
 
-/* All pools of its device. */
+/* Adds up all pools of the rank's device. */
 double tess_memory_of_device(const tess_memory_of_rank *rank);
 
 /* Takes some KiB of `mem` for as long as it runs. TESS_E_INVALID: the pipeline cannot be cut so, or its schedule needs

@@ -35,20 +35,20 @@ tess_memory_plan tess_memory_plan_of(const tess_config *c, int n_local)
 /* What a rank needs: of each pool without what it shares, the copies and the memory of exchanges. */
 typedef struct rank_need {
     double pool[TESS_POOL_COUNT], disk[TESS_POOL_COUNT], resident, copies, exchanges, sum, disk_sum;
-    double work;      /* of kernels, in the pool of activations */
-    double idle_work; /* the same of a rank without a micro-batch, which runs empty ones for the others to meet */
-    double windows;   /* of gradients, in the comm pool */
-    double stashes;   /* of gathered parameters, in the comm pool */
+    double work;      /* work space of the kernels, in the pool of activations */
+    double idle_work; /* work space of a rank without a micro-batch: it runs empty ones, which the others wait for */
+    double windows;   /* windows for gradients, in the comm pool */
+    double stashes;   /* stashes of gathered parameters, in the comm pool */
     double held, n_primary;
     int n_sharing; /* consecutive shards whose ranks share copies on a host */
     tess_fsdp_unit_costs units;
     int64_t n_blocks;
-    double device[TESS_POOL_COUNT]; /* of the device's memory */
+    double device[TESS_POOL_COUNT]; /* bytes of the device's memory */
     char stages[TESS_MEMORY_STAGES];
 } rank_need;
 
 /* ---- A rank ---- */
-enum { DISK_BLOCK = 4096, HUGE_PAGE = 2 << 20, WRITTEN_AT_ONCE = 8 << 20 /* of a file of a checkpoint */ };
+enum { DISK_BLOCK = 4096, HUGE_PAGE = 2 << 20, WRITTEN_AT_ONCE = 8 << 20 /* bytes of a checkpoint's file */ };
 
 /* What a save copies: all weights, or the adapter alone, and the state of what trains, of which a rank that holds the
  * same as others has its part. */

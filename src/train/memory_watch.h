@@ -9,16 +9,16 @@
 #include "tessera/memory.h"
 
 enum {
-    TESS_LEAK_WINDOW = 8,  /* steps */
-    TESS_LEAK_WINDOWS = 4, /* in a row that have grown */
+    TESS_LEAK_WINDOW = 8,  /* steps of a window */
+    TESS_LEAK_WINDOWS = 4, /* windows in a row that have grown */
 };
 
 typedef struct tess_memory_watch {
     int64_t n_steps;
-    size_t least[TESS_POOL_COUNT]; /* in the window at hand */
-    size_t last[TESS_POOL_COUNT];  /* in the window before */
-    size_t begin[TESS_POOL_COUNT]; /* before it began to grow */
-    int n_grown[TESS_POOL_COUNT];  /* windows in a row */
+    size_t least[TESS_POOL_COUNT]; /* least bytes in this window */
+    size_t last[TESS_POOL_COUNT];  /* least bytes in the window before it */
+    size_t begin[TESS_POOL_COUNT]; /* bytes before the pool began to grow */
+    int n_grown[TESS_POOL_COUNT];  /* windows in a row in which it has grown */
     int watched;                   /* the pool + 1; 0: none */
     bool told[TESS_POOL_COUNT];
 } tess_memory_watch;

@@ -50,18 +50,18 @@ typedef struct tess_fsdp_param {
     bool trainable, decay, hidden, elsewhere;
     tess_param_cut tp;
     tess_box part;             /* what ranks that differ on the data axes alone hold together: all but for tp */
-    int64_t rows, row;         /* of `part`: rows of dimension 0, elements of a row */
+    int64_t rows, row;         /* size of `part`: rows of dimension 0, elements of a row */
     tess_box own;              /* this rank's share of it on the shard axis */
-    tess_box held;             /* of the master weights here: own, or part when the strategy replicates them */
-    tess_box primary;          /* as in tess_shard */
+    tess_box held;             /* the master weights here: own, or part if the strategy replicates them */
+    tess_box primary;          /* primary of tess_shard */
     bool fp8;                  /* gathered as codes */
     bool narrow;               /* its own rows are in the unit's codes alone */
-    size_t full_at;            /* in the gathered copy, bytes */
-    size_t codes_at;           /* own rows in the unit's codes, bytes */
-    size_t master_offset;      /* in the unit's master weights */
-    size_t window_offset;      /* in the gradient window (trainable only, as the next two) */
-    size_t accumulator_offset; /* in an accumulator: own rows */
-    size_t gradient_offset;    /* in the finished gradient: held rows */
+    size_t full_at;            /* offset in the gathered copy, bytes */
+    size_t codes_at;           /* offset of own rows in the unit's codes, bytes */
+    size_t master_offset;      /* elements from the start of the unit's master weights */
+    size_t window_offset;      /* elements from the start of the gradient window (trainable only, as the next two) */
+    size_t accumulator_offset; /* own rows, from the start of an accumulator */
+    size_t gradient_offset;    /* held rows, from the start of the finished gradient */
 } tess_fsdp_param;
 
 typedef struct tess_fsdp_stamp tess_fsdp_stamp;
@@ -71,9 +71,9 @@ typedef struct tess_fsdp_mirror tess_fsdp_mirror;
 /* Memory of one unit's gradients of one pass, which this rank alone reads. */
 typedef struct tess_fsdp_scratch {
     struct tess_fsdp_scratch *next;
-    float *data; /* laid out as a window */
+    float *data; /* laid out like a window */
     int size_class;
-    const tess_unit *unit; /* whose backward is open; NULL: none's */
+    const tess_unit *unit; /* the unit whose backward is open; NULL: none */
 } tess_fsdp_scratch;
 
 /* Memory of one gathered copy, shared by the ranks of the shard team on this host. */
@@ -82,12 +82,12 @@ typedef struct tess_fsdp_slot {
     void *data;
     size_t bytes;
     int size_class;
-    tess_unit *unit;   /* whose parameters it holds, or NULL */
-    bool valid;        /* they are there, or on their way (work) */
-    bool held;         /* between hooks: may not be taken */
+    tess_unit *unit;   /* the unit whose parameters it holds, or NULL */
+    bool valid;        /* the parameters are there, or on their way (work) */
+    bool held;         /* a hook holds it: it may not be taken */
     bool updating;     /* its owners write the new weights, see tess_fsdp_update_begin */
     tess_work *work;   /* the gather under way */
-    uint64_t number;   /* of that gather among the shard team's collectives */
+    uint64_t number;   /* the gather's number among the shard team's collectives */
     uint64_t released; /* collectives issued when the last reader let go */
 } tess_fsdp_slot;
 
@@ -106,8 +106,8 @@ typedef struct tess_fsdp_window {
 struct tess_unit {
     tess_fsdp *fsdp;
     char *name;
-    char label[16]; /* of its operations: "layer" when its name ends with a number, else its name */
-    int64_t number; /* that number, -1: none */
+    char label[16]; /* label of the unit's operations: "layer" if its name ends with a number, else its name */
+    int64_t number; /* the number that its name ends with; -1: none */
     int index;
     tess_fsdp_param *params;
     int n_params, n_trainable;
@@ -120,42 +120,42 @@ struct tess_unit {
     tess_piece *gradient_pieces; /* (n_trainable) accumulator -> whole gradient, where gradients are replicated */
 
     float *master;
-    bool fp8, narrow;       /* something is */
-    bool coded;             /* something is either: gathers are of bytes */
+    bool fp8, narrow;       /* some parameter is */
+    bool coded;             /* some parameter is fp8 or narrow: bytes are gathered */
     uint8_t *codes;         /* own rows as they are gathered, and without other shards the gathered copy */
-    bool codes_fresh;       /* made of the weights that there are */
+    bool codes_fresh;       /* the codes match the weights */
     void *stash;            /* this rank's part of the gathered bytes (stash.c), or NULL */
-    bool stashed;           /* the stash has the weights that there are */
+    bool stashed;           /* the stash matches the weights */
     tess_piece stash_piece; /* stash -> gathered copy */
-    bool master_shown;      /* to the shard team */
+    bool master_shown;      /* the shard team can read the master weights */
     tess_fsdp_slot *slot;
 
-    int n_blocks;         /* of the engine */
-    int n_forward;        /* forwards open */
+    int n_blocks;         /* blocks of the engine in this unit */
+    int n_forward;        /* open forwards */
     int n_forwarded;      /* of its blocks in a row; 0: all */
     int n_begun, n_ended; /* blocks of the backward that is open; 0: none is */
     bool kept;            /* not resharded after forward */
-    bool backward_done;   /* in this pass; of all micro-batches where all are open */
-    int micro;            /* of the newest backward, or of the next */
+    bool backward_done;   /* backward of this pass is done; if all micro-batches are open, theirs */
+    int micro;            /* micro-batch of the newest backward, or of the next */
 
     tess_fsdp_window *window;
     bool deferred;           /* gradients wait in the window for the end of the micro-batch */
-    tess_work *reduce_work;  /* over the shards */
-    tess_work *replica_work; /* then over the replicas */
+    tess_work *reduce_work;  /* reduction over the shards */
+    tess_work *replica_work; /* reduction over the replicas, which follows */
     uint64_t reduce_number;
-    int reduce_micro; /* local micro-batch being reduced */
+    int reduce_micro; /* local micro-batch that is reduced */
 
     float **accumulators; /* (counter.n_memory) */
     size_t accumulators_room;
     tess_leaf_counter counter;             /* its memory is the accumulators */
-    tess_leaf_step steps[TESS_LEAF_STEPS]; /* of the micro-batch being reduced */
+    tess_leaf_step steps[TESS_LEAF_STEPS]; /* steps for the micro-batch that is reduced */
     int n_steps, n_sent;                   /* the first n_sent are part of the reduce-scatter */
     float *incoming;                       /* the sum over this replica's shards on its way to the others, or NULL */
-    tess_fsdp_scratch *scratch; /* between backward hooks of a later pass: what the engine writes instead; or NULL */
-    float *in_place; /* until the last pass's backward: the accumulator that is written instead of a window, or NULL */
-    float *total;    /* after step_end */
-    float *gradient; /* whole, where gradients are replicated */
-    float *gradient_copy; /* of the finished gradient, on the host; NULL: never asked for */
+    tess_fsdp_scratch *scratch;            /* what the engine writes between backward hooks of a later pass, or NULL */
+    float *in_place; /* the accumulator that is written instead of a window until the last pass's backward, or NULL */
+    float *total;    /* the step's gradient, after step_end */
+    float *gradient; /* the whole gradient, if gradients are replicated */
+    float *gradient_copy; /* copy of the finished gradient on the host; NULL: never asked for */
 };
 
 typedef enum tess_fsdp_state { TESS_FSDP_BUILDING, TESS_FSDP_IDLE, TESS_FSDP_STEP } tess_fsdp_state;
@@ -167,19 +167,19 @@ struct tess_fsdp {
     tess_mesh *copies_mesh; /* slice over "dp_replicate" and "tp", when both are there */
     tess_team *shard_team, *replicate_team, *data_team;
     tess_team *tp_team;     /* NULL: one rank */
-    tess_team *model_team;  /* all that hold parts of these parameters */
+    tess_team *model_team;  /* all ranks that hold parts of these parameters */
     tess_team *copies_team; /* team of copies_mesh, or NULL */
     tess_mesh *matrix_mesh; /* slice over "dp_shard" and "tp", once an optimizer needs it and both are there */
-    tess_team *matrix_team; /* all that have parts of the same replica's matrices; NULL: no optimizer needs them */
+    tess_team *matrix_team; /* ranks that have parts of the same replica's matrices; NULL: no optimizer needs it */
     tess_team *group_team;  /* the ranks that gather each other's stashes; NULL: there are no stashes */
-    tess_team *norm_team;   /* these, and who has other parameters of the same model */
+    tess_team *norm_team;   /* the model team, and the ranks that have other parameters of the same model */
     tess_runtime *runtime;
     tess_mem *mem;
     int32_t *persist_totals; /* (n_units) the accumulator that holds a unit's sum, by name; NULL: not noted */
     tess_stream *stream, *own_stream;
-    tess_device *device;      /* whose memory has shards, copies, windows and sums; NULL: the host */
-    tess_fsdp_mirror *mirror; /* with a device, else NULL */
-    double *row_sums;         /* (n_rows, of the device), of the norm; NULL: not yet */
+    tess_device *device;      /* its memory has shards, copies, windows and sums; NULL: the host's has */
+    tess_fsdp_mirror *mirror; /* copies of a device's shards; NULL: no device */
+    double *row_sums;         /* (n_rows) in the device's memory, for the norm; NULL: not yet */
     tess_fsdp_policy policy;
     int n_shards, shard, n_replicas, replica, n_tp, tp;
     int ranks_a_host; /* a plan's size of a host; 0: the shard team knows its hosts */
@@ -210,9 +210,9 @@ struct tess_fsdp {
     tess_span *spans; /* (n_params), as tess_fsdp_spans gave them last; NULL: never yet */
 
     tess_fsdp_state state;
-    int n_micro, micro;           /* of the step; micro -1: before the first */
+    int n_micro, micro;           /* micro-batches of the step, and the newest; micro -1: before the first */
     bool all_open;                /* all its micro-batches are under way */
-    int n_passes, pass;           /* of the micro-batch */
+    int n_passes, pass;           /* passes of the micro-batch, and the newest */
     int64_t n_leaves;             /* micro-batches of all ranks that count; those beyond are empty */
     tess_fsdp_exchange *exchange; /* NULL: none yet */
     tess_fsdp_scratch *scratch;
@@ -220,7 +220,7 @@ struct tess_fsdp {
     struct {
         tess_unit_hook call;
         void *context;
-    } * hooks; /* (n_hooks) of the user */
+    } * hooks; /* (n_hooks) the user's */
     int n_hooks;
     bool gradients_seen; /* their copies on the host are as they are */
 

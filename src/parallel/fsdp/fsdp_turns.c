@@ -37,7 +37,8 @@ size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, i
     size_t bytes = 0, element = tess_dtype_size(fsdp->policy.reduce_dtype);
     element += fsdp->policy.reduce_dtype != TESS_F32 ? sizeof(float) : 0; /* what the engine writes is float32 */
     bool none = fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && n_micro < 2;
-    /* Where a reduction is complete when its call returns, one window takes all turns. Replicas exchange leaves so. */
+    /* One window takes all turns if a reduction is complete when its call returns. It is when replicas exchange leaves.
+     */
     bool all_exchange = fsdp->n_replicas > 1 && (fsdp->portion > 1 || n_micro_batches < world);
     bool all_wait = fsdp->alone || all_exchange;
     for (int u = 0; u < fsdp->n_units && !none; u++) {
