@@ -4,6 +4,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "base/os/threads.h"
 #include "ckpt/catalog/catalog.h"
 #include "ckpt/safetensors/safetensors.h"
 #include "files.h"
@@ -481,6 +482,53 @@ static void a_verified_piece_is_not_read_whole_again(void)
     tess_catalog_destroy(&c);
 }
 
+/* Bytes that this process has read from files; -1: the system does not count them. */
+static long long bytes_read(void)
+{
+    long long n = -1;
+    FILE *io = fopen("/proc/self/io", "r");
+    if (io != NULL && fscanf(io, "rchar: %lld", &n) != 1)
+        n = -1;
+    if (io != NULL)
+        fclose(io);
+    return n;
+}
+
+static void a_range_is_verified_once_by_all_threads(void)
+{
+    enum { PARTS = 16, BYTES = 4 << 20, ALL = PARTS * BYTES, THREADS = 4 };
+    piece_file f = begin_file("range");
+    uint8_t *bytes = calloc(ALL, 1), *got = malloc(ALL);
+    tess_catalog_request requests[PARTS];
+    tess_threads *threads;
+    put_file(f.path, bytes, ALL);
+    tess_catalog *c = begin_catalog(&f);
+    const tess_catalog_range range = {.bytes = ALL, .sum = crc32_z(0, bytes, ALL), .sum_kind = TESS_SUM_KIND_CRC32};
+    EXPECT_OK(tess_catalog_add_range(c, &range));
+    for (int i = 0; i < PARTS; i++) {
+        int tensor;
+        tess_catalog_piece piece = {.offset = (uint64_t)i * BYTES, .stored = BYTES, .bytes = BYTES};
+        piece.box.size[0] = BYTES;
+        EXPECT_OK(tess_catalog_add_tensor(c, (char[]){(char)('a' + i), '\0'}, "U8", 1, (int64_t[]){BYTES}, &tensor));
+        EXPECT_OK(tess_catalog_add_piece(c, tensor, &piece));
+    }
+    EXPECT_OK(tess_catalog_finish(c));
+    for (int i = 0; i < PARTS; i++)
+        requests[i] =
+            (tess_catalog_request){&c->tensors[i], tess_catalog_whole(&c->tensors[i]), false, got + i * BYTES};
+    EXPECT_OK(tess_threads_create(test_mem(), THREADS, &threads));
+    const long long before = bytes_read();
+    EXPECT_OK(tess_catalog_read_all(c, threads, requests, PARTS));
+    const long long n = bytes_read() - before;
+    EXPECT(memcmp(got, bytes, ALL) == 0);
+    if (before >= 0 && n >= 2LL * ALL + BYTES) /* once for the checksum, once for the values */
+        test_fail(__FILE__, __LINE__, "%lld bytes were read, of a file of %d", n, ALL);
+    tess_threads_destroy(&threads);
+    tess_catalog_destroy(&c);
+    free(bytes);
+    free(got);
+}
+
 /* ---- Opening */
 static void safetensors_open_as_catalogs(void)
 {
@@ -531,6 +579,7 @@ static const test_case cases[] = {
     {"any_truncation_is_named", any_truncation_is_named},
     {"verifying_tells_of_every_piece", verifying_tells_of_every_piece},
     {"a_packed_piece_that_does_not_unpack_is_damage", a_packed_piece_that_does_not_unpack_is_damage},
+    {"a_range_is_verified_once_by_all_threads", a_range_is_verified_once_by_all_threads},
     {"a_verified_piece_is_not_read_whole_again", a_verified_piece_is_not_read_whole_again},
     {"safetensors_open_as_catalogs", safetensors_open_as_catalogs},
 };

@@ -13,9 +13,8 @@ typedef struct sharing {
     const tess_catalog *catalog;
     const tess_catalog_request *requests;
     const share_job *jobs;
-    int64_t n_jobs;
     int64_t next;   /* the next job to take; atomic */
-    int64_t failed; /* the first job that failed, n_jobs: none; atomic, written under the lock */
+    int64_t failed; /* the first job that failed, or the number of jobs; atomic, written under the lock */
     uint32_t lock;
     tess_status status; /* of the failed job, under the lock */
     char message[1024]; /* likewise */
@@ -80,8 +79,8 @@ static size_t list_jobs(const tess_catalog *c, const tess_catalog_request *reque
     return count;
 }
 
-/* Puts a job for each range that the pieces lie in before jobs[n], the first of n jobs in the order of the files. So
- * threads verify ranges side by side, and read pieces of verified ones. Returns the index of the first job. */
+/* Puts a job for each range that the pieces lie in before jobs[n], the first of n jobs in the order of the files.
+ * Returns the index of the first job. */
 static size_t list_ranges(const tess_catalog *c, share_job *jobs, size_t n)
 {
     size_t first = n;
@@ -93,6 +92,17 @@ static size_t list_ranges(const tess_catalog *c, share_job *jobs, size_t n)
         last = range >= 0 ? range : last;
     }
     return first;
+}
+
+static tess_status run_jobs(const tess_catalog *c, tess_threads *threads, const tess_catalog_request *requests,
+                            const share_job *jobs, size_t n)
+{
+    sharing s = {.catalog = c, .requests = requests, .jobs = jobs, .failed = (int64_t)n};
+    if (threads != NULL && n > 0)
+        tess_threads_run(threads, take_jobs, &s, tess_threads_count(threads), 1);
+    else
+        take_jobs(&s, 0, 1, 0);
+    return s.status == TESS_OK ? TESS_OK : TESS_FAIL(s.status, "%s", s.message);
 }
 
 tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, const tess_catalog_request *requests,
@@ -107,12 +117,10 @@ tess_status tess_catalog_read_all(const tess_catalog *c, tess_threads *threads, 
     if (n_jobs > 1)
         qsort_r(jobs + n_jobs, n_jobs, sizeof(*jobs), compare_jobs, (void *)c);
     size_t first = list_ranges(c, jobs, n_jobs);
-    sharing s = {.catalog = c, .requests = requests, .jobs = jobs + first, .n_jobs = (int64_t)(2 * n_jobs - first)};
-    s.failed = s.n_jobs;
-    if (threads != NULL)
-        tess_threads_run(threads, take_jobs, &s, tess_threads_count(threads), 1);
-    else
-        take_jobs(&s, 0, 1, 0);
+    /* All ranges first: a thread that meets a range under verification would verify it once more. */
+    tess_status status = run_jobs(c, threads, requests, jobs + first, n_jobs - first);
+    if (status == TESS_OK)
+        status = run_jobs(c, threads, requests, jobs + n_jobs, n_jobs);
     tess_mem_free(c->mem, jobs);
-    return s.status == TESS_OK ? TESS_OK : TESS_FAIL(s.status, "%s", s.message);
+    return status;
 }
