@@ -134,7 +134,7 @@ tess_status tess_faults_parse(const tess_fault_spec *spec, tess_fault *faults, i
 const char *tess_fault_name(tess_fault_kind kind); /* "skip" */
 
 /* Makes the faults of `spec` for the present process of `rank`; *faults is NULL when there are none. They count in
- * `past`, the rank's own in the job's memory (borrowed). NULL: they count by themselves, in the rank's first life. */
+ * `past`, that rank's (borrowed), which also says its life. */
 tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int rank, tess_rank_past *past,
                                tess_faults **faults);
 void tess_faults_destroy(tess_mem *mem, tess_faults **faults);

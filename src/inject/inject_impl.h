@@ -8,8 +8,7 @@
 struct tess_faults {
     int n, n_idle; /* faults of the rank's present life, and those after them that only the end looks at */
     tess_fault fault[TESS_FAULTS_MAX];
-    tess_rank_past own; /* counts the faults of a process that saves */
-    int64_t step;       /* the rank's current one, -1: none yet */
+    int64_t step; /* the rank's current one, -1: none yet */
 
     /* skip, swallow: operations still to be skipped. */
     int64_t skips;

@@ -29,8 +29,6 @@ tess_status tess_faults_create(tess_mem *mem, const tess_fault_spec *spec, int r
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(tess_faults), "faults to inject", &memory));
     tess_faults *faults = memory;
     *faults = (tess_faults){.step = -1, .swallowed_step = -1, .detail = -1};
-    if (past == NULL)
-        past = &faults->own;
     for (int i = 0; i < n; i++)
         if (is_of_life(&all[i], rank, past))
             faults->fault[faults->n++] = all[i];

@@ -48,6 +48,14 @@ train -n 4 job.dump_folder=out recovery.enable=true fault.spec="rank=1 step=11 p
     fail "a rank is replaced: $(tail -n 3 log)"
 same_bytes "a rank is replaced"
 
+# The writer carries out the faults of the life that each rank is in: rank 0 is in its first, the new rank 1 in its second.
+rm -rf out
+train -n 4 job.dump_folder=out recovery.enable=true fault.spec="rank=1 step=7 point=step kind=sigkill; \
+rank=0 step=10 point=save:sync kind=eio life=2; rank=1 step=15 point=save:write kind=enospc life=2; \
+rank=1 step=20 point=save:write kind=enospc" || fail "a disk that is full for a new rank: $(tail -n 3 log)"
+has "a new rank's disk is full" 'warning: .*checkpoint of step 15: .*rank-00001.data.*[Nn]o space'
+if [ "$(steps)" = "step-00000005 step-00000010 step-00000020 " ]; then pass "and nothing else"; else fail "and nothing else: $(steps)"; fi
+
 # Older checkpoints are removed only after the newer ones were read back; a damaged one does not count, and is named.
 for async in true false; do
     rm -rf out

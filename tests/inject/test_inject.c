@@ -115,11 +115,12 @@ static void a_rank_that_knows_its_phases_does_not_begin(void)
 static void a_call_that_saves_fails_when_it_is_to(void)
 {
     tess_faults *faults;
+    tess_rank_past past = {0};
     const tess_fault_spec spec = {
         .text = "rank=1 step=5 point=save:write#2 kind=enospc; rank=all point=save:sync kind=eio; "
                 "rank=1 point=save:write#4 kind=short times=0",
         .world = 2};
-    EXPECT_OK(tess_faults_create(test_mem(), &spec, 1, NULL, &faults));
+    EXPECT_OK(tess_faults_create(test_mem(), &spec, 1, &past, &faults));
     EXPECT_INT(tess_inject_save(NULL, 5, TESS_SAVE_WRITE), 0);
     static const int want[] = {0, ENOSPC, 0, TESS_INJECT_SHORT, 0};
     for (int i = 0; i < 5; i++)

@@ -17,7 +17,7 @@
 #include "inject/inject.h"
 
 enum {
-    ASYNC_VERSION = 4,
+    ASYNC_VERSION = 5,
     ASYNC_SLOTS = 512,
     ASYNC_TEXT = 1024,
     ASYNC_GOOD = 1024, /* good steps of a host's own folder that its writer reports */
@@ -41,6 +41,7 @@ typedef struct async_slot {
     _Alignas(64) _Atomic uint64_t staged; /* the generation that the stage holds */
     uint64_t data_bytes, text_bytes;
     int32_t rank; /* of the job */
+    int32_t life; /* the rank's life, from 1 (inject/inject.h) */
 } async_slot;
 
 /* A save to write. Its texts (folder, meta, fault, host) are in the first rank's stage. */
@@ -122,12 +123,19 @@ tess_status async_request_piece(const json_t *request, size_t i, const uint8_t *
                                 tess_store_piece *piece);
 
 /* ---- service.c ---- */
+/* The faults of a rank that the writer carries out. They count from save to save, in this writer. */
+typedef struct async_faults {
+    int32_t life; /* the life of the rank that they belong to; 0: not made yet */
+    tess_rank_past past;
+    tess_faults *faults; /* NULL: none */
+} async_faults;
+
 /* The writer's process, from its start to its end. */
 typedef struct async_writer {
     tess_mem *mem;
     const async_area *area;
     int owner_fd;         /* of the process that started the service: readable once it has ended */
-    tess_faults **faults; /* to inject, by slot; NULL: not known yet. They count from save to save */
+    async_faults *faults; /* (n_faults) by slot; NULL: there is no drill */
     int n_faults;
     tess_ckpt_findings findings; /* of checkpoints that it read back */
 } async_writer;

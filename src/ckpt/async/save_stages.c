@@ -56,24 +56,38 @@ static tess_status open_stage(const stage_save *s, int i)
     return TESS_OK;
 }
 
+/* Makes the faults of a slot's rank in its present life. */
+static tess_status make_faults(async_writer *w, const tess_fault_spec *spec, const async_slot *slot, async_faults *f)
+{
+    if (f->life == slot->life)
+        return TESS_OK;
+    tess_faults_destroy(w->mem, &f->faults);
+    f->past = (tess_rank_past){.n_before = (uint32_t)slot->life - 1};
+    TESS_TRY(tess_faults_create(w->mem, spec, slot->rank, &f->past, &f->faults));
+    f->life = slot->life;
+    return TESS_OK;
+}
+
 /* Each stage gets the injected faults of its rank. */
 static tess_status add_faults(stage_save *s)
 {
     async_writer *w = s->writer;
     const char *fault = "";
     TESS_TRY(tess_json_get_string(s->texts, "fault", "request of a save", &fault));
+    const tess_fault_spec spec = {
+        .text = fault, .seed = s->request->options.fault_seed, .world = s->request->world, .any_rank = true};
     if (w->faults == NULL && fault[0] != '\0') {
         TESS_TRY(tess_mem_alloc_array(w->mem, TESS_POOL_MISC, (size_t)s->n, sizeof(w->faults[0]), "faults",
                                       (void **)&w->faults));
         w->n_faults = s->n;
-        const tess_fault_spec spec = {
-            .text = fault, .seed = s->request->options.fault_seed, .world = s->request->world, .any_rank = true};
-        for (int i = 0; i < s->n; i++)
-            TESS_TRY(tess_faults_create(w->mem, &spec, s->files[i].rank, NULL, &w->faults[i]));
     }
     for (int i = 0; i < s->n; i++) {
         stage *st = &s->stages[i];
-        st->faults = (tess_io_faults){.faults = i < w->n_faults ? w->faults[i] : NULL, .step = s->request->step};
+        st->faults = (tess_io_faults){.step = s->request->step};
+        if (i < w->n_faults) {
+            TESS_TRY(make_faults(w, &spec, &w->area->header->slots[i], &w->faults[i]));
+            st->faults.faults = w->faults[i].faults;
+        }
         st->io = tess_io_with_faults(&st->faults);
     }
     return TESS_OK;

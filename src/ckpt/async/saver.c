@@ -11,6 +11,7 @@
 #include "ckpt/store/store.h"
 #include "comm/agree.h"
 #include "comm/rejoin.h"
+#include "comm/seat.h"
 #include "job/environment.h"
 
 /* Room in the stage for the texts of a save (meta, mostly). */
@@ -229,6 +230,7 @@ static void submit(tess_saver *s, const char *text, uint64_t generation)
     slot->data_bytes = s->data_bytes;
     slot->text_bytes = text_bytes;
     slot->rank = tess_team_rank(s->hosts->all);
+    slot->life = 1 + (int32_t)tess_runtime_past(s->runtime, tess_runtime_rank(s->runtime))->n_before;
     atomic_store(&slot->staged, generation);
     s->staged = generation;
     for (int i = 0; i < s->n_slots; i++)

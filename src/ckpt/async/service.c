@@ -69,7 +69,7 @@ static void run_writer(const async_area *area, int owner_fd, async_write_fn writ
             tess_os_futex_wait((const uint32_t *)&header->doorbell, ticket, poll_ns);
     }
     for (int i = 0; i < w.n_faults; i++)
-        tess_faults_destroy(w.mem, &w.faults[i]);
+        tess_faults_destroy(w.mem, &w.faults[i].faults);
     tess_mem_free(w.mem, w.faults);
     tess_mem_destroy(&w.mem);
 }
