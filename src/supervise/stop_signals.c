@@ -1,6 +1,7 @@
 #include "supervise/stop_signals.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -14,22 +15,29 @@ static void on_signal(int number)
     came = number;
 }
 
-/* An ignored SIGHUP (nohup) stays ignored. */
-static void set_all(void (*handler)(int))
+/* nohup */
+static bool is_ignored_hangup(int number)
 {
-    for (int i = 0; i < N_SIGNALS; i++)
-        if (signal(signals[i], handler) == SIG_IGN && signals[i] == SIGHUP)
-            signal(SIGHUP, SIG_IGN);
+    struct sigaction action;
+    return number == SIGHUP && sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+void tess_stop_signal_handle(int number, void (*handler)(int))
+{
+    if (!is_ignored_hangup(number))
+        signal(number, handler);
 }
 
 void tess_stop_signals_hear(void)
 {
-    set_all(on_signal);
+    for (int i = 0; i < N_SIGNALS; i++)
+        tess_stop_signal_handle(signals[i], on_signal);
 }
 
 void tess_stop_signals_forget(void)
 {
-    set_all(SIG_DFL);
+    for (int i = 0; i < N_SIGNALS; i++)
+        tess_stop_signal_handle(signals[i], SIG_DFL);
 }
 
 int tess_stop_signals_pause(double seconds)
@@ -38,11 +46,9 @@ int tess_stop_signals_pause(double seconds)
     struct timespec left = {.tv_sec = whole_s, .tv_nsec = (long)((seconds - (double)whole_s) * 1e9)};
     sigset_t heard, before;
     sigemptyset(&heard);
-    for (int i = 0; i < N_SIGNALS; i++) {
-        struct sigaction action;
-        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (!is_ignored_hangup(signals[i]))
             sigaddset(&heard, signals[i]);
-    }
     sigprocmask(SIG_BLOCK, &heard, &before);
     if (came == 0) {
         int number = sigtimedwait(&heard, NULL, &left);

@@ -8,6 +8,8 @@
 void tess_stop_signals_hear(void);
 /* Restores the defaults. */
 void tess_stop_signals_forget(void);
+/* Sets the handler of one signal. A SIGHUP that is ignored (nohup) stays ignored. */
+void tess_stop_signal_handle(int number, void (*handler)(int));
 /* Sleeps until a signal is pending, which may have come before; returns its number, 0: none came in time. */
 int tess_stop_signals_pause(double seconds);
 /* Raises the signal that came before, if any: for the launcher, which has them blocked. */

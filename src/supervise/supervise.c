@@ -324,8 +324,8 @@ static void tell_of_places(const supervision *s)
     if (most > 0)
         fprintf(stderr,
                 "tessera: warning: elastic.min_ranks=%d leaves no place out: after the loss of one of %d places at "
-                "most %d ranks can go on: set elastic.min_ranks=%d, or start more ranks\n",
-                min, slots->n_groups, most, most);
+                "most %d rank%s can go on: set elastic.min_ranks=%d, or start more ranks\n",
+                min, slots->n_groups, most, most == 1 ? "" : "s", most);
     else
         fprintf(stderr,
                 "tessera: warning: elastic.min_ranks=%d leaves no place out: this layout runs on no fewer than %d "

@@ -6,6 +6,7 @@
 #include "comm/rejoin.h"
 #include "job/environment.h"
 #include "supervise/exit.h"
+#include "supervise/stop_signals.h"
 
 static tess_runtime *stoppable; /* a signal asks it to stop; NULL: a signal kills */
 /* While a lost rank is being replaced, a signal is remembered, and passed on once all have met. */
@@ -33,12 +34,6 @@ static void on_signal(int number)
         signal(number, SIG_DFL);
         raise(number);
     }
-}
-
-static void hear(int number)
-{
-    if (signal(number, on_signal) == SIG_IGN && number == SIGHUP)
-        signal(SIGHUP, SIG_IGN); /* nohup */
 }
 
 enum { ON_TIMEOUT_REPORT = 0 }; /* comm.on_timeout: ranks wait on, and the launcher reports it */
@@ -75,11 +70,11 @@ static int live(const tess_task_kind *kind, const tess_config *config, const tes
     is_replaceable = tess_launch_recovers(runtime);
     if (asked_meanwhile)
         tess_runtime_request_stop(runtime);
-    hear(SIGTERM);
-    hear(SIGUSR1);
+    tess_stop_signal_handle(SIGTERM, on_signal);
+    tess_stop_signal_handle(SIGUSR1, on_signal);
     if (!tess_launch_is_rank()) { /* a terminal's ctrl-C and its end are for the launcher */
-        hear(SIGINT);
-        hear(SIGHUP);
+        tess_stop_signal_handle(SIGINT, on_signal);
+        tess_stop_signal_handle(SIGHUP, on_signal);
     }
     status = tess_train(runtime, kind, config, &view->observer, &result);
     *lost = status == TESS_E_PEER_LOST;

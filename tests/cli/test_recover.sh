@@ -93,7 +93,7 @@ says pairs "the place of rank 1 failed 2 times and is left out: 2 ranks go on" "
 ends "more ranks at least than there are are refused" 2 places 2 elastic.min_ranks=4
 says places "elastic.min_ranks: 4 are more than the 2 that start (-n)" "and it says so"
 ends "ranks that no place can leave" 0 alone_all 2 elastic.min_ranks=2
-says alone_all "elastic.min_ranks=2 leaves no place out: after the loss of one of 2 places at most 1 ranks can go on: set elastic.min_ranks=1" "are told"
+says alone_all "elastic.min_ranks=2 leaves no place out: after the loss of one of 2 places at most 1 rank can go on: set elastic.min_ranks=1" "are told"
 ends "the number that is named" 0 alone_one 2 elastic.min_ranks=1
 if has_text alone_one.out "leaves no place out"; then fail "is taken: $(tail -n 4 alone_one.out)"; else pass "is taken"; fi
 ends "a layout that runs on no fewer ranks" 0 alone_tp 2 elastic.min_ranks=1 parallelism.tensor_parallel_degree=2
