@@ -193,6 +193,22 @@ static void ends_may_pass(void)
     tess_rewarder_destroy(&r);
 }
 
+/* A program that never answers is started for the tries of few items, not once for each item before. */
+static void never_answers(void)
+{
+    char body[600], path[400];
+    struct stat info;
+    snprintf(path, sizeof(path), "%s/starts", test_folder());
+    snprintf(body, sizeof(body), "open('%s', 'a').write('x')\nfor x in items(): sys.exit(3)\n", path);
+    tess_reward_options options = options_of(python(body));
+    options.retries = 3;
+    options.max_failures = 0.1;
+    const outcome *o = score(&options);
+    EXPECT_CONTAINS(o->message, "2 of 12 rewards failed");
+    EXPECT_CONTAINS(o->message, "after 4 tries: it ended (exit code 3) before its first answer");
+    EXPECT(stat(path, &info) == 0 && info.st_size >= 8 && info.st_size <= 10);
+}
+
 /* The share is of the items of all ranks. */
 static void failures_of_all_ranks(void)
 {
@@ -372,6 +388,7 @@ static const test_case cases[] = {
     {"a_grader_that_crashes_at_start_stops_the_call_by_name", crash_at_start},
     {"a_grader_that_crashes_in_an_item_fails_it_alone", crash_in_an_item},
     {"an_item_whose_process_ended_is_tried_again", ends_may_pass},
+    {"a_program_that_never_answers_is_found_out_by_few_items", never_answers},
     {"failures_are_a_share_of_the_items_of_all_ranks", failures_of_all_ranks},
     {"a_grader_that_cannot_run_is_known_before_the_first_item", checks},
     {"words_hide_the_keys_that_a_grader_was_given", words_hide_keys},

@@ -99,6 +99,14 @@ static void put_back(pool_run *run, int64_t item, bool alone)
     run->queue[(run->first + run->n_queued++) % run->call->n] = item;
 }
 
+/* The next item that is sent. */
+static void put_first(pool_run *run, int64_t item)
+{
+    run->first = (run->first + run->call->n - 1) % run->call->n;
+    run->queue[run->first] = item;
+    run->n_queued++;
+}
+
 static int64_t take(pool_run *run)
 {
     int64_t item = run->queue[run->first];
@@ -110,12 +118,13 @@ static int64_t take(pool_run *run)
 /* ---- What goes wrong ---- */
 
 /* An item has failed, as the newest error message says. Gives it to another process, or gives it no reward. A program
- * repeats what it has answered, but an end or a silence may pass. */
+ * repeats what it has answered, but an end or a silence may pass. The tries of an item follow one another: a program
+ * that never answers is found out by the first items. */
 static tess_status fail_item(pool_run *run, int64_t item, tess_status cause)
 {
     const int64_t tries = ++run->n_tries[item];
     if (tries <= run->pool->retries && (cause == TESS_E_IO || cause == TESS_E_TIMEOUT)) {
-        put_back(run, item, run->alone[item]);
+        put_first(run, item);
         tess_error_clear();
         return TESS_OK;
     }
