@@ -56,13 +56,19 @@ static tess_status check_prompts(const rl *r, const tess_prompts *prompts)
     return TESS_OK;
 }
 
+/* A run that only learns from kept samples needs no programs outside, unless it evaluates. */
+static bool draws(const rl *r)
+{
+    return r->config->rl.phase != TESS_RL_TRAIN || r->held_out != NULL;
+}
+
 static tess_status open_rewarder(rl *r, const tess_reward_options *options)
 {
     TESS_TRY(tess_rewarder_create(r->mem, options, &r->rewarder));
     TESS_TRY_CTX(check_prompts(r, r->prompts), "data.files");
     if (r->held_out != NULL)
         TESS_TRY_CTX(check_prompts(r, r->held_out), "validation.files");
-    return tess_rewarder_check(r->rewarder);
+    return draws(r) ? tess_rewarder_check(r->rewarder) : TESS_OK;
 }
 
 static tess_status open_data(rl *r)
@@ -76,7 +82,8 @@ static tess_status open_data(rl *r)
         return TESS_OK;
     if (c->rollout.env_command.n > 0) {
         TESS_TRY(tess_rl_environment_create(r->mem, &c->rollout.env_command, &reward, &r->environment));
-        TESS_TRY(tess_rl_environment_check(r->environment));
+        if (draws(r))
+            TESS_TRY(tess_rl_environment_check(r->environment));
     }
     return open_rewarder(r, &reward);
 }

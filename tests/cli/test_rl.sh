@@ -178,6 +178,18 @@ for n in 1 3; do
     rl "learned$n" -n $n rl.phase=train training.steps=3 || fail "learning alone: $(tail -n 1 "learned$n.out")"
 done
 same "learned from kept samples on 3 ranks" learned3 learned1
+cat >judge.sh <<'JUDGE'
+#!/bin/sh
+while read -r line; do
+    id=${line#*\"id\":}
+    echo "{\"id\": ${id%%,*}, \"reward\": 1}"
+done
+JUDGE
+chmod +x judge.sh
+judged=(-n 1 training.steps=1 validation.enable=false reward.kind=command "reward.command=[$work/judge.sh]")
+rl judged rl.phase=rollout "${judged[@]}" || fail "rollouts with a judge: $(tail -n 1 judged.out)"
+printf '#!/bin/sh\nexit 3\n' >judge.sh
+rl judged rl.phase=train "${judged[@]}" && pass "kept samples need no judge" || fail "kept samples need no judge: $(tail -n 1 judged.out)"
 expect "nothing is drawn where nothing was kept" 2 "cannot be drawn again" "$tessera" rl rl.yaml job.dump_folder=none rl.phase=train
 
 # ---- Preferences ----
