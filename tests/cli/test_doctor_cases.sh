@@ -56,6 +56,7 @@ has_case watchdog-behind-one-group effect pytorch-watchdog-timeout \
 grep -qF 'rank 3 is 32032 collectives behind ranks 0-1' report.json &&
     grep -qF 'ran for 7.1 h before its limit of 0.5 h' report.json &&
     pass "how far behind, and for how long" || fail "how far behind, and for how long: $(cat report.json)"
+has_case hard-wrapped-lines effect pytorch-watchdog-timeout 'ranks 0-1,3 waited 600 s in ALLREDUCE #778' 'rank 2'
 has_case dump-signal-own effect pytorch-dump-signal-own 'rank 5 waited in collective #79197'
 has_case mismatch-odd-rank cause pytorch-collective-mismatch 'rank 7 in REDUCE #0, ranks 0-6 in ALLGATHER #101' \
     'rank 1'
@@ -144,6 +145,25 @@ says 'torchrun: one was killed, others aborted' 'rank 1 on n1 (pid 8): a process
     '  exitcode  : -6 (pid: 7)'
 says 'a wrapper above the cause' 'rank 2: a kernel read or wrote' '[rank1]: ValueError: x' \
     "[rank2]: CUDA error: an illegal memory access was encountered"
+says 'all ranks at once' 'ranks 0-2: a device' "[rank2]: $oom" "[rank0]: $oom" "[rank1]: $oom"
+says 'one rank before the others' 'rank 1: a device' "[rank2]: 2025-01-01 10:00:09 $oom" \
+    "[rank1]: 2025-01-01 10:00:01 $oom" "[rank0]: 2025-01-01 10:00:08 $oom"
+says 'exceptions of several ranks that differ' 'rank 1: a Python exception' '[rank1]: ValueError: no such key' \
+    '[rank0]: RuntimeError: the queue is gone'
+says 'an exception of any name' 'rank 2 on node1: a Python exception' 'node1: [rank2]: my.package.TrainerError: it is over'
+says 'an exception with a known text is that text' 'only what follows from one' \
+    '[rank1]: RuntimeError: Connection reset by peer'
+says 'a measured error' 'nothing of this log' 'Validation error: 0.3' 'mean squared error: 1e-3'
+says 'who cannot reach the store only reports' "\"text\": \"a rank did not reach" \
+    '[rank3]: RuntimeError: The client socket has timed out after 60s while trying to connect to (n1, 29500).'
+says 'a monitored barrier' 'ranks 1,3: ranks did not all reach a barrier' \
+    '[rank0]: RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 10000 ms'
+says "a process of torch's spawn" 'local rank 2: a process got SIGKILL' \
+    'torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL'
+says "the process that the kernel killed" 'host n1 (pid 4242): the kernel killed' \
+    'Jan 10 11:43:09 n1 kernel: Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB'
+says 'mpirun lost a host' 'host n2: mpirun lost a host' 'ORTE has lost communication with a remote daemon.' '' \
+    '  HNP daemon   : [[12345,0],0] on node n1' '  Remote daemon: [[12345,0],1] on node n2'
 says 'a full disk is no full /dev/shm' 'a file could not be written' 'OSError: [Errno 28] No space left on device'
 says "the host's memory is not the GPU's" 'the kernel killed a process' \
     'Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB'
@@ -161,5 +181,6 @@ own() { # FIELD...
 expect "a named group" 0 "root cause: host n7: s" own "match: 'capacitor of host (?<host>\S+)'"
 expect "a group of another name" 2 "a group named 'node': choose rank" own "match: 'capacitor of host (?<node>\S+)'"
 expect "an entry that is not there" 2 "explains 'no-such-entry': there is no such entry" own 'explains: no-such-entry'
+expect "fallback is a word" 2 "fallback 'me': write yes" own 'fallback: me'
 expect "who is a word" 2 "who 'me': write reporter" own 'who: me'
 finish

@@ -62,13 +62,19 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "worknccl(
                                                    [TESS_HOOK_FAILURE_TIME] = "time      : ",
                                                    [TESS_HOOK_FAILURE_HOST] = "host      : "};
 
-static const tess_table_field fields[] = {
-    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
-    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
-    {"explains", offsetof(tess_log_entry, explains), false}, {"reached", offsetof(tess_log_entry, reached), false},
-    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), true},
-    {"check", offsetof(tess_log_entry, check), true},        {"fix", offsetof(tess_log_entry, fix), true},
-    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
+static const tess_table_field fields[] = {{"role", offsetof(tess_log_entry, role_text), true},
+                                          {"match", offsetof(tess_log_entry, match), false},
+                                          {"then", offsetof(tess_log_entry, then), false},
+                                          {"who", offsetof(tess_log_entry, who), false},
+                                          {"explains", offsetof(tess_log_entry, explains), false},
+                                          {"fallback", offsetof(tess_log_entry, fallback), false},
+                                          {"reached", offsetof(tess_log_entry, reached), false},
+                                          {"symptom", offsetof(tess_log_entry, symptom), true},
+                                          {"cause", offsetof(tess_log_entry, cause), true},
+                                          {"check", offsetof(tess_log_entry, check), true},
+                                          {"fix", offsetof(tess_log_entry, fix), true},
+                                          {"myth", offsetof(tess_log_entry, myth), false},
+                                          {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -102,6 +108,15 @@ static tess_status read_role(tess_log_entry *entry)
             return TESS_OK;
     return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: role '%.40s': choose cause, wrapper, effect, warning or symptom",
                      entry->row.file, entry->row.line, entry->row.id, entry->role_text);
+}
+
+static tess_status read_fallback(tess_log_entry *entry)
+{
+    entry->is_fallback = entry->fallback != NULL && strcmp(entry->fallback, "yes") == 0;
+    TESS_CHECK(entry->fallback == NULL || entry->is_fallback, TESS_E_FORMAT,
+               "%s:%d: %s: fallback '%.40s': write yes, or leave it out", entry->row.file, entry->row.line,
+               entry->row.id, entry->fallback);
+    return TESS_OK;
 }
 
 static tess_status read_who(tess_log_entry *entry)
@@ -234,6 +249,7 @@ static tess_status prepare(tess_knowledge *k)
         tess_log_entry *entry = tess_table_at(&k->table, i);
         TESS_TRY(read_role(entry));
         TESS_TRY(read_who(entry));
+        TESS_TRY(read_fallback(entry));
         TESS_TRY(read_explains(k, entry));
         TESS_TRY(add_patterns(k, i, false, entry->match));
         TESS_TRY(add_patterns(k, i, true, entry->then));
@@ -373,12 +389,18 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
     note_names(k, p, line, place);
 }
 
+/* Another entry of the line says more. */
 static bool is_explained(const tess_knowledge *k, const tess_found *found, int i)
 {
-    for (int other = 0; other < found->n_entries; other++)
-        if (other != i && !found->entries[other].follows &&
-            tess_knowledge_explains(k, found->entries[other].entry, found->entries[i].entry))
+    int entry = found->entries[i].entry;
+    bool is_fallback = tess_knowledge_at(k, entry)->is_fallback;
+    for (int n = 0; n < found->n_entries; n++) {
+        int other = found->entries[n].entry;
+        if (n != i && !found->entries[n].follows &&
+            (tess_knowledge_explains(k, other, entry) ||
+             (is_fallback && tess_knowledge_at(k, other)->role <= TESS_LOG_EFFECT)))
             return true;
+    }
     return false;
 }
 

@@ -39,10 +39,12 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* match, then, who, explains, reached, myth and source may be NULL */
-    const char *role_text, *match, *then, *who, *explains, *reached, *symptom, *cause, *check, *fix, *myth, *source;
+    /* match, then, who, explains, fallback, reached, myth and source may be NULL */
+    const char *role_text, *match, *then, *who, *explains, *fallback, *reached;
+    const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
-    bool by_reporter; /* whoever prints the line is not the one that it is about */
+    bool by_reporter; /* who prints the line is not the one that it is about */
+    bool is_fallback; /* not of lines that a cause, wrapper or effect matches */
     int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only an effect of this one */
 } tess_log_entry;
 

@@ -60,13 +60,14 @@ typedef struct log_who {
 /* The lines of an entry. */
 typedef struct log_match {
     int64_t n_lines;
-    log_place first;   /* the earliest line, by time where lines have one; file: in survey->files */
-    double time_s;     /* of that line, since the year's beginning; negative: not known */
-    int rank;          /* that printed it, or whose end it reports; -1: not known */
-    log_who who;       /* it befell */
-    char excerpt[240]; /* its beginning, without control characters */
-    uint8_t *ranks;    /* bit r: rank r printed such a line; NULL: no rank is known */
-    int64_t *came;     /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
+    log_place first;    /* the earliest line, by time where lines have one; file: in survey->files */
+    double time_s;      /* of that line, since the year's beginning; negative: not known */
+    int rank;           /* that printed it, or whose end it reports; -1: not known */
+    log_who who;        /* it befell: all ranks that printed it at about that time */
+    uint64_t text_hash; /* of the end of that line, without numbers */
+    char excerpt[240];  /* its beginning, without control characters */
+    uint8_t *ranks;     /* bit r: rank r printed such a line; NULL: no rank is known */
+    int64_t *came;      /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
     int n_came;
     int64_t n_counted; /* such lines without a number */
 } log_match;

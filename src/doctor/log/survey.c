@@ -1,9 +1,11 @@
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/core/rng.h"
 #include "doctor/log/log_impl.h"
 #include "doctor/table/clean.h"
 
@@ -78,23 +80,56 @@ static tess_status note_rank(tess_survey *s, log_match *match, int rank)
     return TESS_OK;
 }
 
+/* Equal for one message of several ranks, in which numbers and prefixes differ. */
+static uint64_t hash_text(const char *line, size_t size)
+{
+    enum { LETTERS = 60 };
+    char letters[LETTERS];
+    size_t n = 0;
+    while (size > 0 && n < LETTERS)
+        if (isalpha((unsigned char)line[--size]))
+            letters[n++] = line[size];
+    return tess_hash_bytes(letters, n, 0);
+}
+
+/* The line says of another rank what the first line of the entry says, at about the same time: none of the two is known
+ * to be the cause of the other. */
+static bool is_at_once(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
+                       const log_who *who, const log_failure *failure)
+{
+    static const double at_once_s = 2;
+    bool same_time = (time_s < 0) == (match->time_s < 0) && (time_s < 0 || fabs(time_s - match->time_s) < at_once_s);
+    bool same_text =
+        tess_knowledge_at(r->survey->knowledge, entry)->role == TESS_LOG_CAUSE || text_hash == match->text_hash;
+    return match->n_lines > 0 && same_time && same_text && failure->rank < 0 && !who->is_named &&
+           !match->who.is_named && who->n_ranks > 0 && match->who.n_ranks > 0 && !who->is_local && !match->who.is_local;
+}
+
 /* A line of an entry, which is about `who`. */
 static tess_status note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
                               const log_who *who, const log_failure *failure)
 {
     log_match *match = &r->survey->matches[entry];
     double time_s = time_of(r, line, size);
+    uint64_t text_hash = hash_text(line, size);
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
         return TESS_OK; /* another piece of the same line */
+    bool at_once = is_at_once(r, entry, match, time_s, text_hash, who, failure);
     if (comes_first(match, time_s, who, failure)) {
+        log_who all = *who;
+        if (at_once)
+            log_who_join(&all, &match->who);
         match->first = (log_place){r->file, number};
         match->time_s = time_s;
+        match->text_hash = text_hash;
         match->rank = who->n_ranks > 0 ? who->ranks[0] : -1;
-        match->who = *who;
+        match->who = all;
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* it has become known */
         match->who = *who;
+    } else if (at_once) {
+        log_who_join(&match->who, who);
     }
     match->n_lines++;
     for (int i = 0; i < who->n_ranks && !who->is_local; i++)

@@ -102,6 +102,24 @@ void log_who_complete(log_who *who, const log_who *more)
     set_text(who->step, sizeof(who->step), more->step);
 }
 
+static void keep_common(char *text, const char *other)
+{
+    if (strcmp(text, other) != 0)
+        text[0] = '\0';
+}
+
+void log_who_join(log_who *who, const log_who *other)
+{
+    for (int i = 0; i < other->n_ranks; i++)
+        add_rank(who, other->ranks[i]);
+    who->pid = who->pid == other->pid ? who->pid : 0;
+    keep_common(who->host, other->host);
+    keep_common(who->gpu, other->gpu);
+    keep_common(who->actor, other->actor);
+    keep_common(who->device, other->device);
+    keep_common(who->peer, other->peer);
+}
+
 bool log_who_is_known(const log_who *who)
 {
     return who->n_ranks > 0 || who->pid != 0 || who->host[0] != '\0' || who->gpu[0] != '\0' || who->actor[0] != '\0';
