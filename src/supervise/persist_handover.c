@@ -52,14 +52,10 @@ static tess_status read_back(tess_mem *mem, const tess_config *config, int64_t s
 {
     char folder[TESS_CKPT_PATH];
     int64_t saved;
-    tess_catalog *catalog;
     TESS_TRY(tess_os_join(folder, sizeof(folder), config->job.dump_folder, config->checkpoint.folder));
     TESS_TRY(tess_ckpt_latest(folder, NULL, &saved));
     TESS_CHECK(saved >= step, TESS_E_NOT_FOUND, "%s: the newest checkpoint is of step %lld", folder, (long long)saved);
-    TESS_TRY(tess_ckpt_open_step(mem, folder, saved, &catalog));
-    tess_status status = tess_catalog_verify(catalog, NULL);
-    tess_catalog_destroy(&catalog);
-    return status;
+    return tess_ckpt_verify_step(mem, folder, saved);
 }
 
 /* Whether the launch wants the newest step, and only memory has it. */

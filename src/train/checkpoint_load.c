@@ -306,12 +306,8 @@ tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step)
 tess_status tess_trainer_read_back(tess_trainer *t, int64_t step)
 {
     char folder[TESS_CKPT_PATH];
-    tess_catalog *catalog = NULL;
     TESS_TRY(tess_trainer_path(t, t->config.checkpoint.folder, folder, sizeof(folder)));
-    tess_status status = t->rank == 0 ? tess_ckpt_open_step(t->mem, folder, step, &catalog) : TESS_OK;
-    if (catalog != NULL)
-        status = tess_catalog_verify(catalog, NULL);
-    tess_catalog_destroy(&catalog);
+    tess_status status = t->rank == 0 ? tess_ckpt_verify_step(t->mem, folder, step) : TESS_OK;
     tess_team_set_timeout(t->team, TESS_READING_S);
     status = tess_team_agree(t->team, status);
     tess_team_set_timeout(t->team, 0);

@@ -189,6 +189,15 @@ tess_status tess_store_open(tess_mem *mem, const char *folder, tess_catalog **ca
     return open_folder(mem, folder, step, catalog);
 }
 
+tess_status tess_ckpt_verify_step(tess_mem *mem, const char *dir, int64_t step)
+{
+    tess_catalog *catalog;
+    TESS_TRY(tess_ckpt_open_step(mem, dir, step, &catalog));
+    tess_status status = tess_catalog_verify(catalog, NULL);
+    tess_catalog_destroy(&catalog);
+    return status;
+}
+
 tess_status tess_ckpt_open_step(tess_mem *mem, const char *dir, int64_t step, tess_catalog **catalog)
 {
     char folder[TESS_CKPT_PATH];

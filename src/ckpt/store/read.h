@@ -13,6 +13,8 @@
 tess_status tess_store_open(tess_mem *mem, const char *folder, tess_catalog **catalog);
 /* The same by step. TESS_E_FORMAT: the checkpoint says another step. */
 tess_status tess_ckpt_open_step(tess_mem *mem, const char *dir, int64_t step, tess_catalog **catalog);
+/* Opens it and verifies every byte. */
+tess_status tess_ckpt_verify_step(tess_mem *mem, const char *dir, int64_t step);
 
 /* Builds the catalog of a manifest in `folder`, of which only the format is trusted. TESS_E_FORMAT names the tensor and
  * what is wrong. `manifest` is borrowed. */
