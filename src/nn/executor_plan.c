@@ -354,8 +354,8 @@ static bool cuts_products_by_rows(const tess_executor *e)
 }
 
 /* What products and sums of a layer gather, of the widest layer. Head norms gather q, its gradient by attention, and
- * make that by the projection. Attention with shared key heads gathers all heads and their
- * gradients. Norms gather two slices, and two statistics of rows. */
+ * make that by the projection. Attention with shared key heads gathers all heads and their gradients. Norms gather two
+ * slices, and two statistics of rows. */
 static void plan_split(tess_executor *e, cursor *at)
 {
     const tess_model *model = e->model;

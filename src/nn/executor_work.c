@@ -7,7 +7,7 @@ typedef struct dry_run {
     tess_mem *mem;
     const tess_model *model;
     tess_executor_options options;
-    int64_t n_tokens; /* of the batch */
+    int64_t n_tokens; /* size of the batch */
     tess_device *device;
     tess_stream *stream;
     void *weight, *gradient; /* of the largest parameter */

@@ -74,8 +74,8 @@ typedef struct tess_model_part {
                               NULL. Only create reads them */
     /* The layers' share of one of `tp_degree` ranks that have tensor parallelism; 0: one rank. Key heads with all their
      * query heads, and feed-forward channels, are dealt out in whole as tess_shard_rows says, so shares may be uneven,
-     * or empty. More ranks than key heads get key heads and query heads each by themselves. So are columns of the
-     * embedding's tables and of the head. Norms and biases of o and down are whole on every rank. */
+     * or empty. With more ranks than key heads, key heads and query heads are dealt out separately. Columns of the
+     * embedding's tables and of the head are dealt out, too. Norms and biases of o and down are whole on every rank. */
     int tp_rank, tp_degree;
 } tess_model_part;
 

@@ -293,7 +293,7 @@ static int world_of(const tess_memory_plan *plan)
     return plan->n_stages * plan->n_shards * plan->n_replicas * plan->n_tp;
 }
 
-/* Ranks that share a layer come one behind the other, and the first of them on a host has the memory of their
+/* Ranks that share a layer are consecutive, and the first of them on a host has the memory of their
  * exchanges. Shards that share copies are n_tp ranks apart, and the first of them on a host has the copies. */
 static void place_need(const tess_memory_plan *plan, const rank_need *need, int rank, tess_memory_of_rank *out)
 {

@@ -34,8 +34,8 @@ tess_status tess_chat_setup_open(tess_mem *mem, const char *path, const char *fo
 tess_status tess_chat_setup_train(tess_mem *mem, tess_chat_setup *setup, const tess_reporter *reporter);
 void tess_chat_setup_close(tess_chat_setup *setup);
 
-/* The token that ends a text: the tokenizer's eos_token, or else the first of config.json. The default of
- * a family that config.json leaves it to must be a special token. -1: there is none, or the tokenizer does not have
+/* The token that ends a text: the tokenizer's eos_token, or else the first of config.json. If config.json
+ * leaves it to the family's default, that must be a special token. -1: there is none, or the tokenizer does not have
  * it. */
 int32_t tess_model_end_of_text(const tess_model_config *config, const tess_tokenizer *tokenizer);
 

@@ -42,7 +42,7 @@ bad "too few for data-parallel ranks" "has 2 micro-batches a rank: set training.
     4 $pp=2 $schedule=dualpipev training.global_batch_size=8 model.config=eleven.json
 bad "no multiple" "training.global_batch_size=6 has 3 micro-batches a rank: set training.global_batch_size=8, or another schedule: interleaved with 2 ranks needs a multiple of 2" \
     2 $pp=2 $schedule=interleaved training.global_batch_size=6 model.config=eleven.json
-bad "layers a stage that make no multiple" "4 layers a stage make 3 stages of 11 layers, which is no multiple of 2 ranks: take 6" \
+bad "layers a stage that make no multiple" "4 layers a stage make 3 stages of 11 layers, which is not a multiple of 2 ranks: take 6" \
     2 $pp=2 $layers=4 model.config=eleven.json
 bad "layers a stage that make too many stages" "6 stages of 11 layers, 3 a rank, which 1f1b does not take (interleaved does): take 6" \
     2 $pp=2 $layers=2 model.config=eleven.json

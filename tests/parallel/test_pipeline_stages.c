@@ -45,17 +45,17 @@ static void layers_a_stage_say_how_many_chunks_there_are(void)
     EXPECT_OK(tess_pipeline_count_stages(several, 30, 4, 1, 1, 4, &chunks));
     EXPECT_INT(chunks, 2);
     EXPECT_FAILS(tess_pipeline_count_stages(one, 32, 5, 1, 1, 4, &chunks), TESS_E_INVALID,
-                 "5 layers a stage make 7 stages of 34 layers, which is no multiple of 4 ranks: take 9");
+                 "5 layers a stage make 7 stages of 34 layers, which is not a multiple of 4 ranks: take 9");
     EXPECT_FAILS(tess_pipeline_count_stages(several, 32, 5, 1, 1, 4, &chunks), TESS_E_INVALID, "of 4 ranks: take 3");
     EXPECT_FAILS(tess_pipeline_count_stages(several, 16, 3, 0, 0, 4, &chunks), TESS_E_INVALID, "4 ranks: take 2");
     EXPECT_FAILS(tess_pipeline_count_stages(one, 4, 9, 0, 0, 4, &chunks), TESS_E_INVALID,
-                 "9 layers a stage make 1 stage of 4 layers, which is no multiple of 4 ranks: take 1");
+                 "9 layers a stage make 1 stage of 4 layers, which is not a multiple of 4 ranks: take 1");
     EXPECT_FAILS(tess_pipeline_count_stages(one, 12, 2, 0, 0, 2, &chunks), TESS_E_INVALID,
                  "3 a rank, which 1f1b does not take (interleaved does): take 6");
     EXPECT_FAILS(tess_pipeline_count_stages(two, 12, 6, 0, 0, 2, &chunks), TESS_E_INVALID,
                  "1 a rank, which zbv does not take: take 3");
     EXPECT_FAILS(tess_pipeline_count_stages(one, 4, 3, 3, 0, 3, &chunks), TESS_E_INVALID,
-                 "of which one has none beside its embedding or head (3 and 0)");
+                 "one of which is filled by its embedding or head (they count as 3 and 0)");
     EXPECT_FAILS(tess_pipeline_count_stages(one, 3, 1, 0, 0, 4, &chunks), TESS_E_INVALID,
                  "1f1b takes no other number of these layers either");
     EXPECT_FAILS(tess_pipeline_count_stages(one, 3, 0, 0, 0, 1, &chunks), TESS_E_INVALID, "0 layers a stage");

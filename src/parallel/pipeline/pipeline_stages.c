@@ -55,12 +55,12 @@ static void say_why(const counted_layers *l, int stages, tess_pipeline_kind kind
 {
     const char *name = tess_pipeline_kind_name(kind);
     if (stages % ranks != 0)
-        snprintf(text, size, "which is no multiple of %d ranks", ranks);
+        snprintf(text, size, "which is not a multiple of %d ranks", ranks);
     else if (!tess_pipeline_takes_chunks(kind, stages / ranks))
         snprintf(text, size, "%d a rank, which %s does not take%s", stages / ranks, name,
                  stages > ranks && kind != TESS_PIPELINE_INTERLEAVED ? " (interleaved does)" : "");
     else
-        snprintf(text, size, "of which one has none beside its embedding or head (%d and %d)", l->first_less,
+        snprintf(text, size, "one of which is filled by its embedding or head (they count as %d and %d)", l->first_less,
                  l->last_less);
 }
 

@@ -7,7 +7,7 @@
 
 /* Counts the stages of a model when each has `layers_per_stage` layers, embedding and head counted as `first_less` and
  * `last_less` of them (torchtitan's pipeline_parallel_layers_per_stage). `chunks` is how many each of `ranks` gets.
- * TESS_E_INVALID: the stages are no multiple of the ranks, the schedule does not take this many chunks, or a stage
+ * TESS_E_INVALID: the stages are not a multiple of the ranks, the schedule does not take this many chunks, or a stage
  * would have no layer; the message says which numbers of layers would do. */
 tess_status tess_pipeline_count_stages(tess_pipeline_kind kind, int layers, int layers_per_stage, int first_less,
                                        int last_less, int ranks, int *chunks);
