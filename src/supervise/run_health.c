@@ -124,7 +124,7 @@ static tess_health_limits limits_of(const tess_config *config)
     return (tess_health_limits){.at = {[TESS_HEALTH_MEMORY] = config->health.memory_percent,
                                        [TESS_HEALTH_GROUP] = config->health.memory_percent,
                                        [TESS_HEALTH_FILES] = (double)config->health.fds,
-                                       [TESS_HEALTH_DISK] = config->health.disk_bytes,
+                                       [TESS_HEALTH_DISK] = (double)config->health.disk_bytes,
                                        [TESS_HEALTH_INODES] = (double)config->health.inodes,
                                        [TESS_HEALTH_STEPS] = tess_timers_stall(config),
                                        [TESS_HEALTH_LOAD] = config->health.load,

@@ -241,8 +241,8 @@ typedef struct tess_config {
     } evaluation;
     struct {
         bool enable;
-        double interval_s, memory_percent, disk_bytes, heartbeat_s, stall_s, load, gpu_celsius, gpu_memory_percent;
-        int64_t fds, inodes, gpu_errors, max_failures;
+        double interval_s, memory_percent, heartbeat_s, stall_s, load, gpu_celsius, gpu_memory_percent;
+        int64_t fds, disk_bytes, inodes, gpu_errors, max_failures;
         tess_text_list alert_command;
         double alert_timeout_s;
     } health;

@@ -472,8 +472,8 @@ static const tess_option health[] = {
     FLOAT("health.memory_percent", health.memory_percent, "90", 0, 100,
           "of the machine's memory, or the control group's, in use: from there on degraded; 0: never"),
     INT("health.fds", health.fds, "10000", 0, 1e9, "open files of a rank (or 90% of its limit); 0: its limit alone"),
-    FLOAT("health.disk_bytes", health.disk_bytes, "0", 0, 1e18,
-          "bytes to be free where checkpoints go, if more than two of the newest take"),
+    BYTES("health.disk_bytes", health.disk_bytes, "0", 0, 1e18,
+          "bytes to be free where checkpoints go, as 10GiB, if more than two of the newest take"),
     INT("health.inodes", health.inodes, "1000", 0, 1e12, "files that must be possible there; 0: any"),
     FLOAT("health.heartbeat_s", health.heartbeat_s, "-1", -1, 1e9,
           "silence of a rank, in seconds; three times that in evaluation and checkpoints; -1: half of comm.timeout_s; "

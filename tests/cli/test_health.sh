@@ -28,7 +28,7 @@ expect "a healthy host" 0 "6 steps" train 2 good
 expect "is no news" 1 "" cat good/alerts.jsonl
 
 # A problem is reported when it begins, and again when it has lasted too long.
-expect "too little room" 0 "tessera: health: degraded: " train_until unhealthy full health.disk_bytes=1e18 \
+expect "too little room" 0 "tessera: health: degraded: " train_until unhealthy full health.disk_bytes=900000TiB \
     health.alert_command=./pager,--now
 expect "in the file" 0 '"state":"degraded","text":"degraded: ' cat full/alerts.jsonl
 expect "as JSON" 0 '"checks":{"disk":{"failing":true,"value":' cat full/alerts.jsonl
