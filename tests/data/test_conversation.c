@@ -194,6 +194,42 @@ static void a_template_does_not_see_members_that_are_null(void)
 }
 
 /* The prompt has three messages, one of them the assistant's. The template may have generation blocks. */
+/* Allocations of jansson before the one that fails. */
+static int allocations_left;
+
+static void *fail_once(size_t size)
+{
+    return allocations_left-- != 0 ? malloc(size) : NULL;
+}
+
+/* Without memory a message must not lose members. */
+static void a_conversation_is_written_whole_or_not_at_all(void)
+{
+    json_t *messages = json_pack("[{s:s, s:s, s:s}, {s:s, s:s, s:s}]", "role", "user", "content", "a", "name", "x",
+                                 "role", "assistant", "content", "b", "reasoning", "c");
+    tess_tokenizer *tokenizer = tokenizer_of("gpt2");
+    tess_chat_template *chat = parse("{% for m in messages %}{{ m.role }}{{ m.content }}{{ m.name }}"
+                                     "{{ m.reasoning_content }}{{ m.thinking }};{% endfor %}");
+    const tess_chat how = {.chat = chat, .tokenizer = tokenizer};
+    int n = 0;
+    json_set_alloc_funcs(fail_once, free);
+    for (bool failed = true; failed; n++) {
+        tess_buffer text = {.mem = test_mem()};
+        allocations_left = n;
+        tess_status status = tess_conversation_write(&how, messages, NULL, false, &text, NULL);
+        EXPECT(status == TESS_OK || status == TESS_E_NOMEM);
+        if (status == TESS_OK)
+            EXPECT_TEXT(text.data, "userax;assistantbcc;");
+        failed = allocations_left < 0;
+        tess_buffer_free(&text);
+    }
+    json_set_alloc_funcs(malloc, free);
+    EXPECT(n > 10);
+    tess_chat_template_destroy(&chat);
+    tess_tokenizer_destroy(&tokenizer);
+    json_decref(messages);
+}
+
 static void a_completion_is_all_behind_its_prompt(void)
 {
     static const char *const templates[] = {
@@ -530,6 +566,7 @@ static const test_case cases[] = {
     {"without_generation_blocks_a_turn_is_what_the_template_adds",
      without_generation_blocks_a_turn_is_what_the_template_adds, 0, 0},
     {"a_template_does_not_see_members_that_are_null", a_template_does_not_see_members_that_are_null, 0, 0},
+    {"a_conversation_is_written_whole_or_not_at_all", a_conversation_is_written_whole_or_not_at_all, 0, 0},
     {"a_completion_is_all_behind_its_prompt", a_completion_is_all_behind_its_prompt, 0, 0},
     {"a_template_that_changes_earlier_turns_gives_a_document_for_each_turn",
      a_template_that_changes_earlier_turns_gives_a_document_for_each_turn, 0, 0},

@@ -12,22 +12,27 @@ static json_t *find_thought(const json_t *message)
     return NULL;
 }
 
-/* A copy of the messages as transformers hands them to a template: without members that are null, and with a thought
- * under the names that templates read. NULL: no memory. */
+/* A copy of a message without members that are null, and with its thought under the names that templates read. NULL: no
+ * memory. */
+static json_t *message_of(json_t *from)
+{
+    const char *key;
+    json_t *value, *message = json_object(), *thought = find_thought(from);
+    bool made = message != NULL && (thought == NULL || json_object_set(message, "thinking", thought) == 0);
+    json_object_foreach (from, key, value)
+        made = made && (json_is_null(value) || json_object_set(message, key, value) == 0);
+    if (made && (thought == NULL || json_object_set(message, "reasoning_content", thought) == 0))
+        return message;
+    json_decref(message);
+    return NULL;
+}
+
+/* A copy of the messages as transformers hands them to a template. NULL: no memory. */
 static json_t *messages_of(const json_t *messages)
 {
     json_t *all = json_array();
     for (size_t i = 0; i < json_array_size(messages) && all != NULL; i++) {
-        const char *key;
-        json_t *value, *from = json_array_get(messages, i), *message = json_object(), *thought = find_thought(from);
-        if (thought != NULL)
-            json_object_set(message, "thinking", thought);
-        json_object_foreach (from, key, value)
-            if (!json_is_null(value))
-                json_object_set(message, key, value);
-        if (thought != NULL)
-            json_object_set(message, "reasoning_content", thought);
-        if (json_array_append_new(all, message) == 0)
+        if (json_array_append_new(all, message_of(json_array_get(messages, i))) == 0)
             continue;
         json_decref(all);
         all = NULL;
