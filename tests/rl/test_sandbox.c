@@ -272,6 +272,22 @@ static void named_paths_can_be_read(void)
     EXPECT_FAILS(tess_rewarder_create(test_mem(), &options, &r), TESS_E_NOT_FOUND, "reward.readable: '");
 }
 
+/* A command may name its files from a working folder that a mask hides. */
+static void relative_paths(void)
+{
+    char old[512], below[512];
+    if (!can_sandbox())
+        return;
+    const tess_reward_options options = options_of("bwrap");
+    snprintf(command.item[0], sizeof(command.item[0]), "../grader");
+    snprintf(below, sizeof(below), "%s/below", test_folder());
+    EXPECT_OK(tess_os_make_dirs(below));
+    EXPECT(chmod(below, 0755) == 0);
+    EXPECT(getcwd(old, sizeof(old)) != NULL && chdir(below) == 0);
+    expect_answer(&options, "uid", getuid() == 0 ? 65534 : getuid());
+    EXPECT(chdir(old) == 0);
+}
+
 static void sockets(void)
 {
     if (!can_sandbox())
@@ -470,6 +486,7 @@ static const test_case cases[] = {
     {"a_sandbox_hides_and_protects_the_files_of_the_host", file_system},
     {"a_sandbox_hides_the_home_folder_of_the_named_user", home_of_the_named_user},
     {"a_sandbox_shows_the_paths_that_are_named", named_paths_can_be_read},
+    {"a_command_is_found_from_a_working_folder_that_is_hidden", relative_paths},
     {"sockets_in_the_file_system_cannot_be_reached", sockets},
     {"graders_get_only_the_variables_that_are_named", environment},
 #ifdef __x86_64__

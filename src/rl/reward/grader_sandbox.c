@@ -121,6 +121,15 @@ static tess_status show_all(grader_words *words, const masks *m, const tess_rewa
     return TESS_OK;
 }
 
+/* Makes the working folder if a mask hides it: paths of the command may begin there. */
+static tess_status add_working_folder(grader_words *words, const masks *m)
+{
+    char folder[PATH_MAX];
+    if (getcwd(folder, sizeof(folder)) == NULL || !is_masked(m, folder))
+        return TESS_OK;
+    return add_all(words, (const char *const[]){"--dir", folder}, 2);
+}
+
 static tess_status add_all_words(grader_words *words, const masks *m, const tess_reward_options *o, const char *program,
                                  const tess_text_list *argv)
 {
@@ -130,6 +139,7 @@ static tess_status add_all_words(grader_words *words, const masks *m, const tess
     TESS_TRY(add_all(words, isolation, N_ISOLATION));
     for (int i = 0; i < m->n; i++)
         TESS_TRY(add_all(words, (const char *const[]){"--tmpfs", m->path[i]}, 2));
+    TESS_TRY(add_working_folder(words, m));
     TESS_TRY(show_all(words, m, o, program, argv));
     for (int i = 0; i < m->n; i++)
         if (strcmp(m->path[i], scratch) != 0)
