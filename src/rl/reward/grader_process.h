@@ -53,9 +53,8 @@ tess_status grader_process_start(const grader_command *command, grader_process *
 /* It has ended, though others may hold its streams. */
 bool grader_process_has_ended(const grader_process *process);
 
-/* Kills it with all that it has started, reaps it, closes the streams. *state: as of wait(2), what it ended by itself
- * with, or SIGKILL. Takes some seconds at
- * most, but where the kernel holds it. */
+/* Kills the process with all that it has started, reaps it, and closes the streams. *state is its end as wait(2) gives
+ * it: its own, or SIGKILL. Takes a few seconds at most, unless the kernel holds a process. */
 void grader_process_end(grader_process *process, int *state);
 
 #endif

@@ -66,8 +66,8 @@ typedef struct reward_regex reward_regex;
 /* `what` is the option's name. TESS_E_INVALID: it does not compile. */
 tess_status reward_regex_create(tess_mem *mem, const char *pattern, const char *what, reward_regex **regex);
 void reward_regex_destroy(reward_regex **regex); /* NULL is fine */
-/* TESS_E_INVALID: matching took too many steps or too much memory. */
 bool reward_regex_has_group(const reward_regex *regex);
+/* TESS_E_INVALID: matching took too many steps or too much memory. */
 tess_status reward_regex_grade(reward_regex *regex, reward_text response, reward_text label, double *value);
 tess_status reward_format_grade(reward_regex *regex, reward_text response, double *value);
 
