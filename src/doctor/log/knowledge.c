@@ -16,7 +16,7 @@ enum { WORTH_COMPILING = 64 };
 /* The most that a pattern, which may be a user's, costs on one line: steps, and KiB for backtracking. */
 enum { MATCH_LIMIT = 200000, HEAP_LIMIT_KIB = 1024 };
 
-enum { NONE = 0xffff, PLACES_BITS = 15 };
+enum { NONE = 0xffff, PLACES_BITS = 15, MOST_PATTERN = 1000 };
 
 /* A pattern of an entry, or with `code` NULL a hook, which is its word alone. */
 typedef struct pattern {
@@ -199,14 +199,27 @@ static tess_status read_names(pattern *p, const tess_table_row *row)
     return TESS_OK;
 }
 
+/* Compiles a pattern. "^" at its beginning is also where the text begins behind what loggers and launchers put before
+ * it: a time, "[rank1]: ", "(Worker pid=7) ", "pod-0 | ". *error and *at say what is wrong with it, NULL. */
+static pcre2_code *compile(const char *text, size_t size, int *error, size_t *at)
+{
+    static const char begins[] = "(?:^[ \\t]*|(?<=[])|>:Z\\d][ \\t]))";
+    const uint32_t options = PCRE2_CASELESS | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
+    char whole[MOST_PATTERN + sizeof(begins)];
+    if (text[0] != '^' || size > MOST_PATTERN)
+        return pcre2_compile((PCRE2_SPTR)text, size, options, error, at, NULL);
+    int n = snprintf(whole, sizeof(whole), "%s%.*s", begins, (int)size - 1, text + 1);
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)whole, (size_t)n, options, error, at, NULL);
+    *at = *at > sizeof(begins) - 2 ? *at - (sizeof(begins) - 2) : 0;
+    return code;
+}
+
 static tess_status add_pattern(tess_knowledge *k, int entry, bool follows, const char *text, size_t size)
 {
     const tess_table_row *row = tess_table_at(&k->table, entry);
     int error = 0;
     PCRE2_SIZE at = 0;
-    const uint32_t options = PCRE2_CASELESS | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
-    pattern p = {.entry = entry, .follows = follows};
-    p.code = pcre2_compile((PCRE2_SPTR)text, size, options, &error, &at, NULL);
+    pattern p = {.entry = entry, .follows = follows, .code = compile(text, size, &error, &at)};
     if (p.code == NULL) {
         char why[160];
         pcre2_get_error_message(error, (PCRE2_UCHAR *)why, sizeof(why));

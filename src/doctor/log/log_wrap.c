@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEAST_WIDTH = 60, MOST_WIDTH = 250, LEAST_JOINED = 3, HEAD = 48 };
+enum { LEAST_WIDTH = 60, MOST_WIDTH = 250, HEAD = 48 };
 
 static size_t count_characters(const char *line, size_t size)
 {
@@ -37,6 +37,17 @@ static bool is_nccl(const char *line, size_t size)
     return sscanf(head, "%*[^: ]:%d:%d", &process, &thread) == 2;
 }
 
+/* "12: ", "  3: " of srun -l. */
+static bool is_labelled(const char *line, size_t size)
+{
+    size_t at = 0, digits;
+    while (at < size && line[at] == ' ')
+        at++;
+    for (digits = at; at < size && isdigit((unsigned char)line[at]);)
+        at++;
+    return at > digits && at + 1 < size && line[at] == ':' && line[at + 1] == ' ';
+}
+
 /* A line that begins like one of a logger, a launcher or a traceback, or that is indented. */
 static bool begins(const char *line, size_t size)
 {
@@ -45,7 +56,8 @@ static bool begins(const char *line, size_t size)
     size_t head = size < HEAD ? size : HEAD, word = first_word(line, size);
     if (size == 0 || line[0] == '\t' || line[0] == '{' || (line[0] == ' ' && (size == 1 || line[1] == ' ')))
         return true;
-    if (log_rank_of_line(line, head) >= 0 || log_has_time(line, head) || is_nccl(line, size))
+    if ((line[0] == '[' && log_rank_of_line(line, head) >= 0) || is_labelled(line, size) || log_has_time(line, head) ||
+        is_nccl(line, size))
         return true;
     if (line[0] == '(' && memmem(line, head, " pid=", 5) != NULL)
         return true;
@@ -58,19 +70,30 @@ static bool begins(const char *line, size_t size)
     return false;
 }
 
-/* The edge of a table, or a rule: other lines of the same width follow it. */
+/* A row of a table, or a rule: other lines may have its width. */
 static bool is_drawn(const char *line, size_t size)
 {
-    return size < 2 || line[size - 1] == '|' || line[size - 1] == '+' ||
-           (strchr("-=*#_ ", line[size - 1]) != NULL && line[size - 2] == line[size - 1]);
+    const char first = size > 1 ? line[0] : ' ', last = size > 1 ? line[size - 1] : ' ';
+    const bool is_row = (first == '|' || first == '+') && (last == '|' || last == '+');
+    return is_row || (size > 1 && strchr("-=*#_ ", last) != NULL && line[size - 2] == last);
+}
+
+/* Both begin like lines of one kind, whatever their numbers. */
+static bool are_alike(const char *line, size_t size, const char *next, size_t next_size)
+{
+    enum { ALIKE = 12 };
+    size_t n = 0;
+    while (n < ALIKE && n < size && n < next_size &&
+           (line[n] == next[n] || (isdigit((unsigned char)line[n]) && isdigit((unsigned char)next[n]))))
+        n++;
+    return n == ALIKE;
 }
 
 /* Whether `next` may be the rest of `line`: it does not begin like a line of its own or like `line`. */
 static bool may_continue(const char *line, size_t size, const char *next, size_t next_size)
 {
-    enum { ALIKE = 4 };
-    bool alike = size >= ALIKE && next_size >= ALIKE && memcmp(line, next, ALIKE) == 0;
-    return !alike && !is_drawn(line, size) && !begins(next, next_size);
+    return !are_alike(line, size, next, next_size) && !is_drawn(line, size) && !begins(next, next_size) &&
+           !is_drawn(next, next_size);
 }
 
 /* Where lines are cut between words, the next word did not fit. */
@@ -99,35 +122,70 @@ static bool take(const char *text, size_t size, size_t *at, const char **line, s
     return true;
 }
 
-/* Of the lines that could continue the one before, nearly all follow a full one; in a log whose lines are whole, few
- * do.
- */
-static bool fits(log_wrap wrap, const char *text, size_t size)
+/* A word or a list goes on in `next`, or, where lines are cut between words, a sentence. */
+static bool is_torn(log_wrap wrap, const char *line, size_t size, const char *next)
 {
+    const unsigned char last = (unsigned char)line[size - 1], first = (unsigned char)next[0];
+    const bool open = isalnum(last) || (last == ' ' && !wrap.at_words) || strchr("_-=.(/", last) != NULL;
+    return last == ',' ||
+           (open && (islower(first) || isdigit(first) || first == '=' || (!wrap.at_words && isupper(first))));
+}
+
+/* Lines that are followed by one which may be their rest. */
+typedef struct wrap_count {
+    size_t all, full, torn; /* torn: of those that are full */
+} wrap_count;
+
+static wrap_count count(log_wrap wrap, const char *text, size_t size, bool only_full)
+{
+    wrap_count found = {0};
     const char *line, *next;
-    size_t n, next_n, at = 0, n_continue = 0, n_full = 0;
+    size_t n, next_n, at = 0;
     for (bool any = take(text, size, &at, &line, &n); any && take(text, size, &at, &next, &next_n);
          line = next, n = next_n) {
-        if (n == 0 || !may_continue(line, n, next, next_n))
+        bool full = n > 0 && is_full(wrap, line, n, next, next_n);
+        if (n == 0 || (only_full && !full) || !may_continue(line, n, next, next_n))
             continue;
-        n_continue++;
-        n_full += is_full(wrap, line, n, next, next_n);
+        found.all++;
+        found.full += full;
+        found.torn += full && is_torn(wrap, line, n, next);
     }
-    return n_full >= LEAST_JOINED && n_full * 10 >= n_continue * 9;
+    return found;
+}
+
+/* Of the lines that could continue the one before, nearly all follow a full one; in a log whose lines are whole, few
+ * do. Where there are not many, each must go on in the middle of something, and lines that are not cut between words
+ * must have a terminal's width: the longest of few lines is always full. */
+static bool fits(log_wrap wrap, const char *text, size_t size)
+{
+    const wrap_count found = count(wrap, text, size, true);
+    const size_t many = wrap.at_words ? 2 : 3;
+    const bool usual = !wrap.at_words && (wrap.width % 10 == 0 || wrap.width == 132), torn = found.torn == found.full;
+    if (found.full == 0 || (found.full < many && !(torn && (usual || wrap.at_words))))
+        return false;
+    const size_t others = count(wrap, text, size, false).all - found.full;
+    return others <= (usual && torn ? found.full : found.full / 9 + (found.full > 1));
+}
+
+/* The width in characters of the longest line; 0: it is shorter or longer than lines are cut. */
+static size_t longest(const char *text, size_t size)
+{
+    size_t most = 0, n;
+    const char *line;
+    for (size_t at = 0; take(text, size, &at, &line, &n);) {
+        if (n > most)
+            n = count_characters(line, n);
+        most = n > most ? n : most;
+        if (most > MOST_WIDTH)
+            return 0;
+    }
+    return most < LEAST_WIDTH ? 0 : most;
 }
 
 log_wrap log_wrap_find(const char *text, size_t size)
 {
-    log_wrap wrap = {0};
-    const char *line;
-    size_t n;
-    for (size_t at = 0; take(text, size, &at, &line, &n);) {
-        n = count_characters(line, n);
-        wrap.width = n > wrap.width ? n : wrap.width;
-    }
-    if (wrap.width < LEAST_WIDTH || wrap.width > MOST_WIDTH)
-        return (log_wrap){0};
-    if (fits(wrap, text, size))
+    log_wrap wrap = {.width = longest(text, size)};
+    if (wrap.width == 0 || fits(wrap, text, size))
         return wrap;
     wrap.at_words = true;
     return fits(wrap, text, size) ? wrap : (log_wrap){0};
