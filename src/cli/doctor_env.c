@@ -7,7 +7,7 @@
 #include "base/os/os.h"
 #include "doctor/env/env.h"
 
-enum { MOST_BYTES = 16 << 20 };
+enum { MOST_BYTES = 1 << 20 };
 
 typedef struct env_options {
     char *const *names; /* variables to explain */
@@ -73,7 +73,8 @@ static int run(tess_mem *mem, int argc, char **argv)
 {
     env_options o = {0};
     const cli_flag flags[] = {
-        {"--file", "FILE", "lines NAME=VALUE, as `env` prints them or a script exports them", .text = &o.file},
+        {"--file", "FILE", "lines NAME=VALUE, as `env` prints them, or a shell script (which is not run)",
+         .text = &o.file},
         {"--pid", "PID", "the environment that this process was started with", .integer = &o.pid, .min = 1,
          .max = INT32_MAX},
         {"--json", NULL, "as JSON", .text = &o.json},
@@ -100,10 +101,10 @@ static int run(tess_mem *mem, int argc, char **argv)
 }
 
 const cli_command cli_doctor_env = {
-    "doctor env", "[NAME... | --file FILE | --pid PID] [--json] [--knowledge FILE]...",
+    "doctor env", "[NAME[=VALUE]... | --file FILE | --pid PID] [--json] [--knowledge FILE]...",
     "variables of NCCL, PyTorch, MPI, UCX, CUDA: what they do, which are void\n\n"
     "Lists every variable of these, OpenMP and Tessera that is set: what it does, whether anybody reads it, whether\n"
     "its value is accepted, whether it is dangerous, and which contradict each other. With names: what each of these\n"
-    "does, set or not.\n"
+    "does, set or not; NAME=VALUE is judged as if it were set.\n"
     "Exit codes: 0 nothing to correct, 1 failed, 2 bad input, 3 something to correct.",
     .run = run};

@@ -46,4 +46,18 @@ expect "values that are accepted and dangerous" 3 "0 wrong, 0 void, 3 risky, 1 c
 grep -q '^risky    NCCL_IB_TIMEOUT=2' output && grep -q '^risky    UCX_TLS=rc' output && pass "each is named" ||
     fail "$(cat output)"
 expect "as JSON" 3 '"grade": "risky"' "$tessera" doctor env --json --file risky.env
+
+cat >job.sh <<'SH'
+#!/bin/bash
+: "${NCCL_DEBUG:=ERROR}"
+export NCCL_IB_TIMEOUT=${NCCL_IB_TIMEOUT:-2} NCCL_BUFFSIZE=$SIZE
+NCCL_P2P_DISABLE=1 torchrun train.py
+SH
+expect "a shell script with defaults" 3 "4 of 4 variables concern distributed training" "$tessera" doctor env --file job.sh
+grep -q '^wrong    NCCL_DEBUG=ERROR' output && grep -q '^risky    NCCL_IB_TIMEOUT=2' output &&
+    grep -q '^risky    NCCL_P2P_DISABLE=1' output && grep -q '^fine     NCCL_BUFFSIZE=[$]SIZE' output &&
+    pass "its values" || fail "$(cat output)"
+expect "names with values" 3 "0 void, 1 risky" "$tessera" doctor env NCCL_IB_TIMEOUT=2 NCCL_DEBUG=INFO UCX_NET_DEVICES
+grep -q '^fine     NCCL_DEBUG=INFO' output && grep -qF 'UCX: network devices' output && pass "each is explained" ||
+    fail "$(cat output)"
 finish

@@ -1,5 +1,6 @@
 #include "support/test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/os/os.h"
@@ -284,6 +285,93 @@ static void an_environment_is_read_in_all_its_forms(void)
     forget();
 }
 
+static void expect_value(const char *name, const char *value, bool computed)
+{
+    const tess_env_setting *s = tess_env_find(&report, name);
+    if (s == NULL)
+        test_fail(__FILE__, __LINE__, "%s is not in the report", name);
+    EXPECT_TEXT(s->value, value);
+    if (s->computed != computed)
+        test_fail(__FILE__, __LINE__, "%s=%s: computed is %d", name, value, s->computed);
+}
+
+static void assignments_of_a_shell_script_are_read(void)
+{
+    judge("#!/bin/bash\n# don't set NCCL_FOO=1\n: \"${NCCL_DEBUG:=ERROR}\"\n: ${NCCL_IB_TIMEOUT=2}\n"
+          "export NCCL_IB_RETRY_CNT=${RETRY:-1} NCCL_SOCKET_IFNAME=\"${IF:-eth0}\"\nHCA='mlx5_0'\n"
+          "export NCCL_IB_HCA=$HCA; export UCX_TLS=${TLS-rc}\nPORT=\nMASTER_PORT=\"${PORT:-295\"00\"}\"\n"
+          "export MASTER_ADDR=$(scontrol show hostnames \"$NODES\" | head -n 1)\nNCCL_DEBUG_FILE='${X:=3}'\n"
+          "OMP_NUM_THREADS=4 NCCL_SHM_DISABLE=1 torchrun --nproc-per-node 8 train.py NCCL_NTHREADS=${A:-${B:-100}} \\\n"
+          "  NCCL_BUFFSIZE=$((4 * 1024)) NCCL_ALGO=`cat algo` # NCCL_NET=Socket\n"
+          "declare -x TORCH_CUDA_ARCH_LIST=\"8.0 9.0\"\nmpirun -x NCCL_PROTO=LL -x NCCL_IB_HCA=\"$HCA\" echo it's\n"
+          "export WORLD_SIZE=${N:=8} LOCAL_WORLD_SIZE=$N RANK=${R%0} TORCH_HOME=$HOME/torch GLOO_SOCKET_IFNAME=${IF\n",
+          0);
+    expect_value("NCCL_DEBUG", "ERROR", false);
+    expect_value("NCCL_IB_TIMEOUT", "2", false);
+    expect_value("NCCL_IB_RETRY_CNT", "1", false);
+    expect_value("NCCL_SOCKET_IFNAME", "eth0", false);
+    expect_value("NCCL_IB_HCA", "mlx5_0", false);
+    expect_value("UCX_TLS", "rc", false);
+    expect_value("MASTER_PORT", "29500", false);
+    expect_value("MASTER_ADDR", "$(scontrol show hostnames \"$NODES\" | head -n 1)", true);
+    expect_value("NCCL_DEBUG_FILE", "${X:=3}", false);
+    expect_value("OMP_NUM_THREADS", "4", false);
+    expect_value("NCCL_SHM_DISABLE", "1", false);
+    expect_value("NCCL_NTHREADS", "100", false);
+    expect_value("NCCL_BUFFSIZE", "$((4 * 1024))", true);
+    expect_value("NCCL_ALGO", "`cat algo`", true);
+    expect_value("TORCH_CUDA_ARCH_LIST", "8.0 9.0", false);
+    expect_value("NCCL_PROTO", "LL", false);
+    expect_value("WORLD_SIZE", "8", false);
+    expect_value("LOCAL_WORLD_SIZE", "8", false);
+    expect_value("RANK", "${R%0}", true);
+    expect_value("TORCH_HOME", "$HOME/torch", true);
+    expect_value("GLOO_SOCKET_IFNAME", "${IF", true);
+    EXPECT(tess_env_find(&report, "NCCL_FOO") == NULL && tess_env_find(&report, "NCCL_NET") == NULL);
+    expect_grade("NCCL_DEBUG", TESS_ENV_WRONG, "WARN");
+    expect_grade("NCCL_IB_TIMEOUT", TESS_ENV_RISKY, "busy network");
+    expect_grade("UCX_TLS", TESS_ENV_RISKY, "add self,sm");
+    expect_grade("NCCL_NTHREADS", TESS_ENV_WRONG, "64|128|256|512");
+    expect_grade("NCCL_BUFFSIZE", TESS_ENV_FINE, "the shell computes the value");
+    forget();
+}
+
+/* What only a shell knows is neither judged nor held against other variables. */
+static void values_that_a_shell_computes_are_not_judged(void)
+{
+    judge("export NCCL_DEBUG=$LEVEL\nexport NCCL_DEBUG_SUBSYS=INIT\nexport NCCL_RAS_ENABLE=$RAS\n"
+          "export NCCL_RAS_ADDR=localhost:1\nexport NCCL_SOCKET_IFNAME=$IF GLOO_SOCKET_IFNAME=eth0\n"
+          "export RANK=$SLURM_PROCID WORLD_SIZE=8 MASTER_ADDR=$(hostname)\n",
+          0);
+    EXPECT_INT(report.n_settings, 9);
+    EXPECT_INT(tess_env_n_findings(&report), 0);
+    forget();
+    judge("NCCL_IB_TIMEOUT=${T:-22}\nNCCL_BUFFSIZE=$SIZE\nNCCL_DEBUG_FILE=/tmp/it's a log\n", 0);
+    expect_value("NCCL_IB_TIMEOUT", "22", false);
+    expect_value("NCCL_BUFFSIZE", "$SIZE", true);
+    expect_value("NCCL_DEBUG_FILE", "/tmp/it's a log", false);
+    forget();
+}
+
+static void names_are_explained_and_values_given_with_them_are_judged(void)
+{
+    char *names[] = {"NCCL_DEBUG=ERROR", "NCCL_IB_TIMEOUT=2", "UCX_TLS", "NCCL_IB_HCA=mlx5_0", "NCCL_NOT_YET=1"};
+    unsetenv("UCX_TLS");
+    EXPECT_OK(tess_env_registry_load(test_mem(), NULL, 0, &registry));
+    EXPECT_OK(tess_env_explain(test_mem(), &registry, names, 5, &report));
+    EXPECT_INT(report.n_settings, 5);
+    expect_grade("NCCL_DEBUG", TESS_ENV_WRONG, "WARN");
+    expect_grade("NCCL_IB_TIMEOUT", TESS_ENV_RISKY, "busy network");
+    expect_grade("UCX_TLS", TESS_ENV_FINE, "");
+    EXPECT(tess_env_find(&report, "UCX_TLS")->value == NULL);
+    expect_value("NCCL_IB_HCA", "mlx5_0", false);
+    expect_grade("NCCL_NOT_YET", TESS_ENV_UNKNOWN, "not in the registry");
+    tess_env_report_free(&report);
+    names[0] = "FOO=1";
+    EXPECT_FAILS(tess_env_explain(test_mem(), &registry, names, 1, &report), TESS_E_INVALID, "FOO: no library");
+    forget();
+}
+
 static const char *write_file(const char *name, const char *text)
 {
     static char path[512];
@@ -369,6 +457,10 @@ static const test_case cases[] = {
     {"names_that_the_registry_lacks_are_not_called_wrong", names_that_the_registry_lacks_are_not_called_wrong},
     {"contradictions_are_named", contradictions_are_named},
     {"an_environment_is_read_in_all_its_forms", an_environment_is_read_in_all_its_forms},
+    {"assignments_of_a_shell_script_are_read", assignments_of_a_shell_script_are_read},
+    {"values_that_a_shell_computes_are_not_judged", values_that_a_shell_computes_are_not_judged},
+    {"names_are_explained_and_values_given_with_them_are_judged",
+     names_are_explained_and_values_given_with_them_are_judged},
     {"a_variable_that_names_no_library_or_source_has_those_of_its_family",
      a_variable_that_names_no_library_or_source_has_those_of_its_family},
     {"a_users_file_adds_and_a_broken_one_names_its_line", a_users_file_adds_and_a_broken_one_names_its_line},

@@ -103,6 +103,8 @@ static void judge_known(tess_env_setting *setting)
         snprintf(setting->finding, sizeof(setting->finding), "%s", known->state);
     } else if (setting->value == NULL) {
         setting->grade = TESS_ENV_FINE;
+    } else if (setting->computed) {
+        snprintf(setting->finding, sizeof(setting->finding), "the shell computes the value: it is not judged");
     } else if (!tess_env_accepts(known->values, setting->value)) {
         setting->grade = TESS_ENV_WRONG;
         snprintf(setting->finding, sizeof(setting->finding), "'%s' is no value of it: %s",

@@ -21,10 +21,18 @@ __attribute__((format(printf, 2, 3))) static void add_finding(tess_env_report *r
     tess_clean(raw, strlen(raw), text, sizeof(report->conflicts[0]));
 }
 
+/* Whether a variable is set, to whatever value. */
+static bool is_set(const tess_env_report *report, const char *name)
+{
+    const tess_env_setting *setting = tess_env_find(report, name);
+    return setting != NULL && setting->value != NULL;
+}
+
+/* The value of a variable; NULL: it is not set, or only a shell could compute it. */
 static const char *value_of(const tess_env_report *report, const char *name)
 {
     const tess_env_setting *setting = tess_env_find(report, name);
-    return setting != NULL ? setting->value : NULL;
+    return setting != NULL && !setting->computed ? setting->value : NULL;
 }
 
 /* The value as an integer; `fallback` if it is not set or no integer. */
@@ -84,10 +92,11 @@ static void find_debug_details(tess_env_report *report)
 {
     static const char *const details[] = {"NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_DEBUG_TIMESTAMP_LEVELS"};
     const char *level = value_of(report, "NCCL_DEBUG");
-    for (int i = 0; level == NULL && i < 3; i++)
-        if (value_of(report, details[i]) != NULL)
+    bool has_level = is_set(report, "NCCL_DEBUG");
+    for (int i = 0; !has_level && i < 3; i++)
+        if (is_set(report, details[i]))
             add_finding(report, "%s is set without NCCL_DEBUG: NCCL prints nothing that it could apply to", details[i]);
-    if (level != NULL && value_of(report, "NCCL_DEBUG_SUBSYS") != NULL && strcasecmp(level, "INFO") != 0 &&
+    if (level != NULL && is_set(report, "NCCL_DEBUG_SUBSYS") && strcasecmp(level, "INFO") != 0 &&
         strcasecmp(level, "TRACE") != 0)
         add_finding(report, "NCCL_DEBUG_SUBSYS filters NCCL_DEBUG=INFO and TRACE; with NCCL_DEBUG=%s it does nothing",
                     level);
@@ -217,7 +226,7 @@ static void find_gid_filters(tess_env_report *report)
     if (number_of(report, "NCCL_IB_GID_INDEX", -1) < 0)
         return;
     for (int i = 0; i < 3; i++)
-        if (value_of(report, filters[i]) != NULL)
+        if (is_set(report, filters[i]))
             add_finding(report,
                         "NCCL_IB_GID_INDEX=%s fixes the GID: %s, which helps to choose one, does nothing beside it",
                         value_of(report, "NCCL_IB_GID_INDEX"), filters[i]);
@@ -269,7 +278,7 @@ static void find_rank_outside_world(tess_env_report *report)
         long long rank = number_of(report, pairs[i][0], -1), world = number_of(report, pairs[i][1], -1);
         if (world >= 0 && rank >= world)
             add_finding(report, "%s=%lld is not below %s=%lld", pairs[i][0], rank, pairs[i][1], world);
-        if (i == 0 && rank >= 0 && world > 1 && value_of(report, "MASTER_ADDR") == NULL)
+        if (i == 0 && rank >= 0 && world > 1 && !is_set(report, "MASTER_ADDR"))
             add_finding(report, "RANK and WORLD_SIZE are set without MASTER_ADDR: ranks would not find each other");
     }
 }

@@ -41,13 +41,14 @@ typedef enum tess_env_grade {
 /* One variable that is set. */
 typedef struct tess_env_setting {
     const char *name, *value;       /* owned by the report; value NULL: asked about by name, and not set */
+    bool computed;                  /* only a shell could compute the value, which is as it is written */
     const tess_env_variable *known; /* NULL: not in the registry, and so are the next two */
     const char *of, *source;        /* the library that reads it, and the document that says so (may be NULL) */
     tess_env_grade grade;
     char finding[640]; /* what the registry alone does not say; "": nothing */
 } tess_env_setting;
 
-enum { TESS_ENV_MOST_CONFLICTS = 32 };
+enum { TESS_ENV_MOST_CONFLICTS = 32, TESS_ENV_MOST_SETTINGS = 2048 };
 
 typedef struct tess_env_report {
     tess_mem *mem;
@@ -62,15 +63,18 @@ typedef struct tess_env_report {
 
 /* Format of the text of an environment. */
 typedef enum tess_env_format {
-    TESS_ENV_LINES, /* "NAME=VALUE", also "export NAME='VALUE'", "# ..." */
+    TESS_ENV_LINES, /* "NAME=VALUE", or a shell script: "export NAME=${NAME:-VALUE}", ": ${NAME:=VALUE}", "mpirun -x
+                     * NAME=VALUE", "# ..." */
     TESS_ENV_BLOCK  /* /proc/PID/environ: "NAME=VALUE\0" */
 } tess_env_format;
 
 /* Reads an environment and checks it. n_cores: cores that the ranks of a host share (for threads x ranks); 0: unknown.
+ * TESS_E_FORMAT: it has more than TESS_ENV_MOST_SETTINGS variables of distributed training.
  * Free with tess_env_report_free, also after a failure. */
 tess_status tess_env_check(tess_mem *mem, const tess_env_registry *registry, const char *text, size_t size,
                            tess_env_format format, int n_cores, tess_env_report *report);
-/* The same for variables of this process by their names (borrowed), set or not. Conflicts are not looked for. */
+/* The same for variables of this process by their names, set or not; NAME=VALUE stands for that value. Conflicts are
+ * not looked for. */
 tess_status tess_env_explain(tess_mem *mem, const tess_env_registry *registry, char *const *names, int n,
                              tess_env_report *report);
 void tess_env_report_free(tess_env_report *report);

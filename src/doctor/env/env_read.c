@@ -5,25 +5,43 @@
 #include "base/mem/make_room.h"
 #include "doctor/env/env_impl.h"
 
-static tess_status add(tess_env_report *report, const char *name, const char *value, const tess_env_variable *known,
-                       const env_family *family)
+static tess_status add(tess_env_report *report, const char *name, const char *value, bool computed,
+                       const tess_env_variable *known, const env_family *family)
 {
     for (int i = 0; i < report->n_settings; i++) { /* as in a shell, the last one wins */
         if (strcmp(report->settings[i].name, name) == 0) {
             report->settings[i].value = value;
+            report->settings[i].computed = computed;
             return TESS_OK;
         }
     }
+    TESS_CHECK(report->n_settings < TESS_ENV_MOST_SETTINGS, TESS_E_FORMAT,
+               "more than %d variables of distributed training: this is no environment", TESS_ENV_MOST_SETTINGS);
     TESS_TRY(tess_mem_make_room(report->mem, TESS_POOL_MISC, (size_t)report->n_settings, sizeof(tess_env_setting),
                                 "variables that are set", &report->capacity, &report->settings));
     tess_env_setting *setting = &report->settings[report->n_settings++];
-    *setting = (tess_env_setting){.name = name, .value = value, .known = known};
+    *setting = (tess_env_setting){.name = name, .value = value, .computed = computed, .known = known};
     if (known == NULL)
         return TESS_OK;
     bool built_in = strcmp(known->row.file, ENV_BUILT_IN) == 0;
     setting->of = known->of != NULL ? known->of : family->of;
     setting->source = known->source != NULL || family == NULL || !built_in ? known->source : family->source;
     return TESS_OK;
+}
+
+/* The file of an environment, while it is read. */
+typedef struct env_reading {
+    const tess_env_registry *registry;
+    tess_env_report *report;
+} env_reading;
+
+static tess_status found(void *context, const char *name, const char *value, bool computed)
+{
+    const env_reading *r = context;
+    const tess_env_variable *known = tess_table_find(&r->registry->table, name);
+    const env_family *family = env_family_of(name);
+    r->report->n_seen++;
+    return known != NULL || family != NULL ? add(r->report, name, value, computed, known, family) : TESS_OK;
 }
 
 static bool is_name(const char *text)
@@ -36,32 +54,19 @@ static bool is_name(const char *text)
     return true;
 }
 
-/* Strips a line of a script or of `env` in place: `export` before the name, quotes around the value, and a comment
- * after it. */
-static char *strip_line(char *line)
+/* Reads "NAME=VALUE\0NAME=VALUE\0", in place. */
+static tess_status read_block(char *text, size_t size, env_reading *r)
 {
-    line += strspn(line, " \t");
-    if (strncmp(line, "export ", 7) == 0)
-        line += 7;
-    line += strspn(line, " \t");
-    line[strcspn(line, "\r")] = '\0';
-    char *value = strchr(line, '=');
-    if (value == NULL)
-        return line;
-    value++;
-    if (*value == '"' || *value == '\'') {
-        char *end = strchr(value + 1, *value);
-        if (end != NULL)
-            *end = '\0';
-        memmove(value, value + 1, strlen(value + 1) + 1);
-    } else {
-        char *comment = strstr(value, " #");
-        if (comment != NULL)
-            *comment = '\0';
-        for (size_t n = strlen(value); n > 0 && isspace((unsigned char)value[n - 1]); n--)
-            value[n - 1] = '\0';
+    for (size_t at = 0; at < size;) {
+        char *entry = text + at, *equals = strchr(entry, '=');
+        at += strlen(entry) + 1;
+        if (equals == NULL)
+            continue;
+        *equals = '\0';
+        if (is_name(entry))
+            TESS_TRY(found(r, entry, equals + 1, false));
     }
-    return line;
+    return TESS_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -74,26 +79,10 @@ tess_status env_read(const tess_env_registry *registry, const char *text, size_t
 {
     TESS_TRY(tess_mem_alloc(report->mem, TESS_POOL_MISC, size + 1, "an environment", (void **)&report->text));
     memcpy(report->text, text, size);
-    for (size_t i = 0; i < size && format == TESS_ENV_LINES; i++)
-        if (report->text[i] == '\n')
-            report->text[i] = '\0';
-    for (size_t at = 0; at < size;) {
-        char *line = report->text + at;
-        at += strlen(line) + 1;
-        if (format == TESS_ENV_LINES)
-            line = strip_line(line);
-        char *equals = strchr(line, '=');
-        if (equals == NULL)
-            continue;
-        *equals = '\0';
-        if (!is_name(line))
-            continue;
-        report->n_seen++;
-        const tess_env_variable *known = tess_table_find(&registry->table, line);
-        const env_family *family = env_family_of(line);
-        if (known != NULL || family != NULL)
-            TESS_TRY(add(report, line, equals + 1, known, family));
-    }
+    report->text[size] = '\0';
+    env_reading r = {.registry = registry, .report = report};
+    TESS_TRY(format == TESS_ENV_LINES ? env_read_lines(text, size, report->text, found, &r)
+                                      : read_block(report->text, size, &r));
     if (report->n_settings > 0)
         qsort(report->settings, (size_t)report->n_settings, sizeof(tess_env_setting), by_name);
     return TESS_OK;
@@ -101,12 +90,21 @@ tess_status env_read(const tess_env_registry *registry, const char *text, size_t
 
 tess_status env_read_names(const tess_env_registry *registry, char *const *names, int n, tess_env_report *report)
 {
+    size_t size = 0;
+    for (int i = 0; i < n; i++)
+        size += strlen(names[i]) + 1;
+    TESS_TRY(tess_mem_alloc(report->mem, TESS_POOL_MISC, size, "names of variables", (void **)&report->text));
+    char *name = report->text;
     for (int i = 0; i < n; i++) {
-        const tess_env_variable *known = tess_table_find(&registry->table, names[i]);
-        const env_family *family = env_family_of(names[i]);
+        char *end = memccpy(name, names[i], '\0', strlen(names[i]) + 1), *equals = strchr(name, '=');
+        if (equals != NULL)
+            *equals = '\0';
+        const tess_env_variable *known = tess_table_find(&registry->table, name);
+        const env_family *family = env_family_of(name);
         TESS_CHECK(known != NULL || family != NULL, TESS_E_INVALID,
-                   "%.100s: no library of distributed training is known to read a variable of this name", names[i]);
-        TESS_TRY(add(report, names[i], getenv(names[i]), known, family));
+                   "%.100s: no library of distributed training is known to read a variable of this name", name);
+        TESS_TRY(add(report, name, equals != NULL ? equals + 1 : getenv(name), false, known, family));
+        name = end;
     }
     return TESS_OK;
 }

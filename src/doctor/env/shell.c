@@ -1,0 +1,333 @@
+/* Reads the assignments of a shell script or of lines NAME=VALUE. The text is data: nothing is run. A value that only a
+ * shell could compute, such as $(hostname), is passed on as it is written, and marked. */
+#include <ctype.h>
+#include <string.h>
+
+#include "doctor/env/env_impl.h"
+
+enum {
+    MOST_OPEN = 32,    /* quotes and braces inside each other; what is nested deeper ends its line */
+    MOST_KNOWN = 1024, /* assignments that are kept for later uses of $NAME */
+    WINDOW = 16,       /* places among them where a name may be */
+};
+
+/* A part of the text. */
+typedef struct slice {
+    const char *at, *end;
+} slice;
+
+typedef struct reader {
+    const char *text;
+    char *copy; /* a copy of the text, in which names and values get a 0 at their end */
+    env_found found;
+    void *context;
+    struct known {
+        const char *name;  /* NULL: a free place */
+        const char *value; /* NULL: only a shell could compute it */
+    } known[MOST_KNOWN];
+} reader;
+
+static size_t name_length(slice text)
+{
+    size_t n = 0, size = (size_t)(text.end - text.at);
+    if (size > 0 && isdigit((unsigned char)*text.at))
+        return 0;
+    while (n < size && (isalnum((unsigned char)text.at[n]) || text.at[n] == '_'))
+        n++;
+    return n;
+}
+
+/* Whether a word ends before `c`, which may be 0. */
+static bool is_separator(char c)
+{
+    return isspace((unsigned char)c) || strchr(";&|()<>", c) != NULL;
+}
+
+/* The end of what is open at text.at: of a word if `close` is 0, otherwise of the group that `close` ends. The end of
+ * the text if it is not closed. */
+static const char *find_end(slice text, char close)
+{
+    char open[MOST_OPEN] = {close};
+    size_t n = close != 0;
+    for (const char *at = text.at; at < text.end; at++) {
+        char top = n > 0 ? open[n - 1] : 0, next = at + 1 < text.end ? at[1] : 0, opens = 0;
+        if (top != '\'' && *at == '\\') {
+            at++;
+            continue;
+        }
+        if (n > 0 && *at == top) {
+            if (--n == 0 && close != 0)
+                return at;
+            continue;
+        }
+        if (top == '\'')
+            continue;
+        if (n == 0 && is_separator(*at))
+            return at;
+        if (*at == '"' || *at == '`' || (*at == '\'' && top != '"'))
+            opens = *at;
+        else if (*at == '$' && (next == '{' || next == '('))
+            opens = next == '{' ? '}' : ')';
+        else if (*at == '(' && top == ')')
+            opens = ')';
+        if (opens == 0)
+            continue;
+        if (n == MOST_OPEN)
+            return text.end;
+        open[n++] = opens;
+        at += *at == '$';
+    }
+    return text.end;
+}
+
+/* The place of a part of the text in its copy. */
+static char *copy_of(const reader *r, const char *at)
+{
+    return r->copy + (at - r->text);
+}
+
+/* Writes a literal without its quotes and backslashes into the copy; returns it. */
+static char *unquote(const reader *r, slice text)
+{
+    char quote = 0, *copy = copy_of(r, text.at), *to = copy;
+    for (const char *at = text.at; at < text.end; at++) {
+        if (quote != '\'' && *at == '\\' && at + 1 < text.end)
+            *to++ = *++at;
+        else if (quote == 0 && (*at == '"' || *at == '\''))
+            quote = *at;
+        else if (quote != 0 && *at == quote)
+            quote = 0;
+        else
+            *to++ = *at;
+    }
+    *to = '\0';
+    return copy;
+}
+
+/* Whether a shell would put something else for a part of the text. */
+static bool has_expansion(slice text)
+{
+    bool single = false, twice = false;
+    for (const char *at = text.at; at < text.end; at++) {
+        if (*at == '\'' && !twice)
+            single = !single;
+        else if (!single && *at == '"')
+            twice = !twice;
+        else if (!single && *at == '\\')
+            at++;
+        else if (!single && (*at == '$' || *at == '`'))
+            return true;
+    }
+    return false;
+}
+
+/* ${NAME}, ${NAME:-WORD}, ${NAME-WORD}, ${NAME:=WORD}, ${NAME=WORD}, $NAME */
+typedef struct expansion {
+    slice name, word;
+    bool has_word;
+    bool assigns;    /* := or = */
+    const char *end; /* after it; NULL: it is something else */
+} expansion;
+
+static expansion read_expansion(slice text)
+{
+    expansion e = {.end = NULL};
+    bool braces = text.end - text.at > 1 && text.at[1] == '{';
+    slice inner = {text.at + 1 + braces, text.end};
+    size_t n = name_length(inner);
+    e.name = (slice){inner.at, inner.at + n};
+    if (n == 0 || !braces) {
+        e.end = n > 0 ? e.name.end : NULL;
+        return e;
+    }
+    inner.end = find_end(inner, '}');
+    const char *at = e.name.end;
+    if (inner.end == text.end)
+        return e;
+    if (at + 1 < inner.end && *at == ':' && (at[1] == '-' || at[1] == '='))
+        at++;
+    if (at < inner.end && *at != '-' && *at != '=')
+        return e;
+    e.has_word = at < inner.end;
+    e.assigns = e.has_word && *at == '=';
+    e.word = (slice){e.has_word ? at + 1 : at, inner.end};
+    e.end = inner.end + 1;
+    return e;
+}
+
+/* The text inside a pair of quotes that encloses all of it; otherwise the text. */
+static slice inside_quotes(slice text)
+{
+    if (text.end - text.at < 2 || *text.at != '"')
+        return text;
+    slice inner = {text.at + 1, text.end};
+    inner.end = find_end(inner, '"');
+    return inner.end + 1 == text.end ? inner : text;
+}
+
+/* The place of a name: where it is, or else a free one, or else that of an older name, which is forgotten. */
+static struct known *place_of(reader *r, slice name)
+{
+    size_t n = (size_t)(name.end - name.at), first = 5381;
+    for (size_t i = 0; i < n; i++)
+        first = first * 33 + (unsigned char)name.at[i];
+    for (size_t i = 0; i < WINDOW; i++) {
+        struct known *place = &r->known[(first + i) % MOST_KNOWN];
+        if (place->name == NULL || (strncmp(place->name, name.at, n) == 0 && place->name[n] == '\0'))
+            return place;
+    }
+    struct known *oldest = &r->known[first % MOST_KNOWN];
+    *oldest = (struct known){.name = NULL};
+    return oldest;
+}
+
+/* The value of a word. NULL: only a shell could compute it. Where the word says what holds for an unset variable, one
+ * that the text does not set, or sets to nothing, counts as unset. */
+static const char *resolve(reader *r, slice text)
+{
+    for (int depth = 0; depth < MOST_OPEN; depth++) {
+        if (!has_expansion(text))
+            return unquote(r, text);
+        text = inside_quotes(text);
+        expansion e = *text.at == '$' ? read_expansion(text) : (expansion){.end = NULL};
+        if (e.end != text.end)
+            return NULL;
+        const struct known *known = place_of(r, e.name);
+        if (known->name != NULL ? known->value == NULL : !e.has_word)
+            return NULL;
+        if (known->name != NULL && (*known->value != '\0' || !e.has_word))
+            return known->value;
+        text = e.word;
+    }
+    return NULL;
+}
+
+/* Passes on one assignment. `value` as resolved, or NULL: `word` is passed on as it is written. */
+static tess_status pass_on(reader *r, slice name, slice word, const char *value)
+{
+    *copy_of(r, name.end) = '\0';
+    if (value == NULL)
+        *copy_of(r, word.end) = '\0';
+    *place_of(r, name) = (struct known){.name = copy_of(r, name.at), .value = value};
+    return r->found(r->context, copy_of(r, name.at), value != NULL ? value : copy_of(r, word.at), value == NULL);
+}
+
+/* The assignments ${NAME:=WORD} inside a word. */
+static tess_status read_defaults(reader *r, slice word)
+{
+    bool single = false, twice = false;
+    for (const char *at = word.at; at < word.end; at++) {
+        if (*at == '\'' && !twice)
+            single = !single;
+        else if (!single && *at == '"')
+            twice = !twice;
+        else if (!single && *at == '\\')
+            at++;
+        else if (!single && *at == '$') {
+            expansion e = read_expansion((slice){at, word.end});
+            if (e.end != NULL && e.assigns)
+                TESS_TRY(pass_on(r, e.name, e.word, resolve(r, e.word)));
+        }
+    }
+    return TESS_OK;
+}
+
+static tess_status read_script_line(reader *r, slice line)
+{
+    while (line.at < line.end) {
+        if (is_separator(*line.at)) {
+            line.at++;
+            continue;
+        }
+        if (*line.at == '#')
+            return TESS_OK;
+        slice word = {line.at, find_end(line, 0)};
+        size_t n = name_length(word);
+        line.at = word.end;
+        TESS_TRY(read_defaults(r, word));
+        if (n > 0 && word.at + n < word.end && word.at[n] == '=') {
+            slice value = {word.at + n + 1, word.end};
+            TESS_TRY(pass_on(r, (slice){word.at, word.at + n}, value, resolve(r, value)));
+        }
+    }
+    return TESS_OK;
+}
+
+/* The comment after a value; NULL: there is none. */
+static const char *find_comment(slice value)
+{
+    for (const char *at = value.at; at + 1 < value.end; at++)
+        if (at[0] == ' ' && at[1] == '#')
+            return at;
+    return NULL;
+}
+
+/* A line NAME=VALUE, of `env` or of a file of variables: the value may hold blanks. */
+static tess_status read_plain_line(reader *r, slice line)
+{
+    while (line.at < line.end && isspace((unsigned char)*line.at))
+        line.at++;
+    size_t n = name_length(line);
+    if (n == 0 || line.at + n == line.end || line.at[n] != '=')
+        return TESS_OK;
+    slice name = {line.at, line.at + n}, value = {line.at + n + 1, line.end};
+    char first = value.at < value.end ? *value.at : 0;
+    const char *close = NULL;
+    if (first == '"' || first == '\'')
+        close = memchr(value.at + 1, first, (size_t)(value.end - value.at - 1));
+    const char *comment = close == NULL ? find_comment(value) : NULL;
+    if (close != NULL)
+        value.end = close + 1;
+    else if (comment != NULL)
+        value.end = comment;
+    while (value.end > value.at && isspace((unsigned char)value.end[-1]))
+        value.end--;
+    if (close != NULL || first == '$')
+        return pass_on(r, name, value, resolve(r, value));
+    *copy_of(r, value.end) = '\0';
+    return pass_on(r, name, value, copy_of(r, value.at));
+}
+
+/* Whether a line begins with a word that only scripts have. */
+static bool is_of_script(slice line)
+{
+    static const char *const words[] = {"#!",      ":",      "export", "declare", "typeset", "readonly", "source",
+                                        "env",     "ENV",    "mpirun", "mpiexec", "srun",    "torchrun", "python",
+                                        "python3", "docker", "exec",   "nohup",   "if",      "set",      "cd"};
+    while (line.at < line.end && isspace((unsigned char)*line.at))
+        line.at++;
+    size_t size = (size_t)(line.end - line.at);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        size_t n = strlen(words[i]);
+        if (size > n && strncmp(line.at, words[i], n) == 0 && (line.at[n] == ' ' || words[i][0] == '#'))
+            return true;
+    }
+    return false;
+}
+
+static slice line_at(const char *at, const char *end)
+{
+    const char *next = memchr(at, '\n', (size_t)(end - at));
+    return (slice){at, next != NULL ? next : end};
+}
+
+static const char *line_after(slice line, const char *end)
+{
+    return line.end < end ? line.end + 1 : end;
+}
+
+tess_status env_read_lines(const char *text, size_t size, char *copy, env_found found, void *context)
+{
+    reader r = {.text = text, .copy = copy, .found = found, .context = context};
+    const char *end = text + size;
+    bool script = false;
+    for (const char *at = text; at < end && !script; at = line_after(line_at(at, end), end))
+        script = is_of_script(line_at(at, end));
+    for (const char *at = text; at < end; at = line_after(line_at(at, end), end)) {
+        slice line = line_at(at, end);
+        if (line.end > line.at && line.end[-1] == '\r')
+            line.end--;
+        TESS_TRY(script ? read_script_line(&r, line) : read_plain_line(&r, line));
+    }
+    return TESS_OK;
+}
