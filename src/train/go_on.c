@@ -153,11 +153,13 @@ tess_status tess_trainer_find_persistent(tess_trainer *t)
 tess_status tess_trainer_go_on(tess_trainer *t)
 {
     tess_task_place place;
+    const tess_lr_settings before = tess_logbook_lr(t->book);
     tess_trainer_compare_kernels(t, tess_logbook_kernels(t->book));
     TESS_TRY_CTX(tess_logbook_go_on(t->book, t->engine, &place, &t->last_step), "go on with what was kept in memory");
     TESS_TRY(t->task.go_to(t->task.self, &place, t->last_step.step >= 0 ? &t->last_step.report : NULL));
     tess_trainer_note(t, "going on from step %lld, kept in memory by %d rank%s%s", (long long)t->engine->step, t->world,
                       t->world == 1 ? "" : "s", t->not_taken);
+    tess_trainer_compare_lr(t, &before);
     return TESS_OK;
 }
 

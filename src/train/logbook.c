@@ -22,6 +22,7 @@ typedef struct book_page {
     _Atomic int64_t done, committed, validated, saved;
     bool in_generations; /* weights and moments are kept beside those of the step before */
     char kernels[KERNELS_NAME];
+    tess_lr_settings lr;
     logbook_step step[ENTRIES];     /* of step s: [s % ENTRIES] */
     tess_task_place place[ENTRIES]; /* of this rank, likewise */
 } book_page;
@@ -106,12 +107,18 @@ const char *tess_logbook_kernels(const tess_logbook *book)
     return book->page->kernels;
 }
 
-/* Who writes the book from here on. */
+tess_lr_settings tess_logbook_lr(const tess_logbook *book)
+{
+    return book->page->lr;
+}
+
+/* Notes who writes the book from here on, and with which schedule. */
 static void sign(tess_logbook *book, const tess_engine *e)
 {
     book_page *page = book->page;
     page->launch = tess_persist_launch(book->persist);
     snprintf(page->kernels, sizeof(page->kernels), "%s", tess_stream_kernels(e->compute.stream)->name);
+    page->lr = tess_lr_settings_of(e->config);
 }
 
 /* The engine's counters and windows, with no report. */

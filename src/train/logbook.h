@@ -21,6 +21,7 @@
 
 #include "job/persist/persist.h"
 #include "train/engine.h"
+#include "train/learning_rate.h"
 #include "train/run_layout.h"
 #include "train/task.h"
 #include "train/numbers/numbers.h"
@@ -56,8 +57,9 @@ int64_t tess_logbook_peek(const tess_persist *persist, uint64_t folder, tess_run
 /* Whether the book is valid for a job in `folder` of any identity. */
 bool tess_logbook_is_in(const tess_logbook *book, uint64_t folder);
 logbook_marks tess_logbook_marks(const tess_logbook *book);
-/* Of whoever wrote it last, where it is valid. Belongs to the book. */
+/* The kernels (the book's text) and the schedule of the process that wrote the valid book last. */
 const char *tess_logbook_kernels(const tess_logbook *book);
+tess_lr_settings tess_logbook_lr(const tess_logbook *book);
 
 /* Clears the persistent memory; the book is as new. */
 tess_status tess_logbook_clear(tess_runtime *runtime, tess_logbook *book);

@@ -3,7 +3,6 @@
 
 #include "base/text/json.h"
 #include "train/exclude.h"
-#include "train/learning_rate.h"
 #include "train/numbers/numbers.h"
 #include "train/trainer_impl.h"
 
@@ -84,13 +83,10 @@ void tess_trainer_compare_kernels(const tess_trainer *t, const char *saved)
                           saved, now);
 }
 
-static void compare_lr(const tess_trainer *t, const json_t *meta)
+void tess_trainer_compare_lr(const tess_trainer *t, const tess_lr_settings *before)
 {
     char text[1024];
-    const tess_engine *e = t->engine;
-    if (tess_excludes(&t->without, "lr_scheduler"))
-        return;
-    tess_config_compare_lr(&t->config, json_object_get(meta, "config"), e->schedule_begin, e->step, text, sizeof(text));
+    tess_config_compare_lr(&t->config, before, t->engine->schedule_begin, t->engine->step, text, sizeof(text));
     if (text[0] != '\0')
         tess_trainer_note(t, "%s", text);
 }
@@ -103,7 +99,9 @@ tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta)
     TESS_TRY(check_adapter(t, meta));
     tess_trainer_compare_kernels(t, json_string_value(json_object_get(meta, "kernels")));
     TESS_TRY(restore_counters(t->engine, without, meta));
-    compare_lr(t, meta);
+    const tess_lr_settings before = tess_lr_settings_read(&t->config, json_object_get(meta, "config"));
+    if (!tess_excludes(without, "lr_scheduler"))
+        tess_trainer_compare_lr(t, &before);
     int64_t saved = json_integer_value(json_object_get(meta, "global_batch_size"));
     int64_t now = t->config.training.global_batch_size;
     if (saved != 0 && saved != now)

@@ -175,6 +175,8 @@ tess_status tess_trainer_warm_start(tess_trainer *t);
 tess_status tess_trainer_restore_state(tess_trainer *t, const json_t *meta);
 /* Warns where the kernels that computed until here have other bits. NULL: older checkpoints do not say. */
 void tess_trainer_compare_kernels(const tess_trainer *t, const char *saved);
+/* Notes that the schedule of the learning rate is another than until here, if it is. */
+void tess_trainer_compare_lr(const tess_trainer *t, const tess_lr_settings *before);
 /* The step of the newest checkpoint, -1: none. Collective. */
 tess_status tess_trainer_newest_checkpoint(tess_trainer *t, int64_t *step);
 /* Ranks wait this many seconds while one of them reads whole checkpoints. A rank that dies is reported at once. */

@@ -44,6 +44,12 @@ new="batch: 16 rows"
 
 broken_off all
 goes_on "all ranks killed" all "going on from step 3, kept in memory" -n 2
+grep -q "learning rate" all.out && fail "a change is told: $(grep "learning rate" all.out)" || pass "the schedule stays"
+
+broken_off slower
+train slower -n 2 "${copies[@]}" optimizer.lr=1e-3
+grep -qF "another schedule than until here: step 4 gets 0.0008, not 0.0024 (optimizer.lr was 0.003, now 0.001)" slower.out &&
+    pass "another learning rate is told" || fail "another learning rate is told: $(head -n 8 slower.out)"
 
 broken_off updating fault.spec="rank=all step=4 point=phase:shard:3 kind=sigkill"
 goes_on "all ranks killed in an update" updating "going on from step 4, kept in memory" -n 2
