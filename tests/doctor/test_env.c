@@ -213,7 +213,7 @@ static void names_that_the_registry_lacks_are_not_called_wrong(void)
 {
     judge("NCCL_FOO=1\nNCCL_NEW_PLUGIN=x\nTORCH_NCCL_NEWER=1\nFI_PSM4_UUID=1\nUCX_XC_TIMEOUT=1s\nGLOO_NEW=1\n"
           "NCCL_MID_CTAS=4\nOMP_NEW=1\nNVSHMEM_NEW=1\nSHARP_NEW=1\nNCCL_DEBUG_SUBSYSTEM=ALL\nPMIX_SIZE=4\n"
-          "OMPI_MCA_oob_tcp_if_exclude=lo\n",
+          "OMPI_MCA_mtl_tcp_if_exclude=lo\n",
           0);
     for (int i = 0; i < report.n_settings; i++)
         expect_grade(report.settings[i].name, TESS_ENV_UNKNOWN, "not in the registry");
@@ -251,6 +251,10 @@ static void contradictions_are_named(void)
     expect_conflict("NCCL_NET=Socket\nNCCL_IB_TC=106\n", "leaves InfiniBand aside");
     expect_conflict("NCCL_IB_GID_INDEX=3\nNCCL_IB_ROCE_VERSION_NUM=2\n", "fixes the GID");
     expect_conflict("NCCL_SOCKET_IFNAME=eth0\nGLOO_SOCKET_IFNAME=ib0\n", "different interfaces");
+    expect_conflict("NCCL_SOCKET_IFNAME==eth\nGLOO_SOCKET_IFNAME=eth0\n", "different interfaces");
+    judge("NCCL_SOCKET_IFNAME=ib,eth\nGLOO_SOCKET_IFNAME=eth0\n", 8); /* a prefix of it */
+    EXPECT_INT(report.n_conflicts, 0);
+    forget();
     expect_conflict("RANK=8\nWORLD_SIZE=8\nMASTER_ADDR=h\n", "not below");
     expect_conflict("TORCH_NCCL_DUMP_ON_TIMEOUT=1\nTORCH_NCCL_TRACE_BUFFER_SIZE=0\n", "nothing to dump");
     expect_conflict("NCCL_BLOCKING_WAIT=1\nNCCL_ASYNC_ERROR_HANDLING=1\n", "choose one");

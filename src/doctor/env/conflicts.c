@@ -232,18 +232,28 @@ static void find_gid_filters(tess_env_report *report)
                         value_of(report, "NCCL_IB_GID_INDEX"), filters[i]);
 }
 
+/* Whether a list of NCCL, of prefixes or (after "=") of exact names, has an interface. */
+static bool names_interface(const char *list, const char *interface)
+{
+    bool exact = *list == '=';
+    for (const char *at = list + exact; *at != '\0';) {
+        size_t n = strcspn(at, ",");
+        if (n > 0 && strncmp(at, interface, n) == 0 && (!exact || interface[n] == '\0'))
+            return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
 static void find_interfaces_apart(tess_env_report *report)
 {
     const char *nccl = value_of(report, "NCCL_SOCKET_IFNAME"), *gloo = value_of(report, "GLOO_SOCKET_IFNAME");
-    if (nccl == NULL || gloo == NULL)
+    if (nccl == NULL || gloo == NULL || *nccl == '^' || strcmp(nccl, gloo) == 0 || names_interface(nccl, gloo))
         return;
-    while (*nccl == '=')
-        nccl++;
-    if (*nccl != '^' && strcmp(nccl, gloo) != 0)
-        add_finding(report,
-                    "NCCL_SOCKET_IFNAME=%s and GLOO_SOCKET_IFNAME=%s name different interfaces: of two networks one "
-                    "may not reach all hosts",
-                    value_of(report, "NCCL_SOCKET_IFNAME"), gloo);
+    add_finding(report,
+                "NCCL_SOCKET_IFNAME=%s and GLOO_SOCKET_IFNAME=%s name different interfaces: of two networks one may "
+                "not reach all hosts",
+                nccl, gloo);
 }
 
 /* Ranks on this host, according to the launcher. */
