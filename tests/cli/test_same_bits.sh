@@ -52,6 +52,9 @@ same "bfloat16: 8 ranks, none, the model in one unit" ref_bfloat16 -n 8 parallel
     parallelism.fsdp_unit_blocks=99 parallelism.fsdp_unit_mixed=true model.save_dtype=float32
 same "bfloat16: 8 ranks, 4 x 2 hybrid" ref_bfloat16 -n 8 parallelism.shard_strategy=hybrid \
     parallelism.data_parallel_replicate_degree=4 model.save_dtype=float32
+# Devices share no gathered copies: each rank keeps half of them.
+TESSERA_DEVICE=far TESSERA_SHARDS=device same "bfloat16: 4 devices, resharded to pairs" ref_bfloat16 -n 4 \
+    parallelism.fsdp_reshard_after_forward=2 model.save_dtype=float32
 
 # Stopped after 15 steps and resumed with another number of ranks.
 resume() {
