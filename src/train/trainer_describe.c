@@ -107,7 +107,7 @@ static void describe_activations(const tess_trainer *t)
                           tess_activations_describe(e->model, o, again));
 }
 
-/* offload.resident below what is used at once. */
+/* Warns if offload.resident is below what rank 0 uses at once. */
 static void describe_resident(const tess_trainer *t)
 {
     char given[32], used[32];
@@ -115,8 +115,8 @@ static void describe_resident(const tess_trainer *t)
     if (t->config.offload.resident > 0 && (size_t)t->config.offload.resident < limit)
         tess_trainer_note(
             t,
-            "warning: offload.resident=%lld: %s are less than the %s that rank %d uses at once, and has in "
-            "memory: set offload.resident=%zu or more",
+            "warning: offload.resident=%lld: %s is less than the %s that rank %d uses at once and keeps in memory: set "
+            "offload.resident=%zu or more",
             (long long)t->config.offload.resident,
             tess_format_bytes((double)t->config.offload.resident, given, sizeof(given)),
             tess_format_bytes((double)limit, used, sizeof(used)), t->rank, limit);

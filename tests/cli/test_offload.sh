@@ -72,7 +72,7 @@ fi
 
 # Little room, so that pages leave: one byte is what the units in use take.
 same "1 rank, everything" plain "${everything[@]}" offload.resident=1
-grep -q 'warning: offload.resident=1: 1 B are less than the .* set offload.resident=[0-9]* or more' out.out &&
+grep -q 'warning: offload.resident=1: 1 B is less than the .* set offload.resident=[0-9]* or more' out.out &&
     pass "what is used at once is told" || fail "too little room is not told: $(cat out.out)"
 awk '$1 == "comm" { right = $2 <= 1.02 * $3 } END { exit !right }' last_pools && pass "and foretold" ||
     fail "the comm pool took more than was predicted: $(cat last_pools)"
