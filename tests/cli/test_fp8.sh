@@ -28,6 +28,12 @@ same() {
     fi
 }
 
+# The pools of a run of 2 ranks in `out` are within 2% of their prediction, on each rank.
+as_predicted() {
+    pools out | awk '$4 == "" || $4 > 0.02 * $3 / 2 { off = 1 } END { exit off || NR == 0 }' &&
+        pass "memory as predicted" || fail "memory: $(pools out)"
+}
+
 # near NAME FOLDER REFERENCE: other losses, none further off than 1%.
 near() {
     awk 'NR == FNR { want[FNR] = $4; next } { off = $4 / want[FNR] - 1; differs = differs || off != 0; if (off > 1e-2 || off < -1e-2) exit 1 }
@@ -40,8 +46,7 @@ train bfloat16
 train plain training.threads=1 training.fp8=true
 near "fp8 follows bfloat16" plain bfloat16
 same "2 ranks" plain -n 2
-off=$(grep -o 'each pool of a rank within [0-9.]*' log | grep -o '[0-9.]*$')
-awk -v x="$off" 'BEGIN { exit !(x != "" && x <= 2) }' && pass "memory as predicted" || fail "memory: $(grep against log)"
+as_predicted
 same "4 ranks, weights whole, run again" plain -n 4 parallelism.shard_strategy=none activation_checkpoint.mode=full
 same "2 stages, weights' gradients later" plain -n 2 parallelism.pipeline_parallel_degree=2 \
     parallelism.pipeline_parallel_schedule=zb_h1
@@ -63,8 +68,7 @@ for layout in "-n 1" "-n 3 parallelism.shard_strategy=none" \
     "-n 4 parallelism.shard_strategy=hybrid parallelism.data_parallel_replicate_degree=2" "-n 2"; do
     same "codes, $layout" plain $wide training.fp8_gather=true $layout
 done
-off=$(grep -o 'each pool of a rank within [0-9.]*' log | grep -o '[0-9.]*$')
-awk -v x="$off" 'BEGIN { exit !(x != "" && x <= 2) }' && pass "memory as predicted" || fail "memory: $(grep against log)"
+as_predicted
 expect "codes are as planned" 0 "the same bits: this layout" "$tessera" verify run.yaml -n 2 --steps 1 $wide training.fp8=true \
     training.fp8_gather=true
 rm -rf single
