@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launch/mpirun/launch_watch.h"
@@ -102,12 +103,58 @@ static void output_that_nobody_reads_ends_nothing(void)
     EXPECT_INT(end.exit_code, 7);
 }
 
+/* The reader of a full pipe, which goes once the program has been asked to stop. */
+static pid_t start_reader(const int ends[2], const char *asked)
+{
+    pid_t reader = fork();
+    if (reader == 0) {
+        close(ends[1]);
+        while (access(asked, F_OK) != 0)
+            usleep(10000);
+        _exit(0);
+    }
+    close(ends[0]);
+    return reader;
+}
+
+/* Asks this process to stop once the program is ready for it: `self` is the name of a file that it makes. */
+static const char *ask_when_ready(void *self)
+{
+    if (unlink(self) == 0)
+        raise(SIGTERM);
+    return NULL;
+}
+
+static void a_request_is_served_while_the_reader_is_slow(void)
+{
+    static char program[] = "yes & trap 'kill $!; touch $FOLDER/asked; exit 130' USR2; touch $FOLDER/ready; "
+                            "while :; do wait; done";
+    char asked[4200], ready[4200];
+    int ends[2], before = dup(STDOUT_FILENO);
+    tess_launch_line_end end;
+    signal(SIGPIPE, SIG_IGN);
+    setenv("FOLDER", test_folder(), 1);
+    snprintf(asked, sizeof(asked), "%s/asked", test_folder());
+    snprintf(ready, sizeof(ready), "%s/ready", test_folder());
+    EXPECT(pipe(ends) == 0);
+    pid_t reader = start_reader(ends, asked);
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[1]);
+    use_shell(program);
+    const tess_launch_watch watch = {.mpi = TESS_MPI_OPEN_MPI, .say = ask_when_ready, .self = ready};
+    EXPECT_OK(tess_launch_line_run(&line, &watch, &end));
+    dup2(before, STDOUT_FILENO);
+    EXPECT_INT(waitpid(reader, NULL, 0), reader);
+    EXPECT_INT(end.exit_code, 130);
+}
+
 static const test_case cases[] = {
     {"a_request_that_came_before_mpirun_ran_is_served", a_request_that_came_before_mpirun_ran_is_served},
     {"standard_output_passes_unchanged_and_without_a_wait_for_lines",
      standard_output_passes_unchanged_and_without_a_wait_for_lines},
     {"lines_that_are_heard_do_not_pass", lines_that_are_heard_do_not_pass},
     {"output_that_nobody_reads_ends_nothing", output_that_nobody_reads_ends_nothing},
+    {"a_request_is_served_while_the_reader_is_slow", a_request_is_served_while_the_reader_is_slow},
 };
 
 TEST_MAIN(cases)
