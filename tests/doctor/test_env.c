@@ -111,7 +111,7 @@ static void values_that_are_accepted_and_dangerous_are_flagged_with_their_reason
         {"TORCH_NCCL_BLOCKING_WAIT=1", "TORCH_NCCL_BLOCKING_WAIT=0", "asynchronous errors off"},
         {"NCCL_BLOCKING_WAIT=1", "NCCL_BLOCKING_WAIT=0", "asynchronous errors off"},
         {"TORCH_NCCL_ASYNC_ERROR_HANDLING=0", "TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "ranks hang"},
-        {"TORCH_NCCL_ENABLE_MONITORING=0", "TORCH_NCCL_ENABLE_MONITORING=1", "hangs for ever"},
+        {"TORCH_NCCL_ENABLE_MONITORING=0", "TORCH_NCCL_ENABLE_MONITORING=1", "hangs forever"},
         {"NCCL_P2P_DISABLE=1", "NCCL_P2P_DISABLE=0", "through host memory"},
         {"NCCL_SHM_DISABLE=1", "NCCL_SHM_DISABLE=0", "--shm-size"},
         {"NCCL_IB_DISABLE=1", "NCCL_IB_DISABLE=0", "over TCP"},
