@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-extern const unsigned char tess_data_errors[], tess_data_variables[];
-extern const size_t tess_data_errors_size, tess_data_variables_size;
+extern const unsigned char tess_data_errors[], tess_data_errors_frameworks[], tess_data_variables[];
+extern const size_t tess_data_errors_size, tess_data_errors_frameworks_size, tess_data_variables_size;
 
 #endif

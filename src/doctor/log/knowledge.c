@@ -250,6 +250,8 @@ static tess_status add_patterns(tess_knowledge *k, int entry, bool follows, cons
 static tess_status load_files(tess_table *table, const char *const *files, int n_files)
 {
     TESS_TRY(tess_table_parse(table, (const char *)tess_data_errors, tess_data_errors_size, "errors.yaml"));
+    TESS_TRY(tess_table_parse(table, (const char *)tess_data_errors_frameworks, tess_data_errors_frameworks_size,
+                              "errors_frameworks.yaml"));
     TESS_TRY(tess_table_load_own(table, "errors.yaml"));
     for (int i = 0; i < n_files; i++)
         TESS_TRY(tess_table_load(table, files[i]));
@@ -382,14 +384,16 @@ static bool is_due(const tess_knowledge *k, const pattern *p, const tess_found *
 
 static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t size, tess_found *found)
 {
-    found->has_a_word = true;
-    if (p->code == NULL)
+    if (p->code == NULL) {
         found->hooks |= 1u << p->entry;
+        found->has_a_word = true;
+    }
     if (p->code == NULL || p->seen == k->serial)
         return;
     p->seen = k->serial;
     if (!is_due(k, p, found))
         return;
+    found->has_a_word = true;
     if (++p->n_tried == WORTH_COMPILING)
         (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
     if (/* a pattern that reaches the limits does not match */
@@ -409,15 +413,16 @@ static bool is_explained(const tess_knowledge *k, const tess_found *found, int i
     bool is_fallback = tess_knowledge_at(k, entry)->is_fallback;
     for (int n = 0; n < found->n_entries; n++) {
         int other = found->entries[n].entry;
+        const tess_log_entry *more = tess_knowledge_at(k, other);
         if (n != i && !found->entries[n].follows &&
-            (tess_knowledge_explains(k, other, entry) ||
-             (is_fallback && tess_knowledge_at(k, other)->role <= TESS_LOG_EFFECT)))
+            (is_fallback ? more->role <= TESS_LOG_EFFECT
+                         : !more->is_fallback && tess_knowledge_explains(k, other, entry)))
             return true;
     }
     return false;
 }
 
-/* Leaves out entries that another one of the same line explains. */
+/* Leaves out entries of which another one of the same line says more. */
 static void drop_explained(const tess_knowledge *k, tess_found *found)
 {
     bool drop[TESS_KNOWLEDGE_MOST_FOUND];

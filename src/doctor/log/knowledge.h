@@ -1,5 +1,5 @@
-/* The knowledge base of error messages: errors.yaml, which is part of the binary, and a user's files. The entries of a
- * line are found in two passes: the plain words of all patterns (literal.h) at once, by a hash of their beginnings,
+/* The knowledge base of error messages: errors*.yaml, which are part of the binary, and a user's files. The entries of
+ * a line are found in two passes: the plain words of all patterns (literal.h) at once, by a hash of their beginnings,
  * then the patterns whose word is there (PCRE2, with bounded effort). */
 #ifndef TESS_DOCTOR_LOG_KNOWLEDGE_H
 #define TESS_DOCTOR_LOG_KNOWLEDGE_H
@@ -52,8 +52,8 @@ const char *tess_log_role_name(tess_log_role role); /* "cause" */
 
 typedef struct tess_knowledge tess_knowledge;
 
-/* Reads errors.yaml, then ~/.config/tessera/errors.yaml, then `files`. TESS_E_FORMAT names file and line of an unknown
- * field, role, or an invalid pattern. Destroy with tess_knowledge_destroy. */
+/* Reads those of the binary, then ~/.config/tessera/errors.yaml, then `files`. TESS_E_FORMAT names file and line of an
+ * unknown field, role, or an invalid pattern. Destroy with tess_knowledge_destroy. */
 tess_status tess_knowledge_create(tess_mem *mem, const char *const *files, int n_files, tess_knowledge **out);
 /* Reads only `text`, in the form of errors.yaml; `what` names it in messages. */
 tess_status tess_knowledge_create_from(tess_mem *mem, const char *text, size_t size, const char *what,

@@ -124,15 +124,19 @@ static void write_headline(const char *symptom, tess_log_diagnosis *v)
         tess_text_add(v->headline, sizeof(v->headline), at, " (step %s)", v->who.step);
 }
 
-/* A launcher prints how a process ended, and which one it was on another line. */
-static void complete_by_launcher(const tess_survey *s, const log_match *match, log_who *who)
+/* A launcher prints how a process ended, and which one it was on another line. So do those who report what a cause
+ * explains. */
+static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
 {
+    const log_match *match = &s->matches[cause];
+    bool is_wrapper = tess_knowledge_at(s->knowledge, cause)->role == TESS_LOG_WRAPPER;
     for (int i = 0; i < tess_knowledge_n(s->knowledge) && who->n_ranks == 0 && who->host[0] == '\0'; i++) {
         const log_match *other = &s->matches[i];
         int64_t distance = other->first.line - match->first.line;
-        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT && other->who.is_named &&
-            other->first.file == match->first.file && distance <= TESS_KNOWLEDGE_LINES_AFTER &&
-            -distance <= TESS_KNOWLEDGE_LINES_AFTER)
+        bool names_it = is_wrapper ? tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT
+                                   : tess_knowledge_explains(s->knowledge, cause, i);
+        if (is_found(s, i) && names_it && other->who.is_named && other->first.file == match->first.file &&
+            distance <= TESS_KNOWLEDGE_LINES_AFTER && -distance <= TESS_KNOWLEDGE_LINES_AFTER)
             log_who_complete(who, &other->who);
     }
 }
@@ -152,8 +156,7 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     v->entry = cause;
     if (n_first > 1 && who.n_ranks == 1 && log_who_has(&others, who.ranks[0]))
         who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
-    if (tess_knowledge_at(s->knowledge, cause)->role == TESS_LOG_WRAPPER)
-        complete_by_launcher(s, match, &who);
+    complete_by_launcher(s, cause, &who);
     set_who(&who, v);
     write_headline(tess_knowledge_at(s->knowledge, cause)->symptom, v);
     add_place(s, match, v);

@@ -1,0 +1,432 @@
+/* Texts of launchers and frameworks, made from the formats of their sources: which entry they are, whom they are about,
+ * and that no other entry is called a cause. */
+#include "support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "doctor/log/log_impl.h"
+
+static tess_knowledge *knowledge;
+static tess_survey survey;
+
+static const struct {
+    const char *id, *who, *text; /* who: as the report names it; "": nobody */
+} samples[] = {
+    /* launchers */
+    {"spawned-process-failed", "local rank 1", "-- Process 1 terminated with the following error:"},
+    {"spawned-process-failed", "local rank 2",
+     "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with exit code 1"},
+    {"spawned-process-failed", "local rank 2", "process 2 terminated with signal SIGABRT"},
+    {"killed", "local rank 2",
+     "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL"},
+    {"segfault", "local rank 0", "process 0 terminated with signal SIGSEGV"},
+    {"python-exception", "",
+     "-- Process 1 terminated with the following error:\nTraceback (most recent call last):\nValueError: x"},
+    {"spawned-process-failed", "rank 3 (pid 77)",
+     "[rank: 3] Child process with PID 77 terminated with code 1. Forcefully terminating all other processes to avoid "
+     "zombies"},
+    {"killed", "rank 3 (pid 77)",
+     "[rank: 3] Child process with PID 77 terminated with code -9. Forcefully terminating"},
+    {"spawned-process-failed", "rank 5", "ERROR:composer.cli.launcher:Rank 5 crashed with exit code 1."},
+    {"killed", "rank 5",
+     "ERROR:composer.cli.launcher:Rank 5 crashed with exit code -9.\n"
+     "ERROR:composer.cli.launcher:Global rank 0 (PID 100) exited with code -15"},
+    {"spawned-process-failed", "rank 2",
+     "pytorch_lightning.utilities.exceptions.DeadlockDetectedException: DeadLock detected from rank: 2 "},
+    {"launcher-command-failed", "",
+     "subprocess.CalledProcessError: Command '['python', 't.py']' returned non-zero exit status 1."},
+    {"killed", "", "subprocess.CalledProcessError: Command '['python', 't.py']' died with <Signals.SIGKILL: 9>."},
+    {"launcher-command-failed", "rank 0 (pid 100)", "Global rank 0 (PID 100) exited with code 1"},
+    {"torchrun-restart", "", "[default] Worker group FAILED. 3/3 attempts left; will restart worker group"},
+    {"torchrun-restart", "", "Error waiting on exit barrier. Elapsed: 300.1 seconds"},
+    {"torchrun-restart", "",
+     "The node 'n1_77_0' has failed to send a keep-alive heartbeat to the rendezvous 'r' due to an error of type "
+     "RendezvousConnectionError."},
+    {"torchrun-rendezvous-timeout", "", "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"},
+    {"torchrun-worker-in-storage", "process (pid 77)",
+     "[default] Worker pid=77 stuck in uninterruptible sleep (D-state) for 60.0s (>= 60.0s); marking worker group "
+     "UNHEALTHY"},
+    {"cuda-after-fork", "",
+     "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must"},
+    {"deepspeed-launcher", "local rank 3",
+     "[2025-01-01 10:00:00,130] [ERROR] [launch.py:325:sigkill_handler] ['python', '-u', 't.py', '--local_rank=3'] "
+     "exits with return code = 1"},
+    {"bus-error", "local rank 3",
+     "[launch.py:325:sigkill_handler] ['python', '-u', 't.py', '--local_rank=3'] exits with return code = -7"},
+    {"deepspeed-launcher", "host node-b", "pdsh@node-a: node-b: ssh exited with exit code 1"},
+    {"deepspeed-ssh", "host node-b", "pdsh@node-a: node-b: ssh exited with exit code 255"},
+    {"deepspeed-ssh", "host n2",
+     "RuntimeError: Using hostfile at /job/hostfile but host=n2 was not reachable via ssh. If you are running"},
+    /* stores and barriers */
+    {"store-connect-timeout", "", "RuntimeError: connect() timed out. Original timeout was 1800000 ms."},
+    {"store-connect-timeout", "",
+     "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to connect to "
+     "(10.0.0.1, 29500)."},
+    {"store-connect-timeout", "",
+     "[E socket.cpp:957] [c10d] The client socket has failed to connect to any network address of (n1, 29500)."},
+    {"store-address-in-use", "",
+     "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: "
+     "29500, "
+     "useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"},
+    {"store-wait-timeout", "", "[c10d] waitForInput: poll for socket SocketImpl(fd=64) returned 0, likely a timeout"},
+    {"store-wait-timeout", "", "[c10d] waitForInput: socket SocketImpl(fd=64) timed out after 600000ms"},
+    {"store-wait-timeout", "", "RuntimeError: Socket Timeout"},
+    {"store-nccl-id", "rank 0",
+     "[rank1]: torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retreiving ncclUniqueId "
+     "from [0] via c10d "
+     "key-value store by key '0', but store->get('0') got error: Socket Timeout"},
+    {"store-nccl-id", "",
+     "[rank1]: torch.distributed.DistBackendError: [1] is setting up NCCL communicators and retrieving ncclUniqueId "
+     "from roots via "
+     "TCPStore by key '0', but store->get('0') got error: wait timeout after 600000ms, keys: /0"},
+    {"store-barrier-timeout", "",
+     "RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for key: "
+     "store_based_barrier_key:1 "
+     "(world_size=8, worker_count=7, timeout=0:30:00)"},
+    {"store-peer-closed", "rank 3",
+     "[rank3]: Failed to check the \"should dump\" flag on TCPStore, (maybe TCPStore server has shut down too early)"},
+    {"barrier-timeout", "ranks 1,3", "RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 30000 ms"},
+    {"barrier-timeout", "rank 2",
+     "RuntimeError: Rank 0 successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
+     "rank 2. Please "
+     "check rank 2 logs for faulty rank."},
+    {"pytorch-desync", "rank 3",
+     "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n"
+     "\t   - [3] joined but didn't finish collective #41 (count from 1)"},
+    {"pytorch-desync", "ranks 2,5",
+     "To our best knowledge, ranks [2, 5] are the lagging ranks that caused this timeout."},
+    {"gloo-peer-closed", "host 10.0.0.3",
+     "[rank0]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
+     "[10.0.0.3]:4123"},
+    {"gloo-not-connected", "ranks 1-2", "Rank 0 is NOT connected to: [1, 2]"},
+    {"gloo-not-connected", "host 10.0.0.3", "[/src/gloo/transport/tcp/pair.cc:311] Connect timeout [10.0.0.3]:4123"},
+    {"pytorch-models-differ", "",
+     "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 60 params, while rank 0 has inconsistent "
+     "62 params."},
+    {"pytorch-models-differ", "",
+     "RuntimeError: params[3] in this process with sizes [8, 8] appears not to match sizes of the same param in "
+     "process 0."},
+    {"pytorch-unused-parameters", "",
+     "RuntimeError: It looks like your LightningModule has parameters that were not used in producing the loss "
+     "returned by training_step."},
+    /* Ray */
+    {"ray-actor-died", "actor pool_0:3 on 192.0.2.14 (pid 5120)",
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tclass_name: "
+     "W\n\tactor_id: 01\n\tpid: 5120\n"
+     "\tname: pool_0:3\n\tnamespace: n\n\tip: 192.0.2.14\n"
+     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
+     "unexpectedly "
+     "exits with a connection error code 2. End of file. Some common causes include: (1) the process was killed by the "
+     "OOM killer"},
+    {"ray-actor-died", "host 192.0.2.9 (pid 308)",
+     "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
+     "problem, check the logs "
+     "for the dead worker. RayTask ID: a Worker ID: b Node ID: c Worker IP address: 192.0.2.9 Worker port: 10005 "
+     "Worker PID: 308 "
+     "Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly by a signal."},
+    {"ray-actor-died", "host 192.0.2.9",
+     "(raylet) 0 Workers (tasks / actors) killed due to memory pressure (OOM), 3 Workers crashed due to other reasons "
+     "at node (ID: a1, IP: "
+     "192.0.2.9) over the last time period."},
+    {"ray-actor-died", "process (pid 308)",
+     "(raylet) Some workers of the worker process(308) have not registered within the timeout. The process is still "
+     "alive, probably it's hanging"},
+    {"ray-memory-monitor", "host 192.0.2.9",
+     "(raylet) 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons "
+     "at node (ID: a1, IP: "
+     "192.0.2.9) over the last time period."},
+    {"ray-memory-monitor", "host 192.0.2.9",
+     "Memory on the node (IP: 192.0.2.9, ID: a1) was 498.00GB used / 512.00GB limit (0.972656)"},
+    {"ray-memory-monitor", "actor Ref.__init__ on 192.0.2.9 (pid 308)",
+     "The actor is dead because its worker process has died. Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: "
+     "Task was killed due "
+     "to the node running low on memory.\nMemory on the node (IP: 192.0.2.9, ID: a1) where the task (actor ID: b, "
+     "name=Ref.__init__, "
+     "pid=308, memory used=411.15GB) was running was 498.00GB / 512.00GB (0.972656), which exceeds the memory usage "
+     "threshold of 0.95."},
+    {"ray-task-error", "actor Worker.fit on 10.0.0.7 (pid 77)",
+     "ray.exceptions.RayTaskError(RuntimeError): ray::Worker.fit() (pid=77, ip=10.0.0.7, actor_id=a1, repr=<w.Worker "
+     "object>)"},
+    {"ray-task-error", "actor Worker.__init__ on 10.0.0.7 (pid 77)",
+     "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, "
+     "ray::Worker.__init__() (pid=77, ip=10.0.0.7)"},
+    {"ray-actor-gone", "host 192.0.2.1",
+     "The actor is dead because its owner has died. Owner Id: 01 Owner Ip address: 192.0.2.1 Owner worker exit type: "
+     "SYSTEM_ERROR"},
+    {"ray-actor-gone", "", "The actor is dead because it was killed by `ray.kill`."},
+    {"ray-actor-gone", "", "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."},
+    {"ray-node-lost", "host 192.0.2.4",
+     "(raylet) The node with node id: a1b2 and address: 192.0.2.4 and node name: n4 has been marked dead because the "
+     "detector has missed too "
+     "many heartbeats from it. This can happen when a \t(1) raylet crashes unexpectedly (OOM, etc.)"},
+    {"ray-node-lost", "host 192.0.2.4",
+     "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable. Node IP: "
+     "192.0.2.4, node ID: a1."},
+    {"ray-node-lost", "",
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 7\n\tip: "
+     "192.0.2.4\n"
+     "The actor died because its node has died. Node Id: a1b2\n\tthe actor's node was terminated unexpectedly: health "
+     "check failed"},
+    {"ray-node-preempted", "",
+     "The actor died because its node has died. Node Id: a1b2\n\tthe actor's node was preempted: spot"},
+    {"ray-raylet-died", "",
+     "Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM "
+     "killer"},
+    {"ray-raylet-died", "",
+     "ray.exceptions.LocalRayletDiedError: The task's local raylet died. Check raylet.out for more information."},
+    {"ray-head-lost", "", "Failed to connect to GCS within 60 seconds. GCS may have been killed."},
+    {"ray-object-store-full", "",
+     "ray.exceptions.ObjectStoreFullError: Failed to put object a1 in object store because it is full."},
+    {"ray-disk-filling", "",
+     "(raylet) file_system_monitor.cc:116: /tmp/ray/session_1 is over 95% full, available space: 1; capacity: 2."},
+    {"ray-resources", "",
+     "ValueError: Cannot provide a placement group of placement_group_specs=[{'GPU': 1.0}] within 1800 seconds. See "
+     "`ray status`"},
+    {"ray-resources", "", "ValueError: Total available GPUs 8 is less than total desired GPUs 16"},
+    {"ray-resources-wait", "",
+     "Warning: The following resource request cannot be scheduled right now: {'GPU': 1.0}. cannot be scheduled right "
+     "now. It requires"},
+    {"ray-runtime-env", "", "ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment."},
+    {"ray-ranks-missing", "ranks 1,3", "The following ranks have not joined the collective operation: [1, 3]"},
+    /* vLLM and SGLang */
+    {"vllm-engine-died", "actor EngineCore_DP0",
+     "ERROR 01-01 10:00:00 [core_client.py:600] Engine core proc EngineCore_DP0 died unexpectedly, shutting down "
+     "client."},
+    {"vllm-engine-died", "",
+     "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root "
+     "cause."},
+    {"vllm-engine-died", "",
+     "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore_DP0': "
+     "1}"},
+    {"vllm-worker-died", "rank 3",
+     "ERROR 01-01 10:00:00 [multiproc_executor.py:140] Worker proc VllmWorker-3 died unexpectedly, shutting down "
+     "executor."},
+    {"vllm-worker-died", "process (pid 88)",
+     "ERROR 01-01 10:00:00 Worker VllmWorkerProcess pid 88 died, exit code: -9"},
+    {"python-exception", "actor EngineCore_DP0 (pid 9)",
+     "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] EngineCore failed to start.\n"
+     "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] Traceback (most recent call last):\n"
+     "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] AttributeError: 'X' object has no attribute 'y'"},
+    {"vllm-worker-silent", "", "TimeoutError: RPC call to execute_model timed out."},
+    {"vllm-broadcast-waits", "",
+     "INFO 01-01 10:00:00 [shm_broadcast.py:548] No available shared memory broadcast block found in 60 seconds."},
+    {"inference-cache-memory", "",
+     "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"},
+    {"inference-cache-memory", "actor Worker (pid 9)",
+     "(Worker pid=9) ERROR 01-01 10:00:00 [multiproc_executor.py:901] ValueError: Free memory on device cuda:0 "
+     "(52.81/95.01 GiB) on startup "
+     "is less than desired GPU memory utilization (0.9, 85.51 GiB)."},
+    {"inference-cache-memory", "", "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."},
+    {"sglang-process-died", "",
+     "[2025-01-01 10:00:00 TP3] Scheduler hit an exception: Traceback (most recent call last):"},
+    {"sglang-process-died", "", "Received sigquit from a child process. It usually means the child failed."},
+    {"sglang-process-died", "rank 2",
+     "RuntimeError: Rank 2 scheduler died during initialization (exit code: -9). If exit code is -9 (SIGKILL), a "
+     "common"},
+    {"sglang-process-died", "process (pid 77)", "Scheduler or DataParallelController 77 terminated with -9"},
+    {"sglang-watchdog", "",
+     "[2025-01-01 10:00:00] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)"},
+    {"sglang-ranks-missing", "",
+     "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading."},
+    {"generation-server-unreachable", "",
+     "ConnectionError: The vLLM server can't be reached at http://n1:8000 after 240 seconds. Make sure"},
+    /* DeepSpeed, Megatron, numbers */
+    {"deepspeed-ranks-disagree", "rank 3",
+     "RuntimeError: disagreement between rank0 and rank3: rank0: [1, 2], rank3: [1, 3]"},
+    {"deepspeed-checkpoint-world", "",
+     "ZeRORuntimeException: The checkpoint being loaded used a DP world size of 8 but the current world size is 4."},
+    {"megatron-result-invalid", "rank 13 on node-15 (GPU 5)",
+     "AssertionError: Rank 13: found NaN in local grad norm in backward pass before data-parallel communication "
+     "collective. Device: 5, node: node-15"},
+    {"megatron-result-invalid", "rank 3 on n1 (GPU 2)",
+     "RuntimeError: Rank 3, node n1, device 2, iteration 17: Unexpected result nan (message='found NaN in local "
+     "forward loss calculation')"},
+    {"megatron-gpu-fault", "rank 3 on n1 (GPU 2)",
+     "Rank 3, node n1, device 2, iteration #17: Possible persistent error!!"},
+    {"loss-anomaly", "",
+     " iteration     5426/  250000 | consumed samples: 8 | lm loss: NAN | loss scale: 1.0 | grad norm: 1.0 |"},
+    {"loss-anomaly", "", "RuntimeError: Train loss contains a NaN."},
+    {"loss-anomaly", "",
+     "Monitored metric val_loss = nan is not finite. Previous best value was 1.000. Signaling Trainer to stop."},
+    {"loss-anomaly", "", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-05, 'epoch': 0.1}"},
+    {"loss-scale-minimum", "",
+     "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding."},
+    {"deepspeed-loss-scale-minimum", "",
+     "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run."},
+    /* Horovod */
+    {"horovod-stall", "ranks 1,3",
+     "[1,0]<stderr>:[W stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered or "
+     "broadcasted by subset of ranks and "
+     "are waiting for remainder of ranks for more than 60 seconds. This may indicate that different ranks are trying "
+     "to submit\n"
+     "[1,0]<stderr>:Missing ranks:\n[1,0]<stderr>:1: [grad.0, grad.1]\n[1,0]<stderr>:3!: [grad.0]"},
+    {"horovod-shut-down", "",
+     "horovod.common.exceptions.HorovodInternalError: Horovod has been shut down. This was caused by an exception on "
+     "one of the ranks"},
+    {"horovod-process-failed", "rank 1",
+     "RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job to "
+     "be terminated. The first "
+     "process to do so was:\nProcess name: 1\nExit code: 1"},
+    {"horovod-mismatch", "",
+     "Mismatched ALLREDUCE tensor shapes: One rank sent a tensor of shape [3], but another rank sent a tensor of shape "
+     "[4]."},
+    /* checkpoints */
+    {"checkpoint-write-failed", "",
+     "RuntimeError: [enforce fail at inline_container.cc:595] . unexpected pos 448 vs 342"},
+    {"checkpoint-write-failed", "", "RuntimeError: basic_ios::clear: iostream error"},
+    {"checkpoint-serialize", "",
+     "safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 5, kind: Other, message: \"x\" })"},
+    {"checkpoint-serialize", "", "RuntimeError: Parent directory /out/step_9 does not exist."},
+    {"checkpoint-exception", "ranks 1,3",
+     "torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([1, 3])"},
+    {"checkpoint-safe-load", "", "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded"},
+    {"checkpoint-corrupt", "", "EOFError: Ran out of input"},
+    {"checkpoint-device", "",
+     "RuntimeError: Attempting to deserialize object on CUDA device 7 but torch.cuda.device_count() is 4."},
+    {"checkpoint-keys", "", "RuntimeError: Missing key in checkpoint state_dict: model.x."},
+    {"checkpoint-load-failed", "", "ERROR: Invalid metadata file /ckpt/latest_checkpointed_iteration.txt. Exiting"},
+    {"megatron-no-checkpoint", "", "WARNING: could not find the metadata file /ckpt/latest_checkpointed_iteration.txt"},
+    /* data */
+    {"dataloader-worker-died", "", "RuntimeError: DataLoader worker (pid(s) 12, 13) exited unexpectedly"},
+    {"dataloader-worker-died", "", "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. "},
+    {"dataloader-shm", "",
+     "RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that dataloader's"},
+    {"python-exception", "rank 2",
+     "[rank2]: KeyError: Caught KeyError in DataLoader worker process 3.\n[rank2]: Original Traceback (most recent "
+     "call last):\n[rank2]: KeyError: 'x'"},
+    {"batch-does-not-stack", "",
+     "RuntimeError: stack expects each tensor to be equal size, but got [3] at entry 0 and [4] at entry 1"},
+    {"shapes-differ-between-ranks", "",
+     "Cannot apply desired operation due to shape mismatches. All shapes across devices must be valid."},
+    {"too-many-files", "", "RuntimeError: received 0 items of ancdata"},
+    {"python-exception", "rank 3", "[rank3]: RuntimeError: tokens of document 7 are missing"},
+    {"python-exception", "rank 3", "[rank3]: AssertionError"},
+    {"python-exception", "", "    pyarrow.lib.ArrowTypeError: x"},
+    {"python-exception", "", "Exception: a reason"},
+    {"python-exception", "", "2025-01-01 10:00:00,100 ValueError: x"},
+    /* JAX */
+    {"jax-task-lost", "task 5",
+     "UNAVAILABLE: Task /job:jax_worker/replica:0/task:5 heartbeat timeout. This indicates that the remote task has "
+     "failed"},
+    {"jax-task-lost", "task 1",
+     "UNAVAILABLE: The following tasks are unhealthy (stopped sending "
+     "heartbeats):\n/job:jax_worker/replica:0/task:1\nThe tasks have crashed."},
+    {"jax-task-lost", "task 3",
+     "ABORTED: /job:jax_worker/replica:0/task:3 unexpectedly tried to connect with a different incarnation. It has "
+     "likely restarted."},
+    {"jax-service-ended", "",
+     "Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that "
+     "another task died"},
+    {"jax-service-ended", "",
+     "UNAVAILABLE: Failed to send RPC to coordination service. Either the leader task was preempted/died/restarted "
+     "unexpectedly"},
+    {"jax-coordinator-unreachable", "",
+     "DEADLINE_EXCEEDED: Deadline Exceeded\nAdditional GRPC error information from remote target coordination_service "
+     "while calling "
+     "/tensorflow.CoordinationService/RegisterTask:"},
+    {"jax-rendezvous", "",
+     "[id=3] This thread has been waiting for `all-reduce` for 10 seconds and may be stuck. All 8 threads joined the "
+     "rendezvous"},
+    {"accelerator-out-of-memory", "",
+     "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 18.5G of 15.7G hbm."},
+    {"cuda-out-of-memory", "",
+     "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 123 bytes."},
+    {"jax-backend", "process (pid 9)",
+     "RuntimeError: Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with pid 9."},
+};
+
+/* Lines of runs that go on. */
+static const char *const healthy[] = {
+    "[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - Cannot assign "
+    "requested address).",
+    "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
+    "Unable to find latest file at /out/latest, if trying to load latest checkpoint please ensure this file exists",
+    "CUDA out of memory detected. Train microbatch size will be decreased from 8 -> 4.",
+    "Raylet is terminated. Termination is graceful.",
+    "INFO:jax._src.xla_bridge:Unable to initialize backend 'rocm': NOT_FOUND: Could not find registered platform",
+    "Validation_Error: 0.31, mean_squared_error: 0.5",
+    "FutureWarning: `torch.cpu.amp.autocast(args...)` is deprecated.",
+    "{'loss': 1.5, 'grad_norm': inf, 'learning_rate': 1e-05}",
+    " iteration       10/  250000 | lm loss: 2.310000E+00 | grad norm: 0.751 | number of nan iterations:   0 |",
+    "Process 77 exits successfully.",
+    "(raylet) Warning: this actor cannot be scheduled right now. It requires {GPU: 1.0} for placement",
+    "ERROR 01-01 10:00:00 Worker VllmWorkerProcess pid 88 died, exit code: -15",
+};
+
+static void begin(void)
+{
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+}
+
+static void read_text(const char *text)
+{
+    char path[512];
+    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "text.log"));
+    EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
+    EXPECT_OK(tess_survey_read(&survey, path));
+}
+
+static const char *id_of(int entry)
+{
+    return tess_knowledge_at(knowledge, entry)->row.id;
+}
+
+/* Whether the text is the entry, about `who`, and nothing else is a cause; says what is not so. */
+static bool is_sample(const char *id, const char *who, const char *text)
+{
+    char named[400] = "", causes[400] = "";
+    size_t n = 0;
+    bool is_there = false;
+    read_text(text);
+    for (int i = 0; i < tess_knowledge_n(knowledge); i++) {
+        if (survey.matches[i].n_lines == 0)
+            continue;
+        if (strcmp(id_of(i), id) == 0) {
+            is_there = true;
+            log_who_text(&survey.matches[i].who, named, sizeof(named));
+        } else if (log_role_of(&survey, i) == TESS_LOG_CAUSE) {
+            n = tess_text_add(causes, sizeof(causes), n, " %s", id_of(i));
+        }
+    }
+    tess_survey_free(&survey);
+    bool is_right = is_there && causes[0] == '\0' && strcmp(named, who) == 0;
+    if (!is_right)
+        fprintf(stderr, "\"%.100s\": %s%s; about '%s', expected '%s'; other causes:%s\n", text, id,
+                is_there ? "" : " is not found", named, who, causes);
+    return is_right;
+}
+
+static void each_text_is_its_entry_and_names_whom_it_is_about(void)
+{
+    int n_wrong = 0;
+    begin();
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++)
+        n_wrong += !is_sample(samples[i].id, samples[i].who, samples[i].text);
+    EXPECT_INT(n_wrong, 0);
+    tess_knowledge_destroy(&knowledge);
+}
+
+static void lines_of_healthy_runs_are_no_errors(void)
+{
+    begin();
+    for (size_t i = 0; i < sizeof(healthy) / sizeof(healthy[0]); i++) {
+        read_text(healthy[i]);
+        for (int e = 0; e < tess_knowledge_n(knowledge); e++)
+            if (survey.matches[e].n_lines > 0 && log_role_of(&survey, e) <= TESS_LOG_EFFECT)
+                test_fail(__FILE__, __LINE__, "\"%.100s\" is called %s", healthy[i], id_of(e));
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
+static const test_case cases[] = {
+    {"each_text_is_its_entry_and_names_whom_it_is_about", each_text_is_its_entry_and_names_whom_it_is_about},
+    {"lines_of_healthy_runs_are_no_errors", lines_of_healthy_runs_are_no_errors},
+};
+
+TEST_MAIN(cases)
