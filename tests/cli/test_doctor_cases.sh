@@ -153,7 +153,13 @@ says 'exceptions of several ranks that differ' 'rank 1: a Python exception' '[ra
 says 'an exception of any name' 'rank 2 on node1: a Python exception' 'node1: [rank2]: my.package.TrainerError: it is over'
 says 'an exception with a known text is that text' 'only what follows from one' \
     '[rank1]: RuntimeError: Connection reset by peer'
-says 'a measured error' 'nothing of this log' 'Validation error: 0.3' 'mean squared error: 1e-3'
+says 'a measured error' 'nothing of this log' 'Validation error: 0.3' 'mean squared error: 1e-3' \
+    'loss: 2.1 ValError: 0.3' 'step 10 RMSError: 0.3'
+says 'an exception behind several prefixes' 'rank 3: a Python exception' \
+    '2025-01-01T10:00:00.1Z 3: [trainer3]:[2025-01-01 10:00:00,1] my.TrainerError: it is over'
+says "torchrun's table among other lines" 'rank 1 on n1 (pid 8) failed first, with exit code 1' \
+    'Root Cause (first observed failure):' 'x' 'x' '[0]:' 'x' 'x' '  time      : 2025-01-01_10:00:10' 'x' \
+    '  host      : n1' 'x' 'x' '  rank      : 1 (local_rank: 1)' 'x' 'x' 'x' 'x' '  exitcode  : 1 (pid: 8)'
 says 'who cannot reach the store only reports' "\"text\": \"a rank did not reach" \
     '[rank3]: RuntimeError: The client socket has timed out after 60s while trying to connect to (n1, 29500).'
 says 'a monitored barrier' 'ranks 1,3: ranks did not all reach a barrier' \

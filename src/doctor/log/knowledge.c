@@ -8,6 +8,7 @@
 
 #include "doctor/data.h"
 #include "doctor/log/literal.h"
+#include "doctor/log/log_impl.h"
 
 /* Patterns that are matched against this many lines are compiled to machine code. Most never are, and it takes longer
  * than a few matches. */
@@ -16,7 +17,7 @@ enum { WORTH_COMPILING = 64 };
 /* The most that a pattern, which may be a user's, costs on one line: steps, and KiB for backtracking. */
 enum { MATCH_LIMIT = 200000, HEAP_LIMIT_KIB = 1024 };
 
-enum { NONE = 0xffff, PLACES_BITS = 15, MOST_PATTERN = 1000 };
+enum { NONE = 0xffff, PLACES_BITS = 15 };
 
 /* A pattern of an entry, or with `code` NULL a hook, which is its word alone. */
 typedef struct pattern {
@@ -25,6 +26,7 @@ typedef struct pattern {
     bool follows;                   /* it is matched against the lines after those of the entry */
     uint8_t group[TESS_NAME_COUNT]; /* number of the named group; 0: there is none */
     bool has_names;
+    bool anchored; /* to where the line's own text begins */
     char word[TESS_LITERAL_MOST];
     size_t word_size; /* 0: the pattern is matched against every line */
     uint32_t seen;    /* serial of the line that it was last matched against */
@@ -199,27 +201,14 @@ static tess_status read_names(pattern *p, const tess_table_row *row)
     return TESS_OK;
 }
 
-/* Compiles a pattern. "^" at its beginning is also where the text begins behind what loggers and launchers put before
- * it: a time, "[rank1]: ", "(Worker pid=7) ", "pod-0 | ". *error and *at say what is wrong with it, NULL. */
-static pcre2_code *compile(const char *text, size_t size, int *error, size_t *at)
-{
-    static const char begins[] = "(?:^[ \\t]*|(?<=[])|>:Z\\d][ \\t]))";
-    const uint32_t options = PCRE2_CASELESS | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
-    char whole[MOST_PATTERN + sizeof(begins)];
-    if (text[0] != '^' || size > MOST_PATTERN)
-        return pcre2_compile((PCRE2_SPTR)text, size, options, error, at, NULL);
-    int n = snprintf(whole, sizeof(whole), "%s%.*s", begins, (int)size - 1, text + 1);
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR)whole, (size_t)n, options, error, at, NULL);
-    *at = *at > sizeof(begins) - 2 ? *at - (sizeof(begins) - 2) : 0;
-    return code;
-}
-
 static tess_status add_pattern(tess_knowledge *k, int entry, bool follows, const char *text, size_t size)
 {
     const tess_table_row *row = tess_table_at(&k->table, entry);
     int error = 0;
     PCRE2_SIZE at = 0;
-    pattern p = {.entry = entry, .follows = follows, .code = compile(text, size, &error, &at)};
+    const uint32_t options = PCRE2_CASELESS | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
+    pattern p = {.entry = entry, .follows = follows, .anchored = text[0] == '^'};
+    p.code = pcre2_compile((PCRE2_SPTR)text, size, options, &error, &at, NULL);
     if (p.code == NULL) {
         char why[160];
         pcre2_get_error_message(error, (PCRE2_UCHAR *)why, sizeof(why));
@@ -396,9 +385,11 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
     found->has_a_word = true;
     if (++p->n_tried == WORTH_COMPILING)
         (void)pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE);
-    if (/* a pattern that reaches the limits does not match */
-        pcre2_match(p->code, (PCRE2_SPTR)line, size, 0, 0, k->match, k->limits) < 0)
-        return;
+    size_t begin = p->anchored ? log_text_begin(line, size) : 0;
+    line += begin;
+    size -= begin;
+    if (pcre2_match(p->code, (PCRE2_SPTR)line, size, 0, 0, k->match, k->limits) < 0)
+        return; /* a pattern that reaches the limits does not match */
     tess_found_entry *place = place_of(found, p->entry);
     if (place == NULL)
         return;

@@ -65,6 +65,8 @@ int log_rank_of_line(const char *line, size_t size);
 /* All that the beginning of a line says of who printed it: the rank; host, process and device of NCCL's lines; actor,
  * process and host of Ray's; the host before a line of the kernel, of pdsh, of kubectl and of compose. */
 log_who log_origin_of_line(const char *line, size_t size);
+/* Where a line's own text begins, after times and the prefixes of launchers and loggers. */
+size_t log_text_begin(const char *line, size_t size);
 /* The host of a log by the name of its file: "job-worker-3.log", "node12.err". False: it names none. */
 bool log_host_of_path(const char *path, char *host, size_t size);
 /* "rank 6" anywhere in a line. -1: none. */
@@ -136,8 +138,9 @@ typedef struct survey_reading {
     log_who path_who;       /* what the file's name says */
     char stamped[LOG_HEAD]; /* beginning of the last line with a time */
     size_t stamped_size;
-    int64_t root_line, failed_line; /* of the last "Root Cause", and the last rank in torchrun's table */
-    log_failure failure;            /* of that table; rank -1: none */
+    int64_t root_line;   /* of a "Root Cause" whose process is still to come */
+    int64_t failed_line; /* of the last rank in torchrun's table */
+    log_failure failure; /* of that table; rank -1: none */
 } survey_reading;
 
 /* ---- log_diagnosis.c ---- */

@@ -47,6 +47,16 @@ static void copy(char *out, size_t out_size, const char *text, size_t size)
     snprintf(out, out_size, "%.*s", (int)(size < out_size ? size : out_size - 1), text);
 }
 
+/* The beginning of a line as a string, without NULs. Returns its length. */
+static size_t copy_head(const char *line, size_t size, char *head, size_t head_size)
+{
+    size_t n = size < head_size - 1 ? size : head_size - 1;
+    for (size_t i = 0; i < n; i++)
+        head[i] = line[i] != '\0' ? line[i] : '?';
+    head[n] = '\0';
+    return n;
+}
+
 static bool is_host_char(char c)
 {
     return isalnum((unsigned char)c) || c == '-' || c == '.' || c == '_';
@@ -186,23 +196,101 @@ int log_rank_of_line(const char *line, size_t size)
     return rank < 0 && labelled ? task : rank;
 }
 
+/* Behind "2025-01-01T10:00:00.123Z " or "2025-01-01 10:00:00,123 "; 0: the text begins with no such time. */
+static size_t skip_time(const char *text, size_t size)
+{
+    static const char form[] = "0000-00-00?00:00:00";
+    size_t n = sizeof(form) - 1;
+    if (size <= n)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (form[i] == '0' ? !isdigit((unsigned char)text[i]) : form[i] != '?' && text[i] != form[i])
+            return 0;
+    while (n < size && text[n] != '\0' && strchr("0123456789.,:+-Z", text[n]) != NULL)
+        n++;
+    return n < size && text[n] == ' ' ? n + 1 : 0;
+}
+
 log_who log_origin_of_line(const char *line, size_t size)
 {
     char head[LOG_HEAD + 1];
     log_who who = {.n_ranks = 0};
-    size_t n = size < LOG_HEAD ? size : LOG_HEAD;
-    for (size_t i = 0; i < n; i++)
-        head[i] = line[i] != '\0' ? line[i] : '?';
-    head[n] = '\0';
-    set_rank(&who, log_rank_of_line(head, n));
-    read_worker(head, n, &who);
+    size_t n = copy_head(line, size, head, sizeof(head)), at = skip_time(head, n);
+    set_rank(&who, log_rank_of_line(head + at, n - at));
+    read_worker(head + at, n - at, &who);
     if (who.host[0] == '\0')
         read_nccl(head, n, &who);
     if (who.host[0] == '\0')
         read_syslog(head, n, &who);
     if (who.host[0] == '\0')
-        read_host(head, n, &who);
+        read_host(head + at, n - at, &who);
     return who;
+}
+
+/* Behind "[...]", "[...]:" and "[...]<stderr>:", or behind "(...)" with a process id; 0: neither. */
+static size_t skip_bracket(const char *text, size_t size)
+{
+    enum { MOST = 100 };
+    if (size < 3 || (text[0] != '[' && text[0] != '('))
+        return 0;
+    const char *close = memchr(text, text[0] == '[' ? ']' : ')', size < MOST ? size : MOST);
+    size_t n = close != NULL ? (size_t)(close - text) + 1 : 0;
+    if (text[0] == '(')
+        return n > 0 && memmem(text, n, "pid=", 4) != NULL ? n : 0;
+    if (n > 0 && n + 3 < size && text[n] == '<' &&
+        (close = memchr(text + n, '>', size - n < 12 ? size - n : 12)) != NULL)
+        n = (size_t)(close - text) + 1;
+    return n > 0 && n < size && text[n] == ':' ? n + 1 : n;
+}
+
+/* Behind "E0110 11:43:09.123456 77 file.cc:12] ", as glog writes it; 0: another text. */
+static size_t skip_glog(const char *text, size_t size)
+{
+    if (size < 7 || strchr("IWEF", text[0]) == NULL || strspn(text + 1, "0123456789") != 4 || text[5] != ' ')
+        return 0;
+    const char *close = memchr(text, ']', size);
+    return close != NULL && close[1] == ' ' ? (size_t)(close - text) + 2 : 0;
+}
+
+/* Behind "ERROR 01-10 11:43:09 ", as vLLM writes it; 0: another text. */
+static size_t skip_level(const char *text)
+{
+    int n = 0;
+    (void)sscanf(text, "%*1[DIWEC]%*[A-Z] %*2d-%*2d %*2d:%*2d:%*2d%n", &n);
+    return n > 0 && text[n] == ' ' ? (size_t)n + 1 : 0;
+}
+
+/* Behind "3: ", "node-a: " and "job-worker-3  | "; 0: none of them. */
+static size_t skip_label(const char *text, size_t size)
+{
+    size_t n = 0, end;
+    while (n < size && is_host_char(text[n]))
+        n++;
+    for (end = n; end < size && text[end] == ' ';)
+        end++;
+    bool colon = end == n && n + 1 < size && text[n] == ':' && text[n + 1] == ' ';
+    bool bar = end > n && end + 1 < size && text[end] == '|' && text[end + 1] == ' ';
+    bool number = n > 0 && strspn(text, "0123456789") == n;
+    return (colon && (number || is_host(text, n))) || (bar && is_host(text, n)) ? end + 2 : 0;
+}
+
+size_t log_text_begin(const char *line, size_t size)
+{
+    enum { MOST_PREFIXES = 6 };
+    char head[2 * LOG_HEAD + 1];
+    size_t at = 0, n = copy_head(line, size, head, sizeof(head));
+    for (int i = 0; i < MOST_PREFIXES; i++) {
+        size_t blanks = strspn(head + at, " ");
+        size_t next = skip_time(head + at + blanks, n - at - blanks);
+        next = next > 0 ? next : skip_glog(head + at + blanks, n - at - blanks);
+        next = next > 0 ? next : skip_level(head + at + blanks);
+        next = next > 0 ? next : skip_bracket(head + at + blanks, n - at - blanks);
+        next = next > 0 ? next : skip_label(head + at + blanks, n - at - blanks);
+        if (next == 0)
+            break;
+        at += blanks + next;
+    }
+    return at + strspn(head + at, " \t");
 }
 
 int log_rank_text(const char *line, size_t size)

@@ -5,8 +5,9 @@
 
 #include "doctor/log/log_impl.h"
 
-/* Lines of the table: from "Root Cause" to its exit code, and from a rank to its exit code. */
-enum { ROOT_LINES = 10, FAILURE_LINES = 3 };
+/* Lines of the table: from "Root Cause" to its exit code, and from a rank to its exit code. Other processes may print
+ * between them. */
+enum { ROOT_LINES = 40, FAILURE_LINES = 16 };
 
 static tess_status add_failure(tess_survey *s, const log_failure *failure)
 {
@@ -53,6 +54,7 @@ static bool read_table(survey_reading *r, const char *text, int64_t number)
     } else if (exit != NULL && r->failed_line > 0 && number - r->failed_line < FAILURE_LINES &&
                sscanf(exit, "exitcode : %6d (pid: %9d", &r->failure.code, &r->failure.pid) >= 1) {
         r->failure.is_root = r->root_line > 0 && number - r->root_line < ROOT_LINES;
+        r->root_line = r->failed_line = 0;
         return true;
     } else if (rank != NULL && sscanf(rank, "rank : %6d (local_rank", &r->failure.rank) == 1) {
         r->failed_line = number;
