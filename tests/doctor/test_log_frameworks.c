@@ -16,14 +16,14 @@ static const struct {
     const char *id, *who, *text; /* who: as the report names it; "": nobody */
 } samples[] = {
     /* launchers */
-    {"spawned-process-failed", "local rank 1", "-- Process 1 terminated with the following error:"},
+    {"spawned-process-trace", "local rank 1", "-- Process 1 terminated with the following error:"},
     {"spawned-process-failed", "local rank 2",
      "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with exit code 1"},
     {"spawned-process-failed", "local rank 2", "process 2 terminated with signal SIGABRT"},
     {"killed", "local rank 2",
      "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal SIGKILL"},
     {"segfault", "local rank 0", "process 0 terminated with signal SIGSEGV"},
-    {"python-exception", "",
+    {"python-exception", "local rank 1",
      "-- Process 1 terminated with the following error:\nTraceback (most recent call last):\nValueError: x"},
     {"spawned-process-failed", "rank 3 (pid 77)",
      "[rank: 3] Child process with PID 77 terminated with code 1. Forcefully terminating all other processes to avoid "
@@ -220,7 +220,7 @@ static const struct {
      "(52.81/95.01 GiB) on startup "
      "is less than desired GPU memory utilization (0.9, 85.51 GiB)."},
     {"inference-cache-memory", "", "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."},
-    {"sglang-process-died", "",
+    {"sglang-trace", "actor TP3",
      "[2025-01-01 10:00:00 TP3] Scheduler hit an exception: Traceback (most recent call last):"},
     {"sglang-process-died", "", "Received sigquit from a child process. It usually means the child failed."},
     {"sglang-process-died", "rank 2",
@@ -338,6 +338,66 @@ static const struct {
      "RuntimeError: Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with pid 9."},
 };
 
+/* Logs, and the beginning of what is said of them. */
+static const struct {
+    const char *text, *headline;
+} logs[] = {
+    {"(TaskRunner pid=41) ray.exceptions.RayTaskError(OutOfMemoryError): ray::Worker.update() (pid=5120, "
+     "ip=192.0.2.14, actor_id=a1)\n"
+     "(TaskRunner pid=41)   File \"w.py\", line 3, in update\n"
+     "(TaskRunner pid=41) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+     "actor Worker.update on 192.0.2.14 (pid 5120): a device (or a pool) has no memory"},
+    {"ray.exceptions.RayTaskError(RuntimeError): ray::Runner.run() (pid=41, ip=192.0.2.1)\n"
+     "ray.exceptions.RayTaskError(RuntimeError): ray::Worker.update() (pid=5120, ip=192.0.2.14, actor_id=a1)\n"
+     "RuntimeError: CUDA error: an illegal memory access was encountered",
+     "actor Worker.update on 192.0.2.14 (pid 5120): a kernel read or wrote"},
+    {"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 7\n\tip: "
+     "192.0.2.4\n"
+     "The actor died because its node has died. Node Id: a1b2\n\tthe actor's node was terminated unexpectedly: health "
+     "check failed",
+     "host 192.0.2.4 (pid 7): Ray lost a host"},
+    {"(raylet) Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user\n"
+     "[ 1234.5] Out of memory: Killed process 4242 (raylet) total-vm:1kB, anon-rss:1kB",
+     "process (pid 4242): the kernel killed a process for memory"},
+    {"[2025-01-01 10:00:00 TP3] Scheduler hit an exception: Traceback (most recent call last):\n  File \"s.py\", line "
+     "3, in f\n"
+     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n\n"
+     "[2025-01-01 10:00:00] Received sigquit from a child process. It usually means the child failed.",
+     "actor TP3: a device (or a pool) has no memory"},
+    {"(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] EngineCore failed to start.\n"
+     "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] ValueError: No available memory for the cache blocks.\n"
+     "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+     "actor EngineCore_DP0 (pid 9): the GPU has too little free memory"},
+    {"-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File \"t.py\", line 3, "
+     "in f\nKeyError: 'x'",
+     "local rank 1: a Python exception"},
+    {"Global rank 0 (PID 100) exited with code -15\n----------Begin global rank 3 STDERR----------\nTraceback (most "
+     "recent call last):\n"
+     "ValueError: x\n----------End global rank 3 STDERR----------",
+     "rank 3: a Python exception"},
+    {"[rank1]: RuntimeError: CUDA out of memory encountered on a different rank\n"
+     "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+     "rank 3: a device (or a pool) has no memory"},
+    {"[1,0]<stderr>:horovod.common.exceptions.HorovodInternalError: Horovod has been shut down. This was caused by an "
+     "exception on one\n"
+     "[1,2]<stderr>:KeyError: 'x'",
+     "rank 2: a Python exception"},
+    {"CheckpointException ranks:dict_keys([3])\nTraceback (most recent call last): (RANK 3)\n  File \"f.py\", line 3, "
+     "in f\n"
+     "OSError: [Errno 28] No space left on device: '/out'",
+     "rank 3: a file could not be written"},
+    {"UNAVAILABLE: Task /job:jax_worker/replica:0/task:5 heartbeat timeout. This indicates that the remote task has "
+     "failed\n"
+     "Terminating process because the JAX distributed service detected fatal errors.",
+     "task 5: a process of JAX stopped answering"},
+    {"[rank0]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
+     "[10.0.0.3]:4123\n"
+     "[rank1]: AssertionError: no sample",
+     "rank 1: a Python exception"},
+    {"ssh: connect to host n7 port 22: Connection refused\npdsh@n1: n7: ssh exited with exit code 255",
+     "host n7: a launcher could not log in"},
+};
+
 /* Lines of runs that go on. */
 static const char *const healthy[] = {
     "[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - Cannot assign "
@@ -411,6 +471,21 @@ static void each_text_is_its_entry_and_names_whom_it_is_about(void)
     tess_knowledge_destroy(&knowledge);
 }
 
+static void a_cause_is_told_from_who_reports_it(void)
+{
+    tess_log_diagnosis diagnosis;
+    begin();
+    for (size_t i = 0; i < sizeof(logs) / sizeof(logs[0]); i++) {
+        read_text(logs[i].text);
+        tess_log_diagnose(&survey, 0, &diagnosis);
+        if (strncmp(diagnosis.headline, logs[i].headline, strlen(logs[i].headline)) != 0)
+            test_fail(__FILE__, __LINE__, "\"%.80s\": expected \"%s\" in \"%s\"", logs[i].text, logs[i].headline,
+                      diagnosis.headline);
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
 static void lines_of_healthy_runs_are_no_errors(void)
 {
     begin();
@@ -426,6 +501,7 @@ static void lines_of_healthy_runs_are_no_errors(void)
 
 static const test_case cases[] = {
     {"each_text_is_its_entry_and_names_whom_it_is_about", each_text_is_its_entry_and_names_whom_it_is_about},
+    {"a_cause_is_told_from_who_reports_it", a_cause_is_told_from_who_reports_it},
     {"lines_of_healthy_runs_are_no_errors", lines_of_healthy_runs_are_no_errors},
 };
 

@@ -64,19 +64,14 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "worknccl(
                                                    [TESS_HOOK_FAILURE_TIME] = "time      : ",
                                                    [TESS_HOOK_FAILURE_HOST] = "host      : "};
 
-static const tess_table_field fields[] = {{"role", offsetof(tess_log_entry, role_text), true},
-                                          {"match", offsetof(tess_log_entry, match), false},
-                                          {"then", offsetof(tess_log_entry, then), false},
-                                          {"who", offsetof(tess_log_entry, who), false},
-                                          {"explains", offsetof(tess_log_entry, explains), false},
-                                          {"fallback", offsetof(tess_log_entry, fallback), false},
-                                          {"reached", offsetof(tess_log_entry, reached), false},
-                                          {"symptom", offsetof(tess_log_entry, symptom), true},
-                                          {"cause", offsetof(tess_log_entry, cause), true},
-                                          {"check", offsetof(tess_log_entry, check), true},
-                                          {"fix", offsetof(tess_log_entry, fix), true},
-                                          {"myth", offsetof(tess_log_entry, myth), false},
-                                          {"source", offsetof(tess_log_entry, source), false}};
+static const tess_table_field fields[] = {
+    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
+    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
+    {"explains", offsetof(tess_log_entry, explains), false}, {"fallback", offsetof(tess_log_entry, fallback), false},
+    {"quotes", offsetof(tess_log_entry, quotes), false},     {"reached", offsetof(tess_log_entry, reached), false},
+    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), true},
+    {"check", offsetof(tess_log_entry, check), true},        {"fix", offsetof(tess_log_entry, fix), true},
+    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -112,12 +107,12 @@ static tess_status read_role(tess_log_entry *entry)
                      entry->row.file, entry->row.line, entry->row.id, entry->role_text);
 }
 
-static tess_status read_fallback(tess_log_entry *entry)
+/* A field that is "yes" or left out. */
+static tess_status read_yes(const tess_log_entry *entry, const char *name, const char *text, bool *out)
 {
-    entry->is_fallback = entry->fallback != NULL && strcmp(entry->fallback, "yes") == 0;
-    TESS_CHECK(entry->fallback == NULL || entry->is_fallback, TESS_E_FORMAT,
-               "%s:%d: %s: fallback '%.40s': write yes, or leave it out", entry->row.file, entry->row.line,
-               entry->row.id, entry->fallback);
+    *out = text != NULL && strcmp(text, "yes") == 0;
+    TESS_CHECK(text == NULL || *out, TESS_E_FORMAT, "%s:%d: %s: %s '%.40s': write yes, or leave it out",
+               entry->row.file, entry->row.line, entry->row.id, name, text);
     return TESS_OK;
 }
 
@@ -253,7 +248,8 @@ static tess_status prepare(tess_knowledge *k)
         tess_log_entry *entry = tess_table_at(&k->table, i);
         TESS_TRY(read_role(entry));
         TESS_TRY(read_who(entry));
-        TESS_TRY(read_fallback(entry));
+        TESS_TRY(read_yes(entry, "fallback", entry->fallback, &entry->is_fallback));
+        TESS_TRY(read_yes(entry, "quotes", entry->quotes, &entry->is_quoting));
         TESS_TRY(read_explains(k, entry));
         TESS_TRY(add_patterns(k, i, false, entry->match));
         TESS_TRY(add_patterns(k, i, true, entry->then));

@@ -39,12 +39,13 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* match, then, who, explains, fallback, reached, myth and source may be NULL */
-    const char *role_text, *match, *then, *who, *explains, *fallback, *reached;
+    /* match, then, who, explains, fallback, quotes, reached, myth and source may be NULL */
+    const char *role_text, *match, *then, *who, *explains, *fallback, *quotes, *reached;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
     bool by_reporter; /* who prints the line is not the one that it is about */
     bool is_fallback; /* not of lines that a cause, wrapper or effect matches */
+    bool is_quoting;  /* the lines after it were written by whom it names */
     int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only an effect of this one */
 } tess_log_entry;
 

@@ -131,6 +131,8 @@ void log_report_waits(const log_blame *blame, tess_log_diagnosis *diagnosis);
 /* ---- evidence ---- */
 void log_add_evidence(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+enum { LOG_MOST_QUOTED = 128 };
+
 /* The file that is being read. */
 typedef struct survey_reading {
     tess_survey *survey;
@@ -141,6 +143,9 @@ typedef struct survey_reading {
     int64_t root_line;   /* of a "Root Cause" whose process is still to come */
     int64_t failed_line; /* of the last rank in torchrun's table */
     log_failure failure; /* of that table; rank -1: none */
+    log_who quoting;     /* who printed the last line that quotes */
+    log_who quoted;      /* whom it quotes */
+    int64_t quote_line;  /* 0: none */
 } survey_reading;
 
 /* ---- log_diagnosis.c ---- */

@@ -354,17 +354,43 @@ static log_who find_subject(const tess_survey *s, const tess_found_entry *found,
     return who;
 }
 
+static bool is_same_speaker(const log_who *a, const log_who *b)
+{
+    return a->n_ranks == b->n_ranks && (a->n_ranks == 0 || a->ranks[0] == b->ranks[0]) && a->pid == b->pid &&
+           strcmp(a->host, b->host) == 0 && strcmp(a->actor, b->actor) == 0;
+}
+
+/* The line quotes `quoted`, or ends a quotation if that is nobody. */
+static void begin_quotation(survey_reading *r, const log_who *origin, const log_who *quoted, int64_t number)
+{
+    r->quoting = *origin;
+    r->quoted = *quoted;
+    r->quoted.is_named = false;
+    r->quote_line = quoted->is_named ? number : 0;
+}
+
+/* Who wrote a line that `origin` printed. */
+static const log_who *find_writer(const survey_reading *r, const log_who *origin, int64_t number)
+{
+    bool is_quoted =
+        r->quote_line > 0 && number - r->quote_line <= LOG_MOST_QUOTED && is_same_speaker(origin, &r->quoting);
+    return is_quoted ? &r->quoted : origin;
+}
+
 static tess_status note_entries(survey_reading *r, const tess_found *found, const char *line, size_t size,
                                 int64_t number, const log_who *origin, const log_failure *failure)
 {
+    const log_who writer = *find_writer(r, origin, number);
     for (int i = 0; i < found->n_entries; i++) {
         const tess_found_entry *one = &found->entries[i];
         if (one->follows) {
             note_rest(r, one, number, origin);
             continue;
         }
-        log_who who = find_subject(r->survey, one, line, size, origin, failure);
+        log_who who = find_subject(r->survey, one, line, size, &writer, failure);
         TESS_TRY(note_match(r, one->entry, line, size, number, &who, failure));
+        if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
+            begin_quotation(r, origin, &who, number);
         TESS_TRY(note_mark(r->survey, one->entry, line, size, who.n_ranks > 0 ? who.ranks[0] : -1));
     }
     return TESS_OK;
