@@ -107,6 +107,54 @@ guilty 'the number of ranks, by Lightning' 2 'Initializing distributed: GLOBAL_R
 guilty 'the number of ranks of a part' '' 'local_world_size=4, tensor parallel world size: 4' \
     "$(waits 0 ALLREDUCE 7)" "$(waits 1 ALLREDUCE 7)" "$(waits 3 ALLREDUCE 7)"
 
+# One job as dumps of the Flight Recorder and as logs: `tessera trace` and `tessera doctor log` name the same ranks.
+# both RANK COMPLETED [OPEN OP]: the rank has completed all up to #COMPLETED, and may wait in #OPEN.
+both() {
+    local entries="" n
+    for ((n = $2 - 2; n <= $2; n++)); do entries+=$(entry $n ALLREDUCE completed),; done
+    [ $# -gt 2 ] && entries+=$(entry "$3" "$4" scheduled),
+    echo "{\"version\":\"2.4\",\"pg_config\":{\"0\":{\"name\":\"0\",\"desc\":\"default_pg\",\"ranks\":\"[0, 1, 2, 3]\"}}," \
+        "\"entries\":[${entries%,}]}" >job/nccl_trace_rank_"$1".json
+    local progress="last enqueued NCCL work: ${3:-$2}, last completed NCCL work: $2."
+    local here="[rank$1]:[E101 10:00:05.1 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank $1]"
+    if [ $# -gt 2 ]; then
+        { waits "$1" "$4" "$3"; echo "$here Exception detected by watchdog at work: $3, $progress"; } >>job.log
+    else
+        echo "$here Received a dump signal due to a collective timeout from rank 0. $progress" >>job.log
+    fi
+}
+entry() { # SEQUENCE OP STATE
+    local retired=false name=all_reduce
+    [ "$3" = completed ] && retired=true
+    [ "$2" = BROADCAST ] && name=broadcast
+    echo "{\"process_group\":[\"0\",\"default_pg\"],\"collective_seq_id\":$1,\"p2p_seq_id\":0,\"is_p2p\":false,\"op_id\":$1," \
+        "\"profiling_name\":\"nccl:$name\",\"state\":\"$3\",\"retired\":$retired,\"input_sizes\":[[4]],\"output_sizes\":[[4]]," \
+        "\"input_dtypes\":[\"Float\"],\"output_dtypes\":[\"Float\"],\"time_created_ns\":$(($1 * 1000000)),\"frames\":[]}"
+}
+agree() { # NAME RANKS: both name them, "" in a tie
+    local by_trace by_log
+    by_trace=$("$tessera" trace --json job | tr -d ' \n' |
+        sed 's/.*"tie":true.*//; s/.*"guilty":\[\([^]]*\)\].*/\1/; s/,/ /g')
+    by_log=$("$tessera" doctor log --json --world 4 job.log | tr -d ' \n' |
+        sed 's/.*"guilty_ranks":\[\([^]]*\)\].*/\1/; s/,/ /g')
+    [ "$by_trace/$by_log" = "$2/$2" ] && pass "$1" || fail "$1: trace '$by_trace', log '$by_log', expected '$2'"
+    rm -rf job job.log
+    mkdir job
+}
+mkdir job
+for r in 0 1 3; do both $r 10 11 ALLREDUCE; done; both 2 10
+agree 'trace and log: a rank outside' 2
+both 0 10 11 ALLREDUCE; for r in 1 2 3; do both $r 10; done
+agree 'trace and log: one collective more' 0
+for r in 0 1 2; do both $r 10 11 ALLREDUCE; done; both 3 10 11 BROADCAST
+agree 'trace and log: another operation' 3
+for r in 0 1 2; do both $r 20 21 ALLREDUCE; done; both 3 10 11 ALLREDUCE
+agree 'trace and log: a rank behind' 3
+for r in 0 1; do both $r 10 11 ALLREDUCE; done; for r in 2 3; do both $r 10 11 BROADCAST; done
+agree 'trace and log: a tie' ''
+for r in 0 1 2 3; do both $r 10 11 ALLREDUCE; done
+agree 'trace and log: nobody is missing' ''
+
 oom='torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB'
 says 'srun -l, two digits' 'rank 12: a device' "12: $oom"
 says 'a role of torchrun' 'rank 3: a device' "[trainer3]:$oom"
@@ -134,6 +182,12 @@ says 'mpirun: an exit code' 'rank 3 on node-b (pid 77): mpirun ends the job' \
 says 'mpirun: the first process' 'rank 3: mpirun ends the job' \
     'mpirun detected that one or more processes exited with non-zero status, thus causing' '' \
     '  Process name: [[12345,1],3]' '  Exit code:    1'
+says 'mpirun: 137 is SIGKILL' 'rank 3: a process got SIGKILL' \
+    'mpirun detected that one or more processes exited with non-zero status, thus causing' '' \
+    '  Process name: [[12345,1],3]' '  Exit code:    137'
+says 'srun: 139 is a crash' 'task 3 on n1: a process crashed' 'srun: error: n1: task 3: Exited with exit code 139'
+says 'Open MPI names host and process of a crash' 'host node-a (pid 4242): a process crashed' \
+    '[node-a:04242] *** Process received signal ***' '[node-a:04242] Signal: Segmentation fault (11)'
 says 'srun: who ended first, not whom srun killed' 'task 3 on n1: Slurm ends the step' \
     'srun: error: n1: task 3: Exited with exit code 1' 'srun: Terminating StepId=7.0' \
     'srun: error: n1: tasks 0-2: Killed'

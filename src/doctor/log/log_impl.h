@@ -63,7 +63,8 @@ enum { LOG_HEAD = 160 };
  * a role), "[1,6]<stderr>:" (Open MPI), "6: " and " 6: " (srun -l), "[6] " (mpiexec -prepend-rank). -1: none. */
 int log_rank_of_line(const char *line, size_t size);
 /* All that the beginning of a line says of who printed it: the rank; host, process and device of NCCL's lines; actor,
- * process and host of Ray's; the host before a line of the kernel, of pdsh, of kubectl and of compose. */
+ * process and host of Ray's; host and process of Open MPI's; the host before a line of the kernel, of pdsh, of kubectl
+ * and of compose. */
 log_who log_origin_of_line(const char *line, size_t size);
 /* Where a line's own text begins, after times and the prefixes of launchers and loggers. */
 size_t log_text_begin(const char *line, size_t size);

@@ -143,6 +143,19 @@ static void read_syslog(const char *line, size_t size, log_who *who)
         copy(who->host, sizeof(who->host), begin, (size_t)(at - begin));
 }
 
+/* "[node-a:04242] ", which Open MPI puts before a crash: host and process. */
+static void read_crash(const char *line, size_t size, log_who *who)
+{
+    size_t n = 1;
+    while (n < size && is_host_char(line[n]))
+        n++;
+    int pid = line[0] == '[' && n + 2 < size && line[n] == ':' ? number_wide(line + n + 1, size - n - 1) : 0;
+    if (pid == 0 || !is_host(line + 1, n - 1) || line[n + 1 + strspn(line + n + 1, "0123456789")] != ']')
+        return;
+    copy(who->host, sizeof(who->host), line + 1, n - 1);
+    who->pid = pid;
+}
+
 /* "[pod/job-worker-3/pytorch] " of kubectl, "job-worker-3  | " of compose, "node-a: " of pdsh. */
 static void read_host(const char *line, size_t size, log_who *who)
 {
@@ -222,6 +235,8 @@ log_who log_origin_of_line(const char *line, size_t size)
         read_nccl(head, n, &who);
     if (who.host[0] == '\0')
         read_syslog(head, n, &who);
+    if (who.host[0] == '\0')
+        read_crash(head + at, n - at, &who);
     if (who.host[0] == '\0')
         read_host(head + at, n - at, &who);
     return who;
