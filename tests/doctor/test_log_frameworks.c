@@ -435,6 +435,20 @@ static const struct {
 static const char *const healthy[] = {
     "[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - Cannot assign "
     "requested address).",
+    "[W socket.cpp:697] [c10d] The client socket has failed to connect to [n1]:29500 (errno: 113 - No route to host).",
+    "[W socket.cpp:464] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in "
+    "use).",
+    "[W socket.cpp:436] [c10d] The server socket cannot be initialized on [::]:29500 (errno: 97 - Address family not "
+    "supported by protocol).",
+    "[W socket.cpp:601] [c10d] The IPv6 network addresses of (n1, 29500) cannot be retrieved (gai error: -2 - Name or "
+    "service not known).",
+    "WARNING:urllib3.connectionpool:Retrying (Retry(total=2)) after connection broken by 'NewConnectionError([Errno "
+    "101] Network is unreachable)'",
+    "'[Errno 101] Network is unreachable' thrown while requesting HEAD "
+    "https://huggingface.co/x/resolve/main/config.json",
+    "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>\nTraceback (most recent call "
+    "last):\n  File \"x.py\", line 3, in "
+    "__del__\nAssertionError: can only test a child process",
     "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
     "Unable to find latest file at /out/latest, if trying to load latest checkpoint please ensure this file exists",
     "CUDA out of memory detected. Train microbatch size will be decreased from 8 -> 4.",

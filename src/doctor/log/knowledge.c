@@ -401,9 +401,9 @@ static bool is_explained(const tess_knowledge *k, const tess_found *found, int i
     for (int n = 0; n < found->n_entries; n++) {
         int other = found->entries[n].entry;
         const tess_log_entry *more = tess_knowledge_at(k, other);
-        if (n != i && !found->entries[n].follows &&
-            (is_fallback ? more->role <= TESS_LOG_EFFECT
-                         : !more->is_fallback && tess_knowledge_explains(k, other, entry)))
+        bool follows = found->entries[n].follows;
+        if (n != i && (is_fallback ? follows || more->role <= TESS_LOG_EFFECT
+                                   : !follows && !more->is_fallback && tess_knowledge_explains(k, other, entry)))
             return true;
     }
     return false;

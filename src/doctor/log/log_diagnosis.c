@@ -59,7 +59,8 @@ static bool is_found(const tess_survey *s, int entry)
 static bool is_explained(const tess_survey *s, int entry)
 {
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
-        if (is_found(s, i) && tess_knowledge_explains(s->knowledge, i, entry))
+        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role <= TESS_LOG_EFFECT &&
+            tess_knowledge_explains(s->knowledge, i, entry))
             return true;
     return false;
 }
