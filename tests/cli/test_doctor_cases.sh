@@ -102,6 +102,9 @@ waits() { # RANK OP SEQUENCE
         "WorkNCCL(SeqNum=$3, OpType=$2, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600060 milliseconds."
 }
 guilty 'a message has two sides' '' "$(waits 0 SEND 7)" "$(waits 1 RECV 7)" "$(waits 2 RECV 8)"
+guilty 'progress in another group' '' "$(waits 2 ALLREDUCE 45390)" \
+    "[rank0]:[E101 10:00:05.2 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to \
+a collective timeout from  rank 2. Last enqueued NCCL work: 136, last completed NCCL work: 136." "$(waits 1 ALLREDUCE 45390)"
 guilty 'the number of ranks, by Lightning' 2 'Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/4' \
     "$(waits 0 ALLREDUCE 7)" "$(waits 1 ALLREDUCE 7)" "$(waits 3 ALLREDUCE 7)"
 guilty 'the number of ranks of a part' '' 'local_world_size=4, tensor parallel world size: 4' \
@@ -188,6 +191,11 @@ says 'mpirun: 137 is SIGKILL' 'rank 3: a process got SIGKILL' \
 says 'srun: 139 is a crash' 'task 3 on n1: a process crashed' 'srun: error: n1: task 3: Exited with exit code 139'
 says 'Open MPI names host and process of a crash' 'host node-a (pid 4242): a process crashed' \
     '[node-a:04242] *** Process received signal ***' '[node-a:04242] Signal: Segmentation fault (11)'
+says 'UCX, too' 'host node-a (pid 4242): a process crashed' \
+    '[node-a:4242 :0:4250] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x10)'
+says 'MPI lost a peer' 'host n2: a rank of this host ended' \
+    'An MPI communication peer process has unexpectedly disconnected.  This' '  Local host: n1' '  Local PID:  7' \
+    '  Peer host:  n2'
 says 'srun: who ended first, not whom srun killed' 'task 3 on n1: Slurm ends the step' \
     'srun: error: n1: task 3: Exited with exit code 1' 'srun: Terminating StepId=7.0' \
     'srun: error: n1: tasks 0-2: Killed'

@@ -30,6 +30,12 @@ static bool fits(const char *a, const char *b)
     return a[0] == '\0' || b[0] == '\0' || strcmp(a, b) == 0;
 }
 
+/* Sequence numbers of another group say nothing of this one. */
+static bool is_about(const log_progress *progress, const log_work *work)
+{
+    return progress->group[0] == '\0' || strcmp(progress->group, work->group) == 0;
+}
+
 static bool same_work(const log_work *a, const log_work *b)
 {
     bool counts_fit =
@@ -76,7 +82,7 @@ static uint64_t team_of_work(const history_builder *h, const log_work *work)
 static unsigned side_of_others(const log_blame *b, const log_rank *rank)
 {
     const log_progress *progress = &rank->progress;
-    if (rank->has_progress && fits(progress->group, b->usual->group)) {
+    if (rank->has_progress && is_about(progress, b->usual)) {
         if (progress->enqueued < b->usual->sequence)
             return LOG_SIDE_OUTSIDE;
         if (progress->completed < b->usual->sequence)
@@ -101,6 +107,16 @@ static void find_sides(history_builder *h)
     }
 }
 
+/* A silent rank speaks of another group alone: it may not be a member of this one. */
+static bool any_speaks_of_another(const log_blame *b)
+{
+    for (int r = 0; r < b->survey->n_ranks; r++)
+        if (b->sides[r] & LOG_SIDE_SILENT && b->survey->ranks[r].has_progress &&
+            !is_about(&b->survey->ranks[r].progress, b->usual))
+            return true;
+    return false;
+}
+
 /* Silent and unseen ranks, under the conditions above. */
 static void find_absent_members(history_builder *h)
 {
@@ -108,7 +124,7 @@ static void find_absent_members(history_builder *h)
     int n_silent = log_count_sides(b, LOG_SIDE_SILENT), n_unseen = log_count_sides(b, LOG_SIDE_UNSEEN);
     bool few = n_silent + n_unseen < log_count_sides(b, LOG_SIDE_WAITS);
     bool sure = n_unseen == 0 || (n_silent + n_unseen == 1 && b->world_known);
-    if (!few || !sure || log_count_sides(b, LOG_SIDE_OTHER_GROUP | LOG_SIDE_OUTSIDE) > 0)
+    if (!few || !sure || any_speaks_of_another(b) || log_count_sides(b, LOG_SIDE_OTHER_GROUP | LOG_SIDE_OUTSIDE) > 0)
         return;
     for (int r = 0; r < b->n_ranks; r++)
         if (b->sides[r] & (LOG_SIDE_SILENT | LOG_SIDE_UNSEEN))
@@ -184,7 +200,7 @@ static int64_t completed_by(const log_blame *b, const log_rank *rank)
     int64_t completed = -1;
     if (rank->waits && rank->work.is_oldest)
         completed = rank->work.sequence - 1;
-    else if (rank->has_progress && fits(rank->progress.group, b->usual->group))
+    else if (rank->has_progress && is_about(&rank->progress, b->usual))
         completed = rank->progress.completed;
     return rank->waits && completed >= rank->work.sequence ? -1 : completed;
 }

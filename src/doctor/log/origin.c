@@ -143,14 +143,15 @@ static void read_syslog(const char *line, size_t size, log_who *who)
         copy(who->host, sizeof(who->host), begin, (size_t)(at - begin));
 }
 
-/* "[node-a:04242] ", which Open MPI puts before a crash: host and process. */
+/* "[node-a:04242] ", which Open MPI puts before a crash, and "[node-a:4242 :0:4242] " of UCX: host and process. */
 static void read_crash(const char *line, size_t size, log_who *who)
 {
     size_t n = 1;
     while (n < size && is_host_char(line[n]))
         n++;
     int pid = line[0] == '[' && n + 2 < size && line[n] == ':' ? number_wide(line + n + 1, size - n - 1) : 0;
-    if (pid == 0 || !is_host(line + 1, n - 1) || line[n + 1 + strspn(line + n + 1, "0123456789")] != ']')
+    if (pid == 0 || !is_host(line + 1, n - 1) ||
+        strchr("]: ", line[n + 1 + strspn(line + n + 1, "0123456789")]) == NULL)
         return;
     copy(who->host, sizeof(who->host), line + 1, n - 1);
     who->pid = pid;
