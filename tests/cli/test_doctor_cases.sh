@@ -205,6 +205,15 @@ says 'torchrun: one was killed, others aborted' 'rank 1 on n1 (pid 8): a process
     '  exitcode  : -9 (pid: 8)' 'Root Cause (first observed failure):' '[0]:' \
     '  time      : 2025-01-01_10:00:10' '  host      : n1' '  rank      : 0 (local_rank: 0)' \
     '  exitcode  : -6 (pid: 7)'
+failure() { # RANK TIME CODE
+    echo "  time      : 2025-01-01_$2"; echo '  host      : n1'; echo "  rank      : $1 (local_rank: $1)"
+    echo "  exitcode  : $3 (pid: 1$1)"
+}
+says 'torchrun: whom it killed itself is no cause' 'ranks 1,3 on n1 ended in the same second, with exit code 1' \
+    'Failures:' "$(failure 3 13:02:58 1)" "$(failure 0 13:03:29 -9)" "$(failure 2 13:03:29 -15)" \
+    'Root Cause (first observed failure):' "$(failure 1 13:02:58 1)"
+says 'srun: many tasks ended' 'only what follows from one' 'srun: error: n1: tasks 2-7: Exited with exit code 1' \
+    'srun: error: n2: tasks 8-13,15: Exited with exit code 1' 'srun: error: n2: task 14: Exited with exit code 1'
 says 'a wrapper above the cause' 'rank 2: a kernel read or wrote' '[rank1]: ValueError: x' \
     "[rank2]: CUDA error: an illegal memory access was encountered"
 says 'all ranks at once' 'ranks 0-2: a device' "[rank2]: $oom" "[rank0]: $oom" "[rank1]: $oom"

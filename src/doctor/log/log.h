@@ -65,6 +65,8 @@ typedef struct log_match {
     int rank;           /* that printed it, or whose end it reports; -1: not known */
     log_who who;        /* it befell: all ranks that printed it at about that time */
     uint64_t text_hash; /* of the end of that line, without numbers */
+    bool is_failure;    /* torchrun's table gives it */
+    bool names_differ;  /* a later line names others */
     char excerpt[240];  /* its beginning, without control characters */
     uint8_t *ranks;     /* bit r: rank r printed such a line; NULL: no rank is known */
     int64_t *came;      /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */

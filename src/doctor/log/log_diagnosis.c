@@ -73,12 +73,32 @@ static bool has_cause(const tess_survey *s)
     return false;
 }
 
+/* torchrun saw these processes end later than others: it ended them itself. */
+static bool is_late_failure(const tess_survey *s, const log_match *match)
+{
+    log_who first;
+    int code;
+    return match->is_failure && match->who.n_ranks > 0 && log_first_failures(s, &first, &code) > 0 &&
+           !log_who_has(&first, match->who.ranks[0]);
+}
+
+static bool is_effect(const tess_survey *s, int entry)
+{
+    return is_explained(s, entry) || is_late_failure(s, &s->matches[entry]) || is_after_timeout(s, &s->matches[entry]);
+}
+
 tess_log_role log_role_of(const tess_survey *s, int entry)
 {
     tess_log_role role = tess_knowledge_at(s->knowledge, entry)->role;
     if (role == TESS_LOG_WRAPPER)
         role = has_cause(s) ? TESS_LOG_EFFECT : TESS_LOG_CAUSE;
-    return role == TESS_LOG_CAUSE && is_explained(s, entry) ? TESS_LOG_EFFECT : role;
+    return role == TESS_LOG_CAUSE && is_effect(s, entry) ? TESS_LOG_EFFECT : role;
+}
+
+/* Whether an effect says which process ended first: not if it names many on one line and others on the next. */
+static bool names_the_first(const log_match *match)
+{
+    return match->who.is_named && (match->who.n_ranks <= 1 || !match->names_differ);
 }
 
 /* The earliest entry of a role that the logs have before the timeouts; -1: there is none. `named`: only one that says
@@ -88,8 +108,8 @@ static int find_first(const tess_survey *s, tess_log_role role, bool named)
     int first = -1;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
         const log_match *match = &s->matches[i];
-        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != role || is_explained(s, i) ||
-            (named && !match->who.is_named) || (!named && is_after_timeout(s, match)))
+        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != role ||
+            (named ? is_explained(s, i) || !names_the_first(match) : is_effect(s, i)))
             continue;
         if (first < 0 || is_before(match, &s->matches[first]))
             first = i;
@@ -136,7 +156,7 @@ static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
         int64_t distance = other->first.line - match->first.line;
         bool names_it = is_wrapper ? tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT
                                    : tess_knowledge_explains(s->knowledge, cause, i);
-        if (is_found(s, i) && names_it && other->who.is_named && other->first.file == match->first.file &&
+        if (is_found(s, i) && names_it && names_the_first(other) && other->first.file == match->first.file &&
             distance <= TESS_KNOWLEDGE_LINES_AFTER && -distance <= TESS_KNOWLEDGE_LINES_AFTER)
             log_who_complete(who, &other->who);
     }
@@ -155,7 +175,7 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     int code, n_first = log_first_failures(s, &others, &code);
     v->kind = kind;
     v->entry = cause;
-    if (n_first > 1 && who.n_ranks == 1 && log_who_has(&others, who.ranks[0]))
+    if (match->is_failure && n_first > 1 && who.n_ranks == 1 && log_who_has(&others, who.ranks[0]))
         who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
     complete_by_launcher(s, cause, &who);
     set_who(&who, v);

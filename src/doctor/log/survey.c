@@ -124,6 +124,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         match->text_hash = text_hash;
         match->rank = who->n_ranks > 0 ? who->ranks[0] : -1;
         match->who = all;
+        match->is_failure = failure->rank >= 0;
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* it has become known */
@@ -131,6 +132,8 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     } else if (at_once) {
         log_who_join(&match->who, who);
     }
+    match->names_differ |=
+        who->is_named && match->who.is_named && who->n_ranks > 0 && !log_who_has(&match->who, who->ranks[0]);
     match->n_lines++;
     for (int i = 0; i < who->n_ranks && !who->is_local; i++)
         TESS_TRY(note_rank(r->survey, match, who->ranks[i]));
