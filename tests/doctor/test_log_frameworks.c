@@ -305,6 +305,7 @@ static const struct {
     {"python-exception", "rank 3", "[rank3]: RuntimeError: tokens of document 7 are missing"},
     {"python-exception", "rank 3", "[rank3]: AssertionError"},
     {"python-exception", "", "    pyarrow.lib.ArrowTypeError: x"},
+    {"python-exception", "rank 3", "[rank3]: pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer"},
     {"python-exception", "", "Exception: a reason"},
     {"python-exception", "", "2025-01-01 10:00:00,100 ValueError: x"},
     /* JAX */
@@ -440,6 +441,13 @@ static const struct {
      "[10.0.0.3]:4123\n"
      "[rank1]: AssertionError: no sample",
      "rank 1: a Python exception"},
+    {"[rank0]: ImportError: cannot import name 'x'\n"
+     "[rank1]: torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to "
+     "connect to (n1, 29500).",
+     "rank 0: a Python exception"},
+    {"[rank0]: [engine.py:3437] Failed saving model checkpoint to /out with tag 9\n[rank0]: OSError: [Errno 28] No "
+     "space left on device",
+     "rank 0: a file could not be written"},
     {"ssh: connect to host n7 port 22: Connection refused\npdsh@n1: n7: ssh exited with exit code 255",
      "host n7: a launcher could not log in"},
 };
