@@ -208,6 +208,17 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
     return true;
 }
 
+/* The earliest effect; -1: there is none. */
+static int find_effect(const tess_survey *s)
+{
+    int first = -1;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
+        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT &&
+            (first < 0 || is_before(&s->matches[i], &s->matches[first])))
+            first = i;
+    return first;
+}
+
 static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
 {
     if (s->n_known_lines == 0) {
@@ -216,13 +227,17 @@ static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
                  tess_knowledge_n(s->knowledge));
         return;
     }
-    bool any_effect = false;
-    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
-        any_effect |= is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT;
+    int effect = find_effect(s);
     v->kind = TESS_LOG_KNOWN;
     if (!report_first_failures(s, v))
         snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs%s",
-                 any_effect ? ", only what follows from one: look into those of the other ranks" : "");
+                 effect >= 0 ? ", only what follows from one: look into those of the other ranks" : "");
+    if (effect < 0)
+        return;
+    const log_match *match = &s->matches[effect];
+    add_place(s, match, v);
+    if (match->who.peer[0] != '\0')
+        log_add_evidence(v, "the other side was %s: look there first", match->who.peer);
 }
 
 /* The lines of the error themselves say who called what: the ranks' collectives are compared. */

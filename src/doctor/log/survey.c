@@ -342,10 +342,12 @@ static log_who find_subject(const tess_survey *s, const tess_found_entry *found,
     log_who who = {.n_ranks = 0};
     if (failure->rank >= 0) {
         who = (log_who){.ranks = {failure->rank}, .n_ranks = 1, .is_local = failure->is_local, .pid = failure->pid};
-        snprintf(who.host, sizeof(who.host), "%s", failure->host);
+        snprintf(who.host, sizeof(who.host), "%s", failure->is_local ? origin->host : failure->host);
         return who;
     }
     log_who_add(&who, found);
+    if (who.is_local && who.host[0] == '\0') /* a launcher speaks of ranks of its own host */
+        snprintf(who.host, sizeof(who.host), "%s", origin->host);
     if (who.is_named || tess_knowledge_at(s->knowledge, found->entry)->by_reporter)
         return who;
     log_who_complete(&who, origin);
