@@ -38,7 +38,7 @@ has_case() {
 has_case ray-actor-died cause ray-actor-died 'actor poolWorker_0:3 on 192.0.2.14 (pid 5120): a Ray worker process died'
 has_case ray-memory-monitor cause ray-memory-monitor \
     "actor ReferenceActor.__init__ on 192.0.2.9 (pid 308): the host's memory ran out" GPU
-has_case deepspeed-return-code cause killed 'local rank 1: a process got SIGKILL' 4011
+has_case deepspeed-return-code cause killed 'a process got SIGKILL' 4011 'rank'
 has_case ascend-hccl effect ascend-hccl-timeout 'only what follows from one' 'rank 1'
 has_case rocm-page-fault cause rocm-page-fault 'GPU node-3 (pid 5050, 0000:3d:00.0)'
 has_case jax-coordination effect jax-task-lost 'task 5: a process of JAX stopped answering'

@@ -34,6 +34,10 @@ static const struct {
     {"killed", "rank 5",
      "ERROR:composer.cli.launcher:Rank 5 crashed with exit code -9.\n"
      "ERROR:composer.cli.launcher:Global rank 0 (PID 100) exited with code -15"},
+    {"bus-error", "rank 2",
+     "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.\n"
+     "Global rank 0 (PID 100) exited with code -15\nGlobal rank 2 (PID 102) exited with code -7"},
+    {"segfault", "rank 0 (pid 100)", "ERROR:composer.cli.launcher:Global rank 0 (PID 100) exited with code -11"},
     {"spawned-process-failed", "rank 2",
      "pytorch_lightning.utilities.exceptions.DeadlockDetectedException: DeadLock detected from rank: 2 "},
     {"launcher-command-failed", "",
@@ -51,10 +55,10 @@ static const struct {
      "UNHEALTHY"},
     {"cuda-after-fork", "",
      "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must"},
-    {"deepspeed-launcher", "local rank 3",
+    {"deepspeed-launcher", "", /* the command is that of the last process, whichever ended */
      "[2025-01-01 10:00:00,130] [ERROR] [launch.py:325:sigkill_handler] ['python', '-u', 't.py', '--local_rank=3'] "
      "exits with return code = 1"},
-    {"bus-error", "local rank 3",
+    {"bus-error", "",
      "[launch.py:325:sigkill_handler] ['python', '-u', 't.py', '--local_rank=3'] exits with return code = -7"},
     {"deepspeed-launcher", "host node-b", "pdsh@node-a: node-b: ssh exited with exit code 1"},
     {"deepspeed-ssh", "host node-b", "pdsh@node-a: node-b: ssh exited with exit code 255"},
@@ -89,10 +93,9 @@ static const struct {
     {"store-peer-closed", "rank 3",
      "[rank3]: Failed to check the \"should dump\" flag on TCPStore, (maybe TCPStore server has shut down too early)"},
     {"barrier-timeout", "ranks 1,3", "RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 30000 ms"},
-    {"barrier-timeout", "rank 2",
-     "RuntimeError: Rank 0 successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
-     "rank 2. Please "
-     "check rank 2 logs for faulty rank."},
+    {"barrier-timeout", "",
+     "RuntimeError: Rank 2 successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
+     "rank 0. Please check rank 0 logs for faulty rank."},
     {"pytorch-desync", "rank 3",
      "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n"
      "\t   - [3] joined but didn't finish collective #41 (count from 1)"},
@@ -103,6 +106,25 @@ static const struct {
      "[10.0.0.3]:4123"},
     {"gloo-not-connected", "ranks 1-2", "Rank 0 is NOT connected to: [1, 2]"},
     {"gloo-not-connected", "host 10.0.0.3", "[/src/gloo/transport/tcp/pair.cc:311] Connect timeout [10.0.0.3]:4123"},
+    {"nccl-invalid-rank", "rank 1",
+     "[rank1]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:318, "
+     "invalid argument (run with NCCL_DEBUG=WARN for details), NCCL version 2.20.5\n"
+     "[rank1]: ncclInvalidArgument: Invalid value for an argument.\n[rank1]: Last error:\n"
+     "[rank1]: Invalid rank requested : 1/1"},
+    {"nccl-invalid-usage", "", "RuntimeError: NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)"},
+    {"nccl-internal-error", "",
+     "RuntimeError: NCCL error: internal error - please report this issue to the NCCL developers"},
+    {"nccl-not-loaded", "rank 3 (pid 77)",
+     "(VllmWorker rank=3 pid=77) ERROR 01-01 10:00:00 [pynccl_wrapper.py:229] Failed to load NCCL library from "
+     "/lib/libnccl.so.2. It is expected if you are not running on NVIDIA/AMD GPUs."},
+    {"fsdp-outside-forward", "rank 4",
+     "[rank4]: RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to "
+     "DTensor before calling distributed operators!"},
+    {"fsdp-outside-forward", "", "RuntimeError: 'weight' must be 2-D"},
+    {"deepspeed-ranks-disagree", "",
+     "RuntimeError: still have inflight params [{'id': 7, 'status': 'AVAILABLE', 'numel': 64, 'ds_numel': 64}]"},
+    {"deepspeed-ranks-disagree", "",
+     "AssertionError: {'id': 0, 'status': 'NOT_AVAILABLE', 'numel': 0, 'ds_numel': 64, 'shape': (0,)}"},
     {"pytorch-models-differ", "",
      "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 60 params, while rank 0 has inconsistent "
      "62 params."},
@@ -234,7 +256,7 @@ static const struct {
     {"generation-server-unreachable", "",
      "ConnectionError: The vLLM server can't be reached at http://n1:8000 after 240 seconds. Make sure"},
     /* DeepSpeed, Megatron, numbers */
-    {"deepspeed-ranks-disagree", "rank 3",
+    {"deepspeed-ranks-disagree", "",
      "RuntimeError: disagreement between rank0 and rank3: rank0: [1, 2], rank3: [1, 3]"},
     {"deepspeed-checkpoint-world", "",
      "ZeRORuntimeException: The checkpoint being loaded used a DP world size of 8 but the current world size is 4."},
@@ -448,6 +470,27 @@ static const struct {
     {"[rank0]: [engine.py:3437] Failed saving model checkpoint to /out with tag 9\n[rank0]: OSError: [Errno 28] No "
      "space left on device",
      "rank 0: a file could not be written"},
+    {"[rank1]: RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
+     "[2025-01-01 10:00:00] Received sigquit from a child process. It usually means the child failed.",
+     "rank 1: a system call failed inside NCCL"},
+    {"[2025-01-01 10:00:00] Received sigquit from a child process. It usually means the child failed.\n"
+     "Exception: Server process exited with code -9. Check server logs for errors.",
+     "a process of SGLang's server ended"},
+    {"ray.exceptions.RayTaskError(RuntimeError): ray::Actor.fit() (pid=77, ip=192.0.2.9, actor_id=01)\n"
+     "  File \"a.py\", line 3, in fit\n"
+     "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [192.0.2.4]:38032",
+     "host 192.0.2.4: a peer of gloo ended"},
+    {"[2025-01-01 10:00:00,130] [ERROR] [launch.py:321:sigkill_handler] ['python', 't.py', '--local_rank=7'] exits "
+     "with return code = -9",
+     "a process got SIGKILL"},
+    {"UserWarning: device_train_microbatch_size='auto' attempts to catch CUDA Out of Memory errors and adjust the "
+     "batch size.\nERROR:composer.cli.launcher:Rank 0 crashed with exit code -11.",
+     "rank 0: a process crashed"},
+    {"[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
+     "CollectiveFingerPrint(SequenceNumber=9, OpType=ALLREDUCE, TensorShape=[8]), but Rank 0 is running collective: "
+     "CollectiveFingerPrint(SequenceNumber=9, OpType=ALLREDUCE, TensorShape=[4]).",
+     "ranks are in different collectives (a tie): rank 0 in ALLREDUCE #9 of 4 elements, rank 1 in ALLREDUCE #9 of 8 "
+     "elements"},
     {"ssh: connect to host n7 port 22: Connection refused\npdsh@n1: n7: ssh exited with exit code 255",
      "host n7: a launcher could not log in"},
 };

@@ -43,11 +43,12 @@ static bool is_after_timeout(const tess_survey *s, const log_match *match)
 
 static bool is_before(const log_match *a, const log_match *b)
 {
+    bool one_file = a->first.file == b->first.file;
     if (a->time_s >= 0 && b->time_s >= 0 && a->time_s != b->time_s)
         return a->time_s < b->time_s;
-    if ((a->time_s >= 0) != (b->time_s >= 0))
+    if ((a->time_s >= 0) != (b->time_s >= 0) && !one_file)
         return a->time_s >= 0;
-    return a->first.file != b->first.file ? a->first.file < b->first.file : a->first.line < b->first.line;
+    return one_file ? a->first.line < b->first.line : a->first.file < b->first.file;
 }
 
 static bool is_found(const tess_survey *s, int entry)
@@ -84,7 +85,8 @@ static bool is_late_failure(const tess_survey *s, const log_match *match)
 
 static bool is_effect(const tess_survey *s, int entry)
 {
-    return is_explained(s, entry) || is_late_failure(s, &s->matches[entry]) || is_after_timeout(s, &s->matches[entry]);
+    const log_match *match = &s->matches[entry];
+    return match->is_of_effect || is_explained(s, entry) || is_late_failure(s, match) || is_after_timeout(s, match);
 }
 
 tess_log_role log_role_of(const tess_survey *s, int entry)

@@ -311,11 +311,32 @@ static tess_status judge(log_blame *b, history_builder *h)
     return TESS_OK;
 }
 
+static int count_alike(const tess_survey *survey, int rank)
+{
+    int n = 0;
+    for (int r = 0; r < survey->n_ranks; r++)
+        n += works_alike(survey->ranks, rank, r);
+    return n;
+}
+
+/* A rank whose work most ranks wait in; -1: no rank waits. If two camps of one size are at the same place,
+ * tess_diagnosis_find compares that of the smallest rank with the other one, which is then the usual one. */
+static int find_usual(const tess_survey *survey)
+{
+    tess_majority majority = tess_majority_find(works_alike, survey->ranks, survey->n_ranks);
+    for (int r = majority.first + 1; majority.tie && r < survey->n_ranks; r++)
+        if (survey->ranks[r].waits && !works_alike(survey->ranks, majority.first, r) &&
+            survey->ranks[r].work.sequence == survey->ranks[majority.first].work.sequence &&
+            count_alike(survey, r) == majority.n)
+            return r;
+    return majority.first;
+}
+
 tess_status log_blame_find(const tess_survey *survey, int n_ranks, bool world_known, log_blame *b)
 {
     history_builder h = {.blame = b};
     *b = (log_blame){.survey = survey, .n_ranks = n_ranks, .world_known = world_known};
-    int first = tess_majority_find(works_alike, survey->ranks, survey->n_ranks).first;
+    int first = find_usual(survey);
     if (first < 0)
         return TESS_OK;
     b->usual = &survey->ranks[first].work;

@@ -147,6 +147,8 @@ typedef struct survey_reading {
     log_who quoting;     /* who printed the last line that quotes */
     log_who quoted;      /* whom it quotes */
     int64_t quote_line;  /* 0: none */
+    int trace_entry;     /* of the last line that quotes; -1: none */
+    int64_t trace_line;
 } survey_reading;
 
 /* ---- log_diagnosis.c ---- */

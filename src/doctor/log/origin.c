@@ -309,10 +309,27 @@ size_t log_text_begin(const char *line, size_t size)
     return at + strspn(head + at, " \t");
 }
 
+/* The word at `at` belongs to a longer name: "local_rank=1", "--node-rank=1", "local rank 1". */
+static bool is_of_name(const char *line, size_t at)
+{
+    char before = at > 0 ? line[at - 1] : ' ';
+    if (before == '-')
+        return at > 1 && isalnum((unsigned char)line[at - 2]);
+    return before == '_' || isalnum((unsigned char)before) || (at >= 6 && strncasecmp(line + at - 6, "local ", 6) == 0);
+}
+
 int log_rank_text(const char *line, size_t size)
 {
-    int rank = number_behind(line, size, "rank ", '\0');
-    return rank >= 0 ? rank : number_behind(line, size, "rank=", '\0');
+    static const char *const words[] = {"rank ", "rank="};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        for (size_t at = 0, n = strlen(words[i]), end; at + n < size; at++) {
+            int rank = strncasecmp(line + at, words[i], n) == 0 && !is_of_name(line, at)
+                           ? number_at(line, size, at + n, &end)
+                           : -1;
+            if (rank >= 0)
+                return rank;
+        }
+    return -1;
 }
 
 int log_rank_of_path(const char *path)

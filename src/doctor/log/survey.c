@@ -125,6 +125,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         match->rank = who->n_ranks > 0 ? who->ranks[0] : -1;
         match->who = all;
         match->is_failure = failure->rank >= 0;
+        match->is_of_effect = false;
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* it has become known */
@@ -366,8 +367,10 @@ static bool is_same_speaker(const log_who *a, const log_who *b)
 }
 
 /* The line quotes `quoted`, or ends a quotation if that is nobody. */
-static void begin_quotation(survey_reading *r, const log_who *origin, const log_who *quoted, int64_t number)
+static void begin_quotation(survey_reading *r, const log_who *origin, const log_who *quoted, int entry, int64_t number)
 {
+    r->trace_entry = entry;
+    r->trace_line = number;
     r->quoting = *origin;
     r->quoted = *quoted;
     r->quoted.is_named = false;
@@ -382,10 +385,27 @@ static const log_who *find_writer(const survey_reading *r, const log_who *origin
     return is_quoted ? &r->quoted : origin;
 }
 
+/* A trace whose error is an effect makes the line that quotes it an effect. */
+static void note_quoted_effect(survey_reading *r, const tess_found *found, const log_who *origin, int64_t number)
+{
+    log_match *match = r->trace_entry >= 0 ? &r->survey->matches[r->trace_entry] : NULL;
+    bool any_effect = false, any_error = false;
+    if (match == NULL || match->first.file != r->file || match->first.line != r->trace_line ||
+        number - r->trace_line > LOG_MOST_QUOTED || !is_same_speaker(origin, &r->quoting))
+        return;
+    for (int i = 0; i < found->n_entries; i++) {
+        tess_log_role role = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry)->role;
+        any_effect |= role == TESS_LOG_EFFECT;
+        any_error |= role == TESS_LOG_CAUSE || role == TESS_LOG_WRAPPER;
+    }
+    match->is_of_effect |= any_effect && !any_error;
+}
+
 static tess_status note_entries(survey_reading *r, const tess_found *found, const char *line, size_t size,
                                 int64_t number, const log_who *origin, const log_failure *failure)
 {
     const log_who writer = *find_writer(r, origin, number);
+    note_quoted_effect(r, found, origin, number);
     for (int i = 0; i < found->n_entries; i++) {
         const tess_found_entry *one = &found->entries[i];
         if (one->follows) {
@@ -395,7 +415,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         log_who who = find_subject(r->survey, one, line, size, &writer, failure);
         TESS_TRY(note_match(r, one->entry, line, size, number, &who, failure));
         if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
-            begin_quotation(r, origin, &who, number);
+            begin_quotation(r, origin, &who, one->entry, number);
         TESS_TRY(note_mark(r->survey, one->entry, line, size, who.n_ranks > 0 ? who.ranks[0] : -1));
     }
     return TESS_OK;
@@ -454,7 +474,7 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
     TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)(s->n_files + 1) * sizeof(*s->files), "names of logs",
                            (void **)&s->files));
     snprintf(s->files[s->n_files], sizeof(*s->files), "%s", path);
-    *r = (survey_reading){.survey = s, .file = s->n_files++, .failure = {.rank = -1}};
+    *r = (survey_reading){.survey = s, .file = s->n_files++, .failure = {.rank = -1}, .trace_entry = -1};
     int rank = log_rank_of_path(path);
     r->path_who.ranks[0] = rank;
     r->path_who.n_ranks = rank >= 0;
