@@ -214,7 +214,7 @@ says 'torchrun: whom it killed itself is no cause' 'ranks 1,3 on n1 ended in the
     'Root Cause (first observed failure):' "$(failure 1 13:02:58 1)"
 says 'srun: many tasks ended' 'only what follows from one' 'srun: error: n1: tasks 2-7: Exited with exit code 1' \
     'srun: error: n2: tasks 8-13,15: Exited with exit code 1' 'srun: error: n2: task 14: Exited with exit code 1'
-says 'a launcher speaks of its own host' 'local rank 3 on node7: a mapped page' \
+says 'a launcher speaks of its own host' 'host node7: a mapped page' \
     "node7: [launch.py:325:sigkill_handler] ['python', '--local_rank=3'] exits with return code = -7"
 says 'where to look' 'only what follows from one' \
     'node3:22:99 [6] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer node5<43210>'
