@@ -130,10 +130,21 @@ static void release(run *r)
     }
 }
 
+/* A line about the victim, or its stack. On a machine that gives ranks no core there are others: each rank may be late
+ * at the first barrier. */
+static bool is_about(const run *r, const char *line)
+{
+    char victim[32];
+    snprintf(victim, sizeof(victim), "rank %d", r->victim);
+    return strncmp(line, victim, strlen(victim)) == 0 && (r->victim_pid != 0 || r->kind == STAY_AWAY);
+}
+
 static void hear(void *self, const char *line)
 {
     run *r = self;
     uint64_t now_ns = tess_os_now_ns();
+    if (!is_about(r, line) || strstr(line, " in barrier #0 ") != NULL)
+        return;
     if (r->heard.n_lines == 0)
         r->heard_s = r->begin_ns != 0 ? (double)(now_ns - r->begin_ns) * 1e-9 : 0;
     test_hear(&r->heard, line);
@@ -184,12 +195,15 @@ static void expect_kept(const run *r, const char *what)
 {
     tess_notice notices[TESS_NOTICES];
     char why[256];
+    int n = 0, kept = tess_notices_read(&r->notices, notices);
     snprintf(why, sizeof(why), "%s", strstr(what, "it is ") != NULL ? strstr(what, "it is ") + strlen("it is ") : what);
-    EXPECT_INT(tess_notices_read(&r->notices, notices), 1);
+    for (int i = 0; i < kept; i++)
+        if (notices[i].rank == r->victim &&
+            strstr(notices[i].text, " s in barrier #1 'layers 7' of team 'world'; it was ") != NULL)
+            notices[n++] = notices[i];
+    EXPECT_INT(n, 1);
     EXPECT_INT(notices[0].kind, TESS_NOTICE_WAIT);
-    EXPECT_INT(notices[0].rank, r->victim);
     EXPECT_CONTAINS(notices[0].text, " waiting for ");
-    EXPECT_CONTAINS(notices[0].text, " s in barrier #1 'layers 7' of team 'world'; it was ");
     EXPECT_CONTAINS(notices[0].text, why);
     if (r->has_stack)
         EXPECT_CONTAINS(notices[0].text, "; its stack: ");
