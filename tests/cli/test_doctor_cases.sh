@@ -219,6 +219,12 @@ says 'a launcher speaks of its own host' 'host node7: a mapped page' \
 says 'where to look' 'only what follows from one' \
     'node3:22:99 [6] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer node5<43210>'
 grep -qF 'the other side was node5: look there first' report.json && pass "the peer is told" || fail "$(cat report.json)"
+init() { echo "node$(($1 / 2)):10$1:11$1 [$(($1 % 2))] NCCL INFO ncclCommInitRank comm 0x1 rank $1 nranks 4 cudaDev 0"; }
+says "NCCL's ranks have hosts" 'rank 3 on node1 never joined ALLREDUCE #7' "$(init 0)" "$(init 1)" "$(init 2)" \
+    "$(init 3)" "$(waits 0 ALLREDUCE 7)" "$(waits 1 ALLREDUCE 7)" "$(waits 2 ALLREDUCE 7)"
+says "NCCL's processes have ranks" 'rank 2 on node1 (GPU 0, pid 102): memory or a queue' "$(init 0)" "$(init 2)" \
+    'node1:102:777 [0] misc/ibvwrap.cc:99 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory'
+says "the host of the rank that failed" 'rank 3 on node1: a device' "$(init 3)" "[rank3]: $oom"
 says 'a wrapper above the cause' 'rank 2: a kernel read or wrote' '[rank1]: ValueError: x' \
     "[rank2]: CUDA error: an illegal memory access was encountered"
 says 'all ranks at once' 'ranks 0-2: a device' "[rank2]: $oom" "[rank0]: $oom" "[rank1]: $oom"

@@ -43,6 +43,8 @@ typedef struct log_rank {
     bool notified;     /* another rank's timeout was reported to it */
     log_work work;
     log_progress progress;
+    char host[64]; /* it runs there; "": not said */
+    int pid;       /* on its host; 0: not said */
     log_place at;  /* of the timeout */
     double time_s; /* negative: not known */
 } log_rank;
@@ -96,7 +98,8 @@ typedef struct tess_survey {
     log_failure *failures;
     int n_failures;
     log_stacks stacks;
-    int stated_world; /* number of ranks by the logs; 0: they do not say */
+    int stated_world;         /* number of ranks by the logs; 0: they do not say */
+    int largest_communicator; /* ranks of the largest one of NCCL; 0: none is known */
 } tess_survey;
 
 /* Zeroes and prepares. Free with tess_survey_free, after a failure too. */

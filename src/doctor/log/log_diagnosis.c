@@ -130,6 +130,18 @@ static int find_cause(const tess_survey *s, int gone)
     return cause >= 0 || is_late ? cause : wrapper;
 }
 
+/* Other lines say on which host a rank runs, or which rank a process is. */
+static void complete_by_places(const tess_survey *s, log_who *who)
+{
+    for (int r = 0; r < s->n_ranks && who->n_ranks == 0 && who->pid != 0 && who->host[0] != '\0'; r++)
+        if (s->ranks[r].pid == who->pid && strcmp(s->ranks[r].host, who->host) == 0) {
+            who->ranks[0] = r;
+            who->n_ranks = 1;
+        }
+    if (who->n_ranks == 1 && !who->is_local && !who->is_task && who->host[0] == '\0' && who->ranks[0] < s->n_ranks)
+        snprintf(who->host, sizeof(who->host), "%s", s->ranks[who->ranks[0]].host);
+}
+
 static void set_who(const log_who *who, tess_log_diagnosis *v)
 {
     v->who = *who;
@@ -180,6 +192,7 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     if (match->is_failure && n_first > 1 && who.n_ranks == 1 && log_who_has(&others, who.ranks[0]))
         who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
     complete_by_launcher(s, cause, &who);
+    complete_by_places(s, &who);
     set_who(&who, v);
     write_headline(tess_knowledge_at(s->knowledge, cause)->symptom, v);
     add_place(s, match, v);

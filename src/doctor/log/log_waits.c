@@ -42,9 +42,19 @@ static void put_work(const log_work *work, const char *name, tess_fields *fields
     tess_fields_put(fields, name, 1, "%s", log_describe_work(work, text, sizeof(text)));
 }
 
+/* "rank 3 on node-b" for one whose host is known. */
+static void put_culprits(const log_blame *b, unsigned sides, tess_fields *fields)
+{
+    int rank = b->n_culprits == 1 && sides != 0 && b->culprits[0] < b->survey->n_ranks ? b->culprits[0] : -1;
+    if (rank >= 0 && b->survey->ranks[rank].host[0] != '\0')
+        tess_fields_put(fields, "culprits", 1, "rank %d on %s", rank, b->survey->ranks[rank].host);
+    else
+        put_ranks(b, sides, "culprits", fields);
+}
+
 static void put_waits(const log_blame *b, unsigned culprits, tess_fields *fields)
 {
-    put_ranks(b, culprits, "culprits", fields);
+    put_culprits(b, culprits, fields);
     put_ranks(b, LOG_SIDE_WAITS, "waiting", fields);
     put_work(b->usual, "work", fields);
     if (b->usual->timeout_ms >= 0)

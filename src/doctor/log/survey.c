@@ -55,6 +55,16 @@ static tess_status see_rank(tess_survey *s, int rank)
     return TESS_OK;
 }
 
+/* Where the rank runs; the first line that says so counts. */
+static void place_rank(tess_survey *s, int rank, const log_who *origin)
+{
+    log_rank *placed = &s->ranks[rank];
+    if (placed->host[0] == '\0')
+        snprintf(placed->host, sizeof(placed->host), "%s", origin->host);
+    if (placed->pid == 0 && strcmp(placed->host, origin->host) == 0)
+        placed->pid = origin->pid;
+}
+
 /* The time of a line, or of the last line before it with a time. */
 static double time_of(const survey_reading *r, const char *line, size_t size)
 {
@@ -264,6 +274,28 @@ static void note_world(tess_survey *s, const char *line, size_t size, const stru
     }
 }
 
+/* "node-a:100:200 [3] NCCL INFO ncclCommInitRank comm 0x1 rank 3 nranks 8 cudaDev 3": in the largest communicator,
+ * ranks are those of the job. */
+static tess_status note_communicator(survey_reading *r, const char *line, size_t size, const log_who *origin)
+{
+    tess_survey *s = r->survey;
+    char text[512];
+    int rank, n_ranks;
+    snprintf(text, sizeof(text), "%.*s", (int)(size < 500 ? size : 500), line);
+    const char *at = strstr(text, " rank ");
+    if (at == NULL || origin->host[0] == '\0' || sscanf(at, " rank %6d nranks %6d", &rank, &n_ranks) != 2 || rank < 0 ||
+        rank >= n_ranks || n_ranks > LOG_MOST_RANKS || n_ranks < s->largest_communicator)
+        return TESS_OK;
+    if (n_ranks > s->largest_communicator)
+        for (int i = 0; i < s->n_ranks && s->largest_communicator > 0; i++)
+            s->ranks[i].host[0] = '\0';
+    s->largest_communicator = n_ranks;
+    log_rank *placed;
+    TESS_TRY(log_rank_at(s, rank, &placed));
+    place_rank(s, rank, origin);
+    return TESS_OK;
+}
+
 /* The rank did what the logs say, if its own lines say no more. */
 static tess_status note_call(survey_reading *r, int rank, const log_work *work, int64_t number, bool by_itself)
 {
@@ -438,6 +470,10 @@ static tess_status take_found(survey_reading *r, const tess_found *found, const 
     log_who_complete(&origin, &r->path_who);
     int speaker = origin.n_ranks > 0 && !origin.is_local ? origin.ranks[0] : -1;
     TESS_TRY(see_rank(r->survey, speaker));
+    if (speaker >= 0 && origin.host[0] != '\0')
+        place_rank(r->survey, speaker, &origin);
+    if (found->hooks & 1u << TESS_HOOK_NRANKS)
+        TESS_TRY(note_communicator(r, line, size, &origin));
     TESS_TRY(note_hooks(r, found->hooks, line, size, number, speaker, &failure));
     r->survey->n_known_lines += found->n_entries > 0;
     return note_entries(r, found, line, size, number, &origin, &failure);
