@@ -125,6 +125,14 @@ static const struct {
      "RuntimeError: still have inflight params [{'id': 7, 'status': 'AVAILABLE', 'numel': 64, 'ds_numel': 64}]"},
     {"deepspeed-ranks-disagree", "",
      "AssertionError: {'id': 0, 'status': 'NOT_AVAILABLE', 'numel': 0, 'ds_numel': 64, 'shape': (0,)}"},
+    {"gloo-not-connected", "host 10.0.0.3",
+     "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] Connect "
+     "timeout [10.0.0.3]:4123"},
+    {"pytorch-nccl-timeout", "rank 3",
+     "[Rank 3] Work WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=30000) timed out in blocking wait."},
+    {"pytorch-collective-mismatch", "",
+     "RuntimeError: Error when verifying shape tensors for collective ALLREDUCE on rank 0. This likely indicates that "
+     "input shapes into"},
     {"pytorch-models-differ", "",
      "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 60 params, while rank 0 has inconsistent "
      "62 params."},
@@ -420,6 +428,12 @@ static const struct {
      "ray.exceptions.RayTaskError(RuntimeError): ray::Worker.update() (pid=5120, ip=192.0.2.14, actor_id=a1)\n"
      "RuntimeError: CUDA error: an illegal memory access was encountered",
      "actor Worker.update on 192.0.2.14 (pid 5120): a kernel read or wrote"},
+    {"ray.exceptions.RayTaskError(ActorDiedError): ray::TaskRunner.run() (pid=41, ip=192.0.2.1, actor_id=a1)\n"
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 7\n\tname: "
+     "pool_0:3\n\tip: 192.0.2.4\n"
+     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
+     "unexpectedly exits",
+     "actor pool_0:3 on 192.0.2.4 (pid 7): a Ray worker process died"},
     {"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 7\n\tip: "
      "192.0.2.4\n"
      "The actor died because its node has died. Node Id: a1b2\n\tthe actor's node was terminated unexpectedly: health "
