@@ -1,5 +1,5 @@
-/* Texts of launchers and frameworks, made from the formats of their sources: which entry they are, whom they are about,
- * and that no other entry is called a cause. */
+/* Texts of launchers, frameworks, networks and accelerators, made from the formats of their sources: which entry they
+ * are, whom they are about, and that no other entry is called a cause. */
 #include "support/test.h"
 
 #include <stdio.h>
@@ -413,6 +413,100 @@ static const struct {
     {"ssh-login-failed", "host n7", "user@n7: Permission denied (publickey)."},
     {"jax-backend", "process (pid 9)",
      "RuntimeError: Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with pid 9."},
+    /* networks */
+    {"nccl-connect-refused", "",
+     "n1:40:41 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : Software "
+     "caused "
+     "connection abort"},
+    {"nccl-ib-async-event", "GPU 3 on n1 (pid 7)",
+     "n1:7:8 [3] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event on QP (0x7f01): local access "
+     "violation work queue error"},
+    {"nccl-ib-async-event", "GPU 3 on n1 (pid 7)",
+     "n1:7:8 [3] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_3:1 Got async error event: port error"},
+    {"nccl-ib-event-harmless", "GPU 3 on n1 (pid 7)",
+     "n1:7:8 [3] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_3:1 Got async error event: client reregistration"},
+    {"nccl-ib-event-harmless", "",
+     "[16300.549] [n1:33913:1]      ib_device.c:482  UCX  WARN  IB Async event on mlx5_0: SM change on port 1"},
+    {"nccl-shm-attach", "",
+     "n1:7:8 [0] misc/shmutils.cc:129 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-a1 (size "
+     "14156128), error: No such file or directory (2)"},
+    {"nccl-shm-register", "GPU 1 on n1 (pid 7)",
+     "n1:7:8 [1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'\n"
+     "n1:7:8 [1] misc/shmutils.cc:114 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-a1 (size "
+     "9637888)"},
+    {"nccl-p2p-failure", "GPU 0 on n1 (pid 7)",
+     "n1:7:8 [0] allocator.cc:89 (ncclMemAlloc) NCCL WARN Cuda failure 205 'mapping of buffer object failed'\n"
+     "n1: Test NCCL failure common.cu:1107 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '"},
+    {"nccl-peer-limit", "GPU 0 on n1 (pid 7)",
+     "n1:7:8 [0] allocator.cc:79 NCCL WARN Cuda failure 711 'peer mapping resources exhausted'\n"
+     "RuntimeError: NCCL error: unhandled cuda error"},
+    {"nccl-nvls", "GPU 0 on n1 (pid 7)",
+     "n1:7:8 [0] transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'\n"
+     "RuntimeError: NCCL error: unhandled cuda error"},
+    {"nccl-ofi-missing", "GPU 0 on n1 (pid 7)",
+     "n1:7:8 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available"},
+    {"nccl-ofi-setup", "rank 23 on n1 (GPU 7, pid 7)",
+     "[1,23]<stdout>:n1:7:8 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. RC: -22, ERROR: "
+     "Invalid "
+     "argument"},
+    {"nccl-ofi-request", "GPU 0 on n1 (pid 7)",
+     "n1:7:8 [0] ofi_process_cq:1033 NCCL WARN NET/OFI Request 0x7f1b completed with error. RC: 21. Error: 4 (unknown "
+     "error). Completed length: 0, Request: { dev: 0 }"},
+    {"ofi-no-provider", "",
+     "2025:01:01-10:00:00:( 8320) |CCL_ERROR| atl_ofi.cpp:243 init: can't find suitable provider\n"
+     "RuntimeError: oneCCL: atl_ofi_comm.cpp:278 init_transport: EXCEPTION: failed to initialize ATL"},
+    {"ofi-no-provider", "",
+     "find_provider(2819)..........: OFI fi_getinfo() failed (ofi_init.c:2819:find_provider:No data)"},
+    {"oneccl-worker", "",
+     "2025:01:01-10:00:00:(35980) |CCL_ERROR| base_thread.cpp:36 start: error while creating worker thread #0 "
+     "pthread_create returns 22\n"
+     "RuntimeError: oneCCL: exec.cpp:134 start_workers: EXCEPTION: failed to start worker # 0"},
+    {"ucx-retry-exceeded", "host n1 (pid 31180, mlx5_0:1/RoCE)",
+     "[n1:31180:0:31180] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 "
+     "hw_synd "
+     "0/0)\nmpirun noticed that process rank 3 with PID 31180 on node n1 exited on signal 6 (Aborted)."},
+    {"ucx-memlock", "",
+     "[166.473] [n1:118:0]  ib_log.c:246  UCX  ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory. Please "
+     "set max "
+     "locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)"},
+    {"host-unreachable", "host head-1",
+     "(A pid=3, ip=10.1.1.4) [0]:[W socket.cpp:558] [c10d] The IPv6 network addresses of (head-1, 50176) cannot be "
+     "retrieved (gai error: -2 - Name or service not known).\n"
+     "(A pid=3, ip=10.1.1.4) [0]:[W socket.cpp:558] [c10d] The IPv4 network addresses of (head-1, 50176) cannot be "
+     "retrieved (gai error: -2 - Name or service not known).\n"
+     "(A pid=3, ip=10.1.1.4) [0]:[E socket.cpp:610] [c10d] The client socket has failed to connect to any network "
+     "address of (head-1, 50176)."},
+    {"slurm-controller", "", "squeue: fatal: Could not establish a configuration source"},
+    {"slurm-step-waits", "rank 29",
+     "29: srun: Job 77 step creation still disabled, retrying (Requested nodes are busy)"},
+    /* accelerators and containers */
+    {"nvidia-access-lost", "", "Failed to initialize NVML: Unknown Error\nRuntimeError: No CUDA GPUs are available"},
+    {"container-gpu", "",
+     "docker: Error response from daemon: failed to create task for container: nvidia-container-cli: initialization "
+     "error: "
+     "driver rpc error: timed out: unknown."},
+    {"fabric-manager-needless", "",
+     "nvidia-fabricmanager-start.sh[4]: request to query NVSwitch device information from NVSwitch driver failed with "
+     "error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]"},
+    {"rocm-queue-aborted", "",
+     ":0:rocdevice.cpp :2786: 1 us: Callback: Queue 0x7f01 aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES "
+     "code: 1"},
+    {"neuron-runtime", "",
+     "RuntimeError: INTERNAL: From /job:c_localservice/replica:0/task:0:\n  (0) INTERNAL: Nrt::Load failed on "
+     "NeuronCores "
+     "0-0(2): nrt_load status=1, error message=\"Non specific failure\"."},
+    {"neuron-driver", "",
+     "2025-Jan-01 10:00:00.0082 11:11 ERROR NRT:nrt_init Unable to determine Neuron Driver version. Please check"},
+    {"gaudi-acquire", "", "RuntimeError: synStatus=26 [Generic failure] Device acquire failed."},
+    {"gaudi-failed", "rank 2",
+     "[rank2]: RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure]."},
+    {"ascend-hccl-port", "",
+     "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64\n"
+     "EJ0001: 2025-01-01-10:00:00 Failed to initialize the HCCP process. Reason: Maybe the last training process is "
+     "running."},
+    {"ascend-hccl-setup", "",
+     "EI0005: The arguments for collective communication are inconsistent between ranks: count"},
+    {"ascend-hccl-timeout", "", "EI0002: The wait execution of the Notify register times out. Reason: unknown"},
 };
 
 /* Logs, and the beginning of what is said of them. */
@@ -538,6 +632,13 @@ static const char *const healthy[] = {
     "{'loss': 1.5, 'grad_norm': inf, 'learning_rate': 1e-05}",
     " iteration       10/  250000 | lm loss: 2.310000E+00 | grad norm: 0.751 | number of nan iterations:   0 |",
     "Process 77 exits successfully.",
+    "n1:7:8 [7] NCCL INFO NET/OFI No NIC info for dev 0",
+    "W tensorflow gpu_device.cc:1597] Unable to enable peer access between device ordinals 0 and 9, status: Internal: "
+    "CUDA_ERROR_TOO_MANY_PEERS: peer mapping resources exhausted",
+    "n1:7:8 [0] transport/net_ib.cc:101 NCCL WARN NET/IB : Got async event : GID table change",
+    "[W socket.cpp:697] [c10d] The IPv6 network addresses of (n1, 39067) cannot be retrieved (gai error: -3 - "
+    "Temporary "
+    "failure in name resolution).",
     "(raylet) Warning: this actor cannot be scheduled right now. It requires {GPU: 1.0} for placement",
     "ERROR 01-01 10:00:00 Worker VllmWorkerProcess pid 88 died, exit code: -15",
 };
