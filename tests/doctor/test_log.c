@@ -120,7 +120,7 @@ static const struct {
     {"SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", "safetensors-damaged"},
     {"slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***", "slurm-time-limit"},
     {"NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.", "cuda-fallen-off-bus"},
-    {"NVRM: Xid (PCI:0000:3b:00): 95, pid=1, Uncontained ECC error", "cuda-xid"},
+    {"NVRM: Xid (PCI:0000:3b:00): 95, pid=1, Uncontained ECC error", "cuda-xid-memory"},
     {"[ 1843.3] NVRM: fallen off the bus and is not responding to commands.", "cuda-fallen-off-bus"},
     {"Feb 14 05:03:55 n1 kernel: NVRM: system has fallen off the bus and is not responding to commands.",
      "cuda-fallen-off-bus"},

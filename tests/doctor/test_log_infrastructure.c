@@ -1,0 +1,255 @@
+/* What the programs below a training script print: schedulers, clouds, kernels, drivers of devices and communication
+ * libraries. Each text, made from the format string of the program that prints it, is its entry and no other cause. */
+#include "support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/log/log_impl.h"
+
+static tess_knowledge *knowledge;
+
+static void begin(void)
+{
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+}
+
+/* An empty id: no entry that ends a job. */
+typedef struct sample {
+    const char *text, *id;
+} sample;
+
+/* clang-format off */
+static const sample schedulers[] = {
+    /* Slurm: slurmstepd, srun, slurmctld */
+    {"slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "slurm-time-limit"},
+    {"salloc: Job 77 has exceeded its time limit and its allocation has been revoked.", "slurm-time-limit"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***", "slurm-preempted"},
+    {"slurmctld: preempted JobId=77 has been requeued to reclaim resources for JobId=78", "slurm-preempted"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR "
+     "DETAILS ***", "slurm-node-fail"},
+    {"srun: error: Node failure on n[3-4]", "slurm-node-fail"},
+    {"slurmctld: requeue job JobId=77 due to failure of node n3", "slurm-node-fail"},
+    {"srun: error: Aborting, io error and missing step on node 3", "slurm-node-fail"},
+    {"srun: error: step_launch_notify_io_failure: aborting, io error with slurmstepd on node 3", "slurm-node-fail"},
+    {"slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***", "slurm-requeued"},
+    {"slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***", "slurm-cancelled"},
+    {"slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE to SIGNAL Terminated ***",
+     "slurm-cancelled"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TASK FAILURE ***", "slurm-task-exit"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE to SIGNAL Killed ***",
+     "slurm-task-exit"},
+    {"slurmstepd: error: *** STEP 77.0 ON n1 FAILED (non-zero exit code or other failure mode) ***", "slurm-task-exit"},
+    {"srun: error: n1: task 3: Exited with exit code 1", "slurm-task-exit"},
+    {"srun: error: n[1-2]: tasks 0-3,5,7+: Terminated", "slurm-task-exit"},
+    {"srun: error: n1: tasks 1-3: User defined signal 1", "slurm-task-exit"},
+    {"srun: Job step aborted: Waiting up to 32 seconds for job step to finish.", "slurm-task-exit"},
+    {"srun: Force Terminated StepId=77.0", "slurm-task-exit"},
+    {"srun: StepId=77.0 tasks 0-2: exited abnormally", "slurm-task-exit"},
+    {"slurmstepd: error: *** 77 STEPD TERMINATED ON n1 AT 2026-01-01T00:00:00 DUE TO JOB NOT ENDING WITH SIGNALS ***",
+     "slurm-unkillable"},
+    {"slurmstepd: error: Detected 2 oom_kill events in StepId=77.0. Some of the step tasks have been OOM Killed.",
+     "slurm-oom-kill"},
+    {"srun: error: gpu-07: task 3: Out Of Memory", "slurm-oom-kill"},
+    {"slurmstepd: error: StepId=77.0 exceeded memory limit (104857600 > 94371840), being killed", "slurm-oom-kill"},
+    {"slurmstepd: task 3 (4242) Out Of Memory (OOM)", "slurm-oom-kill"},
+    {"srun: error: n1: task 3: Killed", "killed"},
+    {"srun: error: n1: task 3: Segmentation fault (core dumped)", "segfault"},
+    {"srun: error: n1: task 3: Bus error", "bus-error"},
+    {"srun: error: n1: task 3: Illegal instruction", "illegal-instruction"},
+    {"srun: error: Task launch for StepId=77.0 failed on node n3: Job credential expired", "slurm-credential"},
+    {"srun: error: Application launch failed: Invalid job credential", "slurm-credential"},
+    {"slurmd: error: Munge decode failed: Expired credential", "slurm-credential"},
+    {"srun: error: Task launch for StepId=77.0 failed on node n3: No such file or directory", "slurm-launch"},
+    {"slurmstepd: error: execve(): python3: No such file or directory", "program-not-started"},
+    {"srun: error: Unable to allocate resources: Invalid partition name specified", "slurm-launch"},
+    {"srun: error: Unable to create step for job 77: Requested node configuration is not available", "slurm-launch"},
+    {"srun: error: task 5 launch failed: Slurmd could not set up environment for batch job", "slurm-launch"},
+    {"srun: Job 77 step creation temporarily disabled, retrying (Requested nodes are busy)", ""},
+    /* Kubernetes: kubelet, scheduler, controllers; Kubeflow and Volcano */
+    {"The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi.", "kubernetes-evicted"},
+    {"Container trainer exceeded its local ephemeral storage limit \"20Gi\". ", "kubernetes-evicted"},
+    {"Pod ephemeral local storage usage exceeds the total limit of containers 20Gi. ", "kubernetes-evicted"},
+    {"Usage of EmptyDir volume \"cache\" exceeds the limit \"64Gi\". ", "kubernetes-evicted"},
+    {"5m Warning Evicted pod/job-worker-3 The node had condition: [DiskPressure]. ", "kubernetes-evicted"},
+    {"Pod is evicted, because of preempt", "kubernetes-evicted"},
+    {"job-worker-3   0/1     OOMKilled   0          12m", "kubernetes-oom"},
+    {"      Reason:       OOMKilled", "kubernetes-oom"},
+    {"      Exit Code:    137", "killed"},
+    {"1m Normal Preempted pod/job-worker-3 Preempted by pod 7c9e6679 on node gpu-4", "kubernetes-preempted"},
+    {"default-scheduler: preempting to accommodate a higher priority pod", "kubernetes-preempted"},
+    {"Message:        Pod was terminated in response to imminent node shutdown.", "kubernetes-node-lost"},
+    {"Normal TaintManagerEviction pod/job-worker-3 Marking for deletion Pod default/job-worker-3", "kubernetes-node-lost"},
+    {"Pod: default.job-worker-3 exited with code 1", "kubernetes-pod-exit"},
+    {"PyTorchJob job is failed because 1 Worker replica(s) failed.", "kubernetes-pod-exit"},
+    {"job-worker-3   0/1     CrashLoopBackOff   5   12m", "kubernetes-pod-exit"},
+    {"job-worker-3   0/1     ImagePullBackOff   0   12m", "kubernetes-start"},
+    {"Failed to pull image \"registry/x:1\": rpc error: code = NotFound", "kubernetes-start"},
+    {"0/8 nodes are available: 8 Insufficient nvidia.com/gpu.", "kubernetes-pending"},
+    /* clouds */
+    {"Spot ITN received. Instance will be interrupted at 2026-01-01T00:00:00Z", "cloud-preempted"},
+    {"{\"action\": \"terminate\", \"time\": \"2026-01-01T00:00:00Z\"}", "cloud-preempted"},
+    {"Server.SpotInstanceTermination: Instance terminated by Spot", "cloud-preempted"},
+    {"\"methodName\": \"compute.instances.preempted\"", "cloud-preempted"},
+    {"\"EventType\": \"Preempt\", \"ResourceType\": \"VirtualMachine\"", "cloud-preempted"},
+    {"EC2 Instance Rebalance Recommendation", "cloud-rebalance"},
+    {"\"EventType\": \"Freeze\", \"ResourceType\": \"VirtualMachine\"", "cloud-rebalance"},
+    {"An error occurred (InsufficientInstanceCapacity) when calling the RunInstances operation", "cloud-capacity"},
+    {"WARNING scheduler.py: Sequence group 7 is preempted by PreemptionMode.RECOMPUTE mode", ""},
+};
+
+static const sample kernels[] = {
+    {"[ 1.0] python invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0",
+     "kernel-oom-kill"},
+    {"[ 1.0] Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB", "kernel-oom-kill"},
+    {"[ 1.0] oom_reaper: reaped process 4242 (python), now anon-rss:0kB, file-rss:0kB", "kernel-oom-kill"},
+    {"[ 1.0] python[4242]: segfault at 10 ip 00007f0000000000 sp 00007f0000000000 error 4 in libx.so[7f+1]", "segfault"},
+    {"[ 1.0] traps: python[4242] general protection fault ip:7f00 sp:7f00 error:0 in libx.so[7f+1]", "segfault"},
+    {"[ 1.0] traps: python[4242] trap invalid opcode ip:7f00 sp:7f00 error:0 in libx.so[7f+1]", "illegal-instruction"},
+    {"[n1:4242] Signal: Segmentation fault (11)", "segfault"},
+    {"[n1:4242] Signal: Bus error (7)", "bus-error"},
+    {"[n1:4242:0:4242] Caught signal 7 (Bus error: nonexistent physical address)", "bus-error"},
+    {"[n1:4242:0:4242] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x8)", "segfault"},
+    {"[ 1.0] INFO: task python:4242 blocked for more than 122 seconds.", "blocked-in-storage"},
+    {"[ 1.0] nfs: server nas-1 not responding, still trying", "blocked-in-storage"},
+    {"[ 1.0] Lustre: fs-OST0003-osc-ff: Connection to fs-OST0003 (at 192.0.2.5@o2ib) was lost; in progress operations "
+     "using this service will wait for recovery to complete", "blocked-in-storage"},
+    {"[ 1.0] Lustre: fs-OST0003-osc-ff: This client was evicted by fs-OST0003; in progress operations using this "
+     "service will fail.", "io-error"},
+    {"OSError: [Errno 116] Stale file handle: '/data/x'", "io-error"},
+    {"[ 1.0] blk_update_request: I/O error, dev sda, sector 2048 op 0x0:(READ)", "io-error"},
+    {"[ 1.0] Buffer I/O error on dev dm-0, logical block 1, lost async page write", "io-error"},
+    {"[ 1.0] EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm python: reading directory", "io-error"},
+    {"[ 1.0] EXT4-fs (sda1): re-mounted. Opts: errors=remount-ro", ""},
+    {"[ 1.0] mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7: be00000000800400", "host-hardware"},
+    {"[ 1.0] mce: [Hardware Error]: Machine check events logged", ""},
+    {"[ 1.0] Memory failure: 0x1840200: Sending SIGBUS to python:4242 due to hardware memory corruption", "host-hardware"},
+    {"[ 1.0] pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:01:00.0", "host-hardware"},
+    {"[ 1.0] watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:4242]", "host-hardware"},
+    {"[ 1.0] mlx5_core 0000:41:00.0: poll_health:852:(pid 0): device's health compromised - reached miss count",
+     "network-device-failed"},
+    {"OSError: [Errno 24] Too many open files: '/data/x'", "too-many-files"},
+    {"RuntimeError: received 0 items of ancdata", "too-many-files"},
+    {"OpenBLAS blas_thread_init: pthread_create failed for thread 17 of 64: Resource temporarily unavailable",
+     "too-many-threads"},
+    {"libgomp: Thread creation failed: Resource temporarily unavailable", "too-many-threads"},
+    {"ImportError: /lib/libc.so.6: version `GLIBC_2.34' not found (required by /x.so)", "library-mismatch"},
+    {"ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /x.so)", "library-mismatch"},
+    {"OSError: /x/libfoo.so: cannot allocate memory in static TLS block", "library-mismatch"},
+    {"bash: ./train: cannot execute binary file: Exec format error", "library-mismatch"},
+    {"ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96", "library-mismatch"},
+};
+
+static const sample gpus[] = {
+    {"NVRM: Xid (PCI:0000:3b:00): 13, pid=77, name=python, Graphics Exception: ESR 0x505730=0x1", "cuda-xid-program"},
+    {"NVRM: Xid (PCI:0000:3b:00 GPU-I:05 GPU-CI:00): 31, pid=77, name=python, Ch 00000008, MMU Fault: ENGINE GRAPHICS",
+     "cuda-xid-program"},
+    {"NVRM: Xid (0000:3b:00): 32, Channel 00000001", "cuda-xid-program"},
+    {"NVRM: Xid (PCI:0000:3b:00): 43, pid=77, name=python, Ch 00000008", "cuda-xid-stopped"},
+    {"NVRM: Xid (PCI:0000:3b:00): 39, pid=77, name=python, CE0 error", "cuda-xid-engine"},
+    {"NVRM: Xid (PCI:0000:3b:00): 45, pid=77, name=python, Ch 00000008 caused by previous Xid 48", "cuda-xid-cleanup"},
+    {"NVRM: Xid (PCI:0000:3b:00): 48, pid=77, name=python, DBE (double bit error) ECC", "cuda-xid-memory"},
+    {"NVRM: Xid (PCI:0000:3b:00): 62, 0000(0000) 00000000 00000000", "cuda-xid-firmware"},
+    {"NVRM: Xid (PCI:0000:3b:00): 63, pid=77, Row Remapper: New row marked for remapping, reset gpu to activate.",
+     "cuda-xid-remap"},
+    {"NVRM: Xid (PCI:0000:3b:00): 64, Row Remapper: Error recording row", "cuda-xid-memory"},
+    {"NVRM: Xid (PCI:0000:3b:00): 74, pid=77, NVLink: fatal error detected on link 3(0x10000, 0x0)", "cuda-xid-nvlink"},
+    {"NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+     "cuda-fallen-off-bus"},
+    {"NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.", "cuda-fallen-off-bus"},
+    {"NVRM: Xid (PCI:0000:3b:00): 92, High single-bit ECC error rate", "cuda-xid-notice"},
+    {"NVRM: Xid (PCI:0000:3b:00): 94, pid=77, Contained: CE User Channel (0x9). RST: No, D-RST: No", "cuda-xid-memory"},
+    {"NVRM: Xid (PCI:0000:3b:00): 95, pid=77, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No", "cuda-xid-memory"},
+    {"NVRM: Xid (PCI:0000:3b:00): 119, pid=77, name=python, Timeout after 45s of waiting for RPC response from GPU3 GSP! "
+     "Expected function 76 (GSP_RM_CONTROL) sequence 7 (0x1 0x2).", "cuda-xid-firmware"},
+    {"NVRM: Xid (PCI:0000:3b:00): 120, pid=77, name=python, GSP task exception: Reason: store", "cuda-xid-firmware"},
+    {"NVRM: Xid (PCI:0000:3b:00): 140, pid=77, name=python, An uncorrectable ECC error detected", "cuda-xid-memory"},
+    {"NVRM: Xid (PCI:0000:3b:00): 143, GPU initialization failed", "cuda-xid-firmware"},
+    {"NVRM: Xid (PCI:0000:3b:00): 144, SAW_MVB Fatal XC0 i0 Link 00 (0x00000001 0x00000002)", "cuda-xid-nvlink"},
+    {"NVRM: Xid (PCI:0000:3b:00): 145, RLW_REMAP Nonfatal XC1 i0 Link 00 (0x00000004 0x00000001)", "cuda-xid-nvlink"},
+    {"NVRM: Xid (PCI:0000:3b:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 00 (0x00000004 0x00000001)",
+     "cuda-xid-nvlink-corrected"},
+    {"NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)", "cuda-xid-nvlink"},
+    {"NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
+     "cuda-xid-cleanup"},
+    {"NVRM: Xid (PCI:0000:3b:00): 167, PCIe fatal timeout", "cuda-xid"},
+    {"NVRM: Xid (PCI:0000:3b:00): 171, DRAM error", "cuda-xid-memory"},
+    {"nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", "nvswitch-sxid"},
+    {"nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)",
+     "nvswitch-sxid-corrected"},
+    {"NVRM: API mismatch: the client has the version 535.104.05, but this kernel module has 535.54.03",
+     "nvidia-driver-mismatch"},
+    {"Failed to initialize NVML: Driver/library version mismatch", "nvidia-driver-mismatch"},
+    {"RuntimeError: CUDA error: misaligned address", "cuda-kernel-fault"},
+    {"RuntimeError: CUDA error: an illegal instruction was encountered", "cuda-kernel-fault"},
+    {"torch.AcceleratorError: CUDA error: an illegal memory access was encountered", "cuda-illegal-access"},
+    {"RuntimeError: CUDA error: unspecified launch failure", "cuda-launch-failure"},
+    {"RuntimeError: CUDA error: uncorrectable ECC error encountered", "cuda-ecc"},
+    {"torch.AcceleratorError: CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error",
+     "cuda-peer-fault"},
+    {"RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable", "cuda-device-busy"},
+    {"RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable", "cuda-device-busy"},
+    {"Loss.cu:240: nll_loss_forward: block: [0,0,0], thread: [6,0,0] Assertion `t >= 0` failed.", "cuda-device-assert"},
+    {"RuntimeError: CUDA error: no kernel image is available for execution on the device", "cuda-no-kernel-image"},
+    {"RuntimeError: HIP error: invalid device function", "cuda-no-kernel-image"},
+    {"RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.", "cuda-driver-too-old"},
+    {"RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+     "fabric-manager"},
+};
+/* clang-format on */
+
+/* Says what is wrong with a sample, and whether anything is. A wrapper next to a cause is its effect. */
+static bool is_wrong(const sample *s)
+{
+    tess_found found;
+    bool is_there = s->id[0] == '\0', is_wrong = false;
+    tess_knowledge_begin_text(knowledge);
+    tess_knowledge_find(knowledge, s->text, strlen(s->text), &found);
+    for (int e = 0; e < found.n_entries; e++) {
+        const tess_log_entry *entry = tess_knowledge_at(knowledge, found.entries[e].entry);
+        bool is_it = strcmp(entry->row.id, s->id) == 0;
+        is_there |= is_it;
+        if (!is_it && entry->role == TESS_LOG_CAUSE) {
+            fprintf(stderr, "    \"%s\" is also %s\n", s->text, entry->row.id);
+            is_wrong = true;
+        }
+    }
+    if (!is_there)
+        fprintf(stderr, "    \"%s\" is not %s (%d others)\n", s->text, s->id, found.n_entries);
+    return is_wrong || !is_there;
+}
+
+static void expect_entries(const sample *samples, size_t n)
+{
+    int n_wrong = 0;
+    begin();
+    for (size_t i = 0; i < n; i++)
+        n_wrong += is_wrong(&samples[i]);
+    EXPECT_INT(n_wrong, 0);
+    tess_knowledge_destroy(&knowledge);
+}
+
+static void schedulers_and_clouds(void)
+{
+    expect_entries(schedulers, sizeof(schedulers) / sizeof(schedulers[0]));
+}
+
+static void kernels_and_libraries(void)
+{
+    expect_entries(kernels, sizeof(kernels) / sizeof(kernels[0]));
+}
+
+static void gpus_of_nvidia(void)
+{
+    expect_entries(gpus, sizeof(gpus) / sizeof(gpus[0]));
+}
+
+static const test_case cases[] = {
+    {"schedulers_and_clouds", schedulers_and_clouds},
+    {"kernels_and_libraries", kernels_and_libraries},
+    {"gpus_of_nvidia", gpus_of_nvidia},
+};
+
+TEST_MAIN(cases)
