@@ -232,7 +232,7 @@ says 'one rank before the others' 'rank 1: a device' "[rank2]: 2025-01-01 10:00:
     "[rank1]: 2025-01-01 10:00:01 $oom" "[rank0]: 2025-01-01 10:00:08 $oom"
 says 'exceptions of several ranks that differ' 'rank 1: a Python exception' '[rank1]: ValueError: no such key' \
     '[rank0]: RuntimeError: the queue is gone'
-says 'an exception of any name' 'rank 2 on node1: a Python exception' 'node1: [rank2]: my.package.TrainerError: it is over'
+says 'an exception of any name' 'rank 2 on node1: a Python exception: my.package.TrainerError: it is over' 'node1: [rank2]: my.package.TrainerError: it is over'
 says 'an exception with a known text is that text' 'only what follows from one' \
     '[rank1]: RuntimeError: Connection reset by peer'
 says 'a measured error' 'nothing of this log' 'Validation error: 0.3' 'mean squared error: 1e-3' \

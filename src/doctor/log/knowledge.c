@@ -189,7 +189,7 @@ static tess_status read_names(pattern *p, const tess_table_row *row)
             name++;
         TESS_CHECK(name < TESS_NAME_COUNT, TESS_E_FORMAT,
                    "%s:%d: %s: a group named '%.40s': choose rank, task, local_rank, host, pid, gpu, actor, device, "
-                   "peer or step",
+                   "peer, step or what",
                    row->file, row->line, row->id, (const char *)table + 2);
         p->group[name] = table[1];
     }

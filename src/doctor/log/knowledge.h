@@ -26,7 +26,8 @@ typedef enum tess_log_role {
     X(TESS_NAME_ACTOR, "actor")   /* a worker by its name */                \
     X(TESS_NAME_DEVICE, "device") /* a network device */                    \
     X(TESS_NAME_PEER, "peer")     /* the other side of a connection */      \
-    X(TESS_NAME_STEP, "step")     /* of training */
+    X(TESS_NAME_STEP, "step")     /* of training */                         \
+    X(TESS_NAME_WHAT, "what")     /* the error itself: a number or a text */
 
 typedef enum tess_log_name {
 #define X(id, text) id,

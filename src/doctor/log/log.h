@@ -56,7 +56,7 @@ typedef struct log_who {
     bool is_local;                              /* `ranks` is a local rank, whose rank may follow */
     bool is_named;                              /* the line names it; otherwise it printed the line */
     int pid;                                    /* 0: not said */
-    char host[64], gpu[32], actor[64], device[32], peer[64], step[24]; /* "": not said */
+    char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[120]; /* "": not said */
 } log_who;
 
 /* The lines of an entry. */

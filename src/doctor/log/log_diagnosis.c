@@ -155,6 +155,8 @@ static void write_headline(const char *symptom, tess_log_diagnosis *v)
     char who[400];
     log_who_text(&v->who, who, sizeof(who));
     size_t at = tess_text_add(v->headline, sizeof(v->headline), 0, "%s%s%s", who, who[0] != '\0' ? ": " : "", symptom);
+    if (v->who.what[0] != '\0')
+        at = tess_text_add(v->headline, sizeof(v->headline), at, ": %s", v->who.what);
     if (v->who.step[0] != '\0')
         tess_text_add(v->headline, sizeof(v->headline), at, " (step %s)", v->who.step);
 }

@@ -36,8 +36,8 @@ static json_t *describe_who(const log_who *who)
     json_t *object = json_object();
     const struct {
         const char *key, *text;
-    } names[] = {{"host", who->host},     {"gpu", who->gpu},   {"actor", who->actor},
-                 {"device", who->device}, {"peer", who->peer}, {"step", who->step}};
+    } names[] = {{"host", who->host}, {"gpu", who->gpu},   {"actor", who->actor}, {"device", who->device},
+                 {"peer", who->peer}, {"step", who->step}, {"what", who->what}};
     if (who->n_ranks > 0)
         json_object_set_new(object,
                             who->is_task    ? "tasks"

@@ -67,6 +67,9 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
     case TESS_NAME_STEP:
         set_text(who->step, sizeof(who->step), text);
         break;
+    case TESS_NAME_WHAT:
+        set_text(who->what, sizeof(who->what), text);
+        break;
     case TESS_NAME_COUNT:
         break;
     }
@@ -100,6 +103,7 @@ void log_who_complete(log_who *who, const log_who *more)
     set_text(who->device, sizeof(who->device), more->device);
     set_text(who->peer, sizeof(who->peer), more->peer);
     set_text(who->step, sizeof(who->step), more->step);
+    set_text(who->what, sizeof(who->what), more->what);
 }
 
 static void keep_common(char *text, const char *other)
