@@ -418,7 +418,7 @@ static const struct {
      "n1:40:41 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : Software "
      "caused "
      "connection abort"},
-    {"nccl-ib-async-event", "GPU 3 on n1 (pid 7)",
+    {"nccl-ib-async-event", "GPU 3 on n1 (pid 7, mlx5_3:1)",
      "n1:7:8 [3] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event on QP (0x7f01): local access "
      "violation work queue error"},
     {"nccl-ib-async-event", "GPU 3 on n1 (pid 7)",
