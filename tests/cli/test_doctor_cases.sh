@@ -225,6 +225,16 @@ says "NCCL's ranks have hosts" 'rank 3 on node1 never joined ALLREDUCE #7' "$(in
 says "NCCL's processes have ranks" 'rank 2 on node1 (GPU 0, pid 102): memory or a queue' "$(init 0)" "$(init 2)" \
     'node1:102:777 [0] misc/ibvwrap.cc:99 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory'
 says "the host of the rank that failed" 'rank 3 on node1: a device' "$(init 3)" "[rank3]: $oom"
+for first in '2025-01-01 06:00:00' '2025-01-01 09:49:00'; do
+    printf '%s\n' "[rank1]: $first socket.gaierror: Name or service not known" "[rank0]:[E101 10:00:05.0 x.cpp:1] $(waits 0 ALLREDUCE 7)" \
+        "[rank2]:[E101 10:00:05.0 x.cpp:1] $(waits 2 ALLREDUCE 7)" >log.txt
+    read_logs log.txt
+    case $first in
+    *06:*) words='ranks 0,2 waited' ;;
+    *) words='another host cannot be reached' ;;
+    esac
+    grep -qF "$words" headline && pass "an error at $first" || fail "an error at $first: $(cat headline)"
+done
 says 'a wrapper above the cause' 'rank 2: a kernel read or wrote' '[rank1]: ValueError: x' \
     "[rank2]: CUDA error: an illegal memory access was encountered"
 says 'all ranks at once' 'ranks 0-2: a device' "[rank2]: $oom" "[rank0]: $oom" "[rank1]: $oom"

@@ -51,6 +51,22 @@ static bool is_before(const log_match *a, const log_match *b)
     return one_file ? a->first.line < b->first.line : a->first.file < b->first.file;
 }
 
+/* Long before ranks began to wait: the job went on after it. */
+static bool is_stale(const tess_survey *s, const log_match *match)
+{
+    static const double stale_s = 3600;
+    bool stale = false;
+    for (int r = 0; r < s->n_ranks; r++) {
+        const log_rank *other = &s->ranks[r];
+        if (!other->waits || other->time_s < 0 || other->work.elapsed_ms < 0)
+            continue;
+        stale = match->time_s >= 0 && match->time_s < other->time_s - (double)other->work.elapsed_ms * 1e-3 - stale_s;
+        if (!stale)
+            break;
+    }
+    return stale;
+}
+
 static bool is_found(const tess_survey *s, int entry)
 {
     return s->matches[entry].n_lines > 0;
@@ -111,7 +127,7 @@ static int find_first(const tess_survey *s, tess_log_role role, bool named)
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
         const log_match *match = &s->matches[i];
         if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != role ||
-            (named ? is_explained(s, i) || !names_the_first(match) : is_effect(s, i)))
+            (named ? is_explained(s, i) || !names_the_first(match) : is_effect(s, i) || is_stale(s, match)))
             continue;
         if (first < 0 || is_before(match, &s->matches[first]))
             first = i;
