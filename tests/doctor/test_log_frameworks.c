@@ -114,6 +114,23 @@ static const struct {
     {"nccl-invalid-usage", "", "RuntimeError: NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)"},
     {"nccl-internal-error", "",
      "RuntimeError: NCCL error: internal error - please report this issue to the NCCL developers"},
+    {"nccl-invalid-usage", "",
+     "RuntimeError: Internal: nccl_thunk.cc:162: NCCL operation ncclAllReduce(send, recv, n, t, op, comm, s) failed: "
+     "invalid usage: while running replica 0"},
+    {"nccl-unhandled-cuda-error", "actor train on node-a (pid 22)",
+     "(train pid=22) 2025-01-01 10:00:00.227 node-a:22:99 [0] include/alloc.h:102 NCCL WARN Cuda failure 1 'invalid "
+     "argument'"},
+    {"nccl-ib-completion-error", "actor W on 192.0.2.9 (pid 22)",
+     "(W pid=22, ip=192.0.2.9) mlx5: node-a: got completion with error:"},
+    {"nccl-p2p-failure", "GPU 0 on node-a (pid 22)",
+     "(pid=22) node-a:22:99 [0] x.cc:238 NCCL WARN failed to open CUDA IPC handle : 217 peer access is not supported "
+     "between these two devices"},
+    {"native-assertion", "rank 5",
+     "[rank5]: python3: /src/permute.cu:412: void launch(Args): Assertion 'args.tokens != nullptr' failed."},
+    {"mpi-call-failed", "",
+     "*** An error occurred in MPI_Init_thread\n*** on a NULL communicator\n*** MPI_ERRORS_ARE_FATAL (processes in "
+     "this communicator will now abort,"},
+    {"store-wait-timeout", "", "torch.distributed.DistStoreError: Socket Timeout"},
     {"nccl-not-loaded", "rank 3 (pid 77)",
      "(VllmWorker rank=3 pid=77) ERROR 01-01 10:00:00 [pynccl_wrapper.py:229] Failed to load NCCL library from "
      "/lib/libnccl.so.2. It is expected if you are not running on NVIDIA/AMD GPUs."},
@@ -581,6 +598,30 @@ static const struct {
     {"[rank1]: RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
      "[2025-01-01 10:00:00] Received sigquit from a child process. It usually means the child failed.",
      "rank 1: a system call failed inside NCCL"},
+    {"ray.exceptions.RayTaskError(DistBackendError): ray::Actor.fit() (pid=77, ip=192.0.2.9, actor_id=01)\n"
+     "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:268, internal error - please report this issue "
+     "to the NCCL developers, NCCL version 2.21.5",
+     "actor Actor.fit on 192.0.2.9 (pid 77): NCCL found itself"},
+    {"[rank3]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:542] [Rank 3] Collective WorkNCCL(SeqNum=3, OpType=BROADCAST, "
+     "NumelIn=8, NumelOut=8, Timeout(ms)=1800000) raised the following async exception: NCCL error: remote process "
+     "exited or there was a network error, NCCL version 2.20.5",
+     "no error that ends a job"},
+    {"[rank3]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation timeout: "
+     "WorkNCCL(SeqNum=71, OpType=BROADCAST, NumelIn=1, NumelOut=1, Timeout(ms)=1000) ran for 1000 milliseconds before "
+     "timing out.\nsrun: error: node-a: task 3: Aborted (core dumped)",
+     "rank 3 waited 1 s in BROADCAST #71"},
+    {"../aten/src/ATen/native/cuda/Loss.cu:242: nll: block: [0,0,0], thread: [5,0,0] Assertion `t < n` failed.\n"
+     "[rank2]: RuntimeError: CUDA error: device-side assert triggered",
+     "rank 2: a kernel's own check failed"},
+    {"python3: /src/permute.cu:412: void launch(Args): Assertion 'args.tokens != nullptr' failed.",
+     "native code found a state"},
+    {"Root Cause (first observed failure):\n[0]:\n  time      : 2025-01-01_10:00:00\n  host      : node-a\n"
+     "  rank      : 10 (local_rank: 2)\n  exitcode  : -6 (pid: 214)\nsrun: error: node-a: task 0: Exited with exit "
+     "code 1",
+     "rank 10 on node-a (pid 214) failed first, with exit code -6"},
+    {"torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 1/2 clients joined.\n"
+     "srun: error: node-a: task 0: Exited with exit code 1",
+     "no error that ends a job"},
     {"[2025-01-01 10:00:00] Received sigquit from a child process. It usually means the child failed.\n"
      "Exception: Server process exited with code -9. Check server logs for errors.",
      "a process of SGLang's server ended"},
@@ -605,6 +646,8 @@ static const struct {
 
 /* Lines of runs that go on. */
 static const char *const healthy[] = {
+    "node-a:22:99 [3] NCCL INFO TUNER/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file: "
+    "No such file or directory : when loading libnccl-tuner.so",
     "[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - Cannot assign "
     "requested address).",
     "[W socket.cpp:697] [c10d] The client socket has failed to connect to [n1]:29500 (errno: 113 - No route to host).",

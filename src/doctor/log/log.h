@@ -73,7 +73,7 @@ typedef struct log_match {
     uint8_t *ranks;     /* bit r: rank r printed such a line; NULL: no rank is known */
     int64_t *came;      /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
     int n_came;
-    bool is_of_effect; /* what its first line quotes is an effect */
+    bool is_told;      /* what its first line quotes is known */
     int64_t n_counted; /* such lines without a number */
 } log_match;
 

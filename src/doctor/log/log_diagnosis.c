@@ -102,7 +102,7 @@ static bool is_late_failure(const tess_survey *s, const log_match *match)
 static bool is_effect(const tess_survey *s, int entry)
 {
     const log_match *match = &s->matches[entry];
-    return match->is_of_effect || is_explained(s, entry) || is_late_failure(s, match) || is_after_timeout(s, match);
+    return match->is_told || is_explained(s, entry) || is_late_failure(s, match) || is_after_timeout(s, match);
 }
 
 tess_log_role log_role_of(const tess_survey *s, int entry)
@@ -194,6 +194,26 @@ static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
     }
 }
 
+/* A cause whose first line does not say whom it befell: the only rank that printed another line of it. */
+static void complete_by_later_lines(const tess_survey *s, int cause, log_who *who)
+{
+    const log_match *match = &s->matches[cause];
+    int found = -1;
+    if (tess_knowledge_at(s->knowledge, cause)->role != TESS_LOG_CAUSE || match->ranks == NULL || log_who_is_known(who))
+        return;
+    for (int rank = 0; rank < s->n_ranks; rank++) {
+        if ((match->ranks[rank / 8] & 1 << rank % 8) == 0)
+            continue;
+        if (found >= 0)
+            return;
+        found = rank;
+    }
+    if (found >= 0) {
+        who->ranks[0] = found;
+        who->n_ranks = 1;
+    }
+}
+
 static void add_place(const tess_survey *s, const log_match *match, tess_log_diagnosis *v)
 {
     log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[match->first.file], match->first.line, match->excerpt);
@@ -211,6 +231,7 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
         who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
     complete_by_launcher(s, cause, &who);
     complete_by_places(s, &who);
+    complete_by_later_lines(s, cause, &who);
     set_who(&who, v);
     write_headline(tess_knowledge_at(s->knowledge, cause)->symptom, v);
     add_place(s, match, v);
@@ -312,11 +333,25 @@ static void report_behind(const log_behind *behind, tess_log_diagnosis *v)
     snprintf(v->headline, sizeof(v->headline), "%s", behind->text);
 }
 
+/* Ranks that wait for others end because of that: they are not those who left. */
+static bool all_wait(const log_blame *blame, const log_who *who)
+{
+    if (blame->usual == NULL || who->is_local || who->n_ranks == 0)
+        return false;
+    for (int i = 0; i < who->n_ranks; i++)
+        if (who->ranks[i] >= blame->n_ranks || (blame->sides[who->ranks[i]] & LOG_SIDE_WAITS) == 0)
+            return false;
+    return true;
+}
+
 /* The strongest finding first: an error, ranks that wait, whom others name, what ranks reached, and the rest. */
 static void report(const tess_survey *s, const log_blame *blame, tess_log_diagnosis *v)
 {
     log_behind behind;
-    int gone = find_first(s, TESS_LOG_EFFECT, true), cause = find_cause(s, gone);
+    int gone = find_first(s, TESS_LOG_EFFECT, true);
+    if (gone >= 0 && all_wait(blame, &s->matches[gone].who))
+        gone = -1;
+    int cause = find_cause(s, gone);
     bool is_behind = log_find_behind(s, blame->n_ranks, &behind);
     if (cause >= 0 && !(is_told_by_works(s, cause) && blame->n_culprits > 0)) {
         report_entry(s, cause, TESS_LOG_ERROR, v);

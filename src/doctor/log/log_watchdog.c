@@ -75,7 +75,7 @@ bool log_parse_work(const char *line, size_t size, log_work *work)
     char text[MOST];
     copy_line(line, size, text);
     const char *at = strstr(text, "WorkNCCL("), *op = at != NULL ? strstr(at, "OpType=") : NULL;
-    if (op == NULL || strstr(at, "Timeout(ms)=") == NULL)
+    if (op == NULL || strstr(at, "Timeout(ms)=") == NULL || strstr(at, "async exception") != NULL)
         return false;
     *work = (log_work){.rank = log_rank_of_line(text, strlen(text))};
     if (work->rank < 0)

@@ -67,7 +67,7 @@ static bool is_host(const char *text, size_t size)
 {
     int n_digits = 0, n_marks = 0, n_letters = 0;
     if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || memmem(text, size, ".py", 3) != NULL ||
-        memmem(text, size, ".c", 2) != NULL)
+        memmem(text, size, ".c", 2) != NULL || (size >= 6 && memcmp(text, "python", 6) == 0))
         return false;
     for (size_t i = 0; i < size; i++) {
         if (!is_host_char(text[i]) || text[i] == '_' || isupper((unsigned char)text[i]))
@@ -125,7 +125,7 @@ static void read_worker(const char *line, size_t size, log_who *who)
     if (n < 8 || (at = memmem(line, n, "pid=", 4)) == NULL)
         return;
     who->pid = number_wide(at + 4, (size_t)(close - at) - 4);
-    size_t name = strcspn(line + 1, " ");
+    size_t name = strncmp(line + 1, "pid=", 4) == 0 ? 0 : strcspn(line + 1, " ");
     copy(who->actor, sizeof(who->actor), line + 1, name < n ? name : n - 1);
     if ((at = memmem(line, n, "rank=", 5)) != NULL)
         set_rank(who, number_wide(at + 5, (size_t)(close - at) - 5));

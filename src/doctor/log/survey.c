@@ -135,7 +135,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         match->rank = who->n_ranks > 0 ? who->ranks[0] : -1;
         match->who = all;
         match->is_failure = failure->rank >= 0;
-        match->is_of_effect = false;
+        match->is_told = false;
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* it has become known */
@@ -417,27 +417,24 @@ static const log_who *find_writer(const survey_reading *r, const log_who *origin
     return is_quoted ? &r->quoted : origin;
 }
 
-/* A trace whose error is an effect makes the line that quotes it an effect. */
-static void note_quoted_effect(survey_reading *r, const tess_found *found, const log_who *origin, int64_t number)
+/* A trace whose error is known makes the line that quotes it an effect. */
+static void note_quoted_error(survey_reading *r, const tess_found *found, const log_who *origin, int64_t number)
 {
     log_match *match = r->trace_entry >= 0 ? &r->survey->matches[r->trace_entry] : NULL;
-    bool any_effect = false, any_error = false;
     if (match == NULL || match->first.file != r->file || match->first.line != r->trace_line ||
-        number - r->trace_line > LOG_MOST_QUOTED || !is_same_speaker(origin, &r->quoting))
+        number == r->trace_line || number - r->trace_line > LOG_MOST_QUOTED || !is_same_speaker(origin, &r->quoting))
         return;
     for (int i = 0; i < found->n_entries; i++) {
-        tess_log_role role = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry)->role;
-        any_effect |= role == TESS_LOG_EFFECT;
-        any_error |= role == TESS_LOG_CAUSE || role == TESS_LOG_WRAPPER;
+        const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
+        match->is_told |= entry->role <= TESS_LOG_EFFECT && !entry->is_fallback && !entry->is_quoting;
     }
-    match->is_of_effect |= any_effect && !any_error;
 }
 
 static tess_status note_entries(survey_reading *r, const tess_found *found, const char *line, size_t size,
                                 int64_t number, const log_who *origin, const log_failure *failure)
 {
     const log_who writer = *find_writer(r, origin, number);
-    note_quoted_effect(r, found, origin, number);
+    note_quoted_error(r, found, origin, number);
     for (int i = 0; i < found->n_entries; i++) {
         const tess_found_entry *one = &found->entries[i];
         if (one->follows) {
