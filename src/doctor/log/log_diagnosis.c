@@ -230,8 +230,8 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     if (match->is_failure && n_first > 1 && who.n_ranks == 1 && log_who_has(&others, who.ranks[0]))
         who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
     complete_by_launcher(s, cause, &who);
-    complete_by_places(s, &who);
     complete_by_later_lines(s, cause, &who);
+    complete_by_places(s, &who);
     set_who(&who, v);
     write_headline(tess_knowledge_at(s->knowledge, cause)->symptom, v);
     add_place(s, match, v);
