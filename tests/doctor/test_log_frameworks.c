@@ -257,6 +257,15 @@ static const struct {
      "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] EngineCore failed to start.\n"
      "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] Traceback (most recent call last):\n"
      "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] AttributeError: 'X' object has no attribute 'y'"},
+    {"python-exception", "actor RayWorkerWrapper on 10.0.0.8 (pid 18)",
+     "(RayWorkerWrapper pid=18, ip=10.0.0.8) ERROR 01-01 10:00:00 worker_base.py:382] Error executing method "
+     "init_device. This might cause "
+     "deadlock in distributed execution.\n(RayWorkerWrapper pid=18, ip=10.0.0.8) ERROR 01-01 10:00:00 "
+     "worker_base.py:382] ValueError: x"},
+    {"vllm-worker-died", "",
+     "ERROR 01-01 10:00:00 [worker_base.py:620] Error executing method 'load_model'. This might cause deadlock in "
+     "distributed execution."},
+    {"cuda-check-failed", "", "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:368 'invalid argument'"},
     {"vllm-worker-silent", "", "TimeoutError: RPC call to execute_model timed out."},
     {"vllm-broadcast-waits", "",
      "INFO 01-01 10:00:00 [shm_broadcast.py:548] No available shared memory broadcast block found in 60 seconds."},
@@ -354,6 +363,7 @@ static const struct {
     {"python-exception", "", "    pyarrow.lib.ArrowTypeError: x"},
     {"python-exception", "rank 3", "[rank3]: pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer"},
     {"python-exception", "", "Exception: a reason"},
+    {"python-exception", "", "2025-01-01 10:00:00,100 - trainer - ERROR - ValueError: x"},
     {"python-exception", "", "2025-01-01 10:00:00,100 ValueError: x"},
     /* JAX */
     {"jax-task-lost", "task 5",
@@ -388,6 +398,9 @@ static const struct {
      " 0: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n 0: "
      "/job:jax_worker/replica:0/task:8\n"
      " 0: /job:jax_worker/replica:0/task:10\n 0: The tasks have crashed."},
+    {"jax-barrier", "task 1",
+     "INTERNAL: Getting local topologies failed: Error 1: GetKeyValue() timed out with key: cuda:local_topology/cuda/1 "
+     "and duration: 2m"},
     {"jax-programs-differ", "",
      "An unexpected peer shows up in the launch group with a different launch id than the current group leader."},
     {"jax-programs-differ", "", "AssertionError: sync_global_devices name mismatch ('step')."},
@@ -427,6 +440,7 @@ static const struct {
     {"hub-download", "",
      "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the"},
     {"ssh-login-failed", "host n7", "ssh: connect to host n7 port 22: No route to host"},
+    {"ssh-login-failed", "host n7", "pdsh@n1: n7: connect: timed out"},
     {"ssh-login-failed", "host n7", "user@n7: Permission denied (publickey)."},
     {"jax-backend", "process (pid 9)",
      "RuntimeError: Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with pid 9."},

@@ -268,12 +268,19 @@ static size_t skip_glog(const char *text, size_t size)
     return close != NULL && close[1] == ' ' ? (size_t)(close - text) + 2 : 0;
 }
 
-/* Behind "ERROR 01-10 11:43:09 ", as vLLM writes it; 0: another text. */
+/* Behind "ERROR 01-10 11:43:09 " or "ERROR 01-10 11:43:09 worker.py:12] ", as vLLM writes it, and "- trainer - ERROR -
+ * " behind a time; 0: another text. */
 static size_t skip_level(const char *text)
 {
     int n = 0;
-    (void)sscanf(text, "%*1[DIWEC]%*[A-Z] %*2d-%*2d %*2d:%*2d:%*2d%n", &n);
-    return n > 0 && text[n] == ' ' ? (size_t)n + 1 : 0;
+    (void)sscanf(text, "- %*80[^ ] - %*10[A-Z] -%n", &n);
+    if (n == 0)
+        (void)sscanf(text, "%*1[DIWEC]%*[A-Z] %*2d-%*2d %*2d:%*2d:%*2d%n", &n);
+    if (n == 0 || text[n] != ' ')
+        return 0;
+    size_t word = strcspn(text + n + 1, " []");
+    bool is_place = word > 0 && text[n + 1 + word] == ']';
+    return (size_t)n + 1 + (is_place ? word + 1 : 0);
 }
 
 /* Behind "3: ", "node-a: " and "job-worker-3  | "; 0: none of them. */
