@@ -510,6 +510,43 @@ static const struct {
     {"slurm-controller", "", "squeue: fatal: Could not establish a configuration source"},
     {"slurm-step-waits", "rank 29",
      "29: srun: Job 77 step creation still disabled, retrying (Requested nodes are busy)"},
+    {"nccl-sizes-differ", "",
+     "0: n1:7:8 [5] bootstrap.cc:77 NCCL WARN Message truncated : received 256 bytes instead of 4"},
+    {"nccl-sizes-differ", "",
+     "transport/net_socket.cc:424 NCCL WARN NET/Socket : peer 10.0.0.3<59210> message truncated : receiving 1048576 "
+     "bytes "
+     "instead of 65536"},
+    {"nccl-ras-mismatch", "",
+     "  Communicator ranks have different AllGather operation counts\n  30 ranks have launched up to operation 640\n"
+     "  Rank 12 -- GPU 4 managed by process 323 on node 10.1.1.4"},
+    {"nccl-ras-missing-rank", "rank 1 on 10.1.1.4 (GPU 0, pid 600)",
+     "  Missing communicator data from 1 rank\n  Rank 1 -- GPU 0 managed by process 600 on node 10.1.1.4"},
+    {"deepep-timeout", "",
+     "DeepEP dispatch NVL receiver timeout, channel: 6, RDMA: 0, nvl: 0, src NVL: 5, head: 315, tail: 315\n"
+     "  what():  Failed: CUDA error /x/deep_ep.cpp:83 'unspecified launch failure'"},
+    {"nvshmem-setup", "",
+     "/x/nvshmem/src/host/transport/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA"},
+    {"openmpi-tcp", "",
+     "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\nshould not happen.\n\n  Local host: n2\n"
+     "  PID:        24\n  Message:    connect() to 169.254.1.1:1026 failed\n  Error:      Resource temporarily "
+     "unavailable "
+     "(11)"},
+    {"openmpi-tcp", "",
+     "[n1][[32355,1],2][btl_tcp_endpoint.c:796:mca_btl_tcp_endpoint_complete_connect] connect() to 192.168.122.1 "
+     "failed: No "
+     "route to host (113)"},
+    {"mpi-pmi-mismatch", "host n1 (pid 4242)", "[n1:4242] OPAL ERROR: Error in file pmix2x_client.c at line 109"},
+    {"slurm-pmix", "",
+     "slurmstepd: error:  mpi/pmix_v2: _tcp_connect: n3 [0]: pmixp_dconn_tcp.c:139: Cannot establish the connection"},
+    {"slurm-node-fail", "host n4",
+     "slurmstepd: error:  mpi/pmix_v5: pmixp_p2p_send: n3 [4]: pmixp_utils.c:469: send failed, rc=1001, exceeded the "
+     "retry "
+     "limit\nsrun: error: Node failure on n4"},
+    {"container-start", "task 1 on n2",
+     "slurmstepd: error: pyxis: container start failed with error code: 1\nslurmstepd: error: pyxis: couldn't start "
+     "container\nsrun: error: n2: task 1: Exited with exit code 1"},
+    {"launcher-command-failed", "",
+     "UnexpectedStatusException: Error for Training job j: Failed. Reason: AlgorithmError: ExecuteUserScriptError:"},
     /* accelerators and containers */
     {"nvidia-access-lost", "", "Failed to initialize NVML: Unknown Error\nRuntimeError: No CUDA GPUs are available"},
     {"container-gpu", "",

@@ -97,6 +97,14 @@ static const sample schedulers[] = {
     {"EC2 Instance Rebalance Recommendation", "cloud-rebalance"},
     {"\"EventType\": \"Freeze\", \"ResourceType\": \"VirtualMachine\"", "cloud-rebalance"},
     {"An error occurred (InsufficientInstanceCapacity) when calling the RunInstances operation", "cloud-capacity"},
+    {"TERM_RUNLIMIT: job killed after reaching LSF run time limit.", "batch-time-limit"},
+    {"=>> PBS: job killed: walltime 86430 exceeded limit 86400", "batch-time-limit"},
+    {"TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "batch-memory-limit"},
+    {"=>> PBS: job killed: mem 38427376kb exceeded limit 33554432kb", "batch-memory-limit"},
+    {"TERM_OWNER: job killed by owner.", "batch-ended"},
+    {"Warning: 3/3 tasks in gang unschedulable: pod group is not ready, 3 Pending", "kubernetes-pending"},
+    {"[n1-0] terminated with exit code (137). Reason [Error].", "killed"},
+    {"slurmstepd: error: pyxis: couldn't start container", "container-start"},
     {"WARNING scheduler.py: Sequence group 7 is preempted by PreemptionMode.RECOMPUTE mode", ""},
 };
 
@@ -115,7 +123,7 @@ static const sample kernels[] = {
     {"[ 1.0] INFO: task python:4242 blocked for more than 122 seconds.", "blocked-in-storage"},
     {"[ 1.0] nfs: server nas-1 not responding, still trying", "blocked-in-storage"},
     {"[ 1.0] Lustre: fs-OST0003-osc-ff: Connection to fs-OST0003 (at 192.0.2.5@o2ib) was lost; in progress operations "
-     "using this service will wait for recovery to complete", "blocked-in-storage"},
+     "using this service will wait for recovery to complete", "storage-server-lost"},
     {"[ 1.0] Lustre: fs-OST0003-osc-ff: This client was evicted by fs-OST0003; in progress operations using this "
      "service will fail.", "io-error"},
     {"OSError: [Errno 116] Stale file handle: '/data/x'", "io-error"},
@@ -150,6 +158,8 @@ static const sample gpus[] = {
     {"NVRM: Xid (PCI:0000:3b:00): 43, pid=77, name=python, Ch 00000008", "cuda-xid-stopped"},
     {"NVRM: Xid (PCI:0000:3b:00): 39, pid=77, name=python, CE0 error", "cuda-xid-engine"},
     {"NVRM: Xid (PCI:0000:3b:00): 45, pid=77, name=python, Ch 00000008 caused by previous Xid 48", "cuda-xid-cleanup"},
+    {"NVRM: Xid (PCI:0000:3b:00): 45, pid=77, name=python, Ch 00000008 caused by previous Xid 149", "cuda-xid-nvlink"},
+    {"NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 8 heartbeat 1", "cuda-xid-firmware"},
     {"NVRM: Xid (PCI:0000:3b:00): 48, pid=77, name=python, DBE (double bit error) ECC", "cuda-xid-memory"},
     {"NVRM: Xid (PCI:0000:3b:00): 62, 0000(0000) 00000000 00000000", "cuda-xid-firmware"},
     {"NVRM: Xid (PCI:0000:3b:00): 63, pid=77, Row Remapper: New row marked for remapping, reset gpu to activate.",
