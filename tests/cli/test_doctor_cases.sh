@@ -199,6 +199,10 @@ says 'MPI lost a peer' 'host n2: a rank of this host ended' \
 says 'srun: who ended first, not whom srun killed' 'task 3 on n1: Slurm ends the step' \
     'srun: error: n1: task 3: Exited with exit code 1' 'srun: Terminating StepId=7.0' \
     'srun: error: n1: tasks 0-2: Killed'
+says 'srun: who ended first, not whom it ended at a time' 'task 5 on n17: a Python exception: ModuleNotFoundError' \
+    "ModuleNotFoundError: No module named 'x'" 'srun: error: n17: task 5: Exited with exit code 1' \
+    'slurmstepd: error: *** STEP 77.0 ON n12 CANCELLED AT 2025-02-03T10:11:12 ***' \
+    'srun: error: n12: tasks 0-4: Terminated'
 says 'srun: a task was killed' 'task 2 on n1: a process got SIGKILL' 'srun: error: n1: task 2: Killed'
 says 'torchrun: one was killed, others aborted' 'rank 1 on n1 (pid 8): a process got SIGKILL' 'Failures:' '[1]:' \
     '  time      : 2025-01-01_10:00:10' '  host      : n1' '  rank      : 1 (local_rank: 1)' \

@@ -74,12 +74,12 @@ static double time_of(const survey_reading *r, const char *line, size_t size)
 
 /* The first line of an entry is one that names somebody, of these the earliest by time; in torchrun's table the one of
  * its "Root Cause". */
-static bool comes_first(const log_match *match, double time_s, const log_who *who, const log_failure *failure)
+static bool comes_first(const log_match *match, int file, double time_s, const log_who *who, const log_failure *failure)
 {
     if (match->n_lines == 0 || who->is_named != match->who.is_named)
         return match->n_lines == 0 || who->is_named;
-    return (time_s >= 0 && (match->time_s < 0 || time_s < match->time_s)) ||
-           (failure->is_root && time_s == match->time_s);
+    bool earlier = match->time_s < 0 ? match->first.file != file : time_s < match->time_s;
+    return (time_s >= 0 && earlier) || (failure->is_root && time_s == match->time_s);
 }
 
 static tess_status note_rank(tess_survey *s, log_match *match, int rank)
@@ -125,7 +125,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
         return TESS_OK; /* another piece of the same line */
     bool at_once = is_at_once(r, entry, match, time_s, text_hash, who, failure);
-    if (comes_first(match, time_s, who, failure)) {
+    if (comes_first(match, r->file, time_s, who, failure)) {
         log_who all = *who;
         if (at_once)
             log_who_join(&all, &match->who);
