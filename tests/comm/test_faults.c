@@ -461,6 +461,10 @@ static int interrupt_twice(void *context)
     tess_runtime *rt;
     if (tess_runtime_create(NULL, &rt) != TESS_OK)
         return 1;
+    /* A rank that has never asked for requests does not heed them: the first one ends it. */
+    EXPECT(!tess_runtime_stop_requested(rt));
+    if (tess_barrier(tess_runtime_team(rt), NULL) != TESS_OK)
+        return 2;
     if (tess_runtime_rank(rt) == 0) {
         kill(getppid(), SIGINT);
         while (!tess_runtime_stop_requested(rt))
