@@ -267,6 +267,60 @@ static const sample nccl[] = {
      "nccl-shm-failure"},
     {"RAS declaring peer 192.0.2.7<28028> as DEAD; rasDeadPeersHash 0x7", "nccl-ras-missing-rank"},
 };
+static const sample fabrics[] = {
+    /* AMD */
+    {"Queue at 0x7f00 inactivated due to async error:", "rocm-queue-aborted"},
+    {"\tHSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: The agent attempted to access memory beyond the largest legal address.",
+     "rocm-queue-aborted"},
+    {"HW Exception by GPU node-3 (Agent handle: 0x5500) reason :GPU Hang", "rocm-queue-aborted"},
+    {"HW Exception by GPU node-3 (Agent handle: 0x5500) reason :ECC", "cuda-ecc"},
+    {"amdgpu 0000:c3:00.0: amdgpu: [gfxhub0] page fault (src_id:0 ring:24 vmid:8 pasid:32770)", "rocm-page-fault-kernel"},
+    {"amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!. Source:  4", "rocm-queue-aborted"},
+    {"amdgpu 0000:c3:00.0: amdgpu: ring sdma0 timeout, signaled seq=7, emitted seq=9", "rocm-queue-aborted"},
+    {"amdgpu 0000:c3:00.0: amdgpu: ring sdma0 timeout, but soft recovered", ""},
+    {"amdgpu 0000:c3:00.0: amdgpu: socket: 0, die: 0 2 uncorrectable hardware errors detected in umc block", "cuda-ecc"},
+    {"amdgpu 0000:c3:00.0: amdgpu: socket: 0, die: 0 0 new uncorrectable hardware errors detected in umc block", ""},
+    /* Ascend */
+    {"EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not received the "
+     "Notify record from remote rank [3].", "ascend-hccl-timeout"},
+    {"EI0008: The CANN versions are inconsistent: tag [x], local_version [1.83], remote_version [1.84]",
+     "ascend-hccl-setup"},
+    {"EI0009: Transport init error. Reason: [Create][DestLink]Create Dest error!", "ascend-hccl-connect"},
+    {"Execution Error ROCE CQE(EI0013): An error CQE occurred. Local information: server 192.0.2.1, device ID 0. Peer "
+     "information: server 192.0.2.2, device ID 1, device IP 192.0.2.12.", "ascend-hccl-transfer"},
+    {"EI0011: Failed to allocate [1024] bytes of NPU memory.", "cuda-out-of-memory"},
+    {"RuntimeError: NPU function error: AclrtSynchronizeStreamWithTimeout, error code is 507015", "ascend-npu-error"},
+    /* Neuron */
+    {"NRT:nrt_infodump Failure: NRT_EXEC_HW_ERR_HBM_UE in nrt_execute()", "neuron-hardware"},
+    {"TDRV:exec_consume_infer_status_notifications (FATAL-RT-UNDEFINED-STATE) inference timeout (600000 ms) on Neuron "
+     "Device 4 NC 1, waiting for execution completion notification", "neuron-timeout"},
+    /* EFA, UCX */
+    {"NET/OFI Request 0x7f completed with error. RC: 107. Error: 15 (Unreachable remote - never received a response)",
+     "nccl-ofi-request"},
+    {"NET/OFI Request 0x7f completed with error. RC: 107. Error: 13 (Unresponsive remote (was previously responsive))",
+     "efa-peer-gone"},
+    {"Libfabric EFA provider has encountered an internal error:", "efa-abort"},
+    {"[1767225600.0] [n1:77:0] mm_posix.c:220  UCX  ERROR Not enough memory to write total of 4292720 bytes. Please check "
+     "that /dev/shm or the directory you specified has more available memory.", "ucx-shm"},
+    {"[1767225600.0] [n1:77:0] mm_ep.c:155  UCX  ERROR mm ep failed to connect to remote FIFO id 0x7: Shared memory error",
+     "ucx-shm-attach"},
+    {"[1767225600.0] [n1:77:0] ud_ep.c:278  UCX  FATAL UD endpoint 0x7 to n2:78: unhandled timeout error", "ucx-peer-lost"},
+    /* Open MPI, MPICH */
+    {"mpirun was unable to find the specified executable file, and therefore did", "program-not-started"},
+    {"An PRTE daemon has unexpectedly failed after launch and before", "openmpi-daemon-lost"},
+    {"prterun was unable to reliably start one or more daemons.", "openmpi-daemon-lost"},
+    {"MPI_INIT has failed because at least one MPI process is unreachable", "openmpi-no-path"},
+    {"[n1:00077] *** An error occurred in MPI_Allreduce", "mpi-call-failed"},
+    {"[n1:00077] *** MPI_ERR_TRUNCATE: message truncated", "mpi-truncate"},
+    {"It appears as if there is not enough space for /tmp/x/shared_mem (the shared-memory backing", "ucx-shm"},
+    {"No PMIx server was reachable, but a PMI1/2 was detected.", "mpi-pmi-mismatch"},
+    {"Abort(1091471) on node 3 (rank 3 in comm 0): Fatal error in PMPI_Allreduce: Other MPI error, error stack:",
+     "mpich-error"},
+    {"Fatal error in internal_Init: Other MPI error, error stack:", "mpich-error"},
+    {"APPLICATION TIMED OUT, TIMEOUT = 3600s", "mpich-timeout"},
+    {"=   EXIT CODE: 9", "killed"},
+    {"=   KILLED BY SIGNAL: 7 (Bus error)", "bus-error"},
+};
 /* clang-format on */
 
 /* Says what is wrong with a sample, and whether anything is. A wrapper next to a cause is its effect. */
@@ -320,11 +374,17 @@ static void nccl_up_to_2_30(void)
     expect_entries(nccl, sizeof(nccl) / sizeof(nccl[0]));
 }
 
+static void devices_fabrics_and_mpi(void)
+{
+    expect_entries(fabrics, sizeof(fabrics) / sizeof(fabrics[0]));
+}
+
 static const test_case cases[] = {
     {"schedulers_and_clouds", schedulers_and_clouds},
     {"kernels_and_libraries", kernels_and_libraries},
     {"gpus_of_nvidia", gpus_of_nvidia},
     {"nccl_up_to_2_30", nccl_up_to_2_30},
+    {"devices_fabrics_and_mpi", devices_fabrics_and_mpi},
 };
 
 TEST_MAIN(cases)
