@@ -535,7 +535,7 @@ static const struct {
      "[n1][[32355,1],2][btl_tcp_endpoint.c:796:mca_btl_tcp_endpoint_complete_connect] connect() to 192.168.122.1 "
      "failed: No "
      "route to host (113)"},
-    {"mpi-pmi-mismatch", "host n1 (pid 4242)", "[n1:4242] OPAL ERROR: Error in file pmix2x_client.c at line 109"},
+    {"mpi-pmi-mismatch", "", "[n1:4242] OPAL ERROR: Error in file pmix2x_client.c at line 109"},
     {"slurm-pmix", "",
      "slurmstepd: error:  mpi/pmix_v2: _tcp_connect: n3 [0]: pmixp_dconn_tcp.c:139: Cannot establish the connection"},
     {"slurm-node-fail", "host n4",
