@@ -239,6 +239,10 @@ for first in '2025-01-01 06:00:00' '2025-01-01 09:49:00'; do
     esac
     grep -qF "$words" headline && pass "an error at $first" || fail "an error at $first: $(cat headline)"
 done
+says 'fields of a logger' 'rank 4 on gpu-4: a kernel read' \
+    'time="2025-02-03T10:11:12Z" msg="failed" rank=4 host=gpu-4 err="CUDA error: an illegal memory access was encountered"'
+guilty "lines that Ray leaves out" '' "nranks 4" "$(waits 0 ALLREDUCE 7)" "$(waits 1 ALLREDUCE 7)" \
+    "$(waits 3 ALLREDUCE 7) [repeated 1x across cluster] (Ray deduplicates logs by default.)" ' nranks 4 '
 says 'a wrapper above the cause' 'rank 2: a kernel read or wrote' '[rank1]: ValueError: x' \
     "[rank2]: CUDA error: an illegal memory access was encountered"
 says 'all ranks at once' 'ranks 0-2: a device' "[rank2]: $oom" "[rank0]: $oom" "[rank1]: $oom"

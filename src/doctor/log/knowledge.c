@@ -48,6 +48,7 @@ struct tess_knowledge {
 };
 
 /* Lower case; one bit of tess_found each. */
+_Static_assert(TESS_HOOK_COUNT <= 32, "tess_found.hooks has a bit for each");
 static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "worknccl(",
                                                    [TESS_HOOK_PROGRESS] = "last enqueued ",
                                                    [TESS_HOOK_NOTIFIED] = " dump signal ",
@@ -58,6 +59,7 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "worknccl(
                                                    [TESS_HOOK_STARTING] = "starting with ",
                                                    [TESS_HOOK_PROCESSES] = "num processes",
                                                    [TESS_HOOK_MISMATCH] = " is running collective: ",
+                                                   [TESS_HOOK_REPEATED] = "x across cluster]",
                                                    [TESS_HOOK_ROOT] = "root cause (first observed failure)",
                                                    [TESS_HOOK_EXITCODE] = "exitcode",
                                                    [TESS_HOOK_LOCAL_RANK] = "(local_rank: ",

@@ -100,6 +100,7 @@ typedef struct tess_survey {
     log_stacks stacks;
     int stated_world;         /* number of ranks by the logs; 0: they do not say */
     int largest_communicator; /* ranks of the largest one of NCCL; 0: none is known */
+    bool leaves_out;          /* Ray left out lines of other ranks that say the same */
 } tess_survey;
 
 /* Zeroes and prepares. Free with tess_survey_free, after a failure too. */

@@ -124,7 +124,8 @@ static void find_absent_members(history_builder *h)
     int n_silent = log_count_sides(b, LOG_SIDE_SILENT), n_unseen = log_count_sides(b, LOG_SIDE_UNSEEN);
     bool few = n_silent + n_unseen < log_count_sides(b, LOG_SIDE_WAITS);
     bool sure = n_unseen == 0 || (n_silent + n_unseen == 1 && b->world_known);
-    if (!few || !sure || any_speaks_of_another(b) || log_count_sides(b, LOG_SIDE_OTHER_GROUP | LOG_SIDE_OUTSIDE) > 0)
+    if (b->survey->leaves_out || !few || !sure || any_speaks_of_another(b) ||
+        log_count_sides(b, LOG_SIDE_OTHER_GROUP | LOG_SIDE_OUTSIDE) > 0)
         return;
     for (int r = 0; r < b->n_ranks; r++)
         if (b->sides[r] & (LOG_SIDE_SILENT | LOG_SIDE_UNSEEN))

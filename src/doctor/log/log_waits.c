@@ -121,6 +121,8 @@ void log_report_blame(const log_blame *b, tess_log_diagnosis *v)
     tess_sentence headline = tess_sentence_begin(v->headline, sizeof(v->headline));
     tess_sentence_report(&headline, b->headline, &fields);
     add_report(v, b->evidence, &fields);
+    if (b->survey->leaves_out)
+        log_add_evidence(v, "Ray left out lines of other ranks that say the same: RAY_DEDUP_LOGS=0 shows them");
     if (b->evidence == TESS_REPORT_OTHER_PLACE)
         report_distance(b, &fields, v);
     if (b->kind == TESS_LOG_MISSING)

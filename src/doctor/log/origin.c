@@ -157,6 +157,20 @@ static void read_crash(const char *line, size_t size, log_who *who)
     who->pid = pid;
 }
 
+/* "host=gpu-4", "hostname=gpu-4" among the fields of a logger. */
+static void read_field(const char *line, log_who *who)
+{
+    static const char *const words[] = {" host=", " hostname=", " node="};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && who->host[0] == '\0'; i++) {
+        const char *at = strstr(line, words[i]);
+        size_t n = 0;
+        for (at = at != NULL ? at + strlen(words[i]) : ""; is_host_char(at[n]);)
+            n++;
+        if (is_host(at, n))
+            copy(who->host, sizeof(who->host), at, n);
+    }
+}
+
 /* "[pod/job-worker-3/pytorch] " of kubectl, "job-worker-3  | " of compose, "node-a: " of pdsh. */
 static void read_host(const char *line, size_t size, log_who *who)
 {
@@ -240,6 +254,8 @@ log_who log_origin_of_line(const char *line, size_t size)
         read_crash(head + at, n - at, &who);
     if (who.host[0] == '\0')
         read_host(head + at, n - at, &who);
+    if (who.host[0] == '\0')
+        read_field(head, &who);
     return who;
 }
 

@@ -360,6 +360,7 @@ static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *lin
         TESS_TRY(note_progress(r, line, size, speaker));
     if (hooks & 1u << TESS_HOOK_NOTIFIED && speaker >= 0)
         TESS_TRY(note_dump(r, line, size, number, speaker));
+    r->survey->leaves_out |= (hooks & 1u << TESS_HOOK_REPEATED) != 0;
     if (hooks & 1u << TESS_HOOK_MISMATCH)
         TESS_TRY(note_mismatch(r, line, size, number));
     for (size_t i = 0; i < sizeof(world_words) / sizeof(world_words[0]); i++)
