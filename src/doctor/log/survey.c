@@ -286,9 +286,10 @@ static tess_status note_communicator(survey_reading *r, const char *line, size_t
     if (at == NULL || origin->host[0] == '\0' || sscanf(at, " rank %6d nranks %6d", &rank, &n_ranks) != 2 || rank < 0 ||
         rank >= n_ranks || n_ranks > LOG_MOST_RANKS || n_ranks < s->largest_communicator)
         return TESS_OK;
-    if (n_ranks > s->largest_communicator)
-        for (int i = 0; i < s->n_ranks && s->largest_communicator > 0; i++)
-            s->ranks[i].host[0] = '\0';
+    for (int i = 0; i < s->n_ranks && s->largest_communicator > 0 && n_ranks > s->largest_communicator; i++) {
+        s->ranks[i].host[0] = '\0'; /* they were ranks of a part */
+        s->ranks[i].pid = 0;
+    }
     s->largest_communicator = n_ranks;
     log_rank *placed;
     TESS_TRY(log_rank_at(s, rank, &placed));
@@ -320,7 +321,7 @@ static tess_status note_mismatch(survey_reading *r, const char *line, size_t siz
     if (!log_parse_mismatch(line, size, &own, &other))
         return TESS_OK;
     TESS_TRY(note_call(r, own.rank, &own, number, true));
-    for (int rank = 0; rank < other.rank; rank++)
+    for (int rank = 0; rank < other.rank && rank < LOG_MOST_LISTED; rank++)
         TESS_TRY(note_call(r, rank, &own, number, false));
     return note_call(r, other.rank, &other, number, false);
 }
