@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os/os.h"
 #include "doctor/log/log_impl.h"
 
 static tess_knowledge *knowledge;
@@ -147,6 +148,9 @@ static const sample kernels[] = {
     {"ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /x.so)", "library-mismatch"},
     {"OSError: /x/libfoo.so: cannot allocate memory in static TLS block", "library-mismatch"},
     {"bash: ./train: cannot execute binary file: Exec format error", "library-mismatch"},
+    {"RuntimeError: unable to allocate shared memory(shm) for file </torch_77>: Resource temporarily unavailable (11)",
+     "dataloader-shm"},
+    {"RuntimeError: unable to write to file </torch_77_1>: No space left on device (28)", "dataloader-shm"},
     {"ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96", "library-mismatch"},
 };
 
@@ -354,6 +358,67 @@ static void expect_entries(const sample *samples, size_t n)
     tess_knowledge_destroy(&knowledge);
 }
 
+#define KERNEL "Jan 10 11:43:09 n1 kernel: "
+#define XID KERNEL "NVRM: Xid (PCI:0000:3b:00): "
+
+/* Logs in which one line is the cause of the others, and the beginning of what the report says; "": no cause. */
+static const struct {
+    const char *text, *headline;
+} logs[] = {
+    /* clang-format off */
+    {XID "79, pid=77, GPU has fallen off the bus.\n[rank3]: torch.AcceleratorError: CUDA error: unknown error\n",
+     "GPU 0000:3b:00 on n1: a GPU is no longer there"},
+    {XID "48, pid=77, name=python, DBE\n" XID "63, pid=77, Row Remapper: x\n" XID "45, pid=77, Ch 1\n"
+     XID "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)\n",
+     "GPU 0000:3b:00 on n1: the memory of a GPU"},
+    {XID "31, pid=77, name=python, MMU Fault\n" XID "43, pid=77, name=python, Ch 8\n"
+     "[rank3]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n",
+     "GPU 0000:3b:00 on n1 (pid 77): the driver reported a fault of a program"},
+    {XID "43, pid=77, name=python, Ch 8\n", "GPU 0000:3b:00 on n1 (pid 77): the driver stopped the work"},
+    {XID "45, pid=77, name=python, Ch 8\n", ""},
+    {XID "145, RLW_RXPIPE Nonfatal XC0 i0 Link 00 (0x4 0x1)\n", ""},
+    {KERNEL "INFO: task python:4242 blocked for more than 122 seconds.\n" XID "119, Timeout after 45s of waiting for RPC "
+     "response from GPU3 GSP!\n", "GPU 0000:3b:00 on n1: a GPU or its firmware"},
+    {KERNEL "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n", "host n1 (nvswitch0): "},
+    {"NET/OFI Request 0x7f completed with error. RC: 107. Error: 13 (Unresponsive remote (was previously responsive))\n"
+     "srun: error: n7: task 12: Segmentation fault (core dumped)\n", "task 12 on n7: a process crashed"},
+    {"srun: error: n7: task 12: Out Of Memory\nsrun: error: n8: task 13: Killed\n", "task 12 on n7: the host's memory"},
+    {"srun: error: Task launch for StepId=77.0 failed on node n3: Job credential expired\nsrun: Job step aborted\n",
+     "host n3: a host did not accept Slurm's credential"},
+    {"      Reason:       OOMKilled\n      Exit Code:    137\n", "the memory limit of a container"},
+    {"job-worker-3   0/1     OOMKilled   0          12m\n", "host job-worker-3: the memory limit"},
+    {"1m Normal Preempted pod/job-worker-3 Preempted by pod 7c9e on node gpu-4\n"
+     "torch.distributed.DistBackendError: NCCL timeout after 1800 seconds\n", "host job-worker-3: a pod of higher"},
+    {"n1:7:8 [3] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.7<1> with status=IBV_WC_WR_FLUSH_ERR(5)\n"
+     "n2:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.1<1> with "
+     "status=IBV_WC_RETRY_EXC_ERR(12)\n", "GPU 1 on n2 (pid 7, to 192.0.2.1): InfiniBand"},
+    {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 77 RUNNING AT n2\n"
+     "=   KILLED BY SIGNAL: 9 (Killed)\n", "rank 3 on n2 (pid 77): a process got SIGKILL"},
+    /* clang-format on */
+};
+
+static void one_line_is_the_cause_of_the_others(void)
+{
+    char path[512];
+    begin();
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "log.txt"));
+    for (size_t i = 0; i < sizeof(logs) / sizeof(logs[0]); i++) {
+        tess_survey survey;
+        tess_log_diagnosis diagnosis;
+        EXPECT_OK(tess_os_write_atomic(path, logs[i].text, strlen(logs[i].text)));
+        EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+        EXPECT_OK(tess_survey_read(&survey, path));
+        EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+        bool is_cause = diagnosis.kind == TESS_LOG_ERROR;
+        if (is_cause != (logs[i].headline[0] != '\0') ||
+            strncmp(diagnosis.headline, logs[i].headline, strlen(logs[i].headline)) != 0)
+            test_fail(__FILE__, __LINE__, "\"%s\": expected '%s', got '%s'", logs[i].text, logs[i].headline,
+                      diagnosis.headline);
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
 static void schedulers_and_clouds(void)
 {
     expect_entries(schedulers, sizeof(schedulers) / sizeof(schedulers[0]));
@@ -385,6 +450,7 @@ static const test_case cases[] = {
     {"gpus_of_nvidia", gpus_of_nvidia},
     {"nccl_up_to_2_30", nccl_up_to_2_30},
     {"devices_fabrics_and_mpi", devices_fabrics_and_mpi},
+    {"one_line_is_the_cause_of_the_others", one_line_is_the_cause_of_the_others},
 };
 
 TEST_MAIN(cases)
