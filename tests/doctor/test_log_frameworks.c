@@ -666,6 +666,22 @@ static const struct {
      "rank 2: a kernel's own check failed"},
     {"python3: /src/permute.cu:412: void launch(Args): Assertion 'args.tokens != nullptr' failed.",
      "native code found a state"},
+    {"Exception: \n\n-- Process 3 terminated with the following error:\nTraceback (most recent call last):\n"
+     "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:84] Timed out waiting 1800000ms for send operation to "
+     "complete",
+     "no error that ends a job"},
+    {"[rank2]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:629] [Rank 2] Watchdog caught collective operation timeout: "
+     "WorkNCCL(SeqNum=9, OpType=ALLGATHER_BA[451/1919]n=8, NumelOut=16, Timeout(ms)=1000) ran for 1000 milliseconds "
+     "before timing out.\n"
+     "[rank0]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective operation timeout: "
+     "WorkNCCL(SeqNum=9, OpType=ALLGATHER_BASE, NumelIn=8, NumelOut=16, Timeout(ms)=1000) ran for 1000 milliseconds "
+     "before timing out.\n"
+     "[rank2]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:2168] [PG ID 1 PG GUID 1 Rank 2]  failure detected by watchdog at "
+     "work sequence id: 9 PG status: last enqueued work: 9, last completed work: 8",
+     "ranks 0,2 waited 1 s in ALLGATHER_BASE #9"},
+    {"slurmstepd: error: *** STEP 608.0 ON node-a CANCELLED AT 2025-01-01T02:06:12 DUE TO JOB REQUEUE ***\n"
+     "srun: error: node-a: tasks 2-3: Exited with exit code 1",
+     "Slurm ended the job to queue it again"},
     {"Root Cause (first observed failure):\n[0]:\n  time      : 2025-01-01_10:00:00\n  host      : node-a\n"
      "  rank      : 10 (local_rank: 2)\n  exitcode  : -6 (pid: 214)\nsrun: error: node-a: task 0: Exited with exit "
      "code 1",

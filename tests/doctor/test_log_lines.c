@@ -154,6 +154,24 @@ static void whole_lines_stay_as_they_are(void)
     expect_lines(write_file(text, n), steps, sizeof(steps) / sizeof(steps[0]));
 }
 
+/* A terminal's columns behind the end of a line come as blanks. */
+static void filled_lines_are_joined(void)
+{
+    enum { WIDTH = 120, N = 6 };
+    static const char text[] = "[rank0]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective "
+                               "operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, "
+                               "Timeout(ms)=600000) ran for 600021 milliseconds";
+    char whole[2 * WIDTH + 1], out[N * (2 * WIDTH + 2) + 1];
+    const char *wanted[N];
+    size_t n = 0;
+    snprintf(whole, sizeof(whole), "%-*s", 2 * WIDTH, text);
+    for (int i = 0; i < N; i++) {
+        wanted[i] = whole;
+        n += (size_t)snprintf(out + n, sizeof(out) - n, "%.*s\n%s\n", WIDTH, whole, whole + WIDTH);
+    }
+    expect_lines(write_file(out, n), wanted, N);
+}
+
 static void joined_lines_count_and_the_first_is_named(void)
 {
     log_lines lines;
@@ -253,6 +271,7 @@ static void half_a_pair_is_replaced(void)
 
 static const test_case cases[] = {
     {"lines_cut_at_a_width_are_joined", lines_cut_at_a_width_are_joined},
+    {"filled_lines_are_joined", filled_lines_are_joined},
     {"whole_lines_stay_as_they_are", whole_lines_stay_as_they_are},
     {"joined_lines_count_and_the_first_is_named", joined_lines_count_and_the_first_is_named},
     {"colours_are_removed", colours_are_removed},

@@ -183,6 +183,8 @@ static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
 {
     const log_match *match = &s->matches[cause];
     bool is_wrapper = tess_knowledge_at(s->knowledge, cause)->role == TESS_LOG_WRAPPER;
+    if (is_wrapper && tess_knowledge_at(s->knowledge, cause)->by_reporter)
+        return; /* it is not about a process, or names it itself */
     for (int i = 0; i < tess_knowledge_n(s->knowledge) && who->n_ranks == 0 && who->host[0] == '\0'; i++) {
         const log_match *other = &s->matches[i];
         int64_t distance = other->first.line - match->first.line;

@@ -333,6 +333,16 @@ static int find_usual(const tess_survey *survey)
     return majority.first;
 }
 
+/* The group that `rank` waits in, by its own lines or those of others in the same work; "": not known. */
+static const char *name_group(const tess_survey *survey, int rank)
+{
+    const char *group = survey->ranks[rank].work.group;
+    for (int r = 0; r < survey->n_ranks && group[0] == '\0'; r++)
+        if (works_alike(survey->ranks, rank, r))
+            group = survey->ranks[r].work.group;
+    return group;
+}
+
 tess_status log_blame_find(const tess_survey *survey, int n_ranks, bool world_known, log_blame *b)
 {
     history_builder h = {.blame = b};
@@ -341,7 +351,7 @@ tess_status log_blame_find(const tess_survey *survey, int n_ranks, bool world_kn
     if (first < 0)
         return TESS_OK;
     b->usual = &survey->ranks[first].work;
-    h.team = team_of_group(b->usual->group);
+    h.team = team_of_group(name_group(survey, first));
     TESS_TRY(tess_mem_alloc_array(survey->mem, TESS_POOL_MISC, (size_t)n_ranks, sizeof(*b->sides), "ranks of a log",
                                   (void **)&b->sides));
     tess_status status = tess_mem_alloc_array(survey->mem, TESS_POOL_MISC, (size_t)n_ranks, sizeof(*h.teams),

@@ -70,6 +70,14 @@ static int64_t read_shape(const char *text)
     return product;
 }
 
+/* The name of an operation that is torn, by another line or by the end of the text, is not known. */
+static void read_op(const char *op, log_work *work)
+{
+    size_t n = strspn(op, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    bool is_whole = op[n] == ',' || op[n] == ')' || op[n] == '.' || op[n] == ' ';
+    snprintf(work->op, sizeof(work->op), "%.*s", is_whole ? (int)n : 0, op);
+}
+
 bool log_parse_work(const char *line, size_t size, log_work *work)
 {
     char text[MOST];
@@ -83,7 +91,7 @@ bool log_parse_work(const char *line, size_t size, log_work *work)
     read_place(text, work);
     read_group(text, work->group, sizeof(work->group));
     op += strlen("OpType=");
-    snprintf(work->op, sizeof(work->op), "%.*s", (int)strcspn(op, ",) "), op);
+    read_op(op, work);
     work->sequence = number_behind(at, "SeqNum=");
     work->numel_in = number_behind(at, "NumelIn=");
     work->numel_out = number_behind(at, "NumelOut=");
@@ -104,7 +112,7 @@ static bool read_fingerprint(const char *text, const char *end, log_work *work)
     if (op == NULL)
         return false;
     op += strlen("OpType=");
-    snprintf(work->op, sizeof(work->op), "%.*s", (int)strcspn(op, ",) "), op);
+    read_op(op, work);
     work->sequence = number_behind(part, "SequenceNumber=");
     work->numel_in = work->numel_out = read_shape(part);
     return true;

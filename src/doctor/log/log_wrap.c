@@ -89,9 +89,12 @@ static bool are_alike(const char *line, size_t size, const char *next, size_t ne
     return n == ALIKE;
 }
 
-/* Whether `next` may be the rest of `line`: it does not begin like a line of its own or like `line`. */
+/* Whether `next` may be the rest of `line`: it does not begin like a line of its own or like `line`. A terminal fills
+ * the rest with blanks. */
 static bool may_continue(const char *line, size_t size, const char *next, size_t next_size)
 {
+    while (next_size > 0 && next[next_size - 1] == ' ')
+        next_size--;
     return !are_alike(line, size, next, next_size) && !is_drawn(line, size) && !begins(next, next_size) &&
            !is_drawn(next, next_size);
 }
