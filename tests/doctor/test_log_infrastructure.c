@@ -84,6 +84,7 @@ static const sample schedulers[] = {
     {"Message:        Pod was terminated in response to imminent node shutdown.", "kubernetes-node-lost"},
     {"Normal TaintManagerEviction pod/job-worker-3 Marking for deletion Pod default/job-worker-3", "kubernetes-node-lost"},
     {"Pod: default.job-worker-3 exited with code 1", "kubernetes-pod-exit"},
+    {"DEBUG events Error pod job-worker-3 container pytorch exitCode: 1 terminated message: ", "kubernetes-pod-exit"},
     {"PyTorchJob job is failed because 1 Worker replica(s) failed.", "kubernetes-pod-exit"},
     {"job-worker-3   0/1     CrashLoopBackOff   5   12m", "kubernetes-pod-exit"},
     {"job-worker-3   0/1     ImagePullBackOff   0   12m", "kubernetes-start"},
@@ -178,6 +179,8 @@ static const sample gpus[] = {
     {"NVRM: Xid (PCI:0000:3b:00): 95, pid=77, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No", "cuda-xid-memory"},
     {"NVRM: Xid (PCI:0000:3b:00): 119, pid=77, name=python, Timeout after 45s of waiting for RPC response from GPU3 GSP! "
      "Expected function 76 (GSP_RM_CONTROL) sequence 7 (0x1 0x2).", "cuda-xid-firmware"},
+    {"NVRM: GPU6 _kgspLogRpcTimeout: ********************************* GSP Timeout **********************************",
+     "cuda-xid-firmware"},
     {"NVRM: Xid (PCI:0000:3b:00): 120, pid=77, name=python, GSP task exception: Reason: store", "cuda-xid-firmware"},
     {"NVRM: Xid (PCI:0000:3b:00): 140, pid=77, name=python, An uncorrectable ECC error detected", "cuda-xid-memory"},
     {"NVRM: Xid (PCI:0000:3b:00): 143, GPU initialization failed", "cuda-xid-firmware"},
@@ -292,6 +295,8 @@ static const sample fabrics[] = {
     {"EI0009: Transport init error. Reason: [Create][DestLink]Create Dest error!", "ascend-hccl-connect"},
     {"Execution Error ROCE CQE(EI0013): An error CQE occurred. Local information: server 192.0.2.1, device ID 0. Peer "
      "information: server 192.0.2.2, device ID 1, device IP 192.0.2.12.", "ascend-hccl-transfer"},
+    {"Cluster Exception Location[IP/ID]:[192.0.2.6/5], Arrival Time:[x], ExceptionType:[Stuck Occurred]",
+     "ascend-hccl-stuck"},
     {"EI0011: Failed to allocate [1024] bytes of NPU memory.", "cuda-out-of-memory"},
     {"RuntimeError: NPU function error: AclrtSynchronizeStreamWithTimeout, error code is 507015", "ascend-npu-error"},
     /* Neuron */
