@@ -547,6 +547,36 @@ static const struct {
      "container\nsrun: error: n2: task 1: Exited with exit code 1"},
     {"launcher-command-failed", "",
      "UnexpectedStatusException: Error for Training job j: Failed. Reason: AlgorithmError: ExecuteUserScriptError:"},
+    {"mpi-ofi-failed", "",
+     "MPICH ERROR [Rank 519] [job id 94.0] [Tue Jan  1 10:00:00 2025] [n1] - Abort(539602063) (rank 519 in comm 0): "
+     "Fatal "
+     "error in PMPI_Iprobe: Other MPI error, error stack:\n"
+     "MPIDI_OFI_handle_cq_error(1075): OFI poll failed (ofi_events.c:1077:MPIDI_OFI_handle_cq_error:Input/output error "
+     "- "
+     "PTLTE_NOT_FOUND)"},
+    {"mpi-ofi-failed", "", "mtl_ofi.h:101: Error returned from fi_cq_readerr: Resource temporarily unavailable(-11)."},
+    {"mpi-queue-full", "",
+     "PE 0: MPICH WARNING: OFI is failing to make progress on posting a receive. MPICH suspects a hang due to "
+     "completion "
+     "queue exhaustion."},
+    {"nccl-ib-connect", "", "Failed to modify QP to RTR: Connection timed out"},
+    {"nccl-ib-connect", "GPU 0 on n1 (pid 7)",
+     "n1:7:8 [0] misc/ibvwrap.cc:187 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable"},
+    {"cuda-fallen-off-bus", "GPU 0000:17:00.0",
+     "CUDA Error: no CUDA-capable device is detected\n"
+     "Unable to determine the device handle for GPU0000:17:00.0: Unknown Error"},
+    {"nccl-ofi-request", "",
+     "libfabric:45:17::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address My EFA addr: a My "
+     "host "
+     "id: i-0db Peer EFA addr: b Peer host id: i-0ce (7)"},
+    {"ssh-login-failed", "host w-0",
+     "ssh: Could not resolve hostname w-0: Temporary failure in name resolution\n"
+     "ORTE was unable to reliably start one or more daemons."},
+    {"kubernetes-start", "host job-master-0",
+     "Error from server (BadRequest): container \"pytorch\" in pod \"job-master-0\" is waiting to start: trying and "
+     "failing to pull image"},
+    {"rocm-hardware-error", "GPU 0000:dd:00.0",
+     "[50.5] amdgpu 0000:dd:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!"},
     /* accelerators and containers */
     {"nvidia-access-lost", "", "Failed to initialize NVML: Unknown Error\nRuntimeError: No CUDA GPUs are available"},
     {"container-gpu", "",
