@@ -316,6 +316,13 @@ static const sample fabrics[] = {
     {"[1767225600.0] [n1:77:0] ud_ep.c:278  UCX  FATAL UD endpoint 0x7 to n2:78: unhandled timeout error", "ucx-peer-lost"},
     /* Open MPI, MPICH */
     {"mpirun was unable to find the specified executable file, and therefore did", "program-not-started"},
+    {"No components were able to be opened in the pml framework.", "openmpi-no-path"},
+    {"[n1:77] [[64574,1],8] selected pml cm, but peer [[64574,1],0] on n2 selected pml ucx", "openmpi-no-path"},
+    {"[1767225600.0] [n1:77:0] ib_device.c:670  UCX  ERROR ibv_query_gid(dev=mlx5_0 port=1 index=3) failed: Invalid "
+     "argument", "ucx-ib-call"},
+    {"[1767225600.0] [n1:77:0] ib_device.c:9  UCX  ERROR ibv_create_ah(dlid=49152 sl=0) on mlx5_0 failed: Invalid argument",
+     "ucx-ib-call"},
+    {"[n1:00077] pml_ucx.c:291  Error: Failed to create UCP worker", "ucx-worker"},
     {"An PRTE daemon has unexpectedly failed after launch and before", "openmpi-daemon-lost"},
     {"prterun was unable to reliably start one or more daemons.", "openmpi-daemon-lost"},
     {"MPI_INIT has failed because at least one MPI process is unreachable", "openmpi-no-path"},
@@ -381,6 +388,10 @@ static const struct {
      "GPU 0000:3b:00 on n1 (pid 77): the driver reported a fault of a program"},
     {XID "43, pid=77, name=python, Ch 8\n", "GPU 0000:3b:00 on n1 (pid 77): the driver stopped the work"},
     {XID "45, pid=77, name=python, Ch 8\n", ""},
+    {XID "145, RLW_RXPIPE Nonfatal XC0 i0 Link 00 (0x4 0x1)\n" XID "45, pid=77, Ch 1 caused by previous Xid 145\n",
+     "GPU 0000:3b:00 on n1: the driver reported an error of a GPU's NVLink"},
+    {XID "45, pid=77, name=python, Ch 1 caused by previous Xid 95\n",
+     "GPU 0000:3b:00 on n1 (pid 77): the driver ended the channels of a process"},
     {XID "145, RLW_RXPIPE Nonfatal XC0 i0 Link 00 (0x4 0x1)\n", ""},
     {KERNEL "INFO: task python:4242 blocked for more than 122 seconds.\n" XID "119, Timeout after 45s of waiting for RPC "
      "response from GPU3 GSP!\n", "GPU 0000:3b:00 on n1: a GPU or its firmware"},
