@@ -172,6 +172,24 @@ static void filled_lines_are_joined(void)
     expect_lines(write_file(out, n), wanted, N);
 }
 
+/* Of few lines the longest need not be cut, even where the next one does not begin like a line of its own. */
+static void the_longest_of_few_lines_is_not_cut_for_that(void)
+{
+    static const char *const lines[] = {
+        "node-a:100:200 [5] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out, to "
+        "::ffff:192.0.2.65",
+        "step 12 loss 2.31",
+        "pdsh@master: node-b: ssh exited with exit code 1",
+    };
+    char text[512];
+    size_t n = 0;
+    for (int i = 0; i < 3; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s\n", lines[i]);
+    expect_lines(write_file(text, n), lines, 3);
+    n = (size_t)snprintf(text, sizeof(text), "%s\n%s\n", lines[0], lines[2]);
+    expect_lines(write_file(text, n), (const char *const[]){lines[0], lines[2]}, 2);
+}
+
 static void joined_lines_count_and_the_first_is_named(void)
 {
     log_lines lines;
@@ -273,6 +291,7 @@ static const test_case cases[] = {
     {"lines_cut_at_a_width_are_joined", lines_cut_at_a_width_are_joined},
     {"filled_lines_are_joined", filled_lines_are_joined},
     {"whole_lines_stay_as_they_are", whole_lines_stay_as_they_are},
+    {"the_longest_of_few_lines_is_not_cut_for_that", the_longest_of_few_lines_is_not_cut_for_that},
     {"joined_lines_count_and_the_first_is_named", joined_lines_count_and_the_first_is_named},
     {"colours_are_removed", colours_are_removed},
     {"utf16_is_read", utf16_is_read},

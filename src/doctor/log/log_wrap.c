@@ -64,6 +64,8 @@ static bool begins(const char *line, size_t size)
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (word >= strlen(words[i]) && memcmp(line, words[i], strlen(words[i])) == 0)
             return true;
+    if (word > 1 && line[word - 1] == ':' && memchr(line, '@', word) != NULL) /* "pdsh@master:" */
+        return true;
     for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
         if (has_ending(line, word, endings[i]))
             return true;
@@ -129,9 +131,9 @@ static bool take(const char *text, size_t size, size_t *at, const char **line, s
 static bool is_torn(log_wrap wrap, const char *line, size_t size, const char *next)
 {
     const unsigned char last = (unsigned char)line[size - 1], first = (unsigned char)next[0];
-    const bool open = isalnum(last) || (last == ' ' && !wrap.at_words) || strchr("_-=.(/", last) != NULL;
-    return last == ',' ||
-           (open && (islower(first) || isdigit(first) || first == '=' || (!wrap.at_words && isupper(first))));
+    const bool open = isalpha(last) || (last == ' ' && !wrap.at_words) || strchr("_-=.(/", last) != NULL;
+    const bool inside = islower(first) || isdigit(first) || first == '=' || (!wrap.at_words && isupper(first));
+    return last == ',' || (open && inside) || (isdigit(last) && isdigit(first));
 }
 
 /* Lines that are followed by one which may be their rest. */
