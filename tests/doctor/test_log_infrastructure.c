@@ -227,7 +227,7 @@ static const sample nccl[] = {
      "nccl-peer-closed"},
     {"NCCL WARN ncclOsSocketProgressOpt: Call to send to 192.0.2.7<40001> failed : 32 (Broken pipe)", "nccl-peer-closed"},
     {"proxy.cc:1521 NCCL WARN [Service thread] Could not receive type from localRank 3, res=3, closed=0",
-     "nccl-peer-closed"},
+     "nccl-proxy-ends"},
     {"misc/socket.cc:527 NCCL WARN socketPollConnect: connect to 192.0.2.7<40001> returned Connection timed out, exceeded "
      "error retry count after 35 attempts", "nccl-connect-refused"},
     {"NCCL WARN ncclOsSocketPollConnect to 192.0.2.7<40001> failed with error Connection refused", "nccl-connect-refused"},
