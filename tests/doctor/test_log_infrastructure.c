@@ -260,6 +260,7 @@ static const sample nccl[] = {
     {"NCCL WARN AllReduce : sendbuff 0x10 is not a valid pointer", "nccl-wrong-call"},
     {"NCCL WARN No algorithm/protocol available for function AllGather with datatype ncclInt8. NCCL_ALGO was set to Tree.",
      "nccl-wrong-call"},
+    {"NCCL WARN [Proxy Service 3] Failed to execute operation Close from rank 3, retcode 3", "nccl-proxy-ends"},
     {"NCCL WARN [Proxy Service 3] Failed to execute operation Connect from rank 5, retcode 3", "nccl-proxy"},
     {"NCCL WARN Cuda failure 'out of memory'", "cuda-out-of-memory"},
     {"NCCL WARN Failed to CUDA calloc async 4 bytes", "cuda-out-of-memory"},
@@ -386,6 +387,7 @@ static const struct {
     {XID "31, pid=77, name=python, MMU Fault\n" XID "43, pid=77, name=python, Ch 8\n"
      "[rank3]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n",
      "GPU 0000:3b:00 on n1 (pid 77): the driver reported a fault of a program"},
+    {"n1:7:9 [2] proxy.cc:1 NCCL WARN [Service thread] Could not receive type from localRank 3, res=3, closed=0\n", ""},
     {XID "43, pid=77, name=python, Ch 8\n", "GPU 0000:3b:00 on n1 (pid 77): the driver stopped the work"},
     {XID "45, pid=77, name=python, Ch 8\n", ""},
     {XID "145, RLW_RXPIPE Nonfatal XC0 i0 Link 00 (0x4 0x1)\n" XID "45, pid=77, Ch 1 caused by previous Xid 145\n",
