@@ -424,6 +424,14 @@ static void drop_explained(const tess_knowledge *k, tess_found *found)
     found->n_entries = n;
 }
 
+/* Whether the text begins with the pattern's word. Most words with the same beginning have another end, which is
+ * compared first. */
+static bool is_word_at(const pattern *p, const char *text, size_t size)
+{
+    return p->word_size <= size && ((text[p->word_size - 1] ^ p->word[p->word_size - 1]) & ~0x20) == 0 &&
+           strncasecmp(text, p->word, p->word_size) == 0;
+}
+
 void tess_knowledge_find(tess_knowledge *k, const char *line, size_t size, tess_found *found)
 {
     found->n_entries = 0;
@@ -432,8 +440,7 @@ void tess_knowledge_find(tess_knowledge *k, const char *line, size_t size, tess_
     k->serial++;
     for (size_t at = 0; at + TESS_LITERAL_LEAST <= size; at++)
         for (int i = k->first[hash_beginning(line + at)]; i != NONE; i = k->patterns[i].next)
-            if (k->patterns[i].word_size <= size - at &&
-                strncasecmp(line + at, k->patterns[i].word, k->patterns[i].word_size) == 0)
+            if (is_word_at(&k->patterns[i], line + at, size - at))
                 try_pattern(k, &k->patterns[i], line, size, found);
     for (int i = k->everywhere; i != NONE; i = k->patterns[i].next)
         try_pattern(k, &k->patterns[i], line, size, found);
