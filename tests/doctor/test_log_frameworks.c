@@ -134,6 +134,16 @@ static const struct {
     {"nccl-not-loaded", "rank 3 (pid 77)",
      "(VllmWorker rank=3 pid=77) ERROR 01-01 10:00:00 [pynccl_wrapper.py:229] Failed to load NCCL library from "
      "/lib/libnccl.so.2. It is expected if you are not running on NVIDIA/AMD GPUs."},
+    {"pytorch-nccl-timeout", "", "RuntimeError: NCCL communicator was aborted."},
+    {"checkpoint-keys", "rank 3",
+     "[rank3]: megatron.core.dist_checkpointing.core.CheckpointingException: Cannot find global shape metadata for N-D "
+     "flattened tensor ShardedTensor(key='w')"},
+    {"checkpoint-keys", "rank 0", "[rank0]: KeyError: MetadataIndex(fqn='w', offset=torch.Size([2, 0]), index=24)"},
+    {"checkpoint-shape", "",
+     "CheckpointingException: Global shape mismatch for loaded ((1024, 768)) and expected ((512, 768)) tensor"},
+    {"tpu-fatal", "actor W on 192.0.2.9 (pid 77, /dev/accel0)",
+     "(W pid=77, ip=192.0.2.9) E0827 10:00:00.1 9 driver.cc:820] [/dev/accel0 tpu1013:pe1:0] !!!! FATAL ERROR !!!! for "
+     "[/dev/accel0 tpu1013:pe1:0] , fatal_error: true"},
     {"fsdp-outside-forward", "rank 4",
      "[rank4]: RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to "
      "DTensor before calling distributed operators!"},
@@ -709,6 +719,15 @@ static const struct {
      "[rank2]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:2168] [PG ID 1 PG GUID 1 Rank 2]  failure detected by watchdog at "
      "work sequence id: 9 PG status: last enqueued work: 9, last completed work: 8",
      "ranks 0,2 waited 1 s in ALLGATHER_BASE #9"},
+    {"192.0.2.4: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting\n"
+     "pdsh@node-a: 192.0.2.4: ssh exited with exit code 1",
+     "no error that ends a job"},
+    {"srun: error: node-b: task 9: Exited with exit code 1\n"
+     "[rank1]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
+     "task 9 on node-b: Slurm ends the step"},
+    {"INFO:root:Waiting in store based barrier to initialize process group for rank: 3, key: store_based_barrier_key:1 "
+     "(world_size=8, worker_count=7, timeout=0:30:00)",
+     "no error that ends a job"},
     {"slurmstepd: error: *** STEP 608.0 ON node-a CANCELLED AT 2025-01-01T02:06:12 DUE TO JOB REQUEUE ***\n"
      "srun: error: node-a: tasks 2-3: Exited with exit code 1",
      "Slurm ended the job to queue it again"},

@@ -72,13 +72,17 @@ static bool is_found(const tess_survey *s, int entry)
     return s->matches[entry].n_lines > 0;
 }
 
-/* Another entry that was found says more. */
+/* Another entry that was found says more. An effect explains only those that come after it. */
 static bool is_explained(const tess_survey *s, int entry)
 {
-    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
-        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role <= TESS_LOG_EFFECT &&
-            tess_knowledge_explains(s->knowledge, i, entry))
+    bool is_effect = tess_knowledge_at(s->knowledge, entry)->role == TESS_LOG_EFFECT;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
+        tess_log_role role = tess_knowledge_at(s->knowledge, i)->role;
+        bool any_order = !is_effect || role != TESS_LOG_EFFECT;
+        if (is_found(s, i) && role <= TESS_LOG_EFFECT && tess_knowledge_explains(s->knowledge, i, entry) &&
+            (any_order || is_before(&s->matches[i], &s->matches[entry])))
             return true;
+    }
     return false;
 }
 
