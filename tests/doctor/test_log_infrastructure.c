@@ -112,7 +112,7 @@ static const sample schedulers[] = {
 
 static const sample kernels[] = {
     {"[ 1.0] python invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0",
-     "kernel-oom-kill"},
+     "kernel-oom-invoked"},
     {"[ 1.0] Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB", "kernel-oom-kill"},
     {"[ 1.0] oom_reaper: reaped process 4242 (python), now anon-rss:0kB, file-rss:0kB", "kernel-oom-kill"},
     {"[ 1.0] python[4242]: segfault at 10 ip 00007f0000000000 sp 00007f0000000000 error 4 in libx.so[7f+1]", "segfault"},
@@ -128,6 +128,7 @@ static const sample kernels[] = {
      "using this service will wait for recovery to complete", "storage-server-lost"},
     {"[ 1.0] Lustre: fs-OST0003-osc-ff: This client was evicted by fs-OST0003; in progress operations using this "
      "service will fail.", "io-error"},
+    {"[ 1.0] libceph: osd12 (1)192.0.2.5:6801 socket closed (con state OPEN)", ""},
     {"OSError: [Errno 116] Stale file handle: '/data/x'", "io-error"},
     {"[ 1.0] blk_update_request: I/O error, dev sda, sector 2048 op 0x0:(READ)", "io-error"},
     {"[ 1.0] Buffer I/O error on dev dm-0, logical block 1, lost async page write", "io-error"},
@@ -207,6 +208,8 @@ static const sample gpus[] = {
     {"torch.AcceleratorError: CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error",
      "cuda-peer-fault"},
     {"RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable", "cuda-device-busy"},
+    {"UserWarning: CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment", ""},
+    {"RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment", "cuda-device-busy"},
     {"RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable", "cuda-device-busy"},
     {"Loss.cu:240: nll_loss_forward: block: [0,0,0], thread: [6,0,0] Assertion `t >= 0` failed.", "cuda-device-assert"},
     {"RuntimeError: CUDA error: no kernel image is available for execution on the device", "cuda-no-kernel-image"},
@@ -395,6 +398,9 @@ static const struct {
     {XID "45, pid=77, name=python, Ch 1 caused by previous Xid 95\n",
      "GPU 0000:3b:00 on n1 (pid 77): the driver ended the channels of a process"},
     {XID "145, RLW_RXPIPE Nonfatal XC0 i0 Link 00 (0x4 0x1)\n", ""},
+    {KERNEL "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0\n" KERNEL "Mem-Info:\n" KERNEL
+     "Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB\n",
+     "host n1 (pid 4242): the kernel killed a process"},
     {KERNEL "INFO: task python:4242 blocked for more than 122 seconds.\n" XID "119, Timeout after 45s of waiting for RPC "
      "response from GPU3 GSP!\n", "GPU 0000:3b:00 on n1: a GPU or its firmware"},
     {KERNEL "nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n", "host n1 (nvswitch0): "},
