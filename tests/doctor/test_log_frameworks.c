@@ -792,6 +792,13 @@ static const char *const healthy[] = {
     " iteration       10/  250000 | lm loss: 2.310000E+00 | grad norm: 0.751 | number of nan iterations:   0 |",
     "Process 77 exits successfully.",
     "n1:7:8 [7] NCCL INFO NET/OFI No NIC info for dev 0",
+    "n1:7:8 [0] NCCL INFO NET/Plugin: Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: "
+    "cannot open shared object file: No such file or directory",
+    "pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, "
+    "(Receiver ID)",
+    ":3:hip_code_object.cpp:460 : 0: init: Returned hipErrorNoBinaryForGpu : continue parsing "
+    "remaining arguments",
+    "step 20: no NaN detected in the gradients",
     "W tensorflow gpu_device.cc:1597] Unable to enable peer access between device ordinals 0 and 9, status: Internal: "
     "CUDA_ERROR_TOO_MANY_PEERS: peer mapping resources exhausted",
     "n1:7:8 [0] transport/net_ib.cc:101 NCCL WARN NET/IB : Got async event : GID table change",
