@@ -148,6 +148,11 @@ static const sample kernels[] = {
     {"libgomp: Thread creation failed: Resource temporarily unavailable", "too-many-threads"},
     {"ImportError: /lib/libc.so.6: version `GLIBC_2.34' not found (required by /x.so)", "library-mismatch"},
     {"ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /x.so)", "library-mismatch"},
+    {"n1:7:8 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object "
+     "file: No such file or directory", ""},
+    {"[n1:77] mca_base_component_repository_open: unable to open mca_pml_ucx: libucp.so.0: cannot open shared object "
+     "file: No such file or directory (ignored)", ""},
+    {"ImportError: libcudart.so.12: cannot open shared object file: No such file or directory", "library-mismatch"},
     {"OSError: /x/libfoo.so: cannot allocate memory in static TLS block", "library-mismatch"},
     {"bash: ./train: cannot execute binary file: Exec format error", "library-mismatch"},
     {"RuntimeError: unable to allocate shared memory(shm) for file </torch_77>: Resource temporarily unavailable (11)",
