@@ -240,6 +240,8 @@ static const sample nccl[] = {
      "error retry count after 35 attempts", "nccl-connect-refused"},
     {"NCCL WARN ncclOsSocketPollConnect to 192.0.2.7<40001> failed with error Connection refused", "nccl-connect-refused"},
     {"NCCL WARN NET/Socket : no interface found", "nccl-no-interface"},
+    {"NCCL WARN Call to socket failed : Address family not supported by protocol", "nccl-no-interface"},
+    {"NCCL WARN Call to bind failed : Cannot assign requested address", "nccl-no-interface"},
     {"NCCL WARN no device found matching ib0, verify NCCL_OOB_NET_IFNAME", "nccl-no-interface"},
     {"NCCL WARN NET/IB: Got completion from peer 192.0.2.7<40001> with status=IBV_WC_RETRY_EXC_ERR(12) "
      "opcode=IBV_WC_SEND(0) vendor_err=129 localGid ::ffff:192.0.2.1 hca mlx5_0", "nccl-ib-retry-exceeded"},
@@ -308,6 +310,8 @@ static const sample fabrics[] = {
      "ascend-hccl-stuck"},
     {"EI0011: Failed to allocate [1024] bytes of NPU memory.", "cuda-out-of-memory"},
     {"RuntimeError: NPU function error: AclrtSynchronizeStreamWithTimeout, error code is 507015", "ascend-npu-error"},
+    {"[ERROR] HCCL(7,python3):[op_base.cc:974][9][Init]errNo[0x0000000005000002]HcclCommInitRootInfo failed.",
+     "ascend-npu-error"},
     /* Neuron */
     {"NRT:nrt_infodump Failure: NRT_EXEC_HW_ERR_HBM_UE in nrt_execute()", "neuron-hardware"},
     {"TDRV:exec_consume_infer_status_notifications (FATAL-RT-UNDEFINED-STATE) inference timeout (600000 ms) on Neuron "
