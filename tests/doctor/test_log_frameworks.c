@@ -577,6 +577,13 @@ static const struct {
      "completion "
      "queue exhaustion."},
     {"nccl-ib-connect", "", "Failed to modify QP to RTR: Connection timed out"},
+    {"nccl-connect-refused", "",
+     "h-7:41:43 [1] NCCL INFO ncclOsSocketPollConnect: connect to 10.9.0.4<21700> returned Connection refused, "
+     "retrying "
+     "(34/34) after sleep for 3400 msec"},
+    {"nccl-connect-refused", "",
+     "h-7:41:43 [0] NCCL INFO Call to connect returned Connection refused, retrying\n"
+     "h-7:41:43 [0] include/socket.h:390 NCCL WARN Connect to 10.9.0.4<21700> failed : Connection refused"},
     {"nccl-ib-connect", "GPU 0 on n1 (pid 7)",
      "n1:7:8 [0] misc/ibvwrap.cc:187 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable"},
     {"cuda-fallen-off-bus", "GPU 0000:17:00.0",
@@ -742,6 +749,15 @@ static const struct {
      "  rank      : 10 (local_rank: 2)\n  exitcode  : -6 (pid: 214)\nsrun: error: node-a: task 0: Exited with exit "
      "code 1",
      "rank 10 on node-a (pid 214) failed first, with exit code -6"},
+    {"KeyError: 'mask'\nTraceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\n"
+     "KeyError: 'mask'\nFailures:\n  <NO_OTHER_FAILURES>\nRoot Cause (first observed failure):\n[0]:\n  time      : "
+     "2025-01-01_10:00:00\n  host      : node-a\n  rank      : 7 (local_rank: 3)\n  exitcode  : 1 (pid: 214)",
+     "rank 7 on node-a (pid 214): a Python exception: KeyError: 'mask'"},
+    {"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nKeyError: 'mask'\nFailures:\n"
+     "[1]:\n  time      : 2025-01-01_10:00:02\n  host      : node-a\n  rank      : 4 (local_rank: 0)\n  exitcode  : 1 "
+     "(pid: 211)\nRoot Cause (first observed failure):\n[0]:\n  time      : 2025-01-01_10:00:00\n  host      : "
+     "node-a\n  rank      : 7 (local_rank: 3)\n  exitcode  : 1 (pid: 214)",
+     "a Python exception: KeyError: 'mask'"},
     {"torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 1/2 clients joined.\n"
      "srun: error: node-a: task 0: Exited with exit code 1",
      "no error that ends a job"},
@@ -769,6 +785,12 @@ static const struct {
 
 /* Lines of runs that go on. */
 static const char *const healthy[] = {
+    "h-7:41:43 [1] NCCL INFO Call to connect returned Connection refused, retrying",
+    "h-7:41:43 [1] NCCL INFO socketPollConnect: connect to 10.9.0.4<21700> returned Connection refused, retrying "
+    "(3/34) "
+    "after sleep for 300 msec",
+    "[0] misc/ibvwrap.cc:212 NCCL WARN Call to ibv_open_device failed",
+    "[0] transport/net_ib.cc:117 NCCL WARN NET/IB : Unable to open device mlx5_6",
     "node-a:22:99 [3] NCCL INFO TUNER/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file: "
     "No such file or directory : when loading libnccl-tuner.so",
     "[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - Cannot assign "

@@ -255,7 +255,7 @@ static const sample nccl[] = {
      "nccl-ib-devices-lost"},
     {"NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory errno 12", "nccl-ib-memory"},
     {"NCCL WARN Call to ibv_query_gid failed with error No data available errno 61", "nccl-ib-call"},
-    {"NCCL WARN NET/IB : Unable to open device mlx5_3", "nccl-ib-call"},
+    {"NCCL WARN NET/IB : Unable to open device mlx5_3", "nccl-ib-device-skipped"},
     {"NCCL WARN Bootstrap Root : rank 3 of 16 ranks has already checked in", "nccl-world-differs"},
     {"NCCL WARN Bootstrap Root : mismatch in info from procs, nranks 16 vs 8, nroots 1 vs 1", "nccl-world-differs"},
     {"NCCL WARN NET/Socket : peer 192.0.2.7<40001> message truncated : receiving 1048576 bytes instead of 524288. If you",

@@ -226,6 +226,21 @@ static void add_place(const tess_survey *s, const log_match *match, tess_log_dia
 }
 
 /* An entry as the root cause, by the line that has it first. */
+/* An exception that does not say whose it is: Python ends with 1 behind it, and one rank alone did so. */
+static void complete_by_only_failure(const tess_survey *s, int cause, log_who *who)
+{
+    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
+    log_who first;
+    int code, n = log_first_failures(s, &first, &code);
+    if (n != 1 || code != 1 || first.is_local || entry->role != TESS_LOG_WRAPPER || entry->by_reporter ||
+        log_who_is_known(who))
+        return;
+    for (int i = 0; i < s->n_failures; i++)
+        if (!s->failures[i].is_local && s->failures[i].rank != first.ranks[0] && s->failures[i].code == code)
+            return;
+    log_who_complete(who, &first);
+}
+
 static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
     const log_match *match = &s->matches[cause];
@@ -238,11 +253,12 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     complete_by_launcher(s, cause, &who);
     complete_by_later_lines(s, cause, &who);
     complete_by_places(s, &who);
+    complete_by_only_failure(s, cause, &who);
     set_who(&who, v);
     write_headline(tess_knowledge_at(s->knowledge, cause)->symptom, v);
     add_place(s, match, v);
     if (who.is_local)
-        log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", match->rank);
+        log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", who.ranks[0]);
 }
 
 /* Whom torchrun saw end first, or at once. */

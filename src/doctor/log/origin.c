@@ -197,6 +197,11 @@ static int rank_in_bracket(const char *line, size_t size)
     const char *comma = std != NULL ? memrchr(line, ',', (size_t)(std - line)) : NULL;
     if (comma != NULL)
         return number_at(line, size, (size_t)(comma - line) + 1, &end);
+    const char *nccl = memmem(line, size, " NCCL ", 6); /* of NCCL's lines, "host:pid:tid [device] file NCCL WARN" */
+    const char *behind = memmem(line, size, "] ", 2);
+    bool is_nccl = nccl != NULL && behind != NULL && nccl > behind;
+    if (is_nccl && (nccl == behind + 1 || memchr(behind + 2, ' ', (size_t)(nccl - behind) - 2) == NULL))
+        return -1;
     while (at < size && (isalpha((unsigned char)line[at]) || line[at] == '_'))
         at++;
     int rank = number_at(line, size, at, &end);
