@@ -736,6 +736,14 @@ static const struct {
     {"192.0.2.4: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting\n"
      "pdsh@node-a: 192.0.2.4: ssh exited with exit code 1",
      "no error that ends a job"},
+    {"torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
+     "srun: error: node-b: task 1: Exited with exit code 1",
+     "no error that ends a job"},
+    {"slurmstepd: error: *** STEP 6.0 ON node-b CANCELLED AT 2026-02-03T12:18:08 ***\n"
+     "srun: error: node-b: task 0: Terminated",
+     "no error that ends a job"},
+    {"ORTE has lost communication with its daemon located on node:\n\n   hostname:  node-c\n",
+     "host node-c: mpirun lost a host"},
     {"srun: error: node-b: task 9: Exited with exit code 1\n"
      "[rank1]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
      "task 9 on node-b: Slurm ends the step"},
