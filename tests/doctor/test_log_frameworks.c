@@ -45,7 +45,56 @@ static const struct {
     {"killed", "", "subprocess.CalledProcessError: Command '['python', 't.py']' died with <Signals.SIGKILL: 9>."},
     {"launcher-command-failed", "rank 0 (pid 100)", "Global rank 0 (PID 100) exited with code 1"},
     {"torchrun-restart", "", "[default] Worker group FAILED. 3/3 attempts left; will restart worker group"},
-    {"torchrun-restart", "", "Error waiting on exit barrier. Elapsed: 300.1 seconds"},
+    {"torchrun-exit-barrier", "", "Error waiting on exit barrier. Elapsed: 300.1 seconds"},
+    {"torchrun-exit-barrier", "",
+     "  File \"/x/torch/distributed/elastic/agent/server/api.py\", line 904, in _exit_barrier\n"
+     "RuntimeError: Socket Timeout"},
+    {"deepspeed-launcher", "",
+     "[2025-01-01 10:00:00,130] [INFO] [launch.py:131:sigkill_handler] Killing subprocess 250621"},
+    {"paddle-launcher", "ranks 2-3",
+     "ERROR 2025-01-01 10:00:00,611 launch_utils.py:545] ABORT!!! Out of all 8 trainers, the trainer process with "
+     "rank=[2, 3] was aborted. Please check its log."},
+    {"dataloader-worker-died", "process (pid 1104)",
+     "SystemError: (Fatal) DataLoader process (pid 1104) exited is killed by signal: Killed. (at "
+     "/p/data_loader.cc:181)"},
+    {"dataloader-shm", "process (pid 325)",
+     "RuntimeError: DataLoader worker (pid 325) is killed by signal: Bus error. It is possible that dataloader's"},
+    {"nccl-used-after-error", "",
+     "init.cc:290 NCCL WARN Attempt to use communicator before the previous operation returned ncclSuccess"},
+    {"nccl-ofi-internal", "",
+     "process_completions:1648 NCCL WARN NET/OFI Write complete from unexpected request type!"},
+    {"store-port-reserved", "",
+     "[W socket.cpp:401] [c10d] The server socket has failed to bind to [::]:22 (errno: 98 - Address already in use)."},
+    {"store-address-in-use", "",
+     "RuntimeError: The server socket has failed to listen on any local network address. The server socket has failed "
+     "to bind to [::]:44796 (errno: 98 - Address already in use)."},
+    {"remote-shell-killed", "host node-b",
+     "command terminated with exit code 137\nORTE has lost communication with a remote daemon.\n"
+     "  HNP daemon   : [[11377,0],0] on node node-a\n  Remote daemon: [[11377,0],1] on node node-b"},
+    {"data-file-damaged", "",
+     "OSError: Caught OSError in DataLoader worker process 3.\n"
+     "PIL.UnidentifiedImageError: cannot identify image file <_io.BufferedReader name='a.JPEG'>"},
+    {"file-replaced", "", "OSError: [Errno 116] Stale file handle: '/data/cache/x.arrow'"},
+    {"mount-lost", "", "OSError: [Errno 107] Transport endpoint is not connected: '/mnt/data'"},
+    {"tpu-worker-leaves", "task 2",
+     "INFO:tensorflow:ShutdownHook: lame workers found: HeartbeatManager(/job:worker/replica:0/task:2/device:CPU:0)"},
+    {"nccl-not-loaded", "",
+     "x.cc:133: NCCL operation ncclGetUniqueId(&id) failed: Unable to load NCCL library. Multi-GPU collectives will"},
+    {"ascend-hccp-process", "", "EJ0001: Failed to initialize the HCCP process. Reason: Maybe the last training"},
+    {"neuron-bootstrap-waits", "",
+     "2025-Jan-01 10:00:00.0210 66:77 [31] bootstrap.cc:89 CCOM WARN Timeout waiting for incoming connection (waited "
+     "120 sec)"},
+    {"cuda-xid-firmware", "GPU 0000:01:00",
+     "NVRM: _kgspRpcRecvPoll: LibOS heartbeat timed out\nNVRM: Xid (PCI:0000:01:00): 154, GPU recovery action changed "
+     "from 0x0 (None) to 0x1 (GPU Reset Required)"},
+    {"ray-resources", "",
+     "WARNING 04-01 02:45:50 ray_utils.py:320] The number of required GPUs exceeds the total number of available GPUs "
+     "in the placement group."},
+    {"ray-raylet-died", "",
+     "Check failed: a != b Exiting because this node manager has mistakenly been marked dead by the monitor."},
+    {"vllm-worker-start-failed", "",
+     "Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for "
+     "root cause."},
     {"torchrun-restart", "",
      "The node 'n1_77_0' has failed to send a keep-alive heartbeat to the rendezvous 'r' due to an error of type "
      "RendezvousConnectionError."},
@@ -357,8 +406,9 @@ static const struct {
     {"megatron-no-checkpoint", "", "WARNING: could not find the metadata file /ckpt/latest_checkpointed_iteration.txt"},
     /* data */
     {"dataloader-worker-died", "", "RuntimeError: DataLoader worker (pid(s) 12, 13) exited unexpectedly"},
-    {"dataloader-worker-died", "", "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. "},
-    {"dataloader-shm", "",
+    {"dataloader-worker-died", "process (pid 12)",
+     "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. "},
+    {"dataloader-shm", "process (pid 12)",
      "RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that dataloader's"},
     {"python-exception", "rank 2",
      "[rank2]: KeyError: Caught KeyError in DataLoader worker process 3.\n[rank2]: Original Traceback (most recent "
@@ -371,7 +421,7 @@ static const struct {
     {"python-exception", "rank 3", "[rank3]: RuntimeError: tokens of document 7 are missing"},
     {"python-exception", "rank 3", "[rank3]: AssertionError"},
     {"python-exception", "", "    pyarrow.lib.ArrowTypeError: x"},
-    {"python-exception", "rank 3", "[rank3]: pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer"},
+    {"data-file-damaged", "rank 3", "[rank3]: pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer"},
     {"python-exception", "", "Exception: a reason"},
     {"python-exception", "", "2025-01-01 10:00:00,100 - trainer - ERROR - ValueError: x"},
     {"python-exception", "", "2025-01-01 10:00:00,100 ValueError: x"},
@@ -622,7 +672,7 @@ static const struct {
     {"gaudi-acquire", "", "RuntimeError: synStatus=26 [Generic failure] Device acquire failed."},
     {"gaudi-failed", "rank 2",
      "[rank2]: RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure]."},
-    {"ascend-hccl-port", "",
+    {"ascend-hccp-process", "",
      "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64\n"
      "EJ0001: 2025-01-01-10:00:00 Failed to initialize the HCCP process. Reason: Maybe the last training process is "
      "running."},

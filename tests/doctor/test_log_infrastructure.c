@@ -129,7 +129,7 @@ static const sample kernels[] = {
     {"[ 1.0] Lustre: fs-OST0003-osc-ff: This client was evicted by fs-OST0003; in progress operations using this "
      "service will fail.", "io-error"},
     {"[ 1.0] libceph: osd12 (1)192.0.2.5:6801 socket closed (con state OPEN)", ""},
-    {"OSError: [Errno 116] Stale file handle: '/data/x'", "io-error"},
+    {"OSError: [Errno 116] Stale file handle: '/data/x'", "file-replaced"},
     {"[ 1.0] blk_update_request: I/O error, dev sda, sector 2048 op 0x0:(READ)", "io-error"},
     {"[ 1.0] Buffer I/O error on dev dm-0, logical block 1, lost async page write", "io-error"},
     {"[ 1.0] EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm python: reading directory", "io-error"},
