@@ -225,7 +225,6 @@ static void add_place(const tess_survey *s, const log_match *match, tess_log_dia
     log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[match->first.file], match->first.line, match->excerpt);
 }
 
-/* An entry as the root cause, by the line that has it first. */
 /* An exception that does not say whose it is: Python ends with 1 behind it, and one rank alone did so. */
 static void complete_by_only_failure(const tess_survey *s, int cause, log_who *who)
 {
@@ -241,6 +240,7 @@ static void complete_by_only_failure(const tess_survey *s, int cause, log_who *w
     log_who_complete(who, &first);
 }
 
+/* An entry as the root cause, by the line that has it first. */
 static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
     const log_match *match = &s->matches[cause];
