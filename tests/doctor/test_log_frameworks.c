@@ -516,6 +516,9 @@ static const struct {
      "n1:7:8 [0] NCCL INFO socketPollConnect: connect returned No route to host, retrying (1/34) after sleep for 100 "
      "msec"},
     {"nccl-connect-retried", "", "n1:7:8 [0] NCCL INFO Call to connect returned Connection refused, retrying"},
+    {"nccl-connect-retried", "",
+     "n1:7:8 [0] NCCL INFO socketPollConnect: connect to 192.0.2.4<4111> returned Connection refused, retrying (13/34) "
+     "after sleep for 1300 msec"},
     {"nccl-ib-async-event", "GPU 3 on n1 (pid 7, mlx5_3:1)",
      "n1:7:8 [3] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event on QP (0x7f01): local access "
      "violation work queue error"},
