@@ -45,6 +45,7 @@ typedef struct tess_log_entry {
     const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
     bool by_reporter; /* who prints the line is not the one that it is about */
+    bool by_host;     /* the line is about the host of the process that prints it */
     bool is_fallback; /* not of lines that a cause, wrapper or effect matches */
     bool is_quoting;  /* the lines after it were written by whom it names */
     int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only an effect of this one */

@@ -56,6 +56,7 @@ typedef struct log_who {
     bool is_local;                              /* `ranks` is a local rank, whose rank may follow */
     bool is_named;                              /* the line names it; otherwise it printed the line */
     int pid;                                    /* 0: not said */
+    char more_hosts[160];                       /* ", node-b, node-c": further hosts; "": none */
     char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[120]; /* "": not said */
 } log_who;
 
@@ -66,6 +67,7 @@ typedef struct log_match {
     double time_s;      /* of that line, since the year's beginning; negative: not known */
     int rank;           /* that printed it, or whose end it reports; -1: not known */
     log_who who;        /* it befell: all ranks that printed it at about that time */
+    log_who reporter;   /* printed it, where these are not whom it befell */
     uint64_t text_hash; /* of the end of that line, without numbers */
     bool is_failure;    /* torchrun's table gives it */
     bool names_differ;  /* a later line names others */
@@ -128,7 +130,9 @@ typedef struct tess_log_diagnosis {
     int n_evidence;
     int culprit[TESS_LOG_MOST_CULPRITS], n_culprits; /* the first of them */
     int entry;                                       /* of the root cause; -1: none */
+    bool is_cause;                                   /* otherwise it is only what is known: an effect, or a wrapper */
     log_who who;                                     /* at fault, as a log names it; empty: not said */
+    log_who reporter;                                /* printed it, and is not at fault; empty: not said */
     int world;
     bool world_known;                      /* otherwise there are at least `world` ranks */
     log_work work;                         /* that the ranks waited in; op "": they did not wait */

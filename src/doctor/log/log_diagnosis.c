@@ -139,12 +139,26 @@ static int find_first(const tess_survey *s, tess_log_role role, bool named)
     return first;
 }
 
+/* The same rank, or nobody that is known, printed an effect before it. A launcher that names who ended first prints its
+ * exception below, which does not count. */
+static bool is_after_an_effect(const tess_survey *s, int entry)
+{
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
+        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT &&
+            !s->matches[i].who.is_named && s->matches[i].rank == s->matches[entry].rank &&
+            is_before(&s->matches[i], &s->matches[entry]))
+            return true;
+    return false;
+}
+
 /* The error that ends a job: a cause, or where none is known what wraps one. A launcher that names a process that was
  * killed, after it has named another one that ended (`gone`; -1: none), has killed it itself. */
 static int find_cause(const tess_survey *s, int gone)
 {
     int cause = find_first(s, TESS_LOG_CAUSE, false);
     int wrapper = cause < 0 ? find_first(s, TESS_LOG_WRAPPER, false) : -1;
+    if (wrapper >= 0 && tess_knowledge_at(s->knowledge, wrapper)->is_fallback && is_after_an_effect(s, wrapper))
+        wrapper = -1;
     bool is_late = wrapper >= 0 && gone >= 0 && s->matches[wrapper].who.is_named &&
                    is_before(&s->matches[gone], &s->matches[wrapper]);
     return cause >= 0 || is_late ? cause : wrapper;
@@ -169,16 +183,45 @@ static void set_who(const log_who *who, tess_log_diagnosis *v)
     memcpy(v->culprit, who->ranks, sizeof(v->culprit));
 }
 
-/* "rank 3 on n1: SYMPTOM (step 12)". */
-static void write_headline(const char *symptom, tess_log_diagnosis *v)
+/* ", reported by rank 3", ", from rank 3 to n2": who printed a line that is not about them. Returns the new length. */
+static size_t add_reporter(const log_who *reporter, const char *peer, char *text, size_t size, size_t at)
+{
+    char name[400];
+    log_who_text(reporter, name, sizeof(name));
+    if (name[0] != '\0' && peer[0] != '\0')
+        return tess_text_add(text, size, at, ", from %s to %s", name, peer);
+    if (peer[0] != '\0')
+        return tess_text_add(text, size, at, ", to %s", peer);
+    return name[0] != '\0' ? tess_text_add(text, size, at, ", reported by %s", name) : at;
+}
+
+/* What an entry that is no cause leaves open. */
+static void add_doubt(tess_log_role role, const char *who, tess_log_diagnosis *v)
+{
+    size_t at = strlen(v->headline);
+    if (role == TESS_LOG_WRAPPER)
+        tess_text_add(v->headline, sizeof(v->headline), at, "; no error before it is in these logs");
+    else if (role == TESS_LOG_EFFECT)
+        tess_text_add(v->headline, sizeof(v->headline), at, "; the cause is not in these logs: look into those of %s",
+                      who[0] != '\0'           ? who
+                      : v->who.peer[0] != '\0' ? v->who.peer
+                                               : "the other ranks");
+}
+
+/* "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
+static void write_headline(const tess_log_entry *entry, tess_log_diagnosis *v)
 {
     char who[400];
+    const char *symptom = entry->symptom;
     log_who_text(&v->who, who, sizeof(who));
     size_t at = tess_text_add(v->headline, sizeof(v->headline), 0, "%s%s%s", who, who[0] != '\0' ? ": " : "", symptom);
     if (v->who.what[0] != '\0')
         at = tess_text_add(v->headline, sizeof(v->headline), at, ": %s", v->who.what);
     if (v->who.step[0] != '\0')
-        tess_text_add(v->headline, sizeof(v->headline), at, " (step %s)", v->who.step);
+        at = tess_text_add(v->headline, sizeof(v->headline), at, " (step %s)", v->who.step);
+    if (who[0] == '\0')
+        add_reporter(&v->reporter, v->who.peer, v->headline, sizeof(v->headline), at);
+    add_doubt(entry->role, who, v);
 }
 
 /* A launcher prints how a process ended, and which one it was on another line. So do those who report what a cause
@@ -205,7 +248,9 @@ static void complete_by_later_lines(const tess_survey *s, int cause, log_who *wh
 {
     const log_match *match = &s->matches[cause];
     int found = -1;
-    if (tess_knowledge_at(s->knowledge, cause)->role != TESS_LOG_CAUSE || match->ranks == NULL || log_who_is_known(who))
+    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
+    if (entry->role != TESS_LOG_CAUSE || entry->by_reporter || entry->by_host || match->ranks == NULL ||
+        log_who_is_known(who))
         return;
     for (int rank = 0; rank < s->n_ranks; rank++) {
         if ((match->ranks[rank / 8] & 1 << rank % 8) == 0)
@@ -244,6 +289,7 @@ static void complete_by_only_failure(const tess_survey *s, int cause, log_who *w
 static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
     const log_match *match = &s->matches[cause];
+    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
     log_who who = match->who, others;
     int code, n_first = log_first_failures(s, &others, &code);
     v->kind = kind;
@@ -254,8 +300,13 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     complete_by_later_lines(s, cause, &who);
     complete_by_places(s, &who);
     complete_by_only_failure(s, cause, &who);
+    v->reporter = match->reporter;
+    complete_by_places(s, &v->reporter);
+    if (entry->by_host && who.host[0] == '\0')
+        snprintf(who.host, sizeof(who.host), "%s", v->reporter.host);
     set_who(&who, v);
-    write_headline(tess_knowledge_at(s->knowledge, cause)->symptom, v);
+    v->is_cause = entry->role == TESS_LOG_CAUSE;
+    write_headline(entry, v);
     add_place(s, match, v);
     if (who.is_local)
         log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", who.ranks[0]);
@@ -295,6 +346,15 @@ static int find_effect(const tess_survey *s)
     return first;
 }
 
+/* An effect that names nobody, or several in turn. */
+static void write_effect(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
+{
+    size_t size = sizeof(v->headline), at = strlen(v->headline);
+    v->reporter = match->reporter;
+    tess_text_add(v->headline, size, at, ", only what follows from one: %s; look into those of %s", entry->symptom,
+                  match->who.peer[0] != '\0' ? match->who.peer : "the other ranks");
+}
+
 static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
 {
     if (s->n_known_lines == 0) {
@@ -305,13 +365,19 @@ static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
     }
     int effect = find_effect(s);
     v->kind = TESS_LOG_KNOWN;
-    if (!report_first_failures(s, v))
-        snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs%s",
-                 effect >= 0 ? ", only what follows from one: look into those of the other ranks" : "");
+    char reporter[400];
+    bool is_told = report_first_failures(s, v);
+    if (!is_told)
+        snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs");
     if (effect < 0)
         return;
     const log_match *match = &s->matches[effect];
+    if (!is_told)
+        write_effect(tess_knowledge_at(s->knowledge, effect), match, v);
     add_place(s, match, v);
+    log_who_text(&v->reporter, reporter, sizeof(reporter));
+    if (reporter[0] != '\0')
+        log_add_evidence(v, "reported by %s, which is not at fault for that", reporter);
     if (match->who.peer[0] != '\0')
         log_add_evidence(v, "the other side was %s: look there first", match->who.peer);
 }
@@ -338,6 +404,7 @@ static void report_stacks(const tess_survey *s, tess_log_diagnosis *v)
     }
     snprintf(v->headline, sizeof(v->headline), "%s", text);
     v->kind = odd != NULL ? TESS_LOG_MISSING : TESS_LOG_KNOWN;
+    v->is_cause = odd != NULL;
     v->n_culprits = odd != NULL && odd->rank >= 0;
     v->culprit[0] = odd != NULL ? odd->rank : -1;
 }
@@ -349,6 +416,7 @@ static void report_behind(const log_behind *behind, tess_log_diagnosis *v)
         return;
     }
     v->kind = TESS_LOG_MISSING;
+    v->is_cause = true;
     v->entry = behind->entry;
     v->n_culprits = behind->n_culprits;
     memcpy(v->culprit, behind->culprit, sizeof(v->culprit));

@@ -87,6 +87,10 @@ void log_who_add(log_who *who, const tess_found_entry *found);
 void log_who_complete(log_who *who, const log_who *more);
 /* Adds the ranks of `other`, and keeps of the rest what both have in common. */
 void log_who_join(log_who *who, const log_who *other);
+/* Adds the hosts of `other`. */
+void log_who_add_hosts(log_who *who, const log_who *other);
+/* Whether `other` is somebody of the same kind on another host. */
+bool log_who_differs_in_host(const log_who *who, const log_who *other);
 bool log_who_is_known(const log_who *who);
 bool log_who_has(const log_who *who, int rank);
 /* "ranks 1-3 on node-e", "actor pool_0:3 on 192.0.2.14 (pid 5120)"; "" if nothing is known. Returns text. */

@@ -44,12 +44,21 @@ static bool said(const void *ranks, int rank)
     return ((const uint8_t *)ranks)[rank / 8] >> rank % 8 & 1;
 }
 
+/* One more than the highest rank. */
+static int end_of_ranks(const uint8_t *ranks)
+{
+    int end = LOG_MOST_RANKS;
+    while (end > 0 && !said(ranks, end - 1))
+        end--;
+    return end;
+}
+
 static tess_status print_match(const tess_survey *s, int i, tess_buffer *out)
 {
     const log_match *match = &s->matches[i];
     char who[200] = "";
     if (match->ranks != NULL)
-        log_name_ranks(said, match->ranks, s->n_ranks > match->rank ? s->n_ranks : match->rank + 1, who, sizeof(who));
+        log_name_ranks(said, match->ranks, end_of_ranks(match->ranks), who, sizeof(who));
     TESS_TRY(tess_buffer_printf(out, "\n%" PRId64 " line%s%s%s, first %s:%" PRId64 "\n  ", match->n_lines,
                                 match->n_lines == 1 ? "" : "s", who[0] != '\0' ? " of " : "", who,
                                 s->files[match->first.file], match->first.line));
@@ -61,7 +70,7 @@ tess_status tess_log_print(const tess_survey *s, const tess_log_diagnosis *v, te
 {
     char bytes[32];
     bool found = v->kind >= TESS_LOG_ERROR && v->kind != TESS_LOG_ONE_SIDED;
-    const char *title = found ? "root cause: " : "";
+    const char *title = !found ? "" : v->is_cause ? "root cause: " : "what is known: ";
     TESS_TRY(tess_buffer_printf(out, "%s", title));
     TESS_TRY(tess_wrap(out, strlen(title), 2, v->headline));
     for (int i = 0; i < v->n_evidence; i++) {

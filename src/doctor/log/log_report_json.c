@@ -31,6 +31,19 @@ static json_t *describe_match(const tess_survey *s, int i)
     return object;
 }
 
+static json_t *list_hosts(const log_who *who)
+{
+    char host[sizeof(who->more_hosts)];
+    json_t *hosts = json_array();
+    json_array_append_new(hosts, json_string(who->host));
+    for (const char *at = who->more_hosts; *at != '\0'; at += strcspn(at, ",")) {
+        at += 2;
+        size_t n = strcspn(at, ",");
+        json_array_append_new(hosts, json_string(tess_clean(at, n, host, sizeof(host))));
+    }
+    return hosts;
+}
+
 static json_t *describe_who(const log_who *who)
 {
     json_t *object = json_object();
@@ -44,6 +57,8 @@ static json_t *describe_who(const log_who *who)
                             : who->is_local ? "local_ranks"
                                             : "ranks",
                             tess_json_ints(who->ranks, who->n_ranks));
+    if (who->more_hosts[0] != '\0')
+        json_object_set_new(object, "hosts", list_hosts(who));
     put_count(object, "pid", who->pid > 0 ? who->pid : -1);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (names[i].text[0] != '\0')
@@ -94,6 +109,7 @@ static json_t *describe_diagnosis(const tess_log_diagnosis *v, const tess_survey
     json_t *object = json_object(), *evidence = json_array();
     tess_clean_put(object, "kind", tess_log_kind_name(v->kind));
     tess_clean_put(object, "text", v->headline);
+    json_object_set_new(object, "is_cause", json_boolean(v->is_cause));
     char clean[sizeof(v->evidence[0])];
     for (int i = 0; i < v->n_evidence; i++)
         json_array_append_new(evidence,
@@ -101,6 +117,8 @@ static json_t *describe_diagnosis(const tess_log_diagnosis *v, const tess_survey
     json_object_set_new(object, "guilty_ranks", tess_json_ints(v->culprit, v->n_culprits));
     if (log_who_is_known(&v->who))
         json_object_set_new(object, "who", describe_who(&v->who));
+    if (log_who_is_known(&v->reporter))
+        json_object_set_new(object, "reported_by", describe_who(&v->reporter));
     json_object_set_new(object, "evidence", evidence);
     if (v->entry >= 0)
         tess_clean_put(object, "entry", tess_knowledge_at(s->knowledge, v->entry)->row.id);

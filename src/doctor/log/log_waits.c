@@ -105,6 +105,7 @@ void log_report_blame(const log_blame *b, tess_log_diagnosis *v)
 {
     tess_fields fields = {.n = 0};
     v->kind = b->kind;
+    v->is_cause = b->kind != TESS_LOG_ONE_SIDED;
     v->n_culprits = b->tie ? 0 : b->n_culprits;
     memcpy(v->culprit, b->culprits, sizeof(v->culprit));
     bool unseen = b->n_culprits > 0 && (b->sides[b->culprits[0]] & LOG_SIDE_UNSEEN) != 0;

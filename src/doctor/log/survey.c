@@ -102,22 +102,49 @@ static uint64_t hash_text(const char *line, size_t size)
     return tess_hash_bytes(letters, n, 0);
 }
 
+static bool is_same_time(const log_match *match, double time_s)
+{
+    static const double at_once_s = 2;
+    return (time_s < 0) == (match->time_s < 0) && (time_s < 0 || fabs(time_s - match->time_s) < at_once_s);
+}
+
+/* The line says of another host what the first line of a cause says, at about the same time. */
+static bool is_other_host(const survey_reading *r, int entry, const log_match *match, double time_s, const log_who *who)
+{
+    const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
+    return match->n_lines > 0 && known->role == TESS_LOG_CAUSE && (who->is_named || known->by_host) &&
+           is_same_time(match, time_s) && log_who_differs_in_host(&match->who, who);
+}
+
+/* All who print a line at about the time of the first one. */
+static void note_reporter(log_match *match, double time_s, const log_who *reporter)
+{
+    if (match->n_lines > 0 && is_same_time(match, time_s)) {
+        const log_who old = match->reporter;
+        log_who_join(&match->reporter, reporter);
+        if (match->reporter.n_ranks == 0 && log_who_differs_in_host(&old, reporter)) {
+            match->reporter = old;
+            log_who_add_hosts(&match->reporter, reporter);
+        }
+    } else if (match->n_lines == 0 || (time_s >= 0 && time_s < match->time_s)) {
+        match->reporter = *reporter;
+    }
+}
+
 /* The line says of another rank what the first line of the entry says, at about the same time: none of the two is known
  * to be the cause of the other. */
 static bool is_at_once(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
                        const log_who *who, const log_failure *failure)
 {
-    static const double at_once_s = 2;
-    bool same_time = (time_s < 0) == (match->time_s < 0) && (time_s < 0 || fabs(time_s - match->time_s) < at_once_s);
     bool same_text =
         tess_knowledge_at(r->survey->knowledge, entry)->role == TESS_LOG_CAUSE || text_hash == match->text_hash;
-    return match->n_lines > 0 && same_time && same_text && failure->rank < 0 && !who->is_named &&
+    return match->n_lines > 0 && is_same_time(match, time_s) && same_text && failure->rank < 0 && !who->is_named &&
            !match->who.is_named && who->n_ranks > 0 && match->who.n_ranks > 0 && !who->is_local && !match->who.is_local;
 }
 
-/* A line of an entry, which is about `who`. */
+/* A line of an entry, which is about `who`; `reporter` only printed it. */
 static tess_status note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
-                              const log_who *who, const log_failure *failure)
+                              const log_who *who, const log_who *reporter, const log_failure *failure)
 {
     log_match *match = &r->survey->matches[entry];
     double time_s = time_of(r, line, size);
@@ -125,14 +152,18 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
         return TESS_OK; /* another piece of the same line */
     bool at_once = is_at_once(r, entry, match, time_s, text_hash, who, failure);
+    bool other_host = is_other_host(r, entry, match, time_s, who);
+    note_reporter(match, time_s, reporter);
     if (comes_first(match, r->file, time_s, who, failure)) {
         log_who all = *who;
         if (at_once)
             log_who_join(&all, &match->who);
+        if (other_host)
+            log_who_add_hosts(&all, &match->who);
         match->first = (log_place){r->file, number};
         match->time_s = time_s;
         match->text_hash = text_hash;
-        match->rank = who->n_ranks > 0 ? who->ranks[0] : -1;
+        match->rank = who->n_ranks > 0 ? who->ranks[0] : reporter->n_ranks > 0 ? reporter->ranks[0] : -1;
         match->who = all;
         match->is_failure = failure->rank >= 0;
         match->is_told = false;
@@ -142,12 +173,15 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         match->who = *who;
     } else if (at_once) {
         log_who_join(&match->who, who);
+    } else if (other_host) {
+        log_who_add_hosts(&match->who, who);
     }
     match->names_differ |=
         who->is_named && match->who.is_named && who->n_ranks > 0 && !log_who_has(&match->who, who->ranks[0]);
     match->n_lines++;
-    for (int i = 0; i < who->n_ranks && !who->is_local; i++)
-        TESS_TRY(note_rank(r->survey, match, who->ranks[i]));
+    const log_who *printed = who->n_ranks > 0 ? who : reporter;
+    for (int i = 0; i < printed->n_ranks && !printed->is_local; i++)
+        TESS_TRY(note_rank(r->survey, match, printed->ranks[i]));
     return TESS_OK;
 }
 
@@ -383,8 +417,13 @@ static log_who find_subject(const tess_survey *s, const tess_found_entry *found,
     log_who_add(&who, found);
     if (who.is_local && who.host[0] == '\0') /* a launcher speaks of ranks of its own host */
         snprintf(who.host, sizeof(who.host), "%s", origin->host);
-    if (who.is_named || tess_knowledge_at(s->knowledge, found->entry)->by_reporter)
+    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, found->entry);
+    if (who.is_named || entry->by_reporter)
         return who;
+    if (entry->by_host) {
+        snprintf(who.host, sizeof(who.host), "%s", origin->host);
+        return who;
+    }
     log_who_complete(&who, origin);
     int rank = who.n_ranks == 0 ? log_rank_text(line, size < 2048 ? size : 2048) : -1;
     if (rank >= 0) {
@@ -392,6 +431,14 @@ static log_who find_subject(const tess_survey *s, const tess_found_entry *found,
         who.n_ranks = 1;
     }
     return who;
+}
+
+/* Who only printed a line: nobody where it is about the one that printed it. */
+static log_who find_reporter(const survey_reading *r, int entry, const log_who *writer, const log_failure *failure)
+{
+    const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
+    bool reports = (known->by_reporter || known->by_host) && failure->rank < 0;
+    return reports ? *writer : (log_who){.n_ranks = 0};
 }
 
 static bool is_same_speaker(const log_who *a, const log_who *b)
@@ -444,7 +491,8 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
             continue;
         }
         log_who who = find_subject(r->survey, one, line, size, &writer, failure);
-        TESS_TRY(note_match(r, one->entry, line, size, number, &who, failure));
+        log_who reporter = find_reporter(r, one->entry, &writer, failure);
+        TESS_TRY(note_match(r, one->entry, line, size, number, &who, &reporter, failure));
         if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
             begin_quotation(r, origin, &who, one->entry, number);
         TESS_TRY(note_mark(r->survey, one->entry, line, size, who.n_ranks > 0 ? who.ranks[0] : -1));

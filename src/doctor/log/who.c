@@ -97,6 +97,8 @@ void log_who_complete(log_who *who, const log_who *more)
     }
     if (who->pid == 0)
         who->pid = more->pid;
+    if (who->host[0] == '\0')
+        memcpy(who->more_hosts, more->more_hosts, sizeof(who->more_hosts));
     set_text(who->host, sizeof(who->host), more->host);
     set_text(who->gpu, sizeof(who->gpu), more->gpu);
     set_text(who->actor, sizeof(who->actor), more->actor);
@@ -118,10 +120,49 @@ void log_who_join(log_who *who, const log_who *other)
         add_rank(who, other->ranks[i]);
     who->pid = who->pid == other->pid ? who->pid : 0;
     keep_common(who->host, other->host);
+    keep_common(who->more_hosts, other->more_hosts);
     keep_common(who->gpu, other->gpu);
     keep_common(who->actor, other->actor);
     keep_common(who->device, other->device);
     keep_common(who->peer, other->peer);
+}
+
+static bool has_host(const log_who *who, const char *host, size_t size)
+{
+    if (strlen(who->host) == size && memcmp(who->host, host, size) == 0)
+        return true;
+    for (const char *at = who->more_hosts; *at != '\0'; at += strcspn(at, ",")) {
+        at += 2;
+        if (strcspn(at, ",") == size && memcmp(at, host, size) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_host(log_who *who, const char *host, size_t size)
+{
+    size_t n = strlen(who->more_hosts);
+    if (size > 0 && !has_host(who, host, size) && n + size + 3 <= sizeof(who->more_hosts))
+        snprintf(who->more_hosts + n, sizeof(who->more_hosts) - n, ", %.*s", (int)size, host);
+}
+
+void log_who_add_hosts(log_who *who, const log_who *other)
+{
+    add_host(who, other->host, strlen(other->host));
+    for (const char *at = other->more_hosts; *at != '\0'; at += strcspn(at, ",")) {
+        at += 2;
+        add_host(who, at, strcspn(at, ","));
+    }
+    for (int i = 0; i < other->n_ranks; i++)
+        add_rank(who, other->ranks[i]);
+}
+
+bool log_who_differs_in_host(const log_who *who, const log_who *other)
+{
+    bool no_ranks = who->n_ranks == 0 && other->n_ranks == 0;
+    return who->host[0] != '\0' && other->host[0] != '\0' && strcmp(who->host, other->host) != 0 &&
+           who->pid == other->pid && strcmp(who->gpu, other->gpu) == 0 && strcmp(who->actor, other->actor) == 0 &&
+           (no_ranks || (who->is_task && other->is_task));
 }
 
 bool log_who_is_known(const log_who *who)
@@ -172,7 +213,11 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
     else if (who->host[0] == '\0')
         at = tess_text_add(text, size, at, "process");
     if (who->host[0] != '\0')
-        at = tess_text_add(text, size, at, host_is_head ? "host %s" : " on %s", who->host);
+        at = tess_text_add(text, size, at,
+                           host_is_head && who->more_hosts[0] != '\0' ? "hosts %s%s"
+                           : host_is_head                             ? "host %s%s"
+                                                                      : " on %s%s",
+                           who->host, who->more_hosts);
     size_t n = 0;
     if (who->n_ranks > 0 && who->gpu[0] != '\0')
         n = tess_text_add(details, sizeof(details), n, ", GPU %s", who->gpu);
