@@ -61,7 +61,7 @@ has_case dump-signal-own effect pytorch-dump-signal-own 'rank 5 waited in collec
 has_case mismatch-odd-rank cause pytorch-collective-mismatch 'rank 7 in REDUCE #0, ranks 0-6 in ALLGATHER #101' \
     'rank 1'
 has_case store-nccl-id effect store-nccl-id 'rank 0: it did not come to the first collective'
-has_case store-connect-old cause store-connect-timeout "a rank did not reach rank 0's store"
+has_case store-connect-old cause store-connect-timeout "did not reach the store"
 has_case order-duplicate-gpu cause nccl-duplicate-gpu 'ranks 0,2: two ranks on one GPU'
 has_case order-slurm-oom cause slurm-oom-kill "the host's memory ran out"
 has_case xid-nvlink5 cause cuda-xid-nvlink "GPU 0000:dc:00: the driver reported an error of a GPU's NVLink" ed:00
@@ -260,7 +260,7 @@ says 'an exception behind several prefixes' 'rank 3: a Python exception' \
 says "torchrun's table among other lines" 'rank 1 on n1 (pid 8) failed first, with exit code 1' \
     'Root Cause (first observed failure):' 'x' 'x' '[0]:' 'x' 'x' '  time      : 2025-01-01_10:00:10' 'x' \
     '  host      : n1' 'x' 'x' '  rank      : 1 (local_rank: 1)' 'x' 'x' 'x' 'x' '  exitcode  : 1 (pid: 8)'
-says 'who cannot reach the store only reports' "\"text\": \"a rank did not reach" \
+says 'who cannot reach the store only reports' "\"text\": \"a process did not reach" \
     '[rank3]: RuntimeError: The client socket has timed out after 60s while trying to connect to (n1, 29500).'
 says 'a monitored barrier' 'ranks 1,3: ranks did not all reach a barrier' \
     '[rank0]: RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 10000 ms'

@@ -51,6 +51,33 @@ static const struct {
      "RuntimeError: Socket Timeout"},
     {"deepspeed-launcher", "",
      "[2025-01-01 10:00:00,130] [INFO] [launch.py:131:sigkill_handler] Killing subprocess 250621"},
+    {"cuda-out-of-memory", "GPU 1",
+     "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 23.70 "
+     "GiB of which 1.60 GiB is free."},
+    {"cuda-out-of-memory", "rank 3 (GPU 0)",
+     "[rank3]: RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.93 GiB total capacity"},
+    {"nccl-wrong-interface", "",
+     "n1:7:8 [0] include/socket.h:403 NCCL WARN Connect to fe80::c4eb:49ff:fe04:e32d%6<57335> failed : Network is "
+     "unreachable"},
+    {"nccl-ib-device-failed", "host n1",
+     "n1:7:8 [0] transport/net_ib.cu:80 NCCL WARN NET/IB : Got async event : local catastrophic error"},
+    {"nccl-p2p-setup", "host n1",
+     "n1:7:8 [0] /b/rccl/src/transport/p2p.cc:237 NCCL WARN Cuda failure 'invalid argument'"},
+    {"kernel-oom-limit", "process (pid 4242)",
+     "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python,pid=4242,uid=0\n"
+     "Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB\n"
+     "oom_reaper: reaped process 4242 (python), now anon-rss:0kB"},
+    {"kernel-oom-numa", "process (pid 4242)",
+     "oom-kill:constraint=CONSTRAINT_CPUSET,nodemask=0,task=python,pid=4242,uid=0\n"
+     "Out of memory: Killed process 4242 (python) total-vm:1kB"},
+    {"kernel-oom-kill", "process (pid 4242)",
+     "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),global_oom,task=python,pid=4242,uid=0"},
+    {"killed", "",
+     "[12-16 14:27:08] Rank 0 scheduler is dead. Please check if there are relevant logs.\n"
+     "[12-16 14:27:10] Exit code: -9"},
+    {"kubernetes-evicted", "actor pod/egg-0",
+     "4m11s Warning Evicted pod/egg-0 The node was low on resource: memory. Container egg was using 5053216Ki\n"
+     "4m7s Warning Evicted pod/egg-1 The node had condition: [MemoryPressure]."},
     {"paddle-launcher", "ranks 2-3",
      "ERROR 2025-01-01 10:00:00,611 launch_utils.py:545] ABORT!!! Out of all 8 trainers, the trainer process with "
      "rank=[2, 3] was aborted. Please check its log."},
@@ -522,7 +549,7 @@ static const struct {
     {"nccl-ib-async-event", "host n1 (mlx5_3:1)",
      "n1:7:8 [3] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event on QP (0x7f01): local access "
      "violation work queue error"},
-    {"nccl-ib-async-event", "host n1",
+    {"nccl-ib-async-event", "host n1 (mlx5_3:1)",
      "n1:7:8 [3] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_3:1 Got async error event: port error"},
     {"nccl-ib-event-harmless", "GPU 3 on n1 (pid 7)",
      "n1:7:8 [3] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_3:1 Got async error event: client reregistration"},

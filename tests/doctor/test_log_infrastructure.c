@@ -74,7 +74,7 @@ static const sample schedulers[] = {
     {"Container trainer exceeded its local ephemeral storage limit \"20Gi\". ", "kubernetes-evicted"},
     {"Pod ephemeral local storage usage exceeds the total limit of containers 20Gi. ", "kubernetes-evicted"},
     {"Usage of EmptyDir volume \"cache\" exceeds the limit \"64Gi\". ", "kubernetes-evicted"},
-    {"5m Warning Evicted pod/job-worker-3 The node had condition: [DiskPressure]. ", "kubernetes-evicted"},
+    {"5m Warning Evicted pod/job-worker-3 The node had condition: [DiskPressure]. ", "kubernetes-refused"},
     {"Pod is evicted, because of preempt", "kubernetes-evicted"},
     {"job-worker-3   0/1     OOMKilled   0          12m", "kubernetes-oom"},
     {"      Reason:       OOMKilled", "kubernetes-oom"},
@@ -113,7 +113,7 @@ static const sample schedulers[] = {
 static const sample kernels[] = {
     {"[ 1.0] python invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0",
      "kernel-oom-invoked"},
-    {"[ 1.0] Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB", "kernel-oom-kill"},
+    {"[ 1.0] Memory cgroup out of memory: Killed process 4242 (python) total-vm:1kB", "kernel-oom-limit"},
     {"[ 1.0] oom_reaper: reaped process 4242 (python), now anon-rss:0kB, file-rss:0kB", "kernel-oom-kill"},
     {"[ 1.0] python[4242]: segfault at 10 ip 00007f0000000000 sp 00007f0000000000 error 4 in libx.so[7f+1]", "segfault"},
     {"[ 1.0] traps: python[4242] general protection fault ip:7f00 sp:7f00 error:0 in libx.so[7f+1]", "segfault"},
