@@ -78,6 +78,7 @@ static const struct {
     {"kubernetes-evicted", "actor pod/egg-0",
      "4m11s Warning Evicted pod/egg-0 The node was low on resource: memory. Container egg was using 5053216Ki\n"
      "4m7s Warning Evicted pod/egg-1 The node had condition: [MemoryPressure]."},
+    {"disk-quota", "", "OSError: [Errno 122] Disk quota exceeded"},
     {"paddle-launcher", "ranks 2-3",
      "ERROR 2025-01-01 10:00:00,611 launch_utils.py:545] ABORT!!! Out of all 8 trainers, the trainer process with "
      "rank=[2, 3] was aborted. Please check its log."},
@@ -117,7 +118,7 @@ static const struct {
     {"ray-resources", "",
      "WARNING 04-01 02:45:50 ray_utils.py:320] The number of required GPUs exceeds the total number of available GPUs "
      "in the placement group."},
-    {"ray-raylet-died", "",
+    {"ray-raylet-marked-dead", "",
      "Check failed: a != b Exiting because this node manager has mistakenly been marked dead by the monitor."},
     {"vllm-worker-start-failed", "",
      "Exception: WorkerProc initialization failed due to an exception in a background process. See stack trace for "
