@@ -1,19 +1,9 @@
 #!/usr/bin/env bash
 # `tessera doctor log` on excerpts of real logs, tests/doctor/cases: what it is, who it was, and no other cause.
 . "$(dirname "$0")/support.sh"
+. "$project/tests/cli/doctor_report.sh"
 export XDG_CONFIG_HOME=$work/config
 cases=$project/tests/doctor/cases
-
-# The ids of the entries with a role, by the JSON report.
-ids_with_role() { # ROLE
-    awk -F '"' -v role="$1" '$2 == "id" { id = $4 } $2 == "role" && $4 == role { printf "%s ", id }' report.json
-}
-
-# The reports on logs: report.json, and its headline in `headline`.
-read_logs() { # FILE...
-    "$tessera" doctor log --json "$@" >report.json 2>errors
-    awk -F '"' '/"verdict": {/ { verdict = 1 } verdict && $2 == "text" { print; exit }' report.json >headline
-}
 
 # has_case NAME ROLE ID HEADLINE [NOT...]: the entry ID plays the part ROLE, the headline has the words HEADLINE, no other
 # entry is called a cause, and the words NOT are nowhere in the headline.
