@@ -35,10 +35,13 @@ is_read 002 effect pytorch-watchdog-timeout 'rank 3 in ALLREDUCE #80078 of 21068
 is_read 003 effect pytorch-watchdog-timeout 'ranks 0,2 waited 600 s in _ALLGATHER_BASE #137429' 'rank 1' 1919 451
 is_read 004 effect pytorch-watchdog-timeout "$effects" 'rank 1' 'rank 0'
 is_read 005 effect pytorch-watchdog-timeout 'ranks 1-3,6-7 waited 1800 s in ALLREDUCE #469508' never
+is_read 006 known store-connect-timeout '192.0.2.1:1234' 'rank 1' memory
 is_read 007 effect torchrun-rendezvous-closed "$effects" 'did not start' taken
 is_read 011 effect nccl-peer-closed 'look into those of 192.0.2.3' 'rank 0' 36138
 is_read 012 cause nccl-ib-retry-exceeded 'GPU 4 on node-a (pid 984, to 192.0.2.59)' 'rank 4' memory 'status 5'
 is_read 013 cause nccl-ib-retry-exceeded 'GPU 4 on node-a (pid 3468, to 192.0.2.236)' 'rank 4' memory
+is_read 014 cause cuda-out-of-memory 'GPU 1: a device (or a pool) has no memory' "host's" 'rank 1'
+is_read 015 cause cuda-out-of-memory 'GPU 0: a device (or a pool) has no memory' "host's" exception
 is_read 016 effect torchrun-child-failed 'ranks 0-3 on node-a ended in the same second' 'rank 0 ' killed memory
 is_read 017 cause megatron-result-invalid 'rank 3 on node-c (GPU 3): the loss or gradients' exception
 is_read 020 known slurm-requeued 'Slurm ended the job to queue it again' task node-a
@@ -46,7 +49,7 @@ is_read 021 cause slurm-time-limit 'the job reached its time limit' node-a
 is_read 022 cause ray-node-lost 'host 192.0.2.101: Ray lost a host' memory
 is_read 025 effect ascend-hccl-timeout "$effects" 'rank 8' 8464 'GPU 0'
 is_read 026 effect neuron-bootstrap-waits "$effects" 31 GPU
-is_read 027 known nccl-unhandled-cuda-error 'reported by GPU 0 on node-a (pid 19402)' 'rank 0' network memory
+is_read 027 cause nccl-p2p-setup 'host node-a: direct access between the GPUs' 'rank 0' network memory
 is_read 028 cause cuda-ecc "the GPU's memory has errors that it cannot correct" 197 rank
 is_read 029 cause cuda-ecc "the GPU's memory has errors that it cannot correct" rank host
 is_read 030 cause nccl-nvls 'host node-a: NCCL could not set up NVLink SHARP' 'GPU 5' rank
@@ -56,9 +59,10 @@ is_read 033 effect deepspeed-launcher "$effects" 250621 SIGKILL
 is_read 034 cause deepspeed-ssh 'host node-b: ' rank\  exception
 is_read 035 cause deepspeed-loss-scale-minimum 'float16 training gives up' 'rank 0' memory
 is_read 036 cause cuda-device-assert "a kernel's own check failed" rank memory
+is_read 037 cause kubernetes-evicted 'pod/egg-0: Kubernetes evicted the pod: memory' egg-1 GPU disk
 is_read 038 effect nccl-peer-closed 'look into those of 192.0.2.247' 'rank 9' node-a
 is_read 039 cause nccl-ofi-internal 'libfabric (EFA) failed' memory 'does not allow'
-is_read 040 cause disk-full 'a file could not be written' rank shm
+is_read 040 cause disk-quota 'the quota of the user' rank shm
 is_read 042 effect sglang-ranks-missing "$effects" 'rank 1' node-a exception
 is_read 043 cause ray-memory-monitor "host 192.0.2.76: the host's memory ran out" 135782 GPU
 is_read 044 cause pytorch-unused-parameters 'DDP waits for gradients of parameters' 'rank 3' GPU
@@ -68,7 +72,8 @@ is_read 047 known spawned-process-failed 'rank 1: a process that the launcher ha
 is_read 048 known segfault 'rank 0: a process crashed' SIGKILL memory
 is_read 049 known killed 'local rank 0 (pid 10398): a process got SIGKILL' 10401 exception
 is_read 050 known killed 'local rank 3: a process got SIGKILL' exception GPU
-is_read 052 cause kernel-oom-kill 'host node-a (pid 461754): the kernel killed a process for memory' GPU
+is_read 051 cause kernel-oom-kill 'pid 25315' GPU container
+is_read 052 cause kernel-oom-limit 'host node-a (pid 461754): the kernel killed a process' GPU
 is_read 053 effect pytorch-heartbeat-timeout "$effects" 'rank 6' 'rank 0'
 is_read 054 effect pytorch-heartbeat-timeout "$effects" 'rank 4' 'ranks 0'
 is_read 055 cause checkpoint-corrupt 'it cannot be read, reported by host node-12' full
@@ -81,16 +86,17 @@ is_read 061 effect paddle-launcher 'rank 3: ' SIGABRT memory
 is_read 062 effect horovod-stall 'rank 1: it has not submitted tensors' 'rank 0' crashed
 is_read 064 effect gloo-timeout "$effects" 'rank 3' exception
 is_read 066 effect gloo-peer-closed 'host 192.0.2.12: a peer of gloo ended; the cause is not in these logs' 'rank 4' exception
+is_read 067 cause pytorch-models-differ 'Rank 1 has 212 params, while rank 0 has inconsistent 0 params' 'rank 1:' GPU
 is_read 068 effect nccl-remote-error "$effects" XLA
 is_read 069 cause nccl-not-loaded "NCCL's library could not be loaded" exception rank
 is_read 070 cause accelerator-out-of-memory 'a device of JAX has no memory' chip "host's"
 is_read 071 cause too-many-threads 'no more threads or processes' rank GPU
 is_read 072 cause nccl-ib-async-event 'host node-a: the InfiniBand device' node-b 'GPU 0' rank
-is_read 073 cause nccl-ib-async-event 'host node-d: the InfiniBand device' 'GPU 0' rank
+is_read 073 cause nccl-ib-device-failed 'host node-d: the InfiniBand or RoCE adapter' 'GPU 0' rank
 is_read 074 cause remote-shell-killed 'host node-b-worker-0: ' node-a-launcher
 is_read 075 cause ssh-login-failed 'host 192.0.2.1: a launcher could not log in' rank InfiniBand
 is_read 076 cause nccl-connect-refused 'from GPU 6 on node-a (pid 240) to 192.0.2.4' 'rank 6' exception InfiniBand
-is_read 077 cause nccl-connect-refused 'to fe80::c4eb:49ff:fe04:e32d' 'rank 1' InfiniBand ibverbs
+is_read 077 cause nccl-wrong-interface 'fe80::c4eb:49ff:fe04:e32d' 'rank 1' ibverbs
 is_read 078 cause nccl-world-differs 'two with the same rank' InfiniBand late
 is_read 079 effect torchrun-exit-barrier "$effects" start-up node-
 is_read 080 effect vllm-worker-start-failed "$effects" EngineCore_0 memory exception
