@@ -85,7 +85,8 @@ is_read 060 known dataloader-worker-died 'pid 1104' exception GPU
 is_read 061 effect paddle-launcher 'rank 3: ' SIGABRT memory
 is_read 062 effect horovod-stall 'rank 1: it has not submitted tensors' 'rank 0' crashed
 is_read 064 effect gloo-timeout "$effects" 'rank 3' exception
-is_read 066 effect gloo-peer-closed 'host 192.0.2.12: a peer of gloo ended; the cause is not in these logs' 'rank 4' exception
+is_read 065 effect peer-reset 'look into those of 192.0.2.92' rank\ 0 memory
+is_read 066 effect gloo-peer-closed 'host 192.0.2.12: a peer of gloo ended; the cause is not' 'rank 4' exception
 is_read 067 cause pytorch-models-differ 'Rank 1 has 212 params, while rank 0 has inconsistent 0 params' 'rank 1:' GPU
 is_read 068 effect nccl-remote-error "$effects" XLA
 is_read 069 cause nccl-not-loaded "NCCL's library could not be loaded" exception rank
