@@ -1,21 +1,10 @@
 /* The diagnosis of logs. Timeouts are effects: an error that came before them is the cause. Without one,
  * the diagnosis of their history (log_history.c) says which rank is not in the collective that the others wait in. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "doctor/log/log_impl.h"
-
-void log_add_evidence(tess_log_diagnosis *v, const char *format, ...)
-{
-    if (v->n_evidence == TESS_LOG_MOST_EVIDENCE)
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(v->evidence[v->n_evidence++], sizeof(v->evidence[0]), format, args);
-    va_end(args);
-}
 
 static void set_world(const tess_survey *s, int world, tess_log_diagnosis *v)
 {

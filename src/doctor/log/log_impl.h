@@ -133,7 +133,7 @@ void log_report_blame(const log_blame *blame, tess_log_diagnosis *diagnosis);
 /* The waits as an effect of diagnosis->entry (-1: they are the finding), and whether size explains them. */
 void log_report_waits(const log_blame *blame, tess_log_diagnosis *diagnosis);
 
-/* ---- evidence ---- */
+/* ---- log_evidence.c ---- */
 void log_add_evidence(tess_log_diagnosis *diagnosis, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 enum { LOG_MOST_QUOTED = 128 };
@@ -158,10 +158,6 @@ typedef struct survey_reading {
 /* ---- log_diagnosis.c ---- */
 /* The part of an entry in these logs: what another entry explains, and what wraps a known cause, is an effect. */
 tess_log_role log_role_of(const tess_survey *survey, int entry);
-
-/* ---- survey.c ---- */
-/* The rank's place among those that the logs mention, which grow. */
-tess_status log_rank_at(tess_survey *survey, int rank, log_rank **out);
 
 /* ---- json_line.c: lines that are a JSON object each ---- */
 /* A line of a text; `who` wrote it. */
@@ -226,5 +222,7 @@ typedef bool (*log_rank_fn)(const void *context, int rank);
 /* "rank 3", "ranks 0-2,4-7"; a long list ends with "...". Returns text. */
 const char *log_name_ranks(log_rank_fn is_in, const void *context, int n_ranks, char *text, size_t size);
 int log_count_ranks(log_rank_fn is_in, const void *context, int n_ranks);
+/* The rank's place among those that the logs mention, which grow. */
+tess_status log_rank_at(tess_survey *survey, int rank, log_rank **out);
 
 #endif

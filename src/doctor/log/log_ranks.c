@@ -2,6 +2,20 @@
 
 #include <stdio.h>
 
+tess_status log_rank_at(tess_survey *s, int rank, log_rank **out)
+{
+    if (rank >= s->capacity) {
+        int capacity = rank < 32 ? 64 : 2 * rank;
+        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(log_rank), "ranks of a log",
+                               (void **)&s->ranks));
+        s->capacity = capacity;
+    }
+    if (rank >= s->n_ranks)
+        s->n_ranks = rank + 1;
+    *out = &s->ranks[rank];
+    return TESS_OK;
+}
+
 int log_count_ranks(log_rank_fn is_in, const void *context, int n_ranks)
 {
     int n = 0;

@@ -30,20 +30,6 @@ void tess_survey_free(tess_survey *survey)
     memset(survey, 0, sizeof(*survey));
 }
 
-tess_status log_rank_at(tess_survey *s, int rank, log_rank **out)
-{
-    if (rank >= s->capacity) {
-        int capacity = rank < 32 ? 64 : 2 * rank;
-        TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)capacity * sizeof(log_rank), "ranks of a log",
-                               (void **)&s->ranks));
-        s->capacity = capacity;
-    }
-    if (rank >= s->n_ranks)
-        s->n_ranks = rank + 1;
-    *out = &s->ranks[rank];
-    return TESS_OK;
-}
-
 /* The logs have a line of the rank; -1: of no known rank. */
 static tess_status see_rank(tess_survey *s, int rank)
 {
