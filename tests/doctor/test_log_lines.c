@@ -176,8 +176,7 @@ static void filled_lines_are_joined(void)
 static void the_longest_of_few_lines_is_not_cut_for_that(void)
 {
     static const char *const lines[] = {
-        "node-a:100:200 [5] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out, to "
-        "::ffff:192.0.2.65",
+        "node-a:100:200 [5] NCCL WARN Call to ibv_modify_qp failed: Connection timed out, to ::ffff:192.0.2.65",
         "step 12 loss 2.31",
         "pdsh@master: node-b: ssh exited with exit code 1",
     };
