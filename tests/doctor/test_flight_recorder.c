@@ -160,6 +160,18 @@ static void gloo_says_how_many_ranks_there_are_at_least(void)
     tess_history_destroy(&history);
 }
 
+/* The sizes of an operation say that a group without a name has more members than the job has ranks. */
+static void a_group_has_at_most_the_ranks_of_the_job(void)
+{
+    put("nccl_trace_rank_0.json",
+        "{\"entries\":[{\"collective_seq_id\":1,\"profiling_name\":\"gloo:all_gather\",\"input_sizes\":[[2]],"
+        "\"output_sizes\":[[4,2]],\"state\":\"scheduled\",\"retired\":true}]}");
+    put("nccl_trace_rank_1.json", "{\"entries\":[],\"pg_config\":{}}");
+    tess_history *history = read_folder(test_folder());
+    EXPECT_INT(history->world, 2);
+    tess_history_destroy(&history);
+}
+
 #define GLOO(group, desc, seq, op, in, out)                                                                        \
     "{\"process_group\":[\"" group "\",\"" desc "\"],\"collective_seq_id\":" #seq ",\"profiling_name\":\"gloo:" op \
     "\",\"input_sizes\":[" in "],\"output_sizes\":[" out "],\"state\":\"scheduled\",\"retired\":true}"
@@ -486,6 +498,7 @@ static const test_case cases[] = {
     {"dumps_of_nccl_become_a_history", dumps_of_nccl_become_a_history},
     {"dumps_of_gloo_become_a_history", dumps_of_gloo_become_a_history},
     {"who_waits_in_a_group_of_unknown_members_is_not_blamed", who_waits_in_a_group_of_unknown_members_is_not_blamed},
+    {"a_group_has_at_most_the_ranks_of_the_job", a_group_has_at_most_the_ranks_of_the_job},
     {"gloo_says_how_many_ranks_there_are_at_least", gloo_says_how_many_ranks_there_are_at_least},
     {"a_killed_rank_without_a_dump_is_the_suspect", a_killed_rank_without_a_dump_is_the_suspect},
     {"sizes_tell_who_may_be_missing", sizes_tell_who_may_be_missing},

@@ -142,7 +142,9 @@ static tess_status add_guessed_team(dump_job *job, const fr_group *group)
             members[n++] = (int)r;
     }
     bool lacks_unknown = any_is_open && !any_lacks_dump && n < job->world;
-    tess_status status = add_team(job, group, members, n, n_said > n ? n_said : n + lacks_unknown);
+    int n_members = n_said > n ? n_said : n + lacks_unknown;
+    n_members = n_members < job->world ? n_members : job->world;
+    tess_status status = add_team(job, group, members, n, n_members);
     tess_mem_free(job->mem, memory);
     return status;
 }
