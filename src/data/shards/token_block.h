@@ -21,7 +21,7 @@ typedef struct tess_token_document {
 
 _Static_assert(sizeof(tess_token_document) == 4, "shards hold it");
 
-/* What people are told of a conversation that has become a document for each turn. */
+/* The note for people on a conversation that has become a document for each turn. */
 #define TESS_BY_TURNS_NOTE                                                                                           \
     "the chat template writes a turn differently once others follow: each turn of the assistant is a sample of its " \
     "own, after what the model sees when it answers"

@@ -50,7 +50,7 @@ static bool lacks_last_word(const char *name, const char *known)
     return strncmp(name, known, n) == 0 && known[n] == '_' && strchr(known + n + 1, '_') == NULL;
 }
 
-/* What the registry knows instead of a name. Names without an effect do not count. */
+/* Known names that a name may stand for which the registry lacks. Names without an effect do not count. */
 typedef struct alternative {
     const char *meant; /* the name that was surely meant; NULL: unknown */
     const char *near;  /* a name that resembles it; NULL: none */

@@ -14,7 +14,7 @@ typedef struct tess_env_variable {
     const char *fallback; /* its default, as a description or as a value */
     const char *values;   /* accepted values (env_values.h); NULL: any text */
     const char *risky;    /* accepted values that are dangerous; NULL: none */
-    const char *risk;     /* what those do */
+    const char *risk;     /* the harm that these values do */
     const char *state; /* NULL: it exists. Otherwise why setting it does nothing, or soon will: "removed in NCCL 2.5" */
     const char *note;  /* common advice that is wrong */
     const char *ours;  /* what it means for Tessera */

@@ -173,7 +173,7 @@ static bool accepts_has(const char *rest, const char *value)
 static const struct kind {
     const char *name;
     bool (*accepts)(const char *rest, const char *value);
-    const char *means; /* for people; what follows the name is then added */
+    const char *means; /* the sentence for people; the rest of the name is added to it */
     enum { NOTHING, WORDS, RANGE } detail;
 } kinds[] = {
     {"bool", accepts_bool, "0 or 1", NOTHING},

@@ -26,7 +26,7 @@ typedef struct pattern {
     bool follows;                   /* it is matched against the lines after those of the entry */
     uint8_t group[TESS_NAME_COUNT]; /* number of the named group; 0: there is none */
     bool has_names;
-    bool anchored; /* to where the line's own text begins */
+    bool anchored; /* the pattern stands where the line's own text begins */
     char word[TESS_LITERAL_MOST];
     size_t word_size; /* 0: the pattern is matched against every line */
     uint32_t seen;    /* serial of the line that it was last matched against */
@@ -39,7 +39,7 @@ struct tess_knowledge {
     tess_table table;
     pattern *patterns;
     int n_patterns, capacity;
-    uint32_t *matched;                /* by entry: serial of the last line that matched it */
+    uint32_t *matched;                /* each entry's serial of the last line that matched it */
     uint16_t first[1 << PLACES_BITS]; /* by the hash of a word's beginning; sparse, so that most look-ups find none */
     uint16_t everywhere;              /* first of the patterns without a word */
     pcre2_match_context *limits;
@@ -366,7 +366,7 @@ static bool is_due(const tess_knowledge *k, const pattern *p, const tess_found *
     }
     for (int i = 0; i < found->n_entries && !p->has_names; i++)
         if (found->entries[i].entry == p->entry && !found->entries[i].follows)
-            return false; /* by another pattern, and this one adds nothing */
+            return false; /* another pattern has found it, and this one adds nothing */
     return true;
 }
 

@@ -26,7 +26,7 @@ typedef enum tess_log_role {
     X(TESS_NAME_ACTOR, "actor")   /* a worker by its name */                \
     X(TESS_NAME_DEVICE, "device") /* a network device */                    \
     X(TESS_NAME_PEER, "peer")     /* the other side of a connection */      \
-    X(TESS_NAME_STEP, "step")     /* of training */                         \
+    X(TESS_NAME_STEP, "step")     /* the step of training */                \
     X(TESS_NAME_WHAT, "what")     /* the error itself: a number or a text */
 
 typedef enum tess_log_name {
@@ -44,7 +44,7 @@ typedef struct tess_log_entry {
     const char *role_text, *match, *then, *who, *explains, *fallback, *quotes, *reached;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
-    bool by_reporter; /* who prints the line is not the one that it is about */
+    bool by_reporter; /* the line is about another one than its writer */
     bool by_host;     /* the line is about the host of the process that prints it */
     bool is_fallback; /* not of lines that a cause, wrapper or effect matches */
     bool is_quoting;  /* the lines after it were written by whom it names */
@@ -96,7 +96,7 @@ typedef struct tess_found_entry {
     int entry;
     bool follows;
     struct {
-        const char *text; /* in the line; NULL: not said */
+        const char *text; /* the part of the line; NULL: not said */
         size_t size;
     } names[TESS_NAME_COUNT];
 } tess_found_entry;
@@ -105,7 +105,7 @@ typedef struct tess_found {
     tess_found_entry entries[TESS_KNOWLEDGE_MOST_FOUND]; /* each entry once; none that another one explains */
     int n_entries;
     uint32_t hooks;  /* bit i: the line contains the word of hook i */
-    bool has_a_word; /* of any pattern or hook */
+    bool has_a_word; /* the line has a word of a pattern or hook */
 } tess_found;
 
 /* Finds the entries and hooks of a line, the next one after that of the call before. Not thread-safe: the work space is

@@ -57,7 +57,7 @@ static tess_status fill(log_lines *lines)
     return TESS_OK;
 }
 
-/* What was read so far begins a file of UTF-16, as some tools of Windows write it. */
+/* The bytes read so far begin a file of UTF-16, as some tools of Windows write it. */
 static tess_status begin_conversion(log_lines *lines)
 {
     TESS_TRY(tess_mem_alloc(lines->mem, TESS_POOL_MISC, LOG_BUFFER, "a log in UTF-16", (void **)&lines->raw));
