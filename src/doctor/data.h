@@ -4,7 +4,17 @@
 
 #include <stddef.h>
 
-extern const unsigned char tess_data_errors[], tess_data_errors_frameworks[], tess_data_variables[];
-extern const size_t tess_data_errors_size, tess_data_errors_frameworks_size, tess_data_variables_size;
+/* The files of log/errors. */
+#define TESS_DOCTOR_ERRORS(X) \
+    X(torch)                  \
+    X(nccl) X(cuda) X(host) X(mpi) X(frameworks) X(accelerators) X(schedulers) X(ray) X(files) X(scripts) X(tessera)
+
+#define X(subject)                                           \
+    extern const unsigned char tess_data_errors_##subject[]; \
+    extern const size_t tess_data_errors_##subject##_size;
+TESS_DOCTOR_ERRORS(X)
+#undef X
+extern const unsigned char tess_data_variables[];
+extern const size_t tess_data_variables_size;
 
 #endif

@@ -236,9 +236,11 @@ static tess_status add_patterns(tess_knowledge *k, int entry, bool follows, cons
 
 static tess_status load_files(tess_table *table, const char *const *files, int n_files)
 {
-    TESS_TRY(tess_table_parse(table, (const char *)tess_data_errors, tess_data_errors_size, "errors.yaml"));
-    TESS_TRY(tess_table_parse(table, (const char *)tess_data_errors_frameworks, tess_data_errors_frameworks_size,
-                              "errors_frameworks.yaml"));
+#define X(subject)                                                                                                \
+    TESS_TRY(tess_table_parse(table, (const char *)tess_data_errors_##subject, tess_data_errors_##subject##_size, \
+                              "errors_" #subject ".yaml"));
+    TESS_DOCTOR_ERRORS(X)
+#undef X
     TESS_TRY(tess_table_load_own(table, "errors.yaml"));
     for (int i = 0; i < n_files; i++)
         TESS_TRY(tess_table_load(table, files[i]));
