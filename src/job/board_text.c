@@ -104,7 +104,11 @@ const char *tess_board_describe_end(const tess_job *job, int rank, char *text, s
     } else if (copy.state == JOB_RANK_LOST && copy.exit_code != 0) {
         at = tess_text_add(text, size, at, "exited with code %d ", copy.exit_code);
     } else if (copy.state == JOB_RANK_LOST) {
-        at = tess_text_add(text, size, at, "was lost with its host (the connection to its agent closed) ");
+        const tess_job_host *host = &job->header->hosts[job->rows[rank].host];
+        at = tess_text_add(text, size, at, "was lost with its host (%s) ",
+                           atomic_load(&host->state) == JOB_HOST_SILENT
+                               ? "nothing was heard of it, and mpirun ended the job: it is down, or the link is cut"
+                               : "the connection to its agent closed");
     } else if (copy.state == JOB_RANK_GONE) {
         at = tess_text_add(text, size, at, "exited with code 0 without leaving the job (tess_runtime_destroy) ");
     } else if (copy.error[0] != '\0') {

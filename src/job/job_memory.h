@@ -111,7 +111,8 @@ typedef struct tess_job_hole {
 typedef enum tess_host_state {
     JOB_HOST_UNHEARD, /* its agent has not connected yet */
     JOB_HOST_UP,
-    JOB_HOST_GONE /* one side closed the connection: its ranks are lost unless they had left */
+    JOB_HOST_GONE,  /* one side closed the connection: its ranks are lost unless they had left */
+    JOB_HOST_SILENT /* nothing was heard of it when MPI ended the job: its ranks are lost unless they had left */
 } tess_host_state;
 
 typedef struct tess_job_host {

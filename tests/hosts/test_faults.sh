@@ -7,8 +7,6 @@ make_text 600 >text.txt
 make_model model.json
 make_config run.yaml
 long="training.steps=100000 validation.enable=false checkpoint.interval=100000"
-# By default mpirun notices after nine minutes that a host is gone.
-keepalive="--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 2"
 
 # Ranks on host $1, recognized by the environment that their wardens set.
 ranks_on() {
@@ -18,10 +16,14 @@ ranks_on() {
     done | sort -n
 }
 
-# Starts a long run in the background; returns after a few steps. If the machine stands still for as long as the deadline,
-# the run ends before: it is tried again with ten times the deadline.
+# By default mpirun notices after nine minutes that a host is gone. A link on which it has sent something since the cut is
+# lost after a quarter of an hour, so it must notice in the first seconds, whether or not the ranks are faster.
+keepalive="--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 2"
+
+# start [DEADLINE]: a long run in the background; returns after a few steps. If the machine stands still for as long as the
+# deadline, the run ends before: it is tried again with a longer one.
 start() {
-    for deadline in 3 30 120; do
+    for deadline in ${1:-3 30 120}; do
         rm -rf out log
         "$hosts" mpirun --mpi-args "-q $keepalive" -np 4 "$tessera" train run.yaml job.dump_folder=out $long \
             comm.timeout_s=$deadline >log 2>&1 </dev/null &
@@ -70,6 +72,14 @@ hosts_up 2
 start && {
     "$hosts" cut h2
     expect_verdict "cut link" "host h2"
+    "$hosts" mend h2
+}
+
+# The ranks would wait for ten minutes more.
+hosts_up 2
+start 600 && {
+    "$hosts" cut h2
+    expect_verdict "cut link that mpirun notices first" "rank [23] on host h2 was lost with its host .nothing was heard of it"
     "$hosts" mend h2
 }
 

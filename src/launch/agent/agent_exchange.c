@@ -6,6 +6,8 @@
 #include "launch/agent/agent_impl.h"
 
 static const double round_s = 0.1;
+/* Seconds of silence after which a host is lost, if mpirun ends the job, too. */
+static const double lost_s = 2;
 
 /* ---- Peers that come and go ---- */
 void agent_owe_round(const agent *a, agent_peer *peer)
@@ -29,11 +31,11 @@ void agent_peer_up(agent *a, int host)
 }
 
 /* Marks a host's ranks as lost with it, unless they had left or ended. */
-static void peer_gone(agent *a, int host)
+static void peer_gone(agent *a, int host, uint32_t how)
 {
     agent_link_close(&a->peers[host].link);
     a->peers[host].state = PEER_GONE;
-    atomic_store(&a->job->header->hosts[host].state, JOB_HOST_GONE);
+    atomic_store(&a->job->header->hosts[host].state, how);
     for (int r = 0; r < (int)a->job->header->world; r++) {
         uint32_t state = atomic_load(&a->job->rows[r].state);
         if (a->job->rows[r].host == host && (state == JOB_RANK_ABSENT || state == JOB_RANK_JOINED))
@@ -42,12 +44,27 @@ static void peer_gone(agent *a, int host)
     tess_job_wake_all(a->job);
 }
 
+bool agent_lose_silent(agent *a, const tess_job *job)
+{
+    bool any = false;
+    for (int h = 0; h < (int)job->header->n_hosts; h++) {
+        const tess_job_host *entry = &job->header->hosts[h];
+        uint64_t heard = atomic_load(&entry->heard_ns), now = tess_os_now_ns();
+        bool silent = h != (int)job->header->host && atomic_load(&entry->state) == JOB_HOST_UP && now > heard &&
+                      (double)(now - heard) * 1e-9 >= lost_s;
+        any |= silent || atomic_load(&entry->state) == JOB_HOST_SILENT;
+        if (silent && a != NULL)
+            peer_gone(a, h, JOB_HOST_SILENT);
+    }
+    return any;
+}
+
 /* A peer that hung up right after its hello has given that call up, and will call again. */
 static void hung_up(agent *a, int host)
 {
     agent_peer *peer = &a->peers[host];
     if (peer->state != PEER_ANSWERED) {
-        peer_gone(a, host);
+        peer_gone(a, host, JOB_HOST_GONE);
         return;
     }
     agent_link_close(&peer->link);

@@ -107,6 +107,9 @@ void agent_serve(agent *a, const struct pollfd *fds);
 void agent_close(agent **handle, bool stay);
 /* Sends the others the final rows, within half a second. */
 void agent_say_goodbye(agent *a);
+/* When mpirun asks this host's ranks to stop: true if a host has been silent for two seconds, so that mpirun most
+ * likely has lost it. Its ranks are then lost, which the host's agent notes; for the other wardens `a` is NULL. */
+bool agent_lose_silent(agent *a, const tess_job *job);
 /* True when all agents in touch know the diagnosis. */
 bool agent_diagnosis_is_known(const agent *a);
 
@@ -153,6 +156,7 @@ typedef struct warden_stop {
     double signal_s;
     double since_s; /* when the job was first seen to be asked to stop, here or on another host; 0: not yet */
     bool is_overdue;
+    bool is_loss; /* mpirun sent the signal because it has lost a host: the ranks are not asked to save */
 } warden_stop;
 
 typedef enum warden_stop_kind {

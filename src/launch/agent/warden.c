@@ -17,7 +17,7 @@ static const double settle_s = 0.15;
 static const double patience_s = 10;
 /* When Open MPI has lost a host it sends SIGTERM, and one second later SIGKILL, to the wardens too. Ranks that have not
  * ended pressed_grace_s after the SIGTERM get no more grace. After pressed_wait_s the diagnosis waits for nobody. */
-static const double pressed_grace_s = 0.4, pressed_wait_s = 0.6;
+static const double pressed_grace_s = 0.2, pressed_wait_s = 0.4;
 
 typedef struct warden {
     warden_client rank;
@@ -59,10 +59,16 @@ static void kill_child(warden *g)
     signal_child(g, SIGKILL);
 }
 
+/* The signal that came here asks the ranks to stop. */
+static bool has_request(const warden *g)
+{
+    return g->stop.signal != 0 && !g->stop.is_loss;
+}
+
 /* Ranks of Tessera exit with 130 whichever signal asked them to stop. The signal may have come to one host only. */
 static bool was_asked(const warden *g, int code)
 {
-    bool stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != JOB_STOP_NO);
+    bool stop = has_request(g) || (is_adopted(g) && atomic_load(&g->rank.job.header->stop) != JOB_STOP_NO);
     return stop && (g->killed || code == 128 + SIGINT || tess_stop_ended(code, SIGTERM));
 }
 
@@ -70,7 +76,7 @@ static bool was_asked(const warden *g, int code)
 static void take_request(warden *g)
 {
     warden_answer_request(&g->rank);
-    if (g->stop.signal != 0 && is_adopted(g))
+    if (has_request(g) && is_adopted(g))
         atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
 }
 
@@ -114,7 +120,10 @@ static void stop(warden *g, const struct signalfd_siginfo *info)
     warden_stop_kind kind = warden_stop_take(&g->stop, info);
     if (kind == WARDEN_STOP_AGAIN)
         kill_child(g);
-    if (kind == WARDEN_STOP_FIRST && is_adopted(g))
+    if (kind != WARDEN_STOP_FIRST || !is_adopted(g))
+        return;
+    g->stop.is_loss = g->stop.signal == SIGTERM && agent_lose_silent(g->rank.agent, &g->rank.job);
+    if (has_request(g))
         atomic_store(&g->rank.job.header->stop, JOB_STOP_NOW);
 }
 
@@ -124,7 +133,7 @@ static void ask_child(warden *g)
     const tess_job_row *row = is_adopted(g) ? &g->rank.job.rows[g->rank.rank] : NULL;
     bool joined = row != NULL && atomic_load(&row->state) != JOB_RANK_ABSENT;
     bool elsewhere = joined && atomic_load(&g->rank.job.header->stop) == JOB_STOP_NOW;
-    if (g->asked || (g->stop.signal == 0 && !elsewhere))
+    if (g->asked || (!has_request(g) && !elsewhere))
         return;
     int by = g->stop.signal != 0 ? g->stop.signal : SIGTERM;
     g->asked = true;
@@ -334,8 +343,8 @@ static void fill_result(const warden *g, tess_launch_result *result)
 {
     const tess_job *job = &g->rank.job;
     result->exit_code = result->rank0_code = g->code;
-    result->asked_to_stop = g->stop.signal != 0 || (is_adopted(g) && atomic_load(&job->header->stop) == JOB_STOP_NOW);
-    if (g->stop.signal != 0 && g->code == 0)
+    result->asked_to_stop = has_request(g) || (is_adopted(g) && atomic_load(&job->header->stop) == JOB_STOP_NOW);
+    if (has_request(g) && g->code == 0)
         result->exit_code = 128 + g->stop.signal;
     if (g->failed_alone)
         report_alone(g, result);
