@@ -7,7 +7,8 @@
 /* The files of log/errors. */
 #define TESS_DOCTOR_ERRORS(X) \
     X(torch)                  \
-    X(nccl) X(cuda) X(host) X(mpi) X(frameworks) X(accelerators) X(schedulers) X(ray) X(files) X(scripts) X(tessera)
+    X(nccl)                   \
+    X(cuda) X(host) X(mpi) X(frameworks) X(accelerators) X(schedulers) X(ray) X(engines) X(files) X(scripts) X(tessera)
 
 #define X(subject)                                           \
     extern const unsigned char tess_data_errors_##subject[]; \

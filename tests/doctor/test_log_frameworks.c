@@ -287,10 +287,10 @@ static const struct {
     {"ray-task-error", "actor Worker.__init__ on 10.0.0.7 (pid 77)",
      "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, "
      "ray::Worker.__init__() (pid=77, ip=10.0.0.7)"},
-    {"ray-actor-gone", "host 192.0.2.1",
+    {"ray-owner-died", "host 192.0.2.1",
      "The actor is dead because its owner has died. Owner Id: 01 Owner Ip address: 192.0.2.1 Owner worker exit type: "
      "SYSTEM_ERROR"},
-    {"ray-actor-gone", "", "The actor is dead because it was killed by `ray.kill`."},
+    {"ray-actor-ended", "", "The actor is dead because it was killed by `ray.kill`."},
     {"ray-actor-gone", "", "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."},
     {"ray-node-lost", "host 192.0.2.4",
      "(raylet) The node with node id: a1b2 and address: 192.0.2.4 and node name: n4 has been marked dead because the "
@@ -332,7 +332,7 @@ static const struct {
     {"vllm-engine-died", "",
      "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root "
      "cause."},
-    {"vllm-engine-died", "",
+    {"vllm-engine-died", "actor EngineCore_DP0",
      "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore_DP0': "
      "1}"},
     {"vllm-worker-died", "rank 3",

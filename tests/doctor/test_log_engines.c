@@ -1,0 +1,198 @@
+/* Texts of Ray, Spark, Dask, Horovod, of engines that generate and of their trainers, made from the formats of their
+ * sources: what the headline calls them, whom it names, and whether it is a root cause. */
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "doctor/log/log_impl.h"
+
+static const struct {
+    const char *headline, *text;
+    bool is_cause;
+} samples[] = {
+    /* Ray: why an actor died */
+    {"host 192.0.2.7 (pid 42): a host of Ray was preempted or drained",
+     "(TrainController pid=7) The actor died unexpectedly before finishing this task.\n"
+     "(TrainController pid=7) \tclass_name: RayTrainWorker\n(TrainController pid=7) \tpid: 42\n"
+     "(TrainController pid=7) \tip: 192.0.2.7\n"
+     "(TrainController pid=7) The actor died because its node has died. Node Id: a1b2\n"
+     "(TrainController pid=7) \tthe actor's node was preempted: drained by hand",
+     true},
+    {"host 192.0.2.7 (pid 42): a host of Ray was preempted or drained",
+     "The actor died unexpectedly before finishing this task.\n\tpid: 42\n\tip: 192.0.2.7\n"
+     "The actor died because its node has died. Node Id: a1b2\n"
+     "\tthe actor's node was terminated expectedly: received SIGTERM",
+     true},
+    {"host 192.0.2.7 (pid 42): Ray lost a host",
+     "The actor died unexpectedly before finishing this task.\n\tpid: 42\n\tip: 192.0.2.7\n"
+     "The actor died because its node has died. Node Id: a1b2\n"
+     "\tthe actor's node was terminated unexpectedly: health check failed due to missing too many heartbeats",
+     true},
+    {"host 192.0.2.9: Ray lost a host",
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 42\n"
+     "\tip: 192.0.2.7\nThe actor is dead because its owner has died. Owner Id: 01 Owner Ip address: 192.0.2.9 Owner "
+     "worker exit type: SYSTEM_ERROR Worker exit detail: Owner's node has crashed.",
+     true},
+    {"host 192.0.2.9: the process that owned an actor or object of Ray ended",
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 42\n"
+     "\tip: 192.0.2.7\nThe actor is dead because its owner has died. Owner Id: 01 Owner Ip address: 192.0.2.9 Owner "
+     "worker exit type: SYSTEM_ERROR Worker exit detail: Owner's worker process has crashed.",
+     false},
+    {"host 192.0.2.9: the process that owned an actor or object of Ray ended",
+     "ray.exceptions.OwnerDiedError: Failed to retrieve object 01. To see information about where this ObjectRef was "
+     "created\n\nThe object's owner has exited. This is the Python worker that first created the ObjectRef. Check "
+     "cluster logs (`/tmp/ray/session_latest/logs/*a1*` at IP address 192.0.2.9) for more information",
+     false},
+    {"the program itself ended an actor of Ray",
+     "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tpid: 42\n"
+     "\tip: 192.0.2.7\nThe actor is dead because it was killed by `ray.kill`.",
+     false},
+    {"the program itself ended an actor of Ray",
+     "The actor died unexpectedly before finishing this task.\n\tpid: 42\nThe actor is dead because its worker process "
+     "has died. Worker exit type: INTENDED_USER_EXIT Worker exit detail: Worker exits by an user request.",
+     false},
+    {"the code of a Ray worker ended its own process",
+     "The actor died unexpectedly before finishing this task.\n\tpid: 42\nThe actor is dead because its worker process "
+     "has died. Worker exit type: USER_ERROR Worker exit detail: Worker exits with an exit code 1.",
+     false},
+    {"a Ray worker process got SIGTERM",
+     "The actor died unexpectedly before finishing this task.\n\tpid: 42\nThe actor is dead because its worker process "
+     "has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly by a signal. SystemExit "
+     "is raised (sys.exit is called). Exit code: 1. The process receives a SIGTERM.",
+     false},
+    {"the host's memory ran out",
+     "The actor died unexpectedly before finishing this task.\n\tpid: 42\nThe actor is dead because its worker process "
+     "has died. Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed due to the node running low",
+     true},
+    /* Ray: the rest */
+    {"Ray has fewer free resources", "ValueError: Total available GPUs 8 is less than total desired GPUs 16", true},
+    {"several hosts of Ray told vLLM the same address",
+     "RuntimeError: Every node should have a unique IP address. Got 2 nodes with node ids ['a', 'b'] and 1 unique IP",
+     true},
+    {"host 192.0.2.3: the versions of Ray or Python differ",
+     "RuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n    Python: 3.10.1\n"
+     "This process on node 192.0.2.3 was started with:\n    Ray: 2.10.0\n    Python: 3.10.1",
+     true},
+    {"actor Trainer: a worker of Ray cannot import",
+     "RuntimeError: The actor with name Trainer failed to import on the worker. This may be because needed library "
+     "dependencies are not installed in the worker environment:",
+     true},
+    {"actor dashboard_agent: a helper of Ray's own process",
+     "(raylet) The raylet exited immediately because one Ray agent failed, agent_name = dashboard_agent/424238335.\n"
+     "(raylet) The raylet fate shares with the agent. This can happen because",
+     false},
+    {"a process of Ray does not reach the head",
+     "There was timeout in registering an actor. It is probably because GCS server is dead or there's a high load "
+     "there.",
+     false},
+    {"a job that was submitted to Ray failed",
+     "Job 'raysubmit_1' failed\nStatus message: Job entrypoint command failed "
+     "with exit code 1, last available logs (truncated to 20,000 chars):",
+     false},
+    /* Spark and Dask */
+    {"task 3: a task of a barrier stage of Spark failed",
+     "org.apache.spark.SparkException: Job aborted due to stage failure: Could not recover from a failed barrier "
+     "ResultStage. Most recent failure reason: Stage failed because barrier task ResultTask(5, 3) finished "
+     "unsuccessfully.",
+     false},
+    {"task 2 on node-b: Spark lost the process of an executor",
+     "24/01/01 10:00:00 ERROR YarnScheduler: Lost executor 2 on node-b: Container from a bad node. Exit status: 134",
+     false},
+    {"the cluster manager killed an executor of Spark",
+     "ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: Container killed by YARN for "
+     "exceeding memory limits. 9.1 GB of 9 GB physical memory used.",
+     true},
+    {"host 192.0.2.5: a worker process of Dask died",
+     "distributed.scheduler.KilledWorker: Attempted to run task 'train-1' on 4 different workers, but all those "
+     "workers died while running it. The last worker that attempt to run the task was tcp://192.0.2.5:4000.",
+     false},
+    {"host 192.0.2.5 (pid 77): a worker of Dask used its memory up",
+     "distributed.worker.memory - WARNING - Worker tcp://192.0.2.5:4000 (pid=77) exceeded 95% memory budget. "
+     "Restarting...",
+     true},
+    /* Horovod */
+    {"processes of Horovod did not reach each other",
+     "horovod.runner.common.util.network.NoValidAddressesFound: Horovod was unable to connect to worker service on any "
+     "of the following addresses: {'eth0': [('192.0.2.4', 1)]}.",
+     false},
+    {"an elastic job of Horovod gave up",
+     "TimeoutException: Timed out waiting for minimum number of slots to become available. Please check that you have "
+     "enough resources to run at least 4 Horovod processes. Timeout after 600 seconds.",
+     false},
+    {"ranks of Horovod submitted different operations",
+     "RuntimeError: Mismatched prescale and/or postscale factors: One rank sent factors (1, 1), but another rank sent",
+     true},
+    {"ranks of Horovod submitted different operations",
+     "Allgather is not supported with Join at this time. Specify sparse_to_dense=True", true},
+    /* engines */
+    {"actor EngineCore_DP1: vLLM's engine process ended",
+     "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore_DP1': "
+     "-9}",
+     false},
+    {"vLLM's engine process ended",
+     "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore_DP0': "
+     "1, 'EngineCore_DP1': 1}",
+     false},
+    {"no error that ends a job is in these logs, only what follows from one: a process of vLLM waits for its other "
+     "side",
+     "RuntimeError: Did not receive response from front-end process within 5 minutes", false},
+    {"the GPU has too little free memory",
+     "AssertionError: Error in memory profiling. Initial free memory 14.1 GiB, current free memory 15.2 GiB.", true},
+    {"no error that ends a job is in these logs, only what follows from one: keys and values did not come over from "
+     "the "
+     "prefill server, or not to the decode server; look into those of 192.0.2.8:8998",
+     "[2025-01-01 10:00:00 TP1] Lost connection with prefill instance (bootstrap_addr: 192.0.2.8:8998), 3 requests "
+     "affected",
+     false},
+    {"the prefill and decode servers keep keys and values in different forms",
+     "RuntimeError: Page size mismatch: prefill server has page_size=64, but decode server has page_size=1.", true},
+    {"no error that ends a job is in these logs, only what follows from one: a scheduler of SGLang stood still, and "
+     "its "
+     "watchdog ended the server; look into those of the other ranks",
+     "[2025-01-01 10:00:00 DP4 TP4] Watchdog timeout (self.watchdog_timeout=300)\n"
+     "[2025-01-01 10:00:05] Received sigquit from a child proces. It usually means the child failed.",
+     false},
+    {"actor model_0_0: a worker of TensorRT-LLM or a model of Triton ended",
+     "Failed to process the request(s) for model instance 'model_0_0', message: Stub process 'model_0_0' is not "
+     "healthy.",
+     false},
+    {"no error that ends a job is in these logs, only what follows from one: a rank of TensorRT-LLM made no progress",
+     "[TRT-LLM] [RANK 2] [E] Hang detected on rank 2 in PyExecutor.", false},
+    /* trainers of reinforcement learning */
+    {"actor 3: an engine that generates did not answer the trainer",
+     "Health check failed for rollout engine 3 (ray timeout or error). Killing actor. Exception: x", false},
+    {"the new weights did not get into the engine", "Failed to update weights: shape '[2]' is invalid.\nRolling back",
+     false},
+    {"the trainer or router does not reach a server that generates",
+     "TimeoutError: Server failed to become healthy within timeout period", false},
+};
+
+static tess_knowledge *knowledge;
+
+static void each_text_has_its_headline(void)
+{
+    char path[512];
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "text.log"));
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        const char *expected = samples[i].headline, *text = samples[i].text;
+        tess_survey survey;
+        tess_log_diagnosis diagnosis;
+        EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+        EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
+        EXPECT_OK(tess_survey_read(&survey, path));
+        EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+        if (strncmp(diagnosis.headline, expected, strlen(expected)) != 0 || diagnosis.is_cause != samples[i].is_cause)
+            test_fail(__FILE__, __LINE__, "\"%.80s\": expected \"%s\"%s in \"%s\"%s", text, expected,
+                      samples[i].is_cause ? " (cause)" : "", diagnosis.headline, diagnosis.is_cause ? " (cause)" : "");
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
+static const test_case cases[] = {{"each_text_has_its_headline", each_text_has_its_headline}};
+
+TEST_MAIN(cases)
