@@ -5,10 +5,25 @@
 #include <stddef.h>
 
 /* The files of log/errors. */
+/* clang-format off */
 #define TESS_DOCTOR_ERRORS(X) \
-    X(torch)                  \
-    X(nccl)                   \
-    X(cuda) X(host) X(mpi) X(frameworks) X(accelerators) X(schedulers) X(ray) X(engines) X(files) X(scripts) X(tessera)
+    X(torch) \
+    X(nccl) \
+    X(cuda) \
+    X(drivers) \
+    X(host) \
+    X(storage) \
+    X(mpi) \
+    X(frameworks) \
+    X(accelerators) \
+    X(schedulers) \
+    X(kubernetes) \
+    X(ray) \
+    X(engines) \
+    X(files) \
+    X(scripts) \
+    X(tessera)
+/* clang-format on */
 
 #define X(subject)                                           \
     extern const unsigned char tess_data_errors_##subject[]; \

@@ -590,7 +590,7 @@ static const struct {
      "2025:01:01-10:00:00:(35980) |CCL_ERROR| base_thread.cpp:36 start: error while creating worker thread #0 "
      "pthread_create returns 22\n"
      "RuntimeError: oneCCL: exec.cpp:134 start_workers: EXCEPTION: failed to start worker # 0"},
-    {"ucx-retry-exceeded", "host n1 (pid 31180, mlx5_0:1/RoCE)",
+    {"ucx-retry-exceeded", "",
      "[n1:31180:0:31180] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 "
      "hw_synd "
      "0/0)\nmpirun noticed that process rank 3 with PID 31180 on node n1 exited on signal 6 (Aborted)."},
