@@ -67,6 +67,16 @@ static const struct {
      "has died. Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed due to the node running low",
      true},
     /* Ray: the rest */
+    {"hosts 192.0.2.5, 192.0.2.6: Ray lost a host",
+     "2024-01-01 10:00:01,100 WARNING worker.py:1228 -- The node with node id: a1 and ip: 192.0.2.5 has been marked "
+     "dead because the detector has missed too many heartbeats from it.\n"
+     "2024-01-01 10:00:02,100 WARNING worker.py:1228 -- The node with node id: a2 and ip: 192.0.2.6 has been marked "
+     "dead because the detector has missed too many heartbeats from it.",
+     true},
+    {"host 192.0.2.7: Ray's own process of a host",
+     "ERROR agent.py:217 -- Raylet is terminated: ip=192.0.2.7, id=5fa7. Termination is unexpected. Possible reasons "
+     "include: (1) SIGKILL by the user or system OOM killer",
+     false},
     {"Ray has fewer free resources", "ValueError: Total available GPUs 8 is less than total desired GPUs 16", true},
     {"several hosts of Ray told vLLM the same address",
      "RuntimeError: Every node should have a unique IP address. Got 2 nodes with node ids ['a', 'b'] and 1 unique IP",
@@ -79,8 +89,9 @@ static const struct {
      "RuntimeError: The actor with name Trainer failed to import on the worker. This may be because needed library "
      "dependencies are not installed in the worker environment:",
      true},
-    {"actor dashboard_agent: a helper of Ray's own process",
-     "(raylet) The raylet exited immediately because one Ray agent failed, agent_name = dashboard_agent/424238335.\n"
+    {"host 192.0.2.7: a helper of Ray's own process",
+     "(raylet, ip=192.0.2.7) The raylet exited immediately because one Ray agent failed, agent_name = "
+     "dashboard_agent/424238335.\n"
      "(raylet) The raylet fate shares with the agent. This can happen because",
      false},
     {"a process of Ray does not reach the head",
@@ -108,11 +119,24 @@ static const struct {
      "distributed.scheduler.KilledWorker: Attempted to run task 'train-1' on 4 different workers, but all those "
      "workers died while running it. The last worker that attempt to run the task was tcp://192.0.2.5:4000.",
      false},
+    {"a worker of Dask used its memory up",
+     "distributed.nanny - WARNING - Worker exceeded 95% memory budget.  Restarting\n"
+     "distributed.nanny - WARNING - Worker process 22 was killed by unknown signal",
+     true},
     {"host 192.0.2.5 (pid 77): a worker of Dask used its memory up",
      "distributed.worker.memory - WARNING - Worker tcp://192.0.2.5:4000 (pid=77) exceeded 95% memory budget. "
      "Restarting...",
      true},
     /* Horovod */
+    {"ranks 0-1: ranks of Horovod wait for each other, each with tensors that the other did not submit: rank 0 lacks "
+     "a.sz, rank 1 w.a",
+     "[0]<stderr>:[2020-01-01 10:00:00.1: W stall_inspector.cc:105] One or more tensors were submitted to be reduced, "
+     "gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\n"
+     "[0]<stderr>:Missing ranks:\n[0]<stderr>:0: [a.sz]\n[0]<stderr>:1: [w.a, w.b ...]",
+     true},
+    {"ranks 1-2: it has not submitted tensors",
+     "WARNING: are waiting for remainder of ranks for more than 60 seconds.\nMissing ranks:\n1: [w.a, w.b]\n2: [w.b]",
+     false},
     {"processes of Horovod did not reach each other",
      "horovod.runner.common.util.network.NoValidAddressesFound: Horovod was unable to connect to worker service on any "
      "of the following addresses: {'eth0': [('192.0.2.4', 1)]}.",

@@ -66,14 +66,21 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "worknccl(
                                                    [TESS_HOOK_FAILURE_TIME] = "time      : ",
                                                    [TESS_HOOK_FAILURE_HOST] = "host      : "};
 
-static const tess_table_field fields[] = {
-    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
-    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
-    {"explains", offsetof(tess_log_entry, explains), false}, {"fallback", offsetof(tess_log_entry, fallback), false},
-    {"quotes", offsetof(tess_log_entry, quotes), false},     {"reached", offsetof(tess_log_entry, reached), false},
-    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), true},
-    {"check", offsetof(tess_log_entry, check), true},        {"fix", offsetof(tess_log_entry, fix), true},
-    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
+static const tess_table_field fields[] = {{"role", offsetof(tess_log_entry, role_text), true},
+                                          {"match", offsetof(tess_log_entry, match), false},
+                                          {"then", offsetof(tess_log_entry, then), false},
+                                          {"who", offsetof(tess_log_entry, who), false},
+                                          {"explains", offsetof(tess_log_entry, explains), false},
+                                          {"fallback", offsetof(tess_log_entry, fallback), false},
+                                          {"quotes", offsetof(tess_log_entry, quotes), false},
+                                          {"reached", offsetof(tess_log_entry, reached), false},
+                                          {"differ", offsetof(tess_log_entry, differ), false},
+                                          {"symptom", offsetof(tess_log_entry, symptom), true},
+                                          {"cause", offsetof(tess_log_entry, cause), true},
+                                          {"check", offsetof(tess_log_entry, check), true},
+                                          {"fix", offsetof(tess_log_entry, fix), true},
+                                          {"myth", offsetof(tess_log_entry, myth), false},
+                                          {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -128,6 +135,14 @@ static tess_status read_who(tess_log_entry *entry)
     return TESS_OK;
 }
 
+/* The entry with that id; -1: there is none. */
+static int find_id(const tess_knowledge *k, const char *id)
+{
+    const tess_table_row *row = tess_table_find(&k->table, id);
+    const char *first = tess_table_at(&k->table, 0);
+    return row != NULL ? (int)(((const char *)row - first) / (ptrdiff_t)k->table.row_size) : -1;
+}
+
 /* The field has ids with blanks between them. */
 static tess_status read_explains(const tess_knowledge *k, tess_log_entry *entry)
 {
@@ -136,14 +151,22 @@ static tess_status read_explains(const tess_knowledge *k, tess_log_entry *entry)
         at += strspn(at, " ,\n");
         size_t n = strcspn(at, " ,\n");
         snprintf(id, sizeof(id), "%.*s", (int)(n < 79 ? n : 79), at);
-        const tess_table_row *other = tess_table_find(&k->table, id);
-        TESS_CHECK(other != NULL && entry->n_explained < TESS_KNOWLEDGE_MOST_EXPLAINED, TESS_E_FORMAT,
+        int other = find_id(k, id);
+        TESS_CHECK(other >= 0 && entry->n_explained < TESS_KNOWLEDGE_MOST_EXPLAINED, TESS_E_FORMAT,
                    "%s:%d: %s: explains '%s': %s", entry->row.file, entry->row.line, entry->row.id, id,
-                   other == NULL ? "there is no such entry" : "too many");
-        entry->explained[entry->n_explained++] =
-            (int)(((const char *)other - (const char *)tess_table_at(&k->table, 0)) / (ptrdiff_t)k->table.row_size);
+                   other < 0 ? "there is no such entry" : "too many");
+        entry->explained[entry->n_explained++] = other;
         at += n;
     }
+    return TESS_OK;
+}
+
+static tess_status read_differ(const tess_knowledge *k, tess_log_entry *entry)
+{
+    entry->different = entry->differ != NULL ? find_id(k, entry->differ) : -1;
+    TESS_CHECK(entry->differ == NULL || entry->different >= 0, TESS_E_FORMAT,
+               "%s:%d: %s: differ '%.40s': there is no such entry", entry->row.file, entry->row.line, entry->row.id,
+               entry->differ);
     return TESS_OK;
 }
 
@@ -192,7 +215,7 @@ static tess_status read_names(pattern *p, const tess_table_row *row)
             name++;
         TESS_CHECK(name < TESS_NAME_COUNT, TESS_E_FORMAT,
                    "%s:%d: %s: a group named '%.40s': choose rank, task, local_rank, host, pid, gpu, actor, device, "
-                   "peer, step or what",
+                   "peer, step, what or lacks",
                    row->file, row->line, row->id, (const char *)table + 2);
         p->group[name] = table[1];
     }
@@ -256,6 +279,7 @@ static tess_status prepare(tess_knowledge *k)
         TESS_TRY(read_yes(entry, "fallback", entry->fallback, &entry->is_fallback));
         TESS_TRY(read_yes(entry, "quotes", entry->quotes, &entry->is_quoting));
         TESS_TRY(read_explains(k, entry));
+        TESS_TRY(read_differ(k, entry));
         TESS_TRY(add_patterns(k, i, false, entry->match));
         TESS_TRY(add_patterns(k, i, true, entry->then));
     }

@@ -16,18 +16,19 @@ typedef enum tess_log_role {
 } tess_log_role;
 
 /* The named groups of a pattern: they say whom a line is about. */
-#define TESS_LOG_NAME_LIST(X)                                               \
-    X(TESS_NAME_RANK, "rank")             /* one, or a list: "1-3,7" */     \
-    X(TESS_NAME_TASK, "task")             /* the same, of a scheduler */    \
-    X(TESS_NAME_LOCAL_RANK, "local_rank") /* among the ranks of its host */ \
-    X(TESS_NAME_HOST, "host")                                               \
-    X(TESS_NAME_PID, "pid")                                                 \
-    X(TESS_NAME_GPU, "gpu")       /* an index or an address */              \
-    X(TESS_NAME_ACTOR, "actor")   /* a worker by its name */                \
-    X(TESS_NAME_DEVICE, "device") /* a network device */                    \
-    X(TESS_NAME_PEER, "peer")     /* the other side of a connection */      \
-    X(TESS_NAME_STEP, "step")     /* the step of training */                \
-    X(TESS_NAME_WHAT, "what")     /* the error itself: a number or a text */
+#define TESS_LOG_NAME_LIST(X)                                                \
+    X(TESS_NAME_RANK, "rank")             /* one, or a list: "1-3,7" */      \
+    X(TESS_NAME_TASK, "task")             /* the same, of a scheduler */     \
+    X(TESS_NAME_LOCAL_RANK, "local_rank") /* among the ranks of its host */  \
+    X(TESS_NAME_HOST, "host")                                                \
+    X(TESS_NAME_PID, "pid")                                                  \
+    X(TESS_NAME_GPU, "gpu")       /* an index or an address */               \
+    X(TESS_NAME_ACTOR, "actor")   /* a worker by its name */                 \
+    X(TESS_NAME_DEVICE, "device") /* a network device */                     \
+    X(TESS_NAME_PEER, "peer")     /* the other side of a connection */       \
+    X(TESS_NAME_STEP, "step")     /* the step of training */                 \
+    X(TESS_NAME_WHAT, "what")     /* the error itself: a number or a text */ \
+    X(TESS_NAME_LACKS, "lacks")   /* what the rank of a following line lacks: a list */
 
 typedef enum tess_log_name {
 #define X(id, text) id,
@@ -40,14 +41,15 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* match, then, who, explains, fallback, quotes, reached, myth and source may be NULL */
-    const char *role_text, *match, *then, *who, *explains, *fallback, *quotes, *reached;
+    /* match, then, who, explains, fallback, quotes, reached, differ, myth and source may be NULL */
+    const char *role_text, *match, *then, *who, *explains, *fallback, *quotes, *reached, *differ;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
     bool by_reporter; /* the line is about another one than its writer */
     bool by_host;     /* the line is about the host of the process that prints it */
     bool is_fallback; /* not of lines that a cause, wrapper or effect matches */
     bool is_quoting;  /* the lines after it were written by whom it names */
+    int different;    /* entry of following lines whose ranks lack different things; -1: none */
     int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only an effect of this one */
 } tess_log_entry;
 

@@ -117,16 +117,19 @@ static void read_nccl(const char *line, size_t size, log_who *who)
     }
 }
 
-/* "(Worker pid=5120, ip=192.0.2.14)" of Ray, "(VllmWorker rank=1 pid=77)" of vLLM. */
+/* "(Worker pid=5120, ip=192.0.2.14)" and "(raylet, ip=192.0.2.14)" of Ray, "(VllmWorker rank=1 pid=77)" of vLLM. */
 static void read_worker(const char *line, size_t size, log_who *who)
 {
-    const char *close = size > 0 && line[0] == '(' ? memchr(line, ')', size) : NULL, *at;
+    const char *close = size > 0 && line[0] == '(' ? memchr(line, ')', size) : NULL;
     size_t n = close != NULL ? (size_t)(close - line) : 0;
-    if (n < 8 || (at = memmem(line, n, "pid=", 4)) == NULL)
+    const char *at = n >= 8 ? memmem(line, n, "pid=", 4) : NULL;
+    if (at == NULL && !(n > 8 && memcmp(line, "(raylet,", 8) == 0))
         return;
-    who->pid = number_wide(at + 4, (size_t)(close - at) - 4);
-    size_t name = strncmp(line + 1, "pid=", 4) == 0 ? 0 : strcspn(line + 1, " ");
-    copy(who->actor, sizeof(who->actor), line + 1, name < n ? name : n - 1);
+    if (at != NULL) {
+        who->pid = number_wide(at + 4, (size_t)(close - at) - 4);
+        size_t name = strncmp(line + 1, "pid=", 4) == 0 ? 0 : strcspn(line + 1, " ");
+        copy(who->actor, sizeof(who->actor), line + 1, name < n ? name : n - 1);
+    }
     if ((at = memmem(line, n, "rank=", 5)) != NULL)
         set_rank(who, number_wide(at + 5, (size_t)(close - at) - 5));
     if ((at = memmem(line, n, "ip=", 3)) != NULL)
@@ -264,7 +267,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     return who;
 }
 
-/* Behind "[...]", "[...]:" and "[...]<stderr>:", or behind "(...)" with a process id; 0: neither. */
+/* Behind "[...]", "[...]:" and "[...]<stderr>:", or behind "(...)" with a process id or of a raylet; 0: neither. */
 static size_t skip_bracket(const char *text, size_t size)
 {
     enum { MOST = 100 };
@@ -273,7 +276,7 @@ static size_t skip_bracket(const char *text, size_t size)
     const char *close = memchr(text, text[0] == '[' ? ']' : ')', size < MOST ? size : MOST);
     size_t n = close != NULL ? (size_t)(close - text) + 1 : 0;
     if (text[0] == '(')
-        return n > 0 && memmem(text, n, "pid=", 4) != NULL ? n : 0;
+        return n > 7 && (memmem(text, n, "pid=", 4) != NULL || memcmp(text, "(raylet", 7) == 0) ? n : 0;
     if (n > 0 && n + 3 < size && text[n] == '<' &&
         (close = memchr(text + n, '>', size - n < 12 ? size - n : 12)) != NULL)
         n = (size_t)(close - text) + 1;

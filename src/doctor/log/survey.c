@@ -187,6 +187,44 @@ static void note_rest(const survey_reading *r, const tess_found_entry *found, in
     }
 }
 
+/* Whether a list such as "a, b" contains the first name of another one. */
+static bool has_first(const char *list, const char *other)
+{
+    size_t n = strcspn(other, ","), size;
+    for (; *list != '\0'; list += size + strspn(list + size, ", ")) {
+        size = strcspn(list, ",");
+        if (size == n && memcmp(list, other, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Lists of what ranks lack, a line a rank: where two ranks lack what the other has, none of them is late, and the lines
+ * are those of another entry. */
+static tess_status note_lack(survey_reading *r, const tess_found_entry *found, const char *line, size_t size,
+                             int64_t number, const log_who *origin, const log_failure *failure)
+{
+    const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entry);
+    log_who lacking = {.n_ranks = 0}, nobody = {.n_ranks = 0};
+    char lacks[sizeof(r->lacks)];
+    if (entry->different < 0 || found->names[TESS_NAME_LACKS].text == NULL)
+        return TESS_OK;
+    log_who_add(&lacking, found);
+    tess_clean(found->names[TESS_NAME_LACKS].text, found->names[TESS_NAME_LACKS].size, lacks, sizeof(lacks));
+    bool same_text = r->lacks_line > 0 && r->lacks_entry == found->entry &&
+                     number - r->lacks_line <= TESS_KNOWLEDGE_LINES_AFTER && lacking.n_ranks > 0;
+    if (same_text && lacking.ranks[0] != r->lacks_rank && !has_first(r->lacks, lacks) && !has_first(lacks, r->lacks)) {
+        snprintf(nobody.what, sizeof(nobody.what), "rank %d lacks %.*s, rank %d %.*s", r->lacks_rank,
+                 (int)strcspn(r->lacks, ","), r->lacks, lacking.ranks[0], (int)strcspn(lacks, ","), lacks);
+        TESS_TRY(note_match(r, entry->different, line, size, number, &nobody, origin, failure));
+    }
+    memcpy(r->lacks, lacks, sizeof(lacks));
+    r->lacks_rank = lacking.n_ranks > 0 ? lacking.ranks[0] : -1;
+    r->lacks_entry = found->entry;
+    r->lacks_line = number;
+    return TESS_OK;
+}
+
 /* How far the speaker came, or all ranks of a list. */
 static tess_status note_mark(tess_survey *s, int entry, const char *line, size_t size, int speaker)
 {
@@ -474,6 +512,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         const tess_found_entry *one = &found->entries[i];
         if (one->follows) {
             note_rest(r, one, number, origin);
+            TESS_TRY(note_lack(r, one, line, size, number, origin, failure));
             continue;
         }
         log_who who = find_subject(r->survey, one, line, size, &writer, failure);

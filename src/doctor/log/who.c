@@ -70,6 +70,7 @@ static void add_name(log_who *who, tess_log_name name, const char *text)
     case TESS_NAME_WHAT:
         set_text(who->what, sizeof(who->what), text);
         break;
+    case TESS_NAME_LACKS: /* for those who compare lines (survey.c) */
     case TESS_NAME_COUNT:
         break;
     }
