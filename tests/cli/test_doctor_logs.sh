@@ -38,8 +38,8 @@ is_read 005 effect pytorch-watchdog-timeout 'ranks 1-3,6-7 waited 1800 s in ALLR
 is_read 006 known store-connect-timeout '192.0.2.1:1234' 'rank 1' memory
 is_read 007 effect torchrun-rendezvous-closed "$effects" 'did not start' taken
 is_read 011 effect nccl-peer-closed 'look into those of 192.0.2.3' 'rank 0' 36138
-is_read 012 cause nccl-ib-retry-exceeded 'GPU 4 on node-a (pid 984, to 192.0.2.59)' 'rank 4' memory 'status 5'
-is_read 013 cause nccl-ib-retry-exceeded 'GPU 4 on node-a (pid 3468, to 192.0.2.236)' 'rank 4' memory
+is_read 012 cause nccl-ib-retry-exceeded 'from GPU 4 on node-a (pid 984) to 192.0.2.59' 'rank 4' memory 'status 5' '59):'
+is_read 013 cause nccl-ib-retry-exceeded 'from GPU 4 on node-a (pid 3468) to 192.0.2.236' 'rank 4' memory '236):'
 is_read 014 cause cuda-out-of-memory 'GPU 1: a device (or a pool) has no memory' "host's" 'rank 1'
 is_read 015 cause cuda-out-of-memory 'GPU 0: a device (or a pool) has no memory' "host's" exception
 is_read 016 effect torchrun-child-failed 'ranks 0-3 on node-a ended in the same second' 'rank 0 ' killed memory
@@ -63,6 +63,7 @@ is_read 037 cause kubernetes-evicted 'pod/egg-0: Kubernetes evicted the pod: mem
 is_read 038 effect nccl-peer-closed 'look into those of 192.0.2.247' 'rank 9' node-a
 is_read 039 cause nccl-ofi-internal 'libfabric (EFA) failed' memory 'does not allow'
 is_read 040 cause disk-quota 'the quota of the user' rank shm
+is_read 041 known killed 'rank 0: a process got SIGKILL' 'exception' GPU
 is_read 042 effect sglang-ranks-missing "$effects" 'rank 1' node-a exception
 is_read 043 cause ray-memory-monitor "host 192.0.2.76: the host's memory ran out" 135782 GPU
 is_read 044 cause pytorch-unused-parameters 'DDP waits for gradients of parameters' 'rank 3' GPU

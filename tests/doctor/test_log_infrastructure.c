@@ -605,7 +605,7 @@ static const struct {
      "torch.distributed.DistBackendError: NCCL timeout after 1800 seconds\n", "host job-worker-3: a pod of higher"},
     {"n1:7:8 [3] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.7<1> with status=IBV_WC_WR_FLUSH_ERR(5)\n"
      "n2:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 192.0.2.1<1> with "
-     "status=IBV_WC_RETRY_EXC_ERR(12)\n", "GPU 1 on n2 (pid 7, to 192.0.2.1): InfiniBand"},
+     "status=IBV_WC_RETRY_EXC_ERR(12)\n", "InfiniBand or RoCE sent again and again and got no answer"},
     {"prterun noticed that process rank 3 with PID 77 on node n2 exited on\nsignal 9 (Killed).\n",
      "rank 3 on n2 (pid 77): a process got SIGKILL"},
     {"[node-1:77:0:77] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n"

@@ -128,9 +128,10 @@ static tess_status read_yes(const tess_log_entry *entry, const char *name, const
 static tess_status read_who(tess_log_entry *entry)
 {
     entry->by_reporter = entry->who != NULL && strcmp(entry->who, "reporter") == 0;
-    entry->by_host = entry->who != NULL && strcmp(entry->who, "host") == 0;
+    entry->by_gpu = entry->who != NULL && strcmp(entry->who, "gpu") == 0;
+    entry->by_host = entry->by_gpu || (entry->who != NULL && strcmp(entry->who, "host") == 0);
     TESS_CHECK(entry->who == NULL || entry->by_reporter || entry->by_host, TESS_E_FORMAT,
-               "%s:%d: %s: who '%.40s': write reporter or host, or leave it out", entry->row.file, entry->row.line,
+               "%s:%d: %s: who '%.40s': write reporter, host or gpu, or leave it out", entry->row.file, entry->row.line,
                entry->row.id, entry->who);
     return TESS_OK;
 }

@@ -47,6 +47,7 @@ typedef struct tess_log_entry {
     tess_log_role role;
     bool by_reporter; /* the line is about another one than its writer */
     bool by_host;     /* the line is about the host of the process that prints it */
+    bool by_gpu;      /* also: and its GPU is named, where it alone prints it */
     bool is_fallback; /* not of lines that a cause, wrapper or effect matches */
     bool is_quoting;  /* the lines after it were written by whom it names */
     int different;    /* entry of following lines whose ranks lack different things; -1: none */

@@ -61,13 +61,14 @@ static bool is_found(const tess_survey *s, int entry)
     return s->matches[entry].n_lines > 0;
 }
 
-/* Another entry that was found says more. An effect explains only those that come after it. */
+/* Another entry that was found says more. An effect explains only the effects and fallbacks that come after it. */
 static bool is_explained(const tess_survey *s, int entry)
 {
-    bool is_effect = tess_knowledge_at(s->knowledge, entry)->role == TESS_LOG_EFFECT;
+    const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
+    bool is_weak = known->role == TESS_LOG_EFFECT || known->is_fallback;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
         tess_log_role role = tess_knowledge_at(s->knowledge, i)->role;
-        bool any_order = !is_effect || role != TESS_LOG_EFFECT;
+        bool any_order = !is_weak || role != TESS_LOG_EFFECT;
         if (is_found(s, i) && role <= TESS_LOG_EFFECT && tess_knowledge_explains(s->knowledge, i, entry) &&
             (any_order || is_before(&s->matches[i], &s->matches[entry])))
             return true;
@@ -112,22 +113,6 @@ static bool names_the_first(const log_match *match)
     return match->who.is_named && (match->who.n_ranks <= 1 || !match->names_differ);
 }
 
-/* The earliest entry of a role that the logs have before the timeouts; -1: there is none. `named`: only one that says
- * whom it is about. */
-static int find_first(const tess_survey *s, tess_log_role role, bool named)
-{
-    int first = -1;
-    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
-        const log_match *match = &s->matches[i];
-        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != role ||
-            (named ? is_explained(s, i) || !names_the_first(match) : is_effect(s, i) || is_stale(s, match)))
-            continue;
-        if (first < 0 || is_before(match, &s->matches[first]))
-            first = i;
-    }
-    return first;
-}
-
 /* The same rank, or nobody that is known, printed an effect before it. A launcher that names who ended first prints its
  * exception below, which does not count. */
 static bool is_after_an_effect(const tess_survey *s, int entry)
@@ -140,14 +125,30 @@ static bool is_after_an_effect(const tess_survey *s, int entry)
     return false;
 }
 
+/* The earliest entry of a role that the logs have before the timeouts; -1: there is none. `named`: only one that says
+ * whom it is about. */
+static int find_first(const tess_survey *s, tess_log_role role, bool named)
+{
+    int first = -1;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
+        const log_match *match = &s->matches[i];
+        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != role ||
+            (named ? is_explained(s, i) || !names_the_first(match) : is_effect(s, i) || is_stale(s, match)))
+            continue;
+        if (tess_knowledge_at(s->knowledge, i)->is_fallback && is_after_an_effect(s, i))
+            continue;
+        if (first < 0 || is_before(match, &s->matches[first]))
+            first = i;
+    }
+    return first;
+}
+
 /* The error that ends a job: a cause, or where none is known what wraps one. A launcher that names a process that was
  * killed, after it has named another one that ended (`gone`; -1: none), has killed it itself. */
 static int find_cause(const tess_survey *s, int gone)
 {
     int cause = find_first(s, TESS_LOG_CAUSE, false);
     int wrapper = cause < 0 ? find_first(s, TESS_LOG_WRAPPER, false) : -1;
-    if (wrapper >= 0 && tess_knowledge_at(s->knowledge, wrapper)->is_fallback && is_after_an_effect(s, wrapper))
-        wrapper = -1;
     bool is_late = wrapper >= 0 && gone >= 0 && s->matches[wrapper].who.is_named &&
                    is_before(&s->matches[gone], &s->matches[wrapper]);
     return cause >= 0 || is_late ? cause : wrapper;
@@ -192,9 +193,7 @@ static void add_doubt(tess_log_role role, const char *who, tess_log_diagnosis *v
         tess_text_add(v->headline, sizeof(v->headline), at, "; no error before it is in these logs");
     else if (role == TESS_LOG_EFFECT)
         tess_text_add(v->headline, sizeof(v->headline), at, "; the cause is not in these logs: look into those of %s",
-                      who[0] != '\0'           ? who
-                      : v->who.peer[0] != '\0' ? v->who.peer
-                                               : "the other ranks");
+                      who);
 }
 
 /* "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
@@ -208,24 +207,28 @@ static void write_headline(const tess_log_entry *entry, tess_log_diagnosis *v)
         at = tess_text_add(v->headline, sizeof(v->headline), at, ": %s", v->who.what);
     if (v->who.step[0] != '\0')
         at = tess_text_add(v->headline, sizeof(v->headline), at, " (step %s)", v->who.step);
+    if (entry->by_gpu && v->who.gpu[0] == '\0' && v->reporter.gpu[0] != '\0')
+        at = tess_text_add(v->headline, sizeof(v->headline), at, ", reported by its GPU %s", v->reporter.gpu);
     if (who[0] == '\0')
         add_reporter(&v->reporter, v->who.peer, v->headline, sizeof(v->headline), at);
     add_doubt(entry->role, who, v);
 }
 
 /* A launcher prints how a process ended, and which one it was on another line. So do those who report what a cause
- * explains. */
+ * explains. Those who only wait for others do not. */
 static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
 {
     const log_match *match = &s->matches[cause];
-    bool is_wrapper = tess_knowledge_at(s->knowledge, cause)->role == TESS_LOG_WRAPPER;
-    if (is_wrapper && tess_knowledge_at(s->knowledge, cause)->by_reporter)
+    const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
+    bool is_wrapper = entry->role == TESS_LOG_WRAPPER;
+    if (is_wrapper && entry->by_reporter)
         return; /* it is not about a process, or names it itself */
     for (int i = 0; i < tess_knowledge_n(s->knowledge) && who->n_ranks == 0 && who->host[0] == '\0'; i++) {
         const log_match *other = &s->matches[i];
+        const tess_log_entry *known = tess_knowledge_at(s->knowledge, i);
         int64_t distance = other->first.line - match->first.line;
-        bool names_it = is_wrapper ? tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT
-                                   : tess_knowledge_explains(s->knowledge, cause, i);
+        bool names_it = tess_knowledge_explains(s->knowledge, cause, i) ||
+                        (is_wrapper && known->role == TESS_LOG_EFFECT && !known->by_reporter);
         if (is_found(s, i) && names_it && names_the_first(other) && other->first.file == match->first.file &&
             distance <= TESS_KNOWLEDGE_LINES_AFTER && -distance <= TESS_KNOWLEDGE_LINES_AFTER)
             log_who_complete(who, &other->who);

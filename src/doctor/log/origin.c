@@ -62,12 +62,24 @@ static bool is_host_char(char c)
     return isalnum((unsigned char)c) || c == '-' || c == '.' || c == '_';
 }
 
+/* "train.py", "run.sh", "net_ib.cc". */
+static bool is_file(const char *text, size_t size)
+{
+    static const char *const ends[] = {".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".h", ".go", ".log"};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        size_t n = strlen(ends[i]);
+        if (size > n && memcmp(text + size - n, ends[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* "node-a", "worker3", "10.0.0.2", but no word and no name of a file. */
 static bool is_host(const char *text, size_t size)
 {
     int n_digits = 0, n_marks = 0, n_letters = 0;
-    if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || memmem(text, size, ".py", 3) != NULL ||
-        memmem(text, size, ".c", 2) != NULL || (size >= 6 && memcmp(text, "python", 6) == 0))
+    if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || is_file(text, size) ||
+        (size >= 6 && memcmp(text, "python", 6) == 0))
         return false;
     for (size_t i = 0; i < size; i++) {
         if (!is_host_char(text[i]) || text[i] == '_' || isupper((unsigned char)text[i]))
@@ -85,6 +97,21 @@ static void set_rank(log_who *who, int rank)
         return;
     who->ranks[0] = rank;
     who->n_ranks = 1;
+}
+
+/* Behind "2025-01-01T10:00:00.123Z " or "2025-01-01 10:00:00,123 "; 0: the text begins with no such time. */
+static size_t skip_time(const char *text, size_t size)
+{
+    static const char form[] = "0000-00-00?00:00:00";
+    size_t n = sizeof(form) - 1;
+    if (size <= n)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (form[i] == '0' ? !isdigit((unsigned char)text[i]) : form[i] != '?' && text[i] != form[i])
+            return 0;
+    while (n < size && text[n] != '\0' && strchr("0123456789.,:+-Z", text[n]) != NULL)
+        n++;
+    return n < size && text[n] == ' ' ? n + 1 : 0;
 }
 
 /* "node-a:100:200 [5] ...", which NCCL writes: host, process, thread, device. */
@@ -136,6 +163,24 @@ static void read_worker(const char *line, size_t size, log_who *who)
         copy(who->host, sizeof(who->host), at + 3, strspn(at + 3, "0123456789abcdefABCDEF.:"));
 }
 
+/* "[2025-01-10 11:43:09 DP1 TP3] " of SGLang: the ranks in its groups name a scheduler. */
+static void read_scheduler(const char *line, size_t size, log_who *who)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_", digits[] = "0123456789";
+    size_t begin = size > 1 && line[0] == '[' ? 1 + skip_time(line + 1, size - 1) : 0, end = begin;
+    for (size_t n = 0; begin > 1; end += n) {
+        size_t name = strspn(line + end, letters);
+        n = name + strspn(line + end + name, digits);
+        if (name < 2 || n == name)
+            return;
+        if (line[end + n] == ']')
+            break;
+        n += line[end + n] == ' ';
+    }
+    if (begin > 1)
+        copy(who->actor, sizeof(who->actor), line + begin, strcspn(line + begin, "]"));
+}
+
 /* "Jan 10 11:43:09 n1 kernel: ...": syslog's host stands before the program. */
 static void read_syslog(const char *line, size_t size, log_who *who)
 {
@@ -153,8 +198,10 @@ static void read_crash(const char *line, size_t size, log_who *who)
     while (n < size && is_host_char(line[n]))
         n++;
     int pid = line[0] == '[' && n + 2 < size && line[n] == ':' ? number_wide(line + n + 1, size - n - 1) : 0;
-    if (pid == 0 || !is_host(line + 1, n - 1) ||
-        strchr("]: ", line[n + 1 + strspn(line + n + 1, "0123456789")]) == NULL)
+    size_t end = pid != 0 ? n + 1 + strspn(line + n + 1, "0123456789") : 0;
+    bool is_ucx =
+        end > 0 && isalpha((unsigned char)line[1]) && line[end] == ':' && isdigit((unsigned char)line[end + 1]);
+    if (pid == 0 || !(is_ucx || is_host(line + 1, n - 1)) || strchr("]: ", line[end]) == NULL)
         return;
     copy(who->host, sizeof(who->host), line + 1, n - 1);
     who->pid = pid;
@@ -232,21 +279,6 @@ int log_rank_of_line(const char *line, size_t size)
     return rank < 0 && labelled ? task : rank;
 }
 
-/* Behind "2025-01-01T10:00:00.123Z " or "2025-01-01 10:00:00,123 "; 0: the text begins with no such time. */
-static size_t skip_time(const char *text, size_t size)
-{
-    static const char form[] = "0000-00-00?00:00:00";
-    size_t n = sizeof(form) - 1;
-    if (size <= n)
-        return 0;
-    for (size_t i = 0; i < n; i++)
-        if (form[i] == '0' ? !isdigit((unsigned char)text[i]) : form[i] != '?' && text[i] != form[i])
-            return 0;
-    while (n < size && text[n] != '\0' && strchr("0123456789.,:+-Z", text[n]) != NULL)
-        n++;
-    return n < size && text[n] == ' ' ? n + 1 : 0;
-}
-
 log_who log_origin_of_line(const char *line, size_t size)
 {
     char head[LOG_HEAD + 1];
@@ -254,6 +286,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     size_t n = copy_head(line, size, head, sizeof(head)), at = skip_time(head, n);
     set_rank(&who, log_rank_of_line(head + at, n - at));
     read_worker(head + at, n - at, &who);
+    read_scheduler(head + at, n - at, &who);
     if (who.host[0] == '\0')
         read_nccl(head, n, &who);
     if (who.host[0] == '\0')

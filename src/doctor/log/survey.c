@@ -428,7 +428,8 @@ static tess_status note_hooks(survey_reading *r, uint32_t hooks, const char *lin
     return TESS_OK;
 }
 
-/* Whom a line of an entry is about: whom it names, else the rank that it mentions or who printed it. */
+/* Whom a line of an entry is about: whom it names, else the rank that it mentions or who printed it. Of an effect the
+ * printer is never the culprit. */
 static log_who find_subject(const tess_survey *s, const tess_found_entry *found, const char *line, size_t size,
                             const log_who *origin, const log_failure *failure)
 {
@@ -442,7 +443,7 @@ static log_who find_subject(const tess_survey *s, const tess_found_entry *found,
     if (who.is_local && who.host[0] == '\0') /* a launcher speaks of ranks of its own host */
         snprintf(who.host, sizeof(who.host), "%s", origin->host);
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, found->entry);
-    if (who.is_named || entry->by_reporter)
+    if (who.is_named || entry->by_reporter || entry->role == TESS_LOG_EFFECT)
         return who;
     if (entry->by_host) {
         snprintf(who.host, sizeof(who.host), "%s", origin->host);
@@ -461,8 +462,8 @@ static log_who find_subject(const tess_survey *s, const tess_found_entry *found,
 static log_who find_reporter(const survey_reading *r, int entry, const log_who *writer, const log_failure *failure)
 {
     const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
-    bool reports = (known->by_reporter || known->by_host) && failure->rank < 0;
-    return reports ? *writer : (log_who){.n_ranks = 0};
+    bool reports = known->by_reporter || known->by_host || known->role == TESS_LOG_EFFECT;
+    return reports && failure->rank < 0 ? *writer : (log_who){.n_ranks = 0};
 }
 
 static bool is_same_speaker(const log_who *a, const log_who *b)
@@ -477,6 +478,8 @@ static void begin_quotation(survey_reading *r, const log_who *origin, const log_
     r->trace_entry = entry;
     r->trace_line = number;
     r->quoting = *origin;
+    if (origin->pid == 0) /* SGLang names a scheduler before the first line of a message only */
+        r->quoting.actor[0] = '\0';
     r->quoted = *quoted;
     r->quoted.is_named = false;
     r->quote_line = quoted->is_named ? number : 0;

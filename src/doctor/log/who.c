@@ -109,6 +109,37 @@ void log_who_complete(log_who *who, const log_who *more)
     set_text(who->what, sizeof(who->what), more->what);
 }
 
+/* Whether a list such as "TP0, TP1" contains a name. */
+static bool list_has(const char *list, const char *name, size_t size)
+{
+    for (size_t n; *list != '\0'; list += n + strspn(list + n, ", ")) {
+        n = strcspn(list, ",");
+        if (n == size && memcmp(list, name, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Adds the actors of `other`. Of more than there is room for, none is named. */
+static void join_actors(char *list, size_t size, const char *other)
+{
+    if (list[0] == '\0' || other[0] == '\0') {
+        list[0] = '\0';
+        return;
+    }
+    for (size_t n; *other != '\0'; other += n + strspn(other + n, ", ")) {
+        size_t at = strlen(list);
+        n = strcspn(other, ",");
+        if (list_has(list, other, n))
+            continue;
+        if (at + n + 3 > size) {
+            list[0] = '\0';
+            return;
+        }
+        snprintf(list + at, size - at, ", %.*s", (int)n, other);
+    }
+}
+
 static void keep_common(char *text, const char *other)
 {
     if (strcmp(text, other) != 0)
@@ -123,7 +154,7 @@ void log_who_join(log_who *who, const log_who *other)
     keep_common(who->host, other->host);
     keep_common(who->more_hosts, other->more_hosts);
     keep_common(who->gpu, other->gpu);
-    keep_common(who->actor, other->actor);
+    join_actors(who->actor, sizeof(who->actor), other->actor);
     keep_common(who->device, other->device);
     keep_common(who->peer, other->peer);
 }
@@ -132,12 +163,7 @@ static bool has_host(const log_who *who, const char *host, size_t size)
 {
     if (strlen(who->host) == size && memcmp(who->host, host, size) == 0)
         return true;
-    for (const char *at = who->more_hosts; *at != '\0'; at += strcspn(at, ",")) {
-        at += 2;
-        if (strcspn(at, ",") == size && memcmp(at, host, size) == 0)
-            return true;
-    }
-    return false;
+    return who->more_hosts[0] != '\0' && list_has(who->more_hosts + 2, host, size);
 }
 
 static void add_host(log_who *who, const char *host, size_t size)
@@ -208,7 +234,7 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
     if (who->n_ranks > 0)
         at = add_numbers(who, text, size);
     else if (who->actor[0] != '\0')
-        at = tess_text_add(text, size, at, "actor %s", who->actor);
+        at = tess_text_add(text, size, at, "actor%s %s", strchr(who->actor, ',') != NULL ? "s" : "", who->actor);
     else if (who->gpu[0] != '\0')
         at = tess_text_add(text, size, at, "GPU %s", who->gpu);
     else if (who->host[0] == '\0')

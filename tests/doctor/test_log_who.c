@@ -1,0 +1,77 @@
+/* Whom the headline of a diagnosis names: who only reports what another one did is never the culprit. */
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "doctor/log/log_impl.h"
+
+static const struct {
+    const char *text, *headline, *absent; /* the headline has the words `headline`, and not `absent` (NULL: any) */
+} samples[] = {
+    /* The printer of an effect is not the culprit, and does not lend its name to a line of nobody. */
+    {"[2025-03-09 00:57:15 TP4] Watchdog timeout (self.watchdog_timeout=300)\n"
+     "[2025-03-09 00:57:15 TP0] Watchdog timeout (self.watchdog_timeout=300)\n"
+     "[2025-03-09 00:57:20] Received sigquit from a child process. It usually means the child failed.\nKilled\n",
+     "only what follows from one: a scheduler of SGLang stood still", "TP4"},
+    {"[2025-06-26 07:25:31 DP4 TP4] Watchdog timeout (self.watchdog_timeout=300)\n",
+     "look into those of the other ranks", "DP4"},
+    {"[2025-06-26 07:25:31 PP1 ATTN_CP0 MOE_DP2 TP3 EP1] torch.OutOfMemoryError: CUDA out of memory.\n",
+     "actor PP1 ATTN_CP0 MOE_DP2 TP3 EP1: a device", NULL},
+    {"[2025-06-26 07:25:31 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+     "  File \"x.py\", line 3, in f\n"
+     "ValueError: TP rank 0 could finish the model loading, but there are other ranks that didn't finish loading.\n",
+     "another rank did not finish to load", "TP0:"},
+    {"run.sh: line 3: 77 Killed python t.py\n", "process (pid 77): a process got SIGKILL", NULL},
+    {"[launch.py:131:sigkill_handler] Killing subprocess 250621\nKilled\n", "DeepSpeed's launcher ends the ranks",
+     "SIGKILL"},
+    /* No answer of the other side. */
+    {"[n1:77:0:77] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n"
+     "[n1:77:0:77] ib_mlx5_log.c:177  DCI QP 0xd16 wqe[6168]: SEND s-e [rqpn 0x17de rlid 1037] [va 0x7f len 5770]\n"
+     "[n1:78:0:78] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd "
+     "0/0)\n",
+     "from host n1 to rlid 1037", "n1:"},
+    {"[master:77:0:77] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81)\n",
+     "reported by host master (pid 77)", "master:"},
+    /* A launcher that says which rank it was. */
+    {"[2025-12-16 14:27:10] Rank 3 scheduler is dead. Please check if there are relevant logs.\n"
+     "[2025-12-16 14:27:10] Exit code: -9\n",
+     "rank 3: a process got SIGKILL", NULL},
+    /* A line of NCCL names its GPU; lines of several GPUs are about their host. */
+    {"n1:7:8 [4] transport/nvls.cc:245 NCCL WARN Cuda failure 'initialization error'\n",
+     "host n1: NCCL could not set up NVLink SHARP (NVLS), reported by its GPU 4", NULL},
+    {"n1:7:8 [4] transport/nvls.cc:245 NCCL WARN Cuda failure 'initialization error'\n"
+     "n1:9:9 [5] transport/nvls.cc:245 NCCL WARN Cuda failure 'initialization error'\n",
+     "host n1: NCCL could not set up NVLink SHARP (NVLS)", "GPU"},
+};
+
+static void the_headline_names_whom_the_lines_are_about(void)
+{
+    char path[512];
+    tess_knowledge *knowledge;
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "text.log"));
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        const char *headline = samples[i].headline, *absent = samples[i].absent;
+        tess_survey survey;
+        tess_log_diagnosis diagnosis;
+        EXPECT_OK(tess_os_write_atomic(path, samples[i].text, strlen(samples[i].text)));
+        EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+        EXPECT_OK(tess_survey_read(&survey, path));
+        EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+        if (strstr(diagnosis.headline, headline) == NULL ||
+            (absent != NULL && strstr(diagnosis.headline, absent) != NULL))
+            test_fail(__FILE__, __LINE__, "\"%.100s\": expected \"%s\" without \"%s\" in \"%s\"", samples[i].text,
+                      headline, absent != NULL ? absent : "", diagnosis.headline);
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
+static const test_case cases[] = {
+    {"the_headline_names_whom_the_lines_are_about", the_headline_names_whom_the_lines_are_about},
+};
+
+TEST_MAIN(cases)
