@@ -554,7 +554,7 @@ static const struct {
      "n1:7:8 [3] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_3:1 Got async error event: port error"},
     {"nccl-ib-event-harmless", "GPU 3 on n1 (pid 7)",
      "n1:7:8 [3] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_3:1 Got async error event: client reregistration"},
-    {"nccl-ib-event-harmless", "",
+    {"nccl-ib-event-harmless", "host n1 (pid 33913)",
      "[16300.549] [n1:33913:1]      ib_device.c:482  UCX  WARN  IB Async event on mlx5_0: SM change on port 1"},
     {"nccl-shm-attach", "",
      "n1:7:8 [0] misc/shmutils.cc:129 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-a1 (size "
@@ -594,7 +594,7 @@ static const struct {
      "[n1:31180:0:31180] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 "
      "hw_synd "
      "0/0)\nmpirun noticed that process rank 3 with PID 31180 on node n1 exited on signal 6 (Aborted)."},
-    {"ucx-memlock", "",
+    {"ucx-memlock", "host n1 (pid 118)",
      "[166.473] [n1:118:0]  ib_log.c:246  UCX  ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory. Please "
      "set max "
      "locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)"},

@@ -621,6 +621,26 @@ static const struct {
      "Kubernetes evicted the pod: memory"},
     {KERNEL "nvme nvme0: controller is down; will reset: CSTS=0xffffffff\nOSError: [Errno 5] Input/output error\n",
      "host n1: a disk of the host failed, or no longer answers: nvme0"},
+    {"Jan 10 11:43:09 n1 earlyoom[77]: sending SIGTERM to process 4242 uid 1000 \"python\": oom_score 900\n",
+     "host n1 (pid 4242): a program that watches memory"},
+    {"[1767225600.123456] [node-1:77:0]  ib_mlx5_dv.c:430  UCX  ERROR   mlx5dv_devx_obj_create(QP) failed on mlx5_0, "
+     "syndrome 0x2c4154: Remote I/O error\n[node-1:77] pml_ucx.c:421  Error: ucp_ep_create(proc=47) failed: Input/output "
+     "error\n", "host node-1 (pid 77, mlx5_0): a call of UCX to the InfiniBand or RoCE card failed"},
+    {"[node-1:77:0:77] ib_mlx5_log.c:177  Local protection on mlx5_0:1/IB (synd 0x4 vend 0x51 hw_synd 0/2)\n"
+     "[node-1:77:0:77] ib_mlx5_log.c:177  RC QP 0x169 wqe[3]: SEND s-- [va 0x7f len 1] [rqpn 0x169 dlid=12 sl=0 port=1]\n",
+     "a transfer over InfiniBand or RoCE failed in the card: Local protection, from host node-1 (pid 77) to dlid=12"},
+    {"NVRM: The NVIDIA GPU 0000:b3:00.0\n       NVRM: (PCI ID: 10de:26b5) installed in this system has\n"
+     "       NVRM: fallen off the bus and is not responding to commands.\n",
+     "GPU 0000:b3:00.0: the driver could not start a GPU: fallen off the bus"},
+    {"node-1.77PSM2 can't open hfi unit: -1 (err=23)\nPSM2 was unable to open an endpoint. Please make sure\n",
+     "host node-1 (pid 77): libfabric could not be set up for MPI"},
+    {"Abort(1614479) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Unknown error class, error stack:\n"
+     "create_vni_context(2221).....: OFI endpoint open failed (ofi_init.c:2221:create_vni_context:Invalid argument)\n",
+     "libfabric could not be set up for MPI on this host: Invalid argument"},
+    {"slurmstepd: error: pyxis: container start failed with error code: 1\n"
+     "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory\n"
+     "srun: error: n1: task 1: Exited with exit code 1\nsrun: error: n2: task 0: Exited with exit code 1\n",
+     "the program of a container is not in its image, or not for this processor: /bin/bash"},
     {"Kill task failed     root      2026-01-01T00:00:00 n3\n",
      "host n3: Slurm takes no more jobs to a host, or put it down: Kill task failed"},
     {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 77 RUNNING AT n2\n"

@@ -181,14 +181,29 @@ static void read_scheduler(const char *line, size_t size, log_who *who)
         copy(who->actor, sizeof(who->actor), line + begin, strcspn(line + begin, "]"));
 }
 
-/* "Jan 10 11:43:09 n1 kernel: ...": syslog's host stands before the program. */
+/* "Jan 10 11:43:09 n1 kernel: ", "Jan 10 11:43:09 n1 kubelet[77]: ": syslog's host stands before the program. */
 static void read_syslog(const char *line, size_t size, log_who *who)
 {
+    int host = 0, end_of_host = 0, end = 0;
+    (void)sscanf(line, "%*3[A-Za-z] %*2d %*2d:%*2d:%*2d %n%*63[A-Za-z0-9._-]%n %*63[A-Za-z0-9._@-][%*d]:%n", &host,
+                 &end_of_host, &end);
+    if (end > 0) {
+        copy(who->host, sizeof(who->host), line + host, (size_t)(end_of_host - host));
+        return;
+    }
     const char *at = memmem(line, size, " kernel: ", 9), *begin = at;
     while (begin != NULL && begin > line && is_host_char(begin[-1]))
         begin--;
     if (at != NULL && begin > line && begin[-1] == ' ' && isalpha((unsigned char)*begin))
         copy(who->host, sizeof(who->host), begin, (size_t)(at - begin));
+}
+
+/* Behind "[1767225600.123456] ", the time that UCX writes; 0: another text. */
+static size_t skip_ucx_time(const char *text)
+{
+    int n = 0;
+    (void)sscanf(text, "[%*10[0-9].%*6[0-9]] %n", &n);
+    return (size_t)n;
 }
 
 /* "[node-a:04242] ", which Open MPI puts before a crash, and "[node-a:4242 :0:4242] " of UCX: host and process. */
@@ -291,8 +306,10 @@ log_who log_origin_of_line(const char *line, size_t size)
         read_nccl(head, n, &who);
     if (who.host[0] == '\0')
         read_syslog(head, n, &who);
-    if (who.host[0] == '\0')
-        read_crash(head + at, n - at, &who);
+    if (who.host[0] == '\0') {
+        size_t after = at + skip_ucx_time(head + at);
+        read_crash(head + after, n - after, &who);
+    }
     if (who.host[0] == '\0')
         read_host(head + at, n - at, &who);
     if (who.host[0] == '\0')
