@@ -197,9 +197,8 @@ static const struct {
     {"nccl-unhandled-cuda-error", "",
      "(train pid=22) 2025-01-01 10:00:00.227 node-a:22:99 [0] include/alloc.h:102 NCCL WARN Cuda failure 1 'invalid "
      "argument'"},
-    {"nccl-ib-completion-error", "actor W on 192.0.2.9 (pid 22)",
-     "(W pid=22, ip=192.0.2.9) mlx5: node-a: got completion with error:"},
-    {"nccl-p2p-failure", "GPU 0 on node-a (pid 22)",
+    {"nccl-ib-completion-error", "", "(W pid=22, ip=192.0.2.9) mlx5: node-a: got completion with error:"},
+    {"nccl-p2p-failure", "host node-a",
      "(pid=22) node-a:22:99 [0] x.cc:238 NCCL WARN failed to open CUDA IPC handle : 217 peer access is not supported "
      "between these two devices"},
     {"native-assertion", "rank 5",
@@ -520,7 +519,7 @@ static const struct {
     {"torch-compile-failed", "rank 1", "[rank1]: torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:"},
     {"lightning-slurm", "",
      "RuntimeError: You set `--ntasks=8` in your SLURM bash script, but this variable is not supported. HINT: Use"},
-    {"gloo-sizes-differ", "rank 1",
+    {"gloo-sizes-differ", "",
      "[rank1]: RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length "
      "<= op.nbytes. 16 vs 8"},
     {"cuda-invalid-device", "",
@@ -563,10 +562,10 @@ static const struct {
      "n1:7:8 [1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'\n"
      "n1:7:8 [1] misc/shmutils.cc:114 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-a1 (size "
      "9637888)"},
-    {"nccl-p2p-failure", "GPU 0 on n1 (pid 7)",
+    {"nccl-p2p-failure", "host n1",
      "n1:7:8 [0] allocator.cc:89 (ncclMemAlloc) NCCL WARN Cuda failure 205 'mapping of buffer object failed'\n"
      "n1: Test NCCL failure common.cu:1107 'unhandled cuda error (run with NCCL_DEBUG=INFO for details) / '"},
-    {"nccl-peer-limit", "GPU 0 on n1 (pid 7)",
+    {"nccl-peer-limit", "host n1",
      "n1:7:8 [0] allocator.cc:79 NCCL WARN Cuda failure 711 'peer mapping resources exhausted'\n"
      "RuntimeError: NCCL error: unhandled cuda error"},
     {"nccl-nvls", "host n1",
@@ -578,7 +577,7 @@ static const struct {
      "[1,23]<stdout>:n1:7:8 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. RC: -22, ERROR: "
      "Invalid "
      "argument"},
-    {"nccl-ofi-request", "GPU 0 on n1 (pid 7)",
+    {"nccl-ofi-request", "",
      "n1:7:8 [0] ofi_process_cq:1033 NCCL WARN NET/OFI Request 0x7f1b completed with error. RC: 21. Error: 4 (unknown "
      "error). Completed length: 0, Request: { dev: 0 }"},
     {"ofi-no-provider", "",
@@ -665,7 +664,7 @@ static const struct {
     {"nccl-connect-refused", "",
      "h-7:41:43 [0] NCCL INFO Call to connect returned Connection refused, retrying\n"
      "h-7:41:43 [0] include/socket.h:390 NCCL WARN Connect to 10.9.0.4<21700> failed : Connection refused"},
-    {"nccl-ib-connect", "GPU 0 on n1 (pid 7)",
+    {"nccl-ib-connect", "",
      "n1:7:8 [0] misc/ibvwrap.cc:187 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable"},
     {"cuda-fallen-off-bus", "GPU 0000:17:00.0",
      "CUDA Error: no CUDA-capable device is detected\n"
@@ -765,7 +764,7 @@ static const struct {
     {"CheckpointException ranks:dict_keys([3])\nTraceback (most recent call last): (RANK 3)\n  File \"f.py\", line 3, "
      "in f\n"
      "OSError: [Errno 28] No space left on device: '/out'",
-     "rank 3: a file could not be written"},
+     "a file could not be written, reported by rank 3"},
     {"UNAVAILABLE: Task /job:jax_worker/replica:0/task:5 heartbeat timeout. This indicates that the remote task has "
      "failed\n"
      "Terminating process because the JAX distributed service detected fatal errors.",
@@ -780,7 +779,7 @@ static const struct {
      "rank 0: a Python exception"},
     {"[rank0]: [engine.py:3437] Failed saving model checkpoint to /out with tag 9\n[rank0]: OSError: [Errno 28] No "
      "space left on device",
-     "rank 0: a file could not be written"},
+     "a file could not be written, reported by rank 0"},
     {"[rank1]: RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
      "[2025-01-01 10:00:00] Received sigquit from a child process. It usually means the child failed.",
      "rank 1: a system call failed inside NCCL"},

@@ -611,7 +611,7 @@ static const struct {
     {"[node-1:77:0:77] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n"
      "[node-1:77:0:77] ib_mlx5_log.c:177  DCI QP 0xd16 wqe[6168]: SEND s-e [rqpn 0x17de rlid 1037] [va 0x7f len 5770]\n"
      "[node-1:78:0:78] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n",
-     "InfiniBand or RoCE sent again and again and got no answer of the other side, from host node-1 to rlid 1037"},
+     "InfiniBand or RoCE sent again and again and got no answer of the other side, from host node-1 (mlx5_0:1/IB) to rlid 1037"},
     {"Jan 10 11:43:09 n1 systemd-oomd[588]: Killed /user.slice/train.scope due to memory pressure for /user.slice being "
      "57.97% > 50.00% for > 20s with reclaim activity\n",
      "host n1: a program that watches memory (systemd-oomd, earlyoom) ended processes before the kernel had to: "

@@ -31,9 +31,20 @@ static const struct {
      "[n1:77:0:77] ib_mlx5_log.c:177  DCI QP 0xd16 wqe[6168]: SEND s-e [rqpn 0x17de rlid 1037] [va 0x7f len 5770]\n"
      "[n1:78:0:78] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd "
      "0/0)\n",
-     "from host n1 to rlid 1037", "n1:"},
+     "from host n1 (mlx5_0:1/IB) to rlid 1037", "n1:"},
     {"[master:77:0:77] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81)\n",
-     "reported by host master (pid 77)", "master:"},
+     "reported by host master (pid 77, mlx5_0:1/RoCE)", "master:"},
+    {"n1:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 192.0.2.7<1> with error 4, opcode 1, len 1\n"
+     "n2:9:9 [1] net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 192.0.2.1<1> with error 4, opcode 1, len 1\n"
+     "n1:7:8 [1] net_ib.cc:1 NCCL WARN NET/IB : Got completion from peer 192.0.2.7<1> with error 4, opcode 1, len 1\n",
+     "InfiniBand failed, reported by hosts n1, n2", "GPU 1"},
+    /* A process that a launcher saw end because it had waited for too long. */
+    {"Timed out waiting 1800000ms for send operation to complete\n-- Process 3 terminated with the following error:\n"
+     "Traceback (most recent call last):\n  File \"x.py\", line 3, in f\n",
+     "only what follows from one: gloo waited", "rank 3"},
+    /* What ranks share, such as storage and settings, is not the fault of the rank that says so. */
+    {"[rank3]: OSError: [Errno 122] Disk quota exceeded\n", "the quota of the user, group or folder", "rank 3:"},
+    {"[rank7]:  iteration 5/ 10 | lm loss: nan | grad norm: nan |\n", "NaN", "rank 7:"},
     /* A launcher that says which rank it was. */
     {"[2025-12-16 14:27:10] Rank 3 scheduler is dead. Please check if there are relevant logs.\n"
      "[2025-12-16 14:27:10] Exit code: -9\n",

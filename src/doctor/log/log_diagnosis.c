@@ -178,6 +178,8 @@ static size_t add_reporter(const log_who *reporter, const char *peer, char *text
 {
     char name[400];
     log_who_text(reporter, name, sizeof(name));
+    if (reporter->more_hosts[0] != '\0')
+        peer = ""; /* each of them has another one */
     if (name[0] != '\0' && peer[0] != '\0')
         return tess_text_add(text, size, at, ", from %s to %s", name, peer);
     if (peer[0] != '\0')

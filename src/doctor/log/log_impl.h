@@ -87,6 +87,8 @@ void log_who_add(log_who *who, const tess_found_entry *found);
 void log_who_complete(log_who *who, const log_who *more);
 /* Adds the ranks of `other`, and keeps of the rest what both have in common. */
 void log_who_join(log_who *who, const log_who *other);
+/* The same for who printed a line; without ranks, all their hosts are kept. */
+void log_who_join_reporter(log_who *who, const log_who *other);
 /* Adds the hosts of `other`. */
 void log_who_add_hosts(log_who *who, const log_who *other);
 /* Whether `other` is somebody of the same kind on another host. */

@@ -106,12 +106,7 @@ static bool is_other_host(const survey_reading *r, int entry, const log_match *m
 static void note_reporter(log_match *match, double time_s, const log_who *reporter)
 {
     if (match->n_lines > 0 && is_same_time(match, time_s)) {
-        const log_who old = match->reporter;
-        log_who_join(&match->reporter, reporter);
-        if (match->reporter.n_ranks == 0 && log_who_differs_in_host(&old, reporter)) {
-            match->reporter = old;
-            log_who_add_hosts(&match->reporter, reporter);
-        }
+        log_who_join_reporter(&match->reporter, reporter);
     } else if (match->n_lines == 0 || (time_s >= 0 && time_s < match->time_s)) {
         match->reporter = *reporter;
     }
@@ -458,12 +453,16 @@ static log_who find_subject(const tess_survey *s, const tess_found_entry *found,
     return who;
 }
 
-/* Who only printed a line: nobody where it is about the one that printed it. */
-static log_who find_reporter(const survey_reading *r, int entry, const log_who *writer, const log_failure *failure)
+/* Who only printed a line, with the network device that it used: nobody where it is about the one that printed it. */
+static log_who find_reporter(const survey_reading *r, int entry, const log_who *writer, const log_who *subject,
+                             const log_failure *failure)
 {
     const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
     bool reports = known->by_reporter || known->by_host || known->role == TESS_LOG_EFFECT;
-    return reports && failure->rank < 0 ? *writer : (log_who){.n_ranks = 0};
+    log_who reporter = reports && failure->rank < 0 ? *writer : (log_who){.n_ranks = 0};
+    if (known->by_reporter && log_who_is_known(&reporter))
+        snprintf(reporter.device, sizeof(reporter.device), "%s", subject->device);
+    return reporter;
 }
 
 static bool is_same_speaker(const log_who *a, const log_who *b)
@@ -519,7 +518,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
             continue;
         }
         log_who who = find_subject(r->survey, one, line, size, &writer, failure);
-        log_who reporter = find_reporter(r, one->entry, &writer, failure);
+        log_who reporter = find_reporter(r, one->entry, &writer, &who, failure);
         TESS_TRY(note_match(r, one->entry, line, size, number, &who, &reporter, failure));
         if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
             begin_quotation(r, origin, &who, one->entry, number);

@@ -184,6 +184,20 @@ void log_who_add_hosts(log_who *who, const log_who *other)
         add_rank(who, other->ranks[i]);
 }
 
+void log_who_join_reporter(log_who *who, const log_who *other)
+{
+    const log_who old = *who;
+    bool is_one_host = old.more_hosts[0] == '\0' && strcmp(old.host, other->host) == 0;
+    log_who_join(who, other);
+    if (is_one_host || who->n_ranks > 0 || old.host[0] == '\0' || other->host[0] == '\0')
+        return;
+    who->pid = 0;
+    who->gpu[0] = who->device[0] = '\0';
+    memcpy(who->host, old.host, sizeof(who->host));
+    memcpy(who->more_hosts, old.more_hosts, sizeof(who->more_hosts));
+    log_who_add_hosts(who, other);
+}
+
 bool log_who_differs_in_host(const log_who *who, const log_who *other)
 {
     bool no_ranks = who->n_ranks == 0 && other->n_ranks == 0;
