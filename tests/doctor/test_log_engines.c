@@ -62,6 +62,15 @@ static const struct {
      "has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly by a signal. SystemExit "
      "is raised (sys.exit is called). Exit code: 1. The process receives a SIGTERM.",
      false},
+    {"host 192.0.2.7 (pid 42): a Ray worker process got SIGTERM",
+     "(raylet) A worker died or was killed while executing a task by an unexpected system error. RayTask ID: a1 Worker "
+     "IP address: 192.0.2.7 Worker port: 61062 Worker PID: 42 Worker exit type: SYSTEM_ERROR Worker exit detail: "
+     "Worker "
+     "exits unexpectedly by a signal. SystemExit is raised (sys.exit is called). Exit code: 1. The process receives a "
+     "SIGTERM.",
+     false},
+    {"Ray's own process of a host (the raylet) still ran, but the head had marked it as dead",
+     "[2022-02-16 12:46:52,789 C 149 149] node_manager.cc:170: This node has beem marked as dead.", false},
     {"the host's memory ran out",
      "The actor died unexpectedly before finishing this task.\n\tpid: 42\nThe actor is dead because its worker process "
      "has died. Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed due to the node running low",
