@@ -117,8 +117,12 @@ static const struct {
      "ResultStage. Most recent failure reason: Stage failed because barrier task ResultTask(5, 3) finished "
      "unsuccessfully.",
      false},
-    {"task 2 on node-b: Spark lost the process of an executor",
+    {"actor executor 2 on node-b: Spark lost the process of an executor",
      "24/01/01 10:00:00 ERROR YarnScheduler: Lost executor 2 on node-b: Container from a bad node. Exit status: 134",
+     false},
+    {"actor executor 5 on 192.0.2.5: Spark lost the process of an executor",
+     "WARN TaskSetManager: Lost task 4.0 in stage 5.0 (TID 8) (192.0.2.5 executor 5): ExecutorLostFailure (executor 5 "
+     "exited caused by one of the running tasks) Reason: ",
      false},
     {"the cluster manager killed an executor of Spark",
      "ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: Container killed by YARN for "
@@ -178,6 +182,12 @@ static const struct {
      "prefill server, or not to the decode server; look into those of 192.0.2.8:8998",
      "[2025-01-01 10:00:00 TP1] Lost connection with prefill instance (bootstrap_addr: 192.0.2.8:8998), 3 requests "
      "affected",
+     false},
+    {"more ranks were asked for on one host",
+     "AssertionError: local_world_size (16) must be less than or equal to the number of visible devices (8).", true},
+    {"host 192.0.2.5: a peer of gloo ended",
+     "Exception: Capture cuda graph failed: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by "
+     "peer [192.0.2.5]:40112",
      false},
     {"the prefill and decode servers keep keys and values in different forms",
      "RuntimeError: Page size mismatch: prefill server has page_size=64, but decode server has page_size=1.", true},

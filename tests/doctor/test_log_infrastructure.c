@@ -483,7 +483,7 @@ static const sample fabrics[] = {
      "ucx-ib-call"},
     {"[n1:00077] pml_ucx.c:291  Error: Failed to create UCP worker", "ucx-worker"},
     {"An PRTE daemon has unexpectedly failed after launch and before", "openmpi-daemon-lost"},
-    {"node_manager.cc:170: This node has beem marked as dead.", "ray-raylet-died"},
+    {"node_manager.cc:170: This node has beem marked as dead.", "ray-raylet-marked-dead"},
     {"prterun was unable to reliably start one or more daemons.", "openmpi-daemon-lost"},
     {"MPI_INIT has failed because at least one MPI process is unreachable", "openmpi-no-path"},
     {"[n1:00077] *** An error occurred in MPI_Allreduce", "mpi-call-failed"},
