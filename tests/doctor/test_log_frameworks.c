@@ -782,11 +782,11 @@ static const struct {
      "a file could not be written, reported by rank 0"},
     {"[rank1]: RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
      "[2025-01-01 10:00:00] Received sigquit from a child process. It usually means the child failed.",
-     "rank 1: a system call failed inside NCCL"},
+     "a system call failed inside NCCL, mostly at start-up, reported by rank 1"},
     {"ray.exceptions.RayTaskError(DistBackendError): ray::Actor.fit() (pid=77, ip=192.0.2.9, actor_id=01)\n"
      "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:268, internal error - please report this issue "
      "to the NCCL developers, NCCL version 2.21.5",
-     "actor Actor.fit on 192.0.2.9 (pid 77): NCCL found itself"},
+     "NCCL found itself in a state that should not be, reported by actor Actor.fit on 192.0.2.9 (pid 77)"},
     {"[rank3]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:542] [Rank 3] Collective WorkNCCL(SeqNum=3, OpType=BROADCAST, "
      "NumelIn=8, NumelOut=8, Timeout(ms)=1800000) raised the following async exception: NCCL error: remote process "
      "exited or there was a network error, NCCL version 2.20.5",

@@ -628,7 +628,7 @@ static const struct {
      "error\n", "host node-1 (pid 77, mlx5_0): a call of UCX to the InfiniBand or RoCE card failed"},
     {"[node-1:77:0:77] ib_mlx5_log.c:177  Local protection on mlx5_0:1/IB (synd 0x4 vend 0x51 hw_synd 0/2)\n"
      "[node-1:77:0:77] ib_mlx5_log.c:177  RC QP 0x169 wqe[3]: SEND s-- [va 0x7f len 1] [rqpn 0x169 dlid=12 sl=0 port=1]\n",
-     "a transfer over InfiniBand or RoCE failed in the card: Local protection, from host node-1 (pid 77) to dlid=12"},
+     "a transfer over InfiniBand or RoCE failed in the card: Local protection, from host node-1 (pid 77, mlx5_0:1/IB) to dlid=12"},
     {"NVRM: The NVIDIA GPU 0000:b3:00.0\n       NVRM: (PCI ID: 10de:26b5) installed in this system has\n"
      "       NVRM: fallen off the bus and is not responding to commands.\n",
      "GPU 0000:b3:00.0: the driver could not start a GPU: fallen off the bus"},
