@@ -641,6 +641,23 @@ static const struct {
      "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory\n"
      "srun: error: n1: task 1: Exited with exit code 1\nsrun: error: n2: task 0: Exited with exit code 1\n",
      "the program of a container is not in its image, or not for this processor: /bin/bash"},
+    {"Cancelling deletion of Pod default/job-worker-3 | TaintManagerEviction | May 12, 2021, 12:04:59 PM\n", ""},
+    {"2300:  I0712 15:54:56.488170 5711 dump.go:53] At 2026-01-01 00:00:00 +0000 UTC - event for job-worker-3: {kubelet "
+     "n1} Evicted: The node was low on resource: memory. Threshold quantity: 250Mi, available: 232700Ki.\n",
+     "actor job-worker-3: Kubernetes evicted the pod: memory"},
+    {"NodeName=gpu-07 Arch=x86_64 CoresPerSocket=1\n   Gres=gpu:8\n   NodeAddr=gpu-07 NodeHostName=gpu-07 Version=24.05\n"
+     "   State=IDLE+DRAIN ThreadsPerCore=1\n"
+     "   Reason=gres/gpu count reported lower than configured (7 < 8) [slurm@2026-01-01T00:00:00]\n",
+     "host gpu-07: Slurm takes no more jobs to a host, or put it down: gres/gpu count reported lower"},
+    {"[ 1.0] INFO: task python:4242 blocked for more than 122 seconds.\n[ 1.0] Call Trace:\n"
+     "[ 1.0]  nvidia_ioctl+0x4a/0xa0 [nvidia]\n", "process (pid 4242): processes stand in the kernel, in state D: nvidia"},
+    {"[ 1.0] mlx5_core 0000:01:00.0: mlx5_load_one failed with error code -22\n",
+     "a device of the host could not be used, as its driver did not start it or is not there: 0000:01:00.0"},
+    {"[1767225600.123456] [node-1:77:0]  ib_verbs.h:84   UCX  ERROR ibv_exp_query_device(mlx5_0) returned 38: "
+     "Inappropriate ioctl for device\n", "host node-1 (pid 77, mlx5_0): a call of UCX to the InfiniBand or RoCE card"},
+    {"docker: Error response from daemon: failed to create shim task: OCI runtime create failed: runc create failed\n"
+     "nvidia-container-cli: initialization error: cannot open shared object file: no such file or directory: unknown.\n",
+     "a container with GPUs could not be started: cannot open shared object file: no such file or directory"},
     {"Kill task failed     root      2026-01-01T00:00:00 n3\n",
      "host n3: Slurm takes no more jobs to a host, or put it down: Kill task failed"},
     {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 77 RUNNING AT n2\n"

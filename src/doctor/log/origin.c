@@ -74,11 +74,23 @@ static bool is_file(const char *text, size_t size)
     return false;
 }
 
-/* "node-a", "worker3", "10.0.0.2", but no word and no name of a file. */
+/* "nvidia-container-cli", "systemd-oomd": programs that put their names before a message. */
+static bool is_program(const char *text, size_t size)
+{
+    static const char *const families[] = {"nvidia-", "nv-", "enroot-", "systemd-", "docker-", "kube-", "container-"};
+    bool is_family = false;
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        is_family |= size > strlen(families[i]) && memcmp(text, families[i], strlen(families[i])) == 0;
+    for (size_t i = 0; i < size; i++)
+        is_family &= isdigit((unsigned char)text[i]) == 0;
+    return is_family;
+}
+
+/* "node-a", "worker3", "10.0.0.2", but no word, no program and no name of a file. */
 static bool is_host(const char *text, size_t size)
 {
     int n_digits = 0, n_marks = 0, n_letters = 0;
-    if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || is_file(text, size) ||
+    if (size < 2 || size > 63 || !isalnum((unsigned char)text[0]) || is_file(text, size) || is_program(text, size) ||
         (size >= 6 && memcmp(text, "python", 6) == 0))
         return false;
     for (size_t i = 0; i < size; i++) {
