@@ -59,7 +59,7 @@ tess_status tess_dtensor_create(tess_mesh *mesh, const tess_spec *spec, tess_dty
     return dtensor_new(mesh, spec, dtype, out);
 }
 
-/* ---- From what each rank holds ---- */
+/* ---- Creation from what each rank holds ---- */
 
 /* Adds up the local extents of ranks that hold different chunks: in dimension d those whose other coordinates are 0. */
 static tess_shape infer_shape(const tess_mesh *mesh, const tess_spec *spec, const tess_shape *shapes, int n_ranks)
@@ -126,7 +126,7 @@ tess_status tess_dtensor_from_local(tess_mesh *mesh, const tess_shape *shape, co
     return TESS_OK;
 }
 
-/* ---- From the whole ---- */
+/* ---- Creation from the whole ---- */
 
 /* The first rank gives their chunks to the ranks that are first on every axis which does not cut; those broadcast. */
 static tess_status send_chunks(tess_dtensor *tensor, const void *full)

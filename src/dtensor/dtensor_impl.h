@@ -37,7 +37,7 @@ tess_spec spec_after(const tess_spec *spec, const tess_move *move);
 /* A tensor without a check of its arguments; all elements 0. */
 tess_status dtensor_new(tess_mesh *mesh, const tess_spec *spec, tess_dtype dtype, tess_dtensor **out);
 
-size_t dtensor_bytes(const tess_dtensor *tensor); /* of this rank's box */
+size_t dtensor_bytes(const tess_dtensor *tensor); /* bytes of this rank's box */
 
 /* Copies what the boxes of both have in common. */
 void dtensor_copy_common(const tess_dtensor *from, tess_dtensor *to);

@@ -1,4 +1,4 @@
-/* Who holds what, as text, and whether copies are equal. */
+/* Says as text which rank holds what, and checks whether copies are equal. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What a change of placements moves: a list of collectives along one axis each. */
+/* Plans a change of placements as a list of collectives, each along one axis. */
 #include "dtensor/dtensor_impl.h"
 
 const char *tess_move_name(tess_move_kind kind)
@@ -74,7 +74,7 @@ static bool find_move(const planner *p, int axis, bool gathers, tess_move *move)
                                                  : TESS_MOVE_SLICE;
         return true;
     }
-    if (to.kind == TESS_PARTIAL) { /* from a shard or a copy */
+    if (to.kind == TESS_PARTIAL) { /* it was a shard or a copy */
         move->kind = TESS_MOVE_PAD;
         return true;
     }
@@ -128,7 +128,7 @@ int tess_spec_moves(const tess_spec *from, const tess_spec *to, const int *sizes
     int n_moves = 0;
     for (bool found = true; found;) {
         found = false;
-        /* What makes a rank's part smaller, or brings an axis home at once, comes first. */
+        /* First come moves that make a rank's part smaller, and moves that finish an axis at once. */
         for (int gathers = 0; gathers <= 1 && !found; gathers++)
             for (int a = from->n_axes - 1; a >= 0 && !found; a--)
                 found = find_move(&p, a, gathers == 1, &moves[n_moves]);

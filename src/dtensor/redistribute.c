@@ -10,7 +10,7 @@ typedef struct mover {
     const tess_dtensor *from;
     tess_dtensor *to;
     const tess_move *move;
-    tess_team *team; /* of the move's axis */
+    tess_team *team; /* the team along the move's axis */
     size_t bytes;    /* received from others */
 } mover;
 

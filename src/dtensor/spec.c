@@ -1,4 +1,4 @@
-/* Who holds what: boxes from placements. */
+/* Computes the box of a tensor that each rank holds, from the placements. */
 #include "base/text/text.h"
 #include "dtensor/dtensor_impl.h"
 

@@ -1,4 +1,4 @@
-/* What of a state lies where: its own tensors by box, an fsdp's by shard. */
+/* Lists what a rank holds of a state: its own tensors by box, those of an fsdp by shard. */
 #include "embed/embed_impl.h"
 
 #include <string.h>
@@ -115,7 +115,7 @@ static tess_status add_shard(const tess_checkpoint_state *state, int index, embe
     return TESS_OK;
 }
 
-/* Names in a checkpoint are one list, whoever holds the tensors. */
+/* Names in a checkpoint are one list; it does not matter which object holds the tensors. */
 static tess_status check_names(const embed_tensors *list, int n_own)
 {
     for (int i = 0; i < n_own; i++)

@@ -6,20 +6,20 @@
 
 #include "health/health.h"
 
-/* Where a job's alerts go. Texts are borrowed. */
+/* The destinations of a job's alerts. Texts are borrowed. */
 typedef struct tess_alert_channel {
     const char *file;         /* gets the line; a missing folder is made. NULL: none */
     char *const *command;     /* argv of the program, NULL: none; it gets the line on its standard input, and the alert
                                * as TESSERA_ALERT_JOB, _HOST, _EVENT, _STATE and _TEXT in its environment */
-    double command_timeout_s; /* then it is killed */
-    const char *job;          /* its folder */
-    int pid;                  /* of its launcher */
+    double command_timeout_s; /* seconds until the command is killed */
+    const char *job;          /* the job's folder */
+    int pid;                  /* the launcher's process */
 } tess_alert_channel;
 
 typedef struct tess_alert {
     const char *event; /* "health" */
     const char *state; /* one word */
-    const char *text;  /* for people */
+    const char *text;  /* a sentence for people */
     json_t *more;      /* an object whose members are added: borrowed; NULL: none */
 } tess_alert;
 

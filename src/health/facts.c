@@ -18,7 +18,7 @@ static tess_health_reading know(double value)
 static const tess_health_reading nothing = {.who = -1, .rank = -1};
 
 /* ---- Memory ---- */
-/* The number behind `key` at the beginning of a line; -1: there is none. */
+/* The number that follows `key` at the beginning of a line; -1: not found. */
 static double number_of(const char *text, const char *key)
 {
     size_t n = strlen(key);

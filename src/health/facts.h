@@ -17,7 +17,8 @@ tess_health_reading tess_health_read_load(const char *root);
 tess_health_reading tess_health_read_files(const char *root, const int *pids, int n);
 
 /* Free bytes and files of the file system of `folder`, or of its nearest existing parent. The disk's own limit is room
- * for two more checkpoints as large as the newest one in `folder` ("step-..."); there is none without a checkpoint. */
+ * for two more checkpoints as large as the newest one in `folder` ("step-..."); without a checkpoint there is no limit.
+ */
 void tess_health_read_disk(const char *folder, tess_health_reading *bytes, tess_health_reading *files);
 
 #endif

@@ -13,7 +13,7 @@
 #define TESS_HEALTH_CHECKS(X)                                                                              \
     X(TESS_HEALTH_MEMORY, "memory", ABOVE)            /* percent of the machine's in use */                \
     X(TESS_HEALTH_GROUP, "cgroup", ABOVE)             /* percent of the control group's in use */          \
-    X(TESS_HEALTH_FILES, "open_files", ABOVE)         /* of the process with the largest share */          \
+    X(TESS_HEALTH_FILES, "open_files", ABOVE)         /* the largest share that one process has in use */  \
     X(TESS_HEALTH_DISK, "disk", BELOW)                /* bytes free on the checkpoint's disk */            \
     X(TESS_HEALTH_INODES, "inodes", BELOW)            /* files that can still be made there */             \
     X(TESS_HEALTH_HEARTBEAT, "heartbeat", ABOVE)      /* seconds since the most silent rank's heartbeat */ \
@@ -37,11 +37,11 @@ typedef enum tess_health_state {
     TESS_HEALTH_UNHEALTHY
 } tess_health_state;
 
-/* What a check found. */
+/* The finding of one check. */
 typedef struct tess_health_reading {
     bool known;
     double value;
-    double limit;  /* of its own, 0: none; the tighter of this and the configured one counts */
+    double limit;  /* the check's own limit, 0: none; the tighter of it and the configured one counts */
     int who, rank; /* the pid or GPU number concerned, and its rank; -1: none */
 } tess_health_reading;
 
@@ -58,7 +58,7 @@ typedef struct tess_health {
     tess_health_reading last[TESS_HEALTH_CHECK_COUNT]; /* newest known readings; .limit: the one that counted */
 } tess_health;
 
-/* What a round changed. */
+/* The changes of one round. */
 typedef struct tess_health_change {
     bool any;              /* there is a change to report */
     tess_health_state was; /* state before the round */

@@ -14,7 +14,8 @@
 
 enum { TEXT_BYTES = 1024, JOB_ENDS_S = 60 };
 
-static const double end_s = 10; /* for the last round and its alerts, on a busy machine; plus the user's program */
+static const double end_s =
+    10; /* time for the last round and its alerts on a busy machine, besides the user's program */
 
 /* ---- One round ---- */
 static void gather(const tess_health_options *options, tess_health_view *view)

@@ -7,15 +7,15 @@
 
 enum { TESS_HEALTH_MOST_RANKS = 512 };
 
-/* What only the caller knows. Zeroed, with unknown readings, before each look. */
+/* Facts that only the caller knows. They are zeroed, and readings unknown, before each look. */
 typedef struct tess_health_view {
     tess_health_reading readings[TESS_HEALTH_CHECK_COUNT];
-    int n_ranks, pids[TESS_HEALTH_MOST_RANKS]; /* of the ranks, <= 0: not here */
+    int n_ranks, pids[TESS_HEALTH_MOST_RANKS]; /* processes of the ranks; <= 0: on another host */
 } tess_health_view;
 
 typedef struct tess_health_options {
     tess_health_limits limits;
-    double interval_s;             /* from the end of a round to the next round */
+    double interval_s;             /* pause between two rounds */
     const char *checkpoint_folder; /* may not exist yet */
     tess_alert_channel alerts;
     /* Called in the watcher's process, once a round; may set any reading. NULL: none. */
@@ -33,7 +33,7 @@ typedef struct tess_health_watcher {
  * what either of them writes is there twice. The fork copies what `options` points to. The watcher ends with the
  * caller, however that ends. TESS_E_NOMEM: no process to be had. */
 tess_status tess_health_watcher_start(const tess_health_options *options, tess_health_watcher *watcher);
-/* Whether it has ended by itself: then it is reaped, there is none any more, and `how` says how it ended. */
+/* True if the watcher has ended by itself. It is then reaped and gone, and `how` says how it ended. */
 bool tess_health_watcher_ended(tess_health_watcher *watcher, char *how, size_t size);
 /* Lets it finish a current alert, and ends it. No watcher is fine. */
 void tess_health_watcher_stop(tess_health_watcher *watcher);

@@ -9,7 +9,7 @@ static bool is_message(int kind)
     return kind == TESS_TRACE_SEND || kind == TESS_TRACE_RECV;
 }
 
-/* ---- Which operation ---- */
+/* ---- The operation that is hit ---- */
 bool tess_fault_can_hit(tess_fault_kind kind, int op)
 {
     bool moves_data = op != TESS_TRACE_BARRIER && op < TESS_TRACE_TEAM_SPLIT;

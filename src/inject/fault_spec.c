@@ -10,7 +10,7 @@
 
 enum { WORD_BYTES = 320 };
 
-/* Where a kind may happen. */
+/* The places at which a kind of fault can happen. */
 typedef enum fault_place { OPERATION, MOMENT, PHASE, BATCH, DISK, TENSOR } fault_place;
 
 static const fault_place places[] = {
@@ -250,7 +250,7 @@ static tess_status check_phase(const draft *d)
     return tess_options_choose("phase", d->fault.phase, phases, n, &chosen);
 }
 
-/* So would a wrong root of an operation without a root. */
+/* A wrong root of an operation without a root would never happen either. */
 static tess_status check_operation(const tess_fault *f)
 {
     char list[512] = "";

@@ -80,7 +80,7 @@ typedef enum tess_fault_point {
     TESS_FAULT_ENTER_PHASE,
     TESS_FAULT_ENTER_STEP,
     TESS_FAULT_SAVE,      /* a call that saves a checkpoint */
-    TESS_FAULT_GRADIENT,  /* of this rank's micro-batch, before ranks add theirs */
+    TESS_FAULT_GRADIENT,  /* this rank's gradient of a micro-batch, before the ranks' gradients are added */
     TESS_FAULT_PARAMETER, /* this rank's shard of the weights */
     TESS_FAULT_STATE      /* state that all replicas must hold alike */
 } tess_fault_point;
@@ -93,13 +93,13 @@ typedef struct tess_fault {
     int rank;     /* -1: all */
     int64_t step; /* -1: any */
     int op;       /* tess_trace_op, NONE: any */
-    int64_t nth;  /* of the step's matching operations, from 1; 0: any */
+    int64_t nth;  /* number among the step's matching operations, from 1; 0: any */
     char phase[TESS_TRACE_PHASE_BYTES];
     int64_t detail; /* -1: any */
     int save_point; /* tess_save_point */
     uint64_t label; /* 0: any */
     int64_t times;  /* 0: at every opportunity */
-    int64_t life;   /* of the rank, from 1; 0: any */
+    int64_t life;   /* life of the rank, from 1; 0: any */
 
     int64_t n, bytes, bit, code;
     double ms, percent;
@@ -113,7 +113,7 @@ typedef struct tess_fault {
     uint64_t seed;     /* its own, for its random choices */
     double debt_s;     /* slow: delay still to be added */
     int64_t *happened; /* times so far; NULL until the fault belongs to a rank */
-    int64_t seen_step; /* of which `seen` operations matched */
+    int64_t seen_step; /* the step in which `seen` operations matched */
     int64_t seen;
 } tess_fault;
 

@@ -24,7 +24,7 @@ struct tess_faults {
     /* slow: the current phase. */
     char phase[TESS_TRACE_PHASE_BYTES];
     int64_t detail;
-    double phase_cpu_s; /* of this thread, at the phase's beginning */
+    double phase_cpu_s; /* CPU time of this thread at the phase's beginning */
 };
 
 /* True when the fault shall happen now, at `point` of the rank's current step; then it counts as having happened. */

@@ -39,7 +39,7 @@ static void print_hosts(const tess_mesh *mesh, FILE *out)
     if (one_host)
         return;
     for (int rank = 0; rank < mesh->grid.size; rank++) {
-        bool listed = false; /* with an earlier rank of this host */
+        bool listed = false; /* an earlier rank of this host has listed it */
         for (int r = 0; r < rank; r++)
             listed |= mesh->grid.hosts[r] == mesh->grid.hosts[rank];
         if (listed)

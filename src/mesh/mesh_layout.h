@@ -1,4 +1,4 @@
-/* Where ranks are in a mesh, as arithmetic: no job, no teams. Row-major: the last axis varies fastest. */
+/* The places of ranks in a mesh, as arithmetic without a job or teams. Row-major: the last axis varies fastest. */
 #ifndef TESS_MESH_MESH_LAYOUT_H
 #define TESS_MESH_MESH_LAYOUT_H
 
@@ -24,7 +24,7 @@ typedef struct tess_axis_list {
 /* Reads "dp=2,tp=4"; a size may be -1. Do not move *axes afterwards. TESS_E_INVALID names the word and what it should
  * be. */
 tess_status tess_axis_list_parse(const char *text, tess_axis_list *axes);
-enum { TESS_MESH_MOST_RANKS = 1 << 20 }; /* in a layout without a job */
+enum { TESS_MESH_MOST_RANKS = 1 << 20 }; /* most ranks of a layout without a job */
 /* The ranks that the axes make; 0: one of them has size -1 or 0. TESS_E_INVALID: more than TESS_MESH_MOST_RANKS; the
  * message names the first axis that makes them too many. */
 tess_status tess_axis_list_product(const tess_axis_list *axes, int *product);
@@ -49,17 +49,17 @@ bool tess_mesh_layout_crosses(const tess_mesh_layout *layout, int axis);
 tess_status tess_mesh_layout_check(const tess_mesh_layout *layout, int axis, int rank, const int64_t *gathered,
                                    int64_t sum);
 
-/* ---- For people and programs */
+/* ---- Output for people and programs ---- */
 /* How fast an axis is: all its groups at once. */
 enum { TESS_MESH_SPEEDS = 8 };
 typedef struct tess_mesh_speed {
-    size_t bytes;               /* of an all_reduce */
-    double us, bus_bytes_per_s; /* of the slowest group */
+    size_t bytes;               /* size of an all_reduce */
+    double us, bus_bytes_per_s; /* speed of the slowest group */
 } tess_mesh_speed;
 
 typedef struct tess_mesh_view {
     const tess_mesh_layout *layout;
-    const char *const *host_names;               /* by number; NULL: one host */
+    const char *const *host_names;               /* name of each host; NULL: one host */
     int axis;                                    /* shows the groups of this one; -1: of all */
     int n_speeds;                                /* 0: not measured, and not checked */
     tess_mesh_speed (*speeds)[TESS_MESH_SPEEDS]; /* (n_axes) */

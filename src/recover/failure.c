@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EXIT_REFUSED = 2 }; /* of our commands: bad input */
+enum { EXIT_REFUSED = 2 }; /* exit code of our commands for bad input */
 
 typedef struct failure_row {
     const char *name;
@@ -101,7 +101,7 @@ bool tess_failure_is_of_step(tess_failure_class class)
     return row_of(class)->of_step;
 }
 
-/* ---- As a line ---- */
+/* ---- One line of text ---- */
 static const char begins[] = "tessera-failure: ";
 
 const char *tess_failure_line_write(const tess_failure *f, char line[TESS_FAILURE_LINE_BYTES])

@@ -10,19 +10,19 @@ enum { TESS_FAILURE_BYTES = 2048 };
 
 /* The facts known outside of the ranks. */
 typedef struct tess_failure {
-    int rank;                      /* of the root cause, -1: not known */
-    char host[64];                 /* of that rank; "" in a job of one host, or when not known */
+    int rank;                      /* the rank where it began, -1: not known */
+    char host[64];                 /* host of that rank; "" in a job of one host, or when not known */
     int signal, exit_code;         /* how that rank's process ended; both 0: it did not end, or its host is gone */
-    tess_status status;            /* with which it gave up; TESS_OK: it reported none */
+    tess_status status;            /* the error with which it gave up; TESS_OK: it reported none */
     bool asked;                    /* a signal to the job asked it to end */
     bool stopping;                 /* the job was asked to stop before it failed */
     bool oom_killed;               /* killed by the system because memory ran out */
     bool stuck;                    /* peers timed out waiting for it */
     bool host_lost;                /* its host cannot be reached */
-    bool evaluating;               /* on held-out text, after `step`: training does not need it */
+    bool evaluating;               /* it evaluated held-out text after `step`, which training does not need */
     int64_t step;                  /* its current step; -1: before the first */
     int64_t steps_done;            /* completed by the job */
-    char text[TESS_FAILURE_BYTES]; /* for people: "rank 3 was killed by signal 9 (SIGKILL) in ..." */
+    char text[TESS_FAILURE_BYTES]; /* sentence: "rank 3 was killed by signal 9 (SIGKILL) in ..." */
 } tess_failure;
 
 typedef enum tess_action {

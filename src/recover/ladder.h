@@ -10,14 +10,14 @@
 
 #include "tessera/types.h"
 
-typedef enum tess_ladder_recompute { /* by the memory used, most first */
+typedef enum tess_ladder_recompute { /* most memory first */
                                      TESS_LADDER_NONE,
                                      TESS_LADDER_SELECTIVE,
                                      TESS_LADDER_EVERY_N,
                                      TESS_LADDER_FULL
 } tess_ladder_recompute;
 
-/* What may lie on disk, in the order of the rungs. */
+/* Things that can lie on disk, in the order of the rungs. */
 enum {
     TESS_LADDER_ACTIVATIONS = 1,
     TESS_LADDER_OPTIMIZER = 2,
@@ -36,11 +36,11 @@ typedef struct tess_ladder {
     int64_t every_n;                   /* EVERY_N: every n-th layer is recomputed */
     int64_t local_batch, global_batch; /* rows */
     int64_t least_batch;               /* rows: a smaller local_batch is no rung; 0 after begin: none is too small */
-    unsigned may_offload;              /* what may be put on disk and is not; 0 after begin */
-    unsigned offloaded;                /* by rungs climbed */
+    unsigned may_offload;              /* things that can be put on disk and are not yet; 0 after begin */
+    unsigned offloaded;                /* things that rungs have put on disk */
     bool chose;                        /* the original configuration says what a layer recomputes */
     int n_rungs;                       /* climbed so far */
-    tess_ladder_change newest;         /* of the last of them */
+    tess_ladder_change newest;         /* the change of the newest rung */
     bool same_bits;                    /* the bits are those of the original configuration */
 } tess_ladder;
 
@@ -50,7 +50,7 @@ enum { TESS_LADDER_OVERRIDES = 10, TESS_LADDER_TEXT = 80 };
 void tess_ladder_begin(tess_ladder *ladder, tess_ladder_recompute recompute, int64_t every_n, int64_t local_batch,
                        int64_t global_batch);
 
-/* Climbs one rung. False: there is none left, nothing has changed. */
+/* Climbs one rung. False: no rung is left, and nothing has changed. */
 bool tess_ladder_climb(tess_ladder *ladder);
 
 /* The settings of the rungs climbed so far, as "section.key=value". Returns their number. */

@@ -147,7 +147,7 @@ static void shrink(tess_recover *recover, tess_recorded_failure *recorded, tess_
         tess_ladder_report(&recover->ladder, rung, sizeof(rung)));
 }
 
-/* What a rank fills before its first step (weights, moments) is as large with less recomputed or smaller batches. */
+/* Weights and moments fill memory before the first step; more recomputation or smaller batches do not shrink them. */
 static bool memory_is_hopeless(const tess_failure *failure, tess_recovery *recovery)
 {
     if (recovery->class != TESS_FAILURE_OOM_KILLED || failure->step >= 0 || failure->steps_done > 0)

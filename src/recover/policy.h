@@ -19,7 +19,7 @@ typedef struct tess_recorded_failure {
     int64_t step;
     bool evaluating;             /* it was in an evaluation, which is tried a second time only */
     bool forgiven;               /* its cause is removed: it does not count */
-    char text[TESS_RECORD_TEXT]; /* of the failure, cut */
+    char text[TESS_RECORD_TEXT]; /* text of the failure, shortened */
     char done[TESS_RECORD_TEXT]; /* the action taken */
 } tess_recorded_failure;
 
@@ -38,8 +38,8 @@ typedef struct tess_recover_settings {
     int max_failures;                /* this many within window_s end the job; 0: no limit */
     double window_s;                 /* seconds, as all that follow */
     double backoff_s, backoff_max_s; /* tess_backoff_s */
-    double retry_s;                  /* after this a place that was left out is tried again */
-    uint64_t seed;                   /* of the pauses */
+    double retry_s;                  /* seconds after which a place that was left out is tried again */
+    uint64_t seed;                   /* seed of the random pauses */
 } tess_recover_settings;
 
 typedef struct tess_recover {
@@ -56,7 +56,7 @@ typedef struct tess_recovery {
     tess_action action; /* never SHRINK: the action that it leads to */
     tess_failure_class class;
     double delay_s;
-    int n_ranks;      /* for the next attempt */
+    int n_ranks;      /* number of ranks in the next attempt */
     bool resized;     /* their number has changed */
     bool from_memory; /* RESTART: from the last step, in the ranks' memory; else from the newest checkpoint */
     bool omits;       /* the evaluation has failed twice, and is skipped */

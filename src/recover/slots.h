@@ -19,13 +19,14 @@ typedef struct tess_worlds {
 } tess_worlds;
 
 typedef struct tess_slots {
-    int n, min;                          /* all places; fewest ranks to go on with */
-    int n_ranks;                         /* in use now */
-    int n_groups, group[TESS_SLOTS_MAX]; /* of places that are left out together; the fields below are by group */
+    int n, min;  /* all places; fewest ranks to go on with */
+    int n_ranks; /* ranks in use now */
+    int n_groups,
+        group[TESS_SLOTS_MAX]; /* places that are left out together form a group; the fields below are by group */
     char host[TESS_SLOTS_MAX][TESS_SLOT_NAME_BYTES]; /* "": a single place */
     int n_failures[TESS_SLOTS_MAX];
     double out_since_s[TESS_SLOTS_MAX]; /* < 0: in service */
-    bool answers[TESS_SLOTS_MAX];       /* of a host that is out: it was reached since; a host that was not stays out */
+    bool answers[TESS_SLOTS_MAX];       /* a host that is out was reached since; otherwise it stays out */
 } tess_slots;
 
 /* Starts with `n_ranks` places in use and those up to `max` out of service since now_s. min or max 0: n_ranks. */

@@ -14,7 +14,7 @@ uint64_t tess_call_site_at_address(uintptr_t address);
 
 bool tess_call_site_is_address(uint64_t site);
 uint32_t tess_call_site_object(uint64_t site); /* id; 0: not in an object */
-uint64_t tess_call_site_offset(uint64_t site); /* in the program or the object; or the address */
+uint64_t tess_call_site_offset(uint64_t site); /* offset in the program or the object, or the address */
 
 /* "program+0x1f30"; "libengine.so+0x1f30", or "object-3fa21b+0x1f30" when the object's name is not known (""); "address
  * 0x7f0000001f30". Returns text. */

@@ -35,7 +35,7 @@
     X(TESS_TRACE_SHARED_FREE, 18, "shared_free")                     \
     X(TESS_TRACE_PHASE, 19, "phase")                                 \
     X(TESS_TRACE_REDUCE, 20, "reduce")                               \
-    X(TESS_TRACE_OTHER, 21, "other") /* of another framework: its name is in the record */
+    X(TESS_TRACE_OTHER, 21, "other") /* an operation of another framework, named in the record */
 
 typedef enum tess_trace_op {
 #define X(name, number, text) name = number,
@@ -67,7 +67,7 @@ typedef struct tess_trace_event {
     _Atomic uint64_t stamp; /* 1 + the event's number, 0 while it is written */
     uint64_t time_ns;       /* monotonic: submission, or the phase's beginning; 0: the rank died before it knew */
     uint64_t team;          /* hash */
-    uint64_t sequence;      /* of the operation inside its team */
+    uint64_t sequence;      /* number of the operation inside its team */
     uint64_t count;         /* elements; in a step's first phase: ns runnable without a core so far, 0: unknown */
     uint64_t tag;
     uint64_t call_site; /* call_site.h; 0: not known */
@@ -80,7 +80,7 @@ typedef struct tess_trace_event {
     uint8_t dtype;
     uint8_t reduce_op;
     char phase[TESS_TRACE_PHASE_BYTES];
-    uint8_t in_dtype; /* of the coalesced forms; else as dtype */
+    uint8_t in_dtype; /* input type of coalesced operations; otherwise equal to dtype */
 } tess_trace_event;
 
 /* The process that writes the ring. */

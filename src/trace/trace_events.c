@@ -42,7 +42,7 @@ tess_status tess_trace_events_close(tess_trace_events *out, tess_status status)
     return status;
 }
 
-/* As a JSON string; bytes that are not UTF-8 become U+FFFD. */
+/* Writes a JSON string; bytes that are not UTF-8 become U+FFFD. */
 static void put_text(tess_trace_events *out, const char *text)
 {
     size_t n = strlen(text);

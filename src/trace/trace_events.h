@@ -22,7 +22,7 @@ tess_status tess_trace_events_close(tess_trace_events *out, tess_status status);
 
 /* {"ph":"X","pid":3,"tid":1,"name":"...": begins an event, open for further members until tess_trace_events_end. */
 void tess_trace_events_begin(tess_trace_events *out, char kind, int pid, uint32_t tid, const char *name);
-/* As microseconds, to the nanosecond. */
+/* Writes microseconds, exact to the nanosecond. */
 void tess_trace_events_time(tess_trace_events *out, const char *key, uint64_t ns);
 void tess_trace_events_text(tess_trace_events *out, const char *key, const char *text);
 void tess_trace_events_int(tess_trace_events *out, const char *key, int64_t value);

@@ -10,7 +10,7 @@
 
 enum { TESS_TRACE_OBJECTS_BYTES = 1008 };
 
-/* On disk. All zero: no objects. */
+/* The form on disk. All zero: no objects. */
 typedef struct tess_trace_objects {
     _Atomic uint32_t n_bytes;
     char bytes[TESS_TRACE_OBJECTS_BYTES]; /* "3fa21b /opt/engine/libengine.so", each NUL-terminated */
