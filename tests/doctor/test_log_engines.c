@@ -107,6 +107,10 @@ static const struct {
      "There was timeout in registering an actor. It is probably because GCS server is dead or there's a high load "
      "there.",
      false},
+    {"Ray Train ends the run because a worker failed, reported by actor TrainController (pid 7)",
+     "(TrainController pid=7) ray.train.WorkerGroupError: Training failed due to worker errors:\n"
+     "(TrainController pid=7) [Rank 1]",
+     false},
     {"a job that was submitted to Ray failed",
      "Job 'raysubmit_1' failed\nStatus message: Job entrypoint command failed "
      "with exit code 1, last available logs (truncated to 20,000 chars):",
@@ -175,6 +179,14 @@ static const struct {
     {"no error that ends a job is in these logs, only what follows from one: a process of vLLM waits for its other "
      "side",
      "RuntimeError: Did not receive response from front-end process within 5 minutes", false},
+    {"a worker of vLLM did not answer within the limit (VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS), reported by actor "
+     "EngineCore_DP0 (pid 9)",
+     "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:710] TimeoutError: RPC call to execute_model timed out.",
+     false},
+    {"a worker process of vLLM ended or raised an exception; its engine says so, reported by actor EngineCore_DP0",
+     "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:710] RuntimeError: Worker failed with error 'x', please "
+     "check the stack trace above for the root cause",
+     false},
     {"the GPU has too little free memory",
      "AssertionError: Error in memory profiling. Initial free memory 14.1 GiB, current free memory 15.2 GiB.", true},
     {"no error that ends a job is in these logs, only what follows from one: keys and values did not come over from "
