@@ -45,6 +45,19 @@ static const struct {
     /* What ranks share, such as storage and settings, is not the fault of the rank that says so. */
     {"[rank3]: OSError: [Errno 122] Disk quota exceeded\n", "the quota of the user, group or folder", "rank 3:"},
     {"[rank7]:  iteration 5/ 10 | lm loss: nan | grad norm: nan |\n", "NaN", "rank 7:"},
+    /* Of a list of torchrun, all who ended at once are named, and it is said that the first of them is cut off. */
+    {"Failures:\n[1]:\n  time      : 2023-07-24_10:22:38\n  host      : n1\n  rank      : 1 (local_rank: 1)\n"
+     "  exitcode  : -7 (pid: 753)\n  error_file: <N/A>\n  traceback : Signal 7 (SIGBUS) received by PID 753\n"
+     "[2]:\n  time      : 2023-07-24_10:22:39\n  host      : n1\n  rank      : 2 (local_rank: 2)\n"
+     "  exitcode  : -7 (pid: 754)\n",
+     "ranks 1-2 on n1: a mapped page could not be had", "pid 753"},
+    {"Failures:\n[1]:\n  time      : 2023-07-24_10:22:38\n  host      : n1\n  rank      : 1 (local_rank: 1)\n"
+     "  exitcode  : 1 (pid: 753)\n",
+     "rank 1 on n1 (pid 753) failed, with exit code 1, as torchrun saw it; whom torchrun saw end first (its Root "
+     "Cause)",
+     NULL},
+    {"Failures:\n[1]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 753)\n", "no error that ends a job",
+     "rank 1"},
     /* A launcher that says which rank it was. */
     {"[2025-12-16 14:27:10] Rank 3 scheduler is dead. Please check if there are relevant logs.\n"
      "[2025-12-16 14:27:10] Exit code: -9\n",

@@ -81,10 +81,11 @@ typedef struct log_match {
 
 /* A process that torchrun saw end. */
 typedef struct log_failure {
-    int rank, code, pid;     /* pid 0: not said */
-    bool is_local;           /* `rank` is its local rank: no table has said the rank yet */
-    bool is_root;            /* torchrun calls it the first */
-    char host[64], time[24]; /* "": not said */
+    int rank, code, pid; /* pid 0: not said */
+    bool is_local;       /* `rank` is its local rank: no table has said the rank yet */
+    bool is_root;        /* torchrun calls it the first */
+    double time_s;       /* since the year's beginning; negative: not said */
+    char host[64];       /* "": not said */
 } log_failure;
 
 typedef struct tess_survey {

@@ -279,6 +279,13 @@ static void complete_by_only_failure(const tess_survey *s, int cause, log_who *w
     log_who_complete(who, &first);
 }
 
+static void add_cut_off(const tess_survey *s, tess_log_diagnosis *v)
+{
+    if (log_first_is_cut_off(s))
+        tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline),
+                      "; whom torchrun saw end first (its Root Cause) is not in these logs");
+}
+
 /* An entry as the root cause, by the line that has it first. */
 static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
@@ -301,6 +308,8 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     set_who(&who, v);
     v->is_cause = entry->role == TESS_LOG_CAUSE;
     write_headline(entry, v);
+    if (match->is_failure)
+        add_cut_off(s, v);
     add_place(s, match, v);
     if (who.is_local)
         log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", who.ranks[0]);
@@ -317,8 +326,9 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
     log_who_text(&who, text, sizeof(text));
     if (n == 1) {
         set_who(&who, v);
-        snprintf(v->headline, sizeof(v->headline), "%s failed first, with exit code %d, as torchrun saw it", text,
-                 code);
+        snprintf(v->headline, sizeof(v->headline), "%s failed%s, with exit code %d, as torchrun saw it", text,
+                 log_first_is_cut_off(s) ? "" : " first", code);
+        add_cut_off(s, v);
         return true;
     }
     snprintf(
@@ -326,6 +336,7 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
         "%s ended in the same second, with exit code %d: torchrun names one of them as the first, but that is only "
         "the order in which it looked",
         text, code);
+    add_cut_off(s, v);
     return true;
 }
 
@@ -351,7 +362,7 @@ static void write_effect(const tess_log_entry *entry, const log_match *match, te
 
 static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
 {
-    if (s->n_known_lines == 0) {
+    if (s->n_known_lines == 0 && s->n_failures == 0) {
         v->kind = TESS_LOG_NOTHING;
         snprintf(v->headline, sizeof(v->headline), "nothing of this log is in the knowledge base (%d entries)",
                  tess_knowledge_n(s->knowledge));

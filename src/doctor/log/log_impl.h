@@ -180,6 +180,8 @@ const log_failure *log_failure_of(const tess_survey *survey, int rank); /* NULL:
 /* The processes that may have failed first, by torchrun: the one that it calls so, or all that ended alike in the same
  * second. Their number; 0: it named none. *who: their ranks and host. */
 int log_first_failures(const tess_survey *survey, log_who *who, int *code);
+/* torchrun's table is there without its "Root Cause", whom it saw end first. */
+bool log_first_is_cut_off(const tess_survey *survey);
 
 /* ---- marks.c: lines that every rank prints at the same place, such as "Entering barrier at step 120", show how far
  * each rank came. The field `reached` of an entry holds the words before the number. ---- */

@@ -584,7 +584,7 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
     TESS_TRY(tess_mem_grow(s->mem, TESS_POOL_MISC, (size_t)(s->n_files + 1) * sizeof(*s->files), "names of logs",
                            (void **)&s->files));
     snprintf(s->files[s->n_files], sizeof(*s->files), "%s", path);
-    *r = (survey_reading){.survey = s, .file = s->n_files++, .failure = {.rank = -1}, .trace_entry = -1};
+    *r = (survey_reading){.survey = s, .file = s->n_files++, .failure = {.rank = -1, .time_s = -1}, .trace_entry = -1};
     int rank = log_rank_of_path(path);
     r->path_who.ranks[0] = rank;
     r->path_who.n_ranks = rank >= 0;

@@ -1,5 +1,6 @@
 /* What torchrun says of processes that ended: a line of the agent of their host, and the table that it prints at the
  * end. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static tess_status add_failure(tess_survey *s, const log_failure *failure)
 static bool read_agent(const char *text, log_failure *failure)
 {
     const char *at = strstr(text, "failed (exitcode");
-    *failure = (log_failure){.is_local = true};
+    *failure = (log_failure){.is_local = true, .time_s = -1};
     return at != NULL && sscanf(at, "failed (exitcode: %6d) local_rank: %6d (pid: %9d", &failure->code, &failure->rank,
                                 &failure->pid) == 3;
 }
@@ -47,8 +48,8 @@ static bool read_table(survey_reading *r, const char *text, int64_t number)
     const char *exit = strstr(text, "exitcode"), *rank = strstr(text, "rank");
     const char *time = strstr(text, "time      : "), *host = strstr(text, "host      : ");
     if (time != NULL) {
-        r->failure = (log_failure){.rank = -1};
-        sscanf(time, "time : %23s", r->failure.time);
+        time += strlen("time      : ");
+        r->failure = (log_failure){.rank = -1, .time_s = log_time_of_line(time, strlen(time))};
     } else if (host != NULL) {
         sscanf(host, "host : %63s", r->failure.host);
     } else if (exit != NULL && r->failed_line > 0 && number - r->failed_line < FAILURE_LINES &&
@@ -98,37 +99,57 @@ static int weigh(int code)
     return code == -15 ? 0 : code < 0 && code != -6 ? 2 : 1;
 }
 
+/* Whom torchrun calls the first, by its table or else by the line of an agent; in a table that has lost its "Root
+ * Cause" the earliest one. NULL: it named none. */
+static const log_failure *find_root(const tess_survey *s)
+{
+    const log_failure *root = NULL, *earliest = NULL;
+    for (int i = 0; i < s->n_failures; i++) {
+        const log_failure *f = &s->failures[i];
+        if ((f->is_root && (root == NULL || !root->is_root)) || (f->is_local && root == NULL))
+            root = f;
+        if (f->time_s >= 0 && (earliest == NULL || f->time_s < earliest->time_s))
+            earliest = f;
+    }
+    return root != NULL ? root : earliest;
+}
+
+bool log_first_is_cut_off(const tess_survey *s)
+{
+    const log_failure *root = find_root(s);
+    return root != NULL && !root->is_root && !root->is_local;
+}
+
+/* Neither of the two ended because of the other one: a signal does not pass on within a second. */
+static bool is_at_once(const log_failure *f, const log_failure *root)
+{
+    if (f == root || f->time_s < 0 || root->time_s < 0)
+        return f == root;
+    return f->time_s == root->time_s || (f->code < 0 && f->code == root->code && fabs(f->time_s - root->time_s) <= 1);
+}
+
 int log_first_failures(const tess_survey *s, log_who *who, int *code)
 {
-    const log_failure *root = NULL;
+    const log_failure *root = find_root(s);
     int n = 0, most = 0;
     *who = (log_who){.n_ranks = 0};
-    for (int i = 0; i < s->n_failures; i++)
-        if ((s->failures[i].is_root && (root == NULL || !root->is_root)) || (s->failures[i].is_local && root == NULL))
-            root = &s->failures[i];
     if (root == NULL)
         return 0;
     for (int i = 0; i < s->n_failures; i++)
-        if (strcmp(s->failures[i].time, root->time) == 0 && weigh(s->failures[i].code) > most)
+        if (is_at_once(&s->failures[i], root) && weigh(s->failures[i].code) > most)
             most = weigh(s->failures[i].code);
     for (int i = 0; i < s->n_failures; i++) {
         const log_failure *f = &s->failures[i];
-        bool is_first = f == root || (root->time[0] != '\0' && strcmp(f->time, root->time) == 0);
-        if (!is_first || weigh(f->code) < most)
+        if (!is_at_once(f, root) || weigh(f->code) < most)
             continue;
-        if (n == 0)
-            *code = f->code;
-        log_who one = {.ranks = {f->rank}, .n_ranks = 1, .is_local = f->is_local, .pid = n == 0 ? f->pid : 0};
+        log_who one = {.ranks = {f->rank}, .n_ranks = 1, .is_local = f->is_local, .pid = f->pid};
         snprintf(one.host, sizeof(one.host), "%s", f->host);
-        if (n++ == 0) {
-            *who = one;
+        if (n++ > 0) {
+            log_who_join(who, &one);
             continue;
         }
-        if (strcmp(who->host, one.host) != 0)
-            who->host[0] = '\0';
-        who->pid = 0;
-        if (who->n_ranks < TESS_LOG_MOST_CULPRITS)
-            who->ranks[who->n_ranks++] = f->rank;
+        *who = one;
+        *code = f->code;
     }
     return n;
 }
