@@ -658,6 +658,22 @@ static const struct {
     {"docker: Error response from daemon: failed to create shim task: OCI runtime create failed: runc create failed\n"
      "nvidia-container-cli: initialization error: cannot open shared object file: no such file or directory: unknown.\n",
      "a container with GPUs could not be started: cannot open shared object file: no such file or directory"},
+    {"node-1.hsn: rank 3 died from signal 9\nnode-2.hsn: rank 4 died from signal 15\n",
+     "rank 3 on node-1.hsn: a process got SIGKILL"},
+    {"slurmstepd: error: container_p_join: open failed /scratch/77/.active: No such file or directory\n"
+     "slurmstepd: error: container_g_join failed: 77\n",
+     "Slurm could not start the tasks: open failed /scratch/77/.active: No such file or directory"},
+    {"[node-1:77] PMIX ERROR: OUT-OF-RESOURCE in file client/pmix_client.c at line 231\n"
+     "[node-1:77] OPAL ERROR: Error in file pmix3x_client.c at line 112\n",
+     "PMIx could not set up its data for a process of MPI"},
+    {"FATAL:   container creation failed: exec: \"/usr/bin/nvidia-container-cli\": stat /usr/bin/nvidia-container-cli: no "
+     "such file or directory\n", "a container with GPUs could not be started: stat /usr/bin/nvidia-container-cli"},
+    {"FATAL:   container creation failed: mount hook function failure: mount /var/x/storage->/storage error: while mounting "
+     "/var/x/storage: destination /storage doesn't exist in container\n",
+     "a folder could not be mounted in a container: /storage"},
+    {"Pod Allocate failed due to device plugin GetPreferredAllocation rpc failed with err: rpc error: code = Unknown desc = "
+     "Unable to retrieve list of available devices: error creating nvml.Device 3: nvml: GPU is lost, which is unexpected\n",
+     "GPU 3: a GPU is no longer there"},
     {"Kill task failed     root      2026-01-01T00:00:00 n3\n",
      "host n3: Slurm takes no more jobs to a host, or put it down: Kill task failed"},
     {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 77 RUNNING AT n2\n"
