@@ -261,6 +261,11 @@ static void a_watchdog_line_comes_apart(void)
     EXPECT_INT(progress.failed, 7753);
     EXPECT_INT(progress.enqueued, 7755);
     EXPECT_INT(progress.completed, 7752);
+    const char *other = "[Rank 2] Watchdog caught collective operation timeout: WorkHCCL(SeqNum=9, OpType=ALLGATHER, "
+                        "NumelIn=4, NumelOut=8, Timeout(ms)=1800000) ran for 1800100 milliseconds before timing out.";
+    EXPECT(log_parse_work(other, strlen(other), &work));
+    EXPECT_INT(work.rank, 2);
+    EXPECT_INT(work.sequence, 9);
     EXPECT(!log_parse_work("WorkNCCL(", 9, &work));
 }
 

@@ -49,7 +49,7 @@ struct tess_knowledge {
 
 /* Lower case; one bit of tess_found each. */
 _Static_assert(TESS_HOOK_COUNT <= 32, "tess_found.hooks has a bit for each");
-static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "worknccl(",
+static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_PROGRESS] = "last enqueued ",
                                                    [TESS_HOOK_NOTIFIED] = " dump signal ",
                                                    [TESS_HOOK_NRANKS] = " nranks ",

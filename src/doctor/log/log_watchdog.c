@@ -78,11 +78,21 @@ static void read_op(const char *op, log_work *work)
     snprintf(work->op, sizeof(work->op), "%.*s", is_whole ? (int)n : 0, op);
 }
 
+/* The first "WorkNCCL(", or that of a library with the same interface: "WorkHCCL(" (Ascend), "WorkMCCL(" (Moore
+ * Threads), "WorkCNCL(" (Cambricon), "WorkXCCL(" (Intel); NULL: there is none. */
+static const char *find_work(const char *text)
+{
+    for (const char *at = text; (at = strstr(at, "Work")) != NULL; at += strlen("Work"))
+        if (strspn(at + 4, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 4 && at[8] == '(')
+            return at;
+    return NULL;
+}
+
 bool log_parse_work(const char *line, size_t size, log_work *work)
 {
     char text[MOST];
     copy_line(line, size, text);
-    const char *at = strstr(text, "WorkNCCL("), *op = at != NULL ? strstr(at, "OpType=") : NULL;
+    const char *at = find_work(text), *op = at != NULL ? strstr(at, "OpType=") : NULL;
     if (op == NULL || strstr(at, "Timeout(ms)=") == NULL || strstr(at, "async exception") != NULL)
         return false;
     *work = (log_work){.rank = log_rank_of_line(text, strlen(text))};
@@ -136,6 +146,13 @@ bool log_parse_mismatch(const char *line, size_t size, log_work *own, log_work *
     return read_fingerprint(first, other_rank, own) && read_fingerprint(second, text + strlen(text), other);
 }
 
+/* The number behind "WORDS work: " or "WORDS NCCL work: ", where NCCL may be another library; -1: none. */
+static int64_t number_of_work(const char *text, const char *words)
+{
+    const char *at = strcasestr(text, words);
+    return at != NULL ? number_behind(at, "work: ") : -1;
+}
+
 bool log_parse_progress(const char *line, size_t size, log_progress *progress)
 {
     char text[MOST];
@@ -143,9 +160,8 @@ bool log_parse_progress(const char *line, size_t size, log_progress *progress)
     const char *at = strcasestr(text, "last enqueued ");
     if (at == NULL)
         return false;
-    bool nccl = strncasecmp(at + strlen("last enqueued "), "NCCL ", 5) == 0;
-    progress->enqueued = number_behind(at, nccl ? "last enqueued NCCL work: " : "last enqueued work: ");
-    progress->completed = number_behind(at, nccl ? "last completed NCCL work: " : "last completed work: ");
+    progress->enqueued = number_of_work(at, "last enqueued ");
+    progress->completed = number_of_work(at, "last completed ");
     progress->failed = number_behind(text, "work sequence id: ");
     if (progress->failed < 0)
         progress->failed = number_behind(text, "by watchdog at work: ");
