@@ -16,6 +16,8 @@
     X(mpi) \
     X(frameworks) \
     X(accelerators) \
+    X(ascend) \
+    X(jax) \
     X(schedulers) \
     X(kubernetes) \
     X(ray) \

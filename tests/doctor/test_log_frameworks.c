@@ -462,6 +462,28 @@ static const struct {
     {"jax-task-lost", "task 3",
      "ABORTED: /job:jax_worker/replica:0/task:3 unexpectedly tried to connect with a different incarnation. It has "
      "likely restarted."},
+    {"jax-task-lost", "task 5",
+     "UNAVAILABLE: Task 5 heartbeat timeout. This indicates that the remote task has failed"},
+    {"jax-task-lost", "tasks 8,10",
+     "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n8\n10\nThe tasks have crashed."},
+    {"jax-task-lost", "task 3", "ABORTED: 3 unexpectedly tried to connect with a different incarnation."},
+    {"jax-barrier", "tasks 1,3",
+     "DEADLINE_EXCEEDED: Barrier timed out. Id: b::0. This usually happens because a task triggered the barrier too "
+     "early.\n# of tasks that reached the barrier: 2/4.\nThe first task at the barrier: 0. Some timed out task "
+     "names:\n1\n3\n"},
+    {"megascale-bad-chip", "host n7",
+     "Megascale detects a hang that is likely caused by bad TPU chips on the following hosts. Please remove the hosts "
+     "from the fleet.\n  The host that have bad TPUs are: n7\n  Full error digest:"},
+    {"megascale-hang", "", "Megascale hang detected: Timed out waiting for 4 graphs to complete at launch_id 13650."},
+    {"jax-programs-differ", "",
+     "Core halted unexpectedly: INTERNAL: Accelerator device halted prematurely, perhaps due to an on-device "
+     "check-failure. Node 0 halted unexpectedly at tag:pc TensorCoreSequencer:1:0x1d9: scheckne: \n***\nAn unexpected "
+     "leader shows up in the launch group with a different launch id than the current group leader."},
+    {"tpu-addresses", "",
+     "RuntimeError: Bad StatusOr access: UNKNOWN: TPU initialization failed: Invalid --x_worker_addresses specified. "
+     "Expected 4 worker addresses, got 1."},
+    {"ascend-hccl-absent", "ranks 1,3,5",
+     "TopoDetect ERROR occur !!! fault_type[1], fault_info[\"Failed to connect agent[1,3,5,]\"]"},
     {"jax-service-ended", "",
      "Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that "
      "another task died"},
@@ -693,7 +715,7 @@ static const struct {
     {"rocm-queue-aborted", "",
      ":0:rocdevice.cpp :2786: 1 us: Callback: Queue 0x7f01 aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES "
      "code: 1"},
-    {"neuron-runtime", "",
+    {"neuron-load", "",
      "RuntimeError: INTERNAL: From /job:c_localservice/replica:0/task:0:\n  (0) INTERNAL: Nrt::Load failed on "
      "NeuronCores "
      "0-0(2): nrt_load status=1, error message=\"Non specific failure\"."},
@@ -706,7 +728,7 @@ static const struct {
      "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp:64\n"
      "EJ0001: 2025-01-01-10:00:00 Failed to initialize the HCCP process. Reason: Maybe the last training process is "
      "running."},
-    {"ascend-hccl-setup", "",
+    {"ascend-hccl-mismatch", "",
      "EI0005: The arguments for collective communication are inconsistent between ranks: count"},
     {"ascend-hccl-timeout", "", "EI0002: The wait execution of the Notify register times out. Reason: unknown"},
 };
@@ -715,6 +737,10 @@ static const struct {
 static const struct {
     const char *text, *headline;
 } logs[] = {
+    {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump   Nodename: ip-192-0-2-60\n"
+     "2026-Jan-01 10:00:00.2 8:9 ERROR NRT:nrt_infodump   Driver version: 2.19\n"
+     "2026-Jan-01 10:00:00.3 8:9 ERROR NRT:nrt_infodump   Failure: NRT_INVALID in nrt_load()",
+     "host ip-192-0-2-60: the runtime of Neuron could not load"},
     {"(TaskRunner pid=41) ray.exceptions.RayTaskError(OutOfMemoryError): ray::Worker.update() (pid=5120, "
      "ip=192.0.2.14, actor_id=a1)\n"
      "(TaskRunner pid=41)   File \"w.py\", line 3, in update\n"

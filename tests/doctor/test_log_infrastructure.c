@@ -448,20 +448,90 @@ static const sample fabrics[] = {
     {"EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not received the "
      "Notify record from remote rank [3].", "ascend-hccl-timeout"},
     {"EI0008: The CANN versions are inconsistent: tag [x], local_version [1.83], remote_version [1.84]",
-     "ascend-hccl-setup"},
+     "ascend-hccl-mismatch"},
     {"EI0009: Transport init error. Reason: [Create][DestLink]Create Dest error!", "ascend-hccl-connect"},
     {"Execution Error ROCE CQE(EI0013): An error CQE occurred. Local information: server 192.0.2.1, device ID 0. Peer "
      "information: server 192.0.2.2, device ID 1, device IP 192.0.2.12.", "ascend-hccl-transfer"},
     {"Cluster Exception Location[IP/ID]:[192.0.2.6/5], Arrival Time:[x], ExceptionType:[Stuck Occurred]",
      "ascend-hccl-stuck"},
-    {"EI0011: Failed to allocate [1024] bytes of NPU memory.", "cuda-out-of-memory"},
-    {"RuntimeError: NPU function error: AclrtSynchronizeStreamWithTimeout, error code is 507015", "ascend-npu-error"},
+    {"EI0011: Failed to allocate [1024] bytes of NPU memory.", "ascend-out-of-memory"},
+    {"RuntimeError: NPU function error: AclrtSynchronizeStreamWithTimeout, error code is 507015", "ascend-kernel-failed"},
+    {"RuntimeError: SynchronizeStream:NPUStream.cpp:409 NPU function error: x, error code is 507899", "ascend-npu-error"},
+    {"W NPUStream.cpp:409] Warning: NPU warning, error code is 507046[Error]: ", "ascend-stream-timeout"},
+    {"EE1002: [PID: 7] 2026-01-01-10:00:00.000.001 Stream synchronize timeout. rtDeviceSynchronize failed",
+     "ascend-stream-timeout"},
+    {"        wait for compute device to finish failed, runtime result = 507046.[FUNC:ReportCallError]",
+     "ascend-stream-timeout"},
+    {"EI9999: The error from device(chipId:3, dieId:0), serial number is 9, hccl fftsplus task timeout occurred during "
+     "task execution, stream_id:5, sq_id:5, task_id:3, stuck notify num:1, timeout=30min(default).", "ascend-hccl-timeout"},
+    {"RuntimeError: x.cpp:82 HCCL function error: hcclCommInitRootInfoConfig(&c), error code is 9", "ascend-hccl-timeout"},
+    {"[ERROR] HCCL(7,python3):2026-01-01 [hccl_socket_manager.cc:797] [9][Wait][LinkEstablish]wait socket establish "
+     "timeout, role[1] rank[1] timeout[120 s]", "ascend-hccl-timeout"},
+    {"[ERROR] HCCL(7,python3):2026-01-01 [topoinfo_exchange_server.cc:314] [9]topo exchange server get socket timeout! "
+     "timeout[120 s]", "ascend-hccl-connect"},
+    {"TopoDetect ERROR occur !!! fault_type[1], fault_info[\"Failed to connect agent[1,3,5,7,]\"]", "ascend-hccl-absent"},
+    {"[InitChannelStage][ParameterConflict]CMD information cmdType check fail. local[6], remote[2]",
+     "ascend-hccl-mismatch"},
+    {"EI0004: The ranktable or rank is invalid,Reason:[x]. Please check the configured ranktable.", "ascend-hccl-config"},
+    {"[TaskExecStage][HeartbeatAbnormal]local rank [192.0.2.1/1]: crimer rank [192.0.2.2/2] status[LOST] by informer rank "
+     "[192.0.2.3/3]", "ascend-hccl-stuck"},
+    {"RuntimeError: NPU function error: HBM MULTI BIT ECC ERROR., error code is 507054", "ascend-hardware"},
+    {"RuntimeError: NPU function error: HCCS LINK ERROR, error code is 507056", "ascend-link"},
+    {"RuntimeError: NPU function error: FORCE STOP, error code is 107022", "ascend-tasks-stopped"},
+    {"[Error]: The memory on the device is exhausted. ", "ascend-out-of-memory"},
+    {"Aicore kernel execute failed, device_id=0, stream_id=2, task_id=3, fault kernel_name=MatMul_1, hash=9",
+     "ascend-kernel-failed"},
+    {"EJ0003: Failed to bind the IP port. Reason: The IP address and port have been bound already.", "ascend-hccl-port"},
+    {"EL0001: Device not found or invalid.", "ascend-device-absent"},
+    {"EL0009: The stream resources are insufficient.", "ascend-device-busy"},
+    {"EZ3002: Optype [X] of Ops kernel [AIcoreEngine] is unsupported. Reason: x", "ascend-operator"},
+    {"[WARN]Feature is not supported and the possible cause is that driver and firmware packages do not match.",
+     "ascend-software"},
+    {"RuntimeError: The Inner error is reported as above. The process exits for this inner error, and the current "
+     "working operator name is MatMul.", "ascend-npu-error"},
+    {"The node: 3 is timed out. It may exit with exception, please check this node's log.", "mindspore-worker-lost"},
+    {"Failed to connect to the meta server node url: 192.0.2.1:8118", "mindspore-scheduler-unreachable"},
     {"[ERROR] HCCL(7,python3):[op_base.cc:974][9][Init]errNo[0x0000000005000002]HcclCommInitRootInfo failed.",
      "ascend-npu-error"},
     /* Neuron */
     {"NRT:nrt_infodump Failure: NRT_EXEC_HW_ERR_HBM_UE in nrt_execute()", "neuron-hardware"},
     {"TDRV:exec_consume_infer_status_notifications (FATAL-RT-UNDEFINED-STATE) inference timeout (600000 ms) on Neuron "
      "Device 4 NC 1, waiting for execution completion notification", "neuron-timeout"},
+    {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump    Failure: NRT_INVALID in nrt_load()", "neuron-load"},
+    {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump    Failure: NRT_EXEC_OOB in nrt_execute()", "neuron-out-of-bounds"},
+    {"2026-Jan-01 10:00:00.1 8:9 ERROR NMGR:dlr_infer    Inference completed with err: 1003.", "neuron-nan"},
+    {"2026-Jan-01 10:00:00.1 8:9 ERROR NMGR:dlr_infer    Inference completed with err: 5", "neuron-timeout"},
+    {"2026-Jan-01 10:00:00.1 8:9 ERROR NMGR:dlr_infer    Inference completed with err: 1202", "neuron-hardware"},
+    {"RuntimeError: nrt_tensor_allocate status=4 message=\"Allocation Failure\"", "neuron-out-of-memory"},
+    {"2026-Jan-01 10:00:00.1 8:8 ERROR NRT:nrt_allocate_neuron_cores  NeuronCore(s) not available - Requested:nc1-nc1 "
+     "Available:0", "neuron-cores"},
+    {"8:9 [12] bootstrap.cc:106 CCOM WARN RX, connection closed by remote peer", "neuron-peer-closed"},
+    {"8:9 [2] net_plugin.cc:97 CCOM WARN OFI plugin initNet() failed is EFA enabled?", "neuron-collectives-setup"},
+    {"[F137] neuronx-cc was forcibly killed - This most commonly occurs due to insufficient system memory.",
+     "neuron-compiler"},
+    /* Gaudi */
+    {"[10:00:00.1][GC   ][error][tid:44F8A] Failed to load tpc kernel for node: TPC6, GUID: x. Got error: GLUE_FAILED",
+     "gaudi-failed"},
+    {"hcl_device_control_factory.cpp::71(initDevice): The condition [ false ] failed. Invalid server type (4[OCP1]) "
+     "requested to generate controller.", "gaudi-server-type"},
+    {"demo: In function initDevice(): synDeviceAcquire(&handle, nullptr) failed with synapse error: 20", "gaudi-acquire"},
+    {"RuntimeError: [Rank:3] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::1024 (1)MB",
+     "gaudi-out-of-memory"},
+    {"Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 3) 10:00:00 [No "
+     "progress error]", "gaudi-no-progress"},
+    {"Synapse detected a device critical error that requires a restart. Killing process in 5 seconds (hl: 3) 10:00:00 "
+     "[please check log files for dfa cause]", "gaudi-device-failed"},
+    {"[HCL ][error][tid:1] Connect to server ended with timeout. ip 192.0.2.1:5000", "gaudi-peer"},
+    {"Nic(3) is DOWN, can't allocate connection", "gaudi-nic-down"},
+    /* Intel GPUs */
+    {"RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)", "xpu-device-lost"},
+    {"Native API failed. Native API returns: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)", "xpu-out-of-memory"},
+    {"RuntimeError: No XPU devices are available.", "xpu-absent"},
+    {"2026:01:01-10:00:00:(7) |CCL_ERROR| KVS get error: timeout limit: 120 sec", "oneccl-waits"},
+    {"RuntimeError: oneCCL: global.cpp:150 x: EXCEPTION: could not initialize any transport library", "oneccl-transport"},
+    /* Moore Threads, Cambricon */
+    {"RuntimeError: MCCL error in: /x/ProcessGroupMCCL.cpp:100, unhandled musa error, MCCL version 2.11", "other-ccl-error"},
+    {"RuntimeError: MLU out of memory. Tried to allocate 2.00 GiB (MLU 3; 23.00 GiB total", "cuda-out-of-memory"},
     /* EFA, UCX */
     {"NET/OFI Request 0x7f completed with error. RC: 107. Error: 15 (Unreachable remote - never received a response)",
      "efa-unreachable"},
