@@ -24,6 +24,7 @@
     X(engines) \
     X(files) \
     X(scripts) \
+    X(python) \
     X(tessera)
 /* clang-format on */
 

@@ -189,7 +189,7 @@ says 'MPI lost a peer' 'host n2: a rank of this host ended' \
 says 'srun: who ended first, not whom srun killed' 'task 3 on n1: Slurm ends the step' \
     'srun: error: n1: task 3: Exited with exit code 1' 'srun: Terminating StepId=7.0' \
     'srun: error: n1: tasks 0-2: Killed'
-says 'srun: who ended first, not whom it ended at a time' 'task 5 on n17: a Python exception: ModuleNotFoundError' \
+says 'srun: who ended first, not whom it ended at a time' 'task 5 on n17: a module of Python is missing in this environment: ModuleNotFoundError' \
     "ModuleNotFoundError: No module named 'x'" 'srun: error: n17: task 5: Exited with exit code 1' \
     'slurmstepd: error: *** STEP 77.0 ON n12 CANCELLED AT 2025-02-03T10:11:12 ***' \
     'srun: error: n12: tasks 0-4: Terminated'

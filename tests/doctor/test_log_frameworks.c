@@ -339,7 +339,7 @@ static const struct {
      "executor."},
     {"vllm-worker-died", "process (pid 88)",
      "ERROR 01-01 10:00:00 Worker VllmWorkerProcess pid 88 died, exit code: -9"},
-    {"python-exception", "actor EngineCore_DP0 (pid 9)",
+    {"python-name-missing", "actor EngineCore_DP0 (pid 9)",
      "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] EngineCore failed to start.\n"
      "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] Traceback (most recent call last):\n"
      "(EngineCore_DP0 pid=9) ERROR 01-01 10:00:00 [core.py:868] AttributeError: 'X' object has no attribute 'y'"},
@@ -437,7 +437,7 @@ static const struct {
      "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed. "},
     {"dataloader-shm", "process (pid 12)",
      "RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that dataloader's"},
-    {"python-exception", "rank 2",
+    {"python-name-missing", "rank 2",
      "[rank2]: KeyError: Caught KeyError in DataLoader worker process 3.\n[rank2]: Original Traceback (most recent "
      "call last):\n[rank2]: KeyError: 'x'"},
     {"batch-does-not-stack", "",
@@ -446,7 +446,7 @@ static const struct {
      "Cannot apply desired operation due to shape mismatches. All shapes across devices must be valid."},
     {"too-many-files", "", "RuntimeError: received 0 items of ancdata"},
     {"python-exception", "rank 3", "[rank3]: RuntimeError: tokens of document 7 are missing"},
-    {"python-exception", "rank 3", "[rank3]: AssertionError"},
+    {"python-own-check", "rank 3", "[rank3]: AssertionError"},
     {"python-exception", "", "    pyarrow.lib.ArrowTypeError: x"},
     {"data-file-damaged", "rank 3", "[rank3]: pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer"},
     {"python-exception", "", "Exception: a reason"},
@@ -775,7 +775,7 @@ static const struct {
      "actor EngineCore_DP0 (pid 9): the GPU has too little free memory"},
     {"-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File \"t.py\", line 3, "
      "in f\nKeyError: 'x'",
-     "local rank 1: a Python exception"},
+     "local rank 1: the program used a name or key that is not there: KeyError"},
     {"Global rank 0 (PID 100) exited with code -15\n----------Begin global rank 3 STDERR----------\nTraceback (most "
      "recent call last):\n"
      "ValueError: x\n----------End global rank 3 STDERR----------",
@@ -786,7 +786,7 @@ static const struct {
     {"[1,0]<stderr>:horovod.common.exceptions.HorovodInternalError: Horovod has been shut down. This was caused by an "
      "exception on one\n"
      "[1,2]<stderr>:KeyError: 'x'",
-     "rank 2: a Python exception"},
+     "rank 2: the program used a name or key that is not there"},
     {"CheckpointException ranks:dict_keys([3])\nTraceback (most recent call last): (RANK 3)\n  File \"f.py\", line 3, "
      "in f\n"
      "OSError: [Errno 28] No space left on device: '/out'",
@@ -798,11 +798,11 @@ static const struct {
     {"[rank0]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
      "[10.0.0.3]:4123\n"
      "[rank1]: AssertionError: no sample",
-     "rank 1: a Python exception"},
+     "rank 1: the program's own check failed: AssertionError: no sample"},
     {"[rank0]: ImportError: cannot import name 'x'\n"
      "[rank1]: torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to "
      "connect to (n1, 29500).",
-     "rank 0: a Python exception"},
+     "rank 0: a library has another version"},
     {"[rank0]: [engine.py:3437] Failed saving model checkpoint to /out with tag 9\n[rank0]: OSError: [Errno 28] No "
      "space left on device",
      "a file could not be written, reported by rank 0"},
@@ -866,7 +866,7 @@ static const struct {
     {"KeyError: 'mask'\nTraceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\n"
      "KeyError: 'mask'\nFailures:\n  <NO_OTHER_FAILURES>\nRoot Cause (first observed failure):\n[0]:\n  time      : "
      "2025-01-01_10:00:00\n  host      : node-a\n  rank      : 7 (local_rank: 3)\n  exitcode  : 1 (pid: 214)",
-     "rank 7 on node-a (pid 214): a Python exception: KeyError: 'mask'"},
+     "rank 7 on node-a (pid 214): the program used a name or key that is not there: KeyError: 'mask'"},
     {"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nKeyError: 'mask'\nFailures:\n"
      "[1]:\n  time      : 2025-01-01_10:00:02\n  host      : node-a\n  rank      : 4 (local_rank: 0)\n  exitcode  : 1 "
      "(pid: 211)\nRoot Cause (first observed failure):\n[0]:\n  time      : 2025-01-01_10:00:00\n  host      : "

@@ -42,9 +42,14 @@ struct tess_knowledge {
     uint32_t *matched;                /* each entry's serial of the last line that matched it */
     uint16_t first[1 << PLACES_BITS]; /* by the hash of a word's beginning; sparse, so that most look-ups find none */
     uint16_t everywhere;              /* first of the patterns without a word */
+    uint16_t exceptions;              /* first of those of fallbacks: they are matched against lines of exceptions */
     pcre2_match_context *limits;
     pcre2_match_data *match;
     uint32_t serial;
+    pcre2_code **below; /* each entry's pattern for frames; NULL: it has none */
+    const char *frames; /* borrowed; NULL: none */
+    size_t frames_size;
+    int exception;
 };
 
 /* Lower case; one bit of tess_found each. */
@@ -64,23 +69,25 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_EXITCODE] = "exitcode",
                                                    [TESS_HOOK_LOCAL_RANK] = "(local_rank: ",
                                                    [TESS_HOOK_FAILURE_TIME] = "time      : ",
-                                                   [TESS_HOOK_FAILURE_HOST] = "host      : "};
+                                                   [TESS_HOOK_FAILURE_HOST] = "host      : ",
+                                                   [TESS_HOOK_TRACEBACK] = "traceback (most recent call last)",
+                                                   [TESS_HOOK_FRAME] = "\", line ",
+                                                   [TESS_HOOK_LOSS] = "loss",
+                                                   [TESS_HOOK_ERROR] = "error",
+                                                   [TESS_HOOK_FATAL] = "fatal",
+                                                   [TESS_HOOK_CRITICAL] = "critical",
+                                                   [TESS_HOOK_WARN] = " nccl warn ",
+                                                   [TESS_HOOK_EXCEPTION] = "exception"};
 
-static const tess_table_field fields[] = {{"role", offsetof(tess_log_entry, role_text), true},
-                                          {"match", offsetof(tess_log_entry, match), false},
-                                          {"then", offsetof(tess_log_entry, then), false},
-                                          {"who", offsetof(tess_log_entry, who), false},
-                                          {"explains", offsetof(tess_log_entry, explains), false},
-                                          {"fallback", offsetof(tess_log_entry, fallback), false},
-                                          {"quotes", offsetof(tess_log_entry, quotes), false},
-                                          {"reached", offsetof(tess_log_entry, reached), false},
-                                          {"differ", offsetof(tess_log_entry, differ), false},
-                                          {"symptom", offsetof(tess_log_entry, symptom), true},
-                                          {"cause", offsetof(tess_log_entry, cause), true},
-                                          {"check", offsetof(tess_log_entry, check), true},
-                                          {"fix", offsetof(tess_log_entry, fix), true},
-                                          {"myth", offsetof(tess_log_entry, myth), false},
-                                          {"source", offsetof(tess_log_entry, source), false}};
+static const tess_table_field fields[] = {
+    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
+    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
+    {"below", offsetof(tess_log_entry, below), false},       {"explains", offsetof(tess_log_entry, explains), false},
+    {"fallback", offsetof(tess_log_entry, fallback), false}, {"quotes", offsetof(tess_log_entry, quotes), false},
+    {"reached", offsetof(tess_log_entry, reached), false},   {"differ", offsetof(tess_log_entry, differ), false},
+    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), true},
+    {"check", offsetof(tess_log_entry, check), true},        {"fix", offsetof(tess_log_entry, fix), true},
+    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -189,7 +196,11 @@ static tess_status add(tess_knowledge *k, const pattern *p)
                                (void **)&k->patterns));
         k->capacity = capacity;
     }
-    uint16_t *first = p->word_size > 0 ? &k->first[hash_beginning(p->word)] : &k->everywhere;
+    uint16_t *first = &k->everywhere;
+    if (p->word_size > 0)
+        first = &k->first[hash_beginning(p->word)];
+    else if (tess_knowledge_at(k, p->entry)->is_fallback)
+        first = &k->exceptions;
     k->patterns[k->n_patterns] = *p;
     k->patterns[k->n_patterns].next = *first;
     *first = (uint16_t)k->n_patterns++;
@@ -223,20 +234,26 @@ static tess_status read_names(pattern *p, const tess_table_row *row)
     return TESS_OK;
 }
 
-static tess_status add_pattern(tess_knowledge *k, int entry, bool follows, const char *text, size_t size)
+static tess_status compile(const tess_table_row *row, const char *text, size_t size, uint32_t more, pcre2_code **out)
 {
-    const tess_table_row *row = tess_table_at(&k->table, entry);
     int error = 0;
     PCRE2_SIZE at = 0;
-    const uint32_t options = PCRE2_CASELESS | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
-    pattern p = {.entry = entry, .follows = follows, .anchored = text[0] == '^'};
-    p.code = pcre2_compile((PCRE2_SPTR)text, size, options, &error, &at, NULL);
-    if (p.code == NULL) {
+    const uint32_t options = PCRE2_CASELESS | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C | more;
+    *out = pcre2_compile((PCRE2_SPTR)text, size, options, &error, &at, NULL);
+    if (*out == NULL) {
         char why[160];
         pcre2_get_error_message(error, (PCRE2_UCHAR *)why, sizeof(why));
         return TESS_FAIL(TESS_E_FORMAT, "%s:%d: %s: pattern '%.*s' at character %zu: %s", row->file, row->line, row->id,
                          (int)(size < 80 ? size : 80), text, (size_t)at + 1, why);
     }
+    return TESS_OK;
+}
+
+static tess_status add_pattern(tess_knowledge *k, int entry, bool follows, const char *text, size_t size)
+{
+    const tess_table_row *row = tess_table_at(&k->table, entry);
+    pattern p = {.entry = entry, .follows = follows, .anchored = text[0] == '^'};
+    TESS_TRY(compile(row, text, size, 0, &p.code));
     p.word_size = tess_pattern_literal(text, size, p.word);
     tess_status status = read_names(&p, row);
     if (status == TESS_OK)
@@ -273,8 +290,14 @@ static tess_status load_files(tess_table *table, const char *const *files, int n
 
 static tess_status prepare(tess_knowledge *k)
 {
+    TESS_TRY(tess_mem_alloc_array(k->mem, TESS_POOL_MISC, (size_t)k->table.n + 1, sizeof(*k->below),
+                                  "patterns for frames", (void **)&k->below));
     for (int i = 0; i < k->table.n; i++) {
         tess_log_entry *entry = tess_table_at(&k->table, i);
+        if (strcmp(entry->row.id, "python-exception") == 0)
+            k->exception = i;
+        if (entry->below != NULL)
+            TESS_TRY(compile(&entry->row, entry->below, strcspn(entry->below, "\n"), PCRE2_MULTILINE, &k->below[i]));
         TESS_TRY(read_role(entry));
         TESS_TRY(read_who(entry));
         TESS_TRY(read_yes(entry, "fallback", entry->fallback, &entry->is_fallback));
@@ -305,7 +328,8 @@ static tess_status create_empty(tess_mem *mem, tess_knowledge **out)
     TESS_TRY(tess_mem_alloc(mem, TESS_POOL_MISC, sizeof(**out), "what is known of errors", (void **)out));
     (*out)->mem = mem;
     memset((*out)->first, 0xff, sizeof((*out)->first));
-    (*out)->everywhere = NONE;
+    (*out)->everywhere = (*out)->exceptions = NONE;
+    (*out)->exception = -1;
     (*out)->table = (tess_table){.mem = mem,
                                  .fields = fields,
                                  .n_fields = sizeof(fields) / sizeof(fields[0]),
@@ -345,13 +369,27 @@ void tess_knowledge_destroy(tess_knowledge **knowledge)
         return;
     for (int i = 0; i < k->n_patterns; i++)
         pcre2_code_free(k->patterns[i].code);
+    for (int i = 0; k->below != NULL && i < k->table.n; i++)
+        pcre2_code_free(k->below[i]);
     pcre2_match_context_free(k->limits);
     pcre2_match_data_free(k->match);
+    tess_mem_free(k->mem, k->below);
     tess_mem_free(k->mem, k->patterns);
     tess_mem_free(k->mem, k->matched);
     tess_table_free(&k->table);
     tess_mem_free(k->mem, k);
     *knowledge = NULL;
+}
+
+void tess_knowledge_set_frames(tess_knowledge *k, const char *frames, size_t size)
+{
+    k->frames = frames;
+    k->frames_size = size;
+}
+
+int tess_knowledge_exception(const tess_knowledge *k)
+{
+    return k->exception;
 }
 
 void tess_knowledge_begin_text(tess_knowledge *k)
@@ -385,8 +423,17 @@ static void note_names(const tess_knowledge *k, const pattern *p, const char *li
     }
 }
 
+static bool is_below(const tess_knowledge *k, int entry)
+{
+    return k->below[entry] == NULL ||
+           (k->frames != NULL &&
+            pcre2_match(k->below[entry], (PCRE2_SPTR)k->frames, k->frames_size, 0, 0, k->match, k->limits) >= 0);
+}
+
 static bool is_due(const tess_knowledge *k, const pattern *p, const tess_found *found)
 {
+    if (!is_below(k, p->entry))
+        return false;
     if (p->follows) {
         uint32_t distance = k->serial - k->matched[p->entry];
         return k->matched[p->entry] != 0 && distance > 0 && distance <= TESS_KNOWLEDGE_LINES_AFTER;
@@ -423,6 +470,21 @@ static void try_pattern(tess_knowledge *k, pattern *p, const char *line, size_t 
     note_names(k, p, line, place);
 }
 
+/* Of the fallbacks of a line one counts: one that asks for frames, or else the first of the files, where the entry of
+ * all exceptions stands last. */
+static bool is_more_general(const tess_knowledge *k, const tess_found *found, int i)
+{
+    int entry = found->entries[i].entry;
+    for (int n = 0; n < found->n_entries; n++) {
+        int other = found->entries[n].entry;
+        bool asks_more = (k->below[other] != NULL) > (k->below[entry] != NULL);
+        bool asks_as_much = (k->below[other] != NULL) == (k->below[entry] != NULL);
+        if (n != i && tess_knowledge_at(k, other)->is_fallback && (asks_more || (asks_as_much && other < entry)))
+            return true;
+    }
+    return false;
+}
+
 /* Another entry of the line says more. */
 static bool is_explained(const tess_knowledge *k, const tess_found *found, int i)
 {
@@ -432,11 +494,12 @@ static bool is_explained(const tess_knowledge *k, const tess_found *found, int i
         int other = found->entries[n].entry;
         const tess_log_entry *more = tess_knowledge_at(k, other);
         bool follows = found->entries[n].follows;
-        if (n != i && (is_fallback ? follows || more->role <= TESS_LOG_EFFECT
-                                   : !follows && !more->is_fallback && tess_knowledge_explains(k, other, entry)))
+        if (n != i && !more->is_fallback &&
+            (is_fallback ? follows || more->role <= TESS_LOG_EFFECT
+                         : !follows && tess_knowledge_explains(k, other, entry)))
             return true;
     }
-    return false;
+    return is_fallback && is_more_general(k, found, i);
 }
 
 /* Leaves out entries of which another one of the same line says more. */
@@ -460,6 +523,14 @@ static bool is_word_at(const pattern *p, const char *text, size_t size)
            strncasecmp(text, p->word, p->word_size) == 0;
 }
 
+static bool is_exception(const tess_knowledge *k, const char *line, size_t size, const tess_found *found)
+{
+    if (k->frames == NULL && (found->hooks & (1u << TESS_HOOK_ERROR | 1u << TESS_HOOK_EXCEPTION)) == 0)
+        return false;
+    size_t begin = log_text_begin(line, size);
+    return begin < size && log_exception_name(line + begin, size - begin) > 0;
+}
+
 void tess_knowledge_find(tess_knowledge *k, const char *line, size_t size, tess_found *found)
 {
     found->n_entries = 0;
@@ -472,6 +543,9 @@ void tess_knowledge_find(tess_knowledge *k, const char *line, size_t size, tess_
                 try_pattern(k, &k->patterns[i], line, size, found);
     for (int i = k->everywhere; i != NONE; i = k->patterns[i].next)
         try_pattern(k, &k->patterns[i], line, size, found);
+    if (is_exception(k, line, size, found))
+        for (int i = k->exceptions; i != NONE; i = k->patterns[i].next)
+            try_pattern(k, &k->patterns[i], line, size, found);
     if (found->n_entries > 1)
         drop_explained(k, found);
     for (int i = 0; i < found->n_entries; i++)

@@ -41,14 +41,14 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* match, then, who, explains, fallback, quotes, reached, differ, myth and source may be NULL */
-    const char *role_text, *match, *then, *who, *explains, *fallback, *quotes, *reached, *differ;
+    /* match, then, below, who, explains, fallback, quotes, reached, differ, myth and source may be NULL */
+    const char *role_text, *match, *then, *below, *who, *explains, *fallback, *quotes, *reached, *differ;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
     bool by_reporter; /* the line is about another one than its writer */
     bool by_host;     /* the line is about the host of the process that prints it */
     bool by_gpu;      /* also: and its GPU is named, where it alone prints it */
-    bool is_fallback; /* not of lines that a cause, wrapper or effect matches */
+    bool is_fallback; /* not of lines that another cause, wrapper or effect matches */
     bool is_quoting;  /* the lines after it were written by whom it names */
     int different;    /* entry of following lines whose ranks lack different things; -1: none */
     int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only an effect of this one */
@@ -89,6 +89,14 @@ typedef enum tess_log_hook {
     TESS_HOOK_LOCAL_RANK,
     TESS_HOOK_FAILURE_TIME,
     TESS_HOOK_FAILURE_HOST,
+    TESS_HOOK_TRACEBACK,
+    TESS_HOOK_FRAME,
+    TESS_HOOK_LOSS,
+    TESS_HOOK_ERROR,
+    TESS_HOOK_FATAL,
+    TESS_HOOK_CRITICAL,
+    TESS_HOOK_WARN,
+    TESS_HOOK_EXCEPTION,
     TESS_HOOK_COUNT
 } tess_log_hook;
 
@@ -114,6 +122,10 @@ typedef struct tess_found {
 /* Finds the entries and hooks of a line, the next one after that of the call before. Not thread-safe: the work space is
  * part of `knowledge`. */
 void tess_knowledge_find(tess_knowledge *knowledge, const char *line, size_t size, tess_found *found);
+/* The frames of the traceback that the next lines belong to, one a line; borrowed; NULL: they belong to none. */
+void tess_knowledge_set_frames(tess_knowledge *knowledge, const char *frames, size_t size);
+/* The entry of exceptions of which no other entry says more; -1: there is none. */
+int tess_knowledge_exception(const tess_knowledge *knowledge);
 /* The next line is the first of another text. */
 void tess_knowledge_begin_text(tess_knowledge *knowledge);
 

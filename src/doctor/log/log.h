@@ -57,8 +57,14 @@ typedef struct log_who {
     bool is_named;                              /* the line names it; otherwise it printed the line */
     int pid;                                    /* 0: not said */
     char more_hosts[160];                       /* ", node-b, node-c": further hosts; "": none */
-    char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[120]; /* "": not said */
+    char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[176]; /* "": not said */
 } log_who;
+
+/* A line that its logger calls an error, and that no entry knows. */
+typedef struct log_loose {
+    log_place at;
+    char excerpt[240];
+} log_loose;
 
 /* The lines of an entry. */
 typedef struct log_match {
@@ -76,6 +82,12 @@ typedef struct log_match {
     int64_t *came;      /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */
     int n_came;
     bool is_told;      /* what its first line quotes is known */
+    bool is_over;      /* the run went on after its first line, or another exception took its place */
+    const char *phase; /* what the program was doing, by the traceback above the first line; NULL: not known */
+    char frame[180];   /* "train.py:12 in main", of that traceback; "": none */
+    bool is_exception; /* the first line is that of an exception below a traceback */
+    int n_steps;       /* lines of steps that the same process printed after it, up to a few */
+    log_loose before;  /* the error line, of no entry, that the same process printed right before; line 0: none */
     int64_t n_counted; /* such lines without a number */
 } log_match;
 
@@ -101,6 +113,7 @@ typedef struct tess_survey {
     log_failure *failures;
     int n_failures;
     log_stacks stacks;
+    log_loose first_loose;    /* line 0: none */
     int stated_world;         /* number of ranks by the logs; 0: they do not say */
     int largest_communicator; /* ranks of the largest one of NCCL; 0: none is known */
     bool leaves_out;          /* Ray left out lines of other ranks that say the same */

@@ -79,7 +79,7 @@ static bool is_explained(const tess_survey *s, int entry)
 static bool has_cause(const tess_survey *s)
 {
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
-        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_CAUSE)
+        if (is_found(s, i) && !s->matches[i].is_over && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_CAUSE)
             return true;
     return false;
 }
@@ -96,7 +96,8 @@ static bool is_late_failure(const tess_survey *s, const log_match *match)
 static bool is_effect(const tess_survey *s, int entry)
 {
     const log_match *match = &s->matches[entry];
-    return match->is_told || is_explained(s, entry) || is_late_failure(s, match) || is_after_timeout(s, match);
+    return match->is_told || match->is_over || is_explained(s, entry) || is_late_failure(s, match) ||
+           is_after_timeout(s, match);
 }
 
 tess_log_role log_role_of(const tess_survey *s, int entry)
@@ -126,16 +127,17 @@ static bool is_after_an_effect(const tess_survey *s, int entry)
 }
 
 /* The earliest entry of a role that the logs have before the timeouts; -1: there is none. `named`: only one that says
- * whom it is about. */
-static int find_first(const tess_survey *s, tess_log_role role, bool named)
+ * whom it is about. `general`: only fallbacks, otherwise none of them. */
+static int find_first(const tess_survey *s, tess_log_role role, bool named, bool general)
 {
     int first = -1;
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
         const log_match *match = &s->matches[i];
-        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != role ||
+        const tess_log_entry *entry = tess_knowledge_at(s->knowledge, i);
+        if (!is_found(s, i) || entry->role != role || (role == TESS_LOG_CAUSE && entry->is_fallback != general) ||
             (named ? is_explained(s, i) || !names_the_first(match) : is_effect(s, i) || is_stale(s, match)))
             continue;
-        if (tess_knowledge_at(s->knowledge, i)->is_fallback && is_after_an_effect(s, i))
+        if (entry->is_fallback && is_after_an_effect(s, i))
             continue;
         if (first < 0 || is_before(match, &s->matches[first]))
             first = i;
@@ -143,12 +145,15 @@ static int find_first(const tess_survey *s, tess_log_role role, bool named)
     return first;
 }
 
-/* The error that ends a job: a cause, or where none is known what wraps one. A launcher that names a process that was
- * killed, after it has named another one that ended (`gone`; -1: none), has killed it itself. */
+/* The error that ends a job: a cause, first one with an entry of its own, or where none is known what wraps one. A
+ * launcher that names a process that was killed, after it has named another one that ended (`gone`; -1: none), has
+ * killed it itself. */
 static int find_cause(const tess_survey *s, int gone)
 {
-    int cause = find_first(s, TESS_LOG_CAUSE, false);
-    int wrapper = cause < 0 ? find_first(s, TESS_LOG_WRAPPER, false) : -1;
+    int cause = find_first(s, TESS_LOG_CAUSE, false, false);
+    if (cause < 0)
+        cause = find_first(s, TESS_LOG_CAUSE, false, true);
+    int wrapper = cause < 0 ? find_first(s, TESS_LOG_WRAPPER, false, false) : -1;
     bool is_late = wrapper >= 0 && gone >= 0 && s->matches[wrapper].who.is_named &&
                    is_before(&s->matches[gone], &s->matches[wrapper]);
     return cause >= 0 || is_late ? cause : wrapper;
@@ -188,23 +193,36 @@ static size_t add_reporter(const log_who *reporter, const char *peer, char *text
 }
 
 /* What an entry that is no cause leaves open. */
-static void add_doubt(tess_log_role role, const char *who, tess_log_diagnosis *v)
+static void add_doubt(tess_log_role role, const log_match *match, const char *who, tess_log_diagnosis *v)
 {
     size_t at = strlen(v->headline);
-    if (role == TESS_LOG_WRAPPER)
+    if (match->before.at.line > 0 && role != TESS_LOG_CAUSE)
+        at = tess_text_add(v->headline, sizeof(v->headline), at, "; right before it: \"%s\"", match->before.excerpt);
+    else if (role == TESS_LOG_WRAPPER)
         tess_text_add(v->headline, sizeof(v->headline), at, "; no error before it is in these logs");
-    else if (role == TESS_LOG_EFFECT)
+    if (role == TESS_LOG_EFFECT && match->before.at.line == 0)
         tess_text_add(v->headline, sizeof(v->headline), at, "; the cause is not in these logs: look into those of %s",
                       who);
 }
 
+/* "reading a checkpoint failed: SYMPTOM": of a line that only a general entry knows the phase says most. Returns the
+ * new length. */
+static size_t add_symptom(const tess_log_entry *entry, const log_match *match, char *text, size_t size, size_t at)
+{
+    if (match->phase == NULL || !entry->is_fallback)
+        return tess_text_add(text, size, at, "%s", entry->symptom);
+    if (entry->role == TESS_LOG_WRAPPER && match->who.what[0] != '\0')
+        return tess_text_add(text, size, at, "%s failed", match->phase);
+    return tess_text_add(text, size, at, "%s failed: %s", match->phase, entry->symptom);
+}
+
 /* "rank 3 on n1: SYMPTOM (step 12)", "SYMPTOM, reported by rank 3". */
-static void write_headline(const tess_log_entry *entry, tess_log_diagnosis *v)
+static void write_headline(const tess_log_entry *entry, const log_match *match, tess_log_diagnosis *v)
 {
     char who[400];
-    const char *symptom = entry->symptom;
     log_who_text(&v->who, who, sizeof(who));
-    size_t at = tess_text_add(v->headline, sizeof(v->headline), 0, "%s%s%s", who, who[0] != '\0' ? ": " : "", symptom);
+    size_t at = tess_text_add(v->headline, sizeof(v->headline), 0, "%s%s", who, who[0] != '\0' ? ": " : "");
+    at = add_symptom(entry, match, v->headline, sizeof(v->headline), at);
     if (v->who.what[0] != '\0')
         at = tess_text_add(v->headline, sizeof(v->headline), at, ": %s", v->who.what);
     if (v->who.step[0] != '\0')
@@ -213,7 +231,7 @@ static void write_headline(const tess_log_entry *entry, tess_log_diagnosis *v)
         at = tess_text_add(v->headline, sizeof(v->headline), at, ", reported by its GPU %s", v->reporter.gpu);
     if (who[0] == '\0')
         add_reporter(&v->reporter, v->who.peer, v->headline, sizeof(v->headline), at);
-    add_doubt(entry->role, who, v);
+    add_doubt(entry->role, match, who, v);
 }
 
 /* A launcher prints how a process ended, and which one it was on another line. So do those who report what a cause
@@ -222,7 +240,7 @@ static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
 {
     const log_match *match = &s->matches[cause];
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
-    bool is_wrapper = entry->role == TESS_LOG_WRAPPER;
+    bool is_wrapper = entry->role == TESS_LOG_WRAPPER || entry->is_fallback;
     if (is_wrapper && entry->by_reporter)
         return; /* it is not about a process, or names it itself */
     for (int i = 0; i < tess_knowledge_n(s->knowledge) && who->n_ranks == 0 && who->host[0] == '\0'; i++) {
@@ -264,14 +282,25 @@ static void add_place(const tess_survey *s, const log_match *match, tess_log_dia
     log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[match->first.file], match->first.line, match->excerpt);
 }
 
+/* What stands above the line: the program's place in its traceback, or an error line that no entry knows. */
+static void add_surroundings(const tess_survey *s, const log_match *match, tess_log_diagnosis *v)
+{
+    if (match->frame[0] != '\0')
+        log_add_evidence(v, "%s%sat %s", match->phase != NULL ? match->phase : "", match->phase != NULL ? ", " : "",
+                         match->frame);
+    if (match->before.at.line > 0)
+        log_add_evidence(v, "%.200s:%" PRId64 ": the nearest error line before it, which no entry knows: %s",
+                         s->files[match->before.at.file], match->before.at.line, match->before.excerpt);
+}
+
 /* An exception that does not say whose it is: Python ends with 1 behind it, and one rank alone did so. */
 static void complete_by_only_failure(const tess_survey *s, int cause, log_who *who)
 {
     const tess_log_entry *entry = tess_knowledge_at(s->knowledge, cause);
     log_who first;
     int code, n = log_first_failures(s, &first, &code);
-    if (n != 1 || code != 1 || first.is_local || entry->role != TESS_LOG_WRAPPER || entry->by_reporter ||
-        log_who_is_known(who))
+    bool is_exception = entry->role == TESS_LOG_WRAPPER || (entry->role == TESS_LOG_CAUSE && entry->is_fallback);
+    if (n != 1 || code != 1 || first.is_local || !is_exception || entry->by_reporter || log_who_is_known(who))
         return;
     for (int i = 0; i < s->n_failures; i++)
         if (!s->failures[i].is_local && s->failures[i].rank != first.ranks[0] && s->failures[i].code == code)
@@ -286,6 +315,20 @@ static void add_cut_off(const tess_survey *s, tess_log_diagnosis *v)
                       "; whom torchrun saw end first (its Root Cause) is not in these logs");
 }
 
+/* A line above the exception says that it is one of those of several ranks. */
+static void complete_by_quotation(const tess_survey *s, int cause, log_who *who)
+{
+    const log_match *match = &s->matches[cause];
+    for (int i = 0; tess_knowledge_at(s->knowledge, cause)->is_fallback && i < tess_knowledge_n(s->knowledge); i++) {
+        const log_match *other = &s->matches[i];
+        int64_t distance = match->first.line - other->first.line;
+        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->is_quoting &&
+            other->first.file == match->first.file && distance > 0 && distance <= LOG_MOST_QUOTED &&
+            other->who.n_ranks > who->n_ranks && who->n_ranks == 1 && log_who_has(&other->who, who->ranks[0]))
+            *who = other->who;
+    }
+}
+
 /* An entry as the root cause, by the line that has it first. */
 static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
@@ -297,6 +340,7 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     v->entry = cause;
     if (match->is_failure && n_first > 1 && who.n_ranks == 1 && log_who_has(&others, who.ranks[0]))
         who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
+    complete_by_quotation(s, cause, &who);
     complete_by_launcher(s, cause, &who);
     complete_by_later_lines(s, cause, &who);
     complete_by_places(s, &who);
@@ -307,10 +351,11 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
         snprintf(who.host, sizeof(who.host), "%s", v->reporter.host);
     set_who(&who, v);
     v->is_cause = entry->role == TESS_LOG_CAUSE;
-    write_headline(entry, v);
+    write_headline(entry, match, v);
     if (match->is_failure)
         add_cut_off(s, v);
     add_place(s, match, v);
+    add_surroundings(s, match, v);
     if (who.is_local)
         log_add_evidence(v, "%d is its local rank: on another host than the first its rank is higher", who.ranks[0]);
 }
@@ -356,16 +401,30 @@ static void write_effect(const tess_log_entry *entry, const log_match *match, te
 {
     size_t size = sizeof(v->headline), at = strlen(v->headline);
     v->reporter = match->reporter;
-    tess_text_add(v->headline, size, at, ", only what follows from one: %s; look into those of %s", entry->symptom,
-                  match->who.peer[0] != '\0' ? match->who.peer : "the other ranks");
+    at = tess_text_add(v->headline, size, at, ", only what follows from one: ");
+    at = add_symptom(entry, match, v->headline, size, at);
+    if (match->who.what[0] != '\0')
+        at = tess_text_add(v->headline, size, at, ": %s", match->who.what);
+    if (match->before.at.line > 0)
+        tess_text_add(v->headline, size, at, "; right before it: \"%s\"", match->before.excerpt);
+    else
+        tess_text_add(v->headline, size, at, "; look into those of %s",
+                      match->who.peer[0] != '\0' ? match->who.peer : "the other ranks");
 }
 
 static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
 {
     if (s->n_known_lines == 0 && s->n_failures == 0) {
         v->kind = TESS_LOG_NOTHING;
-        snprintf(v->headline, sizeof(v->headline), "nothing of this log is in the knowledge base (%d entries)",
-                 tess_knowledge_n(s->knowledge));
+        size_t at =
+            tess_text_add(v->headline, sizeof(v->headline), 0,
+                          "nothing of this log is in the knowledge base (%d entries)", tess_knowledge_n(s->knowledge));
+        if (s->first_loose.at.line > 0) {
+            tess_text_add(v->headline, sizeof(v->headline), at, "; its first error line: \"%s\"",
+                          s->first_loose.excerpt);
+            log_add_evidence(v, "%.200s:%" PRId64 ": %s", s->files[s->first_loose.at.file], s->first_loose.at.line,
+                             s->first_loose.excerpt);
+        }
         return;
     }
     int effect = find_effect(s);
@@ -380,6 +439,7 @@ static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
     if (!is_told)
         write_effect(tess_knowledge_at(s->knowledge, effect), match, v);
     add_place(s, match, v);
+    add_surroundings(s, match, v);
     log_who_text(&v->reporter, reporter, sizeof(reporter));
     if (reporter[0] != '\0')
         log_add_evidence(v, "reported by %s, which is not at fault for that", reporter);
@@ -443,7 +503,7 @@ static bool all_wait(const log_blame *blame, const log_who *who)
 static void report(const tess_survey *s, const log_blame *blame, tess_log_diagnosis *v)
 {
     log_behind behind;
-    int gone = find_first(s, TESS_LOG_EFFECT, true);
+    int gone = find_first(s, TESS_LOG_EFFECT, true, false);
     if (gone >= 0 && all_wait(blame, &s->matches[gone].who))
         gone = -1;
     int cause = find_cause(s, gone);

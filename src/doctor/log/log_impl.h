@@ -85,6 +85,8 @@ double log_time_of_line(const char *line, size_t size);
 void log_who_add(log_who *who, const tess_found_entry *found);
 /* Fills in from `more` what `who` does not say. */
 void log_who_complete(log_who *who, const log_who *more);
+/* Whether both are the same process, as far as they say. */
+bool log_who_is_same(const log_who *a, const log_who *b);
 /* Adds the ranks of `other`, and keeps of the rest what both have in common. */
 void log_who_join(log_who *who, const log_who *other);
 /* The same for who printed a line; without ranks, all their hosts are kept. */
@@ -97,6 +99,62 @@ bool log_who_is_known(const log_who *who);
 bool log_who_has(const log_who *who, int rank);
 /* "ranks 1-3 on node-e", "actor pool_0:3 on 192.0.2.14 (pid 5120)"; "" if nothing is known. Returns text. */
 const char *log_who_text(const log_who *who, char *text, size_t size);
+
+/* ---- phases.c: what a program was doing ---- */
+typedef struct log_frame {
+    char path[160], function[64]; /* of a long path its end; "": not said */
+    int line;
+} log_frame;
+
+/* "reading a checkpoint", by the frames of a stack from its outermost one on. NULL: they do not say. */
+const char *log_phase_of(const log_frame *frames, int n);
+
+/* ---- traceback.c: tracebacks of Python ---- */
+enum { LOG_TRACES = 8, LOG_TRACE_MOST_FRAMES = 24 };
+
+typedef enum log_trace_part {
+    LOG_TRACE_NONE, /* not a line of a traceback that counts */
+    LOG_TRACE_HEAD,
+    LOG_TRACE_FRAME,
+    LOG_TRACE_ERROR,  /* type and message of the exception */
+    LOG_TRACE_REST,   /* the message goes on */
+    LOG_TRACE_CHAINED /* another traceback follows, of an exception that came from this one */
+} log_trace_part;
+
+typedef struct log_trace {
+    enum { LOG_TRACE_CLOSED, LOG_TRACE_FRAMES, LOG_TRACE_MESSAGE } state;
+    enum { LOG_CHAIN_NONE, LOG_CHAIN_DIRECT, LOG_CHAIN_HANDLING } chain; /* how the next one came from it */
+    log_who speaker;
+    int64_t head, last, error; /* numbers of its first line, of its last one before the message, and of the exception */
+    bool is_look_up;           /* its exception says that something is not there, which programs try */
+    int64_t replaced;          /* of the exception that was handled when this one came; 0: none */
+    int indent;                /* blanks before its head; -1: blanks are lost */
+    log_frame frames[LOG_TRACE_MOST_FRAMES]; /* the outermost one and the innermost ones */
+    int n_frames;
+    char code[100];    /* of the innermost frame; "": not printed */
+    const char *phase; /* NULL: not known */
+} log_trace;
+
+/* The tracebacks of a file that are not at their end. */
+typedef struct log_traces {
+    log_trace traces[LOG_TRACES];
+    log_trace *current; /* of the last line; NULL: none */
+    int64_t last;       /* number of the last line of any; 0: none yet */
+    size_t frames_size; /* of the text of the frames of `current` */
+} log_traces;
+
+/* 'File "train.py", line 12, in main', and the forms of rich and IPython. False: another line. */
+bool log_parse_frame(const char *text, size_t size, log_frame *frame);
+/* The length of the exception's type in "ValueError: x"; 0: another line. */
+size_t log_exception_name(const char *text, size_t size);
+/* Reads a line, the next one of `speaker`. t->current is its traceback. */
+log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int64_t number, const log_who *speaker);
+/* Lines of a traceback may still follow. */
+bool log_traces_are_near(const log_traces *t, int64_t number);
+/* "train.py:12 in main": the innermost frame of the program itself, or else of a library. */
+void log_trace_place(const log_trace *trace, char *text, size_t size);
+/* A line with the phase, then "path function" a line, the innermost frame first. Returns the length. */
+size_t log_trace_frames(const log_trace *trace, char *text, size_t size);
 
 /* ---- log_history.c: who is to blame for collectives that timed out ---- */
 /* How a rank stands to the collective that most wait in. */
@@ -140,6 +198,15 @@ void log_add_evidence(tess_log_diagnosis *diagnosis, const char *format, ...) __
 
 enum { LOG_MOST_QUOTED = 128 };
 
+enum { LOG_LOOSE = 8 };
+
+/* Error lines that no entry knows, which one process printed in a row. */
+typedef struct loose_run {
+    log_who speaker;
+    log_loose first;
+    int64_t last; /* number of the last line */
+} loose_run;
+
 /* The file that is being read. */
 typedef struct survey_reading {
     tess_survey *survey;
@@ -158,7 +225,22 @@ typedef struct survey_reading {
     char lacks[1024]; /* what the last rank lacks that a following line names */
     int lacks_rank, lacks_entry;
     int64_t lacks_line; /* 0: none */
+    log_traces traces;
+    log_trace_part part;        /* of the last line */
+    char frames[4096];          /* of its traceback */
+    int steps_left;             /* lines of steps that still tell whether a process goes on after an exception */
+    loose_run loose[LOG_LOOSE]; /* the last ones */
+    int n_loose;
 } survey_reading;
+
+/* ---- loose.c: error lines that no entry knows ---- */
+/* Whether the logger of a line calls it an error. */
+bool log_is_error_line(const char *line, size_t size);
+void log_note_loose(survey_reading *reading, const char *line, size_t size, int64_t number, const log_who *speaker);
+/* Forgets the row of error lines that `speaker` printed right before line `number`: they announce a traceback. */
+void log_drop_loose(survey_reading *reading, int64_t number, const log_who *speaker);
+/* The first of the error lines that `speaker` printed right before line `number`; NULL: none. */
+const log_loose *log_loose_before(const survey_reading *reading, int64_t number, const log_who *speaker);
 
 /* ---- log_diagnosis.c ---- */
 /* The part of an entry in these logs: what another entry explains, and what wraps a known cause, is an effect. */

@@ -62,8 +62,10 @@ static double time_of(const survey_reading *r, const char *line, size_t size)
  * its "Root Cause". */
 static bool comes_first(const log_match *match, int file, double time_s, const log_who *who, const log_failure *failure)
 {
-    if (match->n_lines == 0 || who->is_named != match->who.is_named)
-        return match->n_lines == 0 || who->is_named;
+    if (match->n_lines == 0 || match->is_over)
+        return true;
+    if (who->is_named != match->who.is_named)
+        return who->is_named;
     bool earlier = match->time_s < 0 ? match->first.file != file : time_s < match->time_s;
     return (time_s >= 0 && earlier) || (failure->is_root && time_s == match->time_s);
 }
@@ -123,9 +125,32 @@ static bool is_at_once(const survey_reading *r, int entry, const log_match *matc
            !match->who.is_named && who->n_ranks > 0 && match->who.n_ranks > 0 && !who->is_local && !match->who.is_local;
 }
 
-/* A line of an entry, which is about `who`; `reporter` only printed it. */
+/* Lines of steps after an exception that are counted, of all processes. */
+enum { MOST_STEPS = 4096 };
+
+/* What stands above the first line of an entry: a traceback, or errors that no entry knows. */
+static void note_surroundings(survey_reading *r, log_match *match, int64_t number, const log_who *origin)
+{
+    const log_trace *trace = r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST ? r->traces.current : NULL;
+    const log_loose *before = trace == NULL ? log_loose_before(r, number, origin) : NULL;
+    match->phase = trace != NULL ? trace->phase : NULL;
+    match->frame[0] = '\0';
+    if (trace != NULL)
+        log_trace_place(trace, match->frame, sizeof(match->frame));
+    match->is_exception = trace != NULL;
+    if (trace != NULL && log_exception_name(match->who.what, strlen(match->who.what)) == strlen(match->who.what) &&
+        strncmp(trace->code, "assert", 6) == 0) /* the check is all that an AssertionError without a text says */
+        tess_text_add(match->who.what, sizeof(match->who.what), strlen(match->who.what), " (%s)", trace->code);
+    match->n_steps = 0;
+    match->before = before != NULL ? *before : (log_loose){.excerpt = ""};
+    if (trace != NULL)
+        r->steps_left = MOST_STEPS;
+}
+
+/* A line of an entry, which is about `who`; `reporter` only printed it; both by what `origin` prints. */
 static tess_status note_match(survey_reading *r, int entry, const char *line, size_t size, int64_t number,
-                              const log_who *who, const log_who *reporter, const log_failure *failure)
+                              const log_who *who, const log_who *reporter, const log_who *origin,
+                              const log_failure *failure)
 {
     log_match *match = &r->survey->matches[entry];
     double time_s = time_of(r, line, size);
@@ -147,7 +172,8 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         match->rank = who->n_ranks > 0 ? who->ranks[0] : reporter->n_ranks > 0 ? reporter->ranks[0] : -1;
         match->who = all;
         match->is_failure = failure->rank >= 0;
-        match->is_told = false;
+        match->is_told = match->is_over = false;
+        note_surroundings(r, match, number, origin);
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* it has become known */
@@ -211,7 +237,7 @@ static tess_status note_lack(survey_reading *r, const tess_found_entry *found, c
     if (same_text && lacking.ranks[0] != r->lacks_rank && !has_first(r->lacks, lacks) && !has_first(lacks, r->lacks)) {
         snprintf(nobody.what, sizeof(nobody.what), "rank %d lacks %.*s, rank %d %.*s", r->lacks_rank,
                  (int)strcspn(r->lacks, ","), r->lacks, lacking.ranks[0], (int)strcspn(lacks, ","), lacks);
-        TESS_TRY(note_match(r, entry->different, line, size, number, &nobody, origin, failure));
+        TESS_TRY(note_match(r, entry->different, line, size, number, &nobody, origin, origin, failure));
     }
     memcpy(r->lacks, lacks, sizeof(lacks));
     r->lacks_rank = lacking.n_ranks > 0 ? lacking.ranks[0] : -1;
@@ -465,12 +491,6 @@ static log_who find_reporter(const survey_reading *r, int entry, const log_who *
     return reporter;
 }
 
-static bool is_same_speaker(const log_who *a, const log_who *b)
-{
-    return a->n_ranks == b->n_ranks && (a->n_ranks == 0 || a->ranks[0] == b->ranks[0]) && a->pid == b->pid &&
-           strcmp(a->host, b->host) == 0 && strcmp(a->actor, b->actor) == 0;
-}
-
 /* The line quotes `quoted`, or ends a quotation if that is nobody. */
 static void begin_quotation(survey_reading *r, const log_who *origin, const log_who *quoted, int entry, int64_t number)
 {
@@ -488,7 +508,7 @@ static void begin_quotation(survey_reading *r, const log_who *origin, const log_
 static const log_who *find_writer(const survey_reading *r, const log_who *origin, int64_t number)
 {
     bool is_quoted =
-        r->quote_line > 0 && number - r->quote_line <= LOG_MOST_QUOTED && is_same_speaker(origin, &r->quoting);
+        r->quote_line > 0 && number - r->quote_line <= LOG_MOST_QUOTED && log_who_is_same(origin, &r->quoting);
     return is_quoted ? &r->quoted : origin;
 }
 
@@ -497,7 +517,7 @@ static void note_quoted_error(survey_reading *r, const tess_found *found, const 
 {
     log_match *match = r->trace_entry >= 0 ? &r->survey->matches[r->trace_entry] : NULL;
     if (match == NULL || match->first.file != r->file || match->first.line != r->trace_line ||
-        number == r->trace_line || number - r->trace_line > LOG_MOST_QUOTED || !is_same_speaker(origin, &r->quoting))
+        number == r->trace_line || number - r->trace_line > LOG_MOST_QUOTED || !log_who_is_same(origin, &r->quoting))
         return;
     for (int i = 0; i < found->n_entries; i++) {
         const tess_log_entry *entry = tess_knowledge_at(r->survey->knowledge, found->entries[i].entry);
@@ -519,7 +539,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         }
         log_who who = find_subject(r->survey, one, line, size, &writer, failure);
         log_who reporter = find_reporter(r, one->entry, &writer, &who, failure);
-        TESS_TRY(note_match(r, one->entry, line, size, number, &who, &reporter, failure));
+        TESS_TRY(note_match(r, one->entry, line, size, number, &who, &reporter, origin, failure));
         if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
             begin_quotation(r, origin, &who, one->entry, number);
         TESS_TRY(note_mark(r->survey, one->entry, line, size, who.n_ranks > 0 ? who.ranks[0] : -1));
@@ -533,23 +553,157 @@ typedef struct text_line {
     int64_t number;
 } text_line;
 
+/* "loss: 2.31", "'loss': 2.31": a step of training was done. */
+static bool is_step_line(const char *line, size_t size)
+{
+    const char *at = memmem(line, size, "oss", 3);
+    size_t n = at != NULL ? 3 : 0, left = at != NULL ? size - (size_t)(at - line) : 0;
+    while (n < left && n < 8 && strchr("'\": =", at[n]) != NULL)
+        n++;
+    return n > 3 && n < left && isdigit((unsigned char)at[n]);
+}
+
+/* Somebody caught an exception where its process goes on with its steps. */
+static void note_step(survey_reading *r, const log_who *origin)
+{
+    enum { GOES_ON = 20 }; /* other processes may print as their last steps what they have in their pipes */
+    int speaker = origin->n_ranks > 0 ? origin->ranks[0] : -1;
+    r->steps_left--;
+    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        if (match->is_exception && match->first.file == r->file && match->rank == speaker &&
+            ++match->n_steps == GOES_ON)
+            match->is_over = true;
+    }
+}
+
+/* An exception took the place of another one, which was only part of a look-up. */
+static void note_replaced(survey_reading *r)
+{
+    int64_t replaced = r->part == LOG_TRACE_ERROR ? r->traces.current->replaced : 0;
+    for (int i = 0; replaced > 0 && i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        match->is_over |= match->n_lines > 0 && match->first.file == r->file && match->first.line == replaced;
+    }
+}
+
+static bool says_more(const survey_reading *r, const tess_found *found)
+{
+    for (int i = 0; i < found->n_entries; i++)
+        if (found->entries[i].follows ||
+            tess_knowledge_at(r->survey->knowledge, found->entries[i].entry)->role <= TESS_LOG_EFFECT)
+            return true;
+    return false;
+}
+
+/* An exception of which no entry says more, whatever its type. */
+static void add_exception(const survey_reading *r, const char *line, size_t size, tess_found *found)
+{
+    int entry = tess_knowledge_exception(r->survey->knowledge);
+    if (r->part != LOG_TRACE_ERROR || entry < 0 || found->n_entries == TESS_KNOWLEDGE_MOST_FOUND || says_more(r, found))
+        return;
+    size_t begin = log_text_begin(line, size), most = 160;
+    if (size - begin == log_exception_name(line + begin, size - begin) + 2 || line[size - 1] == ':')
+        return; /* its text begins on the next line */
+    tess_found_entry *one = &found->entries[found->n_entries++];
+    *one = (tess_found_entry){.entry = entry};
+    one->names[TESS_NAME_WHAT].text = line + begin;
+    one->names[TESS_NAME_WHAT].size = size - begin < most ? size - begin : most;
+}
+
+/* The message of an exception goes on: its first lines belong to what the headline quotes. */
+static void add_message(survey_reading *r, const char *line, size_t size, int64_t number)
+{
+    enum { MOST_LINES = 4, SHORT = 48 };
+    const log_trace *trace = r->traces.current;
+    size_t begin = log_text_begin(line, size);
+    char text[sizeof(((log_who *)NULL)->what)];
+    if (number - trace->error > MOST_LINES)
+        return;
+    tess_clean(line + begin, size - begin < 400 ? size - begin : 400, text, sizeof(text));
+    for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
+        log_match *match = &r->survey->matches[i];
+        size_t n = strlen(match->who.what);
+        bool is_short =
+            n > 0 && (n < SHORT || strchr(":(", match->who.what[n - 1 - (match->who.what[n - 1] == ' ')]) != NULL);
+        if (match->is_exception && match->first.file == r->file && match->first.line == trace->error && is_short)
+            tess_text_add(match->who.what, sizeof(match->who.what), n, " %s", text);
+    }
+}
+
+/* Who printed a line, by the line, the object that it is a message of, and the file's name. */
+static log_who find_origin(const survey_reading *r, const char *line, size_t size, const log_who *writer)
+{
+    log_who origin = log_origin_of_line(line, size);
+    log_who_complete(&origin, writer);
+    log_who_complete(&origin, &r->path_who);
+    return origin;
+}
+
+enum {
+    HOOKS_OF_TRACES = 1u << TESS_HOOK_TRACEBACK | 1u << TESS_HOOK_FRAME,
+    HOOKS_OF_ERRORS = 1u << TESS_HOOK_ERROR | 1u << TESS_HOOK_FATAL | 1u << TESS_HOOK_CRITICAL | 1u << TESS_HOOK_WARN
+};
+
+/* Finds what is known of a line, which may be one of a traceback. */
+static void find_line(survey_reading *r, const char *line, size_t size, int64_t number, const log_who *writer,
+                      tess_found *found)
+{
+    tess_knowledge *known = r->survey->knowledge;
+    bool near = log_traces_are_near(&r->traces, number);
+    log_who origin;
+    r->part = LOG_TRACE_NONE;
+    r->traces.current = NULL;
+    if (near) {
+        origin = find_origin(r, line, size, writer);
+        r->part = log_traces_take(&r->traces, line, size, number, &origin);
+        if (r->part == LOG_TRACE_ERROR)
+            r->traces.frames_size = log_trace_frames(r->traces.current, r->frames, sizeof(r->frames));
+        if (r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST)
+            tess_knowledge_set_frames(known, r->frames, r->traces.frames_size);
+    }
+    tess_knowledge_find(known, line, size, found);
+    tess_knowledge_set_frames(known, NULL, 0);
+    if (!near && found->hooks & HOOKS_OF_TRACES) {
+        origin = find_origin(r, line, size, writer);
+        r->part = log_traces_take(&r->traces, line, size, number, &origin);
+    }
+    if (r->part == LOG_TRACE_HEAD)
+        log_drop_loose(r, number, &origin);
+    if (r->part == LOG_TRACE_REST && found->n_entries == 0)
+        add_message(r, line, size, number);
+    add_exception(r, line, size, found);
+    found->hooks &= ~(1u << TESS_HOOK_EXCEPTION);
+    if (!(found->hooks & HOOKS_OF_ERRORS))
+        return;
+    bool is_loose =
+        r->part == LOG_TRACE_NONE && r->traces.current == NULL && !says_more(r, found) && log_is_error_line(line, size);
+    found->hooks &= ~HOOKS_OF_ERRORS;
+    if (is_loose)
+        found->hooks |= 1u << TESS_HOOK_ERROR;
+}
+
 static tess_status take_found(survey_reading *r, const tess_found *found, const char *line, size_t size, int64_t number,
                               const log_who *writer)
 {
     log_failure failure = {.rank = -1};
-    if (found->n_entries == 0 && found->hooks == 0)
+    bool is_step = r->steps_left > 0 && found->hooks & 1u << TESS_HOOK_LOSS && is_step_line(line, size);
+    if (found->n_entries == 0 && (found->hooks & ~(1u << TESS_HOOK_LOSS)) == 0 && !is_step)
         return TESS_OK;
-    log_who origin = log_origin_of_line(line, size);
-    log_who_complete(&origin, writer);
-    log_who_complete(&origin, &r->path_who);
+    log_who origin = find_origin(r, line, size, writer);
     int speaker = origin.n_ranks > 0 && !origin.is_local ? origin.ranks[0] : -1;
     TESS_TRY(see_rank(r->survey, speaker));
     if (speaker >= 0 && origin.host[0] != '\0')
         place_rank(r->survey, speaker, &origin);
+    if (is_step)
+        note_step(r, &origin);
+    if (found->hooks & 1u << TESS_HOOK_ERROR)
+        log_note_loose(r, line, size, number, &origin);
     if (found->hooks & 1u << TESS_HOOK_NRANKS)
         TESS_TRY(note_communicator(r, line, size, &origin));
     TESS_TRY(note_hooks(r, found->hooks, line, size, number, speaker, &failure));
     r->survey->n_known_lines += found->n_entries > 0;
+    note_replaced(r);
     return note_entries(r, found, line, size, number, &origin, &failure);
 }
 
@@ -557,7 +711,7 @@ static tess_status take_text(void *context, const char *text, size_t size, const
 {
     const text_line *line = context;
     tess_found found;
-    tess_knowledge_find(line->reading->survey->knowledge, text, size, &found);
+    find_line(line->reading, text, size, line->number, writer, &found);
     return take_found(line->reading, &found, text, size, line->number, writer);
 }
 
@@ -571,7 +725,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
         memcpy(r->stamped, line, r->stamped_size);
     }
     TESS_TRY(log_stacks_take(&r->survey->stacks, line, size, r->path_who.n_ranks > 0 ? r->path_who.ranks[0] : -1));
-    tess_knowledge_find(r->survey->knowledge, line, size, &found);
+    find_line(r, line, size, number, &nobody, &found);
     if (found.has_a_word) { /* the words of an object are those of its messages */
         text_line object = {.reading = r, .number = number};
         TESS_TRY(log_read_json(line, size, take_text, &object, &is_json));

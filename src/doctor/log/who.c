@@ -109,6 +109,12 @@ void log_who_complete(log_who *who, const log_who *more)
     set_text(who->what, sizeof(who->what), more->what);
 }
 
+bool log_who_is_same(const log_who *a, const log_who *b)
+{
+    return a->n_ranks == b->n_ranks && (a->n_ranks == 0 || a->ranks[0] == b->ranks[0]) && a->pid == b->pid &&
+           strcmp(a->host, b->host) == 0 && strcmp(a->actor, b->actor) == 0;
+}
+
 /* Whether a list such as "TP0, TP1" contains a name. */
 static bool list_has(const char *list, const char *name, size_t size)
 {

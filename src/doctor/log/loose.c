@@ -1,0 +1,108 @@
+/* Lines that their logger calls errors, and that no entry knows: the first of a row is the nearest to what went wrong.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "doctor/log/log_impl.h"
+#include "doctor/table/clean.h"
+
+/* Lines between two lines of a row, or between a row and the known line after it. */
+enum { MOST_BETWEEN = 16, HEAD_OF_LINE = 200 };
+
+static bool is_word_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* The word stands alone in capital letters, or in brackets. */
+static bool has_level(const char *head, size_t size, const char *word)
+{
+    size_t n = strlen(word);
+    for (size_t at = 0; at + n < size; at++) {
+        if (strncasecmp(head + at, word, n) != 0)
+            continue;
+        char before = at > 0 ? head[at - 1] : ' ', after = head[at + n];
+        bool capital = memcmp(head + at, word, n) == 0, bracket = before == '[' && after == ']';
+        bool alone = !is_word_char(after) && after != '=' && strchr(" [|:*<>\t", before) != NULL;
+        bool field = before == '=' && at >= 6 && strncasecmp(head + at - 6, "level=", 6) == 0;
+        if ((capital && alone) || bracket || field)
+            return true;
+    }
+    return false;
+}
+
+/* "E0717 13:20:49", "F0717 13:20:49.4" of glog, "E0000 00:00:1725383433" of abseil. */
+static bool is_glog_error(const char *text, size_t size)
+{
+    if (size < 10 || (text[0] != 'E' && text[0] != 'F'))
+        return false;
+    for (int i = 1; i < 5; i++)
+        if (!isdigit((unsigned char)text[i]))
+            return false;
+    return text[5] == ' ' && isdigit((unsigned char)text[6]) && isdigit((unsigned char)text[7]) && text[8] == ':';
+}
+
+/* Three words or more, with letters. */
+static bool says_something(const char *text, size_t size)
+{
+    int n_blanks = 0, n_letters = 0;
+    for (size_t i = 0; i < size && i < HEAD_OF_LINE; i++) {
+        n_blanks += text[i] == ' ';
+        n_letters += isalpha((unsigned char)text[i]) != 0;
+    }
+    return n_blanks >= 2 && n_letters >= 8;
+}
+
+bool log_is_error_line(const char *line, size_t size)
+{
+    static const char *const levels[] = {"ERROR", "FATAL", "CRITICAL"};
+    size_t n = size < HEAD_OF_LINE ? size : HEAD_OF_LINE, begin = log_text_begin(line, size);
+    const char *text = line + (begin < size ? begin : size);
+    size_t rest = size - (size_t)(text - line);
+    if (!says_something(text, rest))
+        return false;
+    if (is_glog_error(line, size) || memmem(line, n, " NCCL WARN ", 11) != NULL)
+        return true;
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+        if (has_level(line, n, levels[i]))
+            return true;
+    return rest > 7 && (strncasecmp(text, "error: ", 7) == 0 || strncasecmp(text, "fatal: ", 7) == 0);
+}
+
+void log_note_loose(survey_reading *r, const char *line, size_t size, int64_t number, const log_who *speaker)
+{
+    loose_run *run = NULL;
+    for (int i = 0; i < LOG_LOOSE; i++)
+        if (r->loose[i].last > 0 && number - r->loose[i].last <= MOST_BETWEEN &&
+            log_who_is_same(&r->loose[i].speaker, speaker))
+            run = &r->loose[i];
+    if (run == NULL) {
+        run = &r->loose[r->n_loose++ % LOG_LOOSE];
+        *run = (loose_run){.speaker = *speaker, .first.at = {r->file, number}};
+        size_t begin = log_text_begin(line, size), rest = begin < size ? size - begin : 0;
+        tess_clean(line + size - rest, rest < 4096 ? rest : 4096, run->first.excerpt, sizeof(run->first.excerpt));
+        if (r->survey->first_loose.at.line == 0)
+            r->survey->first_loose = run->first;
+    }
+    run->last = number;
+}
+
+void log_drop_loose(survey_reading *r, int64_t number, const log_who *speaker)
+{
+    for (int i = 0; i < LOG_LOOSE; i++)
+        if (number - r->loose[i].last <= MOST_BETWEEN && log_who_is_same(&r->loose[i].speaker, speaker))
+            r->loose[i].last = 0;
+}
+
+const log_loose *log_loose_before(const survey_reading *r, int64_t number, const log_who *speaker)
+{
+    for (int i = 0; i < LOG_LOOSE; i++) {
+        const loose_run *run = &r->loose[i];
+        if (run->last > 0 && run->last < number && number - run->last <= MOST_BETWEEN &&
+            log_who_is_same(&run->speaker, speaker))
+            return &run->first;
+    }
+    return NULL;
+}

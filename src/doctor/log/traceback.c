@@ -1,0 +1,318 @@
+/* Tracebacks of Python: frames, the line of the exception, and chains of them, each of one process. Several processes
+ * may print theirs at once; a traceback may have lost its head or its end. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/log/log_impl.h"
+#include "doctor/table/clean.h"
+
+/* Lines between two lines of one traceback, which other processes print, and lines of one message. */
+enum { MOST_BETWEEN = 48, MOST_MESSAGE = 24 };
+
+static bool has(const char *text, size_t size, const char *words)
+{
+    return memmem(text, size, words, strlen(words)) != NULL;
+}
+
+static bool begins_with(const char *text, size_t size, const char *words)
+{
+    size_t n = strlen(words);
+    return size >= n && memcmp(text, words, n) == 0;
+}
+
+/* ---- Lines ---- */
+/* "│ /data/train.py:12 in main    │", as rich draws it: the text between the borders. */
+static void strip_border(const char **text, size_t *size)
+{
+    static const char bar[] = "\u2502"; /* three bytes */
+    if (!begins_with(*text, *size, bar))
+        return;
+    *text += 3;
+    *size -= 3;
+    const char *end = memmem(*text, *size, bar, 3);
+    *size = end != NULL ? (size_t)(end - *text) : *size;
+    while (*size > 0 && (*text)[*size - 1] == ' ')
+        (*size)--;
+}
+
+static void set_path(log_frame *frame, const char *path, size_t size)
+{
+    size_t cut = size < sizeof(frame->path) ? 0 : size - sizeof(frame->path) + 1; /* its end says more */
+    snprintf(frame->path, sizeof(frame->path), "%.*s", (int)(size - cut), path + cut);
+}
+
+static void set_function(log_frame *frame, const char *name, size_t size)
+{
+    size_t n = 0;
+    while (n < size && name[n] != ' ' && name[n] != '(' && name[n] != '\t')
+        n++;
+    snprintf(frame->function, sizeof(frame->function), "%.*s", (int)(n < 60 ? n : 60), name);
+}
+
+bool log_parse_frame(const char *text, size_t size, log_frame *frame)
+{
+    *frame = (log_frame){.line = 0};
+    while (size > 0 && (*text == ' ' || *text == '\t')) {
+        text++;
+        size--;
+    }
+    strip_border(&text, &size);
+    while (size > 0 && *text == ' ') {
+        text++;
+        size--;
+    }
+    const char *end = text + size, *at, *quote;
+    if (begins_with(text, size, "File \"") && (quote = memchr(text + 6, '"', size - 6)) != NULL &&
+        begins_with(quote, (size_t)(end - quote), "\", line ")) { /* File "train.py", line 12, in main */
+        set_path(frame, text + 6, (size_t)(quote - text) - 6);
+        at = quote + 8;
+    } else if (size > 4 && (*text == '/' || *text == '~') && (at = memmem(text, size, ".py:", 4)) != NULL) {
+        set_path(frame, text, (size_t)(at - text) + 3); /* /data/train.py:12 in main, as rich writes it */
+        at += 4;
+    } else if (begins_with(text, size, "File ") && (at = memmem(text, size, ".py:", 4)) != NULL) {
+        set_path(frame, text + 5, (size_t)(at - text) - 2); /* File /data/train.py:12, in main(arguments), of IPython */
+        at += 4;
+    } else {
+        return false;
+    }
+    if (at >= end || !isdigit((unsigned char)*at))
+        return false;
+    for (int digits = 0; at < end && isdigit((unsigned char)*at); at++, digits++)
+        frame->line = digits < 8 ? frame->line * 10 + (*at - '0') : frame->line;
+    const char *in = memmem(at, (size_t)(end - at), "in ", 3);
+    if (in != NULL && in - at <= 3)
+        set_function(frame, in + 3, (size_t)(end - in) - 3);
+    return true;
+}
+
+/* The end of the word ends like the name of an exception that Python has, or that a module defines. */
+static bool is_exception_name(const char *name, size_t size)
+{
+    static const char *const endings[] = {"Error", "Exception", "Warning", "Exit", "Interrupt", "Iteration", "Group"};
+    static const char *const small[] = {".error", ".timeout", ".gaierror", ".herror"};
+    const char *dot = memrchr(name, '.', size);
+    for (size_t i = 0; dot != NULL && i < sizeof(small) / sizeof(small[0]); i++)
+        if ((size_t)(name + size - dot) == strlen(small[i]) && begins_with(dot, strlen(small[i]), small[i]))
+            return true;
+    if (dot != NULL)
+        return dot + 1 < name + size && isupper((unsigned char)dot[1]);
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        size_t n = strlen(endings[i]);
+        if (size >= n && memcmp(name + size - n, endings[i], n) == 0 && isupper((unsigned char)name[0]))
+            return true;
+    }
+    return false;
+}
+
+size_t log_exception_name(const char *text, size_t size)
+{
+    size_t n = 0;
+    while (n < size && (isalnum((unsigned char)text[n]) || text[n] == '_' || text[n] == '.'))
+        n++;
+    if (n < 4 || n > 120 || isdigit((unsigned char)text[0]) || text[0] == '.' || !is_exception_name(text, n))
+        return 0;
+    size_t end = n;
+    if (end < size && text[end] == '(') { /* RayTaskError(ValueError) */
+        const char *close = memchr(text + end, ')', size - end < 80 ? size - end : 80);
+        end = close != NULL ? (size_t)(close - text) + 1 : end;
+    }
+    while (end < size && text[end] == ' ')
+        end++;
+    return end == size || (text[end] == ':' && (end + 1 == size || text[end + 1] == ' ')) ? n : 0;
+}
+
+/* ---- Traces ---- */
+static log_trace *find_trace(log_traces *t, const log_who *speaker, int64_t number)
+{
+    for (int i = 0; i < LOG_TRACES; i++) {
+        log_trace *trace = &t->traces[i];
+        if (trace->state != LOG_TRACE_CLOSED && number - trace->last <= MOST_BETWEEN &&
+            log_who_is_same(&trace->speaker, speaker))
+            return trace;
+    }
+    return NULL;
+}
+
+/* The place of a new trace: one that is closed, or the oldest. */
+static log_trace *open_trace(log_traces *t, const log_who *speaker, int64_t number, int indent)
+{
+    log_trace *trace = &t->traces[0];
+    for (int i = 0; i < LOG_TRACES; i++) {
+        log_trace *other = &t->traces[i];
+        bool is_free = other->state == LOG_TRACE_CLOSED || log_who_is_same(&other->speaker, speaker);
+        if (is_free || other->last < trace->last)
+            trace = other;
+        if (is_free)
+            break;
+    }
+    bool is_replaced =
+        trace->chain == LOG_CHAIN_HANDLING && trace->is_look_up && log_who_is_same(&trace->speaker, speaker);
+    int64_t replaced = is_replaced ? trace->error : 0;
+    *trace = (log_trace){.state = LOG_TRACE_FRAMES,
+                         .speaker = *speaker,
+                         .head = number,
+                         .last = number,
+                         .indent = indent,
+                         .replaced = replaced};
+    return trace;
+}
+
+static void add_frame(log_trace *trace, const log_frame *frame)
+{
+    if (trace->n_frames == LOG_TRACE_MOST_FRAMES) { /* the first one and the innermost ones say most */
+        memmove(&trace->frames[1], &trace->frames[2], (LOG_TRACE_MOST_FRAMES - 2) * sizeof(*frame));
+        trace->n_frames--;
+    }
+    trace->frames[trace->n_frames++] = *frame;
+}
+
+static bool is_blank(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (text[i] != ' ' && text[i] != '\t')
+            return false;
+    return true;
+}
+
+/* A line of an exception is not indented more than the head of its traceback. */
+static bool is_error_line(const log_trace *trace, int indent, const char *text, size_t size)
+{
+    return (trace->indent < 0 || indent <= trace->indent) && log_exception_name(text, size) > 0;
+}
+
+/* Programs look whether something is there, and go another way if it is not. */
+static bool is_look_up(const char *text, size_t size)
+{
+    static const char *const names[] = {"KeyError",     "AttributeError", "StopIteration", "IndexError",
+                                        "_queue.Empty", "queue.Empty",    "ImportError",   "ModuleNotFoundError",
+                                        "LookupError",  "TypeError"};
+    size_t n = log_exception_name(text, size);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strlen(names[i]) == n && memcmp(text, names[i], n) == 0)
+            return true;
+    return false;
+}
+
+static void end_frames(log_trace *trace, const char *text, size_t size, int64_t number)
+{
+    trace->is_look_up = is_look_up(text, size);
+    trace->state = LOG_TRACE_MESSAGE;
+    trace->error = number;
+    trace->phase = log_phase_of(trace->frames, trace->n_frames);
+}
+
+/* Python tells of two exceptions: the second came while the first was handled, or is a consequence of it. */
+static bool take_chain(log_trace *trace, const char *text, size_t size)
+{
+    bool handling = has(text, size, "During handling of the above exception");
+    if (!handling && !has(text, size, "The above exception was the direct cause"))
+        return false;
+    trace->chain = handling ? LOG_CHAIN_HANDLING : LOG_CHAIN_DIRECT;
+    return true;
+}
+
+static log_trace_part take_frame(log_traces *t, log_trace *trace, const log_who *speaker, const log_frame *frame,
+                                 int64_t number, int indent)
+{
+    if (trace == NULL || trace->state != LOG_TRACE_FRAMES)
+        trace = open_trace(t, speaker, number, indent >= 2 ? indent - 2 : -1); /* its head is not there */
+    if (indent == 0)
+        trace->indent = -1; /* blanks in front of lines are lost */
+    add_frame(trace, frame);
+    trace->code[0] = '\0';
+    trace->last = t->last = number;
+    t->current = trace;
+    return LOG_TRACE_FRAME;
+}
+
+log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int64_t number, const log_who *speaker)
+{
+    static const char head[] = "Traceback (most recent call last)";
+    size_t begin = log_text_begin(line, size), blanks = begin;
+    begin = begin < size ? begin : size;
+    while (blanks > 0 && (line[blanks - 1] == ' ' || line[blanks - 1] == '\t'))
+        blanks--;
+    int indent = (int)(begin - blanks);
+    const char *text = line + begin;
+    size_t n = size - begin;
+    log_frame frame;
+    log_trace *trace = find_trace(t, speaker, number);
+    t->current = NULL;
+    if (has(text, n, head)) {
+        t->current = open_trace(t, speaker, number, indent);
+        t->last = number;
+        return LOG_TRACE_HEAD;
+    }
+    if (log_parse_frame(text, n, &frame))
+        return take_frame(t, trace, speaker, &frame, number, indent);
+    if (trace == NULL)
+        return LOG_TRACE_NONE;
+    t->current = trace;
+    if (trace->state == LOG_TRACE_FRAMES) {
+        if (!is_error_line(trace, indent, text, n)) {
+            if (trace->n_frames > 0 && trace->code[0] == '\0')
+                tess_clean(text, n < 400 ? n : 400, trace->code, sizeof(trace->code));
+            return LOG_TRACE_NONE;
+        }
+        end_frames(trace, text, n, number);
+        trace->last = t->last = number;
+        return LOG_TRACE_ERROR;
+    }
+    if (take_chain(trace, text, n))
+        return LOG_TRACE_CHAINED;
+    if (number - trace->error > MOST_MESSAGE || (is_blank(text, n) && number > trace->error + 1) ||
+        log_has_time(line, size) || trace->chain != LOG_CHAIN_NONE)
+        return LOG_TRACE_NONE;
+    return LOG_TRACE_REST;
+}
+
+bool log_traces_are_near(const log_traces *t, int64_t number)
+{
+    return t->last > 0 && number - t->last <= MOST_BETWEEN;
+}
+
+/* ---- What a trace says ---- */
+static const char *after_last(const char *path, const char *words)
+{
+    const char *last = NULL;
+    for (const char *at = path; (at = strstr(at, words)) != NULL; at += strlen(words))
+        last = at + strlen(words);
+    return last;
+}
+
+static bool is_of_library(const log_frame *frame)
+{
+    static const char *const folders[] = {"site-packages/", "dist-packages/", "/lib/python", "<frozen ", "<string>"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+        if (strstr(frame->path, folders[i]) != NULL)
+            return true;
+    return false;
+}
+
+void log_trace_place(const log_trace *trace, char *text, size_t size)
+{
+    const log_frame *frame = NULL;
+    text[0] = '\0';
+    for (int i = trace->n_frames - 1; i >= 0 && frame == NULL; i--)
+        if (!is_of_library(&trace->frames[i]))
+            frame = &trace->frames[i];
+    if (trace->n_frames == 0)
+        return;
+    frame = frame != NULL ? frame : &trace->frames[trace->n_frames - 1];
+    const char *name = after_last(frame->path, is_of_library(frame) ? "-packages/" : "/");
+    char clean[160];
+    name = name != NULL ? name : frame->path;
+    tess_clean(name, strlen(name), clean, sizeof(clean));
+    snprintf(text, size, "%.100s:%d%s%.60s", clean, frame->line, frame->function[0] != '\0' ? " in " : "",
+             frame->function);
+}
+
+size_t log_trace_frames(const log_trace *trace, char *text, size_t size)
+{
+    size_t at = tess_text_add(text, size, 0, "%s\n", trace->phase != NULL ? trace->phase : "");
+    for (int i = trace->n_frames - 1; i >= 0; i--)
+        at = tess_text_add(text, size, at, "%s %s\n", trace->frames[i].path, trace->frames[i].function);
+    return at;
+}

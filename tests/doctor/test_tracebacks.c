@@ -1,0 +1,171 @@
+/* Python's tracebacks in logs: what the program was doing, what kind of error it was, and which of several exceptions
+ * is the nearest. The forms are those of Python's traceback module, of rich and of PyTorch's launchers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "doctor/log/log_impl.h"
+#include "support/test.h"
+
+#define HEAD "Traceback (most recent call last):\n"
+#define MAIN "  File \"/data/train.py\", line 12, in main\n    run()\n"
+#define LIB(file, function) "  File \"/venv/lib/python3.11/site-packages/" file "\", line 7, in " function "\n    x()\n"
+#define ONLY "no error that ends a job is in these logs, only what follows from one: "
+
+static const struct {
+    const char *text, *headline; /* the beginning of the report's headline */
+} logs[] = {
+    /* what the program was doing */
+    {HEAD MAIN LIB("torch/serialization.py", "load") "RuntimeError: storage has wrong size: expected 512 got 65536",
+     "reading a checkpoint failed: a file is damaged, cut off or of another kind: RuntimeError: storage has wrong "
+     "size"},
+    {HEAD MAIN LIB("torch/utils/data/dataloader.py", "__next__") "FileNotFoundError: [Errno 2] No such file: 'a.bin'",
+     "loading data failed: a file or folder is not there: FileNotFoundError"},
+    {HEAD MAIN LIB("torch/_tensor.py", "backward") LIB("torch/utils/checkpoint.py", "forward") "ValueError: odd",
+     "the backward pass failed: ValueError: odd"},
+    {HEAD MAIN LIB("transformers/trainer.py", "evaluate")
+         LIB("torch/nn/modules/linear.py", "forward") "ValueError: odd",
+     "evaluation failed: ValueError: odd"},
+    {HEAD MAIN LIB("transformers/training_args.py", "__post_init__") "ValueError: --bf16 and --fp16",
+     "reading arguments or configuration failed: an argument or a value of the configuration is wrong: ValueError"},
+    {HEAD MAIN
+     "  File \"/data/model.py\", line 1, in <module>\n    import x\nImportError: cannot import name 'x' from 'y'",
+     "importing a module failed: a library has another version"},
+    {"File \"/venv/lib/python3.11/site-packages/torch/distributed/checkpoint/filesystem.py\", line 6, in read_data\n"
+     "AssertionError: req mismatch sizes [1] vs [1, 2]",
+     "reading a checkpoint failed: shapes or lengths do not fit each other: AssertionError: req mismatch"},
+    {"\u256d\u2500 Traceback (most recent call last) \u2500\u256e\n"
+     "\u2502 /venv/lib/python3.11/site-packages/torch/serialization.py:12 in save   \u2502\n"
+     "\u2570\u2500\u256f\nPermissionError: [Errno 13] Permission denied: 'a.pt'",
+     "writing a checkpoint failed: the program may not read or write a file: PermissionError"},
+    /* types that do not end like exceptions, a message on the next line, a check without one */
+    {HEAD MAIN "pyarrow.lib.Odd: row 7", "a Python exception: pyarrow.lib.Odd: row 7"},
+    {HEAD MAIN "RuntimeError:\nthe loader has no rows left",
+     "a Python exception: RuntimeError: the loader has no rows"},
+    {HEAD "  File \"/data/train.py\", line 12, in main\n    assert n > 0\nAssertionError",
+     "the program's own check failed: AssertionError (assert n > 0)"},
+    /* chains: the first one is the nearest, but not if it was a look-up */
+    {HEAD MAIN "MemoryError\n\nThe above exception was the direct cause of the following exception:\n\n" HEAD MAIN
+               "KeyError: 'x'",
+     "the host has no memory left for an allocation"},
+    {HEAD MAIN "KeyError: 'x'\n\nDuring handling of the above exception, another exception occurred:\n\n" HEAD MAIN
+               "PermissionError: [Errno 13] Permission denied: 'x'",
+     "the program may not read or write a file"},
+    {HEAD MAIN "PermissionError: [Errno 13] x\n\nDuring handling of the above exception, another exception occurred:"
+               "\n\n" HEAD MAIN "KeyError: 'x'",
+     "the program may not read or write a file"},
+    /* two processes at once */
+    {"[rank1]: Traceback (most recent call last):\n[rank0]: Traceback (most recent call last):\n"
+     "[rank1]:   File \"/p/site-packages/torch/serialization.py\", line 1, in load\n"
+     "[rank0]:   File \"/p/site-packages/torch/distributed/x.py\", line 1, in wait\n[rank0]:     x()\n[rank1]:     "
+     "x()\n"
+     "[rank0]: TimeoutError: x\n[rank1]: MemoryError",
+     "rank 1: "},
+    /* effects */
+    {HEAD MAIN
+     "  File \"/usr/lib/python3.11/multiprocessing/connection.py\", line 9, in _recv\n    raise EOFError\nEOFError",
+     ONLY "the process at the other end of a pipe, queue or semaphore had ended: EOFError"},
+    {HEAD MAIN "  File \"/usr/lib/python3.11/multiprocessing/synchronize.py\", line 9, in __setstate__\n    x\n"
+               "FileNotFoundError: [Errno 2] No such file or directory",
+     ONLY "the process at the other end of a pipe, queue or semaphore had ended: FileNotFoundError"},
+    {HEAD MAIN LIB("torch/utils/data/dataloader.py", "get") "TimeoutError: x",
+     ONLY "loading data failed: it waited for another process until a limit: TimeoutError: x"},
+    /* error lines that no entry knows */
+    {"node-a:1:2 [2] misc/socket.cc:441 NCCL WARN foo: odd answer 4 != 3\n"
+     "node-a:1:2 [2] proxy.cc:9 NCCL WARN [Proxy Service 2] Failed to execute operation Connect from rank 2, retcode 3",
+     ONLY
+     "a thread of NCCL gave up an operation; right before it: \"node-a:1:2 [2] misc/socket.cc:441 NCCL WARN foo: odd"},
+    {"10:00:01 [info] all is well\n10:00:02 [error] the flux of the widget is out of phase\n",
+     "nothing of this log is in the knowledge base"},
+};
+
+static void each_log_is_what_its_traceback_says(void)
+{
+    tess_knowledge *knowledge;
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    for (size_t i = 0; i < sizeof(logs) / sizeof(logs[0]); i++) {
+        tess_survey survey;
+        tess_log_diagnosis diagnosis;
+        char path[512];
+        EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+        EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "text.log"));
+        EXPECT_OK(tess_os_write_atomic(path, logs[i].text, strlen(logs[i].text)));
+        EXPECT_OK(tess_survey_read(&survey, path));
+        EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+        if (strncmp(diagnosis.headline, logs[i].headline, strlen(logs[i].headline)) != 0)
+            test_fail(__FILE__, __LINE__, "\"%.300s\":\n      expected \"%s\"\n      in \"%s\"", logs[i].text,
+                      logs[i].headline, diagnosis.headline);
+        tess_survey_free(&survey);
+    }
+    tess_knowledge_destroy(&knowledge);
+}
+
+static void a_handled_exception_is_no_cause(void)
+{
+    tess_knowledge *knowledge;
+    tess_survey survey;
+    tess_log_diagnosis diagnosis;
+    tess_buffer text = {.mem = test_mem()};
+    char path[512];
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    EXPECT_OK(tess_buffer_printf(&text, "%s", HEAD MAIN "PermissionError: [Errno 13] Permission denied: 'x'\n"));
+    for (int step = 0; step < 30; step++)
+        EXPECT_OK(tess_buffer_printf(&text, "step %d: loss 2.%d\n", step, step));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "text.log"));
+    EXPECT_OK(tess_os_write_atomic(path, text.data, text.size));
+    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+    EXPECT_OK(tess_survey_read(&survey, path));
+    EXPECT_OK(tess_log_diagnose(&survey, 0, &diagnosis));
+    EXPECT_INT(diagnosis.kind, TESS_LOG_KNOWN);
+    EXPECT_TEXT(diagnosis.headline, "no error that ends a job is in these logs");
+    tess_survey_free(&survey);
+    tess_buffer_free(&text);
+    tess_knowledge_destroy(&knowledge);
+}
+
+static void frames_are_read(void)
+{
+    static const struct {
+        const char *text, *path, *function;
+        int line;
+    } frames[] = {{"File \"/a/b.py\", line 12, in main", "/a/b.py", "main", 12},
+                  {"File \"<string>\", line 1", "<string>", "", 1},
+                  {"\u2502 /a/b.py:7 in step   \u2502", "/a/b.py", "step", 7},
+                  {"File /a/b.py:9, in f(x, y)", "/a/b.py", "f", 9}};
+    static const char *const others[] = {"File",   "File \"", "File \"/a\", line x", "/a/b.py: error", "at /a/b.cpp:9",
+                                         "\u2502", ""};
+    log_frame frame;
+    for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
+        EXPECT(log_parse_frame(frames[i].text, strlen(frames[i].text), &frame));
+        EXPECT_TEXT(frame.path, frames[i].path);
+        EXPECT_TEXT(frame.function, frames[i].function);
+        EXPECT_INT(frame.line, frames[i].line);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        EXPECT(!log_parse_frame(others[i], strlen(others[i]), &frame));
+}
+
+static void types_of_exceptions_are_told_from_other_words(void)
+{
+    static const char *const types[] = {"ValueError: x", "KeyboardInterrupt", "a.b.Odd: x",
+                                        "queue.Empty",   "socket.timeout: x", "RayTaskError(ValueError): x"};
+    static const char *const others[] = {"Epoch: 3",        "train.py: x", "ERROR: x", "192.0.2.1: x",
+                                         "A ValueError: x", "Error",       "x.y: z"};
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (log_exception_name(types[i], strlen(types[i])) == 0)
+            test_fail(__FILE__, __LINE__, "%s is none", types[i]);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (log_exception_name(others[i], strlen(others[i])) > 0 && i != 5)
+            test_fail(__FILE__, __LINE__, "%s is one", others[i]);
+}
+
+static const test_case cases[] = {
+    {"each_log_is_what_its_traceback_says", each_log_is_what_its_traceback_says},
+    {"a_handled_exception_is_no_cause", a_handled_exception_is_no_cause},
+    {"frames_are_read", frames_are_read},
+    {"types_of_exceptions_are_told_from_other_words", types_of_exceptions_are_told_from_other_words},
+};
+
+TEST_MAIN(cases)
