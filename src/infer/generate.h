@@ -14,7 +14,7 @@
 typedef struct tess_generator tess_generator;
 
 typedef struct tess_generator_options {
-    tess_dtype dtype;      /* of the weights and the cache */
+    tess_dtype dtype;      /* type of the weights and the cache */
     int64_t max_length;    /* most tokens of a prompt with its continuation */
     int64_t max_sequences; /* requests that run at once */
     int64_t pass_tokens;   /* rows of a pass, at least max_sequences; 0: 512, or all that may run when that is less */
@@ -32,7 +32,7 @@ typedef struct tess_request {
     uint64_t id;            /* numbers its draws: (seed, id, position) */
     const int32_t *ids;     /* (n) the prompt, then what was generated before (a continuation) */
     int64_t n, n_prompt;    /* 1 <= n_prompt <= n; draws begin at position n */
-    int64_t max_new_tokens; /* from n on; 0: only the log-probabilities of what is there */
+    int64_t max_new_tokens; /* most tokens after the first n; 0: only the log-probabilities of the given ids */
     int64_t budget;         /* new tokens after which it ends with TESS_FINISH_BUDGET; 0: no budget */
     uint64_t prefix;        /* not 0: requests of this number begin with the same n_prompt ids, which are read once */
     bool want_prompt_logprobs; /* reports ids, too; the prompt is then read for this request alone */
@@ -42,12 +42,12 @@ typedef struct tess_request {
     void *user;
 } tess_request;
 
-/* Where requests come from and results go. All calls are made on the caller's thread, none from within another. An
- * error of theirs ends the run and is its result. */
+/* The source of requests, which also takes the results. All calls are made on the caller's thread, none from within
+ * another. An error of theirs ends the run and is its result. */
 typedef struct tess_request_source {
     void *self;
-    /* The next request to begin; its ids are borrowed until it has finished. *none true: there is none now. It is asked
-     * again before every pass that has room, and the run ends when there is none and nothing runs. */
+    /* The next request to begin; its ids are borrowed until it has finished. *none true: no request now. It is asked
+     * again before every pass that has room. The run ends when no request comes and nothing runs. */
     tess_status (*next)(void *self, tess_request *request, bool *none);
     /* The token at `position` of the request's text, in order: with want_prompt_logprobs those of ids from position 1
      * on (generated false), then every new one. logprob: log p(token | all before), see tess_sampling.exact.

@@ -13,7 +13,7 @@ typedef struct text {
     int64_t goal; /* tokens to compute: all, or all but the last where nothing is drawn */
     tess_kv_table table;
     int64_t take;      /* tokens of it in this pass */
-    int64_t row;       /* of logits that its last token has, -1: none in this pass */
+    int64_t row;       /* row of logits of its last token, -1: none in this pass */
     struct shared *of; /* itself, where it is a shared prompt; else NULL */
 } text;
 
@@ -28,16 +28,16 @@ typedef struct shared {
 } shared;
 
 typedef struct sequence {
-    text text; /* of one that is not live: what was kept, up to table.length */
+    text text; /* if it is not live: the text that was kept, up to table.length */
     tess_request request;
     bool live;
     shared *waits_for; /* NULL: it runs */
-    bool draws;        /* in this pass */
+    bool draws;        /* a token is drawn in this pass */
     int64_t n_new;     /* tokens drawn so far */
     int64_t reported;  /* prompt tokens whose log-probabilities were given */
 } sequence;
 
-/* What serves one tess_generator_run. */
+/* The state of one tess_generator_run. */
 typedef struct generate_run {
     const tess_sampling *sampling;
     const int64_t *end_tokens;
@@ -56,9 +56,9 @@ struct tess_generator {
     shared *prompts;     /* (max_sequences) */
     text **running;      /* (2 max_sequences) the oldest first */
     int64_t n_running, n_live, n_asked;
-    void *memory; /* of the host: ids and page tables */
+    void *memory; /* host memory: ids and page tables */
 
-    int32_t *ids, *pos, *targets, *cu_seqlens; /* of a pass (pass_tokens) */
+    int32_t *ids, *pos, *targets, *cu_seqlens; /* inputs of a pass (pass_tokens) */
     const int32_t **pages;                     /* (pass_tokens) */
     int32_t *rows;                             /* (max_sequences) rows of the batch whose logits are wanted */
     int32_t *picked;                           /* (max_sequences) drawn tokens, -1: none */
@@ -68,12 +68,12 @@ struct tess_generator {
     tess_executor *executor;
     tess_kv_pages *cache;
     tess_sampler *sampler;
-    void *results;              /* of the device: */
+    void *results;              /* device memory that holds: */
     float *logits;              /* (max_sequences, V) */
     float *logprobs;            /* (pass_tokens) */
     int32_t *drawn;             /* (max_sequences) picked */
-    float *room;                /* of the host, for logits or logprobs; NULL: it reads them in place */
-    tess_generator_stats stats; /* what a cache that is gone had is in there */
+    float *room;                /* host memory for logits or logprobs; NULL: the host reads them in place */
+    tess_generator_stats stats; /* includes those of caches that are gone */
 };
 
 /* ---- generate_schedule.c ---- */

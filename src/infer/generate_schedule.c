@@ -1,5 +1,6 @@
-/* Who runs, and on which pages. Texts are ordered by age: an older one may take the pages of a younger one, which is
- * read again when there is room. So the oldest always goes on, and the order decides time alone, never a bit. */
+/* Decides which texts run, and on which pages. Texts are ordered by age: an older one may take the pages of a younger
+ * one, which is read again when there is room. So the oldest always goes on, and the order decides time alone, never a
+ * bit. */
 #include <string.h>
 
 #include "infer/generate_impl.h"
@@ -65,7 +66,7 @@ static shared *idle_prompt(const tess_generator *g, bool frees)
     return found;
 }
 
-/* As many entries as sequences: one that does not wait yet leaves an entry free or idle. */
+/* There are as many entries as sequences: one that does not wait yet leaves an entry free or idle. */
 static shared *begin_prompt(tess_generator *g, const tess_request *r)
 {
     shared *p = find_prompt(g, 0);
@@ -101,7 +102,7 @@ static tess_status ask_for_prompt(tess_generator *g, sequence *s)
     return TESS_OK;
 }
 
-/* ---- What was kept ---- */
+/* ---- Texts that were kept ---- */
 static bool may_keep(const tess_request *r)
 {
     return r->keep && r->prefix == 0 && !r->want_prompt_logprobs;
@@ -134,7 +135,7 @@ static sequence *find_place(const tess_generator *g, const tess_request *r)
     return found;
 }
 
-/* Frees the pages of a text that was kept; false: there is none. */
+/* Frees the pages of a text that was kept; false: no text was. */
 static bool forget_kept(tess_generator *g)
 {
     for (sequence *s = g->sequences; s < g->sequences + g->options.max_sequences; s++)

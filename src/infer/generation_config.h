@@ -17,7 +17,7 @@ typedef struct tess_generation_config {
 /* A file that speaks of sampling means transformers' defaults where it is silent: temperature 1, top_k 50, top_p 1.
  * do_sample false is a temperature of 0. TESS_E_FORMAT names `what` and the key. */
 tess_status tess_generation_config_parse(const json_t *json, const char *what, tess_generation_config *config);
-/* The one in `folder`; where there is none, nothing is said. */
+/* Reads the file in `folder`. Without a file, all values are left open. */
 tess_status tess_generation_config_load(const char *folder, tess_generation_config *config);
 
 #endif

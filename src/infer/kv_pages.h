@@ -19,7 +19,7 @@ typedef struct tess_kv_table {
 
 typedef struct tess_kv_stats {
     int64_t n_pages, used; /* used: pages that some table has */
-    int64_t peak;          /* of used */
+    int64_t peak;          /* largest value of used */
     int64_t copied;        /* pages copied because a text wrote to a shared one */
 } tess_kv_stats;
 

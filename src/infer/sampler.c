@@ -145,7 +145,7 @@ static int32_t draw_any(const row *r, double u)
     int64_t c = 0, last = n_chunks(r->n) - 1;
     while (c < last && (r->chunks[c].sum == 0 || left >= share_of(r, c)))
         left -= share_of(r, c++);
-    while (r->chunks[c].sum == 0) /* what is left is rounding */
+    while (r->chunks[c].sum == 0) /* the rest is rounding */
         c--;
     int64_t end = c == last ? r->n : (c + 1) * CHUNK, token = -1;
     for (int64_t i = c * CHUNK; i < end && left >= 0; i++) {
@@ -241,7 +241,7 @@ static const candidate *ranked(ranking *r, int64_t place)
     return &r->candidates[r->n - 1 - place];
 }
 
-/* Without top_k, tokens below a share of what top_p leaves out cannot, all together, be worth more than that. */
+/* If top_k is off: all tokens below a share of what top_p leaves out are worth, together, no more than that. */
 static int64_t take_candidates(const row *r, const tess_sampling *o, candidate *found)
 {
     if (o->top_k > 0 && o->top_k < r->n)

@@ -28,7 +28,7 @@ typedef struct tess_draw {
                             they are negative (Keskar et al. 2019, as transformers has it) */
     int64_t n_text;
     uint64_t id, position;
-    int32_t token; /* what was drawn */
+    int32_t token; /* the token that was drawn */
 } tess_draw;
 
 typedef struct tess_sampler tess_sampler;
@@ -37,8 +37,9 @@ typedef struct tess_sampler tess_sampler;
 tess_status tess_sampler_create(tess_mem *mem, tess_threads *threads, int64_t vocab_size, tess_sampler **sampler);
 void tess_sampler_destroy(tess_sampler **sampler);
 
-/* Without limits the draw walks the vocabulary by ids, and a row is read from memory once; with them it walks what is
- * left, the likeliest first. TESS_E_INVALID: a logit that is NaN or +inf, or no token that is possible. */
+/* If there are no limits, the draw walks the vocabulary by ids and reads a row from memory once. Otherwise it walks the
+ * tokens that are left, the likeliest first. TESS_E_INVALID: a logit that is NaN or +inf, or no token that is possible.
+ */
 tess_status tess_sampler_draw(tess_sampler *sampler, const tess_sampling *options, tess_draw *draws, int64_t n);
 
 #endif

@@ -11,7 +11,8 @@
 
 enum { TESS_WEIGHT_LANES = 8, TESS_WEIGHT_PIECE = 256 };
 
-/* Of logits that lie behind each other. Weights are relative to their own largest logit, so that a row is read once. */
+/* The sum over logits next to each other. Weights are relative to their own largest logit, so that a row is read once.
+ */
 typedef struct tess_weight_sum {
     float largest;
     double sum; /* 0 where there is no weight, or none is wanted */
@@ -34,7 +35,7 @@ static inline double tess_weight_exp(double x)
     int64_t least, at, power, bits;
     memcpy(&least, &lowest, sizeof(least));
     memcpy(&at, &x, sizeof(at));
-    at |= INT64_MIN; /* of negative doubles the integer grows as they fall */
+    at |= INT64_MIN; /* the integers of negative doubles grow as the doubles fall */
     int64_t keep = at > least ? 0 : -1;
     at = at > least ? least : at;
     memcpy(&x, &at, sizeof(x));

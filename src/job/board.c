@@ -1,3 +1,4 @@
+/* The board: each rank writes its own row, and others read copies of it. */
 #include "job/job_memory.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Who started this process: read from the variables that launchers set. */
+/* Finds out from the variables that launchers set which launcher started this process. */
 #ifndef TESS_JOB_ENVIRONMENT_H
 #define TESS_JOB_ENVIRONMENT_H
 
@@ -17,8 +17,8 @@ typedef enum tess_starter {
 
 typedef struct tess_environment {
     tess_starter starter;
-    int rank, world;             /* as the starter numbers them; 0 of 1 when started alone */
-    int local_rank, local_world; /* on this host; -1: not known */
+    int rank, world;             /* the starter's numbers; 0 of 1 when started alone */
+    int local_rank, local_world; /* numbers on this host; -1: not known */
     char reported_by[64];        /* "OMPI_COMM_WORLD_SIZE=8": for messages */
     char master[128];            /* torchrun: MASTER_ADDR */
     int master_port;

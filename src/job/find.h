@@ -13,9 +13,9 @@ typedef struct tess_live_job {
     int world, n_hosts, host; /* checked once: a broken program may change those of the header */
     int pid;                  /* the launcher; where that is not visible, the lowest pid of the job's processes */
     int pid_fd;               /* readable once that process has ended; -1: the system has none */
-    uint64_t device, inode;   /* of the memory: identify the job */
+    uint64_t device, inode;   /* file of the memory: identifies the job */
     uint64_t start_ns;        /* when `pid` was started, on the monotonic clock; 0: not known */
-    char command[TESS_LIVE_COMMAND_BYTES]; /* of `pid`, arguments separated by blanks */
+    char command[TESS_LIVE_COMMAND_BYTES]; /* command line of `pid`, arguments separated by blanks */
 } tess_live_job;
 
 /* Opens the live jobs of this user selected by `what`, at most `max`, in ascending order of their pids:

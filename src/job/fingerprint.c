@@ -124,7 +124,7 @@ static void report_variants(const meeting *m, char *text, size_t size)
     int ranks[JOB_MAX_RANKS];
     tess_sentence words = tess_sentence_begin(text, size);
     for (int i = 0; i < m->n; i++) {
-        int first = 0; /* of those that asked the same */
+        int first = 0; /* the first of those that asked the same */
         while (first < i && !alike(m, i, first))
             first++;
         if (first < i)

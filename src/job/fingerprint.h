@@ -8,8 +8,8 @@
 
 enum {
     TESS_FINGERPRINT_ACCUMULATE = 1,
-    TESS_FINGERPRINT_DEVICE = 2, /* on memory of a device */
-    TESS_FINGERPRINT_WINDOWS = 4 /* which lies in windows that peers read */
+    TESS_FINGERPRINT_DEVICE = 2, /* the buffers are memory of a device */
+    TESS_FINGERPRINT_WINDOWS = 4 /* the buffers lie in windows that peers read */
 };
 
 /* 64 bytes, passed through shared memory. Two are equal when all fields but the call site are. */
@@ -17,16 +17,16 @@ typedef struct tess_fingerprint {
     uint64_t team;      /* hash */
     uint64_t sequence;  /* number inside the team, from 0 */
     uint64_t count;     /* elements that the caller named (n, or the sum over the pieces) */
-    uint64_t tag;       /* of a message or a sum (comm/tagged.h); or hash of the pieces */
+    uint64_t tag;       /* tag of a message or a sum (comm/tagged.h), or hash of the pieces */
     uint64_t call_site; /* trace/call_site.h */
     int32_t root;       /* or the peer's rank; -1: none */
     uint8_t kind;       /* tess_trace_op */
     uint8_t dtype;
-    uint8_t in_dtype; /* of the coalesced forms; else equal to dtype */
+    uint8_t in_dtype; /* input type of coalesced operations; otherwise equal to dtype */
     uint8_t op;       /* tess_op */
     uint8_t flags;    /* TESS_FINGERPRINT_... */
     uint8_t spare[7];
-    uint64_t label; /* what the operation is for (trace/label.h), 0: not given */
+    uint64_t label; /* purpose of the operation (trace/label.h), 0: not given */
 } tess_fingerprint;
 
 /* Equal fingerprints have equal digests. Two that differ in one word (team, sequence, count, tag, label, root with kind

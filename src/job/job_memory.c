@@ -22,7 +22,7 @@ static tess_status begin(tess_job *job)
     return TESS_OK;
 }
 
-/* Of one rank: whole pages. */
+/* The log of one rank takes whole pages. */
 static const uint64_t device_log_bytes = (sizeof(tess_device_log) + JOB_PAGE - 1) / JOB_PAGE * JOB_PAGE;
 
 tess_status tess_job_create(int world, tess_job *job)

@@ -23,17 +23,17 @@
 
 enum {
     JOB_VERSION = 12,
-    JOB_MAX_RANKS = 512, /* of the whole job */
+    JOB_MAX_RANKS = 512, /* most ranks of the whole job */
     JOB_MAX_HOSTS = 128,
     JOB_OMITTED = 8, /* steps */
-    JOB_FAULTS = 16, /* of a drill */
+    JOB_FAULTS = 16, /* most faults of a drill */
     JOB_PAGE = 4096,
     JOB_HUGE_PAGE = 2 << 20,
     JOB_TEXT_BYTES = 32,
     JOB_NAME_BYTES = 64,
     JOB_ERROR_BYTES = 1024,
     JOB_RING_EVENTS = 16384,
-    JOB_RANK_WORDS = JOB_MAX_RANKS / 64, /* of a set of ranks */
+    JOB_RANK_WORDS = JOB_MAX_RANKS / 64, /* words of a set of ranks */
     JOB_FOLDER_BYTES = 1024,
     JOB_WHY_BYTES = 256,
     JOB_HEAP_HOLES = 8192
@@ -51,7 +51,7 @@ typedef enum tess_rank_state {
 
 /* One rank's row of the board, written by its rank and read by everybody. Only the launcher writes how it ended. */
 typedef struct tess_job_row {
-    _Alignas(64) _Atomic uint32_t doorbell; /* what this rank sleeps on */
+    _Alignas(64) _Atomic uint32_t doorbell; /* the word that this rank sleeps on */
     _Atomic uint32_t n_sleeping;            /* its threads that may be sleeping */
 
     _Alignas(64) _Atomic uint32_t state; /* tess_rank_state */
@@ -60,12 +60,12 @@ typedef struct tess_job_row {
     _Atomic int32_t blames;            /* 1 + the rank that this rank's error names, 0: none */
     _Atomic uint64_t heartbeat_ns;
     int32_t host;                 /* index of its host */
-    _Atomic uint32_t run_state;   /* as the agent sees it: 'R', 'S', 'D', 'T' of proc(5); 0: not known */
+    _Atomic uint32_t run_state;   /* the agent's view: 'R', 'S', 'D', 'T' of proc(5); 0: not known */
     _Atomic uint32_t ended;       /* 1: its process has ended (LEFT may come long before) */
     _Atomic uint64_t broken_team; /* hash of the team that failed here (see error), 0: none */
     uint64_t config_hash, version_hash, program_hash;
-    uint64_t ways_hash;  /* of the settings that decide how teams over hosts move data */
-    uint64_t cores_hash; /* of the set of cores that it may run on */
+    uint64_t ways_hash;  /* hash of the settings that decide how teams over hosts move data */
+    uint64_t cores_hash; /* hash of the set of cores that it may run on */
     tess_kernels_offer kernels;
     uint64_t token, token_address; /* a word of its private memory, and its address */
     _Atomic uint32_t reads_peers;  /* 1: it can read private memory of all other ranks */
@@ -90,12 +90,12 @@ typedef struct tess_job_row {
     _Atomic uint64_t wait_missing[JOB_RANK_WORDS];  /* set of ranks of the job */
 
     _Alignas(64) _Atomic uint64_t n_steps, n_tokens; /* tess_runtime_progress */
-    _Atomic uint64_t loss, step_ns;                  /* of the newest step; the loss as the bits of a double */
-    _Atomic uint64_t phase_ns[TESS_PHASE_COUNT];     /* of all steps */
+    _Atomic uint64_t loss, step_ns;                  /* values of the newest step; the loss as the bits of a double */
+    _Atomic uint64_t phase_ns[TESS_PHASE_COUNT];     /* times of all steps */
     _Atomic uint64_t pool_bytes[TESS_POOL_COUNT];
-    _Atomic uint64_t disk_bytes; /* of all pools: what is not in them, because it lies on disk */
+    _Atomic uint64_t disk_bytes; /* bytes of all pools that lie on disk, so that pool_bytes leaves them out */
 
-    /* What keeps it from coming, as the watchdog of its host sees it from outside. */
+    /* The reason why it does not come, as the watchdog of its host sees it from outside. */
     _Alignas(64) _Atomic uint32_t situation; /* tess_situation */
     _Atomic uint64_t situation_ns;           /* when that was seen */
     _Atomic uint64_t why[JOB_WHY_BYTES / 8]; /* text */
@@ -160,8 +160,8 @@ typedef struct tess_rank_past {
 typedef struct tess_job_header {
     char magic[8]; /* JOB_MAGIC */
     uint32_t version, world;
-    uint32_t n_hosts, host;                              /* of the job; index of this one */
-    uint64_t bytes;                                      /* of the whole memory */
+    uint32_t n_hosts, host;                              /* hosts of the job; index of this one */
+    uint64_t bytes;                                      /* size of the whole memory */
     uint64_t rows, rings, ring_bytes, device_logs, heap; /* offsets */
     uint64_t world_team;  /* offset of the world team's shared state, 0: the host's first rank has not created it yet */
     int32_t launcher_pid; /* ancestor of all ranks of the host; 0: none (a job of one) */
@@ -170,14 +170,14 @@ typedef struct tess_job_header {
     _Atomic int32_t agent_pid;        /* the warden that finds the diagnosis for this host, and is its agent */
     _Atomic uint32_t diagnosis_state; /* tess_diagnosis_state */
     _Atomic int32_t diagnosis_rank, diagnosis_code; /* valid once HERE or ELSEWHERE */
-    char trace_folder[JOB_FOLDER_BYTES];            /* of the rings of this host's ranks; "": the rings are here */
+    char trace_folder[JOB_FOLDER_BYTES]; /* folder with the rings of this host's ranks; "": the rings are here */
     tess_job_host hosts[JOB_MAX_HOSTS];
     _Atomic int32_t first_lost; /* rank, -1: none */
     _Atomic uint32_t stop;      /* tess_stop_request */
     _Atomic uint32_t epoch;    /* times that the job was restarted or recovered; survivors of a lost rank sleep on it */
     _Atomic uint32_t recovers; /* 1: the launcher may recover the job */
     _Atomic uint32_t is_over;  /* 1: it will not */
-    _Atomic int64_t resumed_step;         /* where ranks continue after a recovery, -1: not known yet */
+    _Atomic int64_t resumed_step;         /* the step at which ranks continue after a recovery, -1: not known yet */
     _Atomic int64_t omitted[JOB_OMITTED]; /* steps whose evaluation is left out; 0: none */
     tess_notices notices;                 /* about the job, also from before recoveries */
     tess_rank_past past[JOB_MAX_RANKS];
@@ -208,7 +208,7 @@ void tess_job_close(tess_job *job, bool close_fd);
 /* The event ring of `rank` in this memory; unused when there is a trace folder. */
 tess_trace_ring *tess_job_ring(const tess_job *job, int rank);
 
-/* What the streams of the rank's device do: whole pages. The rank writes them, and its device. */
+/* The log of what the streams of the rank's device do: whole pages, written by the rank and its device. */
 tess_device_log *tess_job_device_log(const tess_job *job, int rank);
 
 /* The first rank of this host: its warden finds the diagnosis for the host, and is its agent. */
@@ -238,14 +238,14 @@ void tess_board_error(tess_job_row *row, const char *message, int blames);
 void tess_board_wait(tess_job_row *row, const tess_fingerprint *fp, const char *team, uint64_t since_ns,
                      const uint64_t *missing);
 void tess_board_wait_over(tess_job_row *row, const tess_fingerprint *fp);
-/* What the watchdog found. */
+/* Stores what the watchdog found. */
 void tess_board_situation(tess_job_row *row, uint32_t situation, const char *why);
 
 /* A row at one moment, times given as ages: agents send it, and texts are made from it. */
 typedef struct tess_board_copy {
     uint32_t state, ended, run_state, op_state;
     int32_t pid, signal, exit_code, blames;
-    uint64_t age_ns;                               /* of its last heartbeat */
+    uint64_t age_ns;                               /* age of its last heartbeat */
     uint64_t phase_age_ns, op_age_ns, wait_age_ns; /* wait: 0 when it waits for nobody */
     uint64_t wait_missing[JOB_RANK_WORDS];
     uint32_t situation;
@@ -273,9 +273,9 @@ size_t tess_board_describe_phase(const tess_board_copy *copy, char *text, size_t
 /* "after all_gather #6 of team 'world': ..., in phase 'backward' of step 12 (3)". The caller puts "is " in front.
  * Returns its length. */
 size_t tess_board_describe_last(const tess_board_copy *copy, char *text, size_t size);
-/* "stream compute: attention of layer 3, enqueued 12.3 s ago, has not finished; behind it 41 operations"; "" where the
- * rank is of another host, or its device has done what is older than a second. Returns its length; *since_ns: when it
- * was enqueued, 0: "". */
+/* "stream compute: attention of layer 3, enqueued 12.3 s ago, has not finished; behind it 41 operations"; "" if the
+ * rank belongs to another host, or its device has done what is older than a second. Returns its length; *since_ns: when
+ * it was enqueued, 0: "". */
 size_t tess_board_describe_device(const tess_job *job, int rank, char *text, size_t size, uint64_t *since_ns);
 /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 of team ...", "rank 3 on host h2 ...". */
 const char *tess_board_describe_end(const tess_job *job, int rank, char *text, size_t size);

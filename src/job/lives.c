@@ -96,7 +96,7 @@ tess_status tess_lives_read(const tess_job *job)
     return getenv(ranks_past) != NULL ? read_past(job, getenv(ranks_past)) : TESS_OK;
 }
 
-/* ---- As a line ---- */
+/* ---- One line of text ---- */
 static const char begins[] = "tessera-faults: ";
 
 const char *tess_lives_line_write(int rank, uint32_t faults, char line[TESS_LIVES_LINE_BYTES])

@@ -1,5 +1,5 @@
-/* What a job restarted over MPI must know of its earlier lives, in variables that mpirun passes to the ranks, and what
- * its launcher must know of the injected faults. */
+/* The facts that a job restarted over MPI must know of its earlier lives, in variables that mpirun passes to the ranks,
+ * and those that its launcher must know of the injected faults. */
 #ifndef TESS_JOB_LIVES_H
 #define TESS_JOB_LIVES_H
 

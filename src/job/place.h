@@ -1,19 +1,19 @@
-/* Which host each rank of a job runs on, and which number each process gets. Pure functions of the processes' cards. */
+/* Decides which host each rank of a job runs on, and which number each process gets: pure functions of their cards. */
 #ifndef TESS_JOB_PLACE_H
 #define TESS_JOB_PLACE_H
 
 #include "job/job_memory.h"
 
-/* What a process reports about itself when it joins; sent between hosts as it is. */
+/* The card that a process gives of itself when it joins; hosts exchange these bytes. */
 typedef struct tess_card {
     char host[JOB_NAME_BYTES];
     uint64_t host_key;    /* equal on two processes that can share memory */
     uint64_t config_hash; /* 0: not compared */
     uint64_t version_hash, program_hash, ways_hash;
-    uint64_t cores_hash; /* of the set of cores that it may run on */
+    uint64_t cores_hash; /* hash of the set of cores that it may run on */
     tess_kernels_offer kernels;
     int32_t core;           /* first core that it may run on, in the machine's order (hwloc); -1: not known */
-    int32_t pid;            /* on its host */
+    int32_t pid;            /* process on its host */
     int32_t torchrun_rank;  /* RANK as it sees it, -1: none */
     int32_t torchrun_world; /* WORLD_SIZE, likewise */
 } tess_card;
@@ -21,7 +21,7 @@ typedef struct tess_card {
 typedef struct tess_placement {
     int n_hosts;
     int n[JOB_MAX_HOSTS];       /* ranks of a host */
-    int rank[JOB_MAX_RANKS];    /* of a process, by the launcher's number */
+    int rank[JOB_MAX_RANKS];    /* rank of a process, by the launcher's number */
     int process[JOB_MAX_RANKS]; /* the launcher's number, by rank */
     int host[JOB_MAX_RANKS];    /* by rank; hosts are numbered in the order of their first process */
 } tess_placement;

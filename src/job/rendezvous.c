@@ -20,7 +20,7 @@ enum { RETRY_MS = 20 };
 /* A caller sends its rank as soon as it runs. One that does not may delay the others this long. */
 static const double caller_s = 5;
 
-/* What a rank sends; the first rank answers with the same and the file descriptor. */
+/* The message of a rank; the first rank answers with the same and the file descriptor. */
 typedef struct hello {
     int32_t rank, world;
 } hello;

@@ -7,14 +7,14 @@
 
 enum { AGENT_ADDRESSES = 8, AGENT_ADDRESS_BYTES = 48, AGENT_SECRET_BYTES = 16 };
 
-/* Where the agent of a host listens. Sent between hosts as it is. */
+/* The addresses at which the agent of a host listens. Hosts exchange these bytes. */
 typedef struct tess_agent_address {
     char address[AGENT_ADDRESSES][AGENT_ADDRESS_BYTES]; /* numeric, IPv4 or IPv6; "" behind the last */
     uint16_t port;
     uint16_t spare[3];
 } tess_agent_address;
 
-/* ---- What a rank calls, in this order ---- */
+/* ---- Calls of a rank, in this order ---- */
 /* True inside a rank that a warden has started; *fd is then the socket to it. */
 bool tess_warden_find(int *fd);
 /* Passes the host's shared memory and this rank's number to the warden, which from now on writes the rank's end to the
@@ -27,9 +27,9 @@ tess_status tess_warden_adopt(int fd, const tess_job *job, int rank);
  * TESSERA_AGENT_PORTS  the ports ("40000-40100"; default: any)
  * TESS_E_NOT_FOUND: no such interface; TESS_E_IO: no free port. */
 tess_status tess_warden_listen(int fd, tess_agent_address *mine);
-/* Then passes it the other hosts' addresses (in the job's numbering) and the job's secret, which agents show each
- * other. Returns at once. The agent connects to those with a larger number. header->agent_state then says that all are
- * up. It says that they are not, and agent_error why, after TESS_AGENT_REACH_S without a connection or
+/* The last call passes it the other hosts' addresses (in the job's numbering) and the job's secret, which agents show
+ * each other. Returns at once. The agent connects to those with a larger number. header->agent_state then says that all
+ * are up. It says that they are not, and agent_error why, after TESS_AGENT_REACH_S without a connection or
  * TESS_AGENT_CALLED_S without being called. All sleepers of the host are then woken. */
 tess_status tess_warden_meet(int fd, const tess_agent_address *hosts, int n_hosts,
                              const uint8_t secret[AGENT_SECRET_BYTES]);

@@ -1,5 +1,6 @@
-/* As journal.h, for updates that are no row of the device: a block of up to 256 elements is copied into the record
- * before it changes. Blocks of all spans and passes are numbered consecutively, in the order in which they change. */
+/* Does what journal.h does, for updates that are no row of the device: a block of up to 256 elements is copied into the
+ * record before it changes. Blocks of all spans and passes are numbered consecutively, in the order in which they
+ * change. */
 #ifndef TESS_OPTIM_BLOCK_JOURNAL_H
 #define TESS_OPTIM_BLOCK_JOURNAL_H
 

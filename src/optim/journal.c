@@ -29,7 +29,7 @@ int optim_journal_begin(optim_journal *j, int64_t step, int n_threads)
 {
     if (atomic_load(&j->step) == step)
         return j->n_lanes;
-    atomic_store(&j->step, 0); /* for a moment the lanes belong to no step */
+    atomic_store(&j->step, 0); /* the lanes belong to no step for a moment */
     j->n_lanes = n_threads < JOURNAL_LANES ? n_threads : JOURNAL_LANES;
     for (int lane = 0; lane < j->n_lanes; lane++)
         tess_undo_clear(&j->lanes[lane]);

@@ -240,7 +240,7 @@ static void fetch_all(const optim_update *u, const tess_span *spans, optim_touch
 tess_status optim_muon(optim_update *u, const tess_span *spans)
 {
     const tess_optimizer *o = u->optimizer;
-    int64_t all_blocks = 0; /* of all its spans */
+    int64_t all_blocks = 0; /* blocks of all its spans */
     turn t = {.u = u, .spans = spans};
     fetch_all(u, spans, OPTIM_MOMENTA);
     for (int i = 0; i < o->n_spans; i++) {

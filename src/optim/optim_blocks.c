@@ -42,7 +42,7 @@ static tess_status update_block(const optim_pass *pass, int64_t block)
 /* A pass over some threads. */
 typedef struct shared_pass {
     const optim_pass *pass;
-    int64_t n_blocks, per_lane; /* of a lane of the journal */
+    int64_t n_blocks, per_lane; /* blocks in all, and in a lane of the journal */
     _Atomic int status;         /* the last that was not TESS_OK */
 } shared_pass;
 
@@ -60,7 +60,7 @@ static void update_blocks(void *context, int64_t begin, int64_t end, int worker)
         keep_status(s, update_block(s->pass, block));
 }
 
-/* ---- With a journal ---- */
+/* ---- Updates with a journal ---- */
 static void add_array(optim_block_bytes *block, void *at, size_t bytes)
 {
     block->array[block->n].at = at;

@@ -32,42 +32,42 @@ typedef struct optim_param {
     optim_coding coding;
     int n_moments;
     int64_t n, run;
-    size_t values[OPTIM_MOMENTS], absmax[OPTIM_MOMENTS]; /* where they begin, in bytes */
-    size_t state_bytes;                                  /* of all of them, from the first on */
+    size_t values[OPTIM_MOMENTS], absmax[OPTIM_MOMENTS]; /* offsets in bytes */
+    size_t state_bytes;                                  /* size of all of them, from the first on */
     int64_t first; /* number of its first element among those of its kind (ADAMW_ROW), or of its first block */
 } optim_param;
 
 struct tess_optimizer {
     tess_mem *mem;
-    tess_pager *pager; /* of state that is on disk; NULL: none is */
+    tess_pager *pager; /* pager of state that is on disk; NULL: no state is */
     bool is_private;
-    optim_journal *journal;             /* of ADAMW_ROW; NULL: no journal */
-    optim_block_journal *block_journal; /* of the other rules; NULL: no journal */
+    optim_journal *journal;             /* journal of ADAMW_ROW; NULL: no journal */
+    optim_block_journal *block_journal; /* journal of the other rules; NULL: no journal */
     tess_optimizer_observer observer;   /* NULL: none */
     void *observer_self;
     tess_stream *stream, *own_stream;
-    const void *owner; /* of the spans; NULL: not known */
+    const void *owner; /* owner of the spans; NULL: not known */
     optim_exchange exchange;
     tess_optimizer_options options;
-    tess_device *device; /* of the state; NULL: the host */
+    tess_device *device; /* device of the state; NULL: the host */
     char *state;
     char *shown; /* the state, or the host's copy of it */
     size_t state_bytes;
-    float *work;         /* of Muon; NULL: no span is its */
+    float *work;         /* work space of Muon; NULL: no span uses Muon */
     optim_param *params; /* (n_spans) */
     int n_spans;
-    tess_code_map maps[OPTIM_MOMENTS]; /* of the first moment (signed) and of the second */
+    tess_code_map maps[OPTIM_MOMENTS]; /* codes of the first moment (signed) and of the second */
 };
 
-/* What all spans of a step share. */
+/* The values that all spans of a step share. */
 typedef struct optim_update {
     tess_optimizer *optimizer;
     int64_t step;
     float lr;
-    float decay[2];             /* of Muon: what is left of a weight without and with weight decay */
+    float decay[2];             /* Muon: share of a weight that is left, without and with weight decay */
     tess_adamw_update call;     /* the row's arguments, without the elements */
-    int n_lanes, n_block_lanes; /* of the two journals */
-    int64_t number;             /* of the span, for the observer */
+    int n_lanes, n_block_lanes; /* lanes of the two journals */
+    int64_t number;             /* number of the span, for the observer */
 } optim_update;
 
 static inline void optim_notify(const optim_update *u, const char *moment)

@@ -1,4 +1,4 @@
-/* What an optimizer offers other modules of the library besides its public contract. */
+/* The functions of an optimizer for other modules of the library, besides its public contract. */
 #ifndef TESS_OPTIM_OPTIM_INTERNAL_H
 #define TESS_OPTIM_OPTIM_INTERNAL_H
 
@@ -10,7 +10,7 @@
  * which is how much work space they ask for. */
 tess_status tess_muon_ask(tess_stream *stream, int64_t rows, int64_t columns);
 
-/* Whoever has the spans of the optimizer says so, to tell later whether its state is of its parameters. */
+/* The owner of the optimizer's spans registers here, and can ask later whether the state belongs to its parameters. */
 void tess_optimizer_set_owner(tess_optimizer *optimizer, const void *owner);
 bool tess_optimizer_is_of(const tess_optimizer *optimizer, const void *owner);
 
@@ -20,7 +20,7 @@ typedef struct optim_turn {
     int n;
     float *const *part; /* (n) this rank's elements of each */
     float *whole;       /* the matrix of this rank's number, if there is one */
-    float *room;        /* as large, for the exchange to use */
+    float *room;        /* room of the same size, for the exchange to use */
 } optim_turn;
 
 /* How ranks that have parts of the same matrices put them together: gather fills `whole` from all ranks' parts, scatter
@@ -32,9 +32,9 @@ typedef struct optim_exchange {
     tess_status (*scatter)(void *self, const optim_turn *turn);
 } optim_exchange;
 
-/* Where an optimizer is. Private state ends with the process, even where there is a store (base/mem/named.h): it has
- * that of another optimizer. The exchange is copied; its self is borrowed until destroy, as the stream: updates run on
- * it, and state is memory of its device. NULL: a stream of the optimizer's own, of the host. */
+/* The surroundings of an optimizer. Private state ends with the process, even if a store (base/mem/named.h) keeps the
+ * state of another optimizer. The exchange is copied; its self is borrowed until destroy, as is the stream. Updates run
+ * on the stream, and state is memory of its device. NULL: the optimizer makes a stream of the host. */
 typedef struct optim_place {
     bool is_private;
     optim_exchange exchange;
@@ -44,16 +44,16 @@ tess_status tess_optimizer_create_at(tess_mem *mem, const tess_span *spans, int 
                                      const tess_optimizer_options *options, const optim_place *place,
                                      tess_optimizer **optimizer);
 
-/* Whether a step meets other ranks: then all of them make it, also those that have made it (its journal leaves their
- * weights and state alone). */
+/* True if a step meets other ranks. Then all of them call it, also those that have done it: its journal leaves their
+ * weights and state alone. */
 bool tess_optimizer_meets(const tess_optimizer *optimizer);
 
 /* tess_optimizer_states of a tensor that this rank has nothing of: without data. */
 int tess_optimizer_describe(const tess_optimizer *optimizer, const tess_shape *shape, bool hidden,
                             tess_optimizer_state *states);
 
-/* What create takes from the optimizer pool: state and, with Muon, work space; `state`: the first alone, which may be
- * on disk. A span counts as trainable where `param` is not NULL; it is not read. */
+/* Returns what create takes from the optimizer pool: state and, with Muon, work space. `state`: the state alone, which
+ * may be on disk. A span counts as trainable where `param` is not NULL; it is not read. */
 tess_status tess_optimizer_bytes(tess_mem *mem, const tess_span *spans, int n_spans,
                                  const tess_optimizer_options *options, int n_ranks, size_t *bytes, size_t *state);
 

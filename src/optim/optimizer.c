@@ -146,7 +146,7 @@ void tess_optimizer_destroy(tess_optimizer **handle)
     *handle = NULL;
 }
 
-/* ---- What others set ---- */
+/* ---- Settings ---- */
 tess_status tess_optimizer_set_threads(tess_optimizer *o, int n_threads)
 {
     tess_stream *stream;
@@ -215,7 +215,8 @@ static optim_update begin_step(tess_optimizer *optimizer, int64_t step, float lr
 {
     const tess_optimizer_options *o = &optimizer->options;
     int n_threads = tess_threads_count(tess_stream_threads(optimizer->stream));
-    /* From the float betas that the kernel uses, so that the first step is lr * sign(g) as exactly as floats allow. */
+    /* The factors come from the float betas that the kernel uses, so that the first step is lr * sign(g) as exactly as
+     * floats allow. */
     optim_update u = {.optimizer = optimizer,
                       .step = step,
                       .lr = lr,

@@ -1,8 +1,8 @@
-/* What a step makes of a block, in float32 without FMA and in torch's order of operations. */
+/* Updates a block of parameters by each rule, in float32 without FMA and in torch's order of operations. */
 #include "optim/optim_impl.h"
 
-/* By the device's row, on this thread: a block is less than what it shares out. l2: weight decay that is added to the
- * gradient, as Adam's. */
+/* Calls the device's row on this thread: a block is too small to be shared out. l2: weight decay that is added to the
+ * gradient, as Adam does it. */
 static tess_status adam(const optim_update *u, float decay, float l2, int n, float *p, const float *g, float *m,
                         float *v)
 {

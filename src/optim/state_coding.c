@@ -21,7 +21,7 @@ static int64_t block_of(const optim_param *p, int64_t begin)
     return begin / p->run * per_run + begin % p->run / OPTIM_BLOCK;
 }
 
-/* Where moment k of element `begin` is stored, in elements of `bytes`. */
+/* The address of moment k of element `begin`, in elements of `bytes`. */
 static void *stored_at(const optim_pass *pass, int k, int64_t begin, size_t bytes)
 {
     return pass->u->optimizer->state + pass->param->values[k] + (size_t)begin * bytes;

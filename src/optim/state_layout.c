@@ -1,4 +1,4 @@
-/* Which rule updates a span, and where its state lies: pure functions of what spans and options say. */
+/* Decides which rule updates a span, and where its state lies: pure functions of spans and options. */
 #include <string.h>
 
 #include "base/core/flat.h"

@@ -13,7 +13,7 @@ enum { PATH_SIZE = 4096, HOST_SIZE = 256 };
 
 #define LOCK_NAME "job.lock"
 
-static const double patience_s = 60; /* for ranks that end because their launcher was killed */
+static const double patience_s = 60; /* time for ranks that end because their launcher was killed */
 
 typedef struct folder_holder {
     int pid; /* 0: unknown */

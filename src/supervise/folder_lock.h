@@ -5,7 +5,7 @@
 #include "train/train_config.h"
 
 typedef struct tess_folder_lock {
-    int fd;    /* of the locked file, -1: not locked */
+    int fd;    /* the locked file, -1: not locked */
     bool made; /* the folder did not exist before */
 } tess_folder_lock;
 

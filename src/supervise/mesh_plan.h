@@ -20,8 +20,8 @@ typedef struct tess_mesh_plan {
     tess_mesh_layout layout;
     char *host_texts;        /* (n_hosts) of LAUNCH_NAME_BYTES each; NULL: one host */
     const char **host_names; /* (n_hosts) */
-    int axis;                /* as in tess_mesh_view */
-    tess_stage_plan *stages; /* of the configuration's pipeline; NULL: it has none, or names no model */
+    int axis;                /* the same as in tess_mesh_view */
+    tess_stage_plan *stages; /* plan of the configuration's pipeline; NULL: it has no pipeline, or names no model */
 } tess_mesh_plan;
 
 /* Free *plan with tess_mesh_plan_free, also after a failure. TESS_E_INVALID: axes that do not make the ranks, ranks

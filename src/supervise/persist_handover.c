@@ -13,17 +13,17 @@
 #include "supervise/stop_signals.h"
 #include "train/logbook.h"
 
-/* Beside the changes that the supervisor makes to the command. */
+/* The supervisor makes further changes to the command. */
 _Static_assert(TESS_LAYOUT_KEYS + 2 + 12 <= TESS_OWN_COMMAND_WORDS_SPARE, "the former ranks' settings fit behind");
 
-/* What lies in persistent memory. */
+/* The contents of persistent memory. */
 typedef struct saved_state {
     int64_t step; /* -1: nothing */
     int n_ranks;
     tess_run_layout layout;
 } saved_state;
 
-/* ---- What there is ---- */
+/* ---- Reading it ---- */
 
 /* Reads it from the first rank's block; a damaged block holds nothing. */
 static void read_state(tess_mem *mem, int fd, const tess_config *config, saved_state *k)

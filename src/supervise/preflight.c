@@ -11,7 +11,7 @@
 #include "tessera/comm.h"
 
 enum { MOST_NAMES = 96 };
-#define RANKS_MOST_S 300 /* for the ranks' checks: some 3 s, far more on a loaded machine */
+#define RANKS_MOST_S 300 /* limit of the ranks' checks: they take about 3 s, far more on a loaded machine */
 #define MEET_MOST_S 60
 
 /* ---- Names of checks ---- */
@@ -119,7 +119,7 @@ static int run_alone(tess_preflight *p)
     return code;
 }
 
-/* ---- As a rank of a running job ---- */
+/* ---- The part of a rank of a running job ---- */
 
 /* Counts the ranks of this host; *first: this rank is the first of them, which checks the host. */
 static int count_local(const tess_runtime *runtime, bool *first)

@@ -12,7 +12,7 @@ typedef struct tess_preflight {
     const char *only; /* names of the wanted checks, NULL: all */
     tess_preflight_config config;
     tess_probe_plan plan;
-    void (*doing)(int n_ranks); /* shows what begins: the checks of so many ranks; 0: of this machine */
+    void (*doing)(int n_ranks); /* shows what begins: the checks of n_ranks ranks, or, with 0, those of this machine */
     int (*show)(void *self, const tess_probe_report *report); /* called once, on rank 0; returns the exit code */
     void *self;
 } tess_preflight;

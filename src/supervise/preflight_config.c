@@ -50,7 +50,7 @@ static tess_status count_params(tess_mem *mem, const tess_config *config, double
     return TESS_OK;
 }
 
-/* What the n_local ranks of this host will take; 0: not known. */
+/* Memory that the n_local ranks of this host will take; 0: not known. */
 static double predict_memory(const tess_preflight_config *read, int world, int n_local)
 {
     static tess_config checked;

@@ -1,4 +1,4 @@
-/* What `tessera doctor preflight` does with a configuration: its own checks, and figures for those of hosts. */
+/* Checks a configuration for `tessera doctor preflight`, and gives the checks of hosts their figures. */
 #ifndef TESS_SUPERVISE_PREFLIGHT_CONFIG_H
 #define TESS_SUPERVISE_PREFLIGHT_CONFIG_H
 
@@ -9,7 +9,7 @@ extern const tess_probe_check tess_preflight_config_checks[];
 extern const int tess_preflight_n_config_checks;
 
 typedef struct tess_preflight_config {
-    const char *path; /* NULL: there is none */
+    const char *path; /* NULL: no file */
     char *const *overrides;
     int n_overrides;
     tess_config config; /* the defaults where there is no valid one */

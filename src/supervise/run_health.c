@@ -15,7 +15,7 @@
 #include "train/timers.h"
 
 static const double lasts_s = 60; /* a watcher that ran for longer is replaced at once; also the longest wait */
-static const double end_s = 12;   /* for the end of a watcher; plus the user's program */
+static const double end_s = 12;   /* time for the end of a watcher, besides the user's program */
 
 /* The job, as the watcher's process sees it. */
 typedef struct job_view {
@@ -134,7 +134,7 @@ static tess_health_limits limits_of(const tess_config *config)
                                 .max_failures = config->health.max_failures};
 }
 
-/* Of the wardens that MPI has started on a host, the first starts the watcher. */
+/* True for the first of the wardens that MPI has started on a host: it starts the watcher. */
 static bool is_first_here(const tess_ranks *ranks)
 {
     tess_environment environment;
@@ -205,7 +205,7 @@ void tess_run_health_look(tess_run_health *health)
         start_watcher(health);
 }
 
-/* In a process of its own, for a rank that nobody has started: it starts the watchers. */
+/* The process that starts the watchers for a rank that nobody has started. */
 _Noreturn static void keep_watching(tess_run_health *health, pid_t parent)
 {
     sigset_t all, heard;

@@ -9,7 +9,7 @@
 typedef struct tess_run_memory { /* all zero: none */
     tess_mem *mem;
     tess_persist_set persist;
-    char folder[1024]; /* of copies that outlive the launcher, "": none */
+    char folder[1024]; /* folder of copies that outlive the launcher, "": none */
 } tess_run_memory;
 
 /* The folder of copies that outlive the launcher, for an existing dump folder. */

@@ -26,19 +26,19 @@ typedef struct supervision {
     bool growing;                 /* the ranks were asked to leave, because more can run */
     bool resized;                 /* their number has changed since the job began */
     bool stepped;                 /* a life has done a step: the checkpoints are this job's own */
-    int n_lives;                  /* of the job so far */
-    int n_omitted;                /* so far; `omitted` has the newest */
+    int n_lives;                  /* lives of the job so far */
+    int n_omitted;                /* evaluations left out so far; `omitted` has the newest */
     int64_t omitted[JOB_OMITTED]; /* steps whose evaluation ended ranks, and is left out */
     tess_launch_options options;
     tess_supervise_starter starter; /* NULL: tess_ranks_start */
     tess_run_memory memory;
     tess_run_alerts alerts;
-    tess_notices notices;               /* of all lives */
-    tess_rank_past past[JOB_MAX_RANKS]; /* of the ranks */
-    char reported[2304];                /* of the newest failure */
+    tess_notices notices;               /* notices of all lives */
+    tess_rank_past past[JOB_MAX_RANKS]; /* past of the ranks */
+    char reported[2304];                /* report of the newest failure */
 } supervision;
 
-/* ---- What the policy asks ---- */
+/* ---- Questions of the policy ---- */
 
 /* Keeps the run's global batch: the number of ranks must not change what is computed. */
 static bool admits(const void *self, int n_ranks)
@@ -67,7 +67,7 @@ static const char *offload_folder(const supervision *s)
     return s->config->offload.folder[0] != '\0' ? s->config->offload.folder : s->config->job.dump_folder;
 }
 
-/* What the ladder may put on disk. State in memory that outlives ranks reaches the disk through a checkpoint. */
+/* Things that the ladder may put on disk. State in memory that outlives ranks reaches the disk through a checkpoint. */
 static unsigned may_offload(const supervision *s)
 {
     const tess_config *c = s->config;

@@ -7,8 +7,8 @@
 #include "recover/slots.h"
 #include "train/train_config.h"
 
-/* As tess_ranks_start_self, repeated as the recovery and elastic sections of `config` say. tess_config_check has passed
- * `config` for ranks->n ranks, and its global batch is set. */
+/* Calls tess_ranks_start_self as often as the recovery and elastic sections of `config` say. tess_config_check has
+ * passed `config` for ranks->n ranks, and its global batch is set. */
 int tess_supervise(const tess_config *config, const tess_ranks *ranks, const tess_own_command *command,
                    const tess_launch_options *options);
 

@@ -51,8 +51,8 @@ typedef struct launch_job {
     bool heard;           /* a warden has reported in this life */
     tess_failure failure; /* its newest report */
     char lost_host[64];   /* the newest lost host, of all lives */
-    tess_rank_past *past; /* of the ranks, borrowed */
-    void *supervision;    /* for tess_supervise_has_room */
+    tess_rank_past *past; /* past of the ranks, borrowed */
+    void *supervision;    /* argument of tess_supervise_has_room */
     tess_launch_probe probe;
     int probed; /* group of the host that is probed */
 } launch_job;

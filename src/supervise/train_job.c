@@ -107,8 +107,8 @@ static void describe_kept(void *self, int64_t steps, char *text, size_t size)
     tess_kept_describe(helpers->config, helpers->keeps_steps ? -1 : steps, text, size);
 }
 
-/* With the folder locked. The writer of checkpoints was started before: it outlives a killed job, and must not inherit
- * the lock. */
+/* Runs the job while the folder is locked. The writer of checkpoints was started before: it outlives a killed job, and
+ * must not inherit the lock. */
 static int run_locked(const tess_train_job *job, tess_config *config, tess_config *checked,
                       const tess_launch_options *options, train_helpers *helpers)
 {

@@ -7,8 +7,8 @@
 #include "supervise/train_rank.h"
 
 typedef struct tess_train_job {
-    const tess_task_kind *kind; /* what is done */
-    const char *config;         /* its file; NULL: there is none */
+    const tess_task_kind *kind; /* the task: training or RL */
+    const char *config;         /* the file of the configuration; NULL: no file */
     char *const *overrides;
     int n_overrides;
     const tess_own_command *command; /* starts the ranks */

@@ -8,7 +8,8 @@
 typedef struct tess_train_view {
     tess_train_observer observer;
     void (*begin)(void *self, const tess_config *config);
-    void (*end)(void *self, tess_status status, const tess_train_result *result); /* on rank 0, of each life */
+    void (*end)(void *self, tess_status status,
+                const tess_train_result *result); /* called on rank 0, at the end of each life */
 } tess_train_view;
 
 /* True: a collective that takes longer than comm.timeout_s is reported, and goes on. */

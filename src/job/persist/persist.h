@@ -18,7 +18,7 @@ typedef struct tess_persist tess_persist; /* a mapped block */
 enum { TESS_PERSIST_REGIONS = 4096, TESS_PERSIST_NAME = 112, TESS_PERSIST_MOST_BLOCKS = 512 };
 
 /* ---- The launcher's side ---- */
-typedef struct tess_persist_set { /* of all ranks of a host */
+typedef struct tess_persist_set { /* the blocks of all ranks of a host */
     int n;
     int *fds;      /* (n), inherited by the rank as TESSERA_PERSIST_FD */
     int *disk_fds; /* (n), as TESSERA_PERSIST_DISK_FD; NULL: no second blocks */
@@ -60,8 +60,8 @@ void tess_persist_clear(tess_persist *persist);
 /* Makes `persist`, which is on disk, the store of disk->pools; its mapping is entered in disk->pager. */
 tess_status tess_persist_attach_disk(tess_persist *persist, tess_mem_disk *disk);
 
-/* From now on `mem` places its named allocations (base/mem/named.h) in `persist`, which is borrowed. NULL: in private
- * memory again. */
+/* Makes `mem` place its named allocations (base/mem/named.h) in `persist` from now on. `persist` is borrowed. NULL:
+ * they are private memory again. */
 void tess_persist_attach(tess_persist *persist, tess_mem *mem);
 
 #endif

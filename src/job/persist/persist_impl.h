@@ -6,7 +6,7 @@
 
 #include "job/persist/persist.h"
 
-/* What messages call a block on disk, whose folder the rank does not know. */
+/* The name in messages of a block on disk, because the rank does not know its folder. */
 #define PERSIST_ON_DISK "state on disk (offload.folder)"
 
 #define PERSIST_MAGIC "TESSKEP" /* and its NUL; written last */
@@ -23,10 +23,10 @@ typedef struct persist_header {
     char magic[8];
     uint32_t version;
     _Atomic uint32_t n_regions;
-    uint64_t bytes;    /* of the block */
-    uint64_t identity; /* of the owner */
+    uint64_t bytes;    /* size of the block */
+    uint64_t identity; /* identity of the owner */
     uint64_t n_launches;
-    uint64_t end; /* of the last region */
+    uint64_t end; /* end of the last region */
     persist_entry regions[TESS_PERSIST_REGIONS];
 } persist_header;
 
