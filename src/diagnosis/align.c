@@ -23,7 +23,7 @@ static const tess_record *done_at(const tess_team_view *team, const bool *right,
     return NULL;
 }
 
-typedef bool same_fn(const void *context, uint64_t a, uint64_t b); /* of two places */
+typedef bool same_fn(const void *context, uint64_t a, uint64_t b); /* compares two places */
 
 /* The place before `at` whose past, beginning `skip` operations before it, is like that of `at` for longest, the
  * nearest of several; `at`: none. */
@@ -119,8 +119,8 @@ static bool repeats(const tess_course *course, const tess_record *got)
     return before != NULL && tess_request_same(before, got) && tess_request_same_site(before, got);
 }
 
-/* Without later operations to compare, one is extra if it repeats the one before it, or if it comes from a call site
- * and a phase of its own. */
+/* If no later operations can be compared: an operation is extra if it repeats the one before it, or if it comes from a
+ * call site and a phase of its own. */
 static bool looks_extra(const tess_course *course, const tess_record *got)
 {
     const tess_record *want = expected(course, 0);

@@ -24,9 +24,9 @@ const tess_record *tess_course_predict(const tess_team_view *team, const bool *r
 /* How `odd`, whose request at course->at differs, left the course, and by how many operations (*n). */
 tess_slip tess_course_slip(const tess_course *course, const tess_member_view *odd, int *n);
 
-/* For ranks that part between two teams, where no two requests can be compared: others wait for `rank` in `due`, but it
- * called `got` (one of its records). What it did after the same operations before, over all its teams, shows whether it
- * skipped `due` or called one too many; TESS_SLIP_OTHER: neither. *n: by how many operations. */
+/* Serves ranks that part between two teams, where no two requests can be compared: others wait for `rank` in `due`, but
+ * it called `got` (one of its records). What it did after the same operations before, over all its teams, shows whether
+ * it skipped `due` or called one too many; TESS_SLIP_OTHER: neither. *n: by how many operations. */
 tess_slip tess_habit_slip(const tess_history *history, int rank, const tess_record *due, const tess_record *got,
                           int *n);
 

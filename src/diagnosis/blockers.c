@@ -34,7 +34,7 @@ bool diagnosis_is_explained(const tess_rank_history *rank)
     case TESS_RANK_UNKNOWN:
     case TESS_RANK_IN_OTHER_COLLECTIVE:
         return !rank->present;
-    case TESS_RANK_EXITED: /* with an error it may have waited itself */
+    case TESS_RANK_EXITED: /* if it ended with an error, it may have waited itself */
         return rank->error[0] == '\0';
     default:
         return true;

@@ -82,8 +82,8 @@ static tess_slip slip_to(diagnosis_search *search, const tess_record *due, const
     return tess_habit_slip(search->history, rank, due, tess_member_at(tess_view_member(team, rank), got->sequence), n);
 }
 
-/* As many ranks called `a` first as `b`. If only one side left its habit, makes that side's request `b` and returns
- * true. */
+/* Breaks a tie: equally many ranks called `a` and `b` first. If only one side left its habit, makes that side's request
+ * `b` and returns true. */
 static bool break_tie(diagnosis_search *search, const tess_record **a, const tess_record **b)
 {
     int n;

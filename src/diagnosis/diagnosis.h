@@ -1,4 +1,4 @@
-/* Which rank holds a job up, and why: one root cause from a history (history.h). Pure functions.
+/* Finds the rank that holds a job up, and why: one root cause from a history (history.h). Pure functions.
  *
  * The majority of a team is right; a rank that called something else is odd. Two camps of equal size are a tie, in
  * which no rank is blamed. A root cause comes before its consequences: a rank that waits in a collective is explained

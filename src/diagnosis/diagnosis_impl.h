@@ -14,7 +14,7 @@ typedef struct diagnosis_search {
     int suspect;       /* a rank that others' errors blame, although it did not end badly; -1: none */
     int witness;       /* the rank whose error is quoted if no culprit is known; -1: none */
     bool sites_differ; /* the guard refused operations for their call sites */
-    char uneven[160];  /* which ranks are at which step, if that looks like uneven batches; "" */
+    char uneven[160];  /* text with the ranks at each step, if that looks like uneven batches; "" */
     bool *mark;        /* (world) scratch: a set of ranks */
     bool *right;       /* (world) scratch, by place in a team: the majority */
     size_t *cursor;    /* (world) scratch, by place in a team */
@@ -69,7 +69,7 @@ bool diagnosis_waits_for_somebody(const diagnosis_search *search, int rank);
 bool diagnosis_waits_for_unknown(const diagnosis_search *search, int rank);
 /* Its newest operation if that has not ended, else NULL. */
 const tess_record *diagnosis_newest_open(const diagnosis_search *search, int rank);
-/* That operation has lasted longer than patience, whether or not ranks are missing. */
+/* True if that operation has lasted longer than patience, whether or not ranks are missing. */
 bool diagnosis_is_stuck(const diagnosis_search *search, int rank);
 
 /* ---- message.c: sends and receives that do not fit */

@@ -50,7 +50,7 @@ static void add_absence_lines(diagnosis_search *search)
     add_site_line(diagnosis, diagnosis->n_ranks == 1 ? "it last" : "the first of them last", &diagnosis->odd);
 }
 
-/* Which part of the model or the data a guilty rank has. */
+/* Adds the part of the model or the data that a guilty rank has. */
 static void add_places(diagnosis_search *search)
 {
     enum { MOST_PLACES = 4 };

@@ -195,7 +195,7 @@ static bool is_specific(tess_diagnosis_kind kind)
     return kind == TESS_DIAGNOSIS_ORDER || kind == TESS_DIAGNOSIS_MISMATCH_TEAM;
 }
 
-/* In a tie either camp may be the odd one. The more specific kind of the two is not a coincidence. */
+/* Either camp of a tie may be the odd one. The more specific kind of the two is not a coincidence. */
 static tess_diagnosis_kind classify_tie(diagnosis_search *search, const parting *where, int right, int odd)
 {
     tess_diagnosis *diagnosis = search->diagnosis;
@@ -266,7 +266,7 @@ static int first_rival(const parting *where, int place)
     return place;
 }
 
-/* In a tie the camp of the smallest rank is compared with the other. */
+/* Compares the camps; if they tie, that of the smallest rank is compared with the other. */
 static void compare_camps(diagnosis_search *search, const parting *where)
 {
     tess_diagnosis *diagnosis = search->diagnosis;

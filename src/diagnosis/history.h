@@ -12,12 +12,12 @@ enum { TESS_HISTORY_TEXT = 64, TESS_HISTORY_LONG_TEXT = 256, TESS_HISTORY_MAX_RA
 
 /* One collective or message of one rank. Times are on the clock of that rank's host; 0: not yet. */
 typedef struct tess_record {
-    uint64_t team;      /* hash; tess_history_team finds its name and members */
-    uint64_t sequence;  /* of the operation inside its team (of a message: among its team's messages on this rank) */
-    uint64_t count;     /* elements */
-    uint64_t tag;       /* of a message; else a hash of what must be equal too */
-    uint64_t label;     /* trace/label.h */
-    uint64_t call_site; /* as tess_trace_event has it */
+    uint64_t team;     /* hash; tess_history_team finds its name and members */
+    uint64_t sequence; /* number of the operation inside its team (a message: among its team's messages on this rank) */
+    uint64_t count;    /* elements */
+    uint64_t tag;      /* tag of a message; otherwise a hash of what else must be equal */
+    uint64_t label;    /* trace/label.h */
+    uint64_t call_site; /* the same as in tess_trace_event */
     uint64_t enqueued_ns, started_ns, completed_ns;
     int64_t step, detail;
     int32_t root;  /* or the peer: a place in the team (tess_team_history.ranks); -1: none */
@@ -82,7 +82,7 @@ typedef struct tess_rank_history {
     int64_t clock_offset_ns;          /* add to its times to get the reader's clock */
     uint64_t last_ns;                 /* newest sign of life, on its clock */
     uint64_t ended_ns;                /* when its process ended, on the reader's clock; 0: not known */
-    tess_record *records;             /* in the order of enqueued_ns */
+    tess_record *records;             /* ascending enqueued_ns */
     size_t n_records;
     tess_phase_span *spans;
     size_t n_spans;
@@ -91,7 +91,7 @@ typedef struct tess_rank_history {
 typedef struct tess_team_history {
     uint64_t hash;
     char name[32];
-    int *ranks; /* of the job, in team order; -1: an unknown member */
+    int *ranks; /* ranks of the job, in team order; -1: an unknown member */
     int n_ranks;
 } tess_team_history;
 
@@ -110,7 +110,7 @@ typedef struct tess_history {
     uint64_t n_reported;    /* notices ever */
     int64_t wall_offset_ns; /* add to the wall clock to get the reader's clock */
     uint64_t now_ns;        /* when it was read, on the reader's clock; of a dead job: its newest event */
-    char folder[4096];      /* that it was read from, "" */
+    char folder[4096];      /* the folder that it was read from, "" */
     char reported[2048];    /* the launcher's report when the job ended, "" */
     char before[1024];      /* the report on the earlier job in "FOLDER.previous", "" */
     char damage[2048];      /* a line for each damaged or missing file, "" */

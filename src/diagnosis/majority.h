@@ -8,12 +8,12 @@
 typedef bool tess_alike(const void *context, int a, int b);
 
 typedef struct tess_majority {
-    int first; /* of the largest camp; -1: nothing is known of any */
-    int n;     /* in it */
+    int first; /* first member of the largest camp; -1: nothing is known */
+    int n;     /* its members */
     bool tie;  /* another camp is as large */
 } tess_majority;
 
-/* Of n. Compares at most 256 camps. */
+/* Partitions n items into camps that are alike, and finds the largest. Only the first 256 camps are compared. */
 tess_majority tess_majority_find(tess_alike *alike, const void *context, int n);
 
 #endif

@@ -52,7 +52,7 @@ static void report_side(diagnosis_search *search, int rank, const tess_record *r
 void diagnosis_blame_message(diagnosis_search *search, int rank, const tess_record *record)
 {
     int peer = diagnosis_message_peer(search, record), culprit = odd_of_two(search, rank, record);
-    if (culprit < 0 && peer < rank) { /* in a tie the smaller rank comes first */
+    if (culprit < 0 && peer < rank) { /* a tie: the smaller rank comes first */
         fill_in(search, peer, rank, peer, record, NULL);
         search->diagnosis->tie = true;
     } else {

@@ -14,8 +14,8 @@ typedef struct tess_wait {
 /* A rank that others wait for. */
 typedef struct tess_missed {
     int rank;
-    int waiter;        /* that waits longest for it; -1: the job has not begun without it */
-    uint64_t since_ns; /* since when it waits */
+    int waiter;        /* the rank that waits longest for it; -1: the job has not begun without it */
+    uint64_t since_ns; /* time since which it waits */
     int n_waiting;     /* ranks that wait for it directly */
 } tess_missed;
 

@@ -9,14 +9,14 @@
 
 enum { SAMPLES = TESS_STRAGGLER_STEPS, MOST_COMPARED = 33 };
 
-static const double least_excess_s = 1e-4, least_share = 0.002; /* of a step: less is not reported */
+static const double least_excess_s = 1e-4, least_share = 0.002; /* excess over a step's time: less is not reported */
 static const double starved_share = 0.05;
-/* In standard errors of a median of normal noise. The rule is applied at every step to every phase and rank, so chance
- * findings must be much rarer than in a single look at a dead job. */
+/* The unit is the standard error of a median of normal noise. The rule is applied at every step to every phase and
+ * rank, so chance findings must be much rarer than in a single look at a dead job. */
 static const double standard_errors = 6;
 
 typedef struct pace_sample {
-    double phase_s[TESS_PHASE_COUNT]; /* of a step, the mean since the sample before */
+    double phase_s[TESS_PHASE_COUNT]; /* times of a step, the mean since the sample before */
     double step_s, starved_s;
 } pace_sample;
 
@@ -134,7 +134,7 @@ static double noise_of(double seconds[][SAMPLES], int n)
     for (int i = 0; i < n; i++)
         errors[i] = tess_median_error(seconds[i]);
     double own = errors[0];
-    return fmax(own, tess_median(errors, n)); /* which sorts them */
+    return fmax(own, tess_median(errors, n)); /* tess_median sorts them */
 }
 
 /* Applies the rule to `rank` and up to MOST_COMPARED - 1 others, evenly spread over the job. */

@@ -88,7 +88,7 @@ const char *tess_request_format(const tess_history *history, const tess_record *
     if (tess_request_is_message(record)) {
         tess_sentence_add(&words, ", %s rank %d", record->op == TESS_TRACE_SEND ? "to" : "from",
                           rank_at(history, record));
-        if (history->source != TESS_HISTORY_PYTORCH) /* which has no tags */
+        if (history->source != TESS_HISTORY_PYTORCH) /* PyTorch has no tags */
             tess_sentence_add(&words, ", tag %llu", (unsigned long long)record->tag);
     } else if (record->root >= 0)
         tess_sentence_add(&words, ", root rank %d", rank_at(history, record));

@@ -6,7 +6,7 @@
 typedef struct step_parting {
     const tess_team_view *team;
     uint64_t sequence, time_ns;
-    int64_t step; /* of most */
+    int64_t step; /* step of most ranks */
 } step_parting;
 
 /* The step of more than half of the members in this operation; -1: none, or their requests differ. */

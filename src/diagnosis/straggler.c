@@ -9,8 +9,8 @@
 enum { STEPS = TESS_STRAGGLER_STEPS, WINDOW = STEPS / 2, MOST_OTHERS = 4096 };
 
 static const double over_in_window = 1.05, over_in_all = 1.07, standard_errors = 3;
-static const double error_of_median = 1.2533; /* standard error of a median, in those of the mean (normal noise) */
-static const double mad_to_sigma = 1.4826;    /* from the median absolute deviation to a standard deviation */
+static const double error_of_median = 1.2533; /* standard error of a median / that of the mean (normal noise) */
+static const double mad_to_sigma = 1.4826;    /* standard deviation / median absolute deviation */
 
 static double typical(const double *times, int n)
 {

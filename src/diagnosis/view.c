@@ -45,7 +45,7 @@ static void sort_records(tess_member_view *member)
     if (member->n_records == 0)
         return;
     qsort(member->records, member->n_records, sizeof(member->records[0]), by_sequence);
-    for (size_t i = 0; i < member->n_records; i++) /* of two with one sequence the later stays */
+    for (size_t i = 0; i < member->n_records; i++) /* the later of two with one sequence stays */
         if (i + 1 == member->n_records || member->records[i + 1]->sequence != member->records[i]->sequence)
             member->records[n++] = member->records[i];
     member->n_records = n;
@@ -55,7 +55,7 @@ static void sort_records(tess_member_view *member)
 static void deal_records(tess_view *view, int r, bool count_only)
 {
     const tess_rank_history *rank = &view->history->ranks[r];
-    uint64_t failure_ns = UINT64_MAX, hash = 0; /* of the first failure */
+    uint64_t failure_ns = UINT64_MAX, hash = 0; /* time and hash of the first failure */
     tess_member_view *member = NULL;
     for (size_t i = 0; i < rank->n_records; i++)
         if (rank->records[i].state == TESS_TRACE_FAILED && rank->records[i].completed_ns < failure_ns)

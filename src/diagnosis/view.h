@@ -5,7 +5,7 @@
 #include "diagnosis/history.h"
 
 typedef struct tess_member_view {
-    int rank;                    /* of the job; -1: not known */
+    int rank;                    /* rank of the job; -1: not known */
     const tess_record **records; /* ascending sequence, no duplicates */
     size_t n_records;
 } tess_member_view;
@@ -19,7 +19,7 @@ typedef struct tess_view {
     const tess_history *history;
     tess_team_view *teams; /* (history->n_teams), ascending hash */
     size_t n_teams;
-    tess_member_view *all_members; /* of all teams, one after the other */
+    tess_member_view *all_members; /* members of all teams, one team after the other */
     const tess_record **all_records;
 } tess_view;
 
@@ -32,7 +32,8 @@ const tess_member_view *tess_view_member(const tess_team_view *team, int rank); 
 const tess_record *tess_member_at(const tess_member_view *member, uint64_t sequence); /* NULL: none */
 const tess_record *tess_member_newest(const tess_member_view *member);                /* NULL: no records */
 
-/* For a member without a record of `sequence`: true if it had not come there yet, false if the record may be lost. */
+/* Judges a member without a record of `sequence`: true if it had not come there yet, false if the record may be lost.
+ */
 bool tess_member_is_behind(const tess_view *view, const tess_member_view *member, uint64_t sequence);
 
 /* A time of the rank on the reader's clock. */

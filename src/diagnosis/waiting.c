@@ -1,5 +1,5 @@
-/* Who waits for whom: from the rank that has waited longest, over the ranks that are missing, to one that waits for
- * nobody. */
+/* Follows who waits for whom: from the rank that has waited longest, over the ranks that are missing, to one that waits
+ * for nobody. */
 #include <stdlib.h>
 
 #include "diagnosis/request.h"
@@ -54,7 +54,7 @@ static int longest_waiting(const diagnosis_search *search, double *longest_s)
 /* ---- All ranks that it waits for, directly or not ---- */
 typedef struct wait_reach {
     diagnosis_search *search;
-    int n; /* in search->queue; search->mark has the same ranks */
+    int n; /* ranks in search->queue; search->mark has the same ones */
 } wait_reach;
 
 static bool add_to_reach(void *context, int missing, const tess_record *record)
@@ -121,7 +121,7 @@ static tess_diagnosis_kind kind_of(const tess_rank_history *rank)
 
 typedef struct waiters {
     diagnosis_search *search;
-    int rank; /* whose operations are visited */
+    int rank; /* the rank whose operations are visited */
     double longest_s;
 } waiters;
 

@@ -7,7 +7,7 @@
 
 enum { TESS_WAITS_MAX_RANKS = 1024 };
 
-/* In a collective that all members joined they wait for the last one. */
+/* The waits for late members: in a collective that all members joined they wait for the last one. */
 typedef struct tess_waits {
     int world;
     uint64_t *ns;           /* (world, world): row waited for column */

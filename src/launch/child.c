@@ -76,6 +76,6 @@ tess_status tess_child_started(const char *program, int report_fd)
         got = read(report_fd, &reason, sizeof(reason));
     while (got < 0 && errno == EINTR);
     if (got != (ssize_t)sizeof(reason))
-        return TESS_OK; /* in a child whose program was started the pipe closes by itself */
+        return TESS_OK; /* a program that was started has closed the pipe */
     return TESS_FAIL(reason == ENOENT ? TESS_E_NOT_FOUND : TESS_E_IO, "start '%s': %s", program, strerror(reason));
 }

@@ -92,7 +92,7 @@ static void report_timeout(launcher *l, double timeout_s)
             continue;
         at = tess_text_add(text, size, at, "; rank %d %s", r, tess_board_describe(&l->job, r, state, sizeof(state)));
     }
-    l->result->exit_code = 124; /* as timeout(1) does */
+    l->result->exit_code = 124; /* the code of timeout(1) */
 }
 
 static void check_deadlines(launcher *l, double begin_s, double timeout_s)

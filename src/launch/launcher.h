@@ -20,18 +20,18 @@ struct tess_rank_past;   /* job/job_memory.h */
 typedef struct tess_launch_decision {
     tess_action action; /* STOP: the job ends as it failed; RESTART: it ends, and the caller launches it again */
     bool reported;      /* the decision has reported the failure, too */
-    const char *line;   /* in this line, which joins the job's notices; NULL: not reported */
+    const char *line;   /* the line of that report, which joins the job's notices; NULL: not reported */
 } tess_launch_decision;
 
 typedef struct tess_launch_result {
-    int exit_code;      /* of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
-    int rank0_code;     /* of rank 0, in the same way */
+    int exit_code;      /* code of the job: 0; the root cause's exit code, 128 + signal; 130 after SIGINT */
+    int rank0_code;     /* code of rank 0, of the same form */
     int failed_rank;    /* root cause, -1: none */
     bool reported;      /* `notice` has got the report */
     tess_action action; /* last decision; STOP when there was nothing to decide */
     int n_recovered;    /* number of recoveries */
-    bool asked_to_stop; /* by a signal to the launcher or to a rank, or from the start (stops_at_once) */
-    int stop_signal;    /* that the launcher got: SIGINT or SIGTERM; 0: none */
+    bool asked_to_stop; /* a signal to the launcher or a rank asked, or it was so from the start (stops_at_once) */
+    int stop_signal;    /* signal that the launcher got: SIGINT or SIGTERM; 0: none */
     bool left;          /* no rank died of a signal: those asked to stop did so in their own time */
     char report[2048];  /* "rank 3 was killed by signal 9 (SIGKILL) in reduce_scatter #5671 ...", "" when all is well */
 } tess_launch_result;
@@ -57,7 +57,7 @@ typedef struct tess_launch_options {
     double stop_grace_s;      /* seconds that ranks get after a request to stop, reported to `notice`; 0: no limit */
     int n_before;             /* times that the same job was launched or recovered before */
     void (*notice)(void *self, const char *line); /* gets a line while the job runs; NULL: none */
-    struct tess_notices *notices; /* of earlier lives, and at the end also of this one; NULL: not collected */
+    struct tess_notices *notices; /* notices of earlier lives, and at the end also of this one; NULL: not collected */
     struct tess_rank_past *past;  /* (JOB_MAX_RANKS) of earlier lives, and at the end also of this one; NULL: none */
     const int64_t *omitted;       /* (JOB_OMITTED) read whenever the job begins: tess_launch_omits; NULL: none */
     const struct tess_persist_set *persist; /* one block per rank, inherited by it; borrowed; NULL: none */
@@ -87,7 +87,7 @@ tess_status tess_launch(int n_ranks, char *const *argv, const tess_launch_option
 tess_status tess_launch_function(int n_ranks, int (*fn)(void *context), void *context, double grace_s, double timeout_s,
                                  tess_launch_result *result);
 
-/* With all options. */
+/* The same with all options. */
 tess_status tess_launch_function_with(int n_ranks, int (*fn)(void *context), void *context,
                                       const tess_launch_options *options, double timeout_s, tess_launch_result *result);
 

@@ -13,7 +13,7 @@
 #include "launch/watchdog/job_record.h"
 #include "launch/watchdog/watchdog.h"
 
-/* What a child runs: a program, or a function of this process. */
+/* The work of a child: a program, or a function of this process. */
 typedef struct launch_payload {
     char *const *argv;
     int (*fn)(void *context);
@@ -21,7 +21,7 @@ typedef struct launch_payload {
     int report_fd; /* a failed exec writes its errno here; -1: nobody reads it */
 } launch_payload;
 
-/* The current failure; all zero while there is none. */
+/* The current failure; all zero while nothing has failed. */
 typedef struct launch_failing {
     double failed_s; /* when the first rank failed, 0: not yet */
     int failed_code; /* its exit code */
@@ -35,9 +35,9 @@ typedef struct launch_recovery {
     bool gathering;  /* waiting for the others to be ready */
     bool unreported; /* ranks have been replaced, but have not met yet */
     double since_s;  /* when the failure was seen */
-    int rank;        /* that failed */
+    int rank;        /* the rank that failed */
     int n_replaced;
-    char report[2048]; /* of that failure */
+    char report[2048]; /* report of that failure */
 } launch_recovery;
 
 typedef struct launcher {
@@ -59,7 +59,7 @@ typedef struct launcher {
     bool killed;                 /* SIGKILL was sent to all */
     bool timed_out;
     int suspect; /* rank under suspicion, -1: none, or the root cause is known */
-    int cause;   /* the root cause, -1: not known, or there is none */
+    int cause;   /* the root cause, -1: not known, or nothing has failed */
     int stuck;   /* the rank that the root cause waited for in vain, -1: none */
     launch_failing failing;
     launch_recovery recovery;

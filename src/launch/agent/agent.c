@@ -30,7 +30,7 @@ static tess_status open_port(agent *a, tess_agent_address *mine)
     TESS_TRY(read_ports(&first, &last));
     TESS_TRY_CTX(tess_os_addresses(getenv("TESSERA_IFNAME"), mine->address, AGENT_ADDRESSES, &n),
                  "TESSERA_IFNAME names the interface that leads to the other hosts");
-    /* With a single address there is no need to listen on any other. */
+    /* A host with a single address need not listen on any other. */
     return tess_os_listen(n == 1 ? mine->address[0] : NULL, first, last, &a->listen_fd, &mine->port);
 }
 
@@ -53,7 +53,7 @@ tess_status agent_listen(tess_mem *mem, const tess_job *job, agent **out, tess_a
     return TESS_OK;
 }
 
-/* ---- In the warden's loop ---- */
+/* ---- Part of the warden's loop ---- */
 /* Callers need no slot: every step looks at each of them. */
 int agent_watch(agent *a, struct pollfd *fds)
 {
@@ -71,7 +71,7 @@ int agent_watch(agent *a, struct pollfd *fds)
         link->slot = n;
         short events = agent_is_connected(peer) && link->out_at < link->n_out ? POLLIN | POLLOUT : POLLIN;
         if (peer->state == PEER_CALLING)
-            events = POLLOUT; /* which says that the result of the call is known */
+            events = POLLOUT; /* POLLOUT says that the result of the call is known */
         fds[n++] = (struct pollfd){.fd = link->fd, .events = events};
     }
     if (!meeting)

@@ -1,4 +1,4 @@
-/* What agents send each other: rows of this host's ranks go out, rows of other hosts come in onto the board. */
+/* The exchange between agents: rows of this host's ranks go out, rows of other hosts come in onto the board. */
 #include <string.h>
 
 #include "base/os/os.h"

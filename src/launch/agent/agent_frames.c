@@ -7,10 +7,10 @@
 
 /* One field of a frame, for both directions. */
 typedef struct field {
-    uint16_t offset; /* in agent_frame */
-    uint16_t size;   /* of an element there */
+    uint16_t offset; /* offset in agent_frame */
+    uint16_t size;   /* size of an element there */
     uint16_t n;      /* elements */
-    uint16_t bytes;  /* of an element in the frame; 0: a text of up to `size` bytes, its length in front in two */
+    uint16_t bytes;  /* size of an element in the frame; 0: a text of up to `size` bytes, its length in front in two */
 } field;
 
 #define SIZE(member) sizeof(((const agent_frame *)0)->member)

@@ -64,7 +64,7 @@ typedef struct agent_peer {
     agent_link link;
     bool host_due; /* a FRAME_HOST must go out, then rows_due rows, beginning with the next_row-th of ours */
     int rows_due, next_row;
-    bool diagnosis_sent, diagnosis_seen; /* of our diagnosis */
+    bool diagnosis_sent, diagnosis_seen; /* state of our diagnosis there */
 } agent_peer;
 
 enum { AGENT_CALLERS = 64 };
@@ -182,7 +182,7 @@ typedef struct warden_processes {
  * rank that has been missing for half a second is lost. */
 void warden_processes_look(warden_processes *p, const tess_job *job, bool is_first, double now_s);
 
-/* What the warden knows about its rank. */
+/* The warden's knowledge of its rank. */
 typedef struct warden_client {
     tess_mem *mem;
     int channel; /* -1: closed */
@@ -198,7 +198,7 @@ typedef struct warden_client {
 /* Zero-initialised; one job after the other may adopt the rank. */
 typedef struct warden_watch {
     const tess_job *job;
-    const tess_job_header *header; /* of the job being watched, NULL: none */
+    const tess_job_header *header; /* header of the job being watched, NULL: none */
     uint32_t world;
     tess_watchdog *watchdog; /* NULL: no job yet, or no memory: the warden does without */
     watchdog_job_record record;

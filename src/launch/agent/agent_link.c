@@ -1,3 +1,4 @@
+/* A TCP connection between two agents, which must never block: frames wait in its buffers for the socket. */
 #include <string.h>
 
 #include "base/os/os.h"

@@ -98,7 +98,7 @@ static void reap(warden *g)
     pid_t pid = g->child;
     if (pid == 0 || waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != pid)
         return;
-    int state = end.si_code == CLD_EXITED ? end.si_status << 8 : end.si_status; /* as waitpid returns it */
+    int state = end.si_code == CLD_EXITED ? end.si_status << 8 : end.si_status; /* the form of waitpid */
     g->child = 0;
     take_signals(g); /* a ctrl-C that killed the child has arrived by now, and its end depends on it */
     struct pollfd ready = {.fd = g->rank.channel, .events = POLLIN};

@@ -9,7 +9,7 @@
 static const char *const packages[] = {
     [TESS_MPI_ANY] = "openmpi-bin or mpich", [TESS_MPI_OPEN_MPI] = "openmpi-bin", [TESS_MPI_MPICH] = "mpich"};
 
-/* ---- Which mpirun ---- */
+/* ---- The choice of mpirun ---- */
 static bool find_program(const char *search_path, const char *name, char *path, size_t size)
 {
     for (const char *at = search_path; at != NULL && *at != '\0';) {

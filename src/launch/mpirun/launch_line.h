@@ -26,7 +26,7 @@ typedef struct tess_launch_request {
     bool root;                /* Open MPI refuses to run as root unless allowed to */
     char *const *environment; /* source of the ranks' variables: environ */
     const char *program;      /* path of `tessera`, the same on all hosts */
-    char *const *arguments;   /* of it, up to NULL */
+    char *const *arguments;   /* its arguments, up to NULL */
 } tess_launch_request;
 
 typedef struct tess_launch_line {

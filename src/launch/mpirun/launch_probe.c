@@ -15,7 +15,7 @@
 
 enum { AGENT_WORDS = 16, AGENT_TEXT = 4096 };
 
-/* ---- In the child ---- */
+/* ---- The child ---- */
 /* Runs in its own session, so that nothing can prompt on the terminal and all processes can be ended together. ssh
  * without a terminal would open a window for a password; that is disabled, too. */
 static void stand_apart(void)
@@ -49,7 +49,7 @@ _Noreturn static void ask(const char *agent, const char *host, char *question)
     _exit(127);
 }
 
-/* ---- In the launcher ---- */
+/* ---- The launcher ---- */
 tess_status tess_launch_probe_begin(tess_launch_probe *probe, const char *agent, const char *host, const char *program,
                                     double now_s)
 {

@@ -18,7 +18,7 @@
 enum {
     MPIRUN_DEPTH = 2,       /* hydra has a process between itself and the ranks */
     MOST_LOOKS_ALONE = 10,  /* seconds that mpirun may stay after its ranks here have ended */
-    CODE_INTERRUPTED = 130, /* of ranks that saved */
+    CODE_INTERRUPTED = 130, /* code of ranks that saved */
     CODE_OUT_OF_TOUCH = 205 /* Open MPI exits with -51, in eight bits: it has lost a host */
 };
 static const double same_stop_s = 1.1;
@@ -43,7 +43,7 @@ static int end_signal(tess_mpi mpi)
     return mpi == TESS_MPI_OPEN_MPI ? SIGINT : SIGTERM;
 }
 
-/* ---- In the child ---- */
+/* ---- The child ---- */
 /* Open MPI answers a SIGTERM, and a ctrl-C of the terminal, with SIGTERM to the ranks, and SIGKILL one second later. By
  * then it forwards no output, so a rank that writes is blocked. So mpirun runs in its own process group, without the
  * terminal's input, and blocks SIGTERM: one sent to mpirun alone stays pending, where we see it. (mpirun unblocks all
@@ -235,7 +235,7 @@ tess_status tess_launch_line_run(const tess_launch_line *line, const tess_launch
     tess_os_close(&l.words[0]);
     tess_os_close(&l.words[1]);
     tess_os_close(&l.signals_fd);
-    tess_child_restore_signals(&signals); /* from here on a signal ends this process, also if it waits for its reader */
+    tess_child_restore_signals(&signals); /* a signal ends this process from here on, also if it waits for its reader */
     launch_relay_end(&l.output, how);
     launch_relay_end(&l.errors, how);
     return status;

@@ -22,7 +22,8 @@ typedef struct tess_launch_watch {
 } tess_launch_watch;
 
 typedef struct tess_launch_line_end {
-    int exit_code; /* of mpirun, or 128 + signal; of a job that was asked to stop and did not save: 128 + that signal */
+    int exit_code; /* code of mpirun, or 128 + signal; a job that was asked to stop and did not save: 128 + that signal
+                    */
     int stop_signal; /* SIGINT or SIGTERM: it was asked to stop */
     bool twice;      /* asked a second time: the ranks were killed */
     bool lost_host;  /* Open MPI has lost a host, and later reports of its ranks with it */

@@ -17,7 +17,7 @@ typedef struct watchdog_job_record {
     double written_s;
     pid_t writer; /* the child that writes it, 0: none */
     uint64_t ended_ns[JOB_MAX_RANKS];
-    bool asked[JOB_MAX_RANKS]; /* to end, after another's failure or by the user: the owner sets it */
+    bool asked[JOB_MAX_RANKS]; /* asked to end, after another's failure or by the user; set by the owner */
     bool is_guess; /* nobody reports who was asked to end: assume ranks that a signal ended after another's failure */
 } watchdog_job_record;
 

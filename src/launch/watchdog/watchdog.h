@@ -32,7 +32,7 @@ void tess_watchdog_look(tess_watchdog *watchdog);
  * the board; that it was an OOM kill may need some more looks. */
 void tess_watchdog_ended(tess_watchdog *watchdog, int rank, int pid, int wait_status, bool asked);
 
-/* At the end of the job: settles open ends, within some 50 ms. */
+/* Settles open ends at the end of the job, within some 50 ms. */
 void tess_watchdog_settle(tess_watchdog *watchdog);
 
 #endif

@@ -15,7 +15,8 @@
 typedef struct watchdog_waits {
     int n; /* ranks that are waited for and wait for none themselves */
     tess_missed list[JOB_MAX_RANKS];
-    /* Of each rank: when the oldest operation that its device had not ended was enqueued, and since when it is that. */
+    /* For each rank: when the oldest unfinished operation of its device was enqueued, and since when it is the oldest.
+     */
     struct {
         uint64_t enqueued_ns, since_ns;
     } devices[JOB_MAX_RANKS];
@@ -85,7 +86,7 @@ typedef struct watchdog_stall {
     uint64_t notice; /* 1 + the number of its notice, 0: none yet */
     char who[160];   /* "rank 3 kept 7 ranks waiting" */
     char in[480];    /* "in all_reduce #7 ...; it was stopped" */
-    char stack[480]; /* of the rank meanwhile, "": not read */
+    char stack[480]; /* stack of the rank meanwhile, "": not read */
 } watchdog_stall;
 
 typedef struct watchdog_death {

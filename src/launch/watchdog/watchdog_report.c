@@ -24,7 +24,7 @@ static void name_op(const tess_fingerprint *fp, const char *team, char *text, si
              labelled ? " '" : "", label, labelled ? "'" : "", team);
 }
 
-/* Where the rank itself says it is: "in phase 'data' of step 812, ", or else its last operation. */
+/* The place that the rank itself reports: "in phase 'data' of step 812, ", or else its last operation. */
 static size_t report_place(const tess_board_copy *row, char *text, size_t size)
 {
     char last[160];
@@ -78,7 +78,7 @@ static void report_where(const tess_watchdog *w, int rank, char *text, size_t si
     snprintf(text, size, "in %s", op);
 }
 
-/* What the rank does instead. */
+/* Says what the rank does instead. */
 static void report_doing(const tess_watchdog *w, int rank, char *text, size_t size)
 {
     tess_board_copy row;

@@ -46,7 +46,8 @@ static bool is_local(const tess_job *job, int rank, uint32_t state)
     return job->rows[rank].host == (int32_t)job->header->host && atomic_load(&job->rows[rank].state) == state;
 }
 
-/* Where nobody waits for a rank: those whose device does not go on. One that has much to do, and does it, is none. */
+/* If nobody waits for a rank: finds ranks whose device does not go on. A device that works through a long queue does.
+ */
 static void find_devices(const tess_job *job, watchdog_waits *w)
 {
     static const uint64_t least_ns = 1000000000;
