@@ -9,12 +9,15 @@
 #define TESS_DOCTOR_ERRORS(X) \
     X(torch) \
     X(nccl) \
+    X(fabric) \
     X(cuda) \
     X(drivers) \
     X(host) \
     X(storage) \
     X(mpi) \
     X(frameworks) \
+    X(trainers) \
+    X(compile) \
     X(accelerators) \
     X(ascend) \
     X(jax) \

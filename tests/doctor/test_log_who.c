@@ -63,10 +63,10 @@ static const struct {
      "[2025-12-16 14:27:10] Exit code: -9\n",
      "rank 3: a process got SIGKILL", NULL},
     /* A line of NCCL names its GPU; lines of several GPUs are about their host. */
-    {"n1:7:8 [4] transport/nvls.cc:245 NCCL WARN Cuda failure 'initialization error'\n",
+    {"n1:7:8 [4] transport/nvls.cc:245 NCCL WARN Cuda failure 'invalid argument'\n",
      "host n1: NCCL could not set up NVLink SHARP (NVLS), reported by its GPU 4", NULL},
-    {"n1:7:8 [4] transport/nvls.cc:245 NCCL WARN Cuda failure 'initialization error'\n"
-     "n1:9:9 [5] transport/nvls.cc:245 NCCL WARN Cuda failure 'initialization error'\n",
+    {"n1:7:8 [4] transport/nvls.cc:245 NCCL WARN Cuda failure 'invalid argument'\n"
+     "n1:9:9 [5] transport/nvls.cc:245 NCCL WARN Cuda failure 'invalid argument'\n",
      "host n1: NCCL could not set up NVLink SHARP (NVLS)", "GPU"},
 };
 

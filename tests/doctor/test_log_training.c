@@ -1,0 +1,173 @@
+/* Texts of PyTorch, NCCL, CUDA and trainers, made from the formats of their sources: which entry heads the report, and
+ * that those who only report a failure are not called its cause. */
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/os.h"
+#include "doctor/log/log_impl.h"
+
+static const struct {
+    const char *id, *words, *text; /* words: part of the headline; a leading "!" means that it must not be there */
+} samples[] = {
+    /* NCCL */
+    {"nccl-foreign-connection", "reported by",
+     "n1:7:8 [2] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3\n"
+     "n1:7:8 [2] proxy.cc:1519 NCCL WARN [Proxy Service 2] Failed to execute operation Connect from rank 2, retcode 3"},
+    {"nccl-foreign-connection", "192.0.2.7",
+     "n1:7:8 [2] misc/socket.cc:533 NCCL WARN socketFinalizeAccept from 192.0.2.7<4100>: wrong type 4 != 3"},
+    {"cuda-device-busy", "GPU 4 on n1",
+     "n1:7:8 [4] transport/nvls.cc:245 NCCL WARN Cuda failure 'initialization error'"},
+    {"nccl-nvlink-peers", "GPU 2 and 5",
+     "n1:7:8 [2] graph/paths.cc:396 NCCL WARN P2P is disabled between NVLINK connected GPUs 2 and 5. This should not "
+     "be "
+     "the case given their connectivity, and is probably due to a hardware issue."},
+    {"nccl-topology", "host n1",
+     "n1:7:8 [2] graph/topo.h:230 NCCL WARN Could not find NET with id 0\n"
+     "torch.distributed.DistBackendError: NCCL error in: x.cpp:3, internal error - please report this issue to the "
+     "NCCL "
+     "developers, NCCL version 2.25.1"},
+    {"nccl-topology-file", "/etc/g.xml",
+     "n1:7:8 [0] graph/xml.cc:900 NCCL WARN Could not open XML graph file /etc/g.xml : No such file or directory"},
+    {"nccl-gdrcopy", "GDRCopy failed",
+     "n1:7:8 [0] misc/gdrwrap.cc:200 NCCL WARN gdr_map(handle 1, size 65536) failed: 1"},
+    {"nccl-comm-id", "ranks are to meet",
+     "n1:7:8 [0] bootstrap.cc:90 NCCL WARN Invalid NCCL_COMM_ID, please use format: <ipv4>:<port> or [<ipv6>]:<port>"},
+    {"nccl-net-missing", "no network of the name", "n1:7:8 [0] net.cc:700 NCCL WARN Error: network IB not found."},
+    {"nccl-symmetric", "device API", "n1:7:8 [0] gin/gin_host.cc:60 NCCL WARN No GIN-capable devices found."},
+    {"nccl-wrong-call", "does not allow",
+     "n1:7:8 [0] init.cc:2000 NCCL WARN Invalid config splitShare attribute value 7"},
+    {"nccl-proxy", "only what follows from one",
+     "n1:7:8 [0] proxy.cc:30 NCCL WARN ncclProxyClientGetFd call to tpRank 3 handle 0x7 failed : 3"},
+    {"nccl-connect-refused", "did not reach a peer",
+     "n1:7:8 [0] misc/socket.cc:520 NCCL WARN socketStartConnect: connect returned Connection refused, exceeded error "
+     "retry count (1000)"},
+    {"nccl-devices-differ", "different network devices",
+     "n1:7:8 [0] transport/net_ib.cc:800 NCCL WARN NET/IB : Can't connect net devices with different link_layer. i=0"},
+    {"nccl-no-interface", "no network interface",
+     "n1:7:8 [0] misc/socket.cc:99 NCCL WARN Net : No interface found in the same subnet as remote address 192.0.2.1"},
+    /* PyTorch */
+    {"torchrun-etcd", "etcd server",
+     "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to etcd has failed. See inner "
+     "exception for details."},
+    {"torchrun-rendezvous-closed", "only what follows from one",
+     "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. "
+     "See inner exception for details."},
+    {"store-peer-closed", "only what follows from one",
+     "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote "
+     "server shutdown or crash?"},
+    {"store-peer-closed", "only what follows from one", "[rank3]: RuntimeError: Broken pipe"},
+    {"store-port-reserved", "80",
+     "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. port: "
+     "80, "
+     "useIpv6: 0, code: -13, name: EACCES, message: permission denied"},
+    {"store-address-in-use", "29500",
+     "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is utilizing it. "
+     "Please specify a different port"},
+    {"gloo-timeout", "!local rank 3",
+     "Timed out waiting 1800000ms for send operation to complete\n-- Process 3 terminated with the following error:\n"
+     "RuntimeError: Application timeout caused pair closure"},
+    {"pytorch-inputs-exhausted", "rank 2", "RuntimeError: Rank 2 exhausted all inputs."},
+    {"pytorch-launch-variables", "MASTER_ADDR",
+     "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable MASTER_ADDR "
+     "expected, but not set"},
+    {"pytorch-backend-missing", "NCCL built in", "RuntimeError: Distributed package doesn't have NCCL built in"},
+    {"pytorch-wrong-device", "cpu", "[rank1]: RuntimeError: No backend type associated with device type cpu"},
+    {"spawn-without-main", "imported in a new process",
+     "RuntimeError: \n        An attempt has been made to start a new process before the\n        current process has "
+     "finished its bootstrapping phase."},
+    /* checkpoints and data */
+    {"checkpoint-shape", "embed_tokens.weight",
+     "AssertionError: req MetadataIndex(fqn='model.embed_tokens.weight', offset=torch.Size([0, 0]), index=0) mismatch "
+     "sizes torch.Size([1571]) vs torch.Size([1571, 3072])"},
+    {"checkpoint-corrupt", "corrupt checkpoint", "RuntimeError: storage has wrong size: expected 512 got 65536"},
+    {"checkpoint-process", "in the background", "RuntimeError: Checkpoint background process is dead. Exit code: 1"},
+    {"hub-download", "could not be fetched",
+     "ConnectionError: Couldn't reach 'allenai/c4' on the Hub (LocalEntryNotFoundError)"},
+    {"streaming-shard", "shard",
+     "RuntimeError: x. StreamingDataset repeatedly failed to download a shard. This may be"},
+    /* DeepSpeed, Megatron, FSDP */
+    {"deepspeed-aio", "NVMe offload",
+     "python: /x/deepspeed/ops/csrc/aio/common/deepspeed_aio_common.cpp:125: int _do_io_complete(long long int): "
+     "Assertion `n_completes >= min_completes' failed."},
+    {"deepspeed-swap-file", "/nvme/zero/optimizer",
+     "/nvme/zero/optimizer/rank6/1.tensor.swp: buffer nbytes != file bytes 4001366016 != 3426746368\n"
+     "python: /x/csrc/aio/py_lib/deepspeed_py_aio_handle.cpp:228: int pread(): Assertion `static_cast<long long "
+     "int>(buffer.nbytes()) == num_file_bytes' failed."},
+    {"deepspeed-aio", "/nvme/x.swp", "deepspeed_aio:   open for read  failed on /nvme/x.swp error = 2"},
+    {"deepspeed-reduced-twice", "twice in one backward",
+     "AssertionError: The parameter 12 has already been reduced.             Gradient computed twice for this "
+     "partition."},
+    {"megatron-no-gradient", "47/48 params",
+     "AssertionError: Communication call has not been issued for this bucket (47/48 params have grad available)"},
+    {"fsdp-order-differs", "!rank 0 ",
+     "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 1 parameters while rank 2 is "
+     "all-gathering 3 parameters"},
+    {"fsdp-setup", "rank 3", "ValueError: Inconsistent compute device and `device_id` on rank 3: cuda:0 vs cuda:3"},
+    {"megatron-world-size", "do not divide",
+     "ValueError: World size 6 does not equal the product of the specified parallelism degrees 8."},
+    /* compilers and CUDA */
+    {"triton-resources", "shared memory, Required: 180224, Hardware limit: 101376",
+     "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 101376. "
+     "Reducing block sizes or `num_stages` may help."},
+    {"triton-setup", "could not be set up", "RuntimeError: 0 active drivers ([]). There should only be one."},
+    {"cuda-bad-launch", "CUDA refused a call", "RuntimeError: CUDA error: invalid configuration argument"},
+    {"cuda-library-refused", "does not accept an operation",
+     "RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx( handle, opa, opb)`"},
+    {"device-not-for-kernel", "kernels need", "RuntimeError: FlashAttention only supports Ampere GPUs or newer."},
+    {"nvrx-rank-hangs", "only what follows from one",
+     "[Cycle 0] Did not get subsequent heartbeat. Waited 600.00 seconds."},
+};
+
+/* Whether the entry heads the report with these words and no other entry is a cause; says what is not so. */
+static bool is_read(tess_knowledge *knowledge, const char *id, const char *words, const char *text)
+{
+    static tess_survey survey;
+    static tess_log_diagnosis diagnosis;
+    const char *head = "";
+    char path[512];
+    bool is_found = false;
+    EXPECT_OK(tess_survey_begin(test_mem(), knowledge, &survey));
+    EXPECT_OK(tess_os_join(path, sizeof(path), test_folder(), "text.log"));
+    EXPECT_OK(tess_os_write_atomic(path, text, strlen(text)));
+    EXPECT_OK(tess_survey_read(&survey, path));
+    tess_log_diagnose(&survey, 0, &diagnosis);
+    if (diagnosis.entry >= 0)
+        head = tess_knowledge_at(knowledge, diagnosis.entry)->row.id;
+    bool is_there = strstr(diagnosis.headline, words + (words[0] == '!')) != NULL;
+    bool is_right = is_there == (words[0] != '!');
+    for (int i = 0; i < tess_knowledge_n(knowledge); i++) {
+        if (survey.matches[i].n_lines == 0)
+            continue;
+        if (strcmp(tess_knowledge_at(knowledge, i)->row.id, id) == 0) {
+            is_found = log_role_of(&survey, i) == TESS_LOG_EFFECT ? head[0] == '\0' : strcmp(head, id) == 0;
+        } else if (log_role_of(&survey, i) == TESS_LOG_CAUSE) {
+            fprintf(stderr, "another cause: %s; ", tess_knowledge_at(knowledge, i)->row.id);
+            is_right = false;
+        }
+    }
+    is_right = is_right && is_found;
+    if (!is_right)
+        fprintf(stderr, "\"%.100s\": expected %s with '%s': %s: %s\n", text, id, words, head, diagnosis.headline);
+    tess_survey_free(&survey);
+    return is_right;
+}
+
+static void each_text_heads_the_report_with_its_entry(void)
+{
+    tess_knowledge *knowledge;
+    int n_wrong = 0;
+    setenv("XDG_CONFIG_HOME", "/nowhere", 1);
+    EXPECT_OK(tess_knowledge_create(test_mem(), NULL, 0, &knowledge));
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++)
+        n_wrong += !is_read(knowledge, samples[i].id, samples[i].words, samples[i].text);
+    EXPECT_INT(n_wrong, 0);
+    tess_knowledge_destroy(&knowledge);
+}
+
+static const test_case cases[] = {
+    {"each_text_heads_the_report_with_its_entry", each_text_heads_the_report_with_its_entry},
+};
+
+TEST_MAIN(cases)
