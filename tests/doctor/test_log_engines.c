@@ -75,6 +75,18 @@ static const struct {
      "The actor died unexpectedly before finishing this task.\n\tpid: 42\nThe actor is dead because its worker process "
      "has died. Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed due to the node running low",
      true},
+    /* Ray: the innermost task of a trace raised the exception */
+    {"actor Worker.update on 192.0.2.8 (pid 77): a task or actor of Ray raised an exception",
+     "ray.exceptions.RayTaskError(E): ray::Runner.run() (pid=42, ip=192.0.2.7, actor_id=a1)\n"
+     "  File \"/x/main.py\", line 94, in run\n    trainer.fit()\n    ^^^^^^^^^^^^^\n"
+     "ray.exceptions.RayTaskError(E): ray::Worker.update() (pid=77, ip=192.0.2.8, actor_id=b2)\n"
+     "  File \"/x/base.py\", line 432, in func",
+     false},
+    {"actor Worker.update on 192.0.2.7 (pid 42): a task or actor of Ray raised an exception",
+     "ray.exceptions.RayTaskError(E): ray::Worker.update() (pid=42, ip=192.0.2.7, actor_id=a1)\n"
+     "  File \"/x/main.py\", line 94, in run\nTraceback (most recent call last):\n  File \"/x/y.py\", line 4, in z\n"
+     "ray.exceptions.RayTaskError(E): ray::Worker.update() (pid=77, ip=192.0.2.8, actor_id=b2)",
+     false},
     /* Ray: the rest */
     {"hosts 192.0.2.5, 192.0.2.6: Ray lost a host",
      "2024-01-01 10:00:01,100 WARNING worker.py:1228 -- The node with node id: a1 and ip: 192.0.2.5 has been marked "

@@ -496,6 +496,7 @@ static void begin_quotation(survey_reading *r, const log_who *origin, const log_
 {
     r->trace_entry = entry;
     r->trace_line = number;
+    r->trace_ended = false;
     r->quoting = *origin;
     if (origin->pid == 0) /* SGLang names a scheduler before the first line of a message only */
         r->quoting.actor[0] = '\0';
@@ -510,6 +511,25 @@ static const log_who *find_writer(const survey_reading *r, const log_who *origin
     bool is_quoted =
         r->quote_line > 0 && number - r->quote_line <= LOG_MOST_QUOTED && log_who_is_same(origin, &r->quoting);
     return is_quoted ? &r->quoted : origin;
+}
+
+/* The lines of a trace are indented, or name an exception of Ray, whose trace goes on with that of another process. A
+ * prefix before them ends in one blank. */
+static void watch_trace(survey_reading *r, const char *line, size_t size, int64_t number)
+{
+    if (r->trace_entry < 0 || r->trace_ended || number - r->trace_line > LOG_MOST_QUOTED)
+        return;
+    size_t n = log_text_begin(line, size);
+    bool is_indented = n > 1 && isspace((unsigned char)line[n - 1]) && isspace((unsigned char)line[n - 2]);
+    r->trace_ended = n < size && !is_indented && (size - n < 3 || memcmp(line + n, "ray", 3) != 0);
+}
+
+/* The line goes on with the trace that the first line of the entry begins: it is nearer to the error. */
+static bool is_inner(const survey_reading *r, int entry, const log_who *origin, int64_t number)
+{
+    const log_match *match = &r->survey->matches[entry];
+    return r->trace_entry == entry && !r->trace_ended && number - r->trace_line <= LOG_MOST_QUOTED &&
+           match->first.file == r->file && match->first.line == r->trace_line && log_who_is_same(origin, &r->quoting);
 }
 
 /* A trace whose error is known makes the line that quotes it an effect. */
@@ -539,6 +559,8 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         }
         log_who who = find_subject(r->survey, one, line, size, &writer, failure);
         log_who reporter = find_reporter(r, one->entry, &writer, &who, failure);
+        if (is_inner(r, one->entry, origin, number) && who.is_named)
+            r->survey->matches[one->entry].who.is_named = false; /* it comes first */
         TESS_TRY(note_match(r, one->entry, line, size, number, &who, &reporter, origin, failure));
         if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
             begin_quotation(r, origin, &who, one->entry, number);
@@ -724,6 +746,7 @@ static tess_status take_line(survey_reading *r, const char *line, size_t size, i
         r->stamped_size = size < LOG_HEAD ? size : LOG_HEAD;
         memcpy(r->stamped, line, r->stamped_size);
     }
+    watch_trace(r, line, size, number);
     TESS_TRY(log_stacks_take(&r->survey->stacks, line, size, r->path_who.n_ranks > 0 ? r->path_who.ranks[0] : -1));
     find_line(r, line, size, number, &nobody, &found);
     if (found.has_a_word) { /* the words of an object are those of its messages */
