@@ -744,6 +744,23 @@ static const struct {
     {"Pod Allocate failed due to device plugin GetPreferredAllocation rpc failed with err: rpc error: code = Unknown desc = "
      "Unable to retrieve list of available devices: error creating nvml.Device 3: nvml: GPU is lost, which is unexpected\n",
      "GPU 3: a GPU is no longer there"},
+    {"[1767225600.123456] [node-1:77:0]   sock.c:116  UCX  ERROR connect(fd=34, dest_addr=192.0.2.77:35892) failed: "
+     "Connection timed out\n[node-1:77] pml_ucx.c:383  Error: ucp_ep_create(proc=95) failed: Destination is unreachable\n",
+     "UCX could not connect to another process over TCP, from host node-1 (pid 77) to 192.0.2.77:35892"},
+    {"Sep 28 05:37:59 node-1 kubelet[77]: I0928 05:37:59.659033 77 eviction_manager.go:369] \"Eviction manager: attempting "
+     "to reclaim\" resourceName=\"ephemeral-storage\"\n",
+     "host node-1: a node of Kubernetes is short of memory, disk or processes, and its kubelet evicts pods: ephemeral"},
+    {"Node node-1 status is now: NodeHasNoDiskPressure\n", ""},
+    {"  135: libfabric:47445:1656625588:cxi:core:cxip_ux_onload_cb():2444<warn> RXC (0xe910:7:0): Flow control triggered due "
+     "to failure to append LE. Software endpoint mode required.\n", "rank 135: the Slingshot card of a rank had no entries"},
+    {"[0003] ERROR: init.c:466: shmem_internal_heap_postinit\n[0003]        Transport init failed (-38)\n",
+     "rank 3: OpenSHMEM could not set up its transport"},
+    {KERNEL "sd 7:0:0:1: [sdf] tag#5 Add. Sense: Unrecovered read error\n",
+     "host n1: a disk of the host failed, or no longer answers: sdf"},
+    {"NAME         STATE    AGE\npytorchjob   Failed   12m\n\nNAME                                      READY   STATUS    "
+     "RESTARTS   AGE\ntrainer-master-0                                      1/1     Running     0          12m\n"
+     "trainer-worker-0                                      0/1     OOMKilled   0          12m\n",
+     "host trainer-worker-0: the memory limit of a container was reached"},
     {"Kill task failed     root      2026-01-01T00:00:00 n3\n",
      "host n3: Slurm takes no more jobs to a host, or put it down: Kill task failed"},
     {"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 3 PID 77 RUNNING AT n2\n"

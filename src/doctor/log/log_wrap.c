@@ -72,12 +72,26 @@ static bool begins(const char *line, size_t size)
     return false;
 }
 
+/* At least four columns, as kubectl and sinfo print: three times several blanks between words. Megatron pads the numbers
+ * of its fields, between which it prints '|'. */
+static bool has_columns(const char *line, size_t size)
+{
+    enum { LEAST_BLANKS = 3, LEAST_GAPS = 3 };
+    int n_gaps = 0, n_blanks = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (line[i] != ' ')
+            n_gaps += n_blanks >= LEAST_BLANKS && (size_t)n_blanks < i;
+        n_blanks = line[i] == ' ' ? n_blanks + 1 : 0;
+    }
+    return n_gaps >= LEAST_GAPS && memchr(line, '|', size) == NULL;
+}
+
 /* A row of a table, or a rule: other lines may have its width. */
 static bool is_drawn(const char *line, size_t size)
 {
     const char first = size > 1 ? line[0] : ' ', last = size > 1 ? line[size - 1] : ' ';
     const bool is_row = (first == '|' || first == '+') && (last == '|' || last == '+');
-    return is_row || (size > 1 && strchr("-=*#_ ", last) != NULL && line[size - 2] == last);
+    return is_row || has_columns(line, size) || (size > 1 && strchr("-=*#_ ", last) != NULL && line[size - 2] == last);
 }
 
 /* Both begin like lines of one kind, whatever their numbers. */
