@@ -701,7 +701,7 @@ static const struct {
      "a transfer over InfiniBand or RoCE failed in the card: Local protection, from host node-1 (pid 77, mlx5_0:1/IB) to dlid=12"},
     {"NVRM: The NVIDIA GPU 0000:b3:00.0\n       NVRM: (PCI ID: 10de:26b5) installed in this system has\n"
      "       NVRM: fallen off the bus and is not responding to commands.\n",
-     "GPU 0000:b3:00.0: the driver could not start a GPU: fallen off the bus"},
+     "GPU 0000:b3:00.0: a GPU is no longer there"},
     {"node-1.77PSM2 can't open hfi unit: -1 (err=23)\nPSM2 was unable to open an endpoint. Please make sure\n",
      "host node-1 (pid 77): libfabric could not be set up for MPI"},
     {"Abort(1614479) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Unknown error class, error stack:\n"

@@ -234,6 +234,12 @@ static void write_headline(const tess_log_entry *entry, const log_match *match, 
     add_doubt(entry->role, match, who, v);
 }
 
+/* A line of the driver that names a GPU, and nobody who printed it. */
+static bool names_only_gpu(const log_who *who)
+{
+    return who->gpu[0] != '\0' && who->n_ranks == 0 && who->pid == 0 && who->host[0] == '\0' && who->actor[0] == '\0';
+}
+
 /* A launcher prints how a process ended, and which one it was on another line. So do those who report what a cause
  * explains. Those who only wait for others do not. */
 static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
@@ -249,7 +255,8 @@ static void complete_by_launcher(const tess_survey *s, int cause, log_who *who)
         int64_t distance = other->first.line - match->first.line;
         bool names_it = tess_knowledge_explains(s->knowledge, cause, i) ||
                         (is_wrapper && known->role == TESS_LOG_EFFECT && !known->by_reporter);
-        if (is_found(s, i) && names_it && names_the_first(other) && other->first.file == match->first.file &&
+        bool says_whom = names_the_first(other) || names_only_gpu(&other->who);
+        if (is_found(s, i) && names_it && says_whom && other->first.file == match->first.file &&
             distance <= TESS_KNOWLEDGE_LINES_AFTER && -distance <= TESS_KNOWLEDGE_LINES_AFTER)
             log_who_complete(who, &other->who);
     }

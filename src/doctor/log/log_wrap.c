@@ -72,8 +72,8 @@ static bool begins(const char *line, size_t size)
     return false;
 }
 
-/* At least four columns, as kubectl and sinfo print: three times several blanks between words. Megatron pads the numbers
- * of its fields, between which it prints '|'. */
+/* At least four columns, as kubectl and sinfo print: three times several blanks between words. Megatron pads the
+ * numbers of its fields, between which it prints '|'. */
 static bool has_columns(const char *line, size_t size)
 {
     enum { LEAST_BLANKS = 3, LEAST_GAPS = 3 };
