@@ -123,6 +123,8 @@ static const struct {
      "(TrainController pid=7) ray.train.WorkerGroupError: Training failed due to worker errors:\n"
      "(TrainController pid=7) [Rank 1]",
      false},
+    {"the program started Ray a second time", "RuntimeError: Maybe you called ray.init twice by accident? This error",
+     true},
     {"a job that was submitted to Ray failed",
      "Job 'raysubmit_1' failed\nStatus message: Job entrypoint command failed "
      "with exit code 1, last available logs (truncated to 20,000 chars):",
@@ -232,6 +234,22 @@ static const struct {
      "Health check failed for rollout engine 3 (ray timeout or error). Killing actor. Exception: x", false},
     {"the new weights did not get into the engine", "Failed to update weights: shape '[2]' is invalid.\nRolling back",
      false},
+    {"no error that ends a job is in these logs, only what follows from one: a server of the job does not answer; look "
+     "into those of 192.0.2.3",
+     "requests.exceptions.ConnectionError: HTTPConnectionPool(host='192.0.2.3', port=30000): Max retries exceeded with "
+     "url: /generate (Caused by NewConnectionError('x: Failed to establish a new connection'))",
+     false},
+    {"no error that ends a job is in these logs, only what follows from one: a server of the job does not answer; look "
+     "into those of 192.0.2.3",
+     "aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host 192.0.2.3:8000 ssl:default [Connect call "
+     "failed ('192.0.2.3', 8000)]",
+     false},
+    {"a process of a pool (rewards, data, tokenization) died without an exception",
+     "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the "
+     "future was running or pending.",
+     false},
+    {"the server that generates was started without what it needs",
+     "RuntimeError: The vLLM server at http://n1:8000 has no weight-transfer engine. Restart it with", true},
     {"the trainer or router does not reach a server that generates",
      "TimeoutError: Server failed to become healthy within timeout period", false},
 };
