@@ -44,6 +44,7 @@ is_read 014 cause cuda-out-of-memory 'GPU 1: a device (or a pool) has no memory'
 is_read 015 cause cuda-out-of-memory 'GPU 0: a device (or a pool) has no memory' "host's" exception
 is_read 016 effect torchrun-child-failed 'ranks 0-3 on node-a ended in the same second' 'rank 0 ' killed memory
 is_read 017 cause megatron-result-invalid 'rank 3 on node-c (GPU 3): the loss or gradients' exception
+is_read 018 cause cuda-fallen-off-bus 'GPU 0000:b3:00.0: a GPU is no longer there' memory driver
 is_read 020 known slurm-requeued 'Slurm ended the job to queue it again' task node-a
 is_read 021 cause slurm-time-limit 'the job reached its time limit' node-a
 is_read 022 cause ray-node-lost 'host 192.0.2.101: Ray lost a host' memory

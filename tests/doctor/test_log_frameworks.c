@@ -871,7 +871,7 @@ static const struct {
      "[1]:\n  time      : 2025-01-01_10:00:02\n  host      : node-a\n  rank      : 4 (local_rank: 0)\n  exitcode  : 1 "
      "(pid: 211)\nRoot Cause (first observed failure):\n[0]:\n  time      : 2025-01-01_10:00:00\n  host      : "
      "node-a\n  rank      : 7 (local_rank: 3)\n  exitcode  : 1 (pid: 214)",
-     "a Python exception: KeyError: 'mask'"},
+     "the program used a name or key that is not there: KeyError: 'mask'"},
     {"torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. 1/2 clients joined.\n"
      "srun: error: node-a: task 0: Exited with exit code 1",
      "no error that ends a job"},

@@ -141,6 +141,19 @@ static size_t measure(const log_lines *lines, bool *there)
     return return_ != NULL ? (size_t)(return_ - text) : n;
 }
 
+/* Whether `next` continues `line`, whose last part begins at line[last]. *skip: bytes before what continues it; *space:
+ * there was a blank between them. */
+static bool continues(const log_lines *lines, const char *line, size_t n, size_t last, const char *next, size_t next_n,
+                      size_t *skip, bool *space)
+{
+    *skip = 0;
+    *space = lines->wrap.at_words;
+    if (log_wrap_joins(lines->wrap, line + last, n - last, next, next_n))
+        return true;
+    *space = true;
+    return log_message_is_open(line, n) && log_message_goes_on(line, n, next, next_n, skip);
+}
+
 /* Joins the lines that continue the one of *n bytes at lines->begin: what there is of it moves up to the next one, over
  * the line end between them. */
 static tess_status join(log_lines *lines, size_t *n)
@@ -156,15 +169,17 @@ static tess_status join(log_lines *lines, size_t *n)
         const char *next = line + *n + gap, *end = memchr(next, '\n', rest - *n - gap);
         size_t next_n = end != NULL ? (size_t)(end - next) : rest - *n - gap;
         next_n -= next_n > 0 && next[next_n - 1] == '\r';
-        if (*n + next_n >= MOST || !log_wrap_joins(lines->wrap, line + last, *n - last, next, next_n))
+        size_t skip;
+        bool space;
+        if (*n + next_n >= MOST || !continues(lines, line, *n, last, next, next_n, &skip, &space))
             return TESS_OK;
-        size_t space = lines->wrap.at_words;
+        gap += skip;
         memmove(line + gap - space, line, *n);
         lines->begin += gap - space;
-        if (lines->wrap.at_words)
+        if (space)
             line[*n + gap - 1] = ' ';
         last = *n + space;
-        *n = last + next_n;
+        *n = last + next_n - skip;
         lines->n_joined++;
     }
 }
@@ -183,7 +198,8 @@ tess_status log_lines_next(log_lines *lines, const char **text, size_t *size)
     *size = 0;
     if (!there && n == 0)
         return TESS_OK;
-    if (lines->ends_line && lines->wrap.width > 0 && there)
+    bool may_go_on = lines->wrap.width > 0 || log_message_is_open(lines->buffer + lines->begin, n);
+    if (lines->ends_line && there && may_go_on)
         TESS_TRY(join(lines, &n));
     if (lines->ends_line)
         lines->line++;

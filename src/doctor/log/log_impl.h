@@ -27,6 +27,10 @@ typedef struct log_wrap {
 log_wrap log_wrap_find(const char *text, size_t size);
 /* Whether `next` continues `line`. */
 bool log_wrap_joins(log_wrap wrap, const char *line, size_t size, const char *next, size_t next_size);
+/* Whether a message may go on in the next line, by its end: "... on node n1 exited on". */
+bool log_message_is_open(const char *line, size_t size);
+/* Whether `next` continues such a message; *skip: bytes at its beginning that are not part of it ("NVRM: "). */
+bool log_message_goes_on(const char *line, size_t size, const char *next, size_t next_size, size_t *skip);
 
 /* ---- lines.c ---- */
 /* Lines of a file or a pipe of any size, in bounded memory, as UTF-8 without colours; lines that were cut at one width
@@ -108,6 +112,9 @@ typedef struct log_frame {
 
 /* "reading a checkpoint", by the frames of a stack from its outermost one on. NULL: they do not say. */
 const char *log_phase_of(const log_frame *frames, int n);
+
+/* "asynchronous disk I/O", by the path of a source that a line of native code names. NULL: not known. */
+const char *log_component_of(const char *line, size_t size);
 
 /* ---- traceback.c: tracebacks of Python ---- */
 enum { LOG_TRACES = 8, LOG_TRACE_MOST_FRAMES = 24 };

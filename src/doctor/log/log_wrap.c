@@ -128,6 +128,38 @@ bool log_wrap_joins(log_wrap wrap, const char *line, size_t size, const char *ne
     return wrap.width > 0 && is_full(wrap, line, size, next, next_size) && may_continue(line, size, next, next_size);
 }
 
+static bool is_driver_line(const char *line, size_t size)
+{
+    return memmem(line, size < HEAD ? size : HEAD, "NVRM: ", 6) != NULL;
+}
+
+/* Launchers write their messages in lines of about 76 columns, and NVIDIA's driver some of its own in three. */
+bool log_message_is_open(const char *line, size_t size)
+{
+    static const char *const words[] = {" on",  " of", " with", " the",  " by", " has",
+                                        " was", " is", " to",   " from", " a"};
+    enum { LEAST = 30, MOST = 160 };
+    if (size < LEAST || size > MOST)
+        return false;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (has_ending(line, size, words[i]))
+            return true;
+    return line[size - 1] != '.' && is_driver_line(line, size);
+}
+
+bool log_message_goes_on(const char *line, size_t size, const char *next, size_t next_size, size_t *skip)
+{
+    size_t blanks = 0;
+    *skip = 0;
+    if (is_driver_line(line, size)) {
+        while (blanks < next_size && next[blanks] == ' ')
+            blanks++;
+        *skip = blanks + 6;
+        return blanks > 1 && next_size > *skip && memcmp(next + blanks, "NVRM: ", 6) == 0;
+    }
+    return next_size > 0 && islower((unsigned char)next[0]) && !begins(next, next_size);
+}
+
 /* The line at text[*at..size), without its end; moves *at behind it. False: there is none, or it is not whole. */
 static bool take(const char *text, size_t size, size_t *at, const char **line, size_t *n)
 {

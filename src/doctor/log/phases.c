@@ -229,3 +229,66 @@ const char *log_phase_of(const log_frame *frames, int n)
     }
     return best != NULL ? best->phase : NULL;
 }
+
+/* Parts of native programs by the paths of their sources. */
+static const struct component_row {
+    const char *path, *component;
+} components[] = {
+    {"csrc/aio", "asynchronous disk I/O (DeepSpeed's offload to NVMe)"},
+    {"csrc/gds", "direct disk I/O of a GPU (DeepSpeed's offload to NVMe)"},
+    {"csrc/adam", "the optimizer on the host (DeepSpeed)"},
+    {"caffe2/serialize", "a checkpoint's file"},
+    {"inline_container", "a checkpoint's file"},
+    {"CUDACachingAllocator", "PyTorch's allocator of GPU memory"},
+    {"native/cudnn", "cuDNN"},
+    {"/cudnn", "cuDNN"},
+    {"CUDABlas", "cuBLAS"},
+    {"native/cuda", "a CUDA kernel of PyTorch"},
+    {"native/hip", "a HIP kernel of PyTorch"},
+    {"c10/cuda", "a CUDA call of PyTorch"},
+    {"TCPStore", "the store of the process group"},
+    {"HashStore", "the store of the process group"},
+    {"third_party/gloo", "gloo"},
+    {"gloo/transport", "gloo"},
+    {"tensorpipe", "RPC (TensorPipe)"},
+    {"ProcessGroup", "the process group"},
+    {"c10d/", "the process group"},
+    {"csrc/autograd", "the backward pass"},
+    {"csrc/jit", "TorchScript"},
+    {"csrc/inductor", "code that torch.compile made"},
+    {"torchinductor", "code that torch.compile made"},
+    {"aten/src/ATen", "an operation of PyTorch"},
+    {"flash_attn", "FlashAttention"},
+    {"flash-attention", "FlashAttention"},
+    {"flash_fwd", "FlashAttention"},
+    {"flash_bwd", "FlashAttention"},
+    {"transformer_engine", "Transformer Engine"},
+    {"TransformerEngine", "Transformer Engine"},
+    {"userbuffers", "Transformer Engine's userbuffers"},
+    {"bitsandbytes", "bitsandbytes"},
+    {"xformers", "xFormers"},
+    {"vllm/csrc", "a kernel of vLLM"},
+    {"sgl-kernel", "a kernel of SGLang"},
+    {"sgl_kernel", "a kernel of SGLang"},
+    {"flashinfer", "FlashInfer"},
+    {"custom_all_reduce", "the engine's own all-reduce"},
+    {"triton", "Triton"},
+    {"arrow/cpp", "Arrow"},
+    {"tensorstore", "TensorStore"},
+    {"horovod", "Horovod"},
+    {"ucx", "UCX"},
+    {"ucs/", "UCX"},
+    {"libfabric", "libfabric"},
+    {"aws-ofi-nccl", "NCCL's plug-in for libfabric"},
+    {"nccl", "NCCL"},
+    {"xla/", "XLA"},
+    {"apex/", "Apex"},
+};
+
+const char *log_component_of(const char *line, size_t size)
+{
+    for (size_t i = 0; i < sizeof(components) / sizeof(components[0]); i++)
+        if (memmem(line, size, components[i].path, strlen(components[i].path)) != NULL)
+            return components[i].component;
+    return NULL;
+}

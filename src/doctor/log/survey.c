@@ -129,11 +129,14 @@ static bool is_at_once(const survey_reading *r, int entry, const log_match *matc
 enum { MOST_STEPS = 4096 };
 
 /* What stands above the first line of an entry: a traceback, or errors that no entry knows. */
-static void note_surroundings(survey_reading *r, log_match *match, int64_t number, const log_who *origin)
+static void note_surroundings(survey_reading *r, log_match *match, const char *line, size_t size, int64_t number,
+                              const log_who *origin)
 {
     const log_trace *trace = r->part == LOG_TRACE_ERROR || r->part == LOG_TRACE_REST ? r->traces.current : NULL;
     const log_loose *before = trace == NULL ? log_loose_before(r, number, origin) : NULL;
     match->phase = trace != NULL ? trace->phase : NULL;
+    if (match->phase == NULL)
+        match->phase = log_component_of(line, size < 1024 ? size : 1024);
     match->frame[0] = '\0';
     if (trace != NULL)
         log_trace_place(trace, match->frame, sizeof(match->frame));
@@ -173,7 +176,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         match->who = all;
         match->is_failure = failure->rank >= 0;
         match->is_told = match->is_over = false;
-        note_surroundings(r, match, number, origin);
+        note_surroundings(r, match, line, size, number, origin);
         tess_clean(line, size < 4096 ? size : 4096, match->excerpt, sizeof(match->excerpt));
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* it has become known */
@@ -633,10 +636,10 @@ static void add_exception(const survey_reading *r, const char *line, size_t size
     one->names[TESS_NAME_WHAT].size = size - begin < most ? size - begin : most;
 }
 
-/* The message of an exception goes on: its first lines belong to what the headline quotes. */
+/* The text of an exception begins on the next line, which belongs to what the headline quotes. */
 static void add_message(survey_reading *r, const char *line, size_t size, int64_t number)
 {
-    enum { MOST_LINES = 4, SHORT = 48 };
+    enum { MOST_LINES = 4 };
     const log_trace *trace = r->traces.current;
     size_t begin = log_text_begin(line, size);
     char text[sizeof(((log_who *)NULL)->what)];
@@ -646,9 +649,10 @@ static void add_message(survey_reading *r, const char *line, size_t size, int64_
     for (int i = 0; i < tess_knowledge_n(r->survey->knowledge); i++) {
         log_match *match = &r->survey->matches[i];
         size_t n = strlen(match->who.what);
-        bool is_short =
-            n > 0 && (n < SHORT || strchr(":(", match->who.what[n - 1 - (match->who.what[n - 1] == ' ')]) != NULL);
-        if (match->is_exception && match->first.file == r->file && match->first.line == trace->error && is_short)
+        while (n > 0 && match->who.what[n - 1] == ' ')
+            n--;
+        if (match->is_exception && match->first.file == r->file && match->first.line == trace->error && n > 0 &&
+            match->who.what[n - 1] == ':')
             tess_text_add(match->who.what, sizeof(match->who.what), n, " %s", text);
     }
 }
