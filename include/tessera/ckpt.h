@@ -24,8 +24,9 @@ extern "C" {
 /* A tensor of your own on this rank. */
 typedef struct tess_checkpoint_tensor {
     const char *name;
-    tess_dtype dtype; /* of `data`, and in the checkpoint. A load converts other floating-point dtypes to float32 */
-    tess_shape shape; /* of the whole tensor */
+    tess_dtype
+        dtype; /* type of `data`, and in the checkpoint. A load converts other floating-point dtypes to float32 */
+    tess_shape shape; /* shape of the whole tensor */
     tess_box box;     /* the elements of it that this rank holds, of a scalar as of [1]; a size of 0: none */
     void *data;       /* those elements, row-major; borrowed. A save reads them, a load writes them */
 } tess_checkpoint_tensor;
@@ -35,11 +36,12 @@ typedef struct tess_checkpoint_tensor {
 TESS_API tess_status tess_checkpoint_describe(const char *name, tess_dtensor *tensor,
                                               tess_checkpoint_tensor *described);
 
-/* What a checkpoint holds. All members may be 0. Ranks pass the same tensors in the same order, boxes and data aside.
+/* The contents of a checkpoint. All members may be 0. Ranks pass the same tensors in the same order, boxes and data
+ * aside.
  */
 typedef struct tess_checkpoint_state {
     tess_fsdp *fsdp;           /* its weights: float32 masters */
-    tess_optimizer *optimizer; /* of tess_fsdp_optimizer_create for `fsdp`; of another one: TESS_E_INVALID */
+    tess_optimizer *optimizer; /* made by tess_fsdp_optimizer_create for `fsdp`; otherwise TESS_E_INVALID */
     const tess_checkpoint_tensor *tensors;
     int n_tensors;
     bool partial; /* a load leaves out what the checkpoint holds besides; false: that is TESS_E_INVALID, because a model
@@ -96,9 +98,9 @@ TESS_API tess_status tess_checkpoint_save_wait(tess_checkpoint_saver *saver);
  * undefined.
  *   TESS_E_NOT_FOUND    no such checkpoint
  *   TESS_E_FORMAT       it is damaged
- *   TESS_E_INVALID      of another model: a tensor is missing, too many, of another shape, or of a dtype that is not
- *                       read as the tensor's; or as for a save
- *   TESS_E_UNSUPPORTED  the checkpoint is of another version */
+ *   TESS_E_INVALID      it belongs to another model: a tensor is missing, too many, has another shape, or a dtype that
+ *                       is not read as the tensor's; or any reason of a save
+ *   TESS_E_UNSUPPORTED  the checkpoint has another version */
 TESS_API tess_status tess_checkpoint_load(tess_runtime *runtime, const char *folder, int64_t step,
                                           const tess_checkpoint_state *state);
 
@@ -108,7 +110,7 @@ TESS_API tess_status tess_checkpoint_resume(tess_runtime *runtime, const char *f
                                             const tess_checkpoint_state *state, int64_t *step);
 
 /* The newest complete step. Passes over checkpoints that are cut short or damaged at a look, with a warning
- * (tess_runtime_warn). Collective; `runtime` NULL: this process alone. TESS_E_NOT_FOUND: there is none. */
+ * (tess_runtime_warn). Collective; `runtime` NULL: this process alone. TESS_E_NOT_FOUND: no complete step. */
 TESS_API tess_status tess_checkpoint_newest(tess_runtime *runtime, const char *folder, int64_t *step);
 
 /* Keeps the newest `keep` (1 at least) good checkpoints, which are read back first, and removes older ones and what
@@ -128,7 +130,7 @@ typedef struct tess_checkpoint_entry {
     uint64_t bytes;
     double written_s;  /* since 1970 */
     bool complete;     /* marker, manifest and sizes are right; tess_checkpoint_verify says more */
-    char name[256];    /* in the folder */
+    char name[256];    /* name in the folder */
     char problem[512]; /* "": complete */
 } tess_checkpoint_entry;
 

@@ -95,10 +95,10 @@ TESS_API tess_status tess_barrier(tess_team *team, tess_work **work);
  * the rows that tess_shard_rows(n_rows, size, r) says. A rank's own rows of all pieces, packed one after the other in
  * order, are its shard (`shard_offset` is where this piece begins in it, in elements). */
 typedef struct tess_piece {
-    size_t offset; /* of the whole tensor, in elements of the full buffer */
+    size_t offset; /* beginning of the whole tensor, in elements of the full buffer */
     size_t n_rows;
     size_t row;
-    size_t shard_offset; /* of this rank's rows, in elements of the shard */
+    size_t shard_offset; /* beginning of this rank's rows, in elements of the shard */
 } tess_piece;
 
 /* full[piece rows of r] = shard_r, converted from `in_dtype` (F32, or the same) to `out_dtype`.

@@ -22,14 +22,14 @@ typedef enum tess_place_kind {
 
 typedef struct tess_place {
     tess_place_kind kind;
-    int dim; /* of TESS_SHARD */
+    int dim; /* dimension that TESS_SHARD cuts */
 } tess_place;
 
 typedef struct tess_spec {
     tess_shape shape; /* global */
-    int n_axes;       /* of the mesh */
+    int n_axes;       /* axes of the mesh */
     tess_place place[TESS_MESH_MAX_AXES];
-    /* Where several axes cut one dimension, the one with the lower `order` cuts first, then the one with the lower
+    /* If several axes cut one dimension, the one with the lower `order` cuts first, then the one with the lower
      * number; the next cuts its chunks. All 0 is PyTorch's order. */
     uint8_t order[TESS_MESH_MAX_AXES];
 } tess_spec;
@@ -44,7 +44,7 @@ TESS_API tess_box tess_spec_box(const tess_spec *spec, const int *sizes, const i
 /* "[Shard(0), Replicate]"; returns text. */
 TESS_API const char *tess_spec_format(const tess_spec *spec, char *text, size_t size);
 
-/* ---- What a change of placements moves ---- */
+/* ---- Moves of a change of placements ---- */
 typedef enum tess_move_kind {
     TESS_MOVE_SLICE,          /* R -> S: each rank keeps its chunk */
     TESS_MOVE_PAD,            /* R or S -> P: zeros stand for what other ranks hold */
@@ -84,14 +84,14 @@ typedef struct tess_dtensor tess_dtensor;
 /* All elements 0. */
 TESS_API tess_status tess_dtensor_create(tess_mesh *mesh, const tess_spec *spec, tess_dtype dtype, tess_dtensor **out);
 
-/* From what each rank holds, `local` elements of shape `shape`; `place` has one entry per axis of the mesh. The global
- * shape is inferred. TESS_E_INVALID on all ranks: the local shapes are not the chunks of one tensor (the message names
- * the rank, what it has and what it should have). */
+/* Creates a tensor from what each rank holds, `local` elements of shape `shape`; `place` has one entry per axis of the
+ * mesh. The global shape is inferred. TESS_E_INVALID on all ranks: the local shapes are not the chunks of one tensor
+ * (the message names the rank, what it has and what it should have). */
 TESS_API tess_status tess_dtensor_from_local(tess_mesh *mesh, const tess_shape *shape, const tess_place *place,
                                              tess_dtype dtype, const void *local, tess_dtensor **out);
 
-/* From the whole tensor, which only the mesh's first rank has (the others may pass NULL). An axis with TESS_PARTIAL
- * gets the values on its first rank and zeros on the others. */
+/* Creates a tensor from the whole, which only the mesh's first rank has (the others may pass NULL). An axis with
+ * TESS_PARTIAL gets the values on its first rank and zeros on the others. */
 TESS_API tess_status tess_dtensor_distribute(tess_mesh *mesh, const tess_spec *spec, tess_dtype dtype, const void *full,
                                              tess_dtensor **out);
 
@@ -103,11 +103,11 @@ TESS_API const tess_box *tess_dtensor_box(const tess_dtensor *tensor);
 TESS_API const tess_spec *tess_dtensor_spec(const tess_dtensor *tensor);
 TESS_API tess_dtype tess_dtensor_dtype(const tess_dtensor *tensor);
 
-/* What a redistribution did. */
+/* The report of a redistribution. */
 typedef struct tess_redistribution {
     int n_moves;
     tess_move moves[TESS_MAX_MOVES];
-    size_t bytes[TESS_MAX_MOVES]; /* that this rank got from others, counted at the collectives' arguments */
+    size_t bytes[TESS_MAX_MOVES]; /* bytes that this rank got from others, counted at the collectives' arguments */
     double seconds[TESS_MAX_MOVES];
 } tess_redistribution;
 
@@ -151,7 +151,7 @@ TESS_API tess_status tess_dtensor_map(const tess_dtensor *const *in, const tess_
  * two of them. */
 TESS_API tess_status tess_dtensor_check(const tess_dtensor *tensor);
 
-/* Who holds what, as text:
+/* Writes as text which rank holds what:
  *     [1024, 512] float32, [Shard(0), Replicate] over mesh 2 x 2 (dp, cp), 1.00 MiB a rank
  *       rank 0 (0, 0)  [0, 512) x [0, 512)     ##########..........
  * with a bar for the dimension that is cut first. Returns the length as snprintf does. Not collective. */

@@ -36,7 +36,7 @@ extern "C" {
 typedef struct tess_fsdp tess_fsdp;
 typedef struct tess_unit tess_unit;
 
-/* What is replicated and what is sharded over the shard axis. */
+/* The choice of what is replicated and what is sharded over the shard axis. */
 typedef enum tess_strategy {
     TESS_STRATEGY_NONE,  /* DDP: parameters, gradients and optimizer state on every rank */
     TESS_STRATEGY_ZERO1, /* optimizer state and master weights sharded */
@@ -50,18 +50,18 @@ TESS_API const char *tess_strategy_name(tess_strategy strategy);
 
 typedef struct tess_fsdp_policy {
     tess_strategy strategy;
-    tess_dtype param_dtype; /* of gathered parameters: TESS_F32, TESS_BF16 or TESS_F16 */
+    tess_dtype param_dtype; /* type of gathered parameters: TESS_F32, TESS_BF16 or TESS_F16 */
     tess_dtype
-        reduce_dtype; /* of gradients in flight: TESS_F32 (or TESS_BF16, TESS_F16: half the traffic, other bits) */
+        reduce_dtype; /* type of gradients in flight: TESS_F32 (or TESS_BF16, TESS_F16: half the traffic, other bits) */
     int reshard_after_forward; /* 1: free after forward; 0: keep until backward; n > 1: keep sharded over n ranks. With
                                 * sharded parameters n divides the number of shards; that number acts as 1. If all
                                 * groups of n consecutive ranks lie within hosts, n acts as 0 */
     int prefetch;              /* units gathered ahead of use, 0.. */
 } tess_fsdp_policy;
 
-/* What ranks that differ on the axis "tp" hold of a parameter: all of it (TESS_REPLICATE, the default), of which each
- * computes the same gradient, or chunks of dimension `dim` (TESS_SHARD) in multiples of `unit` indices, such as the
- * rows of a head. 0 counts as 1; the unit divides the dimension. */
+/* The part of a parameter that ranks hold which differ on the axis "tp": all of it (TESS_REPLICATE, the default), of
+ * which each computes the same gradient, or chunks of dimension `dim` (TESS_SHARD) in multiples of `unit` indices, such
+ * as the rows of a head. 0 counts as 1; the unit divides the dimension. */
 typedef struct tess_param_cut {
     tess_place_kind kind;
     int dim;
@@ -77,9 +77,9 @@ typedef struct tess_param_desc {
     bool hidden; /* a matrix of a layer, not of the embedding or the head: as in tess_span */
     bool narrow; /* frozen, and kept in param_dtype alone: no float32 weights, so its tess_shard has no `master`. With
                   * float32, or trainable, it is as any other */
-    bool fp8;    /* a matrix (R, C) that is gathered as E4M3, a byte a weight: each row as its C codes, then a byte for
-                  * each block of 128, the exponent of a float32: the power of two that its codes count. What each stands
-                  * for is the weight in param_dtype, rounded; with float32 the weights may not be read in place */
+    bool fp8; /* a matrix (R, C) that is gathered as E4M3, a byte a weight. Each row has C codes, then a byte for each
+               * block of 128: the exponent of a float32, which is the power of two that the codes count. A code
+               * stands for the weight in param_dtype, rounded. With float32 the weights may not be read in place */
     bool elsewhere; /* a frozen copy of what ranks with another tess_fsdp own; no rank of this one is primary for it */
 } tess_param_desc;
 
@@ -108,17 +108,17 @@ TESS_API tess_status tess_fsdp_add_unit(tess_fsdp *fsdp, const char *name, const
  * than 1, or after materialize. All ranks pass the same. */
 TESS_API tess_status tess_unit_set_blocks(tess_unit *unit, int n_blocks);
 
-/* ---- Which blocks make a unit ---- */
+/* ---- The blocks that make a unit ---- */
 /* A block: what an engine calls hooks around, in forward order. */
 typedef struct tess_unit_block {
-    int kind;           /* in the engine's own numbers: embedding, layer, head */
-    int64_t n_elements; /* of its parameters */
+    int kind;           /* the engine's own number: embedding, layer, head */
+    int64_t n_elements; /* elements of its parameters */
 } tess_unit_block;
 
 /* Small blocks each in a unit of their own cost a collective each; all in one unit are gathered all at once. */
 typedef struct tess_unit_policy {
-    int64_t min_blocks;   /* neighbours join until a unit has so many blocks, and */
-    int64_t min_elements; /* so many elements; both 0: each block is a unit */
+    int64_t min_blocks;   /* neighbours join until a unit has this many blocks, and */
+    int64_t min_elements; /* this many elements; both 0: each block is a unit */
     bool mixes_kinds;     /* false: blocks of different kinds never join */
 } tess_unit_policy;
 
@@ -147,7 +147,7 @@ TESS_API tess_status tess_fsdp_step_begin(tess_fsdp *fsdp, int n_local_micro_bat
 TESS_API tess_status tess_fsdp_step_begin_shared(tess_fsdp *fsdp, int64_t n_micro_batches, int *n_local);
 /* local_index counts from 0. Begins the micro-batch and its first pass. */
 TESS_API tess_status tess_fsdp_micro_begin(tess_fsdp *fsdp, int local_index);
-/* In place of micro_begin for each: begins all micro-batches of the step, for a schedule that has several under way.
+/* Replaces micro_begin for each: begins all micro-batches of the step, for a schedule that has several under way.
  * Forwards come in any order; the backwards of a unit are those of micro-batch 0, 1, ..., whatever other units do in
  * between. With reshard_after_forward 0 a unit is kept from its first forward to its last backward. TESS_E_INVALID:
  * inside a micro-batch, or with passes. */
@@ -206,7 +206,7 @@ typedef struct tess_shard {
     bool trainable, decay, hidden;
     /* Boxes are those of tess_shape_atleast_1d(shape). They differ from each other along dimension 0 alone, so that
      * each lies in one run of the memory of `box`. */
-    tess_box box;      /* what `master` holds on this rank */
+    tess_box box;      /* the box that `master` holds on this rank */
     float *master;     /* the elements of `box` */
     float *grad;       /* like master, valid after step_end; NULL when frozen. A sum, not a mean */
     tess_box primary;  /* the part of `box` that this rank counts in norms and writes to disk: every element of a

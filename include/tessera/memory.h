@@ -12,13 +12,13 @@
 extern "C" {
 #endif
 
-#define TESS_POOL_LIST(X)                                                                          \
-    X(TESS_POOL_PARAMS, "params")           /* master weights, the shards that a rank owns */      \
-    X(TESS_POOL_GRADS, "grads")             /* gradient accumulators */                            \
-    X(TESS_POOL_OPTIMIZER, "optimizer")     /* moments */                                          \
-    X(TESS_POOL_ACTIVATIONS, "activations") /* what forward stores for backward, and work space */ \
-    X(TESS_POOL_COMM, "comm")               /* gathered parameters, gradient windows, staging */   \
-    X(TESS_POOL_KV_CACHE, "kv-cache")                                                              \
+#define TESS_POOL_LIST(X)                                                                                  \
+    X(TESS_POOL_PARAMS, "params")           /* master weights, the shards that a rank owns */              \
+    X(TESS_POOL_GRADS, "grads")             /* gradient accumulators */                                    \
+    X(TESS_POOL_OPTIMIZER, "optimizer")     /* moments */                                                  \
+    X(TESS_POOL_ACTIVATIONS, "activations") /* tensors that forward stores for backward, and work space */ \
+    X(TESS_POOL_COMM, "comm")               /* gathered parameters, gradient windows, staging */           \
+    X(TESS_POOL_KV_CACHE, "kv-cache")                                                                      \
     X(TESS_POOL_MISC, "misc")
 
 typedef enum tess_pool {
@@ -31,7 +31,7 @@ typedef enum tess_pool {
 typedef struct tess_mem tess_mem;
 
 typedef struct tess_pool_stats {
-    size_t bytes;      /* in use now */
+    size_t bytes;      /* bytes in use now */
     size_t peak_bytes; /* most ever in use */
     size_t n_blocks;   /* blocks in use now */
 } tess_pool_stats;

@@ -32,10 +32,10 @@ TESS_API void tess_mesh_destroy(tess_mesh **mesh);
 
 TESS_API int tess_mesh_axes(const tess_mesh *mesh);                   /* number of axes */
 TESS_API int tess_mesh_axis(const tess_mesh *mesh, const char *name); /* index, or -1 */
-/* For axes 0 .. tess_mesh_axes - 1; "" and -1 for others. */
+/* Name and size of axes 0 .. tess_mesh_axes - 1; "" and -1 for others. */
 TESS_API const char *tess_mesh_axis_name(const tess_mesh *mesh, int axis);
 TESS_API int tess_mesh_axis_size(const tess_mesh *mesh, int axis);
-TESS_API int tess_mesh_coordinate(const tess_mesh *mesh, int axis); /* of this rank */
+TESS_API int tess_mesh_coordinate(const tess_mesh *mesh, int axis); /* coordinate of this rank */
 
 /* Rank to coordinates (one per axis) and back; TESS_E_INVALID and -1 outside the grid. */
 TESS_API tess_status tess_mesh_coordinates(const tess_mesh *mesh, int rank, int *coordinates);

@@ -14,7 +14,7 @@ extern "C" {
 typedef enum tess_optimizer_kind {
     TESS_ADAMW,      /* Loshchilov & Hutter, arXiv:1711.05101, as torch.optim.AdamW */
     TESS_ADAM,       /* Kingma & Ba, arXiv:1412.6980, as torch.optim.Adam: weight decay is added to the gradient */
-    TESS_SGD,        /* as torch.optim.SGD, with momentum, Nesterov's or not: weight decay is added to the gradient */
+    TESS_SGD,        /* like torch.optim.SGD, with momentum, Nesterov's or not: weight decay is added to the gradient */
     TESS_MUON,       /* Jordan et al. 2024, as torch.optim.Muon, for hidden matrices; the rest by AdamW */
     TESS_ADAMW_8BIT, /* AdamW whose moments of hidden matrices of 4096 elements or more are 8-bit codes (Dettmers et
                       * al., arXiv:2110.02861), in blocks of TESS_STATE_BLOCK elements of a row; the rest is AdamW */
@@ -28,9 +28,9 @@ typedef enum tess_muon_rate {
 
 typedef struct tess_optimizer_options {
     tess_optimizer_kind kind;
-    float beta1, beta2, eps; /* of AdamW and Adam */
+    float beta1, beta2, eps; /* constants of AdamW and Adam */
     float weight_decay;
-    float momentum; /* of SGD (0: none, and no state) and Muon */
+    float momentum; /* momentum of SGD (0: none, and no state) and Muon */
     bool nesterov;
     tess_muon_rate muon_rate;
     tess_dtype state_dtype; /* TESS_F32; TESS_BF16: rounded stochastically, as (seed, name of the span, step, element)
@@ -42,12 +42,12 @@ typedef struct tess_optimizer tess_optimizer;
 
 /* The elements of a tensor that this rank updates. */
 typedef struct tess_span {
-    const char *name;  /* for messages and stochastic rounding */
+    const char *name;  /* name for messages and stochastic rounding */
     int64_t n;         /* elements */
     bool decay;        /* weight decay applies */
     bool hidden;       /* a matrix of a layer, (out, in) or (in, out): Muon and 8-bit states are for these */
-    tess_shape shape;  /* of the whole tensor; n_dims 0: the span is a vector of its own */
-    tess_box box;      /* which n of its elements these are, row-major */
+    tess_shape shape;  /* shape of the whole tensor; n_dims 0: the span is a vector of its own */
+    tess_box box;      /* place of these n elements in it, row-major */
     float *param;      /* (n); NULL: frozen, with no state and no update */
     const float *grad; /* (n), read by updates only; NULL: not there yet */
     void *copy;        /* (copy_n) of copy_dtype, also gets elements copy_begin .. copy_begin + copy_n; NULL: none */

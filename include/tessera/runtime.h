@@ -82,8 +82,8 @@ TESS_API tess_status tess_runtime_keep_trace(tess_runtime *runtime, const char *
 enum { TESS_PROGRESS_PHASES = 8 };
 typedef struct tess_progress {
     int64_t n_steps, n_tokens;            /* done so far; tokens of all ranks together */
-    double loss, step_s;                  /* of the newest step */
-    double phase_s[TESS_PROGRESS_PHASES]; /* of the newest step: other, data, gather, forward, backward, reduce,
+    double loss, step_s;                  /* values of the newest step */
+    double phase_s[TESS_PROGRESS_PHASES]; /* times of the newest step: other, data, gather, forward, backward, reduce,
                                              optimizer, wait */
 } tess_progress;
 TESS_API void tess_runtime_progress(tess_runtime *runtime, const tess_progress *progress);

@@ -30,7 +30,7 @@ TESS_API const char *tess_dtype_name(tess_dtype dtype); /* "float32", "bfloat16"
 /* Reads "bfloat16"/"bf16", "float32"/"fp32", ...; TESS_E_INVALID names the choices. */
 TESS_API tess_status tess_dtype_parse(const char *text, tess_dtype *dtype);
 
-/* What a reduction does with the values of all ranks. */
+/* The operation of a reduction on the values of all ranks. */
 typedef enum tess_op { TESS_SUM, TESS_MAX, TESS_MIN, TESS_AVG } tess_op;
 
 enum { TESS_MAX_DIMS = 8 };

@@ -19,7 +19,7 @@
 #include "nn/model.h"
 
 enum { MAX_ROUNDS = 100, KINDS = 3, DISK_BLOCK = 8 << 20, PAGE = 4096 };
-enum { STEPS = 2 }; /* of a round: beside training, and not */
+enum { STEPS = 2 }; /* steps of a round: one during a save, one without */
 
 typedef struct ckpt_plan {
     tess_model_config model;
@@ -28,24 +28,24 @@ typedef struct ckpt_plan {
     bool direct;
     tess_codec codec;
     tess_dtype weights;
-    const char *folder; /* where to write */
+    const char *folder; /* folder to write to */
     bool keep;          /* do not remove the checkpoints */
 } ckpt_plan;
 
-/* What a round measures. */
+/* The times that a round measures. */
 typedef enum ckpt_time {
-    COPY,  /* of the state, in memory, by all threads */
+    COPY,  /* a copy of the state in memory, by all threads */
     STAGE, /* training stands still: the first part of an asynchronous save */
     DISK,  /* the same bytes by one thread: 8 MiB at a time past the page cache, then fsync */
-    WRITE, /* from staged to committed */
+    WRITE, /* the time from staged to committed */
     SAVE,  /* a synchronous save */
     LOAD,
     N_TIMES
 } ckpt_time;
 
 typedef struct ckpt_result {
-    int threads;    /* of a rank */
-    uint64_t bytes; /* of the state: weights as they are stored, and two moments */
+    int threads;    /* threads of a rank */
+    uint64_t bytes; /* bytes of the state: weights as they are stored, and two moments */
     uint64_t n_params;
     double seconds[N_TIMES][MAX_ROUNDS];
 } ckpt_result;
@@ -115,7 +115,7 @@ static tess_status make_state(rank *r)
     return TESS_OK;
 }
 
-/* ---- What is measured ---- */
+/* ---- Measurements ---- */
 
 /* The slowest rank's time, from a barrier on. */
 static tess_status timed(rank *r, tess_status (*fn)(rank *), double *seconds)
@@ -140,7 +140,7 @@ static tess_status copy(rank *r)
     return TESS_OK;
 }
 
-/* As `dd bs=8M oflag=direct conv=fsync`: rank 0 writes as many bytes as all ranks have. */
+/* Does what `dd bs=8M oflag=direct conv=fsync` does: rank 0 writes as many bytes as all ranks have. */
 static tess_status write_plainly(rank *r)
 {
     char path[4096];
@@ -295,7 +295,7 @@ static tess_status run(tess_mem *mem, const tess_bench_options *options, tess_be
 {
     static const struct {
         const char *name;
-        ckpt_time limit; /* what bounds it */
+        ckpt_time limit; /* the time that bounds it */
     } rows[N_TIMES] = {[COPY] = {"copy in memory", COPY},
                        [STAGE] = {"stage: training stands still", COPY},
                        [DISK] = {"plain write to the disk", DISK},

@@ -1,4 +1,4 @@
-/* What benches share: facts about the machine that a report begins with, and files beside this program. */
+/* The common parts of benches: facts about the machine at the beginning of a report, and files next to this program. */
 #include <string.h>
 #include <unistd.h>
 

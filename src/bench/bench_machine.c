@@ -12,15 +12,15 @@ typedef struct context {
     const tess_bench_options *options;
     tess_bench_report *report;
     int n_threads, repeats;
-    tess_stream *stream;       /* of a subject with a kernel table */
-    tess_bench_arrays *arrays; /* of the others */
+    tess_stream *stream;       /* stream of a subject with a kernel table */
+    tess_bench_arrays *arrays; /* arrays of the others */
 } context;
 
 /* A row for each number of threads. */
 typedef struct subject {
     const char *name;
     double (*rate)(const context *x, const struct subject *subject); /* 0: not on this machine */
-    const char *table;                                               /* of kernels; NULL: measures memory */
+    const char *table;                                               /* table of kernels; NULL: measures memory */
     tess_dtype dtype;
     tess_bench_traffic traffic;
     bool huge_pages;
@@ -85,7 +85,7 @@ static const subject memory[] = {
     {.name = NULL},
 };
 
-/* In units of 1e9. */
+/* Adds a rate in units of 1e9. */
 static tess_status add_row(const context *x, const subject *s)
 {
     char name[128];

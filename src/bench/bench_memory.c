@@ -114,7 +114,7 @@ static const int bytes_of[TESS_BENCH_TRAFFIC_COUNT] = {[TESS_BENCH_READ] = 4, /*
 typedef struct pass {
     tess_bench_loop *loop;
     const tess_bench_arrays *arrays;
-    int64_t n, rounds; /* of a cache's part */
+    int64_t n, rounds; /* elements of a cache's part, and rounds over it */
 } pass;
 
 static void run_pass(void *context, int64_t begin, int64_t end, int worker)

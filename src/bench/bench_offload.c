@@ -85,7 +85,7 @@ static tess_status measure_rounds(transfer_bench *b)
 {
     open_raw(b);
     for (int round = 0; round < b->rounds; round++) {
-        for (transfer t = WRITE; b->raw_fd >= 0; t = READ) { /* what is read was written */
+        for (transfer t = WRITE; b->raw_fd >= 0; t = READ) { /* reads come after writes of the same bytes */
             TESS_TRY(time_raw(b, t, round));
             if (t == READ)
                 break;

@@ -20,7 +20,7 @@ typedef struct tess_bench_options {
         char model[TESS_TEXT_SIZE];
         int64_t batch, micro, seq; /* rows of a step, of a micro-batch; tokens of a row */
         int64_t passes, ranks, steps, tp, pp;
-        int precision, recompute, strategy, device; /* of tess_config: tess_precision, tess_device_choice, ... */
+        int precision, recompute, strategy, device; /* enums of tess_config: tess_precision, tess_device_choice, ... */
     } step;
     struct {
         char model[TESS_TEXT_SIZE];
@@ -42,9 +42,9 @@ typedef struct tess_bench_options {
     struct {
         tess_text_list ranks;
         int64_t min_bytes, max_bytes, factor;
-        double link_gbit, iperf_gbit; /* of a host's link: nominal, and by iperf3; 0: not given */
+        double link_gbit, iperf_gbit; /* speed of a host's link: nominal, and by iperf3; 0: not given */
         char tune[TESS_TEXT_SIZE];    /* file of the tuning table to write; "": measure */
-        char device[TESS_TEXT_SIZE];  /* whose memory the buffers are; "": the host's */
+        char device[TESS_TEXT_SIZE];  /* device whose memory the buffers are; "": the host's */
         char mpi[TESS_TEXT_SIZE];     /* path of mpi_collectives; "": beside this program; "none" */
     } comm;
 } tess_bench_options;

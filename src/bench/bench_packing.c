@@ -9,7 +9,7 @@
 #include "bench/samples.h"
 #include "bench/step_run.h"
 
-/* Mean length of the documents: a row's divided by this. */
+/* A row's length divided by this is the mean length of a document. */
 static const int64_t parts[] = {2, 4};
 enum { N_PARTS = 2, COLUMNS = 7 };
 

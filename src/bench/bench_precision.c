@@ -9,7 +9,7 @@
 #include "bench/step_run.h"
 #include "device/fp8.h"
 
-/* ---- What runs ---- */
+/* ---- The precisions ---- */
 static const struct {
     const char *name;
     tess_precision param, state;
@@ -34,7 +34,7 @@ typedef struct cast_format {
     int fp8; /* tess_fp8; -1: a 16-bit format */
     tess_dtype dtype;
     bool scaled;
-    int64_t block; /* with a scale: elements that share one; WHOLE_TENSOR: all */
+    int64_t block; /* elements that share a scale, if there is one; WHOLE_TENSOR: all */
 } cast_format;
 
 static const cast_format formats[] = {
@@ -89,7 +89,7 @@ static void cast_all(const cast_format *f, const float *x, int64_t n, cast_losse
 /* ---- A run ---- */
 typedef struct precision_result {
     step_result step;
-    cast_losses losses[N_TENSORS][N_FORMATS]; /* of rank 0's weights and gradients */
+    cast_losses losses[N_TENSORS][N_FORMATS]; /* losses of rank 0's weights and gradients */
 } precision_result;
 
 static void look(const tess_engine *e, void *self)

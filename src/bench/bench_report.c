@@ -13,7 +13,7 @@ struct tess_bench_report {
     tess_mem *mem;
     FILE *out;
     json_t *document, *machine, *tables;
-    json_t *names; /* of all rows, as an object: name -> true */
+    json_t *names; /* names of all rows, as an object: name -> true */
     json_t *table; /* the newest, once it has a row; owned by the document */
     char title[128];
     tess_bench_column columns[TESS_BENCH_MAX_COLUMNS];

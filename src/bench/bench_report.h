@@ -37,7 +37,7 @@ tess_status tess_bench_report_table(tess_bench_report *report, const char *title
  * by it. */
 tess_status tess_bench_report_row(tess_bench_report *report, const char *name, const double *values);
 
-int tess_bench_report_rows(const tess_bench_report *report); /* of all tables */
+int tess_bench_report_rows(const tess_bench_report *report); /* rows of all tables */
 
 /* The document: {"tessera", "bench", "date", "machine": {fact: text}, "tables": [{"title", "columns": [{"key", "unit",
  * "better"}], "rows": [{"name", key: number or null ...}]}]}. Borrowed from the report. */

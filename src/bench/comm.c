@@ -27,7 +27,7 @@ static tess_status one_round(comm_bench *b, const comm_case *which, comm_result 
 {
     comm_time theirs[COMM_PLAN_SIZES], yielding[COMM_PLAN_SIZES];
     bool has_mpi = b->mpi_program != NULL;
-    bool plain = has_mpi && which->ranks <= tess_os_cores(); /* with more ranks each message takes a time slice */
+    bool plain = has_mpi && which->ranks <= tess_os_cores(); /* more ranks would take a time slice for each message */
     if (plain)
         TESS_TRY(comm_job_mpi(which, &(comm_peer){b->mpi_program, false, MPI_PATIENCE_S}, theirs));
     TESS_TRY(comm_job_ours(which, ours));

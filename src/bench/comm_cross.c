@@ -40,7 +40,7 @@ void comm_map_of(const tess_team *team, comm_map *map)
     comm_map_fill(host, tess_team_size(team), map);
 }
 
-/* ---- From one host to another ---- */
+/* ---- Bytes from one host to another ---- */
 
 static bool has_root(const comm_map *map, int host)
 {
@@ -96,7 +96,7 @@ double comm_cross_nothing(const comm_flow *f)
     return 0;
 }
 
-/* ---- Of a link ---- */
+/* ---- Traffic of a link ---- */
 
 comm_traffic comm_cross_traffic(comm_crossing *crossing, const comm_map *map, int host, double bytes, double wide)
 {

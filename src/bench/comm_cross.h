@@ -18,7 +18,7 @@
 
 typedef struct comm_map {
     int n_ranks, n_hosts;
-    int host[JOB_MAX_RANKS]; /* of each rank */
+    int host[JOB_MAX_RANKS]; /* host of each rank */
     int n_on[JOB_MAX_HOSTS]; /* ranks of each host */
     int n_subtrees[JOB_MAX_HOSTS];
 } comm_map;
@@ -34,8 +34,8 @@ void comm_map_of(const tess_team *team, comm_map *map);
 typedef struct comm_flow {
     const comm_map *map;
     int from, to;
-    double bytes, block; /* as in comm_call; of one rank */
-    double wide;         /* bytes of a partial sum, in those of a value */
+    double bytes, block; /* the same as in comm_call; bytes of one rank */
+    double wide;         /* bytes of a partial sum / bytes of a value */
 } comm_flow;
 
 /* Bytes that a collective sends from one to the other. */

@@ -1,4 +1,4 @@
-/* Which hosts and which MPI carry a job. */
+/* Facts for the report: the hosts and the MPI that carry a job. */
 #include <stdio.h>
 
 #include "bench/comm_job.h"

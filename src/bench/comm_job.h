@@ -23,14 +23,14 @@ typedef struct comm_call {
 
 typedef struct comm_op {
     const char *name;
-    const char *peer; /* what MPI calls the same movement */
+    const char *peer; /* MPI's name for the same movement */
     tess_status (*call)(const comm_call *);
     comm_crossing *crossing;       /* bytes between hosts */
-    tess_trace_op kind;            /* for the tuning table */
+    tess_trace_op kind;            /* operation in the tuning table */
     bool reduces;                  /* sums */
     bool sized;                    /* moves data */
     bool shares;                   /* `out` is one copy for all ranks */
-    int rings;                     /* of nccl-tests' bandwidth formula; 0: each byte moves once */
+    int rings;                     /* factor in nccl-tests' bandwidth formula; 0: each byte moves once */
     double per_rank, once, shards; /* traffic in multiples of `bytes`: per rank, once, and as float32 shards */
 } comm_op;
 
@@ -51,7 +51,7 @@ typedef struct comm_case {
     const comm_op *op;
     tess_dtype dtype;
     int ranks;
-    tess_device *device; /* of this rank, whose memory the buffers are; NULL: the host's */
+    tess_device *device; /* device of this rank, whose memory the buffers are; NULL: the host's */
     int n_sizes;
     size_t bytes[COMM_PLAN_SIZES];
 } comm_case;
@@ -81,13 +81,13 @@ typedef struct comm_peer {
     double patience_s;   /* the program is killed when it prints no figure for so long */
 } comm_peer;
 
-/* Measures MPI through `mpirun`. TESS_E_NOT_FOUND: there is none, or it could not start the program. TESS_E_TIMEOUT: it
+/* Measures MPI through `mpirun`. TESS_E_NOT_FOUND: no mpirun, or it could not start the program. TESS_E_TIMEOUT: it
  * hung and was killed. */
 tess_status comm_job_mpi(const comm_case *which, const comm_peer *peer, comm_time *times);
 
 /* ---- The bench, on one machine (comm.c) and in a job (comm_hosts.c) ---- */
 
-/* What a round measures; entries from COMM_OTHERS on belong to the setting. */
+/* The values of a round; entries from COMM_OTHERS on belong to the setting. */
 enum { COMM_TIME, COMM_MIN, COMM_LIMIT, COMM_PRIVATE, COMM_OTHERS, COMM_MEDIANS = 9 };
 
 typedef struct comm_bench {
@@ -97,8 +97,8 @@ typedef struct comm_bench {
     int ranks, rounds;
     int round;                                               /* the current one */
     double (*samples)[COMM_MEDIANS][TESS_BENCH_MAX_SAMPLES]; /* by size and round; NAN: not measured */
-    const char *mpi_program;                                 /* on one machine; NULL: none to compare with */
-    tess_team *team;                                         /* in a job */
+    const char *mpi_program;                                 /* program on one machine; NULL: no MPI to compare with */
+    tess_team *team;                                         /* team of this job */
     comm_map map;
 } comm_bench;
 

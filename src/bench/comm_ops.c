@@ -1,3 +1,4 @@
+/* The operations that `tessera bench comm` measures, and the bytes that each must move. */
 #include "bench/comm_job.h"
 
 /* Bytes that all ranks together must read and write, in multiples of the size: every input once, every output once. */

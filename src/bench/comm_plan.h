@@ -8,7 +8,7 @@
 
 enum { COMM_PLAN_SAMPLES = 9, COMM_PLAN_LEAST = 3, COMM_PLAN_SIZES = 64 };
 
-static const double comm_plan_budget_s = 0.3; /* of all samples of one size, once there are COMM_PLAN_LEAST */
+static const double comm_plan_budget_s = 0.3; /* time for all samples of one size, once there are COMM_PLAN_LEAST */
 
 /* Operations of a sample: enough for the clock, few enough for a busy machine. */
 static inline int comm_plan_operations(size_t bytes)

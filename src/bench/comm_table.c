@@ -87,7 +87,7 @@ static tess_status measure(comm_bench *b, comm_case *which)
     return add_rows(b, which);
 }
 
-/* On memory of devices, those that windows serve: all others go through the host. */
+/* True if the operation is measured. On memory of devices only those count that windows serve: others use the host. */
 static bool is_measured(const comm_bench *b, const comm_op *op)
 {
     bool windows = op->kind == TESS_TRACE_ALL_REDUCE || op->kind == TESS_TRACE_ALL_GATHER ||

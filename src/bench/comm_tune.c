@@ -14,7 +14,7 @@ enum { N_ROUND_SIZES = 5, N_CHOICES = HOSTS_WAYS * N_ROUND_SIZES };
 /* Shorter data travels with the posts; longer data takes more of the same rounds. */
 enum { LEAST_BYTES = 64 << 10, MOST_BYTES = 64 << 20 };
 
-#define CLEARLY 0.97 /* of the plain choice's time */
+#define CLEARLY 0.97 /* share of the plain choice's time */
 
 static const size_t round_sizes[N_ROUND_SIZES] = {64 << 10, 256 << 10, HOSTS_PLAIN_ROUND_BYTES, 1 << 20, 4 << 20};
 

@@ -10,8 +10,8 @@
 tess_status tess_bench_compare_load(const char *path, const char *bench, json_t **old);
 
 typedef struct tess_bench_comparison {
-    int n_rows;    /* in both */
-    int n_slower;  /* of them, by more than the tolerance */
+    int n_rows;    /* rows in both reports */
+    int n_slower;  /* rows that are slower by more than the tolerance */
     int n_missing; /* only in the old report */
 } tess_bench_comparison;
 

@@ -217,7 +217,7 @@ static tess_status column_sum(void *self)
     return o->kernels->column_sum(o->stream, o->x[0], o->shape->C, o->x[DB], o->shape->T, o->shape->C, o->shape->dtype);
 }
 
-/* by_TC: operands of (T, C) read and written. */
+/* The field by_TC counts operands of (T, C) that are read and written. */
 static const kernel_subject layernorm[] = {{"layernorm forward", layernorm_forward, .by_TC = 4},
                                            {"layernorm backward", layernorm_backward, .by_TC = 4},
                                            {.name = NULL}};
@@ -429,7 +429,7 @@ static tess_status row_sumsq(void *self)
     return o->kernels->row_sumsq(o->stream, o->x[0], o->x[Y], o->shape->T, o->shape->C);
 }
 
-/* by_TC: floats; a bfloat16 counts half. */
+/* The field by_TC counts floats; a bfloat16 counts half. */
 static const kernel_subject parameters[] = {
     {"adamw", adamw, .by_TC = 7},
     {"adamw, copy in bf16", adamw_with_copy, .by_TC = 7.5},

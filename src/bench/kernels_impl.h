@@ -16,7 +16,7 @@ typedef struct kernels_apart {
     tess_device *device; /* NULL: the host's memory is the stream's */
     tess_stream *stream;
     tess_event *from, *to; /* NULL: the device tells no times */
-    double from_s;         /* of the host's clock, then */
+    double from_s;         /* time of the host's clock at that event */
     char *x, *y;           /* (bytes) for the memory's limit; larger than caches */
     size_t bytes;
     tess_bench_clock clock;
@@ -27,7 +27,7 @@ typedef struct kernels_bench {
     const tess_bench_options *options;
     tess_bench_report *report;
     tess_stream *stream;
-    tess_bench_arrays *arrays;     /* for the memory's limit; NULL on a device apart */
+    tess_bench_arrays *arrays;     /* arrays for the memory's limit; NULL on a device apart */
     const tess_bench_peers *peers; /* or NULL */
     int rounds;
     kernels_apart *apart;
@@ -38,7 +38,7 @@ typedef struct kernel_shape {
     const struct kernel_subject *subjects; /* the last has no name */
     const char *model;
     tess_dtype dtype;
-    bool quick;            /* for --quick, which runs only these */
+    bool quick;            /* --quick runs only these */
     int64_t T, C, V;       /* tokens (of a sequence), channels (of a head), vocabulary */
     int64_t seqs, H, H_kv; /* sequences, heads */
 } kernel_shape;
@@ -79,7 +79,7 @@ tess_status kernels_bench_gemm(const kernels_bench *bench);
 /* Opens the device that --device names: its stream, or, on the host, none. Close it in any case. */
 tess_status kernels_apart_open(kernels_apart *apart, tess_mem *mem, const tess_bench_options *options);
 void kernels_apart_close(kernels_apart *apart);
-/* What its maker states, or else what a copy within its memory reaches; by kernels_limit. */
+/* The rate that its maker states, or else that a copy within its memory reaches; `limit` is a kernels_limit. */
 double kernels_apart_limit(const kernels_apart *apart, int limit);
 
 /* Allocates an operand of the stream's device, filled with numbers in (-1, 1), or with i * factor % modulus. */

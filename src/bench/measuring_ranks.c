@@ -16,7 +16,7 @@ typedef struct ranks_outcome {
 typedef struct ranks_job {
     const tess_bench_ranks *ranks;
     ranks_outcome *outcome;
-    size_t size; /* of a result */
+    size_t size; /* size of a result */
 } ranks_job;
 
 static int rank_main(void *context)

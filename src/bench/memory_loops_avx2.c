@@ -1,3 +1,4 @@
+/* Loops that read, write and copy memory as fast as AVX2 can: the limit that other benches are compared with. */
 #include <immintrin.h>
 
 #include "bench/memory_loops.h"

@@ -18,14 +18,14 @@ typedef struct tess_bench_peer {
 
 enum { TESS_BENCH_MAX_PEERS = 4 };
 
-/* What the plug-in exports as `tess_bench_peers_table`. */
+/* The table that the plug-in exports as `tess_bench_peers_table`. */
 typedef struct tess_bench_peers {
     const char *versions; /* "oneDNN 2.6.3, OpenBLAS 0.3.21" */
     void (*set_threads)(int n_threads);
     const tess_bench_peer *const *peers; /* ends with NULL */
 } tess_bench_peers;
 
-/* Opens the plug-in beside this program, else where the loader finds it; NULL: there is none. Limits the libraries to
+/* Opens the plug-in beside this program, else where the loader finds it; NULL: no plug-in. Limits the libraries to
  * the instruction set of `kernel_table`, and their threads to a short spin, which would disturb the next turn.
  * Variables that the user has set take precedence. Call it once, before any other use of the libraries. */
 const tess_bench_peers *tess_bench_peers_open(const char *kernel_table);

@@ -35,7 +35,7 @@ typedef struct tess_bench_race {
 
     /* Results of rounds 0 .. n_rounds-1. */
     int n_rounds;
-    double seconds[TESS_BENCH_MAX_SIDES][TESS_BENCH_MAX_ROUNDS]; /* of one run */
+    double seconds[TESS_BENCH_MAX_SIDES][TESS_BENCH_MAX_ROUNDS]; /* seconds of one run */
     double limits[TESS_BENCH_MAX_ROUNDS];
 } tess_bench_race;
 

@@ -7,7 +7,7 @@ enum { TESS_BENCH_MAX_SAMPLES = 1000 };
 
 /* n <= TESS_BENCH_MAX_SAMPLES. */
 double tess_bench_median(const double *values, int n);
-/* Of values[i] / by[i]: what was measured in one round is compared within that round. */
+/* The median of values[i] / by[i]: figures of one round are compared within that round. */
 double tess_bench_median_ratio(const double *values, const double *by, int n);
 double tess_bench_min(const double *values, int n);
 double tess_bench_max(const double *values, int n);

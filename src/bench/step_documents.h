@@ -7,8 +7,8 @@
 
 typedef struct step_shape {
     int64_t n;    /* documents of a step, a multiple of seq_len / mean; 0: all rows are full */
-    int64_t mean; /* of their lengths in targets, a divisor of half a row. Two neighbours have mean - d and mean + d, so
-                     seq_len / mean of them fill a row exactly */
+    int64_t mean; /* mean of their lengths in targets, a divisor of half a row. Two neighbours have mean - d and mean +
+                     d, so seq_len / mean of them fill a row exactly */
     bool packed;
 } step_shape;
 

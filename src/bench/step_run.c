@@ -11,8 +11,8 @@
 /* ---- Tokens ---- */
 
 typedef struct token_source {
-    int64_t rows, seq_len, vocab; /* of a micro-batch */
-    int64_t n_rows;               /* of a step */
+    int64_t rows, seq_len, vocab; /* sizes of a micro-batch */
+    int64_t n_rows;               /* rows of a step */
     int32_t *ids, *pos, *targets, *cu_seqlens;
     step_documents documents; /* memory NULL: all rows are full */
 } token_source;
@@ -196,7 +196,7 @@ tess_status step_plan_make(tess_mem *mem, const tess_bench_options *options, ste
     c->training.seq_len = options->step.seq;
     c->training.mixed_precision_param = options->step.precision;
     c->lr_scheduler.warmup_steps = 0;
-    c->lr_scheduler.decay_type = TESS_SCHEDULE_CONSTANT; /* so that losses do not depend on --steps */
+    c->lr_scheduler.decay_type = TESS_SCHEDULE_CONSTANT; /* losses then do not depend on --steps */
     c->activation_checkpoint.mode = options->step.recompute;
     c->parallelism.shard_strategy = options->step.strategy;
     c->job.device = options->step.device;

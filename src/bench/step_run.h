@@ -9,25 +9,25 @@
 enum { STEP_RUN_MOST = 1000 };
 
 typedef struct step_plan {
-    tess_config config; /* of the whole job, checked */
+    tess_config config; /* configuration of the whole job, checked */
     tess_model_config model;
     const char *kernels; /* NULL: the best */
     int ranks, threads;  /* threads of a rank; 0: cores divided by ranks */
     int n_warm_up, n_steps;
-    step_shape shape; /* of its documents; the rows of a step are step_shape_rows() */
+    step_shape shape; /* shape of its documents; the rows of a step are step_shape_rows() */
     double begin_s;   /* when the command was started, on the monotonic clock */
 } step_plan;
 
 typedef struct step_result {
-    char kernels[16], device[96];       /* of rank 0; device, and its kernels; "": the host */
-    int threads;                        /* of a rank */
+    char kernels[16], device[96];       /* tables of rank 0; device, and its kernels; "": the host */
+    int threads;                        /* threads of a rank */
     int64_t n_params, n_tokens;         /* target tokens of a step */
     double flops_per_token, peak_flops; /* peak of all ranks together */
-    double first_step_s;                /* from the start of the command to the end of the first step */
+    double first_step_s;                /* time from the start of the command to the end of the first step */
     double first_loss, first_grad_norm, last_loss, last_grad_norm;
     double step_s[STEP_RUN_MOST]; /* (n_steps) */
     tess_step_times mean;         /* over timed steps and ranks; bytes are those of all ranks together */
-    int64_t peak_bytes[TESS_POOL_COUNT], rank0_bytes[TESS_POOL_COUNT]; /* of all ranks together; of rank 0 */
+    int64_t peak_bytes[TESS_POOL_COUNT], rank0_bytes[TESS_POOL_COUNT]; /* peak of all ranks together; bytes of rank 0 */
 } step_result;
 
 /* The plan that the options of `tessera bench step` describe. TESS_E_INVALID names the option. */

@@ -14,7 +14,7 @@ typedef struct chat_talk {
     tess_model_folder *m;
     const tess_chat *how;
     const tess_sampling *sampling;
-    int64_t max_new_tokens, length; /* of an answer; of a conversation with it */
+    int64_t max_new_tokens, length; /* most tokens of an answer; of a conversation with it */
     /* Not 0: the answer ends after the token that is being computed. A signal may set it. */
     volatile sig_atomic_t *stop;
 
@@ -24,7 +24,7 @@ typedef struct chat_talk {
     int n_ends;
     json_t *messages;
 
-    tess_ids ids;    /* of the conversation so far, up to where the answer begins */
+    tess_ids ids;    /* tokens of the conversation so far, up to where the answer begins */
     tess_ids answer; /* the last id before it, then its own */
     tess_buffer text;
     size_t shown; /* bytes of it that are printed */
@@ -42,7 +42,7 @@ tess_status chat_talk_reset(chat_talk *talk);
 /* Prints the answer to `text` as it grows, whole characters only, with a line end, and keeps both as messages. After an
  * error neither is kept. TESS_E_INVALID: the template refuses them, or the conversation has become too long. */
 tess_status chat_talk_ask(chat_talk *talk, const char *text, size_t size);
-/* Appends the conversation to a file, as a line of data.files. TESS_E_INVALID: there is none yet. */
+/* Appends the conversation to a file, as a line of data.files. TESS_E_INVALID: no message yet. */
 tess_status chat_talk_save(const chat_talk *talk, const char *path);
 
 #endif

@@ -1,3 +1,4 @@
+/* `tessera ckpt diff`: compares two checkpoints tensor by tensor, whatever their formats, cuts and dtypes. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -14,7 +15,7 @@ typedef struct comparison {
     const char *model_only, *all, *json;
     cli_progress progress;
     int n_shown;
-    json_t *tensors; /* with --json */
+    json_t *tensors; /* the report of --json */
 } comparison;
 
 static void report_progress(void *self, uint64_t done, uint64_t all)

@@ -1,3 +1,4 @@
+/* `tessera ckpt edit`: changes the metadata of a Tessera checkpoint. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* `tessera ckpt inspect`: shows what a checkpoint of any format holds, without reading its tensors. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>

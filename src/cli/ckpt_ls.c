@@ -1,3 +1,4 @@
+/* `tessera ckpt ls`: lists the checkpoints of a folder. */
 #include <inttypes.h>
 #include <stdio.h>
 

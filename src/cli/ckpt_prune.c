@@ -1,3 +1,4 @@
+/* `tessera ckpt prune`: removes old checkpoints once the newest good ones have been verified. */
 #include <stdio.h>
 
 #include "base/text/text.h"

@@ -1,3 +1,4 @@
+/* `tessera ckpt verify`: reads checkpoints and checks every byte. */
 #include <stdio.h>
 #include <string.h>
 

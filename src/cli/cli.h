@@ -16,7 +16,7 @@
 
 typedef struct cli_flag {
     const char *name;  /* "--prompt", or "-n" */
-    const char *value; /* what it takes, for the usage: "TEXT"; NULL: a switch; "[=FILE]": one that may take a value;
+    const char *value; /* its value in the usage: "TEXT"; NULL: a switch; "[=FILE]": one that may take a value;
                         * "FILE ...": may be given CLI_REPEATS times */
     const char *help;
     const char **text; /* receives the value, or "" for a switch; "FILE ...": CLI_REPEATS + 1 of them, all NULL */

@@ -1,3 +1,4 @@
+/* `tessera bench NAME`: parses the options of a bench and runs it. */
 #include "cli/cli.h"
 
 #include <stdio.h>

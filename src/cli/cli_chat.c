@@ -1,3 +1,4 @@
+/* `tessera chat`: a conversation with a model in the terminal, or over a pipe. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ static void interrupt(int signal_number)
     interrupted = 1;
 }
 
-/* Without SA_RESTART: reading a line ends, too. */
+/* SA_RESTART is not set, so that an interrupt ends the reading of a line, too. */
 static void catch_interrupts(void)
 {
     struct sigaction action = {.sa_handler = interrupt};
@@ -34,7 +35,7 @@ static void catch_interrupts(void)
 }
 
 /* ---- Lines ---- */
-/* The next line without its end; false: there is none. A line that Ctrl-C ends is forgotten. */
+/* The next line without its end; false: end of input. A line that Ctrl-C ends is forgotten. */
 static bool read_line(bool terminal, char **line, size_t *room, size_t *size)
 {
     for (;;) {
@@ -57,7 +58,7 @@ static bool read_line(bool terminal, char **line, size_t *room, size_t *size)
     }
 }
 
-/* What follows the command's name; NULL: the line is another. */
+/* The argument after the command's name; NULL: the line is another command. */
 static const char *argument_of(const char *line, const char *name)
 {
     size_t n = strlen(name);
@@ -88,7 +89,7 @@ static tess_status obey(chat_talk *talk, const char *line, bool *quit)
                      line);
 }
 
-/* At a terminal an error is told, and the conversation goes on; a pipe has nobody to tell. */
+/* An error at a terminal is told, and the conversation goes on; a pipe has nobody to tell. */
 static tess_status converse(chat_talk *talk, bool terminal)
 {
     char *line = NULL;

@@ -1,3 +1,4 @@
+/* `tessera convert`: writes a checkpoint of any format in another format. */
 #include <string.h>
 
 #include "ckpt/store/tensor.h"

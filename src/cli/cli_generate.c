@@ -1,3 +1,4 @@
+/* `tessera generate`: continues texts with a trained model. */
 #include "cli/cli.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* `tessera mesh`: shows which rank is where in a mesh. */
 #include "bench/comm_axes.h"
 #include "cli/cli.h"
 #include "supervise/mesh_plan.h"

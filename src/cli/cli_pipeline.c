@@ -1,3 +1,4 @@
+/* `tessera pipeline`: simulates schedules of a pipeline and compares them. */
 #include <stdlib.h>
 
 #include "cli/cli.h"
@@ -14,7 +15,7 @@ typedef struct pipeline_flags {
     double embedding, head;
 } pipeline_flags;
 
-/* What is shown of one schedule. */
+/* The figures that are shown of one schedule. */
 typedef struct pipeline_case {
     tess_pipeline_schedule schedule;
     tess_pipeline_report report;

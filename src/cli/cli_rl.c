@@ -1,3 +1,4 @@
+/* `tessera rl`: trains a model by reinforcement learning. */
 #include <string.h>
 
 #include "cli/cli_task.h"

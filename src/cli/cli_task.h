@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "train/task.h"
 
-/* [CONFIG.yaml] [-n RANKS] [section.key=value ...]. `missing`: what to say when there is none of them. */
+/* [CONFIG.yaml] [-n RANKS] [section.key=value ...]. `missing`: the message if none of them is given. */
 int cli_run_task(const tess_task_kind *kind, const cli_command *command, const char *missing, int argc, char **argv);
 
 #endif

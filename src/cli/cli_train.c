@@ -1,3 +1,4 @@
+/* `tessera train`: trains a model. */
 #include "cli/cli_task.h"
 
 static int run(tess_mem *mem, int argc, char **argv)

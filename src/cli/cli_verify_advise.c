@@ -1,3 +1,5 @@
+/* `tessera verify advise`: recommends exact on-policy training or not, settings to begin with, a reference, and
+ * offload. */
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "cli/cli.h"
@@ -74,8 +76,8 @@ static tess_status advise(tess_mem *mem, const advise_flags *f)
     return cli_print_text(status, &text);
 }
 
-/* ---- Where to begin ---- */
-/* As the command line takes it. */
+/* ---- A configuration to begin with ---- */
+/* Prints it in the form of the command line. */
 static tess_status print_preset(const tess_tuner_preset *p, tess_buffer *out)
 {
     TESS_TRY(tess_buffer_printf(out, "rl.clip_low=%g rl.clip_high=%g rl.kl_beta=%g rl.entropy_coef=%g optimizer.lr=%g",
@@ -97,7 +99,7 @@ static tess_status advise_settings(tess_mem *mem, const char *task)
     return cli_print_text(print_preset(preset, &text), &text);
 }
 
-/* ---- Which reference ---- */
+/* ---- The choice of a reference ---- */
 static tess_status print_choice(const tess_reference_choice *c, tess_buffer *out)
 {
     TESS_TRY(tess_buffer_printf(out, "reference model: %s (votes for swapping %d, for an instance of its own %d)\n",

@@ -1,3 +1,4 @@
+/* `tessera verify invariance`: checks that a kernel gives a row the same bits in any batch. */
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -41,7 +42,8 @@ static tess_status show(tess_mem *mem, const invariance_flags *f, const tess_inv
 static tess_status check_table(tess_mem *mem, const invariance_flags *f, const char *name,
                                tess_invariance_result *result)
 {
-    const int threads = f->threads > 0 ? (int)f->threads : 3; /* on any machine: batches do not divide by it */
+    const int threads =
+        f->threads > 0 ? (int)f->threads : 3; /* the same on any machine, and no divisor of the batches */
     const tess_kernels *kernels;
     TESS_TRY(tess_kernels_select(name, &kernels));
     return tess_invariance_check_table(mem, kernels, threads, show_progress, (void *)kernels->name, result);
@@ -76,7 +78,7 @@ static tess_status check_library(tess_mem *mem, const invariance_flags *f, int *
     return show(mem, f, &result, 1, code);
 }
 
-/* In a process of its own, which the kernel may bring down. */
+/* Runs the check in a separate process, because the kernel may crash it. */
 static tess_status check_apart(tess_mem *mem, const invariance_flags *f, int *code)
 {
     int how;

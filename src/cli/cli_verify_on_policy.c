@@ -1,3 +1,4 @@
+/* `tessera verify on-policy`: checks that training, evaluation and generation give the same bits. */
 #include "base/os/os.h"
 #include "cli/cli.h"
 #include "cli/cli_verify.h"

@@ -1,3 +1,4 @@
+/* `tessera doctor env`: explains the environment variables of NCCL, PyTorch, MPI, UCX and CUDA. */
 #include "cli/cli.h"
 
 #include <stdio.h>

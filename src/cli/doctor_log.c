@@ -1,3 +1,4 @@
+/* `tessera doctor log`: explains the errors of a log, and names the rank that never came. */
 #include "cli/cli.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* `tessera doctor preflight`: checks machines, ranks and the configuration before a job. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+/* `tessera doctor timers`: lists every timer of a job, and checks their order. */
 #include "cli/cli.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* `tessera eval`: measures the loss of a model on a text. */
 #include "cli/cli.h"
 
 #include <stdio.h>

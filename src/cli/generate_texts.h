@@ -15,7 +15,7 @@ typedef struct generate_text {
 } generate_text;
 
 typedef enum generate_format {
-    GENERATE_TEXT,  /* with its prompt; a single one as it grows */
+    GENERATE_TEXT,  /* the text with its prompt; a single one is printed while it grows */
     GENERATE_TOKEN, /* a JSON line each, as they come */
     GENERATE_JSONL  /* a JSON line for each text */
 } generate_format;
@@ -47,7 +47,7 @@ tess_status generate_texts_load(generate_texts *t, tess_encoder *encoder, const 
 /* All prompts are there. */
 tess_status generate_texts_begin(generate_texts *t);
 
-/* What a source of requests hears, for text number r->id. */
+/* The callback of a source of requests, for text number r->id. */
 tess_status generate_texts_token(generate_texts *t, const tess_request *r, int64_t position, int32_t token,
                                  float logprob, bool generated, bool *stop);
 tess_status generate_texts_finished(generate_texts *t, const tess_request *r, tess_finish why);

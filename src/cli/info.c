@@ -1,3 +1,4 @@
+/* `tessera info`: shows this machine, all options, and the size of a model and its run. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ static void print_facts(const tess_cuda_fact *facts, int n)
         printf("%s:%*s%s\n", facts[i].name, (int)(8 - strlen(facts[i].name)), "", facts[i].text);
 }
 
-/* What is missing is no failure: the CPU computes without it. */
+/* A missing driver or GPU is no failure: the CPU computes without it. */
 static void print_gpus(void)
 {
     static tess_cuda_fact software[TESS_CUDA_SOFTWARE], hardware[TESS_CUDA_GPUS + 2];
@@ -101,7 +102,7 @@ static tess_status print_model(tess_mem *mem, const char *path, const char *fold
     return TESS_OK;
 }
 
-/* Whoever asks for the options of a job of several ranks need not say how many. */
+/* The options of a job of several ranks can be shown without a number of ranks. */
 static tess_status print_memory(tess_mem *mem, tess_config *config, const tess_ranks *ranks, bool is_counted)
 {
     tess_buffer text = {.mem = mem};

@@ -1,3 +1,4 @@
+/* `tessera launch`: starts a command as ranks on several hosts, with mpirun. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

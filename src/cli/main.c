@@ -1,3 +1,4 @@
+/* The program `tessera`: finds the command, runs it, and turns its status into a message and an exit code. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* `tessera tokenize`: trains tokenizers, encodes, decodes, and cuts files into shards of ids. */
 #include "cli/cli.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* `tessera top`: watches running jobs from another terminal. */
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,7 +36,7 @@ static tess_status print(const top_options *o, const tess_top_snapshot *now, con
     return TESS_OK;
 }
 
-/* With --interval, rates are those between two snapshots. */
+/* Shows one snapshot; --interval gives rates between two snapshots. */
 static tess_status show(const top_options *o, tess_mem *mem, const tess_live_job *live)
 {
     tess_top_snapshot *now = NULL, *before = NULL;
@@ -70,7 +71,7 @@ static tess_status show_all(const top_options *o, tess_mem *mem)
     return status;
 }
 
-/* Of a run that may have ended: from its folder alone. */
+/* Shows the memory of a run from its folder alone, because it may have ended. */
 static tess_status show_memory(const char *folder)
 {
     tess_top_memory memory;

@@ -14,7 +14,7 @@ typedef struct top_view {
     tess_mem *mem;
     const char *what;
     double interval_s;
-    tess_live_job jobs[TESS_LIVE_MAX]; /* of the list */
+    tess_live_job jobs[TESS_LIVE_MAX]; /* jobs of the list */
     int n_jobs, chosen;
     tess_live_job live;              /* the job that is shown; closed once it has ended */
     tess_top_snapshot *now, *before; /* before: the newest with fewer steps than now */

@@ -1,3 +1,4 @@
+/* `tessera trace`: finds the root cause of a job's failure or hang. */
 #include <stdio.h>
 #include <string.h>
 

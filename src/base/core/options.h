@@ -25,7 +25,7 @@ typedef struct tess_text_list {
 typedef struct tess_option {
     const char *key; /* "training.steps", "--ranks", "rank" */
     tess_option_type type;
-    size_t offset;                                        /* of the field in the configuration struct */
+    size_t offset;                                        /* offset of the field in the configuration struct */
     const char *fallback;                                 /* default, as a user would write it */
     const char *choices;                                  /* CHOICE: "none|full|every_n" */
     const char *also;                                     /* CHOICE: other programs' words for them, in any case */
@@ -45,7 +45,7 @@ typedef struct tess_option_table {
     int n_rows;
 } tess_option_table;
 
-/* The row of a key; NULL: there is none. */
+/* The row of a key; NULL: no such key. */
 const tess_option *tess_options_find(const tess_option_table *tables, int n_tables, const char *key);
 
 /* Writes the default of every row that has one into `config`. */
@@ -62,7 +62,7 @@ tess_status tess_options_set(const tess_option_table *tables, int n_tables, void
 tess_status tess_options_refuse(const tess_option_table *tables, int n_tables, const char *key, const char *shown);
 
 /* Finds a key with the same last word. It prefers one whose section is a word of `key`, and takes the first of up to
- * three others. NULL: there is none, or the choice would be a guess. */
+ * three others. NULL: no such key, or the choice would be a guess. */
 const char *tess_options_same_leaf(const tess_option_table *tables, int n_tables, const char *key);
 
 /* The current value as a user would write it. */

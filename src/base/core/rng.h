@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* What a number is drawn for, so that equal indices never share one. Numbers are stable: they decide a run's bits. */
+/* The purpose of a number, so that equal indices never share one. Numbers are stable: they decide a run's bits. */
 typedef enum tess_purpose {
     TESS_RNG_INIT = 1,    /* weights: stream = hash of the tensor's name, index = element */
     TESS_RNG_SHUFFLE = 2, /* data order: stream = epoch */
@@ -29,9 +29,9 @@ enum { TESS_PHILOX_ROUNDS = 10 };
 void tess_philox(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index, uint32_t out[4]);
 
 uint64_t tess_rng_u64(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);
-/* In [0, 1), 24 random bits. */
+/* A number in [0, 1) with 24 random bits. */
 float tess_rng_uniform(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);
-/* In [0, 1), 53 random bits. */
+/* A number in [0, 1) with 53 random bits. */
 double tess_rng_uniform_double(uint64_t seed, tess_purpose purpose, uint64_t stream, uint64_t index);
 /* Standard normal by Box-Muller in float32 (tails to 6.6 standard deviations). Only additions, multiplications,
  * divisions and square roots, each rounded alone: the same bits on every machine and compiler. */

@@ -1,4 +1,4 @@
-/* What the two implementations of the normal fill share. */
+/* The common part of the two implementations of the normal fill. */
 #ifndef TESS_BASE_CORE_RNG_NORMAL_H
 #define TESS_BASE_CORE_RNG_NORMAL_H
 

@@ -6,7 +6,10 @@
 #include "base/os/disk_files.h"
 #include "base/os/os.h"
 
-enum { PAGE = 4096, ALIGNMENT = 2 << 20 }; /* of blocks in the file: the largest folio has pages of one block */
+enum {
+    PAGE = 4096,
+    ALIGNMENT = 2 << 20
+}; /* alignment of blocks in the file: the largest folio has pages of one block */
 
 typedef struct disk_block {
     struct disk_block *next;
@@ -20,7 +23,7 @@ struct tess_disk {
     tess_pager *pager;
     disk_block *blocks;
     int fd;
-    uint64_t end; /* of the last block so far */
+    uint64_t end; /* end of the last block so far */
     char folder[1024];
 };
 

@@ -19,8 +19,8 @@ static const uint64_t freed_magic = 0x6672656564626c6bu;
 typedef struct block_header {
     uint64_t magic;
     size_t bytes;
-    void *base;          /* what malloc or mmap returned */
-    size_t mapped_bytes; /* 0: from malloc */
+    void *base;          /* the address that malloc or mmap returned */
+    size_t mapped_bytes; /* 0: malloc made it */
     tess_pool pool;
     uint16_t watch, name; /* the watch that has counted it, 0: none, and its number there */
     char padding[ALIGNMENT - 4 * 8 - 8];
@@ -43,7 +43,7 @@ struct tess_mem {
     int n_names;
     watched_name names[WATCHED_NAMES];
     tess_pool_stats pools[TESS_POOL_COUNT];
-    tess_mem_region_fn region; /* of the named store; NULL: no store */
+    tess_mem_region_fn region; /* function of the named store; NULL: no store */
     void *store;
     tess_mem_disk disk;
     size_t disk_bytes[TESS_POOL_COUNT];

@@ -1,5 +1,5 @@
-/* A watch on one pool: who allocates in it what is not freed again. Costs nothing while there is none, and a search in
- * a short list for an allocation in the pool while there is one. */
+/* A watch on one pool finds callers that allocate in it and do not free. It costs nothing while no watch is set;
+ * otherwise an allocation in the pool costs a search in a short list. */
 #ifndef TESS_BASE_MEM_MEM_WATCH_H
 #define TESS_BASE_MEM_MEM_WATCH_H
 
@@ -7,8 +7,8 @@
 
 enum { TESS_MEM_NAME = 48 };
 
-/* From here on, blocks of `pool` are counted by the words that callers allocate with; an earlier watch ends.
- * TESS_POOL_COUNT: none begins. Thread-safe, as what follows. */
+/* Counts blocks of `pool` from now on by the words that callers allocate with; an earlier watch ends. TESS_POOL_COUNT:
+ * no watch begins. Thread-safe, like the functions below. */
 void tess_mem_watch(tess_mem *mem, tess_pool pool);
 
 /* The words that have most bytes allocated since the watch began and not freed. False: there are none: what has grown

@@ -33,13 +33,13 @@ bool tess_mem_has_store(const tess_mem *mem);
 /* Pools on disk. */
 typedef struct tess_mem_disk {
     unsigned pools; /* bit 1 << pool */
-    /* Of private memory, and of all where there is no store (tess_disk_attach, base/mem/disk.h). */
+    /* Functions for private memory, and for all memory if there is no store (tess_disk_attach, base/mem/disk.h). */
     tess_status (*alloc)(void *disk, size_t bytes, const char *what, void **out);
     void (*free)(void *disk, void *memory);
     void *disk;
-    tess_mem_region_fn region; /* of the store on disk; NULL: none */
+    tess_mem_region_fn region; /* function of the store on disk; NULL: none */
     void *store;
-    struct tess_pager *pager; /* of both */
+    struct tess_pager *pager; /* pager of both */
 } tess_mem_disk;
 
 /* All of it is borrowed for as long as `mem` allocates in these pools, and until that is freed. NULL: none any more. */
@@ -47,6 +47,6 @@ void tess_mem_set_disk(tess_mem *mem, const tess_mem_disk *disk);
 bool tess_mem_on_disk(const tess_mem *mem, tess_pool pool);
 /* NULL, which the pager's functions take: no pool is on disk. */
 struct tess_pager *tess_mem_pager(const tess_mem *mem);
-size_t tess_mem_disk_bytes(const tess_mem *mem, tess_pool pool); /* in use now */
+size_t tess_mem_disk_bytes(const tess_mem *mem, tess_pool pool); /* bytes in use now */
 
 #endif

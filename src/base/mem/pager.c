@@ -45,7 +45,7 @@ typedef struct pager_range {
     const pager_file *file;
     char *begin, *end;
     range_state state;
-    tess_page_use use; /* what it was first fetched for; a reader may become a writer */
+    tess_page_use use; /* the use that it was first fetched for; a reader may become a writer */
     bool is_dirty;     /* it may have been written */
     bool is_urgent;    /* somebody waits for it */
     bool counted;      /* among the resident bytes */
@@ -61,7 +61,7 @@ struct tess_pager {
     pthread_t reader, writer;
     bool stop;
     pager_file *files;
-    pager_range *first, **end; /* in the order in which they were asked for, or left */
+    pager_range *first, **end; /* oldest request, or oldest release, first */
     tess_pager_stats stats;
     int failed; /* errno of the first write that failed, 0: none did */
     char failed_name[NAME_BYTES];
@@ -190,7 +190,7 @@ static uint64_t place_of(const pager_file *f, const char *at)
     return f->offset + (uint64_t)(at - f->base);
 }
 
-/* Where populating is not known, a byte of each page is read; writers then take their faults themselves. */
+/* If the system cannot populate pages, a byte of each page is read; writers then take their faults themselves. */
 static void populate(const tess_pager *p, char *from, char *to, int how)
 {
     if (madvise(from, (size_t)(to - from), how) != 0 && errno == EINVAL)
@@ -358,7 +358,7 @@ static pager_range *next_to_send(const tess_pager *p)
     return next_in(p, LEAVING, false);
 }
 
-/* Until the pager stops. */
+/* Moves ranges until the pager stops. */
 static void move_all(tess_pager *p, pager_range *(*next)(const tess_pager *), void (*move)(tess_pager *, pager_range *))
 {
     pthread_mutex_lock(&p->lock);

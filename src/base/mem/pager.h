@@ -45,8 +45,8 @@ tess_status tess_pager_add(tess_pager *pager, void *base, size_t bytes, int fd, 
 void tess_pager_remove(tess_pager *pager, const void *base);
 
 /* Ranges are told apart by both of their ends: release what was fetched. A range that is fetched again is there once.
- * The first fetch since it left says whether its content is dropped, so that who reads it before may ask first. Whoever
- * overwrites waits first, or the range may become zero under what it writes. */
+ * The first fetch since it left says whether its content is dropped, so that a reader can ask first. Before
+ * overwriting a range, wait for its fetch; otherwise the pager may zero what you wrote. */
 void tess_pager_fetch(tess_pager *pager, const void *at, size_t bytes, tess_page_use use);
 /* All fetches that touch the range are complete. TESS_E_IO, TESS_E_NO_SPACE: an earlier write to some file has failed
  * (pages that were to be written may be lost); every later wait says so, too. */
@@ -58,11 +58,12 @@ void tess_pager_release(tess_pager *pager, const void *at, size_t bytes);
 void tess_pager_drain(tess_pager *pager);
 
 typedef struct tess_pager_stats {
-    uint64_t read_bytes, written_bytes; /* of ranges fetched and released; written: of those fetched to be written */
-    uint64_t read_ns, write_ns;         /* during which either direction was busy */
-    uint64_t waited_ns;                 /* by callers */
-    size_t resident, peak;              /* bytes in memory: now, most ever */
-    size_t limit;                       /* the largest bound on `resident` that the pager was given */
+    uint64_t read_bytes,
+        written_bytes;          /* bytes of ranges fetched and released; written: only ranges fetched for writing */
+    uint64_t read_ns, write_ns; /* time during which either direction was busy */
+    uint64_t waited_ns;         /* time that callers waited */
+    size_t resident, peak;      /* bytes in memory: now, most ever */
+    size_t limit;               /* the largest bound on `resident` that the pager was given */
 } tess_pager_stats;
 
 /* All zero without a pager. */

@@ -4,8 +4,8 @@
 
 enum { TESS_ADDRESS_SPACE_TEXT = 160 };
 
-/* For the end of a message about memory that could not be had: names the limit, its value and the fix; "": there is no
- * limit. Returns `text`. */
+/* Writes the end of a message about memory that could not be had: the limit, its value and the fix; "": no limit.
+ * Returns `text`. */
 const char *tess_os_address_space_hint(char text[TESS_ADDRESS_SPACE_TEXT]);
 
 #endif

@@ -17,8 +17,8 @@ bool tess_os_is_in_memory(int fd);
 
 /* Opens a nameless file of `bytes`, sparse, for memory that is on disk: TESS_E_NO_SPACE, TESS_E_IO. */
 tess_status tess_os_open_disk(const char *folder, size_t bytes, int *fd);
-/* What a sparse file that serves as memory in `folder` may be sized: enough for all of the disk twice, since space that
- * is given back leaves holes, and within what file systems allow. */
+/* The size of a sparse file that serves as memory in `folder`. It is twice the disk, since space that is given back
+ * leaves holes, and no more than file systems allow. */
 size_t tess_os_disk_file_bytes(const char *folder);
 /* Gives [offset, offset + bytes) blocks of the disk, which read as zero: a store to a hole would kill the process when
  * the disk is full. TESS_E_NO_SPACE names `name`. */

@@ -1,4 +1,4 @@
-/* What the system allows a process and reports of the machine: limits, disk space, clocks, texts of /proc. */
+/* Reads the limits that the system sets a process, and what it reports of the machine: disk space, clocks, /proc. */
 #ifndef TESS_BASE_OS_MACHINE_H
 #define TESS_BASE_OS_MACHINE_H
 
@@ -25,7 +25,7 @@ typedef struct tess_os_space {
     uint64_t files, free_files; /* how many it can hold; both 0: it sets no limit */
 } tess_os_space;
 
-/* Of the file system that `path` is on. */
+/* The space of the file system that `path` is on. */
 tess_status tess_os_space_at(const char *path, tess_os_space *space);
 
 /* Measures how fast a checkpoint could be written to `folder`: writes to a nameless file, past the page cache where

@@ -9,17 +9,17 @@ enum { TESS_GROUP_FOLDER_BYTES = 512 };
 
 typedef struct tess_memory_group {
     char folder[TESS_GROUP_FOLDER_BYTES];
-    size_t mount_length; /* of the part of `folder` that is the mount point: a walk upwards ends there */
+    size_t mount_length; /* length of the part of `folder` that is the mount point: a walk upwards ends there */
     bool version2;
 } tess_memory_group;
 
 /* The group of a process (0: this one) that limits what `controller` does; files are looked up below `root` ("" or, in
- * tests, a folder). False: there is none, or it cannot be seen from here. */
+ * tests, a folder). False: no such group, or it cannot be seen from here. */
 bool tess_control_group_find(const char *root, int pid, const char *controller, tess_memory_group *group);
-/* The cores that the tightest quota of this process's groups is worth. False: there is none. */
+/* The cores that the tightest quota of this process's groups is worth. False: no quota. */
 bool tess_control_group_cores(const char *root, double *cores);
 
-/* That for memory. */
+/* The group that limits memory. */
 bool tess_memory_group_find(int pid, tess_memory_group *group);
 
 /* The tightest limit of the group and its ancestors, and the bytes used in the group that has it. False: no limit. */

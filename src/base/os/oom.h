@@ -9,7 +9,7 @@ enum { TESS_OOM_LOGGED = 64 };
 
 typedef struct tess_oom_kill {
     int pid;
-    uint64_t bytes; /* of memory that the process held, 0: not known */
+    uint64_t bytes; /* memory that the process held, 0: not known */
     uint64_t at_ns; /* when it was killed, on the clock of tess_os_now_ns; 0: not known */
 } tess_oom_kill;
 

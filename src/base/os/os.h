@@ -51,7 +51,7 @@ tess_status tess_os_append(int fd, const void *data, size_t size, const char *pa
 /* Creates (or empties) a file that several ranks will write in parts, and closes it. One rank calls it. The bytes are
  * reserved where the file system can, so that a full disk shows here and not halfway. */
 tess_status tess_os_create(const char *path, size_t size);
-tess_status tess_os_open(const char *path, int *fd); /* for writing; must exist */
+tess_status tess_os_open(const char *path, int *fd); /* opens an existing file for writing */
 tess_status tess_os_write_at(int fd, size_t offset, const void *data, size_t size, const char *path);
 /* Gives a file `size` bytes, reserved on disk where the file system can: TESS_E_NO_SPACE shows here. */
 tess_status tess_os_reserve(int fd, uint64_t size, const char *path);
@@ -68,11 +68,11 @@ bool tess_os_is_file(const char *path);
 typedef enum tess_os_kind { TESS_OS_NOTHING, TESS_OS_FILE, TESS_OS_FOLDER, TESS_OS_OTHER } tess_os_kind;
 typedef struct tess_os_entry {
     tess_os_kind kind;
-    uint64_t bytes; /* of a file */
+    uint64_t bytes; /* size of a file */
 } tess_os_entry;
 tess_status tess_os_look_up(const char *path, tess_os_entry *entry);
 
-tess_status tess_os_file_size(const char *path, uint64_t *size); /* of a regular file */
+tess_status tess_os_file_size(const char *path, uint64_t *size); /* size of a regular file */
 double tess_os_changed_s(const char *path);                      /* time of the last change since 1970; 0: not there */
 bool tess_os_same_file(const char *a, const char *b);            /* the same existing file or folder, by any path */
 
@@ -94,7 +94,7 @@ tess_status tess_os_remove_tree(const char *path); /* a folder or a file; nothin
 /* Calls visit(context, name) for every name in the folder except "." and "..", in no order. */
 tess_status tess_os_list(const char *folder, tess_status (*visit)(void *context, const char *name), void *context);
 
-tess_status tess_os_own_path(char *path, size_t size); /* of this program */
+tess_status tess_os_own_path(char *path, size_t size); /* path of this program */
 /* Replaces a "~" that is the path, or the "~" before its first '/', by $HOME. TESS_E_INVALID: HOME is not set, or the
  * result does not fit into `size`. */
 tess_status tess_os_expand_home(char *path, size_t size);
@@ -110,7 +110,7 @@ tess_status tess_os_error(const char *what, const char *path);
 tess_status tess_os_memfd(const char *name, size_t size, int *fd); /* sparse; closed on exec */
 void tess_os_inherit(int fd);                                      /* no longer closed on exec */
 tess_status tess_os_fd_size(int fd, size_t *size);
-size_t tess_os_memory_bytes(void); /* of the machine */
+size_t tess_os_memory_bytes(void); /* memory of the machine */
 tess_status tess_os_map_shared(int fd, size_t offset, size_t size, void **address);
 /* Zeroed memory that processes forked from now on share. */
 tess_status tess_os_share(const char *name, size_t size, void **address);

@@ -31,8 +31,7 @@ tess_status tess_os_look_up(const char *path, tess_os_entry *entry)
         if (errno == ENOENT || errno == ENOTDIR)
             return TESS_OK;
         tess_status status = tess_os_error("look at", path);
-        return status == TESS_E_INVALID ? TESS_E_IO
-                                        : status; /* behind a circle of links, too, there may be something */
+        return status == TESS_E_INVALID ? TESS_E_IO : status; /* a circle of links may hide something, too */
     }
     entry->kind = S_ISDIR(info.st_mode) ? TESS_OS_FOLDER : S_ISREG(info.st_mode) ? TESS_OS_FILE : TESS_OS_OTHER;
     entry->bytes = entry->kind == TESS_OS_FILE ? (uint64_t)info.st_size : 0;

@@ -1,20 +1,21 @@
-/* Where the time of a step goes: one clock, switched from phase to phase by the thread that runs the step. Every
- * nanosecond between start and stop belongs to exactly one phase. A switch reads the clock once (tens of nanoseconds).
+/* Measures where the time of a step goes: one clock, switched from phase to phase by the thread that runs the step.
+ * Every nanosecond between start and stop belongs to exactly one phase. A switch reads the clock once (tens of
+ * nanoseconds).
  */
 #ifndef TESS_BASE_OS_PHASE_CLOCK_H
 #define TESS_BASE_OS_PHASE_CLOCK_H
 
 #include <stdint.h>
 
-#define TESS_PHASE_LIST(X)                                                                               \
-    X(TESS_PHASE_OTHER, "other")                                                                         \
-    X(TESS_PHASE_DATA, "data")           /* the next micro-batch */                                      \
-    X(TESS_PHASE_GATHER, "gather")       /* parameters in flight to the ranks */                         \
-    X(TESS_PHASE_FORWARD, "forward")     /* without the products of the head, which count as backward */ \
-    X(TESS_PHASE_BACKWARD, "backward")   /* including what is recomputed */                              \
-    X(TESS_PHASE_REDUCE, "reduce")       /* gradients in flight to their owners */                       \
-    X(TESS_PHASE_OPTIMIZER, "optimizer") /* norm, clipping, update */                                    \
-    X(TESS_PHASE_WAIT, "wait")           /* for peers that have not arrived */
+#define TESS_PHASE_LIST(X)                                                                \
+    X(TESS_PHASE_OTHER, "other")                                                          \
+    X(TESS_PHASE_DATA, "data")           /* the next micro-batch */                       \
+    X(TESS_PHASE_GATHER, "gather")       /* parameters in flight to the ranks */          \
+    X(TESS_PHASE_FORWARD, "forward")     /* the products of the head count as backward */ \
+    X(TESS_PHASE_BACKWARD, "backward")   /* including what is recomputed */               \
+    X(TESS_PHASE_REDUCE, "reduce")       /* gradients in flight to their owners */        \
+    X(TESS_PHASE_OPTIMIZER, "optimizer") /* norm, clipping, update */                     \
+    X(TESS_PHASE_WAIT, "wait")           /* waiting for peers that have not arrived */
 
 typedef enum tess_phase {
 #define X(name, text) name,
@@ -24,7 +25,7 @@ typedef enum tess_phase {
 } tess_phase;
 
 typedef struct tess_phase_clock {
-    uint64_t ns[TESS_PHASE_COUNT]; /* of completed phases */
+    uint64_t ns[TESS_PHASE_COUNT]; /* times of completed phases */
     uint64_t since_ns;             /* when the current phase began */
     tess_phase phase;              /* the current phase */
 } tess_phase_clock;

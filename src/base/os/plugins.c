@@ -21,7 +21,7 @@ static bool find_installed(const char *folder, const char *file, char path[PATH_
     return any;
 }
 
-/* Beside the object `of`, or in the folders that belong to it. */
+/* Looks next to the object `of`, and in the folders that belong to it. */
 static bool find_near(const char *of, const char *file, char path[PATH_MAX])
 {
     char folder[PATH_MAX];
@@ -38,7 +38,7 @@ static bool find_near(const char *of, const char *file, char path[PATH_MAX])
 
 bool tess_plugin_find(const char *file, char path[PATH_MAX])
 {
-    static const char here; /* in the object that holds this code */
+    static const char here; /* an address in the object that holds this code */
     Dl_info self;
     return find_near("/proc/self/exe", file, path) ||
            (dladdr(&here, &self) != 0 && find_near(self.dli_fname, file, path));

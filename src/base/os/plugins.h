@@ -1,4 +1,4 @@
-/* Where the project's plug-ins lie: shared objects that are loaded at run time. */
+/* Finds the project's plug-ins: shared objects that are loaded at run time. */
 #ifndef TESS_BASE_OS_PLUGINS_H
 #define TESS_BASE_OS_PLUGINS_H
 

@@ -1,3 +1,4 @@
+/* State, parent, age and waiting time of processes, read from /proc. */
 #include "base/os/os.h"
 
 #include <stdio.h>

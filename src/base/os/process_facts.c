@@ -29,7 +29,7 @@ static bool read_of_thread(int pid, int tid, const char *name, char *text, size_
     return tess_os_read_text(path, text, size) > 0;
 }
 
-/* The number behind "key" at the beginning of a line; `missing` when there is none. */
+/* The number after "key" at the beginning of a line; `missing` if no line begins so. */
 static int64_t number_of(const char *text, const char *key, int64_t missing)
 {
     size_t length = strlen(key);

@@ -1,11 +1,11 @@
-/* What proc(5) reports of a process from outside: what it does, in which call, on which file. The process need not
+/* Reads in proc(5) from outside what a process does, in which call, on which file. The process need not
  * cooperate (it may be stuck or stopped), and the same user's rights suffice. */
 #ifndef TESS_BASE_OS_PROCESS_FACTS_H
 #define TESS_BASE_OS_PROCESS_FACTS_H
 
 #include "tessera/types.h"
 
-/* What a thread asked the system for. */
+/* The request of a thread to the system. */
 typedef enum tess_call_kind {
     TESS_CALL_NONE,    /* nothing: it runs code of its own */
     TESS_CALL_UNKNOWN, /* the system does not say (no right to ask) */
@@ -38,9 +38,9 @@ typedef struct tess_process_facts {
     int n_threads, tracer;    /* pid of the debugger that holds it, 0: none */
     tess_thread_facts main;   /* the main thread */
     tess_thread_facts thread; /* the most telling one: the main one, unless it only waits for others */
-    char file[256];           /* for `thread` in TESS_CALL_FILE and _POLL: "/data/x.bin", "pipe:[4711]"; "" not known */
-    int64_t position;         /* in that file, -1: not known */
-    uint64_t cpu_ns;          /* of all threads */
+    char file[256];           /* its file in TESS_CALL_FILE and _POLL: "/data/x.bin", "pipe:[4711]"; "" not known */
+    int64_t position;         /* offset in that file, -1: not known */
+    uint64_t cpu_ns;          /* CPU time of all threads */
     uint64_t switches;        /* voluntary switches of the main thread */
     uint64_t rss_bytes;
     uint64_t io_bytes; /* ever read and written through calls */

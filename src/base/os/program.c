@@ -59,7 +59,7 @@ static tess_status kill_late(pid_t pid, const char *name, double timeout_s, doub
     return TESS_FAIL(TESS_E_TIMEOUT, "%s took longer than %.3g s and was killed", name, timeout_s);
 }
 
-/* ---- What it prints ---- */
+/* ---- Its output ---- */
 _Noreturn static void become_captured(char *const *argv, int out)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

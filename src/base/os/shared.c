@@ -1,3 +1,4 @@
+/* Memory that processes share or read of each other, and the futex on it. */
 #include "base/os/os.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@ enum { OS_ADDRESS_BYTES = 48 };
 
 /* Numeric addresses ("10.9.0.2", "fd00::2") of the interfaces that are up, IPv4 first, without IPv6 addresses that mean
  * nothing on another host. `names`: prefixes of interface names ("eth,ib"); NULL: all but loopback. TESS_E_NOT_FOUND:
- * there is none. */
+ * no address. */
 tess_status tess_os_addresses(const char *names, char (*addresses)[OS_ADDRESS_BYTES], int most, int *n);
 
 /* True when `name` (of a host, or a numeric address) is this machine's. May ask a name server. */

@@ -19,7 +19,7 @@
 /* The probe writes lines, or one line that begins with no_stack and says why there are none. */
 static const char no_stack = '!', in_c_library = '~';
 
-/* ---- In the probing process ---- */
+/* ---- The probing process ---- */
 typedef struct frames {
     int n;
     Dwarf_Addr at[TESS_STACK_FRAMES];
@@ -106,7 +106,7 @@ _Noreturn static void look(int pid, int tid, int fd)
     _exit(0);
 }
 
-/* ---- In the calling process ---- */
+/* ---- The calling process ---- */
 void tess_stack_begin(tess_stack_probe *probe, int pid, int tid)
 {
     int ends[2];

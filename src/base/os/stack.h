@@ -21,7 +21,7 @@ typedef struct tess_stack {
     char lines[TESS_STACK_FRAMES][TESS_STACK_LINE_BYTES]; /* innermost first: "spin (user.c:12)", "read (libc.so.6)" */
     int first_own;    /* the first line outside of the C library; n_lines: none is */
     char reason[128]; /* why there are no lines, "" */
-    double seconds;   /* that the probe took */
+    double seconds;   /* time that the probe took */
 } tess_stack;
 
 typedef struct tess_stack_probe {
@@ -35,7 +35,7 @@ typedef struct tess_stack_probe {
 
 /* Begins to take the stack of thread `tid` of process `pid` (the main thread's number is that of the process). */
 void tess_stack_begin(tess_stack_probe *probe, int pid, int tid);
-/* True when the probe has ended: *stack holds the stack, or the reason why there is none. Does not wait. */
+/* True when the probe has ended: *stack holds the stack, or the reason why it has no lines. Does not wait. */
 bool tess_stack_poll(tess_stack_probe *probe, tess_stack *stack);
 /* Stops a running probe. */
 void tess_stack_cancel(tess_stack_probe *probe);

@@ -6,7 +6,7 @@
 #include "tessera/types.h"
 
 typedef struct tess_symbols {
-    void *dwfl, *module; /* of libdwfl; NULL: not open */
+    void *dwfl, *module; /* handles of libdwfl; NULL: not open */
     uint64_t bias;
     uint32_t id; /* tess_object_id of its build id; 0: it has none */
 } tess_symbols;

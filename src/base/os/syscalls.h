@@ -8,8 +8,8 @@ typedef struct tess_syscall {
     const char *name;
     int number;
     tess_call_kind kind;
-    int fd;   /* which argument is a file descriptor, -1: none */
-    int path; /* which is the address of a path, -1: none */
+    int fd;   /* index of the argument that is a file descriptor, -1: none */
+    int path; /* index of the argument that is the address of a path, -1: none */
 } tess_syscall;
 
 /* NULL: not in the table. */

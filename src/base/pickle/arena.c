@@ -1,3 +1,4 @@
+/* Memory of a pickle: values are never freed one by one, and their total is limited. */
 #include <string.h>
 
 #include "base/pickle/pickle_impl.h"

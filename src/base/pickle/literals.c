@@ -1,3 +1,4 @@
+/* Numbers and texts that a pickle spells out, as its older protocols do. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -38,7 +38,7 @@ typedef struct tess_pickle_object {
     const char *name;         /* "torch._utils._rebuild_tensor_v2" */
     tess_pickle_value *args;  /* tuple */
     tess_pickle_value *named; /* dict of named arguments */
-    tess_pickle_value *state; /* what BUILD gave it */
+    tess_pickle_value *state; /* the state that BUILD gave it */
     tess_pickle_value *list;  /* appended items: subclasses of list */
     tess_pickle_value *dict;  /* entries set: subclasses of dict */
 } tess_pickle_object;
@@ -58,12 +58,12 @@ struct tess_pickle_value {
     };
 };
 
-/* What a caller accepts. Zeroes: any name (as inert data), memory of 64 times the input and at most 4 GiB. */
+/* The limits that a caller sets. Zeroes: any name (as inert data), memory of 64 times the input and at most 4 GiB. */
 typedef struct tess_pickle_options {
     const char *const *names; /* "torch._utils._rebuild_tensor_v2"; "torch.*": torch and all below it;
                                * NULL-terminated */
     bool only_names;          /* refuse a pickle with any other name; when `names` is NULL, with any name */
-    size_t max_bytes;         /* of memory for values */
+    size_t max_bytes;         /* memory for values */
 } tess_pickle_options;
 
 typedef struct tess_pickle tess_pickle;

@@ -14,7 +14,7 @@ typedef struct arena_chunk {
 
 struct tess_pickle {
     tess_mem *mem;
-    const tess_pickle_options *options; /* of the caller, while it is read */
+    const tess_pickle_options *options; /* the caller's, while the pickle is read */
     arena_chunk *chunks;
     size_t limit, charged; /* bytes */
     tess_pickle_value *root;

@@ -6,9 +6,9 @@
 
 typedef struct machine {
     tess_pickle *pickle;
-    const struct pickle_opcode *op; /* that runs */
+    const struct pickle_opcode *op; /* the opcode that runs */
     const uint8_t *data;
-    size_t size, at; /* at: the next byte */
+    size_t size, at; /* data[at] is the next byte */
     tess_pickle_value **stack;
     size_t n_stack, stack_room;
     size_t *marks; /* heights of the stack */
@@ -24,12 +24,12 @@ typedef struct pickle_opcode {
     tess_status (*run)(machine *m);
     size_t width; /* bytes of the number that follows, 0: a line of text follows; or values that it takes */
     tess_pickle_kind kind;
-    pickle_reader *read; /* of the text or bytes that follow */
+    pickle_reader *read; /* reader of the text or bytes that follow */
 } pickle_opcode;
 
 /* Bytes of the pickle: TESS_E_FORMAT when it is cut off. */
 tess_status machine_take(machine *m, uint64_t n, const uint8_t **bytes);
-tess_status machine_take_uint(machine *m, size_t n, uint64_t *value); /* of n bytes, little-endian */
+tess_status machine_take_uint(machine *m, size_t n, uint64_t *value); /* an integer of n bytes, little-endian */
 /* Bytes behind their number, which has `width` bytes. */
 tess_status machine_take_counted(machine *m, size_t width, const char **bytes, size_t *n);
 tess_status machine_take_line(machine *m, const char **line, size_t *n);

@@ -1,3 +1,5 @@
+/* Names of classes and functions in a pickle: they become inert data, and a caller can refuse those it does not expect.
+ */
 #include <string.h>
 
 #include "base/pickle/pickle_impl.h"

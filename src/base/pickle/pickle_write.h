@@ -16,15 +16,15 @@ tess_status tess_pickle_write(const json_t *value, tess_buffer *out);
 #define TESS_PICKLE_NIL "N"
 #define TESS_PICKLE_FALSE "\x89"
 #define TESS_PICKLE_MARK "("       /* begins a tuple, or items */
-#define TESS_PICKLE_MAKE_TUPLE "t" /* of the values since MARK */
+#define TESS_PICKLE_MAKE_TUPLE "t" /* makes a tuple of the values since MARK */
 #define TESS_PICKLE_NO_ITEMS ")"   /* () */
 #define TESS_PICKLE_NEW_LIST "]("  /* values follow, then FILL_LIST */
 #define TESS_PICKLE_FILL_LIST "e"
 #define TESS_PICKLE_NEW_DICT "}(" /* keys and values follow, then FILL_DICT */
 #define TESS_PICKLE_FILL_DICT "u"
-#define TESS_PICKLE_CALL "R"         /* of a name with a tuple */
-#define TESS_PICKLE_INSTANCE ")\x81" /* of a class, without arguments */
-#define TESS_PICKLE_SET_STATE "b"    /* of an object: a value, usually a dict */
+#define TESS_PICKLE_CALL "R"         /* calls a name with a tuple */
+#define TESS_PICKLE_INSTANCE ")\x81" /* an instance of a class, made without arguments */
+#define TESS_PICKLE_SET_STATE "b"    /* sets the state of an object: a value, usually a dict */
 #define TESS_PICKLE_BY_ID "Q"        /* an object that lies elsewhere; the value is its id */
 #define TESS_PICKLE_DROP "0"
 
@@ -32,7 +32,7 @@ tess_status tess_pickle_put(tess_buffer *out, const char *opcodes);
 tess_status tess_pickle_put_int(tess_buffer *out, int64_t value);
 tess_status tess_pickle_put_text(tess_buffer *out, const char *text, size_t n);
 tess_status tess_pickle_put_name(tess_buffer *out, const char *module, const char *name); /* a class or function */
-tess_status tess_pickle_put_json(tess_buffer *out, const json_t *value);                  /* as tess_pickle_write's */
+tess_status tess_pickle_put_json(tess_buffer *out, const json_t *value); /* value like that of tess_pickle_write */
 /* Stores the newest value in the memo under a number, from which put_memoized fetches it. */
 tess_status tess_pickle_memoize(tess_buffer *out, uint32_t number);
 tess_status tess_pickle_put_memoized(tess_buffer *out, uint32_t number);

@@ -91,7 +91,7 @@ tess_status tess_json_parse(const char *text, size_t size, const char *what, boo
     return parse(text, size, what, reject_duplicates ? JSON_REJECT_DUPLICATES : 0, out);
 }
 
-/* The code of an escape \uXXXX at `at`; -1: there is none. */
+/* The code of an escape \\uXXXX at `at`; -1: no escape. */
 static int escaped_code(const char *at, const char *end)
 {
     char digits[5] = "";
@@ -101,7 +101,7 @@ static int escaped_code(const char *at, const char *end)
     return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (int)strtol(digits, NULL, 16) : -1;
 }
 
-/* The first escape at or after `at` that is one half of a surrogate pair without the other; NULL: there is none. */
+/* The first escape at or after `at` that is one half of a surrogate pair without the other; NULL: all are whole. */
 static const char *find_half_pair(const char *at, const char *end)
 {
     while ((at = memchr(at, '\\', (size_t)(end - at))) != NULL && end - at >= 2) {

@@ -14,7 +14,7 @@ typedef struct yaml_reader {
     const char *what, *text; /* text: `size` bytes */
     size_t size;
     tess_buffer key, value;
-    json_t *lines;       /* of the keys read so far, and of sections as "section." */
+    json_t *lines;       /* line of each key read so far, and of sections as "section." */
     size_t section_size; /* length of "section." at the start of key */
     tess_yaml_fn fn;
     void *context;
