@@ -17,7 +17,7 @@ is_read() {
     name=$(basename "$file" .log)
     if ! ids_with_role "$part" | grep -qw -- "$id"; then
         fail "$name: no $part '$id': $(ids_with_role "$part")"
-    elif [ "$role" != effect ] && ! grep -q "\"is_cause\": $is_cause" report.json; then
+    elif [ "$role" != effect ] && [ "$role" != warning ] && ! grep -q "\"is_cause\": $is_cause" report.json; then
         fail "$name: is_cause is not $is_cause"
     elif ! grep -qF -- "$words" headline; then
         fail "$name: expected \"$words\" in $(cat headline)"
@@ -37,6 +37,8 @@ is_read 004 effect pytorch-watchdog-timeout "$effects" 'rank 1' 'rank 0'
 is_read 005 effect pytorch-watchdog-timeout 'ranks 1-3,6-7 waited 1800 s in ALLREDUCE #469508' never
 is_read 006 known store-connect-timeout '192.0.2.1:1234' 'rank 1' memory
 is_read 007 effect torchrun-rendezvous-closed "$effects" 'did not start' taken
+is_read 008 cause dataloader-shm 'process (pid 325): a data worker got no shared memory' SIGKILL disk
+is_read 010 cause disk-full 'a file could not be written, reported by process (pid 28936)' 'rank 177' memory
 is_read 011 effect nccl-peer-closed 'look into those of 192.0.2.3' 'rank 0' 36138
 is_read 012 cause nccl-ib-retry-exceeded 'from GPU 4 on node-a (pid 984) to 192.0.2.59' 'rank 4' memory 'status 5' '59):'
 is_read 013 cause nccl-ib-retry-exceeded 'from GPU 4 on node-a (pid 3468) to 192.0.2.236' 'rank 4' memory '236):'
@@ -45,9 +47,11 @@ is_read 015 cause cuda-out-of-memory 'GPU 0: a device (or a pool) has no memory'
 is_read 016 effect torchrun-child-failed 'ranks 0-3 on node-a ended in the same second' 'rank 0 ' killed memory
 is_read 017 cause megatron-result-invalid 'rank 3 on node-c (GPU 3): the loss or gradients' exception
 is_read 018 cause cuda-fallen-off-bus 'GPU 0000:b3:00.0: a GPU is no longer there' memory driver
+is_read 019 warning cuda-xid-nvlink-corrected 'only a warning: GPU 0018:01:00: ' 'fallen off' memory
 is_read 020 known slurm-requeued 'Slurm ended the job to queue it again' task node-a
 is_read 021 cause slurm-time-limit 'the job reached its time limit' node-a
 is_read 022 cause ray-node-lost 'host 192.0.2.101: Ray lost a host' memory
+is_read 024 known ray-raylet-marked-dead "process (pid 4048): Ray's own process" memory crashed
 is_read 025 effect ascend-hccl-timeout "$effects" 'rank 8' 8464 'GPU 0'
 is_read 026 effect neuron-bootstrap-waits "$effects" 31 GPU
 is_read 027 cause nccl-p2p-setup 'host node-a: direct access between the GPUs' 'rank 0' network memory
@@ -86,6 +90,7 @@ is_read 059 cause store-port-reserved "a system service (22 is sshd's)" rank 'ol
 is_read 060 known dataloader-worker-died 'pid 1104' exception GPU
 is_read 061 effect paddle-launcher 'rank 3: ' SIGABRT memory
 is_read 062 effect horovod-stall 'rank 1: it has not submitted tensors' 'rank 0' crashed
+is_read 063 effect horovod-stall 'ranks 0-1,4: it has not submitted' 'ranks 0-1,3'
 is_read 064 effect gloo-timeout "$effects" 'rank 3' exception
 is_read 065 effect peer-reset 'look into those of 192.0.2.92' rank\ 0 memory
 is_read 066 effect gloo-peer-closed 'host 192.0.2.12: a peer of gloo ended; the cause is not' 'rank 4' exception

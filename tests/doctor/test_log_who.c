@@ -58,6 +58,26 @@ static const struct {
      NULL},
     {"Failures:\n[1]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 753)\n", "no error that ends a job",
      "rank 1"},
+    /* What a later line of the same message names. */
+    {"ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).\n"
+     "RuntimeError: DataLoader worker (pid 325) is killed by signal: Bus error.\n",
+     "process (pid 325): a data worker", NULL},
+    {"mean/HorovodAllreduce_mean_0 [missing ranks: 0, 1, 3, 4]\nmean/HorovodAllreduce_mean_0 [missing ranks: 0, 1, "
+     "4]\n",
+     "ranks 0-1,4: ", NULL},
+    {"2023-04-29 06:01:12.977 [177/train/578 (pid 28936)] OSError: [Errno 28] No space left on device\n",
+     "reported by process (pid 28936)", "rank 177"},
+    {"F0501 14:26:21.964082  4048 node_manager.cc:395] Check failed: x Exiting because this node manager has "
+     "mistakenly "
+     "been marked dead by the monitor.\n",
+     "process (pid 4048): Ray's own process", NULL},
+    {"[2023-05-01 14:26:21,964 C 4048 4060] (raylet) node_manager.cc:1036: [Timeout] Exiting because this node manager "
+     "has mistakenly been marked as dead by the GCS\n",
+     "process (pid 4048): Ray's own process", NULL},
+    /* A warning alone is no error, but is told. */
+    {"kernel: NVRM: Xid (PCI:0018:01:00): 145, pid=1, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x4 0x1)\n",
+     "no error that ends a job is in these logs, only a warning: GPU 0018:01:00: ", NULL},
+    {"n1:7:8 [0] NCCL INFO NET/IB : No device found.\n", "no error that ends a job", "warning"},
     /* A launcher that says which rank it was. */
     {"[2025-12-16 14:27:10] Rank 3 scheduler is dead. Please check if there are relevant logs.\n"
      "[2025-12-16 14:27:10] Exit code: -9\n",

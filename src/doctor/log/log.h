@@ -77,6 +77,7 @@ typedef struct log_match {
     uint64_t text_hash; /* of the end of that line, without numbers */
     bool is_failure;    /* torchrun's table gives it */
     bool names_differ;  /* a later line names others */
+    int n_listed;       /* ranks that its newest list names */
     char excerpt[240];  /* its beginning, without control characters */
     uint8_t *ranks;     /* bit r: rank r printed such a line; NULL: no rank is known */
     int64_t *came;      /* (n_came) of an entry with `reached`, by rank: 1 + its number, or its lines; 0: nothing */

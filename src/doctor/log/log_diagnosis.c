@@ -416,7 +416,24 @@ static void write_effect(const tess_log_entry *entry, const log_match *match, te
         tess_text_add(v->headline, size, at, "; right before it: \"%s\"", match->before.excerpt);
     else
         tess_text_add(v->headline, size, at, "; look into those of %s",
-                      match->who.peer[0] != '\0' ? match->who.peer : "the other ranks");
+                      match->who.peer[0] != '\0' ? match->who.peer : "the other ranks, and above it");
+}
+
+/* The earliest warning of a device or of somebody that it names. */
+static void write_warning(const tess_survey *s, tess_log_diagnosis *v)
+{
+    char who[400];
+    int first = -1;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
+        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_WARNING &&
+            (s->matches[i].who.is_named || names_only_gpu(&s->matches[i].who)) &&
+            (first < 0 || is_before(&s->matches[i], &s->matches[first])))
+            first = i;
+    if (first < 0)
+        return;
+    tess_text_add(v->headline, sizeof(v->headline), strlen(v->headline), ", only a warning: %s: %s",
+                  log_who_text(&s->matches[first].who, who, sizeof(who)),
+                  tess_knowledge_at(s->knowledge, first)->symptom);
 }
 
 static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
@@ -440,6 +457,8 @@ static void report_rest(const tess_survey *s, tess_log_diagnosis *v)
     bool is_told = report_first_failures(s, v);
     if (!is_told)
         snprintf(v->headline, sizeof(v->headline), "no error that ends a job is in these logs");
+    if (effect < 0 && !is_told)
+        write_warning(s, v);
     if (effect < 0)
         return;
     const log_match *match = &s->matches[effect];

@@ -175,6 +175,15 @@ static void read_worker(const char *line, size_t size, log_who *who)
         copy(who->host, sizeof(who->host), at + 3, strspn(at + 3, "0123456789abcdefABCDEF.:"));
 }
 
+/* "[177/train/578 (pid 28936)] " of Metaflow: run, step and task, and their process. */
+static void read_task(const char *line, size_t size, log_who *who)
+{
+    const char *close = size > 0 && line[0] == '[' ? memchr(line, ']', size) : NULL;
+    const char *at = close != NULL ? memmem(line, (size_t)(close - line), " (pid ", 6) : NULL;
+    if (at != NULL)
+        who->pid = number_wide(at + 6, (size_t)(close - at) - 6);
+}
+
 /* "[2025-01-10 11:43:09 DP1 TP3] " of SGLang: the ranks in its groups name a scheduler. */
 static void read_scheduler(const char *line, size_t size, log_who *who)
 {
@@ -314,6 +323,7 @@ log_who log_origin_of_line(const char *line, size_t size)
     set_rank(&who, log_rank_of_line(head + at, n - at));
     read_worker(head + at, n - at, &who);
     read_scheduler(head + at, n - at, &who);
+    read_task(head + at, n - at, &who);
     if (who.host[0] == '\0')
         read_nccl(head, n, &who);
     if (who.host[0] == '\0')

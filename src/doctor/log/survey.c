@@ -125,6 +125,19 @@ static bool is_at_once(const survey_reading *r, int entry, const log_match *matc
            !match->who.is_named && who->n_ranks > 0 && match->who.n_ranks > 0 && !who->is_local && !match->who.is_local;
 }
 
+/* A later list of those that others wait for leaves out some of the first list, who have come. */
+static bool is_narrower(const survey_reading *r, int entry, const log_match *match, const log_who *who)
+{
+    const tess_log_entry *known = tess_knowledge_at(r->survey->knowledge, entry);
+    if (known->role != TESS_LOG_EFFECT || !known->by_reporter || !who->is_named || who->n_ranks == 0 ||
+        who->n_ranks >= match->n_listed)
+        return false;
+    for (int i = 0; i < who->n_ranks; i++)
+        if (!log_who_has(&match->who, who->ranks[i]))
+            return false;
+    return true;
+}
+
 /* Lines of steps after an exception that are counted, of all processes. */
 enum { MOST_STEPS = 4096 };
 
@@ -174,6 +187,7 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         match->text_hash = text_hash;
         match->rank = who->n_ranks > 0 ? who->ranks[0] : reporter->n_ranks > 0 ? reporter->ranks[0] : -1;
         match->who = all;
+        match->n_listed = who->n_ranks;
         match->is_failure = failure->rank >= 0;
         match->is_told = match->is_over = false;
         note_surroundings(r, match, line, size, number, origin);
@@ -185,6 +199,10 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
         log_who_join(&match->who, who);
     } else if (other_host) {
         log_who_add_hosts(&match->who, who);
+    }
+    if (is_narrower(r, entry, match, who)) {
+        match->who = *who;
+        match->n_listed = who->n_ranks;
     }
     match->names_differ |=
         who->is_named && match->who.is_named && who->n_ranks > 0 && !log_who_has(&match->who, who->ranks[0]);
@@ -247,6 +265,14 @@ static tess_status note_lack(survey_reading *r, const tess_found_entry *found, c
     r->lacks_entry = found->entry;
     r->lacks_line = number;
     return TESS_OK;
+}
+
+/* A later line of an entry names the process or device that its first line does not. */
+static void note_names(const survey_reading *r, const tess_found_entry *found, int64_t number)
+{
+    log_match *match = &r->survey->matches[found->entry];
+    if (match->first.file == r->file && number - match->first.line <= LOG_MOST_QUOTED && !log_who_is_known(&match->who))
+        log_who_add(&match->who, found);
 }
 
 /* How far the speaker came, or all ranks of a list. */
@@ -565,6 +591,7 @@ static tess_status note_entries(survey_reading *r, const tess_found *found, cons
         if (is_inner(r, one->entry, origin, number) && who.is_named)
             r->survey->matches[one->entry].who.is_named = false; /* it comes first */
         TESS_TRY(note_match(r, one->entry, line, size, number, &who, &reporter, origin, failure));
+        note_names(r, one, number);
         if (tess_knowledge_at(r->survey->knowledge, one->entry)->is_quoting)
             begin_quotation(r, origin, &who, one->entry, number);
         TESS_TRY(note_mark(r->survey, one->entry, line, size, who.n_ranks > 0 ? who.ranks[0] : -1));
