@@ -172,6 +172,8 @@ static const struct {
      "horovod.runner.common.util.network.NoValidAddressesFound: Horovod was unable to connect to worker service on any "
      "of the following addresses: {'eth0': [('192.0.2.4', 1)]}.",
      false},
+    {"host node-b: horovodrun could not reach a host by ssh", "ssh not successful for host node-b:\nPermission denied",
+     true},
     {"an elastic job of Horovod gave up",
      "TimeoutException: Timed out waiting for minimum number of slots to become available. Please check that you have "
      "enough resources to run at least 4 Horovod processes. Timeout after 600 seconds.",
@@ -214,6 +216,15 @@ static const struct {
     {"host 192.0.2.5: a peer of gloo ended",
      "Exception: Capture cuda graph failed: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by "
      "peer [192.0.2.5]:40112",
+     false},
+    {"another engine than the one that was asked for answered",
+     "RuntimeError: Remote NIXL agent engine ID mismatch. Expected a_dp0,received b_dp0.", true},
+    {"no error that ends a job is in these logs, only what follows from one: keys and values did not come over from "
+     "the "
+     "prefill server, or not to the decode server; look into those of 192.0.2.8:12345@mlx5_1",
+     "E0101 10:00:00.1 77 worker_pool.cpp:654] Worker: Process failed for slice (opcode: 1, source_addr: 1, length: 2, "
+     "dest_addr: 0x3, local_nic: mlx5_0, peer_nic: 192.0.2.8:12345@mlx5_1, dest_rkey: 4): Work Request Flushed "
+     "Error",
      false},
     {"the prefill and decode servers keep keys and values in different forms",
      "RuntimeError: Page size mismatch: prefill server has page_size=64, but decode server has page_size=1.", true},
