@@ -737,6 +737,14 @@ static const struct {
 static const struct {
     const char *text, *headline;
 } logs[] = {
+    {"NPUStream.cpp:370 NPU error, error code is 107020.\n"
+     "EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not received the "
+     "Notify record from remote rank [4294967295].",
+     "no error that ends a job is in these logs, only what follows from one: a rank of Ascend's HCCL waited"},
+    {"Oct  7 12:58:23 host-a kernel: [ 2.1] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout, signaled "
+     "seq=1, emitted seq=2\n"
+     "Oct  7 12:58:23 host-a kernel: [ 2.2] amdgpu 0000:0a:00.0: amdgpu: GPU reset begin!",
+     "GPU 0000:0a:00.0 on host-a: an AMD GPU stopped"},
     {"2026-Jan-01 10:00:00.1 8:9 ERROR NRT:nrt_infodump   Nodename: ip-192-0-2-60\n"
      "2026-Jan-01 10:00:00.2 8:9 ERROR NRT:nrt_infodump   Driver version: 2.19\n"
      "2026-Jan-01 10:00:00.3 8:9 ERROR NRT:nrt_infodump   Failure: NRT_INVALID in nrt_load()",

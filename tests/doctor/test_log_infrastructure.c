@@ -441,6 +441,8 @@ static const sample fabrics[] = {
     {"amdgpu 0000:c3:00.0: amdgpu: [gfxhub0] page fault (src_id:0 ring:24 vmid:8 pasid:32770)", "rocm-page-fault-kernel"},
     {"amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!. Source:  4", "rocm-queue-aborted"},
     {"amdgpu 0000:c3:00.0: amdgpu: ring sdma0 timeout, signaled seq=7, emitted seq=9", "rocm-queue-aborted"},
+    {"[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout, signaled seq=1, emitted seq=2", "rocm-job-timeout"},
+    {"amdgpu 0000:c3:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00341051", "rocm-page-fault-kernel"},
     {"amdgpu 0000:c3:00.0: amdgpu: ring sdma0 timeout, but soft recovered", ""},
     {"amdgpu 0000:c3:00.0: amdgpu: socket: 0, die: 0 2 uncorrectable hardware errors detected in umc block", "cuda-ecc"},
     {"amdgpu 0000:c3:00.0: amdgpu: socket: 0, die: 0 0 new uncorrectable hardware errors detected in umc block", ""},

@@ -61,7 +61,16 @@ static bool is_found(const tess_survey *s, int entry)
     return s->matches[entry].n_lines > 0;
 }
 
-/* Another entry that was found says more. An effect explains only the effects and fallbacks that come after it. */
+/* Both are lines of one message, such as a code and its text below it. */
+static bool is_one_message(const log_match *a, const log_match *b)
+{
+    int64_t distance = a->first.line - b->first.line;
+    return a->first.file == b->first.file && distance <= TESS_KNOWLEDGE_LINES_AFTER &&
+           -distance <= TESS_KNOWLEDGE_LINES_AFTER;
+}
+
+/* Another entry that was found says more. An effect explains only effects of its own message that name nobody, and the
+ * effects and fallbacks that come after it. */
 static bool is_explained(const tess_survey *s, int entry)
 {
     const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
@@ -70,7 +79,9 @@ static bool is_explained(const tess_survey *s, int entry)
         tess_log_role role = tess_knowledge_at(s->knowledge, i)->role;
         bool any_order = !is_weak || role != TESS_LOG_EFFECT;
         if (is_found(s, i) && role <= TESS_LOG_EFFECT && tess_knowledge_explains(s->knowledge, i, entry) &&
-            (any_order || is_before(&s->matches[i], &s->matches[entry])))
+            (any_order || is_before(&s->matches[i], &s->matches[entry]) ||
+             (known->role == TESS_LOG_EFFECT && !s->matches[entry].who.is_named &&
+              is_one_message(&s->matches[i], &s->matches[entry]))))
             return true;
     }
     return false;
@@ -392,14 +403,21 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
     return true;
 }
 
-/* The earliest effect; -1: there is none. */
+/* The earliest effect of which no other one says more; -1: there is none. */
 static int find_effect(const tess_survey *s)
 {
     int first = -1;
-    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
-        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_EFFECT &&
-            (first < 0 || is_before(&s->matches[i], &s->matches[first])))
+    bool first_is_explained = false;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
+        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != TESS_LOG_EFFECT)
+            continue;
+        bool explained = is_explained(s, i);
+        if (first < 0 ||
+            (explained == first_is_explained ? is_before(&s->matches[i], &s->matches[first]) : !explained)) {
             first = i;
+            first_is_explained = explained;
+        }
+    }
     return first;
 }
 
