@@ -188,8 +188,8 @@ says 'MPI lost a peer' 'host n2: a rank of this host ended' \
     '  Peer host:  n2'
 says 'a message of PRRTE in two lines' 'rank 0 on node-b (pid 3927): a process got SIGKILL' \
     'prterun noticed that process rank 0 with PID 3927 on node node-b exited on' 'signal 9 (Killed).'
-says 'an assertion says which part failed' "asynchronous disk I/O (DeepSpeed's offload to NVMe) failed: Assertion" \
-    "python: /p/deepspeed/ops/csrc/aio/common/deepspeed_aio_common.cpp:125: int f(int): Assertion \`n > 0' failed."
+says 'an assertion says which part failed' 'FlashAttention failed: Assertion' \
+    "python: /p/flash_attn/csrc/flash_api.cpp:125: int f(int): Assertion \`n > 0' failed."
 says 'srun: who ended first, not whom srun killed' 'task 3 on n1: Slurm ends the step' \
     'srun: error: n1: task 3: Exited with exit code 1' 'srun: Terminating StepId=7.0' \
     'srun: error: n1: tasks 0-2: Killed'

@@ -17,7 +17,7 @@ static const struct {
     const char *text, *headline; /* the beginning of the report's headline */
 } logs[] = {
     /* what the program was doing */
-    {HEAD MAIN LIB("torch/serialization.py", "load") "RuntimeError: storage has wrong size: expected 512 got 65536",
+    {HEAD MAIN LIB("torch/serialization.py", "load") "RuntimeError: the index is incomplete",
      "reading a checkpoint failed: a file is damaged, cut off or of another kind: RuntimeError: storage has wrong "
      "size"},
     {HEAD MAIN LIB("torch/utils/data/dataloader.py", "__next__") "FileNotFoundError: [Errno 2] No such file: 'a.bin'",
@@ -71,6 +71,15 @@ static const struct {
      ONLY "the process at the other end of a pipe, queue or semaphore had ended: FileNotFoundError"},
     {HEAD MAIN LIB("torch/utils/data/dataloader.py", "get") "TimeoutError: x",
      ONLY "loading data failed: it waited for another process until a limit: TimeoutError: x"},
+    /* without their end */
+    {HEAD MAIN LIB("torch/serialization.py", "load"),
+     "reading a checkpoint failed: an exception, whose text is not in these logs"},
+    {"[rank2]:     raise EOFError\n[rank2]: EOFError\n[rank1]: Traceback (most recent call last):\n"
+     "[rank1]:   File \"/p/a.py\", line 1, in f\n[rank1]:   File \"/p/b.py\", line 1, in g\n",
+     ONLY "another process had closed the pipe, connection or semaphore that this one used: EOFError"},
+    {"[rank3]: " HEAD "[rank3]:   File \"/p/a.py\", line 1, in f\n[rank3]: KeyError: 'x'\n[rank0]: " HEAD
+     "[rank0]:   File \"/p/a.py\", line 1, in f\n[rank0]:   File \"/p/b.py\", line 1, in g\n",
+     "the program used a name or key that is not there: KeyError: 'x', reported by ranks 0,3"},
     /* error lines that no entry knows */
     {"node-a:1:2 [2] misc/socket.cc:441 NCCL WARN foo: odd answer 4 != 3\n"
      "node-a:1:2 [2] proxy.cc:9 NCCL WARN [Proxy Service 2] Failed to execute operation Connect from rank 2, retcode 3",

@@ -49,7 +49,7 @@ struct tess_knowledge {
     pcre2_code **below; /* each entry's pattern for frames; NULL: it has none */
     const char *frames; /* borrowed; NULL: none */
     size_t frames_size;
-    int exception;
+    int exception, cut_traceback;
 };
 
 /* Lower case; one bit of tess_found each. */
@@ -296,6 +296,8 @@ static tess_status prepare(tess_knowledge *k)
         tess_log_entry *entry = tess_table_at(&k->table, i);
         if (strcmp(entry->row.id, "python-exception") == 0)
             k->exception = i;
+        if (strcmp(entry->row.id, "python-traceback-cut") == 0)
+            k->cut_traceback = i;
         if (entry->below != NULL)
             TESS_TRY(compile(&entry->row, entry->below, strcspn(entry->below, "\n"), PCRE2_MULTILINE, &k->below[i]));
         TESS_TRY(read_role(entry));
@@ -329,7 +331,7 @@ static tess_status create_empty(tess_mem *mem, tess_knowledge **out)
     (*out)->mem = mem;
     memset((*out)->first, 0xff, sizeof((*out)->first));
     (*out)->everywhere = (*out)->exceptions = NONE;
-    (*out)->exception = -1;
+    (*out)->exception = (*out)->cut_traceback = -1;
     (*out)->table = (tess_table){.mem = mem,
                                  .fields = fields,
                                  .n_fields = sizeof(fields) / sizeof(fields[0]),
@@ -390,6 +392,11 @@ void tess_knowledge_set_frames(tess_knowledge *k, const char *frames, size_t siz
 int tess_knowledge_exception(const tess_knowledge *k)
 {
     return k->exception;
+}
+
+int tess_knowledge_cut_traceback(const tess_knowledge *k)
+{
+    return k->cut_traceback;
 }
 
 void tess_knowledge_begin_text(tess_knowledge *k)

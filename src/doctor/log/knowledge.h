@@ -124,8 +124,10 @@ typedef struct tess_found {
 void tess_knowledge_find(tess_knowledge *knowledge, const char *line, size_t size, tess_found *found);
 /* The frames of the traceback that the next lines belong to, one a line; borrowed; NULL: they belong to none. */
 void tess_knowledge_set_frames(tess_knowledge *knowledge, const char *frames, size_t size);
-/* The entry of exceptions of which no other entry says more; -1: there is none. */
+/* The entry of exceptions of which no other entry says more, and that of tracebacks without their end; -1: there is
+ * none. */
 int tess_knowledge_exception(const tess_knowledge *knowledge);
+int tess_knowledge_cut_traceback(const tess_knowledge *knowledge);
 /* The next line is the first of another text. */
 void tess_knowledge_begin_text(tess_knowledge *knowledge);
 

@@ -156,6 +156,24 @@ static int find_first(const tess_survey *s, tess_log_role role, bool named, bool
     return first;
 }
 
+/* The earliest effect of which no other one says more; -1: there is none. */
+static int find_effect(const tess_survey *s)
+{
+    int first = -1;
+    bool first_is_explained = false;
+    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
+        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != TESS_LOG_EFFECT)
+            continue;
+        bool explained = is_explained(s, i);
+        if (first < 0 ||
+            (explained == first_is_explained ? is_before(&s->matches[i], &s->matches[first]) : !explained)) {
+            first = i;
+            first_is_explained = explained;
+        }
+    }
+    return first;
+}
+
 /* The error that ends a job: a cause, first one with an entry of its own, or where none is known what wraps one. A
  * launcher that names a process that was killed, after it has named another one that ended (`gone`; -1: none), has
  * killed it itself. */
@@ -165,6 +183,8 @@ static int find_cause(const tess_survey *s, int gone)
     if (cause < 0)
         cause = find_first(s, TESS_LOG_CAUSE, false, true);
     int wrapper = cause < 0 ? find_first(s, TESS_LOG_WRAPPER, false, false) : -1;
+    if (wrapper >= 0 && wrapper == tess_knowledge_cut_traceback(s->knowledge) && find_effect(s) >= 0)
+        wrapper = -1; /* an effect says more than an exception without its text */
     bool is_late = wrapper >= 0 && gone >= 0 && s->matches[wrapper].who.is_named &&
                    is_before(&s->matches[gone], &s->matches[wrapper]);
     return cause >= 0 || is_late ? cause : wrapper;
@@ -220,7 +240,7 @@ static void add_doubt(tess_log_role role, const log_match *match, const char *wh
  * new length. */
 static size_t add_symptom(const tess_log_entry *entry, const log_match *match, char *text, size_t size, size_t at)
 {
-    if (match->phase == NULL || !entry->is_fallback)
+    if (match->phase == NULL || !(entry->is_fallback || entry->is_quoting))
         return tess_text_add(text, size, at, "%s", entry->symptom);
     if (entry->role == TESS_LOG_WRAPPER && match->who.what[0] != '\0')
         return tess_text_add(text, size, at, "%s failed", match->phase);
@@ -347,6 +367,20 @@ static void complete_by_quotation(const tess_survey *s, int cause, log_who *who)
     }
 }
 
+/* Other ranks failed, too, with exceptions whose text is not there: all of them report, and none is accused alone. */
+static void leave_to_several(const tess_survey *s, int cause, log_who *who, log_who *reporter)
+{
+    int cut = tess_knowledge_cut_traceback(s->knowledge);
+    const log_match *other = cut >= 0 && is_found(s, cut) ? &s->matches[cut] : NULL;
+    if (other == NULL || cause == cut || !tess_knowledge_at(s->knowledge, cause)->is_fallback || who->n_ranks != 1 ||
+        who->is_named || other->reporter.n_ranks == 0 || log_who_has(&other->reporter, who->ranks[0]))
+        return;
+    *reporter = other->reporter;
+    log_who_join(reporter, who);
+    *who = (log_who){.n_ranks = 0};
+    memcpy(who->what, s->matches[cause].who.what, sizeof(who->what));
+}
+
 /* An entry as the root cause, by the line that has it first. */
 static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, tess_log_diagnosis *v)
 {
@@ -359,14 +393,15 @@ static void report_entry(const tess_survey *s, int cause, tess_log_kind kind, te
     if (match->is_failure && n_first > 1 && who.n_ranks == 1 && log_who_has(&others, who.ranks[0]))
         who = others; /* torchrun saw several end at once: the first of its table is not the first that ended */
     complete_by_quotation(s, cause, &who);
+    v->reporter = match->reporter;
     complete_by_launcher(s, cause, &who);
     complete_by_later_lines(s, cause, &who);
     complete_by_places(s, &who);
     complete_by_only_failure(s, cause, &who);
-    v->reporter = match->reporter;
     complete_by_places(s, &v->reporter);
     if (entry->by_host && who.host[0] == '\0')
         snprintf(who.host, sizeof(who.host), "%s", v->reporter.host);
+    leave_to_several(s, cause, &who, &v->reporter);
     set_who(&who, v);
     v->is_cause = entry->role == TESS_LOG_CAUSE;
     write_headline(entry, match, v);
@@ -401,24 +436,6 @@ static bool report_first_failures(const tess_survey *s, tess_log_diagnosis *v)
         text, code);
     add_cut_off(s, v);
     return true;
-}
-
-/* The earliest effect of which no other one says more; -1: there is none. */
-static int find_effect(const tess_survey *s)
-{
-    int first = -1;
-    bool first_is_explained = false;
-    for (int i = 0; i < tess_knowledge_n(s->knowledge); i++) {
-        if (!is_found(s, i) || tess_knowledge_at(s->knowledge, i)->role != TESS_LOG_EFFECT)
-            continue;
-        bool explained = is_explained(s, i);
-        if (first < 0 ||
-            (explained == first_is_explained ? is_before(&s->matches[i], &s->matches[first]) : !explained)) {
-            first = i;
-            first_is_explained = explained;
-        }
-    }
-    return first;
 }
 
 /* An effect that names nobody, or several in turn. */

@@ -801,6 +801,35 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
     return see_rank(s, rank);
 }
 
+/* Tracebacks that the file has without their exceptions: their processes failed, too. Where a line announced one, the
+ * phase belongs to that line. */
+static tess_status note_cut_traces(survey_reading *r)
+{
+    const tess_survey *s = r->survey;
+    const log_failure failure = {.rank = -1};
+    const log_who nobody = {.n_ranks = 0};
+    int entry = tess_knowledge_cut_traceback(s->knowledge);
+    for (int i = 0; i < LOG_TRACES && entry >= 0; i++) {
+        log_trace *trace = &r->traces.traces[i];
+        char place[180];
+        if (trace->state != LOG_TRACE_FRAMES || trace->n_frames < 2)
+            continue;
+        log_match *announced = r->trace_entry >= 0 ? &s->matches[r->trace_entry] : NULL;
+        trace->phase = log_phase_of(trace->frames, trace->n_frames);
+        if (announced != NULL && announced->first.line == r->trace_line && trace->head > r->trace_line &&
+            trace->head - r->trace_line <= 2) {
+            announced->phase = trace->phase;
+            continue;
+        }
+        log_trace_place(trace, place, sizeof(place));
+        r->part = LOG_TRACE_ERROR;
+        r->traces.current = trace;
+        TESS_TRY(note_match(r, entry, place, strlen(place), trace->last, &nobody, &trace->speaker, &trace->speaker,
+                            &failure));
+    }
+    return TESS_OK;
+}
+
 tess_status tess_survey_read(tess_survey *s, const char *path)
 {
     log_lines lines;
@@ -818,6 +847,8 @@ tess_status tess_survey_read(tess_survey *s, const char *path)
         status = take_line(&r, line, size, lines.line);
     }
     s->n_lines += lines.line;
+    if (status == TESS_OK)
+        status = note_cut_traces(&r);
     log_lines_close(&lines);
     return status;
 }
