@@ -210,7 +210,7 @@ static const struct {
     {"nccl-not-loaded", "",
      "(VllmWorker rank=3 pid=77) ERROR 01-01 10:00:00 [pynccl_wrapper.py:229] Failed to load NCCL library from "
      "/lib/libnccl.so.2. It is expected if you are not running on NVIDIA/AMD GPUs."},
-    {"pytorch-nccl-timeout", "", "RuntimeError: NCCL communicator was aborted."},
+    {"nccl-communicator-aborted", "", "RuntimeError: NCCL communicator was aborted."},
     {"checkpoint-keys", "",
      "[rank3]: megatron.core.dist_checkpointing.core.CheckpointingException: Cannot find global shape metadata for N-D "
      "flattened tensor ShardedTensor(key='w')"},
