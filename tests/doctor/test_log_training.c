@@ -17,8 +17,11 @@ static const struct {
      "n1:7:8 [2] proxy.cc:1519 NCCL WARN [Proxy Service 2] Failed to execute operation Connect from rank 2, retcode 3"},
     {"nccl-foreign-connection", "192.0.2.7",
      "n1:7:8 [2] misc/socket.cc:533 NCCL WARN socketFinalizeAccept from 192.0.2.7<4100>: wrong type 4 != 3"},
-    {"cuda-device-busy", "GPU 4 on n1",
+    {"cuda-not-initialized", "GPU 4 on n1",
      "n1:7:8 [4] transport/nvls.cc:245 NCCL WARN Cuda failure 'initialization error'"},
+    {"nccl-address-garbled", "reported by GPU 1 on n1",
+     "n1:7:8 [1] misc/socket.cc:717 NCCL WARN ncclSocketInit: connecting to address with family 33022 is neither "
+     "AF_INET(2) nor AF_INET6(10)"},
     {"nccl-nvlink-peers", "GPU 2 and 5",
      "n1:7:8 [2] graph/paths.cc:396 NCCL WARN P2P is disabled between NVLINK connected GPUs 2 and 5. This should not "
      "be "
@@ -65,6 +68,23 @@ static const struct {
     {"store-address-in-use", "29500",
      "ConnectionError: Tried to launch distributed communication on port `29500`, but another process is utilizing it. "
      "Please specify a different port"},
+    {"nccl-communicator-aborted", "only what follows from one",
+     "[rank2]: RuntimeError: NCCL communicator was aborted."},
+    {"pytorch-watchdog-timeout", "rank 0 in _ALLGATHER_BASE #25 of 8 elements, rank 3 in _REDUCE_SCATTER_BASE #27",
+     "[rank0]:[E227 23:07:54.3 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective operation timeout: "
+     "WorkNCCL(SeqNum=25, OpType=_ALLGATHER_BASE, NumelIn=8, NumelOut=8, Timeout(ms)=1800000) ran for 1800034 "
+     "milliseconds before timing out.\n"
+     "[rank0]:[E227 23:07:54.3 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID 0(default_pg) Rank 0]  failure detected by "
+     "watchdog at work sequence id: 25 PG status: last enqueued work: 32, last completed work: 24\n"
+     "[rank3]:[E227 23:07:54.3 ProcessGroupNCCL.cpp:629] [Rank 3] Watchdog caught collective operation timeout: "
+     "WorkNCCL(SeqNum=27, OpType=_REDUCE_SCATTER_BASE, NumelIn=4, NumelOut=4, Timeout(ms)=1800000) ran for 1800060 "
+     "milliseconds before timing out.\n"
+     "[rank3]:[E227 23:07:54.3 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID 0(default_pg) Rank 3]  failure detected by "
+     "watchdog at work sequence id: 27 PG status: last enqueued work: 30, last completed work: 26\n"},
+    {"torchrun-child-failed", "local rank 3",
+     "errors/__init__.py:368] ('local_rank %s FAILED with no error file. Decorate your entrypoint fn with @record for "
+     "traceback info. See: https://pytorch.org/docs/stable/elastic/errors.html', 3)"},
+    {"program-arguments", "refused its arguments", "fairseq-train: error: unrecognized arguments: --local_rank=0"},
     {"gloo-timeout", "!local rank 3",
      "Timed out waiting 1800000ms for send operation to complete\n-- Process 3 terminated with the following error:\n"
      "RuntimeError: Application timeout caused pair closure"},
@@ -88,10 +108,7 @@ static const struct {
     {"streaming-shard", "shard",
      "RuntimeError: x. StreamingDataset repeatedly failed to download a shard. This may be"},
     /* DeepSpeed, Megatron, FSDP */
-    {"deepspeed-aio", "NVMe offload",
-     "python: /x/deepspeed/ops/csrc/aio/common/deepspeed_aio_common.cpp:125: int _do_io_complete(long long int): "
-     "Assertion `n_completes >= min_completes' failed."},
-    {"deepspeed-swap-file", "/nvme/zero/optimizer",
+    {"deepspeed-swap-short", "/nvme/zero/optimizer",
      "/nvme/zero/optimizer/rank6/1.tensor.swp: buffer nbytes != file bytes 4001366016 != 3426746368\n"
      "python: /x/csrc/aio/py_lib/deepspeed_py_aio_handle.cpp:228: int pread(): Assertion `static_cast<long long "
      "int>(buffer.nbytes()) == num_file_bytes' failed."},
@@ -112,6 +129,9 @@ static const struct {
      "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 101376. "
      "Reducing block sizes or `num_stages` may help."},
     {"triton-setup", "could not be set up", "RuntimeError: 0 active drivers ([]). There should only be one."},
+    {"deepep-arguments", "a check of DeepEP failed",
+     "python3: /opt/DeepEP/csrc/hybrid_ep/permute.cu:412: void permute_launcher(PermuteArgs): Assertion `args.ptr != "
+     "nullptr' failed."},
     {"cuda-bad-launch", "CUDA refused a call", "RuntimeError: CUDA error: invalid configuration argument"},
     {"cuda-library-refused", "does not accept an operation",
      "RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx( handle, opa, opb)`"},
@@ -141,7 +161,7 @@ static bool is_read(tess_knowledge *knowledge, const char *id, const char *words
         if (survey.matches[i].n_lines == 0)
             continue;
         if (strcmp(tess_knowledge_at(knowledge, i)->row.id, id) == 0) {
-            is_found = log_role_of(&survey, i) == TESS_LOG_EFFECT ? head[0] == '\0' : strcmp(head, id) == 0;
+            is_found = strcmp(head, id) == 0 || (log_role_of(&survey, i) == TESS_LOG_EFFECT && head[0] == '\0');
         } else if (log_role_of(&survey, i) == TESS_LOG_CAUSE) {
             fprintf(stderr, "another cause: %s; ", tess_knowledge_at(knowledge, i)->row.id);
             is_right = false;

@@ -320,17 +320,22 @@ static int count_alike(const tess_survey *survey, int rank)
     return n;
 }
 
-/* A rank whose work most ranks wait in; -1: no rank waits. If two camps of one size are at the same place,
- * tess_diagnosis_find compares that of the smallest rank with the other one, which is then the usual one. */
+/* A rank whose work most ranks wait in; -1: no rank waits. Of several camps of one size it is the one that is farthest,
+ * because tess_diagnosis_find blames those who are behind. If they are at the same place, it compares that of the
+ * smallest rank with the other one, which is then the usual one. */
 static int find_usual(const tess_survey *survey)
 {
     tess_majority majority = tess_majority_find(works_alike, survey->ranks, survey->n_ranks);
-    for (int r = majority.first + 1; majority.tie && r < survey->n_ranks; r++)
-        if (survey->ranks[r].waits && !works_alike(survey->ranks, majority.first, r) &&
-            survey->ranks[r].work.sequence == survey->ranks[majority.first].work.sequence &&
-            count_alike(survey, r) == majority.n)
-            return r;
-    return majority.first;
+    int usual = majority.first;
+    for (int r = majority.first + 1; majority.tie && r < survey->n_ranks; r++) {
+        const log_work *work = &survey->ranks[r].work, *best = &survey->ranks[usual].work;
+        bool is_farther =
+            work->sequence > best->sequence || (work->sequence == best->sequence && usual == majority.first);
+        if (survey->ranks[r].waits && is_farther && fits(work->group, best->group) &&
+            !works_alike(survey->ranks, usual, r) && count_alike(survey, r) == majority.n)
+            usual = r;
+    }
+    return usual;
 }
 
 /* The group that `rank` waits in, by its own lines or those of others in the same work; "": not known. */
