@@ -9,21 +9,21 @@
 /* The adapter of a linear map (lora.h). */
 typedef struct tess_low_rank {
     int a, b;     /* index in the block: (rank, in), (out, rank) */
-    int64_t rank; /* 0: there is none */
+    int64_t rank; /* 0: no adapter */
     float scale;
 } tess_low_rank;
 
 /* A linear map as a view on one stored matrix: GPT-2's fused c_attn is three of these. */
 typedef struct tess_linear {
     int weight, bias;    /* index in the block; -1: none */
-    int64_t n_in, n_out; /* of this rank */
-    tess_cut in, out;    /* of all ranks that share the layer */
-    bool stored_whole;   /* by each of them, whatever is cut */
+    int64_t n_in, n_out; /* sizes of this rank */
+    tess_cut in, out;    /* cuts over all ranks that share the layer */
+    bool stored_whole;   /* each of them stores all of it, whatever is cut */
     int64_t ld;          /* elements between stored rows */
     int64_t offset;      /* first element of the view in the weight and in the bias (a view of columns) */
     bool in_out;         /* stored (in, out) as Conv1D; else (out, in) */
     int64_t out_stride;  /* elements between rows of y and dy; 0: n_out */
-    /* Of sums over all its inputs (forward), over all its outputs (the input's gradient); as tess_gemm's. */
+    /* Leaves of sums over all its inputs (forward), and over all its outputs (the input's gradient); see tess_gemm. */
     int64_t in_leaf, out_leaf;
     tess_low_rank adapter;
 } tess_linear;
@@ -42,15 +42,15 @@ typedef struct tess_block {
     bool layer_norm;      /* LayerNorm with bias; else RMSNorm */
     int table, positions; /* embedding; positions -1: none */
     tess_cut channels;    /* embedding: columns of both tables over the ranks that share them */
-    int64_t width;        /* of them this rank's */
+    int64_t width;        /* number of this rank's columns */
     bool tied;            /* embedding: the head multiplies by its table */
     tess_norm final_norm; /* head */
-    tess_linear head;     /* of this block, or of the embedding when tied */
-    tess_linear value;    /* head: to the value of a row; the head itself where that is no language model's; else weight
-                             -1: there is none */
+    tess_linear head;     /* map of this block, or of the embedding when tied */
+    tess_linear
+        value; /* head: map to the value of a row; equals `head` if the model is no language model; weight -1: none */
     /* A layer's. */
     int64_t layer;                                             /* its number in the whole model */
-    int64_t n_heads, n_kv_heads, head_size, intermediate_size; /* of this rank */
+    int64_t n_heads, n_kv_heads, head_size, intermediate_size; /* sizes of this rank */
     int64_t window; /* keys that a query sees, its own the last; 0: all before it */
     bool rope;      /* q and k are rotated */
     tess_activation activation;
@@ -78,7 +78,7 @@ static inline bool tess_block_norms_heads(const tess_block *block)
 
 struct tess_model {
     tess_mem *mem;
-    tess_model_config config; /* of the whole model */
+    tess_model_config config; /* configuration of the whole model */
     tess_model_part part;
     tess_block *blocks; /* (n_units) */
     int n_units;

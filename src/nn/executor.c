@@ -1,3 +1,4 @@
+/* Creates an executor: its options, memory and slots. */
 #include "nn/executor_impl.h"
 
 #include <string.h>
@@ -55,7 +56,7 @@ static size_t device_bytes(const tess_model *model, const tess_executor_options 
     return tess_executor_plan(&counted, NULL, NULL);
 }
 
-/* In memory are the layer that is computed, the one behind it, which leaves, and the one ahead. */
+/* Three layers are in memory: the one that is computed, the one before it, which leaves, and the one ahead. */
 size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_options *options, size_t *resident)
 {
     tess_executor counted = {.model = model, .options = *options};

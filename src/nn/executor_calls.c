@@ -1,4 +1,4 @@
-/* What callers ask of an executor: each call checks what it is given, then walks (executor_walk.c). */
+/* The calls of an executor: each checks its arguments, then walks (executor_walk.c). */
 #include "nn/executor_impl.h"
 
 /* ---- Ranges on slots ---- */
@@ -31,7 +31,7 @@ static tess_status take_range(tess_executor *e, const tess_range *r)
     return tess_executor_take_batch(e, r->batch);
 }
 
-/* What is asked of the head is what it has. */
+/* Checks that the head has what the call asks for. */
 static tess_status check_logits(const tess_executor *e)
 {
     int64_t n = e->model->config.n_outputs;

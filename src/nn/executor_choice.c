@@ -1,12 +1,12 @@
-/* Which tensors of which layers are computed again: of all pairs of a group and a layer, those first that give most
- * bytes for their time. Time is counted in operations of the products and of attention, which grows with the length of
+/* Chooses the tensors that backward computes again. Of all pairs of a group and a layer, those that free most bytes for
+ * their time come first. Time is counted in operations of the products and of attention, which grows with the length of
  * a sequence; what only passes over memory counts nothing. The order is that of whole layers, so it is the same for all
  * ranks that share them. */
 #include "nn/executor_impl.h"
 
 typedef struct choice {
     int unit, group;     /* group: its number */
-    double bytes, flops; /* of a token, of all ranks that share the layer */
+    double bytes, flops; /* bytes and operations of a token, of all ranks that share the layer */
 } choice;
 
 /* Pairs that cost the same a byte come in the order of groups, then of layers. */
@@ -18,7 +18,7 @@ static choice choice_of(const tess_executor *e, int unit, int group)
                  F = (double)b->up.out.size * (b->gate.weight >= 0 ? 2 : 1), heads = Q / (double)b->head_size,
                  length = (double)e->options.max_position, window = (double)b->window,
                  keys = b->window > 0 && window < length ? window : length / 2;
-    const int copies = e->options.sequence_parallel ? 1 : e->model->part.tp_degree; /* of the stream */
+    const int copies = e->options.sequence_parallel ? 1 : e->model->part.tp_degree; /* copies of the stream */
     switch (1 << group) {
     case TESS_GROUP_FEED_FORWARD:
         return (choice){unit, group, F * element, 2 * C * F};
@@ -57,7 +57,7 @@ static int count_before(const tess_executor *e, const choice *c)
     return n;
 }
 
-/* SELECTIVE: those of the unit's layer that are among the first so many choices. */
+/* SELECTIVE: the groups of the unit's layer among the first choices. */
 static unsigned chosen(const tess_executor *e, int unit)
 {
     unsigned groups = 0;

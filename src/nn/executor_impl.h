@@ -63,8 +63,8 @@ struct tess_executor {
     float *cos_table, *sin_table;
     int32_t *ids, *pos, *targets; /* (max_tokens) the current batch's */
     tess_watch watch;             /* the caller's; see NULL: none */
-    tess_watch shown;             /* what layers show their tensors to: the watch, or what fetches for it */
-    tess_status seen;             /* the first failure of a fetch for the watch */
+    tess_watch shown; /* the watch that layers show their tensors to: the caller's, or one that fetches for it */
+    tess_status seen; /* the first failure of a fetch for the watch */
 };
 
 /* Places all activations from `base` and, what is on disk, `disk` on, and sets the pointers (units[] only if it
@@ -143,8 +143,8 @@ bool tess_executor_rotates(const tess_executor *executor);
 tess_status tess_executor_take_batch(tess_executor *executor, const tess_batch *batch);
 
 /* ---- The walk (executor_walk.c) ---- */
-/* What a forward is for: a backward later, or no more than what it gives. Then nobody reads what layers keep, and all
- * of the range work in the memory of its last one: in a cache's reach, and on no disk. */
+/* The aim of a forward: a backward later, or its result alone. In the second case nobody reads what layers keep, so all
+ * layers of the range work in the memory of the last one: it stays in cache, and nothing goes to disk. */
 typedef enum tess_walk_aim { TESS_WALK_FOR_BACKWARD, TESS_WALK_FOR_RESULT } tess_walk_aim;
 
 /* The task of the head in evaluation: log-probabilities of targets, the logits of some rows, or both; or values. */

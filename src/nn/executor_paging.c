@@ -1,5 +1,5 @@
-/* Pages of layers whose tensors are on disk: they are written behind the forward, there again a layer ahead of the
- * backward, and leave behind it as they came. A request on a unit of which nothing is on disk is none. */
+/* Pages of layers whose tensors are on disk. They are written after the forward of their layer, read again a layer
+ * ahead of the backward, and dropped after it. Requests for a unit without tensors on disk do nothing. */
 #include "nn/executor_impl.h"
 
 static void fetch(const tess_executor *e, int slot, int unit, tess_page_use use)
@@ -15,7 +15,7 @@ static tess_status await(const tess_executor *e, int slot, int unit)
     return m->on_disk != NULL ? tess_pager_wait(e->pager, m->on_disk, m->disk_bytes) : TESS_OK;
 }
 
-/* Of the range's first unit the input may be there already; the embedding writes that of the unit behind it. */
+/* The input of the range's first unit may be there already; the embedding writes that of the unit after it. */
 tess_status tess_executor_page_forward(tess_executor *e, const tess_range *r, int unit)
 {
     bool embeds = e->model->blocks[unit].kind == TESS_BLOCK_EMBEDDING;

@@ -24,7 +24,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Of ranks that share it, the first holds the most. */
+/* The share of the first rank, which holds the most. */
 static size_t first_share(const tess_model *model, tess_cut cut)
 {
     int64_t begin, size;
@@ -155,7 +155,7 @@ static size_t take_phases(cursor *at, const plan_sizes *n, tess_unit_memory *m)
     return larger(attention, at->used);
 }
 
-/* Of the head: a chunk of logits, and what a loss says of each row. */
+/* Takes the head's memory: a chunk of logits, and the loss's values of each row. */
 static size_t take_logits(tess_executor *e, cursor *at, const tess_block *block, const plan_sizes *n)
 {
     size_t chunk = (size_t)tess_head_chunk((int64_t)n->V), row = (size_t)tess_head_row((int64_t)n->V);
@@ -179,7 +179,8 @@ static size_t take_logits(tess_executor *e, cursor *at, const tess_block *block,
     return at->used;
 }
 
-/* What a split backward keeps of a layer from its input part to its weight part; a checkpointed one starts anew. */
+/* Takes the tensors that a split backward keeps of a layer from its input part to its weight part. A checkpointed layer
+ * computes them again. */
 static void take_deferred(cursor *at, const plan_sizes *n, tess_layer_work *w)
 {
     w->dh2 = stream_of(at, n);
@@ -252,7 +253,7 @@ static void plan_shared(tess_executor *e, cursor *at, plan_share what)
     at->used = most;
 }
 
-/* Of its input a rank keeps the rows that are its own. */
+/* True if a rank keeps only its own rows of the unit's input. */
 static bool partitions(const tess_executor *e, int unit)
 {
     return e->options.partition_inputs && e->model->part.tp_degree > 1 && !e->options.sequence_parallel &&
@@ -283,7 +284,7 @@ static void plan_layer_on_disk(tess_executor *e, cursor *disk, int unit, tess_un
     e->largest_on_disk = larger(e->largest_on_disk, m->disk_bytes);
 }
 
-/* What one micro-batch keeps of a unit from its forward to the end of its backward. */
+/* Plans the tensors of a unit that one micro-batch keeps from its forward to the end of its backward. */
 static void plan_unit(tess_executor *e, cursor *at, cursor *disk, int slot, int unit, void *passing)
 {
     tess_unit_memory counted, *m = unit_at(e, slot, unit, &counted);
@@ -353,9 +354,9 @@ static bool cuts_products_by_rows(const tess_executor *e)
     return e->options.sequence_parallel && e->options.max_tokens >= e->model->config.hidden_size;
 }
 
-/* What products and sums of a layer gather, of the widest layer. Head norms gather q, its gradient by attention, and
- * make that by the projection. Attention with shared key heads gathers all heads and their gradients. Norms gather two
- * slices, and two statistics of rows. */
+/* Takes the memory that products and sums gather into, for the widest layer. Head norms gather q, its gradient by
+ * attention, and make that by the projection. Attention with shared key heads gathers all heads and their gradients.
+ * Norms gather two slices, and two statistics of rows. */
 static void plan_split(tess_executor *e, cursor *at)
 {
     const tess_model *model = e->model;
@@ -460,7 +461,7 @@ static void plan_rounded(tess_executor *e, cursor *at)
     e->rounded = take(at, most, tess_dtype_size(e->options.dtype));
 }
 
-/* What all blocks work in. */
+/* Plans the work space of all blocks. */
 static void plan_common(tess_executor *e, cursor *at)
 {
     plan_sizes n = sizes_of(e, 0);

@@ -46,13 +46,13 @@ static tess_unit_memory *memory_in(const tess_executor *e, const tess_range *r, 
     return tess_executor_memory(e, r->slot, shared ? last : unit);
 }
 
-/* Where the embedding writes the stream. */
+/* The place where the embedding writes the stream. */
 static void *embedded(const tess_executor *e, const tess_range *r, tess_walk_aim aim)
 {
     return tess_executor_units_of(e, r->slot).end > 1 ? memory_in(e, r, 1, aim)->saved.h : e->work.y;
 }
 
-/* What `unit`, which has just run, leaves: a layer's h2 and branch are added by whoever reads them next. */
+/* Hands on the stream of `unit`, which has just run. The next reader adds a layer's h2 and branch. */
 static tess_status leave_stream(const tess_executor *e, const tess_range *r, int unit, tess_walk_aim aim, void *to)
 {
     if (tess_executor_kind(e, unit) == TESS_BLOCK_EMBEDDING)
@@ -149,13 +149,13 @@ tess_status tess_executor_forward_range(tess_executor *e, const tess_range *r, c
     if (last < r->begin)
         return TESS_OK;
     TESS_TRY(leave_stream(e, r, last, aim, out));
-    if (aim == TESS_WALK_FOR_RESULT) /* where the stream came in */
+    if (aim == TESS_WALK_FOR_RESULT) /* the page where the stream came in */
         tess_executor_page_done(e, r, r->begin);
     tess_executor_page_done(e, r, last);
     return TESS_OK;
 }
 
-/* At its ends a range works in the caller's memory. */
+/* The work space of a unit: the units at the ends of a range work in the caller's memory. */
 static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int unit, void *din)
 {
     const tess_unit_memory *m = tess_executor_memory(e, r->slot, unit);
@@ -167,7 +167,7 @@ static tess_layer_work work_of(const tess_executor *e, const tess_range *r, int 
     return work;
 }
 
-/* Of (T, F), where there is room for a copy: it stands for the tensor. */
+/* Copies a tensor (T, F) if there is room; the copy then stands for it. */
 static tess_status copy_tensor(const tess_layer_call *call, void **tensor, void *room)
 {
     const void *from = *tensor;
@@ -279,7 +279,8 @@ static void show_column(const tess_layer_call *call, const char *what, float *co
         call->watch->see(call->watch->self, call->unit, what, column, TESS_F32, 0, call->T, 1);
 }
 
-/* From work.y to the gradient of the stream. `last`: the window of the norm, `head`: that of the head's weight. */
+/* Computes the head from work.y to the gradient of the stream. `last`: the window of the norm, `head`: that of the
+ * head's weight. */
 static tess_status compute_head(tess_executor *e, tess_layer_call *last, const tess_layer_call *head,
                                 const tess_layer_saved *s, const tess_layer_work *w, const tess_backward *b)
 {
@@ -412,7 +413,7 @@ static tess_status pick_logits(tess_executor *e, tess_layer_call call, const tes
 {
     int64_t C = call.config->hidden_size;
     void *picked = e->split.stream != NULL ? e->split.stream : e->work.branch;
-    int32_t *index = e->ids; /* which nobody needs behind the embedding */
+    int32_t *index = e->ids; /* the ids are not needed after the embedding */
     TESS_TRY(tess_upload(e->stream, index, task->rows, (size_t)task->n_rows * sizeof(int32_t)));
     TESS_TRY(call.kernels->gather_rows(call.stream, e->work.y, index, picked, task->n_rows,
                                        (size_t)C * tess_dtype_size(call.dtype)));

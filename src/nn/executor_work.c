@@ -1,4 +1,4 @@
-/* What kernels ask for as work space: the executor itself says it, on a device that computes nothing. */
+/* Finds the work space that kernels ask for: the executor itself runs on a device that computes nothing. */
 #include "device/dry_device.h"
 #include "nn/block.h"
 
@@ -10,7 +10,7 @@ typedef struct dry_run {
     int64_t n_tokens; /* size of the batch */
     tess_device *device;
     tess_stream *stream;
-    void *weight, *gradient; /* of the largest parameter */
+    void *weight, *gradient; /* memory of the size of the largest parameter */
     const void **w;
     float **dw;
     void *in, *out, *din, *dout; /* the stream between ranges */
@@ -26,7 +26,7 @@ static tess_status exchange_nothing(void *self, const tess_exchange *exchange)
     return TESS_OK;
 }
 
-/* Of a loss with derivatives 0. */
+/* A loss whose derivatives are 0. */
 static tess_status grade(void *self, int64_t begin, int64_t n, const float *logprob, const float *entropy,
                          float *dlogprob, float *dentropy)
 {
@@ -157,7 +157,7 @@ tess_status tess_executor_work_bytes(const tess_model *model, const tess_executo
     const tess_points points = {
         .rank = model->part.tp_rank, .degree = model->part.tp_degree, .exchange = exchange_nothing};
     r.options.points = points.degree > 1 ? &points : NULL;
-    r.options.on_disk = false; /* where activations lie is nothing to kernels */
+    r.options.on_disk = false; /* kernels do not depend on where activations lie */
     tess_status status = run_dry(&r, n_threads, kernels, bytes);
     clean_up(&r);
     tess_mem_destroy(&apart);

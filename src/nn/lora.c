@@ -58,7 +58,7 @@ tess_status tess_lora_check(const tess_lora *lora, const char *what)
 }
 
 /* ---- adapter_config.json ---- */
-/* What PEFT writes where a feature is not used. */
+/* True for the value that PEFT writes if a feature is not used. */
 static bool is_unused(const json_t *value)
 {
     bool none = json_is_string(value) && strcmp(json_string_value(value), "none") == 0;
@@ -67,7 +67,7 @@ static bool is_unused(const json_t *value)
     return value == NULL || json_is_null(value) || json_is_false(value) || none || empty;
 }
 
-/* What makes an adapter more, or another thing, than A and B on whole linear maps of all layers. */
+/* Refuses features that make an adapter more than A and B on whole linear maps of all layers. */
 static tess_status refuse_features(const json_t *json, const char *what)
 {
     static const char *const features[] = {"bias",

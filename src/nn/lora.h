@@ -10,7 +10,7 @@
 enum { TESS_LORA_TARGETS = 128, TESS_LORA_NAME = 96, TESS_LORA_MAX_RANK = 65536, TESS_LORA_SOURCE = 256 };
 
 typedef struct tess_lora {
-    int64_t rank; /* 0: there is none */
+    int64_t rank; /* 0: no adapter */
     double alpha;
     bool rslora; /* the scale is alpha / sqrt(rank), else alpha / rank */
     int n_targets;
@@ -33,7 +33,7 @@ tess_status tess_lora_check(const tess_lora *lora, const char *what);
 /* Reads PEFT's adapter_config.json. `what` names it in messages. TESS_E_FORMAT: not one, or a value out of range;
  * TESS_E_UNSUPPORTED: an adapter that is more than A and B on linear maps, which the message names. */
 tess_status tess_lora_parse(const json_t *json, const char *what, tess_lora *lora);
-/* The same of folder/adapter_config.json. TESS_E_NOT_FOUND: there is none. */
+/* The same of folder/adapter_config.json. TESS_E_NOT_FOUND: no such file. */
 tess_status tess_lora_load(const char *folder, tess_lora *lora);
 
 /* A new object as PEFT writes it. base: the model's name or path; in_out: the adapted maps are stored (in, out), as

@@ -1,3 +1,4 @@
+/* The model: its units and parameters, and where they lie. */
 #include <stdio.h>
 #include <string.h>
 

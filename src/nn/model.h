@@ -14,8 +14,8 @@ enum { TESS_PARAM_NAME_SIZE = 96 };
 
 typedef enum tess_init { TESS_INIT_NORMAL, TESS_INIT_ZERO, TESS_INIT_ONE, TESS_INIT_UNIFORM } tess_init;
 
-/* The whole parameter, of which ranks that share the model have parts of dimension `dim`, dealt out in units of so many
- * (points.h). Unit 0: each has all of it. */
+/* The whole parameter, of which ranks that share the model have parts of dimension `dim`, dealt out in multiples of
+ * `unit` (points.h). Unit 0: each has all of it. */
 typedef struct tess_param_slice {
     tess_shape whole;
     int dim;
@@ -39,7 +39,8 @@ typedef struct tess_param {
 
 typedef struct tess_model tess_model;
 
-/* With config->lora every adapted linear map has two more parameters, and all others are frozen. TESS_E_INVALID: a
+/* Creates a model. If config->lora is set, every adapted linear map has two more parameters, and all others are frozen.
+ * TESS_E_INVALID: a
  * target of lora is no linear map of a layer (the message lists them); TESS_E_UNSUPPORTED: GPT-2's c_attn has an
  * adapter, in a part with tp_degree > 1.
  *
@@ -50,7 +51,7 @@ tess_status tess_model_create(tess_mem *mem, const tess_model_config *config, te
 /* The adapter's description with all-linear spelled out. */
 tess_status tess_model_lora(const tess_model *model, tess_lora *lora);
 
-/* From here on the parameter is frozen. */
+/* Freezes the parameter. */
 void tess_model_freeze(tess_model *model, int index);
 /* The first unit with a parameter that trains: units below it need no backward; n_units: none trains. */
 int tess_model_first_trainable_unit(const tess_model *model);
@@ -61,8 +62,8 @@ bool tess_model_copies_table(const tess_model *model);
 /* Whether a parameter of the unit gets a gradient in this part. */
 bool tess_model_unit_trains(const tess_model *model, int unit);
 
-/* What one rank of a pipeline holds: layers, with the embedding before the first and the head behind the last. Its
- * units count from 0; names, initial values and layers' numbers stay those of the whole model.
+/* The part of a model that one rank of a pipeline holds: layers, with the embedding before the first and the head after
+ * the last. Its units count from 0. Names, initial values and layers' numbers stay those of the whole model.
  *
  * Tied weights in two parts: the part with the head owns the table, under its own name, in a unit 0 that no forward
  * runs. The part with the embedding has a copy (tess_param.copy), which gets no gradient here. The table's gradient is
@@ -86,13 +87,13 @@ void tess_model_destroy(tess_model **model);
 const tess_model_config *tess_model_get_config(const tess_model *model);
 int tess_model_n_params(const tess_model *model);
 const tess_param *tess_model_param(const tess_model *model, int index);
-int tess_model_find_param(const tess_model *model, const char *name); /* -1: there is none of that name */
+int tess_model_find_param(const tess_model *model, const char *name); /* -1: no such name */
 int tess_model_n_units(const tess_model *model);
 /* Whether it is the weight of linear maps of a layer that read whole rows of it, which GPT-2's c_attn is not. */
 bool tess_model_owns_rows(const tess_model *model, int index);
 const char *tess_model_unit_name(const tess_model *model, int unit);
 int64_t tess_model_unit_layer(const tess_model *model, int unit); /* its number in the whole model; -1: no layer */
-/* What the stream is given next is the unit's, for the log of its device. */
+/* Tells the log of the stream's device that the next operations belong to the unit. */
 void tess_model_name_unit(const tess_model *model, int unit, tess_stream *stream);
 /* Parameters of a unit are contiguous: [first, first + n). */
 void tess_model_unit_params(const tess_model *model, int unit, int *first, int *n);
@@ -105,7 +106,7 @@ double tess_model_unit_flops_per_token(const tess_model *model, int unit, int64_
 /* Initial values of a box of tess_shape_atleast_1d(shape), row-major: a pure function of (seed, name, element). */
 void tess_param_fill(const tess_param *param, uint64_t seed, const tess_box *box, float *dst);
 
-/* ---- Where ranks may meet ---- */
+/* ---- Hooks: places where ranks may meet ---- */
 /* Training a micro-batch calls, for units 0, 1, ..., L, L+1: pre_forward, post_forward; then for L+1, L, ..., 1, 0:
  * pre_backward, post_backward. The head's backward follows its forward at once: keeping unit L+1 saves a gather.
  * Tied weights: unit 0's pre_backward comes right after that of unit L+1 (the head writes the gradient, the embedding
@@ -156,8 +157,8 @@ typedef struct tess_batch {
     const int32_t *const
         *pages; /* (n_seqs) with a cache: sequence i has position p in page pages[i][p / BLOCK], for all
                  * of its tokens; those of this batch, from pos[cu_seqlens[i]] on, are written there */
-    /* What a training step minimises over this batch; NULL: the sum of -log p(target). For those who run steps of many
-     * batches: tess_executor_train takes the loss beside the batch, and evaluation has none. */
+    /* The loss that a training step minimises over this batch; NULL: the sum of -log p(target). It serves callers that
+     * run steps of many batches: tess_executor_train takes the loss as an argument, and evaluation has none. */
     const tess_token_loss *loss;
 } tess_batch;
 
@@ -170,7 +171,7 @@ typedef enum tess_recompute {
     TESS_RECOMPUTE_SELECTIVE /* layers drop groups of tensors */
 } tess_recompute;
 
-/* What a layer keeps beside its input, in groups that are computed again together. */
+/* The tensors that a layer keeps besides its input, in groups that are computed again together. */
 typedef enum tess_layer_group {
     TESS_GROUP_FEED_FORWARD = 1,     /* gate and up: their products */
     TESS_GROUP_ATTENTION_INPUTS = 2, /* q, k and v: theirs */
@@ -230,10 +231,9 @@ tess_status tess_executor_wake(tess_executor *executor);
 const tess_executor_options *tess_executor_get_options(const tess_executor *executor);
 /* Sets the watch (copied) that sees what training computes; NULL: none. */
 void tess_executor_set_watch(tess_executor *executor, const tess_watch *watch);
-/* What create takes from the activations pool (a planner's number: nothing is allocated). SIZE_MAX: too large to count.
- */
+/* Returns the bytes that create takes from the activations pool; nothing is allocated. SIZE_MAX: too large to count. */
 size_t tess_executor_bytes(const tess_model *model, const tess_executor_options *options);
-/* on_disk: the bytes of it there, and how many of them the pager should have room for; else 0. */
+/* If activations are on disk: the bytes there, and *resident, the room that the pager should have. Otherwise 0. */
 size_t tess_executor_disk_bytes(const tess_model *model, const tess_executor_options *options, size_t *resident);
 /* Selective recomputation by bytes: the fewest choices among recompute_groups with which tess_executor_bytes and the
  * caller's `others` are at most `budget`, in recompute and recompute_choices (without any: TESS_RECOMPUTE_NONE). A pure
@@ -256,9 +256,9 @@ int64_t tess_executor_stream_room(const tess_model *model, const tess_executor_o
 size_t tess_executor_exchange_bytes(const tess_model *model, const tess_executor_options *options);
 
 /* Forward and backward of one micro-batch: gradients of `loss` reach the hooks; NULL: of the SUM of -log p(target) over
- * the batch's target tokens. logprob (T) gets the log-probability of each target, of the loss's temperature (0 where
- * there is none); of a value model the value of each row. TESS_E_INVALID: a temperature that is none, or, where there
- * are tokens, a loss that grades something else than what the model has; else what the loss or a hook returns. */
+ * the batch's target tokens. logprob (T) gets the log-probability of each target at the loss's temperature (0: no
+ * target), or a value model's value of each row. TESS_E_INVALID: an invalid temperature, or a loss that grades outputs
+ * which the model does not have, if there are tokens. Other errors are those of the loss or of a hook. */
 tess_status tess_executor_train(tess_executor *executor, const tess_batch *batch, const tess_token_loss *loss,
                                 float *logprob);
 
@@ -281,17 +281,17 @@ typedef struct tess_range {
     const tess_batch *batch; /* the same in all calls of a micro-batch */
 } tess_range;
 
-/* Where `unit` of a slot reads the stream in its forward, (max_tokens, C) of the device: what is put there need not be
- * copied. Ask for it when the slot is free: from its forward to the end of its backward the place is the executor's.
- * Not the embedding's. */
+/* The place where `unit` of a slot reads the stream in its forward, (max_tokens, C) of the device: a caller that writes
+ * there saves a copy. Call it when the slot is free: the executor owns the place from the slot's forward to the end of
+ * its backward. The embedding has no such place. */
 void *tess_executor_input(const tess_executor *executor, int slot, int unit);
 
-/* in: what unit `begin` reads, which is copied unless it is tess_executor_input(); NULL with the embedding. out: gets
- * what unit `end` reads; NULL with the head. */
+/* in: the input of unit `begin`, which is copied unless it is tess_executor_input(); NULL with the embedding. out: gets
+ * the input of unit `end`; NULL with the head. */
 tess_status tess_executor_forward(tess_executor *executor, const tess_range *range, const void *in, void *out);
 
-/* In two parts: the input part first, for all ranges below to go on; the weight part of the same range at any time
- * later, from what the slot keeps until then (options.split_backward). The input part calls pre_forward and
+/* Runs backward in two parts: the input part first, for all ranges below to go on; the weight part of the same range at
+ * any time later, from what the slot keeps until then (options.split_backward). The input part calls pre_forward and
  * post_forward of a layer, the weight part pre_backward and post_backward. The head is whole in the input part, the
  * embedding in the weight part. A layer that drops a group drops its feed-forward too, and its weight part computes
  * what it dropped and its input part again: keeping them is what it saves. */

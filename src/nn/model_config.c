@@ -10,7 +10,7 @@ const char *tess_family_name(tess_family family)
     return row != NULL ? row->model_type : "unknown";
 }
 
-/* With these bounds no product of sizes that a model or an executor forms leaves int64. */
+/* These bounds keep all products of sizes that a model or an executor forms within int64. */
 static const int64_t max_vocab = 1 << 24, max_hidden = 1 << 20, max_intermediate = 1 << 22,
                      max_layers = TESS_MAX_LAYERS, max_heads = 4096, max_head_size = 1024, max_positions = 1 << 27,
                      max_outputs = 4096;

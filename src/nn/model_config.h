@@ -39,18 +39,17 @@ typedef struct tess_model_config {
     tess_family family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_size, max_position;
     int64_t max_length; /* the position limit that was stated; 0: none was */
-    int64_t sum_leaves; /* of sums over the feed-forward channels (tess_leaf_of); 1: each is one chain */
+    int64_t sum_leaves; /* leaves of sums over the feed-forward channels (tess_leaf_of); 1: each sum is one chain */
     double norm_eps, initializer_range;
     tess_rope_config rope;
     int64_t sliding_window;              /* 0: none */
     int64_t full_layers;                 /* layers before this one ignore the window (Qwen2's max_window_layers), */
     uint64_t full[TESS_MAX_LAYERS / 64]; /* and so do those with a bit here (layer_types in any order) */
     bool qkv_bias, o_bias, mlp_bias, qk_norm, tied;
-    int64_t
-        n_outputs;    /* of a head "score.weight" (n_outputs, C) in place of lm_head: what HF calls labels; 0: logits */
-    bool output_bias; /* of that head: ...ForTokenClassification */
-    bool value_head;  /* trl's "v_head.summary" (1, C) with a bias, beside lm_head, or with n_outputs 1 in place of a
-                         score; no key of config.json */
+    int64_t n_outputs; /* rows of a head "score.weight" (n_outputs, C) in place of lm_head: HF's labels; 0: logits */
+    bool output_bias;  /* true: the head has a bias, as in ...ForTokenClassification */
+    bool value_head;   /* trl's "v_head.summary" (1, C) with a bias, beside lm_head, or with n_outputs 1 in place of a
+                          score; no key of config.json */
     int64_t bos_token_id, pad_token_id; /* -1: none */
     int64_t eos_token_id[8];
     int n_eos;

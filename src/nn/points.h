@@ -1,4 +1,4 @@
-/* Points: where the ranks that share a layer meet. nn knows no comm: whoever has the team fills the table in.
+/* Points: the places where ranks that share a layer meet. nn knows no comm: the owner of the team fills the table in.
  *
  * Tensor parallelism here adds up no partial sums, so its bits are those of one rank. Weights are cut as in
  * Megatron-LM: q, k, v, gate and up by rows of outputs (whole heads), o and down by inputs. Of a linear's three
@@ -34,7 +34,7 @@ typedef struct tess_exchange {
     const char *what; /* a word for messages, of at most nine letters */
     tess_cut held[2], wanted[2];
     size_t element;   /* bytes */
-    const void *mine; /* what this rank holds, rows `ld` elements apart */
+    const void *mine; /* the part that this rank holds, rows `ld` elements apart */
     void *into;       /* gets what this rank wants, rows `into_ld` elements apart; apart from `mine`, or with `mine` in
                        * its own place */
     int64_t ld, into_ld;

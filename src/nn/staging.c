@@ -11,7 +11,7 @@ typedef struct tess_stage_place {
     struct tess_stage_place *next;
     char *data;
     size_t bytes;
-    int unit;   /* whose values it has; -1: nobody's yet */
+    int unit;   /* the unit whose values it has; -1: none yet */
     int n_held; /* hooks that are open on them */
     uint64_t released;
     tess_event *copied, *used;
@@ -150,7 +150,7 @@ static tess_status create_place(tess_staging *s, tess_stage_place **list, size_t
     tess_pool pool = list == &s->params ? TESS_POOL_PARAMS : TESS_POOL_GRADS;
     TESS_TRY(tess_mem_alloc(tess_stream_mem(s->stream), TESS_POOL_MISC, sizeof(*p), "place", (void **)&p));
     *p = (tess_stage_place){.next = *list, .bytes = bytes, .unit = -1};
-    *list = p; /* from here on it is destroyed with the rest */
+    *list = p; /* the list destroys it with the rest */
     TESS_TRY(tess_event_create(device, &p->copied));
     TESS_TRY(tess_event_create(device, &p->used));
     TESS_TRY(tess_device_alloc(device, pool, bytes, list == &s->params ? "a unit's parameters" : "a unit's gradients",
@@ -180,7 +180,7 @@ static int place_limit(const tess_staging *s, size_t bytes, tess_dtype dtype)
     return n < 2 || s->options.constant ? n : 2;
 }
 
-/* Of all places for values of a type: of each size as many as units share. */
+/* Bytes of all places for values of a type: as many of each size as units share. */
 static size_t places_bytes(const tess_staging *s, tess_dtype dtype)
 {
     size_t sum = 0;

@@ -13,14 +13,14 @@
 typedef struct tess_staging tess_staging;
 
 typedef struct tess_staging_options {
-    tess_dtype dtype; /* of parameters */
+    tess_dtype dtype; /* type of parameters */
     bool constant;    /* weights never change: each unit is uploaded once, and has its own place; no gradients */
     /* The device may pin the memory of the inner hooks' parameters, or gradients, for faster copies: it stays where it
      * is until the staging is destroyed. */
     bool pins_params, pins_grads;
 } tess_staging_options;
 
-/* What became of it. */
+/* The result of pinning. */
 typedef struct tess_staging_pins {
     size_t pinned_bytes, refused_bytes;
     char refusal[400]; /* the first one's reason; "" */
@@ -34,7 +34,7 @@ void tess_staging_destroy(tess_staging **staging);
 
 tess_hooks tess_staging_hooks(tess_staging *staging);
 
-/* Of the device's memory, once every unit has run. A unit whose gradients are never asked for takes less. */
+/* Bytes of the device's memory once every unit has run. A unit whose gradients are never asked for takes less. */
 size_t tess_staging_bytes(const tess_model *model, const tess_staging_options *options);
 
 const tess_staging_pins *tess_staging_pinned(const tess_staging *staging);

@@ -19,7 +19,7 @@ tess_status tess_embedding_backward(const tess_layer_call *c, const void *dh)
 {
     const tess_block *p = c->block;
     const tess_model_config *m = c->config;
-    bool tied = p->tied; /* then the head has written its part, and this is added */
+    bool tied = p->tied; /* a tied table: the head has written its part, and this is added */
     const void *dout = dh;
     if (tess_is_split(c, p->channels)) {
         TESS_TRY(tess_stream_to_columns(c, p->channels, dh, c->split.slice));

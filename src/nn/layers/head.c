@@ -225,7 +225,8 @@ tess_status tess_head_train(const tess_layer_call *c, const tess_token_loss *los
 {
     tess_linear head = c->block->head;
     int64_t row = tess_head_row(head.n_out), begin = 0;
-    head.out_stride = row * (int64_t)(sizeof(float) / tess_dtype_size(c->dtype)); /* of dlogits where logits were */
+    head.out_stride =
+        row * (int64_t)(sizeof(float) / tess_dtype_size(c->dtype)); /* stride of dlogits in the place of logits */
     TESS_TRY(gather_weight(c, work));
     if (loss != NULL && loss->whole) {
         TESS_TRY(score(c, work, y, loss->inv_temperature, logprob, work->entropy));

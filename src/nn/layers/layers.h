@@ -11,7 +11,7 @@
 #include "device/stream.h"
 #include "nn/block.h"
 
-/* What kernels read of a batch, in the device's memory. */
+/* The values of a batch that kernels read, in the device's memory. */
 typedef struct tess_batch_values {
     const int32_t *ids, *pos, *targets; /* (T) each */
 } tess_batch_values;
@@ -41,7 +41,7 @@ typedef struct tess_low_rank_work {
 typedef struct tess_layer_call {
     tess_stream *stream;
     const tess_kernels *kernels;
-    tess_dtype dtype;     /* of parameters and activations */
+    tess_dtype dtype;     /* type of parameters and activations */
     int64_t T;            /* rows that a call works on */
     tess_cut rows;        /* those of the stream, over the ranks that share it */
     const void *const *w; /* the unit's parameters */
@@ -132,15 +132,16 @@ typedef struct tess_norm_stats {
     float *mean, *rstd; /* (rows); mean for LayerNorm only */
 } tess_norm_stats;
 
-/* What a layer saves from its forward for its backward, a row per token. Backward recomputes norm outputs, normed q and
- * k, and the activation: each costs a pass over memory, and saving them would take 2C + F more per token. */
+/* The tensors that a layer saves from its forward for its backward, a row per token. Backward recomputes norm outputs,
+ * normed q and k, and the activation: each costs a pass over memory, and saving them would take 2C + F more per token.
+ */
 typedef struct tess_layer_saved {
     void *h;                     /* (R, C) the layer's input */
     tess_norm_stats input_stats; /* (R) */
     void *q_raw, *k_raw, *v;     /* (T, H, D), (T, G, D), (T, G, D) before the norms of q and k */
-    void *q, *k;                 /* of attention: q_raw and k_raw, or with norms, work space */
+    void *q, *k;                 /* inputs of attention: q_raw and k_raw, or with norms, work space */
     float *q_rstd, *k_rstd;      /* (T, H), (T, G) with norms of q and k */
-    void *out;                   /* (T, H, D) of attention */
+    void *out;                   /* (T, H, D) output of attention */
     float *lse;                  /* (T, H) log-sum-exp */
     void *h2;                    /* (R, C) the stream between attention and feed-forward; h itself without backward */
     tess_norm_stats mlp_stats;   /* (R) */
@@ -158,14 +159,14 @@ typedef struct tess_layer_work {
     void *dout;               /* (T, H, D) */
     void *dq, *dk, *dv;       /* like q, k, v */
     void *act;                /* (T, F) */
-    void *fusing;             /* of fused products in backward, see tess_gemm_fused_work */
+    void *fusing;             /* work space of fused products in backward, see tess_gemm_fused_work */
     tess_attention_seq *seqs; /* (n_seqs) descriptors: of the host */
     bool deferred;            /* the parameters' gradients come later, from what is kept here until then */
 } tess_layer_work;
 
-/* From stream to stream. The layer's input h is the sum of h2 of `before` and work->branch (before NULL: the first
- * layer, whose h is ready). Its output stays in h2 and work->branch, and the next block adds them. With a cache, keys
- * and values are written to the layer's rows of it, and attention reads them there. */
+/* Computes a layer from stream to stream. The layer's input h is the sum of h2 of `before` and work->branch (before
+ * NULL: the first layer, whose h is ready). Its output stays in h2 and work->branch, and the next block adds them. With
+ * a cache, keys and values are written to the layer's rows of it, and attention reads them there. */
 tess_status tess_layer_forward(const tess_layer_call *call, const tess_layer_saved *before,
                                const tess_layer_saved *saved, const tess_layer_work *work);
 /* work->dh3: gradient of the layer's output; work->dh becomes that of its input if `want_dh`. */
@@ -255,12 +256,12 @@ tess_status tess_linear_own_act_backward(const tess_layer_call *call, const tess
 
 /* ---- The same of maps with an adapter ---- */
 tess_status tess_low_rank_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
-/* Of the adapter alone. */
+/* The gradients of the adapter alone. */
 tess_status tess_low_rank_backward_params(const tess_layer_call *call, const tess_linear *linear, const void *x,
                                           const void *dy);
-/* What it adds to a product whose contracted index ranks share: sum (m, n) += scale (operand F) G, rounded between the
- * two; of m rows of the operand, with all of the contracted index (`ld` elements apart), and the outputs [first, first
- * + n). forward: F is A^T, G is B^T; else B and A. */
+/* Adds the adapter's part of a product whose contracted index ranks share: sum (m, n) += scale (operand F) G, rounded
+ * between the two. The operand has m rows with all of the contracted index (`ld` elements apart); the outputs are
+ * [first, first + n). forward: F is A^T, G is B^T; else B and A. */
 tess_status tess_low_rank_add(const tess_layer_call *call, const tess_linear *linear, bool forward, const void *operand,
                               int64_t ld, int64_t m, int64_t first, int64_t n, float *sum);
 /* One of the maps has an adapter. */
@@ -271,8 +272,8 @@ tess_status tess_low_rank_act_forward(const tess_layer_call *call, const tess_li
 tess_status tess_low_rank_act_backward(const tess_layer_call *call, const tess_linear *linear, const void *dy,
                                        void *gate, void *up, void *act, void *fusing);
 
-/* ---- Where ranks share a layer: what the cut runs across. Arguments and bits are those of the functions without
- * `split`; x, dy and the weight are this rank's part, y and dx of the stream. ---- */
+/* ---- Products of a layer that ranks share. Arguments and bits are those of the functions without `split`; x, dy and
+ * the weight are this rank's part, y and dx belong to the stream. ---- */
 tess_status tess_split_forward(const tess_layer_call *call, const tess_linear *linear, const void *x, void *y);
 tess_status tess_split_backward_inputs(const tess_layer_call *call, const tess_linear_grad *grads, int n, void *fusing,
                                        void *dx);
@@ -307,7 +308,7 @@ tess_status tess_stream_gather(const tess_layer_call *call, const void *own, voi
 /* Between (R, columns), and the columns of all T rows that are this rank's, contiguous. */
 tess_status tess_stream_from_columns(const tess_layer_call *call, tess_cut columns, const void *mine, void *stream);
 tess_status tess_stream_to_columns(const tess_layer_call *call, tess_cut columns, const void *stream, void *mine);
-/* Where ranks share the stream: gradients of a norm's parameters, whole on every rank. */
+/* Gradients of a norm's parameters, whole on every rank, if ranks share the stream. */
 tess_status tess_stream_norm_params(const tess_layer_call *call, const tess_norm *norm, const void *h,
                                     tess_norm_stats stats, const void *dy);
 
@@ -368,7 +369,7 @@ tess_status tess_value_forward(const tess_layer_call *call, const void *y, float
  * tokens. */
 tess_status tess_value_train(const tess_layer_call *call, const tess_token_loss *loss, const tess_head_work *work,
                              const void *y, float *value);
-/* Then dy (T, C) from those derivatives; aside (T, C), work space: they are added to what dy has; NULL: they are all.
+/* Computes dy (T, C) from those derivatives. aside: work space (T, C), and they are added to dy; NULL: they replace it.
  */
 tess_status tess_value_backward(const tess_layer_call *call, const tess_head_work *work, void *dy, void *aside);
 

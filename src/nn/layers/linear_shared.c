@@ -1,4 +1,4 @@
-/* Which way a linear map's products go: with the ranks that share the map, with an adapter, or alone. */
+/* Chooses how a linear map's products are computed: with the ranks that share the map, with an adapter, or alone. */
 #include "nn/layers/layers.h"
 
 tess_status tess_linear_forward(const tess_layer_call *c, const tess_linear *linear, const void *x, void *y)

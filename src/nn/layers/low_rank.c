@@ -45,7 +45,7 @@ static tess_status whole_factor(const tess_layer_call *c, const tess_linear *l, 
     return tess_meet(c, exchange);
 }
 
-/* Of m rows with all inputs. */
+/* Projects m rows with all inputs. */
 static tess_status project_rows(const tess_layer_call *c, const tess_linear *l, const void *x, int64_t ld, int64_t m)
 {
     const void *a;
@@ -55,7 +55,7 @@ static tess_status project_rows(const tess_layer_call *c, const tess_linear *l, 
         (tess_gemm){.m = m, .k = l->in.size, .a = x, .lda = ld, .b = a, .ldb = l->in.size, .trans_b = true});
 }
 
-/* Of m rows with all outputs. */
+/* Projects gradients of m rows with all outputs. */
 static tess_status project_gradient_rows(const tess_layer_call *c, const tess_linear *l, const void *dy, int64_t ld,
                                          int64_t m)
 {

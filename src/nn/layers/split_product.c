@@ -8,17 +8,18 @@ typedef struct split_term {
     const void *x;
     void *operand; /* (m, K), beside those of the other terms */
     void *weight;  /* (K, n), or (n, K) */
-    int64_t ld;    /* of weight */
+    int64_t ld;    /* stride of weight */
 } split_term;
 
-/* What a rank computes of a product (T, C): m rows and n outputs. */
+/* The part of a product (T, C) that a rank computes: m rows and n outputs. */
 typedef struct split_share {
     tess_cut rows, outputs;
     int64_t m, n, first; /* the first of its outputs */
 } split_share;
 
-/* By rows ranks get the whole weight and few rows of the operand, and the result is where it belongs; by columns they
- * get all rows, and a slice of the weight. Rows and columns of a product are independent: the bits are the same. */
+/* Cuts a product by rows or by columns. By rows, ranks get the whole weight and few rows of the operand, and the result
+ * is in its place. By columns, they get all rows and a slice of the weight. Rows and columns of a product are
+ * independent: the bits are the same. */
 static split_share share_of(const tess_layer_call *c, int64_t size)
 {
     split_share s = {.rows = {c->T, 0}, .outputs = {size, 1}};

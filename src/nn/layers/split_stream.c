@@ -1,6 +1,6 @@
-/* Where ranks that share layers share the stream too (sequence parallelism): each has rows of it, and runs the norms
- * and additions of those. What follows a norm, and what a gradient of the stream goes into, needs all rows. Without it
- * each rank has all of the stream, and nobody meets here. */
+/* Sequence parallelism: ranks that share layers share the stream, too. Each has rows of it, and runs the norms and
+ * additions of those rows. Products after a norm, and products of a gradient of the stream, need all rows. If it is
+ * off, each rank has all of the stream, and nobody meets here. */
 #include "nn/layers/layers.h"
 
 /* (R, width) of each rank becomes (T, width); `mine` may lie in its place there. */

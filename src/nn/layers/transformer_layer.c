@@ -127,8 +127,8 @@ tess_status tess_layer_backward(const tess_layer_call *c, const tess_layer_saved
     return TESS_OK;
 }
 
-/* Of backward, the lines of parameters, in their order. The norms' kernels give the stream's gradient once more, to
- * work space. */
+/* The lines of backward that are about parameters, in their order. The norms' kernels give the stream's gradient once
+ * more, to work space. */
 tess_status tess_layer_backward_weights(const tess_layer_call *c, const tess_layer_saved *s, const tess_layer_work *w)
 {
     const tess_block *p = c->block;

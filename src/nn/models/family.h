@@ -28,7 +28,7 @@ const char *tess_family_architecture(const tess_model_config *config);
 /* "llama, mistral, ...". Returns text. */
 const char *tess_family_list(char *text, size_t size);
 
-/* For builders. A norm over n channels, with a bias where the unit's block has layer_norm. */
+/* Adds a norm over n channels; it has a bias if the unit's block has layer_norm. This and the next serve builders. */
 tess_norm tess_family_add_norm(tess_model *model, int unit, const char *prefix, const char *name, int64_t n);
 /* A table (rows, C), of which the unit gets this rank's columns. Returns its index in the unit. */
 int tess_family_add_table(tess_model *model, int unit, int64_t rows, const char *name);
@@ -55,10 +55,10 @@ typedef struct tess_family_linear {
 tess_linear tess_family_add_linear(tess_model *model, int unit, const char *name, const tess_family_linear *map);
 /* Once gate, up and down are there: sums over the feed-forward channels are the config's tree. */
 void tess_family_sum_leaves(const tess_model *model, tess_block *block);
-/* What the families' names differ in, of the head and what is before it. */
+/* The names of the head, and of what is before it, that differ between families. */
 typedef struct tess_family_head_names {
     const char *prefix, *norm; /* "model", "norm" */
-    const char *token_head;    /* of ...ForTokenClassification: "score" */
+    const char *token_head;    /* head of ...ForTokenClassification: "score" */
 } tess_family_head_names;
 /* Adds the head's parameters, last of all, if this part has the head: the final norm, and lm_head unless the weights
  * are tied. With n_outputs there is a score or the like instead. A value head is added if the config has one. */

@@ -81,8 +81,9 @@ static int add_factor(tess_model *model, int unit, const char *map, const char *
     return index;
 }
 
-/* As PEFT begins: A uniform as a Linear's weight (kaiming_uniform_ with a = sqrt(5): bound 1 / sqrt(in)), B zero, so
- * that nothing changes. Of ranks that share the map's inputs or outputs each has its columns of A or rows of B. */
+/* Adds an adapter that begins as PEFT's: A uniform like a Linear's weight (kaiming_uniform_ with a = sqrt(5): bound
+ * 1 / sqrt(in)), B zero, so that nothing changes. Ranks that share the map's inputs or outputs have their columns of A
+ * or rows of B. */
 static tess_low_rank add_adapter(tess_model *model, int unit, const char *map, tess_cut in, tess_cut out)
 {
     const tess_lora *lora = &model->config.lora;

@@ -65,7 +65,7 @@ static tess_linear add_conv1d(tess_model *model, int unit, const char *name, tes
         model, unit, name, &(tess_family_linear){.in = in, .out = out, .std = std, .bias = true, .in_out = true});
 }
 
-/* Of the index-th third of c_attn's columns, those of this rank's heads. Each rank stores all of c_attn: a rank's part
+/* The columns of this rank's heads in the index-th third of c_attn. Each rank stores all of c_attn: a rank's part
  * would be three boxes of it. */
 static tess_linear third_of(const tess_model *model, const tess_linear *c_attn, tess_cut heads, int index)
 {

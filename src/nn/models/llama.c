@@ -86,7 +86,7 @@ tess_status tess_llama_parse(const json_t *json, const char *what, tess_model_co
     TESS_TRY(require_int(json, "num_hidden_layers", what, &config->n_layers));
     TESS_TRY(require_int(json, "num_attention_heads", what, &config->n_heads));
 
-    /* What transformers assumes for keys that are absent. */
+    /* The values that transformers assumes for absent keys. */
     bool mistral = is_mistral(config), qwen3 = config->family == TESS_FAMILY_QWEN3;
     bool qwen2 = config->family == TESS_FAMILY_QWEN2;
     config->max_position = mistral ? 131072 : qwen2 || qwen3 ? 32768 : 2048;

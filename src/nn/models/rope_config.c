@@ -74,7 +74,8 @@ static tess_status parse_scaling(const json_t *json, const json_t *scaling, cons
     if (rope->kind == TESS_ROPE_DEFAULT)
         return TESS_OK;
 
-    /* As transformers: dynamic counts from max_position_embeddings; for the others a value at the top level wins. */
+    /* The rules of transformers: dynamic counts from max_position_embeddings; for the others a value at the top level
+     * wins. */
     rope->original_max_position = max_position;
     if (rope->kind == TESS_ROPE_LLAMA3 || rope->kind == TESS_ROPE_YARN) {
         const char *key = "original_max_position_embeddings";

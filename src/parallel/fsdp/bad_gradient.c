@@ -1,4 +1,4 @@
-/* Which rank's gradient was not finite when it was summed. */
+/* Finds the rank whose gradient was not finite when it was summed. */
 #include "comm/bad_addend.h"
 #include "parallel/fsdp/fsdp_impl.h"
 

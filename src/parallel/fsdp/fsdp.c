@@ -141,7 +141,7 @@ void tess_fsdp_destroy(tess_fsdp **handle)
     tess_fsdp *fsdp = *handle;
     if (fsdp == NULL)
         return;
-    /* What is still under way completes or fails here: its buffers are about to go. */
+    /* Operations under way complete or fail here, because their buffers are about to go. */
     for (int i = 0; i < fsdp->n_units; i++) {
         tess_unit *unit = fsdp->units[i];
         if (unit->reduce_work != NULL)

@@ -3,7 +3,7 @@
 #include "base/mem/make_room.h"
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Who reads a sum where it is: its replicas, or the ranks that all get the whole gradient. NULL: nobody. */
+/* The ranks that read a sum in place: its replicas, or all ranks that get the whole gradient. NULL: nobody. */
 static tess_team *reader_of_sums(const tess_fsdp *fsdp)
 {
     return fsdp->n_replicas > 1 ? fsdp->replicate_team : fsdp->replicated ? fsdp->shard_team : NULL;

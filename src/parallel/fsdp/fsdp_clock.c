@@ -15,7 +15,7 @@
 enum { STAMPS = 64 }; /* a power of two above the collectives that may be in flight */
 
 struct tess_fsdp_stamp {
-    _Atomic uint64_t number, ns, busy_ns; /* of the collective; when this rank came to it; worked until then */
+    _Atomic uint64_t number, ns, busy_ns; /* number of the collective; when this rank came to it; work until then */
 };
 
 void tess_fsdp_set_clock(tess_fsdp *fsdp, tess_phase_clock *clock)
@@ -55,7 +55,7 @@ static tess_fsdp_stamp *stamp_of(const tess_fsdp *fsdp, int shard, uint64_t numb
     return &fsdp->stamps[(uint64_t)shard * STAMPS + number % STAMPS];
 }
 
-/* Of the step so far. */
+/* Time of the step so far in which this rank worked. */
 static uint64_t busy_ns(tess_phase_clock *clock)
 {
     uint64_t sum = 0;

@@ -3,12 +3,12 @@
  * (t - 1) / t of what it has of the gradient, with t ranks in the team. */
 #include "parallel/fsdp/fsdp_impl.h"
 
-enum { ELEMENTS_AT_ONCE = 1 << 18 }; /* of a rank's whole rows, or one row */
+enum { ELEMENTS_AT_ONCE = 1 << 18 }; /* elements of a rank's whole rows at a time, at least one row */
 
 typedef struct exchange {
     size_t *sends, *from, *gets, *to; /* (n_tp) elements for each rank and their place; from each, and where to */
-    float *parcels, *whole;           /* what this rank gets, rank by rank; the same as whole rows */
-    double *sums;                     /* of its rows */
+    float *parcels, *whole;           /* elements that this rank gets, rank by rank; the same as whole rows */
+    double *sums;                     /* sums over its rows */
 } exchange;
 
 /* The columns of the rank at `tp`, of `n` rows. */
@@ -20,7 +20,8 @@ static tess_box columns_of(const tess_fsdp *fsdp, const tess_fsdp_param *p, int 
     return box;
 }
 
-/* Of `n_rows` rows, of which `rows` has this rank's columns, the next *n are this rank's, in x->whole. */
+/* `rows` has this rank's columns of `n_rows` rows. The next *n of them belong to this rank: they get whole in x->whole.
+ */
 static tess_status exchange_rows(tess_fsdp *fsdp, const tess_fsdp_param *p, const float *rows, int64_t n_rows,
                                  exchange *x, int64_t *n)
 {

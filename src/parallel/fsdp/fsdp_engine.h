@@ -29,13 +29,14 @@ bool tess_fsdp_reads_masters(const tess_fsdp *fsdp);
 /* Whether a parameter is gathered as fp8 codes. */
 bool tess_fsdp_is_coded(const tess_fsdp *fsdp, int index);
 
-/* The elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype; NULL: it is none, or
- * this rank has none of its unit. */
+/* The elements of a narrow parameter's shard (tess_param_desc.narrow), in param dtype; NULL: it is not narrow,
+ * or this rank has nothing of its unit. */
 void *tess_fsdp_narrow(const tess_fsdp *fsdp, int index);
 /* The size of that memory in bytes. */
 size_t tess_fsdp_narrow_bytes(const tess_fsdp *fsdp, int index);
 
-/* Of the memory of parameters what has own rows in the form in which they are gathered: codes, and what is narrow. */
+/* The part of the parameters' memory that holds own rows in the form in which they are gathered: codes, and narrow
+ * parameters. */
 size_t tess_fsdp_codes_bytes(const tess_fsdp *fsdp);
 
 /* Bits 1 << tess_pool: which of TESS_POOL_PARAMS, GRADS and OPTIMIZER the memory of this rank has on disk
@@ -51,7 +52,7 @@ size_t tess_fsdp_least_resident(const tess_fsdp *fsdp, int64_t n_micro_batches, 
 /* ---- Shards in the memory of a device: what the host has of them ----
  * tess_fsdp_shard and tess_optimizer_states give the host's copy of master weights and moments, as they are. All of
  * these do nothing where the host has the shards. */
-/* What the caller has changed in these copies goes to the device. tess_fsdp_params_changed does that, too. */
+/* Copies to the device what the caller has changed in these copies. tess_fsdp_params_changed does that, too. */
 tess_status tess_fsdp_upload(tess_fsdp *fsdp);
 /* tess_shard.grad is a copy on the host from here on, until the next step; before, it is memory of the device. And what
  * the caller has changed there goes back. */
@@ -98,12 +99,13 @@ tess_status tess_fsdp_copy_differs(tess_fsdp *fsdp, int index, int64_t *at);
 
 /* A gradient of one rank that was not finite. */
 typedef struct tess_fsdp_bad_gradient {
-    const char *param;       /* lives as long as the fsdp */
-    int rank, n_ranks;       /* of the job: the first whose gradient was not finite at this place; how many were */
-    int micro;               /* their local micro-batch */
-    int64_t order;           /* among all reductions, the same on all ranks of a replica */
-    int64_t row, column;     /* of the whole parameter */
-    int64_t n_bad, n_values; /* of that rank, among the rows of the parameter that this rank sums at a time */
+    const char *param; /* lives as long as the fsdp */
+    int rank,
+        n_ranks;   /* first rank of the job whose gradient was not finite at this place, and the number of such ranks */
+    int micro;     /* their local micro-batch */
+    int64_t order; /* number among all reductions, the same on all ranks of a replica */
+    int64_t row, column;     /* place in the whole parameter */
+    int64_t n_bad, n_values; /* counts of that rank, over the rows of the parameter that this rank sums at a time */
     double value;
 } tess_fsdp_bad_gradient;
 
@@ -119,42 +121,42 @@ tess_status tess_fsdp_plan_create(tess_mem *mem, const tess_fsdp_policy *policy,
                                   int n_replicas, int n_tp, int tp, int ranks_a_host, tess_fsdp **fsdp);
 
 typedef struct tess_fsdp_bytes {
-    size_t params, grads, optimizer; /* of this rank; optimizer: state and work space */
-    size_t on_disk[TESS_POOL_COUNT]; /* beside them, of tess_fsdp_set_offload's pools */
-    size_t windows;                  /* of gradients; in the comm pool, as the next */
+    size_t params, grads, optimizer; /* bytes of this rank; optimizer: state and work space */
+    size_t on_disk[TESS_POOL_COUNT]; /* further bytes, of tess_fsdp_set_offload's pools */
+    size_t windows;                  /* windows of gradients; in the comm pool, as are the copies */
     size_t copies;                   /* gathered parameters: once for those of n_sharing ranks on a host */
     int n_sharing;                   /* consecutive ranks of the shard team: all, or a group of reshard_after_forward */
     size_t stashes;                  /* this rank's parts of copies, kept until backward; in the comm pool */
-    size_t held;                     /* beside these, where all units are held at once */
+    size_t held;                     /* further bytes if all units are held at once */
 } tess_fsdp_bytes;
 
-/* At the peak of a step of n_micro_batches over all ranks. open_unit: the unit whose backward is open while others' run
- * (a tied embedding); -1: none. */
+/* The bytes at the peak of a step of n_micro_batches over all ranks. open_unit: the unit whose backward is open while
+ * others' run (a tied embedding); -1: none. */
 tess_status tess_fsdp_plan_bytes(tess_fsdp *fsdp, const tess_optimizer_options *optimizer, int64_t n_micro_batches,
                                  int open_unit, tess_fsdp_bytes *bytes);
 
 /* Elements of this rank. */
 typedef struct tess_fsdp_counts {
-    double held;            /* of what trains */
-    double primary, frozen; /* that it saves: of what trains, and of what does not */
+    double held;            /* parameters that train */
+    double primary, frozen; /* parameters that it saves: those that train, and those that do not */
 } tess_fsdp_counts;
 
 tess_fsdp_counts tess_fsdp_plan_counts(const tess_fsdp *fsdp);
 
-/* What its units cost. On one host, and at most: a copy that is still there is not gathered again. */
+/* The cost of its units on one host. It is an upper bound: a copy that is still there is not gathered again. */
 typedef struct tess_fsdp_unit_costs {
     int64_t n_units;
-    int64_t largest_bytes;       /* of a unit's gathered parameters */
+    int64_t largest_bytes;       /* bytes of a unit's gathered parameters */
     int64_t gathers, reductions; /* collectives of a micro-batch */
 } tess_fsdp_unit_costs;
 
 tess_fsdp_unit_costs tess_fsdp_plan_units(const tess_fsdp *fsdp);
 
-/* What this rank has moved so far. */
+/* The bytes that this rank has moved so far. */
 typedef struct tess_fsdp_traffic {
     uint64_t gathered_bytes; /* read and written by it to gather parameters */
     uint64_t reduced_bytes;  /* read and written by it to sum gradients */
-    int64_t hidden_ns;       /* that ranks in lockstep would have waited for peers, less what this one did wait */
+    int64_t hidden_ns; /* time that ranks in lockstep would have waited for peers, less the time that this one did */
 } tess_fsdp_traffic;
 
 tess_fsdp_traffic tess_fsdp_get_traffic(const tess_fsdp *fsdp);

@@ -9,7 +9,7 @@ enum { AT_ONCE = 1 << 16 }; /* elements of each input */
 
 struct tess_fsdp_exchange {
     int given;       /* inputs of a replica */
-    size_t elements; /* of the largest unit's shard */
+    size_t elements; /* elements of the largest unit's shard */
     float *own;      /* (given, elements) */
     float *sent;     /* (given, AT_ONCE) */
     bool sent_shown;

@@ -49,17 +49,17 @@ typedef struct tess_fsdp_param {
     tess_shape shape;
     bool trainable, decay, hidden, elsewhere;
     tess_param_cut tp;
-    tess_box part;             /* what ranks that differ on the data axes alone hold together: all but for tp */
-    int64_t rows, row;         /* size of `part`: rows of dimension 0, elements of a row */
-    tess_box own;              /* this rank's share of it on the shard axis */
-    tess_box held;             /* the master weights here: own, or part if the strategy replicates them */
-    tess_box primary;          /* primary of tess_shard */
-    bool fp8;                  /* gathered as codes */
-    bool narrow;               /* its own rows are in the unit's codes alone */
-    size_t full_at;            /* offset in the gathered copy, bytes */
-    size_t codes_at;           /* offset of own rows in the unit's codes, bytes */
-    size_t master_offset;      /* elements from the start of the unit's master weights */
-    size_t window_offset;      /* elements from the start of the gradient window (trainable only, as the next two) */
+    tess_box part;        /* the box that ranks hold together which differ on the data axes alone: all, without tp */
+    int64_t rows, row;    /* size of `part`: rows of dimension 0, elements of a row */
+    tess_box own;         /* this rank's share of it on the shard axis */
+    tess_box held;        /* the master weights here: own, or part if the strategy replicates them */
+    tess_box primary;     /* primary of tess_shard */
+    bool fp8;             /* gathered as codes */
+    bool narrow;          /* its own rows are in the unit's codes alone */
+    size_t full_at;       /* offset in the gathered copy, bytes */
+    size_t codes_at;      /* offset of own rows in the unit's codes, bytes */
+    size_t master_offset; /* elements from the start of the unit's master weights */
+    size_t window_offset; /* elements from the start of the gradient window (trainable only, as the next two) */
     size_t accumulator_offset; /* own rows, from the start of an accumulator */
     size_t gradient_offset;    /* held rows, from the start of the finished gradient */
 } tess_fsdp_param;
@@ -132,8 +132,8 @@ struct tess_unit {
 
     int n_blocks;         /* blocks of the engine in this unit */
     int n_forward;        /* open forwards */
-    int n_forwarded;      /* of its blocks in a row; 0: all */
-    int n_begun, n_ended; /* blocks of the backward that is open; 0: none is */
+    int n_forwarded;      /* forwards of its blocks in a row; 0: all */
+    int n_begun, n_ended; /* blocks of the open backward; 0: no backward is open */
     bool kept;            /* not resharded after forward */
     bool backward_done;   /* backward of this pass is done; if all micro-batches are open, theirs */
     int micro;            /* micro-batch of the newest backward, or of the next */
@@ -151,7 +151,7 @@ struct tess_unit {
     tess_leaf_step steps[TESS_LEAF_STEPS]; /* steps for the micro-batch that is reduced */
     int n_steps, n_sent;                   /* the first n_sent are part of the reduce-scatter */
     float *incoming;                       /* the sum over this replica's shards on its way to the others, or NULL */
-    tess_fsdp_scratch *scratch;            /* what the engine writes between backward hooks of a later pass, or NULL */
+    tess_fsdp_scratch *scratch; /* memory that the engine writes between backward hooks of a later pass, or NULL */
     float *in_place; /* the accumulator that is written instead of a window until the last pass's backward, or NULL */
     float *total;    /* the step's gradient, after step_end */
     float *gradient; /* the whole gradient, if gradients are replicated */
@@ -243,7 +243,7 @@ struct tess_fsdp {
 
 /* fsdp_layout.c */
 tess_status tess_fsdp_layout(tess_unit *unit);
-tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp); /* of the ranks at `tp` */
+tess_box tess_fsdp_part(const tess_fsdp *fsdp, const tess_fsdp_param *p, int tp); /* the part of the ranks at `tp` */
 /* The number in the whole parameter of element `index` of a box. */
 int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t index);
 
@@ -261,8 +261,8 @@ tess_status tess_fsdp_slots_settle(tess_fsdp *fsdp); /* no gather is under way *
 tess_status tess_fsdp_slots_update(tess_fsdp *fsdp); /* opens the valid ones for writing, once nobody reads them */
 tess_status tess_fsdp_slots_updated(tess_fsdp *fsdp);
 void tess_fsdp_slots_free(tess_fsdp *fsdp);
-size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp);     /* of all, once every unit was used in a step */
-size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp); /* where each unit has one */
+size_t tess_fsdp_slots_bytes(const tess_fsdp *fsdp);     /* bytes of all, once every unit was used in a step */
+size_t tess_fsdp_slots_all_bytes(const tess_fsdp *fsdp); /* bytes if each unit has a slot */
 
 /* stash.c */
 tess_status tess_fsdp_check_groups(const tess_fsdp *fsdp); /* the size of groups divides the shards */
@@ -317,7 +317,7 @@ tess_status tess_fsdp_gradient_end(tess_unit *unit);
 
 /* fsdp_scratch.c */
 tess_status tess_fsdp_scratch_take(tess_unit *unit);
-size_t tess_fsdp_scratch_bytes(const tess_fsdp *fsdp, int open_unit); /* of all; open_unit: as below */
+size_t tess_fsdp_scratch_bytes(const tess_fsdp *fsdp, int open_unit); /* bytes of all; open_unit: see below */
 void tess_fsdp_scratch_free(tess_fsdp *fsdp);
 
 /* fsdp_turns.c */
@@ -415,7 +415,7 @@ void tess_fsdp_bad_gradient_forget(tess_fsdp *fsdp);
 void tess_fsdp_bad_gradient_note(const tess_unit *unit);
 
 /* fsdp_accumulators.c: for a step of `n_leaves` micro-batches of all ranks */
-int tess_fsdp_accumulators_needed(const tess_fsdp *fsdp, int64_t n_leaves); /* of each unit */
+int tess_fsdp_accumulators_needed(const tess_fsdp *fsdp, int64_t n_leaves); /* accumulators of each unit */
 tess_status tess_fsdp_accumulators_grow(tess_fsdp *fsdp, int64_t n_leaves);
 void tess_fsdp_accumulators_free(tess_unit *unit);
 
@@ -443,7 +443,7 @@ static inline int tess_fsdp_leaves_of(const tess_fsdp *fsdp, int micro)
 /* fsdp_exchange.c: in place of the sum over replicas where that is no subtree. tess_fsdp_exchange_steps: what the
  * reduce-scatter over the shards is to leave; tess_fsdp_exchange_add, once it is complete: the rest. */
 bool tess_fsdp_exchanges(const tess_fsdp *fsdp, int micro);
-bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves); /* in a step of so many micro-batches */
+bool tess_fsdp_exchanges_any(const tess_fsdp *fsdp, int64_t n_leaves); /* any of a step's n_leaves micro-batches */
 size_t tess_fsdp_exchange_bytes(const tess_fsdp *fsdp);
 tess_status tess_fsdp_exchange_alloc(tess_fsdp *fsdp);
 void tess_fsdp_exchange_free(tess_fsdp *fsdp);

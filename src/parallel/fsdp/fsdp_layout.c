@@ -1,5 +1,5 @@
-/* Which part of a parameter is whose, and where its rows live: in the shard that this rank owns, in the gathered copy,
- * in the gradient window.
+/* Decides which part of a parameter belongs to which rank, and where its rows lie: in the shard that this rank owns, in
+ * the gathered copy, in the gradient window.
  *
  * Shards are packed without gaps, so that the shards of all ranks hold exactly the elements of the model. In gathered
  * copies and windows each parameter begins on a cache line, for the kernels that read it. */
@@ -10,9 +10,9 @@
 
 #include "base/core/flat.h"
 
-enum { LINE_ELEMENTS = 64 / 2 }; /* of the narrowest dtype */
+enum { LINE_ELEMENTS = 64 / 2 }; /* elements of the narrowest dtype in a cache line */
 
-/* Of rows in the gathered copy, up to where another parameter may begin. */
+/* Bytes of rows in the gathered copy, up to the place where another parameter may begin. */
 static size_t copy_bytes(const tess_fsdp *fsdp, const tess_fsdp_param *p, int64_t rows)
 {
     return tess_round_up((size_t)rows * tess_fsdp_row_bytes(fsdp, p),
@@ -60,7 +60,7 @@ int64_t tess_fsdp_element(const tess_fsdp_param *p, const tess_box *box, int64_t
     return tess_flat_offset(shape.n_dims, &whole, &element);
 }
 
-/* Of what the tp ranks hold alike, each is primary for some rows. */
+/* The box that this rank is primary for. If the tp ranks hold the parameter alike, each is primary for some rows. */
 static tess_box primary_of(const tess_fsdp *fsdp, const tess_fsdp_param *p)
 {
     tess_box box = box_of(fsdp, p, TESS_SHARD, TESS_SHARD);

@@ -5,8 +5,8 @@
 
 /* Elements and their place, of each rank of the team. */
 typedef struct matrix_parcels {
-    size_t *parts, *part_at; /* what this rank sends, or gets: of the matrix of each rank */
-    size_t *rows, *row_at;   /* of its own matrix: the rows of each rank's part */
+    size_t *parts, *part_at; /* elements that this rank sends or gets of each rank's matrix */
+    size_t *rows, *row_at;   /* elements of its own matrix: the rows of each rank's part */
 } matrix_parcels;
 
 static tess_status alloc_parcels(const tess_fsdp *fsdp, matrix_parcels *p)
@@ -19,7 +19,7 @@ static tess_status alloc_parcels(const tess_fsdp *fsdp, matrix_parcels *p)
     return TESS_OK;
 }
 
-/* Where rank `r` of the team is. */
+/* The place of rank `r` of the team. */
 static void find_rank(const tess_fsdp *fsdp, int r, int *shard, int *tp)
 {
     int at[TESS_MESH_MAX_AXES];
@@ -32,7 +32,7 @@ static void find_rank(const tess_fsdp *fsdp, int r, int *shard, int *tp)
     *tp = at[tess_mesh_axis(fsdp->matrix_mesh, "tp")];
 }
 
-/* Of what all tp ranks have alike, the first of them gives it. */
+/* True if this rank gives the parameter: the first tp rank gives what all of them have alike. */
 static bool gives(const tess_fsdp_param *p, int tp)
 {
     return p->tp.kind == TESS_SHARD || tp == 0;
@@ -90,7 +90,7 @@ static void copy_parts(const tess_fsdp *fsdp, const tess_fsdp_param *p, float *p
     }
 }
 
-/* This rank's matrix, if columns of it come from several ranks; NULL: it comes and goes as it is, or there is none. */
+/* This rank's matrix, if columns of it come from several ranks; NULL: it needs no cut, or this rank has no matrix. */
 static const tess_fsdp_param *cut_matrix(const tess_fsdp *fsdp, const optim_turn *turn)
 {
     int me = tess_team_rank(fsdp->matrix_team);

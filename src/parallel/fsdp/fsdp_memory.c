@@ -121,7 +121,8 @@ static size_t codes_elements(const tess_unit *unit)
     return (unit->codes_bytes + sizeof(float) - 1) / sizeof(float);
 }
 
-/* With something narrow by name, as master weights, for there is nothing else of it. Else they can be made again. */
+/* A unit with narrow parameters has named memory, like master weights, because it is their only copy. Other codes can
+ * be made again. */
 tess_status tess_fsdp_codes_alloc(tess_unit *unit)
 {
     static const char what[] = "gathered form";

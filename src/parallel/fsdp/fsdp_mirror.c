@@ -19,7 +19,7 @@ typedef struct mirrored {
     void *device;
     size_t bytes;
     void *copy[GENERATIONS];
-    bool pinned[GENERATIONS]; /* of those that outlive the process: the system has not refused */
+    bool pinned[GENERATIONS]; /* generations that outlive the process and that the system let be pinned */
 } mirrored;
 
 struct tess_fsdp_mirror {
@@ -148,7 +148,7 @@ static void turn_to(tess_fsdp *fsdp, int generation)
         tess_optimizer_show(m->optimizer, m->blocks[fsdp->n_units].copy[generation]);
 }
 
-/* To generation `now`. */
+/* Starts the copy to generation `now`. */
 static tess_status begin_copy(tess_fsdp *fsdp)
 {
     tess_fsdp_mirror *m = fsdp->mirror;
@@ -199,7 +199,7 @@ tess_status tess_fsdp_keep(tess_fsdp *fsdp, int64_t step)
     return begin_copy(fsdp);
 }
 
-/* Whoever changes the copies has looked at them, and so made them fresh. Stale ones nobody has changed. */
+/* A caller that changes the copies has read them, and so made them fresh. Nobody has changed stale ones. */
 tess_status tess_fsdp_upload(tess_fsdp *fsdp)
 {
     const tess_fsdp_mirror *m = fsdp->mirror;

@@ -135,7 +135,7 @@ static tess_status add_of_device(tess_fsdp *fsdp, tess_exact_sum *sum)
     return TESS_OK;
 }
 
-/* ---- Of the host ---- */
+/* ---- Sums on the host ---- */
 static tess_status add_shard(tess_fsdp *fsdp, tess_stream *stream, int index, tess_exact_sum *sum)
 {
     const tess_fsdp_param *p = tess_fsdp_param_at(fsdp, index);

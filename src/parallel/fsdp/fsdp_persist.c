@@ -1,4 +1,4 @@
-/* What outlives the rank: master weights, the sums of gradients, and which of them is the finished one. A
+/* The state that outlives the rank: master weights, the sums of gradients, and the number of the finished sum. A
  * successor of the rank completes a step that was about to be applied to the weights. */
 #include "parallel/fsdp/fsdp_impl.h"
 

@@ -63,7 +63,7 @@ static void count_traffic(const tess_unit *unit, const tess_leaf_step *steps, in
     }
 }
 
-/* Without peers the gradients only have to be added, or widened; on all threads of the stream. */
+/* A rank without peers only adds or widens the gradients, on all threads of the stream. */
 static tess_status sum_alone(tess_unit *unit)
 {
     tess_dtype dtype = unit->fsdp->policy.reduce_dtype;
@@ -209,7 +209,7 @@ bool tess_fsdp_in_place(const tess_unit *unit)
 
 tess_status tess_fsdp_in_place_begin(tess_unit *unit)
 {
-    TESS_TRY(tess_fsdp_reduce_finish(unit)); /* of the micro-batch before */
+    TESS_TRY(tess_fsdp_reduce_finish(unit)); /* the reduction of the micro-batch before */
     unit->in_place = tess_leaf_unused(&unit->counter);
     const tess_leaf_step sum = {.y = unit->in_place};
     return tess_fsdp_sums_here(unit, &sum, 1);
@@ -267,7 +267,7 @@ static bool begins_sum(const tess_unit *unit)
     return tess_fsdp_in_place(unit) ? fsdp->pass == 0 : fsdp->pass == fsdp->n_passes - 1;
 }
 
-/* What the unit's next leaves will meet, by the counter as it is: the same call will be made on it then. */
+/* Prefetches from disk the sums that the unit's next leaves need; the counter gives the same sums then. */
 void tess_fsdp_reduce_ahead(const tess_unit *unit)
 {
     const tess_fsdp *fsdp = unit->fsdp;

@@ -1,4 +1,4 @@
-/* What several ranks hold alike, for the checks that it still is. */
+/* Finds the memory that several ranks hold alike, for checks that it is still equal. */
 #include <string.h>
 
 #include "device/fp8.h"
@@ -35,7 +35,7 @@ static int64_t first_difference(const char *a, const char *b, int64_t n, size_t 
     return i;
 }
 
-/* On the host: a row at a time, which may be codes. */
+/* The search on the host: a row at a time, which may be codes. */
 static tess_status find_in_rows(tess_fsdp *fsdp, const tess_unit *unit, const tess_fsdp_param *p, const float *master,
                                 const char *copy, int64_t *found)
 {
@@ -58,7 +58,7 @@ static tess_status find_in_rows(tess_fsdp *fsdp, const tess_unit *unit, const te
     return status;
 }
 
-/* On a device, a block at a time. */
+/* The search on a device: a block at a time. */
 enum { AT_ONCE = 8192 };
 
 /* `room`: of the device. */

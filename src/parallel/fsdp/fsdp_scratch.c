@@ -2,7 +2,7 @@
  * long as they are of a size; two are open at once where a unit keeps its own (a tied embedding). */
 #include "parallel/fsdp/fsdp_impl.h"
 
-/* Of the largest unit that shares scratch memory with `unit`. */
+/* Elements of the largest unit that shares scratch memory with `unit`. */
 static size_t elements_for(const tess_unit *unit)
 {
     size_t elements = 0;

@@ -26,7 +26,7 @@ static tess_status begin_step(tess_fsdp *fsdp, int64_t n_leaves)
     fsdp->n_micro = (int)((n_leaves + world - 1) / world);
     fsdp->micro = -1;
     fsdp->all_open = false;
-    fsdp->n_order = 0; /* of an evaluation */
+    fsdp->n_order = 0; /* the order of an evaluation does not count */
     return TESS_OK;
 }
 
@@ -147,7 +147,7 @@ tess_status tess_fsdp_step_end(tess_fsdp *fsdp)
         TESS_TRY(tess_fsdp_reduce_finish(unit));
         TESS_TRY(tess_fsdp_reduce_total(unit));
     }
-    /* On a device peers read master weights where they are. Who has come to the norm reads them no more. */
+    /* Peers read master weights on a device in place. A rank that has come to the norm reads them no more. */
     if (fsdp->device != NULL)
         TESS_TRY(tess_fsdp_slots_settle(fsdp));
     TESS_TRY(tess_fsdp_persist_note_totals(fsdp));

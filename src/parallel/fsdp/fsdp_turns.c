@@ -35,7 +35,7 @@ size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, i
     const int64_t world = fsdp->n_shards * fsdp->n_replicas;
     const int n_micro = (int)((n_micro_batches + world - 1) / world);
     size_t bytes = 0, element = tess_dtype_size(fsdp->policy.reduce_dtype);
-    element += fsdp->policy.reduce_dtype != TESS_F32 ? sizeof(float) : 0; /* what the engine writes is float32 */
+    element += fsdp->policy.reduce_dtype != TESS_F32 ? sizeof(float) : 0; /* the engine writes float32 */
     bool none = fsdp->alone && fsdp->policy.reduce_dtype == TESS_F32 && n_micro < 2;
     /* One window takes all turns if a reduction is complete when its call returns. It is when replicas exchange leaves.
      */
@@ -55,7 +55,7 @@ size_t tess_fsdp_windows_bytes(const tess_fsdp *fsdp, int64_t n_micro_batches, i
 tess_status tess_fsdp_window_take(tess_unit *unit)
 {
     tess_fsdp *fsdp = unit->fsdp;
-    TESS_TRY(tess_fsdp_reduce_finish(unit)); /* of the micro-batch before */
+    TESS_TRY(tess_fsdp_reduce_finish(unit)); /* the reduction of the micro-batch before */
     if (unit->window != NULL)
         return TESS_OK;
     int n_windows = 0;

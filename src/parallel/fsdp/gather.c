@@ -3,7 +3,7 @@
 
 enum { MASTERS_AHEAD = 2 }; /* one on its way while another is waited for */
 
-/* Without peers the weights only have to be converted; on all threads of the stream. */
+/* A rank without peers only converts the weights, on all threads of the stream. */
 static tess_status convert_alone(tess_unit *unit, void *full)
 {
     for (int i = 0; i < unit->n_params; i++) {
@@ -62,7 +62,7 @@ static tess_status issue(tess_unit *unit, tess_fsdp_slot *slot)
 {
     tess_fsdp *fsdp = unit->fsdp;
     slot->number = ++fsdp->n_issued;
-    slot->released = slot->number; /* until somebody reads it */
+    slot->released = slot->number; /* nobody has read it yet */
     fsdp->traffic.gathered_bytes += gathered_bytes(unit);
     const bool reads_masters = converts(unit);
     if (reads_masters) {
@@ -92,7 +92,7 @@ const tess_unit *tess_fsdp_predict(const tess_fsdp *fsdp, int ahead, tess_fsdp_u
     return unit >= 0 && unit < fsdp->n_units ? fsdp->units[unit] : NULL;
 }
 
-/* What is used several times in a row, as by blocks of a unit, counts once. */
+/* A unit that is used several times in a row, such as by its blocks, counts once. */
 static tess_status remember(tess_fsdp *fsdp, const tess_unit *unit, tess_fsdp_use use)
 {
     const int now = 2 * unit->index + (int)use;
@@ -130,7 +130,7 @@ tess_status tess_fsdp_gather_ahead(tess_unit *unit)
         return TESS_OK;
     }
     if (slot != NULL && slot->valid) {
-        if (!slot->held) /* as good as new: others shall go first */
+        if (!slot->held) /* it counts as new, so that others go first */
             slot->released = fsdp->n_issued;
         return TESS_OK;
     }
@@ -177,7 +177,7 @@ static tess_status hold_master(tess_unit *unit, tess_fsdp_use use)
     return TESS_OK;
 }
 
-/* What this rank owns is all that there is: only what trains is put into its form anew. */
+/* This rank owns everything: only parameters that train are coded again. */
 static tess_status make_codes(tess_unit *unit, tess_fsdp_use use)
 {
     tess_fsdp *fsdp = unit->fsdp;

@@ -88,7 +88,7 @@ tess_status tess_unit_post_forward(tess_unit *unit)
     return TESS_OK;
 }
 
-/* Of the unit whose backward is expected next. */
+/* Prefetches the sums of the unit whose backward is expected next. */
 static void sums_ahead(const tess_fsdp *fsdp)
 {
     tess_fsdp_use use;

@@ -92,7 +92,7 @@ tess_status tess_pipeline_allows(tess_pipeline_kind kind, int ranks, int chunks,
     return TESS_OK;
 }
 
-/* ---- Where stages are ---- */
+/* ---- Places of stages ---- */
 static bool is_v(const tess_pipeline_schedule *s)
 {
     return s->kind == TESS_PIPELINE_ZBV || s->kind == TESS_PIPELINE_DUALPIPEV;

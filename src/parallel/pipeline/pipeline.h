@@ -42,7 +42,7 @@ typedef enum tess_pipeline_op {
 typedef struct tess_pipeline_action {
     tess_pipeline_op op;
     int chunk, micro;
-    int slot;  /* of the chunk */
+    int slot;  /* slot of the chunk */
     bool last; /* B and BW: the chunk's gradients are complete afterwards */
 } tess_pipeline_action;
 
@@ -87,7 +87,7 @@ void tess_pipeline_free(tess_pipeline_schedule *schedule);
  * TESS_E_NOMEM. */
 tess_status tess_pipeline_tie(tess_pipeline_schedule *schedule);
 
-/* ---- Where stages are */
+/* ---- Places of stages */
 int tess_pipeline_stage(const tess_pipeline_schedule *schedule, int rank, int chunk);
 /* The rank and chunk of a stage. */
 int tess_pipeline_rank_of(const tess_pipeline_schedule *schedule, int stage);
@@ -95,7 +95,7 @@ int tess_pipeline_chunk_of(const tess_pipeline_schedule *schedule, int stage);
 /* Whether a message leads from `stage` to `stage` + 1: there is such a stage, on another rank. */
 bool tess_pipeline_crosses(const tess_pipeline_schedule *schedule, int stage);
 
-/* ---- What it takes */
+/* ---- Costs */
 /* F, B, BI and BW of a stage. */
 typedef struct tess_pipeline_stage_costs {
     double of[TESS_PIPELINE_BW + 1];
@@ -104,7 +104,7 @@ typedef struct tess_pipeline_stage_costs {
 /* Durations, in any unit; an action of a stage takes its share of them. Messages cost the ranks nothing and arrive
  * `send` later. */
 typedef struct tess_pipeline_costs {
-    double forward, backward, input, weight; /* of F, B, BI, BW */
+    double forward, backward, input, weight; /* time of F, B, BI, BW */
     double send;
     const double *share;                     /* (ranks * chunks) by stage; NULL: 1 each */
     const tess_pipeline_stage_costs *stages; /* (ranks * chunks) instead of the four and their shares, or NULL */
@@ -112,7 +112,7 @@ typedef struct tess_pipeline_costs {
 } tess_pipeline_costs;
 
 typedef struct tess_pipeline_time {
-    double start, end; /* of messages: SEND ends when the message has its buffer, RECV when it is there */
+    double start, end; /* a SEND ends when the message has its buffer, a RECV when it is there */
 } tess_pipeline_time;
 
 typedef struct tess_pipeline_report {
@@ -134,10 +134,10 @@ tess_status tess_pipeline_check(const tess_pipeline_schedule *schedule, const te
                                 tess_pipeline_report *report);
 void tess_pipeline_report_free(tess_pipeline_report *report);
 
-/* ---- What it took */
+/* ---- Measured times */
 /* An empty report, for times that ranks have measured: free it with tess_pipeline_report_free. */
 tess_status tess_pipeline_report_create(const tess_pipeline_schedule *schedule, tess_pipeline_report *report);
-/* From the times of all actions on one clock, in any unit: moves them so that the first computation starts at 0, and
+/* Takes the times of all actions on one clock, in any unit: moves them so that the first computation starts at 0, and
  * sets makespan, bubble, busy and idle. */
 void tess_pipeline_measure(const tess_pipeline_schedule *schedule, tess_pipeline_report *report);
 /* The mean time of each computation of a stage (ranks * chunks): costs whose check says what the schedule alone takes.
@@ -154,14 +154,14 @@ double tess_pipeline_formula(const tess_pipeline_schedule *schedule, const tess_
 tess_status tess_pipeline_least_micros(const tess_pipeline_schedule *schedule, const tess_pipeline_costs *costs,
                                        double bubble, int *micros);
 
-/* ---- For people and programs */
+/* ---- Output for people and programs */
 /* "FFFFBFBFBFBFBBBB": the computations of a rank in order, without idle time. BI is 'I', BW is 'W'. */
 tess_status tess_pipeline_print_order(const tess_pipeline_schedule *schedule, int rank, tess_buffer *out);
 /* A row a rank over time, in at most `columns`: with the numbers of micro-batches where that fits. */
 tess_status tess_pipeline_print_timeline(const tess_pipeline_schedule *schedule, const tess_pipeline_report *report,
                                          int columns, tess_buffer *out);
-/* For ui.perfetto.dev: a process a rank, a slice a computation, an arrow a message. A unit of time is 1 ms.
- * TESS_E_NOT_FOUND, TESS_E_IO, TESS_E_NO_SPACE. */
+/* Writes a file for ui.perfetto.dev: a process a rank, a slice a computation, an arrow a message. A unit of time is 1
+ * ms. TESS_E_NOT_FOUND, TESS_E_IO, TESS_E_NO_SPACE. */
 tess_status tess_pipeline_write_trace(const tess_pipeline_schedule *schedule, const tess_pipeline_report *report,
                                       const char *path);
 

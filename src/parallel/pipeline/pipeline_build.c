@@ -1,4 +1,5 @@
-/* From the order of computations to the lists that ranks follow: messages, slots, and where gradients are complete. */
+/* Turns the order of computations into the lists that ranks follow: messages, slots, and where gradients are complete.
+ */
 #include <string.h>
 
 #include "parallel/pipeline/pipeline_orders_impl.h"
@@ -28,7 +29,7 @@ static void add_with_messages(const tess_pipeline_schedule *s, int rank, tess_pi
     }
 }
 
-/* What the slots of one rank are at an action. */
+/* The slots of one rank at an action. */
 typedef struct slot_map {
     int *uses;   /* (chunks, micros) actions that still name the two */
     int *slot;   /* (chunks, micros) */

@@ -102,7 +102,7 @@ static bool sends_table(const tess_pipeline_schedule *s)
     return s->tables > 0 && tess_pipeline_rank_of(s, s->ranks * s->chunks - 1) != 0;
 }
 
-/* What an action reads is there: it was received, or computed on this rank. */
+/* Checks that the inputs of an action exist: they were received, or computed on this rank. */
 static tess_status check_inputs(const list_check *c, int i)
 {
     const tess_pipeline_action *a = &c->list->actions[i];
@@ -189,7 +189,7 @@ static int missing(const list_check *c, int chunk, const int *at)
         return SEND_T;
     if (sends_table(c->s) && stage == c->s->ranks * c->s->chunks - 1 && at[RECV_T] < 0)
         return RECV_T;
-    return before && at[SEND_B] < 0 ? SEND_B : -1; /* without RECV, F or B lacked their input */
+    return before && at[SEND_B] < 0 ? SEND_B : -1; /* a missing RECV would have failed as the input of F or B */
 }
 
 static tess_status check_complete(const list_check *c)

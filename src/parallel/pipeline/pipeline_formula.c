@@ -42,7 +42,7 @@ double tess_pipeline_formula(const tess_pipeline_schedule *s, const tess_pipelin
     }
 }
 
-/* The bubble with so many micro-batches. */
+/* The bubble with `micros` micro-batches. */
 static tess_status bubble_of(const tess_pipeline_schedule *like, const tess_pipeline_costs *costs, int micros,
                              double *bubble)
 {

@@ -1,4 +1,4 @@
-/* What a schedule took: from times that ranks have measured. */
+/* Computes the figures of a schedule from times that ranks have measured. */
 #include <math.h>
 
 #include "parallel/pipeline/pipeline.h"
@@ -40,7 +40,7 @@ void tess_pipeline_measure(const tess_pipeline_schedule *s, tess_pipeline_report
     report->bubble = 1 - busy / (report->makespan * s->ranks);
 }
 
-/* Of the actions of a kind in a rank's chunk; 0: there are none. */
+/* Mean time of the actions of a kind in a rank's chunk; 0: no such action. */
 static double mean_time(const tess_pipeline_schedule *s, const tess_pipeline_report *report, int rank, int chunk,
                         tess_pipeline_op op)
 {

@@ -1,3 +1,4 @@
+/* The order of computations of each schedule (see the papers that pipeline.h names). */
 #include "parallel/pipeline/pipeline_orders_impl.h"
 
 enum { F = TESS_PIPELINE_F, B = TESS_PIPELINE_B, BI = TESS_PIPELINE_BI, BW = TESS_PIPELINE_BW };
@@ -28,7 +29,7 @@ static void gpipe(pipeline_order *o)
     put_many(o, o->schedule->micros, B, 0);
 }
 
-/* As many forwards as there are ranks behind, then one of each in turn: rank r holds at most ranks - r micro-batches.
+/* A rank begins with a forward for each rank after it, then alternates: rank r holds at most ranks - r micro-batches.
  */
 static void one_f_one_b(pipeline_order *o, int rank)
 {

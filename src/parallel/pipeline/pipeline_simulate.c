@@ -80,7 +80,7 @@ static bool put_message(simulation *sim, message_queue *q, const tess_pipeline_a
     return true;
 }
 
-/* Takes the first message of the queue; false: there is none yet. */
+/* Takes the first message of the queue; *there false: no message yet. */
 static tess_status take_message(simulation *sim, message_queue *q, int rank, const tess_pipeline_action *a, double *end,
                                 bool *there)
 {

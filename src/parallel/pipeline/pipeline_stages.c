@@ -42,7 +42,7 @@ static bool fits(const counted_layers *l, int layers_per_stage, tess_pipeline_ki
     return stages % ranks == 0 && tess_pipeline_takes_chunks(kind, stages / ranks) && each_has_a_layer(l, stages);
 }
 
-/* The nearest number of layers a stage, by steps of `step`, that fits; 0: there is none. */
+/* The nearest number of layers a stage, by steps of `step`, that fits; 0: none fits. */
 static int nearest(const counted_layers *l, int layers_per_stage, int step, tess_pipeline_kind kind, int ranks)
 {
     int n = layers_per_stage < all_of(l) ? layers_per_stage : all_of(l);

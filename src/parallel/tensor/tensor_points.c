@@ -8,8 +8,8 @@
 
 enum { AREAS = 2, LINE = 64 };
 
-/* What a rank holds lies in its area packed, without gaps between rows. Areas are used in turns: who writes one again
- * has met all others since they read it. */
+/* A rank's part lies in its area packed, without gaps between rows. Areas are used in turns: before a rank writes one
+ * again, it has met all others since they read it. */
 struct tess_tensor {
     tess_mem *mem;
     tess_team *team;
@@ -57,7 +57,7 @@ static size_t bytes_of(matrix_part p, size_t element)
     return (size_t)(p.size[0] * p.size[1]) * element;
 }
 
-/* Where element (0, 0) of `p` lies in a matrix whose first element is that of `in`, in bytes; 0 of an empty one. */
+/* The offset in bytes of element (0, 0) of `p` in a matrix whose first element is that of `in`; 0 if it is empty. */
 static size_t offset_of(matrix_part p, matrix_part in, int64_t ld, size_t element)
 {
     return p.size[0] > 0 ? (size_t)((p.begin[0] - in.begin[0]) * ld + p.begin[1] - in.begin[1]) * element : 0;
@@ -67,7 +67,7 @@ static size_t offset_of(matrix_part p, matrix_part in, int64_t ld, size_t elemen
 typedef struct move {
     tess_tensor *t;
     const tess_exchange *x;
-    matrix_part held, wanted; /* of this rank */
+    matrix_part held, wanted; /* parts of this rank */
 } move;
 
 static matrix_part held_by(const move *m, int rank)
@@ -114,7 +114,7 @@ static tess_status unpack(const move *m, matrix_part p, const char *from, int64_
     return tess_stream_synchronize(m->t->stream); /* `room` and `packed` are free */
 }
 
-/* What this rank holds and wants itself, unless it lies there. */
+/* Copies the part that this rank both holds and wants, unless it is already in place. */
 static tess_status keep(const move *m)
 {
     const tess_exchange *x = m->x;
@@ -144,7 +144,8 @@ static tess_status exchange_here(const move *m)
     return TESS_OK;
 }
 
-/* What others want of this rank is the same for all of them, and packed once, or apart: it has room in `sends`. */
+/* The parts that others want of this rank are the same for all, and packed once, or differ: `sends` has room for all.
+ */
 static tess_status exchange_over_hosts(const move *m)
 {
     tess_tensor *t = m->t;

@@ -11,8 +11,8 @@
 
 typedef struct tess_tensor tess_tensor;
 
-/* For exchanges of which no rank holds more than `most` bytes, all with the same `most`. `stream`: of the executor,
- * whose device the matrices are in. Both are borrowed until destroy. Collective, as destroy is. */
+/* Serves exchanges of which no rank holds more than `most` bytes; all ranks pass the same `most`. `stream`: the
+ * executor's, whose device has the matrices. Both are borrowed until destroy. Collective, as destroy is. */
 tess_status tess_tensor_create(tess_mem *mem, tess_team *team, tess_stream *stream, size_t most, tess_tensor **tensor);
 void tess_tensor_destroy(tess_tensor **tensor);
 
