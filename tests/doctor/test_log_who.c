@@ -78,6 +78,28 @@ static const struct {
     {"kernel: NVRM: Xid (PCI:0018:01:00): 145, pid=1, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x4 0x1)\n",
      "no error that ends a job is in these logs, only a warning: GPU 0018:01:00: ", NULL},
     {"n1:7:8 [0] NCCL INFO NET/IB : No device found.\n", "no error that ends a job", "warning"},
+    /* Several processes of whom one says the same at once. */
+    {"(raylet) [2025-10-31 17:08:05,490 E 7 7] (raylet) worker_pool.cc:586: Some workers of the worker process(26154) "
+     "have "
+     "not registered within the timeout. The process is dead, probably it crashed during start.\n"
+     "(raylet) [2025-10-31 17:08:05,550 E 7 7] (raylet) worker_pool.cc:586: Some workers of the worker process(26158) "
+     "have "
+     "not registered within the timeout. The process is dead, probably it crashed during start.\n",
+     "processes (pids 26154, 26158): a Ray worker process died", NULL},
+    {"[n1:00823] Signal: Segmentation fault (11)\n[n1:00824] Signal: Segmentation fault (11)\n",
+     "host n1 (pids 823, 824): a process crashed", NULL},
+    /* Who is on a host that is lost is not the cause. */
+    {"ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.\n        class_name: "
+     "Actor\n"
+     "        pid: 248\n        ip: 192.0.2.142\n"
+     "The actor is dead because its node has died. Node Id: 2eea4cfb179c\n",
+     "host 192.0.2.142 (pid 248): Ray lost a host: Node Id: 2eea4cfb179c", NULL},
+    {"ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.\n        class_name: F\n"
+     "The actor is dead because its node has died. Node Id: 5d11b677f340\n"
+     "The actor never ran - it was cancelled before it started running.\n",
+     "Ray lost a host: Node Id: 5d11b677f340", NULL},
+    {"[n2:00823] Signal: Segmentation fault (11)\nORTE was unable to reliably start one or more daemons.\n",
+     "host n2 (pid 823): a process crashed", NULL},
     /* A launcher that says which rank it was. */
     {"[2025-12-16 14:27:10] Rank 3 scheduler is dead. Please check if there are relevant logs.\n"
      "[2025-12-16 14:27:10] Exit code: -9\n",

@@ -57,6 +57,7 @@ typedef struct log_who {
     bool is_named;                              /* the line names it; otherwise it printed the line */
     int pid;                                    /* 0: not said */
     char more_hosts[160];                       /* ", node-b, node-c": further hosts; "": none */
+    char more_pids[64];                         /* ", 7, 8": further processes; "": none */
     char host[64], gpu[32], actor[64], device[32], peer[64], step[24], what[176]; /* "": not said */
 } log_who;
 

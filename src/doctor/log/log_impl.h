@@ -97,6 +97,10 @@ void log_who_join(log_who *who, const log_who *other);
 void log_who_join_reporter(log_who *who, const log_who *other);
 /* Adds the hosts of `other`. */
 void log_who_add_hosts(log_who *who, const log_who *other);
+/* Adds the process of `other`. */
+void log_who_add_pids(log_who *who, const log_who *other);
+/* Whether `other` is another process, and they differ in nothing else. */
+bool log_who_differs_in_pid(const log_who *who, const log_who *other);
 /* Whether `other` is somebody of the same kind on another host. */
 bool log_who_differs_in_host(const log_who *who, const log_who *other);
 bool log_who_is_known(const log_who *who);

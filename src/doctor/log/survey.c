@@ -125,6 +125,28 @@ static bool is_at_once(const survey_reading *r, int entry, const log_match *matc
            !match->who.is_named && who->n_ranks > 0 && match->who.n_ranks > 0 && !who->is_local && !match->who.is_local;
 }
 
+/* The line says of another process what the first line of a cause or wrapper says, at about the same time. */
+static bool is_other_process(const survey_reading *r, int entry, const log_match *match, double time_s,
+                             uint64_t text_hash, const log_who *who)
+{
+    return match->n_lines > 0 && tess_knowledge_at(r->survey->knowledge, entry)->role <= TESS_LOG_WRAPPER &&
+           is_same_time(match, time_s) && text_hash == match->text_hash && log_who_differs_in_pid(&match->who, who);
+}
+
+/* Adds somebody of whom a line says at once what the first line of its entry says. */
+typedef void (*join_fn)(log_who *who, const log_who *other);
+
+/* NULL: the line is not about somebody else at the same time. */
+static join_fn find_join(const survey_reading *r, int entry, const log_match *match, double time_s, uint64_t text_hash,
+                         const log_who *who, const log_failure *failure)
+{
+    if (is_at_once(r, entry, match, time_s, text_hash, who, failure))
+        return log_who_join;
+    if (is_other_host(r, entry, match, time_s, who))
+        return log_who_add_hosts;
+    return is_other_process(r, entry, match, time_s, text_hash, who) && failure->rank < 0 ? log_who_add_pids : NULL;
+}
+
 /* A later list of those that others wait for leaves out some of the first list, who have come. */
 static bool is_narrower(const survey_reading *r, int entry, const log_match *match, const log_who *who)
 {
@@ -173,15 +195,12 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     uint64_t text_hash = hash_text(line, size);
     if (match->n_lines > 0 && match->first.file == r->file && match->first.line == number)
         return TESS_OK; /* another piece of the same line */
-    bool at_once = is_at_once(r, entry, match, time_s, text_hash, who, failure);
-    bool other_host = is_other_host(r, entry, match, time_s, who);
+    join_fn join = find_join(r, entry, match, time_s, text_hash, who, failure);
     note_reporter(match, time_s, reporter);
     if (comes_first(match, r->file, time_s, who, failure)) {
         log_who all = *who;
-        if (at_once)
-            log_who_join(&all, &match->who);
-        if (other_host)
-            log_who_add_hosts(&all, &match->who);
+        if (join != NULL)
+            join(&all, &match->who);
         match->first = (log_place){r->file, number};
         match->time_s = time_s;
         match->text_hash = text_hash;
@@ -195,10 +214,8 @@ static tess_status note_match(survey_reading *r, int entry, const char *line, si
     } else if (match->who.is_local && !failure->is_local && failure->pid != 0 && match->who.pid == failure->pid) {
         match->rank = failure->rank; /* it has become known */
         match->who = *who;
-    } else if (at_once) {
-        log_who_join(&match->who, who);
-    } else if (other_host) {
-        log_who_add_hosts(&match->who, who);
+    } else if (join != NULL) {
+        join(&match->who, who);
     }
     if (is_narrower(r, entry, match, who)) {
         match->who = *who;

@@ -97,6 +97,8 @@ void log_who_complete(log_who *who, const log_who *more)
         who->is_local = more->is_local;
     }
     if (who->pid == 0)
+        memcpy(who->more_pids, more->more_pids, sizeof(who->more_pids));
+    if (who->pid == 0)
         who->pid = more->pid;
     if (who->host[0] == '\0')
         memcpy(who->more_hosts, more->more_hosts, sizeof(who->more_hosts));
@@ -157,6 +159,7 @@ void log_who_join(log_who *who, const log_who *other)
     for (int i = 0; i < other->n_ranks; i++)
         add_rank(who, other->ranks[i]);
     who->pid = who->pid == other->pid ? who->pid : 0;
+    keep_common(who->more_pids, other->more_pids);
     keep_common(who->host, other->host);
     keep_common(who->more_hosts, other->more_hosts);
     keep_common(who->gpu, other->gpu);
@@ -188,6 +191,26 @@ void log_who_add_hosts(log_who *who, const log_who *other)
     }
     for (int i = 0; i < other->n_ranks; i++)
         add_rank(who, other->ranks[i]);
+}
+
+bool log_who_differs_in_pid(const log_who *who, const log_who *other)
+{
+    return who->pid != 0 && other->pid != 0 && who->pid != other->pid && who->n_ranks == 0 && other->n_ranks == 0 &&
+           strcmp(who->host, other->host) == 0 && strcmp(who->gpu, other->gpu) == 0 &&
+           strcmp(who->actor, other->actor) == 0;
+}
+
+void log_who_add_pids(log_who *who, const log_who *other)
+{
+    char pid[16];
+    size_t n = strlen(who->more_pids);
+    int size = snprintf(pid, sizeof(pid), "%d", other->pid);
+    if (n > 0 && list_has(who->more_pids + 2, pid, (size_t)size))
+        return;
+    if (n + 2 * sizeof(pid) < sizeof(who->more_pids))
+        snprintf(who->more_pids + n, sizeof(who->more_pids) - n, ", %s", pid);
+    else if (strchr(who->more_pids, '.') == NULL)
+        snprintf(who->more_pids + n, sizeof(who->more_pids) - n, ", ...");
 }
 
 void log_who_join_reporter(log_who *who, const log_who *other)
@@ -258,7 +281,7 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
     else if (who->gpu[0] != '\0')
         at = tess_text_add(text, size, at, "GPU %s", who->gpu);
     else if (who->host[0] == '\0')
-        at = tess_text_add(text, size, at, "process");
+        at = tess_text_add(text, size, at, "process%s", who->more_pids[0] != '\0' ? "es" : "");
     if (who->host[0] != '\0')
         at = tess_text_add(text, size, at,
                            host_is_head && who->more_hosts[0] != '\0' ? "hosts %s%s"
@@ -269,7 +292,8 @@ const char *log_who_text(const log_who *who, char *text, size_t size)
     if (who->n_ranks > 0 && who->gpu[0] != '\0')
         n = tess_text_add(details, sizeof(details), n, ", GPU %s", who->gpu);
     if (who->pid != 0)
-        n = tess_text_add(details, sizeof(details), n, ", pid %d", who->pid);
+        n = tess_text_add(details, sizeof(details), n, ", pid%s %d%s", who->more_pids[0] != '\0' ? "s" : "", who->pid,
+                          who->more_pids);
     if (who->device[0] != '\0')
         n = tess_text_add(details, sizeof(details), n, ", %s", who->device);
     if (who->peer[0] != '\0')
