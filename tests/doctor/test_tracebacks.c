@@ -18,8 +18,8 @@ static const struct {
 } logs[] = {
     /* what the program was doing */
     {HEAD MAIN LIB("torch/serialization.py", "load") "RuntimeError: the index is incomplete",
-     "reading a checkpoint failed: a file is damaged, cut off or of another kind: RuntimeError: storage has wrong "
-     "size"},
+     "reading a checkpoint failed: a file is damaged, cut off or of another kind: RuntimeError: the index is "
+     "incomplete"},
     {HEAD MAIN LIB("torch/utils/data/dataloader.py", "__next__") "FileNotFoundError: [Errno 2] No such file: 'a.bin'",
      "loading data failed: a file or folder is not there: FileNotFoundError"},
     {HEAD MAIN LIB("torch/_tensor.py", "backward") LIB("torch/utils/checkpoint.py", "forward") "ValueError: odd",
@@ -39,6 +39,16 @@ static const struct {
      "\u2502 /venv/lib/python3.11/site-packages/torch/serialization.py:12 in save   \u2502\n"
      "\u2570\u2500\u256f\nPermissionError: [Errno 13] Permission denied: 'a.pt'",
      "writing a checkpoint failed: the program may not read or write a file: PermissionError"},
+    {"\u2502 /venv/lib/python3.11/site-packages/torch/ser \u2502\n\u2502 ialization.py:12 in \u2502\n\u2502 load "
+     "\u2502\n"
+     "\u2570\u2500\u256f\nValueError: odd",
+     "reading a checkpoint failed: ValueError: odd"},
+    {"\u2502 /venv/lib/python3.11/site-packages/transformers/trainer.py:2717 in    \u2502\n"
+     "\u2502 evaluate                                                              \u2502\n\u2570\u2500\nValueError: "
+     "odd",
+     "evaluation failed: ValueError: odd"},
+    {HEAD MAIN "  File \"/usr/lib/python3.11/multiprocessing/connection.py\", line 9, in _recv\n    raise EOFError\n",
+     ONLY "the process at the other end of a pipe, queue or semaphore had ended: EOFError"},
     /* types that do not end like exceptions, a message on the next line, a check without one */
     {HEAD MAIN "pyarrow.lib.Odd: row 7", "a Python exception: pyarrow.lib.Odd: row 7"},
     {HEAD MAIN "RuntimeError:\nthe loader has no rows left",

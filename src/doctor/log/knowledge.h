@@ -91,6 +91,7 @@ typedef enum tess_log_hook {
     TESS_HOOK_FAILURE_HOST,
     TESS_HOOK_TRACEBACK,
     TESS_HOOK_FRAME,
+    TESS_HOOK_BOX,
     TESS_HOOK_LOSS,
     TESS_HOOK_ERROR,
     TESS_HOOK_FATAL,

@@ -152,6 +152,7 @@ typedef struct log_traces {
     log_trace *current; /* of the last line; NULL: none */
     int64_t last;       /* number of the last line of any; 0: none yet */
     size_t frames_size; /* of the text of the frames of `current` */
+    char boxed[400];    /* the beginning of a frame that rich broke into lines; "": none */
 } log_traces;
 
 /* 'File "train.py", line 12, in main', and the forms of rich and IPython. False: another line. */

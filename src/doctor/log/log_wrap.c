@@ -90,8 +90,10 @@ static bool has_columns(const char *line, size_t size)
 static bool is_drawn(const char *line, size_t size)
 {
     const char first = size > 1 ? line[0] : ' ', last = size > 1 ? line[size - 1] : ' ';
+    const bool is_boxed = size > 2 && first == '\xe2' && (line[1] == '\x94' || line[1] == '\x95'); /* U+2500 to 257f */
     const bool is_row = (first == '|' || first == '+') && (last == '|' || last == '+');
-    return is_row || has_columns(line, size) || (size > 1 && strchr("-=*#_ ", last) != NULL && line[size - 2] == last);
+    return is_row || is_boxed || has_columns(line, size) ||
+           (size > 1 && strchr("-=*#_ ", last) != NULL && line[size - 2] == last);
 }
 
 /* Both begin like lines of one kind, whatever their numbers. */

@@ -711,7 +711,7 @@ static log_who find_origin(const survey_reading *r, const char *line, size_t siz
 }
 
 enum {
-    HOOKS_OF_TRACES = 1u << TESS_HOOK_TRACEBACK | 1u << TESS_HOOK_FRAME,
+    HOOKS_OF_TRACES = 1u << TESS_HOOK_TRACEBACK | 1u << TESS_HOOK_FRAME | 1u << TESS_HOOK_BOX,
     HOOKS_OF_ERRORS = 1u << TESS_HOOK_ERROR | 1u << TESS_HOOK_FATAL | 1u << TESS_HOOK_CRITICAL | 1u << TESS_HOOK_WARN
 };
 
@@ -744,7 +744,8 @@ static void find_line(survey_reading *r, const char *line, size_t size, int64_t 
         add_message(r, line, size, number);
     add_exception(r, line, size, found);
     found->hooks &= ~(1u << TESS_HOOK_EXCEPTION);
-    if (!(found->hooks & HOOKS_OF_ERRORS))
+    bool is_glog = size > 1 && (line[0] == 'E' || line[0] == 'F') && isdigit((unsigned char)line[1]);
+    if (!(found->hooks & HOOKS_OF_ERRORS) && !is_glog)
         return;
     bool is_loose =
         r->part == LOG_TRACE_NONE && r->traces.current == NULL && !says_more(r, found) && log_is_error_line(line, size);
@@ -818,6 +819,25 @@ static tess_status add_file(tess_survey *s, const char *path, survey_reading *r)
     return see_rank(s, rank);
 }
 
+/* The last line of a traceback without its end may say which exception was raised: "raise EOFError". */
+static tess_status note_raised(survey_reading *r, const log_trace *trace, bool *is_known)
+{
+    const log_failure failure = {.rank = -1};
+    const char *name = trace->code + strlen("raise ");
+    tess_found found;
+    if (strncmp(trace->code, "raise ", strlen("raise ")) != 0)
+        return TESS_OK;
+    size_t size = strcspn(name, "( ");
+    if (log_exception_name(name, size) != size)
+        return TESS_OK;
+    r->traces.frames_size = log_trace_frames(trace, r->frames, sizeof(r->frames));
+    tess_knowledge_set_frames(r->survey->knowledge, r->frames, r->traces.frames_size);
+    tess_knowledge_find(r->survey->knowledge, name, size, &found);
+    tess_knowledge_set_frames(r->survey->knowledge, NULL, 0);
+    *is_known = says_more(r, &found);
+    return *is_known ? note_entries(r, &found, name, size, trace->last, &trace->speaker, &failure) : TESS_OK;
+}
+
 /* Tracebacks that the file has without their exceptions: their processes failed, too. Where a line announced one, the
  * phase belongs to that line. */
 static tess_status note_cut_traces(survey_reading *r)
@@ -841,6 +861,11 @@ static tess_status note_cut_traces(survey_reading *r)
         log_trace_place(trace, place, sizeof(place));
         r->part = LOG_TRACE_ERROR;
         r->traces.current = trace;
+        bool is_known = false;
+        r->survey->n_known_lines++;
+        TESS_TRY(note_raised(r, trace, &is_known));
+        if (is_known)
+            continue;
         TESS_TRY(note_match(r, entry, place, strlen(place), trace->last, &nobody, &trace->speaker, &trace->speaker,
                             &failure));
     }

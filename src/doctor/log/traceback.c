@@ -213,6 +213,30 @@ static bool take_chain(log_trace *trace, const char *text, size_t size)
     return true;
 }
 
+/* In rich's box a long frame goes on in the next line. */
+static bool parse_boxed(log_traces *t, const char *text, size_t size, log_frame *frame)
+{
+    const char *inside = text;
+    size_t n = size, at = strlen(t->boxed);
+    strip_border(&inside, &n);
+    while (n > 0 && *inside == ' ') {
+        inside++;
+        n--;
+    }
+    bool is_inside = inside > text && n > 0, begins = is_inside && (*inside == '/' || *inside == '~');
+    if (!is_inside || (at == 0 && !begins)) {
+        t->boxed[0] = '\0';
+        return false;
+    }
+    at = begins ? 0 : at;
+    bool space = at >= 3 && memcmp(t->boxed + at - 3, " in", 3) == 0;
+    snprintf(t->boxed + at, sizeof(t->boxed) - at, "%s%.*s", space ? " " : "", (int)(n < 200 ? n : 200), inside);
+    if (!log_parse_frame(t->boxed, strlen(t->boxed), frame) || frame->function[0] == '\0')
+        return false;
+    t->boxed[0] = '\0';
+    return true;
+}
+
 static log_trace_part take_frame(log_traces *t, log_trace *trace, const log_who *speaker, const log_frame *frame,
                                  int64_t number, int indent)
 {
@@ -245,7 +269,10 @@ log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int
         t->last = number;
         return LOG_TRACE_HEAD;
     }
-    if (log_parse_frame(text, n, &frame))
+    bool is_boxed = parse_boxed(t, text, n, &frame);
+    if (!is_boxed && t->boxed[0] != '\0')
+        return LOG_TRACE_NONE;
+    if (is_boxed || log_parse_frame(text, n, &frame))
         return take_frame(t, trace, speaker, &frame, number, indent);
     if (trace == NULL)
         return LOG_TRACE_NONE;
@@ -270,7 +297,7 @@ log_trace_part log_traces_take(log_traces *t, const char *line, size_t size, int
 
 bool log_traces_are_near(const log_traces *t, int64_t number)
 {
-    return t->last > 0 && number - t->last <= MOST_BETWEEN;
+    return t->boxed[0] != '\0' || (t->last > 0 && number - t->last <= MOST_BETWEEN);
 }
 
 /* ---- What a trace says ---- */
