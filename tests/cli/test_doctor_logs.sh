@@ -99,7 +99,7 @@ is_read 068 effect nccl-remote-error "$effects" XLA
 is_read 069 cause nccl-not-loaded "NCCL's library could not be loaded" exception rank
 is_read 070 cause accelerator-out-of-memory 'a device of JAX has no memory' chip "host's"
 is_read 071 cause too-many-threads 'no more threads or processes' rank GPU
-is_read 072 cause nccl-ib-async-event 'host node-a: the InfiniBand device' node-b 'GPU 0' rank
+is_read 072 cause nccl-ib-port-down 'host node-a: a port of an InfiniBand' node-b 'GPU 0' rank
 is_read 073 cause nccl-ib-device-failed 'host node-d: the InfiniBand or RoCE adapter' 'GPU 0' rank
 is_read 074 cause remote-shell-killed 'host node-b-worker-0: ' node-a-launcher
 is_read 075 cause ssh-login-failed 'host 192.0.2.1: a launcher could not log in' rank InfiniBand

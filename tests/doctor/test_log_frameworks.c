@@ -571,7 +571,7 @@ static const struct {
     {"nccl-ib-async-event", "host n1 (mlx5_3:1)",
      "n1:7:8 [3] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event on QP (0x7f01): local access "
      "violation work queue error"},
-    {"nccl-ib-async-event", "host n1 (mlx5_3:1)",
+    {"nccl-ib-port-down", "host n1 (mlx5_3:1)",
      "n1:7:8 [3] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_3:1 Got async error event: port error"},
     {"nccl-ib-event-harmless", "GPU 3 on n1 (pid 7)",
      "n1:7:8 [3] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_3:1 Got async error event: client reregistration"},

@@ -33,6 +33,16 @@ static const struct {
      "developers, NCCL version 2.25.1"},
     {"nccl-topology-file", "/etc/g.xml",
      "n1:7:8 [0] graph/xml.cc:900 NCCL WARN Could not open XML graph file /etc/g.xml : No such file or directory"},
+    {"nccl-ib-port-down", "host n1",
+     "n1:7:8 [0] transport/net_ib.cc:99 NCCL WARN NET/IB : Got async event : port error"},
+    {"nccl-peer-closed", "192.0.2.9",
+     "[rank22]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275, "
+     "remote process exited or there was a network error, NCCL version 2.20.5\n"
+     "[rank22]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
+     "prematurely.\n"
+     "[rank22]: Last error:\n[rank22]: socketProgress: Connection closed by remote peer 192.0.2.9<40484>"},
+    {"nccl-error-cut", "!rank 22",
+     "[rank22]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:275"},
     {"nccl-gdrcopy", "GDRCopy failed",
      "n1:7:8 [0] misc/gdrwrap.cc:200 NCCL WARN gdr_map(handle 1, size 65536) failed: 1"},
     {"nccl-comm-id", "ranks are to meet",
@@ -102,6 +112,8 @@ static const struct {
      "AssertionError: req MetadataIndex(fqn='model.embed_tokens.weight', offset=torch.Size([0, 0]), index=0) mismatch "
      "sizes torch.Size([1571]) vs torch.Size([1571, 3072])"},
     {"checkpoint-corrupt", "corrupt checkpoint", "RuntimeError: storage has wrong size: expected 512 got 65536"},
+    {"torch-shared-object", "data workers",
+     "RuntimeError: unable to open shared memory object </torch_5535_1638182315> in read-write mode"},
     {"checkpoint-process", "in the background", "RuntimeError: Checkpoint background process is dead. Exit code: 1"},
     {"hub-download", "could not be fetched",
      "ConnectionError: Couldn't reach 'allenai/c4' on the Hub (LocalEntryNotFoundError)"},
