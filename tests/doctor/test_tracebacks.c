@@ -81,6 +81,11 @@ static const struct {
      ONLY "the process at the other end of a pipe, queue or semaphore had ended: FileNotFoundError"},
     {HEAD MAIN LIB("torch/utils/data/dataloader.py", "get") "TimeoutError: x",
      ONLY "loading data failed: it waited for another process until a limit: TimeoutError: x"},
+    /* after a process was killed */
+    {"ERROR:composer.cli.launcher:Rank 5 crashed with exit code -9.\n[rank0]: " HEAD "[rank0]: KeyError: 'x'",
+     "rank 5: a process got SIGKILL"},
+    {"[rank0]: " HEAD "[rank0]: KeyError: 'x'\nERROR:composer.cli.launcher:Rank 5 crashed with exit code -9.",
+     "rank 0: the program used a name or key that is not there: KeyError: 'x'"},
     /* without their end */
     {HEAD MAIN LIB("torch/serialization.py", "load"),
      "reading a checkpoint failed: an exception, whose text is not in these logs"},

@@ -80,15 +80,23 @@ static const char *const hooks[TESS_HOOK_COUNT] = {[TESS_HOOK_WORK] = "optype=",
                                                    [TESS_HOOK_WARN] = " nccl warn ",
                                                    [TESS_HOOK_EXCEPTION] = "exception"};
 
-static const tess_table_field fields[] = {
-    {"role", offsetof(tess_log_entry, role_text), true},     {"match", offsetof(tess_log_entry, match), false},
-    {"then", offsetof(tess_log_entry, then), false},         {"who", offsetof(tess_log_entry, who), false},
-    {"below", offsetof(tess_log_entry, below), false},       {"explains", offsetof(tess_log_entry, explains), false},
-    {"fallback", offsetof(tess_log_entry, fallback), false}, {"quotes", offsetof(tess_log_entry, quotes), false},
-    {"reached", offsetof(tess_log_entry, reached), false},   {"differ", offsetof(tess_log_entry, differ), false},
-    {"symptom", offsetof(tess_log_entry, symptom), true},    {"cause", offsetof(tess_log_entry, cause), true},
-    {"check", offsetof(tess_log_entry, check), true},        {"fix", offsetof(tess_log_entry, fix), true},
-    {"myth", offsetof(tess_log_entry, myth), false},         {"source", offsetof(tess_log_entry, source), false}};
+static const tess_table_field fields[] = {{"role", offsetof(tess_log_entry, role_text), true},
+                                          {"match", offsetof(tess_log_entry, match), false},
+                                          {"then", offsetof(tess_log_entry, then), false},
+                                          {"who", offsetof(tess_log_entry, who), false},
+                                          {"below", offsetof(tess_log_entry, below), false},
+                                          {"signal", offsetof(tess_log_entry, signal), false},
+                                          {"explains", offsetof(tess_log_entry, explains), false},
+                                          {"fallback", offsetof(tess_log_entry, fallback), false},
+                                          {"quotes", offsetof(tess_log_entry, quotes), false},
+                                          {"reached", offsetof(tess_log_entry, reached), false},
+                                          {"differ", offsetof(tess_log_entry, differ), false},
+                                          {"symptom", offsetof(tess_log_entry, symptom), true},
+                                          {"cause", offsetof(tess_log_entry, cause), true},
+                                          {"check", offsetof(tess_log_entry, check), true},
+                                          {"fix", offsetof(tess_log_entry, fix), true},
+                                          {"myth", offsetof(tess_log_entry, myth), false},
+                                          {"source", offsetof(tess_log_entry, source), false}};
 
 int tess_knowledge_n(const tess_knowledge *k)
 {
@@ -304,6 +312,7 @@ static tess_status prepare(tess_knowledge *k)
         TESS_TRY(read_role(entry));
         TESS_TRY(read_who(entry));
         TESS_TRY(read_yes(entry, "fallback", entry->fallback, &entry->is_fallback));
+        TESS_TRY(read_yes(entry, "signal", entry->signal, &entry->is_signal));
         TESS_TRY(read_yes(entry, "quotes", entry->quotes, &entry->is_quoting));
         TESS_TRY(read_explains(k, entry));
         TESS_TRY(read_differ(k, entry));

@@ -41,14 +41,15 @@ enum { TESS_KNOWLEDGE_MOST_EXPLAINED = 16 };
 
 typedef struct tess_log_entry {
     tess_table_row row;
-    /* match, then, below, who, explains, fallback, quotes, reached, differ, myth and source may be NULL */
-    const char *role_text, *match, *then, *below, *who, *explains, *fallback, *quotes, *reached, *differ;
+    /* match, then, below, signal, who, explains, fallback, quotes, reached, differ, myth and source may be NULL */
+    const char *role_text, *match, *then, *below, *signal, *who, *explains, *fallback, *quotes, *reached, *differ;
     const char *symptom, *cause, *check, *fix, *myth, *source;
     tess_log_role role;
     bool by_reporter; /* the line is about another one than its writer */
     bool by_host;     /* the line is about the host of the process that prints it */
     bool by_gpu;      /* also: and its GPU is named, where it alone prints it */
     bool is_fallback; /* not of lines that another cause, wrapper or effect matches */
+    bool is_signal;   /* a signal ended a process */
     bool is_quoting;  /* the lines after it were written by whom it names */
     int different;    /* entry of following lines whose ranks lack different things; -1: none */
     int explained[TESS_KNOWLEDGE_MOST_EXPLAINED], n_explained; /* entries that are only an effect of this one */

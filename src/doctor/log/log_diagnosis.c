@@ -87,10 +87,22 @@ static bool is_explained(const tess_survey *s, int entry)
     return false;
 }
 
+/* A signal had ended a process before the exception that only a general entry knows. */
+static bool is_preceded(const tess_survey *s, int entry)
+{
+    const tess_log_entry *known = tess_knowledge_at(s->knowledge, entry);
+    for (int i = 0; known->is_fallback && known->role == TESS_LOG_CAUSE && i < tess_knowledge_n(s->knowledge); i++)
+        if (is_found(s, i) && tess_knowledge_at(s->knowledge, i)->is_signal &&
+            is_before(&s->matches[i], &s->matches[entry]))
+            return true;
+    return false;
+}
+
 static bool has_cause(const tess_survey *s)
 {
     for (int i = 0; i < tess_knowledge_n(s->knowledge); i++)
-        if (is_found(s, i) && !s->matches[i].is_over && tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_CAUSE)
+        if (is_found(s, i) && !s->matches[i].is_over && !is_preceded(s, i) &&
+            tess_knowledge_at(s->knowledge, i)->role == TESS_LOG_CAUSE)
             return true;
     return false;
 }
@@ -107,8 +119,8 @@ static bool is_late_failure(const tess_survey *s, const log_match *match)
 static bool is_effect(const tess_survey *s, int entry)
 {
     const log_match *match = &s->matches[entry];
-    return match->is_told || match->is_over || is_explained(s, entry) || is_late_failure(s, match) ||
-           is_after_timeout(s, match);
+    return match->is_told || match->is_over || is_preceded(s, entry) || is_explained(s, entry) ||
+           is_late_failure(s, match) || is_after_timeout(s, match);
 }
 
 tess_log_role log_role_of(const tess_survey *s, int entry)
